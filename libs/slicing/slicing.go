@@ -1,0 +1,130 @@
+// Package slicing divides time: an instant belongs to a minute, a fire to one of the minute's buckets. A minute's count of buckets
+// follows the number of fires that are expected in it, so that a busy minute is many slices, each one trigger's work.
+//
+// Nothing here talks to a server. A process remembers in Counts which counts were committed; counts only grow, so a stale one is
+// low, and low is safe: a fire never gets a bucket that no row of the minute has handed out.
+package slicing
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Defaults: one trigger moves some 20,000 tasks a second, so a slice of 10,000 is half a second of its time.
+const (
+	DefaultPerBucket       = 10_000
+	MaxBuckets       int32 = 256
+)
+
+// Growth adds to a minute.
+type Growth struct {
+	Minute  int64 // since 1970
+	Added   int64 // fires since the last flush
+	Buckets int32 // wanted
+}
+
+// MinuteCount is what is committed of a minute.
+type MinuteCount struct {
+	Minute   int64
+	Buckets  int32
+	Estimate int64 // fires inserted so far, by all processes, a flush behind
+	Frozen   bool  // the count grows no more
+}
+
+// Counts is the minute → count map of one process. It is safe for concurrent use.
+type Counts struct {
+	perBucket int64
+	mu        sync.Mutex
+	minutes   map[int64]*minute
+}
+
+type minute struct {
+	buckets  int32 // committed
+	estimate int64 // committed
+	added    int64 // since the last Take
+}
+
+// NewCounts returns an empty map that wants one bucket for every perBucket fires of a minute.
+func NewCounts(perBucket int) *Counts {
+	return &Counts{perBucket: int64(max(perBucket, 1)), minutes: make(map[int64]*minute)}
+}
+
+// Bucket chooses the bucket of a fire that runs in the given minute, and counts the fire in.
+func (c *Counts) Bucket(f timer.FireID, runMinute int64) int32 {
+	c.mu.Lock()
+	m := c.at(runMinute)
+	m.added++
+	n := m.buckets
+	c.mu.Unlock()
+	if n <= 1 {
+		return 0
+	}
+	var b [24]byte
+	binary.LittleEndian.PutUint64(b[0:], uint64(f.Timer))
+	binary.LittleEndian.PutUint64(b[8:], uint64(f.DueMS))
+	binary.LittleEndian.PutUint64(b[16:], uint64(f.Series))
+	return int32(xxhash.Sum64(b[:]) % uint64(n)) //nolint:gosec // below n, an int32
+}
+
+// Take returns what was counted since the last Take, with the number of buckets wanted, and sets the tallies back. Whoever cannot
+// flush it gives it back by Return.
+func (c *Counts) Take() []Growth {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []Growth
+	for at, m := range c.minutes {
+		if m.added == 0 {
+			continue
+		}
+		want := min((m.estimate+m.added)/c.perBucket+1, int64(MaxBuckets))
+		out = append(out, Growth{Minute: at, Added: m.added, Buckets: max(int32(want), m.buckets)}) //nolint:gosec // bounded
+		m.added = 0
+	}
+	slices.SortFunc(out, func(a, b Growth) int { return int(a.Minute - b.Minute) })
+	return out
+}
+
+// Return counts in again what Take gave and no flush took.
+func (c *Counts) Return(gs []Growth) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range gs {
+		c.at(g.Minute).added += g.Added
+	}
+}
+
+// Learn takes over committed counts.
+func (c *Counts) Learn(ms []MinuteCount) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range ms {
+		m := c.at(n.Minute)
+		m.buckets = max(m.buckets, n.Buckets)
+		m.estimate = max(m.estimate, n.Estimate)
+	}
+}
+
+// Forget drops minutes before the given one, but for tallies that are not flushed.
+func (c *Counts) Forget(before int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, m := range c.minutes {
+		if at < before && m.added == 0 {
+			delete(c.minutes, at)
+		}
+	}
+}
+
+func (c *Counts) at(minuteNo int64) *minute {
+	m := c.minutes[minuteNo]
+	if m == nil {
+		m = &minute{buckets: 1}
+		c.minutes[minuteNo] = m
+	}
+	return m
+}

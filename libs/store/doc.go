@@ -1,0 +1,49 @@
+// Package store is the contract of the truth: apps, timers, fires, claims, sessions, slices, outcomes. Package sqlstore
+// keeps it on MySQL (or MariaDB) and on SQLite, and package storetest holds the suite that both pass.
+//
+// All methods are batch-first. "Now" is the store's own clock unless a parameter says otherwise. Every method that writes
+// is one transaction: all of it or nothing, committed and durable when it returns nil. When it returns an error
+// of code unavailable the transaction may or may not have been applied; each method says what repeating it does. Every
+// method may be called by any number of processes at once.
+//
+// # Promises
+//
+// Timers:
+//   - S1 A live timer's (app, name) is unique; of any number of concurrent creates one wins, and the others learn its id
+//     and whether its definition is the same. A deleted timer's name is free at once.
+//   - S2 Create and SetStatus insert what the planner makes in the same transaction; nothing of a refused item is written.
+//   - S3 Activation counts: each inactive → active adds 1 to the epoch and sets active_since; setting the status that a timer
+//     already has changes nothing and is no error.
+//   - S4 Every change of status is in the change log with a sequence that Changes returns; a reader who overlaps by
+//     10 s misses none, also of a transaction that committed late.
+//   - S5 Idempotency: a repeated key of an app returns the first answer; with another content it is a conflict.
+//
+// Expansion:
+//   - S6 Two calls of Expand at once never take the same timer; a timer's fires of series 0 are inserted once each,
+//     next_due never moves back, and fires_made is exact.
+//   - S7 A planner that fails for one timer (error in its Plan) postpones that timer and stops no other.
+//
+// Minutes and slices:
+//   - S8 A minute's count of buckets only grows, and not after it is frozen; Freeze returns the final count and is idempotent.
+//   - S9 ClaimSlices gives a slice to one caller at a time: only undone ones whose lease has run out, with a token greater than
+//     any before.
+//   - S10 HoldSlice, RenewSlices and FinishSlice act only with the latest token (renew: and for the holder); with a stale one
+//     they change no row and say so. A finished slice is never claimed again.
+//   - S11 The cursor never moves back and passes only minutes whose slices are all done.
+//
+// Fires:
+//   - S12 Of any number of concurrent claims of one fire exactly one wins, unless the owner's session is dead, when exactly one
+//     more does. A claim with a stale revision wins nothing. Repeating a claim after an unknown result wins what it had won.
+//   - S13 Release, RecordAttempts and Record act only on fires that the session owns; on others they change nothing and say so.
+//   - S14 Record removes the open fire and adds the outcome in one transaction: every fire has exactly one outcome, and
+//     repeating Record after an unknown result adds no second one.
+//   - S15 Overdue returns every open fire past its run that no living session owns, with no lower bound in time, as often
+//     as its sweeps allow; LoadSlice every open, unclaimed fire of a slice.
+//
+// Sessions:
+//   - S16 A session is live until it is ended, and dead for ever then: no renewal matches it.
+//   - S17 EndSession ends a session only while its renewal number is the one that the caller saw.
+//
+// History:
+//   - S18 Retention removes outcomes and attempts finished before the bound, and nothing else.
+package store

@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// MaxBatch is how many rows one statement takes at the most; longer arguments are cut into statements by the store.
+const MaxBatch = 500
+
+// Store is all of it.
+type Store interface {
+	Timers
+	Expander
+	Minutes
+	Slices
+	Fires
+	Sessions
+	Outcomes
+	Housekeeping
+	// Now returns the store's clock.
+	Now(ctx context.Context) (time.Time, error)
+	// Ping asks whether the store answers, with the schema this program needs.
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// Timers are the definitions.
+type Timers interface {
+	// Create registers timers, each with its own result, in one transaction. Items with Activate are expanded by plan.
+	// The items of one call may share names: the first wins.
+	Create(ctx context.Context, items []NewTimer, plan Planner) ([]Created, error)
+	// Timer returns one timer. Error: not_found, also for another app's and for a deleted one.
+	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
+	// List returns an app's timers in order of id.
+	List(ctx context.Context, q Query) ([]timer.Timer, error)
+	// SetStatus activates, deactivates and deletes timers, each with its own result, in one transaction.
+	SetStatus(ctx context.Context, items []StatusChange, plan Planner) ([]StatusChanged, error)
+	// States returns what is known of the timers, in no order; one that does not exist is left out.
+	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
+	// Definitions returns versions of definitions, in no order; one that does not exist is left out.
+	Definitions(ctx context.Context, keys []VersionKey) (map[VersionKey]timer.Definition, error)
+	// Changes returns the change log behind a sequence, in order, at most limit entries, each with the timer's state as
+	// it is now; Exists is false for a timer whose row is gone.
+	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
+	// LastChange returns the latest sequence of the change log, 0 for an empty one.
+	LastChange(ctx context.Context) (int64, error)
+}
+
+// NewTimer asks for a timer.
+type NewTimer struct {
+	App, Name      string
+	Definition     timer.Definition
+	Activate       bool
+	IdempotencyKey string // empty: none
+	RequestHash    []byte // of the request behind the key
+}
+
+// Created is the result of a NewTimer.
+type Created struct {
+	Timer    timer.Timer  // as it is in the store now
+	Existing bool         // an identical one (same definition), or the same idempotency key, was there before
+	Fires    []timer.Fire // inserted, to be marked
+	Err      error        // conflict: the name is taken by another definition, or the key was used for another request
+}
+
+// StatusChange asks for a status.
+type StatusChange struct {
+	App    string
+	ID     timer.ID
+	Status timer.Status // StatusActive, StatusInactive or StatusDeleted
+}
+
+// StatusChanged is the result of a StatusChange.
+type StatusChanged struct {
+	Timer timer.Timer // as it is in the store now
+	Seq   int64       // its entry in the change log; 0: nothing changed
+	Fires []timer.Fire
+	Err   error // not_found
+}
+
+// Query selects timers of an app.
+type Query struct {
+	App    string
+	Status timer.Status // empty: inactive and active ones
+	After  timer.ID     // exclusive
+	Limit  int
+}
+
+// VersionKey names a version of a definition.
+type VersionKey struct {
+	Timer   timer.ID
+	Version int32
+}
+
+// Change is an entry of the change log.
+type Change struct {
+	Seq   int64
+	AtMS  int64
+	State timer.State
+}
+
+// Planner turns a timer's schedule into fires. It is called inside a transaction with the timer's row locked: it must be quick,
+// and call nothing outside. t is as it will be written (status, epoch, active_since set); nowMS is the store's clock.
+type Planner func(t *timer.Timer, nowMS int64) Plan
+
+// Plan is a stretch of a timer's expansion.
+type Plan struct {
+	Fires      []timer.Fire // series 0, due from t.NextDueMS on, bucket chosen
+	NextDueMS  int64        // not before t.NextDueMS
+	ExpandAtMS int64
+	Err        error // the definition cannot be expanded: nothing is written but ExpandAtMS
+}
+
+// Expander expands.
+type Expander interface {
+	// Expand takes up to limit active timers whose time to be expanded has come and that no other call holds, plans
+	// them, and inserts their fires. It returns the fires, to be marked, and how many timers it took.
+	Expand(ctx context.Context, limit int, plan Planner) (fires []timer.Fire, timers int, err error)
+	// ExpandBacklog returns how many active timers wait for expansion, counting at most limit of them, and the
+	// earliest expand_at (0: none).
+	ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error)
+}
+
+// Minutes are the bucket counts.
+type Minutes interface {
+	// GrowMinutes adds to the estimates of minutes and raises their bucket counts to Buckets where they are not frozen,
+	// each minute in an autocommit statement of its own; it returns the counts committed now.
+	GrowMinutes(ctx context.Context, grow []slicing.Growth) ([]slicing.MinuteCount, error)
+	// MinuteCounts returns the known counts of minutes from..to (inclusive); a minute without row has 1 bucket.
+	MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error)
+	// FreezeMinute stops a minute's count and returns it (at least 1).
+	FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error)
+}

@@ -1,0 +1,73 @@
+package timer
+
+// MinuteMS is the length of a slice's minute.
+const MinuteMS int64 = 60_000
+
+// Cause says why a fire exists.
+type Cause uint8
+
+// CauseSchedule is a fire that the timer's schedule asked for.
+const CauseSchedule Cause = 0
+
+// FireState says what an open fire waits for.
+type FireState uint8
+
+// The states.
+const (
+	FireReady    FireState = 0 // for its first attempt
+	FireRetrying FireState = 1 // for a further attempt
+)
+
+// Fire is one due instant of one timer, still without outcome.
+type Fire struct {
+	FireID
+
+	RunMS   int64 // when it is next to be dispatched
+	Bucket  int32 // with RunMS it names the slice
+	AppID   int64
+	Version int32 // of the timer's definition
+	Epoch   int64 // the timer's ActiveEpoch when the fire was made
+	Cause   Cause
+	State   FireState
+	Attempt int32 // attempts already made
+	LateMS  int64 // lateness of the first attempt; 0 before it
+	Rev     int32 // revision: bumped whenever the fire is given back for dispatch
+
+	Owner  ID    // the session that claimed it; 0 is none. Not in tasks and marks
+	Sweeps int32 // how often it was swept since RunMS was set. Not in tasks and marks
+}
+
+// RunMinute returns the slice's minute: minutes since 1970.
+func (f *Fire) RunMinute() int64 { return MinuteOf(f.RunMS) }
+
+// PlannedMS returns when the first attempt was meant to start: the due instant. Jitter will add to it.
+func (f *Fire) PlannedMS() int64 { return f.DueMS }
+
+// MinuteOf returns the minute since 1970 that an instant (unix ms, not negative) lies in.
+func MinuteOf(ms int64) int64 { return ms / MinuteMS }
+
+// CompareFires orders fires by primary key (due, timer, series): the order in which every batch of statements takes
+// row locks, so that two batches never wait for each other in a circle.
+func CompareFires(a, b Fire) int { return CompareFireIDs(a.FireID, b.FireID) }
+
+// CompareFireIDs orders fire ids as CompareFires orders fires.
+func CompareFireIDs(a, b FireID) int {
+	switch {
+	case a.DueMS != b.DueMS:
+		return order(a.DueMS, b.DueMS)
+	case a.Timer != b.Timer:
+		return order(int64(a.Timer), int64(b.Timer))
+	default:
+		return order(a.Series, b.Series)
+	}
+}
+
+func order(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,108 @@
+package timer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ID names a timer or a session: 41 bits of milliseconds since 2025-01-01 UTC, then 12 bits that tell the ids of one
+// millisecond apart. It is below 2^53, so that no JSON client corrupts it, and time-ordered, so that rows made together
+// lie together. Two generators can make the same id; who stores one checks, and asks for another.
+type ID int64
+
+// MaxID is the largest id there can be.
+const MaxID ID = 1<<53 - 1
+
+const (
+	idEpochMS   = 1735689600000 // 2025-01-01T00:00:00Z
+	idLowBits   = 12
+	idLowMask   = 1<<idLowBits - 1
+	decimalBase = 10
+)
+
+// String returns the id in decimal.
+func (id ID) String() string { return strconv.FormatInt(int64(id), decimalBase) }
+
+// ParseID reads a decimal id between 1 and MaxID.
+func ParseID(s string) (ID, error) {
+	n, err := strconv.ParseInt(s, decimalBase, 64)
+	if err != nil || n <= 0 || ID(n) > MaxID {
+		return 0, Invalid("id", fmt.Sprintf("%q is not an id: it is a whole number from 1 to 2^53-1", s))
+	}
+	return ID(n), nil
+}
+
+// IDs makes ids. It is safe for concurrent use.
+type IDs struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	ms   int64
+	low  int64
+	made int64
+}
+
+// NewIDs returns a generator that reads the time from now.
+func NewIDs(now func() time.Time) *IDs { return &IDs{now: now} }
+
+// Next returns an id that this generator never returned before. Within a millisecond it starts at a random place, so
+// that generators in other processes rarely meet it; when a millisecond is used up it borrows from the next.
+func (g *IDs) Next() ID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ms := g.now().UnixMilli() - idEpochMS
+	switch {
+	case ms > g.ms:
+		g.ms, g.low, g.made = ms, rand.Int64N(idLowMask+1), 1
+	case g.made > idLowMask:
+		g.ms, g.made = g.ms+1, 1
+	default:
+		g.made++
+	}
+	g.low = (g.low + 1) & idLowMask
+	return ID(g.ms<<idLowBits | g.low)
+}
+
+// FireID is the identity of a fire. It is the same on every attempt, and receivers deduplicate by it.
+type FireID struct {
+	Timer  ID
+	DueMS  int64
+	Series int64
+}
+
+// String returns "<timer>-<due_ms>", with "-<series>" behind it where the series is not 0.
+func (f FireID) String() string {
+	b := make([]byte, 0, 40) //nolint:mnd // three decimal numbers fit
+	b = strconv.AppendInt(b, int64(f.Timer), decimalBase)
+	b = append(b, '-')
+	b = strconv.AppendInt(b, f.DueMS, decimalBase)
+	if f.Series != 0 {
+		b = append(b, '-')
+		b = strconv.AppendInt(b, f.Series, decimalBase)
+	}
+	return string(b)
+}
+
+// ParseFireID reads what FireID.String wrote.
+func ParseFireID(s string) (FireID, error) {
+	bad := Invalid("id", fmt.Sprintf("%q is not a fire id: it is <timer>-<due_ms> or <timer>-<due_ms>-<series>", s))
+	parts := strings.Split(s, "-")
+	if len(parts) != 2 && len(parts) != 3 {
+		return FireID{}, bad
+	}
+	var n [3]int64
+	for i, p := range parts {
+		v, err := strconv.ParseInt(p, decimalBase, 64)
+		if err != nil || v < 0 || strings.HasPrefix(p, "+") {
+			return FireID{}, bad
+		}
+		n[i] = v
+	}
+	if n[0] == 0 || len(parts) == 3 && n[2] == 0 {
+		return FireID{}, bad
+	}
+	return FireID{Timer: ID(n[0]), DueMS: n[1], Series: n[2]}, nil
+}

@@ -1,0 +1,54 @@
+package timer
+
+// OutcomeKind is the final result of a fire.
+type OutcomeKind string
+
+// The outcomes.
+const (
+	Delivered OutcomeKind = "delivered" // an attempt succeeded
+	Failed    OutcomeKind = "failed"    // attempts are exhausted, or it can never succeed; dead-lettered
+	Skipped   OutcomeKind = "skipped"   // not called, for Reason
+)
+
+// Reason says why a fire was skipped or failed.
+type Reason string
+
+// The reasons.
+const (
+	ReasonNone        Reason = ""
+	ReasonInactive    Reason = "inactive"     // the timer was not active at the fire
+	ReasonDeleted     Reason = "deleted"      // the timer was deleted
+	ReasonBeforeEpoch Reason = "before_since" // due before the timer's latest activation
+	ReasonExhausted   Reason = "exhausted"    // the last attempt failed
+	ReasonRejected    Reason = "rejected"     // the target can never be called as defined
+)
+
+// Attempt is one callback try.
+type Attempt struct {
+	FireID
+
+	N          int32 // from 1
+	StartMS    int64
+	DurationMS int64
+	StatusCode int32  // the protocol's; 0 where no answer came
+	Error      string // one line; empty on success; at most MaxExcerpt bytes
+	Excerpt    string // start of the answer's body, valid UTF-8; at most MaxExcerpt bytes
+}
+
+// MaxExcerpt is how many bytes of an error or an answer are kept.
+const MaxExcerpt = 512
+
+// Outcome is the recorded result of a fire.
+type Outcome struct {
+	Fire // as it was when it ended; Owner is the session that recorded it
+
+	Kind       OutcomeKind
+	Reason     Reason
+	FinishedMS int64
+	UntilMS    int64 // a skip record of a stretch: the last due instant it covers; else DueMS
+	Count      int64 // fires it stands for; 1 but for a skip record of a stretch
+	Attempts   int32 // made in all
+	LatenessMS int64 // first start minus planned instant; 0 where nothing started
+	StatusCode int32 // of the last attempt
+	DurationMS int64 // of the last attempt
+}

@@ -1,0 +1,92 @@
+package timer
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// ScheduleKind says how a schedule names its instants.
+type ScheduleKind string
+
+// The kinds.
+const (
+	KindCron  ScheduleKind = "cron"  // Specs
+	KindAt    ScheduleKind = "at"    // At; one that is past at the first activation is due at that moment
+	KindDelay ScheduleKind = "delay" // Delay after the first activation
+)
+
+// Schedule is when a timer is due. Package schedule checks it and computes its instants.
+type Schedule struct {
+	Kind  ScheduleKind `json:"kind"`
+	Specs []string     `json:"specs,omitempty"` // cron: 5, 6 or 7 fields, or a descriptor; instants that coincide are one
+	Zone  string       `json:"zone,omitempty"`  // cron: IANA name; empty is UTC
+	At    *time.Time   `json:"at,omitempty"`    // at
+	Delay Duration     `json:"delay,omitempty"` // delay
+}
+
+// Duration is a time.Duration that JSON shows as text ("1m30s").
+type Duration time.Duration
+
+// MarshalJSON writes the text form.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Duration(d).String()) //nolint:wrapcheck // the caller is encoding/json itself
+}
+
+// UnmarshalJSON reads the text form.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("a duration is text such as \"90s\": %w", err)
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("a duration is text such as \"90s\": %w", err)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Retry is how often and when a failed attempt is tried again.
+type Retry struct {
+	Attempts int      `json:"attempts"` // in all, the first included
+	Wait     Duration `json:"wait"`     // before the second attempt
+	Factor   float64  `json:"factor"`   // each further wait is so many times longer
+	MaxWait  Duration `json:"max_wait"` // no wait is longer
+	Timeout  Duration `json:"timeout"`  // of one attempt
+}
+
+// DefaultRetry is what a timer gets that asks for nothing: 3 attempts, 1 s × 2, 5 s each.
+func DefaultRetry() Retry {
+	return Retry{
+		Attempts: 3, Wait: Duration(time.Second), Factor: 2,
+		MaxWait: Duration(time.Hour), Timeout: Duration(5 * time.Second),
+	}
+}
+
+// WaitAfter returns how long to wait after the given attempt (from 1) failed.
+func (r Retry) WaitAfter(attempt int) time.Duration {
+	w := float64(r.Wait)
+	for range attempt - 1 {
+		w *= r.Factor
+		if w >= float64(r.MaxWait) {
+			return time.Duration(r.MaxWait)
+		}
+	}
+	return min(time.Duration(w), time.Duration(r.MaxWait))
+}
+
+// TargetKind says by which protocol a timer calls back.
+type TargetKind string
+
+// KindHTTP calls a URL.
+const KindHTTP TargetKind = "http"
+
+// Target is whom a timer calls. Package callback checks it and calls it.
+type Target struct {
+	Kind    TargetKind          `json:"kind"`
+	URL     string              `json:"url"`
+	Method  string              `json:"method"`
+	Headers map[string][]string `json:"headers,omitempty"`
+	Body    string              `json:"body,omitempty"` // sent byte for byte
+}

@@ -1,0 +1,68 @@
+package timer
+
+import "math"
+
+// Status of a timer.
+type Status string
+
+// The statuses. Only an active timer is expanded, and only an active timer's fires are called.
+const (
+	StatusInactive Status = "inactive"
+	StatusActive   Status = "active"
+	StatusDeleted  Status = "deleted"
+)
+
+// NeverMS is the next due instant of a timer that has no more fires. It sorts behind every instant.
+const NeverMS int64 = math.MaxInt64
+
+// Limits of what a user may register.
+const (
+	MaxAppLen    = 64        // bytes
+	MaxNameLen   = 128       // bytes
+	MaxURLLen    = 2048      // bytes
+	MaxHeaders   = 64        // names
+	MaxHeaderLen = 8 << 10   // bytes of all names and values
+	MaxBodyLen   = 256 << 10 // bytes
+	MaxSpecs     = 16        // cron expressions of one timer
+	MaxSpecLen   = 256       // bytes
+)
+
+// Timer is a definition that an app registered, and where its expansion stands.
+type Timer struct {
+	ID         ID
+	App        string
+	AppID      int64 // the app's row; what fires and tasks carry in place of the name
+	Name       string
+	Status     Status
+	Version    int32 // of Definition; from 1
+	Definition Definition
+
+	ActiveSinceMS int64 // when it was last activated; 0 before the first time
+	ActiveEpoch   int64 // counts activations
+	NextDueMS     int64 // the first due instant not yet expanded; 0 before the first activation; NeverMS when there is none
+	ExpandAtMS    int64 // when a migrator shall expand it next
+	FiresMade     int64 // fires of series 0 inserted so far
+
+	CreatedMS int64
+	UpdatedMS int64
+}
+
+// Definition is the immutable content of one version of a timer.
+type Definition struct {
+	Schedule Schedule `json:"schedule"`
+	Target   Target   `json:"target"`
+	Retry    Retry    `json:"retry"`
+}
+
+// State is what an executor must know of a timer besides its definition.
+type State struct {
+	ID            ID
+	App           string
+	Status        Status
+	Version       int32
+	ActiveSinceMS int64
+	ActiveEpoch   int64
+}
+
+// Exists tells whether the state was found at all: a deleted timer's row may be gone.
+func (s State) Exists() bool { return s.Status != "" }
