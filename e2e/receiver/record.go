@@ -1,0 +1,93 @@
+package receiver
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	shardCount = 32   // arrivals of one timer lie in one shard
+	chunkLen   = 4096 // arrivals per chunk: growing copies nothing, and an arrival never moves
+)
+
+// record keeps arrivals. Appending allocates once per chunk.
+type record struct {
+	total  atomic.Int64
+	shards [shardCount]shard
+}
+
+type shard struct {
+	mu     sync.Mutex
+	chunks [][]Arrival
+}
+
+func (r *record) shard(id timer.ID) *shard {
+	return &r.shards[uint64(id)*0x9E3779B97F4A7C15>>59] //nolint:mnd // Fibonacci hashing to the top 5 bits: ids of one millisecond differ in their low bits only
+}
+
+// add keeps an arrival and returns where it lies, for answered.
+func (r *record) add(a Arrival) *Arrival {
+	s := r.shard(a.Fire.Timer)
+	s.mu.Lock()
+	n := len(s.chunks)
+	if n == 0 || len(s.chunks[n-1]) == chunkLen {
+		s.chunks = append(s.chunks, make([]Arrival, 0, chunkLen))
+		n++
+	}
+	s.chunks[n-1] = append(s.chunks[n-1], a)
+	c := s.chunks[n-1]
+	at := &c[len(c)-1]
+	s.mu.Unlock()
+	r.total.Add(1)
+	return at
+}
+
+// answered completes an arrival that add kept without its answer.
+func (r *record) answered(a *Arrival, status int32, doneNS int64) {
+	s := r.shard(a.Fire.Timer)
+	s.mu.Lock()
+	a.Status, a.DoneNS = status, doneNS
+	s.mu.Unlock()
+}
+
+func (r *record) of(id timer.ID) Arrivals {
+	s := r.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out Arrivals
+	for _, c := range s.chunks {
+		for i := range c {
+			if c[i].Fire.Timer == id {
+				out = append(out, c[i])
+			}
+		}
+	}
+	return out
+}
+
+func (r *record) all() Arrivals {
+	out := make(Arrivals, 0, r.total.Load())
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		for _, c := range s.chunks {
+			out = append(out, c...)
+		}
+		s.mu.Unlock()
+	}
+	return out
+}
+
+func (r *record) reset() {
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		for _, c := range s.chunks {
+			r.total.Add(-int64(len(c)))
+		}
+		s.chunks = nil
+		s.mu.Unlock()
+	}
+}
