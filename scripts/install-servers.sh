@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Installs what is missing of MariaDB, Redis and Pulsar on a Debian 12 host: install-servers.sh [mysql] [redis] [pulsar].
+#
+# MariaDB, Redis, Java and Maven are Debian's packages (that part needs root, and only when one is missing); Pulsar's jars
+# come by Maven into $CARILLON_CACHE (default ~/.cache/carillon). Running it again does nothing; dying halfway leaves
+# nothing that a later run would take for whole.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+PATH=$PATH:/usr/sbin:/sbin
+version=4.0.7
+cache=${CARILLON_CACHE:-$HOME/.cache/carillon}/pulsar-$version
+wanted=("$@")
+[ $# -gt 0 ] || wanted=(mysql redis pulsar)
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+missing=()
+for server in "${wanted[@]}"; do
+  case $server in
+    mysql) has mariadbd && has mariadb-install-db && has mariadb-admin || missing+=(mariadb-server) ;;
+    redis | redis-cluster) has redis-server && has redis-cli || missing+=(redis-server) ;;
+    pulsar)
+      has java || missing+=(openjdk-17-jre-headless)
+      [ -d "$cache/lib" ] || has mvn || missing+=(maven)
+      has curl || missing+=(curl)
+      ;;
+    *) echo "install-servers: no server called $server (mysql, redis, redis-cluster, pulsar)" >&2 && exit 2 ;;
+  esac
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+  if ! has apt-get; then
+    echo "install-servers: missing ${missing[*]}, and this is no Debian host: install them in your system's way" >&2
+    exit 1
+  fi
+  if [ "$(id -u)" -ne 0 ]; then
+    echo "install-servers: not root. Run once: sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
+  fi
+  install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}")
+  # The package lists of a bare host are absent or stale: then fetch them and try again.
+  "${install[@]}" || { apt-get update -q && "${install[@]}"; }
+fi
+
+# Only an exclusive holder downloads; who waited finds the work done.
+if [[ " ${wanted[*]} " == *" pulsar "* && ! -d $cache/lib ]]; then
+  mkdir -p "$cache"
+  exec 9>"$cache/lock"
+  flock 9
+  if [ ! -d "$cache/lib" ]; then
+    echo "install-servers: downloading Pulsar $version (235 MB) into $cache"
+    work=$(mktemp -d "$cache/new.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    cp "$here/pulsar/pom.xml" "$work/"
+    mvn -q -B -f "$work/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$work/lib"
+    [ -f "$work/lib/pulsar-broker-$version.jar" ] || { echo "install-servers: Maven brought no broker" >&2 && exit 1; }
+    mv "$work/lib" "$cache/lib"
+  fi
+fi
+echo "install-servers: ${wanted[*]} ready"

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# A private MariaDB with the durability of production: mysql.sh up|down DIR. It keeps its data in DIR/mysql.
+set -euo pipefail
+. "$(dirname "$0")/process.sh"
+arguments "$0" "$@"
+
+start() {
+  local port data=$DIR/mysql
+  port=$(port mysql)
+  if [ ! -d "$data" ]; then
+    rm -rf "$data.new"
+    mariadb-install-db --no-defaults --user="$(id -un)" --datadir="$data.new" --skip-test-db \
+      --auth-root-authentication-method=normal >>"$DIR/mysql.log" 2>&1
+    mv "$data.new" "$data"
+  fi
+  # The user may make databases: each test has its own.
+  cat >"$DIR/mysql.init" <<-SQL
+	CREATE DATABASE IF NOT EXISTS carillon CHARACTER SET utf8mb4;
+	CREATE USER IF NOT EXISTS carillon@'%' IDENTIFIED BY 'carillon';
+	GRANT ALL ON *.* TO carillon@'%';
+	SQL
+  # The socket's path is relative to the data directory: it stays short enough wherever DIR is.
+  spawn mysql mariadbd --no-defaults --user="$(id -un)" --datadir="$data" --init-file="$DIR/mysql.init" \
+    --socket=mysql.sock --pid-file="$DIR/mysql.own-pid" --bind-address=127.0.0.1 --port="$port" --skip-name-resolve \
+    --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=512M --innodb-log-file-size=256M \
+    --max-connections=500 --character-set-server=utf8mb4 --default-time-zone=+00:00
+  healthy mysql 60 mariadb --no-defaults -h127.0.0.1 -P"$port" -ucarillon -pcarillon carillon -e 'SELECT 1'
+}
+
+case $1 in
+  up)
+    alive mysql || attempt mysql start mysql
+    export_env mysql "MYSQL_DSN=carillon:carillon@tcp(127.0.0.1:$(cat "$DIR/mysql.port"))/carillon"
+    ;;
+  down)
+    stop mysql
+    rm -f "$DIR/mysql.env" "$DIR/mysql.init" "$DIR/mysql.own-pid"
+    ;;
+esac

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# A private Pulsar standalone with the durability of production: pulsar.sh up|down DIR. It keeps its data in DIR/pulsar.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/process.sh"
+arguments "$0" "$@"
+lib=${CARILLON_CACHE:-$HOME/.cache/carillon}/pulsar-4.0.7/lib
+
+# The packages that Netty, BookKeeper and RocksDB reach into.
+opens=()
+for package in java.nio jdk.internal.misc java.lang java.util.zip java.io sun.net jdk.internal.platform; do
+  opens+=(--add-opens "java.base/$package=ALL-UNNAMED")
+done
+opens+=(--add-opens java.management/sun.management=ALL-UNNAMED)
+
+start() {
+  local data=$DIR/pulsar broker web bookie
+  broker=$(port pulsar-broker)
+  web=$(port pulsar-web)
+  bookie=$(port pulsar-bookie)
+  mkdir -p "$data"
+  {
+    cat "$here/pulsar/standalone.conf"
+    printf '\nbrokerServicePort=%s\nwebServicePort=%s\n' "$broker" "$web"
+  } >"$data/standalone.conf"
+  # It writes a few files into its working directory.
+  cd "$data"
+  spawn pulsar java -Xms256m -Xmx512m -XX:MaxDirectMemorySize=512m -XX:+ExitOnOutOfMemoryError "${opens[@]}" \
+    -Dlog4j2.configurationFile="$here/pulsar/log4j2.properties" -Dpulsar.allocator.exit_on_oom=true \
+    -Dio.netty.tryReflectionSetAccessible=true -cp "$lib/*" org.apache.pulsar.PulsarStandaloneStarter \
+    --config "$data/standalone.conf" --no-functions-worker --no-stream-storage \
+    --bookkeeper-dir "$data/bookkeeper" --bookkeeper-port "$bookie" --metadata-dir "$data/metadata"
+  healthy pulsar 120 curl -fsS -m 5 "http://127.0.0.1:$web/admin/v2/brokers/health"
+}
+
+case $1 in
+  up)
+    [ -d "$lib" ] || { echo "pulsar: no jars in $lib: run scripts/install-servers.sh" >&2 && exit 1; }
+    alive pulsar || attempt pulsar start pulsar-broker pulsar-web pulsar-bookie
+    export_env pulsar "PULSAR_URL=pulsar://127.0.0.1:$(cat "$DIR/pulsar-broker.port")" \
+      "PULSAR_ADMIN_URL=http://127.0.0.1:$(cat "$DIR/pulsar-web.port")"
+    ;;
+  down)
+    stop pulsar
+    rm -f "$DIR/pulsar.env"
+    ;;
+esac

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# A private Redis that never evicts: redis.sh up|down DIR. It keeps nothing on disk: the window can be rebuilt.
+set -euo pipefail
+. "$(dirname "$0")/process.sh"
+arguments "$0" "$@"
+
+start() {
+  local port
+  port=$(port redis)
+  mkdir -p "$DIR/redis"
+  spawn redis redis-server --port "$port" --bind 127.0.0.1 --dir "$DIR/redis" --save '' --appendonly no \
+    --maxmemory 1gb --maxmemory-policy noeviction
+  healthy redis 20 redis-cli -e -p "$port" PING
+}
+
+case $1 in
+  up)
+    alive redis || attempt redis start redis
+    export_env redis "REDIS_ADDRS=127.0.0.1:$(cat "$DIR/redis.port")"
+    ;;
+  down)
+    stop redis
+    rm -f "$DIR/redis.env"
+    ;;
+esac

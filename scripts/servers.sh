@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Private MariaDB, Redis and Pulsar for a run or a test: servers.sh up|down|wipe DIR [mysql] [redis] [redis-cluster] [pulsar].
+#
+# up starts what does not run yet of the named servers (default: mysql redis pulsar), in parallel, on free ports of
+# 127.0.0.1, waits until they are healthy and writes DIR/env, to be sourced: CARILLON_MYSQL_DSN, CARILLON_REDIS_ADDRS,
+# CARILLON_REDIS_CLUSTER_ADDRS, CARILLON_PULSAR_URL, CARILLON_PULSAR_ADMIN_URL and the same as CARILLON_TEST_…. down ends
+# what up started, and nothing else, and keeps the data and the ports for the next up; wipe removes these too.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+usage() { sed -n 2p "$0" >&2 && exit 2; }
+[ $# -ge 2 ] || usage
+command=$1 dir=$2
+shift 2
+case $command in
+  up) [ $# -gt 0 ] || set -- mysql redis pulsar ;;
+  down | wipe) [ $# -gt 0 ] || set -- mysql redis redis-cluster pulsar ;;
+  *) usage ;;
+esac
+for server in "$@"; do
+  [[ $server =~ ^(mysql|redis|redis-cluster|pulsar)$ ]] || usage
+done
+[ "$command" = up ] || [ -d "$dir" ] || exit 0
+
+mkdir -p "$dir"
+dir=$(cd "$dir" && pwd)
+exec 9>"$dir/lock" # two that run at once take turns; the second finds the servers up
+flock 9
+
+pids=()
+verb=$command
+[ "$verb" != wipe ] || verb=down
+for server in "$@"; do
+  "$here/$server.sh" "$verb" "$dir" &
+  pids+=($!)
+done
+failed=0
+for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+
+for server in "$@"; do
+  [ "$command" = wipe ] || break
+  rm -rf "${dir:?}/$server" "$dir/$server".{log,port}
+  case $server in redis-cluster | pulsar) rm -rf "$dir/$server"-* ;; esac
+done
+shopt -s nullglob
+envs=("$dir"/*.env)
+if [ ${#envs[@]} -gt 0 ]; then
+  cat "${envs[@]}" >"$dir/env.new" && mv "$dir/env.new" "$dir/env"
+else
+  rm -f "$dir/env"
+fi
+exit $failed
