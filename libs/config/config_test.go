@@ -1,0 +1,141 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/config"
+)
+
+type settings struct {
+	http  config.HTTP
+	redis config.Redis
+	time  config.Timing
+	mysql config.MySQL
+}
+
+func load(t *testing.T, file string, env map[string]string, args ...string) (settings, string, error) {
+	t.Helper()
+	var s settings
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "settings.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
+		args = append([]string{"-config", path}, args...)
+	}
+	var out bytes.Buffer
+	get := func(k string) (string, bool) { v, ok := env[k]; return v, ok }
+	err := config.NewSet("carillon-x", &s.http, &s.redis, &s.time, &s.mysql).Load(args, get, &out)
+	return s, out.String(), err
+}
+
+const least = "redis-addrs: [a:1, b:2]\nmysql: {dsn: 'u:pw@tcp(h:1)/d'}\n"
+
+func TestLaterSourceWins(t *testing.T) {
+	t.Parallel()
+	s, _, err := load(t, least, nil)
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:8080", s.http.Addr)
+	require.Equal(t, []string{"a:1", "b:2"}, s.redis.Addrs)
+
+	s, _, err = load(t, least+"http: {addr: ':1'}", nil)
+	require.NoError(t, err)
+	require.Equal(t, ":1", s.http.Addr)
+
+	env := map[string]string{"CARILLON_HTTP_ADDR": ":2", "CARILLON_STEP1": "2m", "CARILLON_LEAD": ""}
+	s, _, err = load(t, least+"http: {addr: ':1'}", env)
+	require.NoError(t, err)
+	require.Equal(t, ":2", s.http.Addr)
+	require.Equal(t, 2*time.Minute, s.time.Step1)
+	require.Equal(t, 2*time.Second, s.time.Lead, "an empty variable counts as none")
+
+	s, _, err = load(t, least+"http: {addr: ':1'}", env, "-http-addr", ":3")
+	require.NoError(t, err)
+	require.Equal(t, ":3", s.http.Addr)
+}
+
+func TestFileByEnvironment(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(least+"retention: 48h # of another component\n"), 0o600))
+	s, _, err := load(t, "", map[string]string{"CARILLON_CONFIG": path})
+	require.NoError(t, err)
+	require.Equal(t, "u:pw@tcp(h:1)/d", s.mysql.DSN.Reveal())
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	t.Parallel()
+	_, _, err := load(t, "htp-addr: x\n", map[string]string{"CARILLON_STEP1": "soon"}, "-lead", "x")
+	var p *config.Problems
+	require.ErrorAs(t, err, &p)
+	require.Len(t, p.List, 3)
+	require.Contains(t, p.List[0], `unknown setting "htp-addr"`)
+	require.Contains(t, p.List[1], `lead (flag -lead): "x" is not a duration`)
+	require.Contains(t, p.List[2], `step1 (environment CARILLON_STEP1): "soon"`)
+
+	_, _, err = load(t, "", nil, "-http-addr", "nowhere", "-lead", "1h")
+	require.ErrorAs(t, err, &p)
+	require.Len(t, p.List, 4)
+	require.Contains(t, err.Error(), "mysql-dsn: missing (flag -mysql-dsn or environment CARILLON_MYSQL_DSN)")
+	require.Contains(t, err.Error(), `http-addr: "nowhere" is not host:port`)
+	require.Contains(t, err.Error(), "lead: 1h0m0s is more than 10s")
+}
+
+func TestBadCommandLine(t *testing.T) {
+	t.Parallel()
+	good := map[string]string{"CARILLON_REDIS_ADDRS": "a:1", "CARILLON_MYSQL_DSN": "d"}
+	for _, args := range [][]string{{"-foo"}, {"extra"}, {"-http-addr"}, {"-config", "/does/not/exist"}} {
+		_, _, err := load(t, "", good, args...)
+		var p *config.Problems
+		require.ErrorAs(t, err, &p, "%v", args)
+		require.Len(t, p.List, 1, "%v", args)
+	}
+}
+
+func TestPrintConfig(t *testing.T) {
+	t.Parallel()
+	_, out, err := load(t, least, map[string]string{"CARILLON_REDIS_PASSWORD": "hunter2"}, "-print-config", "-http-addr=:7")
+	require.ErrorIs(t, err, config.ErrDone)
+	require.Contains(t, out, `http-addr: ":7" # flag -http-addr`)
+	require.Contains(t, out, `mysql-dsn: "u:REDACTED@tcp(h:1)/d" # file `)
+	require.Contains(t, out, `redis-password: "REDACTED" # environment CARILLON_REDIS_PASSWORD`)
+	require.Contains(t, out, `lead: "2s" # default`)
+	require.NotContains(t, out, "hunter2")
+	require.NotContains(t, out, "pw@")
+
+	_, out, err = load(t, "", nil, "-help")
+	require.ErrorIs(t, err, config.ErrDone)
+	require.Contains(t, out, "-redis-addrs")
+}
+
+func TestSecretsStaySecret(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"u:p@ss/w@tcp(h:1)/d?parseTime=true": "u:REDACTED@tcp(h:1)/d?parseTime=true",
+		"u@tcp(h:1)/d":                       "u@tcp(h:1)/d",
+		"pulsar://h:6650":                    "pulsar://h:6650",
+		"https://u:p@h:1/x?Token=abc&a=b":    "https://u:REDACTED@h:1/x?Token=REDACTED&a=b",
+		"":                                   "",
+	} {
+		require.Equal(t, want, config.DSN(in).String())
+		require.Equal(t, want, fmt.Sprintf("%v", config.DSN(in)))
+	}
+	v := struct {
+		S config.Secret
+		D config.DSN
+	}{"hunter2", "u:hunter2@tcp(h)/d"}
+	j, err := json.Marshal(v)
+	require.NoError(t, err)
+	var log bytes.Buffer
+	zl := zerolog.New(&log)
+	zl.Info().Any("v", v).Stringer("s", v.S).Stringer("d", v.D).Send()
+	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s %q", v, v, v, v, v)+string(j)+log.String(), "hunter2")
+	require.Equal(t, "hunter2", v.S.Reveal())
+}

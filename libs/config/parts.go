@@ -1,0 +1,210 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// All returns one of every component, for checks that need all names.
+func All() []Part {
+	return []Part{
+		&HTTP{}, &Admin{}, &Log{}, &Shutdown{}, &Data{}, &MySQL{}, &Redis{}, &Pulsar{}, &API{}, &Timing{}, &Retention{}, &Callback{},
+	}
+}
+
+func allNames() map[string]bool {
+	known := make(map[string]bool)
+	for name := range NewSet("", All()...).values {
+		known[name] = true
+	}
+	return known
+}
+
+// HTTP is where the API listens.
+type HTTP struct{ Addr string }
+
+// Register names the settings.
+func (c *HTTP) Register(s *Set) {
+	s.String(&c.Addr, "http-addr", "127.0.0.1:8080", "address of the API; port 0 picks a free one")
+}
+
+// Validate checks them.
+func (c *HTTP) Validate() error { return checkAddr("http-addr", c.Addr) }
+
+// Admin is where probes and metrics are served.
+type Admin struct{ Addr string }
+
+// Register names the settings.
+func (c *Admin) Register(s *Set) {
+	s.String(&c.Addr, "admin-addr", "127.0.0.1:8081", "address of /livez, /readyz and /metrics; port 0 picks a free one")
+}
+
+// Validate checks them.
+func (c *Admin) Validate() error { return checkAddr("admin-addr", c.Addr) }
+
+// Log is what is logged and how.
+type Log struct{ Level, Format string }
+
+// Register names the settings.
+func (c *Log) Register(s *Set) {
+	s.String(&c.Level, "log-level", "info", "least level that is logged: debug, info, warn or error")
+	s.String(&c.Format, "log-format", "auto", "json, pretty, or auto: pretty on a terminal")
+}
+
+// Validate checks them.
+func (c *Log) Validate() error {
+	return errors.Join(
+		oneOf("log-level", c.Level, "debug", "info", "warn", "error"),
+		oneOf("log-format", c.Format, "auto", "json", "pretty"),
+	)
+}
+
+// Shutdown is how long an orderly stop may take.
+type Shutdown struct {
+	Drain time.Duration // between "not ready" and the end of intake, for load balancers to notice
+	Grace time.Duration // for what is in hand
+}
+
+// Register names the settings.
+func (c *Shutdown) Register(s *Set) {
+	s.Duration(&c.Drain, "shutdown-drain", 0, "how long a stopping process still takes requests while it says that it is not ready")
+	s.Duration(&c.Grace, "shutdown-grace", 15*time.Second, "how long a stopping process may take to finish what it has in hand")
+}
+
+// Validate checks them.
+func (c *Shutdown) Validate() error {
+	return errors.Join(
+		atLeast("shutdown-drain", c.Drain, 0),
+		atLeast("shutdown-grace", c.Grace, time.Second),
+	)
+}
+
+// Data is where the all-in-one keeps its files.
+type Data struct{ Dir string }
+
+// Register names the settings.
+func (c *Data) Register(s *Set) {
+	s.String(&c.Dir, "data-dir", "./data", "directory of the embedded database")
+}
+
+// Validate checks them.
+func (c *Data) Validate() error { return notEmpty("data-dir", c.Dir) }
+
+// MySQL is the truth.
+type MySQL struct{ DSN DSN }
+
+// Register names the settings.
+func (c *MySQL) Register(s *Set) {
+	s.DSN(&c.DSN, "mysql-dsn", "", "MySQL server and database: user:password@tcp(host:port)/database")
+}
+
+// Validate checks that there is one; the store knows the driver's grammar.
+func (c *MySQL) Validate() error { return notEmpty("mysql-dsn", c.DSN.Reveal()) }
+
+// Redis is the near future.
+type Redis struct {
+	Addrs    []string
+	Prefix   string
+	Username string
+	Password Secret
+}
+
+// Register names the settings.
+func (c *Redis) Register(s *Set) {
+	s.List(&c.Addrs, "redis-addrs", "", "Redis servers, host:port with commas between; several are a cluster")
+	s.String(&c.Prefix, "redis-prefix", "carillon", "first part of every key")
+	s.String(&c.Username, "redis-username", "", "user name at Redis")
+	s.Secret(&c.Password, "redis-password", "password at Redis")
+}
+
+// Validate checks them.
+func (c *Redis) Validate() error {
+	if len(c.Addrs) == 0 {
+		return notEmpty("redis-addrs", "")
+	}
+	var errs []error
+	for _, a := range c.Addrs {
+		errs = append(errs, checkAddr("redis-addrs", a))
+	}
+	if strings.ContainsAny(c.Prefix, "{}") {
+		errs = append(errs, errors.New("redis-prefix: braces would change which cluster node keeps a key"))
+	}
+	return errors.Join(append(errs, notEmpty("redis-prefix", c.Prefix))...)
+}
+
+// Pulsar is the bus.
+type Pulsar struct {
+	URL       DSN
+	AdminURL  DSN
+	Tenant    string
+	Namespace string
+	Token     Secret
+}
+
+// Register names the settings.
+func (c *Pulsar) Register(s *Set) {
+	s.DSN(&c.URL, "pulsar-url", "", "Pulsar's service URL: pulsar://host:6650")
+	s.DSN(&c.AdminURL, "pulsar-admin-url", "", "Pulsar's admin URL: http://host:8080")
+	s.String(&c.Tenant, "pulsar-tenant", "carillon", "tenant of the topics")
+	s.String(&c.Namespace, "pulsar-namespace", "main", "namespace of the topics")
+	s.Secret(&c.Token, "pulsar-token", "token to log in with")
+}
+
+// Validate checks them.
+func (c *Pulsar) Validate() error {
+	return errors.Join(
+		checkURL("pulsar-url", c.URL, "pulsar", "pulsar+ssl"),
+		checkURL("pulsar-admin-url", c.AdminURL, "http", "https"),
+		notEmpty("pulsar-tenant", c.Tenant),
+		notEmpty("pulsar-namespace", c.Namespace),
+	)
+}
+
+func checkURL(name string, d DSN, schemes ...string) error {
+	if d == "" {
+		return notEmpty(name, "")
+	}
+	u, err := url.Parse(d.Reveal())
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("%s: not a URL: %s", name, d)
+	}
+	return oneOf(name+"'s scheme", u.Scheme, schemes...)
+}
+
+// checkAddr checks host:port, the host may be empty.
+func checkAddr(name, addr string) error {
+	if err := notEmpty(name, addr); err != nil {
+		return err
+	}
+	if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+		return fmt.Errorf("%s: %q is not host:port", name, addr)
+	}
+	return nil
+}
+
+func notEmpty(name, v string) error {
+	if v != "" {
+		return nil
+	}
+	return fmt.Errorf("%s: missing (flag -%s or environment %s%s)", name, name, EnvPrefix, strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+}
+
+func oneOf(name, v string, allowed ...string) error {
+	for _, a := range allowed {
+		if v == a {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %q is none of %s", name, v, strings.Join(allowed, ", "))
+}
+
+func atLeast(name string, d, least time.Duration) error {
+	if d < least {
+		return fmt.Errorf("%s: %s is less than %s", name, d, least)
+	}
+	return nil
+}

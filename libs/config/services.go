@@ -1,0 +1,82 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// API is what the API allows.
+type API struct {
+	Zone     string
+	KeysFile string
+}
+
+// Register names the settings.
+func (c *API) Register(s *Set) {
+	s.String(&c.Zone, "zone", "UTC", "IANA time zone of cron expressions that name none")
+	s.String(&c.KeysFile, "api-keys-file", "", "file with a line app:key (or app:sha256:<hex>) per key; without it the API is open to all")
+}
+
+// Validate checks them.
+func (c *API) Validate() error {
+	if _, err := time.LoadLocation(c.Zone); err != nil || c.Zone == "" || c.Zone == "Local" {
+		return fmt.Errorf("zone: %q is not an IANA time zone such as Europe/Berlin", c.Zone)
+	}
+	return nil
+}
+
+// Timing is how far ahead things are prepared.
+type Timing struct {
+	Step1 time.Duration
+	Lead  time.Duration
+}
+
+// Register names the settings.
+func (c *Timing) Register(s *Set) {
+	s.Duration(&c.Step1, "step1", time.Hour, "how far ahead schedules are expanded into fires")
+	s.Duration(&c.Lead, "lead", 2*time.Second, "how far ahead of their instant tasks go to executors")
+}
+
+// Validate checks them.
+func (c *Timing) Validate() error {
+	const longestLead, shortestStep1, longestStep1 = 10 * time.Second, 10 * time.Second, 24 * time.Hour
+	return errors.Join(
+		atLeast("step1", c.Step1, shortestStep1), atMost("step1", c.Step1, longestStep1),
+		atLeast("lead", c.Lead, 100*time.Millisecond), atMost("lead", c.Lead, longestLead),
+	)
+}
+
+// Retention is how long history is kept.
+type Retention struct{ Keep time.Duration }
+
+// Register names the settings.
+func (c *Retention) Register(s *Set) {
+	s.Duration(&c.Keep, "retention", 7*24*time.Hour, "how long outcomes and attempts are kept")
+}
+
+// Validate checks them.
+func (c *Retention) Validate() error { return atLeast("retention", c.Keep, time.Hour) }
+
+// Callback is what may be called.
+type Callback struct {
+	AllowPrivate bool
+	// AllowPrivateDefault is the default of AllowPrivate; set it before Register.
+	AllowPrivateDefault bool
+}
+
+// Register names the settings.
+func (c *Callback) Register(s *Set) {
+	s.Bool(&c.AllowPrivate, "callback-allow-private", c.AllowPrivateDefault,
+		"let timers call loopback and private addresses, and any port")
+}
+
+// Validate checks them.
+func (c *Callback) Validate() error { return nil }
+
+func atMost(name string, d, most time.Duration) error {
+	if d > most {
+		return fmt.Errorf("%s: %s is more than %s", name, d, most)
+	}
+	return nil
+}

@@ -1,0 +1,290 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// EnvPrefix stands before every setting's name in the environment.
+const EnvPrefix = "CARILLON_"
+
+// ErrDone says that a flag (-print-config, -help) asked for text instead of a run: the program ends with code 0.
+var ErrDone = errors.New("done")
+
+// Problems are all that is wrong with the settings.
+type Problems struct{ List []string }
+
+func (p *Problems) Error() string { return strings.Join(p.List, "\n") }
+
+// Part is a component's settings: a struct that still has to hear its values.
+type Part interface {
+	// Register names the settings; it puts their defaults into the struct.
+	Register(s *Set)
+	// Validate returns all that is wrong with the values, joined.
+	Validate() error
+}
+
+// Set is the settings of one program.
+type Set struct {
+	program string
+	flags   *flag.FlagSet
+	parts   []Part
+	values  map[string]*value
+}
+
+// value is one setting. It takes text from several sources, and keeps a bad one as a problem instead of stopping there.
+type value struct {
+	name   string
+	parse  func(string) error
+	show   func() string
+	isBool bool
+	source string // of the value that it has
+	text   string
+	err    error
+}
+
+func (v *value) String() string {
+	if v == nil || v.show == nil {
+		return ""
+	}
+	return v.show()
+}
+
+// IsBoolFlag lets -flag stand for -flag=true.
+func (v *value) IsBoolFlag() bool { return v.isBool }
+
+// Set takes a value from the command line.
+func (v *value) Set(text string) error {
+	v.take(text, "flag -"+v.name)
+	return nil
+}
+
+// take notes a value; the latest source wins, also with its mistake: a bad value that a better source overrides is none.
+func (v *value) take(text, source string) { v.text, v.source = text, source }
+
+func (v *value) apply() {
+	if v.source != "" {
+		v.err = v.parse(v.text)
+	}
+}
+
+// NewSet returns the settings of a program that takes the parts.
+func NewSet(program string, parts ...Part) *Set {
+	s := &Set{program: program, flags: flag.NewFlagSet(program, flag.ContinueOnError), values: make(map[string]*value)}
+	s.flags.SetOutput(io.Discard)
+	for _, p := range parts {
+		s.Add(p)
+	}
+	return s
+}
+
+// Add takes one more part.
+func (s *Set) Add(p Part) {
+	s.parts = append(s.parts, p)
+	p.Register(s)
+}
+
+// String registers a text setting.
+func (s *Set) String(to *string, name, def, usage string) { text(s, to, name, def, usage) }
+
+// Secret registers a setting that is never shown.
+func (s *Set) Secret(to *Secret, name, usage string) { text(s, to, name, "", usage) }
+
+// DSN registers a setting that is shown without its password.
+func (s *Set) DSN(to *DSN, name, def, usage string) { text(s, to, name, def, usage) }
+
+func text[T ~string](s *Set, to *T, name, def, usage string) {
+	*to = T(def)
+	s.add(&value{
+		name:  name,
+		parse: func(v string) error { *to = T(v); return nil },
+		show:  func() string { return fmt.Sprint(*to) },
+	}, usage)
+}
+
+// List registers a setting of several texts, separated by commas.
+func (s *Set) List(to *[]string, name, def, usage string) {
+	parse := func(v string) error {
+		*to = nil
+		for part := range strings.SplitSeq(v, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				*to = append(*to, part)
+			}
+		}
+		return nil
+	}
+	_ = parse(def)
+	s.add(&value{name: name, parse: parse, show: func() string { return strings.Join(*to, ",") }}, usage)
+}
+
+// Bool registers a yes or no.
+func (s *Set) Bool(to *bool, name string, def bool, usage string) {
+	*to = def
+	s.add(&value{
+		name: name, isBool: true,
+		parse: func(v string) (err error) {
+			if *to, err = strconv.ParseBool(v); err != nil {
+				return fmt.Errorf("%q is neither true nor false", v)
+			}
+			return nil
+		},
+		show: func() string { return strconv.FormatBool(*to) },
+	}, usage)
+}
+
+// Int registers a whole number.
+func (s *Set) Int(to *int, name string, def int, usage string) {
+	*to = def
+	s.add(&value{
+		name: name,
+		parse: func(v string) (err error) {
+			if *to, err = strconv.Atoi(v); err != nil {
+				return fmt.Errorf("%q is not a whole number", v)
+			}
+			return nil
+		},
+		show: func() string { return strconv.Itoa(*to) },
+	}, usage)
+}
+
+// Duration registers a length of time.
+func (s *Set) Duration(to *time.Duration, name string, def time.Duration, usage string) {
+	*to = def
+	s.add(&value{
+		name: name,
+		parse: func(v string) (err error) {
+			if *to, err = time.ParseDuration(v); err != nil {
+				return fmt.Errorf("%q is not a duration such as 90s or 1h30m", v)
+			}
+			return nil
+		},
+		show: func() string { return to.String() },
+	}, usage)
+}
+
+func (s *Set) add(v *value, usage string) {
+	s.values[v.name] = v
+	s.flags.Var(v, v.name, usage)
+}
+
+// Load reads every source. It returns *Problems, or ErrDone after writing to stdout what a flag asked for.
+func (s *Set) Load(args []string, env func(string) (string, bool), stdout io.Writer) error {
+	var file string
+	var show bool
+	s.String(&file, "config", "", "YAML file with settings")
+	s.Bool(&show, "print-config", false, "print the settings in force and exit")
+
+	problems := &Problems{}
+	if err := s.flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		s.usage(stdout)
+		return ErrDone
+	} else if err != nil {
+		problems.List = append(problems.List, s.program+": "+err.Error()+" (-help lists the flags)")
+	} else if s.flags.NArg() > 0 {
+		problems.List = append(problems.List, fmt.Sprintf("%s: unexpected argument %q (-help lists the flags)", s.program, s.flags.Arg(0)))
+	}
+	s.takeEnv(env)
+	s.values["config"].apply()
+	if file != "" {
+		problems.List = append(problems.List, s.takeFile(file)...)
+	}
+	problems.List = append(problems.List, s.check()...)
+	if len(problems.List) > 0 {
+		return problems
+	}
+	if show {
+		s.print(stdout)
+		return ErrDone
+	}
+	return nil
+}
+
+// takeEnv gives the environment's value to each setting without a flag. An empty variable counts as none.
+func (s *Set) takeEnv(env func(string) (string, bool)) {
+	for name, v := range s.values {
+		key := EnvPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		if text, ok := env(key); ok && text != "" && v.source == "" {
+			v.take(text, "environment "+key)
+		}
+	}
+}
+
+func (s *Set) takeFile(path string) []string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return []string{"reading settings: " + err.Error()}
+	}
+	pairs, err := flatten(data)
+	if err != nil {
+		return []string{fmt.Sprintf("reading settings from %s: %v", path, err)}
+	}
+	known := allNames()
+	var problems []string
+	for _, p := range pairs {
+		v := s.values[p.name]
+		switch {
+		case v == nil && !known[p.name] || p.name == "config" || p.name == "print-config":
+			problems = append(problems, fmt.Sprintf("%s: unknown setting %q", path, p.name))
+		case v != nil && v.source == "":
+			v.take(p.text, "file "+path)
+		}
+	}
+	return problems
+}
+
+// check parses every value and, where they all can be read, asks the parts.
+func (s *Set) check() []string {
+	var problems []string
+	for _, name := range s.names() {
+		v := s.values[name]
+		if v.apply(); v.err != nil {
+			problems = append(problems, fmt.Sprintf("%s (%s): %v", name, v.source, v.err))
+		}
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	for _, p := range s.parts {
+		if err := p.Validate(); err != nil {
+			problems = append(problems, strings.Split(err.Error(), "\n")...)
+		}
+	}
+	return problems
+}
+
+func (s *Set) print(w io.Writer) {
+	for _, name := range s.names() {
+		v := s.values[name]
+		if name == "config" || name == "print-config" {
+			continue
+		}
+		source := v.source
+		if source == "" {
+			source = "default"
+		}
+		fmt.Fprintf(w, "%s: %q # %s\n", name, v.show(), source)
+	}
+}
+
+func (s *Set) usage(w io.Writer) {
+	fmt.Fprintf(w, "%s: each flag can also be set by environment (%sHTTP_ADDR for -http-addr) or by a YAML file\n\n", s.program, EnvPrefix)
+	s.flags.SetOutput(w)
+	s.flags.PrintDefaults()
+	s.flags.SetOutput(io.Discard)
+}
+
+func (s *Set) names() []string {
+	names := make([]string, 0, len(s.values))
+	for name := range s.values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

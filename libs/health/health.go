@@ -1,0 +1,136 @@
+// Package health answers the questions of whoever runs a process: does it live (/livez), is it ready for work (/readyz),
+// and how is it doing (/metrics).
+//
+// A process that waits for a server is alive and not ready, and says which server it waits for. A process that stops is not ready
+// from the first moment on, so that load balancers take it out before its listener closes.
+package health
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// CheckTimeout is how long one check may take.
+const CheckTimeout = 2 * time.Second
+
+// Check returns nil, or why the process is not ready. It must heed ctx.
+type Check func(ctx context.Context) error
+
+// Health is the set of checks of one process. It is safe for concurrent use.
+type Health struct {
+	timeout time.Duration
+	mu      sync.Mutex
+	names   []string
+	checks  map[string]Check
+}
+
+// New returns a set without checks, each of which will be given timeout (0: CheckTimeout).
+func New(timeout time.Duration) *Health {
+	if timeout <= 0 {
+		timeout = CheckTimeout
+	}
+	return &Health{timeout: timeout, checks: make(map[string]Check)}
+}
+
+// Set adds a check, or puts another one in its place.
+func (h *Health) Set(name string, c Check) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.checks[name]; !known {
+		h.names = append(h.names, name)
+	}
+	h.checks[name] = c
+}
+
+// SetError makes a check that fails with err until it is set again; nil makes it pass.
+func (h *Health) SetError(name string, err error) { h.Set(name, func(context.Context) error { return err }) }
+
+// Result is what a check found.
+type Result struct {
+	Name  string `json:"name"`
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"`
+}
+
+// Run runs all checks at once and returns when all have answered or their time is up: a check that does not heed its context
+// counts as failed, and its goroutine ends when the check does. Two calls may run at once.
+func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	type answer struct {
+		at  int
+		err error
+	}
+	h.mu.Lock()
+	results = make([]Result, len(h.names))
+	answers := make(chan answer, len(h.names))
+	for i, name := range h.names {
+		results[i] = Result{Name: name, Error: "no answer in time"}
+		check := h.checks[name]
+		go func() { answers <- answer{i, guarded(ctx, check)} }()
+	}
+	h.mu.Unlock()
+
+	for range results {
+		select {
+		case a := <-answers:
+			if r := &results[a.at]; a.err != nil {
+				r.Error = a.err.Error()
+			} else {
+				r.OK, r.Error = true, ""
+			}
+		case <-ctx.Done():
+		}
+	}
+	ok = true
+	for _, r := range results {
+		ok = ok && r.OK
+	}
+	return results, ok
+}
+
+// guarded turns a panic into an error: a broken check shall not end the process.
+func guarded(ctx context.Context, c Check) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the check panicked: %v", p)
+		}
+	}()
+	return c(ctx)
+}
+
+// Handler serves /livez, /readyz and /metrics.
+func (h *Health) Handler(metrics prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, true, nil)
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		results, ok := h.Run(r.Context())
+		answer(w, ok, results)
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	return mux
+}
+
+func answer(w http.ResponseWriter, ok bool, checks []Result) {
+	body := struct {
+		Status string   `json:"status"`
+		Checks []Result `json:"checks,omitempty"`
+	}{Status: "ok", Checks: checks}
+	code := http.StatusOK
+	if !ok {
+		body.Status, code = "not ready", http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body) // the asker is gone: nothing to tell him
+}

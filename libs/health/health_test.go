@@ -1,0 +1,74 @@
+package health_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/health"
+)
+
+func get(t *testing.T, h *health.Health, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.Handler(prometheus.NewRegistry()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
+	return w.Code, w.Body.String()
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	h := health.New(0)
+	code, _ := get(t, h, "/readyz")
+	require.Equal(t, 200, code)
+
+	h.SetError("mysql", errors.New("connection refused"))
+	h.Set("redis", func(context.Context) error { return nil })
+	h.Set("bad", func(context.Context) error { panic("oops") })
+	code, body := get(t, h, "/readyz")
+	require.Equal(t, 503, code)
+	var got struct {
+		Status string
+		Checks []health.Result
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &got))
+	require.Equal(t, "not ready", got.Status)
+	require.Equal(t, []health.Result{
+		{Name: "mysql", Error: "connection refused"}, {Name: "redis", OK: true}, {Name: "bad", Error: "the check panicked: oops"},
+	}, got.Checks)
+
+	code, _ = get(t, h, "/livez")
+	require.Equal(t, 200, code, "not ready, but alive")
+
+	h.SetError("mysql", nil)
+	h.SetError("bad", nil)
+	code, _ = get(t, h, "/readyz")
+	require.Equal(t, 200, code)
+	code, _ = get(t, h, "/metrics")
+	require.Equal(t, 200, code)
+}
+
+func TestSlowCheckFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := health.New(time.Second)
+		h.Set("stuck", func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(time.Minute) // and does not heed it
+			return nil
+		})
+		h.SetError("fine", nil)
+		start := time.Now()
+		results, ok := h.Run(t.Context())
+		require.False(t, ok)
+		require.Equal(t, time.Second, time.Since(start))
+		require.Equal(t, []health.Result{{Name: "stuck", Error: "no answer in time"}, {Name: "fine", OK: true}}, results)
+		time.Sleep(2 * time.Minute)
+	})
+}

@@ -1,0 +1,78 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/carillon-timer/carillon/libs/config"
+)
+
+// Exit codes.
+const (
+	exitFailed   = 1
+	exitUsage    = 2   // settings are wrong
+	exitSignaled = 130 // a second signal
+)
+
+// Env is how a program sees its environment.
+type Env func(key string) (value string, ok bool)
+
+// RunFunc is a program: it returns nil when it was told to end and did.
+type RunFunc func(ctx context.Context, args []string, env Env, stdout, stderr io.Writer) error
+
+// Main runs a program until SIGINT or SIGTERM and ends the process with its code: 0, 2 when the settings are wrong, else 1. Every
+// error is told in plain lines on stderr.
+func Main(program string, run RunFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2) //nolint:mnd // the first and the second
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		fmt.Fprintln(os.Stderr, program+": second signal, ending at once")
+		os.Exit(exitSignaled)
+	}()
+	err := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
+	os.Exit(exitCode(program, err, os.Stderr))
+}
+
+func exitCode(program string, err error, stderr io.Writer) int {
+	var problems *config.Problems
+	switch {
+	case err == nil, errors.Is(err, config.ErrDone):
+		return 0
+	case errors.As(err, &problems):
+		for _, p := range problems.List {
+			fmt.Fprintln(stderr, p)
+		}
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "%s: %v\n", program, err)
+		return exitFailed
+	}
+}
+
+// version is set by the linker: -ldflags "-X …/libs/process.version=v1.2.3".
+var version string
+
+// Version says what was built: the release, else the commit, else "dev".
+func Version() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				return s.Value[:12]
+			}
+		}
+	}
+	return "dev"
+}

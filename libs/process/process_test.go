@@ -1,0 +1,186 @@
+package process_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/carillon-timer/carillon/libs/health"
+	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/process"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// diary notes what happened, in order.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) note(s string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, s)
+}
+
+func (d *diary) read() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.lines)
+}
+
+func (d *diary) part(name string, finish time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		<-ctx.Done()
+		time.Sleep(finish)
+		d.note(name + " ended")
+		return nil
+	}
+}
+
+func (d *diary) closer(name string) func(context.Context) error {
+	return func(context.Context) error { d.note(name + " closed"); return nil }
+}
+
+func TestOrderOfAStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, d := health.New(0), &diary{}
+		p := process.New(process.Options{Logger: zerolog.Nop(), Health: h, Drain: 2 * time.Second, Grace: 10 * time.Second})
+		p.OnClose("store", d.closer("store"))
+		p.OnClose("bus", d.closer("bus"))
+		p.Intake("http", d.part("http", 3*time.Second))
+		p.Work("executor", d.part("executor", time.Second))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx) }()
+		time.Sleep(time.Minute)
+		_, ready := h.Run(t.Context())
+		require.True(t, ready)
+
+		stop := time.Now()
+		cancel()
+		synctest.Wait()
+		_, ready = h.Run(t.Context())
+		require.False(t, ready, "not ready before anything stops")
+		require.Empty(t, d.read())
+		require.NoError(t, <-done)
+		require.Equal(t, 6*time.Second, time.Since(stop))
+		require.Equal(t, []string{"http ended", "executor ended", "bus closed", "store closed"}, d.read())
+		require.NoError(t, p.Close())
+		require.Len(t, d.read(), 4, "closed once")
+	})
+}
+
+func TestPartThatFailsStopsAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		p := process.New(process.Options{Logger: zerolog.Nop(), Health: health.New(0), Drain: time.Hour, Grace: time.Second})
+		p.Work("good", d.part("good", 0))
+		boom := errors.New("boom")
+		p.Work("bad", func(context.Context) error { time.Sleep(time.Second); return boom })
+		err := p.Run(t.Context())
+		require.ErrorIs(t, err, boom)
+		require.ErrorContains(t, err, "running bad")
+		require.Equal(t, []string{"good ended"}, d.read())
+
+		p = process.New(process.Options{Logger: zerolog.Nop(), Health: health.New(0), Grace: time.Second})
+		p.Work("early", func(context.Context) error { return nil })
+		require.ErrorContains(t, p.Run(t.Context()), "early ended by itself")
+	})
+}
+
+func TestSlowPartIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		p := process.New(process.Options{Logger: zerolog.Nop(), Health: health.New(0), Grace: time.Second})
+		p.OnClose("store", d.closer("store"))
+		p.Work("stuck", d.part("stuck", time.Minute))
+		p.Work("quick", d.part("quick", 0))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.EqualError(t, p.Run(ctx), "not stopped within 1s: stuck")
+		require.Equal(t, []string{"quick ended", "store closed"}, d.read())
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+func TestServeAnswersWhatIsInHand(t *testing.T) {
+	t.Parallel()
+	ln, err := process.Listen(t.Context(), "127.0.0.1:0", logging.HTTPListening, zerolog.Nop())
+	require.NoError(t, err)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-leave
+		if r.Context().Err() == nil {
+			_, _ = io.WriteString(w, "done")
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- process.Serve(ln, h, 10*time.Second)(ctx) }()
+
+	body := make(chan string, 1)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	go func() {
+		resp, err := client.Get("http://" + ln.Addr().String())
+		if err != nil {
+			body <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		body <- string(b)
+	}()
+	<-entered
+	cancel()
+	require.Eventually(t, func() bool {
+		resp, err := client.Get("http://" + ln.Addr().String())
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err != nil
+	}, 5*time.Second, 10*time.Millisecond, "takes no more")
+	close(leave)
+	require.Equal(t, "done", <-body)
+	require.NoError(t, <-served)
+}
+
+func TestAdminListener(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	h := health.New(0)
+	h.SetError("mysql", errors.New("waiting"))
+	p := process.New(process.Options{Logger: zerolog.New(&out), Health: h, Grace: time.Second})
+	require.NoError(t, p.Admin(t.Context(), "127.0.0.1:0", prometheus.NewRegistry()))
+	var line struct{ Addr, Message string }
+	require.NoError(t, json.Unmarshal(out.Bytes(), &line))
+	require.Equal(t, "admin listening", line.Message)
+
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for path, want := range map[string]int{"/livez": 200, "/readyz": 503, "/metrics": 200, "/debug/pprof/": 200, "/x": 404} {
+		resp, err := client.Get("http://" + line.Addr + path)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, want, resp.StatusCode, path)
+	}
+	require.Error(t, p.Admin(t.Context(), line.Addr, prometheus.NewRegistry()), "taken")
+	require.NoError(t, p.Close())
+}
