@@ -1,0 +1,103 @@
+// Package client calls the HTTP API as tests and benchmarks need it: both versions, typed, one connection pool. It is no
+// SDK: it retries nothing, so that a test sees each answer.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	callTimeout = 20 * time.Second
+	idleConns   = 256
+)
+
+// Client calls one deployment. It is safe for concurrent use.
+type Client struct {
+	base func() string
+	hc   *http.Client
+}
+
+// New returns a client that asks base for the API's address before each call: a restarted server may have another, and
+// a deployment may have several. Close it.
+func New(base func() string) *Client {
+	tr := &http.Transport{MaxIdleConns: idleConns, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: time.Minute}
+	return &Client{base: base, hc: &http.Client{Transport: tr, Timeout: callTimeout}}
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.hc.CloseIdleConnections() }
+
+// Error is an answer that is no success.
+type Error struct {
+	Status int
+	Body   string
+	// Of v2 (RFC 9457):
+	Title  string       `json:"title"`
+	Detail string       `json:"detail"`
+	Errors []FieldError `json:"errors"`
+	// Of v1:
+	Code int    `json:"code"`
+	Msg  string `json:"msg"`
+}
+
+// FieldError names a field at fault.
+type FieldError struct {
+	Message  string `json:"message"`
+	Location string `json:"location"`
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("answer %d: %s", e.Status, e.Body) }
+
+// Answer is a success's status and headers.
+type Answer struct {
+	Status int
+	Header http.Header
+}
+
+// Do sends a call with a JSON body (nil: none) and reads the answer into out (nil: ignored). An answer that is not 2xx is an *Error.
+func (c *Client) Do(ctx context.Context, method, path string, header http.Header, in, out any) (Answer, error) {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return Answer{}, fmt.Errorf("encoding a call: %w", err)
+		}
+		body = bytes.NewReader(b)
+	}
+	q, err := http.NewRequestWithContext(ctx, method, c.base()+path, body)
+	if err != nil {
+		return Answer{}, fmt.Errorf("making a call: %w", err)
+	}
+	for k, v := range header {
+		q.Header[k] = v
+	}
+	if in != nil {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.hc.Do(q)
+	if err != nil {
+		return Answer{}, fmt.Errorf("calling the API: %w", err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read to its end
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return Answer{}, fmt.Errorf("reading the API's answer: %w", err)
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		e := &Error{Status: resp.StatusCode, Body: string(b)}
+		_ = json.Unmarshal(b, e) // whatever it is: Body has it
+		return Answer{}, e
+	}
+	if out != nil {
+		if err := json.Unmarshal(b, out); err != nil {
+			return Answer{}, fmt.Errorf("reading the API's answer %q: %w", b, err)
+		}
+	}
+	return Answer{Status: resp.StatusCode, Header: resp.Header}, nil
+}

@@ -1,0 +1,128 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// NewTimer is what v2 creates.
+type NewTimer struct {
+	App      string   `json:"app"`
+	Name     string   `json:"name"`
+	Schedule Schedule `json:"schedule"`
+	Target   Target   `json:"target"`
+	Status   string   `json:"status,omitempty"`
+}
+
+// Schedule is when a timer is due; make one with Cron, At or Delay.
+type Schedule struct {
+	Kind  string   `json:"kind"`
+	Specs []string `json:"specs,omitempty"`
+	At    string   `json:"at,omitempty"`
+	Delay string   `json:"delay,omitempty"`
+}
+
+// Cron is due whenever one of the expressions says so.
+func Cron(specs ...string) Schedule { return Schedule{Kind: "cron", Specs: specs} }
+
+// At is due once, at t, whose parts below a millisecond are cut.
+func At(t time.Time) Schedule {
+	return Schedule{Kind: "at", At: t.UTC().Format("2006-01-02T15:04:05.000Z")}
+}
+
+// Delay is due once, so long after the first activation.
+func Delay(d time.Duration) Schedule { return Schedule{Kind: "delay", Delay: d.String()} }
+
+// Target is an HTTP target.
+type Target struct {
+	Kind    string              `json:"kind"`
+	URL     string              `json:"url"`
+	Method  string              `json:"method"`
+	Headers map[string][]string `json:"headers,omitempty"`
+	Body    string              `json:"body,omitempty"`
+}
+
+// Post is a target that gets a POST without body.
+func Post(url string) Target { return Target{Kind: "http", URL: url, Method: http.MethodPost} }
+
+// Timer is what v2 returns.
+type Timer struct {
+	ID       string   `json:"id"`
+	App      string   `json:"app"`
+	Name     string   `json:"name"`
+	Status   string   `json:"status"`
+	Schedule Schedule `json:"schedule"`
+	Target   Target   `json:"target"`
+}
+
+// TimerID returns the id as a number; 0 where it is none.
+func (t Timer) TimerID() timer.ID {
+	id, err := timer.ParseID(t.ID)
+	if err != nil {
+		return 0
+	}
+	return id
+}
+
+// Create makes a timer.
+func (c *Client) Create(ctx context.Context, n NewTimer) (Timer, Answer, error) {
+	return c.CreateWithKey(ctx, n, "")
+}
+
+// CreateWithKey makes a timer under an idempotency key (empty: none).
+func (c *Client) CreateWithKey(ctx context.Context, n NewTimer, key string) (Timer, Answer, error) {
+	var t Timer
+	h := make(http.Header)
+	if key != "" {
+		h.Set("Idempotency-Key", key)
+	}
+	a, err := c.Do(ctx, http.MethodPost, "/api/v2/timers", h, n, &t)
+	return t, a, err
+}
+
+// Get returns a timer.
+func (c *Client) Get(ctx context.Context, app string, id timer.ID) (Timer, error) {
+	var t Timer
+	_, err := c.Do(ctx, http.MethodGet, timerPath(app, id, ""), nil, nil, &t)
+	return t, err
+}
+
+// List returns a page of an app's timers and the cursor of the next one, empty at the end.
+func (c *Client) List(ctx context.Context, app, status string, limit int, cursor string) ([]Timer, string, error) {
+	q := url.Values{"app": {app}, "limit": {strconv.Itoa(limit)}}
+	if status != "" {
+		q.Set("status", status)
+	}
+	if cursor != "" {
+		q.Set("cursor", cursor)
+	}
+	var page struct {
+		Items []Timer `json:"items"`
+		Next  string  `json:"next_cursor"`
+	}
+	_, err := c.Do(ctx, http.MethodGet, "/api/v2/timers?"+q.Encode(), nil, nil, &page)
+	return page.Items, page.Next, err
+}
+
+// SetStatus activates or deactivates ("active", "inactive").
+func (c *Client) SetStatus(ctx context.Context, app string, id timer.ID, status string) (Timer, error) {
+	var t Timer
+	_, err := c.Do(ctx, http.MethodPatch, timerPath(app, id, ""), nil, map[string]string{"status": status}, &t)
+	return t, err
+}
+
+// Delete deletes.
+func (c *Client) Delete(ctx context.Context, app string, id timer.ID) error {
+	_, err := c.Do(ctx, http.MethodDelete, timerPath(app, id, ""), nil, nil, nil)
+	return err
+}
+
+func timerPath(app string, id timer.ID, below string) string {
+	return fmt.Sprintf("/api/v2/timers/%s%s?%s", id, below, url.Values{"app": {app}}.Encode())
+}

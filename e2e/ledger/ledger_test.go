@@ -1,0 +1,168 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+var start = time.UnixMilli(1_800_000_000_000)
+
+func fire(id timer.ID, sec int) timer.FireID {
+	return timer.FireID{Timer: id, DueMS: start.Add(time.Duration(sec) * time.Second).UnixMilli()}
+}
+
+// call is a callback that started late after it was due, took 10 ms and was answered 200.
+func call(f timer.FireID, attempt int32, late time.Duration) receiver.Arrival {
+	at := f.DueMS*int64(time.Millisecond) + int64(late)
+	return receiver.Arrival{
+		Fire: f, Attempt: attempt, StartNS: at, ArrivedNS: at + int64(time.Millisecond), DoneNS: at + int64(11*time.Millisecond), Status: 200,
+	}
+}
+
+func delivered(f timer.FireID) ledger.Outcome {
+	return ledger.Outcome{Fire: f, Kind: timer.Delivered, Attempts: 1}
+}
+
+// healthy is a timer's 5 seconds in which all went well.
+func healthy() (*ledger.Ledger, ledger.Evidence) {
+	l := ledger.New()
+	l.Every(1, time.Second, start, start.Add(5*time.Second), ledger.Must)
+	var e ledger.Evidence
+	for i := range 5 {
+		e.Arrivals = append(e.Arrivals, call(fire(1, i), 1, time.Duration(i)*time.Millisecond))
+		e.Outcomes = append(e.Outcomes, delivered(fire(1, i)))
+	}
+	return l, e
+}
+
+func TestHealthy(t *testing.T) {
+	t.Parallel()
+	l, e := healthy()
+	require.Equal(t, 5, l.Len())
+	v := l.Check(e)
+	require.Empty(t, v.Faults())
+	require.True(t, v.OK())
+	require.Equal(t, 5, v.Due)
+	require.Equal(t, 5, v.Called)
+	require.Equal(t, 5, v.Delivered)
+	require.Equal(t, 4*time.Millisecond, v.Lateness.Max)
+	require.Contains(t, v.Row("healthy"), "| healthy | 5 | 5 | 5 | 0 | 0 | 0 | 0 | 0 (0) |")
+}
+
+func TestCatches(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		harm func(*ledger.Ledger, *ledger.Evidence)
+		want string
+	}{
+		"a lost fire": {func(_ *ledger.Ledger, e *ledger.Evidence) { e.Arrivals = e.Arrivals[1:] }, "1 missing: " + fire(1, 0).String()},
+		"an early fire": {func(_ *ledger.Ledger, e *ledger.Evidence) {
+			e.Arrivals[2] = call(fire(1, 2), 1, -time.Millisecond)
+		}, "1 early: " + fire(1, 2).String() + " by 1ms"},
+		"a repeated fire": {func(_ *ledger.Ledger, e *ledger.Evidence) {
+			e.Arrivals = append(e.Arrivals, call(fire(1, 4), 1, time.Second))
+		}, "1 repeated without excuse"},
+		"a fire that nobody ordered": {func(_ *ledger.Ledger, e *ledger.Evidence) {
+			f := fire(1, 1)
+			f.DueMS += 500
+			e.Arrivals = append(e.Arrivals, call(f, 1, 0))
+		}, "1 called though not ordered"},
+		"a fire without record": {func(_ *ledger.Ledger, e *ledger.Evidence) { e.Outcomes = e.Outcomes[1:] }, "1 without outcome"},
+		"a fire with two records": {func(_ *ledger.Ledger, e *ledger.Evidence) {
+			e.Outcomes = append(e.Outcomes, e.Outcomes[0])
+		}, "1 with two outcomes"},
+		"a wrongly skipped fire": {func(_ *ledger.Ledger, e *ledger.Evidence) {
+			e.Arrivals = e.Arrivals[1:]
+			e.Outcomes[0].Kind, e.Outcomes[0].Reason = timer.Skipped, timer.ReasonInactive
+		}, "skipped(inactive), owed delivered"},
+		"a stretch skipped wrongly": {func(_ *ledger.Ledger, e *ledger.Evidence) {
+			e.Outcomes = []ledger.Outcome{{Fire: fire(1, 0), UntilMS: fire(1, 4).DueMS, Kind: timer.Skipped}}
+		}, "5 with a wrong outcome"},
+		"a call that must not be": {func(l *ledger.Ledger, _ *ledger.Evidence) {
+			l.Every(1, time.Second, start.Add(4*time.Second), start.Add(5*time.Second), ledger.Not)
+		}, "1 called though not ordered"},
+		"a failure that was none": {func(l *ledger.Ledger, _ *ledger.Evidence) {
+			l.One(1, start, ledger.Fail)
+		}, "delivered(), owed failed"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, e := healthy()
+			tt.harm(l, &e)
+			v := l.Check(e)
+			require.False(t, v.OK())
+			faults := v.Faults()
+			require.NotEmpty(t, faults)
+			found := false
+			for _, f := range faults {
+				found = found || strings.Contains(f, tt.want)
+			}
+			require.True(t, found, "%q is not among %q", tt.want, faults)
+		})
+	}
+}
+
+func TestExcusesOnlyCallsInFlight(t *testing.T) {
+	t.Parallel()
+	again := func(cut time.Duration, answered bool) ledger.Verdict {
+		l, e := healthy()
+		if !answered {
+			e.Arrivals[4].DoneNS, e.Arrivals[4].Status = 0, 0
+		}
+		e.Arrivals = append(e.Arrivals, call(fire(1, 4), 1, 3*time.Second))
+		e.Cuts = []ledger.Cut{{At: start.Add(4*time.Second + cut), Recording: 100 * time.Millisecond}}
+		return l.Check(e)
+	}
+	v := again(10*time.Millisecond, false)
+	require.Empty(t, v.Faults())
+	require.Equal(t, 1, v.Excused)
+	v = again(50*time.Millisecond, true)
+	require.Empty(t, v.Faults(), "answered, and perhaps not recorded")
+	v = again(500*time.Millisecond, true)
+	require.Len(t, v.Duplicates, 1, "answered long before the cut")
+	v = again(-time.Second, false)
+	require.Len(t, v.Duplicates, 1, "the cut was before the call")
+	v = again(5*time.Second, false)
+	require.Len(t, v.Duplicates, 1, "the cut was after the repetition")
+}
+
+func TestRetriesAreNoDuplicates(t *testing.T) {
+	t.Parallel()
+	l := ledger.New()
+	l.One(2, start, ledger.Fail)
+	var e ledger.Evidence
+	for i := range int32(3) {
+		a := call(fire(2, 0), i+1, time.Duration(i)*time.Second)
+		a.Status = 500
+		e.Arrivals = append(e.Arrivals, a)
+	}
+	e.Outcomes = []ledger.Outcome{{Fire: fire(2, 0), Kind: timer.Failed, Reason: timer.ReasonExhausted, Attempts: 3}}
+	v := l.Check(e)
+	require.Empty(t, v.Faults())
+	require.Equal(t, 1, v.Failed)
+}
+
+func TestMayAndUnknown(t *testing.T) {
+	t.Parallel()
+	l, e := healthy()
+	l.Every(1, time.Second, start.Add(5*time.Second), start.Add(7*time.Second), ledger.May)
+	e.Arrivals = append(e.Arrivals, call(fire(1, 5), 1, 0), call(fire(99, 1), 1, 0))
+	e.Outcomes = append(e.Outcomes, delivered(fire(1, 5)),
+		ledger.Outcome{Fire: fire(1, 6), Kind: timer.Skipped, Reason: timer.ReasonInactive}, delivered(fire(99, 1)))
+	v := l.Check(e)
+	require.Empty(t, v.Faults())
+	require.Equal(t, 1, v.Skipped[timer.ReasonInactive])
+	require.Equal(t, 6, v.Delivered)
+	require.Zero(t, l.Arrived(map[timer.FireID]bool{
+		fire(1, 0): true, fire(1, 1): true, fire(1, 2): true, fire(1, 3): true, fire(1, 4): true,
+	}))
+	require.Equal(t, 5, l.Arrived(nil))
+}

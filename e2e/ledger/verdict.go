@@ -1,0 +1,235 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Cut is an instant at which an executor died, was frozen or was cut off: a call in flight then may be made again.
+type Cut struct {
+	At time.Time
+	// Recording is how long before it an answer may have been given without having been recorded.
+	Recording time.Duration
+}
+
+// Outcome is a recorded outcome, as the history tells it. One record may stand for a stretch of skipped fires.
+type Outcome struct {
+	Fire     timer.FireID
+	UntilMS  int64 // the last due instant that it covers; 0 is Fire's own
+	Kind     timer.OutcomeKind
+	Reason   timer.Reason
+	Attempts int32
+}
+
+// Evidence is what happened.
+type Evidence struct {
+	Arrivals receiver.Arrivals // sorted
+	Outcomes []Outcome         // nil: not looked at
+	Cuts     []Cut
+	Clocks   time.Duration // how far the executors' and the receiver's clocks may be apart
+}
+
+// Verdict is the comparison.
+type Verdict struct {
+	Due       int // fires that must be called
+	Called    int // of them, those that were
+	Delivered int // outcomes
+	Failed    int
+	Skipped   map[timer.Reason]int
+
+	Missing     []timer.FireID    // must be called, and were not
+	Early       receiver.Arrivals // called before they were due
+	Duplicates  receiver.Arrivals // repeated without excuse
+	Excused     int               // repeated, the first call being in flight at a cut
+	Unordered   []timer.FireID    // called though the ledger says that they are not, or does not know them in its span
+	NoOutcome   []timer.FireID    // called or must be, without a record
+	TwoOutcomes []timer.FireID    // with more than one record
+	Wrong       []string          // outcomes that are not what the fire owed
+
+	Lateness receiver.Quantiles
+}
+
+// Check compares. Fires of timers that the ledger does not know are not looked at.
+func (l *Ledger) Check(e Evidence) Verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := Verdict{Skipped: make(map[timer.Reason]int)}
+	var mine receiver.Arrivals
+	for _, a := range e.Arrivals {
+		if s, ok := l.spans[a.Fire.Timer]; ok && a.Fire.DueMS >= s.from && a.Fire.DueMS <= s.to {
+			mine = append(mine, a)
+		}
+	}
+	byFire := mine.ByFire()
+	v.Early = mine.Early(e.Clocks)
+	v.Lateness = mine.Lateness()
+	v.repeated(mine, byFire, e.Cuts)
+	l.calls(&v, byFire)
+	if e.Outcomes != nil {
+		l.outcomes(&v, byFire, e.Outcomes)
+	}
+	slices.SortFunc(v.Missing, timer.CompareFireIDs)
+	slices.SortFunc(v.NoOutcome, timer.CompareFireIDs)
+	slices.SortFunc(v.Unordered, timer.CompareFireIDs)
+	return v
+}
+
+func (l *Ledger) calls(v *Verdict, byFire map[timer.FireID]receiver.Arrivals) {
+	for f, d := range l.fires {
+		if d != Must && d != Fail {
+			continue
+		}
+		v.Due++
+		if len(byFire[f]) > 0 {
+			v.Called++
+		} else {
+			v.Missing = append(v.Missing, f)
+		}
+	}
+	for f := range byFire {
+		if d, ok := l.fires[f]; !ok || d == Not {
+			v.Unordered = append(v.Unordered, f)
+		}
+	}
+}
+
+// repeated sorts duplicates into those with an excuse (any earlier call of the fire was in flight at a cut) and those without.
+func (v *Verdict) repeated(mine receiver.Arrivals, byFire map[timer.FireID]receiver.Arrivals, cuts []Cut) {
+	for _, d := range mine.Duplicates() {
+		excused := slices.ContainsFunc(cuts, func(c Cut) bool {
+			return slices.ContainsFunc(byFire[d.Fire], func(a receiver.Arrival) bool {
+				return a.ArrivedNS < d.ArrivedNS && d.ArrivedNS >= c.At.UnixNano() && a.InFlightAt(c.At, c.Recording)
+			})
+		})
+		if excused {
+			v.Excused++
+		} else {
+			v.Duplicates = append(v.Duplicates, d)
+		}
+	}
+}
+
+func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals, outcomes []Outcome) {
+	seen := make(map[timer.FireID]int, len(outcomes))
+	for _, o := range outcomes {
+		for _, f := range l.covered(o) {
+			seen[f]++
+			if seen[f] > 1 {
+				v.TwoOutcomes = append(v.TwoOutcomes, f)
+				continue
+			}
+			v.count(o)
+			if want := l.owed(f); want != "" && o.Kind != want {
+				v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s(%s), owed %s", f, o.Kind, o.Reason, want))
+			} else if o.Kind == timer.Skipped && len(byFire[f]) > 0 {
+				v.Wrong = append(v.Wrong, fmt.Sprintf("%s: skipped(%s), and called", f, o.Reason))
+			}
+		}
+	}
+	for f, d := range l.fires {
+		if seen[f] == 0 && (d == Must || d == Fail || len(byFire[f]) > 0) {
+			v.NoOutcome = append(v.NoOutcome, f)
+		}
+	}
+}
+
+// covered returns the ledger's fires that an outcome stands for, and its own fire within a known span.
+func (l *Ledger) covered(o Outcome) []timer.FireID {
+	s, ok := l.spans[o.Fire.Timer]
+	if !ok {
+		return nil
+	}
+	if o.UntilMS <= o.Fire.DueMS {
+		if o.Fire.DueMS < s.from || o.Fire.DueMS > s.to {
+			return nil
+		}
+		return []timer.FireID{o.Fire}
+	}
+	var fs []timer.FireID
+	for f := range l.fires {
+		if f.Timer == o.Fire.Timer && f.DueMS >= o.Fire.DueMS && f.DueMS <= o.UntilMS {
+			fs = append(fs, f)
+		}
+	}
+	return fs
+}
+
+func (l *Ledger) owed(f timer.FireID) timer.OutcomeKind {
+	switch d, ok := l.fires[f]; {
+	case !ok || d == May:
+		return ""
+	case d == Must:
+		return timer.Delivered
+	case d == Fail:
+		return timer.Failed
+	default:
+		return timer.Skipped
+	}
+}
+
+func (v *Verdict) count(o Outcome) {
+	switch o.Kind {
+	case timer.Delivered:
+		v.Delivered++
+	case timer.Failed:
+		v.Failed++
+	case timer.Skipped:
+		v.Skipped[o.Reason]++
+	}
+}
+
+// OK tells whether every promise held.
+func (v *Verdict) OK() bool { return len(v.Faults()) == 0 }
+
+// Faults lists what did not hold, a line each with a few examples.
+func (v *Verdict) Faults() []string {
+	var out []string
+	add := func(what string, n int, example func(int) string) {
+		if n == 0 {
+			return
+		}
+		var ex []string
+		for i := range min(n, 5) { //nolint:mnd // enough to begin a search with
+			ex = append(ex, example(i))
+		}
+		out = append(out, fmt.Sprintf("%d %s: %s", n, what, strings.Join(ex, ", ")))
+	}
+	ids := func(f []timer.FireID) func(int) string { return func(i int) string { return f[i].String() } }
+	add("missing", len(v.Missing), ids(v.Missing))
+	add("early", len(v.Early), func(i int) string {
+		a := v.Early[i]
+		return fmt.Sprintf("%s by %s", a.Fire, -a.Lateness())
+	})
+	add("repeated without excuse", len(v.Duplicates), func(i int) string {
+		a := v.Duplicates[i]
+		return fmt.Sprintf("%s attempt %d at %s", a.Fire, a.Attempt, a.Arrived().UTC().Format(time.StampMilli))
+	})
+	add("called though not ordered", len(v.Unordered), ids(v.Unordered))
+	add("without outcome", len(v.NoOutcome), ids(v.NoOutcome))
+	add("with two outcomes", len(v.TwoOutcomes), ids(v.TwoOutcomes))
+	add("with a wrong outcome", len(v.Wrong), func(i int) string { return v.Wrong[i] })
+	return out
+}
+
+// Heading is the Markdown table's head for Row.
+const Heading = `| | due | called | delivered | failed | skipped | missing | early | duplicates (excused) | p50 | p99 | p99.9 | max |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|`
+
+// Row returns the verdict as a line of a Markdown table.
+func (v *Verdict) Row(name string) string {
+	skipped := 0
+	for _, n := range v.Skipped {
+		skipped += n
+	}
+	q := v.Lateness
+	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d | %d | %d (%d) | %s | %s | %s | %s |", name, v.Due, v.Called,
+		v.Delivered, v.Failed, skipped, len(v.Missing), len(v.Early), len(v.Duplicates), v.Excused,
+		short(q.P50), short(q.P99), short(q.P999), short(q.Max))
+}
+
+func short(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
