@@ -9,12 +9,16 @@ replace (
 )
 
 require (
-	github.com/andybalholm/brotli v1.2.1 // indirect
 	github.com/carillon-timer/carillon/libs v0.0.0
 	github.com/carillon-timer/carillon/proto v0.0.0
+)
+
+require (
+	github.com/andybalholm/brotli v1.2.1 // indirect
 	github.com/klauspost/compress v1.18.6 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/valyala/fasthttp v1.71.0 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
 )
