@@ -1,0 +1,141 @@
+// Package taskwire is the wire form of fires and slices: the carillon.v1 messages Task and Slice, as they travel on the bus and lie in
+// the window. It writes and reads the same bytes as package proto would, without its reflection: every fire passes here
+// several times. The same fire at the same revision always has the same bytes.
+package taskwire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Field numbers of carillon.v1.Task.
+const (
+	taskTimer protowire.Number = iota + 1
+	taskDue
+	taskSeries
+	taskRun
+	taskBucket
+	taskApp
+	taskVersion
+	taskEpoch
+	taskCause
+	taskState
+	taskAttempt
+	taskRev
+	taskLate
+)
+
+// MaxLen is how many bytes a task has at most: 13 fields of one byte of tag and ten of number.
+const MaxLen = 13 * 11
+
+// usualLen is what a task of the schedule takes: some 40 bytes.
+const usualLen = 64
+
+// Encode returns a fire as a Task message. Owner and Sweeps are not carried.
+func Encode(f *timer.Fire) []byte { return Append(make([]byte, 0, usualLen), f) }
+
+// Append appends to dst what Encode returns.
+func Append(dst []byte, f *timer.Fire) []byte {
+	dst = appendInt(dst, taskTimer, int64(f.Timer))
+	dst = appendInt(dst, taskDue, f.DueMS)
+	dst = appendInt(dst, taskSeries, f.Series)
+	dst = appendInt(dst, taskRun, f.RunMS)
+	dst = appendInt(dst, taskBucket, int64(f.Bucket))
+	dst = appendInt(dst, taskApp, f.AppID)
+	dst = appendInt(dst, taskVersion, int64(f.Version))
+	dst = appendInt(dst, taskEpoch, f.Epoch)
+	dst = appendInt(dst, taskCause, int64(f.Cause))
+	dst = appendInt(dst, taskState, int64(f.State))
+	dst = appendInt(dst, taskAttempt, int64(f.Attempt))
+	dst = appendInt(dst, taskRev, int64(f.Rev))
+	return appendInt(dst, taskLate, f.LateMS)
+}
+
+func appendInt(dst []byte, n protowire.Number, v int64) []byte {
+	if v == 0 {
+		return dst
+	}
+	dst = protowire.AppendTag(dst, n, protowire.VarintType)
+	return protowire.AppendVarint(dst, uint64(v)) //nolint:gosec // two's complement is the wire form
+}
+
+// Decode reads a Task message. Its error means that the bytes are no task, and that trying again is of no use. Fields of
+// a newer program are skipped.
+func Decode(b []byte) (timer.Fire, error) {
+	var f timer.Fire
+	err := eachInt(b, func(n protowire.Number, v int64) {
+		switch n {
+		case taskTimer:
+			f.Timer = timer.ID(v)
+		case taskDue:
+			f.DueMS = v
+		case taskSeries:
+			f.Series = v
+		case taskRun:
+			f.RunMS = v
+		case taskBucket:
+			f.Bucket = int32(v) //nolint:gosec // cut as proto does
+		case taskApp:
+			f.AppID = v
+		case taskVersion:
+			f.Version = int32(v) //nolint:gosec // cut as proto does
+		case taskEpoch:
+			f.Epoch = v
+		case taskCause:
+			f.Cause = timer.Cause(clampByte(v))
+		case taskState:
+			f.State = timer.FireState(clampByte(v))
+		case taskAttempt:
+			f.Attempt = int32(v) //nolint:gosec // cut as proto does
+		case taskRev:
+			f.Rev = int32(v) //nolint:gosec // cut as proto does
+		case taskLate:
+			f.LateMS = v
+		}
+	})
+	if err != nil {
+		return timer.Fire{}, fmt.Errorf("reading a task: %w", err)
+	}
+	if f.Timer <= 0 || f.Timer > timer.MaxID || f.DueMS < 0 || f.RunMS < 0 || f.Series < 0 || f.Bucket < 0 {
+		return timer.Fire{}, errors.New("reading a task: it names no fire")
+	}
+	return f, nil
+}
+
+// clampByte keeps a number of a newer program from looking like one that we know.
+func clampByte(v int64) uint8 {
+	if v < 0 || v > math.MaxUint8 {
+		return math.MaxUint8
+	}
+	return uint8(v)
+}
+
+// eachInt calls f for every whole number in a message.
+func eachInt(b []byte, f func(protowire.Number, int64)) error {
+	for len(b) > 0 {
+		n, kind, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return protowire.ParseError(size) //nolint:wrapcheck // the callers say what was being read
+		}
+		b = b[size:]
+		if kind == protowire.VarintType {
+			v, size := protowire.ConsumeVarint(b)
+			if size < 0 {
+				return protowire.ParseError(size) //nolint:wrapcheck // the callers say what was being read
+			}
+			f(n, int64(v)) //nolint:gosec // two's complement is the wire form
+			b = b[size:]
+			continue
+		}
+		if size = protowire.ConsumeFieldValue(n, kind, b); size < 0 {
+			return protowire.ParseError(size) //nolint:wrapcheck // the callers say what was being read
+		}
+		b = b[size:]
+	}
+	return nil
+}

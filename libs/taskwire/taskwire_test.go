@@ -1,0 +1,162 @@
+package taskwire_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/taskwire"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+)
+
+var fires = map[string]timer.Fire{
+	"usual": {
+		FireID: timer.FireID{Timer: 177_000_000_000_001, DueMS: 1_767_225_600_000}, RunMS: 1_767_225_600_000,
+		Bucket: 3, AppID: 12, Version: 1, Epoch: 1,
+	},
+	"smallest": {FireID: timer.FireID{Timer: 1}},
+	"full": {
+		FireID: timer.FireID{Timer: timer.MaxID, DueMS: math.MaxInt64, Series: math.MaxInt64}, RunMS: math.MaxInt64,
+		Bucket: math.MaxInt32, AppID: math.MinInt64, Version: math.MinInt32, Epoch: -1, Cause: 254, State: timer.FireRetrying,
+		Attempt: math.MaxInt32, LateMS: math.MinInt64, Rev: -5,
+	},
+}
+
+func message(f timer.Fire) *carillonv1.Task {
+	return &carillonv1.Task{
+		TimerId: int64(f.Timer), DueMs: f.DueMS, Series: f.Series, RunMs: f.RunMS, Bucket: f.Bucket, AppId: f.AppID,
+		Version: f.Version, Epoch: f.Epoch, Cause: uint32(f.Cause), State: uint32(f.State), Attempt: f.Attempt, Rev: f.Rev, LateMs: f.LateMS,
+	}
+}
+
+func TestTasksAreWhatProtoWrites(t *testing.T) {
+	t.Parallel()
+	for name, f := range fires {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want, err := proto.MarshalOptions{Deterministic: true}.Marshal(message(f))
+			require.NoError(t, err)
+			got := taskwire.Encode(&f)
+			require.Equal(t, want, got)
+			require.LessOrEqual(t, len(got), taskwire.MaxLen)
+			back, err := taskwire.Decode(got)
+			require.NoError(t, err)
+			require.Equal(t, f, back)
+			require.Equal(t, append([]byte("x"), want...), taskwire.Append([]byte("x"), &f))
+		})
+	}
+}
+
+func TestTasksDoNotCarryOwnerAndSweeps(t *testing.T) {
+	t.Parallel()
+	f := fires["usual"]
+	plain := taskwire.Encode(&f)
+	f.Owner, f.Sweeps = 7, 8
+	require.Equal(t, plain, taskwire.Encode(&f))
+}
+
+func TestDecodeSkipsFieldsOfANewerProgram(t *testing.T) {
+	t.Parallel()
+	f := fires["usual"]
+	b := protowire.AppendTag(taskwire.Encode(&f), 99, protowire.BytesType)
+	b = protowire.AppendBytes(b, []byte("new"))
+	b = protowire.AppendTag(b, 100, protowire.VarintType)
+	b = protowire.AppendVarint(b, 5)
+	got, err := taskwire.Decode(b)
+	require.NoError(t, err)
+	require.Equal(t, f, got)
+
+	b = protowire.AppendTag(taskwire.Encode(&f), 10, protowire.VarintType)
+	got, err = taskwire.Decode(protowire.AppendVarint(b, 257))
+	require.NoError(t, err)
+	require.Equal(t, timer.FireState(255), got.State, "an unknown state is not mistaken for a known one")
+}
+
+func TestDecodeRefusesWhatNamesNoFire(t *testing.T) {
+	t.Parallel()
+	bad := map[string]timer.Fire{
+		"no timer":        {RunMS: 5},
+		"negative timer":  {FireID: timer.FireID{Timer: -1}},
+		"timer too large": {FireID: timer.FireID{Timer: timer.MaxID + 1}},
+		"negative due":    {FireID: timer.FireID{Timer: 1, DueMS: -1}},
+		"negative run":    {FireID: timer.FireID{Timer: 1}, RunMS: -1},
+		"negative series": {FireID: timer.FireID{Timer: 1, Series: -1}},
+		"negative bucket": {FireID: timer.FireID{Timer: 1}, Bucket: -1},
+	}
+	for name, f := range bad {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := taskwire.Decode(taskwire.Encode(&f))
+			require.ErrorContains(t, err, "names no fire")
+		})
+	}
+	f := fires["usual"]
+	b := taskwire.Encode(&f)
+	_, err := taskwire.Decode(b[:len(b)-1])
+	require.ErrorContains(t, err, "reading a task")
+	_, err = taskwire.Decode(nil)
+	require.Error(t, err)
+}
+
+func TestSlices(t *testing.T) {
+	t.Parallel()
+	s := taskwire.Slice{Minute: 29_453_760, Bucket: 3, Token: 9}
+	want, err := proto.Marshal(&carillonv1.Slice{Minute: s.Minute, Bucket: s.Bucket, Token: s.Token})
+	require.NoError(t, err)
+	require.Equal(t, want, taskwire.EncodeSlice(s))
+	got, err := taskwire.DecodeSlice(want)
+	require.NoError(t, err)
+	require.Equal(t, s, got)
+	for _, bad := range []taskwire.Slice{{Token: 1}, {Minute: 1}, {Minute: 1, Token: 1, Bucket: -1}} {
+		_, err = taskwire.DecodeSlice(taskwire.EncodeSlice(bad))
+		require.ErrorContains(t, err, "names none")
+	}
+	_, err = taskwire.DecodeSlice([]byte{0xff})
+	require.ErrorContains(t, err, "reading a slice")
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, fire := range fires {
+		f.Add(taskwire.Encode(&fire))
+	}
+	f.Add([]byte{0x0a, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fire, err := taskwire.Decode(b)
+		if err != nil {
+			return
+		}
+		again, err := taskwire.Decode(taskwire.Encode(&fire))
+		require.NoError(t, err)
+		require.Equal(t, fire, again)
+		var m carillonv1.Task
+		if proto.Unmarshal(b, &m) == nil && m.GetCause() < 255 && m.GetState() < 255 {
+			require.Equal(t, m.GetRunMs(), fire.RunMS)
+			require.Equal(t, m.GetRev(), fire.Rev)
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	f := fires["usual"]
+	buf := make([]byte, 0, 256)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = taskwire.Append(buf[:0], &f)
+	}
+	b.ReportMetric(float64(len(buf)), "bytes")
+}
+
+func BenchmarkDecode(b *testing.B) {
+	f := fires["usual"]
+	buf := taskwire.Encode(&f)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := taskwire.Decode(buf); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
