@@ -168,12 +168,11 @@ type DeadTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // absent where the message could not be read
 	App           string                 `protobuf:"bytes,2,opt,name=app,proto3" json:"app,omitempty"`
-	TimerName     string                 `protobuf:"bytes,3,opt,name=timer_name,json=timerName,proto3" json:"timer_name,omitempty"`
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	Attempts      int32                  `protobuf:"varint,5,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	StatusCode    int32                  `protobuf:"varint,6,opt,name=status_code,json=statusCode,proto3" json:"status_code,omitempty"`
-	LastError     string                 `protobuf:"bytes,7,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	Raw           []byte                 `protobuf:"bytes,8,opt,name=raw,proto3" json:"raw,omitempty"` // the unreadable message
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Attempts      int32                  `protobuf:"varint,4,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	StatusCode    int32                  `protobuf:"varint,5,opt,name=status_code,json=statusCode,proto3" json:"status_code,omitempty"`
+	LastError     string                 `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Raw           []byte                 `protobuf:"bytes,7,opt,name=raw,proto3" json:"raw,omitempty"` // the unreadable message
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,13 +217,6 @@ func (x *DeadTask) GetTask() *Task {
 func (x *DeadTask) GetApp() string {
 	if x != nil {
 		return x.App
-	}
-	return ""
-}
-
-func (x *DeadTask) GetTimerName() string {
-	if x != nil {
-		return x.TimerName
 	}
 	return ""
 }
@@ -283,19 +275,17 @@ const file_carillon_v1_task_proto_rawDesc = "" +
 	" \x01(\rR\x05state\x12\x18\n" +
 	"\aattempt\x18\v \x01(\x05R\aattempt\x12\x10\n" +
 	"\x03rev\x18\f \x01(\x05R\x03rev\x12\x17\n" +
-	"\alate_ms\x18\r \x01(\x03R\x06lateMs\"\xe8\x01\n" +
+	"\alate_ms\x18\r \x01(\x03R\x06lateMs\"\xc9\x01\n" +
 	"\bDeadTask\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.carillon.v1.TaskR\x04task\x12\x10\n" +
-	"\x03app\x18\x02 \x01(\tR\x03app\x12\x1d\n" +
-	"\n" +
-	"timer_name\x18\x03 \x01(\tR\ttimerName\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1a\n" +
-	"\battempts\x18\x05 \x01(\x05R\battempts\x12\x1f\n" +
-	"\vstatus_code\x18\x06 \x01(\x05R\n" +
+	"\x03app\x18\x02 \x01(\tR\x03app\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
+	"\battempts\x18\x04 \x01(\x05R\battempts\x12\x1f\n" +
+	"\vstatus_code\x18\x05 \x01(\x05R\n" +
 	"statusCode\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\a \x01(\tR\tlastError\x12\x10\n" +
-	"\x03raw\x18\b \x01(\fR\x03rawBEZCgithub.com/carillon-timer/carillon/proto/gen/carillon/v1;carillonv1b\x06proto3"
+	"last_error\x18\x06 \x01(\tR\tlastError\x12\x10\n" +
+	"\x03raw\x18\a \x01(\fR\x03rawBEZCgithub.com/carillon-timer/carillon/proto/gen/carillon/v1;carillonv1b\x06proto3"
 
 var (
 	file_carillon_v1_task_proto_rawDescOnce sync.Once

@@ -1,0 +1,132 @@
+// Package batch lets concurrent calls share one: what waits while a call runs, and what comes within Wait, goes into the next.
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ErrClosed is the answer to a call on a closed group.
+var ErrClosed = errors.New("batch group is closed")
+
+// Options of a group.
+type Options struct {
+	Max     int           // items per call; at least 1
+	Wait    time.Duration // how long the first item of a batch waits for others
+	AtOnce  int           // calls at once; at least 1
+	Timeout time.Duration // of one call; 0: none
+}
+
+// Group gathers the items of concurrent callers. An item's caller may stop waiting; the item is carried out all the same.
+type Group[In, Out any] struct {
+	opts  Options
+	do    func(context.Context, []In) ([]Out, error)
+	items chan item[In, Out]
+	done  chan struct{}
+	once  sync.Once
+	wg    sync.WaitGroup
+}
+
+type item[In, Out any] struct {
+	in  In
+	out chan answer[Out]
+}
+
+type answer[Out any] struct {
+	out Out
+	err error
+}
+
+// New starts a group. do gets between 1 and Max items and returns one result for each, in order, or an error for all.
+func New[In, Out any](opts Options, do func(context.Context, []In) ([]Out, error)) *Group[In, Out] {
+	opts.Max, opts.AtOnce = max(opts.Max, 1), max(opts.AtOnce, 1)
+	g := &Group[In, Out]{opts: opts, do: do, items: make(chan item[In, Out]), done: make(chan struct{})}
+	for range opts.AtOnce {
+		g.wg.Go(g.loop)
+	}
+	return g
+}
+
+// Do adds an item and waits for its result.
+func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
+	var none Out
+	it := item[In, Out]{in: in, out: make(chan answer[Out], 1)}
+	select {
+	case g.items <- it:
+	case <-g.done:
+		return none, ErrClosed
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	}
+	select {
+	case a := <-it.out:
+		return a.out, a.err
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	}
+}
+
+// Close refuses new items and waits for those that were taken.
+func (g *Group[In, Out]) Close() {
+	g.once.Do(func() { close(g.done) })
+	g.wg.Wait()
+}
+
+func (g *Group[In, Out]) loop() {
+	batch := make([]item[In, Out], 0, g.opts.Max)
+	for {
+		select {
+		case it := <-g.items:
+			batch = g.fill(append(batch[:0], it))
+			g.run(batch)
+		case <-g.done:
+			return
+		}
+	}
+}
+
+func (g *Group[In, Out]) fill(batch []item[In, Out]) []item[In, Out] {
+	if g.opts.Max == 1 {
+		return batch
+	}
+	timer := time.NewTimer(g.opts.Wait)
+	defer timer.Stop()
+	for len(batch) < g.opts.Max {
+		select {
+		case it := <-g.items:
+			batch = append(batch, it)
+		case <-timer.C:
+			return batch
+		case <-g.done:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (g *Group[In, Out]) run(batch []item[In, Out]) {
+	ctx := context.Background()
+	if g.opts.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, g.opts.Timeout)
+		defer cancel()
+	}
+	ins := make([]In, len(batch))
+	for i, it := range batch {
+		ins[i] = it.in
+	}
+	outs, err := g.do(ctx, ins)
+	if err == nil && len(outs) != len(batch) {
+		err = fmt.Errorf("batch of %d answered with %d results", len(batch), len(outs))
+	}
+	for i, it := range batch {
+		a := answer[Out]{err: err}
+		if err == nil {
+			a.out = outs[i]
+		}
+		it.out <- a
+	}
+}

@@ -1,0 +1,109 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/batch"
+)
+
+func double(_ context.Context, in []int) ([]int, error) {
+	out := make([]int, len(in))
+	for i, n := range in {
+		out[i] = 2 * n
+	}
+	return out, nil
+}
+
+func TestConcurrentCallsShareOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var sizes []int
+		g := batch.New(batch.Options{Max: 100, Wait: 2 * time.Millisecond}, func(ctx context.Context, in []int) ([]int, error) {
+			mu.Lock()
+			sizes = append(sizes, len(in))
+			mu.Unlock()
+			return double(ctx, in)
+		})
+		defer g.Close()
+		var wg sync.WaitGroup
+		for i := range 10 {
+			wg.Go(func() {
+				out, err := g.Do(t.Context(), i)
+				if err != nil || out != 2*i {
+					t.Errorf("item %d: got %d, %v", i, out, err)
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, []int{10}, sizes)
+	})
+}
+
+func TestBatchIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		largest := 0
+		g := batch.New(batch.Options{Max: 4, Wait: time.Second}, func(ctx context.Context, in []int) ([]int, error) {
+			largest = max(largest, len(in))
+			return double(ctx, in)
+		})
+		defer g.Close()
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() { _, _ = g.Do(t.Context(), i) })
+		}
+		wg.Wait()
+		require.Equal(t, 4, largest)
+	})
+}
+
+func TestErrorReachesEveryCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		boom := errors.New("boom")
+		g := batch.New(batch.Options{Max: 8, Wait: time.Millisecond}, func(context.Context, []int) ([]int, error) { return nil, boom })
+		defer g.Close()
+		for range 3 {
+			_, err := g.Do(t.Context(), 1)
+			require.ErrorIs(t, err, boom)
+		}
+	})
+}
+
+func TestTooFewResultsIsAnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := batch.New(batch.Options{Max: 1}, func(context.Context, []int) ([]int, error) { return nil, nil })
+		defer g.Close()
+		_, err := g.Do(t.Context(), 1)
+		require.ErrorContains(t, err, "0 results")
+	})
+}
+
+func TestCallerMayStopWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		done := 0
+		g := batch.New(batch.Options{Max: 1}, func(ctx context.Context, in []int) ([]int, error) {
+			time.Sleep(time.Second)
+			done++
+			return double(ctx, in)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err := g.Do(ctx, 1)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		g.Close()
+		require.Equal(t, 1, done, "the item is carried out all the same")
+		_, err = g.Do(t.Context(), 1)
+		require.ErrorIs(t, err, batch.ErrClosed)
+	})
+}

@@ -1,0 +1,114 @@
+package clock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+)
+
+// host is a host's clock that can be set, and store one that is right.
+type host struct{ off time.Duration }
+
+func (h *host) now() time.Time                               { return time.Now().Add(h.off) }
+func (h *host) store(context.Context) (time.Time, error)     { return time.Now(), nil }
+func (h *host) slowStore(context.Context) (time.Time, error) { time.Sleep(time.Second); return time.Now(), nil }
+
+func TestOffsetOfAnotherHostIsCorrected(t *testing.T) {
+	t.Parallel()
+	for name, off := range map[string]time.Duration{"ahead": 2 * time.Second, "behind": -2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := &host{off: off}
+				c := clock.New(h.now, h.store)
+				require.NoError(t, c.Measure(t.Context()))
+				require.WithinDuration(t, time.Now(), c.Now(), time.Millisecond)
+				got, at := c.Offset()
+				require.Equal(t, -off, got)
+				require.Equal(t, time.Now(), at)
+			})
+		})
+	}
+}
+
+func TestOffsetWithinTheErrorOfMeasuringIsNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{off: 50 * time.Millisecond}
+		c := clock.New(h.now, h.store)
+		require.NoError(t, c.Measure(t.Context()))
+		require.True(t, c.Now().Equal(h.now()), "the host's own clock is used")
+	})
+}
+
+func TestJumpStopsTheClockUntilMeasured(t *testing.T) {
+	t.Parallel()
+	for name, jump := range map[string]time.Duration{"forward": 3 * time.Second, "back": -3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := &host{}
+				c := clock.New(h.now, h.store)
+				_, steady := c.Look()
+				require.True(t, steady)
+				time.Sleep(10 * time.Second)
+				_, steady = c.Look()
+				require.True(t, steady, "time that passes is no jump")
+				h.off = jump
+				_, steady = c.Look()
+				require.False(t, steady)
+				_, steady = c.Look()
+				require.False(t, steady, "looking twice does not mend it")
+				require.NoError(t, c.Measure(t.Context()))
+				now, steady := c.Look()
+				require.True(t, steady)
+				require.WithinDuration(t, time.Now(), now, time.Millisecond)
+			})
+		})
+	}
+}
+
+func TestSlowAnswerDoesNotMoveASteadyClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{}
+		c := clock.New(h.now, h.store)
+		require.NoError(t, c.Measure(t.Context()))
+		slow := clock.New(h.now, h.slowStore)
+		require.NoError(t, slow.Measure(t.Context()))
+		got, _ := slow.Offset()
+		require.Equal(t, 500*time.Millisecond, got, "the first measurement is taken for want of a better")
+		require.NoError(t, slow.Measure(t.Context()))
+		again, _ := slow.Offset()
+		require.Equal(t, got, again)
+	})
+}
+
+func TestStoreAwayLeavesTheOffset(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{off: time.Second}
+		away := false
+		c := clock.New(h.now, func(ctx context.Context) (time.Time, error) {
+			if away {
+				return time.Time{}, errors.New("away")
+			}
+			return h.store(ctx)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = c.Run(ctx) }()
+		time.Sleep(1500 * time.Millisecond)
+		away = true
+		time.Sleep(10 * time.Second)
+		require.WithinDuration(t, time.Now(), c.Now(), time.Millisecond)
+		cancel()
+		<-ended
+	})
+}

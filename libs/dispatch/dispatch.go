@@ -1,0 +1,160 @@
+// Package dispatch brings committed fires on their way: it marks them in the window and publishes tasks. It is only ever called
+// after the commit, and nothing depends on its success: what it loses, the slice's load or the sweep finds.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/taskwire"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window"
+)
+
+// Timing of the lanes.
+const (
+	// DefaultLead is how far ahead of their run triggers publish tasks.
+	DefaultLead = 2 * time.Second
+	// ExpressSlack is the time that a mark has to arrive: a fire whose run is nearer than lead + slack is published by who committed it.
+	ExpressSlack = 3 * time.Second
+	// LateAfter is how far past its run a fire is catch-up, which goes by the low lane and never delays the present.
+	LateAfter = 10 * time.Second
+
+	markTimeout    = 2 * time.Second
+	expressTimeout = 2 * time.Second
+)
+
+// Options of a dispatcher.
+type Options struct {
+	Window     window.Window
+	Bus        bus.Publisher
+	Lead       time.Duration // 0: DefaultLead
+	Now        func() time.Time
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+func (o *Options) validate() error {
+	var errs []error
+	for name, missing := range map[string]bool{
+		"Window": o.Window == nil, "Bus": o.Bus == nil, "Now": o.Now == nil, "Registerer": o.Registerer == nil,
+	} {
+		if missing {
+			errs = append(errs, errors.New("dispatch: "+name+" is missing"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Dispatcher is safe for concurrent use.
+type Dispatcher struct {
+	opts Options
+
+	marked    *prometheus.CounterVec
+	published *prometheus.CounterVec
+}
+
+// New returns a dispatcher.
+func New(opts Options) (*Dispatcher, error) {
+	if opts.Lead == 0 {
+		opts.Lead = DefaultLead
+	}
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	f := promauto.With(opts.Registerer)
+	return &Dispatcher{
+		opts: opts,
+		marked: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_marks_total", Help: "Fires marked in the window after their commit, by result.",
+		}, []string{"result"}),
+		published: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_tasks_published_total", Help: "Tasks published, by topic and result.",
+		}, []string{"topic", "result"}),
+	}, nil
+}
+
+// Committed marks fires, and publishes those whose run is so near that their mark might come too late. It returns when both are
+// done or given up (2 s): an error would help nobody, since the rows are committed.
+func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
+	if len(fires) == 0 {
+		return
+	}
+	// The caller's request may be cancelled once it has its answer; the fires are committed all the same.
+	ctx = context.WithoutCancel(ctx)
+	now := d.opts.Now().UnixMilli()
+	polled := now + d.opts.Lead.Milliseconds()
+	express := polled + ExpressSlack.Milliseconds()
+	var marks, tasks []timer.Fire
+	for i := range fires {
+		if fires[i].RunMS < express {
+			tasks = append(tasks, fires[i])
+		}
+		if fires[i].RunMS > polled {
+			marks = append(marks, fires[i])
+		}
+	}
+	var wg sync.WaitGroup
+	if len(tasks) > 0 {
+		wg.Go(func() { d.express(ctx, tasks) })
+	}
+	if len(marks) > 0 {
+		d.mark(ctx, marks)
+	}
+	wg.Wait()
+}
+
+func (d *Dispatcher) mark(ctx context.Context, fires []timer.Fire) {
+	ctx, cancel := context.WithTimeout(ctx, markTimeout)
+	defer cancel()
+	if err := d.opts.Window.Put(ctx, fires); err != nil {
+		d.marked.WithLabelValues("lost").Add(float64(len(fires)))
+		d.opts.Logger.Debug().Err(err).Int("fires", len(fires)).Msg("marks lost, the sweep will find them")
+		return
+	}
+	d.marked.WithLabelValues("ok").Add(float64(len(fires)))
+}
+
+func (d *Dispatcher) express(ctx context.Context, fires []timer.Fire) {
+	ctx, cancel := context.WithTimeout(ctx, expressTimeout)
+	defer cancel()
+	if err := d.Publish(ctx, fires); err != nil {
+		d.opts.Logger.Debug().Err(err).Int("fires", len(fires)).Msg("express tasks lost, the sweep will find them")
+	}
+}
+
+// Publish publishes the tasks of fires, in their order, and returns when the bus confirmed all, or with an error after which
+// any of them may be missing.
+func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
+	late := d.opts.Now().Add(-LateAfter).UnixMilli()
+	var normal, low []bus.Message
+	for i := range fires {
+		m := bus.Message{Payload: taskwire.Encode(&fires[i])}
+		if fires[i].RunMS < late {
+			low = append(low, m)
+		} else {
+			normal = append(normal, m)
+		}
+	}
+	return errors.Join(d.send(ctx, bus.TasksNormal, normal), d.send(ctx, bus.TasksLow, low))
+}
+
+func (d *Dispatcher) send(ctx context.Context, topic bus.Topic, msgs []bus.Message) error {
+	if len(msgs) == 0 {
+		return nil
+	}
+	result := "ok"
+	err := d.opts.Bus.Publish(ctx, topic, msgs...)
+	if err != nil {
+		result = "unconfirmed"
+	}
+	d.published.WithLabelValues(string(topic), result).Add(float64(len(msgs)))
+	return err //nolint:wrapcheck // the bus says which topic
+}

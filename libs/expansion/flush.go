@@ -1,0 +1,60 @@
+package expansion
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	flushEvery   = time.Second
+	flushTimeout = 5 * time.Second
+	learnEvery   = 5 // flushes
+	keepMinutes  = 5 // behind now
+)
+
+// FlushCounts writes the tallies of a process's counts once a second, and learns from the store what other processes made of the
+// coming minutes, until ctx ends. Dying between two flushes loses at most a second of estimates: a minute gets fewer buckets.
+func FlushCounts(ctx context.Context, counts *slicing.Counts, st store.Minutes, now func() time.Time, ahead time.Duration, log zerolog.Logger) error {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		minute := timer.MinuteOf(now().UnixMilli())
+		if err := flush(ctx, counts, st, n%learnEvery == 0, minute, ahead); err != nil {
+			log.Debug().Err(err).Msg("bucket counts not flushed")
+		}
+		counts.Forget(minute - keepMinutes)
+	}
+}
+
+func flush(ctx context.Context, counts *slicing.Counts, st store.Minutes, learn bool, minute int64, ahead time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	if grow := counts.Take(); len(grow) > 0 {
+		committed, err := st.GrowMinutes(ctx, grow)
+		if err != nil {
+			counts.Return(grow)
+			return err
+		}
+		counts.Learn(committed)
+	}
+	if !learn {
+		return nil
+	}
+	known, err := st.MinuteCounts(ctx, minute, minute+int64(ahead/time.Minute)+1)
+	if err != nil {
+		return err
+	}
+	counts.Learn(known)
+	return nil
+}

@@ -1,0 +1,207 @@
+// Package session keeps a process's session alive, and watches those of the others.
+//
+// A session proves life by renewal in the store. Its keeper never trusts it for longer than Trust since it sent the last renewal
+// that succeeded; a watcher ends it only after it saw the same renewal number for Silence, which is longer. No two clocks are
+// compared: each side measures its own stretch on its own monotonic clock. So whatever a session does while its keeper trusts it
+// is done before anyone may take its claims over.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Timing.
+const (
+	RenewEvery = 500 * time.Millisecond
+	Trust      = 2 * time.Second         // since a successful renewal was sent
+	Silence    = 2500 * time.Millisecond // of a renewal number until its session is ended
+
+	callTimeout = time.Second
+	openWait    = 200 * time.Millisecond
+)
+
+// Options of a keeper.
+type Options struct {
+	Store  store.Sessions
+	IDs    *timer.IDs
+	Kind   store.SessionKind
+	Name   string
+	Load   func() store.Load // nil: none
+	Logger zerolog.Logger
+}
+
+// Term is one session from its opening to its end. A process whose session was ended gets a new term, with empty hands.
+type Term struct {
+	ID   timer.ID
+	ctx  context.Context //nolint:containedctx // it is the term's life, handed to the calls made in it
+	end  context.CancelFunc
+	mu   sync.Mutex
+	sent time.Time // of the last renewal that succeeded
+}
+
+// Done is closed when the session is known to be dead.
+func (t *Term) Done() <-chan struct{} { return t.ctx.Done() }
+
+// Context ends when the session is known to be dead.
+func (t *Term) Context() context.Context { return t.ctx }
+
+// Cut ends the term's context without ending the session: calls made in it are given up.
+func (t *Term) Cut() { t.end() }
+
+// Trusted tells whether a call may be started now: nobody can have ended the session yet.
+func (t *Term) Trusted() bool {
+	if t.ctx.Err() != nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Since(t.sent) < Trust
+}
+
+// Keeper opens terms one after the other.
+type Keeper struct {
+	opts Options
+	mu   sync.Mutex
+	term *Term
+	next chan struct{} // closed when term is set
+}
+
+// NewKeeper returns a keeper without a term.
+func NewKeeper(opts Options) (*Keeper, error) {
+	if opts.Store == nil || opts.IDs == nil || opts.Kind == "" {
+		return nil, errors.New("session: Store, IDs and Kind are needed")
+	}
+	return &Keeper{opts: opts, next: make(chan struct{})}, nil
+}
+
+// Term returns the term that lives, or nil.
+func (k *Keeper) Term() *Term {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.term
+}
+
+// Wait returns the term that lives, as soon as there is one.
+func (k *Keeper) Wait(ctx context.Context) (*Term, error) {
+	for {
+		k.mu.Lock()
+		term, next := k.term, k.next
+		k.mu.Unlock()
+		if term != nil {
+			return term, nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Ready tells whether there is a term that is trusted.
+func (k *Keeper) Ready() error {
+	if t := k.Term(); t == nil || !t.Trusted() {
+		return errors.New("no session renewed within 2 s")
+	}
+	return nil
+}
+
+// Run keeps terms until ctx ends, and then closes the last one.
+func (k *Keeper) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		t := k.open(ctx)
+		if t == nil {
+			break
+		}
+		k.set(t)
+		k.renew(ctx, t)
+		k.clear()
+		t.end()
+		if ctx.Err() != nil {
+			k.close(ctx, t)
+		}
+	}
+	return nil
+}
+
+func (k *Keeper) open(ctx context.Context) *Term {
+	for ctx.Err() == nil {
+		id := k.opts.IDs.Next()
+		sent := time.Now()
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		err := k.opts.Store.OpenSession(call, id, k.opts.Kind, k.opts.Name)
+		cancel()
+		if err == nil {
+			life, end := context.WithCancel(context.WithoutCancel(ctx))
+			k.opts.Logger.Info().Int64("session", int64(id)).Msg("session opened")
+			return &Term{ID: id, ctx: life, end: end, sent: sent}
+		}
+		// A session row that was written although the answer was an error is silent, and ended by a watcher.
+		k.opts.Logger.Debug().Err(err).Msg("session not opened")
+		clock.Pause(ctx, openWait)
+	}
+	return nil
+}
+
+func (k *Keeper) renew(ctx context.Context, t *Term) {
+	tick := time.NewTicker(RenewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		var load store.Load
+		if k.opts.Load != nil {
+			load = k.opts.Load()
+		}
+		sent := time.Now()
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		alive, err := k.opts.Store.RenewSession(call, t.ID, load)
+		cancel()
+		switch {
+		case err != nil:
+			k.opts.Logger.Debug().Err(err).Msg("session not renewed")
+		case !alive:
+			k.opts.Logger.Warn().Int64("session", int64(t.ID)).Msg("session was ended by others, starting anew")
+			return
+		default:
+			t.mu.Lock()
+			t.sent = sent
+			t.mu.Unlock()
+		}
+	}
+}
+
+func (k *Keeper) set(t *Term) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.term = t
+	close(k.next)
+}
+
+func (k *Keeper) clear() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.term = nil
+	k.next = make(chan struct{})
+}
+
+func (k *Keeper) close(ctx context.Context, t *Term) {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	if err := k.opts.Store.CloseSession(call, t.ID); err != nil {
+		k.opts.Logger.Warn().Err(fmt.Errorf("closing session %d: %w", t.ID, err)).Msg("session left to its watchers")
+	}
+}

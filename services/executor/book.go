@@ -1,0 +1,201 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	bookStates      = 200_000
+	bookDefinitions = 50_000
+)
+
+// book is what this process knows of timers. Definitions are immutable and kept for as long as there is room. States change:
+// what the book says of one is true as of the last look into the change log, and may be used while that is fresh.
+type book struct {
+	store Store
+	defs  *lru.Cache[store.VersionKey, *timer.Definition]
+
+	mu     sync.Mutex
+	states *lru.Cache[timer.ID, timer.State]
+	looked time.Time // when the last successful look into the change log was sent
+}
+
+func newBook(st Store) (*book, error) {
+	defs, err := lru.New[store.VersionKey, *timer.Definition](bookDefinitions)
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of definitions: %w", err)
+	}
+	states, err := lru.New[timer.ID, timer.State](bookStates)
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of states: %w", err)
+	}
+	return &book{store: st, defs: defs, states: states}, nil
+}
+
+// freshFor is how old the last look into the change log may be for the book's states to decide a call (P5: a change reaches every
+// executor within a second).
+const freshFor = time.Second
+
+// state returns what the book says of a timer, if that may be relied on.
+func (b *book) state(id timer.ID) (timer.State, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, ok := b.states.Get(id)
+	return s, ok && time.Since(b.looked) < freshFor
+}
+
+// definition returns a version that the book has.
+func (b *book) definition(k store.VersionKey) (*timer.Definition, bool) { return b.defs.Get(k) }
+
+// learn reads what the book does not know of the timers of these entries: two statements for a batch.
+func (b *book) learn(ctx context.Context, es []*held) error {
+	var ids []timer.ID
+	var keys []store.VersionKey
+	seen := make(map[timer.ID]bool, len(es))
+	asked := make(map[store.VersionKey]bool, len(es))
+	for _, e := range es {
+		if id := e.fire.Timer; !seen[id] {
+			seen[id] = true
+			if !b.states.Contains(id) {
+				ids = append(ids, id)
+			}
+		}
+		k := versionOf(e)
+		if d, ok := b.defs.Get(k); ok {
+			e.def = d
+		} else if !asked[k] {
+			asked[k] = true
+			keys = append(keys, k)
+		}
+	}
+	if len(ids) > 0 {
+		if _, err := b.read(ctx, ids); err != nil {
+			return err
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	defs, err := b.store.Definitions(ctx, keys)
+	if err != nil {
+		return fmt.Errorf("reading definitions: %w", err)
+	}
+	for k, d := range defs {
+		b.defs.Add(k, &d)
+	}
+	for _, e := range es {
+		if e.def == nil {
+			if d, ok := defs[versionOf(e)]; ok {
+				e.def = &d
+			}
+		}
+	}
+	return nil
+}
+
+// read asks the store for states and enters them; one that does not exist is entered as such.
+func (b *book) read(ctx context.Context, ids []timer.ID) ([]timer.State, error) {
+	found, err := b.store.States(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("reading states: %w", err)
+	}
+	byID := make(map[timer.ID]timer.State, len(found))
+	for _, s := range found {
+		byID[s.ID] = s
+	}
+	out := make([]timer.State, len(ids))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, id := range ids {
+		s, ok := byID[id]
+		if !ok {
+			s = timer.State{ID: id}
+		}
+		out[i] = b.enter(s)
+	}
+	return out, nil
+}
+
+// apply enters what the change log said, of timers that the book knows; the others are read when they are needed.
+func (b *book) apply(changes []store.Change) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range changes {
+		if b.states.Contains(c.State.ID) {
+			b.enter(c.State)
+		}
+	}
+}
+
+// fresh notes a look into the change log that was sent at the given time and has been applied.
+func (b *book) fresh(sent time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if sent.After(b.looked) {
+		b.looked = sent
+	}
+}
+
+// knows returns those of the timers that the book has a state of.
+func (b *book) knows(ids []timer.ID) []timer.ID {
+	var known []timer.ID
+	for _, id := range ids {
+		if b.states.Contains(id) {
+			known = append(known, id)
+		}
+	}
+	return known
+}
+
+// enter keeps the later of two states: reads that overlap may come back in any order.
+func (b *book) enter(s timer.State) timer.State {
+	if old, ok := b.states.Peek(s.ID); ok && later(old, s) {
+		return old
+	}
+	b.states.Add(s.ID, s)
+	return s
+}
+
+// later tells whether a is a later state than b. A timer's states are ordered: gone comes after all, then activations count up, and
+// within one activation it is active, then inactive, then deleted.
+func later(a, b timer.State) bool {
+	if a.Exists() != b.Exists() {
+		return b.Exists()
+	}
+	if a.ActiveEpoch != b.ActiveEpoch {
+		return a.ActiveEpoch > b.ActiveEpoch
+	}
+	if a.Status != b.Status {
+		return order(a.Status) > order(b.Status)
+	}
+	return a.Version > b.Version
+}
+
+func order(s timer.Status) int {
+	switch s {
+	case timer.StatusActive:
+		return 0
+	case timer.StatusInactive:
+		return 1
+	default:
+		return 2 //nolint:mnd // deleted is last
+	}
+}
+
+func versionOf(e *held) store.VersionKey {
+	return store.VersionKey{Timer: e.fire.Timer, Version: e.fire.Version}
+}
+
+// app returns the name of a timer's app, as far as the book knows it.
+func (b *book) app(id timer.ID) string {
+	s, _ := b.states.Peek(id)
+	return s.App
+}

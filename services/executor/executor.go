@@ -1,0 +1,201 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/libs/batch"
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Service is an executor.
+type Service struct {
+	opts     Options
+	log      zerolog.Logger
+	keeper   *session.Keeper
+	hands    *hands
+	wheel    *wheel
+	queue    *queue
+	book     *book
+	recorder *recorder
+	events   *announcer
+	ask      *batch.Group[timer.ID, timer.State]
+	nudges   chan timer.ID
+	met      *metrics
+
+	workers  sync.WaitGroup
+	nWorkers atomic.Int64
+	taskAge  atomic.Int64 // ms, of the task received last
+	taskAt   atomic.Int64 // unix ns of its receipt
+	joined   atomic.Bool
+}
+
+// New returns an executor that does nothing until Run.
+func New(opts Options) (*Service, error) {
+	opts.defaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	b, err := newBook(opts.Store)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		opts: opts, log: opts.Logger, hands: newHands(opts.MaxHands), wheel: newWheel(), queue: newQueue(), book: b,
+		nudges: make(chan timer.ID, nudgesMax),
+	}
+	s.recorder, s.events = newRecorder(s), newAnnouncer(s)
+	s.met = newMetrics(s, opts.Registerer)
+	s.keeper, err = session.NewKeeper(session.Options{
+		Store: opts.Store, IDs: opts.IDs, Kind: store.ExecutorSession, Name: opts.Name, Load: s.load, Logger: opts.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("executor: %w", err)
+	}
+	return s, nil
+}
+
+// Ready tells whether fires that come are called.
+func (s *Service) Ready() error {
+	if !s.joined.Load() {
+		return errors.New("not subscribed to the tasks topics")
+	}
+	return s.keeper.Ready()
+}
+
+// Run calls fires until ctx ends. Then it takes no more, lets calls in flight end (DrainTimeout at most), records what they came to,
+// gives back what has not started, and closes its session.
+func (s *Service) Run(ctx context.Context) error {
+	// Three lives: ctx is the intake's; recording goes on until the drain is over; the session outlives both.
+	hard, endHard := context.WithCancel(context.WithoutCancel(ctx))
+	defer endHard()
+	write, endWrite := context.WithCancel(hard)
+	defer endWrite()
+	s.ask = batch.New(batch.Options{Max: store.MaxBatch, Wait: time.Millisecond, AtOnce: 2, Timeout: changesTimeout}, s.book.read)
+	defer s.ask.Close()
+
+	var keep, written sync.WaitGroup
+	keepCtx, endKeep := context.WithCancel(hard)
+	defer endKeep()
+	keep.Go(func() { _ = s.keeper.Run(keepCtx) })
+	keep.Go(func() { s.mourn(keepCtx) })
+	written.Go(func() { s.recorder.run(write) })
+	written.Go(func() { s.events.run(write) })
+
+	g, run := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.follow(run) })
+	g.Go(func() error { return s.readNudged(run) })
+	g.Go(func() error { return s.watch(run) })
+	g.Go(func() error { return s.reclaim(run) })
+	g.Go(func() error { s.wheel.run(run, s.opts.Clock.Look, s.due); return nil })
+	g.Go(func() error { return s.intake(run) })
+	err := g.Wait()
+
+	s.drain(hard)
+	endWrite()
+	written.Wait()
+	endKeep()
+	keep.Wait()
+	return err //nolint:wrapcheck // each part says what it was doing
+}
+
+// intake receives until ctx ends.
+func (s *Service) intake(ctx context.Context) error {
+	if _, err := s.keeper.Wait(ctx); err != nil {
+		return nil //nolint:nilerr // stopped before there was a session
+	}
+	consumers, err := s.subscribe(ctx)
+	if err == nil {
+		s.joined.Store(true)
+		<-ctx.Done()
+	}
+	s.joined.Store(false)
+	for _, c := range consumers {
+		err = errors.Join(err, closeConsumer(c))
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func closeConsumer(c bus.Consumer) error {
+	if err := c.Close(); err != nil {
+		return fmt.Errorf("leaving a topic: %w", err)
+	}
+	return nil
+}
+
+// mourn empties the hands of each term that ends.
+func (s *Service) mourn(ctx context.Context) {
+	for {
+		term, err := s.keeper.Wait(ctx)
+		if err != nil {
+			return
+		}
+		select {
+		case <-term.Done():
+		case <-ctx.Done():
+			return
+		}
+		if n := s.hands.dropTerm(term); n > 0 {
+			s.log.Warn().Int64("session", int64(term.ID)).Int("fires", n).Msg("hands emptied after the session's end")
+		}
+	}
+}
+
+// drain waits for what is in flight and gives back the rest. What it does not get done within DrainTimeout, the session's end
+// leaves to others.
+func (s *Service) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
+	defer cancel()
+	idle := append(s.wheel.clear(), s.queue.close()...)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.workers.Wait()
+	}()
+	for _, e := range idle {
+		s.recorder.release(e, nil)
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		s.log.Warn().Msg("calls in flight cut off by the drain timeout")
+		if t := s.keeper.Term(); t != nil {
+			t.Cut()
+		}
+		<-done
+	}
+	// Workers may have put retries and questions back onto the wheel.
+	for _, e := range s.wheel.clear() {
+		s.recorder.release(e, nil)
+	}
+	tick := time.NewTicker(recordWait)
+	defer tick.Stop()
+	for s.recorder.waiting() > 0 && ctx.Err() == nil {
+		<-tick.C
+		for _, e := range s.wheel.clear() {
+			s.recorder.release(e, nil)
+		}
+	}
+}
+
+// load is what the session's renewal reports.
+func (s *Service) load() store.Load {
+	l := store.Load{HandsFull: s.hands.full()}
+	if at := s.taskAt.Load(); at > 0 && time.Since(time.Unix(0, at)) < heldWait {
+		l.OldestTaskMS = s.taskAge.Load()
+	}
+	return l
+}

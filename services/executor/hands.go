@@ -1,0 +1,99 @@
+package executor
+
+import (
+	"context"
+	"sync"
+
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// held is a fire in hand, under the session term that claimed it.
+type held struct {
+	fire timer.Fire
+	term *session.Term
+	def  *timer.Definition // what was last called, once it is known
+}
+
+// hands is the bounded set of fires that this process holds, from just before the claim until the outcome is recorded or the fire
+// given back. It is why no fire is in hand twice: who cannot put a fire in does not claim it.
+type hands struct {
+	max  int
+	mu   sync.Mutex
+	set  map[timer.FireID]*held
+	room chan struct{} // closed and replaced when something leaves
+}
+
+func newHands(limit int) *hands {
+	return &hands{max: limit, set: make(map[timer.FireID]*held), room: make(chan struct{})}
+}
+
+// take waits until fewer than limit fires are in hand, then puts in those that are not there. What a dead term left behind is
+// replaced: nobody will call it from there.
+func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire, limit int) ([]*held, error) {
+	for {
+		h.mu.Lock()
+		if len(h.set) < limit {
+			break
+		}
+		room := h.room
+		h.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	defer h.mu.Unlock()
+	fresh := make([]*held, 0, len(fires))
+	for i := range fires {
+		old := h.set[fires[i].FireID]
+		if old != nil && old.term.Context().Err() == nil {
+			continue
+		}
+		e := &held{fire: fires[i], term: term}
+		h.set[e.fire.FireID] = e
+		fresh = append(fresh, e)
+	}
+	return fresh, nil
+}
+
+// drop takes out entries, each only if it is the one that is in.
+func (h *hands) drop(es ...*held) {
+	if len(es) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range es {
+		if h.set[e.fire.FireID] == e {
+			delete(h.set, e.fire.FireID)
+		}
+	}
+	close(h.room)
+	h.room = make(chan struct{})
+}
+
+// dropTerm takes out everything of a dead term. Calls in flight end by the term's context; what they find no longer counts here.
+func (h *hands) dropTerm(t *session.Term) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for id, e := range h.set {
+		if e.term == t {
+			delete(h.set, id)
+			n++
+		}
+	}
+	close(h.room)
+	h.room = make(chan struct{})
+	return n
+}
+
+func (h *hands) len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.set)
+}
+
+func (h *hands) full() bool { return h.len() >= h.max }

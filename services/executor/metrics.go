@@ -1,0 +1,78 @@
+package executor
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+type metrics struct {
+	lateness     prometheus.Histogram
+	callSeconds  prometheus.Histogram
+	calling      prometheus.Gauge
+	outcomes     *prometheus.CounterVec
+	outcomesLost prometheus.Counter
+	eventsLost   prometheus.Counter
+	claimsLost   prometheus.Counter
+	inherited    prometheus.Counter
+	recordErrors prometheus.Counter
+	taskBatch    prometheus.Histogram
+	recordBatch  prometheus.Histogram
+	taskAge      prometheus.Gauge
+}
+
+var (
+	latenessBuckets = []float64{.001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600}
+	callBuckets     = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	batchBuckets    = []float64{1, 2, 5, 10, 20, 50, 100, 200, 350, 500}
+)
+
+func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	gauge := func(name, help string, read func() float64) {
+		f.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
+	}
+	gauge("carillon_executor_hands", "Fires in hand.", func() float64 { return float64(s.hands.len()) })
+	gauge("carillon_executor_waiting", "Fires in hand that wait for their run.", func() float64 { return float64(s.wheel.len()) })
+	gauge("carillon_executor_queued", "Due fires that wait for a worker.", func() float64 { return float64(s.queue.len()) })
+	gauge("carillon_executor_unrecorded", "Results in hand that are not recorded yet.", func() float64 { return float64(s.recorder.waiting()) })
+	gauge("carillon_clock_offset_seconds", "Measured offset of the store's clock to this host's.", func() float64 {
+		d, _ := s.opts.Clock.Offset()
+		return d.Seconds()
+	})
+	return &metrics{
+		lateness: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "carillon_lateness_seconds", Help: "Start of the first attempt minus the planned instant.", Buckets: latenessBuckets,
+		}),
+		callSeconds: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "carillon_callback_seconds", Help: "Duration of one attempt.", Buckets: callBuckets,
+		}),
+		calling: f.NewGauge(prometheus.GaugeOpts{Name: "carillon_executor_calling", Help: "Attempts in flight."}),
+		outcomes: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_fires_total", Help: "Fires recorded, by outcome and reason.",
+		}, []string{"outcome", "reason"}),
+		outcomesLost: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_results_superseded_total", Help: "Results that did not count because another session had taken the fire over.",
+		}),
+		eventsLost: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_outcome_events_lost_total", Help: "Recorded outcomes that were not announced on the outcomes topic.",
+		}),
+		claimsLost: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_claims_lost_total", Help: "Tasks whose fire was claimed by another session, finished, or of another revision.",
+		}),
+		inherited: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_fires_inherited_total", Help: "Open fires of ended sessions that were dispatched again.",
+		}),
+		recordErrors: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_record_errors_total", Help: "Writes of results that failed and were repeated.",
+		}),
+		taskBatch: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "carillon_task_batch_size", Help: "Tasks claimed together.", Buckets: batchBuckets,
+		}),
+		recordBatch: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "carillon_record_batch_size", Help: "Results recorded together.", Buckets: batchBuckets,
+		}),
+		taskAge: f.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_task_age_seconds", Help: "Age of the task received last: receipt minus publication.",
+		}),
+	}
+}

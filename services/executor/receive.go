@@ -1,0 +1,129 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/taskwire"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	receiveAtOnce = 2 // handler calls per topic
+	receiveWait   = 5 * time.Millisecond
+	claimTimeout  = 5 * time.Second
+	lowShare      = 2 // catch-up is received while less than 1/lowShare of the hands is taken
+)
+
+// subscribe joins the tasks topics. A task is acknowledged when its fire is claimed, in hand already, or another's: from then on the
+// claim carries it, and the broker has nothing unacknowledged of slow calls.
+func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
+	var consumers []bus.Consumer
+	for topic, limit := range map[bus.Topic]int{
+		bus.TasksHigh: s.opts.MaxHands, bus.TasksNormal: s.opts.MaxHands, bus.TasksLow: max(1, s.opts.MaxHands/lowShare),
+	} {
+		c, err := s.opts.Bus.Subscribe(ctx, bus.Subscription{
+			Topic: topic, Name: bus.SubExecutors, Concurrency: receiveAtOnce, MaxBatch: store.MaxBatch, MaxWait: receiveWait,
+			Prefetch: s.opts.Prefetch, DeadLetter: bus.TasksDead,
+		}, func(ctx context.Context, batch []bus.Message) []error { return s.receive(ctx, batch, limit) })
+		if err != nil {
+			return consumers, fmt.Errorf("subscribing to %s: %w", topic, err)
+		}
+		consumers = append(consumers, c)
+	}
+	c, err := s.opts.Bus.Broadcast(ctx, bus.TimersChanged, s.nudged)
+	if err != nil {
+		return consumers, fmt.Errorf("listening to %s: %w", bus.TimersChanged, err)
+	}
+	return append(consumers, c), nil
+}
+
+// receive handles a batch of tasks.
+func (s *Service) receive(ctx context.Context, batch []bus.Message, limit int) []error {
+	errs := make([]error, len(batch))
+	fires := make([]timer.Fire, 0, len(batch))
+	good := make([]int, 0, len(batch))
+	for i, m := range batch {
+		f, err := taskwire.Decode(m.Payload)
+		if err != nil {
+			errs[i] = bus.Permanent(err)
+			continue
+		}
+		fires, good = append(fires, f), append(good, i)
+	}
+	s.heard(batch[0].Published)
+	s.met.taskBatch.Observe(float64(len(batch)))
+	term, err := s.keeper.Wait(ctx)
+	if err == nil {
+		err = s.claim(ctx, term, fires, limit)
+	}
+	if err != nil {
+		s.log.Debug().Err(err).Int("tasks", len(fires)).Msg("tasks not claimed, to be redelivered")
+		for _, i := range good {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// claim takes fires in hand and claims them. Two batches with the same fire: the second does not find it free in the hands. Dying after
+// the claim's commit: the session dies too, and its claims are dispatched again. An answer that was lost: the entries leave
+// the hands, the tasks come again, and the claim finds that they are the session's already.
+func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.Fire, limit int) error {
+	es, err := s.hands.take(ctx, term, fires, limit)
+	if err != nil || len(es) == 0 {
+		return err
+	}
+	ask := make([]timer.Fire, len(es))
+	for i, e := range es {
+		ask[i] = e.fire
+	}
+	call, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	won, err := s.opts.Store.Claim(call, term.ID, ask)
+	if err != nil {
+		s.hands.drop(es...)
+		return err //nolint:wrapcheck // the store says what it was doing
+	}
+	mine := s.keepWon(es, won)
+	s.met.claimsLost.Add(float64(len(es) - len(mine)))
+	if err := s.book.learn(call, mine); err != nil {
+		// Not fatal: each call asks again for what is missing.
+		s.log.Debug().Err(err).Msg("timers of claimed fires not read ahead")
+	}
+	s.wheel.add(mine...)
+	return nil
+}
+
+// keepWon gives entries what the store says of their fires, and drops those that were not won.
+func (s *Service) keepWon(es []*held, won []timer.Fire) []*held {
+	byID := make(map[timer.FireID]*timer.Fire, len(won))
+	for i := range won {
+		byID[won[i].FireID] = &won[i]
+	}
+	var mine, lost []*held
+	for _, e := range es {
+		if f := byID[e.fire.FireID]; f != nil {
+			e.fire = *f
+			mine = append(mine, e)
+		} else {
+			lost = append(lost, e)
+		}
+	}
+	s.hands.drop(lost...)
+	return mine
+}
+
+// heard notes how old the latest task was, for the session's report of load.
+func (s *Service) heard(published time.Time) {
+	if published.IsZero() {
+		return
+	}
+	s.taskAge.Store(time.Since(published).Milliseconds())
+	s.taskAt.Store(time.Now().UnixNano())
+	s.met.taskAge.Set(time.Since(published).Seconds())
+}

@@ -1,0 +1,132 @@
+package executor
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// wheel is the timing wheel: it holds entries until their run. Its slots are the distinct milliseconds that something waits for,
+// ordered by a heap: a hundred thousand fires of one instant are one slot, and an idle wheel does not turn.
+type wheel struct {
+	mu    sync.Mutex
+	order instants
+	slots map[int64][]*held
+	n     int
+	wake  chan struct{} // has room for one: an earlier slot was added
+}
+
+type instants []int64
+
+func (h instants) Len() int           { return len(h) }
+func (h instants) Less(i, j int) bool { return h[i] < h[j] }
+func (h instants) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *instants) Push(x any)        { *h = append(*h, x.(int64)) } //nolint:forcetypeassert // only add pushes
+func (h *instants) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+func newWheel() *wheel {
+	return &wheel{slots: make(map[int64][]*held), wake: make(chan struct{}, 1)}
+}
+
+// add puts entries in, each at its fire's run.
+func (w *wheel) add(es ...*held) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range es {
+		w.put(e.fire.RunMS, e)
+	}
+}
+
+// addAt puts one entry in at another instant than its run.
+func (w *wheel) addAt(atMS int64, e *held) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.put(atMS, e)
+}
+
+func (w *wheel) put(at int64, e *held) {
+	if _, ok := w.slots[at]; !ok {
+		heap.Push(&w.order, at)
+		if w.order[0] == at { // earlier than what run sleeps for
+			select {
+			case w.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
+	w.slots[at] = append(w.slots[at], e)
+	w.n++
+}
+
+// pop returns what is due at nowMS, and the next instant (0: none).
+func (w *wheel) pop(nowMS int64) (due []*held, next int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.order) > 0 && w.order[0] <= nowMS {
+		at := heap.Pop(&w.order).(int64) //nolint:forcetypeassert // only int64 go in
+		if due == nil {
+			due = w.slots[at]
+		} else {
+			due = append(due, w.slots[at]...)
+		}
+		delete(w.slots, at)
+	}
+	w.n -= len(due)
+	if len(w.order) > 0 {
+		next = w.order[0]
+	}
+	return due, next
+}
+
+// clear empties the wheel and returns what was in it.
+func (w *wheel) clear() []*held {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make([]*held, 0, w.n)
+	for _, s := range w.slots {
+		all = append(all, s...)
+	}
+	w.slots, w.order, w.n = make(map[int64][]*held), nil, 0
+	return all
+}
+
+func (w *wheel) len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.n
+}
+
+// longestWait bounds how long the wheel sleeps, so that a clock that is put right is noticed.
+const longestWait = 100 * time.Millisecond
+
+// run hands entries to due when their run has come by look, until ctx ends. While the clock is not steady nothing comes due.
+func (w *wheel) run(ctx context.Context, look func() (time.Time, bool), due func([]*held)) {
+	timer := time.NewTimer(longestWait)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		wait := longestWait
+		if now, steady := look(); steady {
+			// UnixMilli rounds down, so a fire comes due in its millisecond or after it, never before.
+			es, next := w.pop(now.UnixMilli())
+			if len(es) > 0 {
+				due(es)
+				continue
+			}
+			if next > 0 {
+				wait = min(wait, time.UnixMilli(next).Sub(now))
+			}
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-w.wake:
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package migrator
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/expansion"
+)
+
+const (
+	expandTimeout = 30 * time.Second
+	keepTimeout   = 5 * time.Minute
+	gaugeEvery    = 5 * time.Second
+	gaugeTimeout  = 5 * time.Second
+	gaugeLimit    = 10_000
+	againAfter    = time.Second // after an error
+)
+
+// Service is a migrator.
+type Service struct {
+	opts   Options
+	log    zerolog.Logger
+	met    *metrics
+	lastOK atomic.Int64 // unix ns of the last look that the store answered
+}
+
+// New returns a migrator that does nothing until Run.
+func New(opts Options) (*Service, error) {
+	opts.defaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	return &Service{opts: opts, log: opts.Logger, met: newMetrics(opts.Registerer)}, nil
+}
+
+// Ready tells whether timers are being expanded.
+func (s *Service) Ready() error {
+	if at := s.lastOK.Load(); at == 0 || time.Since(time.Unix(0, at)) > expandTimeout {
+		return errors.New("the store has not answered for 30 s")
+	}
+	return nil
+}
+
+// Run expands until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for range s.opts.Workers {
+		g.Go(func() error { return s.expand(ctx) })
+	}
+	g.Go(func() error {
+		return expansion.FlushCounts(ctx, s.opts.Counts, s.opts.Store, s.opts.Now, s.opts.Step1, s.log)
+	})
+	g.Go(func() error { return s.keep(ctx) })
+	g.Go(func() error { return s.gauge(ctx) })
+	return g.Wait() //nolint:wrapcheck // each part says what it was doing
+}
+
+// expand takes batch after batch while there is something to expand, and looks again after a while when there is not. Dying after
+// the commit and before the marks loses marks, which the slice's load or the sweep finds; dying before the commit loses nothing.
+func (s *Service) expand(ctx context.Context) error {
+	for ctx.Err() == nil {
+		call, cancel := context.WithTimeout(ctx, expandTimeout)
+		fires, timers, err := s.opts.Store.Expand(call, s.opts.Batch, s.opts.Plan)
+		cancel()
+		wait := s.opts.Every
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			s.met.errors.Inc()
+			s.log.Debug().Err(err).Msg("timers not expanded")
+			wait = againAfter
+		default:
+			s.lastOK.Store(time.Now().UnixNano())
+			s.met.timers.Add(float64(timers))
+			s.met.fires.Add(float64(len(fires)))
+			s.opts.Dispatch.Committed(ctx, fires)
+			if timers > 0 {
+				s.met.batch.Observe(float64(timers))
+			}
+			if timers == s.opts.Batch {
+				continue // there is more
+			}
+		}
+		clock.Pause(ctx, wait)
+	}
+	return nil
+}
+
+// keep keeps the tables small.
+func (s *Service) keep(ctx context.Context) error {
+	for ctx.Err() == nil {
+		call, cancel := context.WithTimeout(ctx, keepTimeout)
+		err := s.opts.Store.Keep(call, s.opts.Retention)
+		cancel()
+		wait := s.opts.KeepEvery
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn().Err(err).Msg("tables not cleaned up")
+			wait = min(wait, time.Minute)
+		}
+		clock.Pause(ctx, wait)
+	}
+	return nil
+}
+
+// gauge measures what waits.
+func (s *Service) gauge(ctx context.Context) error {
+	for ctx.Err() == nil {
+		call, cancel := context.WithTimeout(ctx, gaugeTimeout)
+		n, oldest, err := s.opts.Store.ExpandBacklog(call, gaugeLimit)
+		cancel()
+		if err == nil {
+			late := 0.0
+			if oldest > 0 {
+				late = max(0, float64(s.opts.Now().UnixMilli()-oldest)/1000) //nolint:mnd // ms to s
+			}
+			s.met.backlog.Set(float64(n))
+			s.met.lag.Set(late)
+		}
+		clock.Pause(ctx, gaugeEvery)
+	}
+	return nil
+}
+
+type metrics struct {
+	timers, fires, errors prometheus.Counter
+	batch                 prometheus.Histogram
+	backlog, lag          prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	return &metrics{
+		timers: f.NewCounter(prometheus.CounterOpts{Name: "carillon_migrator_timers_total", Help: "Expansions of a timer."}),
+		fires:  f.NewCounter(prometheus.CounterOpts{Name: "carillon_migrator_fires_total", Help: "Fires inserted by expansion."}),
+		errors: f.NewCounter(prometheus.CounterOpts{Name: "carillon_migrator_errors_total", Help: "Expansions that failed and are repeated."}),
+		batch: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "carillon_migrator_batch_size", Help: "Timers expanded together.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100},
+		}),
+		backlog: f.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_migrator_backlog", Help: "Timers whose time to be expanded has come (10,000 at most are counted).",
+		}),
+		lag: f.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_migrator_lag_seconds", Help: "How long the oldest of them has been waiting.",
+		}),
+	}
+}

@@ -1,0 +1,153 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/store"
+)
+
+const (
+	gaugeEvery   = 5 * time.Second
+	gaugeTimeout = 5 * time.Second
+	readyFor     = 10 * time.Second
+)
+
+// Service is a scheduler.
+type Service struct {
+	opts   Options
+	log    zerolog.Logger
+	keeper *session.Keeper
+	met    *metrics
+	ticked atomic.Int64 // unix ns of the last tick that succeeded
+	swept  time.Time    // of the last sweep; the sweep's alone
+
+	mu     sync.Mutex
+	live   []store.Session
+	liveAt time.Time
+}
+
+// New returns a scheduler that does nothing until Run.
+func New(opts Options) (*Service, error) {
+	opts.defaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	k, err := session.NewKeeper(session.Options{
+		Store: opts.Store, IDs: opts.IDs, Kind: store.SchedulerSession, Name: opts.Name, Logger: opts.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
+	return &Service{opts: opts, log: opts.Logger, keeper: k, met: newMetrics(opts.Registerer)}, nil
+}
+
+// Ready tells whether minutes are being handed out.
+func (s *Service) Ready() error {
+	if at := s.ticked.Load(); at == 0 || time.Since(time.Unix(0, at)) > readyFor {
+		return errors.New("no minute handed out within 10 s")
+	}
+	return nil
+}
+
+// Run schedules until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.keeper.Run(ctx) })
+	g.Go(func() error { return s.watch(ctx) })
+	g.Go(func() error {
+		return every(ctx, s.opts.Tick, func() {
+			if err := s.tick(ctx); err != nil {
+				s.complain(ctx, err, "minutes not handed out")
+				return
+			}
+			s.ticked.Store(time.Now().UnixNano())
+		})
+	})
+	g.Go(func() error {
+		return every(ctx, s.opts.SweepEvery, func() {
+			if err := s.sweep(ctx); err != nil {
+				s.complain(ctx, err, "overdue fires not swept")
+			}
+		})
+	})
+	g.Go(func() error { return every(ctx, gaugeEvery, func() { s.gauge(ctx) }) })
+	return g.Wait() //nolint:wrapcheck // each part says what it was doing
+}
+
+func (s *Service) complain(ctx context.Context, err error, msg string) {
+	if ctx.Err() == nil {
+		s.met.errors.Inc()
+		s.log.Warn().Err(err).Msg(msg)
+	}
+}
+
+// gauge measures what waits.
+func (s *Service) gauge(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, gaugeTimeout)
+	defer cancel()
+	if oldest, err := s.opts.Store.OldestOpen(ctx); err == nil {
+		late := 0.0
+		if oldest > 0 {
+			late = max(0, float64(s.opts.Now().UnixMilli()-oldest)/1000) //nolint:mnd // ms to s
+		}
+		s.met.oldest.Set(late)
+	}
+	if n, err := s.opts.Store.SliceBacklog(ctx); err == nil {
+		s.met.backlog.Set(float64(n))
+	}
+}
+
+// every does something at once and then at each tick, until ctx ends.
+func every(ctx context.Context, d time.Duration, do func()) error {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		do()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+type metrics struct {
+	slices, again, swept, stoodBack, inherited, errors prometheus.Counter
+	cursorLag, oldest, backlog                         prometheus.Gauge
+	sessions                                           *prometheus.GaugeVec
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return f.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	return &metrics{
+		slices:    counter("carillon_scheduler_slices_total", "Slices handed out."),
+		again:     counter("carillon_scheduler_slices_again_total", "Slices handed out again because their lease ran out."),
+		swept:     counter("carillon_scheduler_swept_total", "Overdue open fires that were published again."),
+		stoodBack: counter("carillon_scheduler_stood_back_total", "Sweeps left out because executors had more than they could do."),
+		inherited: counter("carillon_scheduler_inherited_total", "Open fires of ended sessions that were dispatched again."),
+		errors:    counter("carillon_scheduler_errors_total", "Ticks and sweeps that failed."),
+		cursorLag: gauge("carillon_scheduler_cursor_lag_seconds", "Present minute minus the first minute that is not known to be done."),
+		oldest:    gauge("carillon_oldest_open_fire_seconds", "How far the most overdue open fire is past its run."),
+		backlog:   gauge("carillon_scheduler_slices_open", "Slices handed out and not done."),
+		sessions: f.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "carillon_sessions", Help: "Living sessions by kind.",
+		}, []string{"kind"}),
+	}
+}

@@ -1,0 +1,76 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	watchEvery   = 250 * time.Millisecond
+	watchTimeout = 5 * time.Second
+	// ownedAhead is how far ahead of its run a fire can be claimed: what a herd's tasks lead by, and more.
+	ownedAhead = time.Minute
+	ownedLimit = 500_000
+	// knownFor is how long the list of the living may be used.
+	knownFor = 5 * time.Second
+)
+
+// watch ends silent sessions and dispatches what they had claimed. Dying between the two leaves it to the sweep.
+func (s *Service) watch(ctx context.Context) error {
+	w := session.NewWatcher(s.opts.Store, s.log)
+	return every(ctx, watchEvery, func() {
+		call, cancel := context.WithTimeout(ctx, watchTimeout)
+		defer cancel()
+		live, ended, err := w.Look(call)
+		if err != nil {
+			s.log.Debug().Err(err).Msg("sessions not watched")
+		} else {
+			s.setSessions(live)
+		}
+		if err := s.inherit(call, ended); err != nil {
+			s.log.Warn().Err(err).Msg("claims of an ended session left to the sweep")
+		}
+	})
+}
+
+func (s *Service) inherit(ctx context.Context, ended []store.Session) error {
+	var ids []timer.ID
+	for _, e := range ended {
+		if e.Kind == store.ExecutorSession {
+			ids = append(ids, e.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	fires, err := s.opts.Store.Owned(ctx, ids, s.opts.Now().Add(ownedAhead).UnixMilli(), ownedLimit)
+	if err != nil || len(fires) == 0 {
+		return err //nolint:wrapcheck // the store says what it was doing
+	}
+	s.met.inherited.Add(float64(len(fires)))
+	if err := s.opts.Dispatch.Publish(ctx, fires); err != nil {
+		return fmt.Errorf("publishing %d inherited fires: %w", len(fires), err)
+	}
+	return nil
+}
+
+func (s *Service) setSessions(live []store.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live, s.liveAt = live, time.Now()
+	s.met.sessions.Reset()
+	for _, l := range live {
+		s.met.sessions.WithLabelValues(string(l.Kind)).Inc()
+	}
+}
+
+func (s *Service) sessions() ([]store.Session, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live, !s.liveAt.IsZero() && time.Since(s.liveAt) < knownFor
+}

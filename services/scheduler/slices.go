@@ -1,0 +1,105 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+)
+
+const (
+	handTimeout    = 5 * time.Second
+	publishTimeout = 3 * time.Second
+)
+
+// tick hands out the present minute, the coming one shortly before it starts, and then what the cursor has not passed, oldest first
+// and bounded, so that catching up never delays the present.
+func (s *Service) tick(ctx context.Context) error {
+	now := s.opts.Now()
+	present := timer.MinuteOf(now.UnixMilli())
+	err := s.hand(ctx, present)
+	if coming := timer.MinuteOf(now.Add(s.opts.Ahead).UnixMilli()); coming != present {
+		err = firstOf(err, s.hand(ctx, coming))
+	}
+	if err != nil {
+		return err
+	}
+	return s.catchUp(ctx, present)
+}
+
+func (s *Service) catchUp(ctx context.Context, present int64) error {
+	call, cancel := context.WithTimeout(ctx, handTimeout)
+	defer cancel()
+	cursor, err := s.opts.Store.Cursor(call, present)
+	if err != nil {
+		return fmt.Errorf("reading the cursor: %w", err)
+	}
+	for m := cursor; m < min(present, cursor+int64(s.opts.CatchUp)); m++ {
+		if err := s.hand(ctx, m); err != nil {
+			return err
+		}
+	}
+	if cursor < present {
+		if cursor, err = s.opts.Store.AdvanceCursor(call, present); err != nil {
+			return fmt.Errorf("moving the cursor: %w", err)
+		}
+	}
+	s.met.cursorLag.Set(float64((present - cursor) * int64(time.Minute/time.Second)))
+	return nil
+}
+
+// hand claims the slices of a minute that nobody works on and publishes them. Two schedulers at once: a slice's row goes to one. Dying
+// between claim and publication, or a message that is lost: the lease runs out, and the next tick claims it with the next token.
+func (s *Service) hand(ctx context.Context, minute int64) error {
+	call, cancel := context.WithTimeout(ctx, handTimeout)
+	defer cancel()
+	buckets, err := s.opts.Store.FreezeMinute(call, minute)
+	if err != nil {
+		return fmt.Errorf("freezing minute %d: %w", minute, err)
+	}
+	claims, err := s.opts.Store.ClaimSlices(call, minute, buckets, s.opts.Lease, int(slicing.MaxBuckets))
+	if err != nil {
+		return fmt.Errorf("claiming slices of minute %d: %w", minute, err)
+	}
+	if len(claims) == 0 {
+		return nil
+	}
+	s.met.slices.Add(float64(len(claims)))
+	for _, c := range claims {
+		if c.Token > 1 {
+			s.met.again.Inc()
+		}
+	}
+	pub, cancelPub := context.WithTimeout(ctx, publishTimeout)
+	defer cancelPub()
+	if err := s.opts.Bus.Publish(pub, bus.Slices, messages(claims)...); err != nil {
+		return fmt.Errorf("publishing %d slices of minute %d: %w", len(claims), minute, err)
+	}
+	return nil
+}
+
+func messages(claims []store.SliceClaim) []bus.Message {
+	out := make([]bus.Message, len(claims))
+	for i, c := range claims {
+		payload, _ := proto.Marshal(&carillonv1.Slice{Minute: c.Minute, Bucket: c.Bucket, Token: c.Token}) // numbers only: cannot fail
+		out[i] = bus.Message{
+			Key: fmt.Sprintf("%d:%d", c.Minute, c.Bucket), Payload: payload,
+			Properties: map[string]string{bus.PropSlice: fmt.Sprintf("%d:%d:%d", c.Minute, c.Bucket, c.Token)},
+		}
+	}
+	return out
+}
+
+func firstOf(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}

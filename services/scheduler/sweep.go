@@ -1,0 +1,85 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+)
+
+const (
+	sweepTimeout = 10 * time.Second
+	// standBackFor is how long sweeping stands back at the most while executors have more than they can do: what they have is what
+	// would be swept, and publishing it again would only add to it.
+	standBackFor = 5 * time.Minute
+	oldTaskMS    = 5000
+)
+
+// sweep publishes open fires that are past their run and nobody's: the proof that none is lost (P2), whatever lost their mark,
+// message or slice. Schedulers divide the buckets among the living; while they disagree about who lives, some are swept twice and
+// claimed once.
+func (s *Service) sweep(ctx context.Context) error {
+	live, ok := s.sessions()
+	if !ok {
+		return nil // who lives is not known yet
+	}
+	if busy(live) && time.Since(s.swept) < standBackFor {
+		s.met.stoodBack.Inc()
+		return nil
+	}
+	shard, of := s.shard(live)
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	q := store.OverdueQuery{Shard: shard, Of: of, Limit: s.opts.SweepLimit}
+	for _, l := range live {
+		if l.Kind == store.ExecutorSession {
+			q.Live = append(q.Live, l.ID)
+		}
+	}
+	fires, err := s.opts.Store.Overdue(ctx, q)
+	if err != nil {
+		return fmt.Errorf("looking for overdue fires: %w", err)
+	}
+	s.swept = time.Now()
+	if len(fires) == 0 {
+		return nil
+	}
+	s.met.swept.Add(float64(len(fires)))
+	if err := s.opts.Dispatch.Publish(ctx, fires); err != nil {
+		return fmt.Errorf("publishing %d overdue fires: %w", len(fires), err)
+	}
+	return nil
+}
+
+func busy(live []store.Session) bool {
+	for _, l := range live {
+		if l.Kind == store.ExecutorSession && (l.Load.HandsFull || l.Load.OldestTaskMS > oldTaskMS) {
+			return true
+		}
+	}
+	return false
+}
+
+// shard returns this scheduler's place among the living ones. One whose session is not among them sweeps all: better twice than not.
+func (s *Service) shard(live []store.Session) (place, of int32) {
+	term := s.keeper.Term()
+	if term == nil {
+		return 0, 1
+	}
+	found := false
+	for _, l := range live {
+		if l.Kind != store.SchedulerSession {
+			continue
+		}
+		of++
+		if l.ID < term.ID {
+			place++
+		}
+		found = found || l.ID == term.ID
+	}
+	if !found {
+		return 0, 1
+	}
+	return place, of
+}

@@ -1,0 +1,118 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window"
+)
+
+const (
+	publishChunk   = 2000
+	publishTimeout = 5 * time.Second
+	againAfter     = 200 * time.Millisecond
+)
+
+var errLeaseOver = errors.New("the lease ran out before it could be renewed")
+
+// slice is one slice in work.
+type slice struct {
+	svc    *Service
+	lease  *lease
+	source *source
+	unsent []timer.Fire // published, but not confirmed
+}
+
+func newSlice(s *Service, l *lease) *slice {
+	return &slice{svc: s, lease: l, source: newSource(s, window.Slice{Minute: l.claim.Minute, Bucket: l.claim.Bucket})}
+}
+
+// run publishes the slice to the end of its minute and marks it done. It ends early when the lease is lost: the next holder loads
+// what is open, and whatever both published is claimed once.
+func (s *slice) run(ctx context.Context) error {
+	if err := s.insist(ctx, s.source.load); err != nil {
+		return err
+	}
+	tick := time.NewTicker(s.svc.opts.Poll)
+	defer tick.Stop()
+	for {
+		if !s.lease.valid() {
+			return s.over()
+		}
+		if err := s.step(ctx); err != nil {
+			s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice held up")
+		}
+		if s.source.given >= s.source.endMS && len(s.unsent) == 0 {
+			return s.finish(ctx)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return s.over()
+		}
+	}
+}
+
+// step publishes what has come up. What the bus did not confirm stays and goes first in the next step: published twice it is
+// claimed once.
+func (s *slice) step(ctx context.Context) error {
+	now := s.svc.opts.Now().UnixMilli()
+	fires, err := s.source.next(ctx, now)
+	fires = append(s.unsent, fires...)
+	for len(fires) > 0 && s.lease.valid() {
+		n := min(len(fires), publishChunk)
+		call, cancel := context.WithTimeout(ctx, publishTimeout)
+		perr := s.svc.opts.Dispatch.Publish(call, fires[:n])
+		cancel()
+		if perr != nil {
+			err = errors.Join(err, perr)
+			break
+		}
+		s.svc.met.batch.Observe(float64(n))
+		fires = fires[n:]
+	}
+	s.unsent = fires
+	return err
+}
+
+func (s *slice) finish(ctx context.Context) error {
+	return s.insist(ctx, func(ctx context.Context) error {
+		call, cancel := context.WithTimeout(ctx, holdTimeout)
+		defer cancel()
+		done, err := s.svc.opts.Store.FinishSlice(call, s.lease.claim)
+		if err == nil && !done {
+			s.lease.cancel(errLeaseLost)
+			return errLeaseLost
+		}
+		return err //nolint:wrapcheck // the store says what it was doing
+	})
+}
+
+// insist repeats do until it succeeds or the lease is over.
+func (s *slice) insist(ctx context.Context, do func(context.Context) error) error {
+	for {
+		err := do(ctx)
+		if err == nil {
+			return nil
+		}
+		if !s.lease.valid() {
+			return s.over()
+		}
+		s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice held up")
+		wait := time.NewTimer(againAfter)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+		}
+		wait.Stop()
+	}
+}
+
+func (s *slice) over() error {
+	if cause := context.Cause(s.lease.ctx); cause != nil {
+		return cause
+	}
+	return errLeaseOver
+}

@@ -1,0 +1,191 @@
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window"
+)
+
+const (
+	loadPage    = 5000
+	rangePage   = 5000
+	loadTimeout = 10 * time.Second
+	pollTimeout = time.Second
+	askEvery    = 2 * time.Second // the window that is away
+
+	// A herd is more fires of one stretch than the tasks topic moves within the lead; what was loaded of it is published earlier.
+	herdRate = 15_000 // tasks a second, at least, through one trigger
+	herdLead = 10 * time.Second
+)
+
+// source gives the fires of a slice in order of run, each stretch of time once. It reads the store once, at the start and again
+// whenever the window was wiped, and the window for what was added since. A fire whose mark comes after its stretch was read is the
+// express lane's, or the sweep's.
+type source struct {
+	svc    *Service
+	slice  window.Slice
+	endMS  int64                  // last ms of the minute
+	gen    string                 // the window's, as of the load; empty: the window is away
+	asked  time.Time              // when the window was last asked for it
+	loaded []timer.Fire           // not given yet, in order of run
+	given  int64                  // every run up to here was given
+	early  map[timer.FireID]int32 // given ahead of the others, by revision
+}
+
+func newSource(s *Service, w window.Slice) *source {
+	return &source{
+		svc: s, slice: w, endMS: (w.Minute+1)*timer.MinuteMS - 1, given: -1, early: make(map[timer.FireID]int32),
+	}
+}
+
+// load reads the slice's open fires behind what was given. The generation is opened first: marks lost after that show as another one.
+func (s *source) load(ctx context.Context) error {
+	s.open(ctx)
+	fires, err := s.stretch(ctx, s.given, s.endMS)
+	if err != nil {
+		s.gen = ""
+		return err
+	}
+	s.svc.met.loads.Inc()
+	s.loaded = s.without(fires)
+	return nil
+}
+
+// open asks the window for the slice's generation; without one every poll goes to the store.
+func (s *source) open(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	s.gen, s.asked = "", time.Now()
+	if gen, err := s.svc.opts.Window.Open(ctx, s.slice); err == nil {
+		s.gen = gen
+	} else {
+		s.svc.met.away.Inc()
+	}
+}
+
+// stretch reads the store for from < run <= to.
+func (s *source) stretch(ctx context.Context, from, to int64) ([]timer.Fire, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	var all []timer.Fire
+	// Behind every fire of the instant from: no due lies beyond the largest number.
+	pos := store.Position{RunMS: from, FireID: timer.FireID{DueMS: timer.NeverMS, Timer: timer.MaxID, Series: timer.NeverMS}}
+	for {
+		page, err := s.svc.opts.Store.LoadSlice(ctx, s.slice.Minute, s.slice.Bucket, pos, to, loadPage)
+		if err != nil {
+			return nil, fmt.Errorf("loading slice %d:%d: %w", s.slice.Minute, s.slice.Bucket, err)
+		}
+		all = append(all, page...)
+		if len(page) < loadPage {
+			return all, nil
+		}
+		last := &page[len(page)-1]
+		pos = store.Position{RunMS: last.RunMS, FireID: last.FireID}
+	}
+}
+
+// next returns what is to be published at nowMS: everything with a run up to now + lead that was not given before, and of a herd
+// what was loaded up to 10 s ahead. The caller gives back by retry what it could not publish.
+func (s *source) next(ctx context.Context, nowMS int64) ([]timer.Fire, error) {
+	upper := min(nowMS+s.svc.opts.Lead.Milliseconds(), s.endMS)
+	if upper <= s.given {
+		return s.herd(nowMS), nil
+	}
+	added, err := s.added(ctx, upper)
+	if err != nil {
+		return nil, err
+	}
+	n := sort.Search(len(s.loaded), func(i int) bool { return s.loaded[i].RunMS > upper })
+	out := s.loaded[:n:n]
+	s.loaded = s.loaded[n:]
+	known := make(map[timer.FireID]int32, n)
+	for i := range out {
+		known[out[i].FireID] = out[i].Rev
+	}
+	for i := range added {
+		if rev, ok := known[added[i].FireID]; !ok || rev != added[i].Rev {
+			out = append(out, added[i])
+		}
+	}
+	s.given = upper
+	out = s.without(out)
+	for i := range out {
+		delete(s.early, out[i].FireID)
+	}
+	inTurn(out)
+	return append(out, s.herd(nowMS)...), nil
+}
+
+// herd gives loaded fires early when there are more within the next 10 s than could be moved in the lead.
+func (s *source) herd(nowMS int64) []timer.Fire {
+	n := sort.Search(len(s.loaded), func(i int) bool { return s.loaded[i].RunMS > nowMS+herdLead.Milliseconds() })
+	if float64(n) < herdRate*s.svc.opts.Lead.Seconds() {
+		return nil
+	}
+	out := append([]timer.Fire(nil), s.loaded[:n]...)
+	s.loaded = s.loaded[n:]
+	for i := range out {
+		s.early[out[i].FireID] = out[i].Rev
+	}
+	inTurn(out)
+	return out
+}
+
+// added returns what came into the slice after the load, with given < run <= upper: from the window, or from the store while the
+// window is away. A window that was wiped, or is back, is trusted again after another load.
+func (s *source) added(ctx context.Context, upper int64) ([]timer.Fire, error) {
+	if s.gen != "" {
+		fires, gen, err := s.marks(ctx, upper)
+		if err == nil && gen == s.gen {
+			return fires, nil
+		}
+		if err == nil {
+			s.svc.met.wiped.Inc()
+			return nil, s.load(ctx)
+		}
+		s.svc.met.away.Inc()
+		s.gen, s.asked = "", time.Now()
+	}
+	if time.Since(s.asked) >= askEvery {
+		if s.open(ctx); s.gen != "" {
+			return nil, s.load(ctx)
+		}
+	}
+	return s.stretch(ctx, s.given, upper)
+}
+
+func (s *source) marks(ctx context.Context, upper int64) (fires []timer.Fire, gen string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	from := s.given
+	for {
+		page, err := s.svc.opts.Window.Range(ctx, s.slice, from, upper, rangePage)
+		if err != nil {
+			return nil, "", err //nolint:wrapcheck // only counted
+		}
+		fires, gen = append(fires, page.Fires...), page.Generation
+		if !page.More || len(page.Fires) == 0 {
+			return fires, gen, nil
+		}
+		from = page.Fires[len(page.Fires)-1].RunMS
+	}
+}
+
+// without leaves out what was given early.
+func (s *source) without(fires []timer.Fire) []timer.Fire {
+	if len(s.early) == 0 {
+		return fires
+	}
+	out := fires[:0:0]
+	for i := range fires {
+		if rev, ok := s.early[fires[i].FireID]; !ok || rev != fires[i].Rev {
+			out = append(out, fires[i])
+		}
+	}
+	return out
+}

@@ -1,0 +1,97 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+)
+
+// Service is a trigger.
+type Service struct {
+	opts   Options
+	log    zerolog.Logger
+	leases *leases
+	met    *metrics
+	joined atomic.Bool
+}
+
+// New returns a trigger that does nothing until Run.
+func New(opts Options) (*Service, error) {
+	opts.defaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	return &Service{opts: opts, log: opts.Logger, leases: newLeases(opts.Lease), met: newMetrics(opts.Registerer)}, nil
+}
+
+// Ready tells whether slices that are handed out are taken.
+func (s *Service) Ready() error {
+	if !s.joined.Load() {
+		return errors.New("not subscribed to the slices topic")
+	}
+	return nil
+}
+
+// Run takes slices until ctx ends; those in hand go back to the broker then, which gives them to others.
+func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.renew(ctx) })
+	g.Go(func() error { return s.intake(ctx) })
+	return g.Wait() //nolint:wrapcheck // each part says what it was doing
+}
+
+func (s *Service) intake(ctx context.Context) error {
+	c, err := s.opts.Bus.Subscribe(ctx, bus.Subscription{
+		Topic: bus.Slices, Name: bus.SubTriggers, Concurrency: s.opts.MaxSlices, MaxBatch: 1, Prefetch: 1, DeadLetter: bus.TasksDead,
+	}, func(ctx context.Context, batch []bus.Message) []error { return []error{s.receive(ctx, batch[0])} })
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("subscribing to %s: %w", bus.Slices, err)
+	}
+	s.joined.Store(true)
+	<-ctx.Done()
+	s.joined.Store(false)
+	if err := c.Close(); err != nil {
+		return fmt.Errorf("leaving %s: %w", bus.Slices, err)
+	}
+	return nil
+}
+
+type metrics struct {
+	slices  *prometheus.CounterVec
+	holding prometheus.Gauge
+	loads   prometheus.Counter
+	wiped   prometheus.Counter
+	away    prometheus.Counter
+	batch   prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	return &metrics{
+		slices: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_trigger_slices_total", Help: "Slices taken, by how they ended.",
+		}, []string{"result"}),
+		holding: f.NewGauge(prometheus.GaugeOpts{Name: "carillon_trigger_slices", Help: "Slices in hand."}),
+		loads:   f.NewCounter(prometheus.CounterOpts{Name: "carillon_trigger_loads_total", Help: "Loads of a slice from the store."}),
+		wiped: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_trigger_wiped_total", Help: "Polls that found the window wiped and led to a load.",
+		}),
+		away: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_trigger_window_away_total", Help: "Polls that found the window away and went to the store.",
+		}),
+		batch: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "carillon_trigger_batch_size", Help: "Tasks published together.", Buckets: []float64{1, 5, 20, 100, 500, 2000},
+		}),
+	}
+}
