@@ -1,0 +1,275 @@
+package membus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/logging"
+)
+
+const (
+	broadcastBatch    = 256              // messages that a broadcast consumer takes at once
+	deadLetterTimeout = 10 * time.Second // for publishing dead letters; then their messages are redelivered
+)
+
+// consumer is a running subscription or broadcast: one worker for each handler call that may run at once. Nothing waits in it
+// beside what its workers have in hand (B6).
+type consumer struct {
+	owner  *Bus
+	sub    *subscription
+	spec   bus.Subscription
+	handle bus.Handler
+	log    zerolog.Logger
+	ctx    context.Context // of the handlers
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the workers
+
+	// Guarded by the topic's lock.
+	idle    []*worker // wait for messages or for their batch to fill; the first is filled first
+	workers []*worker
+	closing bool
+	killed  bool
+}
+
+// worker calls the handler, one batch after the other.
+type worker struct {
+	c     *consumer
+	batch []delivery    // in hand; guarded by the topic's lock
+	wake  chan struct{} // the batch has its first message, or is full; filled only while the worker is idle
+}
+
+// Subscribe implements bus.Subscriber.
+func (c *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) (bus.Consumer, error) {
+	if err := c.usable(ctx); err != nil {
+		return nil, err
+	}
+	if s.Name == "" || s.Concurrency < 1 || s.MaxBatch < 1 || s.Prefetch < 1 || s.MaxWait < 0 {
+		return nil, fmt.Errorf("subscribing to %s: name, concurrency, batch and prefetch must be set: %+v", s.Topic, s)
+	}
+	return c.consume(c.broker.topic(s.Topic).subscription(s.Name), s, h)
+}
+
+// Broadcast implements bus.Subscriber.
+func (c *Bus) Broadcast(ctx context.Context, name bus.Topic, h func(context.Context, bus.Message)) (bus.Consumer, error) {
+	if err := c.usable(ctx); err != nil {
+		return nil, err
+	}
+	one := func(ctx context.Context, m bus.Message) {
+		defer func() {
+			if p := recover(); p != nil {
+				c.log.Error().Str(logging.Topic, string(name)).Interface("panic", p).Bytes("stack", debug.Stack()).
+					Msg("broadcast handler panicked")
+			}
+		}()
+		h(ctx, m)
+	}
+	each := func(ctx context.Context, batch []bus.Message) []error {
+		for _, m := range batch {
+			one(ctx, m)
+		}
+		return nil
+	}
+	spec := bus.Subscription{Topic: name, Name: "broadcast", Concurrency: 1, MaxBatch: broadcastBatch, Prefetch: 1}
+	return c.consume(c.broker.topic(name).broadcast(), spec, each)
+}
+
+func (c *Bus) consume(s *subscription, spec bus.Subscription, h bus.Handler) (*consumer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, bus.ErrClosed
+	}
+	k := &consumer{
+		owner: c, sub: s, spec: spec, handle: h,
+		log: c.log.With().Str(logging.Topic, string(spec.Topic)).Str("subscription", spec.Name).Logger(),
+	}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	c.consumers[k] = struct{}{}
+	s.topic.mu.Lock()
+	s.consumers = append(s.consumers, k)
+	s.topic.mu.Unlock()
+	for range spec.Concurrency {
+		w := &worker{c: k, wake: make(chan struct{}, 1)}
+		k.workers = append(k.workers, w)
+	}
+	for _, w := range k.workers {
+		k.wg.Go(w.run)
+	}
+	return k, nil
+}
+
+// Close implements bus.Consumer. A handler must not call it: it would wait for itself.
+func (k *consumer) Close() error {
+	k.leave(false)
+	k.cancel()
+	k.wg.Wait()
+	k.owner.mu.Lock()
+	delete(k.owner.consumers, k)
+	k.owner.mu.Unlock()
+	return nil
+}
+
+func (k *consumer) kill() {
+	k.leave(true)
+	k.cancel()
+}
+
+// leave takes the consumer out of its subscription and gives back what its workers wait with and, when it is killed, what
+// they handle.
+func (k *consumer) leave(killed bool) {
+	t := k.sub.topic
+	t.mu.Lock()
+	from := k.idle
+	if killed {
+		from = k.workers
+	}
+	k.closing, k.killed, k.idle = true, k.killed || killed, nil
+	for _, w := range from {
+		k.sub.giveBack(w.batch)
+		w.batch = nil
+	}
+	k.sub.consumers = slices.DeleteFunc(k.sub.consumers, func(o *consumer) bool { return o == k })
+	k.sub.dispatch()
+	t.mu.Unlock()
+	if k.sub.passing {
+		t.forget(k.sub)
+	}
+}
+
+func (w *worker) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		batch := w.receive(timer)
+		if len(batch) == 0 {
+			return
+		}
+		msgs := make([]bus.Message, len(batch)) // the handler may keep it
+		for i, d := range batch {
+			msgs[i] = *d.msg
+		}
+		errs := w.c.bury(batch, w.c.handle.Call(w.c.ctx, msgs))
+		w.settle(errs)
+	}
+}
+
+// receive waits for a batch; an empty one means that the consumer is closing.
+func (w *worker) receive(timer *time.Timer) []delivery {
+	k, t := w.c, w.c.sub.topic
+	t.mu.Lock()
+	if k.closing {
+		t.mu.Unlock()
+		return nil
+	}
+	select {
+	case <-w.wake: // a wake-up that the last batch did not need
+	default:
+	}
+	k.idle = append(k.idle, w)
+	k.sub.dispatch()
+	t.mu.Unlock()
+
+	w.fill(timer)
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !k.closing {
+		k.idle = slices.DeleteFunc(k.idle, func(o *worker) bool { return o == w })
+		return w.batch
+	}
+	k.sub.giveBack(w.batch) // a batch that was full when Close came, and not begun
+	w.batch = nil
+	k.sub.dispatch()
+	return nil
+}
+
+// fill waits until the batch has a message, and then until it is full or MaxWait is over; or until the consumer closes.
+func (w *worker) fill(timer *time.Timer) {
+	select {
+	case <-w.wake:
+	case <-w.c.ctx.Done():
+		return
+	}
+	if w.c.spec.MaxWait == 0 {
+		return
+	}
+	timer.Reset(w.c.spec.MaxWait)
+	for !w.full() {
+		select {
+		case <-w.wake:
+		case <-timer.C:
+			return
+		case <-w.c.ctx.Done():
+			return
+		}
+	}
+}
+
+func (w *worker) full() bool {
+	w.c.sub.topic.mu.Lock()
+	defer w.c.sub.topic.mu.Unlock()
+	return len(w.batch) == w.c.spec.MaxBatch
+}
+
+// settle tells the subscription how the batch went; after Kill it tells nothing.
+func (w *worker) settle(errs []error) {
+	t := w.c.sub.topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !w.c.killed {
+		w.c.sub.settle(w.batch, errs, w.c.closing)
+		w.c.sub.dispatch()
+	}
+	clear(w.batch) // the messages can go
+	w.batch = w.batch[:0]
+}
+
+// bury publishes the messages that are refused for ever as dead letters (B4) and returns the answers with those it
+// settled set to nil. When publishing fails, they are redelivered: a message is a dead letter twice rather than lost.
+func (k *consumer) bury(batch []delivery, errs []error) []error {
+	var dead []bus.Message
+	var which []int
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		if !bus.IsPermanent(err) {
+			k.log.Warn().Err(err).Int("failures", batch[i].failures+1).Msg("message is to be redelivered")
+			continue
+		}
+		k.log.Error().Err(err).Str("to", string(k.spec.DeadLetter)).Msg("message is refused")
+		if k.spec.DeadLetter == "" {
+			errs[i] = nil
+			continue
+		}
+		m, err := bus.DeadLetter(k.spec.Topic, *batch[i].msg, err)
+		if err != nil {
+			k.log.Error().Err(err).Msg("message cannot become a dead letter")
+			continue
+		}
+		dead, which = append(dead, m), append(which, i)
+	}
+	if len(dead) == 0 {
+		return errs
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), deadLetterTimeout)
+	defer cancel()
+	if err := k.owner.broker.topic(k.spec.DeadLetter).publish(ctx, k.owner, dead); err != nil {
+		if !errors.Is(err, bus.ErrClosed) {
+			k.log.Error().Err(err).Msg("dead letters are not published")
+		}
+		return errs
+	}
+	for _, i := range which {
+		errs[i] = nil
+	}
+	return errs
+}

@@ -1,0 +1,241 @@
+package membus_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/bus/membus"
+)
+
+// seen collects payloads in the order of their arrival.
+type seen struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (s *seen) handle(_ context.Context, batch []bus.Message) []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range batch {
+		s.all = append(s.all, string(m.Payload))
+	}
+	return nil
+}
+
+func (s *seen) count() (all, distinct int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set := make(map[string]bool)
+	for _, p := range s.all {
+		set[p] = true
+	}
+	return len(s.all), len(set)
+}
+
+var sub = bus.Subscription{
+	Topic: bus.TasksNormal, Name: bus.SubExecutors, Concurrency: 1, MaxBatch: 10, Prefetch: 1, DeadLetter: bus.TasksDead,
+}
+
+func messages(n int) []bus.Message {
+	msgs := make([]bus.Message, n)
+	for i := range msgs {
+		msgs[i].Payload = fmt.Appendf(nil, "%06d", i)
+	}
+	return msgs
+}
+
+// run publishes n messages to a broker with these faults in a bubble and returns what came within an hour.
+func run(t *testing.T, f membus.Faults, n int) (got *seen, took time.Duration, err error) {
+	got = new(seen)
+	synctest.Test(t, func(t *testing.T) {
+		b := membus.NewBroker(membus.Options{Faults: f})
+		p := b.Bus("a")
+		require.NoError(t, p.Setup(t.Context(), bus.Topics(1)))
+		_, serr := p.Subscribe(t.Context(), sub, got.handle)
+		require.NoError(t, serr)
+		start := time.Now()
+		err = p.Publish(t.Context(), bus.TasksNormal, messages(n)...)
+		for {
+			synctest.Wait()
+			left, lerr := p.Backlog(t.Context(), bus.TasksNormal, bus.SubExecutors)
+			require.NoError(t, lerr)
+			if left == 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		took = time.Since(start)
+		require.NoError(t, b.Close())
+	})
+	return got, took, err
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	tests := []struct {
+		name   string
+		faults membus.Faults
+		check  func(t *testing.T, all, distinct int, took time.Duration, err error)
+	}{
+		{"none", membus.Faults{}, func(t *testing.T, all, distinct int, took time.Duration, err error) {
+			require.NoError(t, err)
+			require.Equal(t, []int{n, n}, []int{all, distinct})
+			require.Zero(t, took)
+		}},
+		{"duplicate", membus.Faults{Duplicate: 0.1}, func(t *testing.T, all, distinct int, _ time.Duration, err error) {
+			require.NoError(t, err)
+			require.Equal(t, n, distinct)
+			require.InDelta(t, 1.1*n, all, 40)
+		}},
+		{"delay", membus.Faults{Delay: 0.5, MaxDelay: time.Second}, func(t *testing.T, all, distinct int, took time.Duration, err error) {
+			require.NoError(t, err)
+			require.Equal(t, []int{n, n}, []int{all, distinct})
+			require.InDelta(t, time.Second, took, float64(100*time.Millisecond))
+		}},
+		{"drop", membus.Faults{Drop: 0.2}, func(t *testing.T, all, distinct int, _ time.Duration, err error) {
+			require.NoError(t, err)
+			require.Equal(t, all, distinct)
+			require.InDelta(t, 0.8*n, all, 60)
+		}},
+		{"fail", membus.Faults{FailPublish: 1}, func(t *testing.T, all, _ int, _ time.Duration, err error) {
+			require.Error(t, err)
+			require.Zero(t, all)
+		}},
+		{"fail after", membus.Faults{FailAfterPublish: 1}, func(t *testing.T, all, _ int, _ time.Duration, err error) {
+			require.Error(t, err)
+			require.Equal(t, n, all)
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.faults.Seed = 42
+			got, took, err := run(t, test.faults, n)
+			all, distinct := got.count()
+			test.check(t, all, distinct, took, err)
+		})
+	}
+}
+
+func TestReorder(t *testing.T) {
+	t.Parallel()
+	b := membus.NewBroker(membus.Options{Faults: membus.Faults{Seed: 1, Reorder: 0.5}})
+	defer func() { require.NoError(t, b.Close()) }()
+	p := b.Bus("a")
+	require.NoError(t, p.Setup(t.Context(), bus.Topics(1)))
+	require.NoError(t, p.Publish(t.Context(), bus.TasksNormal, messages(100)...))
+	var got seen
+	_, err := p.Subscribe(t.Context(), sub, got.handle)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { all, _ := got.count(); return all == 100 }, 10*time.Second, time.Millisecond)
+	got.mu.Lock()
+	defer got.mu.Unlock()
+	require.False(t, slices.IsSorted(got.all))
+}
+
+func TestFullTopicBlocksPublishers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := membus.NewBroker(membus.Options{MaxMessages: 10})
+		p := b.Bus("a")
+		require.NoError(t, p.Setup(t.Context(), bus.Topics(1)))
+		require.NoError(t, p.Publish(t.Context(), bus.TasksNormal, messages(10)...))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, p.Publish(ctx, bus.TasksNormal, messages(1)...), context.DeadlineExceeded)
+
+		published := make(chan error)
+		go func() { published <- p.Publish(t.Context(), bus.TasksNormal, messages(35)...) }()
+		synctest.Wait()
+		var got seen
+		_, err := p.Subscribe(t.Context(), sub, got.handle)
+		require.NoError(t, err)
+		require.NoError(t, <-published)
+		synctest.Wait()
+		all, _ := got.count()
+		require.Equal(t, 45, all)
+		require.NoError(t, b.Close())
+	})
+}
+
+func TestDeadLettersKeepTheNewest(t *testing.T) {
+	t.Parallel()
+	b := membus.NewBroker(membus.Options{MaxDead: 10})
+	defer func() { require.NoError(t, b.Close()) }()
+	p := b.Bus("a")
+	require.NoError(t, p.Setup(t.Context(), bus.Topics(1)))
+	require.NoError(t, p.Publish(t.Context(), bus.TasksDead, messages(25)...))
+	var got seen
+	s := sub
+	s.Topic, s.Name = bus.TasksDead, bus.SubOperators
+	_, err := p.Subscribe(t.Context(), s, got.handle)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { all, _ := got.count(); return all == 10 }, 10*time.Second, time.Millisecond)
+	got.mu.Lock()
+	defer got.mu.Unlock()
+	require.Equal(t, "000015", got.all[0])
+}
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := membus.NewBroker(membus.Options{})
+		p := b.Bus("a")
+		require.NoError(t, p.Setup(t.Context(), bus.Topics(1)))
+		require.NoError(t, p.Publish(t.Context(), bus.TasksNormal, messages(5)...))
+		b.Pause()
+		var got seen
+		_, err := p.Subscribe(t.Context(), sub, got.handle)
+		require.NoError(t, err)
+		require.Error(t, p.Ping(t.Context()))
+		published := make(chan error, 1)
+		go func() { published <- p.Publish(t.Context(), bus.TasksNormal, messages(7)...) }()
+		time.Sleep(time.Hour)
+		all, _ := got.count()
+		require.Zero(t, all)
+		b.Resume()
+		require.NoError(t, <-published)
+		synctest.Wait()
+		all, _ = got.count()
+		require.Equal(t, 12, all)
+		require.NoError(t, p.Ping(t.Context()))
+		require.NoError(t, b.Close())
+	})
+}
+
+func BenchmarkBus(b *testing.B) {
+	broker := membus.NewBroker(membus.Options{})
+	defer func() { require.NoError(b, broker.Close()) }()
+	p := broker.Bus("a")
+	require.NoError(b, p.Setup(b.Context(), bus.Topics(1)))
+	done := make(chan int, 1024)
+	s := sub
+	s.Concurrency, s.MaxBatch = 4, 500
+	_, err := p.Subscribe(b.Context(), s, func(_ context.Context, batch []bus.Message) []error {
+		done <- len(batch)
+		return nil
+	})
+	require.NoError(b, err)
+	msgs := messages(100)
+	b.ReportAllocs()
+	b.ResetTimer()
+	go func() {
+		for left := b.N; left > 0; left -= len(msgs) {
+			if err := p.Publish(b.Context(), bus.TasksNormal, msgs[:min(left, len(msgs))]...); err != nil {
+				b.Error(err)
+			}
+		}
+	}()
+	for n := 0; n < b.N; n += <-done {
+	}
+}

@@ -1,0 +1,162 @@
+package membus
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+)
+
+// subscription holds the messages that its consumers divide. Everything is guarded by its topic's lock.
+type subscription struct {
+	topic     *topic
+	name      string
+	passing   bool // of a broadcast: goes with its consumer
+	ready     queue
+	later     schedule
+	held      int // ready, later and in the hands of workers
+	consumers []*consumer
+	next      int // the consumer whose turn it is
+
+	timer  *time.Timer // for the head of later; nil when none is set
+	wakeAt time.Time   // when it fires
+	timers sync.WaitGroup
+}
+
+// accept takes a published message, as the faults would have it.
+func (s *subscription) accept(m *bus.Message, f *Faults) {
+	rng := s.topic.rng
+	for range f.copies(rng) {
+		if s.topic.newest && s.held >= s.topic.limit && s.ready.count > 0 {
+			s.ready.popFront()
+			s.held--
+			s.topic.letGo()
+		}
+		s.held++
+		d := delivery{msg: m}
+		if wait := f.delay(rng); wait > 0 {
+			heap.Push(&s.later, waiting{at: time.Now().Add(wait), delivery: d})
+			continue
+		}
+		s.ready.pushBack(d)
+		if chance(rng, f.Reorder) {
+			a, b := s.ready.at(s.ready.count-1), s.ready.at(rng.IntN(s.ready.count))
+			*a, *b = *b, *a
+		}
+	}
+}
+
+// dispatch hands what is ready to workers that wait. The consumers with room take turns and share evenly; within a
+// consumer one worker's batch is filled before the next one's.
+func (s *subscription) dispatch() {
+	if s.topic.broker.paused.Load() {
+		return
+	}
+	free := 0
+	for _, c := range s.consumers {
+		if len(c.idle) > 0 {
+			free++
+		}
+	}
+	if free == 0 || s.ready.count == 0 {
+		return
+	}
+	share := (s.ready.count + free - 1) / free
+	for s.ready.count > 0 {
+		c := s.turn()
+		if c == nil {
+			return
+		}
+		w := c.idle[0]
+		first := len(w.batch) == 0
+		for range min(share, s.ready.count, c.spec.MaxBatch-len(w.batch)) {
+			w.batch = append(w.batch, s.ready.popFront())
+		}
+		full := len(w.batch) == c.spec.MaxBatch
+		if full {
+			c.idle = c.idle[1:]
+		}
+		if first || full {
+			select {
+			case w.wake <- struct{}{}:
+			default: // it has been told already
+			}
+		}
+	}
+}
+
+// turn returns the next consumer that has a worker waiting, nil when there is none.
+func (s *subscription) turn() *consumer {
+	for range s.consumers {
+		c := s.consumers[s.next%len(s.consumers)]
+		s.next = (s.next + 1) % len(s.consumers)
+		if len(c.idle) > 0 {
+			return c
+		}
+	}
+	return nil
+}
+
+// giveBack makes messages that nobody handled ready again, before all others.
+func (s *subscription) giveBack(batch []delivery) {
+	for i := len(batch) - 1; i >= 0; i-- {
+		s.ready.pushFront(batch[i])
+	}
+}
+
+// settle takes the answers to a batch: done, or again after a back-off (at once when the consumer is closing).
+func (s *subscription) settle(batch []delivery, errs []error, closing bool) {
+	freed := len(batch)
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		freed--
+		d := batch[i]
+		d.failures++
+		if closing {
+			s.ready.pushFront(d)
+			continue
+		}
+		heap.Push(&s.later, waiting{at: time.Now().Add(bus.Backoff(d.failures)), delivery: d})
+	}
+	s.held -= freed
+	if freed > 0 {
+		s.topic.wake()
+	}
+	s.arm()
+}
+
+// arm sets the timer for the earliest message that waits.
+func (s *subscription) arm() {
+	if len(s.later) == 0 || s.timer != nil && !s.later[0].at.Before(s.wakeAt) {
+		return
+	}
+	s.disarm()
+	s.wakeAt = s.later[0].at
+	s.timers.Add(1)
+	s.timer = time.AfterFunc(time.Until(s.wakeAt), s.ripen)
+}
+
+func (s *subscription) disarm() {
+	if s.timer != nil && s.timer.Stop() {
+		s.timers.Done()
+	}
+	s.timer = nil
+}
+
+// ripen makes ready what has waited long enough. Two may run at once when the timer was set anew while the first
+// waited for the lock: the second finds nothing and sets the timer once more.
+func (s *subscription) ripen() {
+	defer s.timers.Done()
+	s.topic.mu.Lock()
+	defer s.topic.mu.Unlock()
+	now := time.Now()
+	for len(s.later) > 0 && !s.later[0].at.After(now) {
+		s.ready.pushBack(heap.Pop(&s.later).(waiting).delivery)
+	}
+	s.disarm()
+	s.arm()
+	s.dispatch()
+}

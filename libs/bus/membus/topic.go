@@ -1,0 +1,203 @@
+package membus
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/logging"
+)
+
+// topic is a topic with its subscriptions. Its lock guards these too, with their consumers and workers.
+type topic struct {
+	broker *Broker
+	name   bus.Topic
+	limit  int  // messages that a subscription holds
+	newest bool // a full subscription lets go of its oldest message, instead of making publishers wait
+
+	mu      sync.Mutex
+	durable map[string]*subscription
+	subs    []*subscription // the durable ones and one for each broadcast consumer
+	room    chan struct{}   // closed when publishers that wait shall look again; nil when none waits
+	rng     *rand.Rand      // of the faults
+	lost    int             // messages let go of
+}
+
+// publish stores the messages and returns when all are stored (B1).
+func (t *topic) publish(ctx context.Context, from *Bus, msgs []bus.Message) error {
+	faults := t.broker.faults.Load()
+	if t.draw(faults.FailPublish) {
+		return errFailed
+	}
+	stored := clone(msgs)
+	for len(stored) > 0 {
+		n, room, err := t.store(from, stored)
+		if err != nil {
+			return err
+		}
+		stored = stored[n:]
+		if room == nil {
+			continue
+		}
+		select {
+		case <-room:
+		case <-from.done:
+			return bus.ErrClosed
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for room: %w", ctx.Err())
+		}
+	}
+	if t.draw(faults.FailAfterPublish) {
+		return errFailAfter
+	}
+	return nil
+}
+
+func (t *topic) draw(p float64) bool {
+	if p <= 0 {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return chance(t.rng, p)
+}
+
+// clone copies what a publisher may change afterwards. The payloads share one piece of memory.
+func clone(msgs []bus.Message) []bus.Message {
+	now := time.Now()
+	size := 0
+	for i := range msgs {
+		size += len(msgs[i].Payload)
+	}
+	buf := bytes.NewBuffer(make([]byte, 0, size))
+	out := slices.Clone(msgs)
+	for i := range out {
+		start := buf.Len()
+		buf.Write(out[i].Payload)
+		out[i].Payload = buf.Bytes()[start:buf.Len():buf.Len()]
+		out[i].Properties = maps.Clone(out[i].Properties)
+		out[i].Published = now
+	}
+	return out
+}
+
+// store hands as many messages as there is room for to the subscriptions, and tells how many that were. If some
+// remain, it returns what to wait for.
+func (t *topic) store(from *Bus, msgs []bus.Message) (n int, room <-chan struct{}, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if from.killed.Load() {
+		return 0, nil, bus.ErrClosed // looked up under the lock: after Kill has taken it, nothing more comes in
+	}
+	n = len(msgs)
+	if t.broker.paused.Load() {
+		n = 0
+	} else if !t.newest {
+		for _, s := range t.subs {
+			n = min(n, max(0, t.limit-s.held))
+		}
+	}
+	faults := t.broker.faults.Load()
+	for _, s := range t.subs {
+		for i := range msgs[:n] {
+			s.accept(&msgs[i], faults)
+		}
+		s.arm()
+		s.dispatch()
+	}
+	if n == len(msgs) {
+		return n, nil, nil
+	}
+	if t.room == nil {
+		t.room = make(chan struct{})
+	}
+	return n, t.room, nil
+}
+
+// wake lets publishers that wait look again.
+func (t *topic) wake() {
+	if t.room != nil {
+		close(t.room)
+		t.room = nil
+	}
+}
+
+// subscription returns a durable subscription, made where it is missing.
+func (t *topic) subscription(name string) *subscription {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.durable[name]
+	if !ok {
+		s = &subscription{topic: t, name: name}
+		t.durable[name] = s
+		t.subs = append(t.subs, s)
+	}
+	return s
+}
+
+// broadcast returns a subscription that lives as long as its one consumer.
+func (t *topic) broadcast() *subscription {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := &subscription{topic: t, name: "broadcast", passing: true}
+	t.subs = append(t.subs, s)
+	return s
+}
+
+// forget drops a broadcast subscription with all it holds.
+func (t *topic) forget(s *subscription) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.subs = slices.DeleteFunc(t.subs, func(o *subscription) bool { return o == s })
+	t.wake()
+}
+
+func (t *topic) backlog(name string) (int64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.durable[name]
+	if !ok {
+		return 0, fmt.Errorf("topic %s has no subscription %s", t.name, name)
+	}
+	return int64(s.held), nil
+}
+
+func (t *topic) resume() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.subs {
+		s.dispatch()
+	}
+	t.wake()
+}
+
+// stop forgets everything and waits for the timers that run.
+func (t *topic) stop() {
+	t.mu.Lock()
+	subs := t.subs
+	t.subs, t.durable = nil, make(map[string]*subscription)
+	for _, s := range subs {
+		s.disarm()
+		s.ready, s.later, s.held = queue{}, nil, 0
+	}
+	t.wake()
+	t.mu.Unlock()
+	for _, s := range subs {
+		s.timers.Wait()
+	}
+}
+
+// letGo tells that a full topic lost its oldest message: the first one, and then each thousandth.
+func (t *topic) letGo() {
+	if t.lost%1000 == 0 {
+		t.broker.opts.Log.Warn().Str(logging.Topic, string(t.name)).Int("limit", t.limit).Int("lost", t.lost+1).
+			Msg("topic is full, its oldest messages go")
+	}
+	t.lost++
+}
