@@ -17,7 +17,16 @@ type NewTimer struct {
 	Name     string   `json:"name"`
 	Schedule Schedule `json:"schedule"`
 	Target   Target   `json:"target"`
+	Retry    *Retry   `json:"retry,omitempty"`
 	Status   string   `json:"status,omitempty"`
+}
+
+// Retry is how often and when a failed attempt is tried again. What is left out has its default: 3 attempts, 1 s × 2, 5 s each.
+type Retry struct {
+	Attempts int     `json:"attempts,omitempty"`
+	Wait     string  `json:"wait,omitempty"`
+	Factor   float64 `json:"factor,omitempty"`
+	Timeout  string  `json:"timeout,omitempty"`
 }
 
 // Schedule is when a timer is due; make one with Cron, At or Delay.

@@ -4,31 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 )
-
-// Servers are the real servers that a cluster has for itself: a database, a key prefix, a namespace.
-type Servers struct {
-	MySQLDSN        string
-	RedisAddrs      []string
-	RedisPrefix     string
-	PulsarURL       string
-	PulsarAdminURL  string
-	PulsarTenant    string
-	PulsarNamespace string
-}
-
-func (s *Servers) env() map[string]string {
-	return map[string]string{
-		"CARILLON_MYSQL_DSN":        s.MySQLDSN,
-		"CARILLON_REDIS_ADDRS":      strings.Join(s.RedisAddrs, ","),
-		"CARILLON_REDIS_PREFIX":     s.RedisPrefix,
-		"CARILLON_PULSAR_URL":       s.PulsarURL,
-		"CARILLON_PULSAR_ADMIN_URL": s.PulsarAdminURL,
-		"CARILLON_PULSAR_TENANT":    s.PulsarTenant,
-		"CARILLON_PULSAR_NAMESPACE": s.PulsarNamespace,
-	}
-}
 
 // StartAllInOne runs `carillon dev` and waits until it is ready. Its data stays in Options.Dir over restarts.
 func StartAllInOne(ctx context.Context, o Options) (Cluster, error) {

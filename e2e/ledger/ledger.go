@@ -97,3 +97,10 @@ func (l *Ledger) Arrived(seen map[timer.FireID]bool) (missing int) {
 	}
 	return missing
 }
+
+// Drop takes back a fire that was entered.
+func (l *Ledger) Drop(id timer.FireID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.fires, id)
+}

@@ -161,6 +161,7 @@ func TestMayAndUnknown(t *testing.T) {
 	require.Empty(t, v.Faults())
 	require.Equal(t, 1, v.Skipped[timer.ReasonInactive])
 	require.Equal(t, 6, v.Delivered)
+	require.Zero(t, v.Unrecorded)
 	require.Zero(t, l.Arrived(map[timer.FireID]bool{
 		fire(1, 0): true, fire(1, 1): true, fire(1, 2): true, fire(1, 3): true, fire(1, 4): true,
 	}))

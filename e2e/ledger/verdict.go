@@ -50,6 +50,7 @@ type Verdict struct {
 	NoOutcome   []timer.FireID    // called or must be, without a record
 	TwoOutcomes []timer.FireID    // with more than one record
 	Wrong       []string          // outcomes that are not what the fire owed
+	Unrecorded  int               // fires of the ledger without a record, also those that need none
 
 	Lateness receiver.Quantiles
 }
@@ -132,6 +133,9 @@ func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals,
 		}
 	}
 	for f, d := range l.fires {
+		if seen[f] == 0 {
+			v.Unrecorded++
+		}
 		if seen[f] == 0 && (d == Must || d == Fail || len(byFire[f]) > 0) {
 			v.NoOutcome = append(v.NoOutcome, f)
 		}

@@ -1,0 +1,93 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Fire is a fire as the history tells it.
+type Fire struct {
+	ID         string    `json:"id"`
+	Due        string    `json:"due"`
+	Status     string    `json:"status"` // open, delivered, failed, skipped
+	Reason     string    `json:"reason"`
+	Attempts   int32     `json:"attempts"`
+	NextRun    string    `json:"next_run"`
+	LatenessMS int64     `json:"lateness_ms"`
+	StatusCode int32     `json:"status_code"`
+	UntilDue   string    `json:"until_due"` // of a skipped stretch: the last instant that it covers
+	Count      int64     `json:"count"`
+	AttemptLog []Attempt `json:"attempt_log"` // of one fire only, as far as attempts were recorded one by one
+}
+
+// Attempt is a callback try as the history tells it.
+type Attempt struct {
+	N          int32  `json:"n"`
+	StartedAt  string `json:"started_at"`
+	DurationMS int64  `json:"duration_ms"`
+	StatusCode int32  `json:"status_code"`
+	Error      string `json:"error"`
+	Excerpt    string `json:"excerpt"`
+}
+
+// Ledger returns the fire as the ledger compares it.
+func (f *Fire) Ledger() (ledger.Outcome, error) {
+	id, err := timer.ParseFireID(f.ID)
+	if err != nil {
+		return ledger.Outcome{}, fmt.Errorf("reading a history: %w", err)
+	}
+	o := ledger.Outcome{Fire: id, Kind: timer.OutcomeKind(f.Status), Reason: timer.Reason(f.Reason), Attempts: f.Attempts}
+	if f.UntilDue != "" {
+		until, err := time.Parse(time.RFC3339Nano, f.UntilDue)
+		if err != nil {
+			return ledger.Outcome{}, fmt.Errorf("reading a history: %w", err)
+		}
+		o.UntilMS = until.UnixMilli()
+	}
+	return o, nil
+}
+
+// Fires returns a page of a timer's finished fires, latest due first, and the cursor of the next page, empty at the end.
+func (c *Client) Fires(ctx context.Context, app string, id timer.ID, limit int, cursor string) ([]Fire, string, error) {
+	path := timerPath(app, id, "/fires") + "&limit=" + strconv.Itoa(limit)
+	if cursor != "" {
+		path += "&cursor=" + url.QueryEscape(cursor)
+	}
+	var page struct {
+		Items []Fire `json:"items"`
+		Next  string `json:"next_cursor"`
+	}
+	_, err := c.Do(ctx, http.MethodGet, path, nil, nil, &page)
+	return page.Items, page.Next, err
+}
+
+// History returns all of a timer's finished fires, latest due first.
+func (c *Client) History(ctx context.Context, app string, id timer.ID) ([]Fire, error) {
+	const limit = 100
+	var all []Fire
+	for cursor := ""; ; {
+		page, next, err := c.Fires(ctx, app, id, limit, cursor)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if next == "" {
+			return all, nil
+		}
+		cursor = next
+	}
+}
+
+// Fire returns one fire.
+func (c *Client) Fire(ctx context.Context, app string, id timer.FireID) (Fire, error) {
+	var f Fire
+	_, err := c.Do(ctx, http.MethodGet, fmt.Sprintf("/api/v2/fires/%s?%s", id, url.Values{"app": {app}}.Encode()), nil, nil, &f)
+	return f, err
+}

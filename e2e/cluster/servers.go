@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/apache/pulsar-client-go/pulsaradmin"
+	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/admin"
+	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/admin/config"
+	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/rest"
+	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/utils"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+)
+
+// Servers are the real servers that a cluster has for itself: a database, a key prefix, a namespace.
+type Servers struct {
+	MySQLDSN        string
+	RedisAddrs      []string
+	RedisPrefix     string
+	PulsarURL       string
+	PulsarAdminURL  string
+	PulsarTenant    string
+	PulsarNamespace string
+}
+
+func (s *Servers) env() map[string]string {
+	return map[string]string{
+		"CARILLON_MYSQL_DSN":        s.MySQLDSN,
+		"CARILLON_REDIS_ADDRS":      strings.Join(s.RedisAddrs, ","),
+		"CARILLON_REDIS_PREFIX":     s.RedisPrefix,
+		"CARILLON_PULSAR_URL":       s.PulsarURL,
+		"CARILLON_PULSAR_ADMIN_URL": s.PulsarAdminURL,
+		"CARILLON_PULSAR_TENANT":    s.PulsarTenant,
+		"CARILLON_PULSAR_NAMESPACE": s.PulsarNamespace,
+	}
+}
+
+// DeleteTopic deletes a topic by force, with its subscriptions and what they have not read.
+func (s *Servers) DeleteTopic(topic bus.Topic) error {
+	a, name, err := s.admin(topic)
+	if err != nil {
+		return err
+	}
+	for _, nonPartitioned := range []bool{true, false} {
+		if err = a.Topics().Delete(name, true, nonPartitioned); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("deleting topic %s: %w", topic, err)
+}
+
+// DeadTasks returns the fires that wait for the operators, by id, without taking them away.
+func (s *Servers) DeadTasks(ctx context.Context) (map[string]*carillonv1.DeadTask, error) {
+	a, name, err := s.admin(bus.TasksDead)
+	if err != nil {
+		return nil, err
+	}
+	const most = 500
+	dead := make(map[string]*carillonv1.DeadTask)
+	for n := 1; n <= most; n++ {
+		// One more each time: the admin client answers with an error alone when it is asked for more than there are.
+		msgs, err := a.Subscriptions().PeekMessagesWithContext(ctx, name, bus.SubOperators, n)
+		var re rest.Error
+		if errors.As(err, &re) && re.Code == http.StatusNotFound {
+			return dead, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("peeking at %s: %w", bus.TasksDead, err)
+		}
+		for _, m := range msgs {
+			d := new(carillonv1.DeadTask)
+			if err := proto.Unmarshal(m.Payload, d); err != nil {
+				return nil, fmt.Errorf("reading a dead letter: %w", err)
+			}
+			t := d.GetTask()
+			dead[timer.FireID{Timer: timer.ID(t.GetTimerId()), DueMS: t.GetDueMs(), Series: t.GetSeries()}.String()] = d
+		}
+	}
+	return dead, nil
+}
+
+func (s *Servers) admin(topic bus.Topic) (admin.Client, utils.TopicName, error) {
+	name, err := utils.GetTopicName(fmt.Sprintf("persistent://%s/%s/%s", s.PulsarTenant, s.PulsarNamespace, topic))
+	if err != nil {
+		return nil, utils.TopicName{}, fmt.Errorf("naming topic %s: %w", topic, err)
+	}
+	a, err := pulsaradmin.NewClient(&config.Config{WebServiceURL: s.PulsarAdminURL})
+	if err != nil {
+		return nil, utils.TopicName{}, fmt.Errorf("reaching Pulsar's admin: %w", err)
+	}
+	return a, *name, nil
+}

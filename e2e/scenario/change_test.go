@@ -1,0 +1,159 @@
+package scenario
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/cluster"
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	everySecond = "* * * * * *"
+	// reach is how long a change of status may take to every executor: the promise is a second.
+	reach = time.Second
+)
+
+// TestP5DeactivationStopsTheNextFire: a timer that rings each second is deactivated and activated again. No mark is removed, and
+// still nothing is called meanwhile, and everything before and after.
+func TestP5DeactivationStopsTheNextFire(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		asked := time.Now()
+		id := w.active(t, "switched", client.Cron(everySecond), "/switched")
+		on := time.Now()
+		w.led.Every(id, time.Second, asked, on, ledger.May)
+		pause(t, 4*time.Second)
+
+		asked = time.Now()
+		w.led.Every(id, time.Second, on, asked, ledger.Must)
+		_, err := w.api.SetStatus(t.Context(), w.app, id, "inactive")
+		require.NoError(t, err)
+		off := time.Now()
+		w.led.Every(id, time.Second, asked, off.Add(reach), ledger.May)
+		pause(t, 7*time.Second)
+
+		asked = time.Now()
+		w.led.Every(id, time.Second, off.Add(reach), asked, ledger.Not)
+		require.NoError(t, w.api.V1Enable(t.Context(), w.app, id))
+		on = time.Now()
+		w.led.Every(id, time.Second, asked, on, ledger.May)
+		w.led.Every(id, time.Second, on, on.Add(6*time.Second), ledger.Must)
+		v := w.settle(t)
+		require.NotEmpty(t, v.Skipped, "the marks were still there")
+	})
+}
+
+// deactivateInHand lets executors take a hundred fires in hand, deactivates the timers shortly before, and wants none of
+// them called from a second later on, and each explained.
+func deactivateInHand(t *testing.T, w *world) {
+	t.Helper()
+	first := soon(8 * time.Second)
+	at := spread(first, 3*time.Second, 100)
+	ids := w.oneShots(t, "held", "/held", at...)
+	pauseUntil(t, first.Add(-1500*time.Millisecond)) // tasks go out 2 s ahead
+	for _, id := range ids {
+		_, err := w.api.SetStatus(t.Context(), w.app, id, "inactive")
+		require.NoError(t, err)
+	}
+	off := time.Now()
+	not := 0
+	for i, id := range ids {
+		duty := ledger.May
+		if at[i].After(off.Add(reach)) {
+			duty, not = ledger.Not, not+1
+		}
+		w.led.One(id, at[i], duty)
+	}
+	require.NotZero(t, not, "the machine is too slow for this story: deactivating took until %s after the first", off.Sub(first))
+	pauseUntil(t, at[len(at)-1].Add(time.Second))
+	// Each of them is recorded: called, or skipped for its reason.
+	require.Eventually(t, func() bool { return w.judge(t).Unrecorded == 0 }, patience, 200*time.Millisecond)
+	v := w.settle(t)
+	require.GreaterOrEqual(t, v.Skipped[timer.ReasonInactive], not)
+}
+
+// TestP5ReachesExecutorsWithinASecond: also for what they already hold.
+func TestP5ReachesExecutorsWithinASecond(t *testing.T) {
+	t.Parallel()
+	onBoth(t, deactivateInHand)
+}
+
+// TestP5ReachesExecutorsWithoutTheBroker: the same with the topic of changes lost.
+func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
+	t.Parallel()
+	real := runnerNamed("real")
+	t.Run(real.name, func(t *testing.T) {
+		t.Parallel()
+		onOwn(t, real, cluster.Options{}, func(t *testing.T, w *world) {
+			require.NoError(t, w.Servers().DeleteTopic(bus.TimersChanged))
+			announced := func() float64 {
+				return cluster.Sum(t.Context(), w.Role(cluster.API), "carillon_api_announcements_total", `"ok"`)
+			}
+			before := announced()
+			deactivateInHand(t, w)
+			require.InDelta(t, before, announced(), 0, "the fault did not happen: changes were announced")
+		})
+	})
+}
+
+// TestP5DeletedTimerRingsNoMore, and its name is free.
+func TestP5DeletedTimerRingsNoMore(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		v1 := w.active(t, "by-v1", client.Cron(everySecond), "/deleted")
+		v2 := w.active(t, "by-v2", client.Cron(everySecond), "/deleted")
+		require.Eventually(t, func() bool { return len(w.rcv.Of(v1)) > 1 && len(w.rcv.Of(v2)) > 1 }, patience, 20*time.Millisecond)
+		require.NoError(t, w.api.V1Delete(t.Context(), w.app, v1))
+		require.NoError(t, w.api.Delete(t.Context(), w.app, v2))
+		off := time.Now()
+		for _, id := range []timer.ID{v1, v2} {
+			_, err := w.api.Get(t.Context(), w.app, id)
+			var e *client.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, http.StatusNotFound, e.Status)
+		}
+		again := w.active(t, "by-v2", client.Cron(everySecond), "/deleted")
+		require.NotEqual(t, v2, again)
+		on := time.Now()
+		pause(t, 5*time.Second)
+		w.led.Every(v1, time.Second, off.Add(reach), time.Now(), ledger.Not)
+		w.led.Every(v2, time.Second, off.Add(reach), time.Now(), ledger.Not)
+		w.led.Every(again, time.Second, on, time.Now(), ledger.Must)
+		w.settle(t)
+	})
+}
+
+// TestEnabledInTheMiddleOfAMinute: what is due by the horizon is committed when enable returns; nothing of the minute before is
+// made up for.
+func TestEnabledInTheMiddleOfAMinute(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		id, err := w.api.V1Create(t.Context(), client.V1Def{
+			App: w.app, Name: "middle", Cron: everySecond, Notify: client.V1Notify{URL: w.rcv.URL("/middle"), Method: "GET"},
+		})
+		require.NoError(t, err)
+		if now := time.Now(); now.Second() < 15 || now.Second() > 45 {
+			at := now.Truncate(time.Minute).Add(15 * time.Second)
+			if at.Before(now) {
+				at = at.Add(time.Minute)
+			}
+			pauseUntil(t, at)
+		}
+		asked := time.Now()
+		require.NoError(t, w.api.V1Enable(t.Context(), w.app, id))
+		on := time.Now()
+		w.led.Every(id, time.Second, asked.Add(-time.Minute), asked, ledger.Not)
+		w.led.Every(id, time.Second, asked, on, ledger.May)
+		w.led.Every(id, time.Second, on, on.Add(10*time.Second), ledger.Must)
+		pauseUntil(t, on.Add(10*time.Second))
+		v := w.settle(t)
+		require.Less(t, v.Lateness.Max, 8*time.Second, "the sweep comes after 10 s")
+	})
+}

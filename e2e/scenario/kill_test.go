@@ -1,0 +1,164 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/cluster"
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// TestP2NeverLostWhenServicesAreKilled: under a light load of crons and one-shots one replica of each service in turn is killed by
+// SIGKILL and started again two seconds later, and then all at once: each fire still has one outcome, and only calls in flight
+// are made twice.
+func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
+	t.Parallel()
+	onFaulty(t, func(t *testing.T, w *world) {
+		const down, between = 2 * time.Second, 2 * time.Second
+		w.rcv.Script("/slow", receiver.Script{Delay: 300 * time.Millisecond})
+		var crons []timer.ID
+		from := time.Now()
+		for i := range 8 {
+			path := "/fast"
+			if i%4 == 0 {
+				path = "/slow"
+			}
+			crons = append(crons, w.active(t, fmt.Sprintf("cron-%d", i), client.Cron(everySecond), path))
+		}
+		active := time.Now()
+		w.oneShots(t, "shot", "/fast", spread(soon(2*time.Second), 40*time.Second, 400)...)
+		pause(t, 2*time.Second)
+		for _, r := range cluster.Roles() {
+			victim := w.Role(r)[0]
+			w.kill(victim)
+			pause(t, down)
+			w.start(t, victim)
+			pause(t, between)
+		}
+		w.kill(w.Processes()...)
+		pause(t, down)
+		w.start(t, w.Processes()...)
+		pause(t, between)
+		until := time.Now()
+		for _, id := range crons {
+			w.led.Every(id, time.Second, from, active, ledger.May)
+			w.led.Every(id, time.Second, active, until, ledger.Must)
+		}
+		w.settle(t)
+	})
+}
+
+// TestP3TwiceOnlyWhatWasInFlight: an executor is killed while calls are in flight and others wait in its hands. Only the former
+// may come again, and then with the same fire id and key.
+func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
+	t.Parallel()
+	onFaulty(t, func(t *testing.T, w *world) {
+		const calls = 40
+		w.rcv.Script("/inflight", receiver.Script{Delay: 2 * time.Second, Keep: true})
+		at := soon(8 * time.Second)
+		done := w.oneShots(t, "done", "/done", same(at.Add(-4*time.Second), calls)...)
+		slow := w.oneShots(t, "slow", "/inflight", same(at, calls)...)
+		held := w.oneShots(t, "held", "/held", spread(at.Add(1500*time.Millisecond), 2*time.Second, calls)...)
+		require.Eventually(t, func() bool { return len(w.rcv.Of(slow...)) == calls }, patience, 10*time.Millisecond)
+		victim := busiest(t, w)
+		w.kill(victim)
+		require.Len(t, w.rcv.Of(slow...), calls, "all calls were in flight")
+		pause(t, time.Second)
+		w.start(t, victim)
+		v := w.settle(t)
+
+		// The sweep looks for what is open 10 s after its time: what it wrongly repeats comes then.
+		pauseUntil(t, at.Add(16*time.Second))
+		v = w.judge(t)
+		require.Empty(t, v.Faults())
+		require.Positive(t, v.Excused, "nothing was in flight at the executor that was killed")
+		require.LessOrEqual(t, v.Excused, calls)
+		require.Len(t, w.rcv.Of(done...), calls, "finished before: never again")
+		require.Len(t, w.rcv.Of(held...), calls, "not begun: not twice")
+		keys := make(map[string]int)
+		for _, r := range w.rcv.Requests("/inflight") {
+			require.Equal(t, r.Header.Get("Carillon-Fire-Id"), r.Header.Get("Idempotency-Key"))
+			keys[r.Header.Get("Idempotency-Key")]++
+		}
+		require.Len(t, keys, calls, "a repetition is recognised by its key")
+	})
+}
+
+// busiest returns the executor with most calls in flight: tasks of one instant are one batch, which one executor may take whole.
+func busiest(t *testing.T, w *world) *cluster.Process {
+	t.Helper()
+	var best *cluster.Process
+	most := -1.0
+	for _, p := range w.Role(cluster.Executor) {
+		m, err := p.Metrics(t.Context())
+		require.NoError(t, err)
+		if n := m.Sum("carillon_executor_calling"); n > most {
+			best, most = p, n
+		}
+	}
+	return best
+}
+
+// TestP6AcceptedMeansDurable: an API replica is killed in the midst of creates. What was answered with 2xx rings once; what rings
+// is there to be read.
+func TestP6AcceptedMeansDurable(t *testing.T) {
+	t.Parallel()
+	onFaulty(t, func(t *testing.T, w *world) {
+		const writers = 16
+		at := soon(12 * time.Second)
+		var mu sync.Mutex
+		accepted, refused := make(map[timer.ID]bool), 0
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range writers {
+			wg.Go(func() {
+				for n := 0; ctx.Err() == nil && time.Now().Before(at.Add(-2*time.Second)); n++ {
+					tm, a, err := w.api.Create(ctx, client.NewTimer{
+						App: w.app, Name: fmt.Sprintf("%d-%d", i, n), Schedule: client.At(at),
+						Target: client.Post(w.rcv.URL("/durable")), Status: "active",
+					})
+					mu.Lock()
+					switch {
+					case err == nil && a.Status == http.StatusCreated:
+						accepted[tm.TimerID()] = true
+					case err != nil:
+						refused++
+					}
+					mu.Unlock()
+					if err != nil {
+						pause(t, 50*time.Millisecond) // nobody listens
+					}
+				}
+			})
+		}
+		pause(t, time.Second)
+		victim := w.Role(cluster.API)[0]
+		w.kill(victim) // in a moment between two answers, with others under way
+		pause(t, 500*time.Millisecond)
+		cancel()
+		wg.Wait()
+		w.start(t, victim)
+		require.Greater(t, len(accepted), writers)
+		require.Positive(t, refused, "the kill met no call")
+		for id := range accepted {
+			w.led.One(id, at, ledger.Must)
+		}
+		w.settle(t)
+		for _, a := range w.rcv.Arrivals() {
+			if !accepted[a.Fire.Timer] {
+				_, err := w.api.Get(t.Context(), w.app, a.Fire.Timer)
+				require.NoError(t, err, "something rang that nobody can read: it was never committed")
+			}
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package scenario
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/cluster"
+)
+
+// Stories mostly wait, so many run at once, whatever the number of processors.
+const storiesAtOnce = "64"
+
+// step1 of the shared clusters: short, so that the migrators expand while the stories run. Clusters of a story's own have
+// the default.
+const step1 = 15 * time.Second
+
+// binDir has the programs under test.
+var binDir, runDir string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(storiesAtOnce)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if flag.Lookup("test.list").Value.String() != "" {
+		return m.Run()
+	}
+	var err error
+	if runDir, err = os.MkdirTemp(failures(), time.Now().UTC().Format("150405-")); err != nil {
+		fmt.Fprintln(os.Stderr, "making a directory for logs:", err)
+		return 1
+	}
+	if binDir = os.Getenv("CARILLON_BIN"); binDir == "" {
+		binDir = filepath.Join(runDir, "bin")
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+		defer cancel()
+		if err := cluster.Build(ctx, binDir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	code := m.Run()
+	for _, r := range runners {
+		r.close()
+	}
+	if os.Getenv("CARILLON_BIN") == "" {
+		_ = os.RemoveAll(binDir) // large, and quickly built again
+	}
+	if code == 0 && os.Getenv("CARILLON_E2E_KEEP") == "" {
+		_ = os.RemoveAll(runDir)
+	} else {
+		fmt.Fprintln(os.Stderr, "logs and data of the processes:", runDir)
+	}
+	return code
+}
+
+// failures is where runs leave their logs; git ignores it.
+func failures() string {
+	dir, err := filepath.Abs("failures")
+	if err != nil {
+		dir = "failures"
+	}
+	_ = os.MkdirAll(dir, 0o750) //nolint:mnd // what is wrong with it shows at once
+	return dir
+}
+
+// runner starts clusters of one kind.
+type runner struct {
+	name  string
+	start func(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error)
+
+	mu     sync.Mutex
+	shared map[bool]*sharedCluster // by whether stories may break it
+}
+
+// sharedCluster is a deployment that several stories use.
+type sharedCluster struct {
+	once  sync.Once
+	c     cluster.Cluster
+	end   func()
+	err   error
+	fault sync.Mutex // stories that break something take turns
+}
+
+var runners = []*runner{
+	{name: "allinone", start: startAllInOne},
+	{name: "real", start: startReal},
+}
+
+// share returns the cluster that stories share, started by the first that asks.
+func (r *runner) share(broken bool) *sharedCluster {
+	r.mu.Lock()
+	if r.shared == nil {
+		r.shared = make(map[bool]*sharedCluster)
+	}
+	s := r.shared[broken]
+	if s == nil {
+		s = new(sharedCluster)
+		r.shared[broken] = s
+	}
+	r.mu.Unlock()
+	s.once.Do(func() {
+		o := cluster.Options{Replicas: 2, Env: map[string]string{"CARILLON_STEP1": step1.String()}}
+		name := r.name
+		if broken {
+			name, o.Env = name+"-faults", nil
+		}
+		s.c, s.end, s.err = r.run(name, o)
+	})
+	return s
+}
+
+// run starts a cluster in a directory of its own below the run's.
+func (r *runner) run(name string, o cluster.Options) (cluster.Cluster, func(), error) {
+	o.Bin, o.Dir = binDir, filepath.Join(runDir, name)
+	if err := os.MkdirAll(o.Dir, 0o750); err != nil { //nolint:mnd // ours alone
+		return nil, nil, fmt.Errorf("making a directory for logs: %w", err)
+	}
+	return r.start(context.Background(), o)
+}
+
+func (r *runner) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.shared {
+		if s.end != nil {
+			s.end()
+		}
+	}
+}
+
+func startAllInOne(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error) {
+	c, err := cluster.StartAllInOne(ctx, o)
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // it says what it was doing
+	}
+	return c, c.Close, nil
+}

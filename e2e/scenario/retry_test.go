@@ -1,0 +1,106 @@
+package scenario
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// TestThirdAttemptSucceeds: an endpoint answers 500 twice, then 200: one fire, three attempts of the same id.
+func TestThirdAttemptSucceeds(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.rcv.Script("/flaky", receiver.Script{Statuses: []int{500, 500, 200}, Body: "try later", Keep: true})
+		at := soon(3 * time.Second)
+		id := w.oneShots(t, "flaky", "/flaky", at)[0]
+		v := w.settle(t)
+		require.Equal(t, 1, v.Delivered)
+
+		calls := w.rcv.Of(id)
+		require.Len(t, calls, 3)
+		fire := timer.FireID{Timer: id, DueMS: at.UnixMilli()}
+		for i, c := range calls {
+			require.Equal(t, fire, c.Fire)
+			require.EqualValues(t, i+1, c.Attempt)
+		}
+		require.GreaterOrEqual(t, calls[1].Arrived().Sub(calls[0].Arrived()), 950*time.Millisecond)
+		require.GreaterOrEqual(t, calls[2].Arrived().Sub(calls[1].Arrived()), 1950*time.Millisecond)
+		for _, r := range w.rcv.Requests("/flaky") {
+			require.Equal(t, fire.String(), r.Header.Get("Idempotency-Key"))
+		}
+
+		f, err := w.api.Fire(t.Context(), w.app, fire)
+		require.NoError(t, err)
+		require.Equal(t, "delivered", f.Status)
+		require.EqualValues(t, 3, f.Attempts)
+		require.Len(t, f.AttemptLog, 3)
+		for i, want := range []int32{500, 500, 200} {
+			require.EqualValues(t, i+1, f.AttemptLog[i].N)
+			require.Equal(t, want, f.AttemptLog[i].StatusCode)
+		}
+		require.Equal(t, "try later", f.AttemptLog[0].Excerpt)
+	})
+}
+
+// TestLongWaitIsANewMark: a wait of more than 5 s gives the fire back to the machinery, and its later attempts come all the same.
+func TestLongWaitIsANewMark(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.rcv.Script("/patient", receiver.Script{Statuses: []int{503, 200}})
+		at := soon(2 * time.Second)
+		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
+			App: w.app, Name: "patient", Schedule: client.At(at), Target: client.Post(w.rcv.URL("/patient")), Status: "active",
+			Retry: &client.Retry{Attempts: 2, Wait: "8s"},
+		})
+		require.NoError(t, err)
+		w.led.One(tm.TimerID(), at, ledger.Must)
+		v := w.settle(t)
+		require.Equal(t, 1, v.Delivered)
+		calls := w.rcv.Of(tm.TimerID())
+		require.Len(t, calls, 2)
+		require.GreaterOrEqual(t, calls[1].Arrived().Sub(calls[0].Arrived()), 7950*time.Millisecond)
+	})
+}
+
+// TestExhaustedAttemptsAreDeadLettered: outcome failed, and a message for the operators.
+func TestExhaustedAttemptsAreDeadLettered(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.rcv.Script("/broken", receiver.Script{Statuses: []int{500}, Body: "out of order"})
+		w.rcv.Script("/hangs", receiver.Script{Hang: true})
+		at := soon(3 * time.Second)
+		broken := w.oneShots(t, "broken", "/broken", at)[0]
+		w.led.One(broken, at, ledger.Fail)
+		hangs, _, err := w.api.Create(t.Context(), client.NewTimer{
+			App: w.app, Name: "hangs", Schedule: client.At(at), Target: client.Post(w.rcv.URL("/hangs")), Status: "active",
+			Retry: &client.Retry{Attempts: 2, Wait: "100ms", Timeout: "1s"},
+		})
+		require.NoError(t, err)
+		w.led.One(hangs.TimerID(), at, ledger.Fail)
+		v := w.settle(t)
+		require.Equal(t, 2, v.Failed)
+		require.Len(t, w.rcv.Of(broken), 3)
+		require.Len(t, w.rcv.Of(hangs.TimerID()), 2)
+
+		f, err := w.api.Fire(t.Context(), w.app, timer.FireID{Timer: broken, DueMS: at.UnixMilli()})
+		require.NoError(t, err)
+		require.Equal(t, string(timer.ReasonExhausted), f.Reason)
+		require.Len(t, f.AttemptLog, 3)
+		require.Equal(t, "out of order", f.AttemptLog[2].Excerpt)
+
+		if w.Servers() == nil {
+			return // nobody outside can look at the embedded bus
+		}
+		dead, err := w.Servers().DeadTasks(t.Context())
+		require.NoError(t, err)
+		for _, id := range []timer.ID{broken, hangs.TimerID()} {
+			require.Contains(t, dead, timer.FireID{Timer: id, DueMS: at.UnixMilli()}.String())
+		}
+	})
+}

@@ -1,0 +1,335 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/cluster"
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	// patience is how long a story waits for what must come. Nothing is judged by it but "never".
+	patience = 90 * time.Second
+	// clocks is how far apart the clocks of one machine may seem: those that decide are aligned to the database's.
+	clocks = 100 * time.Millisecond
+	// recording is how long an executor may take to record an answer, on a machine that does much else.
+	recording = 3 * time.Second
+	callers   = 16
+)
+
+// story is one test body.
+type story func(t *testing.T, w *world)
+
+// world is what a story works in: a deployment, an endpoint and an app of its own, and a ledger of what is to happen.
+type world struct {
+	cluster.Cluster
+	rcv *receiver.Receiver
+	api *client.Client
+	app string
+	led *ledger.Ledger
+
+	mu   sync.Mutex
+	cuts []ledger.Cut
+}
+
+// onBoth runs a story that disturbs nobody on the clusters that all such stories share.
+func onBoth(t *testing.T, s story) {
+	t.Helper()
+	for _, r := range runners {
+		t.Run(r.name, func(t *testing.T) { t.Parallel(); onShared(t, r, s) })
+	}
+}
+
+func onShared(t *testing.T, r *runner, s story) {
+	t.Helper()
+	sh := r.share(false)
+	s(t, enter(t, sh.c, sh.err))
+}
+
+// onFaulty runs stories that break things. They share a cluster and take turns.
+func onFaulty(t *testing.T, s story) {
+	t.Helper()
+	for _, r := range runners {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			sh := r.share(true)
+			sh.fault.Lock()
+			defer sh.fault.Unlock()
+			if sh.err == nil {
+				ctx, cancel := context.WithTimeout(t.Context(), cluster.ReadyTimeout)
+				defer cancel()
+				require.NoError(t, startMissing(ctx, sh.c), "after the story before")
+			}
+			s(t, enter(t, sh.c, sh.err))
+		})
+	}
+}
+
+// onOwn runs a story on a cluster that it has for itself.
+func onOwn(t *testing.T, r *runner, o cluster.Options, s story) {
+	t.Helper()
+	c, end, err := r.run(strings.ReplaceAll(t.Name(), "/", "_"), o)
+	if err == nil {
+		t.Cleanup(end)
+	}
+	s(t, enter(t, c, err))
+}
+
+func runnerNamed(name string) *runner {
+	for _, r := range runners {
+		if r.name == name {
+			return r
+		}
+	}
+	panic("no runner " + name)
+}
+
+// errAbsent says that a runner cannot run here, and why.
+type errAbsent string
+
+func (e errAbsent) Error() string { return string(e) }
+
+func enter(t *testing.T, c cluster.Cluster, err error) *world {
+	t.Helper()
+	var absent errAbsent
+	if errors.As(err, &absent) {
+		t.Skipf("UNTESTED on real servers: %s", absent)
+	}
+	require.NoError(t, err, "starting the cluster")
+	rcv, err := receiver.Start(t.Context(), "127.0.0.1:0")
+	require.NoError(t, err)
+	w := &world{Cluster: c, rcv: rcv, api: client.New(c.API), led: ledger.New()}
+	w.app = strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test")))
+	w.app = fmt.Sprintf("%.48s-%d", w.app, time.Now().UnixMilli()%1_000_000)
+	t.Cleanup(func() {
+		w.deleteEndless()
+		w.api.Close()
+		require.Empty(t, rcv.Strange(), "requests that are no callbacks")
+		require.NoError(t, rcv.Close())
+		if t.Failed() {
+			w.tails(t)
+		}
+	})
+	return w
+}
+
+// deleteEndless deletes the story's timers that would ring on when their endpoint is gone. Where the API is away they do that.
+func (w *world) deleteEndless() {
+	const page = 100
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for cursor := ""; ; {
+		timers, next, err := w.api.List(ctx, w.app, "active", page, cursor)
+		if err != nil {
+			return
+		}
+		for i := range timers {
+			if timers[i].Schedule.Kind == "cron" {
+				_ = w.api.Delete(ctx, w.app, timers[i].TimerID())
+			}
+		}
+		if cursor = next; cursor == "" {
+			return
+		}
+	}
+}
+
+func (w *world) tails(t *testing.T) {
+	t.Helper()
+	const lines = 12
+	for _, p := range w.Processes() {
+		t.Logf("end of %s (running: %v):\n%s", filepath.Join(filepath.Base(filepath.Dir(p.Log())), p.Name), p.Running(), p.Tail(lines))
+	}
+}
+
+// startMissing starts what does not run.
+func startMissing(ctx context.Context, c cluster.Cluster) error {
+	var down []*cluster.Process
+	for _, p := range c.Processes() {
+		if !p.Running() {
+			down = append(down, p)
+		}
+	}
+	return cluster.StartAll(ctx, down...) //nolint:wrapcheck // it says what it was doing
+}
+
+// active creates a timer that is active at once.
+func (w *world) active(t *testing.T, name string, s client.Schedule, path string) timer.ID {
+	t.Helper()
+	tm, _, err := w.api.Create(t.Context(), client.NewTimer{
+		App: w.app, Name: name, Schedule: s, Target: client.Post(w.rcv.URL(path)), Status: "active",
+	})
+	require.NoError(t, err)
+	require.NotZero(t, tm.TimerID())
+	return tm.TimerID()
+}
+
+// oneShots creates a timer for each instant, several at a time, and enters them as due.
+func (w *world) oneShots(t *testing.T, name, path string, at ...time.Time) []timer.ID {
+	t.Helper()
+	ids := make([]timer.ID, len(at))
+	eg, ctx := errgroup.WithContext(t.Context())
+	eg.SetLimit(callers)
+	for i := range at {
+		eg.Go(func() error {
+			tm, _, err := w.api.Create(ctx, client.NewTimer{
+				App: w.app, Name: fmt.Sprintf("%s-%d", name, i), Schedule: client.At(at[i]), Target: client.Post(w.rcv.URL(path)), Status: "active",
+			})
+			if err != nil {
+				return fmt.Errorf("creating %s-%d: %w", name, i, err)
+			}
+			ids[i] = tm.TimerID()
+			w.led.One(ids[i], at[i], ledger.Must)
+			return nil
+		})
+	}
+	require.NoError(t, eg.Wait())
+	return ids
+}
+
+// kill kills processes at once and enters the cut.
+func (w *world) kill(procs ...*cluster.Process) time.Time {
+	var wg sync.WaitGroup
+	for _, p := range procs {
+		wg.Go(func() {
+			at := p.Kill()
+			w.cut(at)
+		})
+	}
+	wg.Wait()
+	return time.Now()
+}
+
+func (w *world) cut(at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cuts = append(w.cuts, ledger.Cut{At: at, Recording: recording})
+}
+
+// start starts processes again and waits until they are ready.
+func (w *world) start(t *testing.T, procs ...*cluster.Process) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), cluster.ReadyTimeout)
+	defer cancel()
+	require.NoError(t, cluster.StartAll(ctx, procs...))
+}
+
+// settle waits until every fire of the ledger was called and has its outcome, compares, and fails for each promise that did
+// not hold. The verdict is for further questions.
+func (w *world) settle(t *testing.T) ledger.Verdict {
+	t.Helper()
+	last := time.Now().Add(patience)
+	for w.missing() > 0 && time.Now().Before(last) {
+		pause(t, 50*time.Millisecond)
+	}
+	var v ledger.Verdict
+	for {
+		v = w.judge(t)
+		if len(v.NoOutcome) == 0 || time.Now().After(last) {
+			break
+		}
+		pause(t, 200*time.Millisecond)
+	}
+	t.Logf("verdict\n%s\n%s", ledger.Heading, v.Row(w.Name()))
+	require.Empty(t, v.Faults())
+	return v
+}
+
+func (w *world) missing() int {
+	seen := make(map[timer.FireID]bool)
+	for _, a := range w.rcv.Arrivals() {
+		seen[a.Fire] = true
+	}
+	return w.led.Arrived(seen)
+}
+
+func (w *world) judge(t *testing.T) ledger.Verdict {
+	t.Helper()
+	w.mu.Lock()
+	cuts := append([]ledger.Cut(nil), w.cuts...)
+	w.mu.Unlock()
+	outcomes := w.outcomes(t) // before the arrivals: each of them came before its outcome
+	return w.led.Check(ledger.Evidence{Arrivals: w.rcv.Arrivals(), Outcomes: outcomes, Cuts: cuts, Clocks: clocks})
+}
+
+// outcomes returns the histories of all timers in the ledger. A deleted timer has none to show.
+func (w *world) outcomes(t *testing.T) []ledger.Outcome {
+	t.Helper()
+	var mu sync.Mutex
+	all := make([]ledger.Outcome, 0, w.led.Len())
+	eg, ctx := errgroup.WithContext(t.Context())
+	eg.SetLimit(callers)
+	for _, id := range w.led.Timers() {
+		eg.Go(func() error {
+			fires, err := w.api.History(ctx, w.app, id)
+			var e *client.Error
+			if errors.As(err, &e) && e.Status == http.StatusNotFound {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("history of %s: %w", id, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, f := range fires {
+				o, err := f.Ledger()
+				if err != nil {
+					return err //nolint:wrapcheck // it says what it was doing
+				}
+				all = append(all, o)
+			}
+			return nil
+		})
+	}
+	require.NoError(t, eg.Wait())
+	return all
+}
+
+// pause waits, or fails when the test ends.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	tm := time.NewTimer(d)
+	defer tm.Stop()
+	select {
+	case <-tm.C:
+	case <-t.Context().Done():
+		require.NoError(t, t.Context().Err())
+	}
+}
+
+// pauseUntil waits for an instant.
+func pauseUntil(t *testing.T, at time.Time) {
+	t.Helper()
+	if d := time.Until(at); d > 0 {
+		pause(t, d)
+	}
+}
+
+// soon returns a whole second at least d away.
+func soon(d time.Duration) time.Time { return time.Now().Add(d).Truncate(time.Second).Add(time.Second) }
+
+// spread returns n instants evenly over d from at on.
+func spread(at time.Time, d time.Duration, n int) []time.Time {
+	out := make([]time.Time, n)
+	for i := range out {
+		out[i] = at.Add(d * time.Duration(i) / time.Duration(n)).Truncate(time.Millisecond)
+	}
+	return out
+}
+
+// same returns n times the same instant.
+func same(at time.Time, n int) []time.Time { return spread(at, 0, n) }
