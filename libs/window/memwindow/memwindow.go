@@ -1,0 +1,200 @@
+// Package memwindow is the window of one process: maps under a lock. It starts no goroutine; what expired goes away when something is
+// put or opened.
+//
+// It is bounded. When it is full it forgets whole slices, those of the farthest minutes first, and among slices that nobody opened
+// before others: whoever opens a slice reads the store afterwards and misses nothing, and whoever had it open sees the
+// generation gone and reads the store again.
+package memwindow
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window"
+)
+
+// DefaultMaxMarks is some 60 MB.
+const DefaultMaxMarks = 500_000
+
+// Options of a window.
+type Options struct {
+	Now      func() time.Time // default time.Now
+	MaxMarks int              // kept before slices are forgotten; one Put may overshoot it; default DefaultMaxMarks
+	Faults   *Faults          // nil: good days
+}
+
+// Window is an embedded window. It is safe for concurrent use.
+type Window struct {
+	now      func() time.Time
+	maxMarks int
+	faults   *faults
+
+	mu     sync.Mutex
+	slices map[window.Slice]*marks
+	count  int   // marks in all slices
+	swept  int64 // the minute of the last sweep
+	away   bool
+}
+
+var _ window.Window = (*Window)(nil)
+
+// New returns an empty window.
+func New(o Options) *Window {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxMarks <= 0 {
+		o.MaxMarks = DefaultMaxMarks
+	}
+	return &Window{now: o.Now, maxMarks: o.MaxMarks, faults: newFaults(o.Faults), slices: make(map[window.Slice]*marks)}
+}
+
+// Put implements window.Window.
+func (w *Window) Put(ctx context.Context, fires []timer.Fire) error {
+	return w.call(ctx, func() {
+		w.sweep()
+		w.makeRoom(len(fires))
+		for i := range fires {
+			if w.faults.lose() {
+				continue
+			}
+			s := window.SliceOf(&fires[i])
+			if w.expired(s) {
+				continue
+			}
+			m := w.at(s)
+			w.count -= m.len()
+			m.put(fires[i])
+			w.count += m.len()
+		}
+	})
+}
+
+// Open implements window.Window.
+func (w *Window) Open(ctx context.Context, s window.Slice) (string, error) {
+	var generation string
+	err := w.call(ctx, func() {
+		w.sweep()
+		if w.expired(s) {
+			generation = rand.Text() // gone as soon as it is made
+			return
+		}
+		m := w.at(s)
+		if m.generation == "" {
+			m.generation = rand.Text()
+		}
+		generation = m.generation
+	})
+	return generation, err
+}
+
+// Range implements window.Window.
+func (w *Window) Range(ctx context.Context, s window.Slice, fromMS, toMS int64, limit int) (window.Page, error) {
+	var page window.Page
+	err := w.call(ctx, func() {
+		m := w.slices[s]
+		if m == nil || w.expired(s) {
+			return
+		}
+		w.count -= m.len()
+		m.merge()
+		w.count += m.len()
+		page = m.page(fromMS, toMS, limit)
+	})
+	return page, err
+}
+
+// Drop implements window.Window.
+func (w *Window) Drop(ctx context.Context, s window.Slice) error {
+	return w.call(ctx, func() { w.drop(s) })
+}
+
+// Ping implements window.Window.
+func (w *Window) Ping(ctx context.Context) error { return w.call(ctx, func() {}) }
+
+// Close implements window.Window.
+func (w *Window) Close() error { return nil }
+
+// Wipe loses everything, as a restarted Redis without disk does.
+func (w *Window) Wipe() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wipe()
+}
+
+// SetAway makes every call fail, or ends that. Marks are kept meanwhile.
+func (w *Window) SetAway(away bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.away = away
+}
+
+func (w *Window) wipe() {
+	clear(w.slices)
+	w.count = 0
+}
+
+func (w *Window) at(s window.Slice) *marks {
+	m := w.slices[s]
+	if m == nil {
+		m = new(marks)
+		w.slices[s] = m
+	}
+	return m
+}
+
+func (w *Window) drop(s window.Slice) {
+	if m := w.slices[s]; m != nil {
+		w.count -= m.len()
+		delete(w.slices, s)
+	}
+}
+
+func (w *Window) expired(s window.Slice) bool {
+	return w.now().UnixMilli() >= (s.Minute+1)*timer.MinuteMS+window.TTL.Milliseconds()
+}
+
+// sweep drops what expired, once a minute.
+func (w *Window) sweep() {
+	minute := timer.MinuteOf(w.now().UnixMilli())
+	if minute == w.swept {
+		return
+	}
+	w.swept = minute
+	for s := range w.slices {
+		if w.expired(s) {
+			w.drop(s)
+		}
+	}
+}
+
+// makeRoom forgets slices until so many more marks fit.
+func (w *Window) makeRoom(more int) {
+	if w.count+more <= w.maxMarks {
+		return
+	}
+	victims := make([]window.Slice, 0, len(w.slices))
+	for s := range w.slices {
+		victims = append(victims, s)
+	}
+	slices.SortFunc(victims, func(a, b window.Slice) int {
+		if aOpen, bOpen := w.slices[a].generation != "", w.slices[b].generation != ""; aOpen != bOpen {
+			if bOpen {
+				return -1
+			}
+			return 1
+		}
+		return int(b.Minute - a.Minute)
+	})
+	// A tenth more than needed, so that a full window does not sort its slices at every Put.
+	for _, s := range victims {
+		if w.count+more <= w.maxMarks-w.maxMarks/10 {
+			return
+		}
+		w.drop(s)
+	}
+}
