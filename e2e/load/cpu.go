@@ -1,0 +1,90 @@
+package load
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/cluster"
+)
+
+// tick is what /proc counts processor time in, on every Linux that Go runs on.
+const tick = 10 * time.Millisecond
+
+// neighbours are the programs besides ours whose processor time belongs to the figures.
+var neighbours = map[string]string{"mariadbd": "mysql", "mysqld": "mysql", "redis-server": "redis", "java": "pulsar"} //nolint:gochecknoglobals // a constant
+
+// cpuTimes returns the processor time used so far, by name: of the cluster's processes, of the servers on this machine, of this
+// program ("load and receiver"), and of everything ("machine", and "idle").
+func cpuTimes(c cluster.Cluster) map[string]time.Duration {
+	used := make(map[string]time.Duration)
+	known := map[int]string{os.Getpid(): "load and receiver"}
+	for _, p := range c.Processes() {
+		if pid := p.PID(); pid != 0 {
+			known[pid] = p.Name
+		}
+	}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		pid, comm, t, ok := procStat(path)
+		if !ok {
+			continue
+		}
+		if name := known[pid]; name != "" {
+			used[name] += t
+		} else if name := neighbours[comm]; name != "" && c.Servers() != nil {
+			used[name] += t
+		}
+	}
+	if b, err := os.ReadFile("/proc/stat"); err == nil {
+		line, _, _ := strings.Cut(string(b), "\n")
+		for i, f := range strings.Fields(line)[1:] {
+			v, _ := strconv.ParseInt(f, 10, 64)
+			switch t := time.Duration(v) * tick; i {
+			case 3, 4: // idle, iowait
+				used["idle"] += t
+			case 0, 1, 2, 5, 6: // user, nice, system, irq, softirq; what was stolen is nobody's here
+				used["machine"] += t
+			}
+		}
+	}
+	return used
+}
+
+// procStat reads user and system time of a process from /proc/<pid>/stat.
+func procStat(path string) (pid int, comm string, used time.Duration, ok bool) {
+	b, err := os.ReadFile(path) //nolint:gosec // a path below /proc
+	if err != nil {
+		return 0, "", 0, false
+	}
+	open, end := strings.IndexByte(string(b), '('), strings.LastIndexByte(string(b), ')') // the name may hold anything
+	if open < 1 || end < open {
+		return 0, "", 0, false
+	}
+	const utime, stime = 11, 12 // counted from the field behind the name
+	f := strings.Fields(string(b[end+1:]))
+	if len(f) <= stime {
+		return 0, "", 0, false
+	}
+	pid, err1 := strconv.Atoi(strings.TrimSpace(string(b[:open])))
+	u, err2 := strconv.ParseInt(f[utime], 10, 64)
+	s, err3 := strconv.ParseInt(f[stime], 10, 64)
+	if err1 != nil || err2 != nil || err3 != nil {
+		return 0, "", 0, false
+	}
+	return pid, string(b[open+1 : end]), time.Duration(u+s) * tick, true
+}
+
+// CPU is what a program used in a phase.
+type CPU struct {
+	Name    string  `json:"name"`
+	Percent float64 `json:"percent"` // of one processor
+	PerFire float64 `json:"us_per_fire"`
+}
+
+func (c CPU) String() string {
+	return fmt.Sprintf("%s %.0f %% (%.1f µs)", c.Name, c.Percent, c.PerFire)
+}

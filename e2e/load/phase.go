@@ -1,0 +1,231 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/cluster"
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	app = "load"
+	// settle is how long to wait for fires and records that are late, unless told otherwise.
+	settle = 90 * time.Second
+	// ahead is how long before the first instant all timers shall be there.
+	ahead = 6 * time.Second
+	// clocks is how far the executors' clocks may be from ours.
+	clocks = 100 * time.Millisecond
+)
+
+// Kind of a phase.
+type Kind string
+
+// The kinds.
+const (
+	Steady Kind = "rate" // one-shots evenly spread: Rate a second for Length
+	Crons  Kind = "cron" // Rate crons that ring each second, for Length
+	Herd   Kind = "herd" // Rate one-shots at one instant
+)
+
+// Phase is one measurement.
+type Phase struct {
+	Kind   Kind
+	Rate   int
+	Length time.Duration
+}
+
+func (p Phase) String() string {
+	if p.Kind == Herd {
+		return fmt.Sprintf("herd of %d", p.Rate)
+	}
+	return fmt.Sprintf("%s %d/s, %s", p.Kind, p.Rate, p.Length)
+}
+
+// Bench measures one deployment.
+type Bench struct {
+	Cluster  cluster.Cluster
+	Receiver *receiver.Receiver
+	Log      io.Writer     // progress
+	Settle   time.Duration // how long to wait for fires that are late, and again for their records
+
+	reg     *registrar
+	creates float64 // a second, as measured last
+	run     int
+}
+
+// NewBench returns a bench that creates timers over conns connections.
+func NewBench(c cluster.Cluster, rcv *receiver.Receiver, conns int, log io.Writer) *Bench {
+	const guess = 300 // creates a second: a first phase waits too long rather than too short
+	return &Bench{Cluster: c, Receiver: rcv, Log: log, Settle: settle, reg: newRegistrar(c.API, conns), creates: guess}
+}
+
+// Run measures a phase.
+func (b *Bench) Run(ctx context.Context, p Phase) (Result, error) {
+	b.run++
+	b.Receiver.Reset()
+	n := p.Rate
+	if p.Kind == Steady {
+		n = int(float64(p.Rate) * p.Length.Seconds())
+	}
+	// Slower than before by half is foreseen: tables grow, and the fires begin while the last timers are made.
+	first := time.Now().Add(ahead + time.Duration(float64(n)/b.creates*1.5*float64(time.Second))).Truncate(time.Second)
+	w := newWatch(ctx, b.Cluster, b.Receiver)
+	ids, rate, err := b.register(ctx, p, n, first)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Runner: b.Cluster.Name(), Phase: p.String(), CreateRate: rate, Overlap: time.Now().After(first.Add(-time.Second))}
+	led := ledger.New()
+	switch p.Kind {
+	case Steady, Herd:
+		for i, id := range ids {
+			led.One(id, p.at(first, i), ledger.Must)
+		}
+	case Crons:
+		if late := time.Now().Add(2 * time.Second); first.Before(late) {
+			first = late.Truncate(time.Second)
+		}
+		for _, id := range ids {
+			led.Every(id, time.Second, first, first.Add(p.Length), ledger.Must)
+		}
+	}
+	if err := b.measure(ctx, p, w, led, first, &r); err != nil {
+		return Result{}, err
+	}
+	if p.Kind == Crons {
+		b.reg.drop(app, ids)
+	}
+	return r, nil
+}
+
+// at returns when the i-th one-shot is due.
+func (p Phase) at(first time.Time, i int) time.Time {
+	if p.Kind == Herd {
+		return first
+	}
+	return first.Add(time.Duration(i) * time.Second / time.Duration(p.Rate)).Truncate(time.Millisecond)
+}
+
+func (b *Bench) register(ctx context.Context, p Phase, n int, first time.Time) ([]timer.ID, float64, error) {
+	target := client.Target{Kind: "http", URL: b.Receiver.URL("/load"), Method: http.MethodPost, Body: `{"order":1234567,"kind":"reminder"}`}
+	start := time.Now()
+	var done atomic.Int64
+	ctx2, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { b.progress(ctx2, p, n, &done) })
+	ids, err := b.reg.create(ctx, n, func(i int) client.NewTimer {
+		s := client.Cron("* * * * * *")
+		if p.Kind != Crons {
+			s = client.At(p.at(first, i))
+		}
+		return client.NewTimer{
+			App: app, Name: fmt.Sprintf("%d-%d-%d", start.UnixMilli(), b.run, i), Schedule: s, Target: target, Status: "active",
+		}
+	}, &done)
+	stop()
+	wg.Wait()
+	if err != nil {
+		return nil, 0, err
+	}
+	b.creates = float64(n) / time.Since(start).Seconds()
+	fmt.Fprintf(b.Log, "%s: %s: %d timers made, %.0f/s\n", b.Cluster.Name(), p, n, b.creates)
+	return ids, b.creates, nil
+}
+
+func (b *Bench) progress(ctx context.Context, p Phase, n int, done *atomic.Int64) {
+	const every = 10 * time.Second
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			fmt.Fprintf(b.Log, "%s: %s: %d of %d timers made\n", b.Cluster.Name(), p, done.Load(), n)
+		}
+	}
+}
+
+// measure watches the fires from their first instant until each has come and is recorded, or until none is to be expected any more.
+func (b *Bench) measure(ctx context.Context, p Phase, w *watch, led *ledger.Ledger, first time.Time, r *Result) error {
+	last := first
+	if p.Kind != Herd {
+		last = first.Add(p.Length)
+	}
+	if err := wait(ctx, first); err != nil {
+		return err
+	}
+	before := cpuTimes(b.Cluster)
+	watchCtx, stop := context.WithCancel(ctx)
+	var samples []Sample
+	var wg sync.WaitGroup
+	wg.Go(func() { samples = w.run(watchCtx, first) })
+	defer func() { stop(); wg.Wait() }()
+
+	err := wait(ctx, last)
+	want := int64(led.Len())
+	for end := last.Add(b.Settle); err == nil && b.Receiver.Count() < want && time.Now().Before(end); {
+		err = wait(ctx, time.Now().Add(50*time.Millisecond))
+	}
+	r.cpu(before, cpuTimes(b.Cluster), time.Since(first), want)
+	for end := time.Now().Add(b.Settle); err == nil && w.now(ctx).Behind() > 0 && time.Now().Before(end); {
+		err = wait(ctx, time.Now().Add(500*time.Millisecond))
+	}
+	if err == nil {
+		err = wait(ctx, time.Now().Add(2*time.Second)) // a sample that shows it recorded, and late repetitions
+	}
+	stop()
+	wg.Wait()
+	if err != nil {
+		return err
+	}
+	b.fill(r, p, led, first, samples)
+	return nil
+}
+
+func (b *Bench) fill(r *Result, p Phase, led *ledger.Ledger, first time.Time, samples []Sample) {
+	as := b.Receiver.Arrivals()
+	v := led.Check(ledger.Evidence{Arrivals: as, Clocks: clocks})
+	r.Fires, r.Missing, r.Early, r.Duplicates = v.Due, len(v.Missing), len(v.Early), len(v.Duplicates)
+	r.Lateness, r.Samples = v.Lateness, samples
+	if p.Kind != Crons {
+		r.AtReceiver = as.ArrivalLateness()
+	}
+	r.Faults = v.Faults()
+	r.RateAsked = float64(p.Rate)
+	if p.Kind == Herd {
+		r.RateAsked = 0
+	}
+	if n := len(as); n > 0 {
+		end := as[n-1].Arrived()
+		if p.Kind == Crons { // they ring on
+			i, _ := slices.BinarySearchFunc(as, first.Add(p.Length), func(a receiver.Arrival, t time.Time) int { return a.Arrived().Compare(t) })
+			as, end = as[:i], first.Add(p.Length)
+			j, _ := slices.BinarySearchFunc(as, first, func(a receiver.Arrival, t time.Time) int { return a.Arrived().Compare(t) })
+			as = as[j:]
+		}
+		r.Drained = end.Sub(first)
+		r.RateReached = float64(len(as)) / r.Drained.Seconds()
+	}
+}
+
+func wait(ctx context.Context, at time.Time) error {
+	t := time.NewTimer(time.Until(at))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("measuring: %w", ctx.Err())
+	case <-t.C:
+		return nil
+	}
+}
