@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -86,6 +87,14 @@ func TestProcessLives(t *testing.T) {
 	require.Error(t, get(t.Context(), p.Admin()+"/readyz"))
 	require.NoError(t, p.Resume())
 	require.NoError(t, get(t.Context(), p.Admin()+"/readyz"))
+
+	ports, err := p.Ports()
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(p.Admin()[len("http://"):])
+	require.NoError(t, err)
+	n, err := strconv.ParseUint(port, 10, 16)
+	require.NoError(t, err)
+	require.True(t, ports[uint16(n)], "%d is not among %v", n, ports)
 
 	pid := p.PID()
 	require.NoError(t, p.Pause())

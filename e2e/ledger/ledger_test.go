@@ -130,6 +130,15 @@ func TestExcusesOnlyCallsInFlight(t *testing.T) {
 	require.Len(t, v.Duplicates, 1, "answered long before the cut")
 	v = again(-time.Second, false)
 	require.Len(t, v.Duplicates, 1, "the cut was before the call")
+	l, e := healthy()
+	e.Arrivals[4].DoneNS, e.Arrivals[4].Status, e.Arrivals[4].Port = 0, 0, 7
+	e.Arrivals = append(e.Arrivals, call(fire(1, 4), 1, 3*time.Second))
+	e.Cuts = []ledger.Cut{{At: start.Add(4*time.Second + 10*time.Millisecond), Ports: map[uint16]bool{8: true}}}
+	v = l.Check(e)
+	require.Len(t, v.Duplicates, 1, "in flight, and at another executor")
+	e.Cuts[0].Ports[7] = true
+	v = l.Check(e)
+	require.Equal(t, 1, v.Excused)
 	v = again(5*time.Second, false)
 	require.Len(t, v.Duplicates, 1, "the cut was after the repetition")
 }

@@ -15,6 +15,18 @@ type Cut struct {
 	At time.Time
 	// Recording is how long before it an answer may have been given without having been recorded.
 	Recording time.Duration
+	// Ports are those that its unanswered calls came from; nil: not known, any.
+	Ports map[uint16]bool
+}
+
+// excuses tells whether a repetition is one that the cut explains: the earlier call was in flight, and of this executor. An
+// answered call's connection may be closed by then, so that its port says nothing.
+func (c *Cut) excuses(earlier, again *receiver.Arrival) bool {
+	if earlier.ArrivedNS >= again.ArrivedNS || again.ArrivedNS < c.At.UnixNano() || !earlier.InFlightAt(c.At, c.Recording) {
+		return false
+	}
+	answered := earlier.DoneNS != 0 && earlier.DoneNS <= c.At.UnixNano()
+	return answered || c.Ports == nil || c.Ports[earlier.Port]
 }
 
 // Outcome is a recorded outcome, as the history tells it. One record may stand for a stretch of skipped fires.
@@ -104,7 +116,7 @@ func (v *Verdict) repeated(mine receiver.Arrivals, byFire map[timer.FireID]recei
 	for _, d := range mine.Duplicates() {
 		excused := slices.ContainsFunc(cuts, func(c Cut) bool {
 			return slices.ContainsFunc(byFire[d.Fire], func(a receiver.Arrival) bool {
-				return a.ArrivedNS < d.ArrivedNS && d.ArrivedNS >= c.At.UnixNano() && a.InFlightAt(c.At, c.Recording)
+				return c.excuses(&a, &d)
 			})
 		})
 		if excused {

@@ -17,7 +17,8 @@ type Arrival struct {
 	DoneNS    int64 // the receiver's clock when it answered; 0 while it has not
 	BodyHash  uint64
 	Attempt   int32
-	Status    int32 // the answer; 0 while there is none
+	Status    uint16 // the answer; 0 while there is none
+	Port      uint16 // the caller's: it tells which process called
 }
 
 // Arrived returns when the request was read.
@@ -143,4 +144,4 @@ func QuantilesOf(v []time.Duration) Quantiles {
 	return Quantiles{N: len(v), P50: at(0.5), P99: at(0.99), P999: at(0.999), Max: v[len(v)-1]}
 }
 
-func isSuccess(status int32) bool { return status >= 200 && status < 300 }
+func isSuccess(status uint16) bool { return status >= 200 && status < 300 }

@@ -141,6 +141,9 @@ func (r *Receiver) handle(c *fasthttp.RequestCtx) {
 		Fire: fire, ArrivedNS: now.UnixNano(), Attempt: parseAttempt(h.Peek("Carillon-Attempt")),
 		StartNS: parseInstant(string(h.Peek("Carillon-Start"))),
 	}
+	if from, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		a.Port = uint16(from.Port) //nolint:gosec // a port
+	}
 	if body := c.Request.Body(); len(body) > 0 {
 		a.BodyHash = maphash.Bytes(r.seed, body)
 	}
@@ -169,7 +172,7 @@ func (r *Receiver) play(c *fasthttp.RequestCtx, p *path, a Arrival) {
 	r.wait(p)
 	c.SetStatusCode(status)
 	c.SetBodyString(p.script.Body)
-	r.record.answered(at, int32(status), time.Now().UnixNano()) //nolint:gosec // an HTTP status
+	r.record.answered(at, uint16(status), time.Now().UnixNano()) //nolint:gosec // an HTTP status
 }
 
 func (r *Receiver) wait(p *path) {

@@ -45,7 +45,7 @@ func (r *record) add(a Arrival) *Arrival {
 }
 
 // answered completes an arrival that add kept without its answer.
-func (r *record) answered(a *Arrival, status int32, doneNS int64) {
+func (r *record) answered(a *Arrival, status uint16, doneNS int64) {
 	s := r.shard(a.Fire.Timer)
 	s.mu.Lock()
 	a.Status, a.DoneNS = status, doneNS

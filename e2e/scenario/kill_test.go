@@ -39,12 +39,12 @@ func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 		pause(t, 2*time.Second)
 		for _, r := range cluster.Roles() {
 			victim := w.Role(r)[0]
-			w.kill(victim)
+			w.kill(t, victim)
 			pause(t, down)
 			w.start(t, victim)
 			pause(t, between)
 		}
-		w.kill(w.Processes()...)
+		w.kill(t, w.Processes()...)
 		pause(t, down)
 		w.start(t, w.Processes()...)
 		pause(t, between)
@@ -70,7 +70,7 @@ func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
 		held := w.oneShots(t, "held", "/held", spread(at.Add(1500*time.Millisecond), 2*time.Second, calls)...)
 		require.Eventually(t, func() bool { return len(w.rcv.Of(slow...)) == calls }, patience, 10*time.Millisecond)
 		victim := busiest(t, w)
-		w.kill(victim)
+		w.kill(t, victim)
 		require.Len(t, w.rcv.Of(slow...), calls, "all calls were in flight")
 		pause(t, time.Second)
 		w.start(t, victim)
@@ -143,7 +143,7 @@ func TestP6AcceptedMeansDurable(t *testing.T) {
 		}
 		pause(t, time.Second)
 		victim := w.Role(cluster.API)[0]
-		w.kill(victim) // in a moment between two answers, with others under way
+		w.kill(t, victim) // in a moment between two answers, with others under way
 		pause(t, 500*time.Millisecond)
 		cancel()
 		wg.Wait()

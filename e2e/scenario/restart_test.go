@@ -28,7 +28,7 @@ func TestP10EmbeddedSurvivesItsRestart(t *testing.T) {
 		},
 		"SIGKILL": func(t *testing.T, w *world) {
 			t.Helper()
-			w.kill(w.Processes()...)
+			w.kill(t, w.Processes()...)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

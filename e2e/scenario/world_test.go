@@ -201,23 +201,24 @@ func (w *world) oneShots(t *testing.T, name, path string, at ...time.Time) []tim
 	return ids
 }
 
-// kill kills processes at once and enters the cut.
-func (w *world) kill(procs ...*cluster.Process) time.Time {
+// kill kills processes at once and enters the cuts. Each is frozen for the moment that it takes to see which connections are its own: only
+// calls on those have an excuse to come again.
+func (w *world) kill(t *testing.T, procs ...*cluster.Process) {
+	t.Helper()
 	var wg sync.WaitGroup
 	for _, p := range procs {
 		wg.Go(func() {
+			var ports map[uint16]bool
+			if p.Pause() == nil {
+				ports, _ = p.Ports()
+			}
 			at := p.Kill()
-			w.cut(at)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.cuts = append(w.cuts, ledger.Cut{At: at, Recording: recording, Ports: ports})
 		})
 	}
 	wg.Wait()
-	return time.Now()
-}
-
-func (w *world) cut(at time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cuts = append(w.cuts, ledger.Cut{At: at, Recording: recording})
 }
 
 // start starts processes again and waits until they are ready.
