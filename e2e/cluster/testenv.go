@@ -1,6 +1,71 @@
 package cluster
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
 
-// RealServers is written when testenv is there.
-func RealServers() (*Servers, func(), error) { return nil, nil, errors.New("no servers") }
+	"github.com/carillon-timer/carillon/libs/testenv"
+)
+
+// ErrNoServers says that there are no real servers here and nobody requires them; the text says which is missing.
+var ErrNoServers = errors.New("no real servers")
+
+// RealServers returns a database, a key prefix and a namespace on the servers that the environment names, for a life longer than
+// a test's, and a function that removes them.
+func RealServers() (s *Servers, free func(), err error) {
+	l := new(lifetime)
+	done := make(chan struct{})
+	go func() { // Fatalf and Skipf end the goroutine that calls them
+		defer close(done)
+		s = new(Servers)
+		s.MySQLDSN = testenv.MySQL(l)
+		s.RedisAddrs, s.RedisPrefix = testenv.Redis(l)
+		p := testenv.NewPulsar(l)
+		s.PulsarURL, s.PulsarAdminURL, s.PulsarTenant, s.PulsarNamespace = p.URL, p.AdminURL, p.Tenant, p.Namespace
+	}()
+	<-done
+	if l.err != nil {
+		l.free()
+		return nil, nil, l.err
+	}
+	return s, l.free, nil
+}
+
+// lifetime is the part of testing.TB that testenv uses, for something that is no test.
+type lifetime struct {
+	testing.TB // for its unexported method only
+
+	cleanups []func()
+	err      error
+}
+
+func (l *lifetime) Helper()          {}
+func (l *lifetime) Name() string     { return "a cluster over real servers" }
+func (l *lifetime) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
+func (l *lifetime) Logf(string, ...any) {
+	// Of no use: what testenv logs is that something stays behind on a server that is for tests.
+}
+
+func (l *lifetime) Errorf(format string, args ...any) {
+	l.err = errors.Join(l.err, fmt.Errorf(format, args...))
+}
+
+func (l *lifetime) Fatalf(format string, args ...any) {
+	l.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (l *lifetime) Skipf(format string, args ...any) {
+	l.err = fmt.Errorf("%w: "+format, append([]any{ErrNoServers}, args...)...)
+	runtime.Goexit()
+}
+
+func (l *lifetime) free() {
+	for _, f := range slices.Backward(l.cleanups) {
+		f()
+	}
+	l.cleanups = nil
+}
