@@ -1,0 +1,153 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// maxApps is how many apps are remembered; then the memory starts anew.
+const maxApps = 100_000
+
+// apps remembers which row is which app. A name and its row never part, so what is remembered is never stale.
+type apps struct {
+	mu   sync.RWMutex
+	ids  map[string]int64
+	name map[int64]string
+}
+
+func newApps() *apps { return &apps{ids: map[string]int64{}, name: map[int64]string{}} }
+
+type appRow struct {
+	ID   int64  `db:"id"`
+	Name string `db:"name"`
+}
+
+func (a *apps) learn(rows []appRow) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.ids) > maxApps {
+		clear(a.ids)
+		clear(a.name)
+	}
+	for _, r := range rows {
+		a.ids[r.Name], a.name[r.ID] = r.ID, r.Name
+	}
+}
+
+// known splits names into those that are remembered and the rest, sorted.
+func (a *apps) known(names []string) (ids map[string]int64, rest []string) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	ids = make(map[string]int64, len(names))
+	for _, n := range names {
+		if id, ok := a.ids[n]; ok {
+			ids[n] = id
+		} else {
+			rest = append(rest, n)
+		}
+	}
+	slices.Sort(rest)
+	return ids, slices.Compact(rest)
+}
+
+// appID returns the row of an app, 0 where no timer was ever made for it.
+func (s *Store) appID(ctx context.Context, name string) (int64, error) {
+	ids, rest := s.apps.known([]string{name})
+	if len(rest) == 0 {
+		return ids[name], nil
+	}
+	rows, err := s.readApps(ctx, rest)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	return rows[0].ID, nil
+}
+
+// makeApps returns the rows of apps and makes those that are missing, each by a statement of its own outside the caller's
+// transaction: two calls that bring the same new app do not wait for each other's timers. An app whose timers are then refused stays
+// behind as an empty row, which harms nobody.
+func (s *Store) makeApps(ctx context.Context, names []string) (map[string]int64, error) {
+	ids, rest := s.apps.known(names)
+	if len(rest) == 0 {
+		return ids, nil
+	}
+	rows, err := s.readApps(ctx, rest)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		rest = slices.DeleteFunc(rest, func(n string) bool { return n == r.Name })
+	}
+	for _, n := range rest {
+		_, err := s.alone(ctx, "making an app", func() *statement {
+			return stmt("INSERT INTO apps (name,created_ms) VALUES (").bind(n).add(",").nowMS(s.dialect).add(")").
+				add(s.dialect.nothing("name"))
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(rest) > 0 {
+		made, err := s.readApps(ctx, rest)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, made...)
+	}
+	for _, r := range rows {
+		ids[r.Name] = r.ID
+	}
+	return ids, nil
+}
+
+func (s *Store) readApps(ctx context.Context, names []string) (all []appRow, err error) {
+	err = s.read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
+		for part := range batches(names) {
+			q := stmt("SELECT id,name FROM apps WHERE name IN (")
+			for i, n := range part {
+				if i > 0 {
+					q.add(",")
+				}
+				q.bind(n)
+			}
+			var rows []appRow
+			if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
+				return err
+			}
+			all = append(all, rows...)
+		}
+		return nil
+	})
+	s.apps.learn(all)
+	return all, err
+}
+
+// appNames returns the names of apps, inside the caller's transaction.
+func (s *Store) appNames(ctx context.Context, c sqlx.QueryerContext, ids []int64) (map[int64]string, error) {
+	names := make(map[int64]string, len(ids))
+	var rest []int64
+	s.apps.mu.RLock()
+	for _, id := range ids {
+		if n, ok := s.apps.name[id]; ok {
+			names[id] = n
+		} else {
+			rest = append(rest, id)
+		}
+	}
+	s.apps.mu.RUnlock()
+	slices.Sort(rest)
+	for part := range batches(slices.Compact(rest)) {
+		var rows []appRow
+		if err := s.selectAll(ctx, c, &rows, stmt("SELECT id,name FROM apps WHERE id IN (").ints(part...).add(")")); err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			names[r.ID] = r.Name
+		}
+		s.apps.learn(rows)
+	}
+	return names, nil
+}

@@ -1,0 +1,234 @@
+package sqlstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Create looks at what is there, decides item by item in memory, inserts what is new without overwriting anything, and looks whether
+// the rows are its own. Where another call came first, or another process made the same id, the whole transaction is
+// rolled back and repeated with new ids: now it sees the other's rows. So of any number of calls at once one wins, and the items
+// of one call are decided as if they had come one after the other.
+func (s *Store) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(items))
+	encoded := make([]encodedDefinition, len(items))
+	for i, it := range items {
+		names[i] = it.App
+		var err error
+		if encoded[i].text, encoded[i].hash, err = encode(it.Definition); err != nil {
+			return nil, err
+		}
+	}
+	appIDs, err := s.makeApps(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	var out []store.Created
+	err = s.write(ctx, "creating timers", func(ctx context.Context, c runner) error {
+		b := &creation{
+			store: s, c: c, items: items, encoded: encoded, appIDs: appIDs, plan: plan, maker: rand.Int64(), //nolint:gosec // a mark
+			names: map[nameKey]*known{}, keys: map[nameKey]*knownKey{},
+		}
+		out, err = b.run(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+type encodedDefinition struct{ text, hash []byte }
+
+// nameKey is a timer's name, or an idempotency key, of an app.
+type nameKey struct {
+	app  int64
+	name string
+}
+
+func (k nameKey) compare(o nameKey) int {
+	return cmp.Or(cmp.Compare(k.app, o.app), cmp.Compare(k.name, o.name))
+}
+
+// known is a timer that is there, or is about to be.
+type known struct {
+	timer timer.Timer
+	hash  []byte
+	text  []byte // of a new one: its encoded definition
+	fires []timer.Fire
+}
+
+// knownKey is an idempotency key that is there, or is about to be.
+type knownKey struct {
+	nameKey
+
+	hash  []byte
+	timer *known
+}
+
+// creation is one transaction of Create.
+type creation struct {
+	store   *Store
+	c       runner
+	items   []store.NewTimer
+	encoded []encodedDefinition
+	appIDs  map[string]int64
+	plan    store.Planner
+	maker   int64
+	nowMS   int64
+
+	names   map[nameKey]*known
+	keys    map[nameKey]*knownKey
+	fresh   []*known
+	newKeys []*knownKey
+}
+
+func (b *creation) run(ctx context.Context) ([]store.Created, error) {
+	var err error
+	if b.nowMS, err = b.store.nowMS(ctx, b.c); err != nil {
+		return nil, err
+	}
+	if err := b.look(ctx); err != nil {
+		return nil, err
+	}
+	out := make([]store.Created, len(b.items))
+	for i := range b.items {
+		out[i] = b.decide(i)
+	}
+	if err := b.insert(ctx); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// decide settles one item by what is there and what the items before it will add.
+func (b *creation) decide(i int) store.Created {
+	it := b.items[i]
+	app := b.appIDs[it.App]
+	key := nameKey{app, it.IdempotencyKey}
+	if k := b.keys[key]; it.IdempotencyKey != "" && k != nil {
+		if !bytes.Equal(k.hash, it.RequestHash) {
+			return store.Created{Err: timer.Conflict("idempotency_key", "it was used for another request")}
+		}
+		return store.Created{Timer: k.timer.timer, Existing: true}
+	}
+	name := nameKey{app, it.Name}
+	t, existing := b.names[name]
+	if existing && !bytes.Equal(t.hash, b.encoded[i].hash) {
+		return store.Created{Err: timer.Conflict("name", "a timer of this name exists, with another definition")}
+	}
+	if !existing {
+		t = b.add(i, app)
+		b.names[name] = t
+	}
+	if it.IdempotencyKey != "" {
+		k := &knownKey{nameKey: key, hash: it.RequestHash, timer: t}
+		b.keys[key] = k
+		b.newKeys = append(b.newKeys, k)
+	}
+	if existing {
+		return store.Created{Timer: t.timer, Existing: true}
+	}
+	return store.Created{Timer: t.timer, Fires: t.fires}
+}
+
+// add makes a new timer, and its first fires where it shall be active.
+func (b *creation) add(i int, app int64) *known {
+	it := b.items[i]
+	t := &known{
+		hash: b.encoded[i].hash, text: b.encoded[i].text,
+		timer: timer.Timer{
+			ID: b.store.ids.Next(), App: it.App, AppID: app, Name: it.Name, Status: timer.StatusInactive, Version: 1,
+			Definition: it.Definition, CreatedMS: b.nowMS, UpdatedMS: b.nowMS,
+		},
+	}
+	if it.Activate {
+		t.fires = b.store.activate(&t.timer, b.plan, b.nowMS)
+	}
+	b.fresh = append(b.fresh, t)
+	return t
+}
+
+// insert writes what is new, in the order of the keys, so that two calls with the same names do not wait in a circle.
+func (b *creation) insert(ctx context.Context) error {
+	if len(b.fresh) > 0 {
+		if err := b.insertTimers(ctx); err != nil {
+			return err
+		}
+	}
+	if len(b.newKeys) > 0 {
+		if err := b.insertKeys(ctx); err != nil {
+			return err
+		}
+	}
+	var fires []timer.Fire
+	for _, t := range b.fresh {
+		fires = append(fires, t.fires...)
+	}
+	return b.store.insertFires(ctx, b.c, fires)
+}
+
+func (b *creation) insertTimers(ctx context.Context) error {
+	s := b.store
+	slices.SortFunc(b.fresh, func(x, y *known) int {
+		return nameKey{x.timer.AppID, x.timer.Name}.compare(nameKey{y.timer.AppID, y.timer.Name})
+	})
+	for part := range batches(b.fresh) {
+		q := stmt("INSERT INTO timers (" + timerColumns + ",live_name,maker) VALUES ")
+		ids := make([]timer.ID, len(part))
+		for i, t := range part {
+			q.timerRow(i == 0, &t.timer).add(",").bind(t.timer.Name).add(",").int(b.maker).add(")")
+			ids[i] = t.timer.ID
+		}
+		if _, err := s.exec(ctx, b.c, q.add(s.dialect.nothing("id"))); err != nil {
+			return err
+		}
+		// The row with my id is mine if it has my mark; else the id was taken, or the name was, and there is none.
+		if err := b.allMine(ctx, len(part), stmt("SELECT COUNT(*) FROM timers WHERE id").idList(ids)); err != nil {
+			return err
+		}
+	}
+	return b.insertVersions(ctx)
+}
+
+// maxVersionBytes is how much of definitions one statement carries: a definition can be over a megabyte, a server's default
+// limit of a packet is 16.
+const maxVersionBytes = 4 << 20
+
+func (b *creation) insertVersions(ctx context.Context) error {
+	for rest := b.fresh; len(rest) > 0; {
+		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition) VALUES ")
+		n, size := 0, 0
+		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+len(rest[n].text) <= maxVersionBytes); n++ {
+			t := rest[n]
+			size += len(t.text)
+			q.open(n == 0).ints(int64(t.timer.ID), int64(t.timer.Version)).add(",").bind(t.hash).add(",").bind(t.text).add(")")
+		}
+		if _, err := b.store.exec(ctx, b.c, q); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// allMine fails with errRepeat where fewer rows than n have this call's mark.
+func (b *creation) allMine(ctx context.Context, n int, q *statement) error {
+	var mine int
+	if err := b.store.selectOne(ctx, b.c, &mine, q.add(" AND maker=").int(b.maker)); err != nil {
+		return err
+	}
+	if mine != n {
+		return errRepeat
+	}
+	return nil
+}

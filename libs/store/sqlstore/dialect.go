@@ -1,0 +1,115 @@
+package sqlstore
+
+import (
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// dialect is all in which the two databases differ, as far as statements go.
+type dialect struct {
+	name string // of the folder of its migrations
+	// now adds the store's clock in ms to a statement.
+	now func(q *statement)
+	// forUpdate locks the rows that a SELECT reads; skipLocked passes by those that another has locked. SQLite has one
+	// writer, which needs no row locks.
+	forUpdate, skipLocked string
+	// tuples opens the right side of "(a,b) IN (…)".
+	tuples string
+	// nothing makes an INSERT leave a row alone whose key is taken: never IGNORE, which also swallows bad data.
+	nothing func(column string) string
+	// conflict opens what an INSERT does about a row that is there already; value names a column of the row that was to be
+	// inserted; greatest is the larger of two.
+	conflict func(key string) string
+	value    func(column string) string
+	greatest string
+	// byPrimary and byRun pin the plan of the statements on fires: on a fresh table without statistics MariaDB once chose
+	// another index than the primary key, and fell behind.
+	byPrimary, byRun string
+	// deleteFires opens a DELETE that is pinned to the primary key; only the form for many tables takes a hint.
+	deleteFires string
+	// classify says what an error of the driver means.
+	classify func(error) class
+	// deleteSome deletes at most limit rows that match, the lowest keys first.
+	deleteSome func(table, key, where string, limit int) *statement
+}
+
+// class is what an error of a driver means to the store.
+type class int
+
+const (
+	classOther     class = iota
+	classAway            // the server is away, slow, full or refuses writes: the same may succeed later
+	classRepeat          // the transaction was rolled back for another's sake: repeat it at once
+	classData            // the statement was refused for a value in it
+	classDuplicate       // a key is taken
+)
+
+func mysqlDialect() *dialect {
+	return &dialect{
+		name:       "mysql",
+		now:        func(q *statement) { q.add("CAST(UNIX_TIMESTAMP(NOW(3))*1000 AS SIGNED)") },
+		forUpdate:  " FOR UPDATE",
+		skipLocked: " FOR UPDATE SKIP LOCKED",
+		nothing:    func(column string) string { return " ON DUPLICATE KEY UPDATE " + column + "=" + column },
+		conflict:   func(string) string { return " ON DUPLICATE KEY UPDATE " },
+		value:      func(column string) string { return "VALUES(" + column + ")" },
+		greatest:   "GREATEST",
+
+		byPrimary:   " FORCE INDEX (PRIMARY)",
+		byRun:       " FORCE INDEX (by_run)",
+		deleteFires: "DELETE fires FROM fires FORCE INDEX (PRIMARY)",
+		classify:    classifyMySQL,
+		deleteSome: func(table, key, where string, limit int) *statement {
+			return stmt("DELETE FROM " + table + " WHERE " + where + " ORDER BY " + key + " LIMIT ").int(int64(limit))
+		},
+	}
+}
+
+func sqliteDialect(nowMS func() int64) *dialect {
+	return &dialect{
+		name:     "sqlite",
+		now:      func(q *statement) { q.int(nowMS()) },
+		tuples:   "VALUES ",
+		nothing:  func(string) string { return " ON CONFLICT DO NOTHING" },
+		conflict: func(key string) string { return " ON CONFLICT (" + key + ") DO UPDATE SET " },
+		value:    func(column string) string { return "excluded." + column },
+		greatest: "MAX",
+
+		byRun:       " INDEXED BY fires_by_run",
+		deleteFires: "DELETE FROM fires",
+		classify:    classifySQLite,
+		// SQLite is built without DELETE … LIMIT.
+		deleteSome: func(table, key, where string, limit int) *statement {
+			return stmt("DELETE FROM " + table + " WHERE (" + key + ") IN (SELECT " + key + " FROM " + table + " WHERE " + where +
+				" ORDER BY " + key + " LIMIT ").int(int64(limit)).add(")")
+		},
+	}
+}
+
+// set makes an INSERT update columns of a row that is there already.
+func (d *dialect) set(key string, columns ...string) string {
+	text := d.conflict(key)
+	for i, c := range columns {
+		if i > 0 {
+			text += ","
+		}
+		text += c + "=" + d.value(c)
+	}
+	return text
+}
+
+const fireKey = "due_ms,timer_id,series"
+
+// fires adds "(due_ms,timer_id,series) IN (…)" for a list that is not empty, sorted by primary key.
+func (q *statement) fires(d *dialect, ids []timer.FireID) *statement {
+	q.add("(" + fireKey + ") IN (" + d.tuples)
+	for i, id := range ids {
+		q.row(i == 0, id.DueMS, int64(id.Timer), id.Series)
+	}
+	return q.add(")")
+}
+
+// nowMS adds the store's clock.
+func (q *statement) nowMS(d *dialect) *statement {
+	d.now(q)
+	return q
+}

@@ -1,0 +1,47 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// dirLock is the sole right to a data directory. The kernel drops it when the process ends, however it ends.
+type dirLock struct{ file *os.File }
+
+// lockDir takes the lock, or says who has it.
+func lockDir(dir string) (*dirLock, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE, 0o640) //nolint:gosec // the operator's directory
+	if err != nil {
+		return nil, fmt.Errorf("locking the data directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close() //nolint:errcheck // nothing was written
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("locking the data directory: %w", err)
+		}
+		holder := make([]byte, 16)
+		n, _ := f.Read(holder) //nolint:errcheck // the number only helps the reader
+		return nil, fmt.Errorf("the data directory %s is in use by another process (pid %s): stop it, or use another directory",
+			dir, strings.TrimSpace(string(holder[:n])))
+	}
+	pid := strconv.Itoa(os.Getpid()) + "\n"
+	if err := errors.Join(f.Truncate(0), writeAt(f, pid)); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking the data directory: %w", err), f.Close())
+	}
+	return &dirLock{file: f}, nil
+}
+
+func writeAt(f *os.File, text string) error {
+	_, err := f.WriteAt([]byte(text), 0)
+	return err //nolint:wrapcheck // wrapped above
+}
+
+// release leaves the file: removing it would let two processes each lock a file of that name.
+func (l *dirLock) release() error { return l.file.Close() } //nolint:wrapcheck // it names the file

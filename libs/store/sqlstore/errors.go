@@ -1,0 +1,104 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/go-sql-driver/mysql"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// errRepeat rolls a transaction back and repeats it: another call came first, and its row is to be seen now.
+var errRepeat = errors.New("another call came first")
+
+// errClosed is what calls get once the store is closed.
+var errClosed = errors.New("the store is closed")
+
+// translate gives an error of a driver its code. what says what was being done.
+func (d *dialect) translate(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var own *timer.Error
+	if errors.As(err, &own) {
+		return err
+	}
+	switch d.classOf(err) {
+	case classAway, classRepeat:
+		return timer.Unavailable(what, err)
+	default:
+		return fmt.Errorf("%s: %w", what, err)
+	}
+}
+
+// classOf classifies what is common to all drivers, then asks the dialect.
+func (d *dialect) classOf(err error) class {
+	var network net.Error
+	switch {
+	case err == nil:
+		return classOther
+	case errors.Is(err, errRepeat):
+		return classRepeat
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.As(err, &network):
+		return classAway
+	}
+	return d.classify(err)
+}
+
+// classifyMySQL goes by the numbers that MySQL and MariaDB share.
+func classifyMySQL(err error) class {
+	if errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, mysql.ErrMalformPkt) || errors.Is(err, mysql.ErrPktSync) {
+		return classAway
+	}
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return classOther
+	}
+	switch e.Number {
+	case 1205, 1213, 3101: // lock wait timeout, deadlock, rolled back by a cluster
+		return classRepeat
+	case 1062, 1586: // duplicate key
+		return classDuplicate
+	case 1264, 1265, 1366, 1406, 1292, 1300, 1048, 3140, 1153, 1301, 4025, 3819:
+		// out of range, truncated, wrong value, too long, wrong text, wrong bytes, null, json, too large, check
+		return classData
+	case 1021, 1030, 1037, 1038, 1040, 1041, 1053, 1077, 1079, 1114, 1129, 1146, 1152, 1158, 1159, 1160, 1161,
+		1184, 1203, 1207, 1226, 1290, 1317, 1792, 1836, 1927, 1969, 3024, 3032, 3100:
+		// disk full, engine, memory, too many connections, shutdown, table full, host blocked, no such table (migration to
+		// come), connection aborted or lost, user limits, read-only, interrupted, killed, time limit, replication
+		return classAway
+	}
+	return classOther
+}
+
+// classifySQLite goes by primary result codes, the low byte of the extended ones.
+func classifySQLite(err error) class {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return classOther
+	}
+	switch e.Code() {
+	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_ROWID:
+		return classDuplicate
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return classRepeat
+	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_RANGE:
+		return classData
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY,
+		sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PROTOCOL:
+		return classAway
+	}
+	return classOther
+}

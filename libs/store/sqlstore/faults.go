@@ -1,0 +1,59 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// errInjected is the cause of every failure that Faults made.
+var errInjected = errors.New("injected fault")
+
+// faults draws from Faults. A nil one never fails.
+type faults struct {
+	set Faults
+	mu  sync.Mutex
+	rnd *rand.Rand
+}
+
+func newFaults(set *Faults) *faults {
+	if set == nil {
+		return nil
+	}
+	return &faults{set: *set, rnd: rand.New(rand.NewPCG(set.Seed, 1))} //nolint:gosec // faults are to be repeatable
+}
+
+// plan is what shall befall one call.
+type faultPlan struct{ read, before, after bool }
+
+// wait delays the call and says what shall befall it. A call draws the same number of times whatever comes of it, so that one
+// seed gives one story.
+func (f *faults) wait(ctx context.Context) faultPlan {
+	if f == nil {
+		return faultPlan{}
+	}
+	f.mu.Lock()
+	delay := time.Duration(f.rnd.Float64() * float64(f.set.Delay))
+	p := faultPlan{
+		read:   f.rnd.Float64() < f.set.FailRead,
+		before: f.rnd.Float64() < f.set.FailBefore,
+		after:  f.rnd.Float64() < f.set.FailAfter,
+	}
+	f.mu.Unlock()
+	if delay > 0 {
+		pause(ctx, delay)
+	}
+	return p
+}
+
+// pause waits for d or for the context's end.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,97 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	fireColumns = "due_ms,timer_id,series,run_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps"
+	// fireOrder is the order of the index by_run, to which the primary key is added by both databases.
+	fireOrder = " ORDER BY run_min,bucket,run_ms,due_ms,timer_id,series"
+)
+
+// insertFires inserts fires, sorted by primary key as in every statement about fires. next_due never moves back, so none of
+// them was there before.
+func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) error {
+	fires = slices.Clone(fires)
+	slices.SortFunc(fires, timer.CompareFires)
+	for part := range batches(fires) {
+		q := stmt("INSERT INTO fires (" + fireColumns + ",run_min) VALUES ")
+		for i := range part {
+			q.fireRow(i == 0, &part[i])
+		}
+		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("due_ms"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *statement) fireRow(first bool, f *timer.Fire) *statement {
+	return q.row(first, f.DueMS, int64(f.Timer), f.Series, f.RunMS, int64(f.Bucket), f.AppID, int64(f.Version), f.Epoch,
+		int64(f.Cause), int64(f.State), int64(f.Attempt), f.LateMS, int64(f.Rev), int64(f.Owner), int64(f.Sweeps), f.RunMinute())
+}
+
+// selectFires reads fires. It scans by hand: a slice has thousands of rows, and reflection would cost more than they do.
+func (s *Store) selectFires(ctx context.Context, c sqlx.QueryerContext, q *statement) (fires []timer.Fire, err error) {
+	s.watch(q)
+	rows, err := c.QueryContext(ctx, string(q.text), q.args...)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // as exec
+	}
+	defer rows.Close() //nolint:errcheck // Err below tells
+	var n [15]int64
+	for rows.Next() {
+		err := rows.Scan(&n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7], &n[8], &n[9], &n[10], &n[11], &n[12], &n[13],
+			&n[14])
+		if err != nil {
+			return nil, fmt.Errorf("reading a fire: %w", err)
+		}
+		//nolint:gosec // what was stored came from these types
+		fires = append(fires, timer.Fire{
+			FireID: timer.FireID{DueMS: n[0], Timer: timer.ID(n[1]), Series: n[2]},
+			RunMS:  n[3], Bucket: int32(n[4]), AppID: n[5], Version: int32(n[6]), Epoch: n[7],
+			Cause: timer.Cause(n[8]), State: timer.FireState(n[9]), Attempt: int32(n[10]), LateMS: n[11],
+			Rev: int32(n[12]), Owner: timer.ID(n[13]), Sweeps: int32(n[14]),
+		})
+	}
+	return fires, rows.Err() //nolint:wrapcheck // as exec
+}
+
+// LoadSlice reads a page along the index by_run, without locks.
+func (s *Store) LoadSlice(
+	ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int,
+) (fires []timer.Fire, err error) {
+	err = s.read(ctx, "loading a slice", func(ctx context.Context, c sqlx.QueryerContext) error {
+		q := stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byRun+" WHERE run_min=").int(minute).
+			add(" AND bucket=").int(int64(bucket)).add(" AND run_ms>=").int(after.RunMS).add(" AND run_ms<=").int(untilMS).
+			add(" AND owner=0").behind(after).add(fireOrder + " LIMIT ").int(int64(limit))
+		fires, err = s.selectFires(ctx, c, q)
+		return err
+	})
+	return fires, err
+}
+
+// behind adds "later than the position", written out: a comparison of rows would use no index on MySQL.
+func (q *statement) behind(p store.Position) *statement {
+	return q.add(" AND (run_ms>").int(p.RunMS).add(" OR due_ms>").int(p.DueMS).
+		add(" OR (due_ms=").int(p.DueMS).add(" AND (timer_id>").int(int64(p.Timer)).
+		add(" OR (timer_id=").int(int64(p.Timer)).add(" AND series>").int(p.Series).add("))))")
+}
+
+// uniqueIDs returns the ids of fires, sorted by primary key, each once.
+func uniqueIDs(fires []timer.Fire) []timer.FireID {
+	ids := make([]timer.FireID, len(fires))
+	for i := range fires {
+		ids[i] = fires[i].FireID
+	}
+	slices.SortFunc(ids, timer.CompareFireIDs)
+	return slices.Compact(ids)
+}

@@ -1,0 +1,60 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// namedLock is MySQL's GET_LOCK: it belongs to a connection, and dies with it, so that a killed process leaves none behind. Its
+// name is the server's, not the database's: the database's name is made part of it, shortened to what fits.
+type namedLock string
+
+// The locks.
+const (
+	migrateLock namedLock = "migrate"
+	keepLock    namedLock = "keep"
+)
+
+// errHeld says that another connection has the lock.
+var errHeld = errors.New("another process has the lock")
+
+// migrateWaitS is how many seconds a process waits for another one's migrations.
+const migrateWaitS = 300
+
+// take waits up to so many seconds for the lock.
+func (l namedLock) take(ctx context.Context, conn *sql.Conn, seconds int) error {
+	var got sql.NullInt64
+	row := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+l.name()+", ?)", seconds)
+	if err := row.Scan(&got); err != nil {
+		return fmt.Errorf("taking the lock %s: %w", string(l), err)
+	}
+	if got.Int64 != 1 {
+		return fmt.Errorf("taking the lock %s: %w", string(l), errHeld)
+	}
+	return nil
+}
+
+// release gives it back. It uses a context of its own: one that has ended must not leave the lock on a pooled connection.
+func (l namedLock) release(ctx context.Context, conn *sql.Conn) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultTimeout)
+	defer cancel()
+	var released sql.NullInt64
+	if err := conn.QueryRowContext(ctx, "SELECT RELEASE_LOCK("+l.name()+")").Scan(&released); err != nil {
+		return fmt.Errorf("releasing the lock %s: %w", string(l), err)
+	}
+	return nil
+}
+
+func (l namedLock) name() string {
+	return "CONCAT('carillon-" + string(l) + "-', MD5(DATABASE()))"
+}
+
+// SessionLock is what goose calls before it migrates.
+func (l namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	return l.take(ctx, conn, migrateWaitS)
+}
+
+// SessionUnlock is what goose calls when it has migrated.
+func (l namedLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error { return l.release(ctx, conn) }

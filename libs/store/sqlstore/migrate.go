@@ -1,0 +1,40 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// schemaVersion is the latest migration, which Ping asks for.
+const schemaVersion = 1
+
+// migrateUp runs the migrations of a dialect that are missing. Nothing of goose's package state is touched, so that two stores
+// in one process do not meet.
+func migrateUp(ctx context.Context, db *sql.DB, kind goose.Dialect, folder string, locker lock.SessionLocker) error {
+	files, err := fs.Sub(migrations, "migrations/"+folder)
+	if err != nil {
+		return fmt.Errorf("opening the migrations: %w", err)
+	}
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger())}
+	if locker != nil {
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	p, err := goose.NewProvider(kind, db, files, options...)
+	if err != nil {
+		return fmt.Errorf("reading the migrations: %w", err)
+	}
+	if _, err := p.Up(ctx); err != nil && !errors.Is(err, goose.ErrAlreadyApplied) {
+		return err //nolint:wrapcheck // it names the migration; the caller adds the rest
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/slicing"
+)
+
+// GrowMinutes writes each minute by a statement of its own, so that no row lock is held longer than that and no two processes wait in a
+// circle. Repeating it counts an estimate twice, which costs a bucket at the most. A count that is returned is committed: whoever uses a
+// bucket below it uses one that will be handed out.
+func (s *Store) GrowMinutes(ctx context.Context, grow []slicing.Growth) ([]slicing.MinuteCount, error) {
+	d := s.dialect
+	minutes := make([]int64, len(grow))
+	for i, g := range grow {
+		minutes[i] = g.Minute
+		_, err := s.alone(ctx, "growing a minute", func() *statement {
+			return stmt("INSERT INTO minutes (minute,buckets,estimate,frozen) VALUES ").
+				row(true, g.Minute, max(int64(g.Buckets), 1), g.Added, 0).add(d.conflict("minute") +
+				"estimate=minutes.estimate+" + d.value("estimate") + ",buckets=CASE WHEN minutes.frozen=0 THEN " +
+				d.greatest + "(minutes.buckets," + d.value("buckets") + ") ELSE minutes.buckets END")
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	var out []slicing.MinuteCount
+	err := s.read(ctx, "reading bucket counts", func(ctx context.Context, c sqlx.QueryerContext) error {
+		for part := range batches(minutes) {
+			rows, err := s.minutes(ctx, c, stmt("minute IN (").ints(part...).add(")"))
+			if err != nil {
+				return err
+			}
+			out = append(out, rows...)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// MinuteCounts returns the counts of minutes that have a row; the others have one bucket.
+func (s *Store) MinuteCounts(ctx context.Context, from, to int64) (out []slicing.MinuteCount, err error) {
+	err = s.read(ctx, "reading bucket counts", func(ctx context.Context, c sqlx.QueryerContext) error {
+		out, err = s.minutes(ctx, c, stmt("minute>=").int(from).add(" AND minute<=").int(to))
+		return err
+	})
+	return out, err
+}
+
+func (s *Store) minutes(ctx context.Context, c sqlx.QueryerContext, where *statement) ([]slicing.MinuteCount, error) {
+	var rows []struct {
+		Minute   int64 `db:"minute"`
+		Buckets  int32 `db:"buckets"`
+		Estimate int64 `db:"estimate"`
+		Frozen   bool  `db:"frozen"`
+	}
+	q := stmt("SELECT minute,buckets,estimate,frozen FROM minutes WHERE ").add(string(where.text)).add(" ORDER BY minute")
+	if err := s.selectAll(ctx, c, &rows, q); err != nil {
+		return nil, err
+	}
+	out := make([]slicing.MinuteCount, len(rows))
+	for i, r := range rows {
+		out[i] = slicing.MinuteCount(r)
+	}
+	return out, nil
+}
+
+// FreezeMinute freezes by one statement and reads the count by the next: once frozen, it is the same for every reader.
+func (s *Store) FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error) {
+	_, err = s.alone(ctx, "freezing a minute", func() *statement {
+		return stmt("INSERT INTO minutes (minute,buckets,estimate,frozen) VALUES ").row(true, minute, 1, 0, 1).
+			add(s.dialect.conflict("minute") + "frozen=1")
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = s.read(ctx, "reading a bucket count", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.selectOne(ctx, c, &buckets, stmt("SELECT buckets FROM minutes WHERE minute=").int(minute))
+	})
+	return buckets, err
+}

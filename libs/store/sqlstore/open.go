@@ -1,0 +1,83 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// bucketsOf returns how many buckets the fires of a minute can be in.
+func (s *Store) bucketsOf(ctx context.Context, c sqlx.QueryerContext, minute int64) (n int32, err error) {
+	err = s.selectOne(ctx, c, &n, stmt("SELECT buckets FROM minutes WHERE minute=").int(minute))
+	if errors.Is(err, sql.ErrNoRows) {
+		return 1, nil
+	}
+	return n, err
+}
+
+// Owned walks the open fires along the index by_run up to untilMS. It reads what is open and past, which is little but in a backlog:
+// owner is in no index, for a claim shall write none.
+func (s *Store) Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) (fires []timer.Fire, err error) {
+	if len(sessions) == 0 {
+		return nil, nil
+	}
+	last := timer.MinuteOf(untilMS)
+	err = s.read(ctx, "reading owned fires", func(ctx context.Context, c sqlx.QueryerContext) error {
+		q := stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byRun+" WHERE run_min<").int(last).add(" AND owner").
+			idList(sessions).add(" ORDER BY run_min,run_ms,due_ms,timer_id,series LIMIT ").int(int64(limit))
+		fires, err = s.selectFires(ctx, c, q)
+		if err != nil || len(fires) >= limit {
+			return err
+		}
+		buckets, err := s.bucketsOf(ctx, c, last)
+		if err != nil {
+			return err
+		}
+		q = stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byRun+" WHERE run_min=").int(last).add(" AND bucket IN (0")
+		for b := int32(1); b < buckets; b++ {
+			q.add(",").int(int64(b))
+		}
+		q.add(") AND run_ms<=").int(untilMS).add(" AND owner").idList(sessions)
+		more, err := s.selectFires(ctx, c, q.add(" ORDER BY run_ms,due_ms,timer_id,series LIMIT ").int(int64(limit-len(fires))))
+		fires = append(fires, more...)
+		return err
+	})
+	return fires, err
+}
+
+// OldestOpen finds the first minute that has an open fire by the edge of the index, and in it the first fire of each bucket.
+func (s *Store) OldestOpen(ctx context.Context) (runMS int64, err error) {
+	err = s.read(ctx, "reading the oldest open fire", func(ctx context.Context, c sqlx.QueryerContext) error {
+		var first struct {
+			Minute sql.NullInt64 `db:"minute"`
+			NowMS  int64         `db:"now_ms"`
+		}
+		err := s.selectOne(ctx, c, &first, stmt("SELECT MIN(run_min) AS minute,").nowMS(s.dialect).add(" AS now_ms FROM fires"))
+		if err != nil || !first.Minute.Valid || first.Minute.Int64*timer.MinuteMS > first.NowMS {
+			return err
+		}
+		buckets, err := s.bucketsOf(ctx, c, first.Minute.Int64)
+		if err != nil {
+			return err
+		}
+		q := stmt("SELECT MIN(run_ms) FROM (")
+		for b := range buckets {
+			if b > 0 {
+				q.add(" UNION ALL ")
+			}
+			q.add("SELECT MIN(run_ms) AS run_ms FROM fires" + s.dialect.byRun + " WHERE run_min=").int(first.Minute.Int64).
+				add(" AND bucket=").int(int64(b))
+		}
+		var at sql.NullInt64
+		err = s.selectOne(ctx, c, &at, q.add(") firsts"))
+		if at.Valid && at.Int64 <= first.NowMS {
+			runMS = at.Int64
+		}
+		return err
+	})
+	return runMS, err
+}

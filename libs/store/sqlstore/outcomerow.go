@@ -1,0 +1,75 @@
+package sqlstore
+
+import "github.com/carillon-timer/carillon/libs/timer"
+
+// Lengths of the columns.
+const (
+	maxKind   = 16
+	maxReason = 32
+)
+
+const outcomeColumns = "finished_ms,timer_id,due_ms,series,until_ms,fires,run_ms,app_id,version,epoch,cause,rev,owner,kind,reason," +
+	"attempts,lateness_ms,status_code,duration_ms"
+
+// outcomeRow is a row of outcomes. Of the fire it keeps what is worth telling later.
+type outcomeRow struct {
+	FinishedMS int64  `db:"finished_ms"`
+	Timer      int64  `db:"timer_id"`
+	DueMS      int64  `db:"due_ms"`
+	Series     int64  `db:"series"`
+	UntilMS    int64  `db:"until_ms"`
+	Fires      int64  `db:"fires"`
+	RunMS      int64  `db:"run_ms"`
+	AppID      int64  `db:"app_id"`
+	Version    int32  `db:"version"`
+	Epoch      int64  `db:"epoch"`
+	Cause      uint8  `db:"cause"`
+	Rev        int32  `db:"rev"`
+	Owner      int64  `db:"owner"`
+	Kind       string `db:"kind"`
+	Reason     string `db:"reason"`
+	Attempts   int32  `db:"attempts"`
+	LatenessMS int64  `db:"lateness_ms"`
+	StatusCode int32  `db:"status_code"`
+	DurationMS int64  `db:"duration_ms"`
+}
+
+func (r outcomeRow) outcome() timer.Outcome {
+	return timer.Outcome{
+		Fire: timer.Fire{
+			FireID: timer.FireID{Timer: timer.ID(r.Timer), DueMS: r.DueMS, Series: r.Series},
+			RunMS:  r.RunMS, AppID: r.AppID, Version: r.Version, Epoch: r.Epoch, Cause: timer.Cause(r.Cause), Rev: r.Rev,
+			Owner: timer.ID(r.Owner), Attempt: r.Attempts, LateMS: r.LatenessMS,
+		},
+		Kind: timer.OutcomeKind(r.Kind), Reason: timer.Reason(r.Reason), FinishedMS: r.FinishedMS, UntilMS: r.UntilMS,
+		Count: r.Fires, Attempts: r.Attempts, LatenessMS: r.LatenessMS, StatusCode: r.StatusCode, DurationMS: r.DurationMS,
+	}
+}
+
+func (q *statement) outcomeRow(first bool, o *timer.Outcome) *statement {
+	return q.open(first).ints(o.FinishedMS, int64(o.Timer), o.DueMS, o.Series, o.UntilMS, o.Count, o.RunMS, o.AppID,
+		int64(o.Version), o.Epoch, int64(o.Cause), int64(o.Rev), int64(o.Owner)).
+		add(",").word(string(o.Kind)).add(",").word(string(o.Reason)).add(",").
+		ints(int64(o.Attempts), o.LatenessMS, int64(o.StatusCode), o.DurationMS).add(")")
+}
+
+// word adds a text: as a literal where it is made of the letters that the program's own words are made of, else bound.
+func (q *statement) word(text string) *statement {
+	for _, c := range []byte(text) {
+		if (c < 'a' || c > 'z') && c != '_' {
+			return q.bind(text)
+		}
+	}
+	return q.add("'").add(text).add("'")
+}
+
+// ascii makes a text fit a column of plain letters.
+func ascii(text string, limit int) string {
+	b := []byte(text)
+	for i := range b {
+		if b[i] < ' ' || b[i] > '~' {
+			b[i] = '?'
+		}
+	}
+	return string(b[:min(len(b), limit)])
+}

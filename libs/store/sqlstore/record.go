@@ -1,0 +1,202 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// errNotAll rolls the fast path of Record back: some of the fires were not the session's.
+var errNotAll = errors.New("not all fires are the session's")
+
+// Record moves fires from the open ones to the outcomes in one transaction. On the hot path it is one DELETE by primary key with the
+// owner as its condition, and when as many rows matched as were asked for, one INSERT. Else it is rolled back and the rows
+// that are the session's are locked and told apart.
+//
+// Two sessions about one fire: the row is one's; the other's DELETE matches nothing, and its result does not count. A lost answer: the repeated
+// call matches nothing, finds the outcome under its own session and reports nothing lost.
+//
+// A batch that the database refuses for a value in it is cut in halves, each a transaction of its own, down to the bad one, which is
+// recorded bare: a fire without outcome would be called again and again.
+func (s *Store) Record(
+	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
+) (lost []timer.FireID, err error) {
+	outcomes = slices.Clone(outcomes)
+	slices.SortStableFunc(outcomes, func(a, b timer.Outcome) int { return timer.CompareFires(a.Fire, b.Fire) })
+	outcomes = slices.CompactFunc(outcomes, func(a, b timer.Outcome) bool { return a.FireID == b.FireID })
+	for i := range outcomes {
+		outcomes[i].Owner = session
+	}
+	return s.recordBisecting(ctx, session, outcomes, attempts)
+}
+
+func (s *Store) recordBisecting(
+	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
+) ([]timer.FireID, error) {
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	lost, err := s.record(ctx, session, outcomes, attempts)
+	if s.dialect.classOf(err) != classData {
+		return lost, err
+	}
+	if len(outcomes) == 1 {
+		o := outcomes[0]
+		s.log.Error().Err(err).Stringer("fire", o.FireID).Msg("outcome refused, recorded bare")
+		return s.record(ctx, session, []timer.Outcome{bare(o)}, nil)
+	}
+	half := len(outcomes) / 2
+	lost, err = s.recordBisecting(ctx, session, outcomes[:half], attempts)
+	if err != nil {
+		return nil, err
+	}
+	more, err := s.recordBisecting(ctx, session, outcomes[half:], attempts)
+	return append(lost, more...), err
+}
+
+// bare keeps of an outcome what cannot be refused.
+func bare(o timer.Outcome) timer.Outcome {
+	return timer.Outcome{
+		Fire: timer.Fire{
+			FireID: o.FireID, RunMS: o.RunMS, AppID: o.AppID, Version: o.Version, Epoch: o.Epoch, Rev: o.Rev, Owner: o.Owner,
+		},
+		Kind: timer.OutcomeKind(ascii(string(o.Kind), maxKind)), Reason: timer.Reason(ascii(string(o.Reason), maxReason)),
+		FinishedMS: o.FinishedMS, UntilMS: o.DueMS, Count: 1,
+	}
+}
+
+// record is one transaction, or two where the fast one was rolled back.
+func (s *Store) record(
+	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
+) (lost []timer.FireID, err error) {
+	attempts = attemptsOf(attempts, firesOf(outcomes))
+	err = s.write(ctx, "recording outcomes", func(ctx context.Context, c runner) error {
+		n, err := s.deleteOwned(ctx, c, session, outcomes)
+		if err != nil {
+			return err
+		}
+		if n != len(outcomes) {
+			return errNotAll
+		}
+		return s.insertOutcomes(ctx, c, outcomes, attempts)
+	})
+	if errors.Is(err, errNotAll) {
+		return s.recordSlowly(ctx, session, outcomes, attempts)
+	}
+	return nil, err
+}
+
+func (s *Store) recordSlowly(
+	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
+) (lost []timer.FireID, err error) {
+	var rest []timer.FireID
+	err = s.write(ctx, "recording outcomes", func(ctx context.Context, c runner) error {
+		var mine []timer.Outcome
+		rest = nil
+		for part := range batches(outcomes) {
+			rows, err := s.lockOwned(ctx, c, session, idsOf(firesOf(part)))
+			if err != nil {
+				return err
+			}
+			owned := make(map[timer.FireID]bool, len(rows))
+			for _, r := range rows {
+				owned[r.FireID] = true
+			}
+			for _, o := range part {
+				if owned[o.FireID] {
+					mine = append(mine, o)
+				} else {
+					rest = append(rest, o.FireID)
+				}
+			}
+		}
+		if _, err := s.deleteOwned(ctx, c, session, mine); err != nil {
+			return err
+		}
+		return s.insertOutcomes(ctx, c, mine, attemptsOf(attempts, firesOf(mine)))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.notRecordedBy(ctx, session, rest)
+}
+
+func (s *Store) deleteOwned(ctx context.Context, c runner, session timer.ID, outcomes []timer.Outcome) (int, error) {
+	total := 0
+	for part := range batches(outcomes) {
+		q := stmt(s.dialect.deleteFires+" WHERE ").fires(s.dialect, idsOf(firesOf(part))).add(" AND owner=").int(int64(session))
+		n, err := s.exec(ctx, c, q)
+		if err != nil {
+			return 0, err
+		}
+		total += int(n)
+	}
+	return total, nil
+}
+
+func (s *Store) insertOutcomes(
+	ctx context.Context, c runner, outcomes []timer.Outcome, attempts []timer.Attempt,
+) error {
+	sorted := slices.Clone(outcomes)
+	slices.SortFunc(sorted, func(a, b timer.Outcome) int {
+		return cmp.Or(cmp.Compare(a.FinishedMS, b.FinishedMS), cmp.Compare(a.Timer, b.Timer), timer.CompareFires(a.Fire, b.Fire))
+	})
+	for part := range batches(sorted) {
+		q := stmt("INSERT INTO outcomes (" + outcomeColumns + ") VALUES ")
+		for i := range part {
+			q.outcomeRow(i == 0, &part[i])
+		}
+		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("series"))); err != nil {
+			return err
+		}
+	}
+	return s.insertAttempts(ctx, c, attempts)
+}
+
+// notRecordedBy returns those fires of which no outcome of this session is known: their results do not count.
+func (s *Store) notRecordedBy(ctx context.Context, session timer.ID, ids []timer.FireID) ([]timer.FireID, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	mine := map[timer.FireID]bool{}
+	err := s.read(ctx, "reading outcomes", func(ctx context.Context, c sqlx.QueryerContext) error {
+		for part := range batches(ids) {
+			q := stmt("SELECT " + fireKey + " FROM outcomes WHERE (timer_id,due_ms) IN (" + s.dialect.tuples)
+			for i, id := range part {
+				q.row(i == 0, int64(id.Timer), id.DueMS)
+			}
+			var rows []fireIDRow
+			if err := s.selectAll(ctx, c, &rows, q.add(") AND owner=").int(int64(session))); err != nil {
+				return err
+			}
+			for _, r := range rows {
+				mine[r.id()] = true
+			}
+		}
+		return nil
+	})
+	return slices.DeleteFunc(ids, func(id timer.FireID) bool { return mine[id] }), err
+}
+
+type fireIDRow struct {
+	DueMS  int64 `db:"due_ms"`
+	Timer  int64 `db:"timer_id"`
+	Series int64 `db:"series"`
+}
+
+func (r fireIDRow) id() timer.FireID {
+	return timer.FireID{DueMS: r.DueMS, Timer: timer.ID(r.Timer), Series: r.Series}
+}
+
+func firesOf(outcomes []timer.Outcome) []timer.Fire {
+	fires := make([]timer.Fire, len(outcomes))
+	for i := range outcomes {
+		fires[i] = outcomes[i].Fire
+	}
+	return fires
+}

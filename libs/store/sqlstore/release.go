@@ -1,0 +1,140 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Release locks the rows that are still the session's at the revision given, writes them and commits: another session's claim comes before all of
+// this, and then the fire is not released, or after all of it, and then it sees the new revision. A repeated call finds
+// the revision gone on and releases nothing.
+func (s *Store) Release(
+	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
+) (released []timer.Fire, err error) {
+	err = s.write(ctx, "releasing fires", func(ctx context.Context, c runner) error {
+		released, _, err = s.ownedOf(ctx, c, session, fires)
+		if err != nil {
+			return err
+		}
+		for i := range released {
+			f := &released[i]
+			f.Rev++
+			f.Owner, f.Sweeps = 0, 0
+		}
+		if err := s.saveFires(ctx, c, released, "run_ms", "run_min", "bucket", "state", "attempt", "late_ms", "rev", "owner",
+			"sweeps"); err != nil {
+			return err
+		}
+		return s.insertAttempts(ctx, c, attemptsOf(attempts, released))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return released, nil
+}
+
+// RecordAttempts writes what happened to fires that stay in hand. Repeated, it writes the same again.
+func (s *Store) RecordAttempts(
+	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
+) (lost []timer.FireID, err error) {
+	err = s.write(ctx, "recording attempts", func(ctx context.Context, c runner) error {
+		var owned []timer.Fire
+		owned, lost, err = s.ownedOf(ctx, c, session, fires)
+		if err != nil {
+			return err
+		}
+		if err := s.saveFires(ctx, c, owned, "state", "attempt", "late_ms"); err != nil {
+			return err
+		}
+		return s.insertAttempts(ctx, c, attemptsOf(attempts, owned))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return lost, nil
+}
+
+// ownedOf locks the given fires' rows and splits the fires into those that the session owns at the revision given, sorted, and
+// the ids of the rest.
+func (s *Store) ownedOf(
+	ctx context.Context, c runner, session timer.ID, fires []timer.Fire,
+) (owned []timer.Fire, lost []timer.FireID, err error) {
+	sorted := slices.Clone(fires)
+	slices.SortStableFunc(sorted, timer.CompareFires)
+	for part := range batches(slices.CompactFunc(sorted, sameFire)) {
+		rows, err := s.lockOwned(ctx, c, session, idsOf(part))
+		if err != nil {
+			return nil, nil, err
+		}
+		revs := make(map[timer.FireID]int32, len(rows))
+		for _, r := range rows {
+			revs[r.FireID] = r.Rev
+		}
+		for _, f := range part {
+			if rev, ok := revs[f.FireID]; ok && rev == f.Rev {
+				f.Owner = session
+				owned = append(owned, f)
+			} else {
+				lost = append(lost, f.FireID)
+			}
+		}
+	}
+	return owned, lost, nil
+}
+
+// lockOwned locks and returns those rows that the session owns.
+func (s *Store) lockOwned(ctx context.Context, c runner, session timer.ID, ids []timer.FireID) ([]timer.Fire, error) {
+	return s.selectFires(ctx, c, stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byPrimary+" WHERE ").
+		fires(s.dialect, ids).add(" AND owner=").int(int64(session)).add(s.dialect.forUpdate))
+}
+
+// saveFires writes columns of fires whose rows the caller has locked, in one statement: see saveTimers.
+func (s *Store) saveFires(ctx context.Context, c runner, fires []timer.Fire, columns ...string) error {
+	for part := range batches(fires) {
+		q := stmt("INSERT INTO fires (" + fireColumns + ",run_min) VALUES ")
+		for i := range part {
+			q.fireRow(i == 0, &part[i])
+		}
+		if _, err := s.exec(ctx, c, q.add(s.dialect.set(fireKey, columns...))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attemptsOf returns the attempts of the given fires.
+func attemptsOf(attempts []timer.Attempt, fires []timer.Fire) []timer.Attempt {
+	if len(attempts) == 0 {
+		return nil
+	}
+	ids := make(map[timer.FireID]bool, len(fires))
+	for i := range fires {
+		ids[fires[i].FireID] = true
+	}
+	return slices.DeleteFunc(slices.Clone(attempts), func(a timer.Attempt) bool { return !ids[a.FireID] })
+}
+
+// insertAttempts inserts attempts; one that is there already stays. Texts are cut to their limits and to valid UTF-8 first, so
+// that no receiver's answer can make a statement fail.
+func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.Attempt) error {
+	slices.SortFunc(attempts, func(a, b timer.Attempt) int {
+		if a.FireID != b.FireID {
+			return timer.CompareFireIDs(a.FireID, b.FireID)
+		}
+		return int(a.N - b.N)
+	})
+	for part := range batches(attempts) {
+		q := stmt("INSERT INTO attempts (finished_ms,timer_id,due_ms,series,n,start_ms,status_code,error,excerpt) VALUES ")
+		for i, a := range part {
+			q.open(i == 0).ints(a.StartMS+a.DurationMS, int64(a.Timer), a.DueMS, a.Series, int64(a.N), a.StartMS,
+				int64(a.StatusCode)).add(",").bind(clip(a.Error, timer.MaxExcerpt)).
+				add(",").bind(clip(a.Excerpt, timer.MaxExcerpt)).add(")")
+		}
+		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("n"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// ClaimSlices takes slices under row locks that pass by locked rows, so two callers at once get different ones. A caller that
+// dies before it published has a lease that runs out.
+func (s *Store) ClaimSlices(
+	ctx context.Context, minute int64, buckets int32, lease time.Duration, limit int,
+) (claims []store.SliceClaim, err error) {
+	err = s.write(ctx, "claiming slices", func(ctx context.Context, c runner) error {
+		claims = nil
+		if err := s.makeSlices(ctx, c, minute, buckets); err != nil {
+			return err
+		}
+		var rows []struct {
+			Bucket int32 `db:"bucket"`
+			Token  int64 `db:"token"`
+		}
+		q := stmt("SELECT bucket,token FROM slices WHERE minute=").int(minute).add(" AND done=0 AND until_ms<=").
+			nowMS(s.dialect).add(" ORDER BY bucket LIMIT ").int(int64(limit)).add(s.dialect.skipLocked)
+		if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
+			return err
+		}
+		taken := make([]int64, len(rows))
+		for i, r := range rows {
+			taken[i] = int64(r.Bucket)
+			claims = append(claims, store.SliceClaim{Minute: minute, Bucket: r.Bucket, Token: r.Token + 1})
+		}
+		_, err := s.exec(ctx, c, stmt("UPDATE slices SET token=token+1,holder=0,until_ms=").nowMS(s.dialect).
+			add("+").int(lease.Milliseconds()).add(" WHERE minute=").int(minute).add(" AND bucket IN (").ints(taken...).add(")"))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return claims, nil
+}
+
+// makeSlices inserts the rows that are missing, most often none. Two at once may both insert: the second changes nothing.
+func (s *Store) makeSlices(ctx context.Context, c runner, minute int64, buckets int32) error {
+	var have []int32
+	if err := s.selectAll(ctx, c, &have, stmt("SELECT bucket FROM slices WHERE minute=").int(minute)); err != nil {
+		return err
+	}
+	if len(have) >= int(buckets) {
+		return nil
+	}
+	q := stmt("INSERT INTO slices (minute,bucket,token,until_ms,holder,done) VALUES ")
+	first := true
+	for b := range buckets {
+		if !slices.Contains(have, b) {
+			q.row(first, minute, int64(b), 0, 0, 0, 0)
+			first = false
+		}
+	}
+	if first {
+		return nil
+	}
+	_, err := s.exec(ctx, c, q.add(s.dialect.nothing("minute")))
+	return err
+}
+
+// HoldSlice takes the slice over from another holder of the same token: its message was delivered twice, and the later one works.
+func (s *Store) HoldSlice(ctx context.Context, sc store.SliceClaim, holder timer.ID, lease time.Duration) (bool, error) {
+	n, err := s.urgent(ctx, "holding a slice", func() *statement {
+		return stmt("UPDATE slices SET holder=").int(int64(holder)).add(",until_ms=").nowMS(s.dialect).
+			add("+").int(lease.Milliseconds()).slice(sc).add(" AND done=0")
+	})
+	return n == 1, err
+}
+
+// slice adds the condition that a claim is the latest on its slice.
+func (q *statement) slice(c store.SliceClaim) *statement {
+	return q.add(" WHERE minute=").int(c.Minute).add(" AND bucket=").int(int64(c.Bucket)).add(" AND token=").int(c.Token)
+}
+
+// RenewSlices renews by one statement; only where fewer rows matched does it look which.
+func (s *Store) RenewSlices(
+	ctx context.Context, holder timer.ID, held []store.SliceClaim, lease time.Duration,
+) (lost []store.SliceClaim, err error) {
+	held = slices.Clone(held)
+	slices.SortFunc(held, compareClaims)
+	for part := range batches(slices.Compact(held)) {
+		mine := func(q *statement) *statement {
+			q.add(" WHERE holder=").int(int64(holder)).add(" AND done=0 AND (minute,bucket,token) IN (" + s.dialect.tuples)
+			for i, h := range part {
+				q.row(i == 0, h.Minute, int64(h.Bucket), h.Token)
+			}
+			return q.add(")")
+		}
+		n, err := s.urgent(ctx, "renewing slices", func() *statement {
+			return mine(stmt("UPDATE slices SET until_ms=").nowMS(s.dialect).add("+").int(lease.Milliseconds()))
+		})
+		if err != nil {
+			return nil, err
+		}
+		if int(n) == len(part) {
+			continue
+		}
+		var rows []sliceRow
+		err = s.read(ctx, "reading slices", func(ctx context.Context, c sqlx.QueryerContext) error {
+			return s.selectAll(ctx, c, &rows, mine(stmt("SELECT minute,bucket,token FROM slices")))
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range part {
+			if !slices.Contains(rows, sliceRow(h)) {
+				lost = append(lost, h)
+			}
+		}
+	}
+	return lost, nil
+}
+
+type sliceRow struct {
+	Minute int64 `db:"minute"`
+	Bucket int32 `db:"bucket"`
+	Token  int64 `db:"token"`
+}
+
+func compareClaims(a, b store.SliceClaim) int {
+	return cmp.Or(cmp.Compare(a.Minute, b.Minute), cmp.Compare(a.Bucket, b.Bucket), cmp.Compare(a.Token, b.Token))
+}
+
+// FinishSlice is conditional on the token: the holder of an old one changes no row.
+func (s *Store) FinishSlice(ctx context.Context, sc store.SliceClaim) (bool, error) {
+	n, err := s.urgent(ctx, "finishing a slice", func() *statement {
+		return stmt("UPDATE slices SET done=1").slice(sc)
+	})
+	return n == 1, err
+}

@@ -1,0 +1,132 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+const (
+	sqliteFile  = "carillon.db"
+	sqliteReads = 4 // connections
+)
+
+// sqliteEngine is one writing connection behind a queue, and a few that only read: with WAL they do not wait for each other.
+type sqliteEngine struct {
+	writes *sqlx.DB
+	reads  *sqlx.DB
+	writer *writer
+	lock   *dirLock
+	remove string // directory to remove with Close
+}
+
+// OpenSQLite opens, or makes, the database in a data directory. It fails where another process has the directory. Every session
+// that was open ends: whoever had it is gone, for it had the lock.
+func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
+	e := &sqliteEngine{}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	sync := "FULL"
+	if o.Dir == "" {
+		dir, err := os.MkdirTemp("", "carillon-store-")
+		if err != nil {
+			return nil, fmt.Errorf("making a temporary data directory: %w", err)
+		}
+		o.Dir, e.remove, sync = dir, dir, "OFF"
+	}
+	if err := e.open(o.Dir, sync); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	d := sqliteDialect(func() int64 { return o.Now().UnixMilli() })
+	s := newStore(d, e, o.Now, o.Logger, o.Faults)
+	s.migrate = func(ctx context.Context) error {
+		return migrateUp(ctx, e.writes.DB, goose.DialectSQLite3, d.name, nil)
+	}
+	s.trim = s.deleteHistory
+	if err := s.endAllSessions(ctx); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return s, nil
+}
+
+func (e *sqliteEngine) open(dir, sync string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("making the data directory: %w", err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return err
+	}
+	e.lock = lock
+	file := filepath.Join(dir, sqliteFile)
+	if e.writes, err = openFile(file, sync, 1, "foreign_keys(0)"); err != nil {
+		return err
+	}
+	if e.reads, err = openFile(file, sync, sqliteReads, "query_only(1)"); err != nil {
+		return err
+	}
+	e.writer = startWriter(e.writes)
+	return nil
+}
+
+// openFile opens a pool whose connections stay open: each has its own page cache.
+func openFile(file, sync string, conns int, pragma string) (*sqlx.DB, error) {
+	dsn := url.URL{Scheme: "file", Path: file, OmitHost: true, RawQuery: url.Values{"_pragma": {
+		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(" + sync + ")", "cache_size(-32768)", "temp_store(MEMORY)",
+		"wal_autocheckpoint(4000)", pragma,
+	}}.Encode()}
+	db, err := sqlx.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", file, err)
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	if err := db.Ping(); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening %s: %w", file, err), db.Close())
+	}
+	return db, nil
+}
+
+func (e *sqliteEngine) transact(ctx context.Context, fn func(context.Context, runner) error) error {
+	return e.writer.do(ctx, fn)
+}
+
+func (e *sqliteEngine) alone(ctx context.Context, fn func(context.Context, runner) error) error {
+	return e.writer.do(ctx, fn)
+}
+
+func (e *sqliteEngine) urgent(ctx context.Context, fn func(context.Context, runner) error) error {
+	return e.writer.do(ctx, fn)
+}
+
+func (e *sqliteEngine) reader() sqlx.QueryerContext { return e.reads }
+
+// close ends what was opened, in the reverse order. The lock goes last: until then no other process may write.
+func (e *sqliteEngine) close() error {
+	var errs []error
+	if e.writer != nil {
+		e.writer.stop()
+	}
+	if e.reads != nil {
+		errs = append(errs, e.reads.Close())
+	}
+	if e.writes != nil {
+		errs = append(errs, e.writes.Close())
+	}
+	if e.lock != nil {
+		errs = append(errs, e.lock.release())
+	}
+	if e.remove != "" {
+		errs = append(errs, os.RemoveAll(e.remove))
+	}
+	return errors.Join(errs...)
+}

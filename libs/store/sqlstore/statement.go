@@ -1,0 +1,121 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// statement builds the text of one SQL statement. Whole numbers, of which a batch has thousands, are written into the text: they
+// can carry no SQL, and boxing each of them as an argument would cost more than all the rest. Everything else is bound.
+type statement struct {
+	text []byte
+	args []any
+}
+
+// stmt begins a statement. The text is always the program's own.
+func stmt(text string) *statement { return &statement{text: append(make([]byte, 0, 256), text...)} }
+
+func (q *statement) add(text string) *statement {
+	q.text = append(q.text, text...)
+	return q
+}
+
+func (q *statement) int(n int64) *statement {
+	q.text = strconv.AppendInt(q.text, n, 10)
+	return q
+}
+
+// bind adds a placeholder for a text or bytes.
+func (q *statement) bind(v any) *statement {
+	q.text = append(q.text, '?')
+	q.args = append(q.args, v)
+	return q
+}
+
+// row adds "(a,b,…)", with a comma before it where it is not the first row.
+func (q *statement) row(first bool, ns ...int64) *statement {
+	return q.open(first).ints(ns...).add(")")
+}
+
+// open begins a row that is continued by hand.
+func (q *statement) open(first bool) *statement {
+	if !first {
+		q.text = append(q.text, ',')
+	}
+	q.text = append(q.text, '(')
+	return q
+}
+
+// ints adds "a,b,…".
+func (q *statement) ints(ns ...int64) *statement {
+	for i, n := range ns {
+		if i > 0 {
+			q.text = append(q.text, ',')
+		}
+		q.text = strconv.AppendInt(q.text, n, 10)
+	}
+	return q
+}
+
+// idList adds " IN (a,b,…)", for a list that is not empty.
+func (q *statement) idList(ids []timer.ID) *statement {
+	q.add(" IN (")
+	for i, id := range ids {
+		if i > 0 {
+			q.add(",")
+		}
+		q.int(int64(id))
+	}
+	return q.add(")")
+}
+
+// runner is a connection, a transaction or a pool.
+type runner interface {
+	sqlx.QueryerContext
+	sqlx.ExecerContext
+}
+
+// exec runs a statement and returns how many rows it matched. Rows that an UPDATE found as they should be count too, on both
+// dialects: this is what makes "all of them matched" mean "all of them are so now".
+func (s *Store) exec(ctx context.Context, c sqlx.ExecerContext, q *statement) (int64, error) {
+	s.watch(q)
+	res, err := c.ExecContext(ctx, string(q.text), q.args...)
+	if err != nil {
+		return 0, err //nolint:wrapcheck // translated with what was being done, by read, write and alone
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		return 0, fmt.Errorf("counting rows: %w", err)
+	}
+	return n, nil
+}
+
+// selectAll reads all rows into dest, a pointer to a slice of structs with db tags or of a plain type.
+func (s *Store) selectAll(ctx context.Context, c sqlx.QueryerContext, dest any, q *statement) error {
+	s.watch(q)
+	return sqlx.SelectContext(ctx, c, dest, string(q.text), q.args...) //nolint:wrapcheck // as exec
+}
+
+// selectOne reads one row into dest. It fails with sql.ErrNoRows where there is none.
+func (s *Store) selectOne(ctx context.Context, c sqlx.QueryerContext, dest any, q *statement) error {
+	s.watch(q)
+	return sqlx.GetContext(ctx, c, dest, string(q.text), q.args...) //nolint:wrapcheck // as exec
+}
+
+func (s *Store) watch(q *statement) {
+	if s.watcher != nil {
+		s.watcher(string(q.text))
+	}
+}
+
+// batches cuts a list into pieces that one statement takes.
+func batches[T any](all []T) func(yield func([]T) bool) {
+	return slices.Chunk(all, store.MaxBatch)
+}

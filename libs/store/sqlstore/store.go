@@ -1,0 +1,90 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Store is the store on a database. It is safe for concurrent use.
+type Store struct {
+	dialect *dialect
+	engine  engine
+	migrate func(ctx context.Context) error
+	check   func(ctx context.Context) error // settings of the server, for Ping
+	trim    func(ctx context.Context, nowMS, boundMS int64) error // of outcomes and attempts, for Keep
+	ids     *timer.IDs
+	apps    *apps
+	sweeps  *sweepPositions
+	faults  *faults
+	timeout time.Duration
+	log     zerolog.Logger
+	watcher func(text string) // sees every statement; tests only
+}
+
+var _ store.Store = (*Store)(nil)
+
+func newStore(d *dialect, e engine, now func() time.Time, log zerolog.Logger, f *Faults) *Store {
+	return &Store{
+		dialect: d, engine: e, ids: timer.NewIDs(now), apps: newApps(), sweeps: newSweepPositions(),
+		faults: newFaults(f), timeout: DefaultTimeout, log: log,
+	}
+}
+
+// Now returns the store's clock, to the millisecond.
+func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
+	err = s.read(ctx, "reading the clock", func(ctx context.Context, c sqlx.QueryerContext) error {
+		ms, err := s.nowMS(ctx, c)
+		now = time.UnixMilli(ms)
+		return err
+	})
+	return now, err
+}
+
+// nowMS reads the clock inside a transaction.
+func (s *Store) nowMS(ctx context.Context, c sqlx.QueryerContext) (ms int64, err error) {
+	err = s.selectOne(ctx, c, &ms, stmt("SELECT ").nowMS(s.dialect))
+	return ms, err
+}
+
+// Ping asks whether the database answers, is set as the store needs it, and has at least the schema of this program: a newer one
+// is fine, for two adjacent releases run on one schema.
+func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if s.check != nil {
+		if err := s.check(ctx); err != nil {
+			return s.dialect.translate("checking the database's settings", err)
+		}
+	}
+	var have sql.NullInt64
+	err := s.selectOne(ctx, s.engine.reader(), &have, stmt("SELECT MAX(version_id) FROM goose_db_version WHERE is_applied=1"))
+	if err != nil && (s.dialect.classOf(err) != classOther || errors.Is(err, sql.ErrNoRows)) {
+		return s.dialect.translate("reading the schema's version", err)
+	}
+	if err != nil || have.Int64 < schemaVersion {
+		return timer.Unavailable("checking the schema",
+			fmt.Errorf("the database is at version %d, this program needs %d: run the migrations", have.Int64, schemaVersion))
+	}
+	return nil
+}
+
+// Migrate brings the schema up to this program's. Any number of processes may call it at once: one works, the others wait and find
+// it done. Without the right to change the schema it fails; then someone else has to migrate.
+func (s *Store) Migrate(ctx context.Context) error {
+	if err := s.migrate(ctx); err != nil {
+		return s.dialect.translate("migrating the schema", err)
+	}
+	return nil
+}
+
+// Close ends all connections. Calls in hand are finished or fail with unavailable.
+func (s *Store) Close() error { return s.engine.close() }

@@ -1,0 +1,166 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// maxGroup is how many calls share one commit at the most. The first of them waits for all.
+const maxGroup = 64
+
+// writer is the one goroutine that writes to a SQLite database. Calls that come while it commits form the next group: one
+// transaction, one fsync, and in it a savepoint for each call, so that one which fails takes nothing of the others with it.
+type writer struct {
+	db   *sqlx.DB
+	jobs chan *job
+	quit chan struct{}
+	once sync.Once
+	wait sync.WaitGroup
+}
+
+// job is one call.
+type job struct {
+	ctx   context.Context
+	fn    func(ctx context.Context, c runner) error
+	taken atomic.Bool // by the writer, or by the caller who gave up before the writer came to it
+	err   error
+	done  chan struct{}
+}
+
+func startWriter(db *sqlx.DB) *writer {
+	w := &writer{db: db, jobs: make(chan *job, maxGroup), quit: make(chan struct{})}
+	w.wait.Go(w.loop)
+	return w
+}
+
+// stop ends the goroutine after the group in hand; calls that wait fail.
+func (w *writer) stop() {
+	w.once.Do(func() { close(w.quit) })
+	w.wait.Wait()
+}
+
+// do runs fn and returns after its commit. A call whose context ends before its turn comes is not run; one that is running is waited for,
+// for it is part of a group, and takes only as long as the disk.
+func (w *writer) do(ctx context.Context, fn func(context.Context, runner) error) error {
+	j := &job{ctx: ctx, fn: fn, done: make(chan struct{})}
+	select {
+	case <-w.quit:
+		return errClosed
+	default:
+	}
+	select {
+	case w.jobs <- j:
+	case <-w.quit:
+		return errClosed
+	case <-ctx.Done():
+		return context.Cause(ctx) //nolint:wrapcheck // the cause says it
+	}
+	select {
+	case <-j.done:
+		return j.err
+	case <-ctx.Done():
+		if j.taken.CompareAndSwap(false, true) {
+			return fmt.Errorf("waiting for the writer: %w", ctx.Err())
+		}
+	case <-w.quit:
+		if j.taken.CompareAndSwap(false, true) {
+			return errClosed
+		}
+	}
+	<-j.done
+	return j.err
+}
+
+func (w *writer) loop() {
+	for {
+		select {
+		case <-w.quit:
+			return
+		case j := <-w.jobs:
+			w.group(j)
+		}
+	}
+}
+
+// group runs the first call and those that wait behind it, and answers them all after the commit.
+func (w *writer) group(first *job) {
+	var ran []*job
+	defer func() {
+		for _, j := range ran {
+			close(j.done)
+		}
+	}()
+	if !first.taken.CompareAndSwap(false, true) {
+		return
+	}
+	ran = append(ran, first)
+	// No call's context reaches the database: its end would interrupt the connection, and with it the whole group.
+	ctx := context.WithoutCancel(first.ctx)
+	conn, err := w.db.Connx(ctx)
+	if err != nil {
+		first.err = err
+		return
+	}
+	defer conn.Close() //nolint:errcheck // gives it back to the pool
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		first.err = err
+		return
+	}
+	fatal := runInSavepoint(conn, first)
+	for fatal == nil && len(ran) < maxGroup {
+		j := w.next()
+		if j == nil {
+			break
+		}
+		ran = append(ran, j)
+		fatal = runInSavepoint(conn, j)
+	}
+	if fatal == nil {
+		_, fatal = conn.ExecContext(ctx, "COMMIT")
+	}
+	if fatal == nil {
+		return
+	}
+	// The database may have rolled back by itself already: then this fails, and nothing is lost by it.
+	_, _ = conn.ExecContext(ctx, "ROLLBACK")
+	for _, j := range ran {
+		if j.err == nil {
+			j.err = fmt.Errorf("committing: %w", fatal)
+		}
+	}
+}
+
+// next returns a call that waits, or nil.
+func (w *writer) next() *job {
+	for {
+		select {
+		case j := <-w.jobs:
+			if j.taken.CompareAndSwap(false, true) {
+				return j
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// runInSavepoint runs a call and keeps its error. It returns an error where the transaction itself is spoilt: the disk is full, or fails.
+func runInSavepoint(conn *sqlx.Conn, j *job) error {
+	ctx := context.WithoutCancel(j.ctx)
+	if _, err := conn.ExecContext(ctx, "SAVEPOINT call"); err != nil {
+		return fmt.Errorf("beginning: %w", err)
+	}
+	if j.err = j.fn(ctx, conn); j.err != nil {
+		if _, err := conn.ExecContext(ctx, "ROLLBACK TO call"); err != nil {
+			return fmt.Errorf("rolling back: %w", err)
+		}
+	}
+	if _, err := conn.ExecContext(ctx, "RELEASE call"); err != nil {
+		return fmt.Errorf("releasing: %w", err)
+	}
+	return nil
+}

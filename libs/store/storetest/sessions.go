@@ -1,0 +1,93 @@
+package storetest
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func (s *setup) live() map[timer.ID]store.Session {
+	s.t.Helper()
+	all, err := s.st().LiveSessions(s.t.Context())
+	require.NoError(s.t, err)
+	out := map[timer.ID]store.Session{}
+	for _, l := range all {
+		out[l.ID] = l
+	}
+	return out
+}
+
+func deadForEver(t *testing.T, s *setup) {
+	ctx := t.Context()
+	id := s.ids.Next()
+	require.NoError(t, s.st().OpenSession(ctx, id, store.SchedulerSession, "host-1"))
+	requireCode(t, timer.CodeConflict, s.st().OpenSession(ctx, id, store.ExecutorSession, "host-2"))
+	other := s.session()
+	for range 2 {
+		alive, err := s.st().RenewSession(ctx, id, store.Load{HandsFull: true, OldestTaskMS: 17})
+		require.NoError(t, err)
+		require.True(t, alive)
+	}
+	require.Equal(t, store.Session{
+		ID: id, Kind: store.SchedulerSession, Name: "host-1", Renewals: 2, Load: store.Load{HandsFull: true, OldestTaskMS: 17},
+	}, s.live()[id])
+	require.Len(t, s.live(), 2)
+	for range 2 {
+		require.NoError(t, s.st().CloseSession(ctx, id))
+	}
+	require.NotContains(t, s.live(), id)
+	require.Contains(t, s.live(), other)
+	alive, err := s.st().RenewSession(ctx, id, store.Load{})
+	require.NoError(t, err)
+	require.False(t, alive)
+	requireCode(t, timer.CodeConflict, s.st().OpenSession(ctx, id, store.ExecutorSession, "again"))
+	alive, err = s.st().RenewSession(ctx, s.ids.Next(), store.Load{})
+	require.NoError(t, err)
+	require.False(t, alive)
+	require.NoError(t, s.st().CloseSession(ctx, s.ids.Next()))
+}
+
+func endOnlyWhatWasSeen(t *testing.T, s *setup) {
+	ctx := t.Context()
+	id := s.session()
+	_, err := s.st().RenewSession(ctx, id, store.Load{})
+	require.NoError(t, err)
+	ended, err := s.st().EndSession(ctx, id, 0)
+	require.NoError(t, err)
+	require.False(t, ended, "it was renewed since")
+	var wins atomic.Int64
+	s.together(8, func(ctx context.Context, _ int, st store.Store) error {
+		ended, err := st.EndSession(ctx, id, 1)
+		if ended {
+			wins.Add(1)
+		}
+		return err
+	})
+	require.EqualValues(t, 1, wins.Load())
+	require.NotContains(t, s.live(), id)
+	ended, err = s.st().EndSession(ctx, s.ids.Next(), 0)
+	require.NoError(t, err)
+	require.False(t, ended)
+}
+
+func now(t *testing.T, s *setup) {
+	require.NoError(t, s.st().Ping(t.Context()))
+	first, err := s.st().Now(t.Context())
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), first, time.Minute)
+	for _, st := range s.Stores {
+		at, err := st.Now(t.Context())
+		require.NoError(t, err)
+		require.False(t, at.Before(first))
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = s.st().Create(ended, []store.NewTimer{s.newTimer()}, noFires)
+	requireCode(t, timer.CodeUnavailable, err)
+}

@@ -1,0 +1,243 @@
+// Package storetest is the suite that every store passes: one test for each promise of package store, S1 to S18, by its number.
+// Concurrency is tested for real, with many goroutines and, where the database allows it, two stores on it.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Env is a database for one test.
+type Env struct {
+	// Stores are open on one fresh, migrated database. Where there are two, half of the calls of a concurrent test go to each.
+	Stores []store.Store
+	// CoarseRetention says that outcomes are removed by the day, up to a day late.
+	CoarseRetention bool
+}
+
+// Open makes an Env and sees to it that it is gone after the test.
+type Open func(t *testing.T) Env
+
+// Run runs the suite.
+func Run(t *testing.T, open Open) {
+	t.Helper()
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, s *setup)
+	}{
+		{"S1_OneOfManyCreatesWins", oneOfManyCreatesWins},
+		{"S1_NamesInOneCall", namesInOneCall},
+		{"S1_DeletedNameIsFree", deletedNameIsFree},
+		{"S1_NamesAreBytes", namesAreBytes},
+		{"S2_FiresComeWithTheTimer", firesComeWithTheTimer},
+		{"S2_RefusedItemWritesNothing", refusedItemWritesNothing},
+		{"S3_ActivationsCount", activationsCount},
+		{"S3_ConcurrentActivations", concurrentActivations},
+		{"S4_ChangesAreLogged", changesAreLogged},
+		{"S4_ConcurrentChanges", concurrentChanges},
+		{"S5_IdempotencyKeys", idempotencyKeys},
+		{"S5_ConcurrentIdempotencyKeys", concurrentIdempotencyKeys},
+		{"S6_ExpandOnceEach", expandOnceEach},
+		{"S6_ExpandContinues", expandContinues},
+		{"S7_FailingPlanStopsNoOther", failingPlanStopsNoOther},
+		{"S8_BucketsGrowUntilFrozen", bucketsGrowUntilFrozen},
+		{"S8_ConcurrentGrowth", concurrentGrowth},
+		{"S9_OneClaimPerSlice", oneClaimPerSlice},
+		{"S9_LeaseRunsOut", leaseRunsOut},
+		{"S10_StaleTokensChangeNothing", staleTokensChangeNothing},
+		{"S11_CursorWaitsForSlices", cursorWaitsForSlices},
+		{"S12_OneClaimWins", oneClaimWins},
+		{"S12_RepeatedAndStaleClaims", repeatedAndStaleClaims},
+		{"S12_DeadOwnersAreSucceeded", deadOwnersAreSucceeded},
+		{"S13_OnlyTheOwnerActs", onlyTheOwnerActs},
+		{"S13_Release", release},
+		{"S14_OneOutcome", oneOutcome},
+		{"S14_ConcurrentRecords", concurrentRecords},
+		{"S14_BadRowIsRecordedBare", badRowIsRecordedBare},
+		{"S15_LoadSlice", loadSlice},
+		{"S15_Overdue", overdue},
+		{"S15_OverdueWalksABacklog", overdueWalksABacklog},
+		{"S15_OwnedAndOldest", ownedAndOldest},
+		{"S16_DeadForEver", deadForEver},
+		{"S17_EndOnlyWhatWasSeen", endOnlyWhatWasSeen},
+		{"S18_Retention", retention},
+		{"Timers", readTimers},
+		{"History", history},
+		{"Now", now},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(t, newSetup(t, open(t)))
+		})
+	}
+}
+
+// setup is what a test works with.
+type setup struct {
+	Env
+
+	t   *testing.T
+	ids *timer.IDs
+	seq atomic.Int64
+}
+
+func newSetup(t *testing.T, env Env) *setup {
+	t.Helper()
+	require.NotEmpty(t, env.Stores)
+	return &setup{Env: env, t: t, ids: timer.NewIDs(time.Now)}
+}
+
+// st is the first store.
+func (s *setup) st() store.Store { return s.Stores[0] }
+
+// nowMS is the store's clock.
+func (s *setup) nowMS() int64 {
+	s.t.Helper()
+	at, err := s.st().Now(s.t.Context())
+	require.NoError(s.t, err)
+	return at.UnixMilli()
+}
+
+// together runs n calls at once, spread over the stores.
+func (s *setup) together(n int, call func(ctx context.Context, i int, st store.Store) error) {
+	s.t.Helper()
+	var wait sync.WaitGroup
+	errs := make([]error, n)
+	start := make(chan struct{})
+	for i := range n {
+		wait.Go(func() {
+			<-start
+			errs[i] = call(s.t.Context(), i, s.Stores[i%len(s.Stores)])
+		})
+	}
+	close(start)
+	wait.Wait()
+	for _, err := range errs {
+		require.NoError(s.t, err)
+	}
+}
+
+// session opens a session.
+func (s *setup) session() timer.ID {
+	s.t.Helper()
+	id := s.ids.Next()
+	require.NoError(s.t, s.st().OpenSession(s.t.Context(), id, store.ExecutorSession, "test"))
+	return id
+}
+
+// kill ends a session.
+func (s *setup) kill(id timer.ID) {
+	s.t.Helper()
+	require.NoError(s.t, s.st().CloseSession(s.t.Context(), id))
+}
+
+// definition is a definition that differs by url.
+func definition(url string) timer.Definition {
+	return timer.Definition{
+		Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"* * * * *"}},
+		Target: timer.Target{
+			Kind: timer.KindHTTP, URL: url, Method: "POST", Headers: map[string][]string{"B": {"1"}, "A": {"2"}}, Body: "{}",
+		},
+		Retry: timer.DefaultRetry(),
+	}
+}
+
+// noFires plans nothing, and nothing again for an hour.
+func noFires(t *timer.Timer, nowMS int64) store.Plan {
+	return store.Plan{NextDueMS: max(t.NextDueMS, nowMS), ExpandAtMS: nowMS + time.Hour.Milliseconds()}
+}
+
+// planAt plans fires at the given instants, in the given bucket, and then no more.
+func planAt(bucket int32, dues ...int64) store.Planner {
+	return func(t *timer.Timer, _ int64) store.Plan {
+		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+		for _, due := range dues {
+			p.Fires = append(p.Fires, timer.Fire{
+				FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due, Bucket: bucket, AppID: t.AppID, Version: t.Version,
+				Epoch: t.ActiveEpoch,
+			})
+		}
+		return p
+	}
+}
+
+// newTimer asks for a timer with a name of its own.
+func (s *setup) newTimer() store.NewTimer {
+	return store.NewTimer{App: "app", Name: fmt.Sprintf("t%d", s.seq.Add(1)), Definition: definition("http://a")}
+}
+
+// create makes one timer, which must succeed.
+func (s *setup) create(n store.NewTimer, plan store.Planner) store.Created {
+	s.t.Helper()
+	out, err := s.st().Create(s.t.Context(), []store.NewTimer{n}, plan)
+	require.NoError(s.t, err)
+	require.Len(s.t, out, 1)
+	require.NoError(s.t, out[0].Err)
+	return out[0]
+}
+
+// fires makes n open fires, each a timer's own, at one instant in bucket 0.
+func (s *setup) fires(n int, due int64) []timer.Fire {
+	s.t.Helper()
+	var fires []timer.Fire
+	for n > 0 {
+		var items []store.NewTimer
+		for range min(n, store.MaxBatch) {
+			t := s.newTimer()
+			t.Activate = true
+			items = append(items, t)
+		}
+		n -= len(items)
+		out, err := s.st().Create(s.t.Context(), items, planAt(0, due))
+		require.NoError(s.t, err)
+		for _, c := range out {
+			require.NoError(s.t, c.Err)
+			require.Len(s.t, c.Fires, 1)
+			fires = append(fires, c.Fires...)
+		}
+	}
+	return fires
+}
+
+// claim claims for a session, on the first store.
+func (s *setup) claim(session timer.ID, fires []timer.Fire) []timer.Fire {
+	s.t.Helper()
+	won, err := s.st().Claim(s.t.Context(), session, fires)
+	require.NoError(s.t, err)
+	return won
+}
+
+func ids(fires []timer.Fire) []timer.FireID {
+	out := make([]timer.FireID, len(fires))
+	for i, f := range fires {
+		out[i] = f.FireID
+	}
+	return out
+}
+
+// delivered is the outcome of a fire that was called.
+func delivered(f timer.Fire, finishedMS int64) timer.Outcome {
+	return timer.Outcome{
+		Fire: f, Kind: timer.Delivered, FinishedMS: finishedMS, UntilMS: f.DueMS, Count: 1, Attempts: 1, LatenessMS: 3,
+		StatusCode: 200, DurationMS: 12,
+	}
+}
+
+func attempt(f timer.Fire, n int32, startMS int64) timer.Attempt {
+	return timer.Attempt{FireID: f.FireID, N: n, StartMS: startMS, DurationMS: 12, StatusCode: 500, Error: "no", Excerpt: "väl"}
+}
+
+func requireCode(t *testing.T, want timer.Code, err error) {
+	t.Helper()
+	require.Error(t, err)
+	require.Equal(t, want, timer.CodeOf(err), "%v", err)
+}

@@ -1,0 +1,420 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func oneOfManyCreatesWins(t *testing.T, s *setup) {
+	const calls, names = 16, 20
+	results := make([][]store.Created, calls)
+	s.together(calls, func(ctx context.Context, i int, st store.Store) error {
+		items := make([]store.NewTimer, names)
+		for n := range items {
+			// Half of the callers name them the other way round, and one in four has another definition.
+			name := n
+			if i%2 == 1 {
+				name = names - 1 - n
+			}
+			items[n] = store.NewTimer{
+				App: "app", Name: fmt.Sprint("n", name), Definition: definition(fmt.Sprint("http://", i%4)), Activate: true,
+			}
+		}
+		var err error
+		results[i], err = st.Create(ctx, items, noFires)
+		return err
+	})
+	made, byName := 0, map[string]timer.Timer{}
+	for _, out := range results {
+		for _, c := range out {
+			if c.Err == nil && !c.Existing {
+				made++
+				byName[c.Timer.Name] = c.Timer
+			}
+		}
+	}
+	require.Equal(t, names, made)
+	require.Len(t, byName, names)
+	for i, out := range results {
+		for _, c := range out {
+			switch {
+			case c.Err != nil:
+				requireCode(t, timer.CodeConflict, c.Err)
+			default:
+				require.Equal(t, byName[c.Timer.Name].ID, c.Timer.ID)
+				require.Equal(t, fmt.Sprint("http://", i%4), c.Timer.Definition.Target.URL)
+			}
+		}
+	}
+	all, err := s.st().List(t.Context(), store.Query{App: "app", Limit: 100})
+	require.NoError(t, err)
+	require.Len(t, all, names)
+}
+
+func namesInOneCall(t *testing.T, s *setup) {
+	first := s.newTimer()
+	other := first
+	other.Definition = definition("http://b")
+	same := first
+	out, err := s.st().Create(t.Context(), []store.NewTimer{first, other, same}, noFires)
+	require.NoError(t, err)
+	require.NoError(t, out[0].Err)
+	require.False(t, out[0].Existing)
+	requireCode(t, timer.CodeConflict, out[1].Err)
+	require.NoError(t, out[2].Err)
+	require.True(t, out[2].Existing)
+	require.Equal(t, out[0].Timer.ID, out[2].Timer.ID)
+}
+
+func deletedNameIsFree(t *testing.T, s *setup) {
+	n := s.newTimer()
+	old := s.create(n, noFires).Timer
+	s.setStatus(old, timer.StatusDeleted, noFires)
+	_, err := s.st().Timer(t.Context(), "app", old.ID)
+	requireCode(t, timer.CodeNotFound, err)
+	n.Definition = definition("http://other")
+	made := s.create(n, noFires)
+	require.False(t, made.Existing)
+	require.NotEqual(t, old.ID, made.Timer.ID)
+	// The name can be given up again and again.
+	s.setStatus(made.Timer, timer.StatusDeleted, noFires)
+	require.False(t, s.create(n, noFires).Existing)
+}
+
+func namesAreBytes(t *testing.T, s *setup) {
+	seen := map[timer.ID]bool{}
+	for _, name := range []string{"a", "A", "a ", "ä", "a\u0308", strings.Repeat("x", timer.MaxNameLen)} {
+		for _, app := range []string{"app", "App"} {
+			c := s.create(store.NewTimer{App: app, Name: name, Definition: definition("http://a")}, noFires)
+			require.False(t, c.Existing, "%q", name)
+			require.False(t, seen[c.Timer.ID])
+			seen[c.Timer.ID] = true
+			got, err := s.st().Timer(t.Context(), app, c.Timer.ID)
+			require.NoError(t, err)
+			require.Equal(t, name, got.Name)
+		}
+	}
+}
+
+func firesComeWithTheTimer(t *testing.T, s *setup) {
+	due := s.nowMS() + 5*timer.MinuteMS
+	n := s.newTimer()
+	n.Activate = true
+	c := s.create(n, planAt(0, due, due+1000))
+	require.Equal(t, timer.StatusActive, c.Timer.Status)
+	require.EqualValues(t, 1, c.Timer.ActiveEpoch)
+	require.EqualValues(t, 2, c.Timer.FiresMade)
+	require.Equal(t, timer.NeverMS, c.Timer.NextDueMS)
+	require.InDelta(t, s.nowMS(), c.Timer.ActiveSinceMS, 10_000)
+	require.Len(t, c.Fires, 2)
+	loaded := s.slice(due)
+	require.Equal(t, c.Fires, loaded)
+	require.Equal(t, c.Timer.AppID, loaded[0].AppID)
+	require.EqualValues(t, 1, loaded[0].Version)
+	require.EqualValues(t, 1, loaded[0].Epoch)
+
+	idle := s.create(s.newTimer(), planAt(0, due+1))
+	require.Empty(t, idle.Fires)
+	changed := s.setStatus(idle.Timer, timer.StatusActive, planAt(0, due+2))
+	require.Len(t, changed.Fires, 1)
+	require.Len(t, s.slice(due), 3)
+	got, err := s.st().Timer(t.Context(), "app", idle.Timer.ID)
+	require.NoError(t, err)
+	require.Equal(t, changed.Timer, got)
+}
+
+// slice loads all of bucket 0 of an instant's minute.
+func (s *setup) slice(atMS int64) []timer.Fire {
+	s.t.Helper()
+	fires, err := s.st().LoadSlice(s.t.Context(), timer.MinuteOf(atMS), 0, store.Position{}, timer.NeverMS, 10_000)
+	require.NoError(s.t, err)
+	return fires
+}
+
+func refusedItemWritesNothing(t *testing.T, s *setup) {
+	due := s.nowMS() + 5*timer.MinuteMS
+	first := s.newTimer()
+	s.create(first, noFires)
+	refused := first
+	refused.Definition, refused.Activate, refused.IdempotencyKey = definition("http://b"), true, "key"
+	good := s.newTimer()
+	good.Activate = true
+	out, err := s.st().Create(t.Context(), []store.NewTimer{refused, good}, planAt(0, due))
+	require.NoError(t, err)
+	requireCode(t, timer.CodeConflict, out[0].Err)
+	require.NoError(t, out[1].Err)
+	require.Equal(t, out[1].Fires, s.slice(due))
+	// The key of a refused request is not used up.
+	again := s.newTimer()
+	again.IdempotencyKey = "key"
+	require.False(t, s.create(again, noFires).Existing)
+
+	unknown := timer.Timer{App: "app", ID: s.ids.Next()}
+	changed, err := s.st().SetStatus(t.Context(), []store.StatusChange{
+		{App: "app", ID: unknown.ID, Status: timer.StatusActive},
+		{App: "other", ID: out[1].Timer.ID, Status: timer.StatusInactive},
+		{App: "app", ID: out[1].Timer.ID, Status: timer.StatusInactive},
+	}, noFires)
+	require.NoError(t, err)
+	requireCode(t, timer.CodeNotFound, changed[0].Err)
+	requireCode(t, timer.CodeNotFound, changed[1].Err)
+	require.NoError(t, changed[2].Err)
+}
+
+// setStatus sets a status, which must succeed.
+func (s *setup) setStatus(tm timer.Timer, status timer.Status, plan store.Planner) store.StatusChanged {
+	s.t.Helper()
+	out, err := s.st().SetStatus(s.t.Context(), []store.StatusChange{{App: tm.App, ID: tm.ID, Status: status}}, plan)
+	require.NoError(s.t, err)
+	require.Len(s.t, out, 1)
+	require.NoError(s.t, out[0].Err)
+	return out[0]
+}
+
+func activationsCount(t *testing.T, s *setup) {
+	tm := s.create(s.newTimer(), noFires).Timer
+	require.Zero(t, tm.ActiveEpoch)
+	on := s.setStatus(tm, timer.StatusActive, noFires)
+	require.EqualValues(t, 1, on.Timer.ActiveEpoch)
+	require.Positive(t, on.Timer.ActiveSinceMS)
+	require.Positive(t, on.Seq)
+	same := s.setStatus(tm, timer.StatusActive, noFires)
+	require.Zero(t, same.Seq)
+	require.Equal(t, on.Timer, same.Timer)
+	off := s.setStatus(tm, timer.StatusInactive, noFires)
+	require.EqualValues(t, 1, off.Timer.ActiveEpoch)
+	require.Zero(t, s.setStatus(tm, timer.StatusInactive, noFires).Seq)
+	require.EqualValues(t, 2, s.setStatus(tm, timer.StatusActive, noFires).Timer.ActiveEpoch)
+
+	// Items about one timer in one call come one after the other.
+	out, err := s.st().SetStatus(t.Context(), []store.StatusChange{
+		{App: "app", ID: tm.ID, Status: timer.StatusInactive},
+		{App: "app", ID: tm.ID, Status: timer.StatusActive},
+		{App: "app", ID: tm.ID, Status: timer.StatusActive},
+	}, noFires)
+	require.NoError(t, err)
+	require.Positive(t, out[0].Seq)
+	require.Greater(t, out[1].Seq, out[0].Seq)
+	require.Zero(t, out[2].Seq)
+	require.EqualValues(t, 3, out[2].Timer.ActiveEpoch)
+
+	require.Positive(t, s.setStatus(tm, timer.StatusDeleted, noFires).Seq)
+	require.Zero(t, s.setStatus(tm, timer.StatusDeleted, noFires).Seq)
+	dead, err := s.st().SetStatus(t.Context(), []store.StatusChange{{App: "app", ID: tm.ID, Status: timer.StatusActive}}, noFires)
+	require.NoError(t, err)
+	requireCode(t, timer.CodeNotFound, dead[0].Err)
+}
+
+func concurrentActivations(t *testing.T, s *setup) {
+	due := s.nowMS() + 5*timer.MinuteMS
+	var items []store.StatusChange
+	for range 10 {
+		tm := s.create(s.newTimer(), noFires).Timer
+		items = append(items, store.StatusChange{App: "app", ID: tm.ID, Status: timer.StatusActive})
+	}
+	var changed, fires atomic.Int64
+	s.together(12, func(ctx context.Context, _ int, st store.Store) error {
+		out, err := st.SetStatus(ctx, items, planAt(0, due))
+		for _, c := range out {
+			if c.Seq > 0 {
+				changed.Add(1)
+			}
+			fires.Add(int64(len(c.Fires)))
+		}
+		return err
+	})
+	require.EqualValues(t, len(items), changed.Load())
+	require.EqualValues(t, len(items), fires.Load())
+	require.Len(t, s.slice(due), len(items))
+	for _, it := range items {
+		tm, err := s.st().Timer(t.Context(), "app", it.ID)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, tm.ActiveEpoch)
+	}
+}
+
+func changesAreLogged(t *testing.T, s *setup) {
+	before, err := s.st().LastChange(t.Context())
+	require.NoError(t, err)
+	a, b := s.create(s.newTimer(), noFires).Timer, s.create(s.newTimer(), noFires).Timer
+	seqs := []int64{
+		s.setStatus(a, timer.StatusActive, noFires).Seq, s.setStatus(b, timer.StatusActive, noFires).Seq,
+		s.setStatus(a, timer.StatusDeleted, noFires).Seq,
+	}
+	changes, err := s.st().Changes(t.Context(), before, 10)
+	require.NoError(t, err)
+	require.Len(t, changes, 3)
+	for i, c := range changes {
+		require.Equal(t, seqs[i], c.Seq)
+		require.InDelta(t, s.nowMS(), c.AtMS, 10_000)
+		require.Equal(t, "app", c.State.App)
+	}
+	require.Equal(t, a.ID, changes[0].State.ID)
+	require.Equal(t, timer.StatusDeleted, changes[0].State.Status, "the state is the present one")
+	require.Equal(t, timer.StatusActive, changes[1].State.Status)
+	require.EqualValues(t, 1, changes[1].State.ActiveEpoch)
+	some, err := s.st().Changes(t.Context(), before, 2)
+	require.NoError(t, err)
+	require.Equal(t, changes[:2], some)
+	rest, err := s.st().Changes(t.Context(), seqs[1], 10)
+	require.NoError(t, err)
+	require.Equal(t, changes[2:], rest)
+	last, err := s.st().LastChange(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, seqs[2], last)
+}
+
+func concurrentChanges(t *testing.T, s *setup) {
+	const callers, rounds = 8, 5
+	var timers []timer.Timer
+	for range callers {
+		timers = append(timers, s.create(s.newTimer(), noFires).Timer)
+	}
+	seqs := make([][]int64, callers)
+	s.together(callers, func(ctx context.Context, i int, st store.Store) error {
+		for r := range rounds {
+			status := []timer.Status{timer.StatusActive, timer.StatusInactive}[r%2]
+			out, err := st.SetStatus(ctx, []store.StatusChange{{App: "app", ID: timers[i].ID, Status: status}}, noFires)
+			if err != nil {
+				return err
+			}
+			seqs[i] = append(seqs[i], out[0].Seq)
+		}
+		return nil
+	})
+	changes, err := s.st().Changes(t.Context(), 0, 1000)
+	require.NoError(t, err)
+	require.Len(t, changes, callers*rounds)
+	of := map[int64]timer.ID{}
+	for _, c := range changes {
+		of[c.Seq] = c.State.ID
+	}
+	for i, list := range seqs {
+		for _, seq := range list {
+			require.Equal(t, timers[i].ID, of[seq], "each change was answered with the sequence it has in the log")
+		}
+	}
+}
+
+func idempotencyKeys(t *testing.T, s *setup) {
+	n := s.newTimer()
+	n.IdempotencyKey, n.RequestHash = "k", []byte("request")
+	first := s.create(n, noFires)
+	require.False(t, first.Existing)
+	again := s.create(n, noFires)
+	require.True(t, again.Existing)
+	require.Equal(t, first.Timer, again.Timer)
+
+	// The key decides before the name does, and another app has keys of its own.
+	renamed := n
+	renamed.Name = "renamed"
+	require.Equal(t, first.Timer.ID, s.create(renamed, noFires).Timer.ID)
+	other := n
+	other.RequestHash = []byte("another request")
+	out, err := s.st().Create(t.Context(), []store.NewTimer{other}, noFires)
+	require.NoError(t, err)
+	requireCode(t, timer.CodeConflict, out[0].Err)
+	elsewhere := other
+	elsewhere.App = "another app"
+	require.False(t, s.create(elsewhere, noFires).Existing)
+
+	s.setStatus(first.Timer, timer.StatusDeleted, noFires)
+	late := s.create(n, noFires)
+	require.Equal(t, first.Timer.ID, late.Timer.ID)
+	require.Equal(t, timer.StatusDeleted, late.Timer.Status)
+
+	twice := s.newTimer()
+	twice.IdempotencyKey, twice.RequestHash = "k2", []byte("r")
+	conflict := twice
+	conflict.RequestHash = []byte("q")
+	out, err = s.st().Create(t.Context(), []store.NewTimer{twice, twice, conflict}, noFires)
+	require.NoError(t, err)
+	require.False(t, out[0].Existing)
+	require.True(t, out[1].Existing)
+	requireCode(t, timer.CodeConflict, out[2].Err)
+}
+
+func concurrentIdempotencyKeys(t *testing.T, s *setup) {
+	const calls = 12
+	results := make([]store.Created, calls)
+	s.together(calls, func(ctx context.Context, i int, st store.Store) error {
+		// The names differ, so that the key alone can tell that it is one request.
+		n := store.NewTimer{
+			App: "app", Name: fmt.Sprint("by", i), Definition: definition("http://a"), IdempotencyKey: "k", RequestHash: []byte("r"),
+		}
+		out, err := st.Create(ctx, []store.NewTimer{n}, noFires)
+		if err == nil {
+			results[i] = out[0]
+		}
+		return err
+	})
+	made := 0
+	for _, c := range results {
+		require.NoError(t, c.Err)
+		require.Equal(t, results[0].Timer.ID, c.Timer.ID)
+		if !c.Existing {
+			made++
+		}
+	}
+	require.Equal(t, 1, made)
+	all, err := s.st().List(t.Context(), store.Query{App: "app", Limit: 100})
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+}
+
+func readTimers(t *testing.T, s *setup) {
+	var made []timer.Timer
+	for range 5 {
+		made = append(made, s.create(s.newTimer(), noFires).Timer)
+	}
+	s.create(store.NewTimer{App: "other", Name: "x", Definition: definition("http://a")}, noFires)
+	got, err := s.st().Timer(t.Context(), "app", made[2].ID)
+	require.NoError(t, err)
+	require.Equal(t, made[2], got)
+	require.Equal(t, definition("http://a"), got.Definition)
+	for _, app := range []string{"other", "unknown"} {
+		_, err = s.st().Timer(t.Context(), app, made[2].ID)
+		requireCode(t, timer.CodeNotFound, err)
+	}
+
+	made[1] = s.setStatus(made[1], timer.StatusActive, noFires).Timer
+	s.setStatus(made[4], timer.StatusDeleted, noFires)
+	list := func(q store.Query) []timer.Timer {
+		t.Helper()
+		q.App = "app"
+		out, err := s.st().List(t.Context(), q)
+		require.NoError(t, err)
+		return out
+	}
+	require.Equal(t, made[:4], list(store.Query{Limit: 10}))
+	require.Equal(t, made[:2], list(store.Query{Limit: 2}))
+	require.Equal(t, made[2:4], list(store.Query{Limit: 2, After: made[1].ID}))
+	require.Equal(t, made[1:2], list(store.Query{Limit: 2, Status: timer.StatusActive}))
+	require.Len(t, list(store.Query{Limit: 9, Status: timer.StatusInactive}), 3)
+	require.Len(t, list(store.Query{Limit: 9, Status: timer.StatusDeleted}), 1)
+	none, err := s.st().List(t.Context(), store.Query{App: "unknown", Limit: 10})
+	require.NoError(t, err)
+	require.Empty(t, none)
+
+	states, err := s.st().States(t.Context(), []timer.ID{made[1].ID, made[4].ID, 12345})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []timer.State{
+		{
+			ID: made[1].ID, App: "app", Status: timer.StatusActive, Version: 1, ActiveEpoch: 1,
+			ActiveSinceMS: made[1].ActiveSinceMS,
+		},
+		{ID: made[4].ID, App: "app", Status: timer.StatusDeleted, Version: 1},
+	}, states)
+	key := store.VersionKey{Timer: made[0].ID, Version: 1}
+	defs, err := s.st().Definitions(t.Context(), []store.VersionKey{key, {Timer: made[0].ID, Version: 2}})
+	require.NoError(t, err)
+	require.Equal(t, map[store.VersionKey]timer.Definition{key: definition("http://a")}, defs)
+}
