@@ -23,7 +23,7 @@ func RealServers() (s *Servers, free func(), err error) {
 		s = new(Servers)
 		s.MySQLDSN = testenv.MySQL(l)
 		s.RedisAddrs, s.RedisPrefix = testenv.Redis(l)
-		p := testenv.NewPulsar(l)
+		p := testenv.Pulsar(l)
 		s.PulsarURL, s.PulsarAdminURL, s.PulsarTenant, s.PulsarNamespace = p.URL, p.AdminURL, p.Tenant, p.Namespace
 	}()
 	<-done
