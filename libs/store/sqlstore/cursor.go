@@ -58,7 +58,7 @@ func (s *Store) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
 			Buckets int64 `db:"buckets"`
 			Done    int64 `db:"done"`
 		}
-		q := stmt("SELECT m.minute,m.buckets,COUNT(s.bucket) AS done FROM minutes m LEFT JOIN slices s ON s.minute=m.minute AND "+
+		q := stmt("SELECT m.minute,m.buckets,COUNT(s.bucket) AS done FROM minutes m LEFT JOIN slices s ON s.minute=m.minute AND " +
 			"s.done=1 WHERE m.frozen=1 AND m.minute>=").int(at).add(" AND m.minute<").int(until).
 			add(" GROUP BY m.minute,m.buckets ORDER BY m.minute")
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {

@@ -70,7 +70,7 @@ func (s *Store) LoadSlice(
 	ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int,
 ) (fires []timer.Fire, err error) {
 	err = s.read(ctx, "loading a slice", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byRun+" WHERE run_min=").int(minute).
+		q := stmt("SELECT " + fireColumns + " FROM fires" + s.dialect.byRun + " WHERE run_min=").int(minute).
 			add(" AND bucket=").int(int64(bucket)).add(" AND run_ms>=").int(after.RunMS).add(" AND run_ms<=").int(untilMS).
 			add(" AND owner=0").behind(after).add(fireOrder + " LIMIT ").int(int64(limit))
 		fires, err = s.selectFires(ctx, c, q)

@@ -57,4 +57,6 @@ func (l namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 }
 
 // SessionUnlock is what goose calls when it has migrated.
-func (l namedLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error { return l.release(ctx, conn) }
+func (l namedLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	return l.release(ctx, conn)
+}

@@ -27,7 +27,7 @@ func (s *Store) Owned(ctx context.Context, sessions []timer.ID, untilMS int64, l
 	}
 	last := timer.MinuteOf(untilMS)
 	err = s.read(ctx, "reading owned fires", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byRun+" WHERE run_min<").int(last).add(" AND owner").
+		q := stmt("SELECT " + fireColumns + " FROM fires" + s.dialect.byRun + " WHERE run_min<").int(last).add(" AND owner").
 			idList(sessions).add(" ORDER BY run_min,run_ms,due_ms,timer_id,series LIMIT ").int(int64(limit))
 		fires, err = s.selectFires(ctx, c, q)
 		if err != nil || len(fires) >= limit {
@@ -37,7 +37,7 @@ func (s *Store) Owned(ctx context.Context, sessions []timer.ID, untilMS int64, l
 		if err != nil {
 			return err
 		}
-		q = stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byRun+" WHERE run_min=").int(last).add(" AND bucket IN (0")
+		q = stmt("SELECT " + fireColumns + " FROM fires" + s.dialect.byRun + " WHERE run_min=").int(last).add(" AND bucket IN (0")
 		for b := int32(1); b < buckets; b++ {
 			q.add(",").int(int64(b))
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -19,7 +20,7 @@ type Store struct {
 	dialect *dialect
 	engine  engine
 	migrate func(ctx context.Context) error
-	check   func(ctx context.Context) error // settings of the server, for Ping
+	check   func(ctx context.Context) error                       // settings of the server, for Ping
 	trim    func(ctx context.Context, nowMS, boundMS int64) error // of outcomes and attempts, for Keep
 	ids     *timer.IDs
 	apps    *apps
@@ -27,6 +28,7 @@ type Store struct {
 	faults  *faults
 	timeout time.Duration
 	log     zerolog.Logger
+	once    sync.Once         // of the warning about durability
 	watcher func(text string) // sees every statement; tests only
 }
 

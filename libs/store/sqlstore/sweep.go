@@ -208,7 +208,7 @@ func (w *sweepWalk) page(ctx context.Context, at sweepPosition) ([]timer.Fire, e
 	last := timer.MinuteOf(untilMS)
 	var rows []timer.Fire
 	if at.minute < last {
-		q := w.shard(stmt("SELECT "+fireColumns+" FROM fires"+w.store.dialect.byRun+" WHERE run_min>=").int(at.minute).
+		q := w.shard(stmt("SELECT " + fireColumns + " FROM fires" + w.store.dialect.byRun + " WHERE run_min>=").int(at.minute).
 			add(" AND run_min<").int(last)).add(" AND (run_min>").int(at.minute).
 			add(" OR bucket>").int(int64(at.bucket)).add(" OR (bucket=").int(int64(at.bucket)).
 			add(" AND run_ms>=").int(at.RunMS).behind(at.Position).add("))")
@@ -231,7 +231,7 @@ func (w *sweepWalk) lastMinute(ctx context.Context, at sweepPosition, last, unti
 	if err != nil {
 		return nil, err
 	}
-	q := stmt("SELECT "+fireColumns+" FROM fires"+w.store.dialect.byRun+" WHERE run_min=").int(last).add(" AND bucket IN (-1")
+	q := stmt("SELECT " + fireColumns + " FROM fires" + w.store.dialect.byRun + " WHERE run_min=").int(last).add(" AND bucket IN (-1")
 	for b := max(at.bucket, 0); b < buckets; b++ {
 		if w.q.Of <= 1 || b%w.q.Of == w.q.Shard {
 			q.add(",").int(int64(b))
@@ -253,4 +253,3 @@ func distinctFires(fires []timer.Fire) []timer.Fire {
 	slices.SortFunc(fires, timer.CompareFires)
 	return slices.CompactFunc(fires, sameFire)
 }
-

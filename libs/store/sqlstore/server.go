@@ -1,0 +1,47 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// settings are variables of the server, as a connection of the pool sees them. The two servers name the isolation level
+// differently.
+type settings struct {
+	Name  string `db:"Variable_name"`
+	Value string `db:"Value"`
+}
+
+// checkServer looks whether a connection is as the store needs it: another isolation level or a lenient mode would break
+// promises in silence. What costs only durability or speed is logged.
+func (s *Store) checkServer(ctx context.Context) error {
+	var rows []settings
+	err := s.selectAll(ctx, s.engine.reader(), &rows, stmt("SHOW VARIABLES WHERE Variable_name IN ('tx_isolation',"+
+		"'transaction_isolation','sql_mode','innodb_flush_log_at_trx_commit','read_only')"))
+	if err != nil {
+		return err
+	}
+	have := map[string]string{}
+	for _, r := range rows {
+		have[r.Name] = r.Value
+	}
+	isolation := have["transaction_isolation"]
+	if isolation == "" {
+		isolation = have["tx_isolation"]
+	}
+	if isolation != "READ-COMMITTED" {
+		return fmt.Errorf("the isolation level is %s, not READ-COMMITTED", isolation)
+	}
+	if !strings.Contains(have["sql_mode"], "STRICT_ALL_TABLES") {
+		return errors.New("the SQL mode is not strict")
+	}
+	if v := have["innodb_flush_log_at_trx_commit"]; v != "1" {
+		s.once.Do(func() {
+			s.log.Warn().Str("innodb_flush_log_at_trx_commit", v).
+				Msg("the server does not flush each commit: it can lose accepted timers when its machine fails")
+		})
+	}
+	return nil
+}
