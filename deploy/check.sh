@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Checks that deploy/ and helm/ speak of what the code has: check.sh. It needs no server and changes nothing.
+#
+# Metrics in alerts and dashboard, and settings in chart and compose file, must be in the Go sources; every alert must be in the
+# runbook, and none besides. With helm and promtool in bin/ or PATH the chart is linted and rendered, and the alerts are
+# checked and tested; without them that is left out, loudly, or fails where CARILLON_CHECK_REQUIRE names them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH=$PWD/bin:$PATH
+failed=0
+complain() {
+  echo "deploy/check: $*" >&2
+  failed=1
+}
+
+# absent WHAT HAVE WANT…: complains of each line of WANT that is not in HAVE.
+absent() {
+  local line
+  while IFS= read -r line; do
+    [ -z "$line" ] || complain "$1: $line"
+  done < <(comm -13 <(sort -u <<<"$2") <(sort -u <<<"$3"))
+}
+
+# tool NAME: succeeds when it is there.
+tool() {
+  command -v "$1" >/dev/null && return
+  if [[ ,${CARILLON_CHECK_REQUIRE:-}, == *",$1,"* ]]; then
+    complain "$1 is not there"
+  else
+    echo "deploy/check: NOT CHECKED with $1: it is neither in bin/ nor in PATH" >&2
+  fi
+  return 1
+}
+
+sources=$(find libs services -name '*.go' ! -name '*_test.go' -exec cat {} +)
+
+# Metrics: literal names, and those with their namespace apart. A histogram's series have a suffix.
+have=$(grep -oE '"carillon_[a-z0-9_]+"' <<<"$sources" | tr -d '"'
+  grep -oE 'Namespace: Namespace, Name: "[a-z0-9_]+"' <<<"$sources" | sed -E 's/.*"(.*)"/carillon_\1/')
+[ "$(wc -l <<<"$have")" -gt 20 ] || complain "hardly a metric found in the Go sources: is the search out of date?"
+want=$(cat deploy/prometheus/*.yml deploy/grafana/*.json | grep -oE '\bcarillon_[a-z0-9_]+' | sed -E 's/_(bucket|sum|count)$//')
+absent "metric that no Go source registers" "$have" "$want"
+
+# Settings: the names that libs/config registers, as environment variables.
+have=$(grep -hoE '\bs\.(String|Secret|DSN|List|Bool|Int|Duration)\(&[A-Za-z0-9.]+, "[a-z0-9-]+"' libs/config/*.go |
+  sed -E 's/.*"(.*)"/CARILLON_\1/' | tr 'a-z-' 'A-Z_')
+# Of compose's own: the port of the API on this machine.
+want=$(grep -rhoE '\bCARILLON_[A-Z0-9_]*[A-Z0-9]\b' deploy/Dockerfile deploy/compose.yaml helm/carillon | grep -vx CARILLON_PORT)
+absent "setting that no Go source registers" "$have" "$want"
+
+# Alerts and their places in the runbook.
+alerts=$(sed -nE 's/^ *- alert: *(\w+)$/\1/p' deploy/prometheus/alerts.yml)
+places=$(sed -nE 's/^#+ (Carillon\w+)$/\1/p' deploy/README.md)
+absent "alert without a place in deploy/README.md" "$places" "$alerts"
+absent "place in deploy/README.md without an alert" "$alerts" "$places"
+
+if tool promtool; then
+  promtool check rules --lint=all --lint-fatal deploy/prometheus/alerts.yml >/dev/null || complain "promtool finds fault with the alerts"
+  promtool test rules deploy/prometheus/tests/alerts.yml >/dev/null || complain "the alerts fail their tests"
+fi
+
+if tool helm; then
+  # A version of Kubernetes that the chart allows: a helm made by `go install` thinks of an old one.
+  render() { helm template carillon helm/carillon --kube-version 1.31.0 "$@"; }
+  for values in helm/carillon/ci/*.yaml; do
+    helm lint --strict --quiet helm/carillon -f "$values" >&2 || complain "helm lint with $values"
+    render -f "$values" >/dev/null || complain "helm template with $values"
+  done
+  # What must be refused: values that lack a server, and a name that no value has.
+  ! render >/dev/null 2>&1 || complain "the chart renders without servers"
+  ! render -f helm/carillon/ci/least.yaml --set executer.replicas=3 >/dev/null 2>&1 || complain "the chart takes a misspelt value"
+fi
+
+[ $failed = 0 ] && echo "deploy/check: ok"
+exit $failed
