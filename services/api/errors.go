@@ -1,0 +1,58 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// retryAfter is what callers are told who met a server that is away, in seconds.
+const retryAfter = "1"
+
+// Errors of the edge itself.
+var (
+	errForbidden = errors.New("this key is not of that app")
+	errNoKey     = errors.New("a known key is required: Authorization: Bearer <key>")
+)
+
+// fault is an error as callers see it.
+type fault struct {
+	status int
+	field  string // dotted, as v2 names it; empty where none is at fault
+	msg    string
+}
+
+// faultOf decides what a caller is told. The cause of an internal error stays in the log: it may name servers and rows.
+func (s *Service) faultOf(err error, invalid int) fault {
+	if errors.Is(err, errForbidden) {
+		return fault{status: http.StatusForbidden, msg: err.Error()}
+	}
+	var e *timer.Error
+	if !errors.As(err, &e) {
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			return fault{status: http.StatusServiceUnavailable, msg: "no answer in time"}
+		}
+		s.opts.Logger.Error().Err(err).Msg("request failed")
+		return fault{status: http.StatusInternalServerError, msg: "internal error"}
+	}
+	f := fault{field: e.Field, msg: e.Msg}
+	switch e.Code {
+	case timer.CodeInvalid:
+		f.status = invalid
+	case timer.CodeNotFound:
+		f.status = http.StatusNotFound
+	case timer.CodeConflict:
+		f.status = http.StatusConflict
+	case timer.CodeUnavailable:
+		s.opts.Logger.Warn().Err(err).Msg("request met a server that is away")
+		f.status, f.field = http.StatusServiceUnavailable, ""
+	case timer.CodeInternal:
+		fallthrough
+	default:
+		s.opts.Logger.Error().Err(err).Msg("request failed")
+		f = fault{status: http.StatusInternalServerError, msg: "internal error"}
+	}
+	return f
+}

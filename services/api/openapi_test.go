@@ -1,0 +1,38 @@
+package api_test
+
+import (
+	"flag"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write openapi.yaml anew")
+
+// The committed description is what the code serves: whoever changes the API sees the change in review.
+func TestOpenAPIIsCurrent(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	got := f.call(t, http.MethodGet, "/api/v2/openapi.yaml", "", nil)
+	require.Equal(t, http.StatusOK, got.status)
+	if *update {
+		require.NoError(t, os.WriteFile("openapi.yaml", []byte(got.body), 0o644)) //nolint:gosec // it is committed
+	}
+	want, err := os.ReadFile("openapi.yaml")
+	require.NoError(t, err)
+	require.Equal(t, string(want), got.body, "run: go test ./services/api -run OpenAPI -update")
+}
+
+func TestOpenAPIAsJSON(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]any
+	}
+	f.call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).into(t, http.StatusOK, &doc)
+	require.Equal(t, "3.1.0", doc.OpenAPI)
+	require.Len(t, doc.Paths, 4)
+}

@@ -1,0 +1,97 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Store is what the API needs of the store.
+type Store interface {
+	Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error)
+	SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error)
+	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
+	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
+	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
+	History(ctx context.Context, app string, id timer.ID, before timer.FireID, limit int) ([]timer.Outcome, error)
+}
+
+// Dispatcher brings committed fires on their way. It returns when that is done or given up.
+type Dispatcher interface {
+	Committed(ctx context.Context, fires []timer.Fire)
+}
+
+// Options of the API. The zero value of a setting is its default.
+type Options struct {
+	Store    Store
+	Bus      bus.Publisher // of timers-changed
+	Dispatch Dispatcher
+	Plan     store.Planner    // expands at activation
+	Keys     Keys             // of apps; nil: open to all
+	Zone     string           // IANA zone of cron expressions that name none; empty: UTC
+	Now      func() time.Time // the store's clock, as this process knows it
+
+	GroupWait   time.Duration // how long a create or change waits for others; default 2 ms
+	GroupMax    int           // items of one transaction; default 500
+	GroupsBusy  int           // transactions at once; default 4
+	Timeout     time.Duration // of a request and of a transaction; default 10 s
+	MaxInFlight int           // requests at once; one more is answered 503; default 4096
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+const (
+	defaultGroupWait   = 2 * time.Millisecond
+	defaultGroupsBusy  = 4
+	defaultTimeout     = 10 * time.Second
+	defaultMaxInFlight = 4096
+)
+
+func (o *Options) defaults() {
+	if o.Zone == "" {
+		o.Zone = time.UTC.String()
+	}
+	if o.GroupWait == 0 {
+		o.GroupWait = defaultGroupWait
+	}
+	if o.GroupMax == 0 {
+		o.GroupMax = store.MaxBatch
+	}
+	if o.GroupsBusy == 0 {
+		o.GroupsBusy = defaultGroupsBusy
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.MaxInFlight == 0 {
+		o.MaxInFlight = defaultMaxInFlight
+	}
+}
+
+func (o *Options) validate() error {
+	var errs []error
+	need := func(name string, missing bool) {
+		if missing {
+			errs = append(errs, fmt.Errorf("api: %s is missing", name))
+		}
+	}
+	need("Store", o.Store == nil)
+	need("Bus", o.Bus == nil)
+	need("Dispatch", o.Dispatch == nil)
+	need("Plan", o.Plan == nil)
+	need("Now", o.Now == nil)
+	need("Registerer", o.Registerer == nil)
+	if _, err := time.LoadLocation(o.Zone); err != nil {
+		errs = append(errs, fmt.Errorf("api: Zone: %w", err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,157 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+)
+
+// maxRequestBytes bounds a request's body: the longest callback body, every byte of it escaped as \u00xx, and the rest.
+const maxRequestBytes = 2 << 20
+
+const (
+	v1Prefix = "/api/timer/v1"
+	v2Prefix = "/api/v2"
+)
+
+func (s *Service) routes() (http.Handler, huma.API) {
+	r := chi.NewRouter()
+	r.Use(s.measure, s.recovering, s.bound)
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, fault{status: http.StatusNotFound, msg: "no such path: " + r.URL.Path})
+	})
+	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, fault{status: http.StatusMethodNotAllowed, msg: r.Method + " is not allowed here"})
+	})
+	var v2 huma.API
+	r.Group(func(r chi.Router) {
+		r.Use(s.authenticate)
+		s.routesV1(r)
+		v2 = s.routesV2(r)
+	})
+	// The description is no secret, and tools fetch it without a key.
+	r.Get(v2Prefix+"/openapi.json", s.openAPI("application/json", func() ([]byte, error) { return json.Marshal(v2.OpenAPI()) }))
+	r.Get(v2Prefix+"/openapi.yaml", s.openAPI("application/yaml", func() ([]byte, error) { return v2.OpenAPI().YAML() }))
+	return r, v2
+}
+
+// openAPI serves the description of v2, which does not change while the process runs.
+func (s *Service) openAPI(contentType string, render func() ([]byte, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := render()
+		if err != nil {
+			refuse(w, r, s.faultOf(err, http.StatusUnprocessableEntity))
+			return
+		}
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write(body) // the asker is gone: nothing to tell him
+	}
+}
+
+// measure counts every answer under its route's pattern: paths have ids in them, and would be endless.
+func (s *Service) measure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		next.ServeHTTP(ww, r)
+		route := "none"
+		if c := chi.RouteContext(r.Context()); c != nil && c.RoutePattern() != "" {
+			route = c.RoutePattern()
+		}
+		code := ww.Status()
+		if code == 0 {
+			code = http.StatusOK
+		}
+		method := knownMethod(r.Method)
+		s.metrics.requests.WithLabelValues(route, method, strconv.Itoa(code)).Inc()
+		s.metrics.latency.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
+	})
+}
+
+// knownMethod keeps a caller from making metrics with methods of his own invention.
+func knownMethod(m string) string {
+	switch m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return m
+	}
+	return "other"
+}
+
+// recovering answers 500 where a handler panicked.
+func (s *Service) recovering(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler { //nolint:errorlint // net/http panics with this very value
+				panic(p)
+			}
+			s.opts.Logger.Error().Any("panic", p).Bytes("stack", debug.Stack()).Msg("request panicked")
+			refuse(w, r, fault{status: http.StatusInternalServerError, msg: "internal error"})
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bound limits how many requests there are at once, how long each takes, and how much each sends.
+func (s *Service) bound(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case s.inFlight <- struct{}{}:
+			defer func() { <-s.inFlight }()
+		default:
+			refuse(w, r, fault{status: http.StatusServiceUnavailable, msg: "too many requests at once"})
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), s.opts.Timeout)
+		defer cancel()
+		r.Body = http.MaxBytesReader(w, r.Body, maxRequestBytes)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+func (s *Service) authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		known, ok := s.identify(r)
+		if !ok {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(w, r, fault{status: http.StatusUnauthorized, msg: errNoKey.Error()})
+			return
+		}
+		next.ServeHTTP(w, known)
+	})
+}
+
+// refuse answers with an error in the manner of the version that was asked.
+func refuse(w http.ResponseWriter, r *http.Request, f fault) {
+	if strings.HasPrefix(r.URL.Path, v1Prefix) {
+		writeV1(w, f.status, v1Answer{Code: f.status, Msg: f.msg})
+		return
+	}
+	setRetryAfter(w.Header(), f.status)
+	writeJSON(w, f.status, "application/problem+json", problem(f))
+}
+
+func setRetryAfter(h http.Header, status int) {
+	if status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", retryAfter)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, contentType string, v any) {
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // the asker is gone: nothing to tell him
+}

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillon-timer/carillon/libs/batch"
+	"github.com/carillon-timer/carillon/libs/store"
+)
+
+// Service is the API.
+type Service struct {
+	opts     Options
+	metrics  *metrics
+	handler  http.Handler
+	v2       huma.API
+	inFlight chan struct{}
+	announce chan announcement
+
+	running chan struct{}          // closed once groups is set
+	groups  atomic.Pointer[groups] // nil before Run and after it
+}
+
+// groups gather concurrent writes.
+type groups struct {
+	create *batch.Group[store.NewTimer, store.Created]
+	status *batch.Group[store.StatusChange, store.StatusChanged]
+}
+
+// New returns an API that serves nothing yet.
+func New(opts Options) (*Service, error) {
+	opts.defaults()
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		opts: opts, metrics: newMetrics(opts.Registerer), inFlight: make(chan struct{}, opts.MaxInFlight),
+		announce: make(chan announcement, maxAnnouncements), running: make(chan struct{}),
+	}
+	s.handler, s.v2 = s.routes()
+	return s, nil
+}
+
+// Handler answers requests. Writes that arrive before Run wait for it, within their time.
+func (s *Service) Handler() http.Handler { return s.handler }
+
+// Run carries out writes until ctx ends; then it finishes those in hand and announces them. Close the listener first.
+func (s *Service) Run(ctx context.Context) error {
+	o := batch.Options{Max: s.opts.GroupMax, Wait: s.opts.GroupWait, AtOnce: s.opts.GroupsBusy, Timeout: s.opts.Timeout}
+	g := &groups{create: batch.New(o, s.create), status: batch.New(o, s.setStatus)}
+	s.groups.Store(g)
+	close(s.running)
+
+	announced := make(chan struct{})
+	stop := make(chan struct{})
+	go func() {
+		defer close(announced)
+		s.announceAll(stop)
+	}()
+	<-ctx.Done()
+	s.groups.Store(nil)
+	g.create.Close()
+	g.status.Close()
+	close(stop)
+	<-announced
+	return nil
+}
+
+// Ready says whether writes are carried out.
+func (s *Service) Ready() error {
+	if s.groups.Load() == nil {
+		return errors.New("not running")
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
+)
+
+const v1Body = `{"app":"shop","name":"bill","cron":"*/10 * * * * *","notifyHTTPParam":` +
+	`{"url":"https://example.com/ring","method":"POST","header":{"X-A":["1","2"]},"body":"{\"a\": 1}"}}`
+
+// The calls of an existing caller, in his order.
+func TestV1AsCallersUseIt(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	id := f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", v1Body).ID
+	require.Positive(t, id)
+	require.Less(t, int64(id), int64(1)<<53)
+	require.Empty(t, f.dispatched.all(), "created inactive")
+
+	path := fmt.Sprintf("/api/timer/v1/def?app=shop&id=%d", id)
+	require.Equal(t, map[string]any{
+		"id": float64(id), "app": "shop", "name": "bill", "status": "inactive", "cron": "*/10 * * * * *",
+		"notifyHTTPParam": map[string]any{
+			"url": "https://example.com/ring", "method": "POST", "header": map[string]any{"X-A": []any{"1", "2"}}, "body": `{"a": 1}`,
+		},
+	}, f.v1(t, 200, http.MethodGet, path, "").Data)
+
+	f.v1(t, 200, http.MethodPost, "/api/timer/v1/enable", fmt.Sprintf(`{"id":%d,"app":"shop"}`, id))
+	require.GreaterOrEqual(t, len(f.dispatched.all()), 299, "what is due by the horizon was committed and passed on")
+	require.Equal(t, "active", f.v1(t, 200, http.MethodGet, path, "").Data["status"])
+	f.v1(t, 200, http.MethodPost, "/api/timer/v1/enable", fmt.Sprintf(`{"id":%d,"app":"shop"}`, id)) // again: no error
+
+	f.v1(t, 200, http.MethodPost, "/api/timer/v1/unable", fmt.Sprintf(`{"id":"%d","app":"shop"}`, id)) // an id as text
+	require.Equal(t, "inactive", f.v1(t, 200, http.MethodGet, path, "").Data["status"])
+
+	f.v1(t, 200, http.MethodDelete, "/api/timer/v1/def", fmt.Sprintf(`{"id":%d,"app":"shop"}`, id))
+	f.v1(t, 404, http.MethodGet, path, "")
+	again := f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", v1Body).ID
+	require.NotEqual(t, id, again, "a deleted timer's name is free")
+}
+
+func TestV1SameAgain(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	id := f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", v1Body).ID
+	withMore := strings.Replace(v1Body, `{"app"`, `{"owner":"me","status":7,"app"`, 1)
+	withMore = strings.Replace(withMore, `"status":7,`, "", 1)
+	require.Equal(t, id, f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", withMore).ID, "identical, and unknown fields are ignored")
+	other := strings.Replace(v1Body, "*/10", "*/20", 1)
+	require.Contains(t, f.v1(t, 409, http.MethodPost, "/api/timer/v1/def", other).Msg, "name")
+	elsewhere := strings.Replace(other, `"shop"`, `"desk"`, 1)
+	require.NotEqual(t, id, f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", elsewhere).ID, "another app's names are its own")
+}
+
+func TestV1OthersTimersAreNotFound(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	id := f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", v1Body).ID
+	ref := fmt.Sprintf(`{"id":%d,"app":"desk"}`, id)
+	f.v1(t, 404, http.MethodPost, "/api/timer/v1/enable", ref)
+	f.v1(t, 404, http.MethodPost, "/api/timer/v1/unable", ref)
+	f.v1(t, 404, http.MethodDelete, "/api/timer/v1/def", ref)
+	f.v1(t, 404, http.MethodGet, fmt.Sprintf("/api/timer/v1/def?app=desk&id=%d", id), "")
+	f.v1(t, 404, http.MethodPost, "/api/timer/v1/enable", `{"id":1,"app":"shop"}`)
+	require.Empty(t, f.dispatched.all())
+}
+
+func TestV1NamesTheBadField(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	for _, c := range []struct{ from, to, want string }{
+		{`"shop"`, `""`, "app is required"},
+		{`"shop"`, `"` + strings.Repeat("a", 65) + `"`, "app is 65 bytes long"},
+		{`"shop"`, `"a\u0007b"`, "app has characters"},
+		{`"shop"`, `7`, "app is a JSON number"},
+		{`"bill"`, `""`, "name is required"},
+		{`"bill"`, `"` + strings.Repeat("é", 65) + `"`, "name is 130 bytes long"},
+		{`"bill"`, `" bill"`, "name starts or ends with a space"},
+		{`*/10 * * * * *`, `61 * * * *`, "cron "},
+		{`*/10 * * * * *`, ``, "cron "},
+		{`*/10 * * * * *`, `0 0 30 2 *`, "cron "},
+		{`https://example.com/ring`, `ftp://example.com`, "notifyHTTPParam.url "},
+		{`https://example.com/ring`, ``, "notifyHTTPParam.url is required"},
+		{`https://example.com/ring`, `https://example.com/` + strings.Repeat("a", 2048), "notifyHTTPParam.url is 2068 bytes long"},
+		{`"POST"`, `"FETCH"`, "notifyHTTPParam.method "},
+		{`"X-A"`, `"X A"`, "notifyHTTPParam.header"},
+		{`["1","2"]`, `"1"`, "notifyHTTPParam.header"},
+		{`{\"a\": 1}`, strings.Repeat("b", timer.MaxBodyLen+1), "notifyHTTPParam.body is 262145 bytes long"},
+		{v1Body, `[1]`, "the body is not"},
+		{v1Body, `{"app":`, "the body is not"},
+	} {
+		body := strings.Replace(v1Body, c.from, c.to, 1)
+		require.Contains(t, f.v1(t, 400, http.MethodPost, "/api/timer/v1/def", body).Msg, c.want)
+	}
+	for _, ref := range []string{`{"app":"shop"}`, `{"id":"x","app":"shop"}`, `{"id":1.5,"app":"shop"}`, `{"id":-1,"app":"shop"}`, `{"id":9007199254740992,"app":"shop"}`} {
+		require.Contains(t, f.v1(t, 400, http.MethodPost, "/api/timer/v1/enable", ref).Msg, "id is required", ref)
+	}
+	require.Contains(t, f.v1(t, 400, http.MethodDelete, "/api/timer/v1/def", `{"id":1}`).Msg, "app is required")
+	require.Contains(t, f.v1(t, 400, http.MethodGet, "/api/timer/v1/def?app=a", "").Msg, "id is required")
+}
+
+func TestV1LongBodyIsRefused(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.v1(t, 413, http.MethodPost, "/api/timer/v1/def", `{"app":"`+strings.Repeat("a", 3<<20)+`"}`)
+}
+
+func TestV1ServerErrors(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.faults.set(timer.Unavailable("creating timers", errSecret))
+	a := f.call(t, http.MethodPost, "/api/timer/v1/def", v1Body, nil)
+	require.Equal(t, 503, a.status)
+	require.NotEmpty(t, a.header.Get("Retry-After"))
+	require.NotContains(t, a.body, "hunter2")
+
+	f.faults.set(errSecret)
+	a = f.call(t, http.MethodPost, "/api/timer/v1/def", v1Body, nil)
+	require.Equal(t, 500, a.status)
+	require.JSONEq(t, `{"code":500,"msg":"internal error"}`, a.body)
+
+	require.Equal(t, 404, f.v1(t, 404, http.MethodGet, "/api/timer/v1/nothing", "").Code)
+	f.v1(t, 405, http.MethodPut, "/api/timer/v1/def", "")
+}
+
+func TestZoneOfTheDeployment(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *api.Options) { o.Zone = "Asia/Kolkata" })
+	id := f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", strings.Replace(v1Body, "*/10 * * * * *", "0 12 * * *", 1)).ID
+	f.v1(t, 200, http.MethodPost, "/api/timer/v1/enable", fmt.Sprintf(`{"id":%d,"app":"shop"}`, id))
+	got, err := f.store.Timer(t.Context(), "shop", id)
+	require.NoError(t, err)
+	require.Equal(t, "06:30", time.UnixMilli(got.NextDueMS).UTC().Format("15:04"))
+}

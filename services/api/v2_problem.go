@@ -1,0 +1,73 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// problem is an RFC 9457 problem about at most one field.
+func problem(f fault) *huma.ErrorModel {
+	m := &huma.ErrorModel{Status: f.status, Title: http.StatusText(f.status), Detail: f.msg}
+	if f.field != "" {
+		m.Detail = f.field + " " + f.msg
+		m.Errors = []*huma.ErrorDetail{{Location: location(f.field), Message: f.msg}}
+	}
+	return m
+}
+
+// problems is an RFC 9457 problem about all fields that are wrong.
+func (s *Service) problems(bad []*timer.Error) error {
+	m := &huma.ErrorModel{
+		Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity),
+		Detail: bad[0].Field + " " + bad[0].Msg,
+	}
+	for _, e := range bad {
+		if e.Code != timer.CodeInvalid {
+			return s.problemOf(e)
+		}
+		m.Errors = append(m.Errors, &huma.ErrorDetail{Location: location(e.Field), Message: e.Msg})
+	}
+	return m
+}
+
+// problemOf is the problem that a caller of v2 sees of an error.
+func (s *Service) problemOf(err error) error {
+	f := s.faultOf(err, http.StatusUnprocessableEntity)
+	if f.status == http.StatusServiceUnavailable {
+		return huma.ErrorWithHeaders(problem(f), http.Header{"Retry-After": {retryAfter}})
+	}
+	return problem(f)
+}
+
+// location says in which part of the request a field is: in the body, where it does not name another.
+func location(field string) string {
+	for _, part := range []string{"path.", "query.", "header."} {
+		if strings.HasPrefix(field, part) {
+			return field
+		}
+	}
+	return "body." + field
+}
+
+// shorten is a huma.Transformer: huma echoes the value at fault, and that may be the whole body, or a secret in a header.
+func shorten(_ huma.Context, _ string, v any) (any, error) {
+	if m, ok := v.(*huma.ErrorModel); ok {
+		for _, e := range m.Errors {
+			switch value := e.Value.(type) {
+			case nil, bool, float64, int:
+			case string:
+				const most = 100
+				if len(value) > most {
+					e.Value = nil
+				}
+			default:
+				e.Value = nil
+			}
+		}
+	}
+	return v, nil
+}

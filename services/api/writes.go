@@ -1,0 +1,101 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/carillon-timer/carillon/libs/batch"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// create is one transaction for all items, and what follows the commit.
+func (s *Service) create(ctx context.Context, items []store.NewTimer) ([]store.Created, error) {
+	s.metrics.batch.WithLabelValues("create").Observe(float64(len(items)))
+	created, err := s.opts.Store.Create(ctx, items, s.opts.Plan)
+	if err != nil {
+		return nil, fmt.Errorf("creating timers: %w", err)
+	}
+	var fires []timer.Fire
+	for i := range created {
+		fires = append(fires, created[i].Fires...)
+	}
+	s.dispatch(ctx, fires)
+	return created, nil
+}
+
+// setStatus is one transaction for all items, and what follows the commit.
+func (s *Service) setStatus(ctx context.Context, items []store.StatusChange) ([]store.StatusChanged, error) {
+	s.metrics.batch.WithLabelValues("status").Observe(float64(len(items)))
+	changed, err := s.opts.Store.SetStatus(ctx, items, s.opts.Plan)
+	if err != nil {
+		return nil, fmt.Errorf("changing timers: %w", err)
+	}
+	var fires []timer.Fire
+	for i := range changed {
+		c := &changed[i]
+		if c.Err == nil && c.Seq != 0 {
+			s.announceLater(c.Timer.ID, c.Seq)
+		}
+		fires = append(fires, c.Fires...)
+	}
+	s.dispatch(ctx, fires)
+	return changed, nil
+}
+
+func (s *Service) dispatch(ctx context.Context, fires []timer.Fire) {
+	if len(fires) > 0 {
+		s.opts.Dispatch.Committed(ctx, fires)
+	}
+}
+
+// createOne puts one create into a group.
+func (s *Service) createOne(ctx context.Context, n store.NewTimer) (store.Created, error) {
+	g, err := s.waitRunning(ctx)
+	if err != nil {
+		return store.Created{}, err
+	}
+	c, err := g.create.Do(ctx, n)
+	if err != nil {
+		return c, groupError(err)
+	}
+	return c, c.Err
+}
+
+// setStatusOne puts one change into a group.
+func (s *Service) setStatusOne(ctx context.Context, c store.StatusChange) (timer.Timer, error) {
+	g, err := s.waitRunning(ctx)
+	if err != nil {
+		return timer.Timer{}, err
+	}
+	r, err := g.status.Do(ctx, c)
+	if err != nil {
+		return r.Timer, groupError(err)
+	}
+	return r.Timer, r.Err
+}
+
+func (s *Service) waitRunning(ctx context.Context) (*groups, error) {
+	select {
+	case <-s.running:
+	case <-ctx.Done():
+		return nil, timer.Unavailable("the API is starting", ctx.Err())
+	}
+	if g := s.groups.Load(); g != nil {
+		return g, nil
+	}
+	return nil, timer.Unavailable("the API is stopping", nil)
+}
+
+// groupError says that a call may be repeated whose result this process does not know: a stopped group took nothing, and a
+// caller whose time is up may find the write done when it repeats it.
+func groupError(err error) error {
+	if errors.Is(err, batch.ErrClosed) {
+		return timer.Unavailable("the API is stopping", err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return timer.Unavailable("the store did not answer in time", err)
+	}
+	return err
+}
