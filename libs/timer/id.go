@@ -21,6 +21,7 @@ const (
 	idEpochMS   = 1735689600000 // 2025-01-01T00:00:00Z
 	idLowBits   = 12
 	idLowMask   = 1<<idLowBits - 1
+	idMSMask    = 1<<41 - 1
 	decimalBase = 10
 )
 
@@ -30,7 +31,7 @@ func (id ID) String() string { return strconv.FormatInt(int64(id), decimalBase) 
 // ParseID reads a decimal id between 1 and MaxID.
 func ParseID(s string) (ID, error) {
 	n, err := strconv.ParseInt(s, decimalBase, 64)
-	if err != nil || n <= 0 || ID(n) > MaxID {
+	if err != nil || n <= 0 || ID(n) > MaxID || s[0] == '+' {
 		return 0, Invalid("id", fmt.Sprintf("%q is not an id: it is a whole number from 1 to 2^53-1", s))
 	}
 	return ID(n), nil
@@ -53,7 +54,8 @@ func NewIDs(now func() time.Time) *IDs { return &IDs{now: now} }
 func (g *IDs) Next() ID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ms := g.now().UnixMilli() - idEpochMS
+	// A clock before 2025 (a simulated one, or one that is wrong) makes ids as if of the years before 2094. None is 0.
+	ms := max((g.now().UnixMilli()-idEpochMS)&idMSMask, 1)
 	switch {
 	case ms > g.ms:
 		g.ms, g.low, g.made = ms, rand.Int64N(idLowMask+1), 1
@@ -101,7 +103,7 @@ func ParseFireID(s string) (FireID, error) {
 		}
 		n[i] = v
 	}
-	if n[0] == 0 || len(parts) == 3 && n[2] == 0 {
+	if n[0] == 0 || ID(n[0]) > MaxID || len(parts) == 3 && n[2] == 0 {
 		return FireID{}, bad
 	}
 	return FireID{Timer: ID(n[0]), DueMS: n[1], Series: n[2]}, nil

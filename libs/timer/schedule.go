@@ -3,6 +3,7 @@ package timer
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -33,8 +34,11 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Duration(d).String()) //nolint:wrapcheck // the caller is encoding/json itself
 }
 
-// UnmarshalJSON reads the text form.
+// UnmarshalJSON reads the text form. As everywhere in JSON, null changes nothing.
 func (d *Duration) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("a duration is text such as \"90s\": %w", err)
@@ -66,14 +70,14 @@ func DefaultRetry() Retry {
 
 // WaitAfter returns how long to wait after the given attempt (from 1) failed.
 func (r Retry) WaitAfter(attempt int) time.Duration {
-	w := float64(r.Wait)
-	for range attempt - 1 {
-		w *= r.Factor
-		if w >= float64(r.MaxWait) {
-			return time.Duration(r.MaxWait)
-		}
+	if r.Wait <= 0 {
+		return 0
 	}
-	return min(time.Duration(w), time.Duration(r.MaxWait))
+	w := float64(r.Wait) * math.Pow(r.Factor, float64(attempt-1)) // may be infinite
+	if w >= float64(r.MaxWait) {
+		return time.Duration(r.MaxWait)
+	}
+	return time.Duration(w)
 }
 
 // TargetKind says by which protocol a timer calls back.

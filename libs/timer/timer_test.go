@@ -1,0 +1,236 @@
+package timer_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func TestIDsAreUniqueOrderedAndSmall(t *testing.T) {
+	t.Parallel()
+	clocks := map[string]time.Time{
+		"now":         time.Now(),
+		"before 2025": time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+		"at 2025":     time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC),
+		"at 1970":     time.Unix(0, 0),
+		"in 2090":     time.Date(2090, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	for name, start := range clocks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := start
+			ids := timer.NewIDs(func() time.Time { return now })
+			seen := map[timer.ID]bool{}
+			var lastOfStep timer.ID
+			for step := range 5 {
+				first := timer.MaxID
+				for range 10_000 { // more than a millisecond has
+					id := ids.Next()
+					require.Positive(t, id)
+					require.LessOrEqual(t, id, timer.MaxID)
+					require.False(t, seen[id], "twice: %d", id)
+					seen[id] = true
+					first = min(first, id)
+				}
+				require.Greater(t, first, lastOfStep, "a later millisecond has greater ids")
+				for id := range seen {
+					lastOfStep = max(lastOfStep, id)
+				}
+				now = now.Add(time.Duration(step+1) * 10 * time.Millisecond)
+			}
+			now = now.Add(-time.Second)
+			for range 5000 {
+				id := ids.Next()
+				require.False(t, seen[id], "twice after the clock went back")
+				seen[id] = true
+			}
+		})
+	}
+}
+
+func TestGeneratorsOfOneMillisecondRarelyMeet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // its clock stands still in the year 2000
+		seen := map[timer.ID]bool{}
+		meetings := 0
+		for range 20 {
+			id := timer.NewIDs(time.Now).Next()
+			if seen[id] {
+				meetings++
+			}
+			seen[id] = true
+		}
+		require.Less(t, meetings, 3)
+	})
+}
+
+func TestIDsFromManyGoroutines(t *testing.T) {
+	t.Parallel()
+	ids := timer.NewIDs(time.Now)
+	got := make([][]timer.ID, 8)
+	var wg sync.WaitGroup
+	for i := range got {
+		wg.Go(func() {
+			for range 2000 {
+				got[i] = append(got[i], ids.Next())
+			}
+		})
+	}
+	wg.Wait()
+	all := slices.Concat(got...)
+	slices.Sort(all)
+	require.Len(t, slices.Compact(all), 16_000)
+}
+
+func TestParseID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []timer.ID{1, 42, timer.MaxID} {
+		got, err := timer.ParseID(id.String())
+		require.NoError(t, err)
+		require.Equal(t, id, got)
+	}
+	for _, s := range []string{"", "0", "-1", "+1", "x", "1.5", "9007199254740992", "99999999999999999999", " 1", "1e3", "0x1"} {
+		_, err := timer.ParseID(s)
+		require.Equal(t, timer.CodeInvalid, timer.CodeOf(err), "%q", s)
+	}
+}
+
+func TestParseFireID(t *testing.T) {
+	t.Parallel()
+	for text, id := range map[string]timer.FireID{
+		"1-0":                                  {Timer: 1},
+		"42-1767225600000":                     {Timer: 42, DueMS: 1767225600000},
+		"42-1767225600000-9223372036854775807": {Timer: 42, DueMS: 1767225600000, Series: math.MaxInt64},
+	} {
+		require.Equal(t, text, id.String())
+		got, err := timer.ParseFireID(text)
+		require.NoError(t, err)
+		require.Equal(t, id, got)
+	}
+	for _, s := range []string{"", "1", "1-", "-1", "0-5", "1-5-0", "1-2-3-4", "1--2", "+1-2", "1-+2", "9007199254740992-1", "a-b"} {
+		_, err := timer.ParseFireID(s)
+		require.Equal(t, timer.CodeInvalid, timer.CodeOf(err), "%q", s)
+	}
+}
+
+func FuzzParseFireID(f *testing.F) {
+	f.Add("1-2")
+	f.Add("1-2-3")
+	f.Fuzz(func(t *testing.T, s string) {
+		id, err := timer.ParseFireID(s)
+		if err != nil {
+			return
+		}
+		again, err := timer.ParseFireID(id.String())
+		require.NoError(t, err)
+		require.Equal(t, id, again)
+	})
+}
+
+func TestFiresAreOrderedByPrimaryKey(t *testing.T) {
+	t.Parallel()
+	id := func(due int64, tm timer.ID, series int64) timer.Fire {
+		return timer.Fire{FireID: timer.FireID{Timer: tm, DueMS: due, Series: series}}
+	}
+	want := []timer.Fire{id(1, 9, 0), id(2, 1, 5), id(2, 3, 0), id(2, 3, 1), id(2, 3, 7), id(math.MaxInt64, 1, 0)}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, timer.CompareFires)
+	require.Equal(t, want, got)
+	require.Zero(t, timer.CompareFireIDs(want[0].FireID, want[0].FireID))
+}
+
+func TestMinutes(t *testing.T) {
+	t.Parallel()
+	f := timer.Fire{FireID: timer.FireID{DueMS: 5}, RunMS: 119_999}
+	require.EqualValues(t, 1, f.RunMinute())
+	require.EqualValues(t, 2, timer.MinuteOf(120_000))
+	require.EqualValues(t, 5, f.PlannedMS())
+}
+
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	second := timer.Duration(time.Second)
+	tests := []struct {
+		name    string
+		r       timer.Retry
+		attempt int
+		want    time.Duration
+	}{
+		{"the default, first", timer.DefaultRetry(), 1, time.Second},
+		{"the default, third", timer.DefaultRetry(), 3, 4 * time.Second},
+		{"up to the longest", timer.DefaultRetry(), 60, time.Hour},
+		{"infinitely far", timer.DefaultRetry(), math.MaxInt32, time.Hour},
+		{"steady", timer.Retry{Wait: second, Factor: 1, MaxWait: timer.Duration(time.Minute)}, 1_000_000_000, time.Second},
+		{"the first is too long", timer.Retry{Wait: 5 * second, Factor: 2, MaxWait: second}, 1, time.Second},
+		{"none", timer.Retry{Factor: 2, MaxWait: second}, math.MaxInt32, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, tt.r.WaitAfter(tt.attempt))
+		})
+	}
+}
+
+func TestDurationsInJSON(t *testing.T) {
+	t.Parallel()
+	b, err := json.Marshal(timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(90 * time.Second)})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"kind": "delay", "delay": "1m30s"}`, string(b))
+	var s timer.Schedule
+	require.NoError(t, json.Unmarshal([]byte(`{"kind": "delay", "delay": "90s"}`), &s))
+	require.Equal(t, timer.Duration(90*time.Second), s.Delay)
+	require.NoError(t, json.Unmarshal([]byte(`{"delay": null}`), &s))
+	require.Equal(t, timer.Duration(90*time.Second), s.Delay)
+	for _, bad := range []string{`{"delay": 5}`, `{"delay": "soon"}`, `{"delay": ""}`} {
+		require.ErrorContains(t, json.Unmarshal([]byte(bad), &s), `"90s"`, bad)
+	}
+}
+
+func TestCodes(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("connection refused")
+	tests := []struct {
+		err  error
+		code timer.Code
+		text string
+	}{
+		{timer.Invalid("schedule.at", "is required"), timer.CodeInvalid, "schedule.at: is required"},
+		{timer.NotFound("timer", 5), timer.CodeNotFound, "no timer 5 in this app"},
+		{timer.Conflict("name", "is taken"), timer.CodeConflict, "name: is taken"},
+		{timer.Unavailable("asking MySQL", cause), timer.CodeUnavailable, "asking MySQL: connection refused"},
+		{fmt.Errorf("creating: %w", timer.Conflict("name", "is taken")), timer.CodeConflict, "creating: name: is taken"},
+		{cause, timer.CodeInternal, "connection refused"},
+	}
+	for _, tt := range tests {
+		require.Equal(t, tt.code, timer.CodeOf(tt.err))
+		require.Equal(t, tt.text, tt.err.Error())
+	}
+	require.ErrorIs(t, tests[3].err, cause)
+	require.Empty(t, timer.CodeOf(nil))
+}
+
+func TestStates(t *testing.T) {
+	t.Parallel()
+	require.False(t, timer.State{}.Exists())
+	require.True(t, timer.State{Status: timer.StatusDeleted}.Exists())
+}
+
+func BenchmarkFireID(b *testing.B) {
+	id := timer.FireID{Timer: timer.MaxID, DueMS: 1_767_225_600_000}
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = id.String()
+	}
+}
