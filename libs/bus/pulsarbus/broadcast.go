@@ -1,0 +1,153 @@
+package pulsarbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/logging"
+)
+
+const broadcastQueue = 1000 // messages that wait for a broadcast handler
+
+// broadcast reads a topic from its end, without a subscription that would outlive it.
+type broadcast struct {
+	bus    *Bus
+	topic  bus.Topic
+	handle func(context.Context, bus.Message)
+	log    zerolog.Logger
+
+	ctx    context.Context // of the handler
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	current pulsar.Reader
+	changed chan struct{} // closed when current is another one
+	once    sync.Once
+}
+
+// Broadcast implements bus.Subscriber.
+func (b *Bus) Broadcast(ctx context.Context, topic bus.Topic, h func(context.Context, bus.Message)) (bus.Consumer, error) {
+	r := &broadcast{
+		bus: b, topic: topic, handle: h, changed: make(chan struct{}),
+		log: b.log.With().Str(logging.Topic, string(topic)).Str("subscription", "broadcast").Logger(),
+	}
+	end, err := r.end(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.current, err = r.open(ctx, end); err != nil {
+		return nil, err
+	}
+	r.ctx, r.cancel = context.WithCancel(b.ctx)
+	if err := b.attach(r); err != nil {
+		r.cancel()
+		r.current.Close()
+		return nil, err
+	}
+	r.wg.Go(r.read)
+	r.wg.Go(func() {
+		watch(r.ctx, b, func() error {
+			current, _ := r.reader()
+			_, err := current.GetLastMessageID()
+			return err
+		}, r.again)
+	})
+	return r, nil
+}
+
+// end returns the position of the last message now. A reader that starts at an explicit position and loses its connection
+// before its first message starts there again; one that starts at "latest" would skip what was published meanwhile.
+func (r *broadcast) end(ctx context.Context) (pulsar.MessageID, error) {
+	latest, err := r.open(ctx, pulsar.LatestMessageID())
+	if err != nil {
+		return nil, err
+	}
+	defer latest.Close()
+	id, err := latest.GetLastMessageID()
+	if err != nil { // a partitioned topic has no one position
+		r.log.Debug().Err(err).Msg("broadcast starts at the latest message")
+		return pulsar.LatestMessageID(), nil
+	}
+	return id, nil
+}
+
+func (r *broadcast) open(ctx context.Context, from pulsar.MessageID) (pulsar.Reader, error) {
+	options := pulsar.ReaderOptions{
+		Topic: r.bus.full(r.topic), StartMessageID: from, ReceiverQueueSize: broadcastQueue, BackoffPolicyFunc: newReconnect,
+	}
+	create := func() (pulsar.Reader, error) {
+		made, err := r.bus.client.CreateReader(options)
+		if isNotFound(err) {
+			err = errors.Join(err, r.bus.restore(r.topic))
+		}
+		return made, err
+	}
+	return await(ctx, r.bus, fmt.Sprintf("reading %s", r.topic), create, pulsar.Reader.Close)
+}
+
+// again replaces a reader that the client gave up. The topic is a new one then: all that it has is unread.
+func (r *broadcast) again() {
+	fresh, err := r.open(r.ctx, pulsar.EarliestMessageID())
+	if err != nil {
+		return // closing
+	}
+	r.log.Warn().Msg("broadcast was lost and is made anew")
+	r.mu.Lock()
+	old := r.current
+	r.current = fresh
+	close(r.changed)
+	r.changed = make(chan struct{})
+	r.mu.Unlock()
+	old.Close()
+}
+
+func (r *broadcast) reader() (pulsar.Reader, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current, r.changed
+}
+
+func (r *broadcast) read() {
+	for r.ctx.Err() == nil {
+		current, changed := r.reader()
+		m, err := current.Next(r.ctx)
+		if err == nil {
+			r.call(bus.Message{Key: m.Key(), Payload: m.Payload(), Properties: m.Properties(), Published: m.PublishTime()})
+			continue
+		}
+		// Closed, by Close or for its successor.
+		select {
+		case <-changed:
+		case <-r.ctx.Done():
+		}
+	}
+}
+
+func (r *broadcast) call(m bus.Message) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("broadcast handler panicked")
+		}
+	}()
+	r.handle(r.ctx, m)
+}
+
+// Close implements bus.Consumer.
+func (r *broadcast) Close() error {
+	r.once.Do(func() {
+		r.cancel()
+		r.wg.Wait()
+		current, _ := r.reader()
+		current.Close()
+		r.bus.detach(r)
+	})
+	return nil
+}

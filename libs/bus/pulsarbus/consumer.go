@@ -1,0 +1,215 @@
+package pulsarbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/logging"
+)
+
+const (
+	ackDelay          = 20 * time.Millisecond // how long acknowledgements are grouped; far below bus.MinBackoff
+	ackGroup          = 1000
+	nackPrecisionBits = 4 // the client rounds the time of a redelivery down to 16 ms; its default of 256 ms would undo the back-off
+	deadLetterTimeout = 10 * time.Second
+)
+
+// consumer is a running subscription. Its workers take turns at collecting a batch from the queue, and handle what they
+// collected side by side.
+type consumer struct {
+	bus    *Bus
+	spec   bus.Subscription
+	handle bus.Handler
+	log    zerolog.Logger
+	queue  chan pulsar.ConsumerMessage
+	turn   chan struct{} // held by the worker that collects
+
+	ctx    context.Context // of the handlers
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // workers and the watch
+
+	mu      sync.Mutex
+	current pulsar.Consumer
+	once    sync.Once
+}
+
+// Subscribe implements bus.Subscriber.
+func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) (bus.Consumer, error) {
+	if s.Name == "" || s.Concurrency < 1 || s.MaxBatch < 1 || s.Prefetch < 1 || s.MaxWait < 0 {
+		return nil, fmt.Errorf("subscribing to %s: name, concurrency, batch and prefetch must be set: %+v", s.Topic, s)
+	}
+	// The client keeps up to its receiver queue besides the channel, so they share what may wait.
+	c := &consumer{
+		bus: b, spec: s, handle: h, queue: make(chan pulsar.ConsumerMessage, s.Prefetch/2), turn: make(chan struct{}, 1),
+		log: b.log.With().Str(logging.Topic, string(s.Topic)).Str("subscription", s.Name).Logger(),
+	}
+	first, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.current = first
+	c.ctx, c.cancel = context.WithCancel(b.ctx)
+	if err := b.attach(c); err != nil {
+		c.cancel()
+		first.Close()
+		return nil, err
+	}
+	for range s.Concurrency {
+		c.wg.Go(c.work)
+	}
+	c.wg.Go(c.watch)
+	return c, nil
+}
+
+// open makes the client's consumer, and the topic if that is lost.
+func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
+	precision := int64(nackPrecisionBits)
+	options := pulsar.ConsumerOptions{
+		Topic: c.bus.full(c.spec.Topic), SubscriptionName: c.spec.Name, Type: pulsar.Shared,
+		SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest,
+		ReceiverQueueSize:           c.spec.Prefetch - c.spec.Prefetch/2, MessageChannel: c.queue,
+		NackBackoffPolicy: nackBackoff{}, NackPrecisionBit: &precision, BackOffPolicyFunc: newReconnect,
+		EnableBatchIndexAcknowledgment: true,
+		AckGroupingOptions:             &pulsar.AckGroupingOptions{MaxSize: ackGroup, MaxTime: ackDelay},
+	}
+	create := func() (pulsar.Consumer, error) {
+		made, err := c.bus.client.Subscribe(options)
+		if isNotFound(err) {
+			err = errors.Join(err, c.bus.restore(c.spec.Topic))
+		}
+		return made, err
+	}
+	return await(ctx, c.bus, "subscribing to "+string(c.spec.Topic), create, pulsar.Consumer.Close)
+}
+
+// nackBackoff is the back-off of package bus. The broker counts a message's redeliveries from 0.
+type nackBackoff struct{}
+
+func (nackBackoff) Next(redeliveries uint32) time.Duration { return bus.Backoff(int(redeliveries) + 1) }
+
+// Close implements bus.Consumer.
+func (c *consumer) Close() error {
+	c.once.Do(func() {
+		c.cancel()
+		c.wg.Wait()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.current.Close() // sends the acknowledgements, and the broker redelivers the rest
+		c.bus.detach(c)
+	})
+	return nil
+}
+
+func (c *consumer) work() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		batch := c.collect(timer)
+		if len(batch) == 0 {
+			return
+		}
+		msgs := make([]bus.Message, len(batch))
+		for i, m := range batch {
+			msgs[i] = bus.Message{
+				Key: m.Key(), Payload: m.Payload(), Properties: m.Properties(), Published: m.PublishTime(),
+			}
+		}
+		c.settle(batch, c.bury(msgs, c.handle.Call(c.ctx, msgs)))
+	}
+}
+
+// collect waits for this worker's turn, for a first message, and then for at most MaxWait until the batch is full. It
+// returns nothing when the consumer closes; what it had then comes back by itself.
+func (c *consumer) collect(timer *time.Timer) []pulsar.ConsumerMessage {
+	select {
+	case c.turn <- struct{}{}:
+	case <-c.ctx.Done():
+		return nil
+	}
+	defer func() { <-c.turn }()
+	var batch []pulsar.ConsumerMessage
+	select {
+	case m := <-c.queue:
+		batch = append(batch, m)
+	case <-c.ctx.Done():
+		return nil
+	}
+	timer.Reset(c.spec.MaxWait)
+	for len(batch) < c.spec.MaxBatch {
+		select { // what is there already does not wait, also when MaxWait is 0
+		case m := <-c.queue:
+			batch = append(batch, m)
+			continue
+		default:
+		}
+		select {
+		case m := <-c.queue:
+			batch = append(batch, m)
+		case <-timer.C:
+			return batch
+		case <-c.ctx.Done():
+			return nil
+		}
+	}
+	return batch
+}
+
+// settle acknowledges what is done and gives back the rest.
+func (c *consumer) settle(batch []pulsar.ConsumerMessage, errs []error) {
+	for i, m := range batch {
+		if errs != nil && errs[i] != nil {
+			m.Nack(m.Message)
+			continue
+		}
+		if err := m.Ack(m.Message); err != nil {
+			c.log.Debug().Err(err).Msg("message is not acknowledged, it will come again")
+		}
+	}
+}
+
+// bury publishes the messages that are refused for ever as dead letters (B4) and returns the answers with those it
+// settled set to nil. When publishing fails, they are redelivered: a message is a dead letter twice rather than lost.
+func (c *consumer) bury(msgs []bus.Message, errs []error) []error {
+	var dead []bus.Message
+	var which []int
+	for i, err := range errs {
+		switch {
+		case err == nil:
+		case !bus.IsPermanent(err):
+			if c.ctx.Err() == nil {
+				c.log.Warn().Err(err).Msg("message is to be redelivered")
+			}
+		case c.spec.DeadLetter == "":
+			c.log.Error().Err(err).Msg("message is refused and dropped")
+			errs[i] = nil
+		default:
+			c.log.Error().Err(err).Str("to", string(c.spec.DeadLetter)).Msg("message is refused")
+			m, err := bus.DeadLetter(c.spec.Topic, msgs[i], err)
+			if err != nil {
+				c.log.Error().Err(err).Msg("message cannot become a dead letter")
+				continue
+			}
+			dead, which = append(dead, m), append(which, i)
+		}
+	}
+	if len(dead) == 0 {
+		return errs
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), deadLetterTimeout)
+	defer cancel()
+	if err := c.bus.Publish(ctx, c.spec.DeadLetter, dead...); err != nil {
+		c.log.Error().Err(err).Msg("dead letters are not published")
+		return errs
+	}
+	for _, i := range which {
+		errs[i] = nil
+	}
+	return errs
+}

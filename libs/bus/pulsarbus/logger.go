@@ -1,0 +1,39 @@
+package pulsarbus
+
+import (
+	"fmt"
+
+	pulsarlog "github.com/apache/pulsar-client-go/pulsar/log"
+	"github.com/rs/zerolog"
+)
+
+// logger hands the client's log to ours, quietly: the client calls every reconnect an error, and the bus itself says what
+// matters. Its errors and warnings become debug, the rest trace.
+type logger struct{ log zerolog.Logger }
+
+func newLogger(l zerolog.Logger) pulsarlog.Logger {
+	return logger{log: l.With().Str("client", "pulsar").Logger()}
+}
+
+func (l logger) SubLogger(fields pulsarlog.Fields) pulsarlog.Logger { return l.with(fields) }
+func (l logger) WithFields(fields pulsarlog.Fields) pulsarlog.Entry { return l.with(fields) }
+func (l logger) WithField(k string, v any) pulsarlog.Entry {
+	return l.with(pulsarlog.Fields{k: v})
+}
+
+func (l logger) WithError(err error) pulsarlog.Entry {
+	return logger{log: l.log.With().Err(err).Logger()}
+}
+
+func (l logger) with(fields pulsarlog.Fields) logger {
+	return logger{log: l.log.With().Fields(map[string]any(fields)).Logger()}
+}
+
+func (l logger) Debug(args ...any)                 { l.log.Trace().Msg(fmt.Sprint(args...)) }
+func (l logger) Info(args ...any)                  { l.log.Trace().Msg(fmt.Sprint(args...)) }
+func (l logger) Warn(args ...any)                  { l.log.Debug().Msg(fmt.Sprint(args...)) }
+func (l logger) Error(args ...any)                 { l.log.Debug().Msg(fmt.Sprint(args...)) }
+func (l logger) Debugf(format string, args ...any) { l.log.Trace().Msgf(format, args...) }
+func (l logger) Infof(format string, args ...any)  { l.log.Trace().Msgf(format, args...) }
+func (l logger) Warnf(format string, args ...any)  { l.log.Debug().Msgf(format, args...) }
+func (l logger) Errorf(format string, args ...any) { l.log.Debug().Msgf(format, args...) }

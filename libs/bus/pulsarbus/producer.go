@@ -1,0 +1,206 @@
+package pulsarbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+)
+
+// Limits of a producer.
+const (
+	batchDelay    = 2 * time.Millisecond // how long a batch waits to fill
+	batchMessages = 1000
+	maxPending    = 10_000 // messages per partition that are not confirmed
+)
+
+// producer sends to one topic. The client's producer is made by the first Publish, and made anew when it is gone.
+type producer struct {
+	topic bus.Topic
+
+	mu      sync.Mutex
+	ready   chan struct{} // closed when making has ended; nil when nobody makes one
+	current pulsar.Producer
+	err     error // why making ended without one
+}
+
+// Publish implements bus.Publisher. When ctx ends first, what was handed to the client may still be sent.
+func (b *Bus) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Message) error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return bus.ErrClosed
+	}
+	p, ok := b.producers[topic]
+	if !ok {
+		p = &producer{topic: topic}
+		b.producers[topic] = p
+	}
+	b.inFlight.Add(1)
+	b.mu.Unlock()
+	defer b.inFlight.Done()
+
+	if err := b.publish(ctx, p, msgs); err != nil {
+		return fmt.Errorf("publishing to %s: %w", topic, err)
+	}
+	return nil
+}
+
+// publish repeats with a new producer what an old one that is gone did not confirm.
+func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) error {
+	for len(msgs) > 0 {
+		current, err := b.producer(ctx, p)
+		if err != nil {
+			return err
+		}
+		msgs, err = b.send(ctx, current, msgs)
+		if err == nil {
+			return nil
+		}
+		if !isGone(err) {
+			return err
+		}
+		b.log.Warn().Err(err).Str("topic", string(p.topic)).Msg("producer is gone, making a new one")
+		p.lose(current)
+		if err := pause(ctx, b.ctx, minRetry); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// producer waits for the client's producer.
+func (b *Bus) producer(ctx context.Context, p *producer) (pulsar.Producer, error) {
+	p.mu.Lock()
+	if p.current != nil {
+		defer p.mu.Unlock()
+		return p.current, nil
+	}
+	if p.ready == nil {
+		if err := b.start(func() { b.makeProducer(p) }); err != nil {
+			p.mu.Unlock()
+			return nil, err
+		}
+		p.ready = make(chan struct{})
+	}
+	ready := p.ready
+	p.mu.Unlock()
+	select {
+	case <-ready:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.current == nil {
+			return nil, p.err
+		}
+		return p.current, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for the broker: %w", ctx.Err())
+	case <-b.ctx.Done():
+		return nil, bus.ErrClosed
+	}
+}
+
+// makeProducer makes the client's producer, whether or not those who wait give up: others will come.
+func (b *Bus) makeProducer(p *producer) {
+	options := pulsar.ProducerOptions{
+		Topic: b.full(p.topic), MaxPendingMessages: maxPending,
+		SendTimeout:             -1,                    // the context of Publish is the limit, and what waits is bounded
+		DisableBatching:         p.topic == bus.Slices, // each slice goes to a trigger of its own
+		BackOffPolicyFunc:       newReconnect,
+		BatchingMaxPublishDelay: batchDelay, BatchingMaxMessages: batchMessages,
+	}
+	create := func() (pulsar.Producer, error) {
+		made, err := b.client.CreateProducer(options)
+		if isNotFound(err) {
+			err = errors.Join(err, b.restore(p.topic))
+		}
+		return made, err
+	}
+	made, err := await(b.ctx, b, "making a producer", create, pulsar.Producer.Close)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current, p.err = made, err
+	close(p.ready)
+	p.ready = nil
+}
+
+// lose forgets a producer that is gone.
+func (p *producer) lose(gone pulsar.Producer) {
+	p.mu.Lock()
+	lost := p.current == gone
+	if lost {
+		p.current = nil
+	}
+	p.mu.Unlock()
+	if lost {
+		gone.Close()
+	}
+}
+
+// confirmation collects the broker's answers to one call of Publish.
+type confirmation struct {
+	mu   sync.Mutex
+	left int
+	err  error
+	bad  []int // the messages that were not confirmed
+	done chan struct{}
+}
+
+func (c *confirmation) answer(i int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.bad = append(c.bad, i)
+		if c.err == nil || isGone(c.err) {
+			c.err = err
+		}
+	}
+	if c.left--; c.left == 0 {
+		close(c.done)
+	}
+}
+
+// send sends, pipelined, and waits until all are confirmed. It returns those that were not.
+func (b *Bus) send(ctx context.Context, p pulsar.Producer, msgs []bus.Message) ([]bus.Message, error) {
+	c := &confirmation{left: len(msgs), done: make(chan struct{})}
+	for i, m := range msgs {
+		out := &pulsar.ProducerMessage{Payload: m.Payload, Key: m.Key, Properties: m.Properties}
+		if out.Payload == nil {
+			out.Payload = []byte{} // nil would be refused as no message at all
+		}
+		sendOne(ctx, p, out, func(err error) { c.answer(i, err) })
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for confirmation: %w", ctx.Err())
+	case <-b.ctx.Done():
+		return nil, bus.ErrClosed
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bad := make([]bus.Message, 0, len(c.bad))
+	for _, i := range c.bad {
+		bad = append(bad, msgs[i])
+	}
+	return bad, c.err
+}
+
+// sendOne sends one message. The client panics when its producer closes (because the topic is gone) while a message is handed
+// to it: that is an answer too. An answer counts once, whichever comes first.
+func sendOne(ctx context.Context, p pulsar.Producer, m *pulsar.ProducerMessage, answer func(error)) {
+	var once sync.Once
+	defer func() {
+		if r := recover(); r != nil {
+			once.Do(func() { answer(fmt.Errorf("%w: %v", pulsar.ErrProducerClosed, r)) })
+		}
+	}()
+	p.SendAsync(ctx, m, func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
+		once.Do(func() { answer(err) })
+	})
+}

@@ -1,0 +1,84 @@
+package pulsarbus_test
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// proxy stands between one process and the broker, and can cut the cable.
+type proxy struct {
+	listener net.Listener
+	target   string
+
+	mu    sync.Mutex
+	wg    sync.WaitGroup
+	cut   bool
+	conns []net.Conn
+}
+
+func newProxy(t *testing.T, target string) *proxy {
+	u, err := url.Parse(target)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{listener: l, target: u.Host}
+	p.wg.Go(p.accept)
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.Cut()
+		p.wg.Wait()
+	})
+	return p
+}
+
+func (p *proxy) url() string { return "pulsar://" + p.listener.Addr().String() }
+
+func (p *proxy) accept() {
+	for {
+		near, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", p.target)
+		p.mu.Lock()
+		if err != nil || p.cut {
+			_ = near.Close()
+			if far != nil {
+				_ = far.Close()
+			}
+		} else {
+			p.conns = append(p.conns, near, far)
+			p.wg.Go(func() { pipe(near, far) })
+			p.wg.Go(func() { pipe(far, near) })
+		}
+		p.mu.Unlock()
+	}
+}
+
+func pipe(to, from net.Conn) {
+	_, _ = io.Copy(to, from)
+	_, _ = to.Close(), from.Close()
+}
+
+// Cut ends every connection and refuses new ones.
+func (p *proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = true
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.conns = nil
+}
+
+// Mend ends a Cut.
+func (p *proxy) Mend() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = false
+}

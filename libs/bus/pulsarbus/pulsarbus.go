@@ -1,0 +1,304 @@
+// Package pulsarbus is the message bus on Apache Pulsar. It keeps the promises of package bus.
+//
+// A topic is persistent://<tenant>/<namespace>/<name>. Consumers are Shared; acknowledgements go to the broker within
+// 20 ms, per message also inside a batch. A message that fails is given back with the back-off of package bus; as Pulsar
+// redelivers whole batches, messages of the same batch that are still in a queue may then come twice.
+//
+// The broker may be away at any time: New does not connect, everything else waits for it until its context ends, and
+// producers and consumers reconnect by themselves. A topic that was deleted is made again as the last Setup on this bus
+// said, and its producers and consumers with it.
+package pulsarbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/apache/pulsar-client-go/pulsar/backoff"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+)
+
+// Where a bus lives that is not told.
+const (
+	DefaultTenant    = "carillon"
+	DefaultNamespace = "main"
+)
+
+// Limits of talking to the broker.
+const (
+	connectTimeout   = 5 * time.Second
+	operationTimeout = 5 * time.Second        // of one request on a connection
+	closeTimeout     = 10 * time.Second       // for what is in flight when the bus closes
+	minRetry         = 100 * time.Millisecond // between attempts to reach the broker
+	maxRetry         = 2 * time.Second
+)
+
+// Config says where Pulsar is.
+type Config struct {
+	URL       string // pulsar://host:port or pulsar+ssl://host:port
+	AdminURL  string // http://host:port; for Setup and Backlog
+	Tenant    string // default DefaultTenant
+	Namespace string // default DefaultNamespace
+	Token     string // JWT for both; empty: none
+}
+
+// Options of a bus.
+type Options struct {
+	Config
+	Log        zerolog.Logger
+	Registerer prometheus.Registerer // for the client's own metrics; nil: they are not exposed
+}
+
+// Bus is one process's access to Pulsar.
+type Bus struct {
+	client pulsar.Client
+	rest   *rest
+	config Config
+	log    zerolog.Logger
+
+	ctx    context.Context // ends when the bus closes
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // everything that the bus started
+
+	mu        sync.Mutex
+	closed    bool
+	inFlight  sync.WaitGroup // calls of Publish
+	producers map[bus.Topic]*producer
+	consumers map[bus.Consumer]struct{}
+	specs     map[bus.Topic]bus.TopicSpec // of Setup, to make a lost topic again
+	pinging   chan struct{}               // closed when the ping that runs is over; nil when none runs
+	pingErr   error                       // of the last ping
+}
+
+var _ bus.Bus = (*Bus)(nil)
+
+// New returns a bus. It fails only for options that can never work, not for a broker that is away.
+func New(o Options) (*Bus, error) {
+	if o.URL == "" || o.AdminURL == "" {
+		return nil, errors.New("pulsarbus needs a URL and an admin URL")
+	}
+	if o.Tenant == "" {
+		o.Tenant = DefaultTenant
+	}
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry() // the client's default would be the package-wide one
+	}
+	admin, err := newREST(o.AdminURL, o.Token)
+	if err != nil {
+		return nil, err
+	}
+	options := pulsar.ClientOptions{
+		URL: o.URL, ConnectionTimeout: connectTimeout, OperationTimeout: operationTimeout, Logger: newLogger(o.Log),
+		MetricsRegisterer: o.Registerer, MetricsCardinality: pulsar.MetricsCardinalityTopic,
+	}
+	if o.Token != "" {
+		options.Authentication = pulsar.NewAuthenticationToken(o.Token)
+	}
+	client, err := pulsar.NewClient(options)
+	if err != nil {
+		return nil, fmt.Errorf("making a Pulsar client for %s: %w", o.URL, err)
+	}
+	b := &Bus{
+		client: client, rest: admin, config: o.Config, log: o.Log,
+		producers: make(map[bus.Topic]*producer), consumers: make(map[bus.Consumer]struct{}),
+		specs: make(map[bus.Topic]bus.TopicSpec),
+	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	return b, nil
+}
+
+// Ping implements bus.Admin: it asks a broker where a topic is. Pings at the same time share one question.
+func (b *Bus) Ping(ctx context.Context) error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return bus.ErrClosed
+	}
+	if b.pinging == nil {
+		b.pinging = make(chan struct{})
+		b.wg.Go(b.ping)
+	}
+	done := b.pinging
+	b.mu.Unlock()
+	select {
+	case <-done:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.pingErr
+	case <-ctx.Done():
+		return fmt.Errorf("asking the broker: %w", ctx.Err())
+	}
+}
+
+func (b *Bus) ping() {
+	_, err := b.client.TopicPartitions(b.full(bus.Slices))
+	if isNotFound(err) {
+		err = nil // it answered
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		err = fmt.Errorf("asking the broker: %w", err)
+	}
+	b.pingErr = err
+	close(b.pinging)
+	b.pinging = nil
+}
+
+// Close implements bus.Bus: consumers give back what they have, then calls of Publish get closeTimeout to be confirmed.
+func (b *Bus) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	consumers := make([]bus.Consumer, 0, len(b.consumers))
+	for c := range b.consumers {
+		consumers = append(consumers, c)
+	}
+	b.mu.Unlock()
+	var errs []error
+	for _, c := range consumers {
+		errs = append(errs, c.Close())
+	}
+	flushed := make(chan struct{})
+	go func() {
+		b.inFlight.Wait()
+		close(flushed)
+	}()
+	select {
+	case <-flushed:
+	case <-time.After(closeTimeout):
+	}
+	b.cancel()
+	<-flushed // every Publish has heard it
+	b.wg.Wait()
+	b.client.Close()
+	return errors.Join(errs...)
+}
+
+// full returns the full name of a topic.
+func (b *Bus) full(t bus.Topic) string {
+	return fmt.Sprintf("persistent://%s/%s/%s", b.config.Tenant, b.config.Namespace, t)
+}
+
+// attach adds a consumer to what Close closes.
+func (b *Bus) attach(c bus.Consumer) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return bus.ErrClosed
+	}
+	b.consumers[c] = struct{}{}
+	return nil
+}
+
+func (b *Bus) detach(c bus.Consumer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.consumers, c)
+}
+
+// start runs f in a goroutine that Close waits for.
+func (b *Bus) start(f func()) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return bus.ErrClosed
+	}
+	b.wg.Go(f)
+	return nil
+}
+
+func (b *Bus) isClosed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
+// made is what await's attempts gave.
+type made[T any] struct {
+	value T
+	err   error
+}
+
+// await calls create again and again until it succeeds or ctx ends. create cannot be interrupted (the client's calls take no
+// context): one that succeeds too late is undone by drop. permanent errors end it at once.
+func await[T any](ctx context.Context, b *Bus, what string, create func() (T, error), drop func(T)) (T, error) {
+	var none T
+	result := make(chan made[T]) // without a buffer: what nobody takes is dropped
+	err := b.start(func() {
+		wait := minRetry
+		for {
+			v, err := create()
+			if err == nil {
+				select {
+				case result <- made[T]{value: v}:
+				case <-ctx.Done():
+					drop(v)
+				case <-b.ctx.Done():
+					drop(v)
+				}
+				return
+			}
+			if refused(err) {
+				select {
+				case result <- made[T]{err: fmt.Errorf("%s: %w", what, err)}:
+				case <-ctx.Done():
+				case <-b.ctx.Done():
+				}
+				return
+			}
+			b.log.Debug().Err(err).Str("what", what).Msg("waiting for the broker")
+			if pause(ctx, b.ctx, wait) != nil {
+				return
+			}
+			wait = min(2*wait, maxRetry)
+		}
+	})
+	if err != nil {
+		return none, err
+	}
+	select {
+	case m := <-result:
+		return m.value, m.err
+	case <-ctx.Done():
+		return none, fmt.Errorf("%s: %w", what, ctx.Err())
+	case <-b.ctx.Done():
+		return none, bus.ErrClosed
+	}
+}
+
+// pause waits for d, or until one of the contexts ends.
+func pause(ctx, other context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-other.Done():
+		return other.Err()
+	}
+}
+
+// reconnect is the client's back-off for reconnecting, with a bound that keeps a broker's return from going unnoticed for a
+// minute.
+type reconnect struct{ wait time.Duration }
+
+func newReconnect() backoff.Policy { return &reconnect{} }
+
+func (r *reconnect) Next() time.Duration {
+	r.wait = min(max(2*r.wait, minRetry), maxRetry)
+	return r.wait
+}
+
+func (r *reconnect) IsMaxBackoffReached() bool { return r.wait >= maxRetry }
+func (r *reconnect) Reset()                    { r.wait = 0 }

@@ -1,0 +1,62 @@
+package pulsarbus_test
+
+import (
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/bus/bustest"
+	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
+	"github.com/carillon-timer/carillon/libs/testenv"
+)
+
+// broker is a namespace whose buses reach the broker through a proxy each.
+type broker struct {
+	place testenv.PulsarPlace
+
+	mu      sync.Mutex
+	proxies map[bus.Bus]*proxy
+}
+
+func newBroker(t *testing.T) *broker {
+	return &broker{place: testenv.Pulsar(t), proxies: make(map[bus.Bus]*proxy)}
+}
+
+func (b *broker) Open(t *testing.T) bus.Bus {
+	p := newProxy(t, b.place.URL)
+	k := open(t, b.place, p.url())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.proxies[k] = p
+	return k
+}
+
+func (b *broker) Kill(k bus.Bus) { b.proxy(k).Cut() }
+
+func (b *broker) proxy(k bus.Bus) *proxy {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.proxies[k]
+}
+
+func open(t *testing.T, place testenv.PulsarPlace, url string) *pulsarbus.Bus {
+	log := zerolog.Nop()
+	if testing.Verbose() {
+		log = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, NoColor: true}).With().Str("test", t.Name()).Logger().Level(zerolog.DebugLevel)
+	}
+	k, err := pulsarbus.New(pulsarbus.Options{
+		Config: pulsarbus.Config{URL: url, AdminURL: place.AdminURL, Tenant: place.Tenant, Namespace: place.Namespace}, Log: log,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, k.Close()) })
+	return k
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	bustest.Run(t, func(t *testing.T) bustest.Broker { return newBroker(t) })
+}

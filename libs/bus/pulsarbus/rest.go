@@ -1,0 +1,111 @@
+package pulsarbus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	restTimeout = 10 * time.Second // of one request
+	restMaxBody = 1 << 20          // bytes of an answer that are read
+)
+
+// rest speaks the admin REST API. The client library's own admin package takes no context in most calls.
+type rest struct {
+	base   string
+	token  string
+	client *http.Client
+}
+
+func newREST(base, token string) (*rest, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("the admin URL %q is not http(s)://host:port", base)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	return &rest{
+		base: strings.TrimSuffix(base, "/") + "/admin/v2", token: token, client: &http.Client{Transport: transport, Timeout: restTimeout},
+	}, nil
+}
+
+// statusError is an answer that is not a success.
+type statusError struct {
+	code   int
+	reason string
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.code, e.reason) }
+
+// status returns the status code behind an error, 0 where there is none.
+func status(err error) int {
+	var s *statusError
+	if errors.As(err, &s) {
+		return s.code
+	}
+	return 0
+}
+
+// create puts something that may be there already: of two that create it at once, one gets 409.
+func (r *rest) create(ctx context.Context, path string, in any) error {
+	err := r.do(ctx, http.MethodPut, path, in, nil)
+	if status(err) == http.StatusConflict {
+		return nil
+	}
+	return err
+}
+
+// do sends in as JSON, if it is not nil, and reads the answer into out, if that is not nil.
+func (r *rest) do(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("encoding the request: %w", err)
+		}
+		body = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
+	if err != nil {
+		return fmt.Errorf("making the request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return err // it names method and URL
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, restMaxBody))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s %s: reading the answer: %w", method, path, err)
+	case resp.StatusCode >= 300:
+		return fmt.Errorf("%s %s: %w", method, path, &statusError{code: resp.StatusCode, reason: reason(data)})
+	case out == nil:
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return fmt.Errorf("%s %s: decoding the answer: %w", method, path, err)
+	}
+	return nil
+}
+
+// reason digs the message out of an error's body.
+func reason(body []byte) string {
+	var answer struct{ Reason string }
+	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {
+		return answer.Reason
+	}
+	return string(body[:min(len(body), 200)])
+}

@@ -1,0 +1,205 @@
+package pulsarbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/logging"
+)
+
+// Setup implements bus.Admin: tenant, namespace, topics with their partitions, subscriptions, retention and schemas.
+// Every step may run twice or at once with another's. It waits for a broker that is away, until ctx ends.
+//
+// In the namespace topics are neither made by whoever names them (a topic that came by itself would have no
+// subscriptions, and lose what is published) nor deleted when nobody uses them.
+func (b *Bus) Setup(ctx context.Context, specs []bus.TopicSpec) error {
+	if b.isClosed() {
+		return bus.ErrClosed
+	}
+	wait := minRetry
+	for {
+		err := b.setup(ctx, specs)
+		if err == nil {
+			break
+		}
+		if code := status(err); code >= 400 && code < 500 && code != http.StatusNotFound && code != http.StatusTooManyRequests &&
+			code != http.StatusPreconditionFailed {
+			return fmt.Errorf("setting up the bus: %w", err) // repeating it would not help
+		}
+		b.log.Warn().Err(err).Msg("bus is not set up yet")
+		if pause(ctx, b.ctx, wait) != nil {
+			return fmt.Errorf("setting up the bus: %w", err)
+		}
+		wait = min(2*wait, maxRetry)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range specs {
+		b.specs[s.Topic] = s
+	}
+	return nil
+}
+
+// restore makes a topic again that was lost. Without a Setup on this bus it does nothing.
+func (b *Bus) restore(topic bus.Topic) error {
+	b.mu.Lock()
+	spec, ok := b.specs[topic]
+	b.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	b.log.Warn().Str(logging.Topic, string(topic)).Msg("topic is lost and is made again")
+	ctx, cancel := context.WithTimeout(b.ctx, restTimeout)
+	defer cancel()
+	return b.setup(ctx, []bus.TopicSpec{spec})
+}
+
+func (b *Bus) setup(ctx context.Context, specs []bus.TopicSpec) error {
+	if err := b.setupNamespace(ctx); err != nil {
+		return err
+	}
+	for _, s := range specs {
+		if err := b.setupTopic(ctx, s); err != nil {
+			return fmt.Errorf("topic %s: %w", s.Topic, err)
+		}
+	}
+	return nil
+}
+
+func (b *Bus) setupNamespace(ctx context.Context) error {
+	tenant := "/tenants/" + url.PathEscape(b.config.Tenant)
+	ns := "/namespaces/" + url.PathEscape(b.config.Tenant) + "/" + url.PathEscape(b.config.Namespace)
+	// Most brokers let only a superuser see tenants: where the namespace is there, nobody asks.
+	var policies struct{}
+	if err := b.rest.do(ctx, http.MethodGet, ns, nil, &policies); err != nil {
+		if status(err) != http.StatusNotFound {
+			return err
+		}
+		var clusters []string
+		if err := b.rest.do(ctx, http.MethodGet, "/clusters", nil, &clusters); err != nil {
+			return err
+		}
+		allowed := map[string]any{"allowedClusters": clusters, "adminRoles": []string{}}
+		if err := b.rest.create(ctx, tenant, allowed); err != nil {
+			return err
+		}
+		if err := b.rest.create(ctx, ns, map[string]any{}); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		b.rest.do(ctx, http.MethodPost, ns+"/autoTopicCreation", map[string]any{"allowAutoTopicCreation": false}, nil),
+		b.rest.do(ctx, http.MethodPost, ns+"/inactiveTopicPolicies", map[string]any{
+			"deleteWhileInactive": false, "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+			"maxInactiveDurationSeconds": 24 * 60 * 60,
+		}, nil))
+}
+
+func (b *Bus) path(topic bus.Topic) string {
+	return fmt.Sprintf("/persistent/%s/%s/%s",
+		url.PathEscape(b.config.Tenant), url.PathEscape(b.config.Namespace), url.PathEscape(string(topic)))
+}
+
+// setupTopic makes a topic. A partitioned one may grow, but never shrinks.
+func (b *Bus) setupTopic(ctx context.Context, s bus.TopicSpec) error {
+	path := b.path(s.Topic)
+	if s.Partitions == 0 {
+		if err := b.rest.create(ctx, path, nil); err != nil {
+			return err
+		}
+	} else {
+		if err := b.rest.create(ctx, path+"/partitions", s.Partitions); err != nil {
+			return err
+		}
+		have, err := b.partitions(ctx, s.Topic)
+		if err != nil {
+			return err
+		}
+		if have < s.Partitions {
+			err := b.rest.do(ctx, http.MethodPost, path+"/partitions", s.Partitions, nil)
+			if err != nil && status(err) != http.StatusConflict { // another one made it grow
+				return err
+			}
+		}
+	}
+	earliest := map[string]any{"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
+	for _, name := range s.Subscriptions {
+		if err := b.rest.create(ctx, path+"/subscription/"+url.PathEscape(name), earliest); err != nil {
+			return err
+		}
+	}
+	if s.Retention > 0 {
+		retention := map[string]any{
+			"retentionTimeInMinutes": int(max(1, s.Retention/time.Minute)), "retentionSizeInMB": -1,
+		}
+		if err := b.rest.do(ctx, http.MethodPost, path+"/retention", retention, nil); err != nil {
+			return err
+		}
+	}
+	return b.setupSchema(ctx, s)
+}
+
+// setupSchema registers the topic's schema. The wire is guarded by the check for breaking changes in the build; a broker that
+// finds a schema incompatible is told of in the log, and nothing stops.
+func (b *Bus) setupSchema(ctx context.Context, s bus.TopicSpec) error {
+	if s.Schema == nil {
+		return nil
+	}
+	info := pulsar.NewProtoNativeSchemaWithMessage(dynamicpb.NewMessage(s.Schema), nil).GetSchemaInfo()
+	path := "/schemas" + strings.TrimPrefix(b.path(s.Topic), "/persistent") + "/schema"
+	var have struct{ Type, Data string }
+	err := b.rest.do(ctx, http.MethodGet, path, nil, &have)
+	if err == nil && have.Data == info.Schema {
+		return nil
+	}
+	err = b.rest.do(ctx, http.MethodPost, path, map[string]any{
+		"type": "PROTOBUF_NATIVE", "schema": info.Schema, "properties": map[string]string{},
+	}, nil)
+	if code := status(err); code == http.StatusConflict || code == http.StatusUnprocessableEntity {
+		b.log.Error().Err(err).Str(logging.Topic, string(s.Topic)).Msg("schema is not registered")
+		return nil
+	}
+	return err
+}
+
+func (b *Bus) partitions(ctx context.Context, topic bus.Topic) (int, error) {
+	var meta struct{ Partitions int }
+	err := b.rest.do(ctx, http.MethodGet, b.path(topic)+"/partitions", nil, &meta)
+	return meta.Partitions, err
+}
+
+// Backlog implements bus.Admin. Pulsar counts a batch as one message, and a batch of which a part is acknowledged too: the
+// number is a lower bound, and exact at 0.
+func (b *Bus) Backlog(ctx context.Context, topic bus.Topic, subscription string) (int64, error) {
+	if b.isClosed() {
+		return 0, bus.ErrClosed
+	}
+	n, err := b.partitions(ctx, topic)
+	if err != nil {
+		return 0, fmt.Errorf("asking for the backlog of %s: %w", topic, err)
+	}
+	path := b.path(topic) + "/stats?getPreciseBacklog=true"
+	if n > 0 {
+		path = b.path(topic) + "/partitioned-stats?perPartition=false&getPreciseBacklog=true"
+	}
+	var stats struct {
+		Subscriptions map[string]struct{ MsgBacklog int64 }
+	}
+	if err := b.rest.do(ctx, http.MethodGet, path, nil, &stats); err != nil {
+		return 0, fmt.Errorf("asking for the backlog of %s: %w", topic, err)
+	}
+	s, ok := stats.Subscriptions[subscription]
+	if !ok {
+		return 0, fmt.Errorf("topic %s has no subscription %s", topic, subscription)
+	}
+	return s.MsgBacklog, nil
+}

@@ -1,0 +1,39 @@
+package testenv
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// MySQL returns the DSN (of go-sql-driver) of a new, empty database.
+func MySQL(t testing.TB) (dsn string) {
+	t.Helper()
+	config, err := mysql.ParseDSN(require(t, "mysql", "CARILLON_TEST_MYSQL_DSN"))
+	if err != nil {
+		t.Fatalf("reading CARILLON_TEST_MYSQL_DSN: %v", err)
+	}
+	name := "carillon_" + unique()
+	server := config.FormatDSN()
+	execute(t, server, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4")
+	t.Cleanup(func() { execute(t, server, "DROP DATABASE "+name) })
+	config.DBName = name
+	return config.FormatDSN()
+}
+
+func execute(t testing.TB, dsn, statement string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatalf("opening the database server: %v", err)
+	}
+	defer func() { _ = db.Close() }()
+	// Not the test's context, which has ended when it cleans up.
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if _, err := db.ExecContext(ctx, statement); err != nil {
+		t.Errorf("%s: %v", statement, err)
+	}
+}

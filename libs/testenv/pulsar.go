@@ -1,0 +1,102 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// PulsarPlace is a namespace of a Pulsar broker.
+type PulsarPlace struct {
+	URL       string // pulsar://host:port
+	AdminURL  string // http://host:port
+	Tenant    string
+	Namespace string
+}
+
+const tenant = "carillon-test"
+
+// Pulsar returns a new, empty namespace.
+func Pulsar(t testing.TB) PulsarPlace {
+	t.Helper()
+	p := PulsarPlace{
+		URL: require(t, "pulsar", "CARILLON_TEST_PULSAR_URL"), AdminURL: require(t, "pulsar", "CARILLON_TEST_PULSAR_ADMIN_URL"),
+		Tenant: tenant, Namespace: strings.ReplaceAll(unique(), "_", "-"),
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	var clusters []string
+	if err := p.admin(ctx, http.MethodGet, "/clusters", nil, &clusters); err != nil {
+		t.Fatalf("asking Pulsar for its clusters: %v", err)
+	}
+	ns := "/namespaces/" + p.Tenant + "/" + p.Namespace
+	allowed := map[string]any{"allowedClusters": clusters, "adminRoles": []string{}}
+	if err := p.admin(ctx, http.MethodPut, "/tenants/"+p.Tenant, allowed, nil); err != nil {
+		t.Fatalf("making the tenant: %v", err)
+	}
+	if err := p.admin(ctx, http.MethodPut, ns, map[string]any{}, nil); err != nil {
+		t.Fatalf("making the namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		// A topic that is being closed or loaded makes the broker refuse: then again.
+		var err error
+		for {
+			if err = p.admin(ctx, http.MethodDelete, ns+"?force=true", nil, nil); err == nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				t.Logf("the namespace %s stays behind: %v", p.Namespace, err)
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	})
+	return p
+}
+
+// admin calls the admin API; that something is there already, or no more, is no error.
+func (p PulsarPlace) admin(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("encoding the request: %w", err)
+		}
+		body = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, p.AdminURL+"/admin/v2"+path, body)
+	if err != nil {
+		return fmt.Errorf("making the request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // nothing stays behind
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the answer: %w", err)
+	case resp.StatusCode == http.StatusConflict && method == http.MethodPut, resp.StatusCode == http.StatusNotFound && method == http.MethodDelete:
+		return nil
+	case resp.StatusCode >= 300:
+		return fmt.Errorf("%s %s: status %d: %s", method, path, resp.StatusCode, data)
+	case out == nil:
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return fmt.Errorf("decoding the answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis returns the addresses of a Redis server and a prefix for the test's keys, which are removed when it ends.
+func Redis(t testing.TB) (addrs []string, prefix string) {
+	t.Helper()
+	return redisPlace(t, "redis", "CARILLON_TEST_REDIS_ADDRS", func(addrs []string) redis.UniversalClient {
+		return redis.NewClient(&redis.Options{Addr: addrs[0]})
+	})
+}
+
+// RedisCluster returns the same of a Redis Cluster of several nodes.
+func RedisCluster(t testing.TB) (addrs []string, prefix string) {
+	t.Helper()
+	return redisPlace(t, "redis-cluster", "CARILLON_TEST_REDIS_CLUSTER_ADDRS", func(addrs []string) redis.UniversalClient {
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	})
+}
+
+func redisPlace(
+	t testing.TB, server, variable string, open func(addrs []string) redis.UniversalClient,
+) (addrs []string, prefix string) {
+	t.Helper()
+	addrs = strings.Split(require(t, server, variable), ",")
+	prefix = unique() + ":"
+	t.Cleanup(func() {
+		client := open(addrs)
+		defer func() { _ = client.Close() }()
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		if err := remove(ctx, client, prefix); err != nil {
+			t.Errorf("removing the keys with the prefix %s: %v", prefix, err)
+		}
+	})
+	return addrs, prefix
+}
+
+// remove removes the keys with a prefix, on every node.
+func remove(ctx context.Context, client redis.UniversalClient, prefix string) error {
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return removeOn(ctx, client, prefix)
+	}
+	return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		return removeOn(ctx, node, prefix)
+	})
+}
+
+func removeOn(ctx context.Context, node redis.UniversalClient, prefix string) error {
+	keys := node.Scan(ctx, 0, prefix+"*", 1000).Iterator()
+	var errs []error
+	for keys.Next(ctx) {
+		errs = append(errs, node.Unlink(ctx, keys.Val()).Err()) // one by one: keys of a cluster's node differ in their slots
+	}
+	return errors.Join(append(errs, keys.Err())...)
+}
