@@ -127,10 +127,10 @@ func (h *HTTP) answer(resp *http.Response) Result {
 	if resp.StatusCode != http.StatusSwitchingProtocols { // what follows those is no answer, and has no end
 		r.Excerpt = readExcerpt(resp.Body, h.o.MaxDrain)
 	}
-	switch class := resp.StatusCode / 100; {
-	case class == 2:
+	switch resp.StatusCode / 100 {
+	case 2:
 		return r
-	case class == 3:
+	case 3:
 		r.Error = "answered with a redirect, and those are not followed: " + status(resp)
 		if to := resp.Header.Get("Location"); to != "" {
 			r.Error += " to " + to

@@ -8,7 +8,7 @@
 // steps, and English names of months and weekdays; Sunday is 0 and 7. As in every cron, a day must match both day fields where
 // one of them is *, and either of them where none is.
 //
-// "@every 90s" is anchored at the timer's activation: due at activation + k × 90 s, k from 1. Its duration is whole seconds.
+// "@every 90s" is due at anchor + k × 90 s, k from 1; the caller says what the anchor is. Its duration is whole seconds.
 //
 // # Zones and summer time
 //

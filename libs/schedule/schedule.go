@@ -16,7 +16,7 @@ type Parsed struct {
 // instants is one source of due instants.
 type instants interface {
 	// next returns the first instant (unix ms) after afterMS, or timer.NeverMS.
-	next(afterMS, activeSinceMS int64) int64
+	next(afterMS, anchorMS int64) int64
 }
 
 // Parse makes a schedule ready. It refuses what Check refuses, but for cron expressions that can be read and never match; those
@@ -71,41 +71,41 @@ func loadZone(name string) (*time.Location, error) {
 	return loc, nil
 }
 
-// Next returns the first due instant (unix ms) strictly after afterMS, timer.NeverMS when there is none. activeSinceMS is when the
-// timer was activated: a delay and @every count from there, and an instant before it is due at that moment. Instants that
-// several specs have in common come once.
-func (p *Parsed) Next(afterMS, activeSinceMS int64) int64 {
+// Next returns the first due instant (unix ms) strictly after afterMS, timer.NeverMS when there is none. anchorMS is where relative
+// schedules count from, the timer's activation or creation: a delay ends so long after it, @every is due in steps from it, and an
+// instant before it is due at the anchor itself. Instants that several specs have in common come once.
+func (p *Parsed) Next(afterMS, anchorMS int64) int64 {
 	first := timer.NeverMS
 	for _, d := range p.parts {
-		first = min(first, d.next(afterMS, activeSinceMS))
+		first = min(first, d.next(afterMS, anchorMS))
 	}
 	return first
 }
 
 type once struct{ atMS int64 }
 
-func (o once) next(afterMS, activeSinceMS int64) int64 {
-	return ifAfter(max(o.atMS, activeSinceMS), afterMS)
+func (o once) next(afterMS, anchorMS int64) int64 {
+	return ifAfter(max(o.atMS, anchorMS), afterMS)
 }
 
 type delay struct{ ms int64 }
 
-func (d delay) next(afterMS, activeSinceMS int64) int64 {
-	return ifAfter(activeSinceMS+d.ms, afterMS)
+func (d delay) next(afterMS, anchorMS int64) int64 {
+	return ifAfter(anchorMS+d.ms, afterMS)
 }
 
-// every is due at activation + k × ms, k from 1.
+// every is due at anchor + k × ms, k from 1.
 type every struct{ ms int64 }
 
-func (e every) next(afterMS, activeSinceMS int64) int64 {
-	if afterMS >= maxMS || activeSinceMS >= maxMS {
+func (e every) next(afterMS, anchorMS int64) int64 {
+	if afterMS >= maxMS || anchorMS >= maxMS {
 		return timer.NeverMS
 	}
 	k := int64(1)
-	if afterMS > activeSinceMS {
-		k += (afterMS - activeSinceMS) / e.ms
+	if afterMS > anchorMS {
+		k += (afterMS - anchorMS) / e.ms
 	}
-	return activeSinceMS + k*e.ms
+	return anchorMS + k*e.ms
 }
 
 func ifAfter(ms, afterMS int64) int64 {

@@ -91,13 +91,13 @@ func TestSpecsThatCoincideAreOneInstant(t *testing.T) {
 	}, nextN(p, ms(t, "2026-01-01T00:00:00Z"), 0, 5))
 }
 
-func TestEveryCountsFromTheActivation(t *testing.T) {
+func TestEveryCountsFromTheAnchor(t *testing.T) {
 	t.Parallel()
 	p := parse(t, cronOf("", "@every 90s"))
 	since := ms(t, "2026-01-01T00:00:00.25Z")
 	want := []string{"2026-01-01T00:01:30.25Z", "2026-01-01T00:03:00.25Z", "2026-01-01T00:04:30.25Z"}
 	require.Equal(t, want, nextN(p, since, since, 3))
-	require.Equal(t, want, nextN(p, since-1, since, 3), "the activation itself is not due")
+	require.Equal(t, want, nextN(p, since-1, since, 3), "the anchor itself is not due")
 	require.Equal(t, want[:1], nextN(p, 0, since, 1))
 	require.Equal(t, want[1:], nextN(p, ms(t, "2026-01-01T00:01:30.25Z"), since, 2), "strictly after")
 }
@@ -109,7 +109,7 @@ func TestAtAndDelayHaveOneInstant(t *testing.T) {
 	before, after := at.UnixMilli()-5000, at.UnixMilli()+5000
 	require.Equal(t, at.UnixMilli()+1, p.Next(before, before), "rounded up: never early")
 	require.Equal(t, timer.NeverMS, p.Next(at.UnixMilli()+1, before))
-	require.Equal(t, after, p.Next(after-1, after), "an instant that is past is due at the activation")
+	require.Equal(t, after, p.Next(after-1, after), "an instant that is past is due at the anchor")
 	require.Equal(t, timer.NeverMS, p.Next(after, after))
 
 	p = parse(t, timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(90 * time.Second)})
