@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/batch"
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -109,24 +110,30 @@ func (s *Service) Run(ctx context.Context) error {
 	return err //nolint:wrapcheck // each part says what it was doing
 }
 
-// intake receives until ctx ends.
+// intake receives while the session is trusted, until ctx ends. An executor that is cut off from the store but not from the bus would
+// else keep tasks that others could claim.
 func (s *Service) intake(ctx context.Context) error {
-	if _, err := s.keeper.Wait(ctx); err != nil {
-		return nil //nolint:nilerr // stopped before there was a session
+	for ctx.Err() == nil {
+		term, err := s.trusted(ctx)
+		if err != nil {
+			return nil //nolint:nilerr // stopped before there was a session
+		}
+		consumers, err := s.subscribe(ctx)
+		if err == nil {
+			s.joined.Store(true)
+			for term.Trusted() && ctx.Err() == nil {
+				clock.Pause(ctx, trustEvery)
+			}
+		}
+		s.joined.Store(false)
+		for _, c := range consumers {
+			err = errors.Join(err, closeConsumer(c))
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
 	}
-	consumers, err := s.subscribe(ctx)
-	if err == nil {
-		s.joined.Store(true)
-		<-ctx.Done()
-	}
-	s.joined.Store(false)
-	for _, c := range consumers {
-		err = errors.Join(err, closeConsumer(c))
-	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return nil
 }
 
 func closeConsumer(c bus.Consumer) error {

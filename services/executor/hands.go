@@ -11,6 +11,7 @@ import (
 // held is a fire in hand, under the session term that claimed it.
 type held struct {
 	fire timer.Fire
+	rev  int32 // of fire when it was taken; never changes while it is in hand
 	term *session.Term
 	def  *timer.Definition // what was last called, once it is known
 }
@@ -29,33 +30,47 @@ func newHands(limit int) *hands {
 }
 
 // take waits until fewer than limit fires are in hand, then puts in those that are not there. What a dead term left behind is
-// replaced: nobody will call it from there.
-func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire, limit int) ([]*held, error) {
+// replaced: nobody will call it from there. It also returns the places of those that have to come again: an earlier revision of the
+// fire is in hand, which its claim or its release will show to be over.
+func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire, limit int) (fresh []*held, again []int, err error) {
+	if err := h.await(ctx, limit); err != nil {
+		return nil, nil, err
+	}
+	defer h.mu.Unlock()
+	fresh = make([]*held, 0, len(fires))
+	mine := make(map[*held]bool, len(fires))
+	for i := range fires {
+		old := h.set[fires[i].FireID]
+		switch {
+		case old == nil || old.term.Context().Err() != nil:
+			e := &held{fire: fires[i], rev: fires[i].Rev, term: term}
+			h.set[e.fire.FireID], mine[e] = e, true
+			fresh = append(fresh, e)
+		case fires[i].Rev <= old.rev: // in hand
+		case mine[old]:
+			old.fire, old.rev = fires[i], fires[i].Rev
+		default:
+			again = append(again, i)
+		}
+	}
+	return fresh, again, nil
+}
+
+// await returns with the lock held once fewer than limit fires are in hand.
+func (h *hands) await(ctx context.Context, limit int) error {
 	for {
 		h.mu.Lock()
 		if len(h.set) < limit {
-			break
+			return nil
 		}
 		room := h.room
 		h.mu.Unlock()
 		select {
 		case <-room:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
-	defer h.mu.Unlock()
-	fresh := make([]*held, 0, len(fires))
-	for i := range fires {
-		old := h.set[fires[i].FireID]
-		if old != nil && old.term.Context().Err() == nil {
-			continue
-		}
-		e := &held{fire: fires[i], term: term}
-		h.set[e.fire.FireID] = e
-		fresh = append(fresh, e)
-	}
-	return fresh, nil
 }
 
 // drop takes out entries, each only if it is the one that is in.

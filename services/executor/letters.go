@@ -29,8 +29,12 @@ func (s *Service) bury(ctx context.Context, rs []result) error {
 			continue
 		}
 		app := s.book.app(o.Timer)
+		task := new(carillonv1.Task)
+		if err := proto.Unmarshal(taskwire.Encode(&o.Fire), task); err != nil {
+			return err //nolint:wrapcheck // cannot happen: both write the same message
+		}
 		d := &carillonv1.DeadTask{
-			Task: taskwire.Task(&o.Fire), App: app, Reason: string(o.Reason),
+			Task: task, App: app, Reason: string(o.Reason),
 			Attempts: o.Attempts, StatusCode: o.StatusCode,
 		}
 		if a := rs[i].attempt; a != nil {

@@ -2,10 +2,12 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/taskwire"
@@ -16,8 +18,11 @@ const (
 	receiveAtOnce = 2 // handler calls per topic
 	receiveWait   = 5 * time.Millisecond
 	claimTimeout  = 5 * time.Second
-	lowShare      = 2 // catch-up is received while less than 1/lowShare of the hands is taken
+	trustEvery    = 100 * time.Millisecond // between looks whether the session is trusted
+	lowShare      = 2                      // catch-up is received while less than 1/lowShare of the hands is taken
 )
+
+var errEarlierInHand = errors.New("an earlier revision of the fire is in hand")
 
 // subscribe joins the tasks topics. A task is acknowledged when its fire is claimed, in hand already, or another's: from then on the
 // claim carries it, and the broker has nothing unacknowledged of slow calls.
@@ -57,9 +62,13 @@ func (s *Service) receive(ctx context.Context, batch []bus.Message, limit int) [
 	}
 	s.heard(batch[0].Published)
 	s.met.taskBatch.Observe(float64(len(batch)))
-	term, err := s.keeper.Wait(ctx)
+	term, err := s.trusted(ctx)
+	var again []int
 	if err == nil {
-		err = s.claim(ctx, term, fires, limit)
+		again, err = s.claim(ctx, term, fires, limit)
+	}
+	for _, n := range again {
+		errs[good[n]] = errEarlierInHand
 	}
 	if err != nil {
 		s.log.Debug().Err(err).Int("tasks", len(fires)).Msg("tasks not claimed, to be redelivered")
@@ -70,13 +79,31 @@ func (s *Service) receive(ctx context.Context, batch []bus.Message, limit int) [
 	return errs
 }
 
+// trusted waits for a session that is trusted. While there is none nothing is taken, not even the task of a fire that is in hand: the
+// session may be dead, and the task the one by which others shall take the fire over. The intake leaves the topics
+// then, and what waits here goes to others.
+func (s *Service) trusted(ctx context.Context) (*session.Term, error) {
+	for {
+		term, err := s.keeper.Wait(ctx)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // only that the consumer closes
+		}
+		if term.Trusted() {
+			return term, nil
+		}
+		clock.Pause(ctx, trustEvery)
+	}
+}
+
 // claim takes fires in hand and claims them. Two batches with the same fire: the second does not find it free in the hands. Dying after
 // the claim's commit: the session dies too, and its claims are dispatched again. An answer that was lost: the entries leave
 // the hands, the tasks come again, and the claim finds that they are the session's already.
-func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.Fire, limit int) error {
-	es, err := s.hands.take(ctx, term, fires, limit)
+//
+// It returns the places of fires whose task has to come again.
+func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.Fire, limit int) (again []int, err error) {
+	es, again, err := s.hands.take(ctx, term, fires, limit)
 	if err != nil || len(es) == 0 {
-		return err
+		return again, err
 	}
 	ask := make([]timer.Fire, len(es))
 	for i, e := range es {
@@ -87,7 +114,7 @@ func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.F
 	won, err := s.opts.Store.Claim(call, term.ID, ask)
 	if err != nil {
 		s.hands.drop(es...)
-		return err //nolint:wrapcheck // the store says what it was doing
+		return again, err //nolint:wrapcheck // the store says what it was doing
 	}
 	mine := s.keepWon(es, won)
 	s.met.claimsLost.Add(float64(len(es) - len(mine)))
@@ -96,7 +123,7 @@ func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.F
 		s.log.Debug().Err(err).Msg("timers of claimed fires not read ahead")
 	}
 	s.wheel.add(mine...)
-	return nil
+	return again, nil
 }
 
 // keepWon gives entries what the store says of their fires, and drops those that were not won.

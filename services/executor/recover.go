@@ -80,7 +80,7 @@ func (s *Service) reclaim(ctx context.Context) error {
 		fires, err := s.opts.Store.Owned(call, []timer.ID{term.ID}, until, ownLimit)
 		for len(fires) > 0 && err == nil {
 			n := min(len(fires), store.MaxBatch)
-			err = s.claim(call, term, fires[:n], s.opts.MaxHands)
+			_, err = s.claim(call, term, fires[:n], s.opts.MaxHands)
 			fires = fires[n:]
 		}
 		cancel()

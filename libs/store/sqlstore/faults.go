@@ -11,7 +11,7 @@ import (
 // errInjected is the cause of every failure that Faults made.
 var errInjected = errors.New("injected fault")
 
-// faults draws from Faults. A nil one never fails.
+// faults draws from Faults.
 type faults struct {
 	set Faults
 	mu  sync.Mutex
@@ -20,7 +20,7 @@ type faults struct {
 
 func newFaults(set *Faults) *faults {
 	if set == nil {
-		return nil
+		set = new(Faults)
 	}
 	return &faults{set: *set, rnd: rand.New(rand.NewPCG(set.Seed, 1))} //nolint:gosec // faults are to be repeatable
 }
@@ -31,10 +31,11 @@ type faultPlan struct{ read, before, after bool }
 // wait delays the call and says what shall befall it. A call draws the same number of times whatever comes of it, so that one
 // seed gives one story.
 func (f *faults) wait(ctx context.Context) faultPlan {
-	if f == nil {
+	f.mu.Lock()
+	if f.set == (Faults{}) {
+		f.mu.Unlock()
 		return faultPlan{}
 	}
-	f.mu.Lock()
 	delay := time.Duration(f.rnd.Float64() * float64(f.set.Delay))
 	p := faultPlan{
 		read:   f.rnd.Float64() < f.set.FailRead,
@@ -46,6 +47,13 @@ func (f *faults) wait(ctx context.Context) faultPlan {
 		pause(ctx, delay)
 	}
 	return p
+}
+
+// SetFaults makes the store misbehave from now on, or behave again (the zero value). The seed it was opened with goes on.
+func (s *Store) SetFaults(set Faults) {
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	s.faults.set = set
 }
 
 // pause waits for d or for the context's end.

@@ -1,0 +1,210 @@
+package expansion_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const base = int64(1_800_000_000_000) // 2027-01-15T08:00:00Z, a whole minute
+
+func planner(t *testing.T, opts expansion.Options) *expansion.Planner {
+	t.Helper()
+	opts.Counts = slicing.NewCounts(1000)
+	p, err := expansion.New(opts)
+	require.NoError(t, err)
+	return p
+}
+
+func cron(spec string) *timer.Timer {
+	return &timer.Timer{
+		ID: 7, AppID: 3, Version: 1, Status: timer.StatusActive, ActiveSinceMS: base, ActiveEpoch: 1, CreatedMS: base,
+		Definition: timer.Definition{Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{spec}}},
+	}
+}
+
+// apply does what a store does with a plan.
+func apply(tm *timer.Timer, p store.Plan) {
+	tm.NextDueMS, tm.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
+	tm.FiresMade += int64(len(p.Fires))
+}
+
+func dues(fs []timer.Fire) []int64 {
+	out := make([]int64, len(fs))
+	for i, f := range fs {
+		out[i] = f.DueMS
+	}
+	return out
+}
+
+func TestPlanFillsUpToStep1(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{Step1: 10 * time.Minute})
+	tm := cron("* * * * *")
+	plan := p.Plan(tm, base)
+	require.NoError(t, plan.Err)
+	require.Len(t, plan.Fires, 11, "the activation's own instant and ten minutes")
+	require.Equal(t, base, plan.Fires[0].DueMS)
+	require.Equal(t, base+11*timer.MinuteMS, plan.NextDueMS)
+	f := plan.Fires[3]
+	require.Equal(t, timer.Fire{
+		FireID: timer.FireID{Timer: 7, DueMS: f.DueMS}, RunMS: f.DueMS, AppID: 3, Version: 1, Epoch: 1,
+	}, f)
+	require.Less(t, plan.ExpandAtMS, plan.NextDueMS)
+	require.Greater(t, plan.ExpandAtMS, base)
+}
+
+func TestPlanIsCutByMaxAndGoesOnBeforeItRunsOut(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{})
+	tm := cron("* * * * * *")
+	plan := p.Plan(tm, base)
+	require.Len(t, plan.Fires, expansion.DefaultMax)
+	require.Equal(t, base+300_000, plan.NextDueMS)
+	require.Equal(t, base+150_000, plan.ExpandAtMS, "when half of it is used up")
+}
+
+func TestSuccessivePlansMissAndRepeatNothing(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{Step1: 5 * time.Minute, Max: 17})
+	tm := cron("*/7 * * * * *")
+	var all []int64
+	for now := base; now < base+30*timer.MinuteMS; {
+		plan := p.Plan(tm, now)
+		all = append(all, dues(plan.Fires)...)
+		apply(tm, plan)
+		require.LessOrEqual(t, now, tm.ExpandAtMS)
+		now = max(now+1, tm.ExpandAtMS)
+	}
+	require.EqualValues(t, len(all), tm.FiresMade)
+	want := base
+	for _, due := range all {
+		require.Equal(t, want, due)
+		if s := due / 1000 % 60; s == 56 {
+			want += 4000
+		} else {
+			want += 7000
+		}
+	}
+}
+
+func TestLatePlanMakesEveryMissedFire(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{Step1: time.Minute})
+	tm := cron("* * * * *")
+	apply(tm, p.Plan(tm, base))
+	next := tm.NextDueMS
+	plan := p.Plan(tm, base+30*timer.MinuteMS)
+	require.Equal(t, next, plan.Fires[0].DueMS)
+	require.Equal(t, next, plan.Fires[0].RunMS)
+	require.Len(t, plan.Fires, 30)
+}
+
+func TestReactivationSkipsWhatPassedWhileInactive(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{Step1: 5 * time.Minute})
+	tm := cron("* * * * *")
+	apply(tm, p.Plan(tm, base))
+	expanded := tm.NextDueMS
+
+	tm.ActiveSinceMS, tm.ActiveEpoch = base+2*timer.MinuteMS, 2
+	plan := p.Plan(tm, tm.ActiveSinceMS)
+	require.Equal(t, expanded, plan.Fires[0].DueMS, "marks of the earlier activation are still there")
+
+	tm.ActiveSinceMS, tm.ActiveEpoch = base+60*timer.MinuteMS+1, 3
+	plan = p.Plan(tm, tm.ActiveSinceMS)
+	require.Equal(t, base+61*timer.MinuteMS, plan.Fires[0].DueMS)
+	require.EqualValues(t, 3, plan.Fires[0].Epoch)
+}
+
+func TestEveryKeepsItsPhaseOverAPause(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{Step1: 5 * time.Minute})
+	tm := cron("@every 90s")
+	first := p.Plan(tm, base)
+	require.Equal(t, base+90_000, first.Fires[0].DueMS)
+	apply(tm, first)
+	tm.ActiveSinceMS = base + 1_000_000
+	again := p.Plan(tm, tm.ActiveSinceMS)
+	require.Zero(t, (again.Fires[0].DueMS-base)%90_000)
+	require.GreaterOrEqual(t, again.Fires[0].DueMS, tm.ActiveSinceMS)
+}
+
+func TestOneShots(t *testing.T) {
+	t.Parallel()
+	at := func(ms int64) timer.Schedule {
+		v := time.UnixMilli(ms).UTC()
+		return timer.Schedule{Kind: timer.KindAt, At: &v}
+	}
+	for name, c := range map[string]struct {
+		schedule timer.Schedule
+		due      int64
+		fires    int
+	}{
+		"at, soon":        {at(base + 5000), base + 5000, 1},
+		"at, in the past": {at(base - 5000), base, 1},
+		"at, beyond":      {at(base + 3*3600_000), base + 3*3600_000, 0},
+		"delay":           {timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(90 * time.Second)}, base + 90_000, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := planner(t, expansion.Options{})
+			tm := cron("")
+			tm.Definition.Schedule = c.schedule
+			plan := p.Plan(tm, base)
+			require.NoError(t, plan.Err)
+			require.Len(t, plan.Fires, c.fires)
+			if c.fires == 0 {
+				require.Equal(t, c.due, plan.NextDueMS)
+				require.Less(t, plan.ExpandAtMS, c.due)
+				apply(tm, plan)
+				plan = p.Plan(tm, plan.ExpandAtMS)
+			}
+			require.Equal(t, []int64{c.due}, dues(plan.Fires))
+			require.Equal(t, timer.NeverMS, plan.NextDueMS)
+			require.Equal(t, timer.NeverMS, plan.ExpandAtMS)
+			apply(tm, plan)
+			tm.ActiveSinceMS += 86_400_000
+			require.Empty(t, p.Plan(tm, tm.ActiveSinceMS).Fires, "a one-shot is made once")
+		})
+	}
+}
+
+func TestOneShotThatPassedWhileInactiveIsDueAtTheActivation(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{Step1: time.Minute})
+	tm := cron("")
+	tm.Definition.Schedule = timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(time.Hour)}
+	apply(tm, p.Plan(tm, base))
+	require.Zero(t, tm.FiresMade)
+	tm.ActiveSinceMS = base + 2*3600_000
+	plan := p.Plan(tm, tm.ActiveSinceMS)
+	require.Equal(t, []int64{tm.ActiveSinceMS}, dues(plan.Fires))
+}
+
+func TestUnreadableScheduleIsPutAside(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{})
+	plan := p.Plan(cron("no cron at all"), base)
+	require.Error(t, plan.Err)
+	require.Empty(t, plan.Fires)
+	require.Equal(t, timer.NeverMS, plan.ExpandAtMS)
+}
+
+func BenchmarkPlanEverySecond(b *testing.B) {
+	p, err := expansion.New(expansion.Options{Counts: slicing.NewCounts(10_000)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	tm := cron("* * * * * *")
+	for b.Loop() {
+		p.Plan(tm, base)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/300, "ns/fire")
+}

@@ -1,0 +1,73 @@
+package executor
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func TestQueueServesAppsInTurn(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	var es []*held
+	for i := range 1000 {
+		es = append(es, entry(1, timer.ID(i+1), time.UnixMilli(0)))
+	}
+	es = append(es, entry(2, 5000, time.UnixMilli(0)))
+	q.push(es)
+	for place := 1; ; place++ {
+		e, ok := q.pop()
+		require.True(t, ok)
+		if e.fire.AppID == 2 {
+			require.LessOrEqual(t, place, 2, "the flood of one app stands before another's fire")
+			break
+		}
+	}
+	require.Equal(t, 1000, q.len()+1)
+}
+
+func TestQueueGivesEachEntryOnce(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	const n = 5000
+	var mu sync.Mutex
+	seen := make(map[timer.ID]int)
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for {
+				e, ok := q.pop()
+				if !ok {
+					return
+				}
+				mu.Lock()
+				seen[e.fire.Timer]++
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range n {
+		q.push([]*held{entry(int64(i%7), timer.ID(i+1), time.UnixMilli(0))})
+	}
+	require.Eventually(t, func() bool { return q.len() == 0 }, 5*time.Second, time.Millisecond)
+	left := q.close()
+	workers.Wait()
+	require.Empty(t, left)
+	require.Len(t, seen, n)
+	for id, times := range seen {
+		require.Equal(t, 1, times, "timer %d", id)
+	}
+}
+
+func TestQueueSaysHowManyWorkersAreShort(t *testing.T) {
+	t.Parallel()
+	q := newQueue()
+	require.Equal(t, 3, q.push([]*held{entry(1, 1, time.UnixMilli(0)), entry(1, 2, time.UnixMilli(0)), entry(1, 3, time.UnixMilli(0))}))
+	require.Len(t, q.close(), 3)
+	_, ok := q.pop()
+	require.False(t, ok)
+}

@@ -1,0 +1,125 @@
+package executor
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func entry(app int64, id timer.ID, run time.Time) *held {
+	return &held{fire: timer.Fire{
+		FireID: timer.FireID{Timer: id, DueMS: run.UnixMilli()}, RunMS: run.UnixMilli(), AppID: app,
+	}}
+}
+
+func steadyNow() (time.Time, bool) { return time.Now(), true }
+
+func TestP1WheelIsNeverEarlyAndOnTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWheel()
+		start := time.Now().Add(300 * time.Microsecond) // not on a whole millisecond
+		for i := range 50 {
+			w.add(entry(1, timer.ID(i+1), start.Add(time.Duration(50-i)*37*time.Millisecond)))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		got := 0
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			w.run(ctx, steadyNow, func(es []*held) {
+				for _, e := range es {
+					late := time.Since(time.UnixMilli(e.fire.RunMS))
+					if late < 0 || late > time.Millisecond {
+						t.Errorf("late by %v", late)
+					}
+					got++
+				}
+			})
+		}()
+		time.Sleep(3 * time.Second)
+		cancel()
+		<-ended
+		require.Equal(t, 50, got)
+		require.Zero(t, w.len())
+	})
+}
+
+func TestWheelWakesForAnEarlierEntry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWheel()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		var at []time.Duration
+		begin := time.Now()
+		go func() {
+			defer close(ended)
+			w.run(ctx, steadyNow, func([]*held) { at = append(at, time.Since(begin)) })
+		}()
+		w.add(entry(1, 1, begin.Add(90*time.Millisecond)))
+		synctest.Wait()
+		w.add(entry(1, 2, begin.Add(10*time.Millisecond)))
+		time.Sleep(time.Second)
+		cancel()
+		<-ended
+		require.Equal(t, []time.Duration{10 * time.Millisecond, 90 * time.Millisecond}, at)
+	})
+}
+
+func TestWheelStandsStillWhileTheClockIsNotSteady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWheel()
+		steady := false
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		n := 0
+		w.add(entry(1, 1, time.Now()))
+		go func() {
+			defer close(ended)
+			w.run(ctx, func() (time.Time, bool) { return time.Now(), steady }, func(es []*held) { n += len(es) })
+		}()
+		time.Sleep(time.Second)
+		require.Zero(t, n)
+		steady = true
+		time.Sleep(time.Second)
+		require.Equal(t, 1, n)
+		cancel()
+		<-ended
+	})
+}
+
+func TestHerdIsOneSlot(t *testing.T) {
+	t.Parallel()
+	w := newWheel()
+	at := time.UnixMilli(1_000_000)
+	for i := range 10_000 {
+		w.add(entry(1, timer.ID(i+1), at))
+	}
+	require.Len(t, w.order, 1)
+	due, next := w.pop(at.UnixMilli() - 1)
+	require.Empty(t, due)
+	require.Equal(t, at.UnixMilli(), next)
+	due, next = w.pop(at.UnixMilli())
+	require.Len(t, due, 10_000)
+	require.Zero(t, next)
+}
+
+func BenchmarkWheelAddPop(b *testing.B) {
+	w := newWheel()
+	es := make([]*held, 10_000)
+	for i := range es {
+		es[i] = entry(1, timer.ID(i+1), time.UnixMilli(int64(i%2000)))
+	}
+	for b.Loop() {
+		w.add(es...)
+		w.pop(2000)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(es)), "ns/fire")
+}

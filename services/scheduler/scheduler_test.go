@@ -1,0 +1,260 @@
+package scheduler_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/taskwire"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+	"github.com/carillon-timer/carillon/services/scheduler"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// start runs a scheduler until the test ends, or until stop is called.
+func start(t *testing.T, parts *servicetest.Parts, name string) (svc *scheduler.Service, stop func()) {
+	t.Helper()
+	svc, err := scheduler.New(scheduler.Options{
+		Store: parts.Store, Bus: parts.Bus(name), Dispatch: parts.Dispatch, IDs: parts.IDs, Name: name, Now: time.Now,
+		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- svc.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	t.Cleanup(stop)
+	return svc, stop
+}
+
+// heard collects what arrives on a topic.
+type heard[T any] struct {
+	mu  sync.Mutex
+	all []T
+	at  []time.Time
+}
+
+func (h *heard[T]) add(v T) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all, h.at = append(h.all, v), append(h.at, time.Now())
+}
+
+func (h *heard[T]) list() []T {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.all)
+}
+
+func listen(t *testing.T, b bus.Subscriber, topic bus.Topic, sub string, handle func(bus.Message) error) {
+	t.Helper()
+	c, err := b.Subscribe(t.Context(), bus.Subscription{Topic: topic, Name: sub, Concurrency: 1, MaxBatch: 1, Prefetch: 1},
+		func(_ context.Context, batch []bus.Message) []error { return []error{handle(batch[0])} })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+}
+
+// hearSlices collects slice messages, and finishes them at once if told to.
+func hearSlices(t *testing.T, parts *servicetest.Parts, finish bool) *heard[store.SliceClaim] {
+	t.Helper()
+	h := new(heard[store.SliceClaim])
+	listen(t, parts.Bus("slices"), bus.Slices, bus.SubTriggers, func(m bus.Message) error {
+		var s carillonv1.Slice
+		require.NoError(t, proto.Unmarshal(m.Payload, &s))
+		c := store.SliceClaim{Minute: s.GetMinute(), Bucket: s.GetBucket(), Token: s.GetToken()}
+		h.add(c)
+		if finish {
+			_, err := parts.Store.FinishSlice(t.Context(), c)
+			return err
+		}
+		return nil
+	})
+	return h
+}
+
+func hearTasks(t *testing.T, parts *servicetest.Parts) *heard[timer.Fire] {
+	t.Helper()
+	h := new(heard[timer.Fire])
+	for _, topic := range []bus.Topic{bus.TasksNormal, bus.TasksLow} {
+		listen(t, parts.Bus(string(topic)), topic, bus.SubExecutors, func(m bus.Message) error {
+			f, err := taskwire.Decode(m.Payload)
+			require.NoError(t, err)
+			h.add(f)
+			return nil
+		})
+	}
+	return h
+}
+
+func minuteNow() int64 { return timer.MinuteOf(time.Now().UnixMilli()) }
+
+func TestMinutesGoOutOnceEachFromTwoSchedulers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		h := hearSlices(t, parts, true)
+		first := minuteNow()
+		start(t, parts, "one")
+		start(t, parts, "two")
+		time.Sleep(5*time.Minute + 50*time.Second)
+		var minutes []int64
+		for _, c := range h.list() {
+			require.EqualValues(t, 1, c.Token)
+			minutes = append(minutes, c.Minute)
+		}
+		slices.Sort(minutes)
+		want := []int64{first, first + 1, first + 2, first + 3, first + 4, first + 5, first + 6}
+		require.Equal(t, want, minutes, "the coming minute is out 15 s before it starts")
+		at, err := parts.Store.Cursor(t.Context(), 0)
+		require.NoError(t, err)
+		require.Equal(t, first+5, at, "the cursor stands at the present minute")
+	})
+}
+
+func TestSliceWithoutTriggerIsHandedOutAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		h := hearSlices(t, parts, false)
+		start(t, parts, "one")
+		time.Sleep(20 * time.Second)
+		got := h.list()
+		require.GreaterOrEqual(t, len(got), 3)
+		for i, c := range got {
+			require.EqualValues(t, i+1, c.Token, "each time with the next token")
+		}
+	})
+}
+
+func TestOutageOfAllSchedulersIsCaughtUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		h := hearSlices(t, parts, true)
+		_, stop := start(t, parts, "one")
+		time.Sleep(2 * time.Minute)
+		stop()
+		down := len(h.list())
+		time.Sleep(90 * time.Minute)
+		back := minuteNow()
+		start(t, parts, "two")
+		time.Sleep(20 * time.Second)
+		got := h.list()[down:]
+		require.Equal(t, back, got[0].Minute, "the present comes first")
+		require.Greater(t, len(got), 85, "then every minute of the outage")
+		at, err := parts.Store.Cursor(t.Context(), 0)
+		require.NoError(t, err)
+		require.Equal(t, back, at)
+	})
+}
+
+func TestP2OverdueFireIsSweptHoweverOldAndSeldomer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		hearSlices(t, parts, true)
+		h := hearTasks(t, parts)
+		start(t, parts, "one")
+		fires := parts.Create("a", servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"))
+		begin := time.Now()
+		time.Sleep(10 * time.Minute) // nobody marked it, nobody claims it
+		got := h.list()
+		require.GreaterOrEqual(t, len(got), 6)
+		require.LessOrEqual(t, len(got), 8, "the distance of sweeps doubles")
+		for _, f := range got {
+			require.Equal(t, fires[0].FireID, f.FireID)
+		}
+		require.InDelta(t, 15, h.at[0].Sub(begin).Seconds(), 2)
+	})
+}
+
+func TestSweepIsSharedAndLeavesWhatALivingSessionOwns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		hearSlices(t, parts, true)
+		h := hearTasks(t, parts)
+		start(t, parts, "one")
+		start(t, parts, "two")
+		fires := parts.Create("a", servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"),
+			servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"))
+		me := parts.IDs.Next()
+		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
+		won, err := parts.Store.Claim(t.Context(), me, fires[:1])
+		require.NoError(t, err)
+		require.Len(t, won, 1)
+		for range 36 {
+			time.Sleep(500 * time.Millisecond)
+			alive, err := parts.Store.RenewSession(t.Context(), me, store.Load{})
+			require.NoError(t, err)
+			require.True(t, alive)
+		}
+		got := h.list()
+		require.Len(t, got, 1, "once, not by each scheduler")
+		require.Equal(t, fires[1].FireID, got[0].FireID)
+	})
+}
+
+func TestSilentExecutorIsEndedAndItsFiresDispatched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		hearSlices(t, parts, true)
+		h := hearTasks(t, parts)
+		start(t, parts, "one")
+		start(t, parts, "two")
+		time.Sleep(10 * time.Second)
+		fires := parts.Create("a", servicetest.Once(time.Now().Add(2*time.Second), "http://127.0.0.1/"))
+		me := parts.IDs.Next()
+		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
+		_, err := parts.Store.Claim(t.Context(), me, fires)
+		require.NoError(t, err)
+		begin := time.Now()
+		time.Sleep(2400 * time.Millisecond)
+		alive, err := parts.Store.RenewSession(t.Context(), me, store.Load{})
+		require.NoError(t, err)
+		require.True(t, alive, "silence of less than 2.5 s is forgiven")
+		time.Sleep(4 * time.Second)
+		got := h.list()
+		require.Len(t, got, 1, "by the one scheduler that ended the session")
+		require.Equal(t, fires[0].FireID, got[0].FireID)
+		require.InDelta(t, 5.2, h.at[0].Sub(begin).Seconds(), 0.5)
+		alive, err = parts.Store.RenewSession(t.Context(), me, store.Load{})
+		require.NoError(t, err)
+		require.False(t, alive, "dead is final")
+	})
+}
+
+func TestSweepStandsBackWhileExecutorsAreFull(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		hearSlices(t, parts, true)
+		h := hearTasks(t, parts)
+		start(t, parts, "one")
+		parts.Create("a", servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/"))
+		me := parts.IDs.Next()
+		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
+		begin := time.Now()
+		for time.Since(begin) < 6*time.Minute {
+			time.Sleep(500 * time.Millisecond)
+			_, err := parts.Store.RenewSession(t.Context(), me, store.Load{HandsFull: true})
+			require.NoError(t, err)
+		}
+		require.NotEmpty(t, h.list(), "but not for ever")
+		require.Greater(t, h.at[0].Sub(begin), 4*time.Minute)
+	})
+}

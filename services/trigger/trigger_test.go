@@ -1,0 +1,297 @@
+package trigger_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+	"github.com/carillon-timer/carillon/services/servicetest"
+	"github.com/carillon-timer/carillon/services/trigger"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// gate stands before everything that a process does outside. A closed gate freezes the process.
+type gate struct {
+	mu   sync.Mutex
+	open chan struct{}
+}
+
+func newGate() *gate {
+	g := &gate{open: make(chan struct{})}
+	close(g.open)
+	return g
+}
+
+func (g *gate) freeze() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = make(chan struct{})
+}
+
+func (g *gate) thaw() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.open)
+}
+
+func (g *gate) pass() {
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	<-open
+}
+
+// process is one trigger whose tasks are counted instead of published.
+type process struct {
+	trigger.Store
+	*gate
+	svc      *trigger.Service
+	mu       sync.Mutex
+	tasks    map[timer.FireID]int
+	late     int
+	finished map[bool]int
+	stop     func()
+}
+
+func (p *process) HoldSlice(ctx context.Context, c store.SliceClaim, h timer.ID, l time.Duration) (bool, error) {
+	p.pass()
+	return p.Store.HoldSlice(ctx, c, h, l)
+}
+
+func (p *process) RenewSlices(ctx context.Context, h timer.ID, cs []store.SliceClaim, l time.Duration) ([]store.SliceClaim, error) {
+	p.pass()
+	return p.Store.RenewSlices(ctx, h, cs, l)
+}
+
+func (p *process) FinishSlice(ctx context.Context, c store.SliceClaim) (bool, error) {
+	p.pass()
+	done, err := p.Store.FinishSlice(ctx, c)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finished[done]++
+	return done, err
+}
+
+func (p *process) LoadSlice(ctx context.Context, m int64, b int32, after store.Position, until int64, n int) ([]timer.Fire, error) {
+	p.pass()
+	return p.Store.LoadSlice(ctx, m, b, after, until, n)
+}
+
+func (p *process) Publish(_ context.Context, fires []timer.Fire) error {
+	p.pass()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now().UnixMilli()
+	for _, f := range fires {
+		p.tasks[f.FireID]++
+		if f.RunMS < now {
+			p.late++
+		}
+	}
+	return nil
+}
+
+func (p *process) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.tasks)
+}
+
+func start(t *testing.T, parts *servicetest.Parts, name string) *process {
+	t.Helper()
+	p := &process{Store: parts.Store, gate: newGate(), tasks: make(map[timer.FireID]int), finished: make(map[bool]int)}
+	svc, err := trigger.New(trigger.Options{
+		Store: p, Bus: parts.Bus(name), Window: parts.Window, Dispatch: p, Now: time.Now, Holder: parts.IDs.Next(),
+		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- svc.Run(ctx) }()
+	p.svc = svc
+	p.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	t.Cleanup(p.stop)
+	require.Eventually(t, func() bool { return svc.Ready() == nil }, time.Second, time.Millisecond)
+	return p
+}
+
+// hand does what a scheduler does with one minute.
+func hand(t *testing.T, parts *servicetest.Parts, b bus.Publisher, minute int64) []store.SliceClaim {
+	t.Helper()
+	n, err := parts.Store.FreezeMinute(t.Context(), minute)
+	require.NoError(t, err)
+	claims, err := parts.Store.ClaimSlices(t.Context(), minute, n, 5*time.Second, 256)
+	require.NoError(t, err)
+	for _, c := range claims {
+		payload, err := proto.Marshal(&carillonv1.Slice{Minute: c.Minute, Bucket: c.Bucket, Token: c.Token})
+		require.NoError(t, err)
+		require.NoError(t, b.Publish(t.Context(), bus.Slices, bus.Message{Payload: payload}))
+	}
+	return claims
+}
+
+func onceEach(t *testing.T, minute int64, n int) []timer.Definition {
+	t.Helper()
+	defs := make([]timer.Definition, n)
+	for i := range defs {
+		defs[i] = servicetest.Once(time.UnixMilli(minute*timer.MinuteMS+int64(i)*timer.MinuteMS/int64(n)), "http://127.0.0.1/")
+	}
+	return defs
+}
+
+func TestSliceIsPublishedALeadAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		p := start(t, parts, "a")
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		parts.Create("a", onceEach(t, minute, 60)...)
+		hand(t, parts, parts.Bus("s"), minute)
+		time.Sleep(time.Until(time.UnixMilli(minute * timer.MinuteMS)))
+		require.InDelta(t, 3, p.count(), 1, "a lead of 2 s")
+		time.Sleep(time.Minute)
+		require.Equal(t, 60, p.count())
+		require.Zero(t, p.late)
+		require.Equal(t, 1, p.finished[true])
+	})
+}
+
+func TestAdditionsCloserThanTheLoadComeFromTheWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		p := start(t, parts, "a")
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		hand(t, parts, parts.Bus("s"), minute)
+		time.Sleep(time.Until(time.UnixMilli(minute*timer.MinuteMS + 10_000)))
+		fires := parts.Create("a", servicetest.Once(time.Now().Add(20*time.Second), "http://127.0.0.1/"))
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(25 * time.Second)
+		require.Equal(t, map[timer.FireID]int{fires[0].FireID: 1}, p.tasks)
+		require.Zero(t, p.late)
+	})
+}
+
+func TestWipedWindowIsLoadedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		p := start(t, parts, "a")
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		hand(t, parts, parts.Bus("s"), minute)
+		time.Sleep(time.Until(time.UnixMilli(minute*timer.MinuteMS + 10_000)))
+		fires := parts.Create("a", servicetest.Once(time.Now().Add(20*time.Second), "http://127.0.0.1/"))
+		parts.Dispatch.Committed(t.Context(), fires)
+		parts.Window.Wipe()
+		time.Sleep(25 * time.Second)
+		require.Equal(t, 1, p.tasks[fires[0].FireID])
+		require.Zero(t, p.late)
+	})
+}
+
+// A trigger that is paused past its lease finds, when it goes on, that the slice is another's: its done changes no row.
+func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		paused := start(t, parts, "paused")
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		parts.Create("a", onceEach(t, minute, 60)...)
+		b := parts.Bus("s")
+		first := hand(t, parts, b, minute)
+		require.Len(t, first, 1)
+		time.Sleep(time.Until(time.UnixMilli(minute*timer.MinuteMS + 20_000)))
+		before := paused.count()
+		require.Positive(t, before)
+		require.Empty(t, hand(t, parts, b, minute), "a lease that is renewed is not claimed")
+
+		paused.freeze()
+		other := start(t, parts, "other")
+		for range 20 { // the frozen process may be given some of the messages, as by a broker that has not noticed
+			time.Sleep(time.Second)
+			hand(t, parts, b, minute)
+		}
+		require.Positive(t, other.count(), "the slice went on with the other trigger")
+		done, err := parts.Store.FinishSlice(t.Context(), first[0])
+		require.NoError(t, err)
+		require.False(t, done, "a stale token's done")
+
+		paused.thaw()
+		time.Sleep(time.Minute)
+		require.Zero(t, paused.finished[true])
+		require.Equal(t, 1, other.finished[true])
+		union := make(map[timer.FireID]bool)
+		for _, p := range []*process{paused, other} {
+			for id := range p.tasks {
+				union[id] = true
+			}
+		}
+		require.Len(t, union, 60)
+	})
+}
+
+// A minute of 50,000 fires gets several buckets, and two triggers each take some.
+func TestBusyMinuteIsSharedByTwoTriggers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 50_000
+		parts := servicetest.New(t, servicetest.Options{PerBucket: 10_000})
+		ctx, cancel := context.WithCancel(t.Context())
+		flushed := make(chan struct{})
+		go func() {
+			defer close(flushed)
+			_ = expansion.FlushCounts(ctx, parts.Counts, parts.Store, time.Now, time.Hour, parts.Log)
+		}()
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 2
+		for defs := onceEach(t, minute, n); len(defs) > 0; defs = defs[2500:] {
+			parts.Create("a", defs[:2500]...)
+			time.Sleep(2 * time.Second)
+		}
+		cancel()
+		<-flushed
+		two := []*process{start(t, parts, "one"), start(t, parts, "two")}
+		claims := hand(t, parts, parts.Bus("s"), minute)
+		require.GreaterOrEqual(t, len(claims), 4)
+		time.Sleep(time.Until(time.UnixMilli((minute + 1) * timer.MinuteMS)))
+		union := make(map[timer.FireID]bool)
+		for _, p := range two {
+			require.Positive(t, p.finished[true], "each trigger takes some")
+			for id, times := range p.tasks {
+				require.Equal(t, 1, times)
+				union[id] = true
+			}
+		}
+		require.Len(t, union, n)
+	})
+}
+
+func TestUnreadableSliceIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		start(t, parts, "a")
+		b := parts.Bus("s")
+		require.NoError(t, b.Publish(t.Context(), bus.Slices, bus.Message{Payload: []byte("junk")}))
+		time.Sleep(time.Second)
+		dead, err := b.Backlog(t.Context(), bus.TasksDead, bus.SubOperators)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, dead)
+		left, err := b.Backlog(t.Context(), bus.Slices, bus.SubTriggers)
+		require.NoError(t, err)
+		require.Zero(t, left)
+	})
+}
