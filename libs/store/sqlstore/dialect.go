@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"strings"
+
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -21,15 +23,20 @@ type dialect struct {
 	conflict func(key string) string
 	value    func(column string) string
 	greatest string
+	// later adds "(a,b,…) > (1,2,…)" in the form for which the database walks an index.
+	later func(q *statement, columns []string, values []int64)
 	// byPrimary and byRun pin the plan of the statements on fires: on a fresh table without statistics MariaDB once chose
 	// another index than the primary key, and fell behind.
 	byPrimary, byRun string
+	// byExpand pins the expansion: without it a scan would lock every timer on its way. byApp and byTimer pin lists, which an optimizer
+	// that hopes for a short scan reads along the primary key.
+	byExpand, byApp, byTimer string
 	// deleteFires opens a DELETE that is pinned to the primary key; only the form for many tables takes a hint.
 	deleteFires string
 	// classify says what an error of the driver means.
 	classify func(error) class
-	// deleteSome deletes at most limit rows that match, the lowest keys first.
-	deleteSome func(table, key, where string, limit int) *statement
+	// deleteSome deletes at most limit rows that match, the first ones in an order that an index has.
+	deleteSome func(table, key, order, where string, limit int) *statement
 }
 
 // class is what an error of a driver means to the store.
@@ -56,10 +63,14 @@ func mysqlDialect() *dialect {
 
 		byPrimary:   " FORCE INDEX (PRIMARY)",
 		byRun:       " FORCE INDEX (by_run)",
+		byExpand:    " FORCE INDEX (by_expand)",
+		byApp:       " FORCE INDEX (by_app)",
+		byTimer:     " FORCE INDEX (by_timer)",
+		later:       laterByRanges,
 		deleteFires: "DELETE fires FROM fires FORCE INDEX (PRIMARY)",
 		classify:    classifyMySQL,
-		deleteSome: func(table, key, where string, limit int) *statement {
-			return stmt("DELETE FROM " + table + " WHERE " + where + " ORDER BY " + key + " LIMIT ").int(int64(limit))
+		deleteSome: func(table, _, order, where string, limit int) *statement {
+			return stmt("DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ").int(int64(limit))
 		},
 	}
 }
@@ -75,12 +86,13 @@ func sqliteDialect(nowMS func() int64) *dialect {
 		greatest: "MAX",
 
 		byRun:       " INDEXED BY fires_by_run",
+		later:       laterByRow,
 		deleteFires: "DELETE FROM fires",
 		classify:    classifySQLite,
 		// SQLite is built without DELETE … LIMIT.
-		deleteSome: func(table, key, where string, limit int) *statement {
+		deleteSome: func(table, key, order, where string, limit int) *statement {
 			return stmt("DELETE FROM " + table + " WHERE (" + key + ") IN (SELECT " + key + " FROM " + table + " WHERE " + where +
-				" ORDER BY " + key + " LIMIT ").int(int64(limit)).add(")")
+				" ORDER BY " + order + " LIMIT ").int(int64(limit)).add(")")
 		},
 	}
 }
@@ -112,4 +124,24 @@ func (q *statement) fires(d *dialect, ids []timer.FireID) *statement {
 func (q *statement) nowMS(d *dialect) *statement {
 	d.now(q)
 	return q
+}
+
+// laterByRow compares rows, which SQLite does along an index.
+func laterByRow(q *statement, columns []string, values []int64) {
+	q.add("(" + strings.Join(columns, ",") + ")>(").ints(values...).add(")")
+}
+
+// laterByRanges writes the comparison out as ranges of an index, (a>1 OR a=1 AND b>2 OR …), for MySQL uses none for a row.
+func laterByRanges(q *statement, columns []string, values []int64) {
+	q.add("(")
+	for i := range columns {
+		if i > 0 {
+			q.add(" OR ")
+		}
+		for j := range i {
+			q.add(columns[j] + "=").int(values[j]).add(" AND ")
+		}
+		q.add(columns[i] + ">").int(values[i])
+	}
+	q.add(")")
 }

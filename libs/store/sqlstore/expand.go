@@ -40,7 +40,7 @@ func (s *Store) takeTimers(ctx context.Context, c runner, limit int) ([]timer.Ti
 		timerRow
 		NowMS int64 `db:"now_ms"`
 	}
-	q := stmt("SELECT " + timerColumns + ",").nowMS(s.dialect).add(" AS now_ms FROM timers WHERE status=").int(rowActive).
+	q := stmt("SELECT " + timerColumns + ",").nowMS(s.dialect).add(" AS now_ms FROM timers" + s.dialect.byExpand + " WHERE status=").int(rowActive).
 		add(" AND expand_at_ms<=").nowMS(s.dialect).add(" ORDER BY expand_at_ms LIMIT ").int(int64(limit)).
 		add(s.dialect.skipLocked)
 	if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
@@ -61,7 +61,7 @@ func (s *Store) ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS i
 			N      int           `db:"n"`
 			Oldest sql.NullInt64 `db:"oldest"`
 		}
-		q := stmt("SELECT COUNT(*) AS n,MIN(expand_at_ms) AS oldest FROM (SELECT expand_at_ms FROM timers WHERE status=").
+		q := stmt("SELECT COUNT(*) AS n,MIN(expand_at_ms) AS oldest FROM (SELECT expand_at_ms FROM timers" + s.dialect.byExpand + " WHERE status=").
 			int(rowActive).add(" AND expand_at_ms<=").nowMS(s.dialect).add(" ORDER BY expand_at_ms LIMIT ").int(int64(limit)).
 			add(") waiting")
 		err := s.selectOne(ctx, c, &row, q)

@@ -70,28 +70,18 @@ func (s *Store) LoadSlice(
 	ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int,
 ) (fires []timer.Fire, err error) {
 	err = s.read(ctx, "loading a slice", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt("SELECT " + fireColumns + " FROM fires" + s.dialect.byRun + " WHERE run_min=").int(minute).
-			add(" AND bucket=").int(int64(bucket)).add(" AND run_ms>=").int(after.RunMS).add(" AND run_ms<=").int(untilMS).
-			add(" AND owner=0").behind(after).add(fireOrder + " LIMIT ").int(int64(limit))
+		q := stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byRun+" WHERE run_min=").int(minute).
+			add(" AND bucket=").int(int64(bucket)).add(" AND run_ms<=").int(untilMS).behind(s.dialect, after).
+			add(" AND owner=0").add(fireOrder + " LIMIT ").int(int64(limit))
 		fires, err = s.selectFires(ctx, c, q)
 		return err
 	})
 	return fires, err
 }
 
-// behind adds "later than the position", written out: a comparison of rows would use no index on MySQL.
-func (q *statement) behind(p store.Position) *statement {
-	return q.add(" AND (run_ms>").int(p.RunMS).add(" OR due_ms>").int(p.DueMS).
-		add(" OR (due_ms=").int(p.DueMS).add(" AND (timer_id>").int(int64(p.Timer)).
-		add(" OR (timer_id=").int(int64(p.Timer)).add(" AND series>").int(p.Series).add("))))")
-}
-
-// uniqueIDs returns the ids of fires, sorted by primary key, each once.
-func uniqueIDs(fires []timer.Fire) []timer.FireID {
-	ids := make([]timer.FireID, len(fires))
-	for i := range fires {
-		ids[i] = fires[i].FireID
-	}
-	slices.SortFunc(ids, timer.CompareFireIDs)
-	return slices.Compact(ids)
+// behind adds "behind the position", by all that the index by_run has in one slice.
+func (q *statement) behind(d *dialect, p store.Position) *statement {
+	q.add(" AND ")
+	d.later(q, []string{"run_ms", "due_ms", "timer_id", "series"}, []int64{p.RunMS, p.DueMS, int64(p.Timer), p.Series})
+	return q
 }

@@ -23,7 +23,7 @@ func (s *Store) Fire(ctx context.Context, app string, id timer.FireID) (rec stor
 			return err
 		}
 		var done []outcomeRow
-		err = s.selectAll(ctx, c, &done, stmt("SELECT "+outcomeColumns+" FROM outcomes WHERE ").ofFire(id))
+		err = s.selectAll(ctx, c, &done, stmt("SELECT "+outcomeColumns+" FROM outcomes"+s.dialect.byTimer+" WHERE ").ofFire(id))
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (s *Store) History(
 		return nil, err
 	}
 	err = s.read(ctx, "reading a timer's history", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt("SELECT " + outcomeColumns + " FROM outcomes WHERE timer_id=").int(int64(id))
+		q := stmt("SELECT " + outcomeColumns + " FROM outcomes" + s.dialect.byTimer + " WHERE timer_id=").int(int64(id))
 		if before != (timer.FireID{}) {
 			q.add(" AND due_ms<=").int(before.DueMS).add(" AND (due_ms<").int(before.DueMS).
 				add(" OR series<").int(before.Series).add(")")

@@ -37,11 +37,11 @@ func (s *Store) Keep(ctx context.Context, retention time.Duration) error {
 	}
 	return errors.Join(
 		s.trim(ctx, nowMS, nowMS-retention.Milliseconds()),
-		s.deleteAll(ctx, "timer_changes", "seq", stmt("seq<").int(changes)),
-		s.deleteAll(ctx, "sessions", "id", stmt("ended_ms>0 AND ended_ms<").int(dayAgo)),
-		s.deleteAll(ctx, "slices", "minute,bucket", stmt("minute<").int(minute)),
-		s.deleteAll(ctx, "minutes", "minute", stmt("minute<").int(minute)),
-		s.deleteAll(ctx, "idempotency", "app_id,idem_key", stmt("at_ms<").int(dayAgo)),
+		s.deleteAll(ctx, "timer_changes", "seq", "seq", stmt("seq<").int(changes)),
+		s.deleteAll(ctx, "sessions", "id", "id", stmt("ended_ms>0 AND ended_ms<").int(dayAgo)),
+		s.deleteAll(ctx, "slices", "minute,bucket", "minute,bucket", stmt("minute<").int(minute)),
+		s.deleteAll(ctx, "minutes", "minute", "minute", stmt("minute<").int(minute)),
+		s.deleteAll(ctx, "idempotency", "app_id,idem_key", "at_ms", stmt("at_ms<").int(dayAgo)),
 	)
 }
 
@@ -62,16 +62,16 @@ func (s *Store) oldChanges(ctx context.Context, boundMS int64) (seq int64, err e
 // deleteHistory trims outcomes and attempts row by row, from the front of their primary keys.
 func (s *Store) deleteHistory(ctx context.Context, _, boundMS int64) error {
 	return errors.Join(
-		s.deleteAll(ctx, "outcomes", "finished_ms,timer_id,due_ms,series", stmt("finished_ms<").int(boundMS)),
-		s.deleteAll(ctx, "attempts", "finished_ms,timer_id,due_ms,series,n", stmt("finished_ms<").int(boundMS)),
+		s.deleteAll(ctx, "outcomes", "finished_ms,timer_id,due_ms,series", "finished_ms", stmt("finished_ms<").int(boundMS)),
+		s.deleteAll(ctx, "attempts", "finished_ms,timer_id,due_ms,series,n", "finished_ms", stmt("finished_ms<").int(boundMS)),
 	)
 }
 
 // deleteAll deletes what matches in chunks. What is left after so many is the next call's.
-func (s *Store) deleteAll(ctx context.Context, table, key string, where *statement) error {
+func (s *Store) deleteAll(ctx context.Context, table, key, order string, where *statement) error {
 	for range keepChunks {
 		n, err := s.alone(ctx, "trimming "+table, func() *statement {
-			return s.dialect.deleteSome(table, key, string(where.text), keepChunk)
+			return s.dialect.deleteSome(table, key, order, string(where.text), keepChunk)
 		})
 		if err != nil || n < keepChunk {
 			return err

@@ -107,6 +107,8 @@ func mysqlPool(cfg *mysql.Config, conns int) (*sqlx.DB, error) {
 	return db, nil
 }
 
+const setIsolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+
 // readCommitted sets the isolation of every new connection. It is a statement of its own, for the two servers name the variable
 // differently.
 type readCommitted struct{ driver.Connector }
@@ -120,7 +122,7 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(errors.New("the driver cannot execute"), conn.Close())
 	}
-	if _, err := ex.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
+	if _, err := ex.ExecContext(ctx, setIsolation, nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("setting the isolation level: %w", err), conn.Close())
 	}
 	return conn, nil

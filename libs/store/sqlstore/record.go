@@ -166,7 +166,7 @@ func (s *Store) notRecordedBy(ctx context.Context, session timer.ID, ids []timer
 	mine := map[timer.FireID]bool{}
 	err := s.read(ctx, "reading outcomes", func(ctx context.Context, c sqlx.QueryerContext) error {
 		for part := range batches(ids) {
-			q := stmt("SELECT " + fireKey + " FROM outcomes WHERE (timer_id,due_ms) IN (" + s.dialect.tuples)
+			q := stmt("SELECT " + fireKey + " FROM outcomes" + s.dialect.byTimer + " WHERE (timer_id,due_ms) IN (" + s.dialect.tuples)
 			for i, id := range part {
 				q.row(i == 0, int64(id.Timer), id.DueMS)
 			}

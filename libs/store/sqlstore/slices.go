@@ -36,7 +36,7 @@ func (s *Store) ClaimSlices(
 			taken[i] = int64(r.Bucket)
 			claims = append(claims, store.SliceClaim{Minute: minute, Bucket: r.Bucket, Token: r.Token + 1})
 		}
-		_, err := s.exec(ctx, c, stmt("UPDATE slices SET token=token+1,holder=0,until_ms=").nowMS(s.dialect).
+		_, err := s.exec(ctx, c, stmt("UPDATE slices"+s.dialect.byPrimary+" SET token=token+1,holder=0,until_ms=").nowMS(s.dialect).
 			add("+").int(lease.Milliseconds()).add(" WHERE minute=").int(minute).add(" AND bucket IN (").ints(taken...).add(")"))
 		return err
 	})
@@ -73,7 +73,7 @@ func (s *Store) makeSlices(ctx context.Context, c runner, minute int64, buckets 
 // HoldSlice takes the slice over from another holder of the same token: its message was delivered twice, and the later one works.
 func (s *Store) HoldSlice(ctx context.Context, sc store.SliceClaim, holder timer.ID, lease time.Duration) (bool, error) {
 	n, err := s.urgent(ctx, "holding a slice", func() *statement {
-		return stmt("UPDATE slices SET holder=").int(int64(holder)).add(",until_ms=").nowMS(s.dialect).
+		return stmt("UPDATE slices" + s.dialect.byPrimary + " SET holder=").int(int64(holder)).add(",until_ms=").nowMS(s.dialect).
 			add("+").int(lease.Milliseconds()).slice(sc).add(" AND done=0")
 	})
 	return n == 1, err
@@ -99,7 +99,7 @@ func (s *Store) RenewSlices(
 			return q.add(")")
 		}
 		n, err := s.urgent(ctx, "renewing slices", func() *statement {
-			return mine(stmt("UPDATE slices SET until_ms=").nowMS(s.dialect).add("+").int(lease.Milliseconds()))
+			return mine(stmt("UPDATE slices" + s.dialect.byPrimary + " SET until_ms=").nowMS(s.dialect).add("+").int(lease.Milliseconds()))
 		})
 		if err != nil {
 			return nil, err
@@ -109,7 +109,7 @@ func (s *Store) RenewSlices(
 		}
 		var rows []sliceRow
 		err = s.read(ctx, "reading slices", func(ctx context.Context, c sqlx.QueryerContext) error {
-			return s.selectAll(ctx, c, &rows, mine(stmt("SELECT minute,bucket,token FROM slices")))
+			return s.selectAll(ctx, c, &rows, mine(stmt("SELECT minute,bucket,token FROM slices"+s.dialect.byPrimary)))
 		})
 		if err != nil {
 			return nil, err
@@ -136,7 +136,7 @@ func compareClaims(a, b store.SliceClaim) int {
 // FinishSlice is conditional on the token: the holder of an old one changes no row.
 func (s *Store) FinishSlice(ctx context.Context, sc store.SliceClaim) (bool, error) {
 	n, err := s.urgent(ctx, "finishing a slice", func() *statement {
-		return stmt("UPDATE slices SET done=1").slice(sc)
+		return stmt("UPDATE slices" + s.dialect.byPrimary + " SET done=1").slice(sc)
 	})
 	return n == 1, err
 }

@@ -208,10 +208,9 @@ func (w *sweepWalk) page(ctx context.Context, at sweepPosition) ([]timer.Fire, e
 	last := timer.MinuteOf(untilMS)
 	var rows []timer.Fire
 	if at.minute < last {
-		q := w.shard(stmt("SELECT " + fireColumns + " FROM fires" + w.store.dialect.byRun + " WHERE run_min>=").int(at.minute).
-			add(" AND run_min<").int(last)).add(" AND (run_min>").int(at.minute).
-			add(" OR bucket>").int(int64(at.bucket)).add(" OR (bucket=").int(int64(at.bucket)).
-			add(" AND run_ms>=").int(at.RunMS).behind(at.Position).add("))")
+		q := w.shard(stmt("SELECT " + fireColumns + " FROM fires" + w.store.dialect.byRun + " WHERE run_min<").int(last)).add(" AND ")
+		w.store.dialect.later(q, []string{"run_min", "bucket", "run_ms", "due_ms", "timer_id", "series"},
+			[]int64{at.minute, int64(at.bucket), at.RunMS, at.DueMS, int64(at.Timer), at.Series})
 		var err error
 		rows, err = w.store.selectFires(ctx, w.c, q.add(fireOrder+" LIMIT ").int(sweepPage))
 		if err != nil || len(rows) == sweepPage {
@@ -237,8 +236,9 @@ func (w *sweepWalk) lastMinute(ctx context.Context, at sweepPosition, last, unti
 			q.add(",").int(int64(b))
 		}
 	}
-	q.add(") AND run_ms<=").int(untilMS).add(" AND (bucket>").int(int64(at.bucket)).add(" OR (run_ms>=").int(at.RunMS).
-		behind(at.Position).add("))")
+	q.add(") AND run_ms<=").int(untilMS).add(" AND ")
+	w.store.dialect.later(q, []string{"bucket", "run_ms", "due_ms", "timer_id", "series"},
+		[]int64{int64(at.bucket), at.RunMS, at.DueMS, int64(at.Timer), at.Series})
 	return w.store.selectFires(ctx, w.c, q.add(fireOrder+" LIMIT ").int(int64(limit)))
 }
 

@@ -44,7 +44,7 @@ func (s *Store) List(ctx context.Context, query store.Query) (ts []timer.Timer, 
 		return nil, err
 	}
 	err = s.read(ctx, "listing timers", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt("SELECT " + timerColumns + " FROM timers WHERE app_id=").int(appID).add(" AND id>").int(int64(query.After))
+		q := stmt("SELECT " + timerColumns + " FROM timers" + s.dialect.byApp + " WHERE app_id=").int(appID).add(" AND id>").int(int64(query.After))
 		if query.Status == "" {
 			q.add(" AND status<>").int(rowDeleted)
 		} else {

@@ -105,7 +105,7 @@ CREATE TABLE outcomes (
     status_code INT    NOT NULL,
     duration_ms BIGINT NOT NULL,
     PRIMARY KEY (finished_ms, timer_id, due_ms, series),
-    KEY by_timer (timer_id, due_ms)
+    KEY by_timer (timer_id, due_ms, series)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin
 PARTITION BY RANGE (finished_ms) (PARTITION pmax VALUES LESS THAN MAXVALUE);
 
@@ -121,7 +121,7 @@ CREATE TABLE attempts (
     error       VARBINARY(512) NOT NULL,
     excerpt     VARBINARY(512) NOT NULL,
     PRIMARY KEY (finished_ms, timer_id, due_ms, series, n),
-    KEY by_timer (timer_id, due_ms)
+    KEY by_timer (timer_id, due_ms, series)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin
 PARTITION BY RANGE (finished_ms) (PARTITION pmax VALUES LESS THAN MAXVALUE);
 

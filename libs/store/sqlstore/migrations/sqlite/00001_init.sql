@@ -103,7 +103,7 @@ CREATE TABLE outcomes (
     duration_ms INTEGER NOT NULL,
     PRIMARY KEY (finished_ms, timer_id, due_ms, series)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX outcomes_by_timer ON outcomes (timer_id, due_ms);
+CREATE INDEX outcomes_by_timer ON outcomes (timer_id, due_ms, series);
 
 -- finished_ms is the end of the attempt.
 CREATE TABLE attempts (
@@ -118,7 +118,7 @@ CREATE TABLE attempts (
     excerpt TEXT NOT NULL,
     PRIMARY KEY (finished_ms, timer_id, due_ms, series, n)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX attempts_by_timer ON attempts (timer_id, due_ms);
+CREATE INDEX attempts_by_timer ON attempts (timer_id, due_ms, series);
 
 CREATE TABLE minutes (
     minute INTEGER NOT NULL,

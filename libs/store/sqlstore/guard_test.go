@@ -1,0 +1,82 @@
+package sqlstore_test
+
+import (
+	"io/fs"
+	"regexp"
+	"sync"
+	"testing"
+
+	"github.com/pingcap/tidb/pkg/parser"
+	_ "github.com/pingcap/tidb/pkg/parser/test_driver" // the parser needs a driver of values
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+)
+
+// collector keeps one statement of each form. Runs of numbers and of rows are the same form.
+type collector struct {
+	mu    sync.Mutex
+	forms map[string]string
+}
+
+var (
+	numbers = regexp.MustCompile(`-?\d+`)
+	rows    = regexp.MustCompile(`(\([#?,'a-z_]*\)),(\([#?,'a-z_]*\),?)+`)
+	lists   = regexp.MustCompile(`#(,#)+`)
+)
+
+func (c *collector) watch(text string) {
+	form := rows.ReplaceAllString(lists.ReplaceAllString(numbers.ReplaceAllString(text, "#"), "#"), "$1")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.forms == nil {
+		c.forms = map[string]string{}
+	}
+	c.forms[form] = text
+}
+
+// requireMySQL8 parses every statement that was collected with a parser of MySQL 8's dialect: the tests' server is MariaDB, which
+// takes some that MySQL does not.
+func (c *collector) requireMySQL8(t *testing.T) {
+	t.Helper()
+	require.Greater(t, len(c.forms), 40, "the suite sends more than that")
+	for _, text := range c.forms {
+		requireParses(t, text)
+	}
+	for _, text := range sqlstore.OtherStatements() {
+		requireParses(t, text)
+	}
+}
+
+func requireParses(t *testing.T, text string) {
+	t.Helper()
+	p := parser.New()
+	if _, _, err := p.ParseSQL(text); err != nil {
+		t.Errorf("MySQL 8 would refuse: %v\n%s", err, text)
+	}
+}
+
+func TestMigrationsAreMySQL8(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(sqlstore.Migrations(), "migrations/mysql/*.sql")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		text, err := fs.ReadFile(sqlstore.Migrations(), f)
+		require.NoError(t, err)
+		requireParses(t, string(text))
+	}
+}
+
+// TestGuardSeesDialects keeps the guard honest: what only MariaDB takes is refused.
+func TestGuardSeesDialects(t *testing.T) {
+	t.Parallel()
+	p := parser.New()
+	for _, text := range []string{
+		"INSERT INTO t VALUES (1) RETURNING a", "SET STATEMENT lock_wait_timeout=1 FOR SELECT 1",
+		"DELETE FROM t WHERE a=1 RETURNING a",
+	} {
+		_, _, err := p.ParseSQL(text)
+		require.Error(t, err, text)
+	}
+}
