@@ -1,0 +1,134 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/dispatch"
+	"github.com/carillon-timer/carillon/libs/taskwire"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window"
+	"github.com/carillon-timer/carillon/libs/window/memwindow"
+)
+
+// topics records what is published.
+type topics struct {
+	mu    sync.Mutex
+	tasks map[bus.Topic][]timer.Fire
+	err   error
+	hang  bool
+}
+
+func (p *topics) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Message) error {
+	if p.hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range msgs {
+		f, err := taskwire.Decode(m.Payload)
+		if err != nil {
+			return err
+		}
+		p.tasks[topic] = append(p.tasks[topic], f)
+	}
+	return p.err
+}
+
+func setup(t *testing.T) (*dispatch.Dispatcher, *memwindow.Window, *topics) {
+	t.Helper()
+	w := memwindow.New(memwindow.Options{Now: time.Now})
+	b := &topics{tasks: make(map[bus.Topic][]timer.Fire)}
+	d, err := dispatch.New(dispatch.Options{
+		Window: w, Bus: b, Now: time.Now, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	return d, w, b
+}
+
+func at(offset time.Duration) timer.Fire {
+	run := time.Now().Add(offset).UnixMilli()
+	return timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: run}, RunMS: run, AppID: 2, Version: 1}
+}
+
+func marked(t *testing.T, w *memwindow.Window, f timer.Fire) bool {
+	t.Helper()
+	page, err := w.Range(t.Context(), window.SliceOf(&f), f.RunMS-1, f.RunMS, 10)
+	require.NoError(t, err)
+	return len(page.Fires) == 1
+}
+
+func TestLanes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		offset time.Duration
+		topic  bus.Topic
+		mark   bool
+	}{
+		"long past":                  {-time.Minute, bus.TasksLow, false},
+		"just past":                  {-time.Second, bus.TasksNormal, false},
+		"within the lead":            {time.Second, bus.TasksNormal, false},
+		"a mark might come too late": {4 * time.Second, bus.TasksNormal, true},
+		"in good time":               {10 * time.Second, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d, w, b := setup(t)
+				f := at(c.offset)
+				d.Committed(t.Context(), []timer.Fire{f})
+				require.Equal(t, c.mark, marked(t, w, f))
+				if c.topic == "" {
+					require.Empty(t, b.tasks)
+				} else {
+					require.Equal(t, map[bus.Topic][]timer.Fire{c.topic: {f}}, b.tasks)
+				}
+			})
+		})
+	}
+}
+
+func TestCommittedSurvivesTheRequestAndEndsWhenServersHang(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, w, b := setup(t)
+		b.hang = true
+		w.SetAway(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		begin := time.Now()
+		d.Committed(ctx, []timer.Fire{at(time.Second), at(time.Hour)})
+		require.LessOrEqual(t, time.Since(begin), 2*time.Second)
+		w.SetAway(false)
+		f := at(time.Hour)
+		d.Committed(ctx, []timer.Fire{f})
+		require.True(t, marked(t, w, f), "a request that is over does not undo a commit")
+	})
+}
+
+func TestPublishTellsOfFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, _, b := setup(t)
+		b.err = errors.New("away")
+		require.ErrorIs(t, d.Publish(t.Context(), []timer.Fire{at(0)}), b.err)
+	})
+}
+
+func TestMissingPartsAreNamed(t *testing.T) {
+	t.Parallel()
+	_, err := dispatch.New(dispatch.Options{})
+	for _, name := range []string{"Window", "Bus", "Now", "Registerer"} {
+		require.ErrorContains(t, err, name)
+	}
+}

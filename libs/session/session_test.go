@@ -1,0 +1,209 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// table is a sessions table whose connection can be cut.
+type table struct {
+	mu   sync.Mutex
+	rows map[timer.ID]*store.Session
+	cut  bool
+}
+
+var errCut = errors.New("cut off")
+
+func (s *table) OpenSession(_ context.Context, id timer.ID, kind store.SessionKind, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cut {
+		return errCut
+	}
+	s.rows[id] = &store.Session{ID: id, Kind: kind, Name: name}
+	return nil
+}
+
+func (s *table) RenewSession(_ context.Context, id timer.ID, load store.Load) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cut {
+		return false, errCut
+	}
+	r := s.rows[id]
+	if r == nil {
+		return false, nil
+	}
+	r.Renewals++
+	r.Load = load
+	return true, nil
+}
+
+func (s *table) LiveSessions(context.Context) ([]store.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []store.Session
+	for _, r := range s.rows {
+		out = append(out, *r)
+	}
+	return out, nil
+}
+
+func (s *table) EndSession(_ context.Context, id timer.ID, seen int64) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.rows[id]; r == nil || r.Renewals != seen {
+		return false, nil
+	}
+	delete(s.rows, id)
+	return true, nil
+}
+
+func (s *table) CloseSession(_ context.Context, id timer.ID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.rows, id)
+	return nil
+}
+
+func (s *table) setCut(cut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut = cut
+}
+
+func keep(t *testing.T, tab *table) (k *session.Keeper, stop func()) {
+	t.Helper()
+	k, err := session.NewKeeper(session.Options{
+		Store: tab, IDs: timer.NewIDs(time.Now), Kind: store.ExecutorSession, Name: "me", Logger: zerolog.Nop(),
+		Load: func() store.Load { return store.Load{HandsFull: true} },
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = k.Run(ctx) }()
+	return k, func() { cancel(); <-ended }
+}
+
+func TestSessionIsRenewedAndClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: make(map[timer.ID]*store.Session)}
+		k, stop := keep(t, tab)
+		term, err := k.Wait(t.Context())
+		require.NoError(t, err)
+		time.Sleep(10*time.Second + time.Millisecond)
+		require.True(t, term.Trusted())
+		require.NoError(t, k.Ready())
+		require.EqualValues(t, 20, tab.rows[term.ID].Renewals)
+		require.True(t, tab.rows[term.ID].Load.HandsFull)
+		stop()
+		require.Empty(t, tab.rows)
+		require.Error(t, term.Context().Err())
+	})
+}
+
+// Trust ends before anyone may end the session: at 2 s since a renewal was sent, against 2.5 s of silence.
+func TestTrustEndsBeforeTheSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: make(map[timer.ID]*store.Session)}
+		k, stop := keep(t, tab)
+		defer stop()
+		w := session.NewWatcher(tab, zerolog.Nop())
+		term, err := k.Wait(t.Context())
+		require.NoError(t, err)
+		look := func() []store.Session {
+			_, ended, err := w.Look(t.Context())
+			require.NoError(t, err)
+			return ended
+		}
+		for range 40 {
+			time.Sleep(250 * time.Millisecond)
+			require.Empty(t, look())
+		}
+		tab.setCut(true)
+		var ended []store.Session
+		for len(ended) == 0 {
+			time.Sleep(250 * time.Millisecond)
+			trusted := term.Trusted()
+			if ended = look(); len(ended) > 0 {
+				require.False(t, trusted)
+			}
+		}
+		require.Equal(t, term.ID, ended[0].ID)
+		require.Error(t, k.Ready())
+		tab.setCut(false)
+		time.Sleep(time.Second)
+		require.Error(t, term.Context().Err(), "dead is final")
+		next, err := k.Wait(t.Context())
+		require.NoError(t, err)
+		require.NotEqual(t, term.ID, next.ID)
+		require.True(t, next.Trusted())
+	})
+}
+
+func TestStoreAwayKillsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: make(map[timer.ID]*store.Session)}
+		k, stop := keep(t, tab)
+		defer stop()
+		term, err := k.Wait(t.Context())
+		require.NoError(t, err)
+		tab.setCut(true) // for everybody: nobody looks either
+		time.Sleep(time.Minute)
+		require.False(t, term.Trusted())
+		tab.setCut(false)
+		time.Sleep(time.Second)
+		require.True(t, term.Trusted(), "the same session goes on")
+	})
+}
+
+func TestWatcherWaitsForSilenceOfItsOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7, Renewals: 3}}}
+		w := session.NewWatcher(tab, zerolog.Nop())
+		begin := time.Now()
+		for {
+			live, ended, err := w.Look(t.Context())
+			require.NoError(t, err)
+			if len(ended) > 0 {
+				require.Empty(t, live)
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.Equal(t, session.Silence, time.Since(begin))
+	})
+}
+
+func TestTwoWatchersEndOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7}, 8: {ID: 8}}}
+		a, b := session.NewWatcher(tab, zerolog.Nop()), session.NewWatcher(tab, zerolog.Nop())
+		n := 0
+		for range 40 {
+			for _, w := range []*session.Watcher{a, b} {
+				_, ended, err := w.Look(t.Context())
+				require.NoError(t, err)
+				n += len(ended)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.Equal(t, 2, n)
+	})
+}

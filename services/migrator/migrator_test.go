@@ -1,0 +1,142 @@
+package migrator_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window"
+	"github.com/carillon-timer/carillon/services/migrator"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// counter stands for the dispatcher and counts what was committed.
+type counter struct {
+	mu    sync.Mutex
+	fires map[timer.FireID]int
+}
+
+func (c *counter) Committed(_ context.Context, fires []timer.Fire) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range fires {
+		c.fires[f.FireID]++
+	}
+}
+
+func start(t *testing.T, parts *servicetest.Parts, d migrator.Dispatcher) (svc *migrator.Service, stop func()) {
+	t.Helper()
+	svc, err := migrator.New(migrator.Options{
+		Store: parts.Store, Dispatch: d, Plan: parts.Plan, Counts: parts.Counts, Now: time.Now, Batch: 7,
+		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- svc.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	t.Cleanup(stop)
+	return svc, stop
+}
+
+// checkEverySecond finds each timer's instants complete, each once, to beyond until.
+func checkEverySecond(t *testing.T, got map[timer.FireID]int, timers int, until time.Time) {
+	t.Helper()
+	first, last, n := make(map[timer.ID]int64), make(map[timer.ID]int64), make(map[timer.ID]int64)
+	for id, times := range got {
+		require.Equal(t, 1, times, "fire %s", id)
+		if f, ok := first[id.Timer]; !ok || id.DueMS < f {
+			first[id.Timer] = id.DueMS
+		}
+		last[id.Timer] = max(last[id.Timer], id.DueMS)
+		n[id.Timer]++
+	}
+	require.Len(t, n, timers)
+	for id := range n {
+		require.Equal(t, (last[id]-first[id])/1000+1, n[id], "no instant is missing")
+		require.Greater(t, last[id], until.UnixMilli())
+	}
+}
+
+func TestTwoMigratorsMakeEachFireOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		c := &counter{fires: make(map[timer.FireID]int)}
+		for range 30 {
+			c.Committed(t.Context(), parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/")))
+		}
+		svc, _ := start(t, parts, c)
+		start(t, parts, c)
+		time.Sleep(30 * time.Minute)
+		require.NoError(t, svc.Ready())
+		checkEverySecond(t, c.fires, 30, time.Now())
+	})
+}
+
+func TestOutageOfAllMigratorsLosesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		c := &counter{fires: make(map[timer.FireID]int)}
+		c.Committed(t.Context(), parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/")))
+		_, stop := start(t, parts, c)
+		time.Sleep(10 * time.Minute)
+		stop()
+		time.Sleep(3 * time.Hour)
+		start(t, parts, c)
+		time.Sleep(5 * time.Minute)
+		checkEverySecond(t, c.fires, 1, time.Now())
+	})
+}
+
+func TestStoreThatFailsNowAndThen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))
+		parts.Store.SetFaults(sqlstore.Faults{Seed: 3, FailRead: .1, FailBefore: .2, FailAfter: .2, Delay: 50 * time.Millisecond})
+		c := &counter{fires: make(map[timer.FireID]int)}
+		start(t, parts, c)
+		time.Sleep(20 * time.Minute)
+		parts.Store.SetFaults(sqlstore.Faults{})
+		// What a commit with a lost answer inserted was not dispatched, but it is in the store.
+		open := 0
+		minute := timer.MinuteOf(time.Now().UnixMilli())
+		for m := minute - 25; m < minute+10; m++ {
+			fires, err := parts.Store.LoadSlice(t.Context(), m, 0, store.Position{}, timer.NeverMS, 1000)
+			require.NoError(t, err)
+			open += len(fires)
+		}
+		require.Greater(t, open, 20*60)
+		for id, times := range c.fires {
+			require.Equal(t, 1, times, "fire %s", id)
+		}
+	})
+}
+
+func TestCommittedFiresAreMarked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		fires := parts.Create("a", servicetest.Cron("* * * * *", "http://127.0.0.1/"))
+		last := fires[len(fires)-1].DueMS
+		start(t, parts, parts.Dispatch)
+		time.Sleep(45 * time.Minute)
+		next := window.Slice{Minute: timer.MinuteOf(last) + 1}
+		page, err := parts.Window.Range(t.Context(), next, 0, timer.NeverMS, 10)
+		require.NoError(t, err)
+		require.Len(t, page.Fires, 1)
+	})
+}
