@@ -28,7 +28,12 @@ type Health struct {
 	timeout time.Duration
 	mu      sync.Mutex
 	names   []string
-	checks  map[string]Check
+	checks  map[string]entry
+}
+
+type entry struct {
+	check    Check
+	optional bool
 }
 
 // New returns a set without checks, each of which will be given timeout (0: CheckTimeout).
@@ -36,17 +41,23 @@ func New(timeout time.Duration) *Health {
 	if timeout <= 0 {
 		timeout = CheckTimeout
 	}
-	return &Health{timeout: timeout, checks: make(map[string]Check)}
+	return &Health{timeout: timeout, checks: make(map[string]entry)}
 }
 
 // Set adds a check, or puts another one in its place.
-func (h *Health) Set(name string, c Check) {
+func (h *Health) Set(name string, c Check) { h.set(name, entry{check: c}) }
+
+// SetOptional adds a check that is shown, but does not make the process unready: it does its work without that, if worse. Taking it
+// out of service would turn a partial outage into a whole one.
+func (h *Health) SetOptional(name string, c Check) { h.set(name, entry{check: c, optional: true}) }
+
+func (h *Health) set(name string, e entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, known := h.checks[name]; !known {
 		h.names = append(h.names, name)
 	}
-	h.checks[name] = c
+	h.checks[name] = e
 }
 
 // SetError makes a check that fails with err until it is set again; nil makes it pass.
@@ -54,9 +65,10 @@ func (h *Health) SetError(name string, err error) { h.Set(name, func(context.Con
 
 // Result is what a check found.
 type Result struct {
-	Name  string `json:"name"`
-	OK    bool   `json:"ok"`
-	Error string `json:"error,omitempty"`
+	Name     string `json:"name"`
+	OK       bool   `json:"ok"`
+	Optional bool   `json:"optional,omitempty"` // it does not count for readiness
+	Error    string `json:"error,omitempty"`
 }
 
 // Run runs all checks at once and returns when all have answered or their time is up: a check that does not heed its context
@@ -72,9 +84,9 @@ func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 	results = make([]Result, len(h.names))
 	answers := make(chan answer, len(h.names))
 	for i, name := range h.names {
-		results[i] = Result{Name: name, Error: "no answer in time"}
-		check := h.checks[name]
-		go func() { answers <- answer{i, guarded(ctx, check)} }()
+		e := h.checks[name]
+		results[i] = Result{Name: name, Optional: e.optional, Error: "no answer in time"}
+		go func() { answers <- answer{i, guarded(ctx, e.check)} }()
 	}
 	h.mu.Unlock()
 
@@ -91,7 +103,7 @@ func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 	}
 	ok = true
 	for _, r := range results {
-		ok = ok && r.OK
+		ok = ok && (r.OK || r.Optional)
 	}
 	return results, ok
 }

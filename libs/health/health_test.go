@@ -48,8 +48,10 @@ func TestReady(t *testing.T) {
 
 	h.SetError("mysql", nil)
 	h.SetError("bad", nil)
-	code, _ = get(t, h, "/readyz")
+	h.SetOptional("redis", func(context.Context) error { return errors.New("away") })
+	code, body = get(t, h, "/readyz")
 	require.Equal(t, 200, code)
+	require.Contains(t, body, `{"name":"redis","ok":false,"optional":true,"error":"away"}`)
 	code, _ = get(t, h, "/metrics")
 	require.Equal(t, 200, code)
 }

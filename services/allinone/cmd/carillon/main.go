@@ -1,0 +1,46 @@
+// Command carillon is the command line tool: the all-in-one process, and what goes around a cluster.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/services/allinone"
+)
+
+const usage = `carillon <command> [flags]
+
+  dev      run everything in one process: SQLite in ./data, in-memory bus and window
+  setup    run the migrations and make the topics of a cluster, then end
+  ring     run an endpoint that prints each callback
+  version  say which version this is
+
+carillon <command> -help lists the flags.
+`
+
+func main() { process.Main("carillon", run) }
+
+func run(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		return &config.Problems{List: []string{usage}}
+	}
+	switch command, rest := args[0], args[1:]; command {
+	case "dev":
+		return allinone.Dev(ctx, rest, env, stdout, stderr)
+	case "setup":
+		return allinone.Setup(ctx, rest, env, stdout, stderr)
+	case "ring":
+		return allinone.Ring(ctx, rest, env, stdout, stderr)
+	case "version", "-version", "--version":
+		_, err := fmt.Fprintln(stdout, process.Version())
+		return err
+	case "help", "-help", "--help", "-h":
+		_, err := fmt.Fprint(stdout, usage)
+		return err
+	default:
+		return &config.Problems{List: []string{fmt.Sprintf("carillon: no command %q", command), usage}}
+	}
+}

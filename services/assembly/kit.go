@@ -1,0 +1,105 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/dispatch"
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/health"
+	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window"
+)
+
+// Kit is what the services of one process are made of.
+type Kit struct {
+	Settings *Settings
+	Process  *process.Process
+	Health   *health.Health
+	Log      zerolog.Logger
+	Registry *prometheus.Registry
+
+	Store    store.Store
+	Bus      bus.Bus
+	Window   window.Window
+	Clock    *clock.Clock
+	Counts   *slicing.Counts
+	Planner  *expansion.Planner
+	Dispatch *dispatch.Dispatcher
+	IDs      *timer.IDs
+	Name     string // of the process, for people
+
+	HTTPHandlers map[string]http.Handler // served beside the API, by pattern; may be nil
+	HTTPAddr     string                  // where the API listens, once it does
+
+	flushing bool // somebody flushes Counts
+}
+
+// Open opens the store, the bus and the window of a kit; what it opens it pushes on the process' close stack.
+type Open func(ctx context.Context, k *Kit) error
+
+// complete makes the parts that are the same over any servers.
+func (k *Kit) complete(ctx context.Context) (err error) {
+	k.Clock = clock.New(time.Now, k.Store.Now)
+	if err := k.Clock.Measure(ctx); err != nil {
+		k.Log.Warn().Err(err).Msg("clock not measured against the store's yet")
+	}
+	k.Process.Work("clock", k.Clock.Run)
+	k.Health.Set("clock", func(context.Context) error {
+		if _, steady := k.Clock.Look(); !steady {
+			return errors.New("the host's clock jumped, and is not measured again yet")
+		}
+		return nil
+	})
+	k.Counts = slicing.NewCounts(slicing.DefaultPerBucket)
+	if k.Planner, err = expansion.New(expansion.Options{Step1: k.Settings.Timing.Step1, Counts: k.Counts}); err != nil {
+		return fmt.Errorf("making the planner: %w", err)
+	}
+	k.Dispatch, err = dispatch.New(dispatch.Options{
+		Window: k.Window, Bus: k.Bus, Lead: k.Settings.Timing.Lead, Now: k.Clock.Now, Logger: k.Log, Registerer: k.Registry,
+	})
+	if err != nil {
+		return fmt.Errorf("making the dispatcher: %w", err)
+	}
+	k.IDs = timer.NewIDs(k.Clock.Now)
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	k.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
+	return nil
+}
+
+// service is what all five are.
+type service interface {
+	Run(ctx context.Context) error
+	Ready() error
+}
+
+func (k *Kit) run(name string, s service) {
+	k.Process.Work(name, s.Run)
+	k.Health.Set(name, func(context.Context) error { return s.Ready() })
+}
+
+// flushCounts has the bucket counts of this process written once a second, by one of its parts. A migrator does it itself.
+func (k *Kit) flushCounts() {
+	if k.flushing {
+		return
+	}
+	k.flushing = true
+	k.Process.Work("bucket counts", func(ctx context.Context) error {
+		return expansion.FlushCounts(ctx, k.Counts, k.Store, k.Clock.Now, k.Settings.Timing.Step1, k.Log)
+	})
+}

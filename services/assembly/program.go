@@ -1,0 +1,128 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/health"
+	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/metrics"
+	"github.com/carillon-timer/carillon/libs/process"
+)
+
+var errStarting = errors.New("the process is starting")
+
+// Program is a composition of roles.
+type Program struct {
+	Name     string // of the binary
+	Service  string // in log lines
+	Settings *Settings
+	Parts    []config.Part // of Settings, beyond the common ones and those of the roles
+	Open     Open
+	Roles    []Role
+	Prepare  func(k *Kit)       // before the roles are added; may be nil
+	Started  func(k *Kit) error // after they were; may be nil
+	Stdout   io.Writer          // what -print-config writes to
+}
+
+// Service returns the program of one role over real servers.
+func Service(r Role) process.RunFunc {
+	return func(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
+		s := &Settings{}
+		return Run(ctx, Program{
+			Name: "carillon-" + r.Name, Service: r.Name, Settings: s, Parts: s.servers(), Open: OpenServers, Roles: []Role{r}, Stdout: stdout,
+		}, args, env, stderr)
+	}
+}
+
+// Run runs a program until ctx ends: settings, logger, registry, admin listener, parts, services.
+func Run(ctx context.Context, p Program, args []string, env process.Env, stderr io.Writer) (err error) {
+	parts := append(p.Settings.common(), p.Parts...)
+	for _, r := range p.Roles {
+		parts = append(parts, r.Needs(p.Settings)...)
+	}
+	if err := config.NewSet(p.Name, parts...).Load(args, env, p.Stdout); err != nil {
+		return err //nolint:wrapcheck // each problem is told as it is
+	}
+	k, err := newKit(p, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, k.Process.Close()) }()
+	if err := k.Process.Admin(ctx, p.Settings.Admin.Addr, k.Registry); err != nil {
+		return fmt.Errorf("admin-addr: %w", err)
+	}
+	if err := k.build(ctx, p); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop while it was waiting
+		}
+		return err
+	}
+	k.Health.SetError("process", nil)
+	k.Log.Info().Str(logging.Version, process.Version()).Msg("started")
+	return k.Process.Run(ctx) //nolint:wrapcheck // it names the part
+}
+
+func newKit(p Program, stderr io.Writer) (*Kit, error) {
+	s := p.Settings
+	log, err := logging.New(stderr, s.Log.Level, s.Log.Format, p.Service)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it is about
+	}
+	registry, err := metrics.New(process.Version())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it is about
+	}
+	h := health.New(0)
+	h.SetError("process", errStarting)
+	return &Kit{
+		Settings: s, Health: h, Log: log, Registry: registry,
+		Process: process.New(process.Options{Logger: log, Health: h, Drain: s.Shutdown.Drain, Grace: s.Shutdown.Grace}),
+	}, nil
+}
+
+func (k *Kit) build(ctx context.Context, p Program) error {
+	if err := p.Open(ctx, k); err != nil {
+		return err
+	}
+	if err := k.complete(ctx); err != nil {
+		return err
+	}
+	if p.Prepare != nil {
+		p.Prepare(k)
+	}
+	for _, r := range p.Roles {
+		if err := r.Add(ctx, k); err != nil {
+			return err
+		}
+	}
+	if p.Started != nil {
+		return p.Started(k)
+	}
+	return nil
+}
+
+// logger returns the logger of one service: in a process of several, its lines say which.
+func (k *Kit) logger(service string) zerolog.Logger {
+	return k.Log.With().Str(logging.Part, service).Logger()
+}
+
+// Prepare opens and prepares real servers, and closes them again. It returns an error when ctx ends before they are.
+func Prepare(ctx context.Context, name string, args []string, env process.Env, stdout, stderr io.Writer) (err error) {
+	s := &Settings{}
+	parts := append(s.servers(), &s.Log)
+	if err := config.NewSet(name, parts...).Load(args, env, stdout); err != nil {
+		return err //nolint:wrapcheck // each problem is told as it is
+	}
+	k, err := newKit(Program{Service: "setup", Settings: s}, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, k.Process.Close()) }()
+	return OpenServers(ctx, k)
+}

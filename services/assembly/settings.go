@@ -1,0 +1,29 @@
+package assembly
+
+import "github.com/carillon-timer/carillon/libs/config"
+
+// Settings are those of all programs; each program takes the parts it needs.
+type Settings struct {
+	HTTP      config.HTTP
+	Admin     config.Admin
+	Log       config.Log
+	Shutdown  config.Shutdown
+	Data      config.Data
+	MySQL     config.MySQL
+	Redis     config.Redis
+	Pulsar    config.Pulsar
+	API       config.API
+	Timing    config.Timing
+	Retention config.Retention
+	Callback  config.Callback
+}
+
+// common are the settings of every program that runs services.
+func (s *Settings) common() []config.Part {
+	return []config.Part{&s.Admin, &s.Log, &s.Shutdown, &s.Timing}
+}
+
+// servers are the settings of programs over real servers.
+func (s *Settings) servers() []config.Part {
+	return []config.Part{&s.MySQL, &s.Redis, &s.Pulsar}
+}

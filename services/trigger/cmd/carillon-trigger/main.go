@@ -1,0 +1,9 @@
+// Command carillon-trigger runs the trigger service over MySQL, Redis and Pulsar. -help lists its settings.
+package main
+
+import (
+	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/services/assembly"
+)
+
+func main() { process.Main("carillon-trigger", assembly.Service(assembly.Trigger())) }
