@@ -22,6 +22,7 @@ type broadcast struct {
 	topic  bus.Topic
 	handle func(context.Context, bus.Message)
 	log    zerolog.Logger
+	name   string // by which the broker knows it
 
 	ctx    context.Context // of the handler
 	cancel context.CancelFunc
@@ -29,21 +30,22 @@ type broadcast struct {
 
 	mu      sync.Mutex
 	current pulsar.Reader
-	changed chan struct{} // closed when current is another one
+	changed chan struct{}    // closed when current is another one
+	last    pulsar.MessageID // after which it reads on
 	once    sync.Once
 }
 
 // Broadcast implements bus.Subscriber.
 func (b *Bus) Broadcast(ctx context.Context, topic bus.Topic, h func(context.Context, bus.Message)) (bus.Consumer, error) {
 	r := &broadcast{
-		bus: b, topic: topic, handle: h, changed: make(chan struct{}),
+		bus: b, topic: topic, handle: h, name: identity(), changed: make(chan struct{}),
 		log: b.log.With().Str(logging.Topic, string(topic)).Str("subscription", "broadcast").Logger(),
 	}
-	end, err := r.end(ctx)
-	if err != nil {
+	var err error
+	if r.last, err = r.end(ctx); err != nil {
 		return nil, err
 	}
-	if r.current, err = r.open(ctx, end); err != nil {
+	if r.current, err = r.open(ctx, r.last); err != nil {
 		return nil, err
 	}
 	r.ctx, r.cancel = context.WithCancel(b.ctx)
@@ -53,13 +55,7 @@ func (b *Bus) Broadcast(ctx context.Context, topic bus.Topic, h func(context.Con
 		return nil, err
 	}
 	r.wg.Go(r.read)
-	r.wg.Go(func() {
-		watch(r.ctx, b, func() error {
-			current, _ := r.reader()
-			_, err := current.GetLastMessageID()
-			return err
-		}, r.again)
-	})
+	r.wg.Go(func() { b.watch(r.ctx, topic, r.name, r.again) })
 	return r, nil
 }
 
@@ -82,6 +78,7 @@ func (r *broadcast) end(ctx context.Context) (pulsar.MessageID, error) {
 func (r *broadcast) open(ctx context.Context, from pulsar.MessageID) (pulsar.Reader, error) {
 	options := pulsar.ReaderOptions{
 		Topic: r.bus.full(r.topic), StartMessageID: from, ReceiverQueueSize: broadcastQueue, BackoffPolicyFunc: newReconnect,
+		Name: r.name,
 	}
 	create := func() (pulsar.Reader, error) {
 		made, err := r.bus.client.CreateReader(options)
@@ -93,9 +90,15 @@ func (r *broadcast) open(ctx context.Context, from pulsar.MessageID) (pulsar.Rea
 	return await(ctx, r.bus, fmt.Sprintf("reading %s", r.topic), create, pulsar.Reader.Close)
 }
 
-// again replaces a reader that the client gave up. The topic is a new one then: all that it has is unread.
-func (r *broadcast) again() {
-	fresh, err := r.open(r.ctx, pulsar.EarliestMessageID())
+// again replaces a reader that the client gave up. Of a topic that is another one now, all is unread.
+func (r *broadcast) again(anew bool) {
+	r.mu.Lock()
+	from := r.last
+	r.mu.Unlock()
+	if anew {
+		from = pulsar.EarliestMessageID()
+	}
+	fresh, err := r.open(r.ctx, from)
 	if err != nil {
 		return // closing
 	}
@@ -120,6 +123,9 @@ func (r *broadcast) read() {
 		current, changed := r.reader()
 		m, err := current.Next(r.ctx)
 		if err == nil {
+			r.mu.Lock()
+			r.last = m.ID()
+			r.mu.Unlock()
 			r.call(bus.Message{Key: m.Key(), Payload: m.Payload(), Properties: m.Properties(), Published: m.PublishTime()})
 			continue
 		}

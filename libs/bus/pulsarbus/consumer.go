@@ -28,6 +28,7 @@ type consumer struct {
 	spec   bus.Subscription
 	handle bus.Handler
 	log    zerolog.Logger
+	name   string // by which the broker knows it
 	queue  chan pulsar.ConsumerMessage
 	turn   chan struct{} // held by the worker that collects
 
@@ -47,7 +48,7 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 	}
 	// The client keeps up to its receiver queue besides the channel, so they share what may wait.
 	c := &consumer{
-		bus: b, spec: s, handle: h, queue: make(chan pulsar.ConsumerMessage, s.Prefetch/2), turn: make(chan struct{}, 1),
+		bus: b, spec: s, handle: h, name: identity(), queue: make(chan pulsar.ConsumerMessage, s.Prefetch/2), turn: make(chan struct{}, 1),
 		log: b.log.With().Str(logging.Topic, string(s.Topic)).Str("subscription", s.Name).Logger(),
 	}
 	first, err := c.open(ctx)
@@ -64,7 +65,7 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 	for range s.Concurrency {
 		c.wg.Go(c.work)
 	}
-	c.wg.Go(c.watch)
+	c.wg.Go(func() { b.watch(c.ctx, s.Topic, c.name, c.again) })
 	return c, nil
 }
 
@@ -72,7 +73,7 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
 	precision := int64(nackPrecisionBits)
 	options := pulsar.ConsumerOptions{
-		Topic: c.bus.full(c.spec.Topic), SubscriptionName: c.spec.Name, Type: pulsar.Shared,
+		Topic: c.bus.full(c.spec.Topic), SubscriptionName: c.spec.Name, Type: pulsar.Shared, Name: c.name,
 		SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest,
 		ReceiverQueueSize:           c.spec.Prefetch - c.spec.Prefetch/2, MessageChannel: c.queue,
 		NackBackoffPolicy: nackBackoff{}, NackPrecisionBit: &precision, BackOffPolicyFunc: newReconnect,
@@ -93,6 +94,20 @@ func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
 type nackBackoff struct{}
 
 func (nackBackoff) Next(redeliveries uint32) time.Duration { return bus.Backoff(int(redeliveries) + 1) }
+
+// again replaces the client's consumer. Both feed the same queue; what the old one gave is answered to the old one.
+func (c *consumer) again(bool) {
+	fresh, err := c.open(c.ctx)
+	if err != nil {
+		return // closing
+	}
+	c.log.Warn().Msg("consumer was lost and is made anew")
+	c.mu.Lock()
+	old := c.current
+	c.current = fresh
+	c.mu.Unlock()
+	old.Close()
+}
 
 // Close implements bus.Consumer.
 func (c *consumer) Close() error {

@@ -108,11 +108,14 @@ func (b *Bus) producer(ctx context.Context, p *producer) (pulsar.Producer, error
 // makeProducer makes the client's producer, whether or not those who wait give up: others will come.
 func (b *Bus) makeProducer(p *producer) {
 	options := pulsar.ProducerOptions{
-		Topic: b.full(p.topic), MaxPendingMessages: maxPending,
-		SendTimeout:             -1,                    // the context of Publish is the limit, and what waits is bounded
-		DisableBatching:         p.topic == bus.Slices, // each slice goes to a trigger of its own
-		BackOffPolicyFunc:       newReconnect,
+		Topic: b.full(p.topic), MaxPendingMessages: maxPending, BackOffPolicyFunc: newReconnect,
+		SendTimeout:             -1, // the context of Publish is the limit, and what waits is bounded
 		BatchingMaxPublishDelay: batchDelay, BatchingMaxMessages: batchMessages,
+	}
+	if p.topic == bus.Slices {
+		// Each slice goes to a trigger of its own: a batch goes to one consumer. Batches of one, because without batching the
+		// client takes a message with an empty payload for a corrupt one and discards it.
+		options.BatchingMaxMessages = 1
 	}
 	create := func() (pulsar.Producer, error) {
 		made, err := b.client.CreateProducer(options)

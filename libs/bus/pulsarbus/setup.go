@@ -191,9 +191,7 @@ func (b *Bus) Backlog(ctx context.Context, topic bus.Topic, subscription string)
 	if n > 0 {
 		path = b.path(topic) + "/partitioned-stats?perPartition=false&getPreciseBacklog=true"
 	}
-	var stats struct {
-		Subscriptions map[string]struct{ MsgBacklog int64 }
-	}
+	var stats topicStats
 	if err := b.rest.do(ctx, http.MethodGet, path, nil, &stats); err != nil {
 		return 0, fmt.Errorf("asking for the backlog of %s: %w", topic, err)
 	}

@@ -2,69 +2,93 @@ package pulsarbus
 
 import (
 	"context"
-	"errors"
+	"crypto/rand"
+	"net/http"
 	"time"
 
-	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/carillon-timer/carillon/libs/bus"
 )
 
 const (
 	watchEvery  = 5 * time.Second
-	watchMisses = 2 // failed looks in a row, while the broker answers others, after which a consumer is made anew
+	watchMisses = 3 // looks in a row after which a consumer that the broker does not know is made anew
 )
 
-// watch makes a consumer anew that the client has given up: when a topic is deleted, the client stops reconnecting
-// without a word. A look asks the broker for the last message of each partition, on the consumer's own connection.
-func (c *consumer) watch() {
-	watch(c.ctx, c.bus, func() error {
-		_, err := c.client().GetLastMessageIDs()
-		return err
-	}, func() {
-		fresh, err := c.open(c.ctx)
-		if err != nil {
-			return // closing
-		}
-		c.log.Warn().Msg("consumer was lost and is made anew")
-		c.mu.Lock()
-		old := c.current
-		c.current = fresh
-		c.mu.Unlock()
-		old.Close()
-	})
-}
+// identity names a consumer, so that it can be found among the broker's.
+func identity() string { return "carillon-" + rand.Text() }
 
-func (c *consumer) client() pulsar.Consumer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.current
-}
-
-// watch looks from time to time, until ctx ends, and calls again when looks fail although the broker is there.
-func watch(ctx context.Context, b *Bus, look func() error, again func()) {
+// watch looks from time to time, until ctx ends, whether the broker still knows a consumer on every partition of its
+// topic, and calls again when it does not. It is needed because the client gives up without a word when a topic is deleted. anew
+// tells that the topic was gone as a whole, and is another one now. Asking on the client's own connection would hang while
+// it reconnects, so the admin API is asked; while that is away, nothing is known and nothing happens.
+func (b *Bus) watch(ctx context.Context, topic bus.Topic, name string, again func(anew bool)) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	misses := 0
+	misses, gone := 0, false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		err := look()
-		if err == nil || errors.Is(err, context.Canceled) {
-			misses = 0
+		known, err := b.knows(ctx, topic, name)
+		switch {
+		case status(err) == http.StatusNotFound:
+			misses, gone = misses+1, true
+			if b.restore(topic) != nil {
+				continue
+			}
+		case err != nil || known:
+			misses, gone = 0, false
 			continue
+		default:
+			misses++
 		}
-		pinged, cancel := context.WithTimeout(ctx, operationTimeout)
-		away := b.Ping(pinged)
-		cancel()
-		if away != nil {
-			misses = 0 // nobody can reach it: the client reconnects
-			continue
-		}
-		if misses++; misses >= watchMisses {
-			misses = 0
-			again()
+		if gone || misses >= watchMisses {
+			again(gone)
+			misses, gone = 0, false
 		}
 	}
+}
+
+// topicStats is what the broker tells of a topic or partition.
+type topicStats struct {
+	Subscriptions map[string]struct {
+		MsgBacklog int64
+		Consumers  []struct{ ConsumerName string }
+	}
+}
+
+func (s topicStats) has(name string) bool {
+	for _, sub := range s.Subscriptions {
+		for _, c := range sub.Consumers {
+			if c.ConsumerName == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// knows tells whether a consumer is connected to every partition of a topic.
+func (b *Bus) knows(ctx context.Context, topic bus.Topic, name string) (bool, error) {
+	n, err := b.partitions(ctx, topic)
+	if err != nil {
+		return false, err
+	}
+	if n == 0 {
+		var stats topicStats
+		err := b.rest.do(ctx, http.MethodGet, b.path(topic)+"/stats", nil, &stats)
+		return stats.has(name), err
+	}
+	var stats struct{ Partitions map[string]topicStats }
+	if err := b.rest.do(ctx, http.MethodGet, b.path(topic)+"/partitioned-stats?perPartition=true", nil, &stats); err != nil {
+		return false, err
+	}
+	for _, p := range stats.Partitions {
+		if !p.has(name) {
+			return false, nil
+		}
+	}
+	return len(stats.Partitions) >= n, nil
 }
