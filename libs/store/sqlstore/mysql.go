@@ -49,7 +49,8 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	if e.fast, err = mysqlPool(cfg, urgentConns); err != nil {
 		return nil, errors.Join(err, e.db.Close())
 	}
-	s := newStore(mysqlDialect(), e, time.Now, o.Logger, o.Faults)
+	s := newStore(mysqlDialect(), e, time.Now, o.Logger)
+	s.faults = newFaults(o.Faults)
 	if o.Timeout > 0 {
 		s.timeout = o.Timeout
 	}

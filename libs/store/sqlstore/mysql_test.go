@@ -1,17 +1,26 @@
 package sqlstore_test
 
 import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/store/storetest"
 	"github.com/carillon-timer/carillon/libs/testenv"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func openMySQL(t *testing.T, o sqlstore.MySQLOptions) *sqlstore.Store {
+func openMySQL(t testing.TB, o sqlstore.MySQLOptions) *sqlstore.Store {
 	t.Helper()
 	o.Logger = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
 	if o.MaxOpen == 0 {
@@ -46,4 +55,225 @@ func TestMySQL(t *testing.T) {
 		t.Skip("no statements were sent: there is no server")
 	}
 	sent.requireMySQL8(t)
+}
+
+func TestMySQLDSN(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{"", "nonsense", "user@tcp(host:3306)/", "user@tcp(host:3306)/db?parseTime=perhaps"} {
+		_, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: dsn})
+		require.Equal(t, timer.CodeInvalid, timer.CodeOf(err), "%q: %v", dsn, err)
+	}
+}
+
+// TestMySQLAway opens a store whose server is not there: that is no error, and every call says so.
+func TestMySQLAway(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := l.Addr().String()
+	require.NoError(t, l.Close())
+	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: "u:p@tcp(" + addr + ")/db", Timeout: time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	for name, call := range map[string]func() error{
+		"ping":    func() error { return s.Ping(t.Context()) },
+		"migrate": func() error { return s.Migrate(t.Context()) },
+		"keep":    func() error { return s.Keep(t.Context(), time.Hour) },
+		"renew": func() error {
+			_, err := s.RenewSession(t.Context(), 1, store.Load{})
+			return err
+		},
+		"create": func() error {
+			_, err := s.Create(t.Context(), []store.NewTimer{{App: "a", Name: "b"}}, nil)
+			return err
+		},
+		"claim": func() error {
+			_, err := s.Claim(t.Context(), 1, []timer.Fire{{FireID: timer.FireID{Timer: 1, DueMS: 1}}})
+			return err
+		},
+		"record": func() error {
+			_, err := s.Record(t.Context(), 1, []timer.Outcome{{Fire: timer.Fire{FireID: timer.FireID{Timer: 1}}}}, nil)
+			return err
+		},
+	} {
+		require.Equal(t, timer.CodeUnavailable, timer.CodeOf(call()), name)
+	}
+}
+
+// TestMySQLMigrateTogether migrates from several processes at once.
+func TestMySQLMigrateTogether(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	var wait sync.WaitGroup
+	for range 5 {
+		s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: dsn})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		wait.Go(func() {
+			if err := errors.Join(s.Migrate(t.Context()), s.Ping(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// TestMySQLPingBeforeMigrations says that the schema is missing, as something that may pass.
+func TestMySQLPingBeforeMigrations(t *testing.T) {
+	t.Parallel()
+	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: testenv.MySQL(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(s.Ping(t.Context())))
+	_, err = s.LiveSessions(t.Context())
+	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err))
+}
+
+// TestMySQLSameIDs lets two processes make the same ids: each notices, and takes others.
+func TestMySQLSameIDs(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	var stores []*sqlstore.Store
+	var made atomic.Int64
+	for range 4 {
+		s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
+		// A clock that moves by a few ids with each reading, the same in each store: the low bits alone differ at random.
+		var tick atomic.Int64
+		s.SetIDs(func() time.Time { return time.UnixMilli(1_800_000_000_000 + tick.Add(1)/2000) })
+		stores = append(stores, s)
+	}
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	byID := map[timer.ID]string{}
+	for n, s := range stores {
+		wait.Go(func() {
+			for round := range 4 {
+				var items []store.NewTimer
+				for i := range 500 {
+					// Half of the names are everybody's.
+					name := fmt.Sprint("shared", round, "-", i)
+					if i%2 == 0 {
+						name = fmt.Sprint(n, "-", round, "-", i)
+					}
+					items = append(items, store.NewTimer{App: "app", Name: name})
+				}
+				out, err := s.Create(t.Context(), items, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, c := range out {
+					if other, ok := byID[c.Timer.ID]; ok && other != c.Timer.Name {
+						t.Errorf("id %v is %q and %q", c.Timer.ID, other, c.Timer.Name)
+					}
+					byID[c.Timer.ID] = c.Timer.Name
+					if !c.Existing {
+						made.Add(1)
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	require.EqualValues(t, 4*4*250+4*250, made.Load())
+	require.Len(t, byID, int(made.Load()))
+}
+
+// TestMySQLPartitions plays weeks of Keep: days get partitions ahead of time, and the old ones are dropped whole.
+func TestMySQLPartitions(t *testing.T) {
+	t.Parallel()
+	const day = 24 * 60 * 60 * 1000
+	dsn := testenv.MySQL(t)
+	s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
+	db, err := sqlx.Open("mysql", dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	partitions := func() (names []string) {
+		t.Helper()
+		require.NoError(t, db.Select(&names, "SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA=DATABASE() "+
+			"AND TABLE_NAME='outcomes' ORDER BY PARTITION_ORDINAL_POSITION"))
+		return names
+	}
+	today := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMilli()
+	require.Equal(t, []string{"pmax"}, partitions())
+	for range 2 {
+		require.NoError(t, s.Trim(t.Context(), today, today-7*day))
+		require.Equal(t, []string{"p20260301", "p20260302", "p20260303", "p20260304", "pmax"}, partitions())
+	}
+	require.NoError(t, s.OpenSession(t.Context(), 1, store.ExecutorSession, "x"))
+	fires := makeFires(t, s, "t", 15, today)
+	won, err := s.Claim(t.Context(), 1, fires)
+	require.NoError(t, err)
+	require.Len(t, won, 15)
+	var outcomes []timer.Outcome
+	var attempts []timer.Attempt
+	for i, f := range won {
+		at := today + int64(i-1)*day
+		outcomes = append(outcomes, timer.Outcome{Fire: f, Kind: timer.Delivered, FinishedMS: at, UntilMS: f.DueMS, Count: 1})
+		attempts = append(attempts, timer.Attempt{FireID: f.FireID, N: 1, StartMS: at})
+	}
+	lost, err := s.Record(t.Context(), 1, outcomes, attempts)
+	require.NoError(t, err)
+	require.Empty(t, lost)
+
+	// Nobody called Keep for ten days: the days in pmax get their partitions late. What is wholly older than the bound goes.
+	later := today + 10*day
+	require.NoError(t, s.Trim(t.Context(), later, later-7*day))
+	names := partitions()
+	require.Equal(t, "p20260304", names[0])
+	require.Equal(t, "p20260314", names[len(names)-2])
+	require.Equal(t, "pmax", names[len(names)-1])
+	for i, f := range won {
+		rec, err := s.Fire(t.Context(), "app", f.FireID)
+		if outcomes[i].FinishedMS < later-7*day-day/2 {
+			require.Equal(t, timer.CodeNotFound, timer.CodeOf(err), "day %d", i-1)
+			continue
+		}
+		require.NoError(t, err)
+		require.NotNil(t, rec.Outcome, "day %d", i-1)
+		require.Len(t, rec.Attempts, 1)
+	}
+}
+
+// TestMySQLServerSettings sees that Ping looks at the connections it would work with.
+func TestMySQLServerSettings(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn + "?sql_mode=''&time_zone='%2B05:00'&interpolateParams=false"})
+	require.NoError(t, s.Ping(t.Context()), "the store's settings win over the DSN's")
+	at, err := s.Now(t.Context())
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), at, time.Minute)
+}
+
+// TestMySQLLockWait holds a timer's row locked for longer than a statement waits: the transaction is repeated, not failed.
+func TestMySQLLockWait(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn, Timeout: time.Minute})
+	f := makeFires(t, s, "t", 1, 1000)[0]
+	db, err := sqlx.Open("mysql", dsn)
+	require.NoError(t, err)
+	defer db.Close()
+	tx, err := db.Beginx()
+	require.NoError(t, err)
+	_, err = tx.Exec("UPDATE timers SET updated_ms=1 WHERE id=?", int64(f.Timer))
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		out, err := s.SetStatus(t.Context(), []store.StatusChange{{App: "app", ID: f.Timer, Status: timer.StatusInactive}}, nil)
+		if err == nil {
+			err = out[0].Err
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Errorf("it did not wait: %v", err)
+	case <-time.After(6 * time.Second):
+	}
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, <-done)
 }

@@ -47,7 +47,7 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 		return nil, errors.Join(err, e.close())
 	}
 	d := sqliteDialect(func() int64 { return o.Now().UnixMilli() })
-	s := newStore(d, e, o.Now, o.Logger, o.Faults)
+	s := newStore(d, e, o.Now, o.Logger)
 	s.migrate = func(ctx context.Context) error {
 		return migrateUp(ctx, e.writes.DB, goose.DialectSQLite3, d.name, nil)
 	}
@@ -55,6 +55,7 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	if err := s.endAllSessions(ctx); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
+	s.faults = newFaults(o.Faults) // not before it is open
 	return s, nil
 }
 

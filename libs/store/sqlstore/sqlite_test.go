@@ -1,17 +1,26 @@
 package sqlstore_test
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/store/storetest"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func openSQLite(t *testing.T, o sqlstore.SQLiteOptions) *sqlstore.Store {
+func openSQLite(t testing.TB, o sqlstore.SQLiteOptions) *sqlstore.Store {
 	t.Helper()
 	o.Logger = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
 	s, err := sqlstore.OpenSQLite(t.Context(), o)
@@ -28,3 +37,269 @@ func TestSQLite(t *testing.T) {
 		return storetest.Env{Stores: []store.Store{openSQLite(t, sqlstore.SQLiteOptions{})}}
 	})
 }
+
+// oneFire plans one fire at an instant.
+func oneFire(due int64) store.Planner {
+	return func(t *timer.Timer, _ int64) store.Plan {
+		return store.Plan{
+			Fires:     []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due}},
+			NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS,
+		}
+	}
+}
+
+// makeFires makes n timers with one fire each.
+func makeFires(t testing.TB, s store.Store, prefix string, n int, due int64) []timer.Fire {
+	t.Helper()
+	var fires []timer.Fire
+	for len(fires) < n {
+		var items []store.NewTimer
+		for range min(n-len(fires), store.MaxBatch) {
+			name := fmt.Sprint(prefix, len(fires)+len(items))
+			items = append(items, store.NewTimer{App: "app", Name: name, Activate: true})
+		}
+		out, err := s.Create(t.Context(), items, oneFire(due))
+		require.NoError(t, err)
+		for _, c := range out {
+			require.NoError(t, c.Err)
+			fires = append(fires, c.Fires...)
+		}
+	}
+	return fires
+}
+
+func TestSQLiteKeepsItsDataAndEndsSessions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Dir: dir})
+	require.NoError(t, err)
+	require.NoError(t, first.Migrate(t.Context()))
+	fires := makeFires(t, first, "t", 10, 1000)
+	require.NoError(t, first.OpenSession(t.Context(), 7, store.ExecutorSession, "gone"))
+	won, err := first.Claim(t.Context(), 7, fires)
+	require.NoError(t, err)
+	require.Len(t, won, 10)
+	require.NoError(t, first.Close())
+
+	second := openSQLite(t, sqlstore.SQLiteOptions{Dir: dir})
+	live, err := second.LiveSessions(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, live)
+	alive, err := second.RenewSession(t.Context(), 7, store.Load{})
+	require.NoError(t, err)
+	require.False(t, alive)
+	require.NoError(t, second.OpenSession(t.Context(), 8, store.ExecutorSession, "heir"))
+	won, err = second.Claim(t.Context(), 8, fires)
+	require.NoError(t, err)
+	require.Len(t, won, 10)
+}
+
+func TestSQLiteDirectoryIsOneProcess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Dir: dir})
+	require.NoError(t, err)
+	_, err = sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Dir: dir})
+	require.ErrorContains(t, err, "in use by another process")
+	require.ErrorContains(t, err, fmt.Sprint(os.Getpid()))
+	require.NoError(t, first.Close())
+	openSQLite(t, sqlstore.SQLiteOptions{Dir: dir})
+	_, err = sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Dir: "/dev/null/x"})
+	require.Error(t, err)
+}
+
+func TestSQLitePingSaysThatMigrationsAreMissing(t *testing.T) {
+	t.Parallel()
+	s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	err = s.Ping(t.Context())
+	require.ErrorContains(t, err, "run the migrations")
+	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err))
+	for range 2 {
+		require.NoError(t, s.Migrate(t.Context()))
+	}
+	require.NoError(t, s.Ping(t.Context()))
+}
+
+// TestSQLiteGroups runs calls of which some fail: each has its own success or failure, whatever group it was in.
+func TestSQLiteGroups(t *testing.T) {
+	t.Parallel()
+	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: t.TempDir()})
+	require.NoError(t, s.OpenSession(t.Context(), 1, store.ExecutorSession, "taken"))
+	var wait sync.WaitGroup
+	var conflicts, opened atomic.Int64
+	for i := range 200 {
+		wait.Go(func() {
+			id := timer.ID(1)
+			if i%2 == 0 {
+				id = timer.ID(100 + i)
+			}
+			err := s.OpenSession(t.Context(), id, store.ExecutorSession, "x")
+			switch {
+			case err == nil:
+				opened.Add(1)
+			case timer.CodeOf(err) == timer.CodeConflict:
+				conflicts.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	require.EqualValues(t, 100, opened.Load())
+	require.EqualValues(t, 100, conflicts.Load())
+	live, err := s.LiveSessions(t.Context())
+	require.NoError(t, err)
+	require.Len(t, live, 101)
+}
+
+// TestSQLiteCallsThatGiveUp cancels calls while others write: none of them hangs, and what was said to be done is done.
+func TestSQLiteCallsThatGiveUp(t *testing.T) {
+	t.Parallel()
+	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: t.TempDir()})
+	var wait sync.WaitGroup
+	var opened atomic.Int64
+	for i := range 200 {
+		wait.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%10)*100*time.Microsecond)
+			defer cancel()
+			err := s.OpenSession(ctx, timer.ID(100+i), store.ExecutorSession, "x")
+			if err == nil {
+				opened.Add(1)
+			} else if timer.CodeOf(err) != timer.CodeUnavailable {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	live, err := s.LiveSessions(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, opened.Load(), len(live), "a call that gave up had not begun")
+}
+
+func TestSQLiteAfterClose(t *testing.T) {
+	t.Parallel()
+	s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{})
+	require.NoError(t, err)
+	require.NoError(t, s.Migrate(t.Context()))
+	var wait sync.WaitGroup
+	for i := range 50 {
+		wait.Go(func() {
+			err := s.OpenSession(t.Context(), timer.ID(100+i), store.ExecutorSession, "x")
+			if err != nil && timer.CodeOf(err) != timer.CodeUnavailable {
+				t.Error(err)
+			}
+		})
+	}
+	require.NoError(t, s.Close())
+	wait.Wait()
+	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(s.CloseSession(t.Context(), 1)))
+	_, err = s.LiveSessions(t.Context())
+	require.Error(t, err)
+}
+
+// TestSQLiteInABubble lives through two days in a bubble: leases run out, sweeps come by their plan, and Keep cleans up.
+func TestSQLiteInABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Now: time.Now})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, s.Close()) }()
+		require.NoError(t, s.Migrate(t.Context()))
+		ctx := t.Context()
+		start := time.Now()
+		_, err = s.Cursor(ctx, timer.MinuteOf(start.UnixMilli())+10_000)
+		require.NoError(t, err)
+		fires := makeFires(t, s, "t", 1, start.UnixMilli())
+		var sweeps []time.Duration
+		for range 30 * 60 {
+			time.Sleep(time.Second)
+			found, err := s.Overdue(ctx, store.OverdueQuery{Of: 1, Limit: 10})
+			require.NoError(t, err)
+			for range found {
+				sweeps = append(sweeps, time.Since(start))
+			}
+		}
+		require.Equal(t, []time.Duration{
+			10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 320 * time.Second,
+			620 * time.Second, 920 * time.Second, 1220 * time.Second, 1520 * time.Second,
+		}, sweeps)
+
+		require.NoError(t, s.OpenSession(ctx, 1, store.ExecutorSession, "ended"))
+		require.NoError(t, s.OpenSession(ctx, 2, store.ExecutorSession, "alive"))
+		_, err = s.Claim(ctx, 2, fires)
+		require.NoError(t, err)
+		require.NoError(t, s.CloseSession(ctx, 1))
+		minute := timer.MinuteOf(start.UnixMilli())
+		_, err = s.FreezeMinute(ctx, minute)
+		require.NoError(t, err)
+		_, err = s.ClaimSlices(ctx, minute, 1, time.Minute, 1)
+		require.NoError(t, err)
+		key := store.NewTimer{App: "app", Name: "k", IdempotencyKey: "k"}
+		_, err = s.Create(ctx, []store.NewTimer{key}, nil)
+		require.NoError(t, err)
+		out, err := s.SetStatus(ctx, []store.StatusChange{{App: "app", ID: fires[0].Timer, Status: timer.StatusInactive}}, nil)
+		require.NoError(t, err)
+		keep := func() {
+			t.Helper()
+			require.NoError(t, s.Keep(ctx, 7*24*time.Hour))
+		}
+		keep()
+		counts := func() []int {
+			t.Helper()
+			minutes, err := s.MinuteCounts(ctx, minute, minute)
+			require.NoError(t, err)
+			claims, err := s.ClaimSlices(ctx, minute, 1, time.Minute, 1)
+			require.NoError(t, err)
+			changes, err := s.Changes(ctx, 0, 10)
+			require.NoError(t, err)
+			key.Name += "x"
+			again, err := s.Create(ctx, []store.NewTimer{key}, nil)
+			require.NoError(t, err)
+			existing := 0
+			if again[0].Existing {
+				existing = 1
+			}
+			token := 0
+			if len(claims) > 0 {
+				token = int(claims[0].Token)
+			}
+			return []int{len(minutes), token, len(changes), existing}
+		}
+		require.Equal(t, []int{1, 0, 1, 1}, counts(), "nothing is old yet")
+		time.Sleep(2 * time.Hour)
+		last, err := s.SetStatus(ctx, []store.StatusChange{{App: "app", ID: fires[0].Timer, Status: timer.StatusActive}}, oneFire(1))
+		require.NoError(t, err)
+		keep()
+		require.Equal(t, []int{1, 2, 1, 1}, counts(), "the change log is cut, the lease has run out")
+		changes, err := s.Changes(ctx, 0, 10)
+		require.NoError(t, err)
+		require.Equal(t, last[0].Seq, changes[0].Seq)
+		require.Greater(t, last[0].Seq, out[0].Seq)
+		time.Sleep(23 * time.Hour)
+		keep()
+		require.Equal(t, []int{0, 1, 1, 0}, counts(), "what is a day old is gone, but for the last change")
+		live, err := s.LiveSessions(ctx)
+		require.NoError(t, err)
+		require.Len(t, live, 1)
+		alive, err := s.RenewSession(ctx, 1, store.Load{})
+		require.NoError(t, err)
+		require.False(t, alive, "also when its row is gone")
+	})
+}
+
+func TestDueSweeps(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		past time.Duration
+		want int32
+	}{
+		{9 * time.Second, 0}, {10 * time.Second, 1}, {19 * time.Second, 1}, {20 * time.Second, 2}, {159 * time.Second, 4},
+		{320 * time.Second, 6}, {619 * time.Second, 6}, {620 * time.Second, 7}, {time.Hour, 16},
+	} {
+		require.Equal(t, c.want, sqlstore.DueSweeps(c.past), "%v", c.past)
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

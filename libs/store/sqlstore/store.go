@@ -34,10 +34,10 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-func newStore(d *dialect, e engine, now func() time.Time, log zerolog.Logger, f *Faults) *Store {
+func newStore(d *dialect, e engine, now func() time.Time, log zerolog.Logger) *Store {
 	return &Store{
 		dialect: d, engine: e, ids: timer.NewIDs(now), apps: newApps(), sweeps: newSweepPositions(),
-		faults: newFaults(f), timeout: DefaultTimeout, log: log,
+		faults: newFaults(nil), timeout: DefaultTimeout, log: log,
 	}
 }
 
