@@ -48,6 +48,10 @@ type Options struct {
 	Dir      string            // for logs and data
 	Replicas int               // of each service; 0 is 1. An all-in-one has one
 	Env      map[string]string // settings, on top of what the runner sets
+	// RoleEnv are settings of the replicas of one role, on top of all others.
+	RoleEnv map[Role]map[string]string
+	// Prepare, where there are real servers, may change the options when it is known which.
+	Prepare func(*Options, *Servers) error
 }
 
 // ReadyTimeout is how long a cluster may take to become ready: migrations and topics on servers that are busy with

@@ -46,7 +46,7 @@ func newProcess(o *Options, name, program string, hasHTTP bool, args []string, e
 		"CARILLON_HTTP_ADDR": "127.0.0.1:0", "CARILLON_ADMIN_ADDR": "127.0.0.1:0", "CARILLON_LOG_FORMAT": "json",
 		"CARILLON_CALLBACK_ALLOW_PRIVATE": "true",
 	}
-	for _, e := range append(env, o.Env) {
+	for _, e := range env {
 		for k, v := range e {
 			all[k] = v
 		}

@@ -53,10 +53,10 @@ func fake() {
 
 func fakeProcess(t *testing.T, kind string) *Process {
 	t.Helper()
-	o := &Options{Bin: "/", Dir: t.TempDir(), Env: map[string]string{"CARILLON_FAKE": kind}}
+	o := &Options{Bin: "/", Dir: t.TempDir()}
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	p := newProcess(o, "fake-0", exe, true, nil)
+	p := newProcess(o, "fake-0", exe, true, nil, map[string]string{"CARILLON_FAKE": kind})
 	t.Cleanup(func() { p.Kill() })
 	return p
 }

@@ -9,7 +9,7 @@ import (
 // StartAllInOne runs `carillon dev` and waits until it is ready. Its data stays in Options.Dir over restarts.
 func StartAllInOne(ctx context.Context, o Options) (Cluster, error) {
 	p := newProcess(&o, "carillon", "carillon", true, []string{"dev"},
-		map[string]string{"CARILLON_DATA_DIR": filepath.Join(o.Dir, "data")})
+		map[string]string{"CARILLON_DATA_DIR": filepath.Join(o.Dir, "data")}, o.Env)
 	g := &group{name: "allinone", procs: []*Process{p}, roles: make(map[Role][]*Process)}
 	for _, r := range Roles() {
 		g.roles[r] = g.procs
@@ -19,10 +19,15 @@ func StartAllInOne(ctx context.Context, o Options) (Cluster, error) {
 
 // StartReal runs the five services in processes of their own over real servers and waits until all are ready.
 func StartReal(ctx context.Context, o Options, s Servers) (Cluster, error) {
+	if o.Prepare != nil {
+		if err := o.Prepare(&o, &s); err != nil {
+			return nil, err
+		}
+	}
 	g := &group{name: "real", servers: &s, roles: make(map[Role][]*Process)}
 	for _, r := range Roles() {
 		for i := range max(o.Replicas, 1) {
-			p := newProcess(&o, fmt.Sprintf("%s-%d", r, i), "carillon-"+string(r), r == API, nil, s.env())
+			p := newProcess(&o, fmt.Sprintf("%s-%d", r, i), "carillon-"+string(r), r == API, nil, s.env(), o.Env, o.RoleEnv[r])
 			g.procs = append(g.procs, p)
 			g.roles[r] = append(g.roles[r], p)
 		}
