@@ -180,6 +180,7 @@ func (b *Bus) Close() error {
 	<-flushed // every Publish has heard it
 	b.wg.Wait()
 	b.client.Close()
+	b.rest.client.CloseIdleConnections()
 	return errors.Join(errs...)
 }
 

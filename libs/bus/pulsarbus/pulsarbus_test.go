@@ -7,12 +7,19 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/bustest"
 	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
 	"github.com/carillon-timer/carillon/libs/testenv"
 )
+
+func TestMain(m *testing.M) {
+	// A producer whose topic was deleted leaves the goroutine that reconnects it behind. Of one that nobody closes, the loop
+	// that starts this goroutine would be left too.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/apache/pulsar-client-go/pulsar.(*partitionProducer).runEventsLoop.func1"))
+}
 
 // broker is a namespace whose buses reach the broker through a proxy each.
 type broker struct {
