@@ -1,0 +1,50 @@
+# Carillon's tasks. `make help` lists them; CONTRIBUTING.md says more.
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -X github.com/carillon-timer/carillon/libs/process.version=$(VERSION)
+MODULES  := proto libs services e2e
+PROGRAMS := ./services/allinone/cmd/carillon $(foreach s,api migrator scheduler trigger executor,./services/$(s)/cmd/carillon-$(s))
+SERVERS  := mysql redis redis-cluster pulsar
+
+.DEFAULT_GOAL := help
+.PHONY: help run run-real build test cover bench-smoke lint generate modules tools clean
+
+help: ## list the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## everything in one process: SQLite in ./data, embedded bus and window; needs only Go
+	@exec bin/carillon dev
+
+run-real: build ## five services as processes over MariaDB, Redis and Pulsar (REPLICAS=2: two of each); Ctrl-C ends all of it
+	@exec scripts/run-real.sh
+
+build: ## the programs, into bin/
+	go build -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)
+
+test: build ## unit tests, suites and end-to-end stories, with real servers where they can be had
+	@exec scripts/with-servers.sh $(SERVERS) -- scripts/test.sh
+
+cover: ## how much of libs and services their unit tests run, without real servers
+	go test -short -coverprofile=coverage.out -coverpkg=github.com/carillon-timer/carillon/libs/...,github.com/carillon-timer/carillon/services/... \
+	  github.com/carillon-timer/carillon/libs/... github.com/carillon-timer/carillon/services/...
+	@go tool cover -func=coverage.out | tail -1
+
+bench-smoke: build ## the speed of both ways to run, printed
+	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load
+
+lint: ## golangci-lint over all modules, and the style of the protos
+	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')
+	cd proto && ../bin/buf lint
+
+generate: ## what is generated and committed: Go from the protos, the OpenAPI description from the API
+	cd proto && ../bin/buf generate
+	go test ./services/api -run TestOpenAPIIsCurrent -update
+
+modules: ## build each module without the workspace, which hides missing requirements
+	@for m in $(MODULES); do echo "GOWORK=off go vet: $$m"; (cd $$m && GOWORK=off go vet ./...) || exit 1; done
+
+tools: ## golangci-lint, buf and protoc-gen-go in their pinned versions, into bin/
+	@scripts/tools.sh
+
+clean: ## remove what was built (not ./data)
+	rm -rf bin coverage.out

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Runs the five services as processes over private MariaDB, Redis and Pulsar: run-real.sh. bin/ must be built.
+#
+# REPLICAS=2 runs two of each. Data and logs are in data/real (CARILLON_REAL_DIR). Ctrl-C, or the end of a service, ends
+# everything that it started and nothing else; the data stays for the next time.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+dir=${CARILLON_REAL_DIR:-data/real}
+replicas=${REPLICAS:-1}
+[[ $replicas =~ ^[1-9]$ ]] || { echo "run-real: REPLICAS is a number from 1 to 9" >&2 && exit 2; }
+mkdir -p "$dir/logs"
+exec 8>"$dir/lock"
+flock -n 8 || { echo "run-real: another one runs in $dir" >&2 && exit 1; }
+
+pids=()
+finish() {
+  local code=$?
+  trap '' INT TERM EXIT
+  echo "run-real: stopping"
+  [ ${#pids[@]} -eq 0 ] || kill -TERM "${pids[@]}" 2>/dev/null || true
+  for pid in ${pids[@]+"${pids[@]}"}; do wait "$pid" 2>/dev/null || true; done
+  scripts/servers.sh down "$dir/servers" 8>&- || true
+  exit "$code"
+}
+trap finish EXIT
+trap 'exit 0' INT TERM
+
+scripts/install-servers.sh 8>&- </dev/null
+scripts/servers.sh up "$dir/servers" 8>&- </dev/null
+set -a
+. "$dir/servers/env"
+set +a
+export CARILLON_CALLBACK_ALLOW_PRIVATE=${CARILLON_CALLBACK_ALLOW_PRIVATE:-true} CARILLON_LOG_FORMAT=pretty
+unset CARILLON_ADMIN_ADDR
+http=${CARILLON_HTTP_ADDR:-127.0.0.1:8080}
+
+# start NAME HTTP_ADDR COMMAND…: in a session of its own, so that the terminal's Ctrl-C reaches only this script, which then
+# ends each in good order: a second signal would end it at once.
+start() {
+  local name=$1 addr=$2
+  shift 2
+  : >"$dir/logs/$name.log"
+  CARILLON_HTTP_ADDR=$addr CARILLON_ADMIN_ADDR=127.0.0.1:0 setsid "$@" </dev/null 8>&- \
+    2> >(tee "$dir/logs/$name.log" 8>&- | sed -u "s/^/[$name] /" 8>&-) > >(sed -u "s/^/[$name] /" 8>&-) &
+  pids+=($!)
+}
+
+# address NAME PHRASE: waits for the line in which a program says where it listens.
+address() {
+  local addr
+  for _ in $(seq 600); do
+    addr=$(sed -nE "s/.* $2 .*addr=([^ ]+).*/\1/p" "$dir/logs/$1.log" | head -1)
+    [ -z "$addr" ] || { echo "$addr" && return; }
+    sleep 0.1
+  done
+  echo "run-real: $1 does not say \"$2\": see $dir/logs/$1.log" >&2
+  return 1
+}
+
+start bell 127.0.0.1:0 bin/carillon ring
+names=()
+for service in migrator scheduler trigger executor api; do
+  for ((i = 1; i <= replicas; i++)); do
+    name=$service
+    [ "$replicas" -eq 1 ] || name=$service-$i
+    start "$name" "$([ "$name" = api ] || [ "$name" = api-1 ] && echo "$http" || echo 127.0.0.1:0)" "bin/carillon-$service"
+    names+=("$name")
+  done
+done
+for name in "${names[@]}"; do
+  admin=$(address "$name" 'admin listening')
+  until curl -fsS -o /dev/null "http://$admin/readyz" 2>/dev/null; do
+    for pid in "${pids[@]}"; do
+      kill -0 "$pid" 2>/dev/null || { echo "run-real: a process ended by itself: see $dir/logs" >&2 && exit 1; }
+    done
+    sleep 0.2
+  done
+done
+
+bell=$(address bell 'http listening')
+for name in "${names[@]}"; do
+  [[ $name != api* ]] || echo "Carillon's $name is at http://$(address "$name" 'http listening')"
+done
+api=$(address "$([ "$replicas" -eq 1 ] && echo api || echo api-1)" 'http listening')
+cat <<TEXT
+
+All is ready; data and logs are in $dir. In another terminal, this makes a timer ring here in 3 seconds:
+
+curl -s http://$api/api/v2/timers -H 'Content-Type: application/json' -d '{"app":"demo","name":"hello-'\$(date +%s)'","status":"active","schedule":{"kind":"delay","delay":"3s"},"target":{"kind":"http","url":"http://$bell/dev/ring","method":"POST","body":"hello"}}'
+
+TEXT
+code=0
+wait -n "${pids[@]}" || code=$?
+echo "run-real: a process ended by itself (code $code): see $dir/logs" >&2
+exit 1

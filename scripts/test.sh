@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs all tests, and says loudly what was skipped: test.sh [PACKAGE…]. It uses the servers that the environment names.
+#
+# Unit tests and suites run with the race detector; the end-to-end stories, which start programs of their own, run after them without it,
+# since they look at times. Of go test's output it shows the line of each package, everything about a failure, and each skip.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+module=github.com/carillon-timer/carillon
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export CARILLON_BIN=${CARILLON_BIN:-$PWD/bin}
+
+# brief: the output of a package is held until its last line tells whether it is wanted.
+brief() {
+  awk '
+    /^=== (RUN|PAUSE|CONT|NAME)/ || /^ *--- PASS/ { next }
+    /^(ok  |\?   |FAIL\t|--- FAIL.*build)/ || /^FAIL$/ && held == "" {
+      if ($0 ~ /^FAIL/) printf "%s", held
+      held = ""; print; fflush(); next
+    }
+    { held = held $0 "\n" }
+    END { printf "%s", held }'
+}
+
+# run ARGUMENTS…: go test, whatever it finds.
+failed=0
+run() {
+  printf '\n== go test %s\n' "$*"
+  go test -v -shuffle=on "$@" 2>&1 | tee -a "$log" | brief || failed=1
+}
+
+if [ $# -gt 0 ]; then
+  run -race -timeout 15m "$@"
+else
+  run -race -timeout 15m "$module/proto/..." "$module/libs/..." "$module/services/..." \
+    $(go list "$module/e2e/..." | grep -v /scenario)
+  run -timeout 15m "$module/e2e/scenario/..."
+fi
+
+skips=$(grep -E '^ *--- SKIP' "$log" | sort | uniq || true)
+if [ -n "$skips" ]; then
+  printf '\n!!! %s TESTS WERE SKIPPED !!!\n%s\n' "$(wc -l <<<"$skips")" "$skips"
+  grep -hoE '(!!! )?SKIPPED, UNTESTED:.*' "$log" | sort | uniq || true
+else
+  printf '\nno test was skipped\n'
+fi
+if [ $failed -ne 0 ]; then
+  printf '\nFAILED:\n'
+  grep -E '^(FAIL\t| *--- FAIL)' "$log" | sort | uniq || true
+  exit 1
+fi
+echo "all tests passed"

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Builds the tools of development in their pinned versions into bin/: tools.sh. What is there in the right version stays.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p bin
+
+# tool NAME PACKAGE VERSION: the version that bin/ has stands beside it, in a file that is written last.
+tool() {
+  local stamp=bin/.$1.version wanted="$3 $(go env GOVERSION)"
+  if [ -x "bin/$1" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+    return
+  fi
+  echo "building $1 $3"
+  GOBIN=$PWD/bin GOWORK=off GOFLAGS=-mod=mod go install "$2@$3"
+  echo "$wanted" >"$stamp"
+}
+
+tool protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go v1.36.12
+tool buf github.com/bufbuild/buf/cmd/buf v1.70.0
+tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint v2.15.0

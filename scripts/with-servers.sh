@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Runs a command between real servers of its own: with-servers.sh [mysql] [redis] [redis-cluster] [pulsar] -- COMMAND…
+#
+# The servers are installed where they are missing, live in a directory of this run, and are ended and wiped when the command ends,
+# however it does. A server that cannot be had is left out, loudly: its tests skip, or fail where CARILLON_TEST_REQUIRE names
+# it. A server that the environment names already (CARILLON_TEST_MYSQL_DSN and the like) is used and left alone.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$here")
+
+declare -A named=(
+  [mysql]=CARILLON_TEST_MYSQL_DSN [redis]=CARILLON_TEST_REDIS_ADDRS [redis-cluster]=CARILLON_TEST_REDIS_CLUSTER_ADDRS
+  [pulsar]=CARILLON_TEST_PULSAR_URL
+)
+servers=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+  variable=${named[$1]:?no server called $1}
+  if [ -n "${!variable:-}" ]; then
+    echo "with-servers: $1 is the one of \$$variable"
+  else
+    servers+=("$1")
+  fi
+  shift
+done
+[ $# -gt 1 ] || { sed -n 2p "$0" >&2 && exit 2; }
+shift
+
+mkdir -p "$root/.cache"
+dir=$(mktemp -d "$root/.cache/servers.XXXXXX")
+child=
+finish() {
+  local code=$?
+  trap '' INT TERM
+  "$here/servers.sh" wipe "$dir" >/dev/null 2>&1 || echo "with-servers: could not end everything in $dir" >&2
+  rm -rf "$dir"
+  exit "$code"
+}
+trap finish EXIT
+trap '[ -z "$child" ] || kill -INT -- "-$child" 2>/dev/null; [ -n "$child" ] || exit 130' INT
+trap '[ -z "$child" ] || kill -TERM -- "-$child" 2>/dev/null; [ -n "$child" ] || exit 143' TERM
+
+# One by one where all at once does not work: one that cannot be had shall not take the others away.
+began=$SECONDS
+up() { "$here/install-servers.sh" "$@" && "$here/servers.sh" up "$dir" "$@"; }
+if [ ${#servers[@]} -gt 0 ] && ! up "${servers[@]}" </dev/null; then
+  for server in "${servers[@]}"; do
+    up "$server" </dev/null || printf '\n!!! NO %s: what needs it is NOT TESTED !!!\n\n' "$server" >&2
+  done
+fi
+if [ -f "$dir/env" ]; then
+  set -a
+  . "$dir/env"
+  set +a
+fi
+echo "with-servers: up after $((SECONDS - began)) s: ${servers[*]:-none}"
+
+# In a process group of its own, so that a signal reaches all of the command and none of the servers.
+set -m
+"$@" </dev/null &
+child=$!
+set +m
+code=0
+wait "$child" || code=$?
+while kill -0 "$child" 2>/dev/null; do # a signal ended the first wait, not the command
+  code=0
+  wait "$child" || code=$?
+done
+exit "$code"
