@@ -99,13 +99,13 @@ func (b *Bench) Run(ctx context.Context, p Phase) (Result, error) {
 			led.Every(id, time.Second, first, first.Add(p.Length), ledger.Must)
 		}
 	}
-	if err := b.measure(ctx, p, w, led, first, &r); err != nil {
-		return Result{}, err
+	stop := func() {
+		if p.Kind == Crons {
+			b.reg.drop(app, ids)
+		}
 	}
-	if p.Kind == Crons {
-		b.reg.drop(app, ids)
-	}
-	return r, nil
+	err = b.measure(ctx, p, w, led, first, stop, &r)
+	return r, err
 }
 
 // at returns when the i-th one-shot is due.
@@ -156,8 +156,9 @@ func (b *Bench) progress(ctx context.Context, p Phase, n int, done *atomic.Int64
 	}
 }
 
-// measure watches the fires from their first instant until each has come and is recorded, or until none is to be expected any more.
-func (b *Bench) measure(ctx context.Context, p Phase, w *watch, led *ledger.Ledger, first time.Time, r *Result) error {
+// measure watches the fires from their first instant until each has come and is recorded, or until none is to be expected any more;
+// end is called when the last instant is past.
+func (b *Bench) measure(ctx context.Context, p Phase, w *watch, led *ledger.Ledger, first time.Time, end func(), r *Result) error {
 	last := first
 	if p.Kind != Herd {
 		last = first.Add(p.Length)
@@ -174,11 +175,12 @@ func (b *Bench) measure(ctx context.Context, p Phase, w *watch, led *ledger.Ledg
 
 	err := wait(ctx, last)
 	want := int64(led.Len())
-	for end := last.Add(b.Settle); err == nil && b.Receiver.Count() < want && time.Now().Before(end); {
+	for limit := last.Add(b.Settle); err == nil && b.Receiver.Count() < want && time.Now().Before(limit); {
 		err = wait(ctx, time.Now().Add(50*time.Millisecond))
 	}
 	r.cpu(before, cpuTimes(b.Cluster), time.Since(first), want)
-	for end := time.Now().Add(b.Settle); err == nil && w.now(ctx).Behind() > 0 && time.Now().Before(end); {
+	end()
+	for limit := time.Now().Add(b.Settle); err == nil && w.now(ctx).Behind() > 0 && time.Now().Before(limit); {
 		err = wait(ctx, time.Now().Add(500*time.Millisecond))
 	}
 	if err == nil {

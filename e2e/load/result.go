@@ -74,8 +74,8 @@ func Markdown(rs []Result) string {
 			phase += " (while creating)"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %d | %.0f | %.0f | %.1f s | %s | %s | %s | %s | %s | %d | %d | %d | %d | %d | %.0f | %.0f %% |\n",
-			r.Runner, phase, r.Fires, r.RateAsked, r.RateReached, r.Drained.Seconds(), ms(r.Lateness.P50), ms(r.Lateness.P99),
-			ms(r.Lateness.P999), ms(r.Lateness.Max), ms(r.AtReceiver.P99), r.Early, r.Duplicates, r.Missing, most, last, r.CreateRate, r.Busy)
+			r.Runner, phase, r.Fires, r.RateAsked, r.RateReached, r.Drained.Seconds(), ms(r.Lateness, r.Lateness.P50),
+			ms(r.Lateness, r.Lateness.P99), ms(r.Lateness, r.Lateness.P999), ms(r.Lateness, r.Lateness.Max), ms(r.AtReceiver, r.AtReceiver.P99), r.Early, r.Duplicates, r.Missing, most, last, r.CreateRate, r.Busy)
 	}
 	b.WriteString("\nProcessor time (percent of one processor; per fire):\n\n")
 	for i := range rs {
@@ -93,9 +93,13 @@ func Markdown(rs []Result) string {
 	return b.String()
 }
 
-func ms(d time.Duration) string {
-	if d == 0 {
+// ms shows a duration of the set. Callbacks carry their start in milliseconds.
+func ms(of receiver.Quantiles, d time.Duration) string {
+	switch {
+	case of.N == 0:
 		return "–"
+	case d < time.Millisecond:
+		return "< 1 ms"
 	}
-	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+	return fmt.Sprintf("%.0f ms", float64(d)/float64(time.Millisecond))
 }

@@ -33,7 +33,11 @@ func newWatch(ctx context.Context, c cluster.Cluster, rcv *receiver.Receiver) *w
 
 // now reads what was recorded before what was received: what it says is never behind because of the order of the questions.
 func (w *watch) now(ctx context.Context) Sample {
-	recorded := cluster.Sum(ctx, w.c.Role(cluster.Executor), "carillon_fires_total")
+	execs := w.c.Role(cluster.Executor)
+	recorded := 0.0 // skipped fires were not received
+	for _, outcome := range []string{`outcome="delivered"`, `outcome="failed"`} {
+		recorded += cluster.Sum(ctx, execs, "carillon_fires_total", outcome)
+	}
 	return Sample{
 		Received: w.rcv.Count() - w.base.Received,
 		Recorded: int64(recorded) - w.base.Recorded,
