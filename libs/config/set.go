@@ -19,7 +19,7 @@ const EnvPrefix = "CARILLON_"
 var ErrDone = errors.New("done")
 
 // Problems are all that is wrong with the settings.
-type Problems struct{ List []string }
+type Problems struct{ List []string } //nolint:errname // a list of problems, and the error that they are together
 
 func (p *Problems) Error() string { return strings.Join(p.List, "\n") }
 

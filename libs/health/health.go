@@ -61,7 +61,9 @@ func (h *Health) set(name string, e entry) {
 }
 
 // SetError makes a check that fails with err until it is set again; nil makes it pass.
-func (h *Health) SetError(name string, err error) { h.Set(name, func(context.Context) error { return err }) }
+func (h *Health) SetError(name string, err error) {
+	h.Set(name, func(context.Context) error { return err })
+}
 
 // Result is what a check found.
 type Result struct {

@@ -56,7 +56,9 @@ func Serve(ln net.Listener, h http.Handler, grace time.Duration) func(context.Co
 		if err != nil {
 			err = errors.Join(fmt.Errorf("answering the requests in hand: %w", err), srv.Close())
 		}
-		<-served
+		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+			err = errors.Join(err, fmt.Errorf("serving HTTP: %w", end))
+		}
 		return err
 	}
 }

@@ -24,7 +24,7 @@ func LoadKeys(path string) (Keys, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the keys of apps: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	keys := make(Keys)
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {

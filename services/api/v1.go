@@ -84,9 +84,8 @@ func (s *Service) v1(h func(*http.Request) (v1Answer, error)) http.HandlerFunc {
 			writeV1(w, http.StatusOK, a)
 			return
 		}
-		var tooLong *http.MaxBytesError
 		f := fault{status: http.StatusRequestEntityTooLarge, msg: fmt.Sprintf("the body is longer than %d bytes", maxRequestBytes)}
-		if !errors.As(err, &tooLong) {
+		if _, tooLong := errors.AsType[*http.MaxBytesError](err); !tooLong {
 			f = s.faultOf(err, http.StatusBadRequest)
 		}
 		if f.field != "" {
@@ -188,8 +187,7 @@ func readV1(r *http.Request, into any) error {
 
 // bodyError tells a caller who is too slow from a body that is too long.
 func bodyError(err error) error {
-	var tooLong *http.MaxBytesError
-	if errors.As(err, &tooLong) {
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		return err
 	}
 	return timer.Invalid("", "the body could not be read to its end")
