@@ -22,18 +22,33 @@ func (l logger) WithField(k string, v any) pulsarlog.Entry {
 }
 
 func (l logger) WithError(err error) pulsarlog.Entry {
+	if l.silent() {
+		return l
+	}
 	return logger{log: l.log.With().Err(err).Logger()}
 }
 
 func (l logger) with(fields pulsarlog.Fields) logger {
+	if l.silent() {
+		return l
+	}
 	return logger{log: l.log.With().Fields(map[string]any(fields)).Logger()}
 }
 
-func (l logger) Debug(args ...any)                 { l.log.Trace().Msg(fmt.Sprint(args...)) }
-func (l logger) Info(args ...any)                  { l.log.Trace().Msg(fmt.Sprint(args...)) }
-func (l logger) Warn(args ...any)                  { l.log.Debug().Msg(fmt.Sprint(args...)) }
-func (l logger) Error(args ...any)                 { l.log.Debug().Msg(fmt.Sprint(args...)) }
+// silent tells that nothing will be written. The client adds fields for each message that it sends: that must cost nothing.
+func (l logger) silent() bool { return l.log.GetLevel() > zerolog.DebugLevel }
+
+func (l logger) Debug(args ...any)                 { write(l.log.Trace(), args) }
+func (l logger) Info(args ...any)                  { write(l.log.Trace(), args) }
+func (l logger) Warn(args ...any)                  { write(l.log.Debug(), args) }
+func (l logger) Error(args ...any)                 { write(l.log.Debug(), args) }
 func (l logger) Debugf(format string, args ...any) { l.log.Trace().Msgf(format, args...) }
 func (l logger) Infof(format string, args ...any)  { l.log.Trace().Msgf(format, args...) }
 func (l logger) Warnf(format string, args ...any)  { l.log.Debug().Msgf(format, args...) }
 func (l logger) Errorf(format string, args ...any) { l.log.Debug().Msgf(format, args...) }
+
+func write(e *zerolog.Event, args []any) {
+	if e.Enabled() {
+		e.Msg(fmt.Sprint(args...))
+	}
+}

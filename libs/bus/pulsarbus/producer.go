@@ -147,16 +147,21 @@ func (p *producer) lose(gone pulsar.Producer) {
 
 // confirmation collects the broker's answers to one call of Publish.
 type confirmation struct {
-	mu   sync.Mutex
-	left int
-	err  error
-	bad  []int // the messages that were not confirmed
-	done chan struct{}
+	mu       sync.Mutex
+	answered []bool // by message: the first answer counts
+	left     int
+	err      error
+	bad      []int // the messages that were not confirmed
+	done     chan struct{}
 }
 
 func (c *confirmation) answer(i int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.answered[i] {
+		return
+	}
+	c.answered[i] = true
 	if err != nil {
 		c.bad = append(c.bad, i)
 		if c.err == nil || isGone(c.err) {
@@ -170,13 +175,11 @@ func (c *confirmation) answer(i int, err error) {
 
 // send sends, pipelined, and waits until all are confirmed. It returns those that were not.
 func (b *Bus) send(ctx context.Context, p pulsar.Producer, msgs []bus.Message) ([]bus.Message, error) {
-	c := &confirmation{left: len(msgs), done: make(chan struct{})}
+	c := &confirmation{answered: make([]bool, len(msgs)), left: len(msgs), done: make(chan struct{})}
+	out := make([]pulsar.ProducerMessage, len(msgs))
 	for i, m := range msgs {
-		out := &pulsar.ProducerMessage{Payload: m.Payload, Key: m.Key, Properties: m.Properties}
-		if out.Payload == nil {
-			out.Payload = []byte{} // nil would be refused as no message at all
-		}
-		sendOne(ctx, p, out, func(err error) { c.answer(i, err) })
+		out[i] = pulsar.ProducerMessage{Payload: m.Payload, Key: m.Key, Properties: m.Properties}
+		c.send(ctx, p, &out[i], i)
 	}
 	select {
 	case <-c.done:
@@ -194,16 +197,13 @@ func (b *Bus) send(ctx context.Context, p pulsar.Producer, msgs []bus.Message) (
 	return bad, c.err
 }
 
-// sendOne sends one message. The client panics when its producer closes (because the topic is gone) while a message is handed
-// to it: that is an answer too. An answer counts once, whichever comes first.
-func sendOne(ctx context.Context, p pulsar.Producer, m *pulsar.ProducerMessage, answer func(error)) {
-	var once sync.Once
+// send sends one message. The client panics when its producer closes (because the topic is gone) while a message is handed to
+// it: that is an answer too.
+func (c *confirmation) send(ctx context.Context, p pulsar.Producer, m *pulsar.ProducerMessage, i int) {
 	defer func() {
 		if r := recover(); r != nil {
-			once.Do(func() { answer(fmt.Errorf("%w: %v", pulsar.ErrProducerClosed, r)) })
+			c.answer(i, fmt.Errorf("%w: %v", pulsar.ErrProducerClosed, r))
 		}
 	}()
-	p.SendAsync(ctx, m, func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
-		once.Do(func() { answer(err) })
-	})
+	p.SendAsync(ctx, m, func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) { c.answer(i, err) })
 }
