@@ -15,9 +15,12 @@ import (
 // host is a host's clock that can be set, and store one that is right.
 type host struct{ off time.Duration }
 
-func (h *host) now() time.Time                               { return time.Now().Add(h.off) }
-func (h *host) store(context.Context) (time.Time, error)     { return time.Now(), nil }
-func (h *host) slowStore(context.Context) (time.Time, error) { time.Sleep(time.Second); return time.Now(), nil }
+func (h *host) now() time.Time                           { return time.Now().Add(h.off) }
+func (h *host) store(context.Context) (time.Time, error) { return time.Now(), nil }
+func (h *host) slowStore(context.Context) (time.Time, error) {
+	time.Sleep(time.Second)
+	return time.Now(), nil
+}
 
 func TestOffsetOfAnotherHostIsCorrected(t *testing.T) {
 	t.Parallel()

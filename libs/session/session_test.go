@@ -60,6 +60,10 @@ func (s *table) LiveSessions(context.Context) ([]store.Session, error) {
 	return out, nil
 }
 
+func (s *table) EndedSessions(context.Context, time.Duration) ([]store.Session, error) {
+	return nil, nil
+}
+
 func (s *table) EndSession(_ context.Context, id timer.ID, seen int64) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -99,6 +99,8 @@ type Sessions interface {
 	RenewSession(ctx context.Context, id timer.ID, load Load) (alive bool, err error)
 	// LiveSessions returns the live ones of all kinds.
 	LiveSessions(ctx context.Context) ([]Session, error)
+	// EndedSessions returns those of all kinds that ended less than within ago.
+	EndedSessions(ctx context.Context, within time.Duration) ([]Session, error)
 	// EndSession ends a session whose renewal number is still seen; true: this call ended it.
 	EndSession(ctx context.Context, id timer.ID, seen int64) (bool, error)
 	// CloseSession ends the caller's own session, whatever its renewal number.

@@ -238,6 +238,25 @@ func TestSilentExecutorIsEndedAndItsFiresDispatched(t *testing.T) {
 	})
 }
 
+func TestClaimsOfSessionsThatEndedBeforeAreDispatchedAtTheStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		hearSlices(t, parts, true)
+		h := hearTasks(t, parts)
+		fires := parts.Create("a", servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/"))
+		me := parts.IDs.Next()
+		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
+		_, err := parts.Store.Claim(t.Context(), me, fires)
+		require.NoError(t, err)
+		require.NoError(t, parts.Store.CloseSession(t.Context(), me))
+		time.Sleep(2 * time.Second)
+		start(t, parts, "one")
+		time.Sleep(time.Second)
+		require.Len(t, h.list(), 1)
+	})
+}
+
 func TestSweepStandsBackWhileExecutorsAreFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

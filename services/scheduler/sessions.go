@@ -16,12 +16,16 @@ const (
 	// ownedAhead is how far ahead of its run a fire can be claimed: what a herd's tasks lead by, and more.
 	ownedAhead = time.Minute
 	ownedLimit = 500_000
+	// endedFor is how long ago a session may have ended whose claims are looked for at the start.
+	endedFor = time.Hour
 	// knownFor is how long the list of the living may be used.
 	knownFor = 5 * time.Second
 )
 
-// watch ends silent sessions and dispatches what they had claimed. Dying between the two leaves it to the sweep.
+// watch ends silent sessions and dispatches what they had claimed. Dying between the two leaves it to the next scheduler that starts,
+// or to the sweep.
 func (s *Service) watch(ctx context.Context) error {
+	s.inheritEnded(ctx)
 	w := session.NewWatcher(s.opts.Store, s.log)
 	return every(ctx, watchEvery, func() {
 		call, cancel := context.WithTimeout(ctx, watchTimeout)
@@ -36,6 +40,20 @@ func (s *Service) watch(ctx context.Context) error {
 			s.log.Warn().Err(err).Msg("claims of an ended session left to the sweep")
 		}
 	})
+}
+
+// inheritEnded dispatches what sessions that ended before this scheduler started still own: nobody may have been there to do it, as
+// when everything is one process.
+func (s *Service) inheritEnded(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
+	ended, err := s.opts.Store.EndedSessions(ctx, endedFor)
+	if err == nil {
+		err = s.inherit(ctx, ended)
+	}
+	if err != nil {
+		s.log.Warn().Err(err).Msg("claims of ended sessions left to the sweep")
+	}
 }
 
 func (s *Service) inherit(ctx context.Context, ended []store.Session) error {

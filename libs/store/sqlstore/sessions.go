@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -36,7 +37,19 @@ func (s *Store) RenewSession(ctx context.Context, id timer.ID, load store.Load) 
 }
 
 // LiveSessions returns the live ones of all kinds.
-func (s *Store) LiveSessions(ctx context.Context) (live []store.Session, err error) {
+func (s *Store) LiveSessions(ctx context.Context) ([]store.Session, error) {
+	return s.sessions(ctx, "reading the live sessions", stmt(selectSessions+"ended_ms=0"))
+}
+
+// EndedSessions returns those that ended lately.
+func (s *Store) EndedSessions(ctx context.Context, within time.Duration) ([]store.Session, error) {
+	return s.sessions(ctx, "reading the ended sessions",
+		stmt(selectSessions+"ended_ms>").nowMS(s.dialect).add("-").int(within.Milliseconds()))
+}
+
+const selectSessions = "SELECT id,kind,name,renewals,hands_full,oldest_task_ms FROM sessions WHERE "
+
+func (s *Store) sessions(ctx context.Context, what string, q *statement) (all []store.Session, err error) {
 	var rows []struct {
 		ID           int64  `db:"id"`
 		Kind         string `db:"kind"`
@@ -45,17 +58,16 @@ func (s *Store) LiveSessions(ctx context.Context) (live []store.Session, err err
 		HandsFull    bool   `db:"hands_full"`
 		OldestTaskMS int64  `db:"oldest_task_ms"`
 	}
-	err = s.read(ctx, "reading the live sessions", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectAll(ctx, c, &rows,
-			stmt("SELECT id,kind,name,renewals,hands_full,oldest_task_ms FROM sessions WHERE ended_ms=0 ORDER BY id"))
+	err = s.read(ctx, what, func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.selectAll(ctx, c, &rows, q.add(" ORDER BY id"))
 	})
 	for _, r := range rows {
-		live = append(live, store.Session{
+		all = append(all, store.Session{
 			ID: timer.ID(r.ID), Kind: store.SessionKind(r.Kind), Name: r.Name, Renewals: r.Renewals,
 			Load: store.Load{HandsFull: r.HandsFull, OldestTaskMS: r.OldestTaskMS},
 		})
 	}
-	return live, err
+	return all, err
 }
 
 // EndSession is conditional on the renewal number: of several that saw the session silent one ends it, and a renewal that came

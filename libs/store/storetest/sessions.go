@@ -43,6 +43,10 @@ func deadForEver(t *testing.T, s *setup) {
 	}
 	require.NotContains(t, s.live(), id)
 	require.Contains(t, s.live(), other)
+	ended, err := s.st().EndedSessions(ctx, time.Hour)
+	require.NoError(t, err)
+	require.Len(t, ended, 1)
+	require.Equal(t, id, ended[0].ID)
 	alive, err := s.st().RenewSession(ctx, id, store.Load{})
 	require.NoError(t, err)
 	require.False(t, alive)
