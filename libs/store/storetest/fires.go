@@ -203,6 +203,54 @@ func release(t *testing.T, s *setup) {
 	require.Empty(t, again, "not even when the session owns it again")
 }
 
+// concurrentReleases lets calls of a dead session, one of them repeated by several, race with heirs who take its fires over.
+func concurrentReleases(t *testing.T, s *setup) {
+	for range 5 {
+		dead := s.session()
+		fires := s.claim(dead, s.fires(60, s.nowMS()))
+		require.Len(t, fires, 60)
+		s.kill(dead)
+		heirs := make([]timer.ID, 10)
+		for i := range heirs {
+			heirs[i] = s.session()
+		}
+		var mu sync.Mutex
+		released, heir := map[timer.FireID]int{}, map[timer.FireID]timer.ID{}
+		s.together(len(heirs), func(ctx context.Context, i int, st store.Store) error {
+			if i/2%2 == 0 {
+				got, err := st.Release(ctx, dead, fires, nil)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, f := range got {
+					released[f.FireID]++
+				}
+				return err
+			}
+			won, err := st.Claim(ctx, heirs[i], fires[i*5:])
+			mu.Lock()
+			defer mu.Unlock()
+			for _, f := range won {
+				heir[f.FireID] = heirs[i]
+			}
+			return err
+		})
+		for _, f := range fires {
+			rec, err := s.st().Fire(t.Context(), "app", f.FireID)
+			require.NoError(t, err)
+			require.NotNil(t, rec.Open)
+			if owner, ok := heir[f.FireID]; ok {
+				require.Zero(t, released[f.FireID], "taken over and released")
+				require.Equal(t, owner, rec.Open.Owner)
+				require.Zero(t, rec.Open.Rev)
+				continue
+			}
+			require.Equal(t, 1, released[f.FireID], "by one call")
+			require.Zero(t, rec.Open.Owner)
+			require.EqualValues(t, 1, rec.Open.Rev)
+		}
+	}
+}
+
 func loadSlice(t *testing.T, s *setup) {
 	ctx := t.Context()
 	base := (s.nowMS()/timer.MinuteMS + 5) * timer.MinuteMS

@@ -60,6 +60,7 @@ func Run(t *testing.T, open Open) {
 		{"S12_DeadOwnersAreSucceeded", deadOwnersAreSucceeded},
 		{"S13_OnlyTheOwnerActs", onlyTheOwnerActs},
 		{"S13_Release", release},
+		{"S13_ConcurrentReleases", concurrentReleases},
 		{"S14_OneOutcome", oneOutcome},
 		{"S14_ConcurrentRecords", concurrentRecords},
 		{"S14_BadRowIsRecordedBare", badRowIsRecordedBare},

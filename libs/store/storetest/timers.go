@@ -105,7 +105,7 @@ func namesAreBytes(t *testing.T, s *setup) {
 }
 
 func firesComeWithTheTimer(t *testing.T, s *setup) {
-	due := s.nowMS() + 5*timer.MinuteMS
+	due := (timer.MinuteOf(s.nowMS()) + 5) * timer.MinuteMS
 	n := s.newTimer()
 	n.Activate = true
 	c := s.create(n, planAt(0, due, due+1000))

@@ -1,0 +1,152 @@
+package sqlstore_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/testenv"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// The benchmarks count in batches of 500 rows, from two goroutines: op is one batch.
+func BenchmarkSQLite(b *testing.B) {
+	benchmark(b, func(b *testing.B) *sqlstore.Store {
+		b.Helper()
+		return openSQLite(b, sqlstore.SQLiteOptions{Dir: b.TempDir()})
+	})
+}
+
+func BenchmarkMySQL(b *testing.B) {
+	benchmark(b, func(b *testing.B) *sqlstore.Store {
+		b.Helper()
+		return openMySQL(b, sqlstore.MySQLOptions{DSN: testenv.MySQL(b)})
+	})
+}
+
+const batch = store.MaxBatch
+
+// prepared is a store with an active timer whose expansion makes fires, and a session.
+type prepared struct {
+	*sqlstore.Store
+	due atomic.Int64
+}
+
+func prepare(b *testing.B, s *sqlstore.Store) *prepared {
+	b.Helper()
+	p := &prepared{Store: s}
+	at, err := s.Now(b.Context())
+	require.NoError(b, err)
+	p.due.Store(at.UnixMilli())
+	require.NoError(b, s.OpenSession(b.Context(), 1, store.ExecutorSession, "bench"))
+	require.NoError(b, s.Keep(b.Context(), time.Hour))
+	var items []store.NewTimer
+	for range 2 {
+		items = append(items, store.NewTimer{App: "app", Name: string(rune('a' + len(items))), Activate: true})
+	}
+	_, err = s.Create(b.Context(), items, func(t *timer.Timer, nowMS int64) store.Plan {
+		return store.Plan{NextDueMS: t.NextDueMS, ExpandAtMS: nowMS}
+	})
+	require.NoError(b, err)
+	return p
+}
+
+// insert expands one timer by a batch of fires, which fall due together with those of many others.
+func (p *prepared) insert(b *testing.B) []timer.Fire {
+	fires, n, err := p.Expand(b.Context(), 1, func(t *timer.Timer, nowMS int64) store.Plan {
+		from := max(t.NextDueMS, p.due.Load())
+		plan := store.Plan{NextDueMS: from + batch, ExpandAtMS: nowMS}
+		for i := range int64(batch) {
+			plan.Fires = append(plan.Fires, timer.Fire{
+				FireID: timer.FireID{Timer: t.ID, DueMS: from + i}, RunMS: from + i, Bucket: int32(i % 8), //nolint:gosec // small
+			})
+		}
+		return plan
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if n == 0 {
+		return nil
+	}
+	return fires
+}
+
+func (p *prepared) insertMany(b *testing.B, n int) [][]timer.Fire {
+	b.Helper()
+	var out [][]timer.Fire
+	for len(out) < n {
+		if f := p.insert(b); f != nil {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func benchmark(b *testing.B, open func(b *testing.B) *sqlstore.Store) {
+	b.Helper()
+	inParallel := func(b *testing.B, work func(i int)) {
+		b.Helper()
+		var next atomic.Int64
+		b.SetParallelism(1)
+		b.ResetTimer()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				work(int(next.Add(1)) - 1)
+			}
+		})
+		b.StopTimer()
+		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/batch, "µs/row")
+	}
+	b.Run("insert", func(b *testing.B) {
+		p := prepare(b, open(b))
+		inParallel(b, func(int) { p.insert(b) })
+	})
+	b.Run("claim", func(b *testing.B) {
+		p := prepare(b, open(b))
+		batches := p.insertMany(b, b.N)
+		inParallel(b, func(i int) {
+			won, err := p.Claim(b.Context(), 1, batches[i])
+			if err != nil || len(won) != batch {
+				b.Errorf("won %d: %v", len(won), err)
+			}
+		})
+	})
+	b.Run("record", func(b *testing.B) {
+		p := prepare(b, open(b))
+		batches := p.insertMany(b, b.N)
+		for i, fires := range batches {
+			won, err := p.Claim(b.Context(), 1, fires)
+			require.NoError(b, err)
+			batches[i] = won
+		}
+		now := time.Now().UnixMilli()
+		inParallel(b, func(i int) {
+			outcomes := make([]timer.Outcome, batch)
+			for n, f := range batches[i] {
+				outcomes[n] = timer.Outcome{
+					Fire: f, Kind: timer.Delivered, FinishedMS: now + int64(i), UntilMS: f.DueMS, Count: 1, Attempts: 1, StatusCode: 200,
+				}
+			}
+			lost, err := p.Record(b.Context(), 1, outcomes, nil)
+			if err != nil || len(lost) > 0 {
+				b.Errorf("lost %d: %v", len(lost), err)
+			}
+		})
+	})
+	b.Run("load", func(b *testing.B) {
+		p := prepare(b, open(b))
+		fires := p.insertMany(b, 400)
+		first := fires[200][0]
+		inParallel(b, func(int) {
+			got, err := p.LoadSlice(b.Context(), first.RunMinute(), 0, store.Position{}, timer.NeverMS, batch)
+			if err != nil || len(got) != batch {
+				b.Errorf("loaded %d: %v", len(got), err)
+			}
+		})
+	})
+}
