@@ -51,12 +51,15 @@ func (l namedLock) name() string {
 	return "CONCAT('carillon-" + string(l) + "-', MD5(DATABASE()))"
 }
 
-// SessionLock is what goose calls before it migrates.
-func (l namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
-	return l.take(ctx, conn, migrateWaitS)
-}
-
-// SessionUnlock is what goose calls when it has migrated.
-func (l namedLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
-	return l.release(ctx, conn)
+// around runs fn while a connection of its own has the lock.
+func (l namedLock) around(ctx context.Context, db *sql.DB, waitS int, fn func() error) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connecting for the lock %s: %w", string(l), err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := l.take(ctx, conn, waitS); err != nil {
+		return err
+	}
+	return errors.Join(fn(), l.release(ctx, conn))
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 )
 
 //go:embed migrations
@@ -20,16 +19,12 @@ const schemaVersion = 1
 
 // migrateUp runs the migrations of a dialect that are missing. Nothing of goose's package state is touched, so that two stores
 // in one process do not meet.
-func migrateUp(ctx context.Context, db *sql.DB, kind goose.Dialect, folder string, locker lock.SessionLocker) error {
+func migrateUp(ctx context.Context, db *sql.DB, kind goose.Dialect, folder string) error {
 	files, err := fs.Sub(migrations, "migrations/"+folder)
 	if err != nil {
 		return fmt.Errorf("opening the migrations: %w", err)
 	}
-	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger())}
-	if locker != nil {
-		options = append(options, goose.WithSessionLocker(locker))
-	}
-	p, err := goose.NewProvider(kind, db, files, options...)
+	p, err := goose.NewProvider(kind, db, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return fmt.Errorf("reading the migrations: %w", err)
 	}

@@ -56,7 +56,11 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	}
 	s.check = s.checkServer
 	s.migrate = func(ctx context.Context) error {
-		return migrateUp(ctx, e.db.DB, goose.DialectMySQL, s.dialect.name, migrateLock)
+		// The lock is around all of goose, which looks at its table before it would take a lock of its own: another process may have
+		// made that table and not yet filled it, since MySQL commits every DDL by itself.
+		return migrateLock.around(ctx, e.db.DB, migrateWaitS, func() error {
+			return migrateUp(ctx, e.db.DB, goose.DialectMySQL, s.dialect.name)
+		})
 	}
 	s.trim = func(ctx context.Context, nowMS, boundMS int64) error {
 		return s.trimPartitions(ctx, e.db, nowMS, boundMS)

@@ -49,7 +49,7 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	d := sqliteDialect(func() int64 { return o.Now().UnixMilli() })
 	s := newStore(d, e, o.Now, o.Logger)
 	s.migrate = func(ctx context.Context) error {
-		return migrateUp(ctx, e.writes.DB, goose.DialectSQLite3, d.name, nil)
+		return migrateUp(ctx, e.writes.DB, goose.DialectSQLite3, d.name)
 	}
 	s.trim = s.deleteHistory
 	if err := s.endAllSessions(ctx); err != nil {
