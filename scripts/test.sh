@@ -13,7 +13,7 @@ export CARILLON_BIN=${CARILLON_BIN:-$PWD/bin}
 # brief: the output of a package is held until its last line tells whether it is wanted.
 brief() {
   awk '
-    /^=== (RUN|PAUSE|CONT|NAME)/ || /^ *--- PASS/ { next }
+    /^=== (RUN|PAUSE|CONT)/ || /^ *--- PASS/ { next }
     /^(ok  |\?   |FAIL\t|--- FAIL.*build)/ || /^FAIL$/ && held == "" {
       if ($0 ~ /^FAIL/) printf "%s", held
       held = ""; print; fflush(); next
@@ -46,7 +46,7 @@ else
 fi
 if [ $failed -ne 0 ]; then
   printf '\nFAILED:\n'
-  grep -E '^(FAIL\t| *--- FAIL)' "$log" | sort | uniq || true
+  grep -E $'^(FAIL\t| *--- FAIL)' "$log" | sort | uniq || true
   exit 1
 fi
 echo "all tests passed"
