@@ -35,7 +35,7 @@ func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 			crons = append(crons, w.active(t, fmt.Sprintf("cron-%d", i), client.Cron(everySecond), path))
 		}
 		active := time.Now()
-		w.oneShots(t, "shot", "/fast", spread(soon(2*time.Second), 40*time.Second, 400)...)
+		w.oneShots(t, "shot", "/fast", spread(soon(5*time.Second), 40*time.Second, 400)...)
 		pause(t, 2*time.Second)
 		for _, r := range cluster.Roles() {
 			victim := w.Role(r)[0]
@@ -64,7 +64,7 @@ func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
 	onFaulty(t, func(t *testing.T, w *world) {
 		const calls = 40
 		w.rcv.Script("/inflight", receiver.Script{Delay: 2 * time.Second, Keep: true})
-		at := soon(8 * time.Second)
+		at := soon(10 * time.Second)
 		done := w.oneShots(t, "done", "/done", same(at.Add(-4*time.Second), calls)...)
 		slow := w.oneShots(t, "slow", "/inflight", same(at, calls)...)
 		held := w.oneShots(t, "held", "/held", spread(at.Add(1500*time.Millisecond), 2*time.Second, calls)...)

@@ -17,7 +17,7 @@ func TestThirdAttemptSucceeds(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.rcv.Script("/flaky", receiver.Script{Statuses: []int{500, 500, 200}, Body: "try later", Keep: true})
-		at := soon(3 * time.Second)
+		at := soon(5 * time.Second)
 		id := w.oneShots(t, "flaky", "/flaky", at)[0]
 		v := w.settle(t)
 		require.Equal(t, 1, v.Delivered)
@@ -53,7 +53,7 @@ func TestLongWaitIsANewMark(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.rcv.Script("/patient", receiver.Script{Statuses: []int{503, 200}})
-		at := soon(2 * time.Second)
+		at := soon(5 * time.Second)
 		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
 			App: w.app, Name: "patient", Schedule: client.At(at), Target: client.Post(w.rcv.URL("/patient")), Status: "active",
 			Retry: &client.Retry{Attempts: 2, Wait: "8s"},
@@ -74,7 +74,7 @@ func TestExhaustedAttemptsAreDeadLettered(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		w.rcv.Script("/broken", receiver.Script{Statuses: []int{500}, Body: "out of order"})
 		w.rcv.Script("/hangs", receiver.Script{Hang: true})
-		at := soon(3 * time.Second)
+		at := soon(5 * time.Second)
 		broken := w.oneShots(t, "broken", "/broken", at)[0]
 		w.led.One(broken, at, ledger.Fail)
 		hangs, _, err := w.api.Create(t.Context(), client.NewTimer{

@@ -42,7 +42,7 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 		const payload = "{\"order\": 7,\n \"ß\":\"☂\"}  "
 		url := w.rcv.Script("/v1/ring?x=1", receiver.Script{})
 		w.rcv.Script("/v1/ring", receiver.Script{Keep: true})
-		at := soon(4 * time.Second).UTC()
+		at := soon(5 * time.Second).UTC()
 		cron := fmt.Sprintf("%d %d %d %d %d ? %d", at.Second(), at.Minute(), at.Hour(), at.Day(), at.Month(), at.Year())
 		quoted, err := json.Marshal(payload)
 		require.NoError(t, err)
