@@ -1,7 +1,5 @@
-# Sourced by the server scripts: starts, finds and ends the processes of one state directory.
-#
-# A pid file holds the process id and its start time (in ticks since boot), so that a number that the kernel gave to
-# somebody else is never taken for ours.
+# Sourced by the server scripts: starts, finds and ends the processes of one state directory. A pid file holds the process id and its
+# start time (in ticks since boot), so that a number that the kernel gave to somebody else is never taken for ours.
 
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -71,8 +69,8 @@ healthy() {
 
 # attempt NAME FUNCTION PORT…: calls FUNCTION up to three times, with other ports, and shows the log when all fail.
 attempt() {
-  local i p
-  for i in 1 2 3; do
+  local p
+  for _ in 1 2 3; do
     if "$2"; then return 0; fi
     stop "$1"
     for p in "${@:3}"; do rm -f "$DIR/$p.port"; done
@@ -94,10 +92,7 @@ export_env() {
 
 # arguments USAGE COMMAND DIR: checks them, and sets DIR to an absolute path.
 arguments() {
-  if [ $# -lt 3 ] || [[ ! $2 =~ ^(up|down)$ ]]; then
-    echo "usage: $1 up|down DIR" >&2
-    exit 2
-  fi
+  if [ $# -lt 3 ] || [[ ! $2 =~ ^(up|down)$ ]]; then echo "usage: $1 up|down DIR" >&2 && exit 2; fi
   [ "$2" = down ] || mkdir -p "$3"
   [ -d "$3" ] || exit 0 # nothing was ever started there
   DIR=$(cd "$3" && pwd)

@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -121,4 +120,4 @@ func All(n int, err error) []error {
 }
 
 // ErrClosed is what a closed bus answers.
-var ErrClosed = fmt.Errorf("bus is closed")
+var ErrClosed = errors.New("bus is closed")

@@ -47,7 +47,7 @@ func note(t testing.TB, line string) {
 	if path == "" {
 		return
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // who runs the tests names the file
 	if err != nil {
 		t.Errorf("noting what is skipped: %v", err)
 		return

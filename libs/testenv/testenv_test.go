@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/testenv"
 )
 
-func TestMySQL(t *testing.T) {
+func TestMySQL(t *testing.T) { //nolint:tparallel // what follows the subtest looks at what it left
 	t.Parallel()
 	var dsn string
 	t.Run("use", func(t *testing.T) {
@@ -32,7 +32,7 @@ func openDB(t *testing.T, dsn string) *sql.DB {
 	return db
 }
 
-func TestRedis(t *testing.T) {
+func TestRedis(t *testing.T) { //nolint:tparallel // what follows the subtest looks at what it left
 	t.Parallel()
 	var addrs []string
 	var prefix string
@@ -45,7 +45,7 @@ func TestRedis(t *testing.T) {
 	}
 }
 
-func TestRedisCluster(t *testing.T) {
+func TestRedisCluster(t *testing.T) { //nolint:tparallel // what follows the subtest looks at what it left
 	t.Parallel()
 	var addrs []string
 	var prefix string

@@ -2,6 +2,7 @@ package membus
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,8 +101,8 @@ func (s *subscription) turn() *consumer {
 
 // giveBack makes messages that nobody handled ready again, before all others.
 func (s *subscription) giveBack(batch []delivery) {
-	for i := len(batch) - 1; i >= 0; i-- {
-		s.ready.pushFront(batch[i])
+	for _, d := range slices.Backward(batch) {
+		s.ready.pushFront(d)
 	}
 }
 

@@ -25,9 +25,9 @@ type inbox struct {
 	most int // the largest batch
 }
 
-func (i *inbox) handle(_ context.Context, batch []bus.Message) []error {
+func (i *inbox) handle(ctx context.Context, batch []bus.Message) []error {
 	for _, m := range batch {
-		i.note(nil, m)
+		i.note(ctx, m)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

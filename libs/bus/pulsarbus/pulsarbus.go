@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
-	"github.com/apache/pulsar-client-go/pulsar/backoff"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
@@ -222,84 +221,3 @@ func (b *Bus) isClosed() bool {
 	defer b.mu.Unlock()
 	return b.closed
 }
-
-// made is what await's attempts gave.
-type made[T any] struct {
-	value T
-	err   error
-}
-
-// await calls create again and again until it succeeds or ctx ends. create cannot be interrupted (the client's calls take no
-// context): one that succeeds too late is undone by drop. permanent errors end it at once.
-func await[T any](ctx context.Context, b *Bus, what string, create func() (T, error), drop func(T)) (T, error) {
-	var none T
-	result := make(chan made[T]) // without a buffer: what nobody takes is dropped
-	err := b.start(func() {
-		wait := minRetry
-		for {
-			v, err := create()
-			if err == nil {
-				select {
-				case result <- made[T]{value: v}:
-				case <-ctx.Done():
-					drop(v)
-				case <-b.ctx.Done():
-					drop(v)
-				}
-				return
-			}
-			if refused(err) {
-				select {
-				case result <- made[T]{err: fmt.Errorf("%s: %w", what, err)}:
-				case <-ctx.Done():
-				case <-b.ctx.Done():
-				}
-				return
-			}
-			b.log.Debug().Err(err).Str("what", what).Msg("waiting for the broker")
-			if pause(ctx, b.ctx, wait) != nil {
-				return
-			}
-			wait = min(2*wait, maxRetry)
-		}
-	})
-	if err != nil {
-		return none, err
-	}
-	select {
-	case m := <-result:
-		return m.value, m.err
-	case <-ctx.Done():
-		return none, fmt.Errorf("%s: %w", what, ctx.Err())
-	case <-b.ctx.Done():
-		return none, bus.ErrClosed
-	}
-}
-
-// pause waits for d, or until one of the contexts ends.
-func pause(ctx, other context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-other.Done():
-		return other.Err()
-	}
-}
-
-// reconnect is the client's back-off for reconnecting, with a bound that keeps a broker's return from going unnoticed for a
-// minute.
-type reconnect struct{ wait time.Duration }
-
-func newReconnect() backoff.Policy { return &reconnect{} }
-
-func (r *reconnect) Next() time.Duration {
-	r.wait = min(max(2*r.wait, minRetry), maxRetry)
-	return r.wait
-}
-
-func (r *reconnect) IsMaxBackoffReached() bool { return r.wait >= maxRetry }
-func (r *reconnect) Reset()                    { r.wait = 0 }

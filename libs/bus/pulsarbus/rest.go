@@ -46,8 +46,7 @@ func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.cod
 
 // status returns the status code behind an error, 0 where there is none.
 func status(err error) int {
-	var s *statusError
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*statusError](err); ok {
 		return s.code
 	}
 	return 0
