@@ -4,15 +4,11 @@
 //
 // Without a server a test is skipped, and says what went untested. Where CARILLON_TEST_REQUIRE names the server (a comma list
 // of mysql, redis, redis-cluster, pulsar; set in CI; redis covers redis-cluster), it fails.
-//
-// As go test keeps the words of a passing run to itself, each skip is also a line in the file that CARILLON_TEST_SKIPPED
-// names, if it is set.
 package testenv
 
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -33,29 +29,9 @@ func require(t testing.TB, server, variable string) string {
 	if slices.Contains(required, server) || slices.Contains(required, covered) {
 		t.Fatalf("CARILLON_TEST_REQUIRE names %s, but %s is not set: run scripts/servers.sh up DIR and source DIR/env", server, variable)
 	}
-	line := fmt.Sprintf("!!! SKIPPED, UNTESTED: %s needs a real %s server, and %s is not set (scripts/servers.sh up DIR; . DIR/env)",
+	t.Skipf("!!! SKIPPED, UNTESTED: %s needs a real %s server, and %s is not set (scripts/servers.sh up DIR; . DIR/env)",
 		t.Name(), server, variable)
-	note(t, line)
-	t.Skip(line)
 	return ""
-}
-
-// note appends a line for those who started the run. Several test programs write at once: one write each.
-func note(t testing.TB, line string) {
-	t.Helper()
-	path := os.Getenv("CARILLON_TEST_SKIPPED")
-	if path == "" {
-		return
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // who runs the tests names the file
-	if err != nil {
-		t.Errorf("noting what is skipped: %v", err)
-		return
-	}
-	defer func() { _ = f.Close() }()
-	if _, err := f.WriteString(line + "\n"); err != nil {
-		t.Errorf("noting what is skipped: %v", err)
-	}
 }
 
 // unique returns a name that no other test has, of lower-case letters, digits and underscores.
