@@ -30,7 +30,7 @@ cover: ## how much of libs and services their unit tests run, without real serve
 	@go tool cover -func=coverage.out | tail -1
 
 bench-smoke: build ## the speed of both ways to run, printed
-	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load
+	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load -bin bin
 
 lint: ## golangci-lint over all modules, and the style of the protos
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')

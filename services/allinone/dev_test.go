@@ -1,0 +1,161 @@
+package allinone_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/services/allinone"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// output collects what a program writes.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// dev is a running all-in-one.
+type dev struct {
+	api, admin  string
+	out, errOut output
+	cancel      context.CancelFunc
+	done        chan error
+}
+
+func start(t *testing.T, dir string) *dev {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	d := &dev{cancel: cancel, done: make(chan error, 1)}
+	env := map[string]string{
+		"CARILLON_HTTP_ADDR": "127.0.0.1:0", "CARILLON_ADMIN_ADDR": "127.0.0.1:0", "CARILLON_DATA_DIR": dir,
+	}
+	began := time.Now()
+	go func() {
+		d.done <- allinone.Dev(ctx, nil, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, &d.out, &d.errOut)
+	}()
+	require.Eventually(t, func() bool {
+		d.api, d.admin = d.addr("http listening"), d.addr("admin listening")
+		if d.admin == "" || d.api == "" {
+			return false
+		}
+		code, _ := get(t, d.admin+"/readyz")
+		return code == http.StatusOK
+	}, 20*time.Second, 5*time.Millisecond, "%s", &d.errOut)
+	t.Logf("ready after %s", time.Since(began))
+	return d
+}
+
+func (d *dev) stop(t *testing.T) {
+	t.Helper()
+	d.cancel()
+	require.NoError(t, <-d.done)
+}
+
+func (d *dev) addr(phrase string) string {
+	for line := range strings.Lines(d.errOut.String()) {
+		var l struct{ Message, Addr string }
+		if json.Unmarshal([]byte(line), &l) == nil && l.Message == phrase {
+			return "http://" + l.Addr
+		}
+	}
+	return ""
+}
+
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	resp, err := client.Get(url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(b)
+}
+
+// What a new user does: start it, paste the line that it prints, see a timer ring; stop it, start it again, find the timer.
+func TestFirstSteps(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := start(t, dir)
+	m := regexp.MustCompile(`curl -s (\S+) -H 'Content-Type: application/json' -d '(.*)'`).FindStringSubmatch(d.out.String())
+	require.NotNil(t, m, d.out.String())
+	resp, err := client.Post(m[1], "application/json", strings.NewReader(strings.Replace(m[2], "'$(date +%s)'", "1", 1)))
+	require.NoError(t, err)
+	var created struct{ ID, Status string }
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&created))
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusCreated, resp.StatusCode)
+	require.Equal(t, "active", created.Status)
+
+	ring := regexp.MustCompile(`RING! due \S+, \+\d+ ms  fire "` + created.ID + `-\d+"  attempt "1"  POST "hello"`)
+	require.Eventually(t, func() bool { return ring.MatchString(d.out.String()) }, 20*time.Second, 20*time.Millisecond)
+	fires := "/api/v2/timers/" + created.ID + "/fires?app=demo"
+	require.Eventually(t, func() bool {
+		_, body := get(t, d.api+fires)
+		return strings.Contains(body, `"status":"delivered"`)
+	}, 10*time.Second, 20*time.Millisecond)
+	code, body := get(t, d.admin+"/metrics")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, body, "carillon_build_info")
+	d.stop(t)
+
+	d = start(t, dir)
+	defer d.stop(t)
+	_, body = get(t, d.api+fires)
+	require.Contains(t, body, `"status":"delivered"`, "its data is kept")
+}
+
+func TestTwoCannotShareADirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := start(t, dir)
+	defer d.stop(t)
+	err := allinone.Dev(t.Context(), []string{"-data-dir", dir, "-admin-addr", "127.0.0.1:0"}, noEnv, io.Discard, io.Discard)
+	require.ErrorContains(t, err, dir)
+}
+
+func TestTakenPortIsTold(t *testing.T) {
+	t.Parallel()
+	d := start(t, t.TempDir())
+	defer d.stop(t)
+	taken := strings.TrimPrefix(d.api, "http://")
+	err := allinone.Dev(t.Context(), []string{"-data-dir", t.TempDir(), "-admin-addr", "127.0.0.1:0", "-http-addr", taken}, noEnv, io.Discard, io.Discard)
+	require.ErrorContains(t, err, "http-addr: listening on "+taken)
+}
+
+func TestSettingsOfDev(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.ErrorIs(t, allinone.Dev(t.Context(), []string{"-print-config"}, noEnv, &out, io.Discard), config.ErrDone)
+	require.Contains(t, out.String(), `callback-allow-private: "true" # default`)
+	require.Contains(t, out.String(), `data-dir: "./data" # default`)
+	require.NotContains(t, out.String(), "mysql")
+}
+
+func noEnv(string) (string, bool) { return "", false }
