@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -28,10 +29,7 @@ var nowhere = map[string]string{
 }
 
 func envWith(changes ...string) func(string) (string, bool) {
-	env := make(map[string]string)
-	for k, v := range nowhere {
-		env[k] = v
-	}
+	env := maps.Clone(nowhere)
 	for i := 0; i < len(changes); i += 2 {
 		env[changes[i]] = changes[i+1]
 	}
