@@ -12,7 +12,7 @@ import (
 const MaxBatch = 500
 
 // Store is all of it.
-type Store interface {
+type Store interface { //nolint:interfacebloat // the sum of the small ones, for who opens and closes it
 	Timers
 	Expander
 	Minutes

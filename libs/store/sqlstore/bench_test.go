@@ -62,7 +62,7 @@ func (p *prepared) insert(b *testing.B) []timer.Fire {
 		plan := store.Plan{NextDueMS: from + batch, ExpandAtMS: nowMS}
 		for i := range int64(batch) {
 			plan.Fires = append(plan.Fires, timer.Fire{
-				FireID: timer.FireID{Timer: t.ID, DueMS: from + i}, RunMS: from + i, Bucket: int32(i % 8), //nolint:gosec // small
+				FireID: timer.FireID{Timer: t.ID, DueMS: from + i}, RunMS: from + i, Bucket: int32(i % 8), // small
 			})
 		}
 		return plan

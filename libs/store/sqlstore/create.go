@@ -35,7 +35,7 @@ func (s *Store) Create(ctx context.Context, items []store.NewTimer, plan store.P
 	var out []store.Created
 	err = s.write(ctx, "creating timers", func(ctx context.Context, c runner) error {
 		b := &creation{
-			store: s, c: c, items: items, encoded: encoded, appIDs: appIDs, plan: plan, maker: rand.Int64(), //nolint:gosec // a mark
+			store: s, c: c, items: items, encoded: encoded, appIDs: appIDs, plan: plan, maker: rand.Int64(), // a mark
 			names: map[nameKey]*known{}, keys: map[nameKey]*knownKey{},
 		}
 		out, err = b.run(ctx)

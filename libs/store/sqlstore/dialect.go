@@ -31,6 +31,8 @@ type dialect struct {
 	// byExpand pins the expansion: without it a scan would lock every timer on its way. byApp and byTimer pin lists, which an optimizer
 	// that hopes for a short scan reads along the primary key.
 	byExpand, byApp, byTimer string
+	// oneWriter says that transactions never wait for each other's rows, while each commit costs a turn of the one writer.
+	oneWriter bool
 	// deleteFires opens a DELETE that is pinned to the primary key; only the form for many tables takes a hint.
 	deleteFires string
 	// classify says what an error of the driver means.
@@ -87,6 +89,7 @@ func sqliteDialect(nowMS func() int64) *dialect {
 
 		byRun:       " INDEXED BY fires_by_run",
 		later:       laterByRow,
+		oneWriter:   true,
 		deleteFires: "DELETE FROM fires",
 		classify:    classifySQLite,
 		// SQLite is built without DELETE … LIMIT.
@@ -99,14 +102,11 @@ func sqliteDialect(nowMS func() int64) *dialect {
 
 // set makes an INSERT update columns of a row that is there already.
 func (d *dialect) set(key string, columns ...string) string {
-	text := d.conflict(key)
+	assignments := make([]string, len(columns))
 	for i, c := range columns {
-		if i > 0 {
-			text += ","
-		}
-		text += c + "=" + d.value(c)
+		assignments[i] = c + "=" + d.value(c)
 	}
-	return text
+	return d.conflict(key) + strings.Join(assignments, ",")
 }
 
 const fireKey = "due_ms,timer_id,series"

@@ -22,12 +22,12 @@ func lockDir(dir string) (*dirLock, error) {
 		return nil, fmt.Errorf("locking the data directory: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer f.Close() //nolint:errcheck // nothing was written
+		defer f.Close() // nothing was written
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("locking the data directory: %w", err)
 		}
 		holder := make([]byte, 16)
-		n, _ := f.Read(holder) //nolint:errcheck // the number only helps the reader
+		n, _ := f.Read(holder) // the number only helps the reader
 		return nil, fmt.Errorf("the data directory %s is in use by another process (pid %s): stop it, or use another directory",
 			dir, strings.TrimSpace(string(holder[:n])))
 	}

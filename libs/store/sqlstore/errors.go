@@ -27,8 +27,7 @@ func (d *dialect) translate(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var own *timer.Error
-	if errors.As(err, &own) {
+	if _, ok := errors.AsType[*timer.Error](err); ok {
 		return err
 	}
 	switch d.classOf(err) {

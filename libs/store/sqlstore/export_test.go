@@ -27,7 +27,5 @@ func DueSweeps(past time.Duration) int32 { return dueSweeps(past.Milliseconds())
 
 // OtherStatements are those that no watcher sees: they are sent below the store.
 func OtherStatements() []string {
-	return []string{
-		"SELECT GET_LOCK(" + migrateLock.name() + ", ?)", "SELECT RELEASE_LOCK(" + keepLock.name() + ")", setIsolation,
-	}
+	return []string{migrateLock.takeText(), keepLock.releaseText(), setIsolation}
 }

@@ -22,7 +22,7 @@ func newFaults(set *Faults) *faults {
 	if set == nil {
 		set = new(Faults)
 	}
-	return &faults{set: *set, rnd: rand.New(rand.NewPCG(set.Seed, 1))} //nolint:gosec // faults are to be repeatable
+	return &faults{set: *set, rnd: rand.New(rand.NewPCG(set.Seed, 1))} // faults are to be repeatable
 }
 
 // plan is what shall befall one call.

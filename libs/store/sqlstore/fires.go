@@ -34,8 +34,8 @@ func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) e
 	return nil
 }
 
-func (q *statement) fireRow(first bool, f *timer.Fire) *statement {
-	return q.row(first, f.DueMS, int64(f.Timer), f.Series, f.RunMS, int64(f.Bucket), f.AppID, int64(f.Version), f.Epoch,
+func (q *statement) fireRow(first bool, f *timer.Fire) {
+	q.row(first, f.DueMS, int64(f.Timer), f.Series, f.RunMS, int64(f.Bucket), f.AppID, int64(f.Version), f.Epoch,
 		int64(f.Cause), int64(f.State), int64(f.Attempt), f.LateMS, int64(f.Rev), int64(f.Owner), int64(f.Sweeps), f.RunMinute())
 }
 
@@ -46,7 +46,7 @@ func (s *Store) selectFires(ctx context.Context, c sqlx.QueryerContext, q *state
 	if err != nil {
 		return nil, err //nolint:wrapcheck // as exec
 	}
-	defer rows.Close() //nolint:errcheck // Err below tells
+	defer rows.Close() // Err below tells
 	var n [15]int64
 	for rows.Next() {
 		err := rows.Scan(&n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7], &n[8], &n[9], &n[10], &n[11], &n[12], &n[13],

@@ -26,8 +26,7 @@ const migrateWaitS = 300
 // take waits up to so many seconds for the lock.
 func (l namedLock) take(ctx context.Context, conn *sql.Conn, seconds int) error {
 	var got sql.NullInt64
-	row := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+l.name()+", ?)", seconds)
-	if err := row.Scan(&got); err != nil {
+	if err := conn.QueryRowContext(ctx, l.takeText(), seconds).Scan(&got); err != nil {
 		return fmt.Errorf("taking the lock %s: %w", string(l), err)
 	}
 	if got.Int64 != 1 {
@@ -41,11 +40,15 @@ func (l namedLock) release(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultTimeout)
 	defer cancel()
 	var released sql.NullInt64
-	if err := conn.QueryRowContext(ctx, "SELECT RELEASE_LOCK("+l.name()+")").Scan(&released); err != nil {
+	if err := conn.QueryRowContext(ctx, l.releaseText()).Scan(&released); err != nil {
 		return fmt.Errorf("releasing the lock %s: %w", string(l), err)
 	}
 	return nil
 }
+
+func (l namedLock) takeText() string { return "SELECT GET_LOCK(" + l.name() + ", ?)" }
+
+func (l namedLock) releaseText() string { return "SELECT RELEASE_LOCK(" + l.name() + ")" }
 
 func (l namedLock) name() string {
 	return "CONCAT('carillon-" + string(l) + "-', MD5(DATABASE()))"

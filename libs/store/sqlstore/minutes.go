@@ -12,19 +12,15 @@ import (
 // circle. Repeating it counts an estimate twice, which costs a bucket at the most. A count that is returned is committed: whoever uses a
 // bucket below it uses one that will be handed out.
 func (s *Store) GrowMinutes(ctx context.Context, grow []slicing.Growth) ([]slicing.MinuteCount, error) {
-	d := s.dialect
+	if len(grow) == 0 {
+		return nil, nil
+	}
+	if err := s.grow(ctx, grow); err != nil {
+		return nil, err
+	}
 	minutes := make([]int64, len(grow))
 	for i, g := range grow {
 		minutes[i] = g.Minute
-		_, err := s.alone(ctx, "growing a minute", func() *statement {
-			return stmt("INSERT INTO minutes (minute,buckets,estimate,frozen) VALUES ").
-				row(true, g.Minute, max(int64(g.Buckets), 1), g.Added, 0).add(d.conflict("minute") +
-				"estimate=minutes.estimate+" + d.value("estimate") + ",buckets=CASE WHEN minutes.frozen=0 THEN " +
-				d.greatest + "(minutes.buckets," + d.value("buckets") + ") ELSE minutes.buckets END")
-		})
-		if err != nil {
-			return nil, err
-		}
 	}
 	var out []slicing.MinuteCount
 	err := s.read(ctx, "reading bucket counts", func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -38,6 +34,34 @@ func (s *Store) GrowMinutes(ctx context.Context, grow []slicing.Growth) ([]slici
 		return nil
 	})
 	return out, err
+}
+
+// grow writes each minute alone, or all in one transaction where there is one writer anyway.
+func (s *Store) grow(ctx context.Context, grow []slicing.Growth) error {
+	if s.dialect.oneWriter {
+		return s.write(ctx, "growing minutes", func(ctx context.Context, c runner) error {
+			for _, g := range grow {
+				if _, err := s.exec(ctx, c, s.growth(g)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for _, g := range grow {
+		if _, err := s.alone(ctx, "growing a minute", func() *statement { return s.growth(g) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) growth(g slicing.Growth) *statement {
+	d := s.dialect
+	return stmt("INSERT INTO minutes (minute,buckets,estimate,frozen) VALUES ").
+		row(true, g.Minute, max(int64(g.Buckets), 1), g.Added, 0).add(d.conflict("minute") +
+		"estimate=minutes.estimate+" + d.value("estimate") + ",buckets=CASE WHEN minutes.frozen=0 THEN " +
+		d.greatest + "(minutes.buckets," + d.value("buckets") + ") ELSE minutes.buckets END")
 }
 
 // MinuteCounts returns the counts of minutes that have a row; the others have one bucket.

@@ -139,7 +139,7 @@ func (e *mysqlEngine) transact(ctx context.Context, fn func(context.Context, run
 		return err //nolint:wrapcheck // translated by attempt
 	}
 	if err := fn(ctx, tx); err != nil {
-		_ = tx.Rollback() //nolint:errcheck // whatever it says, the server rolls back
+		_ = tx.Rollback() // whatever it says, the server rolls back
 		return err
 	}
 	return tx.Commit() //nolint:wrapcheck // as above

@@ -35,7 +35,7 @@ func openMySQL(t testing.TB, o sqlstore.MySQLOptions) *sqlstore.Store {
 
 // TestMySQL runs the suite with two stores on each database, as two processes have. Every statement that it sends is one that MySQL
 // 8 takes too.
-func TestMySQL(t *testing.T) {
+func TestMySQL(t *testing.T) { //nolint:tparallel // what the suite sent is looked at when it has ended
 	t.Parallel()
 	var sent collector
 	t.Run("suite", func(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *Store) trimPartitions(ctx context.Context, db *sqlx.DB, nowMS, boundMS 
 	if err != nil {
 		return s.dialect.translate("keeping partitions", err)
 	}
-	defer conn.Close() //nolint:errcheck // gives it back to the pool
+	defer conn.Close() // gives it back to the pool
 	if err := keepLock.take(ctx, conn.Conn, 0); errors.Is(err, errHeld) {
 		return nil
 	} else if err != nil {

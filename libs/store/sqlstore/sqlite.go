@@ -43,7 +43,7 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 		}
 		o.Dir, e.remove, sync = dir, dir, "OFF"
 	}
-	if err := e.open(o.Dir, sync); err != nil {
+	if err := e.open(ctx, o.Dir, sync); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
 	d := sqliteDialect(func() int64 { return o.Now().UnixMilli() })
@@ -59,7 +59,7 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	return s, nil
 }
 
-func (e *sqliteEngine) open(dir, sync string) error {
+func (e *sqliteEngine) open(ctx context.Context, dir, sync string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("making the data directory: %w", err)
 	}
@@ -68,11 +68,14 @@ func (e *sqliteEngine) open(dir, sync string) error {
 		return err
 	}
 	e.lock = lock
-	file := filepath.Join(dir, sqliteFile)
-	if e.writes, err = openFile(file, sync, 1, "foreign_keys(0)"); err != nil {
+	file, err := filepath.Abs(filepath.Join(dir, sqliteFile))
+	if err != nil {
+		return fmt.Errorf("finding the data directory: %w", err)
+	}
+	if e.writes, err = openFile(ctx, file, sync, 1, "foreign_keys(0)"); err != nil {
 		return err
 	}
-	if e.reads, err = openFile(file, sync, sqliteReads, "query_only(1)"); err != nil {
+	if e.reads, err = openFile(ctx, file, sync, sqliteReads, "query_only(1)"); err != nil {
 		return err
 	}
 	e.writer = startWriter(e.writes)
@@ -80,7 +83,7 @@ func (e *sqliteEngine) open(dir, sync string) error {
 }
 
 // openFile opens a pool whose connections stay open: each has its own page cache.
-func openFile(file, sync string, conns int, pragma string) (*sqlx.DB, error) {
+func openFile(ctx context.Context, file, sync string, conns int, pragma string) (*sqlx.DB, error) {
 	dsn := url.URL{Scheme: "file", Path: file, OmitHost: true, RawQuery: url.Values{"_pragma": {
 		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(" + sync + ")", "cache_size(-32768)", "temp_store(MEMORY)",
 		"wal_autocheckpoint(4000)", pragma,
@@ -91,7 +94,7 @@ func openFile(file, sync string, conns int, pragma string) (*sqlx.DB, error) {
 	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
-	if err := db.Ping(); err != nil {
+	if err := db.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", file, err), db.Close())
 	}
 	return db, nil

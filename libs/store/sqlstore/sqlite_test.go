@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,6 +109,15 @@ func TestSQLiteDirectoryIsOneProcess(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestSQLiteOddDirectory has a path whose letters mean something in a URI.
+func TestSQLiteOddDirectory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "a b%41?c#d&e=f")
+	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: dir})
+	require.NoError(t, s.Ping(t.Context()))
+	require.FileExists(t, filepath.Join(dir, "carillon.db"))
+}
+
 func TestSQLitePingSaysThatMigrationsAreMissing(t *testing.T) {
 	t.Parallel()
 	s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{})
@@ -175,7 +185,7 @@ func TestSQLiteCallsThatGiveUp(t *testing.T) {
 	wait.Wait()
 	live, err := s.LiveSessions(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, opened.Load(), len(live), "a call that gave up had not begun")
+	require.Len(t, live, int(opened.Load()), "a call that gave up had not begun")
 }
 
 func TestSQLiteAfterClose(t *testing.T) {
@@ -295,8 +305,15 @@ func TestDueSweeps(t *testing.T) {
 		past time.Duration
 		want int32
 	}{
-		{9 * time.Second, 0}, {10 * time.Second, 1}, {19 * time.Second, 1}, {20 * time.Second, 2}, {159 * time.Second, 4},
-		{320 * time.Second, 6}, {619 * time.Second, 6}, {620 * time.Second, 7}, {time.Hour, 16},
+		{9 * time.Second, 0},
+		{10 * time.Second, 1},
+		{19 * time.Second, 1},
+		{20 * time.Second, 2},
+		{159 * time.Second, 4},
+		{320 * time.Second, 6},
+		{619 * time.Second, 6},
+		{620 * time.Second, 7},
+		{time.Hour, 16},
 	} {
 		require.Equal(t, c.want, sqlstore.DueSweeps(c.past), "%v", c.past)
 	}

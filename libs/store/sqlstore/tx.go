@@ -95,7 +95,7 @@ func (s *Store) attempt(
 		if !errors.Is(err, errRepeat) {
 			s.log.Debug().Err(err).Str("doing", what).Int("try", try).Msg("transaction repeated")
 		}
-		pause(ctx, time.Duration(rand.Int64N(int64(backoff)))) //nolint:gosec // jitter
+		pause(ctx, time.Duration(rand.Int64N(int64(backoff)))) // jitter
 		backoff = min(2*backoff, maxBackoff)
 	}
 }

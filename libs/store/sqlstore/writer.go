@@ -105,7 +105,7 @@ func (w *writer) group(first *job) {
 		first.err = err
 		return
 	}
-	defer conn.Close() //nolint:errcheck // gives it back to the pool
+	defer conn.Close() // gives it back to the pool
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		first.err = err
 		return

@@ -148,27 +148,27 @@ func cursorWaitsForSlices(t *testing.T, s *setup) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, from, advance(from+10), "slices that nobody claimed yet are not done")
-	finish := func(minute int64, buckets int32, n int) {
+	finish := func(minute int64, buckets int32) {
 		t.Helper()
-		for _, c := range s.claimSlices(minute, buckets, time.Minute, n) {
+		for _, c := range s.claimSlices(minute, buckets, time.Minute, 1) {
 			ok, err := s.st().FinishSlice(ctx, c)
 			require.NoError(t, err)
 			require.True(t, ok)
 		}
 	}
-	finish(from, 2, 1)
-	finish(from+1, 1, 1)
+	finish(from, 2)
+	finish(from+1, 1)
 	require.Equal(t, from, advance(from+10))
-	finish(from, 2, 1)
+	finish(from, 2)
 	require.Equal(t, from+1, advance(from+1), "not past the limit")
 	require.Equal(t, from+2, advance(from+10))
-	finish(from+3, 1, 1)
+	finish(from+3, 1)
 	require.Equal(t, from+2, advance(from+10), "over no gap")
-	finish(from+2, 1, 1)
+	finish(from+2, 1)
 	require.Equal(t, from+4, advance(from+10))
 	_, err = s.st().FreezeMinute(ctx, from+5)
 	require.NoError(t, err)
-	finish(from+5, 1, 1)
+	finish(from+5, 1)
 	require.Equal(t, from+4, advance(from+10), "nor over a minute that has no row, whatever is behind it")
 	require.Equal(t, from+4, advance(from), "it never moves back")
 	at, err := s.st().Cursor(ctx, 1)

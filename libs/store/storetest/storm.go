@@ -45,7 +45,7 @@ type storm struct {
 }
 
 // again repeats a call until it succeeds. Only unavailable is to be repeated.
-func again(t *testing.T, ctx context.Context, call func() error) bool {
+func again(ctx context.Context, t *testing.T, call func() error) bool {
 	for ctx.Err() == nil {
 		err := call()
 		if err == nil {
@@ -70,7 +70,7 @@ func (w *storm) make(n int) {
 		})
 	}
 	var changes []store.StatusChange
-	require.True(w.t, again(w.t, w.t.Context(), func() error {
+	require.True(w.t, again(w.t.Context(), w.t, func() error {
 		out, err := w.st().Create(w.t.Context(), items, noFires)
 		changes = nil
 		for _, c := range out {
@@ -82,7 +82,7 @@ func (w *storm) make(n int) {
 	plan := func(t *timer.Timer, nowMS int64) store.Plan {
 		return store.Plan{NextDueMS: t.NextDueMS, ExpandAtMS: nowMS}
 	}
-	require.True(w.t, again(w.t, w.t.Context(), func() error {
+	require.True(w.t, again(w.t.Context(), w.t, func() error {
 		_, err := w.st().SetStatus(w.t.Context(), changes, plan)
 		return err
 	}))
@@ -94,7 +94,7 @@ func (w *storm) expand() []timer.Fire {
 	due := w.nowMSAgain()
 	for {
 		n := 0
-		if !again(w.t, w.t.Context(), func() error {
+		if !again(w.t.Context(), w.t, func() error {
 			var err error
 			_, n, err = w.st().Expand(w.t.Context(), 9, planAt(0, due, due+1))
 			return err
@@ -105,7 +105,7 @@ func (w *storm) expand() []timer.Fire {
 			break
 		}
 	}
-	require.True(w.t, again(w.t, w.t.Context(), func() error {
+	require.True(w.t, again(w.t.Context(), w.t, func() error {
 		var err error
 		w.fires, err = w.st().LoadSlice(w.t.Context(), timer.MinuteOf(due), 0, store.Position{}, timer.NeverMS, 1000)
 		return err
@@ -114,7 +114,7 @@ func (w *storm) expand() []timer.Fire {
 }
 
 func (w *storm) nowMSAgain() (ms int64) {
-	again(w.t, w.t.Context(), func() error {
+	again(w.t.Context(), w.t, func() error {
 		at, err := w.st().Now(w.t.Context())
 		// The start of a minute, so that two instants lie in one slice.
 		ms = timer.MinuteOf(at.UnixMilli()) * timer.MinuteMS
@@ -127,7 +127,7 @@ func (w *storm) nowMSAgain() (ms int64) {
 func (w *storm) work(ctx context.Context, st store.Store, rnd *rand.Rand) {
 	for life := 0; ctx.Err() == nil; life++ {
 		session := w.ids.Next()
-		if !again(w.t, ctx, func() error {
+		if !again(ctx, w.t, func() error {
 			err := st.OpenSession(ctx, session, store.ExecutorSession, "storm")
 			if timer.CodeOf(err) == timer.CodeConflict {
 				return nil // its own, of a call whose answer was lost
@@ -139,7 +139,7 @@ func (w *storm) work(ctx context.Context, st store.Store, rnd *rand.Rand) {
 		if w.live(ctx, st, session, rnd, life < 3) {
 			return
 		}
-		again(w.t, ctx, func() error { return st.CloseSession(ctx, session) })
+		again(ctx, w.t, func() error { return st.CloseSession(ctx, session) })
 	}
 }
 
@@ -152,7 +152,7 @@ func (w *storm) live(ctx context.Context, st store.Store, session timer.ID, rnd 
 		}
 		rnd.Shuffle(len(open), func(i, j int) { open[i], open[j] = open[j], open[i] })
 		var won []timer.Fire
-		if !again(w.t, ctx, func() (err error) {
+		if !again(ctx, w.t, func() (err error) {
 			won, err = st.Claim(ctx, session, open[:min(len(open), 10)])
 			return err
 		}) {
@@ -176,7 +176,7 @@ func (w *storm) open(ctx context.Context, st store.Store) []timer.Fire {
 		if done {
 			continue
 		}
-		again(w.t, ctx, func() error {
+		again(ctx, w.t, func() error {
 			rec, err := st.Fire(ctx, "app", f.FireID)
 			if err == nil && rec.Open != nil {
 				open = append(open, *rec.Open)
@@ -195,13 +195,13 @@ func (w *storm) finish(ctx context.Context, st store.Store, session timer.ID, wo
 		outcomes = append(outcomes, delivered(f, f.DueMS+1))
 	}
 	var lost []timer.FireID
-	if !again(w.t, ctx, func() (err error) {
+	if !again(ctx, w.t, func() (err error) {
 		lost, err = st.Record(ctx, session, outcomes, nil)
 		return err
 	}) {
 		return
 	}
-	again(w.t, ctx, func() error {
+	again(ctx, w.t, func() error {
 		_, err := st.Release(ctx, session, won[cut:], nil)
 		return err
 	})
@@ -229,11 +229,11 @@ func (w *storm) check(timers int) {
 		seen[f.Timer] = true
 		var rec store.FireRecord
 		var history []timer.Outcome
-		require.True(w.t, again(w.t, w.t.Context(), func() (err error) {
+		require.True(w.t, again(w.t.Context(), w.t, func() (err error) {
 			rec, err = w.st().Fire(w.t.Context(), "app", f.FireID)
 			return err
 		}))
-		require.True(w.t, again(w.t, w.t.Context(), func() (err error) {
+		require.True(w.t, again(w.t.Context(), w.t, func() (err error) {
 			history, err = w.st().History(w.t.Context(), "app", f.Timer, timer.FireID{}, 10)
 			return err
 		}))
