@@ -131,9 +131,8 @@ func (b *Bus) setupTopic(ctx context.Context, s bus.TopicSpec) error {
 			}
 		}
 	}
-	earliest := map[string]any{"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
 	for _, name := range s.Subscriptions {
-		if err := b.rest.create(ctx, path+"/subscription/"+url.PathEscape(name), earliest); err != nil {
+		if err := b.setupSubscription(ctx, path+"/subscription/"+url.PathEscape(name)); err != nil {
 			return err
 		}
 	}
@@ -146,6 +145,27 @@ func (b *Bus) setupTopic(ctx context.Context, s bus.TopicSpec) error {
 		}
 	}
 	return b.setupSchema(ctx, s)
+}
+
+// busyTries and busyWait bound how long a subscription is waited for that another process is just making: services that start together
+// meet here, and each would else begin its whole set-up anew.
+const (
+	busyTries = 30
+	busyWait  = 100 * time.Millisecond
+)
+
+// setupSubscription makes a subscription from the earliest message on.
+func (b *Bus) setupSubscription(ctx context.Context, path string) error {
+	earliest := map[string]any{"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
+	for try := 1; ; try++ {
+		err := b.rest.create(ctx, path, earliest)
+		if status(err) != http.StatusPreconditionFailed || try == busyTries {
+			return err
+		}
+		if pause(ctx, b.ctx, busyWait) != nil {
+			return err
+		}
+	}
 }
 
 // setupSchema registers the topic's schema. The wire is guarded by the check for breaking changes in the build; a broker that
