@@ -19,7 +19,7 @@ func badDays(seed uint64) *sqlstore.Faults {
 
 func TestSQLiteStorm(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		s := openSQLite(t, sqlstore.SQLiteOptions{Faults: badDays(seed)})
 		storetest.Storm(t, []store.Store{s}, seed)
 	}

@@ -146,14 +146,15 @@ func (w *storm) work(ctx context.Context, st store.Store, rnd *rand.Rand) {
 // live claims and records until nothing is open, or until it dies with fires in hand. It returns true where nothing is open.
 func (w *storm) live(ctx context.Context, st store.Store, session timer.ID, rnd *rand.Rand, mortal bool) bool {
 	for ctx.Err() == nil {
-		open := w.open(ctx, st)
-		if len(open) == 0 {
+		pending := w.pending()
+		if len(pending) == 0 {
 			return true
 		}
-		rnd.Shuffle(len(open), func(i, j int) { open[i], open[j] = open[j], open[i] })
+		rnd.Shuffle(len(pending), func(i, j int) { pending[i], pending[j] = pending[j], pending[i] })
+		open := w.open(ctx, st, pending[:min(len(pending), 8)])
 		var won []timer.Fire
 		if !again(ctx, w.t, func() (err error) {
-			won, err = st.Claim(ctx, session, open[:min(len(open), 10)])
+			won, err = st.Claim(ctx, session, open)
 			return err
 		}) {
 			return false
@@ -166,18 +167,25 @@ func (w *storm) live(ctx context.Context, st store.Store, session timer.ID, rnd 
 	return false
 }
 
-// open returns what has no outcome, claimed or not: a task may come for any of them.
-func (w *storm) open(ctx context.Context, st store.Store) []timer.Fire {
-	var open []timer.Fire
+// pending returns what nobody has recorded yet, claimed or not: a task may come for any of them.
+func (w *storm) pending() []timer.FireID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ids []timer.FireID
 	for _, f := range w.fires {
-		w.mu.Lock()
-		_, done := w.recorded[f.FireID]
-		w.mu.Unlock()
-		if done {
-			continue
+		if _, done := w.recorded[f.FireID]; !done {
+			ids = append(ids, f.FireID)
 		}
+	}
+	return ids
+}
+
+// open reads those fires that have no outcome.
+func (w *storm) open(ctx context.Context, st store.Store, ids []timer.FireID) []timer.Fire {
+	var open []timer.Fire
+	for _, id := range ids {
 		again(ctx, w.t, func() error {
-			rec, err := st.Fire(ctx, "app", f.FireID)
+			rec, err := st.Fire(ctx, "app", id)
 			if err == nil && rec.Open != nil {
 				open = append(open, *rec.Open)
 			}
