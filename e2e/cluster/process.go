@@ -191,6 +191,14 @@ func (p *Process) WaitReady(ctx context.Context) error {
 	}
 }
 
+// Unready returns what /readyz says while it is not ready, "" when it is.
+func (p *Process) Unready(ctx context.Context) string {
+	if err := get(ctx, p.Admin()+"/readyz"); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 // Stop sends SIGTERM and waits for the end. An exit code other than 0 is an error.
 func (p *Process) Stop(ctx context.Context) error {
 	p.mu.Lock()

@@ -32,13 +32,16 @@ func StartProxy(ctx context.Context, target string) (*Proxy, error) {
 	return p, nil
 }
 
+// Addr returns host:port of the proxy.
+func (p *Proxy) Addr() string { return p.ln.Addr().String() }
+
 // URL returns a URL with the proxy in place of its host.
 func (p *Proxy) URL(of string) (string, error) {
 	u, err := url.Parse(of)
 	if err != nil {
 		return "", fmt.Errorf("reading a URL: %w", err)
 	}
-	u.Host = p.ln.Addr().String()
+	u.Host = p.Addr()
 	return u.String(), nil
 }
 

@@ -19,6 +19,19 @@ func StartAllInOne(ctx context.Context, o Options) (Cluster, error) {
 
 // StartReal runs the five services in processes of their own over real servers and waits until all are ready.
 func StartReal(ctx context.Context, o Options, s Servers) (Cluster, error) {
+	g, err := prepareReal(o, s)
+	if err != nil {
+		return nil, err
+	}
+	return g, g.start(ctx)
+}
+
+// PrepareReal is StartReal without the start: for stories about starting.
+func PrepareReal(o Options, s Servers) (Cluster, error) {
+	return prepareReal(o, s)
+}
+
+func prepareReal(o Options, s Servers) (*group, error) {
 	if o.Prepare != nil {
 		if err := o.Prepare(&o, &s); err != nil {
 			return nil, err
@@ -32,5 +45,5 @@ func StartReal(ctx context.Context, o Options, s Servers) (Cluster, error) {
 			g.roles[r] = append(g.roles[r], p)
 		}
 	}
-	return g, g.start(ctx)
+	return g, nil
 }

@@ -1,0 +1,154 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/cluster"
+)
+
+// TestStartsBeforeItsServers: every service that is started while MySQL, Redis and Pulsar are away waits, says in /readyz for which,
+// and works when they are there.
+func TestStartsBeforeItsServers(t *testing.T) {
+	t.Parallel()
+	real := runnerNamed("real")
+	t.Run(real.name, func(t *testing.T) {
+		t.Parallel()
+		servers, free, err := cluster.RealServers()
+		if errors.Is(err, cluster.ErrNoServers) {
+			t.Skipf("UNTESTED on real servers: %s", err)
+		}
+		require.NoError(t, err)
+		t.Cleanup(free)
+		proxies := behindProxies(t, servers)
+		for _, p := range proxies {
+			p.Cut()
+		}
+		dir := filepath.Join(runDir, "starts-before-its-servers")
+		require.NoError(t, os.MkdirAll(dir, 0o750))
+		c, err := cluster.PrepareReal(cluster.Options{Bin: binDir, Dir: dir}, *servers)
+		require.NoError(t, err)
+		t.Cleanup(c.Close)
+
+		// The api opens its port when it can serve; the others are looked at while they wait.
+		ctx, cancel := context.WithTimeout(t.Context(), cluster.ReadyTimeout)
+		defer cancel()
+		api := make(chan error, 1)
+		go func() { api <- cluster.StartAll(ctx, c.Role(cluster.API)...) }()
+		for _, r := range []cluster.Role{cluster.Migrator, cluster.Scheduler, cluster.Trigger, cluster.Executor} {
+			p := c.Role(r)[0]
+			require.NoError(t, p.Launch(ctx))
+			require.Eventually(t, func() bool {
+				says := strings.ToLower(p.Unready(ctx))
+				return strings.Contains(says, "mysql") || strings.Contains(says, "pulsar") || strings.Contains(says, "redis")
+			}, patience, 50*time.Millisecond, "%s does not say for what it waits", r)
+		}
+		pause(t, 2*time.Second)
+		for _, p := range c.Processes() {
+			require.True(t, p.Running(), "%s gave up\n%s", p.Name, p.Tail(5))
+		}
+		for _, p := range proxies {
+			p.Heal()
+		}
+		for _, p := range c.Processes() {
+			if p.Name != "api-0" {
+				require.NoError(t, p.WaitReady(ctx))
+			}
+		}
+		require.NoError(t, <-api)
+
+		w := enter(t, c, nil)
+		w.oneShots(t, "first", "/first", spread(soon(5*time.Second), time.Second, 20)...)
+		w.settle(t)
+	})
+}
+
+// behindProxies puts a proxy before each server.
+func behindProxies(t *testing.T, s *cluster.Servers) []*cluster.Proxy {
+	t.Helper()
+	var all []*cluster.Proxy
+	proxy := func(target string) *cluster.Proxy {
+		p, err := cluster.StartProxy(t.Context(), target)
+		require.NoError(t, err)
+		t.Cleanup(p.Close)
+		all = append(all, p)
+		return p
+	}
+	through := func(of string) string {
+		u, err := url.Parse(of)
+		require.NoError(t, err)
+		to, err := proxy(u.Host).URL(of)
+		require.NoError(t, err)
+		return to
+	}
+	s.PulsarURL, s.PulsarAdminURL = through(s.PulsarURL), through(s.PulsarAdminURL)
+	dsn, err := mysql.ParseDSN(s.MySQLDSN)
+	require.NoError(t, err)
+	dsn.Addr = proxy(dsn.Addr).Addr()
+	s.MySQLDSN = dsn.FormatDSN()
+	var addrs []string // a new list: what removes the keys in the end goes by the old one
+	for _, a := range s.RedisAddrs {
+		addrs = append(addrs, proxy(a).Addr())
+	}
+	s.RedisAddrs = addrs
+	return all
+}
+
+// TestRefusesWhatCanNeverWork: a wrong setting is one clear line that names it, and an exit code that is not 0.
+func TestRefusesWhatCanNeverWork(t *testing.T) {
+	t.Parallel()
+	good := map[string]string{
+		"CARILLON_MYSQL_DSN": "u:p@tcp(127.0.0.1:1)/d", "CARILLON_REDIS_ADDRS": "127.0.0.1:1",
+		"CARILLON_PULSAR_URL": "pulsar://127.0.0.1:1", "CARILLON_PULSAR_ADMIN_URL": "http://127.0.0.1:1",
+		"CARILLON_HTTP_ADDR": "127.0.0.1:0", "CARILLON_ADMIN_ADDR": "127.0.0.1:0",
+	}
+	for name, tt := range map[string]struct {
+		env  map[string]string
+		args []string
+		says string
+	}{
+		"a DSN that is none":    {map[string]string{"CARILLON_MYSQL_DSN": "nonsense"}, nil, "mysql-dsn"},
+		"a broker that is none": {map[string]string{"CARILLON_PULSAR_URL": "ftp://x"}, nil, "pulsar-url"},
+		"an unknown flag":       {nil, []string{"-no-such-flag"}, "no-such-flag"},
+		"a value of no use":     {nil, []string{"-step1", "soon"}, "step1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range cluster.Roles() {
+				if tt.says == "step1" && r == cluster.Executor {
+					continue // it has no such setting
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				var stderr bytes.Buffer
+				cmd := exec.CommandContext(ctx, filepath.Join(binDir, "carillon-"+string(r)), tt.args...) //nolint:gosec // a program of ours
+				cmd.Stderr = &stderr
+				for k, v := range good {
+					if over, ok := tt.env[k]; ok {
+						v = over
+					}
+					cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%s", k, v))
+				}
+				err := cmd.Run()
+				require.NoError(t, ctx.Err(), "%s did not end: %s", r, &stderr)
+				var exit *exec.ExitError
+				require.ErrorAs(t, err, &exit, "%s: %s", r, &stderr)
+				lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+				require.Contains(t, lines[len(lines)-1], tt.says, "%s", r)
+				require.Less(t, len(lines), 4, "%s: %s", r, &stderr)
+			}
+		})
+	}
+}
