@@ -11,7 +11,7 @@
 // Both return *Store, which is a store.Store. OpenMySQL connects to nothing: it fails only for a DSN that can
 // never work, and a server that is away shows in Ping (unavailable) and in every call. OpenSQLite takes an exclusive lock
 // on the data directory and ends every session that an earlier process left; an empty Dir means a
-// temporary one, gone with Close, for tests. Both take Faults, which make the store misbehave by a seed.
+// temporary one, gone with Close, for tests. Both take Faults, which make the store misbehave by a seed; SetFaults changes them later.
 //
 // # Rules that hold all over the package
 //
