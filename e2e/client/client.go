@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -74,9 +75,7 @@ func (c *Client) Do(ctx context.Context, method, path string, header http.Header
 	if err != nil {
 		return Answer{}, fmt.Errorf("making a call: %w", err)
 	}
-	for k, v := range header {
-		q.Header[k] = v
-	}
+	maps.Copy(q.Header, header)
 	if in != nil {
 		q.Header.Set("Content-Type", "application/json")
 	}
@@ -84,7 +83,7 @@ func (c *Client) Do(ctx context.Context, method, path string, header http.Header
 	if err != nil {
 		return Answer{}, fmt.Errorf("calling the API: %w", err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read to its end
+	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return Answer{}, fmt.Errorf("reading the API's answer: %w", err)

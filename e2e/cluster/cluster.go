@@ -33,7 +33,7 @@ type Cluster interface {
 	// API returns the base URL of a running API replica, another one each time where there are several.
 	API() string
 	// Role returns the replicas that play a role. An all-in-one process plays each.
-	Role(Role) []*Process
+	Role(r Role) []*Process
 	// Processes returns all replicas.
 	Processes() []*Process
 	// Servers returns what the processes share, nil where they share nothing.

@@ -48,7 +48,7 @@ func (p *Process) Metrics(ctx context.Context) (Metrics, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking for metrics: %w", err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read to its end
+	defer resp.Body.Close()
 	m := make(Metrics)
 	sc := bufio.NewScanner(resp.Body)
 	for sc.Scan() {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,9 +48,7 @@ func newProcess(o *Options, name, program string, hasHTTP bool, args []string, e
 		"CARILLON_CALLBACK_ALLOW_PRIVATE": "true",
 	}
 	for _, e := range env {
-		for k, v := range e {
-			all[k] = v
-		}
+		maps.Copy(all, e)
 	}
 	for k, v := range all {
 		p.env = append(p.env, k+"="+v)
@@ -94,7 +93,7 @@ func (p *Process) run() (logSize int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close() //nolint:errcheck // the child has its own
+	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
 		return 0, err
@@ -290,7 +289,7 @@ func (p *Process) Tail(lines int) string {
 	if err != nil {
 		return err.Error()
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.Size() > most {
 		if _, err := f.Seek(-most, io.SeekEnd); err != nil {
 			return err.Error()

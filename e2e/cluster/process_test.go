@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func fake() {
-	ln, err := net.Listen("tcp", os.Getenv("CARILLON_ADMIN_ADDR")) //nolint:noctx // a process of its own
+	ln, err := net.Listen("tcp", os.Getenv("CARILLON_ADMIN_ADDR"))
 	if err != nil {
 		os.Exit(1)
 	}
@@ -44,7 +44,7 @@ func fake() {
 	fmt.Fprintln(os.Stderr, "not JSON")
 	fmt.Fprintf(os.Stderr, `{"level":"info","message":"http listening","addr":"127.0.0.1:7"}`+"\n")
 	fmt.Fprintf(os.Stderr, `{"level":"info","addr":%q,"message":"admin listening"}`+"\n", ln.Addr())
-	go func() { _ = http.Serve(ln, nil) }() //nolint:gosec // a process of its own
+	go func() { _ = http.Serve(ln, nil) }()
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGTERM)
 	<-c

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,11 +57,11 @@ func cpuTimes(c cluster.Cluster) map[string]time.Duration {
 
 // procStat reads user and system time of a process from /proc/<pid>/stat.
 func procStat(path string) (pid int, comm string, used time.Duration, ok bool) {
-	b, err := os.ReadFile(path) //nolint:gosec // a path below /proc
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return 0, "", 0, false
 	}
-	open, end := strings.IndexByte(string(b), '('), strings.LastIndexByte(string(b), ')') // the name may hold anything
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')') // the name may hold anything
 	if open < 1 || end < open {
 		return 0, "", 0, false
 	}

@@ -63,7 +63,7 @@ func (f *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.calls.Add(1)
 		time.AfterFunc(time.Until(at)-early, func() {
 			defer f.calls.Done()
-			q, _ := http.NewRequest(http.MethodPost, n.Target.URL, nil) //nolint:noctx // a fake
+			q, _ := http.NewRequest(http.MethodPost, n.Target.URL, nil)
 			q.Header.Set("Carillon-Fire-Id", timer.FireID{Timer: timer.ID(id), DueMS: at.UnixMilli()}.String())
 			q.Header.Set("Carillon-Attempt", "1")
 			q.Header.Set("Carillon-Start", time.Now().UTC().Format(time.RFC3339Nano))

@@ -24,7 +24,8 @@ type shard struct {
 }
 
 func (r *record) shard(id timer.ID) *shard {
-	return &r.shards[uint64(id)*0x9E3779B97F4A7C15>>59] //nolint:mnd // Fibonacci hashing to the top 5 bits: ids of one millisecond differ in their low bits only
+	// Fibonacci hashing to the top 5 bits: ids of one millisecond differ in their low bits only.
+	return &r.shards[uint64(id)*0x9E3779B97F4A7C15>>59] //nolint:gosec // an id is not negative
 }
 
 // add keeps an arrival and returns where it lies, for answered.

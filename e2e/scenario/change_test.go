@@ -96,8 +96,8 @@ func TestP5ReachesExecutorsWithinASecond(t *testing.T) {
 // TestP5ReachesExecutorsWithoutTheBroker: the same with every announcement of a change lost, the api being cut off from Pulsar.
 func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 	t.Parallel()
-	real := runnerNamed("real")
-	t.Run(real.name, func(t *testing.T) {
+	overServers := runnerNamed("real")
+	t.Run(overServers.name, func(t *testing.T) {
 		t.Parallel()
 		var proxy *cluster.Proxy
 		o := cluster.Options{Prepare: func(o *cluster.Options, s *cluster.Servers) error {
@@ -112,7 +112,7 @@ func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 			o.RoleEnv = map[cluster.Role]map[string]string{cluster.API: {"CARILLON_PULSAR_URL": through}}
 			return err //nolint:wrapcheck // it says what it was doing
 		}}
-		onOwn(t, real, o, func(t *testing.T, w *world) {
+		onOwn(t, overServers, o, func(t *testing.T, w *world) {
 			defer proxy.Close()
 			announced := func(result string) float64 {
 				return cluster.Sum(t.Context(), w.Role(cluster.API), "carillon_api_announcements_total", `"`+result+`"`)

@@ -74,11 +74,11 @@ func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
 		require.Len(t, w.rcv.Of(slow...), calls, "all calls were in flight")
 		pause(t, time.Second)
 		w.start(t, victim)
-		v := w.settle(t)
+		w.settle(t)
 
 		// The sweep looks for what is open 10 s after its time: what it wrongly repeats comes then.
 		pauseUntil(t, at.Add(16*time.Second))
-		v = w.judge(t)
+		v := w.judge(t)
 		require.Empty(t, v.Faults())
 		require.Positive(t, v.Excused, "nothing was in flight at the executor that was killed")
 		require.LessOrEqual(t, v.Excused, calls)

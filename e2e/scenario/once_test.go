@@ -51,10 +51,10 @@ func TestP1NeverEarlyAThousandAtOnce(t *testing.T) {
 // of its replicas.
 func TestP9ReplicasShareTheWork(t *testing.T) {
 	t.Parallel()
-	real := runnerNamed("real")
-	t.Run(real.name, func(t *testing.T) {
+	overServers := runnerNamed("real")
+	t.Run(overServers.name, func(t *testing.T) {
 		t.Parallel()
-		onShared(t, real, func(t *testing.T, w *world) {
+		onShared(t, overServers, func(t *testing.T, w *world) {
 			require.Len(t, w.Role(cluster.Executor), 2)
 			before := made(t, w)
 			at := soon(10 * time.Second)

@@ -10,7 +10,7 @@ import (
 func startReal(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error) {
 	servers, free, err := cluster.RealServers()
 	if errors.Is(err, cluster.ErrNoServers) {
-		return nil, nil, errAbsent(err.Error())
+		return nil, nil, absentError(err.Error())
 	}
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // it says what it was doing

@@ -98,15 +98,14 @@ func runnerNamed(name string) *runner {
 	panic("no runner " + name)
 }
 
-// errAbsent says that a runner cannot run here, and why.
-type errAbsent string
+// absentError says that a runner cannot run here, and why.
+type absentError string
 
-func (e errAbsent) Error() string { return string(e) }
+func (e absentError) Error() string { return string(e) }
 
 func enter(t *testing.T, c cluster.Cluster, err error) *world {
 	t.Helper()
-	var absent errAbsent
-	if errors.As(err, &absent) {
+	if absent, ok := errors.AsType[absentError](err); ok {
 		t.Skipf("UNTESTED on real servers: %s", absent)
 	}
 	require.NoError(t, err, "starting the cluster")

@@ -35,8 +35,9 @@ type options struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "carillon-load:", err)
 		os.Exit(1)
 	}
@@ -120,7 +121,7 @@ func measure(ctx context.Context, o *options, name, dir string, log io.Writer) (
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was doing
 	}
-	defer rcv.Close() //nolint:errcheck // the program ends
+	defer rcv.Close()
 	b := load.NewBench(c, rcv, o.conns, log)
 	if _, err := b.Run(ctx, load.Phase{Kind: load.Herd, Rate: 2000}); err != nil { // fills caches, and shows how fast timers are made
 		return nil, err //nolint:wrapcheck // it says what it was doing
