@@ -1,7 +1,6 @@
 package callback_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -68,7 +67,7 @@ func TestCheckTarget(t *testing.T) {
 				return
 			}
 			var e *timer.Error
-			require.True(t, errors.As(err, &e), "%v", err)
+			require.ErrorAs(t, err, &e)
 			require.Equal(t, timer.CodeInvalid, e.Code)
 			require.Equal(t, tt.field, e.Field)
 			require.Contains(t, e.Msg, tt.msg)

@@ -122,7 +122,7 @@ func failure(ctx context.Context, err error, timeout time.Duration) Result {
 }
 
 func (h *HTTP) answer(resp *http.Response) Result {
-	defer resp.Body.Close()                               //nolint:errcheck // nothing depends on it
+	defer resp.Body.Close()
 	r := Result{StatusCode: int32(resp.StatusCode)}       //nolint:gosec // three digits
 	if resp.StatusCode != http.StatusSwitchingProtocols { // what follows those is no answer, and has no end
 		r.Excerpt = readExcerpt(resp.Body, h.o.MaxDrain)

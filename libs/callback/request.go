@@ -111,8 +111,8 @@ func setBody(req *http.Request, s string) {
 func parseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
-		var e *url.Error // says the URL once more, and with it a password that may stand in it
-		if errors.As(err, &e) {
+		// A url.Error says the URL once more, and with it a password that may stand in it.
+		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
 		}
 		return nil, fmt.Errorf("is not a URL: %w", err)

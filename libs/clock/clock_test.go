@@ -3,6 +3,7 @@ package clock_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,9 +98,9 @@ func TestStoreAwayLeavesTheOffset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{off: time.Second}
-		away := false
+		var away atomic.Bool
 		c := clock.New(h.now, func(ctx context.Context) (time.Time, error) {
-			if away {
+			if away.Load() {
 				return time.Time{}, errors.New("away")
 			}
 			return h.store(ctx)
@@ -108,7 +109,7 @@ func TestStoreAwayLeavesTheOffset(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = c.Run(ctx) }()
 		time.Sleep(1500 * time.Millisecond)
-		away = true
+		away.Store(true)
 		time.Sleep(10 * time.Second)
 		require.WithinDuration(t, time.Now(), c.Now(), time.Millisecond)
 		cancel()

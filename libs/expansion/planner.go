@@ -2,6 +2,7 @@
 package expansion
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,7 +39,7 @@ type Planner struct {
 // New returns a planner.
 func New(opts Options) (*Planner, error) {
 	if opts.Counts == nil {
-		return nil, fmt.Errorf("expansion: Counts is missing")
+		return nil, errors.New("expansion: Counts is missing")
 	}
 	if opts.Step1 == 0 {
 		opts.Step1 = DefaultStep1

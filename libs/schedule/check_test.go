@@ -1,7 +1,6 @@
 package schedule_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +77,7 @@ func TestCheck(t *testing.T) {
 				return
 			}
 			var e *timer.Error
-			require.True(t, errors.As(err, &e), "%v", err)
+			require.ErrorAs(t, err, &e)
 			require.Equal(t, timer.CodeInvalid, e.Code)
 			require.Equal(t, tt.field, e.Field)
 			require.Contains(t, e.Msg, tt.msg)

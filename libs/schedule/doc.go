@@ -3,7 +3,7 @@
 //
 // # Cron
 //
-// A spec has 5 fields (minute, hour, day of month, month, day of week), 6 (second first) or 7 (year last, 1970 to 2199), or is one
+// A spec has 5 fields (minute, hour, day of the month, the month, day of the week), 6 (second first) or 7 (year last, 1970 to 2199), or is one
 // of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly and "@every <duration>". Fields take *, ?, lists, ranges,
 // steps, and English names of months and weekdays; Sunday is 0 and 7. As in every cron, a day must match both day fields where
 // one of them is *, and either of them where none is.

@@ -16,7 +16,6 @@ type Watcher struct {
 	store store.Sessions
 	log   zerolog.Logger
 	seen  map[timer.ID]sight
-	live  []store.Session
 }
 
 type sight struct {

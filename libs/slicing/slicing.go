@@ -65,10 +65,10 @@ func (c *Counts) Bucket(f timer.FireID, runMinute int64) int32 {
 		return 0
 	}
 	var b [24]byte
-	binary.LittleEndian.PutUint64(b[0:], uint64(f.Timer))
-	binary.LittleEndian.PutUint64(b[8:], uint64(f.DueMS))
-	binary.LittleEndian.PutUint64(b[16:], uint64(f.Series))
-	return int32(xxhash.Sum64(b[:]) % uint64(n)) //nolint:gosec // below n, an int32
+	binary.LittleEndian.PutUint64(b[0:], uint64(f.Timer))   //nolint:gosec // bits for a hash
+	binary.LittleEndian.PutUint64(b[8:], uint64(f.DueMS))   //nolint:gosec // bits for a hash
+	binary.LittleEndian.PutUint64(b[16:], uint64(f.Series)) //nolint:gosec // bits for a hash
+	return int32(xxhash.Sum64(b[:]) % uint64(n))            //nolint:gosec // below n, an int32
 }
 
 // Take returns what was counted since the last Take, with the number of buckets wanted, and sets the tallies back. Whoever cannot

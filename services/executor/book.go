@@ -52,9 +52,6 @@ func (b *book) state(id timer.ID) (timer.State, bool) {
 	return s, ok && time.Since(b.looked) < freshFor
 }
 
-// definition returns a version that the book has.
-func (b *book) definition(k store.VersionKey) (*timer.Definition, bool) { return b.defs.Get(k) }
-
 // learn reads what the book does not know of the timers of these entries: two statements for a batch.
 func (b *book) learn(ctx context.Context, es []*held) error {
 	var ids []timer.ID

@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,6 +54,13 @@ func (r *receiver) Call(ctx context.Context, q *callback.Request) callback.Resul
 		return r.answer(q)
 	}
 	return callback.Result{Class: callback.Success, StatusCode: 200}
+}
+
+// seen returns the calls so far, and when each began.
+func (r *receiver) seen() (calls []callback.Request, at []time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.calls), slices.Clone(r.at)
 }
 
 func (r *receiver) attempts() map[timer.FireID]int {
@@ -137,9 +145,10 @@ func TestFiresAreCalledOnTimeAndRecorded(t *testing.T) {
 		fires := parts.Create("a", soon(200, time.Second)...)
 		parts.Dispatch.Committed(t.Context(), fires)
 		time.Sleep(5 * time.Second)
-		require.Len(t, r.calls, 200)
-		for i, c := range r.calls {
-			late := r.at[i].Sub(time.UnixMilli(c.PlannedMS))
+		calls, at := r.seen()
+		require.Len(t, calls, 200)
+		for i, c := range calls {
+			late := at[i].Sub(time.UnixMilli(c.PlannedMS))
 			require.GreaterOrEqual(t, late, time.Duration(0), "P1")
 			require.Less(t, late, 50*time.Millisecond)
 			require.EqualValues(t, 1, c.Attempt)
@@ -279,7 +288,8 @@ func TestP5ChangeReachesExecutorsWithinASecond(t *testing.T) {
 				require.NoError(t, changed[0].Err)
 				off := time.Now() // and no message tells of it
 				time.Sleep(time.Minute)
-				for _, at := range r.at {
+				_, begun := r.seen()
+				for _, at := range begun {
 					require.Less(t, at.Sub(off), time.Second)
 				}
 				if name == timer.StatusInactive {
@@ -327,7 +337,8 @@ func TestP3LostSessionCallsNothing(t *testing.T) {
 		f.stop.Store(true)
 		off := time.Now()
 		time.Sleep(20 * time.Second)
-		for _, at := range cut.at {
+		_, begun := cut.seen()
+		for _, at := range begun {
 			require.Less(t, at.Sub(off), 2100*time.Millisecond)
 		}
 		require.Len(t, ok.attempts(), 1000-len(cut.attempts()), "each fire is called by one of the two")

@@ -89,7 +89,7 @@ func (r *recorder) loop(ctx context.Context, p *pile) {
 		for term, kinds := range byTerm(batch) {
 			for kind, rs := range kinds {
 				if len(rs) > 0 {
-					r.insist(ctx, term, resultKind(kind), rs) //nolint:gosec // an index of three
+					r.insist(ctx, term, resultKind(kind), rs)
 				}
 			}
 		}

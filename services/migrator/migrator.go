@@ -73,7 +73,7 @@ func (s *Service) expand(ctx context.Context) error {
 		wait := s.opts.Every
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // stopped
 		case err != nil:
 			s.met.errors.Inc()
 			s.log.Debug().Err(err).Msg("timers not expanded")

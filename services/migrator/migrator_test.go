@@ -2,6 +2,7 @@ package migrator_test
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -30,6 +31,12 @@ func (c *counter) Committed(_ context.Context, fires []timer.Fire) {
 	for _, f := range fires {
 		c.fires[f.FireID]++
 	}
+}
+
+func (c *counter) seen() map[timer.FireID]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.fires)
 }
 
 func start(t *testing.T, parts *servicetest.Parts, d migrator.Dispatcher) (svc *migrator.Service, stop func()) {
@@ -81,7 +88,7 @@ func TestTwoMigratorsMakeEachFireOnce(t *testing.T) {
 		start(t, parts, c)
 		time.Sleep(30 * time.Minute)
 		require.NoError(t, svc.Ready())
-		checkEverySecond(t, c.fires, 30, time.Now())
+		checkEverySecond(t, c.seen(), 30, time.Now())
 	})
 }
 
@@ -97,7 +104,7 @@ func TestOutageOfAllMigratorsLosesNothing(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		start(t, parts, c)
 		time.Sleep(5 * time.Minute)
-		checkEverySecond(t, c.fires, 1, time.Now())
+		checkEverySecond(t, c.seen(), 1, time.Now())
 	})
 }
 
@@ -120,7 +127,7 @@ func TestStoreThatFailsNowAndThen(t *testing.T) {
 			open += len(fires)
 		}
 		require.Greater(t, open, 20*60)
-		for id, times := range c.fires {
+		for id, times := range c.seen() {
 			require.Equal(t, 1, times, "fire %s", id)
 		}
 	})

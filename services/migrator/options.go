@@ -65,8 +65,10 @@ func (o *Options) defaults() {
 		v   *time.Duration
 		def time.Duration
 	}{
-		{&o.Step1, expansion.DefaultStep1}, {&o.Every, defaultEvery},
-		{&o.Retention, defaultRetention}, {&o.KeepEvery, defaultKeepEvery},
+		{&o.Step1, expansion.DefaultStep1},
+		{&o.Every, defaultEvery},
+		{&o.Retention, defaultRetention},
+		{&o.KeepEvery, defaultKeepEvery},
 	} {
 		if *d.v == 0 {
 			*d.v = d.def

@@ -15,7 +15,7 @@ import (
 )
 
 // Store is what a scheduler needs of the store.
-type Store interface {
+type Store interface { //nolint:interfacebloat // minutes, slices, sessions and the sweep: a scheduler does all of it
 	store.Sessions
 	FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error)
 	ClaimSlices(ctx context.Context, minute int64, buckets int32, lease time.Duration, limit int) ([]store.SliceClaim, error)

@@ -54,7 +54,7 @@ func (s *Service) intake(ctx context.Context) error {
 	}, func(ctx context.Context, batch []bus.Message) []error { return []error{s.receive(ctx, batch[0])} })
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // stopped before it came about
 		}
 		return fmt.Errorf("subscribing to %s: %w", bus.Slices, err)
 	}

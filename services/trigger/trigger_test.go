@@ -2,6 +2,7 @@ package trigger_test
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -108,6 +109,13 @@ func (p *process) count() int {
 	return len(p.tasks)
 }
 
+// seen returns what was published, how many tasks of it after their run, and how many slices this trigger finished.
+func (p *process) seen() (tasks map[timer.FireID]int, late, finished int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.tasks), p.late, p.finished[true]
+}
+
 func start(t *testing.T, parts *servicetest.Parts, name string) *process {
 	t.Helper()
 	p := &process{Store: parts.Store, gate: newGate(), tasks: make(map[timer.FireID]int), finished: make(map[bool]int)}
@@ -164,9 +172,10 @@ func TestSliceIsPublishedALeadAhead(t *testing.T) {
 		time.Sleep(time.Until(time.UnixMilli(minute * timer.MinuteMS)))
 		require.InDelta(t, 3, p.count(), 1, "a lead of 2 s")
 		time.Sleep(time.Minute)
-		require.Equal(t, 60, p.count())
-		require.Zero(t, p.late)
-		require.Equal(t, 1, p.finished[true])
+		tasks, late, finished := p.seen()
+		require.Len(t, tasks, 60)
+		require.Zero(t, late)
+		require.Equal(t, 1, finished)
 	})
 }
 
@@ -181,8 +190,9 @@ func TestAdditionsCloserThanTheLoadComeFromTheWindow(t *testing.T) {
 		fires := parts.Create("a", servicetest.Once(time.Now().Add(20*time.Second), "http://127.0.0.1/"))
 		parts.Dispatch.Committed(t.Context(), fires)
 		time.Sleep(25 * time.Second)
-		require.Equal(t, map[timer.FireID]int{fires[0].FireID: 1}, p.tasks)
-		require.Zero(t, p.late)
+		tasks, late, _ := p.seen()
+		require.Equal(t, map[timer.FireID]int{fires[0].FireID: 1}, tasks)
+		require.Zero(t, late)
 	})
 }
 
@@ -198,8 +208,9 @@ func TestWipedWindowIsLoadedAgain(t *testing.T) {
 		parts.Dispatch.Committed(t.Context(), fires)
 		parts.Window.Wipe()
 		time.Sleep(25 * time.Second)
-		require.Equal(t, 1, p.tasks[fires[0].FireID])
-		require.Zero(t, p.late)
+		tasks, late, _ := p.seen()
+		require.Equal(t, 1, tasks[fires[0].FireID])
+		require.Zero(t, late)
 	})
 }
 
@@ -232,11 +243,11 @@ func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
 
 		paused.thaw()
 		time.Sleep(time.Minute)
-		require.Zero(t, paused.finished[true])
-		require.Equal(t, 1, other.finished[true])
 		union := make(map[timer.FireID]bool)
-		for _, p := range []*process{paused, other} {
-			for id := range p.tasks {
+		for p, want := range map[*process]int{paused: 0, other: 1} {
+			tasks, _, finished := p.seen()
+			require.Equal(t, want, finished)
+			for id := range tasks {
 				union[id] = true
 			}
 		}
@@ -269,8 +280,9 @@ func TestBusyMinuteIsSharedByTwoTriggers(t *testing.T) {
 		time.Sleep(time.Until(time.UnixMilli((minute + 1) * timer.MinuteMS)))
 		union := make(map[timer.FireID]bool)
 		for _, p := range two {
-			require.Positive(t, p.finished[true], "each trigger takes some")
-			for id, times := range p.tasks {
+			tasks, _, finished := p.seen()
+			require.Positive(t, finished, "each trigger takes some")
+			for id, times := range tasks {
 				require.Equal(t, 1, times)
 				union[id] = true
 			}

@@ -38,7 +38,7 @@ func newFaults(f *Faults) *faults {
 	if f == nil {
 		return nil
 	}
-	return &faults{Faults: *f, rnd: rand.New(rand.NewPCG(f.Seed, 3))} //nolint:gosec // faults are to be repeatable
+	return &faults{Faults: *f, rnd: rand.New(rand.NewPCG(f.Seed, 3))}
 }
 
 func (f *faults) lose() bool { return f != nil && f.rnd.Float64() < f.Lose }

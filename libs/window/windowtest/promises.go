@@ -58,8 +58,15 @@ func w2(t *testing.T, p Part) {
 	require.Equal(t, want, all(t, p, s).Fires)
 
 	for _, r := range []struct{ from, to, first, last int64 }{
-		{0, 10_000, 1, 10}, {-1, 0, 0, 0}, {0, 999, 1, 0}, {999, 1000, 1, 1}, {58_999, 1 << 40, 59, 59}, {59_000, 1 << 40, 60, 59},
-		{5000, 5000, 6, 5}, {9000, 5000, 6, 5}, {math.MinInt64 / 2, 0, 0, 0},
+		{0, 10_000, 1, 10},
+		{-1, 0, 0, 0},
+		{0, 999, 1, 0},
+		{999, 1000, 1, 1},
+		{58_999, 1 << 40, 59, 59},
+		{59_000, 1 << 40, 60, 59},
+		{5000, 5000, 6, 5},
+		{9000, 5000, 6, 5},
+		{math.MinInt64 / 2, 0, 0, 0},
 	} {
 		page, err := p.Window.Range(t.Context(), s, start(s)+r.from, start(s)+r.to, 100)
 		require.NoError(t, err)
