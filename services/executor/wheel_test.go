@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,20 +77,20 @@ func TestWheelStandsStillWhileTheClockIsNotSteady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWheel()
-		steady := false
+		var steady atomic.Bool
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		n := 0
+		var n atomic.Int64
 		w.add(entry(1, 1, time.Now()))
 		go func() {
 			defer close(ended)
-			w.run(ctx, func() (time.Time, bool) { return time.Now(), steady }, func(es []*held) { n += len(es) })
+			w.run(ctx, func() (time.Time, bool) { return time.Now(), steady.Load() }, func(es []*held) { n.Add(int64(len(es))) })
 		}()
 		time.Sleep(time.Second)
-		require.Zero(t, n)
-		steady = true
+		require.Zero(t, n.Load())
+		steady.Store(true)
 		time.Sleep(time.Second)
-		require.Equal(t, 1, n)
+		require.EqualValues(t, 1, n.Load())
 		cancel()
 		<-ended
 	})
