@@ -92,6 +92,9 @@ func (s *Service) trusted(ctx context.Context) (*session.Term, error) {
 			return term, nil
 		}
 		clock.Pause(ctx, trustEvery)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 

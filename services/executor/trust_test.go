@@ -1,0 +1,59 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// silenced wraps a store that no session can be renewed in.
+type silenced struct{ Store }
+
+func (silenced) RenewSession(context.Context, timer.ID, store.Load) (bool, error) {
+	return false, errors.New("cut off")
+}
+
+// A consumer that closes while the session is not trusted ends its handlers' context: what waits for trust must give up, not
+// look again without a pause until the session is trusted.
+func TestWaitForTrustEndsWithItsConsumer(t *testing.T) {
+	t.Parallel()
+	parts := servicetest.New(t, servicetest.Options{})
+	s, err := New(Options{
+		Store: silenced{parts.Store}, Bus: parts.Bus("one"), Dispatch: parts.Dispatch, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
+		Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: nil}, Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var keep sync.WaitGroup
+	keep.Go(func() { _ = s.keeper.Run(ctx) })
+	defer keep.Wait()
+	defer cancel()
+	_, err = s.keeper.Wait(ctx)
+	require.NoError(t, err)
+	// In real time: a loop that never pauses would keep a bubble's clock from moving.
+	require.Eventually(t, func() bool { return !s.keeper.Term().Trusted() }, 5*session.Trust, 10*time.Millisecond)
+	closed, stop := context.WithCancel(t.Context())
+	stop()
+	answer := make(chan error, 1)
+	go func() {
+		_, err := s.trusted(closed)
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		require.ErrorIs(t, err, context.Canceled)
+	case <-time.After(2 * time.Second):
+		require.FailNow(t, "still waiting for trust")
+	}
+}
