@@ -150,11 +150,12 @@ func (s *Service) later(e *held) {
 	s.wheel.addAt(s.opts.Clock.Now().Add(askAgain).UnixMilli(), e)
 }
 
-// consult returns the timer's state and definition, from the book where it is fresh, else from the store, together with whoever else
-// asks at this moment.
+// consult returns the timer's state and definition, from the book where it is fresh and speaks for a call, else from the store, together with
+// whoever else asks at this moment.
 func (s *Service) consult(e *held) (timer.State, *timer.Definition, error) {
 	state, ok := s.book.state(e.fire.Timer)
-	if !ok {
+	// The book may be a second old. A call may be made by it, a skip not: it is final, and the timer may have been activated since.
+	if !ok || skipReason(&e.fire, state) != timer.ReasonNone {
 		var err error
 		if state, err = s.ask.Do(e.term.Context(), e.fire.Timer); err != nil {
 			return state, nil, err //nolint:wrapcheck // the book says what it was doing

@@ -322,6 +322,34 @@ func TestFireOfAnEarlierActivationIsSkipped(t *testing.T) {
 	})
 }
 
+// What an executor knows of a timer may be a second old: a fire that is due just after an activation is called, whether the executor has heard
+// of that or not.
+func TestP2FireJustAfterAnActivationIsCalled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		start(t, parts, "one", r, nil)
+		fires := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:60]
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		set := func(s timer.Status) {
+			_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: s}}, parts.Plan)
+			require.NoError(t, err)
+		}
+		var owed []timer.Fire
+		for i := 5; i < 55; i += 5 {
+			f := fires[i]
+			time.Sleep(time.Until(time.UnixMilli(f.DueMS - 2500)))
+			set(timer.StatusInactive)
+			time.Sleep(time.Until(time.UnixMilli(f.DueMS - int64(i))))
+			set(timer.StatusActive) // and no message tells of it
+			owed = append(owed, f)
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: len(owed)}, outcomes(t, parts, "a", owed))
+	})
+}
+
 // An executor that is cut off from the store starts no call from 2 s after its last renewal on, and others call what it held.
 func TestP3LostSessionCallsNothing(t *testing.T) {
 	t.Parallel()
