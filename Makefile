@@ -12,7 +12,8 @@ SERVERS  := mysql redis redis-cluster pulsar
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## everything in one process: SQLite in ./data, embedded bus and window; needs only Go
+run: ## everything in one process: SQLite in ./data, embedded bus and window; needs only Go
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./services/allinone/cmd/carillon
 	@exec bin/carillon dev
 
 run-real: build ## five services as processes over MariaDB, Redis and Pulsar (REPLICAS=2: two of each); Ctrl-C ends all of it
