@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/taskwire"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/window"
@@ -42,15 +43,12 @@ type Options struct {
 }
 
 func (o *Options) validate() error {
-	var errs []error
-	for name, missing := range map[string]bool{
-		"Window": o.Window == nil, "Bus": o.Bus == nil, "Now": o.Now == nil, "Registerer": o.Registerer == nil,
-	} {
-		if missing {
-			errs = append(errs, errors.New("dispatch: "+name+" is missing"))
-		}
-	}
-	return errors.Join(errs...)
+	c := options.Of("dispatch")
+	c.Need("Window", o.Window == nil)
+	c.Need("Bus", o.Bus == nil)
+	c.Need("Now", o.Now == nil)
+	c.Need("Registerer", o.Registerer == nil)
+	return c.Err()
 }
 
 // Dispatcher is safe for concurrent use.
@@ -63,9 +61,7 @@ type Dispatcher struct {
 
 // New returns a dispatcher.
 func New(opts Options) (*Dispatcher, error) {
-	if opts.Lead == 0 {
-		opts.Lead = DefaultLead
-	}
+	options.Default(&opts.Lead, DefaultLead)
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}

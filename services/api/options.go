@@ -2,14 +2,13 @@ package api
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -57,41 +56,24 @@ const (
 )
 
 func (o *Options) defaults() {
-	if o.Zone == "" {
-		o.Zone = time.UTC.String()
-	}
-	if o.GroupWait == 0 {
-		o.GroupWait = defaultGroupWait
-	}
-	if o.GroupMax == 0 {
-		o.GroupMax = store.MaxBatch
-	}
-	if o.GroupsBusy == 0 {
-		o.GroupsBusy = defaultGroupsBusy
-	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
-	if o.MaxInFlight == 0 {
-		o.MaxInFlight = defaultMaxInFlight
-	}
+	options.Default(&o.Zone, time.UTC.String())
+	options.Default(&o.GroupWait, defaultGroupWait)
+	options.Default(&o.GroupMax, store.MaxBatch)
+	options.Default(&o.GroupsBusy, defaultGroupsBusy)
+	options.Default(&o.Timeout, defaultTimeout)
+	options.Default(&o.MaxInFlight, defaultMaxInFlight)
 }
 
 func (o *Options) validate() error {
-	var errs []error
-	need := func(name string, missing bool) {
-		if missing {
-			errs = append(errs, fmt.Errorf("api: %s is missing", name))
-		}
-	}
-	need("Store", o.Store == nil)
-	need("Bus", o.Bus == nil)
-	need("Dispatch", o.Dispatch == nil)
-	need("Plan", o.Plan == nil)
-	need("Now", o.Now == nil)
-	need("Registerer", o.Registerer == nil)
+	c := options.Of("api")
+	c.Need("Store", o.Store == nil)
+	c.Need("Bus", o.Bus == nil)
+	c.Need("Dispatch", o.Dispatch == nil)
+	c.Need("Plan", o.Plan == nil)
+	c.Need("Now", o.Now == nil)
+	c.Need("Registerer", o.Registerer == nil)
 	if _, err := time.LoadLocation(o.Zone); err != nil {
-		errs = append(errs, fmt.Errorf("api: Zone: %w", err))
+		c.Refuse(true, "Zone: "+err.Error())
 	}
-	return errors.Join(errs...)
+	return c.Err()
 }

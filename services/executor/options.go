@@ -2,8 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -71,40 +70,23 @@ const (
 )
 
 func (o *Options) defaults() {
-	orInt(&o.MaxHands, defaultMaxHands)
-	orInt(&o.MaxCalls, defaultMaxCalls)
-	orInt(&o.Prefetch, defaultPrefetch)
-	if o.Step2 == 0 {
-		o.Step2 = defaultStep2
-	}
-	if o.DrainTimeout == 0 {
-		o.DrainTimeout = defaultDrain
-	}
-}
-
-func orInt(v *int, def int) {
-	if *v == 0 {
-		*v = def
-	}
+	options.Default(&o.MaxHands, defaultMaxHands)
+	options.Default(&o.MaxCalls, defaultMaxCalls)
+	options.Default(&o.Prefetch, defaultPrefetch)
+	options.Default(&o.Step2, defaultStep2)
+	options.Default(&o.DrainTimeout, defaultDrain)
 }
 
 func (o *Options) validate() error {
-	var errs []error
-	need := func(name string, missing bool) {
-		if missing {
-			errs = append(errs, fmt.Errorf("executor: %s is missing", name))
-		}
-	}
-	need("Store", o.Store == nil)
-	need("Bus", o.Bus == nil)
-	need("Dispatch", o.Dispatch == nil)
-	need("Callers", len(o.Callers) == 0)
-	need("Clock", o.Clock == nil)
-	need("Counts", o.Counts == nil)
-	need("IDs", o.IDs == nil)
-	need("Registerer", o.Registerer == nil)
-	if o.MaxHands < 0 || o.MaxCalls < 0 || o.Prefetch < 0 {
-		errs = append(errs, errors.New("executor: MaxHands, MaxCalls and Prefetch are not negative"))
-	}
-	return errors.Join(errs...)
+	c := options.Of("executor")
+	c.Need("Store", o.Store == nil)
+	c.Need("Bus", o.Bus == nil)
+	c.Need("Dispatch", o.Dispatch == nil)
+	c.Need("Callers", len(o.Callers) == 0)
+	c.Need("Clock", o.Clock == nil)
+	c.Need("Counts", o.Counts == nil)
+	c.Need("IDs", o.IDs == nil)
+	c.Need("Registerer", o.Registerer == nil)
+	c.Refuse(o.MaxHands < 0 || o.MaxCalls < 0 || o.Prefetch < 0, "MaxHands, MaxCalls and Prefetch are not negative")
+	return c.Err()
 }

@@ -15,9 +15,6 @@ const (
 	ownEvery     = 10 * time.Second
 	ownAfter     = 10 * time.Second // past its run, before a claim is looked for in the hands
 	ownLimit     = 10_000
-	// ownedAhead is how far ahead of its run a fire can be claimed: what a herd's tasks lead by, and more.
-	ownedAhead = time.Minute
-	ownedLimit = 500_000
 )
 
 // watch ends silent sessions and dispatches what they had claimed. Dying between the two leaves it to the sweep.
@@ -45,14 +42,7 @@ func (s *Service) watch(ctx context.Context) error {
 
 // inherit publishes the open fires of ended sessions.
 func (s *Service) inherit(ctx context.Context, ended []store.Session) error {
-	ids := make([]timer.ID, 0, len(ended))
-	for _, e := range ended {
-		ids = append(ids, e.ID)
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	fires, err := s.opts.Store.Owned(ctx, ids, s.opts.Clock.Now().Add(ownedAhead).UnixMilli(), ownedLimit)
+	fires, err := session.Estate(ctx, s.opts.Store, ended, s.opts.Clock.Now())
 	if err != nil || len(fires) == 0 {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}

@@ -2,14 +2,13 @@ package migrator
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -55,39 +54,21 @@ const (
 )
 
 func (o *Options) defaults() {
-	if o.Workers == 0 {
-		o.Workers = defaultWorkers
-	}
-	if o.Batch == 0 {
-		o.Batch = defaultBatch
-	}
-	for _, d := range []struct {
-		v   *time.Duration
-		def time.Duration
-	}{
-		{&o.Step1, expansion.DefaultStep1},
-		{&o.Every, defaultEvery},
-		{&o.Retention, defaultRetention},
-		{&o.KeepEvery, defaultKeepEvery},
-	} {
-		if *d.v == 0 {
-			*d.v = d.def
-		}
-	}
+	options.Default(&o.Workers, defaultWorkers)
+	options.Default(&o.Batch, defaultBatch)
+	options.Default(&o.Step1, expansion.DefaultStep1)
+	options.Default(&o.Every, defaultEvery)
+	options.Default(&o.Retention, defaultRetention)
+	options.Default(&o.KeepEvery, defaultKeepEvery)
 }
 
 func (o *Options) validate() error {
-	var errs []error
-	need := func(name string, missing bool) {
-		if missing {
-			errs = append(errs, fmt.Errorf("migrator: %s is missing", name))
-		}
-	}
-	need("Store", o.Store == nil)
-	need("Dispatch", o.Dispatch == nil)
-	need("Plan", o.Plan == nil)
-	need("Counts", o.Counts == nil)
-	need("Now", o.Now == nil)
-	need("Registerer", o.Registerer == nil)
-	return errors.Join(errs...)
+	c := options.Of("migrator")
+	c.Need("Store", o.Store == nil)
+	c.Need("Dispatch", o.Dispatch == nil)
+	c.Need("Plan", o.Plan == nil)
+	c.Need("Counts", o.Counts == nil)
+	c.Need("Now", o.Now == nil)
+	c.Need("Registerer", o.Registerer == nil)
+	return c.Err()
 }

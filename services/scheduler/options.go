@@ -2,14 +2,13 @@ package scheduler
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -62,37 +61,22 @@ const (
 )
 
 func (o *Options) defaults() {
-	for _, d := range []struct {
-		v   *time.Duration
-		def time.Duration
-	}{{&o.Tick, defaultTick}, {&o.Ahead, defaultAhead}, {&o.Lease, defaultLease}, {&o.SweepEvery, defaultSweepEvery}} {
-		if *d.v == 0 {
-			*d.v = d.def
-		}
-	}
-	if o.CatchUp == 0 {
-		o.CatchUp = defaultCatchUp
-	}
-	if o.SweepLimit == 0 {
-		o.SweepLimit = defaultSweepLimit
-	}
+	options.Default(&o.Tick, defaultTick)
+	options.Default(&o.Ahead, defaultAhead)
+	options.Default(&o.Lease, defaultLease)
+	options.Default(&o.SweepEvery, defaultSweepEvery)
+	options.Default(&o.CatchUp, defaultCatchUp)
+	options.Default(&o.SweepLimit, defaultSweepLimit)
 }
 
 func (o *Options) validate() error {
-	var errs []error
-	need := func(name string, missing bool) {
-		if missing {
-			errs = append(errs, fmt.Errorf("scheduler: %s is missing", name))
-		}
-	}
-	need("Store", o.Store == nil)
-	need("Bus", o.Bus == nil)
-	need("Dispatch", o.Dispatch == nil)
-	need("IDs", o.IDs == nil)
-	need("Now", o.Now == nil)
-	need("Registerer", o.Registerer == nil)
-	if o.Ahead >= time.Minute {
-		errs = append(errs, errors.New("scheduler: Ahead is less than a minute"))
-	}
-	return errors.Join(errs...)
+	c := options.Of("scheduler")
+	c.Need("Store", o.Store == nil)
+	c.Need("Bus", o.Bus == nil)
+	c.Need("Dispatch", o.Dispatch == nil)
+	c.Need("IDs", o.IDs == nil)
+	c.Need("Now", o.Now == nil)
+	c.Need("Registerer", o.Registerer == nil)
+	c.Refuse(o.Ahead >= time.Minute, "Ahead is less than a minute")
+	return c.Err()
 }

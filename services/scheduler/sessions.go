@@ -7,15 +7,11 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
-	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 const (
 	watchEvery   = 250 * time.Millisecond
 	watchTimeout = 5 * time.Second
-	// ownedAhead is how far ahead of its run a fire can be claimed: what a herd's tasks lead by, and more.
-	ownedAhead = time.Minute
-	ownedLimit = 500_000
 	// endedFor is how long ago a session may have ended whose claims are looked for at the start.
 	endedFor = time.Hour
 	// knownFor is how long the list of the living may be used.
@@ -57,16 +53,7 @@ func (s *Service) inheritEnded(ctx context.Context) {
 }
 
 func (s *Service) inherit(ctx context.Context, ended []store.Session) error {
-	var ids []timer.ID
-	for _, e := range ended {
-		if e.Kind == store.ExecutorSession {
-			ids = append(ids, e.ID)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	fires, err := s.opts.Store.Owned(ctx, ids, s.opts.Now().Add(ownedAhead).UnixMilli(), ownedLimit)
+	fires, err := session.Estate(ctx, s.opts.Store, ended, s.opts.Now())
 	if err != nil || len(fires) == 0 {
 		return err //nolint:wrapcheck // the store says what it was doing
 	}

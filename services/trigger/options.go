@@ -2,8 +2,6 @@ package trigger
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/dispatch"
+	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/window"
@@ -54,32 +53,20 @@ const (
 )
 
 func (o *Options) defaults() {
-	if o.MaxSlices == 0 {
-		o.MaxSlices = defaultMaxSlices
-	}
-	for _, d := range []struct {
-		v   *time.Duration
-		def time.Duration
-	}{{&o.Lead, dispatch.DefaultLead}, {&o.Poll, defaultPoll}, {&o.Lease, defaultLease}} {
-		if *d.v == 0 {
-			*d.v = d.def
-		}
-	}
+	options.Default(&o.MaxSlices, defaultMaxSlices)
+	options.Default(&o.Lead, dispatch.DefaultLead)
+	options.Default(&o.Poll, defaultPoll)
+	options.Default(&o.Lease, defaultLease)
 }
 
 func (o *Options) validate() error {
-	var errs []error
-	need := func(name string, missing bool) {
-		if missing {
-			errs = append(errs, fmt.Errorf("trigger: %s is missing", name))
-		}
-	}
-	need("Store", o.Store == nil)
-	need("Bus", o.Bus == nil)
-	need("Window", o.Window == nil)
-	need("Dispatch", o.Dispatch == nil)
-	need("Now", o.Now == nil)
-	need("Holder", o.Holder == 0)
-	need("Registerer", o.Registerer == nil)
-	return errors.Join(errs...)
+	c := options.Of("trigger")
+	c.Need("Store", o.Store == nil)
+	c.Need("Bus", o.Bus == nil)
+	c.Need("Window", o.Window == nil)
+	c.Need("Dispatch", o.Dispatch == nil)
+	c.Need("Now", o.Now == nil)
+	c.Need("Holder", o.Holder == 0)
+	c.Need("Registerer", o.Registerer == nil)
+	return c.Err()
 }
