@@ -6,5 +6,6 @@
 //
 //	slices.go    claims slices and publishes them: the present first, then what the cursor has not passed
 //	sweep.go     overdue open fires
+//	strays.go    unclaimed fires whose task went to an executor that is gone
 //	sessions.go  who lives, and what the dead had claimed
 package scheduler

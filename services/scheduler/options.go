@@ -22,6 +22,7 @@ type Store interface { //nolint:interfacebloat // minutes, slices, sessions and 
 	AdvanceCursor(ctx context.Context, limit int64) (int64, error)
 	SliceBacklog(ctx context.Context) (int64, error)
 	Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error)
+	LoadSlice(ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int) ([]timer.Fire, error)
 	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
 	OldestOpen(ctx context.Context) (int64, error)
 }

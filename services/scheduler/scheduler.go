@@ -32,6 +32,8 @@ type Service struct {
 	ticked atomic.Int64 // unix ns of the last tick that succeeded
 	swept  time.Time    // of the last sweep; the sweep's alone
 
+	strays strays
+
 	mu     sync.Mutex
 	live   []store.Session
 	liveAt time.Time
@@ -79,6 +81,9 @@ func (s *Service) Run(ctx context.Context) error {
 			if err := s.sweep(ctx); err != nil {
 				s.complain(ctx, err, "overdue fires not swept")
 			}
+			if err := s.lookForStrays(ctx); err != nil {
+				s.complain(ctx, err, "strays not looked for")
+			}
 		})
 	})
 	g.Go(func() error { return every(ctx, gaugeEvery, func() { s.gauge(ctx) }) })
@@ -123,9 +128,9 @@ func every(ctx context.Context, d time.Duration, do func()) error {
 }
 
 type metrics struct {
-	slices, again, swept, stoodBack, inherited, errors prometheus.Counter
-	cursorLag, oldest, backlog                         prometheus.Gauge
-	sessions                                           *prometheus.GaugeVec
+	slices, again, swept, stoodBack, inherited, strays, errors prometheus.Counter
+	cursorLag, oldest, backlog                                 prometheus.Gauge
+	sessions                                                   *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -142,6 +147,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		swept:     counter("carillon_scheduler_swept_total", "Overdue open fires that were published again."),
 		stoodBack: counter("carillon_scheduler_stood_back_total", "Sweeps left out because executors had more than they could do."),
 		inherited: counter("carillon_scheduler_inherited_total", "Open fires of ended sessions that were dispatched again."),
+		strays:    counter("carillon_scheduler_strays_total", "Unclaimed fires that were published again after an executor's end."),
 		errors:    counter("carillon_scheduler_errors_total", "Ticks and sweeps that failed."),
 		cursorLag: gauge("carillon_scheduler_cursor_lag_seconds", "Present minute minus the first minute that is not known to be done."),
 		oldest:    gauge("carillon_oldest_open_fire_seconds", "How far the most overdue open fire is past its run."),

@@ -264,6 +264,28 @@ func TestClaimsOfSessionsThatEndedBeforeAreDispatchedAtTheStart(t *testing.T) {
 	})
 }
 
+// The task of a fire may be with an executor that is frozen: nobody claimed the fire, so the end of the session does not dispatch it.
+func TestStraysOfAGoneExecutorDoNotWaitForTheSweep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		hearSlices(t, parts, true)
+		h := hearTasks(t, parts)
+		me := parts.IDs.Next()
+		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
+		start(t, parts, "one")
+		fires := parts.Create("a", servicetest.Once(time.Now().Add(4*time.Second), "http://127.0.0.1/"))
+		begin := time.Now()
+		time.Sleep(8 * time.Second) // it falls silent, and is ended after 2.5 s
+		got := h.list()
+		require.Len(t, got, 1)
+		require.Equal(t, fires[0].FireID, got[0].FireID)
+		require.Less(t, h.first().Sub(begin), 7*time.Second)
+		time.Sleep(2 * time.Minute)
+		require.Less(t, len(h.list()), 30, "not for ever")
+	})
+}
+
 func TestSweepStandsBackWhileExecutorsAreFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

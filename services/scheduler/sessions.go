@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/session"
@@ -67,11 +68,21 @@ func (s *Service) inherit(ctx context.Context, ended []store.Session) error {
 func (s *Service) setSessions(live []store.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if gone(s.live, live) {
+		s.strays.gone.Store(time.Now().UnixNano())
+	}
 	s.live, s.liveAt = live, time.Now()
 	s.met.sessions.Reset()
 	for _, l := range live {
 		s.met.sessions.WithLabelValues(string(l.Kind)).Inc()
 	}
+}
+
+// gone tells whether an executor that lived before lives no more, whoever ended it.
+func gone(before, now []store.Session) bool {
+	return slices.ContainsFunc(before, func(b store.Session) bool {
+		return b.Kind == store.ExecutorSession && !slices.ContainsFunc(now, func(n store.Session) bool { return n.ID == b.ID })
+	})
 }
 
 func (s *Service) sessions() ([]store.Session, bool) {

@@ -1,0 +1,83 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	// straysFor is how long after an executor's end its strays are looked for: as long as a broker may take a frozen consumer for a
+	// living one, and hand it tasks.
+	straysFor = time.Minute
+	// strayAfter is how far past its run an unclaimed fire is taken for a stray.
+	strayAfter = 1500 * time.Millisecond
+	// strayAgain is when a stray that was published is published again, in case it went to the frozen one as well.
+	strayAgain   = 3 * time.Second
+	strayLimit   = 5000
+	strayTimeout = 5 * time.Second
+)
+
+// strays are fires that nobody claimed because their task is with an executor that is gone but not yet noticed by the bus: frozen, or cut
+// off. The end of its session dispatches what it had claimed; these it had not. The sweep would find them after 10 s.
+type strays struct {
+	gone atomic.Int64               // unix ns: when an executor was last seen to be gone; 0: never
+	seen map[timer.FireID]time.Time // when each was published last; the search's alone
+}
+
+// lookForStrays publishes strays for a while after an executor's end. Like the sweep it stands back while executors have more than they can do:
+// then what is unclaimed is merely late. What it publishes beside others is claimed once.
+func (s *Service) lookForStrays(ctx context.Context) error {
+	if at := s.strays.gone.Load(); at == 0 || time.Since(time.Unix(0, at)) > straysFor {
+		s.strays.seen = nil
+		return nil
+	}
+	live, ok := s.sessions()
+	if !ok || busy(live) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, strayTimeout)
+	defer cancel()
+	until := s.opts.Now().Add(-strayAfter).UnixMilli()
+	var found []timer.Fire
+	for _, minute := range []int64{timer.MinuteOf(until) - 1, timer.MinuteOf(until)} {
+		buckets, err := s.opts.Store.FreezeMinute(ctx, minute)
+		if err != nil {
+			return fmt.Errorf("reading the buckets of minute %d: %w", minute, err)
+		}
+		for b := range buckets {
+			fires, err := s.opts.Store.LoadSlice(ctx, minute, b, store.Position{}, until, strayLimit)
+			if err != nil {
+				return fmt.Errorf("looking for strays: %w", err)
+			}
+			found = append(found, s.strays.fresh(fires)...)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	s.met.strays.Add(float64(len(found)))
+	if err := s.opts.Dispatch.Publish(ctx, found); err != nil {
+		return fmt.Errorf("publishing %d strays: %w", len(found), err)
+	}
+	return nil
+}
+
+// fresh returns the fires that were not published lately, and notes them.
+func (s *strays) fresh(fires []timer.Fire) []timer.Fire {
+	if s.seen == nil {
+		s.seen = make(map[timer.FireID]time.Time)
+	}
+	var out []timer.Fire
+	for i := range fires {
+		if time.Since(s.seen[fires[i].FireID]) >= strayAgain {
+			s.seen[fires[i].FireID] = time.Now()
+			out = append(out, fires[i])
+		}
+	}
+	return out
+}
