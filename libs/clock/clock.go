@@ -34,9 +34,10 @@ type Clock struct {
 	age    time.Time // of the last measurement
 }
 
-// New returns a clock that trusts the host until the first measurement.
+// New returns a clock that is not steady until the first measurement: a host's clock may be seconds ahead, and what it called would be
+// early.
 func New(wall func() time.Time, source Source) *Clock {
-	c := &Clock{wall: wall, source: source, steady: true}
+	c := &Clock{wall: wall, source: source}
 	c.mono, c.host = time.Now(), wall()
 	return c
 }
@@ -47,7 +48,8 @@ func (c *Clock) Now() time.Time {
 	return now
 }
 
-// Look returns the corrected time, and whether it can be relied on: false from a jump of the host's clock until the next measurement.
+// Look returns the corrected time, and whether it can be relied on: false before the first measurement, and from a jump of the host's clock
+// until the next one.
 func (c *Clock) Look() (now time.Time, steady bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,8 +70,8 @@ func (c *Clock) Offset() (time.Duration, time.Time) {
 	return c.offset, c.age
 }
 
-// Measure asks the source once. An answer that took longer than the tolerance says too little and changes nothing,
-// unless the clock is not steady.
+// Measure asks the source once. An answer that took longer than the tolerance says too little and changes nothing, unless the clock is
+// not steady: then the least that the offset can be is taken, for a clock that is behind makes no fire early.
 func (c *Clock) Measure(ctx context.Context) error {
 	sent, began := c.wall(), time.Now()
 	theirs, err := c.source(ctx)
@@ -82,7 +84,11 @@ func (c *Clock) Measure(ctx context.Context) error {
 	if took > tolerance && c.steady && !c.age.IsZero() {
 		return nil
 	}
-	c.offset = theirs.Round(0).Sub(sent.Round(0).Add(took / 2)) //nolint:mnd // half way there and back
+	read := took / 2 //nolint:mnd // half way there and back
+	if took > tolerance {
+		read = took
+	}
+	c.offset = theirs.Round(0).Sub(sent.Round(0).Add(read))
 	c.age, c.steady = time.Now(), true
 	c.mono, c.host = time.Now(), c.wall()
 	return nil

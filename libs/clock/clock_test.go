@@ -59,10 +59,9 @@ func TestJumpStopsTheClockUntilMeasured(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &host{}
 				c := clock.New(h.now, h.store)
-				_, steady := c.Look()
-				require.True(t, steady)
+				require.NoError(t, c.Measure(t.Context()))
 				time.Sleep(10 * time.Second)
-				_, steady = c.Look()
+				_, steady := c.Look()
 				require.True(t, steady, "time that passes is no jump")
 				h.off = jump
 				_, steady = c.Look()
@@ -86,11 +85,35 @@ func TestSlowAnswerDoesNotMoveASteadyClock(t *testing.T) {
 		require.NoError(t, c.Measure(t.Context()))
 		slow := clock.New(h.now, h.slowStore)
 		require.NoError(t, slow.Measure(t.Context()))
-		got, _ := slow.Offset()
-		require.Equal(t, 500*time.Millisecond, got, "the first measurement is taken for want of a better")
+		got, at := slow.Offset()
+		require.False(t, slow.Now().After(time.Now()), "the first measurement is taken for want of a better, and errs to the late side")
 		require.NoError(t, slow.Measure(t.Context()))
-		again, _ := slow.Offset()
+		again, then := slow.Offset()
 		require.Equal(t, got, again)
+		require.Equal(t, at, then)
+	})
+}
+
+func TestP1NotSteadyBeforeTheFirstMeasurement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{off: 2 * time.Second}
+		away := errors.New("away")
+		c := clock.New(h.now, func(ctx context.Context) (time.Time, error) {
+			if away != nil {
+				return time.Time{}, away
+			}
+			return h.store(ctx)
+		})
+		_, steady := c.Look()
+		require.False(t, steady)
+		require.ErrorIs(t, c.Measure(t.Context()), away)
+		_, steady = c.Look()
+		require.False(t, steady)
+		away = nil
+		require.NoError(t, c.Measure(t.Context()))
+		_, steady = c.Look()
+		require.True(t, steady)
 	})
 }
 

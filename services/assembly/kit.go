@@ -59,7 +59,7 @@ func (k *Kit) complete(ctx context.Context) (err error) {
 	k.Process.Work("clock", k.Clock.Run)
 	k.Health.Set("clock", func(context.Context) error {
 		if _, steady := k.Clock.Look(); !steady {
-			return errors.New("the host's clock jumped, and is not measured again yet")
+			return errors.New("the host's clock is not measured against the store's: it never was, or jumped since")
 		}
 		return nil
 	})

@@ -62,6 +62,7 @@ func New(t testing.TB, opts Options) *Parts {
 		Window: memwindow.New(memwindow.Options{Now: time.Now, Faults: opts.Window}),
 		Clock:  clock.New(time.Now, st.Now),
 	}
+	require.NoError(t, p.Clock.Measure(t.Context()))
 	planner, err := expansion.New(expansion.Options{Counts: p.Counts})
 	require.NoError(t, err)
 	p.Plan = planner.Plan
