@@ -4,6 +4,7 @@ package clock
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -70,8 +71,15 @@ func (c *Clock) Offset() (time.Duration, time.Time) {
 	return c.offset, c.age
 }
 
+// errJumped says that the host's clock jumped while it was measured.
+var errJumped = errors.New("the host's clock jumped while it was measured")
+
 // Measure asks the source once. An answer that took longer than the tolerance says too little and changes nothing, unless the clock is
-// not steady: then the least that the offset can be is taken, for a clock that is behind makes no fire early.
+// not steady.
+//
+// An answer proves only that the offset lies between what it would be if the source had been read as the answer came and as the
+// question went. Where none at all is possible, none it is: a busy store must not put a right clock wrong. Else it is the least that it can
+// be, for a clock that is behind makes no fire early.
 func (c *Clock) Measure(ctx context.Context) error {
 	sent, began := c.wall(), time.Now()
 	theirs, err := c.source(ctx)
@@ -81,16 +89,21 @@ func (c *Clock) Measure(ctx context.Context) error {
 	took := time.Since(began)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	mono, host := time.Now(), c.wall()
+	if drift := host.Round(0).Sub(sent.Round(0)) - mono.Sub(began); drift > jump || drift < -jump {
+		c.steady, c.mono, c.host = false, mono, host
+		return errJumped
+	}
 	if took > tolerance && c.steady && !c.age.IsZero() {
 		return nil
 	}
-	read := took / 2 //nolint:mnd // half way there and back
-	if took > tolerance {
-		read = took
+	most := theirs.Round(0).Sub(sent.Round(0))
+	least := most - took
+	c.offset = least
+	if least <= 0 && most >= 0 {
+		c.offset = 0
 	}
-	c.offset = theirs.Round(0).Sub(sent.Round(0).Add(read))
-	c.age, c.steady = time.Now(), true
-	c.mono, c.host = time.Now(), c.wall()
+	c.age, c.steady, c.mono, c.host = mono, true, mono, host
 	return nil
 }
 

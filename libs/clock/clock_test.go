@@ -117,6 +117,41 @@ func TestP1NotSteadyBeforeTheFirstMeasurement(t *testing.T) {
 	})
 }
 
+// However slow the store answers, and whenever in that time it reads its clock, a clock that is right stays right.
+func TestP1SlowStoreDoesNotPutARightClockAhead(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]time.Duration{"read as asked": 0, "read half way": 200 * time.Millisecond, "read at the end": 400 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := clock.New(time.Now, func(context.Context) (time.Time, error) {
+					time.Sleep(before)
+					now := time.Now()
+					time.Sleep(400*time.Millisecond - before)
+					return now, nil
+				})
+				require.NoError(t, c.Measure(t.Context()))
+				require.True(t, c.Now().Equal(time.Now()))
+			})
+		})
+	}
+}
+
+func TestP1JumpDuringAMeasurementIsNoticed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{}
+		c := clock.New(h.now, func(context.Context) (time.Time, error) {
+			now := time.Now()
+			h.off += 5 * time.Second
+			return now, nil
+		})
+		require.Error(t, c.Measure(t.Context()))
+		_, steady := c.Look()
+		require.False(t, steady)
+	})
+}
+
 func TestStoreAwayLeavesTheOffset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
