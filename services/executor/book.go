@@ -132,6 +132,13 @@ func (b *book) apply(changes []store.Change) {
 	}
 }
 
+// forget drops all states.
+func (b *book) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.states.Purge()
+}
+
 // fresh notes a look into the change log that was sent at the given time and has been applied.
 func (b *book) fresh(sent time.Time) {
 	b.mu.Lock()

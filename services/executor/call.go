@@ -116,11 +116,12 @@ func (s *Service) decide(e *held, def *timer.Definition, r callback.Result, a ti
 		wait := def.Retry.WaitAfter(int(a.N))
 		e.fire.State = timer.FireRetrying
 		e.fire.RunMS = s.opts.Clock.Now().Add(wait).UnixMilli()
+		// Also where it stays in hand, for a stop may give it back: a bucket belongs to its minute.
+		e.fire.Bucket = s.opts.Counts.Bucket(e.fire.FireID, e.fire.RunMinute())
 		if wait < heldWait {
 			s.recorder.hold(e, a)
 			return
 		}
-		e.fire.Bucket = s.opts.Counts.Bucket(e.fire.FireID, e.fire.RunMinute())
 		s.recorder.release(e, &a)
 	default:
 		reason := timer.ReasonExhausted

@@ -16,8 +16,10 @@ const (
 	// changesOverlap is how far each look goes back: a transaction that took its sequence earlier may commit so much later.
 	changesOverlap = 10 * time.Second
 	// changesBefore is how many entries before the last one the first look goes back.
-	changesBefore  = 1000
-	changesPage    = 2000
+	changesBefore = 1000
+	changesPage   = 2000
+	// changesKept is how long entries are sure to be there: half of what housekeeping leaves.
+	changesKept    = 30 * time.Minute
 	changesTimeout = 900 * time.Millisecond
 	nudgesMax      = 4096
 )
@@ -30,6 +32,11 @@ func (s *Service) follow(ctx context.Context) error {
 	var marks []lookMark
 	for {
 		sent := time.Now()
+		if n := len(marks); n > 0 && sent.Sub(marks[n-1].at) > changesKept {
+			// So long cut off or frozen that entries may have been cleaned up unread: what the book says may be wrong for ever.
+			s.book.forget()
+			marks = nil
+		}
 		last, err := s.look(ctx, after(marks, sent))
 		if err != nil {
 			s.log.Debug().Err(err).Msg("change log not read")

@@ -39,6 +39,8 @@ type Service struct {
 	taskAge  atomic.Int64 // ms, of the task received last
 	taskAt   atomic.Int64 // unix ns of its receipt
 	joined   atomic.Bool
+
+	claimFailed atomic.Bool // since reclaim looked last
 }
 
 // New returns an executor that does nothing until Run.
@@ -105,8 +107,10 @@ func (s *Service) Run(ctx context.Context) error {
 	s.drain(hard)
 	endWrite()
 	written.Wait()
+	last := s.keeper.Term()
 	endKeep()
 	keep.Wait()
+	s.bequeath(hard, last)
 	return err //nolint:wrapcheck // each part says what it was doing
 }
 
@@ -126,9 +130,7 @@ func (s *Service) intake(ctx context.Context) error {
 			}
 		}
 		s.joined.Store(false)
-		for _, c := range consumers {
-			err = errors.Join(err, closeConsumer(c))
-		}
+		err = errors.Join(err, leave(consumers))
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -136,11 +138,30 @@ func (s *Service) intake(ctx context.Context) error {
 	return nil
 }
 
-func closeConsumer(c bus.Consumer) error {
-	if err := c.Close(); err != nil {
-		return fmt.Errorf("leaving a topic: %w", err)
+// leave closes consumers, all at once: each may wait for a broker that does not answer.
+func leave(consumers []bus.Consumer) error {
+	var g errgroup.Group
+	for _, c := range consumers {
+		g.Go(func() error {
+			if err := c.Close(); err != nil {
+				return fmt.Errorf("leaving a topic: %w", err)
+			}
+			return nil
+		})
 	}
-	return nil
+	return g.Wait() //nolint:wrapcheck // wrapped above
+}
+
+// bequeath dispatches what the closed session still owned: nobody else is told of its end. Most often that is nothing.
+func (s *Service) bequeath(ctx context.Context, last *session.Term) {
+	if last == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	if err := s.inherit(ctx, []store.Session{{ID: last.ID, Kind: store.ExecutorSession}}); err != nil {
+		s.log.Warn().Err(err).Msg("claims of the closed session left to the sweep")
+	}
 }
 
 // mourn empties the hands of each term that ends.
@@ -157,6 +178,9 @@ func (s *Service) mourn(ctx context.Context) {
 		}
 		if n := s.hands.dropTerm(term); n > 0 {
 			s.log.Warn().Int64("session", int64(term.ID)).Int("fires", n).Msg("hands emptied after the session's end")
+		}
+		for s.keeper.Term() == term && ctx.Err() == nil { // it was cut, and is still to be closed
+			clock.Pause(ctx, trustEvery)
 		}
 	}
 }
@@ -184,17 +208,20 @@ func (s *Service) drain(ctx context.Context) {
 		}
 		<-done
 	}
-	// Workers may have put retries and questions back onto the wheel.
-	for _, e := range s.wheel.clear() {
-		s.recorder.release(e, nil)
-	}
+	// Workers may have put retries and questions back onto the wheel, and what is being recorded may put more there: so first see whether
+	// anything is, then what the wheel holds.
 	tick := time.NewTicker(recordWait)
 	defer tick.Stop()
-	for s.recorder.waiting() > 0 && ctx.Err() == nil {
-		<-tick.C
-		for _, e := range s.wheel.clear() {
+	for ctx.Err() == nil {
+		busy := s.recorder.waiting() > 0
+		left := s.wheel.clear()
+		for _, e := range left {
 			s.recorder.release(e, nil)
 		}
+		if !busy && len(left) == 0 {
+			return
+		}
+		<-tick.C
 	}
 }
 

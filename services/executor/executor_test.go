@@ -405,6 +405,66 @@ func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
 	})
 }
 
+// slow wraps a store whose claims take their time, and can be committed without an answer.
+type slow struct {
+	executor.Store
+
+	takes time.Duration
+	lose  atomic.Int64 // so many answers
+}
+
+func (s *slow) Claim(ctx context.Context, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+	won, err := s.Store.Claim(ctx, id, fires)
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s.lose.Add(-1) >= 0 {
+		return nil, errCut
+	}
+	return won, err
+}
+
+func TestStopWhileClaimingLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		first, second := new(receiver), new(receiver)
+		stop := start(t, parts, "first", first, func(o *executor.Options) { o.Store = &slow{Store: parts.Store, takes: time.Second} })
+		fires := parts.Create("a", soon(50, 3*time.Second)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(500 * time.Millisecond)
+		stop() // in the middle of the claim
+		start(t, parts, "second", second, nil)
+		time.Sleep(5 * time.Second)
+		require.Len(t, second.attempts(), 50)
+		require.Empty(t, first.attempts())
+	})
+}
+
+func TestClaimWithoutAnswerIsTakenUpSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		lossy := &slow{Store: parts.Store}
+		lossy.lose.Store(1)
+		start(t, parts, "one", r, func(o *executor.Options) { o.Store = lossy })
+		fires := parts.Create("a", soon(50, time.Second)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(time.Millisecond)
+		other := new(receiver)
+		start(t, parts, "two", other, nil) // may be given the tasks, and finds them claimed by one that lives
+		time.Sleep(5 * time.Second)
+		require.Len(t, r.attempts(), 50)
+		_, at := r.seen()
+		for _, a := range at {
+			require.Less(t, a.Sub(time.UnixMilli(fires[0].DueMS)), 3*time.Second)
+		}
+	})
+}
+
 func TestUnreadableTaskIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -112,12 +112,15 @@ func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.F
 	for i, e := range es {
 		ask[i] = e.fire
 	}
-	call, cancel := context.WithTimeout(ctx, claimTimeout)
+	// A consumer that closes waits for this. Cut off instead, the claim might be committed without anybody knowing, under a session
+	// that lives on for as long as the stop takes.
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	won, err := s.opts.Store.Claim(call, term.ID, ask)
 	if err != nil {
 		s.hands.drop(es...)
-		return again, err //nolint:wrapcheck // the store says what it was doing
+		s.claimFailed.Store(true) // or it was done, and only its answer lost
+		return again, err         //nolint:wrapcheck // the store says what it was doing
 	}
 	mine := s.keepWon(es, won)
 	s.met.claimsLost.Add(float64(len(es) - len(mine)))

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -33,7 +32,7 @@ func (s *Service) watch(ctx context.Context) error {
 		} else {
 			s.setSessions(live)
 		}
-		if err := s.inherit(call, ended); err != nil {
+		if err := s.inherit(ctx, ended); err != nil {
 			s.log.Warn().Err(err).Msg("claims of an ended session left to the sweep")
 		}
 	})
@@ -54,15 +53,9 @@ func (s *Service) inheritEnded(ctx context.Context) {
 }
 
 func (s *Service) inherit(ctx context.Context, ended []store.Session) error {
-	fires, err := session.Estate(ctx, s.opts.Store, ended, s.opts.Now())
-	if err != nil || len(fires) == 0 {
-		return err //nolint:wrapcheck // the store says what it was doing
-	}
-	s.met.inherited.Add(float64(len(fires)))
-	if err := s.opts.Dispatch.Publish(ctx, fires); err != nil {
-		return fmt.Errorf("publishing %d inherited fires: %w", len(fires), err)
-	}
-	return nil
+	n, err := session.Inherit(ctx, s.opts.Store, s.opts.Dispatch, ended, s.opts.Now())
+	s.met.inherited.Add(float64(n))
+	return err //nolint:wrapcheck // it says what it was doing
 }
 
 func (s *Service) setSessions(live []store.Session) {
