@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 const (
@@ -33,6 +34,8 @@ type Service struct {
 	swept  time.Time    // of the last sweep; the sweep's alone
 
 	strays strays
+
+	unpublished []timer.Fire // swept, but not confirmed by the bus; the sweep's alone
 
 	mu     sync.Mutex
 	live   []store.Session

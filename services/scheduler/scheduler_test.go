@@ -2,8 +2,10 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,11 +23,30 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
+// away is a dispatcher whose bus can be away.
+type away struct {
+	scheduler.Dispatcher
+
+	gone atomic.Bool
+}
+
+func (a *away) Publish(ctx context.Context, fires []timer.Fire) error {
+	if a.gone.Load() {
+		return errors.New("the bus is away")
+	}
+	return a.Dispatcher.Publish(ctx, fires)
+}
+
 // start runs a scheduler until the test ends, or until stop is called.
 func start(t *testing.T, parts *servicetest.Parts, name string) (svc *scheduler.Service, stop func()) {
 	t.Helper()
+	return startWith(t, parts, name, parts.Dispatch)
+}
+
+func startWith(t *testing.T, parts *servicetest.Parts, name string, d scheduler.Dispatcher) (svc *scheduler.Service, stop func()) {
+	t.Helper()
 	svc, err := scheduler.New(scheduler.Options{
-		Store: parts.Store, Bus: parts.Bus(name), Dispatch: parts.Dispatch, IDs: parts.IDs, Name: name, Now: time.Now,
+		Store: parts.Store, Bus: parts.Bus(name), Dispatch: d, IDs: parts.IDs, Name: name, Now: time.Now,
 		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
@@ -185,6 +206,33 @@ func TestP2OverdueFireIsSweptHoweverOldAndSeldomer(t *testing.T) {
 			require.Equal(t, fires[0].FireID, f.FireID)
 		}
 		require.InDelta(t, 15, h.first().Sub(begin).Seconds(), 2)
+	})
+}
+
+func TestSweepGoesOnSoonAfterTheBusIsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		hearSlices(t, parts, true)
+		h := hearTasks(t, parts)
+		a := &away{Dispatcher: parts.Dispatch}
+		a.gone.Store(true)
+		startWith(t, parts, "one", a)
+		defs := make([]timer.Definition, 20)
+		for i := range defs {
+			defs[i] = servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/")
+		}
+		parts.Create("a", defs...)
+		time.Sleep(4 * time.Minute)
+		a.gone.Store(false)
+		back := time.Now()
+		time.Sleep(30 * time.Second)
+		seen := make(map[timer.FireID]bool)
+		for _, f := range h.list() {
+			seen[f.FireID] = true
+		}
+		require.Len(t, seen, 20)
+		require.Less(t, h.first().Sub(back), 15*time.Second)
 	})
 }
 

@@ -35,18 +35,22 @@ func (s *Service) tick(ctx context.Context) error {
 }
 
 func (s *Service) catchUp(ctx context.Context, present int64) error {
+	began := time.Now()
 	call, cancel := context.WithTimeout(ctx, handTimeout)
-	defer cancel()
 	cursor, err := s.opts.Store.Cursor(call, present)
+	cancel()
 	if err != nil {
 		return fmt.Errorf("reading the cursor: %w", err)
 	}
-	for m := cursor; m < min(present, cursor+int64(s.opts.CatchUp)); m++ {
+	// A slow store gets less to do per tick, not ticks that last longer: the present is handed out by the next one.
+	for m := cursor; m < min(present, cursor+int64(s.opts.CatchUp)) && time.Since(began) < s.opts.Tick; m++ {
 		if err := s.hand(ctx, m); err != nil {
 			return err
 		}
 	}
 	if cursor < present {
+		call, cancel := context.WithTimeout(ctx, handTimeout)
+		defer cancel()
 		if cursor, err = s.opts.Store.AdvanceCursor(call, present); err != nil {
 			return fmt.Errorf("moving the cursor: %w", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 const (
@@ -31,6 +32,11 @@ func (s *Service) sweep(ctx context.Context) error {
 	shard, of := s.shard(live)
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
+	// A sweep is counted before it is published. While the bus is away nothing more is swept, so that nothing waits for its next sweep
+	// long after the bus is back.
+	if err := s.publishSwept(ctx, s.unpublished); err != nil {
+		return err
+	}
 	q := store.OverdueQuery{Shard: shard, Of: of, Limit: s.opts.SweepLimit}
 	for _, l := range live {
 		if l.Kind == store.ExecutorSession {
@@ -46,9 +52,19 @@ func (s *Service) sweep(ctx context.Context) error {
 		return nil
 	}
 	s.met.swept.Add(float64(len(fires)))
+	return s.publishSwept(ctx, fires)
+}
+
+// publishSwept publishes swept fires, or keeps them for the next try.
+func (s *Service) publishSwept(ctx context.Context, fires []timer.Fire) error {
+	if len(fires) == 0 {
+		return nil
+	}
+	s.unpublished = fires
 	if err := s.opts.Dispatch.Publish(ctx, fires); err != nil {
 		return fmt.Errorf("publishing %d overdue fires: %w", len(fires), err)
 	}
+	s.unpublished = nil
 	return nil
 }
 
