@@ -38,6 +38,13 @@ if [ ${#missing[@]} -gt 0 ]; then
     exit 1
   fi
   install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}")
+  # Installing a package starts its service, unless a policy forbids it: ours run on ports of their own, and only while they are wanted.
+  if [ ! -e /usr/sbin/policy-rc.d ]; then
+    printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+    chmod +x /usr/sbin/policy-rc.d
+    policy=/usr/sbin/policy-rc.d
+    trap 'rm -f "$policy"' EXIT
+  fi
   # The package lists of a bare host are absent or stale: then fetch them and try again.
   "${install[@]}" || { apt-get update -q && "${install[@]}"; }
 fi
@@ -50,7 +57,7 @@ if [[ " ${wanted[*]} " == *" pulsar "* && ! -d $cache/lib ]]; then
   if [ ! -d "$cache/lib" ]; then
     echo "install-servers: downloading Pulsar $version (235 MB) into $cache"
     work=$(mktemp -d "$cache/new.XXXXXX")
-    trap 'rm -rf "$work"' EXIT
+    trap 'rm -rf "$work"; [ -z "${policy:-}" ] || rm -f "$policy"' EXIT
     cp "$here/pulsar/pom.xml" "$work/"
     mvn -q -B -f "$work/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$work/lib"
     [ -f "$work/lib/pulsar-broker-$version.jar" ] || { echo "install-servers: Maven brought no broker" >&2 && exit 1; }
