@@ -154,19 +154,20 @@ func (s *Service) later(e *held) {
 // consult returns the timer's state and definition, from the book where it is fresh and speaks for a call, else from the store, together with
 // whoever else asks at this moment.
 func (s *Service) consult(e *held) (timer.State, *timer.Definition, error) {
+	if e.def == nil {
+		ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+		defer cancel()
+		if err := s.book.learn(ctx, []*held{e}); err != nil {
+			return timer.State{}, nil, err
+		}
+	}
+	// The state comes last: what it takes to read a definition would else make it older than P5 allows. The book's may be a second old, and
+	// a call may be made by it. A skip may not: it is final, and the timer may have been activated since.
 	state, ok := s.book.state(e.fire.Timer)
-	// The book may be a second old. A call may be made by it, a skip not: it is final, and the timer may have been activated since.
 	if !ok || skipReason(&e.fire, state) != timer.ReasonNone {
 		var err error
 		if state, err = s.ask.Do(e.term.Context(), e.fire.Timer); err != nil {
 			return state, nil, err //nolint:wrapcheck // the book says what it was doing
-		}
-	}
-	if e.def == nil && state.Exists() {
-		ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
-		defer cancel()
-		if err := s.book.learn(ctx, []*held{e}); err != nil {
-			return state, nil, err
 		}
 	}
 	return state, e.def, nil

@@ -302,6 +302,44 @@ func TestP5ChangeReachesExecutorsWithinASecond(t *testing.T) {
 	}
 }
 
+// lateDefinitions fails to read definitions at first, and then takes its time.
+type lateDefinitions struct {
+	executor.Store
+	asked atomic.Int64
+	takes time.Duration
+}
+
+func (s *lateDefinitions) Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error) {
+	if s.asked.Add(1) == 1 {
+		return nil, errCut
+	}
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return s.Store.Definitions(ctx, keys)
+}
+
+// A definition that takes long to be read does not make the timer's state any older.
+func TestP5HoldsWhileADefinitionIsRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		start(t, parts, "one", r, func(o *executor.Options) { o.Store = &lateDefinitions{Store: parts.Store, takes: 3 * time.Second} })
+		fires := parts.Create("a", soon(1, time.Second)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(1500 * time.Millisecond)
+		_, err := parts.Store.SetStatus(t.Context(),
+			[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: timer.StatusInactive}}, parts.Plan)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		require.Empty(t, r.attempts())
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Skipped: 1}, outcomes(t, parts, "a", fires))
+	})
+}
+
 func TestFireOfAnEarlierActivationIsSkipped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
