@@ -31,6 +31,11 @@ func New(base func() string) *Client {
 	return &Client{base: base, hc: &http.Client{Transport: tr, Timeout: callTimeout}}
 }
 
+// Over returns a client whose requests go to a server in this process, by rt.
+func Over(rt http.RoundTripper) *Client {
+	return &Client{base: func() string { return "http://api" }, hc: &http.Client{Transport: rt, Timeout: callTimeout}}
+}
+
 // Close drops idle connections.
 func (c *Client) Close() { c.hc.CloseIdleConnections() }
 

@@ -22,11 +22,16 @@ type Cut struct {
 // excuses tells whether a repetition is one that the cut explains: the earlier call was in flight, and of this executor. An
 // answered call's connection may be closed by then, so that its port says nothing.
 func (c *Cut) excuses(earlier, again *receiver.Arrival) bool {
-	if earlier.ArrivedNS >= again.ArrivedNS || again.ArrivedNS < c.At.UnixNano() || !earlier.InFlightAt(c.At, c.Recording) {
+	return earlier.ArrivedNS < again.ArrivedNS && again.ArrivedNS >= c.At.UnixNano() && c.covers(earlier)
+}
+
+// covers tells whether a call was in flight at the cut, and of this executor.
+func (c *Cut) covers(a *receiver.Arrival) bool {
+	if !a.InFlightAt(c.At, c.Recording) {
 		return false
 	}
-	answered := earlier.DoneNS != 0 && earlier.DoneNS <= c.At.UnixNano()
-	return answered || c.Ports == nil || c.Ports[earlier.Port]
+	answered := a.DoneNS != 0 && a.DoneNS <= c.At.UnixNano()
+	return answered || c.Ports == nil || c.Ports[a.Port]
 }
 
 // Outcome is a recorded outcome, as the history tells it. One record may stand for a stretch of skipped fires.
@@ -84,7 +89,7 @@ func (l *Ledger) Check(e Evidence) Verdict {
 	v.repeated(mine, byFire, e.Cuts)
 	l.calls(&v, byFire)
 	if e.Outcomes != nil {
-		l.outcomes(&v, byFire, e.Outcomes)
+		l.outcomes(&v, byFire, e)
 	}
 	slices.SortFunc(v.Missing, timer.CompareFireIDs)
 	slices.SortFunc(v.NoOutcome, timer.CompareFireIDs)
@@ -127,9 +132,9 @@ func (v *Verdict) repeated(mine receiver.Arrivals, byFire map[timer.FireID]recei
 	}
 }
 
-func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals, outcomes []Outcome) {
-	seen := make(map[timer.FireID]int, len(outcomes))
-	for _, o := range outcomes {
+func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals, e Evidence) {
+	seen := make(map[timer.FireID]int, len(e.Outcomes))
+	for _, o := range e.Outcomes {
 		for _, f := range l.covered(o) {
 			seen[f]++
 			if seen[f] > 1 {
@@ -139,7 +144,7 @@ func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals,
 			v.count(o)
 			if want := l.owed(f); want != "" && o.Kind != want {
 				v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s(%s), owed %s", f, o.Kind, o.Reason, want))
-			} else if o.Kind == timer.Skipped && len(byFire[f]) > 0 {
+			} else if o.Kind == timer.Skipped && delivered(byFire[f], e.Cuts) {
 				v.Wrong = append(v.Wrong, fmt.Sprintf("%s: skipped(%s), and called", f, o.Reason))
 			}
 		}
@@ -152,6 +157,14 @@ func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals,
 			v.NoOutcome = append(v.NoOutcome, f)
 		}
 	}
+}
+
+// delivered tells whether a call succeeded whose answer no cut explains away. Attempts that failed before a fire was skipped are no fault: its
+// timer was switched off between two of them.
+func delivered(calls receiver.Arrivals, cuts []Cut) bool {
+	return slices.ContainsFunc(calls, func(a receiver.Arrival) bool {
+		return a.Succeeded() && !slices.ContainsFunc(cuts, func(c Cut) bool { return c.covers(&a) })
+	})
 }
 
 // covered returns the ledger's fires that an outcome stands for, and its own fire within a known span.

@@ -24,6 +24,9 @@ type Arrival struct {
 // Arrived returns when the request was read.
 func (a *Arrival) Arrived() time.Time { return time.Unix(0, a.ArrivedNS) }
 
+// Succeeded tells whether it was answered with success.
+func (a *Arrival) Succeeded() bool { return isSuccess(a.Status) }
+
 // Lateness returns the callback's start minus the fire's due instant. Without a start it is counted from the arrival.
 func (a *Arrival) Lateness() time.Duration {
 	start := a.StartNS

@@ -1,0 +1,186 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Result is what a run found.
+type Result struct {
+	Verdict   ledger.Verdict
+	Broken    []string // every promise that did not hold
+	Simulated time.Duration
+	Log       []byte
+	Cuts      int
+}
+
+const (
+	calm     = 30 * time.Second // between looks whether all is done
+	patience = 20 * time.Minute // after which what is not done is lost
+	// skewed is how early, by true time, an executor's corrected clock may make a call.
+	skewed = 600 * time.Millisecond
+	// noticed is how long after a deactivation a call may start (P5).
+	noticed = time.Second
+)
+
+// settle waits until every fire has come to its end, and compares.
+func (w *World) settle(t *testing.T) *Result {
+	t.Helper()
+	res := &Result{}
+	for began := time.Now(); ; {
+		clock.Pause(w.ctx, calm)
+		led, e := w.compare(t)
+		res.Verdict = led.Check(e)
+		if len(res.Verdict.NoOutcome)+len(res.Verdict.Missing) == 0 || time.Since(began) > patience {
+			w.heeded(e)
+			return res
+		}
+	}
+}
+
+func (r *Result) finish(w *World) {
+	r.Simulated = time.Since(w.start0)
+	r.Broken = append(w.faults, r.Verdict.Faults()...)
+	r.Cuts = len(w.seen.cuts)
+	r.Log = w.log.b.Bytes()
+}
+
+// compare holds what happened against what must have happened.
+func (w *World) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) {
+	t.Helper()
+	w.recv.mu.Lock()
+	e := ledger.Evidence{Arrivals: append(w.recv.arrivals[:0:0], w.recv.arrivals...), Clocks: skewed, Outcomes: []ledger.Outcome{}}
+	w.recv.mu.Unlock()
+	e.Arrivals.Sort()
+	for _, c := range w.seen.cuts {
+		e.Cuts = append(e.Cuts, ledger.Cut{At: c.at, Ports: map[uint16]bool{c.n: true}})
+	}
+	led := ledger.New()
+	for i := range w.plan.Orders {
+		o := &w.plan.Orders[i]
+		h, ok := w.seen.of(o.name)
+		if !ok {
+			w.fail("%s was never created", o.name)
+			continue
+		}
+		outcomes := w.outcomesOf(t, &h)
+		e.Outcomes = append(e.Outcomes, outcomes.list...)
+		w.enter(led, o, &h, outcomes.byFire)
+	}
+	return led, e
+}
+
+type outcomes struct {
+	list   []ledger.Outcome
+	byFire map[int64]timer.Outcome // by due
+}
+
+func (w *World) outcomesOf(t *testing.T, h *history) outcomes {
+	t.Helper()
+	out := outcomes{byFire: make(map[int64]timer.Outcome)}
+	var last timer.FireID
+	for {
+		page, err := w.store.History(t.Context(), h.app, h.id, last, 500)
+		require.NoError(t, err)
+		for _, o := range page {
+			out.list = append(out.list, ledger.Outcome{Fire: o.FireID, Kind: o.Kind, Reason: o.Reason, Attempts: o.Attempts})
+			out.byFire[o.DueMS] = o
+			last = o.FireID
+		}
+		if len(page) == 0 {
+			return out
+		}
+	}
+}
+
+// enter writes into the ledger what one timer owes, by the exact history of its status.
+func (w *World) enter(led *ledger.Ledger, o *order, h *history, recorded map[int64]timer.Outcome) {
+	owed := ledger.Must
+	if o.fails {
+		owed = ledger.Fail
+	}
+	for i, c := range h.changes {
+		to := w.start0.Add(w.plan.Length).UnixMilli()
+		if i+1 < len(h.changes) {
+			to = h.changes[i+1].at
+		}
+		var dues []int64
+		switch {
+		case o.step > 0:
+			step := o.step.Milliseconds()
+			for due := (c.at + step - 1) / step * step; due < to; due += step {
+				dues = append(dues, due)
+			}
+		case c.status == timer.StatusActive && i == 0:
+			due := max(w.start0.Add(o.at).UnixMilli(), c.at)
+			dues = append(dues, due)
+			if due >= to { // it is deactivated before it is due
+				led.One(h.id, time.UnixMilli(due), w.duty(ledger.Not, due, to-1, recorded))
+				continue
+			}
+		}
+		for _, due := range dues {
+			if c.status == timer.StatusActive {
+				led.One(h.id, time.UnixMilli(due), w.duty(owed, due, to, recorded))
+			} else {
+				led.One(h.id, time.UnixMilli(due), w.duty(ledger.Not, due, c.at, recorded))
+			}
+		}
+	}
+}
+
+// duty softens what a fire owes: one whose timer was active when it was due may be skipped if that was found at a time
+// when it was not any more; one that was due within a second of the deactivation may be called all the same.
+func (w *World) duty(d ledger.Duty, due, end int64, recorded map[int64]timer.Outcome) ledger.Duty {
+	if d == ledger.Not {
+		if due <= end+noticed.Milliseconds() {
+			return ledger.May
+		}
+		return d
+	}
+	if o, ok := recorded[due]; ok && o.Kind == timer.Skipped && o.FinishedMS >= end {
+		return ledger.May
+	}
+	return d
+}
+
+// heeded looks whether each call was of a timer that was active within the last second.
+func (w *World) heeded(e ledger.Evidence) {
+	for _, a := range e.Arrivals {
+		h := w.seen.byID[a.Fire.Timer]
+		if h == nil {
+			continue
+		}
+		at := a.Arrived()
+		var last change
+		for _, c := range h.changes {
+			if c.at <= at.UnixMilli() {
+				last = c
+			}
+		}
+		since := at.Sub(time.UnixMilli(last.at))
+		if last.status == timer.StatusActive || since <= noticed {
+			continue
+		}
+		if p := w.byNumber(a.Port); p == nil || p.wasFrozen(at.Add(-noticed), at) {
+			continue
+		}
+		w.fail("P5: %s attempt %d is called %s after its timer was %s", a.Fire, a.Attempt, since, last.status)
+	}
+}
+
+// Summary is a line about a run.
+func (r *Result) Summary() string {
+	v := &r.Verdict
+	return fmt.Sprintf("%s simulated, due %d, called %d, delivered %d, failed %d, skipped %v, excused %d, cuts %d, lateness p50 %s p99 %s max %s%s",
+		r.Simulated, v.Due, v.Called, v.Delivered, v.Failed, v.Skipped, v.Excused, r.Cuts, v.Lateness.P50, v.Lateness.P99, v.Lateness.Max,
+		strings.Join(append([]string{""}, r.Broken...), "\n  "))
+}

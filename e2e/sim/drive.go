@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	apiTimeout = 5 * time.Second
+	apiAgain   = 700 * time.Millisecond
+)
+
+// RoundTrip brings a request to one of the API's processes that live: the network's part.
+func (w *World) RoundTrip(q *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	w.turn++
+	p := w.places[apiRole][w.turn%replicas]
+	h := w.webs[p]
+	w.mu.Unlock()
+	if !p.alive() {
+		return nil, errDead
+	}
+	answer := make(chan *http.Response, 1)
+	w.running.Go(func() {
+		if p.enter(q.Context(), "HTTP") != nil {
+			return
+		}
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, q)
+		if p.leave("HTTP") == nil {
+			answer <- rec.Result()
+		}
+	})
+	select {
+	case r := <-answer:
+		return r, nil
+	case <-p.died:
+		return nil, errDead
+	case <-q.Context().Done():
+		return nil, q.Context().Err()
+	}
+}
+
+func (w *World) pause(until time.Duration) {
+	clock.Pause(w.ctx, time.Until(w.start0.Add(until)))
+}
+
+// carryOut does what a plan orders with one timer, one after the other, each until the API has confirmed it.
+func (w *World) carryOut(o *order) {
+	w.pause(o.create)
+	var id timer.ID
+	w.insist(o, timer.StatusActive, func(ctx context.Context) error {
+		t, _, err := w.client.Create(ctx, o.request(w.start0))
+		id = t.TimerID()
+		return err
+	})
+	status := timer.StatusActive
+	set := func(s timer.Status) {
+		status = s
+		w.insist(o, s, func(ctx context.Context) error {
+			_, err := w.client.SetStatus(ctx, "app", id, string(s))
+			return err
+		})
+	}
+	for _, at := range o.flips {
+		w.pause(at)
+		if status == timer.StatusActive {
+			set(timer.StatusInactive)
+		} else {
+			set(timer.StatusActive)
+		}
+	}
+	if o.remove > 0 {
+		w.pause(o.remove)
+		tried := false
+		w.insist(o, timer.StatusDeleted, func(ctx context.Context) error {
+			err := w.client.Delete(ctx, "app", id)
+			var e *client.Error
+			if tried && errors.As(err, &e) && e.Status == http.StatusNotFound {
+				return nil // it was done, and the answer was lost
+			}
+			tried = true
+			return err
+		})
+		return
+	}
+	w.pause(w.plan.Length)
+	if o.step > 0 && status == timer.StatusActive {
+		set(timer.StatusInactive)
+	}
+}
+
+// insist repeats a call until it succeeds; then it must have had its effect.
+func (w *World) insist(o *order, want timer.Status, do func(ctx context.Context) error) {
+	for w.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(w.ctx, apiTimeout)
+		err := do(ctx)
+		cancel()
+		if err == nil {
+			if h, ok := w.seen.of(o.name); !ok || h.status() != want {
+				w.fail("the API confirmed that %s is %s, and it is %s", o.name, want, h.status())
+			}
+			return
+		}
+		var e *client.Error
+		if errors.As(err, &e) && e.Status < http.StatusInternalServerError {
+			w.fail("the API refused to make %s %s: %v", o.name, want, err)
+			return
+		}
+		clock.Pause(w.ctx, apiAgain)
+	}
+}

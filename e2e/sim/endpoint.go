@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// endpoint says how a timer's receiver behaves.
+type endpoint struct {
+	fails int           // so many attempts are answered 500
+	takes time.Duration // until it answers
+}
+
+func (e endpoint) url() string {
+	return fmt.Sprintf("http://sim.test/%d/%d", e.fails, e.takes.Milliseconds())
+}
+
+func endpointOf(url string) (e endpoint, err error) {
+	var ms int
+	_, err = fmt.Sscanf(url, "http://sim.test/%d/%d", &e.fails, &ms)
+	e.takes = time.Duration(ms) * time.Millisecond
+	return e, err
+}
+
+// recorder is the receiver: it keeps each arrival, and for each when what came of it was recorded in the store.
+type recorder struct {
+	mu       sync.Mutex
+	arrivals receiver.Arrivals
+	open     map[call][]int // arrivals that are not settled
+}
+
+type call struct {
+	fire    timer.FireID
+	attempt int32
+	n       uint16
+}
+
+func newRecorder() *recorder { return &recorder{open: make(map[call][]int)} }
+
+func (r *recorder) arrive(p *process, q *callback.Request) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := len(r.arrivals)
+	r.arrivals = append(r.arrivals, receiver.Arrival{
+		Fire: q.Fire, Attempt: q.Attempt, StartNS: q.Start.UnixNano(), ArrivedNS: time.Now().UnixNano(), Port: p.n,
+	})
+	c := call{q.Fire, q.Attempt, p.n}
+	r.open[c] = append(r.open[c], i)
+	return i
+}
+
+func (r *recorder) answer(i int, status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.arrivals[i].Status = uint16(status)
+}
+
+// settle notes that the store has what came of an attempt of a process: from now on nothing excuses its repetition.
+func (r *recorder) settle(p *process, fire timer.FireID, attempt int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := call{fire, attempt, p.n}
+	for _, i := range r.open[c] {
+		r.arrivals[i].DoneNS = time.Now().UnixNano()
+	}
+	delete(r.open, c)
+}
+
+// caller is how one process calls back: over no network, to the recorder.
+type caller struct{ p *process }
+
+// Call implements callback.Caller.
+func (c caller) Call(ctx context.Context, q *callback.Request) callback.Result {
+	gone := callback.Result{Class: callback.Retry, Error: "no answer"}
+	if err := c.p.enter(ctx, "Call"); err != nil {
+		return gone
+	}
+	w := c.p.world
+	e, err := endpointOf(q.Target.URL)
+	if err != nil {
+		return callback.Result{Class: callback.Reject, Error: err.Error()}
+	}
+	i := w.recv.arrive(c.p, q)
+	w.log.printf("%s calls %s attempt %d, %s late", c.p, q.Fire, q.Attempt, time.Since(time.UnixMilli(q.Fire.DueMS)))
+	c.p.spring("Call", after)
+	takes := time.NewTimer(min(e.takes, q.Timeout))
+	defer takes.Stop()
+	select {
+	case <-takes.C:
+	case <-ctx.Done():
+		return gone
+	case <-c.p.died:
+		return gone
+	}
+	if e.takes >= q.Timeout {
+		return gone
+	}
+	status := http.StatusOK
+	if q.Attempt <= int32(e.fails) { //nolint:gosec // a handful
+		status = http.StatusInternalServerError
+	}
+	w.recv.answer(i, status)
+	if err := c.p.leave("Answer"); err != nil {
+		return gone
+	}
+	if status != http.StatusOK {
+		return callback.Result{Class: callback.Retry, StatusCode: int32(status), Error: "HTTP 500"}
+	}
+	return callback.Result{Class: callback.Success, StatusCode: int32(status)}
+}

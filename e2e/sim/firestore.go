@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func (s *gatedStore) LoadSlice(
+	ctx context.Context, minute int64, bucket int32, behind store.Position, untilMS int64, limit int,
+) ([]timer.Fire, error) {
+	return ask(s, ctx, "LoadSlice", false, func(ctx context.Context) ([]timer.Fire, error) {
+		return s.Store.LoadSlice(ctx, minute, bucket, behind, untilMS, limit)
+	})
+}
+
+func (s *gatedStore) Claim(ctx context.Context, session timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+	return ask(s, ctx, "Claim", true, func(ctx context.Context) ([]timer.Fire, error) {
+		won, err := s.Store.Claim(ctx, session, fires)
+		for i := range won {
+			s.p.world.log.printf("%s claims %s rev %d", s.p, won[i].FireID, won[i].Rev)
+		}
+		return won, err
+	})
+}
+
+func (s *gatedStore) Release(ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt) ([]timer.Fire, error) {
+	return ask(s, ctx, "Release", true, func(ctx context.Context) ([]timer.Fire, error) {
+		out, err := s.Store.Release(ctx, session, fires, attempts)
+		if err == nil {
+			for i := range out {
+				s.p.world.log.printf("%s releases %s to rev %d, run %s", s.p, out[i].FireID, out[i].Rev, stamp(out[i].RunMS))
+				s.p.world.recv.settle(s.p, out[i].FireID, out[i].Attempt)
+			}
+		}
+		return out, err
+	})
+}
+
+func (s *gatedStore) RecordAttempts(ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt) ([]timer.FireID, error) {
+	return ask(s, ctx, "RecordAttempts", true, func(ctx context.Context) ([]timer.FireID, error) {
+		lost, err := s.Store.RecordAttempts(ctx, session, fires, attempts)
+		if err == nil {
+			gone := setOf(lost)
+			for i := range fires {
+				if !gone[fires[i].FireID] {
+					s.p.world.recv.settle(s.p, fires[i].FireID, fires[i].Attempt)
+				}
+			}
+		}
+		return lost, err
+	})
+}
+
+func (s *gatedStore) Record(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) ([]timer.FireID, error) {
+	return ask(s, ctx, "Record", true, func(ctx context.Context) ([]timer.FireID, error) {
+		lost, err := s.Store.Record(ctx, session, outcomes, attempts)
+		if err == nil {
+			gone := setOf(lost)
+			for i := range outcomes {
+				o := &outcomes[i]
+				if gone[o.FireID] {
+					s.p.world.log.printf("%s records %s of %s in vain", s.p, o.Kind, o.FireID)
+					continue
+				}
+				s.p.world.log.printf("%s records %s: %s %s", s.p, o.FireID, o.Kind, o.Reason)
+				s.p.world.recv.settle(s.p, o.FireID, o.Attempts)
+			}
+		}
+		return lost, err
+	})
+}
+
+func (s *gatedStore) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error) {
+	return ask(s, ctx, "Overdue", true, func(ctx context.Context) ([]timer.Fire, error) {
+		out, err := s.Store.Overdue(ctx, q)
+		for i := range out {
+			s.p.world.log.printf("%s sweeps %s rev %d owner %d", s.p, out[i].FireID, out[i].Rev, out[i].Owner)
+		}
+		return out, err
+	})
+}
+
+func (s *gatedStore) Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error) {
+	return ask(s, ctx, "Owned", false, func(ctx context.Context) ([]timer.Fire, error) {
+		return s.Store.Owned(ctx, sessions, untilMS, limit)
+	})
+}
+
+func (s *gatedStore) OldestOpen(ctx context.Context) (int64, error) {
+	return ask(s, ctx, "OldestOpen", false, s.Store.OldestOpen)
+}
+
+func (s *gatedStore) OpenSession(ctx context.Context, id timer.ID, kind store.SessionKind, name string) error {
+	_, err := ask(s, ctx, "OpenSession", true, func(ctx context.Context) (nothing, error) {
+		err := s.Store.OpenSession(ctx, id, kind, name)
+		if err == nil {
+			s.p.world.seen.opened(s.p, id)
+		}
+		return nothing{}, err
+	})
+	return err
+}
+
+func (s *gatedStore) RenewSession(ctx context.Context, id timer.ID, load store.Load) (bool, error) {
+	return ask(s, ctx, "RenewSession", true, func(ctx context.Context) (bool, error) {
+		alive, err := s.Store.RenewSession(ctx, id, load)
+		if err == nil && alive {
+			s.p.world.seen.renewed(id)
+		}
+		return alive, err
+	})
+}
+
+func (s *gatedStore) LiveSessions(ctx context.Context) ([]store.Session, error) {
+	return ask(s, ctx, "LiveSessions", false, s.Store.LiveSessions)
+}
+
+func (s *gatedStore) EndedSessions(ctx context.Context, within time.Duration) ([]store.Session, error) {
+	return ask(s, ctx, "EndedSessions", false, func(ctx context.Context) ([]store.Session, error) { return s.Store.EndedSessions(ctx, within) })
+}
+
+func (s *gatedStore) EndSession(ctx context.Context, id timer.ID, renewals int64) (bool, error) {
+	return ask(s, ctx, "EndSession", true, func(ctx context.Context) (bool, error) {
+		ended, err := s.Store.EndSession(ctx, id, renewals)
+		if err == nil && ended {
+			s.p.world.seen.ended(s.p, id)
+		}
+		return ended, err
+	})
+}
+
+func (s *gatedStore) CloseSession(ctx context.Context, id timer.ID) error {
+	_, err := ask(s, ctx, "CloseSession", true, func(ctx context.Context) (nothing, error) {
+		err := s.Store.CloseSession(ctx, id)
+		if err == nil {
+			s.p.world.seen.closed(id)
+		}
+		return nothing{}, err
+	})
+	return err
+}
+
+func (s *gatedStore) Keep(ctx context.Context, retention time.Duration) error {
+	_, err := ask(s, ctx, "Keep", true, func(ctx context.Context) (nothing, error) { return nothing{}, s.Store.Keep(ctx, retention) })
+	return err
+}
+
+// Now is the store's clock; it is not asked for, to save the time of it.
+func (s *gatedStore) Now(ctx context.Context) (time.Time, error) {
+	return ask(s, ctx, "Now", false, func(context.Context) (time.Time, error) { return time.Now().Truncate(time.Millisecond), nil })
+}
+
+func setOf(ids []timer.FireID) map[timer.FireID]bool {
+	set := make(map[timer.FireID]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
+}

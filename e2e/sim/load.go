@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+)
+
+// order is one timer of a run's load: what it is, and what is done with it when.
+type order struct {
+	name     string
+	step     time.Duration // of a cron; 0: it is due once, at at
+	at       time.Duration // since the start
+	endpoint endpoint
+	attempts int
+	wait     time.Duration // between attempts, doubled each time
+	timeout  time.Duration // of an attempt
+	fails    bool          // all its attempts fail
+
+	create time.Duration   // since the start
+	flips  []time.Duration // deactivations and activations in turn
+	remove time.Duration   // deletion; 0: at the end it is deactivated
+}
+
+func (o *order) request(start time.Time) client.NewTimer {
+	s := client.At(start.Add(o.at))
+	if o.step > 0 {
+		s = client.Cron(cronOf(o.step))
+	}
+	return client.NewTimer{
+		App: "app", Name: o.name, Schedule: s, Target: client.Post(o.endpoint.url()), Status: "active",
+		Retry: &client.Retry{Attempts: o.attempts, Wait: o.wait.String(), Factor: 2, Timeout: o.timeout.String()},
+	}
+}
+
+// cronOf writes a step that divides a minute or an hour.
+func cronOf(step time.Duration) string {
+	if step < time.Minute {
+		return fmt.Sprintf("*/%d * * * * *", int(step.Seconds()))
+	}
+	return fmt.Sprintf("0 */%d * * * *", int(step.Minutes()))
+}
+
+// draftLoad draws a load for a stretch of time. Its size depends on the length only.
+func draftLoad(r *rand.Rand, length time.Duration) []order {
+	var all []order
+	minutes := int(length.Minutes())
+	between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }
+	behave := func(o *order) {
+		o.attempts, o.wait, o.timeout = 3, time.Second, 2*time.Second
+		o.endpoint.takes = between(time.Millisecond, 60*time.Millisecond)
+		switch n := r.IntN(100); {
+		case n < 55:
+		case n < 70:
+			o.endpoint.fails = 2
+		case n < 80: // retries that give the fire back
+			o.endpoint.fails, o.wait = 2, between(5*time.Second, 12*time.Second)
+		case n < 90:
+			o.endpoint.takes = between(500*time.Millisecond, 1900*time.Millisecond)
+		case n < 95:
+			o.endpoint.fails, o.fails = 9, true
+		default: // never answered in time
+			o.endpoint.takes, o.timeout, o.attempts, o.fails = 3*time.Second, 1500*time.Millisecond, 2, true
+		}
+	}
+	// One-shots: far ahead, near, and some at the same instant.
+	herd := between(length/4, length*3/4).Truncate(time.Second)
+	for i := range minutes {
+		o := order{name: fmt.Sprintf("once-%d", i)}
+		behave(&o)
+		o.create = between(0, length*9/10)
+		switch r.IntN(4) {
+		case 0:
+			o.at = o.create + between(time.Millisecond, 8*time.Second)
+		case 1:
+			o.create, o.at = between(0, herd), herd
+		default:
+			o.at = between(o.create, length)
+		}
+		if r.IntN(8) == 0 {
+			o.remove = between(o.create, length)
+		} else if r.IntN(8) == 0 {
+			o.flips = []time.Duration{between(o.create, length)}
+		}
+		all = append(all, o)
+	}
+	// Crons: frequent ones for a short while, rare ones for long, each switched off and on again.
+	for i, step := range []time.Duration{
+		time.Second, time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second,
+		time.Minute, time.Minute, 2 * time.Minute, 5 * time.Minute,
+	} {
+		o := order{name: fmt.Sprintf("cron-%d", i), step: step}
+		behave(&o)
+		span := min(length*9/10, 150*step)
+		o.create = between(0, length-span)
+		end := o.create + span
+		at := o.create
+		for range r.IntN(4) {
+			if at = between(at, end); end-at < time.Second {
+				break
+			}
+			o.flips = append(o.flips, at)
+		}
+		if end < length*9/10 {
+			if len(o.flips)%2 == 1 {
+				o.flips = o.flips[:len(o.flips)-1]
+			}
+			if r.IntN(2) == 0 {
+				o.remove = end
+			} else {
+				o.flips = append(o.flips, end)
+			}
+		}
+		all = append(all, o)
+	}
+	return all
+}

@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"sync"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// observer sees what takes effect in the store, at the instant at which it does: the exact history of each timer's status, and the
+// life of each session. What clients were told is another matter, since answers get lost.
+type observer struct {
+	w        *World
+	mu       sync.Mutex
+	timers   map[string]*history // by name
+	byID     map[timer.ID]*history
+	sessions map[timer.ID]*life
+	cuts     []cut
+}
+
+// history is a timer's.
+type history struct {
+	id      timer.ID
+	app     string
+	changes []change // in order
+}
+
+type change struct {
+	at     int64 // unix ms
+	status timer.Status
+}
+
+// life is a session's.
+type life struct {
+	p       *process
+	renewed time.Time
+	over    bool
+}
+
+// cut is the end of an executor's session by others: what was in flight there is called again.
+type cut struct {
+	at time.Time
+	n  uint16
+}
+
+func newObserver(w *World) *observer {
+	return &observer{
+		w: w, timers: make(map[string]*history), byID: make(map[timer.ID]*history), sessions: make(map[timer.ID]*life),
+	}
+}
+
+func (o *observer) created(items []store.NewTimer, out []store.Created) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, c := range out {
+		if c.Err != nil || c.Existing {
+			continue
+		}
+		if o.timers[items[i].Name] != nil {
+			o.w.fail("timer %s is created twice", items[i].Name)
+		}
+		h := &history{id: c.Timer.ID, app: items[i].App}
+		if items[i].Activate {
+			h.changes = append(h.changes, change{time.Now().UnixMilli(), timer.StatusActive})
+		}
+		o.timers[items[i].Name], o.byID[h.id] = h, h
+		o.w.log.printf("timer %s is created as %s: %s", items[i].Name, h.id, c.Timer.Status)
+	}
+}
+
+func (o *observer) changed(out []store.StatusChanged) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range out {
+		if c.Err != nil || c.Seq == 0 {
+			continue
+		}
+		h := o.byID[c.Timer.ID]
+		h.changes = append(h.changes, change{time.Now().UnixMilli(), c.Timer.Status})
+		o.w.log.printf("timer %s (%s) is %s", c.Timer.Name, c.Timer.ID, c.Timer.Status)
+	}
+}
+
+// of returns what is known of a timer, by name.
+func (o *observer) of(name string) (history, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h := o.timers[name]
+	if h == nil {
+		return history{}, false
+	}
+	return *h, true
+}
+
+// status returns what a timer's status was last set to.
+func (h *history) status() timer.Status {
+	if len(h.changes) == 0 {
+		return timer.StatusInactive
+	}
+	return h.changes[len(h.changes)-1].status
+}
+
+func (o *observer) opened(p *process, id timer.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sessions[id] = &life{p: p, renewed: time.Now()}
+	o.w.log.printf("%s opens session %d", p, id)
+}
+
+func (o *observer) renewed(id timer.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sessions[id].renewed = time.Now()
+}
+
+// ended judges the end of a session: it must have been silent, and something must have silenced it.
+func (o *observer) ended(by *process, id timer.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.sessions[id]
+	l.over = true
+	now := time.Now()
+	silence := now.Sub(l.renewed)
+	o.w.log.printf("%s ends session %d of %s, silent for %s", by, id, l.p, silence)
+	if silence < session.Silence {
+		o.w.fail("session %d of %s is ended after %s of silence", id, l.p, silence)
+	}
+	if !l.p.hurtSince(now.Add(-longSilence)) {
+		o.w.fail("%s fell silent, and nothing had befallen it", l.p)
+	}
+	if l.p.role == executorRole {
+		o.cuts = append(o.cuts, cut{at: now, n: l.p.n})
+	}
+}
+
+// longSilence is how far back what silenced a session may be: a renewal, its time, the silence, and a watcher's look.
+const longSilence = 10 * time.Second
+
+// hurtSince tells whether something befell the process since then.
+func (p *process) hurtSince(at time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.thaw != nil || p.dead || p.cut || p.hurt.After(at)
+}
+
+func (o *observer) closed(id timer.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if l := o.sessions[id]; l != nil {
+		l.over = true
+	}
+}

@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+var (
+	errAway = errors.New("the store is away")
+	errLost = errors.New("the store's answer is lost")
+)
+
+// bounded is a context without end but with a deadline: what a call does in the store it does in no time, and a context that can end
+// costs a goroutine per statement.
+type bounded struct {
+	context.Context //nolint:containedctx // it is one
+	at              time.Time
+}
+
+func (b bounded) Deadline() (time.Time, bool) { return b.at, true }
+
+// gatedStore is what one process has of the store.
+type gatedStore struct {
+	store.Store // what all share; every method that a service calls is overridden
+
+	p *process
+}
+
+// ask makes one call: its way there, its effect, its way back, each of which may fail.
+func ask[T any](s *gatedStore, ctx context.Context, call string, writes bool, do func(context.Context) (T, error)) (T, error) {
+	var none T
+	p, w := s.p, s.p.world
+	if err := p.enter(ctx, call); err != nil {
+		return none, timer.Unavailable(call, err)
+	}
+	var draws [4]float64
+	p.draw(draws[:])
+	bad := w.storeDays()
+	there, back := bad.lag(draws[0])
+	clock.Pause(ctx, there)
+	if err := p.reach(ctx); err != nil {
+		p.suffer()
+		return none, timer.Unavailable(call, err)
+	}
+	if err := p.underway(draws[3] < 0.5); err != nil {
+		return none, timer.Unavailable(call, err)
+	}
+	fail := bad.read
+	if writes {
+		fail = bad.before
+	}
+	if draws[1] < fail {
+		p.suffer()
+		return none, timer.Unavailable(call, errAway)
+	}
+	out, err := do(bounded{context.Background(), time.Now().Add(time.Second)})
+	if back > 0 {
+		clock.Pause(ctx, back)
+	}
+	if lerr := p.leave(call); lerr != nil {
+		return none, timer.Unavailable(call, lerr)
+	}
+	if err == nil && (ctx.Err() != nil || writes && draws[2] < bad.after) {
+		p.suffer()
+		return none, timer.Unavailable(call, errLost)
+	}
+	return out, err
+}
+
+// reach waits while the store does not answer this process, or returns an error.
+func (p *process) reach(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		cut := p.cut
+		p.mu.Unlock()
+		away, hangs, over := p.world.storeAway()
+		switch {
+		case !away && !cut:
+			return nil
+		case away && !hangs:
+			return errAway
+		}
+		if cut {
+			over = nil
+		}
+		select {
+		case <-over:
+		case <-p.died:
+			return errDead
+		case <-time.After(hangLook):
+		case <-ctx.Done():
+			return ctx.Err() //nolint:wrapcheck // the caller says what it was doing
+		}
+	}
+}
+
+const hangLook = 100 * time.Millisecond
+
+type nothing = struct{}
+
+func (s *gatedStore) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
+	return ask(s, ctx, "Create", true, func(ctx context.Context) ([]store.Created, error) {
+		out, err := s.Store.Create(ctx, items, plan)
+		if err == nil {
+			s.p.world.seen.created(items, out)
+		}
+		return out, err
+	})
+}
+
+func (s *gatedStore) Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error) {
+	return ask(s, ctx, "Timer", false, func(ctx context.Context) (timer.Timer, error) { return s.Store.Timer(ctx, app, id) })
+}
+
+func (s *gatedStore) SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error) {
+	return ask(s, ctx, "SetStatus", true, func(ctx context.Context) ([]store.StatusChanged, error) {
+		out, err := s.Store.SetStatus(ctx, items, plan)
+		if err == nil {
+			s.p.world.seen.changed(out)
+		}
+		return out, err
+	})
+}
+
+func (s *gatedStore) States(ctx context.Context, ids []timer.ID) ([]timer.State, error) {
+	return ask(s, ctx, "States", false, func(ctx context.Context) ([]timer.State, error) { return s.Store.States(ctx, ids) })
+}
+
+func (s *gatedStore) Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error) {
+	return ask(s, ctx, "Definitions", false, func(ctx context.Context) (map[store.VersionKey]timer.Definition, error) {
+		return s.Store.Definitions(ctx, keys)
+	})
+}
+
+func (s *gatedStore) Changes(ctx context.Context, from int64, limit int) ([]store.Change, error) {
+	return ask(s, ctx, "Changes", false, func(ctx context.Context) ([]store.Change, error) { return s.Store.Changes(ctx, from, limit) })
+}
+
+func (s *gatedStore) LastChange(ctx context.Context) (int64, error) {
+	return ask(s, ctx, "LastChange", false, s.Store.LastChange)
+}
+
+func (s *gatedStore) Expand(ctx context.Context, limit int, plan store.Planner) (fires []timer.Fire, n int, err error) {
+	fires, err = ask(s, ctx, "Expand", true, func(ctx context.Context) (fs []timer.Fire, err error) {
+		fs, n, err = s.Store.Expand(ctx, limit, plan)
+		return fs, err
+	})
+	return fires, n, err
+}
+
+func (s *gatedStore) ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error) {
+	n, err = ask(s, ctx, "ExpandBacklog", false, func(ctx context.Context) (n int, err error) {
+		n, oldestMS, err = s.Store.ExpandBacklog(ctx, limit)
+		return n, err
+	})
+	return n, oldestMS, err
+}
+
+func (s *gatedStore) GrowMinutes(ctx context.Context, grow []slicing.Growth) ([]slicing.MinuteCount, error) {
+	return ask(s, ctx, "GrowMinutes", true, func(ctx context.Context) ([]slicing.MinuteCount, error) { return s.Store.GrowMinutes(ctx, grow) })
+}
+
+func (s *gatedStore) MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error) {
+	return ask(s, ctx, "MinuteCounts", false, func(ctx context.Context) ([]slicing.MinuteCount, error) {
+		return s.Store.MinuteCounts(ctx, from, to)
+	})
+}
+
+func (s *gatedStore) FreezeMinute(ctx context.Context, minute int64) (int32, error) {
+	return ask(s, ctx, "FreezeMinute", true, func(ctx context.Context) (int32, error) { return s.Store.FreezeMinute(ctx, minute) })
+}
+
+func (s *gatedStore) ClaimSlices(ctx context.Context, minute int64, buckets int32, lease time.Duration, limit int) ([]store.SliceClaim, error) {
+	return ask(s, ctx, "ClaimSlices", true, func(ctx context.Context) ([]store.SliceClaim, error) {
+		return s.Store.ClaimSlices(ctx, minute, buckets, lease, limit)
+	})
+}
+
+func (s *gatedStore) HoldSlice(ctx context.Context, c store.SliceClaim, holder timer.ID, lease time.Duration) (bool, error) {
+	return ask(s, ctx, "HoldSlice", true, func(ctx context.Context) (bool, error) { return s.Store.HoldSlice(ctx, c, holder, lease) })
+}
+
+func (s *gatedStore) RenewSlices(ctx context.Context, holder timer.ID, held []store.SliceClaim, lease time.Duration) ([]store.SliceClaim, error) {
+	return ask(s, ctx, "RenewSlices", true, func(ctx context.Context) ([]store.SliceClaim, error) {
+		return s.Store.RenewSlices(ctx, holder, held, lease)
+	})
+}
+
+func (s *gatedStore) FinishSlice(ctx context.Context, c store.SliceClaim) (bool, error) {
+	return ask(s, ctx, "FinishSlice", true, func(ctx context.Context) (bool, error) { return s.Store.FinishSlice(ctx, c) })
+}
+
+func (s *gatedStore) Cursor(ctx context.Context, minute int64) (int64, error) {
+	return ask(s, ctx, "Cursor", false, func(ctx context.Context) (int64, error) { return s.Store.Cursor(ctx, minute) })
+}
+
+func (s *gatedStore) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
+	return ask(s, ctx, "AdvanceCursor", true, func(ctx context.Context) (int64, error) { return s.Store.AdvanceCursor(ctx, limit) })
+}
+
+func (s *gatedStore) SliceBacklog(ctx context.Context) (int64, error) {
+	return ask(s, ctx, "SliceBacklog", false, s.Store.SliceBacklog)
+}

@@ -1,0 +1,74 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window"
+)
+
+// gatedWindow is what one process has of the window.
+type gatedWindow struct {
+	window.Window // what all share
+
+	p *process
+}
+
+func (g *gatedWindow) call(ctx context.Context, name string, do func(lost func() bool) error) error {
+	if err := g.p.enter(ctx, name); err != nil {
+		return timer.Unavailable(name, err)
+	}
+	var draws [2]float64
+	g.p.draw(draws[:])
+	there, back := good.lag(draws[0])
+	clock.Pause(ctx, there)
+	if err := g.p.underway(draws[1] < 0.5); err != nil {
+		return timer.Unavailable(name, err)
+	}
+	share := g.p.world.marksLost()
+	err := do(func() bool {
+		var d [1]float64
+		if share > 0 {
+			g.p.draw(d[:])
+		}
+		return d[0] < share
+	})
+	clock.Pause(ctx, back)
+	if gone := g.p.leave(name); gone != nil {
+		return timer.Unavailable(name, gone)
+	}
+	return err
+}
+
+func (g *gatedWindow) Put(ctx context.Context, fires []timer.Fire) error {
+	return g.call(ctx, "Put", func(lost func() bool) error {
+		var kept []timer.Fire
+		for i := range fires {
+			if !lost() {
+				kept = append(kept, fires[i])
+			}
+		}
+		return g.Window.Put(ctx, kept)
+	})
+}
+
+func (g *gatedWindow) Open(ctx context.Context, s window.Slice) (gen string, err error) {
+	err = g.call(ctx, "Open", func(func() bool) error {
+		gen, err = g.Window.Open(ctx, s)
+		return err
+	})
+	return gen, err
+}
+
+func (g *gatedWindow) Range(ctx context.Context, s window.Slice, fromMS, toMS int64, limit int) (page window.Page, err error) {
+	err = g.call(ctx, "Range", func(func() bool) error {
+		page, err = g.Window.Range(ctx, s, fromMS, toMS, limit)
+		return err
+	})
+	return page, err
+}
+
+func (g *gatedWindow) Drop(ctx context.Context, s window.Slice) error {
+	return g.call(ctx, "Drop", func(func() bool) error { return g.Window.Drop(ctx, s) })
+}

@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/bus/membus"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/window/memwindow"
+)
+
+const replicas = 2
+
+// World is one simulated deployment.
+type World struct {
+	plan    Plan
+	set     Settings
+	log     journal
+	start0  time.Time
+	ctx     context.Context //nolint:containedctx // of all processes
+	store   *sqlstore.Store
+	broker  *membus.Broker
+	window  *memwindow.Window
+	recv    *recorder
+	seen    *observer
+	client  *client.Client
+	skews   map[role][replicas]time.Duration
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	made    uint16
+	all     map[uint16]*process
+	places  map[role]*[replicas]*process
+	webs    map[*process]http.Handler
+	weather weather
+	faults  []string // promises that were seen broken while the world ran
+	turn    int
+}
+
+// fail notes a broken promise.
+func (w *World) fail(format string, args ...any) {
+	msg := fmt.Sprintf(format, args...)
+	w.log.printf("BROKEN: %s", msg)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults = append(w.faults, msg)
+}
+
+func (w *World) at(r role, place int) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.places[r][place]
+}
+
+func (w *World) serve(p *process, h http.Handler) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.webs[p] = h
+}
+
+// Run lives a plan through, inside a synctest bubble, and returns what it found.
+func Run(t *testing.T, plan Plan, set Settings) *Result {
+	t.Helper()
+	w := &World{
+		plan: plan, set: set, start0: time.Now(), recv: newRecorder(), places: make(map[role]*[replicas]*process),
+		all:  make(map[uint16]*process),
+		webs: make(map[*process]http.Handler), skews: plan.Skews, weather: weather{store: good},
+	}
+	w.log.start = w.start0
+	w.seen = newObserver(w)
+	w.client = client.Over(w)
+	var end context.CancelFunc
+	w.ctx, end = context.WithCancel(t.Context())
+	var err error
+	w.store, err = sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	require.NoError(t, w.store.Migrate(t.Context()))
+	w.window = memwindow.New(memwindow.Options{})
+	w.broker = membus.NewBroker(membus.Options{Faults: membus.Faults{Seed: plan.Seed}})
+	setup := w.broker.Bus("setup")
+	require.NoError(t, setup.Setup(t.Context(), bus.Topics(bus.DefaultTaskPartitions)))
+
+	for _, r := range roles {
+		w.places[r] = new([replicas]*process)
+		for place := range replicas {
+			w.start(r, place)
+		}
+	}
+	var acting sync.WaitGroup
+	for i := range plan.Orders {
+		acting.Go(func() { w.carryOut(&plan.Orders[i]) })
+	}
+	for i := range plan.Faults {
+		acting.Go(func() { w.befall(&plan.Faults[i]) })
+	}
+	acting.Wait()
+	res := w.settle(t)
+	end()
+	w.running.Wait()
+	require.NoError(t, w.broker.Close())
+	require.NoError(t, w.store.Close())
+	res.finish(w)
+	return res
+}
+
+func (w *World) byNumber(n uint16) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all[n]
+}
