@@ -79,10 +79,10 @@ type caller struct{ p *process }
 // Call implements callback.Caller.
 func (c caller) Call(ctx context.Context, q *callback.Request) callback.Result {
 	gone := callback.Result{Class: callback.Retry, Error: "no answer"}
-	if err := c.p.enter(ctx, "Call"); err != nil {
+	w := c.p.world
+	if !w.mayCall(ctx, c.p) {
 		return gone
 	}
-	w := c.p.world
 	e, err := endpointOf(q.Target.URL)
 	if err != nil {
 		return callback.Result{Class: callback.Reject, Error: err.Error()}
@@ -114,4 +114,36 @@ func (c caller) Call(ctx context.Context, q *callback.Request) callback.Result {
 		return callback.Result{Class: callback.Retry, StatusCode: int32(status), Error: "HTTP 500"}
 	}
 	return callback.Result{Class: callback.Success, StatusCode: int32(status)}
+}
+
+// mayCall is the gate before a request. What the executor does just before it, the look at its session, is no call to the outside, so a
+// frozen process comes as far as here. It would have stopped before that look, and taken it when it woke: so it goes on once it
+// has proved its session again, and gives up when it learns that the session is dead.
+func (w *World) mayCall(ctx context.Context, p *process) bool {
+	p.spring("Call", before)
+	p.mu.Lock()
+	dead, thaw := p.dead, p.thaw
+	p.mu.Unlock()
+	if dead || ctx.Err() != nil {
+		return false
+	}
+	if thaw == nil {
+		return true
+	}
+	select {
+	case <-thaw:
+	case <-p.died:
+		return false
+	}
+	woke := time.Now()
+	for !w.seen.renewedSince(p, woke) {
+		select {
+		case <-time.After(hangLook):
+		case <-p.died:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }

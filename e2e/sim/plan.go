@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,19 +14,153 @@ type Plan struct {
 	Length time.Duration // of load and faults; then all is calm
 	Orders []order
 	Faults []fault
-	Skews  map[role][replicas]time.Duration
+	Skews  map[role][replicas]time.Duration // of the hosts' clocks at the start
 }
+
+// faultKind says what befalls the world.
+type faultKind string
+
+const (
+	crash       faultKind = "crash"        // a process dies, and is replaced after a while
+	crashAll    faultKind = "crash-all"    // all of a role
+	freeze      faultKind = "freeze"       // a process stands still
+	freezeAll   faultKind = "freeze-all"   //
+	cutOff      faultKind = "cut-off"      // a process does not reach the store
+	skewClock   faultKind = "skew"         // a host's clock jumps
+	windowAway  faultKind = "window-away"  //
+	windowWiped faultKind = "window-wiped" //
+	marksLost   faultKind = "marks-lost"   // the window loses marks without a trace
+	busBad      faultKind = "bus-bad"      // it repeats, reorders, delays and drops messages
+	busFails    faultKind = "bus-fails"    // publishing fails, with and without effect
+	busAway     faultKind = "bus-away"     //
+	storeFails  faultKind = "store-fails"  // reads fail; commits fail before and after they applied
+	storeSlow   faultKind = "store-slow"   //
+	storeAway   faultKind = "store-away"   // it refuses
+	storeHangs  faultKind = "store-hangs"  // it does not answer
+)
 
 // fault is something that befalls the world at a time, for a time.
 type fault struct {
+	kind      faultKind
 	at, lasts time.Duration
-	kind      string
+	role      role
+	place     int
+	trap      *snare  // of a crash or freeze: it comes when the process makes this call
+	much      float64 // how bad it is, from 0 to 1
 }
 
-// Draft draws a plan.
+// snare is where a trap is set.
+type snare struct {
+	call string
+	when phase
+	skip int
+}
+
+func (f *fault) String() string {
+	s := string(f.kind)
+	switch f.kind {
+	case crash, freeze, cutOff, skewClock:
+		s += fmt.Sprintf(" of %s/%d", f.role, f.place)
+	case crashAll, freezeAll:
+		s += " of " + string(f.role)
+	}
+	if f.trap != nil {
+		s += fmt.Sprintf(" %s %s (%d)", f.trap.when, f.trap.call, f.trap.skip)
+	}
+	return fmt.Sprintf("%s at %s for %s (%.2f)", s, f.at, f.lasts, f.much)
+}
+
+// calm is drawn so often, out of ten seeds: nothing happens at all.
+const calmSeeds = 50
+
+// Draft draws a plan. Each seed has faults of some kinds only, so that combinations stand out that a mixture of all would hide.
 func Draft(seed uint64, length time.Duration) Plan {
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a plan is to be repeatable
-	return Plan{Seed: seed, Length: length, Orders: draftLoad(r, length), Skews: make(map[role][replicas]time.Duration)}
+	p := Plan{Seed: seed, Length: length, Orders: draftLoad(r, length), Skews: make(map[role][replicas]time.Duration)}
+	if seed%calmSeeds == 0 {
+		return p
+	}
+	kinds := []faultKind{
+		crash, crash, freeze, freeze, cutOff, crashAll, freezeAll, skewClock, windowAway, windowWiped, marksLost, busBad, busBad, busFails,
+		busAway, storeFails, storeFails, storeSlow, storeAway, storeHangs,
+	}
+	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	kinds = kinds[:1+r.IntN(8)]
+	if slices.Contains(kinds, skewClock) {
+		for _, role := range roles {
+			p.Skews[role] = [replicas]time.Duration{drawSkew(r), drawSkew(r)}
+		}
+	}
+	every := time.Duration(10+r.IntN(110)) * time.Second
+	for at := every / 2; ; {
+		at += time.Duration(r.ExpFloat64() * float64(every))
+		f := draftFault(r, kinds[r.IntN(len(kinds))])
+		f.at = at
+		if f.at+f.lasts > length {
+			return p
+		}
+		p.Faults = append(p.Faults, f)
+	}
 }
 
-func (w *World) befall(*fault) {}
+// drawSkew draws how far a host's clock is off: mostly as little as NTP leaves it.
+func drawSkew(r *rand.Rand) time.Duration {
+	most := 50 * time.Millisecond
+	if r.IntN(3) == 0 {
+		most = 5 * time.Second
+	}
+	return time.Duration((2*r.Float64() - 1) * float64(most))
+}
+
+func draftFault(r *rand.Rand, k faultKind) fault {
+	f := fault{kind: k, role: roles[r.IntN(len(roles))], place: r.IntN(replicas), much: r.Float64()}
+	if r.IntN(3) == 0 {
+		f.role = executorRole // it has the most to lose
+	}
+	draw := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }
+	switch r.IntN(3) {
+	case 0:
+		f.lasts = draw(50*time.Millisecond, 3*time.Second)
+	case 1:
+		f.lasts = draw(2*time.Second, 12*time.Second)
+	default:
+		f.lasts = draw(10*time.Second, 90*time.Second)
+	}
+	switch k {
+	case busBad, busFails, storeFails, storeSlow, marksLost:
+		f.lasts = draw(10*time.Second, 4*time.Minute)
+	case crash, freeze:
+		if r.IntN(4) > 0 {
+			f.trap = draftSnare(r, f.role, k)
+		}
+	case crashAll, freezeAll:
+		if r.IntN(10) == 0 {
+			f.lasts = draw(time.Minute, 5*time.Minute)
+		}
+	}
+	return f
+}
+
+// snares are the calls of each role that leave something half done.
+var snares = map[role]string{
+	apiRole:       "HTTP,Create,SetStatus,Put,Publish tasks-normal,Publish timers-changed",
+	migratorRole:  "Expand,Put,Publish tasks-normal,GrowMinutes,Keep",
+	schedulerRole: "FreezeMinute,ClaimSlices,Publish slices,Cursor,AdvanceCursor,Overdue,Publish tasks-normal,Publish tasks-low,LiveSessions,EndSession,Owned,RenewSession",
+	triggerRole:   "Handle slices,HoldSlice,Open,LoadSlice,Range,Publish tasks-normal,RenewSlices,FinishSlice",
+	executorRole: "Handle tasks-normal,Claim,Claim,Definitions,States,Changes,Call,Answer,Call,Answer,Record,Record,RecordAttempts,Release,Put," +
+		"Publish outcomes,Publish tasks-normal,Publish tasks-dead,RenewSession,LiveSessions,EndSession,Owned",
+}
+
+func draftSnare(r *rand.Rand, of role, k faultKind) *snare {
+	calls := strings.Split(snares[of], ",")
+	s := &snare{call: calls[r.IntN(len(calls))], when: phase(r.IntN(2)), skip: r.IntN(3)} //nolint:gosec // 0 or 1
+	switch {
+	case s.call == "Call" && k == freeze:
+		// A process that freezes between its last look at its session and its request calls twice, as it would in life; the instant is
+		// too short for life to hit, and traps would hit nothing else.
+		s.when = after
+	case s.call == "Answer":
+		s.when = after
+	}
+	return s
+}

@@ -152,3 +152,15 @@ func (o *observer) closed(id timer.ID) {
 		l.over = true
 	}
 }
+
+// renewedSince tells whether a session of the process is alive and was renewed since then.
+func (o *observer) renewedSince(p *process, at time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range o.sessions {
+		if l.p == p && !l.over && l.renewed.After(at) {
+			return true
+		}
+	}
+	return false
+}

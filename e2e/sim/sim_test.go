@@ -1,20 +1,53 @@
 package sim_test
 
 import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/carillon-timer/carillon/e2e/sim"
 )
 
-func TestSeed(t *testing.T) {
+var (
+	first  = flag.Uint64("seed", 1, "the first seed")
+	seeds  = flag.Int("seeds", 10, "how many seeds")
+	runs   = flag.Int("runs", 1, "how often each seed is run")
+	length = flag.Duration("length", 20*time.Minute, "the simulated time of load and faults")
+	logs   = flag.String("logs", "failures", "directory of the event logs of seeds that failed")
+	keep   = flag.Bool("keep", false, "keep the event logs of all seeds")
+)
+
+func TestSeeds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		res := sim.Run(t, sim.Draft(1, 20*time.Minute), sim.DefaultSettings())
-		t.Log(res.Summary())
-		require.Empty(t, res.Broken)
-	})
+	for i := range *seeds {
+		seed := *first + uint64(i)
+		for run := range *runs {
+			t.Run(fmt.Sprintf("%d/%d", seed, run), func(t *testing.T) {
+				t.Parallel()
+				began := time.Now()
+				var res *sim.Result
+				synctest.Test(t, func(t *testing.T) {
+					res = sim.Run(t, sim.Draft(seed, *length), sim.DefaultSettings())
+				})
+				t.Logf("%s: %s", time.Since(began).Round(time.Millisecond), res.Summary())
+				if len(res.Broken) == 0 && !*keep {
+					return
+				}
+				file := filepath.Join(*logs, fmt.Sprintf("seed-%d-%d.log", seed, run))
+				if err := os.MkdirAll(*logs, 0o750); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, res.Log, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if len(res.Broken) > 0 {
+					t.Fatalf("its events are in %s; run it again: make sim SEED=%d RUNS=20", file, seed)
+				}
+			})
+		}
+	}
 }

@@ -36,14 +36,15 @@ type World struct {
 	skews   map[role][replicas]time.Duration
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	made    uint16
-	all     map[uint16]*process
-	places  map[role]*[replicas]*process
-	webs    map[*process]http.Handler
-	weather weather
-	faults  []string // promises that were seen broken while the world ran
-	turn    int
+	mu        sync.Mutex
+	made      uint16
+	all       map[uint16]*process
+	places    map[role]*[replicas]*process
+	webs      map[*process]http.Handler
+	weather   weather
+	busFaults membus.Faults
+	faults    []string // promises that were seen broken while the world ran
+	turn      int
 }
 
 // fail notes a broken promise.
