@@ -13,6 +13,7 @@ import (
 // life of each session. What clients were told is another matter, since answers get lost.
 type observer struct {
 	w        *World
+	order    sync.Mutex // held from before an effect on timers until it is noted
 	mu       sync.Mutex
 	timers   map[string]*history // by name
 	byID     map[timer.ID]*history
@@ -49,6 +50,12 @@ func newObserver(w *World) *observer {
 	return &observer{
 		w: w, timers: make(map[string]*history), byID: make(map[timer.ID]*history), sessions: make(map[timer.ID]*life),
 	}
+}
+
+// inOrder makes an effect and its being noted one, until the returned function is called.
+func (o *observer) inOrder() (done func()) {
+	o.order.Lock()
+	return o.order.Unlock
 }
 
 func (o *observer) created(items []store.NewTimer, out []store.Created) {

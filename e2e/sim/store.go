@@ -106,6 +106,7 @@ type nothing = struct{}
 
 func (s *gatedStore) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
 	return ask(s, ctx, "Create", true, func(ctx context.Context) ([]store.Created, error) {
+		defer s.p.world.seen.inOrder()()
 		out, err := s.Store.Create(ctx, items, plan)
 		if err == nil {
 			s.p.world.seen.created(items, out)
@@ -120,6 +121,7 @@ func (s *gatedStore) Timer(ctx context.Context, app string, id timer.ID) (timer.
 
 func (s *gatedStore) SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error) {
 	return ask(s, ctx, "SetStatus", true, func(ctx context.Context) ([]store.StatusChanged, error) {
+		defer s.p.world.seen.inOrder()()
 		out, err := s.Store.SetStatus(ctx, items, plan)
 		if err == nil {
 			s.p.world.seen.changed(out)
