@@ -41,6 +41,7 @@ func (w *World) settle(t *testing.T) *Result {
 		res.Verdict = led.Check(e)
 		if len(res.Verdict.NoOutcome)+len(res.Verdict.Missing) == 0 || time.Since(began) > patience {
 			w.heeded(e)
+			w.onTime(e)
 			return res
 		}
 	}
@@ -146,7 +147,7 @@ func (w *World) duty(d ledger.Duty, due, end int64, recorded map[int64]timer.Out
 		}
 		return d
 	}
-	if o, ok := recorded[due]; ok && o.Kind == timer.Skipped && o.FinishedMS >= end {
+	if o, ok := recorded[due]; ok && o.Kind == timer.Skipped && o.FinishedMS+skewed.Milliseconds() >= end {
 		return ledger.May
 	}
 	return d
@@ -174,6 +175,20 @@ func (w *World) heeded(e ledger.Evidence) {
 			continue
 		}
 		w.fail("P5: %s attempt %d is called %s after its timer was %s", a.Fire, a.Attempt, since, last.status)
+	}
+}
+
+// onTime looks whether first calls were as late as the plan's faults explain, and no later.
+func (w *World) onTime(e ledger.Evidence) {
+	if w.plan.Late == 0 {
+		return
+	}
+	seen := make(map[timer.FireID]bool)
+	for _, a := range e.Arrivals {
+		if !seen[a.Fire] && a.Lateness() > w.plan.Late {
+			w.fail("%s is %s late, and may be %s", a.Fire, a.Lateness(), w.plan.Late)
+		}
+		seen[a.Fire] = true
 	}
 }
 

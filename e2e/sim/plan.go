@@ -15,6 +15,7 @@ type Plan struct {
 	Orders []order
 	Faults []fault
 	Skews  map[role][replicas]time.Duration // of the hosts' clocks at the start
+	Late   time.Duration                    // how late a first call may be; 0: as late as it likes
 }
 
 // faultKind says what befalls the world.
@@ -70,34 +71,76 @@ func (f *fault) String() string {
 	return fmt.Sprintf("%s at %s for %s (%.2f)", s, f.at, f.lasts, f.much)
 }
 
-// calm is drawn so often, out of ten seeds: nothing happens at all.
-const calmSeeds = 50
+// Of so many seeds one has no fault at all, and one has only such as a single process can have, one at a time: then fires are late by no more
+// than it takes others to notice (the recovery targets).
+const (
+	calmSeeds = 50
+	mildSeeds = 5
+
+	lateCalm   = 500 * time.Millisecond // a slow answer of the store
+	lateKilled = 3*time.Second + lateCalm
+	// What the bus goes on handing to a frozen process comes with the sweep, and half of that goes there as well.
+	lateFrozen  = 20*time.Second + 3*lateCalm
+	apart       = 15 * time.Second // mild faults, from the end of one to the next
+	mildAtMost  = 20 * time.Second
+	kindsAtMost = 8
+)
 
 // Draft draws a plan. Each seed has faults of some kinds only, so that combinations stand out that a mixture of all would hide.
 func Draft(seed uint64, length time.Duration) Plan {
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a plan is to be repeatable
 	p := Plan{Seed: seed, Length: length, Orders: draftLoad(r, length), Skews: make(map[role][replicas]time.Duration)}
-	if seed%calmSeeds == 0 {
-		return p
+	switch {
+	case seed%calmSeeds == 0:
+		p.Late = lateCalm
+	case seed%mildSeeds == 0:
+		p.draftMild(r)
+	default:
+		p.draftFaults(r)
 	}
+	return p
+}
+
+func (p *Plan) draftMild(r *rand.Rand) {
+	kinds := []faultKind{crash, freeze}[:1+r.IntN(2)]
+	p.Late = lateKilled
+	if len(kinds) > 1 {
+		p.Late = lateFrozen
+	}
+	for at := apart; ; {
+		f := draftFault(r, kinds[r.IntN(len(kinds))])
+		f.role = []role{schedulerRole, triggerRole, executorRole, executorRole}[r.IntN(4)] //nolint:mnd // one of them
+		if f.trap != nil {
+			f.trap = draftSnare(r, f.role, f.kind)
+		}
+		f.at, f.lasts = at, min(f.lasts, mildAtMost)
+		at += trapped + f.lasts + apart
+		if f.at+trapped+f.lasts > p.Length {
+			return
+		}
+		p.Faults = append(p.Faults, f)
+	}
+}
+
+func (p *Plan) draftFaults(r *rand.Rand) {
 	kinds := []faultKind{
 		crash, crash, freeze, freeze, cutOff, crashAll, freezeAll, skewClock, windowAway, windowWiped, marksLost, busBad, busBad, busFails,
 		busAway, storeFails, storeFails, storeSlow, storeAway, storeHangs,
 	}
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	kinds = kinds[:1+r.IntN(8)]
+	kinds = kinds[:1+r.IntN(kindsAtMost)]
 	if slices.Contains(kinds, skewClock) {
 		for _, role := range roles {
 			p.Skews[role] = [replicas]time.Duration{drawSkew(r), drawSkew(r)}
 		}
 	}
-	every := time.Duration(10+r.IntN(110)) * time.Second
-	for at := every / 2; ; {
+	every := time.Duration(10+r.IntN(110)) * time.Second //nolint:mnd // from hectic to quiet
+	for at := every / 2; ; {                             //nolint:mnd // the first is not late
 		at += time.Duration(r.ExpFloat64() * float64(every))
 		f := draftFault(r, kinds[r.IntN(len(kinds))])
 		f.at = at
-		if f.at+f.lasts > length {
-			return p
+		if f.at+f.lasts > p.Length {
+			return
 		}
 		p.Faults = append(p.Faults, f)
 	}

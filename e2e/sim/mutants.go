@@ -1,0 +1,149 @@
+package sim
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
+)
+
+// Mutants are bugs that a deployment can be given, each by wrapping a part: a simulation that finds none of them proves nothing.
+var Mutants = map[string]func(*kit){
+	"no sweep":                             func(k *kit) { k.store = noSweep{k.store} },
+	"acknowledge before the claim":         func(k *kit) { k.bus = &hasty{Bus: k.bus, k: k} },
+	"no look at the session before a call": func(k *kit) { k.store = alwaysAlive{k.store} },
+	"mark without row":                     func(k *kit) { k.store = noRows{k.store} },
+	"cursor that skips minutes":            func(k *kit) { k.store = skipping{k.store} },
+	"sessions never end":                   func(k *kit) { k.store = immortal{k.store} },
+	"sessions end at a look":               func(k *kit) { k.store = &impatient{Store: k.store} },
+	"deaf to changes":                      func(k *kit) { k.store, k.bus = deaf{k.store}, deafBus{k.bus} },
+	"clock not put right": func(k *kit) {
+		k.clock = clock.New(k.p.wall, func(context.Context) (time.Time, error) { return k.p.wall(), nil })
+	},
+	"a claim is taken for granted": func(k *kit) { k.store = granted{k.store} },
+	"answers are not recorded":     func(k *kit) { k.store = forgetful{k.store} },
+	"calls before the run":         func(k *kit) { k.caller = early{k.caller} },
+}
+
+type noSweep struct{ store.Store }
+
+func (noSweep) Overdue(context.Context, store.OverdueQuery) ([]timer.Fire, error) { return nil, nil }
+
+// hasty acknowledges tasks and claims them afterwards.
+type hasty struct {
+	executor.Bus
+
+	k *kit
+}
+
+func (h *hasty) Subscribe(ctx context.Context, s bus.Subscription, do bus.Handler) (bus.Consumer, error) {
+	if s.Name != bus.SubExecutors {
+		return h.Bus.Subscribe(ctx, s, do)
+	}
+	return h.Bus.Subscribe(ctx, s, func(_ context.Context, batch []bus.Message) []error {
+		h.k.p.world.running.Go(func() { _ = do(h.k.p.world.ctx, batch) })
+		return nil
+	})
+}
+
+type alwaysAlive struct{ store.Store }
+
+func (s alwaysAlive) RenewSession(ctx context.Context, id timer.ID, load store.Load) (bool, error) {
+	_, _ = s.Store.RenewSession(ctx, id, load)
+	return true, nil
+}
+
+// noRows commits where a timer's expansion stands, and leaves out the fires that are marked.
+type noRows struct{ store.Store }
+
+func (s noRows) Expand(ctx context.Context, limit int, plan store.Planner) ([]timer.Fire, int, error) {
+	var mu sync.Mutex
+	var fires []timer.Fire
+	_, n, err := s.Store.Expand(ctx, limit, func(t *timer.Timer, nowMS int64) store.Plan {
+		p := plan(t, nowMS)
+		mu.Lock()
+		defer mu.Unlock()
+		fires, p.Fires = append(fires, p.Fires...), nil
+		return p
+	})
+	return fires, n, err
+}
+
+type skipping struct{ store.Store }
+
+func (skipping) Cursor(_ context.Context, minute int64) (int64, error) { return minute, nil }
+
+type immortal struct{ store.Store }
+
+func (immortal) EndSession(context.Context, timer.ID, int64) (bool, error) { return false, nil }
+
+// impatient has its watcher believe that nobody ever renews.
+type impatient struct {
+	store.Store
+
+	mu   sync.Mutex
+	seen map[timer.ID]int64
+}
+
+func (s *impatient) LiveSessions(ctx context.Context) ([]store.Session, error) {
+	all, err := s.Store.LiveSessions(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil {
+		s.seen = make(map[timer.ID]int64)
+	}
+	for i := range all {
+		s.seen[all[i].ID] = all[i].Renewals
+		all[i].Renewals = 0
+	}
+	return all, err
+}
+
+func (s *impatient) EndSession(ctx context.Context, id timer.ID, _ int64) (bool, error) {
+	s.mu.Lock()
+	n := s.seen[id]
+	s.mu.Unlock()
+	return s.Store.EndSession(ctx, id, n)
+}
+
+// deaf reads no change log, and its bus tells of no change.
+type deaf struct{ store.Store }
+
+func (deaf) Changes(context.Context, int64, int) ([]store.Change, error) { return nil, nil }
+
+type deafBus struct{ executor.Bus }
+
+func (b deafBus) Broadcast(ctx context.Context, t bus.Topic, _ func(context.Context, bus.Message)) (bus.Consumer, error) {
+	return b.Bus.Broadcast(ctx, t, func(context.Context, bus.Message) {})
+}
+
+// granted takes every fire that it asked for as won.
+type granted struct{ store.Store }
+
+func (s granted) Claim(ctx context.Context, session timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+	_, err := s.Store.Claim(ctx, session, fires)
+	return fires, err
+}
+
+type forgetful struct{ store.Store }
+
+func (s forgetful) Record(ctx context.Context, session timer.ID, os []timer.Outcome, as []timer.Attempt) ([]timer.FireID, error) {
+	if len(os)%3 == 0 { //nolint:mnd // now and then
+		return nil, nil
+	}
+	return s.Store.Record(ctx, session, os, as)
+}
+
+// early says of its calls that they start a little before they do.
+type early struct{ callback.Caller }
+
+func (c early) Call(ctx context.Context, q *callback.Request) callback.Result {
+	q.Start = q.Start.Add(-time.Millisecond)
+	return c.Caller.Call(ctx, q)
+}
