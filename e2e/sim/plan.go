@@ -80,7 +80,7 @@ const (
 	lateCalm   = 500 * time.Millisecond // a slow answer of the store
 	lateKilled = 3*time.Second + lateCalm
 	// What the bus goes on handing to a frozen process comes with the sweep, and half of that goes there as well.
-	lateFrozen  = 20*time.Second + 3*lateCalm
+	lateFrozen  = 11*time.Second + lateCalm
 	apart       = 15 * time.Second // mild faults, from the end of one to the next
 	mildAtMost  = 20 * time.Second
 	kindsAtMost = 8

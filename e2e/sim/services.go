@@ -98,7 +98,7 @@ func (w *World) start(r role, place int) {
 
 func (w *World) kitOf(p *process) (*kit, error) {
 	k := &kit{
-		p: p, store: &gatedStore{Store: w.store, p: p}, bus: &gatedBus{p}, window: &gatedWindow{Window: w.window, p: p},
+		p: p, store: &gatedStore{Store: w.memo, p: p}, bus: &gatedBus{p}, window: &gatedWindow{Window: w.window, p: p},
 		caller: caller{p},
 		counts: slicing.NewCounts(w.set.PerBucket), reg: prometheus.NewRegistry(), set: &w.set,
 		log: zerolog.New(&w.log).Level(w.set.LogLevel).With().Str("process", p.String()).Logger(),
@@ -167,6 +167,7 @@ type Settings struct {
 	MaxCalls    int
 	LogLevel    zerolog.Level
 	Mutate      func(*kit)
+	Exact       bool // ask the database each time, also for what the memo knows
 }
 
 // DefaultSettings are small where the product's are large, so that a small load reaches what a large one would.

@@ -14,6 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/e2e/client"
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/membus"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/window/memwindow"
 )
@@ -28,6 +29,7 @@ type World struct {
 	start0  time.Time
 	ctx     context.Context //nolint:containedctx // of all processes
 	store   *sqlstore.Store
+	memo    store.Store
 	broker  *membus.Broker
 	window  *memwindow.Window
 	recv    *recorder
@@ -85,6 +87,10 @@ func Run(t *testing.T, plan Plan, set Settings) *Result {
 	w.store, err = sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Logger: zerolog.Nop()})
 	require.NoError(t, err)
 	require.NoError(t, w.store.Migrate(t.Context()))
+	w.memo = w.store
+	if !set.Exact {
+		w.memo = remember(w.store)
+	}
 	w.window = memwindow.New(memwindow.Options{})
 	w.broker = membus.NewBroker(membus.Options{Faults: membus.Faults{Seed: plan.Seed}})
 	setup := w.broker.Bus("setup")
