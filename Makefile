@@ -7,7 +7,7 @@ PROGRAMS := ./services/allinone/cmd/carillon $(foreach s,api migrator scheduler 
 SERVERS  := mysql redis redis-cluster pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test cover bench-smoke lint generate modules tools clean
+.PHONY: help run run-real build test cover sim sim-mutants bench-smoke lint generate modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,16 @@ cover: ## how much of libs and services their unit tests run, without real serve
 	go test -short -coverprofile=coverage.out -coverpkg=github.com/carillon-timer/carillon/libs/...,github.com/carillon-timer/carillon/services/... \
 	  github.com/carillon-timer/carillon/libs/... github.com/carillon-timer/carillon/services/...
 	@go tool cover -func=coverage.out | tail -1
+
+SEED  ?= 1
+SEEDS ?= 100
+RUNS  ?= 1
+
+sim: ## the whole system in one process in simulated time, faults by seed (SEEDS=100; SEED=7 SEEDS=1 RUNS=20 repeats one)
+	go test -count=1 -timeout 60m ./e2e/sim -run TestSeeds -args -seed $(SEED) -seeds $(SEEDS) -runs $(RUNS)
+
+sim-mutants: ## whether the simulation catches bugs that are put in on purpose
+	go test -v -count=1 -timeout 60m ./e2e/sim -run TestMutants -args -mutants
 
 bench-smoke: build ## the speed of both ways to run, printed
 	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load -bin bin
