@@ -107,7 +107,7 @@ func (w *World) spoil(f *fault, bad bool) {
 		}
 		return most * f.much
 	}
-	switch f.kind {
+	switch f.kind { //nolint:exhaustive // the others befall processes, elsewhere
 	case windowAway:
 		w.window.SetAway(bad)
 	case windowWiped:

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func (w *World) settle(t *testing.T) *Result {
 
 func (r *Result) finish(w *World) {
 	r.Simulated = time.Since(w.start0)
-	r.Broken = append(w.faults, r.Verdict.Faults()...)
+	r.Broken = slices.Concat(w.faults, r.Verdict.Faults())
 	r.Cuts = len(w.seen.cuts)
 	r.Log = w.log.b.Bytes()
 }
@@ -69,7 +70,7 @@ func (w *World) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) {
 		o := &w.plan.Orders[i]
 		h, ok := w.seen.of(o.name)
 		if !ok {
-			w.fail("%s was never created", o.name)
+			w.failf("%s was never created", o.name)
 			continue
 		}
 		outcomes := w.outcomesOf(t, &h)
@@ -174,7 +175,7 @@ func (w *World) heeded(e ledger.Evidence) {
 		if p := w.byNumber(a.Port); p == nil || p.wasFrozen(at.Add(-noticed), at) {
 			continue
 		}
-		w.fail("P5: %s attempt %d is called %s after its timer was %s", a.Fire, a.Attempt, since, last.status)
+		w.failf("P5: %s attempt %d is called %s after its timer was %s", a.Fire, a.Attempt, since, last.status)
 	}
 }
 
@@ -186,7 +187,7 @@ func (w *World) onTime(e ledger.Evidence) {
 	seen := make(map[timer.FireID]bool)
 	for _, a := range e.Arrivals {
 		if !seen[a.Fire] && a.Lateness() > w.plan.Late {
-			w.fail("%s is %s late, and may be %s", a.Fire, a.Lateness(), w.plan.Late)
+			w.failf("%s is %s late, and may be %s", a.Fire, a.Lateness(), w.plan.Late)
 		}
 		seen[a.Fire] = true
 	}

@@ -105,13 +105,13 @@ func (w *World) insist(o *order, want timer.Status, do func(ctx context.Context)
 		cancel()
 		if err == nil {
 			if h, ok := w.seen.of(o.name); !ok || h.status() != want {
-				w.fail("the API confirmed that %s is %s, and it is %s", o.name, want, h.status())
+				w.failf("the API confirmed that %s is %s, and it is %s", o.name, want, h.status())
 			}
 			return
 		}
 		var e *client.Error
 		if errors.As(err, &e) && e.Status < http.StatusInternalServerError {
-			w.fail("the API refused to make %s %s: %v", o.name, want, err)
+			w.failf("the API refused to make %s %s: %v", o.name, want, err)
 			return
 		}
 		clock.Pause(w.ctx, apiAgain)

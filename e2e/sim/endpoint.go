@@ -59,7 +59,7 @@ func (r *recorder) arrive(p *process, q *callback.Request) int {
 func (r *recorder) answer(i int, status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.arrivals[i].Status = uint16(status)
+	r.arrivals[i].Status = uint16(status) //nolint:gosec // three digits
 }
 
 // settle notes that the store has what came of an attempt of a process: from now on nothing excuses its repetition.

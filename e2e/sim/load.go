@@ -11,7 +11,7 @@ import (
 // order is one timer of a run's load: what it is, and what is done with it when.
 type order struct {
 	name     string
-	step     time.Duration // of a cron; 0: it is due once, at at
+	step     time.Duration // of a cron; 0: it is due once, when at says
 	at       time.Duration // since the start
 	endpoint endpoint
 	attempts int

@@ -66,7 +66,7 @@ func (o *observer) created(items []store.NewTimer, out []store.Created) {
 			continue
 		}
 		if o.timers[items[i].Name] != nil {
-			o.w.fail("timer %s is created twice", items[i].Name)
+			o.w.failf("timer %s is created twice", items[i].Name)
 		}
 		h := &history{id: c.Timer.ID, app: items[i].App}
 		if items[i].Activate {
@@ -132,10 +132,10 @@ func (o *observer) ended(by *process, id timer.ID) {
 	silence := now.Sub(l.renewed)
 	o.w.log.printf("%s ends session %d of %s, silent for %s", by, id, l.p, silence)
 	if silence < session.Silence {
-		o.w.fail("session %d of %s is ended after %s of silence", id, l.p, silence)
+		o.w.failf("session %d of %s is ended after %s of silence", id, l.p, silence)
 	}
 	if !l.p.hurtSince(now.Add(-longSilence)) {
-		o.w.fail("%s fell silent, and nothing had befallen it", l.p)
+		o.w.failf("%s fell silent, and nothing had befallen it", l.p)
 	}
 	if l.p.role == executorRole {
 		o.cuts = append(o.cuts, cut{at: now, n: l.p.n})

@@ -89,7 +89,7 @@ func (w *World) start(r role, place int) {
 	}
 	w.running.Go(func() {
 		if err := s.Run(ctx); err != nil && p.alive() {
-			w.fail("%s ended by itself: %v", p, err)
+			w.failf("%s ended by itself: %v", p, err)
 		}
 		cancel()
 		_ = p.bus.Close()

@@ -33,7 +33,7 @@ type gatedStore struct {
 }
 
 // ask makes one call: its way there, its effect, its way back, each of which may fail.
-func ask[T any](s *gatedStore, ctx context.Context, call string, writes bool, do func(context.Context) (T, error)) (T, error) {
+func ask[T any](s *gatedStore, ctx context.Context, call string, writes bool, do func(context.Context) (T, error)) (T, error) { //nolint:revive // a method, but for its type parameter
 	var none T
 	p, w := s.p, s.p.world
 	if err := p.enter(ctx, call); err != nil {

@@ -50,7 +50,7 @@ type World struct {
 }
 
 // fail notes a broken promise.
-func (w *World) fail(format string, args ...any) {
+func (w *World) failf(format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	w.log.printf("BROKEN: %s", msg)
 	w.mu.Lock()
