@@ -48,8 +48,8 @@ type Options struct {
 	Dir      string            // for logs and data
 	Replicas int               // of each service; 0 is 1. An all-in-one has one
 	Env      map[string]string // settings, on top of what the runner sets
-	// RoleEnv are settings of the replicas of one role, on top of all others.
-	RoleEnv map[Role]map[string]string
+	// ReplicaEnv returns settings of one replica of a role, on top of all others.
+	ReplicaEnv func(r Role, replica int) map[string]string
 	// Prepare, where there are real servers, may change the options when it is known which.
 	Prepare func(*Options, *Servers) error
 }

@@ -54,3 +54,26 @@ func portsOf(table []byte, inodes map[string]bool, ports map[uint16]bool) {
 		}
 	}
 }
+
+// established counts the connections of a table of /proc/net whose local end is a port: the fourth field is the state, 01 an open one.
+func established(table []byte, port string) int {
+	const local, state = 1, 3
+	n := 0
+	want, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return 0
+	}
+	sc := bufio.NewScanner(bytes.NewReader(table))
+	for sc.Scan() {
+		f := strings.Fields(sc.Text())
+		if len(f) <= state || f[state] != "01" {
+			continue
+		}
+		if _, hex, ok := strings.Cut(f[local], ":"); ok {
+			if got, err := strconv.ParseUint(hex, 16, 16); err == nil && got == want {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -4,36 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/url"
-	"sync"
+	"os"
+	"strings"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
 )
 
-// Proxy stands between processes and a server, so that a test can cut them off from it. It forwards bytes and knows no protocol.
+// Proxy stands between processes and a server, so that a test can cut them off from it or make the way to it slow. It forwards
+// bytes and knows no protocol. One goroutine at a time may change it.
 type Proxy struct {
-	ln     net.Listener
-	target string
-	wg     sync.WaitGroup
-
-	mu    sync.Mutex
-	cut   bool
-	conns map[net.Conn]struct{}
+	p    *toxiproxy.Proxy
+	slow bool
+	held bool
 }
 
 // StartProxy forwards a free port of this host to target (host:port) until Close.
-func StartProxy(ctx context.Context, target string) (*Proxy, error) {
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
+func StartProxy(_ context.Context, target string) (*Proxy, error) {
+	srv := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	p := toxiproxy.NewProxy(srv, "to "+target, "127.0.0.1:0", target)
+	if err := p.Start(); err != nil {
 		return nil, fmt.Errorf("listening for a proxy: %w", err)
 	}
-	p := &Proxy{ln: ln, target: target, conns: make(map[net.Conn]struct{})}
-	p.wg.Go(p.accept)
-	return p, nil
+	return &Proxy{p: p}, nil
 }
 
 // Addr returns host:port of the proxy.
-func (p *Proxy) Addr() string { return p.ln.Addr().String() }
+func (p *Proxy) Addr() string { return p.p.Listen }
 
 // URL returns a URL with the proxy in place of its host.
 func (p *Proxy) URL(of string) (string, error) {
@@ -45,81 +44,56 @@ func (p *Proxy) URL(of string) (string, error) {
 	return u.String(), nil
 }
 
-// Cut breaks all connections, and every new one at once, until Heal.
-func (p *Proxy) Cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut = true
-	for c := range p.conns {
-		_ = c.Close()
-	}
-}
+// Cut breaks all connections and refuses new ones until Heal.
+func (p *Proxy) Cut() { p.p.Stop() }
 
-// Heal forwards again.
-func (p *Proxy) Heal() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut = false
-}
-
-// Close stops forwarding and waits for its goroutines.
-func (p *Proxy) Close() {
-	_ = p.ln.Close()
-	p.Cut()
-	p.wg.Wait()
-}
-
-func (p *Proxy) accept() {
-	for {
-		in, err := p.ln.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err == nil {
-			p.wg.Go(func() { p.forward(in) })
+// Hold lets nothing more arrive, in either direction, and says nothing: what a network does that loses packets. Heal breaks the connections
+// that were held.
+func (p *Proxy) Hold() error {
+	for _, way := range []string{"upstream", "downstream"} {
+		if err := p.toxic("hold-"+way, "timeout", way, `{"timeout":0}`); err != nil {
+			return err
 		}
 	}
+	p.held = true
+	return nil
 }
 
-func (p *Proxy) forward(in net.Conn) {
-	if !p.add(in) {
-		return
+// Slow makes each answer come so much later, until Heal.
+func (p *Proxy) Slow(by time.Duration) error {
+	p.slow = true
+	return p.toxic("slow", "latency", "downstream", fmt.Sprintf(`{"latency":%d}`, by.Milliseconds()))
+}
+
+func (p *Proxy) toxic(name, kind, way, attributes string) error {
+	spec := fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"toxicity":1,"attributes":%s}`, name, kind, way, attributes)
+	if _, err := p.p.Toxics.AddToxicJson(strings.NewReader(spec)); err != nil {
+		return fmt.Errorf("disturbing a connection: %w", err)
 	}
-	defer p.drop(in)
-	out, err := net.Dial("tcp", p.target) //nolint:noctx // a server on this host
+	return nil
+}
+
+// Heal forwards again, as fast as it can.
+func (p *Proxy) Heal() error {
+	if p.slow || p.held {
+		p.p.Toxics.ResetToxics(context.Background())
+		p.slow, p.held = false, false
+	}
+	if err := p.p.Start(); err != nil && !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
+		return fmt.Errorf("listening for a proxy again: %w", err)
+	}
+	return nil
+}
+
+// Connections returns how many connections lead through the proxy just now.
+func (p *Proxy) Connections() (int, error) {
+	_, port, _ := strings.Cut(p.Addr(), ":")
+	b, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
-		return
+		return 0, fmt.Errorf("listing connections: %w", err)
 	}
-	if !p.add(out) {
-		return
-	}
-	defer p.drop(out)
-	var wg sync.WaitGroup
-	pipe := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from)
-		_ = to.Close() // one way ended: the other is of no use to the protocols here
-		_ = from.Close()
-	}
-	wg.Go(func() { pipe(out, in) })
-	pipe(in, out)
-	wg.Wait()
+	return established(b, port), nil
 }
 
-// add keeps a connection for Cut; while cut it closes it.
-func (p *Proxy) add(c net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cut {
-		_ = c.Close()
-		return false
-	}
-	p.conns[c] = struct{}{}
-	return true
-}
-
-func (p *Proxy) drop(c net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.conns, c)
-	_ = c.Close()
-}
+// Close stops forwarding.
+func (p *Proxy) Close() { p.p.Stop() }

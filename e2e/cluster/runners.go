@@ -40,7 +40,11 @@ func prepareReal(o Options, s Servers) (*group, error) {
 	g := &group{name: "real", servers: &s, roles: make(map[Role][]*Process)}
 	for _, r := range Roles() {
 		for i := range max(o.Replicas, 1) {
-			p := newProcess(&o, fmt.Sprintf("%s-%d", r, i), "carillon-"+string(r), r == API, nil, s.env(), o.Env, o.RoleEnv[r])
+			var own map[string]string
+			if o.ReplicaEnv != nil {
+				own = o.ReplicaEnv(r, i)
+			}
+			p := newProcess(&o, fmt.Sprintf("%s-%d", r, i), "carillon-"+string(r), r == API, nil, s.env(), o.Env, own)
 			g.procs = append(g.procs, p)
 			g.roles[r] = append(g.roles[r], p)
 		}

@@ -3,7 +3,6 @@ package scenario
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -99,25 +98,29 @@ func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 	overServers := runnerNamed("real")
 	t.Run(overServers.name, func(t *testing.T) {
 		t.Parallel()
-		var proxy *cluster.Proxy
+		var links cluster.Links
 		o := cluster.Options{Prepare: func(o *cluster.Options, s *cluster.Servers) error {
-			u, err := url.Parse(s.PulsarURL)
+			through, l, err := s.Behind(t.Context())
 			if err != nil {
-				return fmt.Errorf("reading Pulsar's address: %w", err)
+				return err
 			}
-			if proxy, err = cluster.StartProxy(t.Context(), u.Host); err != nil {
-				return err //nolint:wrapcheck // it says what it was doing
+			links = l
+			o.ReplicaEnv = func(r cluster.Role, _ int) map[string]string {
+				if r != cluster.API {
+					return nil
+				}
+				return map[string]string{"CARILLON_PULSAR_URL": through.PulsarURL}
 			}
-			through, err := proxy.URL(s.PulsarURL)
-			o.RoleEnv = map[cluster.Role]map[string]string{cluster.API: {"CARILLON_PULSAR_URL": through}}
-			return err //nolint:wrapcheck // it says what it was doing
+			return nil
 		}}
 		onOwn(t, overServers, o, func(t *testing.T, w *world) {
-			defer proxy.Close()
+			defer links.Close()
 			announced := func(result string) float64 {
 				return cluster.Sum(t.Context(), w.Role(cluster.API), "carillon_api_announcements_total", `"`+result+`"`)
 			}
-			proxy.Cut()
+			for _, p := range links[cluster.Pulsar] {
+				p.Cut()
+			}
 			deactivateInHand(t, w)
 			require.Zero(t, announced("ok"), "the fault did not happen: changes were announced")
 			require.Eventually(t, func() bool { return announced("lost")+announced("dropped") > 0 }, patience, 50*time.Millisecond)

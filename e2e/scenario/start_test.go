@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,13 +30,15 @@ func TestStartsBeforeItsServers(t *testing.T) {
 		}
 		require.NoError(t, err)
 		t.Cleanup(free)
-		proxies := behindProxies(t, servers)
-		for _, p := range proxies {
+		through, links, err := servers.Behind(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(links.Close)
+		for _, p := range links.All() {
 			p.Cut()
 		}
 		dir := filepath.Join(runDir, "starts-before-its-servers")
 		require.NoError(t, os.MkdirAll(dir, 0o750))
-		c, err := cluster.PrepareReal(cluster.Options{Bin: binDir, Dir: dir}, *servers)
+		c, err := cluster.PrepareReal(cluster.Options{Bin: binDir, Dir: dir}, *through)
 		require.NoError(t, err)
 		t.Cleanup(c.Close)
 
@@ -58,8 +59,8 @@ func TestStartsBeforeItsServers(t *testing.T) {
 		for _, p := range c.Processes() {
 			require.True(t, p.Running(), "%s gave up\n%s", p.Name, p.Tail(5))
 		}
-		for _, p := range proxies {
-			p.Heal()
+		for _, p := range links.All() {
+			require.NoError(t, p.Heal())
 		}
 		for _, p := range c.Processes() {
 			if p.Name != "api-0" {
@@ -72,38 +73,6 @@ func TestStartsBeforeItsServers(t *testing.T) {
 		w.oneShots(t, "first", "/first", spread(soon(5*time.Second), time.Second, 20)...)
 		w.settle(t)
 	})
-}
-
-// behindProxies puts a proxy before each server.
-func behindProxies(t *testing.T, s *cluster.Servers) []*cluster.Proxy {
-	t.Helper()
-	var all []*cluster.Proxy
-	proxy := func(target string) *cluster.Proxy {
-		p, err := cluster.StartProxy(t.Context(), target)
-		require.NoError(t, err)
-		t.Cleanup(p.Close)
-		all = append(all, p)
-		return p
-	}
-	through := func(of string) string {
-		u, err := url.Parse(of)
-		require.NoError(t, err)
-		to, err := proxy(u.Host).URL(of)
-		require.NoError(t, err)
-		return to
-	}
-	s.PulsarURL, s.PulsarAdminURL = through(s.PulsarURL), through(s.PulsarAdminURL)
-	user, rest, ok := strings.Cut(s.MySQLDSN, "@tcp(")
-	require.True(t, ok, "a DSN without a TCP address")
-	addr, database, ok := strings.Cut(rest, ")")
-	require.True(t, ok, "a DSN without a TCP address")
-	s.MySQLDSN = user + "@tcp(" + proxy(addr).Addr() + ")" + database
-	var addrs []string // a new list: what removes the keys in the end goes by the old one
-	for _, a := range s.RedisAddrs {
-		addrs = append(addrs, proxy(a).Addr())
-	}
-	s.RedisAddrs = addrs
-	return all
 }
 
 // TestRefusesWhatCanNeverWork: a wrong setting is one clear line that names it, and an exit code that is not 0.

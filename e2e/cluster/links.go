@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Part is what a process reaches over the network.
+type Part string
+
+// The parts.
+const (
+	MySQL  Part = "MySQL"
+	Redis  Part = "Redis"
+	Pulsar Part = "Pulsar"
+)
+
+// Links are one process's ways to the servers, each of which can be cut or made slow.
+type Links map[Part][]*Proxy
+
+// Behind returns the servers as reached over links of their own.
+func (s *Servers) Behind(ctx context.Context) (*Servers, Links, error) {
+	links := make(Links)
+	var failed error
+	through := func(part Part, target string) string {
+		p, err := StartProxy(ctx, target)
+		if err != nil {
+			failed = err
+			return target
+		}
+		links[part] = append(links[part], p)
+		return p.Addr()
+	}
+	throughURL := func(part Part, of string) string {
+		u, err := url.Parse(of)
+		if err != nil {
+			failed = fmt.Errorf("reading a URL: %w", err)
+			return of
+		}
+		u.Host = through(part, u.Host)
+		return u.String()
+	}
+	to := *s
+	user, rest, dsn := strings.Cut(s.MySQLDSN, "@tcp(")
+	addr, database, ok := strings.Cut(rest, ")")
+	if !dsn || !ok {
+		return nil, nil, fmt.Errorf("the DSN %q has no TCP address", s.MySQLDSN)
+	}
+	to.MySQLDSN = user + "@tcp(" + through(MySQL, addr) + ")" + database
+	to.RedisAddrs = nil // a new list: what removes the keys in the end goes by the old one
+	for _, a := range s.RedisAddrs {
+		to.RedisAddrs = append(to.RedisAddrs, through(Redis, a))
+	}
+	to.PulsarURL, to.PulsarAdminURL = throughURL(Pulsar, s.PulsarURL), throughURL(Pulsar, s.PulsarAdminURL)
+	if failed != nil {
+		links.Close()
+		return nil, nil, failed
+	}
+	return &to, links, nil
+}
+
+// All returns every proxy.
+func (l Links) All() []*Proxy {
+	var all []*Proxy
+	for _, part := range []Part{MySQL, Redis, Pulsar} {
+		all = slices.Concat(all, l[part])
+	}
+	return all
+}
+
+// Close ends them.
+func (l Links) Close() {
+	for _, p := range l.All() {
+		p.Close()
+	}
+}
