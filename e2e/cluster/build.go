@@ -12,12 +12,17 @@ import (
 // raceEnv makes the programs watch for data races, which end them: the story that met one fails.
 const raceEnv = "CARILLON_E2E_RACE"
 
-// Build compiles the programs into dir.
+// Build compiles the programs of this workspace into dir.
 func Build(ctx context.Context, dir string) error {
 	root, err := Root()
 	if err != nil {
 		return err
 	}
+	return BuildAt(ctx, root, dir)
+}
+
+// BuildAt compiles the programs of the workspace in root into dir.
+func BuildAt(ctx context.Context, root, dir string) error {
 	args := []string{"build", "-o", dir + string(filepath.Separator)}
 	if os.Getenv(raceEnv) != "" {
 		args = append(args, "-race")

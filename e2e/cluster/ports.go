@@ -17,10 +17,17 @@ func (p *Process) Ports() (map[uint16]bool, error) {
 	if pid == 0 {
 		return nil, fmt.Errorf("%s does not run", p.Name)
 	}
+	return portsOfPID(pid, "")
+}
+
+// OwnPortsTo returns the local ports of this process's own connections to a port: what a proxy of it has open there.
+func OwnPortsTo(port string) (map[uint16]bool, error) { return portsOfPID(os.Getpid(), port) }
+
+func portsOfPID(pid int, to string) (map[uint16]bool, error) {
 	inodes := make(map[string]bool)
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {
-		return nil, fmt.Errorf("listing the files of %s: %w", p.Name, err)
+		return nil, fmt.Errorf("listing the files of process %d: %w", pid, err)
 	}
 	for _, fd := range fds {
 		if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, "socket:[") {
@@ -31,48 +38,51 @@ func (p *Process) Ports() (map[uint16]bool, error) {
 	for _, table := range []string{"tcp", "tcp6"} {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
 		if err != nil {
-			return nil, fmt.Errorf("listing the connections of %s: %w", p.Name, err)
+			return nil, fmt.Errorf("listing the connections of process %d: %w", pid, err)
 		}
-		portsOf(b, inodes, ports)
+		portsOf(b, inodes, to, ports)
 	}
 	return ports, nil
 }
 
-// portsOf reads a table of /proc/net: the second field is the local address:port in hex, the tenth the socket's inode.
-func portsOf(table []byte, inodes map[string]bool, ports map[uint16]bool) {
-	const local, inode = 1, 9
+// portsOf reads a table of /proc/net: the second field is the local address:port in hex, the third the other end's, the tenth the
+// socket's inode. Where to is given, only connections to that port count.
+func portsOf(table []byte, inodes map[string]bool, to string, ports map[uint16]bool) {
+	const local, remote, inode = 1, 2, 9
 	sc := bufio.NewScanner(bytes.NewReader(table))
 	for sc.Scan() {
 		f := strings.Fields(sc.Text())
 		if len(f) <= inode || !inodes[f[inode]] {
 			continue
 		}
-		if _, hex, ok := strings.Cut(f[local], ":"); ok {
-			if n, err := strconv.ParseUint(hex, 16, 16); err == nil {
-				ports[uint16(n)] = true
-			}
+		if to != "" && strconv.Itoa(int(portOf(f[remote]))) != to {
+			continue
+		}
+		if n := portOf(f[local]); n != 0 {
+			ports[n] = true
 		}
 	}
+}
+
+// portOf reads address:port in hex; 0 for anything else.
+func portOf(field string) uint16 {
+	_, hex, _ := strings.Cut(field, ":")
+	n, err := strconv.ParseUint(hex, 16, 16)
+	if err != nil {
+		return 0
+	}
+	return uint16(n)
 }
 
 // established counts the connections of a table of /proc/net whose local end is a port: the fourth field is the state, 01 an open one.
 func established(table []byte, port string) int {
 	const local, state = 1, 3
 	n := 0
-	want, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return 0
-	}
 	sc := bufio.NewScanner(bytes.NewReader(table))
 	for sc.Scan() {
 		f := strings.Fields(sc.Text())
-		if len(f) <= state || f[state] != "01" {
-			continue
-		}
-		if _, hex, ok := strings.Cut(f[local], ":"); ok {
-			if got, err := strconv.ParseUint(hex, 16, 16); err == nil && got == want {
-				n++
-			}
+		if len(f) > state && f[state] == "01" && strconv.Itoa(int(portOf(f[local]))) == port {
+			n++
 		}
 	}
 	return n

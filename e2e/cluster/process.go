@@ -65,6 +65,13 @@ func newProcess(o *Options, name, program string, hasHTTP bool, args []string, e
 	return p
 }
 
+// Use makes the next start run the program of another directory: an upgrade.
+func (p *Process) Use(bin string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bin = filepath.Join(bin, filepath.Base(p.bin))
+}
+
 // Start runs the program and waits until it says that it is ready. Stderr is appended to its log.
 func (p *Process) Start(ctx context.Context) error {
 	if err := p.Launch(ctx); err != nil {

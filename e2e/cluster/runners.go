@@ -44,7 +44,7 @@ func prepareReal(o Options, s Servers) (*group, error) {
 			if o.ReplicaEnv != nil {
 				own = o.ReplicaEnv(r, i)
 			}
-			p := newProcess(&o, fmt.Sprintf("%s-%d", r, i), "carillon-"+string(r), r == API, nil, s.env(), o.Env, own)
+			p := newProcess(&o, fmt.Sprintf("%s-%d", r, i), "carillon-"+string(r), r == API, nil, s.Env(), o.Env, own)
 			g.procs = append(g.procs, p)
 			g.roles[r] = append(g.roles[r], p)
 		}

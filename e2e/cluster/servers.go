@@ -30,7 +30,8 @@ type Servers struct {
 	PulsarNamespace string
 }
 
-func (s *Servers) env() map[string]string {
+// Env returns the settings by which a process finds the servers.
+func (s *Servers) Env() map[string]string {
 	return map[string]string{
 		"CARILLON_MYSQL_DSN":        s.MySQLDSN,
 		"CARILLON_REDIS_ADDRS":      strings.Join(s.RedisAddrs, ","),

@@ -1,0 +1,235 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	// noticed is how soon a change of status has reached every executor (P5).
+	noticed = time.Second
+	// clocks is how far apart the clocks of one machine may seem: those that decide are aligned to the database's.
+	clocks = 100 * time.Millisecond
+	// patience is how long what is open may take to come to its end, beside the time that outages took.
+	patience = 2 * time.Minute
+)
+
+// outcome is a recorded outcome, and when it was recorded.
+type outcome struct {
+	ledger.Outcome
+	finished time.Time
+}
+
+// settle waits until no fire is open that the load made, and compares.
+func (w *World) settle(s *Scenario, end time.Time) *Result {
+	wait := patience + s.Patience
+	for _, f := range w.faults {
+		wait += f.outage()
+	}
+	until := end.Add(farthest + 2*time.Second) // one-shots are due up to then
+	last := until.Add(wait)
+	pause(w.ctx, time.Until(until))
+	for {
+		n, err := w.open(until)
+		if err == nil && n == 0 || time.Now().After(last) || w.ctx.Err() != nil {
+			break
+		}
+		w.printf("  %d fires are open (%v)", n, err)
+		pause(w.ctx, 2*time.Second)
+	}
+	v, err := w.compare(end)
+	r := w.judge(s, v)
+	if err != nil {
+		r.Broken = append(r.Broken, err.Error())
+	}
+	return r
+}
+
+// open counts the fires that were due before an instant and are not done.
+func (w *World) open(before time.Time) (n int, err error) {
+	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+	defer cancel()
+	err = w.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM fires WHERE due_ms < ?", before.UnixMilli()).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("counting open fires: %w", err)
+	}
+	return n, nil
+}
+
+// compare holds what happened against what must have happened.
+func (w *World) compare(end time.Time) (*ledger.Verdict, error) {
+	outcomes, err := w.outcomes() // before the arrivals: each of them came before its outcome
+	if err != nil {
+		return &ledger.Verdict{Skipped: make(map[timer.Reason]int)}, err
+	}
+	arrivals := w.rcv.Arrivals()
+	led := w.traffic.ledger(end, arrivals, outcomes)
+	w.mu.Lock()
+	e := ledger.Evidence{Arrivals: arrivals, Cuts: slices.Clone(w.cuts), Clocks: clocks, Outcomes: make([]ledger.Outcome, len(outcomes))}
+	w.mu.Unlock()
+	for i := range outcomes {
+		e.Outcomes[i] = outcomes[i].Outcome
+	}
+	v := led.Check(e)
+	return &v, nil
+}
+
+// outcomes reads all that was recorded, from the database itself.
+func (w *World) outcomes() ([]outcome, error) {
+	rows, err := w.db.QueryContext(w.ctx, `SELECT o.timer_id, o.due_ms, o.series, o.until_ms, o.kind, o.reason, o.attempts, o.finished_ms
+		FROM outcomes o JOIN apps a ON a.id = o.app_id WHERE a.name = ?`, app)
+	if err != nil {
+		return nil, fmt.Errorf("reading the outcomes: %w", err)
+	}
+	defer rows.Close()
+	var all []outcome
+	for rows.Next() {
+		var o outcome
+		var finished int64
+		err := rows.Scan(&o.Fire.Timer, &o.Fire.DueMS, &o.Fire.Series, &o.UntilMS, &o.Kind, &o.Reason, &o.Attempts, &finished)
+		if err != nil {
+			return nil, fmt.Errorf("reading the outcomes: %w", err)
+		}
+		o.finished = time.UnixMilli(finished)
+		all = append(all, o)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("reading the outcomes: %w", err)
+	}
+	return all, nil
+}
+
+// ledger enters what the load owes, by what the API confirmed.
+func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals, outcomes []outcome) *ledger.Ledger {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	led := ledger.New()
+	for _, s := range t.steady {
+		d := ledger.Must
+		if s.fails {
+			d = ledger.Fail
+		}
+		led.Every(s.id, time.Second, s.since.Add(clocks), end, d)
+	}
+	called := make(map[timer.ID]time.Time)
+	for i := range arrivals {
+		called[arrivals[i].Fire.Timer] = time.UnixMilli(arrivals[i].Fire.DueMS)
+	}
+	for _, o := range t.onces {
+		due := o.at
+		// One that was activated after its instant is due at its activation, which lies before the confirmation.
+		if at, ok := called[o.id]; ok && o.done.After(o.at.Add(-clocks)) && at.After(o.at) && at.Before(o.done.Add(clocks)) {
+			due = at
+		}
+		led.One(o.id, due, ledger.Must)
+	}
+	for _, b := range t.bursts {
+		led.Every(b.id, time.Second, b.from, b.to, ledger.Must)
+	}
+	skipped := make(map[timer.FireID]time.Time)
+	for i := range outcomes {
+		if o := &outcomes[i]; o.Kind == timer.Skipped && (o.Reason == timer.ReasonInactive || o.Reason == timer.ReasonBeforeEpoch) {
+			skipped[o.Fire] = o.finished
+		}
+	}
+	for _, f := range t.flips {
+		f.enter(led, end, skipped)
+	}
+	return led
+}
+
+// enter writes what a timer owes that was switched on and off. What was due when it was on, and came to be looked at when it was off, is
+// rightly skipped; what was due at about the time of a change may be either.
+func (f *flipped) enter(led *ledger.Ledger, end time.Time, skipped map[timer.FireID]time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for due := f.changes[0].done.Add(clocks).Truncate(time.Second).Add(time.Second); due.Before(end); due = due.Add(time.Second) {
+		// The last change that may have been in effect by then, and the first that may have been after it.
+		i := sort.Search(len(f.changes), func(i int) bool { return f.changes[i].sent.Add(-clocks).After(due) }) - 1
+		c := f.changes[i]
+		settled := !c.done.IsZero() && c.done.Add(clocks).Before(due)
+		switch {
+		case c.status == timer.StatusActive && settled:
+			d := ledger.Must
+			at, ok := skipped[timer.FireID{Timer: f.id, DueMS: due.UnixMilli()}]
+			if ok && i+1 < len(f.changes) && at.After(f.changes[i+1].sent.Add(-clocks)) {
+				d = ledger.May
+			}
+			led.One(f.id, due, d)
+		case c.status != timer.StatusActive && settled && c.done.Add(noticed).Before(due):
+			led.One(f.id, due, ledger.Not)
+		default:
+			led.One(f.id, due, ledger.May)
+		}
+	}
+}
+
+// heeded looks for calls that started more than a second after the API had confirmed that their timer is switched off.
+func (t *traffic) heeded(first receiver.Arrivals) (bad []string) {
+	flips := make(map[timer.ID]*flipped)
+	for _, f := range t.flips {
+		flips[f.id] = f
+	}
+	for i := range first {
+		f := flips[first[i].Fire.Timer]
+		if f == nil {
+			continue
+		}
+		at := started(&first[i])
+		for n, c := range f.changes {
+			if c.status == timer.StatusActive || c.done.IsZero() || !at.After(c.done.Add(noticed+clocks)) {
+				continue
+			}
+			if n+1 == len(f.changes) || at.Before(f.changes[n+1].sent.Add(-clocks)) {
+				bad = append(bad, fmt.Sprintf("P5: %s is called %s after its timer was switched off", first[i].Fire, at.Sub(c.done)))
+			}
+		}
+	}
+	return bad
+}
+
+// slowlyMade returns the one-shots that the API confirmed only when they were due, or nearly: their lateness is not the system's.
+func (t *traffic) slowlyMade() map[timer.ID]bool {
+	out := make(map[timer.ID]bool)
+	for _, o := range t.onces {
+		if o.done.After(o.at.Add(-tooLate)) {
+			out[o.id] = true
+		}
+	}
+	return out
+}
+
+// judge makes the result of the last comparison.
+func (w *World) judge(s *Scenario, v *ledger.Verdict) *Result {
+	first := firstCalls(w.rcv.Arrivals(), w.traffic.slowlyMade())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.SortStableFunc(w.faults, func(a, b *Fault) int { return a.From.Compare(b.From) })
+	recoveries(w.faults, first)
+	late := make([]time.Duration, len(first))
+	for i := range first {
+		late[i] = first[i].Lateness()
+	}
+	r := &Result{
+		Scenario: s.Name, About: s.About, Due: v.Due, Called: v.Called, Delivered: v.Delivered, Failed: v.Failed, Skipped: v.Skipped,
+		Missing: len(v.Missing), Early: len(v.Early), Duplicates: len(v.Duplicates), Excused: v.Excused,
+		Lateness: receiver.QuantilesOf(late), Faults: w.faults, Refused: w.traffic.refused,
+	}
+	r.Broken = slices.Concat(w.broken, v.Faults())
+	bad := w.traffic.heeded(first)
+	r.Broken = append(r.Broken, bad[:min(len(bad), 5)]...)
+	if s.Once && v.Excused > 0 {
+		r.Broken = append(r.Broken, fmt.Sprintf("%d fires were called twice, and nothing explains it in this scenario", v.Excused))
+	}
+	if v.Due < leastFires {
+		r.Broken = append(r.Broken, fmt.Sprintf("only %d fires were checked", v.Due))
+	}
+	return r
+}

@@ -1,0 +1,119 @@
+// Command carillon-chaos breaks a deployment on real servers in every way that it knows, prints what became of the fires, and keeps the
+// results in a table. It ends what it started. The exit code is 1 where a promise did not hold; no speed is judged.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+
+	"github.com/carillon-timer/carillon/e2e/chaos"
+	"github.com/carillon-timer/carillon/e2e/cluster"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var (
+		names, out, doc string
+		list, keep      bool
+		o               = chaos.Options{Log: stderr}
+	)
+	fs := flag.NewFlagSet("carillon-chaos", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&names, "run", "", "scenarios to run, a regular expression; none: all")
+	fs.StringVar(&o.Bin, "bin", "", "directory of the programs; none: build them")
+	fs.IntVar(&o.Rate, "rate", 500, "fires per second")
+	fs.IntVar(&o.Capacity, "capacity", 3000, "fires per second that can run on this machine with everything else on it: the overload is three times that")
+	fs.StringVar(&out, "json", "", "file that keeps the results; those of scenarios that do not run stay in it")
+	fs.StringVar(&doc, "doc", "", "document whose table of results is written anew")
+	fs.BoolVar(&list, "list", false, "list the scenarios")
+	fs.BoolVar(&keep, "keep", false, "keep the logs of runs that went well")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	var scenarios []*chaos.Scenario
+	want, err := regexp.Compile("^(" + names + ")$")
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	for _, s := range chaos.Scenarios() {
+		if list {
+			fmt.Fprintf(stdout, "%-16s %s\n", s.Name, s.About)
+		}
+		if names == "" || want.MatchString(s.Name) {
+			scenarios = append(scenarios, s)
+		}
+	}
+	switch {
+	case list:
+		return nil
+	case len(scenarios) == 0:
+		return fmt.Errorf("-run: no scenario is called %s (-list lists them)", names)
+	}
+	if o.Root, err = cluster.Root(); err != nil {
+		return err
+	}
+	cache := filepath.Join(o.Root, ".cache")
+	if err := os.MkdirAll(cache, 0o750); err != nil {
+		return fmt.Errorf("making a directory: %w", err)
+	}
+	if o.Dir, err = os.MkdirTemp(cache, "chaos-"); err != nil {
+		return fmt.Errorf("making a directory: %w", err)
+	}
+	if o.Bin == "" {
+		o.Bin = filepath.Join(o.Dir, "bin")
+		if err := cluster.BuildAt(ctx, o.Root, o.Bin); err != nil {
+			return err
+		}
+	}
+	var fresh []*chaos.Result
+	var keepErr error
+	err = chaos.Run(ctx, o, scenarios, func(r *chaos.Result) {
+		fresh = append(fresh, r)
+		keepErr = errors.Join(keepErr, keepResults(out, doc, r))
+	})
+	err = errors.Join(err, keepErr)
+	fmt.Fprint(stdout, chaos.Table(fresh))
+	broken := 0
+	for _, r := range fresh {
+		if !r.OK() {
+			broken++
+		}
+	}
+	if broken > 0 {
+		err = errors.Join(err, fmt.Errorf("%d of %d scenarios broke a promise", broken, len(fresh)))
+	}
+	if err == nil && !keep {
+		return os.RemoveAll(o.Dir)
+	}
+	fmt.Fprintln(stderr, "logs:", o.Dir)
+	return err
+}
+
+// keepResults saves after each scenario: a run is long, and may be stopped.
+func keepResults(out, doc string, r *chaos.Result) error {
+	if out == "" {
+		return nil
+	}
+	all, err := chaos.Save(out, []*chaos.Result{r})
+	if err != nil || doc == "" {
+		return err
+	}
+	return chaos.Insert(doc, chaos.Table(all))
+}

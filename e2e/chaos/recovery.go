@@ -1,0 +1,68 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// recoveries measures how each fault was recovered from: a late first call counts to the last fault that was there when it should have
+// been made, or when it was made.
+func recoveries(faults []*Fault, first receiver.Arrivals) {
+	for i, f := range faults {
+		end := time.Unix(1<<40, 0)
+		if i+1 < len(faults) {
+			end = faults[i+1].From
+		}
+		f.Recovery = recoveryOf(f, end, first)
+	}
+}
+
+// recoveryOf looks at the calls between a fault and the next one. The fires of an outage are called after its end, so that each is seen.
+func recoveryOf(f *Fault, end time.Time, first receiver.Arrivals) Recovery {
+	var r Recovery
+	base := f.base()
+	for i := range first {
+		a := &first[i]
+		start := started(a)
+		late := a.Lateness()
+		if late <= onTime || start.Before(f.From) || !start.Before(end) {
+			continue
+		}
+		r.Late++
+		r.MaxLate = max(r.MaxLate, late)
+		r.All = max(r.All, start.Sub(base))
+		if due := time.UnixMilli(a.Fire.DueMS); !due.Before(base) {
+			r.Present = max(r.Present, start.Sub(base))
+		}
+	}
+	r.TargetNow, r.TargetAll = f.Target.Present, f.Target.All
+	if f.Target.Catch {
+		r.TargetAll = max(f.outage()/5, f.Target.Present)
+	}
+	r.TargetsMet = (r.TargetNow == 0 || r.Present <= r.TargetNow) && (r.TargetAll == 0 || r.All <= r.TargetAll)
+	return r
+}
+
+func started(a *receiver.Arrival) time.Time {
+	if a.StartNS != 0 {
+		return time.Unix(0, a.StartNS)
+	}
+	return a.Arrived()
+}
+
+// firstCalls returns each fire's first call, of the timers that are not left out.
+func firstCalls(all receiver.Arrivals, without map[timer.ID]bool) receiver.Arrivals {
+	seen := make(map[timer.FireID]bool, len(all))
+	var first receiver.Arrivals
+	for _, a := range all {
+		if !seen[a.Fire] && !without[a.Fire.Timer] {
+			seen[a.Fire] = true
+			first = append(first, a)
+		}
+	}
+	slices.SortFunc(first, func(a, b receiver.Arrival) int { return int(a.Fire.DueMS - b.Fire.DueMS) })
+	return first
+}

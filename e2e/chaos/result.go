@@ -1,0 +1,161 @@
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Result is what a scenario found.
+type Result struct {
+	Scenario   string               `json:"scenario"`
+	About      string               `json:"about"`
+	Date       string               `json:"date"`
+	Commit     string               `json:"commit"`
+	Seconds    float64              `json:"seconds"` // of load
+	Due        int                  `json:"due"`     // fires that must be called
+	Called     int                  `json:"called"`
+	Delivered  int                  `json:"delivered"`
+	Failed     int                  `json:"failed"`
+	Skipped    map[timer.Reason]int `json:"skipped"`
+	Missing    int                  `json:"missing"`
+	Early      int                  `json:"early"`
+	Duplicates int                  `json:"duplicates"` // that nothing explains
+	Excused    int                  `json:"excused"`    // in flight when their executor was killed, frozen or cut off
+	Refused    int                  `json:"refused"`    // API calls without success, each repeated
+	Lateness   receiver.Quantiles   `json:"lateness"`
+	Faults     []*Fault             `json:"faults"`
+	Broken     []string             `json:"broken,omitempty"` // every promise that did not hold
+}
+
+// OK tells whether every promise held.
+func (r *Result) OK() bool { return len(r.Broken) == 0 }
+
+// Table writes results as Markdown: a line for each scenario and, below it, the recovery of each fault.
+func Table(results []*Result) string {
+	var b strings.Builder
+	b.WriteString("| scenario | due | delivered | failed | skipped | missing | early | called twice (in flight at the fault) | p50 | p99 | p99.9 | max |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, r := range results {
+		skipped := 0
+		for _, n := range r.Skipped {
+			skipped += n
+		}
+		mark := ""
+		if !r.OK() {
+			mark = " **broken**"
+		}
+		q := r.Lateness
+		fmt.Fprintf(&b, "| %s%s | %d | %d | %d | %d | %d | %d | %d (%d) | %s | %s | %s | %s |\n", r.About, mark, r.Due, r.Delivered, r.Failed, skipped,
+			r.Missing, r.Early, r.Duplicates+r.Excused, r.Excused, short(q.P50), short(q.P99), short(q.P999), short(q.Max))
+	}
+	b.WriteString("\n| fault | lasted | new fires on time after | target | all late ones called after | target | latest |\n|---|---|---|---|---|---|---|\n")
+	for _, r := range results {
+		for _, f := range r.Faults {
+			lasted := ""
+			if f.outage() > 0 {
+				lasted = seconds(f.outage())
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", f.Name, lasted, seconds(f.Present), target(f.TargetNow, f.Present),
+				seconds(f.All), target(f.TargetAll, f.All), seconds(f.MaxLate))
+		}
+	}
+	return b.String()
+}
+
+func short(d time.Duration) string {
+	if d >= 10*time.Second {
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	if d >= time.Second {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}
+
+func seconds(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}
+
+func target(want, got time.Duration) string {
+	switch {
+	case want == 0:
+		return ""
+	case got > want:
+		return "**" + seconds(want) + " missed**"
+	default:
+		return seconds(want)
+	}
+}
+
+// Load reads kept results; there may be none.
+func Load(path string) ([]*Result, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading results: %w", err)
+	}
+	var all []*Result
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, fmt.Errorf("reading results in %s: %w", path, err)
+	}
+	return all, nil
+}
+
+// Save keeps results, in the order of the scenarios; those of scenarios that did not run this time stay.
+func Save(path string, fresh []*Result) ([]*Result, error) {
+	old, err := Load(path)
+	if err != nil {
+		return nil, err
+	}
+	by := make(map[string]*Result)
+	for _, r := range append(old, fresh...) {
+		by[r.Scenario] = r
+	}
+	var all []*Result
+	for _, s := range Scenarios() {
+		if r := by[s.Name]; r != nil {
+			all = append(all, r)
+		}
+	}
+	b, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("writing results: %w", err)
+	}
+	if err := os.WriteFile(path, append(b, '\n'), 0o644); err != nil { //nolint:gosec // for everyone to read
+		return nil, fmt.Errorf("writing results: %w", err)
+	}
+	return all, nil
+}
+
+// Insert puts a table into a document, between two comments that stand there.
+func Insert(path, table string) error {
+	const begin, end = "<!-- chaos: begin -->\n", "<!-- chaos: end -->"
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("writing the table: %w", err)
+	}
+	head, rest, ok := bytes.Cut(b, []byte(begin))
+	_, tail, ok2 := bytes.Cut(rest, []byte(end))
+	if !ok || !ok2 {
+		return fmt.Errorf("writing the table: %s has no place for it", path)
+	}
+	out := string(head) + begin + table + end + string(tail)
+	if err := os.WriteFile(path, []byte(out), 0o644); err != nil { //nolint:gosec // for everyone to read
+		return fmt.Errorf("writing the table: %w", err)
+	}
+	return nil
+}

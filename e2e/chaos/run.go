@@ -1,0 +1,136 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/cluster"
+)
+
+// Options of a run.
+type Options struct {
+	Root     string // of the workspace
+	Bin      string // directory of the programs
+	Previous string // directory of the programs to upgrade from; made where a scenario needs it
+	Dir      string // for logs and the servers' data
+	Rate     int    // fires per second; 500
+	Capacity int    // fires per second that can run here, for the overload
+	Log      io.Writer
+}
+
+// Run runs scenarios one after the other on servers of their own, and returns a result for each that came to its end. done is called with each.
+func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Result)) (err error) {
+	srv, err := startServers(ctx, o.Root, filepath.Join(o.Dir, "servers"))
+	if err != nil {
+		return fmt.Errorf("starting MariaDB, Redis and Pulsar: %w", err)
+	}
+	defer func() {
+		if closeErr := srv.close(); err == nil {
+			err = closeErr
+		}
+	}()
+	commit := output(ctx, o.Root, "git", "rev-parse", "--short", "HEAD")
+	for i, s := range scenarios {
+		fmt.Fprintf(o.Log, "== %d of %d: %s: %s\n", i+1, len(scenarios), s.Name, s.About)
+		r, err := runOn(ctx, srv, o, s)
+		if err != nil {
+			return fmt.Errorf("scenario %s: %w", s.Name, err)
+		}
+		r.Date, r.Commit = time.Now().UTC().Format(time.DateOnly), commit
+		fmt.Fprintf(o.Log, "   due %d, called %d, delivered %d, failed %d, skipped %v, missing %d, early %d, called twice %d (%d in flight); p50 %s p99 %s max %s\n",
+			r.Due, r.Called, r.Delivered, r.Failed, r.Skipped, r.Missing, r.Early, r.Duplicates+r.Excused, r.Excused, r.Lateness.P50, r.Lateness.P99, r.Lateness.Max)
+		for _, f := range r.Faults {
+			fmt.Fprintf(o.Log, "   %-45s lasted %5.1f s, %6d late; present after %5.1f s, all after %5.1f s; targets met: %v\n",
+				f.Name, f.outage().Seconds(), f.Late, f.Present.Seconds(), f.All.Seconds(), f.TargetsMet)
+		}
+		for _, b := range r.Broken {
+			fmt.Fprintf(o.Log, "   BROKEN: %s\n", b)
+		}
+		done(r)
+	}
+	return nil
+}
+
+// runOn runs one scenario, with what it needs of its own.
+func runOn(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, error) {
+	if s.Bin != nil && o.Previous == "" {
+		var err error
+		if o.Previous, err = buildPrevious(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	if !s.Disk {
+		return run(ctx, srv, o, s)
+	}
+	small, free, err := smallDisk(ctx, srv, filepath.Join(o.Dir, "disk"))
+	if err != nil {
+		return nil, err
+	}
+	r, err := run(ctx, small, o, s)
+	if freeErr := free(); err == nil {
+		err = freeErr
+	}
+	return r, err
+}
+
+// smallDisk starts another MariaDB on a disk in memory that has room for little more than an empty database. It needs the right to mount.
+func smallDisk(ctx context.Context, srv *servers, dir string) (small *servers, free func() error, err error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, nil, fmt.Errorf("making a disk: %w", err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=480m"); err != nil {
+		return nil, nil, fmt.Errorf("making a small disk in memory (this takes root): %w", err)
+	}
+	small = &servers{scripts: srv.scripts, dirs: map[string]string{
+		mysqlServer: dir, redisServer: srv.dirs[redisServer], pulsarServer: srv.dirs[pulsarServer],
+	}}
+	free = func() error {
+		downErr := small.down(context.Background(), mysqlServer)
+		if err := syscall.Unmount(dir, 0); err != nil {
+			return fmt.Errorf("removing a disk: %w", err)
+		}
+		if err := srv.environment(); err != nil {
+			return err
+		}
+		return downErr
+	}
+	if err := small.up(ctx, mysqlServer); err != nil {
+		return nil, nil, fmt.Errorf("%w (%w)", err, free())
+	}
+	return small, free, small.environment()
+}
+
+// buildPrevious compiles the programs of the commit before this one.
+func buildPrevious(ctx context.Context, o Options) (string, error) {
+	src, bin := filepath.Join(o.Dir, "previous-source"), filepath.Join(o.Dir, "previous")
+	fmt.Fprintln(o.Log, "   compiling the previous commit")
+	if err := os.MkdirAll(src, 0o750); err != nil {
+		return "", fmt.Errorf("compiling the previous commit: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", `git -C "$1" archive HEAD~1 | tar -x -C "$2"`, "sh", o.Root, src)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("reading the previous commit: %w\n%s", err, out)
+	}
+	if err := cluster.BuildAt(ctx, src, bin); err != nil {
+		return "", err
+	}
+	return bin, nil
+}
+
+// output returns what a command says, "" where it fails.
+func output(ctx context.Context, dir, name string, args ...string) string {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	b, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
