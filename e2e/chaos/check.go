@@ -212,7 +212,7 @@ func (w *World) judge(s *Scenario, v *ledger.Verdict) *Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.SortStableFunc(w.faults, func(a, b *Fault) int { return a.From.Compare(b.From) })
-	recoveries(w.faults, first)
+	recoveries(w.faults, first, w.traffic.kinds())
 	late := make([]time.Duration, len(first))
 	for i := range first {
 		late[i] = first[i].Lateness()

@@ -40,13 +40,14 @@ type Fault struct {
 
 // Recovery is what became of fires after a fault.
 type Recovery struct {
-	Late       int           `json:"late"`       // first calls after it that were not on time
-	MaxLate    time.Duration `json:"max_late"`   // the latest of them
-	Present    time.Duration `json:"present"`    // until fires that came due were on time again
-	All        time.Duration `json:"all"`        // until the last late one was called
-	TargetAll  time.Duration `json:"target_all"` // 0: none
-	TargetNow  time.Duration `json:"target_now"`
-	TargetsMet bool          `json:"targets_met"`
+	Late       int            `json:"late"`            // first calls after it that were not on time
+	Kinds      map[string]int `json:"kinds,omitempty"` // of them, by what the load calls their timers
+	MaxLate    time.Duration  `json:"max_late"`        // the latest of them
+	Present    time.Duration  `json:"present"`         // until fires that came due were on time again
+	All        time.Duration  `json:"all"`             // until the last late one was called
+	TargetAll  time.Duration  `json:"target_all"`      // 0: none
+	TargetNow  time.Duration  `json:"target_now"`
+	TargetsMet bool           `json:"targets_met"`
 }
 
 // base is the instant from which recovery counts.

@@ -3,6 +3,7 @@ package chaos
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -332,9 +333,10 @@ func deadlocks(d time.Duration) func(*World) error {
 	}
 }
 
-// tangle takes locks on fires that are about to be claimed or recorded, latest first and one by one.
+// tangle waits for a full second, when the fires of the second after next are claimed and those of this one are recorded, and locks these
+// against the order of their keys, one by one.
 func (w *World) tangle() error {
-	ctx, cancel := context.WithTimeout(w.ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
 	defer cancel()
 	tx, err := w.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -344,33 +346,38 @@ func (w *World) tangle() error {
 	if _, err := tx.ExecContext(ctx, "INSERT INTO ballast (x) SELECT 1 FROM seq_1_to_2000"); err != nil {
 		return err
 	}
-	now := time.Now().UnixMilli()
-	rows, err := tx.QueryContext(ctx, "SELECT due_ms, timer_id FROM fires WHERE due_ms BETWEEN ? AND ? ORDER BY due_ms DESC, timer_id DESC LIMIT 60",
-		now-2000, now+3000)
-	if err != nil {
-		return err
-	}
-	var keys [][2]int64
-	for rows.Next() {
-		var k [2]int64
-		if err := rows.Scan(&k[0], &k[1]); err != nil {
+	second := time.Now().Truncate(time.Second).Add(time.Second)
+	pause(ctx, time.Until(second.Add(-20*time.Millisecond)))
+	for _, due := range []time.Time{second.Add(2 * time.Second), second} {
+		keys, err := fireKeys(ctx, tx, due)
+		if err != nil {
 			return err
 		}
-		keys = append(keys, k)
-	}
-	if err := rows.Close(); err != nil {
-		return err
-	}
-	if rows.Err() != nil {
-		return rows.Err()
-	}
-	for _, k := range keys {
-		if _, err := tx.ExecContext(ctx, "SELECT 1 FROM fires WHERE due_ms = ? AND timer_id = ? AND series = 0 FOR UPDATE", k[0], k[1]); err != nil {
-			return err
+		for _, id := range keys {
+			if _, err := tx.ExecContext(ctx, "SELECT 1 FROM fires WHERE due_ms = ? AND timer_id = ? AND series = 0 FOR UPDATE", due.UnixMilli(), id); err != nil {
+				return err
+			}
 		}
-		pause(ctx, 2*time.Millisecond)
 	}
 	return nil
+}
+
+// fireKeys returns the timers with an open fire at an instant, in descending order.
+func fireKeys(ctx context.Context, tx *sql.Tx, due time.Time) ([]int64, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT timer_id FROM fires WHERE due_ms = ? ORDER BY timer_id DESC LIMIT 200", due.UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var ids []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
 }
 
 func (w *World) status(name string) (int64, error) {

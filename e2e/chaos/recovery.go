@@ -10,19 +10,19 @@ import (
 
 // recoveries measures how each fault was recovered from: a late first call counts to the last fault that was there when it should have
 // been made, or when it was made.
-func recoveries(faults []*Fault, first receiver.Arrivals) {
+func recoveries(faults []*Fault, first receiver.Arrivals, kind map[timer.ID]string) {
 	for i, f := range faults {
 		end := time.Unix(1<<40, 0)
 		if i+1 < len(faults) {
 			end = faults[i+1].From
 		}
-		f.Recovery = recoveryOf(f, end, first)
+		f.Recovery = recoveryOf(f, end, first, kind)
 	}
 }
 
 // recoveryOf looks at the calls between a fault and the next one. The fires of an outage are called after its end, so that each is seen.
-func recoveryOf(f *Fault, end time.Time, first receiver.Arrivals) Recovery {
-	var r Recovery
+func recoveryOf(f *Fault, end time.Time, first receiver.Arrivals, kind map[timer.ID]string) Recovery {
+	r := Recovery{Kinds: make(map[string]int)}
 	base := f.base()
 	for i := range first {
 		a := &first[i]
@@ -32,6 +32,7 @@ func recoveryOf(f *Fault, end time.Time, first receiver.Arrivals) Recovery {
 			continue
 		}
 		r.Late++
+		r.Kinds[kind[a.Fire.Timer]]++
 		r.MaxLate = max(r.MaxLate, late)
 		r.All = max(r.All, start.Sub(base))
 		if due := time.UnixMilli(a.Fire.DueMS); !due.Before(base) {

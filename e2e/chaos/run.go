@@ -47,8 +47,8 @@ func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Resul
 		fmt.Fprintf(o.Log, "   due %d, called %d, delivered %d, failed %d, skipped %v, missing %d, early %d, called twice %d (%d in flight); p50 %s p99 %s max %s\n",
 			r.Due, r.Called, r.Delivered, r.Failed, r.Skipped, r.Missing, r.Early, r.Duplicates+r.Excused, r.Excused, r.Lateness.P50, r.Lateness.P99, r.Lateness.Max)
 		for _, f := range r.Faults {
-			fmt.Fprintf(o.Log, "   %-45s lasted %5.1f s, %6d late; present after %5.1f s, all after %5.1f s; targets met: %v\n",
-				f.Name, f.outage().Seconds(), f.Late, f.Present.Seconds(), f.All.Seconds(), f.TargetsMet)
+			fmt.Fprintf(o.Log, "   %-45s lasted %5.1f s, %6d late %v; present after %5.1f s, all after %5.1f s; targets met: %v\n",
+				f.Name, f.outage().Seconds(), f.Late, f.Kinds, f.Present.Seconds(), f.All.Seconds(), f.TargetsMet)
 		}
 		for _, b := range r.Broken {
 			fmt.Fprintf(o.Log, "   BROKEN: %s\n", b)

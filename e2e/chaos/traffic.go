@@ -68,6 +68,7 @@ type traffic struct {
 
 // standing is a cron that stays on.
 type standing struct {
+	kind  string
 	id    timer.ID
 	since time.Time // its creation was confirmed
 	fails bool
@@ -131,7 +132,7 @@ func startTraffic(ctx context.Context, w *World, m mix) (*traffic, error) {
 				})
 				t.mu.Lock()
 				defer t.mu.Unlock()
-				t.steady = append(t.steady, standing{id: tm.TimerID(), since: time.Now(), fails: k.fails})
+				t.steady = append(t.steady, standing{kind: k.name, id: tm.TimerID(), since: time.Now(), fails: k.fails})
 				return err
 			})
 		}
@@ -302,4 +303,22 @@ func (t *traffic) burst(ctx context.Context, n int, from time.Time, minutes int)
 		return fmt.Errorf("the burst was not made before it began at %s", from)
 	}
 	return nil
+}
+
+// kinds returns what each timer of the load is.
+func (t *traffic) kinds() map[timer.ID]string {
+	m := make(map[timer.ID]string)
+	for _, s := range t.steady {
+		m[s.id] = s.kind
+	}
+	for _, f := range t.flips {
+		m[f.id] = "flapping"
+	}
+	for _, o := range t.onces {
+		m[o.id] = "once"
+	}
+	for _, b := range t.bursts {
+		m[b.id] = "burst"
+	}
+	return m
 }

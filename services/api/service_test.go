@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -206,4 +207,26 @@ func (h holding) Timer(context.Context, string, timer.ID) (timer.Timer, error) {
 	close(h.entered)
 	<-h.hold
 	return timer.Timer{}, timer.NotFound("timer", 1)
+}
+
+// doubtful loses the answer to every commit of new timers.
+type doubtful struct{ store.Store }
+
+func (d doubtful) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
+	out, err := d.Store.Create(ctx, items, plan)
+	if err == nil {
+		err = timer.Unavailable("creating timers", errors.New("the answer is lost"))
+	}
+	return out, err
+}
+
+// TestCommitInDoubtIsDispatched: the client is told to repeat what may have been done, and what was done is on its way already.
+func TestCommitInDoubtIsDispatched(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *api.Options) { o.Store = doubtful{o.Store.(store.Store)} })
+	body := strings.Replace(v2Body, `"name"`, `"status":"active","name"`, 1)
+	require.Equal(t, http.StatusServiceUnavailable, f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status)
+	f.dispatched.mu.Lock()
+	defer f.dispatched.mu.Unlock()
+	require.NotEmpty(t, f.dispatched.fires)
 }

@@ -10,37 +10,38 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// create is one transaction for all items, and what follows the commit.
+// create is one transaction for all items, and what follows the commit. Of a commit in doubt the fires are brought on their way too (see
+// [store.Timers]).
 func (s *Service) create(ctx context.Context, items []store.NewTimer) ([]store.Created, error) {
 	s.metrics.batch.WithLabelValues("create").Observe(float64(len(items)))
 	created, err := s.opts.Store.Create(ctx, items, s.opts.Plan)
-	if err != nil {
-		return nil, fmt.Errorf("creating timers: %w", err)
-	}
 	var fires []timer.Fire
 	for i := range created {
 		fires = append(fires, created[i].Fires...)
 	}
 	s.dispatch(ctx, fires)
+	if err != nil {
+		return nil, fmt.Errorf("creating timers: %w", err)
+	}
 	return created, nil
 }
 
-// setStatus is one transaction for all items, and what follows the commit.
+// setStatus is one transaction for all items, and what follows the commit, also of one in doubt.
 func (s *Service) setStatus(ctx context.Context, items []store.StatusChange) ([]store.StatusChanged, error) {
 	s.metrics.batch.WithLabelValues("status").Observe(float64(len(items)))
 	changed, err := s.opts.Store.SetStatus(ctx, items, s.opts.Plan)
-	if err != nil {
-		return nil, fmt.Errorf("changing timers: %w", err)
-	}
 	var fires []timer.Fire
 	for i := range changed {
 		c := &changed[i]
-		if c.Err == nil && c.Seq != 0 {
+		if c.Err == nil && c.Seq != 0 && err == nil {
 			s.announceLater(c.Timer.ID, c.Seq)
 		}
 		fires = append(fires, c.Fires...)
 	}
 	s.dispatch(ctx, fires)
+	if err != nil {
+		return nil, fmt.Errorf("changing timers: %w", err)
+	}
 	return changed, nil
 }
 

@@ -71,6 +71,9 @@ func (s *Service) expand(ctx context.Context) error {
 		fires, timers, err := s.opts.Store.Expand(call, s.opts.Batch, s.opts.Plan)
 		cancel()
 		wait := s.opts.Every
+		if err != nil {
+			s.opts.Dispatch.Committed(ctx, fires) // in doubt, see store.Timers
+		}
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil //nolint:nilerr // stopped

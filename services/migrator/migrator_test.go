@@ -112,19 +112,23 @@ func TestStoreThatFailsNowAndThen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))
+		made := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))
 		parts.Store.SetFaults(sqlstore.Faults{Seed: 3, FailRead: .1, FailBefore: .2, FailAfter: .2, Delay: 50 * time.Millisecond})
 		c := &counter{fires: make(map[timer.FireID]int)}
 		start(t, parts, c)
 		time.Sleep(20 * time.Minute)
 		parts.Store.SetFaults(sqlstore.Faults{})
-		// What a commit with a lost answer inserted was not dispatched, but it is in the store.
-		open := 0
+		// What a commit with a lost answer inserted was dispatched too.
+		open, seen := 0, c.seen()
 		minute := timer.MinuteOf(time.Now().UnixMilli())
 		for m := minute - 25; m < minute+10; m++ {
 			fires, err := parts.Store.LoadSlice(t.Context(), m, 0, store.Position{}, timer.NeverMS, 1000)
 			require.NoError(t, err)
 			open += len(fires)
+			for _, f := range fires {
+				known := seen[f.FireID] == 1 || f.DueMS <= made[len(made)-1].DueMS
+				require.True(t, known, "fire %s is not on its way", f.FireID)
+			}
 		}
 		require.Greater(t, open, 20*60)
 		for id, times := range c.seen() {

@@ -38,13 +38,11 @@ func (s *Store) Create(ctx context.Context, items []store.NewTimer, plan store.P
 			store: s, c: c, items: items, encoded: encoded, appIDs: appIDs, plan: plan, maker: rand.Int64(), // a mark
 			names: map[nameKey]*known{}, keys: map[nameKey]*knownKey{},
 		}
+		var err error
 		out, err = b.run(ctx)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err // with an error: what the last commit would have made, of which nobody knows whether it did
 }
 
 type encodedDefinition struct{ text, hash []byte }

@@ -20,19 +20,20 @@ func (s *Store) Expand(ctx context.Context, limit int, plan store.Planner) (fire
 		if err != nil || len(ts) == 0 {
 			return err
 		}
-		n = len(ts)
+		var made []timer.Fire
 		for i := range ts {
-			fires = append(fires, s.expand(&ts[i], plan, nowMS)...)
+			made = append(made, s.expand(&ts[i], plan, nowMS)...)
 		}
 		if err := s.saveTimers(ctx, c, ts, "next_due_ms", "expand_at_ms", "fires_made"); err != nil {
 			return err
 		}
-		return s.insertFires(ctx, c, fires)
+		if err := s.insertFires(ctx, c, made); err != nil {
+			return err
+		}
+		fires, n = made, len(ts)
+		return nil
 	})
-	if err != nil {
-		return nil, 0, err
-	}
-	return fires, n, nil
+	return fires, n, err // with an error: what the last commit would have made, of which nobody knows whether it did
 }
 
 func (s *Store) takeTimers(ctx context.Context, c runner, limit int) ([]timer.Timer, int64, error) {

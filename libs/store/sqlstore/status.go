@@ -17,13 +17,15 @@ func (s *Store) SetStatus(
 		return nil, nil
 	}
 	err = s.write(ctx, "setting the status of timers", func(ctx context.Context, c runner) error {
-		out = make([]store.StatusChanged, len(items))
-		return s.setStatus(ctx, c, items, plan, out)
+		out = nil
+		now := make([]store.StatusChanged, len(items))
+		if err := s.setStatus(ctx, c, items, plan, now); err != nil {
+			return err
+		}
+		out = now
+		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err // with an error: what the last commit would have done, of which nobody knows whether it did
 }
 
 func (s *Store) setStatus(
