@@ -81,8 +81,16 @@ func (w *World) outage(name, called string, d time.Duration, t Target) error {
 		f.over()
 		return fmt.Sprintf("process %d became %d after %.1f s", before, after, f.outage().Seconds()), err
 	})
-	pause(w.ctx, max(d/4, settled))
+	pause(w.ctx, w.toCatchUp())
 	return err
+}
+
+// toCatchUp is how long a scenario waits after an outage, to see by when it is caught up.
+func (w *World) toCatchUp() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := w.faults[len(w.faults)-1]
+	return max(last.outage()/3, settled)
 }
 
 func flushAndKill(w *World) error {

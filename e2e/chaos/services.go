@@ -198,8 +198,7 @@ func downFor(r cluster.Role, d time.Duration) func(*World) error {
 			f.over()
 			return proof, nil
 		})
-		// Long enough to see by when the outage is caught up.
-		pause(w.ctx, max(d/4, settled))
+		pause(w.ctx, w.toCatchUp())
 		return err
 	}
 }

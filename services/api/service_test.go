@@ -210,7 +210,7 @@ func (h holding) Timer(context.Context, string, timer.ID) (timer.Timer, error) {
 }
 
 // doubtful loses the answer to every commit of new timers.
-type doubtful struct{ store.Store }
+type doubtful struct{ api.Store }
 
 func (d doubtful) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
 	out, err := d.Store.Create(ctx, items, plan)
@@ -223,7 +223,7 @@ func (d doubtful) Create(ctx context.Context, items []store.NewTimer, plan store
 // TestCommitInDoubtIsDispatched: the client is told to repeat what may have been done, and what was done is on its way already.
 func TestCommitInDoubtIsDispatched(t *testing.T) {
 	t.Parallel()
-	f := setup(t, func(o *api.Options) { o.Store = doubtful{o.Store.(store.Store)} })
+	f := setup(t, func(o *api.Options) { o.Store = doubtful{o.Store} })
 	body := strings.Replace(v2Body, `"name"`, `"status":"active","name"`, 1)
 	require.Equal(t, http.StatusServiceUnavailable, f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status)
 	f.dispatched.mu.Lock()
