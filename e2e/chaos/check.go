@@ -1,8 +1,12 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"time"
@@ -213,6 +217,9 @@ func (w *World) judge(s *Scenario, v *ledger.Verdict) *Result {
 	defer w.mu.Unlock()
 	slices.SortStableFunc(w.faults, func(a, b *Fault) int { return a.From.Compare(b.From) })
 	recoveries(w.faults, first, w.traffic.kinds())
+	if err := w.timeline(first); err != nil {
+		w.broken = append(w.broken, err.Error())
+	}
 	late := make([]time.Duration, len(first))
 	for i := range first {
 		late[i] = first[i].Lateness()
@@ -232,4 +239,40 @@ func (w *World) judge(s *Scenario, v *ledger.Verdict) *Result {
 		r.Broken = append(r.Broken, fmt.Sprintf("only %d fires were checked", v.Due))
 	}
 	return r
+}
+
+// timeline writes a line for each second of the run, for who looks for the reason of a lateness: how many fires were due in it, how many of
+// these were not on time, by how much at the most, and how many were called in it.
+func (w *World) timeline(first receiver.Arrivals) error {
+	type line struct {
+		due, late, called int
+		most              time.Duration
+	}
+	lines := make(map[int64]*line)
+	at := func(t time.Time) *line {
+		s := int64(t.Sub(w.began) / time.Second)
+		if lines[s] == nil {
+			lines[s] = &line{}
+		}
+		return lines[s]
+	}
+	for i := range first {
+		l := at(time.UnixMilli(first[i].Fire.DueMS))
+		l.due++
+		l.most = max(l.most, first[i].Lateness())
+		if first[i].Lateness() > onTime {
+			l.late++
+		}
+		at(started(&first[i])).called++
+	}
+	var b bytes.Buffer
+	b.WriteString("second,due,late,most_ms,called\n")
+	for _, s := range slices.Sorted(maps.Keys(lines)) {
+		l := lines[s]
+		fmt.Fprintf(&b, "%d,%d,%d,%d,%d\n", s, l.due, l.late, l.most.Milliseconds(), l.called)
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "timeline.csv"), b.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("writing the timeline: %w", err)
+	}
+	return nil
 }

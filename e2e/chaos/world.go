@@ -47,6 +47,7 @@ type World struct {
 	log     io.Writer
 	logMu   sync.Mutex
 	began   time.Time
+	dir     string
 
 	mu     sync.Mutex
 	faults []*Fault
@@ -80,7 +81,7 @@ func (w *World) endpoint(n int) string {
 
 // enter starts a deployment with everything between its parts that a scenario may disturb.
 func enter(ctx context.Context, srv *servers, o Options, s *Scenario, dir string) (w *World, leave func(), err error) {
-	w = &World{ctx: ctx, opts: o, srv: srv, links: make(map[string]cluster.Links), log: o.Log, began: time.Now()}
+	w = &World{ctx: ctx, opts: o, srv: srv, links: make(map[string]cluster.Links), log: o.Log, began: time.Now(), dir: dir}
 	var undo []func()
 	leave = func() {
 		for i := range undo {

@@ -224,7 +224,7 @@ func (d doubtful) Create(ctx context.Context, items []store.NewTimer, plan store
 func TestCommitInDoubtIsDispatched(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *api.Options) { o.Store = doubtful{o.Store} })
-	body := strings.Replace(v2Body, `"name"`, `"status":"active","name"`, 1)
+	body := strings.NewReplacer(`"name"`, `"status":"active","name"`, "0 0 9", "* * *").Replace(v2Body)
 	require.Equal(t, http.StatusServiceUnavailable, f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status)
 	f.dispatched.mu.Lock()
 	defer f.dispatched.mu.Unlock()
