@@ -1,5 +1,5 @@
 // Package clock reads the time by which fires are called: the host's clock, put right by the measured offset to the store's
-// clock where that offset is more than measuring can err, and not at all after the host's clock jumped until it is measured again.
+// clock where that offset is more than measuring can err. After the host's clock jumped nothing is called until it is measured again.
 package clock
 
 import (
@@ -31,19 +31,23 @@ type Clock struct {
 	mono   time.Time // when Look was last called, with its monotonic reading
 	host   time.Time // what wall said then
 	offset time.Duration
+	slip   time.Duration // what jumps of the host's clock since the measurement have to be put right by
 	steady bool
 	age    time.Time // of the last measurement
+
+	jumped chan struct{} // has room for one: Run shall measure now
 }
 
 // New returns a clock that is not steady until the first measurement: a host's clock may be seconds ahead, and what it called would be
 // early.
 func New(wall func() time.Time, source Source) *Clock {
-	c := &Clock{wall: wall, source: source}
+	c := &Clock{wall: wall, source: source, jumped: make(chan struct{}, 1)}
 	c.mono, c.host = time.Now(), wall()
 	return c
 }
 
-// Now returns the corrected time.
+// Now returns the corrected time. From a jump of the host's clock until the next measurement it goes on from before the jump, by the
+// monotonic clock: a better guess than either reading of the host's, and still one that nothing is called by.
 func (c *Clock) Now() time.Time {
 	now, _ := c.Look()
 	return now
@@ -54,14 +58,29 @@ func (c *Clock) Now() time.Time {
 func (c *Clock) Look() (now time.Time, steady bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	mono, host := time.Now(), c.wall()
-	// Round(0) drops the monotonic reading, so that this is the difference of what the two clocks show.
-	drift := host.Round(0).Sub(c.host.Round(0)) - mono.Sub(c.mono)
-	if drift > jump || drift < -jump {
+	_, host := c.read()
+	return host.Add(c.correction()), c.steady
+}
+
+// read reads both clocks and notices a jump of the host's.
+func (c *Clock) read() (mono, host time.Time) {
+	mono, host = time.Now(), c.wall()
+	if d := drift(c.mono, c.host, mono, host); d > jump || d < -jump {
 		c.steady = false
+		c.slip -= d
+		select {
+		case c.jumped <- struct{}{}:
+		default:
+		}
 	}
 	c.mono, c.host = mono, host
-	return host.Add(c.correction()), c.steady
+	return mono, host
+}
+
+// drift returns how much further the host's clock went than the monotonic one. Round(0) drops the monotonic reading, so that the difference
+// is that of what the host's clock showed.
+func drift(mono0, host0, mono, host time.Time) time.Duration {
+	return host.Round(0).Sub(host0.Round(0)) - mono.Sub(mono0)
 }
 
 // Offset returns the measured offset of the store's clock to the host's, and when it was measured (zero: never).
@@ -89,9 +108,8 @@ func (c *Clock) Measure(ctx context.Context) error {
 	took := time.Since(began)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	mono, host := time.Now(), c.wall()
-	if drift := host.Round(0).Sub(sent.Round(0)) - mono.Sub(began); drift > jump || drift < -jump {
-		c.steady, c.mono, c.host = false, mono, host
+	mono, host := c.read()
+	if d := drift(began, sent, mono, host); d > jump || d < -jump {
 		return errJumped
 	}
 	if took > tolerance && c.steady && !c.age.IsZero() {
@@ -103,11 +121,11 @@ func (c *Clock) Measure(ctx context.Context) error {
 	if least <= 0 && most >= 0 {
 		c.offset = 0
 	}
-	c.age, c.steady, c.mono, c.host = mono, true, mono, host
+	c.age, c.steady, c.slip = mono, true, 0
 	return nil
 }
 
-// Run measures every second until ctx ends.
+// Run measures every second, and at once after a jump, until ctx ends.
 func (c *Clock) Run(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -117,6 +135,7 @@ func (c *Clock) Run(ctx context.Context) error {
 		cancel()
 		select {
 		case <-tick.C:
+		case <-c.jumped:
 		case <-ctx.Done():
 			return nil
 		}
@@ -125,7 +144,7 @@ func (c *Clock) Run(ctx context.Context) error {
 
 func (c *Clock) correction() time.Duration {
 	if c.offset > -tolerance && c.offset < tolerance {
-		return 0
+		return c.slip
 	}
-	return c.offset
+	return c.offset + c.slip
 }

@@ -74,6 +74,18 @@ func (c *Callback) Register(s *Set) {
 // Validate checks them.
 func (c *Callback) Validate() error { return nil }
 
+// Testing is what only tests switch on.
+type Testing struct{ Clock bool }
+
+// Register names the settings.
+func (c *Testing) Register(s *Set) {
+	s.Bool(&c.Clock, "test-clock", false,
+		"for tests only: let whoever reaches the admin port put this process's clock wrong (POST /test/clock)")
+}
+
+// Validate checks them.
+func (c *Testing) Validate() error { return nil }
+
 func atMost(name string, d, most time.Duration) error {
 	if d > most {
 		return fmt.Errorf("%s: %s is more than %s", name, d, most)

@@ -63,9 +63,15 @@ func Serve(ln net.Listener, h http.Handler, grace time.Duration) func(context.Co
 	}
 }
 
-// Admin serves probes, metrics and profiles at addr from now on until everything else is closed: a process that waits for its
+// Route is one more thing that the admin listener serves.
+type Route struct {
+	Pattern string // as http.ServeMux takes it
+	Handler http.Handler
+}
+
+// Admin serves probes, metrics and profiles, and what else it is given, at addr from now on until everything else is closed: a process that waits for its
 // servers must be able to say so. Call it before anything that may have to wait.
-func (p *Process) Admin(ctx context.Context, addr string, metrics prometheus.Gatherer) error {
+func (p *Process) Admin(ctx context.Context, addr string, metrics prometheus.Gatherer, more ...Route) error {
 	ln, err := Listen(ctx, addr, logging.AdminListening, p.o.Logger)
 	if err != nil {
 		return err
@@ -77,6 +83,9 @@ func (p *Process) Admin(ctx context.Context, addr string, metrics prometheus.Gat
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	for _, r := range more {
+		mux.Handle(r.Pattern, r.Handler)
+	}
 
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)

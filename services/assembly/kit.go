@@ -34,6 +34,7 @@ type Kit struct {
 	Store    store.Store
 	Bus      bus.Bus
 	Window   window.Window
+	Host     *clock.Host // the host's clock where tests may put it wrong, else nil
 	Clock    *clock.Clock
 	Counts   *slicing.Counts
 	Planner  *expansion.Planner
@@ -52,7 +53,11 @@ type Open func(ctx context.Context, k *Kit) error
 
 // complete makes the parts that are the same over any servers.
 func (k *Kit) complete(ctx context.Context) (err error) {
-	k.Clock = clock.New(time.Now, k.Store.Now)
+	wall := time.Now
+	if k.Host != nil {
+		wall = k.Host.Now
+	}
+	k.Clock = clock.New(wall, k.Store.Now)
 	if err := k.Clock.Measure(ctx); err != nil {
 		k.Log.Warn().Err(err).Msg("clock not measured against the store's yet")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/health"
 	"github.com/carillon-timer/carillon/libs/logging"
@@ -54,7 +55,7 @@ func Run(ctx context.Context, p Program, args []string, env process.Env, stderr 
 		return err
 	}
 	defer func() { err = errors.Join(err, k.Process.Close()) }()
-	if err := k.Process.Admin(ctx, p.Settings.Admin.Addr, k.Registry); err != nil {
+	if err := k.Process.Admin(ctx, p.Settings.Admin.Addr, k.Registry, k.testRoutes()...); err != nil {
 		return fmt.Errorf("admin-addr: %w", err)
 	}
 	if err := k.build(ctx, p); err != nil {
@@ -80,10 +81,14 @@ func newKit(p Program, stderr io.Writer) (*Kit, error) {
 	}
 	h := health.New(0)
 	h.SetError("process", errStarting)
-	return &Kit{
+	k := &Kit{
 		Settings: s, Health: h, Log: log, Registry: registry,
 		Process: process.New(process.Options{Logger: log, Health: h, Drain: s.Shutdown.Drain, Grace: s.Shutdown.Grace}),
-	}, nil
+	}
+	if s.Testing.Clock {
+		k.Host = new(clock.Host)
+	}
+	return k, nil
 }
 
 func (k *Kit) build(ctx context.Context, p Program) error {

@@ -51,6 +51,12 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.b.Write(p)
 }
 
+func (o *output) text() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
 func (o *output) admin() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -37,7 +37,7 @@ type Service struct {
 	workers  sync.WaitGroup
 	nWorkers atomic.Int64
 	taskAge  atomic.Int64 // ms, of the task received last
-	taskAt   atomic.Int64 // unix ns of its receipt
+	taskAt   clock.Mark   // its receipt
 	joined   atomic.Bool
 
 	claimFailed atomic.Bool // since reclaim looked last
@@ -228,7 +228,7 @@ func (s *Service) drain(ctx context.Context) {
 // load is what the session's renewal reports.
 func (s *Service) load() store.Load {
 	l := store.Load{HandsFull: s.hands.full()}
-	if at := s.taskAt.Load(); at > 0 && time.Since(time.Unix(0, at)) < heldWait {
+	if s.taskAt.Within(heldWait) {
 		l.OldestTaskMS = s.taskAge.Load()
 	}
 	return l

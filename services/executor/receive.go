@@ -156,7 +156,8 @@ func (s *Service) heard(published time.Time) {
 	if published.IsZero() {
 		return
 	}
-	s.taskAge.Store(time.Since(published).Milliseconds())
-	s.taskAt.Store(time.Now().UnixNano())
-	s.met.taskAge.Set(time.Since(published).Seconds())
+	age := max(0, s.opts.Clock.Now().Sub(published))
+	s.taskAge.Store(age.Milliseconds())
+	s.taskAt.Set()
+	s.met.taskAge.Set(age.Seconds())
 }

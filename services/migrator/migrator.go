@@ -3,7 +3,6 @@ package migrator
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,7 +28,7 @@ type Service struct {
 	opts   Options
 	log    zerolog.Logger
 	met    *metrics
-	lastOK atomic.Int64 // unix ns of the last look that the store answered
+	lastOK clock.Mark // the last look that the store answered
 }
 
 // New returns a migrator that does nothing until Run.
@@ -43,7 +42,7 @@ func New(opts Options) (*Service, error) {
 
 // Ready tells whether timers are being expanded.
 func (s *Service) Ready() error {
-	if at := s.lastOK.Load(); at == 0 || time.Since(time.Unix(0, at)) > expandTimeout {
+	if !s.lastOK.Within(expandTimeout) {
 		return errors.New("the store has not answered for 30 s")
 	}
 	return nil
@@ -82,7 +81,7 @@ func (s *Service) expand(ctx context.Context) error {
 			s.log.Debug().Err(err).Msg("timers not expanded")
 			wait = againAfter
 		default:
-			s.lastOK.Store(time.Now().UnixNano())
+			s.lastOK.Set()
 			s.met.timers.Add(float64(timers))
 			s.met.fires.Add(float64(len(fires)))
 			s.opts.Dispatch.Committed(ctx, fires)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -30,8 +30,8 @@ type Service struct {
 	log    zerolog.Logger
 	keeper *session.Keeper
 	met    *metrics
-	ticked atomic.Int64 // unix ns of the last tick that succeeded
-	swept  time.Time    // of the last sweep; the sweep's alone
+	ticked clock.Mark // the last tick that succeeded
+	swept  time.Time  // of the last sweep; the sweep's alone
 
 	strays strays
 
@@ -59,7 +59,7 @@ func New(opts Options) (*Service, error) {
 
 // Ready tells whether minutes are being handed out.
 func (s *Service) Ready() error {
-	if at := s.ticked.Load(); at == 0 || time.Since(time.Unix(0, at)) > readyFor {
+	if !s.ticked.Within(readyFor) {
 		return errors.New("no minute handed out within 10 s")
 	}
 	return nil
@@ -76,7 +76,7 @@ func (s *Service) Run(ctx context.Context) error {
 				s.complain(ctx, err, "minutes not handed out")
 				return
 			}
-			s.ticked.Store(time.Now().UnixNano())
+			s.ticked.Set()
 		})
 	})
 	g.Go(func() error {

@@ -62,7 +62,7 @@ func (s *Service) setSessions(live []store.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if gone(s.live, live) {
-		s.strays.gone.Store(time.Now().UnixNano())
+		s.strays.gone.Set()
 	}
 	s.live, s.liveAt = live, time.Now()
 	s.met.sessions.Reset()

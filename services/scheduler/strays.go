@@ -3,9 +3,9 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -25,14 +25,14 @@ const (
 // strays are fires that nobody claimed because their task is with an executor that is gone but not yet noticed by the bus: frozen, or cut
 // off. The end of its session dispatches what it had claimed; these it had not. The sweep would find them after 10 s.
 type strays struct {
-	gone atomic.Int64               // unix ns: when an executor was last seen to be gone; 0: never
+	gone clock.Mark                 // an executor was seen to be gone
 	seen map[timer.FireID]time.Time // when each was published last; the search's alone
 }
 
 // lookForStrays publishes strays for a while after an executor's end. Like the sweep it stands back while executors have more than they can do:
 // then what is unclaimed is merely late. What it publishes beside others is claimed once.
 func (s *Service) lookForStrays(ctx context.Context) error {
-	if at := s.strays.gone.Load(); at == 0 || time.Since(time.Unix(0, at)) > straysFor {
+	if !s.strays.gone.Within(straysFor) {
 		s.strays.seen = nil
 		return nil
 	}

@@ -109,6 +109,15 @@ func Once(at time.Time, url string) timer.Definition {
 	}
 }
 
+// Every are the definitions of n timers that are due once each, at a time and so far apart, and call url.
+func Every(first time.Time, apart time.Duration, n int, url string) []timer.Definition {
+	defs := make([]timer.Definition, n)
+	for i := range defs {
+		defs[i] = Once(first.Add(time.Duration(i)*apart), url)
+	}
+	return defs
+}
+
 // Cron is the definition of a timer that is due by a cron expression and calls url.
 func Cron(spec, url string) timer.Definition {
 	d := Once(time.Time{}, url)

@@ -1,0 +1,64 @@
+package executor_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/services/executor"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// Whatever happens to an executor's clock while fires are due ten times a second: none is early by the true clock, and none later than the
+// executor takes to look at its clock (100 ms) and to measure it.
+func TestP1ClockThatIsPutWrong(t *testing.T) {
+	t.Parallel()
+	for name, wrong := range map[string][]time.Duration{
+		"ahead":   {2 * time.Second},
+		"behind":  {-2 * time.Second},
+		"jumping": {2 * time.Second, -2 * time.Second, 0, time.Hour, 300 * time.Millisecond, -time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				host := new(clock.Host)
+				c := clock.New(host.Now, parts.Store.Now)
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { _ = c.Run(ctx) })
+				defer running.Wait()
+				defer cancel()
+				r := &receiver{}
+				start(t, parts, "one", r, func(o *executor.Options) { o.Clock = c })
+
+				began := time.Now().Truncate(time.Second).Add(5 * time.Second)
+				defs := servicetest.Every(began, 100*time.Millisecond, 100*(len(wrong)+1), "http://127.0.0.1/")
+				fires := parts.Create("a", defs...)
+				parts.Dispatch.Committed(t.Context(), fires)
+				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+				time.Sleep(time.Until(began.Add(5055 * time.Millisecond)))
+				for _, by := range wrong {
+					host.Set(by)
+					time.Sleep(10 * time.Second)
+				}
+				time.Sleep(10 * time.Second)
+
+				calls, at := r.seen()
+				require.Len(t, calls, len(fires))
+				for i, call := range calls {
+					late := at[i].Sub(time.UnixMilli(call.PlannedMS))
+					require.GreaterOrEqual(t, late, time.Duration(0), "early by the true clock")
+					require.LessOrEqual(t, late, 150*time.Millisecond)
+					require.GreaterOrEqual(t, call.Start.UnixMilli(), call.PlannedMS, "early by its own clock")
+					require.WithinDuration(t, at[i], call.Start, 150*time.Millisecond)
+				}
+			})
+		})
+	}
+}
