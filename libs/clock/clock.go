@@ -35,6 +35,7 @@ type Clock struct {
 	steady bool
 	age    time.Time // of the last measurement
 
+	made   time.Time
 	jumped chan struct{} // has room for one: Run shall measure now
 }
 
@@ -43,6 +44,7 @@ type Clock struct {
 func New(wall func() time.Time, source Source) *Clock {
 	c := &Clock{wall: wall, source: source, jumped: make(chan struct{}, 1)}
 	c.mono, c.host = time.Now(), wall()
+	c.made = c.mono
 	return c
 }
 

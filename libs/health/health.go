@@ -23,12 +23,16 @@ const CheckTimeout = 2 * time.Second
 // Check returns nil, or why the process is not ready. It must heed ctx.
 type Check func(ctx context.Context) error
 
+// Detail returns what is shown beside a check's result, as JSON. It must answer at once: it says what is known, and asks nobody.
+type Detail func() any
+
 // Health is the set of checks of one process. It is safe for concurrent use.
 type Health struct {
 	timeout time.Duration
 	mu      sync.Mutex
 	names   []string
 	checks  map[string]entry
+	details map[string]Detail
 }
 
 type entry struct {
@@ -41,7 +45,7 @@ func New(timeout time.Duration) *Health {
 	if timeout <= 0 {
 		timeout = CheckTimeout
 	}
-	return &Health{timeout: timeout, checks: make(map[string]entry)}
+	return &Health{timeout: timeout, checks: make(map[string]entry), details: make(map[string]Detail)}
 }
 
 // Set adds a check, or puts another one in its place.
@@ -60,6 +64,13 @@ func (h *Health) set(name string, e entry) {
 	h.checks[name] = e
 }
 
+// SetDetail shows something beside a check's result, whether it passes or not; also where the check is put in place later, or replaced.
+func (h *Health) SetDetail(name string, d Detail) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.details[name] = d
+}
+
 // SetError makes a check that fails with err until it is set again; nil makes it pass.
 func (h *Health) SetError(name string, err error) {
 	h.Set(name, func(context.Context) error { return err })
@@ -71,6 +82,7 @@ type Result struct {
 	OK       bool   `json:"ok"`
 	Optional bool   `json:"optional,omitempty"` // it does not count for readiness
 	Error    string `json:"error,omitempty"`
+	Detail   any    `json:"detail,omitempty"`
 }
 
 // Run runs all checks at once and returns when all have answered or their time is up: a check that does not heed its context
@@ -79,23 +91,29 @@ func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
 	type answer struct {
-		at  int
-		err error
+		at     int
+		err    error
+		detail any
 	}
 	h.mu.Lock()
 	results = make([]Result, len(h.names))
 	answers := make(chan answer, len(h.names))
 	for i, name := range h.names {
-		e := h.checks[name]
+		e, d := h.checks[name], h.details[name]
 		results[i] = Result{Name: name, Optional: e.optional, Error: "no answer in time"}
-		go func() { answers <- answer{i, guarded(ctx, e.check)} }()
+		go func() {
+			err := guarded(ctx, e.check)
+			answers <- answer{i, err, shown(d)}
+		}()
 	}
 	h.mu.Unlock()
 
 	for range results {
 		select {
 		case a := <-answers:
-			if r := &results[a.at]; a.err != nil {
+			r := &results[a.at]
+			r.Detail = a.detail
+			if a.err != nil {
 				r.Error = a.err.Error()
 			} else {
 				r.OK, r.Error = true, ""
@@ -118,6 +136,19 @@ func guarded(ctx context.Context, c Check) (err error) {
 		}
 	}()
 	return c(ctx)
+}
+
+// shown returns a detail, or nothing where there is none, or a broken one.
+func shown(d Detail) (detail any) {
+	if d == nil {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			detail = nil
+		}
+	}()
+	return d()
 }
 
 // Handler serves /livez, /readyz and /metrics.

@@ -52,6 +52,11 @@ func TestReady(t *testing.T) {
 	code, body = get(t, h, "/readyz")
 	require.Equal(t, 200, code)
 	require.Contains(t, body, `{"name":"redis","ok":false,"optional":true,"error":"away"}`)
+	h.SetDetail("redis", func() any { return map[string]int{"age_ms": 7} })
+	h.SetDetail("mysql", func() any { panic("oops") })
+	_, body = get(t, h, "/readyz")
+	require.Contains(t, body, `{"name":"redis","ok":false,"optional":true,"error":"away","detail":{"age_ms":7}}`)
+	require.Contains(t, body, `{"name":"mysql","ok":true}`, "a detail that is broken is left out")
 	code, _ = get(t, h, "/metrics")
 	require.Equal(t, 200, code)
 }

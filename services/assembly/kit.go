@@ -58,6 +58,7 @@ func (k *Kit) complete(ctx context.Context) (err error) {
 		wall = k.Host.Now
 	}
 	k.Clock = clock.New(wall, k.Store.Now)
+	k.Clock.Register(k.Registry)
 	if err := k.Clock.Measure(ctx); err != nil {
 		k.Log.Warn().Err(err).Msg("clock not measured against the store's yet")
 	}
@@ -68,6 +69,7 @@ func (k *Kit) complete(ctx context.Context) (err error) {
 		}
 		return nil
 	})
+	k.Health.SetDetail("clock", func() any { return k.Clock.Reading() })
 	k.Counts = slicing.NewCounts(slicing.DefaultPerBucket)
 	if k.Planner, err = expansion.New(expansion.Options{Step1: k.Settings.Timing.Step1, Counts: k.Counts}); err != nil {
 		return fmt.Errorf("making the planner: %w", err)

@@ -35,10 +35,6 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 	gauge("carillon_executor_waiting", "Fires in hand that wait for their run.", func() float64 { return float64(s.wheel.len()) })
 	gauge("carillon_executor_queued", "Due fires that wait for a worker.", func() float64 { return float64(s.queue.len()) })
 	gauge("carillon_executor_unrecorded", "Results in hand that are not recorded yet.", func() float64 { return float64(s.recorder.waiting()) })
-	gauge("carillon_clock_offset_seconds", "Measured offset of the store's clock to this host's.", func() float64 {
-		d, _ := s.opts.Clock.Offset()
-		return d.Seconds()
-	})
 	return &metrics{
 		lateness: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_lateness_seconds", Help: "Start of the first attempt minus the planned instant.", Buckets: latenessBuckets,
