@@ -74,6 +74,24 @@ func (c *Callback) Register(s *Set) {
 // Validate checks them.
 func (c *Callback) Validate() error { return nil }
 
+// Canary is how a deployment watches itself.
+type Canary struct{ Every time.Duration }
+
+// Register names the settings.
+func (c *Canary) Register(s *Set) {
+	s.Duration(&c.Every, "canary", 10*time.Second,
+		"how often a timer of Carillon's own is due, whose lateness tells how the deployment does; 0: never. The same for all services")
+}
+
+// Validate checks them.
+func (c *Canary) Validate() error {
+	const longest = 10 * time.Minute
+	if c.Every%time.Second != 0 {
+		return fmt.Errorf("canary: %s is not whole seconds", c.Every)
+	}
+	return errors.Join(atLeast("canary", c.Every, 0), atMost("canary", c.Every, longest))
+}
+
 // Testing is what only tests switch on.
 type Testing struct{ Clock bool }
 

@@ -83,8 +83,11 @@ func (r Retry) WaitAfter(attempt int) time.Duration {
 // TargetKind says by which protocol a timer calls back.
 type TargetKind string
 
-// KindHTTP calls a URL.
-const KindHTTP TargetKind = "http"
+// The kinds.
+const (
+	KindHTTP   TargetKind = "http"   // calls a URL
+	KindCanary TargetKind = "canary" // calls nobody: the executor notes how late it is. Only for timers of ReservedApp
+)
 
 // Target is whom a timer calls. Package callback checks it and calls it.
 type Target struct {

@@ -15,6 +15,9 @@ const (
 // NeverMS is the next due instant of a timer that has no more fires. It sorts behind every instant.
 const NeverMS int64 = math.MaxInt64
 
+// ReservedApp owns the timers that Carillon registers for itself. The API shows them like any app's, and refuses to change them.
+const ReservedApp = "carillon"
+
 // Limits of what a user may register.
 const (
 	MaxAppLen    = 64        // bytes

@@ -47,12 +47,15 @@ type dev struct {
 	done        chan error
 }
 
-func start(t *testing.T, dir string) *dev {
+func start(t *testing.T, dir string, more ...string) *dev {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	d := &dev{cancel: cancel, done: make(chan error, 1)}
 	env := map[string]string{
 		"CARILLON_HTTP_ADDR": "127.0.0.1:0", "CARILLON_ADMIN_ADDR": "127.0.0.1:0", "CARILLON_DATA_DIR": dir,
+	}
+	for i := 0; i < len(more); i += 2 {
+		env[more[i]] = more[i+1]
 	}
 	began := time.Now()
 	go func() {
@@ -129,6 +132,49 @@ func TestFirstSteps(t *testing.T) {
 	defer d.stop(t)
 	_, body = get(t, d.api+fires)
 	require.Contains(t, body, `"status":"delivered"`, "its data is kept")
+}
+
+// The canary goes the whole way, shows in readiness and metrics, and is none of the users' fires.
+func TestCanaryOfDev(t *testing.T) {
+	t.Parallel()
+	d := start(t, t.TempDir(), "CARILLON_CANARY", "1s")
+	defer d.stop(t)
+	var got struct {
+		Status string
+		Checks []struct {
+			Name         string
+			OK, Optional bool
+			Detail       map[string]any
+		}
+	}
+	details := map[string]map[string]any{}
+	require.Eventually(t, func() bool {
+		code, body := get(t, d.admin+"/readyz")
+		require.Equal(t, http.StatusOK, code)
+		require.NoError(t, json.Unmarshal([]byte(body), &got))
+		for _, c := range got.Checks {
+			require.True(t, c.OK, body)
+			require.Equal(t, c.Name == "canary", c.Optional)
+			details[c.Name] = c.Detail
+		}
+		return details["canary"]["outcome"] == "delivered"
+	}, 20*time.Second, 100*time.Millisecond)
+	require.Equal(t, "1s", details["canary"]["interval"])
+	require.Less(t, details["canary"]["lateness_ms"], 1000.)
+	require.Less(t, details["canary"]["age_ms"], 20_000.)
+	require.Equal(t, true, details["clock"]["steady"])
+
+	_, body := get(t, d.api+"/api/v2/timers?app=carillon")
+	require.Contains(t, body, `"kind":"canary"`)
+	_, body = get(t, d.admin+"/metrics")
+	for _, line := range []string{
+		"carillon_canary_interval_seconds 1", "carillon_clock_steady 1", "carillon_oldest_open_fire_seconds ", "carillon_lateness_seconds_count 0",
+		"carillon_canary_age_seconds ", "carillon_canary_lateness_seconds ", "carillon_clock_offset_seconds ", "carillon_clock_measured_age_seconds ",
+	} {
+		require.Contains(t, body, "\n"+line)
+	}
+	require.Regexp(t, `carillon_canary_call_lateness_seconds_count [1-9]`, body)
+	require.NotContains(t, body, "carillon_fires_total{")
 }
 
 func TestTwoCannotShareADirectory(t *testing.T) {

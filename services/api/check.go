@@ -29,6 +29,14 @@ func checkText(field, v string, most int) error {
 	return nil
 }
 
+// checkOwn refuses to change what Carillon registered for itself. field is where the caller named the app.
+func checkOwn(field, app string) error {
+	if app != timer.ReservedApp {
+		return nil
+	}
+	return timer.Invalid(field, fmt.Sprintf("%q is Carillon's own app: its timers can be read, and neither made nor changed", app))
+}
+
 // checkTimer checks everything that a caller wrote, and returns all that is wrong. It puts defaults in.
 func (s *Service) checkTimer(app, name string, d *timer.Definition) []*timer.Error {
 	if d.Schedule.Kind == timer.KindCron && d.Schedule.Zone == "" && s.opts.Zone != time.UTC.String() {
@@ -39,6 +47,7 @@ func (s *Service) checkTimer(app, name string, d *timer.Definition) []*timer.Err
 	}
 	return collect(
 		checkText("app", app, timer.MaxAppLen),
+		checkOwn("app", app),
 		checkText("name", name, timer.MaxNameLen),
 		schedule.Check(&d.Schedule),
 		callback.CheckTarget(&d.Target),

@@ -131,6 +131,9 @@ func (s *Service) v1SetStatus(to timer.Status) func(*http.Request) (v1Answer, er
 		if err := s.checkRef(r, ref); err != nil {
 			return v1Answer{}, err
 		}
+		if err := checkOwn("app", ref.App); err != nil {
+			return v1Answer{}, err
+		}
 		_, err := s.setStatusOne(r.Context(), store.StatusChange{App: ref.App, ID: timer.ID(ref.ID), Status: to})
 		return v1Answer{}, err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // v2Version is the version of the API's description; it grows with every change of the description.
-const v2Version = "2.0.0"
+const v2Version = "2.1.0"
 
 const bodyReadTimeout = 10 * time.Second
 
@@ -174,6 +174,9 @@ func (s *Service) patchTimer(ctx context.Context, in *patchTimerInput) (*timerOu
 	if err != nil {
 		return nil, err
 	}
+	if err := checkOwn("query.app", in.App); err != nil {
+		return nil, err
+	}
 	t, err := s.setStatusOne(ctx, store.StatusChange{App: in.App, ID: id, Status: timer.Status(in.Body.Status)})
 	if err != nil {
 		return nil, err
@@ -184,6 +187,9 @@ func (s *Service) patchTimer(ctx context.Context, in *patchTimerInput) (*timerOu
 func (s *Service) deleteTimer(ctx context.Context, in *TimerParam) (*struct{}, error) {
 	id, err := s.id(ctx, in)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkOwn("query.app", in.App); err != nil {
 		return nil, err
 	}
 	_, err = s.setStatusOne(ctx, store.StatusChange{App: in.App, ID: id, Status: timer.StatusDeleted})

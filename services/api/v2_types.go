@@ -27,6 +27,15 @@ type targetBody struct {
 	Body    string              `json:"body,omitempty" doc:"Sent byte for byte; at most 256 KiB."`
 }
 
+// shownTarget is a target as it is answered: Carillon's own timers have kinds that nobody can ask for.
+type shownTarget struct {
+	Kind    string              `json:"kind" enum:"http,canary" doc:"The protocol; canary is Carillon's own and calls nobody."`
+	URL     string              `json:"url" doc:"Empty for a canary." example:"https://example.com/ring"`
+	Method  string              `json:"method,omitempty"`
+	Headers map[string][]string `json:"headers,omitempty" doc:"Name to list of values."`
+	Body    string              `json:"body,omitempty"`
+}
+
 type retryBody struct {
 	Attempts *int     `json:"attempts,omitempty" doc:"Attempts in all, 1 to 20; 3 by default."`
 	Wait     string   `json:"wait,omitempty" doc:"Before the second attempt; 1s by default." example:"1s"`
@@ -36,7 +45,7 @@ type retryBody struct {
 }
 
 type newTimerBody struct {
-	App      string       `json:"app" minLength:"1" maxLength:"64" doc:"The app that owns the timer." example:"shop"`
+	App      string       `json:"app" minLength:"1" maxLength:"64" doc:"The app that owns the timer. carillon is Carillon's own: its timers can only be read." example:"shop"`
 	Name     string       `json:"name" minLength:"1" maxLength:"128" doc:"Unique among the app's timers." example:"send-invoices"`
 	Schedule scheduleBody `json:"schedule"`
 	Target   targetBody   `json:"target"`
@@ -51,7 +60,7 @@ type timerBody struct {
 	Status      string       `json:"status" enum:"active,inactive,deleted"`
 	Version     int32        `json:"version" doc:"Of the definition, from 1."`
 	Schedule    scheduleBody `json:"schedule"`
-	Target      targetBody   `json:"target"`
+	Target      shownTarget  `json:"target"`
 	Retry       retryBody    `json:"retry"`
 	NextDue     string       `json:"next_due,omitempty" format:"date-time" doc:"The next instant at which it is due; absent where there is none or the timer is not active."`
 	ActiveSince string       `json:"active_since,omitempty" format:"date-time" doc:"When it was last activated."`
@@ -121,7 +130,7 @@ func showTimer(t *timer.Timer, now time.Time) timerBody {
 	b := timerBody{
 		ID: t.ID.String(), App: t.App, Name: t.Name, Status: string(t.Status), Version: t.Version,
 		Schedule: scheduleBody{Kind: string(d.Schedule.Kind), Specs: d.Schedule.Specs, Zone: d.Schedule.Zone},
-		Target: targetBody{
+		Target: shownTarget{
 			Kind: string(d.Target.Kind), URL: d.Target.URL, Method: d.Target.Method, Headers: d.Target.Headers, Body: d.Target.Body,
 		},
 		Retry: retryBody{

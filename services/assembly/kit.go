@@ -17,6 +17,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/expansion"
 	"github.com/carillon-timer/carillon/libs/health"
 	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/libs/selfcheck"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -81,11 +82,31 @@ func (k *Kit) complete(ctx context.Context) (err error) {
 		return fmt.Errorf("making the dispatcher: %w", err)
 	}
 	k.IDs = timer.NewIDs(k.Clock.Now)
+	if err := k.watchItself(); err != nil {
+		return err
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
 	k.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
+	return nil
+}
+
+// watchItself adds the canary and its like.
+func (k *Kit) watchItself() error {
+	w, err := selfcheck.New(selfcheck.Options{
+		Store: k.Store, Dispatch: k.Dispatch, Plan: k.Planner.Plan, Now: k.Clock.Now, Interval: k.Settings.Canary.Every,
+		Logger: k.Log, Registerer: k.Registry,
+	})
+	if err != nil {
+		return fmt.Errorf("making the self-checks: %w", err)
+	}
+	k.Process.Work("self-checks", w.Run)
+	if k.Settings.Canary.Every > 0 {
+		k.Health.SetOptional("canary", w.Check)
+		k.Health.SetDetail("canary", func() any { return w.Report() })
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/libs/selfcheck"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/executor"
@@ -84,8 +85,9 @@ func addExecutor(_ context.Context, k *Kit) error {
 	}
 	k.Process.OnClose("callbacks", func(context.Context) error { caller.Close(); return nil })
 	s, err := executor.New(executor.Options{
-		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: caller},
-		Clock: k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name,
+		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch,
+		Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: caller, timer.KindCanary: selfcheck.NewCaller(k.Registry)},
+		Clock:   k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name,
 		DrainTimeout: k.Settings.Shutdown.Grace * 2 / 3, //nolint:mnd // the rest is for recording and giving back
 		Logger:       k.logger("executor"), Registerer: k.Registry,
 	})

@@ -16,12 +16,13 @@ type Settings struct {
 	Timing    config.Timing
 	Retention config.Retention
 	Callback  config.Callback
+	Canary    config.Canary
 	Testing   config.Testing
 }
 
 // common are the settings of every program that runs services.
 func (s *Settings) common() []config.Part {
-	return []config.Part{&s.Admin, &s.Log, &s.Shutdown, &s.Timing, &s.Testing}
+	return []config.Part{&s.Admin, &s.Log, &s.Shutdown, &s.Timing, &s.Canary, &s.Testing}
 }
 
 // servers are the settings of programs over real servers.

@@ -79,7 +79,9 @@ func (s *Service) call(e *held, caller callback.Caller, def *timer.Definition, a
 	late := start.UnixMilli() - e.fire.PlannedMS()
 	if n == 1 {
 		e.fire.LateMS = late
-		s.met.lateness.Observe(float64(late) / 1000) //nolint:mnd // ms to s
+		if !e.canary() {
+			s.met.lateness.Observe(float64(late) / 1000) //nolint:mnd // ms to s
+		}
 	}
 	s.met.calling.Inc()
 	began := time.Now()
@@ -89,7 +91,9 @@ func (s *Service) call(e *held, caller callback.Caller, def *timer.Definition, a
 	})
 	took := time.Since(began)
 	s.met.calling.Dec()
-	s.met.callSeconds.Observe(took.Seconds())
+	if !e.canary() {
+		s.met.callSeconds.Observe(took.Seconds())
+	}
 	if e.term.Context().Err() != nil && r.Class != callback.Success {
 		return // cancelled because the session is dead: not an attempt that failed, and no longer ours to tell
 	}

@@ -16,6 +16,9 @@ type held struct {
 	def  *timer.Definition // what was last called, once it is known
 }
 
+// canary tells whether it is Carillon's own: what is counted and announced is the users'.
+func (e *held) canary() bool { return e.def != nil && e.def.Target.Kind == timer.KindCanary }
+
 // hands is the bounded set of fires that this process holds, from just before the claim until the outcome is recorded or the fire
 // given back. It is why no fire is in hand twice: who cannot put a fire in does not claim it.
 type hands struct {

@@ -37,14 +37,14 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 	gauge("carillon_executor_unrecorded", "Results in hand that are not recorded yet.", func() float64 { return float64(s.recorder.waiting()) })
 	return &metrics{
 		lateness: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "carillon_lateness_seconds", Help: "Start of the first attempt minus the planned instant.", Buckets: latenessBuckets,
+			Name: "carillon_lateness_seconds", Help: "Start of the first attempt minus the planned instant, but for the canary's.", Buckets: latenessBuckets,
 		}),
 		callSeconds: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "carillon_callback_seconds", Help: "Duration of one attempt.", Buckets: callBuckets,
+			Name: "carillon_callback_seconds", Help: "Duration of one attempt, but for the canary's.", Buckets: callBuckets,
 		}),
 		calling: f.NewGauge(prometheus.GaugeOpts{Name: "carillon_executor_calling", Help: "Attempts in flight."}),
 		outcomes: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_fires_total", Help: "Fires recorded, by outcome and reason.",
+			Name: "carillon_fires_total", Help: "Fires recorded, by outcome and reason, but for the canary's.",
 		}, []string{"outcome", "reason"}),
 		outcomesLost: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_results_superseded_total", Help: "Results that did not count because another session had taken the fire over.",

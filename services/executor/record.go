@@ -181,7 +181,7 @@ func (s *Service) ended(rs []result, lost []timer.FireID) {
 	s.met.outcomesLost.Add(float64(len(lost)))
 	for i := range rs {
 		o := &rs[i].outcome
-		if gone[o.FireID] {
+		if gone[o.FireID] || rs[i].entry.canary() {
 			continue
 		}
 		s.met.outcomes.WithLabelValues(string(o.Kind), string(o.Reason)).Inc()

@@ -24,7 +24,6 @@ type Store interface { //nolint:interfacebloat // minutes, slices, sessions and 
 	Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error)
 	LoadSlice(ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int) ([]timer.Fire, error)
 	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
-	OldestOpen(ctx context.Context) (int64, error)
 }
 
 // Dispatcher publishes tasks.

@@ -104,13 +104,6 @@ func (s *Service) complain(ctx context.Context, err error, msg string) {
 func (s *Service) gauge(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, gaugeTimeout)
 	defer cancel()
-	if oldest, err := s.opts.Store.OldestOpen(ctx); err == nil {
-		late := 0.0
-		if oldest > 0 {
-			late = max(0, float64(s.opts.Now().UnixMilli()-oldest)/1000) //nolint:mnd // ms to s
-		}
-		s.met.oldest.Set(late)
-	}
 	if n, err := s.opts.Store.SliceBacklog(ctx); err == nil {
 		s.met.backlog.Set(float64(n))
 	}
@@ -132,7 +125,7 @@ func every(ctx context.Context, d time.Duration, do func()) error {
 
 type metrics struct {
 	slices, again, swept, stoodBack, inherited, strays, errors prometheus.Counter
-	cursorLag, oldest, backlog                                 prometheus.Gauge
+	cursorLag, backlog                                         prometheus.Gauge
 	sessions                                                   *prometheus.GaugeVec
 }
 
@@ -153,7 +146,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		strays:    counter("carillon_scheduler_strays_total", "Unclaimed fires that were published again after an executor's end."),
 		errors:    counter("carillon_scheduler_errors_total", "Ticks and sweeps that failed."),
 		cursorLag: gauge("carillon_scheduler_cursor_lag_seconds", "Present minute minus the first minute that is not known to be done."),
-		oldest:    gauge("carillon_oldest_open_fire_seconds", "How far the most overdue open fire is past its run."),
 		backlog:   gauge("carillon_scheduler_slices_open", "Slices handed out and not done."),
 		sessions: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "carillon_sessions", Help: "Living sessions by kind.",

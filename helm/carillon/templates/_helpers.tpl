@@ -60,6 +60,7 @@ CARILLON_PULSAR_NAMESPACE: {{ $v.pulsar.namespace | quote }}
 CARILLON_STEP1: {{ $v.settings.step1 | quote }}
 CARILLON_LEAD: {{ $v.settings.lead | quote }}
 CARILLON_RETENTION: {{ $v.settings.retention | quote }}
+CARILLON_CANARY: {{ $v.settings.canary | quote }}
 CARILLON_ZONE: {{ $v.settings.zone | quote }}
 CARILLON_CALLBACK_ALLOW_PRIVATE: {{ $v.settings.callbackAllowPrivate | quote }}
 CARILLON_SHUTDOWN_GRACE: {{ $v.settings.shutdownGrace | quote }}

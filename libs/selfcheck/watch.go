@@ -1,0 +1,180 @@
+package selfcheck
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/options"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	// lookEvery is how often a process looks, give or take a fifth: processes that started together shall not go on looking together.
+	lookEvery   = 5 * time.Second
+	lookTimeout = 3 * time.Second
+	// unseenAfter is without a look for how long a process no longer vouches for what it saw last.
+	unseenAfter = 3 * lookEvery
+)
+
+// Store is what a watch needs of the store.
+type Store interface {
+	Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error)
+	SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error)
+	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
+	History(ctx context.Context, app string, id timer.ID, before timer.FireID, limit int) ([]timer.Outcome, error)
+	OldestOpen(ctx context.Context) (int64, error)
+}
+
+// Dispatcher brings committed fires on their way.
+type Dispatcher interface {
+	Committed(ctx context.Context, fires []timer.Fire)
+}
+
+// Options of a watch.
+type Options struct {
+	Store    Store
+	Dispatch Dispatcher
+	Plan     store.Planner
+	Now      func() time.Time // the store's clock
+	Interval time.Duration    // of the canary, whole seconds; 0: there shall be none
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+func (o *Options) validate() error {
+	c := options.Of("selfcheck")
+	c.Need("Store", o.Store == nil)
+	c.Need("Dispatch", o.Dispatch == nil)
+	c.Need("Plan", o.Plan == nil)
+	c.Need("Now", o.Now == nil)
+	c.Need("Registerer", o.Registerer == nil)
+	c.Refuse(o.Interval < 0 || o.Interval%time.Second != 0, "Interval is whole seconds, or 0")
+	return c.Err()
+}
+
+// Watch looks after one process's view of the deployment. It is safe for concurrent use.
+type Watch struct {
+	opts Options
+
+	mu       sync.Mutex
+	began    time.Time
+	interval time.Duration     // of the canary that there is
+	last     *timer.Outcome    // the latest canary that was called
+	kind     timer.OutcomeKind // of the latest canary, called or not
+	oldest   time.Duration     // how far the oldest open fire was past its run, when looked last
+	looked   time.Time         // when that was, by the monotonic clock; at first when the watch began
+
+	id   timer.ID // the canary's; 0: to be found. Run's alone
+	once bool     // it was established. Run's alone
+}
+
+// New returns a watch that does nothing until Run.
+func New(opts Options) (*Watch, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	w := &Watch{opts: opts, began: now, looked: now, interval: opts.Interval}
+	w.register(opts.Registerer)
+	return w, nil
+}
+
+// Run makes the canary and looks, until ctx ends. The store may be away: what cannot be done now is done later.
+func (w *Watch) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		w.look(ctx)
+		clock.Pause(ctx, lookEvery*4/5+rand.N(lookEvery*2/5)) //nolint:mnd // a fifth less to a fifth more
+	}
+	return nil
+}
+
+func (w *Watch) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if err := w.lookForOldest(ctx); err != nil {
+		w.opts.Logger.Debug().Err(err).Msg("oldest open fire not read")
+	}
+	if err := w.lookForCanary(ctx); err != nil {
+		w.opts.Logger.Debug().Err(err).Msg("canary not looked after")
+	}
+}
+
+func (w *Watch) lookForOldest(ctx context.Context) error {
+	asked := time.Now()
+	at, err := w.opts.Store.OldestOpen(ctx)
+	if err != nil {
+		return err //nolint:wrapcheck // the store says what it was doing
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.oldest, w.looked = 0, asked
+	if at > 0 {
+		w.oldest = max(0, w.opts.Now().Sub(time.UnixMilli(at)))
+	}
+	return nil
+}
+
+func (w *Watch) lookForCanary(ctx context.Context) error {
+	if w.opts.Interval == 0 {
+		return w.withdraw(ctx)
+	}
+	if err := w.know(ctx); err != nil || w.id == 0 {
+		return err
+	}
+	found, err := w.opts.Store.History(ctx, timer.ReservedApp, w.id, timer.FireID{}, 1)
+	switch {
+	case timer.CodeOf(err) == timer.CodeNotFound:
+		w.id = 0
+	case err != nil:
+		return err //nolint:wrapcheck // the store says what it was doing
+	case len(found) > 0:
+		w.mu.Lock()
+		if w.kind = found[0].Kind; w.kind == timer.Delivered {
+			w.last = &found[0] // those of a canary that was deleted or switched off are skipped, and do not count
+		}
+		w.mu.Unlock()
+	}
+	return nil
+}
+
+// know finds out which timer the canary is: at first by making it, and again whenever it is silent, for it may have been replaced or deleted.
+func (w *Watch) know(ctx context.Context) error {
+	seek := w.seek
+	switch {
+	case !w.once:
+		seek = w.establish
+	case w.id != 0 && !w.silent():
+		return nil
+	}
+	t, err := seek(ctx)
+	if err != nil {
+		return err
+	}
+	w.once, w.id = true, t.ID
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if every := intervalOf(&t.Definition); every > 0 {
+		w.interval = every
+	}
+	return nil
+}
+
+// withdraw switches the canary off, once.
+func (w *Watch) withdraw(ctx context.Context) error {
+	if w.once {
+		return nil
+	}
+	if err := w.retire(ctx); err != nil {
+		return err
+	}
+	w.once = true
+	return nil
+}
