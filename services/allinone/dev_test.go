@@ -177,6 +177,23 @@ func TestCanaryOfDev(t *testing.T) {
 	require.NotContains(t, body, "carillon_fires_total{")
 }
 
+// A clock that is put wrong is measured: what comes from outside is there to be tested with.
+func TestClockOfDevIsPutWrong(t *testing.T) {
+	t.Parallel()
+	d := start(t, t.TempDir(), "CARILLON_TEST_CLOCK", "true", "CARILLON_CANARY", "0")
+	defer d.stop(t)
+	resp, err := client.Post(d.admin+"/test/clock", "application/json", strings.NewReader(`{"offset_ms":2000}`))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusNoContent, resp.StatusCode)
+	offset := regexp.MustCompile(`"name":"clock","ok":true,"detail":{"offset_ms":-20[0-9][0-9],`)
+	require.Eventually(t, func() bool {
+		_, body := get(t, d.admin+"/readyz")
+		require.NotContains(t, body, "canary")
+		return offset.MatchString(body)
+	}, 20*time.Second, 20*time.Millisecond)
+}
+
 func TestTwoCannotShareADirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -23,7 +23,7 @@ import (
 var wantPlans = []struct{ part, mysql, sqlite string }{
 	{"(due_ms,timer_id,series) IN (", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)"},
 	{"(timer_id,due_ms) IN (", "outcomes range by_timer", "SEARCH outcomes USING INDEX outcomes_by_timer (timer_id=? AND due_ms=?)"},
-	{"MIN(run_min)", "", "SEARCH fires USING COVERING INDEX fires_by_run"},
+	{"MIN(run_min)", "Select tables optimized away", "SEARCH fires USING COVERING INDEX fires_by_run"},
 	{"MIN(run_ms)", "", "SEARCH fires USING COVERING INDEX fires_by_run (run_min=? AND bucket=?)"},
 	{"FROM fires FORCE INDEX (by_run)", "fires range by_run", ""},
 	{"FROM fires INDEXED BY fires_by_run", "", "SEARCH fires USING INDEX fires_by_run ("},
@@ -143,12 +143,13 @@ func TestMySQLPlans(t *testing.T) {
 	defer db.Close()
 	explain := func(ctx context.Context, text string) string {
 		var plan []struct {
-			Table, Type, Key, Extra sql.NullString
+			Table, Type, Key sql.NullString
+			Extra            sql.NullString `db:"Extra"`
 		}
 		require.NoError(t, db.Unsafe().SelectContext(ctx, &plan, "EXPLAIN "+text), text)
 		var lines []string
 		for _, p := range plan {
-			lines = append(lines, fmt.Sprintf("%s %s %s", p.Table.String, p.Type.String, p.Key.String))
+			lines = append(lines, fmt.Sprintf("%s %s %s %s", p.Table.String, p.Type.String, p.Key.String, p.Extra.String))
 		}
 		return strings.Join(lines, "\n")
 	}
