@@ -16,15 +16,15 @@ func (w *World) befall(f *fault) {
 	switch f.kind {
 	case crash:
 		w.strike(f, func(p *process) { w.crash(p, f.lasts) })
+	case restart:
+		w.restart(w.at(f.role, f.place))
 	case freeze:
 		w.strike(f, func(p *process) { w.freeze(p, f.lasts) })
 	case crashAll, freezeAll:
-		for place := range replicas {
-			if p := w.at(f.role, place); f.kind == crashAll {
-				w.crash(p, f.lasts)
-			} else {
-				w.freeze(p, f.lasts)
-			}
+		w.sweepAway(f.role, f.kind == crashAll, f.lasts)
+	case power, suspend:
+		for _, r := range roles {
+			w.sweepAway(r, f.kind == power, f.lasts)
 		}
 	case cutOff:
 		p := w.at(f.role, f.place)
@@ -38,6 +38,17 @@ func (w *World) befall(f *fault) {
 		clock.Pause(w.ctx, f.lasts)
 		w.spoil(f, false)
 		w.log.printf("%s is over", f.kind)
+	}
+}
+
+// sweepAway kills or freezes all processes of a role.
+func (w *World) sweepAway(r role, die bool, lasts time.Duration) {
+	for place := range replicas {
+		if p := w.at(r, place); die {
+			w.crash(p, lasts)
+		} else {
+			w.freeze(p, lasts)
+		}
 	}
 }
 
@@ -64,10 +75,20 @@ func (w *World) crash(p *process, down time.Duration) {
 	w.log.printf("%s is killed", p)
 	w.running.Go(func() {
 		clock.Pause(w.ctx, down)
-		if w.ctx.Err() == nil {
+		if w.ctx.Err() == nil && w.at(p.role, p.place) == p {
 			w.start(p.role, p.place)
 		}
 	})
+}
+
+// restart stops a process in order, and starts another beside it while it finishes what it has in hand. One that is dead is replaced anyway.
+func (w *World) restart(p *process) {
+	if !p.alive() {
+		return
+	}
+	w.log.printf("%s is stopped", p)
+	p.end()
+	w.start(p.role, p.place)
 }
 
 func (w *World) freeze(p *process, d time.Duration) {
@@ -110,6 +131,8 @@ func (w *World) spoil(f *fault, bad bool) {
 	switch f.kind { //nolint:exhaustive // the others befall processes, elsewhere
 	case windowAway:
 		w.window.SetAway(bad)
+	case windowFails:
+		w.weather.window = share(.5)
 	case windowWiped:
 		if bad {
 			w.window.Wipe()
@@ -119,6 +142,12 @@ func (w *World) spoil(f *fault, bad bool) {
 	case busBad:
 		w.busFaults.Duplicate, w.busFaults.Reorder, w.busFaults.Drop = share(.3), share(.3), share(.1)
 		w.busFaults.Delay, w.busFaults.MaxDelay = share(.3), 5*time.Second
+		w.broker.SetFaults(w.busFaults)
+	case busLost:
+		w.busFaults.Drop = 0
+		if bad {
+			w.busFaults.Drop = 1
+		}
 		w.broker.SetFaults(w.busFaults)
 	case busFails:
 		w.busFaults.FailPublish, w.busFaults.FailAfterPublish = share(.5), share(.5)

@@ -40,9 +40,15 @@ func (w *World) settle(t *testing.T) *Result {
 		clock.Pause(w.ctx, calm)
 		led, e := w.compare(t)
 		res.Verdict = led.Check(e)
-		if len(res.Verdict.NoOutcome)+len(res.Verdict.Missing) == 0 || time.Since(began) > patience {
+		left := w.unfinished(t)
+		if len(res.Verdict.NoOutcome)+len(res.Verdict.Missing)+len(left) == 0 || time.Since(began) > patience {
 			w.heeded(e)
 			w.onTime(e)
+			w.waited(e)
+			w.buried(e)
+			for _, what := range left {
+				w.failf("not finished: %s", what)
+			}
 			return res
 		}
 	}
@@ -75,6 +81,7 @@ func (w *World) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) {
 		}
 		outcomes := w.outcomesOf(t, &h)
 		e.Outcomes = append(e.Outcomes, outcomes.list...)
+		w.counted(o, outcomes.byFire)
 		w.enter(led, o, &h, outcomes.byFire)
 	}
 	return led, e
@@ -117,12 +124,15 @@ func (w *World) enter(led *ledger.Ledger, o *order, h *history, recorded map[int
 		var dues []int64
 		switch {
 		case o.step > 0:
-			step := o.step.Milliseconds()
-			for due := (c.at + step - 1) / step * step; due < to; due += step {
-				dues = append(dues, due)
-			}
+			dues = steps(o, h.changes[0].at, c.at, to)
 		case c.status == timer.StatusActive && i == 0:
 			due := max(w.start0.Add(o.at).UnixMilli(), c.at)
+			if o.delay > 0 {
+				due = c.at + o.delay.Milliseconds()
+			}
+			if due >= w.start0.Add(w.plan.Length).UnixMilli() {
+				return // created so late that it is due when nothing is watched any more
+			}
 			dues = append(dues, due)
 			if due >= to { // it is deactivated before it is due
 				led.One(h.id, time.UnixMilli(due), w.duty(ledger.Not, due, to-1, recorded))
@@ -137,6 +147,18 @@ func (w *World) enter(led *ledger.Ledger, o *order, h *history, recorded map[int
 			}
 		}
 	}
+}
+
+// steps returns the instants of a cron from one instant on and before another.
+func steps(o *order, created, from, to int64) (dues []int64) {
+	step, anchor := o.step.Milliseconds(), int64(0)
+	if o.every {
+		anchor, from = created, max(from, created+step)
+	}
+	for due := anchor + (from-anchor+step-1)/step*step; due < to; due += step {
+		dues = append(dues, due)
+	}
+	return dues
 }
 
 // duty softens what a fire owes: one whose timer was active when it was due may be skipped if that was found at a time
@@ -181,16 +203,30 @@ func (w *World) heeded(e ledger.Evidence) {
 
 // onTime looks whether first calls were as late as the plan's faults explain, and no later.
 func (w *World) onTime(e ledger.Evidence) {
-	if w.plan.Late == 0 {
-		return
-	}
 	seen := make(map[timer.FireID]bool)
 	for _, a := range e.Arrivals {
-		if !seen[a.Fire] && a.Lateness() > w.plan.Late {
-			w.failf("%s is %s late, and may be %s", a.Fire, a.Lateness(), w.plan.Late)
+		if seen[a.Fire] {
+			continue
 		}
 		seen[a.Fire] = true
+		if may := w.mayBeLate(time.UnixMilli(a.Fire.DueMS)); may > 0 && a.Lateness() > may {
+			w.failf("%s is %s late, and may be %s", a.Fire, a.Lateness(), may)
+		}
 	}
+}
+
+// mayBeLate returns how late a first call may be; 0 is no bound.
+func (w *World) mayBeLate(due time.Time) time.Duration {
+	if len(w.plan.Zones) == 0 {
+		return w.plan.Late
+	}
+	may := lateCalm
+	for _, z := range w.plan.Zones {
+		if at := due.Sub(w.start0); at >= z.from-lateCalm && at < z.to {
+			may += z.to - at
+		}
+	}
+	return may
 }
 
 // Summary is a line about a run.

@@ -32,6 +32,7 @@ type weather struct {
 	store     days
 	away      chan struct{} // not nil: the store is away; closed when it is back
 	hangs     bool          // calls to the store that is away wait instead of failing
+	window    float64       // share of calls to the window that fail, half of them though they are done
 	marksLost float64       // share of marks that the window loses without a trace
 }
 
@@ -47,8 +48,8 @@ func (w *World) storeAway() (away, hangs bool, over <-chan struct{}) {
 	return w.weather.away != nil, w.weather.hangs, w.weather.away
 }
 
-func (w *World) marksLost() float64 {
+func (w *World) windowDays() (fails, marksLost float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.weather.marksLost
+	return w.weather.window, w.weather.marksLost
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"time"
 
 	"github.com/carillon-timer/carillon/e2e/client"
@@ -69,6 +70,10 @@ func (w *World) carryOut(o *order) {
 			return err
 		})
 	}
+	var rival sync.WaitGroup
+	if len(o.rival) > 0 {
+		rival.Go(func() { w.interfere(o, id) })
+	}
 	for _, at := range o.flips {
 		w.pause(at)
 		if status == timer.StatusActive {
@@ -91,9 +96,23 @@ func (w *World) carryOut(o *order) {
 		})
 		return
 	}
+	rival.Wait()
 	w.pause(w.plan.Length)
-	if o.step > 0 && status == timer.StatusActive {
+	if o.step > 0 && (status == timer.StatusActive || len(o.rival) > 0) {
+		o.rival = nil
 		set(timer.StatusInactive)
+	}
+}
+
+// interfere is another client that switches the same timer on and off.
+func (w *World) interfere(o *order, id timer.ID) {
+	for i, at := range o.rival {
+		w.pause(at)
+		s := []timer.Status{timer.StatusInactive, timer.StatusActive}[i%2]
+		w.insist(o, s, func(ctx context.Context) error {
+			_, err := w.client.SetStatus(ctx, "app", id, string(s))
+			return err
+		})
 	}
 }
 
@@ -104,7 +123,7 @@ func (w *World) insist(o *order, want timer.Status, do func(ctx context.Context)
 		err := do(ctx)
 		cancel()
 		if err == nil {
-			if h, ok := w.seen.of(o.name); !ok || h.status() != want {
+			if h, ok := w.seen.of(o.name); !ok || h.status() != want && len(o.rival) == 0 {
 				w.failf("the API confirmed that %s is %s, and it is %s", o.name, want, h.status())
 			}
 			return

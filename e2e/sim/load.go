@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/e2e/client"
@@ -11,8 +12,10 @@ import (
 // order is one timer of a run's load: what it is, and what is done with it when.
 type order struct {
 	name     string
-	step     time.Duration // of a cron; 0: it is due once, when at says
-	at       time.Duration // since the start
+	step     time.Duration // of a cron; 0: it is due once
+	every    bool          // the cron counts from its creation, not by the clock
+	at       time.Duration // when it is due, since the start
+	delay    time.Duration // after its activation, in place of at
 	endpoint endpoint
 	attempts int
 	wait     time.Duration // between attempts, doubled each time
@@ -22,12 +25,18 @@ type order struct {
 	create time.Duration   // since the start
 	flips  []time.Duration // deactivations and activations in turn
 	remove time.Duration   // deletion; 0: at the end it is deactivated
+	rival  []time.Duration // when somebody else activates and deactivates it in turn
 }
 
 func (o *order) request(start time.Time) client.NewTimer {
 	s := client.At(start.Add(o.at))
-	if o.step > 0 {
+	switch {
+	case o.every:
+		s = client.Cron("@every " + o.step.String())
+	case o.step > 0:
 		s = client.Cron(cronOf(o.step))
+	case o.delay > 0:
+		s = client.Delay(o.delay)
 	}
 	return client.NewTimer{
 		App: "app", Name: o.name, Schedule: s, Target: client.Post(o.endpoint.url()), Status: "active",
@@ -71,7 +80,9 @@ func draftLoad(r *rand.Rand, length time.Duration) []order {
 		o := order{name: fmt.Sprintf("once-%d", i)}
 		behave(&o)
 		o.create = between(0, length*9/10)
-		switch r.IntN(4) {
+		switch r.IntN(5) {
+		case 4:
+			o.delay = between(time.Millisecond, length-o.create).Truncate(time.Millisecond) + time.Millisecond
 		case 0:
 			o.at = o.create + between(time.Millisecond, 8*time.Second)
 		case 1:
@@ -89,9 +100,9 @@ func draftLoad(r *rand.Rand, length time.Duration) []order {
 	// Crons: frequent ones for a short while, rare ones for long, each switched off and on again.
 	for i, step := range []time.Duration{
 		time.Second, time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second,
-		time.Minute, time.Minute, 2 * time.Minute, 5 * time.Minute,
+		time.Minute, time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Second, 41 * time.Second,
 	} {
-		o := order{name: fmt.Sprintf("cron-%d", i), step: step}
+		o := order{name: fmt.Sprintf("cron-%d", i), step: step, every: time.Hour%step != 0}
 		behave(&o)
 		span := min(length*9/10, 150*step)
 		o.create = between(0, length-span)
@@ -112,6 +123,12 @@ func draftLoad(r *rand.Rand, length time.Duration) []order {
 			} else {
 				o.flips = append(o.flips, end)
 			}
+		}
+		if o.remove == 0 && r.IntN(4) == 0 {
+			for range 1 + r.IntN(6) {
+				o.rival = append(o.rival, between(o.create, end))
+			}
+			slices.Sort(o.rival)
 		}
 		all = append(all, o)
 	}

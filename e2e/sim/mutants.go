@@ -13,22 +13,29 @@ import (
 	"github.com/carillon-timer/carillon/services/executor"
 )
 
-// Mutants are bugs that a deployment can be given, each by wrapping a part: a simulation that finds none of them proves nothing.
-var Mutants = map[string]func(*kit){
-	"no sweep":                             func(k *kit) { k.store = noSweep{k.store} },
-	"acknowledge before the claim":         func(k *kit) { k.bus = &hasty{Bus: k.bus, k: k} },
-	"no look at the session before a call": func(k *kit) { k.store = alwaysAlive{k.store} },
-	"mark without row":                     func(k *kit) { k.store = noRows{k.store} },
-	"cursor that skips minutes":            func(k *kit) { k.store = skipping{k.store} },
-	"sessions never end":                   func(k *kit) { k.store = immortal{k.store} },
-	"sessions end at a look":               func(k *kit) { k.store = &impatient{Store: k.store} },
-	"deaf to changes":                      func(k *kit) { k.store, k.bus = deaf{k.store}, deafBus{k.bus} },
-	"clock not put right": func(k *kit) {
+// Mutant is a bug that a deployment can be given by wrapping its parts.
+type Mutant struct {
+	Name    string
+	Obvious bool // caught by one of the first seeds
+	Mutate  func(*kit)
+}
+
+// Mutants are bugs that must be found: a simulation that finds none of them proves nothing.
+var Mutants = []Mutant{
+	{"no sweep", true, func(k *kit) { k.store = noSweep{k.store} }},
+	{"acknowledge before the claim", false, func(k *kit) { k.bus = &hasty{Bus: k.bus, k: k} }},
+	{"no look at the session before a call", true, func(k *kit) { k.store = alwaysAlive{k.store} }},
+	{"mark without row", false, func(k *kit) { k.store = noRows{k.store} }},
+	{"cursor that skips minutes", false, func(k *kit) { k.store = skipping{k.store} }},
+	{"sessions never end", true, func(k *kit) { k.store = immortal{k.store} }},
+	{"sessions end at a look", false, func(k *kit) { k.store = &impatient{Store: k.store} }},
+	{"deaf to changes", true, func(k *kit) { k.store, k.bus = deaf{k.store}, deafBus{k.bus} }},
+	{"clock not put right", false, func(k *kit) {
 		k.clock = clock.New(k.p.wall, func(context.Context) (time.Time, error) { return k.p.wall(), nil })
-	},
-	"a claim is taken for granted": func(k *kit) { k.store = granted{k.store} },
-	"answers are not recorded":     func(k *kit) { k.store = forgetful{k.store} },
-	"calls before the run":         func(k *kit) { k.caller = early{k.caller} },
+	}},
+	{"a claim is taken for granted", true, func(k *kit) { k.store = granted{k.store} }},
+	{"answers are not recorded", false, func(k *kit) { k.store = forgetful{k.store} }},
+	{"calls before the run", true, func(k *kit) { k.caller = early{k.caller} }},
 }
 
 type noSweep struct{ store.Store }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,6 +17,26 @@ type Plan struct {
 	Faults []fault
 	Skews  map[role][replicas]time.Duration // of the hosts' clocks at the start
 	Late   time.Duration                    // how late a first call may be; 0: as late as it likes
+	Zones  []zone                           // if there are any: a call is late in none but these, and not behind them
+	Tune   Tuning
+}
+
+// zone is a stretch of time since the start.
+type zone struct{ from, to time.Duration }
+
+// Tuning is what a seed changes of the settings: a zero changes nothing.
+type Tuning struct {
+	Step1                         time.Duration
+	PerBucket, MaxHands, MaxCalls int
+	MaxMarks, MaxMessages         int // that the window keeps, and each topic
+}
+
+func draftTuning(r *rand.Rand) Tuning {
+	one := func(of ...int) int { return of[r.IntN(len(of))] }
+	return Tuning{
+		Step1: time.Duration(one(0, 0, 3, 7)) * time.Minute, PerBucket: one(0, 0, 3, 1000), MaxHands: one(0, 0, 0, 20),
+		MaxCalls: one(0, 0, 0, 4), MaxMarks: one(0, 0, 0, 40), MaxMessages: one(0, 0, 0, 15),
+	}
 }
 
 // faultKind says what befalls the world.
@@ -24,16 +45,21 @@ type faultKind string
 const (
 	crash       faultKind = "crash"        // a process dies, and is replaced after a while
 	crashAll    faultKind = "crash-all"    // all of a role
+	power       faultKind = "power"        // all processes die
+	suspend     faultKind = "suspend"      // all processes freeze
+	restart     faultKind = "restart"      // a process is stopped in order, and replaced at once
 	freeze      faultKind = "freeze"       // a process stands still
 	freezeAll   faultKind = "freeze-all"   //
 	cutOff      faultKind = "cut-off"      // a process does not reach the store
 	skewClock   faultKind = "skew"         // a host's clock jumps
 	windowAway  faultKind = "window-away"  //
+	windowFails faultKind = "window-fails" // calls fail, done and not done
 	windowWiped faultKind = "window-wiped" //
 	marksLost   faultKind = "marks-lost"   // the window loses marks without a trace
 	busBad      faultKind = "bus-bad"      // it repeats, reorders, delays and drops messages
 	busFails    faultKind = "bus-fails"    // publishing fails, with and without effect
 	busAway     faultKind = "bus-away"     //
+	busLost     faultKind = "bus-lost"     // it loses whatever is published, and confirms it
 	storeFails  faultKind = "store-fails"  // reads fail; commits fail before and after they applied
 	storeSlow   faultKind = "store-slow"   //
 	storeAway   faultKind = "store-away"   // it refuses
@@ -60,7 +86,7 @@ type snare struct {
 func (f *fault) String() string {
 	s := string(f.kind)
 	switch f.kind { //nolint:exhaustive // the others have no target to name
-	case crash, freeze, cutOff, skewClock:
+	case crash, restart, freeze, cutOff, skewClock:
 		s += fmt.Sprintf(" of %s/%d", f.role, f.place)
 	case crashAll, freezeAll:
 		s += " of " + string(f.role)
@@ -95,21 +121,27 @@ func Draft(seed uint64, length time.Duration) Plan {
 		p.Late = lateCalm
 	case seed%mildSeeds == 0:
 		p.draftMild(r)
+	case seed%mildSeeds == 1:
+		p.draftSingle(r)
 	default:
 		p.draftFaults(r)
+		p.Tune = draftTuning(r)
 	}
 	return p
 }
 
 func (p *Plan) draftMild(r *rand.Rand) {
-	kinds := []faultKind{crash, freeze}[:1+r.IntN(2)]
+	kinds := []faultKind{crash, restart, freeze}
+	kinds = kinds[:1+r.IntN(len(kinds))]
 	p.Late = lateKilled
-	if len(kinds) > 1 {
+	if slices.Contains(kinds, freeze) {
 		p.Late = lateFrozen
 	}
 	for at := apart; ; {
 		f := draftFault(r, kinds[r.IntN(len(kinds))])
-		f.role = []role{schedulerRole, triggerRole, executorRole, executorRole}[r.IntN(4)] //nolint:mnd // one of them
+		if f.kind != restart {
+			f.role = []role{schedulerRole, triggerRole, executorRole, executorRole}[r.IntN(4)] //nolint:mnd // one of them
+		}
 		if f.trap != nil {
 			f.trap = draftSnare(r, f.role, f.kind)
 		}
@@ -122,10 +154,39 @@ func (p *Plan) draftMild(r *rand.Rand) {
 	}
 }
 
+// recovery is how long after the end of a fault nothing is late any more: what was lost is found by then, or swept.
+var recovery = map[faultKind]time.Duration{
+	restart: 0, cutOff: 6 * time.Second, windowAway: 5 * time.Second, windowFails: swept, windowWiped: swept, marksLost: swept, busFails: swept,
+	busAway: 5 * time.Second, storeAway: 5 * time.Second, storeHangs: 5 * time.Second,
+}
+
+// swept is when the first sweep has found what was lost.
+const swept = 12 * time.Second
+
+// draftSingle draws faults of one kind, far enough apart that each is over before the next: in between all is on time.
+func (p *Plan) draftSingle(r *rand.Rand) {
+	kinds := slices.Sorted(maps.Keys(recovery))
+	kind := kinds[r.IntN(len(kinds))]
+	for at := apart; ; {
+		f := draftFault(r, kind)
+		over := max(recovery[kind], f.lasts/5) //nolint:mnd // an outage is made up for in a fifth of its time
+		if kind == restart {
+			over = 0
+		}
+		f.at = at
+		at += f.lasts + over + apart
+		if at > p.Length {
+			return
+		}
+		p.Faults = append(p.Faults, f)
+		p.Zones = append(p.Zones, zone{f.at, f.at + f.lasts + over})
+	}
+}
+
 func (p *Plan) draftFaults(r *rand.Rand) {
 	kinds := []faultKind{
-		crash, crash, freeze, freeze, cutOff, crashAll, freezeAll, skewClock, windowAway, windowWiped, marksLost, busBad, busBad, busFails,
-		busAway, storeFails, storeFails, storeSlow, storeAway, storeHangs,
+		crash, crash, freeze, freeze, restart, cutOff, crashAll, freezeAll, power, suspend, skewClock, windowAway, windowFails, windowWiped, marksLost,
+		busBad, busBad, busFails, busAway, busLost, storeFails, storeFails, storeSlow, storeAway, storeHangs,
 	}
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:1+r.IntN(kindsAtMost)]
@@ -170,7 +231,7 @@ func draftFault(r *rand.Rand, k faultKind) fault {
 		f.lasts = draw(10*time.Second, 90*time.Second)
 	}
 	switch k { //nolint:exhaustive // the others have no chance to draw
-	case busBad, busFails, storeFails, storeSlow, marksLost:
+	case busBad, busFails, windowFails, storeFails, storeSlow, marksLost:
 		f.lasts = draw(10*time.Second, 4*time.Minute)
 	case crash, freeze:
 		if r.IntN(4) > 0 {

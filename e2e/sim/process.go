@@ -37,6 +37,7 @@ type process struct {
 	mu     sync.Mutex
 	rnd    *rand.Rand
 	dead   bool
+	gone   bool          // its service has ended
 	thaw   chan struct{} // nil: not frozen; closed at the end of the freeze
 	trap   *trap
 	cut    bool          // from the store
@@ -170,6 +171,13 @@ func (p *process) freeze() (wake func()) {
 		p.frozen[len(p.frozen)-1].to = time.Now()
 		close(thaw)
 	}
+}
+
+// quit notes that the service has ended.
+func (p *process) quit() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = true
 }
 
 func (p *process) alive() bool {

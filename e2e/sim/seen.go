@@ -149,7 +149,7 @@ const longSilence = 10 * time.Second
 func (p *process) hurtSince(at time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.thaw != nil || p.dead || p.cut || p.hurt.After(at)
+	return p.thaw != nil || p.dead || p.gone || p.cut || p.hurt.After(at)
 }
 
 func (o *observer) closed(id timer.ID) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -92,6 +93,7 @@ func (w *World) start(r role, place int) {
 			w.failf("%s ended by itself: %v", p, err)
 		}
 		cancel()
+		p.quit()
 		_ = p.bus.Close()
 	})
 }
@@ -148,7 +150,8 @@ func (k *kit) service() (s service, err error) {
 	default:
 		s, err = executor.New(executor.Options{
 			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: k.caller},
-			Clock: k.clock, Counts: k.counts, IDs: k.ids, Name: k.p.String(), MaxCalls: k.set.MaxCalls, Logger: k.log, Registerer: k.reg,
+			Clock: k.clock, Counts: k.counts, IDs: k.ids, Name: k.p.String(), MaxHands: k.set.MaxHands, MaxCalls: k.set.MaxCalls,
+			Logger: k.log, Registerer: k.reg,
 		})
 	}
 	if err != nil {
@@ -164,10 +167,16 @@ type Settings struct {
 	ExpandEvery time.Duration
 	Poll        time.Duration
 	MaxSlices   int
+	MaxHands    int
 	MaxCalls    int
 	LogLevel    zerolog.Level
 	Mutate      func(*kit)
 	Exact       bool // ask the database each time, also for what the memo knows
+}
+
+func (s *Settings) tune(t Tuning) {
+	s.Step1, s.PerBucket = cmp.Or(t.Step1, s.Step1), cmp.Or(t.PerBucket, s.PerBucket)
+	s.MaxHands, s.MaxCalls = cmp.Or(t.MaxHands, s.MaxHands), cmp.Or(t.MaxCalls, s.MaxCalls)
 }
 
 // DefaultSettings are small where the product's are large, so that a small load reaches what a large one would.

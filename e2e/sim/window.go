@@ -19,14 +19,17 @@ func (g *gatedWindow) call(ctx context.Context, name string, do func(lost func()
 	if err := g.p.enter(ctx, name); err != nil {
 		return timer.Unavailable(name, err)
 	}
-	var draws [2]float64
+	var draws [3]float64
 	g.p.draw(draws[:])
 	there, back := good.lag(draws[0])
 	clock.Pause(ctx, there)
 	if err := g.p.underway(draws[1] < 0.5); err != nil {
 		return timer.Unavailable(name, err)
 	}
-	share := g.p.world.marksLost()
+	fails, share := g.p.world.windowDays()
+	if draws[2] < fails/2 {
+		return timer.Unavailable(name, errAway)
+	}
 	err := do(func() bool {
 		var d [1]float64
 		if share > 0 {
@@ -37,6 +40,9 @@ func (g *gatedWindow) call(ctx context.Context, name string, do func(lost func()
 	clock.Pause(ctx, back)
 	if gone := g.p.leave(name); gone != nil {
 		return timer.Unavailable(name, gone)
+	}
+	if err == nil && draws[2] < fails {
+		return timer.Unavailable(name, errLost)
 	}
 	return err
 }

@@ -33,6 +33,7 @@ type World struct {
 	broker  *membus.Broker
 	window  *memwindow.Window
 	recv    *recorder
+	letters letters
 	seen    *observer
 	client  *client.Client
 	skews   map[role][replicas]time.Duration
@@ -49,7 +50,7 @@ type World struct {
 	turn      int
 }
 
-// fail notes a broken promise.
+// failf notes a broken promise.
 func (w *World) failf(format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	w.log.printf("BROKEN: %s", msg)
@@ -79,6 +80,7 @@ func Run(t *testing.T, plan Plan, set Settings) *Result {
 		webs: make(map[*process]http.Handler), skews: plan.Skews, weather: weather{store: good},
 	}
 	w.log.start = w.start0
+	w.set.tune(plan.Tune)
 	w.seen = newObserver(w)
 	w.client = client.Over(w)
 	var end context.CancelFunc
@@ -91,11 +93,13 @@ func Run(t *testing.T, plan Plan, set Settings) *Result {
 	if !set.Exact {
 		w.memo = remember(w.store)
 	}
-	w.window = memwindow.New(memwindow.Options{})
-	w.broker = membus.NewBroker(membus.Options{Faults: membus.Faults{Seed: plan.Seed}})
+	w.window = memwindow.New(memwindow.Options{MaxMarks: plan.Tune.MaxMarks})
+	w.broker = membus.NewBroker(membus.Options{MaxMessages: plan.Tune.MaxMessages, Faults: membus.Faults{Seed: plan.Seed}})
 	setup := w.broker.Bus("setup")
 	require.NoError(t, setup.Setup(t.Context(), bus.Topics(bus.DefaultTaskPartitions)))
 
+	_, err = w.letters.collect(t.Context(), w.broker.Bus("operators"))
+	require.NoError(t, err)
 	for _, r := range roles {
 		w.places[r] = new([replicas]*process)
 		for place := range replicas {
