@@ -57,7 +57,7 @@ func (s *Service) receive(ctx context.Context, m bus.Message) error {
 		s.met.slices.WithLabelValues("given_back").Inc()
 		return errStopped
 	default:
-		// The lease is lost or has run out: a scheduler hands the slice out with the next token.
+		// The lease is lost: a scheduler hands the slice out, or has handed it out, with the next token.
 		s.met.slices.WithLabelValues("lost").Inc()
 		s.log.Warn().Err(err).Int64("minute", claim.Minute).Int32("bucket", claim.Bucket).Int64("token", claim.Token).Msg("slice lost")
 		return nil

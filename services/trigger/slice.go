@@ -15,8 +15,6 @@ const (
 	againAfter     = 200 * time.Millisecond
 )
 
-var errLeaseOver = errors.New("the lease ran out before it could be renewed")
-
 // slice is one slice in work.
 type slice struct {
 	svc    *Service
@@ -30,7 +28,9 @@ func newSlice(s *Service, l *lease) *slice {
 }
 
 // run publishes the slice to the end of its minute and marks it done. It ends early when the lease is lost: the next holder loads
-// what is open, and whatever both published is claimed once.
+// what is open, and whatever both published is claimed once. A lease that ran out because no renewal came through is not lost yet: nothing is
+// published under it, and it goes on with the next renewal that succeeds. To let it go would strand the slice, for a renewal that is still on
+// its way may extend the lease of whoever gave it up.
 func (s *slice) run(ctx context.Context) error {
 	if err := s.insist(ctx, s.source.load); err != nil {
 		return err
@@ -39,7 +39,9 @@ func (s *slice) run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if !s.lease.valid() {
-			return s.over()
+			if err := s.renewed(ctx, tick.C); err != nil {
+				return err
+			}
 		}
 		if err := s.step(ctx); err != nil {
 			s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice held up")
@@ -50,9 +52,22 @@ func (s *slice) run(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return s.over()
+			return context.Cause(ctx)
 		}
 	}
+}
+
+// renewed waits until the lease is valid again. It returns an error once it is lost, or the trigger stops.
+func (s *slice) renewed(ctx context.Context, tick <-chan time.Time) error {
+	s.svc.log.Warn().Int64("minute", s.lease.claim.Minute).Int32("bucket", s.lease.claim.Bucket).Msg("slice stands still, its lease was not renewed in time")
+	for !s.lease.valid() {
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // step publishes what has come up. What the bus did not confirm stays and goes first in the next step: published twice it is
@@ -90,15 +105,15 @@ func (s *slice) finish(ctx context.Context) error {
 	})
 }
 
-// insist repeats do until it succeeds or the lease is over.
+// insist repeats do until it succeeds or the lease is lost.
 func (s *slice) insist(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)
 		if err == nil {
 			return nil
 		}
-		if !s.lease.valid() {
-			return s.over()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice held up")
 		wait := time.NewTimer(againAfter)
@@ -108,11 +123,4 @@ func (s *slice) insist(ctx context.Context, do func(context.Context) error) erro
 		}
 		wait.Stop()
 	}
-}
-
-func (s *slice) over() error {
-	if cause := context.Cause(s.lease.ctx); cause != nil {
-		return cause
-	}
-	return errLeaseOver
 }

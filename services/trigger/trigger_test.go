@@ -2,8 +2,10 @@ package trigger_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +60,7 @@ type process struct {
 	trigger.Store
 	*gate
 	svc      *trigger.Service
+	cut      atomic.Bool // renewals fail
 	mu       sync.Mutex
 	tasks    map[timer.FireID]int
 	late     int
@@ -72,6 +75,9 @@ func (p *process) HoldSlice(ctx context.Context, c store.SliceClaim, h timer.ID,
 
 func (p *process) RenewSlices(ctx context.Context, h timer.ID, cs []store.SliceClaim, l time.Duration) ([]store.SliceClaim, error) {
 	p.pass()
+	if p.cut.Load() {
+		return nil, errors.New("cut off")
+	}
 	return p.Store.RenewSlices(ctx, h, cs, l)
 }
 
@@ -252,6 +258,34 @@ func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
 			}
 		}
 		require.Len(t, union, 60)
+	})
+}
+
+// A trigger whose renewals fail publishes nothing from the end of its lease on, and goes on with its slice when they succeed again, if
+// nobody took it over: without waiting for a scheduler to find that the lease ran out.
+func TestSliceGoesOnWhenItsLeaseIsRenewedLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		p := start(t, parts, "one")
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		parts.Create("a", onceEach(t, minute, 60)...)
+		require.Len(t, hand(t, parts, parts.Bus("s"), minute), 1)
+		begin := time.UnixMilli(minute * timer.MinuteMS)
+		time.Sleep(time.Until(begin.Add(20 * time.Second)))
+		p.cut.Store(true)
+		time.Sleep(6 * time.Second)
+		before := p.count()
+		require.Less(t, before, 30)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, before, p.count(), "published without a lease")
+		p.cut.Store(false)
+		time.Sleep(1500 * time.Millisecond)
+		require.Greater(t, p.count(), 37)
+		time.Sleep(time.Minute)
+		tasks, _, finished := p.seen()
+		require.Len(t, tasks, 60)
+		require.Equal(t, 1, finished)
 	})
 }
 
