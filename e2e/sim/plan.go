@@ -156,12 +156,14 @@ func (p *Plan) draftMild(r *rand.Rand) {
 
 // recovery is how long after the end of a fault nothing is late any more: what was lost is found by then, or swept.
 var recovery = map[faultKind]time.Duration{
-	restart: 0, cutOff: 6 * time.Second, windowAway: 5 * time.Second, windowFails: swept, windowWiped: swept, marksLost: swept, busFails: swept,
+	restart: 0, cutOff: 6 * time.Second, windowAway: 5 * time.Second, windowFails: marked, windowWiped: swept, marksLost: marked, busFails: swept,
 	busAway: 5 * time.Second, storeAway: 5 * time.Second, storeHangs: 5 * time.Second,
 }
 
-// swept is when the first sweep has found what was lost.
-const swept = 12 * time.Second
+const (
+	swept  = 12 * time.Second       // the first sweep has found what was lost
+	marked = swept + 75*time.Second // and what ran out of a slice that was loaded already: a minute, and its head start
+)
 
 // draftSingle draws faults of one kind, far enough apart that each is over before the next: in between all is on time.
 func (p *Plan) draftSingle(r *rand.Rand) {
