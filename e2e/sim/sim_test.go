@@ -44,7 +44,7 @@ func live(t *testing.T, seed uint64, set sim.Settings) (res *sim.Result) {
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	for i := range *seeds {
-		seed := *first + uint64(i) //nolint:gosec // not negative
+		seed := *first + uint64(i)
 		for run := range *runs {
 			t.Run(fmt.Sprintf("%d/%d", seed, run), func(t *testing.T) {
 				t.Parallel()
