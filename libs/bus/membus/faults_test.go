@@ -2,6 +2,7 @@ package membus_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -209,6 +210,46 @@ func TestPause(t *testing.T) {
 		all, _ = got.count()
 		require.Equal(t, 12, all)
 		require.NoError(t, p.Ping(t.Context()))
+		require.NoError(t, b.Close())
+	})
+}
+
+// Purge loses what waits, what is to be redelivered, and what a handler gives back afterwards; what comes later is delivered.
+func TestPurge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := membus.NewBroker(membus.Options{MaxMessages: 10})
+		p := b.Bus("a")
+		require.NoError(t, p.Setup(t.Context(), bus.Topics(1)))
+		var got seen
+		refuse := func(ctx context.Context, batch []bus.Message) []error {
+			_ = got.handle(ctx, batch)
+			time.Sleep(time.Second)
+			return bus.All(len(batch), errors.New("not now"))
+		}
+		one := sub
+		one.MaxBatch = 1
+		c, err := p.Subscribe(t.Context(), one, refuse)
+		require.NoError(t, err)
+		require.NoError(t, p.Publish(t.Context(), bus.TasksNormal, messages(10)...))
+		time.Sleep(1500 * time.Millisecond) // one was refused, one is in hand
+		b.Purge(bus.TasksNormal)
+		left, err := p.Backlog(t.Context(), bus.TasksNormal, bus.SubExecutors)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, left)
+		time.Sleep(time.Minute)
+		left, err = p.Backlog(t.Context(), bus.TasksNormal, bus.SubExecutors)
+		require.NoError(t, err)
+		require.Zero(t, left)
+		before, _ := got.count()
+		require.LessOrEqual(t, before, 3)
+		require.NoError(t, c.Close())
+		_, err = p.Subscribe(t.Context(), sub, got.handle)
+		require.NoError(t, err)
+		require.NoError(t, p.Publish(t.Context(), bus.TasksNormal, messages(10)...))
+		synctest.Wait()
+		all, _ := got.count()
+		require.Equal(t, before+10, all)
 		require.NoError(t, b.Close())
 	})
 }

@@ -91,6 +91,10 @@ func (b *Broker) Resume() {
 	}
 }
 
+// Purge does to a topic what deleting it and making it anew does: its subscriptions lose every message that waits, and what handlers have in
+// hand is not delivered again, whatever they answer.
+func (b *Broker) Purge(name bus.Topic) { b.topic(name).purge() }
+
 // Close closes every client and forgets every message.
 func (b *Broker) Close() error {
 	b.mu.Lock()

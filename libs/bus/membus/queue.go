@@ -10,6 +10,7 @@ import (
 type delivery struct {
 	msg      *bus.Message
 	failures int // how often a handler gave it back
+	life     int // of its subscription, when it was accepted
 }
 
 // queue is a ring of deliveries that grows as needed and shrinks when it is empty.

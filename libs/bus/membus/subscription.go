@@ -19,6 +19,7 @@ type subscription struct {
 	held      int // ready, later and in the hands of workers
 	consumers []*consumer
 	next      int // the consumer whose turn it is
+	life      int // counts purges: what an earlier life holds is not delivered again
 
 	timer  *time.Timer // for the head of later; nil when none is set
 	wakeAt time.Time   // when it fires
@@ -35,7 +36,7 @@ func (s *subscription) accept(m *bus.Message, f *Faults) {
 			s.topic.letGo()
 		}
 		s.held++
-		d := delivery{msg: m}
+		d := delivery{msg: m, life: s.life}
 		if wait := f.delay(rng); wait > 0 {
 			heap.Push(&s.later, waiting{at: time.Now().Add(wait), delivery: d})
 			continue
@@ -99,18 +100,31 @@ func (s *subscription) turn() *consumer {
 	return nil
 }
 
-// giveBack makes messages that nobody handled ready again, before all others.
+// giveBack makes messages that nobody handled ready again, before all others, unless they were purged meanwhile.
 func (s *subscription) giveBack(batch []delivery) {
 	for _, d := range slices.Backward(batch) {
+		if d.life != s.life {
+			s.held--
+			s.topic.wake()
+			continue
+		}
 		s.ready.pushFront(d)
 	}
+}
+
+// purge forgets all messages. Those in the hands of workers are forgotten when they come back.
+func (s *subscription) purge() {
+	s.life++
+	s.held -= s.ready.count + len(s.later)
+	s.disarm()
+	s.ready, s.later = queue{}, nil
 }
 
 // settle takes the answers to a batch: done, or again after a back-off (at once when the consumer is closing).
 func (s *subscription) settle(batch []delivery, errs []error, closing bool) {
 	freed := len(batch)
 	for i, err := range errs {
-		if err == nil {
+		if err == nil || batch[i].life != s.life {
 			continue
 		}
 		freed--

@@ -177,6 +177,15 @@ func (t *topic) resume() {
 	t.wake()
 }
 
+func (t *topic) purge() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.subs {
+		s.purge()
+	}
+	t.wake()
+}
+
 // stop forgets everything and waits for the timers that run.
 func (t *topic) stop() {
 	t.mu.Lock()
