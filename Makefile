@@ -30,15 +30,17 @@ cover: ## how much of libs and services their unit tests run, without real serve
 	  github.com/carillon-timer/carillon/libs/... github.com/carillon-timer/carillon/services/...
 	@go tool cover -func=coverage.out | tail -1
 
-SEED  ?= 1
-SEEDS ?= 100
-RUNS  ?= 1
+SEED   ?=
+SEEDS  ?= $(if $(SEED),1,100)
+RUNS   ?= 1
+LENGTH ?= 24h
+ARGS   ?=
 
-sim: ## the whole system in one process in simulated time, faults by seed (SEEDS=100; SEED=7 SEEDS=1 RUNS=20 repeats one)
-	go test -count=1 -timeout 60m ./e2e/sim -run TestSeeds -args -seed $(SEED) -seeds $(SEEDS) -runs $(RUNS)
+sim: ## simulate the whole system, faults by seed: SEEDS=100 of LENGTH=24h each; SEED=7 RUNS=20 repeats one seed
+	go test -count=1 -timeout 0 ./e2e/sim -run 'TestSeeds$$' -args -seed $(or $(SEED),1) -seeds $(SEEDS) -runs $(RUNS) -length $(LENGTH) $(ARGS)
 
-sim-mutants: ## whether the simulation catches bugs that are put in on purpose
-	go test -v -count=1 -timeout 60m ./e2e/sim -run TestMutants -args -mutants
+sim-mutants: ## whether the simulation catches bugs that are put in on purpose, each within 100 seeds of 2 h
+	go test -v -count=1 -timeout 0 ./e2e/sim -run TestMutants -args -mutants
 
 bench-smoke: build ## the speed of both ways to run, printed
 	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load -bin bin

@@ -33,8 +33,8 @@ if [ $# -gt 0 ]; then
   run -race -timeout 15m "$@"
 else
   run -race -timeout 15m "$module/proto/..." "$module/libs/..." "$module/services/..." \
-    $(go list "$module/e2e/..." | grep -v -e /scenario -e /sim)
-  run -timeout 15m -skip TestMutants "$module/e2e/sim"
+    $(go list "$module/e2e/..." | grep -v -e /scenario -e '/sim$')
+  run -timeout 15m "$module/e2e/sim"
   run -timeout 15m "$module/e2e/scenario/..."
 fi
 

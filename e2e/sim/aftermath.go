@@ -38,7 +38,7 @@ func (w *World) unfinished(t *testing.T) (what []string) {
 	if present-cursor > cursorLag {
 		what = append(what, fmt.Sprintf("the cursor is %d minutes behind", present-cursor))
 	}
-	live, err := w.memo.LiveSessions(t.Context())
+	live, err := w.store.LiveSessions(t.Context())
 	require.NoError(t, err)
 	kinds := make(map[store.SessionKind]int)
 	for _, l := range live {

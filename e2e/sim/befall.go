@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
@@ -152,6 +153,11 @@ func (w *World) spoil(f *fault, bad bool) {
 	case busFails:
 		w.busFaults.FailPublish, w.busFaults.FailAfterPublish = share(.5), share(.5)
 		w.broker.SetFaults(w.busFaults)
+	case topicLost:
+		if bad {
+			topics := []bus.Topic{bus.Slices, bus.TasksNormal, bus.TasksNormal, bus.TasksLow, bus.TimersChanged}
+			w.broker.Purge(topics[int(f.much*float64(len(topics)))])
+		}
 	case busAway:
 		if bad {
 			w.broker.Pause()

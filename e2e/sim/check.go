@@ -124,7 +124,7 @@ func (w *World) enter(led *ledger.Ledger, o *order, h *history, recorded map[int
 		var dues []int64
 		switch {
 		case o.step > 0:
-			dues = steps(o, h.changes[0].at, c.at, to)
+			dues = instants(o, h.changes[0].at, c.at, to)
 		case c.status == timer.StatusActive && i == 0:
 			due := max(w.start0.Add(o.at).UnixMilli(), c.at)
 			if o.delay > 0 {
@@ -149,8 +149,8 @@ func (w *World) enter(led *ledger.Ledger, o *order, h *history, recorded map[int
 	}
 }
 
-// steps returns the instants of a cron from one instant on and before another.
-func steps(o *order, created, from, to int64) (dues []int64) {
+// instants returns the instants of a cron from one instant on and before another.
+func instants(o *order, created, from, to int64) (dues []int64) {
 	step, anchor := o.step.Milliseconds(), int64(0)
 	if o.every {
 		anchor, from = created, max(from, created+step)

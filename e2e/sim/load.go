@@ -54,62 +54,80 @@ func cronOf(step time.Duration) string {
 
 // draftLoad draws a load for a stretch of time. Its size depends on the length only.
 func draftLoad(r *rand.Rand, length time.Duration) []order {
-	var all []order
-	minutes := int(length.Minutes())
-	between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }
-	behave := func(o *order) {
-		o.attempts, o.wait, o.timeout = 3, time.Second, 2*time.Second
-		o.endpoint.takes = between(time.Millisecond, 60*time.Millisecond)
-		switch n := r.IntN(100); {
-		case n < 55:
-		case n < 70:
-			o.endpoint.fails = 2
-		case n < 80: // retries that give the fire back
-			o.endpoint.fails, o.wait = 2, between(5*time.Second, 12*time.Second)
-		case n < 90:
-			o.endpoint.takes = between(500*time.Millisecond, 1900*time.Millisecond)
-		case n < 95:
-			o.endpoint.fails, o.fails = 9, true
-		default: // never answered in time
-			o.endpoint.takes, o.timeout, o.attempts, o.fails = 3*time.Second, 1500*time.Millisecond, 2, true
-		}
+	return append(draftOnces(r, length), draftCrons(r, length)...)
+}
+
+func between(r *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(r.Int64N(int64(to-from)))
+}
+
+// behave draws how an order's receiver behaves, and what its attempts are.
+func (o *order) behave(r *rand.Rand) {
+	o.attempts, o.wait, o.timeout = 3, time.Second, 2*time.Second
+	o.endpoint.takes = between(r, time.Millisecond, 60*time.Millisecond)
+	switch n := r.IntN(100); {
+	case n < 55:
+	case n < 70:
+		o.endpoint.fails = 2
+	case n < 80: // retries that give the fire back
+		o.endpoint.fails, o.wait = 2, between(r, 5*time.Second, 12*time.Second)
+	case n < 90:
+		o.endpoint.takes = between(r, 500*time.Millisecond, 1900*time.Millisecond)
+	case n < 95:
+		o.endpoint.fails, o.fails = 9, true
+	default: // never answered in time
+		o.endpoint.takes, o.timeout, o.attempts, o.fails = 3*time.Second, 1500*time.Millisecond, 2, true
 	}
-	// One-shots: far ahead, near, and some at the same instant.
-	herd := between(length/4, length*3/4).Truncate(time.Second)
-	for i := range minutes {
+}
+
+// draftOnces draws one-shots: far ahead, near, and some at the same instant.
+func draftOnces(r *rand.Rand, length time.Duration) (all []order) {
+	herd := between(r, length/4, length*3/4).Truncate(time.Second)
+	for i := range int(length.Minutes()) {
 		o := order{name: fmt.Sprintf("once-%d", i)}
-		behave(&o)
-		o.create = between(0, length*9/10)
+		o.behave(r)
+		o.create = between(r, 0, length*9/10)
 		switch r.IntN(5) {
 		case 4:
-			o.delay = between(time.Millisecond, length-o.create).Truncate(time.Millisecond) + time.Millisecond
+			o.delay = between(r, time.Millisecond, length-o.create).Truncate(time.Millisecond) + time.Millisecond
 		case 0:
-			o.at = o.create + between(time.Millisecond, 8*time.Second)
+			o.at = o.create + between(r, time.Millisecond, 8*time.Second)
 		case 1:
-			o.create, o.at = between(0, herd), herd
+			o.create, o.at = between(r, 0, herd), herd
 		default:
-			o.at = between(o.create, length)
+			o.at = between(r, o.create, length)
 		}
 		if r.IntN(8) == 0 {
-			o.remove = between(o.create, length)
+			o.remove = between(r, o.create, length)
 		} else if r.IntN(8) == 0 {
-			o.flips = []time.Duration{between(o.create, length)}
+			o.flips = []time.Duration{between(r, o.create, length)}
 		}
 		all = append(all, o)
 	}
-	// Crons: frequent ones for a short while, rare ones for long, each switched off and on again.
-	for i, step := range []time.Duration{
-		time.Second, time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second,
-		time.Minute, time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Second, 41 * time.Second,
-	} {
+	return all
+}
+
+// steps are those of the crons.
+var steps = []time.Duration{
+	time.Second, time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second,
+	time.Minute, time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Second, 41 * time.Second,
+}
+
+// draftCrons draws some of each step in each stretch of two hours: frequent ones for a short while, rare ones for long, each switched off and on
+// again.
+func draftCrons(r *rand.Rand, length time.Duration) (all []order) {
+	stretches := max(1, length/(2*time.Hour)) //nolint:mnd // as said
+	stretch := length / stretches
+	for i := range len(steps) * int(stretches) {
+		step, begin := steps[i%len(steps)], stretch*time.Duration(i/len(steps))
 		o := order{name: fmt.Sprintf("cron-%d", i), step: step, every: time.Hour%step != 0}
-		behave(&o)
-		span := min(length*9/10, 150*step)
-		o.create = between(0, length-span)
+		o.behave(r)
+		span := min(stretch*9/10, 150*step)
+		o.create = begin + between(r, 0, stretch-span)
 		end := o.create + span
 		at := o.create
 		for range r.IntN(4) {
-			if at = between(at, end); end-at < time.Second {
+			if at = between(r, at, end); end-at < time.Second {
 				break
 			}
 			o.flips = append(o.flips, at)
@@ -126,7 +144,7 @@ func draftLoad(r *rand.Rand, length time.Duration) []order {
 		}
 		if o.remove == 0 && r.IntN(4) == 0 {
 			for range 1 + r.IntN(6) {
-				o.rival = append(o.rival, between(o.create, end))
+				o.rival = append(o.rival, between(r, o.create, end))
 			}
 			slices.Sort(o.rival)
 		}

@@ -60,6 +60,7 @@ const (
 	busFails    faultKind = "bus-fails"    // publishing fails, with and without effect
 	busAway     faultKind = "bus-away"     //
 	busLost     faultKind = "bus-lost"     // it loses whatever is published, and confirms it
+	topicLost   faultKind = "topic-lost"   // a topic is deleted, with all that waits in it, and made anew
 	storeFails  faultKind = "store-fails"  // reads fail; commits fail before and after they applied
 	storeSlow   faultKind = "store-slow"   //
 	storeAway   faultKind = "store-away"   // it refuses
@@ -156,7 +157,7 @@ func (p *Plan) draftMild(r *rand.Rand) {
 
 // recovery is how long after the end of a fault nothing is late any more: what was lost is found by then, or swept.
 var recovery = map[faultKind]time.Duration{
-	restart: 0, cutOff: 6 * time.Second, windowAway: 5 * time.Second, windowFails: marked, windowWiped: swept, marksLost: marked, busFails: swept,
+	restart: 0, cutOff: 6 * time.Second, windowAway: 5 * time.Second, windowFails: marked, windowWiped: swept, marksLost: marked, busFails: swept, topicLost: swept,
 	busAway: 5 * time.Second, storeAway: 5 * time.Second, storeHangs: 5 * time.Second,
 }
 
@@ -188,7 +189,7 @@ func (p *Plan) draftSingle(r *rand.Rand) {
 func (p *Plan) draftFaults(r *rand.Rand) {
 	kinds := []faultKind{
 		crash, crash, freeze, freeze, restart, cutOff, crashAll, freezeAll, power, suspend, skewClock, windowAway, windowFails, windowWiped, marksLost,
-		busBad, busBad, busFails, busAway, busLost, storeFails, storeFails, storeSlow, storeAway, storeHangs,
+		busBad, busBad, busFails, busAway, busLost, topicLost, storeFails, storeFails, storeSlow, storeAway, storeHangs,
 	}
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:1+r.IntN(kindsAtMost)]
@@ -206,7 +207,28 @@ func (p *Plan) draftFaults(r *rand.Rand) {
 			return
 		}
 		p.Faults = append(p.Faults, f)
+		if r.IntN(companyOf) == 0 || f.kind == windowWiped && r.IntN(2) == 0 {
+			p.Faults = append(p.Faults, draftCompany(r, &f, kinds))
+		}
 	}
+}
+
+// companyOf is the share of faults that do not come alone.
+const companyOf = 6
+
+// draftCompany draws a fault that comes at the very instant of another: of one that loses what it knows, often that of a process which
+// knows it too.
+func draftCompany(r *rand.Rand, f *fault, kinds []faultKind) fault {
+	kind := kinds[r.IntN(len(kinds))]
+	if f.kind == windowWiped || f.kind == topicLost {
+		kind = crash
+	}
+	c := draftFault(r, kind)
+	c.at, c.lasts, c.trap = f.at, min(c.lasts, f.lasts), nil
+	if f.kind == windowWiped && r.IntN(2) == 0 {
+		c.role = executorRole
+	}
+	return c
 }
 
 // drawSkew draws how far a host's clock is off: mostly as little as NTP leaves it.

@@ -100,7 +100,7 @@ func (w *World) start(r role, place int) {
 
 func (w *World) kitOf(p *process) (*kit, error) {
 	k := &kit{
-		p: p, store: &gatedStore{Store: w.memo, p: p}, bus: &gatedBus{p}, window: &gatedWindow{Window: w.window, p: p},
+		p: p, store: &gatedStore{Store: w.store, p: p}, bus: &gatedBus{p}, window: &gatedWindow{Window: w.window, p: p},
 		caller: caller{p},
 		counts: slicing.NewCounts(w.set.PerBucket), reg: prometheus.NewRegistry(), set: &w.set,
 		log: zerolog.New(&w.log).Level(w.set.LogLevel).With().Str("process", p.String()).Logger(),
@@ -171,7 +171,7 @@ type Settings struct {
 	MaxCalls    int
 	LogLevel    zerolog.Level
 	Mutate      func(*kit)
-	Exact       bool // ask the database each time, also for what the memo knows
+	SQLite      bool // the store is a database, in place of a fake that passes the same suite at a tenth of the cost
 }
 
 func (s *Settings) tune(t Tuning) {
@@ -182,7 +182,7 @@ func (s *Settings) tune(t Tuning) {
 // DefaultSettings are small where the product's are large, so that a small load reaches what a large one would.
 func DefaultSettings() Settings {
 	return Settings{
-		Step1: 20 * time.Minute, PerBucket: 30, ExpandEvery: time.Second, Poll: 250 * time.Millisecond, MaxSlices: 16, MaxCalls: 64,
+		Step1: 20 * time.Minute, PerBucket: 30, ExpandEvery: time.Second, Poll: 500 * time.Millisecond, MaxSlices: 16, MaxCalls: 64,
 		LogLevel: zerolog.WarnLevel,
 	}
 }

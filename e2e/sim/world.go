@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/sim/memstore"
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/membus"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -28,8 +29,7 @@ type World struct {
 	log     journal
 	start0  time.Time
 	ctx     context.Context //nolint:containedctx // of all processes
-	store   *sqlstore.Store
-	memo    store.Store
+	store   store.Store
 	broker  *membus.Broker
 	window  *memwindow.Window
 	recv    *recorder
@@ -85,20 +85,13 @@ func Run(t *testing.T, plan Plan, set Settings) *Result {
 	w.client = client.Over(w)
 	var end context.CancelFunc
 	w.ctx, end = context.WithCancel(t.Context())
-	var err error
-	w.store, err = sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Logger: zerolog.Nop()})
-	require.NoError(t, err)
-	require.NoError(t, w.store.Migrate(t.Context()))
-	w.memo = w.store
-	if !set.Exact {
-		w.memo = remember(w.store)
-	}
+	w.store = openStore(t, set.SQLite)
 	w.window = memwindow.New(memwindow.Options{MaxMarks: plan.Tune.MaxMarks})
 	w.broker = membus.NewBroker(membus.Options{MaxMessages: plan.Tune.MaxMessages, Faults: membus.Faults{Seed: plan.Seed}})
 	setup := w.broker.Bus("setup")
 	require.NoError(t, setup.Setup(t.Context(), bus.Topics(bus.DefaultTaskPartitions)))
 
-	_, err = w.letters.collect(t.Context(), w.broker.Bus("operators"))
+	_, err := w.letters.collect(t.Context(), w.broker.Bus("operators"))
 	require.NoError(t, err)
 	for _, r := range roles {
 		w.places[r] = new([replicas]*process)
@@ -121,6 +114,17 @@ func Run(t *testing.T, plan Plan, set Settings) *Result {
 	require.NoError(t, w.store.Close())
 	res.finish(w)
 	return res
+}
+
+func openStore(t *testing.T, database bool) store.Store {
+	t.Helper()
+	if !database {
+		return memstore.New(time.Now)
+	}
+	s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	require.NoError(t, s.Migrate(t.Context()))
+	return s
 }
 
 func (w *World) byNumber(n uint16) *process {

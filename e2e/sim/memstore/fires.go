@@ -1,0 +1,188 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func (s *Store) insert(f *timer.Fire) {
+	s.fires[f.FireID] = f
+	m := s.byMinute[f.RunMinute()]
+	if m == nil {
+		m = make(map[timer.FireID]*timer.Fire)
+		s.byMinute[f.RunMinute()] = m
+	}
+	m[f.FireID] = f
+}
+
+func (s *Store) remove(f *timer.Fire) {
+	delete(s.fires, f.FireID)
+	m := s.byMinute[f.RunMinute()]
+	if delete(m, f.FireID); len(m) == 0 {
+		delete(s.byMinute, f.RunMinute())
+	}
+}
+
+// byRun orders fires as they come up.
+func byRun(a, b timer.Fire) int {
+	return cmp.Or(cmp.Compare(a.RunMS, b.RunMS), timer.CompareFires(a, b))
+}
+
+// open returns the open fires that run until an instant and are wanted, in order of run, at most limit.
+func (s *Store) open(untilMS int64, limit int, wanted func(f *timer.Fire) bool) (out []timer.Fire) {
+	for minute, fires := range s.byMinute {
+		if minute > untilMS/timer.MinuteMS {
+			continue
+		}
+		for _, f := range fires {
+			if f.RunMS <= untilMS && wanted(f) {
+				out = append(out, *f)
+			}
+		}
+	}
+	slices.SortFunc(out, byRun)
+	return out[:min(len(out), max(limit, 0))]
+}
+
+// LoadSlice returns a page of a slice.
+func (s *Store) LoadSlice(
+	_ context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int,
+) (out []timer.Fire, err error) {
+	defer s.lock()()
+	behind := timer.Fire{FireID: after.FireID, RunMS: after.RunMS}
+	for _, f := range s.byMinute[minute] {
+		if f.Bucket == bucket && f.Owner == 0 && f.RunMS <= untilMS && byRun(*f, behind) > 0 {
+			out = append(out, *f)
+		}
+	}
+	slices.SortFunc(out, byRun)
+	return out[:min(len(out), limit)], nil
+}
+
+// Claim takes what is free, or a dead session's.
+func (s *Store) Claim(_ context.Context, session timer.ID, fires []timer.Fire) (won []timer.Fire, err error) {
+	defer s.lock()()
+	seen := make(map[timer.FireID]bool, len(fires))
+	for i := range fires {
+		f := s.fires[fires[i].FireID]
+		if f == nil || f.Rev != fires[i].Rev || seen[f.FireID] {
+			continue
+		}
+		if f.Owner != session && (s.alive(f.Owner) || !s.alive(session)) {
+			continue
+		}
+		f.Owner, seen[f.FireID] = session, true
+		won = append(won, *f)
+	}
+	slices.SortFunc(won, timer.CompareFires)
+	return won, nil
+}
+
+// owned returns the row of a fire that the session owns at the revision given.
+func (s *Store) owned(session timer.ID, given *timer.Fire) *timer.Fire {
+	if f := s.fires[given.FireID]; f != nil && f.Owner == session && f.Rev == given.Rev {
+		return f
+	}
+	return nil
+}
+
+// Release gives fires back.
+func (s *Store) Release(
+	_ context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
+) (released []timer.Fire, err error) {
+	defer s.lock()()
+	for i := range fires {
+		g := &fires[i]
+		f := s.owned(session, g)
+		if f == nil {
+			continue
+		}
+		s.remove(f)
+		f.RunMS, f.Bucket, f.State, f.Attempt, f.LateMS = g.RunMS, g.Bucket, g.State, g.Attempt, g.LateMS
+		f.Rev, f.Owner, f.Sweeps = f.Rev+1, 0, 0
+		s.insert(f)
+		s.try(f.FireID, attempts)
+		released = append(released, *f)
+	}
+	slices.SortFunc(released, timer.CompareFires)
+	return released, nil
+}
+
+// RecordAttempts writes what happened to fires that stay in hand.
+func (s *Store) RecordAttempts(
+	_ context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
+) (lost []timer.FireID, err error) {
+	defer s.lock()()
+	for i := range fires {
+		g := &fires[i]
+		f := s.owned(session, g)
+		if f == nil {
+			lost = append(lost, g.FireID)
+			continue
+		}
+		f.State, f.Attempt, f.LateMS = g.State, g.Attempt, g.LateMS
+		s.try(f.FireID, attempts)
+	}
+	slices.SortFunc(lost, timer.CompareFireIDs)
+	return slices.Compact(lost), nil
+}
+
+// Overdue sweeps.
+func (s *Store) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, error) {
+	defer s.lock()()
+	nowMS := s.nowMS()
+	out := s.open(nowMS-store.SweepAfter.Milliseconds(), q.Limit, func(f *timer.Fire) bool {
+		if f.Owner != 0 && slices.Contains(q.Live, f.Owner) || f.Sweeps >= dueSweeps(nowMS-f.RunMS) || q.Of > 1 && f.Bucket%q.Of != q.Shard {
+			return false
+		}
+		return f.RunMinute() < s.cursor || int(f.Bucket) < len(s.slices[f.RunMinute()])
+	})
+	for i := range out {
+		out[i].Sweeps = dueSweeps(nowMS - out[i].RunMS)
+		s.fires[out[i].FireID].Sweeps = out[i].Sweeps
+	}
+	return out, nil
+}
+
+// dueSweeps returns how many sweeps have come for a fire that is so far past its run: after 10, 20, 40, 80, 160 and 320 s, then every 5 min.
+func dueSweeps(pastMS int64) (n int32) {
+	const doublings = 5
+	after, every := store.SweepAfter.Milliseconds(), store.SweepEvery.Milliseconds()
+	for n <= doublings && pastMS >= after<<n {
+		n++
+	}
+	if n > doublings {
+		n += int32((pastMS - after<<doublings) / every) //nolint:gosec // years fit
+	}
+	return n
+}
+
+// Owned returns what sessions own.
+func (s *Store) Owned(_ context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error) {
+	defer s.lock()()
+	if len(sessions) == 0 {
+		return nil, nil
+	}
+	return s.open(untilMS, limit, func(f *timer.Fire) bool { return slices.Contains(sessions, f.Owner) }), nil
+}
+
+// OldestOpen returns the run of the open fire that is most overdue.
+func (s *Store) OldestOpen(context.Context) (oldest int64, err error) {
+	defer s.lock()()
+	nowMS := s.nowMS()
+	for minute, fires := range s.byMinute {
+		if minute > nowMS/timer.MinuteMS {
+			continue
+		}
+		for _, f := range fires {
+			if f.RunMS <= nowMS && (oldest == 0 || f.RunMS < oldest) {
+				oldest = f.RunMS
+			}
+		}
+	}
+	return oldest, nil
+}

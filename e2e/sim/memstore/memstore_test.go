@@ -1,0 +1,17 @@
+package memstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/sim/memstore"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/storetest"
+)
+
+func TestMemstore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(*testing.T) storetest.Env {
+		return storetest.Env{Stores: []store.Store{memstore.New(time.Now)}}
+	})
+}

@@ -1,0 +1,147 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Record ends fires.
+func (s *Store) Record(
+	_ context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
+) (lost []timer.FireID, err error) {
+	defer s.lock()()
+	for i := range outcomes {
+		o := &outcomes[i]
+		f := s.fires[o.FireID]
+		switch {
+		case f != nil && f.Owner == session:
+			s.remove(f)
+			s.outcomes[o.Timer] = append(s.outcomes[o.Timer], kept(*o, session))
+			s.ended[o.FireID] = session
+			s.try(o.FireID, attempts)
+		case s.ended[o.FireID] != session:
+			lost = append(lost, o.FireID)
+		}
+	}
+	slices.SortFunc(lost, timer.CompareFireIDs)
+	return slices.Compact(lost), nil
+}
+
+// kept leaves of an outcome what the databases keep.
+func kept(o timer.Outcome, by timer.ID) timer.Outcome {
+	o.Owner, o.Attempt, o.LateMS = by, o.Attempts, o.LatenessMS
+	o.Bucket, o.State, o.Sweeps = 0, 0, 0
+	return o
+}
+
+// try adds those attempts that are the fire's and not yet known.
+func (s *Store) try(id timer.FireID, attempts []timer.Attempt) {
+	for _, a := range attempts {
+		known := func(b timer.Attempt) bool { return a.N == b.N && a.StartMS+a.DurationMS == b.StartMS+b.DurationMS }
+		if a.FireID == id && !slices.ContainsFunc(s.attempts[id], known) {
+			a.Error, a.Excerpt = clip(a.Error), clip(a.Excerpt)
+			s.attempts[id] = append(s.attempts[id], a)
+		}
+	}
+}
+
+// clip makes a text valid UTF-8 of at most so many bytes as are kept.
+func clip(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	for n := timer.MaxExcerpt; n < len(text); n-- {
+		if utf8.RuneStart(text[n]) {
+			return text[:n]
+		}
+	}
+	return text
+}
+
+// Fire returns all that is known of a fire.
+func (s *Store) Fire(_ context.Context, app string, id timer.FireID) (rec store.FireRecord, err error) {
+	defer s.lock()()
+	if t := s.timers[id.Timer]; t == nil || t.App != app {
+		return rec, timer.NotFound("timer", id.Timer)
+	}
+	if i := slices.IndexFunc(s.outcomes[id.Timer], func(o timer.Outcome) bool { return o.FireID == id }); i >= 0 {
+		o := s.outcomes[id.Timer][i]
+		rec.Outcome = &o
+	} else if f := s.fires[id]; f != nil {
+		open := *f
+		rec.Open = &open
+	} else {
+		return rec, timer.NotFound("fire", id)
+	}
+	rec.Attempts = slices.Clone(s.attempts[id])
+	slices.SortFunc(rec.Attempts, func(a, b timer.Attempt) int { return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.StartMS, b.StartMS)) })
+	return rec, nil
+}
+
+// History pages backwards through a timer's outcomes.
+func (s *Store) History(_ context.Context, app string, id timer.ID, before timer.FireID, limit int) (out []timer.Outcome, err error) {
+	defer s.lock()()
+	if t := s.timers[id]; t == nil || t.App != app {
+		return nil, timer.NotFound("timer", id)
+	}
+	for _, o := range s.outcomes[id] {
+		if before == (timer.FireID{}) || cmp.Or(cmp.Compare(o.DueMS, before.DueMS), cmp.Compare(o.Series, before.Series)) < 0 {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, func(a, b timer.Outcome) int { return timer.CompareFires(b.Fire, a.Fire) })
+	return out[:min(len(out), limit)], nil
+}
+
+// How long what is no longer needed is kept, as in the databases.
+const (
+	keepChanges = time.Hour
+	keepEnded   = 24 * time.Hour
+)
+
+// Keep removes what is old.
+func (s *Store) Keep(_ context.Context, retention time.Duration) error {
+	defer s.lock()()
+	nowMS := s.nowMS()
+	bound, dayAgo := nowMS-retention.Milliseconds(), nowMS-keepEnded.Milliseconds()
+	for id, all := range s.outcomes {
+		s.outcomes[id] = slices.DeleteFunc(all, func(o timer.Outcome) bool {
+			if o.FinishedMS < bound {
+				delete(s.ended, o.FireID)
+			}
+			return o.FinishedMS < bound
+		})
+	}
+	for id, all := range s.attempts {
+		all = slices.DeleteFunc(all, func(a timer.Attempt) bool { return a.StartMS+a.DurationMS < bound })
+		if s.attempts[id] = all; len(all) == 0 {
+			delete(s.attempts, id)
+		}
+	}
+	// The last entry stays, so that the log never seems to have begun anew.
+	for len(s.changes) > 1 && s.changes[0].atMS < nowMS-keepChanges.Milliseconds() {
+		s.changes = s.changes[1:]
+	}
+	for id, x := range s.sessions {
+		if x.endedMS > 0 && x.endedMS < dayAgo {
+			delete(s.sessions, id)
+		}
+	}
+	for m := range s.minutes {
+		if m < min(s.cursor, dayAgo/timer.MinuteMS) {
+			delete(s.minutes, m)
+			delete(s.slices, m)
+		}
+	}
+	for k, v := range s.keys {
+		if v.atMS < dayAgo {
+			delete(s.keys, k)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+type session struct {
+	store.Session
+
+	endedMS int64 // 0: it lives
+}
+
+// alive tells whether a session lives. No session, 0, does not.
+func (s *Store) alive(id timer.ID) bool {
+	x := s.sessions[id]
+	return x != nil && x.endedMS == 0
+}
+
+// OpenSession begins a session.
+func (s *Store) OpenSession(_ context.Context, id timer.ID, kind store.SessionKind, name string) error {
+	defer s.lock()()
+	if s.sessions[id] != nil {
+		return timer.Conflict("id", "this session id is taken")
+	}
+	s.sessions[id] = &session{Session: store.Session{ID: id, Kind: kind, Name: name}}
+	return nil
+}
+
+// RenewSession counts a renewal, while the session lives.
+func (s *Store) RenewSession(_ context.Context, id timer.ID, load store.Load) (bool, error) {
+	defer s.lock()()
+	if !s.alive(id) {
+		return false, nil
+	}
+	x := s.sessions[id]
+	x.Renewals, x.Load = x.Renewals+1, load
+	return true, nil
+}
+
+// LiveSessions returns the live ones of all kinds.
+func (s *Store) LiveSessions(context.Context) ([]store.Session, error) {
+	defer s.lock()()
+	return s.sessionsThat(func(x *session) bool { return x.endedMS == 0 }), nil
+}
+
+// EndedSessions returns those that ended lately.
+func (s *Store) EndedSessions(_ context.Context, within time.Duration) ([]store.Session, error) {
+	defer s.lock()()
+	since := s.nowMS() - within.Milliseconds()
+	return s.sessionsThat(func(x *session) bool { return x.endedMS > 0 && x.endedMS > since }), nil
+}
+
+func (s *Store) sessionsThat(are func(x *session) bool) (out []store.Session) {
+	for _, x := range s.sessions {
+		if are(x) {
+			out = append(out, x.Session)
+		}
+	}
+	slices.SortFunc(out, func(a, b store.Session) int { return int(a.ID - b.ID) })
+	return out
+}
+
+// EndSession ends a session whose renewal number is still seen.
+func (s *Store) EndSession(_ context.Context, id timer.ID, seen int64) (bool, error) {
+	defer s.lock()()
+	if !s.alive(id) || s.sessions[id].Renewals != seen {
+		return false, nil
+	}
+	s.sessions[id].endedMS = s.nowMS()
+	return true, nil
+}
+
+// CloseSession ends the caller's own.
+func (s *Store) CloseSession(_ context.Context, id timer.ID) error {
+	defer s.lock()()
+	if s.alive(id) {
+		s.sessions[id].endedMS = s.nowMS()
+	}
+	return nil
+}

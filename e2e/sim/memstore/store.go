@@ -1,0 +1,66 @@
+package memstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Store is the store. It is safe for concurrent use.
+type Store struct {
+	now func() time.Time
+	ids *timer.IDs
+
+	mu       sync.Mutex
+	appIDs   map[string]int64
+	timers   map[timer.ID]*row
+	rows     []*row // all timers, in the order of their making
+	names    map[nameKey]*row
+	keys     map[nameKey]*key
+	changes  []change // in order of seq
+	lastSeq  int64
+	expandMS int64 // no active timer is to be expanded before it
+
+	minutes  map[int64]*slicing.MinuteCount
+	slices   map[int64][]*slice // by minute, then bucket
+	cursor   int64              // 0: not set
+	fires    map[timer.FireID]*timer.Fire
+	byMinute map[int64]map[timer.FireID]*timer.Fire
+	sessions map[timer.ID]*session
+	outcomes map[timer.ID][]timer.Outcome // by timer, in the order of their recording
+	ended    map[timer.FireID]timer.ID    // fires that have an outcome, and who recorded it
+	attempts map[timer.FireID][]timer.Attempt
+}
+
+var _ store.Store = (*Store)(nil)
+
+// New returns an empty store whose clock is now.
+func New(now func() time.Time) *Store {
+	return &Store{
+		now: now, ids: timer.NewIDs(now), appIDs: make(map[string]int64), timers: make(map[timer.ID]*row), names: make(map[nameKey]*row),
+		keys: make(map[nameKey]*key), expandMS: timer.NeverMS, minutes: make(map[int64]*slicing.MinuteCount), slices: make(map[int64][]*slice),
+		fires: make(map[timer.FireID]*timer.Fire), byMinute: make(map[int64]map[timer.FireID]*timer.Fire), sessions: make(map[timer.ID]*session),
+		outcomes: make(map[timer.ID][]timer.Outcome), ended: make(map[timer.FireID]timer.ID), attempts: make(map[timer.FireID][]timer.Attempt),
+	}
+}
+
+// lock begins a call; the returned function ends it.
+func (s *Store) lock() (unlock func()) {
+	s.mu.Lock()
+	return s.mu.Unlock
+}
+
+func (s *Store) nowMS() int64 { return s.now().UnixMilli() }
+
+// Now returns the store's clock, to the millisecond.
+func (s *Store) Now(context.Context) (time.Time, error) { return time.UnixMilli(s.nowMS()), nil }
+
+// Ping always succeeds.
+func (*Store) Ping(context.Context) error { return nil }
+
+// Close does nothing.
+func (*Store) Close() error { return nil }

@@ -1,0 +1,211 @@
+package memstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// row is a timer with its one version: nothing makes a second one yet.
+type row struct {
+	timer.Timer
+
+	text []byte // the definition, in a form in which equal ones are equal
+}
+
+// nameKey is a timer's name, or an idempotency key, of an app.
+type nameKey struct{ app, name string }
+
+type key struct {
+	hash []byte
+	row  *row
+	atMS int64
+}
+
+type change struct {
+	seq, atMS int64
+	row       *row
+}
+
+// canonical returns a definition as a database gives it back, and its text.
+func canonical(d timer.Definition) (timer.Definition, []byte, error) {
+	if d.Schedule.At != nil {
+		at := d.Schedule.At.UTC()
+		d.Schedule.At = &at
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return d, nil, fmt.Errorf("encoding the definition: %w", err)
+	}
+	var back timer.Definition
+	if err := json.Unmarshal(text, &back); err != nil {
+		return d, nil, fmt.Errorf("decoding the definition: %w", err)
+	}
+	return back, text, nil
+}
+
+// Create decides the items one after the other.
+func (s *Store) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, timer.Unavailable("creating timers", err)
+	}
+	fresh := make([]row, len(items))
+	for i, it := range items {
+		var err error
+		if fresh[i].Definition, fresh[i].text, err = canonical(it.Definition); err != nil {
+			return nil, err
+		}
+	}
+	defer s.lock()()
+	var out []store.Created
+	for i := range items {
+		out = append(out, s.create(&items[i], &fresh[i], plan))
+	}
+	return out, nil
+}
+
+func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store.Created {
+	idem := nameKey{it.App, it.IdempotencyKey}
+	if k := s.keys[idem]; it.IdempotencyKey != "" && k != nil {
+		if !bytes.Equal(k.hash, it.RequestHash) {
+			return store.Created{Err: timer.Conflict("idempotency_key", "it was used for another request")}
+		}
+		return store.Created{Timer: k.row.Timer, Existing: true}
+	}
+	nowMS := s.nowMS()
+	t, existing := s.names[nameKey{it.App, it.Name}]
+	if existing && !bytes.Equal(t.text, fresh.text) {
+		return store.Created{Err: timer.Conflict("name", "a timer of this name exists, with another definition")}
+	}
+	var fires []timer.Fire
+	if !existing {
+		t = fresh
+		t.App, t.AppID, t.Name, t.Status, t.Version = it.App, s.appID(it.App), it.Name, timer.StatusInactive, 1
+		t.CreatedMS, t.UpdatedMS = nowMS, nowMS
+		for t.ID == 0 || s.timers[t.ID] != nil {
+			t.ID = s.ids.Next()
+		}
+		s.timers[t.ID], s.names[nameKey{it.App, it.Name}] = t, t
+		s.rows = append(s.rows, t)
+		if it.Activate {
+			fires = s.activate(t, plan, nowMS)
+		}
+	}
+	if it.IdempotencyKey != "" {
+		s.keys[idem] = &key{hash: bytes.Clone(it.RequestHash), row: t, atMS: nowMS}
+	}
+	return store.Created{Timer: t.Timer, Existing: existing, Fires: fires}
+}
+
+func (s *Store) appID(name string) int64 {
+	id, ok := s.appIDs[name]
+	if !ok {
+		id = int64(len(s.appIDs) + 1)
+		s.appIDs[name] = id
+	}
+	return id
+}
+
+// Timer returns one timer.
+func (s *Store) Timer(_ context.Context, app string, id timer.ID) (timer.Timer, error) {
+	defer s.lock()()
+	t := s.timers[id]
+	if t == nil || t.App != app || t.Status == timer.StatusDeleted {
+		return timer.Timer{}, timer.NotFound("timer", id)
+	}
+	return t.Timer, nil
+}
+
+// List returns an app's timers in order of id.
+func (s *Store) List(_ context.Context, q store.Query) ([]timer.Timer, error) {
+	defer s.lock()()
+	var out []timer.Timer
+	for _, t := range s.rows {
+		wanted := t.Status == q.Status || q.Status == "" && t.Status != timer.StatusDeleted
+		if t.App == q.App && t.ID > q.After && wanted {
+			out = append(out, t.Timer)
+		}
+	}
+	slices.SortFunc(out, func(a, b timer.Timer) int { return int(a.ID - b.ID) })
+	return out[:min(len(out), q.Limit)], nil
+}
+
+// SetStatus settles the items one after the other.
+func (s *Store) SetStatus(_ context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error) {
+	defer s.lock()()
+	out := make([]store.StatusChanged, len(items))
+	for i, it := range items {
+		t := s.timers[it.ID]
+		if t == nil || t.App != it.App || t.Status == timer.StatusDeleted && it.Status != timer.StatusDeleted {
+			out[i].Err = timer.NotFound("timer", it.ID)
+			continue
+		}
+		nowMS := s.nowMS()
+		if t.Status != it.Status {
+			if it.Status == timer.StatusActive {
+				out[i].Fires = s.activate(t, plan, nowMS)
+			} else {
+				t.Status, t.UpdatedMS = it.Status, nowMS
+			}
+			if it.Status == timer.StatusDeleted {
+				delete(s.names, nameKey{t.App, t.Name})
+			}
+			s.lastSeq++
+			s.changes = append(s.changes, change{seq: s.lastSeq, atMS: nowMS, row: t})
+			out[i].Seq = s.lastSeq
+		}
+		out[i].Timer = t.Timer
+	}
+	return out, nil
+}
+
+func (t *row) state() timer.State {
+	return timer.State{
+		ID: t.ID, App: t.App, Status: t.Status, Version: t.Version, ActiveSinceMS: t.ActiveSinceMS, ActiveEpoch: t.ActiveEpoch,
+	}
+}
+
+// States returns what is known of the timers.
+func (s *Store) States(_ context.Context, ids []timer.ID) (states []timer.State, err error) {
+	defer s.lock()()
+	for _, id := range ids {
+		if t := s.timers[id]; t != nil {
+			states = append(states, t.state())
+		}
+	}
+	return states, nil
+}
+
+// Definitions returns versions of definitions.
+func (s *Store) Definitions(_ context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error) {
+	defer s.lock()()
+	defs := make(map[store.VersionKey]timer.Definition, len(keys))
+	for _, k := range keys {
+		if t := s.timers[k.Timer]; t != nil && t.Version == k.Version {
+			defs[k] = t.Definition
+		}
+	}
+	return defs, nil
+}
+
+// Changes returns the change log behind a sequence.
+func (s *Store) Changes(_ context.Context, after int64, limit int) (out []store.Change, err error) {
+	defer s.lock()()
+	from := sort.Search(len(s.changes), func(i int) bool { return s.changes[i].seq > after })
+	for _, c := range s.changes[from:min(from+limit, len(s.changes))] {
+		out = append(out, store.Change{Seq: c.seq, AtMS: c.atMS, State: c.row.state()})
+	}
+	return out, nil
+}
+
+// LastChange returns the latest sequence of the change log.
+func (s *Store) LastChange(context.Context) (int64, error) {
+	defer s.lock()()
+	return s.lastSeq, nil
+}
