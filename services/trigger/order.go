@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/carillon-timer/carillon/libs/dispatch"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -39,4 +40,18 @@ func takeTurns(fires []timer.Fire) {
 	for i := range rs {
 		fires[i] = rs[i].fire
 	}
+}
+
+// presentFirst lets catching up never delay the present: what is so late that it goes by the low lane goes after all else, in its order.
+func presentFirst(fires []timer.Fire, nowMS int64) []timer.Fire {
+	late := nowMS - dispatch.LateAfter.Milliseconds()
+	out := make([]timer.Fire, 0, len(fires))
+	for _, present := range []bool{true, false} {
+		for i := range fires {
+			if fires[i].RunMS >= late == present {
+				out = append(out, fires[i])
+			}
+		}
+	}
+	return out
 }

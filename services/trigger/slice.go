@@ -75,7 +75,9 @@ func (s *slice) renewed(ctx context.Context, tick <-chan time.Time) error {
 func (s *slice) step(ctx context.Context) error {
 	now := s.svc.opts.Now().UnixMilli()
 	fires, err := s.source.next(ctx, now)
-	fires = append(s.unsent, fires...)
+	if len(s.unsent) > 0 {
+		fires = presentFirst(append(s.unsent, fires...), now)
+	}
 	for len(fires) > 0 && s.lease.valid() {
 		n := min(len(fires), publishChunk)
 		call, cancel := context.WithTimeout(ctx, publishTimeout)

@@ -83,6 +83,20 @@ type reconnect struct{ wait time.Duration }
 
 func newReconnect() backoff.Policy { return &reconnect{} }
 
+// alarm is rung when the client begins to reconnect, which it may give up without a word.
+type alarm chan struct{}
+
+func newAlarm() alarm { return make(alarm, 1) }
+
+// reconnect is newReconnect for a consumer that has an alarm.
+func (a alarm) reconnect() backoff.Policy {
+	select {
+	case a <- struct{}{}:
+	default:
+	}
+	return newReconnect()
+}
+
 func (r *reconnect) Next() time.Duration {
 	r.wait = min(max(2*r.wait, minRetry), maxRetry)
 	return r.wait

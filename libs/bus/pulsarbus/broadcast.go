@@ -23,6 +23,7 @@ type broadcast struct {
 	handle func(context.Context, bus.Message)
 	log    zerolog.Logger
 	name   string // by which the broker knows it
+	alarm  alarm
 
 	ctx    context.Context // of the handler
 	cancel context.CancelFunc
@@ -38,7 +39,7 @@ type broadcast struct {
 // Broadcast implements bus.Subscriber.
 func (b *Bus) Broadcast(ctx context.Context, topic bus.Topic, h func(context.Context, bus.Message)) (bus.Consumer, error) {
 	r := &broadcast{
-		bus: b, topic: topic, handle: h, name: identity(), changed: make(chan struct{}),
+		bus: b, topic: topic, handle: h, name: identity(), alarm: newAlarm(), changed: make(chan struct{}),
 		log: b.log.With().Str(logging.Topic, string(topic)).Str("subscription", "broadcast").Logger(),
 	}
 	var err error
@@ -55,7 +56,7 @@ func (b *Bus) Broadcast(ctx context.Context, topic bus.Topic, h func(context.Con
 		return nil, err
 	}
 	r.wg.Go(r.read)
-	r.wg.Go(func() { b.watch(r.ctx, topic, r.name, r.again) })
+	r.wg.Go(func() { b.watch(r.ctx, topic, r.name, r.alarm, r.again) })
 	return r, nil
 }
 
@@ -77,7 +78,7 @@ func (r *broadcast) end(ctx context.Context) (pulsar.MessageID, error) {
 
 func (r *broadcast) open(ctx context.Context, from pulsar.MessageID) (pulsar.Reader, error) {
 	options := pulsar.ReaderOptions{
-		Topic: r.bus.full(r.topic), StartMessageID: from, ReceiverQueueSize: broadcastQueue, BackoffPolicyFunc: newReconnect,
+		Topic: r.bus.full(r.topic), StartMessageID: from, ReceiverQueueSize: broadcastQueue, BackoffPolicyFunc: r.alarm.reconnect,
 		Name: r.name,
 	}
 	create := func() (pulsar.Reader, error) {

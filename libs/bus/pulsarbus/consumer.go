@@ -29,6 +29,7 @@ type consumer struct {
 	handle bus.Handler
 	log    zerolog.Logger
 	name   string // by which the broker knows it
+	alarm  alarm
 	queue  chan pulsar.ConsumerMessage
 	turn   chan struct{} // held by the worker that collects
 
@@ -48,7 +49,7 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 	}
 	// The client keeps up to its receiver queue besides the channel, so they share what may wait.
 	c := &consumer{
-		bus: b, spec: s, handle: h, name: identity(), queue: make(chan pulsar.ConsumerMessage, s.Prefetch/2), turn: make(chan struct{}, 1),
+		bus: b, spec: s, handle: h, name: identity(), alarm: newAlarm(), queue: make(chan pulsar.ConsumerMessage, s.Prefetch/2), turn: make(chan struct{}, 1),
 		log: b.log.With().Str(logging.Topic, string(s.Topic)).Str("subscription", s.Name).Logger(),
 	}
 	first, err := c.open(ctx)
@@ -65,7 +66,7 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 	for range s.Concurrency {
 		c.wg.Go(c.work)
 	}
-	c.wg.Go(func() { b.watch(c.ctx, s.Topic, c.name, c.again) })
+	c.wg.Go(func() { b.watch(c.ctx, s.Topic, c.name, c.alarm, c.again) })
 	return c, nil
 }
 
@@ -76,7 +77,7 @@ func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
 		Topic: c.bus.full(c.spec.Topic), SubscriptionName: c.spec.Name, Type: pulsar.Shared, Name: c.name,
 		SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest,
 		ReceiverQueueSize:           c.spec.Prefetch - c.spec.Prefetch/2, MessageChannel: c.queue,
-		NackBackoffPolicy: nackBackoff{}, NackPrecisionBit: &precision, BackOffPolicyFunc: newReconnect,
+		NackBackoffPolicy: nackBackoff{}, NackPrecisionBit: &precision, BackOffPolicyFunc: c.alarm.reconnect,
 		EnableBatchIndexAcknowledgment: true,
 		AckGroupingOptions:             &pulsar.AckGroupingOptions{MaxSize: ackGroup, MaxTime: ackDelay},
 	}

@@ -111,6 +111,30 @@ func TestConnectionIsLost(t *testing.T) {
 	changes.awaits(t, "the first change")
 }
 
+// TestCopiesDoNotPileUp: who publishes again and again while the broker is away leaves one copy behind, not one for each try.
+func TestCopiesDoNotPileUp(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	p, far := b.Open(t), b.Open(t)
+	require.NoError(t, p.Setup(t.Context(), bus.Topics(1)))
+	var got inbox
+	_, err := p.Subscribe(t.Context(), executors, got.handle)
+	require.NoError(t, err)
+	require.NoError(t, far.Publish(t.Context(), bus.TasksNormal, text("before")))
+	b.proxy(far).Cut()
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		require.ErrorIs(t, far.Publish(ctx, bus.TasksNormal, text("again")), context.DeadlineExceeded)
+		cancel()
+	}
+	b.proxy(far).Mend()
+	require.NoError(t, far.Publish(t.Context(), bus.TasksNormal, text("again"), text("after")))
+	got.awaits(t, "after")
+	got.mu.Lock()
+	defer got.mu.Unlock()
+	require.Equal(t, 2, got.seen["again"])
+}
+
 func TestTopicsAreLost(t *testing.T) {
 	t.Parallel()
 	place := testenv.Pulsar(t)

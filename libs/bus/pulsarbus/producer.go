@@ -26,7 +26,8 @@ type producer struct {
 	mu      sync.Mutex
 	ready   chan struct{} // closed when making has ended; nil when nobody makes one
 	current pulsar.Producer
-	err     error // why making ended without one
+	err     error         // why making ended without one
+	stuck   *confirmation // of messages whose publisher gave up, and which the client still holds
 }
 
 // Publish implements bus.Publisher. When ctx ends first, what was handed to the client may still be sent.
@@ -58,7 +59,10 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 		if err != nil {
 			return err
 		}
-		msgs, err = b.send(ctx, current, msgs)
+		if err := p.unstuck(ctx); err != nil {
+			return err
+		}
+		msgs, err = b.send(ctx, p, current, msgs)
 		if err == nil {
 			return nil
 		}
@@ -72,6 +76,28 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 		}
 	}
 	return ctx.Err()
+}
+
+// unstuck waits until the broker has answered for what the client holds of publishers that gave up. They publish the same again, and again: while
+// the broker is away, copies would pile up that hold up everything else when it is back.
+func (p *producer) unstuck(ctx context.Context) error {
+	p.mu.Lock()
+	stuck := p.stuck
+	p.mu.Unlock()
+	if stuck == nil {
+		return nil
+	}
+	select {
+	case <-stuck.done:
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the broker: %w", ctx.Err())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stuck == stuck {
+		p.stuck = nil
+	}
+	return nil
 }
 
 // producer waits for the client's producer.
@@ -137,7 +163,7 @@ func (p *producer) lose(gone pulsar.Producer) {
 	p.mu.Lock()
 	lost := p.current == gone
 	if lost {
-		p.current = nil
+		p.current, p.stuck = nil, nil
 	}
 	p.mu.Unlock()
 	if lost {
@@ -174,16 +200,19 @@ func (c *confirmation) answer(i int, err error) {
 }
 
 // send sends, pipelined, and waits until all are confirmed. It returns those that were not.
-func (b *Bus) send(ctx context.Context, p pulsar.Producer, msgs []bus.Message) ([]bus.Message, error) {
+func (b *Bus) send(ctx context.Context, p *producer, to pulsar.Producer, msgs []bus.Message) ([]bus.Message, error) {
 	c := &confirmation{answered: make([]bool, len(msgs)), left: len(msgs), done: make(chan struct{})}
 	out := make([]pulsar.ProducerMessage, len(msgs))
 	for i, m := range msgs {
 		out[i] = pulsar.ProducerMessage{Payload: m.Payload, Key: m.Key, Properties: m.Properties}
-		c.send(ctx, p, &out[i], i)
+		c.send(ctx, to, &out[i], i)
 	}
 	select {
 	case <-c.done:
 	case <-ctx.Done():
+		p.mu.Lock()
+		p.stuck = c
+		p.mu.Unlock()
 		return nil, fmt.Errorf("waiting for confirmation: %w", ctx.Err())
 	case <-b.ctx.Done():
 		return nil, bus.ErrClosed

@@ -12,6 +12,9 @@ import (
 const (
 	watchEvery  = 5 * time.Second
 	watchMisses = 3 // looks in a row after which a consumer that the broker does not know is made anew
+	// After an alarm the looks are nearer, and so many in a row, before it is back to the usual.
+	alarmEvery = time.Second
+	alarmLooks = 15
 )
 
 // identity names a consumer, so that it can be found among the broker's.
@@ -21,15 +24,22 @@ func identity() string { return "carillon-" + rand.Text() }
 // topic, and calls again when it does not. It is needed because the client gives up without a word when a topic is deleted. anew
 // tells that the topic was gone as a whole, and is another one now. Asking on the client's own connection would hang while
 // it reconnects, so the admin API is asked; while that is away, nothing is known and nothing happens.
-func (b *Bus) watch(ctx context.Context, topic bus.Topic, name string, again func(anew bool)) {
+func (b *Bus) watch(ctx context.Context, topic bus.Topic, name string, a alarm, again func(anew bool)) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	misses, gone := 0, false
+	misses, gone, hurried := 0, false, 0
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-a:
+			hurried = alarmLooks
+			ticker.Reset(alarmEvery)
+			continue
 		case <-ticker.C:
+			if hurried--; hurried == 0 {
+				ticker.Reset(watchEvery)
+			}
 		}
 		known, err := b.knows(ctx, topic, name)
 		switch {
