@@ -1,0 +1,84 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// switched is a timer that was on for ten seconds, off for ten, and on again; each change took 200 ms.
+func switched() *flipped {
+	f := &flipped{id: 1}
+	for i, s := range []timer.Status{timer.StatusActive, timer.StatusInactive, timer.StatusActive} {
+		sent := zero.Add(time.Duration(i)*10*time.Second + 300*time.Millisecond)
+		f.changes = append(f.changes, change{status: s, sent: sent, done: sent.Add(200 * time.Millisecond)})
+	}
+	return f
+}
+
+func check(t *testing.T, arrivals receiver.Arrivals, outcomes []ledger.Outcome, skipped map[timer.FireID]time.Time) ledger.Verdict {
+	t.Helper()
+	led := ledger.New()
+	switched().enter(led, zero.Add(30*time.Second), skipped)
+	return led.Check(ledger.Evidence{Arrivals: arrivals, Outcomes: outcomes})
+}
+
+// rightCalls are those of each second when the timer was on.
+func rightCalls() (calls receiver.Arrivals, outcomes []ledger.Outcome) {
+	for s := 1.0; s < 30; s++ {
+		if s <= 10 || s >= 21 {
+			c := call(1, s, 0)
+			calls = append(calls, c)
+			outcomes = append(outcomes, ledger.Outcome{Fire: c.Fire, Kind: timer.Delivered})
+		}
+	}
+	return calls, outcomes
+}
+
+func TestSwitchedTimerAsItShouldBe(t *testing.T) {
+	t.Parallel()
+	calls, outcomes := rightCalls()
+	v := check(t, calls, outcomes, nil)
+	require.Empty(t, v.Faults())
+	require.Equal(t, 19, v.Due)
+}
+
+func TestLostFireIsMissing(t *testing.T) {
+	t.Parallel()
+	calls, outcomes := rightCalls()
+	v := check(t, calls[1:], outcomes[1:], nil)
+	require.Len(t, v.Missing, 1)
+}
+
+func TestCallOfASwitchedOffTimerIsNotInOrder(t *testing.T) {
+	t.Parallel()
+	calls, outcomes := rightCalls()
+	v := check(t, append(calls, call(1, 15, 0)), outcomes, nil)
+	require.Len(t, v.Unordered, 1)
+	v = check(t, append(calls, call(1, 11, 0)), outcomes, nil)
+	require.Empty(t, v.Unordered, "a change has a second to reach every executor")
+}
+
+func TestSkipIsRightOnlyAfterTheSwitch(t *testing.T) {
+	t.Parallel()
+	calls, outcomes := rightCalls()
+	calls, outcomes[3].Kind, outcomes[3].Reason = append(calls[:3:3], calls[4:]...), timer.Skipped, timer.ReasonInactive
+	fire := outcomes[3].Fire
+	before := map[timer.FireID]time.Time{fire: zero.Add(6 * time.Second)}
+	require.Len(t, check(t, calls, outcomes, before).Missing, 1, "it was skipped while the timer was on")
+	after := map[timer.FireID]time.Time{fire: zero.Add(12 * time.Second)}
+	v := check(t, calls, outcomes, after)
+	require.Empty(t, v.Faults(), "it was late, and found the timer switched off")
+}
+
+func TestHeeded(t *testing.T) {
+	t.Parallel()
+	tr := &traffic{flips: []*flipped{switched()}}
+	require.Empty(t, tr.heeded(receiver.Arrivals{call(1, 5, 0), call(1, 10, 1.4), call(1, 25, 0)}))
+	require.Len(t, tr.heeded(receiver.Arrivals{call(1, 9, 6)}), 1, "a late fire is called though its timer is off for seconds")
+}
