@@ -114,6 +114,9 @@ func (w *Watch) create(ctx context.Context) (timer.Timer, error) {
 	if err != nil {
 		return timer.Timer{}, fmt.Errorf("making the canary: %w", err)
 	}
+	if !made[0].Existing {
+		w.opts.Logger.Info().Str("interval", w.opts.Interval.String()).Msg("canary made")
+	}
 	w.opts.Dispatch.Committed(ctx, made[0].Fires)
 	return made[0].Timer, nil
 }
@@ -136,6 +139,9 @@ func (w *Watch) set(ctx context.Context, id timer.ID, to timer.Status) (timer.Ti
 	}
 	if err != nil {
 		return timer.Timer{}, fmt.Errorf("making the canary %s: %w", to, err)
+	}
+	if out[0].Seq != 0 {
+		w.opts.Logger.Info().Str("status", string(to)).Msg("canary changed")
 	}
 	w.opts.Dispatch.Committed(ctx, out[0].Fires)
 	return out[0].Timer, nil

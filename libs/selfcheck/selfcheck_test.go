@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/expansion"
@@ -21,6 +22,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/testenv"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -65,14 +67,20 @@ func (d *deployment) History(ctx context.Context, app string, id timer.ID, befor
 
 func (d *deployment) Committed(_ context.Context, fires []timer.Fire) { d.n.Add(int64(len(fires))) }
 
-// start runs a process's watch until stop, or the end of the test.
-func (d *deployment) start(interval time.Duration) (w *selfcheck.Watch, reg *prometheus.Registry, stop func()) {
+func (d *deployment) watch(interval time.Duration, reg *prometheus.Registry) *selfcheck.Watch {
 	d.t.Helper()
-	reg = prometheus.NewRegistry()
 	w, err := selfcheck.New(selfcheck.Options{
 		Store: d, Dispatch: d, Plan: d.plan, Now: time.Now, Interval: interval, Logger: zerolog.Nop(), Registerer: reg,
 	})
 	require.NoError(d.t, err)
+	return w
+}
+
+// start runs a process's watch until stop, or the end of the test.
+func (d *deployment) start(interval time.Duration) (w *selfcheck.Watch, reg *prometheus.Registry, stop func()) {
+	d.t.Helper()
+	reg = prometheus.NewRegistry()
+	w = d.watch(interval, reg)
 	ctx, cancel := context.WithCancel(d.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
@@ -165,6 +173,25 @@ func TestCanaryIsMadeOnceByAnyNumber(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Equal(t, c, d.one())
 	})
+}
+
+// The same over MySQL, in real time: statements that wait for each other there, and processes whose settings differ.
+func TestMySQLCanaryIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	st, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: testenv.MySQL(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	require.NoError(t, st.Migrate(t.Context()))
+	d := &deployment{Store: st, t: t, plan: setup(t).plan}
+	for round := range 5 {
+		var all errgroup.Group
+		for i := range 8 {
+			w := d.watch(time.Duration(10+(round+i%2)%3)*time.Second, prometheus.NewRegistry())
+			all.Go(func() error { return w.Establish(t.Context()) })
+		}
+		require.NoError(t, all.Wait())
+		require.Equal(t, timer.StatusActive, d.one().Status)
+	}
 }
 
 func TestCanaryIsReported(t *testing.T) {
