@@ -7,7 +7,7 @@ PROGRAMS := ./services/allinone/cmd/carillon $(foreach s,api migrator scheduler 
 SERVERS  := mysql redis redis-cluster pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test cover sim sim-mutants bench-smoke lint generate modules tools clean
+.PHONY: help run run-real build test cover sim sim-mutants chaos bench-smoke lint generate modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,11 @@ sim: ## simulate the whole system, faults by seed: SEEDS=100 of LENGTH=24h each;
 
 sim-mutants: ## whether the simulation catches bugs that are put in on purpose, each within 100 seeds of 2 h
 	go test -v -count=1 -timeout 0 ./e2e/sim -run TestMutants -args -mutants
+
+CHAOS ?=
+
+chaos: build ## faults on real servers under load, about 50 minutes, table into the README (CHAOS='kill|redis': some of them)
+	go run ./e2e/chaos/cmd/carillon-chaos -bin bin -run '$(CHAOS)' -json e2e/chaos/results.json -doc README.md
 
 bench-smoke: build ## the speed of both ways to run, printed
 	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load -bin bin

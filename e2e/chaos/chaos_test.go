@@ -31,7 +31,7 @@ func TestShort(t *testing.T) {
 	o.Dir, err = filepath.Abs("failures")
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(o.Dir, 0o750))
-	o.Dir, err = os.MkdirTemp(o.Dir, "short-")
+	o.Dir, err = os.MkdirTemp(o.Dir, "short-") //nolint:usetesting // the logs of a failure stay
 	require.NoError(t, err)
 	if o.Bin == "" {
 		o.Bin = filepath.Join(o.Dir, "bin")

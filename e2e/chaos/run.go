@@ -114,7 +114,7 @@ func buildPrevious(ctx context.Context, o Options) (string, error) {
 	if err := os.MkdirAll(src, 0o750); err != nil {
 		return "", fmt.Errorf("compiling the previous commit: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "sh", "-c", `git -C "$1" archive HEAD~1 | tar -x -C "$2"`, "sh", o.Root, src)
+	cmd := exec.CommandContext(ctx, "sh", "-c", `git -C "$1" archive HEAD~1 | tar -x -C "$2"`, "sh", o.Root, src) //nolint:gosec // the arguments are ours
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("reading the previous commit: %w\n%s", err, out)
 	}
@@ -126,7 +126,7 @@ func buildPrevious(ctx context.Context, o Options) (string, error) {
 
 // output returns what a command says, "" where it fails.
 func output(ctx context.Context, dir, name string, args ...string) string {
-	cmd := exec.CommandContext(ctx, name, args...)
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the arguments are ours
 	cmd.Dir = dir
 	b, err := cmd.Output()
 	if err != nil {

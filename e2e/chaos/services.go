@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,7 +41,7 @@ func (w *World) kill(procs ...*cluster.Process) (proof string, err error) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			pids = append(pids, fmt.Sprint(pid))
+			pids = append(pids, strconv.Itoa(pid))
 			return nil
 		})
 	}
@@ -209,7 +211,7 @@ func rollingRestart(w *World) error {
 
 func rollingUpgrade(w *World) error {
 	if w.opts.Previous == w.opts.Bin {
-		return fmt.Errorf("there are no programs of a previous commit")
+		return errors.New("there are no programs of a previous commit")
 	}
 	return w.befall("rolling upgrade", none, func(f *Fault) (string, error) { return w.roll(f, w.opts.Bin) })
 }
@@ -218,7 +220,7 @@ func rollingUpgrade(w *World) error {
 func (w *World) roll(f *Fault, bin string) (proof string, err error) {
 	var from, to []string
 	for _, p := range w.c.Processes() {
-		from = append(from, fmt.Sprint(p.PID()))
+		from = append(from, strconv.Itoa(p.PID()))
 		ctx, cancel := context.WithTimeout(w.ctx, cluster.ReadyTimeout)
 		err := p.Stop(ctx)
 		cancel()
@@ -231,7 +233,7 @@ func (w *World) roll(f *Fault, bin string) (proof string, err error) {
 		if err := w.start(p); err != nil {
 			return "", err
 		}
-		to = append(to, fmt.Sprint(p.PID()))
+		to = append(to, strconv.Itoa(p.PID()))
 		pause(w.ctx, time.Second)
 	}
 	f.over()

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -102,8 +103,9 @@ func enter(ctx context.Context, srv *servers, o Options, s *Scenario, dir string
 		return nil, nil, err
 	}
 	undo = append(undo, w.far.Close)
-	free := func() {}
-	if w.shared, free, err = cluster.RealServers(); err != nil {
+	var free func()
+	w.shared, free, err = cluster.RealServers()
+	if err != nil {
 		return nil, nil, fmt.Errorf("getting a place on the servers: %w", err)
 	}
 	undo = append(undo, free)
@@ -118,9 +120,7 @@ func enter(ctx context.Context, srv *servers, o Options, s *Scenario, dir string
 	if s.Bin != nil {
 		co.Bin = s.Bin(&o)
 	}
-	for k, v := range s.Env {
-		co.Env[k] = v
-	}
+	maps.Copy(co.Env, s.Env)
 	behind := *w.shared
 	if w.thief, err = startThief(ctx, &behind); err != nil {
 		return nil, nil, err
