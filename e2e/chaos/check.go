@@ -191,7 +191,7 @@ func (t *traffic) heeded(first receiver.Arrivals) (bad []string) {
 			if c.status == timer.StatusActive || c.done.IsZero() || !at.After(c.done.Add(noticed+clocks)) {
 				continue
 			}
-			if next := f.changes[n+1:]; len(next) == 0 || at.Before(next[0].sent.Add(-clocks)) {
+			if n == len(f.changes)-1 || at.Before(f.changes[n+1].sent.Add(-clocks)) { //nolint:gosec // n+1 is below the length
 				bad = append(bad, fmt.Sprintf("P5: %s is called %s after its timer was switched off", first[i].Fire, at.Sub(c.done)))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -276,7 +277,7 @@ func (t *traffic) burst(ctx context.Context, n int, from time.Time, minutes int)
 	from = from.UTC()
 	var list []string
 	for i := range minutes {
-		list = append(list, fmt.Sprint(from.Add(time.Duration(i)*time.Minute).Minute()))
+		list = append(list, strconv.Itoa(from.Add(time.Duration(i)*time.Minute).Minute()))
 	}
 	if from.Add(time.Duration(minutes-1)*time.Minute).Hour() != from.Hour() {
 		return fmt.Errorf("the stretch of %d minutes from %s on is not in one hour: try again", minutes, from)

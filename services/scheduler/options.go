@@ -41,7 +41,7 @@ type Options struct {
 	Now      func() time.Time // the store's clock
 
 	Tick       time.Duration // default 1 s
-	Ahead      time.Duration // how long before its start a minute is handed out; default 15 s
+	Ahead      time.Duration // how long before its start a minute is handed out; default 25 s: time for five holders, of which some may be frozen
 	Lease      time.Duration // of a slice until its trigger renews it; default 5 s
 	CatchUp    int           // past minutes handed out per tick; default 30
 	SweepEvery time.Duration // default 1 s
@@ -53,7 +53,7 @@ type Options struct {
 
 const (
 	defaultTick       = time.Second
-	defaultAhead      = 15 * time.Second
+	defaultAhead      = 25 * time.Second
 	defaultLease      = 5 * time.Second
 	defaultCatchUp    = 30
 	defaultSweepEvery = time.Second

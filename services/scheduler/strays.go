@@ -22,8 +22,8 @@ const (
 	strayTimeout = 5 * time.Second
 )
 
-// strays are fires that nobody claimed because their task is with an executor that is gone but not yet noticed by the bus: frozen, or cut
-// off. The end of its session dispatches what it had claimed; these it had not. The sweep would find them after 10 s.
+// strays are fires whose task is with an executor that is gone but not yet noticed by the bus: frozen, or cut off. Nobody claimed them; or
+// the executor had, and the task by which the end of its session dispatched them went to it as well. The sweep would find them after 10 s.
 type strays struct {
 	gone clock.Mark                 // an executor was seen to be gone
 	seen map[timer.FireID]time.Time // when each was published last; the search's alone
@@ -57,6 +57,11 @@ func (s *Service) lookForStrays(ctx context.Context) error {
 			found = append(found, s.strays.fresh(fires)...)
 		}
 	}
+	owned, err := s.ownedByEnded(ctx, until)
+	if err != nil {
+		return fmt.Errorf("looking for claims of ended sessions: %w", err)
+	}
+	found = append(found, s.strays.fresh(owned)...)
 	if len(found) == 0 {
 		return nil
 	}
@@ -65,6 +70,25 @@ func (s *Service) lookForStrays(ctx context.Context) error {
 		return fmt.Errorf("publishing %d strays: %w", len(found), err)
 	}
 	return nil
+}
+
+// ownedByEnded returns the fires with a run up to untilMS that executors still own whose sessions ended lately. Who ended them has just
+// dispatched these.
+func (s *Service) ownedByEnded(ctx context.Context, untilMS int64) ([]timer.Fire, error) {
+	if s.strays.gone.Within(strayAgain) {
+		return nil, nil
+	}
+	ended, err := s.opts.Store.EndedSessions(ctx, straysFor)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller says what for
+	}
+	var ids []timer.ID
+	for _, e := range ended {
+		if e.Kind == store.ExecutorSession {
+			ids = append(ids, e.ID)
+		}
+	}
+	return s.opts.Store.Owned(ctx, ids, untilMS, strayLimit) //nolint:wrapcheck // the caller says what for
 }
 
 // fresh returns the fires that were not published lately, and notes them.
