@@ -88,7 +88,7 @@ func (w *World) restart(p *process) {
 		return
 	}
 	w.log.printf("%s is stopped", p)
-	p.end()
+	p.stop()
 	w.start(p.role, p.place)
 }
 

@@ -66,7 +66,7 @@ func (w *World) carryOut(o *order) {
 	set := func(s timer.Status) {
 		status = s
 		w.insist(o, s, func(ctx context.Context) error {
-			_, err := w.client.SetStatus(ctx, "app", id, string(s))
+			_, err := w.client.SetStatus(ctx, app, id, string(s))
 			return err
 		})
 	}
@@ -86,7 +86,7 @@ func (w *World) carryOut(o *order) {
 		w.pause(o.remove)
 		tried := false
 		w.insist(o, timer.StatusDeleted, func(ctx context.Context) error {
-			err := w.client.Delete(ctx, "app", id)
+			err := w.client.Delete(ctx, app, id)
 			var e *client.Error
 			if tried && errors.As(err, &e) && e.Status == http.StatusNotFound {
 				return nil // it was done, and the answer was lost
@@ -110,7 +110,7 @@ func (w *World) interfere(o *order, id timer.ID) {
 		w.pause(at)
 		s := []timer.Status{timer.StatusInactive, timer.StatusActive}[i%2]
 		w.insist(o, s, func(ctx context.Context) error {
-			_, err := w.client.SetStatus(ctx, "app", id, string(s))
+			_, err := w.client.SetStatus(ctx, app, id, string(s))
 			return err
 		})
 	}

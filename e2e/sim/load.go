@@ -9,6 +9,9 @@ import (
 	"github.com/carillon-timer/carillon/e2e/client"
 )
 
+// app is the one that all timers belong to.
+const app = "app"
+
 // order is one timer of a run's load: what it is, and what is done with it when.
 type order struct {
 	name     string
@@ -39,7 +42,7 @@ func (o *order) request(start time.Time) client.NewTimer {
 		s = client.Delay(o.delay)
 	}
 	return client.NewTimer{
-		App: "app", Name: o.name, Schedule: s, Target: client.Post(o.endpoint.url()), Status: "active",
+		App: app, Name: o.name, Schedule: s, Target: client.Post(o.endpoint.url()), Status: "active",
 		Retry: &client.Retry{Attempts: o.attempts, Wait: o.wait.String(), Factor: 2, Timeout: o.timeout.String()},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/bus/membus"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // phase is a moment of a call to the outside.
@@ -38,12 +39,14 @@ type process struct {
 	rnd    *rand.Rand
 	dead   bool
 	gone   bool          // its service has ended
+	told   time.Time     // when it was told to stop in order; zero: it was not
 	thaw   chan struct{} // nil: not frozen; closed at the end of the freeze
 	trap   *trap
 	cut    bool          // from the store
 	skew   time.Duration // of the host's clock
 	frozen []stretch
-	hurt   time.Time // when something last befell it that may have kept it from renewing its session
+	tasks  map[timer.FireID]int // in the hands of its handlers, not acknowledged
+	hurt   time.Time            // when something last befell it that may have kept it from renewing its session
 }
 
 type stretch struct{ from, to time.Time }
@@ -171,6 +174,24 @@ func (p *process) freeze() (wake func()) {
 		p.frozen[len(p.frozen)-1].to = time.Now()
 		close(thaw)
 	}
+}
+
+// stop ends the process in order.
+func (p *process) stop() {
+	p.mu.Lock()
+	p.told = time.Now()
+	p.mu.Unlock()
+	p.end()
+}
+
+// stoppedFor returns how long ago the process was told to stop.
+func (p *process) stoppedFor() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.told.IsZero() {
+		return 0
+	}
+	return time.Since(p.told)
 }
 
 // quit notes that the service has ended.

@@ -155,8 +155,15 @@ func (p *process) hurtSince(at time.Time) bool {
 func (o *observer) closed(id timer.ID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if l := o.sessions[id]; l != nil {
-		l.over = true
+	l := o.sessions[id]
+	if l == nil || l.over {
+		return
+	}
+	l.over = true
+	// A stop that is cut short leaves calls without a record, as a death does: their dead letters or records went nowhere for so long.
+	if l.p.role == executorRole && l.p.stoppedFor() >= drain {
+		o.w.log.printf("%s has not come to its end in time", l.p)
+		o.cuts = append(o.cuts, cut{at: time.Now(), n: l.p.n})
 	}
 }
 

@@ -67,7 +67,8 @@ func (w *World) start(r role, place int) {
 	w.mu.Unlock()
 	p := &process{
 		world: w, role: r, place: place, n: n, died: make(chan struct{}), skew: w.skews[r][place],
-		rnd: rand.New(rand.NewPCG(w.plan.Seed, uint64(n))),
+		tasks: make(map[timer.FireID]int),
+		rnd:   rand.New(rand.NewPCG(w.plan.Seed, uint64(n))),
 	}
 	p.bus = w.broker.Bus(p.String())
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -150,7 +151,7 @@ func (k *kit) service() (s service, err error) {
 	default:
 		s, err = executor.New(executor.Options{
 			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: k.caller},
-			Clock: k.clock, Counts: k.counts, IDs: k.ids, Name: k.p.String(), MaxHands: k.set.MaxHands, MaxCalls: k.set.MaxCalls,
+			Clock: k.clock, Counts: k.counts, IDs: k.ids, Name: k.p.String(), MaxHands: k.set.MaxHands, MaxCalls: k.set.MaxCalls, DrainTimeout: drain,
 			Logger: k.log, Registerer: k.reg,
 		})
 	}
@@ -159,6 +160,9 @@ func (k *kit) service() (s service, err error) {
 	}
 	return s, nil
 }
+
+// drain is how long an executor that stops waits for what it has in hand.
+const drain = 10 * time.Second
 
 // Settings of a run that no seed changes.
 type Settings struct {

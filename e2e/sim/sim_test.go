@@ -106,10 +106,13 @@ func TestMutants(t *testing.T) {
 			set := sim.DefaultSettings()
 			set.Mutate = m.Mutate
 			for seed := *first; seed < *first+most; seed++ {
-				if res := live(t, seed, *length, set); len(res.Broken) > 0 {
-					t.Logf("%s: caught by seed %d: %s", m.Name, seed, res.Broken[0])
-					return
+				res := live(t, seed, *length, set)
+				if len(res.Broken) == 0 {
+					continue
 				}
+				t.Logf("%s: caught by seed %d: %s", m.Name, seed, res.Broken[0])
+				require.Empty(t, live(t, seed, *length, sim.DefaultSettings()).Broken, "the seed fails by itself")
+				return
 			}
 			require.Fail(t, "not caught", "within %d seeds", most)
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus/membus"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/window/memwindow"
 )
 
@@ -48,6 +49,7 @@ type World struct {
 	busFaults membus.Faults
 	faults    []string // promises that were seen broken while the world ran
 	turn      int
+	refused   map[timer.FireID]time.Time // when a task of the fire was last not acknowledged
 }
 
 // failf notes a broken promise.
@@ -76,7 +78,7 @@ func Run(t *testing.T, plan Plan, set Settings) *Result {
 	t.Helper()
 	w := &World{
 		plan: plan, set: set, start0: time.Now(), recv: newRecorder(), places: make(map[role]*[replicas]*process),
-		all:  make(map[uint16]*process),
+		all: make(map[uint16]*process), refused: make(map[timer.FireID]time.Time),
 		webs: make(map[*process]http.Handler), skews: plan.Skews, weather: weather{store: good},
 	}
 	w.log.start = w.start0

@@ -447,11 +447,15 @@ func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
 type slow struct {
 	executor.Store
 
+	way   atomic.Int64 // ns until they arrive
 	takes time.Duration
 	lose  atomic.Int64 // so many answers
 }
 
 func (s *slow) Claim(ctx context.Context, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+	if way := time.Duration(s.way.Load()); way > 0 {
+		<-time.After(way)
+	}
 	won, err := s.Store.Claim(ctx, id, fires)
 	select {
 	case <-time.After(s.takes):
@@ -500,6 +504,34 @@ func TestClaimWithoutAnswerIsTakenUpSoon(t *testing.T) {
 		for _, a := range at {
 			require.Less(t, a.Sub(time.UnixMilli(fires[0].DueMS)), 3*time.Second)
 		}
+	})
+}
+
+// A claim that arrives when its session has been ended wins nothing. Its tasks are not acknowledged: they come again, and the next session
+// claims the fires at once.
+func TestClaimOfAnEndedSessionGivesTheTasksBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		cut, late := &frozen{Store: parts.Store}, new(slow)
+		late.Store = cut
+		r := new(receiver)
+		start(t, parts, "one", r, func(o *executor.Options) { o.Store = late })
+		cut.stop.Store(true)
+		late.way.Store(int64(3 * time.Second)) // on its way the session is ended
+		fires := parts.Create("a", soon(3, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(2 * time.Second)
+		sessions, err := parts.Store.LiveSessions(t.Context())
+		require.NoError(t, err)
+		for _, s := range sessions {
+			require.NoError(t, parts.Store.CloseSession(t.Context(), s.ID))
+		}
+		cut.stop.Store(false)
+		late.way.Store(0)
+		time.Sleep(3 * time.Second)
+		require.Len(t, r.attempts(), 3)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 3}, outcomes(t, parts, "a", fires))
 	})
 }
 

@@ -22,7 +22,12 @@ const (
 	lowShare      = 2                      // catch-up is received while less than 1/lowShare of the hands is taken
 )
 
-var errEarlierInHand = errors.New("an earlier revision of the fire is in hand")
+var (
+	errEarlierInHand = errors.New("an earlier revision of the fire is in hand")
+	// errSessionOver lets the tasks of a claim come again: a session that was ended wins nothing, which says nothing of the fires. Who ended
+	// it looked for what it had claimed before this, and others for what was handed to it later still.
+	errSessionOver = errors.New("the session may have been ended, and the claim won nothing for that")
+)
 
 // subscribe joins the tasks topics. A task is acknowledged when its fire is claimed, in hand already, or another's: from then on the
 // claim carries it, and the broker has nothing unacknowledged of slow calls.
@@ -129,6 +134,9 @@ func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.F
 		s.log.Debug().Err(err).Msg("timers of claimed fires not read ahead")
 	}
 	s.wheel.add(mine...)
+	if len(mine) < len(es) && !term.Trusted() {
+		return again, errSessionOver
+	}
 	return again, nil
 }
 
