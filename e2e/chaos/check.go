@@ -49,7 +49,7 @@ func (w *World) settle(s *Scenario, end time.Time) *Result {
 		pause(w.ctx, 2*time.Second)
 	}
 	v, err := w.compare(end)
-	r := w.judge(s, v)
+	r := w.judge(s, end, v)
 	if err != nil {
 		r.Broken = append(r.Broken, err.Error())
 	}
@@ -144,14 +144,17 @@ func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals, outcomes []o
 		}
 	}
 	for _, f := range t.flips {
-		f.enter(led, end, skipped)
+		f.enter(led, end, skipped, t.w.woken())
 	}
 	return led
 }
 
 // enter writes what a timer owes that was switched on and off. What was due when it was on, and came to be looked at when it was off, is
 // rightly skipped; what was due at about the time of a change may be either.
-func (f *flipped) enter(led *ledger.Ledger, end time.Time, skipped map[timer.FireID]time.Time) {
+//
+// A call that an API took and froze over is carried out when it wakes, whatever has been asked for since: from then until the next change either
+// may be.
+func (f *flipped) enter(led *ledger.Ledger, end time.Time, skipped map[timer.FireID]time.Time, woken []time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for due := f.changes[0].done.Add(clocks).Truncate(time.Second).Add(time.Second); due.Before(end); due = due.Add(time.Second) {
@@ -160,6 +163,8 @@ func (f *flipped) enter(led *ledger.Ledger, end time.Time, skipped map[timer.Fir
 		c := f.changes[i]
 		settled := !c.done.IsZero() && c.done.Add(clocks).Before(due)
 		switch {
+		case f.unsure(due, woken):
+			led.One(f.id, due, ledger.May)
 		case c.status == timer.StatusActive && settled:
 			d := ledger.Must
 			at, ok := skipped[timer.FireID{Timer: f.id, DueMS: due.UnixMilli()}]
@@ -173,6 +178,21 @@ func (f *flipped) enter(led *ledger.Ledger, end time.Time, skipped map[timer.Fir
 			led.One(f.id, due, ledger.May)
 		}
 	}
+}
+
+// unsure tells whether a call that nobody waited for any more may have changed the timer before an instant: one that was sent before an API
+// woke, and since when no change was confirmed.
+func (f *flipped) unsure(at time.Time, woken []time.Time) bool {
+	for _, wake := range woken {
+		if at.Before(wake.Add(-clocks)) || !slices.ContainsFunc(f.doubts, func(d time.Time) bool { return d.Before(wake) }) {
+			continue
+		}
+		next := slices.IndexFunc(f.changes, func(c change) bool { return c.sent.After(wake) })
+		if next < 0 || f.changes[next].done.IsZero() || at.Before(f.changes[next].done.Add(noticed+clocks)) {
+			return true
+		}
+	}
+	return false
 }
 
 // heeded looks for calls that started more than a second after the API had confirmed that their timer is switched off.
@@ -189,6 +209,9 @@ func (t *traffic) heeded(first receiver.Arrivals) (bad []string) {
 		at := started(&first[i])
 		for n, c := range f.changes {
 			if c.status == timer.StatusActive || c.done.IsZero() || !at.After(c.done.Add(noticed+clocks)) {
+				continue
+			}
+			if f.unsure(at, t.w.woken()) {
 				continue
 			}
 			if n == len(f.changes)-1 || at.Before(f.changes[n+1].sent.Add(-clocks)) { //nolint:gosec // n+1 is below the length
@@ -211,12 +234,12 @@ func (t *traffic) slowlyMade() map[timer.ID]bool {
 }
 
 // judge makes the result of the last comparison.
-func (w *World) judge(s *Scenario, v *ledger.Verdict) *Result {
+func (w *World) judge(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
 	first := firstCalls(w.rcv.Arrivals(), w.traffic.slowlyMade())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.SortStableFunc(w.faults, func(a, b *Fault) int { return a.From.Compare(b.From) })
-	recoveries(w.faults, first, w.traffic.kinds())
+	recoveries(w.faults, first, end, w.traffic.kinds())
 	if err := w.timeline(first); err != nil {
 		w.broken = append(w.broken, err.Error())
 	}

@@ -422,10 +422,7 @@ func fullDisk(w *World) error {
 	dir := w.srv.dirs[mysqlServer]
 	ballast := filepath.Join(dir, "ballast")
 	err := w.befall("MariaDB's disk is full, and it aborts", outageEnded, func(f *Fault) (string, error) {
-		if err := fill(ballast); err != nil {
-			return "", err
-		}
-		refused, err := w.untilFull()
+		refused, err := w.untilFull(ballast)
 		if err != nil {
 			return "", err
 		}
@@ -473,16 +470,18 @@ func fill(path string) error {
 	return nil
 }
 
-// untilFull inserts until the server says error 1114, which is also what the services then meet.
-func (w *World) untilFull() (string, error) {
-	if _, err := w.db.ExecContext(w.ctx, "CREATE TABLE IF NOT EXISTS filler (id INT PRIMARY KEY AUTO_INCREMENT, x LONGBLOB) ENGINE=InnoDB"); err != nil {
-		if isFull(err) {
-			return err.Error(), nil
-		}
+// untilFull fills the disk and inserts until the server says error 1114, which is also what the services then meet.
+func (w *World) untilFull(ballast string) (string, error) {
+	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+	defer cancel()
+	if _, err := w.db.ExecContext(ctx, "CREATE TABLE filler (id INT PRIMARY KEY AUTO_INCREMENT, x LONGBLOB) ENGINE=InnoDB"); err != nil {
 		return "", fmt.Errorf("making a table: %w", err)
 	}
-	for range 2000 {
-		_, err := w.db.ExecContext(w.ctx, "INSERT INTO filler (x) VALUES (REPEAT('x', 100000))")
+	if err := fill(ballast); err != nil {
+		return "", err
+	}
+	for {
+		_, err := w.db.ExecContext(ctx, "INSERT INTO filler (x) VALUES (REPEAT('x', 100000))")
 		if isFull(err) {
 			return err.Error(), nil
 		}
@@ -490,7 +489,6 @@ func (w *World) untilFull() (string, error) {
 			return "", fmt.Errorf("filling a table: %w", err)
 		}
 	}
-	return "", errors.New("the disk did not get full")
 }
 
 func isFull(err error) bool {

@@ -69,7 +69,7 @@ func runOn(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, 
 	if !s.Disk {
 		return run(ctx, srv, o, s)
 	}
-	small, free, err := smallDisk(ctx, srv, filepath.Join(o.Dir, "disk"))
+	small, free, err := smallDisk(ctx, srv, filepath.Join(o.Dir, "small-disk"))
 	if err != nil {
 		return nil, err
 	}

@@ -146,6 +146,9 @@ func freezeOne(r cluster.Role, d time.Duration) func(*World) error {
 			if err := w.isFrozen(p); err != nil {
 				return "", err
 			}
+			if r == cluster.API {
+				w.wakes(time.Now())
+			}
 			if err := p.Resume(); err != nil {
 				return "", err
 			}

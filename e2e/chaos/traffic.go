@@ -86,6 +86,7 @@ type flipped struct {
 	id      timer.ID
 	mu      sync.Mutex
 	changes []change
+	doubts  []time.Time // when calls were sent that nobody answered
 }
 
 // change is a status that was asked for: it took effect between sent and done.
@@ -231,6 +232,7 @@ func (t *traffic) flap(ctx context.Context, f *flipped) {
 		}
 		i := f.begin(status)
 		for {
+			sent := time.Now()
 			call, cancel := context.WithTimeout(t.w.ctx, callTimeout)
 			_, err := t.w.api.SetStatus(call, app, f.id, string(status))
 			cancel()
@@ -239,6 +241,7 @@ func (t *traffic) flap(ctx context.Context, f *flipped) {
 				break
 			}
 			t.note(err)
+			f.doubt(sent)
 			if t.w.ctx.Err() != nil {
 				return
 			}
@@ -253,6 +256,12 @@ func (f *flipped) begin(s timer.Status) int {
 	defer f.mu.Unlock()
 	f.changes = append(f.changes, change{status: s, sent: time.Now()})
 	return len(f.changes) - 1
+}
+
+func (f *flipped) doubt(sent time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.doubts = append(f.doubts, sent)
 }
 
 func (f *flipped) finish(i int) {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -53,6 +54,7 @@ type World struct {
 	mu     sync.Mutex
 	faults []*Fault
 	cuts   []ledger.Cut
+	awake  []time.Time // when an API that was frozen went on
 	broken []string
 }
 
@@ -153,6 +155,18 @@ func (w *World) cut(c ledger.Cut) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cuts = append(w.cuts, c)
+}
+
+func (w *World) wakes(at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.awake = append(w.awake, at)
+}
+
+func (w *World) woken() []time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.awake)
 }
 
 // run enters a scenario, lets it happen under load, and judges.

@@ -20,7 +20,8 @@ import (
 type table struct {
 	mu   sync.Mutex
 	rows map[timer.ID]*store.Session
-	cut  bool
+	cut  bool // nobody can renew
+	away bool // nobody can look
 }
 
 var errCut = errors.New("cut off")
@@ -53,6 +54,9 @@ func (s *table) RenewSession(_ context.Context, id timer.ID, load store.Load) (b
 func (s *table) LiveSessions(context.Context) ([]store.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.away {
+		return nil, errCut
+	}
 	var out []store.Session
 	for _, r := range s.rows {
 		out = append(out, *r)
@@ -125,7 +129,7 @@ func TestTrustEndsBeforeTheSession(t *testing.T) {
 		tab := &table{rows: make(map[timer.ID]*store.Session)}
 		k, stop := keep(t, tab)
 		defer stop()
-		w := session.NewWatcher(tab, zerolog.Nop())
+		w := session.NewWatcher(tab, nil, zerolog.Nop())
 		term, err := k.Wait(t.Context())
 		require.NoError(t, err)
 		look := func() []store.Session {
@@ -175,11 +179,55 @@ func TestStoreAwayKillsNobody(t *testing.T) {
 	})
 }
 
+// TestStoreThatWasAwayIsNoSilence: the first look at a store that is back ends nobody, also not one whose renewal comes seconds after it.
+func TestStoreThatWasAwayIsNoSilence(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]func(*table, bool){
+		"for everybody":     func(s *table, is bool) { s.cut, s.away = is, is },
+		"for renewals only": func(s *table, is bool) { s.cut = is },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				tab := &table{rows: make(map[timer.ID]*store.Session)}
+				k, stop := keep(t, tab)
+				defer stop()
+				w := session.NewWatcher(tab, k, zerolog.Nop())
+				term, err := k.Wait(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, tab.OpenSession(t.Context(), 7, store.ExecutorSession, "another"))
+				look := func(d time.Duration) (ended []store.Session) {
+					for begin := time.Now(); time.Since(begin) < d; time.Sleep(250 * time.Millisecond) {
+						_, e, _ := w.Look(t.Context())
+						ended = append(ended, e...)
+					}
+					return ended
+				}
+				set := func(is bool) {
+					tab.mu.Lock()
+					defer tab.mu.Unlock()
+					away(tab, is)
+				}
+				require.Empty(t, look(time.Second))
+				_, err = tab.RenewSession(t.Context(), 7, store.Load{})
+				require.NoError(t, err)
+				require.Empty(t, look(250*time.Millisecond))
+				set(true)
+				require.Empty(t, look(time.Minute))
+				set(false)
+				require.Empty(t, look(session.Mercy-time.Second), "the other one is slow to come back")
+				require.Len(t, look(5*time.Second), 1, "and is not waited for without end")
+				require.True(t, term.Trusted(), "the same session goes on")
+			})
+		})
+	}
+}
+
 func TestWatcherWaitsForSilenceOfItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7, Renewals: 3}}}
-		w := session.NewWatcher(tab, zerolog.Nop())
+		w := session.NewWatcher(tab, nil, zerolog.Nop())
 		begin := time.Now()
 		for {
 			live, ended, err := w.Look(t.Context())
@@ -198,7 +246,7 @@ func TestTwoWatchersEndOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7}, 8: {ID: 8}}}
-		a, b := session.NewWatcher(tab, zerolog.Nop()), session.NewWatcher(tab, zerolog.Nop())
+		a, b := session.NewWatcher(tab, nil, zerolog.Nop()), session.NewWatcher(tab, nil, zerolog.Nop())
 		n := 0
 		for range 40 {
 			for _, w := range []*session.Watcher{a, b} {

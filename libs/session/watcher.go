@@ -10,22 +10,50 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+const (
+	// blindAfter is how long a watcher may be without a successful look before it takes silence for the store's fault.
+	blindAfter = time.Second
+	// Mercy is how long a session may stay silent after such a time, until it is renewed once: everybody comes back to the store at once
+	// then, and the renewals with them. Who died meanwhile is noticed so much later.
+	Mercy = 10 * time.Second
+)
+
 // Watcher ends sessions that fell silent. Any number of processes may watch: ending is conditional on the renewal number seen,
 // and exactly one of them is told that it ended a session.
+//
+// A store that is away silences everybody. So a watcher that could not look, or whose own session is not renewed either, judges nobody by
+// that time, and is patient after it: else the first look at a store that is back would end all sessions, and every answer that waits
+// to be recorded would be a call made twice.
 type Watcher struct {
-	store store.Sessions
-	log   zerolog.Logger
-	seen  map[timer.ID]sight
+	store  store.Sessions
+	own    *Keeper // nil: none
+	log    zerolog.Logger
+	seen   map[timer.ID]sight
+	looked time.Time // when the last look that succeeded was over
 }
 
 type sight struct {
 	renewals int64
 	since    time.Time
+	silence  time.Duration // that ends the session
 }
 
-// NewWatcher returns a watcher that has seen nobody yet: whoever starts watching waits for Silence too.
-func NewWatcher(st store.Sessions, log zerolog.Logger) *Watcher {
-	return &Watcher{store: st, log: log, seen: make(map[timer.ID]sight)}
+// NewWatcher returns a watcher that has seen nobody yet: whoever starts watching waits for Silence too. own is the keeper of its process's own
+// session, if it has one.
+func NewWatcher(st store.Sessions, own *Keeper, log zerolog.Logger) *Watcher {
+	return &Watcher{store: st, own: own, log: log, seen: make(map[timer.ID]sight)}
+}
+
+// blind tells whether the silence that this watcher has seen may be the store's.
+func (w *Watcher) blind(asked time.Time) bool {
+	if !w.looked.IsZero() && asked.Sub(w.looked) > blindAfter {
+		return true
+	}
+	if w.own == nil {
+		return false
+	}
+	t := w.own.Term()
+	return t != nil && !t.Trusted()
 }
 
 // Look reads the live sessions and ends the silent ones. It returns those that live on and those that this call ended. It is not
@@ -40,16 +68,19 @@ func (w *Watcher) Look(ctx context.Context) (live, ended []store.Session, err er
 		return nil, nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	got := time.Now()
+	blind := w.blind(asked)
+	w.looked = got
 	seen := make(map[timer.ID]sight, len(all))
 	for _, s := range all {
 		before, known := w.seen[s.ID]
 		if !known || before.renewals != s.Renewals {
-			seen[s.ID] = sight{renewals: s.Renewals, since: got}
-			live = append(live, s)
-			continue
+			before = sight{renewals: s.Renewals, since: got, silence: Silence}
+		}
+		if known && blind {
+			before.since, before.silence = got, Mercy
 		}
 		seen[s.ID] = before
-		if asked.Sub(before.since) < Silence {
+		if asked.Sub(before.since) < before.silence {
 			live = append(live, s)
 			continue
 		}

@@ -21,7 +21,7 @@ const (
 
 // watch ends silent sessions and dispatches what they had claimed. Dying between the two leaves it to the sweep.
 func (s *Service) watch(ctx context.Context) error {
-	w := session.NewWatcher(s.opts.Store, s.log)
+	w := session.NewWatcher(s.opts.Store, s.keeper, s.log)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {

@@ -22,7 +22,7 @@ const (
 // or to the sweep.
 func (s *Service) watch(ctx context.Context) error {
 	s.inheritEnded(ctx)
-	w := session.NewWatcher(s.opts.Store, s.log)
+	w := session.NewWatcher(s.opts.Store, s.keeper, s.log)
 	return every(ctx, watchEvery, func() {
 		call, cancel := context.WithTimeout(ctx, watchTimeout)
 		defer cancel()
