@@ -33,9 +33,10 @@ if [ $# -gt 0 ]; then
   run -race -timeout 15m "$@"
 else
   run -race -timeout 15m "$module/proto/..." "$module/libs/..." "$module/services/..." \
-    $(go list "$module/e2e/..." | grep -v -e /scenario -e '/sim$')
+    $(go list "$module/e2e/..." | grep -v -e /scenario -e '/sim$' -e /chaos)
   run -timeout 15m "$module/e2e/sim"
   run -timeout 15m "$module/e2e/scenario/..."
+  run -timeout 15m "$module/e2e/chaos/..."
 fi
 
 skips=$(grep -E '^ *--- SKIP' "$log" | sort | uniq || true)
