@@ -236,6 +236,7 @@ func (t *traffic) slowlyMade() map[timer.ID]bool {
 // judge makes the result of the last comparison.
 func (w *World) judge(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
 	first := firstCalls(w.rcv.Arrivals(), w.traffic.slowlyMade())
+	bad := w.traffic.heeded(first)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.SortStableFunc(w.faults, func(a, b *Fault) int { return a.From.Compare(b.From) })
@@ -253,7 +254,6 @@ func (w *World) judge(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
 		Lateness: receiver.QuantilesOf(late), Faults: w.faults, Refused: w.traffic.refused,
 	}
 	r.Broken = slices.Concat(w.broken, v.Faults())
-	bad := w.traffic.heeded(first)
 	r.Broken = append(r.Broken, bad[:min(len(bad), 5)]...)
 	if s.Once && v.Excused > 0 {
 		r.Broken = append(r.Broken, fmt.Sprintf("%d fires were called twice, and nothing explains it in this scenario", v.Excused))
