@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 )
@@ -55,12 +56,19 @@ func (l namedLock) name() string {
 }
 
 // around runs fn while a connection of its own has the lock.
-func (l namedLock) around(ctx context.Context, db *sql.DB, waitS int, fn func() error) (err error) {
+func (l namedLock) around(ctx context.Context, db *sql.DB, waitS int, fn func() error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("connecting for the lock %s: %w", string(l), err)
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	// While fn works on others, this connection is silent, for which others shall not take it: it does not go back to the pool.
+	defer func() {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		_ = conn.Close()
+	}()
+	if _, err := conn.ExecContext(ctx, "SET SESSION wait_timeout=3600"); err != nil {
+		return fmt.Errorf("connecting for the lock %s: %w", string(l), err)
+	}
 	if err := l.take(ctx, conn, waitS); err != nil {
 		return err
 	}

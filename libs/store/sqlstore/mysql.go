@@ -18,8 +18,11 @@ import (
 const (
 	// urgentConns are kept apart from the pool: a lease that waits behind batches would run out.
 	urgentConns = 2
-	// idleTime closes connections that a load peak opened.
-	idleTime = 5 * time.Minute
+	// silenceS is after how many seconds the server closes a connection that sends nothing, and rolls its transaction back: a process that
+	// is frozen in the middle of one keeps its rows locked no longer than that.
+	silenceS = "3"
+	// idleTime closes connections that are not needed, before the server does.
+	idleTime = 2 * time.Second
 	// lockWaitS is how many seconds a statement waits for a row: then its transaction is rolled back and repeated.
 	lockWaitS = "5"
 	dialTime  = 5 * time.Second
@@ -97,6 +100,7 @@ func mysqlConfig(dsn string) (*mysql.Config, error) {
 	cfg.Params["sql_mode"] = "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"
 	cfg.Params["time_zone"] = "'+00:00'"
 	cfg.Params["innodb_lock_wait_timeout"] = lockWaitS
+	cfg.Params["wait_timeout"] = silenceS
 	return cfg, nil
 }
 

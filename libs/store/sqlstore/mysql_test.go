@@ -277,3 +277,32 @@ func TestMySQLLockWait(t *testing.T) {
 	require.NoError(t, tx.Rollback())
 	require.NoError(t, <-done)
 }
+
+// TestMySQLFrozenTransactionLosesItsLocks: a process that stands still in the middle of a transaction holds up nobody for long.
+func TestMySQLFrozenTransactionLosesItsLocks(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQL(t)
+	frozen, other := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}), openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
+	plan := func(*timer.Timer, int64) store.Plan { return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS} }
+	made, err := frozen.Create(t.Context(), []store.NewTimer{{App: "a", Name: "n"}}, plan)
+	require.NoError(t, err)
+	change := store.StatusChange{App: "a", ID: made[0].Timer.ID, Status: timer.StatusActive}
+
+	locked, wake, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	go func() {
+		defer close(done)
+		_, _ = frozen.SetStatus(t.Context(), []store.StatusChange{change}, func(*timer.Timer, int64) store.Plan { // with the row locked
+			once.Do(func() { close(locked) })
+			<-wake
+			return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+		})
+	}()
+	<-locked
+	out, err := other.SetStatus(t.Context(), []store.StatusChange{change}, plan)
+	require.NoError(t, err)
+	require.NoError(t, out[0].Err)
+	require.NotZero(t, out[0].Seq, "the frozen one's change was rolled back")
+	close(wake)
+	<-done
+}
