@@ -417,7 +417,8 @@ func lostCommits(d time.Duration) func(*World) error {
 	}
 }
 
-// fullDisk fills MariaDB's disk until it refuses inserts, and lets the server abort on it.
+// fullDisk fills MariaDB's disk until it refuses inserts (error 1114), and lets the server abort on it: by itself, as it does when it cannot write
+// what it must, or by a signal.
 func fullDisk(w *World) error {
 	dir := w.srv.dirs[mysqlServer]
 	ballast := filepath.Join(dir, "ballast")
@@ -443,12 +444,12 @@ func fullDisk(w *World) error {
 		}
 		f.over()
 		told := w.inLogs("is full")
-		if told == 0 {
-			return "", errors.New("no service met a full disk")
+		if told+refused == 0 {
+			return "", errors.New("nobody was told that a table is full")
 		}
-		return fmt.Sprintf("%s; the services met that %d times; %s", refused, told, aborted), nil
+		return fmt.Sprintf("error 1114 for the harness %d times, for services at least %d times; %s", refused, told, aborted), nil
 	})
-	pause(w.ctx, settled)
+	pause(w.ctx, w.toCatchUp())
 	return err
 }
 
@@ -470,23 +471,30 @@ func fill(path string) error {
 	return nil
 }
 
-// untilFull fills the disk and inserts until the server says error 1114, which is also what the services then meet.
-func (w *World) untilFull(ballast string) (string, error) {
+// untilFull fills the disk and inserts until the server says error 1114, which is also what the services then meet, or is gone. It returns how
+// often it said so.
+func (w *World) untilFull(ballast string) (refused int, err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
 	defer cancel()
 	if _, err := w.db.ExecContext(ctx, "CREATE TABLE filler (id INT PRIMARY KEY AUTO_INCREMENT, x LONGBLOB) ENGINE=InnoDB"); err != nil {
-		return "", fmt.Errorf("making a table: %w", err)
+		return 0, fmt.Errorf("making a table: %w", err)
 	}
 	if err := fill(ballast); err != nil {
-		return "", err
+		return 0, err
 	}
 	for {
 		_, err := w.db.ExecContext(ctx, "INSERT INTO filler (x) VALUES (REPEAT('x', 100000))")
 		if isFull(err) {
-			return err.Error(), nil
+			return 1, nil
 		}
 		if err != nil {
-			return "", fmt.Errorf("filling a table: %w", err)
+			_, gone := w.srv.pid(mysqlServer)
+			if gone == nil && ctx.Err() != nil {
+				return 0, fmt.Errorf("filling a table: %w", err)
+			}
+			if gone != nil {
+				return 0, nil //nolint:nilerr // it aborted at once
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,12 +37,17 @@ func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Resul
 			err = closeErr
 		}
 	}()
+	var failed error
 	commit := output(ctx, o.Root, "git", "rev-parse", "--short", "HEAD")
 	for i, s := range scenarios {
 		fmt.Fprintf(o.Log, "== %d of %d: %s: %s\n", i+1, len(scenarios), s.Name, s.About)
 		r, err := runOn(ctx, srv, o, s)
+		if err != nil && ctx.Err() == nil {
+			failed = errors.Join(failed, fmt.Errorf("scenario %s: %w", s.Name, err))
+			continue // the others are of use all the same
+		}
 		if err != nil {
-			return fmt.Errorf("scenario %s: %w", s.Name, err)
+			return err
 		}
 		r.Date, r.Commit = time.Now().UTC().Format(time.DateOnly), commit
 		fmt.Fprintf(o.Log, "   due %d, called %d, delivered %d, failed %d, skipped %v, missing %d, early %d, called twice %d (%d in flight); p50 %s p99 %s max %s\n",
@@ -55,11 +61,16 @@ func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Resul
 		}
 		done(r)
 	}
-	return nil
+	return failed
 }
 
 // runOn runs one scenario, with what it needs of its own.
 func runOn(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, error) {
+	for name := range srv.dirs { // the one before may have ended in the middle of an outage
+		if err := srv.up(ctx, name); err != nil {
+			return nil, err
+		}
+	}
 	if s.Bin != nil && o.Previous == "" {
 		var err error
 		if o.Previous, err = buildPrevious(ctx, o); err != nil {

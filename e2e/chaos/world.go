@@ -175,6 +175,8 @@ func run(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, er
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("making a directory for logs: %w", err)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	w, leave, err := enter(ctx, srv, o, s, dir)
 	if err != nil {
 		return nil, err
@@ -192,7 +194,13 @@ func run(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, er
 	began := time.Now()
 	pause(ctx, warmUp)
 	err = s.Do(w)
-	if least := time.Duration(leastFires/rate+3) * time.Second; err == nil && time.Since(began) < least {
+	if err != nil { // what it left behind may never come to rest
+		w.printf("FAILED: %v", err)
+		cancel()
+		w.traffic.end()
+		return nil, err
+	}
+	if least := time.Duration(leastFires/rate+3) * time.Second; time.Since(began) < least {
 		pause(ctx, least-time.Since(began))
 	}
 	end := w.traffic.end()
@@ -201,9 +209,6 @@ func run(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, er
 	}
 	w.printf("the load ends; waiting for what is open")
 	r := w.settle(s, end)
-	if err != nil {
-		r.Broken = append(r.Broken, err.Error())
-	}
 	r.Seconds = end.Sub(began).Seconds()
 	for _, p := range w.c.Processes() {
 		if len(r.Broken) > 0 && !p.Running() {
