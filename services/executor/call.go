@@ -37,6 +37,7 @@ func (s *Service) work() {
 
 // attempt decides about one due fire, calls it, and hands the result on.
 func (s *Service) attempt(e *held) {
+	s.hands.begun(e)
 	if !e.term.Trusted() {
 		// Ended, or about to be: whoever takes the claim over calls. While it merely is not renewed in time, the fire waits.
 		s.later(e)

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -14,6 +15,7 @@ type held struct {
 	rev  int32 // of fire when it was taken; never changes while it is in hand
 	term *session.Term
 	def  *timer.Definition // what was last called, once it is known
+	late atomic.Bool       // it came by the low lane, and its call has not begun
 }
 
 // canary tells whether it is Carillon's own: what is counted and announced is the users'.
@@ -25,6 +27,7 @@ type hands struct {
 	max  int
 	mu   sync.Mutex
 	set  map[timer.FireID]*held
+	late int           // of the set
 	room chan struct{} // closed and replaced when something leaves
 }
 
@@ -32,11 +35,11 @@ func newHands(limit int) *hands {
 	return &hands{max: limit, set: make(map[timer.FireID]*held), room: make(chan struct{})}
 }
 
-// take waits until fewer than limit fires are in hand, then puts in those that are not there. What a dead term left behind is
+// take waits until there is room, then puts in those that are not there. What a dead term left behind is
 // replaced: nobody will call it from there. It also returns the places of those that have to come again: an earlier revision of the
 // fire is in hand, which its claim or its release will show to be over.
-func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire, limit int) (fresh []*held, again []int, err error) {
-	if err := h.await(ctx, limit); err != nil {
+func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire, low bool) (fresh []*held, again []int, err error) {
+	if err := h.await(ctx, low); err != nil {
 		return nil, nil, err
 	}
 	defer h.mu.Unlock()
@@ -47,6 +50,13 @@ func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire
 		switch {
 		case old == nil || old.term.Context().Err() != nil:
 			e := &held{fire: fires[i], rev: fires[i].Rev, term: term}
+			if old != nil {
+				h.out(old)
+			}
+			if low {
+				e.late.Store(true)
+				h.late++
+			}
 			h.set[e.fire.FireID], mine[e] = e, true
 			fresh = append(fresh, e)
 		case fires[i].Rev <= old.rev: // in hand
@@ -59,11 +69,12 @@ func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire
 	return fresh, again, nil
 }
 
-// await returns with the lock held once fewer than limit fires are in hand.
-func (h *hands) await(ctx context.Context, limit int) error {
+// await returns with the lock held once there is room. What is late has less of it: catching up never delays the present, so there are never many
+// late fires that wait for their call before those that are due now.
+func (h *hands) await(ctx context.Context, low bool) error {
 	for {
 		h.mu.Lock()
-		if len(h.set) < limit {
+		if len(h.set) < h.max && (!low || len(h.set) < max(1, h.max/lowShare) && h.late < maxLate) {
 			return nil
 		}
 		room := h.room
@@ -86,6 +97,7 @@ func (h *hands) drop(es ...*held) {
 	for _, e := range es {
 		if h.set[e.fire.FireID] == e {
 			delete(h.set, e.fire.FireID)
+			h.out(e)
 		}
 	}
 	close(h.room)
@@ -100,12 +112,33 @@ func (h *hands) dropTerm(t *session.Term) int {
 	for id, e := range h.set {
 		if e.term == t {
 			delete(h.set, id)
+			h.out(e)
 			n++
 		}
 	}
 	close(h.room)
 	h.room = make(chan struct{})
 	return n
+}
+
+// out counts an entry that leaves, or whose call begins. The lock is held.
+func (h *hands) out(e *held) {
+	if e.late.CompareAndSwap(true, false) {
+		h.late--
+	}
+}
+
+// begun tells that an entry's call begins.
+func (h *hands) begun(e *held) {
+	if !e.late.Load() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.out(e); h.late == maxLate-1 { // somebody may wait for just that
+		close(h.room)
+		h.room = make(chan struct{})
+	}
 }
 
 func (h *hands) len() int {

@@ -19,7 +19,8 @@ const (
 	receiveWait   = 5 * time.Millisecond
 	claimTimeout  = 5 * time.Second
 	trustEvery    = 100 * time.Millisecond // between looks whether the session is trusted
-	lowShare      = 2                      // catch-up is received while less than 1/lowShare of the hands is taken
+	lowShare      = 2                      // catch-up is received while less than 1/lowShare of the hands is taken,
+	maxLate       = 1000                   // and while fewer late fires wait for their call
 )
 
 var (
@@ -33,13 +34,11 @@ var (
 // claim carries it, and the broker has nothing unacknowledged of slow calls.
 func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 	var consumers []bus.Consumer
-	for topic, limit := range map[bus.Topic]int{
-		bus.TasksHigh: s.opts.MaxHands, bus.TasksNormal: s.opts.MaxHands, bus.TasksLow: max(1, s.opts.MaxHands/lowShare),
-	} {
+	for _, topic := range []bus.Topic{bus.TasksHigh, bus.TasksNormal, bus.TasksLow} {
 		c, err := s.opts.Bus.Subscribe(ctx, bus.Subscription{
 			Topic: topic, Name: bus.SubExecutors, Concurrency: receiveAtOnce, MaxBatch: store.MaxBatch, MaxWait: receiveWait,
 			Prefetch: s.opts.Prefetch, DeadLetter: bus.TasksDead,
-		}, func(ctx context.Context, batch []bus.Message) []error { return s.receive(ctx, batch, limit) })
+		}, func(ctx context.Context, batch []bus.Message) []error { return s.receive(ctx, batch, topic == bus.TasksLow) })
 		if err != nil {
 			return consumers, fmt.Errorf("subscribing to %s: %w", topic, err)
 		}
@@ -53,7 +52,7 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 }
 
 // receive handles a batch of tasks.
-func (s *Service) receive(ctx context.Context, batch []bus.Message, limit int) []error {
+func (s *Service) receive(ctx context.Context, batch []bus.Message, low bool) []error {
 	errs := make([]error, len(batch))
 	fires := make([]timer.Fire, 0, len(batch))
 	good := make([]int, 0, len(batch))
@@ -70,7 +69,7 @@ func (s *Service) receive(ctx context.Context, batch []bus.Message, limit int) [
 	term, err := s.trusted(ctx)
 	var again []int
 	if err == nil {
-		again, err = s.claim(ctx, term, fires, limit)
+		again, err = s.claim(ctx, term, fires, low)
 	}
 	for _, n := range again {
 		errs[good[n]] = errEarlierInHand
@@ -108,8 +107,8 @@ func (s *Service) trusted(ctx context.Context) (*session.Term, error) {
 // the hands, the tasks come again, and the claim finds that they are the session's already.
 //
 // It returns the places of fires whose task has to come again.
-func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.Fire, limit int) (again []int, err error) {
-	es, again, err := s.hands.take(ctx, term, fires, limit)
+func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.Fire, low bool) (again []int, err error) {
+	es, again, err := s.hands.take(ctx, term, fires, low)
 	if err != nil || len(es) == 0 {
 		return again, err
 	}

@@ -85,7 +85,7 @@ func (s *Service) reclaimUntil(ctx context.Context, untilMS int64) error {
 	fires, err := s.opts.Store.Owned(ctx, []timer.ID{term.ID}, untilMS, ownLimit)
 	for len(fires) > 0 && err == nil {
 		n := min(len(fires), store.MaxBatch)
-		_, err = s.claim(ctx, term, fires[:n], s.opts.MaxHands)
+		_, err = s.claim(ctx, term, fires[:n], false)
 		fires = fires[n:]
 	}
 	return err //nolint:wrapcheck // the store says what it was doing

@@ -17,7 +17,7 @@ const (
 	// strayAfter is how far past its run an unclaimed fire is taken for a stray.
 	strayAfter = 1500 * time.Millisecond
 	// strayAgain is when a stray that was published is published again, in case it went to the frozen one as well.
-	strayAgain   = 3 * time.Second
+	strayAgain   = 1500 * time.Millisecond
 	strayLimit   = 5000
 	strayTimeout = 5 * time.Second
 )

@@ -20,9 +20,9 @@ const (
 	urgentConns = 2
 	// silenceS is after how many seconds the server closes a connection that sends nothing, and rolls its transaction back: a process that
 	// is frozen in the middle of one keeps its rows locked no longer than that.
-	silenceS = "3"
+	silenceS = "2"
 	// idleTime closes connections that are not needed, before the server does.
-	idleTime = 2 * time.Second
+	idleTime = 1500 * time.Millisecond
 	// lockWaitS is how many seconds a statement waits for a row: then its transaction is rolled back and repeated.
 	lockWaitS = "5"
 	dialTime  = 5 * time.Second
