@@ -12,6 +12,7 @@
 //   - S1 A live timer's (app, name) is unique; of any number of concurrent creates one wins, and the others learn its id
 //     and whether its definition is the same. A deleted timer's name is free at once.
 //   - S2 Create and SetStatus insert what the planner makes in the same transaction; nothing of a refused item is written.
+//     Every instant at which a timer was active has its fire from the end of that activation on, at the latest.
 //   - S3 Activation counts: each inactive → active adds 1 to the epoch and sets active_since; setting the status that a timer
 //     already has changes nothing and is no error.
 //   - S4 Every change of status is in the change log with a sequence that Changes returns; a reader who overlaps by

@@ -41,7 +41,8 @@ type Timers interface {
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	// List returns an app's timers in order of id.
 	List(ctx context.Context, q Query) ([]timer.Timer, error)
-	// SetStatus activates, deactivates and deletes timers, each with its own result, in one transaction.
+	// SetStatus activates, deactivates and deletes timers, each with its own result, in one transaction. One that is not active any more is expanded
+	// up to now: what came due while it was active and was not expanded yet gets its fires, to be skipped.
 	SetStatus(ctx context.Context, items []StatusChange, plan Planner) ([]StatusChanged, error)
 	// States returns what is known of the timers, in no order; one that does not exist is left out.
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)

@@ -47,6 +47,30 @@ func (s *Store) expand(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	return p.Fires
 }
 
+// catchUp expands what came due while the timer was active and nobody expanded it.
+func (s *Store) catchUp(t *row, plan store.Planner, nowMS int64) (fires []timer.Fire) {
+	for t.NextDueMS <= nowMS {
+		p := plan(&t.Timer, nowMS)
+		if p.Err != nil || checkPlan(&t.Timer, &p) != nil {
+			break
+		}
+		n := 0
+		for ; n < len(p.Fires) && p.Fires[n].DueMS <= nowMS; n++ {
+			s.insert(&p.Fires[n])
+		}
+		t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
+		if n < len(p.Fires) {
+			t.NextDueMS = p.Fires[n].DueMS
+		}
+		t.FiresMade += int64(n)
+		fires = append(fires, slices.Clone(p.Fires[:n])...)
+		if n == 0 {
+			break
+		}
+	}
+	return fires
+}
+
 // checkPlan sees to it that no due instant of a timer comes up twice.
 func checkPlan(t *timer.Timer, p *store.Plan) error {
 	slices.SortFunc(p.Fires, timer.CompareFires)

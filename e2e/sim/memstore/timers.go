@@ -151,6 +151,9 @@ func (s *Store) SetStatus(_ context.Context, items []store.StatusChange, plan st
 			if it.Status == timer.StatusActive {
 				out[i].Fires = s.activate(t, plan, nowMS)
 			} else {
+				if t.Status == timer.StatusActive {
+					out[i].Fires = s.catchUp(t, plan, nowMS)
+				}
 				t.Status, t.UpdatedMS = it.Status, nowMS
 			}
 			if it.Status == timer.StatusDeleted {

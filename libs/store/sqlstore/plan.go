@@ -44,6 +44,37 @@ func (s *Store) expand(t *timer.Timer, plan store.Planner, nowMS int64) []timer.
 	return p.Fires
 }
 
+// catchUpRounds bounds what one change of status expands: 30,000 fires of a planner that plans 300 at once.
+const catchUpRounds = 100
+
+// catchUp expands what came due while the timer was active and no migrator expanded it: a timer that is switched off is expanded no more, and
+// each of those instants has to have an outcome, if only that it was skipped. What is still to come is left for the next activation.
+func (s *Store) catchUp(t *timer.Timer, plan store.Planner, nowMS int64) (fires []timer.Fire) {
+	for range catchUpRounds {
+		if t.NextDueMS > nowMS {
+			break
+		}
+		p := plan(t, nowMS)
+		if p.Err != nil || checkPlan(t, &p) != nil {
+			break // it would not have been expanded in time either
+		}
+		n := 0
+		for n < len(p.Fires) && p.Fires[n].DueMS <= nowMS {
+			n++
+		}
+		t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
+		if n < len(p.Fires) {
+			t.NextDueMS = p.Fires[n].DueMS
+		}
+		t.FiresMade += int64(n)
+		fires = append(fires, p.Fires[:n]...)
+		if n == 0 {
+			break
+		}
+	}
+	return fires
+}
+
 // checkPlan sees to it that no due instant of a timer comes up twice: fires lie between the old next_due and the new one, each
 // once. What it refuses would be a fault of the program's.
 func checkPlan(t *timer.Timer, p *store.Plan) error {

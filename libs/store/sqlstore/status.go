@@ -59,6 +59,10 @@ func (s *Store) setStatus(
 			fires = append(fires, out[i].Fires...)
 			changed = append(changed, i)
 		default:
+			if t.Status == timer.StatusActive {
+				out[i].Fires = s.catchUp(t, plan, nowMS)
+				fires = append(fires, out[i].Fires...)
+			}
 			t.Status, t.UpdatedMS = it.Status, nowMS
 			changed = append(changed, i)
 		}

@@ -40,6 +40,7 @@ func Run(t *testing.T, open Open) {
 		{"S1_NamesAreBytes", namesAreBytes},
 		{"S2_FiresComeWithTheTimer", firesComeWithTheTimer},
 		{"S2_RefusedItemWritesNothing", refusedItemWritesNothing},
+		{"S2_DeactivationExpandsUpToNow", deactivationExpandsUpToNow},
 		{"S3_ActivationsCount", activationsCount},
 		{"S3_ConcurrentActivations", concurrentActivations},
 		{"S4_ChangesAreLogged", changesAreLogged},

@@ -38,6 +38,45 @@ func firesComeWithTheTimer(t *testing.T, s *setup) {
 	require.Equal(t, changed.Timer, got)
 }
 
+// deactivationExpandsUpToNow switches timers off that no migrator has expanded for a while.
+func deactivationExpandsUpToNow(t *testing.T, s *setup) {
+	const second = 1000
+	for _, to := range []timer.Status{timer.StatusInactive, timer.StatusDeleted} {
+		now := s.nowMS()
+		next := now - 60*second
+		// each plans four fires, ten seconds apart
+		plan := func(t *timer.Timer, _ int64) store.Plan {
+			if t.NextDueMS == 0 {
+				return store.Plan{NextDueMS: next, ExpandAtMS: now + timer.MinuteMS}
+			}
+			var p store.Plan
+			for i := range int64(4) {
+				due := t.NextDueMS + i*10*second
+				p.Fires = append(p.Fires, timer.Fire{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due})
+			}
+			p.NextDueMS = t.NextDueMS + 40*second
+			p.ExpandAtMS = p.NextDueMS
+			return p
+		}
+		n := s.newTimer()
+		n.Activate = true
+		made := s.create(n, plan)
+		require.Empty(t, made.Fires)
+		off := s.setStatus(made.Timer, to, plan)
+		require.InDelta(t, 7, len(off.Fires), 1, "from a minute ago until now")
+		for i, f := range off.Fires {
+			require.Equal(t, next+int64(i)*10*second, f.DueMS)
+			rec, err := s.st().Fire(t.Context(), "app", f.FireID)
+			require.NoError(t, err)
+			require.NotNil(t, rec.Open)
+		}
+		require.EqualValues(t, len(off.Fires), off.Timer.FiresMade)
+		require.Equal(t, next+int64(len(off.Fires))*10*second, off.Timer.NextDueMS)
+		require.Greater(t, off.Timer.NextDueMS, now)
+		require.Empty(t, s.setStatus(made.Timer, to, plan).Fires)
+	}
+}
+
 // slice loads all of bucket 0 of an instant's minute.
 func (s *setup) slice(atMS int64) []timer.Fire {
 	s.t.Helper()
