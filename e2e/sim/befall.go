@@ -84,11 +84,10 @@ func (w *World) crash(p *process, down time.Duration) {
 
 // restart stops a process in order, and starts another beside it while it finishes what it has in hand. One that is dead is replaced anyway.
 func (w *World) restart(p *process) {
-	if !p.alive() {
+	if !p.stop() {
 		return
 	}
 	w.log.printf("%s is stopped", p)
-	p.stop()
 	w.start(p.role, p.place)
 }
 

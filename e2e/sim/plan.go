@@ -261,8 +261,8 @@ func draftFault(r *rand.Rand, k faultKind) fault {
 		if r.IntN(4) > 0 {
 			f.trap = draftSnare(r, f.role, k)
 		}
-	case crashAll, freezeAll:
-		if r.IntN(10) == 0 {
+	case crashAll, freezeAll, power, suspend: // sometimes past the end of a minute, and past what is expanded
+		if r.IntN(4) == 0 {
 			f.lasts = draw(time.Minute, 5*time.Minute)
 		}
 	}

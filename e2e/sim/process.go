@@ -176,12 +176,18 @@ func (p *process) freeze() (wake func()) {
 	}
 }
 
-// stop ends the process in order.
-func (p *process) stop() {
+// stop ends the process in order, if it lives and was not told to before: who gets true replaces it.
+func (p *process) stop() bool {
 	p.mu.Lock()
-	p.told = time.Now()
+	first := !p.dead && p.told.IsZero()
+	if first {
+		p.told = time.Now()
+	}
 	p.mu.Unlock()
-	p.end()
+	if first {
+		p.end()
+	}
+	return first
 }
 
 // stoppedFor returns how long ago the process was told to stop.

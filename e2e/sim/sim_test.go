@@ -110,7 +110,7 @@ func TestMutants(t *testing.T) {
 				if len(res.Broken) == 0 {
 					continue
 				}
-				t.Logf("%s: caught by seed %d: %s", m.Name, seed, res.Broken[0])
+				t.Logf("%s: caught by seed %d: %s ... %s", m.Name, seed, res.Broken[0], res.Broken[len(res.Broken)-1])
 				require.Empty(t, live(t, seed, *length, sim.DefaultSettings()).Broken, "the seed fails by itself")
 				return
 			}
