@@ -38,7 +38,9 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 		c, err := s.opts.Bus.Subscribe(ctx, bus.Subscription{
 			Topic: topic, Name: bus.SubExecutors, Concurrency: receiveAtOnce, MaxBatch: store.MaxBatch, MaxWait: receiveWait,
 			Prefetch: s.opts.Prefetch, DeadLetter: bus.TasksDead,
-		}, func(ctx context.Context, batch []bus.Message) []error { return s.receive(ctx, batch, topic == bus.TasksLow) })
+		}, func(ctx context.Context, batch []bus.Message) []error {
+			return s.receive(ctx, batch, topic == bus.TasksLow)
+		})
 		if err != nil {
 			return consumers, fmt.Errorf("subscribing to %s: %w", topic, err)
 		}

@@ -101,6 +101,7 @@ func mysqlConfig(dsn string) (*mysql.Config, error) {
 	cfg.Params["time_zone"] = "'+00:00'"
 	cfg.Params["innodb_lock_wait_timeout"] = lockWaitS
 	cfg.Params["wait_timeout"] = silenceS
+	cfg.Logger = &mysql.NopLogger{} // what it would say of connections that were closed, the error says too
 	return cfg, nil
 }
 

@@ -283,7 +283,9 @@ func TestMySQLFrozenTransactionLosesItsLocks(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQL(t)
 	frozen, other := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}), openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
-	plan := func(*timer.Timer, int64) store.Plan { return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS} }
+	plan := func(*timer.Timer, int64) store.Plan {
+		return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+	}
 	made, err := frozen.Create(t.Context(), []store.NewTimer{{App: "a", Name: "n"}}, plan)
 	require.NoError(t, err)
 	change := store.StatusChange{App: "a", ID: made[0].Timer.ID, Status: timer.StatusActive}
