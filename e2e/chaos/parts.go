@@ -210,10 +210,11 @@ func linksCut(d time.Duration) func(*World) error {
 				if before == 0 {
 					return "", errors.New("there was no connection to break")
 				}
-				w.excuse(p, part)
+				at := time.Now()
 				for _, x := range proxies {
 					x.Cut()
 				}
+				w.excuse(p, part, at)
 				pause(w.ctx, d)
 				after, err := connections(proxies)
 				if err == nil && after > 0 {
@@ -229,13 +230,14 @@ func linksCut(d time.Duration) func(*World) error {
 	}
 }
 
-// excuse enters what a cut explains: calls of an executor that has lost its database, and answers that the way to the endpoint lost.
-func (w *World) excuse(p *cluster.Process, part cluster.Part) {
+// excuse enters what a cut that began at an instant explains: calls of an executor that has lost its database, and answers that the way to the
+// endpoint lost.
+func (w *World) excuse(p *cluster.Process, part cluster.Part, at time.Time) {
 	switch {
 	case p == nil:
-		w.cut(ledger.Cut{At: time.Now().Add(clocks), Recording: recording})
+		w.cut(ledger.Cut{At: at, Until: time.Now(), Recording: recording})
 	case isExecutor(p) && part == cluster.MySQL:
-		w.cut(ledger.Cut{At: time.Now().Add(trusted), Recording: trusted + recording})
+		w.cut(ledger.Cut{At: at, Until: time.Now().Add(trusted), Recording: recording})
 	}
 }
 

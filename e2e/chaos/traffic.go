@@ -144,6 +144,7 @@ func startTraffic(ctx context.Context, w *World, m mix) (*traffic, error) {
 			f := &flipped{changes: []change{{status: timer.StatusActive, sent: time.Now()}}}
 			tm, _, err := w.api.Create(egCtx, client.NewTimer{
 				App: app, Name: fmt.Sprintf("flapping-%d", i), Schedule: client.Cron("* * * * * *"), Target: client.Post(w.endpoint(i) + "/ok"), Status: "active",
+				Retry: &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
 			})
 			f.id, f.changes[0].done = tm.TimerID(), time.Now()
 			t.mu.Lock()

@@ -13,6 +13,8 @@ import (
 // Cut is an instant at which an executor died, was frozen or was cut off: a call in flight then may be made again.
 type Cut struct {
 	At time.Time
+	// Until is when it was over at the latest, for one that took a while; zero: At.
+	Until time.Time
 	// Recording is how long before it an answer may have been given without having been recorded.
 	Recording time.Duration
 	// Ports are those that its unanswered calls came from; nil: not known, any.
@@ -27,10 +29,14 @@ func (c *Cut) excuses(earlier, again *receiver.Arrival) bool {
 
 // covers tells whether a call was in flight at the cut, and of this executor.
 func (c *Cut) covers(a *receiver.Arrival) bool {
-	if !a.InFlightAt(c.At, c.Recording) {
+	until := c.Until
+	if until.IsZero() {
+		until = c.At
+	}
+	if !a.InFlightAt(until, until.Sub(c.At)+c.Recording) {
 		return false
 	}
-	answered := a.DoneNS != 0 && a.DoneNS <= c.At.UnixNano()
+	answered := a.DoneNS != 0 && a.DoneNS <= until.UnixNano()
 	return answered || c.Ports == nil || c.Ports[a.Port]
 }
 
