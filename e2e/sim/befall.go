@@ -7,6 +7,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
+// farthest is how far a host's clock jumps at the most.
+const farthest = 2 * time.Second
+
 // trapped is how long a trap waits for its call; then the fault comes without.
 const trapped = 30 * time.Second
 
@@ -33,7 +36,7 @@ func (w *World) befall(f *fault) {
 		clock.Pause(w.ctx, f.lasts)
 		p.sever(false)
 	case skewClock:
-		w.at(f.role, f.place).jump(time.Duration((2*f.much - 1) * float64(2*time.Second)))
+		w.at(f.role, f.place).jump(time.Duration((2*f.much - 1) * float64(farthest)))
 	default:
 		w.spoil(f, true)
 		clock.Pause(w.ctx, f.lasts)
