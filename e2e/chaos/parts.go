@@ -42,7 +42,7 @@ func redisFaults(outage time.Duration) func(*World) error {
 		if err := w.befall("Redis FLUSHALL", redisWiped, func(*Fault) (string, error) { return w.flush() }); err != nil {
 			return err
 		}
-		pause(w.ctx, settled)
+		pause(w.ctx, w.settled())
 		return inTurn(w, redisOutage(0), redisOutage(outage))
 	}
 }
@@ -90,7 +90,7 @@ func (w *World) toCatchUp() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := w.faults[len(w.faults)-1]
-	return max(last.outage()/3, settled)
+	return max(last.outage()/3, w.settled())
 }
 
 func flushAndKill(w *World) error {
@@ -106,9 +106,9 @@ func flushAndKill(w *World) error {
 	if err != nil {
 		return err
 	}
-	pause(w.ctx, settled)
+	pause(w.ctx, w.settled())
 	err = w.start(p)
-	pause(w.ctx, settled/2)
+	pause(w.ctx, w.settled()/2)
 	return err
 }
 
@@ -132,7 +132,7 @@ func loseTopic(w *World) error {
 		}
 		return "the broker confirmed the deletion of " + string(bus.TasksNormal), nil
 	})
-	pause(w.ctx, 2*settled)
+	pause(w.ctx, 2*w.settled())
 	return err
 }
 
@@ -286,7 +286,7 @@ func killConnections(d time.Duration) func(*World) error {
 			}
 			return fmt.Sprintf("%d connections killed", total), nil
 		})
-		pause(w.ctx, settled)
+		pause(w.ctx, w.settled())
 		return err
 	}
 }
@@ -338,7 +338,7 @@ func deadlocks(d time.Duration) func(*World) error {
 			}
 			return fmt.Sprintf("the server counts %d deadlocks", after-before), err
 		})
-		pause(w.ctx, settled)
+		pause(w.ctx, w.settled())
 		return err
 	}
 }
@@ -414,7 +414,7 @@ func lostCommits(d time.Duration) func(*World) error {
 			}
 			return fmt.Sprintf("%d commits took effect without an answer", n), nil
 		})
-		pause(w.ctx, settled)
+		pause(w.ctx, w.settled())
 		return err
 	}
 }

@@ -24,8 +24,18 @@ type Scenario struct {
 	Patience time.Duration
 }
 
-// settled is how long a scenario waits after a fault before the next one.
-const settled = 10 * time.Second
+// settled is how long a scenario waits after a fault before the next one, the short one less.
+const (
+	settled      = 10 * time.Second
+	settledShort = 6 * time.Second
+)
+
+func (w *World) settled() time.Duration {
+	if w.short {
+		return settledShort
+	}
+	return settled
+}
 
 // Scenarios are all of them, in the order of the table.
 func Scenarios() []*Scenario {
@@ -58,9 +68,9 @@ func Scenarios() []*Scenario {
 // Short is what runs with the tests: the faults that are over soon, in one deployment.
 func Short() *Scenario {
 	return &Scenario{Name: "short", About: "a minute and a half of everything that is over soon", Do: func(w *World) error {
+		w.short = true
 		return inTurn(w,
-			killOne(cluster.Trigger, 4*time.Second), killOne(cluster.Executor, 4*time.Second),
-			freezeOne(cluster.Executor, 7*time.Second), flushAndKill,
+			killOne(cluster.Trigger, 4*time.Second), freezeOne(cluster.Executor, 7*time.Second), flushAndKill,
 			redisOutage(5*time.Second), loseTopic, killConnections(3*time.Second), mysqlOutage(8*time.Second), killAll)
 	}}
 }

@@ -107,7 +107,7 @@ func killAll(w *World) error {
 		f.over()
 		return proof, err
 	})
-	pause(w.ctx, settled)
+	pause(w.ctx, w.settled())
 	return err
 }
 
@@ -160,7 +160,7 @@ func freezeOne(r cluster.Role, d time.Duration) func(*World) error {
 			}
 			return "", nil
 		})
-		pause(w.ctx, settled)
+		pause(w.ctx, w.settled())
 		return err
 	}
 }
@@ -298,7 +298,7 @@ func clockFaults(w *World) error {
 				return "", err
 			}
 		}
-		pause(w.ctx, settled)
+		pause(w.ctx, w.settled())
 		f.over()
 		return strings.Join(proofs, ", "), err
 	})

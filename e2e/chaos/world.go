@@ -50,6 +50,7 @@ type World struct {
 	logMu   sync.Mutex
 	began   time.Time
 	dir     string
+	short   bool // it waits less between faults
 
 	mu     sync.Mutex
 	faults []*Fault

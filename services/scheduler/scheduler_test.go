@@ -282,7 +282,7 @@ func TestSilentExecutorIsEndedAndItsFiresDispatched(t *testing.T) {
 		alive, err := parts.Store.RenewSession(t.Context(), me, store.Load{})
 		require.NoError(t, err)
 		require.True(t, alive, "silence of less than 2.5 s is forgiven")
-		time.Sleep(4 * time.Second)
+		time.Sleep(3300 * time.Millisecond)
 		got := h.list()
 		require.Len(t, got, 1, "by the one scheduler that ended the session")
 		require.Equal(t, fires[0].FireID, got[0].FireID)
@@ -326,11 +326,11 @@ func TestStraysOfAGoneExecutorDoNotWaitForTheSweep(t *testing.T) {
 		begin := time.Now()
 		time.Sleep(8 * time.Second) // it falls silent, and is ended after 2.5 s
 		got := h.list()
-		require.Len(t, got, 1)
+		require.NotEmpty(t, got)
 		require.Equal(t, fires[0].FireID, got[0].FireID)
-		require.Less(t, h.first().Sub(begin), 7*time.Second)
+		require.Less(t, h.first().Sub(begin), 4*time.Second, "before its run")
 		time.Sleep(2 * time.Minute)
-		require.Less(t, len(h.list()), 60, "not for ever")
+		require.Less(t, len(h.list()), 100, "not for ever")
 	})
 }
 

@@ -14,10 +14,11 @@ const (
 	// straysFor is how long after an executor's end its strays are looked for: as long as a broker may take a frozen consumer for a
 	// living one, and hand it tasks.
 	straysFor = time.Minute
-	// strayAfter is how far past its run an unclaimed fire is taken for a stray.
-	strayAfter = 1500 * time.Millisecond
+	// strayBefore is how long before its run an unclaimed fire is taken for a stray: its task went out a lead before, and is claimed within
+	// milliseconds where somebody is there. What is found then is not even late.
+	strayBefore = time.Second
 	// strayAgain is when a stray that was published is published again, in case it went to the frozen one as well.
-	strayAgain   = 1500 * time.Millisecond
+	strayAgain   = time.Second
 	strayLimit   = 5000
 	strayTimeout = 5 * time.Second
 )
@@ -42,7 +43,7 @@ func (s *Service) lookForStrays(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, strayTimeout)
 	defer cancel()
-	until := s.opts.Now().Add(-strayAfter).UnixMilli()
+	until := s.opts.Now().Add(strayBefore).UnixMilli()
 	var found []timer.Fire
 	for _, minute := range []int64{timer.MinuteOf(until) - 1, timer.MinuteOf(until)} {
 		buckets, err := s.opts.Store.FreezeMinute(ctx, minute)
