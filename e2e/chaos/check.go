@@ -201,12 +201,12 @@ func (t *traffic) heeded(first receiver.Arrivals) (bad []string) {
 	for _, f := range t.flips {
 		flips[f.id] = f
 	}
-	for i := range first {
-		f := flips[first[i].Fire.Timer]
+	for _, a := range first {
+		f := flips[a.Fire.Timer]
 		if f == nil {
 			continue
 		}
-		at := started(&first[i])
+		at := started(&a)
 		for n, c := range f.changes {
 			if c.status == timer.StatusActive || c.done.IsZero() || !at.After(c.done.Add(noticed+clocks)) {
 				continue
@@ -214,8 +214,8 @@ func (t *traffic) heeded(first receiver.Arrivals) (bad []string) {
 			if f.unsure(at, t.w.woken()) {
 				continue
 			}
-			if n == len(f.changes)-1 || at.Before(f.changes[n+1].sent.Add(-clocks)) { //nolint:gosec // n+1 is below the length
-				bad = append(bad, fmt.Sprintf("P5: %s is called %s after its timer was switched off", first[i].Fire, at.Sub(c.done)))
+			if n == len(f.changes)-1 || at.Before(f.changes[n+1].sent.Add(-clocks)) {
+				bad = append(bad, fmt.Sprintf("P5: %s is called %s after its timer was switched off", a.Fire, at.Sub(c.done)))
 			}
 		}
 	}

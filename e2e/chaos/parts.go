@@ -495,7 +495,7 @@ func (w *World) untilFull(ballast string) (refused int, err error) {
 				return 0, fmt.Errorf("filling a table: %w", err)
 			}
 			if gone != nil {
-				return 0, nil //nolint:nilerr // it aborted at once
+				return 0, nil // it aborted at once
 			}
 		}
 	}
