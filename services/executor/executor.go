@@ -40,7 +40,7 @@ type Service struct {
 	taskAt   clock.Mark   // its receipt
 	joined   atomic.Bool
 
-	claimFailed atomic.Bool // since reclaim looked last
+	doubts doubts
 }
 
 // New returns an executor that does nothing until Run.
@@ -54,10 +54,11 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts: opts, log: opts.Logger, hands: newHands(opts.MaxHands), wheel: newWheel(), queue: newQueue(), book: b,
+		opts: opts, log: opts.Logger, hands: newHands(opts.MaxHands), wheel: newWheel(), book: b,
 		nudges: make(chan timer.ID, nudgesMax),
 	}
 	s.recorder, s.events = newRecorder(s), newAnnouncer(s)
+	s.queue = newQueue(s.recorder.full)
 	s.met = newMetrics(s, opts.Registerer)
 	s.keeper, err = session.NewKeeper(session.Options{
 		Store: opts.Store, IDs: opts.IDs, Kind: store.ExecutorSession, Name: opts.Name, Load: s.load, Logger: opts.Logger,

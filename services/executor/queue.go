@@ -11,6 +11,7 @@ type queue struct {
 	n      int
 	idle   int
 	closed bool
+	full   func() bool // no entry is given away while it is
 }
 
 type line struct {
@@ -19,8 +20,8 @@ type line struct {
 	head  int
 }
 
-func newQueue() *queue {
-	q := &queue{apps: make(map[int64]*line)}
+func newQueue(full func() bool) *queue {
+	q := &queue{apps: make(map[int64]*line), full: full}
 	q.ready.L = &q.mu
 	return q
 }
@@ -45,11 +46,20 @@ func (q *queue) push(es []*held) (short int) {
 	return max(0, q.n-q.idle)
 }
 
-// pop waits for an entry; ok is false once the queue is closed.
+// wake lets those look again who wait because it was full.
+func (q *queue) wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.n > 0 {
+		q.ready.Broadcast()
+	}
+}
+
+// pop waits for an entry, and until there is room for its result; ok is false once the queue is closed.
 func (q *queue) pop() (e *held, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.n == 0 && !q.closed {
+	for (q.n == 0 || q.full()) && !q.closed {
 		q.idle++
 		q.ready.Wait()
 		q.idle--

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 func TestQueueServesAppsInTurn(t *testing.T) {
 	t.Parallel()
-	q := newQueue()
+	q := newQueue(never)
 	var es []*held
 	for i := range 1000 {
 		es = append(es, entry(1, timer.ID(i+1), time.UnixMilli(0)))
@@ -32,7 +33,7 @@ func TestQueueServesAppsInTurn(t *testing.T) {
 
 func TestQueueGivesEachEntryOnce(t *testing.T) {
 	t.Parallel()
-	q := newQueue()
+	q := newQueue(never)
 	const n = 5000
 	var mu sync.Mutex
 	seen := make(map[timer.ID]int)
@@ -65,9 +66,32 @@ func TestQueueGivesEachEntryOnce(t *testing.T) {
 
 func TestQueueSaysHowManyWorkersAreShort(t *testing.T) {
 	t.Parallel()
-	q := newQueue()
+	q := newQueue(never)
 	require.Equal(t, 3, q.push([]*held{entry(1, 1, time.UnixMilli(0)), entry(1, 2, time.UnixMilli(0)), entry(1, 3, time.UnixMilli(0))}))
 	require.Len(t, q.close(), 3)
 	_, ok := q.pop()
 	require.False(t, ok)
+}
+
+func never() bool { return false }
+
+// TestQueueWaitsForRecords: while too much waits for its record nothing is given away, and then it goes on.
+func TestQueueWaitsForRecords(t *testing.T) {
+	t.Parallel()
+	var full atomic.Bool
+	full.Store(true)
+	q := newQueue(full.Load)
+	q.push([]*held{{fire: timer.Fire{AppID: 1}}})
+	got := make(chan *held, 1)
+	go func() {
+		e, _ := q.pop()
+		got <- e
+	}()
+	require.Never(t, func() bool { return len(got) > 0 }, 50*time.Millisecond, 5*time.Millisecond)
+	full.Store(false)
+	q.wake()
+	require.NotNil(t, <-got)
+	full.Store(true)
+	q.push([]*held{{fire: timer.Fire{AppID: 1}}})
+	require.Len(t, q.close(), 1, "a stop waits for no record")
 }

@@ -125,7 +125,7 @@ func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.F
 	won, err := s.opts.Store.Claim(call, term.ID, ask)
 	if err != nil {
 		s.hands.drop(es...)
-		s.claimFailed.Store(true) // or it was done, and only its answer lost
+		s.doubts.add(ask) // or it was done, and only its answer lost
 		return again, err         //nolint:wrapcheck // the store says what it was doing
 	}
 	mine := s.keepWon(es, won)

@@ -12,6 +12,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// maxUnrecorded is how many results may wait for their record before no more calls are begun: about a second's. The calls of an executor that
+// dies are made again where they were not recorded, so they never run far ahead.
+const maxUnrecorded = 8192
+
 const (
 	recorders      = 2                    // one prepares while the other waits for its commit
 	recordWait     = 4 * time.Millisecond // for a batch to fill
@@ -43,6 +47,7 @@ type recorder struct {
 	results pile
 	failed  pile
 	writing atomic.Int64
+	behind  atomic.Int64 // results that wait, less the failed ones, which may wait for a broker that is away
 }
 
 func newRecorder(s *Service) *recorder {
@@ -53,17 +58,24 @@ func (r *recorder) end(o timer.Outcome, e *held, a *timer.Attempt) {
 	p := &r.results
 	if o.Kind == timer.Failed {
 		p = &r.failed
+	} else {
+		r.behind.Add(1)
 	}
 	p.put(result{kind: resultEnd, entry: e, outcome: o, attempt: a})
 }
 
 func (r *recorder) hold(e *held, a timer.Attempt) {
+	r.behind.Add(1)
 	r.results.put(result{kind: resultHold, entry: e, attempt: &a})
 }
 
 func (r *recorder) release(e *held, a *timer.Attempt) {
+	r.behind.Add(1)
 	r.results.put(result{kind: resultRelease, entry: e, attempt: a})
 }
+
+// full tells whether too much waits for its record for another call.
+func (r *recorder) full() bool { return r.behind.Load() >= maxUnrecorded }
 
 // waiting returns how many results are not written yet.
 func (r *recorder) waiting() int {
@@ -94,6 +106,9 @@ func (r *recorder) loop(ctx context.Context, p *pile) {
 			}
 		}
 		r.writing.Add(-int64(len(batch)))
+		if p == &r.results && r.behind.Add(-int64(len(batch))) >= maxUnrecorded-int64(len(batch)) {
+			r.svc.queue.wake()
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/session"
@@ -13,10 +14,11 @@ const (
 	watchEvery   = 250 * time.Millisecond
 	watchTimeout = 5 * time.Second
 	reclaimEvery = time.Second
-	ownEvery     = 10               // reclaimEverys between looks without cause
+	ownEvery     = 10 * time.Second // between looks without cause
+	ownShare     = 50               // a look takes no more than one part in so many of the time
 	ownAfter     = 10 * time.Second // past its run, before a claim is looked for in the hands without cause
-	ownAhead     = time.Minute      // of its run, after a claim that failed
-	ownLimit     = 300_000
+	ownLimit     = 10_000
+	maxDoubts    = 250_000
 )
 
 // watch ends silent sessions and dispatches what they had claimed. Dying between the two leaves it to the sweep.
@@ -49,44 +51,79 @@ func (s *Service) inherit(ctx context.Context, ended []store.Session) error {
 	return err //nolint:wrapcheck // it says what it was doing
 }
 
-// reclaim takes up claims of its own term that are not in hand: the claim's answer was lost after its commit. It looks soon after a
-// claim that failed, and now and then at what is overdue. What has just left the hands is gone from the store, or of another
-// revision: the claim decides.
+// doubts are fires of claims without an answer, which may be this executor's.
+type doubts struct {
+	mu    sync.Mutex
+	fires []timer.Fire
+}
+
+func (d *doubts) add(fires []timer.Fire) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.fires) < maxDoubts {
+		d.fires = append(d.fires, fires...)
+	}
+}
+
+func (d *doubts) take() []timer.Fire {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fires := d.fires
+	d.fires = nil
+	return fires
+}
+
+// reclaim takes up claims of its own term that are not in hand: the claim's answer was lost after its commit. It claims again soon what is
+// in doubt, for the task of such a fire may go to another executor, which finds it taken. Now and then it looks at what is overdue, the less
+// often the longer that takes. What has just left the hands is gone from the store, or of another revision: the claim decides.
 func (s *Service) reclaim(ctx context.Context) error {
 	tick := time.NewTicker(reclaimEvery)
 	defer tick.Stop()
-	for n := 1; ; n++ {
+	next := time.Now().Add(ownEvery)
+	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
 		}
-		until := s.opts.Clock.Now().Add(-ownAfter)
-		switch {
-		case s.claimFailed.Swap(false):
-			until = until.Add(ownAfter + ownAhead)
-		case n%ownEvery != 0:
+		term := s.keeper.Term()
+		if term == nil {
 			continue
 		}
-		if err := s.reclaimUntil(ctx, until.UnixMilli()); err != nil {
-			s.claimFailed.Store(true)
+		if err := s.claimAgain(ctx, term, s.doubts.take()); err != nil {
+			s.log.Debug().Err(err).Msg("claims still in doubt")
+			continue
+		}
+		if time.Now().Before(next) {
+			continue
+		}
+		began := time.Now()
+		if err := s.claimOverdue(ctx, term); err != nil {
 			s.log.Debug().Err(err).Msg("own claims not looked through")
 		}
+		next = time.Now().Add(max(ownEvery, ownShare*time.Since(began)))
 	}
 }
 
-func (s *Service) reclaimUntil(ctx context.Context, untilMS int64) error {
-	term := s.keeper.Term()
-	if term == nil {
-		return nil
+// claimAgain claims what is in doubt. What meets an error is in doubt again.
+func (s *Service) claimAgain(ctx context.Context, term *session.Term, fires []timer.Fire) error {
+	for len(fires) > 0 {
+		n := min(len(fires), store.MaxBatch)
+		_, err := s.claim(ctx, term, fires[:n], false)
+		if fires = fires[n:]; err != nil {
+			s.doubts.add(fires)
+			return err
+		}
 	}
+	return nil
+}
+
+func (s *Service) claimOverdue(ctx context.Context, term *session.Term) error {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
-	fires, err := s.opts.Store.Owned(ctx, []timer.ID{term.ID}, untilMS, ownLimit)
-	for len(fires) > 0 && err == nil {
-		n := min(len(fires), store.MaxBatch)
-		_, err = s.claim(ctx, term, fires[:n], false)
-		fires = fires[n:]
+	fires, err := s.opts.Store.Owned(ctx, []timer.ID{term.ID}, s.opts.Clock.Now().Add(-ownAfter).UnixMilli(), ownLimit)
+	if err != nil {
+		return err //nolint:wrapcheck // the store says what it was doing
 	}
-	return err //nolint:wrapcheck // the store says what it was doing
+	return s.claimAgain(ctx, term, fires)
 }

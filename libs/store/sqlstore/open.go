@@ -1,9 +1,11 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 
 	"github.com/jmoiron/sqlx"
 
@@ -28,7 +30,7 @@ func (s *Store) Owned(ctx context.Context, sessions []timer.ID, untilMS int64, l
 	last := timer.MinuteOf(untilMS)
 	err = s.read(ctx, "reading owned fires", func(ctx context.Context, c sqlx.QueryerContext) error {
 		q := stmt("SELECT " + fireColumns + " FROM fires" + s.dialect.byRun + " WHERE run_min<").int(last).add(" AND owner").
-			idList(sessions).add(" ORDER BY run_min,run_ms,due_ms,timer_id,series LIMIT ").int(int64(limit))
+			idList(sessions).add(" LIMIT ").int(int64(limit))
 		fires, err = s.selectFires(ctx, c, q)
 		if err != nil || len(fires) >= limit {
 			return err
@@ -42,9 +44,13 @@ func (s *Store) Owned(ctx context.Context, sessions []timer.ID, untilMS int64, l
 			q.add(",").int(int64(b))
 		}
 		q.add(") AND run_ms<=").int(untilMS).add(" AND owner").idList(sessions)
-		more, err := s.selectFires(ctx, c, q.add(" ORDER BY run_ms,due_ms,timer_id,series LIMIT ").int(int64(limit-len(fires))))
+		more, err := s.selectFires(ctx, c, q.add(" LIMIT ").int(int64(limit-len(fires))))
 		fires = append(fires, more...)
 		return err
+	})
+	// Sorted here: the server would sort all that there is before it cuts off, and do so at the worst time, when there is much.
+	slices.SortFunc(fires, func(a, b timer.Fire) int {
+		return cmp.Or(cmp.Compare(a.RunMS, b.RunMS), timer.CompareFireIDs(a.FireID, b.FireID))
 	})
 	return fires, err
 }
