@@ -126,7 +126,7 @@ func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.F
 	if err != nil {
 		s.hands.drop(es...)
 		s.doubts.add(ask) // or it was done, and only its answer lost
-		return again, err         //nolint:wrapcheck // the store says what it was doing
+		return again, err //nolint:wrapcheck // the store says what it was doing
 	}
 	mine := s.keepWon(es, won)
 	s.met.claimsLost.Add(float64(len(es) - len(mine)))
