@@ -10,7 +10,7 @@ const onTime = 500 * time.Millisecond
 
 // Target is what a fault's recovery is compared with; 0 is none. No target decides over success.
 type Target struct {
-	Present time.Duration // until fires that come due are on time again
+	Present time.Duration // until fires that come due are on time again, 99 of 100 in each second
 	All     time.Duration // until the last late fire is called
 	// Catch, for an outage of length T: All is T/5.
 	Catch bool

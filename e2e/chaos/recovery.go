@@ -24,6 +24,7 @@ func recoveries(faults []*Fault, first receiver.Arrivals, last time.Time, kind m
 func recoveryOf(f *Fault, end time.Time, first receiver.Arrivals, kind map[timer.ID]string) Recovery {
 	r := Recovery{Kinds: make(map[string]int)}
 	base := f.base()
+	bad := badSeconds(first)
 	for i := range first {
 		a := &first[i]
 		start := started(a)
@@ -35,7 +36,7 @@ func recoveryOf(f *Fault, end time.Time, first receiver.Arrivals, kind map[timer
 		r.Kinds[kind[a.Fire.Timer]]++
 		r.MaxLate = max(r.MaxLate, late)
 		r.All = max(r.All, start.Sub(base))
-		if due := time.UnixMilli(a.Fire.DueMS); !due.Before(base) {
+		if due := time.UnixMilli(a.Fire.DueMS); !due.Before(base) && bad[due.Unix()] {
 			r.Present = max(r.Present, start.Sub(base))
 		}
 	}
@@ -45,6 +46,23 @@ func recoveryOf(f *Fault, end time.Time, first receiver.Arrivals, kind map[timer
 	}
 	r.TargetsMet = (r.TargetNow == 0 || r.Present <= r.TargetNow) && (r.TargetAll == 0 || r.All <= r.TargetAll)
 	return r
+}
+
+// badSeconds returns the seconds of which more than one in a hundred fires that were due in them were not on time.
+func badSeconds(first receiver.Arrivals) map[int64]bool {
+	due, late := make(map[int64]int), make(map[int64]int)
+	for i := range first {
+		s := first[i].Fire.DueMS / 1000
+		due[s]++
+		if first[i].Lateness() > onTime {
+			late[s]++
+		}
+	}
+	bad := make(map[int64]bool)
+	for s, n := range late {
+		bad[s] = n*100 > due[s]
+	}
+	return bad
 }
 
 func started(a *receiver.Arrival) time.Time {
