@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillon-timer/carillon/e2e/ledger"
 	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -39,14 +40,14 @@ func (w *World) settle(s *Scenario, end time.Time) *Result {
 	}
 	until := end.Add(farthest + 2*time.Second) // one-shots are due up to then
 	last := until.Add(wait)
-	pause(w.ctx, time.Until(until))
+	clock.Pause(w.ctx, time.Until(until))
 	for {
 		n, err := w.open(until)
 		if err == nil && n == 0 || time.Now().After(last) || w.ctx.Err() != nil {
 			break
 		}
 		w.printf("  %d fires are open (%v)", n, err)
-		pause(w.ctx, 2*time.Second)
+		clock.Pause(w.ctx, 2*time.Second)
 	}
 	v, err := w.compare(end)
 	r := w.judge(s, end, v)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/carillon-timer/carillon/libs/clock"
 )
 
 // The names by which scripts/servers.sh knows the servers.
@@ -98,7 +100,7 @@ func (s *servers) signal(ctx context.Context, name string, sig syscall.Signal) e
 		return fmt.Errorf("sending %s to %s: %w", sig, name, err)
 	}
 	for ctx.Err() == nil && running(pid) {
-		pause(ctx, 10*time.Millisecond)
+		clock.Pause(ctx, 10*time.Millisecond)
 	}
 	return ctx.Err()
 }
@@ -138,14 +140,4 @@ func (s *servers) script(ctx context.Context, name string, args ...string) error
 		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
 	}
 	return nil
-}
-
-// pause waits for d, less when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

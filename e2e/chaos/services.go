@@ -17,6 +17,7 @@ import (
 
 	"github.com/carillon-timer/carillon/e2e/cluster"
 	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/libs/clock"
 )
 
 // kill kills processes at once. Each is frozen for the moment that it takes to see which connections are its own: only calls on
@@ -88,11 +89,11 @@ func killOne(r cluster.Role, wait time.Duration) func(*World) error {
 		if err := w.befall("SIGKILL of one "+string(r), killed, func(*Fault) (string, error) { return w.kill(p) }); err != nil {
 			return err
 		}
-		pause(w.ctx, wait)
+		clock.Pause(w.ctx, wait)
 		if err := w.start(p); err != nil {
 			return err
 		}
-		pause(w.ctx, wait/2)
+		clock.Pause(w.ctx, wait/2)
 		return nil
 	}
 }
@@ -107,7 +108,7 @@ func killAll(w *World) error {
 		f.over()
 		return proof, err
 	})
-	pause(w.ctx, w.settled())
+	clock.Pause(w.ctx, w.settled())
 	return err
 }
 
@@ -116,7 +117,7 @@ func freezes(w *World) error {
 	var eg errgroup.Group
 	for i, r := range cluster.Roles() {
 		eg.Go(func() error {
-			pause(w.ctx, time.Duration(i)*20*time.Second)
+			clock.Pause(w.ctx, time.Duration(i)*20*time.Second)
 			return freezeOne(r, 90*time.Second)(w)
 		})
 	}
@@ -141,7 +142,7 @@ func freezeOne(r cluster.Role, d time.Duration) func(*World) error {
 		if err != nil {
 			return err
 		}
-		pause(w.ctx, d)
+		clock.Pause(w.ctx, d)
 		err = w.befall("SIGCONT of the "+string(r), frozen, func(*Fault) (string, error) {
 			if err := w.isFrozen(p); err != nil {
 				return "", err
@@ -156,11 +157,11 @@ func freezeOne(r cluster.Role, d time.Duration) func(*World) error {
 				if state(p.PID()) != "T" {
 					return "the kernel says that it runs: " + state(p.PID()), nil
 				}
-				pause(w.ctx, 10*time.Millisecond)
+				clock.Pause(w.ctx, 10*time.Millisecond)
 			}
 			return "", nil
 		})
-		pause(w.ctx, w.settled())
+		clock.Pause(w.ctx, w.settled())
 		return err
 	}
 }
@@ -172,7 +173,7 @@ func (w *World) isFrozen(p *cluster.Process) error {
 		if s = state(p.PID()); s == "T" {
 			return nil
 		}
-		pause(w.ctx, 10*time.Millisecond)
+		clock.Pause(w.ctx, 10*time.Millisecond)
 	}
 	return fmt.Errorf("%s is not frozen: state %q", p.Name, s)
 }
@@ -196,14 +197,14 @@ func downFor(r cluster.Role, d time.Duration) func(*World) error {
 			if err != nil {
 				return "", err
 			}
-			pause(w.ctx, d)
+			clock.Pause(w.ctx, d)
 			if err := w.start(procs...); err != nil {
 				return "", err
 			}
 			f.over()
 			return proof, nil
 		})
-		pause(w.ctx, w.toCatchUp())
+		clock.Pause(w.ctx, w.toCatchUp())
 		return err
 	}
 }
@@ -237,7 +238,7 @@ func (w *World) roll(f *Fault, bin string) (proof string, err error) {
 			return "", err
 		}
 		to = append(to, strconv.Itoa(p.PID()))
-		pause(w.ctx, time.Second)
+		clock.Pause(w.ctx, time.Second)
 	}
 	f.over()
 	return fmt.Sprintf("processes %s became %s %s", strings.Join(from, " "), strings.Join(to, " "), bin), nil
@@ -274,11 +275,11 @@ func clockFaults(w *World) error {
 			if err := w.befall(name, none, func(*Fault) (string, error) { return w.clocksAt(by, p) }); err != nil {
 				return err
 			}
-			pause(w.ctx, 6*time.Second)
+			clock.Pause(w.ctx, 6*time.Second)
 			if err := w.setClock(p, 0); err != nil {
 				return err
 			}
-			pause(w.ctx, 4*time.Second)
+			clock.Pause(w.ctx, 4*time.Second)
 		}
 	}
 	return w.befall("all clocks jump by up to 2 s, every 3 s", none, func(f *Fault) (string, error) {
@@ -289,7 +290,7 @@ func clockFaults(w *World) error {
 					return "", err
 				}
 			}
-			pause(w.ctx, 3*time.Second)
+			clock.Pause(w.ctx, 3*time.Second)
 		}
 		proof, err := w.clocksAt(2*time.Second, w.replica(cluster.Executor, 1))
 		proofs = append(proofs, proof)
@@ -298,7 +299,7 @@ func clockFaults(w *World) error {
 				return "", err
 			}
 		}
-		pause(w.ctx, w.settled())
+		clock.Pause(w.ctx, w.settled())
 		f.over()
 		return strings.Join(proofs, ", "), err
 	})
@@ -324,7 +325,7 @@ func (w *World) clocksAt(by time.Duration, p *cluster.Process) (proof string, er
 		if off := m.Sum("carillon_clock_offset_seconds"); off*by.Seconds() < 0 && max(off, -off) > 1 {
 			return fmt.Sprintf("%s measures an offset of %.2f s to the database", p.Name, off), nil
 		}
-		pause(w.ctx, 50*time.Millisecond)
+		clock.Pause(w.ctx, 50*time.Millisecond)
 	}
 	return "", fmt.Errorf("%s does not measure that its clock is off", p.Name)
 }

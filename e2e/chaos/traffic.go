@@ -16,6 +16,7 @@ import (
 
 	"github.com/carillon-timer/carillon/e2e/client"
 	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -217,13 +218,13 @@ func (t *traffic) one() {
 		if t.w.ctx.Err() != nil {
 			return
 		}
-		pause(t.w.ctx, wait)
+		clock.Pause(t.w.ctx, wait)
 	}
 }
 
 // flap switches a timer off and on until ctx ends; what it has begun it brings to its end.
 func (t *traffic) flap(ctx context.Context, f *flipped) {
-	pause(ctx, rand.N(2*flipEvery))
+	clock.Pause(ctx, rand.N(2*flipEvery))
 	status := timer.StatusActive
 	for ctx.Err() == nil {
 		if status == timer.StatusActive {
@@ -246,9 +247,9 @@ func (t *traffic) flap(ctx context.Context, f *flipped) {
 			if t.w.ctx.Err() != nil {
 				return
 			}
-			pause(t.w.ctx, time.Second)
+			clock.Pause(t.w.ctx, time.Second)
 		}
-		pause(ctx, flipEvery)
+		clock.Pause(ctx, flipEvery)
 	}
 }
 

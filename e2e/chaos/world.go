@@ -19,6 +19,7 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 	"github.com/carillon-timer/carillon/e2e/ledger"
 	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/clock"
 )
 
 const (
@@ -193,7 +194,7 @@ func run(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, er
 	}
 	w.printf("%d fires/s: %+v", rate, w.traffic.mix)
 	began := time.Now()
-	pause(ctx, warmUp)
+	clock.Pause(ctx, warmUp)
 	err = s.Do(w)
 	if err != nil { // what it left behind may never come to rest
 		w.printf("FAILED: %v", err)
@@ -202,7 +203,7 @@ func run(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, er
 		return nil, err
 	}
 	if least := time.Duration(leastFires/rate+3) * time.Second; time.Since(began) < least {
-		pause(ctx, least-time.Since(began))
+		clock.Pause(ctx, least-time.Since(began))
 	}
 	end := w.traffic.end()
 	if ctx.Err() != nil {

@@ -1,0 +1,125 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+)
+
+// fullDisk fills MariaDB's disk until it refuses inserts (error 1114), and lets the server abort on it: by itself, as it does when it cannot write
+// what it must, or by a signal.
+func fullDisk(w *World) error {
+	dir := w.srv.dirs[mysqlServer]
+	ballast := filepath.Join(dir, "ballast")
+	err := w.befall("MariaDB's disk is full, and it aborts", outageEnded, func(f *Fault) (string, error) {
+		refused, err := w.untilFull(ballast)
+		if err != nil {
+			return "", err
+		}
+		clock.Pause(w.ctx, 10*time.Second)
+		aborted := "it aborted by itself"
+		if _, err := w.srv.pid(mysqlServer); err == nil {
+			aborted = "it got SIGABRT"
+			if err := w.srv.signal(w.ctx, mysqlServer, syscall.SIGABRT); err != nil {
+				return "", err
+			}
+		}
+		clock.Pause(w.ctx, 5*time.Second)
+		if err := os.Remove(ballast); err != nil {
+			return "", fmt.Errorf("making room: %w", err)
+		}
+		if err := w.srv.up(w.ctx, mysqlServer); err != nil {
+			return "", err
+		}
+		f.over()
+		told := w.inLogs("is full")
+		if told+refused == 0 {
+			return "", errors.New("nobody was told that a table is full")
+		}
+		return fmt.Sprintf("error 1114 for the harness %d times, for services at least %d times; %s", refused, told, aborted), nil
+	})
+	clock.Pause(w.ctx, w.toCatchUp())
+	return err
+}
+
+// fill writes a file until its disk has no room.
+func fill(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("filling a disk: %w", err)
+	}
+	defer f.Close()
+	for block := make([]byte, 1<<20); len(block) > 0; block = block[:len(block)/2] {
+		for err = nil; err == nil; {
+			_, err = f.Write(block)
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			return fmt.Errorf("filling a disk: %w", err)
+		}
+	}
+	return nil
+}
+
+// untilFull fills the disk and inserts until the server says error 1114, which is also what the services then meet, or is gone. It returns how
+// often it said so.
+func (w *World) untilFull(ballast string) (refused int, err error) {
+	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+	defer cancel()
+	if _, err := w.db.ExecContext(ctx, "CREATE TABLE filler (id INT PRIMARY KEY AUTO_INCREMENT, x LONGBLOB) ENGINE=InnoDB"); err != nil {
+		return 0, fmt.Errorf("making a table: %w", err)
+	}
+	if err := fill(ballast); err != nil {
+		return 0, err
+	}
+	for {
+		_, err := w.db.ExecContext(ctx, "INSERT INTO filler (x) VALUES (REPEAT('x', 100000))")
+		if isFull(err) {
+			return 1, nil
+		}
+		if err != nil {
+			_, gone := w.srv.pid(mysqlServer)
+			if gone == nil && ctx.Err() != nil {
+				return 0, fmt.Errorf("filling a table: %w", err)
+			}
+			if gone != nil {
+				return 0, nil // it aborted at once
+			}
+		}
+	}
+}
+
+func isFull(err error) bool {
+	const tableFull, diskFull = 1114, 1021
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && (e.Number == tableFull || e.Number == diskFull)
+}
+
+// inLogs counts the lines of the services' logs that have a text.
+func (w *World) inLogs(text string) int {
+	n := 0
+	for _, p := range w.c.Processes() {
+		f, err := os.Open(p.Log())
+		if err != nil {
+			continue
+		}
+		sc := bufio.NewScanner(f)
+		sc.Buffer(nil, 1<<20)
+		for sc.Scan() {
+			if strings.Contains(sc.Text(), text) {
+				n++
+			}
+		}
+		_ = f.Close()
+	}
+	return n
+}
