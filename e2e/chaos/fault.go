@@ -23,6 +23,7 @@ var (
 	brokerBack  = Target{Present: 5 * time.Second, Catch: true}
 	redisWiped  = Target{Present: 5 * time.Second, All: 5 * time.Second}
 	outageEnded = Target{Present: 5 * time.Second, Catch: true}
+	wayBack     = Target{Present: 5 * time.Second}
 	none        = Target{}
 )
 

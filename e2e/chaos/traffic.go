@@ -128,10 +128,14 @@ func startTraffic(ctx context.Context, w *World, m mix) (*traffic, error) {
 		{"failing", "/fail", m.failing, client.Retry{Attempts: 2, Wait: "500ms", Factor: 1}, true},
 	} {
 		for i := range k.n {
+			over := i
+			if k.fails { // its few attempts have to arrive
+				over = 0
+			}
 			eg.Go(func() error {
 				tm, _, err := w.api.Create(egCtx, client.NewTimer{
 					App: app, Name: fmt.Sprintf("%s-%d", k.name, i), Schedule: client.Cron("* * * * * *"),
-					Target: client.Post(w.endpoint(i) + k.path), Retry: &k.retry, Status: "active",
+					Target: client.Post(w.endpoint(over) + k.path), Retry: &k.retry, Status: "active",
 				})
 				t.mu.Lock()
 				defer t.mu.Unlock()

@@ -70,7 +70,7 @@ func heal(proxies []*cluster.Proxy) error {
 func linksCut(d time.Duration) func(*World) error {
 	return func(w *World) error {
 		return w.eachLink(func(name string, p *cluster.Process, part cluster.Part, proxies []*cluster.Proxy) error {
-			err := w.befall("no way between "+name, outageEnded, func(f *Fault) (string, error) {
+			err := w.befall("no way between "+name, wayBack, func(f *Fault) (string, error) {
 				before, err := connections(proxies)
 				if err != nil {
 					return "", err
