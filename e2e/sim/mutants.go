@@ -23,10 +23,10 @@ type Mutant struct {
 // Mutants are bugs that must be found: a simulation that finds none of them proves nothing.
 var Mutants = []Mutant{
 	{"no sweep", true, func(k *kit) { k.store = noSweep{k.store} }},
-	{"acknowledge before the claim", false, func(k *kit) { k.bus = &hasty{Bus: k.bus, k: k} }},
+	{"acknowledge before the claim", true, func(k *kit) { k.bus = &hasty{Bus: k.bus, k: k} }},
 	{"no look at the session before a call", true, func(k *kit) { k.store = alwaysAlive{k.store} }},
-	{"mark without row", false, func(k *kit) { k.store = noRows{k.store} }},
-	{"cursor that skips minutes", false, func(k *kit) { k.store = skipping{k.store} }},
+	{"mark without row", true, func(k *kit) { k.store = noRows{k.store} }},
+	{"cursor that skips minutes", true, func(k *kit) { k.store = skipping{k.store} }},
 	{"sessions never end", true, func(k *kit) { k.store = immortal{k.store} }},
 	{"sessions end at a look", false, func(k *kit) { k.store = &impatient{Store: k.store} }},
 	{"deaf to changes", true, func(k *kit) { k.store, k.bus = deaf{k.store}, deafBus{k.bus} }},
