@@ -241,7 +241,7 @@ func (w *World) roll(f *Fault, bin string) (proof string, err error) {
 		clock.Pause(w.ctx, time.Second)
 	}
 	f.over()
-	return fmt.Sprintf("processes %s became %s %s", strings.Join(from, " "), strings.Join(to, " "), bin), nil
+	return fmt.Sprintf("processes %s became %s", strings.Join(from, " "), strings.Join(to, " ")), nil
 }
 
 // setClock puts a process's clock off, by its admin port.
