@@ -59,7 +59,7 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 		if err != nil {
 			return err
 		}
-		if err := p.unstuck(ctx); err != nil {
+		if err := b.unstuck(ctx, p); err != nil {
 			return err
 		}
 		msgs, err = b.send(ctx, p, current, msgs)
@@ -80,7 +80,7 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 
 // unstuck waits until the broker has answered for what the client holds of publishers that gave up. They publish the same again, and again: while
 // the broker is away, copies would pile up that hold up everything else when it is back.
-func (p *producer) unstuck(ctx context.Context) error {
+func (b *Bus) unstuck(ctx context.Context, p *producer) error {
 	p.mu.Lock()
 	stuck := p.stuck
 	p.mu.Unlock()
@@ -91,6 +91,8 @@ func (p *producer) unstuck(ctx context.Context) error {
 	case <-stuck.done:
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for the broker: %w", ctx.Err())
+	case <-b.ctx.Done():
+		return bus.ErrClosed
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,7 +213,9 @@ func (b *Bus) send(ctx context.Context, p *producer, to pulsar.Producer, msgs []
 	case <-c.done:
 	case <-ctx.Done():
 		p.mu.Lock()
-		p.stuck = c
+		if p.current == to { // one that was lost holds up nobody
+			p.stuck = c
+		}
 		p.mu.Unlock()
 		return nil, fmt.Errorf("waiting for confirmation: %w", ctx.Err())
 	case <-b.ctx.Done():
