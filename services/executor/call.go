@@ -37,7 +37,7 @@ func (s *Service) work() {
 
 // attempt decides about one due fire, calls it, and hands the result on.
 func (s *Service) attempt(e *held) {
-	s.hands.begun(e)
+	low := s.hands.begun(e)
 	if !e.term.Trusted() {
 		// Ended, or about to be: whoever takes the claim over calls. While it merely is not renewed in time, the fire waits.
 		s.later(e)
@@ -61,6 +61,9 @@ func (s *Service) attempt(e *held) {
 	if caller == nil {
 		s.reject(e, fmt.Sprintf("no target of kind %q can be called", def.Target.Kind))
 		return
+	}
+	if !low && e.fire.Attempt == 0 {
+		s.pace.began(time.Duration(s.opts.Clock.Now().UnixMilli()-e.fire.RunMS) * time.Millisecond)
 	}
 	s.call(e, caller, def, state.App)
 }

@@ -41,6 +41,7 @@ type Service struct {
 	joined   atomic.Bool
 
 	doubts doubts
+	pace   pace
 }
 
 // New returns an executor that does nothing until Run.

@@ -128,10 +128,10 @@ func (h *hands) out(e *held) {
 	}
 }
 
-// begun tells that an entry's call begins.
-func (h *hands) begun(e *held) {
+// begun tells that an entry's call begins, and returns whether it had waited as one that is late.
+func (h *hands) begun(e *held) (low bool) {
 	if !e.late.Load() {
-		return
+		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,6 +139,7 @@ func (h *hands) begun(e *held) {
 		close(h.room)
 		h.room = make(chan struct{})
 	}
+	return true
 }
 
 func (h *hands) len() int {

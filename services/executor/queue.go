@@ -2,26 +2,24 @@ package executor
 
 import "sync"
 
-// queue holds due fires until a worker is free, and serves the apps in turn: the flood of one does not stand before another's fire.
-type queue struct {
-	mu     sync.Mutex
-	ready  sync.Cond
-	apps   map[int64]*line
-	turns  []*line // lines that are not empty; the first is next
-	n      int
-	idle   int
-	closed bool
-	full   func() bool // no entry is given away while it is
-}
+// lateTurn is how many present fires are given away for each late one while there are both: catching up moves on, and hardly delays the present.
+const lateTurn = 8
 
-type line struct {
-	app   int64
-	items []*held
-	head  int
+// queue holds due fires until a worker is free. What is due now goes before what is caught up with, and in each the apps are served in turn: the
+// flood of one does not stand before another's fire.
+type queue struct {
+	mu      sync.Mutex
+	ready   sync.Cond
+	present lane
+	late    lane
+	passed  int // present fires given away since the last late one
+	idle    int
+	closed  bool
+	full    func() bool // no entry is given away while it is
 }
 
 func newQueue(full func() bool) *queue {
-	q := &queue{apps: make(map[int64]*line), full: full}
+	q := &queue{full: full}
 	q.ready.L = &q.mu
 	return q
 }
@@ -31,26 +29,23 @@ func (q *queue) push(es []*held) (short int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range es {
-		l := q.apps[e.fire.AppID]
-		if l == nil {
-			l = &line{app: e.fire.AppID}
-			q.apps[l.app] = l
-			q.turns = append(q.turns, l)
+		if e.late.Load() {
+			q.late.push(e)
+		} else {
+			q.present.push(e)
 		}
-		l.items = append(l.items, e)
 	}
-	q.n += len(es)
 	for range min(len(es), q.idle) {
 		q.ready.Signal()
 	}
-	return max(0, q.n-q.idle)
+	return max(0, q.count()-q.idle)
 }
 
 // wake lets those look again who wait because it was full.
 func (q *queue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.n > 0 {
+	if q.count() > 0 {
 		q.ready.Broadcast()
 	}
 }
@@ -59,7 +54,7 @@ func (q *queue) wake() {
 func (q *queue) pop() (e *held, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for (q.n == 0 || q.full()) && !q.closed {
+	for (q.count() == 0 || q.full()) && !q.closed {
 		q.idle++
 		q.ready.Wait()
 		q.idle--
@@ -67,28 +62,20 @@ func (q *queue) pop() (e *held, ok bool) {
 	if q.closed {
 		return nil, false
 	}
-	l := q.turns[0]
-	q.turns = q.turns[1:]
-	e, l.items[l.head] = l.items[l.head], nil
-	l.head++
-	q.n--
-	if l.head == len(l.items) {
-		delete(q.apps, l.app)
-	} else {
-		q.turns = append(q.turns, l)
+	if q.late.n > 0 && (q.present.n == 0 || q.passed >= lateTurn) {
+		q.passed = 0
+		return q.late.pop(), true
 	}
-	return e, true
+	q.passed++
+	return q.present.pop(), true
 }
 
 // close ends every pop and returns what was left.
 func (q *queue) close() []*held {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var left []*held
-	for _, l := range q.turns {
-		left = append(left, l.items[l.head:]...)
-	}
-	q.turns, q.apps, q.n, q.closed = nil, make(map[int64]*line), 0, true
+	left := append(q.present.rest(), q.late.rest()...)
+	q.present, q.late, q.closed = lane{}, lane{}, true
 	q.ready.Broadcast()
 	return left
 }
@@ -96,5 +83,58 @@ func (q *queue) close() []*held {
 func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.n
+	return q.count()
+}
+
+func (q *queue) count() int { return q.present.n + q.late.n }
+
+// lane serves the apps in turn.
+type lane struct {
+	apps  map[int64]*line
+	turns []*line // lines that are not empty; the first is next
+	n     int
+}
+
+type line struct {
+	app   int64
+	items []*held
+	head  int
+}
+
+func (a *lane) push(e *held) {
+	l := a.apps[e.fire.AppID]
+	if l == nil {
+		if a.apps == nil {
+			a.apps = make(map[int64]*line)
+		}
+		l = &line{app: e.fire.AppID}
+		a.apps[l.app] = l
+		a.turns = append(a.turns, l)
+	}
+	l.items = append(l.items, e)
+	a.n++
+}
+
+// pop takes the next of a lane that is not empty.
+func (a *lane) pop() *held {
+	l := a.turns[0]
+	a.turns = a.turns[1:]
+	e := l.items[l.head]
+	l.items[l.head] = nil
+	l.head++
+	a.n--
+	if l.head == len(l.items) {
+		delete(a.apps, l.app)
+	} else {
+		a.turns = append(a.turns, l)
+	}
+	return e
+}
+
+func (a *lane) rest() []*held {
+	var left []*held
+	for _, l := range a.turns {
+		left = append(left, l.items[l.head:]...)
+	}
+	return left
 }

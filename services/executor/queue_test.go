@@ -95,3 +95,36 @@ func TestQueueWaitsForRecords(t *testing.T) {
 	q.push([]*held{{fire: timer.Fire{AppID: 1}}})
 	require.Len(t, q.close(), 1, "a stop waits for no record")
 }
+
+func TestThePresentIsServedBeforeWhatIsLate(t *testing.T) {
+	t.Parallel()
+	q := newQueue(func() bool { return false })
+	entry := func(app int64, due int64, late bool) *held {
+		e := &held{fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: due}, AppID: app}}
+		e.late.Store(late)
+		return e
+	}
+	var es []*held
+	for i := range int64(2) {
+		es = append(es, entry(1, i, true))
+	}
+	for i := range int64(2*lateTurn + 1) {
+		es = append(es, entry(1+i%2, 100+i, false))
+	}
+	q.push(es)
+	var got []bool
+	apps := map[int64]int{}
+	for range es {
+		e, ok := q.pop()
+		require.True(t, ok)
+		got = append(got, e.late.Load())
+		if len(got) <= 4 {
+			apps[e.fire.AppID]++
+		}
+	}
+	want := make([]bool, len(es))
+	want[lateTurn], want[2*lateTurn+1] = true, true
+	require.Equal(t, want, got, "one late fire after each %d of the present", lateTurn)
+	require.Equal(t, map[int64]int{1: 2, 2: 2}, apps, "in turn")
+	require.Zero(t, q.len())
+}

@@ -67,6 +67,9 @@ func (s *Service) receive(ctx context.Context, batch []bus.Message, low bool) []
 		fires, good = append(fires, f), append(good, i)
 	}
 	s.heard(batch[0].Published)
+	if low {
+		clock.Pause(ctx, s.pace.next())
+	}
 	s.met.taskBatch.Observe(float64(len(batch)))
 	term, err := s.trusted(ctx)
 	var again []int

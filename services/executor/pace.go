@@ -1,0 +1,43 @@
+package executor
+
+import (
+	"sync"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/dispatch"
+)
+
+const (
+	paceLate  = 200 * time.Millisecond // how late a present fire begins where catching up takes too much
+	paceFor   = 300 * time.Millisecond // for how long that counts
+	paceFirst = 25 * time.Millisecond
+	paceMost  = time.Second // per batch: so much catching up goes on, however pressed the present is
+)
+
+// pace slows catching up down while what is due now begins late: whatever the two share (the database, the cores, the endpoint) is too busy,
+// and the present goes first. The pause before each batch of the low lane doubles while the present is pressed, and shrinks when it is not.
+type pace struct {
+	pressed clock.Mark
+	mu      sync.Mutex
+	wait    time.Duration
+}
+
+// began notes how late a present fire's first attempt began. One that is later than catch-up begins says nothing: it came through an outage.
+func (p *pace) began(late time.Duration) {
+	if late >= paceLate && late < dispatch.LateAfter {
+		p.pressed.Set()
+	}
+}
+
+// next returns how long the next batch of the low lane waits.
+func (p *pace) next() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pressed.Within(paceFor) {
+		p.wait = min(max(2*p.wait, paceFirst), paceMost)
+	} else if p.wait = p.wait * 3 / 4; p.wait < paceFirst { //nolint:mnd // slower back than it came
+		p.wait = 0
+	}
+	return p.wait
+}
