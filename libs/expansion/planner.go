@@ -115,7 +115,7 @@ func (p *Planner) schedule(t *timer.Timer) (*schedule.Parsed, error) {
 	if s, ok := p.parsed.Get(key); ok {
 		return s, nil
 	}
-	s, err := schedule.Parse(t.Definition.Schedule)
+	s, err := schedule.Parse(t.Definition.Schedule, schedule.Inputs{Timer: t.ID})
 	if err != nil {
 		return nil, fmt.Errorf("reading the schedule of timer %d: %w", t.ID, err)
 	}

@@ -12,7 +12,7 @@ const MaxDelay = 10 * 365 * 24 * time.Hour
 
 // Check tells whether a schedule can be kept. Its error is a *timer.Error (invalid) that names the field.
 func Check(s *timer.Schedule) error {
-	p, err := Parse(*s)
+	p, err := Parse(*s, Inputs{})
 	if err != nil {
 		return err
 	}
@@ -40,9 +40,6 @@ func checkKind(s *timer.Schedule) error {
 		return timer.Invalid("schedule.kind", fmt.Sprintf(`%q is not a kind: it is "cron", "at" or "delay"`, s.Kind))
 	}
 	if err := foreign("specs", timer.KindCron, len(s.Specs) > 0); err != nil {
-		return err
-	}
-	if err := foreign("zone", timer.KindCron, s.Zone != ""); err != nil {
 		return err
 	}
 	if err := foreign("at", timer.KindAt, s.At != nil); err != nil {

@@ -148,7 +148,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
 		s := cronOf("Europe/Berlin", spec)
-		p, err := schedule.Parse(s)
+		p, err := schedule.Parse(s, schedule.Inputs{})
 		if err != nil {
 			require.Equal(t, timer.CodeInvalid, timer.CodeOf(err))
 			require.Error(t, schedule.Check(&s), "Check passes what Parse refuses")
@@ -177,7 +177,7 @@ func BenchmarkNext(b *testing.B) {
 		{"every", "", "@every 90s"},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
-			p, err := schedule.Parse(timer.Schedule{Kind: timer.KindCron, Specs: []string{bb.spec}, Zone: bb.zone})
+			p, err := schedule.Parse(timer.Schedule{Kind: timer.KindCron, Specs: []string{bb.spec}, Zone: bb.zone}, schedule.Inputs{})
 			require.NoError(b, err)
 			b.ReportAllocs()
 			at := int64(1_767_225_600_000)
@@ -196,7 +196,7 @@ func BenchmarkNext(b *testing.B) {
 func BenchmarkParse(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		_, err := schedule.Parse(timer.Schedule{Kind: timer.KindCron, Specs: []string{"*/5 1-3 * * mon-fri"}, Zone: "Europe/Berlin"})
+		_, err := schedule.Parse(timer.Schedule{Kind: timer.KindCron, Specs: []string{"*/5 1-3 * * mon-fri"}, Zone: "Europe/Berlin"}, schedule.Inputs{})
 		require.NoError(b, err)
 	}
 }

@@ -19,9 +19,16 @@ type instants interface {
 	next(afterMS, anchorMS int64) int64
 }
 
+// Inputs are what a schedule needs besides itself.
+type Inputs struct {
+	Timer     timer.ID         // the seed of H; 0 where there is no timer yet
+	Calendars []timer.Calendar // the contents of Schedule.Calendars, in its order
+}
+
 // Parse makes a schedule ready. It refuses what Check refuses, but for cron expressions that can be read and never match; those
 // have no instants. Its error is a *timer.Error (invalid) that names the field.
-func Parse(s timer.Schedule) (*Parsed, error) {
+func Parse(s timer.Schedule, in Inputs) (*Parsed, error) {
+	_ = in
 	if err := checkKind(&s); err != nil {
 		return nil, err
 	}
@@ -66,7 +73,7 @@ func loadZone(name string) (*time.Location, error) {
 	}
 	loc, err := time.LoadLocation(name)
 	if err != nil || name == "Local" { // "Local" would differ from host to host
-		return nil, timer.Invalid("schedule.zone", fmt.Sprintf("%q is not a time zone: it is an IANA name such as \"Europe/Berlin\"; leave it out for UTC", name))
+		return nil, timer.Invalid("schedule.time_zone", fmt.Sprintf("%q is not a time zone: it is an IANA name such as \"Europe/Berlin\"; leave it out for UTC", name))
 	}
 	return loc, nil
 }

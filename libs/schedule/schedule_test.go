@@ -23,7 +23,7 @@ func cronOf(zone string, specs ...string) timer.Schedule {
 
 func parse(t *testing.T, s timer.Schedule) *schedule.Parsed {
 	t.Helper()
-	p, err := schedule.Parse(s)
+	p, err := schedule.Parse(s, schedule.Inputs{})
 	require.NoError(t, err)
 	return p
 }

@@ -52,9 +52,11 @@ type Timer struct {
 
 // Definition is the immutable content of one version of a timer.
 type Definition struct {
-	Schedule Schedule `json:"schedule"`
-	Target   Target   `json:"target"`
-	Retry    Retry    `json:"retry"`
+	Schedule    Schedule    `json:"schedule"`
+	Target      Target      `json:"target"`
+	Retry       Retry       `json:"retry"`
+	Misfire     Misfire     `json:"misfire,omitzero"`
+	Concurrency Concurrency `json:"concurrency,omitzero"`
 }
 
 // State is what an executor must know of a timer besides its definition.

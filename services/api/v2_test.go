@@ -126,7 +126,7 @@ func TestV2NamesTheBadField(t *testing.T) {
 		{`"kind":"cron","specs":["0 0 9 * * *"]`, `"kind":"cron"`, 422, "body.schedule.specs"},
 		{`0 0 9 * * *`, `every day`, 422, "body.schedule.specs[0]"},
 		{`["0 0 9 * * *"]`, `["@hourly","x"]`, 422, "body.schedule.specs[1]"},
-		{`"specs":["0 0 9 * * *"]`, `"specs":["@hourly"],"zone":"Mars/Base"`, 422, "body.schedule.zone"},
+		{`"specs":["0 0 9 * * *"]`, `"specs":["@hourly"],"zone":"Mars/Base"`, 422, "body.schedule.time_zone"},
 		{`"kind":"cron","specs":["0 0 9 * * *"]`, `"kind":"at","at":"tomorrow"`, 422, "body.schedule.at"},
 		{`"kind":"cron","specs":["0 0 9 * * *"]`, `"kind":"delay","delay":"soon"`, 422, "body.schedule.delay"},
 		{`"kind":"cron","specs":["0 0 9 * * *"]`, `"kind":"delay","delay":"-1s"`, 422, "body.schedule.delay"},

@@ -160,7 +160,7 @@ func nextDue(t *timer.Timer, nowMS int64) int64 {
 	if t.NextDueMS != timer.NeverMS && t.Definition.Schedule.Kind != timer.KindCron {
 		return t.NextDueMS
 	}
-	p, err := schedule.Parse(t.Definition.Schedule)
+	p, err := schedule.Parse(t.Definition.Schedule, schedule.Inputs{Timer: t.ID})
 	if err != nil {
 		return timer.NeverMS // the migrator tells why
 	}
