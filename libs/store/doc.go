@@ -47,4 +47,25 @@
 //
 // History:
 //   - S18 Retention removes outcomes and attempts finished before the bound, and nothing else.
+//
+// Versions and policies:
+//   - S19 A version never changes. An edit makes the next one; definition, version_ms and log entry come in one transaction.
+//   - S20 Planning anew (an edit of an active timer whose schedule, misfire or calendars differ, an activation or an Expand with Replan set): what came due up to now
+//     and was not expanded is expanded by the old version first (edit only). Then the plan from now + 1 ms on decides, in the same transaction: of
+//     its fires, those that are open of an older version are moved to the new one (version and epoch; run, bucket and revision too where nobody owns
+//     them and the run differs), those that have an outcome are left out, the others are inserted. Open fires of the old version that the plan
+//     does not have stay as they are, for the executor to skip, and are moved like that should a later expansion come to them. So no
+//     due instant of the new version is without fire or outcome, and none has two. fires_made counts what the new plan made in place of what the old one had
+//     made beyond now. An edit that leaves the schedule as it is moves the open fires due later than now and plans nothing anew. Where the timer
+//     is not active, an edit that changes the schedule sets Replan.
+//   - S21 Freezing an app is in the change log like a change of status, once for the app, and in the states of its timers.
+//   - S22 Of the fires of a timer with a concurrency other than allow, at most one has the turn, from Enter until its outcome is recorded (outcome with
+//     Serial), whichever session owns it; Enter repeated by its owner says now again. Recording hands the turn to the first that waits, in order of due, and releases that for
+//     dispatch in the same transaction. A turn whose fire is neither open nor waiting any more is free. skip: TurnSkip while another has it. queue_one, queue_all:
+//     TurnWaits (state waiting, run as asked, revision up, no owner) up to one, or MaxQueue, else TurnFull. cancel_previous: the later due takes the turn, with a log entry, and the one that had it
+//     gets TurnGone when it asks again; an earlier due than the one that has the turn gets TurnGone.
+//   - S23 CatchUp: per timer one fire at a time is the catch-up: it covers every due instant up to its ToMS. A fire covered by another's is told not to run; the one that
+//     covers is told to run however often it asks; one that is not covered becomes the next.
+//   - S24 Record inserts Next with the outcome, if the timer is active in Next's epoch and version and max_fires allows, once; and counts it in fires_made. An outcome whose Reason is
+//     superseded counts only where the row still has the outcome's version; else it is reported as lost.
 package store

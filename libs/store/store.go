@@ -76,7 +76,10 @@ type Created struct {
 type StatusChange struct {
 	App    string
 	ID     timer.ID
-	Status timer.Status // StatusActive, StatusInactive or StatusDeleted
+	Status timer.Status // StatusActive, StatusInactive, StatusPaused or StatusDeleted
+
+	Reason  string // of StatusPaused
+	UntilMS int64  // of StatusPaused: when it is activated again; 0 is never
 }
 
 // StatusChanged is the result of a StatusChange.
@@ -106,15 +109,20 @@ type Change struct {
 	Seq   int64
 	AtMS  int64
 	State timer.State
+
+	AppID  int64 // not 0: the change is one of a whole app, and State is empty
+	Frozen bool  // of the app
 }
 
 // Planner turns a timer's schedule into fires. It is called inside a transaction with the timer's row locked: it must be quick,
-// and call nothing outside. t is as it will be written (status, epoch, active_since set); nowMS is the store's clock.
+// and call nothing outside. t is as it will be written (status, epoch, active_since, anchor set); nowMS is the store's clock. t.NextDueMS need not be a due
+// instant: everything before it is expanded.
 type Planner func(t *timer.Timer, nowMS int64) Plan
 
 // Plan is a stretch of a timer's expansion.
 type Plan struct {
-	Fires      []timer.Fire // series 0, due from t.NextDueMS on, bucket chosen
+	Fires      []timer.Fire    // series 0, due from t.NextDueMS on, bucket chosen
+	Skips      []timer.Outcome // misfires that get no fire: each a stretch from DueMS to UntilMS with its Count, within the stretch planned
 	NextDueMS  int64        // not before t.NextDueMS
 	ExpandAtMS int64
 	Err        error // the definition cannot be expanded: nothing is written but ExpandAtMS

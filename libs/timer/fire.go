@@ -6,8 +6,27 @@ const MinuteMS int64 = 60_000
 // Cause says why a fire exists.
 type Cause uint8
 
-// CauseSchedule is a fire that the timer's schedule asked for.
-const CauseSchedule Cause = 0
+// The causes.
+const (
+	CauseSchedule Cause = 0 // the timer's schedule asked for it
+	CauseRunNow   Cause = 1 // somebody asked for it
+	CauseBackfill Cause = 2 // somebody asked for a past range
+	CauseRedrive  Cause = 3 // it failed, and somebody asked for it again
+)
+
+// String returns the cause's name, as history shows it.
+func (c Cause) String() string {
+	switch c {
+	case CauseRunNow:
+		return "run_now"
+	case CauseBackfill:
+		return "backfill"
+	case CauseRedrive:
+		return "redrive"
+	default:
+		return "schedule"
+	}
+}
 
 // FireState says what an open fire waits for.
 type FireState uint8
@@ -16,6 +35,7 @@ type FireState uint8
 const (
 	FireReady    FireState = 0 // for its first attempt
 	FireRetrying FireState = 1 // for a further attempt
+	FireWaiting  FireState = 2 // for the fire before it to finish; its run is when it looks again
 )
 
 // Fire is one due instant of one timer, still without outcome.

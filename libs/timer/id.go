@@ -28,6 +28,9 @@ const (
 // String returns the id in decimal.
 func (id ID) String() string { return strconv.FormatInt(int64(id), decimalBase) }
 
+// TimeMS returns when the id was made: unix ms, true to a few milliseconds.
+func (id ID) TimeMS() int64 { return int64(id)>>idLowBits + idEpochMS }
+
 // ParseID reads a decimal id between 1 and MaxID.
 func ParseID(s string) (ID, error) {
 	n, err := strconv.ParseInt(s, decimalBase, 64)

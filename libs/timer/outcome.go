@@ -19,6 +19,13 @@ const (
 	ReasonInactive    Reason = "inactive"     // the timer was not active at the fire
 	ReasonDeleted     Reason = "deleted"      // the timer was deleted
 	ReasonBeforeEpoch Reason = "before_since" // due before the timer's latest activation
+	ReasonPaused      Reason = "paused"       // the timer was paused at the fire
+	ReasonFrozen      Reason = "frozen"       // the app was frozen at the fire
+	ReasonMisfired    Reason = "misfired"     // it was late, and the misfire policy wants no call for it
+	ReasonSuperseded  Reason = "superseded"   // a newer version of the timer is not due then
+	ReasonOverlap     Reason = "overlap"      // the fire before it had not finished
+	ReasonQueueFull   Reason = "queue_full"   // as many fires as may waited for their turn
+	ReasonCancelled   Reason = "cancelled"    // a later fire took its place, or its backfill was cancelled
 	ReasonExhausted   Reason = "exhausted"    // the last attempt failed
 	ReasonRejected    Reason = "rejected"     // the target can never be called as defined
 )
@@ -51,4 +58,7 @@ type Outcome struct {
 	LatenessMS int64 // first start minus planned instant; 0 where nothing started
 	StatusCode int32 // of the last attempt
 	DurationMS int64 // of the last attempt
+
+	Serial bool  // the timer lets one fire run at a time: recording it hands the turn on. Not stored
+	Next   *Fire // the fire of a fixed delay that follows it: inserted with it while the timer is active in Epoch and Version. Not stored
 }

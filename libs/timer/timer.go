@@ -9,6 +9,7 @@ type Status string
 const (
 	StatusInactive Status = "inactive"
 	StatusActive   Status = "active"
+	StatusPaused   Status = "paused" // inactive for a reason, and perhaps until an instant, at which it is activated again
 	StatusDeleted  Status = "deleted"
 )
 
@@ -28,6 +29,7 @@ const (
 	MaxBodyLen   = 256 << 10 // bytes
 	MaxSpecs     = 16        // cron expressions of one timer
 	MaxSpecLen   = 256       // bytes
+	MaxReasonLen = 256       // bytes, of a pause or a freeze
 )
 
 // Timer is a definition that an app registered, and where its expansion stands.
@@ -44,7 +46,15 @@ type Timer struct {
 	ActiveEpoch   int64 // counts activations
 	NextDueMS     int64 // the first due instant not yet expanded; 0 before the first activation; NeverMS when there is none
 	ExpandAtMS    int64 // when a migrator shall expand it next
-	FiresMade     int64 // fires of series 0 inserted so far
+	FiresMade     int64 // fires of series 0 inserted so far, and misfires recorded as a stretch; those that a new version took back are not counted
+	AnchorMS      int64 // the first activation: what interval, @every and delay count from; 0 before it
+	VersionMS     int64 // when Version came into force: a fire due later belongs to it, one due until then to the version that it has
+	Replan        bool  // what is expanded may be wrong (a calendar changed, or the definition while it was not active): see package store, S20
+
+	PauseReason   string // of StatusPaused
+	PausedUntilMS int64  // of StatusPaused: when it is activated again; 0 is never
+
+	Calendars []Calendar // contents of Definition.Schedule.Calendars, in that order, as the store has them now
 
 	CreatedMS int64
 	UpdatedMS int64
@@ -67,6 +77,9 @@ type State struct {
 	Version       int32
 	ActiveSinceMS int64
 	ActiveEpoch   int64
+	VersionMS     int64  // see Timer
+	Frozen        bool   // the whole app is
+	Running       FireID // the fire that others wait for, or that took the place of another; zero: none. See Concurrency
 }
 
 // Exists tells whether the state was found at all: a deleted timer's row may be gone.

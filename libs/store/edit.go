@@ -1,0 +1,153 @@
+package store
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Editor changes timers that exist. Edit and Apply* are in doubt like Create (see [Timers]).
+type Editor interface {
+	// TimerNamed returns an app's live timer by its name. Error: not_found.
+	TimerNamed(ctx context.Context, app, name string) (timer.Timer, error)
+	// Edit gives timers new definitions, each with its own result, in one transaction, and logs the changes. An edit that changes nothing of the
+	// definition (same hash) does nothing. See S19 and S20.
+	Edit(ctx context.Context, items []Edit, plan Planner) ([]Edited, error)
+	// AddFires inserts fires of other series than 0 for a timer that exists, active or not, with its present version and epoch. One that is there
+	// already, open or finished, is left alone, so a call may be repeated. Error: not_found.
+	AddFires(ctx context.Context, app string, id timer.ID, fires []timer.Fire) (inserted []timer.Fire, err error)
+}
+
+// Edit asks for a new version.
+type Edit struct {
+	App        string
+	ID         timer.ID
+	IfVersion  int32 // only if this is the present version; 0: whatever it is
+	Definition timer.Definition
+}
+
+// Edited is the result of an Edit.
+type Edited struct {
+	Timer timer.Timer  // as it is in the store now
+	Seq   int64        // its entry in the change log; 0: nothing changed
+	Fires []timer.Fire // inserted, or moved to another run: to be marked
+	Err   error        // not_found; conflict: another version
+}
+
+// Apps are the tenants.
+type Apps interface {
+	// App returns an app. Error: not_found.
+	App(ctx context.Context, name string) (App, error)
+	// SetFrozen freezes or unfreezes an app, makes it if it is not there, and logs the change: S21.
+	SetFrozen(ctx context.Context, name string, frozen bool, reason string) (App, error)
+}
+
+// App is a tenant.
+type App struct {
+	ID       int64
+	Name     string
+	Frozen   bool
+	Reason   string // of the freeze
+	FrozenMS int64  // since when
+}
+
+// Calendars are the named calendars of apps.
+type Calendars interface {
+	// PutCalendar makes or replaces a calendar and returns its version, from 1. Timers that name it are planned anew by the next calls of Expand
+	// (S20). IfVersion 0: whatever is there. Error: conflict.
+	PutCalendar(ctx context.Context, app string, c timer.Calendar, ifVersion int64) (version int64, err error)
+	// Calendar returns a calendar. Error: not_found.
+	Calendar(ctx context.Context, app, name string) (CalendarVersion, error)
+	// Calendars returns an app's calendars in order of name, behind a name (exclusive), at most limit.
+	Calendars(ctx context.Context, app, after string, limit int) ([]CalendarVersion, error)
+	// DeleteCalendar deletes a calendar that no live timer names. Errors: not_found; conflict, which names a timer.
+	DeleteCalendar(ctx context.Context, app, name string) error
+}
+
+// CalendarVersion is a calendar as it is stored.
+type CalendarVersion struct {
+	timer.Calendar
+
+	Version   int64
+	UpdatedMS int64
+}
+
+// Backfills make fires of a past range, of a series of their own.
+type Backfills interface {
+	// StartBackfill begins one; its id is the caller's (from timer.IDs) and the series of its fires. Repeating it changes nothing. Error: not_found.
+	StartBackfill(ctx context.Context, b Backfill) (Backfill, error)
+	// Backfill returns one. Error: not_found.
+	Backfill(ctx context.Context, app string, id timer.ID) (Backfill, error)
+	// CancelBackfill ends one: no more fires are made, and those that no executor holds are recorded as skipped (cancelled). Repeating it goes on with that.
+	CancelBackfill(ctx context.Context, app string, id timer.ID) (Backfill, error)
+	// ExpandBackfills takes up to limit unfinished backfills that no other call holds and inserts the next stretch of each. Fires with an error are in
+	// doubt (see [Timers]).
+	ExpandBackfills(ctx context.Context, limit int, plan BackfillPlanner) (fires []timer.Fire, n int, err error)
+}
+
+// Backfill is a request for the fires of a past range.
+type Backfill struct {
+	ID        timer.ID
+	App       string
+	Timer     timer.ID
+	FromMS    int64 // included
+	ToMS      int64 // not included
+	NextMS    int64 // every instant before it has its fire
+	Made      int64
+	Status    BackfillStatus
+	CreatedMS int64
+}
+
+// BackfillStatus is where a backfill stands.
+type BackfillStatus string
+
+// The statuses.
+const (
+	BackfillRunning   BackfillStatus = "running"
+	BackfillDone      BackfillStatus = "done"
+	BackfillCancelled BackfillStatus = "cancelled"
+)
+
+// BackfillPlanner plans a stretch of a backfill: fires of series b.ID with the due instants from b.NextMS on, to run now, and the new NextMS; done when that
+// reaches b.ToMS. It is called like a [Planner].
+type BackfillPlanner func(t *timer.Timer, b *Backfill, nowMS int64) (fires []timer.Fire, nextMS int64, err error)
+
+// Gates decide, at the moment of a call, what the other fires of its timer allow. Both lock the timers' rows, in order of id.
+type Gates interface {
+	// Enter asks for the turn of fires that the session owns, of timers whose concurrency is not allow: S22.
+	Enter(ctx context.Context, session timer.ID, asks []Entry) ([]Entered, error)
+	// CatchUp asks which of several late fires of a timer is the one that runs: S23. The answers are in the order of asks.
+	CatchUp(ctx context.Context, asks []Late) (run []bool, err error)
+}
+
+// Entry asks for a fire's turn.
+type Entry struct {
+	Fire        timer.Fire // as the session holds it; RunMS, Bucket as they shall be while it waits
+	Concurrency timer.Concurrency
+}
+
+// Turn is the answer to an Entry.
+type Turn uint8
+
+// The turns.
+const (
+	TurnNow   Turn = iota // it runs
+	TurnWaits             // it was released with the run given, and is promoted when its turn comes, or looks again at its run
+	TurnSkip              // overlap: another runs
+	TurnFull              // as many wait as may
+	TurnLost              // the session does not own it (any more)
+	TurnGone              // cancel_previous: a later fire took its place
+)
+
+// Entered is the result of an Entry.
+type Entered struct {
+	Turn Turn
+	Fire timer.Fire // TurnWaits: as it is now, to be marked
+}
+
+// Late asks whether a late fire of a fire_once timer runs.
+type Late struct {
+	timer.FireID
+
+	ToMS int64 // it would run for every instant up to here
+}
