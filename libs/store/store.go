@@ -123,7 +123,7 @@ type Planner func(t *timer.Timer, nowMS int64) Plan
 type Plan struct {
 	Fires      []timer.Fire    // series 0, due from t.NextDueMS on, bucket chosen
 	Skips      []timer.Outcome // misfires that get no fire: each a stretch from DueMS to UntilMS with its Count, within the stretch planned
-	NextDueMS  int64        // not before t.NextDueMS
+	NextDueMS  int64           // not before t.NextDueMS
 	ExpandAtMS int64
 	Err        error // the definition cannot be expanded: nothing is written but ExpandAtMS
 }
