@@ -91,7 +91,7 @@ func (f *frozen) RenewSession(ctx context.Context, id timer.ID, l store.Load) (b
 func start(t *testing.T, parts *servicetest.Parts, name string, r *receiver, change func(*executor.Options)) (stop func()) {
 	t.Helper()
 	opts := executor.Options{
-		Store: parts.Store, Bus: parts.Bus(name), Dispatch: parts.Dispatch, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
+		Store: parts.Store, Bus: parts.Bus(name), Dispatch: parts.Dispatch, Planner: parts.Planner, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
 		Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: r}, Name: name, MaxCalls: 32,
 		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
 	}
