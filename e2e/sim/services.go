@@ -45,7 +45,7 @@ type kit struct {
 	bus      executor.Bus
 	clock    *clock.Clock
 	counts   *slicing.Counts
-	plan     store.Planner
+	planner  *expansion.Planner
 	dispatch executor.Dispatcher
 	window   window.Window
 	caller   callback.Caller
@@ -112,7 +112,7 @@ func (w *World) kitOf(p *process) (*kit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a planner: %w", err)
 	}
-	k.plan = planner.Plan
+	k.planner = planner
 	k.dispatch, err = dispatch.New(dispatch.Options{Window: k.window, Bus: k.bus, Now: k.clock.Now, Logger: k.log, Registerer: k.reg})
 	if err != nil {
 		return nil, fmt.Errorf("making a dispatcher: %w", err)
@@ -128,7 +128,7 @@ func (k *kit) service() (s service, err error) {
 	case apiRole:
 		var a *api.Service
 		a, err = api.New(api.Options{
-			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Plan: k.plan, Now: k.clock.Now, Logger: k.log, Registerer: k.reg,
+			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Plan: k.planner.Plan, Now: k.clock.Now, Logger: k.log, Registerer: k.reg,
 		})
 		if err == nil {
 			k.p.world.serve(k.p, a.Handler())
@@ -136,7 +136,7 @@ func (k *kit) service() (s service, err error) {
 		s = a
 	case migratorRole:
 		s, err = migrator.New(migrator.Options{
-			Store: k.store, Dispatch: k.dispatch, Plan: k.plan, Counts: k.counts, Now: k.clock.Now, Step1: k.set.Step1,
+			Store: k.store, Dispatch: k.dispatch, Planner: k.planner, Counts: k.counts, Now: k.clock.Now, Step1: k.set.Step1,
 			Workers: 1, Every: k.set.ExpandEvery, Logger: k.log, Registerer: k.reg,
 		})
 	case schedulerRole:
@@ -150,7 +150,7 @@ func (k *kit) service() (s service, err error) {
 		})
 	default:
 		s, err = executor.New(executor.Options{
-			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: k.caller},
+			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Planner: k.planner, Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: k.caller},
 			Clock: k.clock, Counts: k.counts, IDs: k.ids, Name: k.p.String(), MaxHands: k.set.MaxHands, MaxCalls: k.set.MaxCalls, DrainTimeout: drain,
 			Logger: k.log, Registerer: k.reg,
 		})

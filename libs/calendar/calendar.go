@@ -1,21 +1,186 @@
-// Package calendar checks calendars, reads them from iCalendar files, and tells fast whether they allow an instant. It is pure.
 package calendar
 
 import (
-	"io"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Check tells whether a calendar can be used. Its error is a *timer.Error (invalid) that names the field ("calendar.excluded_dates[3]").
+const (
+	secondsPerDay  = 86_400
+	secondsPerHour = 3_600
+	daysPerWeek    = 7
+	minYear        = 1970
+	maxYear        = 2199
+)
+
+var weekdayNames = [daysPerWeek]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
+
+// Check tells whether a calendar can be used. Its error is a *timer.Error (invalid) that names the field ("excluded_dates[3]").
 func Check(c *timer.Calendar) error {
-	_ = c
+	_, err := New(c, nil)
+	return err
+}
+
+// New makes a calendar ready. schedules is the zone of a calendar that names none; nil is UTC. Its error is Check's.
+func New(c *timer.Calendar, schedules *zone.Table) (*Rules, error) {
+	if err := checkName(c.Name); err != nil {
+		return nil, err
+	}
+	r := &Rules{name: c.Name, zone: schedules}
+	if c.Zone != "" || schedules == nil {
+		z, err := zone.Load(c.Zone)
+		if err != nil {
+			return nil, timer.Invalid("time_zone", err.Error()+`: expected an IANA name such as "Europe/Berlin", or nothing for the zone of the schedule`)
+		}
+		r.zone = z
+	}
+	var err error
+	if r.excluded, err = readDates("excluded_dates", c.ExcludedDates); err != nil {
+		return nil, err
+	}
+	if r.included, err = readDates("included_dates", c.IncludedDates); err != nil {
+		return nil, err
+	}
+	weekdays, err := readWeekdays("excluded_weekdays", c.ExcludedWeekdays)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.setTimes(weekdays, c.AllowedTimes)
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return timer.Invalid("name", "is required")
+	case len(name) > timer.MaxNameLen:
+		return timer.Invalid("name", fmt.Sprintf("is %d bytes long: at most %d are allowed", len(name), timer.MaxNameLen))
+	}
 	return nil
 }
 
-// ParseICS reads the dates that the events of an iCalendar file (RFC 5545) cover, "2026-12-25" each, ascending, without doubles.
-// Its error is a *timer.Error (invalid).
-func ParseICS(r io.Reader) ([]string, error) {
-	_ = r
-	return nil, nil
+// readDates returns days since 1970-01-01, ascending, each once.
+func readDates(field string, dates []string) ([]int32, error) {
+	if len(dates) > timer.MaxCalendarDates {
+		return nil, timer.Invalid(field, fmt.Sprintf("has %d dates: at most %d are allowed", len(dates), timer.MaxCalendarDates))
+	}
+	out := make([]int32, 0, len(dates))
+	for i, text := range dates {
+		at, err := time.Parse(time.DateOnly, text)
+		if err != nil || at.Year() < minYear || at.Year() > maxYear {
+			return nil, timer.Invalid(fmt.Sprintf("%s[%d]", field, i), fmt.Sprintf(`expected a date from 1970-01-01 to 2199-12-31 such as "2026-12-25", found %q`, clip(text)))
+		}
+		out = append(out, int32(at.Unix()/secondsPerDay)) //nolint:gosec // 230 years have 84,000 days
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// readWeekdays returns a set: bit n is n days after Sunday.
+func readWeekdays(field string, names []string) (uint8, error) {
+	var set uint8
+	for i, name := range names {
+		n := slices.Index(weekdayNames[:], strings.ToLower(name))
+		if n < 0 {
+			return 0, timer.Invalid(fmt.Sprintf("%s[%d]", field, i), fmt.Sprintf(`expected "mon", "tue", "wed", "thu", "fri", "sat" or "sun", found %q`, clip(name)))
+		}
+		set |= 1 << n
+	}
+	return set, nil
+}
+
+// setTimes works out what is allowed on each weekday and on included dates.
+func (r *Rules) setTimes(excludedDays uint8, ranges []timer.TimeRange) error {
+	if len(ranges) > timer.MaxCalendarRanges {
+		return timer.Invalid("allowed_times", fmt.Sprintf("has %d ranges: at most %d are allowed", len(ranges), timer.MaxCalendarRanges))
+	}
+	r.excludedDays, r.ranged = excludedDays, len(ranges) > 0
+	whole := []span{{0, secondsPerDay}}
+	if !r.ranged {
+		r.onIncluded = whole
+		for d := range r.onWeekday {
+			r.onWeekday[d] = whole
+		}
+		return nil
+	}
+	for i, tr := range ranges {
+		field := fmt.Sprintf("allowed_times[%d]", i)
+		from, err := readTime(field+".from", tr.From)
+		if err != nil {
+			return err
+		}
+		to, err := readTime(field+".to", tr.To)
+		if err != nil {
+			return err
+		}
+		if from >= to {
+			return timer.Invalid(field+".to", fmt.Sprintf(`expected a time after %q, found %q: a range that passes midnight is two, up to "24:00" and from "00:00"`, tr.From, tr.To))
+		}
+		days, err := readWeekdays(field+".weekdays", tr.Weekdays)
+		if err != nil {
+			return err
+		}
+		r.onIncluded = append(r.onIncluded, span{from, to})
+		for d := range r.onWeekday {
+			if len(tr.Weekdays) == 0 || days>>d&1 != 0 {
+				r.onWeekday[d] = append(r.onWeekday[d], span{from, to})
+			}
+		}
+	}
+	r.onIncluded = merged(r.onIncluded)
+	for d := range r.onWeekday {
+		r.onWeekday[d] = merged(r.onWeekday[d])
+	}
+	return nil
+}
+
+// readTime returns seconds since midnight.
+func readTime(field, text string) (int32, error) {
+	bad := timer.Invalid(field, fmt.Sprintf(`expected a time from "00:00" to "24:00" such as "09:00" or "09:00:30", found %q`, clip(text)))
+	if len(text) != len("15:04") && len(text) != len("15:04:05") {
+		return 0, bad
+	}
+	var total int32
+	unit := int32(secondsPerHour)
+	for i, part := range strings.Split(text, ":") {
+		n, err := strconv.ParseUint(part, 10, 8)
+		if err != nil || len(part) != 2 || i > 0 && n > 59 {
+			return 0, bad
+		}
+		total += int32(n) * unit
+		unit /= 60
+	}
+	if total > secondsPerDay {
+		return 0, bad
+	}
+	return total, nil
+}
+
+// merged returns spans in ascending order, with a gap between any two. It leaves its argument alone, which onWeekday may share.
+func merged(spans []span) []span {
+	spans = slices.Clone(spans)
+	slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
+	out := spans[:0]
+	for _, s := range spans {
+		if n := len(out); n > 0 && s.from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, s.to)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// clip keeps what a user wrote short enough for an error.
+func clip(s string) string {
+	const most = 40
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

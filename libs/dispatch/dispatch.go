@@ -25,8 +25,11 @@ const (
 	DefaultLead = 2 * time.Second
 	// ExpressSlack is the time that a mark has to arrive: a fire whose run is nearer than lead + slack is published by who committed it.
 	ExpressSlack = 3 * time.Second
-	// LateAfter is how far past its run a fire is catch-up, which goes by the low lane and never delays the present.
+	// LateAfter is how far past its run a fire is catch-up, which goes by the low lane, like a backfill, and never delays the present.
 	LateAfter = 10 * time.Second
+
+	// markAhead is how far ahead a fire is marked. What runs later is read from the store when its minute begins.
+	markAhead = 2 * time.Hour
 
 	markTimeout    = 2 * time.Second
 	expressTimeout = 2 * time.Second
@@ -93,7 +96,7 @@ func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 		if fires[i].RunMS < express {
 			tasks = append(tasks, fires[i])
 		}
-		if fires[i].RunMS > polled {
+		if fires[i].RunMS > polled && fires[i].RunMS < now+markAhead.Milliseconds() {
 			marks = append(marks, fires[i])
 		}
 	}
@@ -133,7 +136,7 @@ func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
 	var normal, low []bus.Message
 	for i := range fires {
 		m := bus.Message{Payload: taskwire.Encode(&fires[i])}
-		if fires[i].RunMS < late {
+		if fires[i].RunMS < late || fires[i].Cause == timer.CauseBackfill {
 			low = append(low, m)
 		} else {
 			normal = append(normal, m)

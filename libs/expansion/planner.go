@@ -54,51 +54,118 @@ func New(opts Options) (*Planner, error) {
 	return &Planner{step1: opts.Step1.Milliseconds(), max: opts.Max, counts: opts.Counts, parsed: cache}, nil
 }
 
-// Plan is a store.Planner: fires from t.NextDueMS up to step1 ahead, at most Max. Instants missed while nobody expanded are
-// among them, late, since they are after the activation; those missed while the timer was inactive are not.
+// Plan is a store.Planner: fires from t.NextDueMS up to step1 ahead, at most Max. Instants missed while nobody expanded are treated as the misfire
+// policy says; those missed while the timer was inactive are not due.
 func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	s, err := p.schedule(t)
 	if err != nil {
 		return store.Plan{Err: err, NextDueMS: t.NextDueMS, ExpandAtMS: timer.NeverMS}
 	}
-	anchor := anchorOf(t)
-	due := firstDue(t, s, anchor)
+	st := &stretch{planner: p, timer: t, schedule: s, nowMS: nowMS, anchor: Anchor(t), left: left(t)}
+	st.due = st.first()
 	horizon := nowMS + p.step1
-	var fires []timer.Fire
-	for due <= horizon && len(fires) < p.max {
-		f := timer.Fire{
-			FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due, AppID: t.AppID,
-			Version: t.Version, Epoch: t.ActiveEpoch, Cause: timer.CauseSchedule, State: timer.FireReady,
-		}
-		f.Bucket = p.counts.Bucket(f.FireID, f.RunMinute())
-		fires = append(fires, f)
-		due = s.Next(due, anchor)
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
+		horizon = timer.NeverMS - 1 // one fire at a time: it costs one row, however far
 	}
-	return store.Plan{Fires: fires, NextDueMS: due, ExpandAtMS: p.expandAt(due, nowMS)}
+	more := st.missed()
+	for !more && st.due <= horizon && len(st.plan.Fires) < p.max {
+		st.add()
+	}
+	st.plan.NextDueMS = st.due
+	if st.plan.ExpandAtMS = p.expandAt(st.due, nowMS); more {
+		st.plan.ExpandAtMS = nowMS
+	}
+	return st.plan
 }
 
-// firstDue returns the first instant not yet expanded that lies within the latest activation. A one-shot's instant that passed
-// while the timer was not active is due at the activation: it has not been called, and its user wants it to be.
-func firstDue(t *timer.Timer, s *schedule.Parsed, anchor int64) int64 {
-	switch {
-	case t.NextDueMS == 0:
-		return s.Next(t.ActiveSinceMS-1, anchor)
-	case t.NextDueMS >= t.ActiveSinceMS:
-		return t.NextDueMS
-	case t.Definition.Schedule.Kind == timer.KindCron:
-		return s.Next(t.ActiveSinceMS-1, anchor)
+// stretch is a plan in the making.
+type stretch struct {
+	planner  *Planner
+	timer    *timer.Timer
+	schedule *schedule.Parsed
+	nowMS    int64
+	anchor   int64
+	left     int64 // fires that max_fires leaves
+	due      int64 // the next instant to be decided about
+	plan     store.Plan
+}
+
+// Anchor returns where relative schedules count from: the first activation. Intervals keep their phase over a pause, so that no fire of an earlier
+// activation falls between those of the next.
+func Anchor(t *timer.Timer) int64 {
+	if t.AnchorMS != 0 {
+		return t.AnchorMS
+	}
+	return t.CreatedMS // never activated: for who asks what it would do
+}
+
+func left(t *timer.Timer) int64 {
+	if most := t.Definition.Schedule.MaxFires; most > 0 {
+		return max(0, most-t.FiresMade)
+	}
+	return timer.NeverMS
+}
+
+// first returns the first instant not yet expanded that lies within the latest activation.
+func (s *stretch) first() int64 {
+	t := s.timer
+	switch kind := t.Definition.Schedule.Kind; {
+	case s.left == 0:
+		return timer.NeverMS
+	case kind == timer.KindFixedDelay:
+		return s.chain()
+	case t.NextDueMS == timer.NeverMS:
+		return timer.NeverMS
+	case kind.OneShot():
+		// One that passed while the timer was not active, or before it was edited, is due now: it has not been called, and its user wants it to be.
+		due := s.schedule.Next(-1, s.anchor)
+		return max(due, t.NextDueMS, t.ActiveSinceMS)
 	default:
-		return t.ActiveSinceMS
+		return s.schedule.Next(max(t.NextDueMS, t.ActiveSinceMS)-1, s.anchor)
 	}
 }
 
-// anchorOf returns where relative schedules count from. "@every" counts from the timer's creation, so that its phase survives
-// a pause and no fire of an earlier activation falls between those of the next; a delay counts from the activation.
-func anchorOf(t *timer.Timer) int64 {
-	if t.Definition.Schedule.Kind == timer.KindCron {
-		return t.CreatedMS
+// chain returns the first fire of a fixed delay: each activation and each edit begins a chain, whose further fires come with the outcomes.
+func (s *stretch) chain() int64 {
+	t := s.timer
+	from := t.NextDueMS - 1
+	if t.NextDueMS == 0 || t.ActiveSinceMS == s.nowMS {
+		from = t.ActiveSinceMS
+	} else if t.NextDueMS == timer.NeverMS {
+		return timer.NeverMS
 	}
-	return t.ActiveSinceMS
+	return s.schedule.Next(from, from)
+}
+
+// next moves on to the next instant.
+func (s *stretch) next() {
+	s.left--
+	if s.left <= 0 || s.timer.Definition.Schedule.Kind == timer.KindFixedDelay {
+		s.due = timer.NeverMS
+		return
+	}
+	if s.timer.Definition.Schedule.Kind.OneShot() {
+		s.due = timer.NeverMS
+		return
+	}
+	s.due = s.schedule.Next(s.due, s.anchor)
+}
+
+// add makes a fire of the instant.
+func (s *stretch) add() {
+	f := s.planner.fire(s.timer, s.due)
+	s.plan.Fires = append(s.plan.Fires, f)
+	s.next()
+}
+
+// fire makes a fire of the schedule.
+func (p *Planner) fire(t *timer.Timer, due int64) timer.Fire {
+	f := timer.Fire{
+		FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due + schedule.Jitter(t.ID, due, t.Definition.Schedule.Jitter),
+		AppID: t.AppID, Version: t.Version, Epoch: t.ActiveEpoch, Cause: timer.CauseSchedule, State: timer.FireReady,
+	}
+	f.Bucket = p.counts.Bucket(f.FireID, f.RunMinute())
+	return f
 }
 
 // expandAt returns when to expand again: half a step before the next instant, so that a minute's cron is expanded by thirties and
@@ -115,12 +182,12 @@ func (p *Planner) schedule(t *timer.Timer) (*schedule.Parsed, error) {
 	if s, ok := p.parsed.Get(key); ok {
 		return s, nil
 	}
-	s, err := schedule.Parse(t.Definition.Schedule, schedule.Inputs{Timer: t.ID})
+	s, err := schedule.Parse(t.Definition.Schedule, schedule.Inputs{Timer: t.ID, Calendars: t.Calendars})
 	if err != nil {
 		return nil, fmt.Errorf("reading the schedule of timer %d: %w", t.ID, err)
 	}
-	// A one-shot is planned once: keeping it would only push out schedules that come again.
-	if t.Definition.Schedule.Kind == timer.KindCron {
+	// A one-shot is planned once: keeping it would only push out schedules that come again. What calendars say may change within a version.
+	if !t.Definition.Schedule.Kind.OneShot() && len(t.Definition.Schedule.Calendars) == 0 {
 		p.parsed.Add(key, s)
 	}
 	return s, nil

@@ -33,6 +33,9 @@ func cron(spec string) *timer.Timer {
 func apply(tm *timer.Timer, p store.Plan) {
 	tm.NextDueMS, tm.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
 	tm.FiresMade += int64(len(p.Fires))
+	for _, s := range p.Skips {
+		tm.FiresMade += s.Count
+	}
 }
 
 func dues(fs []timer.Fire) []int64 {
@@ -98,6 +101,7 @@ func TestLatePlanMakesEveryMissedFire(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{Step1: time.Minute})
 	tm := cron("* * * * *")
+	tm.Definition.Misfire.Policy = timer.MisfireFireAll
 	apply(tm, p.Plan(tm, base))
 	next := tm.NextDueMS
 	plan := p.Plan(tm, base+30*timer.MinuteMS)

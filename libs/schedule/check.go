@@ -2,85 +2,139 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// MaxDelay is the longest delay and the longest @every: ten years. A longer one is a slip of the keyboard.
+// MaxDelay is the longest delay and the longest interval: ten years. A longer one is a slip of the keyboard.
 const MaxDelay = 10 * 365 * 24 * time.Hour
 
-// Check tells whether a schedule can be kept. Its error is a *timer.Error (invalid) that names the field.
+// Check tells whether a schedule can be kept. Its error is a *timer.Error (invalid) that names the field. Whether the calendars that it
+// names exist is for the caller to find out.
 func Check(s *timer.Schedule) error {
-	p, err := Parse(*s, Inputs{})
+	p, err := parse(s, 0)
 	if err != nil {
 		return err
 	}
 	for i, d := range p.parts {
 		if d.next(-1, 0) == timer.NeverMS {
-			return timer.Invalid(specField(i), fmt.Sprintf("%q never matches: there is no such day up to the year %d", s.Specs[i], maxYear))
+			return timer.Invalid(specField(i), fmt.Sprintf("at 0: expected a day that exists, found %q, which never matches from %d to %d", s.Specs[i], minYear, maxYear))
 		}
 	}
 	return nil
 }
+
+// checkFields checks everything but what the specs and the zone say.
+func checkFields(s *timer.Schedule) error {
+	if err := checkKind(s); err != nil {
+		return err
+	}
+	switch s.Kind {
+	case timer.KindAt:
+		if s.At == nil {
+			return timer.Invalid("schedule.at", `is required: an instant such as "2030-01-31T09:00:00Z"`)
+		}
+	case timer.KindDelay:
+		if err := checkDelay(s.Delay); err != nil {
+			return err
+		}
+	case timer.KindInterval, timer.KindFixedDelay:
+		if err := checkEvery(s); err != nil {
+			return err
+		}
+	default:
+		if err := checkSpecs(s); err != nil {
+			return err
+		}
+	}
+	if err := checkInstants(s); err != nil {
+		return err
+	}
+	return checkCalendars(s)
+}
+
+var kinds = []timer.ScheduleKind{timer.KindCron, timer.KindInterval, timer.KindFixedDelay, timer.KindAt, timer.KindDelay}
 
 // checkKind refuses fields that do not belong to the schedule's kind: whoever sets them expects something that would not happen.
 func checkKind(s *timer.Schedule) error {
-	foreign := func(field string, owner timer.ScheduleKind, set bool) error {
-		if !set || s.Kind == owner {
-			return nil
+	const list = `"cron", "interval", "fixed_delay", "at" or "delay"`
+	switch {
+	case s.Kind == "":
+		return timer.Invalid("schedule.kind", "is required: "+list)
+	case !slices.Contains(kinds, s.Kind):
+		return timer.Invalid("schedule.kind", fmt.Sprintf("%q is not a kind: expected %s", s.Kind, list))
+	}
+	recurs := []timer.ScheduleKind{timer.KindCron, timer.KindInterval, timer.KindFixedDelay}
+	for _, f := range []struct {
+		name   string
+		set    bool
+		owners []timer.ScheduleKind
+	}{
+		{"specs", len(s.Specs) > 0, recurs[:1]},
+		{"gap", s.Gap != "", recurs[:1]},
+		{"overlap", s.Overlap != "", recurs[:1]},
+		{"at", s.At != nil, []timer.ScheduleKind{timer.KindAt}},
+		{"delay", s.Delay != 0, []timer.ScheduleKind{timer.KindDelay}},
+		{"every", s.Every != 0, recurs[1:]},
+		{"anchor", s.Anchor != nil, recurs[1:2]},
+		{"phase", s.Phase != 0, recurs[1:2]},
+		{"start_at", s.StartAt != nil, recurs},
+		{"end_at", s.EndAt != nil, recurs},
+		{"max_fires", s.MaxFires != 0, recurs},
+	} {
+		if f.set && !slices.Contains(f.owners, s.Kind) {
+			return timer.Invalid("schedule."+f.name, fmt.Sprintf("belongs to kind %s, and this schedule is of kind %q: leave it out", quoted(f.owners), s.Kind))
 		}
-		return timer.Invalid("schedule."+field, fmt.Sprintf("belongs to kind %q, and this schedule is of kind %q: leave it out", owner, s.Kind))
-	}
-	switch s.Kind {
-	case timer.KindCron, timer.KindAt, timer.KindDelay:
-	case "":
-		return timer.Invalid("schedule.kind", `is required: "cron", "at" or "delay"`)
-	default:
-		return timer.Invalid("schedule.kind", fmt.Sprintf(`%q is not a kind: it is "cron", "at" or "delay"`, s.Kind))
-	}
-	if err := foreign("specs", timer.KindCron, len(s.Specs) > 0); err != nil {
-		return err
-	}
-	if err := foreign("at", timer.KindAt, s.At != nil); err != nil {
-		return err
-	}
-	return foreign("delay", timer.KindDelay, s.Delay != 0)
-}
-
-func checkAt(at *time.Time) error {
-	if at == nil {
-		return timer.Invalid("schedule.at", `is required: an instant such as "2030-01-31T09:00:00Z"`)
-	}
-	if y := at.UTC().Year(); y < minYear || y > maxYear {
-		return timer.Invalid("schedule.at", fmt.Sprintf("lies outside the years %d to %d", minYear, maxYear))
 	}
 	return nil
 }
 
-func checkDelay(d time.Duration) error {
+func checkDelay(d timer.Duration) error {
 	if d <= 0 {
 		return timer.Invalid("schedule.delay", `must be longer than nothing, such as "90s"`)
 	}
-	if d > MaxDelay {
+	if time.Duration(d) > MaxDelay {
 		return timer.Invalid("schedule.delay", "must not be longer than 10 years (87600h)")
 	}
 	return nil
 }
 
-func checkSpecs(specs []string) error {
-	if len(specs) == 0 {
-		return timer.Invalid("schedule.specs", `needs at least one cron expression, such as "*/5 * * * *"`)
+func checkEvery(s *timer.Schedule) error {
+	switch every := time.Duration(s.Every); {
+	case every == 0:
+		return timer.Invalid("schedule.every", `is required: a duration such as "90s"`)
+	case every < time.Second || every > MaxDelay:
+		return timer.Invalid("schedule.every", fmt.Sprintf("expected a duration from 1s to 10 years (87600h), found %s", every))
+	case every%time.Millisecond != 0:
+		return timer.Invalid("schedule.every", fmt.Sprintf("expected whole milliseconds, found %s", every))
 	}
-	if len(specs) > timer.MaxSpecs {
-		return timer.Invalid("schedule.specs", fmt.Sprintf("has %d cron expressions: at most %d are allowed", len(specs), timer.MaxSpecs))
-	}
-	for i, s := range specs {
-		if len(s) > timer.MaxSpecLen {
-			return timer.Invalid(specField(i), fmt.Sprintf("is %d bytes long: at most %d are allowed", len(s), timer.MaxSpecLen))
-		}
+	switch phase := time.Duration(s.Phase); {
+	case phase < 0 || phase >= time.Duration(s.Every):
+		return timer.Invalid("schedule.phase", fmt.Sprintf("expected a duration from 0s to less than every (%s), found %s", time.Duration(s.Every), phase))
+	case phase%time.Millisecond != 0:
+		return timer.Invalid("schedule.phase", fmt.Sprintf("expected whole milliseconds, found %s", phase))
 	}
 	return nil
+}
+
+func checkSpecs(s *timer.Schedule) error {
+	if len(s.Specs) == 0 {
+		return timer.Invalid("schedule.specs", `needs at least one cron expression, such as "*/5 * * * *"`)
+	}
+	if len(s.Specs) > timer.MaxSpecs {
+		return timer.Invalid("schedule.specs", fmt.Sprintf("has %d cron expressions: at most %d are allowed", len(s.Specs), timer.MaxSpecs))
+	}
+	for i, spec := range s.Specs {
+		if len(spec) > timer.MaxSpecLen {
+			return timer.Invalid(specField(i), fmt.Sprintf("at %d: expected the end, as %[1]d bytes are allowed, found %d more", timer.MaxSpecLen, len(spec)-timer.MaxSpecLen))
+		}
+	}
+	if err := oneOf("schedule.gap", s.Gap, timer.GapShift, timer.GapSkip); err != nil {
+		return err
+	}
+	return oneOf("schedule.overlap", s.Overlap, timer.OverlapFirst, timer.OverlapSecond, timer.OverlapBoth)
 }
 
 func specField(i int) string { return fmt.Sprintf("schedule.specs[%d]", i) }

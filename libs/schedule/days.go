@@ -60,3 +60,12 @@ func floorDiv(a, b int64) int64 {
 	}
 	return q
 }
+
+// weekdayOf returns the weekday of a day, counted from 1970-01-01: 0 is Sunday.
+func weekdayOf(day int64) int {
+	w := int((day + epochWeekday) % daysPerWeek)
+	if w < 0 {
+		w += daysPerWeek
+	}
+	return w
+}

@@ -1,6 +1,9 @@
 package schedule
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -26,24 +29,117 @@ type ForecastFire struct {
 
 // ForecastExclusion is an instant that the schedule names and that is not due.
 type ForecastExclusion struct {
-	Due    time.Time `json:"due"`
+	Due    time.Time `json:"due"` // of a local time that does not exist: by the offset before the gap
 	Local  string    `json:"local"`
 	Reason string    `json:"reason"`
 }
 
-// Preview returns the first count due instants after fromMS, and what was excluded on the way.
+// Preview returns the first count due instants after fromMS, computed by Next, and what was excluded up to the last of them: by a calendar
+// (with what became of it), by the window, by a gap or by an overlap. Where there are fewer instants than asked for, it lists what is
+// excluded up to a year after the last. The list ends at MaxPreviewExcluded. A schedule that counts fires ends where MaxFires says, as if
+// none had been made.
 func Preview(s timer.Schedule, in Inputs, fromMS, anchorMS int64, count int) (*Forecast, error) {
+	if count < 1 || count > MaxPreview {
+		return nil, timer.Invalid("count", fmt.Sprintf("expected a number from 1 to %d, found %d", MaxPreview, count))
+	}
+	if err := Check(&s); err != nil {
+		return nil, err
+	}
 	p, err := Parse(s, in)
 	if err != nil {
 		return nil, err
 	}
-	out := &Forecast{Fires: []ForecastFire{}, Excluded: []ForecastExclusion{}}
+	if s.MaxFires > 0 {
+		count = int(min(int64(count), s.MaxFires))
+	}
+	out := &Forecast{Fires: []ForecastFire{}}
+	last := fromMS
 	for at := fromMS; len(out.Fires) < count; {
 		if at = p.Next(at, anchorMS); at == timer.NeverMS {
+			last = min(max(last, p.startMS)+yearMS, maxMS)
 			break
 		}
+		last = at
 		due := time.UnixMilli(at).UTC()
-		out.Fires = append(out.Fires, ForecastFire{Due: due, Local: due.Format(time.RFC3339)})
+		out.Fires = append(out.Fires, ForecastFire{Due: due, Local: p.local(due)})
 	}
+	out.Excluded = p.exclusions(fromMS, last, anchorMS)
 	return out, nil
+}
+
+const yearMS = 366 * secondsPerDay * 1000
+
+// local shows an instant on the schedule's wall clock.
+func (p *Parsed) local(at time.Time) string {
+	return at.In(p.zone.Location()).Format("2006-01-02T15:04:05.999Z07:00")
+}
+
+// exclusions lists what is excluded in (fromMS, toMS], ascending.
+func (p *Parsed) exclusions(fromMS, toMS, anchorMS int64) []ForecastExclusion {
+	out := p.excludedByCalendars(fromMS, toMS, anchorMS)
+	for _, part := range p.parts {
+		if w, ok := part.(*wall); ok {
+			out = append(out, p.repeated(w, fromMS, toMS)...)
+			out = append(out, p.missing(w, fromMS, toMS)...)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b ForecastExclusion) int {
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Reason, b.Reason))
+	})
+	out = slices.Compact(out) // several specs may name the same instant
+	return out[:min(len(out), MaxPreviewExcluded)]
+}
+
+func (p *Parsed) exclusion(dueMS int64, reason string) ForecastExclusion {
+	due := time.UnixMilli(dueMS).UTC()
+	return ForecastExclusion{Due: due, Local: p.local(due), Reason: reason}
+}
+
+// excludedByCalendars walks the candidates, excluded or not: a fixed delay has one.
+func (p *Parsed) excludedByCalendars(fromMS, toMS, anchorMS int64) []ForecastExclusion {
+	out := []ForecastExclusion{}
+	if len(p.calendars) == 0 {
+		return out
+	}
+	next := func(after int64) int64 { return p.candidate(after, anchorMS) }
+	if p.kind == timer.KindFixedDelay {
+		next = func(after int64) int64 { return ifAfter(max(anchorMS+p.everyMS, p.startMS), after) }
+	}
+	for at := fromMS; len(out) < MaxPreviewExcluded; {
+		if at = next(at); at > toMS {
+			return out
+		}
+		second := floorDiv(at, 1000)
+		open := p.calendars.NextAllowed(second)
+		if open == second { // to just before the next excluded instant
+			at = max(at, millis(p.calendars.NextExcluded(second))-1)
+			continue
+		}
+		out = append(out, p.exclusion(at, p.calendars.Why(second)+p.became(at, second, open, anchorMS)))
+	}
+	return out
+}
+
+// became says what became of an instant that a calendar excludes.
+func (p *Parsed) became(dueMS, second, open, anchorMS int64) string {
+	to := timer.NeverMS
+	switch {
+	case p.excluded == timer.ExcludedNext && p.kind == timer.KindFixedDelay:
+		to = p.moveTo(dueMS, open)
+	case p.excluded == timer.ExcludedNext, p.excluded == timer.ExcludedPrevious:
+		to = p.move(dueMS, p.stretchStart(second), open, anchorMS)
+	default:
+		return ""
+	}
+	moved := p.moved(second, open, anchorMS)
+	switch _, found := slices.BinarySearch(moved, to); {
+	case p.kind == timer.KindFixedDelay && to < p.endMS:
+	case to == timer.NeverMS:
+		return "; there is no allowed instant to move it to"
+	case to < p.startMS || to >= p.endMS:
+		return "; moved out of the window, so skipped"
+	case !found:
+		return fmt.Sprintf("; skipped, as only %d instants of one excluded stretch are moved", MaxMoved)
+	}
+	return "; moved to " + p.local(time.UnixMilli(to))
 }

@@ -1,16 +1,25 @@
 package schedule
 
 import (
-	"fmt"
 	"time"
-	_ "time/tzdata" // the same zones in every process, whatever the host has installed
 
+	"github.com/carillon-timer/carillon/libs/calendar"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Parsed is a schedule made ready to compute instants. It is immutable and safe for concurrent use.
+// Parsed is a schedule made ready to compute instants. It gives the same answers for ever, and is safe for concurrent use.
 type Parsed struct {
-	parts []instants
+	kind  timer.ScheduleKind
+	parts []instants // one for each spec of a cron, else one
+	zone  *zone.Table
+
+	startMS, endMS int64 // due instants lie in [startMS, endMS)
+	everyMS        int64 // of a fixed delay
+
+	calendars calendar.Set
+	excluded  timer.ExcludedPolicy
+	memory    stretches
 }
 
 // instants is one source of due instants.
@@ -28,109 +37,117 @@ type Inputs struct {
 // Parse makes a schedule ready. It refuses what Check refuses, but for cron expressions that can be read and never match; those
 // have no instants. Its error is a *timer.Error (invalid) that names the field.
 func Parse(s timer.Schedule, in Inputs) (*Parsed, error) {
-	_ = in
-	if err := checkKind(&s); err != nil {
-		return nil, err
-	}
-	switch s.Kind {
-	case timer.KindAt:
-		if err := checkAt(s.At); err != nil {
-			return nil, err
-		}
-		return &Parsed{parts: []instants{once{atMS: ceilMS(*s.At)}}}, nil
-	case timer.KindDelay:
-		if err := checkDelay(time.Duration(s.Delay)); err != nil {
-			return nil, err
-		}
-		return &Parsed{parts: []instants{delay{ms: ceilDurationMS(time.Duration(s.Delay))}}}, nil
-	default:
-		return parseCron(s.Specs, s.Zone)
-	}
-}
-
-func parseCron(specs []string, zone string) (*Parsed, error) {
-	if err := checkSpecs(specs); err != nil {
-		return nil, err
-	}
-	loc, err := loadZone(zone)
+	p, err := parse(&s, in.Timer)
 	if err != nil {
 		return nil, err
 	}
-	p := &Parsed{parts: make([]instants, 0, len(specs))}
-	for i, spec := range specs {
-		d, err := parseSpec(spec, loc)
+	if len(in.Calendars) != len(s.Calendars) {
+		return nil, timer.Invalid("schedule.calendars", "names calendars that were not found")
+	}
+	for i := range in.Calendars {
+		rules, err := calendar.New(&in.Calendars[i], p.zone)
 		if err != nil {
-			return nil, timer.Invalid(specField(i), fmt.Sprintf("%q is not a cron expression: %v", spec, err))
+			return nil, err
 		}
-		p.parts = append(p.parts, d)
+		p.calendars = append(p.calendars, rules)
 	}
 	return p, nil
 }
 
-func loadZone(name string) (*time.Location, error) {
-	if name == "" {
-		return time.UTC, nil
+// parse is Parse without the calendars' contents.
+func parse(s *timer.Schedule, seed timer.ID) (*Parsed, error) {
+	if err := checkFields(s); err != nil {
+		return nil, err
 	}
-	loc, err := time.LoadLocation(name)
-	if err != nil || name == "Local" { // "Local" would differ from host to host
-		return nil, timer.Invalid("schedule.time_zone", fmt.Sprintf("%q is not a time zone: it is an IANA name such as \"Europe/Berlin\"; leave it out for UTC", name))
+	z, err := zone.Load(s.Zone)
+	if err != nil {
+		return nil, timer.Invalid("schedule.time_zone", err.Error()+`: expected an IANA name such as "Europe/Berlin", or nothing for UTC`)
 	}
-	return loc, nil
+	p := &Parsed{kind: s.Kind, zone: z, startMS: -1 << 62, endMS: maxMS, excluded: s.Excluded}
+	if s.StartAt != nil {
+		p.startMS = ceilMS(*s.StartAt)
+	}
+	if s.EndAt != nil {
+		p.endMS = min(maxMS, ceilMS(*s.EndAt))
+	}
+	switch s.Kind {
+	case timer.KindAt:
+		p.parts, p.endMS = []instants{once{atMS: ceilMS(*s.At)}}, timer.NeverMS
+	case timer.KindDelay:
+		p.parts, p.endMS = []instants{delay{ms: ceilDurationMS(time.Duration(s.Delay))}}, timer.NeverMS
+	case timer.KindFixedDelay:
+		p.everyMS = ceilDurationMS(time.Duration(s.Every))
+	case timer.KindInterval:
+		p.parts = []instants{newInterval(s)}
+	default:
+		return p, p.addSpecs(s, seed)
+	}
+	return p, nil
+}
+
+func (p *Parsed) addSpecs(s *timer.Schedule, seed timer.ID) error {
+	for i, text := range s.Specs {
+		spec, err := parseSpec(text, seed)
+		if err != nil {
+			return timer.Invalid(specField(i), err.Error())
+		}
+		if spec.cron == nil {
+			ms := spec.every.Milliseconds()
+			p.parts = append(p.parts, every{ms: ms, offset: ms})
+			continue
+		}
+		p.parts = append(p.parts, newWall(spec.cron, p.zone, s))
+	}
+	return nil
+}
+
+// newInterval returns the instants of a fixed rate. An anchor that the schedule names is due itself, if there is no phase; the first
+// activation is not: whoever asks for every 10 minutes gets the first after 10 minutes.
+func newInterval(s *timer.Schedule) every {
+	e := every{ms: time.Duration(s.Every).Milliseconds(), offset: time.Duration(s.Phase).Milliseconds()}
+	switch {
+	case s.Anchor != nil:
+		e.fixed, e.anchor = true, ceilMS(*s.Anchor)
+	case e.offset == 0:
+		e.offset = e.ms
+	}
+	return e
 }
 
 // Next returns the first due instant (unix ms) strictly after afterMS, timer.NeverMS when there is none. anchorMS is where relative
-// schedules count from, the timer's activation or creation: a delay ends so long after it, @every is due in steps from it, and an
-// instant before it is due at the anchor itself. Instants that several specs have in common come once.
+// schedules count from, the timer's first activation: a delay ends so long after it, @every and an interval without an anchor of its
+// own are due in steps from it, and an instant before it is due at the anchor itself. For a fixed delay it is the end of the last
+// fire, and there is one instant only. Instants that several specs have in common come once.
+//
+// The due instants are a set that does not depend on afterMS: whoever asks in steps gets what one who asks at once gets.
 func (p *Parsed) Next(afterMS, anchorMS int64) int64 {
+	var due int64
+	switch {
+	case p.kind == timer.KindFixedDelay:
+		due = ifAfter(p.afterDelay(anchorMS), afterMS)
+	case len(p.calendars) == 0:
+		due = p.candidate(afterMS, anchorMS)
+	default:
+		due = p.allowed(afterMS, anchorMS)
+	}
+	if due >= p.endMS {
+		return timer.NeverMS
+	}
+	return due
+}
+
+// candidate returns the first instant after afterMS that lies in the window, whatever calendars say of it.
+func (p *Parsed) candidate(afterMS, anchorMS int64) int64 {
+	afterMS = max(afterMS, p.startMS-1)
 	first := timer.NeverMS
 	for _, d := range p.parts {
 		first = min(first, d.next(afterMS, anchorMS))
 	}
+	if first >= p.endMS {
+		return timer.NeverMS
+	}
 	return first
 }
 
-type once struct{ atMS int64 }
-
-func (o once) next(afterMS, anchorMS int64) int64 {
-	return ifAfter(max(o.atMS, anchorMS), afterMS)
-}
-
-type delay struct{ ms int64 }
-
-func (d delay) next(afterMS, anchorMS int64) int64 {
-	return ifAfter(anchorMS+d.ms, afterMS)
-}
-
-// every is due at anchor + k × ms, k from 1.
-type every struct{ ms int64 }
-
-func (e every) next(afterMS, anchorMS int64) int64 {
-	if afterMS >= maxMS || anchorMS >= maxMS {
-		return timer.NeverMS
-	}
-	k := int64(1)
-	if afterMS > anchorMS {
-		k += (afterMS - anchorMS) / e.ms
-	}
-	return anchorMS + k*e.ms
-}
-
-func ifAfter(ms, afterMS int64) int64 {
-	if ms > afterMS {
-		return ms
-	}
-	return timer.NeverMS
-}
-
-// ceilMS rounds up: a fire is never early, not even by a part of a millisecond.
-func ceilMS(t time.Time) int64 {
-	ms := t.UnixMilli()
-	if t.After(time.UnixMilli(ms)) {
-		ms++
-	}
-	return ms
-}
-
-func ceilDurationMS(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
-}
+// Location returns the zone that the schedule's local times are of.
+func (p *Parsed) Location() *time.Location { return p.zone.Location() }

@@ -69,8 +69,8 @@ func TestNextOfCron(t *testing.T) {
 		{"a Monday leap day", "", "0 0 0 29 2 ? 2040-2199", "2026-01-01T00:00:00Z", []string{"2040-02-29T00:00:00Z", "2044-02-29T00:00:00Z"}},
 		{"the end of time", "", "0 0 1 1 *", "2198-12-31T00:00:00Z", []string{"2199-01-01T00:00:00Z"}},
 		{"a zone", berlin, "0 9 * * *", "2026-01-01T00:00:00Z", []string{"2026-01-01T08:00:00Z"}},
-		{"in the spring gap: not that day", berlin, "30 2 * * *", "2026-03-28T00:00:00Z", []string{"2026-03-28T01:30:00Z", "2026-03-30T00:30:00Z"}},
-		{"in the autumn fold: twice", berlin, "30 2 * * *", "2026-10-24T22:00:00Z", []string{"2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"}},
+		{"in the spring gap: when it ends", berlin, "30 2 * * *", "2026-03-28T00:00:00Z", []string{"2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"}},
+		{"in the autumn fold: once", berlin, "30 2 * * *", "2026-10-24T22:00:00Z", []string{"2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"}},
 		{"behind a fold of half an hour", lordHowe, "0 2 * * *", "2026-04-04T12:00:00Z", []string{"2026-04-04T15:30:00Z", "2026-04-05T15:30:00Z"}},
 		{"a day without midnight", cairo, "0 12 * * 5", "2026-04-23T12:00:00Z", []string{"2026-04-24T09:00:00Z", "2026-05-01T09:00:00Z"}},
 	}

@@ -1,152 +1,131 @@
 package schedule
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
-
-// sixFields reads what we hand it: always seconds first, and descriptors other than @every.
-var sixFields = cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 const (
-	everyPrefix = "@every"
-	minFields   = 5
-	maxFields   = 7
-	dowField    = 5 // of six
-	maxDow      = 7 // Sunday, like 0
+	everyName = "@every"
+	minFields = 5 // minute first
+	maxFields = 7 // second first, year last
 )
 
-// parseSpec reads one cron expression.
-func parseSpec(spec string, loc *time.Location) (instants, error) {
-	spec = strings.TrimSpace(spec)
-	switch {
-	case spec == "":
-		return nil, errors.New("it is empty")
-	case strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ="):
-		return nil, errors.New("it names a time zone: put that into the field \"zone\"")
-	case spec == everyPrefix || strings.HasPrefix(spec, everyPrefix+" "):
-		return parseEvery(strings.TrimSpace(spec[len(everyPrefix):]))
-	case strings.HasPrefix(spec, "@"):
-		return calendarOf(spec, allYears(), loc)
-	}
-	fields := strings.Fields(spec)
-	if len(fields) < minFields || len(fields) > maxFields {
-		return nil, fmt.Errorf("it has %d fields: 5 (minute first), 6 (second first) or 7 (year last) are allowed", len(fields))
-	}
-	for _, f := range fields {
-		if err := checkField(f); err != nil {
-			return nil, err
-		}
-	}
-	if len(fields) == minFields {
-		fields = append([]string{"0"}, fields...)
-	}
-	years := allYears()
-	if len(fields) == maxFields {
-		var err error
-		if years, err = parseYears(fields[maxFields-1]); err != nil {
-			return nil, err
-		}
-		fields = fields[:maxFields-1]
-	}
-	fields[dowField] = sundayZero(fields[dowField])
-	return calendarOf(strings.Join(fields, " "), years, loc)
+// descriptors are the names of common specs.
+var descriptors = map[string]string{
+	"@yearly": "0 0 0 1 1 *", "@annually": "0 0 0 1 1 *", "@monthly": "0 0 0 1 * *", "@weekly": "0 0 0 * * 0",
+	"@daily": "0 0 0 * * *", "@midnight": "0 0 0 * * *", "@hourly": "0 0 * * * *",
 }
 
-// checkField refuses what robfig's parser would silently read as something else: "1,,2" as "1,2" and "*-5" as "*".
-func checkField(f string) error {
-	for part := range strings.SplitSeq(f, ",") {
-		if part == "" {
-			return fmt.Errorf("there is an empty place in the list %q", f)
-		}
-		base, _, _ := strings.Cut(part, "/")
-		if strings.ContainsAny(base, "*?") && base != "*" && base != "?" {
-			return fmt.Errorf("%q mixes * with something else", part)
-		}
-	}
-	return nil
+// parsedSpec is what a spec asks for: one of the two.
+type parsedSpec struct {
+	cron  *cron
+	every time.Duration // of an @every; 0 else
 }
 
-func calendarOf(spec string, years yearSet, loc *time.Location) (instants, error) {
-	s, err := sixFields.Parse(spec)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller says what was being read
+// syntaxError says where a spec cannot be read, and what would have been right there.
+type syntaxError struct {
+	at              int // byte offset into the spec
+	expected, found string
+}
+
+func (e *syntaxError) Error() string {
+	return fmt.Sprintf("at %d: expected %s, found %s", e.at, e.expected, e.found)
+}
+
+// parseSpec reads one spec. Its error is a *syntaxError. seed spreads H.
+func parseSpec(text string, seed timer.ID) (parsedSpec, error) {
+	s := scanner{text: text}
+	words := s.words()
+	if len(words) == 0 {
+		return parsedSpec{}, s.fail("a cron expression such as \"*/5 * * * *\"")
 	}
-	fields, ok := s.(*cron.SpecSchedule)
+	first := words[0]
+	switch name, _, zoned := strings.Cut(text[first.from:first.to], "="); {
+	case text[first.from] == '@':
+		return parseDescriptor(&s, words)
+	case zoned && (name == "TZ" || name == "CRON_TZ"):
+		s.pos, s.end = first.from, first.to
+		return parsedSpec{}, s.fail("a cron expression without a time zone, as that is the field time_zone")
+	}
+	return parseFields(&s, words, seed)
+}
+
+func parseFields(s *scanner, words []word, seed timer.ID) (parsedSpec, error) {
+	if len(words) < minFields {
+		s.pos = len(s.text)
+		return parsedSpec{}, s.fail(fmt.Sprintf("5 fields (minute first), 6 (second first) or 7 (year last) and not %d", len(words)))
+	}
+	if len(words) > maxFields {
+		s.pos, s.end = words[maxFields].from, words[maxFields].to
+		return parsedSpec{}, s.fail("the end after 7 fields")
+	}
+	c := &cron{second: 1, years: allYears()}
+	kinds := cronFields[:len(words)]
+	if len(words) == minFields {
+		kinds = cronFields[1 : minFields+1]
+	}
+	for i, w := range words {
+		s.pos, s.end = w.from, w.to
+		if err := s.field(&kinds[i], c, seed); err != nil {
+			return parsedSpec{}, err
+		}
+	}
+	return parsedSpec{cron: c}, nil
+}
+
+func parseDescriptor(s *scanner, words []word) (parsedSpec, error) {
+	first := words[0]
+	name := s.text[first.from:first.to]
+	if name == everyName {
+		return parseEvery(s, words)
+	}
+	fields, ok := descriptors[name]
 	if !ok {
-		return nil, errors.New("it is of a kind that is not supported")
+		s.pos, s.end = first.from, first.to
+		return parsedSpec{}, s.fail("@yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly or \"@every <duration>\"")
 	}
-	return newCalendar(fields, years, loc), nil
+	if len(words) > 1 {
+		s.pos, s.end = words[1].from, words[1].to
+		return parsedSpec{}, s.fail("the end after " + name)
+	}
+	return parseSpec(fields, 0)
 }
 
 // parseEvery reads the duration of an @every. Seconds are the finest step that a cron has.
-func parseEvery(text string) (instants, error) {
-	d, err := time.ParseDuration(text)
+func parseEvery(s *scanner, words []word) (parsedSpec, error) {
+	const duration = "a duration such as \"90s\" or \"1h30m\""
+	switch len(words) {
+	case 1:
+		s.pos = len(s.text)
+		return parsedSpec{}, s.fail(duration)
+	case 2:
+	default:
+		s.pos, s.end = words[2].from, words[2].to
+		return parsedSpec{}, s.fail("the end after one duration")
+	}
+	s.pos, s.end = words[1].from, words[1].to
+	d, err := time.ParseDuration(s.text[s.pos:s.end])
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%q is not a duration such as \"90s\" or \"1h30m\"", text)
+		return parsedSpec{}, s.fail(duration)
 	case d < time.Second:
-		return nil, errors.New("the shortest interval is 1s")
+		return parsedSpec{}, s.fail("at least 1s")
 	case d%time.Second != 0:
-		return nil, errors.New("the interval must be whole seconds")
+		return parsedSpec{}, s.fail("whole seconds")
 	case d > MaxDelay:
-		return nil, errors.New("the longest interval is 10 years (87600h)")
+		return parsedSpec{}, s.fail("at most 10 years (87600h)")
 	}
-	return every{ms: d.Milliseconds()}, nil
+	return parsedSpec{every: d}, nil
 }
 
-// sundayZero rewrites the day of week 7 to 0, which is all that robfig's parser knows as Sunday. What it does not understand it leaves
-// to that parser to refuse.
-func sundayZero(field string) string {
-	parts := strings.Split(field, ",")
-	for i, part := range parts {
-		base, step, stepped := strings.Cut(part, "/")
-		low, high, ranged := strings.Cut(base, "-")
-		switch {
-		case !ranged && low == "7":
-			parts[i] = "0" // 7/2 is from 7 to 7
-		case ranged && high == "7":
-			parts[i] = daysUpToSunday(part, low, step, stepped)
-		}
+func allYears() yearSet {
+	var s yearSet
+	for y := minYear; y <= maxYear; y++ {
+		s.add(y)
 	}
-	return strings.Join(parts, ",")
-}
-
-// daysUpToSunday lists the days of a range that ends in 7.
-func daysUpToSunday(part, low, step string, stepped bool) string {
-	from, err := strconv.Atoi(low)
-	if err != nil {
-		if from = weekday(low); from < 0 {
-			return part
-		}
-	}
-	by := 1
-	if stepped {
-		if by, err = strconv.Atoi(step); err != nil || by < 1 {
-			return part
-		}
-		by = min(by, maxDow+1) // a longer step is as good
-	}
-	if from < 0 || from > maxDow {
-		return part
-	}
-	var days []string
-	for d := from; d <= maxDow; d += by {
-		days = append(days, strconv.Itoa(d%maxDow))
-	}
-	return strings.Join(days, ",")
-}
-
-func weekday(name string) int {
-	for d := time.Sunday; d <= time.Saturday; d++ {
-		if strings.EqualFold(name, d.String()[:3]) {
-			return int(d)
-		}
-	}
-	return -1
+	return s
 }

@@ -60,9 +60,6 @@ type Fire struct {
 // RunMinute returns the slice's minute: minutes since 1970.
 func (f *Fire) RunMinute() int64 { return MinuteOf(f.RunMS) }
 
-// PlannedMS returns when the first attempt was meant to start: the due instant. Jitter will add to it.
-func (f *Fire) PlannedMS() int64 { return f.DueMS }
-
 // MinuteOf returns the minute since 1970 that an instant (unix ms, not negative) lies in.
 func MinuteOf(ms int64) int64 { return ms / MinuteMS }
 

@@ -32,7 +32,7 @@ func Migrator() Role {
 
 func addMigrator(_ context.Context, k *Kit) error {
 	s, err := migrator.New(migrator.Options{
-		Store: k.Store, Dispatch: k.Dispatch, Plan: k.Planner.Plan, Counts: k.Counts, Now: k.Clock.Now,
+		Store: k.Store, Dispatch: k.Dispatch, Planner: k.Planner, Counts: k.Counts, Now: k.Clock.Now,
 		Step1: k.Settings.Timing.Step1, Retention: k.Settings.Retention.Keep, Logger: k.logger("migrator"), Registerer: k.Registry,
 	})
 	if err != nil {
@@ -85,7 +85,7 @@ func addExecutor(_ context.Context, k *Kit) error {
 	}
 	k.Process.OnClose("callbacks", func(context.Context) error { caller.Close(); return nil })
 	s, err := executor.New(executor.Options{
-		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch,
+		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Planner: k.Planner,
 		Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: caller, timer.KindCanary: selfcheck.NewCaller(k.Registry)},
 		Clock:   k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name,
 		DrainTimeout: k.Settings.Shutdown.Grace * 2 / 3, //nolint:mnd // the rest is for recording and giving back

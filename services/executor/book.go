@@ -126,7 +126,10 @@ func (b *book) apply(changes []store.Change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range changes {
-		if b.states.Contains(c.State.ID) {
+		switch {
+		case c.AppID != 0: // a freeze: rare, and which timers are the app's the book does not know
+			b.states.Purge()
+		case b.states.Contains(c.State.ID):
 			b.enter(c.State)
 		}
 	}
@@ -169,7 +172,7 @@ func (b *book) enter(s timer.State) timer.State {
 }
 
 // later tells whether a is a later state than b. A timer's states are ordered: gone comes after all, then activations count up, and
-// within one activation it is active, then inactive, then deleted.
+// within one activation it is active, then inactive or paused, then deleted, and versions count up.
 func later(a, b timer.State) bool {
 	if a.Exists() != b.Exists() {
 		return b.Exists()
@@ -177,8 +180,8 @@ func later(a, b timer.State) bool {
 	if a.ActiveEpoch != b.ActiveEpoch {
 		return a.ActiveEpoch > b.ActiveEpoch
 	}
-	if a.Status != b.Status {
-		return order(a.Status) > order(b.Status)
+	if x, y := order(a.Status), order(b.Status); x != y {
+		return x > y
 	}
 	return a.Version > b.Version
 }
@@ -187,7 +190,7 @@ func order(s timer.Status) int {
 	switch s {
 	case timer.StatusActive:
 		return 0
-	case timer.StatusInactive:
+	case timer.StatusInactive, timer.StatusPaused:
 		return 1
 	default:
 		return 2 //nolint:mnd // deleted is last

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -50,13 +51,17 @@ func (s *Service) attempt(e *held) {
 		return
 	}
 	if reason := skipReason(&e.fire, state); reason != timer.ReasonNone {
-		s.recorder.end(s.outcome(e, timer.Skipped, reason), e, nil)
+		s.skip(e, reason)
 		return
 	}
 	if def == nil {
 		s.reject(e, "the timer's definition is missing")
 		return
 	}
+	if !s.admit(e, &state) {
+		return
+	}
+	def = e.def // of the version that it belongs to by now
 	caller := s.opts.Callers[def.Target.Kind]
 	if caller == nil {
 		s.reject(e, fmt.Sprintf("no target of kind %q can be called", def.Target.Kind))
@@ -80,7 +85,8 @@ func (s *Service) call(e *held, caller callback.Caller, def *timer.Definition, a
 		return
 	}
 	n := e.fire.Attempt + 1
-	late := start.UnixMilli() - e.fire.PlannedMS()
+	planned := plannedMS(e)
+	late := start.UnixMilli() - planned
 	if n == 1 {
 		e.fire.LateMS = late
 		if !e.canary() {
@@ -89,10 +95,12 @@ func (s *Service) call(e *held, caller callback.Caller, def *timer.Definition, a
 	}
 	s.met.calling.Inc()
 	began := time.Now()
-	r := caller.Call(e.term.Context(), &callback.Request{
-		Fire: e.fire.FireID, App: app, PlannedMS: e.fire.PlannedMS(), Attempt: n,
+	ctx, done := s.calls.begin(e)
+	r := caller.Call(ctx, &callback.Request{
+		Fire: e.fire.FireID, App: app, PlannedMS: planned, Attempt: n,
 		Start: start, Target: def.Target, Timeout: time.Duration(def.Retry.Timeout),
 	})
+	cancelled := done()
 	took := time.Since(began)
 	s.met.calling.Dec()
 	if !e.canary() {
@@ -101,10 +109,30 @@ func (s *Service) call(e *held, caller callback.Caller, def *timer.Definition, a
 	if e.term.Context().Err() != nil && r.Class != callback.Success {
 		return // cancelled because the session is dead: not an attempt that failed, and no longer ours to tell
 	}
-	s.decide(e, def, r, timer.Attempt{
+	a := timer.Attempt{
 		FireID: e.fire.FireID, N: n, StartMS: start.UnixMilli(), DurationMS: took.Milliseconds(),
 		StatusCode: r.StatusCode, Error: r.Error, Excerpt: r.Excerpt,
-	})
+	}
+	if cancelled && r.Class != callback.Success {
+		e.fire.Attempt = n
+		s.recorder.end(s.outcome(e, timer.Skipped, timer.ReasonCancelled), e, &a)
+		return
+	}
+	s.decide(e, def, r, a)
+}
+
+// skip ends a fire without a call.
+func (s *Service) skip(e *held, reason timer.Reason) {
+	s.recorder.end(s.outcome(e, timer.Skipped, reason), e, nil)
+}
+
+// plannedMS returns when the first attempt of a fire was meant to start: at its due instant and its jitter, or when it was asked for.
+func plannedMS(e *held) int64 {
+	f := &e.fire
+	if f.Series != 0 {
+		return max(f.DueMS, timer.ID(f.Series).TimeMS())
+	}
+	return f.DueMS + schedule.Jitter(f.Timer, f.DueMS, e.def.Schedule.Jitter)
 }
 
 // decide turns the result of an attempt into an outcome or a retry.
@@ -181,22 +209,30 @@ func (s *Service) consult(e *held) (timer.State, *timer.Definition, error) {
 	return state, e.def, nil
 }
 
-// skipReason tells why a timer does not want a fire, if it does not.
+// skipReason tells why a timer does not want a fire, if it does not. What somebody asked for by itself is called also while the timer is not active.
 func skipReason(f *timer.Fire, s timer.State) timer.Reason {
 	switch {
 	case !s.Exists(), s.Status == timer.StatusDeleted:
 		return timer.ReasonDeleted
+	case s.Frozen:
+		return timer.ReasonFrozen
+	case f.Series != 0:
+		return timer.ReasonNone
+	case s.Status == timer.StatusPaused:
+		return timer.ReasonPaused
 	case s.Status != timer.StatusActive:
 		return timer.ReasonInactive
-	case f.Series == 0 && f.DueMS < s.ActiveSinceMS:
+	case f.DueMS < s.ActiveSinceMS:
 		return timer.ReasonBeforeEpoch
 	}
 	return timer.ReasonNone
 }
 
 func (s *Service) outcome(e *held, kind timer.OutcomeKind, reason timer.Reason) timer.Outcome {
-	return timer.Outcome{
+	o := timer.Outcome{
 		Fire: e.fire, Kind: kind, Reason: reason, FinishedMS: s.opts.Clock.Now().UnixMilli(),
 		UntilMS: e.fire.DueMS, Count: 1, Attempts: e.fire.Attempt, LatenessMS: e.fire.LateMS,
 	}
+	s.follow(e, &o)
+	return o
 }

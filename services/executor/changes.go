@@ -24,9 +24,9 @@ const (
 	nudgesMax      = 4096
 )
 
-// follow polls the change log every step2, until ctx ends. When the store is away the book grows stale, and the executor asks
+// readChanges polls the change log every step2, until ctx ends. When the store is away the book grows stale, and the executor asks
 // before each call instead, in vain as well: nothing is called that may have been switched off.
-func (s *Service) follow(ctx context.Context) error {
+func (s *Service) readChanges(ctx context.Context) error {
 	tick := time.NewTicker(s.opts.Step2)
 	defer tick.Stop()
 	var marks []lookMark
@@ -90,6 +90,9 @@ func (s *Service) look(ctx context.Context, from int64) (last int64, err error) 
 			return 0, err //nolint:wrapcheck // the store says what it was doing
 		}
 		s.book.apply(page)
+		for i := range page {
+			s.calls.overtaken(&page[i].State)
+		}
 		if len(page) > 0 {
 			last = page[len(page)-1].Seq
 		}
@@ -133,9 +136,13 @@ func (s *Service) readNudged(ctx context.Context) error {
 			continue
 		}
 		call, cancel := context.WithTimeout(ctx, changesTimeout)
-		if _, err := s.book.read(call, ids); err != nil {
+		states, err := s.book.read(call, ids)
+		if err != nil {
 			s.log.Debug().Err(err).Msg("changed timers not read")
 		}
 		cancel()
+		for i := range states {
+			s.calls.overtaken(&states[i])
+		}
 	}
 }

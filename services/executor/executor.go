@@ -31,6 +31,10 @@ type Service struct {
 	recorder *recorder
 	events   *announcer
 	ask      *batch.Group[timer.ID, timer.State]
+	turns    *batch.Group[turnAsk, store.Entered]
+	catchUps *batch.Group[store.Late, bool]
+	calls    *calls
+	dates    *calendars
 	nudges   chan timer.ID
 	met      *metrics
 
@@ -56,7 +60,10 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, log: opts.Logger, hands: newHands(opts.MaxHands), wheel: newWheel(), book: b,
-		nudges: make(chan timer.ID, nudgesMax),
+		nudges: make(chan timer.ID, nudgesMax), calls: newCalls(),
+	}
+	if s.dates, err = newCalendars(opts.Store); err != nil {
+		return nil, err
 	}
 	s.recorder, s.events = newRecorder(s), newAnnouncer(s)
 	s.queue = newQueue(s.recorder.full)
@@ -88,6 +95,10 @@ func (s *Service) Run(ctx context.Context) error {
 	defer endWrite()
 	s.ask = batch.New(batch.Options{Max: store.MaxBatch, Wait: time.Millisecond, AtOnce: 2, Timeout: changesTimeout}, s.book.read)
 	defer s.ask.Close()
+	s.turns = batch.New(batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 2, Timeout: gateTimeout}, s.enter)
+	defer s.turns.Close()
+	s.catchUps = batch.New(batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout}, s.opts.Store.CatchUp)
+	defer s.catchUps.Close()
 
 	var keep, written sync.WaitGroup
 	keepCtx, endKeep := context.WithCancel(hard)
@@ -98,7 +109,7 @@ func (s *Service) Run(ctx context.Context) error {
 	written.Go(func() { s.events.run(write) })
 
 	g, run := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.follow(run) })
+	g.Go(func() error { return s.readChanges(run) })
 	g.Go(func() error { return s.readNudged(run) })
 	g.Go(func() error { return s.watch(run) })
 	g.Go(func() error { return s.reclaim(run) })

@@ -25,6 +25,13 @@ type Store interface {
 	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
 	Changes(ctx context.Context, after int64, limit int) ([]store.Change, error)
 	LastChange(ctx context.Context) (int64, error)
+	store.Gates
+	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
+}
+
+// Planner makes the fire that follows one of a fixed delay.
+type Planner interface {
+	Follow(f *timer.Fire, d *timer.Definition, calendars []timer.Calendar, endMS int64) (*timer.Fire, error)
 }
 
 // Bus is what an executor needs of the bus.
@@ -44,6 +51,7 @@ type Options struct {
 	Store    Store
 	Bus      Bus
 	Dispatch Dispatcher
+	Planner  Planner
 	Callers  map[timer.TargetKind]callback.Caller
 	Clock    *clock.Clock
 	Counts   *slicing.Counts
@@ -82,6 +90,7 @@ func (o *Options) validate() error {
 	c.Need("Store", o.Store == nil)
 	c.Need("Bus", o.Bus == nil)
 	c.Need("Dispatch", o.Dispatch == nil)
+	c.Need("Planner", o.Planner == nil)
 	c.Need("Callers", len(o.Callers) == 0)
 	c.Need("Clock", o.Clock == nil)
 	c.Need("Counts", o.Counts == nil)

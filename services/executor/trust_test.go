@@ -30,7 +30,7 @@ func TestWaitForTrustEndsWithItsConsumer(t *testing.T) {
 	t.Parallel()
 	parts := servicetest.New(t, servicetest.Options{})
 	s, err := New(Options{
-		Store: silenced{parts.Store}, Bus: parts.Bus("one"), Dispatch: parts.Dispatch, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
+		Store: silenced{parts.Store}, Bus: parts.Bus("one"), Dispatch: parts.Dispatch, Planner: parts.Planner, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
 		Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: nil}, Logger: parts.Log, Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)

@@ -54,6 +54,7 @@ func (s *Service) Run(ctx context.Context) error {
 	for range s.opts.Workers {
 		g.Go(func() error { return s.expand(ctx) })
 	}
+	g.Go(func() error { return s.backfill(ctx) })
 	g.Go(func() error {
 		return expansion.FlushCounts(ctx, s.opts.Counts, s.opts.Store, s.opts.Now, s.opts.Step1, s.log)
 	})
@@ -67,7 +68,7 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) expand(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
-		fires, timers, err := s.opts.Store.Expand(call, s.opts.Batch, s.opts.Plan)
+		fires, timers, err := s.opts.Store.Expand(call, s.opts.Batch, s.opts.Planner.Plan)
 		cancel()
 		wait := s.opts.Every
 		if err != nil {
@@ -93,6 +94,24 @@ func (s *Service) expand(ctx context.Context) error {
 			}
 		}
 		clock.Pause(ctx, wait)
+	}
+	return nil
+}
+
+// backfill makes the next stretch of each backfill that is asked for, one round per look: past instants are in no hurry, and the next round comes when
+// executors have had time for this one. Dying between the commit and the dispatch leaves the stretch to the sweep.
+func (s *Service) backfill(ctx context.Context) error {
+	for ctx.Err() == nil {
+		call, cancel := context.WithTimeout(ctx, expandTimeout)
+		fires, _, err := s.opts.Store.ExpandBackfills(call, s.opts.Batch, s.opts.Planner.PlanBackfill)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			s.met.errors.Inc()
+			s.log.Debug().Err(err).Msg("backfills not expanded")
+		}
+		s.met.fires.Add(float64(len(fires)))
+		s.opts.Dispatch.Committed(ctx, fires) // also those in doubt, see store.Timers
+		clock.Pause(ctx, s.opts.Every)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (c *counter) seen() map[timer.FireID]int {
 func start(t *testing.T, parts *servicetest.Parts, d migrator.Dispatcher) (svc *migrator.Service, stop func()) {
 	t.Helper()
 	svc, err := migrator.New(migrator.Options{
-		Store: parts.Store, Dispatch: d, Plan: parts.Plan, Counts: parts.Counts, Now: time.Now, Batch: 7,
+		Store: parts.Store, Dispatch: d, Planner: parts.Planner, Counts: parts.Counts, Now: time.Now, Batch: 7,
 		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)

@@ -19,6 +19,13 @@ type Store interface {
 	store.Expander
 	store.Minutes
 	store.Housekeeping
+	ExpandBackfills(ctx context.Context, limit int, plan store.BackfillPlanner) (fires []timer.Fire, n int, err error)
+}
+
+// Planner turns schedules into fires.
+type Planner interface {
+	Plan(t *timer.Timer, nowMS int64) store.Plan
+	PlanBackfill(t *timer.Timer, b *store.Backfill, nowMS int64) (fires []timer.Fire, nextMS int64, err error)
 }
 
 // Dispatcher brings committed fires on their way.
@@ -30,11 +37,11 @@ type Dispatcher interface {
 type Options struct {
 	Store    Store
 	Dispatch Dispatcher
-	Plan     store.Planner
-	Counts   *slicing.Counts // those that Plan uses
+	Planner  Planner
+	Counts   *slicing.Counts // those that Planner uses
 	Now      func() time.Time
 
-	Step1     time.Duration // the farthest that Plan expands; default 60 min
+	Step1     time.Duration // the farthest that Planner expands; default 60 min
 	Workers   int           // expansions at once; default 2
 	Batch     int           // timers per expansion; default 100, at most 300 fires each
 	Every     time.Duration // between looks when there is nothing to do; default 500 ms
@@ -66,7 +73,7 @@ func (o *Options) validate() error {
 	c := options.Of("migrator")
 	c.Need("Store", o.Store == nil)
 	c.Need("Dispatch", o.Dispatch == nil)
-	c.Need("Plan", o.Plan == nil)
+	c.Need("Planner", o.Planner == nil)
 	c.Need("Counts", o.Counts == nil)
 	c.Need("Now", o.Now == nil)
 	c.Need("Registerer", o.Registerer == nil)

@@ -36,7 +36,8 @@ type Parts struct {
 	Broker   *membus.Broker
 	Window   *memwindow.Window
 	Counts   *slicing.Counts
-	Plan     store.Planner
+	Planner  *expansion.Planner
+	Plan     store.Planner // Planner's
 	IDs      *timer.IDs
 	Clock    *clock.Clock
 	Log      zerolog.Logger
@@ -65,7 +66,7 @@ func New(t testing.TB, opts Options) *Parts {
 	require.NoError(t, p.Clock.Measure(t.Context()))
 	planner, err := expansion.New(expansion.Options{Counts: p.Counts})
 	require.NoError(t, err)
-	p.Plan = planner.Plan
+	p.Planner, p.Plan = planner, planner.Plan
 	b := p.Bus("dispatch")
 	require.NoError(t, b.Setup(t.Context(), bus.Topics(bus.DefaultTaskPartitions)))
 	p.Dispatch, err = dispatch.New(dispatch.Options{

@@ -1,0 +1,78 @@
+package expansion
+
+import (
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// missedScan bounds how many missed instants one plan looks at: some ten milliseconds' work, for it is done with the timer's row locked.
+const missedScan = 50_000
+
+// missed decides about the instants that are past by more than the grace: nobody expanded them in time. The policy leaves at most its catch-up fires, and one
+// record of the others. more says that the scan was cut short, and goes on with the next plan.
+func (s *stretch) missed() (more bool) {
+	m := s.timer.Definition.Misfire.For(s.timer.Definition.Schedule.Kind)
+	grace := int64(m.Grace) / 1e6
+	if s.timer.Definition.Schedule.Kind == timer.KindFixedDelay || !s.late(s.due, grace) {
+		return false // a chain goes on from its last outcome: its one fire is never left out
+	}
+	anchor, left := s.due, s.left
+	var dues []int64
+	for s.late(s.due, grace) && len(dues) < missedScan {
+		dues = append(dues, s.due)
+		s.next()
+	}
+	more = s.late(s.due, grace)
+	keep := 0 // how many of the latest run
+	switch m.Policy {
+	case timer.MisfireFireAll:
+		keep = min(m.MaxFires, len(dues))
+	case timer.MisfireFireOnce:
+		if !more {
+			keep = 1
+		}
+	case timer.MisfireSkip:
+	}
+	if window := int64(m.CatchUpWindow) / 1e6; window > 0 {
+		for keep > 0 && dues[len(dues)-keep] < s.nowMS-window {
+			keep--
+		}
+	}
+	skipped := len(dues) - keep
+	if more && keep > 0 { // which of them are the latest, the next plan will know
+		s.due, s.left = dues[skipped], left-int64(skipped)
+	}
+	if skipped > 0 {
+		s.plan.Skips = append(s.plan.Skips, s.skip(anchor, dues[skipped-1], int64(skipped)))
+	}
+	if more {
+		return true
+	}
+	if keep = min(keep, s.planner.max); keep < len(dues)-skipped {
+		s.due, s.left = dues[skipped+keep], left-int64(skipped+keep)
+		more = true
+	}
+	for _, due := range dues[skipped : skipped+keep] {
+		s.plan.Fires = append(s.plan.Fires, s.planner.fire(s.timer, due))
+	}
+	return more
+}
+
+// late tells whether an instant is past by more than the grace.
+func (s *stretch) late(due, graceMS int64) bool {
+	if due > s.nowMS-graceMS {
+		return false
+	}
+	return due+schedule.Jitter(s.timer.ID, due, s.timer.Definition.Schedule.Jitter) < s.nowMS-graceMS
+}
+
+// skip records a stretch of misfires.
+func (s *stretch) skip(from, until, count int64) timer.Outcome {
+	t := s.timer
+	return timer.Outcome{
+		Fire: timer.Fire{
+			FireID: timer.FireID{Timer: t.ID, DueMS: from}, RunMS: from, AppID: t.AppID, Version: t.Version, Epoch: t.ActiveEpoch,
+		},
+		Kind: timer.Skipped, Reason: timer.ReasonMisfired, FinishedMS: s.nowMS, UntilMS: until, Count: count,
+	}
+}

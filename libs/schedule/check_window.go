@@ -1,0 +1,82 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// checkInstants checks the instants and the limits of a schedule.
+func checkInstants(s *timer.Schedule) error {
+	for _, f := range []struct {
+		name string
+		at   *time.Time
+	}{{"at", s.At}, {"anchor", s.Anchor}, {"start_at", s.StartAt}, {"end_at", s.EndAt}} {
+		if f.at == nil {
+			continue
+		}
+		if y := f.at.UTC().Year(); y < minYear || y > maxYear {
+			return timer.Invalid("schedule."+f.name, fmt.Sprintf("lies outside the years %d to %d", minYear, maxYear))
+		}
+	}
+	switch {
+	case s.StartAt != nil && s.EndAt != nil && !s.StartAt.Before(*s.EndAt):
+		return timer.Invalid("schedule.end_at", "must be later than start_at")
+	case s.MaxFires < 0:
+		return timer.Invalid("schedule.max_fires", fmt.Sprintf("expected a number of fires, or 0 for no limit, found %d", s.MaxFires))
+	case s.Jitter < 0 || s.Jitter > timer.MaxJitter:
+		return timer.Invalid("schedule.jitter", fmt.Sprintf("expected a duration from 0s to %s, found %s", time.Duration(timer.MaxJitter), time.Duration(s.Jitter)))
+	}
+	return nil
+}
+
+func checkCalendars(s *timer.Schedule) error {
+	if len(s.Calendars) > timer.MaxScheduleCalendars {
+		return timer.Invalid("schedule.calendars", fmt.Sprintf("names %d calendars: at most %d are allowed", len(s.Calendars), timer.MaxScheduleCalendars))
+	}
+	for i, name := range s.Calendars {
+		field := fmt.Sprintf("schedule.calendars[%d]", i)
+		switch {
+		case name == "":
+			return timer.Invalid(field, "expected the name of a calendar, found nothing")
+		case len(name) > timer.MaxNameLen:
+			return timer.Invalid(field, fmt.Sprintf("is %d bytes long: at most %d are allowed", len(name), timer.MaxNameLen))
+		case slices.Contains(s.Calendars[:i], name):
+			return timer.Invalid(field, fmt.Sprintf("names %q a second time", name))
+		}
+	}
+	switch {
+	case s.Excluded == "":
+		return nil
+	case len(s.Calendars) == 0:
+		return timer.Invalid("schedule.excluded", "says what becomes of excluded instants, and no calendar excludes any: name one in calendars, or leave it out")
+	case s.Excluded == timer.ExcludedPrevious && s.Kind == timer.KindFixedDelay:
+		return timer.Invalid("schedule.excluded", `expected "skip" or "next_allowed": a fixed delay cannot end before it began`)
+	}
+	return oneOf("schedule.excluded", s.Excluded, timer.ExcludedSkip, timer.ExcludedNext, timer.ExcludedPrevious)
+}
+
+// oneOf refuses a value that is neither empty nor in a list.
+func oneOf[T ~string](field string, got T, known ...T) error {
+	if got == "" || slices.Contains(known, got) {
+		return nil
+	}
+	return timer.Invalid(field, fmt.Sprintf("expected %s, found %q", quoted(known), got))
+}
+
+// quoted lists values: "a", "b" or "c".
+func quoted[T ~string](list []T) string {
+	words := make([]string, len(list))
+	for i, v := range list {
+		words[i] = strconv.Quote(string(v))
+	}
+	if len(words) == 1 {
+		return words[0]
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

@@ -1,0 +1,139 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/calendar"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// MaxMoved is how many instants of one excluded stretch are moved to where they are allowed. Those of more are skipped. It bounds what
+// a dense schedule costs: an every-second cron has 172,800 instants in a weekend, which move to Monday's own.
+const MaxMoved = 1000
+
+// allowed returns the first due instant after afterMS under the calendars.
+func (p *Parsed) allowed(afterMS, anchorMS int64) int64 {
+	switch p.excluded {
+	case timer.ExcludedNext:
+		return p.allowedOrLater(max(afterMS, -1), anchorMS)
+	case timer.ExcludedPrevious:
+		return p.allowedOrEarlier(max(afterMS, -1), anchorMS)
+	default:
+		return p.onlyAllowed(afterMS, anchorMS)
+	}
+}
+
+// onlyAllowed skips from excluded instants to where the next allowed stretch begins: what lies between need not be looked at.
+func (p *Parsed) onlyAllowed(afterMS, anchorMS int64) int64 {
+	for {
+		due := p.candidate(afterMS, anchorMS)
+		if due == timer.NeverMS {
+			return due
+		}
+		at := floorDiv(due, 1000)
+		switch open := p.calendars.NextAllowed(at); open {
+		case at:
+			return due
+		case calendar.Never:
+			return timer.NeverMS
+		default:
+			afterMS = open*1000 - 1
+		}
+	}
+}
+
+// allowedOrLater is the search where excluded instants move forward: to the day on which the next allowed stretch begins. So what comes
+// after an instant may come from any excluded stretch that ends on that instant's day or later; those after the first allowed instant move
+// behind it.
+func (p *Parsed) allowedOrLater(afterMS, anchorMS int64) int64 {
+	best := timer.NeverMS
+	for cursor := p.stretchOfDay(floorDiv(afterMS, 1000))*1000 - 1; ; {
+		due := p.candidate(cursor, anchorMS)
+		if due == timer.NeverMS {
+			return best
+		}
+		at := floorDiv(due, 1000)
+		open := p.calendars.NextAllowed(at)
+		switch {
+		case open == at && due > afterMS:
+			return min(best, due)
+		case open == at:
+			cursor = max(due, min(millis(p.calendars.NextExcluded(at))-1, afterMS))
+			continue
+		case open == calendar.Never || open*1000 >= best:
+			return best
+		}
+		best = min(best, firstAfter(p.moved(at, open, anchorMS), afterMS))
+		cursor = open*1000 - 1
+	}
+}
+
+// stretchOfDay returns where the day of an instant begins, or the excluded stretch that the day begins in.
+func (p *Parsed) stretchOfDay(at int64) int64 {
+	at = p.dayStart(at)
+	if p.calendars.Allows(at) {
+		return at
+	}
+	return p.stretchStart(at)
+}
+
+// stretchStart returns where the excluded stretch of an instant begins, 0 where it has no beginning.
+func (p *Parsed) stretchStart(at int64) int64 {
+	return max(p.calendars.PrevAllowed(at), -1) + 1
+}
+
+// dayStart returns the first instant of the local day of an instant.
+func (p *Parsed) dayStart(at int64) int64 {
+	local := at + p.zone.OffsetAt(at)
+	return p.zone.Resolve(floorDiv(local, secondsPerDay) * secondsPerDay)
+}
+
+// allowedOrEarlier is the search where excluded instants move back: to the day on which the allowed stretch before ends. So the first
+// allowed instant after afterMS may be preceded by what moves to its day from the excluded stretches that begin on it; no later stretch
+// counts, which bounds how far the search looks ahead.
+func (p *Parsed) allowedOrEarlier(afterMS, anchorMS int64) int64 {
+	best := timer.NeverMS
+	for cursor := afterMS; ; {
+		due := p.candidate(cursor, anchorMS)
+		if due == timer.NeverMS {
+			return best
+		}
+		at := floorDiv(due, 1000)
+		if open := p.calendars.NextAllowed(at); open != at {
+			begin := p.stretchStart(at)
+			if begin > 0 {
+				if p.dayStart(begin-1)*1000 >= best {
+					return best
+				}
+				best = min(best, firstAfter(p.moved(at, open, anchorMS), afterMS))
+			}
+			if open == calendar.Never {
+				return best
+			}
+			cursor = open*1000 - 1
+			continue
+		}
+		best = min(best, due)
+		shut := p.calendars.NextExcluded(at)
+		if shut == calendar.Never || p.dayStart(shut-1)*1000 >= best {
+			return best
+		}
+		cursor = shut*1000 - 1
+	}
+}
+
+// millis turns seconds that may be calendar.Never into milliseconds.
+func millis(unix int64) int64 {
+	if unix == calendar.Never {
+		return timer.NeverMS
+	}
+	return unix * 1000
+}
+
+func firstAfter(sorted []int64, afterMS int64) int64 {
+	i, _ := slices.BinarySearch(sorted, afterMS+1)
+	if i < len(sorted) {
+		return sorted[i]
+	}
+	return timer.NeverMS
+}

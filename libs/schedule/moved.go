@@ -1,0 +1,96 @@
+package schedule
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/carillon-timer/carillon/libs/calendar"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// stretch is what the instants of one excluded stretch were moved to.
+type stretch struct {
+	begin, anchorMS int64
+	due             []int64 // ascending, each once
+}
+
+// stretches remembers some stretches: a search that looks back from every instant of a day would work out the same ones each time. Its
+// places are overwritten at will; what two searches put there at once is equally right.
+type stretches [8]atomic.Pointer[stretch]
+
+// moved returns the instants that those of an excluded stretch move to; at lies in it, and it ends at open.
+func (p *Parsed) moved(at, open, anchorMS int64) []int64 {
+	begin := p.stretchStart(at)
+	place := &p.memory[mix(uint64(begin))%uint64(len(p.memory))] //nolint:gosec // any bits will do
+	if s := place.Load(); s != nil && s.begin == begin && s.anchorMS == anchorMS {
+		return s.due
+	}
+	s := &stretch{begin: begin, anchorMS: anchorMS}
+	due := begin*1000 - 1
+	for range MaxMoved {
+		if due = p.candidate(due, anchorMS); due == timer.NeverMS || floorDiv(due, 1000) >= open {
+			break
+		}
+		if to := p.move(due, begin, open, anchorMS); to >= p.startMS && to < p.endMS {
+			s.due = append(s.due, to)
+		}
+	}
+	slices.Sort(s.due)
+	s.due = slices.Compact(s.due)
+	place.Store(s)
+	return s.due
+}
+
+// move returns where an instant of the excluded stretch [begin, open) goes, timer.NeverMS if there is no such place.
+func (p *Parsed) move(dueMS, begin, open, anchorMS int64) int64 {
+	if p.excluded == timer.ExcludedNext {
+		return p.moveTo(dueMS, open)
+	}
+	if begin == 0 {
+		return timer.NeverMS
+	}
+	to := p.moveTo(dueMS, begin-1)
+	if p.kind.OneShot() {
+		to = max(to, anchorMS) // before the timer was there is no time to fire
+	}
+	return to
+}
+
+// moveTo moves an instant to the day of the nearest allowed one: to its own time of that day, where that is allowed, and else to
+// the nearest allowed instant itself. On its own day there is nothing to keep: its time is what is excluded.
+func (p *Parsed) moveTo(dueMS, nearest int64) int64 {
+	at := floorDiv(dueMS, 1000)
+	if nearest == calendar.Never {
+		return timer.NeverMS
+	}
+	local := at + p.zone.OffsetAt(at)
+	day := floorDiv(local, secondsPerDay)
+	to := floorDiv(nearest+p.zone.OffsetAt(nearest), secondsPerDay)
+	if to != day {
+		kept := p.zone.Resolve(to*secondsPerDay + local - day*secondsPerDay)
+		if (kept > at) == (nearest > at) && p.calendars.Allows(kept) {
+			return kept*1000 + dueMS - at*1000
+		}
+	}
+	return nearest * 1000
+}
+
+// afterDelay returns the one instant of a fixed delay. Under the policy "skip" an excluded one is as if it had run in no time: the next
+// comes one delay later, so that the chain does not end.
+func (p *Parsed) afterDelay(anchorMS int64) int64 {
+	due := max(anchorMS+p.everyMS, p.startMS)
+	for due < p.endMS && len(p.calendars) > 0 {
+		at := floorDiv(due, 1000)
+		open := p.calendars.NextAllowed(at)
+		switch {
+		case open == at:
+			return due
+		case open == calendar.Never:
+			return timer.NeverMS
+		case p.excluded == timer.ExcludedNext:
+			return p.moveTo(due, open)
+		}
+		due += (open*1000 - due + p.everyMS - 1) / p.everyMS * p.everyMS
+	}
+	return due
+}

@@ -1,0 +1,65 @@
+package schedule
+
+import (
+	"time"
+)
+
+// repeated lists what the overlap policy leaves out in (fromMS, toMS]: what the same spec has in both passes and the policy in one.
+func (p *Parsed) repeated(w *wall, fromMS, toMS int64) []ForecastExclusion {
+	if !w.first && !w.second {
+		return nil
+	}
+	reason := `overlap: second pass of a repeated local time, and the policy is "first"`
+	if w.second {
+		reason = `overlap: first pass of a repeated local time, and the policy is "second"`
+	}
+	both := *w
+	both.first, both.second = false, false
+	z := w.zone
+	var out []ForecastExclusion
+	for i := max(1, z.At(floorDiv(fromMS, 1000))); i < z.Len() && (z.Start(i)-secondsPerDay)*1000 <= toMS && len(out) < MaxPreviewExcluded; i++ {
+		if length := z.Offset(i-1) - z.Offset(i); length > 0 {
+			out = append(out, p.leftOut(w, &both, z.Start(i)-length-1, z.Start(i)+length, fromMS, toMS, reason)...)
+		}
+	}
+	return out
+}
+
+// leftOut lists the instants in (after, before) and in (fromMS, toMS] that one wall has and the other has not.
+func (p *Parsed) leftOut(w, both *wall, after, before, fromMS, toMS int64, reason string) []ForecastExclusion {
+	var out []ForecastExclusion
+	for at := max(after*1000, fromMS); len(out) < MaxPreviewExcluded; {
+		if at = both.next(at, 0); at >= before*1000 || at > toMS || at >= p.endMS {
+			return out
+		}
+		if at >= p.startMS && w.next(at-1, 0) != at {
+			out = append(out, p.exclusion(at, reason))
+		}
+	}
+	return out
+}
+
+// missing lists the local times in (fromMS, toMS] that do not exist, under the policy that skips them. Under "shift" none is left out.
+func (p *Parsed) missing(w *wall, fromMS, toMS int64) []ForecastExclusion {
+	if w.everyHour || w.shift {
+		return nil
+	}
+	z := w.zone
+	var out []ForecastExclusion
+	for i := z.At(floorDiv(fromMS, 1000)) + 1; i < z.Len() && len(out) < MaxPreviewExcluded; i++ {
+		begin, was := z.Start(i), z.Offset(i-1)
+		if begin*1000 > toMS || begin*1000 >= p.endMS {
+			break
+		}
+		if begin*1000 < p.startMS {
+			continue
+		}
+		for local := w.cron.next(begin + was); local != none && local < begin+z.Offset(i) && len(out) < MaxPreviewExcluded; local = w.cron.next(local + 1) {
+			out = append(out, ForecastExclusion{
+				Due: time.Unix(local-was, 0).UTC(), Reason: `gap: this local time does not exist, and the policy is "skip"`,
+				Local: time.Unix(local-was, 0).In(time.FixedZone("", int(was))).Format(time.RFC3339),
+			})
+		}
+	}
+	return out
+}

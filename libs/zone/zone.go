@@ -1,0 +1,131 @@
+// Package zone knows the offsets of IANA time zones from 1970 to 2199, as tables that are searched in nanoseconds. It is pure: the
+// zone database is compiled in, so that every process has the same one, whatever its host has installed.
+//
+// Package time answers the same questions one instant at a time, and from the last listed change of a zone on it works out the
+// rule of the year on every call; a search through decades would take most of its time there.
+package zone
+
+import (
+	"fmt"
+	"sort"
+	"sync"
+	"time"
+	_ "time/tzdata" // the same zones in every process
+)
+
+// The stretch that tables cover, with two days on either side, so that every local time of 1970 to 2199 is in it.
+var (
+	tableFrom = time.Date(1969, 12, 30, 0, 0, 0, 0, time.UTC).Unix()
+	tableTo   = time.Date(2200, 1, 3, 0, 0, 0, 0, time.UTC).Unix()
+)
+
+// far is behind every instant, and near enough that adding an offset does not wrap.
+const far = 1 << 60
+
+// Table is the offsets of one zone: stretches within which the wall clock runs evenly. It is immutable.
+//
+// Stretches are longer than the shifts between them (the shortest of the database is days, the longest shift is a day), so the
+// wall clock at their beginnings is ascending, too: searches by local time rely on it, and a test looks at every zone.
+type Table struct {
+	loc     *time.Location
+	starts  []int64 // unix seconds; starts[0] is before everything
+	offsets []int64 // seconds east of UTC, from the same place in starts on
+}
+
+// tables holds what Load made: what a name stands for never changes, and there are some 600 names.
+var tables sync.Map // name → *Table
+
+// Load returns the table of an IANA name; "" is UTC. "Local" is no zone: it would differ from host to host.
+func Load(name string) (*Table, error) {
+	if name == "" {
+		name = "UTC"
+	}
+	if t, ok := tables.Load(name); ok {
+		return t.(*Table), nil
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return nil, fmt.Errorf("there is no time zone %q", name)
+	}
+	t, _ := tables.LoadOrStore(name, tabulate(loc)) // two that load it at once make equal tables
+	return t.(*Table), nil
+}
+
+func tabulate(loc *time.Location) *Table {
+	t := &Table{loc: loc}
+	for at := tableFrom; at < tableTo; {
+		then := time.Unix(at, 0).In(loc)
+		_, offset := then.Zone()
+		if n := len(t.offsets); n == 0 || t.offsets[n-1] != int64(offset) {
+			t.starts = append(t.starts, at)
+			t.offsets = append(t.offsets, int64(offset))
+		}
+		_, end := then.ZoneBounds()
+		switch {
+		case end.IsZero():
+			at = tableTo
+		case end.Unix() > at:
+			at = end.Unix()
+		default:
+			// ZoneBounds counts 365 days to a year: on the last of December of a leap year its end is already past.
+			at += int64(time.Hour / time.Second)
+		}
+	}
+	t.starts[0] = -far
+	return t
+}
+
+// Location returns the zone as package time knows it.
+func (t *Table) Location() *time.Location { return t.loc }
+
+// Name returns the zone's IANA name.
+func (t *Table) Name() string { return t.loc.String() }
+
+// Len returns the number of stretches.
+func (t *Table) Len() int { return len(t.starts) }
+
+// At returns the stretch that holds an instant (unix seconds).
+func (t *Table) At(unix int64) int {
+	lo, hi := 0, len(t.starts) // starts[lo] <= unix < starts[hi]
+	for hi-lo > 1 {
+		if mid := (lo + hi) / 2; t.starts[mid] <= unix {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// Start returns when a stretch begins.
+func (t *Table) Start(i int) int64 { return t.starts[i] }
+
+// End returns when a stretch ends: at the start of the next.
+func (t *Table) End(i int) int64 {
+	if i+1 < len(t.starts) {
+		return t.starts[i+1]
+	}
+	return far
+}
+
+// Offset returns the offset of a stretch, in seconds east of UTC.
+func (t *Table) Offset(i int) int64 { return t.offsets[i] }
+
+// OffsetAt returns the offset at an instant.
+func (t *Table) OffsetAt(unix int64) int64 { return t.offsets[t.At(unix)] }
+
+// After returns the first stretch, from the given one on, whose end on the wall clock is behind a local time (seconds since the
+// wall clock showed 1970-01-01 00:00).
+func (t *Table) After(from int, local int64) int {
+	n := len(t.starts) - 1 // the last has no end
+	if from >= n {
+		return n
+	}
+	return from + sort.Search(n-from, func(k int) bool { return t.starts[from+k+1]+t.offsets[from+k] > local })
+}
+
+// Resolve returns the instant of a local time: the first of two where it exists twice, the end of the gap where it does not exist.
+func (t *Table) Resolve(local int64) int64 {
+	i := t.After(0, local)
+	return max(local-t.offsets[i], t.starts[i])
+}

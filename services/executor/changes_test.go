@@ -1,0 +1,134 @@
+package executor_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+func TestP5ChangeReachesExecutorsWithinASecond(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[timer.Status]timer.OutcomeKind{timer.StatusInactive: timer.Skipped, timer.StatusDeleted: timer.Skipped} {
+		t.Run(string(name), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				r := new(receiver)
+				start(t, parts, "one", r, nil)
+				fires := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:60]
+				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires)) // all are claimed and held at once
+				time.Sleep(20*time.Second + 500*time.Millisecond)
+				changed, err := parts.Store.SetStatus(t.Context(),
+					[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: name}}, parts.Plan)
+				require.NoError(t, err)
+				require.NoError(t, changed[0].Err)
+				off := time.Now() // and no message tells of it
+				time.Sleep(time.Minute)
+				_, begun := r.seen()
+				for _, at := range begun {
+					require.Less(t, at.Sub(off), time.Second)
+				}
+				if name == timer.StatusInactive {
+					kinds := outcomes(t, parts, "a", fires)
+					require.Equal(t, 60, kinds[timer.Delivered]+kinds[status])
+					require.GreaterOrEqual(t, kinds[status], 38)
+				}
+			})
+		})
+	}
+}
+
+// lateDefinitions fails to read definitions at first, and then takes its time.
+type lateDefinitions struct {
+	executor.Store
+	asked atomic.Int64
+	takes time.Duration
+}
+
+func (s *lateDefinitions) Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error) {
+	if s.asked.Add(1) == 1 {
+		return nil, errCut
+	}
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return s.Store.Definitions(ctx, keys)
+}
+
+// A definition that takes long to be read does not make the timer's state any older.
+func TestP5HoldsWhileADefinitionIsRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		start(t, parts, "one", r, func(o *executor.Options) { o.Store = &lateDefinitions{Store: parts.Store, takes: 3 * time.Second} })
+		fires := parts.Create("a", soon(1, time.Second)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(1500 * time.Millisecond)
+		_, err := parts.Store.SetStatus(t.Context(),
+			[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: timer.StatusInactive}}, parts.Plan)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		require.Empty(t, r.attempts())
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Skipped: 1}, outcomes(t, parts, "a", fires))
+	})
+}
+
+func TestFireOfAnEarlierActivationIsSkipped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		fires := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:10]
+		set := func(s timer.Status) {
+			_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: s}}, parts.Plan)
+			require.NoError(t, err)
+		}
+		set(timer.StatusInactive)
+		time.Sleep(5*time.Second + 500*time.Millisecond)
+		set(timer.StatusActive)
+		start(t, parts, "one", r, nil)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(20 * time.Second)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Skipped: 6, timer.Delivered: 4}, outcomes(t, parts, "a", fires))
+	})
+}
+
+// What an executor knows of a timer may be a second old: a fire that is due just after an activation is called, whether the executor has heard
+// of that or not.
+func TestP2FireJustAfterAnActivationIsCalled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		start(t, parts, "one", r, nil)
+		fires := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:60]
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		set := func(s timer.Status) {
+			_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: s}}, parts.Plan)
+			require.NoError(t, err)
+		}
+		var owed []timer.Fire
+		for i := 5; i < 55; i += 5 {
+			f := fires[i]
+			time.Sleep(time.Until(time.UnixMilli(f.DueMS - 2500)))
+			set(timer.StatusInactive)
+			time.Sleep(time.Until(time.UnixMilli(f.DueMS - int64(i))))
+			set(timer.StatusActive) // and no message tells of it
+			owed = append(owed, f)
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: len(owed)}, outcomes(t, parts, "a", owed))
+	})
+}

@@ -1,0 +1,186 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	gateWait    = time.Millisecond
+	gateTimeout = 5 * time.Second
+	// waitsFor is when a fire that waits for another looks again by itself. Most often it is promoted long before.
+	waitsFor = time.Minute
+)
+
+// admit decides, just before an attempt, what else than the timer's status there is to say: the version, lateness, and the fires before it. It returns
+// true when the attempt shall be made; else the fire is on its way somewhere else.
+func (s *Service) admit(e *held, state *timer.State) bool {
+	first := e.fire.Attempt == 0
+	if e.fire.Series == 0 && first && e.fire.Version < state.Version && e.fire.DueMS > state.VersionMS && !s.adopt(e, state) {
+		return false
+	}
+	if first && e.fire.Series == 0 && !s.timely(e) {
+		return false
+	}
+	return e.def.Concurrency.Resolved().Policy == timer.ConcurrencyAllow || s.takeTurn(e)
+}
+
+// adopt finds out whether the newer version has the instant too: then the edit moved the fire's row to it, and the fire is called as that says. An edit that
+// comes right now is not missed: who records a fire as superseded does so only where the row still has the old version.
+func (s *Service) adopt(e *held, state *timer.State) bool {
+	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+	defer cancel()
+	// Claiming what one owns changes nothing, and answers with what the store has.
+	now, err := s.opts.Store.Claim(ctx, e.term.ID, []timer.Fire{e.fire})
+	switch {
+	case err != nil:
+		s.log.Debug().Err(err).Msg("version of a fire not read, it waits")
+		s.later(e)
+		return false
+	case len(now) == 0:
+		s.hands.drop(e) // no longer ours
+		return false
+	case now[0].Version == e.fire.Version:
+		s.skip(e, timer.ReasonSuperseded)
+		return false
+	}
+	e.fire, e.def = now[0], nil
+	if err := s.book.learn(ctx, []*held{e}); err != nil || e.def == nil {
+		s.log.Debug().Err(err).Msg("new version of a timer not read, its fire waits")
+		s.later(e)
+		return false
+	}
+	if e.fire.Version < state.Version { // two edits at once: look again
+		s.later(e)
+		return false
+	}
+	if e.fire.RunMS > s.opts.Clock.Now().UnixMilli() {
+		s.wheel.add(e)
+		return false
+	}
+	return true
+}
+
+// timely tells whether a fire's first attempt is to be made, late as it may be. One whose run was moved has waited for its turn, which is not
+// for the misfire policy to punish.
+func (s *Service) timely(e *held) bool {
+	m := e.def.Misfire.For(e.def.Schedule.Kind)
+	planned, now := plannedMS(e), s.opts.Clock.Now().UnixMilli()
+	late := time.Duration(now-planned) * time.Millisecond
+	if e.fire.RunMS != planned || late <= time.Duration(m.Grace) {
+		return true
+	}
+	switch {
+	case m.CatchUpWindow > 0 && late > time.Duration(m.CatchUpWindow), m.Policy == timer.MisfireSkip:
+		s.skip(e, timer.ReasonMisfired)
+		return false
+	case m.Policy == timer.MisfireFireAll:
+		return true
+	}
+	run, err := s.catchUps.Do(e.term.Context(), store.Late{FireID: e.fire.FireID, ToMS: now - time.Duration(m.Grace).Milliseconds()})
+	switch {
+	case err != nil:
+		s.log.Debug().Err(err).Msg("no answer whether a late fire runs, it waits")
+		s.later(e)
+	case !run:
+		s.skip(e, timer.ReasonMisfired)
+	default:
+		return true
+	}
+	return false
+}
+
+// turnAsk is a question to the store's gate, under the session that holds the fire.
+type turnAsk struct {
+	session timer.ID
+	entry   store.Entry
+}
+
+// takeTurn asks for the fire's turn among those of its timer. Dying after the answer: whoever gets the fire's claim asks again, and gets the turn that the fire has.
+func (s *Service) takeTurn(e *held) bool {
+	waiting := e.fire
+	waiting.State = timer.FireWaiting
+	waiting.RunMS = s.opts.Clock.Now().Add(waitsFor).UnixMilli()
+	waiting.Bucket = s.opts.Counts.Bucket(waiting.FireID, waiting.RunMinute())
+	answer, err := s.turns.Do(e.term.Context(), turnAsk{e.term.ID, store.Entry{Fire: waiting, Concurrency: e.def.Concurrency.Resolved()}})
+	if err != nil {
+		s.log.Debug().Err(err).Msg("no answer whose turn it is, the fire waits")
+		s.later(e)
+		return false
+	}
+	switch answer.Turn {
+	case store.TurnNow:
+		return true
+	case store.TurnWaits:
+		s.hands.drop(e) // first: its task may come back to this very process
+		s.opts.Dispatch.Committed(e.term.Context(), []timer.Fire{answer.Fire})
+	case store.TurnSkip:
+		s.skip(e, timer.ReasonOverlap)
+	case store.TurnFull:
+		s.skip(e, timer.ReasonQueueFull)
+	case store.TurnGone:
+		s.skip(e, timer.ReasonCancelled)
+	case store.TurnLost:
+		s.hands.drop(e)
+	}
+	return false
+}
+
+// enter asks the store for many, by session: there is more than one only just after a session's end.
+func (s *Service) enter(ctx context.Context, asks []turnAsk) ([]store.Entered, error) {
+	out := make([]store.Entered, len(asks))
+	by := make(map[timer.ID][]int, 1)
+	for i, a := range asks {
+		by[a.session] = append(by[a.session], i)
+	}
+	for session, places := range by {
+		entries := make([]store.Entry, len(places))
+		for n, i := range places {
+			entries[n] = asks[i].entry
+		}
+		answers, err := s.opts.Store.Enter(ctx, session, entries)
+		if err != nil {
+			return nil, fmt.Errorf("asking whose turn it is: %w", err)
+		}
+		for n, i := range places {
+			out[i] = answers[n]
+		}
+	}
+	return out, nil
+}
+
+// follow adds to an outcome what it sets off: the turn that is handed on, and the next fire of a fixed delay.
+func (s *Service) follow(e *held, o *timer.Outcome) {
+	if e.def == nil {
+		return
+	}
+	o.Serial = e.def.Concurrency.Resolved().Policy != timer.ConcurrencyAllow
+	if e.def.Schedule.Kind != timer.KindFixedDelay || e.fire.Series != 0 {
+		return
+	}
+	next, err := s.opts.Planner.Follow(&e.fire, e.def, s.calendarsOf(e), o.FinishedMS)
+	if err != nil {
+		s.log.Error().Err(err).Stringer("fire", e.fire.FireID).Msg("a fixed delay ends: its next fire cannot be planned")
+		return
+	}
+	o.Next = next
+}
+
+// calendarsOf insists: a chain must not end for a store that is away for a moment, which the outcome has to wait for in any case.
+func (s *Service) calendarsOf(e *held) []timer.Calendar {
+	for {
+		ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+		dates, err := s.dates.of(ctx, s.book.app(e.fire.Timer), e.def)
+		cancel()
+		if err == nil || e.term.Context().Err() != nil {
+			return dates
+		}
+		s.log.Warn().Err(err).Stringer("fire", e.fire.FireID).Msg("the fire that follows waits for its calendars")
+		clock.Pause(e.term.Context(), recordAgain)
+	}
+}

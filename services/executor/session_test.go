@@ -1,0 +1,162 @@
+package executor_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// An executor that is cut off from the store starts no call from 2 s after its last renewal on, and others call what it held.
+func TestP3LostSessionCallsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		cut, ok := new(receiver), new(receiver)
+		f := &frozen{Store: parts.Store}
+		stop := start(t, parts, "cut", cut, func(o *executor.Options) { o.Store = f })
+		fires := parts.Create("a", soon(1000, 3*time.Second)...) // over a second, from 3 s on
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(time.Second)
+		start(t, parts, "ok", ok, nil)
+		f.stop.Store(true)
+		off := time.Now()
+		time.Sleep(20 * time.Second)
+		_, begun := cut.seen()
+		for _, at := range begun {
+			require.Less(t, at.Sub(off), 2100*time.Millisecond)
+		}
+		require.Len(t, ok.attempts(), 1000-len(cut.attempts()), "each fire is called by one of the two")
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 1000}, outcomes(t, parts, "a", fires))
+		f.stop.Store(false)
+		time.Sleep(5 * time.Second)
+		stop()
+	})
+}
+
+func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		first, second := &receiver{takes: 2 * time.Second}, new(receiver)
+		stop := start(t, parts, "first", first, nil)
+		fires := parts.Create("a", append(soon(10, time.Second), soon(50, 4500*time.Millisecond)...)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(1500 * time.Millisecond)
+		require.EqualValues(t, 10, first.running.Load())
+		began := time.Now()
+		stop()
+		require.Less(t, time.Since(began), 3*time.Second, "calls in flight are finished, no more")
+		require.Equal(t, 10, outcomes(t, parts, "a", fires)[timer.Delivered])
+		live, err := parts.Store.LiveSessions(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, live)
+		open, err := parts.Store.Fire(t.Context(), "a", fires[20].FireID)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, open.Open.Rev)
+		require.Zero(t, open.Open.Owner)
+		start(t, parts, "second", second, nil)
+		time.Sleep(10 * time.Second)
+		require.Len(t, first.attempts(), 10)
+		require.Len(t, second.attempts(), 50, "published again at the stop")
+	})
+}
+
+// slow wraps a store whose claims take their time, and can be committed without an answer.
+type slow struct {
+	executor.Store
+
+	way   atomic.Int64 // ns until they arrive
+	takes time.Duration
+	lose  atomic.Int64 // so many answers
+}
+
+func (s *slow) Claim(ctx context.Context, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+	if way := time.Duration(s.way.Load()); way > 0 {
+		<-time.After(way)
+	}
+	won, err := s.Store.Claim(ctx, id, fires)
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s.lose.Add(-1) >= 0 {
+		return nil, errCut
+	}
+	return won, err
+}
+
+func TestStopWhileClaimingLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		first, second := new(receiver), new(receiver)
+		stop := start(t, parts, "first", first, func(o *executor.Options) { o.Store = &slow{Store: parts.Store, takes: time.Second} })
+		fires := parts.Create("a", soon(50, 3*time.Second)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(500 * time.Millisecond)
+		stop() // in the middle of the claim
+		start(t, parts, "second", second, nil)
+		time.Sleep(5 * time.Second)
+		require.Len(t, second.attempts(), 50)
+		require.Empty(t, first.attempts())
+	})
+}
+
+func TestClaimWithoutAnswerIsTakenUpSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		lossy := &slow{Store: parts.Store}
+		lossy.lose.Store(1)
+		start(t, parts, "one", r, func(o *executor.Options) { o.Store = lossy })
+		fires := parts.Create("a", soon(50, time.Second)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(time.Millisecond)
+		other := new(receiver)
+		start(t, parts, "two", other, nil) // may be given the tasks, and finds them claimed by one that lives
+		time.Sleep(5 * time.Second)
+		require.Len(t, r.attempts(), 50)
+		_, at := r.seen()
+		for _, a := range at {
+			require.Less(t, a.Sub(time.UnixMilli(fires[0].DueMS)), 3*time.Second)
+		}
+	})
+}
+
+// A claim that arrives when its session has been ended wins nothing. Its tasks are not acknowledged: they come again, and the next session
+// claims the fires at once.
+func TestClaimOfAnEndedSessionGivesTheTasksBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		cut, late := &frozen{Store: parts.Store}, new(slow)
+		late.Store = cut
+		r := new(receiver)
+		start(t, parts, "one", r, func(o *executor.Options) { o.Store = late })
+		cut.stop.Store(true)
+		late.way.Store(int64(3 * time.Second)) // on its way the session is ended
+		fires := parts.Create("a", soon(3, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(2 * time.Second)
+		sessions, err := parts.Store.LiveSessions(t.Context())
+		require.NoError(t, err)
+		for _, s := range sessions {
+			require.NoError(t, parts.Store.CloseSession(t.Context(), s.ID))
+		}
+		cut.stop.Store(false)
+		late.way.Store(0)
+		time.Sleep(3 * time.Second)
+		require.Len(t, r.attempts(), 3)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 3}, outcomes(t, parts, "a", fires))
+	})
+}
