@@ -14,9 +14,11 @@ type PathAppParam struct {
 
 type freezeInput struct {
 	PathAppParam
-	Body struct {
-		Reason string `json:"reason,omitempty" maxLength:"256" doc:"Why; shown until the app is unfrozen." example:"incident 4711"`
-	}
+	Body freezeBody
+}
+
+type freezeBody struct {
+	Reason string `json:"reason,omitempty" maxLength:"256" doc:"Why; shown until the app is unfrozen." example:"incident 4711"`
 }
 
 type appBody struct {

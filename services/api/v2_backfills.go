@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/expansion"
 	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -21,10 +22,12 @@ const (
 type startBackfillInput struct {
 	TimerParam
 	KeyHeader
-	Body struct {
-		From string `json:"from" format:"date-time" doc:"Included." example:"2026-01-01T00:00:00Z"`
-		To   string `json:"to" format:"date-time" doc:"Not included; not in the future." example:"2026-01-02T00:00:00Z"`
-	}
+	Body rangeBody
+}
+
+type rangeBody struct {
+	From string `json:"from" format:"date-time" doc:"Included." example:"2026-01-01T00:00:00Z"`
+	To   string `json:"to" format:"date-time" doc:"Not included; not in the future. At most 366 days, and 100,000 fires, after from." example:"2026-01-02T00:00:00Z"`
 }
 
 type backfillBody struct {
@@ -108,7 +111,7 @@ func (s *Service) pastRange(from, to string) (fromMS, toMS int64, err error) {
 	return ceilMS(*first), ceilMS(*last), nil
 }
 
-// checkBackfill refuses a range in which the timer names no instants, or too many.
+// checkBackfill refuses a range in which the timer names too many instants.
 func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) error {
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
 		return timer.Conflict("", "a fixed delay has no past: each of its instants follows from the end of a call")
@@ -118,16 +121,13 @@ func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) erro
 		return err //nolint:wrapcheck // it names the field
 	}
 	n := 0
-	for at := p.Next(fromMS-1, anchorOf(t)); at < toMS; at = p.Next(at, anchorOf(t)) {
+	for at := p.Next(fromMS-1, expansion.Anchor(t)); at < toMS; at = p.Next(at, expansion.Anchor(t)) {
 		if n++; n > maxBackfillFires {
 			return timer.Invalid("to", fmt.Sprintf("makes more than %d fires: take several smaller ranges", maxBackfillFires))
 		}
 		if n%countStep == 0 && ctx.Err() != nil {
 			return ctx.Err() //nolint:wrapcheck // the caller is told that there was no answer in time
 		}
-	}
-	if n == 0 {
-		return timer.Invalid("to", "leaves no instant of the timer in the range")
 	}
 	return nil
 }

@@ -12,10 +12,12 @@ import (
 
 type pauseInput struct {
 	TimerParam
-	Body struct {
-		Reason string `json:"reason,omitempty" maxLength:"256" doc:"Why; shown until it is resumed." example:"the warehouse moves"`
-		Until  string `json:"until,omitempty" format:"date-time" doc:"When it is activated again by itself; never where it is left out."`
-	}
+	Body pauseBody
+}
+
+type pauseBody struct {
+	Reason string `json:"reason,omitempty" maxLength:"256" doc:"Why; shown until it is resumed." example:"the warehouse moves"`
+	Until  string `json:"until,omitempty" format:"date-time" doc:"When it is activated again by itself; never where it is left out."`
 }
 
 // pauseTimer pauses an active timer, or changes the pause of one that is paused. One that is not active was deactivated by somebody, and
@@ -90,11 +92,13 @@ func ceilMS(at time.Time) int64 {
 
 type rescheduleInput struct {
 	TimerParam
-	Body struct {
-		At        string `json:"at,omitempty" format:"date-time" doc:"The new instant. Give it or delay."`
-		Delay     string `json:"delay,omitempty" doc:"How long from now." example:"90s"`
-		IfVersion int32  `json:"if_version,omitempty" minimum:"1" doc:"Only if this is the timer's version; else 409."`
-	}
+	Body rescheduleBody
+}
+
+type rescheduleBody struct {
+	At        string `json:"at,omitempty" format:"date-time" doc:"The new instant. Give it or delay."`
+	Delay     string `json:"delay,omitempty" doc:"How long from now." example:"90s"`
+	IfVersion int32  `json:"if_version,omitempty" minimum:"1" doc:"Only if this is the timer's version; else 409."`
 }
 
 // rescheduleTimer moves a one-shot. The planner looks under the row's lock whether it has come due meanwhile: then the new version
@@ -119,16 +123,16 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 	case in.Body.IfVersion != 0 && in.Body.IfVersion != t.Version:
 		return nil, otherVersion(t.Version)
 	}
-	old := oneShotDue(&t)
-	over := func(nowMS int64) bool { return t.NextDueMS == timer.NeverMS && old <= nowMS }
-	if over(s.opts.Now().UnixMilli()) {
+	if old := oneShotDue(&t); t.NextDueMS == timer.NeverMS && old <= s.opts.Now().UnixMilli() {
 		return nil, timer.Conflict("", "its fire is over, since "+instant(old))
 	}
 	d := t.Definition
 	d.Schedule.Kind, d.Schedule.At, d.Schedule.Delay = timer.KindAt, &at, 0
 	var late bool
 	plan := func(p *timer.Timer, nowMS int64) store.Plan {
-		if late = p.Version != t.Version && over(nowMS); late {
+		was := t
+		was.AnchorMS = p.AnchorMS // it may have been activated meanwhile
+		if late = p.Version != t.Version && oneShotDue(&was) <= nowMS; late {
 			return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
 		}
 		return s.opts.Plan(p, nowMS)
@@ -138,7 +142,7 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 		return nil, err
 	}
 	if late {
-		return nil, timer.Conflict("", "it came due meanwhile, at "+instant(old))
+		return nil, timer.Conflict("", "it came due meanwhile")
 	}
 	return s.show(ctx, &done)
 }
