@@ -128,7 +128,7 @@ func (k *kit) service() (s service, err error) {
 	case apiRole:
 		var a *api.Service
 		a, err = api.New(api.Options{
-			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Plan: k.planner.Plan, Now: k.clock.Now, Logger: k.log, Registerer: k.reg,
+			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Plan: k.planner.Plan, Counts: k.counts, Now: k.clock.Now, Logger: k.log, Registerer: k.reg,
 		})
 		if err == nil {
 			k.p.world.serve(k.p, a.Handler())

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,22 +38,61 @@ func checkOwn(field, app string) error {
 	return timer.Invalid(field, fmt.Sprintf("%q is Carillon's own app: its timers can be read, and neither made nor changed", app))
 }
 
-// checkTimer checks everything that a caller wrote, and returns all that is wrong. It puts defaults in.
-func (s *Service) checkTimer(app, name string, d *timer.Definition) []*timer.Error {
-	if d.Schedule.Kind == timer.KindCron && d.Schedule.Zone == "" && s.opts.Zone != time.UTC.String() {
-		d.Schedule.Zone = s.opts.Zone // fixed now: a later change of the setting shall not move timers that exist
-	}
+// checkNames checks what a timer is to be called.
+func checkNames(app, name string) []*timer.Error {
+	return collect(checkText("app", app, timer.MaxAppLen), checkOwn("app", app), checkText("name", name, timer.MaxNameLen))
+}
+
+// checkDefinition checks everything that a caller wrote, and returns all that is wrong as one problem, what r found before among it. It
+// puts defaults in, and takes those out that need not be written. An error that is no problem of the caller's is returned as it is.
+func (s *Service) checkDefinition(ctx context.Context, app string, d *timer.Definition, r *reading) error {
 	if d.Target.Method == "" {
 		d.Target.Method = http.MethodPost
 	}
-	return collect(
-		checkText("app", app, timer.MaxAppLen),
-		checkOwn("app", app),
-		checkText("name", name, timer.MaxNameLen),
-		schedule.Check(&d.Schedule),
-		callback.CheckTarget(&d.Target),
-		checkRetry(&d.Retry),
-	)
+	if !r.has("schedule") {
+		err := schedule.Check(&d.Schedule)
+		r.bad = append(r.bad, collect(err)...)
+		if err == nil {
+			missing, err := s.missingCalendars(ctx, app, d.Schedule.Calendars)
+			if err != nil {
+				return err
+			}
+			r.bad = append(r.bad, missing...)
+		}
+	}
+	if !r.has("misfire") {
+		r.bad = append(r.bad, collect(schedule.CheckPolicies(d))...)
+	}
+	r.bad = append(r.bad, collect(callback.CheckTarget(&d.Target))...)
+	if !r.has("retry") {
+		r.bad = append(r.bad, collect(checkRetry(&d.Retry))...)
+	}
+	if len(r.bad) > 0 {
+		return s.problems(r.bad)
+	}
+	plain(d)
+	return nil
+}
+
+// missingCalendars says which of the names are no calendars of the app. One that is deleted a moment later is missed here; the store
+// refuses to delete a calendar that a timer names.
+func (s *Service) missingCalendars(ctx context.Context, app string, names []string) ([]*timer.Error, error) {
+	var missing []*timer.Error
+	for i, name := range names {
+		_, err := s.opts.Store.Calendar(ctx, app, name)
+		if timer.CodeOf(err) == timer.CodeNotFound {
+			missing = append(missing, noCalendar(i, name))
+			continue
+		}
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		}
+	}
+	return missing, nil
+}
+
+func noCalendar(i int, name string) *timer.Error {
+	return timer.Invalid(fmt.Sprintf("schedule.calendars[%d]", i), fmt.Sprintf("%q is no calendar of this app: make it first", name))
 }
 
 // Limits of a retry policy.

@@ -10,8 +10,9 @@ import (
 // Cursors are opaque to callers: the place where a page ended, under a letter that says of which list. They name no
 // server and no time, so that any replica reads them, for ever.
 const (
-	timersCursor = "t"
-	firesCursor  = "f"
+	timersCursor    = "t"
+	firesCursor     = "f"
+	calendarsCursor = "c"
 )
 
 func encodeCursor(kind, place string) string {

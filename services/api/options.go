@@ -9,18 +9,26 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/options"
+	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // Store is what the API needs of the store.
-type Store interface {
+type Store interface { //nolint:interfacebloat // most of what users can ask for ends there
+	store.Editor
+	store.Apps
+	store.Calendars
+	store.Keys
 	Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error)
 	SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error)
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
 	History(ctx context.Context, app string, id timer.ID, before timer.FireID, limit int) ([]timer.Outcome, error)
+	StartBackfill(ctx context.Context, b store.Backfill) (store.Backfill, error)
+	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
+	CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
 }
 
 // Dispatcher brings committed fires on their way. It returns when that is done or given up.
@@ -33,7 +41,8 @@ type Options struct {
 	Store    Store
 	Bus      bus.Publisher // of timers-changed
 	Dispatch Dispatcher
-	Plan     store.Planner    // expands at activation
+	Plan     store.Planner    // expands at activation and at edits
+	Counts   *slicing.Counts  // chooses the buckets of fires that somebody asks for
 	Keys     Keys             // of apps; nil: open to all
 	Zone     string           // IANA zone of cron expressions that name none; empty: UTC
 	Now      func() time.Time // the store's clock, as this process knows it
@@ -70,6 +79,7 @@ func (o *Options) validate() error {
 	c.Need("Bus", o.Bus == nil)
 	c.Need("Dispatch", o.Dispatch == nil)
 	c.Need("Plan", o.Plan == nil)
+	c.Need("Counts", o.Counts == nil)
 	c.Need("Now", o.Now == nil)
 	c.Need("Registerer", o.Registerer == nil)
 	if _, err := time.LoadLocation(o.Zone); err != nil {

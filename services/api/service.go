@@ -10,11 +10,13 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/batch"
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // Service is the API.
 type Service struct {
 	opts     Options
+	ids      *timer.IDs // of series and backfills
 	metrics  *metrics
 	handler  http.Handler
 	v2       huma.API
@@ -38,7 +40,7 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts: opts, metrics: newMetrics(opts.Registerer), inFlight: make(chan struct{}, opts.MaxInFlight),
+		opts: opts, ids: timer.NewIDs(opts.Now), metrics: newMetrics(opts.Registerer), inFlight: make(chan struct{}, opts.MaxInFlight),
 		announce: make(chan announcement, maxAnnouncements), running: make(chan struct{}),
 	}
 	s.handler, s.v2 = s.routes()

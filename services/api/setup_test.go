@@ -99,12 +99,13 @@ func setup(t *testing.T, change ...func(*api.Options)) *fixture {
 	client := broker.Bus("api")
 	t.Cleanup(func() { require.NoError(t, broker.Close()) })
 	require.NoError(t, client.Setup(t.Context(), bus.Topics(bus.DefaultTaskPartitions)))
-	planner, err := expansion.New(expansion.Options{Counts: slicing.NewCounts(slicing.DefaultPerBucket)})
+	counts := slicing.NewCounts(slicing.DefaultPerBucket)
+	planner, err := expansion.New(expansion.Options{Counts: counts})
 	require.NoError(t, err)
 
 	f := &fixture{store: st, broker: broker, dispatched: &dispatched{}, faults: &faults{Store: st}}
 	o := api.Options{
-		Store: f.faults, Bus: client, Dispatch: f.dispatched, Plan: planner.Plan, Now: time.Now,
+		Store: f.faults, Bus: client, Dispatch: f.dispatched, Plan: planner.Plan, Counts: counts, Now: time.Now,
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
 	}
 	for _, c := range change {

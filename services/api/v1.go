@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -115,9 +117,15 @@ func (s *Service) v1Create(r *http.Request) (v1Answer, error) {
 		},
 		Retry: timer.DefaultRetry(),
 	}
-	if bad := s.checkTimer(b.App, b.Name, &d); len(bad) > 0 {
+	s.defaultZone(&d.Schedule)
+	if d.Target.Method == "" {
+		d.Target.Method = http.MethodPost
+	}
+	bad := append(checkNames(b.App, b.Name), collect(schedule.Check(&d.Schedule), callback.CheckTarget(&d.Target))...)
+	if len(bad) > 0 {
 		return v1Answer{}, bad[0]
 	}
+	plain(&d)
 	c, err := s.createOne(r.Context(), store.NewTimer{App: b.App, Name: b.Name, Definition: d})
 	return v1Answer{ID: c.Timer.ID}, err
 }

@@ -1,79 +1,85 @@
 package api
 
 import (
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
-	"time"
+	"context"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// newTimer turns a body into what the store takes, or returns all that is wrong with it.
-func (s *Service) newTimer(b *newTimerBody, key string) (store.NewTimer, []*timer.Error) {
-	var bad []*timer.Error
-	duration := func(field, text string, def timer.Duration) timer.Duration {
-		if text == "" {
-			return def
-		}
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			bad = append(bad, timer.Invalid(field, fmt.Sprintf("%q is not a duration such as \"90s\" or \"1h30m\"", text)))
-			return def
-		}
-		return timer.Duration(d)
+type timerOutput struct{ Body timerBody }
+
+// show answers with a timer.
+func (s *Service) show(ctx context.Context, t *timer.Timer) (*timerOutput, error) {
+	next, err := s.nextDue(ctx, t)
+	if err != nil {
+		return nil, err
 	}
-	d := timer.Definition{
-		Schedule: timer.Schedule{
-			Kind: timer.ScheduleKind(b.Schedule.Kind), Specs: b.Schedule.Specs, Zone: b.Schedule.Zone,
-			Delay: duration("schedule.delay", b.Schedule.Delay, 0),
-		},
-		Target: timer.Target{
-			Kind: timer.TargetKind(b.Target.Kind), URL: b.Target.URL, Method: b.Target.Method, Headers: b.Target.Headers, Body: b.Target.Body,
-		},
-		Retry: timer.DefaultRetry(),
-	}
-	if b.Schedule.At != "" {
-		at, err := time.Parse(time.RFC3339, b.Schedule.At)
-		if err != nil {
-			bad = append(bad, timer.Invalid("schedule.at", "is not an instant such as \"2030-01-31T09:00:00Z\""))
-		}
-		at = at.UTC() // the same instant written in another zone is the same definition
-		d.Schedule.At = &at
-	}
-	if r := b.Retry; r != nil {
-		d.Retry.Wait = duration("retry.wait", r.Wait, d.Retry.Wait)
-		d.Retry.MaxWait = duration("retry.max_wait", r.MaxWait, d.Retry.MaxWait)
-		d.Retry.Timeout = duration("retry.timeout", r.Timeout, d.Retry.Timeout)
-		if r.Attempts != nil {
-			d.Retry.Attempts = *r.Attempts
-		}
-		if r.Factor != nil {
-			d.Retry.Factor = *r.Factor
-		}
-	}
-	if len(bad) == 0 {
-		bad = s.checkTimer(b.App, b.Name, &d)
-	}
-	n := store.NewTimer{App: b.App, Name: b.Name, Definition: d, Activate: b.Status == string(timer.StatusActive), IdempotencyKey: key}
-	if key != "" && len(bad) == 0 {
-		n.RequestHash = hashOf(&n)
-	}
-	return n, bad
+	return &timerOutput{showTimer(t, next)}, nil
 }
 
-// hashOf tells two requests under one idempotency key apart: it is of what the request means, so that another order of fields
-// is the same request.
-func hashOf(n *store.NewTimer) []byte {
-	text, err := json.Marshal(struct {
-		App, Name  string
-		Definition timer.Definition
-		Activate   bool
-	}{n.App, n.Name, n.Definition, n.Activate})
+func (s *Service) getTimer(ctx context.Context, in *TimerParam) (*timerOutput, error) {
+	id, err := s.id(ctx, in)
 	if err != nil {
-		panic(err) // texts, numbers and an instant in a checked year can always be encoded
+		return nil, err
 	}
-	sum := sha256.Sum256(text)
-	return sum[:]
+	t, err := s.opts.Store.Timer(ctx, in.App, id)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return s.show(ctx, &t)
+}
+
+type listTimersInput struct {
+	AppParam
+	Status string `query:"status" enum:"active,inactive,paused" doc:"Only timers of this status."`
+	Name   string `query:"name" maxLength:"128" doc:"Only the timer of this name."`
+	PageParam
+}
+
+type timersOutput struct{ Body timersBody }
+
+func (s *Service) listTimers(ctx context.Context, in *listTimersInput) (*timersOutput, error) {
+	if err := s.mayUse(ctx, in.App); err != nil {
+		return nil, err
+	}
+	after, err := decodeTimersCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.listed(ctx, in, after)
+	if err != nil {
+		return nil, err
+	}
+	out := &timersOutput{timersBody{Items: make([]timerBody, 0, len(found))}}
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		out.Body.NextCursor = encodeCursor(timersCursor, found[in.Limit-1].ID.String())
+	}
+	for i := range found {
+		one, err := s.show(ctx, &found[i])
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Items = append(out.Body.Items, one.Body)
+	}
+	return out, nil
+}
+
+// listed returns one timer more than was asked for, which tells whether there is a next page. There is at most one of a name.
+func (s *Service) listed(ctx context.Context, in *listTimersInput, after timer.ID) ([]timer.Timer, error) {
+	if in.Name == "" {
+		q := store.Query{App: in.App, Status: timer.Status(in.Status), After: after, Limit: in.Limit + 1}
+		return s.opts.Store.List(ctx, q) //nolint:wrapcheck // the store says what it was doing
+	}
+	t, err := s.opts.Store.TimerNamed(ctx, in.App, in.Name)
+	switch {
+	case timer.CodeOf(err) == timer.CodeNotFound:
+		return nil, nil
+	case err != nil:
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	case t.ID <= after || in.Status != "" && in.Status != string(t.Status):
+		return nil, nil
+	}
+	return []timer.Timer{t}, nil
 }

@@ -61,7 +61,9 @@ func TestV2LifeOfATimer(t *testing.T) {
 	require.Equal(t, "inactive", got.Status)
 	require.Empty(t, got.NextDue)
 	require.Equal(t, 1, got.Version)
-	require.Equal(t, map[string]any{"kind": "cron", "specs": []any{"0 0 9 * * *"}}, got.Schedule)
+	require.Equal(t, map[string]any{
+		"kind": "cron", "specs": []any{"0 0 9 * * *"}, "time_zone": "UTC", "gap": "shift", "overlap": "first",
+	}, got.Schedule)
 	require.Equal(t, map[string]any{"attempts": 3., "wait": "1s", "factor": 2., "max_wait": "1h0m0s", "timeout": "5s"}, got.Retry)
 
 	path := a.header.Get("Location")
@@ -126,7 +128,7 @@ func TestV2NamesTheBadField(t *testing.T) {
 		{`"kind":"cron","specs":["0 0 9 * * *"]`, `"kind":"cron"`, 422, "body.schedule.specs"},
 		{`0 0 9 * * *`, `every day`, 422, "body.schedule.specs[0]"},
 		{`["0 0 9 * * *"]`, `["@hourly","x"]`, 422, "body.schedule.specs[1]"},
-		{`"specs":["0 0 9 * * *"]`, `"specs":["@hourly"],"zone":"Mars/Base"`, 422, "body.schedule.time_zone"},
+		{`"specs":["0 0 9 * * *"]`, `"specs":["@hourly"],"time_zone":"Mars/Base"`, 422, "body.schedule.time_zone"},
 		{`"kind":"cron","specs":["0 0 9 * * *"]`, `"kind":"at","at":"tomorrow"`, 422, "body.schedule.at"},
 		{`"kind":"cron","specs":["0 0 9 * * *"]`, `"kind":"delay","delay":"soon"`, 422, "body.schedule.delay"},
 		{`"kind":"cron","specs":["0 0 9 * * *"]`, `"kind":"delay","delay":"-1s"`, 422, "body.schedule.delay"},
@@ -176,7 +178,7 @@ func TestV2NamesTheBadField(t *testing.T) {
 		require.Equal(t, want, p.Errors[0].Location, path)
 	}
 	f.problem(t, 404, http.MethodGet, "/api/v2/nothing", "")
-	f.problem(t, 405, http.MethodPut, "/api/v2/timers", "")
+	f.problem(t, 405, http.MethodPatch, "/api/v2/timers", "")
 }
 
 func TestV2IdempotencyKey(t *testing.T) {

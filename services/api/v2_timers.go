@@ -2,196 +2,116 @@ package api
 
 import (
 	"context"
-	"net/http"
-	"net/url"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humachi"
-	"github.com/go-chi/chi/v5"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// v2Version is the version of the API's description; it grows with every change of the description.
-const v2Version = "2.1.0"
-
-const bodyReadTimeout = 10 * time.Second
-
-// AppParam names the app that a call is for. Embedded structs are exported, for huma reads no others.
-type AppParam struct {
-	App string `query:"app" required:"true" minLength:"1" maxLength:"64" doc:"The app that owns the timer."`
+// reading gathers what is wrong with the texts of a body.
+type reading struct {
+	bad []*timer.Error
 }
 
-// TimerParam names a timer.
-type TimerParam struct {
-	AppParam
-	ID string `path:"id" pattern:"^[0-9]{1,16}$" doc:"The timer's id."`
-}
-
-// id checks that the caller may use the app, and reads the id.
-func (s *Service) id(ctx context.Context, p *TimerParam) (timer.ID, error) {
-	if err := s.mayUse(ctx, p.App); err != nil {
-		return 0, err
+// duration reads a duration; def where there is none.
+func (r *reading) duration(field, text string, def timer.Duration) timer.Duration {
+	if text == "" {
+		return def
 	}
-	id, err := timer.ParseID(p.ID)
+	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, timer.NotFound("timer", p.ID)
+		r.bad = append(r.bad, timer.Invalid(field, fmt.Sprintf("%q is not a duration such as \"90s\" or \"1h30m\"", text)))
+		return def
 	}
-	return id, nil
+	return timer.Duration(d)
 }
 
-type createInput struct {
-	Key  string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"Repeating a create under the same key within a day makes no second timer; another request under it is a conflict."`
-	Body newTimerBody
-}
-
-type createOutput struct {
-	Status   int
-	Location string `header:"Location" doc:"The timer's path."`
-	Body     timerBody
-}
-
-type timerOutput struct{ Body timerBody }
-
-func (s *Service) routesV2(r chi.Router) huma.API {
-	c := huma.DefaultConfig("Carillon", v2Version)
-	c.Info.Description = "Registers timers and shows what became of them."
-	c.Info.License = &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"}
-	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // the description is served without a key; a page would load scripts from elsewhere
-	c.CreateHooks = nil                                   // no $schema links in answers
-	c.Transformers = append(c.Transformers, shorten)
-	c.RejectUnknownQueryParameters = true
-	api := humachi.New(r, c)
-
-	add(s, api, http.MethodPost, "/timers", "create-timer", "Create a timer", http.StatusCreated, s.createTimer)
-	add(s, api, http.MethodGet, "/timers", "list-timers", "List an app's timers, oldest first", http.StatusOK, s.listTimers)
-	add(s, api, http.MethodGet, "/timers/{id}", "get-timer", "Show a timer", http.StatusOK, s.getTimer)
-	add(s, api, http.MethodPatch, "/timers/{id}", "set-timer-status", "Activate or deactivate a timer", http.StatusOK, s.patchTimer)
-	add(s, api, http.MethodDelete, "/timers/{id}", "delete-timer", "Delete a timer", http.StatusNoContent, s.deleteTimer)
-	add(s, api, http.MethodGet, "/timers/{id}/fires", "list-fires", "List a timer's finished fires, latest due first", http.StatusOK, s.listFires)
-	add(s, api, http.MethodGet, "/fires/{id}", "get-fire", "Show a fire and its attempts", http.StatusOK, s.getFire)
-	return api
-}
-
-// add registers an operation. Every error a handler returns is translated here: huma would show an unknown one to the caller.
-func add[I, O any](s *Service, api huma.API, method, path, id, summary string, status int, h func(context.Context, *I) (*O, error)) {
-	op := huma.Operation{
-		OperationID: id, Method: method, Path: v2Prefix + path, Summary: summary, DefaultStatus: status,
-		MaxBodyBytes: maxRequestBytes, BodyReadTimeout: bodyReadTimeout,
-		Errors: []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
+// instant reads an instant; nil where there is none. The same instant written in another zone is the same definition.
+func (r *reading) instant(field, text string) *time.Time {
+	if text == "" {
+		return nil
 	}
-	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := h(ctx, in)
-		if _, told := err.(huma.StatusError); err != nil && !told { //nolint:errorlint // wrapped ones are not for callers
-			err = s.problemOf(err)
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		r.bad = append(r.bad, timer.Invalid(field, fmt.Sprintf("%q is not an instant such as \"2030-01-31T09:00:00Z\"", text)))
+		return nil
+	}
+	at = at.UTC()
+	return &at
+}
+
+// has tells whether something is wrong with a part of a body ("schedule").
+func (r *reading) has(part string) bool {
+	for _, e := range r.bad {
+		if len(e.Field) > len(part) && e.Field[:len(part)+1] == part+"." {
+			return true
 		}
-		return out, err
-	})
+	}
+	return false
 }
 
-func (s *Service) createTimer(ctx context.Context, in *createInput) (*createOutput, error) {
-	if err := s.mayUse(ctx, in.Body.App); err != nil {
-		return nil, err
-	}
-	n, bad := s.newTimer(&in.Body, in.Key)
-	if len(bad) > 0 {
-		return nil, s.problems(bad)
-	}
-	c, err := s.createOne(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	out := &createOutput{
-		Status: http.StatusCreated, Location: v2Prefix + "/timers/" + c.Timer.ID.String() + "?app=" + url.QueryEscape(c.Timer.App),
-		Body: showTimer(&c.Timer, s.opts.Now()),
-	}
-	if c.Existing {
-		out.Status = http.StatusOK
-	}
-	return out, nil
+func readTarget(b *targetBody) timer.Target {
+	return timer.Target{Kind: timer.TargetKind(b.Kind), URL: b.URL, Method: b.Method, Headers: b.Headers, Body: b.Body}
 }
 
-func (s *Service) getTimer(ctx context.Context, in *TimerParam) (*timerOutput, error) {
-	id, err := s.id(ctx, in)
-	if err != nil {
-		return nil, err
+// newTimer turns a body into what the store takes, or returns all that is wrong with it.
+func (s *Service) newTimer(ctx context.Context, b *newTimerBody, key string) (store.NewTimer, error) {
+	var r reading
+	d := timer.Definition{
+		Schedule: s.readSchedule(&b.Schedule, &r), Target: readTarget(&b.Target), Retry: readRetry(b.Retry, &r),
+		Misfire: readMisfire(b.Misfire, &r), Concurrency: readConcurrency(b.Concurrency),
 	}
-	t, err := s.opts.Store.Timer(ctx, in.App, id)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // the store says what it was doing
+	n := store.NewTimer{App: b.App, Name: b.Name, Activate: b.Status == string(timer.StatusActive), IdempotencyKey: key}
+	r.bad = append(r.bad, checkNames(b.App, b.Name)...)
+	if err := s.checkDefinition(ctx, b.App, &d, &r); err != nil {
+		return n, err
 	}
-	return &timerOutput{showTimer(&t, s.opts.Now())}, nil
+	n.Definition = d
+	if key != "" {
+		n.RequestHash = hashOf(&n)
+	}
+	return n, nil
 }
 
-type listTimersInput struct {
-	AppParam
-	Status string `query:"status" enum:"active,inactive" doc:"Only timers of this status."`
-	PageParam
+// changed puts what a body brings into a definition.
+func (s *Service) changed(b *changeBody, d timer.Definition, r *reading) timer.Definition {
+	if b.Schedule != nil {
+		d.Schedule = s.readSchedule(b.Schedule, r)
+	}
+	if b.Target != nil {
+		d.Target = readTarget(b.Target)
+	}
+	if b.Retry != nil {
+		d.Retry = readRetry(b.Retry, r)
+	}
+	if b.Misfire != nil {
+		d.Misfire = readMisfire(b.Misfire, r)
+	}
+	if b.Concurrency != nil {
+		d.Concurrency = readConcurrency(b.Concurrency)
+	}
+	return d
 }
 
-// PageParam selects a page of a list.
-type PageParam struct {
-	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Items of a page at the most."`
-	Cursor string `query:"cursor" maxLength:"256" doc:"next_cursor of the page before."`
+// hashOf tells two requests under one idempotency key apart: it is of what the request means, so that another order of fields
+// is the same request.
+func hashOf(n *store.NewTimer) []byte {
+	return hash(struct {
+		App, Name  string
+		Definition timer.Definition
+		Activate   bool
+	}{n.App, n.Name, n.Definition, n.Activate})
 }
 
-type timersOutput struct{ Body timersBody }
-
-func (s *Service) listTimers(ctx context.Context, in *listTimersInput) (*timersOutput, error) {
-	if err := s.mayUse(ctx, in.App); err != nil {
-		return nil, err
-	}
-	after, err := decodeTimersCursor(in.Cursor)
+// hash is of what can always be encoded: texts, numbers and instants in a checked year.
+func hash(v any) []byte {
+	text, err := json.Marshal(v)
 	if err != nil {
-		return nil, err
+		panic(err)
 	}
-	// One more than asked for tells whether there is a next page.
-	found, err := s.opts.Store.List(ctx, store.Query{App: in.App, Status: timer.Status(in.Status), After: after, Limit: in.Limit + 1})
-	if err != nil {
-		return nil, err //nolint:wrapcheck // the store says what it was doing
-	}
-	out := &timersOutput{timersBody{Items: make([]timerBody, 0, len(found))}}
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		out.Body.NextCursor = encodeCursor(timersCursor, found[in.Limit-1].ID.String())
-	}
-	now := s.opts.Now()
-	for i := range found {
-		out.Body.Items = append(out.Body.Items, showTimer(&found[i], now))
-	}
-	return out, nil
-}
-
-type patchTimerInput struct {
-	TimerParam
-	Body statusBody
-}
-
-func (s *Service) patchTimer(ctx context.Context, in *patchTimerInput) (*timerOutput, error) {
-	id, err := s.id(ctx, &in.TimerParam)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkOwn("query.app", in.App); err != nil {
-		return nil, err
-	}
-	t, err := s.setStatusOne(ctx, store.StatusChange{App: in.App, ID: id, Status: timer.Status(in.Body.Status)})
-	if err != nil {
-		return nil, err
-	}
-	return &timerOutput{showTimer(&t, s.opts.Now())}, nil
-}
-
-func (s *Service) deleteTimer(ctx context.Context, in *TimerParam) (*struct{}, error) {
-	id, err := s.id(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkOwn("query.app", in.App); err != nil {
-		return nil, err
-	}
-	_, err = s.setStatusOne(ctx, store.StatusChange{App: in.App, ID: id, Status: timer.StatusDeleted})
-	return nil, err
+	sum := sha256.Sum256(text)
+	return sum[:]
 }

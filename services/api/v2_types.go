@@ -4,20 +4,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // The shapes of v2. They are apart from the domain's, so that a change there does not change the API unseen. Ids are decimal
 // strings, instants RFC 3339 in UTC with milliseconds, durations text such as "1m30s".
-
-type scheduleBody struct {
-	Kind  string   `json:"kind" enum:"cron,at,delay" doc:"How the instants are named."`
-	Specs []string `json:"specs,omitempty" nullable:"false" maxItems:"16" doc:"cron: expressions of 5, 6 (seconds first) or 7 (with year) fields, or @hourly, @every 90s and the like. Instants that coincide are one." example:"[\"*/5 * * * *\"]"`
-	Zone  string   `json:"zone,omitempty" doc:"cron: IANA time zone; the deployment's default (UTC) where it is left out." example:"Europe/Berlin"`
-	At    string   `json:"at,omitempty" format:"date-time" doc:"at: the instant. One in the past is due at once." example:"2030-01-31T09:00:00Z"`
-	Delay string   `json:"delay,omitempty" doc:"delay: how long after the first activation." example:"90s"`
-}
 
 type targetBody struct {
 	Kind    string              `json:"kind,omitempty" enum:"http" default:"http" doc:"The protocol."`
@@ -36,36 +27,49 @@ type shownTarget struct {
 	Body    string              `json:"body,omitempty"`
 }
 
-type retryBody struct {
-	Attempts *int     `json:"attempts,omitempty" doc:"Attempts in all, 1 to 20; 3 by default."`
-	Wait     string   `json:"wait,omitempty" doc:"Before the second attempt; 1s by default." example:"1s"`
-	Factor   *float64 `json:"factor,omitempty" doc:"Each further wait is so many times longer, 1 to 10; 2 by default."`
-	MaxWait  string   `json:"max_wait,omitempty" doc:"No wait is longer, at most 24h; 1h by default." example:"1h"`
-	Timeout  string   `json:"timeout,omitempty" doc:"Of one attempt, 10ms to 5m; 5s by default." example:"5s"`
+type newTimerBody struct {
+	App         string           `json:"app" minLength:"1" maxLength:"64" doc:"The app that owns the timer. carillon is Carillon's own: its timers can only be read." example:"shop"`
+	Name        string           `json:"name" minLength:"1" maxLength:"128" doc:"Unique among the app's timers." example:"send-invoices"`
+	Schedule    scheduleBody     `json:"schedule"`
+	Target      targetBody       `json:"target"`
+	Retry       *retryBody       `json:"retry,omitempty" doc:"What happens when an attempt fails."`
+	Misfire     *misfireBody     `json:"misfire,omitempty" doc:"What happens to late fires."`
+	Concurrency *concurrencyBody `json:"concurrency,omitempty" doc:"What happens while the fire before is not finished."`
+	Status      string           `json:"status,omitempty" enum:"active,inactive" doc:"An active timer rings; an inactive one waits to be activated. A new timer is inactive where it is left out; one that is there stays as it is."`
 }
 
-type newTimerBody struct {
-	App      string       `json:"app" minLength:"1" maxLength:"64" doc:"The app that owns the timer. carillon is Carillon's own: its timers can only be read." example:"shop"`
-	Name     string       `json:"name" minLength:"1" maxLength:"128" doc:"Unique among the app's timers." example:"send-invoices"`
-	Schedule scheduleBody `json:"schedule"`
-	Target   targetBody   `json:"target"`
-	Retry    *retryBody   `json:"retry,omitempty" doc:"What happens when an attempt fails."`
-	Status   string       `json:"status,omitempty" enum:"active,inactive" default:"inactive" doc:"An active timer rings; an inactive one waits to be activated."`
+type changeBody struct {
+	Status      string           `json:"status,omitempty" enum:"active,inactive"`
+	Schedule    *scheduleBody    `json:"schedule,omitempty" doc:"Replaces the schedule."`
+	Target      *targetBody      `json:"target,omitempty" doc:"Replaces the target."`
+	Retry       *retryBody       `json:"retry,omitempty" doc:"Replaces the retries; what is left out has its default."`
+	Misfire     *misfireBody     `json:"misfire,omitempty" doc:"Replaces the policy; what is left out has its default."`
+	Concurrency *concurrencyBody `json:"concurrency,omitempty" doc:"Replaces the policy; what is left out has its default."`
+	IfVersion   int32            `json:"if_version,omitempty" minimum:"1" doc:"Change it only if this is its version; else 409."`
+}
+
+type pausedBody struct {
+	Reason string `json:"reason,omitempty" doc:"Why."`
+	Until  string `json:"until,omitempty" format:"date-time" doc:"When it is activated again; absent where somebody must resume it."`
 }
 
 type timerBody struct {
-	ID          string       `json:"id" pattern:"^[0-9]{1,16}$" example:"123456789012345"`
-	App         string       `json:"app"`
-	Name        string       `json:"name"`
-	Status      string       `json:"status" enum:"active,inactive,deleted"`
-	Version     int32        `json:"version" doc:"Of the definition, from 1."`
-	Schedule    scheduleBody `json:"schedule"`
-	Target      shownTarget  `json:"target"`
-	Retry       retryBody    `json:"retry"`
-	NextDue     string       `json:"next_due,omitempty" format:"date-time" doc:"The next instant at which it is due; absent where there is none or the timer is not active."`
-	ActiveSince string       `json:"active_since,omitempty" format:"date-time" doc:"When it was last activated."`
-	CreatedAt   string       `json:"created_at" format:"date-time"`
-	UpdatedAt   string       `json:"updated_at" format:"date-time"`
+	ID          string          `json:"id" pattern:"^[0-9]{1,16}$" example:"123456789012345"`
+	App         string          `json:"app"`
+	Name        string          `json:"name"`
+	Status      string          `json:"status" enum:"active,inactive,paused,deleted"`
+	Paused      *pausedBody     `json:"paused,omitempty" doc:"Of a paused timer."`
+	Version     int32           `json:"version" doc:"Of the definition, from 1. Every edit makes a new one."`
+	Schedule    scheduleBody    `json:"schedule"`
+	Target      shownTarget     `json:"target"`
+	Retry       retryBody       `json:"retry"`
+	Misfire     misfireBody     `json:"misfire"`
+	Concurrency concurrencyBody `json:"concurrency"`
+	FiresMade   int64           `json:"fires_made" doc:"Fires of the schedule made so far, those of the coming hour among them: what max_fires counts."`
+	NextDue     string          `json:"next_due,omitempty" format:"date-time" doc:"The next instant at which it is due; absent where there is none, the timer is not active, or it follows a fire that is not finished."`
+	ActiveSince string          `json:"active_since,omitempty" format:"date-time" doc:"When it was last activated."`
+	CreatedAt   string          `json:"created_at" format:"date-time"`
+	UpdatedAt   string          `json:"updated_at" format:"date-time"`
 }
 
 type timersBody struct {
@@ -73,20 +77,18 @@ type timersBody struct {
 	NextCursor string      `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
 }
 
-type statusBody struct {
-	Status string `json:"status" enum:"active,inactive"`
-}
-
 // FireBody is a fire, open or finished.
 type FireBody struct {
 	ID         string `json:"id" doc:"The fire's stable id, as callbacks carry it." example:"123456789012345-1900000000000"`
 	TimerID    string `json:"timer_id"`
 	Due        string `json:"due" format:"date-time" doc:"The nominal instant."`
+	Cause      string `json:"cause" enum:"schedule,run_now,backfill,redrive" doc:"Why it exists."`
 	Status     string `json:"status" enum:"open,delivered,failed,skipped" doc:"open: without outcome yet."`
-	Reason     string `json:"reason,omitempty" doc:"Why it was skipped or failed."`
+	Reason     string `json:"reason,omitempty" doc:"Why it was skipped or failed: inactive, paused, frozen, deleted, before_since, misfired, superseded, overlap, queue_full, cancelled, exhausted or rejected."`
 	Version    int32  `json:"version" doc:"Of the definition that it belongs to."`
 	Attempts   int32  `json:"attempts" doc:"Attempts made."`
-	NextRun    string `json:"next_run,omitempty" format:"date-time" doc:"open: when it is to be called next."`
+	WaitsFor   string `json:"waits_for,omitempty" enum:"run,retry,turn" doc:"open: for its run, for another attempt, or for the fire before it to finish."`
+	NextRun    string `json:"next_run,omitempty" format:"date-time" doc:"open: when it is to be called, or looked at, next."`
 	FinishedAt string `json:"finished_at,omitempty" format:"date-time"`
 	LatenessMS int64  `json:"lateness_ms" doc:"Start of the first attempt minus the planned instant."`
 	StatusCode int32  `json:"status_code,omitempty" doc:"Of the last answer."`
@@ -125,65 +127,36 @@ func instant(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format(instantFormat)
 }
 
-func showTimer(t *timer.Timer, now time.Time) timerBody {
+// showTimer shows a timer. next is when it is next due: see nextDue.
+func showTimer(t *timer.Timer, next int64) timerBody {
 	d := &t.Definition
 	b := timerBody{
-		ID: t.ID.String(), App: t.App, Name: t.Name, Status: string(t.Status), Version: t.Version,
-		Schedule: scheduleBody{Kind: string(d.Schedule.Kind), Specs: d.Schedule.Specs, Zone: d.Schedule.Zone},
+		ID: t.ID.String(), App: t.App, Name: t.Name, Status: string(t.Status), Version: t.Version, Schedule: showSchedule(&d.Schedule),
 		Target: shownTarget{
 			Kind: string(d.Target.Kind), URL: d.Target.URL, Method: d.Target.Method, Headers: d.Target.Headers, Body: d.Target.Body,
 		},
-		Retry: retryBody{
-			Attempts: &d.Retry.Attempts, Wait: showDuration(d.Retry.Wait), Factor: &d.Retry.Factor,
-			MaxWait: showDuration(d.Retry.MaxWait), Timeout: showDuration(d.Retry.Timeout),
-		},
-		NextDue: instant(nextDue(t, now.UnixMilli())), ActiveSince: instant(t.ActiveSinceMS),
-		CreatedAt: instant(t.CreatedMS), UpdatedAt: instant(t.UpdatedMS),
+		Retry: showRetry(&d.Retry), Misfire: showMisfire(d), Concurrency: showConcurrency(d), FiresMade: t.FiresMade,
+		NextDue: instant(next), ActiveSince: instant(t.ActiveSinceMS), CreatedAt: instant(t.CreatedMS), UpdatedAt: instant(t.UpdatedMS),
 	}
-	if at := d.Schedule.At; at != nil {
-		b.Schedule.At = at.UTC().Format(time.RFC3339Nano)
-	}
-	if d.Schedule.Delay != 0 {
-		b.Schedule.Delay = showDuration(d.Schedule.Delay)
+	if t.Status == timer.StatusPaused {
+		b.Paused = &pausedBody{Reason: t.PauseReason, Until: instant(t.PausedUntilMS)}
 	}
 	return b
 }
 
-func showDuration(d timer.Duration) string { return time.Duration(d).String() }
-
-// nextDue returns the first instant after now at which an active timer is due. t.NextDueMS says how far the timer is expanded,
-// which is about an hour further; only for a one-shot that is not expanded yet the two are the same.
-func nextDue(t *timer.Timer, nowMS int64) int64 {
-	if t.Status != timer.StatusActive {
-		return timer.NeverMS
-	}
-	if t.NextDueMS != timer.NeverMS && t.Definition.Schedule.Kind != timer.KindCron {
-		return t.NextDueMS
-	}
-	p, err := schedule.Parse(t.Definition.Schedule, schedule.Inputs{Timer: t.ID})
-	if err != nil {
-		return timer.NeverMS // the migrator tells why
-	}
-	if t.Definition.Schedule.Kind == timer.KindCron {
-		return p.Next(max(nowMS, t.ActiveSinceMS-1), t.CreatedMS)
-	}
-	if t.ActiveEpoch > 1 {
-		return timer.NeverMS // its one instant belongs to an earlier activation
-	}
-	return p.Next(nowMS, t.ActiveSinceMS)
-}
+var waitsFor = map[timer.FireState]string{timer.FireReady: "run", timer.FireRetrying: "retry", timer.FireWaiting: "turn"}
 
 func showOpen(f *timer.Fire) FireBody {
 	return FireBody{
-		ID: f.FireID.String(), TimerID: f.Timer.String(), Due: instant(f.DueMS), Status: "open", Version: f.Version,
-		Attempts: f.Attempt, NextRun: instant(f.RunMS), LatenessMS: f.LateMS, Count: 1,
+		ID: f.FireID.String(), TimerID: f.Timer.String(), Due: instant(f.DueMS), Cause: f.Cause.String(), Status: "open", Version: f.Version,
+		Attempts: f.Attempt, WaitsFor: waitsFor[f.State], NextRun: instant(f.RunMS), LatenessMS: f.LateMS, Count: 1,
 	}
 }
 
 func showOutcome(o *timer.Outcome) FireBody {
 	b := FireBody{
-		ID: o.FireID.String(), TimerID: o.Timer.String(), Due: instant(o.DueMS), Status: string(o.Kind), Reason: string(o.Reason),
-		Version: o.Version, Attempts: o.Attempts, FinishedAt: instant(o.FinishedMS), LatenessMS: o.LatenessMS,
+		ID: o.FireID.String(), TimerID: o.Timer.String(), Due: instant(o.DueMS), Cause: o.Cause.String(), Status: string(o.Kind),
+		Reason: string(o.Reason), Version: o.Version, Attempts: o.Attempts, FinishedAt: instant(o.FinishedMS), LatenessMS: o.LatenessMS,
 		StatusCode: o.StatusCode, DurationMS: o.DurationMS, Count: max(o.Count, 1),
 	}
 	if o.UntilMS > o.DueMS && o.UntilMS != math.MaxInt64 {

@@ -100,3 +100,31 @@ func groupError(err error) error {
 	}
 	return err
 }
+
+// edit gives a timer a new definition, and does what follows the commit, also of one in doubt. Edits are rare: they share no transactions.
+func (s *Service) edit(ctx context.Context, e store.Edit, plan store.Planner) (timer.Timer, error) {
+	if _, err := s.waitRunning(ctx); err != nil {
+		return timer.Timer{}, err
+	}
+	edited, err := s.opts.Store.Edit(ctx, []store.Edit{e}, plan)
+	for i := range edited {
+		if edited[i].Err == nil && edited[i].Seq != 0 && err == nil {
+			s.announceLater(edited[i].Timer.ID, edited[i].Seq)
+		}
+		s.dispatch(ctx, edited[i].Fires)
+	}
+	if err != nil {
+		return timer.Timer{}, fmt.Errorf("editing a timer: %w", err)
+	}
+	return edited[0].Timer, edited[0].Err
+}
+
+// addFires makes fires of a series of their own.
+func (s *Service) addFires(ctx context.Context, app string, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+	made, err := s.opts.Store.AddFires(ctx, app, id, fires)
+	s.dispatch(ctx, made)
+	if err != nil {
+		return nil, fmt.Errorf("adding fires: %w", err)
+	}
+	return made, nil
+}

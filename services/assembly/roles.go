@@ -114,7 +114,7 @@ func addAPI(ctx context.Context, k *Kit) error {
 	}
 	log := k.logger("api")
 	s, err := api.New(api.Options{
-		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Plan: k.Planner.Plan, Keys: keys, Zone: k.Settings.API.Zone, Now: k.Clock.Now,
+		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Plan: k.Planner.Plan, Counts: k.Counts, Keys: keys, Zone: k.Settings.API.Zone, Now: k.Clock.Now,
 		Logger: log, Registerer: k.Registry,
 	})
 	if err != nil {

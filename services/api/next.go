@@ -1,0 +1,96 @@
+package api
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func inputs(t *timer.Timer) schedule.Inputs {
+	return schedule.Inputs{Timer: t.ID, Calendars: t.Calendars}
+}
+
+// nextDue returns the first instant after now at which an active timer is due, NeverMS where there is none or nobody knows it yet.
+// t.NextDueMS says how far the timer is expanded, which is about an hour further.
+func (s *Service) nextDue(ctx context.Context, t *timer.Timer) (int64, error) {
+	if t.Status != timer.StatusActive {
+		return timer.NeverMS, nil
+	}
+	p, err := schedule.Parse(t.Definition.Schedule, inputs(t))
+	if err != nil {
+		return timer.NeverMS, nil //nolint:nilerr // the migrator tells why
+	}
+	now := s.opts.Now().UnixMilli()
+	kind, most := t.Definition.Schedule.Kind, t.Definition.Schedule.MaxFires
+	switch {
+	case kind == timer.KindFixedDelay:
+		return s.nextLink(ctx, t, p, now)
+	case kind.OneShot():
+		return nextOneShot(t, p, now), nil
+	case most > 0 && t.FiresMade >= most:
+		// All its fires are made, and the schedule alone does not tell the last.
+		return s.firstOpen(ctx, t.App, t.ID, now, p.Next(now, expansion.Anchor(t)))
+	default:
+		return p.Next(max(now, t.ActiveSinceMS-1), expansion.Anchor(t)), nil
+	}
+}
+
+// nextOneShot: one that is not expanded yet is due when NextDueMS says, which an activation may have moved; one that is, when its
+// schedule says, unless that is over.
+func nextOneShot(t *timer.Timer, p *schedule.Parsed, now int64) int64 {
+	due := p.Next(-1, expansion.Anchor(t))
+	if t.NextDueMS != timer.NeverMS {
+		return max(due, t.NextDueMS)
+	}
+	if due <= now {
+		return timer.NeverMS
+	}
+	return due
+}
+
+// nextLink finds the open fire of a fixed delay: it follows the last outcome, or begins a chain at an activation or an edit. While one is
+// being called nobody knows the next.
+func (s *Service) nextLink(ctx context.Context, t *timer.Timer, p *schedule.Parsed, now int64) (int64, error) {
+	const latest = 10 // among which run-nows may be
+	done, err := s.opts.Store.History(ctx, t.App, t.ID, timer.FireID{}, latest)
+	if timer.CodeOf(err) == timer.CodeNotFound {
+		return timer.NeverMS, nil // deleted meanwhile
+	}
+	if err != nil {
+		return 0, err //nolint:wrapcheck // the store says what it was doing
+	}
+	var candidates []int64
+	for i := range done {
+		if o := &done[i]; o.Series == 0 {
+			end := max(o.FinishedMS, o.DueMS)
+			candidates = append(candidates, p.Next(end, end))
+			break
+		}
+	}
+	for _, start := range []int64{t.ActiveSinceMS, t.VersionMS} {
+		if start > 0 {
+			candidates = append(candidates, p.Next(start, start))
+		}
+	}
+	return s.firstOpen(ctx, t.App, t.ID, now, candidates...)
+}
+
+// firstOpen returns the first of the instants behind now that has an open fire.
+func (s *Service) firstOpen(ctx context.Context, app string, id timer.ID, now int64, dues ...int64) (int64, error) {
+	for _, due := range dues {
+		if due <= now || due == timer.NeverMS {
+			continue
+		}
+		f, err := s.opts.Store.Fire(ctx, app, timer.FireID{Timer: id, DueMS: due})
+		switch {
+		case timer.CodeOf(err) == timer.CodeNotFound:
+		case err != nil:
+			return 0, err //nolint:wrapcheck // the store says what it was doing
+		case f.Open != nil:
+			return due, nil
+		}
+	}
+	return timer.NeverMS, nil
+}

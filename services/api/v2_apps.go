@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// PathAppParam names an app as the thing that a call is about.
+type PathAppParam struct {
+	App string `path:"app" minLength:"1" maxLength:"64" doc:"The app."`
+}
+
+type freezeInput struct {
+	PathAppParam
+	Body freezeBody
+}
+
+type freezeBody struct {
+	Reason string `json:"reason,omitempty" maxLength:"256" doc:"Why; shown until the app is unfrozen." example:"incident 4711"`
+}
+
+type appBody struct {
+	App         string `json:"app"`
+	Frozen      bool   `json:"frozen" doc:"Nothing of it is called: its fires are skipped (frozen)."`
+	Reason      string `json:"reason,omitempty" doc:"Why it is frozen."`
+	FrozenSince string `json:"frozen_since,omitempty" format:"date-time"`
+}
+
+type appOutput struct{ Body appBody }
+
+func (s *Service) getApp(ctx context.Context, in *PathAppParam) (*appOutput, error) {
+	if err := s.mayUse(ctx, in.App); err != nil {
+		return nil, err
+	}
+	a, err := s.opts.Store.App(ctx, in.App)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return &appOutput{showApp(&a)}, nil
+}
+
+// freezeApp reaches executors by the change log, which they poll twice a second. An app that no timer was made for yet can be frozen, too:
+// whoever stops an incident need not know who was first.
+func (s *Service) freezeApp(ctx context.Context, in *freezeInput) (*appOutput, error) {
+	if in.Body.Reason != "" {
+		if err := checkText("reason", in.Body.Reason, timer.MaxReasonLen); err != nil {
+			return nil, err
+		}
+	}
+	return s.setFrozen(ctx, in.App, true, in.Body.Reason)
+}
+
+func (s *Service) unfreezeApp(ctx context.Context, in *PathAppParam) (*appOutput, error) {
+	return s.setFrozen(ctx, in.App, false, "")
+}
+
+func (s *Service) setFrozen(ctx context.Context, app string, frozen bool, reason string) (*appOutput, error) {
+	if err := s.mayChange(ctx, "path.app", app); err != nil {
+		return nil, err
+	}
+	if err := checkText("path.app", app, timer.MaxAppLen); err != nil {
+		return nil, err
+	}
+	a, err := s.opts.Store.SetFrozen(ctx, app, frozen, reason)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return &appOutput{showApp(&a)}, nil
+}
+
+func showApp(a *store.App) appBody {
+	b := appBody{App: a.Name, Frozen: a.Frozen}
+	if a.Frozen {
+		b.Reason, b.FrozenSince = a.Reason, instant(a.FrozenMS)
+	}
+	return b
+}

@@ -1,0 +1,184 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Limits of a backfill.
+const (
+	maxBackfillRange = 366 * 24 * time.Hour
+	maxBackfillFires = 100_000
+	countStep        = 1000 // instants between two looks at the clock
+)
+
+type startBackfillInput struct {
+	TimerParam
+	KeyHeader
+	Body rangeBody
+}
+
+type rangeBody struct {
+	From string `json:"from" format:"date-time" doc:"Included." example:"2026-01-01T00:00:00Z"`
+	To   string `json:"to" format:"date-time" doc:"Not included; not in the future. At most 366 days, and 100,000 fires, after from." example:"2026-01-02T00:00:00Z"`
+}
+
+type backfillBody struct {
+	ID        string `json:"id" doc:"Also the series of its fires."`
+	TimerID   string `json:"timer_id"`
+	From      string `json:"from" format:"date-time"`
+	To        string `json:"to" format:"date-time"`
+	Next      string `json:"next" format:"date-time" doc:"Every instant before it has its fire."`
+	FiresMade int64  `json:"fires_made"`
+	Status    string `json:"status" enum:"running,done,cancelled" doc:"done: all its fires are made; some of them may still wait to be called."`
+	CreatedAt string `json:"created_at" format:"date-time"`
+}
+
+type backfillOutput struct{ Body backfillBody }
+
+type startBackfillOutput struct {
+	Location string `header:"Location" doc:"The backfill's path."`
+	Body     backfillBody
+}
+
+// startBackfill counts what it would make before it begins: one that is too large is refused as a whole.
+func (s *Service) startBackfill(ctx context.Context, in *startBackfillInput) (*startBackfillOutput, error) {
+	id, err := s.ownID(ctx, &in.TimerParam)
+	if err != nil {
+		return nil, err
+	}
+	fromMS, toMS, err := s.pastRange(in.Body.From, in.Body.To)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.opts.Store.Timer(ctx, in.App, id)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	if err := checkBackfill(ctx, &t, fromMS, toMS); err != nil {
+		return nil, err
+	}
+	b := store.Backfill{
+		ID: s.ids.Next(), App: in.App, Timer: id, FromMS: fromMS, ToMS: toMS, NextMS: fromMS, Status: store.BackfillRunning,
+		CreatedMS: s.opts.Now().UnixMilli(),
+	}
+	if in.Key != "" {
+		kept, err := s.opts.Store.Once(ctx, in.App, keyOf("backfill", id, in.Key), int64(b.ID))
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		}
+		b.ID = timer.ID(kept)
+	}
+	begun, err := s.opts.Store.StartBackfill(ctx, b)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	if begun.FromMS != fromMS || begun.ToMS != toMS {
+		return nil, timer.Conflict("header.Idempotency-Key", "was used for another range")
+	}
+	return &startBackfillOutput{
+		Location: v2Prefix + "/backfills/" + begun.ID.String() + "?app=" + url.QueryEscape(in.App), Body: showBackfill(&begun),
+	}, nil
+}
+
+func (s *Service) pastRange(from, to string) (fromMS, toMS int64, err error) {
+	var r reading
+	first, last := r.instant("from", from), r.instant("to", to)
+	if len(r.bad) > 0 {
+		return 0, 0, s.problems(r.bad)
+	}
+	switch {
+	case first == nil:
+		return 0, 0, timer.Invalid("from", "is required")
+	case last == nil:
+		return 0, 0, timer.Invalid("to", "is required")
+	case first.UnixMilli() < 0:
+		return 0, 0, timer.Invalid("from", "lies before 1970")
+	case last.After(s.opts.Now()):
+		return 0, 0, timer.Invalid("to", "lies in the future, which the schedule itself takes care of")
+	case !first.Before(*last):
+		return 0, 0, timer.Invalid("to", "must be later than from")
+	case last.Sub(*first) > maxBackfillRange:
+		return 0, 0, timer.Invalid("to", fmt.Sprintf("is more than %d days after from", maxBackfillRange/(24*time.Hour)))
+	}
+	return ceilMS(*first), ceilMS(*last), nil
+}
+
+// checkBackfill refuses a range in which the timer names too many instants.
+func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) error {
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
+		return timer.Conflict("", "a fixed delay has no past: each of its instants follows from the end of a call")
+	}
+	p, err := schedule.Parse(t.Definition.Schedule, inputs(t))
+	if err != nil {
+		return err //nolint:wrapcheck // it names the field
+	}
+	n := 0
+	for at := p.Next(fromMS-1, expansion.Anchor(t)); at < toMS; at = p.Next(at, expansion.Anchor(t)) {
+		if n++; n > maxBackfillFires {
+			return timer.Invalid("to", fmt.Sprintf("makes more than %d fires: take several smaller ranges", maxBackfillFires))
+		}
+		if n%countStep == 0 && ctx.Err() != nil {
+			return ctx.Err() //nolint:wrapcheck // the caller is told that there was no answer in time
+		}
+	}
+	return nil
+}
+
+// BackfillParam names a backfill.
+type BackfillParam struct {
+	AppParam
+	ID string `path:"id" pattern:"^[0-9]{1,16}$" doc:"The backfill's id."`
+}
+
+func (s *Service) backfillID(ctx context.Context, p *BackfillParam) (timer.ID, error) {
+	if err := s.mayUse(ctx, p.App); err != nil {
+		return 0, err
+	}
+	id, err := timer.ParseID(p.ID)
+	if err != nil {
+		return 0, timer.NotFound("backfill", p.ID)
+	}
+	return id, nil
+}
+
+func (s *Service) getBackfill(ctx context.Context, in *BackfillParam) (*backfillOutput, error) {
+	id, err := s.backfillID(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.opts.Store.Backfill(ctx, in.App, id)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return &backfillOutput{showBackfill(&b)}, nil
+}
+
+func (s *Service) cancelBackfill(ctx context.Context, in *BackfillParam) (*backfillOutput, error) {
+	id, err := s.backfillID(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOwn("query.app", in.App); err != nil {
+		return nil, err
+	}
+	b, err := s.opts.Store.CancelBackfill(ctx, in.App, id)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return &backfillOutput{showBackfill(&b)}, nil
+}
+
+func showBackfill(b *store.Backfill) backfillBody {
+	return backfillBody{
+		ID: b.ID.String(), TimerID: b.Timer.String(), From: instant(b.FromMS), To: instant(b.ToMS), Next: instant(b.NextMS), FiresMade: b.Made,
+		Status: string(b.Status), CreatedAt: instant(b.CreatedMS),
+	}
+}

@@ -1,0 +1,180 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+type pauseInput struct {
+	TimerParam
+	Body pauseBody
+}
+
+type pauseBody struct {
+	Reason string `json:"reason,omitempty" maxLength:"256" doc:"Why; shown until it is resumed." example:"the warehouse moves"`
+	Until  string `json:"until,omitempty" format:"date-time" doc:"When it is activated again by itself; never where it is left out."`
+}
+
+// pauseTimer pauses an active timer, or changes the pause of one that is paused. One that is not active was deactivated by somebody, and
+// the end of a pause must not activate it.
+func (s *Service) pauseTimer(ctx context.Context, in *pauseInput) (*timerOutput, error) {
+	id, err := s.ownID(ctx, &in.TimerParam)
+	if err != nil {
+		return nil, err
+	}
+	c := store.StatusChange{App: in.App, ID: id, Status: timer.StatusPaused, Reason: in.Body.Reason}
+	if c.Reason != "" {
+		if err := checkText("reason", c.Reason, timer.MaxReasonLen); err != nil {
+			return nil, err
+		}
+	}
+	if c.UntilMS, err = s.future("until", in.Body.Until); err != nil {
+		return nil, err
+	}
+	return s.fromStatus(ctx, c, timer.StatusActive, timer.StatusPaused)
+}
+
+func (s *Service) resumeTimer(ctx context.Context, in *TimerParam) (*timerOutput, error) {
+	id, err := s.ownID(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return s.fromStatus(ctx, store.StatusChange{App: in.App, ID: id, Status: timer.StatusActive}, timer.StatusPaused, timer.StatusActive)
+}
+
+// fromStatus changes a status where it is one of those given. Whoever changes it at the same moment comes before or after: the store
+// takes the changes of a timer one by one.
+func (s *Service) fromStatus(ctx context.Context, c store.StatusChange, from ...timer.Status) (*timerOutput, error) {
+	t, err := s.opts.Store.Timer(ctx, c.App, c.ID)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	if t.Status != from[0] && t.Status != from[1] {
+		return nil, timer.Conflict("", fmt.Sprintf("the timer is %s, and neither %s nor %s", t.Status, from[0], from[1]))
+	}
+	if t, err = s.setStatusOne(ctx, c); err != nil {
+		return nil, err
+	}
+	return s.show(ctx, &t)
+}
+
+// future reads an instant that is still to come; 0 where there is none.
+func (s *Service) future(field, text string) (int64, error) {
+	var r reading
+	at := r.instant(field, text)
+	switch {
+	case len(r.bad) > 0:
+		return 0, r.bad[0]
+	case at == nil:
+		return 0, nil
+	case !at.After(s.opts.Now()) || at.Year() > lastYear:
+		return 0, timer.Invalid(field, fmt.Sprintf("expected an instant from now to the year %d, found %s", lastYear, text))
+	}
+	return ceilMS(*at), nil
+}
+
+// lastYear is the last that schedules know.
+const lastYear = 2199
+
+// ceilMS rounds up: nothing is early, not even by a part of a millisecond.
+func ceilMS(at time.Time) int64 {
+	ms := at.UnixMilli()
+	if at.After(time.UnixMilli(ms)) {
+		ms++
+	}
+	return ms
+}
+
+type rescheduleInput struct {
+	TimerParam
+	Body rescheduleBody
+}
+
+type rescheduleBody struct {
+	At        string `json:"at,omitempty" format:"date-time" doc:"The new instant. Give it or delay."`
+	Delay     string `json:"delay,omitempty" doc:"How long from now." example:"90s"`
+	IfVersion int32  `json:"if_version,omitempty" minimum:"1" doc:"Only if this is the timer's version; else 409."`
+}
+
+// rescheduleTimer moves a one-shot. The planner looks under the row's lock whether it has come due meanwhile: then the new version
+// gets no fire, so of the old instant and the new only one is called.
+func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*timerOutput, error) {
+	id, err := s.ownID(ctx, &in.TimerParam)
+	if err != nil {
+		return nil, err
+	}
+	at, err := s.newInstant(in.Body.At, in.Body.Delay)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.opts.Store.Timer(ctx, in.App, id)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	kind := t.Definition.Schedule.Kind
+	switch {
+	case !kind.OneShot():
+		return nil, timer.Conflict("", fmt.Sprintf("a timer of kind %q recurs: edit its schedule", kind))
+	case in.Body.IfVersion != 0 && in.Body.IfVersion != t.Version:
+		return nil, otherVersion(t.Version)
+	}
+	if old := oneShotDue(&t); t.NextDueMS == timer.NeverMS && old <= s.opts.Now().UnixMilli() {
+		return nil, timer.Conflict("", "its fire is over, since "+instant(old))
+	}
+	d := t.Definition
+	d.Schedule.Kind, d.Schedule.At, d.Schedule.Delay = timer.KindAt, &at, 0
+	var late bool
+	plan := func(p *timer.Timer, nowMS int64) store.Plan {
+		was := t
+		was.AnchorMS = p.AnchorMS // it may have been activated meanwhile
+		if late = p.Version != t.Version && oneShotDue(&was) <= nowMS; late {
+			return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+		}
+		return s.opts.Plan(p, nowMS)
+	}
+	done, err := s.edit(ctx, store.Edit{App: in.App, ID: id, IfVersion: t.Version, Definition: d}, plan)
+	if err != nil {
+		return nil, err
+	}
+	if late {
+		return nil, timer.Conflict("", "it came due meanwhile")
+	}
+	return s.show(ctx, &done)
+}
+
+// oneShotDue returns when a one-shot was or is due, NeverMS before its first activation.
+func oneShotDue(t *timer.Timer) int64 {
+	if t.AnchorMS == 0 {
+		return timer.NeverMS
+	}
+	p, err := schedule.Parse(t.Definition.Schedule, inputs(t))
+	if err != nil {
+		return timer.NeverMS
+	}
+	return p.Next(-1, t.AnchorMS)
+}
+
+// newInstant reads where a one-shot is moved to.
+func (s *Service) newInstant(at, delay string) (time.Time, error) {
+	switch {
+	case (at == "") == (delay == ""):
+		return time.Time{}, timer.Invalid("at", "is required, or delay, and not both")
+	case at != "":
+		ms, err := s.future("at", at)
+		return time.UnixMilli(ms).UTC(), err
+	}
+	var r reading
+	d := r.duration("delay", delay, 0)
+	switch {
+	case len(r.bad) > 0:
+		return time.Time{}, r.bad[0]
+	case d <= 0 || time.Duration(d) > schedule.MaxDelay:
+		return time.Time{}, timer.Invalid("delay", "must be longer than nothing, and at most 10 years (87600h)")
+	}
+	return time.UnixMilli(ceilMS(s.opts.Now().Add(time.Duration(d)))).UTC(), nil
+}

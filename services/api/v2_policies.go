@@ -1,0 +1,88 @@
+package api
+
+import (
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+type retryBody struct {
+	Attempts *int     `json:"attempts,omitempty" doc:"Attempts in all, 1 to 20; 3 by default."`
+	Wait     string   `json:"wait,omitempty" doc:"Before the second attempt; 1s by default." example:"1s"`
+	Factor   *float64 `json:"factor,omitempty" doc:"Each further wait is so many times longer, 1 to 10; 2 by default."`
+	MaxWait  string   `json:"max_wait,omitempty" doc:"No wait is longer, at most 24h; 1h by default." example:"1h"`
+	Timeout  string   `json:"timeout,omitempty" doc:"Of one attempt, 10ms to 5m; 5s by default." example:"5s"`
+}
+
+type misfireBody struct {
+	Policy        string `json:"policy,omitempty" enum:"fire_all,fire_once,skip" doc:"What becomes of fires that come late because nobody could run them in time. By default at and delay run however late (fire_all), and what recurs catches up once (fire_once)."`
+	Grace         string `json:"grace,omitempty" doc:"What is later than this is late, at most 24h; 1m by default." example:"1m"`
+	CatchUpWindow string `json:"catch_up_window,omitempty" doc:"What is later than this never runs; no bound where it is left out." example:"24h"`
+	MaxFires      int    `json:"max_fires,omitempty" minimum:"0" doc:"fire_all: the latest so many run, at most 10000; 1000 by default."`
+}
+
+type concurrencyBody struct {
+	Policy   string `json:"policy,omitempty" enum:"allow,skip,queue_one,queue_all,cancel_previous" doc:"What becomes of a fire whose predecessor, with all its retries, has not finished; allow by default."`
+	MaxQueue int    `json:"max_queue,omitempty" minimum:"0" doc:"queue_all: how many fires may wait, at most 10000; 100 by default."`
+}
+
+func readRetry(b *retryBody, r *reading) timer.Retry {
+	out := timer.DefaultRetry()
+	if b == nil {
+		return out
+	}
+	out.Wait = r.duration("retry.wait", b.Wait, out.Wait)
+	out.MaxWait = r.duration("retry.max_wait", b.MaxWait, out.MaxWait)
+	out.Timeout = r.duration("retry.timeout", b.Timeout, out.Timeout)
+	if b.Attempts != nil {
+		out.Attempts = *b.Attempts
+	}
+	if b.Factor != nil {
+		out.Factor = *b.Factor
+	}
+	return out
+}
+
+func readMisfire(b *misfireBody, r *reading) timer.Misfire {
+	if b == nil {
+		return timer.Misfire{}
+	}
+	return timer.Misfire{
+		Policy: timer.MisfirePolicy(b.Policy), Grace: r.duration("misfire.grace", b.Grace, 0),
+		CatchUpWindow: r.duration("misfire.catch_up_window", b.CatchUpWindow, 0), MaxFires: b.MaxFires,
+	}
+}
+
+func readConcurrency(b *concurrencyBody) timer.Concurrency {
+	if b == nil {
+		return timer.Concurrency{}
+	}
+	return timer.Concurrency{Policy: timer.ConcurrencyPolicy(b.Policy), MaxQueue: b.MaxQueue}
+}
+
+// The policies are shown with every default written out.
+
+func showRetry(r *timer.Retry) retryBody {
+	return retryBody{
+		Attempts: &r.Attempts, Wait: time.Duration(r.Wait).String(), Factor: &r.Factor,
+		MaxWait: time.Duration(r.MaxWait).String(), Timeout: time.Duration(r.Timeout).String(),
+	}
+}
+
+func showMisfire(d *timer.Definition) misfireBody {
+	m := d.Misfire.For(d.Schedule.Kind)
+	b := misfireBody{Policy: string(m.Policy), Grace: showDuration(m.Grace), CatchUpWindow: showDuration(m.CatchUpWindow)}
+	if m.Policy == timer.MisfireFireAll {
+		b.MaxFires = m.MaxFires
+	}
+	return b
+}
+
+func showConcurrency(d *timer.Definition) concurrencyBody {
+	c := d.Concurrency.Resolved()
+	b := concurrencyBody{Policy: string(c.Policy)}
+	if c.Policy == timer.ConcurrencyQueueAll {
+		b.MaxQueue = c.MaxQueue
+	}
+	return b
+}

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/calendar"
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+type previewInput struct{ Body previewBody }
+
+type previewBody struct {
+	Schedule  scheduleBody    `json:"schedule"`
+	From      string          `json:"from,omitempty" format:"date-time" doc:"Not included; now where it is left out. What counts from the first activation counts from it." example:"2026-03-28T00:00:00Z"`
+	Count     int             `json:"count,omitempty" minimum:"1" maximum:"1000" default:"10" doc:"How many fires."`
+	App       string          `json:"app,omitempty" maxLength:"64" doc:"The app whose calendars the schedule names, and whose timer timer_id is."`
+	TimerID   string          `json:"timer_id,omitempty" pattern:"^[0-9]{1,16}$" doc:"Preview for this timer: H, jitter and what counts from the first activation are its own."`
+	Calendars []namedCalendar `json:"calendars,omitempty" nullable:"false" maxItems:"8" doc:"Calendars that the schedule names and that are not made yet; they come before the app's."`
+}
+
+type namedCalendar struct {
+	Name string `json:"name" minLength:"1" maxLength:"128"`
+
+	CalendarBody
+}
+
+type forecastFire struct {
+	Due   string `json:"due" format:"date-time" doc:"In UTC."`
+	Local string `json:"local" format:"date-time" doc:"The same instant by the wall clock of the schedule's zone."`
+}
+
+type forecastExclusion struct {
+	Due    string `json:"due" format:"date-time" doc:"In UTC; of a local time that does not exist, by the offset before the gap."`
+	Local  string `json:"local"`
+	Reason string `json:"reason" doc:"Which calendar excludes it or which policy passes it over, and where it was moved to."`
+}
+
+type previewOutput struct{ Body forecastBody }
+
+type forecastBody struct {
+	Fires    []forecastFire      `json:"fires" nullable:"false"`
+	Excluded []forecastExclusion `json:"excluded" nullable:"false" doc:"Up to the last of the fires, at most 1000."`
+}
+
+// previewSchedule computes by the same code as the migrators, and writes nothing.
+func (s *Service) previewSchedule(ctx context.Context, in *previewInput) (*previewOutput, error) {
+	b := &in.Body
+	if b.App != "" {
+		if err := s.mayUse(ctx, b.App); err != nil {
+			return nil, err
+		}
+	}
+	var r reading
+	d := s.readSchedule(&b.Schedule, &r)
+	from := r.instant("from", b.From)
+	if from == nil {
+		now := s.opts.Now()
+		from = &now
+	}
+	if !r.has("schedule") {
+		r.bad = append(r.bad, collect(schedule.Check(&d))...)
+	}
+	given := s.givenCalendars(b.Calendars, &r)
+	if len(r.bad) > 0 {
+		return nil, s.problems(r.bad)
+	}
+	ins := schedule.Inputs{}
+	anchor := from.UnixMilli()
+	var err error
+	if b.TimerID != "" {
+		if ins.Timer, anchor, err = s.previewTimer(ctx, b, anchor); err != nil {
+			return nil, err
+		}
+	}
+	if ins.Calendars, err = s.previewCalendars(ctx, b.App, d.Calendars, given); err != nil {
+		return nil, err
+	}
+	forecast, err := schedule.Preview(d, ins, from.UnixMilli(), anchor, b.Count)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the field
+	}
+	return showForecast(forecast), nil
+}
+
+// givenCalendars reads the calendars that come with the request.
+func (s *Service) givenCalendars(bodies []namedCalendar, r *reading) map[string]timer.Calendar {
+	given := make(map[string]timer.Calendar, len(bodies))
+	for i := range bodies {
+		c := bodies[i].read(bodies[i].Name)
+		var e *timer.Error
+		if err := calendar.Check(&c); errors.As(err, &e) {
+			r.bad = append(r.bad, timer.Invalid(fmt.Sprintf("calendars[%d].%s", i, e.Field), e.Msg))
+		}
+		given[c.Name] = c
+	}
+	return given
+}
+
+// previewTimer returns the seed and the anchor of a timer that exists; one that was never activated counts from the preview's start.
+func (s *Service) previewTimer(ctx context.Context, b *previewBody, anchor int64) (timer.ID, int64, error) {
+	if b.App == "" {
+		return 0, 0, timer.Invalid("app", "is required with timer_id")
+	}
+	id, err := timer.ParseID(b.TimerID)
+	if err != nil {
+		return 0, 0, timer.NotFound("timer", b.TimerID)
+	}
+	t, err := s.opts.Store.Timer(ctx, b.App, id)
+	if err != nil {
+		return 0, 0, err //nolint:wrapcheck // the store says what it was doing
+	}
+	if t.AnchorMS != 0 {
+		anchor = t.AnchorMS
+	}
+	return id, anchor, nil
+}
+
+// previewCalendars returns the contents of the calendars that a schedule names.
+func (s *Service) previewCalendars(ctx context.Context, app string, names []string, given map[string]timer.Calendar) ([]timer.Calendar, error) {
+	var out []timer.Calendar
+	var missing []*timer.Error
+	for i, name := range names {
+		if c, ok := given[name]; ok {
+			out = append(out, c)
+			continue
+		}
+		if app == "" {
+			missing = append(missing, timer.Invalid(fmt.Sprintf("schedule.calendars[%d]", i), fmt.Sprintf("%q is not among calendars, and no app is named", name)))
+			continue
+		}
+		c, err := s.opts.Store.Calendar(ctx, app, name)
+		switch {
+		case timer.CodeOf(err) == timer.CodeNotFound:
+			missing = append(missing, noCalendar(i, name))
+		case err != nil:
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		default:
+			out = append(out, c.Calendar)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, s.problems(missing)
+	}
+	return out, nil
+}
+
+func showForecast(f *schedule.Forecast) *previewOutput {
+	out := &previewOutput{}
+	out.Body.Fires = make([]forecastFire, len(f.Fires))
+	for i, x := range f.Fires {
+		out.Body.Fires[i] = forecastFire{Due: x.Due.UTC().Format(time.RFC3339Nano), Local: x.Local}
+	}
+	out.Body.Excluded = make([]forecastExclusion, len(f.Excluded))
+	for i, x := range f.Excluded {
+		out.Body.Excluded[i] = forecastExclusion{Due: x.Due.UTC().Format(time.RFC3339Nano), Local: x.Local, Reason: x.Reason}
+	}
+	return out
+}

@@ -1,0 +1,118 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/go-chi/chi/v5"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// v2Version is the version of the API's description; it grows with every change of the description.
+const v2Version = "2.2.0"
+
+const bodyReadTimeout = 10 * time.Second
+
+// AppParam names the app that a call is for. Embedded structs are exported, for huma reads no others.
+type AppParam struct {
+	App string `query:"app" required:"true" minLength:"1" maxLength:"64" doc:"The app that owns it."`
+}
+
+// TimerParam names a timer.
+type TimerParam struct {
+	AppParam
+	ID string `path:"id" pattern:"^[0-9]{1,16}$" doc:"The timer's id."`
+}
+
+// PageParam selects a page of a list.
+type PageParam struct {
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Items of a page at the most."`
+	Cursor string `query:"cursor" maxLength:"256" doc:"next_cursor of the page before."`
+}
+
+// id checks that the caller may use the app, and reads the id.
+func (s *Service) id(ctx context.Context, p *TimerParam) (timer.ID, error) {
+	if err := s.mayUse(ctx, p.App); err != nil {
+		return 0, err
+	}
+	id, err := timer.ParseID(p.ID)
+	if err != nil {
+		return 0, timer.NotFound("timer", p.ID)
+	}
+	return id, nil
+}
+
+// ownID is id for a call that changes something.
+func (s *Service) ownID(ctx context.Context, p *TimerParam) (timer.ID, error) {
+	id, err := s.id(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	return id, checkOwn("query.app", p.App)
+}
+
+// mayChange checks that the caller may use the app, and that it is one that can be changed. field is where the caller named it.
+func (s *Service) mayChange(ctx context.Context, field, app string) error {
+	if err := s.mayUse(ctx, app); err != nil {
+		return err
+	}
+	return checkOwn(field, app)
+}
+
+func (s *Service) routesV2(r chi.Router) huma.API {
+	c := huma.DefaultConfig("Carillon", v2Version)
+	c.Info.Description = "Registers timers and shows what became of them."
+	c.Info.License = &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"}
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // the description is served without a key; a page would load scripts from elsewhere
+	c.CreateHooks = nil                                   // no $schema links in answers
+	c.Transformers = append(c.Transformers, shorten)
+	c.RejectUnknownQueryParameters = true
+	api := humachi.New(r, c)
+
+	add(s, api, http.MethodPost, "/timers", "create-timer", "Create a timer", http.StatusCreated, s.createTimer)
+	add(s, api, http.MethodPut, "/timers", "put-timer", "Create a timer, or give the one of that name this definition", http.StatusOK, s.putTimer)
+	add(s, api, http.MethodGet, "/timers", "list-timers", "List an app's timers, oldest first", http.StatusOK, s.listTimers)
+	add(s, api, http.MethodDelete, "/timers", "delete-named-timer", "Delete the timer of a name", http.StatusNoContent, s.deleteNamed)
+	add(s, api, http.MethodGet, "/timers/{id}", "get-timer", "Show a timer", http.StatusOK, s.getTimer)
+	add(s, api, http.MethodPatch, "/timers/{id}", "change-timer", "Activate, deactivate or edit a timer", http.StatusOK, s.patchTimer)
+	add(s, api, http.MethodDelete, "/timers/{id}", "delete-timer", "Delete a timer", http.StatusNoContent, s.deleteTimer)
+	add(s, api, http.MethodPost, "/timers/{id}/pause", "pause-timer", "Pause a timer, perhaps until an instant", http.StatusOK, s.pauseTimer)
+	add(s, api, http.MethodPost, "/timers/{id}/resume", "resume-timer", "End a timer's pause", http.StatusOK, s.resumeTimer)
+	add(s, api, http.MethodPost, "/timers/{id}/run", "run-timer", "Call a timer's target now, besides its schedule", http.StatusAccepted, s.runTimer)
+	add(s, api, http.MethodPost, "/timers/{id}/reschedule", "reschedule-timer", "Move a one-shot that has not fired yet", http.StatusOK, s.rescheduleTimer)
+	add(s, api, http.MethodGet, "/timers/{id}/fires", "list-fires", "List a timer's finished fires, latest due first", http.StatusOK, s.listFires)
+	add(s, api, http.MethodPost, "/timers/{id}/backfills", "start-backfill", "Make the fires of a past range", http.StatusAccepted, s.startBackfill)
+	add(s, api, http.MethodGet, "/backfills/{id}", "get-backfill", "Show a backfill", http.StatusOK, s.getBackfill)
+	add(s, api, http.MethodDelete, "/backfills/{id}", "cancel-backfill", "Cancel a backfill: what has not been called is skipped", http.StatusOK, s.cancelBackfill)
+	add(s, api, http.MethodGet, "/fires/{id}", "get-fire", "Show a fire and its attempts", http.StatusOK, s.getFire)
+	add(s, api, http.MethodGet, "/apps/{app}", "get-app", "Show an app", http.StatusOK, s.getApp)
+	add(s, api, http.MethodPost, "/apps/{app}/freeze", "freeze-app", "Skip all fires of an app from now on", http.StatusOK, s.freezeApp)
+	add(s, api, http.MethodPost, "/apps/{app}/unfreeze", "unfreeze-app", "End the freeze of an app", http.StatusOK, s.unfreezeApp)
+	add(s, api, http.MethodGet, "/calendars", "list-calendars", "List an app's calendars, by name", http.StatusOK, s.listCalendars)
+	add(s, api, http.MethodPut, "/calendars/{name}", "put-calendar", "Make or replace a calendar", http.StatusOK, s.putCalendar)
+	add(s, api, http.MethodGet, "/calendars/{name}", "get-calendar", "Show a calendar", http.StatusOK, s.getCalendar)
+	add(s, api, http.MethodDelete, "/calendars/{name}", "delete-calendar", "Delete a calendar that no timer names", http.StatusNoContent, s.deleteCalendar)
+	add(s, api, http.MethodPost, "/calendars/{name}/import", "import-calendar", "Take the dates of an iCalendar file into a calendar", http.StatusOK, s.importCalendar)
+	add(s, api, http.MethodPost, "/schedules/preview", "preview-schedule", "Show the next fires of a schedule, and what it excludes", http.StatusOK, s.previewSchedule)
+	return api
+}
+
+// add registers an operation. Every error a handler returns is translated here: huma would show an unknown one to the caller.
+func add[I, O any](s *Service, api huma.API, method, path, id, summary string, status int, h func(context.Context, *I) (*O, error)) {
+	op := huma.Operation{
+		OperationID: id, Method: method, Path: v2Prefix + path, Summary: summary, DefaultStatus: status,
+		MaxBodyBytes: maxRequestBytes, BodyReadTimeout: bodyReadTimeout,
+		Errors: []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
+	}
+	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := h(ctx, in)
+		if _, told := err.(huma.StatusError); err != nil && !told { //nolint:errorlint // wrapped ones are not for callers
+			err = s.problemOf(err)
+		}
+		return out, err
+	})
+}

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"context"
+	"encoding/binary"
+	"net/url"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// KeyHeader is the idempotency key of a call that makes something.
+type KeyHeader struct {
+	Key string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"Repeating the call under the same key within a day answers with what the first made."`
+}
+
+type runInput struct {
+	TimerParam
+	KeyHeader
+}
+
+type runOutput struct {
+	Location string `header:"Location" doc:"The fire's path."`
+	Body     FireBody
+}
+
+// runTimer makes a fire of a series of its own, due now. Under an idempotency key the instant of the first call is kept, and series and
+// instant are what tells two fires apart: a repeat makes the same fire, which the store leaves alone.
+func (s *Service) runTimer(ctx context.Context, in *runInput) (*runOutput, error) {
+	id, err := s.ownID(ctx, &in.TimerParam)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.opts.Store.Timer(ctx, in.App, id)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	f := timer.Fire{
+		FireID: timer.FireID{Timer: id, DueMS: s.opts.Now().UnixMilli(), Series: int64(s.ids.Next())},
+		AppID:  t.AppID, Version: t.Version, Epoch: t.ActiveEpoch, Cause: timer.CauseRunNow, State: timer.FireReady,
+	}
+	if in.Key != "" {
+		key := keyOf("run", id, in.Key)
+		if f.DueMS, err = s.opts.Store.Once(ctx, in.App, key, f.DueMS); err != nil {
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		}
+		f.Series = seriesOf(key)
+	}
+	f.RunMS = f.DueMS
+	f.Bucket = s.opts.Counts.Bucket(f.FireID, f.RunMinute())
+	made, err := s.addFires(ctx, in.App, id, []timer.Fire{f})
+	if err != nil {
+		return nil, err
+	}
+	out := &runOutput{Location: v2Prefix + "/fires/" + f.FireID.String() + "?app=" + url.QueryEscape(in.App)}
+	if len(made) == 1 {
+		out.Body = showOpen(&made[0])
+		return out, nil
+	}
+	there, err := s.getFire(ctx, &fireParam{AppParam: in.AppParam, ID: f.FireID.String()})
+	if err != nil {
+		return nil, err
+	}
+	out.Body = there.Body.FireBody
+	return out, nil
+}
+
+// keyOf is what the store keeps of an idempotency key: no caller's own key, which no control character begins, can be the same.
+func keyOf(what string, id timer.ID, key string) string {
+	return "\x01" + string(hash(struct {
+		What string
+		ID   timer.ID
+		Key  string
+	}{what, id, key}))
+}
+
+// seriesOf makes a series of a key, from 1 to timer.MaxID.
+func seriesOf(key string) int64 {
+	n := binary.BigEndian.Uint64([]byte(key[1:9])) % uint64(timer.MaxID)
+	return int64(n) + 1 //nolint:gosec // below 2^53
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// scheduleBody is when a timer is due. Package schedule states the rules.
+type scheduleBody struct {
+	Kind    string   `json:"kind" enum:"cron,interval,fixed_delay,at,delay" doc:"How the instants are named."`
+	Specs   []string `json:"specs,omitempty" nullable:"false" maxItems:"16" doc:"cron: expressions of 5, 6 (seconds first) or 7 (with year) fields, or @hourly, @every 90s and the like. Instants that coincide are one." example:"[\"*/5 * * * *\"]"`
+	Zone    string   `json:"time_zone,omitempty" doc:"IANA time zone; the deployment's default (UTC) where it is left out." example:"Europe/Berlin"`
+	Gap     string   `json:"gap,omitempty" enum:"shift,skip" doc:"cron: what becomes of local times that a day skips: shift (the default) makes them one fire at the first instant after the gap."`
+	Overlap string   `json:"overlap,omitempty" enum:"first,second,both" doc:"cron: at which of them local times are due that a day has twice; first by default."`
+	At      string   `json:"at,omitempty" format:"date-time" doc:"at: the instant. One in the past is due at once." example:"2030-01-31T09:00:00Z"`
+	Delay   string   `json:"delay,omitempty" doc:"delay: how long after the first activation." example:"90s"`
+	Every   string   `json:"every,omitempty" doc:"interval: the distance of its fires; fixed_delay: how long after the end of a fire the next is due." example:"10m"`
+	Anchor  string   `json:"anchor,omitempty" format:"date-time" doc:"interval: where it counts from; the first activation where it is left out."`
+	Phase   string   `json:"phase,omitempty" doc:"interval: added to the anchor; less than every." example:"30s"`
+
+	StartAt  string `json:"start_at,omitempty" format:"date-time" doc:"Nothing is due before it."`
+	EndAt    string `json:"end_at,omitempty" format:"date-time" doc:"Nothing is due at it or after it."`
+	MaxFires int64  `json:"max_fires,omitempty" minimum:"0" doc:"Fires in all; no limit where it is 0 or left out."`
+	Jitter   string `json:"jitter,omitempty" doc:"Fires run up to so much after they are due, at most 24h; always the same for one instant of one timer." example:"30s"`
+
+	Calendars []string `json:"calendars,omitempty" nullable:"false" maxItems:"8" doc:"Calendars of the app, by name: an instant must be allowed by all of them." example:"[\"holidays\"]"`
+	Excluded  string   `json:"excluded,omitempty" enum:"skip,next_allowed,previous_allowed" doc:"With calendars: what becomes of an excluded instant; skip by default."`
+}
+
+// readSchedule turns a body into a schedule. The API's default zone is put in where it matters and none is named: a later change of
+// that setting shall not move timers that exist.
+func (s *Service) readSchedule(b *scheduleBody, r *reading) timer.Schedule {
+	out := timer.Schedule{
+		Kind: timer.ScheduleKind(b.Kind), Specs: b.Specs, Zone: b.Zone, Gap: timer.GapPolicy(b.Gap), Overlap: timer.OverlapPolicy(b.Overlap),
+		At: r.instant("schedule.at", b.At), Delay: r.duration("schedule.delay", b.Delay, 0),
+		Every: r.duration("schedule.every", b.Every, 0), Anchor: r.instant("schedule.anchor", b.Anchor), Phase: r.duration("schedule.phase", b.Phase, 0),
+		StartAt: r.instant("schedule.start_at", b.StartAt), EndAt: r.instant("schedule.end_at", b.EndAt), MaxFires: b.MaxFires,
+		Jitter: r.duration("schedule.jitter", b.Jitter, 0), Calendars: b.Calendars, Excluded: timer.ExcludedPolicy(b.Excluded),
+	}
+	s.defaultZone(&out)
+	return out
+}
+
+func (s *Service) defaultZone(d *timer.Schedule) {
+	if d.Zone == "" && s.opts.Zone != time.UTC.String() && (d.Kind == timer.KindCron || len(d.Calendars) > 0) {
+		d.Zone = s.opts.Zone
+	}
+}
+
+// plain drops what says only what goes without saying, so that whoever writes a default out has the same definition as who does not.
+// It comes after all checks: a field of another kind is an error even where it holds a default.
+func plain(d *timer.Definition) {
+	drop(&d.Schedule.Gap, timer.GapShift)
+	drop(&d.Schedule.Overlap, timer.OverlapFirst)
+	drop(&d.Schedule.Excluded, timer.ExcludedSkip)
+	drop(&d.Schedule.Zone, time.UTC.String())
+	if len(d.Schedule.Calendars) == 0 {
+		d.Schedule.Calendars = nil
+	}
+	drop(&d.Misfire.Grace, timer.DefaultGrace)
+	drop(&d.Misfire.MaxFires, timer.DefaultMisfireFires)
+	if d.Misfire.MaxFires == 0 { // which goes with a policy that is written out
+		drop(&d.Misfire.Policy, timer.Misfire{}.For(d.Schedule.Kind).Policy)
+	}
+	drop(&d.Concurrency.Policy, timer.ConcurrencyAllow)
+	drop(&d.Concurrency.MaxQueue, timer.DefaultMaxQueue)
+}
+
+func drop[T comparable](v *T, def T) {
+	if *v == def {
+		var none T
+		*v = none
+	}
+}
+
+// showSchedule shows defaults written out where the kind knows them.
+func showSchedule(d *timer.Schedule) scheduleBody {
+	b := scheduleBody{
+		Kind: string(d.Kind), Specs: d.Specs, Zone: d.Zone, At: showInstant(d.At), Delay: showDuration(d.Delay), Every: showDuration(d.Every),
+		Anchor: showInstant(d.Anchor), Phase: showDuration(d.Phase), StartAt: showInstant(d.StartAt), EndAt: showInstant(d.EndAt),
+		MaxFires: d.MaxFires, Jitter: showDuration(d.Jitter), Calendars: d.Calendars,
+	}
+	if d.Kind == timer.KindCron {
+		b.Zone = orElse(d.Zone, time.UTC.String())
+		b.Gap, b.Overlap = orElse(string(d.Gap), string(timer.GapShift)), orElse(string(d.Overlap), string(timer.OverlapFirst))
+	}
+	if len(d.Calendars) > 0 {
+		b.Excluded = orElse(string(d.Excluded), string(timer.ExcludedSkip))
+	}
+	return b
+}
+
+func orElse(v, def string) string {
+	if v == "" {
+		return def
+	}
+	return v
+}
+
+// showInstant shows an instant of a definition to its last digit; none is left out.
+func showInstant(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}
+
+// showDuration leaves 0 out.
+func showDuration(d timer.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return time.Duration(d).String()
+}

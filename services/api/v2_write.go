@@ -1,0 +1,199 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// editTries is how often an edit begins anew because another came between its reading and its writing.
+const editTries = 20
+
+type createInput struct {
+	Key  string `header:"Idempotency-Key" minLength:"1" maxLength:"255" doc:"Repeating a create under the same key within a day makes no second timer; another request under it is a conflict."`
+	Body newTimerBody
+}
+
+type createOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"The timer's path."`
+	Body     timerBody
+}
+
+func (s *Service) createTimer(ctx context.Context, in *createInput) (*createOutput, error) {
+	if err := s.mayUse(ctx, in.Body.App); err != nil {
+		return nil, err
+	}
+	n, err := s.newTimer(ctx, &in.Body, in.Key)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.createOne(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return s.made(ctx, &c.Timer, !c.Existing)
+}
+
+// made answers with a timer and its path.
+func (s *Service) made(ctx context.Context, t *timer.Timer, fresh bool) (*createOutput, error) {
+	shown, err := s.show(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	out := &createOutput{
+		Status: http.StatusOK, Location: v2Prefix + "/timers/" + t.ID.String() + "?app=" + url.QueryEscape(t.App), Body: shown.Body,
+	}
+	if fresh {
+		out.Status = http.StatusCreated
+	}
+	return out, nil
+}
+
+type putInput struct{ Body newTimerBody }
+
+// putTimer creates a timer or edits the one of its name. The name may change hands between the two: a create that meets a
+// timer edits it, and an edit that meets none creates it, until one of them holds. Of two callers at once the later wins, as a whole.
+func (s *Service) putTimer(ctx context.Context, in *putInput) (*createOutput, error) {
+	if err := s.mayUse(ctx, in.Body.App); err != nil {
+		return nil, err
+	}
+	n, err := s.newTimer(ctx, &in.Body, "")
+	if err != nil {
+		return nil, err
+	}
+	for range editTries {
+		c, err := s.createOne(ctx, n)
+		if err == nil && !c.Existing {
+			return s.made(ctx, &c.Timer, true)
+		}
+		t := c.Timer
+		if timer.CodeOf(err) == timer.CodeConflict {
+			t, err = s.editNamed(ctx, n)
+		}
+		if err == nil {
+			t, err = s.putStatus(ctx, t, timer.Status(in.Body.Status))
+		}
+		if timer.CodeOf(err) == timer.CodeNotFound {
+			continue // it was deleted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		return s.made(ctx, &t, false)
+	}
+	return nil, timer.Unavailable("the name changes hands too fast", nil)
+}
+
+func (s *Service) editNamed(ctx context.Context, n store.NewTimer) (timer.Timer, error) {
+	t, err := s.opts.Store.TimerNamed(ctx, n.App, n.Name)
+	if err != nil {
+		return t, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return s.edit(ctx, store.Edit{App: n.App, ID: t.ID, Definition: n.Definition}, s.opts.Plan)
+}
+
+// putStatus sets the status that a body names. A pause is somebody's doing: who puts the definition that he always puts does not end it.
+func (s *Service) putStatus(ctx context.Context, t timer.Timer, want timer.Status) (timer.Timer, error) {
+	if want == "" || t.Status == want || t.Status == timer.StatusPaused && want == timer.StatusActive {
+		return t, nil
+	}
+	return s.setStatusOne(ctx, store.StatusChange{App: t.App, ID: t.ID, Status: want})
+}
+
+type patchTimerInput struct {
+	TimerParam
+	Body changeBody
+}
+
+func (s *Service) patchTimer(ctx context.Context, in *patchTimerInput) (*timerOutput, error) {
+	id, err := s.ownID(ctx, &in.TimerParam)
+	if err != nil {
+		return nil, err
+	}
+	b := &in.Body
+	edits := b.Schedule != nil || b.Target != nil || b.Retry != nil || b.Misfire != nil || b.Concurrency != nil
+	if !edits && b.Status == "" {
+		return nil, timer.Invalid("status", "is required, or schedule, target, retry, misfire or concurrency")
+	}
+	change := store.StatusChange{App: in.App, ID: id, Status: timer.Status(b.Status)}
+	var t timer.Timer
+	if !edits && b.IfVersion != 0 {
+		if t, err = s.opts.Store.Timer(ctx, in.App, id); err == nil && t.Version != b.IfVersion {
+			err = otherVersion(t.Version)
+		}
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the store says what it was doing
+		}
+	}
+	if edits {
+		if t, err = s.editFrom(ctx, in.App, id, b); err != nil {
+			return nil, err
+		}
+	}
+	if b.Status != "" {
+		if t, err = s.setStatusOne(ctx, change); err != nil {
+			return nil, err
+		}
+	}
+	return s.show(ctx, &t)
+}
+
+// editFrom edits what a body names of a definition and keeps the rest. Where another edit comes between it begins anew, so that none is
+// lost, unless the caller said which version he means.
+func (s *Service) editFrom(ctx context.Context, app string, id timer.ID, b *changeBody) (timer.Timer, error) {
+	for range editTries {
+		t, err := s.opts.Store.Timer(ctx, app, id)
+		if err != nil {
+			return t, err //nolint:wrapcheck // the store says what it was doing
+		}
+		if b.IfVersion != 0 && t.Version != b.IfVersion {
+			return t, otherVersion(t.Version)
+		}
+		var r reading
+		d := s.changed(b, t.Definition, &r)
+		if err := s.checkDefinition(ctx, app, &d, &r); err != nil {
+			return t, err
+		}
+		done, err := s.edit(ctx, store.Edit{App: app, ID: id, IfVersion: t.Version, Definition: d}, s.opts.Plan)
+		if timer.CodeOf(err) == timer.CodeConflict && b.IfVersion == 0 {
+			continue
+		}
+		return done, err
+	}
+	return timer.Timer{}, timer.Unavailable("the timer is edited too often", nil)
+}
+
+func otherVersion(version int32) error {
+	return timer.Conflict("if_version", fmt.Sprintf("does not hold: the timer is at version %d", version))
+}
+
+func (s *Service) deleteTimer(ctx context.Context, in *TimerParam) (*struct{}, error) {
+	id, err := s.ownID(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.setStatusOne(ctx, store.StatusChange{App: in.App, ID: id, Status: timer.StatusDeleted})
+	return nil, err
+}
+
+type namedInput struct {
+	AppParam
+	Name string `query:"name" required:"true" minLength:"1" maxLength:"128" doc:"The timer's name."`
+}
+
+func (s *Service) deleteNamed(ctx context.Context, in *namedInput) (*struct{}, error) {
+	if err := s.mayChange(ctx, "query.app", in.App); err != nil {
+		return nil, err
+	}
+	t, err := s.opts.Store.TimerNamed(ctx, in.App, in.Name)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	_, err = s.setStatusOne(ctx, store.StatusChange{App: in.App, ID: t.ID, Status: timer.StatusDeleted})
+	return nil, err
+}
