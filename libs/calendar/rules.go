@@ -155,9 +155,8 @@ func (r *Rules) mayExclude(day int64) int64 {
 func (r *Rules) prevAllowedLocal(local int64) int64 {
 	day := min(floorDay(local), lastDay-1)
 	for second := int32(min(secondsPerDay-1, local-day*secondsPerDay)); day >= firstDay; day, second = day-1, secondsPerDay-1 { //nolint:gosec // seconds of a day
-		spans := r.spans(day)
-		for i := len(spans) - 1; i >= 0; i-- {
-			if s := spans[i]; second >= s.from {
+		for _, s := range slices.Backward(r.spans(day)) {
+			if second >= s.from {
 				return day*secondsPerDay + int64(min(second, s.to-1))
 			}
 		}
@@ -174,7 +173,7 @@ func (r *Rules) Why(unix int64) string {
 		return ""
 	}
 	d, at := int32(day), time.Unix(local, 0).UTC() //nolint:gosec // as in spans
-	rule := ""
+	var rule string
 	switch w := weekdayOf(day); {
 	case has(r.included, d):
 		rule = at.Format(time.TimeOnly) + " is not among the allowed times"

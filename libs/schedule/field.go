@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -132,7 +131,7 @@ func (s *scanner) item(k *fieldKind, f *fieldValue, seed timer.ID) (follow strin
 }
 
 func (s *scanner) valueOrRange(k *fieldKind, f *fieldValue, low int) (follow string, err error) {
-	high := low
+	var high int
 	switch s.peek() {
 	case '-':
 		s.pos++
@@ -166,7 +165,7 @@ func (s *scanner) rangeEnd(k *fieldKind, low int) (from, to int, err error) {
 		}
 	}
 	if high < low {
-		return 0, 0, s.failAt(at, fmt.Sprintf("the end of the range, %s", fromTo(low, k.max)))
+		return 0, 0, s.failAt(at, "the end of the range, "+fromTo(low, k.max))
 	}
 	return low, high, nil
 }

@@ -122,7 +122,7 @@ func (p *Parsed) excludedByCalendars(fromMS, toMS, anchorMS int64) []ForecastExc
 
 // became says what became of an instant that a calendar excludes.
 func (p *Parsed) became(dueMS, second, open, anchorMS int64) string {
-	to := timer.NeverMS
+	var to int64
 	switch {
 	case p.excluded == timer.ExcludedNext && p.kind == timer.KindFixedDelay:
 		to = p.moveTo(dueMS, open)
