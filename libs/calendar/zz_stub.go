@@ -1,5 +1,0 @@
-package calendar
-
-import "io"
-
-func ParseICS(r io.Reader) ([]string, error) { return nil, nil }
