@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -66,10 +67,22 @@ type Answer struct {
 	Header http.Header
 }
 
-// Do sends a call with a JSON body (nil: none) and reads the answer into out (nil: ignored). An answer that is not 2xx is an *Error.
+// Text is a body that is no JSON.
+type Text struct {
+	Type string // its content type
+	Body string
+}
+
+// Do sends a call with a JSON body (nil: none; a Text as it is) and reads the answer into out (nil: ignored). An answer that is not 2xx is
+// an *Error.
 func (c *Client) Do(ctx context.Context, method, path string, header http.Header, in, out any) (Answer, error) {
 	var body io.Reader
-	if in != nil {
+	contentType := "application/json"
+	switch in := in.(type) {
+	case nil:
+	case Text:
+		contentType, body = in.Type, strings.NewReader(in.Body)
+	default:
 		b, err := json.Marshal(in)
 		if err != nil {
 			return Answer{}, fmt.Errorf("encoding a call: %w", err)
@@ -82,7 +95,7 @@ func (c *Client) Do(ctx context.Context, method, path string, header http.Header
 	}
 	maps.Copy(q.Header, header)
 	if in != nil {
-		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("Content-Type", contentType)
 	}
 	resp, err := c.hc.Do(q)
 	if err != nil {

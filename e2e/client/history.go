@@ -16,9 +16,12 @@ import (
 type Fire struct {
 	ID         string    `json:"id"`
 	Due        string    `json:"due"`
+	Cause      string    `json:"cause"`  // schedule, run_now, backfill, redrive
 	Status     string    `json:"status"` // open, delivered, failed, skipped
 	Reason     string    `json:"reason"`
+	Version    int32     `json:"version"`
 	Attempts   int32     `json:"attempts"`
+	WaitsFor   string    `json:"waits_for"` // of an open one: run, retry, turn
 	NextRun    string    `json:"next_run"`
 	LatenessMS int64     `json:"lateness_ms"`
 	StatusCode int32     `json:"status_code"`

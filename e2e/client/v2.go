@@ -13,12 +13,14 @@ import (
 
 // NewTimer is what v2 creates.
 type NewTimer struct {
-	App      string   `json:"app"`
-	Name     string   `json:"name"`
-	Schedule Schedule `json:"schedule"`
-	Target   Target   `json:"target"`
-	Retry    *Retry   `json:"retry,omitempty"`
-	Status   string   `json:"status,omitempty"`
+	App         string       `json:"app"`
+	Name        string       `json:"name"`
+	Schedule    Schedule     `json:"schedule"`
+	Target      Target       `json:"target"`
+	Retry       *Retry       `json:"retry,omitempty"`
+	Misfire     *Misfire     `json:"misfire,omitempty"`
+	Concurrency *Concurrency `json:"concurrency,omitempty"`
+	Status      string       `json:"status,omitempty"`
 }
 
 // Retry is how often and when a failed attempt is tried again. What is left out has its default: 3 attempts, 1 s × 2, 5 s each.
@@ -29,16 +31,48 @@ type Retry struct {
 	Timeout  string  `json:"timeout,omitempty"`
 }
 
-// Schedule is when a timer is due; make one with Cron, At or Delay.
+// Misfire is what becomes of late fires.
+type Misfire struct {
+	Policy        string `json:"policy,omitempty"`
+	Grace         string `json:"grace,omitempty"`
+	CatchUpWindow string `json:"catch_up_window,omitempty"`
+	MaxFires      int    `json:"max_fires,omitempty"`
+}
+
+// Concurrency is what becomes of a fire whose predecessor has not finished.
+type Concurrency struct {
+	Policy   string `json:"policy,omitempty"`
+	MaxQueue int    `json:"max_queue,omitempty"`
+}
+
+// Schedule is when a timer is due; make one with Cron, Every, FixedDelay, At or Delay.
 type Schedule struct {
-	Kind  string   `json:"kind"`
-	Specs []string `json:"specs,omitempty"`
-	At    string   `json:"at,omitempty"`
-	Delay string   `json:"delay,omitempty"`
+	Kind      string   `json:"kind"`
+	Specs     []string `json:"specs,omitempty"`
+	TimeZone  string   `json:"time_zone,omitempty"`
+	Gap       string   `json:"gap,omitempty"`
+	Overlap   string   `json:"overlap,omitempty"`
+	At        string   `json:"at,omitempty"`
+	Delay     string   `json:"delay,omitempty"`
+	Every     string   `json:"every,omitempty"`
+	Anchor    string   `json:"anchor,omitempty"`
+	Phase     string   `json:"phase,omitempty"`
+	StartAt   string   `json:"start_at,omitempty"`
+	EndAt     string   `json:"end_at,omitempty"`
+	MaxFires  int64    `json:"max_fires,omitempty"`
+	Jitter    string   `json:"jitter,omitempty"`
+	Calendars []string `json:"calendars,omitempty"`
+	Excluded  string   `json:"excluded,omitempty"`
 }
 
 // Cron is due whenever one of the expressions says so.
 func Cron(specs ...string) Schedule { return Schedule{Kind: "cron", Specs: specs} }
+
+// Every is due at a fixed rate, counted from the first activation.
+func Every(d time.Duration) Schedule { return Schedule{Kind: "interval", Every: d.String()} }
+
+// FixedDelay is due so long after the end of the last fire.
+func FixedDelay(d time.Duration) Schedule { return Schedule{Kind: "fixed_delay", Every: d.String()} }
 
 // At is due once, at t, whose parts below a millisecond are cut.
 func At(t time.Time) Schedule {
@@ -62,12 +96,18 @@ func Post(url string) Target { return Target{Kind: "http", URL: url, Method: htt
 
 // Timer is what v2 returns.
 type Timer struct {
-	ID       string   `json:"id"`
-	App      string   `json:"app"`
-	Name     string   `json:"name"`
-	Status   string   `json:"status"`
-	Schedule Schedule `json:"schedule"`
-	Target   Target   `json:"target"`
+	ID          string      `json:"id"`
+	App         string      `json:"app"`
+	Name        string      `json:"name"`
+	Status      string      `json:"status"`
+	Paused      *Pause      `json:"paused"`
+	Version     int32       `json:"version"`
+	Schedule    Schedule    `json:"schedule"`
+	Target      Target      `json:"target"`
+	Misfire     Misfire     `json:"misfire"`
+	Concurrency Concurrency `json:"concurrency"`
+	FiresMade   int64       `json:"fires_made"`
+	NextDue     string      `json:"next_due"`
 }
 
 // TimerID returns the id as a number; 0 where it is none.

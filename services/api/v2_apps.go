@@ -14,7 +14,7 @@ type PathAppParam struct {
 
 type freezeInput struct {
 	PathAppParam
-	Body freezeBody
+	Body *freezeBody
 }
 
 type freezeBody struct {
@@ -44,12 +44,13 @@ func (s *Service) getApp(ctx context.Context, in *PathAppParam) (*appOutput, err
 // freezeApp reaches executors by the change log, which they poll twice a second. An app that no timer was made for yet can be frozen, too:
 // whoever stops an incident need not know who was first.
 func (s *Service) freezeApp(ctx context.Context, in *freezeInput) (*appOutput, error) {
-	if in.Body.Reason != "" {
-		if err := checkText("reason", in.Body.Reason, timer.MaxReasonLen); err != nil {
+	reason := given(in.Body).Reason
+	if reason != "" {
+		if err := checkText("reason", reason, timer.MaxReasonLen); err != nil {
 			return nil, err
 		}
 	}
-	return s.setFrozen(ctx, in.App, true, in.Body.Reason)
+	return s.setFrozen(ctx, in.App, true, reason)
 }
 
 func (s *Service) unfreezeApp(ctx context.Context, in *PathAppParam) (*appOutput, error) {

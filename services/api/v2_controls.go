@@ -12,7 +12,7 @@ import (
 
 type pauseInput struct {
 	TimerParam
-	Body pauseBody
+	Body *pauseBody
 }
 
 type pauseBody struct {
@@ -27,16 +27,25 @@ func (s *Service) pauseTimer(ctx context.Context, in *pauseInput) (*timerOutput,
 	if err != nil {
 		return nil, err
 	}
-	c := store.StatusChange{App: in.App, ID: id, Status: timer.StatusPaused, Reason: in.Body.Reason}
+	b := given(in.Body)
+	c := store.StatusChange{App: in.App, ID: id, Status: timer.StatusPaused, Reason: b.Reason}
 	if c.Reason != "" {
 		if err := checkText("reason", c.Reason, timer.MaxReasonLen); err != nil {
 			return nil, err
 		}
 	}
-	if c.UntilMS, err = s.future("until", in.Body.Until); err != nil {
+	if c.UntilMS, err = s.future("until", b.Until); err != nil {
 		return nil, err
 	}
 	return s.fromStatus(ctx, c, timer.StatusActive, timer.StatusPaused)
+}
+
+// given returns a body that may be left out.
+func given[T any](b *T) T {
+	if b == nil {
+		b = new(T)
+	}
+	return *b
 }
 
 func (s *Service) resumeTimer(ctx context.Context, in *TimerParam) (*timerOutput, error) {
