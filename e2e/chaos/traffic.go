@@ -68,6 +68,7 @@ type traffic struct {
 	flips   []*flipped
 	onces   []oneShot
 	bursts  []bounded
+	policed []policed
 	refused int // calls without success
 }
 
@@ -110,6 +111,7 @@ func script(rcv *receiver.Receiver) {
 	rcv.Script("/ok", receiver.Script{})
 	rcv.Script("/retry", receiver.Script{Statuses: []int{http.StatusInternalServerError, http.StatusOK}})
 	rcv.Script("/later", receiver.Script{Statuses: []int{http.StatusServiceUnavailable, http.StatusOK}})
+	rcv.Script("/slow", receiver.Script{Delay: slowAnswer})
 	rcv.Script("/fail", receiver.Script{Statuses: []int{http.StatusInternalServerError}})
 }
 
