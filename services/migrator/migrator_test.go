@@ -97,11 +97,13 @@ func TestOutageOfAllMigratorsLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		c := &counter{fires: make(map[timer.FireID]int)}
-		c.Committed(t.Context(), parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/")))
+		d := servicetest.Cron("* * * * * *", "http://127.0.0.1/")
+		d.Misfire = timer.Misfire{Policy: timer.MisfireFireAll, MaxFires: timer.MaxMisfireFires}
+		c.Committed(t.Context(), parts.Create("a", d))
 		_, stop := start(t, parts, c)
 		time.Sleep(10 * time.Minute)
 		stop()
-		time.Sleep(3 * time.Hour)
+		time.Sleep(2 * time.Hour)
 		start(t, parts, c)
 		time.Sleep(5 * time.Minute)
 		checkEverySecond(t, c.seen(), 1, time.Now())
