@@ -129,10 +129,14 @@ func (s *Service) skip(e *held, reason timer.Reason) {
 // plannedMS returns when the first attempt of a fire was meant to start: at its due instant and its jitter, or when it was asked for.
 func plannedMS(e *held) int64 {
 	f := &e.fire
-	if f.Series != 0 {
+	switch f.Cause {
+	case timer.CauseSchedule:
+		return f.DueMS + schedule.Jitter(f.Timer, f.DueMS, e.def.Schedule.Jitter)
+	case timer.CauseRunNow:
+		return f.DueMS
+	default: // the series is the id of what asked for it
 		return max(f.DueMS, timer.ID(f.Series).TimeMS())
 	}
-	return f.DueMS + schedule.Jitter(f.Timer, f.DueMS, e.def.Schedule.Jitter)
 }
 
 // decide turns the result of an attempt into an outcome or a retry.
