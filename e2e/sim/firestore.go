@@ -54,9 +54,11 @@ func (s *gatedStore) RecordAttempts(ctx context.Context, session timer.ID, fires
 	})
 }
 
-func (s *gatedStore) Record(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) ([]timer.FireID, error) {
-	return ask(s, ctx, "Record", true, func(ctx context.Context) ([]timer.FireID, error) {
-		lost, err := s.Store.Record(ctx, session, outcomes, attempts)
+func (s *gatedStore) Record(
+	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
+) (lost []timer.FireID, made []timer.Fire, err error) {
+	lost, err = ask(s, ctx, "Record", true, func(ctx context.Context) (lost []timer.FireID, err error) {
+		lost, made, err = s.Store.Record(ctx, session, outcomes, attempts)
 		if err == nil {
 			gone := setOf(lost)
 			for i := range outcomes {
@@ -71,6 +73,10 @@ func (s *gatedStore) Record(ctx context.Context, session timer.ID, outcomes []ti
 		}
 		return lost, err
 	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return lost, made, nil
 }
 
 func (s *gatedStore) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error) {

@@ -140,9 +140,9 @@ func (s granted) Claim(ctx context.Context, session timer.ID, fires []timer.Fire
 
 type forgetful struct{ store.Store }
 
-func (s forgetful) Record(ctx context.Context, session timer.ID, os []timer.Outcome, as []timer.Attempt) ([]timer.FireID, error) {
+func (s forgetful) Record(ctx context.Context, session timer.ID, os []timer.Outcome, as []timer.Attempt) ([]timer.FireID, []timer.Fire, error) {
 	if len(os)%3 == 0 { //nolint:mnd // now and then
-		return nil, nil
+		return nil, nil, nil
 	}
 	return s.Store.Record(ctx, session, os, as)
 }

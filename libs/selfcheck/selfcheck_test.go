@@ -133,7 +133,7 @@ func (d *deployment) ring(late time.Duration) {
 		}
 		out = append(out, o)
 	}
-	_, err = d.Record(d.t.Context(), me, out, nil)
+	_, _, err = d.Record(d.t.Context(), me, out, nil)
 	require.NoError(d.t, err)
 }
 

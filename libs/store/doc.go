@@ -56,7 +56,8 @@
 //     them and the run differs), those that have an outcome are left out, the others are inserted. Open fires of the old version that the plan
 //     does not have stay as they are, for the executor to skip, and are moved like that should a later expansion come to them. So no
 //     due instant of the new version is without fire or outcome, and none has two. fires_made counts what the new plan made in place of what the old one had
-//     made beyond now. An edit that leaves the schedule as it is moves the open fires due later than now and plans nothing anew. Where the timer
+//     made beyond now. (Lead's addition: an Expand that plans anew because a calendar changed writes a
+//     next version first, with the same definition, its version_ms and log entry, so that open fires that the calendar no longer allows are of an older version.) An edit that leaves the schedule as it is moves the open fires due later than now and plans nothing anew. Where the timer
 //     is not active, an edit that changes the schedule sets Replan.
 //   - S21 Freezing an app is in the change log like a change of status, once for the app, and in the states of its timers.
 //   - S22 Of the fires of a timer with a concurrency other than allow, at most one has the turn, from Enter until its outcome is recorded (outcome with

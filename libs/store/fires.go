@@ -126,7 +126,10 @@ type Session struct {
 type Outcomes interface {
 	// Record ends fires that the session owns. It returns the ids of those that it did not own (any more), whose results do
 	// not count; one that this session recorded before is not among them. Attempts are written for the recorded ones only.
-	Record(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) (lost []timer.FireID, err error)
+	// made are the fires that the outcomes set off, to be dispatched: those that got the turn (S22), and the next of fixed delays (S24); repeated after
+	// an unknown result, it names those again that nobody has claimed since.
+	Record(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) (
+		lost []timer.FireID, made []timer.Fire, err error)
 	// Fire returns a fire of an app: open or finished. Error: not_found.
 	Fire(ctx context.Context, app string, id timer.FireID) (FireRecord, error)
 	// History returns a timer's finished fires, latest due first, behind before (exclusive; zero: from the

@@ -14,6 +14,11 @@ const MaxBatch = 500
 // Store is all of it.
 type Store interface { //nolint:interfacebloat // the sum of the small ones, for who opens and closes it
 	Timers
+	Editor
+	Apps
+	Calendars
+	Backfills
+	Gates
 	Expander
 	Minutes
 	Slices

@@ -267,7 +267,7 @@ func TestV2FiresAndAttempts(t *testing.T) {
 			Fire: w, Kind: timer.Delivered, FinishedMS: time.Now().UnixMilli(), UntilMS: w.DueMS, Count: 1, Attempts: 2, LatenessMS: 3, StatusCode: 204,
 		})
 	}
-	lost, err := f.store.Record(t.Context(), session, outcomes, []timer.Attempt{
+	lost, _, err := f.store.Record(t.Context(), session, outcomes, []timer.Attempt{
 		{FireID: won[0].FireID, N: 1, StartMS: won[0].DueMS, StatusCode: 500, Error: "answer 500", Excerpt: "oops"},
 		{FireID: won[0].FireID, N: 2, StartMS: won[0].DueMS + 1000, StatusCode: 204},
 	})

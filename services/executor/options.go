@@ -20,7 +20,8 @@ import (
 type Store interface {
 	store.Fires
 	store.Sessions
-	Record(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) (lost []timer.FireID, err error)
+	Record(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) (
+		lost []timer.FireID, made []timer.Fire, err error)
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
 	Changes(ctx context.Context, after int64, limit int) ([]store.Change, error)

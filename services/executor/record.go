@@ -180,11 +180,14 @@ func (r *recorder) write(ctx context.Context, term *session.Term, kind resultKin
 		if err := s.bury(ctx, rs); err != nil {
 			return err
 		}
-		lost, err := s.opts.Store.Record(ctx, term.ID, outcomes, attempts)
+		lost, made, err := s.opts.Store.Record(ctx, term.ID, outcomes, attempts)
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what it was doing
 		}
 		s.hands.drop(entries...)
+		if len(made) > 0 {
+			s.opts.Dispatch.Committed(ctx, made)
+		}
 		s.ended(rs, lost)
 	}
 	return nil

@@ -132,7 +132,7 @@ func benchmark(b *testing.B, open func(b *testing.B) *sqlstore.Store) {
 					Fire: f, Kind: timer.Delivered, FinishedMS: now + int64(i), UntilMS: f.DueMS, Count: 1, Attempts: 1, StatusCode: 200,
 				}
 			}
-			lost, err := p.Record(b.Context(), 1, outcomes, nil)
+			lost, _, err := p.Record(b.Context(), 1, outcomes, nil)
 			if err != nil || len(lost) > 0 {
 				b.Errorf("lost %d: %v", len(lost), err)
 			}

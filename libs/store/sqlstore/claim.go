@@ -115,8 +115,7 @@ func (s *Store) claimSlowly(ctx context.Context, session timer.ID, rev int32, id
 // readFires reads open fires by id, in any order.
 func (s *Store) readFires(ctx context.Context, ids []timer.FireID) (fires []timer.Fire, err error) {
 	err = s.read(ctx, "reading fires", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byPrimary+" WHERE ").fires(s.dialect, ids)
-		fires, err = s.selectFires(ctx, c, q)
+		fires, err = s.openFires(ctx, c, ids, "")
 		return err
 	})
 	return fires, err

@@ -82,7 +82,8 @@ type creation struct {
 	appIDs  map[string]int64
 	plan    store.Planner
 	maker   int64
-	nowMS   int64
+	x       *expansion
+	shared  calendars
 
 	names   map[nameKey]*known
 	keys    map[nameKey]*knownKey
@@ -91,13 +92,14 @@ type creation struct {
 }
 
 func (b *creation) run(ctx context.Context) ([]store.Created, error) {
-	var err error
-	if b.nowMS, err = b.store.nowMS(ctx, b.c); err != nil {
-		return nil, err
-	}
 	if err := b.look(ctx); err != nil {
 		return nil, err
 	}
+	nowMS, err := b.store.nowMS(ctx, b.c)
+	if err != nil {
+		return nil, err
+	}
+	b.x = b.store.newExpansion(b.c, b.plan, nowMS)
 	out := make([]store.Created, len(b.items))
 	for i := range b.items {
 		out[i] = b.decide(i)
@@ -146,11 +148,13 @@ func (b *creation) add(i int, app int64) *known {
 		hash: b.encoded[i].hash, text: b.encoded[i].text,
 		timer: timer.Timer{
 			ID: b.store.ids.Next(), App: it.App, AppID: app, Name: it.Name, Status: timer.StatusInactive, Version: 1,
-			Definition: it.Definition, CreatedMS: b.nowMS, UpdatedMS: b.nowMS,
+			Definition: it.Definition, VersionMS: b.x.nowMS, CreatedMS: b.x.nowMS, UpdatedMS: b.x.nowMS,
 		},
 	}
+	t.timer.Calendars = b.shared.of(&t.timer)
 	if it.Activate {
-		t.fires = b.store.activate(&t.timer, b.plan, b.nowMS)
+		b.x.begin(&t.timer)
+		t.fires, _ = b.x.expand(&t.timer)
 	}
 	b.fresh = append(b.fresh, t)
 	return t
@@ -168,11 +172,7 @@ func (b *creation) insert(ctx context.Context) error {
 			return err
 		}
 	}
-	var fires []timer.Fire
-	for _, t := range b.fresh {
-		fires = append(fires, t.fires...)
-	}
-	return b.store.insertFires(ctx, b.c, fires)
+	return b.x.flush(ctx)
 }
 
 func (b *creation) insertTimers(ctx context.Context) error {
@@ -184,7 +184,7 @@ func (b *creation) insertTimers(ctx context.Context) error {
 		q := stmt("INSERT INTO timers (" + timerColumns + ",live_name,maker) VALUES ")
 		ids := make([]timer.ID, len(part))
 		for i, t := range part {
-			q.timerRow(i == 0, &t.timer).add(",").bind(t.timer.Name).add(",").int(b.maker).add(")")
+			q.timerRow(i == 0, &t.timer, replanNothing).add(",").bind(t.timer.Name).add(",").int(b.maker).add(")")
 			ids[i] = t.timer.ID
 		}
 		if _, err := s.exec(ctx, b.c, q.add(s.dialect.nothing("id"))); err != nil {
@@ -195,28 +195,14 @@ func (b *creation) insertTimers(ctx context.Context) error {
 			return err
 		}
 	}
-	return b.insertVersions(ctx)
-}
-
-// maxVersionBytes is how much of definitions one statement carries: a definition can be over a megabyte, a server's default
-// limit of a packet is 16.
-const maxVersionBytes = 4 << 20
-
-func (b *creation) insertVersions(ctx context.Context) error {
-	for rest := b.fresh; len(rest) > 0; {
-		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition) VALUES ")
-		n, size := 0, 0
-		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+len(rest[n].text) <= maxVersionBytes); n++ {
-			t := rest[n]
-			size += len(t.text)
-			q.open(n == 0).ints(int64(t.timer.ID), int64(t.timer.Version)).add(",").bind(t.hash).add(",").bind(t.text).add(")")
-		}
-		if _, err := b.store.exec(ctx, b.c, q); err != nil {
-			return err
-		}
-		rest = rest[n:]
+	versions := make([]newVersion, len(b.fresh))
+	for i, t := range b.fresh {
+		versions[i] = newVersion{store.VersionKey{Timer: t.timer.ID, Version: t.timer.Version}, t.hash, t.text}
 	}
-	return nil
+	if err := s.insertVersions(ctx, b.c, versions); err != nil {
+		return err
+	}
+	return s.insertUses(ctx, b.c, usesOf(b.fresh))
 }
 
 // allMine fails with errRepeat where fewer rows than n have this call's mark.

@@ -14,6 +14,8 @@ type dialect struct {
 	// forUpdate locks the rows that a SELECT reads; skipLocked passes by those that another has locked. SQLite has one
 	// writer, which needs no row locks.
 	forUpdate, skipLocked string
+	// forShare keeps others from writing the rows that a SELECT reads.
+	forShare string
 	// tuples opens the right side of "(a,b) IN (…)".
 	tuples string
 	// nothing makes an INSERT leave a row alone whose key is taken: never IGNORE, which also swallows bad data.
@@ -58,6 +60,7 @@ func mysqlDialect() *dialect {
 		now:        func(q *statement) { q.add("CAST(UNIX_TIMESTAMP(NOW(3))*1000 AS SIGNED)") },
 		forUpdate:  " FOR UPDATE",
 		skipLocked: " FOR UPDATE SKIP LOCKED",
+		forShare:   " LOCK IN SHARE MODE",
 		nothing:    func(column string) string { return " ON DUPLICATE KEY UPDATE " + column + "=" + column },
 		conflict:   func(string) string { return " ON DUPLICATE KEY UPDATE " },
 		value:      func(column string) string { return "VALUES(" + column + ")" },

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"slices"
 
 	"github.com/jmoiron/sqlx"
 
@@ -12,47 +13,93 @@ import (
 
 // Expand takes timers by row locks that pass by locked rows: two calls at once share the work, and a call that dies gives its
 // timers back with its connection. What it did is committed whole or not at all, so a repeated call finds next_due and
-// the fires in step.
+// the fires in step. A paused timer whose pause ends is activated on the way.
 func (s *Store) Expand(ctx context.Context, limit int, plan store.Planner) (fires []timer.Fire, n int, err error) {
 	err = s.write(ctx, "expanding timers", func(ctx context.Context, c runner) error {
 		fires, n = nil, 0
-		ts, nowMS, err := s.takeTimers(ctx, c, limit)
-		if err != nil || len(ts) == 0 {
+		x := s.newExpansion(c, plan, 0)
+		paused, err := x.takeTimers(ctx, rowPaused, limit)
+		if err != nil {
 			return err
 		}
-		var made []timer.Fire
-		for i := range ts {
-			made = append(made, s.expand(&ts[i], plan, nowMS)...)
-		}
-		if err := s.saveTimers(ctx, c, ts, "next_due_ms", "expand_at_ms", "fires_made"); err != nil {
+		active, err := x.takeTimers(ctx, rowActive, limit-len(paused))
+		if err != nil || len(paused)+len(active) == 0 {
 			return err
 		}
-		if err := s.insertFires(ctx, c, made); err != nil {
+		made, err := x.expandAll(ctx, paused, active)
+		if err != nil {
 			return err
 		}
-		fires, n = made, len(ts)
+		fires, n = made, len(paused)+len(active)
 		return nil
 	})
 	return fires, n, err // with an error: what the last commit would have made, of which nobody knows whether it did
 }
 
-func (s *Store) takeTimers(ctx context.Context, c runner, limit int) ([]timer.Timer, int64, error) {
+// expandAll moves timers forward. Those of which more changes than how far they are expanded are written with all of it, and logged.
+func (x *expansion) expandAll(ctx context.Context, paused, active []timer.Timer) ([]timer.Fire, error) {
+	var planned []timer.Fire
+	all := slices.Concat(paused, active)
+	changed := make([]bool, len(all))
+	for i := range all {
+		t := &all[i]
+		was := *t
+		next := x.proceed
+		if i < len(paused) {
+			next = x.activate
+		}
+		fires, err := next(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		planned = append(planned, fires...)
+		changed[i] = t.Status != was.Status || t.Version != was.Version || t.Replan != was.Replan
+	}
+	if err := x.flush(ctx); err != nil {
+		return nil, err
+	}
+	var plain, more []timer.Timer
+	var logged []timer.ID
+	for i := range all {
+		all[i].FiresMade -= x.refused[all[i].ID]
+		if changed[i] {
+			more = append(more, all[i])
+			logged = append(logged, all[i].ID)
+		} else {
+			plain = append(plain, all[i])
+		}
+	}
+	if err := x.save(ctx, plain, expandColumns); err != nil {
+		return nil, err
+	}
+	if err := x.save(ctx, more, changeColumns); err != nil {
+		return nil, err
+	}
+	return x.marked(planned), x.store.addChanges(ctx, x.c, logged)
+}
+
+// takeTimers locks timers of a status whose time has come, and takes over the clock.
+func (x *expansion) takeTimers(ctx context.Context, status int64, limit int) ([]timer.Timer, error) {
+	s := x.store
 	var rows []struct {
 		timerRow
 		NowMS int64 `db:"now_ms"`
 	}
-	q := stmt("SELECT " + timerColumns + ",").nowMS(s.dialect).add(" AS now_ms FROM timers" + s.dialect.byExpand + " WHERE status=").int(rowActive).
+	q := stmt("SELECT " + timerColumns + ",").nowMS(s.dialect).add(" AS now_ms FROM timers" + s.dialect.byExpand + " WHERE status=").int(status).
 		add(" AND expand_at_ms<=").nowMS(s.dialect).add(" ORDER BY expand_at_ms LIMIT ").int(int64(limit)).
 		add(s.dialect.skipLocked)
-	if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
-		return nil, 0, err
+	if err := s.selectAll(ctx, x.c, &rows, q); err != nil || len(rows) == 0 {
+		return nil, err
 	}
 	plain := make([]timerRow, len(rows))
 	for i := range rows {
 		plain[i] = rows[i].timerRow
+		if rows[i].Replan == replanCalendar {
+			x.calendar[timer.ID(rows[i].ID)] = true
+		}
 	}
-	ts, err := s.timers(ctx, c, plain, nil)
-	return ts, rows[0].NowMS, err
+	x.nowMS = rows[0].NowMS
+	return s.timers(ctx, x.c, plain, nil)
 }
 
 // ExpandBacklog counts the timers that Expand would take, and returns the instant since when the first of them waits.

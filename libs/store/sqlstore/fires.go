@@ -17,8 +17,8 @@ const (
 	fireOrder = " ORDER BY run_min,bucket,run_ms,due_ms,timer_id,series"
 )
 
-// insertFires inserts fires, sorted by primary key as in every statement about fires. next_due never moves back, so none of
-// them was there before.
+// insertFires inserts fires, sorted by primary key as in every statement about fires. None of them was there before: next_due never moves back but where a
+// timer is planned anew, and then flush has looked.
 func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) error {
 	fires = slices.Clone(fires)
 	slices.SortFunc(fires, timer.CompareFires)
@@ -37,6 +37,11 @@ func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) e
 func (q *statement) fireRow(first bool, f *timer.Fire) {
 	q.row(first, f.DueMS, int64(f.Timer), f.Series, f.RunMS, int64(f.Bucket), f.AppID, int64(f.Version), f.Epoch,
 		int64(f.Cause), int64(f.State), int64(f.Attempt), f.LateMS, int64(f.Rev), int64(f.Owner), int64(f.Sweeps), f.RunMinute())
+}
+
+// openFires reads those of the given fires, sorted by key, that are open.
+func (s *Store) openFires(ctx context.Context, c sqlx.QueryerContext, ids []timer.FireID, lock string) ([]timer.Fire, error) {
+	return s.selectFires(ctx, c, stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byPrimary+" WHERE ").fires(s.dialect, ids).add(lock))
 }
 
 // selectFires reads fires. It scans by hand: a slice has thousands of rows, and reflection would cost more than they do.

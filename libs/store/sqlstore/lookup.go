@@ -8,15 +8,23 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// look reads the names and the idempotency keys that exist of those that the items bring.
+// look reads the calendars, the names and the idempotency keys that exist of those that the items bring.
 func (b *creation) look(ctx context.Context) error {
-	var names, keys []nameKey
-	for _, it := range b.items {
+	var names, keys, used []nameKey
+	for i := range b.items {
+		it := &b.items[i]
 		app := b.appIDs[it.App]
+		for _, name := range it.Definition.Schedule.Calendars {
+			used = append(used, nameKey{app, name})
+		}
 		names = append(names, nameKey{app, it.Name})
 		if it.IdempotencyKey != "" {
 			keys = append(keys, nameKey{app, it.IdempotencyKey})
 		}
+	}
+	var err error
+	if b.shared, err = b.store.shareCalendars(ctx, b.c, used); err != nil {
+		return err
 	}
 	rows, err := b.lookNames(ctx, names)
 	if err != nil {
@@ -121,7 +129,7 @@ func (b *creation) insertKeys(ctx context.Context) error {
 				hash = []byte{}
 			}
 			q.open(i == 0).int(k.app).add(",").bind(k.name).add(",").bind(hash).add(",").
-				ints(int64(k.timer.timer.ID), b.maker, b.nowMS).add(")")
+				ints(int64(k.timer.timer.ID), b.maker, b.x.nowMS).add(")")
 			keys[i] = k.nameKey
 		}
 		if _, err := s.exec(ctx, b.c, q.add(s.dialect.nothing("app_id"))); err != nil {

@@ -92,7 +92,7 @@ func TestMySQLAway(t *testing.T) {
 			return err
 		},
 		"record": func() error {
-			_, err := s.Record(t.Context(), 1, []timer.Outcome{{Fire: timer.Fire{FireID: timer.FireID{Timer: 1}}}}, nil)
+			_, _, err := s.Record(t.Context(), 1, []timer.Outcome{{Fire: timer.Fire{FireID: timer.FireID{Timer: 1}}}}, nil)
 			return err
 		},
 	} {
@@ -214,7 +214,7 @@ func TestMySQLPartitions(t *testing.T) {
 		outcomes = append(outcomes, timer.Outcome{Fire: f, Kind: timer.Delivered, FinishedMS: at, UntilMS: f.DueMS, Count: 1})
 		attempts = append(attempts, timer.Attempt{FireID: f.FireID, N: 1, StartMS: at})
 	}
-	lost, err := s.Record(t.Context(), 1, outcomes, attempts)
+	lost, _, err := s.Record(t.Context(), 1, outcomes, attempts)
 	require.NoError(t, err)
 	require.Empty(t, lost)
 

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -14,77 +15,25 @@ import (
 const postpone = time.Minute
 
 // errBadPlan says that a planner broke the promises that keep a fire from being inserted twice.
-var errBadPlan = errors.New("the plan goes back, repeats itself, or is another timer's")
+var errBadPlan = errors.New("the plan goes back, repeats itself, overlaps, or is another timer's")
 
-// activate makes a timer active from now on: one epoch more, and the first stretch of its fires.
-func (s *Store) activate(t *timer.Timer, plan store.Planner, nowMS int64) []timer.Fire {
-	t.Status = timer.StatusActive
-	t.ActiveSinceMS = nowMS
-	t.ActiveEpoch++
-	t.UpdatedMS = nowMS
-	return s.expand(t, plan, nowMS)
-}
-
-// expand plans a stretch of a timer, moves it forward and returns the fires to insert. Where the plan fails it only postpones.
-func (s *Store) expand(t *timer.Timer, plan store.Planner, nowMS int64) []timer.Fire {
-	p := plan(t, nowMS)
-	if p.Err == nil {
-		p.Err = checkPlan(t, &p)
-	}
-	if p.Err != nil {
-		t.ExpandAtMS = p.ExpandAtMS
-		if t.ExpandAtMS <= nowMS {
-			t.ExpandAtMS = nowMS + postpone.Milliseconds()
-		}
-		s.log.Warn().Err(p.Err).Int64("timer", int64(t.ID)).Int64("again_ms", t.ExpandAtMS).Msg("timer cannot be expanded")
-		return nil
-	}
-	t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
-	t.FiresMade += int64(len(p.Fires))
-	return p.Fires
-}
-
-// catchUpRounds bounds what one change of status expands: 30,000 fires of a planner that plans 300 at once.
-const catchUpRounds = 100
-
-// catchUp expands what came due while the timer was active and no migrator expanded it: a timer that is switched off is expanded no more, and
-// each of those instants has to have an outcome, if only that it was skipped. What is still to come is left for the next activation.
-func (s *Store) catchUp(t *timer.Timer, plan store.Planner, nowMS int64) (fires []timer.Fire) {
-	for range catchUpRounds {
-		if t.NextDueMS > nowMS {
-			break
-		}
-		p := plan(t, nowMS)
-		if p.Err != nil || checkPlan(t, &p) != nil {
-			break // it would not have been expanded in time either
-		}
-		n := 0
-		for n < len(p.Fires) && p.Fires[n].DueMS <= nowMS {
-			n++
-		}
-		t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
-		if n < len(p.Fires) {
-			t.NextDueMS = p.Fires[n].DueMS
-		}
-		t.FiresMade += int64(n)
-		fires = append(fires, p.Fires[:n]...)
-		if n == 0 {
-			break
-		}
-	}
-	return fires
-}
-
-// checkPlan sees to it that no due instant of a timer comes up twice: fires lie between the old next_due and the new one, each
+// checkPlan sees to it that no due instant of a timer comes up twice: fires and skips lie between the old next_due and the new one, each
 // once. What it refuses would be a fault of the program's.
-func checkPlan(t *timer.Timer, p *store.Plan) error {
+func checkPlan(t *timer.Timer, p *store.Plan, nowMS int64) error {
 	if p.NextDueMS < t.NextDueMS {
 		return errBadPlan
 	}
 	slices.SortFunc(p.Fires, timer.CompareFires)
-	last := t.NextDueMS - 1
+	slices.SortFunc(p.Skips, func(a, b timer.Outcome) int { return cmp.Compare(a.DueMS, b.DueMS) })
+	last, skips := t.NextDueMS-1, p.Skips
 	for i := range p.Fires {
 		f := &p.Fires[i]
+		for len(skips) > 0 && skips[0].DueMS <= f.DueMS {
+			if err := checkSkip(t, &skips[0], last, nowMS); err != nil {
+				return err
+			}
+			last, skips = skips[0].UntilMS, skips[1:]
+		}
 		if f.Timer != t.ID || f.Series != 0 || f.DueMS <= last {
 			return errBadPlan
 		}
@@ -92,8 +41,53 @@ func checkPlan(t *timer.Timer, p *store.Plan) error {
 		f.AppID, f.Version, f.Epoch = t.AppID, t.Version, t.ActiveEpoch
 		f.Rev, f.Owner, f.Sweeps = 0, 0, 0
 	}
-	if len(p.Fires) > 0 && last >= p.NextDueMS {
+	for i := range skips {
+		if err := checkSkip(t, &skips[i], last, nowMS); err != nil {
+			return err
+		}
+		last = skips[i].UntilMS
+	}
+	if len(p.Fires)+len(p.Skips) > 0 && last >= p.NextDueMS {
 		return errBadPlan
 	}
 	return nil
+}
+
+// checkSkip checks a stretch that begins behind last, and completes it.
+func checkSkip(t *timer.Timer, o *timer.Outcome, last, nowMS int64) error {
+	if o.Timer != t.ID || o.Series != 0 || o.DueMS <= last || o.UntilMS < o.DueMS || o.Count < 1 {
+		return errBadPlan
+	}
+	o.AppID, o.Version, o.Epoch = t.AppID, t.Version, t.ActiveEpoch
+	o.Rev, o.Owner = 0, 0
+	o.Kind, o.FinishedMS = timer.Skipped, nowMS
+	return nil
+}
+
+// cutPlan takes of a plan what lies up to an instant, and moves its next_due back to the first that does not.
+func cutPlan(p *store.Plan, untilMS int64) {
+	n := 0
+	for n < len(p.Fires) && p.Fires[n].DueMS <= untilMS {
+		n++
+	}
+	if n < len(p.Fires) {
+		p.NextDueMS = p.Fires[n].DueMS
+	}
+	p.Fires = p.Fires[:n]
+	n = 0
+	for n < len(p.Skips) && p.Skips[n].UntilMS <= untilMS {
+		n++
+	}
+	if n < len(p.Skips) {
+		p.NextDueMS = min(p.NextDueMS, p.Skips[n].DueMS)
+	}
+	p.Skips = p.Skips[:n]
+}
+
+// made is how many fires of a timer a plan stands for.
+func made(p *store.Plan) (n int64) {
+	for i := range p.Skips {
+		n += p.Skips[i].Count
+	}
+	return n + int64(len(p.Fires))
 }

@@ -73,7 +73,7 @@ func work(t *testing.T, s *sqlstore.Store) {
 		outcomes = append(outcomes, timer.Outcome{Fire: f, Kind: timer.Delivered, FinishedMS: now, UntilMS: f.DueMS, Count: 1})
 	}
 	for range 2 {
-		lost, err := s.Record(ctx, 1, outcomes, nil)
+		lost, _, err := s.Record(ctx, 1, outcomes, nil)
 		require.NoError(t, err)
 		require.Empty(t, lost)
 	}

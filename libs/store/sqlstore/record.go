@@ -23,40 +23,63 @@ var errNotAll = errors.New("not all fires are the session's")
 //
 // A batch that the database refuses for a value in it is cut in halves, each a transaction of its own, down to the bad one, which is
 // recorded bare: a fire without outcome would be called again and again.
+//
+// Outcomes that hand a turn on, bring a next fire or count only for one version take another transaction, of their own: recordLinked.
 func (s *Store) Record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
-) (lost []timer.FireID, err error) {
+) (lost []timer.FireID, made []timer.Fire, err error) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortStableFunc(outcomes, func(a, b timer.Outcome) int { return timer.CompareFires(a.Fire, b.Fire) })
 	outcomes = slices.CompactFunc(outcomes, func(a, b timer.Outcome) bool { return a.FireID == b.FireID })
+	var plain, links []timer.Outcome
 	for i := range outcomes {
 		outcomes[i].Owner = session
+		if linked(&outcomes[i]) {
+			links = append(links, outcomes[i])
+		} else {
+			plain = append(plain, outcomes[i])
+		}
 	}
-	return s.recordBisecting(ctx, session, outcomes, attempts)
+	if lost, _, err = s.recordBisecting(ctx, session, plain, attempts, s.record); err != nil || len(links) == 0 {
+		return lost, nil, err
+	}
+	more, made, err := s.recordBisecting(ctx, session, links, attempts, s.recordLinked)
+	if err != nil {
+		return nil, made, err
+	}
+	return append(lost, more...), made, nil
 }
 
+func linked(o *timer.Outcome) bool {
+	return o.Serial || o.Next != nil || o.Reason == timer.ReasonSuperseded
+}
+
+// recordFunc records outcomes of one session, sorted, each once.
+type recordFunc func(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) (
+	lost []timer.FireID, made []timer.Fire, err error)
+
 func (s *Store) recordBisecting(
-	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
-) ([]timer.FireID, error) {
+	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt, record recordFunc,
+) ([]timer.FireID, []timer.Fire, error) {
 	if len(outcomes) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	lost, err := s.record(ctx, session, outcomes, attempts)
+	lost, made, err := record(ctx, session, outcomes, attempts)
 	if s.dialect.classOf(err) != classData {
-		return lost, err
+		return lost, made, err
 	}
 	if len(outcomes) == 1 {
 		o := outcomes[0]
 		s.log.Error().Err(err).Stringer("fire", o.FireID).Msg("outcome refused, recorded bare")
-		return s.record(ctx, session, []timer.Outcome{bare(o)}, nil)
+		return record(ctx, session, []timer.Outcome{bare(o)}, nil)
 	}
 	half := len(outcomes) / 2
-	lost, err = s.recordBisecting(ctx, session, outcomes[:half], attempts)
+	lost, made, err = s.recordBisecting(ctx, session, outcomes[:half], attempts, record)
 	if err != nil {
-		return nil, err
+		return nil, made, err
 	}
-	more, err := s.recordBisecting(ctx, session, outcomes[half:], attempts)
-	return append(lost, more...), err
+	more, others, err := s.recordBisecting(ctx, session, outcomes[half:], attempts, record)
+	return append(lost, more...), append(made, others...), err
 }
 
 // bare keeps of an outcome what cannot be refused.
@@ -66,14 +89,14 @@ func bare(o timer.Outcome) timer.Outcome {
 			FireID: o.FireID, RunMS: o.RunMS, AppID: o.AppID, Version: o.Version, Epoch: o.Epoch, Rev: o.Rev, Owner: o.Owner,
 		},
 		Kind: timer.OutcomeKind(ascii(string(o.Kind), maxKind)), Reason: timer.Reason(ascii(string(o.Reason), maxReason)),
-		FinishedMS: o.FinishedMS, UntilMS: o.DueMS, Count: 1,
+		FinishedMS: o.FinishedMS, UntilMS: o.DueMS, Count: 1, Serial: o.Serial, Next: o.Next,
 	}
 }
 
 // record is one transaction, or two where the fast one was rolled back.
 func (s *Store) record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
-) (lost []timer.FireID, err error) {
+) (lost []timer.FireID, made []timer.Fire, err error) {
 	attempts = attemptsOf(attempts, firesOf(outcomes))
 	err = s.write(ctx, "recording outcomes", func(ctx context.Context, c runner) error {
 		n, err := s.deleteOwned(ctx, c, session, outcomes)
@@ -86,9 +109,9 @@ func (s *Store) record(
 		return s.insertOutcomes(ctx, c, outcomes, attempts)
 	})
 	if errors.Is(err, errNotAll) {
-		return s.recordSlowly(ctx, session, outcomes, attempts)
+		lost, err = s.recordSlowly(ctx, session, outcomes, attempts)
 	}
-	return nil, err
+	return lost, nil, err
 }
 
 func (s *Store) recordSlowly(
@@ -163,24 +186,41 @@ func (s *Store) notRecordedBy(ctx context.Context, session timer.ID, ids []timer
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	mine := map[timer.FireID]bool{}
-	err := s.read(ctx, "reading outcomes", func(ctx context.Context, c sqlx.QueryerContext) error {
-		for part := range batches(ids) {
-			q := stmt("SELECT " + fireKey + " FROM outcomes" + s.dialect.byTimer + " WHERE (timer_id,due_ms) IN (" + s.dialect.tuples)
-			for i, id := range part {
-				q.row(i == 0, int64(id.Timer), id.DueMS)
-			}
-			var rows []fireIDRow
-			if err := s.selectAll(ctx, c, &rows, q.add(") AND owner=").int(int64(session))); err != nil {
-				return err
-			}
-			for _, r := range rows {
-				mine[r.id()] = true
-			}
-		}
-		return nil
+	var mine map[timer.FireID]bool
+	err := s.read(ctx, "reading outcomes", func(ctx context.Context, c sqlx.QueryerContext) (err error) {
+		mine, err = s.finishedBy(ctx, c, ids, session)
+		return err
 	})
 	return slices.DeleteFunc(ids, func(id timer.FireID) bool { return mine[id] }), err
+}
+
+// finished returns which of the fires have an outcome.
+func (s *Store) finished(ctx context.Context, c sqlx.QueryerContext, ids []timer.FireID) (map[timer.FireID]bool, error) {
+	return s.finishedBy(ctx, c, ids, 0)
+}
+
+// finishedBy returns which of the fires have an outcome that the session recorded; 0 is any.
+func (s *Store) finishedBy(
+	ctx context.Context, c sqlx.QueryerContext, ids []timer.FireID, session timer.ID,
+) (map[timer.FireID]bool, error) {
+	done := map[timer.FireID]bool{}
+	for part := range batches(ids) {
+		q := stmt("SELECT " + fireKey + " FROM outcomes" + s.dialect.byTimer + " WHERE (timer_id,due_ms) IN (" + s.dialect.tuples)
+		for i, id := range part {
+			q.row(i == 0, int64(id.Timer), id.DueMS)
+		}
+		if q.add(")"); session != 0 {
+			q.add(" AND owner=").int(int64(session))
+		}
+		var rows []fireIDRow
+		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			done[r.id()] = true
+		}
+	}
+	return done, nil
 }
 
 type fireIDRow struct {

@@ -7,6 +7,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// releaseColumns are the columns of a fire that change when it is given back for dispatch.
+var releaseColumns = []string{"run_ms", "run_min", "bucket", "state", "attempt", "late_ms", "rev", "owner", "sweeps"}
+
 // Release locks the rows that are still the session's at the revision given, writes them and commits: another session's claim comes before all of
 // this, and then the fire is not released, or after all of it, and then it sees the new revision. A repeated call finds
 // the revision gone on and releases nothing.
@@ -23,8 +26,7 @@ func (s *Store) Release(
 			f.Rev++
 			f.Owner, f.Sweeps = 0, 0
 		}
-		if err := s.saveFires(ctx, c, released, "run_ms", "run_min", "bucket", "state", "attempt", "late_ms", "rev", "owner",
-			"sweeps"); err != nil {
+		if err := s.saveFires(ctx, c, released, releaseColumns...); err != nil {
 			return err
 		}
 		return s.insertAttempts(ctx, c, attemptsOf(attempts, released))

@@ -35,7 +35,7 @@ func (s *Store) setStatus(
 	for i, it := range items {
 		ids[i] = it.ID
 	}
-	byID, err := s.lockTimers(ctx, c, ids)
+	byID, calendar, err := s.lockTimers(ctx, c, ids, nil)
 	if err != nil {
 		return err
 	}
@@ -44,26 +44,19 @@ func (s *Store) setStatus(
 	if err != nil {
 		return err
 	}
+	x := s.newExpansion(c, plan, nowMS)
+	x.calendar = calendar
 	var changed []int // indexes of items
-	var fires []timer.Fire
-	for i, it := range items {
-		t := byID[it.ID]
-		gone := t == nil || t.App != it.App
-		switch {
-		case gone, t.Status == timer.StatusDeleted && it.Status != timer.StatusDeleted:
-			out[i].Err = timer.NotFound("timer", it.ID)
+	for i := range items {
+		t := byID[items[i].ID]
+		if t == nil || t.App != items[i].App || t.Status == timer.StatusDeleted && items[i].Status != timer.StatusDeleted {
+			out[i].Err = timer.NotFound("timer", items[i].ID)
 			continue
-		case t.Status == it.Status:
-		case it.Status == timer.StatusActive:
-			out[i].Fires = s.activate(t, plan, nowMS)
-			fires = append(fires, out[i].Fires...)
-			changed = append(changed, i)
-		default:
-			if t.Status == timer.StatusActive {
-				out[i].Fires = s.catchUp(t, plan, nowMS)
-				fires = append(fires, out[i].Fires...)
+		}
+		if !sameStatus(t, &items[i]) {
+			if out[i].Fires, err = x.setStatus(ctx, t, &items[i]); err != nil {
+				return err
 			}
-			t.Status, t.UpdatedMS = it.Status, nowMS
 			changed = append(changed, i)
 		}
 		out[i].Timer = *t
@@ -71,97 +64,92 @@ func (s *Store) setStatus(
 	if len(changed) == 0 {
 		return nil
 	}
-	if err := s.saveStatus(ctx, c, byID, items, changed); err != nil {
+	if err := x.flush(ctx); err != nil {
 		return err
 	}
-	if err := s.insertFires(ctx, c, fires); err != nil {
+	var moved, gone []timer.ID
+	for _, i := range changed {
+		id := items[i].ID
+		out[i].Fires = x.marked(out[i].Fires)
+		out[i].Timer.FiresMade -= x.refused[id]
+		moved = append(moved, id)
+		if items[i].Status == timer.StatusDeleted {
+			gone = append(gone, id)
+		}
+	}
+	if err := s.deleteUses(ctx, c, gone); err != nil {
 		return err
 	}
-	return s.logChanges(ctx, c, changed, out)
+	if err := x.saveEach(ctx, byID, moved); err != nil {
+		return err
+	}
+	seqs, err := s.logChanges(ctx, c, moved)
+	for n, i := range changed {
+		out[i].Seq = seqs[n]
+	}
+	return err
 }
 
-func (s *Store) lockTimers(ctx context.Context, c runner, ids []timer.ID) (map[timer.ID]*timer.Timer, error) {
+func sameStatus(t *timer.Timer, it *store.StatusChange) bool {
+	return t.Status == it.Status &&
+		(it.Status != timer.StatusPaused || t.PauseReason == it.Reason && t.PausedUntilMS == it.UntilMS)
+}
+
+// setStatus settles one item. A paused timer's time to be expanded is the end of its pause: then Expand activates it.
+func (x *expansion) setStatus(ctx context.Context, t *timer.Timer, it *store.StatusChange) (fires []timer.Fire, err error) {
+	if it.Status == timer.StatusActive {
+		return x.activate(ctx, t)
+	}
+	if t.Status == timer.StatusActive {
+		fires = x.catchUp(t)
+	}
+	t.Status, t.UpdatedMS = it.Status, x.nowMS
+	t.PauseReason, t.PausedUntilMS = "", 0
+	if it.Status == timer.StatusPaused {
+		t.PauseReason, t.PausedUntilMS, t.ExpandAtMS = clip(it.Reason, timer.MaxReasonLen), it.UntilMS, it.UntilMS
+		if it.UntilMS == 0 {
+			t.ExpandAtMS = timer.NeverMS
+		}
+	}
+	return fires, nil
+}
+
+// lockTimers locks timers' rows in order of id. calendar are those that are to be planned anew for a calendar's sake; hashes are filled where they are not
+// nil.
+func (s *Store) lockTimers(
+	ctx context.Context, c runner, ids []timer.ID, hashes map[timer.ID][]byte,
+) (byID map[timer.ID]*timer.Timer, calendar map[timer.ID]bool, err error) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
-	byID := make(map[timer.ID]*timer.Timer, len(ids))
+	byID, calendar = make(map[timer.ID]*timer.Timer, len(ids)), map[timer.ID]bool{}
 	for part := range batches(slices.Compact(ids)) {
 		var rows []timerRow
 		q := stmt("SELECT " + timerColumns + " FROM timers WHERE id").idList(part).add(" ORDER BY id" + s.dialect.forUpdate)
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		ts, err := s.timers(ctx, c, rows, nil)
+		ts, err := s.timers(ctx, c, rows, hashes)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i := range ts {
 			byID[ts[i].ID] = &ts[i]
+			if rows[i].Replan == replanCalendar {
+				calendar[ts[i].ID] = true
+			}
 		}
 	}
-	return byID, nil
+	return byID, calendar, nil
 }
 
-// saveStatus writes the rows that changed, each once, as the last item about it left it.
-func (s *Store) saveStatus(
-	ctx context.Context, c runner, byID map[timer.ID]*timer.Timer, items []store.StatusChange, changed []int,
-) error {
-	var ts []timer.Timer
-	seen := map[timer.ID]bool{}
-	for _, i := range changed {
-		if id := items[i].ID; !seen[id] {
-			seen[id] = true
-			ts = append(ts, *byID[id])
-		}
-	}
-	return s.saveTimers(ctx, c, ts, "status", "active_since_ms", "active_epoch", "next_due_ms", "expand_at_ms", "fires_made",
-		"updated_ms")
-}
-
-// logChanges adds to the change log, as the last step before the commit: a sequence is taken here and seen by others from the commit on,
-// and the time between is what readers overlap by.
-//
-// Which sequences the rows got is read back: behind the latest one before, with the timers whose locks are held, there is
-// nothing but this call's. That holds whatever way the database hands out numbers.
-func (s *Store) logChanges(ctx context.Context, c runner, changed []int, out []store.StatusChanged) error {
-	var before int64
-	if err := s.selectOne(ctx, c, &before, stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes")); err != nil {
-		return err
-	}
-	nowMS, err := s.nowMS(ctx, c)
-	if err != nil {
-		return err
-	}
-	ids := make([]timer.ID, 0, len(changed))
-	for part := range batches(changed) {
-		q := stmt("INSERT INTO timer_changes (timer_id,at_ms) VALUES ")
-		for n, i := range part {
-			q.row(n == 0, int64(out[i].Timer.ID), nowMS)
-			ids = append(ids, out[i].Timer.ID)
-		}
-		if _, err := s.exec(ctx, c, q); err != nil {
-			return err
-		}
-	}
+// saveEach writes the rows that changed, each once, as the last item about it left it.
+func (x *expansion) saveEach(ctx context.Context, byID map[timer.ID]*timer.Timer, ids []timer.ID) error {
+	ids = slices.Clone(ids)
 	slices.Sort(ids)
-	seqs := map[timer.ID][]int64{}
-	for part := range batches(slices.Compact(ids)) {
-		var rows []struct {
-			Seq   int64 `db:"seq"`
-			Timer int64 `db:"timer_id"`
-		}
-		q := stmt("SELECT seq,timer_id FROM timer_changes WHERE seq>").int(before).add(" AND timer_id").idList(part)
-		if err := s.selectAll(ctx, c, &rows, q.add(" ORDER BY seq")); err != nil {
-			return err
-		}
-		for _, r := range rows {
-			seqs[timer.ID(r.Timer)] = append(seqs[timer.ID(r.Timer)], r.Seq)
-		}
+	var ts []timer.Timer
+	for _, id := range slices.Compact(ids) {
+		byID[id].FiresMade -= x.refused[id]
+		ts = append(ts, *byID[id])
 	}
-	for _, i := range changed {
-		id := out[i].Timer.ID
-		if len(seqs[id]) > 0 {
-			out[i].Seq, seqs[id] = seqs[id][0], seqs[id][1:]
-		}
-	}
-	return nil
+	return x.save(ctx, ts, changeColumns)
 }

@@ -1,10 +1,7 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -19,6 +16,14 @@ const (
 	rowInactive = 0
 	rowActive   = 1
 	rowDeleted  = 2
+	rowPaused   = 3 // the release before takes it for inactive
+)
+
+// What a timer's column replan says.
+const (
+	replanNothing  = 0
+	replanEdited   = 1 // edited while it was not active: what is expanded has an older version already
+	replanCalendar = 2 // a calendar changed: what is expanded has this version
 )
 
 func statusToRow(s timer.Status) int64 {
@@ -27,6 +32,8 @@ func statusToRow(s timer.Status) int64 {
 		return rowActive
 	case timer.StatusDeleted:
 		return rowDeleted
+	case timer.StatusPaused:
+		return rowPaused
 	default:
 		return rowInactive
 	}
@@ -38,13 +45,15 @@ func statusFromRow(n int64) timer.Status {
 		return timer.StatusActive
 	case rowDeleted:
 		return timer.StatusDeleted
+	case rowPaused:
+		return timer.StatusPaused
 	default:
 		return timer.StatusInactive
 	}
 }
 
 const timerColumns = "id,app_id,name,status,version,active_since_ms,active_epoch,next_due_ms,expand_at_ms,fires_made," +
-	"created_ms,updated_ms"
+	"anchor_ms,version_ms,replan,paused_until_ms,created_ms,updated_ms,pause_reason"
 
 // timerRow is a row of timers.
 type timerRow struct {
@@ -58,19 +67,32 @@ type timerRow struct {
 	NextDueMS     int64  `db:"next_due_ms"`
 	ExpandAtMS    int64  `db:"expand_at_ms"`
 	FiresMade     int64  `db:"fires_made"`
+	AnchorMS      int64  `db:"anchor_ms"`
+	VersionMS     int64  `db:"version_ms"`
+	Replan        int64  `db:"replan"`
+	PausedUntilMS int64  `db:"paused_until_ms"`
 	CreatedMS     int64  `db:"created_ms"`
 	UpdatedMS     int64  `db:"updated_ms"`
+	PauseReason   string `db:"pause_reason"`
 }
 
+// timer fills in what the release before left at 0: it counted from the creation, and knew one version.
 func (r timerRow) timer(app string) timer.Timer {
+	if r.AnchorMS == 0 && r.ActiveEpoch > 0 {
+		r.AnchorMS = r.CreatedMS
+	}
+	if r.VersionMS == 0 {
+		r.VersionMS = r.CreatedMS
+	}
 	return timer.Timer{
 		ID: timer.ID(r.ID), App: app, AppID: r.AppID, Name: r.Name, Status: statusFromRow(r.Status), Version: r.Version,
 		ActiveSinceMS: r.ActiveSinceMS, ActiveEpoch: r.ActiveEpoch, NextDueMS: r.NextDueMS, ExpandAtMS: r.ExpandAtMS,
-		FiresMade: r.FiresMade, CreatedMS: r.CreatedMS, UpdatedMS: r.UpdatedMS,
+		FiresMade: r.FiresMade, AnchorMS: r.AnchorMS, VersionMS: r.VersionMS, Replan: r.Replan != replanNothing,
+		PauseReason: r.PauseReason, PausedUntilMS: r.PausedUntilMS, CreatedMS: r.CreatedMS, UpdatedMS: r.UpdatedMS,
 	}
 }
 
-// timers makes whole timers of rows: with the names of their apps and their definitions. hashes may be nil.
+// timers makes whole timers of rows: with the names of their apps, their definitions and their calendars. hashes may be nil.
 func (s *Store) timers(
 	ctx context.Context, c sqlx.QueryerContext, rows []timerRow, hashes map[timer.ID][]byte,
 ) ([]timer.Timer, error) {
@@ -100,70 +122,20 @@ func (s *Store) timers(
 			hashes[out[i].ID] = v.hash
 		}
 	}
-	return out, nil
-}
-
-type version struct {
-	definition timer.Definition
-	hash       []byte
-}
-
-// readVersions returns the definitions that exist. They never change, so no lock is needed.
-func (s *Store) readVersions(
-	ctx context.Context, c sqlx.QueryerContext, keys []store.VersionKey,
-) (map[store.VersionKey]version, error) {
-	out := make(map[store.VersionKey]version, len(keys))
-	for part := range batches(keys) {
-		q := stmt("SELECT timer_id,version,hash,definition FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
-		for i, k := range part {
-			q.row(i == 0, int64(k.Timer), int64(k.Version))
-		}
-		var rows []struct {
-			Timer      int64  `db:"timer_id"`
-			Version    int32  `db:"version"`
-			Hash       []byte `db:"hash"`
-			Definition []byte `db:"definition"`
-		}
-		if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
-			return nil, err
-		}
-		for _, r := range rows {
-			v := version{hash: r.Hash}
-			if err := json.Unmarshal(r.Definition, &v.definition); err != nil {
-				return nil, fmt.Errorf("reading version %d of timer %d: %w", r.Version, r.Timer, err)
-			}
-			out[store.VersionKey{Timer: timer.ID(r.Timer), Version: r.Version}] = v
-		}
-	}
-	return out, nil
-}
-
-// encode returns a definition's stored form and its hash. The form is canonical: struct fields come in their order, map keys sorted,
-// and the instant in UTC, so that definitions which mean the same have the same hash.
-func encode(d timer.Definition) (text, hash []byte, err error) {
-	if d.Schedule.At != nil {
-		at := d.Schedule.At.UTC()
-		d.Schedule.At = &at
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(d); err != nil {
-		return nil, nil, fmt.Errorf("encoding the definition: %w", err)
-	}
-	sum := sha256.Sum256(b.Bytes())
-	return b.Bytes(), sum[:], nil
+	return out, s.fillCalendars(ctx, c, out)
 }
 
 // saveTimers writes columns of timers whose rows the caller has locked, all in one statement. The INSERT inserts nothing, for every row
 // is there: it is the one form of "update many rows, each with its own values" that both databases take. live_name is
 // NULL in what would be inserted, so that it collides with nothing; only a deleted timer's becomes NULL.
-func (s *Store) saveTimers(ctx context.Context, c runner, ts []timer.Timer, columns ...string) error {
+func (s *Store) saveTimers(
+	ctx context.Context, c runner, ts []timer.Timer, replan func(*timer.Timer) int64, columns ...string,
+) error {
 	slices.SortFunc(ts, func(a, b timer.Timer) int { return int(a.ID - b.ID) })
 	for part := range batches(ts) {
 		q := stmt("INSERT INTO timers (" + timerColumns + ",live_name,maker) VALUES ")
 		for i := range part {
-			q.timerRow(i == 0, &part[i]).add(",NULL,0)")
+			q.timerRow(i == 0, &part[i], replan(&part[i])).add(",NULL,0)")
 		}
 		q.add(s.dialect.set("id", columns...))
 		q.add(",live_name=CASE WHEN " + s.dialect.value("status") + "=2 THEN NULL ELSE timers.live_name END")
@@ -175,8 +147,31 @@ func (s *Store) saveTimers(ctx context.Context, c runner, ts []timer.Timer, colu
 }
 
 // timerRow adds the values of timerColumns and leaves the row open.
-func (q *statement) timerRow(first bool, t *timer.Timer) *statement {
+func (q *statement) timerRow(first bool, t *timer.Timer, replan int64) *statement {
 	return q.open(first).ints(int64(t.ID), t.AppID).add(",").bind(t.Name).add(",").
 		ints(statusToRow(t.Status), int64(t.Version), t.ActiveSinceMS, t.ActiveEpoch, t.NextDueMS, t.ExpandAtMS, t.FiresMade,
-			t.CreatedMS, t.UpdatedMS)
+			t.AnchorMS, t.VersionMS, replan, t.PausedUntilMS, t.CreatedMS, t.UpdatedMS).
+		add(",").bind(clip(t.PauseReason, timer.MaxReasonLen))
+}
+
+// setEach writes columns of rows of timers that the caller has locked, each row with its own numbers.
+func (s *Store) setEach(ctx context.Context, c runner, ids []timer.ID, columns []string, value func(id timer.ID, column int) int64) error {
+	slices.Sort(ids)
+	for part := range batches(ids) {
+		q := stmt("UPDATE timers SET ")
+		for n, column := range columns {
+			if n > 0 {
+				q.add(",")
+			}
+			q.add(column + "=CASE id")
+			for _, id := range part {
+				q.add(" WHEN ").int(int64(id)).add(" THEN ").int(value(id, n))
+			}
+			q.add(" END")
+		}
+		if _, err := s.exec(ctx, c, q.add(" WHERE id").idList(part)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -68,14 +68,28 @@ type stateRow struct {
 	Version       sql.NullInt32  `db:"version"`
 	ActiveSinceMS sql.NullInt64  `db:"active_since_ms"`
 	ActiveEpoch   sql.NullInt64  `db:"active_epoch"`
+	VersionMS     sql.NullInt64  `db:"version_ms"`
+	CreatedMS     sql.NullInt64  `db:"created_ms"`
+	Frozen        sql.NullInt64  `db:"frozen"`
+	RunningDueMS  sql.NullInt64  `db:"running_due_ms"`
+	RunningSeries sql.NullInt64  `db:"running_series"`
 }
 
-const stateColumns = "t.id,a.name AS app,t.status,t.version,t.active_since_ms,t.active_epoch"
+const stateColumns = "t.id,a.name AS app,t.status,t.version,t.active_since_ms,t.active_epoch,t.version_ms,t.created_ms," +
+	"a.frozen,t.running_due_ms,t.running_series"
 
 func (r stateRow) state() timer.State {
+	if r.VersionMS.Int64 == 0 {
+		r.VersionMS = r.CreatedMS // as timerRow.timer
+	}
+	var running timer.FireID
+	if r.RunningDueMS.Int64 != 0 {
+		running = timer.FireID{Timer: timer.ID(r.ID.Int64), DueMS: r.RunningDueMS.Int64, Series: r.RunningSeries.Int64}
+	}
 	return timer.State{
 		ID: timer.ID(r.ID.Int64), App: r.App.String, Status: statusFromRow(r.Status.Int64), Version: r.Version.Int32,
-		ActiveSinceMS: r.ActiveSinceMS.Int64, ActiveEpoch: r.ActiveEpoch.Int64,
+		ActiveSinceMS: r.ActiveSinceMS.Int64, ActiveEpoch: r.ActiveEpoch.Int64, VersionMS: r.VersionMS.Int64,
+		Frozen: r.Frozen.Int64 != 0, Running: running,
 	}
 }
 
@@ -111,36 +125,4 @@ func (s *Store) Definitions(
 		return err
 	})
 	return defs, err
-}
-
-// Changes returns the change log behind a sequence. A transaction that took its sequence early and commits late appears behind
-// the back of a reader who has gone on: this is what the overlap is for.
-func (s *Store) Changes(ctx context.Context, after int64, limit int) (changes []store.Change, err error) {
-	var rows []struct {
-		Seq   int64 `db:"seq"`
-		AtMS  int64 `db:"at_ms"`
-		Timer int64 `db:"timer_id"`
-		stateRow
-	}
-	err = s.read(ctx, "reading the change log", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectAll(ctx, c, &rows, stmt("SELECT c.seq,c.at_ms,c.timer_id,"+stateColumns+" FROM timer_changes c "+
-			"LEFT JOIN timers t ON t.id=c.timer_id LEFT JOIN apps a ON a.id=t.app_id WHERE c.seq>").int(after).
-			add(" ORDER BY c.seq LIMIT ").int(int64(limit)))
-	})
-	for _, r := range rows {
-		ch := store.Change{Seq: r.Seq, AtMS: r.AtMS, State: timer.State{ID: timer.ID(r.Timer)}}
-		if r.ID.Valid {
-			ch.State = r.state()
-		}
-		changes = append(changes, ch)
-	}
-	return changes, err
-}
-
-// LastChange returns the latest sequence of the change log.
-func (s *Store) LastChange(ctx context.Context) (seq int64, err error) {
-	err = s.read(ctx, "reading the change log", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectOne(ctx, c, &seq, stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"))
-	})
-	return seq, err
 }

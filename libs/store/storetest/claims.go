@@ -71,7 +71,7 @@ func repeatedAndStaleClaims(t *testing.T, s *setup) {
 	require.Len(t, s.claim(b, mixed), 1)
 
 	done := delivered(won[1], s.nowMS())
-	lost, err := s.st().Record(t.Context(), a, []timer.Outcome{done}, nil)
+	lost, _, err := s.st().Record(t.Context(), a, []timer.Outcome{done}, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
 	require.Empty(t, s.claim(b, won[1:2]), "a finished fire")
@@ -186,7 +186,7 @@ func onlyTheOwnerActs(t *testing.T, s *setup) {
 	for _, f := range all {
 		outcomes = append(outcomes, delivered(f, now))
 	}
-	lost, err = s.st().Record(ctx, other, outcomes, attempts)
+	lost, _, err = s.st().Record(ctx, other, outcomes, attempts)
 	require.NoError(t, err)
 	require.ElementsMatch(t, ids(all), lost)
 	for _, f := range all {

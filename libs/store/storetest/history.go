@@ -22,7 +22,7 @@ func oneOutcome(t *testing.T, s *setup) {
 	outcomes[1].Kind, outcomes[1].Reason, outcomes[1].StatusCode = timer.Failed, timer.ReasonExhausted, 500
 	attempts := []timer.Attempt{attempt(fires[1], 1, now), attempt(fires[1], 2, now+1), attempt(fires[3], 1, now)}
 	for range 2 {
-		lost, err := s.st().Record(ctx, session, outcomes, attempts)
+		lost, _, err := s.st().Record(ctx, session, outcomes, attempts)
 		require.NoError(t, err)
 		require.Empty(t, lost, "repeated, it reports nothing lost")
 	}
@@ -41,12 +41,12 @@ func oneOutcome(t *testing.T, s *setup) {
 	}
 
 	// Another session's result for one of them, one of its own, one that is nobody's.
-	lost, err := s.st().Record(ctx, other, []timer.Outcome{delivered(fires[0], now+9)}, nil)
+	lost, _, err := s.st().Record(ctx, other, []timer.Outcome{delivered(fires[0], now+9)}, nil)
 	require.NoError(t, err)
 	require.Equal(t, ids(fires[:1]), lost)
 	free := s.fires(1, now)[0]
 	mixed := []timer.Outcome{outcomes[0], delivered(fires[3], now+9), delivered(free, now+9)}
-	lost, err = s.st().Record(ctx, session, mixed, attempts)
+	lost, _, err = s.st().Record(ctx, session, mixed, attempts)
 	require.NoError(t, err)
 	require.Equal(t, []timer.FireID{free.FireID}, lost)
 	rec, err := s.st().Fire(ctx, "app", fires[3].FireID)
@@ -60,13 +60,13 @@ func oneOutcome(t *testing.T, s *setup) {
 	// Taken over: the first owner's result does not count.
 	s.kill(session)
 	require.Len(t, s.claim(other, fires[4:]), 1)
-	lost, err = s.st().Record(ctx, session, []timer.Outcome{delivered(fires[4], now)}, nil)
+	lost, _, err = s.st().Record(ctx, session, []timer.Outcome{delivered(fires[4], now)}, nil)
 	require.NoError(t, err)
 	require.Equal(t, ids(fires[4:]), lost)
-	lost, err = s.st().Record(ctx, other, []timer.Outcome{delivered(fires[4], now)}, nil)
+	lost, _, err = s.st().Record(ctx, other, []timer.Outcome{delivered(fires[4], now)}, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
-	lost, err = s.st().Record(ctx, other, nil, nil)
+	lost, _, err = s.st().Record(ctx, other, nil, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
 }
@@ -104,7 +104,7 @@ func concurrentRecords(t *testing.T, s *setup) {
 			outcomes = append(outcomes, delivered(f, now+int64(i)))
 		}
 		for range 2 {
-			lost, err := st.Record(ctx, session, outcomes, nil)
+			lost, _, err := st.Record(ctx, session, outcomes, nil)
 			if err != nil {
 				return err
 			}
@@ -145,7 +145,7 @@ func badRowIsRecordedBare(t *testing.T, s *setup) {
 	outcomes[4].Reason = timer.Reason(strings.Repeat("väry long ", 20))
 	odd := attempt(fires[5], 1, now)
 	odd.Error, odd.Excerpt = "\xff\xfe bytes", strings.Repeat("ä", timer.MaxExcerpt)
-	lost, err := s.st().Record(ctx, session, outcomes, []timer.Attempt{odd})
+	lost, _, err := s.st().Record(ctx, session, outcomes, []timer.Attempt{odd})
 	require.NoError(t, err)
 	require.Empty(t, lost)
 	for _, f := range fires {
@@ -177,7 +177,7 @@ func history(t *testing.T, s *setup) {
 	for i, f := range fires[:6] {
 		outcomes = append(outcomes, delivered(f, base+time.Hour.Milliseconds()-int64(i)))
 	}
-	lost, err := s.st().Record(ctx, session, outcomes, nil)
+	lost, _, err := s.st().Record(ctx, session, outcomes, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
 
@@ -229,7 +229,7 @@ func retention(t *testing.T, s *setup) {
 		outcomes = append(outcomes, delivered(f, now-ages[i]))
 		attempts = append(attempts, attempt(f, 1, now-ages[i]-12))
 	}
-	lost, err := s.st().Record(ctx, session, outcomes, attempts)
+	lost, _, err := s.st().Record(ctx, session, outcomes, attempts)
 	require.NoError(t, err)
 	require.Empty(t, lost)
 	s.together(4, func(ctx context.Context, _ int, st store.Store) error { return st.Keep(ctx, keep) })

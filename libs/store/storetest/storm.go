@@ -204,7 +204,7 @@ func (w *storm) finish(ctx context.Context, st store.Store, session timer.ID, wo
 	}
 	var lost []timer.FireID
 	if !again(ctx, w.t, func() (err error) {
-		lost, err = st.Record(ctx, session, outcomes, nil)
+		lost, _, err = st.Record(ctx, session, outcomes, nil)
 		return err
 	}) {
 		return

@@ -289,9 +289,9 @@ func readTimers(t *testing.T, s *setup) {
 	require.ElementsMatch(t, []timer.State{
 		{
 			ID: made[1].ID, App: "app", Status: timer.StatusActive, Version: 1, ActiveEpoch: 1,
-			ActiveSinceMS: made[1].ActiveSinceMS,
+			ActiveSinceMS: made[1].ActiveSinceMS, VersionMS: made[1].CreatedMS,
 		},
-		{ID: made[4].ID, App: "app", Status: timer.StatusDeleted, Version: 1},
+		{ID: made[4].ID, App: "app", Status: timer.StatusDeleted, Version: 1, VersionMS: made[4].CreatedMS},
 	}, states)
 	key := store.VersionKey{Timer: made[0].ID, Version: 1}
 	defs, err := s.st().Definitions(t.Context(), []store.VersionKey{key, {Timer: made[0].ID, Version: 2}})

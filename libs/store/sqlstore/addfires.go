@@ -1,0 +1,61 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// AddFires locks the timer's row, so that the fires get the version and epoch that are the present ones when they are committed, and so that of two calls that
+// bring the same fires one comes after the other and finds them: among the open ones, or, looked for after those, among the outcomes.
+func (s *Store) AddFires(
+	ctx context.Context, app string, id timer.ID, fires []timer.Fire,
+) (inserted []timer.Fire, err error) {
+	fires = slices.Clone(fires)
+	for i := range fires {
+		if fires[i].Timer != id || fires[i].Series == 0 {
+			return nil, timer.Invalid("series", "a fire that is added is the timer's, of a series of its own")
+		}
+	}
+	slices.SortFunc(fires, timer.CompareFires)
+	fires = slices.CompactFunc(fires, sameFire)
+	err = s.write(ctx, "adding fires", func(ctx context.Context, c runner) error {
+		inserted = nil
+		byID, _, err := s.lockTimers(ctx, c, []timer.ID{id}, nil)
+		if err != nil {
+			return err
+		}
+		t := byID[id]
+		if t == nil || t.App != app || t.Status == timer.StatusDeleted {
+			return timer.NotFound("timer", id)
+		}
+		there := map[timer.FireID]bool{}
+		for part := range batches(idsOf(fires)) {
+			open, err := s.openFires(ctx, c, part, "")
+			if err != nil {
+				return err
+			}
+			for i := range open {
+				there[open[i].FireID] = true
+			}
+		}
+		done, err := s.finished(ctx, c, idsOf(fires))
+		if err != nil {
+			return err
+		}
+		var fresh []timer.Fire
+		for _, f := range fires {
+			if !there[f.FireID] && !done[f.FireID] {
+				f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
+				fresh = append(fresh, f)
+			}
+		}
+		if err := s.insertFires(ctx, c, fresh); err != nil {
+			return err
+		}
+		inserted = fresh
+		return nil
+	})
+	return inserted, err
+}

@@ -1,0 +1,104 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// errBadBackfill says that a planner broke the promises that keep a fire of a backfill from being inserted twice.
+var errBadBackfill = errors.New("the plan of the backfill goes back, repeats itself, or is another's")
+
+// ExpandBackfills takes backfills by row locks that pass by locked rows, and then their timers' rows, in order of id. Two calls at once share the work; one that
+// dies gives it back with its connection. next_ms never moves back, so no fire is inserted twice. One whose plan fails is postponed, and stops no other;
+// one whose timer is deleted is cancelled.
+func (s *Store) ExpandBackfills(
+	ctx context.Context, limit int, plan store.BackfillPlanner,
+) (fires []timer.Fire, n int, err error) {
+	err = s.write(ctx, "expanding backfills", func(ctx context.Context, c runner) error {
+		fires, n = nil, 0
+		var rows []backfillRow
+		q := stmt("SELECT " + backfillColumns + " FROM backfills" + s.dialect.byExpand + " WHERE status=").int(rowBackfillRunning).
+			add(" AND expand_at_ms<=").nowMS(s.dialect).add(" ORDER BY expand_at_ms LIMIT ").int(int64(limit)).add(s.dialect.skipLocked)
+		if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
+			return err
+		}
+		ids := make([]timer.ID, len(rows))
+		for i := range rows {
+			ids[i] = timer.ID(rows[i].Timer)
+		}
+		byID, _, err := s.lockTimers(ctx, c, ids, nil)
+		if err != nil {
+			return err
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		var made []timer.Fire
+		slices.SortFunc(rows, func(a, b backfillRow) int { return int(a.ID - b.ID) })
+		for i := range rows {
+			planned, again := s.planBackfill(&rows[i], byID[timer.ID(rows[i].Timer)], plan, nowMS)
+			made = append(made, planned...)
+			if err := s.saveBackfill(ctx, c, &rows[i], again); err != nil {
+				return err
+			}
+		}
+		if err := s.insertFires(ctx, c, made); err != nil {
+			return err
+		}
+		fires, n = made, len(rows)
+		return nil
+	})
+	return fires, n, err // with an error: what the last commit would have made, of which nobody knows whether it did
+}
+
+// planBackfill moves a backfill forward and returns its fires, and when it is to be expanded next.
+func (s *Store) planBackfill(
+	row *backfillRow, t *timer.Timer, plan store.BackfillPlanner, nowMS int64,
+) (fires []timer.Fire, againMS int64) {
+	if t == nil || t.Status == timer.StatusDeleted {
+		row.Status = rowBackfillCancelled
+		return nil, nowMS
+	}
+	b := row.backfill(t.App)
+	fires, nextMS, err := plan(t, &b, nowMS)
+	if err == nil {
+		err = checkBackfill(t, row, fires, nextMS)
+	}
+	if err != nil {
+		s.log.Warn().Err(err).Int64("backfill", row.ID).Msg("backfill cannot be expanded")
+		return nil, nowMS + postpone.Milliseconds()
+	}
+	if row.NextMS, row.Made = nextMS, row.Made+int64(len(fires)); nextMS >= row.ToMS {
+		row.Status = rowBackfillDone
+	}
+	return fires, nowMS
+}
+
+func checkBackfill(t *timer.Timer, row *backfillRow, fires []timer.Fire, nextMS int64) error {
+	slices.SortFunc(fires, timer.CompareFires)
+	last := row.NextMS - 1
+	for i := range fires {
+		f := &fires[i]
+		if f.Timer != t.ID || f.Series != row.ID || f.DueMS <= last || f.DueMS >= row.ToMS {
+			return errBadBackfill
+		}
+		last = f.DueMS
+		f.AppID, f.Version, f.Epoch = t.AppID, t.Version, t.ActiveEpoch
+		f.Rev, f.Owner, f.Sweeps = 0, 0, 0
+	}
+	if last >= nextMS {
+		return errBadBackfill // not forward, or behind its own fires
+	}
+	return nil
+}
+
+func (s *Store) saveBackfill(ctx context.Context, c runner, row *backfillRow, againMS int64) error {
+	_, err := s.exec(ctx, c, stmt("UPDATE backfills SET next_ms=").int(row.NextMS).add(",made=").int(row.Made).add(",status=").int(row.Status).
+		add(",expand_at_ms=").int(againMS).add(" WHERE id=").int(row.ID))
+	return err
+}

@@ -1,0 +1,180 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// The statuses of a backfill as they are stored.
+const (
+	rowBackfillRunning   = 0
+	rowBackfillDone      = 1
+	rowBackfillCancelled = 2
+)
+
+const backfillColumns = "id,app_id,timer_id,from_ms,to_ms,next_ms,made,status,created_ms"
+
+// backfillRow is a row of backfills.
+type backfillRow struct {
+	ID        int64 `db:"id"`
+	AppID     int64 `db:"app_id"`
+	Timer     int64 `db:"timer_id"`
+	FromMS    int64 `db:"from_ms"`
+	ToMS      int64 `db:"to_ms"`
+	NextMS    int64 `db:"next_ms"`
+	Made      int64 `db:"made"`
+	Status    int64 `db:"status"`
+	CreatedMS int64 `db:"created_ms"`
+}
+
+func (r backfillRow) backfill(app string) store.Backfill {
+	status := store.BackfillRunning
+	switch r.Status {
+	case rowBackfillDone:
+		status = store.BackfillDone
+	case rowBackfillCancelled:
+		status = store.BackfillCancelled
+	}
+	return store.Backfill{
+		ID: timer.ID(r.ID), App: app, Timer: timer.ID(r.Timer), FromMS: r.FromMS, ToMS: r.ToMS, NextMS: r.NextMS, Made: r.Made,
+		Status: status, CreatedMS: r.CreatedMS,
+	}
+}
+
+func (s *Store) selectBackfill(ctx context.Context, c sqlx.QueryerContext, id timer.ID, lock string) (row backfillRow, err error) {
+	err = s.selectOne(ctx, c, &row, stmt("SELECT "+backfillColumns+" FROM backfills WHERE id=").int(int64(id)).add(lock))
+	if errors.Is(err, sql.ErrNoRows) {
+		return row, timer.NotFound("backfill", id)
+	}
+	return row, err
+}
+
+// StartBackfill inserts the row or leaves the one that is there, and reads it back: a repeated call answers with what has become of the backfill by now.
+func (s *Store) StartBackfill(ctx context.Context, b store.Backfill) (out store.Backfill, err error) {
+	appID, err := s.appID(ctx, b.App)
+	if err != nil {
+		return store.Backfill{}, err
+	}
+	err = s.write(ctx, "starting a backfill", func(ctx context.Context, c runner) error {
+		var n int
+		err := s.selectOne(ctx, c, &n, stmt("SELECT COUNT(*) FROM timers WHERE id=").int(int64(b.Timer)).add(" AND app_id=").int(appID).
+			add(" AND status<>").int(rowDeleted))
+		if err == nil && n == 0 {
+			err = timer.NotFound("timer", b.Timer)
+		}
+		if err != nil {
+			return err
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		q := stmt("INSERT INTO backfills ("+backfillColumns+",expand_at_ms) VALUES ").row(true, int64(b.ID), appID, int64(b.Timer),
+			b.FromMS, b.ToMS, b.FromMS, 0, rowBackfillRunning, nowMS, nowMS)
+		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("id"))); err != nil {
+			return err
+		}
+		row, err := s.selectBackfill(ctx, c, b.ID, "")
+		if err == nil && (row.AppID != appID || row.Timer != int64(b.Timer)) {
+			err = timer.Conflict("id", "this backfill id is taken")
+		}
+		out = row.backfill(b.App)
+		return err
+	})
+	return out, err
+}
+
+// Backfill returns one.
+func (s *Store) Backfill(ctx context.Context, app string, id timer.ID) (b store.Backfill, err error) {
+	appID, err := s.appID(ctx, app)
+	if err != nil {
+		return store.Backfill{}, err
+	}
+	err = s.read(ctx, "reading a backfill", func(ctx context.Context, c sqlx.QueryerContext) error {
+		row, err := s.selectBackfill(ctx, c, id, "")
+		if err == nil && row.AppID != appID {
+			return timer.NotFound("backfill", id)
+		}
+		b = row.backfill(app)
+		return err
+	})
+	return b, err
+}
+
+// CancelBackfill ends it by one statement, which waits for an expansion of it that is under way, and from then on there is none. What fires it had is then ended in
+// short transactions, each of which locks those that nobody owns: a claim comes before, and its fire is left alone, or after, and finds
+// the fire gone. Dying halfway it leaves fires open, which the repeated call ends. What others write meanwhile is none of its series.
+func (s *Store) CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error) {
+	b, err := s.Backfill(ctx, app, id)
+	if err != nil {
+		return store.Backfill{}, err
+	}
+	_, err = s.alone(ctx, "cancelling a backfill", func() *statement {
+		return stmt("UPDATE backfills SET status=").int(rowBackfillCancelled).add(" WHERE id=").int(int64(id)).
+			add(" AND status=").int(rowBackfillRunning)
+	})
+	if err == nil {
+		b, err = s.Backfill(ctx, app, id)
+	}
+	if err != nil || b.Status != store.BackfillCancelled {
+		return b, err
+	}
+	for after := (timer.FireID{DueMS: b.FromMS}); ; {
+		ids, err := s.backfillFires(ctx, &b, after)
+		if err != nil || len(ids) == 0 {
+			return b, err
+		}
+		if err := s.cancelFires(ctx, ids); err != nil {
+			return b, err
+		}
+		after = ids[len(ids)-1]
+	}
+}
+
+// backfillFires returns open, unowned fires of a backfill behind a position. It walks the primary key over the backfill's range: of instants long past, few are
+// open.
+func (s *Store) backfillFires(ctx context.Context, b *store.Backfill, after timer.FireID) (ids []timer.FireID, err error) {
+	var rows []fireIDRow
+	err = s.read(ctx, "reading the fires of a backfill", func(ctx context.Context, c sqlx.QueryerContext) error {
+		q := stmt("SELECT " + fireKey + " FROM fires" + s.dialect.byPrimary + " WHERE ")
+		s.dialect.later(q, []string{"due_ms", "timer_id", "series"}, []int64{after.DueMS, int64(after.Timer), after.Series})
+		q.add(" AND due_ms<").int(b.ToMS).add(" AND timer_id=").int(int64(b.Timer)).add(" AND series=").int(int64(b.ID)).
+			add(" AND owner=0 ORDER BY " + fireKey + " LIMIT ").int(store.MaxBatch)
+		return s.selectAll(ctx, c, &rows, q)
+	})
+	for _, r := range rows {
+		ids = append(ids, r.id())
+	}
+	return ids, err
+}
+
+// cancelFires ends those of the given fires that are open and that nobody owns.
+func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
+	return s.write(ctx, "cancelling fires", func(ctx context.Context, c runner) error {
+		free, err := s.lockOwned(ctx, c, 0, ids)
+		if err != nil || len(free) == 0 {
+			return err
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		outcomes := make([]timer.Outcome, len(free))
+		for i, f := range free {
+			outcomes[i] = timer.Outcome{
+				Fire: f, Kind: timer.Skipped, Reason: timer.ReasonCancelled, FinishedMS: nowMS, UntilMS: f.DueMS, Count: 1,
+				Attempts: f.Attempt, LatenessMS: f.LateMS,
+			}
+		}
+		if _, err := s.deleteOwned(ctx, c, 0, outcomes); err != nil {
+			return err
+		}
+		return s.insertOutcomes(ctx, c, outcomes, nil)
+	})
+}

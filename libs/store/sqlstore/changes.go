@@ -1,0 +1,108 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// addChanges adds to the change log, as the last step before the commit: a sequence is taken here and seen by others from the commit on,
+// and the time between is what readers overlap by.
+func (s *Store) addChanges(ctx context.Context, c runner, ids []timer.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	nowMS, err := s.nowMS(ctx, c)
+	if err != nil {
+		return err
+	}
+	for part := range batches(ids) {
+		q := stmt("INSERT INTO timer_changes (timer_id,at_ms) VALUES ")
+		for n, id := range part {
+			q.row(n == 0, int64(id), nowMS)
+		}
+		if _, err := s.exec(ctx, c, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logChanges adds to the change log, and returns the sequences of the entries.
+//
+// Which sequences the rows got is read back: behind the latest one before, with the timers whose locks are held, there is
+// nothing but this call's. That holds whatever way the database hands out numbers.
+func (s *Store) logChanges(ctx context.Context, c runner, changed []timer.ID) ([]int64, error) {
+	var before int64
+	if err := s.selectOne(ctx, c, &before, stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes")); err != nil {
+		return nil, err
+	}
+	if err := s.addChanges(ctx, c, changed); err != nil {
+		return nil, err
+	}
+	ids := slices.Clone(changed)
+	slices.Sort(ids)
+	seqs := map[timer.ID][]int64{}
+	for part := range batches(slices.Compact(ids)) {
+		var rows []struct {
+			Seq   int64 `db:"seq"`
+			Timer int64 `db:"timer_id"`
+		}
+		q := stmt("SELECT seq,timer_id FROM timer_changes WHERE seq>").int(before).add(" AND timer_id").idList(part)
+		if err := s.selectAll(ctx, c, &rows, q.add(" ORDER BY seq")); err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			seqs[timer.ID(r.Timer)] = append(seqs[timer.ID(r.Timer)], r.Seq)
+		}
+	}
+	out := make([]int64, len(changed))
+	for i, id := range changed {
+		if len(seqs[id]) > 0 {
+			out[i], seqs[id] = seqs[id][0], seqs[id][1:]
+		}
+	}
+	return out, nil
+}
+
+// Changes returns the change log behind a sequence. A transaction that took its sequence early and commits late appears behind
+// the back of a reader who has gone on: this is what the overlap is for.
+func (s *Store) Changes(ctx context.Context, after int64, limit int) (changes []store.Change, err error) {
+	var rows []struct {
+		Seq       int64         `db:"seq"`
+		AtMS      int64         `db:"at_ms"`
+		Timer     int64         `db:"timer_id"`
+		AppID     int64         `db:"app_id"`
+		AppFrozen sql.NullInt64 `db:"app_frozen"`
+		stateRow
+	}
+	err = s.read(ctx, "reading the change log", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.selectAll(ctx, c, &rows, stmt("SELECT c.seq,c.at_ms,c.timer_id,c.app_id,f.frozen AS app_frozen,"+stateColumns+
+			" FROM timer_changes c LEFT JOIN timers t ON t.id=c.timer_id LEFT JOIN apps a ON a.id=t.app_id "+
+			"LEFT JOIN apps f ON f.id=c.app_id WHERE c.seq>").int(after).add(" ORDER BY c.seq LIMIT ").int(int64(limit)))
+	})
+	for _, r := range rows {
+		ch := store.Change{Seq: r.Seq, AtMS: r.AtMS, AppID: r.AppID, Frozen: r.AppFrozen.Int64 != 0}
+		switch {
+		case r.ID.Valid:
+			ch.State = r.state()
+		case r.AppID == 0:
+			ch.State.ID = timer.ID(r.Timer)
+		}
+		changes = append(changes, ch)
+	}
+	return changes, err
+}
+
+// LastChange returns the latest sequence of the change log.
+func (s *Store) LastChange(ctx context.Context) (seq int64, err error) {
+	err = s.read(ctx, "reading the change log", func(ctx context.Context, c sqlx.QueryerContext) error {
+		return s.selectOne(ctx, c, &seq, stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"))
+	})
+	return seq, err
+}

@@ -1,0 +1,232 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// TimerNamed returns an app's live timer by its name.
+func (s *Store) TimerNamed(ctx context.Context, app, name string) (t timer.Timer, err error) {
+	appID, err := s.appID(ctx, app)
+	if err != nil {
+		return timer.Timer{}, err
+	}
+	err = s.read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
+		var row timerRow
+		err := s.selectOne(ctx, c, &row, stmt("SELECT "+timerColumns+" FROM timers WHERE app_id=").int(appID).
+			add(" AND live_name=").bind(name))
+		if errors.Is(err, sql.ErrNoRows) {
+			return timer.NotFound("timer", name)
+		}
+		if err != nil {
+			return err
+		}
+		ts, err := s.timers(ctx, c, []timerRow{row}, nil)
+		if err != nil {
+			return err
+		}
+		t = ts[0]
+		return nil
+	})
+	return t, err
+}
+
+// Edit locks the timers' rows in order of id, and before them, for sharing, the calendars that the new definitions name, as Create does. Two edits of
+// one timer come one after the other: the second makes its version of what the first left, or is refused for its IfVersion. An
+// expansion comes before or after the whole of an edit. A repeated call finds its definition there and changes nothing.
+func (s *Store) Edit(ctx context.Context, items []store.Edit, plan store.Planner) (out []store.Edited, err error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	e := &edition{store: s, plan: plan, items: items, texts: make([]encodedDefinition, len(items))}
+	for i := range items {
+		if e.texts[i].text, e.texts[i].hash, err = encode(items[i].Definition); err != nil {
+			return nil, err
+		}
+		app, err := s.appID(ctx, items[i].App)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range items[i].Definition.Schedule.Calendars {
+			e.named = append(e.named, nameKey{app, name})
+		}
+	}
+	err = s.write(ctx, "editing timers", func(ctx context.Context, c runner) error {
+		e.c, e.out = c, make([]store.Edited, len(items))
+		out = nil
+		if err := e.run(ctx); err != nil {
+			return err
+		}
+		out = e.out
+		return nil
+	})
+	return out, err // with an error: what the last commit would have done, of which nobody knows whether it did
+}
+
+// edition is one transaction of Edit.
+type edition struct {
+	store *Store
+	plan  store.Planner
+	items []store.Edit
+	texts []encodedDefinition
+	named []nameKey // calendars
+
+	c      runner
+	out    []store.Edited
+	shared calendars
+	byID   map[timer.ID]*timer.Timer
+	hashes map[timer.ID][]byte
+}
+
+func (e *edition) run(ctx context.Context) (err error) {
+	if e.shared, err = e.store.shareCalendars(ctx, e.c, e.named); err != nil {
+		return err
+	}
+	ids := make([]timer.ID, len(e.items))
+	for i := range e.items {
+		ids[i] = e.items[i].ID
+	}
+	e.hashes = make(map[timer.ID][]byte, len(ids))
+	byID, calendar, err := e.store.lockTimers(ctx, e.c, ids, e.hashes)
+	if err != nil {
+		return err
+	}
+	e.byID = byID
+	nowMS, err := e.store.nowMS(ctx, e.c)
+	if err != nil {
+		return err
+	}
+	// Items about one timer come one after the other: the second needs what the first has written.
+	for rest := indexes(len(ids)); len(rest) > 0; {
+		var round, later []int
+		seen := map[timer.ID]bool{}
+		for _, i := range rest {
+			if seen[ids[i]] {
+				later = append(later, i)
+				continue
+			}
+			seen[ids[i]] = true
+			round = append(round, i)
+		}
+		x := e.store.newExpansion(e.c, e.plan, nowMS)
+		x.calendar = calendar
+		if err := e.round(ctx, x, round); err != nil {
+			return err
+		}
+		rest = later
+	}
+	return nil
+}
+
+func indexes(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+func (e *edition) round(ctx context.Context, x *expansion, round []int) error {
+	var changed []timer.ID
+	var versions []newVersion
+	var uses []calendarUse
+	done := round[:0]
+	for _, i := range round {
+		t, err := e.wanted(i)
+		if e.out[i].Err = err; err != nil {
+			continue
+		}
+		if e.out[i].Timer = *t; bytes.Equal(e.hashes[t.ID], e.texts[i].hash) {
+			continue
+		}
+		if e.out[i].Fires, err = e.apply(ctx, x, t, &e.items[i]); err != nil {
+			return err
+		}
+		e.hashes[t.ID] = e.texts[i].hash
+		versions = append(versions, newVersion{store.VersionKey{Timer: t.ID, Version: t.Version}, e.texts[i].hash, e.texts[i].text})
+		uses = append(uses, timerUses(t)...)
+		changed, done = append(changed, t.ID), append(done, i)
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	if err := x.flush(ctx); err != nil {
+		return err
+	}
+	if err := e.store.insertVersions(ctx, e.c, versions); err != nil {
+		return err
+	}
+	if err := x.saveEach(ctx, e.byID, changed); err != nil {
+		return err
+	}
+	if err := e.store.deleteUses(ctx, e.c, changed); err != nil {
+		return err
+	}
+	if err := e.store.insertUses(ctx, e.c, uses); err != nil {
+		return err
+	}
+	seqs, err := e.store.logChanges(ctx, e.c, changed)
+	for n, i := range done {
+		e.out[i].Timer, e.out[i].Seq, e.out[i].Fires = *e.byID[changed[n]], seqs[n], x.marked(e.out[i].Fires)
+	}
+	return err
+}
+
+// wanted returns the timer of an item, or why it cannot be edited. An item that brings the present definition is one that was applied before: its
+// IfVersion is not asked for.
+func (e *edition) wanted(i int) (*timer.Timer, error) {
+	it := &e.items[i]
+	t := e.byID[it.ID]
+	switch {
+	case t == nil || t.App != it.App || t.Status == timer.StatusDeleted:
+		return nil, timer.NotFound("timer", it.ID)
+	case it.IfVersion != 0 && it.IfVersion != t.Version && !bytes.Equal(e.hashes[t.ID], e.texts[i].hash):
+		return nil, timer.Conflict("version", "the timer has another version by now")
+	}
+	return t, nil
+}
+
+// apply makes the next version of a timer. Where the instants stay, its open fires that are due later than now are moved to the new version; where they do not, what came
+// due until now is the old version's, and from then on the new one plans, at once if the timer is active.
+func (e *edition) apply(ctx context.Context, x *expansion, t *timer.Timer, it *store.Edit) ([]timer.Fire, error) {
+	same, err := samePlan(t.Definition, it.Definition)
+	if err != nil {
+		return nil, err
+	}
+	active := t.Status == timer.StatusActive
+	same = same && !t.Replan
+	var fires []timer.Fire
+	if active && !same {
+		fires = x.catchUp(t)
+	}
+	ahead, err := x.ahead(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	t.Definition = it.Definition
+	t.Version, t.VersionMS, t.UpdatedMS = t.Version+1, x.nowMS, x.nowMS
+	t.Calendars = e.shared.of(t)
+	if same {
+		for _, f := range ahead {
+			f.Version = t.Version
+			x.moved = append(x.moved, f)
+		}
+		return nil, nil
+	}
+	delete(x.calendar, t.ID)
+	x.takeBack(t, ahead)
+	t.Replan = true
+	if !active {
+		return nil, nil
+	}
+	more, err := x.proceed(ctx, t)
+	return slices.Concat(fires, more), err
+}

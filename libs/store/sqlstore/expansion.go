@@ -1,0 +1,193 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// expansion is what one transaction makes of the schedules of timers whose rows it has locked, or just made. It is gathered first, by pure
+// computation and plain reads, and written by flush, which locks the rows of fires in the order of their keys, whatever the
+// order of the timers was.
+type expansion struct {
+	store *Store
+	c     runner
+	plan  store.Planner
+	nowMS int64
+
+	calendar map[timer.ID]bool // those whose Replan is for a calendar's sake
+
+	begun    map[timer.ID]bool // those whose chain of a fixed delay, if they have one, begins anew with their present version
+
+	plain    []timer.Fire       // to be inserted, of timers that never had another version: no row can be there
+	merged   []timer.Fire       // to be inserted or moved: an edit may have left a row
+	moved    []timer.Fire       // to be moved if they are open, with their new version
+	skips    []timer.Outcome    // to be inserted
+	repeated []store.VersionKey // versions that get a next one with the same definition
+
+	settled map[timer.FireID]*timer.Fire // by flush: what became of merged and moved ones; nil: nothing that is to be marked
+	refused map[timer.ID]int64           // by flush: how many of merged have an outcome already
+}
+
+func (s *Store) newExpansion(c runner, plan store.Planner, nowMS int64) *expansion {
+	return &expansion{
+		store: s, c: c, plan: plan, nowMS: nowMS, calendar: map[timer.ID]bool{}, begun: map[timer.ID]bool{},
+		settled: map[timer.FireID]*timer.Fire{}, refused: map[timer.ID]int64{},
+	}
+}
+
+// begin makes a timer active from now on: one epoch more. The first activation is what its schedule counts from.
+func (x *expansion) begin(t *timer.Timer) {
+	t.Status = timer.StatusActive
+	t.ActiveSinceMS = x.nowMS
+	t.ActiveEpoch++
+	t.UpdatedMS = x.nowMS
+	t.PauseReason, t.PausedUntilMS = "", 0
+	if t.AnchorMS == 0 {
+		t.AnchorMS = x.nowMS
+	}
+}
+
+// activate begins and plans the first stretch.
+func (x *expansion) activate(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
+	x.begin(t)
+	return x.proceed(ctx, t)
+}
+
+// proceed plans the next stretch of an active timer, anew where that was asked for: see S20. Where the plan fails, that remains to be done.
+//
+// A calendar changed under a version that stays would leave executors no way to tell the fires that the new plan does not have: it makes
+// a new version, with the same definition, if anything is expanded beyond now. After an edit there is one already, and what the old one
+// had beyond now was taken back by the edit.
+func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
+	was, repeated := *t, len(x.repeated)
+	t.Replan = false
+	calendar := x.calendar[t.ID]
+	if was.Replan && calendar && t.NextDueMS > x.nowMS+1 {
+		ahead, err := x.ahead(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		x.takeBack(t, ahead)
+		x.repeated = append(x.repeated, store.VersionKey{Timer: t.ID, Version: t.Version})
+		t.Version, t.VersionMS, t.UpdatedMS = t.Version+1, x.nowMS, x.nowMS
+	}
+	fires, ok := x.expand(t)
+	if !ok && was.Replan {
+		was.ExpandAtMS = t.ExpandAtMS
+		if *t, x.repeated = was, x.repeated[:repeated]; calendar {
+			delete(x.begun, t.ID)
+		}
+	}
+	return fires, nil
+}
+
+// takeBack forgets what is expanded beyond now: open are those fires. They stay where they are; those that the plan to come does not have are skipped by the
+// executors, for their version is not the present one.
+func (x *expansion) takeBack(t *timer.Timer, open []timer.Fire) {
+	x.begun[t.ID] = true
+	if t.NextDueMS > x.nowMS+1 {
+		t.NextDueMS = x.nowMS + 1
+		t.FiresMade = max(0, t.FiresMade-int64(len(open)))
+	}
+}
+
+// expand plans a stretch of a timer, moves it forward and returns its fires. Where the plan fails it only postpones.
+func (x *expansion) expand(t *timer.Timer) (fires []timer.Fire, ok bool) {
+	p := x.plan(t, x.nowMS)
+	if p.Err == nil {
+		p.Err = checkPlan(t, &p, x.nowMS)
+	}
+	if p.Err != nil {
+		t.ExpandAtMS = p.ExpandAtMS
+		if t.ExpandAtMS <= x.nowMS {
+			t.ExpandAtMS = x.nowMS + postpone.Milliseconds()
+		}
+		x.store.log.Warn().Err(p.Err).Int64("timer", int64(t.ID)).Int64("again_ms", t.ExpandAtMS).Msg("timer cannot be expanded")
+		return nil, false
+	}
+	x.take(t, &p)
+	return p.Fires, true
+}
+
+// take moves a timer forward over a plan and gathers what the plan has.
+func (x *expansion) take(t *timer.Timer, p *store.Plan) {
+	t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
+	t.FiresMade += made(p)
+	x.skips = append(x.skips, p.Skips...)
+	if t.Version > 1 {
+		x.merged = append(x.merged, p.Fires...)
+	} else {
+		x.plain = append(x.plain, p.Fires...)
+	}
+}
+
+// rounds bounds what one change expands: 30,000 fires of a planner that plans 300 at once.
+const rounds = 100
+
+// catchUp expands what came due while the timer was active and no migrator expanded it: a timer that is switched off is expanded no more, and
+// each of those instants has to have an outcome, if only that it was skipped. What is still to come is left for the next activation.
+func (x *expansion) catchUp(t *timer.Timer) (fires []timer.Fire) {
+	for range rounds {
+		if t.NextDueMS > x.nowMS {
+			break
+		}
+		p := x.plan(t, x.nowMS)
+		if p.Err != nil || checkPlan(t, &p, x.nowMS) != nil {
+			break // it would not have been expanded in time either
+		}
+		cutPlan(&p, x.nowMS)
+		x.take(t, &p)
+		fires = append(fires, p.Fires...)
+		if made(&p) == 0 {
+			break
+		}
+	}
+	return fires
+}
+
+// unlimited is a count of fires made with which no max_fires is reached.
+const unlimited = -1 << 40
+
+// ahead returns the open fires of a timer that are due later than now. No index leads from a timer to its fires: its schedule does, planned
+// once more over what is expanded already. No lock is needed: only who has the timer's row adds fires, and those to come are not recorded yet.
+func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
+	probe := *t
+	probe.NextDueMS, probe.FiresMade = x.nowMS+1, unlimited
+	var ids []timer.FireID
+	for range rounds {
+		if probe.NextDueMS >= t.NextDueMS {
+			break
+		}
+		p := x.plan(&probe, x.nowMS)
+		if p.Err != nil || checkPlan(&probe, &p, x.nowMS) != nil || len(p.Fires) == 0 {
+			break
+		}
+		for i := range p.Fires {
+			if p.Fires[i].DueMS < t.NextDueMS {
+				ids = append(ids, p.Fires[i].FireID)
+			}
+		}
+		probe.NextDueMS = p.NextDueMS
+	}
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
+		// Its fires follow from each other's ends: what is open is the latest.
+		var chainMS int64
+		if err := x.store.selectOne(ctx, x.c, &chainMS, stmt("SELECT chain_ms FROM timers WHERE id=").int(int64(t.ID))); err != nil {
+			return nil, err
+		}
+		if chainMS > x.nowMS {
+			ids = sortedIDs(append(ids, timer.FireID{Timer: t.ID, DueMS: chainMS}))
+		}
+	}
+	var open []timer.Fire
+	for part := range batches(ids) {
+		rows, err := x.store.openFires(ctx, x.c, part, "")
+		if err != nil {
+			return nil, err
+		}
+		open = append(open, rows...)
+	}
+	return open, nil
+}

@@ -1,0 +1,154 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// aheadOfTime is how far an executor's clock may be ahead of the database's: no fire that is due later has an outcome.
+const aheadOfTime = time.Minute
+
+// flush writes what was gathered. The rows that may be there are locked in the order of their keys and told apart: open ones of an older version, or epoch, are
+// moved, those that have an outcome are left out, the others are inserted. A fire is looked for among the open ones first and
+// among the outcomes after that: one that is recorded in between is found.
+func (x *expansion) flush(ctx context.Context) error {
+	s := x.store
+	if err := s.repeatVersions(ctx, x.c, x.repeated); err != nil {
+		return err
+	}
+	there, err := x.lockThere(ctx)
+	if err != nil {
+		return err
+	}
+	done, err := x.finished(ctx, there)
+	if err != nil {
+		return err
+	}
+	fresh := slices.Clone(x.plain)
+	var changed []timer.Fire
+	for i := range x.merged {
+		f := &x.merged[i]
+		row, open := there[f.FireID]
+		switch {
+		case open:
+			if next, is := x.move(row, f); is {
+				changed = append(changed, next)
+			}
+		case done[f.FireID]:
+			x.settled[f.FireID] = nil
+			x.refused[f.Timer]++
+		default:
+			fresh = append(fresh, *f)
+		}
+	}
+	for i := range x.moved {
+		f := &x.moved[i]
+		if row, open := there[f.FireID]; open && row.Version < f.Version {
+			row.Version = f.Version
+			changed = append(changed, row)
+		}
+	}
+	err = s.saveFires(ctx, x.c, changed, "run_ms", "run_min", "bucket", "version", "epoch", "rev", "sweeps")
+	if err != nil {
+		return err
+	}
+	if err := s.insertFires(ctx, x.c, fresh); err != nil {
+		return err
+	}
+	return s.insertOutcomes(ctx, x.c, x.skips, nil)
+}
+
+// move returns an open row as the plan wants it, and whether that changes it. Who owns it keeps its run; so does one that waits for its
+// turn or for another attempt.
+func (x *expansion) move(row timer.Fire, planned *timer.Fire) (timer.Fire, bool) {
+	x.settled[row.FireID] = nil
+	if row.Version >= planned.Version && row.Epoch >= planned.Epoch {
+		return row, false
+	}
+	row.Version, row.Epoch = planned.Version, planned.Epoch
+	if row.Owner == 0 && row.State == timer.FireReady && row.RunMS != planned.RunMS {
+		row.RunMS, row.Bucket, row.Sweeps = planned.RunMS, planned.Bucket, 0
+		row.Rev++
+		x.settled[row.FireID] = &row
+	}
+	return row, true
+}
+
+func (x *expansion) lockThere(ctx context.Context) (map[timer.FireID]timer.Fire, error) {
+	ids := append(idsOf(x.merged), idsOf(x.moved)...)
+	there := map[timer.FireID]timer.Fire{}
+	for part := range batches(sortedIDs(ids)) {
+		rows, err := x.store.openFires(ctx, x.c, part, x.store.dialect.forUpdate)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range rows {
+			there[f.FireID] = f
+		}
+	}
+	return there, nil
+}
+
+// finished returns those of the merged fires that have an outcome.
+func (x *expansion) finished(ctx context.Context, there map[timer.FireID]timer.Fire) (map[timer.FireID]bool, error) {
+	var ids []timer.FireID
+	for i := range x.merged {
+		f := &x.merged[i]
+		if _, open := there[f.FireID]; !open && f.DueMS <= x.nowMS+aheadOfTime.Milliseconds() {
+			ids = append(ids, f.FireID)
+		}
+	}
+	return x.store.finished(ctx, x.c, ids)
+}
+
+// marked returns, of fires that were planned, those that are to be marked, as they are now.
+func (x *expansion) marked(planned []timer.Fire) (out []timer.Fire) {
+	for i := range planned {
+		f, settled := x.settled[planned[i].FireID]
+		switch {
+		case !settled:
+			out = append(out, planned[i])
+		case f != nil:
+			out = append(out, *f)
+		}
+	}
+	return out
+}
+
+// The columns of timers that an expansion changes, and those that a change of status or of the definition changes besides.
+var (
+	expandColumns = []string{"next_due_ms", "expand_at_ms", "fires_made"}
+	changeColumns = []string{
+		"status", "version", "active_since_ms", "active_epoch", "next_due_ms", "expand_at_ms", "fires_made", "anchor_ms",
+		"version_ms", "replan", "paused_until_ms", "updated_ms", "pause_reason",
+	}
+)
+
+// save writes timers' rows, after flush.
+func (x *expansion) save(ctx context.Context, ts []timer.Timer, columns []string) error {
+	versions := map[timer.ID]int64{}
+	var begun []timer.ID
+	for i := range ts {
+		if versions[ts[i].ID] = int64(ts[i].Version); x.begun[ts[i].ID] {
+			begun = append(begun, ts[i].ID)
+		}
+	}
+	err := x.store.saveTimers(ctx, x.c, ts, func(t *timer.Timer) int64 {
+		switch {
+		case !t.Replan:
+			return replanNothing
+		case x.calendar[t.ID]:
+			return replanCalendar
+		}
+		return replanEdited
+	}, columns...)
+	if err != nil {
+		return err
+	}
+	return x.store.setEach(ctx, x.c, begun, []string{"plan_version", "chain_ms"}, func(id timer.ID, column int) int64 {
+		return []int64{versions[id], 0}[column]
+	})
+}

@@ -1,0 +1,64 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// queueOf returns the first fires of a timer that wait, in order of due. Its row is locked by the caller, as for all that is done to queues.
+func (s *Store) queueOf(ctx context.Context, c sqlx.QueryerContext, id timer.ID, limit int) (ids []timer.FireID, err error) {
+	var rows []fireIDRow
+	err = s.selectAll(ctx, c, &rows, stmt("SELECT timer_id,due_ms,series FROM waiting WHERE timer_id=").int(int64(id)).
+		add(" ORDER BY timer_id,due_ms,series LIMIT ").int(int64(limit)))
+	for _, r := range rows {
+		ids = append(ids, r.id())
+	}
+	return ids, err
+}
+
+func (s *Store) joinQueues(ctx context.Context, c runner, ids []timer.FireID) error {
+	for part := range batches(byTimer(ids)) {
+		q := stmt("INSERT INTO waiting (timer_id,due_ms,series) VALUES ")
+		for i, id := range part {
+			q.row(i == 0, int64(id.Timer), id.DueMS, id.Series)
+		}
+		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("series"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) leaveQueues(ctx context.Context, c runner, ids []timer.FireID) error {
+	for part := range batches(byTimer(ids)) {
+		q := stmt("DELETE FROM waiting WHERE (timer_id,due_ms,series) IN (" + s.dialect.tuples)
+		for i, id := range part {
+			q.row(i == 0, int64(id.Timer), id.DueMS, id.Series)
+		}
+		if _, err := s.exec(ctx, c, q.add(")")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byTimer sorts as the table of queues is.
+func byTimer(ids []timer.FireID) []timer.FireID {
+	slices.SortFunc(ids, func(a, b timer.FireID) int {
+		if a.Timer != b.Timer {
+			return int(a.Timer - b.Timer)
+		}
+		return timer.CompareFireIDs(a, b)
+	})
+	return slices.Compact(ids)
+}
+
+// sortedIDs sorts as the table of fires is.
+func sortedIDs(ids []timer.FireID) []timer.FireID {
+	slices.SortFunc(ids, timer.CompareFireIDs)
+	return slices.Compact(ids)
+}

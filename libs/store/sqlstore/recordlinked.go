@@ -1,0 +1,284 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// recordLinked records outcomes on which more depends, in one transaction: it locks the rows of the timers whose turn may pass on, in order of id, and then those
+// of all fires that it may touch, in order of their keys. So of two outcomes of one timer at once the second sees to whom the first handed the turn,
+// and Enter sees either. Repeated after an unknown result it finds the outcomes under its own session, records nothing again, and tells again of the fires that it
+// set off, if nobody has claimed them: claimed once, whoever dispatched them.
+func (s *Store) recordLinked(
+	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
+) (lost []timer.FireID, made []timer.Fire, err error) {
+	err = s.write(ctx, "recording outcomes", func(ctx context.Context, c runner) error {
+		r := &linkedRecord{store: s, c: c, session: session, outcomes: outcomes}
+		lost, made = nil, nil
+		if err := r.run(ctx, attempts); err != nil {
+			return err
+		}
+		lost, made = r.lost, r.made
+		return nil
+	})
+	return lost, made, err // with an error: what the last commit would have made, of which nobody knows whether it did
+}
+
+// linkedRecord is one transaction of recordLinked.
+type linkedRecord struct {
+	store    *Store
+	c        runner
+	session  timer.ID
+	outcomes []timer.Outcome
+
+	nowMS    int64
+	turns    map[timer.ID]*turnRow
+	heads    map[timer.ID][]timer.FireID // of the queues
+	rows     map[timer.FireID]timer.Fire // open, locked
+	mine     []timer.Outcome             // recorded now
+	before   []timer.Outcome             // recorded by this session before
+	ended    map[timer.FireID]bool       // mine
+	promoted []timer.Fire
+	left     []timer.FireID // to leave their queues
+	lost     []timer.FireID
+	made     []timer.Fire
+}
+
+func (r *linkedRecord) run(ctx context.Context, attempts []timer.Attempt) error {
+	s := r.store
+	if err := r.lock(ctx); err != nil {
+		return err
+	}
+	if err := r.sort(ctx); err != nil {
+		return err
+	}
+	if _, err := s.deleteOwned(ctx, r.c, r.session, r.mine); err != nil {
+		return err
+	}
+	next, err := r.nexts(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.passTurns(ctx); err != nil {
+		return err
+	}
+	if err := s.leaveQueues(ctx, r.c, r.left); err != nil {
+		return err
+	}
+	if err := s.saveTurns(ctx, r.c, r.turns); err != nil {
+		return err
+	}
+	if err := s.saveFires(ctx, r.c, r.promoted, releaseColumns...); err != nil {
+		return err
+	}
+	if err := s.insertFires(ctx, r.c, next); err != nil {
+		return err
+	}
+	r.made = append(r.made, append(r.promoted, next...)...)
+	return s.insertOutcomes(ctx, r.c, r.mine, attemptsOf(attempts, firesOf(r.mine)))
+}
+
+// headsAtOnce is how many fires that wait are looked at first. But for those that ended without a turn, the first of them is the one.
+const headsAtOnce = 4
+
+// lock locks the timers and then, all in order of their keys, the fires: those of the outcomes, those that have a turn, those that may get it, and those that
+// are to be inserted.
+func (r *linkedRecord) lock(ctx context.Context) (err error) {
+	s := r.store
+	var ids []timer.ID
+	for i := range r.outcomes {
+		if r.outcomes[i].Serial || r.outcomes[i].Next != nil {
+			ids = append(ids, r.outcomes[i].Timer)
+		}
+	}
+	if r.turns, err = s.lockTurns(ctx, r.c, ids); err != nil {
+		return err
+	}
+	if r.nowMS, err = s.nowMS(ctx, r.c); err != nil {
+		return err
+	}
+	fires := idsOf(firesOf(r.outcomes))
+	r.heads = map[timer.ID][]timer.FireID{}
+	for i := range r.outcomes {
+		o := &r.outcomes[i]
+		if o.Next != nil {
+			fires = append(fires, o.Next.FireID)
+		}
+		turn := r.turns[o.Timer]
+		if _, known := r.heads[o.Timer]; !o.Serial || known || turn == nil {
+			continue
+		}
+		if r.heads[o.Timer], err = s.queueOf(ctx, r.c, o.Timer, headsAtOnce); err != nil {
+			return err
+		}
+		fires = append(fires, r.heads[o.Timer]...)
+		if id := turn.running(); id.Timer != 0 {
+			fires = append(fires, id)
+		}
+	}
+	r.rows = map[timer.FireID]timer.Fire{}
+	return r.lockFires(ctx, fires)
+}
+
+func (r *linkedRecord) lockFires(ctx context.Context, ids []timer.FireID) error {
+	for part := range batches(sortedIDs(ids)) {
+		rows, err := r.store.openFires(ctx, r.c, part, r.store.dialect.forUpdate)
+		if err != nil {
+			return err
+		}
+		for _, f := range rows {
+			r.rows[f.FireID] = f
+		}
+	}
+	return nil
+}
+
+// sort tells apart what is the session's to record, what it has recorded before, and the rest.
+func (r *linkedRecord) sort(ctx context.Context) error {
+	r.ended = map[timer.FireID]bool{}
+	var rest []timer.FireID
+	for i := range r.outcomes {
+		o := &r.outcomes[i]
+		row, open := r.rows[o.FireID]
+		if open && row.Owner == r.session && (o.Reason != timer.ReasonSuperseded || row.Version == o.Version) {
+			r.mine = append(r.mine, *o)
+			r.ended[o.FireID] = true
+		} else {
+			rest = append(rest, o.FireID)
+		}
+	}
+	done, err := r.store.finishedBy(ctx, r.c, rest, r.session)
+	if err != nil {
+		return err
+	}
+	for i := range r.outcomes {
+		switch o := &r.outcomes[i]; {
+		case r.ended[o.FireID]:
+		case done[o.FireID]:
+			r.before = append(r.before, *o)
+		default:
+			r.lost = append(r.lost, o.FireID)
+		}
+	}
+	return nil
+}
+
+// nexts returns the fires of fixed delays that follow: S24. An edit that left the schedule as it was left the chain as it was too: it goes on in the present
+// version. One that did not has begun a chain of its own.
+func (r *linkedRecord) nexts(ctx context.Context) (next []timer.Fire, err error) {
+	var keys []store.VersionKey
+	for i := range r.mine {
+		if n := r.mine[i].Next; n != nil {
+			keys = append(keys, store.VersionKey{Timer: n.Timer, Version: n.Version})
+		}
+	}
+	versions, err := r.store.readVersions(ctx, r.c, keys)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[timer.FireID]bool{}
+	for i := range r.mine {
+		n := r.mine[i].Next
+		if n == nil || n.Timer != r.mine[i].Timer || seen[n.FireID] {
+			continue
+		}
+		turn := r.turns[n.Timer]
+		if turn == nil || turn.Status != rowActive || turn.ActiveEpoch != n.Epoch || n.Version < turn.PlanVersion {
+			continue
+		}
+		limit := versions[store.VersionKey{Timer: n.Timer, Version: n.Version}].definition.Schedule.MaxFires
+		if _, open := r.rows[n.FireID]; open || limit > 0 && turn.FiresMade >= limit {
+			continue
+		}
+		f := *n
+		f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps = r.mine[i].AppID, turn.Version, 0, 0, 0
+		turn.FiresMade, turn.ChainMS = turn.FiresMade+1, f.DueMS
+		turn.changed, seen[f.FireID] = true, true
+		next = append(next, f)
+	}
+	for i := range r.before {
+		if n := r.before[i].Next; n != nil {
+			r.again(n.FireID)
+		}
+	}
+	return next, nil
+}
+
+// again tells of a fire that an earlier try of this call may have set off.
+func (r *linkedRecord) again(id timer.FireID) {
+	if f, open := r.rows[id]; open && !r.ended[id] && f.Owner == 0 && f.Attempt == 0 && f.State == timer.FireReady {
+		r.made = append(r.made, f)
+	}
+}
+
+// passTurns hands the turns on that have become free, each to the first fire that waits: it is given back for dispatch at once, in bucket 0, which every minute
+// has. One that an executor holds, which is about to ask, is left to it.
+func (r *linkedRecord) passTurns(ctx context.Context) error {
+	serial := map[timer.ID]bool{}
+	for i := range r.mine {
+		o := &r.mine[i]
+		if turn := r.turns[o.Timer]; !o.Serial || turn == nil {
+			continue
+		}
+		if serial[o.Timer] = true; r.rows[o.FireID].State == timer.FireWaiting {
+			r.left = append(r.left, o.FireID)
+		}
+	}
+	for id, turn := range r.turns {
+		if !serial[id] || r.open(turn.running()) {
+			continue
+		}
+		head, err := r.head(ctx, id)
+		if err != nil {
+			return err
+		}
+		if turn.running() != head {
+			turn.give(head)
+		}
+		if f, open := r.rows[head]; open && f.Owner == 0 {
+			f.RunMS, f.Bucket, f.State, f.Sweeps = r.nowMS, 0, timer.FireReady, 0
+			f.Rev++
+			r.promoted = append(r.promoted, f)
+		}
+	}
+	for i := range r.before {
+		if turn := r.turns[r.before[i].Timer]; r.before[i].Serial && turn != nil && !serial[r.before[i].Timer] {
+			r.again(turn.running())
+		}
+	}
+	return nil
+}
+
+// open tells whether a fire is open still when this is done.
+func (r *linkedRecord) open(id timer.FireID) bool {
+	_, open := r.rows[id]
+	return open && !r.ended[id]
+}
+
+// head takes the first fire of a timer that waits, in order of due, and is open, off its queue; zero: there is none.
+func (r *linkedRecord) head(ctx context.Context, id timer.ID) (timer.FireID, error) {
+	for heads := r.heads[id]; ; {
+		for _, head := range heads {
+			r.left = append(r.left, head)
+			if r.open(head) {
+				return head, nil
+			}
+		}
+		if len(heads) < headsAtOnce {
+			return timer.FireID{}, nil
+		}
+		// None of them is open: rare enough to look at the next ones by themselves.
+		err := r.store.leaveQueues(ctx, r.c, r.left)
+		if err == nil {
+			heads, err = r.store.queueOf(ctx, r.c, id, headsAtOnce)
+		}
+		if err == nil {
+			err = r.lockFires(ctx, heads)
+		}
+		if err != nil {
+			return timer.FireID{}, err
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+type version struct {
+	definition timer.Definition
+	hash       []byte
+}
+
+// readVersions returns the definitions that exist. They never change, so no lock is needed.
+func (s *Store) readVersions(
+	ctx context.Context, c sqlx.QueryerContext, keys []store.VersionKey,
+) (map[store.VersionKey]version, error) {
+	out := make(map[store.VersionKey]version, len(keys))
+	for part := range batches(keys) {
+		q := stmt("SELECT timer_id,version,hash,definition FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
+		for i, k := range part {
+			q.row(i == 0, int64(k.Timer), int64(k.Version))
+		}
+		var rows []struct {
+			Timer      int64  `db:"timer_id"`
+			Version    int32  `db:"version"`
+			Hash       []byte `db:"hash"`
+			Definition []byte `db:"definition"`
+		}
+		if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			v := version{hash: r.Hash}
+			if err := json.Unmarshal(r.Definition, &v.definition); err != nil {
+				return nil, fmt.Errorf("reading version %d of timer %d: %w", r.Version, r.Timer, err)
+			}
+			out[store.VersionKey{Timer: timer.ID(r.Timer), Version: r.Version}] = v
+		}
+	}
+	return out, nil
+}
+
+// encode returns a definition's stored form and its hash. The form is canonical: struct fields come in their order, map keys sorted,
+// and the instants in UTC, so that definitions which mean the same have the same hash.
+func encode(d timer.Definition) (text, hash []byte, err error) {
+	for _, at := range []**time.Time{&d.Schedule.At, &d.Schedule.Anchor, &d.Schedule.StartAt, &d.Schedule.EndAt} {
+		if *at != nil {
+			utc := (*at).UTC()
+			*at = &utc
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(d); err != nil {
+		return nil, nil, fmt.Errorf("encoding the definition: %w", err)
+	}
+	sum := sha256.Sum256(b.Bytes())
+	return b.Bytes(), sum[:], nil
+}
+
+// newVersion is a version that is to be inserted.
+type newVersion struct {
+	store.VersionKey
+
+	hash, text []byte
+}
+
+// maxVersionBytes is how much of definitions one statement carries: a definition can be over a megabyte, a server's default
+// limit of a packet is 16.
+const maxVersionBytes = 4 << 20
+
+// insertVersions inserts versions of timers whose rows the caller has locked, or just made.
+func (s *Store) insertVersions(ctx context.Context, c runner, rest []newVersion) error {
+	for len(rest) > 0 {
+		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition) VALUES ")
+		n, size := 0, 0
+		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+len(rest[n].text) <= maxVersionBytes); n++ {
+			v := rest[n]
+			size += len(v.text)
+			q.open(n == 0).ints(int64(v.Timer), int64(v.Version)).add(",").bind(v.hash).add(",").bind(v.text).add(")")
+		}
+		if _, err := s.exec(ctx, c, q); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// repeatVersions makes of each version the next one, with the same definition.
+func (s *Store) repeatVersions(ctx context.Context, c runner, keys []store.VersionKey) error {
+	for part := range batches(keys) {
+		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition) SELECT timer_id,version+1,hash,definition " +
+			"FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
+		for i, k := range part {
+			q.row(i == 0, int64(k.Timer), int64(k.Version))
+		}
+		if _, err := s.exec(ctx, c, q.add(")")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// samePlan tells whether two definitions are due at the same instants, and make the same fires of them: if so, a change from one to the other plans
+// nothing anew.
+func samePlan(a, b timer.Definition) (bool, error) {
+	var texts [2][]byte
+	for i, d := range []timer.Definition{a, b} {
+		var err error
+		if texts[i], _, err = encode(timer.Definition{Schedule: d.Schedule, Misfire: d.Misfire}); err != nil {
+			return false, err
+		}
+	}
+	return bytes.Equal(texts[0], texts[1]), nil
+}
