@@ -76,6 +76,7 @@ func (w *World) compare(end time.Time) (*ledger.Verdict, error) {
 	}
 	arrivals := w.rcv.Arrivals()
 	led := w.traffic.ledger(end, arrivals, outcomes)
+	bad := w.traffic.enterPolicies(led, end, arrivals, outcomes)
 	w.mu.Lock()
 	e := ledger.Evidence{Arrivals: arrivals, Cuts: slices.Clone(w.cuts), Clocks: clocks, Outcomes: make([]ledger.Outcome, len(outcomes))}
 	w.mu.Unlock()
@@ -83,6 +84,9 @@ func (w *World) compare(end time.Time) (*ledger.Verdict, error) {
 		e.Outcomes[i] = outcomes[i].Outcome
 	}
 	v := led.Check(e)
+	if len(bad) > 0 {
+		return &v, fmt.Errorf("%d times a policy was not kept, first: %s", len(bad), bad[0])
+	}
 	return &v, nil
 }
 

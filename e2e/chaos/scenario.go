@@ -56,6 +56,7 @@ func Scenarios() []*Scenario {
 		{Name: "links-cut", About: "each service cut off from each server for 10 s, and executors from the endpoint", Do: linksCut(10 * time.Second)},
 		{Name: "links-slow", About: "300 ms more between each service and each server, and to the endpoint", Do: linksSlow(10*time.Second, 300*time.Millisecond)},
 		{Name: "clocks", About: "clocks 2 s behind, 2 s ahead and jumping", Do: clockFaults, Env: map[string]string{"CARILLON_TEST_CLOCK": "true"}},
+		{Name: "policies", About: "late, overlapping, chained and edited timers, while each service and the database fail", Do: policies},
 		{Name: "overload", About: "three times what can run, for 2 min", Do: overload, Once: true, Patience: 15 * time.Minute},
 		{Name: "rolling-restart", About: "rolling restart of every service", Do: rollingRestart, Once: true},
 		{

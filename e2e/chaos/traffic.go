@@ -35,6 +35,9 @@ const (
 	setUpBy  = 16
 )
 
+// everyOne makes timers call every instant that an outage made late: whatever is skipped counts as missing.
+var everyOne = &client.Misfire{Policy: "fire_all", MaxFires: timer.MaxMisfireFires} //nolint:gochecknoglobals // never written
+
 // mix is a load in fires per second: every cron is due each second.
 type mix struct {
 	crons    int // answered with 200
@@ -65,6 +68,7 @@ type traffic struct {
 	flips   []*flipped
 	onces   []oneShot
 	bursts  []bounded
+	policed []policed
 	refused int // calls without success
 }
 
@@ -107,6 +111,7 @@ func script(rcv *receiver.Receiver) {
 	rcv.Script("/ok", receiver.Script{})
 	rcv.Script("/retry", receiver.Script{Statuses: []int{http.StatusInternalServerError, http.StatusOK}})
 	rcv.Script("/later", receiver.Script{Statuses: []int{http.StatusServiceUnavailable, http.StatusOK}})
+	rcv.Script("/slow", receiver.Script{Delay: slowAnswer})
 	rcv.Script("/fail", receiver.Script{Statuses: []int{http.StatusInternalServerError}})
 }
 
@@ -135,7 +140,7 @@ func startTraffic(ctx context.Context, w *World, m mix) (*traffic, error) {
 			eg.Go(func() error {
 				tm, _, err := w.api.Create(egCtx, client.NewTimer{
 					App: app, Name: fmt.Sprintf("%s-%d", k.name, i), Schedule: client.Cron("* * * * * *"),
-					Target: client.Post(w.endpoint(over) + k.path), Retry: &k.retry, Status: "active",
+					Target: client.Post(w.endpoint(over) + k.path), Retry: &k.retry, Misfire: everyOne, Status: "active",
 				})
 				t.mu.Lock()
 				defer t.mu.Unlock()
@@ -148,7 +153,7 @@ func startTraffic(ctx context.Context, w *World, m mix) (*traffic, error) {
 		eg.Go(func() error {
 			f := &flipped{changes: []change{{status: timer.StatusActive, sent: time.Now()}}}
 			tm, _, err := w.api.Create(egCtx, client.NewTimer{
-				App: app, Name: fmt.Sprintf("flapping-%d", i), Schedule: client.Cron("* * * * * *"), Target: client.Post(w.endpoint(i) + "/ok"), Status: "active",
+				App: app, Name: fmt.Sprintf("flapping-%d", i), Schedule: client.Cron("* * * * * *"), Target: client.Post(w.endpoint(i) + "/ok"), Misfire: everyOne, Status: "active",
 				Retry: &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
 			})
 			f.id, f.changes[0].done = tm.TimerID(), time.Now()
@@ -303,7 +308,7 @@ func (t *traffic) burst(ctx context.Context, n int, from time.Time, minutes int)
 	for i := range n {
 		eg.Go(func() error {
 			tm, _, err := t.w.api.Create(ctx, client.NewTimer{
-				App: app, Name: fmt.Sprintf("burst-%d", i), Schedule: client.Cron(spec), Target: client.Post(t.w.endpoint(0) + "/ok"), Status: "active",
+				App: app, Name: fmt.Sprintf("burst-%d", i), Schedule: client.Cron(spec), Target: client.Post(t.w.endpoint(0) + "/ok"), Misfire: everyOne, Status: "active",
 				Retry: &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
 			})
 			t.mu.Lock()

@@ -79,9 +79,14 @@ func (w *World) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) {
 			w.failf("%s was never created", o.name)
 			continue
 		}
-		outcomes := w.outcomesOf(t, &h)
+		outcomes := w.outcomesOf(t, o, &h)
 		e.Outcomes = append(e.Outcomes, outcomes.list...)
 		w.counted(o, outcomes.byFire)
+		w.judge(o, &h, outcomes.byFire, e.Arrivals)
+		if o.fixed {
+			w.chained(led, o, &h, outcomes.byFire)
+			continue
+		}
 		w.enter(led, o, &h, outcomes.byFire)
 	}
 	return led, e
@@ -92,17 +97,21 @@ type outcomes struct {
 	byFire map[int64]timer.Outcome // by due
 }
 
-func (w *World) outcomesOf(t *testing.T, h *history) outcomes {
+func (w *World) outcomesOf(t *testing.T, o *order, h *history) outcomes {
 	t.Helper()
 	out := outcomes{byFire: make(map[int64]timer.Outcome)}
 	var last timer.FireID
 	for {
 		page, err := w.store.History(t.Context(), h.app, h.id, last, 500)
 		require.NoError(t, err)
-		for _, o := range page {
-			out.list = append(out.list, ledger.Outcome{Fire: o.FireID, Kind: o.Kind, Reason: o.Reason, Attempts: o.Attempts})
-			out.byFire[o.DueMS] = o
-			last = o.FireID
+		for _, x := range page {
+			for _, due := range w.coveredBy(o, h, &x) {
+				one := x
+				one.DueMS = due
+				out.list = append(out.list, ledger.Outcome{Fire: one.FireID, Kind: x.Kind, Reason: x.Reason, Attempts: x.Attempts})
+				out.byFire[due] = one
+			}
+			last = x.FireID
 		}
 		if len(page) == 0 {
 			return out
@@ -124,7 +133,7 @@ func (w *World) enter(led *ledger.Ledger, o *order, h *history, recorded map[int
 		var dues []int64
 		switch {
 		case o.step > 0:
-			dues = instants(o, h.changes[0].at, c.at, to)
+			dues = instants(o, h, c.at, to)
 		case c.status == timer.StatusActive && i == 0:
 			due := max(w.start0.Add(o.at).UnixMilli(), c.at)
 			if o.delay > 0 {
@@ -139,6 +148,9 @@ func (w *World) enter(led *ledger.Ledger, o *order, h *history, recorded map[int
 				continue
 			}
 		}
+		if o.step > 0 {
+			w.leftOver(led, o, h, dues, c.at, to, recorded)
+		}
 		for _, due := range dues {
 			if c.status == timer.StatusActive {
 				led.One(h.id, time.UnixMilli(due), w.duty(owed, due, to, recorded))
@@ -149,14 +161,27 @@ func (w *World) enter(led *ledger.Ledger, o *order, h *history, recorded map[int
 	}
 }
 
-// instants returns the instants of a cron from one instant on and before another.
-func instants(o *order, created, from, to int64) (dues []int64) {
+// instants returns the instants of a cron from one instant on and before another, by the version that holds at each.
+func instants(o *order, h *history, from, to int64) (dues []int64) {
 	step, anchor := o.step.Milliseconds(), int64(0)
 	if o.every {
-		anchor, from = created, max(from, created+step)
+		anchor = h.changes[0].at
+		if !o.interval {
+			from = max(from, anchor+step)
+		}
 	}
-	for due := anchor + (from-anchor+step-1)/step*step; due < to; due += step {
-		dues = append(dues, due)
+	for i := 0; from < to; i++ {
+		end := to
+		if i < len(h.edits) {
+			end = min(to, max(from, h.edits[i].at+1))
+		}
+		for due := anchor + (from-anchor+step-1)/step*step; due < end; due += step {
+			dues = append(dues, due)
+		}
+		from = end
+		if i < len(h.edits) {
+			step = h.edits[i].step.Milliseconds()
+		}
 	}
 	return dues
 }
@@ -170,7 +195,7 @@ func (w *World) duty(d ledger.Duty, due, end int64, recorded map[int64]timer.Out
 		}
 		return d
 	}
-	if o, ok := recorded[due]; ok && o.Kind == timer.Skipped && o.FinishedMS+skewed.Milliseconds() >= end {
+	if o, ok := recorded[due]; ok && o.Kind == timer.Skipped && (o.FinishedMS+skewed.Milliseconds() >= end || onPurpose[o.Reason]) {
 		return ledger.May
 	}
 	return d

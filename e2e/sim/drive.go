@@ -74,6 +74,11 @@ func (w *World) carryOut(o *order) {
 	if len(o.rival) > 0 {
 		rival.Go(func() { w.interfere(o, id) })
 	}
+	var editor sync.WaitGroup
+	if len(o.edits) > 0 {
+		editor.Go(func() { w.edit(o, id) })
+	}
+	defer editor.Wait()
 	for _, at := range o.flips {
 		w.pause(at)
 		if status == timer.StatusActive {
@@ -101,6 +106,30 @@ func (w *World) carryOut(o *order) {
 	if o.step > 0 && (status == timer.StatusActive || len(o.rival) > 0) {
 		o.rival = nil
 		set(timer.StatusInactive)
+	}
+}
+
+// edit gives the timer other steps while the others go on switching it. Should it be deleted meanwhile, that is the end of it.
+func (w *World) edit(o *order, id timer.ID) {
+	for _, e := range o.edits {
+		w.pause(e.at)
+		for w.ctx.Err() == nil {
+			ctx, cancel := context.WithTimeout(w.ctx, apiTimeout)
+			to := client.Cron(cronOf(e.step))
+			_, err := w.client.Edit(ctx, app, id, client.Change{Schedule: &to})
+			cancel()
+			var told *client.Error
+			if errors.As(err, &told) && told.Status < http.StatusInternalServerError {
+				if told.Status != http.StatusNotFound {
+					w.failf("the API refused to edit %s: %v", o.name, err)
+				}
+				return
+			}
+			if err == nil {
+				break
+			}
+			clock.Pause(w.ctx, apiAgain)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // app is the one that all timers belong to.
@@ -25,15 +26,31 @@ type order struct {
 	timeout  time.Duration // of an attempt
 	fails    bool          // all its attempts fail
 
+	misfire     string // policy; empty is the kind's default
+	concurrency string // policy; empty is allow
+	interval    bool   // every is by kind, and not by @every
+	fixed       bool   // a fixed delay of step
+	edits       []edit // of a cron by the clock
+
 	create time.Duration   // since the start
 	flips  []time.Duration // deactivations and activations in turn
 	remove time.Duration   // deletion; 0: at the end it is deactivated
 	rival  []time.Duration // when somebody else activates and deactivates it in turn
 }
 
+// edit gives a cron another step.
+type edit struct {
+	at   time.Duration
+	step time.Duration
+}
+
 func (o *order) request(start time.Time) client.NewTimer {
 	s := client.At(start.Add(o.at))
 	switch {
+	case o.fixed:
+		s = client.FixedDelay(o.step)
+	case o.every && o.interval:
+		s = client.Every(o.step)
 	case o.every:
 		s = client.Cron("@every " + o.step.String())
 	case o.step > 0:
@@ -41,10 +58,56 @@ func (o *order) request(start time.Time) client.NewTimer {
 	case o.delay > 0:
 		s = client.Delay(o.delay)
 	}
-	return client.NewTimer{
+	n := client.NewTimer{
 		App: app, Name: o.name, Schedule: s, Target: client.Post(o.endpoint.url()), Status: "active",
 		Retry: &client.Retry{Attempts: o.attempts, Wait: o.wait.String(), Factor: 2, Timeout: o.timeout.String()},
 	}
+	if o.misfire != "" {
+		n.Misfire = &client.Misfire{Policy: o.misfire}
+		if o.misfire == string(timer.MisfireFireAll) {
+			n.Misfire.MaxFires = timer.MaxMisfireFires
+		}
+	}
+	if o.concurrency != "" {
+		n.Concurrency = &client.Concurrency{Policy: o.concurrency}
+	}
+	return n
+}
+
+// choose draws policies. The policies that skip on purpose are fewer than the one that must call everything.
+func (o *order) choose(r *rand.Rand, i int, end time.Duration) {
+	o.misfire = string(timer.MisfireFireAll)
+	o.interval = i%2 == 0
+	switch r.IntN(12) {
+	case 0:
+		o.misfire = "" // fire_once
+	case 1:
+		o.misfire = string(timer.MisfireFireOnce)
+	case 2:
+		o.misfire = string(timer.MisfireSkip)
+	case 3:
+		o.concurrency = string(timer.ConcurrencySkip)
+	case 4:
+		o.concurrency = string(timer.ConcurrencyQueueOne)
+	case 5:
+		o.concurrency = string(timer.ConcurrencyQueueAll)
+	case 6:
+		o.concurrency = string(timer.ConcurrencyCancelPrevious)
+	case 7:
+		o.fixed, o.every = true, false
+		return
+	}
+	if !o.every && r.IntN(3) == 0 {
+		for range 1 + r.IntN(2) {
+			o.edits = append(o.edits, edit{between(r, o.create, end), editSteps[r.IntN(len(editSteps))]})
+		}
+		slices.SortFunc(o.edits, func(a, b edit) int { return int(a.at - b.at) })
+	}
+}
+
+// editSteps are what crons are edited to: some share instants with what was before, some hardly any.
+var editSteps = []time.Duration{
+	time.Second, 2 * time.Second, 5 * time.Second, 12 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute,
 }
 
 // cronOf writes a step that divides a minute or an hour.
@@ -135,6 +198,7 @@ func draftCrons(r *rand.Rand, length time.Duration) (all []order) {
 			}
 			o.flips = append(o.flips, at)
 		}
+		o.choose(r, i, end)
 		if end < length*9/10 {
 			if len(o.flips)%2 == 1 {
 				o.flips = o.flips[:len(o.flips)-1]

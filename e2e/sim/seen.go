@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,13 @@ type history struct {
 	id      timer.ID
 	app     string
 	changes []change // in order
+	edits   []edited // in order
+}
+
+// edited is a new version: which step it has, and the instant from behind which it holds.
+type edited struct {
+	at   int64 // unix ms
+	step time.Duration
 }
 
 type change struct {
@@ -87,6 +95,20 @@ func (o *observer) changed(out []store.StatusChanged) {
 		h := o.byID[c.Timer.ID]
 		h.changes = append(h.changes, change{time.Now().UnixMilli(), c.Timer.Status})
 		o.w.log.printf("timer %s (%s) is %s", c.Timer.Name, c.Timer.ID, c.Timer.Status)
+	}
+}
+
+func (o *observer) edited(out []store.Edited) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range out {
+		if c.Err != nil || c.Seq == 0 {
+			continue
+		}
+		h := o.byID[c.Timer.ID]
+		n := slices.IndexFunc(editSteps, func(d time.Duration) bool { return cronOf(d) == c.Timer.Definition.Schedule.Specs[0] })
+		h.edits = append(h.edits, edited{c.Timer.VersionMS, editSteps[n]})
+		o.w.log.printf("timer %s (%s) has version %d from %s on", c.Timer.Name, c.Timer.ID, c.Timer.Version, stamp(c.Timer.VersionMS))
 	}
 }
 

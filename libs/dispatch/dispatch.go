@@ -26,7 +26,7 @@ const (
 	// ExpressSlack is the time that a mark has to arrive: a fire whose run is nearer than lead + slack is published by who committed it.
 	ExpressSlack = 3 * time.Second
 	// LateAfter is how far past its run a fire is catch-up, which goes by the low lane, like a backfill, and never delays the present.
-	LateAfter = 10 * time.Second
+	LateAfter = 5 * time.Second
 
 	// markAhead is how far ahead a fire is marked. What runs later is read from the store when its minute begins.
 	markAhead = 2 * time.Hour

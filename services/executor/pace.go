@@ -5,13 +5,12 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/clock"
-	"github.com/carillon-timer/carillon/libs/dispatch"
 )
 
 const (
 	paceLate  = 200 * time.Millisecond // how late a present fire begins where catching up takes too much
 	paceFor   = 300 * time.Millisecond // for how long that counts
-	paceFirst = 25 * time.Millisecond
+	paceFirst = 100 * time.Millisecond
 	paceMost  = time.Second // per batch: so much catching up goes on, however pressed the present is
 )
 
@@ -23,9 +22,9 @@ type pace struct {
 	wait    time.Duration
 }
 
-// began notes how late a present fire's first attempt began. One that is later than catch-up begins says nothing: it came through an outage.
+// began notes how late a first attempt began that came by another lane than the low one.
 func (p *pace) began(late time.Duration) {
-	if late >= paceLate && late < dispatch.LateAfter {
+	if late >= paceLate {
 		p.pressed.Set()
 	}
 }

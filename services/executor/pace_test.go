@@ -14,7 +14,6 @@ func TestCatchingUpGivesWayToThePresent(t *testing.T) {
 		var p pace
 		require.Zero(t, p.next())
 		p.began(paceLate - time.Millisecond)
-		p.began(time.Hour) // it came through an outage
 		require.Zero(t, p.next(), "nothing presses")
 
 		p.began(paceLate)

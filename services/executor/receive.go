@@ -19,6 +19,7 @@ const (
 	receiveWait   = 5 * time.Millisecond
 	claimTimeout  = 5 * time.Second
 	trustEvery    = 100 * time.Millisecond // between looks whether the session is trusted
+	lowBatch      = 100                    // catch-up is claimed in smaller batches, so that it can give way at once
 	lowShare      = 2                      // catch-up is received while less than 1/lowShare of the hands is taken,
 	maxLate       = 1000                   // and while fewer late fires wait for their call
 )
@@ -35,8 +36,12 @@ var (
 func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 	var consumers []bus.Consumer
 	for _, topic := range []bus.Topic{bus.TasksHigh, bus.TasksNormal, bus.TasksLow} {
+		atOnce, most := receiveAtOnce, store.MaxBatch
+		if topic == bus.TasksLow {
+			atOnce, most = 1, lowBatch
+		}
 		c, err := s.opts.Bus.Subscribe(ctx, bus.Subscription{
-			Topic: topic, Name: bus.SubExecutors, Concurrency: receiveAtOnce, MaxBatch: store.MaxBatch, MaxWait: receiveWait,
+			Topic: topic, Name: bus.SubExecutors, Concurrency: atOnce, MaxBatch: most, MaxWait: receiveWait,
 			Prefetch: s.opts.Prefetch, DeadLetter: bus.TasksDead,
 		}, func(ctx context.Context, batch []bus.Message) []error {
 			return s.receive(ctx, batch, topic == bus.TasksLow)

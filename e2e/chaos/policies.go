@@ -1,0 +1,208 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/cluster"
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	// policyGrace is what counts as late for the timers of this scenario.
+	policyGrace = 5 * time.Second
+	// slowAnswer is longer than the second between the fires of timers that let one run at a time.
+	slowAnswer  = 1500 * time.Millisecond
+	policyEvery = 10 // timers of each kind
+	editEvery   = 5 * time.Second
+)
+
+// policed is a timer of the scenario of policies: a cron of each second, but for the fixed delay.
+type policed struct {
+	kind  string // once, skip, serial, queue, chain, edited
+	id    timer.ID
+	since time.Time
+}
+
+// policies breaks schedulers, migrators, executors and the database under timers whose policies skip, wait and change.
+func policies(w *World) error {
+	eg, ctx := errgroup.WithContext(w.ctx)
+	for _, k := range []struct {
+		kind string
+		n    client.NewTimer
+	}{
+		{"once", client.NewTimer{Target: client.Post(w.endpoint(0) + "/ok"), Misfire: &client.Misfire{Policy: "fire_once", Grace: policyGrace.String()}}},
+		{"skip", client.NewTimer{Target: client.Post(w.endpoint(0) + "/ok"), Misfire: &client.Misfire{Policy: "skip", Grace: policyGrace.String()}}},
+		{"serial", client.NewTimer{Target: client.Post(w.endpoint(0) + "/slow"), Misfire: everyOne, Concurrency: &client.Concurrency{Policy: "skip"}}},
+		{"queue", client.NewTimer{Target: client.Post(w.endpoint(0) + "/slow"), Misfire: everyOne, Concurrency: &client.Concurrency{Policy: "queue_all", MaxQueue: 5}}},
+		{"chain", client.NewTimer{Schedule: client.FixedDelay(2 * time.Second), Target: client.Post(w.endpoint(0) + "/ok")}},
+		{"edited", client.NewTimer{Target: client.Post(w.endpoint(0) + "/ok"), Misfire: everyOne}},
+	} {
+		for i := range policyEvery {
+			eg.Go(func() error {
+				n := k.n
+				n.App, n.Name, n.Status = app, fmt.Sprintf("%s-%d", k.kind, i), "active"
+				if n.Schedule.Kind == "" {
+					n.Schedule = client.Cron("* * * * * *")
+				}
+				tm, _, err := w.api.Create(ctx, n)
+				w.traffic.mu.Lock()
+				defer w.traffic.mu.Unlock()
+				w.traffic.policed = append(w.traffic.policed, policed{kind: k.kind, id: tm.TimerID(), since: time.Now()})
+				return err
+			})
+		}
+	}
+	if err := eg.Wait(); err != nil {
+		return fmt.Errorf("making timers with policies: %w", err)
+	}
+	editing, stop := context.WithCancel(w.ctx)
+	defer stop()
+	for _, p := range w.traffic.policed {
+		if p.kind == "edited" {
+			w.traffic.work.Go(func() { w.edit(editing, p.id) })
+		}
+	}
+	err := inTurn(w,
+		downFor(cluster.Scheduler, 30*time.Second), killOne(cluster.Executor, settled), downFor(cluster.Migrator, 30*time.Second),
+		freezeOne(cluster.Executor, 20*time.Second), killOne(cluster.Migrator, settled), mysqlOutage(10*time.Second))
+	stop()
+	return err
+}
+
+// edit gives a timer the even seconds, and then all of them again, until ctx ends. Even seconds are in both: none of them may be missing.
+func (w *World) edit(ctx context.Context, id timer.ID) {
+	specs := []string{"*/2 * * * * *", "* * * * * *"}
+	for n := 0; ctx.Err() == nil; {
+		to := client.Cron(specs[n%2])
+		call, cancel := context.WithTimeout(w.ctx, callTimeout)
+		_, err := w.api.Edit(call, app, id, client.Change{Schedule: &to})
+		cancel()
+		if err == nil {
+			n++
+			clock.Pause(ctx, editEvery)
+			continue
+		}
+		w.traffic.note(err)
+		clock.Pause(ctx, time.Second)
+	}
+}
+
+// enterPolicies writes what timers with policies owe, and returns what they did wrong. What a policy skipped owes nothing; whether it was right to, is looked at
+// here.
+func (t *traffic) enterPolicies(led *ledger.Ledger, end time.Time, arrivals receiver.Arrivals, outcomes []outcome) (bad []string) {
+	of := make(map[timer.ID]map[int64]*outcome)
+	for i := range outcomes {
+		o := &outcomes[i]
+		if of[o.Fire.Timer] == nil {
+			of[o.Fire.Timer] = make(map[int64]*outcome)
+		}
+		for due := o.Fire.DueMS; due <= max(o.Fire.DueMS, o.UntilMS); due += time.Second.Milliseconds() {
+			of[o.Fire.Timer][due] = o
+		}
+	}
+	calls := make(map[timer.ID]receiver.Arrivals)
+	for i := range arrivals {
+		id := arrivals[i].Fire.Timer
+		calls[id] = append(calls[id], arrivals[i])
+	}
+	for _, p := range t.policed {
+		if p.kind == "chain" {
+			bad = append(bad, chained(led, &p, end, of[p.id])...)
+			continue
+		}
+		for due := p.since.Add(clocks).Truncate(time.Second).Add(time.Second); due.Before(end); due = due.Add(time.Second) {
+			duty, wrong := p.owes(due, of[p.id][due.UnixMilli()])
+			led.One(p.id, due, duty)
+			if wrong != "" {
+				bad = append(bad, wrong)
+			}
+		}
+		bad = append(bad, p.called(calls[p.id])...)
+	}
+	return bad
+}
+
+// owes returns what one instant of a timer owes, and what is wrong with its outcome.
+func (p *policed) owes(due time.Time, o *outcome) (duty ledger.Duty, wrong string) {
+	if o == nil || o.Kind != timer.Skipped {
+		if p.kind == "edited" && due.Unix()%2 != 0 {
+			return ledger.May, "" // by which version it would have been due, depends on when the edits came
+		}
+		return ledger.Must, ""
+	}
+	late := o.finished.Sub(due)
+	switch {
+	case p.kind == "edited" && due.Unix()%2 != 0 && o.Reason == timer.ReasonSuperseded:
+		return ledger.Not, ""
+	case (p.kind == "once" || p.kind == "skip") && o.Reason == timer.ReasonMisfired && late >= policyGrace-clocks,
+		p.kind == "serial" && o.Reason == timer.ReasonOverlap,
+		p.kind == "queue" && o.Reason == timer.ReasonQueueFull:
+		return ledger.Not, ""
+	}
+	return ledger.Must, fmt.Sprintf("policy %s: %s is skipped as %s, %s late", p.kind, o.Fire, o.Reason, late)
+}
+
+// called looks at the calls of one timer.
+func (p *policed) called(all receiver.Arrivals) (bad []string) {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b receiver.Arrival) int { return a.Arrived().Compare(b.Arrived()) })
+	var covered time.Time // up to where the latest catch-up stands for all
+	busy := make(map[timer.FireID]time.Time)
+	for i := range all {
+		a := &all[i]
+		first := a.Attempt == 1
+		switch p.kind {
+		case "skip":
+			if first && a.Lateness() > policyGrace+clocks {
+				bad = append(bad, fmt.Sprintf("policy skip: %s is called, %s late", a.Fire, a.Lateness()))
+			}
+		case "once":
+			if !first || a.Lateness() <= policyGrace+clocks {
+				continue
+			}
+			if due := time.UnixMilli(a.Fire.DueMS); due.Before(covered.Add(-clocks)) {
+				bad = append(bad, fmt.Sprintf("policy fire_once: %s catches up, and all until %s were caught up with", a.Fire, covered))
+			}
+			covered = started(a).Add(-policyGrace)
+		case "serial", "queue":
+			for fire, until := range busy {
+				if fire != a.Fire && a.Arrived().Before(until.Add(-clocks)) {
+					bad = append(bad, fmt.Sprintf("concurrency: %s is called while %s is under way", a.Fire, fire))
+				}
+			}
+			busy[a.Fire] = a.Arrived().Add(slowAnswer)
+		}
+	}
+	return bad
+}
+
+// chained looks whether each fire of a fixed delay is due its delay after the end of the one before.
+func chained(led *ledger.Ledger, p *policed, end time.Time, of map[int64]*outcome) (bad []string) {
+	var dues []int64
+	for due := range of {
+		dues = append(dues, due)
+	}
+	slices.Sort(dues)
+	last := p.since
+	for i, due := range dues {
+		led.One(p.id, time.UnixMilli(due), ledger.Must)
+		o := of[due]
+		if i > 0 && due != last.Add(2*time.Second).UnixMilli() {
+			bad = append(bad, fmt.Sprintf("fixed delay: %s is due %s after the end of the one before", o.Fire, time.UnixMilli(due).Sub(last)))
+		}
+		last = o.finished
+	}
+	if end.Sub(last) > patience {
+		bad = append(bad, fmt.Sprintf("fixed delay: timer %s has had no fire since %s", p.id, last))
+	}
+	return bad
+}

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// onPurpose are the reasons of skips that a timer's policies ask for; judge looks whether they were right.
+var onPurpose = map[timer.Reason]bool{ //nolint:gochecknoglobals // never written
+	timer.ReasonMisfired: true, timer.ReasonOverlap: true, timer.ReasonQueueFull: true, timer.ReasonCancelled: true,
+}
+
+// coveredBy returns the due instants that a record stands for, and finds fault with one that does not stand for as many as it says.
+func (w *World) coveredBy(o *order, h *history, x *timer.Outcome) []int64 {
+	if x.Count <= 1 {
+		return []int64{x.DueMS}
+	}
+	dues := instants(o, h, x.DueMS, x.UntilMS+1)
+	if int64(len(dues)) != x.Count {
+		w.failf("a record of %s from %s until %s stands for %d fires, and there are %d", o.name, stamp(x.DueMS), stamp(x.UntilMS), x.Count, len(dues))
+	}
+	return dues
+}
+
+// leftOver enters what an older version had expanded and the newer one does not have: to be skipped, but for what was called before an executor knew
+// of the edit.
+func (w *World) leftOver(led *ledger.Ledger, o *order, h *history, dues []int64, from, to int64, recorded map[int64]timer.Outcome) {
+	if len(h.edits) == 0 {
+		return
+	}
+	for due, x := range recorded {
+		if due < from || due >= to {
+			continue
+		}
+		if _, owed := slices.BinarySearch(dues, due); owed {
+			continue
+		}
+		duty := ledger.Not
+		for _, e := range h.edits {
+			if due > e.at && due <= e.at+(noticed+skewed).Milliseconds() {
+				duty = ledger.May
+			}
+		}
+		if x.Kind == timer.Skipped && x.Reason != timer.ReasonSuperseded && x.Reason != timer.ReasonInactive && x.Reason != timer.ReasonDeleted &&
+			x.Reason != timer.ReasonBeforeEpoch && !onPurpose[x.Reason] {
+			w.failf("%s of an older version of %s is skipped as %s", x.FireID, o.name, x.Reason)
+		}
+		led.One(h.id, time.UnixMilli(due), duty)
+	}
+}
+
+// judge looks whether skips were what the timer's policies ask for.
+func (w *World) judge(o *order, h *history, recorded map[int64]timer.Outcome, all receiver.Arrivals) {
+	var mine receiver.Arrivals
+	for i := range all {
+		if all[i].Fire.Timer == h.id {
+			mine = append(mine, all[i])
+		}
+	}
+	for _, x := range recorded {
+		if x.Kind == timer.Skipped && onPurpose[x.Reason] {
+			if wrong := w.wrongSkip(o, h, &x, mine); wrong != "" {
+				w.failf("%s of %s is skipped as %s, and %s", x.FireID, o.name, x.Reason, wrong)
+			}
+		}
+	}
+	if o.concurrency != "" && o.concurrency != string(timer.ConcurrencyCancelPrevious) {
+		w.oneAtATime(o, mine)
+	}
+}
+
+func (w *World) wrongSkip(o *order, h *history, x *timer.Outcome, mine receiver.Arrivals) string {
+	policy := timer.Misfire{Policy: timer.MisfirePolicy(o.misfire)}.For(timer.KindCron).Policy
+	switch x.Reason {
+	case timer.ReasonMisfired:
+		grace := time.Duration(timer.DefaultGrace) - skewed - farthest
+		if late := time.Duration(x.FinishedMS-x.DueMS) * time.Millisecond; late < grace {
+			return fmt.Sprintf("was only %s late", late)
+		}
+		switch {
+		case policy == timer.MisfireFireAll:
+			return "its timer calls each"
+		case policy == timer.MisfireFireOnce && !w.caughtUp(h, x, mine, grace):
+			return "no call caught up for it"
+		}
+	case timer.ReasonOverlap:
+		if o.concurrency != string(timer.ConcurrencySkip) {
+			return "its timer does not ask for that"
+		}
+	case timer.ReasonQueueFull:
+		if o.concurrency != string(timer.ConcurrencyQueueOne) && o.concurrency != string(timer.ConcurrencyQueueAll) {
+			return "its timer does not ask for that"
+		}
+	default:
+		if o.concurrency != string(timer.ConcurrencyCancelPrevious) {
+			return "its timer does not ask for that"
+		}
+	}
+	return ""
+}
+
+// caughtUp tells whether a call stands for a misfire: one that began when the misfire was late. A change of the timer after it may have come before
+// the call.
+func (w *World) caughtUp(h *history, x *timer.Outcome, mine receiver.Arrivals, grace time.Duration) bool {
+	for i := range mine {
+		if mine[i].Arrived().Sub(time.UnixMilli(x.DueMS)) >= grace && mine[i].Fire.DueMS <= mine[i].Arrived().Add(-grace).UnixMilli() {
+			return true
+		}
+	}
+	return slices.ContainsFunc(h.changes, func(c change) bool { return c.at > x.DueMS }) || slices.ContainsFunc(h.edits, func(e edited) bool { return e.at > x.DueMS })
+}
+
+// oneAtATime looks whether the fires of a timer, each from its first call to the answer to its last, came one after the other.
+func (w *World) oneAtATime(o *order, mine receiver.Arrivals) {
+	type turn struct {
+		fire     timer.FireID
+		from, to time.Time
+	}
+	var turns []turn
+	at := make(map[timer.FireID]int)
+	for i := range mine {
+		a := &mine[i]
+		answered := a.Arrived().Add(min(o.endpoint.takes, o.timeout))
+		n, ok := at[a.Fire]
+		if !ok {
+			at[a.Fire] = len(turns)
+			turns = append(turns, turn{a.Fire, a.Arrived(), answered})
+			continue
+		}
+		turns[n].to = maxTime(turns[n].to, answered)
+	}
+	slices.SortFunc(turns, func(a, b turn) int { return a.from.Compare(b.from) })
+	for i := 1; i < len(turns); i++ {
+		if a, b := turns[i-1], turns[i]; b.from.Before(a.to) {
+			w.failf("%s: %s is called at %s, while %s is under way from %s to %s", o.name, b.fire, b.from, a.fire, a.from, a.to)
+		}
+	}
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// chained looks whether a fixed delay is a chain: in each activation its first fire comes a delay after that, each other a delay after the end of the one
+// before it, and none is missing at the end. What the chain consists of, nobody can know beforehand.
+func (w *World) chained(led *ledger.Ledger, o *order, h *history, recorded map[int64]timer.Outcome) {
+	byEpoch := make(map[int64][]timer.Outcome)
+	for _, x := range recorded {
+		byEpoch[x.Epoch] = append(byEpoch[x.Epoch], x)
+		duty := ledger.Must
+		switch {
+		case x.Kind == timer.Failed:
+			duty = ledger.Fail
+		case x.Kind == timer.Skipped:
+			duty = ledger.May
+		}
+		led.One(h.id, time.UnixMilli(x.DueMS), duty)
+	}
+	epoch := int64(0)
+	for i, c := range h.changes {
+		if c.status != timer.StatusActive {
+			continue
+		}
+		epoch++
+		to := int64(0)
+		if i+1 < len(h.changes) {
+			to = h.changes[i+1].at
+		}
+		chain := byEpoch[epoch]
+		slices.SortFunc(chain, func(a, b timer.Outcome) int { return timer.CompareFires(a.Fire, b.Fire) })
+		end := c.at
+		for _, x := range chain {
+			if want := end + o.step.Milliseconds(); x.DueMS != want {
+				w.failf("%s of %s is due at %s, and the one before it ended at %s", x.FireID, o.name, stamp(x.DueMS), stamp(end))
+			}
+			end = x.FinishedMS
+		}
+		if to > 0 && end+o.step.Milliseconds() < to && (len(chain) == 0 || end < to) {
+			w.failf("%s has no fire after %s, and was active until %s", o.name, stamp(end), stamp(to))
+		}
+	}
+}
