@@ -132,12 +132,12 @@ func (w *world) deleteEndless() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for cursor := ""; ; {
-		timers, next, err := w.api.List(ctx, w.app, "active", page, cursor)
+		timers, next, err := w.api.List(ctx, w.app, "", page, cursor)
 		if err != nil {
 			return
 		}
 		for i := range timers {
-			if timers[i].Schedule.Kind == "cron" {
+			if kind := timers[i].Schedule.Kind; kind != "at" && kind != "delay" {
 				_ = w.api.Delete(ctx, w.app, timers[i].TimerID())
 			}
 		}

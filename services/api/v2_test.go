@@ -21,6 +21,9 @@ type v2Timer struct {
 	ID, App, Name, Status, Next, Location string
 	Version                               int
 	Schedule, Target, Retry               map[string]any
+	Misfire, Concurrency                  map[string]any
+	Paused                                map[string]any
+	FiresMade                             int    `json:"fires_made"`
 	NextDue                               string `json:"next_due"`
 	CreatedAt                             string `json:"created_at"`
 	ActiveSince                           string `json:"active_since"`

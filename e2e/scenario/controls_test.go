@@ -1,0 +1,220 @@
+package scenario
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// reasons counts a timer's finished instants by why they were skipped; delivered ones count as "".
+func reasons(t *testing.T, w *world, id timer.ID) map[string]int64 {
+	t.Helper()
+	fires, err := w.api.History(t.Context(), w.app, id)
+	require.NoError(t, err)
+	n := make(map[string]int64)
+	for i := range fires {
+		n[fires[i].Reason] += fires[i].Count
+	}
+	return n
+}
+
+// TestPauseEndsByItself: a pause with an end stops the calls, and they go on after it without anybody's doing.
+func TestPauseEndsByItself(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		asked := time.Now()
+		id := w.active(t, "paused", client.Cron(everySecond), "/paused")
+		on := time.Now()
+		w.led.Every(id, time.Second, asked, on, ledger.May)
+		pause(t, 3*time.Second)
+		asked = time.Now()
+		until := soon(8 * time.Second)
+		w.led.Every(id, time.Second, on, asked, ledger.Must)
+		tm, err := w.api.Pause(t.Context(), w.app, id, "stock-taking", until)
+		require.NoError(t, err)
+		require.Equal(t, "paused", tm.Status)
+		require.Equal(t, "stock-taking", tm.Paused.Reason)
+		off := time.Now()
+		w.led.Every(id, time.Second, asked, off.Add(reach), ledger.May)
+		w.led.Every(id, time.Second, off.Add(reach), until, ledger.Not)
+		require.Eventually(t, func() bool {
+			tm, err := w.api.Get(t.Context(), w.app, id)
+			return err == nil && tm.Status == "active" && tm.Paused == nil
+		}, patience, 100*time.Millisecond)
+		back := time.Now()
+		require.False(t, back.Before(until.Add(-clocks)))
+		w.led.Every(id, time.Second, until, back, ledger.May)
+		w.led.Every(id, time.Second, back, back.Add(4*time.Second), ledger.Must)
+		pauseUntil(t, back.Add(4*time.Second))
+		v := w.settle(t)
+		require.NotZero(t, v.Skipped[timer.ReasonPaused])
+	})
+}
+
+// TestResumeEndsAPause that nobody gave an end.
+func TestResumeEndsAPause(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		id := w.active(t, "resumed", client.Cron(everySecond), "/resumed")
+		_, err := w.api.Pause(t.Context(), w.app, id, "", time.Time{})
+		require.NoError(t, err)
+		off := time.Now()
+		w.led.Every(id, time.Second, off.Add(reach), off.Add(5*time.Second), ledger.Not)
+		pauseUntil(t, off.Add(5*time.Second))
+		asked := time.Now()
+		_, err = w.api.Resume(t.Context(), w.app, id)
+		require.NoError(t, err)
+		on := time.Now()
+		w.led.Every(id, time.Second, off.Add(5*time.Second), asked, ledger.Not)
+		w.led.Every(id, time.Second, asked, on, ledger.May)
+		w.led.Every(id, time.Second, on, on.Add(3*time.Second), ledger.Must)
+		pauseUntil(t, on.Add(3*time.Second))
+		w.settle(t)
+	})
+}
+
+// TestRunNow: a fire that somebody asks for is called at once, also of a timer that is not active, and once however often it is asked for
+// under one key.
+func TestRunNow(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
+			App: w.app, Name: "asked", Schedule: client.Cron("0 0 1 1 *"), Target: client.Post(w.rcv.URL("/asked")),
+		})
+		require.NoError(t, err)
+		id := tm.TimerID()
+		one, err := w.api.RunNow(t.Context(), w.app, id, "")
+		require.NoError(t, err)
+		require.Equal(t, "run_now", one.Cause)
+		var eg errgroup.Group
+		for range 8 {
+			eg.Go(func() error {
+				_, err := w.api.RunNow(t.Context(), w.app, id, "twice")
+				return err //nolint:wrapcheck // the test tells it
+			})
+		}
+		require.NoError(t, eg.Wait())
+		require.Eventually(t, func() bool { return reasons(t, w, id)[""] == 2 }, patience, 50*time.Millisecond)
+		again, err := w.api.RunNow(t.Context(), w.app, id, "twice")
+		require.NoError(t, err)
+		require.Equal(t, "delivered", again.Status)
+		pause(t, 3*time.Second)
+		calls := w.rcv.Of(id)
+		require.Len(t, calls, 2)
+		require.Contains(t, []timer.FireID{calls[0].Fire, calls[1].Fire}, one.FireID())
+		require.Less(t, calls.Lateness().Max, 8*time.Second, "the sweep comes after 10 s")
+	})
+}
+
+// TestBackfill: a past range is called, each instant once, under a series of its own; a cancelled one ends.
+func TestBackfill(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
+			App: w.app, Name: "history", Schedule: client.Cron("* * * * *"), Target: client.Post(w.rcv.URL("/history")),
+		})
+		require.NoError(t, err)
+		id := tm.TimerID()
+		from := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		b, err := w.api.Backfill(t.Context(), w.app, id, from, from.Add(time.Hour))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= 60 }, patience, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return reasons(t, w, id)[""] == 60 }, patience, 100*time.Millisecond)
+		b, err = w.api.GetBackfill(t.Context(), w.app, b.ID)
+		require.NoError(t, err)
+		require.Equal(t, "done", b.Status)
+		require.EqualValues(t, 60, b.FiresMade)
+		dues := w.rcv.Of(id).Dues()
+		require.Len(t, dues, 60)
+		require.Equal(t, from.UnixMilli(), dues[0])
+		require.Len(t, w.rcv.Of(id), 60)
+		for _, a := range w.rcv.Of(id) {
+			require.Equal(t, b.ID, timer.ID(a.Fire.Series).String())
+		}
+
+		tm, _, err = w.api.Create(t.Context(), client.NewTimer{
+			App: w.app, Name: "cancelled", Schedule: client.Cron(everySecond), Target: client.Post(w.rcv.URL("/cancelled")),
+		})
+		require.NoError(t, err)
+		id = tm.TimerID()
+		b, err = w.api.Backfill(t.Context(), w.app, id, from, from.Add(20*time.Hour))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) > 0 }, patience, 10*time.Millisecond)
+		b, err = w.api.CancelBackfill(t.Context(), w.app, b.ID)
+		require.NoError(t, err)
+		require.Equal(t, "cancelled", b.Status)
+		require.Less(t, b.FiresMade, int64(20*3600))
+		require.Eventually(t, func() bool {
+			var all int64
+			for _, n := range reasons(t, w, id) {
+				all += n
+			}
+			return all == b.FiresMade
+		}, patience, 300*time.Millisecond, "each has its outcome")
+		require.NotZero(t, reasons(t, w, id)["cancelled"])
+		called := len(w.rcv.Of(id))
+		pause(t, 3*time.Second)
+		require.Len(t, w.rcv.Of(id), called)
+	})
+}
+
+// TestFreezeStopsAnApp: all timers of an app, and no other app's.
+func TestFreezeStopsAnApp(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		ids := []timer.ID{w.active(t, "one", client.Cron(everySecond), "/frozen"), w.active(t, "two", client.Cron(everySecond), "/frozen")}
+		on := time.Now()
+		pause(t, 3*time.Second)
+		asked := time.Now()
+		a, err := w.api.Freeze(t.Context(), w.app, "incident")
+		require.NoError(t, err)
+		require.True(t, a.Frozen)
+		off := time.Now()
+		pause(t, 6*time.Second)
+		thaw := time.Now()
+		a, err = w.api.Unfreeze(t.Context(), w.app)
+		require.NoError(t, err)
+		require.False(t, a.Frozen)
+		back := time.Now().Add(reach)
+		pauseUntil(t, back.Add(3*time.Second))
+		for _, id := range ids {
+			w.led.Every(id, time.Second, on, asked, ledger.Must)
+			w.led.Every(id, time.Second, asked, off.Add(reach), ledger.May)
+			w.led.Every(id, time.Second, off.Add(reach), thaw, ledger.Not)
+			w.led.Every(id, time.Second, thaw, back, ledger.May)
+			w.led.Every(id, time.Second, back, back.Add(3*time.Second), ledger.Must)
+		}
+		v := w.settle(t)
+		require.NotZero(t, v.Skipped[timer.ReasonFrozen])
+	})
+}
+
+// TestRescheduleMovesAOneShot: it is called at the new instant and not at the old, sooner or later; one that has fired cannot be moved.
+func TestRescheduleMovesAOneShot(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		old := soon(10 * time.Second)
+		sooner, later := old.Add(-4*time.Second), old.Add(4*time.Second)
+		ids := w.oneShots(t, "moved", "/moved", old, old)
+		for i, to := range []time.Time{sooner, later} {
+			_, err := w.api.Reschedule(t.Context(), w.app, ids[i], to)
+			require.NoError(t, err)
+			w.led.One(ids[i], old, ledger.Not)
+			w.led.One(ids[i], to, ledger.Must)
+		}
+		pauseUntil(t, later.Add(2*time.Second))
+		w.settle(t)
+		_, err := w.api.Reschedule(t.Context(), w.app, ids[0], time.Now().Add(time.Hour))
+		var e *client.Error
+		require.True(t, errors.As(err, &e))
+		require.Equal(t, http.StatusConflict, e.Status)
+	})
+}

@@ -1,0 +1,163 @@
+package scenario
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// TestIntervalKeepsItsPhase: a fixed rate from an anchor rings at anchor + phase + k × every, and keeps to it over a pause.
+func TestIntervalKeepsItsPhase(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		s := client.Every(3 * time.Second)
+		s.Anchor, s.Phase = "2026-01-01T00:00:00Z", "1s"
+		id := w.active(t, "phase", s, "/interval")
+		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= 2 }, patience, 20*time.Millisecond)
+		_, err := w.api.SetStatus(t.Context(), w.app, id, "inactive")
+		require.NoError(t, err)
+		pause(t, 2*time.Second)
+		seen := len(w.rcv.Of(id))
+		_, err = w.api.SetStatus(t.Context(), w.app, id, "active")
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= seen+2 }, patience, 20*time.Millisecond)
+		anchor := time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC).UnixMilli()
+		for _, a := range w.rcv.Of(id) {
+			require.Zero(t, (a.Fire.DueMS-anchor)%3000)
+		}
+		require.Empty(t, w.rcv.Of(id).Duplicates())
+	})
+}
+
+// TestFixedDelayWaitsForTheLast: the next fire is due so long after the last one ended, and the chain never ends.
+func TestFixedDelayWaitsForTheLast(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.rcv.Script("/chain", receiver.Script{Delay: 1500 * time.Millisecond})
+		id := w.active(t, "chain", client.FixedDelay(2*time.Second), "/chain")
+		const links = 5
+		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= links }, patience, 20*time.Millisecond)
+		calls := w.rcv.Of(id)
+		for i := 1; i < links; i++ {
+			gap := calls[i].Arrived().Sub(time.Unix(0, calls[i-1].DoneNS))
+			require.GreaterOrEqual(t, gap, 2*time.Second-clocks, "link %d", i)
+			require.NotEqual(t, calls[i-1].Fire, calls[i].Fire)
+		}
+		_, err := w.api.SetStatus(t.Context(), w.app, id, "inactive")
+		require.NoError(t, err)
+		off := time.Now()
+		pause(t, 6*time.Second)
+		for _, a := range w.rcv.Of(id) {
+			require.False(t, a.Arrived().After(off.Add(reach)), "a chain ends with its timer")
+		}
+		_, err = w.api.SetStatus(t.Context(), w.app, id, "active")
+		require.NoError(t, err)
+		seen := len(w.rcv.Of(id))
+		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= seen+2 }, patience, 20*time.Millisecond, "and begins with it")
+	})
+}
+
+// TestWindowAndLimitOfFires: nothing is due before start_at or from end_at on, and max_fires is exact though several replicas expand.
+func TestWindowAndLimitOfFires(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		from := soon(4 * time.Second)
+		until := from.Add(6 * time.Second)
+		s := client.Cron(everySecond)
+		s.StartAt, s.EndAt = from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339)
+		window := w.active(t, "window", s, "/window")
+		w.led.Every(window, time.Second, from.Add(-3*time.Second), from, ledger.Not)
+		w.led.Every(window, time.Second, from, until, ledger.Must)
+
+		s = client.Cron(everySecond)
+		const most = 25 // more than one expansion: step1 is short
+		s.MaxFires = most
+		limited := w.active(t, "limited", s, "/limited")
+		require.Eventually(t, func() bool { return len(w.rcv.Of(limited)) >= most }, patience, 50*time.Millisecond)
+		pauseUntil(t, until)
+		w.led.Every(window, time.Second, until, until.Add(3*time.Second), ledger.Not)
+		pause(t, 4*time.Second)
+		w.settle(t)
+		require.Len(t, w.rcv.Of(limited).ByFire(), most)
+		tm, err := w.api.Get(t.Context(), w.app, limited)
+		require.NoError(t, err)
+		require.EqualValues(t, most, tm.FiresMade)
+		require.Empty(t, tm.NextDue)
+		dues := w.rcv.Of(limited).Dues()
+		require.EqualValues(t, (most-1)*1000, dues[most-1]-dues[0], "none was left out")
+	})
+}
+
+// TestPreviewTellsWhatRings: what a preview says of a timer is what arrives, with several specs, a zone and a calendar.
+func TestPreviewTellsWhatRings(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		now := time.Now().UTC()
+		// A calendar by which some seconds of the coming minute are not allowed.
+		gap := soon(6 * time.Second).UTC()
+		_, err := w.api.PutCalendar(t.Context(), w.app, "hours", client.Calendar{TimeZone: "UTC", AllowedTimes: allowedBut(gap, gap.Add(4*time.Second))})
+		require.NoError(t, err)
+		s := client.Cron("*/3 * * * * *", "*/2 * * * * *")
+		s.TimeZone, s.Calendars = "Asia/Kathmandu", []string{"hours"}
+		id := w.active(t, "foretold", s, "/foretold")
+		on := time.Now()
+		f, err := w.api.Preview(t.Context(), client.Preview{
+			Schedule: s, From: on.UTC().Format(time.RFC3339Nano), Count: 12, App: w.app, TimerID: id.String(),
+		})
+		require.NoError(t, err)
+		require.Len(t, f.Fires, 12)
+		if now.Day() == gap.Add(time.Minute).Day() { // not over midnight, where the calendar has two ranges
+			require.NotEmpty(t, f.Excluded)
+		}
+		var last time.Time
+		for _, x := range f.Fires {
+			require.False(t, x.Due.After(gap.Add(-time.Millisecond)) && x.Due.Before(gap.Add(4*time.Second)), "%s is excluded", x.Due)
+			w.led.One(id, x.Due, ledger.Must)
+			last = x.Due
+		}
+		for _, x := range f.Excluded {
+			w.led.One(id, x.Due, ledger.Not)
+		}
+		pauseUntil(t, last)
+		w.settle(t)
+	})
+}
+
+// allowedBut is every time of the day but those from one to another.
+func allowedBut(from, to time.Time) []client.TimeRange {
+	const clock = "15:04:05"
+	if from.Day() != to.Day() {
+		return []client.TimeRange{{From: to.Format(clock), To: from.Format(clock)}}
+	}
+	return []client.TimeRange{{From: "00:00", To: from.Format(clock)}, {From: to.Format(clock), To: "24:00"}}
+}
+
+// TestJitterIsLateAndNeverEarly: fires run within the jitter after they are due, spread over it.
+func TestJitterIsLateAndNeverEarly(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		const jitter = 4 * time.Second
+		s := client.Cron(everySecond)
+		s.Jitter = jitter.String()
+		var ids []timer.ID
+		for _, name := range []string{"a", "b", "c", "d"} {
+			ids = append(ids, w.active(t, name, s, "/jitter"))
+		}
+		require.Eventually(t, func() bool { return len(w.rcv.Of(ids...)) >= 60 }, patience, 50*time.Millisecond)
+		late := 0
+		for _, a := range w.rcv.Of(ids...) {
+			require.Greater(t, a.Lateness(), -clocks)
+			if a.Lateness() > jitter/4 {
+				late++
+			}
+		}
+		require.Greater(t, late, 20, "three of four are")
+		require.Empty(t, w.rcv.Of(ids...).Duplicates())
+	})
+}

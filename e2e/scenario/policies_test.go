@@ -1,0 +1,158 @@
+package scenario
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/cluster"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// ringing makes a timer that rings each second by the given policies.
+func (w *world) ringing(t *testing.T, name, path string, m *client.Misfire, c *client.Concurrency, r *client.Retry) timer.ID {
+	t.Helper()
+	tm, _, err := w.api.Create(t.Context(), client.NewTimer{
+		App: w.app, Name: name, Schedule: client.Cron(everySecond), Target: client.Post(w.rcv.URL(path)), Status: "active",
+		Misfire: m, Concurrency: c, Retry: r,
+	})
+	require.NoError(t, err)
+	return tm.TimerID()
+}
+
+// oneAtATime checks that no call began before the one before it was answered.
+func oneAtATime(t *testing.T, calls receiver.Arrivals) {
+	t.Helper()
+	calls.Sort()
+	for i := 1; i < len(calls); i++ {
+		require.NotZero(t, calls[i-1].DoneNS)
+		require.LessOrEqual(t, calls[i-1].DoneNS, calls[i].ArrivedNS, "calls %s and %s at once", calls[i-1].Fire, calls[i].Fire)
+	}
+}
+
+// TestConcurrencyLetsOneRun: an endpoint takes longer than the distance of the fires; by every policy but allow one call runs at a time,
+// and the history says what became of the others.
+func TestConcurrencyLetsOneRun(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		policy  client.Concurrency
+		skipped string // a reason that must occur
+		ordered bool
+	}{
+		"skip":      {client.Concurrency{Policy: "skip"}, "overlap", true},
+		"queue_one": {client.Concurrency{Policy: "queue_one"}, "queue_full", true},
+		"queue_all": {client.Concurrency{Policy: "queue_all", MaxQueue: 3}, "queue_full", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, w *world) {
+				w.rcv.Script("/slow", receiver.Script{Delay: 2500 * time.Millisecond})
+				id := w.ringing(t, "slow", "/slow", nil, &tt.policy, nil)
+				require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= 5 }, patience, 50*time.Millisecond)
+				require.Eventually(t, func() bool { return reasons(t, w, id)[tt.skipped] > 0 }, patience, 200*time.Millisecond)
+				calls := w.rcv.Of(id)
+				oneAtATime(t, calls[:len(calls)-1])
+				require.True(t, slices.IsSortedFunc(calls, func(a, b receiver.Arrival) int { return int(a.Fire.DueMS - b.Fire.DueMS) }))
+
+				// What waits when the timer is deactivated is explained, and a quick endpoint needs no policy.
+				w.rcv.Script("/slow", receiver.Script{})
+				before := len(w.rcv.Of(id))
+				require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= before+5 }, patience, 50*time.Millisecond)
+				require.Empty(t, w.rcv.Of(id).Duplicates())
+			})
+		})
+	}
+}
+
+// TestConcurrencyCancelsThePrevious: a fire that is still being retried gives way to the next.
+func TestConcurrencyCancelsThePrevious(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		w.rcv.Script("/broken", receiver.Script{Statuses: []int{500}})
+		id := w.ringing(t, "broken", "/broken", nil, &client.Concurrency{Policy: "cancel_previous"}, &client.Retry{Attempts: 10, Wait: "2s", Factor: 1})
+		require.Eventually(t, func() bool { return reasons(t, w, id)["cancelled"] >= 3 }, patience, 200*time.Millisecond)
+		w.rcv.Script("/broken", receiver.Script{})
+		require.Eventually(t, func() bool { return reasons(t, w, id)[""] >= 3 }, patience, 200*time.Millisecond)
+	})
+}
+
+// TestMisfirePolicies: everything is down for a while. What was due meanwhile is called each, once for all, or not at all, and everything
+// is explained. Once with fires that had been expanded before, once with instants that nobody had expanded.
+func TestMisfirePolicies(t *testing.T) {
+	t.Parallel()
+	for name, step1 := range map[string]string{"expanded": "60m", "not expanded": "5s"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range runners {
+				t.Run(r.name, func(t *testing.T) {
+					t.Parallel()
+					onOwn(t, r, cluster.Options{Env: map[string]string{"CARILLON_STEP1": step1}}, misfires)
+				})
+			}
+		})
+	}
+}
+
+func misfires(t *testing.T, w *world) {
+	t.Helper()
+	const grace = 3 * time.Second
+	ids := make(map[string]timer.ID)
+	for _, policy := range []string{"fire_all", "fire_once", "skip"} {
+		ids[policy] = w.ringing(t, policy, "/"+policy, &client.Misfire{Policy: policy, Grace: grace.String()}, nil, nil)
+	}
+	for _, id := range ids {
+		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= 3 }, patience, 20*time.Millisecond)
+	}
+	w.kill(t, w.Processes()...)
+	down := time.Now()
+	pause(t, 20*time.Second)
+	up := time.Now()
+	w.start(t, w.Processes()...)
+
+	// Every instant of the outage that was past its grace when the first process came back.
+	from, to := down.UnixMilli(), up.Add(-grace-clocks).UnixMilli()
+	var missed []int64
+	for due := (from + 999) / 1000 * 1000; due < to; due += 1000 {
+		missed = append(missed, due)
+	}
+	called := func(policy string) (n int) {
+		for _, due := range w.rcv.Of(ids[policy]).Dues() {
+			if due >= from && due < to {
+				n++
+			}
+		}
+		return n
+	}
+	explained := func(policy string) bool {
+		fires, err := w.api.History(t.Context(), w.app, ids[policy])
+		require.NoError(t, err)
+		left := slices.Clone(missed)
+		for i := range fires {
+			o, err := fires[i].Ledger()
+			require.NoError(t, err)
+			last := max(o.Fire.DueMS, o.UntilMS)
+			left = slices.DeleteFunc(left, func(due int64) bool { return due >= o.Fire.DueMS && due <= last })
+		}
+		return len(left) == 0
+	}
+	for policy, id := range ids {
+		require.Eventually(t, func() bool { return explained(policy) }, patience, 300*time.Millisecond, policy)
+		seen := len(w.rcv.Of(id))
+		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= seen+3 }, patience, 50*time.Millisecond, "%s rings on", policy)
+	}
+	late := func(policy string, than time.Duration) bool {
+		return slices.ContainsFunc(w.rcv.Of(ids[policy]), func(a receiver.Arrival) bool { return a.Lateness() > than })
+	}
+	require.True(t, late("fire_once", grace), "there is a catch-up")
+	require.False(t, late("skip", grace+time.Second), "there is none")
+	require.Equal(t, len(missed), called("fire_all"))
+	require.LessOrEqual(t, called("fire_once"), 1)
+	require.Zero(t, called("skip"))
+	require.NotZero(t, reasons(t, w, ids["skip"])["misfired"])
+	require.NotZero(t, reasons(t, w, ids["fire_once"])["misfired"])
+	require.Zero(t, reasons(t, w, ids["fire_all"])["misfired"])
+}

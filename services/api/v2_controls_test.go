@@ -1,0 +1,249 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func (f *fixture) active(t *testing.T, name, schedule string) (v2Timer, timer.ID) {
+	t.Helper()
+	got := f.create(t, 201, strings.Replace(with(schedule, `"status":"active"`), "bill", name, 1))
+	id, err := timer.ParseID(got.ID)
+	require.NoError(t, err)
+	return got, id
+}
+
+func rfc(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func TestV2PauseAndResume(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	got, _ := f.active(t, "paused", `{"kind":"cron","specs":["@hourly"]}`)
+	pause, resume := timerPath(got.ID, "/pause"), timerPath(got.ID, "/resume")
+	until := rfc(time.Now().Add(time.Hour).Truncate(time.Second))
+	p := f.do(t, 200, http.MethodPost, pause, `{"reason":"stock-taking","until":"`+until+`"}`)
+	require.Equal(t, "paused", p.Status)
+	require.Equal(t, map[string]any{"reason": "stock-taking", "until": until}, p.Paused)
+	require.Empty(t, p.NextDue)
+	p = f.do(t, 200, http.MethodPost, pause, `{"reason":"longer"}`)
+	require.Equal(t, map[string]any{"reason": "longer"}, p.Paused, "a pause can be changed")
+	require.Equal(t, p.Paused, f.do(t, 200, http.MethodGet, timerPath(got.ID, ""), "").Paused)
+	var list struct{ Items []v2Timer }
+	f.call(t, http.MethodGet, "/api/v2/timers?app=shop&status=paused", "", nil).into(t, 200, &list)
+	require.Len(t, list.Items, 1)
+	f.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", nil).into(t, 200, &list)
+	require.Len(t, list.Items, 1)
+
+	p = f.do(t, 200, http.MethodPost, resume, "")
+	require.Equal(t, "active", p.Status)
+	require.Nil(t, p.Paused)
+	require.NotEmpty(t, p.NextDue)
+	require.Equal(t, "active", f.do(t, 200, http.MethodPost, resume, "").Status, "a caller may repeat it")
+	require.Equal(t, "paused", f.do(t, 200, http.MethodPost, pause, "").Status, "without reason")
+	require.Equal(t, "active", f.do(t, 200, http.MethodPatch, timerPath(got.ID, ""), `{"status":"active"}`).Status)
+
+	f.do(t, 200, http.MethodPatch, timerPath(got.ID, ""), `{"status":"inactive"}`)
+	f.problem(t, 409, http.MethodPost, pause, `{}`)
+	f.problem(t, 409, http.MethodPost, resume, "")
+	for body, want := range map[string]string{
+		`{"until":"2020-01-01T00:00:00Z"}`:              "body.until",
+		`{"until":"9999-01-01T00:00:00Z"}`:              "body.until",
+		`{"until":"noon"}`:                              "body.until",
+		`{"reason":"` + strings.Repeat("x", 257) + `"}`: "body.reason",
+		`{"reason":"a\u0000"}`:                          "body.reason",
+		`{"because":"x"}`:                               "body.because",
+	} {
+		require.Equal(t, want, f.problem(t, 422, http.MethodPost, pause, body).Errors[0].Location, body)
+	}
+	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/pause?app=shop", "")
+	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/resume?app=shop", "")
+}
+
+func TestV2RunNow(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	got := f.create(t, 201, v2Body) // not even active
+	run := timerPath(got.ID, "/run")
+	type fire struct{ ID, Due, Cause, Status string }
+	call := func(key string) (one fire) {
+		a := f.call(t, http.MethodPost, run, "", map[string]string{"Idempotency-Key": key})
+		if key == "" {
+			a = f.call(t, http.MethodPost, run, "", nil)
+		}
+		a.into(t, 202, &one)
+		require.Equal(t, "/api/v2/fires/"+one.ID+"?app=shop", a.header.Get("Location"))
+		return one
+	}
+	first, second := call(""), call("")
+	require.NotEqual(t, first.ID, second.ID)
+	require.Equal(t, "run_now", first.Cause)
+	id, err := timer.ParseFireID(first.ID)
+	require.NoError(t, err)
+	require.NotZero(t, id.Series)
+	require.WithinDuration(t, time.Now(), time.UnixMilli(id.DueMS), 5*time.Second)
+	require.Len(t, f.dispatched.all(), 2)
+
+	var wg sync.WaitGroup
+	ids := make([]string, 8)
+	for i := range ids {
+		wg.Go(func() { ids[i] = call("k").ID })
+	}
+	wg.Wait()
+	for _, one := range ids {
+		require.Equal(t, ids[0], one, "one key, one fire")
+	}
+	require.Len(t, f.dispatched.all(), 3)
+	require.NotEqual(t, ids[0], call("other").ID)
+
+	// A key is still known when its fire is over.
+	session := timer.ID(7)
+	require.NoError(t, f.store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
+	won, err := f.store.Claim(t.Context(), session, f.dispatched.all()[2:3])
+	require.NoError(t, err)
+	require.Len(t, won, 1)
+	_, err = f.store.Record(t.Context(), session, []timer.Outcome{{
+		Fire: won[0], Kind: timer.Delivered, FinishedMS: time.Now().UnixMilli(), UntilMS: won[0].DueMS, Count: 1, Attempts: 1,
+	}}, nil)
+	require.NoError(t, err)
+	again := call("k")
+	require.Equal(t, ids[0], again.ID)
+	require.Equal(t, "delivered", again.Status)
+	var page struct{ Items []fire }
+	f.call(t, http.MethodGet, timerPath(got.ID, "/fires"), "", nil).into(t, 200, &page)
+	require.Equal(t, "run_now", page.Items[0].Cause)
+
+	// A create may use the same key, and its own keys stay its own.
+	var other v2Timer
+	f.call(t, http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, "bill", "other", 1), map[string]string{"Idempotency-Key": "k"}).into(t, 201, &other)
+	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/run?app=shop", "")
+	f.problem(t, 404, http.MethodPost, "/api/v2/timers/"+got.ID+"/run?app=desk", "")
+}
+
+func TestV2Reschedule(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	first := time.Now().Add(10 * time.Minute).Truncate(time.Second)
+	got, id := f.active(t, "once", `{"kind":"at","at":"`+rfc(first)+`"}`)
+	path := timerPath(got.ID, "/reschedule")
+	later := first.Add(5 * time.Minute)
+	moved := f.do(t, 200, http.MethodPost, path, `{"at":"`+rfc(later)+`"}`)
+	require.Equal(t, rfc(later), moved.NextDue)
+	require.Equal(t, 2, moved.Version)
+	fires := f.dispatched.all()
+	require.Equal(t, later.UnixMilli(), fires[len(fires)-1].DueMS)
+	require.EqualValues(t, 2, fires[len(fires)-1].Version)
+
+	moved = f.do(t, 200, http.MethodPost, path, `{"delay":"30m","if_version":2}`)
+	due, err := time.Parse(time.RFC3339, moved.NextDue)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(30*time.Minute), due, 10*time.Second)
+	require.Equal(t, "at", moved.Schedule["kind"])
+	require.Equal(t, "body.if_version", f.problem(t, 409, http.MethodPost, path, `{"delay":"30m","if_version":2}`).Errors[0].Location)
+	for body, want := range map[string]string{
+		`{}`: "body.at",
+		`{"at":"` + rfc(later) + `","delay":"1m"}`: "body.at",
+		`{"at":"2020-01-01T00:00:00Z"}`:            "body.at",
+		`{"delay":"0s"}`:                           "body.delay",
+		`{"delay":"soon"}`:                         "body.delay",
+	} {
+		require.Equal(t, want, f.problem(t, 422, http.MethodPost, path, body).Errors[0].Location, body)
+	}
+	_, err = f.store.Timer(t.Context(), "shop", id)
+	require.NoError(t, err)
+
+	delayed := f.create(t, 201, strings.Replace(with(`{"kind":"delay","delay":"2h"}`, ""), "bill", "inactive", 1))
+	moved = f.do(t, 200, http.MethodPost, timerPath(delayed.ID, "/reschedule"), `{"at":"`+rfc(later)+`"}`)
+	require.Empty(t, moved.NextDue, "not active yet")
+	require.Equal(t, rfc(later), f.do(t, 200, http.MethodPatch, timerPath(delayed.ID, ""), `{"status":"active"}`).NextDue)
+
+	over, _ := f.active(t, "over", `{"kind":"at","at":"2020-01-01T00:00:00Z"}`)
+	require.Contains(t, f.problem(t, 409, http.MethodPost, timerPath(over.ID, "/reschedule"), `{"delay":"1h"}`).Detail, "over")
+	cron, _ := f.active(t, "cron", `{"kind":"cron","specs":["@daily"]}`)
+	require.Contains(t, f.problem(t, 409, http.MethodPost, timerPath(cron.ID, "/reschedule"), `{"delay":"1h"}`).Detail, "recurs")
+	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/reschedule?app=shop", `{"delay":"1h"}`)
+}
+
+func TestV2Freeze(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.active(t, "any", `{"kind":"cron","specs":["@hourly"]}`)
+	var app map[string]any
+	f.call(t, http.MethodGet, "/api/v2/apps/shop", "", nil).into(t, 200, &app)
+	require.Equal(t, map[string]any{"app": "shop", "frozen": false}, app)
+	f.call(t, http.MethodPost, "/api/v2/apps/shop/freeze", `{"reason":"incident 4711"}`, nil).into(t, 200, &app)
+	require.Equal(t, true, app["frozen"])
+	require.Equal(t, "incident 4711", app["reason"])
+	require.NotEmpty(t, app["frozen_since"])
+	var again map[string]any
+	f.call(t, http.MethodGet, "/api/v2/apps/shop", "", nil).into(t, 200, &again)
+	require.Equal(t, app, again)
+	app = nil
+	f.call(t, http.MethodPost, "/api/v2/apps/shop/unfreeze", "", nil).into(t, 200, &app)
+	require.Equal(t, map[string]any{"app": "shop", "frozen": false}, app)
+	f.problem(t, 404, http.MethodGet, "/api/v2/apps/nobody", "")
+	f.call(t, http.MethodPost, "/api/v2/apps/early/freeze", "", nil).into(t, 200, &app)
+	require.Equal(t, true, app["frozen"], "before its first timer")
+	require.Equal(t, "path.app", f.problem(t, 422, http.MethodPost, "/api/v2/apps/carillon/freeze", "").Errors[0].Location)
+	require.Equal(t, "body.reason", f.problem(t, 422, http.MethodPost, "/api/v2/apps/shop/freeze", `{"reason":"a\u0000"}`).Errors[0].Location)
+}
+
+func TestV2Backfill(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	got, _ := f.active(t, "past", `{"kind":"cron","specs":["0 * * * *"]}`)
+	path := timerPath(got.ID, "/backfills")
+	type backfill struct {
+		ID, From, To, Status string
+		TimerID              string `json:"timer_id"`
+		FiresMade            int    `json:"fires_made"`
+	}
+	body := `{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z"}`
+	a := f.call(t, http.MethodPost, path, body, nil)
+	var b backfill
+	a.into(t, 202, &b)
+	require.Equal(t, "/api/v2/backfills/"+b.ID+"?app=shop", a.header.Get("Location"))
+	require.Equal(t, "running", b.Status)
+	require.Equal(t, got.ID, b.TimerID)
+	require.Equal(t, "2026-01-01T00:00:00.000Z", b.From)
+	var same backfill
+	f.call(t, http.MethodGet, a.header.Get("Location"), "", nil).into(t, 200, &same)
+	require.Equal(t, b, same)
+	f.call(t, http.MethodDelete, a.header.Get("Location"), "", nil).into(t, 200, &same)
+	require.Equal(t, "cancelled", same.Status)
+	f.call(t, http.MethodDelete, a.header.Get("Location"), "", nil).into(t, 200, &same)
+	require.Equal(t, "cancelled", same.Status, "a caller may repeat it")
+
+	key := map[string]string{"Idempotency-Key": "k"}
+	f.call(t, http.MethodPost, path, body, key).into(t, 202, &b)
+	f.call(t, http.MethodPost, path, body, key).into(t, 202, &same)
+	require.Equal(t, b.ID, same.ID)
+	require.Equal(t, 409, f.call(t, http.MethodPost, path, `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`, key).status)
+
+	tomorrow := rfc(time.Now().Add(24 * time.Hour))
+	for body, want := range map[string]string{
+		`{"from":"2026-01-01T00:00:00Z"}`:                             "body",
+		`{"from":"x","to":"2026-01-01T00:00:00Z"}`:                    "body.from",
+		`{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`: "body.to",
+		`{"from":"2026-01-01T00:00:00Z","to":"` + tomorrow + `"}`:     "body.to",
+		`{"from":"2020-01-01T00:00:00Z","to":"2021-06-01T00:00:00Z"}`: "body.to",
+		`{"from":"1960-01-01T00:00:00Z","to":"1960-01-02T00:00:00Z"}`: "body.from",
+	} {
+		require.Equal(t, want, f.problem(t, 422, http.MethodPost, path, body).Errors[0].Location, body)
+	}
+	often, _ := f.active(t, "often", `{"kind":"cron","specs":["* * * * * *"]}`)
+	p := f.problem(t, 422, http.MethodPost, timerPath(often.ID, "/backfills"), `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`)
+	require.Contains(t, p.Detail, "100000 fires")
+	chain, _ := f.active(t, "chain", `{"kind":"fixed_delay","every":"1h"}`)
+	f.problem(t, 409, http.MethodPost, timerPath(chain.ID, "/backfills"), body)
+	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/backfills?app=shop", body)
+	f.problem(t, 404, http.MethodGet, "/api/v2/backfills/1?app=shop", "")
+	f.problem(t, 404, http.MethodDelete, "/api/v2/backfills/"+b.ID+"?app=desk", "")
+}
