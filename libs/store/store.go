@@ -15,6 +15,7 @@ const MaxBatch = 500
 type Store interface { //nolint:interfacebloat // the sum of the small ones, for who opens and closes it
 	Timers
 	Editor
+	Keys
 	Apps
 	Calendars
 	Backfills

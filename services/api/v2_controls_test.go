@@ -74,10 +74,11 @@ func TestV2RunNow(t *testing.T) {
 	run := timerPath(got.ID, "/run")
 	type fire struct{ ID, Due, Cause, Status string }
 	call := func(key string) (one fire) {
-		a := f.call(t, http.MethodPost, run, "", map[string]string{"Idempotency-Key": key})
-		if key == "" {
-			a = f.call(t, http.MethodPost, run, "", nil)
+		header := map[string]string{}
+		if key != "" {
+			header["Idempotency-Key"] = key
 		}
+		a := f.call(t, http.MethodPost, run, "", header)
 		a.into(t, 202, &one)
 		require.Equal(t, "/api/v2/fires/"+one.ID+"?app=shop", a.header.Get("Location"))
 		return one
@@ -109,7 +110,7 @@ func TestV2RunNow(t *testing.T) {
 	won, err := f.store.Claim(t.Context(), session, f.dispatched.all()[2:3])
 	require.NoError(t, err)
 	require.Len(t, won, 1)
-	_, err = f.store.Record(t.Context(), session, []timer.Outcome{{
+	_, _, err = f.store.Record(t.Context(), session, []timer.Outcome{{
 		Fire: won[0], Kind: timer.Delivered, FinishedMS: time.Now().UnixMilli(), UntilMS: won[0].DueMS, Count: 1, Attempts: 1,
 	}}, nil)
 	require.NoError(t, err)

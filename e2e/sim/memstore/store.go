@@ -21,6 +21,7 @@ type Store struct {
 	rows     []*row // all timers, in the order of their making
 	names    map[nameKey]*row
 	keys     map[nameKey]*key
+	once     map[onceKey]int64
 	changes  []change // in order of seq
 	lastSeq  int64
 	expandMS int64 // no active timer is to be expanded before it

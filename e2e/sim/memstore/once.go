@@ -1,0 +1,19 @@
+package memstore
+
+import "context"
+
+// Once keeps the first value under a key.
+func (s *Store) Once(_ context.Context, app, k string, value int64) (int64, error) {
+	defer s.lock()()
+	id := onceKey{app, k}
+	if kept, ok := s.once[id]; ok {
+		return kept, nil
+	}
+	if s.once == nil {
+		s.once = make(map[onceKey]int64)
+	}
+	s.once[id] = value
+	return value, nil
+}
+
+type onceKey struct{ app, key string }
