@@ -68,14 +68,8 @@ func (p *Parsed) allowedOrLater(afterMS, anchorMS int64) int64 {
 	}
 }
 
-// stretchOfDay returns where the day of an instant begins, or the excluded stretch that the day begins in.
-func (p *Parsed) stretchOfDay(at int64) int64 {
-	at = p.dayStart(at)
-	if p.calendars.Allows(at) {
-		return at
-	}
-	return p.stretchStart(at)
-}
+// stretchOfDay returns where the day of an instant begins, or the excluded stretch that the day begins in or that ends with it.
+func (p *Parsed) stretchOfDay(at int64) int64 { return p.stretchStart(p.dayStart(at) - 1) }
 
 // stretchStart returns where the excluded stretch of an instant begins, 0 where it has no beginning.
 func (p *Parsed) stretchStart(at int64) int64 {
