@@ -9,7 +9,7 @@ import (
 
 // MaxMoved is how many instants of one excluded stretch are moved to where they are allowed. Those of more are skipped. It bounds what
 // a dense schedule costs: an every-second cron has 172,800 instants in a weekend, which move to Monday's own.
-const MaxMoved = 1000
+const MaxMoved = 500
 
 // allowed returns the first due instant after afterMS under the calendars.
 func (p *Parsed) allowed(afterMS, anchorMS int64) int64 {
@@ -26,7 +26,7 @@ func (p *Parsed) allowed(afterMS, anchorMS int64) int64 {
 // onlyAllowed skips from excluded instants to where the next allowed stretch begins: what lies between need not be looked at.
 func (p *Parsed) onlyAllowed(afterMS, anchorMS int64) int64 {
 	for {
-		due := p.candidate(afterMS, anchorMS)
+		due := p.firstOf(p.live, afterMS, anchorMS)
 		if due == timer.NeverMS {
 			return due
 		}

@@ -141,10 +141,10 @@ func TestHashSpreadsAndStays(t *testing.T) {
 		require.NoError(t, err)
 		return time.UnixMilli(p.Next(ms(t, "2026-02-01T00:00:00Z")-1, 0)).UTC()
 	}
-	require.Equal(t, next(7, "H H * * *"), next(7, "H H * * *"))
+	require.Equal(t, next(7, "H 5 * * *"), next(7, "H 5 * * *"))
 	minutes, hours, dates, stepped, within := map[int]bool{}, map[int]bool{}, map[int]bool{}, map[int]int{}, map[int]bool{}
 	for id := timer.ID(1); id <= 2000; id++ {
-		at := next(id, "H H H * *")
+		at := next(id, "H H H * *") //nolint:dupword // it is a spec
 		minutes[at.Minute()], hours[at.Hour()], dates[at.Day()] = true, true, true
 		stepped[next(id, "H/15 0 * * *").Minute()]++
 		at = next(id, "H(10-12) H(8-17)/3 * * *")
