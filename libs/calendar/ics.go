@@ -118,7 +118,7 @@ func (c *icsFile) cover(start time.Time, length int64) error {
 		if day < firstDay || day >= lastDay {
 			return fmt.Errorf("%s lies outside the years %d to %d", start.Format(time.DateOnly), minYear, maxYear)
 		}
-		c.days[int32(day)] = true //nolint:gosec // below lastDay
+		c.days[int32(day)] = true
 		if len(c.days) > timer.MaxCalendarDates {
 			return fmt.Errorf("with it, the file covers more than %d dates", timer.MaxCalendarDates)
 		}

@@ -196,3 +196,29 @@ func floorDay(local int64) int64 {
 	}
 	return day
 }
+
+// Zone returns the zone by whose wall clock the calendar rules.
+func (r *Rules) Zone() *zone.Table { return r.zone }
+
+// Meets tells whether the calendar can allow any time of day on any of some weekdays (bit n: n days after Sunday). next lists the times:
+// it returns the first at or after a second of the day, -1 if there is none. False is certain; true may be so for included dates only.
+func (r *Rules) Meets(weekdays uint64, next func(second int) int) bool {
+	if len(r.included) > 0 && meet(r.onIncluded, next) {
+		return true
+	}
+	for w := range r.onWeekday {
+		if weekdays>>w&1 != 0 && r.excludedDays>>w&1 == 0 && meet(r.onWeekday[w], next) {
+			return true
+		}
+	}
+	return false
+}
+
+func meet(spans []span, next func(second int) int) bool {
+	for _, s := range spans {
+		if at := next(int(s.from)); at >= 0 && at < int(s.to) {
+			return true
+		}
+	}
+	return false
+}

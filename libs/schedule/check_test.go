@@ -14,6 +14,7 @@ import (
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	const hour = timer.Duration(time.Hour)
 	far := time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC)
 	many := strings.Split(strings.Repeat("@daily,", timer.MaxSpecs)+"@daily", ",")
 	tests := []struct {
@@ -64,6 +65,46 @@ func TestCheck(t *testing.T) {
 		{"a bad step of years", cronOf("", "0 0 0 1 1 * */0"), "schedule.specs[0]", "step"},
 		{"a day that never comes", cronOf("", "@daily", "0 0 30 2 *"), "schedule.specs[1]", "never matches"},
 		{"a leap day that never comes", cronOf("Asia/Tehran", "0 0 0 29 2 * 2100"), "schedule.specs[0]", "never matches"},
+		{"L in the weekday alone", cronOf("", "0 0 * * L"), "schedule.specs[0]", "at 8: expected a weekday"},
+		{"W behind a range", cronOf("", "0 0 1-5W * *"), "schedule.specs[0]", `at 7: expected "/", "," or the end of the field, found "W"`},
+		{"W of no date", cronOf("", "0 0 32W * *"), "schedule.specs[0]", "at 4: expected a day of the month from 1 to 31, found \"32W\""},
+		{"L-31", cronOf("", "0 0 L-31 * *"), "schedule.specs[0]", "at 6: expected days before the month's last, from 1 to 30, found \"31\""},
+		{"a sixth Friday", cronOf("", "0 0 * * 5#6"), "schedule.specs[0]", "at 10: expected which of the month's such weekdays, from 1 to 5, found \"6\""},
+		{"nothing behind #", cronOf("", "0 0 * * fri#"), "schedule.specs[0]", "at 12: expected which of the month's such weekdays, from 1 to 5, found the end"},
+		{"H with half a range", cronOf("", "H(1-5 * * * *"), "schedule.specs[0]", `at 5: expected ")", found the end of the field`},
+		{"H of a year", cronOf("", "0 0 0 1 1 * H"), "schedule.specs[0]", "at 12: expected a year from 1970 to 2199, found \"H\""},
+		{"a full name", cronOf("", "0 0 * * monday"), "schedule.specs[0]", `at 11: expected "-", "/", "," or the end of the field, found "day"`},
+		{"a name of another field", cronOf("", "0 0 * mon *"), "schedule.specs[0]", "at 6: expected a month from 1 to 12 or jan to dec, found \"mon\""},
+		{"a range backwards", cronOf("", "0 22-2 * * *"), "schedule.specs[0]", "at 5: expected the end of the range, from 22 to 23, found \"2\""},
+		{"a comma at the end", cronOf("", "0 1, * * *"), "schedule.specs[0]", "at 4: expected an hour from 0 to 23, found the end of the field"},
+		{"bytes that are no text", cronOf("", "0 \xff * * *"), "schedule.specs[0]", `at 2: expected an hour from 0 to 23, found "\xff"`},
+		{"two descriptors", cronOf("", "@daily @daily"), "schedule.specs[0]", "at 7: expected the end after @daily"},
+		{"two durations", cronOf("", "@every 1s 2s"), "schedule.specs[0]", "at 10: expected the end after one duration"},
+		{"no such day in any such month", cronOf("", "0 0 31 4,6,9,11 *"), "schedule.specs[0]", "never matches"},
+		{"a fifth Saturday of a February that is short", cronOf("", "0 0 0 ? 2 6#5 2026-2030"), "schedule.specs[0]", "never matches"},
+		{"a gap policy of its own", timer.Schedule{Kind: timer.KindCron, Specs: []string{"@daily"}, Gap: "jump"}, "schedule.gap", `expected "shift" or "skip", found "jump"`},
+		{"an overlap policy of its own", timer.Schedule{Kind: timer.KindCron, Specs: []string{"@daily"}, Overlap: "last"}, "schedule.overlap", `expected "first", "second" or "both", found "last"`},
+		{"a gap of an interval", timer.Schedule{Kind: timer.KindInterval, Every: hour, Gap: "skip"}, "schedule.gap", `belongs to kind "cron"`},
+		{"interval", timer.Schedule{Kind: timer.KindInterval, Every: hour, Phase: hour - 1e6, Anchor: &at, Zone: "Asia/Tokyo"}, "", ""},
+		{"interval of nothing", timer.Schedule{Kind: timer.KindInterval}, "schedule.every", "is required"},
+		{"too short an interval", timer.Schedule{Kind: timer.KindInterval, Every: 1e6}, "schedule.every", "expected a duration from 1s"},
+		{"a broken interval", timer.Schedule{Kind: timer.KindInterval, Every: 1e9 + 1}, "schedule.every", "whole milliseconds"},
+		{"a phase as long as the interval", timer.Schedule{Kind: timer.KindInterval, Every: hour, Phase: hour}, "schedule.phase", "less than every (1h0m0s)"},
+		{"a phase of a fixed delay", timer.Schedule{Kind: timer.KindFixedDelay, Every: hour, Phase: 1}, "schedule.phase", `belongs to kind "interval"`},
+		{"an anchor too far", timer.Schedule{Kind: timer.KindInterval, Every: hour, Anchor: &far}, "schedule.anchor", "outside the years"},
+		{"fixed delay", timer.Schedule{Kind: timer.KindFixedDelay, Every: hour}, "", ""},
+		{"a window backwards", timer.Schedule{Kind: timer.KindInterval, Every: hour, StartAt: &at, EndAt: &at}, "schedule.end_at", "later than start_at"},
+		{"a window of a one-shot", timer.Schedule{Kind: timer.KindAt, At: &at, StartAt: &at}, "schedule.start_at", `belongs to kind "cron", "interval" or "fixed_delay"`},
+		{"fires below nothing", timer.Schedule{Kind: timer.KindInterval, Every: hour, MaxFires: -1}, "schedule.max_fires", "found -1"},
+		{"too much jitter", timer.Schedule{Kind: timer.KindInterval, Every: hour, Jitter: 25 * hour}, "schedule.jitter", "from 0s to 24h0m0s"},
+		{"negative jitter", timer.Schedule{Kind: timer.KindInterval, Every: hour, Jitter: -1}, "schedule.jitter", "found -1ns"},
+		{"calendars", timer.Schedule{Kind: timer.KindInterval, Every: hour, Calendars: []string{"a", "b"}, Excluded: "next_allowed"}, "", ""},
+		{"a calendar without name", timer.Schedule{Kind: timer.KindInterval, Every: hour, Calendars: []string{"a", ""}}, "schedule.calendars[1]", "found nothing"},
+		{"a calendar twice", timer.Schedule{Kind: timer.KindInterval, Every: hour, Calendars: []string{"a", "a"}}, "schedule.calendars[1]", "second time"},
+		{"nine calendars", timer.Schedule{Kind: timer.KindInterval, Every: hour, Calendars: make([]string, 9)}, "schedule.calendars", "at most 8"},
+		{"excluded by nobody", timer.Schedule{Kind: timer.KindInterval, Every: hour, Excluded: "skip"}, "schedule.excluded", "no calendar"},
+		{"excluded somehow", timer.Schedule{Kind: timer.KindInterval, Every: hour, Calendars: []string{"a"}, Excluded: "next"}, "schedule.excluded", `expected "skip", "next_allowed" or "previous_allowed", found "next"`},
+		{"a fixed delay moved back", timer.Schedule{Kind: timer.KindFixedDelay, Every: hour, Calendars: []string{"a"}, Excluded: "previous_allowed"}, "schedule.excluded", "cannot end before it began"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -73,7 +73,9 @@ func (c *cron) nextDay(y, m, d int) int64 {
 		}
 		for ; m <= monthsPerYear; m, d = m+1, 1 {
 			if c.month>>m&1 == 0 {
-				continue
+				if m, d = nextBit(c.month, m), 1; m < 0 {
+					break
+				}
 			}
 			first := daysBefore(y, m)
 			if n := nextBit(c.days.of(weekdayOf(first), daysIn(y, m)), d); n > 0 {

@@ -9,7 +9,7 @@ import (
 
 // MaxMoved is how many instants of one excluded stretch are moved to where they are allowed. Those of more are skipped. It bounds what
 // a dense schedule costs: an every-second cron has 172,800 instants in a weekend, which move to Monday's own.
-const MaxMoved = 1000
+const MaxMoved = 500
 
 // allowed returns the first due instant after afterMS under the calendars.
 func (p *Parsed) allowed(afterMS, anchorMS int64) int64 {
@@ -26,7 +26,7 @@ func (p *Parsed) allowed(afterMS, anchorMS int64) int64 {
 // onlyAllowed skips from excluded instants to where the next allowed stretch begins: what lies between need not be looked at.
 func (p *Parsed) onlyAllowed(afterMS, anchorMS int64) int64 {
 	for {
-		due := p.candidate(afterMS, anchorMS)
+		due := p.firstOf(p.live, afterMS, anchorMS)
 		if due == timer.NeverMS {
 			return due
 		}
@@ -68,14 +68,8 @@ func (p *Parsed) allowedOrLater(afterMS, anchorMS int64) int64 {
 	}
 }
 
-// stretchOfDay returns where the day of an instant begins, or the excluded stretch that the day begins in.
-func (p *Parsed) stretchOfDay(at int64) int64 {
-	at = p.dayStart(at)
-	if p.calendars.Allows(at) {
-		return at
-	}
-	return p.stretchStart(at)
-}
+// stretchOfDay returns where the day of an instant begins, or the excluded stretch that the day begins in or that ends with it.
+func (p *Parsed) stretchOfDay(at int64) int64 { return p.stretchStart(p.dayStart(at) - 1) }
 
 // stretchStart returns where the excluded stretch of an instant begins, 0 where it has no beginning.
 func (p *Parsed) stretchStart(at int64) int64 {

@@ -15,15 +15,31 @@ type stretch struct {
 }
 
 // stretches remembers some stretches: a search that looks back from every instant of a day would work out the same ones each time. Its
-// places are overwritten at will; what two searches put there at once is equally right.
-type stretches [8]atomic.Pointer[stretch]
+// places are overwritten at will; what two searches put there at once is equally right. Four are what is asked for in turn within a day,
+// and 16 kB in the worst case.
+type stretches struct {
+	places [4]atomic.Pointer[stretch]
+	turn   atomic.Uint32
+}
 
-// moved returns the instants that those of an excluded stretch move to; at lies in it, and it ends at open.
+func (s *stretches) get(begin, anchorMS int64) *stretch {
+	for i := range s.places {
+		if known := s.places[i].Load(); known != nil && known.begin == begin && known.anchorMS == anchorMS {
+			return known
+		}
+	}
+	return nil
+}
+
+func (s *stretches) put(known *stretch) {
+	s.places[s.turn.Add(1)%uint32(len(s.places))].Store(known)
+}
+
+// moved returns the instants that those of an excluded stretch move to; at lies in it, and is one of them, and it ends at open.
 func (p *Parsed) moved(at, open, anchorMS int64) []int64 {
 	begin := p.stretchStart(at)
-	place := &p.memory[mix(uint64(begin))%uint64(len(p.memory))] //nolint:gosec // any bits will do
-	if s := place.Load(); s != nil && s.begin == begin && s.anchorMS == anchorMS {
-		return s.due
+	if known := p.memory.get(begin, anchorMS); known != nil {
+		return known.due
 	}
 	s := &stretch{begin: begin, anchorMS: anchorMS}
 	due := begin*1000 - 1
@@ -37,7 +53,7 @@ func (p *Parsed) moved(at, open, anchorMS int64) []int64 {
 	}
 	slices.Sort(s.due)
 	s.due = slices.Compact(s.due)
-	place.Store(s)
+	p.memory.put(s)
 	return s.due
 }
 

@@ -12,6 +12,7 @@ import (
 type Parsed struct {
 	kind  timer.ScheduleKind
 	parts []instants // one for each spec of a cron, else one
+	live  []instants // those of them that calendars may allow; see setLive
 	zone  *zone.Table
 
 	startMS, endMS int64 // due instants lie in [startMS, endMS)
@@ -19,7 +20,7 @@ type Parsed struct {
 
 	calendars calendar.Set
 	excluded  timer.ExcludedPolicy
-	memory    stretches
+	memory    *stretches // where excluded instants move
 }
 
 // instants is one source of due instants.
@@ -50,6 +51,13 @@ func Parse(s timer.Schedule, in Inputs) (*Parsed, error) {
 			return nil, err
 		}
 		p.calendars = append(p.calendars, rules)
+	}
+	switch {
+	case len(p.calendars) == 0:
+	case p.excluded == timer.ExcludedNext, p.excluded == timer.ExcludedPrevious:
+		p.memory = new(stretches)
+	default:
+		p.setLive()
 	}
 	return p, nil
 }
@@ -138,9 +146,13 @@ func (p *Parsed) Next(afterMS, anchorMS int64) int64 {
 
 // candidate returns the first instant after afterMS that lies in the window, whatever calendars say of it.
 func (p *Parsed) candidate(afterMS, anchorMS int64) int64 {
+	return p.firstOf(p.parts, afterMS, anchorMS)
+}
+
+func (p *Parsed) firstOf(parts []instants, afterMS, anchorMS int64) int64 {
 	afterMS = max(afterMS, p.startMS-1)
 	first := timer.NeverMS
-	for _, d := range p.parts {
+	for _, d := range parts {
 		first = min(first, d.next(afterMS, anchorMS))
 	}
 	if first >= p.endMS {

@@ -121,6 +121,11 @@ func (t *Table) After(from int, local int64) int {
 	if from >= n {
 		return n
 	}
+	for near := from; near < min(from+4, n); near++ { // most searches are for the next change but one
+		if t.starts[near+1]+t.offsets[near] > local {
+			return near
+		}
+	}
 	return from + sort.Search(n-from, func(k int) bool { return t.starts[from+k+1]+t.offsets[from+k] > local })
 }
 

@@ -1,0 +1,131 @@
+package schedule_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func preview(t *testing.T, s timer.Schedule, in schedule.Inputs, from string, count int) *schedule.Forecast {
+	t.Helper()
+	f, err := schedule.Preview(s, in, ms(t, from), ms(t, from), count)
+	require.NoError(t, err)
+	return f
+}
+
+func TestPreviewIsWhatTheAPIPromises(t *testing.T) {
+	t.Parallel()
+	s := cronOf("Europe/Berlin", "0 9 * * 1-5")
+	s.Gap, s.Overlap = timer.GapShift, timer.OverlapFirst
+	b, err := json.Marshal(preview(t, s, schedule.Inputs{}, "2026-03-28T00:00:00Z", 2))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"fires":[{"due":"2026-03-30T07:00:00Z","local":"2026-03-30T09:00:00+02:00"},
+		{"due":"2026-03-31T07:00:00Z","local":"2026-03-31T09:00:00+02:00"}],"excluded":[]}`, string(b))
+}
+
+func TestPreviewTellsWhatIsExcluded(t *testing.T) {
+	t.Parallel()
+	const berlin = "Europe/Berlin"
+	policy := func(s timer.Schedule, gap timer.GapPolicy, overlap timer.OverlapPolicy) timer.Schedule {
+		s.Gap, s.Overlap = gap, overlap
+		return s
+	}
+	gap := `gap: this local time does not exist, and the policy is "skip"`
+	tests := []struct {
+		name     string
+		s        timer.Schedule
+		excluded timer.ExcludedPolicy
+		with     []timer.Calendar
+		from     string
+		count    int
+		want     []string // due, local, reason
+	}{
+		{"a gap that is skipped", policy(cronOf(berlin, "0,30 2 * * *"), "skip", ""), "", nil, "2026-03-28T12:00:00Z", 1, []string{
+			"2026-03-29T01:00:00Z", "2026-03-29T02:00:00+01:00", gap, "2026-03-29T01:30:00Z", "2026-03-29T02:30:00+01:00", gap,
+		}},
+		{"a gap that is shifted excludes nothing", cronOf(berlin, "0,30 2 * * *"), "", nil, "2026-03-28T12:00:00Z", 2, nil},
+		{"every hour has no gap", policy(cronOf(berlin, "0 * * * *"), "skip", "first"), "", nil, "2026-03-28T12:00:00Z", 48, nil},
+		{"the second pass", cronOf(berlin, "30 2 * * *"), "", nil, "2026-10-24T12:00:00Z", 2, []string{
+			"2026-10-25T01:30:00Z", "2026-10-25T02:30:00+01:00", `overlap: second pass of a repeated local time, and the policy is "first"`,
+		}},
+		{"the first pass", policy(cronOf(berlin, "30 2 * * *"), "", "second"), "", nil, "2026-10-24T12:00:00Z", 2, []string{
+			"2026-10-25T00:30:00Z", "2026-10-25T02:30:00+02:00", `overlap: first pass of a repeated local time, and the policy is "second"`,
+		}},
+		{"both passes", policy(cronOf(berlin, "30 2 * * *"), "", "both"), "", nil, "2026-10-24T12:00:00Z", 3, nil},
+		{"from within the overlap", cronOf(berlin, "0,30 2 * * *"), "", nil, "2026-10-25T01:15:00Z", 1, []string{
+			"2026-10-25T01:30:00Z", "2026-10-25T02:30:00+01:00", `overlap: second pass of a repeated local time, and the policy is "first"`,
+		}},
+		{"a weekend", cronOf(berlin, "0 8 * * *"), "", []timer.Calendar{weekdays()}, "2026-05-15T12:00:00Z", 1, []string{
+			"2026-05-16T06:00:00Z", "2026-05-16T08:00:00+02:00", `calendar "weekdays": sat is an excluded weekday`,
+			"2026-05-17T06:00:00Z", "2026-05-17T08:00:00+02:00", `calendar "weekdays": sun is an excluded weekday`,
+		}},
+		{"a holiday that moves", cronOf(berlin, "0 8 * * 5"), "next_allowed", []timer.Calendar{weekdays()}, "2026-04-30T12:00:00Z", 1, []string{
+			"2026-05-01T06:00:00Z", "2026-05-01T08:00:00+02:00", `calendar "weekdays": 2026-05-01 is an excluded date; moved to 2026-05-04T08:00:00+02:00`,
+		}},
+		{"a holiday that nothing follows", cronOf(berlin, "0 0 8 1 5 ? 2026"), "", []timer.Calendar{weekdays()}, "2026-04-30T12:00:00Z", 1, []string{
+			"2026-05-01T06:00:00Z", "2026-05-01T08:00:00+02:00", `calendar "weekdays": 2026-05-01 is an excluded date`,
+		}},
+		{"out of hours", cronOf(berlin, "30 12 * * *"), "", []timer.Calendar{weekdays(), hours()}, "2026-05-14T00:00:00Z", 1, []string{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, in := under(tt.s, tt.excluded, tt.with...)
+			got := []string{}
+			f := preview(t, s, in, tt.from, tt.count)
+			for _, e := range f.Excluded {
+				got = append(got, e.Due.Format(time.RFC3339), e.Local, e.Reason)
+			}
+			if tt.name == "out of hours" {
+				require.Empty(t, f.Fires)
+				require.Equal(t, 366, len(f.Excluded), "up to a year ahead") //nolint:testifylint // Len would show them all
+				return
+			}
+			require.Equal(t, append([]string{}, tt.want...), got)
+		})
+	}
+}
+
+func TestPreviewIsBounded(t *testing.T) {
+	t.Parallel()
+	s, in := under(cronOf("", "* * * * * *"), "", weekdays())
+	f := preview(t, s, in, "2026-05-15T23:59:00Z", schedule.MaxPreview)
+	require.Len(t, f.Fires, schedule.MaxPreview)
+	require.Len(t, f.Excluded, schedule.MaxPreviewExcluded)
+	for _, count := range []int{0, -1, schedule.MaxPreview + 1} {
+		_, err := schedule.Preview(s, in, 0, 0, count)
+		require.ErrorContains(t, err, "count: expected a number from 1 to 1000")
+	}
+	_, err := schedule.Preview(cronOf("", "0 0 30 2 *"), schedule.Inputs{}, 0, 0, 1)
+	require.ErrorContains(t, err, "never matches")
+}
+
+func TestPreviewOfOtherKinds(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 5, 16, 8, 0, 0, 0, time.UTC)
+	dues := func(f *schedule.Forecast) (out []string) {
+		for _, fire := range f.Fires {
+			out = append(out, fire.Local)
+		}
+		return out
+	}
+	f := preview(t, timer.Schedule{Kind: timer.KindAt, At: &at, Zone: "Asia/Tokyo"}, schedule.Inputs{}, "2026-05-15T00:00:00Z", 5)
+	require.Equal(t, []string{"2026-05-16T17:00:00+09:00"}, dues(f))
+	f = preview(t, timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(90 * time.Second)}, schedule.Inputs{}, "2026-05-15T00:00:00Z", 5)
+	require.Equal(t, []string{"2026-05-15T00:01:30Z"}, dues(f))
+	f = preview(t, timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(1500 * time.Millisecond), MaxFires: 2}, schedule.Inputs{}, "2026-05-15T00:00:00Z", 5)
+	require.Equal(t, []string{"2026-05-15T00:00:01.5Z", "2026-05-15T00:00:03Z"}, dues(f), "no more than max_fires")
+	s, in := under(timer.Schedule{Kind: timer.KindAt, At: &at}, "next_allowed", weekdays())
+	f = preview(t, s, in, "2026-05-15T00:00:00Z", 5)
+	require.Equal(t, []string{"2026-05-18T08:00:00Z"}, dues(f))
+	require.Equal(t, `calendar "weekdays": sat is an excluded weekday; moved to 2026-05-18T08:00:00Z`, f.Excluded[0].Reason)
+	s, in = under(timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(36 * time.Hour)}, "next_allowed", weekdays())
+	f = preview(t, s, in, "2026-05-15T00:00:00Z", 5)
+	require.Equal(t, []string{"2026-05-18T12:00:00Z"}, dues(f))
+	require.Equal(t, `calendar "weekdays": sat is an excluded weekday; moved to 2026-05-18T12:00:00Z`, f.Excluded[0].Reason)
+}
