@@ -1,4 +1,4 @@
-// Package storetest is the suite that every store passes: one test for each promise of package store, S1 to S18, by its number.
+// Package storetest is the suite that every store passes: one test for each promise of package store, S1 to S24, by its number.
 // Concurrency is tested for real, with many goroutines and, where the database allows it, two stores on it.
 package storetest
 
@@ -72,6 +72,14 @@ func Run(t *testing.T, open Open) {
 		{"S16_DeadForEver", deadForEver},
 		{"S17_EndOnlyWhatWasSeen", endOnlyWhatWasSeen},
 		{"S18_Retention", retention},
+		{"S19_EditMakesAVersion", editMakesAVersion},
+		{"S20_EditPlansAnew", editPlansAnew},
+		{"S20_EditMovesOpenFires", editMovesOpenFires},
+		{"S20_EditCountsMaxFires", editCountsMaxFires},
+		{"S20_EditExpandsThePast", editExpandsThePast},
+		{"S20_EditWhileInactive", editWhileInactive},
+		{"S20_LaterExpansionsMove", laterExpansionsMove},
+		{"S20_ConcurrentEdits", concurrentEdits},
 		{"Timers", readTimers},
 		{"History", history},
 		{"Now", now},

@@ -1,0 +1,130 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// gridDefinition is due at every instant that is phase more than a multiple of every.
+func gridDefinition(every, phase time.Duration) timer.Definition {
+	d := definition("http://a")
+	d.Schedule = timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(every), Phase: timer.Duration(phase)}
+	return d
+}
+
+// grid plans what gridDefinition says, in bucket 0, up to ahead from now and at most so many fires. A fire runs by the schedule's jitter after its due.
+// Of a timer with a calendar, instants in odd minutes are excluded if the calendar excludes Mondays, whatever day it is.
+func grid(ahead time.Duration, most int) store.Planner {
+	return func(t *timer.Timer, nowMS int64) store.Plan {
+		s := &t.Definition.Schedule
+		if len(t.Calendars) < len(s.Calendars) {
+			return store.Plan{Err: errors.New("a calendar is missing")}
+		}
+		every, phase := time.Duration(s.Every).Milliseconds(), time.Duration(s.Phase).Milliseconds()
+		due := max(t.NextDueMS, t.ActiveSinceMS)
+		due += (every - (due-phase)%every) % every
+		p := store.Plan{ExpandAtMS: nowMS + time.Hour.Milliseconds()}
+		for ; due <= nowMS+ahead.Milliseconds() && len(p.Fires) < most; due += every {
+			if s.MaxFires > 0 && t.FiresMade+int64(len(p.Fires)) >= s.MaxFires {
+				p.NextDueMS = timer.NeverMS
+				return p
+			}
+			if !excluded(t, due) {
+				p.Fires = append(p.Fires, timer.Fire{
+					FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due + time.Duration(s.Jitter).Milliseconds(),
+				})
+			}
+		}
+		p.NextDueMS = due
+		return p
+	}
+}
+
+func excluded(t *timer.Timer, due int64) bool {
+	return due/timer.MinuteMS%2 == 1 &&
+		slices.ContainsFunc(t.Calendars, func(c timer.Calendar) bool { return slices.Contains(c.ExcludedWeekdays, "mon") })
+}
+
+// gridTimer makes an active timer.
+func (s *setup) gridTimer(d timer.Definition, plan store.Planner) store.Created {
+	s.t.Helper()
+	n := s.newTimer()
+	n.Definition, n.Activate = d, true
+	return s.create(n, plan)
+}
+
+// edit edits one timer, which must succeed.
+func (s *setup) edit(tm timer.Timer, d timer.Definition, plan store.Planner) store.Edited {
+	s.t.Helper()
+	out, err := s.st().Edit(s.t.Context(), []store.Edit{{App: tm.App, ID: tm.ID, Definition: d}}, plan)
+	require.NoError(s.t, err)
+	require.Len(s.t, out, 1)
+	require.NoError(s.t, out[0].Err)
+	got, err := s.st().Timer(s.t.Context(), tm.App, tm.ID)
+	require.NoError(s.t, err)
+	require.Equal(s.t, got, out[0].Timer)
+	return out[0]
+}
+
+// openOf returns those of the timer's fires with runs in the next half hour, or in the last minute, that are open and that nobody owns, in order of due.
+func (s *setup) openOf(id timer.ID) (fires []timer.Fire) {
+	s.t.Helper()
+	now := timer.MinuteOf(s.nowMS())
+	for minute := now - 1; minute < now+30; minute++ {
+		for _, f := range s.slice(minute * timer.MinuteMS) {
+			if f.Timer == id {
+				fires = append(fires, f)
+			}
+		}
+	}
+	slices.SortFunc(fires, timer.CompareFires)
+	return fires
+}
+
+// byVersion tells apart fires of a version and of those before it.
+func byVersion(fires []timer.Fire, version int32) (present, older []timer.Fire) {
+	for _, f := range fires {
+		if f.Version == version {
+			present = append(present, f)
+		} else {
+			older = append(older, f)
+		}
+	}
+	return present, older
+}
+
+// expandDue expands until nothing is due to be.
+func (s *setup) expandDue(plan store.Planner) (fires []timer.Fire) {
+	s.t.Helper()
+	for {
+		more, n, err := s.st().Expand(s.t.Context(), 10, plan)
+		require.NoError(s.t, err)
+		fires = append(fires, more...)
+		if n == 0 {
+			return fires
+		}
+	}
+}
+
+// requireGrid checks that fires are due at each instant of a grid in a range, once.
+func requireGrid(t *testing.T, fires []timer.Fire, every, phase time.Duration, fromMS, toMS int64) {
+	t.Helper()
+	var want, have []int64
+	e, p := every.Milliseconds(), phase.Milliseconds()
+	for due := fromMS + (e-(fromMS-p)%e)%e; due < toMS; due += e {
+		want = append(want, due)
+	}
+	for _, f := range fires {
+		if f.DueMS >= fromMS && f.DueMS < toMS {
+			have = append(have, f.DueMS)
+		}
+	}
+	require.Equal(t, want, have)
+}
