@@ -159,8 +159,10 @@ func TestBackfill(t *testing.T) {
 			}
 			return all == b.FiresMade
 		}, patience, 300*time.Millisecond, "each has its outcome")
-		require.NotZero(t, reasons(t, w, id)["cancelled"])
 		called := len(w.rcv.Of(id))
+		n := reasons(t, w, id)
+		require.EqualValues(t, called, n[""])
+		require.Equal(t, b.FiresMade, n[""]+n["cancelled"])
 		pause(t, 3*time.Second)
 		require.Len(t, w.rcv.Of(id), called)
 	})

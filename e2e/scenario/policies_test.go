@@ -84,7 +84,7 @@ func TestConcurrencyCancelsThePrevious(t *testing.T) {
 // is explained. Once with fires that had been expanded before, once with instants that nobody had expanded.
 func TestMisfirePolicies(t *testing.T) {
 	t.Parallel()
-	for name, step1 := range map[string]string{"expanded": "60m", "not expanded": "5s"} {
+	for name, step1 := range map[string]string{"expanded": "60m", "not expanded": "10s"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range runners {
@@ -109,7 +109,7 @@ func misfires(t *testing.T, w *world) {
 	}
 	w.kill(t, w.Processes()...)
 	down := time.Now()
-	pause(t, 20*time.Second)
+	pause(t, 25*time.Second)
 	up := time.Now()
 	w.start(t, w.Processes()...)
 

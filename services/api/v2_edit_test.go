@@ -212,7 +212,9 @@ func TestV2PutsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	last := f.do(t, 200, http.MethodPut, "/api/v2/timers", v2Body)
+	var last v2Timer
+	f.call(t, http.MethodPut, "/api/v2/timers", v2Body, nil) // a delete may have been the last
+	f.call(t, http.MethodPut, "/api/v2/timers", v2Body, nil).into(t, 200, &last)
 	var list struct{ Items []v2Timer }
 	f.call(t, http.MethodGet, "/api/v2/timers?app=shop&name=bill", "", nil).into(t, 200, &list)
 	require.Len(t, list.Items, 1)
@@ -258,4 +260,19 @@ func TestV2ShowsFiresOfEveryCause(t *testing.T) {
 	require.Equal(t, "schedule", fire["cause"])
 	require.Equal(t, "run", fire["waits_for"])
 	require.Equal(t, id.String(), fire["timer_id"])
+}
+
+// Each activation of a fixed delay begins a chain, which next_due knows.
+func TestV2FixedDelayIsActivatedAgain(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	got, _ := f.active(t, "chain", `{"kind":"fixed_delay","every":"1h"}`)
+	require.NotEmpty(t, got.NextDue)
+	path := timerPath(got.ID, "")
+	require.Empty(t, f.do(t, 200, http.MethodPatch, path, `{"status":"inactive"}`).NextDue)
+	require.NotEmpty(t, f.do(t, 200, http.MethodPatch, path, `{"status":"active"}`).NextDue)
+	edited := f.do(t, 200, http.MethodPatch, path, `{"schedule":{"kind":"fixed_delay","every":"3h"}}`)
+	due, err := time.Parse(time.RFC3339, edited.NextDue)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(3*time.Hour), due, time.Minute)
 }

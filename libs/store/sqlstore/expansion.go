@@ -47,6 +47,9 @@ func (x *expansion) begin(t *timer.Timer) {
 	if t.AnchorMS == 0 {
 		t.AnchorMS = x.nowMS
 	}
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay && t.NextDueMS == timer.NeverMS {
+		t.NextDueMS = x.nowMS // each activation begins a chain, behind all that the one before it had
+	}
 }
 
 // activate begins and plans the first stretch.
