@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -216,7 +215,7 @@ func TestRescheduleMovesAOneShot(t *testing.T) {
 		w.settle(t)
 		_, err := w.api.Reschedule(t.Context(), w.app, ids[0], time.Now().Add(time.Hour))
 		var e *client.Error
-		require.True(t, errors.As(err, &e))
+		require.ErrorAs(t, err, &e)
 		require.Equal(t, http.StatusConflict, e.Status)
 	})
 }

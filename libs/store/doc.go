@@ -17,7 +17,8 @@
 //     already has changes nothing and is no error.
 //   - S4 Every change of status is in the change log with a sequence that Changes returns; a reader who overlaps by
 //     10 s misses none, also of a transaction that committed late.
-//   - S5 Idempotency: a repeated key of an app returns the first answer; with another content it is a conflict.
+//   - S5 Idempotency: a repeated key of an app returns the first answer; with another content it is a conflict. Once keeps the value that came first under
+//     a key of an app, of any number of calls at once.
 //
 // Expansion:
 //   - S6 Two calls of Expand at once never take the same timer; a timer's fires of series 0 are inserted once each,

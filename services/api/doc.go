@@ -8,7 +8,14 @@
 // timers-changed a moment later, from a bounded queue: executors also poll the change log, so a lost announcement costs half a
 // second.
 //
+// An edit makes a new version of a definition in one transaction, from the version that was read: where another edit came between, it
+// begins anew, so that two callers who edit different parts lose nothing. PUT by name is a create that, where the name is taken, edits the
+// timer that has it. A run-now under an idempotency key keeps the instant of the first call in the store: instant and series are what tells
+// fires apart, and both are the same however often the call is repeated. A freeze reaches executors by the change log alone, within half a
+// second. Previews are computed by the code that the migrators expand with, and write nothing.
+//
 // What if two run at once: the store decides (a unique name, a row lock on the timer), so any number of replicas may serve. What
 // if it dies halfway: before the commit nothing happened, after it everything did, and the caller repeats the call: a create of
-// the same definition, or with the same Idempotency-Key, answers with the timer that is there.
+// the same definition, or with the same Idempotency-Key, answers with the timer that is there. A PUT or PATCH that names a status, too, is
+// two transactions, the definition first: repeating it does the rest.
 package api

@@ -42,7 +42,20 @@ func TestOwnTimersCanOnlyBeRead(t *testing.T) {
 	require.Contains(t, p.Errors[0].Message, `"carillon" is Carillon's own app`)
 	p = f.problem(t, 422, http.MethodPatch, path+"?app=carillon", `{"status":"active"}`)
 	require.Equal(t, "query.app", p.Errors[0].Location)
-	p = f.problem(t, 422, http.MethodDelete, path+"?app=carillon", "")
+	for _, c := range [][3]string{
+		{http.MethodDelete, path, ""},
+		{http.MethodPatch, path, `{"retry":{}}`},
+		{http.MethodPost, path + "/pause", ""},
+		{http.MethodPost, path + "/resume", ""},
+		{http.MethodPost, path + "/run", ""},
+		{http.MethodPost, path + "/reschedule", `{"delay":"1h"}`},
+		{http.MethodPost, path + "/backfills", `{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z"}`},
+		{http.MethodDelete, "/api/v2/backfills/1", ""},
+	} {
+		p = f.problem(t, 422, c[0], c[1]+"?app=carillon", c[2])
+		require.Equal(t, "query.app", p.Errors[0].Location, c[1])
+	}
+	p = f.problem(t, 422, http.MethodDelete, "/api/v2/timers?app=carillon&name=canary", "")
 	require.Equal(t, "query.app", p.Errors[0].Location)
 
 	ref := fmt.Sprintf(`{"id":%d,"app":"carillon"}`, id)

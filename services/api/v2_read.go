@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -51,20 +53,28 @@ func (s *Service) listTimers(ctx context.Context, in *listTimersInput) (*timersO
 	if err != nil {
 		return nil, err
 	}
-	out := &timersOutput{timersBody{Items: make([]timerBody, 0, len(found))}}
+	out := &timersOutput{}
 	if len(found) > in.Limit {
 		found = found[:in.Limit]
 		out.Body.NextCursor = encodeCursor(timersCursor, found[in.Limit-1].ID.String())
 	}
+	out.Body.Items = make([]timerBody, len(found))
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.SetLimit(looksAtOnce)
 	for i := range found {
-		one, err := s.show(ctx, &found[i])
-		if err != nil {
-			return nil, err
-		}
-		out.Body.Items = append(out.Body.Items, one.Body)
+		eg.Go(func() error {
+			one, err := s.show(ctx, &found[i])
+			if err == nil {
+				out.Body.Items[i] = one.Body
+			}
+			return err
+		})
 	}
-	return out, nil
+	return out, eg.Wait() //nolint:wrapcheck // of show
 }
+
+// looksAtOnce is how many timers of a page are looked at at once: when some are next due only their fires tell.
+const looksAtOnce = 8
 
 // listed returns one timer more than was asked for, which tells whether there is a next page. There is at most one of a name.
 func (s *Service) listed(ctx context.Context, in *listTimersInput, after timer.ID) ([]timer.Timer, error) {

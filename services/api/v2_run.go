@@ -76,5 +76,5 @@ func keyOf(what string, id timer.ID, key string) string {
 // seriesOf makes a series of a key, from 1 to timer.MaxID.
 func seriesOf(key string) int64 {
 	n := binary.BigEndian.Uint64([]byte(key[1:9])) % uint64(timer.MaxID)
-	return int64(n) + 1 //nolint:gosec // below 2^53
+	return int64(n) + 1
 }
