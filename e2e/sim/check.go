@@ -46,6 +46,9 @@ func (w *World) settle(t *testing.T) *Result {
 			w.onTime(e)
 			w.waited(e)
 			w.buried(e)
+			for _, what := range w.blamed {
+				w.failf("%s", what)
+			}
 			for _, what := range left {
 				w.failf("not finished: %s", what)
 			}
@@ -72,6 +75,7 @@ func (w *World) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) {
 		e.Cuts = append(e.Cuts, ledger.Cut{At: c.at, Ports: map[uint16]bool{c.n: true}})
 	}
 	led := ledger.New()
+	w.blamed = nil
 	for i := range w.plan.Orders {
 		o := &w.plan.Orders[i]
 		h, ok := w.seen.of(o.name)
@@ -166,9 +170,7 @@ func instants(o *order, h *history, from, to int64) (dues []int64) {
 	step, anchor := o.step.Milliseconds(), int64(0)
 	if o.every {
 		anchor = h.changes[0].at
-		if !o.interval {
-			from = max(from, anchor+step)
-		}
+		from = max(from, anchor+step)
 	}
 	for i := 0; from < to; i++ {
 		end := to

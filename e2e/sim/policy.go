@@ -10,6 +10,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// blame notes a fault that a later look may not find any more: what is still open is no fault yet.
+func (w *World) blame(format string, args ...any) {
+	w.blamed = append(w.blamed, fmt.Sprintf(format, args...))
+}
+
 // onPurpose are the reasons of skips that a timer's policies ask for; judge looks whether they were right.
 var onPurpose = map[timer.Reason]bool{ //nolint:gochecknoglobals // never written
 	timer.ReasonMisfired: true, timer.ReasonOverlap: true, timer.ReasonQueueFull: true, timer.ReasonCancelled: true,
@@ -22,7 +27,7 @@ func (w *World) coveredBy(o *order, h *history, x *timer.Outcome) []int64 {
 	}
 	dues := instants(o, h, x.DueMS, x.UntilMS+1)
 	if int64(len(dues)) != x.Count {
-		w.failf("a record of %s from %s until %s stands for %d fires, and there are %d", o.name, stamp(x.DueMS), stamp(x.UntilMS), x.Count, len(dues))
+		w.blame("a record of %s from %s until %s stands for %d fires, and there are %d", o.name, stamp(x.DueMS), stamp(x.UntilMS), x.Count, len(dues))
 	}
 	return dues
 }
@@ -48,7 +53,7 @@ func (w *World) leftOver(led *ledger.Ledger, o *order, h *history, dues []int64,
 		}
 		if x.Kind == timer.Skipped && x.Reason != timer.ReasonSuperseded && x.Reason != timer.ReasonInactive && x.Reason != timer.ReasonDeleted &&
 			x.Reason != timer.ReasonBeforeEpoch && !onPurpose[x.Reason] {
-			w.failf("%s of an older version of %s is skipped as %s", x.FireID, o.name, x.Reason)
+			w.blame("%s of an older version of %s is skipped as %s", x.FireID, o.name, x.Reason)
 		}
 		led.One(h.id, time.UnixMilli(due), duty)
 	}
@@ -65,7 +70,7 @@ func (w *World) judge(o *order, h *history, recorded map[int64]timer.Outcome, al
 	for _, x := range recorded {
 		if x.Kind == timer.Skipped && onPurpose[x.Reason] {
 			if wrong := w.wrongSkip(o, h, &x, mine); wrong != "" {
-				w.failf("%s of %s is skipped as %s, and %s", x.FireID, o.name, x.Reason, wrong)
+				w.blame("%s of %s is skipped as %s, and %s", x.FireID, o.name, x.Reason, wrong)
 			}
 		}
 	}
@@ -137,7 +142,7 @@ func (w *World) oneAtATime(o *order, mine receiver.Arrivals) {
 	slices.SortFunc(turns, func(a, b turn) int { return a.from.Compare(b.from) })
 	for i := 1; i < len(turns); i++ {
 		if a, b := turns[i-1], turns[i]; b.from.Before(a.to) {
-			w.failf("%s: %s is called at %s, while %s is under way from %s to %s", o.name, b.fire, b.from, a.fire, a.from, a.to)
+			w.blame("%s: %s is called at %s, while %s is under way from %s to %s", o.name, b.fire, b.from, a.fire, a.from, a.to)
 		}
 	}
 }
@@ -179,12 +184,12 @@ func (w *World) chained(led *ledger.Ledger, o *order, h *history, recorded map[i
 		end := c.at
 		for _, x := range chain {
 			if want := end + o.step.Milliseconds(); x.DueMS != want {
-				w.failf("%s of %s is due at %s, and the one before it ended at %s", x.FireID, o.name, stamp(x.DueMS), stamp(end))
+				w.blame("%s of %s is due at %s, and the one before it ended at %s", x.FireID, o.name, stamp(x.DueMS), stamp(end))
 			}
 			end = x.FinishedMS
 		}
 		if to > 0 && end+o.step.Milliseconds() < to && (len(chain) == 0 || end < to) {
-			w.failf("%s has no fire after %s, and was active until %s", o.name, stamp(end), stamp(to))
+			w.blame("%s has no fire after %s, and was active until %s", o.name, stamp(end), stamp(to))
 		}
 	}
 }

@@ -48,6 +48,7 @@ type World struct {
 	weather   weather
 	busFaults membus.Faults
 	faults    []string // promises that were seen broken while the world ran
+	blamed    []string // of the last look
 	turn      int
 	refused   map[timer.FireID]time.Time // when a task of the fire was last not acknowledged
 }

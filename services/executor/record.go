@@ -45,17 +45,22 @@ type result struct {
 type recorder struct {
 	svc     *Service
 	results pile
+	linked  pile // outcomes that hand a turn on, or set off the next of a chain
 	failed  pile
 	writing atomic.Int64
 	behind  atomic.Int64 // results that wait, less the failed ones, which may wait for a broker that is away
 }
 
 func newRecorder(s *Service) *recorder {
-	return &recorder{svc: s, results: pile{wake: make(chan struct{}, 1)}, failed: pile{wake: make(chan struct{}, 1)}}
+	pileOf := func() pile { return pile{wake: make(chan struct{}, 1)} }
+	return &recorder{svc: s, results: pileOf(), linked: pileOf(), failed: pileOf()}
 }
 
 func (r *recorder) end(o timer.Outcome, e *held, a *timer.Attempt) {
 	p := &r.results
+	if o.Serial || o.Next != nil {
+		p = &r.linked
+	}
 	if o.Kind == timer.Failed {
 		p = &r.failed
 	} else {
@@ -79,7 +84,7 @@ func (r *recorder) full() bool { return r.behind.Load() >= maxUnrecorded }
 
 // waiting returns how many results are not written yet.
 func (r *recorder) waiting() int {
-	return r.results.len() + r.failed.len() + int(r.writing.Load())
+	return r.results.len() + r.linked.len() + r.failed.len() + int(r.writing.Load())
 }
 
 // run writes until ctx ends. A result that could not be written by then is lost with the process, and its fire called again.
@@ -88,6 +93,7 @@ func (r *recorder) run(ctx context.Context) {
 	for range recorders {
 		wg.Go(func() { r.loop(ctx, &r.results) })
 	}
+	wg.Go(func() { r.loop(ctx, &r.linked) })
 	wg.Go(func() { r.loop(ctx, &r.failed) })
 	wg.Wait()
 }
@@ -106,7 +112,7 @@ func (r *recorder) loop(ctx context.Context, p *pile) {
 			}
 		}
 		r.writing.Add(-int64(len(batch)))
-		if p == &r.results && r.behind.Add(-int64(len(batch))) >= maxUnrecorded-int64(len(batch)) {
+		if p != &r.failed && r.behind.Add(-int64(len(batch))) >= maxUnrecorded-int64(len(batch)) {
 			r.svc.queue.wake()
 		}
 	}

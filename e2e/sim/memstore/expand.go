@@ -24,6 +24,9 @@ func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	if t.AnchorMS == 0 {
 		t.AnchorMS = nowMS
 	}
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay && t.NextDueMS == timer.NeverMS {
+		t.NextDueMS = nowMS // each activation begins a chain, behind all that the one before it had
+	}
 	return s.proceed(t, plan, nowMS)
 }
 

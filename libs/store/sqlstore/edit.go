@@ -174,10 +174,13 @@ func (e *edition) round(ctx context.Context, x *expansion, round []int) error {
 		return err
 	}
 	seqs, err := e.store.logChanges(ctx, e.c, changed)
+	if err != nil {
+		return err
+	}
 	for n, i := range done {
 		e.out[i].Timer, e.out[i].Seq, e.out[i].Fires = *e.byID[changed[n]], seqs[n], x.marked(e.out[i].Fires)
 	}
-	return err
+	return nil
 }
 
 // wanted returns the timer of an item, or why it cannot be edited. An item that brings the present definition is one that was applied before: its

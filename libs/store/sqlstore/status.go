@@ -84,10 +84,13 @@ func (s *Store) setStatus(
 		return err
 	}
 	seqs, err := s.logChanges(ctx, c, moved)
+	if err != nil {
+		return err
+	}
 	for n, i := range changed {
 		out[i].Seq = seqs[n]
 	}
-	return err
+	return nil
 }
 
 func sameStatus(t *timer.Timer, it *store.StatusChange) bool {
