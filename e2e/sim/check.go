@@ -231,8 +231,14 @@ func (w *World) heeded(e ledger.Evidence) {
 // onTime looks whether first calls were as late as the plan's faults explain, and no later.
 func (w *World) onTime(e ledger.Evidence) {
 	seen := make(map[timer.FireID]bool)
+	waits := make(map[timer.ID]bool) // timers whose fires wait for each other
+	for i := range w.plan.Orders {
+		if h, ok := w.seen.of(w.plan.Orders[i].name); ok && strings.HasPrefix(w.plan.Orders[i].concurrency, "queue") {
+			waits[h.id] = true
+		}
+	}
 	for _, a := range e.Arrivals {
-		if seen[a.Fire] {
+		if seen[a.Fire] || waits[a.Fire.Timer] {
 			continue
 		}
 		seen[a.Fire] = true

@@ -26,11 +26,12 @@ type order struct {
 	timeout  time.Duration // of an attempt
 	fails    bool          // all its attempts fail
 
-	misfire     string // policy; empty is the kind's default
-	concurrency string // policy; empty is allow
-	interval    bool   // every is by kind, and not by @every
-	fixed       bool   // a fixed delay of step
-	edits       []edit // of a cron by the clock
+	misfire     string        // policy; empty is the kind's default
+	grace       time.Duration // of the misfire policy; 0 is the default
+	concurrency string        // policy; empty is allow
+	interval    bool          // every is by kind, and not by @every
+	fixed       bool          // a fixed delay of step
+	edits       []edit        // of a cron by the clock
 
 	create time.Duration   // since the start
 	flips  []time.Duration // deactivations and activations in turn
@@ -67,6 +68,9 @@ func (o *order) request(start time.Time) client.NewTimer {
 		if o.misfire == string(timer.MisfireFireAll) {
 			n.Misfire.MaxFires = timer.MaxMisfireFires
 		}
+		if o.grace > 0 {
+			n.Misfire.Grace = o.grace.String()
+		}
 	}
 	if o.concurrency != "" {
 		n.Concurrency = &client.Concurrency{Policy: o.concurrency}
@@ -82,9 +86,9 @@ func (o *order) choose(r *rand.Rand, i int, end time.Duration) {
 	case 0:
 		o.misfire = "" // fire_once
 	case 1:
-		o.misfire = string(timer.MisfireFireOnce)
+		o.misfire, o.grace = string(timer.MisfireFireOnce), between(r, 5*time.Second, 20*time.Second).Truncate(time.Millisecond)
 	case 2:
-		o.misfire = string(timer.MisfireSkip)
+		o.misfire, o.grace = string(timer.MisfireSkip), between(r, 5*time.Second, 20*time.Second).Truncate(time.Millisecond)
 	case 3:
 		o.concurrency = string(timer.ConcurrencySkip)
 	case 4:

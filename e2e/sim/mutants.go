@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/bus"
@@ -36,6 +37,10 @@ var Mutants = []Mutant{
 	{"a claim is taken for granted", true, func(k *kit) { k.store = granted{k.store} }},
 	{"answers are not recorded", false, func(k *kit) { k.store = forgetful{k.store} }},
 	{"calls before the run", true, func(k *kit) { k.caller = early{k.caller} }},
+	{"everybody has the turn", false, func(k *kit) { k.store = crowded{k.store} }},
+	{"every late fire catches up", false, func(k *kit) { k.store = catchAll{k.store} }},
+	{"a chain breaks now and then", true, func(k *kit) { k.store = &brittle{Store: k.store} }},
+	{"edits leave what was expanded", false, func(k *kit) { k.store = halfEdits{k.store} }},
 }
 
 type noSweep struct{ store.Store }
@@ -153,4 +158,48 @@ type early struct{ callback.Caller }
 func (c early) Call(ctx context.Context, q *callback.Request) callback.Result {
 	q.Start = q.Start.Add(-time.Millisecond)
 	return c.Caller.Call(ctx, q)
+}
+
+// crowded gives the turn to everybody who asks.
+type crowded struct{ store.Store }
+
+func (crowded) Enter(_ context.Context, _ timer.ID, asks []store.Entry) ([]store.Entered, error) {
+	return make([]store.Entered, len(asks)), nil
+}
+
+// catchAll lets every late fire be the one that catches up.
+type catchAll struct{ store.Store }
+
+func (catchAll) CatchUp(_ context.Context, asks []store.Late) ([]bool, error) {
+	run := make([]bool, len(asks))
+	for i := range run {
+		run[i] = true
+	}
+	return run, nil
+}
+
+// brittle forgets some of the fires that follow.
+type brittle struct {
+	store.Store
+
+	n atomic.Int64
+}
+
+func (s *brittle) Record(ctx context.Context, session timer.ID, os []timer.Outcome, as []timer.Attempt) ([]timer.FireID, []timer.Fire, error) {
+	for i := range os {
+		if os[i].Next != nil && s.n.Add(1)%7 == 0 { //nolint:mnd // now and then
+			os[i].Next = nil
+		}
+	}
+	return s.Store.Record(ctx, session, os, as)
+}
+
+// halfEdits plans nothing for the new version: it begins where the old one was expanded up to.
+type halfEdits struct{ store.Store }
+
+func (s halfEdits) Edit(ctx context.Context, items []store.Edit, _ store.Planner) ([]store.Edited, error) {
+	return s.Store.Edit(ctx, items, func(t *timer.Timer, nowMS int64) store.Plan {
+		next := nowMS + time.Hour.Milliseconds()
+		return store.Plan{NextDueMS: max(t.NextDueMS, next), ExpandAtMS: nowMS + time.Minute.Milliseconds()}
+	})
 }

@@ -74,6 +74,9 @@ func (w *World) judge(o *order, h *history, recorded map[int64]timer.Outcome, al
 			}
 		}
 	}
+	if o.step > 0 && !o.fixed && (o.misfire == "" || o.misfire == string(timer.MisfireFireOnce)) {
+		w.onceEach(o, mine)
+	}
 	if o.concurrency != "" && o.concurrency != string(timer.ConcurrencyCancelPrevious) {
 		w.oneAtATime(o, mine)
 	}
@@ -83,7 +86,7 @@ func (w *World) wrongSkip(o *order, h *history, x *timer.Outcome, mine receiver.
 	policy := timer.Misfire{Policy: timer.MisfirePolicy(o.misfire)}.For(timer.KindCron).Policy
 	switch x.Reason {
 	case timer.ReasonMisfired:
-		grace := time.Duration(timer.DefaultGrace) - skewed - farthest
+		grace := o.lateAfter() - skewed - farthest
 		if late := time.Duration(x.FinishedMS-x.DueMS) * time.Millisecond; late < grace {
 			return fmt.Sprintf("was only %s late", late)
 		}
@@ -118,6 +121,33 @@ func (w *World) caughtUp(h *history, x *timer.Outcome, mine receiver.Arrivals, g
 		}
 	}
 	return slices.ContainsFunc(h.changes, func(c change) bool { return c.at > x.DueMS }) || slices.ContainsFunc(h.edits, func(e edited) bool { return e.at > x.DueMS })
+}
+
+// lateAfter returns what counts as late for the order's timer.
+func (o *order) lateAfter() time.Duration {
+	if o.grace > 0 {
+		return o.grace
+	}
+	return time.Duration(timer.DefaultGrace)
+}
+
+// onceEach looks whether no late call is made for an instant that the one before it caught up with.
+func (w *World) onceEach(o *order, mine receiver.Arrivals) {
+	slack := skewed + farthest
+	var last *receiver.Arrival
+	seen := make(map[timer.FireID]bool)
+	for i := range mine {
+		a := &mine[i]
+		if seen[a.Fire] || a.Lateness() <= o.lateAfter()+slack {
+			seen[a.Fire] = true
+			continue
+		}
+		seen[a.Fire] = true
+		if last != nil && time.UnixMilli(a.Fire.DueMS).Before(last.Arrived().Add(-o.lateAfter()-slack)) {
+			w.blame("%s: %s is called %s late, and %s had caught up with it", o.name, a.Fire, a.Lateness(), last.Fire)
+		}
+		last = a
+	}
 }
 
 // oneAtATime looks whether the fires of a timer, each from its first call to the answer to its last, came one after the other.
