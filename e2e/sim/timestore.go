@@ -1,0 +1,88 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func (s *gatedStore) TimerNamed(ctx context.Context, app, name string) (timer.Timer, error) {
+	return ask(s, ctx, "TimerNamed", false, func(ctx context.Context) (timer.Timer, error) { return s.Store.TimerNamed(ctx, app, name) })
+}
+
+func (s *gatedStore) Edit(ctx context.Context, items []store.Edit, plan store.Planner) ([]store.Edited, error) {
+	return ask(s, ctx, "Edit", true, func(ctx context.Context) ([]store.Edited, error) {
+		defer s.p.world.seen.inOrder()()
+		return s.Store.Edit(ctx, items, plan)
+	})
+}
+
+func (s *gatedStore) AddFires(ctx context.Context, app string, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+	return ask(s, ctx, "AddFires", true, func(ctx context.Context) ([]timer.Fire, error) { return s.Store.AddFires(ctx, app, id, fires) })
+}
+
+func (s *gatedStore) App(ctx context.Context, name string) (store.App, error) {
+	return ask(s, ctx, "App", false, func(ctx context.Context) (store.App, error) { return s.Store.App(ctx, name) })
+}
+
+func (s *gatedStore) SetFrozen(ctx context.Context, name string, frozen bool, reason string) (store.App, error) {
+	return ask(s, ctx, "SetFrozen", true, func(ctx context.Context) (store.App, error) {
+		return s.Store.SetFrozen(ctx, name, frozen, reason)
+	})
+}
+
+func (s *gatedStore) PutCalendar(ctx context.Context, app string, c timer.Calendar, ifVersion int64) (int64, error) {
+	return ask(s, ctx, "PutCalendar", true, func(ctx context.Context) (int64, error) { return s.Store.PutCalendar(ctx, app, c, ifVersion) })
+}
+
+func (s *gatedStore) Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error) {
+	return ask(s, ctx, "Calendar", false, func(ctx context.Context) (store.CalendarVersion, error) { return s.Store.Calendar(ctx, app, name) })
+}
+
+func (s *gatedStore) Calendars(ctx context.Context, app, behind string, limit int) ([]store.CalendarVersion, error) {
+	return ask(s, ctx, "Calendars", false, func(ctx context.Context) ([]store.CalendarVersion, error) {
+		return s.Store.Calendars(ctx, app, behind, limit)
+	})
+}
+
+func (s *gatedStore) DeleteCalendar(ctx context.Context, app, name string) error {
+	_, err := ask(s, ctx, "DeleteCalendar", true, func(ctx context.Context) (nothing, error) {
+		return nothing{}, s.Store.DeleteCalendar(ctx, app, name)
+	})
+	return err
+}
+
+func (s *gatedStore) StartBackfill(ctx context.Context, b store.Backfill) (store.Backfill, error) {
+	return ask(s, ctx, "StartBackfill", true, func(ctx context.Context) (store.Backfill, error) { return s.Store.StartBackfill(ctx, b) })
+}
+
+func (s *gatedStore) Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error) {
+	return ask(s, ctx, "Backfill", false, func(ctx context.Context) (store.Backfill, error) { return s.Store.Backfill(ctx, app, id) })
+}
+
+func (s *gatedStore) CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error) {
+	return ask(s, ctx, "CancelBackfill", true, func(ctx context.Context) (store.Backfill, error) { return s.Store.CancelBackfill(ctx, app, id) })
+}
+
+func (s *gatedStore) ExpandBackfills(ctx context.Context, limit int, plan store.BackfillPlanner) (fires []timer.Fire, n int, err error) {
+	fires, err = ask(s, ctx, "ExpandBackfills", true, func(ctx context.Context) (fs []timer.Fire, err error) {
+		fs, n, err = s.Store.ExpandBackfills(ctx, limit, plan)
+		return fs, err
+	})
+	return fires, n, err
+}
+
+func (s *gatedStore) Enter(ctx context.Context, session timer.ID, asks []store.Entry) ([]store.Entered, error) {
+	return ask(s, ctx, "Enter", true, func(ctx context.Context) ([]store.Entered, error) {
+		out, err := s.Store.Enter(ctx, session, asks)
+		for i := range out {
+			s.p.world.log.printf("%s enters %s: turn %d", s.p, asks[i].Fire.FireID, out[i].Turn)
+		}
+		return out, err
+	})
+}
+
+func (s *gatedStore) CatchUp(ctx context.Context, asks []store.Late) ([]bool, error) {
+	return ask(s, ctx, "CatchUp", true, func(ctx context.Context) ([]bool, error) { return s.Store.CatchUp(ctx, asks) })
+}
