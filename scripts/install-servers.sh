@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what is missing of MariaDB, Redis and Pulsar on a Debian 12 host: install-servers.sh [mysql] [redis] [pulsar].
+# Installs what is missing of MariaDB, Redis and Pulsar on a Debian 12 host: install-servers.sh [mysql] [redis] [pulsar] [oracles].
 #
-# MariaDB, Redis, Java and Maven are Debian's packages (that part needs root, and only when one is missing); Pulsar's jars
-# come by Maven into $CARILLON_CACHE (default ~/.cache/carillon). Running it again does nothing; dying halfway leaves
-# nothing that a later run would take for whole.
+# oracles is what scripts/oracles.sh builds with. MariaDB, Redis, Java, Maven and Python are Debian's packages (that part needs
+# root, and only when one is missing); Pulsar's jars come by Maven into $CARILLON_CACHE (default ~/.cache/carillon). Running it
+# again does nothing; dying halfway leaves nothing that a later run would take for whole.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
@@ -24,7 +24,12 @@ for server in "${wanted[@]}"; do
       [ -d "$cache/lib" ] || has mvn || missing+=(maven)
       has curl || missing+=(curl)
       ;;
-    *) echo "install-servers: no server called $server (mysql, redis, redis-cluster, pulsar)" >&2 && exit 2 ;;
+    oracles)
+      has javac || missing+=(openjdk-17-jdk-headless)
+      has mvn || missing+=(maven)
+      python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3 python3-venv)
+      ;;
+    *) echo "install-servers: no server called $server (mysql, redis, redis-cluster, pulsar, oracles)" >&2 && exit 2 ;;
   esac
 done
 

@@ -10,6 +10,13 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export CARILLON_BIN=${CARILLON_BIN:-$PWD/bin}
 
+# Without them their test skips, or fails where CARILLON_TEST_REQUIRE names oracles.
+if oracles=$(scripts/oracles.sh </dev/null); then
+  export CARILLON_TEST_ORACLES=$oracles
+else
+  printf '\n!!! NO ORACLES: agreement of schedules with other implementations is NOT TESTED !!!\n\n' >&2
+fi
+
 # brief: the output of a package is held until its last line tells whether it is wanted.
 brief() {
   awk '

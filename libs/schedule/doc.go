@@ -15,7 +15,7 @@
 //
 // # Specs
 //
-// A spec has 5 fields (minute, hour, day of the month, month, weekday), 6 (second first) or 7 (year last, 1970 to 2199), or is one of
+// A spec has 5 fields (minute, hour, day of the month, the month, weekday), 6 (second first) or 7 (year last, 1970 to 2199), or is one of
 // @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly and "@every <duration>", an interval in whole seconds. A field is a list
 // of items, separated by commas:
 //

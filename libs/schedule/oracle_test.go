@@ -1,0 +1,143 @@
+package schedule_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// question is what an independent implementation is asked, and what this package answers.
+type question struct {
+	library, spec, zone string // library: of the Python program
+	fromMS              int64
+	count               int
+	want                string
+}
+
+// oracles returns where scripts/oracles.sh built the other implementations.
+func oracles(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("CARILLON_TEST_ORACLES")
+	if dir != "" {
+		return dir
+	}
+	if slices.Contains(strings.Split(os.Getenv("CARILLON_TEST_REQUIRE"), ","), "oracles") {
+		t.Fatal("CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_ORACLES is not set: set it to what scripts/oracles.sh prints")
+	}
+	t.Skipf("!!! SKIPPED, UNTESTED: %s compares with other implementations, and CARILLON_TEST_ORACLES is not set (to what scripts/oracles.sh prints)", t.Name())
+	return ""
+}
+
+// ask hands the questions to a program, a line each, and requires this package's answers of it.
+func ask(t *testing.T, questions []question, line func(q question) string, program string, args ...string) {
+	t.Helper()
+	var in, out, log bytes.Buffer
+	for i := range questions {
+		q := &questions[i]
+		q.want = ours(t, *q)
+		in.WriteString(line(*q) + "\n")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, &log
+	require.NoError(t, cmd.Run(), log.String())
+	answers := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	require.Len(t, answers, len(questions), log.String())
+	instants := 0
+	for i, q := range questions {
+		theirs, ours := known(answers[i]), known(q.want)
+		instants += len(theirs)
+		if !slices.Equal(theirs, ours) {
+			require.Equal(t, theirs, ours, "question %d: %q in %s after %s (expected is %s's)",
+				i, q.spec, q.zone, time.UnixMilli(q.fromMS).UTC(), filepath.Base(program)+q.library)
+		}
+	}
+	require.Greater(t, instants, 3*len(questions), "answers that are not empty")
+	t.Logf("%d questions, %d instants", len(questions), instants)
+}
+
+func ours(t *testing.T, q question) string {
+	t.Helper()
+	p, err := schedule.Parse(cronOf(q.zone, q.spec), schedule.Inputs{})
+	require.NoError(t, err, q.spec)
+	var out []string
+	for at := q.fromMS; len(out) < q.count; {
+		if at = p.Next(at, 0); at == timer.NeverMS {
+			break
+		}
+		out = append(out, strconv.FormatInt(at, 10))
+	}
+	return strings.Join(out, " ")
+}
+
+// known returns the instants of an answer before 2060, readable. Behind it, the others give up, each after years of its own.
+func known(answer string) (out []string) {
+	end := time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC)
+	for w := range strings.FieldsSeq(answer) {
+		ms, err := strconv.ParseInt(w, 10, 64)
+		switch at := time.UnixMilli(ms).UTC(); {
+		case err != nil:
+			return []string{answer} // an error, or something that is no answer
+		case at.Before(end):
+			out = append(out, at.Format(time.RFC3339))
+		}
+	}
+	return out
+}
+
+// list writes a random field of values from low to high: a value, a list, a range or a stepped range.
+func list(r *rand.Rand, low, high int) string {
+	value := func() string { return strconv.Itoa(low + r.IntN(high-low+1)) }
+	from := low + r.IntN(high-low+1)
+	to := from + r.IntN(high-from+1)
+	switch r.IntN(4) {
+	case 0:
+		return value()
+	case 1:
+		return value() + "," + value() + "," + value()
+	}
+	switch {
+	case from == to: // as a range, some take it for the whole, or by steps for a value to begin at
+		return strconv.Itoa(from)
+	case r.IntN(2) == 0:
+		return fmt.Sprintf("%d-%d", from, to)
+	}
+	return fmt.Sprintf("%d-%d/%d", from, to, 1+r.IntN(9))
+}
+
+// starred writes * or */n at some odds, else a list.
+func starred(r *rand.Rand, low, high int, odds float64) string {
+	switch f := r.Float64(); {
+	case f < odds/2:
+		return "*"
+	case f < odds:
+		return fmt.Sprintf("*/%d", 1+r.IntN((high-low)/2))
+	default:
+		return list(r, low, high)
+	}
+}
+
+// Both ends of the years that the zone databases of Go, Java and Python agree on.
+var (
+	oracleFrom = time.Date(1996, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	oracleTo   = time.Date(2022, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+)
+
+func someInstant(r *rand.Rand) int64 {
+	return (oracleFrom + r.Int64N(oracleTo-oracleFrom)) / 1000 * 1000
+}
