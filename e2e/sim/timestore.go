@@ -14,7 +14,11 @@ func (s *gatedStore) TimerNamed(ctx context.Context, app, name string) (timer.Ti
 func (s *gatedStore) Edit(ctx context.Context, items []store.Edit, plan store.Planner) ([]store.Edited, error) {
 	return ask(s, ctx, "Edit", true, func(ctx context.Context) ([]store.Edited, error) {
 		defer s.p.world.seen.inOrder()()
-		return s.Store.Edit(ctx, items, plan)
+		out, err := s.Store.Edit(ctx, items, plan)
+		if err == nil {
+			s.p.world.seen.edited(out)
+		}
+		return out, err
 	})
 }
 
@@ -84,5 +88,11 @@ func (s *gatedStore) Enter(ctx context.Context, session timer.ID, asks []store.E
 }
 
 func (s *gatedStore) CatchUp(ctx context.Context, asks []store.Late) ([]bool, error) {
-	return ask(s, ctx, "CatchUp", true, func(ctx context.Context) ([]bool, error) { return s.Store.CatchUp(ctx, asks) })
+	return ask(s, ctx, "CatchUp", true, func(ctx context.Context) ([]bool, error) {
+		out, err := s.Store.CatchUp(ctx, asks)
+		for i := range out {
+			s.p.world.log.printf("%s asks whether %s catches up until %s: %t", s.p, asks[i].FireID, stamp(asks[i].ToMS), out[i])
+		}
+		return out, err
+	})
 }
