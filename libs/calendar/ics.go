@@ -19,7 +19,7 @@ const (
 	// EndlessUntil is the year with which a rule without an end ends. A file that is read again meanwhile goes on.
 	EndlessUntil = 2099
 
-	maxBarren = 10     // rules that never match: each costs a tenth of a second to find out
+	maxBarren = 3      // rules that never match: each costs up to a tenth of a second to find out
 	maxEvents = 50_000 // occurrences, of all events
 )
 

@@ -109,9 +109,7 @@ func TestCheck(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			start := time.Now()
 			err := schedule.Check(&tt.s)
-			require.Less(t, time.Since(start), time.Second, "in bounded time")
 			if tt.field == "" {
 				require.NoError(t, err)
 				return
