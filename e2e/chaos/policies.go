@@ -49,7 +49,7 @@ func policies(w *World) error {
 		for i := range policyEvery {
 			eg.Go(func() error {
 				n := k.n
-				n.App, n.Name, n.Status = app, fmt.Sprintf("%s-%d", k.kind, i), "active"
+				n.App, n.Name, n.Status = app, fmt.Sprintf("policy-%s-%d", k.kind, i), "active"
 				if n.Schedule.Kind == "" {
 					n.Schedule = client.Cron("* * * * * *")
 				}

@@ -20,7 +20,7 @@ var (
 // halves what an idle world costs.
 var looks = map[string]bool{
 	"Now": true, "LiveSessions": true, "Changes": true, "MinuteCounts": true, "SliceBacklog": true, "OldestOpen": true, "ExpandBacklog": true,
-	"Cursor": true,
+	"Cursor": true, "ExpandBackfills": true,
 }
 
 // bounded is a context without end but with a deadline: what a call does in the store it does in no time, and a context that can end

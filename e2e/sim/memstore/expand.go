@@ -16,14 +16,65 @@ const postpone = time.Minute
 
 var errBadPlan = errors.New("the plan goes back, repeats itself, or is another timer's")
 
+// activate makes a timer active from now on and plans the first stretch of its fires.
 func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	t.Status, t.ActiveSinceMS, t.UpdatedMS = timer.StatusActive, nowMS, nowMS
 	t.ActiveEpoch++
-	return s.expand(t, plan, nowMS)
+	t.PauseReason, t.PausedUntilMS = "", 0
+	if t.AnchorMS == 0 {
+		t.AnchorMS = nowMS
+	}
+	return s.proceed(t, plan, nowMS)
+}
+
+// proceed plans the next stretch, anew where that was asked for.
+func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
+	was, wasPlan := t.Timer, t.planVersion
+	t.Replan = false
+	if was.Replan && t.calendar && t.NextDueMS > nowMS+1 {
+		s.takeBack(t, nowMS)
+		t.versions[t.Version+1] = t.Definition
+		t.Version++
+		t.VersionMS, t.UpdatedMS, t.planVersion = nowMS, nowMS, t.Version
+	}
+	fires, ok := s.expand(t, plan, nowMS)
+	switch {
+	case ok:
+		t.calendar = false
+	case was.Replan:
+		delete(t.versions, was.Version+1)
+		was.ExpandAtMS = t.ExpandAtMS
+		t.Timer, t.planVersion = was, wasPlan
+	}
+	return fires
+}
+
+// ahead returns the open fires of a timer's schedule that are due later than now.
+func (s *Store) ahead(t *row, nowMS int64) (open []*timer.Fire) {
+	for id, f := range s.fires {
+		if id.Timer == t.ID && id.Series == 0 && id.DueMS > nowMS && id.DueMS < t.NextDueMS {
+			open = append(open, f)
+		}
+	}
+	return open
+}
+
+// takeBack forgets what is expanded beyond now.
+func (s *Store) takeBack(t *row, nowMS int64) {
+	if t.NextDueMS > nowMS+1 {
+		n := 0
+		for _, f := range s.ahead(t, nowMS) {
+			if f.Version >= t.planVersion {
+				n++
+			}
+		}
+		t.FiresMade = max(0, t.FiresMade-int64(n))
+		t.NextDueMS = nowMS + 1
+	}
 }
 
 // expand plans a stretch of a timer, moves it forward and inserts its fires.
-func (s *Store) expand(t *row, plan store.Planner, nowMS int64) []timer.Fire {
+func (s *Store) expand(t *row, plan store.Planner, nowMS int64) (fires []timer.Fire, ok bool) {
 	p := plan(&t.Timer, nowMS)
 	if p.Err == nil {
 		p.Err = checkPlan(&t.Timer, &p)
@@ -33,18 +84,54 @@ func (s *Store) expand(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 		if t.ExpandAtMS <= nowMS {
 			t.ExpandAtMS = nowMS + postpone.Milliseconds()
 		}
-		p.Fires = nil
-	} else {
-		t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
-		t.FiresMade += int64(len(p.Fires))
+		s.expandMS = min(s.expandMS, t.ExpandAtMS)
+		return nil, false
 	}
+	fires = s.take(t, &p, nowMS)
 	s.expandMS = min(s.expandMS, t.ExpandAtMS)
-	for _, f := range p.Fires {
-		if s.fires[f.FireID] == nil {
-			s.insert(&f)
-		}
+	return fires, true
+}
+
+// take moves a timer forward over a plan and writes what the plan has. It returns what is to be marked.
+func (s *Store) take(t *row, p *store.Plan, nowMS int64) (marked []timer.Fire) {
+	t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
+	for i := range p.Skips {
+		o := &p.Skips[i]
+		o.AppID, o.Version, o.Epoch, o.Kind, o.FinishedMS = t.AppID, t.Version, t.ActiveEpoch, timer.Skipped, nowMS
+		s.outcomes[t.ID] = append(s.outcomes[t.ID], kept(*o, 0))
+		t.FiresMade += o.Count
 	}
-	return p.Fires
+	for i := range p.Fires {
+		f := &p.Fires[i]
+		_, done := s.ended[f.FireID]
+		switch row := s.fires[f.FireID]; {
+		case done:
+			continue
+		case row == nil:
+			s.insert(f)
+			marked = append(marked, *f)
+		case s.move(row, f):
+			marked = append(marked, *row)
+		}
+		t.FiresMade++
+	}
+	return marked
+}
+
+// move gives an open fire of an older version, or epoch, the planned one, and tells whether it is to be marked again. Who owns it keeps its run.
+func (s *Store) move(row, planned *timer.Fire) bool {
+	if row.Version >= planned.Version && row.Epoch >= planned.Epoch {
+		return false
+	}
+	row.Version, row.Epoch = planned.Version, planned.Epoch
+	if row.Owner != 0 || row.State != timer.FireReady || row.RunMS == planned.RunMS {
+		return false
+	}
+	s.remove(row)
+	row.RunMS, row.Bucket, row.Sweeps = planned.RunMS, planned.Bucket, 0
+	row.Rev++
+	s.insert(row)
+	return true
 }
 
 // catchUp expands what came due while the timer was active and nobody expanded it.
@@ -56,15 +143,19 @@ func (s *Store) catchUp(t *row, plan store.Planner, nowMS int64) (fires []timer.
 		}
 		n := 0
 		for ; n < len(p.Fires) && p.Fires[n].DueMS <= nowMS; n++ {
-			s.insert(&p.Fires[n])
 		}
-		t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
 		if n < len(p.Fires) {
-			t.NextDueMS = p.Fires[n].DueMS
+			p.NextDueMS = p.Fires[n].DueMS
 		}
-		t.FiresMade += int64(n)
-		fires = append(fires, slices.Clone(p.Fires[:n])...)
-		if n == 0 {
+		m := 0
+		for ; m < len(p.Skips) && p.Skips[m].UntilMS <= nowMS; m++ {
+		}
+		if m < len(p.Skips) {
+			p.NextDueMS = min(p.NextDueMS, p.Skips[m].DueMS)
+		}
+		p.Fires, p.Skips = p.Fires[:n], p.Skips[:m]
+		fires = append(fires, s.take(t, &p, nowMS)...)
+		if n+m == 0 {
 			break
 		}
 	}
@@ -74,29 +165,46 @@ func (s *Store) catchUp(t *row, plan store.Planner, nowMS int64) (fires []timer.
 // checkPlan sees to it that no due instant of a timer comes up twice.
 func checkPlan(t *timer.Timer, p *store.Plan) error {
 	slices.SortFunc(p.Fires, timer.CompareFires)
-	last := t.NextDueMS - 1
+	slices.SortFunc(p.Skips, func(a, b timer.Outcome) int { return cmp.Compare(a.DueMS, b.DueMS) })
+	type stretch struct{ from, to int64 }
+	var all []stretch
 	for i := range p.Fires {
 		f := &p.Fires[i]
-		if f.Timer != t.ID || f.Series != 0 || f.DueMS <= last {
+		if f.Timer != t.ID || f.Series != 0 {
 			return errBadPlan
 		}
-		last = f.DueMS
 		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
+		all = append(all, stretch{f.DueMS, f.DueMS})
 	}
-	if p.NextDueMS < t.NextDueMS || len(p.Fires) > 0 && last >= p.NextDueMS {
+	for i := range p.Skips {
+		o := &p.Skips[i]
+		if o.Timer != t.ID || o.Series != 0 || o.UntilMS < o.DueMS || o.Count < 1 {
+			return errBadPlan
+		}
+		all = append(all, stretch{o.DueMS, o.UntilMS})
+	}
+	slices.SortFunc(all, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
+	last := t.NextDueMS - 1
+	for _, x := range all {
+		if x.from <= last {
+			return errBadPlan
+		}
+		last = x.to
+	}
+	if p.NextDueMS < t.NextDueMS || len(all) > 0 && last >= p.NextDueMS {
 		return errBadPlan
 	}
 	return nil
 }
 
-// waiting returns the active timers whose time to be expanded has come, in the order in which it came.
+// waiting returns the timers whose time to be expanded, or resumed, has come, in the order in which it came.
 func (s *Store) waiting(nowMS int64) (ts []*row) {
 	if nowMS < s.expandMS {
 		return nil
 	}
 	s.expandMS = timer.NeverMS
 	for _, t := range s.rows {
-		if t.Status != timer.StatusActive {
+		if t.Status != timer.StatusActive && t.Status != timer.StatusPaused {
 			continue
 		}
 		s.expandMS = min(s.expandMS, t.ExpandAtMS)
@@ -115,7 +223,15 @@ func (s *Store) Expand(_ context.Context, limit int, plan store.Planner) (fires 
 	ts := s.waiting(nowMS)
 	n = min(len(ts), limit)
 	for _, t := range ts[:n] {
-		fires = append(fires, s.expand(t, plan, nowMS)...)
+		was := t.Timer
+		next := s.proceed
+		if t.Status == timer.StatusPaused {
+			next = s.activate
+		}
+		fires = append(fires, next(t, plan, nowMS)...)
+		if t.Status != was.Status || t.Version != was.Version {
+			s.log(nowMS, t, nil)
+		}
 	}
 	return fires, n, nil
 }
@@ -123,7 +239,7 @@ func (s *Store) Expand(_ context.Context, limit int, plan store.Planner) (fires 
 // ExpandBacklog counts the timers that Expand would take.
 func (s *Store) ExpandBacklog(_ context.Context, limit int) (n int, oldestMS int64, err error) {
 	defer s.lock()()
-	ts := s.waiting(s.nowMS())
+	ts := slices.DeleteFunc(s.waiting(s.nowMS()), func(t *row) bool { return t.Status != timer.StatusActive })
 	if len(ts) == 0 {
 		return 0, 0, nil
 	}

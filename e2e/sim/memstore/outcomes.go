@@ -15,29 +15,50 @@ import (
 // Record ends fires.
 func (s *Store) Record(
 	_ context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
-) (lost []timer.FireID, err error) {
+) (lost []timer.FireID, made []timer.Fire, err error) {
 	defer s.lock()()
+	var turns []*row // that may be free now
 	for i := range outcomes {
 		o := &outcomes[i]
-		f := s.fires[o.FireID]
+		f, t := s.fires[o.FireID], s.timers[o.Timer]
 		switch {
-		case f != nil && f.Owner == session:
-			s.remove(f)
-			s.outcomes[o.Timer] = append(s.outcomes[o.Timer], kept(*o, session))
-			s.ended[o.FireID] = session
+		case f != nil && f.Owner == session && (o.Reason != timer.ReasonSuperseded || f.Version == o.Version):
+			s.end(f, o, session)
 			s.try(o.FireID, attempts)
-		case s.ended[o.FireID] != session:
+			made = append(made, s.follow(o)...)
+			if o.Serial {
+				delete(t.queue, o.FireID)
+				turns = append(turns, t)
+			}
+		case f != nil || s.ended[o.FireID] != session:
 			lost = append(lost, o.FireID)
+		default:
+			if o.Next != nil {
+				made = append(made, s.again(o.Next.FireID)...)
+			}
+			if o.Serial {
+				made = append(made, s.again(t.running)...)
+			}
 		}
 	}
+	for _, t := range turns {
+		made = append(made, s.passTurn(t)...)
+	}
 	slices.SortFunc(lost, timer.CompareFireIDs)
-	return slices.Compact(lost), nil
+	return slices.Compact(lost), distinct(made), nil
+}
+
+// end moves a fire from the open ones to the outcomes.
+func (s *Store) end(f *timer.Fire, o *timer.Outcome, session timer.ID) {
+	s.remove(f)
+	s.outcomes[o.Timer] = append(s.outcomes[o.Timer], kept(*o, session))
+	s.ended[o.FireID] = session
 }
 
 // kept leaves of an outcome what the databases keep.
 func kept(o timer.Outcome, by timer.ID) timer.Outcome {
 	o.Owner, o.Attempt, o.LateMS = by, o.Attempts, o.LatenessMS
-	o.Bucket, o.State, o.Sweeps = 0, 0, 0
+	o.Bucket, o.State, o.Sweeps, o.Serial, o.Next = 0, 0, 0, false, nil
 	return o
 }
 

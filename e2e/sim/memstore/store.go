@@ -16,7 +16,7 @@ type Store struct {
 	ids *timer.IDs
 
 	mu       sync.Mutex
-	appIDs   map[string]int64
+	apps     map[string]*store.App
 	timers   map[timer.ID]*row
 	rows     []*row // all timers, in the order of their making
 	names    map[nameKey]*row
@@ -24,7 +24,10 @@ type Store struct {
 	once     map[onceKey]int64
 	changes  []change // in order of seq
 	lastSeq  int64
-	expandMS int64 // no active timer is to be expanded before it
+	expandMS int64 // no timer is to be expanded, or resumed, before it
+
+	calendars map[nameKey]*store.CalendarVersion
+	backfills []*backfill // in the order of their making
 
 	minutes  map[int64]*slicing.MinuteCount
 	slices   map[int64][]*slice // by minute, then bucket
@@ -42,8 +45,8 @@ var _ store.Store = (*Store)(nil)
 // New returns an empty store whose clock is now.
 func New(now func() time.Time) *Store {
 	return &Store{
-		now: now, ids: timer.NewIDs(now), appIDs: make(map[string]int64), timers: make(map[timer.ID]*row), names: make(map[nameKey]*row),
-		keys: make(map[nameKey]*key), expandMS: timer.NeverMS, minutes: make(map[int64]*slicing.MinuteCount), slices: make(map[int64][]*slice),
+		now: now, ids: timer.NewIDs(now), apps: make(map[string]*store.App), timers: make(map[timer.ID]*row), names: make(map[nameKey]*row),
+		keys: make(map[nameKey]*key), expandMS: timer.NeverMS, calendars: make(map[nameKey]*store.CalendarVersion), minutes: make(map[int64]*slicing.MinuteCount), slices: make(map[int64][]*slice),
 		fires: make(map[timer.FireID]*timer.Fire), byMinute: make(map[int64]map[timer.FireID]*timer.Fire), sessions: make(map[timer.ID]*session),
 		outcomes: make(map[timer.ID][]timer.Outcome), ended: make(map[timer.FireID]timer.ID), attempts: make(map[timer.FireID][]timer.Attempt),
 	}

@@ -7,16 +7,26 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// row is a timer with its one version: nothing makes a second one yet.
+// row is a timer with all its versions.
 type row struct {
 	timer.Timer
 
-	text []byte // the definition, in a form in which equal ones are equal
+	text     []byte                     // the definition, in a form in which equal ones are equal
+	versions map[int32]timer.Definition // from 1
+
+	calendar    bool  // Replan is for a calendar's sake
+	planVersion int32 // since which version the chain of a fixed delay goes on
+
+	running    timer.FireID          // has the turn
+	queue      map[timer.FireID]bool // wait for it
+	caughtByMS int64                 // the catch-up
+	caughtToMS int64                 // and up to where it covers
 }
 
 // nameKey is a timer's name, or an idempotency key, of an app.
@@ -31,13 +41,22 @@ type key struct {
 type change struct {
 	seq, atMS int64
 	row       *row
+	app       *store.App // of a change of a whole app, which has no row
+}
+
+func (s *Store) log(nowMS int64, t *row, app *store.App) int64 {
+	s.lastSeq++
+	s.changes = append(s.changes, change{seq: s.lastSeq, atMS: nowMS, row: t, app: app})
+	return s.lastSeq
 }
 
 // canonical returns a definition as a database gives it back, and its text.
 func canonical(d timer.Definition) (timer.Definition, []byte, error) {
-	if d.Schedule.At != nil {
-		at := d.Schedule.At.UTC()
-		d.Schedule.At = &at
+	for _, at := range []**time.Time{&d.Schedule.At, &d.Schedule.Anchor, &d.Schedule.StartAt, &d.Schedule.EndAt} {
+		if *at != nil {
+			utc := (*at).UTC()
+			*at = &utc
+		}
 	}
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -86,8 +105,11 @@ func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store
 	var fires []timer.Fire
 	if !existing {
 		t = fresh
-		t.App, t.AppID, t.Name, t.Status, t.Version = it.App, s.appID(it.App), it.Name, timer.StatusInactive, 1
-		t.CreatedMS, t.UpdatedMS = nowMS, nowMS
+		t.Name, t.Status, t.Version = it.Name, timer.StatusInactive, 1
+		t.App, t.AppID = it.App, s.app(it.App).ID
+		t.CreatedMS, t.UpdatedMS, t.VersionMS = nowMS, nowMS, nowMS
+		t.versions, t.queue = map[int32]timer.Definition{1: t.Definition}, make(map[timer.FireID]bool)
+		s.fill(t)
 		for t.ID == 0 || s.timers[t.ID] != nil {
 			t.ID = s.ids.Next()
 		}
@@ -103,13 +125,13 @@ func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store
 	return store.Created{Timer: t.Timer, Existing: existing, Fires: fires}
 }
 
-func (s *Store) appID(name string) int64 {
-	id, ok := s.appIDs[name]
-	if !ok {
-		id = int64(len(s.appIDs) + 1)
-		s.appIDs[name] = id
+func (s *Store) app(name string) *store.App {
+	a := s.apps[name]
+	if a == nil {
+		a = &store.App{ID: int64(len(s.apps) + 1), Name: name}
+		s.apps[name] = a
 	}
-	return id
+	return a
 }
 
 // Timer returns one timer.
@@ -147,30 +169,42 @@ func (s *Store) SetStatus(_ context.Context, items []store.StatusChange, plan st
 			continue
 		}
 		nowMS := s.nowMS()
-		if t.Status != it.Status {
-			if it.Status == timer.StatusActive {
-				out[i].Fires = s.activate(t, plan, nowMS)
-			} else {
-				if t.Status == timer.StatusActive {
-					out[i].Fires = s.catchUp(t, plan, nowMS)
-				}
-				t.Status, t.UpdatedMS = it.Status, nowMS
-			}
-			if it.Status == timer.StatusDeleted {
-				delete(s.names, nameKey{t.App, t.Name})
-			}
-			s.lastSeq++
-			s.changes = append(s.changes, change{seq: s.lastSeq, atMS: nowMS, row: t})
-			out[i].Seq = s.lastSeq
+		same := it.Status != timer.StatusPaused || t.PauseReason == it.Reason && t.PausedUntilMS == it.UntilMS
+		if t.Status != it.Status || !same {
+			out[i].Fires = s.setStatus(t, &it, plan, nowMS)
+			out[i].Seq = s.log(nowMS, t, nil)
 		}
 		out[i].Timer = t.Timer
 	}
 	return out, nil
 }
 
-func (t *row) state() timer.State {
+func (s *Store) setStatus(t *row, it *store.StatusChange, plan store.Planner, nowMS int64) (fires []timer.Fire) {
+	if it.Status == timer.StatusActive {
+		return s.activate(t, plan, nowMS)
+	}
+	if t.Status == timer.StatusActive {
+		fires = s.catchUp(t, plan, nowMS)
+	}
+	t.Status, t.UpdatedMS = it.Status, nowMS
+	t.PauseReason, t.PausedUntilMS = "", 0
+	switch it.Status {
+	case timer.StatusDeleted:
+		delete(s.names, nameKey{t.App, t.Name})
+	case timer.StatusPaused:
+		t.PauseReason, t.PausedUntilMS, t.ExpandAtMS = it.Reason, it.UntilMS, it.UntilMS
+		if it.UntilMS == 0 {
+			t.ExpandAtMS = timer.NeverMS
+		}
+		s.expandMS = min(s.expandMS, t.ExpandAtMS)
+	}
+	return fires
+}
+
+func (s *Store) state(t *row) timer.State {
 	return timer.State{
 		ID: t.ID, App: t.App, Status: t.Status, Version: t.Version, ActiveSinceMS: t.ActiveSinceMS, ActiveEpoch: t.ActiveEpoch,
+		VersionMS: t.VersionMS, Frozen: s.app(t.App).Frozen, Running: t.running,
 	}
 }
 
@@ -179,7 +213,7 @@ func (s *Store) States(_ context.Context, ids []timer.ID) (states []timer.State,
 	defer s.lock()()
 	for _, id := range ids {
 		if t := s.timers[id]; t != nil {
-			states = append(states, t.state())
+			states = append(states, s.state(t))
 		}
 	}
 	return states, nil
@@ -190,8 +224,10 @@ func (s *Store) Definitions(_ context.Context, keys []store.VersionKey) (map[sto
 	defer s.lock()()
 	defs := make(map[store.VersionKey]timer.Definition, len(keys))
 	for _, k := range keys {
-		if t := s.timers[k.Timer]; t != nil && t.Version == k.Version {
-			defs[k] = t.Definition
+		if t := s.timers[k.Timer]; t != nil {
+			if d, ok := t.versions[k.Version]; ok {
+				defs[k] = d
+			}
 		}
 	}
 	return defs, nil
@@ -202,7 +238,13 @@ func (s *Store) Changes(_ context.Context, after int64, limit int) (out []store.
 	defer s.lock()()
 	from := sort.Search(len(s.changes), func(i int) bool { return s.changes[i].seq > after })
 	for _, c := range s.changes[from:min(from+limit, len(s.changes))] {
-		out = append(out, store.Change{Seq: c.seq, AtMS: c.atMS, State: c.row.state()})
+		ch := store.Change{Seq: c.seq, AtMS: c.atMS}
+		if c.app != nil {
+			ch.AppID, ch.Frozen = c.app.ID, c.app.Frozen
+		} else {
+			ch.State = s.state(c.row)
+		}
+		out = append(out, ch)
 	}
 	return out, nil
 }

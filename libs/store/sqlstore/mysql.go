@@ -160,4 +160,13 @@ func (e *mysqlEngine) urgent(ctx context.Context, fn func(context.Context, runne
 
 func (e *mysqlEngine) reader() sqlx.QueryerContext { return e.db }
 
-func (e *mysqlEngine) close() error { return errors.Join(e.db.Close(), e.fast.Close()) }
+// close ends all connections. One that the server has ended before, for its silence, is no trouble.
+func (e *mysqlEngine) close() error {
+	var errs []error
+	for _, db := range []*sqlx.DB{e.db, e.fast} {
+		if err := db.Close(); !errors.Is(err, driver.ErrBadConn) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

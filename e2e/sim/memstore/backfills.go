@@ -1,0 +1,130 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+type backfill struct {
+	store.Backfill
+
+	expandAtMS int64
+}
+
+func (s *Store) backfill(app string, id timer.ID) (*backfill, error) {
+	for _, b := range s.backfills {
+		if b.ID == id && b.App == app {
+			return b, nil
+		}
+	}
+	return nil, timer.NotFound("backfill", id)
+}
+
+// StartBackfill begins one.
+func (s *Store) StartBackfill(_ context.Context, b store.Backfill) (store.Backfill, error) {
+	defer s.lock()()
+	t := s.timers[b.Timer]
+	if t == nil || t.App != b.App || t.Status == timer.StatusDeleted {
+		return store.Backfill{}, timer.NotFound("timer", b.Timer)
+	}
+	for _, x := range s.backfills {
+		switch {
+		case x.ID != b.ID:
+		case x.App != b.App || x.Timer != b.Timer:
+			return store.Backfill{}, timer.Conflict("id", "this backfill id is taken")
+		default:
+			return x.Backfill, nil
+		}
+	}
+	b.NextMS, b.Made, b.Status, b.CreatedMS = b.FromMS, 0, store.BackfillRunning, s.nowMS()
+	s.backfills = append(s.backfills, &backfill{Backfill: b, expandAtMS: b.CreatedMS})
+	return b, nil
+}
+
+// Backfill returns one.
+func (s *Store) Backfill(_ context.Context, app string, id timer.ID) (store.Backfill, error) {
+	defer s.lock()()
+	b, err := s.backfill(app, id)
+	if err != nil {
+		return store.Backfill{}, err
+	}
+	return b.Backfill, nil
+}
+
+// CancelBackfill ends one, and its fires that nobody owns.
+func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (store.Backfill, error) {
+	defer s.lock()()
+	b, err := s.backfill(app, id)
+	if err != nil {
+		return store.Backfill{}, err
+	}
+	if b.Status == store.BackfillRunning {
+		b.Status = store.BackfillCancelled
+	}
+	if b.Status != store.BackfillCancelled {
+		return b.Backfill, nil
+	}
+	nowMS := s.nowMS()
+	var open []*timer.Fire
+	for fid, f := range s.fires {
+		if fid.Timer == b.Timer && fid.Series == int64(id) && f.Owner == 0 {
+			open = append(open, f)
+		}
+	}
+	slices.SortFunc(open, func(x, y *timer.Fire) int { return timer.CompareFires(*x, *y) })
+	for _, f := range open {
+		s.end(f, &timer.Outcome{
+			Fire: *f, Kind: timer.Skipped, Reason: timer.ReasonCancelled, FinishedMS: nowMS, UntilMS: f.DueMS, Count: 1, Attempts: f.Attempt, LatenessMS: f.LateMS,
+		}, 0)
+	}
+	return b.Backfill, nil
+}
+
+// ExpandBackfills plans backfills one after the other.
+func (s *Store) ExpandBackfills(_ context.Context, limit int, plan store.BackfillPlanner) (fires []timer.Fire, n int, err error) {
+	defer s.lock()()
+	nowMS := s.nowMS()
+	for _, b := range s.backfills {
+		if b.Status != store.BackfillRunning || b.expandAtMS > nowMS || n == limit {
+			continue
+		}
+		n++
+		t := s.timers[b.Timer]
+		if t.Status == timer.StatusDeleted {
+			b.Status = store.BackfillCancelled
+			continue
+		}
+		made, nextMS, err := plan(&t.Timer, &b.Backfill, nowMS)
+		if err != nil || !fits(&b.Backfill, made, nextMS) {
+			b.expandAtMS = nowMS + postpone.Milliseconds()
+			continue
+		}
+		for _, f := range made {
+			f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
+			s.insert(&f)
+			fires = append(fires, f)
+		}
+		b.NextMS, b.Made = nextMS, b.Made+int64(len(made))
+		if nextMS >= b.ToMS {
+			b.Status = store.BackfillDone
+		}
+	}
+	return fires, n, nil
+}
+
+// fits tells whether a plan goes forward, and has each due instant of its stretch once.
+func fits(b *store.Backfill, fires []timer.Fire, nextMS int64) bool {
+	slices.SortFunc(fires, timer.CompareFires)
+	last := b.NextMS - 1
+	for i := range fires {
+		f := &fires[i]
+		if f.Timer != b.Timer || f.Series != int64(b.ID) || f.DueMS <= last || f.DueMS >= b.ToMS {
+			return false
+		}
+		last = f.DueMS
+	}
+	return last < nextMS
+}

@@ -1,0 +1,88 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// fill gives a timer the contents of its calendars.
+func (s *Store) fill(t *row) {
+	t.Calendars = nil
+	for _, name := range t.Definition.Schedule.Calendars {
+		if c := s.calendars[nameKey{t.App, name}]; c != nil {
+			t.Calendars = append(t.Calendars, c.Calendar)
+		}
+	}
+}
+
+// using returns the live timers that name a calendar.
+func (s *Store) using(app, name string) (ts []*row) {
+	for _, t := range s.rows {
+		if t.App == app && t.Status != timer.StatusDeleted && slices.Contains(t.Definition.Schedule.Calendars, name) {
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}
+
+// PutCalendar makes or replaces a calendar and asks for a new plan of the timers that name it.
+func (s *Store) PutCalendar(_ context.Context, app string, c timer.Calendar, ifVersion int64) (int64, error) {
+	defer s.lock()()
+	s.app(app)
+	next := &store.CalendarVersion{Calendar: c, Version: 1, UpdatedMS: s.nowMS()}
+	if had := s.calendars[nameKey{app, c.Name}]; had != nil {
+		next.Version = had.Version + 1
+	}
+	if ifVersion != 0 && ifVersion != next.Version-1 {
+		return 0, timer.Conflict("version", "the calendar has another version by now")
+	}
+	s.calendars[nameKey{app, c.Name}] = next
+	for _, t := range s.using(app, c.Name) {
+		s.fill(t)
+		if t.Replan, t.calendar = true, true; t.Status == timer.StatusActive {
+			t.ExpandAtMS = next.UpdatedMS
+			s.expandMS = min(s.expandMS, t.ExpandAtMS)
+		}
+	}
+	return next.Version, nil
+}
+
+// Calendar returns a calendar.
+func (s *Store) Calendar(_ context.Context, app, name string) (store.CalendarVersion, error) {
+	defer s.lock()()
+	c := s.calendars[nameKey{app, name}]
+	if c == nil {
+		return store.CalendarVersion{}, timer.NotFound("calendar", name)
+	}
+	return *c, nil
+}
+
+// Calendars returns an app's calendars in order of name.
+func (s *Store) Calendars(_ context.Context, app, after string, limit int) (all []store.CalendarVersion, err error) {
+	defer s.lock()()
+	for k, c := range s.calendars {
+		if k.app == app && k.name > after {
+			all = append(all, *c)
+		}
+	}
+	slices.SortFunc(all, func(a, b store.CalendarVersion) int { return strings.Compare(a.Name, b.Name) })
+	return all[:min(len(all), limit)], nil
+}
+
+// DeleteCalendar deletes a calendar that no live timer names.
+func (s *Store) DeleteCalendar(_ context.Context, app, name string) error {
+	defer s.lock()()
+	if s.calendars[nameKey{app, name}] == nil {
+		return timer.NotFound("calendar", name)
+	}
+	if ts := s.using(app, name); len(ts) > 0 {
+		return timer.Conflict("calendar", fmt.Sprintf("the timer %d (%q) names it", ts[0].ID, ts[0].Name))
+	}
+	delete(s.calendars, nameKey{app, name})
+	return nil
+}

@@ -1,0 +1,153 @@
+package memstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// TimerNamed returns an app's live timer by its name.
+func (s *Store) TimerNamed(_ context.Context, app, name string) (timer.Timer, error) {
+	defer s.lock()()
+	t := s.names[nameKey{app, name}]
+	if t == nil {
+		return timer.Timer{}, timer.NotFound("timer", name)
+	}
+	return t.Timer, nil
+}
+
+// Edit settles the items one after the other.
+func (s *Store) Edit(_ context.Context, items []store.Edit, plan store.Planner) ([]store.Edited, error) {
+	fresh := make([]row, len(items))
+	for i := range items {
+		var err error
+		if fresh[i].Definition, fresh[i].text, err = canonical(items[i].Definition); err != nil {
+			return nil, err
+		}
+	}
+	defer s.lock()()
+	out := make([]store.Edited, len(items))
+	for i := range items {
+		it := &items[i]
+		t := s.timers[it.ID]
+		if t == nil || t.App != it.App || t.Status == timer.StatusDeleted {
+			out[i].Err = timer.NotFound("timer", it.ID)
+			continue
+		}
+		same := bytes.Equal(t.text, fresh[i].text)
+		if !same && it.IfVersion != 0 && it.IfVersion != t.Version {
+			out[i].Err = timer.Conflict("version", "the timer has another version by now")
+			continue
+		}
+		if !same {
+			nowMS := s.nowMS()
+			var err error
+			if out[i].Fires, err = s.edit(t, &fresh[i], plan, nowMS); err != nil {
+				return nil, err
+			}
+			out[i].Seq = s.log(nowMS, t, nil)
+		}
+		out[i].Timer = t.Timer
+	}
+	return out, nil
+}
+
+func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fire, error) {
+	same, err := samePlan(t.Definition, fresh.Definition)
+	if err != nil {
+		return nil, err
+	}
+	same = same && !t.Replan
+	active := t.Status == timer.StatusActive
+	var fires []timer.Fire
+	if active && !same {
+		fires = s.catchUp(t, plan, nowMS)
+	}
+	if same {
+		for _, f := range s.ahead(t, nowMS) {
+			f.Version = t.Version + 1
+		}
+	} else {
+		s.takeBack(t, nowMS)
+	}
+	t.Version++
+	t.Definition, t.text, t.VersionMS, t.UpdatedMS = fresh.Definition, fresh.text, nowMS, nowMS
+	t.versions[t.Version] = t.Definition
+	s.fill(t)
+	if same {
+		return nil, nil
+	}
+	t.Replan, t.calendar, t.planVersion = true, false, t.Version
+	if active {
+		fires = append(fires, s.proceed(t, plan, nowMS)...)
+	}
+	return fires, nil
+}
+
+func samePlan(a, b timer.Definition) (bool, error) {
+	x, err := json.Marshal(timer.Definition{Schedule: a.Schedule, Misfire: a.Misfire})
+	if err != nil {
+		return false, fmt.Errorf("encoding a definition: %w", err)
+	}
+	y, err := json.Marshal(timer.Definition{Schedule: b.Schedule, Misfire: b.Misfire})
+	if err != nil {
+		return false, fmt.Errorf("encoding a definition: %w", err)
+	}
+	return bytes.Equal(x, y), nil
+}
+
+// AddFires inserts fires that were asked for.
+func (s *Store) AddFires(_ context.Context, app string, id timer.ID, fires []timer.Fire) (inserted []timer.Fire, err error) {
+	defer s.lock()()
+	if slices.ContainsFunc(fires, func(f timer.Fire) bool { return f.Timer != id || f.Series == 0 }) {
+		return nil, timer.Invalid("series", "a fire that is added is the timer's, of a series of its own")
+	}
+	t := s.timers[id]
+	if t == nil || t.App != app || t.Status == timer.StatusDeleted {
+		return nil, timer.NotFound("timer", id)
+	}
+	for _, f := range fires {
+		if _, done := s.ended[f.FireID]; done || s.fires[f.FireID] != nil {
+			continue
+		}
+		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
+		s.insert(&f)
+		inserted = append(inserted, f)
+	}
+	slices.SortFunc(inserted, timer.CompareFires)
+	return inserted, nil
+}
+
+// App returns an app.
+func (s *Store) App(_ context.Context, name string) (store.App, error) {
+	defer s.lock()()
+	a := s.apps[name]
+	if a == nil {
+		return store.App{}, timer.NotFound("app", name)
+	}
+	return *a, nil
+}
+
+// SetFrozen freezes or unfreezes an app.
+func (s *Store) SetFrozen(_ context.Context, name string, frozen bool, reason string) (store.App, error) {
+	defer s.lock()()
+	a := s.app(name)
+	if !frozen {
+		reason = ""
+	}
+	a.Reason = reason
+	if a.Frozen != frozen {
+		nowMS := s.nowMS()
+		a.Frozen, a.FrozenMS = frozen, 0
+		if frozen {
+			a.FrozenMS = nowMS
+		}
+		s.log(nowMS, nil, a)
+	}
+	return *a, nil
+}

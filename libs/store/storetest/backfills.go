@@ -1,0 +1,197 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// everyMinute plans n minutes of a backfill at once.
+func everyMinute(n int64) store.BackfillPlanner {
+	return func(t *timer.Timer, b *store.Backfill, nowMS int64) (fires []timer.Fire, nextMS int64, err error) {
+		for nextMS = b.NextMS; nextMS < b.ToMS && nextMS < b.NextMS+n*timer.MinuteMS; nextMS += timer.MinuteMS {
+			fires = append(fires, timer.Fire{
+				FireID: timer.FireID{Timer: t.ID, DueMS: nextMS, Series: int64(b.ID)}, RunMS: nowMS, Cause: timer.CauseBackfill,
+			})
+		}
+		return fires, nextMS, nil
+	}
+}
+
+func (s *setup) backfill(tm timer.Timer, minutes int64) store.Backfill {
+	s.t.Helper()
+	from := s.nowMS() - 24*time.Hour.Milliseconds()
+	b, err := s.st().StartBackfill(s.t.Context(), store.Backfill{
+		ID: s.ids.Next(), App: "app", Timer: tm.ID, FromMS: from, ToMS: from + minutes*timer.MinuteMS,
+	})
+	require.NoError(s.t, err)
+	return b
+}
+
+// expandBackfills expands until no backfill is due to be.
+func (s *setup) expandBackfills(plan store.BackfillPlanner) (fires []timer.Fire) {
+	s.t.Helper()
+	for {
+		more, n, err := s.st().ExpandBackfills(s.t.Context(), 10, plan)
+		require.NoError(s.t, err)
+		fires = append(fires, more...)
+		if n == 0 {
+			return fires
+		}
+	}
+}
+
+func backfillsEnd(t *testing.T, s *setup) {
+	ctx := t.Context()
+	tm := s.create(s.newTimer(), noFires).Timer
+	b := s.backfill(tm, 10)
+	require.Equal(t, store.BackfillRunning, b.Status)
+	require.Equal(t, b.FromMS, b.NextMS)
+	require.InDelta(t, s.nowMS(), b.CreatedMS, 10_000)
+	fires, n, err := s.st().ExpandBackfills(ctx, 10, everyMinute(4))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Len(t, fires, 4)
+	again, err := s.st().StartBackfill(ctx, store.Backfill{ID: b.ID, App: "app", Timer: tm.ID, FromMS: b.FromMS, ToMS: b.ToMS})
+	require.NoError(t, err)
+	require.Equal(t, b.FromMS+4*timer.MinuteMS, again.NextMS, "repeated, it changes nothing")
+	require.EqualValues(t, 4, again.Made)
+	fires = append(fires, s.expandBackfills(everyMinute(4))...)
+	require.Len(t, fires, 10)
+	for i, f := range fires {
+		require.Equal(t, b.FromMS+int64(i)*timer.MinuteMS, f.DueMS)
+		require.EqualValues(t, b.ID, f.Series)
+		require.Equal(t, tm.AppID, f.AppID)
+		require.EqualValues(t, 1, f.Version)
+		rec, err := s.st().Fire(ctx, "app", f.FireID)
+		require.NoError(t, err)
+		require.Equal(t, f, *rec.Open)
+	}
+	got, err := s.st().Backfill(ctx, "app", b.ID)
+	require.NoError(t, err)
+	require.Equal(t, store.BackfillDone, got.Status)
+	require.EqualValues(t, 10, got.Made)
+	cancelled, err := s.st().CancelBackfill(ctx, "app", b.ID)
+	require.NoError(t, err)
+	require.Equal(t, store.BackfillDone, cancelled.Status, "it is done")
+
+	for _, app := range []string{"other", "unknown"} {
+		_, err = s.st().Backfill(ctx, app, b.ID)
+		requireCode(t, timer.CodeNotFound, err)
+		_, err = s.st().CancelBackfill(ctx, app, b.ID)
+		requireCode(t, timer.CodeNotFound, err)
+		_, err = s.st().StartBackfill(ctx, store.Backfill{ID: s.ids.Next(), App: app, Timer: tm.ID, FromMS: 1, ToMS: 2})
+		requireCode(t, timer.CodeNotFound, err)
+	}
+
+	// One whose plan fails stops no other; one whose timer is deleted ends.
+	bad, good := s.backfill(tm, 3), s.backfill(tm, 3)
+	gone := s.create(s.newTimer(), noFires).Timer
+	orphan := s.backfill(gone, 3)
+	s.setStatus(gone, timer.StatusDeleted, noFires)
+	fires = s.expandBackfills(func(t *timer.Timer, b *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
+		if b.ID == bad.ID {
+			return nil, 0, errors.New("no such zone")
+		}
+		return everyMinute(2)(t, b, nowMS)
+	})
+	require.Len(t, fires, 3)
+	for _, f := range fires {
+		require.EqualValues(t, good.ID, f.Series)
+	}
+	got, err = s.st().Backfill(ctx, "app", orphan.ID)
+	require.NoError(t, err)
+	require.Equal(t, store.BackfillCancelled, got.Status)
+}
+
+func backfillsAreCancelled(t *testing.T, s *setup) {
+	ctx := t.Context()
+	tm := s.create(s.newTimer(), noFires).Timer
+	b, other := s.backfill(tm, 1200), s.backfill(tm, 5)
+	fires := s.expandBackfills(func(t *timer.Timer, x *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
+		if x.ID == b.ID && x.NextMS >= b.FromMS+1100*timer.MinuteMS {
+			return nil, 0, errors.New("stop here")
+		}
+		return everyMinute(550)(t, x, nowMS)
+	})
+	require.Len(t, fires, 1105)
+	session := s.session()
+	var mine []timer.Fire
+	for _, f := range fires {
+		if f.Series == int64(b.ID) && len(mine) < 3 {
+			mine = append(mine, f)
+		}
+	}
+	held := s.claim(session, mine)
+	for range 2 {
+		got, err := s.st().CancelBackfill(ctx, "app", b.ID)
+		require.NoError(t, err)
+		require.Equal(t, store.BackfillCancelled, got.Status)
+	}
+	for i, f := range fires {
+		if i%97 > 3 {
+			continue
+		}
+		rec, err := s.st().Fire(ctx, "app", f.FireID)
+		require.NoError(t, err)
+		switch {
+		case f.Series == int64(other.ID), f.FireID == held[0].FireID, f.FireID == held[1].FireID, f.FireID == held[2].FireID:
+			require.NotNil(t, rec.Open)
+		default:
+			require.NotNil(t, rec.Outcome)
+			require.Equal(t, timer.Skipped, rec.Outcome.Kind)
+			require.Equal(t, timer.ReasonCancelled, rec.Outcome.Reason)
+			require.EqualValues(t, 1, rec.Outcome.Count)
+		}
+	}
+	// Given back, they are ended by the repeated call.
+	released, err := s.st().Release(ctx, session, held, nil)
+	require.NoError(t, err)
+	require.Len(t, released, 3)
+	_, err = s.st().CancelBackfill(ctx, "app", b.ID)
+	require.NoError(t, err)
+	for _, f := range held {
+		rec, err := s.st().Fire(ctx, "app", f.FireID)
+		require.NoError(t, err)
+		require.NotNil(t, rec.Outcome)
+	}
+	require.Empty(t, s.expandBackfills(everyMinute(10)))
+}
+
+func concurrentBackfills(t *testing.T, s *setup) {
+	const backfills, minutes = 6, 40
+	tm := s.create(s.newTimer(), noFires).Timer
+	for range backfills {
+		s.backfill(tm, minutes)
+	}
+	var mu sync.Mutex
+	seen := map[timer.FireID]int{}
+	count := func(fires []timer.Fire) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, f := range fires {
+			seen[f.FireID]++
+		}
+	}
+	s.together(6, func(ctx context.Context, _ int, st store.Store) error {
+		for {
+			fires, n, err := st.ExpandBackfills(ctx, 2, everyMinute(7))
+			if err != nil || n == 0 {
+				return err
+			}
+			count(fires)
+		}
+	})
+	count(s.expandBackfills(everyMinute(7)))
+	require.Len(t, seen, backfills*minutes)
+	for id, n := range seen {
+		require.Equal(t, 1, n, "%v", id)
+	}
+}

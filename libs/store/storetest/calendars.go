@@ -1,0 +1,234 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// put writes a calendar whose one exclusion is a weekday; none for "".
+func (s *setup) put(name, weekday string, ifVersion int64) (int64, error) {
+	s.t.Helper()
+	c := timer.Calendar{Name: name, Zone: "Europe/Berlin", IncludedDates: []string{"2026-12-25"}}
+	if weekday != "" {
+		c.ExcludedWeekdays = []string{weekday}
+	}
+	return s.st().PutCalendar(s.t.Context(), "app", c, ifVersion)
+}
+
+func calendarsHaveVersions(t *testing.T, s *setup) {
+	ctx := t.Context()
+	_, err := s.st().Calendar(ctx, "app", "work")
+	requireCode(t, timer.CodeNotFound, err)
+	_, err = s.put("work", "mon", 1)
+	requireCode(t, timer.CodeConflict, err)
+	for want := int64(1); want <= 3; want++ {
+		v, err := s.put("work", "tue", want-1)
+		require.NoError(t, err)
+		require.Equal(t, want, v)
+	}
+	_, err = s.put("work", "mon", 2)
+	requireCode(t, timer.CodeConflict, err)
+	got, err := s.st().Calendar(ctx, "app", "work")
+	require.NoError(t, err)
+	require.Equal(t, timer.Calendar{
+		Name: "work", Zone: "Europe/Berlin", IncludedDates: []string{"2026-12-25"}, ExcludedWeekdays: []string{"tue"},
+	}, got.Calendar)
+	require.EqualValues(t, 3, got.Version)
+	require.InDelta(t, s.nowMS(), got.UpdatedMS, 10_000)
+	_, err = s.st().Calendar(ctx, "other", "work")
+	requireCode(t, timer.CodeNotFound, err)
+
+	for _, name := range []string{"a", "z", "b"} {
+		_, err := s.put(name, "", 0)
+		require.NoError(t, err)
+	}
+	list := func(after string, limit int) (names []string) {
+		t.Helper()
+		all, err := s.st().Calendars(ctx, "app", after, limit)
+		require.NoError(t, err)
+		for _, c := range all {
+			names = append(names, c.Name)
+		}
+		return names
+	}
+	require.Equal(t, []string{"a", "b", "work", "z"}, list("", 10))
+	require.Equal(t, []string{"b", "work"}, list("a", 2))
+
+	n := s.newTimer()
+	n.Definition.Schedule.Calendars = []string{"work", "a"}
+	tm := s.create(n, noFires).Timer
+	err = s.st().DeleteCalendar(ctx, "app", "work")
+	requireCode(t, timer.CodeConflict, err)
+	require.Contains(t, err.Error(), tm.Name)
+	s.edit(tm, definition("http://a"), noFires)
+	require.NoError(t, s.st().DeleteCalendar(ctx, "app", "work"))
+	requireCode(t, timer.CodeNotFound, s.st().DeleteCalendar(ctx, "app", "work"))
+	d := definition("http://a")
+	d.Schedule.Calendars = []string{"a"}
+	s.edit(tm, d, noFires)
+	requireCode(t, timer.CodeConflict, s.st().DeleteCalendar(ctx, "app", "a"))
+	s.setStatus(tm, timer.StatusDeleted, noFires)
+	require.NoError(t, s.st().DeleteCalendar(ctx, "app", "a"))
+}
+
+func calendarsComeWithTimers(t *testing.T, s *setup) {
+	for _, name := range []string{"a", "b"} {
+		_, err := s.put(name, "tue", 0)
+		require.NoError(t, err)
+	}
+	var seen []string
+	plan := func(t *timer.Timer, nowMS int64) store.Plan {
+		for _, c := range t.Calendars {
+			seen = append(seen, c.Name)
+		}
+		return grid(10*time.Minute, 1000)(t, nowMS)
+	}
+	d := gridDefinition(time.Minute, 0)
+	d.Schedule.Calendars = []string{"b", "a"}
+	made := s.gridTimer(d, plan)
+	require.Equal(t, []string{"b", "a"}, seen)
+	got, err := s.st().Timer(t.Context(), "app", made.Timer.ID)
+	require.NoError(t, err)
+	require.Equal(t, made.Timer, got)
+	require.Len(t, got.Calendars, 2)
+
+	// One that is missing is left out, and no plan.
+	d.Schedule.Calendars = []string{"b", "c"}
+	edited := s.edit(made.Timer, d, plan)
+	require.Len(t, edited.Timer.Calendars, 1)
+	require.Empty(t, edited.Fires)
+	require.True(t, edited.Timer.Replan)
+	_, err = s.put("c", "tue", 0)
+	require.NoError(t, err)
+	fires := s.expandDue(plan)
+	present, _ := byVersion(s.openOf(made.Timer.ID), 2)
+	requireGrid(t, present, time.Minute, 0, edited.Timer.VersionMS+1, edited.Timer.VersionMS+10*timer.MinuteMS)
+	require.Empty(t, fires, "all had their marks")
+}
+
+func calendarsPlanAnew(t *testing.T, s *setup) {
+	ctx := t.Context()
+	plan := grid(10*time.Minute, 1000)
+	_, err := s.put("work", "", 0)
+	require.NoError(t, err)
+	d := gridDefinition(30*time.Second, 0)
+	d.Schedule.Calendars = []string{"work"}
+	active, idle := s.gridTimer(d, plan), s.gridTimer(d, plan)
+	plain := s.gridTimer(gridDefinition(30*time.Second, 0), plan)
+	s.setStatus(idle.Timer, timer.StatusInactive, plan)
+	before, err := s.st().LastChange(ctx)
+	require.NoError(t, err)
+	_, err = s.put("work", "mon", 0)
+	require.NoError(t, err)
+	got, err := s.st().Timer(ctx, "app", active.Timer.ID)
+	require.NoError(t, err)
+	require.True(t, got.Replan)
+	require.Empty(t, s.expandDue(plan), "nothing new")
+
+	got, err = s.st().Timer(ctx, "app", active.Timer.ID)
+	require.NoError(t, err)
+	require.False(t, got.Replan)
+	require.EqualValues(t, 2, got.Version, "so that executors can tell what is excluded now")
+	changes, err := s.st().Changes(ctx, before, 10)
+	require.NoError(t, err)
+	require.Len(t, changes, 1)
+	require.EqualValues(t, 2, changes[0].State.Version)
+	require.Equal(t, got.VersionMS, changes[0].State.VersionMS)
+	defs, err := s.st().Definitions(ctx, []store.VersionKey{{Timer: got.ID, Version: 2}})
+	require.NoError(t, err)
+	require.Equal(t, active.Timer.Definition, defs[store.VersionKey{Timer: got.ID, Version: 2}])
+	requireAllowed := func(tm timer.Timer) {
+		t.Helper()
+		present, older := byVersion(s.openOf(tm.ID), tm.Version)
+		require.NotEmpty(t, present)
+		for _, f := range present {
+			require.Zero(t, f.DueMS/timer.MinuteMS%2)
+		}
+		for _, f := range older {
+			require.True(t, f.DueMS <= tm.VersionMS || f.DueMS/timer.MinuteMS%2 == 1)
+		}
+	}
+	requireAllowed(got)
+
+	on := s.setStatus(idle.Timer, timer.StatusActive, plan)
+	require.EqualValues(t, 2, on.Timer.Version)
+	requireAllowed(on.Timer)
+	got, err = s.st().Timer(ctx, "app", plain.Timer.ID)
+	require.NoError(t, err)
+	require.False(t, got.Replan)
+
+	// Allowed again: what was taken back and has no outcome is moved back.
+	_, err = s.put("work", "", 0)
+	require.NoError(t, err)
+	require.Empty(t, s.expandDue(plan))
+	got, err = s.st().Timer(ctx, "app", active.Timer.ID)
+	require.NoError(t, err)
+	present, _ := byVersion(s.openOf(got.ID), 3)
+	requireGrid(t, present, 30*time.Second, 0, got.VersionMS+1, got.VersionMS+9*timer.MinuteMS)
+}
+
+// concurrentCalendars changes a calendar while timers that name it are made and expanded: in the end all of them follow the last content.
+func concurrentCalendars(t *testing.T, s *setup) {
+	const callers, rounds = 8, 6
+	plan := grid(5*time.Minute, 1000)
+	_, err := s.put("work", "", 0)
+	require.NoError(t, err)
+	d := gridDefinition(30*time.Second, 0)
+	d.Schedule.Calendars = []string{"work"}
+	made := make([][]timer.ID, callers)
+	s.together(callers, func(ctx context.Context, i int, st store.Store) error {
+		for r := range rounds {
+			switch i % 4 {
+			case 0:
+				c := timer.Calendar{Name: "work"}
+				if r%2 == 0 {
+					c.ExcludedWeekdays = []string{"mon"}
+				}
+				if _, err := st.PutCalendar(ctx, "app", c, 0); err != nil {
+					return err
+				}
+			case 1:
+				if _, _, err := st.Expand(ctx, 5, plan); err != nil {
+					return err
+				}
+			default:
+				out, err := st.Create(ctx, []store.NewTimer{
+					{App: "app", Name: fmt.Sprint(i, "-", r, "a"), Definition: d, Activate: true},
+					{App: "app", Name: fmt.Sprint(i, "-", r, "b"), Definition: d, Activate: true},
+				}, plan)
+				if err != nil {
+					return err
+				}
+				made[i] = append(made[i], out[0].Timer.ID, out[1].Timer.ID)
+			}
+		}
+		return nil
+	})
+	_, err = s.put("other", "", 0)
+	require.NoError(t, err)
+	s.expandDue(plan)
+	work, err := s.st().Calendar(t.Context(), "app", "work")
+	require.NoError(t, err)
+	require.EqualValues(t, 1+2*rounds, work.Version)
+	strict := len(work.ExcludedWeekdays) > 0
+	for _, ids := range made {
+		for _, id := range ids {
+			tm, err := s.st().Timer(t.Context(), "app", id)
+			require.NoError(t, err)
+			require.False(t, tm.Replan)
+			present, _ := byVersion(s.openOf(id), tm.Version)
+			odd := 0
+			for _, f := range present {
+				odd += int(f.DueMS / timer.MinuteMS % 2)
+			}
+			require.Equal(t, strict, odd == 0)
+		}
+	}
+}

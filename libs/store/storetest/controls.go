@@ -1,0 +1,229 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// pause pauses one timer, which must succeed.
+func (s *setup) pause(tm timer.Timer, reason string, untilMS int64, plan store.Planner) store.StatusChanged {
+	s.t.Helper()
+	out, err := s.st().SetStatus(s.t.Context(), []store.StatusChange{
+		{App: tm.App, ID: tm.ID, Status: timer.StatusPaused, Reason: reason, UntilMS: untilMS},
+	}, plan)
+	require.NoError(s.t, err)
+	require.NoError(s.t, out[0].Err)
+	got, err := s.st().Timer(s.t.Context(), tm.App, tm.ID)
+	require.NoError(s.t, err)
+	require.Equal(s.t, got, out[0].Timer)
+	return out[0]
+}
+
+func pausesEnd(t *testing.T, s *setup) {
+	ctx := t.Context()
+	plan := grid(10*time.Minute, 1000)
+	made := s.gridTimer(gridDefinition(time.Minute, 0), plan).Timer
+	until := s.nowMS() + time.Hour.Milliseconds()
+	paused := s.pause(made, "migration", until, plan)
+	require.Positive(t, paused.Seq)
+	require.Equal(t, timer.StatusPaused, paused.Timer.Status)
+	require.Equal(t, "migration", paused.Timer.PauseReason)
+	require.Equal(t, until, paused.Timer.PausedUntilMS)
+	states, err := s.st().States(ctx, []timer.ID{made.ID})
+	require.NoError(t, err)
+	require.Equal(t, timer.StatusPaused, states[0].Status)
+	listed, err := s.st().List(ctx, store.Query{App: "app", Status: timer.StatusPaused, Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, []timer.Timer{paused.Timer}, listed)
+	require.Zero(t, s.pause(made, "migration", until, plan).Seq, "nothing changes")
+	require.Positive(t, s.pause(made, "other", until, plan).Seq)
+	require.Empty(t, s.expandDue(plan), "the pause has not ended")
+
+	forEver := s.pause(made, "", 0, plan)
+	require.Equal(t, timer.NeverMS, forEver.Timer.ExpandAtMS)
+	last := s.pause(made, "short", s.nowMS()-1, plan)
+	before, err := s.st().LastChange(ctx)
+	require.NoError(t, err)
+	fires := s.expandDue(plan)
+	got, err := s.st().Timer(ctx, "app", made.ID)
+	require.NoError(t, err)
+	require.Equal(t, timer.StatusActive, got.Status)
+	require.EqualValues(t, 2, got.ActiveEpoch)
+	require.GreaterOrEqual(t, got.ActiveSinceMS, last.Timer.PausedUntilMS)
+	require.Empty(t, got.PauseReason)
+	require.Zero(t, got.PausedUntilMS)
+	for _, f := range fires {
+		require.EqualValues(t, 2, f.Epoch)
+	}
+	changes, err := s.st().Changes(ctx, before, 10)
+	require.NoError(t, err)
+	require.Len(t, changes, 1, "it is logged like any activation")
+	require.EqualValues(t, 2, changes[0].State.ActiveEpoch)
+
+	s.pause(made, "x", until, plan)
+	off := s.setStatus(made, timer.StatusInactive, plan)
+	require.Empty(t, off.Timer.PauseReason)
+	require.Zero(t, off.Timer.PausedUntilMS)
+}
+
+func concurrentResumes(t *testing.T, s *setup) {
+	const timers = 30
+	plan := grid(10*time.Minute, 1000)
+	var made []timer.Timer
+	for range timers {
+		tm := s.gridTimer(gridDefinition(time.Minute, 0), plan).Timer
+		s.pause(tm, "", s.nowMS()-1, plan)
+		made = append(made, tm)
+	}
+	s.together(6, func(ctx context.Context, _ int, st store.Store) error {
+		for {
+			if _, n, err := st.Expand(ctx, 7, plan); err != nil || n == 0 {
+				return err
+			}
+		}
+	})
+	s.expandDue(plan)
+	for _, tm := range made {
+		got, err := s.st().Timer(t.Context(), "app", tm.ID)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, got.ActiveEpoch, "resumed once")
+		require.Equal(t, timer.StatusActive, got.Status)
+	}
+}
+
+func freezesAreLogged(t *testing.T, s *setup) {
+	ctx := t.Context()
+	_, err := s.st().App(ctx, "app")
+	requireCode(t, timer.CodeNotFound, err)
+	tm := s.create(s.newTimer(), noFires).Timer
+	app, err := s.st().App(ctx, "app")
+	require.NoError(t, err)
+	require.Equal(t, store.App{ID: tm.AppID, Name: "app"}, app)
+
+	before, err := s.st().LastChange(ctx)
+	require.NoError(t, err)
+	frozen, err := s.st().SetFrozen(ctx, "app", true, "bill")
+	require.NoError(t, err)
+	require.True(t, frozen.Frozen)
+	require.Equal(t, "bill", frozen.Reason)
+	require.InDelta(t, s.nowMS(), frozen.FrozenMS, 10_000)
+	state := func() timer.State {
+		t.Helper()
+		states, err := s.st().States(ctx, []timer.ID{tm.ID})
+		require.NoError(t, err)
+		return states[0]
+	}
+	require.True(t, state().Frozen)
+	changes := func() []store.Change {
+		t.Helper()
+		out, err := s.st().Changes(ctx, before, 10)
+		require.NoError(t, err)
+		return out
+	}
+	log := changes()
+	require.Len(t, log, 1)
+	require.Equal(t, store.Change{Seq: log[0].Seq, AtMS: log[0].AtMS, AppID: tm.AppID, Frozen: true}, log[0])
+
+	again, err := s.st().SetFrozen(ctx, "app", true, "bills")
+	require.NoError(t, err)
+	require.Equal(t, frozen.FrozenMS, again.FrozenMS)
+	require.Equal(t, "bills", again.Reason)
+	require.Len(t, changes(), 1, "it was frozen before")
+	s.setStatus(tm, timer.StatusActive, noFires)
+	log = changes()
+	require.Len(t, log, 2)
+	require.True(t, log[1].State.Frozen)
+	require.Zero(t, log[1].AppID)
+
+	free, err := s.st().SetFrozen(ctx, "app", false, "paid")
+	require.NoError(t, err)
+	require.Equal(t, app, free)
+	got, err := s.st().App(ctx, "app")
+	require.NoError(t, err)
+	require.Equal(t, app, got)
+	require.False(t, state().Frozen)
+	require.False(t, changes()[2].Frozen)
+
+	// An app that nobody has heard of is made.
+	made, err := s.st().SetFrozen(ctx, "new", true, "")
+	require.NoError(t, err)
+	require.NotZero(t, made.ID)
+	s.together(8, func(ctx context.Context, i int, st store.Store) error {
+		_, err := st.SetFrozen(ctx, "app", true, "")
+		return err
+	})
+	require.Len(t, changes(), 5, "one for all that ask for the same")
+}
+
+// skipsAreOutcomes plans misfires that get no fire.
+func skipsAreOutcomes(t *testing.T, s *setup) {
+	ctx := t.Context()
+	now := s.nowMS()
+	base := now - time.Hour.Milliseconds()
+	skip := func(id timer.ID, from, until, count int64) timer.Outcome {
+		return timer.Outcome{
+			Fire: timer.Fire{FireID: timer.FireID{Timer: id, DueMS: base + from}, RunMS: base + from}, Reason: timer.ReasonMisfired,
+			UntilMS: base + until, Count: count,
+		}
+	}
+	fire := func(id timer.ID, at int64) timer.Fire {
+		return timer.Fire{FireID: timer.FireID{Timer: id, DueMS: base + at}, RunMS: base + at}
+	}
+	start := func(*timer.Timer, int64) store.Plan { return store.Plan{NextDueMS: base, ExpandAtMS: now} }
+	made := s.gridTimer(gridDefinition(time.Minute, 0), start).Timer
+	fires := s.expandDue(func(t *timer.Timer, nowMS int64) store.Plan {
+		return store.Plan{
+			Fires: []timer.Fire{fire(t.ID, 500), fire(t.ID, 2000)}, Skips: []timer.Outcome{skip(t.ID, 600, 1900, 14), skip(t.ID, 0, 400, 5)},
+			NextDueMS: base + 2001, ExpandAtMS: nowMS + time.Hour.Milliseconds(),
+		}
+	})
+	require.Len(t, fires, 2)
+	got, err := s.st().Timer(ctx, "app", made.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2+14+5, got.FiresMade)
+	history, err := s.st().History(ctx, "app", made.ID, timer.FireID{}, 10)
+	require.NoError(t, err)
+	require.Len(t, history, 2)
+	require.Equal(t, base+600, history[0].DueMS)
+	require.Equal(t, base+1900, history[0].UntilMS)
+	require.EqualValues(t, 14, history[0].Count)
+	require.Equal(t, timer.Skipped, history[0].Kind)
+	require.Equal(t, timer.ReasonMisfired, history[0].Reason)
+	require.InDelta(t, now, history[0].FinishedMS, 10_000)
+	require.Equal(t, made.AppID, history[0].AppID)
+
+	for name, p := range map[string]store.Plan{
+		"before":      {Skips: []timer.Outcome{skip(made.ID, 2000, 2000, 1)}, NextDueMS: base + 9000},
+		"beyond":      {Skips: []timer.Outcome{skip(made.ID, 3000, 9000, 1)}, NextDueMS: base + 9000},
+		"overlap":     {Skips: []timer.Outcome{skip(made.ID, 3000, 5000, 2), skip(made.ID, 5000, 6000, 2)}, NextDueMS: base + 9000},
+		"over a fire": {Fires: []timer.Fire{fire(made.ID, 4000)}, Skips: []timer.Outcome{skip(made.ID, 3000, 5000, 2)}, NextDueMS: base + 9000},
+		"none":        {Skips: []timer.Outcome{skip(made.ID, 3000, 5000, 0)}, NextDueMS: base + 9000},
+	} {
+		off := s.setStatus(made, timer.StatusInactive, func(*timer.Timer, int64) store.Plan { return p })
+		require.Equal(t, got.FiresMade, off.Timer.FiresMade, name)
+		s.setStatus(made, timer.StatusActive, func(*timer.Timer, int64) store.Plan { return p })
+	}
+	history, err = s.st().History(ctx, "app", made.ID, timer.FireID{}, 10)
+	require.NoError(t, err)
+	require.Len(t, history, 2, "what is refused writes nothing")
+
+	// Switched off, it takes what lies up to now.
+	off := s.setStatus(made, timer.StatusInactive, func(t *timer.Timer, nowMS int64) store.Plan {
+		if t.NextDueMS > base+5001 {
+			return store.Plan{NextDueMS: t.NextDueMS}
+		}
+		return store.Plan{
+			Fires: []timer.Fire{fire(t.ID, 5001), fire(t.ID, nowMS-base+9000)}, Skips: []timer.Outcome{skip(t.ID, 3000, 5000, 2)},
+			NextDueMS: nowMS + 9001,
+		}
+	})
+	require.Len(t, off.Fires, 1)
+	require.EqualValues(t, got.FiresMade+3, off.Timer.FiresMade)
+	require.Greater(t, off.Timer.NextDueMS, now)
+}

@@ -1,0 +1,314 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// owned makes n past fires of one timer, ten seconds apart, and claims them.
+func (s *setup) owned(session timer.ID, n int) (timer.Timer, []timer.Fire) {
+	s.t.Helper()
+	base := s.nowMS() - time.Hour.Milliseconds()
+	var dues []int64
+	for i := range int64(n) {
+		dues = append(dues, base+i*10_000)
+	}
+	item := s.newTimer()
+	item.Activate = true
+	made := s.create(item, planAt(0, dues...))
+	fires := s.claim(session, made.Fires)
+	require.Len(s.t, fires, n)
+	return made.Timer, fires
+}
+
+// enter asks for the turn of one fire, to look again in five minutes.
+func (s *setup) enter(session timer.ID, f timer.Fire, c timer.Concurrency) store.Entered {
+	s.t.Helper()
+	f.RunMS, f.Bucket = s.nowMS()+5*timer.MinuteMS, 0
+	out, err := s.st().Enter(s.t.Context(), session, []store.Entry{{Fire: f, Concurrency: c}})
+	require.NoError(s.t, err)
+	require.Len(s.t, out, 1)
+	return out[0]
+}
+
+// finish records a delivery that hands the turn on.
+func (s *setup) finish(session timer.ID, f timer.Fire) (lost []timer.FireID, made []timer.Fire) {
+	s.t.Helper()
+	o := delivered(f, s.nowMS())
+	o.Serial = true
+	lost, made, err := s.st().Record(s.t.Context(), session, []timer.Outcome{o}, nil)
+	require.NoError(s.t, err)
+	return lost, made
+}
+
+func (s *setup) running(id timer.ID) timer.FireID {
+	s.t.Helper()
+	states, err := s.st().States(s.t.Context(), []timer.ID{id})
+	require.NoError(s.t, err)
+	return states[0].Running
+}
+
+func turnsAreSkipped(t *testing.T, s *setup) {
+	session, other := s.session(), s.session()
+	tm, fires := s.owned(session, 3)
+	skip := timer.Concurrency{Policy: timer.ConcurrencySkip}
+	require.Equal(t, store.TurnNow, s.enter(session, fires[0], skip).Turn)
+	require.Equal(t, fires[0].FireID, s.running(tm.ID))
+	require.Equal(t, store.TurnNow, s.enter(session, fires[0], skip).Turn, "as often as it asks")
+	require.Equal(t, store.TurnLost, s.enter(other, fires[1], skip).Turn)
+	require.Equal(t, store.TurnSkip, s.enter(session, fires[1], skip).Turn)
+	require.Equal(t, store.TurnNow, s.enter(session, fires[1], timer.Concurrency{}).Turn, "allow asks nobody")
+	lost, made := s.finish(session, fires[0])
+	require.Empty(t, lost)
+	require.Empty(t, made)
+	require.Zero(t, s.running(tm.ID))
+	require.Equal(t, store.TurnNow, s.enter(session, fires[2], skip).Turn)
+
+	// A turn whose fire is gone without having handed it on is free.
+	lost, _, err := s.st().Record(t.Context(), session, []timer.Outcome{delivered(fires[2], s.nowMS())}, nil)
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	require.Equal(t, store.TurnNow, s.enter(session, fires[1], skip).Turn)
+}
+
+func turnsAreQueued(t *testing.T, s *setup) {
+	session, other := s.session(), s.session()
+	tm, fires := s.owned(session, 6)
+	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll, MaxQueue: 3}
+	require.Equal(t, store.TurnNow, s.enter(session, fires[1], queue).Turn)
+	waits := map[int]timer.Fire{}
+	for _, i := range []int{3, 2, 4} {
+		got := s.enter(session, fires[i], queue)
+		require.Equal(t, store.TurnWaits, got.Turn)
+		rec, err := s.st().Fire(t.Context(), "app", fires[i].FireID)
+		require.NoError(t, err)
+		require.Equal(t, *rec.Open, got.Fire)
+		require.Equal(t, timer.FireWaiting, got.Fire.State)
+		require.Zero(t, got.Fire.Owner)
+		require.EqualValues(t, 1, got.Fire.Rev)
+		require.Greater(t, got.Fire.RunMS, s.nowMS())
+		waits[i] = got.Fire
+		require.Equal(t, store.TurnLost, s.enter(session, fires[i], queue).Turn, "it is not the session's any more")
+	}
+	require.Equal(t, store.TurnFull, s.enter(session, fires[5], queue).Turn)
+	// One looks again, and goes on waiting: it has its place.
+	again := s.claim(other, []timer.Fire{waits[2]})
+	require.Len(t, again, 1)
+	got := s.enter(other, again[0], queue)
+	require.Equal(t, store.TurnWaits, got.Turn)
+	require.EqualValues(t, 2, got.Fire.Rev)
+
+	_, made := s.finish(session, fires[1])
+	require.Equal(t, ids(fires[2:3]), ids(made), "the first in order of due")
+	require.EqualValues(t, 3, made[0].Rev)
+	require.Equal(t, timer.FireReady, made[0].State)
+	require.InDelta(t, s.nowMS(), made[0].RunMS, 10_000)
+	require.Equal(t, fires[2].FireID, s.running(tm.ID))
+	lost, repeated := s.finish(session, fires[1])
+	require.Empty(t, lost)
+	require.Equal(t, made, repeated, "as long as nobody has claimed it")
+	won := s.claim(other, made)
+	require.Len(t, won, 1)
+	_, repeated = s.finish(session, fires[1])
+	require.Empty(t, repeated)
+	require.Equal(t, store.TurnNow, s.enter(other, won[0], queue).Turn)
+	// One that waits is recorded without a turn: it leaves the queue, and the turn where it is.
+	held := s.claim(session, []timer.Fire{waits[3]})
+	_, made = s.finish(session, held[0])
+	require.Empty(t, made)
+	// The first that waits is in hand, about to ask: the turn is its own, and nobody else is told.
+	held = s.claim(session, []timer.Fire{waits[4]})
+	require.Len(t, held, 1)
+	_, made = s.finish(other, won[0])
+	require.Empty(t, made)
+	require.Equal(t, fires[4].FireID, s.running(tm.ID))
+	require.Equal(t, store.TurnNow, s.enter(session, held[0], queue).Turn)
+	_, made = s.finish(session, held[0])
+	require.Empty(t, made)
+	require.Zero(t, s.running(tm.ID))
+
+	one := timer.Concurrency{Policy: timer.ConcurrencyQueueOne, MaxQueue: 9}
+	require.Equal(t, store.TurnNow, s.enter(session, fires[0], one).Turn)
+	require.Equal(t, store.TurnWaits, s.enter(session, fires[5], one).Turn)
+	_, more := s.owned(session, 1)
+	require.Equal(t, store.TurnNow, s.enter(session, more[0], one).Turn, "another timer's turn is another")
+}
+
+func turnsAreTakenOver(t *testing.T, s *setup) {
+	session := s.session()
+	tm, fires := s.owned(session, 4)
+	cancel := timer.Concurrency{Policy: timer.ConcurrencyCancelPrevious}
+	require.Equal(t, store.TurnNow, s.enter(session, fires[1], cancel).Turn)
+	before, err := s.st().LastChange(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, store.TurnNow, s.enter(session, fires[2], cancel).Turn)
+	changes, err := s.st().Changes(t.Context(), before, 10)
+	require.NoError(t, err)
+	require.Len(t, changes, 1)
+	require.Equal(t, fires[2].FireID, changes[0].State.Running)
+	require.Equal(t, store.TurnGone, s.enter(session, fires[1], cancel).Turn)
+	require.Equal(t, store.TurnGone, s.enter(session, fires[0], cancel).Turn)
+	s.finish(session, fires[1])
+	require.Equal(t, fires[2].FireID, s.running(tm.ID), "the one that lost the turn does not hand it on")
+	s.finish(session, fires[2])
+	require.Equal(t, store.TurnNow, s.enter(session, fires[3], cancel).Turn)
+}
+
+// concurrentTurns lets many sessions work off a queue: never two of a timer at once, each fire once, in spite of sessions that die.
+func concurrentTurns(t *testing.T, s *setup) {
+	const timers, each, workers = 3, 12, 6
+	base := s.nowMS() - time.Hour.Milliseconds()
+	var dues []int64
+	for i := range int64(each) {
+		dues = append(dues, base+i)
+	}
+	var mu sync.Mutex
+	todo := map[timer.FireID]bool{}
+	calling := map[timer.ID]timer.FireID{}
+	for range timers {
+		item := s.newTimer()
+		item.Activate = true
+		for _, f := range s.create(item, planAt(0, dues...)).Fires {
+			todo[f.FireID] = true
+		}
+	}
+	policy := timer.Concurrency{Policy: timer.ConcurrencyQueueAll, MaxQueue: each}
+	pending := func() (ids []timer.FireID) {
+		mu.Lock()
+		defer mu.Unlock()
+		for id := range todo {
+			if ids = append(ids, id); len(ids) == 5 {
+				break
+			}
+		}
+		return ids
+	}
+	s.together(workers, func(ctx context.Context, i int, st store.Store) error {
+		for life := 0; ; life++ {
+			session := s.ids.Next()
+			if err := st.OpenSession(ctx, session, store.ExecutorSession, "turns"); err != nil {
+				return err
+			}
+			for round := 0; life >= 3 || round < 3; round++ {
+				wanted := pending()
+				if len(wanted) == 0 {
+					return nil
+				}
+				var open []timer.Fire
+				for _, id := range wanted {
+					rec, err := st.Fire(ctx, "app", id)
+					if err != nil {
+						return err
+					}
+					if rec.Open != nil {
+						open = append(open, *rec.Open)
+					}
+				}
+				won, err := st.Claim(ctx, session, open)
+				if err != nil {
+					return err
+				}
+				var asks []store.Entry
+				for _, f := range won {
+					f.RunMS = base
+					asks = append(asks, store.Entry{Fire: f, Concurrency: policy})
+				}
+				turns, err := st.Enter(ctx, session, asks)
+				if err != nil {
+					return err
+				}
+				if life < 3 && i%2 == 0 && round == 2 {
+					break // it dies with its turns in hand
+				}
+				var outcomes []timer.Outcome
+				mu.Lock()
+				for k, turn := range turns {
+					if turn.Turn != store.TurnNow {
+						continue
+					}
+					id := asks[k].Fire.FireID
+					if by, taken := calling[id.Timer]; taken && by != id {
+						t.Errorf("%v and %v at once", by, id)
+					}
+					calling[id.Timer] = id
+					o := delivered(asks[k].Fire, base)
+					o.Serial = true
+					outcomes = append(outcomes, o)
+				}
+				for _, o := range outcomes {
+					delete(calling, o.Timer)
+				}
+				mu.Unlock()
+				lost, _, err := st.Record(ctx, session, outcomes, nil)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				for _, o := range outcomes {
+					delete(todo, o.FireID)
+				}
+				mu.Unlock()
+				if len(lost) > 0 {
+					t.Errorf("lost %v", lost)
+				}
+			}
+			if err := st.CloseSession(ctx, session); err != nil {
+				return err
+			}
+		}
+	})
+	require.Empty(t, todo)
+}
+
+func oneCatchUp(t *testing.T, s *setup) {
+	tm, other := s.create(s.newTimer(), noFires).Timer, s.create(s.newTimer(), noFires).Timer
+	ask := func(asks ...store.Late) []bool {
+		t.Helper()
+		run, err := s.st().CatchUp(t.Context(), asks)
+		require.NoError(t, err)
+		return run
+	}
+	late := func(due, to int64) store.Late {
+		return store.Late{FireID: timer.FireID{Timer: tm.ID, DueMS: due}, ToMS: to}
+	}
+	require.Equal(t, []bool{false, true, true}, func() []bool {
+		first := ask(late(1000, 5000))
+		require.Equal(t, []bool{true}, first)
+		return ask(late(2000, 6000), late(1000, 7000), store.Late{FireID: timer.FireID{Timer: other.ID, DueMS: 1500}, ToMS: 5000})
+	}())
+	require.Equal(t, []bool{false}, ask(late(5000, 9000)), "up to where it was covered, included")
+	require.Equal(t, []bool{false}, ask(late(500, 9000)))
+	require.Equal(t, []bool{true, false}, ask(late(5001, 9000), late(6000, 9000)), "not covered: it is the next")
+	require.Equal(t, []bool{true}, ask(late(5001, 9000)))
+	run, err := s.st().CatchUp(t.Context(), []store.Late{{FireID: timer.FireID{Timer: tm.ID, DueMS: 5500, Series: 7}, ToMS: 9000}})
+	require.NoError(t, err)
+	require.Equal(t, []bool{true}, run, "a fire that was asked for is not one of the schedule's")
+
+	third := s.create(s.newTimer(), noFires).Timer
+	won := make([]bool, 10)
+	s.together(len(won), func(ctx context.Context, i int, st store.Store) error {
+		asks := []store.Late{{FireID: timer.FireID{Timer: third.ID, DueMS: int64(1000 + i)}, ToMS: 5000}}
+		for range 3 {
+			run, err := st.CatchUp(ctx, asks)
+			if err != nil {
+				return err
+			}
+			won[i] = run[0]
+		}
+		return nil
+	})
+	n := 0
+	for _, is := range won {
+		if is {
+			n++
+		}
+	}
+	require.Equal(t, 1, n)
+}
