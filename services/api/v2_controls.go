@@ -142,7 +142,7 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 		was := t
 		was.AnchorMS = p.AnchorMS // it may have been activated meanwhile
 		if late = p.Version != t.Version && oneShotDue(&was) <= nowMS; late {
-			return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+			return noFires(p, nowMS)
 		}
 		return s.opts.Plan(p, nowMS)
 	}
@@ -151,9 +151,19 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 		return nil, err
 	}
 	if late {
+		// The timer shall not say that it is due at an instant at which it is not. Dying before this leaves it saying so, and no more.
+		back := store.Edit{App: in.App, ID: id, IfVersion: done.Version, Definition: t.Definition}
+		if _, err := s.edit(ctx, back, noFires); err != nil && timer.CodeOf(err) != timer.CodeConflict {
+			return nil, err
+		}
 		return nil, timer.Conflict("", "it came due meanwhile")
 	}
 	return s.show(ctx, &done)
+}
+
+// noFires is a store.Planner for a schedule that is over.
+func noFires(*timer.Timer, int64) store.Plan {
+	return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
 }
 
 // oneShotDue returns when a one-shot was or is due, NeverMS before its first activation.

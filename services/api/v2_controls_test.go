@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
 )
 
 func (f *fixture) active(t *testing.T, name, schedule string) (v2Timer, timer.ID) {
@@ -172,79 +174,36 @@ func TestV2Reschedule(t *testing.T) {
 	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/reschedule?app=shop", `{"delay":"1h"}`)
 }
 
-func TestV2Freeze(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	f.active(t, "any", `{"kind":"cron","specs":["@hourly"]}`)
-	var app map[string]any
-	f.call(t, http.MethodGet, "/api/v2/apps/shop", "", nil).into(t, 200, &app)
-	require.Equal(t, map[string]any{"app": "shop", "frozen": false}, app)
-	f.call(t, http.MethodPost, "/api/v2/apps/shop/freeze", `{"reason":"incident 4711"}`, nil).into(t, 200, &app)
-	require.Equal(t, true, app["frozen"])
-	require.Equal(t, "incident 4711", app["reason"])
-	require.NotEmpty(t, app["frozen_since"])
-	var again map[string]any
-	f.call(t, http.MethodGet, "/api/v2/apps/shop", "", nil).into(t, 200, &again)
-	require.Equal(t, app, again)
-	app = nil
-	f.call(t, http.MethodPost, "/api/v2/apps/shop/unfreeze", "", nil).into(t, 200, &app)
-	require.Equal(t, map[string]any{"app": "shop", "frozen": false}, app)
-	f.problem(t, 404, http.MethodGet, "/api/v2/apps/nobody", "")
-	f.call(t, http.MethodPost, "/api/v2/apps/early/freeze", "", nil).into(t, 200, &app)
-	require.Equal(t, true, app["frozen"], "before its first timer")
-	require.Equal(t, "path.app", f.problem(t, 422, http.MethodPost, "/api/v2/apps/carillon/freeze", "").Errors[0].Location)
-	require.Equal(t, "body.reason", f.problem(t, 422, http.MethodPost, "/api/v2/apps/shop/freeze", `{"reason":"a\u0000"}`).Errors[0].Location)
+// slowEdits is a store in which edits take effect only at an instant.
+type slowEdits struct {
+	api.Store
+
+	at time.Time
 }
 
-func TestV2Backfill(t *testing.T) {
+func (s *slowEdits) Edit(ctx context.Context, items []store.Edit, plan store.Planner) ([]store.Edited, error) {
+	wait := time.NewTimer(time.Until(s.at))
+	defer wait.Stop()
+	<-wait.C
+	return s.Store.Edit(ctx, items, plan)
+}
+
+// A one-shot that comes due while it is being moved is called at the old instant, and not at the new one, too.
+func TestV2RescheduleComesTooLate(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
-	got, _ := f.active(t, "past", `{"kind":"cron","specs":["0 * * * *"]}`)
-	path := timerPath(got.ID, "/backfills")
-	type backfill struct {
-		ID, From, To, Status string
-		TimerID              string `json:"timer_id"`
-		FiresMade            int    `json:"fires_made"`
+	slow := &slowEdits{}
+	f := setup(t, func(o *api.Options) { slow.Store, o.Store = o.Store, slow })
+	due := time.Now().Add(2 * time.Second).Truncate(time.Millisecond)
+	slow.at = due.Add(100 * time.Millisecond)
+	got, id := f.active(t, "late", `{"kind":"at","at":"`+rfc(due)+`"}`)
+	require.Contains(t, f.problem(t, 409, http.MethodPost, timerPath(got.ID, "/reschedule"), `{"delay":"10m"}`).Detail, "meanwhile")
+	for _, fire := range f.dispatched.all() {
+		require.Equal(t, due.UnixMilli(), fire.DueMS)
 	}
-	body := `{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z"}`
-	a := f.call(t, http.MethodPost, path, body, nil)
-	var b backfill
-	a.into(t, 202, &b)
-	require.Equal(t, "/api/v2/backfills/"+b.ID+"?app=shop", a.header.Get("Location"))
-	require.Equal(t, "running", b.Status)
-	require.Equal(t, got.ID, b.TimerID)
-	require.Equal(t, "2026-01-01T00:00:00.000Z", b.From)
-	var same backfill
-	f.call(t, http.MethodGet, a.header.Get("Location"), "", nil).into(t, 200, &same)
-	require.Equal(t, b, same)
-	f.call(t, http.MethodDelete, a.header.Get("Location"), "", nil).into(t, 200, &same)
-	require.Equal(t, "cancelled", same.Status)
-	f.call(t, http.MethodDelete, a.header.Get("Location"), "", nil).into(t, 200, &same)
-	require.Equal(t, "cancelled", same.Status, "a caller may repeat it")
-
-	key := map[string]string{"Idempotency-Key": "k"}
-	f.call(t, http.MethodPost, path, body, key).into(t, 202, &b)
-	f.call(t, http.MethodPost, path, body, key).into(t, 202, &same)
-	require.Equal(t, b.ID, same.ID)
-	require.Equal(t, 409, f.call(t, http.MethodPost, path, `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`, key).status)
-
-	tomorrow := rfc(time.Now().Add(24 * time.Hour))
-	for body, want := range map[string]string{
-		`{"from":"2026-01-01T00:00:00Z"}`:                             "body",
-		`{"from":"x","to":"2026-01-01T00:00:00Z"}`:                    "body.from",
-		`{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`: "body.to",
-		`{"from":"2026-01-01T00:00:00Z","to":"` + tomorrow + `"}`:     "body.to",
-		`{"from":"2020-01-01T00:00:00Z","to":"2021-06-01T00:00:00Z"}`: "body.to",
-		`{"from":"1960-01-01T00:00:00Z","to":"1960-01-02T00:00:00Z"}`: "body.from",
-	} {
-		require.Equal(t, want, f.problem(t, 422, http.MethodPost, path, body).Errors[0].Location, body)
-	}
-	often, _ := f.active(t, "often", `{"kind":"cron","specs":["* * * * * *"]}`)
-	p := f.problem(t, 422, http.MethodPost, timerPath(often.ID, "/backfills"), `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`)
-	require.Contains(t, p.Detail, "100000 fires")
-	chain, _ := f.active(t, "chain", `{"kind":"fixed_delay","every":"1h"}`)
-	f.problem(t, 409, http.MethodPost, timerPath(chain.ID, "/backfills"), body)
-	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/backfills?app=shop", body)
-	f.problem(t, 404, http.MethodGet, "/api/v2/backfills/1?app=shop", "")
-	f.problem(t, 404, http.MethodDelete, "/api/v2/backfills/"+b.ID+"?app=desk", "")
+	after := f.do(t, 200, http.MethodGet, timerPath(got.ID, ""), "")
+	require.Equal(t, got.Schedule, after.Schedule)
+	require.Empty(t, after.NextDue)
+	tm, err := f.store.Timer(t.Context(), "shop", id)
+	require.NoError(t, err)
+	require.Equal(t, timer.NeverMS, tm.NextDueMS)
 }

@@ -73,7 +73,7 @@ func (s *Service) listTimers(ctx context.Context, in *listTimersInput) (*timersO
 	return out, eg.Wait() //nolint:wrapcheck // of show
 }
 
-// looksAtOnce is how many timers of a page are looked at at once: when some are next due only their fires tell.
+// looksAtOnce is how many timers of a page one request looks at together: when some are next due only their fires tell.
 const looksAtOnce = 8
 
 // listed returns one timer more than was asked for, which tells whether there is a next page. There is at most one of a name.

@@ -167,4 +167,5 @@ func concurrentIdempotencyKeys(t *testing.T, s *setup) {
 	all, err := s.st().List(t.Context(), store.Query{App: "app", Limit: 100})
 	require.NoError(t, err)
 	require.Len(t, all, 1)
+	onceKeepsTheFirst(t, s)
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// onceKeepsTheFirst is about the keys of other calls than Create.
 func onceKeepsTheFirst(t *testing.T, s *setup) {
+	t.Helper()
 	const calls = 12
 	var mu sync.Mutex
 	kept := map[int64]bool{}

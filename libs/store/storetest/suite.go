@@ -47,7 +47,6 @@ func Run(t *testing.T, open Open) {
 		{"S4_ConcurrentChanges", concurrentChanges},
 		{"S5_IdempotencyKeys", idempotencyKeys},
 		{"S5_ConcurrentIdempotencyKeys", concurrentIdempotencyKeys},
-		{"S5_OnceKeepsTheFirst", onceKeepsTheFirst},
 		{"S6_ExpandOnceEach", expandOnceEach},
 		{"S6_ExpandContinues", expandContinues},
 		{"S7_FailingPlanStopsNoOther", failingPlanStopsNoOther},

@@ -1,0 +1,62 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestV2Backfill(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	got, _ := f.active(t, "past", `{"kind":"cron","specs":["0 * * * *"]}`)
+	path := timerPath(got.ID, "/backfills")
+	type backfill struct {
+		ID, From, To, Status string
+		TimerID              string `json:"timer_id"`
+		FiresMade            int    `json:"fires_made"`
+	}
+	body := `{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z"}`
+	a := f.call(t, http.MethodPost, path, body, nil)
+	var b backfill
+	a.into(t, 202, &b)
+	require.Equal(t, "/api/v2/backfills/"+b.ID+"?app=shop", a.header.Get("Location"))
+	require.Equal(t, "running", b.Status)
+	require.Equal(t, got.ID, b.TimerID)
+	require.Equal(t, "2026-01-01T00:00:00.000Z", b.From)
+	var same backfill
+	f.call(t, http.MethodGet, a.header.Get("Location"), "", nil).into(t, 200, &same)
+	require.Equal(t, b, same)
+	f.call(t, http.MethodDelete, a.header.Get("Location"), "", nil).into(t, 200, &same)
+	require.Equal(t, "cancelled", same.Status)
+	f.call(t, http.MethodDelete, a.header.Get("Location"), "", nil).into(t, 200, &same)
+	require.Equal(t, "cancelled", same.Status, "a caller may repeat it")
+
+	key := map[string]string{"Idempotency-Key": "k"}
+	f.call(t, http.MethodPost, path, body, key).into(t, 202, &b)
+	f.call(t, http.MethodPost, path, body, key).into(t, 202, &same)
+	require.Equal(t, b.ID, same.ID)
+	require.Equal(t, 409, f.call(t, http.MethodPost, path, `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`, key).status)
+
+	tomorrow := rfc(time.Now().Add(24 * time.Hour))
+	for body, want := range map[string]string{
+		`{"from":"2026-01-01T00:00:00Z"}`:                             "body",
+		`{"from":"x","to":"2026-01-01T00:00:00Z"}`:                    "body.from",
+		`{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`: "body.to",
+		`{"from":"2026-01-01T00:00:00Z","to":"` + tomorrow + `"}`:     "body.to",
+		`{"from":"2020-01-01T00:00:00Z","to":"2021-06-01T00:00:00Z"}`: "body.to",
+		`{"from":"1960-01-01T00:00:00Z","to":"1960-01-02T00:00:00Z"}`: "body.from",
+	} {
+		require.Equal(t, want, f.problem(t, 422, http.MethodPost, path, body).Errors[0].Location, body)
+	}
+	often, _ := f.active(t, "often", `{"kind":"cron","specs":["* * * * * *"]}`)
+	p := f.problem(t, 422, http.MethodPost, timerPath(often.ID, "/backfills"), `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`)
+	require.Contains(t, p.Detail, "100000 fires")
+	chain, _ := f.active(t, "chain", `{"kind":"fixed_delay","every":"1h"}`)
+	f.problem(t, 409, http.MethodPost, timerPath(chain.ID, "/backfills"), body)
+	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/backfills?app=shop", body)
+	f.problem(t, 404, http.MethodGet, "/api/v2/backfills/1?app=shop", "")
+	f.problem(t, 404, http.MethodDelete, "/api/v2/backfills/"+b.ID+"?app=desk", "")
+}
