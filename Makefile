@@ -7,7 +7,7 @@ PROGRAMS := ./services/allinone/cmd/carillon $(foreach s,api migrator scheduler 
 SERVERS  := mysql redis redis-cluster pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test cover sim sim-mutants chaos bench-smoke lint generate modules tools clean
+.PHONY: help run run-real build test cover sim sim-mutants chaos bench-smoke images lint generate modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,13 @@ chaos: build ## faults on real servers under load, about 50 minutes, table into 
 bench-smoke: build ## the speed of both ways to run, printed
 	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load -bin bin
 
+ARCH     ?= amd64,arm64
+REGISTRY ?=
+TAG      ?= $(VERSION)
+
+images: ## the six images as archives in dist/images, without a daemon (ARCH=amd64, REGISTRY=registry.example.com/team, TAG=v0.1.0)
+	@scripts/images.sh dist/images -arch $(ARCH) -registry '$(REGISTRY)' -version $(TAG)
+
 lint: ## golangci-lint over all modules, and the style of the protos
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')
 	cd proto && ../bin/buf lint
@@ -65,4 +72,4 @@ tools: ## golangci-lint, buf and protoc-gen-go in their pinned versions, into bi
 	@scripts/tools.sh
 
 clean: ## remove what was built (not ./data)
-	rm -rf bin coverage.out
+	rm -rf bin dist coverage.out
