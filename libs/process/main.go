@@ -40,7 +40,9 @@ func Main(program string, run RunFunc) {
 		os.Exit(exitSignaled)
 	}()
 	if len(os.Args) == 2 && os.Args[1] == probeCommand { //nolint:mnd // the program and its one argument
-		run = func(ctx context.Context, _ []string, env Env, stdout, _ io.Writer) error { return probe(ctx, env, stdout) }
+		run = func(ctx context.Context, _ []string, env Env, stdout, _ io.Writer) error {
+			return probe(ctx, env, stdout)
+		}
 	}
 	err := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
 	os.Exit(exitCode(program, err, os.Stderr))
