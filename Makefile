@@ -61,9 +61,11 @@ lint: ## golangci-lint over all modules, and the style of the protos
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')
 	cd proto && ../bin/buf lint
 
-generate: ## what is generated and committed: Go from the protos, the OpenAPI description from the API
+generate: ## what is generated and committed: Go from the protos, the OpenAPI description from the API, the chart's copies and README
 	cd proto && ../bin/buf generate
 	go test ./services/api -run TestOpenAPIIsCurrent -update
+	cp deploy/prometheus/alerts.yml deploy/grafana/carillon.json helm/carillon/files/
+	cd deploy/tools && GOWORK=off go run ./cmd/values ../../helm/carillon
 
 modules: ## build each module without the workspace, which hides missing requirements
 	@for m in $(MODULES); do echo "GOWORK=off go vet: $$m"; (cd $$m && GOWORK=off go vet ./...) || exit 1; done

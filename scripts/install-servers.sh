@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing of MariaDB, Redis and Pulsar on a Debian 12 host: install-servers.sh [mysql] [redis] [pulsar].
+# Installs what is missing of MariaDB, Redis and Pulsar on a Debian 12 host: install-servers.sh [mysql] [redis] [pulsar] [promtool].
 #
-# MariaDB, Redis, Java and Maven are Debian's packages (that part needs root, and only when one is missing); Pulsar's jars
+# MariaDB, Redis, Java, Maven and Prometheus (for its promtool) are Debian's packages (that part needs root, and only when one is missing); Pulsar's jars
 # come by Maven into $CARILLON_CACHE (default ~/.cache/carillon). Running it again does nothing; dying halfway leaves
 # nothing that a later run would take for whole.
 set -euo pipefail
@@ -24,7 +24,8 @@ for server in "${wanted[@]}"; do
       [ -d "$cache/lib" ] || has mvn || missing+=(maven)
       has curl || missing+=(curl)
       ;;
-    *) echo "install-servers: no server called $server (mysql, redis, redis-cluster, pulsar)" >&2 && exit 2 ;;
+    promtool) has promtool || missing+=(prometheus) ;;
+    *) echo "install-servers: no server called $server (mysql, redis, redis-cluster, pulsar, promtool)" >&2 && exit 2 ;;
   esac
 done
 

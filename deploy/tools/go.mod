@@ -2,7 +2,10 @@ module github.com/carillon-timer/carillon/deploy/tools
 
 go 1.26.0
 
-require github.com/google/go-containerregistry v0.20.8
+require (
+	github.com/google/go-containerregistry v0.20.8
+	go.yaml.in/yaml/v3 v3.0.4
+)
 
 require (
 	github.com/containerd/stargz-snapshotter/estargz v0.18.2 // indirect

@@ -140,7 +140,12 @@ func (t *trial) ring(ctx context.Context, stderr io.Writer) error {
 	serving, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- process.Serve(ln, receive(calls), time.Second)(serving) }()
-	defer func() { stop(); _ = <-served }() // how the endpoint ended is of no matter
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			fmt.Fprintln(t.out, "the endpoint of the trial:", err)
+		}
+	}()
 
 	var made struct {
 		ID string `json:"id"`
