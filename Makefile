@@ -7,7 +7,7 @@ PROGRAMS := ./services/allinone/cmd/carillon $(foreach s,api migrator scheduler 
 SERVERS  := mysql redis redis-cluster pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test cover sim sim-mutants chaos bench-smoke images lint generate modules tools clean
+.PHONY: help run run-real build test cover sim sim-mutants chaos bench-smoke images e2e-kube lint generate modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ TAG      ?= $(VERSION)
 
 images: ## the six images as archives in dist/images, without a daemon (ARCH=amd64, REGISTRY=registry.example.com/team, TAG=v0.1.0)
 	@scripts/images.sh dist/images -arch $(ARCH) -registry '$(REGISTRY)' -version $(TAG)
+
+e2e-kube: ## the chart on a real Kubernetes, booted here (root) or named by KUBECONFIG: install, test, lost pods, upgrade, roll-back, the stories
+	@exec scripts/kube/e2e.sh
 
 lint: ## golangci-lint over all modules, and the style of the protos
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')
