@@ -60,12 +60,11 @@ func TestRelease(t *testing.T) { //nolint:tparallel // each part goes on where t
 	}
 }
 
+// ringsInside runs the chart's test: its pod succeeds when the canary came through, and a timer that it made rang there and was recorded.
 func ringsInside(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	said, err := c.Test(t.Context())
 	require.NoError(t, err)
-	require.Contains(t, said, "it rang")
-	require.Contains(t, said, "it is recorded: delivered")
-	require.Contains(t, said, "the canary came through")
+	require.Regexp(t, `Phase: +Succeeded`, said)
 }
 
 // asSafe looks at what runs, not at what the chart says.

@@ -93,7 +93,12 @@ func (r *Release) upgrade(ctx context.Context, more ...string) error {
 
 // Test runs the chart's test and returns what it said.
 func (r *Release) Test(ctx context.Context) (string, error) {
-	return r.helm(ctx, "test", name, "--logs", "--timeout", "3m")
+	said, err := r.helm(ctx, "test", name, "--timeout", "3m")
+	if err != nil {
+		logs, _ := r.Kubectl(ctx, "logs", name+"-test") // the pod of a test that failed stays
+		return said, fmt.Errorf("%w\n%s", err, logs)
+	}
+	return said, nil
 }
 
 // Uninstall takes the release away and waits until its pods are gone.
