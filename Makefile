@@ -62,6 +62,7 @@ e2e-kube: ## the chart on a real Kubernetes, booted here (root) or named by KUBE
 
 lint: ## golangci-lint over all modules, and the style of the protos
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')
+	cd deploy/tools && GOWORK=off ../../bin/golangci-lint run ./...
 	cd proto && ../bin/buf lint
 
 generate: ## what is generated and committed: Go from the protos, the OpenAPI description from the API, the chart's copies and README
