@@ -55,6 +55,9 @@ places=$(sed -nE 's/^#+ (Carillon\w+)$/\1/p' deploy/README.md)
 absent "alert without a place in deploy/README.md" "$places" "$alerts"
 absent "place in deploy/README.md without an alert" "$alerts" "$places"
 
+tested=$(grep -oE 'alertname: \w+' deploy/prometheus/tests/alerts.yml | sed 's/.* //')
+absent "alert without a test in deploy/prometheus/tests" "$tested" "$alerts"
+
 # What the chart has copies of, and its README.
 for copy in prometheus/alerts.yml grafana/carillon.json; do
   cmp -s "deploy/$copy" "helm/carillon/files/$(basename "$copy")" || complain "helm/carillon/files/$(basename "$copy") is no copy of deploy/$copy: make generate"

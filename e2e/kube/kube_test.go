@@ -53,10 +53,8 @@ func TestRelease(t *testing.T) { //nolint:tparallel // each part goes on where t
 		{"bad image rolls back", badImage},
 		{"uninstall leaves nothing", uninstall},
 	} {
-		ok := t.Run(part.name, func(t *testing.T) { part.do(t, c, s) })
-		if !ok {
-			break
-		}
+		// The others are worth knowing, too: what one leaves behind does not spoil the next.
+		t.Run(part.name, func(t *testing.T) { part.do(t, c, s) })
 	}
 }
 
@@ -90,6 +88,9 @@ func asSafe(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 func podsLost(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	const between = 20 * time.Second
 	l := startLoad(t, c, s, "lost")
+	began := time.Now()
+	pause(t, between)
+	t.Logf("before: %s", l.lateBetween(began, time.Now().Add(-time.Second)))
 	for _, role := range cluster.Roles() {
 		pods, err := c.Pods(t.Context(), string(role))
 		require.NoError(t, err)
@@ -99,8 +100,9 @@ func podsLost(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		// The object is gone at once; its processes are ended up to a few seconds later.
 		l.cut(from, time.Now().Add(5*time.Second))
 		require.NoError(t, c.WaitReady(t.Context(), string(role)))
-		t.Logf("%s: another pod was ready after %s", role, time.Since(from).Round(100*time.Millisecond))
+		ready := time.Since(from).Round(100 * time.Millisecond)
 		pause(t, between)
+		t.Logf("%s: another pod was ready after %s; since then, %s", role, ready, l.lateBetween(from, time.Now().Add(-time.Second)))
 	}
 	v := l.finish(t)
 	require.Less(t, v.Lateness.P99, time.Second)
@@ -114,6 +116,7 @@ func upgradeUnderLoad(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	require.NoError(t, c.Upgrade(t.Context(), 5*time.Minute, "image.tag="+s.NextTag))
 	t.Logf("the upgrade took %s", time.Since(from).Round(100*time.Millisecond))
 	pause(t, 10*time.Second)
+	t.Logf("since its begin, %s", l.lateBetween(from, time.Now().Add(-time.Second)))
 	v := l.finish(t)
 	require.Zero(t, v.Excused)
 	require.Less(t, v.Lateness.P99, time.Second)

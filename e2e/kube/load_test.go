@@ -22,11 +22,11 @@ import (
 
 // What a load is made of: crons of each second, and one-shots that are created while it runs.
 const (
-	crons    = 100
-	oneShots = 200 // a second, spread over it
+	crons    = 200
+	oneShots = 100 // a second, spread over it
 	// ahead is how long before its instant a one-shot's creation begins. The API may be between two pods just then.
 	ahead   = 15 * time.Second
-	callers = 16
+	callers = 48
 	// tryTimeout is how long one call may take: a connection to a pod that was deleted by force says nothing at all.
 	tryTimeout = 3 * time.Second
 	patience   = 90 * time.Second
@@ -195,6 +195,23 @@ func (l *load) outcomes(ctx context.Context) ([]ledger.Outcome, error) {
 		})
 	}
 	return all, eg.Wait() //nolint:wrapcheck // it says what it was doing
+}
+
+// lateBetween describes the lateness of what was due between two instants.
+func (l *load) lateBetween(from, until time.Time) string {
+	var late []time.Duration
+	slow := 0
+	for _, a := range l.rcv.Arrivals() {
+		if due := time.UnixMilli(a.Fire.DueMS); a.Attempt <= 1 && !due.Before(from) && due.Before(until) {
+			late = append(late, a.Lateness())
+			if a.Lateness() > time.Second {
+				slow++
+			}
+		}
+	}
+	q := receiver.QuantilesOf(late)
+	return fmt.Sprintf("of %d fires %d were more than 1 s late; p50 %s, p99 %s, max %s", q.N, slow,
+		q.P50.Round(time.Millisecond), q.P99.Round(time.Millisecond), q.Max.Round(time.Millisecond))
 }
 
 func pause(t *testing.T, d time.Duration) {
