@@ -7,7 +7,7 @@ PROGRAMS := ./services/allinone/cmd/carillon $(foreach s,api migrator scheduler 
 SERVERS  := mysql redis redis-cluster pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test cover sim sim-mutants chaos bench-smoke lint generate modules tools clean
+.PHONY: help run run-real build test cover sim sim-mutants chaos bench-smoke images e2e-kube lint generate modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,13 +50,26 @@ chaos: build ## faults on real servers under load, about 50 minutes, table into 
 bench-smoke: build ## the speed of both ways to run, printed
 	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load -bin bin
 
+ARCH     ?= amd64,arm64
+REGISTRY ?=
+TAG      ?= $(VERSION)
+
+images: ## the six images as archives in dist/images, without a daemon (ARCH=amd64, REGISTRY=registry.example.com/team, TAG=v0.1.0)
+	@scripts/images.sh dist/images -arch $(ARCH) -registry '$(REGISTRY)' -version $(TAG)
+
+e2e-kube: ## the chart on a real Kubernetes, booted here (root) or named by KUBECONFIG: install, test, lost pods, upgrade, roll-back, the stories
+	@exec scripts/kube/e2e.sh
+
 lint: ## golangci-lint over all modules, and the style of the protos
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')
+	cd deploy/tools && GOWORK=off ../../bin/golangci-lint run ./...
 	cd proto && ../bin/buf lint
 
-generate: ## what is generated and committed: Go from the protos, the OpenAPI description from the API
+generate: ## what is generated and committed: Go from the protos, the OpenAPI description from the API, the chart's copies and README
 	cd proto && ../bin/buf generate
 	go test ./services/api -run TestOpenAPIIsCurrent -update
+	cp deploy/prometheus/alerts.yml deploy/grafana/carillon.json helm/carillon/files/
+	cd deploy/tools && GOWORK=off go run ./cmd/values ../../helm/carillon
 
 modules: ## build each module without the workspace, which hides missing requirements
 	@for m in $(MODULES); do echo "GOWORK=off go vet: $$m"; (cd $$m && GOWORK=off go vet ./...) || exit 1; done
@@ -65,4 +78,4 @@ tools: ## golangci-lint, buf and protoc-gen-go in their pinned versions, into bi
 	@scripts/tools.sh
 
 clean: ## remove what was built (not ./data)
-	rm -rf bin coverage.out
+	rm -rf bin dist coverage.out

@@ -2,10 +2,11 @@
 # Checks that deploy/ and helm/ speak of what the code has: check.sh. It needs no server and changes nothing.
 #
 # Metrics in alerts and dashboard, and settings in chart and compose file, must be in the Go sources; every alert must be in the
-# runbook, and none besides. With helm and promtool in bin/ or PATH the chart is linted and rendered, and the alerts are
-# checked and tested; without them that is left out, loudly, or fails where CARILLON_CHECK_REQUIRE names them.
+# runbook, and none besides; what is generated must be current. With helm and promtool in bin/ or PATH the chart is linted and rendered, and the
+# alerts are checked and tested; without them that is left out, loudly, or fails where CARILLON_CHECK_REQUIRE names them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/kube/paths.sh # a helm that was built for the cluster is used
 PATH=$PWD/bin:$PATH
 failed=0
 complain() {
@@ -54,7 +55,19 @@ places=$(sed -nE 's/^#+ (Carillon\w+)$/\1/p' deploy/README.md)
 absent "alert without a place in deploy/README.md" "$places" "$alerts"
 absent "place in deploy/README.md without an alert" "$alerts" "$places"
 
+tested=$(grep -oE 'alertname: \w+' deploy/prometheus/tests/alerts.yml | sed 's/.* //')
+absent "alert without a test in deploy/prometheus/tests" "$tested" "$alerts"
+
+# What the chart has copies of, and its README.
+for copy in prometheus/alerts.yml grafana/carillon.json; do
+  cmp -s "deploy/$copy" "helm/carillon/files/$(basename "$copy")" || complain "helm/carillon/files/$(basename "$copy") is no copy of deploy/$copy: make generate"
+done
+if tool go; then
+  (cd deploy/tools && GOWORK=off go run ./cmd/values -check ../../helm/carillon && GOWORK=off go test ./... >/dev/null) || complain "the tools of deploy find fault"
+fi
+
 if tool promtool; then
+  promtool check config --lint=none deploy/prometheus/prometheus.yml >/dev/null || complain "promtool finds fault with prometheus.yml"
   promtool check rules --lint=all --lint-fatal deploy/prometheus/alerts.yml >/dev/null || complain "promtool finds fault with the alerts"
   promtool test rules deploy/prometheus/tests/alerts.yml >/dev/null || complain "the alerts fail their tests"
 fi
@@ -66,9 +79,25 @@ if tool helm; then
     helm lint --strict --quiet helm/carillon -f "$values" >&2 || complain "helm lint with $values"
     render -f "$values" >/dev/null || complain "helm template with $values"
   done
-  # What must be refused: values that lack a server, and a name that no value has.
-  ! render >/dev/null 2>&1 || complain "the chart renders without servers"
-  ! render -f helm/carillon/ci/least.yaml --set executer.replicas=3 >/dev/null 2>&1 || complain "the chart takes a misspelt value"
+  for example in helm/carillon/examples/*.yaml; do # of several documents the last holds the values
+    awk '/^---$/ { text = ""; next } { text = text $0 "\n" } END { printf "%s", text }' "$example" |
+      render -f helm/carillon/ci/least.yaml -f - >/dev/null || complain "helm template with $example"
+  done
+  # What must be refused, each in words that name it: values that lack a server, names that no value has, and what cannot be.
+  refused() {
+    local want=$1 said
+    shift
+    if said=$(render "$@" 2>&1); then complain "the chart renders with $*"; else grep -q "$want" <<<"$said" || complain "the chart refuses $* with: $said"; fi
+  }
+  least=(-f helm/carillon/ci/least.yaml)
+  refused 'redis.addrs: at least one'
+  refused "'executer' not allowed" "${least[@]}" --set executer.replicas=3
+  refused "'replica' not allowed" "${least[@]}" --set executor.replica=3
+  refused "/settings/step1" "${least[@]}" --set settings.step1=soon
+  refused 'api.keda: only the trigger and the executor' "${least[@]}" --set api.keda.enabled=true
+  refused 'keda and autoscaling would both' "${least[@]}" --set trigger.keda.enabled=true,trigger.autoscaling.enabled=true
+  refused 'ingress.hosts' "${least[@]}" --set ingress.enabled=true
+  refused 'gateway.parentRefs' "${least[@]}" --set gateway.enabled=true
 fi
 
 [ $failed = 0 ] && echo "deploy/check: ok"

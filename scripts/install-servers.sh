@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what is missing of MariaDB, Redis and Pulsar on a Debian 12 host: install-servers.sh [mysql] [redis] [pulsar] [oracles].
+# Installs what is missing of MariaDB, Redis and Pulsar on a Debian 12 host: install-servers.sh [mysql] [redis] [pulsar] [oracles] [promtool].
 #
-# oracles is what scripts/oracles.sh builds with. MariaDB, Redis, Java, Maven and Python are Debian's packages (that part needs
-# root, and only when one is missing); Pulsar's jars come by Maven into $CARILLON_CACHE (default ~/.cache/carillon). Running it
+# oracles is what scripts/oracles.sh builds with. MariaDB, Redis, Java, Maven, Python and Prometheus (for its promtool) are Debian's packages (that
+# part needs root, and only when one is missing); Pulsar's jars come by Maven into $CARILLON_CACHE (default ~/.cache/carillon). Running it
 # again does nothing; dying halfway leaves nothing that a later run would take for whole.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,7 +29,8 @@ for server in "${wanted[@]}"; do
       has mvn || missing+=(maven)
       python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3 python3-venv)
       ;;
-    *) echo "install-servers: no server called $server (mysql, redis, redis-cluster, pulsar, oracles)" >&2 && exit 2 ;;
+    promtool) has promtool || missing+=(prometheus) ;;
+    *) echo "install-servers: no server called $server (mysql, redis, redis-cluster, pulsar, oracles, promtool)" >&2 && exit 2 ;;
   esac
 done
 

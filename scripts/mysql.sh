@@ -21,16 +21,16 @@ start() {
 	SQL
   # The socket's path is relative to the data directory: it stays short enough wherever DIR is.
   spawn mysql mariadbd --no-defaults --user="$(id -un)" --datadir="$data" --init-file="$DIR/mysql.init" \
-    --socket=mysql.sock --pid-file="$DIR/mysql.own-pid" --bind-address=127.0.0.1 --port="$port" --skip-name-resolve \
+    --socket=mysql.sock --pid-file="$DIR/mysql.own-pid" --bind-address="$ADDR" --port="$port" --skip-name-resolve \
     --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=512M --innodb-log-file-size=256M \
     --max-connections=500 --character-set-server=utf8mb4 --default-time-zone=+00:00
-  healthy mysql 60 mariadb --no-defaults -h127.0.0.1 -P"$port" -ucarillon -pcarillon carillon -e 'SELECT 1'
+  healthy mysql 60 mariadb --no-defaults -h"$ADDR" -P"$port" -ucarillon -pcarillon carillon -e 'SELECT 1'
 }
 
 case $1 in
   up)
     alive mysql || attempt mysql start mysql
-    export_env mysql "MYSQL_DSN=carillon:carillon@tcp(127.0.0.1:$(cat "$DIR/mysql.port"))/carillon"
+    export_env mysql "MYSQL_DSN=carillon:carillon@tcp($ADDR:$(cat "$DIR/mysql.port"))/carillon"
     ;;
   down)
     stop mysql

@@ -2,6 +2,8 @@
 # start time (in ticks since boot), so that a number that the kernel gave to somebody else is never taken for ours.
 
 PATH=$PATH:/usr/sbin:/sbin
+# Where servers listen: this machine only, unless a test's processes live elsewhere (pods reach the node's address).
+ADDR=${CARILLON_SERVERS_ADDR:-127.0.0.1}
 
 # started PID: prints the start time of a living process, nothing for one that is gone or a zombie.
 started() {
@@ -43,7 +45,7 @@ stop() {
 }
 
 # listening PORT: succeeds when somebody listens there.
-listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+listening() { (exec 3<>"/dev/tcp/$ADDR/$1") 2>/dev/null; }
 
 # port NAME: prints the port that NAME had before, if that is free, else a free one below the ephemeral range, and
 # remembers it. Between this and the start somebody may take it; then the start fails and is tried again.

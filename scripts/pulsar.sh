@@ -21,7 +21,7 @@ start() {
   mkdir -p "$data"
   {
     cat "$here/pulsar/standalone.conf"
-    printf '\nbrokerServicePort=%s\nwebServicePort=%s\n' "$broker" "$web"
+    printf '\nbrokerServicePort=%s\nwebServicePort=%s\nbindAddress=%s\nadvertisedAddress=%s\n' "$broker" "$web" "$ADDR" "$ADDR"
   } >"$data/standalone.conf"
   # It writes a few files into its working directory.
   cd "$data"
@@ -30,15 +30,15 @@ start() {
     -Dio.netty.tryReflectionSetAccessible=true -cp "$lib/*" org.apache.pulsar.PulsarStandaloneStarter \
     --config "$data/standalone.conf" --no-functions-worker --no-stream-storage \
     --bookkeeper-dir "$data/bookkeeper" --bookkeeper-port "$bookie" --metadata-dir "$data/metadata"
-  healthy pulsar 120 curl -fsS -m 5 "http://127.0.0.1:$web/admin/v2/brokers/health"
+  healthy pulsar 120 curl -fsS -m 5 "http://$ADDR:$web/admin/v2/brokers/health"
 }
 
 case $1 in
   up)
     [ -d "$lib" ] || { echo "pulsar: no jars in $lib: run scripts/install-servers.sh" >&2 && exit 1; }
     alive pulsar || attempt pulsar start pulsar-broker pulsar-web pulsar-bookie
-    export_env pulsar "PULSAR_URL=pulsar://127.0.0.1:$(cat "$DIR/pulsar-broker.port")" \
-      "PULSAR_ADMIN_URL=http://127.0.0.1:$(cat "$DIR/pulsar-web.port")"
+    export_env pulsar "PULSAR_URL=pulsar://$ADDR:$(cat "$DIR/pulsar-broker.port")" \
+      "PULSAR_ADMIN_URL=http://$ADDR:$(cat "$DIR/pulsar-web.port")"
     ;;
   down)
     stop pulsar

@@ -8,15 +8,15 @@ start() {
   local port
   port=$(port redis)
   mkdir -p "$DIR/redis"
-  spawn redis redis-server --port "$port" --bind 127.0.0.1 --dir "$DIR/redis" --save '' --appendonly no \
+  spawn redis redis-server --port "$port" --bind "$ADDR" --protected-mode no --dir "$DIR/redis" --save '' --appendonly no \
     --maxmemory 1gb --maxmemory-policy noeviction
-  healthy redis 20 redis-cli -e -p "$port" PING
+  healthy redis 20 redis-cli -e -h "$ADDR" -p "$port" PING
 }
 
 case $1 in
   up)
     alive redis || attempt redis start redis
-    export_env redis "REDIS_ADDRS=127.0.0.1:$(cat "$DIR/redis.port")"
+    export_env redis "REDIS_ADDRS=$ADDR:$(cat "$DIR/redis.port")"
     ;;
   down)
     stop redis

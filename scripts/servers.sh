@@ -2,7 +2,7 @@
 # Private MariaDB, Redis and Pulsar for a run or a test: servers.sh up|down|wipe DIR [mysql] [redis] [redis-cluster] [pulsar].
 #
 # up starts what does not run yet of the named servers (default: mysql redis pulsar), in parallel, on free ports of
-# 127.0.0.1, waits until they are healthy and writes DIR/env, to be sourced: CARILLON_MYSQL_DSN, CARILLON_REDIS_ADDRS,
+# 127.0.0.1 (CARILLON_SERVERS_ADDR), waits until they are healthy and writes DIR/env, to be sourced: CARILLON_MYSQL_DSN, CARILLON_REDIS_ADDRS,
 # CARILLON_REDIS_CLUSTER_ADDRS, CARILLON_PULSAR_URL, CARILLON_PULSAR_ADMIN_URL and the same as CARILLON_TEST_…. down ends
 # what up started, and nothing else, and keeps the data and the ports for the next up; wipe removes these too.
 set -euo pipefail

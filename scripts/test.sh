@@ -9,6 +9,9 @@ module=github.com/carillon-timer/carillon
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export CARILLON_BIN=${CARILLON_BIN:-$PWD/bin}
+# One that cannot be had is said by the test that skips, or fails where CARILLON_TEST_REQUIRE names python.
+CARILLON_TEST_PULSAR_CLIENT=${CARILLON_TEST_PULSAR_CLIENT:-$(scripts/pulsar-client.sh || true)}
+export CARILLON_TEST_PULSAR_CLIENT
 
 # Without them their test skips, or fails where CARILLON_TEST_REQUIRE names oracles.
 if oracles=$(scripts/oracles.sh </dev/null); then

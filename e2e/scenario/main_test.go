@@ -77,6 +77,8 @@ func failures() string {
 // runner starts clusters of one kind.
 type runner struct {
 	name  string
+	host  string // where endpoints listen; empty: 127.0.0.1
+	whole bool   // its processes cannot be killed and started one by one
 	start func(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error)
 
 	mu     sync.Mutex
@@ -95,6 +97,13 @@ type sharedCluster struct {
 var runners = []*runner{
 	{name: "allinone", start: startAllInOne},
 	{name: "real", start: startReal},
+}
+
+// Kubernetes is there where somebody asked for it.
+func init() { //nolint:gochecknoinits // the list of runners is what every story goes through
+	if os.Getenv("CARILLON_E2E_KUBE") != "" {
+		runners = append(runners, &runner{name: "kube", start: startKube, whole: true, host: os.Getenv("CARILLON_E2E_HOST")})
+	}
 }
 
 // share returns the cluster that stories share, started by the first that asks.

@@ -51,21 +51,25 @@ func TestP1NeverEarlyAThousandAtOnce(t *testing.T) {
 // of its replicas.
 func TestP9ReplicasShareTheWork(t *testing.T) {
 	t.Parallel()
-	overServers := runnerNamed("real")
-	t.Run(overServers.name, func(t *testing.T) {
-		t.Parallel()
-		onShared(t, overServers, func(t *testing.T, w *world) {
-			require.Len(t, w.Role(cluster.Executor), 2)
-			before := made(t, w)
-			at := soon(10 * time.Second)
-			w.oneShots(t, "spread", "/share", spread(at, 10*time.Second, 400)...)
-			w.oneShots(t, "herd", "/share", same(at.Add(3*time.Second), 200)...)
-			w.settle(t)
-			for i, n := range made(t, w) {
-				require.Greater(t, n, before[i], "executor %d made no callback", i)
-			}
+	for _, r := range runners {
+		if r.name == "allinone" {
+			continue // it is one process
+		}
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			onShared(t, r, func(t *testing.T, w *world) {
+				require.Len(t, w.Role(cluster.Executor), 2)
+				before := made(t, w)
+				at := soon(10 * time.Second)
+				w.oneShots(t, "spread", "/share", spread(at, 10*time.Second, 400)...)
+				w.oneShots(t, "herd", "/share", same(at.Add(3*time.Second), 200)...)
+				w.settle(t)
+				for i, n := range made(t, w) {
+					require.Greater(t, n, before[i], "executor %d made no callback", i)
+				}
+			})
 		})
-	})
+	}
 }
 
 // made returns how many fires each executor recorded.

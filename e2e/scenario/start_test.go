@@ -69,7 +69,7 @@ func TestStartsBeforeItsServers(t *testing.T) {
 		}
 		require.NoError(t, <-api)
 
-		w := enter(t, c, nil)
+		w := enter(t, overServers, c, nil)
 		w.oneShots(t, "first", "/first", spread(soon(5*time.Second), time.Second, 20)...)
 		w.settle(t)
 	})

@@ -1,9 +1,11 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -57,13 +59,16 @@ func onBoth(t *testing.T, s story) {
 func onShared(t *testing.T, r *runner, s story) {
 	t.Helper()
 	sh := r.share(false)
-	s(t, enter(t, sh.c, sh.err))
+	s(t, enter(t, r, sh.c, sh.err))
 }
 
-// onFaulty runs stories that break things. They share a cluster and take turns.
+// onFaulty runs stories that break things, where a test can. They share a cluster and take turns.
 func onFaulty(t *testing.T, s story) {
 	t.Helper()
 	for _, r := range runners {
+		if r.whole {
+			continue
+		}
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			sh := r.share(true)
@@ -74,7 +79,7 @@ func onFaulty(t *testing.T, s story) {
 				defer cancel()
 				require.NoError(t, startMissing(ctx, sh.c), "after the story before")
 			}
-			s(t, enter(t, sh.c, sh.err))
+			s(t, enter(t, r, sh.c, sh.err))
 		})
 	}
 }
@@ -86,7 +91,7 @@ func onOwn(t *testing.T, r *runner, o cluster.Options, s story) {
 	if err == nil {
 		t.Cleanup(end)
 	}
-	s(t, enter(t, c, err))
+	s(t, enter(t, r, c, err))
 }
 
 func runnerNamed(name string) *runner {
@@ -103,13 +108,13 @@ type absentError string
 
 func (e absentError) Error() string { return string(e) }
 
-func enter(t *testing.T, c cluster.Cluster, err error) *world {
+func enter(t *testing.T, r *runner, c cluster.Cluster, err error) *world {
 	t.Helper()
 	if absent, ok := errors.AsType[absentError](err); ok {
 		t.Skipf("UNTESTED on real servers: %s", absent)
 	}
 	require.NoError(t, err, "starting the cluster")
-	rcv, err := receiver.Start(t.Context(), "127.0.0.1:0")
+	rcv, err := receiver.Start(t.Context(), net.JoinHostPort(cmp.Or(r.host, "127.0.0.1"), "0"))
 	require.NoError(t, err)
 	w := &world{Cluster: c, rcv: rcv, api: client.New(c.API), led: ledger.New()}
 	w.app = strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test")))

@@ -27,7 +27,7 @@ type Env func(key string) (value string, ok bool)
 type RunFunc func(ctx context.Context, args []string, env Env, stdout, stderr io.Writer) error
 
 // Main runs a program until SIGINT or SIGTERM and ends the process with its code: 0, 2 when the settings are wrong, else 1. Every
-// error is told in plain lines on stderr.
+// error is told in plain lines on stderr. The one argument `probe` asks the program that runs already whether it is ready, and runs nothing.
 func Main(program string, run RunFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2) //nolint:mnd // the first and the second
@@ -39,6 +39,11 @@ func Main(program string, run RunFunc) {
 		fmt.Fprintln(os.Stderr, program+": second signal, ending at once")
 		os.Exit(exitSignaled)
 	}()
+	if len(os.Args) == 2 && os.Args[1] == probeCommand { //nolint:mnd // the program and its one argument
+		run = func(ctx context.Context, _ []string, env Env, stdout, _ io.Writer) error {
+			return probe(ctx, env, stdout)
+		}
+	}
 	err := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
 	os.Exit(exitCode(program, err, os.Stderr))
 }

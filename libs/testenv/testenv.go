@@ -3,7 +3,8 @@
 // environment by which they are found (CARILLON_TEST_MYSQL_DSN, CARILLON_TEST_REDIS_ADDRS, …).
 //
 // Without a server a test is skipped, and says what went untested. Where CARILLON_TEST_REQUIRE names the server (a comma list
-// of mysql, redis, redis-cluster, pulsar; set in CI; redis covers redis-cluster), it fails.
+// of mysql, redis, redis-cluster, pulsar, python; set in CI; redis covers redis-cluster), it fails. python is one with the stock Pulsar
+// client.
 package testenv
 
 import (
@@ -29,7 +30,7 @@ func require(t testing.TB, server, variable string) string {
 	if slices.Contains(required, server) || slices.Contains(required, covered) {
 		t.Fatalf("CARILLON_TEST_REQUIRE names %s, but %s is not set: run scripts/servers.sh up DIR and source DIR/env", server, variable)
 	}
-	t.Skipf("!!! SKIPPED, UNTESTED: %s needs a real %s server, and %s is not set (scripts/servers.sh up DIR; . DIR/env)",
+	t.Skipf("!!! SKIPPED, UNTESTED: %s needs a real %s, and %s is not set (scripts/servers.sh up DIR; . DIR/env; python: scripts/pulsar-client.sh)",
 		t.Name(), server, variable)
 	return ""
 }

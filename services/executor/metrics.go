@@ -18,6 +18,7 @@ type metrics struct {
 	taskBatch    prometheus.Histogram
 	recordBatch  prometheus.Histogram
 	taskAge      prometheus.Gauge
+	apps         *appMetrics
 }
 
 var (
@@ -36,6 +37,7 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 	gauge("carillon_executor_queued", "Due fires that wait for a worker.", func() float64 { return float64(s.queue.len()) })
 	gauge("carillon_executor_unrecorded", "Results in hand that are not recorded yet.", func() float64 { return float64(s.recorder.waiting()) })
 	return &metrics{
+		apps: newAppMetrics(reg),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_lateness_seconds", Help: "Start of the first attempt minus the planned instant, but for the canary's.", Buckets: latenessBuckets,
 		}),

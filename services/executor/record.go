@@ -209,6 +209,7 @@ func (s *Service) ended(rs []result, lost []timer.FireID) {
 			continue
 		}
 		s.met.outcomes.WithLabelValues(string(o.Kind), string(o.Reason)).Inc()
+		s.met.apps.recorded(s.book.app(o.Timer), o)
 		s.events.put(rs[i])
 	}
 }

@@ -41,20 +41,37 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with $image.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $name }}:{{ $tag -}}
 {{- end -}}
 
+{{/* The servers: those that are given, or those for trying out. */}}
+{{- define "carillon.servers" -}}
+{{- $name := include "carillon.fullname" . -}}
+{{- if .Values.developmentServers.enabled -}}
+dsn: carillon:carillon@tcp({{ $name }}-dev-mysql:3306)/carillon
+redisAddrs: {{ $name }}-dev-redis:6379
+pulsarUrl: pulsar://{{ $name }}-dev-pulsar:6650
+pulsarAdminUrl: http://{{ $name }}-dev-pulsar:8080
+{{- else -}}
+dsn: {{ .Values.mysql.dsn | quote }}
+redisAddrs: {{ join "," .Values.redis.addrs | quote }}
+pulsarUrl: {{ .Values.pulsar.url | quote }}
+pulsarAdminUrl: {{ .Values.pulsar.adminUrl | quote }}
+{{- end -}}
+{{- end -}}
+
 {{/* The settings that are no secret. */}}
 {{- define "carillon.settings" -}}
 {{- $v := .Values -}}
+{{- $servers := include "carillon.servers" . | fromYaml -}}
 CARILLON_HTTP_ADDR: ":8080"
 CARILLON_ADMIN_ADDR: ":8081"
 CARILLON_LOG_FORMAT: json
 CARILLON_LOG_LEVEL: {{ $v.settings.logLevel | quote }}
-CARILLON_REDIS_ADDRS: {{ required "redis.addrs: at least one host:port" (join "," $v.redis.addrs) | quote }}
+CARILLON_REDIS_ADDRS: {{ required "redis.addrs: at least one host:port" $servers.redisAddrs | quote }}
 CARILLON_REDIS_PREFIX: {{ $v.redis.prefix | quote }}
 {{- with $v.redis.username }}
 CARILLON_REDIS_USERNAME: {{ . | quote }}
 {{- end }}
-CARILLON_PULSAR_URL: {{ required "pulsar.url: pulsar://host:6650" $v.pulsar.url | quote }}
-CARILLON_PULSAR_ADMIN_URL: {{ required "pulsar.adminUrl: http://host:8080" $v.pulsar.adminUrl | quote }}
+CARILLON_PULSAR_URL: {{ required "pulsar.url: pulsar://host:6650" $servers.pulsarUrl | quote }}
+CARILLON_PULSAR_ADMIN_URL: {{ required "pulsar.adminUrl: http://host:8080" $servers.pulsarAdminUrl | quote }}
 CARILLON_PULSAR_TENANT: {{ $v.pulsar.tenant | quote }}
 CARILLON_PULSAR_NAMESPACE: {{ $v.pulsar.namespace | quote }}
 CARILLON_STEP1: {{ $v.settings.step1 | quote }}
@@ -74,7 +91,7 @@ CARILLON_SHUTDOWN_GRACE: {{ $v.settings.shutdownGrace | quote }}
 {{- end -}}
 
 {{- define "carillon.secrets" -}}
-CARILLON_MYSQL_DSN: {{ required "mysql.dsn, or existingSecret: user:password@tcp(host:3306)/database" .Values.mysql.dsn | quote }}
+CARILLON_MYSQL_DSN: {{ required "mysql.dsn, or existingSecret: user:password@tcp(host:3306)/database" (include "carillon.servers" . | fromYaml).dsn | quote }}
 {{- with .Values.redis.password }}
 CARILLON_REDIS_PASSWORD: {{ . | quote }}
 {{- end }}
@@ -103,5 +120,26 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 
 {{- define "carillon.of" -}}
-{{- mustMergeOverwrite (deepCopy .root.Values.defaults) (deepCopy (index .root.Values .service)) | toYaml -}}
+{{- $of := mustMergeOverwrite (deepCopy .root.Values.defaults) (deepCopy (index .root.Values .service)) -}}
+{{- if and $of.keda.enabled (not (has .service (list "trigger" "executor"))) -}}
+{{- if hasKey (index .root.Values .service) "keda" -}}
+{{- fail (printf "%s.keda: only the trigger and the executor read topics; use autoscaling" .service) -}}
+{{- end -}}
+{{- $_ := set $of.keda "enabled" false -}}
+{{- end -}}
+{{- if and $of.keda.enabled $of.autoscaling.enabled -}}
+{{- fail (printf "%s: keda and autoscaling would both set the replicas; enable one" .service) -}}
+{{- end -}}
+{{- toYaml $of -}}
+{{- end -}}
+
+{{/* The labels of objects that belong to a service: (dict "root" $ "service" "api"). */}}
+{{- define "carillon.serviceLabels" -}}
+{{ include "carillon.labels" .root }}
+app.kubernetes.io/component: {{ .service }}
+{{- end -}}
+
+{{- define "carillon.serviceSelector" -}}
+{{ include "carillon.selector" .root }}
+app.kubernetes.io/component: {{ .service }}
 {{- end -}}

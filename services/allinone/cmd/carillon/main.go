@@ -15,6 +15,8 @@ const usage = `carillon <command> [flags]
 
   dev      run everything in one process: SQLite in ./data, in-memory bus and window
   setup    run the migrations and make the topics of a cluster, then end
+  topics   look at a cluster's topics: what waits, who reads, what the messages say
+  try      make a timer of a cluster ring here, and see it recorded
   ring     run an endpoint that prints each callback
   version  say which version this is
 
@@ -32,6 +34,10 @@ func run(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 		return allinone.Dev(ctx, rest, env, stdout, stderr)
 	case "setup":
 		return allinone.Setup(ctx, rest, env, stdout, stderr)
+	case "topics":
+		return allinone.Topics(ctx, rest, env, stdout, stderr)
+	case "try":
+		return allinone.Try(ctx, rest, env, stdout, stderr)
 	case "ring":
 		return allinone.Ring(ctx, rest, env, stdout, stderr)
 	case "version", "-version", "--version":

@@ -1,0 +1,142 @@
+// Command values writes the table of a chart's values into its README, from the comments in values.yaml:
+//
+//	cd deploy/tools && go run ./cmd/values ../../helm/carillon
+//
+// With -check it writes nothing, and fails where the README is not what it would write.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	begin = "<!-- values: begin (make generate) -->\n"
+	end   = "<!-- values: end -->"
+)
+
+func main() {
+	check := flag.Bool("check", false, "only compare")
+	flag.Parse()
+	if err := run(flag.Arg(0), *check); err != nil {
+		fmt.Fprintln(os.Stderr, "values:", err)
+		os.Exit(1)
+	}
+}
+
+func run(chart string, check bool) error {
+	values, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
+	if err != nil {
+		return fmt.Errorf("reading the values: %w", err)
+	}
+	file := filepath.Join(chart, "README.md")
+	readme, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("reading the README: %w", err)
+	}
+	t, err := table(values)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(readme), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no place for the values: %s…%s", file, begin, end)
+	}
+	now := []byte(head + begin + t + end + tail)
+	if bytes.Equal(now, readme) {
+		return nil
+	}
+	if check {
+		return errors.New(file + " is not current: run make generate")
+	}
+	return os.WriteFile(file, now, 0o644) //nolint:gosec // part of the sources
+}
+
+// table has a section for each value at the top that has values below, and one for those that have none.
+func table(values []byte) (string, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(values, &doc); err != nil {
+		return "", fmt.Errorf("reading the values: %w", err)
+	}
+	root := doc.Content[0]
+	var plain, sections strings.Builder
+	for i := 0; i < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		if isLeaf(value) {
+			row(&plain, key.Value, key, value)
+			continue
+		}
+		fmt.Fprintf(&sections, "\n### %s\n\n", key.Value)
+		if said := comment(key); said != "" {
+			fmt.Fprintf(&sections, "%s\n\n", said)
+		}
+		sections.WriteString(heading)
+		rows(&sections, key.Value, value)
+	}
+	return "\n" + heading + plain.String() + sections.String(), nil
+}
+
+const heading = "| value | default | what |\n|---|---|---|\n"
+
+func rows(b *strings.Builder, path string, m *yaml.Node) {
+	for i := 0; i < len(m.Content); i += 2 {
+		key, value := m.Content[i], m.Content[i+1]
+		name := path + "." + key.Value
+		if isLeaf(value) {
+			row(b, name, key, value)
+			continue
+		}
+		if said := comment(key); said != "" {
+			fmt.Fprintf(b, "| `%s` | | %s |\n", name, said)
+		}
+		rows(b, name, value)
+	}
+}
+
+func row(b *strings.Builder, name string, key, value *yaml.Node) {
+	text := strings.ReplaceAll(flow(value), "|", "\\|")
+	fmt.Fprintf(b, "| `%s` | `%s` | %s |\n", name, text, comment(key))
+}
+
+// isLeaf tells whether a value is shown as a whole: a scalar, a list, or a mapping on one line.
+func isLeaf(n *yaml.Node) bool { return n.Kind != yaml.MappingNode || n.Style&yaml.FlowStyle != 0 }
+
+// flow writes a value on one line.
+func flow(n *yaml.Node) string {
+	var parts []string
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i < len(n.Content); i += 2 {
+			parts = append(parts, n.Content[i].Value+": "+flow(n.Content[i+1]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case yaml.SequenceNode:
+		for _, c := range n.Content {
+			parts = append(parts, flow(c))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	default:
+		if n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+			return fmt.Sprintf("%q", n.Value)
+		}
+		return n.Value
+	}
+}
+
+// comment is what stands above a key, on one line. Of several paragraphs the last is about the key.
+func comment(key *yaml.Node) string {
+	paragraphs := strings.Split(key.HeadComment, "\n\n")
+	lines := strings.Split(paragraphs[len(paragraphs)-1], "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(strings.TrimPrefix(lines[i], "#"))
+	}
+	return strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(strings.TrimSpace(strings.Join(lines, " ")))
+}

@@ -1,0 +1,206 @@
+package kube_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/cluster"
+	"github.com/carillon-timer/carillon/e2e/kube"
+)
+
+// onKube skips loudly where nobody asked for Kubernetes.
+func onKube(t *testing.T) *kube.Settings {
+	t.Helper()
+	s, err := kube.FromEnv()
+	if errors.Is(err, kube.ErrAbsent) {
+		t.Skipf("!!! SKIPPED, UNTESTED: %s: %s", t.Name(), err)
+	}
+	require.NoError(t, err)
+	return s
+}
+
+// TestRelease lives the life of a release: installed, tested, its pods lost, upgraded, spoilt, and taken away.
+func TestRelease(t *testing.T) { //nolint:tparallel // each part goes on where the one before ended
+	t.Parallel()
+	s := onKube(t)
+	servers, free, err := cluster.RealServers()
+	require.NoError(t, err)
+	defer free()
+	c, err := kube.StartCluster(t.Context(), s, fmt.Sprintf("release-%d", time.Now().UnixMilli()), cluster.Options{Replicas: 2, Dir: t.TempDir()}, servers)
+	require.NoError(t, err)
+	defer func() {
+		if t.Failed() {
+			t.Log(c.Describe(t.Context()))
+		}
+		require.NoError(t, c.Release.Close(t.Context()))
+	}()
+	for _, part := range []struct {
+		name string
+		do   func(*testing.T, *kube.Cluster, *kube.Settings)
+	}{
+		{"test of the chart", ringsInside},
+		{"pods are as safe as the chart says", asSafe},
+		{"pods lost under load", podsLost},
+		{"upgrade under load", upgradeUnderLoad},
+		{"bad image rolls back", badImage},
+		{"uninstall leaves nothing", uninstall},
+	} {
+		// The others are worth knowing, too: what one leaves behind does not spoil the next.
+		t.Run(part.name, func(t *testing.T) { part.do(t, c, s) })
+	}
+}
+
+// ringsInside runs the chart's test: its pod succeeds when the canary came through, and a timer that it made rang there and was recorded.
+func ringsInside(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
+	said, err := c.Test(t.Context())
+	require.NoError(t, err)
+	require.Regexp(t, `Phase: +Succeeded`, said)
+}
+
+// asSafe looks at what runs, not at what the chart says.
+func asSafe(t *testing.T, c *kube.Cluster, s *kube.Settings) {
+	pods, err := c.Pods(t.Context(), "")
+	require.NoError(t, err)
+	require.Len(t, pods, 2*len(cluster.Roles()))
+	for _, p := range pods {
+		require.True(t, p.Ready, p.Name)
+		require.Equal(t, s.Registry+"/carillon-"+p.Service+":"+s.Tag, p.Image)
+	}
+	said, err := c.Kubectl(t.Context(), "exec", "deployment/carillon-executor", "--", "/carillon", "probe")
+	require.NoError(t, err, "an image's healthcheck")
+	require.Contains(t, said, `"status":"ok"`)
+	_, err = c.Kubectl(t.Context(), "exec", "deployment/carillon-executor", "--", "/bin/sh")
+	require.Error(t, err, "there is a shell")
+	said, err = c.Kubectl(t.Context(), "get", "pdb,deployment", "-o", "name")
+	require.NoError(t, err)
+	require.Len(t, strings.Fields(said), 2*len(cluster.Roles()))
+}
+
+// podsLost deletes one pod of each service by force.
+func podsLost(t *testing.T, c *kube.Cluster, s *kube.Settings) {
+	const between = 20 * time.Second
+	l := startLoad(t, c, s, "lost")
+	began := time.Now()
+	pause(t, between)
+	t.Logf("before: %s", l.lateBetween(began, time.Now().Add(-time.Second)))
+	for _, role := range cluster.Roles() {
+		pods, err := c.Pods(t.Context(), string(role))
+		require.NoError(t, err)
+		require.Len(t, pods, 2, role)
+		from := time.Now()
+		require.NoError(t, c.Delete(t.Context(), pods[0].Name))
+		// The object is gone at once; its processes are ended up to a few seconds later.
+		l.cut(from, time.Now().Add(5*time.Second))
+		require.NoError(t, c.WaitReady(t.Context(), string(role)))
+		ready := time.Since(from).Round(100 * time.Millisecond)
+		pause(t, between)
+		t.Logf("%s: another pod was ready after %s; since then, %s", role, ready, l.lateBetween(from, time.Now().Add(-time.Second)))
+	}
+	v := l.finish(t)
+	require.Less(t, v.Lateness.P99, time.Second)
+}
+
+// upgradeUnderLoad rolls every service to the next version: nobody may notice.
+func upgradeUnderLoad(t *testing.T, c *kube.Cluster, s *kube.Settings) {
+	l := startLoad(t, c, s, "upgrade")
+	pause(t, 10*time.Second)
+	from := time.Now()
+	require.NoError(t, c.Upgrade(t.Context(), 5*time.Minute, "image.tag="+s.NextTag))
+	t.Logf("the upgrade took %s", time.Since(from).Round(100*time.Millisecond))
+	pause(t, 10*time.Second)
+	t.Logf("since its begin, %s", l.lateBetween(from, time.Now().Add(-time.Second)))
+	v := l.finish(t)
+	require.Zero(t, v.Excused)
+	require.Less(t, v.Lateness.P99, time.Second)
+	for _, p := range c.Processes() {
+		m, err := p.Metrics(t.Context())
+		require.NoError(t, err)
+		require.InDelta(t, 1, m.Sum("carillon_build_info", `version="`+s.NextTag+`"`), 0, p.Name)
+	}
+}
+
+// badImage upgrades to an image that does not exist.
+func badImage(t *testing.T, c *kube.Cluster, s *kube.Settings) {
+	before := podNames(t, c)
+	require.Error(t, c.Upgrade(t.Context(), 20*time.Second, "image.tag=no-such-tag", "setup.enabled=false"))
+	for _, role := range cluster.Roles() {
+		require.NoError(t, c.WaitReady(t.Context(), string(role)))
+	}
+	require.Eventually(t, func() bool {
+		pods, err := c.Pods(t.Context(), "")
+		if err != nil || len(pods) != 2*len(cluster.Roles()) {
+			return false
+		}
+		for _, p := range pods {
+			if !p.Ready {
+				return false
+			}
+		}
+		return true
+	}, patience, time.Second)
+	require.Subset(t, podNames(t, c), before, "what ran goes on running")
+	ringsInside(t, c, s)
+}
+
+func podNames(t *testing.T, c *kube.Cluster) []string {
+	t.Helper()
+	pods, err := c.Pods(t.Context(), "")
+	require.NoError(t, err)
+	names := make([]string, len(pods))
+	for i, p := range pods {
+		names[i] = p.Name + " " + p.Image
+	}
+	return names
+}
+
+func uninstall(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
+	require.NoError(t, c.Uninstall(t.Context()))
+	require.Eventually(t, func() bool {
+		left, err := c.Remains(t.Context())
+		require.NoError(t, err)
+		if len(left) > 0 {
+			t.Log("still there:", left)
+		}
+		return len(left) == 0
+	}, patience, 2*time.Second)
+}
+
+// TestChartIsTakenByTheServer: whatever the values, the API server accepts every object. Those of kinds that it does not have are left out.
+func TestChartIsTakenByTheServer(t *testing.T) {
+	t.Parallel()
+	s := onKube(t)
+	foreign := []string{"ServiceMonitor", "PrometheusRule", "ScaledObject", "HTTPRoute"}
+	files, err := filepath.Glob(filepath.Join(s.Chart, "ci", "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			rendered, err := exec.CommandContext(t.Context(), "helm", "template", "carillon", s.Chart, "-f", file).Output()
+			require.NoError(t, err)
+			var objects []string
+			for object := range strings.SplitSeq(string(rendered), "\n---\n") {
+				known := true
+				for _, kind := range foreign {
+					known = known && !strings.Contains(object, "kind: "+kind+"\n")
+				}
+				if known {
+					objects = append(objects, object)
+				}
+			}
+			path := filepath.Join(t.TempDir(), "objects.yaml")
+			require.NoError(t, os.WriteFile(path, []byte(strings.Join(objects, "\n---\n")), 0o600))
+			said, err := exec.CommandContext(t.Context(), "kubectl", "apply", "--dry-run=server", "-n", "default", "-f", path).CombinedOutput()
+			require.NoError(t, err, "%s", said)
+			require.Contains(t, string(said), "deployment.apps/", "%s", said)
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/kube"
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// What a load is made of: crons of each second, and one-shots that are created while it runs.
+const (
+	crons    = 200
+	oneShots = 100 // a second, spread over it
+	// ahead is how long before its instant a one-shot's creation begins. The API may be between two pods just then.
+	ahead   = 15 * time.Second
+	callers = 48
+	// tryTimeout is how long one call may take: a connection to a pod that was deleted by force says nothing at all.
+	tryTimeout = 3 * time.Second
+	patience   = 90 * time.Second
+	clocks     = 100 * time.Millisecond
+	recording  = 3 * time.Second
+)
+
+// load is 300 fires a second and the ledger of them.
+type load struct {
+	api *client.Client
+	rcv *receiver.Receiver
+	led *ledger.Ledger
+	app string
+
+	cancel context.CancelFunc
+	done   chan error
+	crons  []timer.ID
+	asked  time.Time // when the first cron was asked for
+	active time.Time // when all crons were active
+
+	mu   sync.Mutex
+	late int // one-shots that were made when they were due already: they are judged by nobody
+	cuts []ledger.Cut
+}
+
+// startLoad begins it and returns when its one-shots have reached the present.
+func startLoad(t *testing.T, c *kube.Cluster, s *kube.Settings, app string) *load {
+	t.Helper()
+	rcv, err := receiver.Start(t.Context(), net.JoinHostPort(s.Host, "0"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rcv.Close()) })
+	l := &load{
+		api: client.New(c.API), rcv: rcv, led: ledger.New(), app: fmt.Sprintf("%s-%d", app, time.Now().UnixMilli()), done: make(chan error, 1),
+		asked: time.Now(), crons: make([]timer.ID, crons),
+	}
+	t.Cleanup(l.api.Close)
+	eg, ctx := errgroup.WithContext(t.Context())
+	eg.SetLimit(callers)
+	for i := range l.crons {
+		eg.Go(func() (err error) {
+			l.crons[i], err = l.create(ctx, fmt.Sprintf("cron-%d", i), client.Cron("* * * * * *"))
+			return err
+		})
+	}
+	require.NoError(t, eg.Wait())
+	l.active = time.Now()
+	ctx, l.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
+	go func() { l.done <- l.shoot(ctx, l.active.Add(ahead)) }()
+	pause(t, ahead)
+	return l
+}
+
+// shoot creates one-shots until ctx ends.
+func (l *load) shoot(ctx context.Context, first time.Time) error {
+	var eg errgroup.Group
+	eg.SetLimit(callers)
+	for i := 0; ctx.Err() == nil; i++ {
+		at := first.Add(time.Duration(i) * time.Second / oneShots).Truncate(time.Millisecond)
+		select {
+		case <-time.After(time.Until(at.Add(-ahead))):
+		case <-ctx.Done():
+			return eg.Wait()
+		}
+		eg.Go(func() error {
+			id, err := l.create(context.WithoutCancel(ctx), fmt.Sprintf("shot-%d", i), client.At(at))
+			if err != nil {
+				return err
+			}
+			if time.Now().After(at) {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.late++
+				return nil
+			}
+			l.led.One(id, at, ledger.Must)
+			return nil
+		})
+	}
+	return eg.Wait()
+}
+
+// create repeats a call without an answer until there is one, as a user would: the same timer twice is one.
+func (l *load) create(ctx context.Context, name string, s client.Schedule) (timer.ID, error) {
+	last := time.Now().Add(patience)
+	for {
+		try, cancel := context.WithTimeout(ctx, tryTimeout)
+		tm, _, err := l.api.Create(try, client.NewTimer{App: l.app, Name: name, Schedule: s, Target: client.Post(l.rcv.URL("/load")), Status: "active"})
+		cancel()
+		if err == nil {
+			return tm.TimerID(), nil
+		}
+		var refused *client.Error
+		if errors.As(err, &refused) && refused.Status < http.StatusInternalServerError || time.Now().After(last) {
+			return 0, fmt.Errorf("creating %s: %w", name, err)
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// cut notes that calls may have been cut off between two instants.
+func (l *load) cut(from, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cuts = append(l.cuts, ledger.Cut{At: from, Until: until, Recording: recording})
+}
+
+// finish ends the load, waits until all of it has come and is recorded, and returns the verdict.
+func (l *load) finish(t *testing.T) ledger.Verdict {
+	t.Helper()
+	l.cancel()
+	require.NoError(t, <-l.done)
+	until := time.Now()
+	for _, id := range l.crons {
+		l.led.Every(id, time.Second, l.asked, l.active, ledger.May)
+		l.led.Every(id, time.Second, l.active, until, ledger.Must)
+		_, err := l.api.SetStatus(t.Context(), l.app, id, "inactive")
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		seen := make(map[timer.FireID]bool)
+		for _, a := range l.rcv.Arrivals() {
+			seen[a.Fire] = true
+		}
+		return l.led.Arrived(seen) == 0
+	}, patience, 500*time.Millisecond, "some fires never came")
+	var v ledger.Verdict
+	require.Eventually(t, func() bool {
+		outcomes, err := l.outcomes(t.Context())
+		require.NoError(t, err)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		v = l.led.Check(ledger.Evidence{Arrivals: l.rcv.Arrivals(), Outcomes: outcomes, Cuts: l.cuts, Clocks: clocks})
+		return len(v.NoOutcome) == 0
+	}, patience, time.Second)
+	t.Logf("%d one-shots were made too late to be judged\n%s\n%s", l.late, ledger.Heading, v.Row(t.Name()))
+	require.Empty(t, v.Faults())
+	return v
+}
+
+// outcomes reads the history of every timer.
+func (l *load) outcomes(ctx context.Context) ([]ledger.Outcome, error) {
+	var mu sync.Mutex
+	all := make([]ledger.Outcome, 0, l.led.Len())
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.SetLimit(callers)
+	for _, id := range l.led.Timers() {
+		eg.Go(func() error {
+			fires, err := l.api.History(ctx, l.app, id)
+			if err != nil {
+				return fmt.Errorf("history of %s: %w", id, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range fires {
+				o, err := fires[i].Ledger()
+				if err != nil {
+					return err //nolint:wrapcheck // it says what it was doing
+				}
+				all = append(all, o)
+			}
+			return nil
+		})
+	}
+	return all, eg.Wait() //nolint:wrapcheck // it says what it was doing
+}
+
+// lateBetween describes the lateness of what was due between two instants.
+func (l *load) lateBetween(from, until time.Time) string {
+	var late []time.Duration
+	slow := 0
+	for _, a := range l.rcv.Arrivals() {
+		if due := time.UnixMilli(a.Fire.DueMS); a.Attempt <= 1 && !due.Before(from) && due.Before(until) {
+			late = append(late, a.Lateness())
+			if a.Lateness() > time.Second {
+				slow++
+			}
+		}
+	}
+	q := receiver.QuantilesOf(late)
+	return fmt.Sprintf("of %d fires %d were more than 1 s late; p50 %s, p99 %s, max %s", q.N, slow,
+		q.P50.Round(time.Millisecond), q.P99.Round(time.Millisecond), q.Max.Round(time.Millisecond))
+}
+
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+		require.NoError(t, t.Context().Err())
+	}
+}

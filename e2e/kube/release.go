@@ -1,0 +1,167 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/e2e/cluster"
+)
+
+// name of every release; a namespace has one.
+const name = "carillon"
+
+// Options say what a release shall be.
+type Options struct {
+	Settings
+
+	Namespace string
+	Dir       string // for the values
+	Servers   *cluster.Servers
+	Replicas  int
+	Env       map[string]string // settings of the services
+}
+
+// Release is an installed chart. One goroutine at a time may change it.
+type Release struct {
+	o      Options
+	values map[string]any
+	api    string
+	procs  map[cluster.Role][]*cluster.Process
+}
+
+// Install installs the chart and waits until every pod is ready.
+func Install(ctx context.Context, o Options) (*Release, error) {
+	r := &Release{o: o, values: map[string]any{
+		"image": map[string]any{"registry": o.Registry, "tag": o.Tag},
+		"mysql": map[string]any{"dsn": o.Servers.MySQLDSN},
+		"redis": map[string]any{"addrs": o.Servers.RedisAddrs, "prefix": o.Servers.RedisPrefix},
+		"pulsar": map[string]any{
+			"url": o.Servers.PulsarURL, "adminUrl": o.Servers.PulsarAdminURL, "tenant": o.Servers.PulsarTenant, "namespace": o.Servers.PulsarNamespace,
+		},
+		"settings": map[string]any{"callbackAllowPrivate": true},
+		// A node of two cores has two releases at times, and the one more pod of an upgrade.
+		"defaults": map[string]any{"replicas": o.Replicas, "resources": small},
+		"executor": map[string]any{"resources": small},
+		"extraEnv": o.Env,
+	}}
+	if _, err := run(ctx, "kubectl", "create", "namespace", o.Namespace); err != nil {
+		return nil, err
+	}
+	if err := r.upgrade(ctx, "--install"); err != nil {
+		said := r.Describe(ctx)
+		return nil, fmt.Errorf("%w\n%s", err, said)
+	}
+	return r, r.look(ctx)
+}
+
+var small = map[string]any{
+	"requests": map[string]string{"cpu": "10m", "memory": "32Mi"}, "limits": map[string]string{"memory": "512Mi"},
+}
+
+// Upgrade changes values, given by their paths as in helm's --set, and waits until every pod is of the new release and ready, or rolls back.
+func (r *Release) Upgrade(ctx context.Context, timeout time.Duration, set ...string) error {
+	args := []string{"--atomic", "--timeout", timeout.String()}
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	if err := r.upgrade(ctx, args...); err != nil {
+		return err
+	}
+	return r.look(ctx)
+}
+
+func (r *Release) upgrade(ctx context.Context, more ...string) error {
+	b, err := json.Marshal(r.values) // which is YAML
+	if err != nil {
+		return fmt.Errorf("writing the values: %w", err)
+	}
+	file := filepath.Join(r.o.Dir, r.o.Namespace+"-values.yaml")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		return fmt.Errorf("writing the values: %w", err)
+	}
+	_, err = r.helm(ctx, append([]string{"upgrade", name, r.o.Chart, "-f", file, "--wait", "--timeout", "5m"}, more...)...)
+	return err
+}
+
+// Test runs the chart's test and returns what it said.
+func (r *Release) Test(ctx context.Context) (string, error) {
+	said, err := r.helm(ctx, "test", name, "--timeout", "3m")
+	if err != nil {
+		logs, _ := r.Kubectl(ctx, "logs", name+"-test") // the pod of a test that failed stays
+		return said, fmt.Errorf("%w\n%s", err, logs)
+	}
+	return said, nil
+}
+
+// Uninstall takes the release away and waits until its pods are gone.
+func (r *Release) Uninstall(ctx context.Context) error {
+	_, err := r.helm(ctx, "uninstall", name, "--wait", "--timeout", "3m")
+	return err
+}
+
+// Remains lists everything in the namespace but events, and but what Kubernetes itself puts into each.
+func (r *Release) Remains(ctx context.Context) ([]string, error) {
+	kinds, err := run(ctx, "kubectl", "api-resources", "--namespaced", "--verbs=list", "-o", "name")
+	if err != nil {
+		return nil, err
+	}
+	wanted := slices.DeleteFunc(strings.Fields(kinds), func(k string) bool { return strings.HasPrefix(k, "events") })
+	all, err := r.Kubectl(ctx, "get", strings.Join(wanted, ","), "-o", "name", "--ignore-not-found")
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(strings.Fields(all), func(o string) bool {
+		return o == "configmap/kube-root-ca.crt" || o == "serviceaccount/default"
+	}), nil
+}
+
+// Close deletes the namespace with all that is in it.
+func (r *Release) Close(ctx context.Context) error {
+	_, err := run(ctx, "kubectl", "delete", "namespace", r.o.Namespace, "--timeout", "3m")
+	return err
+}
+
+// Describe returns what an operator would look at first.
+func (r *Release) Describe(ctx context.Context) string {
+	var b strings.Builder
+	for _, args := range [][]string{
+		{"get", "pods", "-o", "wide"},
+		{"get", "events", "--sort-by=.lastTimestamp"},
+		{"logs", "--prefix", "--tail=15", "--ignore-errors", "-l", "app.kubernetes.io/instance=" + name},
+	} {
+		said, err := r.Kubectl(ctx, args...)
+		fmt.Fprintf(&b, "$ kubectl %s\n%s", strings.Join(args, " "), said)
+		if err != nil {
+			fmt.Fprintln(&b, err)
+		}
+	}
+	return b.String()
+}
+
+// Kubectl runs a command in the release's namespace.
+func (r *Release) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return run(ctx, "kubectl", append([]string{"-n", r.o.Namespace}, args...)...)
+}
+
+func (r *Release) helm(ctx context.Context, args ...string) (string, error) {
+	return run(ctx, "helm", append(args, "-n", r.o.Namespace)...)
+}
+
+// run returns what a command said. Its error has that too.
+func run(ctx context.Context, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // helm or kubectl
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s %s: %w\n%s%s", program, strings.Join(args, " "), err, &out, &errs)
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,221 @@
+package pulsartopics
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/admin"
+	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/admin/auth"
+	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/admin/config"
+	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/rest"
+	"github.com/apache/pulsar-client-go/pulsaradmin/pkg/utils"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+)
+
+// Config says where the topics are.
+type Config struct {
+	AdminURL  string // http://host:port
+	Tenant    string
+	Namespace string
+	Token     string // empty: none
+}
+
+// Topics is access to the topics of one deployment. It is safe for concurrent use.
+type Topics struct {
+	admin     admin.Client
+	transport *http.Transport
+	config    Config
+	specs     []bus.TopicSpec
+}
+
+// answerTimeout is how long the broker may think about one question; a caller's context bounds the whole.
+const answerTimeout = 20 * time.Second
+
+// New returns access to the topics. It does not connect.
+func New(c Config) (*Topics, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = answerTimeout
+	login := auth.NewDefaultProvider(transport)
+	if c.Token != "" {
+		var err error
+		if login, err = auth.NewAuthenticationToken(c.Token, transport); err != nil {
+			return nil, fmt.Errorf("taking the token: %w", err)
+		}
+	}
+	a, err := admin.NewPulsarClientWithAuthProvider(&config.Config{WebServiceURL: c.AdminURL}, login)
+	if err != nil {
+		return nil, fmt.Errorf("taking the admin URL: %w", err)
+	}
+	return &Topics{admin: a, transport: transport, config: c, specs: bus.Topics(bus.DefaultTaskPartitions)}, nil
+}
+
+// Close closes idle connections.
+func (t *Topics) Close() { t.transport.CloseIdleConnections() }
+
+// ErrNoTopic says that the deployment has no topic of that name.
+var ErrNoTopic = errors.New("no such topic")
+
+// Topic is what there is of one.
+type Topic struct {
+	Name          bus.Topic
+	Message       string // the full name of its message type
+	Schema        string // the schema's kind as registered; empty: none is
+	Missing       bool   // the set-up makes it, and it is not there
+	Partitions    int    // 0: not partitioned
+	InPerSecond   float64
+	OutPerSecond  float64
+	Bytes         int64
+	Publishers    int
+	Subscriptions []Subscription
+}
+
+// Subscription is what there is of one. Pulsar counts a batch as one message where not all of it is known: Backlog is a
+// lower bound, and exact at 0.
+type Subscription struct {
+	Name      string
+	Type      string // Shared, …; empty while nobody ever consumed
+	Backlog   int64  // messages that are not acknowledged
+	Unacked   int64  // of them, those that consumers have
+	Consumers int
+	// Redeliveries per second; more than a few say that handlers fail.
+	RedeliverPerSecond float64
+	OutPerSecond       float64
+	LastAck            time.Time // zero: never
+}
+
+// List describes every topic that the set-up makes.
+func (t *Topics) List(ctx context.Context) ([]Topic, error) {
+	out := make([]Topic, 0, len(t.specs))
+	for _, s := range t.specs {
+		d, err := t.Describe(ctx, s.Topic)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *d)
+	}
+	return out, nil
+}
+
+// Describe describes one topic. One that is missing is no error: Missing says so.
+func (t *Topics) Describe(ctx context.Context, topic bus.Topic) (*Topic, error) {
+	spec, name, err := t.find(topic)
+	if err != nil {
+		return nil, err
+	}
+	d := &Topic{Name: topic, Message: string(spec.Schema.FullName())}
+	meta, err := t.admin.Topics().GetMetadataWithContext(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("asking for topic %s: %w", topic, err)
+	}
+	d.Partitions = meta.Partitions
+	var subs map[string]utils.SubscriptionStats
+	if d.Partitions > 0 {
+		s, err := t.admin.Topics().GetPartitionedStatsWithOptionWithContext(ctx, name, false, precise)
+		if err != nil {
+			return nil, fmt.Errorf("asking for the state of topic %s: %w", topic, err)
+		}
+		d.InPerSecond, d.OutPerSecond, d.Bytes, d.Publishers = s.MsgRateIn, s.MsgRateOut, s.StorageSize, len(s.Publishers)
+		subs = s.Subscriptions
+	} else {
+		s, err := t.admin.Topics().GetStatsWithOptionWithContext(ctx, name, precise)
+		switch {
+		case isNotFound(err):
+			d.Missing = true
+			return d, nil
+		case err != nil:
+			return nil, fmt.Errorf("asking for the state of topic %s: %w", topic, err)
+		}
+		d.InPerSecond, d.OutPerSecond, d.Bytes, d.Publishers = s.MsgRateIn, s.MsgRateOut, s.StorageSize, len(s.Publishers)
+		subs = s.Subscriptions
+	}
+	for _, sub := range slices.Sorted(maps.Keys(subs)) {
+		s := subs[sub]
+		d.Subscriptions = append(d.Subscriptions, Subscription{
+			Name: sub, Type: s.SubType, Backlog: s.MsgBacklog, Unacked: s.UnAckedMessages, Consumers: len(s.Consumers),
+			RedeliverPerSecond: s.MsgRateRedeliver, OutPerSecond: s.MsgRateOut, LastAck: instant(s.LastAckedTimestamp),
+		})
+	}
+	info, err := t.admin.Schemas().(schemas).GetSchemaInfoWithContext(ctx, name.String())
+	switch {
+	case isNotFound(err):
+	case err != nil:
+		return nil, fmt.Errorf("asking for the schema of topic %s: %w", topic, err)
+	default:
+		d.Schema = info.Type
+	}
+	return d, nil
+}
+
+// schemas is what the client's answer can do beyond the interface that it is declared as.
+type schemas interface {
+	GetSchemaInfoWithContext(ctx context.Context, topic string) (*utils.SchemaInfo, error)
+}
+
+// precise asks for backlogs that are counted instead of estimated.
+var precise = utils.GetStatsOptions{GetPreciseBacklog: true}
+
+// find returns a topic's spec and full name.
+func (t *Topics) find(topic bus.Topic) (bus.TopicSpec, utils.TopicName, error) {
+	i := slices.IndexFunc(t.specs, func(s bus.TopicSpec) bool { return s.Topic == topic })
+	if i < 0 {
+		return bus.TopicSpec{}, utils.TopicName{}, fmt.Errorf("%w: %q (there are %v)", ErrNoTopic, topic, t.Names())
+	}
+	name, err := utils.GetTopicName(fmt.Sprintf("persistent://%s/%s/%s", t.config.Tenant, t.config.Namespace, topic))
+	if err != nil {
+		return bus.TopicSpec{}, utils.TopicName{}, fmt.Errorf("naming topic %s: %w", topic, err)
+	}
+	return t.specs[i], *name, nil
+}
+
+// Names returns the names of all topics that the set-up makes.
+func (t *Topics) Names() []bus.Topic {
+	names := make([]bus.Topic, len(t.specs))
+	for i, s := range t.specs {
+		names[i] = s.Topic
+	}
+	return names
+}
+
+// parts returns the topics that messages are in: the partitions, or the topic itself.
+func (t *Topics) parts(ctx context.Context, topic bus.Topic, name utils.TopicName) ([]utils.TopicName, error) {
+	meta, err := t.admin.Topics().GetMetadataWithContext(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("asking for topic %s: %w", topic, err)
+	}
+	if meta.Partitions == 0 {
+		return []utils.TopicName{name}, nil
+	}
+	out := make([]utils.TopicName, meta.Partitions)
+	for i := range out {
+		p, err := name.GetPartition(i)
+		if err != nil {
+			return nil, fmt.Errorf("naming partition %d of %s: %w", i, topic, err)
+		}
+		out[i] = *p
+	}
+	return out, nil
+}
+
+func isNotFound(err error) bool {
+	e, ok := errors.AsType[rest.Error](err)
+	return ok && e.Code == http.StatusNotFound
+}
+
+func instant(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// byTime orders messages by their publication.
+func byTime(a, b Message) int {
+	return cmp.Or(a.Published.Compare(b.Published), cmp.Compare(a.ID, b.ID))
+}

@@ -1,0 +1,195 @@
+package pulsartopics_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
+	"github.com/carillon-timer/carillon/libs/bus/pulsartopics"
+	"github.com/carillon-timer/carillon/libs/testenv"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+)
+
+// deployment is a namespace with all topics.
+type deployment struct {
+	place  testenv.PulsarPlace
+	bus    *pulsarbus.Bus
+	topics *pulsartopics.Topics
+}
+
+func setup(t *testing.T) *deployment {
+	t.Helper()
+	p := testenv.Pulsar(t)
+	b, err := pulsarbus.New(pulsarbus.Options{Log: zerolog.Nop(), Config: pulsarbus.Config{
+		URL: p.URL, AdminURL: p.AdminURL, Tenant: p.Tenant, Namespace: p.Namespace,
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	require.NoError(t, b.Setup(t.Context(), bus.Topics(2)))
+	topics, err := pulsartopics.New(pulsartopics.Config{AdminURL: p.AdminURL, Tenant: p.Tenant, Namespace: p.Namespace})
+	require.NoError(t, err)
+	t.Cleanup(topics.Close)
+	return &deployment{place: p, bus: b, topics: topics}
+}
+
+func (d *deployment) publish(t *testing.T, topic bus.Topic, ms ...proto.Message) {
+	t.Helper()
+	msgs := make([]bus.Message, len(ms))
+	for i, m := range ms {
+		payload, err := proto.Marshal(m)
+		require.NoError(t, err)
+		msgs[i] = bus.Message{Payload: payload, Properties: map[string]string{bus.PropApp: fmt.Sprint("app-", i)}}
+	}
+	require.NoError(t, d.bus.Publish(t.Context(), topic, msgs...))
+}
+
+func tasks(n int) []proto.Message {
+	out := make([]proto.Message, n)
+	for i := range out {
+		out[i] = &carillonv1.Task{TimerId: int64(i + 1), DueMs: 1_800_000_000_000}
+	}
+	return out
+}
+
+// consume acknowledges everything of a subscription until the test's part ends.
+func (d *deployment) consume(t *testing.T, topic bus.Topic, name string, done chan<- bus.Message) bus.Consumer {
+	t.Helper()
+	c, err := d.bus.Subscribe(t.Context(), bus.Subscription{Topic: topic, Name: name, Concurrency: 1, MaxBatch: 100, Prefetch: 100},
+		func(_ context.Context, batch []bus.Message) []error {
+			for _, m := range batch {
+				done <- m
+			}
+			return nil
+		})
+	require.NoError(t, err)
+	return c
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one deployment, in turn
+	t.Parallel()
+	d := setup(t)
+
+	t.Run("list", func(t *testing.T) {
+		list, err := d.topics.List(t.Context())
+		require.NoError(t, err)
+		require.Len(t, list, len(d.topics.Names()))
+		for _, l := range list {
+			require.False(t, l.Missing, l.Name)
+			require.Equal(t, "PROTOBUF_NATIVE", l.Schema, l.Name)
+			switch l.Name {
+			case bus.TasksHigh, bus.TasksNormal, bus.TasksLow:
+				require.Equal(t, 2, l.Partitions)
+				require.Equal(t, bus.SubExecutors, l.Subscriptions[0].Name)
+				require.Equal(t, "carillon.v1.Task", l.Message)
+			case bus.Outcomes, bus.TimersChanged:
+				require.Empty(t, l.Subscriptions)
+			default:
+				require.Len(t, l.Subscriptions, 1)
+			}
+		}
+		_, err = d.topics.Describe(t.Context(), "nonsense")
+		require.ErrorIs(t, err, pulsartopics.ErrNoTopic)
+	})
+
+	t.Run("waiting", func(t *testing.T) {
+		none, err := d.topics.Waiting(t.Context(), bus.TasksNormal, bus.SubExecutors, 10)
+		require.NoError(t, err)
+		require.Empty(t, none)
+		const sent = 23
+		for _, m := range tasks(sent) { // in batches of one or more, over two partitions
+			d.publish(t, bus.TasksNormal, m)
+		}
+		for _, n := range []int{1, 7, sent, 100} {
+			got, err := d.topics.Waiting(t.Context(), bus.TasksNormal, bus.SubExecutors, n)
+			require.NoError(t, err)
+			require.Len(t, got, min(n, sent))
+			require.NoError(t, got[0].Err)
+			require.Contains(t, fmt.Sprint(got[0].Decoded), "1800000000000")
+			require.WithinDuration(t, time.Now(), got[0].Published, time.Minute)
+		}
+		seen := make(map[string]bool)
+		all, err := d.topics.Waiting(t.Context(), bus.TasksNormal, bus.SubExecutors, 100)
+		require.NoError(t, err)
+		for _, m := range all {
+			seen[string(m.Raw)] = true
+		}
+		require.Len(t, seen, sent, "each once")
+		topic, err := d.topics.Describe(t.Context(), bus.TasksNormal)
+		require.NoError(t, err)
+		require.Positive(t, topic.Subscriptions[0].Backlog, "looking takes nothing away")
+		_, err = d.topics.Waiting(t.Context(), bus.TasksNormal, "nobody", 1)
+		require.NoError(t, err, "the broker says not found for both, nothing there and nobody there")
+	})
+
+	t.Run("latest", func(t *testing.T) {
+		const sent = 30
+		for i := range sent {
+			d.publish(t, bus.Outcomes, &carillonv1.Outcome{TimerId: int64(i), Kind: "delivered"})
+		}
+		got, err := d.topics.Latest(t.Context(), bus.Outcomes, 5)
+		require.NoError(t, err)
+		require.Len(t, got, 5)
+		for i, m := range got {
+			var o carillonv1.Outcome
+			require.NoError(t, proto.Unmarshal(m.Raw, &o))
+			require.EqualValues(t, sent-5+i, o.GetTimerId())
+		}
+		none, err := d.topics.Latest(t.Context(), bus.TimersChanged, 5)
+		require.NoError(t, err)
+		require.Empty(t, none)
+	})
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	letter := &carillonv1.DeadTask{App: "shop", Reason: "attempts", Attempts: 3, StatusCode: 500, Task: &carillonv1.Task{TimerId: 7}}
+	d.publish(t, bus.TasksDead, letter)
+	require.NoError(t, d.bus.Publish(t.Context(), bus.TasksDead, bus.Message{Payload: []byte{0xff}}))
+	got, err := d.topics.DeadLetters(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	require.True(t, proto.Equal(letter, got[0].Task))
+	require.Nil(t, got[1].Task)
+	require.ErrorContains(t, got[1].Err, "not a carillon.v1.DeadTask")
+}
+
+func TestReset(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	const sent = 10
+	d.publish(t, bus.Slices, &carillonv1.Slice{Minute: 1})
+	d.publish(t, bus.TasksLow, tasks(sent)...)
+	backlog := func() int64 {
+		n, err := d.bus.Backlog(t.Context(), bus.TasksLow, bus.SubExecutors)
+		require.NoError(t, err)
+		return n
+	}
+	require.NoError(t, d.topics.Reset(t.Context(), bus.TasksLow, bus.SubExecutors, pulsartopics.Place{Latest: true}))
+	require.Zero(t, backlog())
+	require.NoError(t, d.topics.Reset(t.Context(), bus.TasksLow, bus.SubExecutors, pulsartopics.Place{Earliest: true}))
+	require.Positive(t, backlog())
+	require.NoError(t, d.topics.Reset(t.Context(), bus.TasksLow, bus.SubExecutors, pulsartopics.Place{At: time.Now().Add(time.Minute)}))
+	require.NoError(t, d.topics.Reset(t.Context(), bus.TasksLow, bus.SubExecutors, pulsartopics.Place{At: time.Now().Add(-time.Hour)}))
+	done := make(chan bus.Message, 10*sent)
+	c := d.consume(t, bus.TasksLow, bus.SubExecutors, done)
+	defer func() { require.NoError(t, c.Close()) }()
+	for range sent {
+		select {
+		case <-done:
+		case <-time.After(30 * time.Second):
+			require.Fail(t, "what was skipped is delivered after going back")
+		}
+	}
+	require.ErrorContains(t, d.topics.Reset(t.Context(), bus.TasksLow, "nobody", pulsartopics.Place{Latest: true}), "nobody")
+}

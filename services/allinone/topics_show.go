@@ -1,0 +1,151 @@
+package allinone
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/carillon-timer/carillon/libs/bus/pulsartopics"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+)
+
+// table prints rows of columns, the first being the head.
+func (in *inspection) table(rows [][]string) error {
+	w := tabwriter.NewWriter(in.out, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprintln(w, strings.Join(r, "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return nil
+}
+
+func (in *inspection) list(ctx context.Context) error {
+	topics, err := in.topics.List(ctx)
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it was doing
+	}
+	rows := [][]string{{"TOPIC", "MESSAGE", "SCHEMA", "PARTITIONS", "IN/S", "OUT/S", "BYTES", "WAITING"}}
+	for i := range topics {
+		t := &topics[i]
+		if t.Missing {
+			rows = append(rows, []string{string(t.Name), t.Message, "TOPIC IS MISSING: run carillon setup"})
+			continue
+		}
+		waiting := make([]string, len(t.Subscriptions))
+		for i, s := range t.Subscriptions {
+			waiting[i] = fmt.Sprintf("%s=%d", s.Name, s.Backlog)
+		}
+		rows = append(rows, []string{
+			string(t.Name), t.Message, t.Schema, strconv.Itoa(t.Partitions), fmt.Sprintf("%.1f", t.InPerSecond), fmt.Sprintf("%.1f", t.OutPerSecond),
+			strconv.FormatInt(t.Bytes, 10), strings.Join(waiting, " "),
+		})
+	}
+	return in.table(rows)
+}
+
+func (in *inspection) backlog(ctx context.Context) error {
+	topics, err := in.described(ctx)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"TOPIC", "SUBSCRIPTION", "WAITING", "OF THEM HANDED OUT"}}
+	for i := range topics {
+		for _, s := range topics[i].Subscriptions {
+			rows = append(rows, []string{string(topics[i].Name), s.Name, strconv.FormatInt(s.Backlog, 10), strconv.FormatInt(s.Unacked, 10)})
+		}
+	}
+	return in.table(rows)
+}
+
+func (in *inspection) subscriptions(ctx context.Context) error {
+	topics, err := in.described(ctx)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"TOPIC", "SUBSCRIPTION", "TYPE", "CONSUMERS", "WAITING", "OUT/S", "AGAIN/S", "LAST ACKNOWLEDGED"}}
+	for i := range topics {
+		for _, s := range topics[i].Subscriptions {
+			last := "never"
+			if !s.LastAck.IsZero() {
+				last = s.LastAck.Format(time.RFC3339)
+			}
+			rows = append(rows, []string{
+				string(topics[i].Name), s.Name, s.Type, strconv.Itoa(s.Consumers), strconv.FormatInt(s.Backlog, 10), fmt.Sprintf("%.1f", s.OutPerSecond),
+				fmt.Sprintf("%.1f", s.RedeliverPerSecond), last,
+			})
+		}
+	}
+	return in.table(rows)
+}
+
+func (in *inspection) dead(ctx context.Context) error {
+	letters, err := in.topics.DeadLetters(ctx, orElse(in.n, 50))
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it was doing
+	}
+	rows := [][]string{{"PUBLISHED", "FIRE", "APP", "REASON", "ATTEMPTS", "STATUS", "LAST ERROR"}}
+	for _, l := range letters {
+		d := l.Task
+		if d == nil {
+			d = &carillonv1.DeadTask{Reason: "UNREADABLE: " + l.Err.Error()}
+		}
+		fire := "-"
+		if d.GetTask() != nil {
+			fire = fireOf(d.GetTask()).String()
+		}
+		rows = append(rows, []string{
+			l.Published.UTC().Format(time.RFC3339), fire, printable(d.GetApp()), printable(d.GetReason()), strconv.Itoa(int(d.GetAttempts())), strconv.Itoa(int(d.GetStatusCode())),
+			printable(d.GetLastError()),
+		})
+	}
+	return in.table(rows)
+}
+
+// printable keeps what came from outside from writing to the terminal, and to one line.
+func printable(text string) string {
+	q := fmt.Sprintf("%q", text)
+	if q = q[1 : len(q)-1]; q == "" {
+		return "-"
+	}
+	return q
+}
+
+func fireOf(t *carillonv1.Task) timer.FireID {
+	return timer.FireID{Timer: timer.ID(t.GetTimerId()), DueMS: t.GetDueMs(), Series: t.GetSeries()}
+}
+
+// line is a message as peek prints it.
+type line struct {
+	ID        string          `json:"id"`
+	Published *time.Time      `json:"published,omitempty"`
+	Message   json.RawMessage `json:"message,omitempty"`
+	Raw       []byte          `json:"raw,omitempty"`
+	Error     string          `json:"error,omitempty"`
+}
+
+func shown(m *pulsartopics.Message) line {
+	l := line{ID: m.ID}
+	if !m.Published.IsZero() {
+		at := m.Published.UTC()
+		l.Published = &at
+	}
+	text, err := []byte(nil), m.Err
+	if err == nil {
+		text, err = protojson.MarshalOptions{UseProtoNames: true}.Marshal(m.Decoded)
+	}
+	if err != nil {
+		l.Raw, l.Error = m.Raw, err.Error()
+		return l
+	}
+	l.Message = text
+	return l
+}

@@ -1,0 +1,122 @@
+package allinone_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/testenv"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+	"github.com/carillon-timer/carillon/services/allinone"
+)
+
+// topics runs the command at a place.
+func topics(t *testing.T, p testenv.PulsarPlace, args ...string) (string, error) {
+	t.Helper()
+	env := map[string]string{
+		"CARILLON_PULSAR_ADMIN_URL": p.AdminURL, "CARILLON_PULSAR_TENANT": p.Tenant, "CARILLON_PULSAR_NAMESPACE": p.Namespace,
+	}
+	var out bytes.Buffer
+	err := allinone.Topics(t.Context(), args, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, &out, &out)
+	return out.String(), err
+}
+
+func TestTopicsOfAClusterAreShown(t *testing.T) {
+	t.Parallel()
+	p := testenv.Pulsar(t)
+	b, err := pulsarbus.New(pulsarbus.Options{Log: zerolog.Nop(), Config: pulsarbus.Config{
+		URL: p.URL, AdminURL: p.AdminURL, Tenant: p.Tenant, Namespace: p.Namespace,
+	}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	require.NoError(t, b.Setup(t.Context(), bus.Topics(2)))
+	letter, err := proto.Marshal(&carillonv1.DeadTask{
+		App: "shop", Reason: "attempts", Attempts: 3, StatusCode: 500, LastError: "\x1b[2Jno", Task: &carillonv1.Task{TimerId: 7, DueMs: 1000},
+	})
+	require.NoError(t, err)
+	require.NoError(t, b.Publish(t.Context(), bus.TasksDead, bus.Message{Payload: letter}, bus.Message{Payload: []byte{0xff}}))
+
+	out, err := topics(t, p, "list")
+	require.NoError(t, err)
+	require.Regexp(t, `tasks-high +carillon.v1.Task +PROTOBUF_NATIVE +2 `, out)
+	require.Regexp(t, `tasks-dead .*operators=[1-9]`, out)
+
+	out, err = topics(t, p, "backlog", "tasks-dead")
+	require.NoError(t, err)
+	require.Regexp(t, `tasks-dead +operators +[1-9]`, out)
+	out, err = topics(t, p, "subscriptions")
+	require.NoError(t, err)
+	require.Regexp(t, `slices +triggers`, out)
+
+	out, err = topics(t, p, "peek", "tasks-dead", "-n", "5")
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 2)
+	var l struct {
+		Message struct {
+			App  string
+			Task struct {
+				TimerID string `json:"timer_id"`
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &l))
+	require.Equal(t, "shop", l.Message.App)
+	require.Equal(t, "7", l.Message.Task.TimerID)
+	require.Contains(t, lines[1], "not a carillon.v1.DeadTask")
+	out, err = topics(t, p, "peek", "-latest", "-n=1", "tasks-dead")
+	require.NoError(t, err)
+	require.Contains(t, out, `"raw"`)
+
+	out, err = topics(t, p, "dead")
+	require.NoError(t, err)
+	require.Regexp(t, `Z  7-1000  shop  attempts +3 +500 +\\x1b\[2Jno`, out)
+	require.Contains(t, out, "UNREADABLE")
+
+	_, err = topics(t, p, "reset", "tasks-dead", "operators", "-to", "latest")
+	require.ErrorContains(t, err, "say -yes")
+	out, err = topics(t, p, "dead")
+	require.NoError(t, err)
+	require.Contains(t, out, "shop", "without -yes nothing happens")
+	_, err = topics(t, p, "reset", "tasks-dead", "operators", "-to", "latest", "--yes")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		out, err := topics(t, p, "dead")
+		return err == nil && !strings.Contains(out, "shop")
+	}, 10*time.Second, 100*time.Millisecond)
+	_, err = topics(t, p, "reset", "tasks-dead", "operators", "-to", "-1h", "-yes")
+	require.NoError(t, err)
+}
+
+func TestTopicsRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		say  string
+	}{
+		{nil, "carillon topics <verb>"},
+		{[]string{"-help"}, "carillon topics <verb>"},
+		{[]string{"sing"}, `no verb "sing"`},
+		{[]string{"peek"}, "too few"},
+		{[]string{"list", "-n", "x"}, `invalid value "x"`},
+		{[]string{"list", "-pulsar-admin-url", "ftp://x"}, "pulsar-admin-url's scheme"},
+		{[]string{"peek", "nonsense"}, `no such topic: "nonsense"`},
+		{[]string{"reset", "slices", "triggers", "-to", "tomorrow"}, "neither earliest nor latest"},
+		{[]string{"reset", "slices", "triggers", "-to", "15m"}, "neither earliest nor latest"},
+		{[]string{"redrive"}, "through Carillon's API"},
+	} {
+		_, err := topics(t, testenv.PulsarPlace{AdminURL: "http://127.0.0.1:1", Tenant: "t", Namespace: "n"}, c.args...)
+		var p *config.Problems
+		require.ErrorAs(t, err, &p, "%v", c.args)
+		require.ErrorContains(t, err, c.say)
+	}
+}

@@ -1,0 +1,264 @@
+package allinone
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/process"
+)
+
+// Limits of a trial.
+const (
+	tryDelay     = 2 * time.Second // how far ahead the trial's timer is due
+	tryPoll      = 200 * time.Millisecond
+	tryCall      = 10 * time.Second // of one request
+	tryMaxAnswer = 1 << 20          // bytes of an answer that are read
+)
+
+// trial is one run of the command, and its settings.
+type trial struct {
+	api, listen, url, app, keyFile string
+	ready                          []string
+	canary                         bool
+	patience                       time.Duration
+
+	out    io.Writer
+	client *http.Client
+	key    string
+}
+
+// Register names the settings.
+func (t *trial) Register(s *config.Set) {
+	s.String(&t.api, "api", "http://127.0.0.1:8080", "address of the API")
+	s.List(&t.ready, "ready", "", "addresses of /readyz to wait for, with commas between")
+	s.Bool(&t.canary, "canary", false, "wait until the first of them says that Carillon's own timer came through")
+	s.String(&t.listen, "listen", ":8090", "where the callback is received")
+	s.String(&t.url, "url", "", "this process's address as executors reach it; empty: no timer is made")
+	s.String(&t.app, "app", "carillon-try", "app of the timer")
+	s.String(&t.keyFile, "key-file", "", "file with the app's key")
+	s.Duration(&t.patience, "patience", 2*time.Minute, "how long all of it may take")
+}
+
+// Validate checks them.
+func (t *trial) Validate() error {
+	if t.canary && len(t.ready) == 0 {
+		return errors.New("canary: it is asked at the first address of -ready, and there is none")
+	}
+	if t.url == "" {
+		return nil
+	}
+	if u, err := url.Parse(t.url); err != nil || u.Host == "" {
+		return fmt.Errorf("url: %q is not http://host:port/path", t.url)
+	}
+	return nil
+}
+
+// Try proves from outside that a cluster does its work: its services are ready, its canary comes through, and a timer that is made here
+// rings here and is recorded. It is what `helm test` runs. The timer is deleted again.
+func Try(ctx context.Context, args []string, _ process.Env, stdout, stderr io.Writer) error {
+	t := &trial{out: stdout, client: &http.Client{Timeout: tryCall}}
+	defer t.client.CloseIdleConnections()
+	none := func(string) (string, bool) { return "", false } // flags only: a service's environment says nothing about a trial
+	if err := config.NewSet("carillon try", t).Load(args, none, stdout); err != nil {
+		return err //nolint:wrapcheck // each problem is told as it is
+	}
+	if t.keyFile != "" {
+		key, err := os.ReadFile(t.keyFile)
+		if err != nil {
+			return fmt.Errorf("reading the key: %w", err)
+		}
+		t.key = strings.TrimSpace(string(key))
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.patience)
+	defer cancel()
+	for i, address := range t.ready {
+		if err := t.waitReady(ctx, address, t.canary && i == 0); err != nil {
+			return err
+		}
+	}
+	if t.url == "" {
+		return nil
+	}
+	return t.ring(ctx, stderr)
+}
+
+// waitReady waits until an address says that it is ready, and its canary was delivered.
+func (t *trial) waitReady(ctx context.Context, address string, canary bool) error {
+	said := errors.New("no answer")
+	return t.until(ctx, func() string { return fmt.Sprintf("%s: %v", address, said) }, func() bool {
+		var answer struct {
+			Checks []struct {
+				Name   string `json:"name"`
+				OK     bool   `json:"ok"`
+				Detail struct {
+					Outcome    string `json:"outcome"`
+					LatenessMS int64  `json:"lateness_ms"`
+				} `json:"detail"`
+			} `json:"checks"`
+		}
+		if said = t.do(ctx, http.MethodGet, address, nil, &answer); said != nil {
+			return false
+		}
+		if !canary {
+			fmt.Fprintln(t.out, "ready:", address)
+			return true
+		}
+		for _, c := range answer.Checks {
+			if c.Name == "canary" && c.OK && c.Detail.Outcome == "delivered" {
+				fmt.Fprintf(t.out, "ready: %s; the canary came through, %d ms late\n", address, c.Detail.LatenessMS)
+				return true
+			}
+		}
+		said = errors.New("the canary has not come through")
+		return false
+	})
+}
+
+// ring makes a timer that calls this process, waits for the call and for its record, and deletes the timer.
+func (t *trial) ring(ctx context.Context, stderr io.Writer) error {
+	log, err := logging.New(stderr, "warn", "auto", "try")
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it is about
+	}
+	ln, err := process.Listen(ctx, t.listen, logging.HTTPListening, log)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	calls := make(chan http.Header, 1)
+	serving, stop := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { served <- process.Serve(ln, receive(calls), time.Second)(serving) }()
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			fmt.Fprintln(t.out, "the endpoint of the trial:", err)
+		}
+	}()
+
+	var made struct {
+		ID string `json:"id"`
+	}
+	began := time.Now()
+	if err := t.do(ctx, http.MethodPost, t.api+"/api/v2/timers", map[string]any{
+		"app": t.app, "name": fmt.Sprintf("try-%d", began.UnixNano()), "status": "active",
+		"schedule": map[string]any{"kind": "delay", "delay": tryDelay.String()},
+		"target":   map[string]any{"kind": "http", "url": t.url, "method": http.MethodPost, "body": "try"},
+	}, &made); err != nil {
+		return fmt.Errorf("making a timer: %w", err)
+	}
+	of := fmt.Sprintf("%s/api/v2/timers/%s", t.api, url.PathEscape(made.ID))
+	app := "?" + url.Values{"app": {t.app}}.Encode()
+	defer t.forget(ctx, of+app)
+	fmt.Fprintf(t.out, "timer %s is made, due in %s\n", made.ID, tryDelay)
+	select {
+	case h := <-calls:
+		fmt.Fprintf(t.out, "it rang: fire %q after %s\n", h.Get(callback.HeaderFireID), time.Since(began).Round(time.Millisecond))
+	case <-ctx.Done():
+		return fmt.Errorf("the timer did not ring (do executors reach %s? private addresses want callback-allow-private): %w", t.url, ctx.Err())
+	}
+	last := "nothing"
+	return t.until(ctx, func() string { return "its record: " + last }, func() bool {
+		var page struct {
+			Items []struct {
+				Status     string `json:"status"`
+				LatenessMS int64  `json:"lateness_ms"`
+			} `json:"items"`
+		}
+		if err := t.do(ctx, http.MethodGet, of+"/fires"+app, nil, &page); err != nil {
+			last = err.Error()
+			return false
+		}
+		if len(page.Items) != 1 || page.Items[0].Status != "delivered" {
+			last = fmt.Sprintf("%+v", page.Items)
+			return false
+		}
+		fmt.Fprintf(t.out, "it is recorded: delivered, %d ms late\n", page.Items[0].LatenessMS)
+		return true
+	})
+}
+
+// receive answers every call and hands on the first.
+func receive(calls chan<- http.Header) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case calls <- r.Header:
+		default:
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+// forget deletes the timer, also when the trial failed. One that stays is a past delay, and never rings again.
+func (t *trial) forget(ctx context.Context, address string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryCall)
+	defer cancel()
+	if err := t.do(ctx, http.MethodDelete, address, nil, nil); err != nil {
+		fmt.Fprintln(t.out, "the timer stays behind:", err)
+	}
+}
+
+// until polls until done says so; what says what was missing when it ended otherwise.
+func (t *trial) until(ctx context.Context, what func() string, done func() bool) error {
+	tick := time.NewTicker(tryPoll)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting in vain for %s: %w", what(), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// do sends a request and reads the answer's JSON into out, if that is not nil.
+func (t *trial) do(ctx context.Context, method, address string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("encoding a request: %w", err)
+		}
+		body = bytes.NewReader(data)
+	}
+	q, err := http.NewRequestWithContext(ctx, method, address, body)
+	if err != nil {
+		return fmt.Errorf("making a request: %w", err)
+	}
+	if in != nil {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	if t.key != "" && strings.HasPrefix(address, t.api) {
+		q.Header.Set("Authorization", "Bearer "+t.key)
+	}
+	resp, err := t.client.Do(q)
+	if err != nil {
+		return err //nolint:wrapcheck // it names method and address
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, tryMaxAnswer))
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the answer: %w", err)
+	case resp.StatusCode/100 != 2:
+		return fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(data))
+	case out == nil:
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	return nil
+}
