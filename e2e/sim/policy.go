@@ -10,8 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// blame notes a fault that a later look may not find any more: what is still open is no fault yet.
-func (w *World) blame(format string, args ...any) {
+// blamef notes a fault that a later look may not find any more: what is still open is no fault yet.
+func (w *World) blamef(format string, args ...any) {
 	w.blamed = append(w.blamed, fmt.Sprintf(format, args...))
 }
 
@@ -27,7 +27,7 @@ func (w *World) coveredBy(o *order, h *history, x *timer.Outcome) []int64 {
 	}
 	dues := instants(o, h, x.DueMS, x.UntilMS+1)
 	if int64(len(dues)) != x.Count {
-		w.blame("a record of %s from %s until %s stands for %d fires, and there are %d", o.name, stamp(x.DueMS), stamp(x.UntilMS), x.Count, len(dues))
+		w.blamef("a record of %s from %s until %s stands for %d fires, and there are %d", o.name, stamp(x.DueMS), stamp(x.UntilMS), x.Count, len(dues))
 	}
 	return dues
 }
@@ -53,7 +53,7 @@ func (w *World) leftOver(led *ledger.Ledger, o *order, h *history, dues []int64,
 		}
 		if x.Kind == timer.Skipped && x.Reason != timer.ReasonSuperseded && x.Reason != timer.ReasonInactive && x.Reason != timer.ReasonDeleted &&
 			x.Reason != timer.ReasonBeforeEpoch && !onPurpose[x.Reason] {
-			w.blame("%s of an older version of %s is skipped as %s", x.FireID, o.name, x.Reason)
+			w.blamef("%s of an older version of %s is skipped as %s", x.FireID, o.name, x.Reason)
 		}
 		led.One(h.id, time.UnixMilli(due), duty)
 	}
@@ -70,7 +70,7 @@ func (w *World) judge(o *order, h *history, recorded map[int64]timer.Outcome, al
 	for _, x := range recorded {
 		if x.Kind == timer.Skipped && onPurpose[x.Reason] {
 			if wrong := w.wrongSkip(o, h, &x, mine); wrong != "" {
-				w.blame("%s of %s is skipped as %s, and %s", x.FireID, o.name, x.Reason, wrong)
+				w.blamef("%s of %s is skipped as %s, and %s", x.FireID, o.name, x.Reason, wrong)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func (w *World) onceEach(o *order, mine receiver.Arrivals) {
 		}
 		seen[a.Fire] = true
 		if last != nil && time.UnixMilli(a.Fire.DueMS).Before(last.Arrived().Add(-o.lateAfter()-slack)) {
-			w.blame("%s: %s is called %s late, and %s had caught up with it", o.name, a.Fire, a.Lateness(), last.Fire)
+			w.blamef("%s: %s is called %s late, and %s had caught up with it", o.name, a.Fire, a.Lateness(), last.Fire)
 		}
 		last = a
 	}
@@ -172,7 +172,7 @@ func (w *World) oneAtATime(o *order, mine receiver.Arrivals) {
 	slices.SortFunc(turns, func(a, b turn) int { return a.from.Compare(b.from) })
 	for i := 1; i < len(turns); i++ {
 		if a, b := turns[i-1], turns[i]; b.from.Before(a.to) {
-			w.blame("%s: %s is called at %s, while %s is under way from %s to %s", o.name, b.fire, b.from, a.fire, a.from, a.to)
+			w.blamef("%s: %s is called at %s, while %s is under way from %s to %s", o.name, b.fire, b.from, a.fire, a.from, a.to)
 		}
 	}
 }
@@ -191,11 +191,12 @@ func (w *World) chained(led *ledger.Ledger, o *order, h *history, recorded map[i
 	for _, x := range recorded {
 		byEpoch[x.Epoch] = append(byEpoch[x.Epoch], x)
 		duty := ledger.Must
-		switch {
-		case x.Kind == timer.Failed:
+		switch x.Kind {
+		case timer.Failed:
 			duty = ledger.Fail
-		case x.Kind == timer.Skipped:
+		case timer.Skipped:
 			duty = ledger.May
+		case timer.Delivered:
 		}
 		led.One(h.id, time.UnixMilli(x.DueMS), duty)
 	}
@@ -214,12 +215,12 @@ func (w *World) chained(led *ledger.Ledger, o *order, h *history, recorded map[i
 		end := c.at
 		for _, x := range chain {
 			if want := end + o.step.Milliseconds(); x.DueMS != want {
-				w.blame("%s of %s is due at %s, and the one before it ended at %s", x.FireID, o.name, stamp(x.DueMS), stamp(end))
+				w.blamef("%s of %s is due at %s, and the one before it ended at %s", x.FireID, o.name, stamp(x.DueMS), stamp(end))
 			}
 			end = x.FinishedMS
 		}
 		if to > 0 && end+o.step.Milliseconds() < to && (len(chain) == 0 || end < to) {
-			w.blame("%s has no fire after %s, and was active until %s", o.name, stamp(end), stamp(to))
+			w.blamef("%s has no fire after %s, and was active until %s", o.name, stamp(end), stamp(to))
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // Store is what an executor needs of the store.
-type Store interface {
+type Store interface { //nolint:interfacebloat // what a service needs of the sum of the small ones
 	store.Fires
 	store.Sessions
 	Record(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) (

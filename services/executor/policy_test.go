@@ -61,7 +61,7 @@ func TestLateFiresAreTreatedAsThePolicySays(t *testing.T) {
 				parts := servicetest.New(t, servicetest.Options{})
 				fires := everySecond(parts, 100, func(d *timer.Definition) { d.Misfire = c.misfire })
 				// The hundredth is due just now, and the others each a second before the next.
-				time.Sleep(time.UnixMilli(fires[99].DueMS).Sub(time.Now()) + 900*time.Millisecond)
+				time.Sleep(time.Until(time.UnixMilli(fires[99].DueMS)) + 900*time.Millisecond)
 				r := &receiver{takes: 50 * time.Millisecond}
 				start(t, parts, "one", r, nil)
 				start(t, parts, "two", r, nil)
@@ -199,7 +199,7 @@ func TestAnEditSupersedesWhatItDoesNotHave(t *testing.T) {
 		start(t, parts, "one", r, nil)
 		start(t, parts, "two", r, nil)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires)) // all of them are claimed before the edit
-		time.Sleep(time.UnixMilli(fires[10].DueMS).Sub(time.Now()) + 500*time.Millisecond)
+		time.Sleep(time.Until(time.UnixMilli(fires[10].DueMS)) + 500*time.Millisecond)
 
 		d := servicetest.Cron("*/5 * * * * *", "http://127.0.0.1/new")
 		made, err := parts.Store.Edit(t.Context(), []store.Edit{{App: "a", ID: fires[0].Timer, Definition: d}}, parts.Plan)
@@ -243,7 +243,7 @@ func TestFrozenAndPausedFiresAreSkippedAndRunNowIsNot(t *testing.T) {
 		r := &receiver{}
 		start(t, parts, "one", r, nil)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
-		time.Sleep(time.UnixMilli(fires[9].DueMS).Sub(time.Now()) + 500*time.Millisecond)
+		time.Sleep(time.Until(time.UnixMilli(fires[9].DueMS)) + 500*time.Millisecond)
 
 		_, err := parts.Store.SetFrozen(t.Context(), "a", true, "an incident")
 		require.NoError(t, err)
