@@ -191,6 +191,7 @@ func (s *Store) setStatus(t *row, it *store.StatusChange, plan store.Planner, no
 	switch it.Status {
 	case timer.StatusDeleted:
 		delete(s.names, nameKey{t.App, t.Name})
+	case timer.StatusInactive, timer.StatusActive:
 	case timer.StatusPaused:
 		t.PauseReason, t.PausedUntilMS, t.ExpandAtMS = it.Reason, it.UntilMS, it.UntilMS
 		if it.UntilMS == 0 {

@@ -18,7 +18,7 @@ type expansion struct {
 
 	calendar map[timer.ID]bool // those whose Replan is for a calendar's sake
 
-	begun    map[timer.ID]bool // those whose chain of a fixed delay, if they have one, begins anew with their present version
+	begun map[timer.ID]bool // those whose chain of a fixed delay, if they have one, begins anew with their present version
 
 	plain    []timer.Fire       // to be inserted, of timers that never had another version: no row can be there
 	merged   []timer.Fire       // to be inserted or moved: an edit may have left a row

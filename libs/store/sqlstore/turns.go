@@ -46,7 +46,7 @@ func (s *Store) lockTurns(ctx context.Context, c runner, ids []timer.ID) (map[ti
 	turns := make(map[timer.ID]*turnRow, len(ids))
 	for part := range batches(slices.Compact(ids)) {
 		var rows []turnRow
-		q := stmt("SELECT id,status,version,active_epoch,fires_made,running_due_ms,running_series,caught_by_ms,caught_to_ms,"+
+		q := stmt("SELECT id,status,version,active_epoch,fires_made,running_due_ms,running_series,caught_by_ms,caught_to_ms," +
 			"plan_version,chain_ms FROM timers WHERE id").
 			idList(part).add(" ORDER BY id" + s.dialect.forUpdate)
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -72,16 +73,16 @@ func editMakesAVersion(t *testing.T, s *setup) {
 
 func editPlansAnew(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 1000)
-	made := s.gridTimer(gridDefinition(20*time.Second, 0), plan)
+	made := s.gridTimer(gridDefinition(20*time.Second), plan)
 	count := len(made.Fires)
 	require.InDelta(t, 30, count, 1)
 
 	// Every other instant stays; half as many are new; one of them runs later.
-	d := gridDefinition(30*time.Second, 0)
+	d := gridDefinition(30 * time.Second)
 	edited := s.edit(made.Timer, d, plan)
 	now := edited.Timer.VersionMS
 	present, older := byVersion(s.openOf(made.Timer.ID), 2)
-	requireGrid(t, present, 30*time.Second, 0, now+1, now+10*time.Minute.Milliseconds())
+	requireGrid(t, present, 30*time.Second, now+1, now+10*time.Minute.Milliseconds())
 	for _, f := range present {
 		require.EqualValues(t, 1, f.Epoch)
 		require.Zero(t, f.Rev)
@@ -98,7 +99,7 @@ func editPlansAnew(t *testing.T, s *setup) {
 			past++
 		}
 	}
-	require.EqualValues(t, past+int64(len(present)), edited.Timer.FiresMade)
+	require.Equal(t, past+int64(len(present)), edited.Timer.FiresMade)
 
 	// With another run, what nobody owns moves, and is to be marked again.
 	session := s.session()
@@ -130,14 +131,14 @@ func editPlansAnew(t *testing.T, s *setup) {
 // editMovesOpenFires edits what does not concern the schedule.
 func editMovesOpenFires(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 20) // more was expanded than one plan has
-	made := s.gridTimer(gridDefinition(10*time.Second, 0), plan)
+	made := s.gridTimer(gridDefinition(10*time.Second), plan)
 	for range 2 {
 		s.replan(made.Timer, plan)
 	}
 	tm, err := s.st().Timer(t.Context(), "app", made.Timer.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, 60, tm.FiresMade)
-	d := gridDefinition(10*time.Second, 0)
+	d := gridDefinition(10 * time.Second)
 	d.Target.URL = "http://b"
 	for version := int32(2); version < 4; version++ {
 		d.Target.Method = []string{"", "", "PUT", "GET"}[version]
@@ -165,7 +166,7 @@ func (s *setup) replan(tm timer.Timer, plan store.Planner) {
 
 func editCountsMaxFires(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 1000)
-	d := gridDefinition(10*time.Second, 0)
+	d := gridDefinition(10 * time.Second)
 	d.Schedule.MaxFires = 12
 	made := s.gridTimer(d, plan)
 	require.Len(t, made.Fires, 12)
@@ -189,7 +190,7 @@ func editCountsMaxFires(t *testing.T, s *setup) {
 // editExpandsThePast edits a timer that no migrator has expanded for a while.
 func editExpandsThePast(t *testing.T, s *setup) {
 	now := s.nowMS()
-	made := s.gridTimer(gridDefinition(10*time.Second, 0), func(*timer.Timer, int64) store.Plan {
+	made := s.gridTimer(gridDefinition(10*time.Second), func(*timer.Timer, int64) store.Plan {
 		return store.Plan{NextDueMS: now - timer.MinuteMS, ExpandAtMS: timer.NeverMS}
 	})
 	plan := func(t *timer.Timer, nowMS int64) store.Plan {
@@ -197,7 +198,7 @@ func editExpandsThePast(t *testing.T, s *setup) {
 		active.ActiveSinceMS = 0
 		return grid(5*time.Minute, 1000)(&active, nowMS)
 	}
-	edited := s.edit(made.Timer, gridDefinition(15*time.Second, 0), plan)
+	edited := s.edit(made.Timer, gridDefinition(15*time.Second), plan)
 	at := edited.Timer.VersionMS
 	var old, present []timer.Fire
 	for _, f := range edited.Fires {
@@ -210,19 +211,19 @@ func editExpandsThePast(t *testing.T, s *setup) {
 			present = append(present, f)
 		}
 	}
-	requireGrid(t, old, 10*time.Second, 0, now-timer.MinuteMS, at+1)
-	requireGrid(t, old, 10*time.Second, 0, now-timer.MinuteMS, at+1)
+	requireGrid(t, old, 10*time.Second, now-timer.MinuteMS, at+1)
+	requireGrid(t, old, 10*time.Second, now-timer.MinuteMS, at+1)
 	require.LessOrEqual(t, old[len(old)-1].DueMS, at)
 	require.Greater(t, present[0].DueMS, at)
-	requireGrid(t, present, 15*time.Second, 0, at+1, at+5*timer.MinuteMS)
+	requireGrid(t, present, 15*time.Second, at+1, at+5*timer.MinuteMS)
 	require.EqualValues(t, len(edited.Fires), edited.Timer.FiresMade)
 }
 
 func editWhileInactive(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 1000)
-	made := s.gridTimer(gridDefinition(20*time.Second, 0), plan)
+	made := s.gridTimer(gridDefinition(20*time.Second), plan)
 	s.setStatus(made.Timer, timer.StatusInactive, plan)
-	edited := s.edit(made.Timer, gridDefinition(30*time.Second, 0), plan)
+	edited := s.edit(made.Timer, gridDefinition(30*time.Second), plan)
 	require.Empty(t, edited.Fires)
 	require.True(t, edited.Timer.Replan)
 	require.Equal(t, timer.StatusInactive, edited.Timer.Status)
@@ -231,7 +232,7 @@ func editWhileInactive(t *testing.T, s *setup) {
 	require.EqualValues(t, 2, on.Timer.Version, "the edit made one already")
 	present, _ := byVersion(s.openOf(made.Timer.ID), 2)
 	since := on.Timer.ActiveSinceMS
-	requireGrid(t, present, 30*time.Second, 0, since+1, since+10*time.Minute.Milliseconds())
+	requireGrid(t, present, 30*time.Second, since+1, since+10*time.Minute.Milliseconds())
 	for _, f := range present {
 		require.EqualValues(t, 2, f.Epoch)
 	}
@@ -244,7 +245,7 @@ func editWhileInactive(t *testing.T, s *setup) {
 
 // laterExpansionsMove plans less at once than the version before had planned.
 func laterExpansionsMove(t *testing.T, s *setup) {
-	made := s.gridTimer(gridDefinition(10*time.Second, 0), grid(10*time.Minute, 1000))
+	made := s.gridTimer(gridDefinition(10*time.Second), grid(10*time.Minute, 1000))
 	n := len(made.Fires)
 	few := func(t *timer.Timer, nowMS int64) store.Plan {
 		p := grid(10*time.Minute, 3)(t, nowMS)
@@ -253,7 +254,7 @@ func laterExpansionsMove(t *testing.T, s *setup) {
 		}
 		return p
 	}
-	d := gridDefinition(10*time.Second, 0)
+	d := gridDefinition(10 * time.Second)
 	d.Schedule.Jitter = timer.Duration(3 * time.Second)
 	edited := s.edit(made.Timer, d, few)
 	require.Len(t, edited.Fires, 3)
@@ -282,7 +283,7 @@ func laterExpansionsMove(t *testing.T, s *setup) {
 func concurrentEdits(t *testing.T, s *setup) {
 	const callers, rounds = 6, 4
 	plan := grid(3*time.Minute, 50)
-	made := []store.Created{s.gridTimer(gridDefinition(10*time.Second, 0), plan), s.gridTimer(gridDefinition(15*time.Second, 0), plan)}
+	made := []store.Created{s.gridTimer(gridDefinition(10*time.Second), plan), s.gridTimer(gridDefinition(15*time.Second), plan)}
 	var mu sync.Mutex
 	versions := map[timer.ID]map[int32]int{made[0].Timer.ID: {}, made[1].Timer.ID: {}}
 	s.together(callers, func(ctx context.Context, i int, st store.Store) error {
@@ -294,8 +295,8 @@ func concurrentEdits(t *testing.T, s *setup) {
 			}
 			var items []store.Edit
 			for k := range made {
-				d := gridDefinition(time.Duration(10+(i*rounds+r)%3*5)*time.Second, 0)
-				d.Target.URL = "http://" + string(rune('a'+i)) + string(rune('a'+r))
+				d := gridDefinition(time.Duration(10+(i*rounds+r)%3*5)*time.Second)
+				d.Target.URL = fmt.Sprint("http://", i, "/", r)
 				items = append(items, store.Edit{App: "app", ID: made[(k+i)%2].Timer.ID, Definition: d})
 			}
 			out, err := st.Edit(ctx, items, plan)
@@ -322,6 +323,6 @@ func concurrentEdits(t *testing.T, s *setup) {
 		}
 		present, _ := byVersion(s.openOf(tm.ID), tm.Version)
 		every := time.Duration(tm.Definition.Schedule.Every)
-		requireGrid(t, present, every, 0, tm.VersionMS+1, tm.NextDueMS)
+		requireGrid(t, present, every, tm.VersionMS+1, tm.NextDueMS)
 	}
 }
