@@ -59,7 +59,8 @@
 //     due instant of the new version is without fire or outcome, and none has two. fires_made counts what the new plan made in place of what the old one had
 //     made beyond now. (Lead's addition: an Expand that plans anew because a calendar changed writes a
 //     next version first, with the same definition, its version_ms and log entry, so that open fires that the calendar no longer allows are of an older version.) An edit that leaves the schedule as it is moves the open fires due later than now and plans nothing anew. Where the timer
-//     is not active, an edit that changes the schedule sets Replan.
+//     is not active, an edit that changes the schedule takes back what is expanded beyond now and sets Replan. A changed calendar makes a new version with the same
+//     definition if anything is expanded beyond now, with its log entry: by it executors tell the open fires that the new plan does not have.
 //   - S21 Freezing an app is in the change log like a change of status, once for the app, and in the states of its timers.
 //   - S22 Of the fires of a timer with a concurrency other than allow, at most one has the turn, from Enter until its outcome is recorded (outcome with
 //     Serial), whichever session owns it; Enter repeated by its owner says now again. Recording hands the turn to the first that waits, in order of due, and releases that for
@@ -68,6 +69,7 @@
 //     gets TurnGone when it asks again; an earlier due than the one that has the turn gets TurnGone.
 //   - S23 CatchUp: per timer one fire at a time is the catch-up: it covers every due instant up to its ToMS. A fire covered by another's is told not to run; the one that
 //     covers is told to run however often it asks; one that is not covered becomes the next.
-//   - S24 Record inserts Next with the outcome, if the timer is active in Next's epoch and version and max_fires allows, once; and counts it in fires_made. An outcome whose Reason is
+//   - S24 Record inserts Next with the outcome, if the timer is active in Next's epoch and version, or in a later version that an edit made which left the
+//     schedule as it is (then Next has that), and max_fires allows, once; and counts it in fires_made. An outcome whose Reason is
 //     superseded counts only where the row still has the outcome's version; else it is reported as lost.
 package store

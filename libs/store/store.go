@@ -36,7 +36,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 
 // Timers are the definitions.
 //
-// Create, SetStatus and Expand are in doubt where the answer to their commit was lost: they return an error together with what the commit
+// Create, SetStatus, Edit and Expand are in doubt where the answer to their commit was lost: they return an error together with what the commit
 // would have made. Such fires are brought on their way like committed ones: only a fire that has its row can be claimed, and who would
 // mark it later does not know of it.
 type Timers interface {
@@ -137,7 +137,7 @@ type Plan struct {
 // Expander expands.
 type Expander interface {
 	// Expand takes up to limit active timers whose time to be expanded has come and that no other call holds, plans
-	// them, and inserts their fires. It returns the fires, to be marked, and how many timers it took. Fires with an error are
+	// them, and inserts their fires; and activates paused ones whose pause has ended, which counts and is logged as any activation. It returns the fires, to be marked, and how many timers it took. Fires with an error are
 	// in doubt (see [Timers]).
 	Expand(ctx context.Context, limit int, plan Planner) (fires []timer.Fire, timers int, err error)
 	// ExpandBacklog returns how many active timers wait for expansion, counting at most limit of them, and the

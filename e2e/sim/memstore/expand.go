@@ -52,10 +52,10 @@ func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	return fires
 }
 
-// ahead returns the open fires of a timer's schedule that are due later than now.
+// ahead returns the open fires of a timer's schedule that are due later than now, without those that an edit took back.
 func (s *Store) ahead(t *row, nowMS int64) (open []*timer.Fire) {
 	for id, f := range s.fires {
-		if id.Timer == t.ID && id.Series == 0 && id.DueMS > nowMS && id.DueMS < t.NextDueMS {
+		if id.Timer == t.ID && id.Series == 0 && id.DueMS > nowMS && id.DueMS < t.NextDueMS && f.Version >= t.planVersion {
 			open = append(open, f)
 		}
 	}
@@ -65,13 +65,7 @@ func (s *Store) ahead(t *row, nowMS int64) (open []*timer.Fire) {
 // takeBack forgets what is expanded beyond now.
 func (s *Store) takeBack(t *row, nowMS int64) {
 	if t.NextDueMS > nowMS+1 {
-		n := 0
-		for _, f := range s.ahead(t, nowMS) {
-			if f.Version >= t.planVersion {
-				n++
-			}
-		}
-		t.FiresMade = max(0, t.FiresMade-int64(n))
+		t.FiresMade = max(0, t.FiresMade-int64(len(s.ahead(t, nowMS))))
 		t.NextDueMS = nowMS + 1
 	}
 }

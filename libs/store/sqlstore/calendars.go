@@ -81,7 +81,7 @@ func (s *Store) askAnew(ctx context.Context, c runner, key nameKey, nowMS int64)
 		return err
 	}
 	for part := range batches(ids) {
-		q := stmt("UPDATE timers SET replan=").int(replanCalendar).add(",expand_at_ms=CASE WHEN status=").int(rowActive).
+		q := stmt("UPDATE timers" + s.dialect.byPrimary + " SET replan=").int(replanCalendar).add(",expand_at_ms=CASE WHEN status=").int(rowActive).
 			add(" THEN ").int(nowMS).add(" ELSE expand_at_ms END WHERE id").idList(part).add(" AND status<>").int(rowDeleted)
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err

@@ -35,8 +35,8 @@ type dialect struct {
 	byExpand, byApp, byTimer string
 	// oneWriter says that transactions never wait for each other's rows, while each commit costs a turn of the one writer.
 	oneWriter bool
-	// deleteFires opens a DELETE that is pinned to the primary key; only the form for many tables takes a hint.
-	deleteFires string
+	// deleteFrom opens a DELETE that is pinned to an index: one that scans would wait for rows of others. Only the form for many tables takes a hint.
+	deleteFrom func(table, index string) string
 	// classify says what an error of the driver means.
 	classify func(error) class
 	// deleteSome deletes at most limit rows that match, the first ones in an order that an index has.
@@ -66,14 +66,16 @@ func mysqlDialect() *dialect {
 		value:      func(column string) string { return "VALUES(" + column + ")" },
 		greatest:   "GREATEST",
 
-		byPrimary:   " FORCE INDEX (PRIMARY)",
-		byRun:       " FORCE INDEX (by_run)",
-		byExpand:    " FORCE INDEX (by_expand)",
-		byApp:       " FORCE INDEX (by_app)",
-		byTimer:     " FORCE INDEX (by_timer)",
-		later:       laterByRanges,
-		deleteFires: "DELETE fires FROM fires FORCE INDEX (PRIMARY)",
-		classify:    classifyMySQL,
+		byPrimary: " FORCE INDEX (PRIMARY)",
+		byRun:     " FORCE INDEX (by_run)",
+		byExpand:  " FORCE INDEX (by_expand)",
+		byApp:     " FORCE INDEX (by_app)",
+		byTimer:   " FORCE INDEX (by_timer)",
+		later:     laterByRanges,
+		deleteFrom: func(table, index string) string {
+			return "DELETE " + table + " FROM " + table + " FORCE INDEX (" + index + ")"
+		},
+		classify: classifyMySQL,
 		deleteSome: func(table, _, order, where string, limit int) *statement {
 			return stmt("DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ").int(int64(limit))
 		},
@@ -90,11 +92,11 @@ func sqliteDialect(nowMS func() int64) *dialect {
 		value:    func(column string) string { return "excluded." + column },
 		greatest: "MAX",
 
-		byRun:       " INDEXED BY fires_by_run",
-		later:       laterByRow,
-		oneWriter:   true,
-		deleteFires: "DELETE FROM fires",
-		classify:    classifySQLite,
+		byRun:      " INDEXED BY fires_by_run",
+		later:      laterByRow,
+		oneWriter:  true,
+		deleteFrom: func(table, _ string) string { return "DELETE FROM " + table },
+		classify:   classifySQLite,
 		// SQLite is built without DELETE … LIMIT.
 		deleteSome: func(table, key, order, where string, limit int) *statement {
 			return stmt("DELETE FROM " + table + " WHERE (" + key + ") IN (SELECT " + key + " FROM " + table + " WHERE " + where +

@@ -137,7 +137,7 @@ func indexes(n int) []int {
 func (e *edition) round(ctx context.Context, x *expansion, round []int) error {
 	var changed []timer.ID
 	var versions []newVersion
-	var uses []calendarUse
+	var uses, before []calendarUse
 	done := round[:0]
 	for _, i := range round {
 		t, err := e.wanted(i)
@@ -147,6 +147,7 @@ func (e *edition) round(ctx context.Context, x *expansion, round []int) error {
 		if e.out[i].Timer = *t; bytes.Equal(e.hashes[t.ID], e.texts[i].hash) {
 			continue
 		}
+		before = append(before, timerUses(t)...)
 		if e.out[i].Fires, err = e.apply(ctx, x, t, &e.items[i]); err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func (e *edition) round(ctx context.Context, x *expansion, round []int) error {
 	if err := x.saveEach(ctx, e.byID, changed); err != nil {
 		return err
 	}
-	if err := e.store.deleteUses(ctx, e.c, changed); err != nil {
+	if err := e.store.deleteUses(ctx, e.c, before); err != nil {
 		return err
 	}
 	if err := e.store.insertUses(ctx, e.c, uses); err != nil {

@@ -2,8 +2,11 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"io/fs"
 	"time"
+
+	"github.com/pressly/goose/v3"
 
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -28,4 +31,30 @@ func DueSweeps(past time.Duration) int32 { return dueSweeps(past.Milliseconds())
 // OtherStatements are those that no watcher sees: they are sent below the store.
 func OtherStatements() []string {
 	return []string{migrateLock.takeText(), keepLock.releaseText(), setIsolation}
+}
+
+// MigrateTo brings the schema up to a version: that of a release before.
+func (s *Store) MigrateTo(ctx context.Context, version int64) error {
+	files, err := fs.Sub(migrations, "migrations/"+s.dialect.name)
+	if err != nil {
+		return err
+	}
+	kind, db := goose.DialectSQLite3, (*sql.DB)(nil)
+	switch e := s.engine.(type) {
+	case *mysqlEngine:
+		kind, db = goose.DialectMySQL, e.db.DB
+	case *sqliteEngine:
+		db = e.writes.DB
+	}
+	p, err := goose.NewProvider(kind, db, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		return err
+	}
+	_, err = p.UpTo(ctx, version)
+	return err
+}
+
+// Exec runs a statement of a release before, and returns how many rows it matched.
+func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	return s.alone(ctx, "testing", func() *statement { return &statement{text: []byte(text), args: args} })
 }

@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"fmt"
 	"path/filepath"
@@ -23,6 +24,14 @@ import (
 var wantPlans = []struct{ part, mysql, sqlite string }{
 	{"(due_ms,timer_id,series) IN (", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)"},
 	{"(timer_id,due_ms) IN (", "outcomes range by_timer", "SEARCH outcomes USING INDEX outcomes_by_timer (timer_id=? AND due_ms=?)"},
+	{"waiting WHERE", "waiting", "SEARCH waiting USING PRIMARY KEY (timer_id=?"},
+	{"FROM waiting FORCE", "waiting range PRIMARY", ""},
+	{"(app_id,name,timer_id) IN", "timer_calendars", "SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=? AND timer_id=?)"},
+	{"FROM timer_calendars", "timer_calendars ref PRIMARY", "SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=?)"},
+	{"FROM backfills FORCE", "backfills range by_expand", ""},
+	{"FROM backfills WHERE status", "", "SEARCH backfills USING INDEX backfills_by_expand (status=? AND expand_at_ms<?)"},
+	{"AND owner=0 ORDER BY due_ms", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY ("},
+	{"UPDATE timers", "timers range PRIMARY", "SEARCH timers USING PRIMARY KEY (id=?)"},
 	{"MIN(run_min)", "Select tables optimized away", "SEARCH fires USING COVERING INDEX fires_by_run"},
 	{"MIN(run_ms)", "", "SEARCH fires USING COVERING INDEX fires_by_run (run_min=? AND bucket=?)"},
 	{"FROM fires FORCE INDEX (by_run)", "fires range by_run", ""},
@@ -103,6 +112,66 @@ func work(t *testing.T, s *sqlstore.Store) {
 	})
 	require.NoError(t, err)
 	_, _, err = s.ExpandBacklog(ctx, 10)
+	require.NoError(t, err)
+	workPolicies(t, s, fires[2000:], now)
+}
+
+// workPolicies does what concerns turns, calendars and backfills.
+func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64) {
+	t.Helper()
+	ctx := t.Context()
+	won, err := s.Claim(ctx, 2, fires[:200])
+	require.NoError(t, err)
+	require.Len(t, won, 200)
+	asks := make([]store.Entry, len(won))
+	for i, f := range won {
+		asks[i] = store.Entry{Fire: f, Concurrency: timer.Concurrency{Policy: timer.ConcurrencyQueueAll}}
+	}
+	turns, err := s.Enter(ctx, 2, asks)
+	require.NoError(t, err)
+	var outcomes []timer.Outcome
+	for i, f := range won {
+		if turns[i].Turn == store.TurnNow {
+			outcomes = append(outcomes, timer.Outcome{
+				Fire: f, Kind: timer.Delivered, FinishedMS: now, UntilMS: f.DueMS, Count: 1, Serial: true,
+			})
+		}
+	}
+	_, made, err := s.Record(ctx, 2, outcomes, nil)
+	require.NoError(t, err)
+	require.NotEmpty(t, made)
+	for _, name := range []string{"a", "b"} {
+		_, err = s.PutCalendar(ctx, "app", timer.Calendar{Name: name}, 0)
+		require.NoError(t, err)
+	}
+	all, err := s.List(ctx, store.Query{App: "app", Limit: 300})
+	require.NoError(t, err)
+	none := func(tm *timer.Timer, nowMS int64) store.Plan {
+		return store.Plan{NextDueMS: tm.NextDueMS, ExpandAtMS: nowMS + timer.MinuteMS}
+	}
+	for range 2 {
+		var edits []store.Edit
+		for i, tm := range all {
+			d := timer.Definition{Schedule: timer.Schedule{Calendars: []string{"a", "b"}[:1+i%2]}, Target: timer.Target{URL: rand.Text()}}
+			edits = append(edits, store.Edit{App: "app", ID: tm.ID, Definition: d})
+		}
+		_, err = s.Edit(ctx, edits, none)
+		require.NoError(t, err)
+	}
+	_, err = s.PutCalendar(ctx, "app", timer.Calendar{Name: "b"}, 0)
+	require.NoError(t, err)
+	for i := range timer.ID(60) {
+		id := timer.ID(now) + 1000 + i
+		_, err = s.StartBackfill(ctx, store.Backfill{ID: id, App: "app", Timer: all[0].ID, FromMS: now - timer.MinuteMS, ToMS: now})
+		require.NoError(t, err)
+		if i%2 == 0 {
+			_, err = s.CancelBackfill(ctx, "app", id)
+			require.NoError(t, err)
+		}
+	}
+	_, _, err = s.ExpandBackfills(ctx, 10, func(tm *timer.Timer, b *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
+		return nil, b.ToMS, nil
+	})
 	require.NoError(t, err)
 }
 

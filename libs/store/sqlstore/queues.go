@@ -35,7 +35,7 @@ func (s *Store) joinQueues(ctx context.Context, c runner, ids []timer.FireID) er
 
 func (s *Store) leaveQueues(ctx context.Context, c runner, ids []timer.FireID) error {
 	for part := range batches(byTimer(ids)) {
-		q := stmt("DELETE FROM waiting WHERE (timer_id,due_ms,series) IN (" + s.dialect.tuples)
+		q := stmt(s.dialect.deleteFrom("waiting", "PRIMARY") + " WHERE (timer_id,due_ms,series) IN (" + s.dialect.tuples)
 		for i, id := range part {
 			q.row(i == 0, int64(id.Timer), id.DueMS, id.Series)
 		}

@@ -152,7 +152,7 @@ func (s *Store) recordSlowly(
 func (s *Store) deleteOwned(ctx context.Context, c runner, session timer.ID, outcomes []timer.Outcome) (int, error) {
 	total := 0
 	for part := range batches(outcomes) {
-		q := stmt(s.dialect.deleteFires+" WHERE ").fires(s.dialect, idsOf(firesOf(part))).add(" AND owner=").int(int64(session))
+		q := stmt(s.dialect.deleteFrom("fires", "PRIMARY")+" WHERE ").fires(s.dialect, idsOf(firesOf(part))).add(" AND owner=").int(int64(session))
 		n, err := s.exec(ctx, c, q)
 		if err != nil {
 			return 0, err

@@ -67,14 +67,15 @@ func (s *Store) setStatus(
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
-	var moved, gone []timer.ID
+	var moved []timer.ID
+	var gone []calendarUse
 	for _, i := range changed {
 		id := items[i].ID
 		out[i].Fires = x.marked(out[i].Fires)
 		out[i].Timer.FiresMade -= x.refused[id]
 		moved = append(moved, id)
 		if items[i].Status == timer.StatusDeleted {
-			gone = append(gone, id)
+			gone = append(gone, timerUses(byID[id])...)
 		}
 	}
 	if err := s.deleteUses(ctx, c, gone); err != nil {
@@ -127,7 +128,7 @@ func (s *Store) lockTimers(
 	byID, calendar = make(map[timer.ID]*timer.Timer, len(ids)), map[timer.ID]bool{}
 	for part := range batches(slices.Compact(ids)) {
 		var rows []timerRow
-		q := stmt("SELECT " + timerColumns + " FROM timers WHERE id").idList(part).add(" ORDER BY id" + s.dialect.forUpdate)
+		q := stmt("SELECT " + timerColumns + " FROM timers" + s.dialect.byPrimary + " WHERE id").idList(part).add(" ORDER BY id" + s.dialect.forUpdate)
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {
 			return nil, nil, err
 		}

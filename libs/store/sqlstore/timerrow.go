@@ -158,7 +158,7 @@ func (q *statement) timerRow(first bool, t *timer.Timer, replan int64) *statemen
 func (s *Store) setEach(ctx context.Context, c runner, ids []timer.ID, columns []string, value func(id timer.ID, column int) int64) error {
 	slices.Sort(ids)
 	for part := range batches(ids) {
-		q := stmt("UPDATE timers SET ")
+		q := stmt("UPDATE timers" + s.dialect.byPrimary + " SET ")
 		for n, column := range columns {
 			if n > 0 {
 				q.add(",")

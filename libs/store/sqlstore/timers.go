@@ -79,8 +79,9 @@ const stateColumns = "t.id,a.name AS app,t.status,t.version,t.active_since_ms,t.
 	"a.frozen,t.running_due_ms,t.running_series"
 
 func (r stateRow) state() timer.State {
-	if r.VersionMS.Int64 == 0 {
-		r.VersionMS = r.CreatedMS // as timerRow.timer
+	versionMS := r.VersionMS.Int64
+	if versionMS == 0 {
+		versionMS = r.CreatedMS.Int64 // as timerRow.timer
 	}
 	var running timer.FireID
 	if r.RunningDueMS.Int64 != 0 {
@@ -88,7 +89,7 @@ func (r stateRow) state() timer.State {
 	}
 	return timer.State{
 		ID: timer.ID(r.ID.Int64), App: r.App.String, Status: statusFromRow(r.Status.Int64), Version: r.Version.Int32,
-		ActiveSinceMS: r.ActiveSinceMS.Int64, ActiveEpoch: r.ActiveEpoch.Int64, VersionMS: r.VersionMS.Int64,
+		ActiveSinceMS: r.ActiveSinceMS.Int64, ActiveEpoch: r.ActiveEpoch.Int64, VersionMS: versionMS,
 		Frozen: r.Frozen.Int64 != 0, Running: running,
 	}
 }

@@ -47,7 +47,7 @@ func (s *Store) lockTurns(ctx context.Context, c runner, ids []timer.ID) (map[ti
 	for part := range batches(slices.Compact(ids)) {
 		var rows []turnRow
 		q := stmt("SELECT id,status,version,active_epoch,fires_made,running_due_ms,running_series,caught_by_ms,caught_to_ms," +
-			"plan_version,chain_ms FROM timers WHERE id").
+			"plan_version,chain_ms FROM timers" + s.dialect.byPrimary + " WHERE id").
 			idList(part).add(" ORDER BY id" + s.dialect.forUpdate)
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {
 			return nil, err

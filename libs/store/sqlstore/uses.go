@@ -37,11 +37,10 @@ func timerUses(t *timer.Timer) (uses []calendarUse) {
 // insertUses writes which calendars timers name. Who replaces a calendar finds its timers by this: whoever inserts has its calendars locked
 // for sharing, so that the replacement comes before, and is read, or after, and finds the timer.
 func (s *Store) insertUses(ctx context.Context, c runner, uses []calendarUse) error {
-	slices.SortFunc(uses, func(a, b calendarUse) int { return cmp.Or(a.compare(b.nameKey), cmp.Compare(a.timer, b.timer)) })
-	for part := range batches(slices.Compact(uses)) {
+	for part := range batches(sortedUses(uses)) {
 		q := stmt("INSERT INTO timer_calendars (app_id,name,timer_id) VALUES ")
 		for i, u := range part {
-			q.open(i == 0).int(u.app).add(",").bind(u.name).add(",").int(int64(u.timer)).add(")")
+			q.use(i == 0, u)
 		}
 		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("app_id"))); err != nil {
 			return err
@@ -50,14 +49,27 @@ func (s *Store) insertUses(ctx context.Context, c runner, uses []calendarUse) er
 	return nil
 }
 
-// deleteUses forgets what timers name.
-func (s *Store) deleteUses(ctx context.Context, c runner, ids []timer.ID) error {
-	for part := range batches(ids) {
-		if _, err := s.exec(ctx, c, stmt("DELETE FROM timer_calendars WHERE timer_id").idList(part)); err != nil {
+// deleteUses forgets what timers named.
+func (s *Store) deleteUses(ctx context.Context, c runner, uses []calendarUse) error {
+	for part := range batches(sortedUses(uses)) {
+		q := stmt(s.dialect.deleteFrom("timer_calendars", "PRIMARY") + " WHERE (app_id,name,timer_id) IN (" + s.dialect.tuples)
+		for i, u := range part {
+			q.use(i == 0, u)
+		}
+		if _, err := s.exec(ctx, c, q.add(")")); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func sortedUses(uses []calendarUse) []calendarUse {
+	slices.SortFunc(uses, func(a, b calendarUse) int { return cmp.Or(a.compare(b.nameKey), cmp.Compare(a.timer, b.timer)) })
+	return slices.Compact(uses)
+}
+
+func (q *statement) use(first bool, u calendarUse) *statement {
+	return q.open(first).int(u.app).add(",").bind(u.name).add(",").int(int64(u.timer)).add(")")
 }
 
 // calendars are contents by name.

@@ -90,7 +90,7 @@ func calendarsComeWithTimers(t *testing.T, s *setup) {
 		}
 		return grid(10*time.Minute, 1000)(t, nowMS)
 	}
-	d := gridDefinition(time.Minute, 0)
+	d := gridDefinition(time.Minute)
 	d.Schedule.Calendars = []string{"b", "a"}
 	made := s.gridTimer(d, plan)
 	require.Equal(t, []string{"b", "a"}, seen)
@@ -109,7 +109,7 @@ func calendarsComeWithTimers(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	fires := s.expandDue(plan)
 	present, _ := byVersion(s.openOf(made.Timer.ID), 2)
-	requireGrid(t, present, time.Minute, 0, edited.Timer.VersionMS+1, edited.Timer.VersionMS+10*timer.MinuteMS)
+	requireGrid(t, present, time.Minute, edited.Timer.VersionMS+1, edited.Timer.VersionMS+10*timer.MinuteMS)
 	require.Empty(t, fires, "all had their marks")
 }
 
@@ -118,10 +118,10 @@ func calendarsPlanAnew(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 1000)
 	_, err := s.put("work", "", 0)
 	require.NoError(t, err)
-	d := gridDefinition(30*time.Second, 0)
+	d := gridDefinition(30 * time.Second)
 	d.Schedule.Calendars = []string{"work"}
 	active, idle := s.gridTimer(d, plan), s.gridTimer(d, plan)
-	plain := s.gridTimer(gridDefinition(30*time.Second, 0), plan)
+	plain := s.gridTimer(gridDefinition(30*time.Second), plan)
 	s.setStatus(idle.Timer, timer.StatusInactive, plan)
 	before, err := s.st().LastChange(ctx)
 	require.NoError(t, err)
@@ -171,7 +171,7 @@ func calendarsPlanAnew(t *testing.T, s *setup) {
 	got, err = s.st().Timer(ctx, "app", active.Timer.ID)
 	require.NoError(t, err)
 	present, _ := byVersion(s.openOf(got.ID), 3)
-	requireGrid(t, present, 30*time.Second, 0, got.VersionMS+1, got.VersionMS+9*timer.MinuteMS)
+	requireGrid(t, present, 30*time.Second, got.VersionMS+1, got.VersionMS+9*timer.MinuteMS)
 }
 
 // concurrentCalendars changes a calendar while timers that name it are made and expanded: in the end all of them follow the last content.
@@ -180,7 +180,7 @@ func concurrentCalendars(t *testing.T, s *setup) {
 	plan := grid(5*time.Minute, 1000)
 	_, err := s.put("work", "", 0)
 	require.NoError(t, err)
-	d := gridDefinition(30*time.Second, 0)
+	d := gridDefinition(30 * time.Second)
 	d.Schedule.Calendars = []string{"work"}
 	made := make([][]timer.ID, callers)
 	s.together(callers, func(ctx context.Context, i int, st store.Store) error {

@@ -28,7 +28,7 @@ func (s *setup) pause(tm timer.Timer, reason string, untilMS int64, plan store.P
 func pausesEnd(t *testing.T, s *setup) {
 	ctx := t.Context()
 	plan := grid(10*time.Minute, 1000)
-	made := s.gridTimer(gridDefinition(time.Minute, 0), plan).Timer
+	made := s.gridTimer(gridDefinition(time.Minute), plan).Timer
 	until := s.nowMS() + time.Hour.Milliseconds()
 	paused := s.pause(made, "migration", until, plan)
 	require.Positive(t, paused.Seq)
@@ -77,7 +77,7 @@ func concurrentResumes(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 1000)
 	var made []timer.Timer
 	for range timers {
-		tm := s.gridTimer(gridDefinition(time.Minute, 0), plan).Timer
+		tm := s.gridTimer(gridDefinition(time.Minute), plan).Timer
 		s.pause(tm, "", s.nowMS()-1, plan)
 		made = append(made, tm)
 	}
@@ -176,7 +176,7 @@ func skipsAreOutcomes(t *testing.T, s *setup) {
 		return timer.Fire{FireID: timer.FireID{Timer: id, DueMS: base + at}, RunMS: base + at}
 	}
 	start := func(*timer.Timer, int64) store.Plan { return store.Plan{NextDueMS: base, ExpandAtMS: now} }
-	made := s.gridTimer(gridDefinition(time.Minute, 0), start).Timer
+	made := s.gridTimer(gridDefinition(time.Minute), start).Timer
 	fires := s.expandDue(func(t *timer.Timer, nowMS int64) store.Plan {
 		return store.Plan{
 			Fires: []timer.Fire{fire(t.ID, 500), fire(t.ID, 2000)}, Skips: []timer.Outcome{skip(t.ID, 600, 1900, 14), skip(t.ID, 0, 400, 5)},
@@ -224,6 +224,6 @@ func skipsAreOutcomes(t *testing.T, s *setup) {
 		}
 	})
 	require.Len(t, off.Fires, 1)
-	require.EqualValues(t, got.FiresMade+3, off.Timer.FiresMade)
+	require.Equal(t, got.FiresMade+3, off.Timer.FiresMade)
 	require.Greater(t, off.Timer.NextDueMS, now)
 }

@@ -107,11 +107,11 @@ func delaysGoOn(t *testing.T, s *setup) {
 
 func supersededOnlyInItsVersion(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 1000)
-	made := s.gridTimer(gridDefinition(20*time.Second, 0), plan)
+	made := s.gridTimer(gridDefinition(20*time.Second), plan)
 	session := s.session()
 	held := s.claim(session, made.Fires[5:9])
 	require.Len(t, held, 4)
-	edited := s.edit(made.Timer, gridDefinition(40*time.Second, 0), plan)
+	edited := s.edit(made.Timer, gridDefinition(40*time.Second), plan)
 	kept, gone := 0, 0
 	for _, f := range held {
 		o := timer.Outcome{Fire: f, Kind: timer.Skipped, Reason: timer.ReasonSuperseded, FinishedMS: s.nowMS(), UntilMS: f.DueMS, Count: 1}

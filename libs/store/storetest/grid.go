@@ -12,10 +12,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// gridDefinition is due at every instant that is phase more than a multiple of every.
-func gridDefinition(every, phase time.Duration) timer.Definition {
+// gridDefinition is due at every multiple of a duration. A schedule with a phase is due so much later.
+func gridDefinition(every time.Duration) timer.Definition {
 	d := definition("http://a")
-	d.Schedule = timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(every), Phase: timer.Duration(phase)}
+	d.Schedule = timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(every)}
 	return d
 }
 
@@ -114,11 +114,11 @@ func (s *setup) expandDue(plan store.Planner) (fires []timer.Fire) {
 }
 
 // requireGrid checks that fires are due at each instant of a grid in a range, once.
-func requireGrid(t *testing.T, fires []timer.Fire, every, phase time.Duration, fromMS, toMS int64) {
+func requireGrid(t *testing.T, fires []timer.Fire, every time.Duration, fromMS, toMS int64) {
 	t.Helper()
 	var want, have []int64
-	e, p := every.Milliseconds(), phase.Milliseconds()
-	for due := fromMS + (e-(fromMS-p)%e)%e; due < toMS; due += e {
+	e := every.Milliseconds()
+	for due := fromMS + (e-fromMS%e)%e; due < toMS; due += e {
 		want = append(want, due)
 	}
 	for _, f := range fires {

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -159,112 +158,6 @@ func turnsAreTakenOver(t *testing.T, s *setup) {
 	require.Equal(t, fires[2].FireID, s.running(tm.ID), "the one that lost the turn does not hand it on")
 	s.finish(session, fires[2])
 	require.Equal(t, store.TurnNow, s.enter(session, fires[3], cancel).Turn)
-}
-
-// concurrentTurns lets many sessions work off a queue: never two of a timer at once, each fire once, in spite of sessions that die.
-func concurrentTurns(t *testing.T, s *setup) {
-	const timers, each, workers = 3, 12, 6
-	base := s.nowMS() - time.Hour.Milliseconds()
-	var dues []int64
-	for i := range int64(each) {
-		dues = append(dues, base+i)
-	}
-	var mu sync.Mutex
-	todo := map[timer.FireID]bool{}
-	calling := map[timer.ID]timer.FireID{}
-	for range timers {
-		item := s.newTimer()
-		item.Activate = true
-		for _, f := range s.create(item, planAt(0, dues...)).Fires {
-			todo[f.FireID] = true
-		}
-	}
-	policy := timer.Concurrency{Policy: timer.ConcurrencyQueueAll, MaxQueue: each}
-	pending := func() (ids []timer.FireID) {
-		mu.Lock()
-		defer mu.Unlock()
-		for id := range todo {
-			if ids = append(ids, id); len(ids) == 5 {
-				break
-			}
-		}
-		return ids
-	}
-	s.together(workers, func(ctx context.Context, i int, st store.Store) error {
-		for life := 0; ; life++ {
-			session := s.ids.Next()
-			if err := st.OpenSession(ctx, session, store.ExecutorSession, "turns"); err != nil {
-				return err
-			}
-			for round := 0; life >= 3 || round < 3; round++ {
-				wanted := pending()
-				if len(wanted) == 0 {
-					return nil
-				}
-				var open []timer.Fire
-				for _, id := range wanted {
-					rec, err := st.Fire(ctx, "app", id)
-					if err != nil {
-						return err
-					}
-					if rec.Open != nil {
-						open = append(open, *rec.Open)
-					}
-				}
-				won, err := st.Claim(ctx, session, open)
-				if err != nil {
-					return err
-				}
-				var asks []store.Entry
-				for _, f := range won {
-					f.RunMS = base
-					asks = append(asks, store.Entry{Fire: f, Concurrency: policy})
-				}
-				turns, err := st.Enter(ctx, session, asks)
-				if err != nil {
-					return err
-				}
-				if life < 3 && i%2 == 0 && round == 2 {
-					break // it dies with its turns in hand
-				}
-				var outcomes []timer.Outcome
-				mu.Lock()
-				for k, turn := range turns {
-					if turn.Turn != store.TurnNow {
-						continue
-					}
-					id := asks[k].Fire.FireID
-					if by, taken := calling[id.Timer]; taken && by != id {
-						t.Errorf("%v and %v at once", by, id)
-					}
-					calling[id.Timer] = id
-					o := delivered(asks[k].Fire, base)
-					o.Serial = true
-					outcomes = append(outcomes, o)
-				}
-				for _, o := range outcomes {
-					delete(calling, o.Timer)
-				}
-				mu.Unlock()
-				lost, _, err := st.Record(ctx, session, outcomes, nil)
-				if err != nil {
-					return err
-				}
-				mu.Lock()
-				for _, o := range outcomes {
-					delete(todo, o.FireID)
-				}
-				mu.Unlock()
-				if len(lost) > 0 {
-					t.Errorf("lost %v", lost)
-				}
-			}
-			if err := st.CloseSession(ctx, session); err != nil {
-				return err
-			}
-		}
-	})
-	require.Empty(t, todo)
 }
 
 func oneCatchUp(t *testing.T, s *setup) {

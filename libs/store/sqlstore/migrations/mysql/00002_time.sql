@@ -49,8 +49,7 @@ CREATE TABLE timer_calendars (
     app_id   BIGINT         NOT NULL,
     name     VARBINARY(128) NOT NULL,
     timer_id BIGINT         NOT NULL,
-    PRIMARY KEY (app_id, name, timer_id),
-    KEY by_timer (timer_id)
+    PRIMARY KEY (app_id, name, timer_id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- status: 0 running, 1 done, 2 cancelled.

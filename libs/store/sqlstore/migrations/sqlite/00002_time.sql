@@ -46,7 +46,6 @@ CREATE TABLE timer_calendars (
     timer_id INTEGER NOT NULL,
     PRIMARY KEY (app_id, name, timer_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX timer_calendars_by_timer ON timer_calendars (timer_id);
 
 -- status: 0 running, 1 done, 2 cancelled.
 CREATE TABLE backfills (

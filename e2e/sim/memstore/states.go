@@ -1,0 +1,63 @@
+package memstore
+
+import (
+	"context"
+	"sort"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func (s *Store) state(t *row) timer.State {
+	return timer.State{
+		ID: t.ID, App: t.App, Status: t.Status, Version: t.Version, ActiveSinceMS: t.ActiveSinceMS, ActiveEpoch: t.ActiveEpoch,
+		VersionMS: t.VersionMS, Frozen: s.app(t.App).Frozen, Running: t.running,
+	}
+}
+
+// States returns what is known of the timers.
+func (s *Store) States(_ context.Context, ids []timer.ID) (states []timer.State, err error) {
+	defer s.lock()()
+	for _, id := range ids {
+		if t := s.timers[id]; t != nil {
+			states = append(states, s.state(t))
+		}
+	}
+	return states, nil
+}
+
+// Definitions returns versions of definitions.
+func (s *Store) Definitions(_ context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error) {
+	defer s.lock()()
+	defs := make(map[store.VersionKey]timer.Definition, len(keys))
+	for _, k := range keys {
+		if t := s.timers[k.Timer]; t != nil {
+			if d, ok := t.versions[k.Version]; ok {
+				defs[k] = d
+			}
+		}
+	}
+	return defs, nil
+}
+
+// Changes returns the change log behind a sequence.
+func (s *Store) Changes(_ context.Context, after int64, limit int) (out []store.Change, err error) {
+	defer s.lock()()
+	from := sort.Search(len(s.changes), func(i int) bool { return s.changes[i].seq > after })
+	for _, c := range s.changes[from:min(from+limit, len(s.changes))] {
+		ch := store.Change{Seq: c.seq, AtMS: c.atMS}
+		if c.app != nil {
+			ch.AppID, ch.Frozen = c.app.ID, c.app.Frozen
+		} else {
+			ch.State = s.state(c.row)
+		}
+		out = append(out, ch)
+	}
+	return out, nil
+}
+
+// LastChange returns the latest sequence of the change log.
+func (s *Store) LastChange(context.Context) (int64, error) {
+	defer s.lock()()
+	return s.lastSeq, nil
+}
