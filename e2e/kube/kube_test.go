@@ -3,6 +3,7 @@ package kube_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/e2e/client"
 	"github.com/carillon-timer/carillon/e2e/cluster"
 	"github.com/carillon-timer/carillon/e2e/kube"
 )
@@ -51,6 +53,7 @@ func TestRelease(t *testing.T) { //nolint:tparallel // each part goes on where t
 		{"pods lost under load", podsLost},
 		{"upgrade under load", upgradeUnderLoad},
 		{"bad image rolls back", badImage},
+		{"keys and policies", keysAndPolicies},
 		{"uninstall leaves nothing", uninstall},
 	} {
 		// The others are worth knowing, too: what one leaves behind does not spoil the next.
@@ -148,6 +151,28 @@ func badImage(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	}, patience, time.Second)
 	require.Subset(t, podNames(t, c), before, "what ran goes on running")
 	ringsInside(t, c, s)
+}
+
+// keysAndPolicies closes the API to all but those who have a key, and the admin ports to all but the chart's test.
+func keysAndPolicies(t *testing.T, c *kube.Cluster, s *kube.Settings) {
+	const key = "a key for tests only"
+	require.NoError(t, c.Secret(t.Context(), "keys", "keys", "helm-test:"+key))
+	require.NoError(t, c.Secret(t.Context(), "helm-test", "key", key))
+	defer func() {
+		_, err := c.Kubectl(t.Context(), "delete", "secret", "keys", "helm-test")
+		require.NoError(t, err)
+	}()
+	require.NoError(t, c.Upgrade(t.Context(), 5*time.Minute, "image.tag="+s.NextTag, "apiKeysSecret=keys", "test.keySecret.name=helm-test", "networkPolicy.enabled=true"))
+	ringsInside(t, c, s)
+	api := client.New(c.API)
+	defer api.Close()
+	_, _, err := api.List(t.Context(), "helm-test", "", 1, "")
+	var refused *client.Error
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, http.StatusUnauthorized, refused.Status)
+	said, err := c.Kubectl(t.Context(), "get", "networkpolicy", "-o", "name")
+	require.NoError(t, err)
+	require.Len(t, strings.Fields(said), 2)
 }
 
 func podNames(t *testing.T, c *kube.Cluster) []string {

@@ -55,6 +55,13 @@ func Install(ctx context.Context, o Options) (*Release, error) {
 	if _, err := run(ctx, "kubectl", "create", "namespace", o.Namespace); err != nil {
 		return nil, err
 	}
+	if o.OwnSecret {
+		if err := r.Secret(ctx, "servers", "CARILLON_MYSQL_DSN", o.Servers.MySQLDSN); err != nil {
+			return nil, err
+		}
+		delete(r.values, "mysql")
+		r.values["existingSecret"] = "servers"
+	}
 	if err := r.upgrade(ctx, "--install"); err != nil {
 		said := r.Describe(ctx)
 		return nil, fmt.Errorf("%w\n%s", err, said)
@@ -88,6 +95,12 @@ func (r *Release) upgrade(ctx context.Context, more ...string) error {
 		return fmt.Errorf("writing the values: %w", err)
 	}
 	_, err = r.helm(ctx, append([]string{"upgrade", name, r.o.Chart, "-f", file, "--wait", "--timeout", "5m"}, more...)...)
+	return err
+}
+
+// Secret makes one with one key, which is the caller's to delete.
+func (r *Release) Secret(ctx context.Context, name, key, value string) error {
+	_, err := r.Kubectl(ctx, "create", "secret", "generic", name, "--from-literal="+key+"="+value)
 	return err
 }
 

@@ -62,5 +62,8 @@ cgroups() {
       cat "$h/cpuset.cpus" >"$h/carillon-kube/cpuset.cpus"
       cat "$h/cpuset.mems" >"$h/carillon-kube/cpuset.mems"
     fi
+    # All pods together would weigh as much as one process of the host: as much as ten, which they are.
+    [ ! -e "$h/carillon-kube/cpu.shares" ] || echo 10240 >"$h/carillon-kube/cpu.shares"
+    [ ! -e "$h/carillon-kube/cpu.weight" ] || echo 1000 >"$h/carillon-kube/cpu.weight"
   done
 }

@@ -28,6 +28,11 @@ ours=
 finish() {
   local code=$?
   trap '' INT TERM EXIT
+  if [ -n "$ours" ] && [ $code -ne 0 ] && [ -d "$STATE/log" ]; then
+    mkdir -p "$root/e2e/kube/failures"
+    cp -r "$STATE/log" "$root/e2e/kube/failures/$(date -u +%H%M%S)"
+    echo "kube/e2e: the node's logs are in e2e/kube/failures" >&2
+  fi
   if [ -n "$ours" ] && [ -z "${CARILLON_E2E_KEEP:-}" ]; then
     "$HERE/in.sh" "$root/scripts/servers.sh" wipe "$STATE/servers" >/dev/null 2>&1 || true
     "$HERE/down.sh"
