@@ -68,8 +68,8 @@ func sortedUses(uses []calendarUse) []calendarUse {
 	return slices.Compact(uses)
 }
 
-func (q *statement) use(first bool, u calendarUse) *statement {
-	return q.open(first).int(u.app).add(",").bind(u.name).add(",").int(int64(u.timer)).add(")")
+func (q *statement) use(first bool, u calendarUse) {
+	q.open(first).int(u.app).add(",").bind(u.name).add(",").int(int64(u.timer)).add(")")
 }
 
 // calendars are contents by name.
