@@ -122,7 +122,9 @@ type Change struct {
 
 // Planner turns a timer's schedule into fires. It is called inside a transaction with the timer's row locked: it must be quick,
 // and call nothing outside. t is as it will be written (status, epoch, active_since, anchor set); nowMS is the store's clock. t.NextDueMS need not be a due
-// instant: everything before it is expanded.
+// instant: everything before it is expanded. It may be asked again
+// for what is expanded already, with FiresMade so low that no limit is reached, to find the fires that an edit moves or takes back (S20): what it answers
+// then is not written.
 type Planner func(t *timer.Timer, nowMS int64) Plan
 
 // Plan is a stretch of a timer's expansion.

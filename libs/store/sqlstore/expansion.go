@@ -18,7 +18,8 @@ type expansion struct {
 
 	calendar map[timer.ID]bool // those whose Replan is for a calendar's sake
 
-	begun map[timer.ID]bool // those whose chain of a fixed delay, if they have one, begins anew with their present version
+	chains map[timer.ID]int64 // the latest fire that was planned, of those with a fixed delay
+	begun  map[timer.ID]bool  // those whose chain of a fixed delay, if they have one, begins anew with their present version
 
 	plain    []timer.Fire       // to be inserted, of timers that never had another version: no row can be there
 	merged   []timer.Fire       // to be inserted or moved: an edit may have left a row
@@ -32,7 +33,7 @@ type expansion struct {
 
 func (s *Store) newExpansion(c runner, plan store.Planner, nowMS int64) *expansion {
 	return &expansion{
-		store: s, c: c, plan: plan, nowMS: nowMS, calendar: map[timer.ID]bool{}, begun: map[timer.ID]bool{},
+		store: s, c: c, plan: plan, nowMS: nowMS, calendar: map[timer.ID]bool{}, chains: map[timer.ID]int64{}, begun: map[timer.ID]bool{},
 		settled: map[timer.FireID]*timer.Fire{}, refused: map[timer.ID]int64{},
 	}
 }
@@ -118,6 +119,9 @@ func (x *expansion) expand(t *timer.Timer) (fires []timer.Fire, ok bool) {
 func (x *expansion) take(t *timer.Timer, p *store.Plan) {
 	t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
 	t.FiresMade += made(p)
+	if n := len(p.Fires); n > 0 && t.Definition.Schedule.Kind == timer.KindFixedDelay {
+		x.chains[t.ID] = p.Fires[n-1].DueMS
+	}
 	x.skips = append(x.skips, p.Skips...)
 	if t.Version > 1 {
 		x.merged = append(x.merged, p.Fires...)

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -58,7 +59,12 @@ func (x *expansion) flush(ctx context.Context) error {
 	if err := s.insertFires(ctx, x.c, fresh); err != nil {
 		return err
 	}
-	return s.insertOutcomes(ctx, x.c, x.skips, nil)
+	if err := s.insertOutcomes(ctx, x.c, x.skips, nil); err != nil {
+		return err
+	}
+	return s.setEach(ctx, x.c, slices.Collect(maps.Keys(x.chains)), []string{"chain_ms"}, func(id timer.ID, _ int) int64 {
+		return x.chains[id]
+	})
 }
 
 // move returns an open row as the plan wants it, and whether that changes it. Who owns it keeps its run; so does one that waits for its
@@ -149,6 +155,6 @@ func (x *expansion) save(ctx context.Context, ts []timer.Timer, columns []string
 		return err
 	}
 	return x.store.setEach(ctx, x.c, begun, []string{"plan_version", "chain_ms"}, func(id timer.ID, column int) int64 {
-		return []int64{versions[id], 0}[column]
+		return []int64{versions[id], x.chains[id]}[column]
 	})
 }

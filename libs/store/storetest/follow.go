@@ -74,6 +74,18 @@ func delaysGoOn(t *testing.T, s *setup) {
 	_, none := s.record(session, s.followed(won[0]))
 	require.Empty(t, none, "max_fires is reached")
 
+	// So with the first fire, which the planner does not plan a second time.
+	item := s.newTimer()
+	item.Activate = true
+	item.Definition.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute)}
+	fresh := s.create(item, planAt(0, s.nowMS()+timer.MinuteMS))
+	d = fresh.Timer.Definition
+	d.Target.URL = "http://b"
+	s.edit(fresh.Timer, d, noFires)
+	rec, err = s.st().Fire(ctx, "app", fresh.Fires[0].FireID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, rec.Open.Version)
+
 	for name, change := range map[string]func(tm timer.Timer){
 		"inactive": func(tm timer.Timer) { s.setStatus(tm, timer.StatusInactive, noFires) },
 		"epoch":    func(tm timer.Timer) { s.replan(tm, noFires) },

@@ -200,7 +200,9 @@ func (w *storm) finish(ctx context.Context, st store.Store, session timer.ID, wo
 	cut := rnd.IntN(len(won) + 1)
 	var outcomes []timer.Outcome
 	for _, f := range won[:cut] {
-		outcomes = append(outcomes, delivered(f, f.DueMS+1))
+		o := delivered(f, f.DueMS+1)
+		o.Serial = f.Timer%2 == 0 // by the other of the two ways
+		outcomes = append(outcomes, o)
 	}
 	var lost []timer.FireID
 	if !again(ctx, w.t, func() (err error) {
