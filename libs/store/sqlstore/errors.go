@@ -19,6 +19,10 @@ import (
 // errRepeat rolls a transaction back and repeats it: another call came first, and its row is to be seen now.
 var errRepeat = errors.New("another call came first")
 
+// errCut repeats a transaction whose connection ended before its commit was asked for: the server rolled it back. A connection that was silent for too
+// long ends like that, as when this process stood still for a moment. Whether the server is there at all, the next try finds out.
+var errCut = errors.New("the connection ended in mid-transaction")
+
 // errClosed is what calls get once the store is closed.
 var errClosed = errors.New("the store is closed")
 
@@ -44,7 +48,7 @@ func (d *dialect) classOf(err error) class {
 	switch {
 	case err == nil:
 		return classOther
-	case errors.Is(err, errRepeat):
+	case errors.Is(err, errRepeat), errors.Is(err, errCut):
 		return classRepeat
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), errors.Is(err, io.EOF),

@@ -145,6 +145,9 @@ func (e *mysqlEngine) transact(ctx context.Context, fn func(context.Context, run
 	}
 	if err := fn(ctx, tx); err != nil {
 		_ = tx.Rollback() // whatever it says, the server rolls back
+		if ctx.Err() == nil && (errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)) {
+			return fmt.Errorf("%w: %w", errCut, err)
+		}
 		return err
 	}
 	return tx.Commit() //nolint:wrapcheck // as above
