@@ -99,6 +99,7 @@ func podsLost(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		require.NoError(t, err)
 		require.Len(t, pods, 2, role)
 		from := time.Now()
+		t.Logf("%s: deleting a pod at %s", role, from.UTC().Format(time.TimeOnly))
 		require.NoError(t, c.Delete(t.Context(), pods[0].Name))
 		// The object is gone at once; its processes are ended up to a few seconds later.
 		l.cut(from, time.Now().Add(5*time.Second))

@@ -1,11 +1,14 @@
 package kube_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -165,7 +168,7 @@ func (l *load) finish(t *testing.T) ledger.Verdict {
 		v = l.led.Check(ledger.Evidence{Arrivals: l.rcv.Arrivals(), Outcomes: outcomes, Cuts: l.cuts, Clocks: clocks})
 		return len(v.NoOutcome) == 0
 	}, patience, time.Second)
-	t.Logf("%d one-shots were made too late to be judged\n%s\n%s", l.late, ledger.Heading, v.Row(t.Name()))
+	t.Logf("%d one-shots were made too late to be judged\n%s\n%s\nthe latest:\n%s", l.late, ledger.Heading, v.Row(t.Name()), l.latest())
 	require.Empty(t, v.Faults())
 	return v
 }
@@ -212,6 +215,18 @@ func (l *load) lateBetween(from, until time.Time) string {
 	q := receiver.QuantilesOf(late)
 	return fmt.Sprintf("of %d fires %d were more than 1 s late; p50 %s, p99 %s, max %s", q.N, slow,
 		q.P50.Round(time.Millisecond), q.P99.Round(time.Millisecond), q.Max.Round(time.Millisecond))
+}
+
+// latest lists the fires that were called latest.
+func (l *load) latest() string {
+	const most = 8
+	as := l.rcv.Arrivals()
+	slices.SortFunc(as, func(a, b receiver.Arrival) int { return cmp.Compare(b.Lateness(), a.Lateness()) })
+	var b strings.Builder
+	for _, a := range as[:min(most, len(as))] {
+		fmt.Fprintf(&b, "%s due %s, %s late, attempt %d\n", a.Fire, time.UnixMilli(a.Fire.DueMS).UTC().Format(time.TimeOnly), a.Lateness().Round(time.Millisecond), a.Attempt)
+	}
+	return b.String()
 }
 
 func pause(t *testing.T, d time.Duration) {
