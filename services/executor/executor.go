@@ -113,8 +113,11 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.readNudged(run) })
 	g.Go(func() error { return s.watch(run) })
 	g.Go(func() error { return s.reclaim(run) })
-	g.Go(func() error { s.wheel.run(run, s.opts.Clock.Look, s.due); return nil })
-	g.Go(func() error { return s.intake(run) })
+	// What is in hand is called on time until no more comes: to leave the topics may take a busy broker seconds, and only then is the rest given back.
+	turning, endTurning := context.WithCancel(hard)
+	defer endTurning()
+	g.Go(func() error { s.wheel.run(turning, s.opts.Clock.Look, s.due); return nil })
+	g.Go(func() error { defer endTurning(); return s.intake(run) })
 	err := g.Wait()
 
 	s.drain(hard)
