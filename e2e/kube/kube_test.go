@@ -124,6 +124,9 @@ func upgradeUnderLoad(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	v := l.finish(t)
 	require.Zero(t, v.Excused)
 	require.Less(t, v.Lateness.P99, time.Second)
+	// helm is done when the new pods are ready; the old ones were on their way out when it returned.
+	require.NoError(t, c.Look(t.Context()))
+	require.Len(t, c.Processes(), 2*len(cluster.Roles()))
 	for _, p := range c.Processes() {
 		m, err := p.Metrics(t.Context())
 		require.NoError(t, err)

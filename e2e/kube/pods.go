@@ -75,8 +75,8 @@ func (r *Release) WaitReady(ctx context.Context, service string) error {
 	return err
 }
 
-// look finds where the API and the pods are.
-func (r *Release) look(ctx context.Context) error {
+// Look finds where the API and the pods are by now.
+func (r *Release) Look(ctx context.Context) error {
 	r.api = r.o.API
 	if r.api == "" {
 		ip, err := r.Kubectl(ctx, "get", "service", name+"-api", "-o", "jsonpath={.spec.clusterIP}")

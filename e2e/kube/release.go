@@ -66,7 +66,7 @@ func Install(ctx context.Context, o Options) (*Release, error) {
 		said := r.Describe(ctx)
 		return nil, fmt.Errorf("%w\n%s", err, said)
 	}
-	return r, r.look(ctx)
+	return r, r.Look(ctx)
 }
 
 var small = map[string]any{
@@ -82,7 +82,7 @@ func (r *Release) Upgrade(ctx context.Context, timeout time.Duration, set ...str
 	if err := r.upgrade(ctx, args...); err != nil {
 		return err
 	}
-	return r.look(ctx)
+	return r.Look(ctx)
 }
 
 func (r *Release) upgrade(ctx context.Context, more ...string) error {
