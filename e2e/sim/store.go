@@ -149,6 +149,10 @@ func (s *gatedStore) Definitions(ctx context.Context, keys []store.VersionKey) (
 	})
 }
 
+func (s *gatedStore) VersionTimes(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error) {
+	return ask(s, ctx, "VersionTimes", false, func(ctx context.Context) (map[store.VersionKey]int64, error) { return s.Store.VersionTimes(ctx, keys) })
+}
+
 func (s *gatedStore) Changes(ctx context.Context, from int64, limit int) ([]store.Change, error) {
 	return ask(s, ctx, "Changes", false, func(ctx context.Context) ([]store.Change, error) { return s.Store.Changes(ctx, from, limit) })
 }

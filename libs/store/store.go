@@ -54,6 +54,9 @@ type Timers interface {
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	// Definitions returns versions of definitions, in no order; one that does not exist is left out.
 	Definitions(ctx context.Context, keys []VersionKey) (map[VersionKey]timer.Definition, error)
+	// VersionTimes returns when versions came into force, in no order; one that does not exist is left out. A fire of a version belongs to it if it is due
+	// no later than the next version came into force: what is due later and was not moved to that is superseded, whatever was edited since.
+	VersionTimes(ctx context.Context, keys []VersionKey) (map[VersionKey]int64, error)
 	// Changes returns the change log behind a sequence, in order, at most limit entries, each with the timer's state as
 	// it is now; Exists is false for a timer whose row is gone.
 	Changes(ctx context.Context, after int64, limit int) ([]Change, error)

@@ -21,13 +21,38 @@ const (
 // true when the attempt shall be made; else the fire is on its way somewhere else.
 func (s *Service) admit(e *held, state *timer.State) bool {
 	first := e.fire.Attempt == 0
-	if e.fire.Series == 0 && first && e.fire.Version < state.Version && e.fire.DueMS > state.VersionMS && !s.adopt(e, state) {
-		return false
+	if e.fire.Series == 0 && first && e.fire.Version < state.Version {
+		over, err := s.superseded(e, state)
+		if err != nil {
+			s.log.Debug().Err(err).Msg("versions of a timer not read, its fire waits")
+			s.later(e)
+			return false
+		}
+		if over && !s.adopt(e, state) {
+			return false
+		}
 	}
 	if first && e.fire.Series == 0 && !s.timely(e) {
 		return false
 	}
 	return e.def.Concurrency.Resolved().Policy == timer.ConcurrencyAllow || s.takeTurn(e)
+}
+
+// superseded tells whether a newer version than the fire's was in force when it was due. Mostly that is the present one; of a timer that was edited again since,
+// the store knows when the one after the fire's came.
+func (s *Service) superseded(e *held, state *timer.State) (bool, error) {
+	if e.fire.DueMS > state.VersionMS || e.fire.Version+1 == state.Version {
+		return e.fire.DueMS > state.VersionMS, nil
+	}
+	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+	defer cancel()
+	next := store.VersionKey{Timer: e.fire.Timer, Version: e.fire.Version + 1}
+	times, err := s.opts.Store.VersionTimes(ctx, []store.VersionKey{next})
+	if err != nil {
+		return false, fmt.Errorf("reading when version %d came: %w", next.Version, err)
+	}
+	at, ok := times[next]
+	return ok && e.fire.DueMS > at, nil
 }
 
 // adopt finds out whether the newer version has the instant too: then the edit moved the fire's row to it, and the fire is called as that says. An edit that
@@ -55,7 +80,7 @@ func (s *Service) adopt(e *held, state *timer.State) bool {
 		s.later(e)
 		return false
 	}
-	if e.fire.Version < state.Version { // two edits at once: look again
+	if over, err := s.superseded(e, state); err != nil || over { // two edits at once: look again
 		s.later(e)
 		return false
 	}

@@ -24,6 +24,7 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 		lost []timer.FireID, made []timer.Fire, err error)
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
+	VersionTimes(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error)
 	Changes(ctx context.Context, after int64, limit int) ([]store.Change, error)
 	LastChange(ctx context.Context) (int64, error)
 	store.Gates

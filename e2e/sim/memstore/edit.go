@@ -78,6 +78,7 @@ func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fi
 	t.Version++
 	t.Definition, t.text, t.VersionMS, t.UpdatedMS = fresh.Definition, fresh.text, nowMS, nowMS
 	t.versions[t.Version] = t.Definition
+	t.times[t.Version] = t.VersionMS
 	s.fill(t)
 	if same {
 		return nil, nil

@@ -37,6 +37,7 @@ func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	if was.Replan && t.calendar && t.NextDueMS > nowMS+1 {
 		s.takeBack(t, nowMS)
 		t.versions[t.Version+1] = t.Definition
+		t.times[t.Version+1] = nowMS
 		t.Version++
 		t.VersionMS, t.UpdatedMS, t.planVersion = nowMS, nowMS, t.Version
 	}

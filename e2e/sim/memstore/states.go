@@ -40,6 +40,20 @@ func (s *Store) Definitions(_ context.Context, keys []store.VersionKey) (map[sto
 	return defs, nil
 }
 
+// VersionTimes returns when versions came into force.
+func (s *Store) VersionTimes(_ context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error) {
+	defer s.lock()()
+	times := make(map[store.VersionKey]int64, len(keys))
+	for _, k := range keys {
+		if t := s.timers[k.Timer]; t != nil {
+			if at, ok := t.times[k.Version]; ok {
+				times[k] = at
+			}
+		}
+	}
+	return times, nil
+}
+
 // Changes returns the change log behind a sequence.
 func (s *Store) Changes(_ context.Context, after int64, limit int) (out []store.Change, err error) {
 	defer s.lock()()

@@ -18,6 +18,7 @@ type row struct {
 
 	text     []byte                     // the definition, in a form in which equal ones are equal
 	versions map[int32]timer.Definition // from 1
+	times    map[int32]int64            // when each came into force
 
 	calendar    bool  // Replan is for a calendar's sake
 	planVersion int32 // since which version the chain of a fixed delay goes on
@@ -107,7 +108,8 @@ func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store
 		t.Name, t.Status, t.Version = it.Name, timer.StatusInactive, 1
 		t.App, t.AppID = it.App, s.app(it.App).ID
 		t.CreatedMS, t.UpdatedMS, t.VersionMS = nowMS, nowMS, nowMS
-		t.versions, t.queue = map[int32]timer.Definition{1: t.Definition}, make(map[timer.FireID]bool)
+		t.versions, t.times = map[int32]timer.Definition{1: t.Definition}, map[int32]int64{1: nowMS}
+		t.queue = make(map[timer.FireID]bool)
 		s.fill(t)
 		for t.ID == 0 || s.timers[t.ID] != nil {
 			t.ID = s.ids.Next()

@@ -199,7 +199,7 @@ func (b *creation) insertTimers(ctx context.Context) error {
 	for i, t := range b.fresh {
 		versions[i] = newVersion{store.VersionKey{Timer: t.timer.ID, Version: t.timer.Version}, t.hash, t.text}
 	}
-	if err := s.insertVersions(ctx, b.c, versions); err != nil {
+	if err := s.insertVersions(ctx, b.c, versions, b.fresh[0].timer.CreatedMS); err != nil {
 		return err
 	}
 	return s.insertUses(ctx, b.c, usesOf(b.fresh))

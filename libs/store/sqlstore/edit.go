@@ -162,7 +162,7 @@ func (e *edition) round(ctx context.Context, x *expansion, round []int) error {
 	if err := x.flush(ctx); err != nil {
 		return err
 	}
-	if err := e.store.insertVersions(ctx, e.c, versions); err != nil {
+	if err := e.store.insertVersions(ctx, e.c, versions, x.nowMS); err != nil {
 		return err
 	}
 	if err := x.saveEach(ctx, e.byID, changed); err != nil {

@@ -17,7 +17,7 @@ const aheadOfTime = time.Minute
 // among the outcomes after that: one that is recorded in between is found.
 func (x *expansion) flush(ctx context.Context) error {
 	s := x.store
-	if err := s.repeatVersions(ctx, x.c, x.repeated); err != nil {
+	if err := s.repeatVersions(ctx, x.c, x.repeated, x.nowMS); err != nil {
 		return err
 	}
 	there, err := x.lockThere(ctx)

@@ -80,14 +80,14 @@ type newVersion struct {
 const maxVersionBytes = 4 << 20
 
 // insertVersions inserts versions of timers whose rows the caller has locked, or just made.
-func (s *Store) insertVersions(ctx context.Context, c runner, rest []newVersion) error {
+func (s *Store) insertVersions(ctx context.Context, c runner, rest []newVersion, nowMS int64) error {
 	for len(rest) > 0 {
-		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition) VALUES ")
+		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms) VALUES ")
 		n, size := 0, 0
 		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+len(rest[n].text) <= maxVersionBytes); n++ {
 			v := rest[n]
 			size += len(v.text)
-			q.open(n == 0).ints(int64(v.Timer), int64(v.Version)).add(",").bind(v.hash).add(",").bind(v.text).add(")")
+			q.open(n == 0).ints(int64(v.Timer), int64(v.Version)).add(",").bind(v.hash).add(",").bind(v.text).add(",").int(nowMS).add(")")
 		}
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err
@@ -98,10 +98,10 @@ func (s *Store) insertVersions(ctx context.Context, c runner, rest []newVersion)
 }
 
 // repeatVersions makes of each version the next one, with the same definition.
-func (s *Store) repeatVersions(ctx context.Context, c runner, keys []store.VersionKey) error {
+func (s *Store) repeatVersions(ctx context.Context, c runner, keys []store.VersionKey, nowMS int64) error {
 	for part := range batches(keys) {
-		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition) SELECT timer_id,version+1,hash,definition " +
-			"FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
+		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms) SELECT timer_id,version+1,hash,definition,").int(nowMS).
+			add(" FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
 		for i, k := range part {
 			q.row(i == 0, int64(k.Timer), int64(k.Version))
 		}
@@ -110,6 +110,32 @@ func (s *Store) repeatVersions(ctx context.Context, c runner, keys []store.Versi
 		}
 	}
 	return nil
+}
+
+// VersionTimes returns when versions came into force. They never change, so no lock is needed.
+func (s *Store) VersionTimes(ctx context.Context, keys []store.VersionKey) (times map[store.VersionKey]int64, err error) {
+	times = make(map[store.VersionKey]int64, len(keys))
+	err = s.read(ctx, "reading versions", func(ctx context.Context, c sqlx.QueryerContext) error {
+		for part := range batches(keys) {
+			q := stmt("SELECT timer_id,version,made_ms FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
+			for i, k := range part {
+				q.row(i == 0, int64(k.Timer), int64(k.Version))
+			}
+			var rows []struct {
+				Timer   int64 `db:"timer_id"`
+				Version int32 `db:"version"`
+				MadeMS  int64 `db:"made_ms"`
+			}
+			if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
+				return err
+			}
+			for _, r := range rows {
+				times[store.VersionKey{Timer: timer.ID(r.Timer), Version: r.Version}] = r.MadeMS
+			}
+		}
+		return nil
+	})
+	return times, err
 }
 
 // samePlan tells whether two definitions are due at the same instants, and make the same fires of them: if so, a change from one to the other plans

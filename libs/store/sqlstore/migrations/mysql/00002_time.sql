@@ -67,3 +67,6 @@ CREATE TABLE backfills (
     PRIMARY KEY (id),
     KEY by_expand (status, expand_at_ms)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- When the version came into force. 0: written by the release before, which knew one version only.
+ALTER TABLE timer_versions ADD COLUMN made_ms BIGINT NOT NULL DEFAULT 0;

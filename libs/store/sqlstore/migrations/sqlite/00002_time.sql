@@ -62,3 +62,6 @@ CREATE TABLE backfills (
     PRIMARY KEY (id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX backfills_by_expand ON backfills (status, expand_at_ms);
+
+-- When the version came into force. 0: written by the release before, which knew one version only.
+ALTER TABLE timer_versions ADD COLUMN made_ms INTEGER NOT NULL DEFAULT 0;
