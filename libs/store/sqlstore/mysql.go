@@ -61,8 +61,13 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	s.migrate = func(ctx context.Context) error {
 		// The lock is around all of goose, which looks at its table before it would take a lock of its own: another process may have
 		// made that table and not yet filled it, since MySQL commits every DDL by itself.
-		return migrateLock.around(ctx, e.db.DB, migrateWaitS, func() error {
-			return migrateUp(ctx, e.db.DB, goose.DialectMySQL, s.dialect.name)
+		return migrateLock.around(ctx, e.db.DB, migrateWaitS, func() (err error) {
+			db, err := migrationPool(cfg)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, db.Close()) }()
+			return migrateUp(ctx, db, goose.DialectMySQL, s.dialect.name)
 		})
 	}
 	s.trim = func(ctx context.Context, nowMS, boundMS int64) error {

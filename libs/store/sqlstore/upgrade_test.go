@@ -87,3 +87,23 @@ func TestSQLiteUpgrade(t *testing.T) {
 		"next_due_ms=excluded.next_due_ms,expand_at_ms=excluded.expand_at_ms,fires_made=excluded.fires_made,updated_ms=excluded.updated_ms,"+
 		"live_name=CASE WHEN excluded.status=2 THEN NULL ELSE timers.live_name END")
 }
+
+// TestMySQLMigrationCutOffHalfway: what a migration had done when it was cut off, it finds done and goes on.
+func TestMySQLMigrationCutOffHalfway(t *testing.T) {
+	t.Parallel()
+	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: testenv.MySQL(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	ctx := t.Context()
+	require.NoError(t, s.MigrateTo(ctx, 1))
+	for _, text := range []string{
+		"ALTER TABLE apps ADD COLUMN freeze_reason VARBINARY(256) NOT NULL DEFAULT '', ADD COLUMN frozen_ms BIGINT NOT NULL DEFAULT 0",
+		"ALTER TABLE timer_changes ADD COLUMN app_id BIGINT NOT NULL DEFAULT 0",
+	} {
+		_, err := s.Exec(ctx, text)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Migrate(ctx))
+	require.NoError(t, s.Ping(ctx))
+	require.NoError(t, s.Migrate(ctx), "again")
+}
