@@ -43,31 +43,38 @@ func TestPassages(t *testing.T) {
 		want     []string
 	}{
 		"into summer time, a time that does not exist": {
-			"2026-03-29T00:10:00Z", 90 * time.Minute, client.Schedule{Kind: "cron", Specs: []string{"30 2 * * *"}, TimeZone: "Europe/Berlin"},
+			"2026-03-29T00:10:00Z", 90 * time.Minute,
+			client.Schedule{Kind: "cron", Specs: []string{"30 2 * * *"}, TimeZone: "Europe/Berlin"},
 			[]string{"2026-03-29T01:00:00Z"},
 		},
 		"into summer time, left out": {
-			"2026-03-29T00:10:00Z", 90 * time.Minute, client.Schedule{Kind: "cron", Specs: []string{"30 2,3 * * *"}, TimeZone: "Europe/Berlin", Gap: "skip"},
+			"2026-03-29T00:10:00Z", 90 * time.Minute,
+			client.Schedule{Kind: "cron", Specs: []string{"30 2,3 * * *"}, TimeZone: "Europe/Berlin", Gap: "skip"},
 			[]string{"2026-03-29T01:30:00Z"},
 		},
 		"out of summer time, the first": {
-			"2026-10-25T00:10:00Z", 100 * time.Minute, client.Schedule{Kind: "cron", Specs: []string{"30 2 * * *"}, TimeZone: "Europe/Berlin"},
+			"2026-10-25T00:10:00Z", 100 * time.Minute,
+			client.Schedule{Kind: "cron", Specs: []string{"30 2 * * *"}, TimeZone: "Europe/Berlin"},
 			[]string{"2026-10-25T00:30:00Z"},
 		},
 		"out of summer time, both": {
-			"2026-10-25T00:10:00Z", 100 * time.Minute, client.Schedule{Kind: "cron", Specs: []string{"30 2 * * *"}, TimeZone: "Europe/Berlin", Overlap: "both"},
+			"2026-10-25T00:10:00Z", 100 * time.Minute,
+			client.Schedule{Kind: "cron", Specs: []string{"30 2 * * *"}, TimeZone: "Europe/Berlin", Overlap: "both"},
 			[]string{"2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"},
 		},
 		"out of summer time, each hour": {
-			"2026-10-24T23:40:00Z", 170 * time.Minute, client.Schedule{Kind: "cron", Specs: []string{"0 * * * *"}, TimeZone: "Europe/Berlin"},
+			"2026-10-24T23:40:00Z", 170 * time.Minute,
+			client.Schedule{Kind: "cron", Specs: []string{"0 * * * *"}, TimeZone: "Europe/Berlin"},
 			[]string{"2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"},
 		},
 		"the end of a month": {
-			"2028-02-29T23:40:00Z", 40 * time.Minute, client.Schedule{Kind: "cron", Specs: []string{"0 50 23 L * *", "0 0 0 1 * *"}},
+			"2028-02-29T23:40:00Z", 40 * time.Minute,
+			client.Schedule{Kind: "cron", Specs: []string{"0 50 23 L * *", "0 0 0 1 * *"}},
 			[]string{"2028-02-29T23:50:00Z", "2028-03-01T00:00:00Z"},
 		},
 		"the end of a year": {
-			"2026-12-31T23:40:00Z", 40 * time.Minute, client.Schedule{Kind: "cron", Specs: []string{"59 59 23 31 12 *", "0 0 0 1 1 * 2027", "0 5 0 1 1 * 2026"}},
+			"2026-12-31T23:40:00Z", 40 * time.Minute,
+			client.Schedule{Kind: "cron", Specs: []string{"59 59 23 31 12 *", "0 0 0 1 1 * 2027", "0 5 0 1 1 * 2026"}},
 			[]string{"2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z"},
 		},
 	} {

@@ -39,7 +39,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 // Create, SetStatus, Edit and Expand are in doubt where the answer to their commit was lost: they return an error together with what the commit
 // would have made. Such fires are brought on their way like committed ones: only a fire that has its row can be claimed, and who would
 // mark it later does not know of it.
-type Timers interface {
+type Timers interface { //nolint:interfacebloat // all that there is to ask of definitions
 	// Create registers timers, each with its own result, in one transaction. Items with Activate are expanded by plan.
 	// The items of one call may share names: the first wins.
 	Create(ctx context.Context, items []NewTimer, plan Planner) ([]Created, error)

@@ -41,6 +41,9 @@ func (s *Service) admit(e *held, state *timer.State) bool {
 // superseded tells whether a newer version than the fire's was in force when it was due. Mostly that is the present one; of a timer that was edited again since,
 // the store knows when the one after the fire's came.
 func (s *Service) superseded(e *held, state *timer.State) (bool, error) {
+	if e.fire.Version >= state.Version {
+		return false, nil
+	}
 	if e.fire.DueMS > state.VersionMS || e.fire.Version+1 == state.Version {
 		return e.fire.DueMS > state.VersionMS, nil
 	}

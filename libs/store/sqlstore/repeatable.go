@@ -30,7 +30,7 @@ func migrationPool(cfg *mysql.Config) (*sql.DB, error) {
 type repeatable struct{ driver.Connector }
 
 // mysqlConn is what the driver's connections can do, and what database/sql looks for.
-type mysqlConn interface {
+type mysqlConn interface { //nolint:interfacebloat // the driver's, not ours
 	driver.Conn
 	driver.ConnBeginTx
 	driver.ConnPrepareContext
