@@ -14,7 +14,7 @@ import (
 )
 
 // Stories mostly wait, so many run at once, whatever the number of processors.
-const storiesAtOnce = "64"
+const storiesAtOnce = "10"
 
 // step1 of the shared clusters: short, so that the migrators expand while the stories run. Clusters of a story's own have
 // the default.
