@@ -7,7 +7,7 @@ PROGRAMS := ./services/allinone/cmd/carillon $(foreach s,api migrator scheduler 
 SERVERS  := mysql redis redis-cluster pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test cover sim sim-mutants chaos bench-smoke images e2e-kube lint generate modules tools clean
+.PHONY: help run run-real build test cover sim sim-mutants chaos isolation bench-smoke images e2e-kube lint generate modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ CHAOS ?=
 
 chaos: build ## faults on real servers under load, about 50 minutes, table into the README (CHAOS='kill|redis': some of them)
 	go run ./e2e/chaos/cmd/carillon-chaos -bin bin -run '$(CHAOS)' -json e2e/chaos/results.json -doc README.md
+
+isolation: build ## the stories of apps that press others, in full size on both ways to run, lateness judged (about 10 minutes, of a machine that does nothing else)
+	@CARILLON_ISOLATION=full CARILLON_BIN=$(CURDIR)/bin CARILLON_TEST_REQUIRE=mysql,redis,pulsar exec scripts/with-servers.sh mysql redis pulsar -- \
+	  go test -v -count=1 -timeout 30m ./e2e/scenario -run '^(TestAnAppThatHangsDelaysNoOther|TestAFloodDelaysNoOther|TestAFloodThatWaitsTakesNoMemory)$$'
 
 bench-smoke: build ## the speed of both ways to run, printed
 	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load -bin bin

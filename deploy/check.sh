@@ -43,7 +43,7 @@ want=$(cat deploy/prometheus/*.yml deploy/grafana/*.json | grep -oE '\bcarillon_
 absent "metric that no Go source registers" "$have" "$want"
 
 # Settings: the names that libs/config registers, as environment variables.
-have=$(grep -hoE '\bs\.(String|Secret|DSN|List|Bool|Int|Duration)\(&[A-Za-z0-9.]+, "[a-z0-9-]+"' libs/config/*.go |
+have=$(grep -hoE '\bs\.(String|Secret|DSN|List|Rules|Bool|Int|Duration)\(&[A-Za-z0-9.]+, "[a-z0-9-]+"' libs/config/*.go |
   sed -E 's/.*"(.*)"/CARILLON_\1/' | tr 'a-z-' 'A-Z_')
 # Of compose's own: the port of the API on this machine.
 want=$(grep -rhoE '\bCARILLON_[A-Z0-9_]*[A-Z0-9]\b' deploy/Dockerfile deploy/compose.yaml helm/carillon | grep -vx CARILLON_PORT)
@@ -73,31 +73,7 @@ if tool promtool; then
 fi
 
 if tool helm; then
-  # A version of Kubernetes that the chart allows: a helm made by `go install` thinks of an old one.
-  render() { helm template carillon helm/carillon --kube-version 1.31.0 "$@"; }
-  for values in helm/carillon/ci/*.yaml; do
-    helm lint --strict --quiet helm/carillon -f "$values" >&2 || complain "helm lint with $values"
-    render -f "$values" >/dev/null || complain "helm template with $values"
-  done
-  for example in helm/carillon/examples/*.yaml; do # of several documents the last holds the values
-    awk '/^---$/ { text = ""; next } { text = text $0 "\n" } END { printf "%s", text }' "$example" |
-      render -f helm/carillon/ci/least.yaml -f - >/dev/null || complain "helm template with $example"
-  done
-  # What must be refused, each in words that name it: values that lack a server, names that no value has, and what cannot be.
-  refused() {
-    local want=$1 said
-    shift
-    if said=$(render "$@" 2>&1); then complain "the chart renders with $*"; else grep -q "$want" <<<"$said" || complain "the chart refuses $* with: $said"; fi
-  }
-  least=(-f helm/carillon/ci/least.yaml)
-  refused 'redis.addrs: at least one'
-  refused "'executer' not allowed" "${least[@]}" --set executer.replicas=3
-  refused "'replica' not allowed" "${least[@]}" --set executor.replica=3
-  refused "/settings/step1" "${least[@]}" --set settings.step1=soon
-  refused 'api.keda: only the trigger and the executor' "${least[@]}" --set api.keda.enabled=true
-  refused 'keda and autoscaling would both' "${least[@]}" --set trigger.keda.enabled=true,trigger.autoscaling.enabled=true
-  refused 'ingress.hosts' "${least[@]}" --set ingress.enabled=true
-  refused 'gateway.parentRefs' "${least[@]}" --set gateway.enabled=true
+  . deploy/check-chart.sh
 fi
 
 [ $failed = 0 ] && echo "deploy/check: ok"

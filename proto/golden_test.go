@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 var task = &carillonv1.Task{
 	TimerId: 1 << 60, DueMs: 1_772_323_200_000, Series: 77, RunMs: 1_772_323_201_500, Bucket: 3, AppId: 12, Version: 4, Epoch: 2,
-	Cause: 1, State: 2, Attempt: 1, Rev: 5, LateMs: 12,
+	Cause: 1, State: 2, Attempt: 1, Rev: 5, LateMs: 12, Lane: 2,
 }
 
 // samples has one message of each type, with every field set.
@@ -30,9 +30,15 @@ var samples = map[protoreflect.Name]proto.Message{
 		LastError: "503 Service Unavailable", Raw: []byte{0xff, 0x00},
 	},
 	"TimerChanged": &carillonv1.TimerChanged{TimerId: 1 << 60, Seq: 1234},
+	"DeliverRequest": &carillonv1.DeliverRequest{
+		FireId: "42-1772323200000-77", TimerId: 42, DueMs: 1_772_323_200_000, Series: 77, Attempt: 2, App: "shop", TimerName: "close the day",
+		Cause: "schedule", Labels: map[string]string{"team": "till"}, Body: []byte{0xff, 0x00}, CompletionToken: "token",
+	},
+	"DeliverResponse": &carillonv1.DeliverResponse{Accepted: true, CompleteWithinMs: 600_000, Message: "on its way"},
 	"Outcome": &carillonv1.Outcome{
 		TimerId: 1 << 60, DueMs: 1_772_323_200_000, Series: 77, App: "shop", Kind: "failed", Reason: "attempts",
 		FinishedMs: 1_772_323_205_000, Attempts: 3, LatenessMs: 12, StatusCode: 503, DurationMs: 48,
+		UntilMs: 1_772_323_200_000, Count: 1, Failure: "status",
 	},
 }
 

@@ -25,7 +25,7 @@ start() {
   } >"$data/standalone.conf"
   # It writes a few files into its working directory.
   cd "$data"
-  spawn pulsar java -Xms256m -Xmx512m -XX:MaxDirectMemorySize=512m -XX:+ExitOnOutOfMemoryError "${opens[@]}" \
+  spawn pulsar java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms256m -Xmx512m -XX:MaxDirectMemorySize=512m -XX:+ExitOnOutOfMemoryError "${opens[@]}" \
     -Dlog4j2.configurationFile="$here/pulsar/log4j2.properties" -Dpulsar.allocator.exit_on_oom=true \
     -Dio.netty.tryReflectionSetAccessible=true -cp "$lib/*" org.apache.pulsar.PulsarStandaloneStarter \
     --config "$data/standalone.conf" --no-functions-worker --no-stream-storage \

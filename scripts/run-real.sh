@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Runs the five services as processes over private MariaDB, Redis and Pulsar: run-real.sh. bin/ must be built.
 #
-# REPLICAS=2 runs two of each. Data and logs are in data/real (CARILLON_REAL_DIR). Ctrl-C, or the end of a service, ends
-# everything that it started and nothing else; the data stays for the next time.
+# REPLICAS=2 runs two of each. Data, logs and keys are in data/real (CARILLON_REAL_DIR). Ctrl-C, or the end of a service, ends everything that it
+# started and nothing else; the data stays for the next time. Callers need the admin key, which it makes; with CARILLON_AUTH=off they need none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=${CARILLON_REAL_DIR:-data/real}
 replicas=${REPLICAS:-1}
 [[ $replicas =~ ^[1-9]$ ]] || { echo "run-real: REPLICAS is a number from 1 to 9" >&2 && exit 2; }
 mkdir -p "$dir/logs"
+dir=$(cd "$dir" && pwd)
 exec 8>"$dir/lock"
 flock -n 8 || { echo "run-real: another one runs in $dir" >&2 && exit 1; }
 
@@ -30,6 +31,17 @@ scripts/servers.sh up "$dir/servers" 8>&- </dev/null
 set -a
 . "$dir/servers/env"
 set +a
+# What the environment names comes before the keys of our own.
+scripts/keys.sh "$dir/keys" 8>&- </dev/null
+who='Callers need keys.' first=''
+while IFS= read -r line; do
+  name=${line%%=*} file=${line%%=*}_FILE
+  [ -z "${!name:-}${!file:-}" ] || continue
+  export "$line"
+  [ "$name" != CARILLON_ADMIN_KEY ] || who="Callers need keys; CARILLON_ADMIN_KEY in $dir/keys is one that opens everything." first=". '$dir/keys'; "
+done <"$dir/keys"
+key='-H "Authorization: Bearer $CARILLON_ADMIN_KEY" '
+[ "${CARILLON_AUTH:-}" != off ] || who='CARILLON_AUTH is off: whoever reaches the API may do everything.' first= key=
 export CARILLON_CALLBACK_ALLOW_PRIVATE=${CARILLON_CALLBACK_ALLOW_PRIVATE:-true} CARILLON_LOG_FORMAT=pretty
 unset CARILLON_ADMIN_ADDR
 http=${CARILLON_HTTP_ADDR:-127.0.0.1:8080}
@@ -84,9 +96,10 @@ done
 api=$(address "$([ "$replicas" -eq 1 ] && echo api || echo api-1)" 'http listening')
 cat <<TEXT
 
-All is ready; data and logs are in $dir. In another terminal, this makes a timer ring here in 3 seconds:
+All is ready; data and logs are in $dir. $who
+In another terminal, this makes a timer ring here in 3 seconds:
 
-curl -s http://$api/api/v2/timers -H 'Content-Type: application/json' -d '{"app":"demo","name":"hello-'\$(date +%s)'","status":"active","schedule":{"kind":"delay","delay":"3s"},"target":{"kind":"http","url":"http://$bell/dev/ring","method":"POST","body":"hello"}}'
+${first}curl -s http://$api/api/v2/timers $key-H 'Content-Type: application/json' -d '{"app":"demo","name":"hello-'\$(date +%s)'","status":"active","schedule":{"kind":"delay","delay":"3s"},"target":{"kind":"http","url":"http://$bell/dev/ring","method":"POST","body":"hello"}}'
 
 TEXT
 code=0

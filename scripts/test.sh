@@ -19,6 +19,11 @@ if oracles=$(scripts/oracles.sh </dev/null); then
 else
   printf '\n!!! NO ORACLES: agreement of schedules with other implementations is NOT TESTED !!!\n\n' >&2
 fi
+if webhooks=${CARILLON_TEST_WEBHOOKS:-$(scripts/webhooks-oracle.sh </dev/null)}; then
+  export CARILLON_TEST_WEBHOOKS=$webhooks
+else
+  printf '\n!!! NO ORACLE OF WEBHOOKS: that others verify our signatures is NOT TESTED !!!\n\n' >&2
+fi
 
 # brief: the output of a package is held until its last line tells whether it is wanted.
 brief() {

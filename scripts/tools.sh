@@ -16,5 +16,6 @@ tool() {
 }
 
 tool protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go v1.36.12
+tool protoc-gen-go-grpc google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.2
 tool buf github.com/bufbuild/buf/cmd/buf v1.70.0
 tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint v2.15.0

@@ -227,9 +227,13 @@ func (t *traffic) heeded(first receiver.Arrivals) (bad []string) {
 	return bad
 }
 
-// slowlyMade returns the one-shots that the API confirmed only when they were due, or nearly: their lateness is not the system's.
-func (t *traffic) slowlyMade() map[timer.ID]bool {
+// lateByThemselves returns the timers whose lateness is not the system's: one-shots that the API confirmed only when they were due, or nearly, and timers whose
+// fires wait for each other.
+func (t *traffic) lateByThemselves() map[timer.ID]bool {
 	out := make(map[timer.ID]bool)
+	for _, p := range t.policed {
+		out[p.id] = p.kind == "queue"
+	}
 	for _, o := range t.onces {
 		if o.done.After(o.at.Add(-tooLate)) {
 			out[o.id] = true
@@ -240,11 +244,16 @@ func (t *traffic) slowlyMade() map[timer.ID]bool {
 
 // judge makes the result of the last comparison.
 func (w *World) judge(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
-	first := firstCalls(w.rcv.Arrivals(), w.traffic.slowlyMade())
+	first := firstCalls(w.rcv.Arrivals(), w.traffic.lateByThemselves())
 	bad := w.traffic.heeded(first)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.SortStableFunc(w.faults, func(a, b *Fault) int { return a.From.Compare(b.From) })
+	if s.Untimed {
+		for _, f := range w.faults {
+			f.Target = Target{}
+		}
+	}
 	recoveries(w.faults, first, end, w.traffic.kinds())
 	if err := w.timeline(first); err != nil {
 		w.broken = append(w.broken, err.Error())

@@ -135,7 +135,8 @@ func freezeOne(r cluster.Role, d time.Duration) func(*World) error {
 				return "", err
 			}
 			if r == cluster.Executor {
-				w.cut(ledger.Cut{At: at, Recording: recording, Ports: ports})
+				// It takes a moment until it stands still, and until then it calls.
+				w.cut(ledger.Cut{At: at, Until: time.Now(), Recording: recording, Ports: ports})
 			}
 			return "the kernel says that it is stopped", w.isFrozen(p)
 		})

@@ -341,5 +341,8 @@ func (t *traffic) kinds() map[timer.ID]string {
 	for _, b := range t.bursts {
 		m[b.id] = "burst"
 	}
+	for _, p := range t.policed {
+		m[p.id] = p.kind
+	}
 	return m
 }

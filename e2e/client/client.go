@@ -23,13 +23,14 @@ const (
 type Client struct {
 	base func() string
 	hc   *http.Client
+	key  string
 }
 
 // New returns a client that asks base for the API's address before each call: a restarted server may have another, and
-// a deployment may have several. Close it.
+// a deployment may have several. It shows AdminKey. Close it.
 func New(base func() string) *Client {
 	tr := &http.Transport{MaxIdleConns: idleConns, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: time.Minute}
-	return &Client{base: base, hc: &http.Client{Transport: tr, Timeout: callTimeout}}
+	return &Client{base: base, hc: &http.Client{Transport: tr, Timeout: callTimeout}, key: AdminKey}
 }
 
 // Over returns a client whose requests go to a server in this process, by rt.
@@ -94,6 +95,7 @@ func (c *Client) Do(ctx context.Context, method, path string, header http.Header
 		return Answer{}, fmt.Errorf("making a call: %w", err)
 	}
 	maps.Copy(q.Header, header)
+	c.authorize(q.Header)
 	if in != nil {
 		q.Header.Set("Content-Type", contentType)
 	}

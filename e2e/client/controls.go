@@ -15,6 +15,10 @@ type Change struct {
 	Status      string       `json:"status,omitempty"`
 	Schedule    *Schedule    `json:"schedule,omitempty"`
 	Target      *Target      `json:"target,omitempty"`
+	Targets     []Target     `json:"targets,omitempty"`
+	Mode        string       `json:"mode,omitempty"`
+	Priority    string       `json:"priority,omitempty"`
+	Labels      *Labels      `json:"labels,omitempty"`
 	Retry       *Retry       `json:"retry,omitempty"`
 	Misfire     *Misfire     `json:"misfire,omitempty"`
 	Concurrency *Concurrency `json:"concurrency,omitempty"`

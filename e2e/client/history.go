@@ -21,10 +21,12 @@ type Fire struct {
 	Reason     string    `json:"reason"`
 	Version    int32     `json:"version"`
 	Attempts   int32     `json:"attempts"`
-	WaitsFor   string    `json:"waits_for"` // of an open one: run, retry, turn
+	WaitsFor   string    `json:"waits_for"` // of an open one: run, retry, turn, completion
 	NextRun    string    `json:"next_run"`
 	LatenessMS int64     `json:"lateness_ms"`
 	StatusCode int32     `json:"status_code"`
+	Failure    string    `json:"failure"`
+	RedrivenAs string    `json:"redriven_as"`
 	UntilDue   string    `json:"until_due"` // of a skipped stretch: the last instant that it covers
 	Count      int64     `json:"count"`
 	AttemptLog []Attempt `json:"attempt_log"` // of one fire only, as far as attempts were recorded one by one
@@ -36,6 +38,8 @@ type Attempt struct {
 	StartedAt  string `json:"started_at"`
 	DurationMS int64  `json:"duration_ms"`
 	StatusCode int32  `json:"status_code"`
+	Failure    string `json:"failure"`
+	Target     string `json:"target"`
 	Error      string `json:"error"`
 	Excerpt    string `json:"excerpt"`
 }

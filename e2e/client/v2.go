@@ -16,19 +16,31 @@ type NewTimer struct {
 	App         string       `json:"app"`
 	Name        string       `json:"name"`
 	Schedule    Schedule     `json:"schedule"`
-	Target      Target       `json:"target"`
+	Target      Target       `json:"target,omitzero"`
+	Targets     []Target     `json:"targets,omitempty"`
+	Mode        string       `json:"mode,omitempty"` // of several targets: any, all
 	Retry       *Retry       `json:"retry,omitempty"`
 	Misfire     *Misfire     `json:"misfire,omitempty"`
 	Concurrency *Concurrency `json:"concurrency,omitempty"`
+	Priority    string       `json:"priority,omitempty"`
+	Labels      Labels       `json:"labels,omitempty"`
 	Status      string       `json:"status,omitempty"`
 }
+
+// Labels are for people and templates.
+type Labels map[string]string
 
 // Retry is how often and when a failed attempt is tried again. What is left out has its default: 3 attempts, 1 s × 2, 5 s each.
 type Retry struct {
 	Attempts int     `json:"attempts,omitempty"`
 	Wait     string  `json:"wait,omitempty"`
 	Factor   float64 `json:"factor,omitempty"`
+	MaxWait  string  `json:"max_wait,omitempty"`
 	Timeout  string  `json:"timeout,omitempty"`
+
+	Jitter      float64 `json:"jitter,omitempty"`
+	GiveUpAfter string  `json:"give_up_after,omitempty"`
+	NoRetry     string  `json:"no_retry,omitempty"`
 }
 
 // Misfire is what becomes of late fires.
@@ -82,13 +94,57 @@ func At(t time.Time) Schedule {
 // Delay is due once, so long after the first activation.
 func Delay(d time.Duration) Schedule { return Schedule{Kind: "delay", Delay: d.String()} }
 
-// Target is an HTTP target.
+// Target is whom a timer calls.
 type Target struct {
 	Kind    string              `json:"kind"`
-	URL     string              `json:"url"`
-	Method  string              `json:"method"`
+	URL     string              `json:"url,omitempty"`
+	Method  string              `json:"method,omitempty"`
 	Headers map[string][]string `json:"headers,omitempty"`
 	Body    string              `json:"body,omitempty"`
+
+	Name          string              `json:"name,omitempty"`
+	Query         map[string][]string `json:"query,omitempty"`
+	SecretHeaders map[string]string   `json:"secret_headers,omitempty"` // shown as REDACTED
+	Templates     bool                `json:"templates,omitempty"`
+	Unsigned      bool                `json:"unsigned,omitempty"`
+	Async         string              `json:"async,omitempty"`
+	Success       *Success            `json:"success,omitempty"`
+	Redirects     int                 `json:"redirects,omitempty"`
+	HTTP2         string              `json:"http2,omitempty"`
+	TLS           *TLS                `json:"tls,omitempty"`
+	OAuth2        *OAuth2             `json:"oauth2,omitempty"`
+	Pulsar        *PulsarTopic        `json:"pulsar,omitempty"`
+}
+
+// Success says which answers are success.
+type Success struct {
+	Statuses string `json:"statuses,omitempty"`
+	Body     string `json:"body,omitempty"`
+}
+
+// TLS is how a server is authenticated, and we before it.
+type TLS struct {
+	ServerName string `json:"server_name,omitempty"`
+	CA         string `json:"ca,omitempty"`
+	Insecure   bool   `json:"insecure,omitempty"`
+	Cert       string `json:"cert,omitempty"`
+	Key        string `json:"key,omitempty"`
+}
+
+// OAuth2 is how a token is had.
+type OAuth2 struct {
+	TokenURL string            `json:"token_url"`
+	ClientID string            `json:"client_id"`
+	Secret   string            `json:"secret"`
+	Scopes   []string          `json:"scopes,omitempty"`
+	Params   map[string]string `json:"params,omitempty"`
+	InBody   bool              `json:"in_body,omitempty"`
+}
+
+// PulsarTopic is where a pulsar target publishes.
+type PulsarTopic struct {
+	Topic string `json:"topic"`
+	Key   string `json:"key,omitempty"`
 }
 
 // Post is a target that gets a POST without body.
@@ -104,6 +160,10 @@ type Timer struct {
 	Version     int32       `json:"version"`
 	Schedule    Schedule    `json:"schedule"`
 	Target      Target      `json:"target"`
+	Targets     []Target    `json:"targets"`
+	Mode        string      `json:"mode"`
+	Priority    string      `json:"priority"`
+	Labels      Labels      `json:"labels"`
 	Misfire     Misfire     `json:"misfire"`
 	Concurrency Concurrency `json:"concurrency"`
 	FiresMade   int64       `json:"fires_made"`

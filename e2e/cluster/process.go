@@ -17,6 +17,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/libs/clock"
 )
 
 const pollEvery = 20 * time.Millisecond
@@ -46,6 +49,7 @@ func newProcess(o *Options, name, program string, hasHTTP bool, args []string, e
 	all := map[string]string{
 		"CARILLON_HTTP_ADDR": "127.0.0.1:0", "CARILLON_ADMIN_ADDR": "127.0.0.1:0", "CARILLON_LOG_FORMAT": "json",
 		"CARILLON_CALLBACK_ALLOW_PRIVATE": "true",
+		"CARILLON_AUTH":                   "on", "CARILLON_ADMIN_KEY": client.AdminKey, "CARILLON_SEALING_KEYS": client.SealingKeys,
 	}
 	for _, e := range env {
 		maps.Copy(all, e)
@@ -240,8 +244,34 @@ func (p *Process) Kill() time.Time {
 	return at
 }
 
-// Pause freezes the process (SIGSTOP).
-func (p *Process) Pause() error { return p.Signal(syscall.SIGSTOP) }
+// Pause freezes the process (SIGSTOP), and returns when each of its threads stands still: until then it goes on.
+func (p *Process) Pause() error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for range 200 {
+		if stopped(p.PID()) {
+			return nil
+		}
+		clock.Pause(context.Background(), 5*time.Millisecond)
+	}
+	return fmt.Errorf("%s does not stand still", p.Name)
+}
+
+// stopped tells whether the kernel says of every thread that it is stopped.
+func stopped(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		return false
+	}
+	for _, name := range threads {
+		b, err := os.ReadFile(name)
+		if err != nil || !bytes.HasPrefix(b[bytes.LastIndexByte(b, ')')+1:], []byte(" T")) {
+			return false
+		}
+	}
+	return true
+}
 
 // Resume wakes a frozen process (SIGCONT).
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }

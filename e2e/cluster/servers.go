@@ -87,8 +87,53 @@ func (s *Servers) DeadTasks(ctx context.Context) (map[string]*carillonv1.DeadTas
 	return dead, nil
 }
 
+// Published is a message of a topic that is none of Carillon's.
+type Published struct {
+	Payload    []byte
+	Properties map[string]string
+}
+
+// listener is the subscription of those who listen to topics of their own.
+const listener = "listener"
+
+// Listen makes a topic that keeps what is published to it.
+func (s *Servers) Listen(ctx context.Context, topic string) error {
+	a, name, err := s.adminOf(topic)
+	if err != nil {
+		return err
+	}
+	if err := a.Topics().CreateWithContext(ctx, name, 0); err != nil {
+		return fmt.Errorf("making the topic %s: %w", topic, err)
+	}
+	if err := a.Subscriptions().CreateWithContext(ctx, name, listener, utils.Earliest); err != nil {
+		return fmt.Errorf("subscribing to %s: %w", topic, err)
+	}
+	return nil
+}
+
+// Heard returns the first message that was published to a topic since Listen, nil while there is none.
+func (s *Servers) Heard(ctx context.Context, topic string) (*Published, error) {
+	a, name, err := s.adminOf(topic)
+	if err != nil {
+		return nil, err
+	}
+	msgs, err := a.Subscriptions().PeekMessagesWithContext(ctx, name, listener, 1)
+	var re rest.Error
+	if errors.As(err, &re) && re.Code == http.StatusNotFound || err == nil && len(msgs) == 0 {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, fmt.Errorf("peeking at %s: %w", topic, err)
+	}
+	return &Published{msgs[0].Payload, msgs[0].Properties}, nil
+}
+
 func (s *Servers) admin(topic bus.Topic) (admin.Client, utils.TopicName, error) {
-	name, err := utils.GetTopicName(fmt.Sprintf("persistent://%s/%s/%s", s.PulsarTenant, s.PulsarNamespace, topic))
+	return s.adminOf(fmt.Sprintf("persistent://%s/%s/%s", s.PulsarTenant, s.PulsarNamespace, topic))
+}
+
+func (s *Servers) adminOf(topic string) (admin.Client, utils.TopicName, error) {
+	name, err := utils.GetTopicName(topic)
 	if err != nil {
 		return nil, utils.TopicName{}, fmt.Errorf("naming topic %s: %w", topic, err)
 	}

@@ -171,7 +171,7 @@ func badImage(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	ringsInside(t, c, s)
 }
 
-// keysAndPolicies closes the API to all but those who have a key, and the admin ports to all but the chart's test.
+// keysAndPolicies gives the chart's test a key of its app alone, and closes the admin ports to all but that test.
 func keysAndPolicies(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	const key = "a key for tests only"
 	require.NoError(t, c.Secret(t.Context(), "keys", "keys", "helm-test:"+key))
@@ -184,10 +184,14 @@ func keysAndPolicies(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	ringsInside(t, c, s)
 	api := client.New(c.API)
 	defer api.Close()
-	_, _, err := api.List(t.Context(), "helm-test", "", 1, "")
-	var refused *client.Error
-	require.ErrorAs(t, err, &refused)
-	require.Equal(t, http.StatusUnauthorized, refused.Status)
+	for shown, want := range map[string]int{"": http.StatusUnauthorized, key: http.StatusNotFound} {
+		_, _, err := api.WithKey(shown).List(t.Context(), "another", "", 1, "")
+		var refused *client.Error
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, want, refused.Status)
+	}
+	_, _, err := api.List(t.Context(), "another", "", 1, "")
+	require.NoError(t, err, "the admin key opens every app")
 	said, err := c.Kubectl(t.Context(), "get", "networkpolicy", "-o", "name")
 	require.NoError(t, err)
 	require.Len(t, strings.Fields(said), 2)
@@ -246,4 +250,40 @@ func TestChartIsTakenByTheServer(t *testing.T) {
 			require.Contains(t, string(said), "deployment.apps/", "%s", said)
 		})
 	}
+}
+
+// TestChartKeepsTheKeysThatItMade: an upgrade without keys of ours leaves those that are there, and makes only what is missing.
+func TestChartKeepsTheKeysThatItMade(t *testing.T) {
+	t.Parallel()
+	s := onKube(t)
+	namespace := fmt.Sprintf("keys-%d", time.Now().UnixMilli())
+	do := func(in, program string, args ...string) string {
+		cmd := exec.CommandContext(t.Context(), program, append(args, "-n", namespace)...)
+		cmd.Stdin = strings.NewReader(in)
+		said, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", said)
+		return string(said)
+	}
+	do("", "kubectl", "create", "namespace", namespace)
+	defer do("", "kubectl", "delete", "namespace", namespace, "--wait=false")
+	secret := func() string {
+		return do("", "helm", "template", "carillon", s.Chart, "-f", filepath.Join(s.Chart, "ci", "least.yaml"), "-s", "templates/keys.yaml", "--dry-run=server")
+	}
+	line := func(key, text string) string {
+		for l := range strings.Lines(text) {
+			if value, ok := strings.CutPrefix(l, "  "+key+": "); ok {
+				return strings.TrimSpace(value)
+			}
+		}
+		t.Fatalf("no %s in %s", key, text)
+		return ""
+	}
+	first := secret()
+	require.NotEqual(t, line("adminKey", first), line("adminKey", secret()), "what is not there is made at random")
+	do(first, "kubectl", "apply", "-f", "-")
+	require.Equal(t, first, secret())
+	do("", "kubectl", "patch", "secret", "carillon-root-keys", "--type=json", "-p", `[{"op":"remove","path":"/data/adminKey"}]`)
+	third := secret()
+	require.Equal(t, line("sealingKeys", first), line("sealingKeys", third))
+	require.NotEqual(t, line("adminKey", first), line("adminKey", third), "so an admin key is changed")
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillon-timer/carillon/e2e/client"
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
@@ -50,23 +51,41 @@ func Install(ctx context.Context, o Options) (*Release, error) {
 		// A node of two cores has two releases at times, and the one more pod of an upgrade.
 		"defaults": map[string]any{"replicas": o.Replicas, "resources": small},
 		"executor": map[string]any{"resources": small},
-		"extraEnv": o.Env,
+		"auth":     map[string]any{"adminKey": client.AdminKey},
+		"sealing":  map[string]any{"keys": client.SealingKeys},
 	}}
+	if o.Env != nil {
+		r.values["extraEnv"] = o.Env
+	}
 	if _, err := run(ctx, "kubectl", "create", "namespace", o.Namespace); err != nil {
 		return nil, err
 	}
-	if o.OwnSecret {
-		if err := r.Secret(ctx, "servers", "CARILLON_MYSQL_DSN", o.Servers.MySQLDSN); err != nil {
+	if o.OwnSecrets {
+		if err := r.ownSecrets(ctx); err != nil {
 			return nil, err
 		}
-		delete(r.values, "mysql")
-		r.values["existingSecret"] = "servers"
 	}
 	if err := r.upgrade(ctx, "--install"); err != nil {
 		said := r.Describe(ctx)
 		return nil, fmt.Errorf("%w\n%s", err, said)
 	}
 	return r, r.Look(ctx)
+}
+
+// ownSecrets takes what is secret out of the values.
+func (r *Release) ownSecrets(ctx context.Context) error {
+	for _, s := range []struct{ name, key, value string }{
+		{"servers", "CARILLON_MYSQL_DSN", r.o.Servers.MySQLDSN}, {"admin", "key", client.AdminKey}, {"sealing", "keys", client.SealingKeys},
+	} {
+		if err := r.Secret(ctx, s.name, s.key, s.value); err != nil {
+			return err
+		}
+	}
+	delete(r.values, "mysql")
+	r.values["existingSecret"] = "servers"
+	r.values["auth"] = map[string]any{"adminKeySecret": map[string]string{"name": "admin", "key": "key"}}
+	r.values["sealing"] = map[string]any{"keysSecret": map[string]string{"name": "sealing", "key": "keys"}}
+	return nil
 }
 
 var small = map[string]any{

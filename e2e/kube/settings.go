@@ -18,8 +18,8 @@ type Settings struct {
 	NextTag  string // of those that an upgrade brings
 	Host     string // this machine's address as pods reach it: endpoints of timers listen there
 	API      string // address of the API from here; empty: that of its Service inside the cluster
-	// OwnSecret puts the way to MySQL into a Secret of ours, as production does, in place of a value.
-	OwnSecret bool
+	// OwnSecrets puts the way to MySQL and the keys into Secrets of ours, as production does, in place of values.
+	OwnSecrets bool
 }
 
 // ErrAbsent says that nobody asked for Kubernetes.

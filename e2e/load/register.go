@@ -90,6 +90,7 @@ func (r *registrar) post(body []byte) (timer.ID, error) {
 	q.SetRequestURI(r.base() + "/api/v2/timers")
 	q.Header.SetMethod(http.MethodPost)
 	q.Header.SetContentType("application/json")
+	q.Header.Set("Authorization", "Bearer "+client.AdminKey)
 	q.SetBodyRaw(body)
 	if err := r.hc.DoTimeout(q, a, createTimeout); err != nil {
 		return 0, fmt.Errorf("creating a timer: %w", err)
@@ -120,6 +121,7 @@ func (r *registrar) drop(app string, ids []timer.ID) {
 				q, a := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 				q.SetRequestURI(fmt.Sprintf("%s/api/v2/timers/%s?app=%s", r.base(), id, app))
 				q.Header.SetMethod(http.MethodDelete)
+				q.Header.Set("Authorization", "Bearer "+client.AdminKey)
 				_ = r.hc.DoTimeout(q, a, createTimeout)
 				fasthttp.ReleaseRequest(q)
 				fasthttp.ReleaseResponse(a)

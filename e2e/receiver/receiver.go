@@ -171,6 +171,9 @@ func (r *Receiver) play(c *fasthttp.RequestCtx, p *path, a Arrival) {
 	status := p.status(a.Fire)
 	r.wait(p)
 	c.SetStatusCode(status)
+	for name, value := range p.script.Header {
+		c.Response.Header.Set(name, value)
+	}
 	c.SetBodyString(p.script.Body)
 	r.record.answered(at, uint16(status), time.Now().UnixNano()) //nolint:gosec // an HTTP status
 }

@@ -18,6 +18,8 @@ type Script struct {
 	Hang bool
 	// Body is the answer's.
 	Body string
+	// Header is set on each answer.
+	Header map[string]string
 	// Keep keeps the requests whole, for Requests.
 	Keep bool
 }

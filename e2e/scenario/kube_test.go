@@ -19,7 +19,7 @@ func startKube(ctx context.Context, o cluster.Options) (cluster.Cluster, func(),
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // it says what it was doing
 	}
-	s.OwnSecret = true
+	s.OwnSecrets = true
 	servers, free, err := cluster.RealServers()
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // without servers a Kubernetes was not asked for in earnest

@@ -20,6 +20,9 @@ const storiesAtOnce = "10"
 // the default.
 const step1 = 15 * time.Second
 
+// openNamespace is where timers of the shared clusters may publish.
+const openNamespace = "public/default"
+
 // binDir has the programs under test.
 var binDir, runDir string
 
@@ -119,7 +122,7 @@ func (r *runner) share(broken bool) *sharedCluster {
 	}
 	r.mu.Unlock()
 	s.once.Do(func() {
-		o := cluster.Options{Replicas: 2, Env: map[string]string{"CARILLON_STEP1": step1.String()}}
+		o := cluster.Options{Replicas: 2, Env: map[string]string{"CARILLON_STEP1": step1.String(), "CARILLON_CALLBACK_TOPICS": openNamespace}}
 		name := r.name
 		if broken {
 			name, o.Env = name+"-faults", nil

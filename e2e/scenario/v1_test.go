@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/e2e/client"
 	"github.com/carillon-timer/carillon/e2e/receiver"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -21,6 +22,7 @@ func v1(t *testing.T, w *world, method, path, body string) (int, map[string]any)
 	q, err := http.NewRequestWithContext(t.Context(), method, w.API()+"/api/timer/v1"+path, strings.NewReader(body))
 	require.NoError(t, err)
 	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Authorization", "Bearer "+client.AdminKey)
 	resp, err := http.DefaultClient.Do(q)
 	require.NoError(t, err)
 	b, err := io.ReadAll(resp.Body)

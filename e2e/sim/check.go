@@ -21,6 +21,7 @@ type Result struct {
 	Simulated time.Duration
 	Log       []byte
 	Cuts      int
+	Parked    int // how often a fire was put off by limits
 }
 
 const (
@@ -61,6 +62,7 @@ func (r *Result) finish(w *World) {
 	r.Simulated = time.Since(w.start0)
 	r.Broken = slices.Concat(w.faults, r.Verdict.Faults())
 	r.Cuts = len(w.seen.cuts)
+	r.Parked = int(w.parked.Load())
 	r.Log = w.log.b.Bytes()
 }
 
@@ -250,6 +252,9 @@ func (w *World) onTime(e ledger.Evidence) {
 
 // mayBeLate returns how late a first call may be; 0 is no bound.
 func (w *World) mayBeLate(due time.Time) time.Duration {
+	if w.putOff(due) {
+		return 0
+	}
 	if len(w.plan.Zones) == 0 {
 		return w.plan.Late
 	}
@@ -265,7 +270,7 @@ func (w *World) mayBeLate(due time.Time) time.Duration {
 // Summary is a line about a run.
 func (r *Result) Summary() string {
 	v := &r.Verdict
-	return fmt.Sprintf("%s simulated, due %d, called %d, delivered %d, failed %d, skipped %v, excused %d, cuts %d, lateness p50 %s p99 %s max %s%s",
-		r.Simulated, v.Due, v.Called, v.Delivered, v.Failed, v.Skipped, v.Excused, r.Cuts, v.Lateness.P50, v.Lateness.P99, v.Lateness.Max,
+	return fmt.Sprintf("%s simulated, due %d, called %d, delivered %d, failed %d, skipped %v, excused %d, cuts %d, parked %d, lateness p50 %s p99 %s max %s%s",
+		r.Simulated, v.Due, v.Called, v.Delivered, v.Failed, v.Skipped, v.Excused, r.Cuts, r.Parked, v.Lateness.P50, v.Lateness.P99, v.Lateness.Max,
 		strings.Join(append([]string{""}, r.Broken...), "\n  "))
 }

@@ -165,3 +165,22 @@ func (w *World) insist(o *order, want timer.Status, do func(ctx context.Context)
 		clock.Pause(w.ctx, apiAgain)
 	}
 }
+
+// limit gives the app its limits, and takes them away again.
+func (w *World) limit(l *limited) {
+	for _, to := range []struct {
+		at       time.Duration
+		settings client.Settings
+	}{{l.from, l.settings}, {l.to, client.Settings{}}} {
+		w.pause(to.at)
+		for w.ctx.Err() == nil {
+			ctx, cancel := context.WithTimeout(w.ctx, apiTimeout)
+			err := w.client.PutSettings(ctx, app, to.settings)
+			cancel()
+			if err == nil {
+				break
+			}
+			clock.Pause(w.ctx, apiAgain)
+		}
+	}
+}

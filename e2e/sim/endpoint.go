@@ -2,13 +2,16 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/carillon-timer/carillon/e2e/client"
 	"github.com/carillon-timer/carillon/e2e/receiver"
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -16,16 +19,20 @@ import (
 type endpoint struct {
 	fails int           // so many attempts are answered 500
 	takes time.Duration // until it answers
+	later time.Duration // it accepts, and completes the fire so long afterwards; 0: it answers when it is done
 }
 
+// acceptedFor is how long an accepted fire may take: longer than whatever befalls the world.
+const acceptedFor = 30 * time.Minute
+
 func (e endpoint) url() string {
-	return fmt.Sprintf("http://sim.test/%d/%d", e.fails, e.takes.Milliseconds())
+	return fmt.Sprintf("http://sim.test/%d/%d/%d", e.fails, e.takes.Milliseconds(), e.later.Milliseconds())
 }
 
 func endpointOf(url string) (e endpoint, err error) {
-	var ms int
-	_, err = fmt.Sscanf(url, "http://sim.test/%d/%d", &e.fails, &ms)
-	e.takes = time.Duration(ms) * time.Millisecond
+	var takes, later int
+	_, err = fmt.Sscanf(url, "http://sim.test/%d/%d/%d", &e.fails, &takes, &later)
+	e.takes, e.later = time.Duration(takes)*time.Millisecond, time.Duration(later)*time.Millisecond
 	return e, err
 }
 
@@ -113,7 +120,31 @@ func (c caller) Call(ctx context.Context, q *callback.Request) callback.Result {
 	if status != http.StatusOK {
 		return callback.Result{Class: callback.Retry, StatusCode: int32(status), Error: "HTTP 500"}
 	}
+	if e.later > 0 {
+		w.running.Go(func() { w.complete(q.Fire, q.Token, e.later) })
+		return callback.Result{Class: callback.Accepted, StatusCode: http.StatusAccepted, CompleteWithin: acceptedFor}
+	}
 	return callback.Result{Class: callback.Success, StatusCode: int32(status)}
+}
+
+// complete is what a receiver does that has accepted a fire. It repeats itself until it has an answer, for a while also where it is refused: the
+// acceptance may not be recorded yet, or never be, for the executor died; then another call comes, and another completion.
+func (w *World) complete(fire timer.FireID, token string, after time.Duration) {
+	const insists = acceptedFor - time.Minute
+	clock.Pause(w.ctx, after)
+	for began := time.Now(); w.ctx.Err() == nil && time.Since(began) < insists; clock.Pause(w.ctx, apiAgain) {
+		ctx, cancel := context.WithTimeout(w.ctx, apiTimeout)
+		_, err := w.client.Complete(ctx, fire, token, "delivered", "")
+		cancel()
+		var told *client.Error
+		switch {
+		case err == nil:
+			return
+		case errors.As(err, &told) && told.Status < http.StatusInternalServerError && told.Status != http.StatusConflict:
+			w.failf("the API refused to complete %s: %v", fire, err)
+			return
+		}
+	}
 }
 
 // mayCall is the gate before a request. What the executor does just before it, the look at its session, is no call to the outside, so a

@@ -33,6 +33,9 @@ func (s *gatedStore) Release(ctx context.Context, session timer.ID, fires []time
 			for i := range out {
 				s.p.world.log.printf("%s releases %s to rev %d, run %s", s.p, out[i].FireID, out[i].Rev, stamp(out[i].RunMS))
 				s.p.world.recv.settle(s.p, out[i].FireID, out[i].Attempt)
+				if out[i].State == timer.FireParked {
+					s.p.world.parked.Add(1)
+				}
 			}
 		}
 		return out, err

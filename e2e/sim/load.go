@@ -63,6 +63,9 @@ func (o *order) request(start time.Time) client.NewTimer {
 		App: app, Name: o.name, Schedule: s, Target: client.Post(o.endpoint.url()), Status: "active",
 		Retry: &client.Retry{Attempts: o.attempts, Wait: o.wait.String(), Factor: 2, Timeout: o.timeout.String()},
 	}
+	if o.endpoint.later > 0 {
+		n.Target.Async = acceptedFor.String()
+	}
 	if o.misfire != "" {
 		n.Misfire = &client.Misfire{Policy: o.misfire}
 		if o.misfire == string(timer.MisfireFireAll) {
@@ -82,7 +85,11 @@ func (o *order) request(start time.Time) client.NewTimer {
 func (o *order) choose(r *rand.Rand, i int, end time.Duration) {
 	o.misfire = string(timer.MisfireFireAll)
 	o.interval = i%2 == 0
-	switch r.IntN(12) {
+	kinds := 12
+	if o.endpoint.later > 0 {
+		kinds = 3 // what waits for its turn must not be kept by another's wish for time
+	}
+	switch r.IntN(kinds) {
 	case 0:
 		o.misfire = "" // fire_once
 	case 1:
@@ -136,7 +143,9 @@ func (o *order) behave(r *rand.Rand) {
 	o.attempts, o.wait, o.timeout = 3, time.Second, 2*time.Second
 	o.endpoint.takes = between(r, time.Millisecond, 60*time.Millisecond)
 	switch n := r.IntN(100); {
+	case n < 48:
 	case n < 55:
+		o.endpoint.later = between(r, time.Second, 40*time.Second)
 	case n < 70:
 		o.endpoint.fails = 2
 	case n < 80: // retries that give the fire back

@@ -40,6 +40,7 @@ var Mutants = []Mutant{
 	{"everybody has the turn", false, func(k *kit) { k.store = crowded{k.store} }},
 	{"every late fire catches up", false, func(k *kit) { k.store = catchAll{k.store} }},
 	{"a chain breaks now and then", true, func(k *kit) { k.store = &brittle{Store: k.store} }},
+	{"completions are forgotten", true, func(k *kit) { k.store = heedless{k.store} }},
 	{"edits leave what was expanded", false, func(k *kit) { k.store = halfEdits{k.store} }},
 }
 
@@ -202,4 +203,11 @@ func (s halfEdits) Edit(ctx context.Context, items []store.Edit, _ store.Planner
 		next := nowMS + time.Hour.Milliseconds()
 		return store.Plan{NextDueMS: max(t.NextDueMS, next), ExpandAtMS: nowMS + time.Minute.Milliseconds()}
 	})
+}
+
+// heedless thanks for completions.
+type heedless struct{ store.Store }
+
+func (heedless) Complete(context.Context, string, store.Completion) (store.Completed, error) {
+	return store.Completed{State: store.CompletedNow}, nil
 }

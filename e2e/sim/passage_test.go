@@ -22,6 +22,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/dispatch"
 	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/memledger"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/window/memwindow"
@@ -143,8 +145,14 @@ func pass(t *testing.T, from time.Time, lasts time.Duration, schedule client.Sch
 	wall := clock.New(now, st.Now)
 	require.NoError(t, wall.Measure(t.Context()))
 	called := &notes{now: now}
+	limits, err := limit.New(limit.Options{Ledger: memledger.New(now), Executor: "one", Now: now})
+	require.NoError(t, err)
+	breakers, err := limit.NewBreakers(limit.BreakerOptions{Now: now})
+	require.NoError(t, err)
 
-	front, err := api.New(api.Options{Store: st, Bus: b, Dispatch: send, Plan: planner.Plan, Counts: counts, Now: now, Logger: log, Registerer: reg})
+	front, err := api.New(api.Options{
+		Store: st, Bus: b, Dispatch: send, Plan: planner.Plan, Follow: planner, Counts: counts, Now: now, Auth: api.Auth{Off: true}, Logger: log, Registerer: reg,
+	})
 	require.NoError(t, err)
 	expands, err := migrator.New(migrator.Options{Store: st, Dispatch: send, Planner: planner, Counts: counts, Now: now, Logger: log, Registerer: reg})
 	require.NoError(t, err)
@@ -153,7 +161,7 @@ func pass(t *testing.T, from time.Time, lasts time.Duration, schedule client.Sch
 	pulls, err := trigger.New(trigger.Options{Store: st, Bus: b, Window: w, Dispatch: send, Now: now, Holder: ids.Next(), Logger: log, Registerer: reg})
 	require.NoError(t, err)
 	calls, err := executor.New(executor.Options{
-		Store: st, Bus: b, Dispatch: send, Planner: planner, Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: called},
+		Store: st, Bus: b, Dispatch: send, Planner: planner, Caller: called, Limits: limits, Breakers: breakers,
 		Clock: wall, Counts: counts, IDs: ids, Name: "one", Logger: log, Registerer: reg,
 	})
 	require.NoError(t, err)

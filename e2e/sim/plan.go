@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/carillon-timer/carillon/e2e/client"
 )
 
 // Plan is all that a seed decides: the load, the faults, and when.
@@ -19,6 +21,28 @@ type Plan struct {
 	Late   time.Duration                    // how late a first call may be; 0: as late as it likes
 	Zones  []zone                           // if there are any: a call is late in none but these, and not behind them
 	Tune   Tuning
+	Limits []limited
+}
+
+// limited is a stretch of time since the start in which the app has limits.
+type limited struct {
+	zone
+
+	settings client.Settings
+}
+
+// draftLimits draws limits that the load exceeds now and then, in one plan of three. They do not last long, for executors whose calls wait ask for permits a hundred
+// times a second.
+func draftLimits(r *rand.Rand, length time.Duration) (all []limited) {
+	if r.IntN(3) > 0 {
+		return nil
+	}
+	from := between(r, 0, length/2)
+	l := limited{zone{from, from + between(r, time.Minute, min(length/4, 6*time.Minute))}, client.Settings{Rate: float64(2 + r.IntN(8))}}
+	if r.IntN(2) == 0 {
+		l.settings.Concurrent = 1 + r.IntN(4)
+	}
+	return []limited{l}
 }
 
 // zone is a stretch of time since the start.
@@ -127,6 +151,7 @@ func Draft(seed uint64, length time.Duration) Plan {
 	default:
 		p.draftFaults(r)
 		p.Tune = draftTuning(r)
+		p.Limits = draftLimits(r, length)
 	}
 	return p
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/dispatch"
 	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -49,6 +50,8 @@ type kit struct {
 	dispatch executor.Dispatcher
 	window   window.Window
 	caller   callback.Caller
+	limits   limit.Gate
+	breakers *limit.Breakers
 	ids      *timer.IDs
 	log      zerolog.Logger
 	reg      *prometheus.Registry
@@ -113,6 +116,13 @@ func (w *World) kitOf(p *process) (*kit, error) {
 		return nil, fmt.Errorf("making a planner: %w", err)
 	}
 	k.planner = planner
+	k.limits, err = limit.New(limit.Options{Ledger: w.ledger, Executor: p.String(), Now: k.clock.Now})
+	if err != nil {
+		return nil, fmt.Errorf("making the limits: %w", err)
+	}
+	if k.breakers, err = limit.NewBreakers(limit.BreakerOptions{Now: k.clock.Now, Failures: 1 << 30}); err != nil {
+		return nil, fmt.Errorf("making the breakers: %w", err)
+	}
 	k.dispatch, err = dispatch.New(dispatch.Options{Window: k.window, Bus: k.bus, Now: k.clock.Now, Logger: k.log, Registerer: k.reg})
 	if err != nil {
 		return nil, fmt.Errorf("making a dispatcher: %w", err)
@@ -128,7 +138,8 @@ func (k *kit) service() (s service, err error) {
 	case apiRole:
 		var a *api.Service
 		a, err = api.New(api.Options{
-			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Plan: k.planner.Plan, Counts: k.counts, Now: k.clock.Now, Logger: k.log, Registerer: k.reg,
+			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Plan: k.planner.Plan, Follow: k.planner, Counts: k.counts, Now: k.clock.Now,
+			Auth: api.Auth{Off: true}, Secrets: k.p.world.ring, Logger: k.log, Registerer: k.reg,
 		})
 		if err == nil {
 			k.p.world.serve(k.p, a.Handler())
@@ -150,8 +161,8 @@ func (k *kit) service() (s service, err error) {
 		})
 	default:
 		s, err = executor.New(executor.Options{
-			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Planner: k.planner, Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: k.caller},
-			Clock: k.clock, Counts: k.counts, IDs: k.ids, Name: k.p.String(), MaxHands: k.set.MaxHands, MaxCalls: k.set.MaxCalls, DrainTimeout: drain,
+			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Planner: k.planner, Caller: k.caller, Limits: k.limits, Breakers: k.breakers,
+			Tokens: k.p.world.tokens, Clock: k.clock, Counts: k.counts, IDs: k.ids, Name: k.p.String(), MaxHands: k.set.MaxHands, MaxCalls: k.set.MaxCalls, DrainTimeout: drain,
 			Logger: k.log, Registerer: k.reg,
 		})
 	}

@@ -197,8 +197,8 @@ func (s *gatedStore) ClaimSlices(ctx context.Context, minute int64, buckets int3
 	})
 }
 
-func (s *gatedStore) HoldSlice(ctx context.Context, c store.SliceClaim, holder timer.ID, lease time.Duration) (bool, error) {
-	return ask(s, ctx, "HoldSlice", true, func(ctx context.Context) (bool, error) { return s.Store.HoldSlice(ctx, c, holder, lease) })
+func (s *gatedStore) HoldSlice(ctx context.Context, c store.SliceClaim, holder timer.ID, lease time.Duration, free bool) (bool, error) {
+	return ask(s, ctx, "HoldSlice", true, func(ctx context.Context) (bool, error) { return s.Store.HoldSlice(ctx, c, holder, lease, free) })
 }
 
 func (s *gatedStore) RenewSlices(ctx context.Context, holder timer.ID, held []store.SliceClaim, lease time.Duration) ([]store.SliceClaim, error) {

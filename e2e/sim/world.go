@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,10 @@ import (
 	"github.com/carillon-timer/carillon/e2e/sim/memstore"
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/membus"
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/memledger"
+	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -33,6 +38,10 @@ type World struct {
 	store   store.Store
 	broker  *membus.Broker
 	window  *memwindow.Window
+	ledger  limit.Ledger
+	ring    *sealing.Ring
+	tokens  *callback.CompletionTokens
+	parked  atomic.Int64
 	recv    *recorder
 	letters letters
 	seen    *observer
@@ -88,13 +97,19 @@ func Run(t *testing.T, plan Plan, set Settings) *Result {
 	w.client = client.Over(w)
 	var end context.CancelFunc
 	w.ctx, end = context.WithCancel(t.Context())
+	var err error
+	w.ring, err = sealing.ParseRing(sealing.NewSecret(client.SealingKeys))
+	require.NoError(t, err)
+	w.tokens, err = callback.NewCompletionTokens(w.ring.Derive("completion")...)
+	require.NoError(t, err)
 	w.store = openStore(t, set.SQLite)
 	w.window = memwindow.New(memwindow.Options{MaxMarks: plan.Tune.MaxMarks})
+	w.ledger = memledger.New(nil)
 	w.broker = membus.NewBroker(membus.Options{MaxMessages: plan.Tune.MaxMessages, Faults: membus.Faults{Seed: plan.Seed}})
 	setup := w.broker.Bus("setup")
 	require.NoError(t, setup.Setup(t.Context(), bus.Topics(bus.DefaultTaskPartitions)))
 
-	_, err := w.letters.collect(t.Context(), w.broker.Bus("operators"))
+	_, err = w.letters.collect(t.Context(), w.broker.Bus("operators"))
 	require.NoError(t, err)
 	// Whoever asks first for the cursor sets it: that must not be who looks at the end whether it has moved.
 	_, err = w.store.Cursor(t.Context(), timer.MinuteOf(w.start0.UnixMilli()))
@@ -108,6 +123,9 @@ func Run(t *testing.T, plan Plan, set Settings) *Result {
 	var acting sync.WaitGroup
 	for i := range plan.Orders {
 		acting.Go(func() { w.carryOut(&plan.Orders[i]) })
+	}
+	for i := range plan.Limits {
+		acting.Go(func() { w.limit(&plan.Limits[i]) })
 	}
 	for i := range plan.Faults {
 		acting.Go(func() { w.befall(&plan.Faults[i]) })

@@ -2,12 +2,14 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
@@ -41,6 +43,14 @@ func (h Handler) Call(ctx context.Context, batch []Message) (errs []error) {
 		return All(len(batch), fmt.Errorf("handler gave %d answers to %d messages", len(errs), len(batch)))
 	}
 	return errs
+}
+
+// RedeliveryLevel returns the level at which an implementation logs that a message is given back.
+func RedeliveryLevel(err error) zerolog.Level {
+	if errors.Is(err, ErrKept) {
+		return zerolog.DebugLevel
+	}
+	return zerolog.WarnLevel
 }
 
 // DeadLetter returns the message that an implementation publishes in place of m, which a handler refused for ever: key and

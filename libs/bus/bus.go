@@ -28,6 +28,7 @@ const (
 	PropTimer  = "carillon-timer"  // a timer id
 	PropApp    = "carillon-app"    // an app's name
 	PropSlice  = "carillon-slice"  // minute:bucket:token
+	PropCopy   = "carillon-copy"   // not empty: the second of two messages about one slice and token, for a slice that nobody holds yet
 )
 
 // Message is what is published and consumed.
@@ -118,6 +119,9 @@ func All(n int, err error) []error {
 	}
 	return errs
 }
+
+// ErrKept is what a handler answers of a message that it leaves where it is on purpose: it comes again as after any error, and nobody is warned.
+var ErrKept = errors.New("message is left where it is")
 
 // ErrClosed is what a closed bus answers.
 var ErrClosed = errors.New("bus is closed")

@@ -5,6 +5,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -13,12 +15,13 @@ type Class uint8
 
 // The classes.
 const (
-	Success Class = iota // the receiver took it: any 2xx
-	Retry                // it may succeed later
-	Reject               // it never will: the target cannot be called as it is defined
+	Success  Class = iota // the receiver took it: any 2xx, unless the target has rules of its own
+	Retry                 // it may succeed later
+	Reject                // it never will: the target cannot be called as it is defined
+	Accepted              // the receiver took it and completes it later, within Result.CompleteWithin (only of targets with Async)
 )
 
-// Request is one attempt to be made.
+// Request is one attempt to be made. The zero value of what stands below Timeout is right for most timers.
 type Request struct {
 	Fire      timer.FireID
 	App       string
@@ -26,15 +29,41 @@ type Request struct {
 	Attempt   int32     // from 1
 	Start     time.Time // the executor's clock just before the call; sent along as Carillon-Start
 	Target    timer.Target
-	Timeout   time.Duration // of the whole attempt, its answer read included
+	Timeout   time.Duration // of the whole attempt (of each target), its answer read included
+
+	timer.Fanout                   // in place of Target, where the definition has several
+	Done         uint32            // ModeAll: bit i is set when Targets[i] took the fire in an earlier attempt
+	Name         string            // the timer's name, for templates
+	Labels       map[string]string // for templates
+	Zone         *time.Location    // of the timer, for templates; nil is UTC
+	Cause        string            // sent as Carillon-Cause; empty is "schedule"
+	Signer       *signing.Signer   // of the app; nil: no signature
+	Egress       *egress.Policy    // of the app; nil is the deployment's
+	Token        string            // of CompletionTokens; empty: the receiver cannot accept asynchronously
 }
 
 // Result is what came of an attempt.
 type Result struct {
 	Class      Class
-	StatusCode int32  // 0 where no answer came
-	Error      string // one line; empty on success; at most timer.MaxExcerpt bytes
-	Excerpt    string // start of the answer's body; valid UTF-8; at most timer.MaxExcerpt bytes
+	StatusCode int32         // 0 where no answer came; of grpc its code, 0 is OK
+	Error      string        // one line; empty on success; at most timer.MaxExcerpt bytes; never a secret
+	Excerpt    string        // start of the answer's body; valid UTF-8; at most timer.MaxExcerpt bytes; secrets in it are blotted out
+	Failure    timer.Failure // empty on success
+
+	RetryAfter     time.Duration  // the receiver asked not to be called sooner (429, 503); 0 is nothing
+	CompleteWithin time.Duration  // Accepted: then it times out
+	Pause          bool           // 410: the timer is to be paused with reason timer.ReasonGone, and the fire ends as failed
+	Done           uint32         // ModeAll: Request.Done and what was delivered by this attempt
+	Targets        []TargetResult // several targets: one for each that was called, in the order of their starts; else nil
+}
+
+// TargetResult is what came of one target among several.
+type TargetResult struct {
+	Index    int    // in Request.Targets
+	Name     string // of the target, or its place from 1
+	Start    time.Time
+	Duration time.Duration
+	Result   // its own Targets and Done are empty
 }
 
 // Caller makes attempts of one kind of target. It is safe for concurrent use.
@@ -42,3 +71,6 @@ type Caller interface {
 	// Call makes one attempt. It returns when ctx ends.
 	Call(ctx context.Context, r *Request) Result
 }
+
+// Callers calls by the kind of target, and several targets of one timer by their mode. It is a Caller itself: an executor needs no other.
+type Callers map[timer.TargetKind]Caller

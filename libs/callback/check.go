@@ -3,54 +3,127 @@ package callback
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/payload"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// CheckTarget tells whether a target can be called as it is defined. Its error is a *timer.Error (invalid) that names the
+// Checks says what targets may be, besides the rules of the protocols.
+type Checks struct {
+	Kinds         []timer.TargetKind // that have a caller; nil: http only
+	AllowInsecure bool               // TLS.Insecure
+	Labels        map[string]string  // of the timer: what templates may name
+	OwnNamespace  string             // "tenant/namespace" of Carillon itself, where no pulsar target may publish
+	Egress        *egress.Policy     // of the app: a URL with an address in place of a name is checked now; nil: only when it is called
+	Topics        *egress.Topics     // where pulsar targets may publish; nil: that is looked at only when they are called
+}
+
+// CheckTarget tells whether a plain http target can be called as it is defined. Its error is a *timer.Error (invalid) that names the
 // field. An empty method is POST.
-func CheckTarget(t *timer.Target) error {
-	switch t.Kind {
-	case timer.KindHTTP:
-	case "":
-		return timer.Invalid("target.kind", `is required: "http"`)
-	default:
-		return timer.Invalid("target.kind", fmt.Sprintf(`%q is not a kind: it is "http"`, t.Kind))
+func CheckTarget(t *timer.Target) error { return (&Checks{}).Target("target", t) }
+
+// Definition checks the target or targets of a definition: exactly one of the two must be there.
+func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
+	if !f.Several() {
+		if f.Mode != "" {
+			return timer.Invalid("mode", "is for several targets: leave it out, or give targets")
+		}
+		return c.Target("target", t)
 	}
-	if err := checkURL(t.URL); err != nil {
-		return err
+	if t.Kind != "" || t.URL != "" {
+		return timer.Invalid("targets", "are given together with target: give one of the two")
 	}
-	switch t.Method {
-	case "", http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-	default:
-		return timer.Invalid("target.method", fmt.Sprintf("%q is not a method: it is GET, POST, PUT, PATCH or DELETE", t.Method))
+	if f.Mode != timer.ModeAny && f.Mode != timer.ModeAll {
+		return timer.Invalid("mode", fmt.Sprintf("%q is not a mode: it is any or all", f.Mode))
 	}
-	if err := checkHeaders(t.Headers); err != nil {
-		return err
+	if len(f.Targets) > timer.MaxTargets {
+		return timer.Invalid("targets", fmt.Sprintf("are %d: at most %d are allowed", len(f.Targets), timer.MaxTargets))
 	}
-	if len(t.Body) > timer.MaxBodyLen {
-		return timer.Invalid("target.body", fmt.Sprintf("is %d bytes long: at most %d are allowed", len(t.Body), timer.MaxBodyLen))
-	}
-	if !utf8.ValidString(t.Body) {
-		return timer.Invalid("target.body", "is not valid UTF-8")
+	names := make(map[string]bool, len(f.Targets))
+	for i := range f.Targets {
+		field := fmt.Sprintf("targets[%d]", i)
+		one := &f.Targets[i]
+		if err := c.Target(field, one); err != nil {
+			return err
+		}
+		if one.Async > 0 && f.Mode == timer.ModeAll {
+			return timer.Invalid(field+".async", "is for a single target, or for mode any")
+		}
+		name := targetName(one, i)
+		if names[name] {
+			return timer.Invalid(field+".name", fmt.Sprintf("%q is the name of another target", name))
+		}
+		names[name] = true
 	}
 	return nil
 }
 
-func checkURL(s string) error {
-	if s == "" {
-		return timer.Invalid("target.url", `is required, such as "https://example.com/hook"`)
+// Target checks one target. Its error is a *timer.Error (invalid) that names the field, which begins with field.
+func (c *Checks) Target(field string, t *timer.Target) error {
+	kinds := c.Kinds
+	if kinds == nil {
+		kinds = []timer.TargetKind{timer.KindHTTP}
 	}
-	if len(s) > timer.MaxURLLen {
-		return timer.Invalid("target.url", fmt.Sprintf("is %d bytes long: at most %d are allowed", len(s), timer.MaxURLLen))
+	if t.Kind == "" {
+		return timer.Invalid(field+".kind", "is required: "+list(kinds))
 	}
-	if !utf8.ValidString(s) {
-		return timer.Invalid("target.url", "is not valid UTF-8")
+	if !slices.Contains(kinds, t.Kind) {
+		return timer.Invalid(field+".kind", fmt.Sprintf("%q is not a kind: it is %s", t.Kind, list(kinds)))
 	}
-	if _, err := parseURL(s); err != nil {
-		return timer.Invalid("target.url", err.Error())
+	if len(t.Name) > timer.MaxTargetNameLen || !validValue(t.Name) {
+		return timer.Invalid(field+".name", fmt.Sprintf("is longer than %d bytes, or has control characters", timer.MaxTargetNameLen))
+	}
+	if err := c.kind(field, t); err != nil {
+		return err
+	}
+	if err := c.headers(field, t); err != nil {
+		return err
+	}
+	if err := c.body(field, t); err != nil {
+		return err
+	}
+	if t.Async < 0 || t.Async > timer.MaxAsync {
+		return timer.Invalid(field+".async", "must lie between 0s and 168h")
+	}
+	return nil
+}
+
+func (c *Checks) kind(field string, t *timer.Target) error {
+	switch t.Kind {
+	case timer.KindGRPC:
+		return c.grpc(field, t)
+	case timer.KindPulsar:
+		return c.pulsar(field, t)
+	default:
+		return c.http(field, t)
+	}
+}
+
+func list(kinds []timer.TargetKind) string {
+	out := make([]string, len(kinds))
+	for i, k := range kinds {
+		out[i] = fmt.Sprintf("%q", k)
+	}
+	return strings.Join(out, " or ")
+}
+
+func (c *Checks) body(field string, t *timer.Target) error {
+	if kind := contentType(t.Headers); t.Templates && strings.Contains(kind, "{{") {
+		return timer.Invalid(field+".headers.Content-Type", "has a variable: it decides how values in the body are escaped, and is fixed")
+	}
+	field += ".body"
+	if len(t.Body) > timer.MaxBodyLen {
+		return timer.Invalid(field, fmt.Sprintf("is %d bytes long: at most %d are allowed", len(t.Body), timer.MaxBodyLen))
+	}
+	if !utf8.ValidString(t.Body) {
+		return timer.Invalid(field, "is not valid UTF-8")
+	}
+	if t.Templates {
+		return payload.Check(field, t.Body, payload.PlaceOf(contentType(t.Headers), t.Body), c.Labels)
 	}
 	return nil
 }
@@ -61,25 +134,69 @@ var connectionHeaders = map[string]bool{
 	"Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-func checkHeaders(headers map[string][]string) error {
-	if len(headers) > timer.MaxHeaders {
-		return timer.Invalid("target.headers", fmt.Sprintf("are %d: at most %d are allowed", len(headers), timer.MaxHeaders))
+func (c *Checks) headers(field string, t *timer.Target) error {
+	if n := len(t.Headers) + len(t.SecretHeaders); n > timer.MaxHeaders {
+		return timer.Invalid(field+".headers", fmt.Sprintf("are %d: at most %d are allowed", n, timer.MaxHeaders))
 	}
 	size := 0
-	seen := make(map[string]bool, len(headers))
-	for name, values := range headers {
+	seen := make(map[string]bool, len(t.Headers))
+	for name, values := range t.Headers {
+		at := field + ".headers." + name
 		size += len(name)
 		for _, v := range values {
 			size += len(v)
+			if t.Templates {
+				if err := payload.Check(at, v, payload.Header, c.Labels); err != nil {
+					return err
+				}
+			}
 		}
 		key := http.CanonicalHeaderKey(name)
 		if msg := badHeader(name, key, values, seen[key]); msg != "" {
-			return timer.Invalid("target.headers."+name, msg)
+			return timer.Invalid(at, msg)
+		}
+		if key == "Host" && t.Templates && strings.Contains(values[0], "{{") && (len(t.SecretHeaders) > 0 || t.OAuth2 != nil) {
+			return timer.Invalid(at, "has a variable: it decides to whom the target's secrets go, and is fixed")
+		}
+		if t.Kind == timer.KindGRPC {
+			if msg := badMetadata(key, values); msg != "" {
+				return timer.Invalid(at, msg)
+			}
 		}
 		seen[key] = true
 	}
 	if size > timer.MaxHeaderLen {
-		return timer.Invalid("target.headers", fmt.Sprintf("are %d bytes long: at most %d are allowed", size, timer.MaxHeaderLen))
+		return timer.Invalid(field+".headers", fmt.Sprintf("are %d bytes long: at most %d are allowed", size, timer.MaxHeaderLen))
+	}
+	for name := range t.SecretHeaders {
+		key := http.CanonicalHeaderKey(name)
+		if msg := badHeader(name, key, nil, seen[key]); msg != "" || key == "Host" {
+			return timer.Invalid(field+".secret_headers."+name, orElse(msg, "is no secret: give it among the headers"))
+		}
+		if t.Kind == timer.KindGRPC && strings.HasSuffix(key, "-Bin") {
+			return timer.Invalid(field+".secret_headers."+name, "ends with -bin, which is for binary metadata")
+		}
+		seen[key] = true
+	}
+	return nil
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// CheckSecretHeader checks the value of a secret header of a target before it is sealed: afterwards nobody can.
+func CheckSecretHeader(field string, kind timer.TargetKind, value string) error {
+	switch {
+	case kind == timer.KindGRPC && !printable(value):
+		return timer.Invalid(field, notPrintable)
+	case len(value) > timer.MaxSecretLen:
+		return timer.Invalid(field, fmt.Sprintf("is longer than %d bytes", timer.MaxSecretLen))
+	case !validValue(value):
+		return timer.Invalid(field, "has a control character, or bytes that are not UTF-8")
 	}
 	return nil
 }
@@ -89,8 +206,8 @@ func badHeader(name, key string, values []string, twice bool) string {
 	case !validName(name):
 		return "is not a header name: letters, digits and -"
 	case twice:
-		return "is given twice, in different letter case"
-	case strings.HasPrefix(key, ownHeaderPrefix) || key == HeaderIdempotencyKey:
+		return "is given twice, in different letter case or among the secret headers"
+	case strings.HasPrefix(key, ownHeaderPrefix) || strings.HasPrefix(key, signaturePrefix) || key == HeaderIdempotencyKey || key == HeaderTraceParent:
 		return "is set by Carillon itself: leave it out"
 	case connectionHeaders[key]:
 		return "is about the connection, which is not the timer's: leave it out"

@@ -26,6 +26,11 @@ func readExcerpt(body io.Reader, bound int64) string {
 	return excerpt
 }
 
+// readBody returns the first bytes of a body, and the error that it broke off with; that it is longer is none.
+func readBody(body io.Reader, bound int64) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(body, bound))
+}
+
 // cut makes s valid UTF-8 of at most timer.MaxExcerpt bytes.
 func cut(s string) string {
 	if !utf8.ValidString(s) {

@@ -3,37 +3,52 @@ package callback
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
-	"strings"
+	"slices"
 	"time"
 
-	"code.dny.dev/ssrf"
+	"github.com/carillon-timer/carillon/libs/egress"
 )
 
 // HTTPOptions says how an HTTP caller behaves. The zero value is a safe one.
 type HTTPOptions struct {
-	// AllowPrivate lets timers call loopback, private and otherwise special addresses, and any port. Without it, only public
-	// addresses on ports 80 and 443 are dialled, whatever a name resolves to and whenever it does.
+	NetOptions
+
+	// AllowPrivate opens loopback, private and special networks and any port, where Egress is nil.
 	AllowPrivate bool
 
-	UserAgent           string        // where a timer sets none; default "Carillon/1"
-	DialTimeout         time.Duration // of name resolution, connect and TLS each; default 5 s; an attempt's own timeout may be shorter
-	IdleTimeout         time.Duration // how long an unused connection is kept; default 60 s
+	DialTimeout         time.Duration // of name resolution and connect, and of TLS; default 5 s; an attempt's own timeout may be shorter
 	MaxIdleConns        int           // unused connections kept in all; default 4096
 	MaxIdleConnsPerHost int           // unused connections kept to one host; default 1024: fewer than calls at once means dialling anew
 	MaxConnsPerHost     int           // connections to one host; default 0: as many as there are calls at once
 	MaxDrain            int64         // bytes of an answer that are read so that its connection can be used again; default 64 KiB
 }
 
+// maxHeaderBytes is how long the head of an answer may be.
+const maxHeaderBytes = 64 << 10
+
 func (o *HTTPOptions) setDefaults() {
-	setDefault(&o.UserAgent, "Carillon/1")
+	o.NetOptions.setDefaults(o.AllowPrivate)
 	setDefault(&o.DialTimeout, 5*time.Second)
-	setDefault(&o.IdleTimeout, time.Minute)
 	setDefault(&o.MaxIdleConns, 4096)
 	setDefault(&o.MaxIdleConnsPerHost, 1024)
 	setDefault(&o.MaxDrain, 64<<10)
+}
+
+func (o *NetOptions) setDefaults(allowPrivate bool) {
+	setDefault(&o.UserAgent, "Carillon/1")
+	setDefault(&o.IdleTimeout, time.Minute)
+	if o.Egress == nil {
+		o.Egress = egress.NewPolicy(egress.Options{AllowPrivate: allowPrivate})
+	}
+}
+
+// policy returns the policy of a request.
+func (o *NetOptions) policy(r *Request) *egress.Policy {
+	if r.Egress != nil {
+		return r.Egress
+	}
+	return o.Egress
 }
 
 func setDefault[T comparable](v *T, d T) {
@@ -46,11 +61,14 @@ func setDefault[T comparable](v *T, d T) {
 // DefaultTimeout is the timeout of a request that has none.
 const DefaultTimeout = 5 * time.Second
 
-// HTTP calls HTTP targets. It sends by HTTP/1.1 with kept connections, by HTTP/2 where an https server offers it. It follows no
-// redirects and uses no proxy: both would lead past the guard.
+// HTTP calls HTTP targets. It sends by HTTP/1.1 with kept connections, by HTTP/2 where an https server offers it, unless a target says
+// otherwise. Connections are shared by calls that go the same way: the same egress policy, TLS options and HTTP version.
 type HTTP struct {
-	o         HTTPOptions
-	transport *http.Transport
+	o          HTTPOptions
+	userAgent  []string // as a header's values
+	transports *transports
+	tokens     *tokens
+	rules      *rules
 }
 
 var _ Caller = (*HTTP)(nil)
@@ -61,29 +79,24 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 		return nil, errors.New("options of the HTTP caller: limits and times must not be negative")
 	}
 	o.setDefaults()
-	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 30 * time.Second}
-	if !o.AllowPrivate {
-		// The guard sees the address that is dialled, after resolution: a name cannot change its mind in between.
-		dialer.Control = ssrf.New().Safe
+	h := &HTTP{o: o, userAgent: []string{o.UserAgent}}
+	var err error
+	if h.transports, err = newTransports(&h.o); err != nil {
+		return nil, err
 	}
-	return &HTTP{o: o, transport: &http.Transport{
-		DialContext:            dialer.DialContext,
-		ForceAttemptHTTP2:      true,
-		DisableCompression:     true, // excerpts are shown as they came, and nothing else of a body is used
-		TLSHandshakeTimeout:    o.DialTimeout,
-		ExpectContinueTimeout:  time.Second,
-		IdleConnTimeout:        o.IdleTimeout,
-		MaxIdleConns:           o.MaxIdleConns,
-		MaxIdleConnsPerHost:    o.MaxIdleConnsPerHost,
-		MaxConnsPerHost:        o.MaxConnsPerHost,
-		MaxResponseHeaderBytes: 64 << 10,
-	}}, nil
+	if h.rules, err = newRules(); err != nil {
+		return nil, err
+	}
+	if h.tokens, err = newTokens(h.transports, &h.o.NetOptions); err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // Close closes idle connections. Calls in flight go on, until their contexts end.
-func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
+func (h *HTTP) Close() { h.transports.closeIdle() }
 
-// Call makes one attempt, and returns at the latest when r.Timeout is over or ctx ends. Any 2xx is success, even where the rest of
+// Call makes one attempt, and returns at the latest when r.Timeout is over or ctx ends. Unless the target has rules of its own any 2xx is success, even where the rest of
 // the answer never comes. A kept connection that the server closed just then is replaced, once nothing of the answer
 // came: the request carries the fire id as its Idempotency-Key, so that sending it again is safe.
 func (h *HTTP) Call(ctx context.Context, r *Request) Result {
@@ -93,55 +106,65 @@ func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 	}
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req, err := h.newRequest(callCtx, r)
+	secrets, err := openHeaders(h.o.Secrets, r)
 	if err != nil {
-		return Result{Class: Reject, Error: oneLine(err.Error())}
+		return unusable(err)
 	}
-	// RoundTrip rather than a Client's Do: that adds redirects and cookies, which we do not want, at a fifth of the cost.
-	resp, err := h.transport.RoundTrip(req)
+	req, err := h.newRequest(callCtx, r, secrets)
 	if err != nil {
-		return failure(ctx, err, timeout)
+		return unusable(err)
 	}
-	return h.answer(resp)
+	policy := h.o.policy(r)
+	transport, err := h.transports.get(policy, wayOf(policy.Key(), r.App, &r.Target))
+	if err != nil {
+		return unusable(err)
+	}
+	if r.Target.OAuth2 != nil {
+		return h.callWithToken(ctx, r, req, transport, secrets, timeout)
+	}
+	resp, err := h.send(r, req, transport, secrets)
+	if err != nil {
+		return blot(failed(ctx, err, timeout), secrets)
+	}
+	return blot(h.answer(ctx, r, resp, timeout), secrets)
 }
 
-// failure says what an attempt without answer means.
-func failure(ctx context.Context, err error, timeout time.Duration) Result {
-	var netErr net.Error
-	switch {
-	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedPort), errors.Is(err, ssrf.ErrProhibitedNetwork):
-		return Result{Class: Reject, Error: oneLine("this address may not be called: " + err.Error())}
-	case ctx.Err() != nil:
-		return Result{Class: Retry, Error: "the call was cancelled"}
-	case errors.Is(err, context.DeadlineExceeded):
-		return Result{Class: Retry, Error: fmt.Sprintf("no answer within %s", timeout)}
-	case errors.As(err, &netErr) && netErr.Timeout():
-		return Result{Class: Retry, Error: oneLine("no connection in time: " + err.Error())}
+// send sends a request and follows the redirects that its target wants followed. RoundTrip rather than a Client's Do: that adds cookies and redirects of another kind
+// than ours, at a fifth of the cost.
+func (h *HTTP) send(r *Request, req *http.Request, transport *http.Transport, secrets []secretHeader) (*http.Response, error) {
+	resp, err := transport.RoundTrip(req)
+	if err == nil && r.Target.Redirects > 0 {
+		return h.redirected(r, req, resp, secrets)
 	}
-	return Result{Class: Retry, Error: oneLine(err.Error())}
+	return resp, err
 }
 
-func (h *HTTP) answer(resp *http.Response) Result {
-	defer resp.Body.Close()
-	r := Result{StatusCode: int32(resp.StatusCode)}       //nolint:gosec // three digits
-	if resp.StatusCode != http.StatusSwitchingProtocols { // what follows those is no answer, and has no end
-		r.Excerpt = readExcerpt(resp.Body, h.o.MaxDrain)
-	}
-	switch resp.StatusCode / 100 {
-	case 2:
-		return r
-	case 3:
-		r.Error = "answered with a redirect, and those are not followed: " + status(resp)
-		if to := resp.Header.Get("Location"); to != "" {
-			r.Error += " to " + to
+// callWithToken is Call for targets with OAuth2. A token that was kept and is not believed any more is replaced once.
+func (h *HTTP) callWithToken(ctx context.Context, r *Request, req *http.Request, transport *http.Transport, secrets []secretHeader, timeout time.Duration) Result {
+	policy := h.o.policy(r)
+	for again := false; ; again = true {
+		token, kept, err := h.tokens.get(req.Context(), r.App, policy, r.Target.OAuth2)
+		if err != nil {
+			return blot(noToken(ctx, err, timeout), secrets)
 		}
-	default:
-		r.Error = "answered " + status(resp)
+		hide := slices.Concat(secrets, []secretHeader{{"Authorization", token}})
+		req.Header["Authorization"] = []string{"Bearer " + token}
+		resp, err := h.send(r, req, transport, hide)
+		if err != nil {
+			return blot(failed(ctx, err, timeout), hide)
+		}
+		if resp.StatusCode == http.StatusUnauthorized {
+			h.tokens.drop(r.App, policy, r.Target.OAuth2, token)
+			if kept && !again {
+				_ = resp.Body.Close()
+				fresh := req.Clone(req.Context())
+				if req.GetBody != nil {
+					fresh.Body, _ = req.GetBody() // memory: no error
+				}
+				req = fresh
+				continue
+			}
+		}
+		return blot(h.answer(ctx, r, resp, timeout), hide)
 	}
-	r.Class, r.Error = Retry, oneLine(r.Error)
-	return r
-}
-
-func status(resp *http.Response) string {
-	return strings.TrimSpace(fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
 }

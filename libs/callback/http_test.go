@@ -71,10 +71,13 @@ func TestTheConfiguredRequestIsSentWithOurHeaders(t *testing.T) {
 	user, password, _ := got.BasicAuth()
 	require.Equal(t, "me:secret", user+":"+password)
 	got.Header.Del("Authorization")
+	traceParent := got.Header.Get("Traceparent")
+	require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", traceParent)
 	require.Equal(t, http.Header{
 		"X-Many": {"1", "2"}, "Content-Type": {"application/json"}, "Content-Length": {got.Header.Get("Content-Length")},
 		"User-Agent":        {"Carillon/1"},
 		"Carillon-Timer-Id": {"42"}, "Carillon-Fire-Id": {"42-1767225600123"}, "Idempotency-Key": {"42-1767225600123"},
+		"Carillon-Cause": {"schedule"}, "Traceparent": {traceParent},
 		"Carillon-Due": {"2026-01-01T00:00:00.123Z"}, "Carillon-Start": {"2026-01-01T00:00:00.456Z"}, "Carillon-Attempt": {"2"},
 	}, got.Header)
 }
@@ -102,20 +105,21 @@ func TestTheMethodIsPostUnlessToldAndTheUserAgentCanBeSet(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name  string
-		code  int
-		body  string
-		class callback.Class
-		err   string
+		name    string
+		code    int
+		body    string
+		class   callback.Class
+		err     string
+		failure timer.Failure
 	}{
-		{"200", 200, "fine", callback.Success, ""},
-		{"204", 204, "", callback.Success, ""},
-		{"299", 299, "odd", callback.Success, ""},
-		{"302", 302, "", callback.Retry, "answered with a redirect, and those are not followed: 302 Found to /elsewhere"},
-		{"304", 304, "", callback.Retry, "answered with a redirect, and those are not followed: 304 Not Modified to /elsewhere"},
-		{"404", 404, "no such hook", callback.Retry, "answered 404 Not Found"},
-		{"500", 500, "oops", callback.Retry, "answered 500 Internal Server Error"},
-		{"799", 799, "", callback.Retry, "answered 799"},
+		{"200", 200, "fine", callback.Success, "", ""},
+		{"204", 204, "", callback.Success, "", ""},
+		{"299", 299, "odd", callback.Success, "", ""},
+		{"302", 302, "", callback.Retry, "answered with a redirect, and those are not followed: 302 Found to /elsewhere", timer.FailureRedirect},
+		{"304", 304, "", callback.Retry, "answered with a redirect, and those are not followed: 304 Not Modified to /elsewhere", timer.FailureRedirect},
+		{"404", 404, "no such hook", callback.Retry, "answered 404 Not Found", timer.FailureStatus},
+		{"500", 500, "oops", callback.Retry, "answered 500 Internal Server Error", timer.FailureStatus},
+		{"799", 799, "", callback.Retry, "answered 799", timer.FailureStatus},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -128,7 +132,7 @@ func TestAnswers(t *testing.T) {
 				_, _ = io.WriteString(w, tt.body)
 			})
 			require.Equal(t, callback.Result{
-				Class: tt.class, StatusCode: int32(tt.code), Error: tt.err, Excerpt: tt.body,
+				Class: tt.class, StatusCode: int32(tt.code), Error: tt.err, Excerpt: tt.body, Failure: tt.failure,
 			}, c.Call(t.Context(), r))
 			require.EqualValues(t, 1, calls.Load())
 		})
@@ -201,7 +205,7 @@ func TestTimeouts(t *testing.T) {
 	})
 	base := r.Target.URL
 	r.Timeout = 50 * time.Millisecond
-	require.Equal(t, callback.Result{Class: callback.Retry, Error: "no answer within 50ms"}, c.Call(t.Context(), r))
+	require.Equal(t, callback.Result{Class: callback.Retry, Error: "no answer within 50ms", Failure: timer.FailureTimeout}, c.Call(t.Context(), r))
 
 	r.Target.URL = base + "/begins"
 	require.Equal(t, callback.Result{StatusCode: 200, Excerpt: "begun"}, c.Call(t.Context(), r), "the status came, and it counts")
@@ -209,7 +213,7 @@ func TestTimeouts(t *testing.T) {
 	r.Target.URL, r.Timeout = base, time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	require.Equal(t, callback.Result{Class: callback.Retry, Error: "the call was cancelled"}, c.Call(ctx, r))
+	require.Equal(t, callback.Result{Class: callback.Retry, Error: "the call was cancelled", Failure: timer.FailureCanceled}, c.Call(ctx, r))
 }
 
 func TestNobodyThere(t *testing.T) {
@@ -251,6 +255,7 @@ func TestWhatCanNeverWorkIsRejected(t *testing.T) {
 			got := guarded.Call(t.Context(), requestTo(url))
 			require.Equal(t, callback.Reject, got.Class, got.Error)
 			require.NotEmpty(t, got.Error)
+			require.Contains(t, []timer.Failure{timer.FailureRefused, timer.FailureInvalid}, got.Failure)
 			require.NotContains(t, got.Error, "\n")
 		})
 	}

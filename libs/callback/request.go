@@ -7,91 +7,200 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/carillon-timer/carillon/libs/payload"
+	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Headers that every callback carries, in their canonical form.
-const (
-	HeaderTimerID        = "Carillon-Timer-Id"
-	HeaderFireID         = "Carillon-Fire-Id"
-	HeaderDue            = "Carillon-Due"     // RFC 3339, milliseconds, UTC: the nominal instant
-	HeaderAttempt        = "Carillon-Attempt" // from 1
-	HeaderStart          = "Carillon-Start"   // RFC 3339, milliseconds, UTC: the executor's clock just before the call
-	HeaderIdempotencyKey = "Idempotency-Key"  // the fire id
-	ownHeaderPrefix      = "Carillon-"
-	ownHeaders           = 6
-)
+// expander puts the variables of one request into its texts.
+type expander struct {
+	on     bool
+	values payload.Values
+}
 
-const timeLayout = "2006-01-02T15:04:05.000Z"
+func newExpander(r *Request) expander {
+	if !r.Target.Templates {
+		return expander{}
+	}
+	return expander{on: true, values: payload.Values{
+		Fire: r.Fire, Attempt: r.Attempt, App: r.App, Name: r.Name, Cause: r.Cause, Labels: r.Labels, Zone: r.Zone,
+	}}
+}
 
-// newRequest builds the request of one attempt. Its error means that the target can never be called. Nothing of it is
-// used again for another call: the transport may still read a request when its answer is already here.
-func (h *HTTP) newRequest(ctx context.Context, r *Request) (*http.Request, error) {
-	u, err := parseURL(r.Target.URL)
+// text expands one text. field names it in the error.
+func (e *expander) text(field, s string, p payload.Place) (string, error) {
+	if !e.on {
+		return s, nil
+	}
+	out, err := payload.Expand(s, p, &e.values)
+	if err != nil {
+		return "", fmt.Errorf("%s %w", field, err)
+	}
+	return out, nil
+}
+
+func (e *expander) header(name string, values []string) ([]string, error) {
+	if !e.on || !slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, "{{") }) {
+		return values, nil // only read from here on
+	}
+	out := make([]string, len(values))
+	for i, v := range values {
+		var err error
+		if out[i], err = e.text("header "+name, v, payload.Header); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (e *expander) body(t *timer.Target) (string, error) {
+	if !e.on {
+		return t.Body, nil
+	}
+	return e.text("body", t.Body, payload.PlaceOf(contentType(t.Headers), t.Body))
+}
+
+// contentType returns the content type among headers of any letter case.
+func contentType(headers map[string][]string) string {
+	for name, values := range headers {
+		if len(values) > 0 && strings.EqualFold(name, "Content-Type") {
+			return values[0]
+		}
+	}
+	return ""
+}
+
+// newRequest builds the request of one attempt. Its error means that it cannot be called as it is defined. Nothing of it is
+// used again for another call: the transport may still read a request when its answer is already here. secrets are what was opened.
+func (h *HTTP) newRequest(ctx context.Context, r *Request, secrets []secretHeader) (*http.Request, error) {
+	e := newExpander(r)
+	u, err := targetURL(&r.Target, &e)
+	if err != nil {
+		return nil, err
+	}
+	body, err := e.body(&r.Target)
 	if err != nil {
 		return nil, err
 	}
 	req := (&http.Request{
 		Method: r.Target.Method, URL: u, Host: u.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: make(http.Header, len(r.Target.Headers)+ownHeaders+2),
+		Header: make(http.Header, len(r.Target.Headers)+len(secrets)+maxOwn),
 	}).WithContext(ctx)
 	if req.Method == "" {
 		req.Method = http.MethodPost
 	}
-	h.setHeaders(req, r)
-	setBody(req, r.Target.Body)
+	if err := h.setHeaders(req, r, &e, secrets); err != nil {
+		return nil, err
+	}
+	var o own
+	ownHeaders(&o, r, body)
+	lists := make([]string, o.n)
+	copy(lists, o.values[:o.n])
+	for i := range o.n {
+		req.Header[o.names[i]] = lists[i : i+1 : i+1]
+	}
+	setBody(req, body)
 	return req, nil
 }
 
-func (h *HTTP) setHeaders(req *http.Request, r *Request) {
+// targetURL expands and reads the URL, and adds the query.
+func targetURL(t *timer.Target, e *expander) (*url.URL, error) {
+	s, err := e.text("url", t.URL, payload.URL)
+	if err != nil {
+		return nil, err
+	}
+	u, err := parseURL(s)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Query) == 0 {
+		return u, nil
+	}
+	q := make(url.Values, len(t.Query))
+	for name, values := range t.Query {
+		for _, v := range values {
+			if v, err = e.text("query "+name, v, payload.Text); err != nil { // Encode escapes it
+				return nil, err
+			}
+			q[name] = append(q[name], v)
+		}
+	}
+	more := q.Encode()
+	if u.RawQuery != "" && more != "" {
+		more = "&" + more
+	}
+	u.RawQuery += more
+	return u, nil
+}
+
+func (h *HTTP) setHeaders(req *http.Request, r *Request, e *expander, secrets []secretHeader) error {
 	for name, values := range r.Target.Headers {
 		name = http.CanonicalHeaderKey(name)
+		values, err := e.header(name, values)
+		if err != nil {
+			return err
+		}
 		if name == "Host" {
 			if len(values) > 0 {
 				req.Host = values[0]
 			}
 			continue
 		}
-		req.Header[name] = values // only read from here on
+		req.Header[name] = values
+	}
+	for _, s := range secrets {
+		req.Header[s.name] = []string{s.value}
 	}
 	if _, set := req.Header["User-Agent"]; !set {
-		req.Header["User-Agent"] = []string{h.o.UserAgent}
+		req.Header["User-Agent"] = h.userAgent
 	}
 	if u := req.URL.User; u != nil && req.Header["Authorization"] == nil {
 		password, _ := u.Password()
 		req.SetBasicAuth(u.Username(), password)
 	}
-	setOwnHeaders(req.Header, r)
+	return nil
 }
 
-// setOwnHeaders writes all values into one string and all lists into one array: two allocations, and not twelve. They come last, so
-// that nothing that a user set can pass for them.
-func setOwnHeaders(h http.Header, r *Request) {
-	var buf [192]byte
-	b := buf[:0]
-	var ends [ownHeaders - 1]int
-	b = strconv.AppendInt(b, int64(r.Fire.Timer), 10)
-	ends[0] = len(b)
-	b = append(b, r.Fire.String()...)
-	ends[1] = len(b)
-	b = time.UnixMilli(r.Fire.DueMS).UTC().AppendFormat(b, timeLayout)
-	ends[2] = len(b)
-	b = strconv.AppendInt(b, int64(r.Attempt), 10)
-	ends[3] = len(b)
-	b = r.Start.UTC().AppendFormat(b, timeLayout)
-	ends[4] = len(b)
+// secretHeader is an opened one.
+type secretHeader struct{ name, value string }
 
-	all, values, from := string(b), make([]string, ownHeaders), 0
-	for i, end := range ends {
-		values[i], from = all[from:end], end
+// openHeaders opens the secret headers of a target.
+func openHeaders(o Opener, r *Request) ([]secretHeader, error) {
+	if len(r.Target.SecretHeaders) == 0 {
+		return nil, nil
 	}
-	values[5] = values[1]
-	for i, name := range [ownHeaders]string{HeaderTimerID, HeaderFireID, HeaderDue, HeaderAttempt, HeaderStart, HeaderIdempotencyKey} {
-		h[name] = values[i : i+1 : i+1]
+	out := make([]secretHeader, 0, len(r.Target.SecretHeaders))
+	for name, sealed := range r.Target.SecretHeaders {
+		s, err := openSecret(o, r.App, sealed)
+		if err != nil {
+			return nil, fmt.Errorf("secret header %s: %w", name, err)
+		}
+		out = append(out, secretHeader{http.CanonicalHeaderKey(name), s.Reveal()})
 	}
+	return out, nil
+}
+
+var errNoOpener = errors.New("this executor has no keys to open secrets with")
+
+func openSecret(o Opener, app string, sealed timer.Sealed) (sealing.Secret, error) {
+	if o == nil {
+		return sealing.Secret{}, errNoOpener
+	}
+	return o.Open(sealed, SecretBinding(app))
+}
+
+// unusable is the result of a request that cannot be built. Keys that are missing may come; everything else stays as it is.
+func unusable(err error) Result {
+	r := Result{Class: Reject, Failure: timer.FailureInvalid, Error: oneLine(err.Error())}
+	if errors.Is(err, errNoOpener) || errors.Is(err, sealing.ErrUnknownKey) {
+		r.Class = Retry
+	}
+	return r
 }
 
 // newBody returns a reader that net/http recognises as memory: it then sends head and body in one packet, and sees that nothing

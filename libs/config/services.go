@@ -6,26 +6,6 @@ import (
 	"time"
 )
 
-// API is what the API allows.
-type API struct {
-	Zone     string
-	KeysFile string
-}
-
-// Register names the settings.
-func (c *API) Register(s *Set) {
-	s.String(&c.Zone, "zone", "UTC", "IANA time zone of cron expressions that name none")
-	s.String(&c.KeysFile, "api-keys-file", "", "file with a line app:key (or app:sha256:<hex>) per key; without it the API is open to all")
-}
-
-// Validate checks them.
-func (c *API) Validate() error {
-	if _, err := time.LoadLocation(c.Zone); err != nil || c.Zone == "" || c.Zone == "Local" {
-		return fmt.Errorf("zone: %q is not an IANA time zone such as Europe/Berlin", c.Zone)
-	}
-	return nil
-}
-
 // Timing is how far ahead things are prepared.
 type Timing struct {
 	Step1 time.Duration
@@ -57,22 +37,6 @@ func (c *Retention) Register(s *Set) {
 
 // Validate checks them.
 func (c *Retention) Validate() error { return atLeast("retention", c.Keep, time.Hour) }
-
-// Callback is what may be called.
-type Callback struct {
-	AllowPrivate bool
-	// AllowPrivateDefault is the default of AllowPrivate; set it before Register.
-	AllowPrivateDefault bool
-}
-
-// Register names the settings.
-func (c *Callback) Register(s *Set) {
-	s.Bool(&c.AllowPrivate, "callback-allow-private", c.AllowPrivateDefault,
-		"let timers call loopback and private addresses, and any port")
-}
-
-// Validate checks them.
-func (c *Callback) Validate() error { return nil }
 
 // Canary is how a deployment watches itself.
 type Canary struct{ Every time.Duration }

@@ -109,21 +109,6 @@ func text[T ~string](s *Set, to *T, name, def, usage string) {
 	}, usage)
 }
 
-// List registers a setting of several texts, separated by commas.
-func (s *Set) List(to *[]string, name, def, usage string) {
-	parse := func(v string) error {
-		*to = nil
-		for part := range strings.SplitSeq(v, ",") {
-			if part = strings.TrimSpace(part); part != "" {
-				*to = append(*to, part)
-			}
-		}
-		return nil
-	}
-	_ = parse(def)
-	s.add(&value{name: name, parse: parse, show: func() string { return strings.Join(*to, ",") }}, usage)
-}
-
 // Bool registers a yes or no.
 func (s *Set) Bool(to *bool, name string, def bool, usage string) {
 	*to = def

@@ -133,16 +133,20 @@ func (d *Dispatcher) express(ctx context.Context, fires []timer.Fire) {
 // any of them may be missing.
 func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
 	late := d.opts.Now().Add(-LateAfter).UnixMilli()
-	var normal, low []bus.Message
+	var high, normal, low []bus.Message
 	for i := range fires {
-		m := bus.Message{Payload: taskwire.Encode(&fires[i])}
-		if fires[i].RunMS < late || fires[i].Cause == timer.CauseBackfill {
+		f := &fires[i]
+		m := bus.Message{Payload: taskwire.Encode(f)}
+		switch {
+		case f.RunMS < late, f.Cause == timer.CauseBackfill, f.Lane == timer.LaneLow:
 			low = append(low, m)
-		} else {
+		case f.Lane == timer.LaneHigh:
+			high = append(high, m)
+		default:
 			normal = append(normal, m)
 		}
 	}
-	return errors.Join(d.send(ctx, bus.TasksNormal, normal), d.send(ctx, bus.TasksLow, low))
+	return errors.Join(d.send(ctx, bus.TasksHigh, high), d.send(ctx, bus.TasksNormal, normal), d.send(ctx, bus.TasksLow, low))
 }
 
 func (d *Dispatcher) send(ctx context.Context, topic bus.Topic, msgs []bus.Message) error {

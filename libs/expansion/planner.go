@@ -140,11 +140,8 @@ func (s *stretch) chain() int64 {
 // next moves on to the next instant.
 func (s *stretch) next() {
 	s.left--
-	if s.left <= 0 || s.timer.Definition.Schedule.Kind == timer.KindFixedDelay {
-		s.due = timer.NeverMS
-		return
-	}
-	if s.timer.Definition.Schedule.Kind.OneShot() {
+	kind := s.timer.Definition.Schedule.Kind
+	if s.left <= 0 || kind == timer.KindFixedDelay || kind.OneShot() {
 		s.due = timer.NeverMS
 		return
 	}
@@ -163,6 +160,7 @@ func (p *Planner) fire(t *timer.Timer, due int64) timer.Fire {
 	f := timer.Fire{
 		FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due + schedule.Jitter(t.ID, due, t.Definition.Schedule.Jitter),
 		AppID: t.AppID, Version: t.Version, Epoch: t.ActiveEpoch, Cause: timer.CauseSchedule, State: timer.FireReady,
+		Lane: t.Definition.Priority.Lane(),
 	}
 	f.Bucket = p.counts.Bucket(f.FireID, f.RunMinute())
 	return f

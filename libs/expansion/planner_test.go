@@ -201,6 +201,15 @@ func TestUnreadableScheduleIsPutAside(t *testing.T) {
 	require.Equal(t, timer.NeverMS, plan.ExpandAtMS)
 }
 
+func TestFiresCarryTheLaneOfTheirTimer(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{})
+	tm := cron("* * * * *")
+	require.Equal(t, timer.LaneNormal, p.Plan(tm, base).Fires[0].Lane)
+	tm.Definition.Priority = timer.PriorityHigh
+	require.Equal(t, timer.LaneHigh, p.Plan(tm, base).Fires[0].Lane)
+}
+
 func BenchmarkPlanEverySecond(b *testing.B) {
 	p, err := expansion.New(expansion.Options{Counts: slicing.NewCounts(10_000)})
 	if err != nil {

@@ -14,7 +14,7 @@
 //   - S2 Create and SetStatus insert what the planner makes in the same transaction; nothing of a refused item is written.
 //     Every instant at which a timer was active has its fire from the end of that activation on, at the latest.
 //   - S3 Activation counts: each inactive → active adds 1 to the epoch and sets active_since; setting the status that a timer
-//     already has changes nothing and is no error.
+//     already has changes nothing and is no error. From and IfVersion are judged with the row locked.
 //   - S4 Every change of status is in the change log with a sequence that Changes returns; a reader who overlaps by
 //     10 s misses none, also of a transaction that committed late.
 //   - S5 Idempotency: a repeated key of an app returns the first answer; with another content it is a conflict. Once keeps the value that came first under
@@ -57,8 +57,7 @@
 //     them and the run differs), those that have an outcome are left out, the others are inserted. Open fires of the old version that the plan
 //     does not have stay as they are, for the executor to skip, and are moved like that should a later expansion come to them. So no
 //     due instant of the new version is without fire or outcome, and none has two. fires_made counts what the new plan made in place of what the old one had
-//     made beyond now. (Lead's addition: an Expand that plans anew because a calendar changed writes a
-//     next version first, with the same definition, its version_ms and log entry, so that open fires that the calendar no longer allows are of an older version.) An edit that leaves the schedule as it is moves the open fires due later than now and plans nothing anew. Where the timer
+//     made beyond now. An edit that leaves the schedule as it is moves the open fires due later than now and plans nothing anew. Where the timer
 //     is not active, an edit that changes the schedule takes back what is expanded beyond now and sets Replan. A changed calendar makes a new version with the same
 //     definition if anything is expanded beyond now, with its log entry: by it executors tell the open fires that the new plan does not have.
 //   - S21 Freezing an app is in the change log like a change of status, once for the app, and in the states of its timers.
@@ -72,4 +71,14 @@
 //   - S24 Record inserts Next with the outcome, if the timer is active in Next's epoch and version, or in a later version that an edit made which left the
 //     schedule as it is (then Next has that), and max_fires allows, once; and counts it in fires_made. An outcome whose Reason is
 //     superseded counts only where the row still has the outcome's version; else it is reported as lost.
+//
+// Delivery:
+//   - S25 Complete ends a fire or gives it back as returned, only in state accepted, unowned or not, at the attempt named; with its outcome come the turn and the next fire of a chain as with Record (the store
+//     finds out itself whether a turn is to be handed on; Next of a fixed delay is the caller's plan, as in Record). Of a Complete and the timeout's claim at once one wins.
+//   - S26 Every outcome carries the session that recorded it, those written by others (a skipped stretch, a completion, a cancelled backfill) carry session 1 (HouseSession). Whoever publishes announces by position; what a
+//     session that ended had not announced, a scheduler announces. So each is announced at least once while the bus is back within the hour.
+//   - S27 A definition's hash is that of its stored form, sealed text included: sealing is deterministic (package sealing), so under one first key the same secrets make the same hash. Behind a new first key
+//     they do not, and a create of the same definition is a conflict, an edit a new version, until Reseal has rewritten the stored text; it rewrites the hash with it, and from then on the two are the same again. That is the
+//     one change that a version undergoes.
+//   - S28 States, App, AppsByID and Changes tell a new setting, freeze or key within one look; the change log has one entry for the app.
 package store

@@ -13,7 +13,7 @@ type Editor interface {
 	// Edit gives timers new definitions, each with its own result, in one transaction, and logs the changes. An edit that changes nothing of the
 	// definition (same hash) does nothing. See S19 and S20.
 	Edit(ctx context.Context, items []Edit, plan Planner) ([]Edited, error)
-	// AddFires inserts fires of other series than 0 for a timer that exists, active or not, with its present version and epoch. One that is there
+	// AddFires inserts fires of other series than 0 for a timer that exists, active or not, with its present version, epoch and lane. One that is there
 	// already, open or finished, is left alone, so a call may be repeated. Error: not_found.
 	AddFires(ctx context.Context, app string, id timer.ID, fires []timer.Fire) (inserted []timer.Fire, err error)
 }
@@ -49,12 +49,18 @@ type App struct {
 	Frozen   bool
 	Reason   string // of the freeze
 	FrozenMS int64  // since when
+
+	Settings AppSettings
+	Version  int64 // of Settings
 }
+
+// IfAbsent is the version of a calendar that does not exist.
+const IfAbsent = -1
 
 // Calendars are the named calendars of apps.
 type Calendars interface {
 	// PutCalendar makes or replaces a calendar and returns its version, from 1. Timers that name it are planned anew by the next calls of Expand
-	// (S20). IfVersion 0: whatever is there. Error: conflict.
+	// (S20). IfVersion 0: whatever is there; IfAbsent: only where there is none. Error: conflict.
 	PutCalendar(ctx context.Context, app string, c timer.Calendar, ifVersion int64) (version int64, err error)
 	// Calendar returns a calendar. Error: not_found.
 	Calendar(ctx context.Context, app, name string) (CalendarVersion, error)
@@ -150,4 +156,15 @@ type Late struct {
 	timer.FireID
 
 	ToMS int64 // it would run for every instant up to here
+	// GraceMS, where it is not 0, moves ToMS to so long before the store answers: an ask may have been on its way for seconds, and what has come late meanwhile
+	// would have a catch-up of its own.
+	GraceMS int64
+}
+
+// CoversTo returns up to where the fire would run, asked at nowMS.
+func (l *Late) CoversTo(nowMS int64) int64 {
+	if l.GraceMS == 0 {
+		return max(l.DueMS, l.ToMS)
+	}
+	return max(l.DueMS, l.ToMS, nowMS-l.GraceMS)
 }

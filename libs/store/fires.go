@@ -12,8 +12,9 @@ type Slices interface {
 	// ClaimSlices makes the missing slice rows of a frozen minute and takes up to limit undone ones whose lease has run
 	// out, each with the next token and a lease from now on.
 	ClaimSlices(ctx context.Context, minute int64, buckets int32, lease time.Duration, limit int) ([]SliceClaim, error)
-	// HoldSlice makes holder the slice's holder and renews its lease, if the token is the latest and it is not done.
-	HoldSlice(ctx context.Context, c SliceClaim, holder timer.ID, lease time.Duration) (bool, error)
+	// HoldSlice makes holder the slice's holder and renews its lease, if the token is the latest and it is not done; with free, only while nobody else
+	// holds it by this token.
+	HoldSlice(ctx context.Context, c SliceClaim, holder timer.ID, lease time.Duration, free bool) (bool, error)
 	// RenewSlices renews all leases in one statement and returns those that are lost: token, holder or done changed.
 	RenewSlices(ctx context.Context, holder timer.ID, held []SliceClaim, lease time.Duration) (lost []SliceClaim, err error)
 	// FinishSlice sets done, if the token is the latest. Repeating it answers true.
@@ -44,11 +45,11 @@ type Fires interface {
 	// store has them. A caller holds no fire twice: it drops what it has in hand before the call. A session that is
 	// itself dead wins nothing that it did not own.
 	Claim(ctx context.Context, session timer.ID, fires []timer.Fire) (won []timer.Fire, err error)
-	// Release gives owned fires back for dispatch, each with the RunMS, Bucket, State, Attempt and LateMS given and its Rev
+	// Release gives owned fires back for dispatch, each with the RunMS, Bucket, State, Attempt, LateMS and Done given and its Rev
 	// one up, and writes the attempts; it returns the fires as they are now, to be marked, without those that the
 	// session no longer owned. Repeating it after an unknown result releases nothing again.
 	Release(ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt) (released []timer.Fire, err error)
-	// RecordAttempts writes Attempt, State and LateMS of owned fires that stay claimed, and the attempts. It returns the
+	// RecordAttempts writes Attempt, State, LateMS and Done of owned fires that stay claimed, and the attempts. It returns the
 	// ids that the session no longer owned. Repeating it is harmless.
 	RecordAttempts(ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt) (lost []timer.FireID, err error)
 	// Overdue returns open fires with run_ms <= now - 10 s, of slices already handed out (minute before the cursor, or slice row present),
@@ -110,7 +111,7 @@ type Sessions interface {
 // Load is what an executor says of itself with each renewal.
 type Load struct {
 	HandsFull    bool  // it receives no more
-	OldestTaskMS int64 // age of the task received last: now minus published, in ms
+	OldestTaskMS int64 // age of the task received last, of the lane that is furthest behind: now minus published, in ms
 }
 
 // Session is a live session.

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/slicing"
@@ -26,6 +28,10 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Fires
 	Sessions
 	Outcomes
+	Completer
+	Redriver
+	Tenancy
+	Announcements
 	Housekeeping
 	// Now returns the store's clock.
 	Now(ctx context.Context) (time.Time, error)
@@ -89,6 +95,20 @@ type StatusChange struct {
 
 	Reason  string // of StatusPaused
 	UntilMS int64  // of StatusPaused: when it is activated again; 0 is never
+
+	From      []timer.Status // refused where the timer's status is none of these; empty: any
+	IfVersion int32          // refused where the timer's version is another; 0: any
+}
+
+// Refused says why the change must not be made to a timer, as it is with its row locked; nil: it may.
+func (c *StatusChange) Refused(t *timer.Timer) error {
+	if c.IfVersion != 0 && c.IfVersion != t.Version {
+		return timer.Conflict("if_version", fmt.Sprintf("does not hold: the timer is at version %d", t.Version))
+	}
+	if len(c.From) > 0 && !slices.Contains(c.From, t.Status) {
+		return timer.Conflict("", fmt.Sprintf("the timer is %s: this needs one that is %s", t.Status, c.From[0]))
+	}
+	return nil
 }
 
 // StatusChanged is the result of a StatusChange.
@@ -96,7 +116,7 @@ type StatusChanged struct {
 	Timer timer.Timer // as it is in the store now
 	Seq   int64       // its entry in the change log; 0: nothing changed
 	Fires []timer.Fire
-	Err   error // not_found
+	Err   error // not_found; conflict: refused by From or IfVersion
 }
 
 // Query selects timers of an app.

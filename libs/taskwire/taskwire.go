@@ -28,15 +28,16 @@ const (
 	taskAttempt
 	taskRev
 	taskLate
+	taskLane
 )
 
-// MaxLen is how many bytes a task has at most: 13 fields of one byte of tag and ten of number.
-const MaxLen = 13 * 11
+// MaxLen is how many bytes a task has at most: 14 fields of one byte of tag and ten of number.
+const MaxLen = 14 * 11
 
 // usualLen is what a task of the schedule takes: some 40 bytes.
 const usualLen = 64
 
-// Encode returns a fire as a Task message. Owner and Sweeps are not carried.
+// Encode returns a fire as a Task message. Owner, Sweeps and Done are not carried.
 func Encode(f *timer.Fire) []byte { return Append(make([]byte, 0, usualLen), f) }
 
 // Append appends to dst what Encode returns.
@@ -53,7 +54,8 @@ func Append(dst []byte, f *timer.Fire) []byte {
 	dst = appendInt(dst, taskState, int64(f.State))
 	dst = appendInt(dst, taskAttempt, int64(f.Attempt))
 	dst = appendInt(dst, taskRev, int64(f.Rev))
-	return appendInt(dst, taskLate, f.LateMS)
+	dst = appendInt(dst, taskLate, f.LateMS)
+	return appendInt(dst, taskLane, int64(f.Lane))
 }
 
 func appendInt(dst []byte, n protowire.Number, v int64) []byte {
@@ -96,6 +98,8 @@ func Decode(b []byte) (timer.Fire, error) {
 			f.Rev = int32(v) //nolint:gosec // cut as proto does
 		case taskLate:
 			f.LateMS = v
+		case taskLane:
+			f.Lane = timer.Lane(clampByte(v))
 		}
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ var fires = map[string]timer.Fire{
 	"full": {
 		FireID: timer.FireID{Timer: timer.MaxID, DueMS: math.MaxInt64, Series: math.MaxInt64}, RunMS: math.MaxInt64,
 		Bucket: math.MaxInt32, AppID: math.MinInt64, Version: math.MinInt32, Epoch: -1, Cause: 254, State: timer.FireRetrying,
-		Attempt: math.MaxInt32, LateMS: math.MinInt64, Rev: -5,
+		Attempt: math.MaxInt32, LateMS: math.MinInt64, Rev: -5, Lane: timer.LaneLow,
 	},
 }
 
@@ -30,6 +30,7 @@ func message(f timer.Fire) *carillonv1.Task {
 	return &carillonv1.Task{
 		TimerId: int64(f.Timer), DueMs: f.DueMS, Series: f.Series, RunMs: f.RunMS, Bucket: f.Bucket, AppId: f.AppID,
 		Version: f.Version, Epoch: f.Epoch, Cause: uint32(f.Cause), State: uint32(f.State), Attempt: f.Attempt, Rev: f.Rev, LateMs: f.LateMS,
+		Lane: uint32(f.Lane),
 	}
 }
 
@@ -51,11 +52,11 @@ func TestTasksAreWhatProtoWrites(t *testing.T) {
 	}
 }
 
-func TestTasksDoNotCarryOwnerAndSweeps(t *testing.T) {
+func TestTasksDoNotCarryOwnerSweepsAndDone(t *testing.T) {
 	t.Parallel()
 	f := fires["usual"]
 	plain := taskwire.Encode(&f)
-	f.Owner, f.Sweeps = 7, 8
+	f.Owner, f.Sweeps, f.Done = 7, 8, 9
 	require.Equal(t, plain, taskwire.Encode(&f))
 }
 

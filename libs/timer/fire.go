@@ -36,6 +36,9 @@ const (
 	FireReady    FireState = 0 // for its first attempt
 	FireRetrying FireState = 1 // for a further attempt
 	FireWaiting  FireState = 2 // for the fire before it to finish; its run is when it looks again
+	FireAccepted FireState = 3 // for its receiver to complete it; its run is when that times out
+	FireParked   FireState = 4 // for the limits of its app, or its endpoint's breaker
+	FireReturned FireState = 5 // for the retry policy: its receiver completed the attempt as failed, which is recorded
 )
 
 // Fire is one due instant of one timer, still without outcome.
@@ -49,9 +52,11 @@ type Fire struct {
 	Epoch   int64 // the timer's ActiveEpoch when the fire was made
 	Cause   Cause
 	State   FireState
-	Attempt int32 // attempts already made
-	LateMS  int64 // lateness of the first attempt; 0 before it
-	Rev     int32 // revision: bumped whenever the fire is given back for dispatch
+	Attempt int32  // attempts already made
+	LateMS  int64  // lateness of the first attempt; 0 before it
+	Rev     int32  // revision: bumped whenever the fire is given back for dispatch
+	Lane    Lane   // its timer's priority
+	Done    uint32 // of several targets that all shall take it: bit i says that Targets[i] has. Not in tasks and marks
 
 	Owner  ID    // the session that claimed it; 0 is none. Not in tasks and marks
 	Sweeps int32 // how often it was swept since RunMS was set. Not in tasks and marks

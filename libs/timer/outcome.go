@@ -39,6 +39,8 @@ type Attempt struct {
 	DurationMS int64
 	StatusCode int32  // the protocol's; 0 where no answer came
 	Error      string // one line; empty on success; at most MaxExcerpt bytes
+	Failure    Failure
+	Target     string // which of several: its name, or its place from 1; empty where there is one
 	Excerpt    string // start of the answer's body, valid UTF-8; at most MaxExcerpt bytes
 }
 
@@ -58,6 +60,9 @@ type Outcome struct {
 	LatenessMS int64 // first start minus planned instant; 0 where nothing started
 	StatusCode int32 // of the last attempt
 	DurationMS int64 // of the last attempt
+
+	Failure  Failure // of the last attempt
+	Redriven int64   // the series of the latest redrive of it; 0: none. Written by Redrive alone
 
 	Serial bool  // the timer lets one fire run at a time: recording it hands the turn on. Not stored
 	Next   *Fire // the fire of a fixed delay that follows it: inserted with it while the timer is active in Epoch and Version. Not stored

@@ -29,6 +29,8 @@ const (
 	MaxBodyLen   = 256 << 10 // bytes
 	MaxSpecs     = 16        // cron expressions of one timer
 	MaxSpecLen   = 256       // bytes
+	MaxLabels    = 32        // of a timer
+	MaxLabelLen  = 256       // bytes of a name or value
 	MaxReasonLen = 256       // bytes, of a pause or a freeze
 )
 
@@ -67,12 +69,51 @@ type Definition struct {
 	Retry       Retry       `json:"retry"`
 	Misfire     Misfire     `json:"misfire,omitzero"`
 	Concurrency Concurrency `json:"concurrency,omitzero"`
+
+	Fanout
+
+	Priority Priority          `json:"priority,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"` // for people, filters and templates
+}
+
+// Priority says which fires go first where not all can run. Empty is PriorityNormal.
+type Priority string
+
+// The priorities.
+const (
+	PriorityHigh   Priority = "high"
+	PriorityNormal Priority = "normal"
+	PriorityLow    Priority = "low"
+)
+
+// Lane is a priority as fires and tasks carry it.
+type Lane uint8
+
+// The lanes.
+const (
+	LaneNormal Lane = 0
+	LaneHigh   Lane = 1
+	LaneLow    Lane = 2
+)
+
+// Lane returns the lane of a priority.
+func (p Priority) Lane() Lane {
+	switch p {
+	case PriorityHigh:
+		return LaneHigh
+	case PriorityLow:
+		return LaneLow
+	default:
+		return LaneNormal
+	}
 }
 
 // State is what an executor must know of a timer besides its definition.
 type State struct {
 	ID            ID
 	App           string
+	AppID         int64
+	Name          string // for templates
 	Status        Status
 	Version       int32
 	ActiveSinceMS int64

@@ -28,7 +28,7 @@ type Page struct {
 
 // Window holds marks. It is safe for concurrent use.
 type Window interface {
-	// Put marks fires, each in the slice that its RunMS and Bucket name. A fire's Owner and Sweeps are not kept.
+	// Put marks fires, each in the slice that its RunMS and Bucket name. A fire's Owner, Sweeps and Done are not kept.
 	Put(ctx context.Context, fires []timer.Fire) error
 	// Open returns the generation of a slice, and makes one where there is none.
 	Open(ctx context.Context, s Slice) (generation string, err error)

@@ -16,7 +16,8 @@ import (
 // beside it, so that a new user can hear a timer ring without an endpoint of his own.
 func Dev(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
 	s := &assembly.Settings{}
-	s.Callback.AllowPrivateDefault = true // on one's own machine, what one calls is on one's own machine
+	s.OpenOnLoopback = true
+	s.Callback.AllowLoopback = true // on one's own machine, what one calls is on one's own machine
 	return assembly.Run(ctx, assembly.Program{
 		Name: "carillon dev", Service: "dev", Settings: s, Parts: []config.Part{&s.Data}, Open: assembly.OpenEmbedded, Stdout: stdout,
 		Roles: []assembly.Role{

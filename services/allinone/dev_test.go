@@ -108,6 +108,12 @@ func TestFirstSteps(t *testing.T) {
 	d := start(t, dir)
 	m := regexp.MustCompile(`curl -s (\S+) -H 'Content-Type: application/json' -d '(.*)'`).FindStringSubmatch(d.out.String())
 	require.NotNil(t, m, d.out.String())
+	require.Equal(t, 1, strings.Count(d.errOut.String(), "timers may call this machine"), "it says what is open")
+	refused, err := client.Post(d.api+"/api/v2/timers", "application/json", strings.NewReader(
+		`{"app":"a","name":"b","schedule":{"kind":"delay","delay":"1h"},"target":{"url":"http://10.0.0.1/"}}`))
+	require.NoError(t, err)
+	require.NoError(t, refused.Body.Close())
+	require.Equal(t, http.StatusUnprocessableEntity, refused.StatusCode, "and no more than that is")
 	resp, err := client.Post(m[1], "application/json", strings.NewReader(strings.Replace(m[2], "'$(date +%s)'", "1", 1)))
 	require.NoError(t, err)
 	var created struct{ ID, Status string }
@@ -216,7 +222,7 @@ func TestSettingsOfDev(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	require.ErrorIs(t, allinone.Dev(t.Context(), []string{"-print-config"}, noEnv, &out, io.Discard), config.ErrDone)
-	require.Contains(t, out.String(), `callback-allow-private: "true" # default`)
+	require.Contains(t, out.String(), `callback-allow-private: "false" # default`)
 	require.Contains(t, out.String(), `data-dir: "./data" # default`)
 	require.NotContains(t, out.String(), "mysql")
 }

@@ -25,9 +25,11 @@ const topicsUsage = `carillon topics <verb> [flags]
                                    (-subscription NAME; -latest: what was published last, whoever has read it)
   dead [-n 50]                     the dead letters that wait for the operators
   reset TOPIC SUBSCRIPTION -to P   set a cursor to P: earliest, latest, an instant (2026-01-31T12:00:00Z) or -15m; wants -yes
+  redrive -app APP                 make failed fires again, through Carillon's API (-help lists how they are selected); wants -yes
 
-It talks to Pulsar's admin API: -pulsar-admin-url, -pulsar-tenant, -pulsar-namespace and -pulsar-token, or their variables.
-To fire dead letters again, redrive them through Carillon's API: publishing a letter's task anew fires nothing, as its fire is recorded as failed.
+It talks to Pulsar's admin API: -pulsar-admin-url, -pulsar-tenant, -pulsar-namespace and -pulsar-token, or their variables. redrive talks to Carillon's
+API alone, with a key of scope write (-key-file, or CARILLON_API_KEY): the database says what is made again, and the letters of that are acknowledged.
+Publishing a letter's task anew fires nothing.
 `
 
 const topicsTimeout = time.Minute // of a verb
@@ -66,6 +68,9 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	}
 	in := &inspection{out: stdout}
 	verb := args[0]
+	if verb == "redrive" {
+		return redrive(ctx, args[1:], env, stdout)
+	}
 	own := flag.NewFlagSet("carillon topics "+verb, flag.ContinueOnError)
 	own.SetOutput(io.Discard)
 	own.IntVar(&in.n, "n", 0, "how many messages")
@@ -110,7 +115,6 @@ func (in *inspection) run(ctx context.Context, verb string) error {
 		"peek":          {1, 1, in.peek},
 		"dead":          {0, 0, in.dead},
 		"reset":         {2, 2, in.reset},
-		"redrive":       {0, 99, func(context.Context) error { return usageError(redriveNote) }},
 	}
 	v, ok := verbs[verb]
 	switch {
@@ -121,8 +125,6 @@ func (in *inspection) run(ctx context.Context, verb string) error {
 	}
 	return v.do(ctx)
 }
-
-const redriveNote = "carillon topics: redrive goes through Carillon's API, which makes a new fire of each letter's; publishing a letter's task anew fires nothing"
 
 // described returns the topic that was named, or all.
 func (in *inspection) described(ctx context.Context) ([]pulsartopics.Topic, error) {

@@ -112,7 +112,7 @@ func TestTopicsRefuses(t *testing.T) {
 		{[]string{"peek", "nonsense"}, `no such topic: "nonsense"`},
 		{[]string{"reset", "slices", "triggers", "-to", "tomorrow"}, "neither earliest nor latest"},
 		{[]string{"reset", "slices", "triggers", "-to", "15m"}, "neither earliest nor latest"},
-		{[]string{"redrive"}, "through Carillon's API"},
+		{[]string{"redrive"}, "app: missing"},
 	} {
 		_, err := topics(t, testenv.PulsarPlace{AdminURL: "http://127.0.0.1:1", Tenant: "t", Namespace: "n"}, c.args...)
 		var p *config.Problems

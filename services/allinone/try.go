@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -29,14 +28,14 @@ const (
 
 // trial is one run of the command, and its settings.
 type trial struct {
-	api, listen, url, app, keyFile string
-	ready                          []string
-	canary                         bool
-	patience                       time.Duration
+	api, listen, url, app string
+	ready                 []string
+	canary                bool
+	patience              time.Duration
+	credentials           credentials
 
 	out    io.Writer
 	client *http.Client
-	key    string
 }
 
 // Register names the settings.
@@ -47,7 +46,7 @@ func (t *trial) Register(s *config.Set) {
 	s.String(&t.listen, "listen", ":8090", "where the callback is received")
 	s.String(&t.url, "url", "", "this process's address as executors reach it; empty: no timer is made")
 	s.String(&t.app, "app", "carillon-try", "app of the timer")
-	s.String(&t.keyFile, "key-file", "", "file with the app's key")
+	t.credentials.register(s)
 	s.Duration(&t.patience, "patience", 2*time.Minute, "how long all of it may take")
 }
 
@@ -67,20 +66,17 @@ func (t *trial) Validate() error {
 
 // Try proves from outside that a cluster does its work: its services are ready, its canary comes through, and a timer that is made here
 // rings here and is recorded. It is what `helm test` runs. The timer is deleted again.
-func Try(ctx context.Context, args []string, _ process.Env, stdout, stderr io.Writer) error {
+func Try(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
 	t := &trial{out: stdout, client: &http.Client{Timeout: tryCall}}
 	defer t.client.CloseIdleConnections()
-	none := func(string) (string, bool) { return "", false } // flags only: a service's environment says nothing about a trial
-	if err := config.NewSet("carillon try", t).Load(args, none, stdout); err != nil {
+	// Flags only, but for the key: a service's environment says nothing about a trial.
+	if err := config.NewSet("carillon try", t).Load(args, noEnvironment, stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
-	if t.keyFile != "" {
-		key, err := os.ReadFile(t.keyFile)
-		if err != nil {
-			return fmt.Errorf("reading the key: %w", err)
-		}
-		t.key = strings.TrimSpace(string(key))
+	if err := t.credentials.read(env); err != nil {
+		return err
 	}
+	t.api = strings.TrimSuffix(t.api, "/")
 	ctx, cancel := context.WithTimeout(ctx, t.patience)
 	defer cancel()
 	for i, address := range t.ready {
@@ -166,7 +162,7 @@ func (t *trial) ring(ctx context.Context, stderr io.Writer) error {
 	case h := <-calls:
 		fmt.Fprintf(t.out, "it rang: fire %q after %s\n", h.Get(callback.HeaderFireID), time.Since(began).Round(time.Millisecond))
 	case <-ctx.Done():
-		return fmt.Errorf("the timer did not ring (do executors reach %s? private addresses want callback-allow-private): %w", t.url, ctx.Err())
+		return fmt.Errorf("the timer did not ring (do executors reach %s? private addresses want callback-allow or callback-allow-private): %w", t.url, ctx.Err())
 	}
 	last := "nothing"
 	return t.until(ctx, func() string { return "its record: " + last }, func() bool {
@@ -240,8 +236,9 @@ func (t *trial) do(ctx context.Context, method, address string, in, out any) err
 	if in != nil {
 		q.Header.Set("Content-Type", "application/json")
 	}
-	if t.key != "" && strings.HasPrefix(address, t.api) {
-		q.Header.Set("Authorization", "Bearer "+t.key)
+	ofAPI := strings.HasPrefix(address, t.api+"/")
+	if ofAPI {
+		t.credentials.show(q.Header)
 	}
 	resp, err := t.client.Do(q)
 	if err != nil {
@@ -252,6 +249,8 @@ func (t *trial) do(ctx context.Context, method, address string, in, out any) err
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading the answer: %w", err)
+	case resp.StatusCode/100 != 2 && ofAPI:
+		return t.credentials.refusal(resp, data, t.app)
 	case resp.StatusCode/100 != 2:
 		return fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(data))
 	case out == nil:

@@ -2,11 +2,16 @@ package allinone_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"net"
+	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/services/allinone"
 )
@@ -14,7 +19,7 @@ import (
 func try(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := allinone.Try(t.Context(), args, nil, &out, &out)
+	err := allinone.Try(t.Context(), args, noEnv, &out, &out)
 	return out.String(), err
 }
 
@@ -42,4 +47,49 @@ func TestTryMakesATimerRing(t *testing.T) {
 	var p *config.Problems
 	_, err = try(t, "-canary", "-url", "nowhere")
 	require.ErrorAs(t, err, &p)
+}
+
+// Without a key, or with a wrong one, the trial says what to do; and it shows the key to nobody but the API.
+func TestTryShowsAKey(t *testing.T) {
+	t.Parallel()
+	admin := apikey.New().Reveal()
+	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin)
+	defer d.stop(t)
+	keyOf := func(app, scope string) string {
+		code, body := d.do(t, http.MethodPost, "/api/v2/apps/"+app+"/keys", admin, `{"name":"x","scope":"`+scope+`"}`)
+		require.Equal(t, http.StatusCreated, code, body)
+		var made struct{ Key string }
+		require.NoError(t, json.Unmarshal([]byte(body), &made))
+		return made.Key
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := ln.Addr().String()
+	require.NoError(t, ln.Close())
+	with := func(key string) (string, error) {
+		var out bytes.Buffer
+		env := func(k string) (string, bool) { return key, k == "CARILLON_API_KEY" && key != "" }
+		args := []string{"-api", d.api + "/", "-app", "shop", "-ready", d.admin + "/readyz", "-listen", addr, "-url", "http://" + addr + "/", "-patience", "30s"}
+		err := allinone.Try(t.Context(), args, env, &out, &out)
+		return out.String(), err
+	}
+	for key, want := range map[string]string{
+		"": `one of app "shop", or the admin key; or set CARILLON_API_KEY`, apikey.New().Reveal(): "does not know this key",
+		keyOf("shop", "read"): "give one of scope write", keyOf("till", "write"): `another app's? -app says "shop"`,
+	} {
+		said, err := with(key)
+		require.ErrorContains(t, err, want)
+		if key != "" {
+			require.NotContains(t, said+err.Error(), key)
+		}
+	}
+	for _, key := range []string{keyOf("shop", "write"), admin} {
+		said, err := with(key)
+		require.NoError(t, err, said)
+		require.Contains(t, said, "it is recorded: delivered")
+	}
+	empty := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	_, err = try(t, "-key-file", empty)
+	require.ErrorContains(t, err, "is empty")
 }

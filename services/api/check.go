@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -46,9 +44,6 @@ func checkNames(app, name string) []*timer.Error {
 // checkDefinition checks everything that a caller wrote, and returns all that is wrong as one problem, what r found before among it. It
 // puts defaults in, and takes those out that need not be written. An error that is no problem of the caller's is returned as it is.
 func (s *Service) checkDefinition(ctx context.Context, app string, d *timer.Definition, r *reading) error {
-	if d.Target.Method == "" {
-		d.Target.Method = http.MethodPost
-	}
 	if !r.has("schedule") {
 		err := schedule.Check(&d.Schedule)
 		r.bad = append(r.bad, collect(err)...)
@@ -63,10 +58,11 @@ func (s *Service) checkDefinition(ctx context.Context, app string, d *timer.Defi
 	if !r.has("misfire") {
 		r.bad = append(r.bad, collect(schedule.CheckPolicies(d))...)
 	}
-	r.bad = append(r.bad, collect(callback.CheckTarget(&d.Target))...)
-	if !r.has("retry") {
-		r.bad = append(r.bad, collect(checkRetry(&d.Retry))...)
+	r.note(checkLabels(d.Labels)...)
+	if err := s.checkTargets(ctx, app, d, r); err != nil {
+		return err
 	}
+	r.note(checkRetry(&d.Retry)...)
 	if len(r.bad) > 0 {
 		return s.problems(r.bad)
 	}
@@ -102,31 +98,33 @@ const (
 	maxFactor   = 10
 	minTimeout  = 10 * time.Millisecond
 	maxTimeout  = 5 * time.Minute
+	maxGiveUp   = 30 * 24 * time.Hour
 )
 
-func checkRetry(r *timer.Retry) error {
-	between := func(d timer.Duration, least, most time.Duration) string {
+func checkRetry(r *timer.Retry) []*timer.Error {
+	var bad []*timer.Error
+	wrong := func(field, msg string, args ...any) {
+		bad = append(bad, timer.Invalid("retry."+field, fmt.Sprintf(msg, args...)))
+	}
+	between := func(field string, d timer.Duration, least, most time.Duration) {
 		if v := time.Duration(d); v < least || v > most {
-			return fmt.Sprintf("must lie between %s and %s", least, most)
+			wrong(field, "must lie between %s and %s", least, most)
 		}
-		return ""
 	}
-	switch {
-	case r.Attempts < 1 || r.Attempts > maxAttempts:
-		return timer.Invalid("retry.attempts", fmt.Sprintf("must lie between 1 and %d", maxAttempts))
-	case !(r.Factor >= 1 && r.Factor <= maxFactor): // NaN, too
-		return timer.Invalid("retry.factor", fmt.Sprintf("must lie between 1 and %d", maxFactor))
+	if r.Attempts < 1 || r.Attempts > maxAttempts {
+		wrong("attempts", "must lie between 1 and %d", maxAttempts)
 	}
-	if msg := between(r.Wait, 0, maxWait); msg != "" {
-		return timer.Invalid("retry.wait", msg)
+	if !(r.Factor >= 1 && r.Factor <= maxFactor) { // NaN, too
+		wrong("factor", "must lie between 1 and %d", maxFactor)
 	}
-	if msg := between(r.MaxWait, 0, maxWait); msg != "" {
-		return timer.Invalid("retry.max_wait", msg)
+	if !(r.Jitter >= 0 && r.Jitter <= 1) {
+		wrong("jitter", "must lie between 0 and 1")
 	}
-	if msg := between(r.Timeout, minTimeout, maxTimeout); msg != "" {
-		return timer.Invalid("retry.timeout", msg)
-	}
-	return nil
+	between("wait", r.Wait, 0, maxWait)
+	between("max_wait", r.MaxWait, 0, maxWait)
+	between("timeout", r.Timeout, minTimeout, maxTimeout)
+	between("give_up_after", r.GiveUpAfter, 0, maxGiveUp)
+	return bad
 }
 
 func collect(errs ...error) []*timer.Error {

@@ -13,8 +13,7 @@ const retryAfter = "1"
 
 // Errors of the edge itself.
 var (
-	errForbidden = errors.New("this key is not of that app")
-	errNoKey     = errors.New("a known key is required: Authorization: Bearer <key>")
+	errNoKey = errors.New("a known key is required: Authorization: Bearer <key>")
 )
 
 // fault is an error as callers see it.
@@ -26,8 +25,8 @@ type fault struct {
 
 // faultOf decides what a caller is told. The cause of an internal error stays in the log: it may name servers and rows.
 func (s *Service) faultOf(err error, invalid int) fault {
-	if errors.Is(err, errForbidden) {
-		return fault{status: http.StatusForbidden, msg: err.Error()}
+	if scope, ok := errors.AsType[*scopeError](err); ok {
+		return fault{status: http.StatusForbidden, msg: scope.Error()}
 	}
 	var e *timer.Error
 	if !errors.As(err, &e) {

@@ -2,16 +2,14 @@ package api
 
 import (
 	"bufio"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 )
 
-// Keys are the bearer keys of apps: from the key's SHA-256 to the app. Only sums are kept, so that nothing in memory or in a
+// Keys are bearer keys of apps in a file, which have the scope write: from the key's SHA-256 to the app. Only sums are kept, so that nothing in memory or in a
 // comparison's time gives a key away.
 type Keys map[[sha256.Size]byte]string
 
@@ -55,25 +53,11 @@ func LoadKeys(path string) (Keys, error) {
 	return keys, nil
 }
 
-type callerKey struct{}
-
-// identify returns the request with its caller's app, or false where keys are wanted and it has none that is known.
-func (s *Service) identify(r *http.Request) (*http.Request, bool) {
-	if s.opts.Keys == nil {
-		return r, true
+// app returns whose key a text is.
+func (k Keys) app(text string) (string, bool) {
+	if k == nil {
+		return "", false
 	}
-	key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	app, known := s.opts.Keys[sha256.Sum256([]byte(strings.TrimSpace(key)))]
-	if !ok || !known {
-		return r, false
-	}
-	return r.WithContext(context.WithValue(r.Context(), callerKey{}, app)), true
-}
-
-// mayUse tells whether the caller may act for an app.
-func (s *Service) mayUse(ctx context.Context, app string) error {
-	if s.opts.Keys == nil || ctx.Value(callerKey{}) == app {
-		return nil
-	}
-	return errForbidden
+	app, known := k[sha256.Sum256([]byte(text))]
+	return app, known
 }

@@ -12,6 +12,9 @@ type metrics struct {
 	latency   *prometheus.HistogramVec
 	batch     *prometheus.HistogramVec
 	announced *prometheus.CounterVec
+	denied    *prometheus.CounterVec
+	redriven  prometheus.Counter
+	letters   *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -28,6 +31,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"write"}),
 		announced: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_api_announcements_total", Help: "Changes of timers for the topic timers-changed, by result.",
+		}, []string{"result"}),
+		denied: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_api_denied_total", Help: "Calls that were not let in, or asked for what their key may not do, by reason.",
+		}, []string{"reason"}),
+		redriven: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_api_redriven_total", Help: "Failed fires that were made again because somebody asked for it.",
+		}),
+		letters: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "carillon_api_letters_total", Help: "Dead letters looked at after redrives: acknowledged, or given back.",
 		}, []string{"result"}),
 	}
 }

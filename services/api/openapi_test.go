@@ -34,5 +34,5 @@ func TestOpenAPIAsJSON(t *testing.T) {
 	}
 	f.call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).into(t, http.StatusOK, &doc)
 	require.Equal(t, "3.1.0", doc.OpenAPI)
-	require.Len(t, doc.Paths, 17)
+	require.Len(t, doc.Paths, 26)
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/options"
+	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -20,6 +22,18 @@ type Store interface { //nolint:interfacebloat // most of what users can ask for
 	store.Apps
 	store.Calendars
 	store.Keys
+	store.Completer
+	store.Redriver
+	PutSettings(ctx context.Context, app string, s store.AppSettings, version int64) (store.App, error)
+	SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error)
+	AddSigningKey(ctx context.Context, app string, k store.SigningKey) error
+	RetireSigningKey(ctx context.Context, app string, id timer.ID) error
+	APIKey(ctx context.Context, id string) (store.APIKey, error)
+	APIKeys(ctx context.Context, app string) ([]store.APIKey, error)
+	AddAPIKey(ctx context.Context, k store.APIKey) error
+	RevokeAPIKey(ctx context.Context, app, id string) error
+	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
+	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
 	Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error)
 	SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error)
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
@@ -36,6 +50,11 @@ type Dispatcher interface {
 	Committed(ctx context.Context, fires []timer.Fire)
 }
 
+// Follower makes the fire that follows one of a fixed delay; *expansion.Planner is one.
+type Follower interface {
+	Follow(f *timer.Fire, d *timer.Definition, calendars []timer.Calendar, endMS int64) (*timer.Fire, error)
+}
+
 // Options of the API. The zero value of a setting is its default.
 type Options struct {
 	Store    Store
@@ -43,15 +62,25 @@ type Options struct {
 	Dispatch Dispatcher
 	Plan     store.Planner    // expands at activation and at edits
 	Counts   *slicing.Counts  // chooses the buckets of fires that somebody asks for
-	Keys     Keys             // of apps; nil: open to all
+	Follow   Follower         // plans what follows a completed fire of a fixed delay
+	Letters  bus.Subscriber   // of tasks-dead, where the letters of redriven fires are acknowledged; nil: they are left there
+	Auth     Auth             // who may call
+	Secrets  *sealing.Ring    // seals secrets; nil: definitions with secrets, and asynchronous ones, are refused
 	Zone     string           // IANA zone of cron expressions that name none; empty: UTC
 	Now      func() time.Time // the store's clock, as this process knows it
+
+	Egress        *egress.Policy     // of the deployment; nil is the strict default
+	Topics        *egress.Topics     // where pulsar targets may publish; nil is nowhere
+	AllowInsecure bool               // whether targets may leave certificates unchecked
+	Kinds         []timer.TargetKind // that executors call; nil: http, grpc and pulsar
+	OwnNamespace  string             // "tenant/namespace" of the deployment's own Pulsar; empty: it has none
 
 	GroupWait   time.Duration // how long a create or change waits for others; default 2 ms
 	GroupMax    int           // items of one transaction; default 500
 	GroupsBusy  int           // transactions at once; default 4
 	Timeout     time.Duration // of a request and of a transaction; default 10 s
-	MaxInFlight int           // requests at once; one more is answered 503; default 4096
+	MaxInFlight int           // requests at once of those who were let in; one more is answered 503; default 4096
+	MaxOpen     int           // requests at once of those who need no key (complete a fire); one more is answered 503; default 512
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -62,15 +91,26 @@ const (
 	defaultGroupsBusy  = 4
 	defaultTimeout     = 10 * time.Second
 	defaultMaxInFlight = 4096
+	defaultMaxOpen     = 512
 )
 
 func (o *Options) defaults() {
 	options.Default(&o.Zone, time.UTC.String())
+	if o.Egress == nil {
+		o.Egress = egress.NewPolicy(egress.Options{})
+	}
+	if o.Topics == nil {
+		o.Topics = &egress.Topics{}
+	}
+	if o.Kinds == nil {
+		o.Kinds = []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar}
+	}
 	options.Default(&o.GroupWait, defaultGroupWait)
 	options.Default(&o.GroupMax, store.MaxBatch)
 	options.Default(&o.GroupsBusy, defaultGroupsBusy)
 	options.Default(&o.Timeout, defaultTimeout)
 	options.Default(&o.MaxInFlight, defaultMaxInFlight)
+	options.Default(&o.MaxOpen, defaultMaxOpen)
 }
 
 func (o *Options) validate() error {
@@ -80,6 +120,7 @@ func (o *Options) validate() error {
 	c.Need("Dispatch", o.Dispatch == nil)
 	c.Need("Plan", o.Plan == nil)
 	c.Need("Counts", o.Counts == nil)
+	c.Need("Follow", o.Follow == nil)
 	c.Need("Now", o.Now == nil)
 	c.Need("Registerer", o.Registerer == nil)
 	if _, err := time.LoadLocation(o.Zone); err != nil {

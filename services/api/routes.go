@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -24,7 +25,7 @@ const (
 
 func (s *Service) routes() (http.Handler, huma.API) {
 	r := chi.NewRouter()
-	r.Use(s.measure, s.recovering, s.bound)
+	r.Use(s.measure, s.recovering, s.limit)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, fault{status: http.StatusNotFound, msg: "no such path: " + r.URL.Path})
 	})
@@ -32,10 +33,12 @@ func (s *Service) routes() (http.Handler, huma.API) {
 		refuse(w, r, fault{status: http.StatusMethodNotAllowed, msg: r.Method + " is not allowed here"})
 	})
 	var v2 huma.API
+	// Whoever has no key reads and waits in slots of his own: he keeps nobody out who has one.
+	open := r.With(bounded(s.open))
 	r.Group(func(r chi.Router) {
-		r.Use(s.authenticate)
+		r.Use(s.authenticate, bounded(s.inFlight))
 		s.routesV1(r)
-		v2 = s.routesV2(r)
+		v2 = s.routesV2(r, open)
 	})
 	// The description is no secret, and tools fetch it without a key.
 	r.Get(v2Prefix+"/openapi.json", s.openAPI("application/json", func() ([]byte, error) { return json.Marshal(v2.OpenAPI()) }))
@@ -45,6 +48,7 @@ func (s *Service) routes() (http.Handler, huma.API) {
 
 // openAPI serves the description of v2, which does not change while the process runs.
 func (s *Service) openAPI(contentType string, render func() ([]byte, error)) http.HandlerFunc {
+	render = sync.OnceValues(render) // who has no key can ask as often as he likes
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := render()
 		if err != nil {
@@ -103,32 +107,13 @@ func (s *Service) recovering(next http.Handler) http.Handler {
 	})
 }
 
-// bound limits how many requests there are at once, how long each takes, and how much each sends.
-func (s *Service) bound(next http.Handler) http.Handler {
+// limit limits how long a request takes, and how much it sends.
+func (s *Service) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case s.inFlight <- struct{}{}:
-			defer func() { <-s.inFlight }()
-		default:
-			refuse(w, r, fault{status: http.StatusServiceUnavailable, msg: "too many requests at once"})
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), s.opts.Timeout)
+		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), remoteKey{}, r.RemoteAddr), s.opts.Timeout)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequestBytes)
 		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
-func (s *Service) authenticate(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		known, ok := s.identify(r)
-		if !ok {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			refuse(w, r, fault{status: http.StatusUnauthorized, msg: errNoKey.Error()})
-			return
-		}
-		next.ServeHTTP(w, known)
 	})
 }
 

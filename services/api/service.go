@@ -3,12 +3,15 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/batch"
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -20,8 +23,14 @@ type Service struct {
 	metrics  *metrics
 	handler  http.Handler
 	v2       huma.API
-	inFlight chan struct{}
+	inFlight slots // of those who were let in
+	arriving slots // of those whose key is looked at
+	open     slots // of what needs no key
 	announce chan announcement
+	keys     *keyCache
+	tokens   *callback.CompletionTokens // nil where there is no key to make them with
+	denials  zerolog.Logger
+	redrives chan struct{} // somebody redrove: letters are to be acknowledged
 
 	running chan struct{}          // closed once groups is set
 	groups  atomic.Pointer[groups] // nil before Run and after it
@@ -40,8 +49,16 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts: opts, ids: timer.NewIDs(opts.Now), metrics: newMetrics(opts.Registerer), inFlight: make(chan struct{}, opts.MaxInFlight),
-		announce: make(chan announcement, maxAnnouncements), running: make(chan struct{}),
+		opts: opts, ids: timer.NewIDs(opts.Now), metrics: newMetrics(opts.Registerer), inFlight: newSlots(opts.MaxInFlight),
+		arriving: newSlots(opts.MaxInFlight), open: newSlots(opts.MaxOpen),
+		announce: make(chan announcement, maxAnnouncements), running: make(chan struct{}), redrives: make(chan struct{}, 1),
+		keys: newKeyCache(opts.Store.APIKey), denials: denialLogger(opts.Logger),
+	}
+	if opts.Secrets != nil {
+		var err error
+		if s.tokens, err = callback.NewCompletionTokens(opts.Secrets.Derive("completion")...); err != nil {
+			return nil, fmt.Errorf("api: %w", err)
+		}
 	}
 	s.handler, s.v2 = s.routes()
 	return s, nil
@@ -63,7 +80,13 @@ func (s *Service) Run(ctx context.Context) error {
 		defer close(announced)
 		s.announceAll(stop)
 	}()
+	acked := make(chan struct{})
+	go func() {
+		defer close(acked)
+		s.ackRedriven(ctx)
+	}()
 	<-ctx.Done()
+	<-acked
 	s.groups.Store(nil)
 	g.create.Close()
 	g.status.Close()

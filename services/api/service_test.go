@@ -126,7 +126,7 @@ func TestKeys(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	keys, err := api.LoadKeys(file)
 	require.NoError(t, err)
-	f := setup(t, func(o *api.Options) { o.Keys = keys })
+	f := setup(t, func(o *api.Options) { o.Auth = api.Auth{Keys: keys} })
 
 	bearer := func(key string) map[string]string { return map[string]string{"Authorization": "Bearer " + key} }
 	for _, c := range []struct {
@@ -137,18 +137,18 @@ func TestKeys(t *testing.T) {
 		{"POST", "/api/v2/timers", v2Body, nil, 401},
 		{"POST", "/api/v2/timers", v2Body, bearer("guess"), 401},
 		{"POST", "/api/v2/timers", v2Body, bearer(""), 401},
-		{"POST", "/api/v2/timers", v2Body, bearer("desk-key"), 403},
+		{"POST", "/api/v2/timers", v2Body, bearer("desk-key"), 404},
 		{"POST", "/api/v2/timers", v2Body, bearer("shop-key"), 201},
 		{"POST", "/api/v2/timers", v2Body, bearer("second"), 200},
-		{"GET", "/api/v2/timers?app=shop", "", bearer("desk-key"), 403},
+		{"GET", "/api/v2/timers?app=shop", "", bearer("desk-key"), 404},
 		{"GET", "/api/v2/timers?app=desk", "", bearer("desk-key"), 200},
-		{"GET", "/api/v2/timers/1/fires?app=shop", "", bearer("desk-key"), 403},
-		{"GET", "/api/v2/fires/1-2?app=shop", "", bearer("desk-key"), 403},
-		{"DELETE", "/api/v2/timers/1?app=shop", "", bearer("desk-key"), 403},
+		{"GET", "/api/v2/timers/1/fires?app=shop", "", bearer("desk-key"), 404},
+		{"GET", "/api/v2/fires/1-2?app=shop", "", bearer("desk-key"), 404},
+		{"DELETE", "/api/v2/timers/1?app=shop", "", bearer("desk-key"), 404},
 		{"POST", "/api/timer/v1/def", v1Body, nil, 401},
-		{"POST", "/api/timer/v1/def", v1Body, bearer("desk-key"), 403},
-		{"POST", "/api/timer/v1/enable", `{"id":1,"app":"shop"}`, bearer("desk-key"), 403},
-		{"GET", "/api/timer/v1/def?id=1&app=shop", "", bearer("desk-key"), 403},
+		{"POST", "/api/timer/v1/def", v1Body, bearer("desk-key"), 404},
+		{"POST", "/api/timer/v1/enable", `{"id":1,"app":"shop"}`, bearer("desk-key"), 404},
+		{"GET", "/api/timer/v1/def?id=1&app=shop", "", bearer("desk-key"), 404},
 		{"GET", "/api/v2/openapi.json", "", nil, 200},
 	} {
 		require.Equal(t, c.status, f.call(t, c.method, c.path, c.body, c.header).status, "%v", c)

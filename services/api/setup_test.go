@@ -19,6 +19,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/membus"
 	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
@@ -105,7 +106,8 @@ func setup(t *testing.T, change ...func(*api.Options)) *fixture {
 
 	f := &fixture{store: st, broker: broker, dispatched: &dispatched{}, faults: &faults{Store: st}}
 	o := api.Options{
-		Store: f.faults, Bus: client, Dispatch: f.dispatched, Plan: planner.Plan, Counts: counts, Now: time.Now,
+		Store: f.faults, Bus: client, Dispatch: f.dispatched, Plan: planner.Plan, Counts: counts, Follow: planner, Now: time.Now, Letters: client,
+		Auth: api.Auth{Off: true}, Secrets: testRing(t),
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
 	}
 	for _, c := range change {
@@ -122,6 +124,13 @@ func setup(t *testing.T, change ...func(*api.Options)) *fixture {
 		require.Error(t, f.api.Ready())
 	})
 	return f
+}
+
+func testRing(t *testing.T) *sealing.Ring {
+	t.Helper()
+	r, err := sealing.ParseRing(sealing.NewKey("test"))
+	require.NoError(t, err)
+	return r
 }
 
 // answer is what a call got.

@@ -80,7 +80,10 @@ func (s *Service) routesV1(r chi.Router) {
 // v1 writes what a handler returns.
 func (s *Service) v1(h func(*http.Request) (v1Answer, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		a, err := h(r)
+		a, err := v1Answer{}, s.needs(r.Context(), scopeOf("", r.Method))
+		if err == nil {
+			a, err = h(r)
+		}
 		if err == nil {
 			a.Msg = "ok"
 			writeV1(w, http.StatusOK, a)

@@ -37,7 +37,8 @@ func (s *Service) pauseTimer(ctx context.Context, in *pauseInput) (*timerOutput,
 	if c.UntilMS, err = s.future("until", b.Until); err != nil {
 		return nil, err
 	}
-	return s.fromStatus(ctx, c, timer.StatusActive, timer.StatusPaused)
+	c.From = []timer.Status{timer.StatusActive, timer.StatusPaused}
+	return s.changeStatus(ctx, c)
 }
 
 // given returns a body that may be left out.
@@ -53,20 +54,14 @@ func (s *Service) resumeTimer(ctx context.Context, in *TimerParam) (*timerOutput
 	if err != nil {
 		return nil, err
 	}
-	return s.fromStatus(ctx, store.StatusChange{App: in.App, ID: id, Status: timer.StatusActive}, timer.StatusPaused, timer.StatusActive)
+	return s.changeStatus(ctx, store.StatusChange{
+		App: in.App, ID: id, Status: timer.StatusActive, From: []timer.Status{timer.StatusPaused, timer.StatusActive},
+	})
 }
 
-// fromStatus changes a status where it is one of those given. Whoever changes it at the same moment comes before or after: the store
-// takes the changes of a timer one by one.
-func (s *Service) fromStatus(ctx context.Context, c store.StatusChange, from ...timer.Status) (*timerOutput, error) {
-	t, err := s.opts.Store.Timer(ctx, c.App, c.ID)
+func (s *Service) changeStatus(ctx context.Context, c store.StatusChange) (*timerOutput, error) {
+	t, err := s.setStatusOne(ctx, c)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the store says what it was doing
-	}
-	if t.Status != from[0] && t.Status != from[1] {
-		return nil, timer.Conflict("", fmt.Sprintf("the timer is %s, and neither %s nor %s", t.Status, from[0], from[1]))
-	}
-	if t, err = s.setStatusOne(ctx, c); err != nil {
 		return nil, err
 	}
 	return s.show(ctx, &t)

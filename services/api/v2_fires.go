@@ -50,7 +50,7 @@ func (s *Service) getFire(ctx context.Context, in *fireParam) (*fireOutput, erro
 	}
 	id, err := timer.ParseFireID(in.ID)
 	if err != nil {
-		return nil, timer.Invalid("path.id", "is not a fire id: it is <timer>-<due_ms> or <timer>-<due_ms>-<series>")
+		return nil, badFireID()
 	}
 	found, err := s.opts.Store.Fire(ctx, in.App, id)
 	if err != nil {

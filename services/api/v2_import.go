@@ -19,8 +19,7 @@ type importInput struct {
 }
 
 // importCalendar takes the dates of an iCalendar file into a calendar, and makes the calendar where there is none. Where another change comes
-// between its reading and its writing it begins anew, so that none is lost. (Two calls that both make the calendar do not see each other:
-// the later stands.)
+// between its reading and its writing it begins anew, so that none is lost.
 func (s *Service) importCalendar(ctx context.Context, in *importInput) (*calendarOutput, error) {
 	if err := s.mayChange(ctx, "query.app", in.App); err != nil {
 		return nil, err
@@ -35,7 +34,7 @@ func (s *Service) importCalendar(ctx context.Context, in *importInput) (*calenda
 	for range editTries {
 		there, err := s.opts.Store.Calendar(ctx, in.App, in.Name)
 		if timer.CodeOf(err) == timer.CodeNotFound && in.IfVersion == 0 {
-			there, err = store.CalendarVersion{Calendar: timer.Calendar{Name: in.Name}}, nil
+			there, err = store.CalendarVersion{Calendar: timer.Calendar{Name: in.Name}, Version: store.IfAbsent}, nil
 		}
 		if err != nil {
 			return nil, err //nolint:wrapcheck // the store says what it was doing

@@ -12,6 +12,10 @@ type retryBody struct {
 	Factor   *float64 `json:"factor,omitempty" doc:"Each further wait is so many times longer, 1 to 10; 2 by default."`
 	MaxWait  string   `json:"max_wait,omitempty" doc:"No wait is longer, at most 24h; 1h by default." example:"1h"`
 	Timeout  string   `json:"timeout,omitempty" doc:"Of one attempt, 10ms to 5m; 5s by default." example:"5s"`
+
+	Jitter      float64 `json:"jitter,omitempty" doc:"Up to this share of a wait is taken off it at random, 0 to 1; none by default."`
+	GiveUpAfter string  `json:"give_up_after,omitempty" doc:"No attempt starts later than so long after the planned instant; no bound where it is left out." example:"6h"`
+	NoRetry     string  `json:"no_retry,omitempty" doc:"Statuses that no further attempt can mend; 410 pauses the timer all the same." example:"400-404,422"`
 }
 
 type misfireBody struct {
@@ -34,6 +38,11 @@ func readRetry(b *retryBody, r *reading) timer.Retry {
 	out.Wait = r.duration("retry.wait", b.Wait, out.Wait)
 	out.MaxWait = r.duration("retry.max_wait", b.MaxWait, out.MaxWait)
 	out.Timeout = r.duration("retry.timeout", b.Timeout, out.Timeout)
+	out.Jitter, out.GiveUpAfter = b.Jitter, r.duration("retry.give_up_after", b.GiveUpAfter, 0)
+	var err error
+	if out.NoRetry, err = timer.ParseStatuses(b.NoRetry); err != nil {
+		r.wrong("retry.no_retry", err.Error())
+	}
 	if b.Attempts != nil {
 		out.Attempts = *b.Attempts
 	}
@@ -66,6 +75,7 @@ func showRetry(r *timer.Retry) retryBody {
 	return retryBody{
 		Attempts: &r.Attempts, Wait: time.Duration(r.Wait).String(), Factor: &r.Factor,
 		MaxWait: time.Duration(r.MaxWait).String(), Timeout: time.Duration(r.Timeout).String(),
+		Jitter: r.Jitter, GiveUpAfter: showDuration(r.GiveUpAfter), NoRetry: r.NoRetry.String(),
 	}
 }
 

@@ -57,6 +57,9 @@ func location(field string) string {
 func shorten(_ huma.Context, _ string, v any) (any, error) {
 	if m, ok := v.(*huma.ErrorModel); ok {
 		for _, e := range m.Errors {
+			if secretPlace(e.Location) {
+				e.Value = nil
+			}
 			switch value := e.Value.(type) {
 			case nil, bool, float64, int:
 			case string:
@@ -70,4 +73,14 @@ func shorten(_ huma.Context, _ string, v any) (any, error) {
 		}
 	}
 	return v, nil
+}
+
+// secretPlace tells whether what stands at a place of a request is or may be a secret, or a part of one.
+func secretPlace(location string) bool {
+	for _, part := range []string{"secret", "oauth2", ".tls", "token", "headers", "eader.Authorization"} {
+		if strings.Contains(location, part) {
+			return true
+		}
+	}
+	return false
 }

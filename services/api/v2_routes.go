@@ -13,9 +13,15 @@ import (
 )
 
 // v2Version is the version of the API's description; it grows with every change of the description.
-const v2Version = "2.2.0"
+const v2Version = "2.3.1"
 
 const bodyReadTimeout = 10 * time.Second
+
+// What needs no key is small, and comes at once: the longest message, each of its 1,024 characters written as \u00xx, the token, and the rest.
+const (
+	openBodyBytes       = 8 << 10
+	openBodyReadTimeout = 2 * time.Second
+)
 
 // AppParam names the app that a call is for. Embedded structs are exported, for huma reads no others.
 type AppParam struct {
@@ -63,7 +69,8 @@ func (s *Service) mayChange(ctx context.Context, field, app string) error {
 	return checkOwn(field, app)
 }
 
-func (s *Service) routesV2(r chi.Router) huma.API {
+// routesV2 adds v2's routes to r, whose callers are known, and those that need no key to open.
+func (s *Service) routesV2(r, open chi.Router) huma.API {
 	c := huma.DefaultConfig("Carillon", v2Version)
 	c.Info.Description = "Registers timers and shows what became of them."
 	c.Info.License = &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"}
@@ -71,7 +78,11 @@ func (s *Service) routesV2(r chi.Router) huma.API {
 	c.CreateHooks = nil                                   // no $schema links in answers
 	c.Transformers = append(c.Transformers, shorten)
 	c.RejectUnknownQueryParameters = true
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{keyScheme: {
+		Type: "http", Scheme: "bearer", Description: "An API key: crl_<id>_<secret>. Its scope is read, write (which includes read) or admin (which includes both).",
+	}}
 	api := humachi.New(r, c)
+	withoutKey := humachi.New(open, c) // one description of both
 
 	add(s, api, http.MethodPost, "/timers", "create-timer", "Create a timer", http.StatusCreated, s.createTimer)
 	add(s, api, http.MethodPut, "/timers", "put-timer", "Create a timer, or give the one of that name this definition", http.StatusOK, s.putTimer)
@@ -89,6 +100,19 @@ func (s *Service) routesV2(r chi.Router) huma.API {
 	add(s, api, http.MethodGet, "/backfills/{id}", "get-backfill", "Show a backfill", http.StatusOK, s.getBackfill)
 	add(s, api, http.MethodDelete, "/backfills/{id}", "cancel-backfill", "Cancel a backfill: what has not been called is skipped", http.StatusOK, s.cancelBackfill)
 	add(s, api, http.MethodGet, "/fires/{id}", "get-fire", "Show a fire and its attempts", http.StatusOK, s.getFire)
+	add(s, withoutKey, http.MethodPost, "/fires/{id}/complete", completeFireOperation, "Say what became of a fire that was accepted", http.StatusOK, s.completeFire)
+	add(s, api, http.MethodPost, "/apps/{app}/redrives", "redrive-fires", "Make failed fires again", http.StatusOK, s.redriveFires)
+	add(s, api, http.MethodGet, "/apps/{app}/settings", "get-app-settings", "Show an app's limits and rules", http.StatusOK, s.getSettings)
+	add(s, api, http.MethodPut, "/apps/{app}/settings", "put-app-settings", "Replace an app's limits and rules", http.StatusOK, s.putSettings)
+	add(s, api, http.MethodGet, "/apps/{app}/signing-keys", "list-signing-keys", "List an app's signing keys, newest first, without their secrets", http.StatusOK, s.listSigningKeys)
+	add(s, api, http.MethodPost, "/apps/{app}/signing-keys", "create-signing-key", "Make a signing key; its secret is shown this once", http.StatusCreated, s.createSigningKey)
+	add(s, api, http.MethodDelete, "/apps/{app}/signing-keys/{id}", "retire-signing-key", "Retire a signing key", http.StatusNoContent, s.retireSigningKey)
+	add(s, api, http.MethodGet, "/apps/{app}/keys", "list-api-keys", "List an app's API keys, newest first", http.StatusOK, s.listKeys)
+	add(s, api, http.MethodPost, "/apps/{app}/keys", "create-api-key", "Make an API key of an app; it is shown this once", http.StatusCreated, s.createKey)
+	add(s, api, http.MethodDelete, "/apps/{app}/keys/{id}", "revoke-api-key", "Revoke an API key", http.StatusNoContent, s.revokeKey)
+	add(s, api, http.MethodGet, "/keys", "list-admin-keys", "List the deployment's own API keys, which are for every app", http.StatusOK, s.listDeploymentKeys)
+	add(s, api, http.MethodPost, "/keys", "create-admin-key", "Make an API key for every app; it is shown this once", http.StatusCreated, s.createDeploymentKey)
+	add(s, api, http.MethodDelete, "/keys/{id}", "revoke-admin-key", "Revoke an API key of the deployment", http.StatusNoContent, s.revokeDeploymentKey)
 	add(s, api, http.MethodGet, "/apps/{app}", "get-app", "Show an app", http.StatusOK, s.getApp)
 	add(s, api, http.MethodPost, "/apps/{app}/freeze", "freeze-app", "Skip all fires of an app from now on", http.StatusOK, s.freezeApp)
 	add(s, api, http.MethodPost, "/apps/{app}/unfreeze", "unfreeze-app", "End the freeze of an app", http.StatusOK, s.unfreezeApp)
@@ -101,16 +125,35 @@ func (s *Service) routesV2(r chi.Router) huma.API {
 	return api
 }
 
-// add registers an operation. Every error a handler returns is translated here: huma would show an unknown one to the caller.
+const keyScheme = "key"
+
+// add registers an operation. Every error a handler returns is translated here: huma would show an unknown one to the caller. Whether the caller's key
+// has the scope is looked at first.
 func add[I, O any](s *Service, api huma.API, method, path, id, summary string, status int, h func(context.Context, *I) (*O, error)) {
+	scope := scopeOf(id, method)
 	op := huma.Operation{
 		OperationID: id, Method: method, Path: v2Prefix + path, Summary: summary, DefaultStatus: status,
 		MaxBodyBytes: maxRequestBytes, BodyReadTimeout: bodyReadTimeout,
 		Errors: []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
 	}
+	if scope != "" {
+		op.Description = "Needs a key of scope " + string(scope) + "."
+		op.Security = []map[string][]string{{keyScheme: {}}}
+	} else {
+		op.MaxBodyBytes, op.BodyReadTimeout = openBodyBytes, openBodyReadTimeout
+	}
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := h(ctx, in)
-		if _, told := err.(huma.StatusError); err != nil && !told { //nolint:errorlint // wrapped ones are not for callers
+		var out *O
+		var err error
+		if scope != "" {
+			err = s.needs(ctx, scope)
+		}
+		if err == nil {
+			out, err = h(ctx, in)
+		}
+		switch err.(type) { //nolint:errorlint // wrapped ones are not for callers
+		case nil, huma.StatusError, huma.HeadersError:
+		default:
 			err = s.problemOf(err)
 		}
 		return out, err

@@ -65,6 +65,10 @@ func plain(d *timer.Definition) {
 	}
 	drop(&d.Concurrency.Policy, timer.ConcurrencyAllow)
 	drop(&d.Concurrency.MaxQueue, timer.DefaultMaxQueue)
+	drop(&d.Priority, timer.PriorityNormal)
+	if len(d.Labels) == 0 {
+		d.Labels = nil
+	}
 }
 
 func drop[T comparable](v *T, def T) {

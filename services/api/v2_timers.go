@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -43,6 +44,18 @@ func (r *reading) instant(field, text string) *time.Time {
 	return &at
 }
 
+// wrong notes what is wrong with a field.
+func (r *reading) wrong(field, msg string) { r.note(timer.Invalid(field, msg)) }
+
+// note notes what is wrong, once of each field.
+func (r *reading) note(errs ...*timer.Error) {
+	for _, e := range errs {
+		if e.Field == "" || !slices.ContainsFunc(r.bad, func(had *timer.Error) bool { return had.Field == e.Field }) {
+			r.bad = append(r.bad, e)
+		}
+	}
+}
+
 // has tells whether something is wrong with a part of a body ("schedule").
 func (r *reading) has(part string) bool {
 	for _, e := range r.bad {
@@ -53,17 +66,14 @@ func (r *reading) has(part string) bool {
 	return false
 }
 
-func readTarget(b *targetBody) timer.Target {
-	return timer.Target{Kind: timer.TargetKind(b.Kind), URL: b.URL, Method: b.Method, Headers: b.Headers, Body: b.Body}
-}
-
-// newTimer turns a body into what the store takes, or returns all that is wrong with it.
-func (s *Service) newTimer(ctx context.Context, b *newTimerBody, key string) (store.NewTimer, error) {
+// newTimer turns a body into what the store takes, or returns all that is wrong with it. stored is the definition that REDACTED secrets are taken from; it may be nil.
+func (s *Service) newTimer(ctx context.Context, b *newTimerBody, key string, stored *timer.Definition) (store.NewTimer, error) {
 	var r reading
 	d := timer.Definition{
-		Schedule: s.readSchedule(&b.Schedule, &r), Target: readTarget(&b.Target), Retry: readRetry(b.Retry, &r),
-		Misfire: readMisfire(b.Misfire, &r), Concurrency: readConcurrency(b.Concurrency),
+		Schedule: s.readSchedule(&b.Schedule, &r), Retry: readRetry(b.Retry, &r),
+		Misfire: readMisfire(b.Misfire, &r), Concurrency: readConcurrency(b.Concurrency), Priority: timer.Priority(b.Priority), Labels: b.Labels,
 	}
+	d.Target, d.Fanout = s.readTargets(b.App, b.Target, b.Targets, b.Mode, stored, &r)
 	n := store.NewTimer{App: b.App, Name: b.Name, Activate: b.Status == string(timer.StatusActive), IdempotencyKey: key}
 	r.bad = append(r.bad, checkNames(b.App, b.Name)...)
 	if err := s.checkDefinition(ctx, b.App, &d, &r); err != nil {
@@ -77,12 +87,24 @@ func (s *Service) newTimer(ctx context.Context, b *newTimerBody, key string) (st
 }
 
 // changed puts what a body brings into a definition.
-func (s *Service) changed(b *changeBody, d timer.Definition, r *reading) timer.Definition {
+func (s *Service) changed(app string, b *changeBody, d timer.Definition, r *reading) timer.Definition {
+	stored := d
 	if b.Schedule != nil {
 		d.Schedule = s.readSchedule(b.Schedule, r)
 	}
-	if b.Target != nil {
-		d.Target = readTarget(b.Target)
+	if b.Target != nil || b.Targets != nil {
+		d.Target, d.Fanout = s.readTargets(app, b.Target, given(b.Targets), b.Mode, &stored, r)
+		if b.Mode == "" && d.Several() {
+			d.Mode = stored.Mode
+		}
+	} else if b.Mode != "" {
+		d.Mode = timer.Mode(b.Mode)
+	}
+	if b.Priority != "" {
+		d.Priority = timer.Priority(b.Priority)
+	}
+	if b.Labels != nil {
+		d.Labels = *b.Labels
 	}
 	if b.Retry != nil {
 		d.Retry = readRetry(b.Retry, r)
@@ -97,7 +119,7 @@ func (s *Service) changed(b *changeBody, d timer.Definition, r *reading) timer.D
 }
 
 // hashOf tells two requests under one idempotency key apart: it is of what the request means, so that another order of fields
-// is the same request.
+// is the same request. Of secrets it has the sealed text, and so it says nothing of them: a hash of what was sent would let whoever reads the database guess at them.
 func hashOf(n *store.NewTimer) []byte {
 	return hash(struct {
 		App, Name  string

@@ -10,42 +10,33 @@ import (
 // The shapes of v2. They are apart from the domain's, so that a change there does not change the API unseen. Ids are decimal
 // strings, instants RFC 3339 in UTC with milliseconds, durations text such as "1m30s".
 
-type targetBody struct {
-	Kind    string              `json:"kind,omitempty" enum:"http" default:"http" doc:"The protocol."`
-	URL     string              `json:"url" doc:"Absolute http or https URL, at most 2048 bytes." example:"https://example.com/ring"`
-	Method  string              `json:"method,omitempty" default:"POST" doc:"GET, POST, PUT, PATCH or DELETE."`
-	Headers map[string][]string `json:"headers,omitempty" doc:"Name to list of values; at most 64 names and 8 KiB."`
-	Body    string              `json:"body,omitempty" doc:"Sent byte for byte; at most 256 KiB."`
-}
-
-// shownTarget is a target as it is answered: Carillon's own timers have kinds that nobody can ask for.
-type shownTarget struct {
-	Kind    string              `json:"kind" enum:"http,canary" doc:"The protocol; canary is Carillon's own and calls nobody."`
-	URL     string              `json:"url" doc:"Empty for a canary." example:"https://example.com/ring"`
-	Method  string              `json:"method,omitempty"`
-	Headers map[string][]string `json:"headers,omitempty" doc:"Name to list of values."`
-	Body    string              `json:"body,omitempty"`
-}
-
 type newTimerBody struct {
-	App         string           `json:"app" minLength:"1" maxLength:"64" doc:"The app that owns the timer. carillon is Carillon's own: its timers can only be read." example:"shop"`
-	Name        string           `json:"name" minLength:"1" maxLength:"128" doc:"Unique among the app's timers." example:"send-invoices"`
-	Schedule    scheduleBody     `json:"schedule"`
-	Target      targetBody       `json:"target"`
-	Retry       *retryBody       `json:"retry,omitempty" doc:"What happens when an attempt fails."`
-	Misfire     *misfireBody     `json:"misfire,omitempty" doc:"What happens to late fires."`
-	Concurrency *concurrencyBody `json:"concurrency,omitempty" doc:"What happens while the fire before is not finished."`
-	Status      string           `json:"status,omitempty" enum:"active,inactive" doc:"An active timer rings; an inactive one waits to be activated. A new timer is inactive where it is left out; one that is there stays as it is."`
+	App         string            `json:"app" minLength:"1" maxLength:"64" doc:"The app that owns the timer. carillon is Carillon's own: its timers can only be read." example:"shop"`
+	Name        string            `json:"name" minLength:"1" maxLength:"128" doc:"Unique among the app's timers." example:"send-invoices"`
+	Schedule    scheduleBody      `json:"schedule"`
+	Target      *targetBody       `json:"target,omitempty" doc:"Whom it calls. Give it or targets."`
+	Targets     []targetBody      `json:"targets,omitempty" nullable:"false" maxItems:"8" doc:"Whom it calls, where there are several."`
+	Mode        string            `json:"mode,omitempty" enum:"any,all" doc:"With targets. any: one after the other until one succeeds. all: each of them; delivered when each was, and a retry calls only those that have not taken it."`
+	Retry       *retryBody        `json:"retry,omitempty" doc:"What happens when an attempt fails."`
+	Misfire     *misfireBody      `json:"misfire,omitempty" doc:"What happens to late fires."`
+	Concurrency *concurrencyBody  `json:"concurrency,omitempty" doc:"What happens while the fire before is not finished."`
+	Priority    string            `json:"priority,omitempty" enum:"high,normal,low" doc:"Which fires go first where not all can run; normal by default."`
+	Labels      map[string]string `json:"labels,omitempty" doc:"For people and templates; at most 32, names and values at most 256 bytes each."`
+	Status      string            `json:"status,omitempty" enum:"active,inactive" doc:"An active timer rings; an inactive one waits to be activated. A new timer is inactive where it is left out; one that is there stays as it is."`
 }
 
 type changeBody struct {
-	Status      string           `json:"status,omitempty" enum:"active,inactive"`
-	Schedule    *scheduleBody    `json:"schedule,omitempty" doc:"Replaces the schedule."`
-	Target      *targetBody      `json:"target,omitempty" doc:"Replaces the target."`
-	Retry       *retryBody       `json:"retry,omitempty" doc:"Replaces the retries; what is left out has its default."`
-	Misfire     *misfireBody     `json:"misfire,omitempty" doc:"Replaces the policy; what is left out has its default."`
-	Concurrency *concurrencyBody `json:"concurrency,omitempty" doc:"Replaces the policy; what is left out has its default."`
-	IfVersion   int32            `json:"if_version,omitempty" minimum:"1" doc:"Change it only if this is its version; else 409."`
+	Status      string             `json:"status,omitempty" enum:"active,inactive"`
+	Schedule    *scheduleBody      `json:"schedule,omitempty" doc:"Replaces the schedule."`
+	Target      *targetBody        `json:"target,omitempty" doc:"Replaces the target or targets. Secrets that are REDACTED stay as they are."`
+	Targets     *[]targetBody      `json:"targets,omitempty" maxItems:"8" doc:"Replaces the target or targets. Secrets that are REDACTED stay as they are."`
+	Mode        string             `json:"mode,omitempty" enum:"any,all" doc:"With targets; the mode that it has where it is left out."`
+	Retry       *retryBody         `json:"retry,omitempty" doc:"Replaces the retries; what is left out has its default."`
+	Misfire     *misfireBody       `json:"misfire,omitempty" doc:"Replaces the policy; what is left out has its default."`
+	Concurrency *concurrencyBody   `json:"concurrency,omitempty" doc:"Replaces the policy; what is left out has its default."`
+	Priority    string             `json:"priority,omitempty" enum:"high,normal,low"`
+	Labels      *map[string]string `json:"labels,omitempty" doc:"Replaces all labels."`
+	IfVersion   int32              `json:"if_version,omitempty" minimum:"1" doc:"Change it only if this is its version; else 409."`
 }
 
 type pausedBody struct {
@@ -54,22 +45,26 @@ type pausedBody struct {
 }
 
 type timerBody struct {
-	ID          string          `json:"id" pattern:"^[0-9]{1,16}$" example:"123456789012345"`
-	App         string          `json:"app"`
-	Name        string          `json:"name"`
-	Status      string          `json:"status" enum:"active,inactive,paused,deleted"`
-	Paused      *pausedBody     `json:"paused,omitempty" doc:"Of a paused timer."`
-	Version     int32           `json:"version" doc:"Of the definition, from 1. Every edit makes a new one."`
-	Schedule    scheduleBody    `json:"schedule"`
-	Target      shownTarget     `json:"target"`
-	Retry       retryBody       `json:"retry"`
-	Misfire     misfireBody     `json:"misfire"`
-	Concurrency concurrencyBody `json:"concurrency"`
-	FiresMade   int64           `json:"fires_made" doc:"Fires of the schedule made so far, those of the coming hour among them: what max_fires counts."`
-	NextDue     string          `json:"next_due,omitempty" format:"date-time" doc:"The next instant at which it is due; absent where there is none, the timer is not active, or it follows a fire that is not finished."`
-	ActiveSince string          `json:"active_since,omitempty" format:"date-time" doc:"When it was last activated."`
-	CreatedAt   string          `json:"created_at" format:"date-time"`
-	UpdatedAt   string          `json:"updated_at" format:"date-time"`
+	ID          string            `json:"id" pattern:"^[0-9]{1,16}$" example:"123456789012345"`
+	App         string            `json:"app"`
+	Name        string            `json:"name"`
+	Status      string            `json:"status" enum:"active,inactive,paused,deleted"`
+	Paused      *pausedBody       `json:"paused,omitempty" doc:"Of a paused timer."`
+	Version     int32             `json:"version" doc:"Of the definition, from 1. Every edit makes a new one."`
+	Schedule    scheduleBody      `json:"schedule"`
+	Target      *shownTarget      `json:"target,omitempty" doc:"Absent where there are targets."`
+	Targets     []*shownTarget    `json:"targets,omitempty" nullable:"false"`
+	Mode        string            `json:"mode,omitempty" enum:"any,all"`
+	Retry       retryBody         `json:"retry"`
+	Misfire     misfireBody       `json:"misfire"`
+	Concurrency concurrencyBody   `json:"concurrency"`
+	Priority    string            `json:"priority" enum:"high,normal,low"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	FiresMade   int64             `json:"fires_made" doc:"Fires of the schedule made so far, those of the coming hour among them: what max_fires counts."`
+	NextDue     string            `json:"next_due,omitempty" format:"date-time" doc:"The next instant at which it is due; absent where there is none, the timer is not active, or it follows a fire that is not finished."`
+	ActiveSince string            `json:"active_since,omitempty" format:"date-time" doc:"When it was last activated."`
+	CreatedAt   string            `json:"created_at" format:"date-time"`
+	UpdatedAt   string            `json:"updated_at" format:"date-time"`
 }
 
 type timersBody struct {
@@ -84,15 +79,17 @@ type FireBody struct {
 	Due        string `json:"due" format:"date-time" doc:"The nominal instant."`
 	Cause      string `json:"cause" enum:"schedule,run_now,backfill,redrive" doc:"Why it exists."`
 	Status     string `json:"status" enum:"open,delivered,failed,skipped" doc:"open: without outcome yet."`
-	Reason     string `json:"reason,omitempty" doc:"Why it was skipped or failed: inactive, paused, frozen, deleted, before_since, misfired, superseded, overlap, queue_full, cancelled, exhausted or rejected."`
+	Reason     string `json:"reason,omitempty" doc:"Why it was skipped or failed: inactive, paused, frozen, deleted, before_since, misfired, superseded, overlap, queue_full, cancelled, exhausted, not_retried, gave_up, gone or rejected."`
 	Version    int32  `json:"version" doc:"Of the definition that it belongs to."`
 	Attempts   int32  `json:"attempts" doc:"Attempts made."`
-	WaitsFor   string `json:"waits_for,omitempty" enum:"run,retry,turn" doc:"open: for its run, for another attempt, or for the fire before it to finish."`
+	WaitsFor   string `json:"waits_for,omitempty" enum:"run,retry,turn,completion,limits" doc:"open: for its run, for another attempt, for the fire before it to finish, for its receiver to complete it, or for the limits of its app or the breaker of its endpoint."`
 	NextRun    string `json:"next_run,omitempty" format:"date-time" doc:"open: when it is to be called, or looked at, next."`
 	FinishedAt string `json:"finished_at,omitempty" format:"date-time"`
 	LatenessMS int64  `json:"lateness_ms" doc:"Start of the first attempt minus the planned instant."`
 	StatusCode int32  `json:"status_code,omitempty" doc:"Of the last answer."`
 	DurationMS int64  `json:"duration_ms,omitempty" doc:"Of the last attempt."`
+	Failure    string `json:"failure,omitempty" doc:"Class of what went wrong in the last attempt: dns, connect, tls, timeout, status, rule, refused, reset, too_large, protocol, redirect, auth, invalid, cancelled, async or circuit."`
+	RedrivenAs string `json:"redriven_as,omitempty" doc:"Of a failed fire: the fire of its latest redrive."`
 	UntilDue   string `json:"until_due,omitempty" format:"date-time" doc:"A record of a skipped stretch: the last instant that it covers."`
 	Count      int64  `json:"count" doc:"How many instants this record stands for; 1 but for a skipped stretch."`
 }
@@ -102,6 +99,8 @@ type attemptBody struct {
 	StartedAt  string `json:"started_at" format:"date-time"`
 	DurationMS int64  `json:"duration_ms"`
 	StatusCode int32  `json:"status_code,omitempty" doc:"Absent where no answer came."`
+	Failure    string `json:"failure,omitempty" doc:"Class of what went wrong."`
+	Target     string `json:"target,omitempty" doc:"Which of several targets: its name, or its place from 1."`
 	Error      string `json:"error,omitempty"`
 	Excerpt    string `json:"excerpt,omitempty" doc:"Start of the answer's body."`
 }
@@ -132,11 +131,15 @@ func showTimer(t *timer.Timer, next int64) timerBody {
 	d := &t.Definition
 	b := timerBody{
 		ID: t.ID.String(), App: t.App, Name: t.Name, Status: string(t.Status), Version: t.Version, Schedule: showSchedule(&d.Schedule),
-		Target: shownTarget{
-			Kind: string(d.Target.Kind), URL: d.Target.URL, Method: d.Target.Method, Headers: d.Target.Headers, Body: d.Target.Body,
-		},
+		Mode: string(d.Mode), Priority: orElse(string(d.Priority), string(timer.PriorityNormal)), Labels: d.Labels,
 		Retry: showRetry(&d.Retry), Misfire: showMisfire(d), Concurrency: showConcurrency(d), FiresMade: t.FiresMade,
 		NextDue: instant(next), ActiveSince: instant(t.ActiveSinceMS), CreatedAt: instant(t.CreatedMS), UpdatedAt: instant(t.UpdatedMS),
+	}
+	if !d.Several() {
+		b.Target = showTarget(&d.Target)
+	}
+	for i := range d.Targets {
+		b.Targets = append(b.Targets, showTarget(&d.Targets[i]))
 	}
 	if t.Status == timer.StatusPaused {
 		b.Paused = &pausedBody{Reason: t.PauseReason, Until: instant(t.PausedUntilMS)}
@@ -144,7 +147,10 @@ func showTimer(t *timer.Timer, next int64) timerBody {
 	return b
 }
 
-var waitsFor = map[timer.FireState]string{timer.FireReady: "run", timer.FireRetrying: "retry", timer.FireWaiting: "turn"}
+var waitsFor = map[timer.FireState]string{
+	timer.FireReady: "run", timer.FireRetrying: "retry", timer.FireReturned: "retry", timer.FireWaiting: "turn", timer.FireAccepted: "completion",
+	timer.FireParked: "limits",
+}
 
 func showOpen(f *timer.Fire) FireBody {
 	return FireBody{
@@ -157,7 +163,10 @@ func showOutcome(o *timer.Outcome) FireBody {
 	b := FireBody{
 		ID: o.FireID.String(), TimerID: o.Timer.String(), Due: instant(o.DueMS), Cause: o.Cause.String(), Status: string(o.Kind),
 		Reason: string(o.Reason), Version: o.Version, Attempts: o.Attempts, FinishedAt: instant(o.FinishedMS), LatenessMS: o.LatenessMS,
-		StatusCode: o.StatusCode, DurationMS: o.DurationMS, Count: max(o.Count, 1),
+		StatusCode: o.StatusCode, DurationMS: o.DurationMS, Count: max(o.Count, 1), Failure: string(o.Failure),
+	}
+	if o.Redriven != 0 {
+		b.RedrivenAs = timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: o.Redriven}.String()
 	}
 	if o.UntilMS > o.DueMS && o.UntilMS != math.MaxInt64 {
 		b.UntilDue = instant(o.UntilMS)
@@ -167,6 +176,7 @@ func showOutcome(o *timer.Outcome) FireBody {
 
 func showAttempt(a *timer.Attempt) attemptBody {
 	return attemptBody{
-		N: a.N, StartedAt: instant(a.StartMS), DurationMS: a.DurationMS, StatusCode: a.StatusCode, Error: a.Error, Excerpt: a.Excerpt,
+		N: a.N, StartedAt: instant(a.StartMS), DurationMS: a.DurationMS, StatusCode: a.StatusCode, Failure: string(a.Failure), Target: a.Target,
+		Error: a.Error, Excerpt: a.Excerpt,
 	}
 }

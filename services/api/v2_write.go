@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -28,15 +29,41 @@ func (s *Service) createTimer(ctx context.Context, in *createInput) (*createOutp
 	if err := s.mayUse(ctx, in.Body.App); err != nil {
 		return nil, err
 	}
-	n, err := s.newTimer(ctx, &in.Body, in.Key)
+	n, err := s.newTimer(ctx, &in.Body, in.Key, nil)
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.createOne(ctx, n)
+	c, err := s.createKeyed(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	return s.made(ctx, &c.Timer, !c.Existing)
+}
+
+// createKeyed creates the timer of a request that may have an idempotency key. A request is known by its sealed text, which gives no secret away, and which is another
+// one where another key of the ring sealed it: so before a repeated request is taken for another one, it is compared in the form that each other key gives it. That
+// costs a transaction for each of them, and only where there is a conflict. The key that has left the ring cannot be compared with: it stays a day longer, as the
+// idempotency keys do.
+func (s *Service) createKeyed(ctx context.Context, n store.NewTimer) (store.Created, error) {
+	c, err := s.createOne(ctx, n)
+	if n.IdempotencyKey == "" || s.opts.Secrets == nil {
+		return c, err
+	}
+	for _, ring := range s.opts.Secrets.Others() {
+		if e, ok := errors.AsType[*timer.Error](err); !ok || e.Code != timer.CodeConflict || e.Field != "idempotency_key" {
+			break
+		}
+		d, changed, bad := ring.ResealDefinition(n.Definition, n.App)
+		if bad != nil || !changed {
+			break // it has no secrets
+		}
+		other := n
+		other.Definition = d
+		other.RequestHash = hashOf(&other)
+		other.Definition = n.Definition // what is stored is under the first key, also where the idempotency key ran out meanwhile
+		c, err = s.createOne(ctx, other)
+	}
+	return c, err
 }
 
 // made answers with a timer and its path.
@@ -62,7 +89,11 @@ func (s *Service) putTimer(ctx context.Context, in *putInput) (*createOutput, er
 	if err := s.mayUse(ctx, in.Body.App); err != nil {
 		return nil, err
 	}
-	n, err := s.newTimer(ctx, &in.Body, "")
+	stored, err := s.storedFor(ctx, &in.Body)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.newTimer(ctx, &in.Body, "", stored)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +118,21 @@ func (s *Service) putTimer(ctx context.Context, in *putInput) (*createOutput, er
 		return s.made(ctx, &t, false)
 	}
 	return nil, timer.Unavailable("the name changes hands too fast", nil)
+}
+
+// storedFor returns the definition that the REDACTED secrets of a body are taken from, nil where it has none.
+func (s *Service) storedFor(ctx context.Context, b *newTimerBody) (*timer.Definition, error) {
+	if !keepsSecrets(given(b.Target)) && !keepsSecrets(b.Targets...) {
+		return nil, nil //nolint:nilnil // nothing is wanted
+	}
+	t, err := s.opts.Store.TimerNamed(ctx, b.App, b.Name)
+	if timer.CodeOf(err) == timer.CodeNotFound {
+		return nil, nil //nolint:nilnil // whoever reads the secrets says that there is none
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &t.Definition, nil
 }
 
 func (s *Service) editNamed(ctx context.Context, n store.NewTimer) (timer.Timer, error) {
@@ -116,20 +162,16 @@ func (s *Service) patchTimer(ctx context.Context, in *patchTimerInput) (*timerOu
 		return nil, err
 	}
 	b := &in.Body
-	edits := b.Schedule != nil || b.Target != nil || b.Retry != nil || b.Misfire != nil || b.Concurrency != nil
+	edits := b.Schedule != nil || b.Target != nil || b.Targets != nil || b.Mode != "" || b.Retry != nil || b.Misfire != nil || b.Concurrency != nil ||
+		b.Priority != "" || b.Labels != nil
 	if !edits && b.Status == "" {
-		return nil, timer.Invalid("status", "is required, or schedule, target, retry, misfire or concurrency")
+		return nil, timer.Invalid("status", "is required, or schedule, target, targets, retry, misfire, concurrency, priority or labels")
 	}
 	change := store.StatusChange{App: in.App, ID: id, Status: timer.Status(b.Status)}
-	var t timer.Timer
-	if !edits && b.IfVersion != 0 {
-		if t, err = s.opts.Store.Timer(ctx, in.App, id); err == nil && t.Version != b.IfVersion {
-			err = otherVersion(t.Version)
-		}
-		if err != nil {
-			return nil, err //nolint:wrapcheck // the store says what it was doing
-		}
+	if !edits {
+		change.IfVersion = b.IfVersion
 	}
+	var t timer.Timer
 	if edits {
 		if t, err = s.editFrom(ctx, in.App, id, b); err != nil {
 			return nil, err
@@ -155,7 +197,7 @@ func (s *Service) editFrom(ctx context.Context, app string, id timer.ID, b *chan
 			return t, otherVersion(t.Version)
 		}
 		var r reading
-		d := s.changed(b, t.Definition, &r)
+		d := s.changed(app, b, t.Definition, &r)
 		if err := s.checkDefinition(ctx, app, &d, &r); err != nil {
 			return t, err
 		}

@@ -22,6 +22,11 @@ func OpenEmbedded(ctx context.Context, k *Kit) error {
 		return fmt.Errorf("preparing the database in %s: %w", k.Settings.Data.Dir, err)
 	}
 	k.Health.Set("sqlite", st.Ping)
+	if k.Ring == nil {
+		if k.Ring, err = ownRing(k.Settings.Data.Dir); err != nil {
+			return err
+		}
+	}
 
 	w := memwindow.New(memwindow.Options{})
 	k.Window = w

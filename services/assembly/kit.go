@@ -14,9 +14,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/dispatch"
+	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/expansion"
 	"github.com/carillon-timer/carillon/libs/health"
 	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/selfcheck"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -41,7 +43,10 @@ type Kit struct {
 	Planner  *expansion.Planner
 	Dispatch *dispatch.Dispatcher
 	IDs      *timer.IDs
-	Name     string // of the process, for people
+	Name     string         // of the process, for people
+	Ring     *sealing.Ring  // of the deployment's secrets; nil: there are no keys
+	Egress   *egress.Policy // what the deployment lets timers call
+	Topics   *egress.Topics // and where they may publish
 
 	HTTPHandlers map[string]http.Handler // served beside the API, by pattern; may be nil
 	HTTPAddr     string                  // where the API listens, once it does

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/rs/zerolog"
 
@@ -45,7 +46,11 @@ func Service(r Role) process.RunFunc {
 func Run(ctx context.Context, p Program, args []string, env process.Env, stderr io.Writer) (err error) {
 	parts := append(p.Settings.common(), p.Parts...)
 	for _, r := range p.Roles {
-		parts = append(parts, r.Needs(p.Settings)...)
+		for _, part := range r.Needs(p.Settings) {
+			if !slices.Contains(parts, part) { // two roles may need the same
+				parts = append(parts, part)
+			}
+		}
 	}
 	if err := config.NewSet(p.Name, parts...).Load(args, env, p.Stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
@@ -92,6 +97,9 @@ func newKit(p Program, stderr io.Writer) (*Kit, error) {
 }
 
 func (k *Kit) build(ctx context.Context, p Program) error {
+	if err := k.readDelivery(); err != nil {
+		return err
+	}
 	if err := p.Open(ctx, k); err != nil {
 		return err
 	}

@@ -2,16 +2,8 @@ package assembly
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 
-	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/config"
-	"github.com/carillon-timer/carillon/libs/logging"
-	"github.com/carillon-timer/carillon/libs/process"
-	"github.com/carillon-timer/carillon/libs/selfcheck"
-	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/api"
 	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/migrator"
 	"github.com/carillon-timer/carillon/services/scheduler"
@@ -75,64 +67,25 @@ func addTrigger(_ context.Context, k *Kit) error {
 
 // Executor calls.
 func Executor() Role {
-	return Role{"executor", func(s *Settings) []config.Part { return []config.Part{&s.Callback} }, addExecutor}
+	return Role{"executor", func(s *Settings) []config.Part { return []config.Part{&s.Callback, &s.Sealing} }, addExecutor}
 }
 
 func addExecutor(_ context.Context, k *Kit) error {
-	caller, err := callback.NewHTTP(callback.HTTPOptions{AllowPrivate: k.Settings.Callback.AllowPrivate})
-	if err != nil {
-		return err //nolint:wrapcheck // it says what it is about
-	}
-	k.Process.OnClose("callbacks", func(context.Context) error { caller.Close(); return nil })
-	s, err := executor.New(executor.Options{
+	o := executor.Options{
 		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Planner: k.Planner,
-		Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: caller, timer.KindCanary: selfcheck.NewCaller(k.Registry)},
-		Clock:   k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name,
+		Clock: k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name,
 		DrainTimeout: k.Settings.Shutdown.Grace * 2 / 3, //nolint:mnd // the rest is for recording and giving back
 		Logger:       k.logger("executor"), Registerer: k.Registry,
-	})
+	}
+	if err := k.delivery(&o); err != nil {
+		return err
+	}
+	s, err := executor.New(o)
 	if err != nil {
 		return err //nolint:wrapcheck // it names the service
 	}
 	k.flushCounts()
 	k.run("executor", s)
-	return nil
-}
-
-// API takes definitions.
-func API() Role {
-	return Role{"api", func(s *Settings) []config.Part { return []config.Part{&s.HTTP, &s.API} }, addAPI}
-}
-
-func addAPI(ctx context.Context, k *Kit) error {
-	var keys api.Keys
-	if file := k.Settings.API.KeysFile; file != "" {
-		var err error
-		if keys, err = api.LoadKeys(file); err != nil {
-			return err //nolint:wrapcheck // it names the file
-		}
-	}
-	log := k.logger("api")
-	s, err := api.New(api.Options{
-		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Plan: k.Planner.Plan, Counts: k.Counts, Keys: keys, Zone: k.Settings.API.Zone, Now: k.Clock.Now,
-		Logger: log, Registerer: k.Registry,
-	})
-	if err != nil {
-		return err //nolint:wrapcheck // it names the service
-	}
-	ln, err := process.Listen(ctx, k.Settings.HTTP.Addr, logging.HTTPListening, log)
-	if err != nil {
-		return fmt.Errorf("http-addr: %w", err)
-	}
-	k.HTTPAddr = ln.Addr().String()
-	mux := http.NewServeMux()
-	mux.Handle("/", s.Handler())
-	for pattern, h := range k.HTTPHandlers {
-		mux.Handle(pattern, h)
-	}
-	k.flushCounts()
-	k.run("api", s)
-	k.Process.Intake("http", process.Serve(ln, mux, k.Settings.Shutdown.Grace))
 	return nil
 }
 

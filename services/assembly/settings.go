@@ -16,8 +16,11 @@ type Settings struct {
 	Timing    config.Timing
 	Retention config.Retention
 	Callback  config.Callback
+	Sealing   config.Sealing
 	Canary    config.Canary
 	Testing   config.Testing
+
+	OpenOnLoopback bool // auth=auto lets in whoever reaches a loopback address: carillon dev
 }
 
 // common are the settings of every program that runs services.

@@ -21,15 +21,24 @@ const (
 // what the book says of one is true as of the last look into the change log, and may be used while that is fresh.
 type book struct {
 	store Store
-	defs  *lru.Cache[store.VersionKey, *timer.Definition]
+	defs  *lru.Cache[store.VersionKey, *known]
 
 	mu     sync.Mutex
 	states *lru.Cache[timer.ID, timer.State]
-	looked time.Time // when the last successful look into the change log was sent
+	looked time.Time      // when the last successful look into the change log was sent
+	era    int            // counts how often the states were dropped
+	apps   map[int64]bool // entries of whole apps that were applied, as far back as looks go
+}
+
+// known is a definition, and what is made of it once for all its fires.
+type known struct {
+	timer.Definition
+
+	endpoint string
 }
 
 func newBook(st Store) (*book, error) {
-	defs, err := lru.New[store.VersionKey, *timer.Definition](bookDefinitions)
+	defs, err := lru.New[store.VersionKey, *known](bookDefinitions)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of definitions: %w", err)
 	}
@@ -37,7 +46,7 @@ func newBook(st Store) (*book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of states: %w", err)
 	}
-	return &book{store: st, defs: defs, states: states}, nil
+	return &book{store: st, defs: defs, states: states, apps: make(map[int64]bool)}, nil
 }
 
 // freshFor is how old the last look into the change log may be for the book's states to decide a call (P5: a change reaches every
@@ -67,7 +76,7 @@ func (b *book) learn(ctx context.Context, es []*held) error {
 		}
 		k := versionOf(e)
 		if d, ok := b.defs.Get(k); ok {
-			e.def = d
+			e.def, e.endpoint = &d.Definition, d.endpoint
 		} else if !asked[k] {
 			asked[k] = true
 			keys = append(keys, k)
@@ -85,21 +94,28 @@ func (b *book) learn(ctx context.Context, es []*held) error {
 	if err != nil {
 		return fmt.Errorf("reading definitions: %w", err)
 	}
-	for k, d := range defs {
-		b.defs.Add(k, &d)
-	}
+	read := make(map[store.VersionKey]*known, len(defs))
 	for _, e := range es {
-		if e.def == nil {
-			if d, ok := defs[versionOf(e)]; ok {
-				e.def = &d
-			}
+		k := versionOf(e)
+		d, ok := defs[k]
+		if e.def != nil || !ok {
+			continue
 		}
+		if read[k] == nil {
+			read[k] = &known{d, endpointOf(e.fire.AppID, &d)}
+			b.defs.Add(k, read[k])
+		}
+		e.def, e.endpoint = &read[k].Definition, read[k].endpoint
 	}
 	return nil
 }
 
-// read asks the store for states and enters them; one that does not exist is entered as such.
+// read asks the store for states and enters them; one that does not exist is entered as such. States that were dropped meanwhile stay so: what was read may be
+// from before the freeze that they were dropped for, which nothing in a state tells.
 func (b *book) read(ctx context.Context, ids []timer.ID) ([]timer.State, error) {
+	b.mu.Lock()
+	era := b.era
+	b.mu.Unlock()
 	found, err := b.store.States(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("reading states: %w", err)
@@ -116,21 +132,41 @@ func (b *book) read(ctx context.Context, ids []timer.ID) ([]timer.State, error) 
 		if !ok {
 			s = timer.State{ID: id}
 		}
-		out[i] = b.enter(s)
+		if out[i] = s; b.era == era {
+			out[i] = b.enter(s)
+		}
 	}
 	return out, nil
 }
 
-// apply enters what the change log said, of timers that the book knows; the others are read when they are needed.
-func (b *book) apply(changes []store.Change) {
+// apply enters what the change log said, of timers that the book knows; the others are read when they are needed. It returns the apps of entries that it had
+// not seen: each entry comes again with every look, for as long as looks go back.
+func (b *book) apply(changes []store.Change) (apps []int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, c := range changes {
+	for i := range changes {
+		c := &changes[i]
 		switch {
-		case c.AppID != 0: // a freeze: rare, and which timers are the app's the book does not know
-			b.states.Purge()
-		case b.states.Contains(c.State.ID):
+		case c.AppID != 0 && !b.apps[c.Seq]:
+			b.apps[c.Seq] = true
+			apps = append(apps, c.AppID)
+		case c.AppID == 0 && b.states.Contains(c.State.ID):
 			b.enter(c.State)
+		}
+	}
+	if len(apps) > 0 { // a freeze: rare, and which timers are the app's the book does not know
+		b.drop()
+	}
+	return apps
+}
+
+// passed says that no look goes back to this entry of the change log, or further.
+func (b *book) passed(seq int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.apps {
+		if s <= seq {
+			delete(b.apps, s)
 		}
 	}
 }
@@ -139,7 +175,12 @@ func (b *book) apply(changes []store.Change) {
 func (b *book) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.drop()
+}
+
+func (b *book) drop() {
 	b.states.Purge()
+	b.era++
 }
 
 // fresh notes a look into the change log that was sent at the given time and has been applied.
@@ -199,10 +240,4 @@ func order(s timer.Status) int {
 
 func versionOf(e *held) store.VersionKey {
 	return store.VersionKey{Timer: e.fire.Timer, Version: e.fire.Version}
-}
-
-// app returns the name of a timer's app, as far as the book knows it.
-func (b *book) app(id timer.ID) string {
-	s, _ := b.states.Peek(id)
-	return s.App
 }

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
@@ -61,23 +60,54 @@ func (s *Service) attempt(e *held) {
 	if !s.admit(e, &state) {
 		return
 	}
-	def = e.def // of the version that it belongs to by now
-	caller := s.opts.Callers[def.Target.Kind]
-	if caller == nil {
-		s.reject(e, fmt.Sprintf("no target of kind %q can be called", def.Target.Kind))
+	if e.fire.State == timer.FireAccepted || e.fire.State == timer.FireReturned {
+		s.unfinished(e)
 		return
 	}
-	if !low && e.fire.Attempt == 0 {
-		s.pace.began(time.Duration(s.opts.Clock.Now().UnixMilli()-e.fire.RunMS) * time.Millisecond)
+	owner, err := s.tenants.of(e.term.Context(), state.AppID, state.App)
+	switch {
+	case err != nil:
+		s.log.Debug().Err(err).Msg("settings of an app not read, its fire waits")
+		s.noTenant(e)
+		return
+	case owner.unfit != nil:
+		s.notMade(e, timer.FailureInvalid, "not sent: "+owner.unfit.Error())
+		return
 	}
-	s.call(e, caller, def, state.App)
+	if p := s.allow(e, owner); p != nil {
+		if !low && e.fire.Attempt == 0 && !e.putOff() {
+			s.pace.began(time.Duration(s.opts.Clock.Now().UnixMilli()-e.fire.RunMS) * time.Millisecond)
+		}
+		s.call(e, owner, &state, p)
+	}
 }
 
-func (s *Service) call(e *held, caller callback.Caller, def *timer.Definition, app string) {
+// noTenant lets a fire wait whose app could not be read: in hand, but where that fills up while other apps can be read, and what they do recorded.
+func (s *Service) noTenant(e *held) {
+	if e.term.Context().Err() == nil && s.hands.crowded() {
+		s.park(e, s.opts.Clock.Now().Add(heldWait))
+		return
+	}
+	s.later(e)
+}
+
+// notMade counts an attempt that could not be sent as one that failed, so that the fire comes to an end by its retry policy.
+func (s *Service) notMade(e *held, why timer.Failure, text string) {
+	s.decide(e, &made{
+		Result: callback.Result{Class: callback.Retry, Failure: why, Error: text}, n: e.fire.Attempt + 1, start: s.opts.Clock.Now(),
+	})
+}
+
+// call makes an attempt that the limits let start.
+func (s *Service) call(e *held, owner *tenant, state *timer.State, p *permit) {
+	defer p.done()
+	def := e.def
 	// The last look before the call: at the clock (P1), and at the session (P3), which a frozen process finds too old here.
+	// The run alone does not do for P1: a fire that an executor whose clock is ahead let wait for its turn is released when that comes, perhaps before its instant.
 	start, steady := s.opts.Clock.Look()
-	if !steady || start.UnixMilli() < e.fire.RunMS {
-		s.wheel.add(e)
+	planned := plannedMS(e)
+	if from := max(e.fire.RunMS, planned); !steady || start.UnixMilli() < from {
+		s.wheel.addAt(from, e)
 		return
 	}
 	if !e.term.Trusted() {
@@ -85,7 +115,6 @@ func (s *Service) call(e *held, caller callback.Caller, def *timer.Definition, a
 		return
 	}
 	n := e.fire.Attempt + 1
-	planned := plannedMS(e)
 	late := start.UnixMilli() - planned
 	if n == 1 {
 		e.fire.LateMS = late
@@ -96,9 +125,11 @@ func (s *Service) call(e *held, caller callback.Caller, def *timer.Definition, a
 	s.met.calling.Inc()
 	began := time.Now()
 	ctx, done := s.calls.begin(e)
-	r := caller.Call(ctx, &callback.Request{
-		Fire: e.fire.FireID, App: app, PlannedMS: planned, Attempt: n,
+	r := s.opts.Caller.Call(ctx, &callback.Request{
+		Fire: e.fire.FireID, App: state.App, PlannedMS: planned, Attempt: n,
 		Start: start, Target: def.Target, Timeout: time.Duration(def.Retry.Timeout),
+		Fanout: def.Fanout, Done: e.fire.Done, Name: state.Name, Labels: def.Labels, Zone: s.zone(def), Cause: e.fire.Cause.String(),
+		Signer: owner.signer, Egress: owner.egress, Token: s.token(e, n),
 	})
 	cancelled := done()
 	took := time.Since(began)
@@ -109,21 +140,19 @@ func (s *Service) call(e *held, caller callback.Caller, def *timer.Definition, a
 	if e.term.Context().Err() != nil && r.Class != callback.Success {
 		return // cancelled because the session is dead: not an attempt that failed, and no longer ours to tell
 	}
-	a := timer.Attempt{
-		FireID: e.fire.FireID, N: n, StartMS: start.UnixMilli(), DurationMS: took.Milliseconds(),
-		StatusCode: r.StatusCode, Error: r.Error, Excerpt: r.Excerpt,
-	}
+	p.report(&r)
+	m := made{Result: r, n: n, start: start, took: took}
 	if cancelled && r.Class != callback.Success {
 		e.fire.Attempt = n
-		s.recorder.end(s.outcome(e, timer.Skipped, timer.ReasonCancelled), e, &a)
+		s.recorder.end(s.outcome(e, timer.Skipped, timer.ReasonCancelled), e, m.attempts(e.fire.FireID)...)
 		return
 	}
-	s.decide(e, def, r, a)
+	s.decide(e, &m)
 }
 
 // skip ends a fire without a call.
 func (s *Service) skip(e *held, reason timer.Reason) {
-	s.recorder.end(s.outcome(e, timer.Skipped, reason), e, nil)
+	s.recorder.end(s.outcome(e, timer.Skipped, reason), e)
 }
 
 // plannedMS returns when the first attempt of a fire was meant to start: at its due instant and its jitter, or when it was asked for.
@@ -137,49 +166,6 @@ func plannedMS(e *held) int64 {
 	default: // the series is the id of what asked for it
 		return max(f.DueMS, timer.ID(f.Series).TimeMS())
 	}
-}
-
-// decide turns the result of an attempt into an outcome or a retry.
-func (s *Service) decide(e *held, def *timer.Definition, r callback.Result, a timer.Attempt) {
-	e.fire.Attempt = a.N
-	more := a.N < int32(max(def.Retry.Attempts, 1)) //nolint:gosec // a handful
-	switch {
-	case r.Class == callback.Success:
-		o := s.outcome(e, timer.Delivered, timer.ReasonNone)
-		o.StatusCode, o.DurationMS = a.StatusCode, a.DurationMS
-		if a.N == 1 {
-			s.recorder.end(o, e, nil) // the outcome tells all of a single attempt that succeeded
-			return
-		}
-		s.recorder.end(o, e, &a)
-	case r.Class == callback.Retry && more:
-		wait := def.Retry.WaitAfter(int(a.N))
-		e.fire.State = timer.FireRetrying
-		e.fire.RunMS = s.opts.Clock.Now().Add(wait).UnixMilli()
-		// Also where it stays in hand, for a stop may give it back: a bucket belongs to its minute.
-		e.fire.Bucket = s.opts.Counts.Bucket(e.fire.FireID, e.fire.RunMinute())
-		if wait < heldWait {
-			s.recorder.hold(e, a)
-			return
-		}
-		s.recorder.release(e, &a)
-	default:
-		reason := timer.ReasonExhausted
-		if r.Class == callback.Reject {
-			reason = timer.ReasonRejected
-		}
-		o := s.outcome(e, timer.Failed, reason)
-		o.StatusCode, o.DurationMS = a.StatusCode, a.DurationMS
-		s.recorder.end(o, e, &a)
-	}
-}
-
-// reject ends a fire that can never be called, without a call.
-func (s *Service) reject(e *held, why string) {
-	a := timer.Attempt{
-		FireID: e.fire.FireID, N: e.fire.Attempt + 1, StartMS: s.opts.Clock.Now().UnixMilli(), Error: why,
-	}
-	s.recorder.end(s.outcome(e, timer.Failed, timer.ReasonRejected), e, &a)
 }
 
 // later puts a fire back onto the wheel for a moment; of a dead term it lets it go.
@@ -209,6 +195,9 @@ func (s *Service) consult(e *held) (timer.State, *timer.Definition, error) {
 		if state, err = s.ask.Do(e.term.Context(), e.fire.Timer); err != nil {
 			return state, nil, err //nolint:wrapcheck // the book says what it was doing
 		}
+	}
+	if state.App != "" {
+		e.app = state.App // the book may have dropped the timer by the time that the call ends
 	}
 	return state, e.def, nil
 }

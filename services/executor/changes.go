@@ -35,6 +35,7 @@ func (s *Service) readChanges(ctx context.Context) error {
 		if n := len(marks); n > 0 && sent.Sub(marks[n-1].at) > changesKept {
 			// So long cut off or frozen that entries may have been cleaned up unread: what the book says may be wrong for ever.
 			s.book.forget()
+			s.tenants.forgetAll()
 			marks = nil
 		}
 		last, err := s.look(ctx, after(marks, sent))
@@ -89,7 +90,7 @@ func (s *Service) look(ctx context.Context, from int64) (last int64, err error) 
 		if err != nil {
 			return 0, err //nolint:wrapcheck // the store says what it was doing
 		}
-		s.book.apply(page)
+		s.tenants.forget(s.book.apply(page)...)
 		for i := range page {
 			s.calls.overtaken(&page[i].State)
 		}
@@ -97,6 +98,7 @@ func (s *Service) look(ctx context.Context, from int64) (last int64, err error) 
 			last = page[len(page)-1].Seq
 		}
 		if len(page) < changesPage {
+			s.book.passed(from)
 			return last, nil
 		}
 	}

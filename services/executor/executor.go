@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
@@ -18,6 +19,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
+
+// zonesKept is how many time zones of templates are kept at hand.
+const zonesKept = 600
 
 // Service is an executor.
 type Service struct {
@@ -35,13 +39,14 @@ type Service struct {
 	catchUps *batch.Group[store.Late, bool]
 	calls    *calls
 	dates    *calendars
+	tenants  *tenants
+	zones    *lru.Cache[string, *time.Location]
 	nudges   chan timer.ID
 	met      *metrics
 
 	workers  sync.WaitGroup
 	nWorkers atomic.Int64
-	taskAge  atomic.Int64 // ms, of the task received last
-	taskAt   clock.Mark   // its receipt
+	ages     [2]taskAge // of the task received last by the low lane, and by another
 	joined   atomic.Bool
 
 	doubts doubts
@@ -64,6 +69,10 @@ func New(opts Options) (*Service, error) {
 	}
 	if s.dates, err = newCalendars(opts.Store); err != nil {
 		return nil, err
+	}
+	s.tenants = newTenants(&opts)
+	if s.zones, err = lru.New[string, *time.Location](zonesKept); err != nil {
+		return nil, fmt.Errorf("making the cache of zones: %w", err)
 	}
 	s.recorder, s.events = newRecorder(s), newAnnouncer(s)
 	s.queue = newQueue(s.recorder.full)
@@ -111,6 +120,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g, run := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.readChanges(run) })
 	g.Go(func() error { return s.readNudged(run) })
+	keep.Go(func() { _ = s.opts.Limits.Run(keepCtx) })
 	g.Go(func() error { return s.watch(run) })
 	g.Go(func() error { return s.reclaim(run) })
 	// What is in hand is called on time until no more comes: to leave the topics may take a busy broker seconds, and only then is the rest given back.
@@ -213,7 +223,7 @@ func (s *Service) drain(ctx context.Context) {
 		s.workers.Wait()
 	}()
 	for _, e := range idle {
-		s.recorder.release(e, nil)
+		s.giveBack(e)
 	}
 	select {
 	case <-done:
@@ -232,7 +242,7 @@ func (s *Service) drain(ctx context.Context) {
 		busy := s.recorder.waiting() > 0
 		left := s.wheel.clear()
 		for _, e := range left {
-			s.recorder.release(e, nil)
+			s.giveBack(e)
 		}
 		if !busy && len(left) == 0 {
 			return
@@ -241,11 +251,22 @@ func (s *Service) drain(ctx context.Context) {
 	}
 }
 
+// giveBack releases a fire that was not begun. Whoever gets it shall know where it waited for a limit or a breaker, and is late for that.
+func (s *Service) giveBack(e *held) {
+	if now := s.opts.Clock.Now(); e.fire.State == timer.FireReady && e.putOff() && now.UnixMilli() > e.fire.RunMS {
+		e.fire.State = timer.FireParked
+		s.moveTo(e, now)
+	}
+	s.recorder.release(e)
+}
+
 // load is what the session's renewal reports.
 func (s *Service) load() store.Load {
 	l := store.Load{HandsFull: s.hands.full()}
-	if s.taskAt.Within(heldWait) {
-		l.OldestTaskMS = s.taskAge.Load()
+	for i := range s.ages {
+		if a := &s.ages[i]; a.at.Within(behindFor) {
+			l.OldestTaskMS = max(l.OldestTaskMS, a.ms.Load())
+		}
 	}
 	return l
 }

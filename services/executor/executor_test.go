@@ -17,6 +17,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/membus"
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/memledger"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/taskwire"
@@ -92,7 +94,7 @@ func start(t *testing.T, parts *servicetest.Parts, name string, r *receiver, cha
 	t.Helper()
 	opts := executor.Options{
 		Store: parts.Store, Bus: parts.Bus(name), Dispatch: parts.Dispatch, Planner: parts.Planner, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
-		Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: r}, Name: name, MaxCalls: 32,
+		Caller: r, Limits: limits(t, name), Breakers: breakers(t), Name: name, MaxCalls: 32,
 		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
 	}
 	if change != nil {
@@ -110,6 +112,21 @@ func start(t *testing.T, parts *servicetest.Parts, name string, r *receiver, cha
 	t.Cleanup(stop)
 	require.Eventually(t, func() bool { return svc.Ready() == nil }, time.Minute, 10*time.Millisecond)
 	return stop
+}
+
+// limits are those of one executor alone.
+func limits(t *testing.T, name string) *limit.Limiter {
+	t.Helper()
+	l, err := limit.New(limit.Options{Ledger: memledger.New(nil), Executor: name})
+	require.NoError(t, err)
+	return l
+}
+
+func breakers(t *testing.T) *limit.Breakers {
+	t.Helper()
+	b, err := limit.NewBreakers(limit.BreakerOptions{})
+	require.NoError(t, err)
+	return b
 }
 
 func soon(n int, after time.Duration) []timer.Definition {

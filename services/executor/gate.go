@@ -94,13 +94,13 @@ func (s *Service) adopt(e *held, state *timer.State) bool {
 	return true
 }
 
-// timely tells whether a fire's first attempt is to be made, late as it may be. One whose run was moved has waited for its turn, which is not
-// for the misfire policy to punish.
+// timely tells whether a fire's first attempt is to be made, late as it may be. One whose run was moved, or that was put off here, has waited for its turn or
+// for a limit, which is not for the misfire policy to punish.
 func (s *Service) timely(e *held) bool {
 	m := e.def.Misfire.For(e.def.Schedule.Kind)
 	planned, now := plannedMS(e), s.opts.Clock.Now().UnixMilli()
 	late := time.Duration(now-planned) * time.Millisecond
-	if e.fire.RunMS != planned || late <= time.Duration(m.Grace) {
+	if e.putOff() || e.fire.RunMS != planned || late <= time.Duration(m.Grace) {
 		return true
 	}
 	switch {
@@ -110,7 +110,9 @@ func (s *Service) timely(e *held) bool {
 	case m.Policy == timer.MisfireFireAll:
 		return true
 	}
-	run, err := s.catchUps.Do(e.term.Context(), store.Late{FireID: e.fire.FireID, ToMS: now - time.Duration(m.Grace).Milliseconds()})
+	run, err := s.catchUps.Do(e.term.Context(), store.Late{
+		FireID: e.fire.FireID, ToMS: now - time.Duration(m.Grace).Milliseconds(), GraceMS: time.Duration(m.Grace).Milliseconds(),
+	})
 	switch {
 	case err != nil:
 		s.log.Debug().Err(err).Msg("no answer whether a late fire runs, it waits")
@@ -203,7 +205,7 @@ func (s *Service) follow(e *held, o *timer.Outcome) {
 func (s *Service) calendarsOf(e *held) []timer.Calendar {
 	for {
 		ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
-		dates, err := s.dates.of(ctx, s.book.app(e.fire.Timer), e.def)
+		dates, err := s.dates.of(ctx, e.app, e.def)
 		cancel()
 		if err == nil || e.term.Context().Err() != nil {
 			return dates

@@ -11,12 +11,22 @@ import (
 
 // held is a fire in hand, under the session term that claimed it.
 type held struct {
-	fire timer.Fire
-	rev  int32 // of fire when it was taken; never changes while it is in hand
-	term *session.Term
-	def  *timer.Definition // what was last called, once it is known
-	late atomic.Bool       // it came by the low lane, and its call has not begun
+	fire     timer.Fire
+	rev      int32 // of fire when it was taken; never changes while it is in hand
+	term     *session.Term
+	def      *timer.Definition // what was last called, once it is known
+	endpoint string            // of def: see endpointOf
+	app      string            // its timer's, once that was read; empty where the timer is gone. Its worker's, then the recorder's
+	late     atomic.Bool       // it came by the low lane, and its call has not begun
+
+	error string // what its last attempt came to, where it failed for good; its worker's, then the recorder's
+
+	asked  bool // the limits have put it off already; its worker's alone
+	broken bool // its endpoint's breaker has, too
 }
+
+// putOff tells whether it waited for a limit or a breaker: that it is late says nothing of how late anything else is.
+func (e *held) putOff() bool { return e.asked || e.broken || e.fire.State == timer.FireParked }
 
 // canary tells whether it is Carillon's own: what is counted and announced is the users'.
 func (e *held) canary() bool { return e.def != nil && e.def.Target.Kind == timer.KindCanary }
@@ -38,7 +48,7 @@ func newHands(limit int) *hands {
 // take waits until there is room, then puts in those that are not there. What a dead term left behind is
 // replaced: nobody will call it from there. It also returns the places of those that have to come again: an earlier revision of the
 // fire is in hand, which its claim or its release will show to be over.
-func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire, low bool) (fresh []*held, again []int, err error) {
+func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire, low bool, nowMS int64) (fresh []*held, again []int, err error) {
 	if err := h.await(ctx, low); err != nil {
 		return nil, nil, err
 	}
@@ -53,7 +63,7 @@ func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire
 			if old != nil {
 				h.out(old)
 			}
-			if low {
+			if low && e.fire.RunMS <= nowMS { // else it is of low priority, and waits for its run
 				e.late.Store(true)
 				h.late++
 			}
@@ -149,3 +159,8 @@ func (h *hands) len() int {
 }
 
 func (h *hands) full() bool { return h.len() >= h.max }
+
+// crowdedShare is the part of the hands beyond which nothing is held that could be parked.
+const crowdedShare = 4
+
+func (h *hands) crowded() bool { return h.len() > h.max/crowdedShare }

@@ -21,15 +21,15 @@ func TestCatchUpLeavesRoomForThePresent(t *testing.T) {
 		for i := range fires {
 			fires[i].FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
 		}
-		late, _, err := h.take(t.Context(), term, fires[:maxLate], true)
+		late, _, err := h.take(t.Context(), term, fires[:maxLate], true, 1<<40)
 		require.NoError(t, err)
 		require.Len(t, late, maxLate)
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, _, err = h.take(ctx, term, fires[maxLate:maxLate+1], true)
+		_, _, err = h.take(ctx, term, fires[maxLate:maxLate+1], true, 1<<40)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		present, _, err := h.take(t.Context(), term, fires[maxLate:maxLate+10], false)
+		present, _, err := h.take(t.Context(), term, fires[maxLate:maxLate+10], false, 1<<40)
 		require.NoError(t, err)
 		require.Len(t, present, 10)
 
@@ -40,7 +40,7 @@ func TestCatchUpLeavesRoomForThePresent(t *testing.T) {
 			h.begun(late[0])
 		}()
 		began := time.Now()
-		more, _, err := h.take(t.Context(), term, fires[maxLate+10:maxLate+11], true)
+		more, _, err := h.take(t.Context(), term, fires[maxLate+10:maxLate+11], true, 1<<40)
 		require.NoError(t, err)
 		require.Equal(t, time.Second, time.Since(began))
 		h.drop(append(late, more...)...)

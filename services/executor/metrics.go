@@ -11,13 +11,14 @@ type metrics struct {
 	calling      prometheus.Gauge
 	outcomes     *prometheus.CounterVec
 	outcomesLost prometheus.Counter
-	eventsLost   prometheus.Counter
+	eventsLate   prometheus.Counter
 	claimsLost   prometheus.Counter
 	inherited    prometheus.Counter
 	recordErrors prometheus.Counter
 	taskBatch    prometheus.Histogram
 	recordBatch  prometheus.Histogram
 	taskAge      prometheus.Gauge
+	parked       prometheus.Counter
 	apps         *appMetrics
 }
 
@@ -38,6 +39,9 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 	gauge("carillon_executor_unrecorded", "Results in hand that are not recorded yet.", func() float64 { return float64(s.recorder.waiting()) })
 	return &metrics{
 		apps: newAppMetrics(reg),
+		parked: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_executor_parked_total", Help: "Fires given back until an instant, for the limits of their app or the breaker of their endpoint.",
+		}),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_lateness_seconds", Help: "Start of the first attempt minus the planned instant, but for the canary's.", Buckets: latenessBuckets,
 		}),
@@ -51,8 +55,8 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		outcomesLost: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_results_superseded_total", Help: "Results that did not count because another session had taken the fire over.",
 		}),
-		eventsLost: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_outcome_events_lost_total", Help: "Recorded outcomes that were not announced on the outcomes topic.",
+		eventsLate: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_outcome_events_late_total", Help: "Recorded outcomes that did not fit into memory and are announced from the store.",
 		}),
 		claimsLost: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_claims_lost_total", Help: "Tasks whose fire was claimed by another session, finished, or of another revision.",
@@ -70,7 +74,7 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 			Name: "carillon_record_batch_size", Help: "Results recorded together.", Buckets: batchBuckets,
 		}),
 		taskAge: f.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_task_age_seconds", Help: "Age of the task received last: receipt minus publication.",
+			Name: "carillon_task_age_seconds", Help: "Age of the task received last by another lane than the low one: receipt minus publication.",
 		}),
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/options"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -22,6 +24,7 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 	store.Sessions
 	Record(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) (
 		lost []timer.FireID, made []timer.Fire, err error)
+	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
 	VersionTimes(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error)
@@ -29,10 +32,16 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 	LastChange(ctx context.Context) (int64, error)
 	store.Gates
 	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
+	SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error)
+	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
+	SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error)
+	Unannounced(ctx context.Context, session timer.ID, after store.OutcomePosition, untilMS int64, limit int) ([]timer.Outcome, error)
+	SetAnnounced(ctx context.Context, session timer.ID, p store.OutcomePosition) error
 }
 
-// Planner makes the fire that follows one of a fixed delay.
+// Planner makes the fire that follows one of a fixed delay, and what came due of a timer that is paused.
 type Planner interface {
+	Plan(t *timer.Timer, nowMS int64) store.Plan
 	Follow(f *timer.Fire, d *timer.Definition, calendars []timer.Calendar, endMS int64) (*timer.Fire, error)
 }
 
@@ -54,7 +63,12 @@ type Options struct {
 	Bus      Bus
 	Dispatch Dispatcher
 	Planner  Planner
-	Callers  map[timer.TargetKind]callback.Caller
+	Caller   callback.Caller // of every kind: callback.Callers
+	Limits   limit.Gate
+	Breakers *limit.Breakers
+	Egress   *egress.Policy             // of the deployment; nil: the caller's own
+	Opener   Opener                     // of what is sealed; nil: there are no sealing keys
+	Tokens   *callback.CompletionTokens // nil: no receiver may accept a fire and complete it later
 	Clock    *clock.Clock
 	Counts   *slicing.Counts
 	IDs      *timer.IDs
@@ -93,7 +107,9 @@ func (o *Options) validate() error {
 	c.Need("Bus", o.Bus == nil)
 	c.Need("Dispatch", o.Dispatch == nil)
 	c.Need("Planner", o.Planner == nil)
-	c.Need("Callers", len(o.Callers) == 0)
+	c.Need("Caller", o.Caller == nil)
+	c.Need("Limits", o.Limits == nil)
+	c.Need("Breakers", o.Breakers == nil)
 	c.Need("Clock", o.Clock == nil)
 	c.Need("Counts", o.Counts == nil)
 	c.Need("IDs", o.IDs == nil)

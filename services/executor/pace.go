@@ -11,11 +11,11 @@ const (
 	paceLate  = 200 * time.Millisecond // how late a present fire begins where catching up takes too much
 	paceFor   = 300 * time.Millisecond // for how long that counts
 	paceFirst = 100 * time.Millisecond
-	paceMost  = time.Second // per batch: so much catching up goes on, however pressed the present is
+	paceMost  = 500 * time.Millisecond // per batch: so much catching up goes on, however pressed the present is
 )
 
 // pace slows catching up down while what is due now begins late: whatever the two share (the database, the cores, the endpoint) is too busy,
-// and the present goes first. The pause before each batch of the low lane doubles while the present is pressed, and shrinks when it is not.
+// and the present goes first. The pause before each batch of the low lane doubles while the present is pressed, and halves when it is not.
 type pace struct {
 	pressed clock.Mark
 	mu      sync.Mutex
@@ -35,7 +35,7 @@ func (p *pace) next() time.Duration {
 	defer p.mu.Unlock()
 	if p.pressed.Within(paceFor) {
 		p.wait = min(max(2*p.wait, paceFirst), paceMost)
-	} else if p.wait = p.wait * 3 / 4; p.wait < paceFirst { //nolint:mnd // slower back than it came
+	} else if p.wait /= 2; p.wait < paceFirst {
 		p.wait = 0
 	}
 	return p.wait

@@ -25,7 +25,7 @@ func TestCatchingUpGivesWayToThePresent(t *testing.T) {
 		require.Equal(t, paceMost, p.next(), "it goes on, however pressed")
 
 		time.Sleep(paceFor)
-		require.Equal(t, paceMost*3/4, p.next())
+		require.Equal(t, paceMost/2, p.next())
 		for range 20 {
 			p.next()
 		}

@@ -1,27 +1,42 @@
 package executor
 
-import "sync"
+import (
+	"sync"
 
-// lateTurn is how many present fires are given away for each late one while there are both: catching up moves on, and hardly delays the present.
-const lateTurn = 8
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
 
-// queue holds due fires until a worker is free. What is due now goes before what is caught up with, and in each the apps are served in turn: the
-// flood of one does not stand before another's fire.
+const lanes = 3
+
+// queue holds due fires until a worker is free. Priorities take turns by weight, so that low still moves, and catching up hardly delays the present, for it is
+// low; in each the apps are served in turn: the flood of one does not stand before another's fire.
 type queue struct {
-	mu      sync.Mutex
-	ready   sync.Cond
-	present lane
-	late    lane
-	passed  int // present fires given away since the last late one
-	idle    int
-	closed  bool
-	full    func() bool // no entry is given away while it is
+	mu     sync.Mutex
+	ready  sync.Cond
+	lanes  [lanes]lane // by limit.Priority
+	picker *limit.Picker
+	idle   int
+	closed bool
+	full   func() bool // no entry is given away while it is
 }
 
 func newQueue(full func() bool) *queue {
-	q := &queue{full: full}
+	q := &queue{full: full, picker: limit.NewPicker(limit.DefaultWeights())}
 	q.ready.L = &q.mu
 	return q
+}
+
+// laneOf returns the lane of an entry.
+func laneOf(e *held) limit.Priority {
+	switch {
+	case e.late.Load(), e.fire.Lane == timer.LaneLow:
+		return limit.Low
+	case e.fire.Lane == timer.LaneHigh:
+		return limit.High
+	default:
+		return limit.Normal
+	}
 }
 
 // push adds entries and returns how many of them have no idle worker to take them.
@@ -29,11 +44,7 @@ func (q *queue) push(es []*held) (short int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range es {
-		if e.late.Load() {
-			q.late.push(e)
-		} else {
-			q.present.push(e)
-		}
+		q.lanes[laneOf(e)].push(e)
 	}
 	for range min(len(es), q.idle) {
 		q.ready.Signal()
@@ -62,20 +73,24 @@ func (q *queue) pop() (e *held, ok bool) {
 	if q.closed {
 		return nil, false
 	}
-	if q.late.n > 0 && (q.present.n == 0 || q.passed >= lateTurn) {
-		q.passed = 0
-		return q.late.pop(), true
+	var waiting [lanes]bool
+	for i := range q.lanes {
+		waiting[i] = q.lanes[i].n > 0
 	}
-	q.passed++
-	return q.present.pop(), true
+	p, _ := q.picker.Next(waiting)
+	return q.lanes[p].pop(), true
 }
 
 // close ends every pop and returns what was left.
 func (q *queue) close() []*held {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	left := append(q.present.rest(), q.late.rest()...)
-	q.present, q.late, q.closed = lane{}, lane{}, true
+	var left []*held
+	for i := range q.lanes {
+		left = append(left, q.lanes[i].rest()...)
+		q.lanes[i] = lane{}
+	}
+	q.closed = true
 	q.ready.Broadcast()
 	return left
 }
@@ -86,7 +101,12 @@ func (q *queue) len() int {
 	return q.count()
 }
 
-func (q *queue) count() int { return q.present.n + q.late.n }
+func (q *queue) count() (n int) {
+	for i := range q.lanes {
+		n += q.lanes[i].n
+	}
+	return n
+}
 
 // lane serves the apps in turn.
 type lane struct {

@@ -99,32 +99,30 @@ func TestQueueWaitsForRecords(t *testing.T) {
 func TestThePresentIsServedBeforeWhatIsLate(t *testing.T) {
 	t.Parallel()
 	q := newQueue(func() bool { return false })
-	entry := func(app int64, due int64, late bool) *held {
-		e := &held{fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: due}, AppID: app}}
+	entry := func(app int64, due int64, late bool, l timer.Lane) *held {
+		e := &held{fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: due}, AppID: app, Lane: l}}
 		e.late.Store(late)
 		return e
 	}
 	var es []*held
-	for i := range int64(2) {
-		es = append(es, entry(1, i, true))
-	}
-	for i := range int64(2*lateTurn + 1) {
-		es = append(es, entry(1+i%2, 100+i, false))
+	const n = 210
+	for i := range int64(n) {
+		es = append(es, entry(1, i, true, timer.LaneHigh), entry(2, i, false, timer.LaneNormal), entry(2, n+i, false, timer.LaneHigh))
 	}
 	q.push(es)
-	var got []bool
-	apps := map[int64]int{}
-	for range es {
+	got := map[string]int{}
+	for range n {
 		e, ok := q.pop()
 		require.True(t, ok)
-		got = append(got, e.late.Load())
-		if len(got) <= 4 {
-			apps[e.fire.AppID]++
+		switch {
+		case e.late.Load():
+			got["late"]++
+		case e.fire.Lane == timer.LaneHigh:
+			got["high"]++
+		default:
+			got["normal"]++
 		}
 	}
-	want := make([]bool, len(es))
-	want[lateTurn], want[2*lateTurn+1] = true, true
-	require.Equal(t, want, got, "one late fire after each %d of the present", lateTurn)
-	require.Equal(t, map[int64]int{1: 2, 2: 2}, apps, "in turn")
-	require.Zero(t, q.len())
+	require.Equal(t, map[string]int{"high": 160, "normal": 40, "late": 10}, got, "by weight, and what is late is low, whatever its priority")
+	require.Equal(t, 2*n, q.len())
 }

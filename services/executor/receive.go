@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/bus"
@@ -22,6 +23,7 @@ const (
 	lowBatch      = 100                    // catch-up is claimed in smaller batches, so that it can give way at once
 	lowShare      = 2                      // catch-up is received while less than 1/lowShare of the hands is taken,
 	maxLate       = 1000                   // and while fewer late fires wait for their call
+	behindFor     = 2 * paceMost           // after which a lane that brings nothing is not behind any more
 )
 
 var (
@@ -71,7 +73,7 @@ func (s *Service) receive(ctx context.Context, batch []bus.Message, low bool) []
 		}
 		fires, good = append(fires, f), append(good, i)
 	}
-	s.heard(batch[0].Published)
+	s.heard(batch[0].Published, low)
 	if low {
 		clock.Pause(ctx, s.pace.next())
 	}
@@ -118,7 +120,7 @@ func (s *Service) trusted(ctx context.Context) (*session.Term, error) {
 //
 // It returns the places of fires whose task has to come again.
 func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.Fire, low bool) (again []int, err error) {
-	es, again, err := s.hands.take(ctx, term, fires, low)
+	es, again, err := s.hands.take(ctx, term, fires, low, s.opts.Clock.Now().UnixMilli())
 	if err != nil || len(es) == 0 {
 		return again, err
 	}
@@ -168,13 +170,23 @@ func (s *Service) keepWon(es []*held, won []timer.Fire) []*held {
 	return mine
 }
 
-// heard notes how old the latest task was, for the session's report of load.
-func (s *Service) heard(published time.Time) {
+// taskAge is how long a task waited on its topic.
+type taskAge struct {
+	ms atomic.Int64
+	at clock.Mark // its receipt
+}
+
+// heard notes how old the latest task was, for the session's report of load. The low lane's is noted apart: while it is far behind, the others are not.
+func (s *Service) heard(published time.Time, low bool) {
 	if published.IsZero() {
 		return
 	}
 	age := max(0, s.opts.Clock.Now().Sub(published))
-	s.taskAge.Store(age.Milliseconds())
-	s.taskAt.Set()
-	s.met.taskAge.Set(age.Seconds())
+	a := &s.ages[0]
+	if !low {
+		a = &s.ages[1]
+		s.met.taskAge.Set(age.Seconds())
+	}
+	a.ms.Store(age.Milliseconds())
+	a.at.Set()
 }

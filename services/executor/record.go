@@ -34,10 +34,10 @@ const (
 
 // result is what is to be written of an entry. It stays in hand until it is written.
 type result struct {
-	kind    resultKind
-	entry   *held
-	outcome timer.Outcome  // resultEnd
-	attempt *timer.Attempt // nil: none to write
+	kind     resultKind
+	entry    *held
+	outcome  timer.Outcome // resultEnd
+	attempts []timer.Attempt
 }
 
 // recorder writes results in batches: what comes while a batch is written goes into the next. Failed fires go a way of their own, since
@@ -56,7 +56,10 @@ func newRecorder(s *Service) *recorder {
 	return &recorder{svc: s, results: pileOf(), linked: pileOf(), failed: pileOf()}
 }
 
-func (r *recorder) end(o timer.Outcome, e *held, a *timer.Attempt) {
+func (r *recorder) end(o timer.Outcome, e *held, as ...timer.Attempt) {
+	if !e.canary() {
+		r.svc.events.expect(e.term, &o)
+	}
 	p := &r.results
 	if o.Serial || o.Next != nil {
 		p = &r.linked
@@ -66,17 +69,17 @@ func (r *recorder) end(o timer.Outcome, e *held, a *timer.Attempt) {
 	} else {
 		r.behind.Add(1)
 	}
-	p.put(result{kind: resultEnd, entry: e, outcome: o, attempt: a})
+	p.put(result{kind: resultEnd, entry: e, outcome: o, attempts: as})
 }
 
-func (r *recorder) hold(e *held, a timer.Attempt) {
+func (r *recorder) hold(e *held, as ...timer.Attempt) {
 	r.behind.Add(1)
-	r.results.put(result{kind: resultHold, entry: e, attempt: &a})
+	r.results.put(result{kind: resultHold, entry: e, attempts: as})
 }
 
-func (r *recorder) release(e *held, a *timer.Attempt) {
+func (r *recorder) release(e *held, as ...timer.Attempt) {
 	r.behind.Add(1)
-	r.results.put(result{kind: resultRelease, entry: e, attempt: a})
+	r.results.put(result{kind: resultRelease, entry: e, attempts: as})
 }
 
 // full tells whether too much waits for its record for another call.
@@ -157,9 +160,7 @@ func (r *recorder) write(ctx context.Context, term *session.Term, kind resultKin
 	entries := make([]*held, len(rs))
 	for i, x := range rs {
 		fires[i], entries[i] = x.entry.fire, x.entry
-		if x.attempt != nil {
-			attempts = append(attempts, *x.attempt)
-		}
+		attempts = append(attempts, x.attempts...)
 		if kind == resultEnd {
 			outcomes = append(outcomes, x.outcome)
 		}
@@ -205,12 +206,17 @@ func (s *Service) ended(rs []result, lost []timer.FireID) {
 	s.met.outcomesLost.Add(float64(len(lost)))
 	for i := range rs {
 		o := &rs[i].outcome
-		if gone[o.FireID] || rs[i].entry.canary() {
+		if rs[i].entry.canary() {
+			continue
+		}
+		told := event{*o, rs[i].entry.app, rs[i].entry.term.ID}
+		if gone[o.FireID] {
+			s.events.settle(told)
 			continue
 		}
 		s.met.outcomes.WithLabelValues(string(o.Kind), string(o.Reason)).Inc()
-		s.met.apps.recorded(s.book.app(o.Timer), o)
-		s.events.put(rs[i])
+		s.met.apps.recorded(rs[i].entry.app, o)
+		s.events.put(told)
 	}
 }
 

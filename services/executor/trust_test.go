@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/memledger"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -31,7 +33,7 @@ func TestWaitForTrustEndsWithItsConsumer(t *testing.T) {
 	parts := servicetest.New(t, servicetest.Options{})
 	s, err := New(Options{
 		Store: silenced{parts.Store}, Bus: parts.Bus("one"), Dispatch: parts.Dispatch, Planner: parts.Planner, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
-		Callers: map[timer.TargetKind]callback.Caller{timer.KindHTTP: nil}, Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		Caller: callback.Callers{}, Limits: alone(t), Breakers: unbroken(t), Logger: parts.Log, Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -56,4 +58,19 @@ func TestWaitForTrustEndsWithItsConsumer(t *testing.T) {
 	case <-time.After(2 * time.Second):
 		require.FailNow(t, "still waiting for trust")
 	}
+}
+
+// alone are the limits of an executor that shares them with none.
+func alone(t *testing.T) *limit.Limiter {
+	t.Helper()
+	l, err := limit.New(limit.Options{Ledger: memledger.New(nil), Executor: "one"})
+	require.NoError(t, err)
+	return l
+}
+
+func unbroken(t *testing.T) *limit.Breakers {
+	t.Helper()
+	b, err := limit.NewBreakers(limit.BreakerOptions{})
+	require.NoError(t, err)
+	return b
 }

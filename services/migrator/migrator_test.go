@@ -42,7 +42,7 @@ func (c *counter) seen() map[timer.FireID]int {
 func start(t *testing.T, parts *servicetest.Parts, d migrator.Dispatcher) (svc *migrator.Service, stop func()) {
 	t.Helper()
 	svc, err := migrator.New(migrator.Options{
-		Store: parts.Store, Dispatch: d, Planner: parts.Planner, Counts: parts.Counts, Now: time.Now, Batch: 7,
+		Store: parts.Store, Dispatch: d, Planner: parts.Planner, Counts: parts.Counts, Now: time.Now, Batch: 7, Every: 5 * time.Second,
 		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
@@ -78,17 +78,18 @@ func checkEverySecond(t *testing.T, got map[timer.FireID]int, timers int, until 
 
 func TestTwoMigratorsMakeEachFireOnce(t *testing.T) {
 	t.Parallel()
+	const timers = 15 // two batches, and a part of one
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		c := &counter{fires: make(map[timer.FireID]int)}
-		for range 30 {
+		for range timers {
 			c.Committed(t.Context(), parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/")))
 		}
 		svc, _ := start(t, parts, c)
 		start(t, parts, c)
 		time.Sleep(30 * time.Minute)
 		require.NoError(t, svc.Ready())
-		checkEverySecond(t, c.seen(), 30, time.Now())
+		checkEverySecond(t, c.seen(), timers, time.Now())
 	})
 }
 

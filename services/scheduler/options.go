@@ -23,6 +23,8 @@ type Store interface { //nolint:interfacebloat // minutes, slices, sessions and 
 	SliceBacklog(ctx context.Context) (int64, error)
 	Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error)
 	LoadSlice(ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int) ([]timer.Fire, error)
+	store.Announcements
+	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
 	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
 }
 

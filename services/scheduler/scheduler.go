@@ -89,6 +89,7 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 		})
 	})
+	g.Go(func() error { return s.announcing(ctx) })
 	g.Go(func() error { return every(ctx, gaugeEvery, func() { s.gauge(ctx) }) })
 	return g.Wait() //nolint:wrapcheck // each part says what it was doing
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -76,15 +77,27 @@ func (s *Service) hand(ctx context.Context, minute int64) error {
 		return nil
 	}
 	s.met.slices.Add(float64(len(claims)))
-	for _, c := range claims {
-		if c.Token > 1 {
-			s.met.again.Inc()
-		}
+	if err := s.publish(ctx, messages(claims)); err != nil {
+		return err
 	}
-	pub, cancelPub := context.WithTimeout(ctx, publishTimeout)
-	defer cancelPub()
-	if err := s.opts.Bus.Publish(pub, bus.Slices, messages(claims)...); err != nil {
-		return fmt.Errorf("publishing %d slices of minute %d: %w", len(claims), minute, err)
+	again := messages(slices.DeleteFunc(claims, func(c store.SliceClaim) bool { return c.Token == 1 }))
+	for i := range again {
+		again[i].Properties[bus.PropCopy] = "1"
+	}
+	s.met.again.Add(float64(len(again)))
+	return s.publish(ctx, again)
+}
+
+// publish sends slices to the triggers. One that ran out once is sent twice, the copy when the first message is there: the broker gives them to two triggers in
+// turn, for one that hangs still has room, and would let it run out a second time. The copy is for a slice that nobody holds yet.
+func (s *Service) publish(ctx context.Context, m []bus.Message) error {
+	if len(m) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	if err := s.opts.Bus.Publish(ctx, bus.Slices, m...); err != nil {
+		return fmt.Errorf("publishing %d slices from %s on: %w", len(m), m[0].Properties[bus.PropSlice], err)
 	}
 	return nil
 }

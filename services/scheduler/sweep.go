@@ -14,7 +14,7 @@ const (
 	// standBackFor is how long sweeping stands back at the most while executors have more than they can do: what they have is what
 	// would be swept, and publishing it again would only add to it.
 	standBackFor = 5 * time.Minute
-	oldTaskMS    = 5000
+	oldTaskMS    = 2000
 )
 
 // sweep publishes open fires that are past their run and nobody's: the proof that none is lost (P2), whatever lost their mark,

@@ -17,7 +17,7 @@ import (
 
 // Store is what a trigger needs of the store.
 type Store interface {
-	HoldSlice(ctx context.Context, c store.SliceClaim, holder timer.ID, lease time.Duration) (bool, error)
+	HoldSlice(ctx context.Context, c store.SliceClaim, holder timer.ID, lease time.Duration, free bool) (bool, error)
 	RenewSlices(ctx context.Context, holder timer.ID, held []store.SliceClaim, lease time.Duration) (lost []store.SliceClaim, err error)
 	FinishSlice(ctx context.Context, c store.SliceClaim) (bool, error)
 	LoadSlice(ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int) ([]timer.Fire, error)

@@ -42,16 +42,16 @@ func takeTurns(fires []timer.Fire) {
 	}
 }
 
-// presentFirst lets catching up never delay the present: what is so late that it goes by the low lane goes after all else, in its order.
-func presentFirst(fires []timer.Fire, nowMS int64) []timer.Fire {
-	late := nowMS - dispatch.LateAfter.Milliseconds()
-	out := make([]timer.Fire, 0, len(fires))
-	for _, present := range []bool{true, false} {
-		for i := range fires {
-			if fires[i].RunMS >= late == present {
-				out = append(out, fires[i])
-			}
+// byAge tells what is so late that it goes by the low lane from all else, each in its order.
+func byAge(fires []timer.Fire, nowMS int64) (present, late []timer.Fire) {
+	bound := nowMS - dispatch.LateAfter.Milliseconds()
+	present = make([]timer.Fire, 0, len(fires))
+	for i := range fires {
+		if fires[i].RunMS >= bound {
+			present = append(present, fires[i])
+		} else {
+			late = append(late, fires[i])
 		}
 	}
-	return out
+	return present, late
 }

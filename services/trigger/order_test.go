@@ -12,14 +12,12 @@ import (
 func TestPresentGoesFirst(t *testing.T) {
 	t.Parallel()
 	const now = 1_000_000
-	late := dispatch.LateAfter.Milliseconds()
+	after := dispatch.LateAfter.Milliseconds()
 	var fires []timer.Fire
-	for i, run := range []int64{now - 2*late, now - late - 1, now - late, now, now + 1} {
+	for i, run := range []int64{now - 2*after, now - after - 1, now - after, now, now + 1} {
 		fires = append(fires, timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, RunMS: run})
 	}
-	var order []timer.ID
-	for _, f := range presentFirst(fires, now) {
-		order = append(order, f.Timer)
-	}
-	require.Equal(t, []timer.ID{3, 4, 5, 1, 2}, order)
+	present, late := byAge(fires, now)
+	require.Equal(t, fires[2:], present)
+	require.Equal(t, fires[:2], late)
 }

@@ -32,7 +32,7 @@ func (s *Service) receive(ctx context.Context, m bus.Message) error {
 	claim := store.SliceClaim{Minute: msg.GetMinute(), Bucket: msg.GetBucket(), Token: msg.GetToken()}
 	asked := time.Now()
 	call, cancel := context.WithTimeout(ctx, holdTimeout)
-	held, err := s.opts.Store.HoldSlice(call, claim, s.opts.Holder, s.opts.Lease)
+	held, err := s.opts.Store.HoldSlice(call, claim, s.opts.Holder, s.opts.Lease, m.Properties[bus.PropCopy] != "")
 	cancel()
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing

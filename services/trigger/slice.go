@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -43,10 +44,14 @@ func (s *slice) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := s.step(ctx); err != nil {
+		err := s.step(ctx)
+		if err != nil {
 			s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice held up")
 		}
-		if s.source.given >= s.source.endMS && len(s.unsent) == 0 {
+		switch {
+		case len(s.unsent) > 0 && err == nil && ctx.Err() == nil:
+			continue // with what is late, behind what has come up meanwhile
+		case s.source.given >= s.source.endMS && len(s.unsent) == 0:
 			return s.finish(ctx)
 		}
 		select {
@@ -70,28 +75,37 @@ func (s *slice) renewed(ctx context.Context, tick <-chan time.Time) error {
 	return nil
 }
 
-// step publishes what has come up. What the bus did not confirm stays and goes first in the next step: published twice it is
-// claimed once.
+// step publishes what has come up, and one chunk of what is late: catching up keeps nothing waiting that comes up meanwhile. What the bus did not confirm
+// stays and goes first in the next step: published twice it is claimed once.
 func (s *slice) step(ctx context.Context) error {
 	now := s.svc.opts.Now().UnixMilli()
 	fires, err := s.source.next(ctx, now)
-	if len(s.unsent) > 0 {
-		fires = presentFirst(append(s.unsent, fires...), now)
-	}
-	for len(fires) > 0 && s.lease.valid() {
-		n := min(len(fires), publishChunk)
-		call, cancel := context.WithTimeout(ctx, publishTimeout)
-		perr := s.svc.opts.Dispatch.Publish(call, fires[:n])
-		cancel()
-		if perr != nil {
-			err = errors.Join(err, perr)
-			break
+	present, late := byAge(slices.Concat(s.unsent, fires), now)
+	for len(present) > 0 && s.lease.valid() {
+		n, perr := s.publish(ctx, present)
+		if present = present[n:]; perr != nil {
+			s.unsent = slices.Concat(present, late)
+			return errors.Join(err, perr)
 		}
-		s.svc.met.batch.Observe(float64(n))
-		fires = fires[n:]
 	}
-	s.unsent = fires
+	if len(late) > 0 && s.lease.valid() {
+		n, perr := s.publish(ctx, late)
+		late, err = late[n:], errors.Join(err, perr)
+	}
+	s.unsent = slices.Concat(present, late)
 	return err
+}
+
+// publish publishes a chunk and returns how many fires it was, 0 with an error.
+func (s *slice) publish(ctx context.Context, fires []timer.Fire) (n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	n = min(len(fires), publishChunk)
+	if err := s.svc.opts.Dispatch.Publish(ctx, fires[:n]); err != nil {
+		return 0, err //nolint:wrapcheck // the bus says what it was doing
+	}
+	s.svc.met.batch.Observe(float64(n))
+	return n, nil
 }
 
 func (s *slice) finish(ctx context.Context) error {

@@ -78,7 +78,7 @@ func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (stor
 	for _, f := range open {
 		s.end(f, &timer.Outcome{
 			Fire: *f, Kind: timer.Skipped, Reason: timer.ReasonCancelled, FinishedMS: nowMS, UntilMS: f.DueMS, Count: 1, Attempts: f.Attempt, LatenessMS: f.LateMS,
-		}, 0)
+		}, store.HouseSession)
 	}
 	return b.Backfill, nil
 }
@@ -103,7 +103,7 @@ func (s *Store) ExpandBackfills(_ context.Context, limit int, plan store.Backfil
 			continue
 		}
 		for _, f := range made {
-			f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
+			f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.Done = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
 			s.insert(&f)
 			fires = append(fires, f)
 		}

@@ -38,7 +38,7 @@ func (s *Store) PutCalendar(_ context.Context, app string, c timer.Calendar, ifV
 	if had := s.calendars[nameKey{app, c.Name}]; had != nil {
 		next.Version = had.Version + 1
 	}
-	if ifVersion != 0 && ifVersion != next.Version-1 {
+	if ifVersion != 0 && max(ifVersion, 0) != next.Version-1 {
 		return 0, timer.Conflict("version", "the calendar has another version by now")
 	}
 	s.calendars[nameKey{app, c.Name}] = next

@@ -70,7 +70,7 @@ func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fi
 	}
 	if same {
 		for _, f := range s.ahead(t, nowMS) {
-			f.Version = t.Version + 1
+			f.Version, f.Lane = t.Version+1, fresh.Definition.Priority.Lane()
 		}
 	} else {
 		s.takeBack(t, nowMS)
@@ -116,7 +116,8 @@ func (s *Store) AddFires(_ context.Context, app string, id timer.ID, fires []tim
 		if _, done := s.ended[f.FireID]; done || s.fires[f.FireID] != nil {
 			continue
 		}
-		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
+		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.Done = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
+		f.Lane = t.Definition.Priority.Lane()
 		s.insert(&f)
 		inserted = append(inserted, f)
 	}

@@ -96,7 +96,7 @@ func (s *Store) take(t *row, p *store.Plan, nowMS int64) (marked []timer.Fire) {
 	for i := range p.Skips {
 		o := &p.Skips[i]
 		o.AppID, o.Version, o.Epoch, o.Kind, o.FinishedMS = t.AppID, t.Version, t.ActiveEpoch, timer.Skipped, nowMS
-		s.outcomes[t.ID] = append(s.outcomes[t.ID], kept(*o, 0))
+		s.add(kept(*o, store.HouseSession))
 		t.FiresMade += o.Count
 	}
 	for i := range p.Fires {
@@ -121,7 +121,7 @@ func (s *Store) move(row, planned *timer.Fire) bool {
 	if row.Version >= planned.Version && row.Epoch >= planned.Epoch {
 		return false
 	}
-	row.Version, row.Epoch = planned.Version, planned.Epoch
+	row.Version, row.Epoch, row.Lane = planned.Version, planned.Epoch, planned.Lane
 	if row.Owner != 0 || row.State != timer.FireReady || row.RunMS == planned.RunMS {
 		return false
 	}
@@ -171,7 +171,7 @@ func checkPlan(t *timer.Timer, p *store.Plan) error {
 		if f.Timer != t.ID || f.Series != 0 {
 			return errBadPlan
 		}
-		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
+		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.Done = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
 		all = append(all, stretch{f.DueMS, f.DueMS})
 	}
 	for i := range p.Skips {

@@ -102,7 +102,7 @@ func (s *Store) Release(
 			continue
 		}
 		s.remove(f)
-		f.RunMS, f.Bucket, f.State, f.Attempt, f.LateMS = g.RunMS, g.Bucket, g.State, g.Attempt, g.LateMS
+		f.RunMS, f.Bucket, f.State, f.Attempt, f.LateMS, f.Done = g.RunMS, g.Bucket, g.State, g.Attempt, g.LateMS, g.Done
 		f.Rev, f.Owner, f.Sweeps = f.Rev+1, 0, 0
 		s.insert(f)
 		s.try(f.FireID, attempts)
@@ -124,7 +124,7 @@ func (s *Store) RecordAttempts(
 			lost = append(lost, g.FireID)
 			continue
 		}
-		f.State, f.Attempt, f.LateMS = g.State, g.Attempt, g.LateMS
+		f.State, f.Attempt, f.LateMS, f.Done = g.State, g.Attempt, g.LateMS, g.Done
 		s.try(f.FireID, attempts)
 	}
 	slices.SortFunc(lost, timer.CompareFireIDs)

@@ -51,21 +51,30 @@ func (s *Store) Record(
 // end moves a fire from the open ones to the outcomes.
 func (s *Store) end(f *timer.Fire, o *timer.Outcome, session timer.ID) {
 	s.remove(f)
-	s.outcomes[o.Timer] = append(s.outcomes[o.Timer], kept(*o, session))
+	s.add(kept(*o, session))
 	s.ended[o.FireID] = session
+}
+
+// add adds an outcome, as it is kept.
+func (s *Store) add(o timer.Outcome) {
+	s.outcomes[o.Timer] = append(s.outcomes[o.Timer], o)
+	s.bySession[o.Owner] = append(s.bySession[o.Owner], o)
 }
 
 // kept leaves of an outcome what the databases keep.
 func kept(o timer.Outcome, by timer.ID) timer.Outcome {
 	o.Owner, o.Attempt, o.LateMS = by, o.Attempts, o.LatenessMS
 	o.Bucket, o.State, o.Sweeps, o.Serial, o.Next = 0, 0, 0, false, nil
+	o.Lane, o.Done, o.Redriven = 0, 0, 0
 	return o
 }
 
 // try adds those attempts that are the fire's and not yet known.
 func (s *Store) try(id timer.FireID, attempts []timer.Attempt) {
 	for _, a := range attempts {
-		known := func(b timer.Attempt) bool { return a.N == b.N && a.StartMS+a.DurationMS == b.StartMS+b.DurationMS }
+		known := func(b timer.Attempt) bool {
+			return a.N == b.N && a.Target == b.Target && a.StartMS+a.DurationMS == b.StartMS+b.DurationMS
+		}
 		if a.FireID == id && !slices.ContainsFunc(s.attempts[id], known) {
 			a.Error, a.Excerpt = clip(a.Error), clip(a.Excerpt)
 			s.attempts[id] = append(s.attempts[id], a)
@@ -100,7 +109,9 @@ func (s *Store) Fire(_ context.Context, app string, id timer.FireID) (rec store.
 		return rec, timer.NotFound("fire", id)
 	}
 	rec.Attempts = slices.Clone(s.attempts[id])
-	slices.SortFunc(rec.Attempts, func(a, b timer.Attempt) int { return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.StartMS, b.StartMS)) })
+	slices.SortFunc(rec.Attempts, func(a, b timer.Attempt) int {
+		return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.StartMS, b.StartMS), cmp.Compare(a.Target, b.Target))
+	})
 	return rec, nil
 }
 
@@ -138,6 +149,12 @@ func (s *Store) Keep(_ context.Context, retention time.Duration) error {
 			return o.FinishedMS < bound
 		})
 	}
+	for id, all := range s.bySession {
+		all = slices.DeleteFunc(all, func(o timer.Outcome) bool { return o.FinishedMS < nowMS-announceWithin.Milliseconds() })
+		if s.bySession[id] = all; len(all) == 0 {
+			delete(s.bySession, id)
+		}
+	}
 	for id, all := range s.attempts {
 		all = slices.DeleteFunc(all, func(a timer.Attempt) bool { return a.StartMS+a.DurationMS < bound })
 		if s.attempts[id] = all; len(all) == 0 {
@@ -151,6 +168,7 @@ func (s *Store) Keep(_ context.Context, retention time.Duration) error {
 	for id, x := range s.sessions {
 		if x.endedMS > 0 && x.endedMS < dayAgo {
 			delete(s.sessions, id)
+			delete(s.announced, id)
 		}
 	}
 	for m := range s.minutes {

@@ -12,7 +12,8 @@ import (
 type session struct {
 	store.Session
 
-	endedMS int64 // 0: it lives
+	openedMS int64
+	endedMS  int64 // 0: it lives
 }
 
 // alive tells whether a session lives. No session, 0, does not.
@@ -27,7 +28,7 @@ func (s *Store) OpenSession(_ context.Context, id timer.ID, kind store.SessionKi
 	if s.sessions[id] != nil {
 		return timer.Conflict("id", "this session id is taken")
 	}
-	s.sessions[id] = &session{Session: store.Session{ID: id, Kind: kind, Name: name}}
+	s.sessions[id] = &session{Session: store.Session{ID: id, Kind: kind, Name: name}, openedMS: s.nowMS()}
 	return nil
 }
 

@@ -90,10 +90,10 @@ func (s *Store) of(c store.SliceClaim) *slice {
 }
 
 // HoldSlice makes holder the slice's holder.
-func (s *Store) HoldSlice(_ context.Context, c store.SliceClaim, holder timer.ID, lease time.Duration) (bool, error) {
+func (s *Store) HoldSlice(_ context.Context, c store.SliceClaim, holder timer.ID, lease time.Duration, free bool) (bool, error) {
 	defer s.lock()()
 	sl := s.of(c)
-	if sl == nil || sl.done {
+	if sl == nil || sl.done || free && sl.holder != 0 && sl.holder != holder {
 		return false, nil
 	}
 	sl.holder, sl.untilMS = holder, s.nowMS()+lease.Milliseconds()

@@ -10,7 +10,7 @@ import (
 
 func (s *Store) state(t *row) timer.State {
 	return timer.State{
-		ID: t.ID, App: t.App, Status: t.Status, Version: t.Version, ActiveSinceMS: t.ActiveSinceMS, ActiveEpoch: t.ActiveEpoch,
+		ID: t.ID, App: t.App, AppID: t.AppID, Name: t.Name, Status: t.Status, Version: t.Version, ActiveSinceMS: t.ActiveSinceMS, ActiveEpoch: t.ActiveEpoch,
 		VersionMS: t.VersionMS, Frozen: s.app(t.App).Frozen, Running: t.running,
 	}
 }

@@ -38,6 +38,11 @@ type Store struct {
 	outcomes map[timer.ID][]timer.Outcome // by timer, in the order of their recording
 	ended    map[timer.FireID]timer.ID    // fires that have an outcome, and who recorded it
 	attempts map[timer.FireID][]timer.Attempt
+
+	bySession map[timer.ID][]timer.Outcome // the same outcomes, as long as they are announced
+	announced map[timer.ID]*announced
+	signing   map[timer.ID]*store.SigningKey
+	keysByID  map[string]*store.APIKey
 }
 
 var _ store.Store = (*Store)(nil)
@@ -49,6 +54,8 @@ func New(now func() time.Time) *Store {
 		keys: make(map[nameKey]*key), expandMS: timer.NeverMS, calendars: make(map[nameKey]*store.CalendarVersion), minutes: make(map[int64]*slicing.MinuteCount), slices: make(map[int64][]*slice),
 		fires: make(map[timer.FireID]*timer.Fire), byMinute: make(map[int64]map[timer.FireID]*timer.Fire), sessions: make(map[timer.ID]*session),
 		outcomes: make(map[timer.ID][]timer.Outcome), ended: make(map[timer.FireID]timer.ID), attempts: make(map[timer.FireID][]timer.Attempt),
+		bySession: make(map[timer.ID][]timer.Outcome), announced: make(map[timer.ID]*announced), signing: make(map[timer.ID]*store.SigningKey),
+		keysByID: make(map[string]*store.APIKey),
 	}
 }
 

@@ -169,6 +169,9 @@ func (s *Store) SetStatus(_ context.Context, items []store.StatusChange, plan st
 			out[i].Err = timer.NotFound("timer", it.ID)
 			continue
 		}
+		if out[i].Err = it.Refused(&t.Timer); out[i].Err != nil {
+			continue
+		}
 		nowMS := s.nowMS()
 		same := it.Status != timer.StatusPaused || t.PauseReason == it.Reason && t.PausedUntilMS == it.UntilMS
 		if t.Status != it.Status || !same {

@@ -114,7 +114,7 @@ func (s *Store) follow(o *timer.Outcome) (made []timer.Fire) {
 		return nil
 	}
 	f := *n
-	f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, 0, 0, 0
+	f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps, f.Done = t.AppID, t.Version, 0, 0, 0, 0
 	t.FiresMade++
 	s.insert(&f)
 	return []timer.Fire{f}
@@ -131,7 +131,7 @@ func (s *Store) CatchUp(_ context.Context, asks []store.Late) ([]bool, error) {
 		case a.Series != 0 || t == nil || t.caughtToMS != 0 && t.caughtByMS == a.DueMS:
 			run[i] = true
 		case a.DueMS > t.caughtToMS:
-			t.caughtByMS, t.caughtToMS = a.DueMS, max(a.DueMS, a.ToMS)
+			t.caughtByMS, t.caughtToMS = a.DueMS, a.CoversTo(s.nowMS())
 			run[i] = true
 		}
 	}

@@ -79,7 +79,14 @@ CARILLON_LEAD: {{ $v.settings.lead | quote }}
 CARILLON_RETENTION: {{ $v.settings.retention | quote }}
 CARILLON_CANARY: {{ $v.settings.canary | quote }}
 CARILLON_ZONE: {{ $v.settings.zone | quote }}
+CARILLON_AUTH: {{ ternary "on" "off" $v.auth.enabled | quote }}
+{{- with $v.auth.trustHeader }}
+CARILLON_TRUST_HEADER: {{ . | quote }}
+CARILLON_TRUST_FROM: {{ join "," $v.auth.trustFrom | quote }}
+{{- end }}
 CARILLON_CALLBACK_ALLOW_PRIVATE: {{ $v.settings.callbackAllowPrivate | quote }}
+CARILLON_CALLBACK_ALLOW: {{ join "," $v.settings.callbackAllow | quote }}
+CARILLON_CALLBACK_ALLOW_INSECURE: {{ $v.settings.callbackAllowInsecure | quote }}
 CARILLON_SHUTDOWN_GRACE: {{ $v.settings.shutdownGrace | quote }}
 {{- end -}}
 

@@ -242,7 +242,7 @@ func (k *consumer) bury(batch []delivery, errs []error) []error {
 			continue
 		}
 		if !bus.IsPermanent(err) {
-			k.log.Warn().Err(err).Int("failures", batch[i].failures+1).Msg("message is to be redelivered")
+			k.log.WithLevel(bus.RedeliveryLevel(err)).Err(err).Int("failures", batch[i].failures+1).Msg("message is to be redelivered")
 			continue
 		}
 		k.log.Error().Err(err).Str("to", string(k.spec.DeadLetter)).Msg("message is refused")

@@ -200,7 +200,7 @@ func (c *consumer) bury(msgs []bus.Message, errs []error) []error {
 		case err == nil:
 		case !bus.IsPermanent(err):
 			if c.ctx.Err() == nil {
-				c.log.Warn().Err(err).Msg("message is to be redelivered")
+				c.log.WithLevel(bus.RedeliveryLevel(err)).Err(err).Msg("message is to be redelivered")
 			}
 		case c.spec.DeadLetter == "":
 			c.log.Error().Err(err).Msg("message is refused and dropped")

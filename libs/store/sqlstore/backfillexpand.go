@@ -89,7 +89,7 @@ func checkBackfill(t *timer.Timer, row *backfillRow, fires []timer.Fire, nextMS 
 		}
 		last = f.DueMS
 		f.AppID, f.Version, f.Epoch = t.AppID, t.Version, t.ActiveEpoch
-		f.Rev, f.Owner, f.Sweeps = 0, 0, 0
+		f.Rev, f.Owner, f.Sweeps, f.Done = 0, 0, 0, 0
 	}
 	if last >= nextMS {
 		return errBadBackfill // not forward, or behind its own fires

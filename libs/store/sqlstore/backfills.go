@@ -175,6 +175,9 @@ func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
 		if _, err := s.deleteOwned(ctx, c, 0, outcomes); err != nil {
 			return err
 		}
+		for i := range outcomes {
+			outcomes[i].Owner = store.HouseSession
+		}
 		return s.insertOutcomes(ctx, c, outcomes, nil)
 	})
 }

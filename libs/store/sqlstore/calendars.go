@@ -31,7 +31,7 @@ func (s *Store) PutCalendar(ctx context.Context, app string, cal timer.Calendar,
 		if err != nil {
 			return err
 		}
-		if ifVersion != 0 && ifVersion != had {
+		if ifVersion != 0 && max(ifVersion, 0) != had {
 			return timer.Conflict("version", "the calendar has another version by now")
 		}
 		nowMS, err := s.nowMS(ctx, c)

@@ -11,8 +11,8 @@ import (
 )
 
 // Claim is the hot path: for each revision in the batch (nearly always one) a single autocommitted UPDATE by primary key. All rows
-// matched: all won, and as owner was none and the revision the same, the rows are as given. Only where fewer matched are the
-// rows read back.
+// matched: all won, and as owner was none and the revision the same, the rows are as given, but for what tasks do not carry of those that had an attempt before. Only
+// these, and where fewer matched all, are read back.
 //
 // Two claims at once: both update row by row in order of the key; whoever comes to a row second finds an owner and does not match it. A
 // lost answer: the repeated call does not match its own rows, reads them back and finds its session there.
@@ -53,9 +53,41 @@ func (s *Store) claimBatch(ctx context.Context, session timer.ID, fires []timer.
 		for i := range fires {
 			fires[i].Owner = session
 		}
-		return fires, nil
+		return s.withDone(ctx, session, fires)
 	}
 	return s.claimSlowly(ctx, session, fires[0].Rev, ids)
+}
+
+// withDone reads those of the fires won that had an attempt before: which of its targets have taken a fire is in its row alone. First attempts, nearly all, cost no read.
+// One that was completed since the claim is the session's no more, and is not won.
+func (s *Store) withDone(ctx context.Context, session timer.ID, won []timer.Fire) ([]timer.Fire, error) {
+	var ids []timer.FireID
+	for i := range won {
+		if won[i].Attempt > 0 {
+			ids = append(ids, won[i].FireID)
+		}
+	}
+	if len(ids) == 0 {
+		return won, nil
+	}
+	rows, err := s.readFires(ctx, ids)
+	if err != nil {
+		return nil, err // the claim stands, and a repeated one finds it
+	}
+	now := make(map[timer.FireID]timer.Fire, len(rows))
+	for _, f := range rows {
+		now[f.FireID] = f
+	}
+	out := won[:0]
+	for _, f := range won {
+		if f.Attempt > 0 {
+			if f = now[f.FireID]; f.Owner != session {
+				continue
+			}
+		}
+		out = append(out, f)
+	}
+	return out, nil
 }
 
 // takeOver is the claim of fires that have the given owner, 0 for none.

@@ -33,6 +33,8 @@ type dialect struct {
 	// byExpand pins the expansion: without it a scan would lock every timer on its way. byApp and byTimer pin lists, which an optimizer
 	// that hopes for a short scan reads along the primary key.
 	byExpand, byApp, byTimer string
+	// joined joins a table to the one before it, in that order.
+	joined string
 	// oneWriter says that transactions never wait for each other's rows, while each commit costs a turn of the one writer.
 	oneWriter bool
 	// deleteFrom opens a DELETE that is pinned to an index: one that scans would wait for rows of others. Only the form for many tables takes a hint.
@@ -65,6 +67,7 @@ func mysqlDialect() *dialect {
 		conflict:   func(string) string { return " ON DUPLICATE KEY UPDATE " },
 		value:      func(column string) string { return "VALUES(" + column + ")" },
 		greatest:   "GREATEST",
+		joined:     " STRAIGHT_JOIN ",
 
 		byPrimary: " FORCE INDEX (PRIMARY)",
 		byRun:     " FORCE INDEX (by_run)",
@@ -91,6 +94,7 @@ func sqliteDialect(nowMS func() int64) *dialect {
 		conflict: func(key string) string { return " ON CONFLICT (" + key + ") DO UPDATE SET " },
 		value:    func(column string) string { return "excluded." + column },
 		greatest: "MAX",
+		joined:   " CROSS JOIN ",
 
 		byRun:      " INDEXED BY fires_by_run",
 		later:      laterByRow,

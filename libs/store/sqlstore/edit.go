@@ -220,7 +220,7 @@ func (e *edition) apply(ctx context.Context, x *expansion, t *timer.Timer, it *s
 	t.Calendars = e.shared.of(t)
 	if same {
 		for _, f := range ahead {
-			f.Version = t.Version
+			f.Version, f.Lane = t.Version, t.Definition.Priority.Lane()
 			x.moved = append(x.moved, f)
 		}
 		return nil, nil

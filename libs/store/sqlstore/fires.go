@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	fireColumns = "due_ms,timer_id,series,run_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps"
+	fireColumns = "due_ms,timer_id,series,run_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps,lane,done"
 	// fireOrder is the order of the index by_run, to which the primary key is added by both databases.
 	fireOrder = " ORDER BY run_min,bucket,run_ms,due_ms,timer_id,series"
 )
@@ -36,7 +36,8 @@ func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) e
 
 func (q *statement) fireRow(first bool, f *timer.Fire) {
 	q.row(first, f.DueMS, int64(f.Timer), f.Series, f.RunMS, int64(f.Bucket), f.AppID, int64(f.Version), f.Epoch,
-		int64(f.Cause), int64(f.State), int64(f.Attempt), f.LateMS, int64(f.Rev), int64(f.Owner), int64(f.Sweeps), f.RunMinute())
+		int64(f.Cause), int64(f.State), int64(f.Attempt), f.LateMS, int64(f.Rev), int64(f.Owner), int64(f.Sweeps),
+		int64(f.Lane), int64(f.Done), f.RunMinute())
 }
 
 // openFires reads those of the given fires, sorted by key, that are open.
@@ -52,10 +53,10 @@ func (s *Store) selectFires(ctx context.Context, c sqlx.QueryerContext, q *state
 		return nil, err //nolint:wrapcheck // as exec
 	}
 	defer rows.Close() // Err below tells
-	var n [15]int64
+	var n [17]int64
 	for rows.Next() {
 		err := rows.Scan(&n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7], &n[8], &n[9], &n[10], &n[11], &n[12], &n[13],
-			&n[14])
+			&n[14], &n[15], &n[16])
 		if err != nil {
 			return nil, fmt.Errorf("reading a fire: %w", err)
 		}
@@ -64,7 +65,7 @@ func (s *Store) selectFires(ctx context.Context, c sqlx.QueryerContext, q *state
 			FireID: timer.FireID{DueMS: n[0], Timer: timer.ID(n[1]), Series: n[2]},
 			RunMS:  n[3], Bucket: int32(n[4]), AppID: n[5], Version: int32(n[6]), Epoch: n[7],
 			Cause: timer.Cause(n[8]), State: timer.FireState(n[9]), Attempt: int32(n[10]), LateMS: n[11],
-			Rev: int32(n[12]), Owner: timer.ID(n[13]), Sweeps: int32(n[14]),
+			Rev: int32(n[12]), Owner: timer.ID(n[13]), Sweeps: int32(n[14]), Lane: timer.Lane(n[15]), Done: uint32(n[16]),
 		})
 	}
 	return fires, rows.Err() //nolint:wrapcheck // as exec

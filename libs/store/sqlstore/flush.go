@@ -48,11 +48,11 @@ func (x *expansion) flush(ctx context.Context) error {
 	for i := range x.moved {
 		f := &x.moved[i]
 		if row, open := there[f.FireID]; open && row.Version < f.Version {
-			row.Version = f.Version
+			row.Version, row.Lane = f.Version, f.Lane
 			changed = append(changed, row)
 		}
 	}
-	err = s.saveFires(ctx, x.c, changed, "run_ms", "run_min", "bucket", "version", "epoch", "rev", "sweeps")
+	err = s.saveFires(ctx, x.c, changed, "run_ms", "run_min", "bucket", "version", "epoch", "rev", "sweeps", "lane")
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (x *expansion) move(row timer.Fire, planned *timer.Fire) (timer.Fire, bool)
 	if row.Version >= planned.Version && row.Epoch >= planned.Epoch {
 		return row, false
 	}
-	row.Version, row.Epoch = planned.Version, planned.Epoch
+	row.Version, row.Epoch, row.Lane = planned.Version, planned.Epoch, planned.Lane
 	if row.Owner == 0 && row.State == timer.FireReady && row.RunMS != planned.RunMS {
 		row.RunMS, row.Bucket, row.Sweeps = planned.RunMS, planned.Bucket, 0
 		row.Rev++

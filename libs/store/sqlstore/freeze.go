@@ -3,7 +3,9 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/jmoiron/sqlx"
 
@@ -11,21 +13,32 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// frozenRow is an app with its freeze.
-type frozenRow struct {
+// fullApp is an app with its freeze and its settings.
+type fullApp struct {
 	ID       int64  `db:"id"`
 	Name     string `db:"name"`
 	Frozen   bool   `db:"frozen"`
 	Reason   string `db:"freeze_reason"`
 	FrozenMS int64  `db:"frozen_ms"`
+	Settings []byte `db:"settings"`
+	Version  int64  `db:"settings_version"`
 }
 
-func (r frozenRow) app() store.App {
-	return store.App{ID: r.ID, Name: r.Name, Frozen: r.Frozen, Reason: r.Reason, FrozenMS: r.FrozenMS}
+const appColumns = "id,name,frozen,freeze_reason,frozen_ms,settings,settings_version"
+
+func (r *fullApp) app() (store.App, error) {
+	a := store.App{ID: r.ID, Name: r.Name, Frozen: r.Frozen, Reason: r.Reason, FrozenMS: r.FrozenMS, Version: r.Version}
+	if len(r.Settings) == 0 {
+		return a, nil
+	}
+	if err := json.Unmarshal(r.Settings, &a.Settings); err != nil {
+		return a, fmt.Errorf("reading the settings of the app %q: %w", r.Name, err)
+	}
+	return a, nil
 }
 
-func (s *Store) selectApp(ctx context.Context, c sqlx.QueryerContext, name, lock string) (row frozenRow, err error) {
-	err = s.selectOne(ctx, c, &row, stmt("SELECT id,name,frozen,freeze_reason,frozen_ms FROM apps WHERE name=").bind(name).add(lock))
+func (s *Store) selectApp(ctx context.Context, c sqlx.QueryerContext, name, lock string) (row fullApp, err error) {
+	err = s.selectOne(ctx, c, &row, stmt("SELECT "+appColumns+" FROM apps WHERE name=").bind(name).add(lock))
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, &timer.Error{Code: timer.CodeNotFound, Msg: "no such app"}
 	}
@@ -36,7 +49,9 @@ func (s *Store) selectApp(ctx context.Context, c sqlx.QueryerContext, name, lock
 func (s *Store) App(ctx context.Context, name string) (app store.App, err error) {
 	err = s.read(ctx, "reading an app", func(ctx context.Context, c sqlx.QueryerContext) error {
 		row, err := s.selectApp(ctx, c, name, "")
-		app = row.app()
+		if err == nil {
+			app, err = row.app()
+		}
 		return err
 	})
 	return app, err
@@ -57,8 +72,8 @@ func (s *Store) SetFrozen(ctx context.Context, name string, frozen bool, reason 
 			return err
 		}
 		if row.Frozen == frozen && row.Reason == reason {
-			app = row.app()
-			return nil
+			app, err = row.app()
+			return err
 		}
 		nowMS, err := s.nowMS(ctx, c)
 		if err != nil {
@@ -73,12 +88,10 @@ func (s *Store) SetFrozen(ctx context.Context, name string, frozen bool, reason 
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err
 		}
-		app = row.app()
-		if !changed {
-			return nil
+		if app, err = row.app(); err != nil || !changed {
+			return err
 		}
-		_, err = s.exec(ctx, c, stmt("INSERT INTO timer_changes (timer_id,at_ms,app_id) VALUES ").row(true, 0, nowMS, row.ID))
-		return err
+		return s.logApp(ctx, c, row.ID, nowMS)
 	})
 	return app, err
 }

@@ -54,14 +54,16 @@ func (s *Store) attempts(ctx context.Context, c sqlx.QueryerContext, id timer.Fi
 		StatusCode int32  `db:"status_code"`
 		Error      string `db:"error"`
 		Excerpt    string `db:"excerpt"`
+		Failure    string `db:"failure"`
+		Target     string `db:"target"`
 	}
-	err := s.selectAll(ctx, c, &rows, stmt("SELECT finished_ms,n,start_ms,status_code,error,excerpt FROM attempts WHERE ").
-		ofFire(id).add(" ORDER BY n,start_ms"))
+	err := s.selectAll(ctx, c, &rows, stmt("SELECT finished_ms,n,start_ms,status_code,error,excerpt,failure,target FROM attempts WHERE ").
+		ofFire(id).add(" ORDER BY n,start_ms,target"))
 	var out []timer.Attempt
 	for _, r := range rows {
 		out = append(out, timer.Attempt{
 			FireID: id, N: r.N, StartMS: r.StartMS, DurationMS: r.FinishedMS - r.StartMS, StatusCode: r.StatusCode,
-			Error: r.Error, Excerpt: r.Excerpt,
+			Error: r.Error, Excerpt: r.Excerpt, Failure: timer.Failure(r.Failure), Target: r.Target,
 		})
 	}
 	return out, err

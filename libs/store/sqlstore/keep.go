@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
 )
 
 // How long what is no longer needed is kept.
@@ -37,8 +39,9 @@ func (s *Store) Keep(ctx context.Context, retention time.Duration) error {
 	}
 	return errors.Join(
 		s.trim(ctx, nowMS, nowMS-retention.Milliseconds()),
+		s.deleteAll(ctx, "failures", "app_id,finished_ms,timer_id,due_ms,series", "finished_ms", stmt("finished_ms<").int(nowMS-retention.Milliseconds())),
 		s.deleteAll(ctx, "timer_changes", "seq", "seq", stmt("seq<").int(changes)),
-		s.deleteAll(ctx, "sessions", "id", "id", stmt("ended_ms>0 AND ended_ms<").int(dayAgo)),
+		s.deleteAll(ctx, "sessions", "id", "id", stmt("ended_ms>0 AND ended_ms<").int(dayAgo).add(" AND id>").int(int64(store.HouseSession))),
 		s.deleteAll(ctx, "slices", "minute,bucket", "minute,bucket", stmt("minute<").int(minute)),
 		s.deleteAll(ctx, "minutes", "minute", "minute", stmt("minute<").int(minute)),
 		s.deleteAll(ctx, "idempotency", "app_id,idem_key", "at_ms", stmt("at_ms<").int(dayAgo)),
@@ -63,7 +66,7 @@ func (s *Store) oldChanges(ctx context.Context, boundMS int64) (seq int64, err e
 func (s *Store) deleteHistory(ctx context.Context, _, boundMS int64) error {
 	return errors.Join(
 		s.deleteAll(ctx, "outcomes", "finished_ms,timer_id,due_ms,series", "finished_ms", stmt("finished_ms<").int(boundMS)),
-		s.deleteAll(ctx, "attempts", "finished_ms,timer_id,due_ms,series,n", "finished_ms", stmt("finished_ms<").int(boundMS)),
+		s.deleteAll(ctx, "attempts", "finished_ms,timer_id,due_ms,series,n,target", "finished_ms", stmt("finished_ms<").int(boundMS)),
 	)
 }
 

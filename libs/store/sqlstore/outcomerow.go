@@ -4,12 +4,13 @@ import "github.com/carillon-timer/carillon/libs/timer"
 
 // Lengths of the columns.
 const (
-	maxKind   = 16
-	maxReason = 32
+	maxKind    = 16
+	maxReason  = 32
+	maxFailure = 16
 )
 
 const outcomeColumns = "finished_ms,timer_id,due_ms,series,until_ms,fires,run_ms,app_id,version,epoch,cause,rev,owner,kind,reason," +
-	"attempts,lateness_ms,status_code,duration_ms"
+	"attempts,lateness_ms,status_code,duration_ms,redriven,failure"
 
 // outcomeRow is a row of outcomes. Of the fire it keeps what is worth telling later.
 type outcomeRow struct {
@@ -32,6 +33,8 @@ type outcomeRow struct {
 	LatenessMS int64  `db:"lateness_ms"`
 	StatusCode int32  `db:"status_code"`
 	DurationMS int64  `db:"duration_ms"`
+	Redriven   int64  `db:"redriven"`
+	Failure    string `db:"failure"`
 }
 
 func (r outcomeRow) outcome() timer.Outcome {
@@ -43,6 +46,7 @@ func (r outcomeRow) outcome() timer.Outcome {
 		},
 		Kind: timer.OutcomeKind(r.Kind), Reason: timer.Reason(r.Reason), FinishedMS: r.FinishedMS, UntilMS: r.UntilMS,
 		Count: r.Fires, Attempts: r.Attempts, LatenessMS: r.LatenessMS, StatusCode: r.StatusCode, DurationMS: r.DurationMS,
+		Failure: timer.Failure(r.Failure), Redriven: r.Redriven,
 	}
 }
 
@@ -50,7 +54,7 @@ func (q *statement) outcomeRow(first bool, o *timer.Outcome) *statement {
 	return q.open(first).ints(o.FinishedMS, int64(o.Timer), o.DueMS, o.Series, o.UntilMS, o.Count, o.RunMS, o.AppID,
 		int64(o.Version), o.Epoch, int64(o.Cause), int64(o.Rev), int64(o.Owner)).
 		add(",").word(string(o.Kind)).add(",").word(string(o.Reason)).add(",").
-		ints(int64(o.Attempts), o.LatenessMS, int64(o.StatusCode), o.DurationMS).add(")")
+		ints(int64(o.Attempts), o.LatenessMS, int64(o.StatusCode), o.DurationMS, 0).add(",").word(string(o.Failure)).add(")")
 }
 
 // word adds a text: as a literal where it is made of the letters that the program's own words are made of, else bound.

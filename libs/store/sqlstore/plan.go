@@ -39,7 +39,7 @@ func checkPlan(t *timer.Timer, p *store.Plan, nowMS int64) error {
 		}
 		last = f.DueMS
 		f.AppID, f.Version, f.Epoch = t.AppID, t.Version, t.ActiveEpoch
-		f.Rev, f.Owner, f.Sweeps = 0, 0, 0
+		f.Rev, f.Owner, f.Sweeps, f.Done = 0, 0, 0, 0
 	}
 	for i := range skips {
 		if err := checkSkip(t, &skips[i], last, nowMS); err != nil {
@@ -59,7 +59,7 @@ func checkSkip(t *timer.Timer, o *timer.Outcome, last, nowMS int64) error {
 		return errBadPlan
 	}
 	o.AppID, o.Version, o.Epoch = t.AppID, t.Version, t.ActiveEpoch
-	o.Rev, o.Owner = 0, 0
+	o.Rev, o.Owner = 0, store.HouseSession
 	o.Kind, o.FinishedMS = timer.Skipped, nowMS
 	return nil
 }

@@ -22,8 +22,14 @@ import (
 
 // wantPlans says how a statement that contains a text must reach a table. The first that fits counts.
 var wantPlans = []struct{ part, mysql, sqlite string }{
+	{"SET redriven", "outcomes range PRIMARY", "SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)"},
+	{"(finished_ms,timer_id,due_ms,series) IN (", "outcomes range PRIMARY", "SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)"},
+	{"AND owner=11 ORDER BY finished_ms", "outcomes range PRIMARY", "SEARCH outcomes USING PRIMARY KEY (finished_ms>? AND finished_ms<?)"},
+	{"FROM failures", "PRIMARY Using where; Using index\no eq_ref PRIMARY", "SEARCH f USING PRIMARY KEY (app_id=? AND finished_ms>?)"},
+	{"(o.timer_id,o.due_ms,o.series) IN (", "o range by_timer", "SEARCH o USING INDEX outcomes_by_timer (timer_id=? AND due_ms=? AND series=?)"},
+	{"FROM outcomes o", "o range by_timer", "SEARCH o USING INDEX outcomes_by_timer (timer_id=?"},
 	{"(due_ms,timer_id,series) IN (", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)"},
-	{"(timer_id,due_ms) IN (", "outcomes range by_timer", "SEARCH outcomes USING INDEX outcomes_by_timer (timer_id=? AND due_ms=?)"},
+	{"(timer_id,due_ms) IN (", "outcomes range by_timer", "INDEX outcomes_by_timer (timer_id=? AND due_ms=?)"},
 	{"waiting WHERE", "waiting", "SEARCH waiting USING PRIMARY KEY (timer_id=?"},
 	{"FROM waiting FORCE", "waiting range PRIMARY", ""},
 	{"(app_id,name,timer_id) IN", "timer_calendars", "SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=? AND timer_id=?)"},
@@ -68,21 +74,21 @@ func work(t *testing.T, s *sqlstore.Store) {
 	}
 	_, err = s.Cursor(ctx, timer.MinuteOf(now))
 	require.NoError(t, err)
-	require.NoError(t, s.OpenSession(ctx, 1, store.ExecutorSession, "a"))
+	require.NoError(t, s.OpenSession(ctx, 11, store.ExecutorSession, "a"))
 	require.NoError(t, s.OpenSession(ctx, 2, store.ExecutorSession, "b"))
-	won, err := s.Claim(ctx, 1, fires[:300])
+	won, err := s.Claim(ctx, 11, fires[:300])
 	require.NoError(t, err)
 	require.Len(t, won, 300)
 	_, err = s.Claim(ctx, 2, fires[200:400])
 	require.NoError(t, err)
-	_, err = s.Release(ctx, 1, won[:10], nil)
+	_, err = s.Release(ctx, 11, won[:10], nil)
 	require.NoError(t, err)
 	var outcomes []timer.Outcome
 	for _, f := range won[10:] {
 		outcomes = append(outcomes, timer.Outcome{Fire: f, Kind: timer.Delivered, FinishedMS: now, UntilMS: f.DueMS, Count: 1})
 	}
 	for range 2 {
-		lost, _, err := s.Record(ctx, 1, outcomes, nil)
+		lost, _, err := s.Record(ctx, 11, outcomes, nil)
 		require.NoError(t, err)
 		require.Empty(t, lost)
 	}
@@ -103,9 +109,10 @@ func work(t *testing.T, s *sqlstore.Store) {
 	require.NoError(t, err)
 	_, err = s.Fire(ctx, "app", won[20].FireID)
 	require.NoError(t, err)
+	workDelivery(t, s, now, won[20:30])
 	claims, err := s.ClaimSlices(ctx, timer.MinuteOf(now), 5, time.Minute, 5)
 	require.NoError(t, err)
-	_, err = s.RenewSlices(ctx, 1, claims, time.Minute)
+	_, err = s.RenewSlices(ctx, 11, claims, time.Minute)
 	require.NoError(t, err)
 	_, _, err = s.Expand(ctx, 10, func(tm *timer.Timer, nowMS int64) store.Plan {
 		return store.Plan{NextDueMS: tm.NextDueMS, ExpandAtMS: nowMS}
@@ -173,6 +180,46 @@ func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64
 		return nil, b.ToMS, nil
 	})
 	require.NoError(t, err)
+}
+
+// workDelivery does what looks at outcomes.
+func workDelivery(t *testing.T, s *sqlstore.Store, now int64, delivered []timer.Fire) {
+	t.Helper()
+	ctx := t.Context()
+	for _, after := range []store.OutcomePosition{{}, {FinishedMS: now, FireID: delivered[0].FireID}} {
+		out, err := s.Unannounced(ctx, 11, after, now+timer.MinuteMS, 1000)
+		require.NoError(t, err)
+		require.NotEmpty(t, out)
+	}
+	again, err := s.Claim(ctx, 2, mustOwned(t, s, now))
+	require.NoError(t, err)
+	var failed []timer.Outcome
+	for _, f := range again[:5] {
+		failed = append(failed, timer.Outcome{Fire: f, Kind: timer.Failed, FinishedMS: now, UntilMS: f.DueMS, Count: 1})
+	}
+	lost, _, err := s.Record(ctx, 2, failed, nil)
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	ids := []timer.FireID{failed[0].FireID, failed[1].FireID}
+	for _, q := range []store.RedriveQuery{
+		{App: "app", FromMS: 5, AfterEnd: now, After: delivered[0].FireID},
+		{App: "app"},
+		{App: "app", Timer: failed[0].Timer, FromMS: 5, ToMS: now},
+		{App: "app", Fires: ids},
+	} {
+		_, err := s.Redrive(ctx, q, 77, q.Timer != 0)
+		require.NoError(t, err)
+	}
+	_, err = s.RedrivenAmong(ctx, ids)
+	require.NoError(t, err)
+}
+
+func mustOwned(t *testing.T, s *sqlstore.Store, now int64) []timer.Fire {
+	t.Helper()
+	fires, err := s.Owned(t.Context(), []timer.ID{2}, now, 50)
+	require.NoError(t, err)
+	require.NotEmpty(t, fires)
+	return fires
 }
 
 // requirePlans does the work twice: once to fill the tables, and once while it asks for the plan of every statement.

@@ -177,6 +177,9 @@ func (s *Store) insertOutcomes(
 		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("series"))); err != nil {
 			return err
 		}
+		if err := s.insertFailures(ctx, c, part); err != nil {
+			return err
+		}
 	}
 	return s.insertAttempts(ctx, c, attempts)
 }

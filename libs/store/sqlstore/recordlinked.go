@@ -31,6 +31,7 @@ type linkedRecord struct {
 	store    *Store
 	c        runner
 	session  timer.ID
+	whoever  bool // owns the fires: they are ended all the same
 	outcomes []timer.Outcome
 
 	nowMS    int64
@@ -47,14 +48,19 @@ type linkedRecord struct {
 }
 
 func (r *linkedRecord) run(ctx context.Context, attempts []timer.Attempt) error {
-	s := r.store
 	if err := r.lock(ctx); err != nil {
 		return err
 	}
+	return r.finish(ctx, attempts)
+}
+
+// finish ends what is the session's, behind lock.
+func (r *linkedRecord) finish(ctx context.Context, attempts []timer.Attempt) error {
+	s := r.store
 	if err := r.sort(ctx); err != nil {
 		return err
 	}
-	if _, err := s.deleteOwned(ctx, r.c, r.session, r.mine); err != nil {
+	if err := s.deleteLocked(ctx, r.c, r.mine); err != nil {
 		return err
 	}
 	next, err := r.nexts(ctx)
@@ -142,7 +148,7 @@ func (r *linkedRecord) sort(ctx context.Context) error {
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
 		row, open := r.rows[o.FireID]
-		if open && row.Owner == r.session && (o.Reason != timer.ReasonSuperseded || row.Version == o.Version) {
+		if open && (r.whoever || row.Owner == r.session) && (o.Reason != timer.ReasonSuperseded || row.Version == o.Version) {
 			r.mine = append(r.mine, *o)
 			r.ended[o.FireID] = true
 		} else {
@@ -193,7 +199,7 @@ func (r *linkedRecord) nexts(ctx context.Context) (next []timer.Fire, err error)
 			continue
 		}
 		f := *n
-		f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps = r.mine[i].AppID, turn.Version, 0, 0, 0
+		f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps, f.Done = r.mine[i].AppID, turn.Version, 0, 0, 0, 0
 		turn.FiresMade, turn.ChainMS = turn.FiresMade+1, f.DueMS
 		turn.changed, seen[f.FireID] = true, true
 		next = append(next, f)
@@ -211,4 +217,14 @@ func (r *linkedRecord) again(id timer.FireID) {
 	if f, open := r.rows[id]; open && !r.ended[id] && f.Owner == 0 && f.Attempt == 0 && f.State == timer.FireReady {
 		r.made = append(r.made, f)
 	}
+}
+
+// deleteLocked deletes fires whose rows the caller has locked, whoever owns them.
+func (s *Store) deleteLocked(ctx context.Context, c runner, outcomes []timer.Outcome) error {
+	for part := range batches(outcomes) {
+		if _, err := s.exec(ctx, c, stmt(s.dialect.deleteFrom("fires", "PRIMARY")+" WHERE ").fires(s.dialect, idsOf(firesOf(part)))); err != nil {
+			return err
+		}
+	}
+	return nil
 }

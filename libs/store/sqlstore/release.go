@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // releaseColumns are the columns of a fire that change when it is given back for dispatch.
-var releaseColumns = []string{"run_ms", "run_min", "bucket", "state", "attempt", "late_ms", "rev", "owner", "sweeps"}
+var releaseColumns = []string{"run_ms", "run_min", "bucket", "state", "attempt", "late_ms", "rev", "owner", "sweeps", "done"}
 
 // Release locks the rows that are still the session's at the revision given, writes them and commits: another session's claim comes before all of
 // this, and then the fire is not released, or after all of it, and then it sees the new revision. A repeated call finds
@@ -47,7 +48,7 @@ func (s *Store) RecordAttempts(
 		if err != nil {
 			return err
 		}
-		if err := s.saveFires(ctx, c, owned, "state", "attempt", "late_ms"); err != nil {
+		if err := s.saveFires(ctx, c, owned, "state", "attempt", "late_ms", "done"); err != nil {
 			return err
 		}
 		return s.insertAttempts(ctx, c, attemptsOf(attempts, owned))
@@ -125,14 +126,14 @@ func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.A
 		if a.FireID != b.FireID {
 			return timer.CompareFireIDs(a.FireID, b.FireID)
 		}
-		return int(a.N - b.N)
+		return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.Target, b.Target))
 	})
 	for part := range batches(attempts) {
-		q := stmt("INSERT INTO attempts (finished_ms,timer_id,due_ms,series,n,start_ms,status_code,error,excerpt) VALUES ")
+		q := stmt("INSERT INTO attempts (finished_ms,timer_id,due_ms,series,n,start_ms,status_code,failure,error,excerpt,target) VALUES ")
 		for i, a := range part {
 			q.open(i == 0).ints(a.StartMS+a.DurationMS, int64(a.Timer), a.DueMS, a.Series, int64(a.N), a.StartMS,
-				int64(a.StatusCode)).add(",").bind(clip(a.Error, timer.MaxExcerpt)).
-				add(",").bind(clip(a.Excerpt, timer.MaxExcerpt)).add(")")
+				int64(a.StatusCode)).add(",").word(ascii(string(a.Failure), maxFailure)).add(",").bind(clip(a.Error, timer.MaxExcerpt)).
+				add(",").bind(clip(a.Excerpt, timer.MaxExcerpt)).add(",").word(clip(a.Target, timer.MaxTargetNameLen)).add(")")
 		}
 		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("n"))); err != nil {
 			return err

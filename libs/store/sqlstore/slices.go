@@ -71,10 +71,14 @@ func (s *Store) makeSlices(ctx context.Context, c runner, minute int64, buckets 
 }
 
 // HoldSlice takes the slice over from another holder of the same token: its message was delivered twice, and the later one works.
-func (s *Store) HoldSlice(ctx context.Context, sc store.SliceClaim, holder timer.ID, lease time.Duration) (bool, error) {
+func (s *Store) HoldSlice(ctx context.Context, sc store.SliceClaim, holder timer.ID, lease time.Duration, free bool) (bool, error) {
 	n, err := s.urgent(ctx, "holding a slice", func() *statement {
-		return stmt("UPDATE slices" + s.dialect.byPrimary + " SET holder=").int(int64(holder)).add(",until_ms=").nowMS(s.dialect).
+		q := stmt("UPDATE slices" + s.dialect.byPrimary + " SET holder=").int(int64(holder)).add(",until_ms=").nowMS(s.dialect).
 			add("+").int(lease.Milliseconds()).slice(sc).add(" AND done=0")
+		if free {
+			q.add(" AND holder IN (0,").int(int64(holder)).add(")") // its own: the answer to the first try was lost
+		}
+		return q
 	})
 	return n == 1, err
 }

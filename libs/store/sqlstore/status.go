@@ -53,6 +53,9 @@ func (s *Store) setStatus(
 			out[i].Err = timer.NotFound("timer", items[i].ID)
 			continue
 		}
+		if out[i].Err = items[i].Refused(t); out[i].Err != nil {
+			continue
+		}
 		if !sameStatus(t, &items[i]) {
 			if out[i].Fires, err = x.setStatus(ctx, t, &items[i]); err != nil {
 				return err

@@ -64,6 +64,8 @@ func (s *Store) List(ctx context.Context, query store.Query) (ts []timer.Timer, 
 type stateRow struct {
 	ID            sql.NullInt64  `db:"id"`
 	App           sql.NullString `db:"app"`
+	TimerAppID    sql.NullInt64  `db:"timer_app_id"`
+	Name          sql.NullString `db:"name"`
 	Status        sql.NullInt64  `db:"status"`
 	Version       sql.NullInt32  `db:"version"`
 	ActiveSinceMS sql.NullInt64  `db:"active_since_ms"`
@@ -75,7 +77,7 @@ type stateRow struct {
 	RunningSeries sql.NullInt64  `db:"running_series"`
 }
 
-const stateColumns = "t.id,a.name AS app,t.status,t.version,t.active_since_ms,t.active_epoch,t.version_ms,t.created_ms," +
+const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.status,t.version,t.active_since_ms,t.active_epoch,t.version_ms,t.created_ms," +
 	"a.frozen,t.running_due_ms,t.running_series"
 
 func (r stateRow) state() timer.State {
@@ -88,7 +90,7 @@ func (r stateRow) state() timer.State {
 		running = timer.FireID{Timer: timer.ID(r.ID.Int64), DueMS: r.RunningDueMS.Int64, Series: r.RunningSeries.Int64}
 	}
 	return timer.State{
-		ID: timer.ID(r.ID.Int64), App: r.App.String, Status: statusFromRow(r.Status.Int64), Version: r.Version.Int32,
+		ID: timer.ID(r.ID.Int64), App: r.App.String, AppID: r.TimerAppID.Int64, Name: r.Name.String, Status: statusFromRow(r.Status.Int64), Version: r.Version.Int32,
 		ActiveSinceMS: r.ActiveSinceMS.Int64, ActiveEpoch: r.ActiveEpoch.Int64, VersionMS: versionMS,
 		Frozen: r.Frozen.Int64 != 0, Running: running,
 	}

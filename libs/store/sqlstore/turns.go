@@ -104,13 +104,17 @@ func (s *Store) CatchUp(ctx context.Context, asks []store.Late) (run []bool, err
 		if err != nil {
 			return err
 		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
 		for i := range asks {
 			a, r := &asks[i], turns[asks[i].Timer]
 			switch {
 			case a.Series != 0 || r == nil || r.CaughtToMS != 0 && r.CaughtByMS == a.DueMS:
 				run[i] = true
 			case a.DueMS > r.CaughtToMS:
-				r.CaughtByMS, r.CaughtToMS, r.changed = a.DueMS, max(a.DueMS, a.ToMS), true
+				r.CaughtByMS, r.CaughtToMS, r.changed = a.DueMS, a.CoversTo(nowMS), true
 				run[i] = true
 			}
 		}

@@ -44,7 +44,7 @@ func upgrade(t *testing.T, s *sqlstore.Store, onDuplicate string) {
 		states, err := s.States(ctx, []timer.ID{id})
 		require.NoError(t, err)
 		require.Equal(t, timer.State{
-			ID: id, App: "app", Status: timer.StatusActive, Version: 1, ActiveSinceMS: 2000, ActiveEpoch: 1, VersionMS: 1000,
+			ID: id, App: "app", AppID: 1, Name: tm.Name, Status: timer.StatusActive, Version: 1, ActiveSinceMS: 2000, ActiveEpoch: 1, VersionMS: 1000,
 		}, states[0])
 	}
 	changes, err := s.Changes(ctx, 0, 10)

@@ -35,6 +35,8 @@ func calendarsHaveVersions(t *testing.T, s *setup) {
 	}
 	_, err = s.put("work", "mon", 2)
 	requireCode(t, timer.CodeConflict, err)
+	_, err = s.put("work", "mon", store.IfAbsent)
+	requireCode(t, timer.CodeConflict, err)
 	got, err := s.st().Calendar(ctx, "app", "work")
 	require.NoError(t, err)
 	require.Equal(t, timer.Calendar{

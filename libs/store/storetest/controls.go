@@ -72,6 +72,46 @@ func pausesEnd(t *testing.T, s *setup) {
 	require.Zero(t, off.Timer.PausedUntilMS)
 }
 
+// statusConditions judges by what the timer is with its row locked: a pause never takes the place of a deactivation.
+func statusConditions(t *testing.T, s *setup) {
+	ctx := t.Context()
+	made := s.create(s.newTimer(), noFires).Timer
+	change := func(c store.StatusChange) store.StatusChanged {
+		t.Helper()
+		c.App, c.ID = made.App, made.ID
+		out, err := s.st().SetStatus(ctx, []store.StatusChange{c}, noFires)
+		require.NoError(t, err)
+		return out[0]
+	}
+	pause := store.StatusChange{
+		Status: timer.StatusPaused, UntilMS: s.nowMS() + 1, From: []timer.Status{timer.StatusActive, timer.StatusPaused},
+	}
+	refused := change(pause)
+	requireCode(t, timer.CodeConflict, refused.Err)
+	require.Zero(t, refused.Seq)
+	requireCode(t, timer.CodeConflict, change(store.StatusChange{Status: timer.StatusActive, IfVersion: 2}).Err)
+	got, err := s.st().Timer(ctx, made.App, made.ID)
+	require.NoError(t, err)
+	require.Equal(t, made, got, "a refused change writes nothing")
+	require.NoError(t, change(store.StatusChange{Status: timer.StatusActive, IfVersion: 1}).Err)
+
+	for range 20 {
+		require.NoError(t, change(store.StatusChange{Status: timer.StatusActive}).Err)
+		s.together(2, func(ctx context.Context, n int, st store.Store) error {
+			c := pause
+			if n == 0 {
+				c = store.StatusChange{Status: timer.StatusInactive}
+			}
+			c.App, c.ID = made.App, made.ID
+			_, err := st.SetStatus(ctx, []store.StatusChange{c}, noFires)
+			return err
+		})
+		got, err := s.st().Timer(ctx, made.App, made.ID)
+		require.NoError(t, err)
+		require.Equal(t, timer.StatusInactive, got.Status)
+	}
+}
+
 func concurrentResumes(t *testing.T, s *setup) {
 	const timers = 30
 	plan := grid(10*time.Minute, 1000)

@@ -73,7 +73,7 @@ func oneOutcome(t *testing.T, s *setup) {
 
 // plain leaves of an outcome what every store keeps.
 func plain(o timer.Outcome) timer.Outcome {
-	o.Owner, o.Bucket, o.State, o.Attempt, o.LateMS, o.Sweeps = 0, 0, 0, 0, 0, 0
+	o.Owner, o.Bucket, o.State, o.Attempt, o.LateMS, o.Sweeps, o.Lane, o.Done = 0, 0, 0, 0, 0, 0, 0, 0
 	return o
 }
 

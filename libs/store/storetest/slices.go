@@ -70,7 +70,7 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 	ctx := t.Context()
 	holder, other := s.session(), s.session()
 	old := s.claimSlices(100, 1, time.Millisecond, 1)[0]
-	ok, err := s.st().HoldSlice(ctx, old, holder, time.Millisecond)
+	ok, err := s.st().HoldSlice(ctx, old, holder, time.Millisecond, false)
 	require.NoError(t, err)
 	require.True(t, ok)
 	var cur store.SliceClaim
@@ -82,7 +82,7 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 		return len(got) == 1
 	}, 5*time.Second, 5*time.Millisecond)
 
-	ok, err = s.st().HoldSlice(ctx, old, holder, time.Minute)
+	ok, err = s.st().HoldSlice(ctx, old, holder, time.Minute, false)
 	require.NoError(t, err)
 	require.False(t, ok)
 	lost, err := s.st().RenewSlices(ctx, holder, []store.SliceClaim{old}, time.Minute)
@@ -92,14 +92,19 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.False(t, ok)
 
-	// The latest token with another holder: a message delivered twice. The later holder has it.
-	ok, err = s.st().HoldSlice(ctx, cur, holder, time.Minute)
+	// The latest token with another holder: a message delivered twice. The later holder has it, unless he asked for one that is free.
+	for range 2 {
+		ok, err = s.st().HoldSlice(ctx, cur, holder, time.Minute, true)
+		require.NoError(t, err)
+		require.True(t, ok, "repeating it answers true")
+	}
+	ok, err = s.st().HoldSlice(ctx, cur, other, time.Minute, true)
 	require.NoError(t, err)
-	require.True(t, ok)
+	require.False(t, ok, "it is held by somebody")
 	lost, err = s.st().RenewSlices(ctx, holder, []store.SliceClaim{cur, old, cur}, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, []store.SliceClaim{old}, lost)
-	ok, err = s.st().HoldSlice(ctx, cur, other, time.Minute)
+	ok, err = s.st().HoldSlice(ctx, cur, other, time.Minute, false)
 	require.NoError(t, err)
 	require.True(t, ok)
 	lost, err = s.st().RenewSlices(ctx, holder, []store.SliceClaim{cur}, time.Minute)
@@ -111,7 +116,7 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 		require.NoError(t, err)
 		require.True(t, ok, "repeating it answers true")
 	}
-	ok, err = s.st().HoldSlice(ctx, cur, other, time.Minute)
+	ok, err = s.st().HoldSlice(ctx, cur, other, time.Minute, false)
 	require.NoError(t, err)
 	require.False(t, ok, "a finished slice is held by nobody")
 	lost, err = s.st().RenewSlices(ctx, other, []store.SliceClaim{cur}, time.Minute)

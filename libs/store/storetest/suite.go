@@ -1,4 +1,4 @@
-// Package storetest is the suite that every store passes: one test for each promise of package store, S1 to S24, by its number.
+// Package storetest is the suite that every store passes: one test for each promise of package store, S1 to S28, by its number.
 // Concurrency is tested for real, with many goroutines and, where the database allows it, two stores on it.
 package storetest
 
@@ -28,7 +28,7 @@ type Env struct {
 type Open func(t *testing.T) Env
 
 // Run runs the suite.
-func Run(t *testing.T, open Open) {
+func Run(t *testing.T, open Open) { //nolint:funlen // a list
 	t.Helper()
 	for _, c := range []struct {
 		name string
@@ -90,6 +90,20 @@ func Run(t *testing.T, open Open) {
 		{"S24_DelaysGoOn", delaysGoOn},
 		{"S24_SupersededOnlyInItsVersion", supersededOnlyInItsVersion},
 		{"S24_ConcurrentFollowers", concurrentFollowers},
+		{"S25_CompleteDelivers", completeDelivers},
+		{"S25_CompleteGivesBack", completeGivesBack},
+		{"S25_CompleteGoesOn", completeGoesOn},
+		{"S25_ConcurrentCompletions", concurrentCompletions},
+		{"S26_AnnouncedByPosition", announcedByPosition},
+		{"S26_AnnouncedByTheHouse", announcedByTheHouse},
+		{"S27_SealedTextIsRewritten", sealedTextIsRewritten},
+		{"S28_SettingsAreReplaced", settingsAreReplaced},
+		{"S28_SigningKeys", signingKeys},
+		{"S28_APIKeys", apiKeys},
+		{"LanesAndTargets", lanesAndTargets},
+		{"Redrives_MakeFires", redriveMakesFires},
+		{"Redrives_Select", redriveSelects},
+		{"Redrives_Concurrent", concurrentRedrives},
 		{"AddedFires", addedFires},
 		{"Calendars_HaveVersions", calendarsHaveVersions},
 		{"Calendars_ComeWithTimers", calendarsComeWithTimers},
@@ -99,6 +113,7 @@ func Run(t *testing.T, open Open) {
 		{"Backfills_AreCancelled", backfillsAreCancelled},
 		{"Backfills_Concurrent", concurrentBackfills},
 		{"Pauses_End", pausesEnd},
+		{"Status_Conditions", statusConditions},
 		{"Pauses_ConcurrentResumes", concurrentResumes},
 		{"Timers", readTimers},
 		{"History", history},

@@ -288,10 +288,10 @@ func readTimers(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, []timer.State{
 		{
-			ID: made[1].ID, App: "app", Status: timer.StatusActive, Version: 1, ActiveEpoch: 1,
+			ID: made[1].ID, App: "app", AppID: made[1].AppID, Name: made[1].Name, Status: timer.StatusActive, Version: 1, ActiveEpoch: 1,
 			ActiveSinceMS: made[1].ActiveSinceMS, VersionMS: made[1].CreatedMS,
 		},
-		{ID: made[4].ID, App: "app", Status: timer.StatusDeleted, Version: 1, VersionMS: made[4].CreatedMS},
+		{ID: made[4].ID, App: "app", AppID: made[4].AppID, Name: made[4].Name, Status: timer.StatusDeleted, Version: 1, VersionMS: made[4].CreatedMS},
 	}, states)
 	key := store.VersionKey{Timer: made[0].ID, Version: 1}
 	defs, err := s.st().Definitions(t.Context(), []store.VersionKey{key, {Timer: made[0].ID, Version: 2}})

@@ -184,6 +184,14 @@ func oneCatchUp(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, run, "a fire that was asked for is not one of the schedule's")
 
+	slow := s.create(s.newTimer(), noFires).Timer
+	asked := func(due int64) store.Late {
+		return store.Late{FireID: timer.FireID{Timer: slow.ID, DueMS: due}, ToMS: 2000, GraceMS: 60_000}
+	}
+	require.Equal(t, []bool{true}, ask(asked(1000)))
+	require.Equal(t, []bool{false}, ask(asked(s.nowMS()-65_000)), "it covers what was late when the store answered")
+	require.Equal(t, []bool{true}, ask(asked(s.nowMS()-55_000)))
+
 	third := s.create(s.newTimer(), noFires).Timer
 	won := make([]bool, 10)
 	s.together(len(won), func(ctx context.Context, i int, st store.Store) error {

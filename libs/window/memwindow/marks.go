@@ -23,7 +23,7 @@ const minMerge = 1024
 func (m *marks) len() int { return len(m.sorted) + len(m.fresh) }
 
 func (m *marks) put(f timer.Fire) {
-	f.Owner, f.Sweeps = 0, 0
+	f.Owner, f.Sweeps, f.Done = 0, 0, 0
 	m.fresh = append(m.fresh, f)
 	if len(m.fresh) >= max(minMerge, len(m.sorted)) {
 		m.merge()

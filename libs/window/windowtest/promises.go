@@ -22,7 +22,7 @@ func w1(t *testing.T, p Part) {
 	require.Equal(t, []timer.Fire{f}, all(t, p, s).Fires)
 
 	claimed := f
-	claimed.Owner, claimed.Sweeps = 9, 9
+	claimed.Owner, claimed.Sweeps, claimed.Done = 9, 9, 9
 	put(t, p, claimed)
 	require.Equal(t, []timer.Fire{f}, all(t, p, s).Fires, "owner and sweeps are not kept")
 

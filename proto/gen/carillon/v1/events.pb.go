@@ -88,6 +88,9 @@ type Outcome struct {
 	LatenessMs    int64                  `protobuf:"varint,9,opt,name=lateness_ms,json=latenessMs,proto3" json:"lateness_ms,omitempty"`
 	StatusCode    int32                  `protobuf:"varint,10,opt,name=status_code,json=statusCode,proto3" json:"status_code,omitempty"`
 	DurationMs    int64                  `protobuf:"varint,11,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	UntilMs       int64                  `protobuf:"varint,12,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // a skip record of a stretch: the last due instant it covers; else due_ms
+	Count         int64                  `protobuf:"varint,13,opt,name=count,proto3" json:"count,omitempty"`                    // fires it stands for; 1 but for a skip record of a stretch
+	Failure       string                 `protobuf:"bytes,14,opt,name=failure,proto3" json:"failure,omitempty"`                 // of the last attempt that failed: dns, connect, tls, timeout, status, …
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -199,6 +202,27 @@ func (x *Outcome) GetDurationMs() int64 {
 	return 0
 }
 
+func (x *Outcome) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *Outcome) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Outcome) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
 var File_carillon_v1_events_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_events_proto_rawDesc = "" +
@@ -206,7 +230,7 @@ const file_carillon_v1_events_proto_rawDesc = "" +
 	"\x18carillon/v1/events.proto\x12\vcarillon.v1\";\n" +
 	"\fTimerChanged\x12\x19\n" +
 	"\btimer_id\x18\x01 \x01(\x03R\atimerId\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x03R\x03seq\"\xb1\x02\n" +
+	"\x03seq\x18\x02 \x01(\x03R\x03seq\"\xfc\x02\n" +
 	"\aOutcome\x12\x19\n" +
 	"\btimer_id\x18\x01 \x01(\x03R\atimerId\x12\x15\n" +
 	"\x06due_ms\x18\x02 \x01(\x03R\x05dueMs\x12\x16\n" +
@@ -223,7 +247,10 @@ const file_carillon_v1_events_proto_rawDesc = "" +
 	" \x01(\x05R\n" +
 	"statusCode\x12\x1f\n" +
 	"\vduration_ms\x18\v \x01(\x03R\n" +
-	"durationMsBEZCgithub.com/carillon-timer/carillon/proto/gen/carillon/v1;carillonv1b\x06proto3"
+	"durationMs\x12\x19\n" +
+	"\buntil_ms\x18\f \x01(\x03R\auntilMs\x12\x14\n" +
+	"\x05count\x18\r \x01(\x03R\x05count\x12\x18\n" +
+	"\afailure\x18\x0e \x01(\tR\afailureBEZCgithub.com/carillon-timer/carillon/proto/gen/carillon/v1;carillonv1b\x06proto3"
 
 var (
 	file_carillon_v1_events_proto_rawDescOnce sync.Once

@@ -38,6 +38,7 @@ type Task struct {
 	Attempt       int32                  `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`             // attempts already made
 	Rev           int32                  `protobuf:"varint,12,opt,name=rev,proto3" json:"rev,omitempty"`                     // revision of the fire
 	LateMs        int64                  `protobuf:"varint,13,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"` // lateness of the first attempt
+	Lane          uint32                 `protobuf:"varint,14,opt,name=lane,proto3" json:"lane,omitempty"`                   // the timer's priority: 0 normal, 1 high, 2 low
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -163,6 +164,13 @@ func (x *Task) GetLateMs() int64 {
 	return 0
 }
 
+func (x *Task) GetLane() uint32 {
+	if x != nil {
+		return x.Lane
+	}
+	return 0
+}
+
 // DeadTask is a fire whose attempts are exhausted, or a message that nobody could read.
 type DeadTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -260,7 +268,7 @@ var File_carillon_v1_task_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16carillon/v1/task.proto\x12\vcarillon.v1\"\xb7\x02\n" +
+	"\x16carillon/v1/task.proto\x12\vcarillon.v1\"\xcb\x02\n" +
 	"\x04Task\x12\x19\n" +
 	"\btimer_id\x18\x01 \x01(\x03R\atimerId\x12\x15\n" +
 	"\x06due_ms\x18\x02 \x01(\x03R\x05dueMs\x12\x16\n" +
@@ -275,7 +283,8 @@ const file_carillon_v1_task_proto_rawDesc = "" +
 	" \x01(\rR\x05state\x12\x18\n" +
 	"\aattempt\x18\v \x01(\x05R\aattempt\x12\x10\n" +
 	"\x03rev\x18\f \x01(\x05R\x03rev\x12\x17\n" +
-	"\alate_ms\x18\r \x01(\x03R\x06lateMs\"\xc9\x01\n" +
+	"\alate_ms\x18\r \x01(\x03R\x06lateMs\x12\x12\n" +
+	"\x04lane\x18\x0e \x01(\rR\x04lane\"\xc9\x01\n" +
 	"\bDeadTask\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.carillon.v1.TaskR\x04task\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\tR\x03app\x12\x16\n" +

@@ -15,10 +15,13 @@ const usage = `carillon <command> [flags]
 
   dev      run everything in one process: SQLite in ./data, in-memory bus and window
   setup    run the migrations and make the topics of a cluster, then end
-  topics   look at a cluster's topics: what waits, who reads, what the messages say
+  topics   look at a cluster's topics: what waits, who reads, what the messages say; make failed fires again
   try      make a timer of a cluster ring here, and see it recorded
   ring     run an endpoint that prints each callback
+  reseal   encrypt the secrets in the database anew, under a new sealing key
   version  say which version this is
+
+  admin-key, sealing-key   print a fresh key
 
 carillon <command> -help lists the flags.
 `
@@ -40,6 +43,12 @@ func run(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 		return allinone.Try(ctx, rest, env, stdout, stderr)
 	case "ring":
 		return allinone.Ring(ctx, rest, env, stdout, stderr)
+	case "reseal":
+		return allinone.Reseal(ctx, rest, env, stdout, stderr)
+	case "admin-key":
+		return allinone.AdminKey(ctx, rest, env, stdout, stderr)
+	case "sealing-key":
+		return allinone.SealingKey(ctx, rest, env, stdout, stderr)
 	case "version", "-version", "--version":
 		_, err := fmt.Fprintln(stdout, process.Version())
 		return err

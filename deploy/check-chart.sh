@@ -1,0 +1,53 @@
+# Sourced by check.sh where helm is there: the chart renders whatever it should, and refuses what it should.
+
+# A version of Kubernetes that the chart allows: a helm made by `go install` thinks of an old one.
+render() { helm template carillon helm/carillon --kube-version 1.31.0 "$@"; }
+for values in helm/carillon/ci/*.yaml; do
+  helm lint --strict --quiet helm/carillon -f "$values" >&2 || complain "helm lint with $values"
+  render -f "$values" >/dev/null || complain "helm template with $values"
+done
+for example in helm/carillon/examples/*.yaml; do # of several documents the last holds the values
+  awk '/^---$/ { text = ""; next } { text = text $0 "\n" } END { printf "%s", text }' "$example" |
+    render -f helm/carillon/ci/least.yaml -f - >/dev/null || complain "helm template with $example"
+done
+least=(-f helm/carillon/ci/least.yaml)
+
+# Keys are files of the services that need them, and in nobody's environment.
+have=$(render -f helm/carillon/ci/production.yaml | awk '
+  /^---/ { name = "" }
+  /^  name: / { name = name == "" ? $2 : name }
+  match($0, /name: CARILLON_[A-Z_]+_FILE/) { print name, substr($0, RSTART + 6, RLENGTH - 6) }')
+want='carillon-api CARILLON_ADMIN_KEY_FILE
+carillon-api CARILLON_API_KEYS_FILE
+carillon-api CARILLON_SEALING_KEYS_FILE
+carillon-executor CARILLON_SEALING_KEYS_FILE'
+[ "$have" = "$want" ] || complain "the chart gives keys to: $have"
+
+# The keys that the chart makes are such as the programs take.
+if tool go; then
+  made=$(render "${least[@]}" -s templates/keys.yaml)
+  key() { sed -nE "s/^  $1: (.+)$/\1/p" <<<"$made" | base64 -d; }
+  CARILLON_ADMIN_KEY=$(key adminKey) CARILLON_SEALING_KEYS=$(key sealingKeys) go run ./services/allinone/cmd/carillon dev -print-config |
+    grep -c '^\(admin-key\|sealing-keys\): "REDACTED"' | grep -qx 2 || complain "the programs do not take the keys that the chart makes"
+fi
+
+# refused WANT ARGUMENT…: values that lack a server, names that no value has, and what cannot be, each in words that name it.
+refused() {
+  local want=$1 said
+  shift
+  if said=$(render "$@" 2>&1); then complain "the chart renders with $*"; else grep -q "$want" <<<"$said" || complain "the chart refuses $* with: $said"; fi
+}
+refused 'redis.addrs: at least one'
+refused "'executer' not allowed" "${least[@]}" --set executer.replicas=3
+refused "'replica' not allowed" "${least[@]}" --set executor.replica=3
+refused "/settings/step1" "${least[@]}" --set settings.step1=soon
+refused 'api.keda: only the trigger and the executor' "${least[@]}" --set api.keda.enabled=true
+refused 'keda and autoscaling would both' "${least[@]}" --set trigger.keda.enabled=true,trigger.autoscaling.enabled=true
+refused 'ingress.hosts' "${least[@]}" --set ingress.enabled=true
+refused 'gateway.parentRefs' "${least[@]}" --set gateway.enabled=true
+refused 'auth.adminKey: is not what' "${least[@]}" --set auth.adminKey=hunter2
+refused 'auth.adminKey: given together' "${least[@]}" --set "auth.adminKey=crl_$(printf '0%.0s' {1..12})_$(printf '0%.0s' {1..49}),auth.adminKeySecret.name=mine"
+refused 'sealing.keys: is not what' "${least[@]}" --set sealing.keys=hunter2
+refused 'auth.trustHeader: needs auth.trustFrom' "${least[@]}" --set auth.trustHeader=X-App
+refused '/auth/trustFrom' "${least[@]}" --set 'auth.trustFrom={everywhere}'
+refused 'auth.enabled: false lets everybody in' "${least[@]}" --set auth.enabled=false,apiKeysSecret=keys

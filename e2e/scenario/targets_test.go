@@ -1,0 +1,149 @@
+package scenario
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+)
+
+// rpcReceiver implements the published service. Its first answer is that it is unavailable.
+type rpcReceiver struct {
+	carillonv1.UnimplementedCallbackServer
+
+	mu    sync.Mutex
+	got   []*carillonv1.DeliverRequest
+	metas []metadata.MD
+}
+
+func (r *rpcReceiver) Deliver(ctx context.Context, q *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	md, _ := metadata.FromIncomingContext(ctx)
+	r.got, r.metas = append(r.got, q), append(r.metas, md)
+	if len(r.got) == 1 {
+		return nil, status.Error(codes.Unavailable, "the shop is closed")
+	}
+	return &carillonv1.DeliverResponse{Message: "thank you"}, nil
+}
+
+func (r *rpcReceiver) start(t *testing.T, host string) (addr string) {
+	t.Helper()
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
+	require.NoError(t, err)
+	s := grpc.NewServer()
+	carillonv1.RegisterCallbackServer(s, r)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		s.Stop()
+		require.NoError(t, <-served)
+	})
+	return ln.Addr().String()
+}
+
+// TestAllTargetsTakeAFire: one by HTTP and one by gRPC, which takes it on its second attempt only; the other is called once.
+func TestAllTargetsTakeAFire(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		host, _, err := net.SplitHostPort(w.rcv.Addr())
+		require.NoError(t, err)
+		rpc := new(rpcReceiver)
+		byHTTP, byRPC := client.Post(w.rcv.URL("/all")), client.Target{Kind: "grpc", URL: "grpc://" + rpc.start(t, host), Body: "due"}
+		byHTTP.Name, byRPC.Name, byRPC.Headers = "web", "rpc", map[string][]string{"X-Shop": {"4711"}}
+		at := soon(3 * time.Second)
+		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
+			App: w.app, Name: "all", Schedule: client.At(at), Targets: []client.Target{byHTTP, byRPC}, Mode: "all", Status: "active",
+			Retry: &client.Retry{Attempts: 3, Wait: "100ms"}, Labels: client.Labels{"shop": "4711"},
+		})
+		require.NoError(t, err)
+		id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
+		f := w.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
+		require.EqualValues(t, 2, f.Attempts)
+		require.Len(t, w.rcv.Of(id.Timer), 1)
+		rpc.mu.Lock()
+		defer rpc.mu.Unlock()
+		require.Len(t, rpc.got, 2)
+		for i, q := range rpc.got {
+			require.Equal(t, id.String(), q.GetFireId())
+			require.EqualValues(t, i+1, q.GetAttempt())
+			require.Equal(t, at.UnixMilli(), q.GetDueMs())
+			require.Equal(t, "due", string(q.GetBody()))
+			require.Equal(t, map[string]string{"shop": "4711"}, q.GetLabels())
+			require.Equal(t, []string{"4711"}, rpc.metas[i].Get("x-shop"))
+			require.Equal(t, rpc.metas[0].Get("idempotency-key"), rpc.metas[i].Get("idempotency-key"))
+		}
+		targets := make(map[string]int)
+		for _, a := range f.AttemptLog {
+			targets[a.Target]++
+		}
+		require.Equal(t, map[string]int{"web": 1, "rpc": 2}, targets)
+	})
+}
+
+// TestAnyTargetTakesAFire: the first is not there, so the second is called, in the same attempt.
+func TestAnyTargetTakesAFire(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		gone, there := client.Post("http://127.0.0.1:1/gone"), client.Post(w.rcv.URL("/there"))
+		gone.Name, there.Name = "gone", "there"
+		at := soon(3 * time.Second)
+		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
+			App: w.app, Name: "any", Schedule: client.At(at), Targets: []client.Target{gone, there}, Mode: "any", Status: "active",
+		})
+		require.NoError(t, err)
+		id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
+		f := w.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
+		require.EqualValues(t, 1, f.Attempts)
+		require.Len(t, f.AttemptLog, 2)
+		require.Equal(t, "gone", f.AttemptLog[0].Target)
+		require.Equal(t, "connect", f.AttemptLog[0].Failure)
+		require.EqualValues(t, http.StatusOK, f.AttemptLog[1].StatusCode)
+	})
+}
+
+// TestTopicTakesAFire: on the deployment's own Pulsar, where the operator lets timers publish; in other places the API refuses it.
+func TestTopicTakesAFire(t *testing.T) {
+	t.Parallel()
+	onShared(t, runnerNamed("real"), func(t *testing.T, w *world) {
+		topic := "persistent://" + openNamespace + "/" + w.app
+		to := func(topic string) client.Target {
+			return client.Target{
+				Kind: "pulsar", Body: "due", Pulsar: &client.PulsarTopic{Topic: topic, Key: "k"}, Headers: map[string][]string{"X-Shop": {"4711"}},
+			}
+		}
+		require.NoError(t, w.Servers().Listen(t.Context(), topic))
+		at := soon(3 * time.Second)
+		n := client.NewTimer{App: w.app, Name: "topic", Schedule: client.At(at), Target: to(topic), Status: "active"}
+		tm, _, err := w.api.Create(t.Context(), n)
+		require.NoError(t, err)
+		id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
+		w.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
+		m, err := w.Servers().Heard(t.Context(), topic)
+		require.NoError(t, err)
+		require.NotNil(t, m)
+		require.Equal(t, "due", string(m.Payload))
+		require.Equal(t, "4711", m.Properties["x-shop"])
+		require.Equal(t, id.String(), m.Properties["carillon-fire-id"])
+
+		s := w.Servers()
+		for _, forbidden := range []string{"persistent://public/others/x", "persistent://" + s.PulsarTenant + "/" + s.PulsarNamespace + "/tasks-high"} {
+			n.Name, n.Target = "forbidden", to(forbidden)
+			_, _, err = w.api.Create(t.Context(), n)
+			require.ErrorContains(t, err, "answer 422", forbidden)
+			require.ErrorContains(t, err, "target.pulsar.topic", forbidden)
+		}
+	})
+}

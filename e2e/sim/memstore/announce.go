@@ -1,0 +1,85 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	announceWithin = time.Hour
+	aheadOfTime    = time.Minute // of the database's clock, that of a session
+)
+
+// announced is how far a session's outcomes are published.
+type announced struct {
+	at  store.OutcomePosition
+	all bool
+}
+
+func place(p store.OutcomePosition) timer.Outcome {
+	return timer.Outcome{Fire: timer.Fire{FireID: p.FireID}, FinishedMS: p.FinishedMS}
+}
+
+// Unannounced returns what a session recorded behind a position.
+func (s *Store) Unannounced(_ context.Context, session timer.ID, after store.OutcomePosition, untilMS int64, limit int) (out []timer.Outcome, err error) {
+	defer s.lock()()
+	nowMS := s.nowMS()
+	if session == store.HouseSession {
+		untilMS = min(untilMS, nowMS-store.Settled.Milliseconds()+1)
+	}
+	for _, o := range s.bySession[session] {
+		if o.FinishedMS >= nowMS-announceWithin.Milliseconds() && o.FinishedMS < untilMS && byFinish(o, place(after)) > 0 {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, byFinish)
+	return out[:min(len(out), limit)], nil
+}
+
+func (s *Store) announcedOf(session timer.ID) *announced {
+	a := s.announced[session]
+	if a == nil {
+		a = &announced{}
+		s.announced[session] = a
+	}
+	return a
+}
+
+// SetAnnounced moves a position forward.
+func (s *Store) SetAnnounced(_ context.Context, session timer.ID, p store.OutcomePosition) error {
+	defer s.lock()()
+	if a := s.announcedOf(session); byFinish(place(p), place(a.at)) > 0 {
+		a.at = p
+	}
+	return nil
+}
+
+// Silent returns the sessions that ended lately.
+func (s *Store) Silent(context.Context) (map[timer.ID]store.OutcomePosition, error) {
+	defer s.lock()()
+	since := s.nowMS() - announceWithin.Milliseconds()
+	out := map[timer.ID]store.OutcomePosition{store.HouseSession: s.announcedOf(store.HouseSession).at}
+	for id, x := range s.sessions {
+		if x.Kind != store.ExecutorSession || x.endedMS <= since || s.announcedOf(id).all {
+			continue
+		}
+		out[id] = s.announcedOf(id).at
+		if begin := x.openedMS - aheadOfTime.Milliseconds(); out[id].FinishedMS < begin {
+			out[id] = store.OutcomePosition{FinishedMS: begin}
+		}
+	}
+	return out, nil
+}
+
+// FinishAnnounced takes a session off the list.
+func (s *Store) FinishAnnounced(_ context.Context, session timer.ID) error {
+	defer s.lock()()
+	if x := s.sessions[session]; x != nil && x.endedMS > 0 {
+		s.announcedOf(session).all = true
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Complete ends a fire that was accepted, or gives it back.
+func (s *Store) Complete(_ context.Context, app string, c store.Completion) (store.Completed, error) {
+	defer s.lock()()
+	t := s.timers[c.Timer]
+	if t == nil || t.App != app {
+		return store.Completed{}, timer.NotFound("timer", c.Timer)
+	}
+	f := s.fires[c.FireID]
+	switch {
+	case f == nil:
+		return s.completeEnded(t, &c)
+	case f.Attempt < c.Attempt:
+		return store.Completed{State: store.CompletedEarly}, nil
+	case f.Attempt == c.Attempt && f.State == timer.FireAccepted:
+		if c.Failed != nil {
+			return s.completeFailed(f, &c), nil
+		}
+		return s.complete(t, f, &c), nil
+	case s.failedBefore(&c):
+		out := store.Completed{State: store.CompletedThen}
+		if f.Owner == 0 && f.State == timer.FireReturned && f.Attempt == c.Attempt {
+			out.Fires = []timer.Fire{*f}
+		}
+		return out, nil
+	}
+	return store.Completed{State: store.CompletedLate}, nil
+}
+
+func (s *Store) completeEnded(t *row, c *store.Completion) (store.Completed, error) {
+	i := slices.IndexFunc(s.outcomes[c.Timer], func(o timer.Outcome) bool { return o.FireID == c.FireID })
+	if i < 0 {
+		return store.Completed{}, timer.NotFound("fire", c.FireID)
+	}
+	o := &s.outcomes[c.Timer][i]
+	out := store.Completed{State: store.CompletedLate}
+	switch {
+	case c.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.HouseSession && o.Attempts == c.Attempt:
+		out.State = store.CompletedThen
+		if c.Next != nil {
+			out.Fires = s.again(c.Next.FireID)
+		}
+		out.Fires = distinct(append(out.Fires, s.again(t.running)...))
+	case s.failedBefore(c):
+		out.State = store.CompletedThen
+	}
+	return out, nil
+}
+
+func (s *Store) failedBefore(c *store.Completion) bool {
+	f := c.Failed
+	return f != nil && slices.ContainsFunc(s.attempts[c.FireID], func(a timer.Attempt) bool {
+		return a.N == c.Attempt && a.Failure == f.Failure && a.StatusCode == f.StatusCode && a.Error == clip(f.Error) && a.Excerpt == clip(f.Excerpt)
+	})
+}
+
+func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.Completed {
+	o := timer.Outcome{
+		Fire: *f, Kind: timer.Delivered, FinishedMS: s.nowMS(), UntilMS: f.DueMS, Count: 1, Attempts: f.Attempt, LatenessMS: f.LateMS, Next: c.Next,
+	}
+	if skew := c.FinishedMS - o.FinishedMS; max(skew, -skew) <= store.Settled.Milliseconds()/3 {
+		o.FinishedMS = c.FinishedMS
+	}
+	for _, a := range s.attempts[f.FireID] {
+		if a.N == c.Attempt {
+			o.StatusCode, o.DurationMS = a.StatusCode, a.DurationMS
+		}
+	}
+	s.end(f, &o, store.HouseSession)
+	made := s.follow(&o)
+	delete(t.queue, o.FireID)
+	return store.Completed{Fires: distinct(append(made, s.passTurn(t)...))}
+}
+
+func (s *Store) completeFailed(f *timer.Fire, c *store.Completion) store.Completed {
+	nowMS := s.nowMS()
+	a := *c.Failed
+	a.FireID, a.N = f.FireID, c.Attempt
+	if a.StartMS == 0 {
+		a.StartMS = nowMS - a.DurationMS
+	}
+	// The acceptance is recorded as the same attempt: the two are told apart by their ends.
+	for slices.ContainsFunc(s.attempts[f.FireID], func(b timer.Attempt) bool {
+		return b.N == a.N && b.Target == a.Target && b.StartMS+b.DurationMS == a.StartMS+a.DurationMS
+	}) {
+		a.DurationMS++
+	}
+	s.giveBack(f, nowMS, 0, timer.FireReturned)
+	s.try(f.FireID, []timer.Attempt{a})
+	return store.Completed{Fires: []timer.Fire{*f}}
+}

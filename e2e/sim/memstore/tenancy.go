@@ -1,0 +1,172 @@
+package memstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// PutSettings replaces an app's settings.
+func (s *Store) PutSettings(_ context.Context, name string, settings store.AppSettings, version int64) (store.App, error) {
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return store.App{}, fmt.Errorf("encoding the settings: %w", err)
+	}
+	defer s.lock()()
+	a := s.app(name)
+	had, err := json.Marshal(a.Settings)
+	if err != nil || bytes.Equal(had, text) {
+		return *a, err //nolint:wrapcheck // it was encoded before
+	}
+	if version != 0 && version != a.Version {
+		return store.App{}, timer.Conflict("version", "the settings have another version by now")
+	}
+	a.Settings = settings
+	a.Settings.Allow = slices.Clone(settings.Allow)
+	a.Version++
+	s.log(s.nowMS(), nil, a)
+	return *a, nil
+}
+
+// AppsByID returns apps.
+func (s *Store) AppsByID(_ context.Context, ids []int64) (apps []store.App, err error) {
+	defer s.lock()()
+	for _, a := range s.apps {
+		if slices.Contains(ids, a.ID) {
+			apps = append(apps, *a)
+		}
+	}
+	return apps, nil
+}
+
+const maxLiveKeys = 2
+
+func room(field string, live int) error {
+	if live >= maxLiveKeys {
+		return timer.Conflict(field, "two of them live already: retire one first")
+	}
+	return nil
+}
+
+func (s *Store) signingKeys(wanted func(k *store.SigningKey) bool) (keys []store.SigningKey) {
+	for _, k := range s.signing {
+		if wanted(k) {
+			keys = append(keys, *k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b store.SigningKey) int { return int(a.ID - b.ID) })
+	return keys
+}
+
+// SigningKeys returns an app's keys.
+func (s *Store) SigningKeys(_ context.Context, app string) ([]store.SigningKey, error) {
+	defer s.lock()()
+	keys := s.signingKeys(func(k *store.SigningKey) bool { return k.App == app })
+	slices.Reverse(keys)
+	slices.SortStableFunc(keys, func(a, b store.SigningKey) int { return int(b.CreatedMS - a.CreatedMS) })
+	return keys, nil
+}
+
+// AllSigningKeys walks the keys of all apps.
+func (s *Store) AllSigningKeys(_ context.Context, after timer.ID, limit int) ([]store.SigningKey, error) {
+	defer s.lock()()
+	keys := s.signingKeys(func(k *store.SigningKey) bool { return k.ID > after })
+	return keys[:min(len(keys), limit)], nil
+}
+
+// AddSigningKey adds one.
+func (s *Store) AddSigningKey(_ context.Context, app string, k store.SigningKey) error {
+	defer s.lock()()
+	k.App = app
+	if had := s.signing[k.ID]; had != nil {
+		if had.App != app {
+			return timer.Conflict("id", "this key id is taken")
+		}
+		return nil
+	}
+	live := s.signingKeys(func(o *store.SigningKey) bool { return o.App == app && o.Kind == k.Kind })
+	if err := room("kind", len(live)); err != nil {
+		return err
+	}
+	if k.CreatedMS == 0 {
+		k.CreatedMS = s.nowMS()
+	}
+	s.signing[k.ID] = &k
+	s.log(s.nowMS(), nil, s.app(app))
+	return nil
+}
+
+// RetireSigningKey removes one.
+func (s *Store) RetireSigningKey(_ context.Context, app string, id timer.ID) error {
+	defer s.lock()()
+	if k := s.signing[id]; k == nil || k.App != app {
+		return timer.NotFound("signing key", id)
+	}
+	delete(s.signing, id)
+	s.log(s.nowMS(), nil, s.app(app))
+	return nil
+}
+
+// ResealSigningKey writes a secret.
+func (s *Store) ResealSigningKey(_ context.Context, k store.SigningKey) error {
+	defer s.lock()()
+	if s.signing[k.ID] == nil {
+		return timer.NotFound("signing key", k.ID)
+	}
+	s.signing[k.ID].Secret = k.Secret
+	return nil
+}
+
+// SealedVersions walks what is sealed.
+func (s *Store) SealedVersions(
+	_ context.Context, after store.VersionKey, limit int,
+) (map[store.VersionKey]timer.Definition, store.VersionKey, error) {
+	defer s.lock()()
+	var keys []store.VersionKey
+	for _, t := range s.rows {
+		for v, d := range t.versions {
+			if _, n := store.Unsealed(d); n > 0 && (t.ID > after.Timer || t.ID == after.Timer && v > after.Version) {
+				keys = append(keys, store.VersionKey{Timer: t.ID, Version: v})
+			}
+		}
+	}
+	slices.SortFunc(keys, func(a, b store.VersionKey) int {
+		if a.Timer != b.Timer {
+			return int(a.Timer - b.Timer)
+		}
+		return int(a.Version - b.Version)
+	})
+	found := make(map[store.VersionKey]timer.Definition)
+	for _, k := range keys[:min(len(keys), limit)] {
+		found[k], after = s.timers[k.Timer].versions[k.Version], k
+	}
+	return found, after, nil
+}
+
+// Reseal writes a version's sealed text.
+func (s *Store) Reseal(_ context.Context, k store.VersionKey, d timer.Definition) error {
+	d, text, err := canonical(d)
+	if err != nil {
+		return err
+	}
+	defer s.lock()()
+	t := s.timers[k.Timer]
+	if t == nil || t.versions[k.Version].Schedule.Kind == "" {
+		return timer.NotFound("version", k.Version)
+	}
+	had, _ := store.Unsealed(t.versions[k.Version])
+	if want, _ := store.Unsealed(d); !reflect.DeepEqual(had, want) {
+		return timer.Invalid("definition", "it differs in more than sealed text")
+	}
+	t.versions[k.Version] = d
+	if k.Version == t.Version {
+		t.Definition, t.text = d, text
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+{{/* The Secret of the keys, which has what no Secret of yours has: the admin key, the sealing keys. */}}
+{{- define "carillon.keysName" -}}
+{{ include "carillon.fullname" . }}-root-keys
+{{- end -}}
+
+{{/* What of auth and sealing cannot be meant. No complaint shows a key, as the schema's would. */}}
+{{- define "carillon.checkKeys" -}}
+{{- $auth := .Values.auth -}}
+{{- if and $auth.adminKey (not (regexMatch "^crl_[A-Za-z0-9]{12}_[A-Za-z0-9]{49}$" $auth.adminKey)) -}}
+{{- fail "auth.adminKey: is not what carillon admin-key prints" -}}
+{{- end -}}
+{{- if not (regexMatch "^([A-Za-z0-9_-]{1,32}:[A-Za-z0-9+/=_-]{43,44}([,\\s]+|$))*$" .Values.sealing.keys) -}}
+{{- fail "sealing.keys: is not what carillon sealing-key prints, with commas between" -}}
+{{- end -}}
+{{- if and $auth.adminKey $auth.adminKeySecret.name -}}
+{{- fail "auth.adminKey: given together with auth.adminKeySecret: give one of the two" -}}
+{{- end -}}
+{{- if and .Values.sealing.keys .Values.sealing.keysSecret.name -}}
+{{- fail "sealing.keys: given together with sealing.keysSecret: give one of the two" -}}
+{{- end -}}
+{{- if ne (empty $auth.trustHeader) (empty $auth.trustFrom) -}}
+{{- fail "auth.trustHeader: needs auth.trustFrom, and auth.trustFrom needs it" -}}
+{{- end -}}
+{{- if and (not $auth.enabled) (or $auth.adminKey $auth.adminKeySecret.name $auth.trustHeader .Values.apiKeysSecret) -}}
+{{- fail "auth.enabled: false lets everybody in, and there are keys or a trusted header: take one of the two away" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Where the admin key is: {name, key}. */}}
+{{- define "carillon.adminKey" -}}
+{{- if .Values.auth.adminKeySecret.name -}}
+{{ toYaml .Values.auth.adminKeySecret }}
+{{- else -}}
+{name: {{ include "carillon.keysName" . }}, key: adminKey}
+{{- end -}}
+{{- end -}}
+
+{{/* Where the sealing keys are. */}}
+{{- define "carillon.sealingKeys" -}}
+{{- if .Values.sealing.keysSecret.name -}}
+{{ toYaml .Values.sealing.keysSecret }}
+{{- else -}}
+{name: {{ include "carillon.keysName" . }}, key: sealingKeys}
+{{- end -}}
+{{- end -}}
+
+{{/* The files of a service: (dict "root" $ "service" "api"), a list of {variable, path, secret: {name, key}}. The API and the executors have some, nobody else. */}}
+{{- define "carillon.files" -}}
+{{- $v := .root.Values -}}
+{{- if and (eq .service "api") $v.auth.enabled }}
+- {variable: CARILLON_ADMIN_KEY_FILE, path: admin.key, secret: {{ include "carillon.adminKey" .root | fromYaml | toJson }}}
+{{- if $v.apiKeysSecret }}
+- {variable: CARILLON_API_KEYS_FILE, path: keys, secret: {name: {{ $v.apiKeysSecret }}, key: keys}}
+{{- end }}
+{{- end }}
+{{- if has .service (list "api" "executor") }}
+- {variable: CARILLON_SEALING_KEYS_FILE, path: sealing.keys, secret: {{ include "carillon.sealingKeys" .root | fromYaml | toJson }}}
+{{- end }}
+{{- end -}}
+
+{{/* A fresh admin key, as `carillon admin-key` makes them: its last six letters and digits are the CRC-32 of the rest. */}}
+{{- define "carillon.freshKey" -}}
+{{- $body := printf "crl_%s_%s" (randAlphaNum 12) (randAlphaNum 43) -}}
+{{- $crc := 4294967295 -}}
+{{- range $i := until (len $body) -}}
+{{- $crc = include "carillon.xor" (list $crc (index $body $i)) | int64 -}}
+{{- range until 8 -}}
+{{- $odd := mod $crc 2 -}}
+{{- $crc = div $crc 2 -}}
+{{- if $odd }}{{ $crc = include "carillon.xor" (list $crc 3988292384) | int64 }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- $crc = sub 4294967295 $crc -}}
+{{- $sum := "" -}}
+{{- range until 6 -}}
+{{- $sum = printf "%c%s" (index "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" (int (mod $crc 62))) $sum -}}
+{{- $crc = div $crc 62 -}}
+{{- end -}}
+{{- print $body $sum -}}
+{{- end -}}
+
+{{/* Exclusive or of two numbers of 32 bits. */}}
+{{- define "carillon.xor" -}}
+{{- $sum := 0 -}}
+{{- $bit := 1 -}}
+{{- range until 32 -}}
+{{- $sum = add $sum (mul $bit (mod (add (div (index $ 0) $bit) (div (index $ 1) $bit)) 2)) -}}
+{{- $bit = mul $bit 2 -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}

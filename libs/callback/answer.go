@@ -1,0 +1,120 @@
+package callback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// maxRuleBody is how much of a body the success rule looks at.
+const maxRuleBody = 64 << 10
+
+// answer says what an answer means.
+func (h *HTTP) answer(ctx context.Context, q *Request, resp *http.Response, timeout time.Duration) Result {
+	defer resp.Body.Close()
+	r := Result{StatusCode: int32(resp.StatusCode)} //nolint:gosec // three digits
+	if accepted(q, resp, &r) {
+		// Asked first: the rules are about an answer that completes the fire, and an acceptance is agreed between target and receiver by its header.
+		r.Excerpt = readExcerpt(resp.Body, h.o.MaxDrain)
+		return r
+	}
+	rule := q.Target.Success
+	wanted := resp.StatusCode/100 == 2
+	if rule != nil && len(rule.Statuses) > 0 {
+		wanted = rule.Statuses.Contains(r.StatusCode)
+	}
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols: // what follows is no answer, and has no end
+		wanted = false
+	case wanted && rule != nil && rule.Body != "":
+		return h.matched(ctx, rule.Body, resp, r, timeout)
+	default:
+		r.Excerpt = readExcerpt(resp.Body, h.o.MaxDrain)
+	}
+	if wanted {
+		return r
+	}
+	r.Class, r.Failure = Retry, timer.FailureStatus
+	switch {
+	case resp.StatusCode/100 == 3:
+		r.Failure = timer.FailureRedirect
+		r.Error = "answered with a redirect, and those are not followed: " + statusLine(resp)
+		if to := resp.Header.Get("Location"); to != "" {
+			r.Error += " to " + to
+		}
+	case resp.StatusCode == http.StatusGone:
+		r.Class, r.Pause = Reject, true
+		fallthrough
+	default:
+		r.Error = "answered " + statusLine(resp)
+	}
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
+		r.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
+	}
+	r.Error = oneLine(r.Error)
+	return r
+}
+
+// accepted looks whether the receiver took the fire to complete it later.
+func accepted(q *Request, resp *http.Response, r *Result) bool {
+	if q.Target.Async <= 0 || q.Token == "" || resp.StatusCode != http.StatusAccepted ||
+		!strings.EqualFold(resp.Header.Get(HeaderAccepted), acceptedAsync) {
+		return false
+	}
+	r.Class, r.CompleteWithin = Accepted, within(resp.Header.Get(HeaderWithin), q.Target.Async)
+	return true
+}
+
+func within(text string, most timer.Duration) time.Duration {
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return min(d, time.Duration(most))
+	}
+	return time.Duration(most)
+}
+
+// matched reads a body and looks for the rule in it. An answer that breaks off is judged by what came, if that matches.
+func (h *HTTP) matched(ctx context.Context, rule string, resp *http.Response, r Result, timeout time.Duration) Result {
+	re, err := h.rules.get(rule)
+	if err != nil {
+		return unusable(err)
+	}
+	body, err := readBody(resp.Body, maxRuleBody)
+	r.Excerpt = cut(string(body[:min(len(body), timer.MaxExcerpt+4)]))
+	switch {
+	case re.Match(body):
+		return r
+	case err != nil:
+		f := failed(ctx, fmt.Errorf("reading the body for the success rule: %w", err), timeout)
+		f.StatusCode, f.Excerpt = r.StatusCode, r.Excerpt
+		return f
+	}
+	r.Class, r.Failure, r.Error = Retry, timer.FailureRule, "answered "+statusLine(resp)+" with a body that the success rule does not match"
+	return r
+}
+
+// parseRetryAfter reads seconds or a date; what it cannot read, and the past, is 0.
+func parseRetryAfter(text string, now time.Time) time.Duration {
+	if text == "" {
+		return 0
+	}
+	if n, err := strconv.ParseUint(text, 10, 63); err == nil {
+		return time.Duration(min(n, uint64(timer.MaxRetryAfter/time.Second))) * time.Second
+	} else if errors.Is(err, strconv.ErrRange) {
+		return timer.MaxRetryAfter
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), timer.MaxRetryAfter)
+}
+
+func statusLine(resp *http.Response) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
+}

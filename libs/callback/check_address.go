@@ -1,0 +1,152 @@
+package callback
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// grpc checks what is a grpc target's own.
+func (c *Checks) grpc(field string, t *timer.Target) error {
+	for name, set := range map[string]bool{
+		"method": t.Method != "" && t.Method != http.MethodPost, "query": len(t.Query) > 0, "success": t.Success != nil, "redirects": t.Redirects != 0,
+		"http2": t.HTTP2 != "", "pulsar": t.Pulsar != nil,
+	} {
+		if set {
+			return timer.Invalid(field+"."+name, "is not for targets of kind grpc")
+		}
+	}
+	address, secure, err := parseAddress(t.URL, "grpc", "grpcs")
+	if err != nil {
+		return timer.Invalid(field+".url", err.Error())
+	}
+	if err := c.address(field+".url", address); err != nil {
+		return err
+	}
+	if err := c.tls(field+".tls", t.TLS, secure); err != nil {
+		return err
+	}
+	return c.oauth2(field, t, secure)
+}
+
+func (c *Checks) address(field, address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return timer.Invalid(field, err.Error())
+	}
+	return c.reachable(field, host, port)
+}
+
+// badMetadata tells what gRPC does not take of a header.
+func badMetadata(key string, values []string) string {
+	if strings.HasPrefix(key, "Grpc-") || strings.HasSuffix(key, "-Bin") || key == "Host" || key == "Content-Type" || key == "User-Agent" {
+		return "is gRPC's own, or binary"
+	}
+	for _, v := range values {
+		if !printable(v) {
+			return notPrintable
+		}
+	}
+	for i := range len(key) {
+		if c := key[i]; c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return "is not a name of metadata: letters, digits, - _ and ."
+		}
+	}
+	return ""
+}
+
+const notPrintable = "has a value that is not printable ASCII, which metadata must be"
+
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// parseAddress reads "plain://host:port" or "secured://host:port", and nothing besides.
+func parseAddress(s, plain, secured string) (address string, secure bool, err error) {
+	bad := fmt.Errorf(`is not %s://host:port or %s://host:port`, plain, secured)
+	u, parseErr := url.Parse(s)
+	if parseErr != nil || len(s) > timer.MaxURLLen || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
+		return "", false, bad
+	}
+	if (u.Scheme != plain && u.Scheme != secured) || u.Hostname() == "" || !validHost(u.Hostname()) || u.Port() == "" || u.Port() == "0" {
+		return "", false, bad
+	}
+	if _, err := parseURL("http://" + u.Host); err != nil {
+		return "", false, bad
+	}
+	return u.Host, u.Scheme == secured, nil
+}
+
+// pulsar checks what is a pulsar target's own.
+func (c *Checks) pulsar(field string, t *timer.Target) error {
+	for name, set := range map[string]bool{
+		"method": t.Method != "" && t.Method != http.MethodPost, "query": len(t.Query) > 0, "success": t.Success != nil, "redirects": t.Redirects != 0,
+		"http2": t.HTTP2 != "", "tls": t.TLS != nil, "oauth2": t.OAuth2 != nil, "async": t.Async != 0,
+	} {
+		if set {
+			return timer.Invalid(field+"."+name, "is not for targets of kind pulsar")
+		}
+	}
+	if t.URL != "" {
+		address, _, err := parseAddress(t.URL, "pulsar", "pulsar+ssl")
+		if err != nil {
+			return timer.Invalid(field+".url", err.Error()+", or empty for the deployment's own Pulsar")
+		}
+		if err := c.address(field+".url", address); err != nil {
+			return err
+		}
+	}
+	if t.Pulsar == nil {
+		return timer.Invalid(field+".pulsar.topic", "is required: persistent://tenant/namespace/topic")
+	}
+	namespace, ok := namespaceOf(t.Pulsar.Topic)
+	switch {
+	case !ok:
+		return timer.Invalid(field+".pulsar.topic", "is not persistent://tenant/namespace/topic")
+	case namespace == c.OwnNamespace: // by a URL as well: it may be another name of the same Pulsar
+		return timer.Invalid(field+".pulsar.topic", "lies in Carillon's own namespace")
+	case len(t.Pulsar.Key) > timer.MaxNameLen || !validValue(t.Pulsar.Key):
+		return timer.Invalid(field+".pulsar.key", fmt.Sprintf("is longer than %d bytes, or has control characters", timer.MaxNameLen))
+	}
+	return c.topics(field, t)
+}
+
+// topics asks whether the deployment lets anybody publish there.
+func (c *Checks) topics(field string, t *timer.Target) error {
+	if c.Topics == nil {
+		return nil
+	}
+	if t.URL != "" {
+		if err := c.Topics.CheckURL(t.URL); err != nil {
+			return timer.Invalid(field+".url", err.Error())
+		}
+	}
+	if err := c.Topics.Check(t.URL, t.Pulsar.Topic); err != nil {
+		return timer.Invalid(field+".pulsar.topic", err.Error())
+	}
+	return nil
+}
+
+// namespaceOf reads a topic's full name and returns "tenant/namespace".
+func namespaceOf(topic string) (string, bool) {
+	rest, ok := strings.CutPrefix(topic, "persistent://")
+	parts := strings.Split(rest, "/")
+	if !ok || len(parts) != 3 || len(topic) > 512 {
+		return "", false
+	}
+	for _, p := range parts {
+		if !validName(p) || strings.ContainsAny(p, "#%'`|") {
+			return "", false
+		}
+	}
+	return parts[0] + "/" + parts[1], true
+}

@@ -1,0 +1,198 @@
+package callback_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	cert, _ := newCert(t, "client")
+	http := func(change func(t *timer.Target)) timer.Target {
+		target := timer.Target{Kind: timer.KindHTTP, URL: "https://example.com/hook", Method: "POST"}
+		change(&target)
+		return target
+	}
+	grpc := func(change func(t *timer.Target)) timer.Target {
+		target := timer.Target{Kind: timer.KindGRPC, URL: "grpcs://example.com:443"}
+		change(&target)
+		return target
+	}
+	pulsar := func(change func(t *timer.Target)) timer.Target {
+		target := timer.Target{Kind: timer.KindPulsar, Pulsar: &timer.PulsarTopic{Topic: "persistent://shop/a/b"}}
+		change(&target)
+		return target
+	}
+	oauth := func() *timer.OAuth2 {
+		return &timer.OAuth2{TokenURL: "https://id.example/token", ClientID: "me", Secret: "cs1.k.x"}
+	}
+	tests := []struct {
+		name   string
+		target timer.Target
+		field  string // empty: it passes
+		msg    string
+	}{
+		{"everything of http", http(func(x *timer.Target) {
+			x.Name, x.Method, x.Query, x.Templates, x.Async = "a", "QUERY", map[string][]string{"a": {"{{due}}"}}, true, timer.Duration(time.Hour)
+			x.URL, x.Body, x.Headers = "https://example.com/{{label.team}}", `{"a":"{{label.team}}"}`, map[string][]string{"X-A": {"{{fire.id}}"}}
+			x.SecretHeaders = map[string]timer.Sealed{"X-Key": "cs1.k.x"}
+			x.Success, x.Redirects, x.HTTP2 = &timer.Success{Body: "ok"}, 10, timer.HTTP2Always
+			x.TLS, x.OAuth2 = &timer.TLS{CA: cert, Cert: cert, Key: "cs1.k.x", ServerName: "a.example"}, oauth()
+		}), "", ""},
+		{"grpc", grpc(func(x *timer.Target) {
+			x.Headers, x.TLS, x.OAuth2 = map[string][]string{"X-A": {"b"}}, &timer.TLS{}, oauth()
+		}), "", ""},
+		{"pulsar", pulsar(func(x *timer.Target) { x.URL = "pulsar://broker.example:6650" }), "", ""},
+		{"a label that is not there", http(func(x *timer.Target) { x.Templates, x.Body = true, "{{label.nobody}}" }), "target.body", "does not have"},
+		{"a variable in the host", http(func(x *timer.Target) { x.Templates, x.URL = true, "https://{{label.team}}/" }), "target.url", "before its path"},
+		{"a variable in a header", http(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"X-A": {"{{nope}}"}}
+		}), "target.headers.X-A", "at byte 0"},
+		{"a variable in the content type", http(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"content-type": {"application/{{label.team}}"}}
+		}), "target.headers.Content-Type", "fixed"},
+		{"a variable in the query", http(func(x *timer.Target) { x.Templates, x.Query = true, map[string][]string{"a": {"b{{nope}}"}} }), "target.query.a", "at byte 1"},
+		{"templates are off", http(func(x *timer.Target) { x.Body = "{{nope" }), "", ""},
+		{"too long a name", http(func(x *timer.Target) { x.Name = strings.Repeat("x", 33) }), "target.name", "longer"},
+		{"too long a query", http(func(x *timer.Target) { x.Query = map[string][]string{"a": {strings.Repeat("x", 4000)}} }), "target.query", "at most"},
+		{"too many redirects", http(func(x *timer.Target) { x.Redirects = 11 }), "target.redirects", "between"},
+		{"another HTTP", http(func(x *timer.Target) { x.HTTP2 = "maybe" }), "target.http2", "neither"},
+		{"a rule that is none", http(func(x *timer.Target) { x.Success = &timer.Success{Body: "("} }), "target.success.body", "regular expression"},
+		{"a rule that takes for ever", http(func(x *timer.Target) {
+			x.Success = &timer.Success{Body: strings.Repeat("(?:x?){1000}", 42)}
+		}), "target.success.body", "instructions"},
+		{"a rule of some length", http(func(x *timer.Target) {
+			x.Success = &timer.Success{Body: `(?i)"status"\s*:\s*"(ok|done|accepted|queued)".{0,200}"id"\s*:\s*"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{12}"`}
+		}), "", ""},
+		{"insecure", http(func(x *timer.Target) { x.TLS = &timer.TLS{Insecure: true} }), "target.tls.insecure", "not allow"},
+		{"TLS without TLS", http(func(x *timer.Target) { x.URL, x.TLS = "http://a", &timer.TLS{} }), "target.tls", "https"},
+		{"a CA that is none", http(func(x *timer.Target) { x.TLS = &timer.TLS{CA: "x"} }), "target.tls.ca", "no certificate"},
+		{"a certificate without key", http(func(x *timer.Target) { x.TLS = &timer.TLS{Cert: cert} }), "target.tls.key", "required"},
+		{"a key without certificate", http(func(x *timer.Target) { x.TLS = &timer.TLS{Key: "x"} }), "target.tls.cert", "required"},
+		{"a token URL that is none", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.TokenURL = "x" }), "target.oauth2.token_url", "http://"},
+		{"no client", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.ClientID = "" }), "target.oauth2.client_id", "required"},
+		{"no client secret", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.Secret = "" }), "target.oauth2.secret", "required"},
+		{"two authorizations", http(func(x *timer.Target) {
+			x.OAuth2, x.Headers = oauth(), map[string][]string{"authorization": {"x"}}
+		}), "target.headers.authorization", "oauth2"},
+		{"a secret header twice", http(func(x *timer.Target) {
+			x.Headers, x.SecretHeaders = map[string][]string{"X-A": {"x"}}, map[string]timer.Sealed{"x-a": "s"}
+		}), "target.secret_headers.x-a", "twice"},
+		{"a secret host", http(func(x *timer.Target) { x.SecretHeaders = map[string]timer.Sealed{"Host": "s"} }), "target.secret_headers.Host", "host name"},
+		{"secrets for a host that varies", http(func(x *timer.Target) {
+			x.Templates, x.Headers, x.SecretHeaders = true, map[string][]string{"host": {"{{app}}.example.com"}}, map[string]timer.Sealed{"X-A": "s"}
+		}), "target.headers.host", "to whom the target's secrets go"},
+		{"a host that varies", http(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"host": {"{{app}}.example.com"}}
+		}), "", ""},
+		{"our signature", http(func(x *timer.Target) { x.Headers = map[string][]string{"webhook-signature": {"x"}} }), "target.headers.webhook-signature", "Carillon itself"},
+		{"our trace", http(func(x *timer.Target) { x.Headers = map[string][]string{"traceparent": {"x"}} }), "target.headers.traceparent", "Carillon itself"},
+		{"a method that sends secrets back", http(func(x *timer.Target) { x.Method = "TRACE" }), "target.method", "not a method"},
+		{"async for a month", http(func(x *timer.Target) { x.Async = timer.Duration(720 * time.Hour) }), "target.async", "168h"},
+		{"a topic for http", http(func(x *timer.Target) { x.Pulsar = &timer.PulsarTopic{} }), "target.pulsar", "kind pulsar"},
+		{"no port", grpc(func(x *timer.Target) { x.URL = "grpc://example.com" }), "target.url", "grpc://host:port"},
+		{"a path", grpc(func(x *timer.Target) { x.URL = "grpc://example.com:443/x" }), "target.url", "grpc://host:port"},
+		{"a password", grpc(func(x *timer.Target) { x.URL = "grpc://a:b@example.com:443" }), "target.url", "grpc://host:port"},
+		{"another scheme", grpc(func(x *timer.Target) { x.URL = "https://example.com:443" }), "target.url", "grpc://host:port"},
+		{"a method", grpc(func(x *timer.Target) { x.Method = "GET" }), "target.method", "not for targets of kind grpc"},
+		{"a token without TLS", grpc(func(x *timer.Target) { x.URL, x.OAuth2 = "grpc://a.example:80", oauth() }), "target.oauth2", "grpcs"},
+		{"binary metadata", grpc(func(x *timer.Target) { x.Headers = map[string][]string{"a-bin": {"b"}} }), "target.headers.a-bin", "binary"},
+		{"metadata of gRPC", grpc(func(x *timer.Target) { x.Headers = map[string][]string{"grpc-timeout": {"b"}} }), "target.headers.grpc-timeout", "gRPC's own"},
+		{"metadata that is no ASCII", grpc(func(x *timer.Target) { x.Headers = map[string][]string{"a": {"ä"}} }), "target.headers.a", "ASCII"},
+		{"no topic", pulsar(func(x *timer.Target) { x.Pulsar = nil }), "target.pulsar.topic", "required"},
+		{"a short topic", pulsar(func(x *timer.Target) { x.Pulsar.Topic = "due" }), "target.pulsar.topic", "persistent://"},
+		{"our own topic", pulsar(func(x *timer.Target) { x.Pulsar.Topic = "persistent://carillon/main/tasks-high" }), "target.pulsar.topic", "own namespace"},
+		{"our own topic by a URL", pulsar(func(x *timer.Target) {
+			x.URL, x.Pulsar.Topic = "pulsar://broker.example:6650", "persistent://carillon/main/tasks-high"
+		}), "target.pulsar.topic", "own namespace"},
+		{"a topic that is not listed", pulsar(func(x *timer.Target) { x.Pulsar.Topic = "persistent://bank/payments/x" }), "target.pulsar.topic", "callback-topics"},
+		{"a topic of Pulsar", pulsar(func(x *timer.Target) {
+			x.URL, x.Pulsar.Topic = "pulsar://broker.example:6650", "persistent://pulsar/system/x"
+		}), "target.pulsar.topic", "own tenant"},
+		{"a broker that is not listed", pulsar(func(x *timer.Target) { x.URL = "pulsar://other.example:6650" }), "target.url", "callback-pulsar-urls"},
+		{"a broker that is none", pulsar(func(x *timer.Target) { x.URL = "http://a:1" }), "target.url", "pulsar://host:port"},
+		{"TLS for pulsar", pulsar(func(x *timer.Target) { x.TLS = &timer.TLS{} }), "target.tls", "not for targets of kind pulsar"},
+	}
+	open, err := egress.NewTopics([]string{"pulsar://broker.example:6650"}, []string{"shop/a"})
+	require.NoError(t, err)
+	c := callback.Checks{
+		Kinds: []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar}, Labels: map[string]string{"team": "till"}, OwnNamespace: "carillon/main",
+		Topics: open,
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := c.Target("target", &tt.target)
+			if tt.field == "" {
+				require.NoError(t, err)
+				return
+			}
+			var e *timer.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, timer.CodeInvalid, e.Code)
+			require.Equal(t, tt.field, e.Field)
+			require.Contains(t, e.Msg, tt.msg)
+		})
+	}
+}
+
+func TestCheckDefinition(t *testing.T) {
+	t.Parallel()
+	c := callback.Checks{}
+	one := timer.Target{Kind: timer.KindHTTP, URL: "https://a.example/"}
+	named := func(name string) timer.Target { x := one; x.Name = name; return x }
+	async := one
+	async.Async = timer.Duration(time.Hour)
+	tests := []struct {
+		name   string
+		target timer.Target
+		fan    timer.Fanout
+		field  string
+	}{
+		{"one", one, timer.Fanout{}, ""},
+		{"two", timer.Target{}, timer.Fanout{Mode: timer.ModeAny, Targets: []timer.Target{one, async}}, ""},
+		{"none", timer.Target{}, timer.Fanout{}, "target.kind"},
+		{"both", one, timer.Fanout{Mode: timer.ModeAny, Targets: []timer.Target{one}}, "targets"},
+		{"a mode for one", one, timer.Fanout{Mode: timer.ModeAny}, "mode"},
+		{"no mode", timer.Target{}, timer.Fanout{Targets: []timer.Target{one}}, "mode"},
+		{"too many", timer.Target{}, timer.Fanout{Mode: timer.ModeAll, Targets: make([]timer.Target, 9)}, "targets"},
+		{"the second is wrong", timer.Target{}, timer.Fanout{Mode: timer.ModeAll, Targets: []timer.Target{one, {Kind: timer.KindHTTP}}}, "targets[1].url"},
+		{"async for all", timer.Target{}, timer.Fanout{Mode: timer.ModeAll, Targets: []timer.Target{one, async}}, "targets[1].async"},
+		{"a name twice", timer.Target{}, timer.Fanout{Mode: timer.ModeAll, Targets: []timer.Target{named("a"), named("a")}}, "targets[1].name"},
+		{"a name that is a place", timer.Target{}, timer.Fanout{Mode: timer.ModeAll, Targets: []timer.Target{named("2"), one}}, "targets[1].name"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := c.Definition(&tt.target, &tt.fan)
+			if tt.field == "" {
+				require.NoError(t, err)
+				return
+			}
+			var e *timer.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, tt.field, e.Field)
+		})
+	}
+	c.Egress, c.Kinds = strictPolicy(), []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar}
+	for url, kind := range map[string]timer.TargetKind{
+		"http://169.254.169.254/x": timer.KindHTTP, "https://[::1]/": timer.KindHTTP, "http://8.8.8.8:22/": timer.KindHTTP,
+		"grpc://10.0.0.1:443": timer.KindGRPC, "pulsar://10.0.0.1:6650": timer.KindPulsar,
+	} {
+		err := c.Target("target", &timer.Target{Kind: kind, URL: url, Pulsar: map[timer.TargetKind]*timer.PulsarTopic{timer.KindPulsar: {Topic: "persistent://a/b/c"}}[kind]})
+		require.ErrorContains(t, err, "target.url: this address may not be called", url)
+	}
+	require.NoError(t, c.Target("target", &timer.Target{Kind: timer.KindHTTP, URL: "https://localhost/"}), "names are looked at when they are called")
+	require.NoError(t, callback.CheckSecretHeader("f", timer.KindHTTP, "Bearer x"))
+	require.Error(t, callback.CheckSecretHeader("f", timer.KindHTTP, "a\r\nb"))
+	require.Error(t, callback.CheckSecretHeader("f", timer.KindHTTP, strings.Repeat("x", timer.MaxSecretLen+1)))
+	require.NoError(t, callback.CheckSecretHeader("f", timer.KindHTTP, "Zürich"))
+	require.ErrorContains(t, callback.CheckSecretHeader("f", timer.KindGRPC, "Zürich"), "ASCII")
+}

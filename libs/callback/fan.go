@@ -1,0 +1,136 @@
+package callback
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Call implements Caller: it makes one attempt, of all the targets that the mode wants.
+func (c Callers) Call(ctx context.Context, r *Request) Result {
+	switch {
+	case !r.Several():
+		return c.one(ctx, r)
+	case r.Mode == timer.ModeAll:
+		return c.all(ctx, r)
+	default:
+		return c.any(ctx, r)
+	}
+}
+
+func (c Callers) one(ctx context.Context, r *Request) Result {
+	caller := c[r.Target.Kind]
+	if caller == nil {
+		return unusable(fmt.Errorf("no target of kind %q can be called", r.Target.Kind))
+	}
+	return caller.Call(ctx, r)
+}
+
+// of calls one target among several.
+func (c Callers) of(ctx context.Context, r *Request, i int) TargetResult {
+	q := *r
+	q.Target, q.Fanout = r.Targets[i], timer.Fanout{}
+	if began := time.Since(r.Start); i > 0 && r.Mode == timer.ModeAny && began > 0 && began < time.Hour {
+		q.Start = r.Start.Add(began) // behind others that failed; an hour apart they are two clocks
+	}
+	began := time.Now()
+	res := c.one(ctx, &q)
+	return TargetResult{Index: i, Name: targetName(&q.Target, i), Start: q.Start, Duration: time.Since(began), Result: res}
+}
+
+// targetName returns what tells a target apart from the others of its timer.
+func targetName(t *timer.Target, i int) string {
+	if t.Name != "" {
+		return t.Name
+	}
+	return strconv.Itoa(i + 1)
+}
+
+// any calls one target after the other until one takes the fire. What it returns of several failures is the last one, with the class that leaves most hope.
+func (c Callers) any(ctx context.Context, r *Request) Result {
+	out := make([]TargetResult, 0, len(r.Targets))
+	sum := Result{Class: Reject, Pause: true}
+	hope := Reject
+	for i := range r.Targets {
+		one := c.of(ctx, r, i)
+		out = append(out, one)
+		if one.Class == Success || one.Class == Accepted {
+			sum = one.Result
+			sum.Targets = out
+			return sum
+		}
+		wait, pause := one.RetryAfter, sum.Pause && one.Pause
+		if i > 0 {
+			wait = min(wait, sum.RetryAfter) // as soon as the first of them can be called again
+		}
+		if one.Class == Retry {
+			hope = Retry
+		}
+		sum = one.Result
+		sum.RetryAfter, sum.Pause = wait, pause
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	sum.Class, sum.Targets = hope, out
+	return sum
+}
+
+// all calls every target that has not taken the fire, at once. One that can never be called does not keep the others from their retries.
+func (c Callers) all(ctx context.Context, r *Request) Result {
+	results := make([]*TargetResult, len(r.Targets))
+	call := func(i int) {
+		one := c.of(ctx, r, i)
+		results[i] = &one
+	}
+	var others sync.WaitGroup
+	mine := -1
+	for i := range r.Targets {
+		switch {
+		case r.Done>>i&1 == 1:
+		case mine < 0:
+			mine = i // by this goroutine
+		default:
+			others.Go(func() { call(i) })
+		}
+	}
+	if mine >= 0 {
+		call(mine)
+	}
+	others.Wait()
+	sum := Result{Done: r.Done}
+	hope := Reject
+	var last Result
+	for i, one := range results {
+		if one == nil {
+			continue
+		}
+		sum.Targets = append(sum.Targets, *one)
+		last = one.Result
+		if one.Class == Success {
+			sum.Done |= 1 << i
+			continue
+		}
+		if one.Class != Reject {
+			hope = Retry
+		}
+		if sum.Failure == timer.FailureNone { // the first failure speaks for the attempt
+			sum.StatusCode, sum.Failure, sum.Excerpt = one.StatusCode, one.Failure, one.Excerpt
+			sum.Error = oneLine("target " + one.Name + ": " + one.Error)
+		}
+		sum.RetryAfter = max(sum.RetryAfter, one.RetryAfter)
+		sum.Pause = sum.Pause || one.Pause
+	}
+	if sum.Failure == timer.FailureNone && sum.Done == 1<<len(r.Targets)-1 {
+		sum.StatusCode, sum.Excerpt = last.StatusCode, last.Excerpt
+		return sum
+	}
+	sum.Class = hope
+	// A pause ends the fire. Where another target still hopes it waits: the next attempt calls the one that is gone again, and gets its 410.
+	sum.Pause = sum.Pause && hope == Reject
+	return sum
+}

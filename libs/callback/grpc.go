@@ -1,0 +1,193 @@
+package callback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+)
+
+// GRPCOptions says how a gRPC caller behaves. The zero value is a safe one.
+type GRPCOptions struct {
+	NetOptions
+
+	AllowPrivate bool          // as of HTTPOptions
+	DialTimeout  time.Duration // default 5 s
+	Tokens       *HTTP         // where OAuth2 tokens are had; nil: targets with OAuth2 are rejected
+}
+
+// maxAnswerBytes is how long a DeliverResponse may be.
+const maxAnswerBytes = 64 << 10
+
+// GRPC calls targets by carillon.v1.Callback. Calls of the same address, egress policy and TLS options share a connection.
+type GRPC struct {
+	o        GRPCOptions
+	channels *channels
+}
+
+var _ Caller = (*GRPC)(nil)
+
+// NewGRPC returns a gRPC caller. Close it to close its connections.
+func NewGRPC(o GRPCOptions) (*GRPC, error) {
+	if o.DialTimeout < 0 || o.IdleTimeout < 0 {
+		return nil, errors.New("options of the gRPC caller: times must not be negative")
+	}
+	o.setDefaults(o.AllowPrivate)
+	setDefault(&o.DialTimeout, 5*time.Second)
+	g := &GRPC{o: o}
+	var err error
+	if g.channels, err = newChannels(&g.o); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Close closes the connections; calls in flight end first.
+func (g *GRPC) Close() { g.channels.close() }
+
+// Call makes one attempt, and returns at the latest when r.Timeout is over or ctx ends.
+func (g *GRPC) Call(ctx context.Context, r *Request) Result {
+	timeout := r.Timeout
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	callCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	address, secure, err := parseAddress(r.Target.URL, "grpc", "grpcs")
+	if err != nil {
+		return unusable(fmt.Errorf("url: %w", err))
+	}
+	secrets, err := openHeaders(g.o.Secrets, r)
+	if err != nil {
+		return unusable(err)
+	}
+	policy := g.o.policy(r)
+	if r.Target.OAuth2 != nil {
+		if g.o.Tokens == nil || !secure {
+			return unusable(errors.New("oauth2 cannot be used here"))
+		}
+		token, _, err := g.o.Tokens.tokens.get(callCtx, r.App, policy, r.Target.OAuth2)
+		if err != nil {
+			return blot(noToken(ctx, err, timeout), secrets)
+		}
+		secrets = append(secrets, secretHeader{"Authorization", "Bearer " + token}, secretHeader{"", token})
+	}
+	msg, md, err := message(r, secrets)
+	if err != nil {
+		return unusable(err)
+	}
+	ch, err := g.channels.get(policy, channelKey{address, secure, wayOf(policy.Key(), r.App, &r.Target)})
+	if err != nil {
+		return unusable(err)
+	}
+	defer ch.release()
+	resp, err := carillonv1.NewCallbackClient(ch.conn).Deliver(metadata.NewOutgoingContext(callCtx, md), msg)
+	if err != nil {
+		res := g.failed(ctx, err, ch, timeout)
+		if res.StatusCode == int32(codes.Unauthenticated) && r.Target.OAuth2 != nil {
+			g.o.Tokens.tokens.drop(r.App, policy, r.Target.OAuth2, secrets[len(secrets)-1].value)
+		}
+		return blot(res, secrets)
+	}
+	res := Result{Excerpt: cut(resp.GetMessage())}
+	if resp.GetAccepted() && r.Target.Async > 0 && r.Token != "" {
+		res.Class = Accepted
+		res.CompleteWithin = time.Duration(r.Target.Async)
+		if ms := resp.GetCompleteWithinMs(); ms > 0 && ms < res.CompleteWithin.Milliseconds() {
+			res.CompleteWithin = time.Duration(ms) * time.Millisecond
+		}
+	}
+	return blot(res, secrets)
+}
+
+// message builds what is sent.
+func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, metadata.MD, error) {
+	e := newExpander(r)
+	body, err := e.body(&r.Target)
+	if err != nil {
+		return nil, nil, err
+	}
+	md := make(metadata.MD, len(r.Target.Headers)+len(secrets)+maxOwn)
+	for name, values := range r.Target.Headers {
+		if values, err = e.header(name, values); err != nil {
+			return nil, nil, err
+		}
+		md[strings.ToLower(name)] = values
+	}
+	for _, s := range secrets {
+		if s.name != "" {
+			md[strings.ToLower(s.name)] = []string{s.value}
+		}
+	}
+	var o own
+	ownHeaders(&o, r, body)
+	for i := range o.n {
+		md[strings.ToLower(o.names[i])] = []string{o.values[i]}
+	}
+	for name, values := range md { // gRPC would take it for trouble of its own, and the attempt would be made again
+		if !slices.ContainsFunc(values, func(v string) bool { return !printable(v) }) {
+			continue
+		}
+		return nil, nil, fmt.Errorf("header %s %s", name, notPrintable)
+	}
+	cause := r.Cause
+	if cause == "" {
+		cause = defaultCause
+	}
+	msg := &carillonv1.DeliverRequest{
+		FireId: r.Fire.String(), TimerId: int64(r.Fire.Timer), DueMs: r.Fire.DueMS, Series: r.Fire.Series, Attempt: r.Attempt,
+		App: r.App, TimerName: r.Name, Cause: cause, Labels: r.Labels, Body: []byte(body),
+	}
+	if r.Target.Async > 0 {
+		msg.CompletionToken = r.Token
+	}
+	return msg, md, nil
+}
+
+// failed says what an attempt without OK means.
+func (g *GRPC) failed(ctx context.Context, err error, ch *channel, timeout time.Duration) Result {
+	s := status.Convert(err)
+	r := Result{Class: Retry, StatusCode: int32(s.Code()), Failure: timer.FailureStatus} //nolint:gosec // seventeen codes
+	switch s.Code() {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		if ctx.Err() != nil {
+			return failed(ctx, ctx.Err(), timeout)
+		}
+		if dialErr := ch.lastDialErr(); dialErr != nil {
+			return failed(ctx, dialErr, timeout) // nobody answered, so there is no code
+		}
+		if s.Code() == codes.DeadlineExceeded {
+			r.Failure, r.Error = timer.FailureTimeout, fmt.Sprintf("no answer within %s", timeout)
+			return r
+		}
+		if f := classOf(err); s.Code() == codes.Unavailable && f != timer.FailureProtocol {
+			r.Failure = f
+		}
+	case codes.ResourceExhausted:
+		if strings.Contains(s.Message(), "received message larger than max") {
+			r.Failure = timer.FailureTooLarge
+		}
+	case codes.Internal:
+		if strings.Contains(s.Message(), "header list size") {
+			r.Failure = timer.FailureTooLarge
+		}
+	default:
+	}
+	for _, d := range s.Details() {
+		if again, ok := d.(*errdetails.RetryInfo); ok {
+			r.RetryAfter = min(max(again.GetRetryDelay().AsDuration(), 0), timer.MaxRetryAfter)
+		}
+	}
+	r.Error = oneLine("answered " + s.Code().String() + ": " + s.Message())
+	return r
+}

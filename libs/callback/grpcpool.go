@@ -1,0 +1,153 @@
+package callback
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/carillon-timer/carillon/libs/egress"
+)
+
+// maxChannels is how many gRPC channels are kept.
+const maxChannels = 1024
+
+// channelKey is all that decides whether two calls may share a channel.
+type channelKey struct {
+	address string
+	secure  bool
+	way     way
+}
+
+// channel is a gRPC channel that is closed when it is both evicted and unused.
+type channel struct {
+	conn    *grpc.ClientConn
+	dialErr atomic.Pointer[error] // of the last dial: gRPC makes text of it; nil once one succeeded
+
+	mu      sync.Mutex
+	users   int
+	evicted bool
+}
+
+// channels keeps gRPC channels.
+type channels struct {
+	o    *GRPCOptions
+	mu   sync.Mutex
+	kept *lru.Cache[channelKey, *channel]
+}
+
+func newChannels(o *GRPCOptions) (*channels, error) {
+	kept, err := lru.NewWithEvict(maxChannels, func(_ channelKey, c *channel) { c.evict() })
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of channels: %w", err)
+	}
+	return &channels{o: o, kept: kept}, nil
+}
+
+// get returns a channel in use; release it.
+func (cs *channels) get(p *egress.Policy, k channelKey) (*channel, error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c, ok := cs.kept.Get(k)
+	if !ok {
+		var err error
+		if c, err = cs.make(p, &k); err != nil {
+			return nil, err
+		}
+		cs.kept.Add(k, c)
+	}
+	c.mu.Lock()
+	c.users++
+	c.mu.Unlock()
+	return c, nil
+}
+
+func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
+	dial := cs.o.Dial
+	dial.Timeout = cs.o.DialTimeout
+	dialer, err := egress.NewDialer(p, dial)
+	if err != nil {
+		return nil, err
+	}
+	creds := insecure.NewCredentials()
+	if k.secure {
+		config, err := tlsConfig(&cs.o.NetOptions, &k.way, nil)
+		if err != nil {
+			return nil, err
+		}
+		creds = credentials.NewTLS(config)
+	}
+	c := &channel{}
+	c.conn, err = grpc.NewClient("passthrough:///"+k.address,
+		grpc.WithTransportCredentials(creds),
+		grpc.WithNoProxy(), // behind one nobody checks the address
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, "tcp", address)
+			if err != nil {
+				c.dialErr.Store(&err)
+				return nil, err
+			}
+			c.dialErr.Store(nil)
+			return conn, nil
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: grpcPingAfter, Timeout: pingTimeout}), // while calls wait
+		grpc.WithUserAgent(cs.o.UserAgent),
+		grpc.WithIdleTimeout(cs.o.IdleTimeout),
+		grpc.WithDisableServiceConfig(), // which is asked for by DNS TXT
+		grpc.WithMaxHeaderListSize(maxHeaderBytes),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			// The timer's own policy says when to try again; this keeps an endpoint that is away from being dialled for every fire.
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: cs.o.DialTimeout,
+		}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	return c, nil
+}
+
+func (c *channel) release() {
+	c.mu.Lock()
+	c.users--
+	over := c.evicted && c.users == 0
+	c.mu.Unlock()
+	if over {
+		_ = c.conn.Close()
+	}
+}
+
+func (c *channel) evict() {
+	c.mu.Lock()
+	over := !c.evicted && c.users == 0
+	c.evicted = true
+	c.mu.Unlock()
+	if over {
+		_ = c.conn.Close()
+	}
+}
+
+// lastDialErr returns why there is no connection, if it is known.
+func (c *channel) lastDialErr() error {
+	if p := c.dialErr.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// close closes all channels; those in use when their calls end.
+func (cs *channels) close() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.kept.Purge()
+}

@@ -1,0 +1,45 @@
+package callback
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/connectivity"
+
+	"github.com/carillon-timer/carillon/libs/egress"
+)
+
+func TestDeadHTTP2ConnectionsAreFound(t *testing.T) {
+	t.Parallel()
+	h, err := NewHTTP(HTTPOptions{})
+	require.NoError(t, err)
+	t.Cleanup(h.Close)
+	require.Equal(t, pingAfter, h.transports.plain.HTTP2.SendPingTimeout)
+	require.Equal(t, pingTimeout, h.transports.plain.HTTP2.PingTimeout)
+}
+
+// A channel that is put out of the cache while a call uses it is closed when the call ends, and not before.
+func TestAnEvictedChannelLivesAsLongAsItIsUsed(t *testing.T) {
+	t.Parallel()
+	g, err := NewGRPC(GRPCOptions{})
+	require.NoError(t, err)
+	policy := egress.NewPolicy(egress.Options{})
+	key := channelKey{address: "192.0.2.1:443", way: way{policy: policy.Key()}}
+	one, err := g.channels.get(policy, key)
+	require.NoError(t, err)
+	two, err := g.channels.get(policy, key)
+	require.NoError(t, err)
+	require.Same(t, one, two)
+	g.Close()
+	require.NotEqual(t, connectivity.Shutdown, one.conn.GetState())
+	one.release()
+	require.NotEqual(t, connectivity.Shutdown, one.conn.GetState())
+	two.release()
+	require.Equal(t, connectivity.Shutdown, one.conn.GetState())
+	fresh, err := g.channels.get(policy, key)
+	require.NoError(t, err)
+	require.NotSame(t, one, fresh)
+	fresh.release()
+	g.Close()
+	require.Equal(t, connectivity.Shutdown, fresh.conn.GetState())
+}

@@ -1,0 +1,194 @@
+package callback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	maxTokens    = 4096
+	tokenEarly   = 10 * time.Second // before it expires a token is replaced
+	tokenLife    = time.Hour        // of one that says nothing of it
+	tokenAgain   = time.Second      // after an error; until then everybody gets that error
+	maxTokenSize = 16 << 10         // bytes: it becomes a header
+)
+
+// grant is what tokens are kept under. The secret is in its sealed form.
+type grant struct {
+	app, policy, tokenURL, client, scopes, params string
+	secret                                        timer.Sealed
+	inBody                                        bool
+}
+
+func grantOf(app string, p *egress.Policy, o *timer.OAuth2) grant {
+	values := make(url.Values, len(o.Params))
+	for k, v := range o.Params {
+		values.Set(k, v)
+	}
+	return grant{
+		app: app, policy: p.Key(), tokenURL: o.TokenURL, client: o.ClientID, scopes: strings.Join(o.Scopes, " "),
+		params: values.Encode(), secret: o.Secret, inBody: o.InBody,
+	}
+}
+
+// tokens keeps the OAuth2 tokens of all apps. Of those who need the same token one asks and the others wait: the lock is a channel, so that
+// whoever waits gives up at its own deadline.
+type tokens struct {
+	transports *transports
+	o          *NetOptions
+	kept       *lru.Cache[grant, *token]
+}
+
+type token struct {
+	lock  chan struct{} // holds one
+	value string
+	err   error
+	until time.Time
+}
+
+func newTokens(t *transports, o *NetOptions) (*tokens, error) {
+	kept, err := lru.New[grant, *token](maxTokens)
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of tokens: %w", err)
+	}
+	return &tokens{transports: t, o: o, kept: kept}, nil
+}
+
+// get returns a token; kept tells that it was there before.
+func (t *tokens) get(ctx context.Context, app string, p *egress.Policy, o *timer.OAuth2) (value string, kept bool, err error) {
+	g := grantOf(app, p, o)
+	e := t.entry(g)
+	select {
+	case <-e.lock:
+	case <-ctx.Done():
+		return "", false, ctx.Err()
+	}
+	defer func() { e.lock <- struct{}{} }()
+	if time.Now().Before(e.until) {
+		return e.value, true, e.err
+	}
+	e.value, e.until, e.err = t.fetch(ctx, app, p, o)
+	if errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded) {
+		e.until = time.Time{} // ours; the next may have more time
+	}
+	return e.value, false, e.err
+}
+
+// entry returns the one entry of a grant, also where two ask for a new one at once.
+func (t *tokens) entry(g grant) *token {
+	if e, ok := t.kept.Get(g); ok {
+		return e
+	}
+	e := &token{lock: make(chan struct{}, 1)}
+	e.lock <- struct{}{}
+	if old, ok, _ := t.kept.PeekOrAdd(g, e); ok {
+		return old
+	}
+	return e
+}
+
+// drop forgets a token that the receiver did not believe.
+func (t *tokens) drop(app string, p *egress.Policy, o *timer.OAuth2, value string) {
+	e := t.entry(grantOf(app, p, o))
+	select {
+	case <-e.lock:
+		if e.value == value {
+			e.until = time.Time{}
+		}
+		e.lock <- struct{}{}
+	default: // somebody is about to replace it
+	}
+}
+
+func (t *tokens) fetch(ctx context.Context, app string, p *egress.Policy, o *timer.OAuth2) (string, time.Time, error) {
+	again := time.Now().Add(tokenAgain)
+	secret, err := openSecret(t.o.Secrets, app, o.Secret)
+	if err != nil {
+		return "", again, fmt.Errorf("oauth2.secret: %w", err)
+	}
+	transport, err := t.transports.get(p, way{policy: p.Key()})
+	if err != nil {
+		return "", again, err
+	}
+	params := make(url.Values, len(o.Params))
+	for k, v := range o.Params {
+		params.Set(k, v)
+	}
+	c := clientcredentials.Config{
+		ClientID: o.ClientID, ClientSecret: secret.Reveal(), TokenURL: o.TokenURL, Scopes: o.Scopes, EndpointParams: params,
+		AuthStyle: oauth2.AuthStyleInHeader,
+	}
+	if o.InBody {
+		c.AuthStyle = oauth2.AuthStyleInParams
+	}
+	client := &http.Client{
+		Transport:     transport, // guarded
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	tok, err := c.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+	switch {
+	case err != nil:
+		return "", again, tokenError(err, secret.Reveal())
+	case len(tok.AccessToken) > maxTokenSize || !validValue(tok.AccessToken):
+		return "", again, errors.New("the token server answered with a token that no header can hold")
+	}
+	until := time.Now().Add(tokenLife)
+	if !tok.Expiry.IsZero() {
+		// One that lives for seconds is used for half of them: it would else be asked for anew for every fire.
+		until = tok.Expiry.Add(-min(tokenEarly, time.Until(tok.Expiry)/2))
+	}
+	return tok.AccessToken, until, nil
+}
+
+// tokenError keeps of what the token server said only what has the form of an error code: all else may be of any length and hold anything, the secret included.
+func tokenError(err error, secret string) error {
+	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		s := fmt.Sprintf("the token server answered %d", e.Response.StatusCode)
+		if validCode(e.ErrorCode) {
+			s += ": " + blotText(e.ErrorCode, secret)
+		}
+		return errors.New(s)
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	return &blottedError{err, "asking the token server: " + blotText(err.Error(), secret)}
+}
+
+// validCode tells whether an OAuth2 error code is one like those of RFC 6749: small letters and underscores, at most 40.
+func validCode(s string) bool {
+	return s != "" && len(s) <= 40 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") == ""
+}
+
+// blottedError is an error in other words: a server that answers something else than HTTP is quoted in its text.
+type blottedError struct {
+	err  error
+	text string
+}
+
+func (e *blottedError) Error() string { return e.text }
+func (e *blottedError) Unwrap() error { return e.err }
+
+// noToken is the result of an attempt that could not get its token. A token server may recover, an address that is refused does not.
+func noToken(ctx context.Context, err error, timeout time.Duration) Result {
+	if errors.Is(err, errNoOpener) {
+		return unusable(err)
+	}
+	r := failed(ctx, err, timeout)
+	if r.Failure != timer.FailureRefused && r.Failure != timer.FailureCanceled {
+		r.Class, r.Failure = Retry, timer.FailureAuth
+	}
+	return r
+}

@@ -1,0 +1,165 @@
+package callback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// TopicMessage is a fire on its way to a topic.
+type TopicMessage struct {
+	ServiceURL string // pulsar(+ssl)://host:port; empty is the deployment's own
+	Topic      string // persistent://tenant/namespace/topic
+	Key        string
+	Payload    []byte
+	Properties map[string]string
+	EventTime  time.Time // the due instant
+}
+
+// TopicPublisher publishes to any topic of a Pulsar. It is safe for concurrent use.
+type TopicPublisher interface {
+	// PublishTo returns when the broker confirmed the message, or ctx ends. A ServiceURL's host was checked against the egress policy just before, for the
+	// lookup; connections by ServiceURL are the implementation's to dial by the policy again, where its client lets it. An error marked by bus.Permanent
+	// can never pass (an unknown topic where none is made, no permission).
+	PublishTo(ctx context.Context, m TopicMessage) error
+}
+
+// PulsarOptions says how a Pulsar caller behaves.
+type PulsarOptions struct {
+	Publisher    TopicPublisher
+	Topics       *egress.Topics  // where targets may publish; nil is nowhere
+	Egress       *egress.Policy  // of the deployment, for targets with a URL of their own: its address must be open besides; nil is the strict default
+	Resolver     egress.Resolver // nil is the system's
+	Secrets      Opener          // nil: targets with secret headers are rejected
+	OwnNamespace string          // "tenant/namespace" of Carillon itself: nothing is published there
+}
+
+// Pulsar calls targets by publishing. A fire's headers are its message's properties, in lower case.
+type Pulsar struct{ o PulsarOptions }
+
+var _ Caller = (*Pulsar)(nil)
+
+// NewPulsar returns a Pulsar caller.
+func NewPulsar(o PulsarOptions) (*Pulsar, error) {
+	if o.Publisher == nil {
+		return nil, errors.New("options of the Pulsar caller: no publisher")
+	}
+	if o.Egress == nil {
+		o.Egress = egress.NewPolicy(egress.Options{})
+	}
+	return &Pulsar{o}, nil
+}
+
+// Call makes one attempt, and returns at the latest when r.Timeout is over or ctx ends.
+func (p *Pulsar) Call(ctx context.Context, r *Request) Result {
+	timeout := r.Timeout
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	callCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	secrets, err := openHeaders(p.o.Secrets, r)
+	if err != nil {
+		return unusable(err)
+	}
+	m, err := p.message(r, secrets)
+	if err != nil {
+		return unusable(err)
+	}
+	if err := p.o.Topics.Check(m.ServiceURL, m.Topic); err != nil {
+		return blot(failed(ctx, err, timeout), secrets)
+	}
+	if m.ServiceURL != "" {
+		if err := p.reachable(callCtx, r, m.ServiceURL); err != nil {
+			return blot(failed(ctx, err, timeout), secrets)
+		}
+	}
+	if err := p.o.Publisher.PublishTo(callCtx, m); err != nil {
+		return blot(publishFailed(ctx, err, timeout), secrets)
+	}
+	return Result{}
+}
+
+// message builds what is published.
+func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, error) {
+	if r.Target.Pulsar == nil {
+		return TopicMessage{}, errors.New("pulsar.topic is missing")
+	}
+	topic := *r.Target.Pulsar
+	namespace, ok := namespaceOf(topic.Topic)
+	if !ok || namespace == p.o.OwnNamespace { // by a URL as well: it may be another name of the same Pulsar
+		return TopicMessage{}, fmt.Errorf("pulsar.topic %q is none that may be published to", topic.Topic)
+	}
+	e := newExpander(r)
+	body, err := e.body(&r.Target)
+	if err != nil {
+		return TopicMessage{}, err
+	}
+	properties := make(map[string]string, len(r.Target.Headers)+len(secrets)+maxOwn)
+	for name, values := range r.Target.Headers {
+		if values, err = e.header(name, values); err != nil {
+			return TopicMessage{}, err
+		}
+		if len(values) > 0 {
+			properties[strings.ToLower(name)] = values[0]
+		}
+	}
+	for _, s := range secrets {
+		properties[strings.ToLower(s.name)] = s.value
+	}
+	var o own
+	ownHeaders(&o, r, body)
+	for i := range o.n {
+		properties[strings.ToLower(o.names[i])] = o.values[i]
+	}
+	key := topic.Key
+	if key == "" {
+		key = r.Fire.Timer.String()
+	}
+	return TopicMessage{
+		ServiceURL: r.Target.URL, Topic: topic.Topic, Key: key, Payload: []byte(body), Properties: properties,
+		EventTime: time.UnixMilli(r.Fire.DueMS).UTC(),
+	}, nil
+}
+
+// reachable checks the address of a target's own Pulsar.
+func (p *Pulsar) reachable(ctx context.Context, r *Request, serviceURL string) error {
+	address, _, err := parseAddress(serviceURL, "pulsar", "pulsar+ssl")
+	if err != nil {
+		return err
+	}
+	host, portText, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return err
+	}
+	policy := p.o.Egress
+	if r.Egress != nil {
+		policy = r.Egress
+	}
+	_, err = policy.Resolve(ctx, p.o.Resolver, host, uint16(n))
+	return err
+}
+
+// publishFailed says what a message that was not confirmed means. It may be in the topic all the same.
+func publishFailed(ctx context.Context, err error, timeout time.Duration) Result {
+	r := failed(ctx, err, timeout)
+	switch {
+	case bus.IsPermanent(err):
+		r.Class, r.Failure = Reject, timer.FailureStatus
+	case r.Failure == timer.FailureProtocol:
+		r.Failure = timer.FailureConnect
+	}
+	return r
+}

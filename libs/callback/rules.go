@@ -1,0 +1,60 @@
+package callback
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// maxProgram is how many instructions a success rule may compile to. A match takes at most so many steps for each byte of a body, and nothing can
+// stop it: 64 KiB by 1000 instructions are a second at worst, while 512 bytes of nested repetitions compile to 84,000 instructions.
+const maxProgram = 1000
+
+// compileRule compiles a success rule. Its error says what is wrong with it.
+func compileRule(text string) (*regexp.Regexp, error) {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, fmt.Errorf("is not a regular expression: %w", err)
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, fmt.Errorf("is not a regular expression: %w", err)
+	}
+	if n := len(program.Inst); n > maxProgram {
+		return nil, fmt.Errorf("compiles to %d instructions, at most %d are allowed: repeat less", n, maxProgram)
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("is not a regular expression: %w", err)
+	}
+	return re, nil
+}
+
+// rules keeps compiled success rules.
+type rules struct {
+	kept *lru.Cache[string, *regexp.Regexp]
+}
+
+func newRules() (*rules, error) {
+	const room = 1024
+	kept, err := lru.New[string, *regexp.Regexp](room)
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of success rules: %w", err)
+	}
+	return &rules{kept}, nil
+}
+
+// get refuses what is too long as well: a definition may be older than the check.
+func (r *rules) get(text string) (*regexp.Regexp, error) {
+	if re, ok := r.kept.Get(text); ok {
+		return re, nil
+	}
+	re, err := compileRule(text)
+	if err != nil {
+		return nil, fmt.Errorf("success.body %w", err)
+	}
+	r.kept.Add(text, re)
+	return re, nil
+}

@@ -1,0 +1,52 @@
+package callback
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"strconv"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// CompletionTokens makes and checks the tokens by which receivers complete what they accepted. A token holds for one attempt of one fire: it is
+// an HMAC of both, so that nothing is stored of it; that it is used once follows from the fire, which is completed once.
+type CompletionTokens struct{ keys [][]byte }
+
+// NewCompletionTokens takes keys of at least 32 bytes (sealing.Ring.Derive("completion")): the first makes tokens, all check them.
+func NewCompletionTokens(keys ...[]byte) (*CompletionTokens, error) {
+	if len(keys) == 0 {
+		return nil, errors.New("completion tokens need a key")
+	}
+	for _, k := range keys {
+		if len(k) < sha256.Size {
+			return nil, errors.New("a key of completion tokens is shorter than 32 bytes")
+		}
+	}
+	return &CompletionTokens{keys}, nil
+}
+
+// Token returns the token of an attempt.
+func (c *CompletionTokens) Token(f timer.FireID, attempt int32) string {
+	return base64.RawURLEncoding.EncodeToString(c.sum(c.keys[0], f, attempt))
+}
+
+// Verify tells in constant time whether a token is that of the attempt.
+func (c *CompletionTokens) Verify(f timer.FireID, attempt int32, token string) bool {
+	got, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return false
+	}
+	found := false
+	for _, k := range c.keys {
+		found = hmac.Equal(got, c.sum(k, f, attempt)) || found
+	}
+	return found
+}
+
+func (c *CompletionTokens) sum(key []byte, f timer.FireID, attempt int32) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte("carillon/complete/" + f.String() + "/" + strconv.FormatInt(int64(attempt), 10)))
+	return h.Sum(nil)
+}

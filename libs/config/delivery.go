@@ -1,0 +1,103 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/sealing"
+)
+
+// Callback is what may be called. API and executors have the same.
+type Callback struct {
+	AllowPrivate  bool
+	Allow         []string
+	AllowInsecure bool
+	Topics        []string
+	PulsarURLs    []string
+	// AllowLoopback opens this machine, any port. It is no setting: carillon dev has it.
+	AllowLoopback bool
+}
+
+// Register names the settings.
+func (c *Callback) Register(s *Set) {
+	s.Bool(&c.AllowPrivate, "callback-allow-private", false,
+		"let timers call loopback and private addresses, and any port")
+	s.Rules(&c.Allow, "callback-allow", "", "rules that open addresses besides public ones on ports 80 and 443, with commas between: "+
+		"10.20.0.0/16:8080, hooks.internal:443,8443, *.example.com:8000-8100")
+	s.Bool(&c.AllowInsecure, "callback-allow-insecure", false, "let timers leave certificates unchecked (tls.insecure)")
+	s.List(&c.Topics, "callback-topics", "", "topics of the deployment's own Pulsar that pulsar targets may publish to, with its token, whoever makes them: "+
+		"tenant/namespace or persistent://tenant/namespace/start-of-name, with commas between; none unless they are listed")
+	s.List(&c.PulsarURLs, "callback-pulsar-urls", "", "service URLs of other Pulsar servers that pulsar targets may name, with commas between: servers to trust, for "+
+		"they say where executors connect to; callback-allow opens their addresses")
+}
+
+// Validate checks them.
+func (c *Callback) Validate() error {
+	if _, err := egress.ParseRules(c.Allow); err != nil {
+		return fmt.Errorf("callback-allow: %w", err)
+	}
+	_, err := c.MayPublish()
+	return err
+}
+
+// MayPublish returns where pulsar targets may publish.
+func (c *Callback) MayPublish() (*egress.Topics, error) {
+	if _, err := egress.NewTopics(c.PulsarURLs, nil); err != nil {
+		return nil, fmt.Errorf("callback-pulsar-urls: %w", err)
+	}
+	t, err := egress.NewTopics(c.PulsarURLs, c.Topics)
+	if err != nil {
+		return nil, fmt.Errorf("callback-topics: %w", err)
+	}
+	return t, nil
+}
+
+// Policy returns what may be called.
+func (c *Callback) Policy() (*egress.Policy, error) {
+	rules, err := egress.ParseRules(c.Allow)
+	if err != nil {
+		return nil, fmt.Errorf("callback-allow: %w", err)
+	}
+	return egress.NewPolicy(egress.Options{Allow: rules, AllowLoopback: c.AllowLoopback, AllowPrivate: c.AllowPrivate}), nil
+}
+
+// Sealing is by which keys secrets are encrypted at rest. API and executors have the same.
+type Sealing struct {
+	Keys Secret
+	File string
+}
+
+// Register names the settings.
+func (c *Sealing) Register(s *Set) {
+	s.Secret(&c.Keys, "sealing-keys", "keys that secrets are encrypted under, <id>:<base64 of 32 bytes>, with commas between: the first encrypts, all decrypt; carillon sealing-key prints one")
+	s.String(&c.File, "sealing-keys-file", "", "file with them, one a line")
+}
+
+// Validate checks them.
+func (c *Sealing) Validate() error {
+	if c.Keys != "" && c.File != "" {
+		return errors.New("sealing-keys: given together with sealing-keys-file: give one of the two")
+	}
+	_, err := c.Ring()
+	return err
+}
+
+// Ring returns the keys, nil where there are none. The file is read each time.
+func (c *Sealing) Ring() (*sealing.Ring, error) {
+	switch {
+	case c.File != "":
+		r, err := sealing.LoadRing(c.File)
+		if err != nil {
+			return nil, fmt.Errorf("sealing-keys-file: %w", err)
+		}
+		return r, nil
+	case c.Keys != "":
+		r, err := sealing.ParseRing(sealing.NewSecret(c.Keys.Reveal()))
+		if err != nil {
+			return nil, fmt.Errorf("sealing-keys: %w", err)
+		}
+		return r, nil
+	}
+	return nil, nil //nolint:nilnil // there are none
+}

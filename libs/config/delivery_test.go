@@ -1,0 +1,125 @@
+package config_test
+
+import (
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/sealing"
+)
+
+func loadPart(t *testing.T, p config.Part, env map[string]string) (string, error) {
+	t.Helper()
+	var out strings.Builder
+	look := func(k string) (string, bool) { v, ok := env[k]; return v, ok }
+	if err := config.NewSet("x", p).Load(nil, look, io.Discard); err != nil {
+		return "", err
+	}
+	require.ErrorIs(t, config.NewSet("x", p).Load([]string{"-print-config"}, look, &out), config.ErrDone)
+	return out.String(), nil
+}
+
+func TestRulesMayHaveCommas(t *testing.T) {
+	t.Parallel()
+	var c config.Callback
+	_, err := loadPart(t, &c, map[string]string{"CARILLON_CALLBACK_ALLOW": "10.0.0.0/8:80,8000-8100, hooks.internal:443 fd00::/8 , *.example.com:*,10.1.2.3"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"10.0.0.0/8:80,8000-8100", "hooks.internal:443", "fd00::/8", "*.example.com:*", "10.1.2.3"}, c.Allow)
+	p, err := c.Policy()
+	require.NoError(t, err)
+	require.NoError(t, p.Check("", netip.MustParseAddrPort("10.3.2.1:8050")))
+	var refused *egress.RefusedError
+	require.ErrorAs(t, p.Check("", netip.MustParseAddrPort("10.3.2.1:443")), &refused)
+	_, err = loadPart(t, &c, map[string]string{"CARILLON_CALLBACK_ALLOW": "10.0.0.0/99"})
+	require.ErrorContains(t, err, "callback-allow: ")
+}
+
+func TestWhereTargetsMayPublish(t *testing.T) {
+	t.Parallel()
+	var c config.Callback
+	_, err := loadPart(t, &c, nil)
+	require.NoError(t, err)
+	open, err := c.MayPublish()
+	require.NoError(t, err)
+	require.Error(t, open.Check("", "persistent://a/b/c"), "nowhere, unless somebody says so")
+	_, err = loadPart(t, &c, map[string]string{"CARILLON_CALLBACK_TOPICS": "a/b, persistent://c/d/e", "CARILLON_CALLBACK_PULSAR_URLS": "pulsar://x.example:6650"})
+	require.NoError(t, err)
+	open, err = c.MayPublish()
+	require.NoError(t, err)
+	require.NoError(t, open.Check("", "persistent://c/d/ever"))
+	require.NoError(t, open.Check("pulsar://x.example:6650", "persistent://a/b/c"))
+	_, err = loadPart(t, &c, map[string]string{"CARILLON_CALLBACK_TOPICS": "a"})
+	require.ErrorContains(t, err, "callback-topics: ")
+	_, err = loadPart(t, &c, map[string]string{"CARILLON_CALLBACK_PULSAR_URLS": "http://x"})
+	require.ErrorContains(t, err, "callback-pulsar-urls: ")
+}
+
+func TestSealingKeysAreNotShown(t *testing.T) {
+	t.Parallel()
+	var c config.Sealing
+	key := sealing.NewKey("k1").Reveal()
+	shown, err := loadPart(t, &c, map[string]string{"CARILLON_SEALING_KEYS": key})
+	require.NoError(t, err)
+	require.Contains(t, shown, `sealing-keys: "REDACTED"`)
+	require.NotContains(t, shown, key[3:])
+	r, err := c.Ring()
+	require.NoError(t, err)
+	require.Equal(t, "k1", r.First())
+
+	none := config.Sealing{}
+	_, err = loadPart(t, &none, nil)
+	require.NoError(t, err)
+	r, err = none.Ring()
+	require.NoError(t, err)
+	require.Nil(t, r)
+
+	file := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(file, []byte(key), 0o600))
+	_, err = loadPart(t, &c, map[string]string{"CARILLON_SEALING_KEYS_FILE": file})
+	require.NoError(t, err)
+	for _, env := range []map[string]string{
+		{"CARILLON_SEALING_KEYS": "k1:hunter2"}, {"CARILLON_SEALING_KEYS_FILE": file + "x"}, {"CARILLON_SEALING_KEYS_FILE": file, "CARILLON_SEALING_KEYS": key},
+	} {
+		_, err = loadPart(t, &c, env)
+		require.ErrorContains(t, err, "sealing-keys")
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+func TestWhoMayCall(t *testing.T) {
+	t.Parallel()
+	var c config.API
+	key := apikey.New()
+	shown, err := loadPart(t, &c, map[string]string{
+		"CARILLON_ADMIN_KEY": key.Reveal(), "CARILLON_TRUST_HEADER": "X-App", "CARILLON_TRUST_FROM": "10.0.0.0/8,fd00::/8",
+	})
+	require.NoError(t, err)
+	require.NotContains(t, shown, key.Reveal()[17:])
+	require.Equal(t, config.AuthAuto, c.Auth)
+	h, err := c.Admin()
+	require.NoError(t, err)
+	require.True(t, key.Matches(*h))
+	from, err := c.Trusted()
+	require.NoError(t, err)
+	require.Len(t, from, 2)
+	for name, env := range map[string]map[string]string{
+		"admin-key":      {"CARILLON_ADMIN_KEY": "hunter2"},
+		"admin-key-file": {"CARILLON_ADMIN_KEY_FILE": "/nowhere"},
+		"trust-header":   {"CARILLON_TRUST_HEADER": "X-App"},
+		"trust-from":     {"CARILLON_TRUST_HEADER": "X-App", "CARILLON_TRUST_FROM": "10.0.0.1"},
+		"auth":           {"CARILLON_AUTH": "maybe"},
+		"of its own":     {"CARILLON_TRUST_HEADER": "authorization", "CARILLON_TRUST_FROM": "10.0.0.0/8"},
+	} {
+		_, err := loadPart(t, &c, env)
+		require.ErrorContains(t, err, name)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}

@@ -1,0 +1,59 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// DialerOptions of a dialer. The zero value dials within 5 s.
+type DialerOptions struct {
+	Timeout  time.Duration // of resolution and connect together; default 5 s
+	Resolver *net.Resolver // nil is the system's
+}
+
+// Dialer dials what a policy allows, and nothing else. It is safe for concurrent use.
+type Dialer struct {
+	policy *Policy
+	o      DialerOptions
+}
+
+// NewDialer returns a dialer under a policy.
+func NewDialer(p *Policy, o DialerOptions) (*Dialer, error) {
+	if p == nil {
+		return nil, errors.New("options of the dialer: no policy")
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 5 * time.Second
+	}
+	return &Dialer{policy: p, o: o}, nil
+}
+
+// DialContext connects to "host:port" by "tcp", "tcp4" or "tcp6". The error of a forbidden destination is a *RefusedError.
+func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(network, "tcp") {
+		return nil, &RefusedError{Host: host, Why: "only TCP is dialled"}
+	}
+	dialer := net.Dialer{
+		Timeout: d.o.Timeout, KeepAlive: 30 * time.Second, Resolver: d.o.Resolver,
+		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return &RefusedError{Host: host, Why: "its address cannot be read"}
+			}
+			return d.policy.Check(host, to)
+		},
+	}
+	return dialer.DialContext(ctx, network, addr)
+}
+
+// Policy returns the policy that the dialer obeys.
+func (d *Dialer) Policy() *Policy { return d.policy }

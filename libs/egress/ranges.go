@@ -1,0 +1,94 @@
+package egress
+
+import "net/netip"
+
+// class says what an address is.
+type class uint8
+
+const (
+	public    class = iota
+	loopback        // this machine
+	private         // private, shared, link-local and unique-local networks
+	special         // every other range that is not for the public Internet
+	forbidden       // metadata services, multicast, broadcast, unspecified: only a rule by CIDR opens them
+)
+
+var classNames = [...]string{"public", "loopback", "private", "special-purpose", "metadata or multicast"}
+
+func (c class) String() string { return classNames[c] }
+
+type block struct {
+	prefix netip.Prefix
+	class  class
+}
+
+// The IANA special-purpose registries, and the metadata services of the clouds. The first match counts.
+var (
+	blocks4 = blocks(
+		forbidden, "169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", // AWS, Google, Azure and others; tasks of AWS
+		forbidden, "100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32", // Alibaba, Oracle, Azure
+		forbidden, "224.0.0.0/4", "255.255.255.255/32", "0.0.0.0/32",
+		loopback, "127.0.0.0/8",
+		private, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16",
+		special, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
+		special, "192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24",
+	)
+	blocks6 = blocks(
+		forbidden, "fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128", // AWS, tasks of AWS, Google
+		forbidden, "ff00::/8", "::/128",
+		loopback, "::1/128",
+		private, "fc00::/7", "fe80::/10", "fec0::/10",
+		special, "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
+		public, "2000::/3", // all that was ever assigned; NAT64, compatible and whatever else lies outside
+		special, "::/0",
+	)
+	nat64  = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("::/96")}
+	sixTo4 = netip.MustParsePrefix("2002::/16")
+)
+
+// blocks reads a list of classes and their prefixes.
+func blocks(list ...any) []block {
+	var out []block
+	var c class
+	for _, x := range list {
+		switch x := x.(type) {
+		case class:
+			c = x
+		case string:
+			out = append(out, block{netip.MustParsePrefix(x), c})
+		}
+	}
+	return out
+}
+
+// classOf says what an address is, and what an IPv4 address is that it carries.
+func classOf(a netip.Addr) class {
+	a = a.WithZone("").Unmap()
+	list := blocks6
+	if a.Is4() {
+		list = blocks4
+	}
+	for _, b := range list {
+		if b.prefix.Contains(a) {
+			return b.class
+		}
+	}
+	return public // IPv4 that no registry sets apart; the list of IPv6 ends with all of it
+}
+
+// inner returns the IPv4 address that an IPv6 address leads to through a translator or a tunnel.
+func inner(a netip.Addr) (netip.Addr, bool) {
+	if !a.Is6() {
+		return netip.Addr{}, false
+	}
+	b := a.As16()
+	for _, p := range nat64 {
+		if p.Contains(a) {
+			return netip.AddrFrom4([4]byte(b[12:])), true
+		}
+	}
+	if sixTo4.Contains(a) {
+		return netip.AddrFrom4([4]byte(b[2:6])), true
+	}
+	return netip.Addr{}, false
+}

@@ -1,0 +1,211 @@
+package limit
+
+import (
+	"math"
+	"time"
+)
+
+// app is what the limiter knows of one app.
+type app struct {
+	settings Settings
+	inUse    int
+
+	tokens     int // permits to start
+	tokensTill time.Time
+	slots      int // up to so many calls at once may be started
+	slotsTill  time.Time
+	short      bool // the ledger gave fewer tokens than were wanted
+	slotsShort bool // and fewer slots
+	nextToken  time.Time
+	executors  int // that share the limits; at least 1
+
+	asking  bool      // an exchange is under way
+	asked   int       // calls that ran when it began
+	missing time.Time // when there was a refusal for want of slots last
+
+	missedTokens, missedSlots int // refusals for want of them since the last exchange
+	peak                      int // most calls at once lately
+	used                      meter
+	ended                     meter
+	progress                  time.Time // when a call ended last, or began while none ran
+	exchanged                 time.Time // last time
+	entered                   bool      // the ledger knows us
+
+	local     float64 // permits of our own while the ledger is away
+	localFrom time.Time
+
+	tail      time.Time // the last instant that was given to a new fire
+	backTails time.Time // the last that was given to one that came back
+	near      time.Time // the last within nearBy
+	sentBack  time.Time // when one that came back was refused last
+}
+
+func newApp(s Settings, now time.Time) *app {
+	return &app{settings: s, executors: 1, localFrom: now, tail: now, backTails: now, used: meter{from: now}, ended: meter{from: now}}
+}
+
+// set gives new settings: permits of the old ones are void, and the queue of instants begins anew.
+func (a *app) set(s Settings, now time.Time) {
+	a.settings = s
+	a.tokens, a.slots, a.short, a.slotsShort = 0, min(a.slots, s.Concurrent), false, false
+	a.local, a.localFrom = 0, now
+	a.tail, a.backTails = now, now
+}
+
+// behindFor is how long a refusal of one that came back keeps new fires behind.
+const behindFor = time.Second
+
+// refusal says why a call cannot start.
+type refusal struct {
+	label string
+	fetch bool // the ledger shall be asked
+	known bool // it was asked, and there is nothing at present
+}
+
+var (
+	byShare     = &refusal{label: "share", known: true}
+	byQueue     = &refusal{label: "queue", known: true}
+	bySlots     = &refusal{label: "concurrent", known: true, fetch: true}
+	byTokens    = &refusal{label: "rate", known: true, fetch: true}
+	unknownYet  = &refusal{label: "fetch", fetch: true}
+	askingNow   = &refusal{label: "fetch"}
+	awayRefusal = &refusal{label: "away", known: true}
+)
+
+// refuse tells why a call cannot start now; nil: it can.
+func (a *app) refuse(returned bool, now time.Time, l *Limiter) *refusal {
+	if a.inUse >= l.share() {
+		return byShare
+	}
+	if !returned && a.behind(now) {
+		return byQueue // those who came back first
+	}
+	if a.settings == (Settings{}) {
+		return nil
+	}
+	if l.away {
+		return a.refuseAway(now)
+	}
+	// Both are looked at, so that what is missed of both is wanted in one exchange.
+	bySlot, byToken := a.refuseSlot(now), a.refuseToken(now)
+	if bySlot != nil {
+		return bySlot
+	}
+	return byToken
+}
+
+// behind tells whether new fires stand behind those who came back. They do only while some of those are really refused: their instants were
+// estimated in trouble, and once it is over they may lie minutes ahead of calls that are free. Whoever still waits for his finds it free as well.
+func (a *app) behind(now time.Time) bool {
+	if !a.backTails.After(now) {
+		return false
+	}
+	if now.Sub(a.sentBack) < behindFor {
+		return true
+	}
+	a.tail, a.backTails = now, now
+	return false
+}
+
+// share is how many calls any app may have here at present.
+func (l *Limiter) share() int {
+	most := math.MaxInt
+	if l.o.Share > 0 {
+		most = l.o.Share
+	}
+	if l.o.Calls > 0 {
+		most = min(most, max(1, l.o.Calls-l.inUse))
+	}
+	return most
+}
+
+func (a *app) refuseSlot(now time.Time) *refusal {
+	most := a.settings.Concurrent
+	if most == 0 {
+		return nil
+	}
+	have := a.slots
+	if now.After(a.slotsTill) {
+		have = 0
+	}
+	switch {
+	case a.inUse < min(have, most):
+		if a.asking && a.inUse >= a.asked {
+			return askingNow // the ledger may just be giving what is over to another: it leaves us no more than those that ran when we asked
+		}
+		return nil
+	case a.inUse >= most:
+		return bySlots
+	}
+	a.missedSlots++
+	a.missing = now
+	if a.slotsShort {
+		return bySlots
+	}
+	return unknownYet
+}
+
+func (a *app) refuseToken(now time.Time) *refusal {
+	if a.settings.Rate == 0 {
+		return nil
+	}
+	if now.After(a.tokensTill) {
+		a.tokens = 0
+	}
+	if a.tokens > 0 {
+		return nil
+	}
+	a.missedTokens++
+	if a.short && now.Before(a.nextToken.Add(askAgain)) {
+		return byTokens
+	}
+	return unknownYet
+}
+
+// refuseAway decides by our own part of the limits.
+func (a *app) refuseAway(now time.Time) *refusal {
+	if c := a.settings.Concurrent; c > 0 && a.inUse >= max(1, c/a.executors) {
+		return awayRefusal
+	}
+	if r := a.settings.Rate; r > 0 {
+		part := r / float64(a.executors)
+		a.local = min(a.local+now.Sub(a.localFrom).Seconds()*part, max(1, float64(a.settings.Burst)/float64(a.executors)))
+		a.localFrom = now
+		if a.local < 1 {
+			return awayRefusal
+		}
+	}
+	return nil
+}
+
+// started counts a call in.
+func (a *app) started(now time.Time, away bool) {
+	if a.inUse == 0 {
+		a.progress = now
+	}
+	a.inUse++
+	a.peak = max(a.peak, a.inUse)
+	a.used.count(now)
+	if a.settings.Rate > 0 {
+		if away {
+			a.local--
+		} else {
+			a.tokens--
+		}
+	}
+}
+
+// wantSlots is how many calls at once are wanted: those that run, those that were refused, and some to start without waiting.
+func (a *app) wantSlots(now time.Time, share int) int {
+	if a.settings.Concurrent == 0 {
+		return 0
+	}
+	want := max(a.inUse, a.peak) + a.missedSlots
+	if want > 0 || a.used.rate(now) > 0 {
+		want += 1 + want/4
+	}
+	if share > 0 {
+		want = min(want, share)
+	}
+	return max(min(want, a.settings.Concurrent), a.inUse)
+}

@@ -1,0 +1,133 @@
+package limit_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/limit"
+)
+
+func newBreakers(t *testing.T, o limit.BreakerOptions) *limit.Breakers {
+	t.Helper()
+	o.Registerer = prometheus.NewRegistry()
+	b, err := limit.NewBreakers(o)
+	require.NoError(t, err)
+	return b
+}
+
+// allowed asks, and insists that the answer is yes.
+func allowed(t *testing.T, b *limit.Breakers, endpoint string) limit.Probe {
+	t.Helper()
+	d, probe := b.Allow(endpoint)
+	require.True(t, d.OK)
+	return probe
+}
+
+func refused(t *testing.T, b *limit.Breakers, endpoint string) time.Time {
+	t.Helper()
+	d, _ := b.Allow(endpoint)
+	require.False(t, d.OK)
+	return d.At
+}
+
+func TestABreakerOpensProbesAndCloses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreakers(t, limit.BreakerOptions{Failures: 3, Open: time.Second, MaxOpen: 3 * time.Second})
+		fail := func(n int) {
+			for range n {
+				b.Report("a", allowed(t, b, "a"), false)
+			}
+		}
+		fail(2)
+		b.Report("a", 0, true)
+		fail(3)
+		wait := time.Until(refused(t, b, "a"))
+		require.GreaterOrEqual(t, wait, time.Second)
+		require.LessOrEqual(t, wait, 1500*time.Millisecond)
+		allowed(t, b, "b")
+		b.Report("a", 0, true)
+		refused(t, b, "a") // a call from before it opened says nothing of now
+
+		time.Sleep(time.Second)
+		probe := allowed(t, b, "a")
+		require.NotZero(t, probe)
+		require.True(t, refused(t, b, "a").After(time.Now()), "one only")
+		b.Report("a", probe, false)
+		for _, open := range []time.Duration{2 * time.Second, 3 * time.Second, 3 * time.Second} {
+			time.Sleep(open - time.Millisecond)
+			refused(t, b, "a")
+			time.Sleep(time.Millisecond)
+			b.Report("a", allowed(t, b, "a"), false)
+		}
+		time.Sleep(3 * time.Second)
+		b.Cancel("a", allowed(t, b, "a"))
+		b.Report("a", allowed(t, b, "a"), true) // a probe that was not made does not count
+		fail(2)
+		require.Zero(t, allowed(t, b, "a"), "closed, and it counts anew")
+	})
+}
+
+// Calls that were sent before a breaker opened end while its probe is under way.
+func TestOnlyItsProbeSpeaksToAnOpenBreaker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreakers(t, limit.BreakerOptions{Failures: 1, Open: time.Second})
+		b.Report("a", 0, false)
+		time.Sleep(time.Second)
+		probe := allowed(t, b, "a")
+		b.Report("a", 0, true)
+		refused(t, b, "a") // not closed by an old call that went well
+		b.Report("a", 0, false)
+		b.Cancel("a", 0)
+		refused(t, b, "a") // nor is the probe forgotten
+		b.Report("a", probe, true)
+		require.Zero(t, allowed(t, b, "a"), "the old failure is not taken for the probe's: it would have stayed open")
+	})
+}
+
+func TestAProbeThatIsLostDoesNotKeepABreakerOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreakers(t, limit.BreakerOptions{Failures: 1, Open: time.Second, Probe: time.Minute})
+		b.Report("a", 0, false)
+		time.Sleep(time.Second)
+		lost := allowed(t, b, "a")
+		time.Sleep(59 * time.Second)
+		refused(t, b, "a")
+		time.Sleep(2 * time.Second)
+		probe := allowed(t, b, "a")
+		require.NotEqual(t, lost, probe)
+		b.Cancel("a", lost)
+		b.Report("a", lost, true)
+		refused(t, b, "a") // the one that was lost speaks for the present one no more
+		b.Report("a", probe, true)
+		allowed(t, b, "a")
+	})
+	_, err := limit.NewBreakers(limit.BreakerOptions{Failures: -1})
+	require.ErrorContains(t, err, "negative")
+}
+
+func TestMoreEndpointsThanAreKept(t *testing.T) {
+	t.Parallel()
+	b := newBreakers(t, limit.BreakerOptions{Failures: 1, Endpoints: 2})
+	for _, e := range []string{"a", "b", "c"} {
+		b.Report(e, 0, false)
+	}
+	allowed(t, b, "a") // the one that had trouble the longest time ago is forgotten
+	refused(t, b, "c")
+}
+
+func BenchmarkBreakers(b *testing.B) {
+	x, err := limit.NewBreakers(limit.BreakerOptions{})
+	require.NoError(b, err)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, probe := x.Allow("https://example.com")
+		x.Report("https://example.com", probe, true)
+	}
+}

@@ -1,0 +1,21 @@
+// Package limit bounds what each app may start: a rate and a number of calls at once, over all executors together. Beside it lie a
+// breaker for each endpoint and a picker among priorities.
+//
+// # How it works
+//
+// Limiter is each executor's part of it, in memory: Start answers at once, from permits that were fetched before. Ledger is what all
+// executors share (memory or Redis): Exchange carries the wishes for all apps in one round trip, at most every 10 ms, and brings
+// permits for the next tenth of a second. There is never a round trip for a fire, and none for an app without limits.
+//
+// # Promises (the suite is limittest)
+//
+//   - L1 In any stretch of time an app starts at most rate × (time + TokenTTL) + burst calls, over all executors, while the ledger answers.
+//   - L2 At most so many calls of an app run at once, over all executors, while the ledger answers. What an executor held that died comes
+//     back after SlotTTL.
+//   - L3 What is scarce is shared: each executor that wishes gets an even part of the calls at once, as far as it wishes. Where there are fewer than executors
+//     that wish, each has its turn.
+//   - L4 What cannot start now gets an instant (Decision.At), spread so that as many come back as can start. Nothing is kept of it: an
+//     instant is an estimate and no permit, and who comes back asks again, as Returned, and before whoever is new.
+//   - L5 New settings hold as soon as they are set; for what waits already, when its instant comes, after MaxWait at most.
+//   - L6 While the ledger is away each executor takes the limits divided by the executors that were last seen, and one call at least.
+package limit

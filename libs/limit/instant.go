@@ -1,0 +1,75 @@
+package limit
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// askAgain is when a fire asks again that only waits for the answer of the ledger.
+const askAgain = 5 * time.Millisecond
+
+// nearBy is how long one waits at most that came back in its turn.
+const nearBy = 100 * time.Millisecond
+
+// instant returns when a refused fire shall ask again: one after the other, as fast as calls can probably start here.
+func (a *app) instant(returned bool, why *refusal, now time.Time) time.Time {
+	if !why.known {
+		return now.Add(askAgain)
+	}
+	step := time.Duration(float64(time.Second) / a.pace(now, why))
+	tail := &a.tail
+	if returned {
+		// One that came in its turn and found nothing misses it by little: it waits a moment, and is not sent to the end.
+		a.near = later(a.near, now).Add(step)
+		if wait := a.near.Sub(now); wait <= nearBy {
+			return now.Add(max(wait, askAgain))
+		}
+		a.near = a.near.Add(-step)
+		tail = &a.backTails
+	}
+	from := later(*tail, now)
+	if !returned {
+		from = later(from, a.backTails)
+	}
+	at := from.Add(step)
+	if wait := at.Sub(now); wait > MaxWait {
+		return now.Add(MaxWait - time.Duration(rand.Int64N(int64(MaxWait)/4)))
+	}
+	*tail = at
+	if soonest := now.Add(askAgain); at.Before(soonest) {
+		at = soonest
+	}
+	return at
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// pace estimates how many calls per second can start here: our part of the rate, and as many as ended lately.
+func (a *app) pace(now time.Time, why *refusal) float64 {
+	const (
+		slowest = 0.2                    // one in 5 s: an endpoint that hangs says nothing of when it will not
+		soonest = 100 * time.Millisecond // what runs is thought to take, until it shows that it takes longer
+	)
+	pace := math.Inf(1)
+	if a.settings.Rate > 0 {
+		pace = a.settings.Rate / float64(a.executors)
+	}
+	if why == bySlots || why == byShare || why == awayRefusal && a.settings.Concurrent > 0 || math.IsInf(pace, 1) {
+		since := soonest
+		if a.inUse > 0 {
+			since = max(now.Sub(a.progress), soonest)
+		}
+		running := float64(max(a.inUse, a.settings.Concurrent/a.executors, 1)) / since.Seconds()
+		pace = min(pace, max(a.ended.rate(now), running, slowest))
+	}
+	return max(pace, 1e-3)
+}
+
+// waits tells whether fires were given instants that are still to come.
+func (a *app) waits(now time.Time) bool { return a.tail.After(now) || a.backTails.After(now) }

@@ -1,0 +1,124 @@
+package limit
+
+import (
+	"context"
+	"time"
+)
+
+// Settings are the limits of one app. The zero value is no limit.
+type Settings struct {
+	Rate       float64 // calls started per second, over all executors; 0: no limit
+	Burst      int     // what may be started at once after a pause; 0 is a second's worth, at least 1
+	Concurrent int     // calls at once, over all executors; 0: no limit
+}
+
+// Resolved returns the settings with the default filled in.
+func (s Settings) Resolved() Settings {
+	if s.Rate > 0 && s.Burst <= 0 {
+		s.Burst = max(1, int(s.Rate))
+	}
+	return s
+}
+
+// Decision says whether a call may start.
+type Decision struct {
+	OK bool
+	At time.Time // not OK: ask again then, and not sooner. Who does not want to hold the fire so long parks it
+}
+
+// Limits in time.
+const (
+	TokenTTL = 200 * time.Millisecond // a permit to start that was not used within it is void
+	SlotTTL  = 3 * time.Second        // slots of an executor that does not ask again are free after it
+	Turn     = 2 * time.Second        // for how long an executor has its slot where there are more executors than slots
+	MaxWait  = 5 * time.Minute        // no instant lies further away
+)
+
+// Wish is what one executor wants for one app.
+type Wish struct {
+	App      string
+	Settings Settings // resolved
+	Tokens   int      // starts wanted now
+	InUse    int      // calls that run
+	Slots    int      // calls at once wanted, those that run included; with 0 of everything the executor leaves the app
+}
+
+// Grant is what it got.
+type Grant struct {
+	Tokens    int           // starts allowed, to be used within TokenTTL
+	NextToken time.Duration // fewer than wanted: when there is the next
+	Slots     int           // up to so many calls at once may be started until SlotTTL is over; more may run, and keep their slots until they end
+	Executors int           // that asked for this app within SlotTTL, this one included
+}
+
+// Ledger is what the executors of a deployment share. It is safe for concurrent use.
+type Ledger interface {
+	// Exchange carries the wishes of one executor, at most one per app, and returns a grant for each, in their order. After an error
+	// none of them holds; tokens may be spent then, and slots taken until SlotTTL is over.
+	Exchange(ctx context.Context, executor string, wishes []Wish) ([]Grant, error)
+}
+
+// Claim is what one of several executors wants of a scarce number of slots.
+type Claim struct {
+	Executor string
+	Want     int
+}
+
+// Share returns the part of a scarce number of slots that falls to one of several who want some: an even part for each, and what one
+// does not want goes to the others. Where there are fewer slots than claims each has its turn. It is how every ledger divides.
+func Share(limit int, me Claim, others []Claim, now time.Time) int {
+	sum, open := me.Want, min(me.Want, 1)
+	for _, o := range others {
+		sum += o.Want
+		open += min(o.Want, 1)
+	}
+	if sum <= limit {
+		return me.Want
+	}
+	if limit < open {
+		return turn(limit, me, others, now)
+	}
+	// Raise the level until the limit is used up; whoever wants less than the level drops out.
+	left := limit
+	for level := 0; ; {
+		step := left / open
+		if step == 0 {
+			// Fewer are left than there are who want one more: whoever asks first gets it. What is granted already bounds it.
+			return min(me.Want, level+1)
+		}
+		level += step
+		left = limit
+		open = 0
+		for _, o := range append([]Claim{me}, others...) {
+			left -= min(o.Want, level)
+			if o.Want > level {
+				open++
+			}
+		}
+		if me.Want <= level || left == 0 {
+			return min(me.Want, level)
+		}
+	}
+}
+
+// turn gives each slot to one executor for a while and then to the next, in the order of their names. Who asked first would else keep it for good, and the fires in
+// the hands of the others would never be called.
+func turn(limit int, me Claim, others []Claim, now time.Time) int {
+	if me.Want == 0 {
+		return 0
+	}
+	place, open := 0, 1
+	for _, o := range others {
+		if o.Want > 0 {
+			open++
+			if o.Executor < me.Executor {
+				place++
+			}
+		}
+	}
+	first := int(now.UnixMicro() / Turn.Microseconds() % int64(open) * int64(limit) % int64(open))
+	if (place-first+open)%open < limit {
+		return 1
+	}
+	return 0
+}

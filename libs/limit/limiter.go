@@ -1,0 +1,150 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// Options of a limiter.
+type Options struct {
+	Ledger   Ledger
+	Executor string // this executor's name in the ledger, different from every other's
+	// Share is how many calls of one app may run in this executor at once, whatever the app's own limit is; 0: no bound. It keeps one app
+	// from taking all hands.
+	Share int
+	// Calls is how many calls this executor makes at once in all; 0: no bound. No app may have more than are left free, so that a few apps whose
+	// endpoints hang leave something for the others: one alone has its Share, two have a third of Calls each, n of them 1/(n+1).
+	Calls      int
+	Timeout    time.Duration    // of an exchange; default 250 ms: then the ledger counts as away
+	Now        func() time.Time // default time.Now
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// Ask is a question to the limiter.
+type Ask struct {
+	App      string
+	Returned bool // the fire was given an instant before, whether it was held or parked until then
+}
+
+// Gate is what executors use of a limiter.
+type Gate interface {
+	// Start asks whether a call of an app may start now. It never waits. After an OK the caller must call Done, once.
+	Start(a Ask) Decision
+	// Done says that a call that was let start has ended.
+	Done(app string)
+	// Set gives an app's limits; they hold from now on. The zero Settings take them away.
+	Set(app string, s Settings)
+	// Run fetches permits until ctx ends, and then gives back what it holds.
+	Run(ctx context.Context) error
+}
+
+// Limiter is an executor's part of the limits. It is safe for concurrent use.
+type Limiter struct {
+	o    Options
+	met  *metrics
+	wake chan struct{} // has room for one
+
+	mu     sync.Mutex
+	apps   map[string]*app
+	active map[string]*app // those of them that may want something of the ledger
+	away   bool            // the ledger: since the last exchange
+	inUse  int             // calls of all apps
+}
+
+var _ Gate = (*Limiter)(nil)
+
+// New returns a limiter. It starts nothing.
+func New(o Options) (*Limiter, error) {
+	if o.Ledger == nil || o.Executor == "" || o.Share < 0 || o.Calls < 0 {
+		return nil, errors.New("options of the limiter: Ledger and Executor are needed, and Share and Calls must not be negative")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 250 * time.Millisecond
+	}
+	return &Limiter{o: o, met: newMetrics(o.Registerer), wake: make(chan struct{}, 1), apps: map[string]*app{}, active: map[string]*app{}}, nil
+}
+
+// Start implements Gate.
+func (l *Limiter) Start(a Ask) Decision {
+	now := l.o.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := l.apps[a.App]
+	if st == nil {
+		st = newApp(Settings{}, now)
+		l.apps[a.App] = st
+	}
+	if _, ok := l.active[a.App]; !ok {
+		l.active[a.App] = st
+	}
+	why := st.refuse(a.Returned, now, l)
+	if why == nil {
+		st.started(now, l.away)
+		l.inUse++
+		return Decision{OK: true}
+	}
+	l.met.refused(why.label)
+	if a.Returned && why.known {
+		st.sentBack = now
+	}
+	if why.fetch {
+		l.ring()
+	}
+	return Decision{At: st.instant(a.Returned, why, now)}
+}
+
+// Done implements Gate.
+func (l *Limiter) Done(app string) {
+	now := l.o.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := l.apps[app]
+	if st == nil || st.inUse == 0 {
+		return
+	}
+	st.inUse--
+	l.inUse--
+	st.progress = now
+	st.ended.count(now)
+}
+
+// Set implements Gate.
+func (l *Limiter) Set(app string, s Settings) {
+	now := l.o.Now()
+	s = s.Resolved()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st := l.apps[app]
+	if st == nil {
+		st = newApp(s, now)
+		l.apps[app] = st
+	}
+	if st.settings != s {
+		st.set(s, now)
+	}
+	l.forget(app, st, now)
+}
+
+// forget drops what is known of an app that has no limits and runs nothing.
+func (l *Limiter) forget(name string, st *app, now time.Time) {
+	if st.settings == (Settings{}) && st.inUse == 0 && !st.waits(now) {
+		delete(l.apps, name)
+		delete(l.active, name)
+	}
+}
+
+func (l *Limiter) ring() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}

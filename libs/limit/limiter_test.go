@@ -1,0 +1,483 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/memledger"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// counted is a ledger that counts, and can be away.
+type counted struct {
+	limit.Ledger
+	exchanges atomic.Int64
+	away      atomic.Bool
+}
+
+func (c *counted) Exchange(ctx context.Context, executor string, wishes []limit.Wish) ([]limit.Grant, error) {
+	c.exchanges.Add(1)
+	if c.away.Load() {
+		return nil, errors.New("away")
+	}
+	return c.Ledger.Exchange(ctx, executor, wishes)
+}
+
+// run starts limiters over one ledger, in a bubble, and stops them at its end.
+func run(t *testing.T, names ...string) (*counted, []*limit.Limiter) {
+	t.Helper()
+	ledger := &counted{Ledger: memledger.New(nil)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	var out []*limit.Limiter
+	for _, name := range names {
+		l, err := limit.New(limit.Options{Ledger: ledger, Executor: name, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(), Share: 1000})
+		require.NoError(t, err)
+		out = append(out, l)
+		all.Go(func() { _ = l.Run(ctx) })
+	}
+	t.Cleanup(func() { cancel(); all.Wait() })
+	return ledger, out
+}
+
+// insist asks until a call may start, as an executor does, and returns how often it was put off, and how often for long: an executor parks
+// the fire then.
+func insist(l *limit.Limiter, app string) (waits, parked int) {
+	for a := (limit.Ask{App: app}); ; a.Returned = true {
+		d := l.Start(a)
+		if d.OK {
+			return waits, parked
+		}
+		waits++
+		if time.Until(d.At) > time.Second {
+			parked++
+		}
+		time.Sleep(time.Until(d.At))
+	}
+}
+
+func TestWithoutLimitsNothingIsAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ledger, ls := run(t, "a")
+		for range 500 {
+			require.True(t, ls[0].Start(limit.Ask{App: "x"}).OK)
+		}
+		time.Sleep(time.Minute)
+		for range 500 {
+			ls[0].Done("x")
+		}
+		require.Zero(t, ledger.exchanges.Load())
+	})
+}
+
+func TestARateHoldsAndNobodyWaitsForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ledger, ls := run(t, "a", "b", "c")
+		for _, l := range ls {
+			l.Set("x", limit.Settings{Rate: 100, Burst: 10})
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var starts []time.Duration
+		waits, parks := 0, 0
+		for i := range 900 { // at once, on three executors: 9 s worth
+			all.Go(func() {
+				l := ls[i%3]
+				n, parked := insist(l, "x")
+				mu.Lock()
+				starts = append(starts, time.Since(began))
+				waits, parks = waits+n, parks+parked
+				mu.Unlock()
+				l.Done("x")
+			})
+		}
+		all.Wait()
+		took := time.Since(began)
+		require.Less(t, took, 13*time.Second, "9 s at the rate")
+		require.Greater(t, took, 8500*time.Millisecond)
+		for _, stretch := range []time.Duration{0, 100 * time.Millisecond, time.Second, 3 * time.Second} {
+			for i, from := range starts {
+				n := 0
+				for _, s := range starts[i:] {
+					if s <= from+stretch {
+						n++
+					}
+				}
+				require.LessOrEqual(t, float64(n), 10+100*(stretch+limit.TokenTTL).Seconds()+1)
+			}
+		}
+		require.Less(t, parks, 1350, "most are parked once")
+		require.Less(t, waits, 6*900)
+		require.Less(t, ledger.exchanges.Load(), int64(100*3*took.Seconds()))
+	})
+}
+
+func TestAnAppWithinItsRateIsNotHeldUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ledger, ls := run(t, "a")
+		ls[0].Set("x", limit.Settings{Rate: 1000, Concurrent: 100})
+		var worst time.Duration
+		began := time.Now()
+		for range 2000 { // 200 a second
+			at := time.Now()
+			insist(ls[0], "x")
+			worst = max(worst, time.Since(at))
+			ls[0].Done("x")
+			time.Sleep(5*time.Millisecond - time.Since(at)%(5*time.Millisecond))
+		}
+		require.LessOrEqual(t, worst, 20*time.Millisecond)
+		require.Less(t, float64(ledger.exchanges.Load()), 30*time.Since(began).Seconds(), "far fewer exchanges than calls")
+	})
+}
+
+func TestCallsAtOnceHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a", "b")
+		for _, l := range ls {
+			l.Set("x", limit.Settings{Concurrent: 6})
+		}
+		var running, most, done [2]atomic.Int64
+		var sum, peak atomic.Int64
+		var all sync.WaitGroup
+		began := time.Now()
+		for i := range 400 {
+			all.Go(func() {
+				e := i % 2
+				insist(ls[e], "x")
+				n := running[e].Add(1)
+				most[e].Store(max(most[e].Load(), n))
+				peak.Store(max(peak.Load(), sum.Add(1)))
+				time.Sleep(100 * time.Millisecond)
+				sum.Add(-1)
+				running[e].Add(-1)
+				done[e].Add(1)
+				ls[e].Done("x")
+			})
+		}
+		all.Wait()
+		require.LessOrEqual(t, peak.Load(), int64(6))
+		require.GreaterOrEqual(t, most[0].Load(), int64(2), "both got some")
+		require.GreaterOrEqual(t, most[1].Load(), int64(2))
+		require.Less(t, time.Since(began), 20*time.Second, "400 of 100 ms, six at once, take 6.7 s")
+	})
+}
+
+// decides is a ledger that grants slots as a test says, and takes its time to answer.
+type decides struct{ slots, slow atomic.Int64 }
+
+func (d *decides) Exchange(_ context.Context, _ string, wishes []limit.Wish) ([]limit.Grant, error) {
+	grants := make([]limit.Grant, len(wishes))
+	for i := range grants {
+		grants[i] = limit.Grant{Slots: int(d.slots.Load()), Executors: 2}
+	}
+	time.Sleep(time.Duration(d.slow.Load()))
+	return grants, nil
+}
+
+// What the ledger decided holds from then on, and not from when its answer is here: what it took from us another has already.
+func TestCallsAtOnceHoldDuringAnExchange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &decides{}
+		ledger.slots.Store(10)
+		l, err := limit.New(limit.Options{Ledger: ledger, Executor: "e"})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { _ = l.Run(ctx) })
+		l.Set("x", limit.Settings{Concurrent: 20})
+		for range 5 {
+			insist(l, "x")
+		}
+		time.Sleep(20 * time.Millisecond)
+		ledger.slots.Store(3)
+		ledger.slow.Store(int64(100 * time.Millisecond))
+		time.Sleep(60 * time.Millisecond) // the next exchange is under way
+		for range 10 {
+			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+		}
+		l.Done("x")
+		require.True(t, l.Start(limit.Ask{App: "x"}).OK, "in the place of one that ended: the ledger counts it")
+		time.Sleep(100 * time.Millisecond)
+		for range 3 {
+			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+			l.Done("x")
+		}
+		require.True(t, l.Start(limit.Ask{App: "x"}).OK, "two run, and three may")
+		cancel()
+		all.Wait()
+	})
+}
+
+func TestOneCallAtOnceGoesRoundAmongExecutors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a", "b")
+		var sum, peak atomic.Int64
+		var done [2]atomic.Int64
+		var all sync.WaitGroup
+		began := time.Now()
+		for e, l := range ls {
+			l.Set("x", limit.Settings{Concurrent: 1})
+			for range 3 { // one after the other, always
+				all.Go(func() {
+					for time.Since(began) < 40*time.Second {
+						insist(l, "x")
+						peak.Store(max(peak.Load(), sum.Add(1)))
+						time.Sleep(50 * time.Millisecond)
+						sum.Add(-1)
+						done[e].Add(1)
+						l.Done("x")
+					}
+				})
+			}
+		}
+		all.Wait()
+		require.EqualValues(t, 1, peak.Load())
+		for e := range done {
+			require.Greater(t, done[e].Load(), int64(100), "executor %d: 800 calls of 50 ms fit into 40 s", e)
+		}
+		require.Greater(t, done[0].Load()+done[1].Load(), int64(400))
+		t.Log(done[0].Load(), done[1].Load())
+	})
+}
+
+func TestAnEndpointThatHangsTakesItsShareAndNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a")
+		l := ls[0]
+		started, parked := 0, 0
+		for range 50_000 {
+			d := l.Start(limit.Ask{App: "hangs"})
+			if d.OK {
+				started++
+				continue
+			}
+			parked++
+			require.True(t, d.At.After(time.Now()))
+			require.LessOrEqual(t, time.Until(d.At), limit.MaxWait)
+		}
+		require.Equal(t, 1000, started)
+		require.Equal(t, 49_000, parked)
+		require.True(t, l.Start(limit.Ask{App: "other"}).OK)
+		l.Done("other")
+		for range started {
+			l.Done("hangs")
+		}
+		require.True(t, l.Start(limit.Ask{App: "hangs", Returned: true}).OK)
+		l.Done("hangs")
+	})
+}
+
+func TestSeveralAppsThatHangLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ hang, each int }{{1, 256}, {2, 171}, {3, 128}, {7, 64}} {
+		l, err := limit.New(limit.Options{Ledger: memledger.New(nil), Executor: "e", Share: 256, Calls: 512})
+		require.NoError(t, err)
+		started, sum := map[string]int{}, 0
+		for range 1000 {
+			for i := range c.hang {
+				app := string(rune('a' + i))
+				if l.Start(limit.Ask{App: app}).OK {
+					started[app]++
+					sum++
+				}
+			}
+		}
+		for app, n := range started {
+			require.InDelta(t, c.each, n, 1, app)
+		}
+		require.LessOrEqual(t, sum, 512-64+7)
+		for range 20 {
+			require.True(t, l.Start(limit.Ask{App: "well"}).OK, "%d hang", c.hang)
+		}
+		for range 20 {
+			l.Done("well")
+		}
+		for app, n := range started {
+			for range n {
+				l.Done(app)
+			}
+		}
+		require.True(t, l.Start(limit.Ask{App: "a"}).OK)
+	}
+}
+
+// What waits for its instant since an endpoint hung does not hold up what is new, once the endpoint is well.
+func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string]limit.Settings{"no limits": {}, "calls at once": {Concurrent: 500}} {
+		synctest.Test(t, func(t *testing.T) {
+			_, ls := run(t, "a")
+			l := ls[0]
+			l.Set("x", settings)
+			running := 0
+			for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) { // it hangs
+				if l.Start(limit.Ask{App: "x", Returned: running > 100 && time.Now().UnixMilli()%2 == 0}).OK {
+					running++
+				}
+			}
+			for range 5000 {
+				d := l.Start(limit.Ask{App: "x", Returned: true})
+				require.False(t, d.OK)
+			}
+			for range running {
+				l.Done("x")
+			}
+			require.False(t, l.Start(limit.Ask{App: "x"}).OK, "those who came back come first, while they may be refused")
+			time.Sleep(time.Second)
+			for range 50 {
+				began := time.Now()
+				insist(l, "x")
+				require.LessOrEqual(t, time.Since(began), 20*time.Millisecond, name) // of limits, until the ledger answers
+				l.Done("x")
+			}
+		})
+	}
+}
+
+func TestInstantsAreSpreadAsTheRateLets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a")
+		l := ls[0]
+		l.Set("x", limit.Settings{Rate: 100, Burst: 1})
+		insist(l, "x")
+		time.Sleep(8 * time.Millisecond)
+		for l.Start(limit.Ask{App: "x"}).OK {
+		}
+		time.Sleep(2 * time.Millisecond)
+		perSecond := map[int]int{}
+		began := time.Now()
+		for range 2000 {
+			d := l.Start(limit.Ask{App: "x"})
+			if !d.OK {
+				perSecond[int(d.At.Sub(began)/time.Second)]++
+			}
+		}
+		for s := 1; s < 19; s++ {
+			require.InDelta(t, 100, perSecond[s], 10, "second %d", s)
+		}
+	})
+}
+
+func TestNewSettingsHoldAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a")
+		l := ls[0]
+		l.Set("x", limit.Settings{Rate: 1, Burst: 1})
+		insist(l, "x")
+		time.Sleep(10 * time.Millisecond)
+		for range 200 {
+			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+		}
+		l.Set("x", limit.Settings{Rate: 1000})
+		began := time.Now()
+		for range 100 {
+			insist(l, "x")
+		}
+		require.Less(t, time.Since(began), time.Second)
+		l.Set("x", limit.Settings{Concurrent: 1})
+		for range 101 {
+			l.Done("x")
+		}
+		insist(l, "x")
+		require.False(t, l.Start(limit.Ask{App: "x"}).OK)
+		l.Set("x", limit.Settings{})
+		require.True(t, l.Start(limit.Ask{App: "x"}).OK)
+		l.Done("x")
+		l.Done("x")
+	})
+}
+
+func TestTheLedgerAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ledger, ls := run(t, "a", "b")
+		for _, l := range ls {
+			l.Set("x", limit.Settings{Rate: 100, Burst: 10, Concurrent: 40})
+			insist(l, "x")
+			l.Done("x")
+			insist(l, "x")
+			l.Done("x")
+		}
+		time.Sleep(500 * time.Millisecond)
+		ledger.away.Store(true)
+		count := func(d time.Duration) int {
+			n := 0
+			for began := time.Now(); time.Since(began) < d; time.Sleep(time.Millisecond) {
+				if ls[0].Start(limit.Ask{App: "x"}).OK {
+					n++
+					ls[0].Done("x")
+				}
+			}
+			return n
+		}
+		count(time.Second) // it is noticed
+		require.InDelta(t, 250, count(5*time.Second), 25, "half of the rate for each of two")
+		ledger.away.Store(false)
+		count(time.Second)
+		require.InDelta(t, 500, count(5*time.Second), 100, "all of it, for the other is idle")
+	})
+}
+
+func TestSlotsOfAnExecutorThatStopsComeBackAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ledger, ls := run(t, "stays")
+		ctx, cancel := context.WithCancel(t.Context())
+		stops, err := limit.New(limit.Options{Ledger: ledger, Executor: "stops"})
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		all.Go(func() { _ = stops.Run(ctx) })
+		settings := limit.Settings{Concurrent: 1}
+		stops.Set("x", settings)
+		ls[0].Set("x", settings)
+		insist(stops, "x")
+		stops.Done("x")
+		insist(stops, "x")
+		require.False(t, ls[0].Start(limit.Ask{App: "x"}).OK)
+		cancel()
+		all.Wait()
+		began := time.Now()
+		insist(ls[0], "x")
+		ls[0].Done("x")
+		require.Less(t, time.Since(began), 6*time.Second)
+	})
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	_, err := limit.New(limit.Options{})
+	require.ErrorContains(t, err, "Ledger")
+}
+
+func BenchmarkStart(b *testing.B) {
+	l, err := limit.New(limit.Options{Ledger: memledger.New(nil), Executor: "e", Share: 1000})
+	require.NoError(b, err)
+	b.ReportAllocs()
+	for b.Loop() {
+		if l.Start(limit.Ask{App: "x"}).OK {
+			l.Done("x")
+		}
+	}
+}

@@ -1,0 +1,216 @@
+// Package limittest is the suite that every limit.Ledger passes. It takes real time, some seconds.
+package limittest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/limit"
+)
+
+// Run runs the suite. empty returns a ledger that is empty.
+func Run(t *testing.T, empty func(t *testing.T) limit.Ledger) {
+	t.Helper()
+	for name, test := range map[string]func(t *testing.T, l limit.Ledger){
+		"L1 a rate holds over all executors":          rate,
+		"L1 a bucket is full after a pause, not more": burst,
+		"L1 tokens say when there is the next":        nextToken,
+		"L2 calls at once hold over all executors":    concurrent,
+		"L2 slots of the dead come back":              dead,
+		"L2 what runs keeps its slots":                inUse,
+		"L3 what is scarce is shared evenly":          shared,
+		"L3 fewer slots than executors go round":      turns,
+		"L5 new settings hold at once":                live,
+		"leaving gives slots back at once":            leaving,
+		"apps do not mix":                             apart,
+		"no wish is no answer":                        nothing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, empty(t))
+		})
+	}
+}
+
+func exchange(t *testing.T, l limit.Ledger, executor string, wishes ...limit.Wish) []limit.Grant {
+	t.Helper()
+	grants, err := l.Exchange(t.Context(), executor, wishes)
+	require.NoError(t, err)
+	require.Len(t, grants, len(wishes))
+	return grants
+}
+
+func rate(t *testing.T, l limit.Ledger) {
+	settings := limit.Settings{Rate: 500, Burst: 50}
+	got := make([]int, 4)
+	started := time.Now()
+	var all sync.WaitGroup
+	for i := range got {
+		all.Go(func() {
+			for time.Since(started) < 1500*time.Millisecond {
+				g, err := l.Exchange(t.Context(), fmt.Sprint("e", i), []limit.Wish{{App: "a", Settings: settings, Tokens: 20}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got[i] += g[0].Tokens
+				select {
+				case <-time.After(10 * time.Millisecond):
+				case <-t.Context().Done():
+				}
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(started).Seconds()
+	sum := 0
+	for _, n := range got {
+		sum += n
+	}
+	require.LessOrEqual(t, float64(sum), 50+500*took+1)
+	require.Greater(t, float64(sum), 0.8*500*1.5, "and it is used")
+}
+
+func burst(t *testing.T, l limit.Ledger) {
+	w := limit.Wish{App: "a", Settings: limit.Settings{Rate: 10, Burst: 5}, Tokens: 100}
+	require.Equal(t, 5, exchange(t, l, "e", w)[0].Tokens, "full at first")
+	require.LessOrEqual(t, exchange(t, l, "e", w)[0].Tokens, 1)
+	pause(t, 1100*time.Millisecond)
+	require.LessOrEqual(t, exchange(t, l, "e", w)[0].Tokens, 5)
+	w.Tokens = 0
+	require.Zero(t, exchange(t, l, "e", w)[0].Tokens, "none unasked")
+}
+
+func nextToken(t *testing.T, l limit.Ledger) {
+	w := limit.Wish{App: "a", Settings: limit.Settings{Rate: 2, Burst: 1}, Tokens: 2}
+	g := exchange(t, l, "e", w)[0]
+	require.Equal(t, 1, g.Tokens)
+	require.InDelta(t, 500*time.Millisecond, g.NextToken, float64(150*time.Millisecond))
+	pause(t, g.NextToken+20*time.Millisecond)
+	require.Equal(t, 1, exchange(t, l, "e", w)[0].Tokens)
+}
+
+func concurrent(t *testing.T, l limit.Ledger) {
+	const most, executors = 12, 5
+	settings := limit.Settings{Concurrent: most}
+	held := make([]int, executors)
+	for range 300 {
+		i := rand.IntN(executors)
+		w := limit.Wish{App: "a", Settings: settings, InUse: rand.IntN(held[i] + 1), Slots: rand.IntN(2 * most)}
+		w.Slots = max(w.Slots, w.InUse)
+		g := exchange(t, l, fmt.Sprint("e", i), w)[0]
+		held[i] = max(g.Slots, w.InUse)
+		sum := 0
+		for _, n := range held {
+			sum += n
+		}
+		require.LessOrEqual(t, sum, most)
+	}
+}
+
+func dead(t *testing.T, l limit.Ledger) {
+	settings := limit.Settings{Concurrent: 10}
+	g := exchange(t, l, "dies", limit.Wish{App: "a", Settings: settings, InUse: 0, Slots: 10})[0]
+	require.Equal(t, 10, g.Slots)
+	other := limit.Wish{App: "a", Settings: settings, Slots: 10}
+	g = exchange(t, l, "lives", other)[0]
+	require.Zero(t, g.Slots)
+	require.Equal(t, 2, g.Executors)
+	require.Eventually(t, func() bool {
+		return exchange(t, l, "lives", other)[0].Slots == 10
+	}, limit.SlotTTL+2*time.Second, 100*time.Millisecond)
+	require.Equal(t, 1, exchange(t, l, "lives", other)[0].Executors)
+}
+
+func inUse(t *testing.T, l limit.Ledger) {
+	exchange(t, l, "a", limit.Wish{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})
+	exchange(t, l, "b", limit.Wish{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})
+	g := exchange(t, l, "a", limit.Wish{App: "a", Settings: limit.Settings{Concurrent: 10}, InUse: 8, Slots: 10})[0]
+	require.Equal(t, 5, g.Slots, "its part, though eight run: none is started until they are fewer")
+	g = exchange(t, l, "b", limit.Wish{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})[0]
+	require.Equal(t, 2, g.Slots, "of those that run each keeps its slot")
+}
+
+// Of two executors that always want the only slot each has it at times, and never both.
+func turns(t *testing.T, l limit.Ledger) {
+	held, had := map[string]int{}, map[string]int{}
+	for began := time.Now(); time.Since(began) < 2*limit.Turn+time.Second; {
+		for _, e := range []string{"a", "b"} {
+			held[e] = exchange(t, l, e, limit.Wish{App: "a", Settings: limit.Settings{Concurrent: 1}, InUse: 0, Slots: 3})[0].Slots
+			had[e] += held[e]
+			require.LessOrEqual(t, held["a"]+held["b"], 1)
+		}
+		pause(t, 20*time.Millisecond)
+	}
+	require.Positive(t, had["a"])
+	require.Positive(t, had["b"])
+}
+
+func shared(t *testing.T, l limit.Ledger) {
+	settings := limit.Settings{Concurrent: 12}
+	ask := func(executor string, want int) int {
+		return exchange(t, l, executor, limit.Wish{App: "a", Settings: settings, Slots: want})[0].Slots
+	}
+	require.Equal(t, 12, ask("a", 12))
+	require.Equal(t, 0, ask("b", 12))
+	require.Equal(t, 6, ask("a", 12), "it makes room when it asks again")
+	require.Equal(t, 6, ask("b", 12))
+	require.Equal(t, 0, ask("c", 2))
+	require.Equal(t, 5, ask("a", 12))
+	require.Equal(t, 5, ask("b", 12))
+	require.Equal(t, 2, ask("c", 2), "who wants less than an even part gets it")
+}
+
+func live(t *testing.T, l limit.Ledger) {
+	ask := func(s limit.Settings) limit.Grant {
+		return exchange(t, l, "e", limit.Wish{App: "a", Settings: s, Tokens: 50, Slots: 50})[0]
+	}
+	g := ask(limit.Settings{Rate: 1, Burst: 1, Concurrent: 1})
+	require.Equal(t, 1, g.Tokens)
+	require.Equal(t, 1, g.Slots)
+	pause(t, 100*time.Millisecond)
+	g = ask(limit.Settings{Rate: 1000, Burst: 1000, Concurrent: 50})
+	require.Equal(t, 50, g.Tokens)
+	require.Equal(t, 50, g.Slots)
+	g = ask(limit.Settings{Rate: 1, Burst: 1, Concurrent: 3})
+	require.LessOrEqual(t, g.Tokens, 1)
+	require.Equal(t, 3, g.Slots)
+}
+
+func leaving(t *testing.T, l limit.Ledger) {
+	settings := limit.Settings{Concurrent: 10}
+	exchange(t, l, "a", limit.Wish{App: "a", Settings: settings, Slots: 10})
+	exchange(t, l, "a", limit.Wish{App: "a", Settings: settings})
+	g := exchange(t, l, "b", limit.Wish{App: "a", Settings: settings, Slots: 10})[0]
+	require.Equal(t, 10, g.Slots)
+	require.Equal(t, 1, g.Executors)
+}
+
+func apart(t *testing.T, l limit.Ledger) {
+	settings := limit.Settings{Rate: 1, Burst: 1, Concurrent: 1}
+	grants := exchange(t, l, "e",
+		limit.Wish{App: "a", Settings: settings, Tokens: 1, Slots: 1}, limit.Wish{App: "b}{", Settings: settings, Tokens: 1, Slots: 1},
+		limit.Wish{App: "", Settings: limit.Settings{}, Tokens: 1, Slots: 1})
+	require.Equal(t, 1, grants[0].Tokens)
+	require.Equal(t, 1, grants[1].Tokens)
+	require.Equal(t, 1, grants[0].Slots)
+	require.Equal(t, 1, grants[1].Slots)
+	require.Zero(t, grants[2].Tokens, "without a limit there is nothing to give")
+}
+
+func nothing(t *testing.T, l limit.Ledger) {
+	require.Empty(t, exchange(t, l, "e"))
+}
+
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}

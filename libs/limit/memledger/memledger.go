@@ -1,0 +1,122 @@
+// Package memledger is the ledger of limits in memory, for one process that runs everything.
+package memledger
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/limit"
+)
+
+// Ledger is a ledger in memory. It is safe for concurrent use.
+type Ledger struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	apps map[string]*entry
+}
+
+var _ limit.Ledger = (*Ledger)(nil)
+
+// entry is what is known of an app.
+type entry struct {
+	used      time.Time // until when the tokens that were given reach at the rate; never in the future
+	executors map[string]*share
+}
+
+// share is one executor's.
+type share struct {
+	slots, want int
+	till        time.Time
+}
+
+// New returns a ledger that reads the time from now; nil is time.Now.
+func New(now func() time.Time) *Ledger {
+	if now == nil {
+		now = time.Now
+	}
+	return &Ledger{now: now, apps: map[string]*entry{}}
+}
+
+// Exchange implements limit.Ledger.
+func (l *Ledger) Exchange(ctx context.Context, executor string, wishes []limit.Wish) ([]limit.Grant, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	grants := make([]limit.Grant, len(wishes))
+	for i := range wishes {
+		grants[i] = l.grant(now, executor, &wishes[i])
+	}
+	return grants, nil
+}
+
+func (l *Ledger) grant(now time.Time, executor string, w *limit.Wish) limit.Grant {
+	e := l.apps[w.App]
+	if e == nil {
+		e = &entry{executors: map[string]*share{}}
+		l.apps[w.App] = e
+	}
+	var g limit.Grant
+	if w.Settings.Rate > 0 && w.Tokens > 0 {
+		g.Tokens, g.NextToken = e.take(now, w)
+	}
+	g.Slots, g.Executors = e.slots(now, executor, w)
+	if len(e.executors) == 0 && now.Sub(e.used) > time.Duration(float64(w.Settings.Burst)*step(w)) {
+		delete(l.apps, w.App) // a new one begins with a full bucket as well
+	}
+	return g
+}
+
+// step is the time from one token to the next, in nanoseconds.
+func step(w *limit.Wish) float64 { return float64(time.Second) / w.Settings.Rate }
+
+// take gives tokens: a bucket that is full after a pause of burst / rate.
+func (e *entry) take(now time.Time, w *limit.Wish) (tokens int, next time.Duration) {
+	step := step(w)
+	full := now.Add(-time.Duration(float64(w.Settings.Burst) * step))
+	if e.used.Before(full) {
+		e.used = full
+	}
+	if e.used.After(now) {
+		e.used = now // the clock was set back
+	}
+	const rounding = 1e-6
+	tokens = min(w.Tokens, int(math.Floor(float64(now.Sub(e.used))/step+rounding)))
+	tokens = max(tokens, 0)
+	e.used = e.used.Add(time.Duration(float64(tokens) * step))
+	if tokens < w.Tokens {
+		next = max(e.used.Add(time.Duration(step)).Sub(now), 0)
+	}
+	return tokens, next
+}
+
+// slots gives an executor its part of the calls at once.
+func (e *entry) slots(now time.Time, executor string, w *limit.Wish) (slots, executors int) {
+	taken := 0
+	var others []limit.Claim
+	for name, s := range e.executors {
+		switch {
+		case name == executor:
+		case now.After(s.till):
+			delete(e.executors, name)
+		default:
+			taken += s.slots
+			others = append(others, limit.Claim{Executor: name, Want: s.want})
+		}
+	}
+	if w.Tokens == 0 && w.Slots == 0 && w.InUse == 0 {
+		delete(e.executors, executor)
+		return 0, len(others)
+	}
+	if w.Settings.Concurrent > 0 {
+		me := limit.Claim{Executor: executor, Want: w.Slots}
+		slots = min(limit.Share(w.Settings.Concurrent, me, others, now), max(w.Settings.Concurrent-taken, 0))
+	}
+	e.executors[executor] = &share{slots: max(slots, w.InUse), want: max(w.Slots, w.InUse), till: now.Add(limit.SlotTTL)}
+	return slots, len(others) + 1
+}

@@ -1,0 +1,14 @@
+package memledger_test
+
+import (
+	"testing"
+
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/limittest"
+	"github.com/carillon-timer/carillon/libs/limit/memledger"
+)
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	limittest.Run(t, func(*testing.T) limit.Ledger { return memledger.New(nil) })
+}

@@ -1,0 +1,29 @@
+package limit
+
+import "time"
+
+// meter measures how often something happens, over the last second or two.
+type meter struct {
+	from     time.Time // of the present second
+	now, old int
+}
+
+func (m *meter) roll(now time.Time) {
+	if d := now.Sub(m.from); d >= 2*time.Second || d < 0 {
+		m.from, m.now, m.old = now, 0, 0
+	} else if d >= time.Second {
+		m.from, m.now, m.old = m.from.Add(time.Second), 0, m.now
+	}
+}
+
+func (m *meter) count(now time.Time) {
+	m.roll(now)
+	m.now++
+}
+
+// rate returns events per second: what the present second has so far, and the rest of the last one.
+func (m *meter) rate(now time.Time) float64 {
+	m.roll(now)
+	part := now.Sub(m.from).Seconds()
+	return float64(m.now) + float64(m.old)*(1-part)
+}

@@ -1,0 +1,83 @@
+package redisledger_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/redisledger"
+	"github.com/carillon-timer/carillon/libs/testenv"
+)
+
+// counted counts the exchanges of a ledger.
+type counted struct {
+	limit.Ledger
+	n atomic.Int64
+}
+
+func (c *counted) Exchange(ctx context.Context, executor string, wishes []limit.Wish) ([]limit.Grant, error) {
+	c.n.Add(1)
+	return c.Ledger.Exchange(ctx, executor, wishes)
+}
+
+// Three executors over one Redis hold an app's rate and its calls at once together, far cheaper than a round trip for each call.
+func TestExecutorsShareLimits(t *testing.T) {
+	t.Parallel()
+	addrs, prefix := testenv.Redis(t)
+	const rate, burst, atOnce = 400, 40, 30
+	ctx, cancel := context.WithCancel(t.Context())
+	var runs, callers sync.WaitGroup
+	var starts, running, most atomic.Int64
+	ledger := &counted{Ledger: newLedger(t, redisledger.Options{Addrs: addrs, Prefix: prefix, Timeout: 2 * time.Second})}
+	began := time.Now()
+	const length = 3 * time.Second
+	for i := range 3 {
+		l, err := limit.New(limit.Options{Ledger: ledger, Executor: fmt.Sprint("e", i), Logger: zerolog.Nop(), Timeout: 2 * time.Second})
+		require.NoError(t, err)
+		l.Set("shop", limit.Settings{Rate: rate, Burst: burst, Concurrent: atOnce})
+		runs.Go(func() { _ = l.Run(ctx) })
+		for range 40 { // more than may run, each as fast as it is let
+			callers.Go(func() {
+				for a := (limit.Ask{App: "shop"}); time.Since(began) < length; {
+					d := l.Start(a)
+					if !d.OK {
+						a.Returned = true
+						pause(ctx, min(time.Until(d.At), time.Until(began.Add(length))))
+						continue
+					}
+					starts.Add(1)
+					n := running.Add(1)
+					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+					}
+					pause(ctx, 30*time.Millisecond)
+					running.Add(-1)
+					l.Done("shop")
+					a.Returned = false
+				}
+			})
+		}
+	}
+	callers.Wait()
+	took := time.Since(began)
+	cancel()
+	runs.Wait()
+	t.Logf("%d calls in %s, at most %d at once, %d exchanges", starts.Load(), took, most.Load(), ledger.n.Load())
+	require.LessOrEqual(t, float64(starts.Load()), burst+rate*(took+limit.TokenTTL).Seconds())
+	require.Greater(t, float64(starts.Load()), 0.6*rate*length.Seconds())
+	require.LessOrEqual(t, most.Load(), int64(atOnce))
+	require.Less(t, ledger.n.Load(), starts.Load(), "never a round trip for each call")
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,103 @@
+package payload
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"mime"
+	"strings"
+	"unicode/utf8"
+)
+
+// Place says where a text stands, and so how values in it are escaped.
+type Place uint8
+
+// The places.
+const (
+	URL    Place = iota // percent-encoded
+	Header              // as it is; control characters refused
+	JSON                // the inside of a JSON string
+	Form                // percent-encoded
+	XML                 // entities
+	Text                // as it is
+)
+
+// PlaceOf returns how a body of a content type is escaped. Without a content type it is JSON where it begins like JSON: to escape too
+// much harms less than too little.
+func PlaceOf(contentType, body string) Place {
+	t, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		t = strings.ToLower(strings.TrimSpace(contentType))
+	}
+	switch {
+	case t == "":
+		if s := strings.TrimLeft(body, " \t\r\n"); s != "" && strings.IndexByte(`{["`, s[0]) >= 0 && !strings.HasPrefix(s, open) {
+			return JSON
+		}
+		return Text
+	case t == "application/json", strings.HasSuffix(t, "+json"), t == "text/json":
+		return JSON
+	case t == "application/x-www-form-urlencoded":
+		return Form
+	case t == "application/xml", t == "text/xml", t == "text/html", strings.HasSuffix(t, "+xml"):
+		return XML
+	}
+	return Text
+}
+
+var errControl = errors.New("has a value with a control character, which a header cannot hold")
+
+// escape appends a value to b so that it cannot leave its place.
+func escape(b []byte, value string, p Place) ([]byte, error) {
+	switch p {
+	case URL, Form:
+		return percent(b, value), nil
+	case Header:
+		for i := range len(value) {
+			if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
+				return b, errControl
+			}
+		}
+		return append(b, strings.ToValidUTF8(value, "\uFFFD")...), nil
+	case JSON:
+		return quoteJSON(b, value), nil
+	case XML:
+		var buf bytes.Buffer
+		if err := xml.EscapeText(&buf, []byte(value)); err != nil {
+			return b, err
+		}
+		return append(b, buf.Bytes()...), nil
+	default:
+		return append(b, value...), nil
+	}
+}
+
+const hexDigits = "0123456789ABCDEF"
+
+// percent encodes all but the unreserved characters of RFC 3986: what it writes means the same in path, query and form.
+func percent(b []byte, s string) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
+			b = append(b, c)
+			continue
+		}
+		b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])
+	}
+	return b
+}
+
+// quoteJSON writes the inside of a JSON string.
+func quoteJSON(b []byte, s string) []byte {
+	for _, r := range s { // bytes that are no UTF-8 come as U+FFFD
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r < ' ', r == 0x7f, r == '\u2028', r == '\u2029':
+			b = append(b, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return b
+}

@@ -1,0 +1,166 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// finishSkew is how far from the database's clock a caller may say that a fire was completed. It leaves most of Settled to the commit.
+const finishSkew = store.Settled / 3
+
+// Complete locks as recordLinked does: the timer's row, then those of all fires that it may touch, in order of their keys. Of two completions at once the second sees
+// what the first left, and so of a completion and whoever records the fire. The timeout's claim is a write of the row: it comes after, and finds none, or another revision; or it comes before, and
+// loses the fire, for what it does next asks for its owner. A call that dies halfway has done nothing. Repeated, it finds the outcome, or the attempt, that it wrote.
+//
+// Whether the timer lets one fire run at a time need not be read from the definition, which may have been another one when the fire entered: the turn and
+// the queue say it.
+func (s *Store) Complete(ctx context.Context, app string, c store.Completion) (out store.Completed, err error) {
+	if err := s.ownTimer(ctx, app, c.Timer); err != nil {
+		return store.Completed{}, err
+	}
+	err = s.write(ctx, "completing a fire", func(ctx context.Context, tx runner) error {
+		k := &completing{ask: &c, record: linkedRecord{store: s, c: tx, session: store.HouseSession, whoever: true}}
+		out = store.Completed{}
+		if err := k.run(ctx); err != nil {
+			return err
+		}
+		out = k.out
+		return nil
+	})
+	return out, err // with an error: what the last commit would have made, of which nobody knows whether it did
+}
+
+// completing is one transaction of Complete.
+type completing struct {
+	ask    *store.Completion
+	record linkedRecord
+	out    store.Completed
+}
+
+func (k *completing) run(ctx context.Context) error {
+	id := k.ask.FireID
+	o := timer.Outcome{Fire: timer.Fire{FireID: id}}
+	if k.ask.Failed == nil {
+		o.Serial, o.Next = true, k.ask.Next
+	}
+	k.record.outcomes = []timer.Outcome{o}
+	if err := k.record.lock(ctx); err != nil {
+		return err
+	}
+	attempts, err := k.record.store.attempts(ctx, k.record.c, id)
+	if err != nil {
+		return err
+	}
+	row, open := k.record.rows[id]
+	switch {
+	case !open:
+		return k.over(ctx, attempts)
+	case row.Attempt < k.ask.Attempt:
+		k.out.State = store.CompletedEarly
+	case row.Attempt == k.ask.Attempt && row.State == timer.FireAccepted:
+		if k.ask.Failed != nil {
+			return k.giveBack(ctx, row, attempts)
+		}
+		return k.deliver(ctx, row, attempts)
+	case k.failedBefore(attempts):
+		k.out.State = store.CompletedThen
+		if row.Owner == 0 && row.State == timer.FireReturned && row.Attempt == k.ask.Attempt {
+			k.out.Fires = []timer.Fire{row}
+		}
+	default:
+		k.out.State = store.CompletedLate
+	}
+	return nil
+}
+
+// over answers for a fire that is not open.
+func (k *completing) over(ctx context.Context, attempts []timer.Attempt) error {
+	r := &k.record
+	var done []outcomeRow
+	err := r.store.selectAll(ctx, r.c, &done, stmt("SELECT "+outcomeColumns+" FROM outcomes"+r.store.dialect.byTimer+" WHERE ").ofFire(k.ask.FireID))
+	if err != nil {
+		return err
+	}
+	if len(done) == 0 {
+		return timer.NotFound("fire", k.ask.FireID)
+	}
+	o := done[0].outcome()
+	switch {
+	case k.ask.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.HouseSession && o.Attempts == k.ask.Attempt:
+		k.out.State = store.CompletedThen
+		if err := r.finish(ctx, nil); err != nil { // which ends nothing, and finds what was set off
+			return err
+		}
+		k.out.Fires = r.made
+	case k.failedBefore(attempts):
+		k.out.State = store.CompletedThen
+	default:
+		k.out.State = store.CompletedLate
+	}
+	return nil
+}
+
+// failedBefore tells whether this failure of this attempt is recorded already.
+func (k *completing) failedBefore(attempts []timer.Attempt) bool {
+	f := k.ask.Failed
+	if f == nil {
+		return false
+	}
+	for i := range attempts {
+		a := &attempts[i]
+		if a.N == k.ask.Attempt && a.Failure == f.Failure && a.StatusCode == f.StatusCode && a.Error == clip(f.Error, timer.MaxExcerpt) &&
+			a.Excerpt == clip(f.Excerpt, timer.MaxExcerpt) {
+			return true
+		}
+	}
+	return false
+}
+
+// deliver records the fire. Status and duration are those of the attempt that was accepted.
+func (k *completing) deliver(ctx context.Context, row timer.Fire, attempts []timer.Attempt) error {
+	r := &k.record
+	o := &r.outcomes[0]
+	o.Fire = row
+	o.Owner = store.HouseSession
+	o.Kind, o.UntilMS, o.Count = timer.Delivered, row.DueMS, 1
+	o.Attempts, o.LatenessMS = row.Attempt, row.LateMS
+	if o.FinishedMS = r.nowMS; max(k.ask.FinishedMS-r.nowMS, r.nowMS-k.ask.FinishedMS) <= finishSkew.Milliseconds() {
+		o.FinishedMS = k.ask.FinishedMS
+	}
+	for i := range attempts {
+		if attempts[i].N == k.ask.Attempt {
+			o.StatusCode, o.DurationMS = attempts[i].StatusCode, attempts[i].DurationMS
+		}
+	}
+	if err := r.finish(ctx, nil); err != nil {
+		return err
+	}
+	k.out = store.Completed{State: store.CompletedNow, Fires: r.made}
+	return nil
+}
+
+// giveBack gives the fire back for dispatch, for its retry policy to say what becomes of it, at once, in bucket 0, which every minute has. It keeps its turn.
+func (k *completing) giveBack(ctx context.Context, row timer.Fire, attempts []timer.Attempt) error {
+	r := &k.record
+	row.State, row.RunMS, row.Bucket, row.Owner, row.Sweeps = timer.FireReturned, r.nowMS, 0, 0, 0
+	row.Rev++
+	if err := r.store.saveFires(ctx, r.c, []timer.Fire{row}, releaseColumns...); err != nil {
+		return err
+	}
+	a := *k.ask.Failed
+	a.FireID, a.N = row.FireID, k.ask.Attempt
+	if a.StartMS == 0 {
+		a.StartMS = r.nowMS - a.DurationMS
+	}
+	// The acceptance is recorded as the same attempt: the two are told apart by their ends.
+	for slices.ContainsFunc(attempts, func(b timer.Attempt) bool {
+		return b.N == a.N && b.Target == a.Target && b.StartMS+b.DurationMS == a.StartMS+a.DurationMS
+	}) {
+		a.DurationMS++
+	}
+	k.out = store.Completed{State: store.CompletedNow, Fires: []timer.Fire{row}}
+	return r.store.insertAttempts(ctx, r.c, []timer.Attempt{a})
+}

@@ -1,0 +1,45 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// insertFailures notes which of the outcomes that are inserted in this transaction are failed. Most batches have none, and cost nothing here.
+func (s *Store) insertFailures(ctx context.Context, c runner, outcomes []timer.Outcome) error {
+	var q *statement
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.Kind != timer.Failed {
+			continue
+		}
+		first := q == nil
+		if first {
+			q = stmt("INSERT INTO failures (app_id,finished_ms,timer_id,due_ms,series) VALUES ")
+		}
+		q.row(first, o.AppID, o.FinishedMS, int64(o.Timer), o.DueMS, o.Series)
+	}
+	if q == nil {
+		return nil
+	}
+	_, err := s.exec(ctx, c, q.add(s.dialect.nothing("series")))
+	return err
+}
+
+// outcomeKey is the primary key of an outcome.
+type outcomeKey struct {
+	finishedMS int64
+	timer.FireID
+}
+
+func keyOf(o *timer.Outcome) outcomeKey { return outcomeKey{o.FinishedMS, o.FireID} }
+
+// outcomes adds "(finished_ms,timer_id,due_ms,series) IN (…)" for a list that is not empty.
+func (q *statement) outcomes(d *dialect, keys []outcomeKey) *statement {
+	q.add("(finished_ms,timer_id,due_ms,series) IN (" + d.tuples)
+	for i, k := range keys {
+		q.row(i == 0, k.finishedMS, int64(k.Timer), k.DueMS, k.Series)
+	}
+	return q.add(")")
+}

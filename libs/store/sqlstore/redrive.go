@@ -1,0 +1,151 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Redrive looks for outcomes without locks, locks their timers' rows in order of id and then the outcomes, and looks again at what others have redriven since: of
+// two calls at once about one outcome the second leaves it out. It selects what it has redriven itself, by the series, so a call that is repeated after an
+// unknown result selects the same, inserts nothing again, and names those fires that nobody has claimed.
+func (s *Store) Redrive(ctx context.Context, q store.RedriveQuery, series timer.ID, dry bool) (out store.Redriven, err error) {
+	if series == 0 && !dry {
+		return out, timer.Invalid("series", "a redrive has a series of its own")
+	}
+	if q.Limit <= 0 || q.Limit > store.MaxBatch {
+		q.Limit = store.MaxBatch
+	}
+	appID, err := s.appID(ctx, q.App)
+	if err != nil {
+		return out, err
+	}
+	if dry {
+		err = s.read(ctx, "looking for failed fires", func(ctx context.Context, c sqlx.QueryerContext) error {
+			r := &redrive{store: s, q: &q, appID: appID, series: int64(series)}
+			r.out.Outcomes, err = r.look(ctx, c)
+			out = r.out
+			return err
+		})
+		return out, err
+	}
+	err = s.write(ctx, "redriving fires", func(ctx context.Context, c runner) error {
+		r := &redrive{store: s, c: c, q: &q, appID: appID, series: int64(series)}
+		out = store.Redriven{}
+		if err := r.run(ctx); err != nil {
+			return err
+		}
+		out = r.out
+		return nil
+	})
+	return out, err // with an error: what the last commit would have made, of which nobody knows whether it did
+}
+
+// redrive is one transaction of Redrive.
+type redrive struct {
+	store  *Store
+	c      runner
+	q      *store.RedriveQuery
+	appID  int64
+	series int64
+	out    store.Redriven
+}
+
+func (r *redrive) run(ctx context.Context) error {
+	found, err := r.look(ctx, r.c)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	timers, err := r.lock(ctx, found)
+	if err != nil {
+		return err
+	}
+	return r.make(ctx, timers)
+}
+
+// lock locks the timers and then the outcomes, and keeps those that are to be redriven still.
+func (r *redrive) lock(ctx context.Context, found []timer.Outcome) (map[timer.ID]*timer.Timer, error) {
+	ids := make([]timer.ID, len(found))
+	keys := make([]outcomeKey, len(found))
+	for i := range found {
+		ids[i], keys[i] = found[i].Timer, keyOf(&found[i])
+	}
+	timers, _, err := r.store.lockTimers(ctx, r.c, ids, nil)
+	if err != nil {
+		return nil, err
+	}
+	var rows []outcomeRow
+	q := stmt("SELECT "+outcomeColumns+" FROM outcomes"+r.store.dialect.byPrimary+" WHERE ").outcomes(r.store.dialect, keys)
+	q.add(" ORDER BY finished_ms,timer_id,due_ms,series" + r.store.dialect.forUpdate)
+	if err := r.store.selectAll(ctx, r.c, &rows, q); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		o := rows[i].outcome()
+		if t := timers[o.Timer]; t == nil || t.Status == timer.StatusDeleted {
+			continue
+		}
+		if r.q.Again || o.Redriven == 0 || o.Redriven == r.series {
+			r.out.Outcomes = append(r.out.Outcomes, o)
+		}
+	}
+	return timers, nil
+}
+
+// make inserts a fire for each outcome, and notes it there. Two outcomes of one due instant, one of them a redrive's, get one fire.
+func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) error {
+	s := r.store
+	nowMS, err := s.nowMS(ctx, r.c)
+	if err != nil {
+		return err
+	}
+	var fires []timer.Fire
+	var marked []outcomeKey
+	for i := range r.out.Outcomes {
+		o := &r.out.Outcomes[i]
+		t := timers[o.Timer]
+		if o.Redriven != r.series {
+			marked = append(marked, keyOf(o))
+		}
+		o.Redriven = r.series
+		fires = append(fires, timer.Fire{
+			FireID: timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: r.series}, RunMS: nowMS, AppID: o.AppID, Version: t.Version,
+			Epoch: t.ActiveEpoch, Cause: timer.CauseRedrive, State: timer.FireReady, Lane: t.Definition.Priority.Lane(),
+		})
+	}
+	slices.SortFunc(fires, timer.CompareFires)
+	fires = slices.CompactFunc(fires, sameFire)
+	there, err := s.stillOpen(ctx, r.c, idsOf(fires))
+	if err != nil {
+		return err
+	}
+	done, err := s.finished(ctx, r.c, idsOf(fires))
+	if err != nil {
+		return err
+	}
+	var fresh []timer.Fire
+	for _, f := range fires {
+		row, open := there[f.FireID]
+		switch {
+		case !open && !done[f.FireID]:
+			fresh = append(fresh, f)
+			r.out.Fires = append(r.out.Fires, f)
+		case open && row.Owner == 0 && row.State == timer.FireReady && row.Attempt == 0:
+			r.out.Fires = append(r.out.Fires, row)
+		}
+	}
+	if err := s.insertFires(ctx, r.c, fresh); err != nil {
+		return err
+	}
+	for part := range batches(marked) {
+		q := stmt("UPDATE outcomes"+s.dialect.byPrimary+" SET redriven=").int(r.series).add(" WHERE ").outcomes(s.dialect, part)
+		if _, err := s.exec(ctx, r.c, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}

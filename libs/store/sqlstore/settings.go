@@ -1,0 +1,80 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// PutSettings locks the app's row: of two calls at once the second sees what the first left, and is refused for its version, or replaces it. The entry in the change
+// log comes with it. Repeated, it finds its settings there and changes nothing.
+func (s *Store) PutSettings(ctx context.Context, name string, settings store.AppSettings, version int64) (app store.App, err error) {
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return store.App{}, fmt.Errorf("encoding the settings: %w", err)
+	}
+	if _, err := s.makeApps(ctx, []string{name}); err != nil {
+		return store.App{}, err
+	}
+	err = s.write(ctx, "writing the settings of an app", func(ctx context.Context, c runner) error {
+		row, err := s.selectApp(ctx, c, name, s.dialect.forUpdate)
+		if err != nil {
+			return err
+		}
+		had := row.Settings
+		if len(had) == 0 {
+			had = []byte("{}")
+		}
+		if bytes.Equal(had, text) {
+			app, err = row.app()
+			return err
+		}
+		if version != 0 && version != row.Version {
+			return timer.Conflict("version", "the settings have another version by now")
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		row.Settings, row.Version = text, row.Version+1
+		q := stmt("UPDATE apps SET settings=").bind(text).add(",settings_version=").int(row.Version).add(" WHERE id=").int(row.ID)
+		if _, err := s.exec(ctx, c, q); err != nil {
+			return err
+		}
+		if app, err = row.app(); err != nil {
+			return err
+		}
+		return s.logApp(ctx, c, row.ID, nowMS)
+	})
+	return app, err
+}
+
+// AppsByID returns apps as they are now.
+func (s *Store) AppsByID(ctx context.Context, ids []int64) (apps []store.App, err error) {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	err = s.read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
+		for part := range batches(slices.Compact(ids)) {
+			var rows []fullApp
+			if err := s.selectAll(ctx, c, &rows, stmt("SELECT "+appColumns+" FROM apps WHERE id IN (").ints(part...).add(")")); err != nil {
+				return err
+			}
+			for i := range rows {
+				a, err := rows[i].app()
+				if err != nil {
+					return err
+				}
+				apps = append(apps, a)
+			}
+		}
+		return nil
+	})
+	return apps, err
+}

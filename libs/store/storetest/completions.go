@@ -1,0 +1,229 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// accepted releases a fire that its receiver accepted at its next attempt, to time out in an hour, and returns it as it is now.
+func (s *setup) accepted(session timer.ID, f timer.Fire) timer.Fire {
+	s.t.Helper()
+	now := s.nowMS()
+	f.State, f.RunMS, f.LateMS, f.Done = timer.FireAccepted, now+time.Hour.Milliseconds(), 7, 5
+	f.Attempt++
+	a := attempt(f, f.Attempt, now-12)
+	a.StatusCode, a.Error = 202, ""
+	released, err := s.st().Release(s.t.Context(), session, []timer.Fire{f}, []timer.Attempt{a})
+	require.NoError(s.t, err)
+	require.Len(s.t, released, 1)
+	return released[0]
+}
+
+func (s *setup) complete(c store.Completion) store.Completed {
+	s.t.Helper()
+	out, err := s.st().Complete(s.t.Context(), "app", c)
+	require.NoError(s.t, err)
+	return out
+}
+
+func completed(f timer.Fire) store.Completion {
+	return store.Completion{FireID: f.FireID, Attempt: f.Attempt}
+}
+
+func completeDelivers(t *testing.T, s *setup) {
+	ctx := t.Context()
+	session := s.session()
+	fires := s.claim(session, s.fires(4, s.nowMS()))
+	f := s.accepted(session, fires[0])
+	early := completed(f)
+	early.Attempt = 2
+	require.Equal(t, store.Completed{State: store.CompletedEarly}, s.complete(early), "that attempt is not made yet")
+	late := completed(f)
+	late.Attempt = 0
+	require.Equal(t, store.Completed{State: store.CompletedLate}, s.complete(late))
+	ask := completed(f)
+	ask.FinishedMS = s.nowMS() - 20
+	require.Equal(t, store.Completed{State: store.CompletedNow}, s.complete(ask))
+	rec, err := s.st().Fire(ctx, "app", f.FireID)
+	require.NoError(t, err)
+	require.Nil(t, rec.Open)
+	o := rec.Outcome
+	require.Equal(t, ask.FinishedMS, o.FinishedMS)
+	want := delivered(f, ask.FinishedMS)
+	want.LatenessMS, want.StatusCode = 7, 202
+	require.Equal(t, plain(want), plain(*o))
+	require.Equal(t, store.HouseSession, o.Owner)
+	require.Len(t, rec.Attempts, 1)
+	require.Equal(t, store.Completed{State: store.CompletedThen}, s.complete(ask))
+	fail := completed(f)
+	fail.Failed = &timer.Attempt{Error: "no", Failure: timer.FailureStatus}
+	require.Equal(t, store.Completed{State: store.CompletedLate}, s.complete(fail), "it is over")
+	require.Equal(t, store.Completed{State: store.CompletedLate}, s.complete(early))
+
+	// In hand, and not recorded as accepted.
+	wait := completed(fires[1])
+	wait.Attempt = 1
+	require.Equal(t, store.Completed{State: store.CompletedEarly}, s.complete(wait))
+	retried := fires[1]
+	retried.State, retried.Attempt = timer.FireRetrying, 1
+	lost, err := s.st().RecordAttempts(ctx, session, []timer.Fire{retried}, []timer.Attempt{attempt(retried, 1, s.nowMS())})
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	require.Equal(t, store.Completed{State: store.CompletedLate}, s.complete(wait), "that attempt failed")
+
+	// One whose timeout was claimed, but whose end is not written, is completed, and lost to its owner.
+	f = s.accepted(session, fires[2])
+	won := s.claim(session, []timer.Fire{f})
+	require.Len(t, won, 1)
+	require.EqualValues(t, 5, won[0].Done, "read back")
+	ask = completed(f)
+	ask.FinishedMS = s.nowMS() - time.Hour.Milliseconds()
+	require.Equal(t, store.CompletedNow, s.complete(ask).State)
+	rec, err = s.st().Fire(ctx, "app", f.FireID)
+	require.NoError(t, err)
+	require.InDelta(t, s.nowMS(), rec.Outcome.FinishedMS, 10_000, "by the store's clock where the caller's is far off")
+	won[0].State = timer.FireRetrying
+	released, err := s.st().Release(ctx, session, won, nil)
+	require.NoError(t, err)
+	require.Empty(t, released)
+	lost, _ = s.record(session, delivered(won[0], s.nowMS()))
+	require.Len(t, lost, 1)
+
+	_, err = s.st().Complete(ctx, "other", ask)
+	requireCode(t, timer.CodeNotFound, err)
+	ask.DueMS = 1
+	_, err = s.st().Complete(ctx, "app", ask)
+	requireCode(t, timer.CodeNotFound, err)
+}
+
+func completeGivesBack(t *testing.T, s *setup) {
+	ctx := t.Context()
+	session := s.session()
+	f := s.accepted(session, s.claim(session, s.fires(1, s.nowMS()))[0])
+	ask := completed(f)
+	ask.Failed = &timer.Attempt{StartMS: s.nowMS() - 30, DurationMS: 30, Error: "the till is closed", Failure: timer.FailureAsync, StatusCode: 409}
+	got := s.complete(ask)
+	require.Equal(t, store.CompletedNow, got.State)
+	require.Len(t, got.Fires, 1)
+	rec, err := s.st().Fire(ctx, "app", f.FireID)
+	require.NoError(t, err)
+	back := *rec.Open
+	require.Equal(t, back, got.Fires[0])
+	require.InDelta(t, s.nowMS(), back.RunMS, 10_000)
+	require.Equal(t, timer.FireReturned, back.State)
+	require.Equal(t, f.Attempt, back.Attempt)
+	require.Equal(t, f.Rev+1, back.Rev)
+	require.EqualValues(t, 7, back.LateMS)
+	require.EqualValues(t, 5, back.Done)
+	require.Zero(t, back.Owner)
+	require.Len(t, rec.Attempts, 2)
+	want := *ask.Failed
+	want.FireID, want.N = f.FireID, f.Attempt
+	for i := range rec.Attempts {
+		rec.Attempts[i].DurationMS = want.DurationMS // a millisecond more where the acceptance ended with it
+	}
+	require.Contains(t, rec.Attempts, want)
+	again := s.complete(ask)
+	require.Equal(t, store.CompletedThen, again.State)
+	require.Equal(t, got.Fires, again.Fires, "as long as nobody has claimed it")
+	require.Empty(t, s.claim(session, []timer.Fire{f}), "the timeout's mark is stale")
+	won := s.claim(session, got.Fires)
+	require.Equal(t, store.Completed{State: store.CompletedThen}, s.complete(ask))
+	require.Equal(t, store.Completed{State: store.CompletedLate}, s.complete(completed(f)))
+	lost, _ := s.record(session, delivered(won[0], s.nowMS()))
+	require.Empty(t, lost)
+	require.Equal(t, store.Completed{State: store.CompletedThen}, s.complete(ask))
+}
+
+// completeGoesOn completes fires on which more depends.
+func completeGoesOn(t *testing.T, s *setup) {
+	session := s.session()
+	tm, fires := s.owned(session, 2)
+	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueOne}
+	require.Equal(t, store.TurnNow, s.enter(session, fires[0], queue).Turn)
+	require.Equal(t, store.TurnWaits, s.enter(session, fires[1], queue).Turn)
+	f := s.accepted(session, fires[0])
+	require.Equal(t, f.FireID, s.running(tm.ID), "what is accepted keeps its turn")
+	ask := completed(f)
+	got := s.complete(ask)
+	require.Equal(t, store.CompletedNow, got.State)
+	require.Equal(t, ids(fires[1:]), ids(got.Fires))
+	require.Equal(t, fires[1].FireID, s.running(tm.ID))
+	again := s.complete(ask)
+	require.Equal(t, store.Completed{State: store.CompletedThen, Fires: got.Fires}, again)
+
+	tm, first := s.delayed(session, 2)
+	f = s.accepted(session, first)
+	next := s.followed(f)
+	ask = completed(f)
+	ask.Next, ask.FinishedMS = next.Next, next.FinishedMS
+	got = s.complete(ask)
+	require.Len(t, got.Fires, 1)
+	require.Equal(t, next.Next.FireID, got.Fires[0].FireID)
+	after, err := s.st().Timer(t.Context(), "app", tm.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, after.FiresMade)
+	again = s.complete(ask)
+	require.Equal(t, store.Completed{State: store.CompletedThen, Fires: got.Fires}, again)
+}
+
+func concurrentCompletions(t *testing.T, s *setup) {
+	const fires, calls = 12, 6
+	session, other := s.session(), s.session()
+	var all []timer.Fire
+	for _, f := range s.claim(session, s.fires(fires, s.nowMS())) {
+		all = append(all, s.accepted(session, f))
+	}
+	var done [fires]atomic.Int64
+	var mu sync.Mutex
+	ended := map[timer.FireID]bool{} // by the timeout
+	s.together(calls, func(ctx context.Context, i int, st store.Store) error {
+		if i == 0 {
+			// The timeout claims them all, and records them as failed.
+			won, err := st.Claim(ctx, other, all)
+			if err != nil {
+				return err
+			}
+			for _, f := range won {
+				o := delivered(f, f.RunMS)
+				o.Kind = timer.Failed
+				lost, _, err := st.Record(ctx, other, []timer.Outcome{o}, nil)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				ended[f.FireID] = len(lost) == 0
+				mu.Unlock()
+			}
+			return nil
+		}
+		for n, f := range all {
+			got, err := st.Complete(ctx, "app", completed(f))
+			if err != nil {
+				return err
+			}
+			if got.State == store.CompletedNow {
+				done[n].Add(1)
+			}
+		}
+		return nil
+	})
+	for n, f := range all {
+		history, err := s.st().History(t.Context(), "app", f.Timer, timer.FireID{}, 10)
+		require.NoError(t, err)
+		require.Len(t, history, 1)
+		want := int64(1)
+		if ended[f.FireID] {
+			want = 0
+		}
+		require.Equal(t, want, done[n].Load(), "one of them wins")
+	}
+}

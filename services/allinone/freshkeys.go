@@ -1,0 +1,56 @@
+package allinone
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/libs/sealing"
+)
+
+// AdminKey prints a fresh key, for CARILLON_ADMIN_KEY.
+func AdminKey(_ context.Context, args []string, _ process.Env, stdout, _ io.Writer) error {
+	if err := config.NewSet("carillon admin-key").Load(args, noEnvironment, stdout); err != nil {
+		return err
+	}
+	return printLine(stdout, apikey.New().Reveal())
+}
+
+// keyID is the settings of SealingKey.
+type keyID struct{ id string }
+
+// Register names them.
+func (k *keyID) Register(s *config.Set) {
+	s.String(&k.id, "id", time.Now().UTC().Format("k20060102"), "the key's id, which is stored beside what is encrypted under it: letters, digits, - and _")
+}
+
+// Validate checks them.
+func (k *keyID) Validate() error {
+	if _, err := sealing.ParseRing(sealing.NewKey(k.id)); err != nil {
+		return fmt.Errorf("id: %w", err)
+	}
+	return nil
+}
+
+// SealingKey prints a fresh key, for CARILLON_SEALING_KEYS.
+func SealingKey(_ context.Context, args []string, _ process.Env, stdout, _ io.Writer) error {
+	var k keyID
+	if err := config.NewSet("carillon sealing-key", &k).Load(args, noEnvironment, stdout); err != nil {
+		return err
+	}
+	return printLine(stdout, sealing.NewKey(k.id).Reveal())
+}
+
+// noEnvironment is for commands whose flags are not those of services.
+func noEnvironment(string) (string, bool) { return "", false }
+
+func printLine(w io.Writer, text string) error {
+	if _, err := fmt.Fprintln(w, text); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package allinone_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/services/allinone"
+)
+
+// A page that the user looks at makes no timers on his machine: by neither version, whatever it says that it sends. With keys it may be let in.
+func TestPagesMakeNoTimers(t *testing.T) {
+	t.Parallel()
+	const (
+		v1 = `{"app":"shop","name":"v1","cron":"0 0 9 * * *","notifyHTTPParam":{"url":"http://127.0.0.1:1/","method":"POST"}}`
+		v2 = `{"app":"shop","name":"v2","schedule":{"kind":"delay","delay":"1h"},"target":{"url":"http://127.0.0.1:1/"}}`
+	)
+	admin := apikey.New().Reveal()
+	open, closed := start(t, t.TempDir()), start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin)
+	defer open.stop(t)
+	defer closed.stop(t)
+	send := func(d *dev, method, path, body string, change func(*http.Request)) int {
+		q, err := http.NewRequestWithContext(t.Context(), method, d.api+path, strings.NewReader(body))
+		require.NoError(t, err)
+		change(q)
+		resp, err := client.Do(q)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	page := func(q *http.Request) {
+		q.Header.Set("Origin", "https://evil.example")
+		q.Header.Set("Content-Type", "text/plain")
+	}
+	rebound := func(q *http.Request) { q.Host = "evil.example:8080" }
+	for path, body := range map[string]string{"/api/timer/v1/def": v1, "/api/v2/timers": v2, allinone.BellPath: "x"} {
+		require.Equal(t, 403, send(open, http.MethodPost, path, body, page), path)
+		require.Equal(t, 421, send(open, http.MethodPost, path, body, rebound), path)
+	}
+	require.Equal(t, 421, send(open, http.MethodGet, "/api/v2/timers?app=shop", "", rebound))
+	code, body := open.do(t, http.MethodGet, "/api/v2/timers?app=shop", "", "")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `"items":[]`)
+	code, _ = open.do(t, http.MethodPost, "/api/v2/timers", "", v2)
+	require.Equal(t, 201, code)
+	require.Equal(t, 201, send(closed, http.MethodPost, "/api/v2/timers", v2, func(q *http.Request) {
+		page(q)
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("Authorization", "Bearer "+admin)
+	}))
+}

@@ -1,0 +1,158 @@
+package allinone
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/process"
+)
+
+// redriving is one run of `carillon topics redrive`, and its settings.
+type redriving struct {
+	api, app, timer, from, to, failure string
+	fires                              []string
+	again, yes                         bool
+	limit                              int
+	patience                           time.Duration
+	credentials                        credentials
+
+	out    io.Writer
+	client *http.Client
+}
+
+// Register names the settings.
+func (r *redriving) Register(s *config.Set) {
+	s.String(&r.api, "api", "http://127.0.0.1:8080", "address of the API")
+	r.credentials.register(s)
+	s.String(&r.app, "app", "", "the app whose failed fires are made again")
+	s.String(&r.timer, "timer", "", "only this timer's")
+	s.List(&r.fires, "fires", "", "only these, by their ids, with commas between")
+	s.String(&r.from, "from", "", "only what was due at this instant or later (2026-01-31T12:00:00Z)")
+	s.String(&r.to, "to", "", "only what was due before this instant")
+	s.String(&r.failure, "failure", "", "only what failed so: timeout, connect, status and so on")
+	s.Bool(&r.again, "again", false, "also what was redriven before")
+	s.Int(&r.limit, "limit", 0, "so many at the most; 0: all")
+	s.Bool(&r.yes, "yes", false, "do it; without it, say what would be done")
+	s.Duration(&r.patience, "patience", 10*time.Minute, "how long all of it may take")
+}
+
+// Validate checks them.
+func (r *redriving) Validate() error {
+	if r.app == "" {
+		return errors.New("app: missing (flag -app)")
+	}
+	if u, err := url.Parse(r.api); err != nil || u.Host == "" {
+		return fmt.Errorf("api: %q is not http://host:port", r.api)
+	}
+	if r.limit < 0 {
+		return errors.New("limit: is less than 0")
+	}
+	return nil
+}
+
+// redrive makes failed fires again through the API, which decides what is redriven; the letters of them are acknowledged by it.
+func redrive(ctx context.Context, args []string, env process.Env, stdout io.Writer) error {
+	r := &redriving{out: stdout, client: &http.Client{Timeout: tryCall * 3}} // an answer comes within the API's own time
+	defer r.client.CloseIdleConnections()
+	if err := config.NewSet("carillon topics redrive", r).Load(args, noEnvironment, stdout); err != nil {
+		return err
+	}
+	if err := r.credentials.read(env); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.patience)
+	defer cancel()
+	total := int64(0)
+	for first := true; ; first = false {
+		got, err := r.call(ctx, total)
+		if err != nil {
+			return err
+		}
+		total += got.Count
+		if first {
+			for _, f := range got.Sample {
+				fmt.Fprintf(r.out, "%s  %s  %s  %s\n", f.ID, f.FinishedAt, printable(f.Reason), printable(f.Failure))
+			}
+		}
+		switch {
+		case got.DryRun && got.More:
+			fmt.Fprintf(r.out, "more than %d would be made again: say -yes to do it\n", total)
+			return nil
+		case got.DryRun:
+			fmt.Fprintf(r.out, "%d would be made again: say -yes to do it\n", total)
+			return nil
+		case !got.More || got.Count == 0 || r.limit > 0 && total >= int64(r.limit):
+			fmt.Fprintf(r.out, "%d made again\n", total)
+			return nil
+		case r.again:
+			// The next call would begin with those that this one made again.
+			fmt.Fprintf(r.out, "%d made again\n", total)
+			return errors.New("there are more, and with -again they cannot be told from those just made again: go on by -from and -to, -timer or -failure")
+		}
+		fmt.Fprintf(r.out, "%d made again, and there are more\n", total)
+	}
+}
+
+// redriven is the API's answer.
+type redriven struct {
+	DryRun bool  `json:"dry_run"`
+	Count  int64 `json:"count"`
+	More   bool  `json:"more"`
+	Sample []struct {
+		ID         string `json:"id"`
+		FinishedAt string `json:"finished_at"`
+		Reason     string `json:"reason"`
+		Failure    string `json:"failure"`
+	} `json:"sample"`
+}
+
+func (r *redriving) call(ctx context.Context, done int64) (out redriven, err error) {
+	ask := map[string]any{"dry_run": !r.yes, "again": r.again}
+	for name, v := range map[string]string{"timer": r.timer, "from": r.from, "to": r.to, "failure": r.failure} {
+		if v != "" {
+			ask[name] = v
+		}
+	}
+	if len(r.fires) > 0 {
+		ask["fires"] = r.fires
+	}
+	if r.limit > 0 {
+		ask["limit"] = min(int64(r.limit)-done, 10_000)
+	}
+	body, err := json.Marshal(ask)
+	if err != nil {
+		return out, fmt.Errorf("encoding a request: %w", err)
+	}
+	address := strings.TrimSuffix(r.api, "/") + "/api/v2/apps/" + url.PathEscape(r.app) + "/redrives"
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return out, fmt.Errorf("making a request: %w", err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	r.credentials.show(q.Header)
+	resp, err := r.client.Do(q)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, tryMaxAnswer))
+	switch {
+	case err != nil:
+		return out, fmt.Errorf("reading the answer: %w", err)
+	case resp.StatusCode != http.StatusOK:
+		return out, r.credentials.refusal(resp, data, r.app)
+	}
+	if err := json.Unmarshal(data, &out); err != nil {
+		return out, fmt.Errorf("reading the answer: %w", err)
+	}
+	return out, nil
+}

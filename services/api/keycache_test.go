@@ -1,0 +1,113 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
+)
+
+// counting is a store that counts looks for keys, and can be away.
+type counting struct {
+	api.Store
+
+	looks atomic.Int64
+	away  atomic.Bool
+}
+
+func (c *counting) APIKey(ctx context.Context, id string) (store.APIKey, error) {
+	c.looks.Add(1)
+	if c.away.Load() {
+		return store.APIKey{}, timer.Unavailable("reading a key", nil)
+	}
+	return c.Store.APIKey(ctx, id)
+}
+
+func TestLooksForKeysAreBounded(t *testing.T) {
+	t.Parallel()
+	c := &counting{}
+	f, admin := guarded(t, func(o *api.Options) { c.Store = o.Store; o.Store = c })
+	k := f.makeKey(t, admin, "shop", "read")
+	get := func(key string) int {
+		return f.call(t, http.MethodGet, "/api/v2/apps/desk", "", bearer(key)).status
+	}
+	require.Equal(t, 404, get(k.Key))
+	c.looks.Store(0)
+	for range 200 {
+		require.Equal(t, 404, get(k.Key))
+	}
+	require.LessOrEqual(t, c.looks.Load(), int64(4), "one a second")
+	c.looks.Store(0)
+	refused := 0
+	for range 300 {
+		if get(apikey.New().Reveal()) == 503 {
+			refused++
+		}
+	}
+	require.LessOrEqual(t, c.looks.Load(), int64(300))
+	require.Positive(t, refused, "a flood of guesses is turned away")
+	require.Equal(t, 404, get(k.Key), "who is known is let in all the same")
+
+	c.away.Store(true)
+	require.Eventually(t, func() bool { return c.looks.Load() > 0 && get(k.Key) == 404 }, time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return get(k.Key) == 503 }, 10*time.Second, 50*time.Millisecond, "nobody is let in by what was true long ago")
+}
+
+func TestGatewaysHeader(t *testing.T) {
+	t.Parallel()
+	f, _ := guarded(t, func(o *api.Options) {
+		o.Auth.TrustHeader, o.Auth.TrustFrom = "X-Carillon-App", []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}
+	})
+	for _, c := range []struct {
+		from   string
+		values []string
+		method string
+		want   int
+	}{
+		{"10.1.2.3:999", []string{"shop"}, "GET", 200},
+		{"[::ffff:10.1.2.3]:999", []string{"shop"}, "GET", 200},
+		{"[fd00::1]:999", []string{"shop"}, "POST", 201},
+		{"10.1.2.3:999", []string{"read:shop"}, "POST", 403},
+		{"10.1.2.3:999", []string{"write:shop"}, "POST", 200},
+		{"10.1.2.3:999", []string{"desk"}, "GET", 404},
+		{"10.1.2.3:999", []string{"read:"}, "GET", 401},
+		{"10.1.2.3:999", []string{":shop"}, "GET", 401},
+		{"10.1.2.3:999", []string{"reader:shop"}, "POST", 401},
+		{"10.1.2.3:999", []string{"READ:shop"}, "GET", 401},
+		{"10.1.2.3:999", []string{"write:a:b"}, "GET", 404},
+		{"10.1.2.3:999", nil, "GET", 401},
+		{"10.1.2.3:999", []string{""}, "GET", 401},
+		{"10.1.2.3:999", []string{"shop", "desk"}, "GET", 401},
+		{"10.2.2.3:999", []string{"shop"}, "GET", 401},
+		{"127.0.0.1:999", []string{"shop"}, "GET", 401},
+		{"nonsense", []string{"shop"}, "GET", 401},
+	} {
+		path, body := "/api/v2/timers?app=shop", ""
+		if c.method == "POST" {
+			path, body = "/api/v2/timers", v2Body
+		}
+		r := httptest.NewRequestWithContext(t.Context(), c.method, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.RemoteAddr = c.from
+		for _, v := range c.values {
+			r.Header.Add("X-Carillon-App", v)
+		}
+		w := httptest.NewRecorder()
+		f.api.Handler().ServeHTTP(w, r)
+		require.Equal(t, c.want, w.Code, fmt.Sprint(c, w.Body))
+	}
+	off := setup(t, func(o *api.Options) { o.Auth = api.Auth{} })
+	require.Equal(t, 401, off.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", map[string]string{"X-Carillon-App": "shop"}).status)
+}

@@ -1,0 +1,37 @@
+package api
+
+import "net/http"
+
+// slots bound how many requests there are at once at one place: what cannot be had is refused, and nothing waits.
+type slots chan struct{}
+
+func newSlots(n int) slots { return make(slots, n) }
+
+func (s slots) take() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s slots) free() { <-s }
+
+// bounded answers 503 where all slots are taken.
+func bounded(s slots) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !s.take() {
+				tooMany(w, r)
+				return
+			}
+			defer s.free()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func tooMany(w http.ResponseWriter, r *http.Request) {
+	refuse(w, r, fault{status: http.StatusServiceUnavailable, msg: "too many requests at once"})
+}

@@ -1,0 +1,92 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/services/api"
+)
+
+// dribble sends the head of a request, the beginning of its body, and then nothing.
+func dribble(t *testing.T, addr, method, path, header string) net.Conn {
+	t.Helper()
+	var d net.Dialer
+	c, err := d.DialContext(t.Context(), "tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	_, err = fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: api\r\nContent-Type: application/json\r\nContent-Length: 1000\r\nConnection: close\r\n%s\r\n{", method, path, header)
+	require.NoError(t, err)
+	return c
+}
+
+// Who has no key cannot use up what those who have one need, however slowly he sends.
+func TestCompletionsHaveTheirOwnSlots(t *testing.T) {
+	t.Parallel()
+	f, admin := guarded(t, func(o *api.Options) { o.MaxInFlight, o.MaxOpen = 1, 1 })
+	server := httptest.NewServer(f.api.Handler())
+	t.Cleanup(server.Close)
+	complete := func() int {
+		return f.call(t, http.MethodPost, "/api/v2/fires/1-1/complete", `{"token":"x","status":"delivered"}`, nil).status
+	}
+	began := time.Now()
+	slow := dribble(t, server.Listener.Addr().String(), "POST", "/api/v2/fires/1-1/complete", "")
+	require.Eventually(t, func() bool { return complete() == 503 }, time.Second, time.Millisecond)
+	require.Equal(t, 404, f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(admin)).status)
+	got, err := io.ReadAll(slow)
+	require.NoError(t, err)
+	require.Contains(t, string(got), " 408 ")
+	require.Less(t, time.Since(began), 5*time.Second)
+	require.Equal(t, 403, complete(), "the slot is free again")
+	require.Equal(t, 413, f.call(t, http.MethodPost, "/api/v2/fires/1-1/complete", `{"token":"x","status":"delivered","message":"`+strings.Repeat("x", 9<<10)+`"}`, nil).status)
+}
+
+// hanging is a store that does not answer about keys.
+type hanging struct {
+	api.Store
+
+	asked chan struct{}
+}
+
+func (h *hanging) APIKey(ctx context.Context, _ string) (store.APIKey, error) {
+	h.asked <- struct{}{}
+	<-ctx.Done()
+	return store.APIKey{}, ctx.Err()
+}
+
+func TestWhoIsAskedAboutHoldsNoSlotOfOthers(t *testing.T) {
+	t.Parallel()
+	h := &hanging{asked: make(chan struct{}, 1)}
+	f, admin := guarded(t, func(o *api.Options) {
+		h.Store, o.Store = o.Store, h
+		o.MaxInFlight, o.Timeout = 2, time.Second
+	})
+	done := make(chan int, 2)
+	get := func() {
+		done <- f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(apikey.New().Reveal())).status
+	}
+	go get()
+	<-h.asked
+	server := httptest.NewServer(f.api.Handler())
+	t.Cleanup(server.Close)
+	// One of the two has a key and is slow: the other slot is not the guesser's.
+	dribble(t, server.Listener.Addr().String(), "POST", "/api/v2/timers", "Authorization: Bearer "+admin+"\r\n")
+	for range 20 {
+		require.Equal(t, 404, f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(admin)).status)
+	}
+	go get()
+	<-h.asked
+	require.Equal(t, 503, f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(admin)).status, "and they do not pile up without end")
+	require.Equal(t, 503, <-done)
+	require.Equal(t, 503, <-done)
+}

@@ -1,0 +1,150 @@
+package api
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// APIKeyBody is what is shown of an API key.
+type APIKeyBody struct {
+	ID        string `json:"id" doc:"Its public part: crl_<id>_…"`
+	App       string `json:"app,omitempty" doc:"Absent where it is for every app."`
+	Name      string `json:"name" doc:"For people."`
+	Scope     string `json:"scope" enum:"read,write,admin"`
+	CreatedAt string `json:"created_at" format:"date-time"`
+}
+
+type keysOutput struct{ Body keysBody }
+
+type keysBody struct {
+	Items []APIKeyBody `json:"items" nullable:"false"`
+}
+
+type newKeyBody struct {
+	Name  string `json:"name" minLength:"1" maxLength:"128" doc:"For people." example:"billing service"`
+	Scope string `json:"scope" enum:"read,write,admin" doc:"read: see timers, fires and outcomes. write: make, change and delete timers, redrive fires. admin: keys, limits and signing keys, too."`
+}
+
+type newKeyInput struct {
+	PathAppParam
+	Body newKeyBody
+}
+
+type newDeploymentKeyInput struct{ Body newKeyBody }
+
+type madeKeyOutput struct{ Body madeKeyBody }
+
+type madeKeyBody struct {
+	APIKeyBody
+	Key string `json:"key" doc:"Authorization: Bearer <key>. It is shown this once; only its hash is kept."`
+}
+
+type keyParam struct {
+	PathAppParam
+	DeploymentKeyParam
+}
+
+// DeploymentKeyParam names an API key.
+type DeploymentKeyParam struct {
+	ID string `path:"id" pattern:"^[0-9A-Za-z]{1,64}$" doc:"The key's id."`
+}
+
+func (s *Service) listKeys(ctx context.Context, in *PathAppParam) (*keysOutput, error) {
+	if err := s.mayUse(ctx, in.App); err != nil {
+		return nil, err
+	}
+	return s.keysOf(ctx, in.App)
+}
+
+func (s *Service) createKey(ctx context.Context, in *newKeyInput) (*madeKeyOutput, error) {
+	if err := s.mayUse(ctx, in.App); err != nil {
+		return nil, err
+	}
+	if err := checkText("path.app", in.App, timer.MaxAppLen); err != nil {
+		return nil, err
+	}
+	return s.makeKey(ctx, in.App, &in.Body)
+}
+
+func (s *Service) revokeKey(ctx context.Context, in *keyParam) (*struct{}, error) {
+	if err := s.mayUse(ctx, in.App); err != nil {
+		return nil, err
+	}
+	return s.endKey(ctx, in.App, in.ID)
+}
+
+func (s *Service) listDeploymentKeys(ctx context.Context, _ *struct{}) (*keysOutput, error) {
+	if err := s.deploymentOnly(ctx); err != nil {
+		return nil, err
+	}
+	return s.keysOf(ctx, "")
+}
+
+func (s *Service) createDeploymentKey(ctx context.Context, in *newDeploymentKeyInput) (*madeKeyOutput, error) {
+	if err := s.deploymentOnly(ctx); err != nil {
+		return nil, err
+	}
+	return s.makeKey(ctx, "", &in.Body)
+}
+
+func (s *Service) revokeDeploymentKey(ctx context.Context, in *DeploymentKeyParam) (*struct{}, error) {
+	if err := s.deploymentOnly(ctx); err != nil {
+		return nil, err
+	}
+	return s.endKey(ctx, "", in.ID)
+}
+
+// deploymentOnly refuses who has the key of one app: the deployment's keys are not there for him.
+func (s *Service) deploymentOnly(ctx context.Context) error {
+	if callerOf(ctx).deployment {
+		return nil
+	}
+	s.countDenied(ctx, deniedApp, "")
+	return &timer.Error{Code: timer.CodeNotFound, Msg: "no keys of the deployment for this key"}
+}
+
+func (s *Service) keysOf(ctx context.Context, app string) (*keysOutput, error) {
+	keys, err := s.opts.Store.APIKeys(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	out := &keysOutput{keysBody{Items: make([]APIKeyBody, len(keys))}}
+	for i := range keys {
+		out.Body.Items[i] = showKey(&keys[i])
+	}
+	return out, nil
+}
+
+// makeKey makes a key and shows it. An answer that is lost leaves a key that nobody has: it is seen in the list, and revoked.
+func (s *Service) makeKey(ctx context.Context, app string, b *newKeyBody) (*madeKeyOutput, error) {
+	if err := checkText("name", b.Name, timer.MaxNameLen); err != nil {
+		return nil, err
+	}
+	scope, err := apikey.ParseScope(b.Scope)
+	if err != nil {
+		return nil, timer.Invalid("scope", err.Error())
+	}
+	key := apikey.New()
+	hash := key.Hash()
+	k := store.APIKey{ID: key.ID(), App: app, Name: b.Name, Scope: string(scope), Hash: hash[:], CreatedMS: s.opts.Now().UnixMilli()}
+	if err := s.opts.Store.AddAPIKey(ctx, k); err != nil {
+		return nil, err
+	}
+	s.keys.forget(k.ID)
+	return &madeKeyOutput{madeKeyBody{APIKeyBody: showKey(&k), Key: key.Reveal()}}, nil
+}
+
+func (s *Service) endKey(ctx context.Context, app, id string) (*struct{}, error) {
+	if err := s.opts.Store.RevokeAPIKey(ctx, app, id); err != nil {
+		return nil, err
+	}
+	s.keys.forget(id)
+	return nil, nil //nolint:nilnil // 204
+}
+
+func showKey(k *store.APIKey) APIKeyBody {
+	return APIKeyBody{ID: k.ID, App: k.App, Name: k.Name, Scope: k.Scope, CreatedAt: instant(k.CreatedMS)}
+}

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Limits of a redrive.
+const (
+	maxRedrive    = 10_000 // fires of one call
+	maxFiresNamed = 500
+	redriveSample = 20
+)
+
+type redriveInput struct {
+	PathAppParam
+	KeyHeader
+	Body redriveBody
+}
+
+type redriveBody struct {
+	Timer   string   `json:"timer,omitempty" pattern:"^[0-9]{1,16}$" doc:"Only fires of this timer."`
+	Fires   []string `json:"fires,omitempty" nullable:"false" maxItems:"500" doc:"Only these fires, by their ids."`
+	From    string   `json:"from,omitempty" format:"date-time" doc:"Only fires that were due at it or later."`
+	To      string   `json:"to,omitempty" format:"date-time" doc:"Only fires that were due before it."`
+	Failure string   `json:"failure,omitempty" doc:"Only fires whose last attempt failed so: timeout, connect, status and so on."`
+	Again   bool     `json:"again,omitempty" doc:"Also fires that were redriven before."`
+	DryRun  bool     `json:"dry_run,omitempty" doc:"Make nothing: say what would be made."`
+	Limit   int      `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"10000" doc:"Fires at the most, those that ended first."`
+}
+
+type redriveOutput struct{ Body redrivenBody }
+
+type redrivenBody struct {
+	DryRun bool       `json:"dry_run"`
+	Series string     `json:"series,omitempty" doc:"Of the fires that were made: <timer>-<due>-<series> is their id."`
+	Count  int64      `json:"count" doc:"Failed fires that were selected. Each was made again, unless it was a dry run."`
+	More   bool       `json:"more" doc:"There are more than the limit, or than one call has time for: repeat it."`
+	Sample []FireBody `json:"sample" nullable:"false" doc:"The first 20 of those that were selected."`
+}
+
+// redriveFires makes failed fires again, page by page, each page in one transaction. A call that ends halfway has redriven the pages before; repeated, it goes on
+// behind them, for what was redriven is left out. Under an idempotency key it has the same series each time, and repeats nothing.
+func (s *Service) redriveFires(ctx context.Context, in *redriveInput) (*redriveOutput, error) {
+	if err := s.mayChange(ctx, "path.app", in.App); err != nil {
+		return nil, err
+	}
+	q, err := s.readRedrive(in)
+	if err != nil {
+		return nil, err
+	}
+	series := s.ids.Next()
+	if in.Key != "" {
+		series = timer.ID(seriesOf(keyOf("redrive "+in.App, q.Timer, in.Key)))
+	}
+	out := redrivenBody{DryRun: in.Body.DryRun, Sample: []FireBody{}}
+	if !out.DryRun {
+		out.Series = series.String()
+	}
+	defer func() { // also where a later page met an error: the pages before are redriven
+		if !out.DryRun && out.Count > 0 {
+			s.metrics.redriven.Add(float64(out.Count))
+			s.ackLater()
+		}
+	}()
+	for first, left := true, in.Body.Limit; left > 0; first = false {
+		if !first && nearEnd(ctx) {
+			out.More = true
+			break
+		}
+		q.Limit = min(left, store.MaxBatch)
+		page, err := s.opts.Store.Redrive(ctx, q, series, out.DryRun)
+		s.dispatch(ctx, page.Fires) // of a commit in doubt, too: see store.Timers
+		if err != nil {
+			return nil, fmt.Errorf("redriving fires: %w", err)
+		}
+		for i := range page.Outcomes {
+			if len(out.Sample) < redriveSample {
+				out.Sample = append(out.Sample, showOutcome(&page.Outcomes[i]))
+			}
+		}
+		n := len(page.Outcomes)
+		out.Count += int64(n)
+		left -= n
+		if out.More = page.More; !page.More || n == 0 {
+			break
+		}
+		q.After, q.AfterEnd = page.Outcomes[n-1].FireID, page.Outcomes[n-1].FinishedMS
+	}
+	return &redriveOutput{out}, nil
+}
+
+// nearEnd tells whether there is too little time left for another page.
+func nearEnd(ctx context.Context) bool {
+	const page = 3 * time.Second
+	end, ok := ctx.Deadline()
+	return ok && time.Until(end) < page
+}
+
+func (s *Service) readRedrive(in *redriveInput) (store.RedriveQuery, error) {
+	b := &in.Body
+	q := store.RedriveQuery{App: in.App, Again: b.Again, Failure: timer.Failure(b.Failure)}
+	var r reading
+	if b.Timer != "" {
+		id, err := timer.ParseID(b.Timer)
+		if err != nil {
+			return q, timer.NotFound("timer", b.Timer)
+		}
+		q.Timer = id
+	}
+	for i, text := range b.Fires {
+		id, err := timer.ParseFireID(text)
+		if err != nil {
+			r.wrong(fmt.Sprintf("fires[%d]", i), errFireID.Error())
+		}
+		q.Fires = append(q.Fires, id)
+	}
+	if at := r.instant("from", b.From); at != nil {
+		q.FromMS = ceilMS(*at)
+	}
+	if at := r.instant("to", b.To); at != nil {
+		if q.ToMS = ceilMS(*at); q.ToMS <= q.FromMS {
+			r.wrong("to", "is not later than from")
+		}
+	}
+	if b.Failure != "" && !slices.Contains(timer.Failures(), q.Failure) {
+		r.wrong("failure", fmt.Sprintf("%q is none of %v", b.Failure, timer.Failures()))
+	}
+	if len(r.bad) > 0 {
+		return q, s.problems(r.bad)
+	}
+	return q, nil
+}

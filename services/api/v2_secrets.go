@@ -1,0 +1,153 @@
+package api
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const noSealingKeys = "cannot be kept: this deployment has no sealing keys"
+
+// redacted is what every secret is shown as.
+var redacted = sealing.NewSecret(sealing.Redacted)
+
+// unsealed stands for a secret that was refused, so that it does not count as missing, too. Nothing of it is written: there is a problem.
+const unsealed timer.Sealed = "-"
+
+// secrets checks and seals the secrets of a target. old is the target that REDACTED ones are taken from; it may be nil.
+func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Target) {
+	if len(b.SecretHeaders) > 0 {
+		t.SecretHeaders = make(map[string]timer.Sealed, len(b.SecretHeaders))
+	}
+	for name, value := range b.SecretHeaders {
+		at := field + ".secret_headers." + name
+		t.SecretHeaders[name] = in.seal(at, value, func() (timer.Sealed, bool) {
+			had, is := storedHeader(old, name)
+			return had, is && in.samePlace(at, old, t)
+		}, func() error { return callback.CheckSecretHeader(at, t.Kind, value.Reveal()) })
+	}
+	if o := b.TLS; o != nil {
+		t.TLS = &timer.TLS{ServerName: o.ServerName, CA: o.CA, Insecure: o.Insecure, Cert: o.Cert}
+		if !o.Key.IsZero() {
+			t.TLS.Key = in.seal(field+".tls.key", o.Key, func() (timer.Sealed, bool) {
+				if old == nil || old.TLS == nil {
+					return "", false
+				}
+				if old.TLS.Cert != o.Cert {
+					in.r.wrong(field+".tls.key", "is REDACTED, and of another certificate: give it anew")
+				}
+				return old.TLS.Key, old.TLS.Key != ""
+			}, func() error {
+				if o.Cert == "" {
+					return nil // which the checks name
+				}
+				return callback.CheckKeyPair(field+".tls", o.Cert, o.Key)
+			})
+		}
+	}
+	if o := b.OAuth2; o != nil {
+		t.OAuth2 = &timer.OAuth2{TokenURL: o.TokenURL, ClientID: o.ClientID, Scopes: o.Scopes, Params: o.Params, InBody: o.InBody}
+		at := field + ".oauth2.secret"
+		t.OAuth2.Secret = in.seal(at, o.Secret, func() (timer.Sealed, bool) {
+			if old == nil || old.OAuth2 == nil {
+				return "", false
+			}
+			// The token that the secret brings goes to the target.
+			return old.OAuth2.Secret, in.sameHost(at, old.OAuth2.TokenURL, o.TokenURL) && in.samePlace(at, old, t)
+		}, func() error {
+			if len(o.Secret.Reveal()) > timer.MaxSecretLen {
+				return timer.Invalid(at, fmt.Sprintf("is longer than %d bytes", timer.MaxSecretLen))
+			}
+			return nil
+		})
+	}
+}
+
+// seal seals a secret that was checked, or keeps the one that is stored. What is wrong is noted.
+func (in *targetReader) seal(field string, value sealing.Secret, stored func() (timer.Sealed, bool), check func() error) timer.Sealed {
+	if value.IsZero() {
+		in.r.wrong(field, "is empty")
+		return unsealed
+	}
+	if value.Reveal() == sealing.Redacted {
+		had, ok := stored()
+		if !ok {
+			in.r.wrong(field, "is REDACTED, which keeps a secret that is stored, and there is none")
+			return unsealed
+		}
+		return had
+	}
+	if err := check(); err != nil {
+		in.r.note(collect(err)...)
+		return unsealed
+	}
+	if in.service.opts.Secrets == nil {
+		in.r.wrong(field, noSealingKeys)
+		return unsealed
+	}
+	return in.service.opts.Secrets.Seal(value, callback.SecretBinding(in.app))
+}
+
+const goesElsewhere = "is REDACTED, and would go elsewhere than before: give it anew"
+
+// samePlace refuses to keep a secret that would go elsewhere than before: who may change a timer shall not have its secrets sent to himself.
+func (in *targetReader) samePlace(field string, old, now *timer.Target) bool {
+	if old.Pulsar != nil && now.Pulsar != nil && old.Pulsar.Topic != now.Pulsar.Topic {
+		in.r.wrong(field, goesElsewhere)
+	}
+	if !strings.EqualFold(virtualHost(old), virtualHost(now)) {
+		in.r.wrong(field, goesElsewhere)
+	}
+	return in.sameHost(field, old.URL, now.URL)
+}
+
+// virtualHost returns the Host that a target's request names in place of its URL's: one address may serve many who are not each other's.
+func virtualHost(t *timer.Target) string {
+	for name, values := range t.Headers {
+		if strings.EqualFold(name, "Host") && len(values) > 0 {
+			return values[0]
+		}
+	}
+	return ""
+}
+
+func (in *targetReader) sameHost(field, old, now string) bool {
+	a, err1 := url.Parse(old)
+	b, err2 := url.Parse(now)
+	if err1 != nil || err2 != nil || a.Scheme != b.Scheme || !strings.EqualFold(a.Host, b.Host) {
+		in.r.wrong(field, goesElsewhere)
+	}
+	return true
+}
+
+func storedHeader(t *timer.Target, name string) (timer.Sealed, bool) {
+	if t == nil {
+		return "", false
+	}
+	for had, sealed := range t.SecretHeaders {
+		if strings.EqualFold(had, name) {
+			return sealed, true
+		}
+	}
+	return "", false
+}
+
+// keepsSecrets tells whether a body has secrets that are to be taken from what is stored.
+func keepsSecrets(bodies ...targetBody) bool {
+	for i := range bodies {
+		b := &bodies[i]
+		for _, v := range b.SecretHeaders {
+			if v.Reveal() == sealing.Redacted {
+				return true
+			}
+		}
+		if b.TLS != nil && b.TLS.Key.Reveal() == sealing.Redacted || b.OAuth2 != nil && b.OAuth2.Secret.Reveal() == sealing.Redacted {
+			return true
+		}
+	}
+	return false
+}

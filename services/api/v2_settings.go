@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Limits of an app's settings.
+const (
+	maxRate       = 1_000_000
+	maxConcurrent = 1_000_000
+	maxRules      = 64
+	maxRuleLen    = 300
+)
+
+type settingsInput struct {
+	PathAppParam
+	Body settingsBody
+}
+
+type settingsBody struct {
+	Rate       float64  `json:"rate,omitempty" doc:"Calls started per second, over all executors; no limit where it is 0 or left out."`
+	Burst      int      `json:"burst,omitempty" doc:"Calls that may start at once after a pause; a second's worth by default."`
+	Concurrent int      `json:"concurrent,omitempty" doc:"Calls at once, over all executors; no limit where it is 0 or left out."`
+	Allow      []string `json:"allow,omitempty" nullable:"false" maxItems:"64" doc:"Rules that open addresses besides the deployment's: a CIDR, an address or a host name (*.example.com for those below), each with :ports behind it where others than 80 and 443 are meant. A rule that is neither here already nor the deployment's own needs an admin key of the deployment." example:"[\"10.20.0.0/16:8080\"]"`
+	IfVersion  int64    `json:"if_version,omitempty" minimum:"1" doc:"Replace them only if this is their version; else 409."`
+}
+
+type shownSettings struct {
+	App        string   `json:"app"`
+	Rate       float64  `json:"rate"`
+	Burst      int      `json:"burst"`
+	Concurrent int      `json:"concurrent"`
+	Allow      []string `json:"allow" nullable:"false"`
+	Version    int64    `json:"version" doc:"It grows with every change."`
+}
+
+type settingsOutput struct{ Body shownSettings }
+
+func (s *Service) getSettings(ctx context.Context, in *PathAppParam) (*settingsOutput, error) {
+	if err := s.mayUse(ctx, in.App); err != nil {
+		return nil, err
+	}
+	a, err := s.opts.Store.App(ctx, in.App)
+	if err != nil {
+		return nil, err
+	}
+	return &settingsOutput{showSettings(&a)}, nil
+}
+
+// putSettings replaces them as a whole. Executors read them in the change log, which they poll twice a second.
+func (s *Service) putSettings(ctx context.Context, in *settingsInput) (*settingsOutput, error) {
+	if err := s.mayChange(ctx, "path.app", in.App); err != nil {
+		return nil, err
+	}
+	if err := checkText("path.app", in.App, timer.MaxAppLen); err != nil {
+		return nil, err
+	}
+	b := &in.Body
+	if bad := checkSettings(b); len(bad) > 0 {
+		return nil, s.problems(bad)
+	}
+	version := b.IfVersion
+	if !callerOf(ctx).deployment {
+		// What was read is what is replaced, so that no rule comes in between.
+		had, err := s.opts.Store.App(ctx, in.App)
+		if err != nil && timer.CodeOf(err) != timer.CodeNotFound {
+			return nil, err
+		}
+		for _, rule := range b.Allow {
+			if !slices.Contains(had.Settings.Allow, rule) && !s.opts.Egress.Has(rule) {
+				return nil, problem(fault{
+					status: http.StatusForbidden, field: "allow", msg: fmt.Sprintf("opens %q, which the deployment does not: it needs an admin key of the deployment", rule),
+				})
+			}
+		}
+		// A version that is still to come is no answer either: the rules of the one before would be taken for it.
+		if version != 0 && version != had.Version {
+			return nil, errSettingsChanged()
+		}
+		version = had.Version
+	}
+	a, err := s.opts.Store.PutSettings(ctx, in.App, store.AppSettings{Rate: b.Rate, Burst: b.Burst, Concurrent: b.Concurrent, Allow: b.Allow}, version)
+	if timer.CodeOf(err) == timer.CodeConflict {
+		return nil, errSettingsChanged()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &settingsOutput{showSettings(&a)}, nil
+}
+
+func errSettingsChanged() error {
+	return timer.Conflict("if_version", "does not hold: the settings were changed")
+}
+
+func checkSettings(b *settingsBody) []*timer.Error {
+	var bad []*timer.Error
+	if !(b.Rate >= 0 && b.Rate <= maxRate) {
+		bad = append(bad, timer.Invalid("rate", fmt.Sprintf("must lie between 0 and %d", maxRate)))
+	}
+	if b.Rate > 0 && b.Rate < 0.001 {
+		bad = append(bad, timer.Invalid("rate", "is less than one call in a thousand seconds: freeze the app instead"))
+	}
+	if b.Burst < 0 || b.Burst > maxRate {
+		bad = append(bad, timer.Invalid("burst", fmt.Sprintf("must lie between 0 and %d", maxRate)))
+	}
+	if b.Concurrent < 0 || b.Concurrent > maxConcurrent {
+		bad = append(bad, timer.Invalid("concurrent", fmt.Sprintf("must lie between 0 and %d", maxConcurrent)))
+	}
+	if len(b.Allow) > maxRules {
+		bad = append(bad, timer.Invalid("allow", fmt.Sprintf("has %d rules: at most %d are allowed", len(b.Allow), maxRules)))
+	}
+	for i, text := range b.Allow {
+		field := fmt.Sprintf("allow[%d]", i)
+		if len(text) > maxRuleLen {
+			bad = append(bad, timer.Invalid(field, fmt.Sprintf("is longer than %d bytes", maxRuleLen)))
+			continue
+		}
+		if _, err := egress.ParseRule(text); err != nil {
+			bad = append(bad, timer.Invalid(field, err.Error()))
+		}
+	}
+	return bad
+}
+
+func showSettings(a *store.App) shownSettings {
+	st := &a.Settings
+	return shownSettings{
+		App: a.Name, Rate: st.Rate, Burst: st.Burst, Concurrent: st.Concurrent, Allow: append([]string{}, st.Allow...), Version: a.Version,
+	}
+}

@@ -1,0 +1,147 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/signing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/services/api"
+)
+
+type v2Settings struct {
+	App        string
+	Rate       float64
+	Burst      int
+	Concurrent int
+	Allow      []string
+	Version    int
+}
+
+func TestV2Settings(t *testing.T) {
+	t.Parallel()
+	rule, err := egress.ParseRule("10.9.0.0/16:8080")
+	require.NoError(t, err)
+	f, admin := guarded(t, func(o *api.Options) { o.Egress = egress.NewPolicy(egress.Options{Allow: []egress.Rule{rule}}) })
+	const path = "/api/v2/apps/shop/settings"
+	put := func(key, body string) answer { return f.call(t, http.MethodPut, path, body, bearer(key)) }
+	require.Equal(t, 404, f.call(t, http.MethodGet, path, "", bearer(admin)).status)
+	own := f.makeKey(t, admin, "shop", "admin").Key
+
+	var got v2Settings
+	put(own, `{"rate":50.5,"burst":10,"concurrent":20,"allow":["10.9.0.0/16:8080"]}`).into(t, 200, &got)
+	require.Equal(t, v2Settings{"shop", 50.5, 10, 20, []string{"10.9.0.0/16:8080"}, got.Version}, got)
+	var same v2Settings
+	f.call(t, http.MethodGet, path, "", bearer(own)).into(t, 200, &same)
+	require.Equal(t, got, same)
+
+	// What opens more than the deployment does is the deployment's to allow.
+	a := put(own, `{"allow":["10.1.0.0/16:8080"]}`)
+	require.Equal(t, 403, a.status)
+	require.Contains(t, a.body, "admin key of the deployment")
+	put(admin, `{"rate":1,"allow":["10.1.0.0/16:8080","hooks.internal:443,8443"]}`).into(t, 200, &got)
+	put(own, `{"rate":2,"allow":["hooks.internal:443,8443"]}`).into(t, 200, &got)
+	require.Equal(t, []string{"hooks.internal:443,8443"}, got.Allow)
+	require.Equal(t, 403, put(own, `{"allow":["10.1.0.0/16:8080"]}`).status, "what was taken away comes not back by itself")
+	put(own, `{}`).into(t, 200, &got)
+	require.Equal(t, v2Settings{"shop", 0, 0, 0, []string{}, got.Version}, got)
+
+	require.Equal(t, 409, put(own, `{"rate":3,"if_version":1}`).status)
+	for body, want := range map[string]string{
+		`{"rate":-1}`: "body.rate", `{"rate":2000000}`: "body.rate", `{"burst":-1}`: "body.burst", `{"concurrent":-1}`: "body.concurrent",
+		`{"allow":["x y"]}`: "body.allow[0]", `{"allow":["10.0.0.0/99"]}`: "body.allow[0]", `{"rate":0.0001}`: "body.rate",
+	} {
+		var p v2Problem
+		put(admin, body).into(t, 422, &p)
+		require.Equal(t, want, p.Errors[0].Location, body)
+	}
+	require.Equal(t, 422, f.call(t, http.MethodPut, "/api/v2/apps/carillon/settings", `{}`, bearer(admin)).status)
+}
+
+// racing is a store in which an operator comes between an app's reading of its settings and its writing.
+type racing struct {
+	api.Store
+
+	between func()
+}
+
+func (r *racing) PutSettings(ctx context.Context, app string, s store.AppSettings, version int64) (store.App, error) {
+	if do := r.between; do != nil {
+		r.between = nil
+		do()
+	}
+	return r.Store.PutSettings(ctx, app, s, version)
+}
+
+// An app that guesses the version to come does not get a rule back that is being taken away.
+func TestV2SettingsRaceTheOperator(t *testing.T) {
+	t.Parallel()
+	r := &racing{}
+	f, admin := guarded(t, func(o *api.Options) { r.Store, o.Store = o.Store, r })
+	const path, rule = "/api/v2/apps/shop/settings", "10.1.0.0/16:8080"
+	own := f.makeKey(t, admin, "shop", "admin").Key
+	for _, ahead := range []int{0, 1, 2} {
+		var had v2Settings
+		f.call(t, http.MethodPut, path, `{"allow":["`+rule+`"]}`, bearer(admin)).into(t, 200, &had)
+		r.between = func() {
+			_, err := f.store.PutSettings(t.Context(), "shop", store.AppSettings{}, 0)
+			require.NoError(t, err)
+		}
+		a := f.call(t, http.MethodPut, path, fmt.Sprintf(`{"allow":["%s"],"if_version":%d}`, rule, had.Version+ahead), bearer(own))
+		require.Equal(t, 409, a.status, a.body)
+		if r.between != nil { // refused before it was written
+			r.between()
+			r.between = nil
+		}
+		now, err := f.store.App(t.Context(), "shop")
+		require.NoError(t, err)
+		require.Empty(t, now.Settings.Allow)
+	}
+}
+
+func TestV2SigningKeys(t *testing.T) {
+	t.Parallel()
+	ring := testRing(t)
+	f := setup(t, func(o *api.Options) { o.Secrets = ring })
+	const path = "/api/v2/apps/shop/signing-keys"
+	var hmac, ed struct{ ID, Kind, Secret, Public string }
+	f.call(t, http.MethodPost, path, `{}`, nil).into(t, 201, &hmac)
+	require.Equal(t, "hmac", hmac.Kind)
+	require.True(t, strings.HasPrefix(hmac.Secret, "whsec_"))
+	_, err := signing.ParseKey(hmac.Secret)
+	require.NoError(t, err)
+	f.call(t, http.MethodPost, path, `{"kind":"ed25519"}`, nil).into(t, 201, &ed)
+	require.Empty(t, ed.Secret)
+	require.True(t, strings.HasPrefix(ed.Public, "whpk_"))
+	var second struct{ ID string }
+	f.call(t, http.MethodPost, path, `{}`, nil).into(t, 201, &second)
+	require.Equal(t, 409, f.call(t, http.MethodPost, path, `{}`, nil).status, "two of a kind live at once")
+	f.call(t, http.MethodPost, path, `{"kind":"ed25519"}`, nil).into(t, 201, &second)
+	require.Equal(t, 409, f.call(t, http.MethodPost, path, `{"kind":"ed25519"}`, nil).status)
+
+	list := f.call(t, http.MethodGet, path, "", nil)
+	require.Equal(t, 200, list.status)
+	require.NotContains(t, list.body, hmac.Secret)
+	require.Contains(t, list.body, ed.Public)
+	stored, err := f.store.SigningKeys(t.Context(), "shop")
+	require.NoError(t, err)
+	require.Len(t, stored, signing.MaxKeys)
+	for _, k := range stored {
+		secret, err := ring.Open(k.Secret, sealing.Binding{App: "shop", Use: sealing.UseSigning})
+		require.NoError(t, err)
+		key, err := signing.ParseKey(secret.Reveal())
+		require.NoError(t, err)
+		require.Equal(t, k.Public, key.Public())
+	}
+	require.Equal(t, 404, f.call(t, http.MethodDelete, "/api/v2/apps/desk/signing-keys/"+hmac.ID, "", nil).status)
+	require.Equal(t, 204, f.call(t, http.MethodDelete, path+"/"+hmac.ID, "", nil).status)
+	require.Equal(t, 404, f.call(t, http.MethodDelete, path+"/"+hmac.ID, "", nil).status)
+	f.call(t, http.MethodPost, path, `{}`, nil).into(t, 201, &hmac)
+}

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/signing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// signingKinds are the kinds by the names that the API and the store have for them.
+var signingKinds = map[string]signing.Kind{"hmac": signing.HMAC, "ed25519": signing.Ed25519}
+
+// SigningKeyBody is what is shown of a signing key. Embedded structs are exported, for huma reads no others.
+type SigningKeyBody struct {
+	ID        string `json:"id"`
+	Kind      string `json:"kind" enum:"hmac,ed25519"`
+	Public    string `json:"public,omitempty" doc:"ed25519: what receivers verify by (whpk_…)."`
+	CreatedAt string `json:"created_at" format:"date-time"`
+}
+
+type signingKeysOutput struct{ Body signingKeysBody }
+
+type signingKeysBody struct {
+	Items []SigningKeyBody `json:"items" nullable:"false"`
+}
+
+type newSigningKeyInput struct {
+	PathAppParam
+	Body newSigningKeyBody
+}
+
+type newSigningKeyBody struct {
+	Kind string `json:"kind,omitempty" enum:"hmac,ed25519" default:"hmac" doc:"hmac: receivers verify by the secret. ed25519: they verify by the public key."`
+}
+
+type madeSigningKeyOutput struct{ Body madeSigningKeyBody }
+
+type madeSigningKeyBody struct {
+	SigningKeyBody
+	Secret string `json:"secret,omitempty" doc:"hmac: what receivers verify by (whsec_…). It is shown this once. Of ed25519 nobody needs the private key."`
+}
+
+type signingKeyParam struct {
+	PathAppParam
+	ID string `path:"id" pattern:"^[0-9]{1,16}$" doc:"The key's id."`
+}
+
+func (s *Service) listSigningKeys(ctx context.Context, in *PathAppParam) (*signingKeysOutput, error) {
+	if err := s.mayUse(ctx, in.App); err != nil {
+		return nil, err
+	}
+	keys, err := s.opts.Store.SigningKeys(ctx, in.App)
+	if err != nil {
+		return nil, err
+	}
+	out := &signingKeysOutput{signingKeysBody{Items: make([]SigningKeyBody, len(keys))}}
+	for i := range keys {
+		out.Body.Items[i] = showSigningKey(&keys[i])
+	}
+	return out, nil
+}
+
+// createSigningKey makes a key by which callbacks are signed from now on, besides those that are there. The store refuses a third of a kind, of two calls at
+// once as well. A rotation makes the new one, gives it to
+// the receivers, and retires the old one.
+func (s *Service) createSigningKey(ctx context.Context, in *newSigningKeyInput) (*madeSigningKeyOutput, error) {
+	if err := s.mayChange(ctx, "path.app", in.App); err != nil {
+		return nil, err
+	}
+	if err := checkText("path.app", in.App, timer.MaxAppLen); err != nil {
+		return nil, err
+	}
+	if s.opts.Secrets == nil {
+		return nil, timer.Invalid("kind", noSealingKeys)
+	}
+	key, err := signing.NewKey(signingKinds[in.Body.Kind])
+	if err != nil {
+		return nil, err
+	}
+	k := store.SigningKey{
+		ID: s.ids.Next(), App: in.App, Kind: in.Body.Kind, Public: key.Public(), CreatedMS: s.opts.Now().UnixMilli(),
+		Secret: s.opts.Secrets.Seal(sealing.NewSecret(key.Reveal()), sealing.Binding{App: in.App, Use: sealing.UseSigning}),
+	}
+	if err := s.opts.Store.AddSigningKey(ctx, in.App, k); err != nil {
+		return nil, err
+	}
+	out := &madeSigningKeyOutput{madeSigningKeyBody{SigningKeyBody: showSigningKey(&k)}}
+	if key.Kind() == signing.HMAC {
+		out.Body.Secret = key.Reveal()
+	}
+	return out, nil
+}
+
+func (s *Service) retireSigningKey(ctx context.Context, in *signingKeyParam) (*struct{}, error) {
+	if err := s.mayChange(ctx, "path.app", in.App); err != nil {
+		return nil, err
+	}
+	id, err := timer.ParseID(in.ID)
+	if err != nil {
+		return nil, timer.NotFound("signing key", in.ID)
+	}
+	return nil, s.opts.Store.RetireSigningKey(ctx, in.App, id)
+}
+
+func showSigningKey(k *store.SigningKey) SigningKeyBody {
+	return SigningKeyBody{ID: k.ID.String(), Kind: k.Kind, Public: k.Public, CreatedAt: instant(k.CreatedMS)}
+}

@@ -1,0 +1,211 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// checkTargets checks the target or targets of a definition and puts defaults in. Everything that is wrong is noted.
+func (s *Service) checkTargets(ctx context.Context, app string, d *timer.Definition, r *reading) error {
+	if !d.Several() && d.Target.Kind == "" && d.Target.URL == "" && !r.has("target") {
+		r.wrong("target", "is required, or targets")
+		return nil
+	}
+	all := d.Targets
+	if !d.Several() {
+		all = []timer.Target{d.Target}
+	}
+	for i := range all {
+		t := &all[i]
+		switch {
+		case t.Kind == timer.KindHTTP && t.Method == "":
+			t.Method = http.MethodPost
+		case t.Kind != timer.KindHTTP && t.Method == http.MethodPost:
+			t.Method = ""
+		}
+	}
+	if !d.Several() {
+		d.Target = all[0]
+	}
+	bad := s.wrongTargets(s.checks(s.opts.Egress, d.Labels), d)
+	if len(bad) > 0 {
+		// The app's own rules may open what the deployment's policy does not. Nobody else pays for reading them.
+		policy, err := s.policyOf(ctx, app)
+		if err != nil {
+			return err
+		}
+		if policy != s.opts.Egress {
+			bad = s.wrongTargets(s.checks(policy, d.Labels), d)
+		}
+	}
+	r.note(bad...)
+	return nil
+}
+
+func (s *Service) checks(policy *egress.Policy, labels map[string]string) *callback.Checks {
+	return &callback.Checks{
+		Kinds: s.opts.Kinds, AllowInsecure: s.opts.AllowInsecure, Labels: labels, OwnNamespace: s.opts.OwnNamespace, Egress: policy,
+		Topics: s.opts.Topics,
+	}
+}
+
+// policyOf returns an app's egress policy. Rules that this version does not know are left out: executors do so as well.
+func (s *Service) policyOf(ctx context.Context, app string) (*egress.Policy, error) {
+	a, err := s.opts.Store.App(ctx, app)
+	if timer.CodeOf(err) == timer.CodeNotFound {
+		return s.opts.Egress, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var rules []egress.Rule
+	for _, text := range a.Settings.Allow {
+		if rule, err := egress.ParseRule(text); err == nil {
+			rules = append(rules, rule)
+		}
+	}
+	return s.opts.Egress.With(rules...), nil
+}
+
+// wrongTargets returns everything that is wrong with the targets of a definition.
+func (s *Service) wrongTargets(c *callback.Checks, d *timer.Definition) []*timer.Error {
+	rest := *c
+	rest.Topics = nil // of each target it was asked already, and what was mended is no listed topic
+	if !d.Several() {
+		bad, good := s.everyWrong(c, "target", d.Target)
+		return append(bad, collect(rest.Definition(&good, &d.Fanout))...)
+	}
+	var bad []*timer.Error
+	f := timer.Fanout{Mode: d.Mode, Targets: slices.Clone(d.Targets)}
+	for i := range f.Targets {
+		var more []*timer.Error
+		more, f.Targets[i] = s.everyWrong(c, fmt.Sprintf("targets[%d]", i), f.Targets[i])
+		bad = append(bad, more...)
+	}
+	return append(bad, collect(rest.Definition(&d.Target, &f))...)
+}
+
+// mendings is how many fields of one target are named at the most.
+const mendings = 32
+
+// everyWrong finds everything that is wrong with a target: a check stops at what it finds first, so that is mended in a copy, and the copy checked again. It returns
+// the mended copy as well.
+func (s *Service) everyWrong(c *callback.Checks, field string, t timer.Target) ([]*timer.Error, timer.Target) {
+	var bad []*timer.Error
+	mended := *c
+	if t.Kind == timer.KindPulsar && t.URL == "" && s.opts.OwnNamespace == "" {
+		mended.Topics = nil
+		bad = append(bad, timer.Invalid(field+".url", "is required: this deployment has no Pulsar of its own"))
+	}
+	for range mendings {
+		found := collect(mended.Target(field, &t))
+		if len(found) == 0 {
+			break
+		}
+		bad = append(bad, found...)
+		wrong := strings.TrimPrefix(found[0].Field, field+".")
+		if !mend(&t, wrong) {
+			break
+		}
+		if wrong == "url" || strings.HasPrefix(wrong, "pulsar") {
+			mended.Topics = nil // where it would publish now is not what somebody asked for
+		}
+	}
+	return bad, t
+}
+
+// mend puts something that is right in the place of what is wrong.
+func mend(t *timer.Target, field string) bool {
+	part, name, _ := strings.Cut(field, ".")
+	switch part {
+	case "name":
+		t.Name = ""
+	case "url":
+		return mendURL(t)
+	case "method":
+		t.Method = ""
+	case "headers":
+		t.Headers = without(t.Headers, name)
+	case "secret_headers":
+		t.SecretHeaders = without(t.SecretHeaders, name)
+	case "query":
+		t.Query = without(t.Query, name)
+	case "body":
+		t.Body = ""
+	case "async":
+		t.Async = 0
+	case "success":
+		t.Success = nil
+	case "redirects":
+		t.Redirects = 0
+	case "http2":
+		t.HTTP2 = ""
+	case "tls":
+		t.TLS = nil
+	case "oauth2":
+		t.OAuth2 = nil
+	case "pulsar":
+		t.Pulsar = nil
+		if t.Kind == timer.KindPulsar {
+			t.Pulsar = &timer.PulsarTopic{Topic: "persistent://some/other/topic"}
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// mendURL leaves a URL that was secure secure: what else the target has may depend on it.
+func mendURL(t *timer.Target) bool {
+	url := "https://example.com/"
+	switch t.Kind {
+	case timer.KindGRPC:
+		url = "grpcs://example.com:443"
+	case timer.KindPulsar:
+		url = ""
+	default:
+		if t.TLS == nil && !strings.HasPrefix(t.URL, "https:") {
+			url = "http://example.com/"
+		}
+	}
+	same := t.URL == url
+	t.URL = url
+	return !same
+}
+
+// without returns a copy of a map without a name, in whatever letter case; without any where no name is given.
+func without[V any](m map[string]V, name string) map[string]V {
+	if name == "" {
+		return nil
+	}
+	m = maps.Clone(m)
+	maps.DeleteFunc(m, func(had string, _ V) bool { return strings.EqualFold(had, name) })
+	return m
+}
+
+// checkLabels checks what people name a timer's traits.
+func checkLabels(labels map[string]string) []*timer.Error {
+	var bad []*timer.Error
+	if len(labels) > timer.MaxLabels {
+		bad = append(bad, timer.Invalid("labels", fmt.Sprintf("are %d: at most %d are allowed", len(labels), timer.MaxLabels)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		field := "labels." + name
+		if strings.ContainsAny(name, "{}") {
+			bad = append(bad, timer.Invalid(field, "has a brace in its name"))
+		}
+		bad = append(bad, collect(checkText(field, name, timer.MaxLabelLen))...)
+		if value := labels[name]; value != "" {
+			bad = append(bad, collect(checkText(field, value, timer.MaxLabelLen))...)
+		}
+	}
+	return bad
+}

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"strconv"
+
+	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// targetBody is whom a timer calls, as a caller writes it.
+type targetBody struct {
+	Kind string `json:"kind,omitempty" enum:"http,grpc,pulsar" default:"http" doc:"The protocol."`
+	TargetFields
+}
+
+// shownTarget is a target as it is answered: Carillon's own timers have kinds that nobody can ask for. Secrets are shown as REDACTED.
+type shownTarget struct {
+	Kind string `json:"kind" enum:"http,grpc,pulsar,canary" doc:"The protocol; canary is Carillon's own and calls nobody."`
+	TargetFields
+}
+
+// TargetFields are what both have. Embedded structs are exported, for huma reads no others.
+type TargetFields struct {
+	Name    string              `json:"name,omitempty" maxLength:"32" doc:"Tells the targets of one timer apart; their place from 1 where it is left out."`
+	URL     string              `json:"url" required:"false" doc:"http: an absolute http or https URL, at most 2048 bytes. grpc: grpc://host:port, or grpcs for TLS. pulsar: pulsar://host:port, or pulsar+ssl; empty for the deployment's own Pulsar." example:"https://example.com/ring"`
+	Method  string              `json:"method,omitempty" doc:"http: GET, POST, PUT, PATCH, DELETE or another registered one; POST by default."`
+	Headers map[string][]string `json:"headers,omitempty" doc:"Name to list of values; at most 64 names and 8 KiB. Metadata of grpc, properties of pulsar."`
+	Body    string              `json:"body,omitempty" doc:"Sent byte for byte, unless templates; at most 256 KiB."`
+
+	Query         map[string][]string       `json:"query,omitempty" doc:"http: added to the URL's own query, escaped."`
+	SecretHeaders map[string]sealing.Secret `json:"secret_headers,omitempty" doc:"Like headers, with one value each; encrypted at rest, never shown: answers say REDACTED. REDACTED in a change keeps the value that is stored, as long as it goes to the same host (that of a Host header, too), or topic."`
+	Templates     bool                      `json:"templates,omitempty" doc:"Whether {{variables}} in url, query, headers and body are put in: fire.id, due, due.utc, due.unix, due.unix_ms, attempt, cause, timer.id, timer.name, app, zone, label.<name>; {{open}} is a literal {{."`
+	Unsigned      bool                      `json:"unsigned,omitempty" doc:"Send no signature, also where the app has signing keys."`
+	Async         string                    `json:"async,omitempty" doc:"The receiver may answer 202 with Carillon-Accepted: async and complete the fire within so long, at most 168h, by POST /fires/{id}/complete." example:"10m"`
+	Success       *successBody              `json:"success,omitempty" doc:"Which answers are success; any 2xx where it is left out."`
+	Redirects     int                       `json:"redirects,omitempty" minimum:"0" doc:"http: how many are followed, at most 10; none by default."`
+	HTTP2         string                    `json:"http2,omitempty" enum:"never,always" doc:"http: by default HTTP/2 is spoken where an https server offers it."`
+	TLS           *tlsBody                  `json:"tls,omitempty" doc:"https and grpcs."`
+	OAuth2        *oauth2Body               `json:"oauth2,omitempty" doc:"http and grpcs: an Authorization header by the client credentials grant."`
+	Pulsar        *pulsarBody               `json:"pulsar,omitempty" doc:"pulsar: where it publishes."`
+}
+
+type successBody struct {
+	Statuses string `json:"statuses,omitempty" doc:"http: statuses and ranges of them; 200-299 by default." example:"200-299,409"`
+	Body     string `json:"body,omitempty" doc:"http: a regular expression (RE2) that must match the first 64 KiB of the body."`
+}
+
+type tlsBody struct {
+	ServerName string         `json:"server_name,omitempty" doc:"What the server's certificate must name; the URL's host by default."`
+	CA         string         `json:"ca,omitempty" doc:"Certificates in PEM that vouch for the server in place of the system's."`
+	Insecure   bool           `json:"insecure,omitempty" doc:"Believe any certificate; only where the deployment allows it."`
+	Cert       string         `json:"cert,omitempty" doc:"The client's certificate and its chain, in PEM."`
+	Key        sealing.Secret `json:"key,omitzero" doc:"The key of cert, in PEM; encrypted at rest, shown as REDACTED."`
+}
+
+type oauth2Body struct {
+	TokenURL string            `json:"token_url" doc:"Where tokens are had."`
+	ClientID string            `json:"client_id"`
+	Secret   sealing.Secret    `json:"secret" doc:"The client's secret; encrypted at rest, shown as REDACTED."`
+	Scopes   []string          `json:"scopes,omitempty" nullable:"false"`
+	Params   map[string]string `json:"params,omitempty" doc:"Further fields of the token request, such as audience."`
+	InBody   bool              `json:"in_body,omitempty" doc:"Client id and secret as form fields, not by HTTP Basic."`
+}
+
+type pulsarBody struct {
+	Topic string `json:"topic" example:"persistent://public/default/orders"`
+	Key   string `json:"key,omitempty" doc:"Of the messages; the timer's id by default."`
+}
+
+// readTargets reads the target or targets of a body. stored is the definition that REDACTED secrets are taken from; it may be nil.
+func (s *Service) readTargets(app string, one *targetBody, several []targetBody, mode string, stored *timer.Definition, r *reading) (timer.Target, timer.Fanout) {
+	in := targetReader{service: s, app: app, r: r, stored: stored}
+	f := timer.Fanout{Mode: timer.Mode(mode)}
+	for i := range several {
+		f.Targets = append(f.Targets, in.read("targets["+strconv.Itoa(i)+"]", &several[i], i, len(several)))
+	}
+	if one == nil {
+		return timer.Target{}, f
+	}
+	return in.read("target", one, 0, 1), f
+}
+
+// targetReader reads targets of one definition.
+type targetReader struct {
+	service *Service
+	app     string
+	stored  *timer.Definition
+	r       *reading
+}
+
+func (in *targetReader) read(field string, b *targetBody, at, of int) timer.Target {
+	t := timer.Target{
+		Kind: timer.TargetKind(b.Kind), URL: b.URL, Method: b.Method, Headers: b.Headers, Body: b.Body, Name: b.Name, Query: b.Query,
+		Templates: b.Templates, Unsigned: b.Unsigned, Async: in.r.duration(field+".async", b.Async, 0), Redirects: b.Redirects, HTTP2: timer.HTTP2(b.HTTP2),
+	}
+	if b.Success != nil && *b.Success != (successBody{}) {
+		set, err := timer.ParseStatuses(b.Success.Statuses)
+		if err != nil {
+			in.r.wrong(field+".success.statuses", err.Error())
+		}
+		t.Success = &timer.Success{Statuses: set, Body: b.Success.Body}
+	}
+	if b.Pulsar != nil {
+		t.Pulsar = &timer.PulsarTopic{Topic: b.Pulsar.Topic, Key: b.Pulsar.Key}
+	}
+	if t.Async > 0 && in.service.tokens == nil {
+		in.r.wrong(field+".async", noSealingKeys)
+	}
+	in.secrets(field, b, &t, in.storedTarget(b, at, of))
+	return t
+}
+
+// storedTarget returns the target that a body is the next form of: the one of its name, or in its place where neither has a name; nil where there is none.
+func (in *targetReader) storedTarget(b *targetBody, at, of int) *timer.Target {
+	if in.stored == nil {
+		return nil
+	}
+	had := in.stored.Targets
+	if !in.stored.Several() {
+		had = []timer.Target{in.stored.Target}
+	}
+	if len(had) == 1 && of == 1 {
+		return &had[0]
+	}
+	for i := range had {
+		if b.Name != "" && had[i].Name == b.Name {
+			return &had[i]
+		}
+	}
+	if b.Name == "" && at < len(had) && had[at].Name == "" {
+		return &had[at]
+	}
+	return nil
+}
+
+// showTarget shows a target without its secrets.
+func showTarget(t *timer.Target) *shownTarget {
+	b := &shownTarget{Kind: string(t.Kind), TargetFields: TargetFields{
+		Name: t.Name, URL: t.URL, Method: t.Method, Headers: t.Headers, Body: t.Body, Query: t.Query, Templates: t.Templates, Unsigned: t.Unsigned,
+		Async: showDuration(t.Async), Redirects: t.Redirects, HTTP2: string(t.HTTP2),
+	}}
+	for name := range t.SecretHeaders {
+		if b.SecretHeaders == nil {
+			b.SecretHeaders = make(map[string]sealing.Secret, len(t.SecretHeaders))
+		}
+		b.SecretHeaders[name] = redacted
+	}
+	if t.Success != nil {
+		b.Success = &successBody{Statuses: t.Success.Statuses.String(), Body: t.Success.Body}
+	}
+	if o := t.TLS; o != nil {
+		b.TLS = &tlsBody{ServerName: o.ServerName, CA: o.CA, Insecure: o.Insecure, Cert: o.Cert}
+		if o.Key != "" {
+			b.TLS.Key = redacted
+		}
+	}
+	if o := t.OAuth2; o != nil {
+		b.OAuth2 = &oauth2Body{TokenURL: o.TokenURL, ClientID: o.ClientID, Secret: redacted, Scopes: o.Scopes, Params: o.Params, InBody: o.InBody}
+	}
+	if o := t.Pulsar; o != nil {
+		b.Pulsar = &pulsarBody{Topic: o.Topic, Key: o.Key}
+	}
+	return b
+}

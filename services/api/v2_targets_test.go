@@ -1,0 +1,183 @@
+package api_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
+)
+
+// keyPair returns a certificate and its key in PEM.
+func keyPair(t *testing.T) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "us"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(k)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+}
+
+func text(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// withTarget is v2Body with another target, and more fields before it.
+func withTarget(target, more string) string {
+	before, _, _ := strings.Cut(v2Body, `"target"`)
+	return before + more + target + "}"
+}
+
+func TestV2WholeTarget(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	cert, key := keyPair(t)
+	target := map[string]any{
+		"kind": "http", "name": "main", "url": "https://example.com/{{label.region}}/ring", "method": "REPORT", "headers": map[string]any{"X-A": []string{"{{attempt}}"}},
+		"query": map[string]any{"q": []string{"{{due}}"}}, "body": `{"fire":"{{fire.id}}"}`, "templates": true, "unsigned": true, "async": "10m",
+		"success": map[string]any{"statuses": "200-299,409", "body": "ok"}, "redirects": 3, "http2": "never",
+		"secret_headers": map[string]any{"X-Api-Key": "hunter2-header"},
+		"tls":            map[string]any{"server_name": "example.org", "ca": cert, "cert": cert, "key": key},
+		"oauth2": map[string]any{
+			"token_url": "https://id.example.com/token", "client_id": "me", "secret": "hunter2-oauth", "scopes": []string{"a"}, "params": map[string]any{"audience": "x"}, "in_body": true,
+		},
+	}
+	body := withTarget(`"target":`+text(t, target), `"labels":{"region":"eu-1"},"priority":"high","retry":{"jitter":0.5,"give_up_after":"6h","no_retry":"400-404,422"},`)
+	a := f.call(t, http.MethodPost, "/api/v2/timers", body, nil)
+	var made v2Timer
+	a.into(t, 201, &made)
+	want := target
+	want["secret_headers"] = map[string]any{"X-Api-Key": "REDACTED"}
+	want["tls"].(map[string]any)["key"] = "REDACTED"
+	want["oauth2"].(map[string]any)["secret"] = "REDACTED"
+	want["async"] = "10m0s"
+	require.JSONEq(t, text(t, want), text(t, made.Target))
+	require.InDelta(t, 0.5, made.Retry["jitter"], 0)
+	require.Equal(t, "6h0m0s", made.Retry["give_up_after"])
+	require.Equal(t, "400-404,422", made.Retry["no_retry"])
+	require.Contains(t, a.body, `"priority":"high"`)
+	require.Contains(t, a.body, `"labels":{"region":"eu-1"}`)
+	require.Equal(t, 200, f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status, "the same again is the same")
+	other := strings.Replace(body, "hunter2-header", "hunter3-header", 1)
+	require.Equal(t, 409, f.call(t, http.MethodPost, "/api/v2/timers", other, nil).status, "another secret is another definition")
+
+	id, err := timer.ParseID(made.ID)
+	require.NoError(t, err)
+	stored, err := f.store.Timer(t.Context(), "shop", id)
+	require.NoError(t, err)
+	require.Equal(t, timer.PriorityHigh, stored.Definition.Priority)
+	require.True(t, strings.HasPrefix(string(stored.Definition.Target.SecretHeaders["X-Api-Key"]), "cs1.test."))
+	for _, secret := range []string{"hunter2", "PRIVATE KEY"} {
+		require.NotContains(t, text(t, stored), secret)
+	}
+
+	// Every kind of change keeps what it does not name.
+	path := "/api/v2/timers/" + made.ID + "?app=shop"
+	var edited v2Timer
+	f.call(t, http.MethodPatch, path, `{"labels":{"region":"eu-2"},"priority":"normal"}`, nil).into(t, 200, &edited)
+	require.JSONEq(t, text(t, want), text(t, edited.Target))
+	p := f.problem(t, 422, http.MethodPatch, path, `{"labels":{}}`)
+	require.Equal(t, "body.target.url", p.Errors[0].Location, "a label that a template names cannot go")
+	var plain v2Timer
+	f.call(t, http.MethodPatch, path, `{"labels":{},"target":{"url":"https://example.com/"}}`, nil).into(t, 200, &plain)
+	require.NotContains(t, text(t, plain.Target), "REDACTED", "a target that is replaced without secrets has none")
+}
+
+func TestV2SeveralTargets(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *api.Options) {
+		o.OwnNamespace = "carillon/main"
+		var err error
+		o.Topics, err = egress.NewTopics(nil, []string{"public/default"})
+		require.NoError(t, err)
+	})
+	targets := `"mode":"all","targets":[{"name":"a","url":"https://a.example.com/","secret_headers":{"X-K":"hunter2"}},` +
+		`{"name":"b","kind":"grpc","url":"grpcs://b.example.com:443"},{"kind":"pulsar","pulsar":{"topic":"persistent://public/default/x"}}]`
+	body := withTarget(targets, "")
+	a := f.call(t, http.MethodPost, "/api/v2/timers", body, nil)
+	require.Equal(t, 201, a.status, a.body)
+	require.NotContains(t, a.body, "hunter2")
+	var made struct {
+		ID      string
+		Mode    string
+		Targets []map[string]any
+		Target  any
+	}
+	a.into(t, 201, &made)
+	require.Equal(t, "all", made.Mode)
+	require.Nil(t, made.Target)
+	require.Len(t, made.Targets, 3)
+	require.Equal(t, "POST", made.Targets[0]["method"])
+	require.NotContains(t, made.Targets[1], "method")
+
+	// What is shown can be sent back; targets are known by their names.
+	back := []map[string]any{made.Targets[1], made.Targets[0]}
+	path := "/api/v2/timers/" + made.ID + "?app=shop"
+	f.call(t, http.MethodPatch, path, `{"targets":`+text(t, back)+`}`, nil).into(t, 200, &made)
+	require.Equal(t, "all", made.Mode)
+	require.Len(t, made.Targets, 2)
+	f.call(t, http.MethodPatch, path, `{"mode":"any"}`, nil).into(t, 200, &made)
+	require.Equal(t, "any", made.Mode)
+	f.call(t, http.MethodPatch, path, `{"target":{"url":"https://example.com/"}}`, nil).into(t, 200, &v2Timer{})
+
+	for _, c := range []struct{ fields, want string }{
+		{`"targets":[{"url":"https://example.com/"}]`, "body.mode"},
+		{`"mode":"all","target":{"url":"https://example.com/"}`, "body.mode"},
+		{`"mode":"any","targets":[{"url":"https://example.com/"}],"target":{"url":"https://example.com/"}`, "body.targets"},
+		{`"mode":"any","targets":[{"name":"x","url":"https://example.com/"},{"name":"x","url":"https://example.com/"}]`, "body.targets[1].name"},
+		{`"mode":"all","targets":[{"url":"https://example.com/","async":"1m"}]`, "body.targets[0].async"},
+		{`"mode":"any","targets":[{"kind":"pulsar","pulsar":{"topic":"persistent://carillon/main/slices"}}]`, "body.targets[0].pulsar.topic"},
+		{`"mode":"any","targets":[{"kind":"pulsar","pulsar":{"topic":"persistent://bank/payments/x"}}]`, "body.targets[0].pulsar.topic"},
+		{`"target":{"kind":"pulsar","url":"pulsar://broker.example.com:6650","pulsar":{"topic":"persistent://bank/payments/x"}}`, "body.target.url"},
+		{`"status":"inactive"`, "body.target"},
+	} {
+		p := f.problem(t, 422, http.MethodPost, "/api/v2/timers", withTarget(c.fields, ""))
+		require.Equal(t, c.want, p.Errors[0].Location, c.fields)
+		require.Len(t, p.Errors, 1, c.fields)
+	}
+}
+
+// All that is wrong is told at once.
+func TestV2EveryWrongFieldIsNamed(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	target := `"target":{"url":"ftp://x","method":"FETCH","headers":{"Carillon-X":["1"],"Connection":["x"],"X-Y":["a\nb"]},"body":"{{nope}}","templates":true,` +
+		`"secret_headers":{"X Y":"1","X-Empty":"","X-Line":"a\nb"},"async":"200h","redirects":11,"success":{"statuses":"2xx","body":"("},` +
+		`"tls":{"insecure":true,"key":"nothing"},"oauth2":{"token_url":"x","client_id":"","secret":""},"pulsar":{"topic":"x"}}`
+	more := `"labels":{"a{":"1","b":"\u0000"},"retry":{"jitter":2,"give_up_after":"-1s","no_retry":"x","attempts":99},`
+	a := f.call(t, http.MethodPost, "/api/v2/timers", withTarget(target, more), nil)
+	var p v2Problem
+	a.into(t, 422, &p)
+	got := map[string]bool{}
+	for _, e := range p.Errors {
+		require.False(t, got[e.Location], "%s twice", e.Location)
+		got[e.Location] = true
+	}
+	for _, field := range []string{
+		"labels.a{", "labels.b", "retry.jitter", "retry.give_up_after", "retry.no_retry", "retry.attempts", "target.url", "target.method", "target.headers.Carillon-X",
+		"target.headers.Connection", "target.headers.X-Y", "target.body", "target.secret_headers.X Y", "target.secret_headers.X-Empty", "target.secret_headers.X-Line",
+		"target.async", "target.redirects", "target.success.statuses", "target.success.body", "target.oauth2.token_url", "target.oauth2.secret", "target.pulsar",
+	} {
+		require.True(t, got["body."+field], "%s is not among %v", field, got)
+	}
+	require.NotContains(t, a.body, "nothing")
+}

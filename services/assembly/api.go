@@ -1,0 +1,90 @@
+package assembly
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/services/api"
+)
+
+// API takes definitions.
+func API() Role {
+	return Role{"api", func(s *Settings) []config.Part {
+		return []config.Part{&s.HTTP, &s.API, &s.Callback, &s.Sealing}
+	}, addAPI}
+}
+
+func addAPI(ctx context.Context, k *Kit) error {
+	auth, err := k.auth()
+	if err != nil {
+		return err
+	}
+	log := k.logger("api")
+	var namespace string
+	if k.Settings.Pulsar.URL != "" {
+		namespace = k.Settings.Pulsar.Tenant + "/" + k.Settings.Pulsar.Namespace
+	}
+	s, err := api.New(api.Options{
+		Store: k.Store, Bus: k.Bus, Letters: k.Bus, Dispatch: k.Dispatch, Plan: k.Planner.Plan, Follow: k.Planner, Counts: k.Counts,
+		Auth: auth, Secrets: k.Ring, Egress: k.Egress, Topics: k.Topics, AllowInsecure: k.Settings.Callback.AllowInsecure, OwnNamespace: namespace,
+		Zone: k.Settings.API.Zone, Now: k.Clock.Now, Logger: log, Registerer: k.Registry,
+	})
+	if err != nil {
+		return err
+	}
+	ln, err := process.Listen(ctx, k.Settings.HTTP.Addr, logging.HTTPListening, log)
+	if err != nil {
+		return fmt.Errorf("http-addr: %w", err)
+	}
+	k.HTTPAddr = ln.Addr().String()
+	mux := http.NewServeMux()
+	mux.Handle("/", s.Handler())
+	for pattern, h := range k.HTTPHandlers {
+		mux.Handle(pattern, h)
+	}
+	handler := http.Handler(mux)
+	if auth.Off {
+		handler = openHandler(mux, k.HTTPAddr)
+	}
+	k.flushCounts()
+	k.run("api", s)
+	k.Process.Intake("http", process.Serve(ln, handler, k.Settings.Shutdown.Grace))
+	return nil
+}
+
+// auth says who may call the API, and says so loudly where it is everybody.
+func (k *Kit) auth() (a api.Auth, err error) {
+	s := &k.Settings.API
+	log := k.logger("api")
+	switch {
+	case s.Auth == config.AuthOff:
+		log.Warn().Msg("NO KEYS: whoever reaches the API may do everything (auth=off)")
+		a.Off = true
+	case s.Auth == config.AuthAuto && k.Settings.OpenOnLoopback && loopback(k.Settings.HTTP.Addr):
+		log.Info().Msg("callers on this machine need no keys (auth=auto)")
+		a.Off = true
+	}
+	if a.Off {
+		return a, nil
+	}
+	if a.Admin, err = s.Admin(); err != nil {
+		return a, err
+	}
+	if s.KeysFile != "" {
+		if a.Keys, err = api.LoadKeys(s.KeysFile); err != nil {
+			return a, err
+		}
+	}
+	a.TrustHeader = s.TrustHeader
+	if a.TrustFrom, err = s.Trusted(); err != nil {
+		return a, err
+	}
+	if a.Admin == nil && a.Keys == nil && a.TrustHeader == "" {
+		log.Warn().Msg("callers need keys, and there is no admin key to make the first with: set admin-key (carillon admin-key prints one)")
+	}
+	return a, nil
+}

@@ -1,0 +1,207 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// made is an attempt that was made, and what came of it.
+type made struct {
+	callback.Result
+
+	n        int32
+	start    time.Time
+	took     time.Duration
+	recorded bool // its record is written already
+}
+
+// attempts are the records of it: one, or one for each of several targets.
+func (m *made) attempts(id timer.FireID) []timer.Attempt {
+	if m.recorded {
+		return nil
+	}
+	if len(m.Targets) == 0 {
+		return []timer.Attempt{{
+			FireID: id, N: m.n, StartMS: m.start.UnixMilli(), DurationMS: m.took.Milliseconds(),
+			StatusCode: m.StatusCode, Error: m.Error, Excerpt: m.Excerpt, Failure: m.Failure,
+		}}
+	}
+	all := make([]timer.Attempt, len(m.Targets))
+	for i := range m.Targets {
+		t := &m.Targets[i]
+		all[i] = timer.Attempt{
+			FireID: id, N: m.n, StartMS: t.Start.UnixMilli(), DurationMS: t.Duration.Milliseconds(), Target: t.Name,
+			StatusCode: t.StatusCode, Error: t.Error, Excerpt: t.Excerpt, Failure: t.Failure,
+		}
+	}
+	return all
+}
+
+// decide turns the result of an attempt into an outcome, a retry, or a wait for the receiver to complete it.
+func (s *Service) decide(e *held, m *made) {
+	e.fire.Attempt, e.fire.Done = m.n, e.fire.Done|m.Done
+	if m.Pause && m.Class == callback.Reject { // where one of several targets is gone and another may still take the fire, the fire is not over
+		s.pauseTimer(e)
+		s.fail(e, m, timer.ReasonGone)
+		return
+	}
+	switch m.Class {
+	case callback.Success:
+		o := s.outcome(e, timer.Delivered, timer.ReasonNone)
+		o.StatusCode, o.DurationMS = m.StatusCode, m.took.Milliseconds()
+		if m.n == 1 && len(m.Targets) == 0 {
+			s.recorder.end(o, e) // the outcome tells all of a single attempt that succeeded
+			return
+		}
+		s.recorder.end(o, e, m.attempts(e.fire.FireID)...)
+	case callback.Accepted:
+		e.fire.State = timer.FireAccepted
+		s.moveTo(e, s.opts.Clock.Now().Add(m.CompleteWithin))
+		s.recorder.release(e, m.attempts(e.fire.FireID)...)
+	case callback.Retry:
+		s.retry(e, m)
+	default:
+		s.fail(e, m, timer.ReasonRejected)
+	}
+}
+
+// retry puts off the next attempt, or ends the fire as failed.
+func (s *Service) retry(e *held, m *made) {
+	wait, end := e.def.Retry.Next(timer.FailedAttempt{
+		Attempt: int(m.n), Status: m.StatusCode, RetryAfter: m.RetryAfter,
+		Since: s.opts.Clock.Now().Sub(time.UnixMilli(plannedMS(e))), Random: rand.Float64(),
+	})
+	if end != timer.ReasonNone {
+		s.fail(e, m, end)
+		return
+	}
+	e.fire.State = timer.FireRetrying
+	s.moveTo(e, s.opts.Clock.Now().Add(wait))
+	if wait < heldWait {
+		s.recorder.hold(e, m.attempts(e.fire.FireID)...)
+		return
+	}
+	s.recorder.release(e, m.attempts(e.fire.FireID)...)
+}
+
+// moveTo gives a fire another run. Its bucket belongs to its minute, also where it stays in hand, for a stop may give it back.
+func (s *Service) moveTo(e *held, at time.Time) {
+	e.fire.RunMS = at.UnixMilli()
+	e.fire.Bucket = s.opts.Counts.Bucket(e.fire.FireID, e.fire.RunMinute())
+}
+
+func (s *Service) fail(e *held, m *made, why timer.Reason) {
+	o := s.outcome(e, timer.Failed, why)
+	o.StatusCode, o.DurationMS, o.Failure = m.StatusCode, m.took.Milliseconds(), m.Failure
+	e.error = m.Error
+	s.recorder.end(o, e, m.attempts(e.fire.FireID)...)
+}
+
+// reject ends a fire that can never be called, without a call.
+func (s *Service) reject(e *held, why string) {
+	e.fire.Attempt++
+	m := made{Result: callback.Result{Class: callback.Reject, Error: why, Failure: timer.FailureInvalid}, n: e.fire.Attempt, start: s.opts.Clock.Now()}
+	s.fail(e, &m, timer.ReasonRejected)
+}
+
+// unfinished counts the attempt that a receiver accepted, and did not complete in time or completed as failed, as one that failed.
+func (s *Service) unfinished(e *held) {
+	m := made{
+		Result: callback.Result{Class: callback.Retry, Error: "accepted, and not completed in time", Failure: timer.FailureAsync},
+		n:      e.fire.Attempt, start: s.opts.Clock.Now(),
+	}
+	if e.fire.State == timer.FireReturned {
+		m.Result, m.recorded = s.lastResult(e, timer.FailureAsync, "completed as failed"), true
+	}
+	s.retry(e, &m)
+}
+
+// gaveUp ends a fire that failed before and waited so long for a limit or a breaker since that no attempt may start any more.
+func (s *Service) gaveUp(e *held) bool {
+	now, within := s.opts.Clock.Now(), time.Duration(e.def.Retry.GiveUpAfter)
+	if within <= 0 || e.fire.Attempt == 0 || now.Sub(time.UnixMilli(plannedMS(e))) <= within {
+		return false
+	}
+	s.fail(e, &made{Result: s.lastResult(e, timer.FailureNone, "given up"), n: e.fire.Attempt, start: now, recorded: true}, timer.ReasonGaveUp)
+	return true
+}
+
+// lastResult reads what the attempt came to that was recorded last, perhaps by somebody else: an outcome and a dead letter tell it.
+// Where it cannot be read, they have what is given here.
+func (s *Service) lastResult(e *held, failure timer.Failure, text string) callback.Result {
+	r := callback.Result{Class: callback.Retry, Failure: failure, Error: text}
+	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+	defer cancel()
+	rec, err := s.opts.Store.Fire(ctx, e.app, e.fire.FireID)
+	if err != nil {
+		s.log.Debug().Err(err).Stringer("fire", e.fire.FireID).Msg("last attempt of a fire not read")
+		return r
+	}
+	for i := range rec.Attempts {
+		a := &rec.Attempts[i]
+		if a.N == e.fire.Attempt && a.Failure != timer.FailureNone {
+			r.StatusCode, r.Failure, r.Error = a.StatusCode, a.Failure, cmp.Or(a.Error, text)
+			break
+		}
+	}
+	return r
+}
+
+// pauseTimer pauses a timer whose receiver said that it is gone for good. Should it fail, the next fire's receiver will say it again.
+func (s *Service) pauseTimer(e *held) {
+	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+	defer cancel()
+	changed, err := s.opts.Store.SetStatus(ctx, []store.StatusChange{{
+		App: e.app, ID: e.fire.Timer, Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
+		From: []timer.Status{timer.StatusActive}, // one that was deactivated meanwhile, or paused by somebody, stays so
+	}}, s.opts.Planner.Plan)
+	var fires []timer.Fire
+	for i := range changed {
+		if err == nil {
+			err = changed[i].Err
+		}
+		fires = append(fires, changed[i].Fires...)
+	}
+	s.opts.Dispatch.Committed(ctx, fires)
+	if err != nil && timer.CodeOf(err) != timer.CodeConflict {
+		s.log.Warn().Err(err).Stringer("timer", e.fire.Timer).Msg("a timer whose receiver is gone was not paused")
+	}
+}
+
+// token returns what a receiver may complete an attempt by, where it may.
+func (s *Service) token(e *held, n int32) string {
+	if s.opts.Tokens == nil {
+		return ""
+	}
+	for i := range e.def.Targets {
+		if e.def.Targets[i].Async > 0 {
+			return s.opts.Tokens.Token(e.fire.FireID, n)
+		}
+	}
+	if e.def.Target.Async > 0 {
+		return s.opts.Tokens.Token(e.fire.FireID, n)
+	}
+	return ""
+}
+
+// zone returns the zone that a timer's due instants are shown in by templates.
+func (s *Service) zone(d *timer.Definition) *time.Location {
+	if d.Schedule.Zone == "" || d.Schedule.Zone == time.UTC.String() {
+		return nil
+	}
+	if z, ok := s.zones.Get(d.Schedule.Zone); ok {
+		return z
+	}
+	z, err := time.LoadLocation(d.Schedule.Zone)
+	if err != nil {
+		return nil
+	}
+	s.zones.Add(d.Schedule.Zone, z)
+	return z
+}

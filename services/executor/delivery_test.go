@@ -1,0 +1,342 @@
+package executor_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+	"github.com/carillon-timer/carillon/services/executor"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// gone is the result of a 410.
+func gone(*callback.Request) callback.Result {
+	return callback.Result{Class: callback.Reject, Pause: true, StatusCode: 410, Failure: timer.FailureStatus, Error: "answered 410 Gone"}
+}
+
+func TestAReceiverThatIsGonePausesItsTimer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := &receiver{answer: gone}
+		start(t, parts, "one", r, nil)
+		fires := everySecond(parts, 10, nil)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(20 * time.Second)
+		got := reasons(t, parts, fires)
+		require.GreaterOrEqual(t, got["failed:gone"], 1)
+		require.LessOrEqual(t, got["failed:gone"], 2, "one more within a second")
+		require.Equal(t, 10, got["failed:gone"]+got["skipped:paused"], "%v", got)
+		states, err := parts.Store.States(t.Context(), []timer.ID{fires[0].Timer})
+		require.NoError(t, err)
+		require.Equal(t, timer.StatusPaused, states[0].Status)
+		tm, err := parts.Store.Timer(t.Context(), "a", fires[0].Timer)
+		require.NoError(t, err)
+		require.Equal(t, string(timer.ReasonGone), tm.PauseReason)
+	})
+}
+
+// One of several targets that is gone leaves the fire to the retry policy while another may still take it.
+func TestATargetAmongOthersThatIsGoneDoesNotPauseTheTimer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := &receiver{answer: func(q *callback.Request) callback.Result {
+			if q.Attempt == 1 {
+				return callback.Result{Class: callback.Retry, Pause: true, StatusCode: 503, Failure: timer.FailureStatus}
+			}
+			return callback.Result{Class: callback.Success, StatusCode: 200}
+		}}
+		start(t, parts, "one", r, nil)
+		fires := parts.Create("a", soon(1, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, map[string]int{"delivered": 1}, reasons(t, parts, fires))
+	})
+}
+
+// publishDue does what triggers do: it publishes the tasks of fires that were given back, until none is open or the time is over.
+func publishDue(t *testing.T, parts *servicetest.Parts, fires []timer.Fire, within time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(time.Second) {
+		open := 0
+		for _, f := range fires {
+			rec, err := parts.Store.Fire(t.Context(), "a", f.FireID)
+			require.NoError(t, err)
+			if rec.Open == nil {
+				continue
+			}
+			open++
+			if rec.Open.Owner == 0 && rec.Open.RunMS <= time.Now().UnixMilli() {
+				require.NoError(t, parts.Dispatch.Publish(t.Context(), []timer.Fire{*rec.Open}))
+			}
+		}
+		if open == 0 {
+			return
+		}
+	}
+}
+
+// deadLetters collects what is published for operators.
+func deadLetters(t *testing.T, parts *servicetest.Parts) func() []*carillonv1.DeadTask {
+	t.Helper()
+	var mu sync.Mutex
+	var letters []*carillonv1.DeadTask
+	c, err := parts.Bus("operator").Subscribe(t.Context(), bus.Subscription{
+		Topic: bus.TasksDead, Name: bus.SubOperators, Concurrency: 1, MaxBatch: 1, Prefetch: 1,
+	}, func(_ context.Context, b []bus.Message) []error {
+		d := new(carillonv1.DeadTask)
+		require.NoError(t, proto.Unmarshal(b[0].Payload, d))
+		mu.Lock()
+		defer mu.Unlock()
+		letters = append(letters, d)
+		return nil
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return func() []*carillonv1.DeadTask {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(letters)
+	}
+}
+
+// states counts how often states are read.
+type states struct {
+	executor.Store
+	reads atomic.Int64
+}
+
+func (s *states) States(ctx context.Context, ids []timer.ID) ([]timer.State, error) {
+	s.reads.Add(1)
+	return s.Store.States(ctx, ids)
+}
+
+// A change of an app while a call is under way takes nothing from what becomes of the call, and is looked at once.
+func TestAChangeOfTheAppDuringACall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		letters := deadLetters(t, parts)
+		r := &receiver{takes: 3 * time.Second, answer: func(q *callback.Request) callback.Result {
+			if q.App == "a" {
+				return gone(q)
+			}
+			return callback.Result{Class: callback.Success, StatusCode: 200}
+		}}
+		counted := &states{Store: parts.Store}
+		start(t, parts, "one", r, func(o *executor.Options) { o.Store = counted })
+		fires := everySecond(parts, 10, nil)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires[:1]))
+		time.Sleep(time.Until(time.UnixMilli(fires[0].DueMS)) + 500*time.Millisecond)
+		_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Concurrent: 100}, 0)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		tm, err := parts.Store.Timer(t.Context(), "a", fires[0].Timer)
+		require.NoError(t, err)
+		require.Equal(t, timer.StatusPaused, tm.Status)
+		require.Len(t, letters(), 1)
+		require.Equal(t, "a", letters()[0].GetApp())
+
+		more := parts.Create("b", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:20]
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), more))
+		time.Sleep(5 * time.Second)
+		_, err = parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Concurrent: 50}, 0)
+		require.NoError(t, err)
+		before := counted.reads.Load()
+		time.Sleep(12 * time.Second)
+		require.LessOrEqual(t, counted.reads.Load()-before, int64(2), "the states are dropped once")
+	})
+}
+
+// A fixed delay with a calendar goes on where its timer left the book during a call.
+func TestAChangeOfTheAppDuringACallOfAFixedDelay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		_, err := parts.Store.PutCalendar(t.Context(), "a", timer.Calendar{Name: "holidays", ExcludedDates: []string{"2001-01-01"}}, 0)
+		require.NoError(t, err)
+		r := &receiver{takes: 2 * time.Second}
+		start(t, parts, "one", r, nil)
+		d := servicetest.Cron("", "http://127.0.0.1/")
+		d.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(4 * time.Second), MaxFires: 3, Calendars: []string{"holidays"}}
+		parts.Dispatch.Committed(t.Context(), parts.Create("a", d))
+		for i := range 30 {
+			time.Sleep(time.Second)
+			_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Concurrent: 100 + i}, 0)
+			require.NoError(t, err)
+		}
+		require.Len(t, r.attempts(), 3)
+	})
+}
+
+// breaking are breakers that open at the first failure, for a minute.
+func breaking(t *testing.T) *limit.Breakers {
+	t.Helper()
+	b, err := limit.NewBreakers(limit.BreakerOptions{Failures: 1, Open: time.Minute})
+	require.NoError(t, err)
+	return b
+}
+
+func failing(*callback.Request) callback.Result {
+	return callback.Result{Class: callback.Retry, StatusCode: 500, Failure: timer.FailureTimeout, Error: "no answer"}
+}
+
+func TestFiresOfADeadEndpointComeToAnEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := &receiver{answer: failing}
+		start(t, parts, "one", r, func(o *executor.Options) { o.Breakers = breaking(t) })
+		fires := parts.Create("a", soon(20, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		publishDue(t, parts, fires, 5*time.Minute)
+		require.Equal(t, map[string]int{"failed:exhausted": 20}, reasons(t, parts, fires))
+		calls, _ := r.seen()
+		require.Less(t, len(calls), 20, "most of them without a call")
+	})
+}
+
+func TestNoAttemptIsMadeLaterThanGiveUpAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		letters := deadLetters(t, parts)
+		r := &receiver{answer: failing}
+		start(t, parts, "one", r, nil)
+		d := soon(1, time.Second)[0]
+		d.Retry = timer.Retry{Attempts: 100, Wait: timer.Duration(time.Second), Factor: 1, GiveUpAfter: timer.Duration(20 * time.Second), Timeout: timer.Duration(time.Second)}
+		fires := parts.Create("a", d)
+		_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 0.02, Burst: 1}, 0) // one in 50 s
+		require.NoError(t, err)
+		parts.Dispatch.Committed(t.Context(), fires)
+		publishDue(t, parts, fires, 5*time.Minute)
+		require.Equal(t, map[string]int{"failed:gave_up": 1}, reasons(t, parts, fires))
+		require.Equal(t, 1, r.attempts()[fires[0].FireID])
+		rec, err := parts.Store.Fire(t.Context(), "a", fires[0].FireID)
+		require.NoError(t, err)
+		require.Equal(t, timer.FailureTimeout, rec.Outcome.Failure)
+		require.Len(t, rec.Attempts, 1)
+		time.Sleep(time.Second)
+		require.Len(t, letters(), 1)
+		require.Equal(t, "no answer", letters()[0].GetLastError())
+	})
+}
+
+// An app whose key cannot be opened harms no other, and its fires come to an end.
+func TestAnAppThatCannotSignFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		policy := egress.NewPolicy(egress.Options{})
+		start(t, parts, "one", r, func(o *executor.Options) { o.Egress = policy })
+		first := parts.Create("a", soon(1, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), first)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, map[string]int{"delivered": 1}, reasons(t, parts, first))
+		require.NoError(t, parts.Store.AddSigningKey(t.Context(), "a", store.SigningKey{ID: parts.IDs.Next(), App: "a", Kind: "hmac", Secret: "cs1.k.x"}))
+
+		others := parts.Create("b", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:40]
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), others))
+		fires := parts.Create("a", soon(1, 2*time.Second)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(20 * time.Second)
+		require.Equal(t, map[string]int{"failed:exhausted": 1}, reasons(t, parts, fires))
+		require.Zero(t, r.attempts()[fires[0].FireID], "never without a signature")
+		rec, err := parts.Store.Fire(t.Context(), "a", fires[0].FireID)
+		require.NoError(t, err)
+		require.Equal(t, timer.FailureInvalid, rec.Outcome.Failure)
+
+		// A rule that nobody can read is left out, and one that names the key's app no more.
+		_, err = parts.Store.PutSettings(t.Context(), "b", store.AppSettings{Allow: []string{"no rule at all", "10.0.0.0/8:8080"}}, 0)
+		require.NoError(t, err)
+		time.Sleep(25 * time.Second)
+		kinds := outcomes(t, parts, "b", others)
+		require.Equal(t, 40, kinds[timer.Delivered])
+	})
+}
+
+// gate are limits that refuse until a time.
+type gate struct {
+	limit.Gate
+	mu    sync.Mutex
+	until time.Time
+	step  time.Duration
+	asks  []limit.Ask
+}
+
+func (g *gate) Start(a limit.Ask) limit.Decision {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asks = append(g.asks, a)
+	if now := time.Now(); now.Before(g.until) {
+		return limit.Decision{At: now.Add(g.step)}
+	}
+	return g.Gate.Start(a)
+}
+
+func (g *gate) asked() []limit.Ask {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.asks)
+}
+
+// releases counts what is given back.
+type releases struct {
+	executor.Store
+	n atomic.Int64
+}
+
+func (s *releases) Release(ctx context.Context, session timer.ID, fires []timer.Fire, as []timer.Attempt) ([]timer.Fire, error) {
+	s.n.Add(int64(len(fires)))
+	return s.Store.Release(ctx, session, fires, as)
+}
+
+func TestWaitsForALimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		var failed atomic.Bool
+		r := &receiver{answer: func(q *callback.Request) callback.Result {
+			if failed.CompareAndSwap(false, true) {
+				return failing(q)
+			}
+			return callback.Result{Class: callback.Success, StatusCode: 200}
+		}}
+		g := &gate{Gate: limits(t, "one")}
+		back := &releases{Store: parts.Store}
+		start(t, parts, "one", r, func(o *executor.Options) { o.Store, o.Limits, o.MaxHands = back, g, 16 })
+		fires := parts.Create("a", soon(1, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, []limit.Ask{{App: "a"}, {App: "a", Returned: true}}, g.asked(), "a retry goes before whoever is new")
+
+		// A wait that is not the fire's own doing is not punished as a misfire, and a short one is held in full hands, too.
+		late := parts.Create("a", servicetest.Every(time.Now().Add(time.Second), 0, 10, "http://127.0.0.1/")...)
+		cron := everySecond(parts, 1, func(d *timer.Definition) {
+			d.Misfire = timer.Misfire{Policy: timer.MisfireSkip, Grace: timer.Duration(time.Second)}
+		})
+		g.mu.Lock()
+		g.until, g.step = time.Now().Add(5*time.Second), 100*time.Millisecond
+		g.mu.Unlock()
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), append(late, cron...)))
+		time.Sleep(15 * time.Second)
+		require.Zero(t, back.n.Load())
+		require.Equal(t, map[string]int{"delivered": 11}, reasons(t, parts, append(late, cron...)))
+	})
+}

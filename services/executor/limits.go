@@ -1,0 +1,115 @@
+package executor
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// permit is what lets an attempt start.
+type permit struct {
+	svc      *Service
+	app      string
+	endpoint string // empty: no breaker is asked
+	probe    limit.Probe
+	reported bool
+}
+
+// heldAnyway is a wait that is held however full the hands are: to give the fire back and claim it again takes as long.
+const heldAnyway = 250 * time.Millisecond
+
+// allow asks the breaker of the endpoint and the limits of the app; the breaker first, for what it refuses shall cost the app nothing. Without a permit the fire is
+// on its way somewhere else: it waits in hand for the instant that it was given, or is parked until then, when that is further than what is held. A parked fire is
+// an open fire like one that waits for its retry: nobody has it in hand, and it keeps nothing from going on.
+func (s *Service) allow(e *held, owner *tenant) *permit {
+	if e.canary() {
+		return &permit{svc: s}
+	}
+	if s.gaveUp(e) {
+		return nil
+	}
+	p := &permit{svc: s, app: owner.name, endpoint: e.endpoint}
+	if p.endpoint != "" {
+		var d limit.Decision
+		if d, p.probe = s.opts.Breakers.Allow(p.endpoint); !d.OK {
+			s.refused(e, d.At)
+			return nil
+		}
+	}
+	// Who comes back goes before whoever is new; a retry, too, has had its turn.
+	back := e.asked || e.fire.State == timer.FireParked || e.fire.State == timer.FireRetrying
+	d := s.opts.Limits.Start(limit.Ask{App: owner.name, Returned: back})
+	if d.OK {
+		return p
+	}
+	if p.endpoint != "" {
+		s.opts.Breakers.Cancel(p.endpoint, p.probe)
+	}
+	e.asked = true
+	s.park(e, d.At)
+	return nil
+}
+
+// refused lets a fire wait for its endpoint, once: the second time counts as an attempt, so that a dead endpoint's fires come to an end. One that was parked has
+// waited before, in whoever's hand, and one that is retried has met the endpoint.
+func (s *Service) refused(e *held, at time.Time) {
+	if e.broken || e.fire.State == timer.FireParked || e.fire.State == timer.FireRetrying {
+		e.broken = false
+		s.notMade(e, timer.FailureCircuit, "not sent: the endpoint fails, and is left alone for a while")
+		return
+	}
+	e.broken = true
+	s.park(e, at)
+}
+
+// park lets a fire wait until an instant.
+func (s *Service) park(e *held, at time.Time) {
+	if wait := at.Sub(s.opts.Clock.Now()); wait < heldAnyway || wait < heldWait && !s.hands.crowded() {
+		s.wheel.addAt(at.UnixMilli(), e)
+		return
+	}
+	s.met.parked.Inc()
+	if e.fire.State == timer.FireReady {
+		e.fire.State = timer.FireParked
+	}
+	s.moveTo(e, at)
+	s.recorder.release(e)
+}
+
+// done ends the call that the permit was for.
+func (p *permit) done() {
+	if p.app != "" {
+		p.svc.opts.Limits.Done(p.app)
+	}
+	if p.endpoint != "" && !p.reported {
+		p.svc.opts.Breakers.Cancel(p.endpoint, p.probe)
+	}
+}
+
+// report tells the breaker how the call went. Of one that says nothing of the endpoint it hears when the permit is done.
+func (p *permit) report(r *callback.Result) {
+	if p.endpoint == "" || !callback.Telling(r) {
+		return
+	}
+	p.reported = true
+	p.svc.opts.Breakers.Report(p.endpoint, p.probe, !callback.Unwell(r))
+}
+
+// endpointOf names the endpoint of a timer with one target: its app and its host. Several targets have their own ways round one that fails.
+func endpointOf(app int64, d *timer.Definition) string {
+	if d.Several() {
+		return ""
+	}
+	_, rest, ok := strings.Cut(d.Target.URL, "://")
+	if !ok {
+		return ""
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	return strconv.FormatInt(app, 10) + " " + rest
+}

@@ -1,0 +1,43 @@
+package executor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// A probe that never reached the endpoint neither closes its breaker nor keeps it open longer: the next call is the probe.
+func TestAProbeThatSaysNothingLetsTheNextOneTry(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	breakers, err := limit.NewBreakers(limit.BreakerOptions{Failures: 1, Now: func() time.Time { return now }})
+	require.NoError(t, err)
+	s := &Service{opts: Options{Breakers: breakers}}
+	call := func(f timer.Failure) (ok, probe bool) {
+		d, mark := breakers.Allow("e")
+		p := &permit{svc: s, endpoint: "e", probe: mark}
+		if d.OK {
+			p.report(&callback.Result{Failure: f})
+			p.done()
+		}
+		return d.OK, mark != 0
+	}
+	call(timer.FailureConnect)
+	now = now.Add(6 * time.Second)
+	for _, f := range []timer.Failure{timer.FailureCanceled, timer.FailureAuth, timer.FailureRefused, timer.FailureInvalid, timer.FailureConnect} {
+		ok, probe := call(f)
+		require.True(t, ok, f)
+		require.True(t, probe, f)
+	}
+	ok, _ := call(timer.FailureNone)
+	require.False(t, ok, "the last probe failed")
+	now = now.Add(11 * time.Second)
+	call(timer.FailureNone)
+	_, probe := call(timer.FailureNone)
+	require.False(t, probe, "closed")
+}

@@ -1,0 +1,184 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/signing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// tenant is what an app's calls obey.
+type tenant struct {
+	id     int64
+	name   string
+	signer *signing.Signer // nil: no signing keys
+	egress *egress.Policy
+	unfit  error // why nothing can be called for the app as its keys are
+}
+
+// signersKept is how many signing keys of a kind sign at once: those that rotate in, and out.
+const signersKept = 2
+
+// Opener opens what is sealed; *sealing.Ring is one.
+type Opener interface {
+	Open(s timer.Sealed, b sealing.Binding) (sealing.Secret, error)
+}
+
+// tenants are the apps that this process has called for. One that the change log names is forgotten, and read again before its next call: with it the limits
+// change, and whoever waits for them asks anew.
+type tenants struct {
+	store  Store
+	opener Opener
+	policy *egress.Policy
+	gate   limit.Gate
+	log    zerolog.Logger
+	reads  singleflight.Group // by app: many fires ask at once
+
+	mu  sync.Mutex
+	by  map[int64]*tenant
+	era int // counts how often any was forgotten
+}
+
+func newTenants(o *Options) *tenants {
+	return &tenants{store: o.Store, opener: o.Opener, policy: o.Egress, gate: o.Limits, log: o.Logger, by: make(map[int64]*tenant)}
+}
+
+// of returns a tenant, read from the store the first time.
+func (t *tenants) of(ctx context.Context, id int64, name string) (*tenant, error) {
+	t.mu.Lock()
+	known := t.by[id]
+	t.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	read, err, _ := t.reads.Do(strconv.FormatInt(id, 10), func() (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+		defer cancel()
+		return t.read(ctx, id, name)
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was doing
+	}
+	return read.(*tenant), nil //nolint:forcetypeassert // as read above
+}
+
+// forget drops what is known of these apps.
+func (t *tenants) forget(ids ...int64) {
+	if len(ids) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.era++
+	for _, id := range ids {
+		delete(t.by, id)
+	}
+}
+
+// forgetAll drops what is known of every app.
+func (t *tenants) forgetAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.era++
+	clear(t.by)
+}
+
+// read reads until nothing was forgotten meanwhile: what was read may be older than the change for which that was.
+func (t *tenants) read(ctx context.Context, id int64, name string) (*tenant, error) {
+	for {
+		t.mu.Lock()
+		era := t.era
+		t.mu.Unlock()
+		fresh, limits, err := t.fetch(ctx, id, name)
+		if err != nil {
+			return nil, err
+		}
+		t.mu.Lock()
+		if t.era == era {
+			t.gate.Set(name, limits)
+			t.by[id] = fresh
+			t.mu.Unlock()
+			return fresh, nil
+		}
+		t.mu.Unlock()
+	}
+}
+
+func (t *tenants) fetch(ctx context.Context, id int64, name string) (*tenant, limit.Settings, error) {
+	apps, err := t.store.AppsByID(ctx, []int64{id})
+	if err != nil {
+		return nil, limit.Settings{}, fmt.Errorf("reading the app %q: %w", name, err)
+	}
+	fresh := &tenant{id: id, name: name, egress: t.policy}
+	if len(apps) == 0 {
+		return fresh, limit.Settings{}, nil
+	}
+	stored, err := t.store.SigningKeys(ctx, name)
+	if err != nil {
+		return nil, limit.Settings{}, fmt.Errorf("reading the signing keys of the app %q: %w", name, err)
+	}
+	if fresh.signer, fresh.unfit = t.signer(name, stored); fresh.unfit != nil {
+		t.log.Error().Err(fresh.unfit).Str("app", name).Msg("nothing is called for an app: its callbacks cannot be signed")
+	}
+	a := &apps[0].Settings
+	if t.policy != nil {
+		fresh.egress = t.policy.With(t.rules(name, a.Allow)...)
+	}
+	return fresh, limit.Settings{Rate: a.Rate, Burst: a.Burst, Concurrent: a.Concurrent}, nil
+}
+
+// rules reads the egress rules of an app. Each allows something: to leave one out that this release does not know allows less.
+func (t *tenants) rules(app string, texts []string) []egress.Rule {
+	rules := make([]egress.Rule, 0, len(texts))
+	for _, text := range texts {
+		r, err := egress.ParseRule(text)
+		if err != nil {
+			t.log.Error().Err(err).Str("app", app).Msg("an egress rule is left out")
+			continue
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// signer makes the signer of the newest keys, which come first. An app with keys is never called without a signature.
+func (t *tenants) signer(app string, stored []store.SigningKey) (*signing.Signer, error) {
+	if len(stored) == 0 {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if t.opener == nil {
+		return nil, errors.New("this executor has no key to open signing keys: set sealing-keys")
+	}
+	kinds := make(map[string]int, 1)
+	keys := make([]signing.Key, 0, len(stored))
+	for i := range stored {
+		if kinds[stored[i].Kind]++; kinds[stored[i].Kind] > signersKept || len(keys) == signing.MaxKeys {
+			continue
+		}
+		secret, err := t.opener.Open(stored[i].Secret, sealing.Binding{App: app, Use: sealing.UseSigning})
+		if err != nil {
+			return nil, fmt.Errorf("opening a signing key: %w", err)
+		}
+		k, err := signing.ParseKey(secret.Reveal())
+		if err != nil {
+			return nil, fmt.Errorf("reading a signing key: %w", err)
+		}
+		keys = append(keys, k)
+	}
+	s, err := signing.NewSigner(keys...)
+	if err != nil {
+		return nil, fmt.Errorf("making a signer: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,126 @@
+package executor
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/signing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// plain opens what is not sealed.
+type plain struct{ opened int }
+
+func (p *plain) Open(s timer.Sealed, _ sealing.Binding) (sealing.Secret, error) {
+	p.opened++
+	return sealing.NewSecret(string(s)), nil
+}
+
+func TestTheNewestKeysOfEachKindSign(t *testing.T) {
+	t.Parallel()
+	var stored []store.SigningKey
+	for range 3 {
+		for _, kind := range []signing.Kind{signing.HMAC, signing.Ed25519} {
+			k, err := signing.NewKey(kind)
+			require.NoError(t, err)
+			stored = append(stored, store.SigningKey{Kind: string(kind), Secret: timer.Sealed(k.Reveal())})
+		}
+	}
+	o := new(plain)
+	s, err := (&tenants{opener: o}).signer("a", stored)
+	require.NoError(t, err)
+	require.NotNil(t, s)
+	require.Equal(t, min(2*signersKept, signing.MaxKeys), o.opened)
+}
+
+// oldApps answers with what it had read before a change.
+type oldApps struct {
+	Store
+	once   sync.Once
+	during func()
+}
+
+func (s *oldApps) AppsByID(ctx context.Context, ids []int64) ([]store.App, error) {
+	apps, err := s.Store.AppsByID(ctx, ids)
+	s.once.Do(s.during)
+	return apps, err
+}
+
+func TestSettingsThatWereReadBeforeAChangeAreNotKept(t *testing.T) {
+	t.Parallel()
+	parts := servicetest.New(t, servicetest.Options{})
+	app, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 1}, 0)
+	require.NoError(t, err)
+	g := new(settings)
+	o := &Options{Limits: g}
+	st := &oldApps{Store: parts.Store}
+	o.Store = st
+	tenants := newTenants(o)
+	st.during = func() {
+		_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 2}, 0)
+		require.NoError(t, err)
+		tenants.forget(app.ID)
+	}
+	_, err = tenants.of(t.Context(), app.ID, "a")
+	require.NoError(t, err)
+	require.Equal(t, []limit.Settings{{Rate: 2}}, g.set)
+	_, err = tenants.of(t.Context(), app.ID, "a")
+	require.NoError(t, err)
+	require.Len(t, g.set, 1, "known")
+	tenants.forgetAll()
+	_, err = tenants.of(t.Context(), app.ID, "a")
+	require.NoError(t, err)
+	require.Len(t, g.set, 2)
+}
+
+type settings struct {
+	limit.Gate
+	set []limit.Settings
+}
+
+func (s *settings) Set(_ string, l limit.Settings) { s.set = append(s.set, l) }
+
+// What waits for the limits of its app is late for that, and presses nobody else.
+func TestALimitedAppDoesNotSlowCatchingUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		s, err := New(Options{
+			Store: parts.Store, Bus: parts.Bus("one"), Dispatch: parts.Dispatch, Planner: parts.Planner, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
+			Caller: taker{}, Limits: alone(t), Breakers: unbroken(t), Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		fires := parts.Create("a", servicetest.Every(time.Now().Add(2*time.Second), 0, 200, "http://127.0.0.1/")...)
+		_, err = parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 20, Burst: 1}, 0)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		for range 50 {
+			time.Sleep(100 * time.Millisecond)
+			require.Zero(t, s.pace.next())
+		}
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+// taker takes every fire.
+type taker struct{}
+
+func (taker) Call(context.Context, *callback.Request) callback.Result {
+	return callback.Result{Class: callback.Success, StatusCode: 200}
+}

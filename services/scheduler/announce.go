@@ -1,0 +1,126 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/announce"
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	announceEvery   = 5 * time.Second
+	announceTimeout = 30 * time.Second
+	// announceAgain is how long after a session's end what it had under way may be committed: only then its outcomes are all there.
+	announceAgain = 30 * time.Second
+	// announceWindow bounds what one statement passes by, which is what all sessions recorded in it.
+	announceWindow = time.Minute
+	announceWithin = time.Hour // nothing older is announced
+)
+
+// silent is a session that ended and may not have announced everything.
+type silent struct {
+	seen time.Time // first
+	told bool      // what was there then is announced
+}
+
+// announcing publishes outcomes that nobody else will: of executors that ended before they had, and those that no executor recorded. Two schedulers at once publish
+// them twice, which whoever listens has to bear in any case; dying between the publication and the note of it, too.
+func (s *Service) announcing(ctx context.Context) error {
+	found := make(map[timer.ID]*silent)
+	return every(ctx, announceEvery, func() {
+		call, cancel := context.WithTimeout(ctx, announceTimeout)
+		defer cancel()
+		if err := s.announce(call, found); err != nil {
+			s.complain(ctx, err, "outcomes not announced")
+		}
+	})
+}
+
+// announce goes through all of them: what cannot be announced of one keeps no other from it.
+func (s *Service) announce(ctx context.Context, found map[timer.ID]*silent) error {
+	ended, err := s.opts.Store.Silent(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for outcomes to announce: %w", err)
+	}
+	for id := range found {
+		if _, ok := ended[id]; !ok { // another scheduler was done first
+			delete(found, id)
+		}
+	}
+	var errs error
+	for id, at := range ended {
+		if id == store.HouseSession {
+			errs = errors.Join(errs, s.announceOf(ctx, id, at, s.opts.Now().Add(-store.Settled), true))
+			continue
+		}
+		if found[id] == nil {
+			found[id] = &silent{seen: time.Now()}
+		}
+		errs = errors.Join(errs, s.announceEnded(ctx, id, at, found[id]))
+	}
+	return errs
+}
+
+// announceEnded announces what a session left: at once what is there, and all of it again when nothing can come any more. The position moves only then, for what
+// comes late may have finished before what was there.
+func (s *Service) announceEnded(ctx context.Context, id timer.ID, at store.OutcomePosition, x *silent) error {
+	last := time.Since(x.seen) > announceAgain
+	if x.told && !last {
+		return nil
+	}
+	// Its clock may have been ahead of the store's.
+	if err := s.announceOf(ctx, id, at, s.opts.Now().Add(announceWindow), last); err != nil {
+		return err
+	}
+	if x.told = true; !last {
+		return nil
+	}
+	if err := s.opts.Store.FinishAnnounced(ctx, id); err != nil {
+		return fmt.Errorf("ending the announcements of session %d: %w", id, err)
+	}
+	return nil
+}
+
+// announceOf publishes what a session recorded behind a position and finished before an instant, and notes how far it is if it shall.
+func (s *Service) announceOf(ctx context.Context, id timer.ID, at store.OutcomePosition, end time.Time, note bool) error {
+	if from := end.Add(-announceWithin).UnixMilli(); at.FinishedMS < from {
+		at = store.OutcomePosition{FinishedMS: from}
+	}
+	for at.FinishedMS < end.UnixMilli() {
+		until := min(at.FinishedMS+announceWindow.Milliseconds(), end.UnixMilli())
+		page, err := s.opts.Store.Unannounced(ctx, id, at, until, store.MaxBatch)
+		if err != nil {
+			return fmt.Errorf("reading outcomes of session %d: %w", id, err)
+		}
+		if err := s.publishOutcomes(ctx, page); err != nil {
+			return err
+		}
+		if at = (store.OutcomePosition{FinishedMS: until}); len(page) == store.MaxBatch {
+			last := &page[len(page)-1]
+			at = store.OutcomePosition{FinishedMS: last.FinishedMS, FireID: last.FireID}
+		}
+		if !note {
+			continue
+		}
+		if err := s.opts.Store.SetAnnounced(ctx, id, at); err != nil {
+			return fmt.Errorf("noting the announcements of session %d: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func (s *Service) publishOutcomes(ctx context.Context, os []timer.Outcome) error {
+	msgs, err := announce.Messages(ctx, s.opts.Store, os)
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it was doing
+	}
+	if len(msgs) == 0 {
+		return nil
+	}
+	return s.opts.Bus.Publish(ctx, bus.Outcomes, msgs...) //nolint:wrapcheck // the bus says which topic
+}
