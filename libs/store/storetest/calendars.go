@@ -117,7 +117,7 @@ func calendarsComeWithTimers(t *testing.T, s *setup) {
 
 func calendarsPlanAnew(t *testing.T, s *setup) {
 	ctx := t.Context()
-	plan := grid(10*time.Minute, 1000)
+	plan := gridUntil(s.nowMS()+10*timer.MinuteMS, 1000)
 	_, err := s.put("work", "", 0)
 	require.NoError(t, err)
 	d := gridDefinition(30 * time.Second)

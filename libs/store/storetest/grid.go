@@ -23,28 +23,37 @@ func gridDefinition(every time.Duration) timer.Definition {
 // Of a timer with a calendar, instants in odd minutes are excluded if the calendar excludes Mondays, whatever day it is.
 func grid(ahead time.Duration, most int) store.Planner {
 	return func(t *timer.Timer, nowMS int64) store.Plan {
-		s := &t.Definition.Schedule
-		if len(t.Calendars) < len(s.Calendars) {
-			return store.Plan{Err: errors.New("a calendar is missing")}
-		}
-		every, phase := time.Duration(s.Every).Milliseconds(), time.Duration(s.Phase).Milliseconds()
-		due := max(t.NextDueMS, t.ActiveSinceMS)
-		due += (every - (due-phase)%every) % every
-		p := store.Plan{ExpandAtMS: nowMS + time.Hour.Milliseconds()}
-		for ; due <= nowMS+ahead.Milliseconds() && len(p.Fires) < most; due += every {
-			if s.MaxFires > 0 && t.FiresMade+int64(len(p.Fires)) >= s.MaxFires {
-				p.NextDueMS = timer.NeverMS
-				return p
-			}
-			if !excluded(t, due) {
-				p.Fires = append(p.Fires, timer.Fire{
-					FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due + time.Duration(s.Jitter).Milliseconds(),
-				})
-			}
-		}
-		p.NextDueMS = due
-		return p
+		return planGrid(t, nowMS, nowMS+ahead.Milliseconds(), most)
 	}
+}
+
+// gridUntil is grid up to one instant, whenever it is asked: a second look finds nothing that the first did not.
+func gridUntil(endMS int64, most int) store.Planner {
+	return func(t *timer.Timer, nowMS int64) store.Plan { return planGrid(t, nowMS, endMS, most) }
+}
+
+func planGrid(t *timer.Timer, nowMS, endMS int64, most int) store.Plan {
+	s := &t.Definition.Schedule
+	if len(t.Calendars) < len(s.Calendars) {
+		return store.Plan{Err: errors.New("a calendar is missing")}
+	}
+	every, phase := time.Duration(s.Every).Milliseconds(), time.Duration(s.Phase).Milliseconds()
+	due := max(t.NextDueMS, t.ActiveSinceMS)
+	due += (every - (due-phase)%every) % every
+	p := store.Plan{ExpandAtMS: nowMS + time.Hour.Milliseconds()}
+	for ; due <= endMS && len(p.Fires) < most; due += every {
+		if s.MaxFires > 0 && t.FiresMade+int64(len(p.Fires)) >= s.MaxFires {
+			p.NextDueMS = timer.NeverMS
+			return p
+		}
+		if !excluded(t, due) {
+			p.Fires = append(p.Fires, timer.Fire{
+				FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due + time.Duration(s.Jitter).Milliseconds(),
+			})
+		}
+	}
+	p.NextDueMS = due
+	return p
 }
 
 func excluded(t *timer.Timer, due int64) bool {
