@@ -18,6 +18,7 @@ type metrics struct {
 	taskBatch    prometheus.Histogram
 	recordBatch  prometheus.Histogram
 	taskAge      prometheus.Gauge
+	tasksWaiting prometheus.Gauge
 	parked       prometheus.Counter
 	apps         *appMetrics
 }
@@ -70,11 +71,14 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		taskBatch: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_task_batch_size", Help: "Tasks claimed together.", Buckets: batchBuckets,
 		}),
+		tasksWaiting: f.NewGauge(prometheus.GaugeOpts{
+			Name: "carillon_tasks_waiting", Help: "Tasks that were received and wait for their claim.",
+		}),
 		recordBatch: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_record_batch_size", Help: "Results recorded together.", Buckets: batchBuckets,
 		}),
 		taskAge: f.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_task_age_seconds", Help: "Age of the task received last by another lane than the low one: receipt minus publication.",
+			Name: "carillon_task_age_seconds", Help: "Age of the oldest task of the last claim by another lane than the low one: claim minus publication.",
 		}),
 	}
 }

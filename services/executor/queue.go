@@ -14,7 +14,7 @@ const lanes = 3
 type queue struct {
 	mu     sync.Mutex
 	ready  sync.Cond
-	lanes  [lanes]lane // by limit.Priority
+	lanes  [lanes]turns[*held] // by limit.Priority
 	picker *limit.Picker
 	idle   int
 	closed bool
@@ -44,7 +44,7 @@ func (q *queue) push(es []*held) (short int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range es {
-		q.lanes[laneOf(e)].push(e)
+		q.lanes[laneOf(e)].push(e.fire.AppID, e)
 	}
 	for range min(len(es), q.idle) {
 		q.ready.Signal()
@@ -88,7 +88,7 @@ func (q *queue) close() []*held {
 	var left []*held
 	for i := range q.lanes {
 		left = append(left, q.lanes[i].rest()...)
-		q.lanes[i] = lane{}
+		q.lanes[i] = turns[*held]{}
 	}
 	q.closed = true
 	q.ready.Broadcast()
@@ -106,55 +106,4 @@ func (q *queue) count() (n int) {
 		n += q.lanes[i].n
 	}
 	return n
-}
-
-// lane serves the apps in turn.
-type lane struct {
-	apps  map[int64]*line
-	turns []*line // lines that are not empty; the first is next
-	n     int
-}
-
-type line struct {
-	app   int64
-	items []*held
-	head  int
-}
-
-func (a *lane) push(e *held) {
-	l := a.apps[e.fire.AppID]
-	if l == nil {
-		if a.apps == nil {
-			a.apps = make(map[int64]*line)
-		}
-		l = &line{app: e.fire.AppID}
-		a.apps[l.app] = l
-		a.turns = append(a.turns, l)
-	}
-	l.items = append(l.items, e)
-	a.n++
-}
-
-// pop takes the next of a lane that is not empty.
-func (a *lane) pop() *held {
-	l := a.turns[0]
-	a.turns = a.turns[1:]
-	e := l.items[l.head]
-	l.items[l.head] = nil
-	l.head++
-	a.n--
-	if l.head == len(l.items) {
-		delete(a.apps, l.app)
-	} else {
-		a.turns = append(a.turns, l)
-	}
-	return e
-}
-
-func (a *lane) rest() []*held {
-	var left []*held
-	for _, l := range a.turns {
-		left = append(left, l.items[l.head:]...)
-	}
-	return left
 }

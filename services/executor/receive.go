@@ -16,11 +16,13 @@ import (
 )
 
 const (
-	receiveAtOnce = 2 // handler calls per topic
+	receiveAtOnce = 64 // handler calls per topic: so many batches wait for their claim
+	claimAtOnce   = 2  // claims per topic
 	receiveWait   = 5 * time.Millisecond
 	claimTimeout  = 5 * time.Second
 	trustEvery    = 100 * time.Millisecond // between looks whether the session is trusted
-	lowBatch      = 100                    // catch-up is claimed in smaller batches, so that it can give way at once
+	lowMost       = store.MaxBatch / 2     // catch-up is claimed in smaller batches, so that it can give way,
+	lowLeast      = 100                    // and while the present is pressed in very small ones
 	lowShare      = 2                      // catch-up is received while less than 1/lowShare of the hands is taken,
 	maxLate       = 1000                   // and while fewer late fires wait for their call
 	behindFor     = 2 * paceMost           // after which a lane that brings nothing is not behind any more
@@ -38,15 +40,17 @@ var (
 func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 	var consumers []bus.Consumer
 	for _, topic := range []bus.Topic{bus.TasksHigh, bus.TasksNormal, bus.TasksLow} {
-		atOnce, most := receiveAtOnce, store.MaxBatch
-		if topic == bus.TasksLow {
-			atOnce, most = 1, lowBatch
+		low := topic == bus.TasksLow
+		atOnce, slots := receiveAtOnce, claimAtOnce
+		if low {
+			atOnce, slots = 1, 1
 		}
+		waiting := newClaims(slots, s.met.tasksWaiting)
 		c, err := s.opts.Bus.Subscribe(ctx, bus.Subscription{
-			Topic: topic, Name: bus.SubExecutors, Concurrency: atOnce, MaxBatch: most, MaxWait: receiveWait,
+			Topic: topic, Name: bus.SubExecutors, Concurrency: atOnce, MaxBatch: store.MaxBatch, MaxWait: receiveWait,
 			Prefetch: s.opts.Prefetch, DeadLetter: bus.TasksDead,
 		}, func(ctx context.Context, batch []bus.Message) []error {
-			return s.receive(ctx, batch, topic == bus.TasksLow)
+			return s.receive(ctx, waiting, batch, low)
 		})
 		if err != nil {
 			return consumers, fmt.Errorf("subscribing to %s: %w", topic, err)
@@ -60,39 +64,71 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 	return append(consumers, c), nil
 }
 
-// receive handles a batch of tasks.
-func (s *Service) receive(ctx context.Context, batch []bus.Message, low bool) []error {
-	errs := make([]error, len(batch))
-	fires := make([]timer.Fire, 0, len(batch))
-	good := make([]int, 0, len(batch))
+// receive handles a batch of tasks: they wait for their claim, whoever makes it. When the consumer closes, those that nobody has taken come again.
+func (s *Service) receive(ctx context.Context, waiting *claims, batch []bus.Message, low bool) []error {
+	d := decode(batch)
+	waiting.add(d)
+	for {
+		select {
+		case <-d.done:
+			return d.errs
+		case waiting.slots <- struct{}{}:
+			s.claimNext(ctx, waiting, low)
+			<-waiting.slots
+		case <-ctx.Done():
+			waiting.withdraw(d, context.Cause(ctx))
+			<-d.done
+			return d.errs
+		}
+	}
+}
+
+func decode(batch []bus.Message) *delivery {
+	d := &delivery{tasks: make([]task, 0, len(batch)), errs: make([]error, len(batch)), done: make(chan struct{})}
 	for i, m := range batch {
 		f, err := taskwire.Decode(m.Payload)
 		if err != nil {
-			errs[i] = bus.Permanent(err)
+			d.errs[i] = bus.Permanent(err)
 			continue
 		}
-		fires, good = append(fires, f), append(good, i)
+		d.tasks = append(d.tasks, task{fire: f, published: m.Published, place: i})
 	}
-	s.heard(batch[0].Published, low)
+	return d
+}
+
+// claimNext claims the next batch of those that wait.
+func (s *Service) claimNext(ctx context.Context, waiting *claims, low bool) {
+	most := store.MaxBatch
 	if low {
-		clock.Pause(ctx, s.pace.next())
+		pause := s.pace.next()
+		if most = lowMost; pause > 0 {
+			most = lowLeast
+		}
+		clock.Pause(ctx, pause)
 	}
-	s.met.taskBatch.Observe(float64(len(batch)))
 	term, err := s.trusted(ctx)
-	var again []int
-	if err == nil {
-		again, err = s.claim(ctx, term, fires, low)
+	if err != nil {
+		return // closing
 	}
-	for _, n := range again {
-		errs[good[n]] = errEarlierInHand
+	tasks := waiting.take(most)
+	if len(tasks) == 0 {
+		return // others have claimed them
 	}
+	fires, errs := make([]timer.Fire, len(tasks)), make([]error, len(tasks))
+	for i, t := range tasks {
+		fires[i] = t.fire
+	}
+	s.heard(tasks, low)
+	s.met.taskBatch.Observe(float64(len(tasks)))
+	again, err := s.claim(ctx, term, fires, low)
 	if err != nil {
 		s.log.Debug().Err(err).Int("tasks", len(fires)).Msg("tasks not claimed, to be redelivered")
-		for _, i := range good {
-			errs[i] = err
-		}
+		errs = bus.All(len(tasks), err)
 	}
-	return errs
+	for _, i := range again {
+		errs[i] = errEarlierInHand
+	}
+	waiting.answer(tasks, errs)
 }
 
 // trusted waits for a session that is trusted. While there is none nothing is taken, not even the task of a fire that is in hand: the
@@ -170,18 +206,24 @@ func (s *Service) keepWon(es []*held, won []timer.Fire) []*held {
 	return mine
 }
 
-// taskAge is how long a task waited on its topic.
+// taskAge is how long a task had waited, on its topic and here, when it was claimed.
 type taskAge struct {
 	ms atomic.Int64
-	at clock.Mark // its receipt
+	at clock.Mark // its claim
 }
 
-// heard notes how old the latest task was, for the session's report of load. The low lane's is noted apart: while it is far behind, the others are not.
-func (s *Service) heard(published time.Time, low bool) {
-	if published.IsZero() {
+// heard notes how old the oldest task of a claim is, for the session's report of load. The low lane's is noted apart: while it is far behind, the others are not.
+func (s *Service) heard(tasks []*task, low bool) {
+	oldest := tasks[0].published
+	for _, t := range tasks {
+		if t.published.Before(oldest) {
+			oldest = t.published
+		}
+	}
+	if oldest.IsZero() {
 		return
 	}
-	age := max(0, s.opts.Clock.Now().Sub(published))
+	age := max(0, s.opts.Clock.Now().Sub(oldest))
 	a := &s.ages[0]
 	if !low {
 		a = &s.ages[1]

@@ -1,0 +1,106 @@
+package executor
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// claims is where the tasks of a topic wait for their claim, which is the narrowest place on the way of a flood: apps are served in turn. They wait
+// here and not on the topic, for a broker gives what it has in order, and whatever comes behind a flood there waits for the whole of it.
+//
+// Those that brought the tasks claim for each other: whoever gets a slot claims what is next, whosever it is, until its own tasks are answered.
+type claims struct {
+	slots   chan struct{} // as many as may claim at once
+	gauge   prometheus.Gauge
+	mu      sync.Mutex
+	waiting turns[*task]
+}
+
+// task is a fire that asks to be claimed.
+type task struct {
+	fire      timer.Fire
+	published time.Time
+	of        *delivery
+	place     int  // in its delivery
+	gone      bool // withdrawn while it waited; guarded by claims.mu
+	taken     bool // guarded by claims.mu
+}
+
+// delivery is a batch of a topic's tasks.
+type delivery struct {
+	tasks []task
+	errs  []error       // nil: all are done
+	left  int           // how many are not answered; guarded by claims.mu, as errs is until done is closed
+	done  chan struct{} // closed when none is left
+}
+
+func newClaims(atOnce int, gauge prometheus.Gauge) *claims {
+	return &claims{slots: make(chan struct{}, atOnce), gauge: gauge}
+}
+
+// add lets the tasks of a delivery wait.
+func (c *claims) add(d *delivery) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d.left = len(d.tasks)
+	if d.left == 0 {
+		close(d.done)
+	}
+	for i := range d.tasks {
+		t := &d.tasks[i]
+		t.of = d
+		c.waiting.push(t.fire.AppID, t)
+	}
+	c.gauge.Add(float64(d.left))
+}
+
+// take returns at most so many tasks, the apps in turn. Each must be answered.
+func (c *claims) take(most int) []*task {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*task
+	for len(out) < most && c.waiting.n > 0 {
+		if t := c.waiting.pop(); !t.gone {
+			t.taken = true
+			out = append(out, t)
+		}
+	}
+	c.gauge.Sub(float64(len(out)))
+	return out
+}
+
+// answer says what became of tasks that were taken: errs has an error (or nil) for each.
+func (c *claims) answer(tasks []*task, errs []error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, t := range tasks {
+		t.of.answer(t, errs[i])
+	}
+}
+
+// withdraw answers those tasks of a delivery with err that nobody has taken.
+func (c *claims) withdraw(d *delivery, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range d.tasks {
+		if t := &d.tasks[i]; !t.taken && !t.gone {
+			t.gone = true // its place in the line is skipped
+			c.gauge.Dec()
+			d.answer(t, err)
+		}
+	}
+}
+
+// answer counts one answer. The lock of the claims is held.
+func (d *delivery) answer(t *task, err error) {
+	if err != nil {
+		d.errs[t.place] = err
+	}
+	if d.left--; d.left == 0 {
+		close(d.done)
+	}
+}

@@ -1,0 +1,54 @@
+package executor
+
+// turns gives out items of many apps, an app's in the order in which they came, and the apps in turn: the flood of one does not stand before another's.
+type turns[T any] struct {
+	apps  map[int64]*line[T]
+	order []*line[T] // lines that are not empty; the first is next
+	n     int
+}
+
+type line[T any] struct {
+	app   int64
+	items []T
+	head  int
+}
+
+func (a *turns[T]) push(app int64, item T) {
+	l := a.apps[app]
+	if l == nil {
+		if a.apps == nil {
+			a.apps = make(map[int64]*line[T])
+		}
+		l = &line[T]{app: app}
+		a.apps[app] = l
+		a.order = append(a.order, l)
+	}
+	l.items = append(l.items, item)
+	a.n++
+}
+
+// pop takes the next; there is one.
+func (a *turns[T]) pop() T {
+	l := a.order[0]
+	a.order = a.order[1:]
+	item := l.items[l.head]
+	var none T
+	l.items[l.head] = none
+	l.head++
+	a.n--
+	if l.head == len(l.items) {
+		delete(a.apps, l.app)
+	} else {
+		a.order = append(a.order, l)
+	}
+	return item
+}
+
+// rest returns all that is there.
+func (a *turns[T]) rest() []T {
+	var left []T
+	for _, l := range a.order {
+		left = append(left, l.items[l.head:]...)
+	}
+	return left
+}
