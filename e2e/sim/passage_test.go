@@ -170,7 +170,7 @@ func pass(t *testing.T, from time.Time, lasts time.Duration, schedule client.Sch
 	var running sync.WaitGroup
 	for _, s := range []interface {
 		Run(ctx context.Context) error
-	}{front, expands, hands, pulls, calls, wall} {
+	}{front, expands, hands, pulls, calls, wall, send} {
 		running.Go(func() { _ = s.Run(ctx) })
 	}
 	_, _, err = client.Over(inMemory{front.Handler()}).Create(t.Context(), client.NewTimer{

@@ -48,6 +48,7 @@ type kit struct {
 	counts   *slicing.Counts
 	planner  *expansion.Planner
 	dispatch executor.Dispatcher
+	unsent   func(context.Context) error
 	window   window.Window
 	caller   callback.Caller
 	limits   limit.Gate
@@ -89,6 +90,7 @@ func (w *World) start(r role, place int) {
 	w.mu.Unlock()
 	w.log.printf("%s starts", p)
 	w.running.Go(func() { _ = k.clock.Run(ctx) })
+	w.running.Go(func() { _ = k.unsent(ctx) })
 	if r == apiRole || r == executorRole {
 		w.running.Go(func() { _ = expansion.FlushCounts(ctx, k.counts, k.store, k.clock.Now, k.set.Step1, k.log) })
 	}
@@ -123,10 +125,11 @@ func (w *World) kitOf(p *process) (*kit, error) {
 	if k.breakers, err = limit.NewBreakers(limit.BreakerOptions{Now: k.clock.Now, Failures: 1 << 30}); err != nil {
 		return nil, fmt.Errorf("making the breakers: %w", err)
 	}
-	k.dispatch, err = dispatch.New(dispatch.Options{Window: k.window, Bus: k.bus, Now: k.clock.Now, Logger: k.log, Registerer: k.reg})
+	d, err := dispatch.New(dispatch.Options{Window: k.window, Bus: k.bus, Now: k.clock.Now, Logger: k.log, Registerer: k.reg})
 	if err != nil {
 		return nil, fmt.Errorf("making a dispatcher: %w", err)
 	}
+	k.dispatch, k.unsent = d, d.Run
 	if w.set.Mutate != nil {
 		w.set.Mutate(k)
 	}

@@ -56,7 +56,8 @@ func (o *Options) validate() error {
 
 // Dispatcher is safe for concurrent use.
 type Dispatcher struct {
-	opts Options
+	opts   Options
+	unsent unsent
 
 	marked    *prometheus.CounterVec
 	published *prometheus.CounterVec
@@ -70,7 +71,7 @@ func New(opts Options) (*Dispatcher, error) {
 	}
 	f := promauto.With(opts.Registerer)
 	return &Dispatcher{
-		opts: opts,
+		opts: opts, unsent: unsent{wake: make(chan struct{}, 1)},
 		marked: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_marks_total", Help: "Fires marked in the window after their commit, by result.",
 		}, []string{"result"}),
@@ -81,7 +82,7 @@ func New(opts Options) (*Dispatcher, error) {
 }
 
 // Committed marks fires, and publishes those whose run is so near that their mark might come too late. It returns when both are
-// done or given up (2 s): an error would help nobody, since the rows are committed.
+// done or given up (2 s): an error would help nobody, since the rows are committed. What it could not publish Run does.
 func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	if len(fires) == 0 {
 		return
@@ -125,7 +126,8 @@ func (d *Dispatcher) express(ctx context.Context, fires []timer.Fire) {
 	ctx, cancel := context.WithTimeout(ctx, expressTimeout)
 	defer cancel()
 	if err := d.Publish(ctx, fires); err != nil {
-		d.opts.Logger.Debug().Err(err).Int("fires", len(fires)).Msg("express tasks lost, the sweep will find them")
+		dropped := d.unsent.add(fires)
+		d.opts.Logger.Debug().Err(err).Int("fires", len(fires)).Int("dropped", dropped).Msg("express tasks unsent, what is dropped the sweep will find")
 	}
 }
 

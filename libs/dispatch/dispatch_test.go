@@ -28,8 +28,17 @@ type topics struct {
 	hang  bool
 }
 
+func (p *topics) setAway(away bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hang = away
+}
+
 func (p *topics) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Message) error {
-	if p.hang {
+	p.mu.Lock()
+	hang := p.hang
+	p.mu.Unlock()
+	if hang {
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -102,7 +111,7 @@ func TestCommittedSurvivesTheRequestAndEndsWhenServersHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, w, b := setup(t)
-		b.hang = true
+		b.setAway(true)
 		w.SetAway(true)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -122,6 +131,63 @@ func TestPublishTellsOfFailure(t *testing.T) {
 		d, _, b := setup(t)
 		b.err = errors.New("away")
 		require.ErrorIs(t, d.Publish(t.Context(), []timer.Fire{at(0)}), b.err)
+	})
+}
+
+// TestWhatTheBusDidNotTakeIsPublishedOnceItIsBack: in order, also when it goes away in between.
+func TestWhatTheBusDidNotTakeIsPublishedOnceItIsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, _, b := setup(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		b.setAway(true)
+		first, second := at(time.Second), at(2*time.Second)
+		d.Committed(t.Context(), []timer.Fire{first})
+		d.Committed(t.Context(), []timer.Fire{second})
+		time.Sleep(time.Minute)
+		require.Empty(t, b.tasks)
+		b.setAway(false)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, map[bus.Topic][]timer.Fire{bus.TasksLow: {first, second}}, b.tasks, "they are late by now")
+
+		b.setAway(true)
+		third := at(time.Minute)
+		third.RunMS = time.Now().UnixMilli()
+		d.Committed(t.Context(), []timer.Fire{third})
+		b.setAway(false)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []timer.Fire{third}, b.tasks[bus.TasksNormal])
+		time.Sleep(time.Minute)
+		require.Len(t, b.tasks[bus.TasksNormal], 1, "once")
+
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+// TestNoMoreIsKeptThanFits: the rest is the sweep's.
+func TestNoMoreIsKeptThanFits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, _, b := setup(t)
+		b.setAway(true)
+		fires := make([]timer.Fire, 30_000)
+		for i := range fires {
+			fires[i] = at(time.Second)
+			fires[i].Timer = timer.ID(i + 1)
+		}
+		d.Committed(t.Context(), fires)
+		d.Committed(t.Context(), fires)
+		b.setAway(false)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		time.Sleep(time.Minute)
+		require.Len(t, b.tasks[bus.TasksNormal], 50_000)
+		cancel()
+		require.NoError(t, <-ended)
 	})
 }
 

@@ -86,6 +86,7 @@ func (k *Kit) complete(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("making the dispatcher: %w", err)
 	}
+	k.Process.Work("unsent tasks", k.Dispatch.Run)
 	k.IDs = timer.NewIDs(k.Clock.Now)
 	if err := k.watchItself(); err != nil {
 		return err
