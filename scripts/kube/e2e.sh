@@ -19,7 +19,7 @@ say() { echo "kube/e2e: $* after $((SECONDS - began)) s"; }
 tests() {
   local failed=0 timeout=30m
   (cd "$root/e2e/kube" && "$@" "$work/kube.test" -test.v -test.timeout $timeout -test.run "${CARILLON_E2E_RUN:-.}") || failed=1
-  (cd "$root/e2e/scenario" && "$@" "$work/scenario.test" -test.v -test.timeout $timeout -test.run "${CARILLON_E2E_RUN:-.}/^kube\$") || failed=1
+  (cd "$root/e2e/scenario" && "$@" "$work/scenario.test" -test.v -test.timeout $timeout -test.run "(${CARILLON_E2E_RUN:-.})/^kube\$") || failed=1
   return $failed
 }
 
