@@ -82,7 +82,8 @@ func New(opts Options) (*Dispatcher, error) {
 }
 
 // Committed marks fires, and publishes those whose run is so near that their mark might come too late. It returns when both are
-// done or given up (2 s): an error would help nobody, since the rows are committed. What it could not publish Run does.
+// done or given up (2 s): an error would help nobody, since the rows are committed. What it could not publish Run does, and
+// while there is such nobody waits.
 func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	if len(fires) == 0 {
 		return
@@ -122,13 +123,18 @@ func (d *Dispatcher) mark(ctx context.Context, fires []timer.Fire) {
 	d.marked.WithLabelValues("ok").Add(float64(len(fires)))
 }
 
+// express publishes, or leaves to Run what the bus does not take. While the bus is known to be away nobody waits for it.
 func (d *Dispatcher) express(ctx context.Context, fires []timer.Fire) {
-	ctx, cancel := context.WithTimeout(ctx, expressTimeout)
-	defer cancel()
-	if err := d.Publish(ctx, fires); err != nil {
-		dropped := d.unsent.add(fires)
-		d.opts.Logger.Debug().Err(err).Int("fires", len(fires)).Int("dropped", dropped).Msg("express tasks unsent, what is dropped the sweep will find")
+	var err error
+	if !d.unsent.any() {
+		call, cancel := context.WithTimeout(ctx, expressTimeout)
+		defer cancel()
+		if err = d.Publish(call, fires); err == nil {
+			return
+		}
 	}
+	dropped := d.unsent.add(fires)
+	d.opts.Logger.Debug().Err(err).Int("fires", len(fires)).Int("dropped", dropped).Msg("express tasks unsent, what is dropped the sweep will find")
 }
 
 // Publish publishes the tasks of fires, in their order, and returns when the bus confirmed all, or with an error after which

@@ -35,6 +35,13 @@ func (u *unsent) add(fires []timer.Fire) (dropped int) {
 	return len(fires) - n
 }
 
+// any tells whether there are some: then the bus is away, or not yet done with what waited for it.
+func (u *unsent) any() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.fires) > 0
+}
+
 // next returns the oldest, at most so many, and leaves them there.
 func (u *unsent) next(most int) []timer.Fire {
 	u.mu.Lock()

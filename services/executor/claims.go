@@ -32,10 +32,11 @@ type task struct {
 
 // delivery is a batch of a topic's tasks.
 type delivery struct {
-	tasks []task
-	errs  []error       // nil: all are done
-	left  int           // how many are not answered; guarded by claims.mu, as errs is until done is closed
-	done  chan struct{} // closed when none is left
+	tasks   []task
+	errs    []error       // nil: all are done
+	waiting int           // how many nobody has taken; guarded by claims.mu
+	left    int           // how many are not answered; guarded by claims.mu, as errs is until done is closed
+	done    chan struct{} // closed when none is left
 }
 
 func newClaims(atOnce int, gauge prometheus.Gauge) *claims {
@@ -46,7 +47,7 @@ func newClaims(atOnce int, gauge prometheus.Gauge) *claims {
 func (c *claims) add(d *delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d.left = len(d.tasks)
+	d.waiting, d.left = len(d.tasks), len(d.tasks)
 	if d.left == 0 {
 		close(d.done)
 	}
@@ -66,11 +67,19 @@ func (c *claims) take(most int) []*task {
 	for len(out) < most && c.waiting.n > 0 {
 		if t := c.waiting.pop(); !t.gone {
 			t.taken = true
+			t.of.waiting--
 			out = append(out, t)
 		}
 	}
 	c.gauge.Sub(float64(len(out)))
 	return out
+}
+
+// wait tells whether any task of a delivery waits to be taken. Who brought one of which none does has nothing to claim for.
+func (c *claims) wait(d *delivery) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return d.waiting > 0
 }
 
 // answer says what became of tasks that were taken: errs has an error (or nil) for each.
@@ -89,6 +98,7 @@ func (c *claims) withdraw(d *delivery, err error) {
 	for i := range d.tasks {
 		if t := &d.tasks[i]; !t.taken && !t.gone {
 			t.gone = true // its place in the line is skipped
+			d.waiting--
 			c.gauge.Dec()
 			d.answer(t, err)
 		}

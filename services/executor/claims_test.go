@@ -47,6 +47,8 @@ func TestClaimsAreMadeInTurn(t *testing.T) {
 	errs[3] = refused
 	c.answer(got, errs)
 	require.True(t, isDone(other))
+	require.False(t, c.wait(other))
+	require.True(t, c.wait(flood))
 	require.Equal(t, []error{nil, refused}, other.errs)
 	require.False(t, isDone(flood))
 	require.InDelta(t, 992, testutil.ToFloat64(gauge), 0)
@@ -72,6 +74,7 @@ func TestClaimsThatAreWithdrawn(t *testing.T) {
 	c.withdraw(d, closing)
 	c.withdraw(d, closing) // nothing is answered twice
 	require.False(t, isDone(d), "two are being claimed")
+	require.False(t, c.wait(d))
 	c.answer(taken, make([]error, 2))
 	require.True(t, isDone(d))
 	require.Equal(t, []error{nil, nil, closing, closing, closing}, d.errs)

@@ -68,19 +68,19 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 func (s *Service) receive(ctx context.Context, waiting *claims, batch []bus.Message, low bool) []error {
 	d := decode(batch)
 	waiting.add(d)
-	for {
+	for waiting.wait(d) {
 		select {
-		case <-d.done:
-			return d.errs
 		case waiting.slots <- struct{}{}:
-			s.claimNext(ctx, waiting, low)
+			if waiting.wait(d) { // nobody has taken them meanwhile
+				s.claimNext(ctx, waiting, low)
+			}
 			<-waiting.slots
 		case <-ctx.Done():
 			waiting.withdraw(d, context.Cause(ctx))
-			<-d.done
-			return d.errs
 		}
 	}
+	<-d.done
+	return d.errs
 }
 
 func decode(batch []bus.Message) *delivery {
