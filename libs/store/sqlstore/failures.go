@@ -37,7 +37,11 @@ func keyOf(o *timer.Outcome) outcomeKey { return outcomeKey{o.FinishedMS, o.Fire
 
 // outcomes adds "(finished_ms,timer_id,due_ms,series) IN (…)" for a list that is not empty.
 func (q *statement) outcomes(d *dialect, keys []outcomeKey) *statement {
-	q.add("(finished_ms,timer_id,due_ms,series) IN (" + d.tuples)
+	const key = "finished_ms,timer_id,due_ms,series"
+	if len(keys) == 1 {
+		return q.same(key, keys[0].finishedMS, int64(keys[0].Timer), keys[0].DueMS, keys[0].Series)
+	}
+	q.add("(" + key + ") IN (" + d.tuples)
 	for i, k := range keys {
 		q.row(i == 0, k.finishedMS, int64(k.Timer), k.DueMS, k.Series)
 	}

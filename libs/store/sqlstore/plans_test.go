@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,16 +21,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// wantPlans says how a statement that contains a text must reach a table. The first that fits counts.
+// wantPlans says how a statement that contains a text must reach a table, or what it may say instead of one row that is not there, behind a bar. The first that fits counts.
 var wantPlans = []struct{ part, mysql, sqlite string }{
 	{"SET redriven", "outcomes range PRIMARY", "SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)"},
+	{"UPDATE fires", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)"},
+	{"(due_ms=", "fires const PRIMARY|Impossible WHERE noticed after reading const tables", "SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)"},
+	{"(finished_ms=", "outcomes const PRIMARY", "SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)"},
 	{"(finished_ms,timer_id,due_ms,series) IN (", "outcomes range PRIMARY", "SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)"},
 	{"AND owner=11 ORDER BY finished_ms", "outcomes range PRIMARY", "SEARCH outcomes USING PRIMARY KEY (finished_ms>? AND finished_ms<?)"},
 	{"FROM failures", "PRIMARY Using where; Using index\no eq_ref PRIMARY", "SEARCH f USING PRIMARY KEY (app_id=? AND finished_ms>?)"},
-	{"(o.timer_id,o.due_ms,o.series) IN (", "o range by_timer", "SEARCH o USING INDEX outcomes_by_timer (timer_id=? AND due_ms=? AND series=?)"},
+	{"(o.timer_id,o.due_ms,o.series) IN (", "o range by_timer|o ref by_timer", "SEARCH o USING INDEX outcomes_by_timer (timer_id=? AND due_ms=? AND series=?)"},
 	{"FROM outcomes o", "o range by_timer", "SEARCH o USING INDEX outcomes_by_timer (timer_id=?"},
 	{"(due_ms,timer_id,series) IN (", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)"},
-	{"(timer_id,due_ms) IN (", "outcomes range by_timer", "INDEX outcomes_by_timer (timer_id=? AND due_ms=?)"},
+	{"(timer_id,due_ms) IN (", "outcomes range by_timer|outcomes ref by_timer", "INDEX outcomes_by_timer (timer_id=? AND due_ms=?)"},
 	{"waiting WHERE", "waiting", "SEARCH waiting USING PRIMARY KEY (timer_id=?"},
 	{"FROM waiting FORCE", "waiting range PRIMARY", ""},
 	{"(app_id,name,timer_id) IN", "timer_calendars", "SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=? AND timer_id=?)"},
@@ -121,6 +125,34 @@ func work(t *testing.T, s *sqlstore.Store) {
 	_, _, err = s.ExpandBacklog(ctx, 10)
 	require.NoError(t, err)
 	workPolicies(t, s, fires[2000:], now)
+	workSingly(t, s, fires[1990:1992], claims[:1], now)
+}
+
+// workSingly does with one row what is else done with many: a statement of a list of one must find its row as well.
+func workSingly(t *testing.T, s *sqlstore.Store, fires []timer.Fire, claims []store.SliceClaim, now int64) {
+	t.Helper()
+	ctx := t.Context()
+	won, err := s.Claim(ctx, 2, fires[:1])
+	require.NoError(t, err)
+	require.Len(t, won, 1)
+	_, err = s.Claim(ctx, 11, fires[:1]) // another's
+	require.NoError(t, err)
+	_, err = s.Release(ctx, 2, won, nil)
+	require.NoError(t, err)
+	won, err = s.Claim(ctx, 2, fires[1:])
+	require.NoError(t, err)
+	failed := []timer.Outcome{{Fire: won[0], Kind: timer.Failed, FinishedMS: now, UntilMS: won[0].DueMS, Count: 1}}
+	for range 2 {
+		lost, _, err := s.Record(ctx, 2, failed, nil)
+		require.NoError(t, err)
+		require.Empty(t, lost)
+	}
+	_, err = s.Redrive(ctx, store.RedriveQuery{App: "app", Fires: []timer.FireID{won[0].FireID}}, 78, false)
+	require.NoError(t, err)
+	_, err = s.Overdue(ctx, store.OverdueQuery{Of: 1, Limit: 1})
+	require.NoError(t, err)
+	_, err = s.RenewSlices(ctx, 11, claims, time.Minute) // nobody holds it, which is found as one that is held would be
+	require.NoError(t, err)
 }
 
 // workPolicies does what concerns turns, calendars and backfills.
@@ -239,7 +271,8 @@ func requirePlans(t *testing.T, s *sqlstore.Store, explain func(ctx context.Cont
 				continue
 			}
 			seen[i] = true
-			if plan := explain(t.Context(), strings.ReplaceAll(text, "?", "'x'")); !strings.Contains(plan, want(i)) {
+			plan := explain(t.Context(), strings.ReplaceAll(text, "?", "'x'"))
+			if !slices.ContainsFunc(strings.Split(want(i), "|"), func(w string) bool { return strings.Contains(plan, w) }) {
 				t.Errorf("want %q, have:\n%s\nfor %.400s", want(i), plan, text)
 			}
 			break

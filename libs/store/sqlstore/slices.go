@@ -96,7 +96,11 @@ func (s *Store) RenewSlices(
 	slices.SortFunc(held, compareClaims)
 	for part := range batches(slices.Compact(held)) {
 		mine := func(q *statement) *statement {
-			q.add(" WHERE holder=").int(int64(holder)).add(" AND done=0 AND (minute,bucket,token) IN (" + s.dialect.tuples)
+			q.add(" WHERE holder=").int(int64(holder)).add(" AND done=0 AND ")
+			if len(part) == 1 {
+				return q.same("minute,bucket,token", part[0].Minute, int64(part[0].Bucket), part[0].Token)
+			}
+			q.add("(minute,bucket,token) IN (" + s.dialect.tuples)
 			for i, h := range part {
 				q.row(i == 0, h.Minute, int64(h.Bucket), h.Token)
 			}
