@@ -84,10 +84,28 @@ func (w *World) compare(end time.Time) (*ledger.Verdict, error) {
 		e.Outcomes[i] = outcomes[i].Outcome
 	}
 	v := led.Check(e)
+	w.explain(v.Missing, outcomes)
 	if len(bad) > 0 {
 		return &v, fmt.Errorf("%d times a policy was not kept, first: %s", len(bad), bad[0])
 	}
 	return &v, nil
+}
+
+// explain prints what became of fires that are missing: with what a search would begin.
+func (w *World) explain(missing []timer.FireID, outcomes []outcome) {
+	const most = 10
+	for i, f := range missing[:min(most, len(missing))] {
+		if i == 0 {
+			w.printf("missing, the first of %d:", len(missing))
+		}
+		became := "nothing is recorded"
+		for _, o := range outcomes {
+			if o.Fire == f {
+				became = fmt.Sprintf("%s %s, recorded at %s", o.Kind, o.Reason, o.finished.UTC().Format(time.StampMilli))
+			}
+		}
+		w.printf("  %s, %s, due %s: %s; %s", f, w.traffic.kinds()[f.Timer], time.UnixMilli(f.DueMS).UTC().Format(time.StampMilli), became, w.traffic.history(f))
+	}
 }
 
 // outcomes reads all that was recorded, from the database itself.

@@ -346,3 +346,21 @@ func (t *traffic) kinds() map[timer.ID]string {
 	}
 	return m
 }
+
+// history tells what was asked for a timer that is switched on and off, around a fire.
+func (t *traffic) history(id timer.FireID) string {
+	var out []string
+	for _, f := range t.flips {
+		if f.id != id.Timer {
+			continue
+		}
+		f.mu.Lock()
+		for _, c := range f.changes {
+			if gap := time.UnixMilli(id.DueMS).Sub(c.sent); gap < 30*time.Second && gap > -30*time.Second {
+				out = append(out, fmt.Sprintf("%s sent %s, confirmed %s", c.status, c.sent.UTC().Format(time.StampMilli), c.done.UTC().Format(time.StampMilli)))
+			}
+		}
+		f.mu.Unlock()
+	}
+	return strings.Join(out, ", ")
+}
