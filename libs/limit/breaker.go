@@ -13,7 +13,8 @@ import (
 
 // BreakerOptions of the breakers.
 type BreakerOptions struct {
-	Failures   int              // in a row that open a breaker; default 10
+	Failures   int              // in a row that open a breaker; 0: 10, Lasting a second
+	Lasting    time.Duration    // from the first of them to the last, at least: thousands of calls a second fail ten in a row by chance, or by their order
 	Open       time.Duration    // how long it stays open at first; doubles with each probe that fails; default 5 s
 	MaxOpen    time.Duration    // at most; default 1 min
 	Probe      time.Duration    // a probe that did not report within it is taken for lost; default 5 min
@@ -35,6 +36,7 @@ type Breakers struct {
 
 type breaker struct {
 	failures int           // in a row
+	since    time.Time     // the first of them
 	open     time.Duration // how long it was opened for; 0: it is closed
 	until    time.Time     // open: no call before
 	probe    Probe         // open: that is under way; zero: none is
@@ -43,7 +45,7 @@ type breaker struct {
 
 // NewBreakers returns breakers, all closed.
 func NewBreakers(o BreakerOptions) (*Breakers, error) {
-	if o.Failures < 0 || o.Open < 0 || o.MaxOpen < 0 || o.Probe < 0 || o.Endpoints < 0 {
+	if o.Failures < 0 || o.Lasting < 0 || o.Open < 0 || o.MaxOpen < 0 || o.Probe < 0 || o.Endpoints < 0 {
 		return nil, errors.New("options of the breakers: nothing must be negative")
 	}
 	o.setDefaults()
@@ -62,7 +64,7 @@ func NewBreakers(o BreakerOptions) (*Breakers, error) {
 
 func (o *BreakerOptions) setDefaults() {
 	if o.Failures == 0 {
-		o.Failures = 10
+		o.Failures, o.Lasting = 10, max(o.Lasting, time.Second)
 	}
 	if o.Open == 0 {
 		o.Open = 5 * time.Second
@@ -113,6 +115,7 @@ func (b *Breakers) Report(endpoint string, probe Probe, well bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x, ok := b.kept.Get(endpoint)
+	now := b.o.Now()
 	switch {
 	case well && !ok, ok && x.open > 0 && (probe == 0 || probe != x.probe):
 		return
@@ -120,20 +123,20 @@ func (b *Breakers) Report(endpoint string, probe Probe, well bool) {
 		b.kept.Remove(endpoint)
 		return
 	case !ok:
-		x = &breaker{}
+		x = &breaker{since: now}
 		b.kept.Add(endpoint, x)
 	}
 	x.failures++
 	switch {
 	case x.open > 0:
 		x.open = min(2*x.open, b.o.MaxOpen)
-	case x.failures >= b.o.Failures:
+	case x.failures >= b.o.Failures && now.Sub(x.since) >= b.o.Lasting:
 		x.open = b.o.Open
 	default:
 		return // closed still
 	}
 	x.probe = 0
-	x.until = b.o.Now().Add(x.open)
+	x.until = now.Add(x.open)
 	b.opened.Inc()
 }
 

@@ -72,6 +72,26 @@ func TestABreakerOpensProbesAndCloses(t *testing.T) {
 	})
 }
 
+// TestABusyEndpointIsNotCondemnedByAMoment: of thousands of calls a second ten in a row fail easily, as when those of one path come together.
+func TestABusyEndpointIsNotCondemnedByAMoment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreakers(t, limit.BreakerOptions{})
+		for range 1000 {
+			b.Report("a", allowed(t, b, "a"), false)
+		}
+		time.Sleep(time.Second - time.Millisecond)
+		b.Report("a", allowed(t, b, "a"), false)
+		b.Report("a", allowed(t, b, "a"), true)
+		for range 9 {
+			b.Report("a", allowed(t, b, "a"), false)
+		}
+		time.Sleep(time.Second)
+		b.Report("a", allowed(t, b, "a"), false)
+		refused(t, b, "a") // nothing but failures for a second
+	})
+}
+
 // Calls that were sent before a breaker opened end while its probe is under way.
 func TestOnlyItsProbeSpeaksToAnOpenBreaker(t *testing.T) {
 	t.Parallel()
