@@ -35,7 +35,9 @@ type Service struct {
 
 	strays strays
 
-	unpublished []timer.Fire // swept, but not confirmed by the bus; the sweep's alone
+	unpublished []timer.Fire // swept, but not confirmed by the bus; this and the next two are the sweep's alone
+	away        bool         // the bus did not take what was swept last
+	back        clock.Mark   // it did again, after it was away
 
 	mu     sync.Mutex
 	live   []store.Session

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -15,6 +16,9 @@ const (
 	// would be swept, and publishing it again would only add to it.
 	standBackFor = 5 * time.Minute
 	oldTaskMS    = 2000
+	// backFor is how long sweeping stands back when the bus is back after it was away: what is overdue then is with those who could not
+	// publish it, and they do so now. Swept as well, every second claim would be in vain, while there is most to do.
+	backFor = 5 * time.Second
 )
 
 // sweep publishes open fires that are past their run and nobody's: the proof that none is lost (P2), whatever lost their mark,
@@ -25,16 +29,19 @@ func (s *Service) sweep(ctx context.Context) error {
 	if !ok {
 		return nil // who lives is not known yet
 	}
-	if busy(live) && time.Since(s.swept) < standBackFor {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	if s.away {
+		return s.publishSwept(ctx, s.unpublished[:1], s.unpublished[1:]) // one asks whether the bus is back
+	}
+	if s.back.Within(backFor) || busy(live) && time.Since(s.swept) < standBackFor {
 		s.met.stoodBack.Inc()
 		return nil
 	}
 	shard, of := s.shard(live)
-	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
-	defer cancel()
 	// A sweep is counted before it is published. While the bus is away nothing more is swept, so that nothing waits for its next sweep
 	// long after the bus is back.
-	if err := s.publishSwept(ctx, s.unpublished); err != nil {
+	if err := s.publishSwept(ctx, s.unpublished, nil); err != nil {
 		return err
 	}
 	q := store.OverdueQuery{Shard: shard, Of: of, Limit: s.opts.SweepLimit}
@@ -52,19 +59,23 @@ func (s *Service) sweep(ctx context.Context) error {
 		return nil
 	}
 	s.met.swept.Add(float64(len(fires)))
-	return s.publishSwept(ctx, fires)
+	return s.publishSwept(ctx, fires, nil)
 }
 
-// publishSwept publishes swept fires, or keeps them for the next try.
-func (s *Service) publishSwept(ctx context.Context, fires []timer.Fire) error {
+// publishSwept publishes swept fires and keeps others for the next try, or all of them when the bus is away.
+func (s *Service) publishSwept(ctx context.Context, fires, others []timer.Fire) error {
 	if len(fires) == 0 {
 		return nil
 	}
-	s.unpublished = fires
 	if err := s.opts.Dispatch.Publish(ctx, fires); err != nil {
+		s.unpublished, s.away = slices.Concat(fires, others), true
 		return fmt.Errorf("publishing %d overdue fires: %w", len(fires), err)
 	}
-	s.unpublished = nil
+	s.unpublished = others
+	if s.away {
+		s.away = false
+		s.back.Set()
+	}
 	return nil
 }
 
