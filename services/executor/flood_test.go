@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func TestAFloodIsClaimedInTurnWithOthers(t *testing.T) {
 		"all wait here, not on the topic")
 	close(slow.let)
 	require.Eventually(t, func() bool { return len(slow.seen()) >= 4 }, time.Minute, 5*time.Millisecond)
-	next := append(slow.seen()[2], slow.seen()[3]...)
+	next := slices.Concat(slow.seen()[2:4]...)
 	require.LessOrEqual(t, len(next), 2*store.MaxBatch)
 	n := 0
 	for _, f := range next {
