@@ -44,10 +44,14 @@ run() {
   go test -v -shuffle=on "$@" 2>&1 | tee -a "$log" | brief || failed=1
 }
 
+# SQLite is C translated to Go: watched by the race detector it takes five times as long, and whatever is found in it is none of ours. It stays
+# unwatched; the last -race wins. The happens-before of our own code comes from our locks and those of database/sql, which are watched.
+race=(-race '-gcflags=modernc.org/...=-race=false')
+
 if [ $# -gt 0 ]; then
-  run -race -timeout 15m "$@"
+  run "${race[@]}" -timeout 15m "$@"
 else
-  run -race -timeout 15m "$module/proto/..." "$module/libs/..." "$module/services/..." \
+  run "${race[@]}" -timeout 15m "$module/proto/..." "$module/libs/..." "$module/services/..." \
     $(go list "$module/e2e/..." | grep -v -e /scenario -e '/sim$' -e /chaos -e '/kube$')
   run -timeout 15m "$module/e2e/sim"
   run -timeout 15m "$module/e2e/scenario/..."
