@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/carillon-timer/carillon/libs/clock"
 )
 
 const (
@@ -16,40 +18,41 @@ const (
 	wantingFor    = time.Second // after a refusal the ledger remembers what was wanted: whoever waits for a slot asks more often
 )
 
-// Run implements Gate.
+// Run implements Gate. While no app is active it sleeps: an app that becomes active without a refusal, which rings, has time until the next tick.
 func (l *Limiter) Run(ctx context.Context) error {
 	defer l.leave(ctx)
 	tick := time.NewTicker(exchangeEvery)
 	defer tick.Stop()
-	pause := time.NewTimer(0)
-	defer pause.Stop()
+	ticks := tick.C
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-pause.C:
-		}
-		select {
-		case <-ctx.Done():
-			return nil
+		case <-l.busy:
+			tick.Reset(exchangeEvery)
+			ticks = tick.C
+			continue
 		case <-l.wake:
-		case <-tick.C:
+		case <-ticks:
+		}
+		sent := l.o.Now()
+		wishes, of, idle := l.wishes(sent)
+		if idle {
+			ticks = nil
+		}
+		if len(wishes) == 0 {
+			continue
 		}
 		next := exchangePause
-		if l.exchange(ctx) != nil {
+		if l.exchange(ctx, wishes, of, sent) != nil {
 			next = awayPause
 		}
-		pause.Reset(next)
+		clock.Pause(ctx, next)
 	}
 }
 
-// exchange carries what is wanted now. It returns nil where nothing was.
-func (l *Limiter) exchange(ctx context.Context) error {
-	sent := l.o.Now()
-	wishes, of := l.wishes(sent)
-	if len(wishes) == 0 {
-		return nil
-	}
+// exchange carries what is wanted now.
+func (l *Limiter) exchange(ctx context.Context, wishes []Wish, of []*app, sent time.Time) error {
 	call, cancel := context.WithTimeout(ctx, l.o.Timeout)
 	grants, err := l.o.Ledger.Exchange(call, l.o.Executor, wishes)
 	cancel()
@@ -86,11 +89,9 @@ func (l *Limiter) exchange(ctx context.Context) error {
 }
 
 // wishes collects what is wanted of the ledger, and begins to count anew.
-func (l *Limiter) wishes(now time.Time) ([]Wish, []*app) {
+func (l *Limiter) wishes(now time.Time) (wishes []Wish, of []*app, idle bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var wishes []Wish
-	var of []*app
 	for name, a := range l.active {
 		w, ok := a.wish(now, l.o.Share)
 		switch {
@@ -102,7 +103,7 @@ func (l *Limiter) wishes(now time.Time) ([]Wish, []*app) {
 			l.forget(name, a, now)
 		}
 	}
-	return wishes, of
+	return wishes, of, len(l.active) == 0
 }
 
 // wish says what an app wants, if it is time to ask.

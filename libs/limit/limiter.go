@@ -49,6 +49,7 @@ type Limiter struct {
 	o    Options
 	met  *metrics
 	wake chan struct{} // has room for one
+	busy chan struct{} // has room for one: an app is active where none was
 
 	mu     sync.Mutex
 	apps   map[string]*app
@@ -70,7 +71,7 @@ func New(o Options) (*Limiter, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 250 * time.Millisecond
 	}
-	return &Limiter{o: o, met: newMetrics(o.Registerer), wake: make(chan struct{}, 1), apps: map[string]*app{}, active: map[string]*app{}}, nil
+	return &Limiter{o: o, met: newMetrics(o.Registerer), wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), apps: map[string]*app{}, active: map[string]*app{}}, nil
 }
 
 // Start implements Gate.
@@ -84,6 +85,9 @@ func (l *Limiter) Start(a Ask) Decision {
 		l.apps[a.App] = st
 	}
 	if _, ok := l.active[a.App]; !ok {
+		if len(l.active) == 0 {
+			signal(l.busy)
+		}
 		l.active[a.App] = st
 	}
 	why := st.refuse(a.Returned, now, l)
@@ -97,7 +101,7 @@ func (l *Limiter) Start(a Ask) Decision {
 		st.sentBack = now
 	}
 	if why.fetch {
-		l.ring()
+		signal(l.wake)
 	}
 	return Decision{At: st.instant(a.Returned, why, now)}
 }
@@ -142,9 +146,9 @@ func (l *Limiter) forget(name string, st *app, now time.Time) {
 	}
 }
 
-func (l *Limiter) ring() {
+func signal(c chan<- struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
