@@ -64,7 +64,11 @@ func (s *Service) setSessions(live []store.Session) {
 	if gone(s.live, live) {
 		s.strays.gone.Set()
 	}
+	before := s.live
 	s.live, s.liveAt = live, time.Now()
+	if slices.EqualFunc(before, live, func(b, l store.Session) bool { return b.Kind == l.Kind }) {
+		return
+	}
 	s.met.sessions.Reset()
 	for _, l := range live {
 		s.met.sessions.WithLabelValues(string(l.Kind)).Inc()
