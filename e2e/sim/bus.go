@@ -29,7 +29,9 @@ func (b *gatedBus) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Mes
 		return err
 	}
 	err := b.p.bus.Publish(ctx, topic, msgs...)
-	clock.Pause(ctx, back)
+	if back > 0 {
+		clock.Pause(ctx, back)
+	}
 	return errors.Join(err, b.p.leave(call))
 }
 
