@@ -85,12 +85,13 @@ func calendarsComeWithTimers(t *testing.T, s *setup) {
 		_, err := s.put(name, "tue", 0)
 		require.NoError(t, err)
 	}
+	end := s.nowMS() + 10*timer.MinuteMS
 	var seen []string
 	plan := func(t *timer.Timer, nowMS int64) store.Plan {
 		for _, c := range t.Calendars {
 			seen = append(seen, c.Name)
 		}
-		return grid(10*time.Minute, 1000)(t, nowMS)
+		return gridUntil(end)(t, nowMS)
 	}
 	d := gridDefinition(time.Minute)
 	d.Schedule.Calendars = []string{"b", "a"}
@@ -111,13 +112,13 @@ func calendarsComeWithTimers(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	fires := s.expandDue(plan)
 	present, _ := byVersion(s.openOf(made.Timer.ID), 2)
-	requireGrid(t, present, time.Minute, edited.Timer.VersionMS+1, edited.Timer.VersionMS+10*timer.MinuteMS)
+	requireGrid(t, present, time.Minute, edited.Timer.VersionMS+1, end+1)
 	require.Empty(t, fires, "all had their marks")
 }
 
 func calendarsPlanAnew(t *testing.T, s *setup) {
 	ctx := t.Context()
-	plan := gridUntil(s.nowMS()+10*timer.MinuteMS, 1000)
+	plan := gridUntil(s.nowMS() + 10*timer.MinuteMS)
 	_, err := s.put("work", "", 0)
 	require.NoError(t, err)
 	d := gridDefinition(30 * time.Second)

@@ -28,7 +28,8 @@ func grid(ahead time.Duration, most int) store.Planner {
 }
 
 // gridUntil is grid up to one instant, whenever it is asked: a second look finds nothing that the first did not.
-func gridUntil(endMS int64, most int) store.Planner {
+func gridUntil(endMS int64) store.Planner {
+	const most = 1000 // fires
 	return func(t *timer.Timer, nowMS int64) store.Plan { return planGrid(t, nowMS, endMS, most) }
 }
 

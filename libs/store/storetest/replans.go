@@ -67,7 +67,8 @@ func editExpandsThePast(t *testing.T, s *setup) {
 }
 
 func editWhileInactive(t *testing.T, s *setup) {
-	plan := grid(10*time.Minute, 1000)
+	end := s.nowMS() + 10*timer.MinuteMS
+	plan := gridUntil(end)
 	made := s.gridTimer(gridDefinition(20*time.Second), plan)
 	s.setStatus(made.Timer, timer.StatusInactive, plan)
 	edited := s.edit(made.Timer, gridDefinition(30*time.Second), plan)
@@ -79,7 +80,7 @@ func editWhileInactive(t *testing.T, s *setup) {
 	require.EqualValues(t, 2, on.Timer.Version, "the edit made one already")
 	present, _ := byVersion(s.openOf(made.Timer.ID), 2)
 	since := on.Timer.ActiveSinceMS
-	requireGrid(t, present, 30*time.Second, since+1, since+10*time.Minute.Milliseconds())
+	requireGrid(t, present, 30*time.Second, since+1, end+1)
 	for _, f := range present {
 		require.EqualValues(t, 2, f.Epoch)
 	}
