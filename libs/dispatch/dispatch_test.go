@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -54,6 +55,13 @@ func (p *topics) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Messa
 	return p.err
 }
 
+// published returns what was published so far.
+func (p *topics) published() map[bus.Topic][]timer.Fire {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.tasks)
+}
+
 func setup(t *testing.T) (*dispatch.Dispatcher, *memwindow.Window, *topics) {
 	t.Helper()
 	w := memwindow.New(memwindow.Options{Now: time.Now})
@@ -98,9 +106,9 @@ func TestLanes(t *testing.T) {
 				d.Committed(t.Context(), []timer.Fire{f})
 				require.Equal(t, c.mark, marked(t, w, f))
 				if c.topic == "" {
-					require.Empty(t, b.tasks)
+					require.Empty(t, b.published())
 				} else {
-					require.Equal(t, map[bus.Topic][]timer.Fire{c.topic: {f}}, b.tasks)
+					require.Equal(t, map[bus.Topic][]timer.Fire{c.topic: {f}}, b.published())
 				}
 			})
 		})
@@ -149,10 +157,10 @@ func TestWhatTheBusDidNotTakeIsPublishedOnceItIsBack(t *testing.T) {
 		d.Committed(t.Context(), []timer.Fire{second})
 		require.Zero(t, time.Since(begin), "nobody waits for a bus that is known to be away")
 		time.Sleep(time.Minute)
-		require.Empty(t, b.tasks)
+		require.Empty(t, b.published())
 		b.setAway(false)
 		time.Sleep(3 * time.Second)
-		require.Equal(t, map[bus.Topic][]timer.Fire{bus.TasksLow: {first, second}}, b.tasks, "they are late by now")
+		require.Equal(t, map[bus.Topic][]timer.Fire{bus.TasksLow: {first, second}}, b.published(), "they are late by now")
 
 		b.setAway(true)
 		third := at(time.Minute)
@@ -160,9 +168,9 @@ func TestWhatTheBusDidNotTakeIsPublishedOnceItIsBack(t *testing.T) {
 		d.Committed(t.Context(), []timer.Fire{third})
 		b.setAway(false)
 		time.Sleep(2 * time.Second)
-		require.Equal(t, []timer.Fire{third}, b.tasks[bus.TasksNormal])
+		require.Equal(t, []timer.Fire{third}, b.published()[bus.TasksNormal])
 		time.Sleep(time.Minute)
-		require.Len(t, b.tasks[bus.TasksNormal], 1, "once")
+		require.Len(t, b.published()[bus.TasksNormal], 1, "once")
 
 		cancel()
 		require.NoError(t, <-ended)
@@ -187,7 +195,7 @@ func TestNoMoreIsKeptThanFits(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- d.Run(ctx) }()
 		time.Sleep(time.Minute)
-		require.Len(t, b.tasks[bus.TasksNormal], 50_000)
+		require.Len(t, b.published()[bus.TasksNormal], 50_000)
 		cancel()
 		require.NoError(t, <-ended)
 	})
