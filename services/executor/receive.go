@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	receiveAtOnce = 64 // handler calls per topic: so many batches wait for their claim
+	receiveAtOnce = 32 // handler calls per topic: so many batches wait for their claim
 	claimAtOnce   = 2  // claims per topic
 	receiveWait   = 5 * time.Millisecond
 	claimTimeout  = 5 * time.Second
