@@ -117,33 +117,37 @@ func TestAnyTargetTakesAFire(t *testing.T) {
 // TestTopicTakesAFire: on the deployment's own Pulsar, where the operator lets timers publish; in other places the API refuses it.
 func TestTopicTakesAFire(t *testing.T) {
 	t.Parallel()
-	onShared(t, runnerNamed("real"), func(t *testing.T, w *world) {
-		topic := "persistent://" + openNamespace + "/" + w.app
-		to := func(topic string) client.Target {
-			return client.Target{
-				Kind: "pulsar", Body: "due", Pulsar: &client.PulsarTopic{Topic: topic, Key: "k"}, Headers: map[string][]string{"X-Shop": {"4711"}},
-			}
-		}
-		require.NoError(t, w.Servers().Listen(t.Context(), topic))
-		at := soon(3 * time.Second)
-		n := client.NewTimer{App: w.app, Name: "topic", Schedule: client.At(at), Target: to(topic), Status: "active"}
-		tm, _, err := w.api.Create(t.Context(), n)
-		require.NoError(t, err)
-		id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
-		w.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
-		m, err := w.Servers().Heard(t.Context(), topic)
-		require.NoError(t, err)
-		require.NotNil(t, m)
-		require.Equal(t, "due", string(m.Payload))
-		require.Equal(t, "4711", m.Properties["x-shop"])
-		require.Equal(t, id.String(), m.Properties["carillon-fire-id"])
+	r := runnerNamed("real")
+	t.Run(r.name, func(t *testing.T) { t.Parallel(); onShared(t, r, topicTakesAFire) })
+}
 
-		s := w.Servers()
-		for _, forbidden := range []string{"persistent://public/others/x", "persistent://" + s.PulsarTenant + "/" + s.PulsarNamespace + "/tasks-high"} {
-			n.Name, n.Target = "forbidden", to(forbidden)
-			_, _, err = w.api.Create(t.Context(), n)
-			require.ErrorContains(t, err, "answer 422", forbidden)
-			require.ErrorContains(t, err, "target.pulsar.topic", forbidden)
+func topicTakesAFire(t *testing.T, w *world) {
+	t.Helper()
+	topic := "persistent://" + openNamespace + "/" + w.app
+	to := func(topic string) client.Target {
+		return client.Target{
+			Kind: "pulsar", Body: "due", Pulsar: &client.PulsarTopic{Topic: topic, Key: "k"}, Headers: map[string][]string{"X-Shop": {"4711"}},
 		}
-	})
+	}
+	require.NoError(t, w.Servers().Listen(t.Context(), topic))
+	at := soon(3 * time.Second)
+	n := client.NewTimer{App: w.app, Name: "topic", Schedule: client.At(at), Target: to(topic), Status: "active"}
+	tm, _, err := w.api.Create(t.Context(), n)
+	require.NoError(t, err)
+	id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
+	w.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
+	m, err := w.Servers().Heard(t.Context(), topic)
+	require.NoError(t, err)
+	require.NotNil(t, m)
+	require.Equal(t, "due", string(m.Payload))
+	require.Equal(t, "4711", m.Properties["x-shop"])
+	require.Equal(t, id.String(), m.Properties["carillon-fire-id"])
+
+	s := w.Servers()
+	for _, forbidden := range []string{"persistent://public/others/x", "persistent://" + s.PulsarTenant + "/" + s.PulsarNamespace + "/tasks-high"} {
+		n.Name, n.Target = "forbidden", to(forbidden)
+		_, _, err = w.api.Create(t.Context(), n)
+		require.ErrorContains(t, err, "answer 422", forbidden)
+		require.ErrorContains(t, err, "target.pulsar.topic", forbidden)
+	}
 }
