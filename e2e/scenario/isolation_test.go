@@ -96,8 +96,10 @@ func TestAFloodThatWaitsTakesNoMemory(t *testing.T) { //nolint:tparallel // onQu
 		require.Greater(t, waiting, o.flood/4, "the limit holds them back")
 		most := o.rate * (settled + o.wait + 2*time.Second).Seconds()
 		require.LessOrEqual(t, float64(o.flood-waiting), most, "no more start than the limit lets")
-		require.LessOrEqual(t, last.goroutines, first.goroutines+500)
-		require.LessOrEqual(t, last.heapMB, first.heapMB+64)
+		if o.p99 > 0 { // else other stories run beside it, with calls and timers of their own
+			require.LessOrEqual(t, last.goroutines, first.goroutines+500)
+			require.LessOrEqual(t, last.heapMB, first.heapMB+64)
+		}
 		w.onTime(t, o, "waits", quiet)
 		require.NoError(t, w.api.PutSettings(t.Context(), noisy.app, client.Settings{}))
 		noisy.called(t, flood)
