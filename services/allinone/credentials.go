@@ -2,6 +2,7 @@ package allinone
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -44,18 +45,22 @@ func (c *credentials) show(h http.Header) {
 	}
 }
 
+var errUnknownKey = errors.New("the API does not know this key: it was revoked, or is another deployment's")
+
 // refusal is an answer of the API that is no success, with what helps against it.
 func (c *credentials) refusal(resp *http.Response, body []byte, app string) error {
-	help := ""
+	var help error
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized && c.key == "":
-		help = fmt.Sprintf("\ngive a key: -key-file names a file with one of app %q, or the admin key; or set %s", app, keyVariable)
+		help = fmt.Errorf("give a key: -key-file names a file with one of app %q, or the admin key; or set %s", app, keyVariable)
 	case resp.StatusCode == http.StatusUnauthorized:
-		help = "\nthe API does not know this key: it was revoked, or is another deployment's"
+		help = errUnknownKey
 	case resp.StatusCode == http.StatusForbidden:
-		help = "\nthis key may only read: give one of scope write"
+		help = errors.New("this key may only read: give one of scope write")
 	case resp.StatusCode == http.StatusNotFound && c.key != "":
-		help = fmt.Sprintf("\nis this key another app's? -app says %q", app)
+		help = fmt.Errorf("is this key another app's? -app says %q", app)
+	default:
+		return fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(body))
 	}
-	return fmt.Errorf("%s: %s%s", resp.Status, bytes.TrimSpace(body), help)
+	return fmt.Errorf("%s: %s\n%w", resp.Status, bytes.TrimSpace(body), help)
 }

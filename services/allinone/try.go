@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/clock"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/process"
@@ -31,7 +32,7 @@ type trial struct {
 	api, listen, url, app string
 	ready                 []string
 	canary                bool
-	patience              time.Duration
+	patience, keyPatience time.Duration
 	credentials           credentials
 
 	out    io.Writer
@@ -48,6 +49,7 @@ func (t *trial) Register(s *config.Set) {
 	s.String(&t.app, "app", "carillon-try", "app of the timer")
 	t.credentials.register(s)
 	s.Duration(&t.patience, "patience", 2*time.Minute, "how long all of it may take")
+	s.Duration(&t.keyPatience, "key-patience", 0, "how long an API may not know the key: after a key was changed, replicas that are about to end may still answer")
 }
 
 // Validate checks them.
@@ -147,11 +149,19 @@ func (t *trial) ring(ctx context.Context, stderr io.Writer) error {
 		ID string `json:"id"`
 	}
 	began := time.Now()
-	if err := t.do(ctx, http.MethodPost, t.api+"/api/v2/timers", map[string]any{
-		"app": t.app, "name": fmt.Sprintf("try-%d", began.UnixNano()), "status": "active",
-		"schedule": map[string]any{"kind": "delay", "delay": tryDelay.String()},
-		"target":   map[string]any{"kind": "http", "url": t.url, "method": http.MethodPost, "body": "try"},
-	}, &made); err != nil {
+	create := func() error {
+		return t.do(ctx, http.MethodPost, t.api+"/api/v2/timers", map[string]any{
+			"app": t.app, "name": fmt.Sprintf("try-%d", began.UnixNano()), "status": "active",
+			"schedule": map[string]any{"kind": "delay", "delay": tryDelay.String()},
+			"target":   map[string]any{"kind": "http", "url": t.url, "method": http.MethodPost, "body": "try"},
+		}, &made)
+	}
+	err = create()
+	for errors.Is(err, errUnknownKey) && time.Since(began) < t.keyPatience {
+		clock.Pause(ctx, tryPoll)
+		err = create()
+	}
+	if err != nil {
 		return fmt.Errorf("making a timer: %w", err)
 	}
 	of := fmt.Sprintf("%s/api/v2/timers/%s", t.api, url.PathEscape(made.ID))

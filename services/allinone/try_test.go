@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,4 +96,39 @@ func TestTryShowsAKey(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
 	_, err = try(t, "-key-file", empty)
 	require.ErrorContains(t, err, "is empty")
+}
+
+// TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet: as long as it was told to.
+func TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet(t *testing.T) {
+	t.Parallel()
+	admin := apikey.New().Reveal()
+	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin)
+	defer d.stop(t)
+	to, err := url.Parse(d.api)
+	require.NoError(t, err)
+	var old atomic.Int64 // answers that replicas of before still give
+	through := httputil.NewSingleHostReverseProxy(to)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if old.Add(-1) >= 0 {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		through.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	env := func(k string) (string, bool) { return admin, k == "CARILLON_API_KEY" }
+	with := func(patience string) error {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		addr := ln.Addr().String()
+		require.NoError(t, ln.Close())
+		var out bytes.Buffer
+		return allinone.Try(t.Context(), []string{
+			"-api", front.URL, "-listen", addr, "-url", "http://" + addr + "/", "-patience", "30s", "-key-patience", patience,
+		}, env, &out, &out)
+	}
+	old.Store(3)
+	require.NoError(t, with("20s"))
+	old.Store(3)
+	require.ErrorContains(t, with("0s"), "does not know this key")
 }
