@@ -29,6 +29,7 @@ const (
 )
 
 var (
+	errNotClaimed    = errors.New("the claim was broken off")
 	errEarlierInHand = errors.New("an earlier revision of the fire is in hand")
 	// errSessionOver lets the tasks of a claim come again: a session that was ended wins nothing, which says nothing of the fires. Who ended
 	// it looked for what it had claimed before this, and others for what was handed to it later still.
@@ -71,10 +72,7 @@ func (s *Service) receive(ctx context.Context, waiting *claims, batch []bus.Mess
 	for waiting.wait(d) {
 		select {
 		case waiting.slots <- struct{}{}:
-			if waiting.wait(d) { // nobody has taken them meanwhile
-				s.claimNext(ctx, waiting, low)
-			}
-			<-waiting.slots
+			s.claimWithSlot(ctx, waiting, d, low)
 		case <-ctx.Done():
 			waiting.withdraw(d, context.Cause(ctx))
 		}
@@ -96,6 +94,14 @@ func decode(batch []bus.Message) *delivery {
 	return d
 }
 
+// claimWithSlot gives the slot back whatever happens, a panic included, which the bus survives.
+func (s *Service) claimWithSlot(ctx context.Context, waiting *claims, d *delivery, low bool) {
+	defer func() { <-waiting.slots }()
+	if waiting.wait(d) { // nobody has taken them meanwhile
+		s.claimNext(ctx, waiting, low)
+	}
+}
+
 // claimNext claims the next batch of those that wait.
 func (s *Service) claimNext(ctx context.Context, waiting *claims, low bool) {
 	most := store.MaxBatch
@@ -114,13 +120,15 @@ func (s *Service) claimNext(ctx context.Context, waiting *claims, low bool) {
 	if len(tasks) == 0 {
 		return // others have claimed them
 	}
-	fires, errs := make([]timer.Fire, len(tasks)), make([]error, len(tasks))
+	fires, errs := make([]timer.Fire, len(tasks)), bus.All(len(tasks), errNotClaimed)
+	defer func() { waiting.answer(tasks, errs) }() // also of a claim that panics: others wait for it
 	for i, t := range tasks {
 		fires[i] = t.fire
 	}
 	s.heard(tasks, low)
 	s.met.taskBatch.Observe(float64(len(tasks)))
 	again, err := s.claim(ctx, term, fires, low)
+	clear(errs)
 	if err != nil {
 		s.log.Debug().Err(err).Int("tasks", len(fires)).Msg("tasks not claimed, to be redelivered")
 		errs = bus.All(len(tasks), err)
@@ -128,7 +136,6 @@ func (s *Service) claimNext(ctx context.Context, waiting *claims, low bool) {
 	for _, i := range again {
 		errs[i] = errEarlierInHand
 	}
-	waiting.answer(tasks, errs)
 }
 
 // trusted waits for a session that is trusted. While there is none nothing is taken, not even the task of a fire that is in hand: the
