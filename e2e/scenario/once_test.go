@@ -41,7 +41,7 @@ func TestP1NeverEarlyEachSecondForAMinute(t *testing.T) {
 func TestP1NeverEarlyAThousandAtOnce(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		w.oneShots(t, "herd", "/herd", same(soon(15*time.Second), 1000)...)
+		w.oneShots(t, "herd", "/herd", same(soon(30*time.Second), 1000)...)
 		v := w.settle(t)
 		require.Equal(t, 1000, v.Delivered)
 	})
@@ -60,7 +60,7 @@ func TestP9ReplicasShareTheWork(t *testing.T) {
 			onShared(t, r, func(t *testing.T, w *world) {
 				require.Len(t, w.Role(cluster.Executor), 2)
 				before := made(t, w)
-				at := soon(10 * time.Second)
+				at := soon(20 * time.Second)
 				w.oneShots(t, "spread", "/share", spread(at, 10*time.Second, 400)...)
 				w.oneShots(t, "herd", "/share", same(at.Add(3*time.Second), 200)...)
 				w.settle(t)
