@@ -68,6 +68,19 @@ func (t *Term) Trusted() bool {
 	return time.Since(t.sent) < Trust
 }
 
+// Lapse waits until no call may be started any more, or ctx ends.
+func (t *Term) Lapse(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.ctx, cancel)()
+	for t.Trusted() && ctx.Err() == nil {
+		t.mu.Lock()
+		end := t.sent.Add(Trust)
+		t.mu.Unlock()
+		clock.Pause(ctx, time.Until(end))
+	}
+}
+
 // Keeper opens terms one after the other.
 type Keeper struct {
 	opts Options

@@ -162,6 +162,46 @@ func TestTrustEndsBeforeTheSession(t *testing.T) {
 	})
 }
 
+// Who waits for the end of trust hears of it when it ends, not before, and as soon as the term is cut.
+func TestLapse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab := &table{rows: make(map[timer.ID]*store.Session)}
+		k, stop := keep(t, tab)
+		defer stop()
+		term, err := k.Wait(t.Context())
+		require.NoError(t, err)
+		lapsed := make(chan struct{})
+		go func() { term.Lapse(t.Context()); close(lapsed) }()
+		time.Sleep(time.Minute)
+		select {
+		case <-lapsed:
+			require.Fail(t, "lapsed while it is renewed")
+		default:
+		}
+		tab.setCut(true)
+		began := time.Now()
+		<-lapsed
+		require.False(t, term.Trusted())
+		require.Greater(t, time.Since(began), session.Trust-session.RenewEvery-time.Millisecond)
+		require.LessOrEqual(t, time.Since(began), session.Trust)
+
+		tab.setCut(false)
+		time.Sleep(2 * session.RenewEvery)
+		require.True(t, term.Trusted())
+		began = time.Now()
+		time.AfterFunc(time.Millisecond, term.Cut)
+		term.Lapse(t.Context())
+		require.Equal(t, time.Millisecond, time.Since(began))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		next, err := k.Wait(ctx)
+		require.NoError(t, err)
+		next.Lapse(ctx)
+	})
+}
+
 func TestStoreAwayKillsNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -151,9 +151,7 @@ func (s *Service) intake(ctx context.Context) error {
 		consumers, err := s.subscribe(ctx)
 		if err == nil {
 			s.joined.Store(true)
-			for term.Trusted() && ctx.Err() == nil {
-				clock.Pause(ctx, trustEvery)
-			}
+			term.Lapse(ctx)
 		}
 		s.joined.Store(false)
 		err = errors.Join(err, leave(consumers))
