@@ -18,6 +18,7 @@ type held struct {
 	endpoint string            // of def: see endpointOf
 	app      string            // its timer's, once that was read; empty where the timer is gone. Its worker's, then the recorder's
 	late     atomic.Bool       // it came by the low lane, and its call has not begun
+	doubt    bool              // its claim is in doubt, and no task stands behind it; guarded by hands.mu
 
 	error string // what its last attempt came to, where it failed for good; its worker's, then the recorder's
 
@@ -30,6 +31,15 @@ func (e *held) putOff() bool { return e.asked || e.broken || e.fire.State == tim
 
 // canary tells whether it is Carillon's own: what is counted and announced is the users'.
 func (e *held) canary() bool { return e.def != nil && e.def.Target.Kind == timer.KindCanary }
+
+// origin is how a fire comes to be claimed.
+type origin int
+
+const (
+	byTask    origin = iota
+	byLowTask        // of the low lane
+	byDoubt          // no task stands behind it: its claim was made before, and the answer was lost
+)
 
 // hands is the bounded set of fires that this process holds, from just before the claim until the outcome is recorded or the fire
 // given back. It is why no fire is in hand twice: who cannot put a fire in does not claim it.
@@ -47,9 +57,10 @@ func newHands(limit int) *hands {
 
 // take waits until there is room, then puts in those that are not there. What a dead term left behind is
 // replaced: nobody will call it from there. It also returns the places of those that have to come again: an earlier revision of the
-// fire is in hand, which its claim or its release will show to be over.
-func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire, low bool, nowMS int64) (fresh []*held, again []int, err error) {
-	if err := h.await(ctx, low); err != nil {
+// fire is in hand, which its claim or its release will show to be over; or its claim is in doubt, and where that fails once more this task is the
+// only one that carries it.
+func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire, by origin, nowMS int64) (fresh []*held, again []int, err error) {
+	if err := h.await(ctx, by == byLowTask); err != nil {
 		return nil, nil, err
 	}
 	defer h.mu.Unlock()
@@ -59,17 +70,17 @@ func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire
 		old := h.set[fires[i].FireID]
 		switch {
 		case old == nil || old.term.Context().Err() != nil:
-			e := &held{fire: fires[i], rev: fires[i].Rev, term: term}
+			e := &held{fire: fires[i], rev: fires[i].Rev, term: term, doubt: by == byDoubt}
 			if old != nil {
 				h.out(old)
 			}
-			if low && e.fire.RunMS <= nowMS { // else it is of low priority, and waits for its run
+			if by == byLowTask && e.fire.RunMS <= nowMS { // else it is of low priority, and waits for its run
 				e.late.Store(true)
 				h.late++
 			}
 			h.set[e.fire.FireID], mine[e] = e, true
 			fresh = append(fresh, e)
-		case fires[i].Rev <= old.rev: // in hand
+		case fires[i].Rev <= old.rev && (mine[old] || !old.doubt): // in hand
 		case mine[old]:
 			old.fire, old.rev = fires[i], fires[i].Rev
 		default:
@@ -94,6 +105,15 @@ func (h *hands) await(ctx context.Context, low bool) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// won notes that claims were answered.
+func (h *hands) won(es []*held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range es {
+		e.doubt = false
 	}
 }
 

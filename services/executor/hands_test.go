@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -21,15 +22,15 @@ func TestCatchUpLeavesRoomForThePresent(t *testing.T) {
 		for i := range fires {
 			fires[i].FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
 		}
-		late, _, err := h.take(t.Context(), term, fires[:maxLate], true, 1<<40)
+		late, _, err := h.take(t.Context(), term, fires[:maxLate], byLowTask, 1<<40)
 		require.NoError(t, err)
 		require.Len(t, late, maxLate)
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, _, err = h.take(ctx, term, fires[maxLate:maxLate+1], true, 1<<40)
+		_, _, err = h.take(ctx, term, fires[maxLate:maxLate+1], byLowTask, 1<<40)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		present, _, err := h.take(t.Context(), term, fires[maxLate:maxLate+10], false, 1<<40)
+		present, _, err := h.take(t.Context(), term, fires[maxLate:maxLate+10], byTask, 1<<40)
 		require.NoError(t, err)
 		require.Len(t, present, 10)
 
@@ -40,10 +41,56 @@ func TestCatchUpLeavesRoomForThePresent(t *testing.T) {
 			h.begun(late[0])
 		}()
 		began := time.Now()
-		more, _, err := h.take(t.Context(), term, fires[maxLate+10:maxLate+11], true, 1<<40)
+		more, _, err := h.take(t.Context(), term, fires[maxLate+10:maxLate+11], byLowTask, 1<<40)
 		require.NoError(t, err)
 		require.Equal(t, time.Second, time.Since(began))
 		h.drop(append(late, more...)...)
 		require.Zero(t, h.late, "each was counted once")
 	})
+}
+
+// opened is a store where sessions live as long as they like.
+type opened struct{ store.Sessions }
+
+func (opened) OpenSession(context.Context, timer.ID, store.SessionKind, string) error { return nil }
+func (opened) RenewSession(context.Context, timer.ID, store.Load) (bool, error)       { return true, nil }
+func (opened) CloseSession(context.Context, timer.ID) error                           { return nil }
+
+// liveTerm returns a term that lasts as long as the test.
+func liveTerm(t *testing.T) *session.Term {
+	t.Helper()
+	k, err := session.NewKeeper(session.Options{Store: opened{}, IDs: timer.NewIDs(time.Now), Kind: store.ExecutorSession, Name: "test"})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(ctx) }()
+	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
+	term, err := k.Wait(ctx)
+	require.NoError(t, err)
+	return term
+}
+
+// TestTaskOfADoubtComesAgain: until the claim that is made once more has an answer, nothing but the task carries the fire.
+func TestTaskOfADoubtComesAgain(t *testing.T) {
+	t.Parallel()
+	h, term := newHands(10), liveTerm(t)
+	fires := []timer.Fire{{FireID: timer.FireID{Timer: 1, DueMS: 1}}, {FireID: timer.FireID{Timer: 2, DueMS: 1}}}
+	byOther, _, err := h.take(t.Context(), term, fires[:1], byTask, 1<<40)
+	require.NoError(t, err)
+	require.Len(t, byOther, 1)
+
+	doubtful, again, err := h.take(t.Context(), term, []timer.Fire{fires[0], fires[1], fires[1]}, byDoubt, 1<<40)
+	require.NoError(t, err)
+	require.Len(t, doubtful, 1, "the first is in hand, whose task nobody has acknowledged")
+	require.Empty(t, again)
+	fresh, again, err := h.take(t.Context(), term, fires, byTask, 1<<40)
+	require.NoError(t, err)
+	require.Empty(t, fresh)
+	require.Equal(t, []int{1}, again)
+
+	h.won(doubtful)
+	fresh, again, err = h.take(t.Context(), term, fires, byTask, 1<<40)
+	require.NoError(t, err)
+	require.Empty(t, fresh)
+	require.Empty(t, again)
 }

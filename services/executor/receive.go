@@ -29,8 +29,8 @@ const (
 )
 
 var (
-	errNotClaimed    = errors.New("the claim was broken off")
-	errEarlierInHand = errors.New("an earlier revision of the fire is in hand")
+	errNotClaimed = errors.New("the claim was broken off")
+	errInDoubt    = errors.New("an earlier revision of the fire is in hand, or its claim is in doubt")
 	// errSessionOver lets the tasks of a claim come again: a session that was ended wins nothing, which says nothing of the fires. Who ended
 	// it looked for what it had claimed before this, and others for what was handed to it later still.
 	errSessionOver = errors.New("the session may have been ended, and the claim won nothing for that")
@@ -127,14 +127,18 @@ func (s *Service) claimNext(ctx context.Context, waiting *claims, low bool) {
 	}
 	s.heard(tasks, low)
 	s.met.taskBatch.Observe(float64(len(tasks)))
-	again, err := s.claim(ctx, term, fires, low)
+	by := byTask
+	if low {
+		by = byLowTask
+	}
+	again, err := s.claim(ctx, term, fires, by)
 	clear(errs)
 	if err != nil {
 		s.log.Debug().Err(err).Int("tasks", len(fires)).Msg("tasks not claimed, to be redelivered")
 		errs = bus.All(len(tasks), err)
 	}
 	for _, i := range again {
-		errs[i] = errEarlierInHand
+		errs[i] = errInDoubt
 	}
 }
 
@@ -162,8 +166,8 @@ func (s *Service) trusted(ctx context.Context) (*session.Term, error) {
 // the hands, the tasks come again, and the claim finds that they are the session's already.
 //
 // It returns the places of fires whose task has to come again.
-func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.Fire, low bool) (again []int, err error) {
-	es, again, err := s.hands.take(ctx, term, fires, low, s.opts.Clock.Now().UnixMilli())
+func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.Fire, by origin) (again []int, err error) {
+	es, again, err := s.hands.take(ctx, term, fires, by, s.opts.Clock.Now().UnixMilli())
 	if err != nil || len(es) == 0 {
 		return again, err
 	}
@@ -209,6 +213,7 @@ func (s *Service) keepWon(es []*held, won []timer.Fire) []*held {
 			lost = append(lost, e)
 		}
 	}
+	s.hands.won(mine)
 	s.hands.drop(lost...)
 	return mine
 }

@@ -109,7 +109,7 @@ func (s *Service) reclaim(ctx context.Context) error {
 func (s *Service) claimAgain(ctx context.Context, term *session.Term, fires []timer.Fire) error {
 	for len(fires) > 0 {
 		n := min(len(fires), store.MaxBatch)
-		_, err := s.claim(ctx, term, fires[:n], false)
+		_, err := s.claim(ctx, term, fires[:n], byDoubt)
 		if fires = fires[n:]; err != nil {
 			s.doubts.add(fires)
 			return err
