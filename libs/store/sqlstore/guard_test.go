@@ -17,6 +17,7 @@ import (
 type collector struct {
 	mu    sync.Mutex
 	forms map[string]string
+	seen  map[string]bool
 }
 
 var (
@@ -26,13 +27,16 @@ var (
 )
 
 func (c *collector) watch(text string) {
-	form := rows.ReplaceAllString(lists.ReplaceAllString(numbers.ReplaceAllString(text, "#"), "#"), "$1")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.forms == nil {
-		c.forms = map[string]string{}
+	if c.seen[text] {
+		return
 	}
-	c.forms[form] = text
+	if c.forms == nil {
+		c.forms, c.seen = map[string]string{}, map[string]bool{}
+	}
+	c.seen[text] = true
+	c.forms[rows.ReplaceAllString(lists.ReplaceAllString(numbers.ReplaceAllString(text, "#"), "#"), "$1")] = text
 }
 
 // requireMySQL8 parses every statement that was collected with a parser of MySQL 8's dialect: the tests' server is MariaDB, which
