@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Gets a Docker engine from Debian's packages, and makes stand-ins for the images that compose and the Dockerfile name: build.sh. No registry of
-# images is asked, nothing is installed on the host. It needs root, and 5 to 10 minutes from cold; 3 GB in $CARILLON_CACHE/compose.
+# images is asked, nothing is installed on the host. It needs root, and 5 to 10 minutes from cold; 8 GB, builds included, in $CARILLON_CACHE/compose.
 #
 # The engine is that of Debian 13, whose programs run on Debian 12, too, but for runc. The stand-ins are made of Debian 12; MySQL and a
 # Prometheus of compose's version are in Debian unstable only: MySQL's version is then whatever that has.
