@@ -30,7 +30,7 @@ func DueSweeps(past time.Duration) int32 { return dueSweeps(past.Milliseconds())
 
 // OtherStatements are those that no watcher sees: they are sent below the store.
 func OtherStatements() []string {
-	return []string{migrateLock.takeText(), keepLock.releaseText(), setIsolation}
+	return []string{takeLock, releaseLock, databaseName, setIsolation}
 }
 
 // MigrateTo brings the schema up to a version: that of a release before.

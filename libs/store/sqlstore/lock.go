@@ -2,8 +2,10 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/md5" //nolint:gosec // makes a name short
 	"database/sql"
 	"database/sql/driver"
+	"encoding/hex"
 	"errors"
 	"fmt"
 )
@@ -26,8 +28,12 @@ const migrateWaitS = 300
 
 // take waits up to so many seconds for the lock.
 func (l namedLock) take(ctx context.Context, conn *sql.Conn, seconds int) error {
+	name, err := l.name(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("taking the lock %s: %w", string(l), err)
+	}
 	var got sql.NullInt64
-	if err := conn.QueryRowContext(ctx, l.takeText(), seconds).Scan(&got); err != nil {
+	if err := conn.QueryRowContext(ctx, takeLock, name, seconds).Scan(&got); err != nil {
 		return fmt.Errorf("taking the lock %s: %w", string(l), err)
 	}
 	if got.Int64 != 1 {
@@ -40,19 +46,31 @@ func (l namedLock) take(ctx context.Context, conn *sql.Conn, seconds int) error 
 func (l namedLock) release(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultTimeout)
 	defer cancel()
+	name, err := l.name(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("releasing the lock %s: %w", string(l), err)
+	}
 	var released sql.NullInt64
-	if err := conn.QueryRowContext(ctx, l.releaseText()).Scan(&released); err != nil {
+	if err := conn.QueryRowContext(ctx, releaseLock, name).Scan(&released); err != nil {
 		return fmt.Errorf("releasing the lock %s: %w", string(l), err)
 	}
 	return nil
 }
 
-func (l namedLock) takeText() string { return "SELECT GET_LOCK(" + l.name() + ", ?)" }
+const (
+	takeLock     = "SELECT GET_LOCK(?, ?)"
+	releaseLock  = "SELECT RELEASE_LOCK(?)"
+	databaseName = "SELECT DATABASE()"
+)
 
-func (l namedLock) releaseText() string { return "SELECT RELEASE_LOCK(" + l.name() + ")" }
-
-func (l namedLock) name() string {
-	return "CONCAT('carillon-" + string(l) + "-', MD5(DATABASE()))"
+// name is made here, as MySQL 9.6 and later have no MD5() any more; it is the one that the server's made, which releases before use.
+func (l namedLock) name(ctx context.Context, conn *sql.Conn) (string, error) {
+	var database string
+	if err := conn.QueryRowContext(ctx, databaseName).Scan(&database); err != nil {
+		return "", fmt.Errorf("asking for the database's name: %w", err)
+	}
+	short := md5.Sum([]byte(database)) //nolint:gosec // as above
+	return "carillon-" + string(l) + "-" + hex.EncodeToString(short[:]), nil
 }
 
 // around runs fn while a connection of its own has the lock.

@@ -295,7 +295,7 @@ func TestMySQLPlans(t *testing.T) {
 			Table, Type, Key sql.NullString
 			Extra            sql.NullString `db:"Extra"`
 		}
-		require.NoError(t, db.Unsafe().SelectContext(ctx, &plan, "EXPLAIN "+text), text)
+		require.NoError(t, db.Unsafe().SelectContext(ctx, &plan, "EXPLAIN FORMAT=TRADITIONAL "+text), text)
 		var lines []string
 		for _, p := range plan {
 			lines = append(lines, fmt.Sprintf("%s %s %s %s", p.Table.String, p.Type.String, p.Key.String, p.Extra.String))

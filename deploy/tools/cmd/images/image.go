@@ -71,11 +71,11 @@ func image(o *options, program, arch, file string, roots []byte) (v1.Image, erro
 	}
 	c = c.DeepCopy()
 	c.OS, c.Architecture, c.Created = "linux", arch, v1.Time{Time: o.created}
-	c.Config = configuration(o, program)
+	c.Config = configuration(o)
 	return mutate.ConfigFile(img, c)
 }
 
-func configuration(o *options, program string) v1.Config {
+func configuration(o *options) v1.Config {
 	return v1.Config{
 		Entrypoint: []string{"/carillon"},
 		Env: []string{
@@ -89,7 +89,7 @@ func configuration(o *options, program string) v1.Config {
 			StartPeriod: 60 * time.Second, Retries: 3,
 		},
 		Labels: map[string]string{
-			"org.opencontainers.image.title": program, "org.opencontainers.image.version": o.version,
+			"org.opencontainers.image.version":  o.version,
 			"org.opencontainers.image.source":   "https://github.com/carillon-timer/carillon",
 			"org.opencontainers.image.licenses": "Apache-2.0",
 		},

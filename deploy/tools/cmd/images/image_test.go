@@ -81,12 +81,18 @@ func TestDockerfileSaysTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	c := configuration(&sample, "carillon-api")
+	c := configuration(&sample)
 	want := []string{
 		"ENV " + strings.Join(c.Env, " ") + "\n", "USER " + c.User + "\n", "WORKDIR " + c.WorkingDir + "\n", "EXPOSE 8080 8081\n",
 		`ENTRYPOINT ["` + strings.Join(c.Entrypoint, `", "`) + `"]`, `CMD ["` + strings.Join(c.Healthcheck.Test[1:], `", "`) + `"]`,
 		"--interval=" + c.Healthcheck.Interval.String(), "--timeout=" + c.Healthcheck.Timeout.String(), "--retries=3",
 		"-X " + versionVariable + "=",
+	}
+	for name, value := range c.Labels {
+		if value == sample.version {
+			value = "$VERSION"
+		}
+		want = append(want, name+"="+value)
 	}
 	for _, w := range want {
 		if !strings.Contains(text, w) {

@@ -1,0 +1,118 @@
+package compose
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Image is what docker says of one.
+type Image struct {
+	ID           string
+	Architecture string
+	Size         int64
+	Config       Config
+}
+
+// Config is what containers of an image begin with.
+type Config struct {
+	User         string
+	Env          []string
+	Entrypoint   []string
+	Cmd          []string
+	WorkingDir   string
+	ExposedPorts map[string]struct{}
+	Labels       map[string]string
+	Healthcheck  map[string]any
+}
+
+// Inspect looks at an image of the engine.
+func Inspect(ctx context.Context, name string) (Image, error) {
+	var i Image
+	return i, inspect(ctx, "image", name, &i)
+}
+
+// Build makes an image by the Dockerfile, as its header says.
+func Build(ctx context.Context, root, service, version, arch, tag string) error {
+	_, err := docker(ctx, nil, "build", "--quiet", "--platform", "linux/"+arch, "-f", root+"/deploy/Dockerfile",
+		"--build-arg", "SERVICE="+service, "--build-arg", "VERSION="+version, "-t", tag, root)
+	return err
+}
+
+// File is one of an image's file system; Program is set of an executable one.
+type File struct {
+	Header  *tar.Header
+	Program *elf.File
+}
+
+// Files lists what an image holds, without what docker itself puts into each container.
+func Files(ctx context.Context, image string) (files map[string]File, err error) {
+	// The command is never run: an image without one would not be taken.
+	id, err := docker(ctx, nil, "create", image)
+	if err != nil {
+		return nil, err
+	}
+	id = strings.TrimSpace(id)
+	defer func() {
+		_, failed := docker(context.WithoutCancel(ctx), nil, "rm", id)
+		err = errors.Join(err, failed)
+	}()
+	cmd := exec.CommandContext(ctx, "docker", "export", id) //nolint:gosec // an id that docker gave us
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("reading an image: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("reading an image: %w", err)
+	}
+	files, err = unpack(out)
+	return files, errors.Join(err, cmd.Wait())
+}
+
+func unpack(r io.Reader) (map[string]File, error) {
+	files := make(map[string]File)
+	for tr := tar.NewReader(r); ; {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return files, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading an image: %w", err)
+		}
+		f := File{Header: h}
+		if h.Typeflag == tar.TypeReg && h.Mode&0o111 != 0 && h.Size > 0 {
+			b, err := io.ReadAll(tr)
+			if err != nil {
+				return nil, fmt.Errorf("reading %s: %w", h.Name, err)
+			}
+			if f.Program, err = elf.NewFile(bytes.NewReader(b)); err != nil {
+				return nil, fmt.Errorf("reading the program %s: %w", h.Name, err)
+			}
+		}
+		if !ofDocker(h.Name) {
+			files[strings.TrimSuffix(h.Name, "/")] = f
+		}
+	}
+}
+
+// ofDocker says what is a mount point of every container.
+func ofDocker(name string) bool {
+	switch name {
+	case ".dockerenv", "etc/", "etc/hostname", "etc/hosts", "etc/resolv.conf", "etc/mtab":
+		return true
+	}
+	for _, dir := range []string{"dev/", "proc/", "sys/"} {
+		if strings.HasPrefix(name, dir) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,168 @@
+package compose
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Project is a run of deploy/compose.yaml under a name, on ports and with keys of its own: another that runs on the engine is not disturbed.
+type Project struct {
+	name string
+	args []string // before each command of compose
+	env  []string
+
+	API, Prometheus, Grafana string // addresses on this machine
+	Key                      string // of the admin
+}
+
+// receiving adds the endpoint that timers call: it prints what it received each second.
+const receiving = `
+services:
+  receiver:
+    build:
+      context: %q
+      dockerfile_inline: |
+        FROM scratch
+        COPY carillon-receiver /carillon-receiver
+        USER 65532:65532
+        ENTRYPOINT ["/carillon-receiver", "-addr", "0.0.0.0:8090"]
+`
+
+// Receiver is the endpoint as timers call it.
+const Receiver = "receiver:8090"
+
+// NewProject prepares one: keys as the quick start makes them, and an endpoint. It starts nothing.
+func NewProject(ctx context.Context, root, dir string) (*Project, error) {
+	keys := filepath.Join(dir, "keys.env")
+	made := exec.CommandContext(ctx, root+"/scripts/keys.sh", keys) //nolint:gosec // a script of our own
+	made.Stderr = os.Stderr
+	if err := made.Run(); err != nil {
+		return nil, fmt.Errorf("making keys: %w", err)
+	}
+	built := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", dir, "./e2e/receiver/cmd/carillon-receiver") //nolint:gosec // as above
+	built.Dir, built.Env, built.Stderr = root, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux"), os.Stderr
+	if err := built.Run(); err != nil {
+		return nil, fmt.Errorf("building the endpoint: %w", err)
+	}
+	extra := filepath.Join(dir, "receiver.yaml")
+	if err := os.WriteFile(extra, fmt.Appendf(nil, receiving, dir), 0o600); err != nil {
+		return nil, fmt.Errorf("describing the endpoint: %w", err)
+	}
+	text, err := os.ReadFile(keys)
+	if err != nil {
+		return nil, fmt.Errorf("reading the keys: %w", err)
+	}
+	p := &Project{name: "carillon-e2e-" + strconv.Itoa(os.Getpid())}
+	for line := range strings.Lines(string(text)) {
+		if key, ok := strings.CutPrefix(strings.TrimSpace(line), "CARILLON_ADMIN_KEY="); ok {
+			p.Key = key
+		}
+	}
+	p.args = []string{"compose", "--progress", "plain", "--ansi", "never", "-p", p.name, "--env-file", keys, "-f", root + "/deploy/compose.yaml", "-f", extra}
+	p.env = []string{"CARILLON_CALLBACK_ALLOW=" + Receiver}
+	for variable, to := range map[string]*string{"CARILLON_PORT": &p.API, "PROMETHEUS_PORT": &p.Prometheus, "GRAFANA_PORT": &p.Grafana} {
+		port, err := freePort(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p.env = append(p.env, variable+"="+port)
+		*to = "http://127.0.0.1:" + port
+	}
+	return p, nil
+}
+
+func freePort(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("looking for a free port: %w", err)
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	_ = l.Close()
+	return port, err //nolint:wrapcheck // an address of the kernel's
+}
+
+// Compose runs a command of compose on the project.
+func (p *Project) Compose(ctx context.Context, args ...string) (string, error) {
+	return docker(ctx, p.env, append(slices.Clip(p.args), args...)...)
+}
+
+// Container is what docker says of one.
+type Container struct {
+	Name         string
+	Image        string
+	RestartCount int
+	State        struct {
+		Status   string
+		Pid      int
+		ExitCode int
+		Health   struct{ Status string }
+	}
+	HostConfig struct {
+		ReadonlyRootfs bool
+		CapDrop        []string
+		SecurityOpt    []string
+	}
+}
+
+// Containers returns those of a service.
+func (p *Project) Containers(ctx context.Context, service string) ([]Container, error) {
+	ids, err := p.Compose(ctx, "ps", "--all", "--quiet", service)
+	if err != nil {
+		return nil, err
+	}
+	var all []Container
+	for _, id := range lines(ids) {
+		var c Container
+		if err := inspect(ctx, "container", id, &c); err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// Kill ends a container's process as a crash does. docker kill would not: to docker that is a wish, after which nothing is restarted.
+func (p *Project) Kill(ctx context.Context, c *Container) error {
+	// Any image with a shell: this one is there.
+	_, err := docker(ctx, nil, "run", "--rm", "--pid", "host", "--privileged", "--network", "none", "--user", "0:0", "--entrypoint", "/bin/sh", "redis:7.4",
+		"-c", fmt.Sprintf("kill -9 %d", c.State.Pid))
+	return err
+}
+
+// Down takes all away, with the images that compose built.
+func (p *Project) Down(ctx context.Context) error {
+	_, err := p.Compose(ctx, "down", "--volumes", "--rmi", "local")
+	return err
+}
+
+// Remains lists what docker still has of the project.
+func (p *Project) Remains(ctx context.Context) ([]string, error) {
+	var left []string
+	for _, list := range [][]string{
+		{"ps", "--all"}, {"volume", "ls"}, {"network", "ls"}, {"image", "ls"},
+	} {
+		out, err := docker(ctx, nil, append(list, "--quiet", "--filter", "label=com.docker.compose.project="+p.name)...)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range lines(out) {
+			left = append(left, strings.Join(list, " ")+": "+id)
+		}
+	}
+	// Images that compose builds carry no label of it.
+	out, err := docker(ctx, nil, "image", "ls", "--quiet", "--filter", "reference="+p.name+"-*")
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range lines(out) {
+		left = append(left, "image: "+id)
+	}
+	return left, nil
+}

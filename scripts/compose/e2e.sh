@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Proves deploy/Dockerfile and deploy/compose.yaml on a Docker engine: e2e.sh. With the engine that docker finds, where one answers; else it boots one
+# in namespaces of its own (up.sh; root, and 10 minutes once), with STAND-INS for the images that would be pulled, and ends it. It builds and compares the
+# images, and lives the life of a project: up, timers that ring, Prometheus, scale, restart, killed processes, down. What it starts has names and ports
+# of its own.
+#
+# CARILLON_E2E_RUN limits the tests by a pattern; CARILLON_COMPOSE_ENGINE=own boots an engine though another answers.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+export CARILLON_E2E_COMPOSE=1
+began=$SECONDS
+say() { echo "compose/e2e: $* after $((SECONDS - began)) s"; }
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/carillon-compose.XXXXXX")
+ours=
+finish() {
+  local code=$?
+  trap '' INT TERM EXIT
+  if [ -n "$ours" ]; then
+    if [ $code -ne 0 ]; then
+      mkdir -p "$root/e2e/compose/failures"
+      cp "$STATE/dockerd.log" "$root/e2e/compose/failures/$(date -u +%H%M%S).log" 2>/dev/null &&
+        echo "compose/e2e: the engine's log is in e2e/compose/failures" >&2
+    fi
+    "$here/down.sh"
+  fi
+  rm -rf "$work"
+  exit "$code"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+cd "$root"
+go test -c -o "$work/compose.test" ./e2e/compose
+run=(env)
+if [ "${CARILLON_COMPOSE_ENGINE:-}" = own ] || ! docker version >/dev/null 2>&1; then
+  echo "compose/e2e: no Docker engine answers: one is booted here"
+  . "$here/paths.sh"
+  "$here/build.sh"
+  ours=1
+  "$here/up.sh"
+  run=("$here/in.sh")
+  printf '\n!!! STAND-INS, not the images that compose.yaml and the Dockerfile name:\n%s\n\n' "$("$here/in.sh" "$here/standins.sh")"
+fi
+docker compose version >/dev/null 2>&1 || { echo "compose/e2e: docker has no compose: install Docker's compose plugin" >&2 && exit 1; }
+say "engine $(docker version --format '{{.Server.Version}}') and compose $(docker compose version --short)"
+(cd e2e/compose && "${run[@]}" "$work/compose.test" -test.v -test.timeout 60m -test.run "${CARILLON_E2E_RUN:-.}")
+say "passed"

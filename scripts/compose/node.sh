@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The engine's first process; started by up.sh only. What it starts ends with it.
+set -u
+mount --make-rprivate /
+# The host's own, if it has them, are not for this one.
+mkdir -p /run/containerd /run/docker
+mount -t tmpfs tmpfs /run/containerd
+mount -t tmpfs tmpfs /run/docker
+hostname carillon
+# Nobody answers there, and says so at once: from the host's name server, out of reach from here, whoever looks for a container that is not there yet
+# would wait for an answer.
+echo 'nameserver 10.98.0.1' >"$STATE/resolv.conf"
+mount --bind "$STATE/resolv.conf" /etc/resolv.conf
+ip link set lo up
+
+dockerd --data-root "$STATE/../data" --exec-root /run/docker --pidfile "$STATE/docker.pid" --host "unix://$STATE/docker.sock" \
+  --exec-opt native.cgroupdriver=cgroupfs --cgroup-parent /carillon-compose --bip 10.98.0.1/24 \
+  --default-address-pool base=10.98.128.0/17,size=24 >"$STATE/dockerd.log" 2>&1 &
+
+# Modules for builds: the network of this engine ends here.
+for _ in $(seq 300); do
+  ip -o addr show docker0 2>/dev/null | grep -q 10.98.0.1 && break
+  sleep 0.1
+done
+files 10.98.0.1:8100 "$MODULES" &
+
+trap 'kill -TERM $(cat "$STATE/docker.pid"); wait; exit 0' TERM
+wait
+while :; do
+  sleep 3600 &
+  wait
+done
