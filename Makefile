@@ -7,7 +7,7 @@ PROGRAMS := ./services/allinone/cmd/carillon $(foreach s,api migrator scheduler 
 SERVERS  := mysql redis redis-cluster pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test cover sim sim-mutants chaos isolation bench-smoke images e2e-kube e2e-compose lint generate modules tools clean
+.PHONY: help run run-real build test cover sim sim-mutants chaos isolation bench-smoke images e2e-kube e2e-compose test-mysql lint generate modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ e2e-kube: ## the chart on a real Kubernetes, booted here (root) or named by KUBE
 
 e2e-compose: ## Dockerfile and compose file on a Docker engine, booted here (root) where none answers: images, ring, Prometheus, scale, kills, down
 	@exec scripts/compose/e2e.sh
+
+test-mysql: ## the store's tests on the MySQL that compose names, where make test has MariaDB (Docker, or inside scripts/compose/in.sh)
+	@exec scripts/compose/mysql.sh
 
 lint: ## golangci-lint over all modules, and the style of the protos
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')
