@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests, and says loudly what was skipped: test.sh [PACKAGE…]. It uses the servers that the environment names.
 #
-# Those on Kubernetes run by make e2e-kube. Unit tests and suites run with the race detector. What it would make many times slower for nothing runs after them without it: the
+# Those on Kubernetes run by make e2e-kube, those of the compose file by make e2e-compose. Unit tests and suites run with the race detector. What it would make many times slower for nothing runs after them without it: the
 # arithmetic of schedules, which starts no goroutine; the simulation; and the end-to-end stories, which start programs of their own and look at times. Of go test's output it shows the line of each package, everything about a failure, and each skip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -52,7 +52,7 @@ if [ $# -gt 0 ]; then
   run "${race[@]}" -timeout 15m "$@"
 else
   run "${race[@]}" -timeout 15m $(go list "$module/proto/..." "$module/libs/..." "$module/services/..." "$module/e2e/..." |
-    grep -v -e '/libs/schedule$' -e /scenario -e '/sim$' -e /chaos -e '/kube$')
+    grep -v -e '/libs/schedule$' -e /scenario -e '/sim$' -e /chaos -e '/kube$' -e '/compose$')
   run -timeout 15m "$module/libs/schedule" "$module/e2e/sim"
   run -timeout 15m "$module/e2e/scenario/..."
   run -timeout 15m "$module/e2e/chaos/..."
