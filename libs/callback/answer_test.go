@@ -262,7 +262,7 @@ func TestBadReceiversAreRecordedAsWhatTheyAre(t *testing.T) {
 			began := time.Now()
 			got := c.Call(t.Context(), r)
 			require.Equal(t, tt.failure, got.Failure, "%+v", got)
-			require.Less(t, time.Since(began), 5*time.Second)
+			require.Less(t, time.Since(began), 20*time.Second)
 			if tt.failure == "" {
 				require.Equal(t, callback.Success, got.Class)
 				return

@@ -45,10 +45,11 @@ func TestLooksForKeysAreBounded(t *testing.T) {
 	}
 	require.Equal(t, 404, get(k.Key))
 	c.looks.Store(0)
+	began := time.Now()
 	for range 200 {
 		require.Equal(t, 404, get(k.Key))
 	}
-	require.LessOrEqual(t, c.looks.Load(), int64(4), "one a second")
+	require.LessOrEqual(t, c.looks.Load(), int64(4+time.Since(began)/time.Second), "one a second")
 	c.looks.Store(0)
 	refused := 0
 	for range 300 {

@@ -106,16 +106,30 @@ func TestChangesAreAnnounced(t *testing.T) {
 	require.Empty(t, heard)
 }
 
+// quick does a thing until it takes no longer than it may, a few times at the most: a machine that is busy is slow now and then, what waits is always.
+func quick(t *testing.T, within time.Duration, why string, do func()) {
+	t.Helper()
+	for range 10 {
+		began := time.Now()
+		if do(); time.Since(began) < within {
+			return
+		}
+	}
+	require.Fail(t, "too slow each time", why)
+}
+
 func TestBrokerAwayIsNoError(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.broker.Pause()
 	t.Cleanup(f.broker.Resume)
 	got := f.create(t, 201, v2Body)
-	start := time.Now()
 	path := "/api/v2/timers/" + got.ID + "?app=shop"
-	require.Equal(t, 200, f.call(t, http.MethodPatch, path, `{"status":"active"}`, nil).status)
-	require.Less(t, time.Since(start), time.Second, "no request waits for the broker")
+	status := "inactive"
+	quick(t, time.Second, "no request waits for the broker", func() {
+		status = map[string]string{"active": "inactive", "inactive": "active"}[status]
+		require.Equal(t, 200, f.call(t, http.MethodPatch, path, `{"status":"`+status+`"}`, nil).status)
+	})
 }
 
 func TestKeys(t *testing.T) {

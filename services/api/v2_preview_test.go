@@ -119,7 +119,7 @@ func TestPreviewIsBounded(t *testing.T) {
 	start := time.Now()
 	got := f.preview(t, `{"schedule":{"kind":"cron","specs":["* * * * * *"],"calendars":["never"]},"from":"2026-01-01T00:00:00Z","count":1000,
 		"calendars":[{"name":"never","excluded_dates":[`+strings.Join(dates, ",")+`],"excluded_weekdays":["mon","tue","wed","thu","fri","sat","sun"]}]}`)
-	require.Less(t, time.Since(start), 5*time.Second)
+	require.Less(t, time.Since(start), 20*time.Second)
 	require.Empty(t, got.Fires)
 	require.Len(t, got.Excluded, 1000)
 }
