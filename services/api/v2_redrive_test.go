@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,6 +69,12 @@ func TestV2Redrive(t *testing.T) {
 	require.Len(t, dry.Sample, 6)
 	require.Equal(t, "failed", dry.Sample[0].Status)
 	id := bill[0].Timer.String()
+	earlier := 0 // the two may begin in different seconds
+	for _, f := range slices.Concat(bill[:3], other) {
+		if f.DueMS < bill[2].DueMS {
+			earlier++
+		}
+	}
 	for body, want := range map[string]int{
 		`{"dry_run":true,"timer":"` + id + `"}`:                                                               3,
 		`{"dry_run":true,"failure":"connect"}`:                                                                3,
@@ -76,7 +83,7 @@ func TestV2Redrive(t *testing.T) {
 		`{"dry_run":true,"fires":["` + bill[3].FireID.String() + `"]}`:                                        0, // open
 		`{"dry_run":true,"from":"2200-01-01T00:00:00Z"}`:                                                      0,
 		`{"dry_run":true,"to":"2020-01-01T00:00:00Z"}`:                                                        0,
-		fmt.Sprintf(`{"dry_run":true,"to":%q}`, time.UnixMilli(bill[2].DueMS).UTC().Format(time.RFC3339Nano)): 4,
+		fmt.Sprintf(`{"dry_run":true,"to":%q}`, time.UnixMilli(bill[2].DueMS).UTC().Format(time.RFC3339Nano)): earlier,
 	} {
 		require.Equal(t, want, e.redrive(t, body).Count, body)
 	}
