@@ -19,7 +19,9 @@ const (
 	// slept is how far behind now the canary's expansion may be, before it is taken for one of a deployment that was off: then its phase starts
 	// anew, for nobody wants a week's canaries called.
 	slept = 10 * time.Minute
-	tries = 3 // with others that make and replace it at the same time
+	// tries is how often one begins anew whose canary another replaced meanwhile. Each that does so has what it wants and stops: more than there are
+	// processes that start at once are not needed.
+	tries = 20
 )
 
 var errContended = errors.New("others replace it all the time")
