@@ -33,6 +33,9 @@ func OtherStatements() []string {
 	return []string{takeLock, releaseLock, databaseName, setIsolation}
 }
 
+// MigrateLock is the name of the lock of migrations in a database.
+func MigrateLock(database string) string { return migrateLock.of(database) }
+
 // MigrateTo brings the schema up to a version: that of a release before.
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 	files, err := fs.Sub(migrations, "migrations/"+s.dialect.name)

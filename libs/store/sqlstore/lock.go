@@ -63,14 +63,19 @@ const (
 	databaseName = "SELECT DATABASE()"
 )
 
-// name is made here, as MySQL 9.6 and later have no MD5() any more; it is the one that the server's made, which releases before use.
+// name is that of the lock in the connection's database: locks are the server's, whatever the database.
 func (l namedLock) name(ctx context.Context, conn *sql.Conn) (string, error) {
 	var database string
 	if err := conn.QueryRowContext(ctx, databaseName).Scan(&database); err != nil {
 		return "", fmt.Errorf("asking for the database's name: %w", err)
 	}
+	return l.of(database), nil
+}
+
+// of is made here, as MySQL 9.6 and later have no MD5() any more. It never changes: in a rolling upgrade, releases before make the same of the server's.
+func (l namedLock) of(database string) string {
 	short := md5.Sum([]byte(database)) //nolint:gosec // as above
-	return "carillon-" + string(l) + "-" + hex.EncodeToString(short[:]), nil
+	return "carillon-" + string(l) + "-" + hex.EncodeToString(short[:])
 }
 
 // around runs fn while a connection of its own has the lock.

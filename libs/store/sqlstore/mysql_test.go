@@ -118,6 +118,12 @@ func TestMySQLMigrateTogether(t *testing.T) {
 	wait.Wait()
 }
 
+// TestMySQLLockOfReleasesBefore: they let the server make the name, of MD5('carillon').
+func TestMySQLLockOfReleasesBefore(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "carillon-migrate-653180fd5560ed795fbce3fa4c65b351", sqlstore.MigrateLock("carillon"))
+}
+
 // TestMySQLPingBeforeMigrations says that the schema is missing, as something that may pass.
 func TestMySQLPingBeforeMigrations(t *testing.T) {
 	t.Parallel()
