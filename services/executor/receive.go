@@ -179,6 +179,12 @@ func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.F
 	// that lives on for as long as the stop takes.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
+	kept := false
+	defer func() {
+		if !kept { // by a panic, which the bus survives: left in hand, they would be acknowledged when they come again, and called by nobody
+			s.hands.drop(es...)
+		}
+	}()
 	won, err := s.opts.Store.Claim(call, term.ID, ask)
 	if err != nil {
 		s.hands.drop(es...)
@@ -191,6 +197,7 @@ func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.F
 		// Not fatal: each call asks again for what is missing.
 		s.log.Debug().Err(err).Msg("timers of claimed fires not read ahead")
 	}
+	kept = true
 	s.wheel.add(mine...)
 	if len(mine) < len(es) && !term.Trusted() {
 		return again, errSessionOver

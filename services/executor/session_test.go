@@ -69,6 +69,42 @@ func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
 	})
 }
 
+// panicking wraps a store whose first claims panic: before they are made, and after.
+type panicking struct {
+	executor.Store
+
+	claims atomic.Int64
+}
+
+func (p *panicking) Claim(ctx context.Context, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+	n := p.claims.Add(1)
+	if n == 1 {
+		panic("before the claim")
+	}
+	won, err := p.Store.Claim(ctx, id, fires)
+	if n == 2 {
+		panic("after the claim")
+	}
+	return won, err
+}
+
+// What a claim that panics had in hand is called when its task comes again, and holds up nobody.
+func TestClaimThatPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r, p := new(receiver), &panicking{Store: parts.Store}
+		stop := start(t, parts, "one", r, func(o *executor.Options) { o.Store = p })
+		fires := parts.Create("a", soon(5, 2*time.Second)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(30 * time.Second)
+		require.GreaterOrEqual(t, p.claims.Load(), int64(3))
+		require.Len(t, r.attempts(), 5)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 5}, outcomes(t, parts, "a", fires))
+		stop()
+	})
+}
+
 // slow wraps a store whose claims take their time, and can be committed without an answer.
 type slow struct {
 	executor.Store
