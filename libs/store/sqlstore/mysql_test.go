@@ -51,7 +51,7 @@ func TestMySQL(t *testing.T) { //nolint:tparallel // what the suite sent is look
 			return env
 		})
 	})
-	if len(sent.forms) == 0 {
+	if len(sent.sent) == 0 {
 		t.Skip("no statements were sent: there is no server")
 	}
 	sent.requireMySQL8(t)

@@ -254,7 +254,7 @@ func mustOwned(t *testing.T, s *sqlstore.Store, now int64) []timer.Fire {
 	return fires
 }
 
-// requirePlans does the work twice: once to fill the tables, and once while it asks for the plan of every statement.
+// requirePlans does the work, and then asks for the plan of every statement that it sent.
 func requirePlans(t *testing.T, s *sqlstore.Store, explain func(ctx context.Context, text string) string, want func(i int) string) {
 	t.Helper()
 	var sent collector
@@ -262,7 +262,7 @@ func requirePlans(t *testing.T, s *sqlstore.Store, explain func(ctx context.Cont
 	work(t, s)
 	verbs := regexp.MustCompile("^(SELECT|UPDATE|DELETE)")
 	seen := make([]bool, len(wantPlans))
-	for _, text := range sent.forms {
+	for _, text := range sent.forms() {
 		if !verbs.MatchString(text) {
 			continue
 		}
