@@ -53,6 +53,7 @@ type Tuning struct {
 	Step1                         time.Duration
 	PerBucket, MaxHands, MaxCalls int
 	MaxMarks, MaxMessages         int // that the window keeps, and each topic
+	BypassAhead                   time.Duration
 }
 
 func draftTuning(r *rand.Rand) Tuning {
@@ -60,6 +61,7 @@ func draftTuning(r *rand.Rand) Tuning {
 	return Tuning{
 		Step1: time.Duration(one(0, 0, 3, 7)) * time.Minute, PerBucket: one(0, 0, 3, 1000), MaxHands: one(0, 0, 0, 20),
 		MaxCalls: one(0, 0, 0, 4), MaxMarks: one(0, 0, 0, 40), MaxMessages: one(0, 0, 0, 15),
+		BypassAhead: time.Duration(one(0, 1)) * time.Second, // 0 leaves the pipeline alone to its bugs, which executors that help themselves would hide
 	}
 }
 

@@ -166,7 +166,8 @@ func (k *kit) service() (s service, err error) {
 		s, err = executor.New(executor.Options{
 			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Planner: k.planner, Caller: k.caller, Limits: k.limits, Breakers: k.breakers,
 			Tokens: k.p.world.tokens, Clock: k.clock, Counts: k.counts, IDs: k.ids, Name: k.p.String(), MaxHands: k.set.MaxHands, MaxCalls: k.set.MaxCalls, DrainTimeout: drain,
-			Logger: k.log, Registerer: k.reg,
+			BypassAhead: k.set.BypassAhead,
+			Logger:      k.log, Registerer: k.reg,
 		})
 	}
 	if err != nil {
@@ -187,6 +188,7 @@ type Settings struct {
 	MaxSlices   int
 	MaxHands    int
 	MaxCalls    int
+	BypassAhead time.Duration
 	LogLevel    zerolog.Level
 	Mutate      func(*kit)
 	SQLite      bool // the store is a database, in place of a fake that passes the same suite at a tenth of the cost
@@ -194,6 +196,7 @@ type Settings struct {
 
 func (s *Settings) tune(t Tuning) {
 	s.Step1, s.PerBucket = cmp.Or(t.Step1, s.Step1), cmp.Or(t.PerBucket, s.PerBucket)
+	s.BypassAhead = cmp.Or(t.BypassAhead, s.BypassAhead)
 	s.MaxHands, s.MaxCalls = cmp.Or(t.MaxHands, s.MaxHands), cmp.Or(t.MaxCalls, s.MaxCalls)
 }
 

@@ -75,6 +75,7 @@ func addExecutor(_ context.Context, k *Kit) error {
 		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Planner: k.Planner,
 		Clock: k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name,
 		DrainTimeout: k.Settings.Shutdown.Grace * 2 / 3, //nolint:mnd // the rest is for recording and giving back
+		BypassAhead:  k.Settings.Timing.Lead / 2,        //nolint:mnd // what came by a task was claimed longer ago
 		Logger:       k.logger("executor"), Registerer: k.Registry,
 	}
 	if err := k.delivery(&o); err != nil {

@@ -51,6 +51,7 @@ type Service struct {
 
 	doubts doubts
 	pace   pace
+	bypass bypass
 }
 
 // New returns an executor that does nothing until Run.
@@ -123,6 +124,7 @@ func (s *Service) Run(ctx context.Context) error {
 	keep.Go(func() { _ = s.opts.Limits.Run(keepCtx) })
 	g.Go(func() error { return s.watch(run) })
 	g.Go(func() error { return s.reclaim(run) })
+	g.Go(func() error { return s.goAround(run) })
 	// What is in hand is called on time until no more comes: to leave the topics may take a busy broker seconds, and only then is the rest given back.
 	turning, endTurning := context.WithCancel(hard)
 	defer endTurning()

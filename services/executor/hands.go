@@ -36,10 +36,18 @@ func (e *held) canary() bool { return e.def != nil && e.def.Target.Kind == timer
 type origin int
 
 const (
-	byTask    origin = iota
-	byLowTask        // of the low lane
-	byDoubt          // no task stands behind it: its claim was made before, and the answer was lost
+	byTask     origin = iota
+	byLowTask         // of the low lane
+	byDoubt           // its claim was made before, and the answer was lost
+	byLook            // it was found in the store while no tasks came
+	byLateLook        // and was late
 )
+
+// low tells whether what has been late for long may come by it, which waits for the present.
+func (o origin) low() bool { return o == byLowTask || o == byLateLook }
+
+// bare tells that no task stands behind the claim.
+func (o origin) bare() bool { return o == byDoubt || o == byLook || o == byLateLook }
 
 // hands is the bounded set of fires that this process holds, from just before the claim until the outcome is recorded or the fire
 // given back. It is why no fire is in hand twice: who cannot put a fire in does not claim it.
@@ -60,7 +68,7 @@ func newHands(limit int) *hands {
 // fire is in hand, which its claim or its release will show to be over; or its claim is in doubt, and where that fails once more this task is the
 // only one that carries it.
 func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire, by origin, nowMS int64) (fresh []*held, again []int, err error) {
-	if err := h.await(ctx, by == byLowTask); err != nil {
+	if err := h.await(ctx, by.low()); err != nil {
 		return nil, nil, err
 	}
 	defer h.mu.Unlock()
@@ -70,11 +78,11 @@ func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire
 		old := h.set[fires[i].FireID]
 		switch {
 		case old == nil || old.term.Context().Err() != nil:
-			e := &held{fire: fires[i], rev: fires[i].Rev, term: term, doubt: by == byDoubt}
+			e := &held{fire: fires[i], rev: fires[i].Rev, term: term, doubt: by.bare()}
 			if old != nil {
 				h.out(old)
 			}
-			if by == byLowTask && e.fire.RunMS <= nowMS { // else it is of low priority, and waits for its run
+			if by.low() && e.fire.RunMS <= nowMS { // else it is of low priority, and waits for its run
 				e.late.Store(true)
 				h.late++
 			}
@@ -106,6 +114,13 @@ func (h *hands) await(ctx context.Context, low bool) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// lateRoom returns how many late fires there is room for.
+func (h *hands) lateRoom() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return min(maxLate-h.late, h.max/lowShare-len(h.set))
 }
 
 // won notes that claims were answered.

@@ -14,6 +14,7 @@ type metrics struct {
 	eventsLate   prometheus.Counter
 	claimsLost   prometheus.Counter
 	inherited    prometheus.Counter
+	bypassed     prometheus.Counter
 	recordErrors prometheus.Counter
 	taskBatch    prometheus.Histogram
 	recordBatch  prometheus.Histogram
@@ -64,6 +65,9 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		}),
 		inherited: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_fires_inherited_total", Help: "Open fires of ended sessions that were dispatched again.",
+		}),
+		bypassed: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_fires_bypassed_total", Help: "Fires that executors took from the store while no tasks came: the bus, all triggers or all schedulers were away.",
 		}),
 		recordErrors: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_record_errors_total", Help: "Writes of results that failed and were repeated.",

@@ -28,6 +28,7 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
 	VersionTimes(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error)
+	MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error)
 	Changes(ctx context.Context, after int64, limit int) ([]store.Change, error)
 	LastChange(ctx context.Context) (int64, error)
 	store.Gates
@@ -80,6 +81,9 @@ type Options struct {
 	Step2        time.Duration // how often the change log is polled; default 500 ms
 	DrainTimeout time.Duration // for calls in flight at a stop; default 10 s
 	NoEvents     bool          // publish nothing on the outcomes topic
+	// BypassAhead is how long before its run an unclaimed fire is taken from the store while no tasks come. Less than the triggers' lead by a
+	// good second; 0: never.
+	BypassAhead time.Duration
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -114,6 +118,7 @@ func (o *Options) validate() error {
 	c.Need("Counts", o.Counts == nil)
 	c.Need("IDs", o.IDs == nil)
 	c.Need("Registerer", o.Registerer == nil)
+	c.Refuse(o.BypassAhead < 0, "BypassAhead is not negative")
 	c.Refuse(o.MaxHands < 0 || o.MaxCalls < 0 || o.Prefetch < 0, "MaxHands, MaxCalls and Prefetch are not negative")
 	return c.Err()
 }

@@ -33,9 +33,11 @@ func (s *Service) watch(ctx context.Context) error {
 			return nil
 		}
 		call, cancel := context.WithTimeout(ctx, watchTimeout)
-		_, ended, err := w.Look(call)
+		live, ended, err := w.Look(call)
 		if err != nil {
 			s.log.Debug().Err(err).Msg("sessions not watched")
+		} else {
+			s.bypass.living.Store(&live)
 		}
 		if err := s.inherit(ctx, ended); err != nil {
 			s.log.Warn().Err(err).Msg("claims of an ended session left to the sweep")

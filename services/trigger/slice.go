@@ -22,6 +22,7 @@ type slice struct {
 	lease  *lease
 	source *source
 	unsent []timer.Fire // published, but not confirmed
+	failed bool         // the last publish was
 }
 
 func newSlice(s *Service, l *lease) *slice {
@@ -76,8 +77,12 @@ func (s *slice) renewed(ctx context.Context, tick <-chan time.Time) error {
 }
 
 // step publishes what has come up, and one chunk of what is late: catching up keeps nothing waiting that comes up meanwhile. What the bus did not confirm
-// stays and goes first in the next step: published twice it is claimed once.
+// stays and goes first in the next step: published twice it is claimed once. What is gone by then is left out: while no tasks come, executors take
+// fires from the store by themselves.
 func (s *slice) step(ctx context.Context) error {
+	if s.failed {
+		s.unsent = s.source.still(ctx, s.unsent)
+	}
 	now := s.svc.opts.Now().UnixMilli()
 	fires, err := s.source.next(ctx, now)
 	present, late := byAge(slices.Concat(s.unsent, fires), now)
@@ -101,7 +106,8 @@ func (s *slice) publish(ctx context.Context, fires []timer.Fire) (n int, err err
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	n = min(len(fires), publishChunk)
-	if err := s.svc.opts.Dispatch.Publish(ctx, fires[:n]); err != nil {
+	err = s.svc.opts.Dispatch.Publish(ctx, fires[:n])
+	if s.failed = err != nil; s.failed {
 		return 0, err //nolint:wrapcheck // the bus says what it was doing
 	}
 	s.svc.met.batch.Observe(float64(n))

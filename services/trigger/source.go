@@ -89,6 +89,32 @@ func (s *source) stretch(ctx context.Context, from, to int64) ([]timer.Fire, err
 	}
 }
 
+// still returns those of the fires that nobody has claimed; all, while the store does not say.
+func (s *source) still(ctx context.Context, fires []timer.Fire) []timer.Fire {
+	if len(fires) == 0 {
+		return fires
+	}
+	from, to := fires[0].RunMS, fires[0].RunMS
+	for i := range fires {
+		from, to = min(from, fires[i].RunMS), max(to, fires[i].RunMS)
+	}
+	free, err := s.stretch(ctx, from-1, to)
+	if err != nil {
+		return fires
+	}
+	revs := make(map[timer.FireID]int32, len(free))
+	for i := range free {
+		revs[free[i].FireID] = free[i].Rev
+	}
+	var out []timer.Fire
+	for i := range fires {
+		if rev, ok := revs[fires[i].FireID]; ok && rev == fires[i].Rev {
+			out = append(out, fires[i])
+		}
+	}
+	return out
+}
+
 // next returns what is to be published at nowMS: everything with a run up to now + lead that was not given before, and of a herd
 // what was loaded up to 10 s ahead. The caller gives back by retry what it could not publish.
 func (s *source) next(ctx context.Context, nowMS int64) ([]timer.Fire, error) {

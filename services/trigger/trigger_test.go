@@ -61,6 +61,7 @@ type process struct {
 	*gate
 	svc      *trigger.Service
 	cut      atomic.Bool // renewals fail
+	away     atomic.Bool // the bus does not confirm
 	mu       sync.Mutex
 	tasks    map[timer.FireID]int
 	late     int
@@ -97,6 +98,9 @@ func (p *process) LoadSlice(ctx context.Context, m int64, b int32, after store.P
 
 func (p *process) Publish(_ context.Context, fires []timer.Fire) error {
 	p.pass()
+	if p.away.Load() {
+		return errors.New("the bus is away")
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now().UnixMilli()
@@ -258,6 +262,41 @@ func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
 			}
 		}
 		require.Len(t, union, 60)
+	})
+}
+
+// What the bus did not take is published when it is back, but for what executors have claimed by themselves meanwhile.
+func TestWhatWasTakenWhileTheBusWasAwayIsNotPublished(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		p := start(t, parts, "one")
+		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
+		fires := parts.Create("a", onceEach(t, minute, 60)...)
+		hand(t, parts, parts.Bus("s"), minute)
+		begin := time.UnixMilli(minute * timer.MinuteMS)
+		time.Sleep(time.Until(begin.Add(9500 * time.Millisecond)))
+		p.away.Store(true)
+		time.Sleep(20 * time.Second)
+		before := p.count()
+		require.Equal(t, 12, before)
+		executor := parts.IDs.Next()
+		require.NoError(t, parts.Store.OpenSession(t.Context(), executor, store.ExecutorSession, "one"))
+		won, err := parts.Store.Claim(t.Context(), executor, fires[12:30])
+		require.NoError(t, err)
+		require.Len(t, won, 18)
+		given, err := parts.Store.Release(t.Context(), executor, won[17:], nil) // it is of another revision now
+		require.NoError(t, err)
+		require.Len(t, given, 1)
+		time.Sleep(time.Second)
+		p.away.Store(false)
+		time.Sleep(time.Second)
+		tasks, _, _ := p.seen()
+		require.Len(t, tasks, 12+4, "what comes up, and none of what is taken")
+		time.Sleep(time.Minute)
+		tasks, _, finished := p.seen()
+		require.Len(t, tasks, 42)
+		require.Equal(t, 1, finished)
 	})
 }
 

@@ -1,0 +1,230 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	bypassEvery = 250 * time.Millisecond // between looks while they find something
+	idleLooks   = 2                      // and so many times that otherwise
+	// silentAfter is how long no task has come before the store is looked at. With the triggers' lead of twice that, what they cannot hand out
+	// from now on is found before its run.
+	silentAfter = time.Second
+	// bypassFor is how long looking goes on when tasks come again: not every partition of the topics is back at once.
+	bypassFor     = 5 * time.Second
+	bypassLate    = time.Second     // past its run a fire is catch-up, which gives way to what is due now;
+	othersLate    = 2 * time.Second // and past this what is another executor's share is taken too
+	lateLooks     = 4               // it is looked for at every so many looks
+	lateAtOnce    = 500             // and so much of it taken at the most
+	endedWithin   = time.Minute
+	bypassTimeout = 5 * time.Second
+)
+
+// bypass takes fires from the store itself while no tasks come: the bus is away, or all triggers are, or all schedulers. A fire is the
+// store's, and a claim there needs none of them: as long as an executor reaches the store, what was expanded is called, on time. Nothing
+// is to be caught up when they are back: triggers hand out only what nobody has claimed.
+//
+// Two at once: executors divide the buckets among the living, and where they disagree about who lives, or a task comes after all, the fire
+// is claimed once. Dying after the claim: the session dies too. A claim without an answer is in doubt and is made again (reclaim). It takes little to
+// be wrong about the silence: a store that has nothing for it is asked twice a second.
+type bypass struct {
+	came   clock.Mark                      // tasks were received, or their claim was over
+	here   atomic.Int64                    // receiving calls
+	living atomic.Pointer[[]store.Session] // as of the last look at the sessions
+	silent clock.Mark                      // something was found while no tasks came
+}
+
+// receiving tells that tasks have come, until the function returned is called.
+func (b *bypass) receiving() (done func()) {
+	b.here.Add(1)
+	return func() {
+		b.came.Set()
+		b.here.Add(-1)
+	}
+}
+
+// quiet tells whether no tasks come.
+func (b *bypass) quiet() bool { return b.here.Load() == 0 && !b.came.Within(silentAfter) }
+
+// goAround looks at the store while no tasks come, until ctx ends.
+func (s *Service) goAround(ctx context.Context) error {
+	if s.opts.BypassAhead <= 0 {
+		return nil
+	}
+	b := &s.bypass
+	b.came.Set() // they get the time to come first
+	tick := time.NewTicker(bypassEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		quiet, active := b.quiet(), b.silent.Within(bypassFor)
+		if !active && (!quiet || n%idleLooks != 0) {
+			continue
+		}
+		found, err := s.lookAround(ctx, n%lateLooks == 0)
+		if err != nil {
+			s.log.Debug().Err(err).Msg("fires without tasks not looked for")
+		}
+		if found == 0 {
+			continue
+		}
+		s.met.bypassed.Add(float64(found))
+		if quiet {
+			if !active {
+				s.log.Warn().Int("fires", found).Msg("no tasks come: fires are taken from the store")
+			}
+			b.silent.Set()
+		}
+	}
+}
+
+// lookAround claims what is due soon and nobody's, and now and then what is late, or a dead session's. It returns how many it tried to claim.
+func (s *Service) lookAround(ctx context.Context, late bool) (found int, err error) {
+	term := s.keeper.Term()
+	if term == nil || !term.Trusted() || s.hands.crowded() {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, bypassTimeout)
+	defer cancel()
+	now := s.opts.Clock.Now()
+	ahead, overdue := now.Add(s.opts.BypassAhead).UnixMilli(), now.Add(-bypassLate).UnixMilli()
+	l := &bypassLook{svc: s, term: term}
+	if err := l.learn(ctx, timer.MinuteOf(overdue)-1, timer.MinuteOf(ahead)); err != nil {
+		return 0, err
+	}
+	fires, err := l.read(ctx, overdue, ahead, s.opts.MaxHands/crowdedShare, l.mine)
+	if err == nil {
+		err = s.claimFound(ctx, term, fires, byLook)
+	}
+	if err != nil || !late {
+		return len(fires), err
+	}
+	n, err := s.lookForLate(ctx, l, now)
+	return len(fires) + n, err
+}
+
+// lookForLate claims some of what is late, where there is room for it and the present begins on time.
+func (s *Service) lookForLate(ctx context.Context, l *bypassLook, now time.Time) (int, error) {
+	room := min(lateAtOnce, s.hands.lateRoom())
+	if room <= 0 || s.pace.next() > 0 {
+		return 0, nil
+	}
+	overdue := now.Add(-bypassLate).UnixMilli()
+	fires, err := l.read(ctx, 0, overdue, room, l.mine)
+	if err == nil && len(fires) < room {
+		var more []timer.Fire
+		more, err = l.read(ctx, 0, now.Add(-othersLate).UnixMilli(), room-len(fires), func(b int32) bool { return !l.mine(b) })
+		fires = append(fires, more...)
+	}
+	if err == nil && len(fires) < room {
+		var more []timer.Fire
+		more, err = s.ownedByEnded(ctx, overdue, room-len(fires))
+		fires = append(fires, more...)
+	}
+	return len(fires), cmp.Or(err, s.claimFound(ctx, l.term, fires, byLateLook))
+}
+
+// ownedByEnded returns fires of executors that ended: who ended them could not publish them.
+func (s *Service) ownedByEnded(ctx context.Context, untilMS int64, limit int) ([]timer.Fire, error) {
+	ended, err := s.opts.Store.EndedSessions(ctx, endedWithin)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	var ids []timer.ID
+	for _, e := range ended {
+		if e.Kind == store.ExecutorSession {
+			ids = append(ids, e.ID)
+		}
+	}
+	return s.opts.Store.Owned(ctx, ids, untilMS, limit) //nolint:wrapcheck // the store says what it was doing
+}
+
+func (s *Service) claimFound(ctx context.Context, term *session.Term, fires []timer.Fire, by origin) error {
+	for part := range slices.Chunk(fires, store.MaxBatch) {
+		if _, err := s.claim(ctx, term, part, by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bypassLook is one look at the store.
+type bypassLook struct {
+	svc       *Service
+	term      *session.Term
+	from, to  int64 // minutes
+	buckets   map[int64]int32
+	place, of int32
+}
+
+// learn reads how many buckets the minutes have, and finds this executor's place among the living.
+func (l *bypassLook) learn(ctx context.Context, from, to int64) error {
+	counts, err := l.svc.opts.Store.MinuteCounts(ctx, from, to)
+	if err != nil {
+		return err //nolint:wrapcheck // the store says what it was doing
+	}
+	l.from, l.to, l.buckets = from, to, make(map[int64]int32, len(counts))
+	for _, c := range counts {
+		l.buckets[c.Minute] = c.Buckets
+	}
+	l.place, l.of = shard(l.svc.bypass.living.Load(), l.term.ID)
+	return nil
+}
+
+// shard returns the place of an executor among the living. One that is not among them has all: better twice than not.
+func shard(living *[]store.Session, id timer.ID) (place, of int32) {
+	if living == nil {
+		return 0, 1
+	}
+	found := false
+	for _, l := range *living {
+		if l.Kind != store.ExecutorSession {
+			continue
+		}
+		of++
+		if l.ID < id {
+			place++
+		}
+		found = found || l.ID == id
+	}
+	if !found {
+		return 0, 1
+	}
+	return place, of
+}
+
+func (l *bypassLook) mine(bucket int32) bool { return bucket%l.of == l.place }
+
+// read returns unclaimed fires with afterMS < run <= untilMS of the buckets wanted, at most limit.
+func (l *bypassLook) read(ctx context.Context, afterMS, untilMS int64, limit int, want func(bucket int32) bool) (fires []timer.Fire, err error) {
+	// Behind every fire of the instant: no due lies beyond the largest number.
+	start := store.Position{RunMS: afterMS, FireID: timer.FireID{DueMS: timer.NeverMS, Timer: timer.MaxID, Series: timer.NeverMS}}
+	for minute := max(l.from, timer.MinuteOf(afterMS)); minute <= min(l.to, timer.MinuteOf(untilMS)); minute++ {
+		for bucket := range max(1, l.buckets[minute]) {
+			if !want(bucket) || len(fires) >= limit {
+				continue
+			}
+			page, err := l.svc.opts.Store.LoadSlice(ctx, minute, bucket, start, untilMS, limit-len(fires))
+			if err != nil {
+				return nil, fmt.Errorf("looking for fires without tasks: %w", err)
+			}
+			fires = append(fires, page...)
+		}
+	}
+	slices.SortFunc(fires, func(a, b timer.Fire) int { return cmp.Or(cmp.Compare(a.RunMS, b.RunMS), timer.CompareFires(a, b)) })
+	return fires, nil
+}

@@ -1,0 +1,210 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// looker counts what an executor asks the store for by itself.
+type looker struct {
+	executor.Store
+
+	looks  atomic.Int64
+	found  atomic.Int64
+	claims atomic.Int64
+	cut    atomic.Bool // claims are done, and their answers lost
+}
+
+func (l *looker) LoadSlice(ctx context.Context, m int64, b int32, after store.Position, until int64, n int) ([]timer.Fire, error) {
+	l.looks.Add(1)
+	fires, err := l.Store.LoadSlice(ctx, m, b, after, until, n)
+	l.found.Add(int64(len(fires)))
+	return fires, err
+}
+
+func (l *looker) Claim(ctx context.Context, session timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+	l.claims.Add(1)
+	won, err := l.Store.Claim(ctx, session, fires)
+	if l.cut.Load() {
+		return nil, errors.New("the answer is lost")
+	}
+	return won, err
+}
+
+// around starts an executor that takes fires from the store a second before their run while no tasks come.
+func around(t *testing.T, parts *servicetest.Parts, name string, r *receiver) *looker {
+	t.Helper()
+	l := &looker{Store: parts.Store}
+	start(t, parts, name, r, func(o *executor.Options) { o.BypassAhead, o.Store = time.Second, l })
+	return l
+}
+
+// busyMinutes lets fires of the next minutes lie in eight buckets.
+func busyMinutes(t *testing.T, parts *servicetest.Parts) {
+	t.Helper()
+	var grown []slicing.Growth
+	for m := range int64(5) {
+		grown = append(grown, slicing.Growth{Minute: timer.MinuteOf(time.Now().UnixMilli()) + m - 3, Buckets: 8})
+	}
+	counts, err := parts.Store.GrowMinutes(t.Context(), grown)
+	require.NoError(t, err)
+	parts.Counts.Learn(counts)
+}
+
+func requireOnTime(t *testing.T, r *receiver, n int) {
+	t.Helper()
+	calls, at := r.seen()
+	require.Len(t, calls, n)
+	for i, c := range calls {
+		late := at[i].Sub(time.UnixMilli(c.PlannedMS))
+		require.GreaterOrEqual(t, late, time.Duration(0), "P1")
+		require.Less(t, late, 50*time.Millisecond)
+	}
+}
+
+func TestWithoutTasksFiresAreCalledOnTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		busyMinutes(t, parts)
+		r := new(receiver)
+		one, two := around(t, parts, "one", r), around(t, parts, "two", r)
+		// Nobody tells the executors of these: whatever hands tasks out is gone.
+		fires := parts.Create("a", soon(3000, 3*time.Second)...)
+		buckets := map[int32]bool{}
+		for i := range fires {
+			buckets[fires[i].Bucket] = true
+		}
+		require.Len(t, buckets, 8)
+		time.Sleep(10 * time.Second)
+		requireOnTime(t, r, 3000)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 3000}, outcomes(t, parts, "a", fires))
+		require.EqualValues(t, 3000, one.found.Load()+two.found.Load(), "they divide what there is")
+		require.Greater(t, min(one.found.Load(), two.found.Load()), int64(1000))
+	})
+}
+
+// While tasks come the store is left alone: they are claimed a lead before their run.
+func TestWhileTasksComeNobodyGoesAround(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		l := around(t, parts, "one", r)
+		hidden := parts.Create("a", soon(1, 10*time.Second)...)
+		for range 60 {
+			parts.Dispatch.Committed(t.Context(), parts.Create("a", soon(1, 500*time.Millisecond)...))
+			time.Sleep(300 * time.Millisecond)
+		}
+		require.Zero(t, l.looks.Load())
+		require.NotContains(t, r.attempts(), hidden[0].FireID)
+		time.Sleep(3 * time.Second) // silence
+		require.Len(t, r.attempts(), 61)
+		require.Contains(t, r.attempts(), hidden[0].FireID)
+		looks := l.looks.Load()
+		time.Sleep(time.Minute)
+		require.Less(t, l.looks.Load()-looks, int64(400), "idle, it asks a few times a second")
+	})
+}
+
+// What is late is taken too, also the share of an executor that takes nothing.
+func TestWithoutTasksLateFiresAreTakenBesideThePresent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		busyMinutes(t, parts)
+		r := new(receiver)
+		late := parts.Create("late", soon(3000, time.Second)...)
+		time.Sleep(30 * time.Second)
+		one := around(t, parts, "one", r)
+		require.NoError(t, parts.Store.OpenSession(t.Context(), parts.IDs.Next(), store.ExecutorSession, "idle"))
+		present := parts.Create("a", soon(500, 4*time.Second)...)
+		time.Sleep(20 * time.Second)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 3000}, outcomes(t, parts, "late", late))
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 500}, outcomes(t, parts, "a", present))
+		require.Less(t, one.claims.Load(), int64(100), "in batches")
+	})
+}
+
+// A fire whose executor died while nothing could be published is called by another.
+func TestWithoutTasksTheDeadAreInherited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		fires := parts.Create("a", soon(10, 3*time.Second)...)
+		dead := parts.IDs.Next()
+		require.NoError(t, parts.Store.OpenSession(t.Context(), dead, store.ExecutorSession, "dead"))
+		won, err := parts.Store.Claim(t.Context(), dead, fires)
+		require.NoError(t, err)
+		require.Len(t, won, 10)
+		require.NoError(t, parts.Store.CloseSession(t.Context(), dead))
+		around(t, parts, "one", r)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 10}, outcomes(t, parts, "a", fires))
+	})
+}
+
+// A task that comes while the claim of a look is on its way is not acknowledged: where the claim fails, only the task carries the fire.
+func TestTasksThatComeDuringALookComeAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		l := around(t, parts, "one", r)
+		l.cut.Store(true)
+		fires := parts.Create("a", soon(20, 4*time.Second)...)
+		time.Sleep(3500 * time.Millisecond) // found, claimed, and the answer lost
+		require.Positive(t, l.claims.Load())
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(2 * time.Second)
+		require.Empty(t, r.attempts(), "nobody knows whose they are")
+		l.cut.Store(false)
+		time.Sleep(30 * time.Second)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 20}, outcomes(t, parts, "a", fires))
+		for id, n := range r.attempts() {
+			require.Equal(t, 1, n, "fire %s", id)
+		}
+	})
+}
+
+// P3 without tasks, whatever the store does.
+func TestP3WithoutTasksOnBadDays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{
+			Store: sqlstore.Faults{Seed: 3, FailRead: .05, FailBefore: .1, FailAfter: .1, Delay: 20 * time.Millisecond},
+		})
+		r := &receiver{takes: 3 * time.Millisecond}
+		around(t, parts, "one", r)
+		around(t, parts, "two", r)
+		fires := parts.Create("a", soon(300, 2*time.Second)...)
+		time.Sleep(3 * time.Minute)
+		for id, n := range r.attempts() {
+			require.Equal(t, 1, n, "fire %s", id)
+		}
+		require.Len(t, r.attempts(), 300)
+		require.Len(t, fires, 300)
+	})
+}
+
+func TestBypassAheadIsNotNegative(t *testing.T) {
+	t.Parallel()
+	parts := servicetest.New(t, servicetest.Options{})
+	_, err := executor.New(executor.Options{Store: parts.Store, BypassAhead: -1, Registerer: prometheus.NewRegistry()})
+	require.ErrorContains(t, err, "BypassAhead is not negative")
+}
