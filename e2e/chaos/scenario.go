@@ -73,7 +73,7 @@ func Short() *Scenario {
 	return &Scenario{Name: "short", About: "a minute and a half of everything that is over soon", Do: func(w *World) error {
 		w.short = true
 		return inTurn(w,
-			killOne(cluster.Trigger, 4*time.Second), freezeOne(cluster.Executor, 7*time.Second), flushAndKill,
+			killOne(cluster.Trigger, 4*time.Second), downFor(cluster.Trigger, 8*time.Second), freezeOne(cluster.Executor, 7*time.Second), flushAndKill,
 			redisOutage(5*time.Second), loseTopic, killConnections(3*time.Second), mysqlOutage(8*time.Second), killAll)
 	}}
 }

@@ -16,53 +16,73 @@ import (
 
 const (
 	bypassEvery = 250 * time.Millisecond // between looks while they find something
-	idleLooks   = 2                      // and so many times that otherwise
-	// silentAfter is how long no task has come before the store is looked at. With the triggers' lead of twice that, what they cannot hand out
-	// from now on is found before its run.
+	calmLooks   = 4                      // and so many times that otherwise
+	// silentAfter is how long no task has come before none seem to come.
 	silentAfter = time.Second
-	// bypassFor is how long looking goes on when tasks come again: not every partition of the topics is back at once.
+	// youngTask is how old a task may be at its claim for the topics not to be behind: what nobody has claimed may else be with them.
+	youngTask = 500 * time.Millisecond
+	// bypassFor is how long looking goes on when nothing is found any more: not every partition of the topics is back at once.
 	bypassFor     = 5 * time.Second
 	bypassLate    = time.Second     // past its run a fire is catch-up, which gives way to what is due now;
 	othersLate    = 2 * time.Second // and past this what is another executor's share is taken too
-	lateLooks     = 4               // it is looked for at every so many looks
+	lateLooks     = 2               // it is looked for at every so many looks
 	lateAtOnce    = 500             // and so much of it taken at the most
+	pageAtOnce    = 2000            // fires of a bucket
 	endedWithin   = time.Minute
 	bypassTimeout = 5 * time.Second
 )
 
-// bypass takes fires from the store itself while no tasks come: the bus is away, or all triggers are, or all schedulers. A fire is the
-// store's, and a claim there needs none of them: as long as an executor reaches the store, what was expanded is called, on time. Nothing
+// bypass takes fires from the store itself that no task brings: the bus is away, or triggers or schedulers are, or just that task was lost. A fire
+// is the store's, and a claim there needs none of them: as long as an executor reaches the store, what was expanded is called, on time. Nothing
 // is to be caught up when they are back: triggers hand out only what nobody has claimed.
 //
+// Once a second it looks at what is due within the next, and claims what nobody has claimed at a second look either, a quarter of a second later:
+// tasks come a lead ahead and are claimed within milliseconds. While the topics are behind, what is unclaimed is with them, and is left
+// to them: claims by both would be twice the work when there is most to do.
+//
 // Two at once: executors divide the buckets among the living, and where they disagree about who lives, or a task comes after all, the fire
-// is claimed once. Dying after the claim: the session dies too. A claim without an answer is in doubt and is made again (reclaim). It takes little to
-// be wrong about the silence: a store that has nothing for it is asked twice a second.
+// is claimed once. Dying after the claim: the session dies too. A claim without an answer is in doubt and is made again (reclaim).
 type bypass struct {
-	came   clock.Mark                      // tasks were received, or their claim was over
-	here   atomic.Int64                    // receiving calls
-	living atomic.Pointer[[]store.Session] // as of the last look at the sessions
-	silent clock.Mark                      // something was found while no tasks came
+	present, low lane
+	living       atomic.Pointer[[]store.Session] // as of the last look at the sessions
+	taken        clock.Mark                      // something was taken while the topics were not behind
+	seen         map[timer.FireID]int32          // unclaimed at the last look, by revision; goAround's alone
+}
+
+// lane is how tasks come by a topic, or by several.
+type lane struct {
+	came clock.Mark   // tasks were received, or their claim was over
+	here atomic.Int64 // receiving calls
 }
 
 // receiving tells that tasks have come, until the function returned is called.
-func (b *bypass) receiving() (done func()) {
-	b.here.Add(1)
+func (b *bypass) receiving(low bool) (done func()) {
+	l := &b.present
+	if low {
+		l = &b.low
+	}
+	l.here.Add(1)
 	return func() {
-		b.came.Set()
-		b.here.Add(-1)
+		l.came.Set()
+		l.here.Add(-1)
 	}
 }
 
-// quiet tells whether no tasks come.
-func (b *bypass) quiet() bool { return b.here.Load() == 0 && !b.came.Within(silentAfter) }
+// silent tells whether no tasks come.
+func (l *lane) silent() bool { return l.here.Load() == 0 && !l.came.Within(silentAfter) }
 
-// goAround looks at the store while no tasks come, until ctx ends.
+// young tells whether the tasks that come had not waited.
+func (a *taskAge) young() bool {
+	return a.at.Within(silentAfter) && a.ms.Load() < youngTask.Milliseconds()
+}
+
+// goAround looks at the store, until ctx ends.
 func (s *Service) goAround(ctx context.Context) error {
 	if s.opts.BypassAhead <= 0 {
 		return nil
 	}
 	b := &s.bypass
-	b.came.Set() // they get the time to come first
+	b.present.came.Set() // they get the time to come first
 	tick := time.NewTicker(bypassEvery)
 	defer tick.Stop()
 	for n := 0; ; n++ {
@@ -71,11 +91,17 @@ func (s *Service) goAround(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		quiet, active := b.quiet(), b.silent.Within(bypassFor)
-		if !active && (!quiet || n%idleLooks != 0) {
+		silent, active := b.present.silent(), b.taken.Within(bypassFor)
+		behind := !silent && !s.ages[1].young()
+		if behind && !active {
+			b.seen = nil
 			continue
 		}
-		found, err := s.lookAround(ctx, n%lateLooks == 0)
+		if !active && len(b.seen) == 0 && n%calmLooks != 0 {
+			continue
+		}
+		late := (silent || active) && n%lateLooks == 0 && (b.low.silent() || s.ages[0].young())
+		found, err := s.lookAround(ctx, late)
 		if err != nil {
 			s.log.Debug().Err(err).Msg("fires without tasks not looked for")
 		}
@@ -83,17 +109,20 @@ func (s *Service) goAround(ctx context.Context) error {
 			continue
 		}
 		s.met.bypassed.Add(float64(found))
-		if quiet {
+		if !behind {
 			if !active {
-				s.log.Warn().Int("fires", found).Msg("no tasks come: fires are taken from the store")
+				s.log.Warn().Int("fires", found).Msg("fires are taken from the store, no tasks of theirs have come")
 			}
-			b.silent.Set()
+			b.taken.Set()
 		}
 	}
 }
 
-// lookAround claims what is due soon and nobody's, and now and then what is late, or a dead session's. It returns how many it tried to claim.
+// lookAround claims what is due soon and was nobody's at the last look either, and, if late, what is past its run, or a dead session's. It returns
+// how many it tried to claim.
 func (s *Service) lookAround(ctx context.Context, late bool) (found int, err error) {
+	before := s.bypass.seen
+	s.bypass.seen = nil
 	term := s.keeper.Term()
 	if term == nil || !term.Trusted() || s.hands.crowded() {
 		return 0, nil
@@ -107,14 +136,28 @@ func (s *Service) lookAround(ctx context.Context, late bool) (found int, err err
 		return 0, err
 	}
 	fires, err := l.read(ctx, overdue, ahead, s.opts.MaxHands/crowdedShare, l.mine)
-	if err == nil {
-		err = s.claimFound(ctx, term, fires, byLook)
+	if err != nil {
+		return 0, err
 	}
-	if err != nil || !late {
+	fires = s.bypass.again(fires, before)
+	if err := s.claimFound(ctx, term, fires, byLook); err != nil || !late {
 		return len(fires), err
 	}
 	n, err := s.lookForLate(ctx, l, now)
 	return len(fires) + n, err
+}
+
+// again returns those of the fires that were seen before, and remembers the others.
+func (b *bypass) again(fires []timer.Fire, before map[timer.FireID]int32) (out []timer.Fire) {
+	b.seen = make(map[timer.FireID]int32)
+	for i := range fires {
+		if rev, ok := before[fires[i].FireID]; ok && rev == fires[i].Rev {
+			out = append(out, fires[i])
+		} else {
+			b.seen[fires[i].FireID] = fires[i].Rev
+		}
+	}
+	return out
 }
 
 // lookForLate claims some of what is late, where there is room for it and the present begins on time.
@@ -218,7 +261,7 @@ func (l *bypassLook) read(ctx context.Context, afterMS, untilMS int64, limit int
 			if !want(bucket) || len(fires) >= limit {
 				continue
 			}
-			page, err := l.svc.opts.Store.LoadSlice(ctx, minute, bucket, start, untilMS, limit-len(fires))
+			page, err := l.svc.opts.Store.LoadSlice(ctx, minute, bucket, start, untilMS, min(limit-len(fires), pageAtOnce))
 			if err != nil {
 				return nil, fmt.Errorf("looking for fires without tasks: %w", err)
 			}

@@ -9,6 +9,6 @@
 //	queue.go     due fires wait for a worker, apps in turn
 //	call.go      checks (book.go, changes.go), calls, and decides what the result means
 //	record.go    outcomes, retries and releases, in batches
-//	bypass.go    fires taken from the store while no tasks come
+//	bypass.go    fires taken from the store that no task brings
 //	recover.go   claims of dead sessions, and claims of its own that it does not know of
 package executor

@@ -39,7 +39,7 @@ const (
 	byTask     origin = iota
 	byLowTask         // of the low lane
 	byDoubt           // its claim was made before, and the answer was lost
-	byLook            // it was found in the store while no tasks came
+	byLook            // it was found in the store, without a task
 	byLateLook        // and was late
 )
 

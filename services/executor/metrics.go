@@ -67,7 +67,7 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 			Name: "carillon_fires_inherited_total", Help: "Open fires of ended sessions that were dispatched again.",
 		}),
 		bypassed: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_fires_bypassed_total", Help: "Fires that executors took from the store while no tasks came: the bus, all triggers or all schedulers were away.",
+			Name: "carillon_fires_bypassed_total", Help: "Fires that executors took from the store because no task had brought them.",
 		}),
 		recordErrors: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_record_errors_total", Help: "Writes of results that failed and were repeated.",

@@ -81,8 +81,8 @@ type Options struct {
 	Step2        time.Duration // how often the change log is polled; default 500 ms
 	DrainTimeout time.Duration // for calls in flight at a stop; default 10 s
 	NoEvents     bool          // publish nothing on the outcomes topic
-	// BypassAhead is how long before its run an unclaimed fire is taken from the store while no tasks come. Less than the triggers' lead by a
-	// good second; 0: never.
+	// BypassAhead is how long before its run a fire is looked for in the store whose task has not come. Less than the triggers' lead, by more than a
+	// task takes to be claimed; 0: never.
 	BypassAhead time.Duration
 
 	Logger     zerolog.Logger

@@ -67,7 +67,7 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 
 // receive handles a batch of tasks: they wait for their claim, whoever makes it. When the consumer closes, those that nobody has taken come again.
 func (s *Service) receive(ctx context.Context, waiting *claims, batch []bus.Message, low bool) []error {
-	defer s.bypass.receiving()()
+	defer s.bypass.receiving(low)()
 	d := decode(batch)
 	waiting.add(d)
 	for waiting.wait(d) {
