@@ -146,7 +146,7 @@ func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
 		f := &fires[i]
 		m := bus.Message{Payload: taskwire.Encode(f)}
 		switch {
-		case f.RunMS < late, f.Cause == timer.CauseBackfill, f.Lane == timer.LaneLow:
+		case f.RunMS < late, f.Low():
 			low = append(low, m)
 		case f.Lane == timer.LaneHigh:
 			high = append(high, m)

@@ -65,6 +65,9 @@ type Fire struct {
 // RunMinute returns the slice's minute: minutes since 1970.
 func (f *Fire) RunMinute() int64 { return MinuteOf(f.RunMS) }
 
+// Low tells whether its tasks go by the low lane from the start: it is of low priority, or a backfill's. What is late goes there too.
+func (f *Fire) Low() bool { return f.Cause == CauseBackfill || f.Lane == LaneLow }
+
 // MinuteOf returns the minute since 1970 that an instant (unix ms, not negative) lies in.
 func MinuteOf(ms int64) int64 { return ms / MinuteMS }
 

@@ -100,8 +100,7 @@ func (s *Service) goAround(ctx context.Context) error {
 		if !active && len(b.seen) == 0 && n%calmLooks != 0 {
 			continue
 		}
-		late := (silent || active) && n%lateLooks == 0 && (b.low.silent() || s.ages[0].young())
-		found, err := s.lookAround(ctx, late)
+		found, err := s.lookAround(ctx, (silent || active) && n%lateLooks == 0)
 		if err != nil {
 			s.log.Debug().Err(err).Msg("fires without tasks not looked for")
 		}
@@ -118,8 +117,8 @@ func (s *Service) goAround(ctx context.Context) error {
 	}
 }
 
-// lookAround claims what is due soon and was nobody's at the last look either, and, if late, what is past its run, or a dead session's. It returns
-// how many it tried to claim.
+// lookAround claims what is due soon and was nobody's at the last look either, and, if late, what is past its run, or a dead session's; nothing of
+// what goes by the low lane while that is behind, which may take its time. It returns how many it tried to claim.
 func (s *Service) lookAround(ctx context.Context, late bool) (found int, err error) {
 	before := s.bypass.seen
 	s.bypass.seen = nil
@@ -139,8 +138,13 @@ func (s *Service) lookAround(ctx context.Context, late bool) (found int, err err
 	if err != nil {
 		return 0, err
 	}
+	low := &s.bypass.low
+	lowBehind := low.here.Load() > 0 || !low.silent() && !s.ages[0].young()
+	if lowBehind {
+		fires = slices.DeleteFunc(fires, func(f timer.Fire) bool { return f.Low() })
+	}
 	fires = s.bypass.again(fires, before)
-	if err := s.claimFound(ctx, term, fires, byLook); err != nil || !late {
+	if err := s.claimFound(ctx, term, fires, byLook); err != nil || !late || lowBehind {
 		return len(fires), err
 	}
 	n, err := s.lookForLate(ctx, l, now)

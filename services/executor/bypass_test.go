@@ -139,6 +139,28 @@ func TestNobodyGoesAroundTopicsThatAreBehind(t *testing.T) {
 	})
 }
 
+// What waits on the low lane, whose turn comes now and then, is not drawn before the present.
+func TestNobodyGoesAroundALowLaneThatIsBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := &receiver{takes: time.Second}
+		l := around(t, parts, "one", r)
+		time.Sleep(3 * time.Second)
+		defs := make([]timer.Definition, 4000)
+		for i := range defs {
+			defs[i] = servicetest.Once(time.Now(), "http://127.0.0.1/")
+			defs[i].Priority = timer.PriorityLow
+		}
+		fires := parts.Create("a", defs...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		time.Sleep(5 * time.Second)
+		require.Less(t, l.asked.Load(), int64(1600), "a thousand wait for their call, and more are not claimed")
+		time.Sleep(3 * time.Minute)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 4000}, outcomes(t, parts, "a", fires))
+	})
+}
+
 // What is late is taken too, also the share of an executor that takes nothing.
 func TestWithoutTasksLateFiresAreTakenBesideThePresent(t *testing.T) {
 	t.Parallel()
