@@ -8,23 +8,21 @@
 # The projects' controllers are not installed: the API server checks and keeps the objects, and nobody acts on them.
 set -euo pipefail
 . "$(dirname "$0")/paths.sh"
+. "$HERE/modules.sh"
 
 # The module, its version and checksum, the directory in it, and the files.
-sources='
-github.com/kedacore/keda/v2 v2.21.0 h1:R6z2HZvstK4RLUMxroNACzBj74xGxt3kG59b5Xc+Xps= config/crd/bases keda.sh_scaledobjects keda.sh_triggerauthentications
+sources="${KEDA_MODULE[*]} config/crd/bases keda.sh_scaledobjects keda.sh_triggerauthentications
 sigs.k8s.io/gateway-api v1.6.3 h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc= config/crd/standard gateway.networking.k8s.io_gateways gateway.networking.k8s.io_httproutes
 github.com/envoyproxy/gateway v1.9.1 h1:vAVp6/AlBXJ1aOhp1mxL7fNEzVEfjADUguUhm2wzxQY= charts/gateway-helm/charts/crds/crds/generated gateway.envoyproxy.io_backendtrafficpolicies gateway.envoyproxy.io_clienttrafficpolicies gateway.envoyproxy.io_securitypolicies
-github.com/prometheus-operator/prometheus-operator v0.85.0 h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s= example/prometheus-operator-crd monitoring.coreos.com_prometheusrules monitoring.coreos.com_servicemonitors'
+github.com/prometheus-operator/prometheus-operator v0.85.0 h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s= example/prometheus-operator-crd monitoring.coreos.com_prometheusrules monitoring.coreos.com_servicemonitors"
 
 get() {
-  local module version sum directory files file got
+  local module version sum directory files file from
   mkdir -p "$CRDS"
   while read -r module version sum directory files; do
-    [ -n "$module" ] || continue
-    got=$(cd "$CRDS" && GOWORK=off GOFLAGS=-mod=mod GOTOOLCHAIN=local go mod download -json "$module@$version") || { echo "$got" >&2 && return 1; }
-    grep -qF "\"Sum\": \"$sum\"" <<<"$got" || { echo "kube/crds: $module@$version is not what it was: $got" >&2 && return 1; }
+    from=$(module "$module" "$version" "$sum")
     for file in $files; do
-      install -m 0644 "$(sed -nE 's/^\t"Dir": "(.*)",?$/\1/p' <<<"$got")/$directory/$file.yaml" "$CRDS/"
+      install -m 0644 "$from/$directory/$file.yaml" "$CRDS/"
     done
   done <<<"$sources"
 }

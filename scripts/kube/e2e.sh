@@ -71,6 +71,10 @@ ours=1
 "$HERE/import.sh" "$work"/e2e-*/*.tar
 rm -rf "$work"/e2e-*
 say "images imported"
+if "$HERE/keda.sh" built; then
+  "$HERE/keda.sh" install
+  say "KEDA ready"
+fi
 "$HERE/in.sh" "$HERE/crds.sh" apply "$work/crds"
 CARILLON_SERVERS_ADDR=10.99.0.1 "$HERE/in.sh" scripts/servers.sh up "$STATE/servers" mysql redis pulsar
 set -a
