@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# KEDA itself on the cluster of up.sh, which has no registry to get it from: keda.sh build|install.
+# KEDA itself on the cluster of up.sh, which has no registry to pull it from: keda.sh build|built|install.
 #
 #   build    makes its programs from their module, as images, once per host: of its 80 scalers that of Pulsar alone, as the others bring along all clouds'
-#            libraries and treble the time. 10 to 20 minutes on two cores from cold, and 3 GB of Go's caches
+#            libraries and treble the time. 20 minutes on two busy cores from cold, and 3 GB of Go's caches
+#   built    succeeds when that was done: then e2e.sh installs it
 #   install  gives the node the images and the cluster KEDA's own manifests, and waits until the metrics are served
 set -euo pipefail
 . "$(dirname "$0")/paths.sh"
@@ -11,11 +12,11 @@ set -euo pipefail
 out=$KEDA-$KEDA_VERSION
 
 build() {
-  local work program
+  local program
   mkdir -p "$out"
   exec 9>"$out/lock"
   flock 9
-  work=$(mktemp -d)
+  work=$(mktemp -d) # the trap's too, so no local
   trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
   cp -r "$(module "${KEDA_MODULE[@]}")/." "$work/"
   chmod -R u+w "$work"
@@ -47,5 +48,5 @@ case ${1:-} in
   build) build ;;
   built) [ -e "$out/keda.yaml" ] ;;
   install) install_it ;;
-  *) sed -n 2,6p "$0" >&2 && exit 2 ;;
+  *) sed -n 2,7p "$0" >&2 && exit 2 ;;
 esac
