@@ -22,10 +22,10 @@ import (
 // them are asked for. It runs by itself, for the reason of TestOptionalObjects.
 func TestKEDAScalesExecutors(t *testing.T) {
 	s := onKube(t)
-	said, err := exec.CommandContext(t.Context(), "kubectl", "get", "apiservice", "v1beta1.external.metrics.k8s.io", "--ignore-not-found",
+	served, err := exec.CommandContext(t.Context(), "kubectl", "get", "apiservice", "v1beta1.external.metrics.k8s.io", "--ignore-not-found",
 		"-o", `jsonpath={.spec.service.name} {.status.conditions[?(@.type=="Available")].status}`).CombinedOutput()
-	require.NoError(t, err, "%s", said)
-	if !strings.Contains(string(said), "keda") || !strings.Contains(string(said), "True") {
+	require.NoError(t, err, "%s", served)
+	if !strings.Contains(string(served), "keda") || !strings.Contains(string(served), "True") {
 		t.Skipf("!!! SKIPPED, UNTESTED: %s: no KEDA serves metrics in the cluster (scripts/kube/keda.sh build)", t.Name())
 	}
 	servers, free, err := cluster.RealServers()
@@ -48,8 +48,8 @@ func TestKEDAScalesExecutors(t *testing.T) {
 	// As the example says, with a token that nobody looks at.
 	rest, values := example(t, filepath.Join(s.Chart, "examples", "keda.yaml"))
 	require.NoError(t, c.Secret(t.Context(), "carillon-servers", "CARILLON_PULSAR_TOKEN", "a token for tests only"))
-	said2, err := take(t, c, strings.Join(rest, "\n---\n"))
-	require.NoError(t, err, said2)
+	said, err := take(t, c, strings.Join(rest, "\n---\n"))
+	require.NoError(t, err, said)
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(values), 0o600))
 	files := []string{file, "testdata/keda.yaml"}
@@ -77,6 +77,7 @@ func TestKEDAScalesExecutors(t *testing.T) {
 	defer func() { require.NoError(t, rcv.Close()) }()
 	api := client.New(c.API)
 	defer api.Close()
+	require.Equal(t, "1", executorsWanted(t, c), "nothing waits yet")
 	const timers = 100
 	due := time.Now().Add(5 * time.Second)
 	for i := range timers {
@@ -91,6 +92,9 @@ func TestKEDAScalesExecutors(t *testing.T) {
 		return n == "3"
 	}, patience, 2*time.Second)
 	require.Empty(t, rcv.Arrivals())
+	said, err = c.Kubectl(t.Context(), "get", "hpa", "keda-hpa-carillon-executor")
+	require.NoError(t, err)
+	t.Log(said)
 
 	// With a node for them they come, as many as were asked for, and make the calls.
 	require.NoError(t, c.UpgradeWith(t.Context(), upgradeTimeout, files...))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves the chart on a real Kubernetes: e2e.sh. It boots a one-node cluster with MariaDB, Redis and Pulsar beside it, builds and imports the
-# images, runs e2e/kube and the stories of e2e/scenario on it, and ends it all. Root, and 10 minutes; 30 more where its programs are not built.
+# images, runs e2e/kube and the stories of e2e/scenario on it, and ends it all. Root, and 15 minutes; 30 more where its programs are not built.
 #
 # With KUBECONFIG it uses that cluster instead and starts nothing: then CARILLON_E2E_REGISTRY, CARILLON_E2E_TAG and CARILLON_E2E_NEXT_TAG name images
 # that its nodes can pull, CARILLON_TEST_MYSQL_DSN, CARILLON_TEST_REDIS_ADDRS, CARILLON_TEST_PULSAR_URL and CARILLON_TEST_PULSAR_ADMIN_URL servers that
