@@ -113,8 +113,20 @@ func (r *Release) upgrade(ctx context.Context, more ...string) error {
 	if err := os.WriteFile(file, b, 0o600); err != nil {
 		return fmt.Errorf("writing the values: %w", err)
 	}
-	_, err = r.helm(ctx, append([]string{"upgrade", name, r.o.Chart, "-f", file, "--wait", "--timeout", "5m"}, more...)...)
+	_, err = r.Helm(ctx, append([]string{"upgrade", name, r.o.Chart, "-f", file, "--wait", "--timeout", "5m"}, more...)...)
 	return err
+}
+
+// UpgradeWith upgrades to more values, those of files, as Upgrade does.
+func (r *Release) UpgradeWith(ctx context.Context, timeout time.Duration, files ...string) error {
+	args := []string{"--atomic", "--timeout", timeout.String()}
+	for _, f := range files {
+		args = append(args, "-f", f)
+	}
+	if err := r.upgrade(ctx, args...); err != nil {
+		return err
+	}
+	return r.Look(ctx)
 }
 
 // Secret makes one with one key, which is the caller's to delete.
@@ -125,7 +137,7 @@ func (r *Release) Secret(ctx context.Context, name, key, value string) error {
 
 // Test runs the chart's test and returns what it said.
 func (r *Release) Test(ctx context.Context) (string, error) {
-	said, err := r.helm(ctx, "test", name, "--timeout", "3m")
+	said, err := r.Helm(ctx, "test", name, "--timeout", "3m")
 	if err != nil {
 		logs, _ := r.Kubectl(ctx, "logs", name+"-test") // the pod of a test that failed stays
 		return said, fmt.Errorf("%w\n%s", err, logs)
@@ -135,7 +147,7 @@ func (r *Release) Test(ctx context.Context) (string, error) {
 
 // Uninstall takes the release away and waits until its pods are gone.
 func (r *Release) Uninstall(ctx context.Context) error {
-	_, err := r.helm(ctx, "uninstall", name, "--wait", "--timeout", "3m")
+	_, err := r.Helm(ctx, "uninstall", name, "--wait", "--timeout", "3m")
 	return err
 }
 
@@ -183,7 +195,8 @@ func (r *Release) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, "kubectl", append([]string{"-n", r.o.Namespace}, args...)...)
 }
 
-func (r *Release) helm(ctx context.Context, args ...string) (string, error) {
+// Helm runs a command in the release's namespace.
+func (r *Release) Helm(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, "helm", append(args, "-n", r.o.Namespace)...)
 }
 

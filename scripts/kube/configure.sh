@@ -1,19 +1,6 @@
 # Sourced by up.sh: writes the cluster's keys and configuration into STATE. What looks odd was found by a failure without it.
 
-# pause_image makes the image of every pod's first process: a layer with one static program, no registry.
-pause_image() {
-  local work=$STATE/images/pause
-  mkdir -p "$work"
-  install -m 0755 "$BIN/pause" "$work/pause"
-  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$work" -cf "$work/layer.tar" pause
-  printf '{"architecture":"%s","os":"linux","config":{"Entrypoint":["/pause"],"User":"65532:65532"},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]}}' \
-    "$(go env GOARCH)" "$(sha256sum "$work/layer.tar" | cut -d' ' -f1)" >"$work/config.json"
-  printf '[{"Config":"config.json","RepoTags":["carillon.local/pause:1"],"Layers":["layer.tar"]}]' >"$work/manifest.json"
-  tar -C "$work" -cf "$STATE/images/pause.tar" manifest.json config.json layer.tar
-  rm -rf "$work"
-}
-
-# keys makes an authority, the API server's certificate, the key of service accounts, and an administrator's token.
+# keys makes an authority, the API server's certificate, the one by which other API servers know it, the key of service accounts, and an administrator's token.
 keys() {
   local pki=$STATE/pki token names
   names=DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:localhost,IP:127.0.0.1,IP:10.96.0.1,IP:10.99.0.1
@@ -27,6 +14,10 @@ keys() {
     openssl req -new -key apiserver.key -subj /CN=kube-apiserver -out apiserver.csr
     printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth\n' "$names" >ext
     openssl x509 -req -in apiserver.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -extfile ext -out apiserver.crt
+    openssl ecparam -name prime256v1 -genkey -noout -out proxy.key
+    openssl req -new -key proxy.key -subj /CN=front-proxy -out proxy.csr
+    echo 'extendedKeyUsage=clientAuth' >ext
+    openssl x509 -req -in proxy.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -extfile ext -out proxy.crt
     openssl genrsa -out sa.key 2048
     openssl rsa -in sa.key -pubout -out sa.pub
   )

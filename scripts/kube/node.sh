@@ -37,6 +37,9 @@ kube-apiserver --etcd-servers http://127.0.0.1:2379 --bind-address 0.0.0.0 --adv
   --client-ca-file "$STATE/pki/ca.crt" --token-auth-file "$STATE/pki/tokens.csv" --authorization-mode Node,RBAC --allow-privileged \
   --service-account-issuer https://kubernetes.default.svc --service-account-key-file "$STATE/pki/sa.pub" \
   --service-account-signing-key-file "$STATE/pki/sa.key" --kubelet-preferred-address-types InternalIP \
+  --requestheader-client-ca-file "$STATE/pki/ca.crt" --requestheader-allowed-names front-proxy --requestheader-username-headers X-Remote-User \
+  --requestheader-group-headers X-Remote-Group --requestheader-extra-headers-prefix X-Remote-Extra- \
+  --proxy-client-cert-file "$STATE/pki/proxy.crt" --proxy-client-key-file "$STATE/pki/proxy.key" \
   --endpoint-reconciler-type lease --watch-cache >"$log/apiserver.log" 2>&1 &
 for _ in $(seq 300); do
   kubectl get --raw /readyz >/dev/null 2>&1 && break

@@ -30,7 +30,8 @@ fi
 
 mkdir -p "$STATE"/{pki,log,etcd,containerd,kubelet,pods,cni,images}
 . "$HERE/configure.sh"
-pause_image
+. "$HERE/image.sh"
+image carillon.local/pause:1 "$BIN/pause" "$STATE/images/pause.tar" # of every pod's first process
 keys
 configuration
 cgroups

@@ -1,0 +1,230 @@
+package kube_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/e2e/cluster"
+	"github.com/carillon-timer/carillon/e2e/kube"
+)
+
+const (
+	allOn          = "testdata/optional.yaml"
+	upgradeTimeout = 3 * time.Minute
+	// manyReplicas are more than every autoscaler's least.
+	manyReplicas = 3
+)
+
+// TestOptionalObjects gives a release everything that the chart leaves out by itself, much of it of kinds that others define (scripts/kube/crds.sh), and takes
+// it away again. Their controllers need not be there: what is looked at is what the API server takes and keeps. It runs by itself, as on few cores another release
+// would make the load of TestRelease late.
+func TestOptionalObjects(t *testing.T) {
+	s := onKube(t)
+	servers, free, err := cluster.RealServers()
+	require.NoError(t, err)
+	defer free()
+	c, err := kube.StartCluster(t.Context(), s, fmt.Sprintf("optional-%d", time.Now().UnixMilli()), cluster.Options{Replicas: manyReplicas, Dir: t.TempDir()}, servers)
+	require.NoError(t, err)
+	defer func() {
+		if t.Failed() {
+			t.Log(c.Describe(t.Context()))
+		}
+		require.NoError(t, c.Release.Close(t.Context()))
+	}()
+	bare := objects(t, c)
+	for _, part := range []struct {
+		name string
+		do   func(*testing.T, *kube.Cluster, *kube.Settings)
+	}{
+		{"on", switchedOn},
+		{"what is wrong is refused", wrongIsRefused},
+		{"off", func(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
+			t.Helper()
+			require.NoError(t, c.Upgrade(t.Context(), upgradeTimeout))
+			require.Eventually(t, func() bool {
+				now := objects(t, c)
+				t.Logf("besides: %v; missing: %v", without(now, bare), without(bare, now))
+				return slices.Equal(now, bare)
+			}, patience, 2*time.Second)
+		}},
+		{"examples", examples},
+		{"on again", switchedOn},
+		{"uninstall leaves nothing", uninstall},
+	} {
+		if !t.Run(part.name, func(t *testing.T) { part.do(t, c, s) }) {
+			return
+		}
+	}
+}
+
+// switchedOn upgrades to all that is optional.
+func switchedOn(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
+	require.NoError(t, c.UpgradeWith(t.Context(), upgradeTimeout, allOn))
+	want := []string{
+		"configmap/carillon-dashboard",
+		"horizontalpodautoscaler.autoscaling/carillon-api", "horizontalpodautoscaler.autoscaling/carillon-migrator", "horizontalpodautoscaler.autoscaling/carillon-scheduler",
+		"httproute.gateway.networking.k8s.io/carillon-api", "ingress.networking.k8s.io/carillon-api",
+		"networkpolicy.networking.k8s.io/carillon-admin", "networkpolicy.networking.k8s.io/carillon-api",
+		"networkpolicy.networking.k8s.io/carillon-callbacks", "networkpolicy.networking.k8s.io/carillon-servers",
+		"prometheusrule.monitoring.coreos.com/carillon", "servicemonitor.monitoring.coreos.com/carillon",
+		"scaledobject.keda.sh/carillon-executor", "scaledobject.keda.sh/carillon-trigger",
+	}
+	require.Subset(t, objects(t, c), want)
+	keptStrictly(t, c)
+	// An autoscaler takes over what runs: helm alone would set what it no longer names to one.
+	for _, role := range cluster.Roles() {
+		said, err := c.Kubectl(t.Context(), "get", "deployment", "carillon-"+string(role), "-o", "jsonpath={.spec.replicas}")
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, said, fmt.Sprint(manyReplicas), role)
+	}
+	ringsInside(t, c, nil)
+}
+
+// keptStrictly: helm lets the server drop what it does not know. So every object of the release is given to it once more, to be refused for that.
+func keptStrictly(t *testing.T, c *kube.Cluster) {
+	t.Helper()
+	said, err := take(t, c, manifest(t, c), "--dry-run=server", "--force-conflicts")
+	require.NoError(t, err, said)
+}
+
+// wrongIsRefused spoils one object of each optional kind, and is the test of the others here.
+func wrongIsRefused(t *testing.T, c *kube.Cluster, s *kube.Settings) {
+	all := strings.Split(manifest(t, c), "\n---\n")
+	files, err := filepath.Glob(filepath.Join(s.Chart, "examples", "*.yaml"))
+	require.NoError(t, err)
+	for _, file := range files {
+		rest, _ := example(t, file)
+		all = append(all, rest...)
+	}
+	spoilt := map[string]bool{}
+	for _, row := range []struct{ kind, old, wrong string }{
+		{"ConfigMap", "\ndata:\n  carillon.json:", "\ndato:\n  carillon.json:"},
+		{"HorizontalPodAutoscaler", "averageUtilization:", "targetAverageUtilization:"},
+		{"HTTPRoute", "backendRefs:", "backends:"},
+		{"HTTPRoute", "PathPrefix", "Prefix"},
+		{"Ingress", "service: {name:", "service: {serviceName:"},
+		{"NetworkPolicy", "policyTypes:", "types:"},
+		{"PrometheusRule", "  expr:", "  expression:"},
+		{"ScaledObject", "pollingInterval: 5", "pollingInterval: soon"},
+		{"ScaledObject", "authenticationRef:", "authentication:"},
+		{"ServiceMonitor", "sourceLabels:", "source_labels:"},
+		{"Gateway", "certificateRefs:", "certificates:"},
+		{"ClientTrafficPolicy", "earlyRequestHeaders:", "requestHeaders:"},
+		{"SecurityPolicy", "claimToHeaders:", "claims:"},
+		{"BackendTrafficPolicy", "unit: Second", "unit: Fortnight"},
+		{"TriggerAuthentication", "parameter:", "param:"},
+	} {
+		t.Run(row.kind+" "+strings.TrimSpace(row.wrong), func(t *testing.T) {
+			i := slices.IndexFunc(all, func(o string) bool { return kindOf(o) == row.kind && strings.Contains(o, row.old) })
+			require.GreaterOrEqual(t, i, 0, "no %s has %q", row.kind, row.old)
+			said, err := take(t, c, all[i], "--dry-run=server", "--force-conflicts")
+			require.NoError(t, err, said)
+			said, err = take(t, c, strings.Replace(all[i], row.old, row.wrong, 1), "--dry-run=server", "--force-conflicts")
+			require.Error(t, err, "it is taken: %s", said)
+			t.Log(err)
+			// It is the field, or its value, and not what this test made of the rest.
+			require.Regexp(t, `field not declared in schema|unknown field|Unsupported value|expected numeric|must be of type integer`, err.Error())
+		})
+		spoilt[row.kind] = true
+	}
+	for _, o := range all { // nobody forgets a kind that comes to the chart or the examples
+		if k := kindOf(o); k != "" && !slices.Contains([]string{"Deployment", "PodDisruptionBudget", "Secret", "Service", "ServiceAccount"}, k) {
+			require.True(t, spoilt[k], k)
+		}
+	}
+}
+
+// examples does what each of them says in its first lines.
+func examples(t *testing.T, c *kube.Cluster, s *kube.Settings) {
+	files, err := filepath.Glob(filepath.Join(s.Chart, "examples", "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	require.NoError(t, c.Secret(t.Context(), "carillon-servers", "CARILLON_PULSAR_TOKEN", "none is asked for"))
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			rest, values := example(t, file)
+			path := filepath.Join(t.TempDir(), "values.yaml")
+			require.NoError(t, os.WriteFile(path, []byte(values), 0o600))
+			_, err := c.Helm(t.Context(), "upgrade", "carillon", s.Chart, "--reuse-values", "-f", path, "--wait", "--timeout", upgradeTimeout.String())
+			require.NoError(t, err)
+			keptStrictly(t, c)
+			if len(rest) > 0 {
+				said, err := take(t, c, strings.Join(rest, "\n---\n"))
+				require.NoError(t, err, said)
+				require.Equal(t, len(rest), strings.Count(said, "serverside-applied"), said)
+			}
+			ringsInside(t, c, s)
+			for _, o := range rest {
+				path := filepath.Join(t.TempDir(), "object.yaml")
+				require.NoError(t, os.WriteFile(path, []byte(o), 0o600))
+				_, err := c.Kubectl(t.Context(), "delete", "-f", path)
+				require.NoError(t, err)
+			}
+		})
+	}
+	_, err = c.Kubectl(t.Context(), "delete", "secret", "carillon-servers")
+	require.NoError(t, err)
+}
+
+// commented finds what an example has as comments that are meant to be taken in: settings, unlike sentences.
+var commented = regexp.MustCompile(`(?m)^( *)# (( *)[a-z][A-Za-z./-]*:( |$))`)
+
+// example returns the objects of one and the values that it ends with.
+func example(t *testing.T, file string) (rest []string, values string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	docs := strings.Split(string(text), "\n---\n")
+	last := len(docs) - 1
+	return docs[:last], commented.ReplaceAllString(docs[last], "$1$2")
+}
+
+// manifest is what helm says that the release is.
+func manifest(t *testing.T, c *kube.Cluster) string {
+	t.Helper()
+	said, err := c.Helm(t.Context(), "get", "manifest", "carillon")
+	require.NoError(t, err)
+	return said
+}
+
+// take lets the server take objects as they are, or not at all.
+func take(t *testing.T, c *kube.Cluster, objects string, more ...string) (string, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "objects.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(objects), 0o600))
+	return c.Kubectl(t.Context(), append([]string{"apply", "--server-side", "--validate=strict", "-f", path}, more...)...)
+}
+
+var kindLine = regexp.MustCompile(`(?m)^kind: (\w+)$`)
+
+func kindOf(object string) string {
+	if m := kindLine.FindStringSubmatch(object); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// changing are objects that come and go with pods, and helm's record of each upgrade.
+var changing = regexp.MustCompile(`^(pod|podmetrics\.metrics\.k8s\.io|replicaset\.apps|endpoints|endpointslice\.discovery\.k8s\.io|lease\.coordination\.k8s\.io)/|^secret/sh\.helm\.`)
+
+// objects lists what is in the release's namespace and stays the same while nobody upgrades.
+func objects(t *testing.T, c *kube.Cluster) []string {
+	t.Helper()
+	all, err := c.Remains(t.Context())
+	require.NoError(t, err)
+	all = slices.DeleteFunc(all, changing.MatchString)
+	slices.Sort(all)
+	return all
+}
+
+func without(all, these []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(o string) bool { return slices.Contains(these, o) })
+}
