@@ -340,24 +340,6 @@ func prometheus(t *testing.T, w *world) {
 	t.Logf("%d alerts in %d groups", rules, len(said.Data.Groups))
 }
 
-// grafana: the dashboard and its source are there, for whoever opens it.
-func grafana(t *testing.T, w *world) {
-	var health struct{ Version string }
-	require.NoError(t, get(t, w.Grafana+"/api/health", &health))
-	if health.Version == "stand-in" {
-		t.Log("!!! NOT TESTED: the dashboard in Grafana: a stand-in answers for it")
-		return
-	}
-	var found []struct{ Title, Type string }
-	require.Eventually(t, func() bool {
-		return get(t, w.Grafana+"/api/search?type=dash-db", &found) == nil && len(found) == 1
-	}, patience, time.Second)
-	var source struct{ Status string }
-	require.Eventually(t, func() bool {
-		return get(t, w.Grafana+"/api/datasources/proxy/uid/carillon/api/v1/query?query=up", &source) == nil && source.Status == "success"
-	}, patience, time.Second)
-}
-
 func scale(t *testing.T, w *world) {
 	_, err := w.Compose(t.Context(), "up", "--detach", "--wait", "--scale", "executor=2")
 	require.NoError(t, err)

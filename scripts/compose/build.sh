@@ -2,8 +2,8 @@
 # Gets a Docker engine from Debian's packages, and makes stand-ins for the images that compose and the Dockerfile name: build.sh. No registry of
 # images is asked, nothing is installed on the host. It needs root, and 5 to 10 minutes from cold; 8 GB, builds included, in $CARILLON_CACHE/compose.
 #
-# The engine is that of Debian 13, whose programs run on Debian 12, too, but for runc. The stand-ins are made of Debian 12; MySQL and a
-# Prometheus of compose's version are in Debian unstable only: MySQL's version is then whatever that has.
+# The engine is that of Debian 13, whose programs run on Debian 12, too, but for runc. The stand-ins are made of Debian 12; MySQL and a Prometheus of
+# compose's version are in unstable only: MySQL's version is then whatever that has. No Debian has Grafana: see CARILLON_GRAFANA in paths.sh.
 set -euo pipefail
 . "$(dirname "$0")/paths.sh"
 [ "$(id -u)" = 0 ] || { echo "compose/build: not root" >&2 && exit 1; }
@@ -70,11 +70,12 @@ debian() {
 # images makes the stand-ins in the engine's own store.
 images() {
   local context=$work/context target name
-  mkdir -p "$context"/{go,pulsar/conf}
+  mkdir -p "$context"/{go,pulsar/conf,grafana}
   cp "$HERE"/standins/* "$ENGINE/bin/files" "$context/"
   tar -C "$(go env GOROOT)" --exclude=./test --exclude=./doc --exclude=./api -c . | tar -C "$context/go" -x
   cp -r "$CARILLON_CACHE/pulsar-4.0.7/lib" "$context/pulsar/lib"
   cp "$ROOT/scripts/pulsar/log4j2.properties" "$HERE/standins/standalone.conf" "$context/pulsar/conf/"
+  [ -z "${CARILLON_GRAFANA:-}" ] || cp -r "$CARILLON_GRAFANA"/{bin,conf,public} "$context/grafana/"
   while read -r target name; do
     docker build --quiet --target "$target" -t "$name" "$context" >/dev/null
     say "stand-in for $name made"
