@@ -21,7 +21,7 @@ const (
 	silentAfter = time.Second
 	// youngTask is how old a task may be at its claim for the topics not to be behind: what nobody has claimed may else be with them.
 	youngTask = 500 * time.Millisecond
-	// bypassFor is how long looking goes on when nothing is found any more: not every partition of the topics is back at once.
+	// bypassFor is how long one look is enough when tasks come again: not every partition of the topics is back at once.
 	bypassFor     = 5 * time.Second
 	bypassLate    = time.Second     // past its run a fire is catch-up, which gives way to what is due now;
 	othersLate    = 2 * time.Second // and past this what is another executor's share is taken too
@@ -37,15 +37,15 @@ const (
 // is to be caught up when they are back: triggers hand out only what nobody has claimed.
 //
 // Once a second it looks at what is due within the next, and claims what nobody has claimed at a second look either, a quarter of a second later:
-// tasks come a lead ahead and are claimed within milliseconds. While the topics are behind, what is unclaimed is with them, and is left
-// to them: claims by both would be twice the work when there is most to do.
+// tasks come a lead ahead and are claimed within milliseconds. For a while after that, one look is enough. While the topics are behind, what is
+// unclaimed is with them, and is left to them: claims by both would be twice the work when there is most to do.
 //
 // Two at once: executors divide the buckets among the living, and where they disagree about who lives, or a task comes after all, the fire
 // is claimed once. Dying after the claim: the session dies too. A claim without an answer is in doubt and is made again (reclaim).
 type bypass struct {
 	present, low lane
 	living       atomic.Pointer[[]store.Session] // as of the last look at the sessions
-	taken        clock.Mark                      // something was taken while the topics were not behind
+	missed       clock.Mark                      // tasks were found missing: no doubt that they were
 	seen         map[timer.FireID]int32          // unclaimed at the last look, by revision; goAround's alone
 }
 
@@ -91,7 +91,7 @@ func (s *Service) goAround(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		silent, active := b.present.silent(), b.taken.Within(bypassFor)
+		silent, active := b.present.silent(), b.missed.Within(bypassFor)
 		behind := !silent && !s.ages[1].young()
 		if behind && !active {
 			b.seen = nil
@@ -100,7 +100,7 @@ func (s *Service) goAround(ctx context.Context) error {
 		if !active && len(b.seen) == 0 && n%calmLooks != 0 {
 			continue
 		}
-		found, err := s.lookAround(ctx, (silent || active) && n%lateLooks == 0)
+		found, missed, err := s.lookAround(ctx, active, (silent || active) && n%lateLooks == 0)
 		if err != nil {
 			s.log.Debug().Err(err).Msg("fires without tasks not looked for")
 		}
@@ -108,23 +108,24 @@ func (s *Service) goAround(ctx context.Context) error {
 			continue
 		}
 		s.met.bypassed.Add(float64(found))
-		if !behind {
-			if !active {
-				s.log.Warn().Int("fires", found).Msg("fires are taken from the store, no tasks of theirs have come")
-			}
-			b.taken.Set()
+		if !active {
+			s.log.Warn().Int("fires", found).Msg("fires are taken from the store, no tasks of theirs have come")
+		}
+		if silent || !behind && missed {
+			b.missed.Set()
 		}
 	}
 }
 
-// lookAround claims what is due soon and was nobody's at the last look either, and, if late, what is past its run, or a dead session's; nothing of
-// what goes by the low lane while that is behind, which may take its time. It returns how many it tried to claim.
-func (s *Service) lookAround(ctx context.Context, late bool) (found int, err error) {
+// lookAround claims what is due soon and was nobody's at the last look either, or at once, and, if late, what is past its run, or a dead session's;
+// nothing of what goes by the low lane while that is behind, which may take its time. It returns how many it tried to claim, and whether any
+// of them was seen before.
+func (s *Service) lookAround(ctx context.Context, atOnce, late bool) (found int, missed bool, err error) {
 	before := s.bypass.seen
 	s.bypass.seen = nil
 	term := s.keeper.Term()
 	if term == nil || !term.Trusted() || s.hands.crowded() {
-		return 0, nil
+		return 0, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, bypassTimeout)
 	defer cancel()
@@ -132,36 +133,40 @@ func (s *Service) lookAround(ctx context.Context, late bool) (found int, err err
 	ahead, overdue := now.Add(s.opts.BypassAhead).UnixMilli(), now.Add(-bypassLate).UnixMilli()
 	l := &bypassLook{svc: s, term: term}
 	if err := l.learn(ctx, timer.MinuteOf(overdue)-1, timer.MinuteOf(ahead)); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	fires, err := l.read(ctx, overdue, ahead, s.opts.MaxHands/crowdedShare, l.mine)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	low := &s.bypass.low
 	lowBehind := low.here.Load() > 0 || !low.silent() && !s.ages[0].young()
 	if lowBehind {
 		fires = slices.DeleteFunc(fires, func(f timer.Fire) bool { return f.Low() })
 	}
-	fires = s.bypass.again(fires, before)
+	again, others := seenBefore(fires, before)
+	missed = len(again) > 0
+	if !atOnce {
+		fires, s.bypass.seen = again, others
+	}
 	if err := s.claimFound(ctx, term, fires, byLook); err != nil || !late || lowBehind {
-		return len(fires), err
+		return len(fires), missed, err
 	}
 	n, err := s.lookForLate(ctx, l, now)
-	return len(fires) + n, err
+	return len(fires) + n, missed, err
 }
 
-// again returns those of the fires that were seen before, and remembers the others.
-func (b *bypass) again(fires []timer.Fire, before map[timer.FireID]int32) (out []timer.Fire) {
-	b.seen = make(map[timer.FireID]int32)
+// seenBefore returns those of the fires that were seen before, and the others by revision.
+func seenBefore(fires []timer.Fire, before map[timer.FireID]int32) (again []timer.Fire, others map[timer.FireID]int32) {
+	others = make(map[timer.FireID]int32)
 	for i := range fires {
 		if rev, ok := before[fires[i].FireID]; ok && rev == fires[i].Rev {
-			out = append(out, fires[i])
+			again = append(again, fires[i])
 		} else {
-			b.seen[fires[i].FireID] = fires[i].Rev
+			others[fires[i].FireID] = fires[i].Rev
 		}
 	}
-	return out
+	return again, others
 }
 
 // lookForLate claims some of what is late, where there is room for it and the present begins on time.

@@ -99,6 +99,27 @@ func TestWithoutTasksFiresAreCalledOnTime(t *testing.T) {
 	})
 }
 
+// Once tasks are known to be missing, a fire that is made with a near run is taken at the first look.
+func TestWithoutTasksNearFiresAreHardlyLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		around(t, parts, "one", r)
+		time.Sleep(2 * time.Second)
+		for range 50 {
+			parts.Create("a", soon(1, 50*time.Millisecond)...)
+			time.Sleep(230 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		calls, at := r.seen()
+		require.Len(t, calls, 50)
+		for i, c := range calls[10:] {
+			require.Less(t, at[i+10].Sub(time.UnixMilli(c.PlannedMS)), 260*time.Millisecond)
+		}
+	})
+}
+
 // Tasks that come are not anticipated, and one that is lost among them is made up for before its run.
 func TestWhileTasksComeOnlyTheLostAreTaken(t *testing.T) {
 	t.Parallel()
