@@ -71,14 +71,10 @@ func grafana(t *testing.T, w *world) {
 
 	file := ours(t)
 	var home, shown struct {
-		Meta struct {
-			IsHome, Provisioned, CanSave bool
-		}
+		Meta      struct{ Provisioned, CanSave bool }
 		Dashboard dashboard
 	}
 	require.NoError(t, get(t, w.Grafana+"/api/dashboards/home", &home))
-	require.True(t, home.Meta.IsHome)
-	home.Dashboard.UID = file.UID // it is shown without one
 	require.Equal(t, *file, home.Dashboard, "what is shown at once")
 	require.NoError(t, get(t, w.Grafana+"/api/dashboards/uid/"+file.UID, &shown))
 	require.True(t, shown.Meta.Provisioned)
