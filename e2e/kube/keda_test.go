@@ -99,9 +99,10 @@ func TestKEDAScalesExecutors(t *testing.T) {
 	// With a node for them they come, as many as were asked for, and make the calls.
 	require.NoError(t, c.UpgradeWith(t.Context(), upgradeTimeout, files...))
 	require.Equal(t, "3", executorsWanted(t, c), "an upgrade leaves the number to KEDA")
-	pods, err := c.Pods(t.Context(), "executor")
-	require.NoError(t, err)
-	require.Len(t, pods, 3)
+	require.Eventually(t, func() bool { // the one that found no node goes a moment later
+		pods, err := c.Pods(t.Context(), "executor")
+		return err == nil && len(pods) == 3
+	}, patience, time.Second)
 	require.Eventually(t, func() bool { return len(rcv.Arrivals()) == timers }, patience, time.Second)
 }
 
