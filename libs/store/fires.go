@@ -68,6 +68,11 @@ type Position struct {
 	timer.FireID
 }
 
+// After returns the position behind every fire of the instant runMS: no due lies beyond the largest number.
+func After(runMS int64) Position {
+	return Position{RunMS: runMS, FireID: timer.FireID{DueMS: timer.NeverMS, Timer: timer.MaxID, Series: timer.NeverMS}}
+}
+
 // OverdueQuery selects what to sweep.
 type OverdueQuery struct {
 	Live  []timer.ID // sessions that are alive

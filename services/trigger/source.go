@@ -73,8 +73,7 @@ func (s *source) stretch(ctx context.Context, from, to int64) ([]timer.Fire, err
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	var all []timer.Fire
-	// Behind every fire of the instant from: no due lies beyond the largest number.
-	pos := store.Position{RunMS: from, FireID: timer.FireID{DueMS: timer.NeverMS, Timer: timer.MaxID, Series: timer.NeverMS}}
+	pos := store.After(from)
 	for {
 		page, err := s.svc.opts.Store.LoadSlice(ctx, s.slice.Minute, s.slice.Bucket, pos, to, loadPage)
 		if err != nil {
