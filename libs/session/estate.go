@@ -32,12 +32,7 @@ type Owner interface {
 // Inherit dispatches the open fires that the executors among ended sessions still own, and returns how many they were. Whoever ended the
 // sessions calls it; dying before it is done leaves the rest to the sweep.
 func Inherit(ctx context.Context, st Owner, to Publisher, ended []store.Session, now time.Time) (int, error) {
-	var ids []timer.ID
-	for _, e := range ended {
-		if e.Kind == store.ExecutorSession {
-			ids = append(ids, e.ID)
-		}
-	}
+	ids := executors(ended)
 	if len(ids) == 0 {
 		return 0, nil
 	}
@@ -56,4 +51,48 @@ func Inherit(ctx context.Context, st Owner, to Publisher, ended []store.Session,
 		}
 	}
 	return len(fires), nil
+}
+
+// OwnedByEnded returns the fires with a run up to untilMS, at most limit, that executors still own whose sessions ended less than within ago.
+func OwnedByEnded(ctx context.Context, st Estate, within time.Duration, untilMS int64, limit int) ([]timer.Fire, error) {
+	ended, err := st.EndedSessions(ctx, within)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	return st.Owned(ctx, executors(ended), untilMS, limit) //nolint:wrapcheck // the store says what it was doing
+}
+
+// Estate reads which sessions ended, and what they own.
+type Estate interface {
+	Owner
+	EndedSessions(ctx context.Context, within time.Duration) ([]store.Session, error)
+}
+
+func executors(sessions []store.Session) (ids []timer.ID) {
+	for _, e := range sessions {
+		if e.Kind == store.ExecutorSession {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// Shard returns the place of a session among the living of its kind, who divide something between them. One that is not among them has
+// all of it: better twice than not.
+func Shard(living []store.Session, kind store.SessionKind, id timer.ID) (place, of int32) {
+	found := false
+	for _, l := range living {
+		if l.Kind != kind {
+			continue
+		}
+		of++
+		if l.ID < id {
+			place++
+		}
+		found = found || l.ID == id
+	}
+	if !found {
+		return 0, 1
+	}
+	return place, of
 }

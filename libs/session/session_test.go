@@ -298,3 +298,14 @@ func TestTwoWatchersEndOnce(t *testing.T) {
 		require.Equal(t, 2, n)
 	})
 }
+
+func TestShard(t *testing.T) {
+	t.Parallel()
+	living := []store.Session{
+		{ID: 5, Kind: store.ExecutorSession}, {ID: 1, Kind: store.SchedulerSession}, {ID: 3, Kind: store.ExecutorSession}, {ID: 9, Kind: store.ExecutorSession},
+	}
+	for id, want := range map[timer.ID][2]int32{3: {0, 3}, 5: {1, 3}, 9: {2, 3}, 1: {0, 1}, 7: {0, 1}} {
+		place, of := session.Shard(living, store.ExecutorSession, id)
+		require.Equal(t, want, [2]int32{place, of}, "%d", id)
+	}
+}

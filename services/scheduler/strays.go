@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -79,17 +80,7 @@ func (s *Service) ownedByEnded(ctx context.Context, untilMS int64) ([]timer.Fire
 	if s.strays.gone.Within(strayAgain) {
 		return nil, nil
 	}
-	ended, err := s.opts.Store.EndedSessions(ctx, straysFor)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller says what for
-	}
-	var ids []timer.ID
-	for _, e := range ended {
-		if e.Kind == store.ExecutorSession {
-			ids = append(ids, e.ID)
-		}
-	}
-	return s.opts.Store.Owned(ctx, ids, untilMS, strayLimit) //nolint:wrapcheck // the caller says what for
+	return session.OwnedByEnded(ctx, s.opts.Store, straysFor, untilMS, strayLimit) //nolint:wrapcheck // the caller says what for
 }
 
 // fresh returns the fires that were not published lately, and notes them.

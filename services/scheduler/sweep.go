@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -88,25 +89,11 @@ func busy(live []store.Session) bool {
 	return false
 }
 
-// shard returns this scheduler's place among the living ones. One whose session is not among them sweeps all: better twice than not.
+// shard returns this scheduler's place among the living ones.
 func (s *Service) shard(live []store.Session) (place, of int32) {
 	term := s.keeper.Term()
 	if term == nil {
 		return 0, 1
 	}
-	found := false
-	for _, l := range live {
-		if l.Kind != store.SchedulerSession {
-			continue
-		}
-		of++
-		if l.ID < term.ID {
-			place++
-		}
-		found = found || l.ID == term.ID
-	}
-	if !found {
-		return 0, 1
-	}
-	return place, of
+	return session.Shard(live, store.SchedulerSession, term.ID)
 }
