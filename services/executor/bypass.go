@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,8 +52,10 @@ type bypass struct {
 
 // lane is how tasks come by a topic, or by several.
 type lane struct {
-	came clock.Mark   // tasks were received, or their claim was over
-	here atomic.Int64 // receiving calls
+	came clock.Mark // tasks were received, or their claim was over
+	mu   sync.Mutex
+	next int
+	here map[int]time.Time // receiving calls, and when each began
 }
 
 // receiving tells that tasks have come, until the function returned is called.
@@ -61,15 +64,44 @@ func (b *bypass) receiving(low bool) (done func()) {
 	if low {
 		l = &b.low
 	}
-	l.here.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.here == nil {
+		l.here = make(map[int]time.Time)
+	}
+	l.next++
+	id := l.next
+	l.here[id] = time.Now()
 	return func() {
 		l.came.Set()
-		l.here.Add(-1)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.here, id)
 	}
 }
 
+// oldest returns for how long tasks that were received wait for their claim, and whether any do.
+func (l *lane) oldest() (waits time.Duration, some bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, began := range l.here {
+		waits = max(waits, time.Since(began))
+	}
+	return waits, len(l.here) > 0
+}
+
 // silent tells whether no tasks come.
-func (l *lane) silent() bool { return l.here.Load() == 0 && !l.came.Within(silentAfter) }
+func (l *lane) silent() bool {
+	_, some := l.oldest()
+	return !some && !l.came.Within(silentAfter)
+}
+
+// behind tells whether what is unclaimed may be with the tasks that come: they were old when they were claimed last, or have waited here since before a
+// look that did not find them claimed.
+func (l *lane) behind(age *taskAge) bool {
+	waits, _ := l.oldest()
+	return waits >= bypassEvery || !l.silent() && !age.young()
+}
 
 // young tells whether the tasks that come had not waited.
 func (a *taskAge) young() bool {
@@ -92,7 +124,7 @@ func (s *Service) goAround(ctx context.Context) error {
 			return nil
 		}
 		silent, active := b.present.silent(), b.missed.Within(bypassFor)
-		behind := !silent && !s.ages[1].young()
+		behind := b.present.behind(&s.ages[1])
 		if behind && !active {
 			b.seen = nil
 			continue
@@ -139,8 +171,7 @@ func (s *Service) lookAround(ctx context.Context, atOnce, late bool) (found int,
 	if err != nil {
 		return 0, false, err
 	}
-	low := &s.bypass.low
-	lowBehind := low.here.Load() > 0 || !low.silent() && !s.ages[0].young()
+	lowBehind := s.bypass.low.behind(&s.ages[0])
 	if lowBehind {
 		fires = slices.DeleteFunc(fires, func(f timer.Fire) bool { return f.Low() })
 	}
@@ -172,7 +203,7 @@ func seenBefore(fires []timer.Fire, before map[timer.FireID]int32) (again []time
 // lookForLate claims some of what is late, where there is room for it and the present begins on time.
 func (s *Service) lookForLate(ctx context.Context, l *bypassLook, now time.Time) (int, error) {
 	room := min(lateAtOnce, s.hands.lateRoom())
-	if room <= 0 || s.pace.next() > 0 {
+	if room <= 0 || s.pace.slow() {
 		return 0, nil
 	}
 	overdue := now.Add(-bypassLate).UnixMilli()
@@ -184,25 +215,10 @@ func (s *Service) lookForLate(ctx context.Context, l *bypassLook, now time.Time)
 	}
 	if err == nil && len(fires) < room {
 		var more []timer.Fire
-		more, err = s.ownedByEnded(ctx, overdue, room-len(fires))
+		more, err = session.OwnedByEnded(ctx, s.opts.Store, endedWithin, overdue, room-len(fires)) // who ended them could not publish these
 		fires = append(fires, more...)
 	}
 	return len(fires), cmp.Or(err, s.claimFound(ctx, l.term, fires, byLateLook))
-}
-
-// ownedByEnded returns fires of executors that ended: who ended them could not publish them.
-func (s *Service) ownedByEnded(ctx context.Context, untilMS int64, limit int) ([]timer.Fire, error) {
-	ended, err := s.opts.Store.EndedSessions(ctx, endedWithin)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // the store says what it was doing
-	}
-	var ids []timer.ID
-	for _, e := range ended {
-		if e.Kind == store.ExecutorSession {
-			ids = append(ids, e.ID)
-		}
-	}
-	return s.opts.Store.Owned(ctx, ids, untilMS, limit) //nolint:wrapcheck // the store says what it was doing
 }
 
 func (s *Service) claimFound(ctx context.Context, term *session.Term, fires []timer.Fire, by origin) error {
@@ -233,44 +249,23 @@ func (l *bypassLook) learn(ctx context.Context, from, to int64) error {
 	for _, c := range counts {
 		l.buckets[c.Minute] = c.Buckets
 	}
-	l.place, l.of = shard(l.svc.bypass.living.Load(), l.term.ID)
+	l.of = 1
+	if living := l.svc.bypass.living.Load(); living != nil {
+		l.place, l.of = session.Shard(*living, store.ExecutorSession, l.term.ID)
+	}
 	return nil
-}
-
-// shard returns the place of an executor among the living. One that is not among them has all: better twice than not.
-func shard(living *[]store.Session, id timer.ID) (place, of int32) {
-	if living == nil {
-		return 0, 1
-	}
-	found := false
-	for _, l := range *living {
-		if l.Kind != store.ExecutorSession {
-			continue
-		}
-		of++
-		if l.ID < id {
-			place++
-		}
-		found = found || l.ID == id
-	}
-	if !found {
-		return 0, 1
-	}
-	return place, of
 }
 
 func (l *bypassLook) mine(bucket int32) bool { return bucket%l.of == l.place }
 
 // read returns unclaimed fires with afterMS < run <= untilMS of the buckets wanted, at most limit.
 func (l *bypassLook) read(ctx context.Context, afterMS, untilMS int64, limit int, want func(bucket int32) bool) (fires []timer.Fire, err error) {
-	// Behind every fire of the instant: no due lies beyond the largest number.
-	start := store.Position{RunMS: afterMS, FireID: timer.FireID{DueMS: timer.NeverMS, Timer: timer.MaxID, Series: timer.NeverMS}}
 	for minute := max(l.from, timer.MinuteOf(afterMS)); minute <= min(l.to, timer.MinuteOf(untilMS)); minute++ {
 		for bucket := range max(1, l.buckets[minute]) {
 			if !want(bucket) || len(fires) >= limit {
 				continue
 			}
-			page, err := l.svc.opts.Store.LoadSlice(ctx, minute, bucket, start, untilMS, min(limit-len(fires), pageAtOnce))
+			page, err := l.svc.opts.Store.LoadSlice(ctx, minute, bucket, store.After(afterMS), untilMS, min(limit-len(fires), pageAtOnce))
 			if err != nil {
 				return nil, fmt.Errorf("looking for fires without tasks: %w", err)
 			}

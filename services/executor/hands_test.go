@@ -70,16 +70,23 @@ func liveTerm(t *testing.T) *session.Term {
 	return term
 }
 
-// TestTaskOfADoubtComesAgain: until the claim that is made once more has an answer, nothing but the task carries the fire.
+// TestTaskOfADoubtComesAgain: until a claim that no task stands behind has an answer, nothing but the task that comes carries the fire.
 func TestTaskOfADoubtComesAgain(t *testing.T) {
 	t.Parallel()
+	for _, by := range []origin{byDoubt, byLook, byLateLook} {
+		requireTaskComesAgain(t, by)
+	}
+}
+
+func requireTaskComesAgain(t *testing.T, by origin) {
+	t.Helper()
 	h, term := newHands(10), liveTerm(t)
 	fires := []timer.Fire{{FireID: timer.FireID{Timer: 1, DueMS: 1}}, {FireID: timer.FireID{Timer: 2, DueMS: 1}}}
 	byOther, _, err := h.take(t.Context(), term, fires[:1], byTask, 1<<40)
 	require.NoError(t, err)
 	require.Len(t, byOther, 1)
 
-	doubtful, again, err := h.take(t.Context(), term, []timer.Fire{fires[0], fires[1], fires[1]}, byDoubt, 1<<40)
+	doubtful, again, err := h.take(t.Context(), term, []timer.Fire{fires[0], fires[1], fires[1]}, by, 1<<40)
 	require.NoError(t, err)
 	require.Len(t, doubtful, 1, "the first is in hand, whose task nobody has acknowledged")
 	require.Empty(t, again)

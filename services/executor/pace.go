@@ -29,11 +29,14 @@ func (p *pace) began(late time.Duration) {
 	}
 }
 
+// slow tells whether present fires begin late.
+func (p *pace) slow() bool { return p.pressed.Within(paceFor) }
+
 // next returns how long the next batch of the low lane waits.
 func (p *pace) next() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pressed.Within(paceFor) {
+	if p.slow() {
 		p.wait = min(max(2*p.wait, paceFirst), paceMost)
 	} else if p.wait /= 2; p.wait < paceFirst {
 		p.wait = 0
