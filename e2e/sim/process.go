@@ -71,28 +71,31 @@ func (p *process) enter(ctx context.Context, call string) error {
 
 // underway is passed when a request arrives. Of a process that froze meanwhile it had been sent, or had not.
 func (p *process) underway(sent bool) error {
-	p.mu.Lock()
-	dead := p.dead
-	p.mu.Unlock()
-	switch {
-	case dead:
-		return errDead
-	case sent:
-		return nil
+	if !sent {
+		return p.pass("", before)
 	}
-	return p.pass("", before)
+	if !p.alive() {
+		return errDead
+	}
+	return nil
 }
 
 // leave is passed when a call is done and its answer comes back.
 func (p *process) leave(call string) error { return p.pass(call, after) }
 
 func (p *process) pass(call string, when phase) error {
-	p.spring(call, when)
-	for {
+	for first := true; ; first = false {
 		p.mu.Lock()
+		var t *trap
+		if first {
+			t = p.sprung(call, when)
+		}
 		dead, thaw := p.dead, p.thaw
 		p.mu.Unlock()
 		switch {
+		case t != nil:
+			p.snap(t, call)
+			continue
 		case dead:
 			return errDead
 		case thaw == nil:
@@ -108,19 +111,29 @@ func (p *process) pass(call string, when phase) error {
 // spring lets the trap snap when its call comes by.
 func (p *process) spring(call string, when phase) {
 	p.mu.Lock()
+	t := p.sprung(call, when)
+	p.mu.Unlock()
+	if t != nil {
+		p.snap(t, call)
+	}
+}
+
+// sprung takes the trap that a call meets. The caller holds the lock.
+func (p *process) sprung(call string, when phase) *trap {
 	t := p.trap
 	if t == nil || t.when != when || t.at != "" && t.at != call || call == "" {
-		p.mu.Unlock()
-		return
+		return nil
 	}
 	if t.skip > 0 {
 		t.skip--
-		p.mu.Unlock()
-		return
+		return nil
 	}
 	p.trap = nil
-	p.mu.Unlock()
-	p.world.log.printf("%s meets its trap %s %s", p, when, call)
+	return t
+}
+
+func (p *process) snap(t *trap, call string) {
+	p.world.log.printf("%s meets its trap %s %s", p, t.when, call)
 	t.then()
 }
 

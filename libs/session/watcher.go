@@ -29,7 +29,8 @@ type Watcher struct {
 	own    *Keeper // nil: none
 	log    zerolog.Logger
 	seen   map[timer.ID]sight
-	looked time.Time // when the last look that succeeded was over
+	spare  map[timer.ID]sight // that of the look before, to be filled by the next
+	looked time.Time          // when the last look that succeeded was over
 }
 
 type sight struct {
@@ -41,7 +42,7 @@ type sight struct {
 // NewWatcher returns a watcher that has seen nobody yet: whoever starts watching waits for Silence too. own is the keeper of its process's own
 // session, if it has one.
 func NewWatcher(st store.Sessions, own *Keeper, log zerolog.Logger) *Watcher {
-	return &Watcher{store: st, own: own, log: log, seen: make(map[timer.ID]sight)}
+	return &Watcher{store: st, own: own, log: log, seen: make(map[timer.ID]sight), spare: make(map[timer.ID]sight)}
 }
 
 // blind tells whether the silence that this watcher has seen may be the store's.
@@ -70,7 +71,9 @@ func (w *Watcher) Look(ctx context.Context) (live, ended []store.Session, err er
 	got := time.Now()
 	blind := w.blind(asked)
 	w.looked = got
-	seen := make(map[timer.ID]sight, len(all))
+	seen := w.spare
+	clear(seen)
+	live = make([]store.Session, 0, len(all))
 	for _, s := range all {
 		before, known := w.seen[s.ID]
 		if !known || before.renewals != s.Renewals {
@@ -95,6 +98,6 @@ func (w *Watcher) Look(ctx context.Context) (live, ended []store.Session, err er
 			ended = append(ended, s)
 		}
 	}
-	w.seen = seen
+	w.seen, w.spare = seen, w.seen
 	return live, ended, err
 }

@@ -28,7 +28,10 @@ func (s *Store) OpenSession(_ context.Context, id timer.ID, kind store.SessionKi
 	if s.sessions[id] != nil {
 		return timer.Conflict("id", "this session id is taken")
 	}
-	s.sessions[id] = &session{Session: store.Session{ID: id, Kind: kind, Name: name}, openedMS: s.nowMS()}
+	x := &session{Session: store.Session{ID: id, Kind: kind, Name: name}, openedMS: s.nowMS()}
+	s.sessions[id] = x
+	s.live = append(s.live, x)
+	slices.SortFunc(s.live, func(a, b *session) int { return int(a.ID - b.ID) })
 	return nil
 }
 
@@ -46,24 +49,26 @@ func (s *Store) RenewSession(_ context.Context, id timer.ID, load store.Load) (b
 // LiveSessions returns the live ones of all kinds.
 func (s *Store) LiveSessions(context.Context) ([]store.Session, error) {
 	defer s.lock()()
-	return s.sessionsThat(func(x *session) bool { return x.endedMS == 0 }), nil
+	s.live = slices.DeleteFunc(s.live, func(x *session) bool { return x.endedMS != 0 })
+	out := make([]store.Session, len(s.live))
+	for i, x := range s.live {
+		out[i] = x.Session
+	}
+	return out, nil
 }
 
 // EndedSessions returns those that ended lately.
 func (s *Store) EndedSessions(_ context.Context, within time.Duration) ([]store.Session, error) {
 	defer s.lock()()
 	since := s.nowMS() - within.Milliseconds()
-	return s.sessionsThat(func(x *session) bool { return x.endedMS > 0 && x.endedMS > since }), nil
-}
-
-func (s *Store) sessionsThat(are func(x *session) bool) (out []store.Session) {
+	var out []store.Session
 	for _, x := range s.sessions {
-		if are(x) {
+		if x.endedMS > 0 && x.endedMS > since {
 			out = append(out, x.Session)
 		}
 	}
 	slices.SortFunc(out, func(a, b store.Session) int { return int(a.ID - b.ID) })
-	return out
+	return out, nil
 }
 
 // EndSession ends a session whose renewal number is still seen.

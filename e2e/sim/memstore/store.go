@@ -35,6 +35,7 @@ type Store struct {
 	fires    map[timer.FireID]*timer.Fire
 	byMinute map[int64]map[timer.FireID]*timer.Fire
 	sessions map[timer.ID]*session
+	live     []*session                   // those that live, and some that ended since they were read, by id
 	outcomes map[timer.ID][]timer.Outcome // by timer, in the order of their recording
 	ended    map[timer.FireID]timer.ID    // fires that have an outcome, and who recorded it
 	attempts map[timer.FireID][]timer.Attempt
