@@ -22,8 +22,10 @@ const (
 	silentAfter = time.Second
 	// youngTask is how old a task may be at its claim for the topics not to be behind: what nobody has claimed may else be with them.
 	youngTask = 500 * time.Millisecond
-	// bypassFor is how long one look is enough when tasks come again: not every partition of the topics is back at once.
-	bypassFor     = 5 * time.Second
+	// bypassFor is how long one look is enough after a task was missed.
+	bypassFor = 5 * time.Second
+	// returnFor is that after a time without any: not every partition of the topics is back at once, and a broker that has just started is slow.
+	returnFor     = 15 * time.Second
 	bypassLate    = time.Second     // past its run a fire is catch-up, which gives way to what is due now;
 	othersLate    = 2 * time.Second // and past this what is another executor's share is taken too
 	lateLooks     = 2               // it is looked for at every so many looks
@@ -46,7 +48,8 @@ const (
 type bypass struct {
 	present, low lane
 	living       atomic.Pointer[[]store.Session] // as of the last look at the sessions
-	missed       clock.Mark                      // tasks were found missing: no doubt that they were
+	missed       clock.Mark                      // a task was found missing among those that came: no doubt that it was
+	absent       clock.Mark                      // tasks were, and none came
 	seen         map[timer.FireID]int32          // unclaimed at the last look, by revision; goAround's alone
 }
 
@@ -123,7 +126,7 @@ func (s *Service) goAround(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		silent, active := b.present.silent(), b.missed.Within(bypassFor)
+		silent, active := b.present.silent(), b.missed.Within(bypassFor) || b.absent.Within(returnFor)
 		behind := b.present.behind(&s.ages[1])
 		if behind && !active {
 			b.seen = nil
@@ -143,7 +146,10 @@ func (s *Service) goAround(ctx context.Context) error {
 		if !active {
 			s.log.Warn().Int("fires", found).Msg("fires are taken from the store, no tasks of theirs have come")
 		}
-		if silent || !behind && missed {
+		switch {
+		case silent:
+			b.absent.Set()
+		case !behind && missed:
 			b.missed.Set()
 		}
 	}

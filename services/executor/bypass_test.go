@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
@@ -132,6 +134,30 @@ func TestWithoutTasksNearFiresAreHardlyLate(t *testing.T) {
 		for i, c := range calls[10:] {
 			require.Less(t, at[i+10].Sub(time.UnixMilli(c.PlannedMS)), 260*time.Millisecond)
 		}
+	})
+}
+
+// A broker that is back is slow at first, and slow in some partitions only.
+func TestWhenTasksComeAgainNearFiresAreHardlyLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		around(t, parts, "one", r)
+		time.Sleep(2 * time.Second)
+		parts.Create("a", soon(1, 50*time.Millisecond)...) // nothing brings it: tasks are away
+		time.Sleep(2 * time.Second)
+		for range 80 {
+			parts.Dispatch.Committed(t.Context(), parts.Create("a", soon(1, 1500*time.Millisecond)...))
+			time.Sleep(100 * time.Millisecond)
+		}
+		slow := parts.Create("a", soon(1, 50*time.Millisecond)...)[0]
+		time.Sleep(2 * time.Second)
+		calls, at := r.seen()
+		require.Len(t, calls, 82)
+		i := slices.IndexFunc(calls, func(c callback.Request) bool { return c.Fire == slow.FireID })
+		require.GreaterOrEqual(t, i, 0)
+		require.Less(t, at[i].Sub(time.UnixMilli(slow.RunMS)), 260*time.Millisecond)
 	})
 }
 
