@@ -61,3 +61,12 @@ func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	return s.alone(ctx, "testing", func() *statement { return &statement{text: []byte(text), args: args} })
 }
+
+// MigrationPool opens the connections of migrations.
+func MigrationPool(dsn string) (*sql.DB, error) {
+	cfg, err := mysqlConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return migrationPool(cfg)
+}

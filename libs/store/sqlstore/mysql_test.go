@@ -65,6 +65,17 @@ func TestMySQLDSN(t *testing.T) {
 	}
 }
 
+// TestMySQLMigrationsMayPause: a process that stands still between two statements of a migration for a while goes on with it.
+func TestMySQLMigrationsMayPause(t *testing.T) {
+	t.Parallel()
+	db, err := sqlstore.MigrationPool(testenv.MySQL(t))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	var silence int
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT @@SESSION.wait_timeout").Scan(&silence))
+	require.GreaterOrEqual(t, silence, 60)
+}
+
 // TestMySQLAway opens a store whose server is not there: that is no error, and every call says so.
 func TestMySQLAway(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -18,8 +19,19 @@ const (
 	duplicateKey    = 1061
 )
 
-// migrationPool opens connections on which migrations can be repeated.
+const (
+	// migrationTime bounds one statement, as long as the lock lasts: changing a table of many rows takes its time, and giving up would not end it.
+	migrationTime = time.Hour
+	// migrationSilenceS is longer than a process stands still on a machine that is out of breath: a connection that the server closes between
+	// two statements is a migration that failed.
+	migrationSilenceS = "120"
+)
+
+// migrationPool opens connections on which migrations can be repeated, and which are not given up.
 func migrationPool(cfg *mysql.Config) (*sql.DB, error) {
+	cfg = cfg.Clone()
+	cfg.ReadTimeout = max(cfg.ReadTimeout, migrationTime)
+	cfg.Params["wait_timeout"] = migrationSilenceS
 	c, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("opening connections for migrations: %w", err)
