@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -56,6 +57,7 @@ func (s *Service) getFire(ctx context.Context, in *fireParam) (*fireOutput, erro
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
+	found.Attempts = attemptsOf(&found)
 	out := &fireOutput{fireDetailBody{AttemptLog: make([]attemptBody, 0, len(found.Attempts))}}
 	switch {
 	case found.Outcome != nil:
@@ -67,4 +69,14 @@ func (s *Service) getFire(ctx context.Context, in *fireParam) (*fireOutput, erro
 		out.Body.AttemptLog = append(out.Body.AttemptLog, showAttempt(&found.Attempts[i]))
 	}
 	return out, nil
+}
+
+// attemptsOf returns the attempts of a fire. One that succeeded at once has no row: its outcome tells it, but for the answer's excerpt. An outcome that the store
+// recorded by itself is that of a completion, at another time than its attempt's end.
+func attemptsOf(rec *store.FireRecord) []timer.Attempt {
+	o := rec.Outcome
+	if len(rec.Attempts) > 0 || o == nil || o.Kind != timer.Delivered || o.Attempts != 1 || o.Owner == store.HouseSession {
+		return rec.Attempts
+	}
+	return []timer.Attempt{{FireID: o.FireID, N: 1, StartMS: o.FinishedMS - o.DurationMS, DurationMS: o.DurationMS, StatusCode: o.StatusCode}}
 }

@@ -102,7 +102,7 @@ type attemptBody struct {
 	Failure    string `json:"failure,omitempty" doc:"Class of what went wrong."`
 	Target     string `json:"target,omitempty" doc:"Which of several targets: its name, or its place from 1."`
 	Error      string `json:"error,omitempty"`
-	Excerpt    string `json:"excerpt,omitempty" doc:"Start of the answer's body."`
+	Excerpt    string `json:"excerpt,omitempty" doc:"Start of the answer's body. Of a single target it is kept where the attempt failed or was not the first."`
 }
 
 type firesBody struct {
@@ -113,7 +113,7 @@ type firesBody struct {
 type fireDetailBody struct {
 	FireBody
 
-	AttemptLog []attemptBody `json:"attempt_log" nullable:"false" doc:"Attempts as far as they were recorded one by one."`
+	AttemptLog []attemptBody `json:"attempt_log" nullable:"false" doc:"Every attempt, one after the other; of several targets each call."`
 }
 
 const instantFormat = "2006-01-02T15:04:05.000Z"
