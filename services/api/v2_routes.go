@@ -13,7 +13,7 @@ import (
 )
 
 // v2Version is the version of the API's description; it grows with every change of the description.
-const v2Version = "2.3.1"
+const v2Version = "2.4.0"
 
 const bodyReadTimeout = 10 * time.Second
 
@@ -122,6 +122,7 @@ func (s *Service) routesV2(r, open chi.Router) huma.API {
 	add(s, api, http.MethodDelete, "/calendars/{name}", "delete-calendar", "Delete a calendar that no timer names", http.StatusNoContent, s.deleteCalendar)
 	add(s, api, http.MethodPost, "/calendars/{name}/import", "import-calendar", "Take the dates of an iCalendar file into a calendar", http.StatusOK, s.importCalendar)
 	add(s, api, http.MethodPost, "/schedules/preview", "preview-schedule", "Show the next fires of a schedule, and what it excludes", http.StatusOK, s.previewSchedule)
+	boundIntegers(api.OpenAPI())
 	return api
 }
 

@@ -240,3 +240,25 @@ func TestV2OutcomesOfTargets(t *testing.T) {
 		}, got)
 	}
 }
+
+// A number that fits no integer is refused as what it is, also deep in a body.
+func TestV2NumbersOutOfRange(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	huge := "1" + strings.Repeat("0", 30)
+	timerWith := func(more string) string {
+		return `{"app":"shop","name":"bill","schedule":{"kind":"interval","every":"1m"},` + more + `}`
+	}
+	for _, c := range []struct{ method, path, body, location string }{
+		{"POST", "/api/v2/timers", timerWith(`"target":{"url":"https://a.example/","redirects":` + huge + `}`), "body.target.redirects"},
+		{"POST", "/api/v2/timers", timerWith(`"targets":[{"url":"https://a.example/"},{"url":"https://b.example/","redirects":` + huge + `}]`), "body.targets[1].redirects"},
+		{"PUT", "/api/v2/timers", timerWith(`"target":{"url":"https://a.example/"},"retry":{"attempts":-` + huge + `}`), "body.retry.attempts"},
+		{"PATCH", "/api/v2/timers/1?app=shop", `{"if_version":4294967296}`, "body.if_version"},
+		{"PUT", "/api/v2/apps/shop/settings", `{"burst":` + huge + `}`, "body.burst"},
+		{"PUT", "/api/v2/apps/shop/settings", `{"concurrent":9223372036854775808}`, "body.concurrent"},
+	} {
+		got := f.problem(t, 422, c.method, c.path, c.body)
+		require.Len(t, got.Errors, 1, c.location)
+		require.Equal(t, c.location, got.Errors[0].Location)
+	}
+}
