@@ -204,10 +204,40 @@ func TestFiresOfADeadEndpointComeToAnEnd(t *testing.T) {
 		start(t, parts, "one", r, func(o *executor.Options) { o.Breakers = breaking(t) })
 		fires := parts.Create("a", soon(20, time.Second)...)
 		parts.Dispatch.Committed(t.Context(), fires)
-		publishDue(t, parts, fires, 5*time.Minute)
-		require.Equal(t, map[string]int{"failed:exhausted": 20}, reasons(t, parts, fires))
+		publishDue(t, parts, fires, 8*time.Minute)
+		require.Equal(t, map[string]int{"failed:exhausted": 20}, reasons(t, parts, fires), "three attempts, each by a probe at the latest")
 		calls, _ := r.seen()
 		require.Less(t, len(calls), 20, "most of them without a call")
+	})
+}
+
+// An endpoint is well again before its breaker knows: no fire is lost to that, whether it was to be made for the first time or again.
+func TestFiresOfAnEndpointThatRecoversAreDelivered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		began := time.Now()
+		r := &receiver{takes: 1500 * time.Millisecond, answer: func(*callback.Request) callback.Result {
+			if time.Since(began) < 6*time.Second {
+				return callback.Result{Class: callback.Retry, Failure: timer.FailureConnect, Error: "refused"}
+			}
+			return callback.Result{Class: callback.Success, StatusCode: 200}
+		}}
+		start(t, parts, "one", r, nil)
+		var defs []timer.Definition
+		for i, at := range []time.Duration{time.Second, 2500 * time.Millisecond, 4 * time.Second} {
+			for _, d := range soon(16, at) {
+				d.Retry = timer.Retry{Attempts: 4 - i, Wait: timer.Duration(time.Second), Factor: 1, Timeout: timer.Duration(5 * time.Second)}
+				defs = append(defs, d)
+			}
+		}
+		for i := range defs[32:] {
+			defs[32+i].Retry.Attempts = 1
+		}
+		fires := parts.Create("a", defs...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		publishDue(t, parts, fires, 3*time.Minute)
+		require.Equal(t, map[string]int{"delivered": 48}, reasons(t, parts, fires))
 	})
 }
 

@@ -22,8 +22,9 @@ type held struct {
 
 	error string // what its last attempt came to, where it failed for good; its worker's, then the recorder's
 
-	asked  bool // the limits have put it off already; its worker's alone
-	broken bool // its endpoint's breaker has, too
+	asked     bool  // the limits have put it off already; this and the next are its worker's alone
+	broken    bool  // its endpoint's breaker has, too
+	refusedMS int64 // since when that does, for the attempt to come; 0: it does not
 }
 
 // putOff tells whether it waited for a limit or a breaker: that it is late says nothing of how late anything else is.

@@ -39,6 +39,7 @@ func (s *Service) allow(e *held, owner *tenant) *permit {
 			s.refused(e, d.At)
 			return nil
 		}
+		e.refusedMS = 0
 	}
 	// Who comes back goes before whoever is new; a retry, too, has had its turn.
 	back := e.asked || e.fire.State == timer.FireParked || e.fire.State == timer.FireRetrying
@@ -54,15 +55,28 @@ func (s *Service) allow(e *held, owner *tenant) *permit {
 	return nil
 }
 
-// refused lets a fire wait for its endpoint, once: the second time counts as an attempt, so that a dead endpoint's fires come to an end. One that was parked has
-// waited before, in whoever's hand, and one that is retried has met the endpoint.
+// refused lets a fire wait for its endpoint. What was not sent is no attempt, unless a call to the endpoint has failed since it waits: then the endpoint is
+// as bad as when it would have been sent, and the attempt counts as failed, so that a dead endpoint's fires come to an end, by an attempt per probe.
+//
+// One that came back from the store, to whatever executor, was told to wait for the end of an open breaker, and somewhat longer: a probe went before it.
 func (s *Service) refused(e *held, at time.Time) {
-	if e.broken || e.fire.State == timer.FireParked || e.fire.State == timer.FireRetrying {
-		e.broken = false
+	failed, spread := s.opts.Breakers.Failed(e.endpoint)
+	since := e.refusedMS
+	if since == 0 && e.fire.State == timer.FireParked {
+		since = e.fire.RunMS - spread.Milliseconds()
+	}
+	if since != 0 && failed.UnixMilli() >= since {
+		e.refusedMS = 0
 		s.notMade(e, timer.FailureCircuit, "not sent: the endpoint fails, and is left alone for a while")
 		return
 	}
 	e.broken = true
+	if e.refusedMS == 0 {
+		e.refusedMS = s.opts.Clock.Now().UnixMilli()
+	}
+	if e.fire.State == timer.FireRetrying {
+		e.fire.State = timer.FireParked // as which it is known when it comes back
+	}
 	s.park(e, at)
 }
 
