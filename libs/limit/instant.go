@@ -9,7 +9,7 @@ import (
 // askAgain is when a fire asks again that only waits for the answer of the ledger.
 const askAgain = 5 * time.Millisecond
 
-// nearBy is how long one waits at most that came back in its turn.
+// nearBy is how long one waits at most that came back in its turn; where permits are further apart, for the next but one at the most.
 const nearBy = 100 * time.Millisecond
 
 // instant returns when a refused fire shall ask again: one after the other, as fast as calls can probably start here.
@@ -20,12 +20,15 @@ func (a *app) instant(returned bool, why *refusal, now time.Time) time.Time {
 	step := time.Duration(float64(time.Second) / a.pace(now, why))
 	tail := &a.tail
 	if returned {
-		// One that came in its turn and found nothing misses it by little: it waits a moment, and is not sent to the end.
-		a.near = later(a.near, now).Add(step)
-		if wait := a.near.Sub(now); wait <= nearBy {
+		// One that came in its turn and found nothing misses it by little: it waits for the next permit, and is not sent to the end.
+		at := later(a.near, now).Add(step)
+		if next := a.nextToken.Add(askAgain); why == byTokens && a.near.Before(now) && next.Before(at) {
+			at = next
+		}
+		if wait := at.Sub(now); wait <= max(nearBy, 2*step) {
+			a.near = at
 			return now.Add(max(wait, askAgain))
 		}
-		a.near = a.near.Add(-step)
 		tail = &a.backTails
 	}
 	from := later(*tail, now)

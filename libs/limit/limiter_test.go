@@ -354,6 +354,39 @@ func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
 	}
 }
 
+// TestALowRateIsUsed: who comes back in turn finds his permit, or waits for the very next, however few there are.
+func TestALowRateIsUsed(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{0.5, 1, 2, 5} {
+		synctest.Test(t, func(t *testing.T) {
+			_, ls := run(t, "a", "b")
+			for _, l := range ls {
+				l.Set("x", limit.Settings{Rate: rate})
+			}
+			began := time.Now()
+			var all sync.WaitGroup
+			for i := range 40 {
+				all.Go(func() {
+					l, late := ls[i%2], time.Duration(7*i%50)*time.Millisecond // as it takes to come back from the store
+					for a := (limit.Ask{App: "x"}); ; a.Returned = true {
+						d := l.Start(a)
+						if d.OK {
+							break
+						}
+						time.Sleep(time.Until(d.At) + late)
+					}
+					time.Sleep(20 * time.Millisecond)
+					l.Done("x")
+				})
+			}
+			all.Wait()
+			took := time.Since(began).Seconds()
+			require.Less(t, took, 1.2*40/rate, "at %v/s", rate)
+			require.Greater(t, took, 0.9*38/rate-1/rate, "at %v/s", rate)
+		})
+	}
+}
+
 func TestInstantsAreSpreadAsTheRateLets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
