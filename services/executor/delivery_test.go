@@ -184,6 +184,32 @@ func TestAChangeOfTheAppDuringACallOfAFixedDelay(t *testing.T) {
 	})
 }
 
+// Limits that are raised hold for those that wait, too: in hand and parked, in every executor.
+func TestRaisedLimitsReachWhatWaits(t *testing.T) {
+	t.Parallel()
+	for _, raised := range []store.AppSettings{{}, {Rate: 1000}} {
+		synctest.Test(t, func(t *testing.T) {
+			parts := servicetest.New(t, servicetest.Options{})
+			busyMinutes(t, parts)
+			r := new(receiver)
+			start(t, parts, "one", r, nil)
+			start(t, parts, "two", r, nil)
+			_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 1, Burst: 1}, 0)
+			require.NoError(t, err)
+			fires := parts.Create("a", soon(200, time.Second)...)
+			parts.Dispatch.Committed(t.Context(), fires)
+			time.Sleep(5 * time.Second)
+			require.Less(t, len(r.attempts()), 12)
+			_, err = parts.Store.PutSettings(t.Context(), "a", raised, 0)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second)
+			require.Len(t, r.attempts(), 200)
+			time.Sleep(time.Second)
+			require.Equal(t, map[string]int{"delivered": 200}, reasons(t, parts, fires))
+		})
+	}
+}
+
 // breaking are breakers that open at the first failure, for a minute.
 func breaking(t *testing.T) *limit.Breakers {
 	t.Helper()
