@@ -380,7 +380,7 @@ func TestWaitsForALimit(t *testing.T) {
 		fires := parts.Create("a", soon(1, time.Second)...)
 		parts.Dispatch.Committed(t.Context(), fires)
 		time.Sleep(5 * time.Second)
-		require.Equal(t, []limit.Ask{{App: "a"}, {App: "a", Returned: true}}, g.asked(), "a retry goes before whoever is new")
+		require.Equal(t, []limit.Ask{{App: "a", Priority: limit.Normal}, {App: "a", Returned: true, Priority: limit.Normal}}, g.asked(), "a retry goes before whoever is new")
 
 		// A wait that is not the fire's own doing is not punished as a misfire, and a short one is held in full hands, too.
 		late := parts.Create("a", servicetest.Every(time.Now().Add(time.Second), 0, 10, "http://127.0.0.1/")...)

@@ -43,7 +43,7 @@ func (s *Service) allow(e *held, owner *tenant) *permit {
 	}
 	// Who comes back goes before whoever is new; a retry, too, has had its turn.
 	back := e.asked || e.fire.State == timer.FireParked || e.fire.State == timer.FireRetrying
-	d := s.opts.Limits.Start(limit.Ask{App: owner.name, Returned: back})
+	d := s.opts.Limits.Start(limit.Ask{App: owner.name, Returned: back, Priority: priorityOf(e)})
 	if d.OK {
 		return p
 	}
