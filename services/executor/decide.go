@@ -73,8 +73,12 @@ func (s *Service) decide(e *held, m *made) {
 
 // retry puts off the next attempt, or ends the fire as failed.
 func (s *Service) retry(e *held, m *made) {
+	status := m.StatusCode
+	if e.def.Several() {
+		status = 0 // it is one target's
+	}
 	wait, end := e.def.Retry.Next(timer.FailedAttempt{
-		Attempt: int(m.n), Status: m.StatusCode, RetryAfter: m.RetryAfter,
+		Attempt: int(m.n), Status: status, NotRetried: m.NotRetried, RetryAfter: m.RetryAfter,
 		Since: s.opts.Clock.Now().Sub(time.UnixMilli(plannedMS(e))), Random: rand.Float64(),
 	})
 	if end != timer.ReasonNone {
