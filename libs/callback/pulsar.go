@@ -75,15 +75,15 @@ func (p *Pulsar) Call(ctx context.Context, r *Request) Result {
 		return unusable(err)
 	}
 	if err := p.o.Topics.Check(m.ServiceURL, m.Topic); err != nil {
-		return blot(failed(ctx, err, timeout), secrets)
+		return blot(failed(ctx, err, timeout), r, secrets)
 	}
 	if m.ServiceURL != "" {
 		if err := p.reachable(callCtx, r, m.ServiceURL); err != nil {
-			return blot(failed(ctx, err, timeout), secrets)
+			return blot(failed(ctx, err, timeout), r, secrets)
 		}
 	}
 	if err := p.o.Publisher.PublishTo(callCtx, m); err != nil {
-		return blot(publishFailed(ctx, err, timeout), secrets)
+		return blot(publishFailed(ctx, err, timeout), r, secrets)
 	}
 	return Result{}
 }
