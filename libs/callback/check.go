@@ -122,10 +122,30 @@ func (c *Checks) body(field string, t *timer.Target) error {
 	if !utf8.ValidString(t.Body) {
 		return timer.Invalid(field, "is not valid UTF-8")
 	}
-	if t.Templates {
-		return payload.Check(field, t.Body, payload.PlaceOf(contentType(t.Headers), t.Body), c.Labels)
+	if !t.Templates {
+		return nil
 	}
-	return nil
+	place := payload.PlaceOf(contentType(t.Headers), t.Body)
+	if err := payload.Check(field, t.Body, place, c.Labels); err != nil {
+		return err
+	}
+	return c.fits(field, c.longest(t, t.Body, place), payload.MaxExpanded)
+}
+
+// longest returns how long a text of a target can be when it is sent.
+func (c *Checks) longest(t *timer.Target, s string, p payload.Place) int {
+	if !t.Templates {
+		return len(s)
+	}
+	return payload.Longest(s, p, c.Labels)
+}
+
+// fits refuses what is longer than it may be once variables are put in. What is too long without them was refused before.
+func (c *Checks) fits(field string, size, most int) error {
+	if size <= most {
+		return nil
+	}
+	return timer.Invalid(field, fmt.Sprintf("can be %d bytes long once variables are put in: at most %d are allowed", size, most))
 }
 
 // connectionHeaders are about one connection and not about the request: the client sets them itself.
@@ -138,13 +158,15 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 	if n := len(t.Headers) + len(t.SecretHeaders); n > timer.MaxHeaders {
 		return timer.Invalid(field+".headers", fmt.Sprintf("are %d: at most %d are allowed", n, timer.MaxHeaders))
 	}
-	size := 0
+	size, longest := 0, 0
 	seen := make(map[string]bool, len(t.Headers))
 	for name, values := range t.Headers {
 		at := field + ".headers." + name
 		size += len(name)
+		longest += len(name)
 		for _, v := range values {
 			size += len(v)
+			longest += c.longest(t, v, payload.Header)
 			if t.Templates {
 				if err := payload.Check(at, v, payload.Header, c.Labels); err != nil {
 					return err
@@ -167,6 +189,9 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 	}
 	if size > timer.MaxHeaderLen {
 		return timer.Invalid(field+".headers", fmt.Sprintf("are %d bytes long: at most %d are allowed", size, timer.MaxHeaderLen))
+	}
+	if err := c.fits(field+".headers", longest, timer.MaxHeaderLen); err != nil {
+		return err
 	}
 	for name := range t.SecretHeaders {
 		key := http.CanonicalHeaderKey(name)

@@ -60,6 +60,9 @@ func (c *Checks) url(field string, t *timer.Target) error {
 		if err := payload.Check(field, s, payload.URL, c.Labels); err != nil {
 			return err
 		}
+		if err := c.fits(field, c.longest(t, s, payload.URL), timer.MaxURLLen); err != nil {
+			return err
+		}
 		var err error
 		if s, err = payload.Expand(s, payload.URL, &payload.Values{Fire: timer.FireID{Timer: 1, DueMS: 1}, Attempt: 1, Labels: c.Labels}); err != nil {
 			return timer.Invalid(field, err.Error())
@@ -89,15 +92,17 @@ func (c *Checks) reachable(field, host, port string) error {
 }
 
 func (c *Checks) query(field string, t *timer.Target) error {
-	size := 0
+	size, longest := 0, 0
 	for name, values := range t.Query {
 		size += len(name)
+		longest += len(name)
 		if name == "" || !utf8.ValidString(name) {
 			return timer.Invalid(field+".query", "has a name that is empty or not valid UTF-8")
 		}
 		for _, v := range values {
 			at := field + ".query." + name
 			size += len(name) + len(v)
+			longest += len(name) + c.longest(t, v, payload.Text)
 			if !utf8.ValidString(v) {
 				return timer.Invalid(at, "is not valid UTF-8")
 			}
@@ -111,7 +116,7 @@ func (c *Checks) query(field string, t *timer.Target) error {
 	if size > timer.MaxURLLen {
 		return timer.Invalid(field+".query", fmt.Sprintf("is %d bytes long: at most %d are allowed", size, timer.MaxURLLen))
 	}
-	return nil
+	return c.fits(field+".query", longest, timer.MaxURLLen)
 }
 
 func checkSuccess(field string, s *timer.Success) error {

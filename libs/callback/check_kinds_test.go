@@ -59,6 +59,25 @@ func TestChecks(t *testing.T) {
 			x.Templates, x.Headers = true, map[string][]string{"content-type": {"application/{{label.team}}"}}
 		}), "target.headers.Content-Type", "fixed"},
 		{"a variable in the query", http(func(x *timer.Target) { x.Templates, x.Query = true, map[string][]string{"a": {"b{{nope}}"}} }), "target.query.a", "at byte 1"},
+		{"too long a body once it is expanded", http(func(x *timer.Target) {
+			x.Templates, x.Body = true, strings.Repeat("{{label.long}}", 5000)
+		}), "target.body", "once variables are put in"},
+		{"a body that is escaped", http(func(x *timer.Target) {
+			x.Templates, x.Body = true, `["`+strings.Repeat("{{label.quotes}}", 2100)+`"]`
+		}), "target.body", "can be 1075204 bytes"},
+		{"a body of some length", http(func(x *timer.Target) { x.Templates, x.Body = true, strings.Repeat("{{label.long}}", 4000) }), "", ""},
+		{"too long a url once it is expanded", http(func(x *timer.Target) {
+			x.Templates, x.URL = true, "https://a.example/"+strings.Repeat("{{label.long}}", 8)
+		}), "target.url", "once variables are put in"},
+		{"too long a query once it is expanded", http(func(x *timer.Target) {
+			x.Templates, x.Query = true, map[string][]string{"a": {strings.Repeat("{{label.long}}", 8)}}
+		}), "target.query", "once variables are put in"},
+		{"too long headers once they are expanded", http(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"X-A": {strings.Repeat("{{label.long}}", 20), "{{label.long}}"}, "X-B": {strings.Repeat("{{label.long}}", 12)}}
+		}), "target.headers", "once variables are put in"},
+		{"too long metadata once it is expanded", grpc(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"x-a": {strings.Repeat("{{label.long}}", 33)}}
+		}), "target.headers", "once variables are put in"},
 		{"templates are off", http(func(x *timer.Target) { x.Body = "{{nope" }), "", ""},
 		{"too long a name", http(func(x *timer.Target) { x.Name = strings.Repeat("x", 33) }), "target.name", "longer"},
 		{"too long a query", http(func(x *timer.Target) { x.Query = map[string][]string{"a": {strings.Repeat("x", 4000)}} }), "target.query", "at most"},
@@ -123,7 +142,9 @@ func TestChecks(t *testing.T) {
 	open, err := egress.NewTopics([]string{"pulsar://broker.example:6650"}, []string{"shop/a"})
 	require.NoError(t, err)
 	c := callback.Checks{
-		Kinds: []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar}, Labels: map[string]string{"team": "till"}, OwnNamespace: "carillon/main",
+		Kinds: []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar}, Labels: map[string]string{
+			"team": "till", "long": strings.Repeat("x", timer.MaxLabelLen), "quotes": strings.Repeat(`"`, timer.MaxLabelLen),
+		}, OwnNamespace: "carillon/main",
 		Topics: open,
 	}
 	for _, tt := range tests {
