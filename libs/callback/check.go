@@ -140,6 +140,24 @@ func (c *Checks) longest(t *timer.Target, s string, p payload.Place) int {
 	return payload.Longest(s, p, c.Labels)
 }
 
+// typical returns what values are for some fire of the timer: what of it is wrong is wrong for every one, or for those of its labels.
+func (c *Checks) typical(t *timer.Target, values []string) []string {
+	if !t.Templates {
+		return values
+	}
+	out := slices.Clone(values)
+	for i, v := range out {
+		if s, err := payload.Expand(v, payload.Header, c.someFire()); err == nil {
+			out[i] = s
+		}
+	}
+	return out
+}
+
+func (c *Checks) someFire() *payload.Values {
+	return &payload.Values{Fire: timer.FireID{Timer: 1, DueMS: 1}, Attempt: 1, App: "app", Name: "name", Labels: c.Labels}
+}
+
 // fits refuses what is longer than it may be once variables are put in. What is too long without them was refused before.
 func (c *Checks) fits(field string, size, most int) error {
 	if size <= most {
@@ -174,7 +192,7 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 			}
 		}
 		key := http.CanonicalHeaderKey(name)
-		if msg := badHeader(name, key, values, seen[key]); msg != "" {
+		if msg := badHeader(name, key, c.typical(t, values), seen[key]); msg != "" {
 			return timer.Invalid(at, msg)
 		}
 		if key == "Host" && t.Templates && strings.Contains(values[0], "{{") && (len(t.SecretHeaders) > 0 || t.OAuth2 != nil) {
@@ -268,9 +286,12 @@ func validValue(s string) bool {
 	return utf8.ValidString(s)
 }
 
+// validHost tells whether s is what a Host header may hold: net/http sends an empty one in place of any other.
 func validHost(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`/\?#@"<>`, c) >= 0 {
+		c := s[i]
+		letterOrDigit := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letterOrDigit && strings.IndexByte("!$%&()*+,-.:;=[']_~", c) < 0 {
 			return false
 		}
 	}

@@ -111,6 +111,28 @@ func TestChecks(t *testing.T) {
 		{"a host that varies", http(func(x *timer.Target) {
 			x.Templates, x.Headers = true, map[string][]string{"host": {"{{app}}.example.com"}}
 		}), "", ""},
+		{"a host that a label makes", http(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"host": {"{{label.team}}.{{timer.name}}.example.com"}}
+		}), "", ""},
+		{"a host that a label spoils", http(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"host": {"{{label.quotes}}"}}
+		}), "target.headers.host", "host name"},
+		{"a host with a brace", http(func(x *timer.Target) { x.Headers = map[string][]string{"host": {"{a}"}} }), "target.headers.host", "host name"},
+		{"a scope of two lines", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.Scopes = []string{"a\r\nb"} }), "target.oauth2.scopes", "ASCII"},
+		{"another grant", http(func(x *timer.Target) {
+			x.OAuth2 = oauth()
+			x.OAuth2.Params = map[string]string{"grant_type": "password"}
+		}), "target.oauth2.params.grant_type", "client_credentials"},
+		{"another client", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.Params = map[string]string{"client_id": "x"} }), "target.oauth2.params.client_id", "client_id"},
+		{"a secret in clear", http(func(x *timer.Target) {
+			x.OAuth2 = oauth()
+			x.OAuth2.Params = map[string]string{"client_secret": "x"}
+		}), "target.oauth2.params.client_secret", "secret"},
+		{"another scope", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.Params = map[string]string{"scope": "x"} }), "target.oauth2.params.scope", "scopes"},
+		{"an audience", http(func(x *timer.Target) {
+			x.OAuth2 = oauth()
+			x.OAuth2.Scopes, x.OAuth2.Params = []string{"a:read", "b"}, map[string]string{"audience": "x"}
+		}), "", ""},
 		{"our signature", http(func(x *timer.Target) { x.Headers = map[string][]string{"webhook-signature": {"x"}} }), "target.headers.webhook-signature", "Carillon itself"},
 		{"our trace", http(func(x *timer.Target) { x.Headers = map[string][]string{"traceparent": {"x"}} }), "target.headers.traceparent", "Carillon itself"},
 		{"a method that sends secrets back", http(func(x *timer.Target) { x.Method = "TRACE" }), "target.method", "not a method"},

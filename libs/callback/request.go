@@ -170,9 +170,13 @@ func (h *HTTP) setHeaders(req *http.Request, r *Request, e *expander, secrets []
 			return err
 		}
 		if name == "Host" {
-			if len(values) > 0 {
-				req.Host = values[0]
+			if len(values) == 0 {
+				continue
 			}
+			if !validHost(values[0]) {
+				return errors.New("header Host is no host name once variables are put in")
+			}
+			req.Host = values[0]
 			continue
 		}
 		req.Header[name] = values

@@ -69,6 +69,21 @@ func TestTemplatesAreExpandedOnlyWhereTheTargetAsksForThem(t *testing.T) {
 	require.Contains(t, c.Call(t.Context(), r).Error, "url")
 }
 
+// A host that is none would be sent as an empty one.
+func TestAHostThatIsNoneOnceItIsExpandedIsNotSent(t *testing.T) {
+	t.Parallel()
+	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true})
+	for _, host := range []string{"{{label.h}}", "{{timer.name}}", "{{label.gone}}"} {
+		r := requestTo("http://127.0.0.1:1")
+		r.Name, r.Labels = "close the day", map[string]string{"h": "a/b"}
+		r.Target.Templates, r.Target.Headers = true, map[string][]string{"host": {host}}
+		got := c.Call(t.Context(), r)
+		require.Equal(t, callback.Reject, got.Class, host)
+		require.Equal(t, timer.FailureInvalid, got.Failure, host)
+		require.Contains(t, got.Error, "Host")
+	}
+}
+
 // What a definition that is older than the check makes of its labels is measured when it is called.
 func TestWhatIsTooLongOnceItIsExpandedIsNotSent(t *testing.T) {
 	t.Parallel()
