@@ -198,6 +198,9 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 		if key == "Host" && t.Templates && strings.Contains(values[0], "{{") && (len(t.SecretHeaders) > 0 || t.OAuth2 != nil) {
 			return timer.Invalid(at, "has a variable: it decides to whom the target's secrets go, and is fixed")
 		}
+		if t.Kind == timer.KindPulsar && len(values) > 1 {
+			return timer.Invalid(at, fmt.Sprintf("has %d values: a property of a message has one", len(values)))
+		}
 		if t.Kind == timer.KindGRPC {
 			if msg := badMetadata(key, values); msg != "" {
 				return timer.Invalid(at, msg)

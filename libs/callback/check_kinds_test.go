@@ -147,6 +147,16 @@ func TestChecks(t *testing.T) {
 		{"binary metadata", grpc(func(x *timer.Target) { x.Headers = map[string][]string{"a-bin": {"b"}} }), "target.headers.a-bin", "binary"},
 		{"metadata of gRPC", grpc(func(x *timer.Target) { x.Headers = map[string][]string{"grpc-timeout": {"b"}} }), "target.headers.grpc-timeout", "gRPC's own"},
 		{"metadata that is no ASCII", grpc(func(x *timer.Target) { x.Headers = map[string][]string{"a": {"ä"}} }), "target.headers.a", "ASCII"},
+		{"a key and properties that vary", pulsar(func(x *timer.Target) {
+			x.Templates, x.Pulsar.Key, x.Headers = true, "{{label.team}}-{{fire.id}}", map[string][]string{"due": {"{{due}}"}}
+		}), "", ""},
+		{"a key of an unknown variable", pulsar(func(x *timer.Target) { x.Templates, x.Pulsar.Key = true, "{{nope}}" }), "target.pulsar.key", "unknown variable"},
+		{"a key that only looks like it", pulsar(func(x *timer.Target) { x.Pulsar.Key = "{{nope}}" }), "", ""},
+		{"too long a key once it is expanded", pulsar(func(x *timer.Target) { x.Templates, x.Pulsar.Key = true, "{{label.long}}" }), "target.pulsar.key", "once variables"},
+		{"a property of an unknown variable", pulsar(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"a": {"{{nope}}"}}
+		}), "target.headers.a", "unknown variable"},
+		{"a property of two values", pulsar(func(x *timer.Target) { x.Headers = map[string][]string{"a": {"1", "2"}} }), "target.headers.a", "2 values"},
 		{"no topic", pulsar(func(x *timer.Target) { x.Pulsar = nil }), "target.pulsar.topic", "required"},
 		{"a short topic", pulsar(func(x *timer.Target) { x.Pulsar.Topic = "due" }), "target.pulsar.topic", "persistent://"},
 		{"our own topic", pulsar(func(x *timer.Target) { x.Pulsar.Topic = "persistent://carillon/main/tasks-high" }), "target.pulsar.topic", "own namespace"},
