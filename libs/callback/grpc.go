@@ -78,7 +78,7 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 		}
 		token, _, err := g.o.Tokens.tokens.get(callCtx, r.App, policy, r.Target.OAuth2)
 		if err != nil {
-			return blot(noToken(ctx, err, timeout), secrets)
+			return blot(noToken(ctx, err, timeout), r, secrets)
 		}
 		secrets = append(secrets, secretHeader{"Authorization", "Bearer " + token}, secretHeader{"", token})
 	}
@@ -97,7 +97,7 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 		if res.StatusCode == int32(codes.Unauthenticated) && r.Target.OAuth2 != nil {
 			g.o.Tokens.tokens.drop(r.App, policy, r.Target.OAuth2, secrets[len(secrets)-1].value)
 		}
-		return blot(res, secrets)
+		return blot(res, r, secrets)
 	}
 	res := Result{Excerpt: cut(resp.GetMessage())}
 	if resp.GetAccepted() && r.Target.Async > 0 && r.Token != "" {
@@ -107,7 +107,7 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 			res.CompleteWithin = time.Duration(ms) * time.Millisecond
 		}
 	}
-	return blot(res, secrets)
+	return blot(res, r, secrets)
 }
 
 // message builds what is sent.

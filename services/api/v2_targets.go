@@ -22,14 +22,14 @@ type shownTarget struct {
 // TargetFields are what both have. Embedded structs are exported, for huma reads no others.
 type TargetFields struct {
 	Name    string              `json:"name,omitempty" maxLength:"32" doc:"Tells the targets of one timer apart; their place from 1 where it is left out."`
-	URL     string              `json:"url" required:"false" doc:"http: an absolute http or https URL, at most 2048 bytes. grpc: grpc://host:port, or grpcs for TLS. pulsar: pulsar://host:port, or pulsar+ssl; empty for the deployment's own Pulsar." example:"https://example.com/ring"`
+	URL     string              `json:"url" required:"false" doc:"http: an absolute http or https URL, at most 2048 bytes, once variables are put in, too. grpc: grpc://host:port, or grpcs for TLS. pulsar: pulsar://host:port, or pulsar+ssl; empty for the deployment's own Pulsar." example:"https://example.com/ring"`
 	Method  string              `json:"method,omitempty" doc:"http: GET, POST, PUT, PATCH, DELETE or another registered one; POST by default."`
-	Headers map[string][]string `json:"headers,omitempty" doc:"Name to list of values; at most 64 names and 8 KiB. Metadata of grpc, properties of pulsar."`
-	Body    string              `json:"body,omitempty" doc:"Sent byte for byte, unless templates; at most 256 KiB."`
+	Headers map[string][]string `json:"headers,omitempty" doc:"Name to list of values; at most 64 names and 8 KiB, once variables are put in, too. Metadata of grpc, properties of pulsar, which have one value each."`
+	Body    string              `json:"body,omitempty" doc:"Sent byte for byte, unless templates; at most 256 KiB, and 1 MiB once variables are put in."`
 
-	Query         map[string][]string       `json:"query,omitempty" doc:"http: added to the URL's own query, escaped."`
+	Query         map[string][]string       `json:"query,omitempty" doc:"http: added to the URL's own query, escaped; at most 2048 bytes before that."`
 	SecretHeaders map[string]sealing.Secret `json:"secret_headers,omitempty" doc:"Like headers, with one value each; encrypted at rest, never shown: answers say REDACTED. REDACTED in a change keeps the value that is stored, as long as it goes to the same host (that of a Host header, too), or topic."`
-	Templates     bool                      `json:"templates,omitempty" doc:"Whether {{variables}} in url, query, headers and body are put in: fire.id, due, due.utc, due.unix, due.unix_ms, attempt, cause, timer.id, timer.name, app, zone, label.<name>; {{open}} is a literal {{."`
+	Templates     bool                      `json:"templates,omitempty" doc:"Whether {{variables}} in url, query, headers, body and pulsar.key are put in: fire.id, due, due.utc, due.unix, due.unix_ms, attempt, cause, timer.id, timer.name, app, zone, label.<name>; {{open}} is a literal {{."`
 	Unsigned      bool                      `json:"unsigned,omitempty" doc:"Send no signature, also where the app has signing keys."`
 	Async         string                    `json:"async,omitempty" doc:"The receiver may answer 202 with Carillon-Accepted: async and complete the fire within so long, at most 168h, by POST /fires/{id}/complete." example:"10m"`
 	Success       *successBody              `json:"success,omitempty" doc:"Which answers are success; any 2xx where it is left out."`
@@ -64,7 +64,7 @@ type oauth2Body struct {
 
 type pulsarBody struct {
 	Topic string `json:"topic" example:"persistent://public/default/orders"`
-	Key   string `json:"key,omitempty" doc:"Of the messages; the timer's id by default."`
+	Key   string `json:"key,omitempty" doc:"Of the messages, at most 128 bytes; the timer's id by default."`
 }
 
 // readTargets reads the target or targets of a body. stored is the definition that REDACTED secrets are taken from; it may be nil.

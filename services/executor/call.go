@@ -128,7 +128,7 @@ func (s *Service) call(e *held, owner *tenant, state *timer.State, p *permit) {
 	r := s.opts.Caller.Call(ctx, &callback.Request{
 		Fire: e.fire.FireID, App: state.App, PlannedMS: planned, Attempt: n,
 		Start: start, Target: def.Target, Timeout: time.Duration(def.Retry.Timeout),
-		Fanout: def.Fanout, Done: e.fire.Done, Name: state.Name, Labels: def.Labels, Zone: s.zone(def), Cause: e.fire.Cause.String(),
+		Fanout: def.Fanout, Done: e.fire.Done, NoRetry: def.Retry.NoRetry, Name: state.Name, Labels: def.Labels, Zone: s.zone(def), Cause: e.fire.Cause.String(),
 		Signer: owner.signer, Egress: owner.egress, Token: s.token(e, n),
 	})
 	cancelled := done()
