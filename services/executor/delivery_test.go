@@ -253,7 +253,7 @@ func TestFiresOfAnEndpointThatRecoversAreDelivered(t *testing.T) {
 		var defs []timer.Definition
 		for i, at := range []time.Duration{time.Second, 2500 * time.Millisecond, 4 * time.Second} {
 			for _, d := range soon(16, at) {
-				d.Retry = timer.Retry{Attempts: 4 - i, Wait: timer.Duration(time.Second), Factor: 1, Timeout: timer.Duration(5 * time.Second)}
+				d.Retry = timer.Retry{Attempts: 4 - i, Wait: timer.Duration(time.Second), MaxWait: timer.Duration(time.Minute), Factor: 1, Timeout: timer.Duration(5 * time.Second)}
 				defs = append(defs, d)
 			}
 		}
