@@ -79,7 +79,9 @@ func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (stor
 		s.end(f, &timer.Outcome{
 			Fire: *f, Kind: timer.Skipped, Reason: timer.ReasonCancelled, FinishedMS: nowMS, UntilMS: f.DueMS, Count: 1, Attempts: f.Attempt, LatenessMS: f.LateMS,
 		}, store.HouseSession)
+		delete(s.timers[b.Timer].queue, f.FireID)
 	}
+	s.passTurn(s.timers[b.Timer])
 	return b.Backfill, nil
 }
 

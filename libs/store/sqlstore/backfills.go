@@ -154,30 +154,34 @@ func (s *Store) backfillFires(ctx context.Context, b *store.Backfill, after time
 	return ids, err
 }
 
-// cancelFires ends those of the given fires that are open and that nobody owns.
+// cancelFires ends those of the given fires that are open and that nobody owns, with all that hangs on them: they leave the queue of their timer, and a turn that
+// one of them has goes on to the first that waits. It locks as recordLinked does, the timer's row first: who enters one of them comes before, and it is ended as one
+// that waits, or after, and does not own it. It is one transaction, for one batch of fires; repeated, it finds none of them. Nobody is told of a fire that
+// gets the turn: the sweep finds it.
 func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
 	return s.write(ctx, "cancelling fires", func(ctx context.Context, c runner) error {
-		free, err := s.lockOwned(ctx, c, 0, ids)
-		if err != nil || len(free) == 0 {
+		r := &linkedRecord{store: s, c: c, session: 0} // of nobody
+		for _, id := range ids {
+			r.outcomes = append(r.outcomes, timer.Outcome{Fire: timer.Fire{FireID: id}, Serial: true})
+		}
+		if err := r.lock(ctx); err != nil {
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, c)
-		if err != nil {
-			return err
-		}
-		outcomes := make([]timer.Outcome, len(free))
-		for i, f := range free {
-			outcomes[i] = timer.Outcome{
-				Fire: f, Kind: timer.Skipped, Reason: timer.ReasonCancelled, FinishedMS: nowMS, UntilMS: f.DueMS, Count: 1,
-				Attempts: f.Attempt, LatenessMS: f.LateMS,
+		r.outcomes = r.outcomes[:0]
+		for _, id := range ids {
+			f, open := r.rows[id]
+			if !open || f.Owner != 0 {
+				continue
 			}
+			f.Owner = store.HouseSession // who records it
+			r.outcomes = append(r.outcomes, timer.Outcome{
+				Fire: f, Kind: timer.Skipped, Reason: timer.ReasonCancelled, FinishedMS: r.nowMS, UntilMS: f.DueMS, Count: 1,
+				Attempts: f.Attempt, LatenessMS: f.LateMS, Serial: true,
+			})
 		}
-		if _, err := s.deleteOwned(ctx, c, 0, outcomes); err != nil {
-			return err
+		if len(r.outcomes) == 0 {
+			return nil
 		}
-		for i := range outcomes {
-			outcomes[i].Owner = store.HouseSession
-		}
-		return s.insertOutcomes(ctx, c, outcomes, nil)
+		return r.finish(ctx, nil)
 	})
 }

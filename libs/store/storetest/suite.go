@@ -111,6 +111,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"Calendars_Concurrent", concurrentCalendars},
 		{"Backfills_End", backfillsEnd},
 		{"Backfills_AreCancelled", backfillsAreCancelled},
+		{"Backfills_AreCancelledInQueues", backfillsAreCancelledInQueues},
 		{"Backfills_Concurrent", concurrentBackfills},
 		{"Pauses_End", pausesEnd},
 		{"Status_Conditions", statusConditions},
