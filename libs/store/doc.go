@@ -70,7 +70,7 @@
 //     covers is told to run however often it asks; one that is not covered becomes the next.
 //   - S24 Record inserts Next with the outcome, if the timer is active in Next's epoch and version, or in a later version that an edit made which left the
 //     schedule as it is (then Next has that), and max_fires allows, once; and counts it in fires_made. An outcome whose Reason is
-//     superseded counts only where the row still has the outcome's version; else it is reported as lost.
+//     superseded counts only where the row still has the outcome's version and epoch; else it is reported as lost.
 //
 // Delivery:
 //   - S25 Complete ends a fire or gives it back as returned, only in state accepted, unowned or not, at the attempt named; with its outcome come the turn and the next fire of a chain as with Record (the store

@@ -88,6 +88,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S22_ConcurrentTurns", concurrentTurns},
 		{"S23_OneCatchUp", oneCatchUp},
 		{"S24_DelaysGoOn", delaysGoOn},
+		{"S24_DelaysBeginAnew", delaysBeginAnew},
 		{"S24_SupersededOnlyInItsVersion", supersededOnlyInItsVersion},
 		{"S24_ConcurrentFollowers", concurrentFollowers},
 		{"S25_CompleteDelivers", completeDelivers},
