@@ -78,9 +78,14 @@ func backfillsEnd(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Equal(t, store.BackfillDone, got.Status)
 	require.EqualValues(t, 10, got.Made)
+	session := s.session()
+	for _, f := range s.claim(session, fires) {
+		_, _, err := s.st().Record(ctx, session, []timer.Outcome{delivered(f, s.nowMS())}, nil)
+		require.NoError(t, err)
+	}
 	cancelled, err := s.st().CancelBackfill(ctx, "app", b.ID)
 	require.NoError(t, err)
-	require.Equal(t, store.BackfillDone, cancelled.Status, "it is done")
+	require.Equal(t, store.BackfillDone, cancelled.Status, "nothing is open")
 
 	for _, app := range []string{"other", "unknown"} {
 		_, err = s.st().Backfill(ctx, app, b.ID)
@@ -163,6 +168,44 @@ func backfillsAreCancelled(t *testing.T, s *setup) {
 		require.NotNil(t, rec.Outcome)
 	}
 	require.Empty(t, s.expandBackfills(everyMinute(10)))
+}
+
+// doneBackfillsAreCancelled cancels backfills that have made all their fires.
+func doneBackfillsAreCancelled(t *testing.T, s *setup) {
+	ctx := t.Context()
+	tm := s.create(s.newTimer(), noFires).Timer
+	session := s.session()
+	b, held := s.backfill(tm, 5), s.backfill(tm, 1)
+	fires := map[int64][]timer.Fire{}
+	for _, f := range s.expandBackfills(everyMinute(10)) {
+		fires[f.Series] = append(fires[f.Series], f)
+	}
+	mine := s.claim(session, fires[int64(b.ID)][:2])
+	s.record(session, delivered(mine[0], s.nowMS()))
+	for range 2 {
+		got, err := s.st().CancelBackfill(ctx, "app", b.ID)
+		require.NoError(t, err)
+		require.Equal(t, store.BackfillCancelled, got.Status)
+		require.EqualValues(t, 5, got.Made)
+	}
+	for i, f := range fires[int64(b.ID)] {
+		rec, err := s.st().Fire(ctx, "app", f.FireID)
+		require.NoError(t, err)
+		switch i {
+		case 0:
+			require.Equal(t, timer.Delivered, rec.Outcome.Kind)
+		case 1:
+			require.NotNil(t, rec.Open, "the session holds it")
+		default:
+			require.Equal(t, timer.ReasonCancelled, rec.Outcome.Reason)
+		}
+	}
+
+	// One of which all that is open is held is cancelled as well.
+	s.claim(session, fires[int64(held.ID)])
+	got, err := s.st().CancelBackfill(ctx, "app", held.ID)
+	require.NoError(t, err)
+	require.Equal(t, store.BackfillCancelled, got.Status)
 }
 
 // enterAll asks for the turns of fires that the session owns, in their order.

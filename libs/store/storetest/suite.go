@@ -112,6 +112,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"Calendars_Concurrent", concurrentCalendars},
 		{"Backfills_End", backfillsEnd},
 		{"Backfills_AreCancelled", backfillsAreCancelled},
+		{"Backfills_DoneAreCancelled", doneBackfillsAreCancelled},
 		{"Backfills_AreCancelledInQueues", backfillsAreCancelledInQueues},
 		{"Backfills_Concurrent", concurrentBackfills},
 		{"Pauses_End", pausesEnd},
