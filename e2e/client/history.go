@@ -29,7 +29,7 @@ type Fire struct {
 	RedrivenAs string    `json:"redriven_as"`
 	UntilDue   string    `json:"until_due"` // of a skipped stretch: the last instant that it covers
 	Count      int64     `json:"count"`
-	AttemptLog []Attempt `json:"attempt_log"` // of one fire only, as far as attempts were recorded one by one
+	AttemptLog []Attempt `json:"attempt_log"` // of one fire only
 }
 
 // Attempt is a callback try as the history tells it.

@@ -41,6 +41,12 @@ type Request struct {
 	Signer       *signing.Signer   // of the app; nil: no signature
 	Egress       *egress.Policy    // of the app; nil is the deployment's
 	Token        string            // of CompletionTokens; empty: the receiver cannot accept asynchronously
+	Guard        Guard             // of several targets; nil: each may be called
+}
+
+// Guard is asked before each of several targets is called, perhaps by several goroutines at once. After an OK done must be called, once, with what came of it.
+type Guard interface {
+	Allow(t *timer.Target) (done func(*Result), ok bool)
 }
 
 // Result is what came of an attempt.

@@ -38,8 +38,20 @@ func (c Callers) of(ctx context.Context, r *Request, i int) TargetResult {
 		q.Start = r.Start.Add(began) // behind others that failed; an hour apart they are two clocks
 	}
 	began := time.Now()
-	res := c.one(ctx, &q)
+	res := c.guarded(ctx, &q)
 	return TargetResult{Index: i, Name: targetName(&q.Target, i), Start: q.Start, Duration: time.Since(began), Result: res}
+}
+
+// guarded calls one target, where that may be called.
+func (c Callers) guarded(ctx context.Context, q *Request) (res Result) {
+	if q.Guard != nil {
+		done, ok := q.Guard.Allow(&q.Target)
+		if !ok {
+			return Result{Class: Retry, Failure: timer.FailureCircuit, Error: "not sent: the endpoint fails, and is left alone for a while"}
+		}
+		defer func() { done(&res) }()
+	}
+	return c.one(ctx, q)
 }
 
 // targetName returns what tells a target apart from the others of its timer.

@@ -14,13 +14,8 @@ func (p *Parsed) setLive() {
 }
 
 // meets tells whether the calendars may allow any instant. False is certain.
-func (w *wall) meets(calendars calendar.Set) bool {
-	for _, r := range calendars {
-		if r.Zone() == w.zone && !r.Meets(w.weekdays(), w.nextOfDay) && !w.shifts() {
-			return false
-		}
-	}
-	return true
+func (w *wall) meets(calendars *calendar.Set) bool {
+	return calendars.Meets(w.zone, w.weekdays(), w.nextOfDay) || w.shifts()
 }
 
 // weekdays returns the weekdays on which the spec can match.

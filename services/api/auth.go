@@ -34,6 +34,7 @@ type caller struct {
 	deployment bool // every app's
 	app        string
 	scope      apikey.Scope
+	keyID      string // the public part of his key; empty for a gateway's word and for keys of a file, which have none
 }
 
 type callerKey struct{}
@@ -114,7 +115,7 @@ func (s *Service) identify(r *http.Request) (caller, error) {
 		return caller{}, &denial{reason: deniedMalformed}
 	}
 	if a.Admin != nil && key.Matches(*a.Admin) {
-		return caller{deployment: true, scope: apikey.Admin}, nil
+		return caller{deployment: true, scope: apikey.Admin, keyID: key.ID()}, nil
 	}
 	return s.keys.identify(r.Context(), key)
 }
@@ -178,7 +179,7 @@ func (s *Service) mayUse(ctx context.Context, app string) error {
 	if c.deployment || c.app == app && app != "" {
 		return nil
 	}
-	s.countDenied(ctx, deniedApp, "")
+	s.countDenied(ctx, deniedApp, c.keyID)
 	return noApp(app)
 }
 
@@ -188,10 +189,11 @@ func noApp(app string) error {
 
 // needs checks the scope of the caller's key.
 func (s *Service) needs(ctx context.Context, scope apikey.Scope) error {
-	if callerOf(ctx).scope.Includes(scope) {
+	c := callerOf(ctx)
+	if c.scope.Includes(scope) {
 		return nil
 	}
-	s.countDenied(ctx, deniedScope, "")
+	s.countDenied(ctx, deniedScope, c.keyID)
 	return &scopeError{scope}
 }
 

@@ -178,7 +178,12 @@ carillon_api_denied_total{reason="revoked"} 1
 carillon_api_denied_total{reason="scope"} 1
 carillon_api_denied_total{reason="unknown"} 1
 `), "carillon_api_denied_total"))
+	require.Equal(t, 404, f.call(t, http.MethodGet, "/api/v2/keys", "", bearer(f.makeKey(t, admin, "desk", "admin").Key)).status)
 	said := log.String()
+	for _, reason := range []string{"scope", "app"} {
+		require.Contains(t, said, `"reason":"`+reason+`","key_id":"`+read.ID+`"`)
+	}
+	require.Equal(t, 3, strings.Count(said, `"key_id":""`), "only where no key was shown, or none that can be one: %s", said)
 	require.Contains(t, said, `"key_id":"`+unknown.ID()+`"`)
 	require.Contains(t, said, `"remote":"192.0.2.1:1234"`)
 	for _, secret := range []string{"hunter2", "c2hvcDpodW50ZXIy", unknown.Reveal()[17:], revoked.Key[17:], read.Key[17:], admin[17:], forged.Reveal()[17:40]} {

@@ -64,7 +64,7 @@ func (c *keyCache) identify(ctx context.Context, k apikey.Key) (caller, error) {
 	case stored.RevokedMS != 0:
 		return caller{}, &denial{deniedRevoked, k.ID()}
 	}
-	return caller{deployment: stored.App == "", app: stored.App, scope: apikey.Scope(stored.Scope)}, nil
+	return caller{deployment: stored.App == "", app: stored.App, scope: apikey.Scope(stored.Scope), keyID: k.ID()}, nil
 }
 
 func (c *keyCache) get(ctx context.Context, id string) (store.APIKey, bool, error) {

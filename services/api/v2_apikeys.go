@@ -99,10 +99,11 @@ func (s *Service) revokeDeploymentKey(ctx context.Context, in *DeploymentKeyPara
 
 // deploymentOnly refuses who has the key of one app: the deployment's keys are not there for him.
 func (s *Service) deploymentOnly(ctx context.Context) error {
-	if callerOf(ctx).deployment {
+	c := callerOf(ctx)
+	if c.deployment {
 		return nil
 	}
-	s.countDenied(ctx, deniedApp, "")
+	s.countDenied(ctx, deniedApp, c.keyID)
 	return &timer.Error{Code: timer.CodeNotFound, Msg: "no keys of the deployment for this key"}
 }
 

@@ -50,7 +50,7 @@ func (s *Service) completeFire(ctx context.Context, in *completeInput) (*complet
 	}
 	attempt := s.attemptOf(id, in.Body.Token)
 	if attempt == 0 {
-		s.countDenied(ctx, deniedToken, "")
+		s.countDenied(ctx, deniedToken, "") // nobody shows a key here, and a token has no public part
 		return nil, problem(fault{status: http.StatusForbidden, msg: "the token is not one of this fire"})
 	}
 	states, err := s.opts.Store.States(ctx, []timer.ID{id.Timer})

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -56,6 +58,7 @@ func (s *Service) getFire(ctx context.Context, in *fireParam) (*fireOutput, erro
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
+	found.Attempts = attemptsOf(&found)
 	out := &fireOutput{fireDetailBody{AttemptLog: make([]attemptBody, 0, len(found.Attempts))}}
 	switch {
 	case found.Outcome != nil:
@@ -63,8 +66,48 @@ func (s *Service) getFire(ctx context.Context, in *fireParam) (*fireOutput, erro
 	case found.Open != nil:
 		out.Body.FireBody = showOpen(found.Open)
 	}
+	if out.Body.Targets, err = s.targetsOf(ctx, id.Timer, &found); err != nil {
+		return nil, err
+	}
 	for i := range found.Attempts {
 		out.Body.AttemptLog = append(out.Body.AttemptLog, showAttempt(&found.Attempts[i]))
+	}
+	return out, nil
+}
+
+// attemptsOf returns the attempts of a fire. One that succeeded at once has no row: its outcome tells it, but for the answer's excerpt. An outcome that the store
+// recorded by itself is that of a completion, at another time than its attempt's end.
+func attemptsOf(rec *store.FireRecord) []timer.Attempt {
+	o := rec.Outcome
+	if len(rec.Attempts) > 0 || o == nil || o.Kind != timer.Delivered || o.Attempts != 1 || o.Owner == store.HouseSession {
+		return rec.Attempts
+	}
+	return []timer.Attempt{{FireID: o.FireID, N: 1, StartMS: o.FinishedMS - o.DurationMS, DurationMS: o.DurationMS, StatusCode: o.StatusCode}}
+}
+
+// targetsOf returns what became of each target, where all shall take a fire; nil elsewhere, and where nobody was to be called.
+func (s *Service) targetsOf(ctx context.Context, id timer.ID, rec *store.FireRecord) ([]targetOutcomeBody, error) {
+	var kind timer.OutcomeKind
+	key := store.VersionKey{Timer: id}
+	switch {
+	case rec.Outcome != nil && rec.Outcome.Kind == timer.Skipped && len(rec.Attempts) == 0:
+		return nil, nil
+	case rec.Outcome != nil:
+		key.Version, kind = rec.Outcome.Version, rec.Outcome.Kind
+	case rec.Open != nil:
+		key.Version = rec.Open.Version
+	}
+	defs, err := s.opts.Store.Definitions(ctx, []store.VersionKey{key})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the store says what it was doing
+	}
+	d := defs[key]
+	var out []targetOutcomeBody
+	for _, t := range d.Outcomes(kind, rec.Attempts) {
+		out = append(out, targetOutcomeBody{
+			Index: t.Index, Target: d.NameOf(t.Index), Kind: string(d.Targets[t.Index].Kind), Outcome: cmp.Or(string(t.Kind), "pending"),
+			Attempts: t.Attempts, StatusCode: t.StatusCode, Failure: string(t.Failure),
+		})
 	}
 	return out, nil
 }

@@ -79,9 +79,9 @@ func (s *Service) previewSchedule(ctx context.Context, in *previewInput) (*previ
 	if ins.Calendars, err = s.previewCalendars(ctx, b.App, d.Calendars, given); err != nil {
 		return nil, err
 	}
-	forecast, err := schedule.Preview(d, ins, from.UnixMilli(), anchor, b.Count)
+	forecast, err := schedule.Preview(ctx, d, ins, from.UnixMilli(), anchor, b.Count)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the field
+		return nil, err //nolint:wrapcheck // it names the field, or says what it was doing
 	}
 	return showForecast(forecast), nil
 }

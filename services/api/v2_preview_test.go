@@ -122,4 +122,8 @@ func TestPreviewIsBounded(t *testing.T) {
 	require.Less(t, time.Since(start), 20*time.Second)
 	require.Empty(t, got.Fires)
 	require.Len(t, got.Excluded, 1000)
+	got = f.preview(t, `{"schedule":{"kind":"cron","specs":["* * * * *"],"calendars":["a","b"]},"from":"2026-01-01T00:00:00Z","count":1,"calendars":[
+		{"name":"a","allowed_times":[{"from":"09:00","to":"10:00"}]},{"name":"b","allowed_times":[{"from":"10:00","to":"11:00"}]}]}`)
+	require.Empty(t, got.Fires, "they have no time in common")
+	require.Len(t, got.Excluded, 1000)
 }

@@ -25,10 +25,10 @@ type redriveInput struct {
 
 type redriveBody struct {
 	Timer   string   `json:"timer,omitempty" pattern:"^[0-9]{1,16}$" doc:"Only fires of this timer."`
-	Fires   []string `json:"fires,omitempty" nullable:"false" maxItems:"500" doc:"Only these fires, by their ids."`
+	Fires   []string `json:"fires,omitempty" nullable:"false" minItems:"1" maxItems:"500" doc:"Only these fires, by their ids: at least one, for a list of none is not a call for all."`
 	From    string   `json:"from,omitempty" format:"date-time" doc:"Only fires that were due at it or later."`
 	To      string   `json:"to,omitempty" format:"date-time" doc:"Only fires that were due before it."`
-	Failure string   `json:"failure,omitempty" doc:"Only fires whose last attempt failed so: timeout, connect, status and so on."`
+	Failure string   `json:"failure,omitempty" minLength:"1" doc:"Only fires whose last attempt failed so: timeout, connect, status and so on."`
 	Again   bool     `json:"again,omitempty" doc:"Also fires that were redriven before."`
 	DryRun  bool     `json:"dry_run,omitempty" doc:"Make nothing: say what would be made."`
 	Limit   int      `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"10000" doc:"Fires at the most, those that ended first."`

@@ -181,3 +181,62 @@ func TestV2EveryWrongFieldIsNamed(t *testing.T) {
 	}
 	require.NotContains(t, a.body, "nothing")
 }
+
+// Of several targets that all shall take a fire, each has an outcome.
+func TestV2OutcomesOfTargets(t *testing.T) {
+	t.Parallel()
+	e := newExecutor(t)
+	one := `{"name":"web","url":"https://a.example/"}`
+	body := `{"app":"shop","name":"bill","status":"active","schedule":{"kind":"interval","every":"1s"},"targets":[` + one + `,{"url":"https://b.example/"}],"mode":"all"}`
+	e.create(t, 201, body)
+	e.create(t, 201, strings.NewReplacer(`"bill"`, `"any"`, `"all"`, `"any"`).Replace(body))
+	due := map[timer.ID][]timer.Fire{}
+	for _, f := range e.dispatched.all() {
+		due[f.Timer] = append(due[f.Timer], f)
+	}
+	type shown struct {
+		Targets []map[string]any
+	}
+	get := func(id timer.FireID) (s shown) {
+		e.call(t, http.MethodGet, "/api/v2/fires/"+id.String()+"?app=shop", "", nil).into(t, 200, &s)
+		return s
+	}
+	for _, fires := range due {
+		won, err := e.store.Claim(t.Context(), e.session, fires[:4])
+		require.NoError(t, err)
+		require.Len(t, won, 4)
+		var outcomes []timer.Outcome
+		var attempts []timer.Attempt
+		for i, w := range won[:3] {
+			kind := []timer.OutcomeKind{timer.Delivered, timer.Failed, timer.Skipped}[i]
+			outcomes = append(outcomes, timer.Outcome{Fire: w, Kind: kind, FinishedMS: w.DueMS + 20, UntilMS: w.DueMS, Count: 1, Attempts: 1})
+			if kind == timer.Skipped {
+				continue
+			}
+			second := timer.Attempt{FireID: w.FireID, N: 1, StartMS: w.DueMS, Target: "2", StatusCode: 200}
+			if kind == timer.Failed {
+				second.StatusCode, second.Failure, second.Error = 503, timer.FailureStatus, "answer 503"
+			}
+			attempts = append(attempts, timer.Attempt{FireID: w.FireID, N: 1, StartMS: w.DueMS, Target: "web", StatusCode: 204}, second)
+		}
+		lost, _, err := e.store.Record(t.Context(), e.session, outcomes, attempts)
+		require.NoError(t, err)
+		require.Empty(t, lost)
+		got := []shown{get(won[0].FireID), get(won[1].FireID), get(won[2].FireID), get(won[3].FireID)}
+		if tm, err := e.store.Timer(t.Context(), "shop", won[0].Timer); err != nil || tm.Name == "any" {
+			require.NoError(t, err)
+			require.Equal(t, make([]shown, 4), got, "one of them is enough")
+			continue
+		}
+		web := map[string]any{"index": 0.0, "target": "web", "kind": "http", "outcome": "delivered", "attempts": 1.0, "status_code": 204.0}
+		require.Equal(t, []shown{
+			{Targets: []map[string]any{web, {"index": 1.0, "target": "2", "kind": "http", "outcome": "delivered", "attempts": 1.0, "status_code": 200.0}}},
+			{Targets: []map[string]any{web, {"index": 1.0, "target": "2", "kind": "http", "outcome": "failed", "attempts": 1.0, "status_code": 503.0, "failure": "status"}}},
+			{},
+			{Targets: []map[string]any{
+				{"index": 0.0, "target": "web", "kind": "http", "outcome": "pending", "attempts": 0.0},
+				{"index": 1.0, "target": "2", "kind": "http", "outcome": "pending", "attempts": 0.0},
+			}},
+		}, got)
+	}
+}

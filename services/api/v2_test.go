@@ -257,10 +257,10 @@ func TestV2FiresAndAttempts(t *testing.T) {
 	require.NoError(t, err)
 	session := timer.ID(7)
 	require.NoError(t, f.store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
-	fires := f.dispatched.all()[:5]
+	fires := f.dispatched.all()[:6]
 	won, err := f.store.Claim(t.Context(), session, fires)
 	require.NoError(t, err)
-	require.Len(t, won, 5)
+	require.Len(t, won, 6)
 	var outcomes []timer.Outcome
 	for _, w := range won[:4] {
 		outcomes = append(outcomes, timer.Outcome{
@@ -297,7 +297,19 @@ func TestV2FiresAndAttempts(t *testing.T) {
 	require.Equal(t, 2, fire.Attempts)
 	require.Len(t, fire.AttemptLog, 2)
 	require.Equal(t, "oops", fire.AttemptLog[0]["excerpt"])
+	// A delivery at once, as executors record it, without a row of the attempt.
+	once := timer.Outcome{
+		Fire: won[4], Kind: timer.Delivered, FinishedMS: won[4].DueMS + 130, UntilMS: won[4].DueMS, Count: 1, Attempts: 1, LatenessMS: 10, StatusCode: 204, DurationMS: 120,
+	}
+	lost, _, err = f.store.Record(t.Context(), session, []timer.Outcome{once}, nil)
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	fire.AttemptLog = nil
 	f.call(t, http.MethodGet, "/api/v2/fires/"+won[4].FireID.String()+"?app=shop", "", nil).into(t, 200, &fire)
+	require.Equal(t, []map[string]any{{
+		"n": 1.0, "started_at": time.UnixMilli(won[4].DueMS + 10).UTC().Format("2006-01-02T15:04:05.000Z"), "duration_ms": 120.0, "status_code": 204.0,
+	}}, fire.AttemptLog)
+	f.call(t, http.MethodGet, "/api/v2/fires/"+won[5].FireID.String()+"?app=shop", "", nil).into(t, 200, &fire)
 	require.Equal(t, "open", fire.Status)
 	f.problem(t, 404, http.MethodGet, "/api/v2/fires/"+won[0].FireID.String()+"?app=desk", "")
 	f.problem(t, 404, http.MethodGet, "/api/v2/timers/"+got.ID+"/fires?app=desk", "")

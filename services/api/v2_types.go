@@ -102,7 +102,17 @@ type attemptBody struct {
 	Failure    string `json:"failure,omitempty" doc:"Class of what went wrong."`
 	Target     string `json:"target,omitempty" doc:"Which of several targets: its name, or its place from 1."`
 	Error      string `json:"error,omitempty"`
-	Excerpt    string `json:"excerpt,omitempty" doc:"Start of the answer's body."`
+	Excerpt    string `json:"excerpt,omitempty" doc:"Start of the answer's body. Of a single target it is kept where the attempt failed or was not the first."`
+}
+
+type targetOutcomeBody struct {
+	Index      int    `json:"index" doc:"Its place among the timer's targets, from 0."`
+	Target     string `json:"target" doc:"As attempts name it: its name, or its place from 1."`
+	Kind       string `json:"kind" enum:"http,grpc,pulsar"`
+	Outcome    string `json:"outcome" enum:"pending,delivered,failed,skipped" doc:"delivered where it took the fire, else as the fire; pending: the fire is open."`
+	Attempts   int32  `json:"attempts" doc:"Calls of it."`
+	StatusCode int32  `json:"status_code,omitempty" doc:"Of its last answer; absent where none came."`
+	Failure    string `json:"failure,omitempty" doc:"Class of what went wrong in its last call."`
 }
 
 type firesBody struct {
@@ -113,7 +123,8 @@ type firesBody struct {
 type fireDetailBody struct {
 	FireBody
 
-	AttemptLog []attemptBody `json:"attempt_log" nullable:"false" doc:"Attempts as far as they were recorded one by one."`
+	Targets    []targetOutcomeBody `json:"targets,omitempty" nullable:"false" doc:"Of a timer that calls all of its targets: what became of each."`
+	AttemptLog []attemptBody       `json:"attempt_log" nullable:"false" doc:"Every attempt, one after the other; of several targets each call."`
 }
 
 const instantFormat = "2006-01-02T15:04:05.000Z"

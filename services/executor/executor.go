@@ -125,6 +125,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.watch(run) })
 	g.Go(func() error { return s.reclaim(run) })
 	g.Go(func() error { return s.goAround(run) })
+	g.Go(func() error { return s.liftLimits(run) })
 	// What is in hand is called on time until no more comes: to leave the topics may take a busy broker seconds, and only then is the rest given back.
 	turning, endTurning := context.WithCancel(hard)
 	defer endTurning()

@@ -21,7 +21,7 @@ const (
 // true when the attempt shall be made; else the fire is on its way somewhere else.
 func (s *Service) admit(e *held, state *timer.State) bool {
 	first := e.fire.Attempt == 0
-	if e.fire.Series == 0 && first && e.fire.Version < state.Version {
+	if e.fire.Series == 0 && first && (e.fire.Version < state.Version || e.fire.Epoch < state.ActiveEpoch) {
 		over, err := s.superseded(e, state)
 		if err != nil {
 			s.log.Debug().Err(err).Msg("versions of a timer not read, its fire waits")
@@ -35,12 +35,28 @@ func (s *Service) admit(e *held, state *timer.State) bool {
 	if first && e.fire.Series == 0 && !s.timely(e) {
 		return false
 	}
-	return e.def.Concurrency.Resolved().Policy == timer.ConcurrencyAllow || s.takeTurn(e)
+	return concurrencyOf(e).Policy == timer.ConcurrencyAllow || s.takeTurn(e)
+}
+
+// linked tells whether a fire is one of the chain of a fixed delay.
+func linked(e *held) bool { return e.def.Schedule.Kind == timer.KindFixedDelay && e.fire.Series == 0 }
+
+// concurrencyOf returns how a fire goes together with others of its timer. The chain of a fixed delay is one fire at a time, whatever else may run beside
+// it: where an edit or an activation begins it anew during a call, the first of the new chain waits for the last of the old one, which no other follows.
+func concurrencyOf(e *held) timer.Concurrency {
+	c := e.def.Concurrency.Resolved()
+	if c.Policy == timer.ConcurrencyAllow && linked(e) {
+		c.Policy, c.MaxQueue = timer.ConcurrencyQueueAll, timer.MaxMaxQueue
+	}
+	return c
 }
 
 // superseded tells whether a newer version than the fire's was in force when it was due. Mostly that is the present one; of a timer that was edited again since,
-// the store knows when the one after the fire's came.
+// the store knows when the one after the fire's came. Of a fixed delay, each activation begins a chain: what is left of the one before is superseded, whenever it is due.
 func (s *Service) superseded(e *held, state *timer.State) (bool, error) {
+	if linked(e) && e.fire.Epoch < state.ActiveEpoch {
+		return true, nil
+	}
 	if e.fire.Version >= state.Version {
 		return false, nil
 	}
@@ -58,8 +74,8 @@ func (s *Service) superseded(e *held, state *timer.State) (bool, error) {
 	return ok && e.fire.DueMS > at, nil
 }
 
-// adopt finds out whether the newer version has the instant too: then the edit moved the fire's row to it, and the fire is called as that says. An edit that
-// comes right now is not missed: who records a fire as superseded does so only where the row still has the old version.
+// adopt finds out whether the newer version, or activation, has the instant too: then the fire's row was moved to it, and the fire is called as that says. An edit, or
+// an activation, that comes right now is not missed: who records a fire as superseded does so only where the row still has the old version and epoch.
 func (s *Service) adopt(e *held, state *timer.State) bool {
 	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
 	defer cancel()
@@ -73,7 +89,7 @@ func (s *Service) adopt(e *held, state *timer.State) bool {
 	case len(now) == 0:
 		s.hands.drop(e) // no longer ours
 		return false
-	case now[0].Version == e.fire.Version:
+	case now[0].Version == e.fire.Version && now[0].Epoch == e.fire.Epoch:
 		s.skip(e, timer.ReasonSuperseded)
 		return false
 	}
@@ -137,7 +153,7 @@ func (s *Service) takeTurn(e *held) bool {
 	waiting.State = timer.FireWaiting
 	waiting.RunMS = s.opts.Clock.Now().Add(waitsFor).UnixMilli()
 	waiting.Bucket = s.opts.Counts.Bucket(waiting.FireID, waiting.RunMinute())
-	answer, err := s.turns.Do(e.term.Context(), turnAsk{e.term.ID, store.Entry{Fire: waiting, Concurrency: e.def.Concurrency.Resolved()}})
+	answer, err := s.turns.Do(e.term.Context(), turnAsk{e.term.ID, store.Entry{Fire: waiting, Concurrency: concurrencyOf(e)}})
 	if err != nil {
 		s.log.Debug().Err(err).Msg("no answer whose turn it is, the fire waits")
 		s.later(e)
@@ -189,8 +205,7 @@ func (s *Service) follow(e *held, o *timer.Outcome) {
 	if e.def == nil {
 		return
 	}
-	o.Serial = e.def.Concurrency.Resolved().Policy != timer.ConcurrencyAllow
-	if e.def.Schedule.Kind != timer.KindFixedDelay || e.fire.Series != 0 {
+	if o.Serial = concurrencyOf(e).Policy != timer.ConcurrencyAllow; !linked(e) {
 		return
 	}
 	next, err := s.opts.Planner.Follow(&e.fire, e.def, s.calendarsOf(e), o.FinishedMS)

@@ -82,7 +82,8 @@ func TestRetriesOfSeveralTargets(t *testing.T) {
 				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 				publishDue(t, parts, fires, time.Minute)
 				require.Equal(t, map[string]int{tt.want: 1}, reasons(t, parts, fires))
-				require.Equal(t, tt.calls, [2]int{r.calls["http://one/"], r.calls["http://two/"]})
+				called := [2]int{r.calls["http://one/"], r.calls["http://two/"]}
+				require.Equal(t, tt.calls, called)
 				tm, err := parts.Store.Timer(t.Context(), "a", fires[0].Timer)
 				require.NoError(t, err)
 				require.Equal(t, tt.paused, tm.Status == timer.StatusPaused)
@@ -110,4 +111,47 @@ func TestATargetThatIsGoneWhereTheFireIsGivenUp(t *testing.T) {
 		require.Equal(t, map[string]int{"failed:gone": 1}, reasons(t, parts, fires))
 		require.Equal(t, 1, r.calls["http://two/"])
 	})
+}
+
+// down is a caller whose endpoints cannot be reached until a time.
+type down struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+	calls map[string]int
+	vain  int
+}
+
+func (d *down) Call(_ context.Context, r *callback.Request) callback.Result {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls[r.Target.URL]++
+	if time.Now().Before(d.until[r.Target.URL]) {
+		d.vain++
+		return callback.Result{Class: callback.Retry, Failure: timer.FailureConnect, Error: "refused"}
+	}
+	return callback.Result{StatusCode: 200}
+}
+
+// Each of several endpoints has its breaker: who goes round one that is down does not wait for it each time, and who must have it loses nothing to it.
+func TestBreakersOfSeveralTargets(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []timer.Mode{timer.ModeAny, timer.ModeAll} {
+		synctest.Test(t, func(t *testing.T) {
+			parts := servicetest.New(t, servicetest.Options{})
+			r := &down{until: map[string]time.Time{"http://one/": time.Now().Add(20 * time.Second)}, calls: make(map[string]int)}
+			start(t, parts, "one", &receiver{}, func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} })
+			fires := everySecond(parts, 40, func(d *timer.Definition) {
+				d.Target = timer.Target{}
+				d.Mode, d.Targets = mode, []timer.Target{{Kind: timer.KindHTTP, URL: "http://one/"}, {Kind: timer.KindHTTP, URL: "http://two/"}}
+				d.Retry = timer.Retry{Attempts: 12, Wait: timer.Duration(2 * time.Second), MaxWait: timer.Duration(time.Minute), Factor: 1, Timeout: timer.Duration(time.Second)}
+			})
+			require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+			publishDue(t, parts, fires, 3*time.Minute)
+			require.Equal(t, map[string]int{"delivered": 40}, reasons(t, parts, fires), mode)
+			require.Less(t, r.vain, 15, mode)
+			if mode == timer.ModeAll {
+				require.Equal(t, 40, r.calls["http://two/"])
+			}
+		})
+	}
 }
