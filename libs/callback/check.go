@@ -115,6 +115,12 @@ func (c *Checks) body(field string, t *timer.Target) error {
 	if kind := contentType(t.Headers); t.Templates && strings.Contains(kind, "{{") {
 		return timer.Invalid(field+".headers.Content-Type", "has a variable: it decides how values in the body are escaped, and is fixed")
 	}
+	switch {
+	case len(t.Bytes) > 0 && t.Body != "":
+		return timer.Invalid(field+".body_base64", "is given together with body: leave one of the two out")
+	case len(t.Bytes) > timer.MaxBodyLen:
+		return timer.Invalid(field+".body_base64", fmt.Sprintf("is %d bytes long: at most %d are allowed", len(t.Bytes), timer.MaxBodyLen))
+	}
 	field += ".body"
 	if len(t.Body) > timer.MaxBodyLen {
 		return timer.Invalid(field, fmt.Sprintf("is %d bytes long: at most %d are allowed", len(t.Body), timer.MaxBodyLen))

@@ -78,6 +78,9 @@ func TestChecks(t *testing.T) {
 		{"too long metadata once it is expanded", grpc(func(x *timer.Target) {
 			x.Templates, x.Headers = true, map[string][]string{"x-a": {strings.Repeat("{{label.long}}", 33)}}
 		}), "target.headers", "once variables are put in"},
+		{"bytes", http(func(x *timer.Target) { x.Templates, x.Bytes = true, []byte("\xff{{nope") }), "", ""},
+		{"bytes and text", http(func(x *timer.Target) { x.Body, x.Bytes = "x", []byte("x") }), "target.body_base64", "together with body"},
+		{"too many bytes", http(func(x *timer.Target) { x.Bytes = make([]byte, timer.MaxBodyLen+1) }), "target.body_base64", "at most"},
 		{"templates are off", http(func(x *timer.Target) { x.Body = "{{nope" }), "", ""},
 		{"too long a name", http(func(x *timer.Target) { x.Name = strings.Repeat("x", 33) }), "target.name", "longer"},
 		{"too long a query", http(func(x *timer.Target) { x.Query = map[string][]string{"a": {strings.Repeat("x", 4000)}} }), "target.query", "at most"},

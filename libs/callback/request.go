@@ -74,6 +74,9 @@ func (e *expander) fits(field string, size, most int) error {
 }
 
 func (e *expander) body(t *timer.Target) (string, error) {
+	if len(t.Bytes) > 0 {
+		return string(t.Bytes), nil
+	}
 	if !e.on {
 		return t.Body, nil
 	}

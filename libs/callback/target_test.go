@@ -69,6 +69,19 @@ func TestTemplatesAreExpandedOnlyWhereTheTargetAsksForThem(t *testing.T) {
 	require.Contains(t, c.Call(t.Context(), r).Error, "url")
 }
 
+// Bytes reach the receiver as they are.
+func TestABodyOfBytes(t *testing.T) {
+	t.Parallel()
+	var got []byte
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, _ = io.ReadAll(r.Body) }))
+	t.Cleanup(server.Close)
+	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true})
+	r := requestTo(server.URL)
+	r.Target.Templates, r.Target.Bytes = true, []byte("\xff\x00{{due}}\xc3")
+	require.Equal(t, callback.Success, c.Call(t.Context(), r).Class)
+	require.Equal(t, r.Target.Bytes, got)
+}
+
 // A host that is none would be sent as an empty one.
 func TestAHostThatIsNoneOnceItIsExpandedIsNotSent(t *testing.T) {
 	t.Parallel()

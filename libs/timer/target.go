@@ -22,6 +22,7 @@ type Target struct {
 	Headers map[string][]string `json:"headers,omitempty"` // of the request; metadata of grpc; properties of pulsar, with one value each
 	Body    string              `json:"body,omitempty"`    // sent byte for byte, unless Templates
 
+	Bytes         []byte              `json:"body_base64,omitempty"`    // in place of Body, which is text: sent as they are, whatever Templates says
 	Name          string              `json:"name,omitempty"`           // tells targets of one timer apart, in attempts and metrics; empty is its place from 1
 	Query         map[string][]string `json:"query,omitempty"`          // http: added to the URL's own query, escaped, in the order of the names
 	SecretHeaders map[string]Sealed   `json:"secret_headers,omitempty"` // like Headers, but sealed at rest and never shown
