@@ -116,7 +116,7 @@ func (s *Service) timely(e *held) bool {
 	m := e.def.Misfire.For(e.def.Schedule.Kind)
 	planned, now := plannedMS(e), s.opts.Clock.Now().UnixMilli()
 	late := time.Duration(now-planned) * time.Millisecond
-	if e.putOff() || e.fire.RunMS != planned || late <= time.Duration(m.Grace) {
+	if e.putOff() || e.fire.RunMS != planned || late <= m.LateAfter() {
 		return true
 	}
 	switch {

@@ -53,6 +53,7 @@ func TestLateFiresAreTreatedAsThePolicySays(t *testing.T) {
 		"fire_all":        {misfire: timer.Misfire{Policy: timer.MisfireFireAll}, want: map[string]int{"delivered": 100}},
 		"skip":            {misfire: timer.Misfire{Policy: timer.MisfireSkip}, want: map[string]int{"delivered": 60, "skipped:misfired": 40}},
 		"a longer grace":  {misfire: timer.Misfire{Grace: timer.Duration(time.Hour)}, want: map[string]int{"delivered": 100}},
+		"a window alone":  {misfire: timer.Misfire{CatchUpWindow: timer.Duration(20 * time.Second)}, want: map[string]int{"delivered": 20, "skipped:misfired": 80}},
 		"a narrow window": {misfire: timer.Misfire{Policy: timer.MisfireFireAll, Grace: timer.Duration(time.Second), CatchUpWindow: timer.Duration(90 * time.Second)}, want: map[string]int{"delivered": 90, "skipped:misfired": 10}},
 	} {
 		t.Run(name, func(t *testing.T) {
