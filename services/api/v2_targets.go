@@ -121,11 +121,12 @@ func (in *targetReader) read(field string, b *targetBody, at, of int) timer.Targ
 // body reads a body that is given in base64. One that is text, and would be sent as it stands, is the same definition as that text.
 func (in *targetReader) body(field string, b *targetBody, t *timer.Target) (string, []byte) {
 	raw, err := base64.StdEncoding.DecodeString(b.BodyBase64)
+	varies := t.Templates && bytes.Contains(raw, []byte("{{"))
 	switch {
 	case err != nil:
 		in.r.wrong(field+".body_base64", "is not base64 (RFC 4648, with padding)")
 		return t.Body, nil
-	case t.Body == "" && len(raw) <= timer.MaxBodyLen && utf8.Valid(raw) && !(t.Templates && bytes.Contains(raw, []byte("{{"))):
+	case t.Body == "" && len(raw) <= timer.MaxBodyLen && utf8.Valid(raw) && !varies:
 		return string(raw), nil
 	}
 	return t.Body, raw
