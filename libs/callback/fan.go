@@ -68,8 +68,11 @@ func (r *Request) lost(one *TargetResult) bool {
 }
 
 // givenUp tells whether an earlier attempt gave target i up. It is not called again: the fire's row remembers it beside what was delivered. What was rejected without
-// an answer is called again while others are retried, for rules and keys of this deployment may have changed, and what is gone, for its 410 pauses the timer in the end.
+// an answer is called again while others are retried, for rules and keys of this deployment may have changed.
 func (r *Request) givenUp(i int) bool { return r.Done>>i&timer.GivenUp != 0 }
+
+// gone tells the same of a target of ModeAll that answered 410.
+func (r *Request) gone(i int) bool { return r.Done>>i&timer.Gone != 0 }
 
 // any calls one target after the other until one takes the fire. What it returns of several failures is the last one, with the class that leaves most hope.
 func (c Callers) any(ctx context.Context, r *Request) Result {
@@ -131,7 +134,7 @@ func (c Callers) all(ctx context.Context, r *Request) Result {
 	mine := -1
 	for i := range r.Targets {
 		switch {
-		case r.Done>>i&1 == 1, r.givenUp(i):
+		case r.Done>>i&1 == 1, r.givenUp(i), r.gone(i):
 		case mine < 0:
 			mine = i // by this goroutine
 		default:
@@ -143,12 +146,13 @@ func (c Callers) all(ctx context.Context, r *Request) Result {
 	}
 	others.Wait()
 	sum := Result{Done: r.Done}
-	hope, lost := Reject, -1
+	hope, lost, left := Reject, false, -1 // left of an earlier attempt
 	var last Result
 	for i, one := range results {
 		if one == nil {
-			if r.givenUp(i) && lost < 0 {
-				lost = i
+			lost, sum.Pause = lost || r.givenUp(i), sum.Pause || r.gone(i)
+			if r.givenUp(i) || r.gone(i) {
+				left = i
 			}
 			continue
 		}
@@ -160,26 +164,27 @@ func (c Callers) all(ctx context.Context, r *Request) Result {
 		}
 		switch {
 		case r.lost(one):
-			lost, sum.Done = i, sum.Done|timer.GivenUp<<i
+			lost, sum.Done = true, sum.Done|timer.GivenUp<<i
+		case one.Pause:
+			sum.Pause, sum.Done = true, sum.Done|timer.Gone<<i
 		case one.Class != Reject:
 			hope = Retry
+			sum.RetryAfter = max(sum.RetryAfter, one.RetryAfter)
 		}
 		if sum.Failure == timer.FailureNone { // the first failure speaks for the attempt
 			sum.StatusCode, sum.Failure, sum.Excerpt = one.StatusCode, one.Failure, one.Excerpt
 			sum.Error = oneLine("target " + one.Name + ": " + one.Error)
 		}
-		sum.RetryAfter = max(sum.RetryAfter, one.RetryAfter)
-		sum.Pause = sum.Pause || one.Pause
 	}
 	if sum.Failure == timer.FailureNone && sum.Done == 1<<len(r.Targets)-1 {
 		sum.StatusCode, sum.Excerpt = last.StatusCode, last.Excerpt
 		return sum
 	}
-	if sum.Failure == timer.FailureNone && lost >= 0 { // all others took it by now
+	if sum.Failure == timer.FailureNone && left >= 0 { // all others took it by now
 		sum.Failure = timer.FailureStatus
-		sum.Error = oneLine("target " + targetName(&r.Targets[lost], lost) + ": given up in an earlier attempt, by a status that is not retried")
+		sum.Error = oneLine("target " + targetName(&r.Targets[left], left) + ": answered an earlier attempt what is not retried")
 	}
-	// A pause ends the fire. Where another target still hopes it waits: the next attempt calls the one that is gone again, and gets its 410. The last attempt pauses.
-	sum.settle(hope, lost >= 0)
+	// A pause ends the fire: where another target still hopes, it waits until no attempt follows.
+	sum.settle(hope, lost)
 	return sum
 }

@@ -112,6 +112,14 @@ func TestMulticast(t *testing.T) {
 	require.Equal(t, callback.Retry, got.Class, "one may recover, and a pause would end its retries")
 	require.True(t, got.Pause, "for the last attempt")
 	require.Equal(t, "target 2: busy", got.Error)
+	r := several(timer.ModeAll, "ok", "ok", "gone")
+	r.Done = 1 | timer.Gone<<2
+	got = c.Call(t.Context(), r)
+	require.Len(t, got.Targets, 1, "who is gone is not called again")
+	require.True(t, got.Pause)
+	require.Equal(t, callback.Reject, got.Class)
+	require.Equal(t, 3|timer.Gone<<2, got.Done)
+	require.Contains(t, got.Error, "target 3")
 	got = c.Call(t.Context(), several(timer.ModeAll, "ok", "refused", "gone"))
 	require.True(t, got.Pause)
 	require.Equal(t, callback.Reject, got.Class)
@@ -213,7 +221,7 @@ func TestAStatusThatIsNotRetriedIsOfItsTargetOnly(t *testing.T) {
 		{"all, given up before", timer.ModeAll, []string{"ok", "busy"}, first, callback.Retry, false, first, 1},
 		{"all, and the other takes it at once", timer.ModeAll, []string{"ok", "missing"}, 0, callback.Retry, true, 1 | second, 2},
 		{"all, and the other takes it later", timer.ModeAll, []string{"missing", "ok"}, first, callback.Retry, true, 2 | first, 1},
-		{"all, and the other is gone", timer.ModeAll, []string{"missing", "gone"}, 0, callback.Retry, true, first, 2},
+		{"all, and the other is gone", timer.ModeAll, []string{"missing", "gone"}, 0, callback.Retry, true, first | timer.Gone<<1, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math/rand/v2"
-	"net/http"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
@@ -100,9 +99,9 @@ func (s *Service) moveTo(e *held, at time.Time) {
 	e.fire.Bucket = s.opts.Counts.Bucket(e.fire.FireID, e.fire.RunMinute())
 }
 
-// finish ends a fire as failed that no attempt follows. Had a receiver said in the last one that it is gone for good, the timer is paused for it.
+// finish ends a fire as failed that no attempt follows. Where a receiver said that it is gone for good, the timer is paused for it.
 func (s *Service) finish(e *held, m *made, why timer.Reason) {
-	if m.Pause {
+	if m.Pause || e.fire.Done >= timer.Gone {
 		s.pauseTimer(e)
 		why = timer.ReasonGone
 	}
@@ -156,16 +155,12 @@ func (s *Service) lastResult(e *held, failure timer.Failure, text string) callba
 		s.log.Debug().Err(err).Stringer("fire", e.fire.FireID).Msg("last attempt of a fire not read")
 		return r
 	}
-	found := false
 	for i := range rec.Attempts {
 		a := &rec.Attempts[i]
-		if a.N != e.fire.Attempt || a.Failure == timer.FailureNone {
-			continue
+		if a.N == e.fire.Attempt && a.Failure != timer.FailureNone {
+			r.StatusCode, r.Failure, r.Error = a.StatusCode, a.Failure, cmp.Or(a.Error, text)
+			break
 		}
-		if !found {
-			r.StatusCode, r.Failure, r.Error, found = a.StatusCode, a.Failure, cmp.Or(a.Error, text), true
-		}
-		r.Pause = r.Pause || e.def.Mode == timer.ModeAll && a.StatusCode == http.StatusGone // else it had ended the fire
 	}
 	return r
 }

@@ -60,10 +60,10 @@ func TestRetriesOfSeveralTargets(t *testing.T) {
 		{"all, the second is not retried", timer.ModeAll, [2][]int32{{503, 200}, {404}}, time.Second, "failed:not_retried", [2]int{2, 1}, false},
 		{"all, remembered by the store", timer.ModeAll, [2][]int32{{503, 200}, {404}}, 10 * time.Second, "failed:not_retried", [2]int{2, 1}, false},
 		{"all, one takes it and one is tried", timer.ModeAll, [2][]int32{{200}, {503, 503, 200}}, time.Second, "delivered", [2]int{1, 3}, false},
-		{"all, one is gone and one is down", timer.ModeAll, [2][]int32{{410}, {503}}, time.Second, "failed:gone", [2]int{3, 3}, true},
-		{"all, the other is gone", timer.ModeAll, [2][]int32{{503}, {410}}, 10 * time.Second, "failed:gone", [2]int{3, 3}, true},
+		{"all, one is gone and one is down", timer.ModeAll, [2][]int32{{410}, {503}}, time.Second, "failed:gone", [2]int{1, 3}, true},
+		{"all, the other is gone", timer.ModeAll, [2][]int32{{503}, {410}}, 10 * time.Second, "failed:gone", [2]int{3, 1}, true},
 		{"all, one is gone and one is not retried", timer.ModeAll, [2][]int32{{410}, {404}}, time.Second, "failed:gone", [2]int{1, 1}, true},
-		{"all, one is gone and one takes it later", timer.ModeAll, [2][]int32{{410}, {503, 200}}, time.Second, "failed:gone", [2]int{2, 2}, true},
+		{"all, one is gone and one takes it later", timer.ModeAll, [2][]int32{{410}, {503, 200}}, time.Second, "failed:gone", [2]int{1, 2}, true},
 		{"any, one is gone and one is down", timer.ModeAny, [2][]int32{{410}, {503}}, time.Second, "failed:exhausted", [2]int{3, 3}, false},
 	}
 	for _, tt := range tests {
