@@ -35,10 +35,14 @@ var samples = map[protoreflect.Name]proto.Message{
 		Cause: "schedule", Labels: map[string]string{"team": "till"}, Body: []byte{0xff, 0x00}, CompletionToken: "token",
 	},
 	"DeliverResponse": &carillonv1.DeliverResponse{Accepted: true, CompleteWithinMs: 600_000, Message: "on its way"},
+	"TargetOutcome":   &carillonv1.TargetOutcome{Index: 1, Kind: "failed", Attempts: 3, StatusCode: 503, Failure: "status"},
 	"Outcome": &carillonv1.Outcome{
 		TimerId: 1 << 60, DueMs: 1_772_323_200_000, Series: 77, App: "shop", Kind: "failed", Reason: "attempts",
 		FinishedMs: 1_772_323_205_000, Attempts: 3, LatenessMs: 12, StatusCode: 503, DurationMs: 48,
 		UntilMs: 1_772_323_200_000, Count: 1, Failure: "status",
+		Targets: []*carillonv1.TargetOutcome{
+			{Kind: "delivered", Attempts: 1, StatusCode: 204}, {Index: 1, Kind: "failed", Attempts: 3, StatusCode: 503, Failure: "status"},
+		},
 	},
 }
 

@@ -21,6 +21,10 @@ func (s *gatedStore) Unannounced(ctx context.Context, session timer.ID, behind s
 	})
 }
 
+func (s *gatedStore) TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error) {
+	return ask(s, ctx, "TargetAttempts", false, func(ctx context.Context) ([]timer.Attempt, error) { return s.Store.TargetAttempts(ctx, fires) })
+}
+
 func (s *gatedStore) Silent(ctx context.Context) (map[timer.ID]store.OutcomePosition, error) {
 	return ask(s, ctx, "Silent", false, s.Store.Silent)
 }

@@ -153,6 +153,8 @@ type Announcements interface {
 	// Unannounced returns outcomes that a session recorded, behind a position in order of (finished, timer, due, series), that finished before untilMS, at most limit;
 	// only those of the last hour, and of HouseSession only those that are Settled.
 	Unannounced(ctx context.Context, session timer.ID, after OutcomePosition, untilMS int64, limit int) ([]timer.Outcome, error)
+	// TargetAttempts returns those attempts of finished fires that name one of several targets, of each fire in order, without their texts.
+	TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error)
 	// SetAnnounced notes up to where a session's outcomes are published. It never goes back.
 	SetAnnounced(ctx context.Context, session timer.ID, p OutcomePosition) error
 	// Silent returns executors' sessions that ended within the last hour and whose outcomes are perhaps not all published, with their positions, which are no

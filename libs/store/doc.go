@@ -76,7 +76,8 @@
 //   - S25 Complete ends a fire or gives it back as returned, only in state accepted, unowned or not, at the attempt named; with its outcome come the turn and the next fire of a chain as with Record (the store
 //     finds out itself whether a turn is to be handed on; Next of a fixed delay is the caller's plan, as in Record). Of a Complete and the timeout's claim at once one wins.
 //   - S26 Every outcome carries the session that recorded it, those written by others (a skipped stretch, a completion, a cancelled backfill) carry session 1 (HouseSession). Whoever publishes announces by position; what a
-//     session that ended had not announced, a scheduler announces. So each is announced at least once while the bus is back within the hour.
+//     session that ended had not announced, a scheduler announces. So each is announced at least once while the bus is back within the hour. What became of each of several targets
+//     is told by TargetAttempts, which are there as soon as the outcome is.
 //   - S27 A definition's hash is that of its stored form, sealed text included: sealing is deterministic (package sealing), so under one first key the same secrets make the same hash. Behind a new first key
 //     they do not, and a create of the same definition is a conflict, an edit a new version, until Reseal has rewritten the stored text; it rewrites the hash with it, and from then on the two are the same again. That is the
 //     one change that a version undergoes.

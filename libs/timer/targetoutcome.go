@@ -36,7 +36,7 @@ func (f *Fanout) Outcomes(kind OutcomeKind, attempts []Attempt) []TargetOutcome 
 			}
 			t.Attempts++
 			t.StatusCode, t.Failure = a.StatusCode, a.Failure
-			if a.Failure == FailureNone && a.Error == "" {
+			if a.Failure == FailureNone {
 				t.Kind = Delivered
 			}
 		}

@@ -45,6 +45,7 @@ type event struct {
 	timer.Outcome
 	app     string // empty: not known any more
 	session timer.ID
+	each    bool // it tells of each of its targets, which is read from the store
 }
 
 func newAnnouncer(s *Service) *announcer {
@@ -237,18 +238,19 @@ func (a *announcer) note(ctx context.Context) {
 	}
 }
 
-// publish announces what is kept here. An app that was not known when the outcome came is read.
+// publish announces what is kept here. An app that was not known when the outcome came is read, and so is what became of each target: the attempts before the
+// last one were made by whoever had the fire then.
 func (a *announcer) publish(ctx context.Context, es []event) error {
 	msgs := make([]bus.Message, 0, len(es))
-	var unknown []timer.Outcome
+	var partial []timer.Outcome
 	for i := range es {
-		if es[i].app == "" {
-			unknown = append(unknown, es[i].Outcome)
+		if es[i].app == "" || es[i].each {
+			partial = append(partial, es[i].Outcome)
 			continue
 		}
-		msgs = append(msgs, announce.Message(&es[i].Outcome, es[i].app))
+		msgs = append(msgs, announce.Message(&es[i].Outcome, es[i].app, nil))
 	}
-	if err := a.send(ctx, unknown); err != nil {
+	if err := a.send(ctx, partial); err != nil {
 		return err
 	}
 	return a.deliver(ctx, msgs)

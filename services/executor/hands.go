@@ -33,6 +33,9 @@ func (e *held) putOff() bool { return e.asked || e.broken || e.fire.State == tim
 // canary tells whether it is Carillon's own: what is counted and announced is the users'.
 func (e *held) canary() bool { return e.def != nil && e.def.Target.Kind == timer.KindCanary }
 
+// toEach tells whether all of several targets are to take the fire.
+func (e *held) toEach() bool { return e.def != nil && e.def.Mode == timer.ModeAll }
+
 // origin is how a fire comes to be claimed.
 type origin int
 

@@ -37,6 +37,7 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
 	SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error)
 	Unannounced(ctx context.Context, session timer.ID, after store.OutcomePosition, untilMS int64, limit int) ([]timer.Outcome, error)
+	TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error)
 	SetAnnounced(ctx context.Context, session timer.ID, p store.OutcomePosition) error
 }
 

@@ -209,7 +209,7 @@ func (s *Service) ended(rs []result, lost []timer.FireID) {
 		if rs[i].entry.canary() {
 			continue
 		}
-		told := event{*o, rs[i].entry.app, rs[i].entry.term.ID}
+		told := event{*o, rs[i].entry.app, rs[i].entry.term.ID, rs[i].entry.toEach()}
 		if gone[o.FireID] {
 			s.events.settle(told)
 			continue

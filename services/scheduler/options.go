@@ -25,6 +25,7 @@ type Store interface { //nolint:interfacebloat // minutes, slices, sessions and 
 	LoadSlice(ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int) ([]timer.Fire, error)
 	store.Announcements
 	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
+	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
 	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
 }
 

@@ -109,10 +109,27 @@ func (s *Store) Fire(_ context.Context, app string, id timer.FireID) (rec store.
 		return rec, timer.NotFound("fire", id)
 	}
 	rec.Attempts = slices.Clone(s.attempts[id])
-	slices.SortFunc(rec.Attempts, func(a, b timer.Attempt) int {
-		return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.StartMS, b.StartMS), cmp.Compare(a.Target, b.Target))
-	})
+	slices.SortFunc(rec.Attempts, compareAttempts)
 	return rec, nil
+}
+
+// TargetAttempts returns attempts that name one of several targets.
+func (s *Store) TargetAttempts(_ context.Context, fires []timer.FireID) (out []timer.Attempt, err error) {
+	defer s.lock()()
+	for _, id := range fires {
+		of := slices.Clone(s.attempts[id])
+		slices.SortFunc(of, compareAttempts)
+		for _, a := range of {
+			if a.Error, a.Excerpt = "", ""; a.Target != "" {
+				out = append(out, a)
+			}
+		}
+	}
+	return out, nil
+}
+
+func compareAttempts(a, b timer.Attempt) int {
+	return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.StartMS, b.StartMS), cmp.Compare(a.Target, b.Target))
 }
 
 // History pages backwards through a timer's outcomes.

@@ -48,6 +48,7 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 	{"FROM fires INDEXED BY fires_by_run", "", "SEARCH fires USING INDEX fires_by_run ("},
 	{"expand_at_ms<=", "timers range by_expand", "SEARCH timers USING "},
 	{"FROM outcomes", "by_timer", "SEARCH outcomes USING INDEX outcomes_by_timer (timer_id=?"},
+	{"AND target<>''", "attempts range by_timer|attempts ref by_timer", "SEARCH attempts USING INDEX attempts_by_timer (timer_id=? AND due_ms=? AND series=? AND finished_ms>?)"},
 	{"FROM attempts", "attempts ref by_timer", "SEARCH attempts USING INDEX attempts_by_timer (timer_id=? AND due_ms=?"},
 	{"UPDATE slices", "slices range PRIMARY", "SEARCH slices USING PRIMARY KEY (minute=? AND bucket=?)"},
 }
@@ -95,6 +96,14 @@ func work(t *testing.T, s *sqlstore.Store) {
 		lost, _, err := s.Record(ctx, 11, outcomes, nil)
 		require.NoError(t, err)
 		require.Empty(t, lost)
+	}
+	var called []timer.FireID
+	for i := range outcomes {
+		called = append(called, outcomes[i].FireID)
+	}
+	for _, ids := range [][]timer.FireID{called, called[:1]} {
+		_, err = s.TargetAttempts(ctx, ids)
+		require.NoError(t, err)
 	}
 	f := fires[1000]
 	for _, after := range []store.Position{{}, {RunMS: f.RunMS, FireID: f.FireID}} {

@@ -155,3 +155,44 @@ func announcedByTheHouse(t *testing.T, s *setup) {
 	require.Equal(t, timer.ReasonCancelled, rec.Outcome.Reason)
 	require.Equal(t, store.HouseSession, rec.Outcome.Owner)
 }
+
+func attemptsOfTargets(t *testing.T, s *setup) {
+	ctx := t.Context()
+	session := s.session()
+	now := s.nowMS()
+	fires := s.claim(session, s.fires(4, now))
+	to := func(f timer.Fire, n int32, target string, startMS int64) timer.Attempt {
+		a := attempt(f, n, startMS)
+		a.Target, a.Failure = target, timer.FailureStatus
+		return a
+	}
+	first := []timer.Attempt{to(fires[0], 1, "web", now), to(fires[0], 1, "2", now+1)}
+	lost, err := s.st().RecordAttempts(ctx, session, fires[:1], first)
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	last := []timer.Attempt{to(fires[0], 2, "2", now+50), to(fires[1], 1, "2", now+2), to(fires[1], 1, "web", now+2), attempt(fires[2], 1, now), to(fires[3], 1, "web", now)}
+	lost, _, err = s.st().Record(ctx, session, []timer.Outcome{delivered(fires[0], now+90), delivered(fires[1], now+90), delivered(fires[2], now+90)}, last)
+	require.NoError(t, err)
+	require.Empty(t, lost)
+
+	asked := append(ids(fires[:3]), timer.FireID{Timer: 4711, DueMS: now})
+	got, err := s.st().TargetAttempts(ctx, asked)
+	require.NoError(t, err)
+	of := map[timer.FireID][]timer.Attempt{}
+	for _, a := range got {
+		of[a.FireID] = append(of[a.FireID], a)
+	}
+	want := map[timer.FireID][]timer.Attempt{
+		fires[0].FireID: {first[0], first[1], last[0]},
+		fires[1].FireID: {last[1], last[2]},
+	}
+	for _, as := range want {
+		for i := range as {
+			as[i].Error, as[i].Excerpt = "", ""
+		}
+	}
+	require.Equal(t, want, of)
+	got, err = s.st().TargetAttempts(ctx, nil)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}

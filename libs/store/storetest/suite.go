@@ -97,6 +97,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S25_ConcurrentCompletions", concurrentCompletions},
 		{"S26_AnnouncedByPosition", announcedByPosition},
 		{"S26_AnnouncedByTheHouse", announcedByTheHouse},
+		{"S26_AttemptsOfTargets", attemptsOfTargets},
 		{"S27_SealedTextIsRewritten", sealedTextIsRewritten},
 		{"S28_SettingsAreReplaced", settingsAreReplaced},
 		{"S28_SigningKeys", signingKeys},

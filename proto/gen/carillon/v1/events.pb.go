@@ -91,6 +91,7 @@ type Outcome struct {
 	UntilMs       int64                  `protobuf:"varint,12,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // a skip record of a stretch: the last due instant it covers; else due_ms
 	Count         int64                  `protobuf:"varint,13,opt,name=count,proto3" json:"count,omitempty"`                    // fires it stands for; 1 but for a skip record of a stretch
 	Failure       string                 `protobuf:"bytes,14,opt,name=failure,proto3" json:"failure,omitempty"`                 // of the last attempt that failed: dns, connect, tls, timeout, status, …
+	Targets       []*TargetOutcome       `protobuf:"bytes,15,rep,name=targets,proto3" json:"targets,omitempty"`                 // of a timer that calls all of its targets: what became of each; none where it was not called
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -223,6 +224,90 @@ func (x *Outcome) GetFailure() string {
 	return ""
 }
 
+func (x *Outcome) GetTargets() []*TargetOutcome {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+// TargetOutcome is what became of one of several targets that all shall take a fire.
+type TargetOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`                             // its place among the timer's targets, from 0
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`                                // delivered where it took the fire, else as the fire
+	Attempts      int32                  `protobuf:"varint,3,opt,name=attempts,proto3" json:"attempts,omitempty"`                       // calls of it
+	StatusCode    int32                  `protobuf:"varint,4,opt,name=status_code,json=statusCode,proto3" json:"status_code,omitempty"` // of its last call; 0 where no answer came
+	Failure       string                 `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`                          // of its last call
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TargetOutcome) Reset() {
+	*x = TargetOutcome{}
+	mi := &file_carillon_v1_events_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TargetOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TargetOutcome) ProtoMessage() {}
+
+func (x *TargetOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_carillon_v1_events_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TargetOutcome.ProtoReflect.Descriptor instead.
+func (*TargetOutcome) Descriptor() ([]byte, []int) {
+	return file_carillon_v1_events_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TargetOutcome) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *TargetOutcome) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *TargetOutcome) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *TargetOutcome) GetStatusCode() int32 {
+	if x != nil {
+		return x.StatusCode
+	}
+	return 0
+}
+
+func (x *TargetOutcome) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
 var File_carillon_v1_events_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_events_proto_rawDesc = "" +
@@ -230,7 +315,7 @@ const file_carillon_v1_events_proto_rawDesc = "" +
 	"\x18carillon/v1/events.proto\x12\vcarillon.v1\";\n" +
 	"\fTimerChanged\x12\x19\n" +
 	"\btimer_id\x18\x01 \x01(\x03R\atimerId\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x03R\x03seq\"\xfc\x02\n" +
+	"\x03seq\x18\x02 \x01(\x03R\x03seq\"\xb2\x03\n" +
 	"\aOutcome\x12\x19\n" +
 	"\btimer_id\x18\x01 \x01(\x03R\atimerId\x12\x15\n" +
 	"\x06due_ms\x18\x02 \x01(\x03R\x05dueMs\x12\x16\n" +
@@ -250,7 +335,15 @@ const file_carillon_v1_events_proto_rawDesc = "" +
 	"durationMs\x12\x19\n" +
 	"\buntil_ms\x18\f \x01(\x03R\auntilMs\x12\x14\n" +
 	"\x05count\x18\r \x01(\x03R\x05count\x12\x18\n" +
-	"\afailure\x18\x0e \x01(\tR\afailureBEZCgithub.com/carillon-timer/carillon/proto/gen/carillon/v1;carillonv1b\x06proto3"
+	"\afailure\x18\x0e \x01(\tR\afailure\x124\n" +
+	"\atargets\x18\x0f \x03(\v2\x1a.carillon.v1.TargetOutcomeR\atargets\"\x90\x01\n" +
+	"\rTargetOutcome\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1a\n" +
+	"\battempts\x18\x03 \x01(\x05R\battempts\x12\x1f\n" +
+	"\vstatus_code\x18\x04 \x01(\x05R\n" +
+	"statusCode\x12\x18\n" +
+	"\afailure\x18\x05 \x01(\tR\afailureBEZCgithub.com/carillon-timer/carillon/proto/gen/carillon/v1;carillonv1b\x06proto3"
 
 var (
 	file_carillon_v1_events_proto_rawDescOnce sync.Once
@@ -264,17 +357,19 @@ func file_carillon_v1_events_proto_rawDescGZIP() []byte {
 	return file_carillon_v1_events_proto_rawDescData
 }
 
-var file_carillon_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_carillon_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_carillon_v1_events_proto_goTypes = []any{
-	(*TimerChanged)(nil), // 0: carillon.v1.TimerChanged
-	(*Outcome)(nil),      // 1: carillon.v1.Outcome
+	(*TimerChanged)(nil),  // 0: carillon.v1.TimerChanged
+	(*Outcome)(nil),       // 1: carillon.v1.Outcome
+	(*TargetOutcome)(nil), // 2: carillon.v1.TargetOutcome
 }
 var file_carillon_v1_events_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	2, // 0: carillon.v1.Outcome.targets:type_name -> carillon.v1.TargetOutcome
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_carillon_v1_events_proto_init() }
@@ -288,7 +383,7 @@ func file_carillon_v1_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_carillon_v1_events_proto_rawDesc), len(file_carillon_v1_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
