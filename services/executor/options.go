@@ -40,10 +40,11 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 	SetAnnounced(ctx context.Context, session timer.ID, p store.OutcomePosition) error
 }
 
-// Planner makes the fire that follows one of a fixed delay, and what came due of a timer that is paused.
+// Planner makes the fire that follows one of a fixed delay, and what came due of a timer that is paused, and knows which late fires fire_all runs.
 type Planner interface {
 	Plan(t *timer.Timer, nowMS int64) store.Plan
 	Follow(f *timer.Fire, d *timer.Definition, calendars []timer.Calendar, endMS int64) (*timer.Fire, error)
+	AmongLatest(f *timer.Fire, d *timer.Definition, calendars []timer.Calendar, untilMS int64, n int) (bool, error)
 }
 
 // Bus is what an executor needs of the bus.

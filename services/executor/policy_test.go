@@ -51,6 +51,7 @@ func TestLateFiresAreTreatedAsThePolicySays(t *testing.T) {
 		"the default":     {want: map[string]int{"delivered": 60 + 1, "skipped:misfired": 39}},
 		"fire_once":       {misfire: timer.Misfire{Policy: timer.MisfireFireOnce}, want: map[string]int{"delivered": 60 + 1, "skipped:misfired": 39}},
 		"fire_all":        {misfire: timer.Misfire{Policy: timer.MisfireFireAll}, want: map[string]int{"delivered": 100}},
+		"the latest five": {misfire: timer.Misfire{Policy: timer.MisfireFireAll, MaxFires: 5}, want: map[string]int{"delivered": 60 + 5, "skipped:misfired": 35}},
 		"skip":            {misfire: timer.Misfire{Policy: timer.MisfireSkip}, want: map[string]int{"delivered": 60, "skipped:misfired": 40}},
 		"a longer grace":  {misfire: timer.Misfire{Grace: timer.Duration(time.Hour)}, want: map[string]int{"delivered": 100}},
 		"a window alone":  {misfire: timer.Misfire{CatchUpWindow: timer.Duration(20 * time.Second)}, want: map[string]int{"delivered": 20, "skipped:misfired": 80}},
