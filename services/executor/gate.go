@@ -20,6 +20,9 @@ const (
 // admit decides, just before an attempt, what else than the timer's status there is to say: the version, lateness, and the fires before it. It returns
 // true when the attempt shall be made; else the fire is on its way somewhere else.
 func (s *Service) admit(e *held, state *timer.State) bool {
+	if e.fire.Cause == timer.CauseBackfill && !s.wanted(e) {
+		return false
+	}
 	first := e.fire.Attempt == 0
 	if e.fire.Series == 0 && first && (e.fire.Version < state.Version || e.fire.Epoch < state.ActiveEpoch) {
 		over, err := s.superseded(e, state)
@@ -36,6 +39,23 @@ func (s *Service) admit(e *held, state *timer.State) bool {
 		return false
 	}
 	return concurrencyOf(e).Policy == timer.ConcurrencyAllow || s.takeTurn(e)
+}
+
+// wanted tells whether a fire's backfill was not cancelled.
+func (s *Service) wanted(e *held) bool {
+	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+	defer cancel()
+	cancelled, err := s.fills.cancelled(ctx, e.app, timer.ID(e.fire.Series))
+	switch {
+	case err != nil:
+		s.log.Debug().Err(err).Msg("backfill not read, its fire waits")
+		s.later(e)
+	case cancelled:
+		s.skip(e, timer.ReasonCancelled)
+	default:
+		return true
+	}
+	return false
 }
 
 // linked tells whether a fire is one of the chain of a fixed delay.

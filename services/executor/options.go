@@ -32,6 +32,7 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 	Changes(ctx context.Context, after int64, limit int) ([]store.Change, error)
 	LastChange(ctx context.Context) (int64, error)
 	store.Gates
+	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
 	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
 	SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error)
 	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
