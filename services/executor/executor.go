@@ -39,6 +39,7 @@ type Service struct {
 	catchUps *batch.Group[store.Late, bool]
 	calls    *calls
 	dates    *calendars
+	fills    *backfills
 	tenants  *tenants
 	zones    *lru.Cache[string, *time.Location]
 	nudges   chan timer.ID
@@ -69,6 +70,9 @@ func New(opts Options) (*Service, error) {
 		nudges: make(chan timer.ID, nudgesMax), calls: newCalls(),
 	}
 	if s.dates, err = newCalendars(opts.Store); err != nil {
+		return nil, err
+	}
+	if s.fills, err = newBackfills(opts.Store); err != nil {
 		return nil, err
 	}
 	s.tenants = newTenants(&opts)

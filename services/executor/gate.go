@@ -20,6 +20,9 @@ const (
 // admit decides, just before an attempt, what else than the timer's status there is to say: the version, lateness, and the fires before it. It returns
 // true when the attempt shall be made; else the fire is on its way somewhere else.
 func (s *Service) admit(e *held, state *timer.State) bool {
+	if e.fire.Cause == timer.CauseBackfill && !s.wanted(e) {
+		return false
+	}
 	first := e.fire.Attempt == 0
 	if e.fire.Series == 0 && first && (e.fire.Version < state.Version || e.fire.Epoch < state.ActiveEpoch) {
 		over, err := s.superseded(e, state)
@@ -32,10 +35,27 @@ func (s *Service) admit(e *held, state *timer.State) bool {
 			return false
 		}
 	}
-	if first && e.fire.Series == 0 && !s.timely(e) {
+	if first && e.fire.Series == 0 && !s.timely(e, state) {
 		return false
 	}
 	return concurrencyOf(e).Policy == timer.ConcurrencyAllow || s.takeTurn(e)
+}
+
+// wanted tells whether a fire's backfill was not cancelled.
+func (s *Service) wanted(e *held) bool {
+	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+	defer cancel()
+	cancelled, err := s.fills.cancelled(ctx, e.app, timer.ID(e.fire.Series))
+	switch {
+	case err != nil:
+		s.log.Debug().Err(err).Msg("backfill not read, its fire waits")
+		s.later(e)
+	case cancelled:
+		s.skip(e, timer.ReasonCancelled)
+	default:
+		return true
+	}
+	return false
 }
 
 // linked tells whether a fire is one of the chain of a fixed delay.
@@ -112,7 +132,7 @@ func (s *Service) adopt(e *held, state *timer.State) bool {
 
 // timely tells whether a fire's first attempt is to be made, late as it may be. One whose run was moved, or that was put off here, has waited for its turn or
 // for a limit, which is not for the misfire policy to punish.
-func (s *Service) timely(e *held) bool {
+func (s *Service) timely(e *held, state *timer.State) bool {
 	m := e.def.Misfire.For(e.def.Schedule.Kind)
 	planned, now := plannedMS(e), s.opts.Clock.Now().UnixMilli()
 	late := time.Duration(now-planned) * time.Millisecond
@@ -124,7 +144,7 @@ func (s *Service) timely(e *held) bool {
 		s.skip(e, timer.ReasonMisfired)
 		return false
 	case m.Policy == timer.MisfireFireAll:
-		return true
+		return s.amongLatest(e, state, &m, now)
 	}
 	run, err := s.catchUps.Do(e.term.Context(), store.Late{
 		FireID: e.fire.FireID, ToMS: now - time.Duration(m.Grace).Milliseconds(), GraceMS: time.Duration(m.Grace).Milliseconds(),
@@ -139,6 +159,35 @@ func (s *Service) timely(e *held) bool {
 		return true
 	}
 	return false
+}
+
+// amongLatest tells whether a late fire is one of so many that fire_all runs: the latest of those that are late, of what the fire's version had until another came. Each
+// executor counts by itself, from when it meets the first of them: a backlog of which two take their parts moments apart may lose or gain what came late in between.
+func (s *Service) amongLatest(e *held, state *timer.State, m *timer.Misfire, nowMS int64) bool {
+	if e.def.Schedule.Kind.OneShot() {
+		return true
+	}
+	until := nowMS - m.LateAfter().Milliseconds()
+	if e.fire.Version < state.Version {
+		until = min(until, state.VersionMS+1)
+	}
+	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+	defer cancel()
+	dates, err := s.dates.of(ctx, e.app, e.def)
+	if err != nil {
+		s.log.Debug().Err(err).Msg("calendars of a late fire not read, it waits")
+		s.later(e)
+		return false
+	}
+	run, err := s.opts.Planner.AmongLatest(&e.fire, e.def, dates, until, m.MaxFires)
+	if err != nil {
+		s.log.Warn().Err(err).Stringer("fire", e.fire.FireID).Msg("a late fire is called: the schedule that others follow by cannot be read")
+		return true
+	}
+	if !run {
+		s.skip(e, timer.ReasonMisfired)
+	}
+	return run
 }
 
 // turnAsk is a question to the store's gate, under the session that holds the fire.

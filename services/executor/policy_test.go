@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
@@ -51,6 +52,7 @@ func TestLateFiresAreTreatedAsThePolicySays(t *testing.T) {
 		"the default":     {want: map[string]int{"delivered": 60 + 1, "skipped:misfired": 39}},
 		"fire_once":       {misfire: timer.Misfire{Policy: timer.MisfireFireOnce}, want: map[string]int{"delivered": 60 + 1, "skipped:misfired": 39}},
 		"fire_all":        {misfire: timer.Misfire{Policy: timer.MisfireFireAll}, want: map[string]int{"delivered": 100}},
+		"the latest five": {misfire: timer.Misfire{Policy: timer.MisfireFireAll, MaxFires: 5}, want: map[string]int{"delivered": 60 + 5, "skipped:misfired": 35}},
 		"skip":            {misfire: timer.Misfire{Policy: timer.MisfireSkip}, want: map[string]int{"delivered": 60, "skipped:misfired": 40}},
 		"a longer grace":  {misfire: timer.Misfire{Grace: timer.Duration(time.Hour)}, want: map[string]int{"delivered": 100}},
 		"a window alone":  {misfire: timer.Misfire{CatchUpWindow: timer.Duration(20 * time.Second)}, want: map[string]int{"delivered": 20, "skipped:misfired": 80}},
@@ -188,6 +190,34 @@ func TestFixedDelayCountsFromTheEndOfTheLast(t *testing.T) {
 		for i := 1; i < len(at); i++ {
 			require.InDelta(t, 5500, at[i].Sub(at[i-1]).Milliseconds(), 100)
 		}
+	})
+}
+
+func TestWhatIsInHandOfACancelledBackfillIsNotCalled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const fills = 40
+		time.Sleep(time.Until(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))) // ids, by which a backfill's fires run, know no earlier time than this program's
+		parts := servicetest.New(t, servicetest.Options{})
+		id := everySecond(parts, 1, nil)[0].Timer
+		r := &receiver{takes: time.Second}
+		start(t, parts, "one", r, func(o *executor.Options) { o.MaxCalls = 4 })
+		to := time.Now().Add(-time.Hour).Truncate(time.Second).UnixMilli()
+		b, err := parts.Store.StartBackfill(t.Context(), store.Backfill{ID: parts.IDs.Next(), App: "a", Timer: id, FromMS: to - fills*1000, ToMS: to})
+		require.NoError(t, err)
+		fires, _, err := parts.Store.ExpandBackfills(t.Context(), 1, parts.Planner.PlanBackfill)
+		require.NoError(t, err)
+		require.Len(t, fires, fills)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(2500 * time.Millisecond)
+		b, err = parts.Store.CancelBackfill(t.Context(), "a", b.ID)
+		require.NoError(t, err)
+		require.Equal(t, store.BackfillCancelled, b.Status)
+		require.Positive(t, reasons(t, parts, fires)["open"], "in hand")
+		time.Sleep(10 * time.Second)
+		got := reasons(t, parts, fires)
+		require.LessOrEqual(t, got["delivered"], 4*4, "no call begins a second after that")
+		require.Equal(t, map[string]int{"delivered": got["delivered"], "skipped:cancelled": fills - got["delivered"]}, got)
 	})
 }
 
