@@ -30,7 +30,7 @@ type namedCalendar struct {
 
 type forecastFire struct {
 	Due   string `json:"due" format:"date-time" doc:"In UTC."`
-	Local string `json:"local" format:"date-time" doc:"The same instant by the wall clock of the schedule's zone."`
+	Local string `json:"local" format:"date-time" doc:"The same instant by the wall clock of the schedule's zone. Where its offset has seconds, which this form cannot write, they are left out of offset and time."`
 }
 
 type forecastExclusion struct {
