@@ -36,9 +36,9 @@ type ForecastExclusion struct {
 }
 
 // Preview returns the first count due instants after fromMS, computed by Next, and what was excluded up to the last of them: by a calendar
-// (with what became of it), by the window, by a gap or by an overlap. Where there are fewer instants than asked for, it lists what is
-// excluded up to a year after the last. The list ends at MaxPreviewExcluded. A schedule that counts fires ends where MaxFires says, as if
-// none had been made. The end of ctx ends the work.
+// (with what became of it), by a gap or by an overlap. What lies outside the window is no candidate, and is not listed. Where there are
+// fewer instants than asked for, it lists what is excluded up to a year after the last. The list ends at MaxPreviewExcluded. A schedule
+// that counts fires ends where MaxFires says, as if none had been made. The end of ctx ends the work.
 func Preview(ctx context.Context, s timer.Schedule, in Inputs, fromMS, anchorMS int64, count int) (*Forecast, error) {
 	if count < 1 || count > MaxPreview {
 		return nil, timer.Invalid("count", fmt.Sprintf("expected a number from 1 to %d, found %d", MaxPreview, count))
