@@ -106,11 +106,14 @@ func (s *Set) NextExcluded(unix int64) int64 {
 	return first
 }
 
-// Meets tells whether the calendars of a zone can allow any time of day on any of some weekdays (bit n: n days after Sunday). next lists
-// the times: it returns the first at or after a second of the day, -1 if there is none. False is certain.
+// Meets tells whether the calendars can allow any time of day, by the wall clock of a zone, on any of some weekdays (bit n: n days after
+// Sunday). next lists the times: it returns the first at or after a second of the day, -1 if there is none. False is certain.
 func (s *Set) Meets(z *zone.Table, weekdays uint64, next func(second int) int) bool {
 	t := s.ofZone(z)
-	return t == nil || t.meets(weekdays, next)
+	if t != nil && !t.meets(weekdays, next) {
+		return false
+	}
+	return t != nil && len(s.zones) == 1 || s.meetAcross(z, weekdays, next)
 }
 
 // Why says which calendar and which rule of it exclude an instant; empty if none does.

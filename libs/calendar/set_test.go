@@ -10,14 +10,15 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/calendar"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/zone"
 )
 
 func setOf(t testing.TB, calendars ...timer.Calendar) *calendar.Set {
 	t.Helper()
 	var rules []*calendar.Rules
-	for i := range calendars {
-		calendars[i].Name = fmt.Sprint(i)
-		r, err := calendar.New(&calendars[i], nil)
+	for i, c := range calendars {
+		c.Name = fmt.Sprint(i)
+		r, err := calendar.New(&c, nil)
 		require.NoError(t, err)
 		rules = append(rules, r)
 	}
@@ -60,6 +61,43 @@ func TestNothingInCommonIsFoundInFewSteps(t *testing.T) {
 			require.Equal(t, tt.next, show(s.NextAllowed(at)))
 			require.Equal(t, tt.prev, show(s.PrevAllowed(at)))
 			require.Equal(t, tt.next, show(s.NextAllowed(at+3600)), "again")
+		})
+	}
+}
+
+func TestTimesOfAnotherZoneMeet(t *testing.T) {
+	t.Parallel()
+	berlin, err := zone.Load("Europe/Berlin")
+	require.NoError(t, err)
+	tokyo := hoursOf("Asia/Tokyo", "09:00", "17:00") // in Berlin from 1 to 9 in winter, and from 2 to 10 in summer
+	tokyo.AllowedTimes[0].Weekdays = []string{"mon"}
+	included := tokyo
+	included.IncludedDates = []string{"2026-05-09"}
+	tests := []struct {
+		name      string
+		weekdays  uint64
+		second    int
+		calendars []timer.Calendar
+		want      bool
+	}{
+		{"half past nine", 1 << 1, 9*3600 + 1800, []timer.Calendar{tokyo}, true},
+		{"on Tuesday", 1 << 2, 9*3600 + 1800, []timer.Calendar{tokyo}, false},
+		{"at noon", 127, 12 * 3600, []timer.Calendar{tokyo}, false},
+		{"at noon, and who knows", 127, 12 * 3600, []timer.Calendar{included}, true},
+		{"on Sunday night", 1, 1800, []timer.Calendar{tokyo}, false},
+		{"on Monday night", 1 << 1, 3600 + 1800, []timer.Calendar{tokyo}, true},
+		{"hours of both zones apart", 127, 9*3600 + 1800, []timer.Calendar{tokyo, hoursOf("Europe/Berlin", "10:00", "11:00")}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			next := func(second int) int {
+				if second <= tt.second {
+					return tt.second
+				}
+				return -1
+			}
+			require.Equal(t, tt.want, setOf(t, tt.calendars...).Meets(berlin, tt.weekdays, next))
 		})
 	}
 }

@@ -1,6 +1,10 @@
 package calendar
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/zone"
+)
 
 // Where searches through several zones end: outside the days of every zone.
 const (
@@ -107,6 +111,42 @@ type meetings struct {
 	offsets []int64 // of the stretch that around returned, by zone
 	apart   []int64 // distances from the first zone, so many for each answer
 	answers []bool
+	counts  func(week []span) bool // whether what they have in common is something
+}
+
+// meetAcross is Meets where zones differ.
+func (s *Set) meetAcross(z *zone.Table, weekdays uint64, next func(second int) int) bool {
+	times := &together{zone: z}
+	for w := range times.onWeekday {
+		if weekdays>>w&1 != 0 {
+			times.onWeekday[w] = []span{{0, secondsPerDay}}
+		}
+	}
+	zones := []*together{times}
+	for _, t := range s.zones {
+		if len(t.included) > 0 {
+			return true // who knows
+		}
+		zones = append(zones, t)
+	}
+	m := meetings{counts: func(week []span) bool {
+		for _, s := range week {
+			for day := s.from / secondsPerDay * secondsPerDay; day < s.to; day += secondsPerDay {
+				if meet([]span{{max(s.from-day, 0), min(s.to-day, secondsPerDay)}}, next) {
+					return true
+				}
+			}
+		}
+		return false
+	}}
+	for unix := int64(searchFrom); unix < searchTo; {
+		even := m.around(zones, unix)
+		if m.meet(zones) {
+			return true
+		}
+		unix = even.to
+	}
+	return false
 }
 
 // around returns the stretch around an instant within which no wall clock is changed.
@@ -134,8 +174,9 @@ func (m *meetings) meet(zones []*together) bool {
 		m.apart = append(m.apart, m.offsets[i]-m.offsets[0])
 		week = common(week, t.week(m.apart[len(m.apart)-1]))
 	}
-	m.answers = append(m.answers, len(week) > 0)
-	return len(week) > 0
+	answer := len(week) > 0 && (m.counts == nil || m.counts(week))
+	m.answers = append(m.answers, answer)
+	return answer
 }
 
 func same(apart, offsets []int64) bool {

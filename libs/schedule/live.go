@@ -2,7 +2,7 @@ package schedule
 
 import "github.com/carillon-timer/carillon/libs/calendar"
 
-// setLive leaves out, under the policy that skips what is excluded, crons that some calendar excludes at all times: of a time of day out of
+// setLive leaves out, under the policy that skips what is excluded, crons that the calendars exclude at all times: of a time of day out of
 // its hours, or of a weekday that it excludes, every instant of 230 years would be looked at in vain, whenever somebody asks.
 func (p *Parsed) setLive() {
 	p.live = p.parts[:0:0]

@@ -25,7 +25,7 @@ type Forecast struct {
 // ForecastFire is one due instant.
 type ForecastFire struct {
 	Due   time.Time `json:"due"`   // UTC
-	Local string    `json:"local"` // the same instant on the wall clock of the schedule's zone, RFC 3339
+	Local string    `json:"local"` // the same instant on the wall clock of the schedule's zone, RFC 3339; see localText
 }
 
 // ForecastExclusion is an instant that the schedule names and that is not due.
@@ -36,9 +36,9 @@ type ForecastExclusion struct {
 }
 
 // Preview returns the first count due instants after fromMS, computed by Next, and what was excluded up to the last of them: by a calendar
-// (with what became of it), by the window, by a gap or by an overlap. Where there are fewer instants than asked for, it lists what is
-// excluded up to a year after the last. The list ends at MaxPreviewExcluded. A schedule that counts fires ends where MaxFires says, as if
-// none had been made. The end of ctx ends the work.
+// (with what became of it), by a gap or by an overlap. What lies outside the window is no candidate, and is not listed. Where there are
+// fewer instants than asked for, it lists what is excluded up to a year after the last. The list ends at MaxPreviewExcluded. A schedule
+// that counts fires ends where MaxFires says, as if none had been made. The end of ctx ends the work.
 func Preview(ctx context.Context, s timer.Schedule, in Inputs, fromMS, anchorMS int64, count int) (*Forecast, error) {
 	if count < 1 || count > MaxPreview {
 		return nil, timer.Invalid("count", fmt.Sprintf("expected a number from 1 to %d, found %d", MaxPreview, count))
@@ -75,7 +75,13 @@ const yearMS = 366 * secondsPerDay * 1000
 
 // local shows an instant on the schedule's wall clock.
 func (p *Parsed) local(at time.Time) string {
-	return at.In(p.zone.Location()).Format("2006-01-02T15:04:05.999Z07:00")
+	return localText(at, p.zone.OffsetAt(at.Unix()))
+}
+
+// localText shows an instant by an offset. RFC 3339 has no seconds of offsets, which some zones had up to 1972: they are left out of the
+// offset, and so of the time, that the text be the same instant.
+func localText(at time.Time, offset int64) string {
+	return at.In(time.FixedZone("", int(offset-offset%secondsPerMinute))).Format("2006-01-02T15:04:05.999Z07:00")
 }
 
 // exclusions lists what is excluded in (fromMS, toMS], ascending.

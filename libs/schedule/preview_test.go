@@ -92,6 +92,30 @@ func TestPreviewTellsWhatIsExcluded(t *testing.T) {
 	}
 }
 
+// TestPreviewShowsTheSameInstantTwice in zones whose offsets had seconds, which RFC 3339 cannot write.
+func TestPreviewShowsTheSameInstantTwice(t *testing.T) {
+	t.Parallel()
+	for zone, want := range map[string][]string{
+		"Africa/Monrovia":     {"1972-01-06T20:44:30Z", "1972-01-06T20:00:30-00:44"},
+		"Africa/Johannesburg": {"1972-01-06T18:00:00Z", "1972-01-06T20:00:00+02:00"},
+		"UTC":                 {"1972-01-06T20:00:00Z", "1972-01-06T20:00:00Z"},
+	} {
+		s := cronOf(zone, "0 20 * * *")
+		fire := preview(t, s, schedule.Inputs{}, "1972-01-06T00:00:00Z", 1).Fires[0]
+		require.Equal(t, want, []string{fire.Due.Format(time.RFC3339), fire.Local})
+		local, err := time.Parse(time.RFC3339, fire.Local)
+		require.NoError(t, err)
+		require.True(t, local.Equal(fire.Due), zone)
+	}
+	s := cronOf("Africa/Monrovia", "0 0 * * *") // at the midnight of 1972-01-07 the clock was set forward by 44 minutes and a half
+	s.Gap = timer.GapSkip
+	f := preview(t, s, schedule.Inputs{}, "1972-01-06T22:00:00Z", 1)
+	require.Len(t, f.Excluded, 1)
+	local, err := time.Parse(time.RFC3339, f.Excluded[0].Local)
+	require.NoError(t, err)
+	require.True(t, local.Equal(f.Excluded[0].Due), f.Excluded[0].Local)
+}
+
 func TestPreviewIsBounded(t *testing.T) {
 	t.Parallel()
 	s, in := under(cronOf("", "* * * * * *"), "", weekdays())

@@ -65,6 +65,12 @@ func TestPreviewOfEveryKind(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), due, 5*time.Second, "from now where nothing else is said")
 	require.Len(t, f.preview(t, `{"schedule":{"kind":"cron","specs":["* * * * * *"]}}`).Fires, 10)
+	got = f.preview(t, `{"schedule":{"kind":"at","at":"2020-01-01T00:00:00Z"}}`)
+	require.Len(t, got.Fires, 1, "due at once")
+	due, err = time.Parse(time.RFC3339, got.Fires[0].Due)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), due, 5*time.Second)
+	require.Empty(t, f.preview(t, `{"schedule":{"kind":"at","at":"2020-01-01T00:00:00Z"},"from":"2026-01-01T00:00:00Z"}`).Fires, "from is exclusive")
 }
 
 func TestPreviewWithCalendars(t *testing.T) {
