@@ -7,7 +7,6 @@ replace github.com/carillon-timer/carillon/proto => ../proto
 require (
 	code.dny.dev/ssrf v0.3.0
 	github.com/apache/pulsar-client-go v0.19.0
-	github.com/arran4/golang-ical v0.3.4
 	github.com/carillon-timer/carillon/proto v0.0.0
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/go-sql-driver/mysql v1.10.1

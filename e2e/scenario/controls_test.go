@@ -179,8 +179,9 @@ func TestFreezeStopsAnApp(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, a.Frozen)
 		off := time.Now()
-		pause(t, 6*time.Second)
+		pause(t, 8*time.Second)
 		thaw := time.Now()
+		sure := thaw.Add(-4 * time.Second) // what is due just before the thaw may be decided late, after it
 		a, err = w.api.Unfreeze(t.Context(), w.app)
 		require.NoError(t, err)
 		require.False(t, a.Frozen)
@@ -189,8 +190,8 @@ func TestFreezeStopsAnApp(t *testing.T) {
 		for _, id := range ids {
 			w.led.Every(id, time.Second, on, asked, ledger.Must)
 			w.led.Every(id, time.Second, asked, off.Add(reach), ledger.May)
-			w.led.Every(id, time.Second, off.Add(reach), thaw, ledger.Not)
-			w.led.Every(id, time.Second, thaw, back, ledger.May)
+			w.led.Every(id, time.Second, off.Add(reach), sure, ledger.Not)
+			w.led.Every(id, time.Second, sure, back, ledger.May)
 			w.led.Every(id, time.Second, back, back.Add(3*time.Second), ledger.Must)
 		}
 		v := w.settle(t)

@@ -59,14 +59,13 @@ func TestRules(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			at := unix(t, tt.at)
-			require.Equal(t, tt.nextAllowed, show(r.NextAllowed(at)))
-			require.Equal(t, tt.nextExcluded, show(r.NextExcluded(at)))
-			require.Equal(t, tt.prevAllowed, show(r.PrevAllowed(at)))
 			require.Equal(t, tt.why, r.Why(at))
 			require.Equal(t, tt.why == "", r.Allows(at))
-			s := calendar.Set{r, r}
-			require.Equal(t, tt.nextAllowed, show(s.NextAllowed(at)))
-			require.Equal(t, tt.prevAllowed, show(s.PrevAllowed(at)))
+			for _, s := range []*calendar.Set{calendar.NewSet(r), calendar.NewSet(r, r)} {
+				require.Equal(t, tt.nextAllowed, show(s.NextAllowed(at)))
+				require.Equal(t, tt.nextExcluded, show(s.NextExcluded(at)))
+				require.Equal(t, tt.prevAllowed, show(s.PrevAllowed(at)))
+			}
 		})
 	}
 }
@@ -82,8 +81,9 @@ func TestRulesAgreeWithAWalk(t *testing.T) {
 		IncludedDates: []string{"2026-03-29", "2026-10-25", "2011-12-30"},
 	}
 	for _, c := range []timer.Calendar{berlin, night, apia, only} {
-		r, err := calendar.New(&c, nil)
+		rules, err := calendar.New(&c, nil)
 		require.NoError(t, err)
+		r := calendar.NewSet(rules)
 		for _, from := range []string{"2026-03-27T00:00:00Z", "2026-10-23T00:00:00Z", "2011-12-28T00:00:00Z"} {
 			begin := unix(t, from)
 			const minutes = 4 * 1440
@@ -126,20 +126,24 @@ func TestCalendarsThatAllowNothingOrEverything(t *testing.T) {
 	half := timer.Calendar{Name: "half", ExcludedWeekdays: week[:5]}
 	rest := timer.Calendar{Name: "rest", ExcludedWeekdays: week[5:]}
 	at := unix(t, "2026-01-01T00:00:00Z")
-	rules := func(c timer.Calendar) *calendar.Rules {
-		r, err := calendar.New(&c, nil)
-		require.NoError(t, err)
-		return r
+	rules := func(calendars ...timer.Calendar) *calendar.Set {
+		var out []*calendar.Rules
+		for _, c := range calendars {
+			r, err := calendar.New(&c, nil)
+			require.NoError(t, err)
+			out = append(out, r)
+		}
+		return calendar.NewSet(out...)
 	}
 	require.Equal(t, calendar.Never, rules(nothing).NextAllowed(at))
 	require.Equal(t, -calendar.Never, rules(nothing).PrevAllowed(at))
 	require.Equal(t, calendar.Never, rules(everything).NextExcluded(at))
-	none := calendar.Set{rules(half), rules(rest)}
+	none := rules(half, rest)
 	require.Equal(t, calendar.Never, none.NextAllowed(at), "each allows what the other excludes")
 	require.Equal(t, -calendar.Never, none.PrevAllowed(at))
-	require.Equal(t, at, calendar.Set{}.NextAllowed(at))
-	require.True(t, calendar.Set{}.Allows(at))
-	require.Equal(t, calendar.Never, calendar.Set{}.NextExcluded(at))
+	require.Equal(t, at, rules().NextAllowed(at))
+	require.True(t, rules().Allows(at))
+	require.Equal(t, calendar.Never, rules().NextExcluded(at))
 }
 
 func TestZoneOfTheSchedule(t *testing.T) {
@@ -149,11 +153,11 @@ func TestZoneOfTheSchedule(t *testing.T) {
 	c := timer.Calendar{Name: "days", ExcludedDates: []string{"2026-01-02"}}
 	r, err := calendar.New(&c, tokyo)
 	require.NoError(t, err)
-	require.Equal(t, "2026-01-01T15:00:00Z", show(r.NextExcluded(unix(t, "2026-01-01T00:00:00Z"))))
+	require.Equal(t, "2026-01-01T15:00:00Z", show(calendar.NewSet(r).NextExcluded(unix(t, "2026-01-01T00:00:00Z"))))
 	c.Zone = "UTC"
 	r, err = calendar.New(&c, tokyo)
 	require.NoError(t, err)
-	require.Equal(t, "2026-01-02T00:00:00Z", show(r.NextExcluded(unix(t, "2026-01-01T00:00:00Z"))))
+	require.Equal(t, "2026-01-02T00:00:00Z", show(calendar.NewSet(r).NextExcluded(unix(t, "2026-01-01T00:00:00Z"))))
 }
 
 func TestCheck(t *testing.T) {
@@ -202,9 +206,9 @@ func BenchmarkNextAllowed(b *testing.B) {
 	c := office()
 	r, err := calendar.New(&c, nil)
 	require.NoError(b, err)
-	at := unix(b, "2026-05-13T15:00:00Z")
+	s, at := calendar.NewSet(r), unix(b, "2026-05-13T15:00:00Z")
 	b.ReportAllocs()
 	for b.Loop() {
-		r.NextAllowed(at)
+		s.NextAllowed(at)
 	}
 }

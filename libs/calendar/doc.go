@@ -8,4 +8,7 @@
 //
 // So a day whose weekday no range names is not allowed, unless it is an included date. Ranges that overlap are one. Times that the wall
 // clock shows twice are allowed twice.
+//
+// Several calendars rule together as a Set. That they have no time in common, in one zone or in several, is found out exactly and in less
+// than a millisecond, though it is a statement about every day up to 2199.
 package calendar

@@ -32,7 +32,8 @@ type Request struct {
 	Timeout   time.Duration // of the whole attempt (of each target), its answer read included
 
 	timer.Fanout                   // in place of Target, where the definition has several
-	Done         uint32            // ModeAll: bit i is set when Targets[i] took the fire in an earlier attempt
+	Done         uint32            // as of timer.Fire: what became of Targets in earlier attempts
+	NoRetry      timer.Statuses    // of the retry policy, for several targets: it applies to each by itself
 	Name         string            // the timer's name, for templates
 	Labels       map[string]string // for templates
 	Zone         *time.Location    // of the timer, for templates; nil is UTC
@@ -40,6 +41,12 @@ type Request struct {
 	Signer       *signing.Signer   // of the app; nil: no signature
 	Egress       *egress.Policy    // of the app; nil is the deployment's
 	Token        string            // of CompletionTokens; empty: the receiver cannot accept asynchronously
+	Guard        Guard             // of several targets; nil: each may be called
+}
+
+// Guard is asked before each of several targets is called, perhaps by several goroutines at once. After an OK done must be called, once, with what came of it.
+type Guard interface {
+	Allow(t *timer.Target) (done func(*Result), ok bool)
 }
 
 // Result is what came of an attempt.
@@ -52,8 +59,9 @@ type Result struct {
 
 	RetryAfter     time.Duration  // the receiver asked not to be called sooner (429, 503); 0 is nothing
 	CompleteWithin time.Duration  // Accepted: then it times out
-	Pause          bool           // 410: the timer is to be paused with reason timer.ReasonGone, and the fire ends as failed
-	Done           uint32         // ModeAll: Request.Done and what was delivered by this attempt
+	Pause          bool           // 410: the timer is to be paused with reason timer.ReasonGone, and the fire ends as failed; with Retry once no attempt follows
+	Done           uint32         // several targets: Request.Done and what became of them in this attempt
+	NotRetried     bool           // several targets, Retry: Request.NoRetry gave up what the others did not reject or take; no attempt follows
 	Targets        []TargetResult // several targets: one for each that was called, in the order of their starts; else nil
 }
 

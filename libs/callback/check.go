@@ -115,6 +115,12 @@ func (c *Checks) body(field string, t *timer.Target) error {
 	if kind := contentType(t.Headers); t.Templates && strings.Contains(kind, "{{") {
 		return timer.Invalid(field+".headers.Content-Type", "has a variable: it decides how values in the body are escaped, and is fixed")
 	}
+	switch {
+	case len(t.Bytes) > 0 && t.Body != "":
+		return timer.Invalid(field+".body_base64", "is given together with body: leave one of the two out")
+	case len(t.Bytes) > timer.MaxBodyLen:
+		return timer.Invalid(field+".body_base64", fmt.Sprintf("is %d bytes long: at most %d are allowed", len(t.Bytes), timer.MaxBodyLen))
+	}
 	field += ".body"
 	if len(t.Body) > timer.MaxBodyLen {
 		return timer.Invalid(field, fmt.Sprintf("is %d bytes long: at most %d are allowed", len(t.Body), timer.MaxBodyLen))
@@ -122,10 +128,48 @@ func (c *Checks) body(field string, t *timer.Target) error {
 	if !utf8.ValidString(t.Body) {
 		return timer.Invalid(field, "is not valid UTF-8")
 	}
-	if t.Templates {
-		return payload.Check(field, t.Body, payload.PlaceOf(contentType(t.Headers), t.Body), c.Labels)
+	if !t.Templates {
+		return nil
 	}
-	return nil
+	place := payload.PlaceOf(contentType(t.Headers), t.Body)
+	if err := payload.Check(field, t.Body, place, c.Labels); err != nil {
+		return err
+	}
+	return c.fits(field, c.longest(t, t.Body, place), payload.MaxExpanded)
+}
+
+// longest returns how long a text of a target can be when it is sent.
+func (c *Checks) longest(t *timer.Target, s string, p payload.Place) int {
+	if !t.Templates {
+		return len(s)
+	}
+	return payload.Longest(s, p, c.Labels)
+}
+
+// typical returns what values are for some fire of the timer: what of it is wrong is wrong for every one, or for those of its labels.
+func (c *Checks) typical(t *timer.Target, values []string) []string {
+	if !t.Templates {
+		return values
+	}
+	out := slices.Clone(values)
+	for i, v := range out {
+		if s, err := payload.Expand(v, payload.Header, c.someFire()); err == nil {
+			out[i] = s
+		}
+	}
+	return out
+}
+
+func (c *Checks) someFire() *payload.Values {
+	return &payload.Values{Fire: timer.FireID{Timer: 1, DueMS: 1}, Attempt: 1, App: "app", Name: "name", Labels: c.Labels}
+}
+
+// fits refuses what is longer than it may be once variables are put in. What is too long without them was refused before.
+func (c *Checks) fits(field string, size, most int) error {
+	if size <= most {
+		return nil
+	}
+	return timer.Invalid(field, fmt.Sprintf("can be %d bytes long once variables are put in: at most %d are allowed", size, most))
 }
 
 // connectionHeaders are about one connection and not about the request: the client sets them itself.
@@ -138,13 +182,15 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 	if n := len(t.Headers) + len(t.SecretHeaders); n > timer.MaxHeaders {
 		return timer.Invalid(field+".headers", fmt.Sprintf("are %d: at most %d are allowed", n, timer.MaxHeaders))
 	}
-	size := 0
+	size, longest := 0, 0
 	seen := make(map[string]bool, len(t.Headers))
 	for name, values := range t.Headers {
 		at := field + ".headers." + name
 		size += len(name)
+		longest += len(name)
 		for _, v := range values {
 			size += len(v)
+			longest += c.longest(t, v, payload.Header)
 			if t.Templates {
 				if err := payload.Check(at, v, payload.Header, c.Labels); err != nil {
 					return err
@@ -152,11 +198,14 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 			}
 		}
 		key := http.CanonicalHeaderKey(name)
-		if msg := badHeader(name, key, values, seen[key]); msg != "" {
+		if msg := badHeader(name, key, c.typical(t, values), seen[key]); msg != "" {
 			return timer.Invalid(at, msg)
 		}
 		if key == "Host" && t.Templates && strings.Contains(values[0], "{{") && (len(t.SecretHeaders) > 0 || t.OAuth2 != nil) {
 			return timer.Invalid(at, "has a variable: it decides to whom the target's secrets go, and is fixed")
+		}
+		if t.Kind == timer.KindPulsar && len(values) > 1 {
+			return timer.Invalid(at, fmt.Sprintf("has %d values: a property of a message has one", len(values)))
 		}
 		if t.Kind == timer.KindGRPC {
 			if msg := badMetadata(key, values); msg != "" {
@@ -167,6 +216,9 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 	}
 	if size > timer.MaxHeaderLen {
 		return timer.Invalid(field+".headers", fmt.Sprintf("are %d bytes long: at most %d are allowed", size, timer.MaxHeaderLen))
+	}
+	if err := c.fits(field+".headers", longest, timer.MaxHeaderLen); err != nil {
+		return err
 	}
 	for name := range t.SecretHeaders {
 		key := http.CanonicalHeaderKey(name)
@@ -243,9 +295,12 @@ func validValue(s string) bool {
 	return utf8.ValidString(s)
 }
 
+// validHost tells whether s is what a Host header may hold: net/http sends an empty one in place of any other.
 func validHost(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`/\?#@"<>`, c) >= 0 {
+		c := s[i]
+		letterOrDigit := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letterOrDigit && strings.IndexByte("!$%&()*+,-.:;=[']_~", c) < 0 {
 			return false
 		}
 	}

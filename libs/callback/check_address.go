@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/carillon-timer/carillon/libs/payload"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -116,6 +117,14 @@ func (c *Checks) pulsar(field string, t *timer.Target) error {
 		return timer.Invalid(field+".pulsar.topic", "lies in Carillon's own namespace")
 	case len(t.Pulsar.Key) > timer.MaxNameLen || !validValue(t.Pulsar.Key):
 		return timer.Invalid(field+".pulsar.key", fmt.Sprintf("is longer than %d bytes, or has control characters", timer.MaxNameLen))
+	}
+	if t.Templates {
+		if err := payload.Check(field+".pulsar.key", t.Pulsar.Key, payload.Header, c.Labels); err != nil {
+			return err
+		}
+		if err := c.fits(field+".pulsar.key", c.longest(t, t.Pulsar.Key, payload.Header), timer.MaxNameLen); err != nil {
+			return err
+		}
 	}
 	return c.topics(field, t)
 }

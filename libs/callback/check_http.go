@@ -60,8 +60,11 @@ func (c *Checks) url(field string, t *timer.Target) error {
 		if err := payload.Check(field, s, payload.URL, c.Labels); err != nil {
 			return err
 		}
+		if err := c.fits(field, c.longest(t, s, payload.URL), timer.MaxURLLen); err != nil {
+			return err
+		}
 		var err error
-		if s, err = payload.Expand(s, payload.URL, &payload.Values{Fire: timer.FireID{Timer: 1, DueMS: 1}, Attempt: 1, Labels: c.Labels}); err != nil {
+		if s, err = payload.Expand(s, payload.URL, c.someFire()); err != nil {
 			return timer.Invalid(field, err.Error())
 		}
 	}
@@ -89,15 +92,17 @@ func (c *Checks) reachable(field, host, port string) error {
 }
 
 func (c *Checks) query(field string, t *timer.Target) error {
-	size := 0
+	size, longest := 0, 0
 	for name, values := range t.Query {
 		size += len(name)
+		longest += len(name)
 		if name == "" || !utf8.ValidString(name) {
 			return timer.Invalid(field+".query", "has a name that is empty or not valid UTF-8")
 		}
 		for _, v := range values {
 			at := field + ".query." + name
 			size += len(name) + len(v)
+			longest += len(name) + c.longest(t, v, payload.Text)
 			if !utf8.ValidString(v) {
 				return timer.Invalid(at, "is not valid UTF-8")
 			}
@@ -111,7 +116,7 @@ func (c *Checks) query(field string, t *timer.Target) error {
 	if size > timer.MaxURLLen {
 		return timer.Invalid(field+".query", fmt.Sprintf("is %d bytes long: at most %d are allowed", size, timer.MaxURLLen))
 	}
-	return nil
+	return c.fits(field+".query", longest, timer.MaxURLLen)
 }
 
 func checkSuccess(field string, s *timer.Success) error {
@@ -193,8 +198,16 @@ func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
 		return err
 	}
 	size := len(o.ClientID) + len(strings.Join(o.Scopes, " "))
+	for _, scope := range o.Scopes {
+		if scope == "" || !printable(scope) {
+			return timer.Invalid(at+".scopes", "has one that is empty, or not printable ASCII")
+		}
+	}
 	for k, v := range o.Params {
 		size += len(k) + len(v)
+		if own := grantFields[k]; own != "" {
+			return timer.Invalid(at+".params."+k, "is "+own+": leave it out")
+		}
 	}
 	switch {
 	case o.ClientID == "":
@@ -205,6 +218,11 @@ func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
 		return timer.Invalid(at, fmt.Sprintf("is longer than %d bytes", timer.MaxHeaderLen))
 	}
 	return nil
+}
+
+// grantFields are those of a token request that a target's own fields, or the grant, decide.
+var grantFields = map[string]string{
+	"": "no name", "grant_type": "always client_credentials", "client_id": "given by client_id", "client_secret": "given by secret", "scope": "given by scopes",
 }
 
 // methods are those that can be called: of the IANA registry what people use for hooks, without CONNECT, which makes no request, and TRACE, which

@@ -59,6 +59,28 @@ func TestChecks(t *testing.T) {
 			x.Templates, x.Headers = true, map[string][]string{"content-type": {"application/{{label.team}}"}}
 		}), "target.headers.Content-Type", "fixed"},
 		{"a variable in the query", http(func(x *timer.Target) { x.Templates, x.Query = true, map[string][]string{"a": {"b{{nope}}"}} }), "target.query.a", "at byte 1"},
+		{"too long a body once it is expanded", http(func(x *timer.Target) {
+			x.Templates, x.Body = true, strings.Repeat("{{label.long}}", 5000)
+		}), "target.body", "once variables are put in"},
+		{"a body that is escaped", http(func(x *timer.Target) {
+			x.Templates, x.Body = true, `["`+strings.Repeat("{{label.quotes}}", 2100)+`"]`
+		}), "target.body", "can be 1075204 bytes"},
+		{"a body of some length", http(func(x *timer.Target) { x.Templates, x.Body = true, strings.Repeat("{{label.long}}", 4000) }), "", ""},
+		{"too long a url once it is expanded", http(func(x *timer.Target) {
+			x.Templates, x.URL = true, "https://a.example/"+strings.Repeat("{{label.long}}", 8)
+		}), "target.url", "once variables are put in"},
+		{"too long a query once it is expanded", http(func(x *timer.Target) {
+			x.Templates, x.Query = true, map[string][]string{"a": {strings.Repeat("{{label.long}}", 8)}}
+		}), "target.query", "once variables are put in"},
+		{"too long headers once they are expanded", http(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"X-A": {strings.Repeat("{{label.long}}", 20), "{{label.long}}"}, "X-B": {strings.Repeat("{{label.long}}", 12)}}
+		}), "target.headers", "once variables are put in"},
+		{"too long metadata once it is expanded", grpc(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"x-a": {strings.Repeat("{{label.long}}", 33)}}
+		}), "target.headers", "once variables are put in"},
+		{"bytes", http(func(x *timer.Target) { x.Templates, x.Bytes = true, []byte("\xff{{nope") }), "", ""},
+		{"bytes and text", http(func(x *timer.Target) { x.Body, x.Bytes = "x", []byte("x") }), "target.body_base64", "together with body"},
+		{"too many bytes", http(func(x *timer.Target) { x.Bytes = make([]byte, timer.MaxBodyLen+1) }), "target.body_base64", "at most"},
 		{"templates are off", http(func(x *timer.Target) { x.Body = "{{nope" }), "", ""},
 		{"too long a name", http(func(x *timer.Target) { x.Name = strings.Repeat("x", 33) }), "target.name", "longer"},
 		{"too long a query", http(func(x *timer.Target) { x.Query = map[string][]string{"a": {strings.Repeat("x", 4000)}} }), "target.query", "at most"},
@@ -92,6 +114,28 @@ func TestChecks(t *testing.T) {
 		{"a host that varies", http(func(x *timer.Target) {
 			x.Templates, x.Headers = true, map[string][]string{"host": {"{{app}}.example.com"}}
 		}), "", ""},
+		{"a host that a label makes", http(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"host": {"{{label.team}}.{{timer.name}}.example.com"}}
+		}), "", ""},
+		{"a host that a label spoils", http(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"host": {"{{label.quotes}}"}}
+		}), "target.headers.host", "host name"},
+		{"a host with a brace", http(func(x *timer.Target) { x.Headers = map[string][]string{"host": {"{a}"}} }), "target.headers.host", "host name"},
+		{"a scope of two lines", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.Scopes = []string{"a\r\nb"} }), "target.oauth2.scopes", "ASCII"},
+		{"another grant", http(func(x *timer.Target) {
+			x.OAuth2 = oauth()
+			x.OAuth2.Params = map[string]string{"grant_type": "password"}
+		}), "target.oauth2.params.grant_type", "client_credentials"},
+		{"another client", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.Params = map[string]string{"client_id": "x"} }), "target.oauth2.params.client_id", "client_id"},
+		{"a secret in clear", http(func(x *timer.Target) {
+			x.OAuth2 = oauth()
+			x.OAuth2.Params = map[string]string{"client_secret": "x"}
+		}), "target.oauth2.params.client_secret", "secret"},
+		{"another scope", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.Params = map[string]string{"scope": "x"} }), "target.oauth2.params.scope", "scopes"},
+		{"an audience", http(func(x *timer.Target) {
+			x.OAuth2 = oauth()
+			x.OAuth2.Scopes, x.OAuth2.Params = []string{"a:read", "b"}, map[string]string{"audience": "x"}
+		}), "", ""},
 		{"our signature", http(func(x *timer.Target) { x.Headers = map[string][]string{"webhook-signature": {"x"}} }), "target.headers.webhook-signature", "Carillon itself"},
 		{"our trace", http(func(x *timer.Target) { x.Headers = map[string][]string{"traceparent": {"x"}} }), "target.headers.traceparent", "Carillon itself"},
 		{"a method that sends secrets back", http(func(x *timer.Target) { x.Method = "TRACE" }), "target.method", "not a method"},
@@ -106,6 +150,16 @@ func TestChecks(t *testing.T) {
 		{"binary metadata", grpc(func(x *timer.Target) { x.Headers = map[string][]string{"a-bin": {"b"}} }), "target.headers.a-bin", "binary"},
 		{"metadata of gRPC", grpc(func(x *timer.Target) { x.Headers = map[string][]string{"grpc-timeout": {"b"}} }), "target.headers.grpc-timeout", "gRPC's own"},
 		{"metadata that is no ASCII", grpc(func(x *timer.Target) { x.Headers = map[string][]string{"a": {"ä"}} }), "target.headers.a", "ASCII"},
+		{"a key and properties that vary", pulsar(func(x *timer.Target) {
+			x.Templates, x.Pulsar.Key, x.Headers = true, "{{label.team}}-{{fire.id}}", map[string][]string{"due": {"{{due}}"}}
+		}), "", ""},
+		{"a key of an unknown variable", pulsar(func(x *timer.Target) { x.Templates, x.Pulsar.Key = true, "{{nope}}" }), "target.pulsar.key", "unknown variable"},
+		{"a key that only looks like it", pulsar(func(x *timer.Target) { x.Pulsar.Key = "{{nope}}" }), "", ""},
+		{"too long a key once it is expanded", pulsar(func(x *timer.Target) { x.Templates, x.Pulsar.Key = true, "{{label.long}}" }), "target.pulsar.key", "once variables"},
+		{"a property of an unknown variable", pulsar(func(x *timer.Target) {
+			x.Templates, x.Headers = true, map[string][]string{"a": {"{{nope}}"}}
+		}), "target.headers.a", "unknown variable"},
+		{"a property of two values", pulsar(func(x *timer.Target) { x.Headers = map[string][]string{"a": {"1", "2"}} }), "target.headers.a", "2 values"},
 		{"no topic", pulsar(func(x *timer.Target) { x.Pulsar = nil }), "target.pulsar.topic", "required"},
 		{"a short topic", pulsar(func(x *timer.Target) { x.Pulsar.Topic = "due" }), "target.pulsar.topic", "persistent://"},
 		{"our own topic", pulsar(func(x *timer.Target) { x.Pulsar.Topic = "persistent://carillon/main/tasks-high" }), "target.pulsar.topic", "own namespace"},
@@ -123,7 +177,9 @@ func TestChecks(t *testing.T) {
 	open, err := egress.NewTopics([]string{"pulsar://broker.example:6650"}, []string{"shop/a"})
 	require.NoError(t, err)
 	c := callback.Checks{
-		Kinds: []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar}, Labels: map[string]string{"team": "till"}, OwnNamespace: "carillon/main",
+		Kinds: []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar}, Labels: map[string]string{
+			"team": "till", "long": strings.Repeat("x", timer.MaxLabelLen), "quotes": strings.Repeat(`"`, timer.MaxLabelLen),
+		}, OwnNamespace: "carillon/main",
 		Topics: open,
 	}
 	for _, tt := range tests {

@@ -38,8 +38,20 @@ func (c Callers) of(ctx context.Context, r *Request, i int) TargetResult {
 		q.Start = r.Start.Add(began) // behind others that failed; an hour apart they are two clocks
 	}
 	began := time.Now()
-	res := c.one(ctx, &q)
+	res := c.guarded(ctx, &q)
 	return TargetResult{Index: i, Name: targetName(&q.Target, i), Start: q.Start, Duration: time.Since(began), Result: res}
+}
+
+// guarded calls one target, where that may be called.
+func (c Callers) guarded(ctx context.Context, q *Request) (res Result) {
+	if q.Guard != nil {
+		done, ok := q.Guard.Allow(&q.Target)
+		if !ok {
+			return Result{Class: Retry, Failure: timer.FailureCircuit, Error: "not sent: the endpoint fails, and is left alone for a while"}
+		}
+		defer func() { done(&res) }()
+	}
+	return c.one(ctx, q)
 }
 
 // targetName returns what tells a target apart from the others of its timer.
@@ -50,24 +62,46 @@ func targetName(t *timer.Target, i int) string {
 	return strconv.Itoa(i + 1)
 }
 
+// lost tells whether Request.NoRetry gives a target up, by what it answered. What it says of one target says nothing of the others.
+func (r *Request) lost(one *TargetResult) bool {
+	return one.Class == Retry && one.StatusCode != 0 && r.NoRetry.Contains(one.StatusCode)
+}
+
+// givenUp tells whether an earlier attempt gave target i up. It is not called again: the fire's row remembers it beside what was delivered. What was rejected without
+// an answer is called again while others are retried, for rules and keys of this deployment may have changed.
+func (r *Request) givenUp(i int) bool { return r.Done>>i&timer.GivenUp != 0 }
+
+// gone tells the same of a target of ModeAll that answered 410.
+func (r *Request) gone(i int) bool { return r.Done>>i&timer.Gone != 0 }
+
 // any calls one target after the other until one takes the fire. What it returns of several failures is the last one, with the class that leaves most hope.
 func (c Callers) any(ctx context.Context, r *Request) Result {
 	out := make([]TargetResult, 0, len(r.Targets))
-	sum := Result{Class: Reject, Pause: true}
-	hope := Reject
+	sum := Result{Pause: true}
+	hope, lost, done := Reject, false, r.Done
+	waits := false
 	for i := range r.Targets {
+		if r.givenUp(i) {
+			lost, sum.Pause = true, false
+			continue
+		}
 		one := c.of(ctx, r, i)
 		out = append(out, one)
 		if one.Class == Success || one.Class == Accepted {
 			sum = one.Result
-			sum.Targets = out
+			sum.Targets, sum.Done = out, done
 			return sum
 		}
-		wait, pause := one.RetryAfter, sum.Pause && one.Pause
-		if i > 0 {
-			wait = min(wait, sum.RetryAfter) // as soon as the first of them can be called again
+		wait, pause := sum.RetryAfter, sum.Pause && one.Pause
+		switch {
+		case r.lost(&one):
+			lost, done = true, done|timer.GivenUp<<i
+		case !waits:
+			wait, waits = one.RetryAfter, true
+		default:
+			wait = min(wait, one.RetryAfter) // as soon as the first of them can be called again
 		}
-		if one.Class == Retry {
+		if one.Class == Retry && !r.lost(&one) {
 			hope = Retry
 		}
 		sum = one.Result
@@ -76,8 +110,17 @@ func (c Callers) any(ctx context.Context, r *Request) Result {
 			break
 		}
 	}
-	sum.Class, sum.Targets = hope, out
+	sum.Targets, sum.Done = out, done
+	sum.settle(hope, lost)
 	return sum
+}
+
+// settle says what several failures mean together: hope is Retry where another attempt may mend one of them, lost that one was given up by its status.
+func (r *Result) settle(hope Class, lost bool) {
+	r.Class = hope
+	if hope == Reject && lost {
+		r.Class, r.NotRetried = Retry, true
+	}
 }
 
 // all calls every target that has not taken the fire, at once. One that can never be called does not keep the others from their retries.
@@ -91,7 +134,7 @@ func (c Callers) all(ctx context.Context, r *Request) Result {
 	mine := -1
 	for i := range r.Targets {
 		switch {
-		case r.Done>>i&1 == 1:
+		case r.Done>>i&1 == 1, r.givenUp(i), r.gone(i):
 		case mine < 0:
 			mine = i // by this goroutine
 		default:
@@ -103,10 +146,14 @@ func (c Callers) all(ctx context.Context, r *Request) Result {
 	}
 	others.Wait()
 	sum := Result{Done: r.Done}
-	hope := Reject
+	hope, lost, left := Reject, false, -1 // left of an earlier attempt
 	var last Result
 	for i, one := range results {
 		if one == nil {
+			lost, sum.Pause = lost || r.givenUp(i), sum.Pause || r.gone(i)
+			if r.givenUp(i) || r.gone(i) {
+				left = i
+			}
 			continue
 		}
 		sum.Targets = append(sum.Targets, *one)
@@ -115,22 +162,29 @@ func (c Callers) all(ctx context.Context, r *Request) Result {
 			sum.Done |= 1 << i
 			continue
 		}
-		if one.Class != Reject {
+		switch {
+		case r.lost(one):
+			lost, sum.Done = true, sum.Done|timer.GivenUp<<i
+		case one.Pause:
+			sum.Pause, sum.Done = true, sum.Done|timer.Gone<<i
+		case one.Class != Reject:
 			hope = Retry
+			sum.RetryAfter = max(sum.RetryAfter, one.RetryAfter)
 		}
 		if sum.Failure == timer.FailureNone { // the first failure speaks for the attempt
 			sum.StatusCode, sum.Failure, sum.Excerpt = one.StatusCode, one.Failure, one.Excerpt
 			sum.Error = oneLine("target " + one.Name + ": " + one.Error)
 		}
-		sum.RetryAfter = max(sum.RetryAfter, one.RetryAfter)
-		sum.Pause = sum.Pause || one.Pause
 	}
 	if sum.Failure == timer.FailureNone && sum.Done == 1<<len(r.Targets)-1 {
 		sum.StatusCode, sum.Excerpt = last.StatusCode, last.Excerpt
 		return sum
 	}
-	sum.Class = hope
-	// A pause ends the fire. Where another target still hopes it waits: the next attempt calls the one that is gone again, and gets its 410.
-	sum.Pause = sum.Pause && hope == Reject
+	if sum.Failure == timer.FailureNone && left >= 0 { // all others took it by now
+		sum.Failure = timer.FailureStatus
+		sum.Error = oneLine("target " + targetName(&r.Targets[left], left) + ": answered an earlier attempt what is not retried")
+	}
+	// A pause ends the fire: where another target still hopes, it waits until no attempt follows.
+	sum.settle(hope, lost)
 	return sum
 }

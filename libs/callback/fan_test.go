@@ -109,9 +109,17 @@ func TestMulticast(t *testing.T) {
 	}
 	got := c.Call(t.Context(), several(timer.ModeAll, "ok", "busy", "gone"))
 	require.Equal(t, 9*time.Second, got.RetryAfter)
-	require.False(t, got.Pause, "one may recover, and a pause would end its retries")
-	require.Equal(t, callback.Retry, got.Class)
+	require.Equal(t, callback.Retry, got.Class, "one may recover, and a pause would end its retries")
+	require.True(t, got.Pause, "for the last attempt")
 	require.Equal(t, "target 2: busy", got.Error)
+	r := several(timer.ModeAll, "ok", "ok", "gone")
+	r.Done = 1 | timer.Gone<<2
+	got = c.Call(t.Context(), r)
+	require.Len(t, got.Targets, 1, "who is gone is not called again")
+	require.True(t, got.Pause)
+	require.Equal(t, callback.Reject, got.Class)
+	require.Equal(t, 3|timer.Gone<<2, got.Done)
+	require.Contains(t, got.Error, "target 3")
 	got = c.Call(t.Context(), several(timer.ModeAll, "ok", "refused", "gone"))
 	require.True(t, got.Pause)
 	require.Equal(t, callback.Reject, got.Class)
@@ -177,4 +185,59 @@ func TestMulticastByHTTP(t *testing.T) {
 	require.Equal(t, callback.Success, c.Call(t.Context(), r).Class)
 	require.EqualValues(t, 1, calls[0].Load(), "who took it is not called again")
 	require.EqualValues(t, 2, calls[1].Load())
+}
+
+// missing and denied are answers that the policies of these tests do not retry.
+var (
+	missing = callback.Result{Class: callback.Retry, StatusCode: 404, Error: "missing", Failure: timer.FailureStatus}
+	denied  = callback.Result{Class: callback.Retry, StatusCode: 403, Error: "denied", Failure: timer.FailureStatus}
+)
+
+// A status that is not retried gives up the target that answered it, wherever that stands among the others.
+func TestAStatusThatIsNotRetriedIsOfItsTargetOnly(t *testing.T) {
+	t.Parallel()
+	c := callback.Callers{timer.KindHTTP: script{"ok": ok, "busy": busy, "broken": broken, "refused": refused, "gone": gone, "missing": missing, "denied": denied}}
+	const first, second = timer.GivenUp, timer.GivenUp << 1
+	tests := []struct {
+		name       string
+		mode       timer.Mode
+		urls       []string
+		done       uint32
+		class      callback.Class
+		notRetried bool
+		after      uint32
+		calls      int
+	}{
+		{"any, in front", timer.ModeAny, []string{"missing", "busy"}, 0, callback.Retry, false, first, 2},
+		{"any, behind", timer.ModeAny, []string{"busy", "missing"}, 0, callback.Retry, false, second, 2},
+		{"any, given up before", timer.ModeAny, []string{"ok", "busy"}, first, callback.Retry, false, first, 1},
+		{"any, and the other takes it", timer.ModeAny, []string{"missing", "ok"}, first, callback.Success, false, first, 1},
+		{"any, all", timer.ModeAny, []string{"missing", "denied"}, 0, callback.Retry, true, first | second, 2},
+		{"any, the last that was left", timer.ModeAny, []string{"missing", "denied"}, first, callback.Retry, true, first | second, 1},
+		{"any, and the other is refused", timer.ModeAny, []string{"missing", "refused"}, 0, callback.Retry, true, first, 2},
+		{"any, and the other is gone", timer.ModeAny, []string{"missing", "gone"}, first, callback.Retry, true, first, 1},
+		{"all, in front", timer.ModeAll, []string{"missing", "busy"}, 0, callback.Retry, false, first, 2},
+		{"all, behind", timer.ModeAll, []string{"busy", "missing"}, 0, callback.Retry, false, second, 2},
+		{"all, given up before", timer.ModeAll, []string{"ok", "busy"}, first, callback.Retry, false, first, 1},
+		{"all, and the other takes it at once", timer.ModeAll, []string{"ok", "missing"}, 0, callback.Retry, true, 1 | second, 2},
+		{"all, and the other takes it later", timer.ModeAll, []string{"missing", "ok"}, first, callback.Retry, true, 2 | first, 1},
+		{"all, and the other is gone", timer.ModeAll, []string{"missing", "gone"}, 0, callback.Retry, true, first | timer.Gone<<1, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := several(tt.mode, tt.urls...)
+			r.Done, r.NoRetry = tt.done, timer.Statuses{{First: 403, Last: 404}}
+			got := c.Call(t.Context(), r)
+			require.Equal(t, tt.class, got.Class)
+			require.Equal(t, tt.notRetried, got.NotRetried)
+			require.Equal(t, tt.after, got.Done)
+			require.Len(t, got.Targets, tt.calls)
+			require.Equal(t, tt.class == callback.Success, got.Error == "")
+			require.Equal(t, tt.class == callback.Success, got.Failure == "")
+		})
+	}
+	r := several(timer.ModeAny, "busy", "missing")
+	r.NoRetry = timer.Statuses{{First: 404, Last: 404}}
+	require.Equal(t, 9*time.Second, c.Call(t.Context(), r).RetryAfter, "who is not called again has no say in when")
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -78,7 +80,7 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 		}
 		token, _, err := g.o.Tokens.tokens.get(callCtx, r.App, policy, r.Target.OAuth2)
 		if err != nil {
-			return blot(noToken(ctx, err, timeout), secrets)
+			return blot(noToken(ctx, err, timeout), r, secrets)
 		}
 		secrets = append(secrets, secretHeader{"Authorization", "Bearer " + token}, secretHeader{"", token})
 	}
@@ -91,13 +93,14 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 		return unusable(err)
 	}
 	defer ch.release()
-	resp, err := carillonv1.NewCallbackClient(ch.conn).Deliver(metadata.NewOutgoingContext(callCtx, md), msg)
+	heard := new(atomic.Bool)
+	resp, err := carillonv1.NewCallbackClient(ch.conn).Deliver(metadata.NewOutgoingContext(context.WithValue(callCtx, heardKey{}, heard), md), msg)
 	if err != nil {
-		res := g.failed(ctx, err, ch, timeout)
+		res := g.failed(ctx, err, ch, heard.Load(), timeout)
 		if res.StatusCode == int32(codes.Unauthenticated) && r.Target.OAuth2 != nil {
 			g.o.Tokens.tokens.drop(r.App, policy, r.Target.OAuth2, secrets[len(secrets)-1].value)
 		}
-		return blot(res, secrets)
+		return blot(res, r, secrets)
 	}
 	res := Result{Excerpt: cut(resp.GetMessage())}
 	if resp.GetAccepted() && r.Target.Async > 0 && r.Token != "" {
@@ -107,7 +110,7 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 			res.CompleteWithin = time.Duration(ms) * time.Millisecond
 		}
 	}
-	return blot(res, secrets)
+	return blot(res, r, secrets)
 }
 
 // message builds what is sent.
@@ -154,8 +157,50 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 	return msg, md, nil
 }
 
-// failed says what an attempt without OK means.
-func (g *GRPC) failed(ctx context.Context, err error, ch *channel, timeout time.Duration) Result {
+// answers notes of a call that its server said something: gRPC has the same code, 14, for a server that is unavailable and for none.
+type answers struct{}
+
+type heardKey struct{}
+
+var _ stats.Handler = answers{}
+
+// HandleRPC implements stats.Handler.
+func (answers) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	switch s.(type) {
+	case *stats.InHeader, *stats.InTrailer:
+		if heard, ok := ctx.Value(heardKey{}).(*atomic.Bool); ok {
+			heard.Store(true)
+		}
+	}
+}
+
+// TagRPC implements stats.Handler.
+func (answers) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+// TagConn implements stats.Handler.
+func (answers) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+// HandleConn implements stats.Handler.
+func (answers) HandleConn(context.Context, stats.ConnStats) {}
+
+// unanswered says why nobody answered. gRPC tells it only by its text.
+func unanswered(text string) timer.Failure {
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
+	}
+	switch {
+	case has("handshake failed", "tls: ", "x509: "):
+		return timer.FailureTLS
+	case has("EOF", "connection reset", "broken pipe", "use of closed", "transport is closing", "draining", "closing transport", "oaway", "oAway", "keepalive"):
+		return timer.FailureReset
+	default:
+		return timer.FailureProtocol
+	}
+}
+
+// failed says what an attempt without OK means. heard tells that the server said something. Codes are retried like HTTP's statuses: all of them, unless the timer's
+// policy names them.
+func (g *GRPC) failed(ctx context.Context, err error, ch *channel, heard bool, timeout time.Duration) Result {
 	s := status.Convert(err)
 	r := Result{Class: Retry, StatusCode: int32(s.Code()), Failure: timer.FailureStatus} //nolint:gosec // seventeen codes
 	switch s.Code() {
@@ -163,15 +208,15 @@ func (g *GRPC) failed(ctx context.Context, err error, ch *channel, timeout time.
 		if ctx.Err() != nil {
 			return failed(ctx, ctx.Err(), timeout)
 		}
-		if dialErr := ch.lastDialErr(); dialErr != nil {
+		if dialErr := ch.lastDialErr(); dialErr != nil && !heard {
 			return failed(ctx, dialErr, timeout) // nobody answered, so there is no code
 		}
 		if s.Code() == codes.DeadlineExceeded {
 			r.Failure, r.Error = timer.FailureTimeout, fmt.Sprintf("no answer within %s", timeout)
 			return r
 		}
-		if f := classOf(err); s.Code() == codes.Unavailable && f != timer.FailureProtocol {
-			r.Failure = f
+		if s.Code() == codes.Unavailable && !heard {
+			return Result{Class: Retry, Failure: unanswered(s.Message()), Error: oneLine("no answer: " + s.Message())}
 		}
 	case codes.ResourceExhausted:
 		if strings.Contains(s.Message(), "received message larger than max") {

@@ -3,7 +3,10 @@ package callback_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -234,4 +237,56 @@ func TestGRPCWays(t *testing.T) {
 	require.Equal(t, timer.FailureCanceled, g.Call(ctx, grpcRequest("grpcs://"+address)).Failure)
 	_, err = callback.NewGRPC(callback.GRPCOptions{DialTimeout: -1})
 	require.ErrorContains(t, err, "negative")
+}
+
+// Who does not answer has no code, and gRPC says 14 of him all the same.
+func TestGRPCWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	cert, key := newCert(t, "callback.example")
+	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+	require.NoError(t, err)
+	rec := &receiver{answer: func(context.Context, *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
+		return &carillonv1.DeliverResponse{}, nil
+	}}
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM([]byte(cert)))
+	mutual := serveGRPC(t, rec, grpc.Creds(credentials.NewTLS(&tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots,
+	})))
+	secure := serveGRPC(t, rec, grpc.Creds(credentials.NewServerTLSFromCert(&pair)))
+	plain := serveGRPC(t, rec)
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	go func() {
+		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {
+			_ = conn.Close()
+		}
+	}()
+	trusted := &timer.TLS{CA: cert, ServerName: "callback.example"}
+	for name, tt := range map[string]struct {
+		url  string
+		tls  *timer.TLS
+		want []timer.Failure // where it is a race which of them is seen
+	}{
+		"no client certificate":      {"grpcs://" + mutual, trusted, []timer.Failure{timer.FailureTLS, timer.FailureReset}},
+		"no TLS to a server of it":   {"grpc://" + secure, nil, []timer.Failure{timer.FailureReset}},
+		"TLS to a server without it": {"grpcs://" + plain, trusted, []timer.Failure{timer.FailureTLS}},
+		"HTTP":                       {"grpc://" + strings.TrimPrefix(web.URL, "http://"), nil, []timer.Failure{timer.FailureProtocol, timer.FailureReset}},
+		"a connection that ends":     {"grpc://" + silent.Addr().String(), nil, []timer.Failure{timer.FailureReset}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true})
+			r := grpcRequest(tt.url)
+			r.Target.TLS = tt.tls
+			got := g.Call(t.Context(), r)
+			require.Equal(t, callback.Retry, got.Class)
+			require.Zero(t, got.StatusCode, got.Error)
+			require.Contains(t, tt.want, got.Failure, got.Error)
+			require.True(t, callback.Unwell(&got))
+		})
+	}
 }

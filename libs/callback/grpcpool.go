@@ -101,6 +101,7 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: grpcPingAfter, Timeout: pingTimeout}), // while calls wait
 		grpc.WithUserAgent(cs.o.UserAgent),
+		grpc.WithStatsHandler(answers{}),
 		grpc.WithIdleTimeout(cs.o.IdleTimeout),
 		grpc.WithDisableServiceConfig(), // which is asked for by DNS TXT
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),

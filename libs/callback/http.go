@@ -124,9 +124,9 @@ func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 	}
 	resp, err := h.send(r, req, transport, secrets)
 	if err != nil {
-		return blot(failed(ctx, err, timeout), secrets)
+		return blot(failed(ctx, err, timeout), r, secrets)
 	}
-	return blot(h.answer(ctx, r, resp, timeout), secrets)
+	return blot(h.answer(ctx, r, resp, timeout), r, secrets)
 }
 
 // send sends a request and follows the redirects that its target wants followed. RoundTrip rather than a Client's Do: that adds cookies and redirects of another kind
@@ -145,13 +145,13 @@ func (h *HTTP) callWithToken(ctx context.Context, r *Request, req *http.Request,
 	for again := false; ; again = true {
 		token, kept, err := h.tokens.get(req.Context(), r.App, policy, r.Target.OAuth2)
 		if err != nil {
-			return blot(noToken(ctx, err, timeout), secrets)
+			return blot(noToken(ctx, err, timeout), r, secrets)
 		}
 		hide := slices.Concat(secrets, []secretHeader{{"Authorization", token}})
 		req.Header["Authorization"] = []string{"Bearer " + token}
 		resp, err := h.send(r, req, transport, hide)
 		if err != nil {
-			return blot(failed(ctx, err, timeout), hide)
+			return blot(failed(ctx, err, timeout), r, hide)
 		}
 		if resp.StatusCode == http.StatusUnauthorized {
 			h.tokens.drop(r.App, policy, r.Target.OAuth2, token)
@@ -165,6 +165,6 @@ func (h *HTTP) callWithToken(ctx context.Context, r *Request, req *http.Request,
 				continue
 			}
 		}
-		return blot(h.answer(ctx, r, resp, timeout), hide)
+		return blot(h.answer(ctx, r, resp, timeout), r, hide)
 	}
 }

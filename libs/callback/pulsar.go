@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/payload"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -75,15 +76,15 @@ func (p *Pulsar) Call(ctx context.Context, r *Request) Result {
 		return unusable(err)
 	}
 	if err := p.o.Topics.Check(m.ServiceURL, m.Topic); err != nil {
-		return blot(failed(ctx, err, timeout), secrets)
+		return blot(failed(ctx, err, timeout), r, secrets)
 	}
 	if m.ServiceURL != "" {
 		if err := p.reachable(callCtx, r, m.ServiceURL); err != nil {
-			return blot(failed(ctx, err, timeout), secrets)
+			return blot(failed(ctx, err, timeout), r, secrets)
 		}
 	}
 	if err := p.o.Publisher.PublishTo(callCtx, m); err != nil {
-		return blot(publishFailed(ctx, err, timeout), secrets)
+		return blot(publishFailed(ctx, err, timeout), r, secrets)
 	}
 	return Result{}
 }
@@ -109,7 +110,7 @@ func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, erro
 			return TopicMessage{}, err
 		}
 		if len(values) > 0 {
-			properties[strings.ToLower(name)] = values[0]
+			properties[strings.ToLower(name)] = values[0] // of several, which only a definition that is older than the check has, the first
 		}
 	}
 	for _, s := range secrets {
@@ -120,7 +121,13 @@ func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, erro
 	for i := range o.n {
 		properties[strings.ToLower(o.names[i])] = o.values[i]
 	}
-	key := topic.Key
+	key, err := e.text("pulsar.key", topic.Key, payload.Header)
+	if err != nil {
+		return TopicMessage{}, err
+	}
+	if err := e.fits("pulsar.key", len(key), timer.MaxNameLen); err != nil {
+		return TopicMessage{}, err
+	}
 	if key == "" {
 		key = r.Fire.Timer.String()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,18 @@ func TestPulsar(t *testing.T) {
 	r.Target.Pulsar.Key = "mine"
 	c.Call(t.Context(), r)
 	require.Equal(t, "mine", p.got.Key)
+	r.Labels = map[string]string{"team": "till"}
+	r.Target.Pulsar.Key = "{{label.team}} {{attempt}}"
+	c.Call(t.Context(), r)
+	require.Equal(t, "till 2", p.got.Key)
+	r.Target.Pulsar.Key = "{{label.gone}}"
+	c.Call(t.Context(), r)
+	require.Equal(t, "42", p.got.Key, "an empty one is the timer's id")
+	for _, key := range []string{"{{nope}}", strings.Repeat("{{due}}", 10)} {
+		r.Target.Pulsar.Key = key
+		require.Contains(t, c.Call(t.Context(), r).Error, "pulsar.key")
+	}
+	r.Target.Pulsar.Key = ""
 
 	for _, topic := range []string{"persistent://carillon/main/tasks-high", "non-persistent://a/b/c", "a", "persistent://a/b/c/d", ""} {
 		r.Target.Pulsar.Topic = topic
@@ -93,7 +106,7 @@ func TestPulsar(t *testing.T) {
 		require.Equal(t, callback.Reject, got.Class, topic)
 		require.Equal(t, timer.FailureRefused, got.Failure)
 	}
-	require.Equal(t, 2, p.n)
+	require.Equal(t, 4, p.n)
 	_, err = callback.NewPulsar(callback.PulsarOptions{})
 	require.ErrorContains(t, err, "publisher")
 }

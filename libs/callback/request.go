@@ -18,8 +18,9 @@ import (
 
 // expander puts the variables of one request into its texts.
 type expander struct {
-	on     bool
-	values payload.Values
+	on      bool
+	values  payload.Values
+	headers int // bytes of them so far
 }
 
 func newExpander(r *Request) expander {
@@ -44,20 +45,38 @@ func (e *expander) text(field, s string, p payload.Place) (string, error) {
 }
 
 func (e *expander) header(name string, values []string) ([]string, error) {
-	if !e.on || !slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, "{{") }) {
+	if !e.on {
 		return values, nil // only read from here on
 	}
-	out := make([]string, len(values))
-	for i, v := range values {
-		var err error
-		if out[i], err = e.text("header "+name, v, payload.Header); err != nil {
-			return nil, err
+	out := values
+	if slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, "{{") }) {
+		out = make([]string, len(values))
+		for i, v := range values {
+			var err error
+			if out[i], err = e.text("header "+name, v, payload.Header); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return out, nil
+	e.headers += len(name)
+	for _, v := range out {
+		e.headers += len(v)
+	}
+	return out, e.fits("headers", e.headers, timer.MaxHeaderLen)
+}
+
+// fits looks once more at what a check found short enough: the definition may be older than the check.
+func (e *expander) fits(field string, size, most int) error {
+	if !e.on || size <= most {
+		return nil
+	}
+	return fmt.Errorf("%s: %d bytes long once variables are put in, at most %d are allowed", field, size, most)
 }
 
 func (e *expander) body(t *timer.Target) (string, error) {
+	if len(t.Bytes) > 0 {
+		return string(t.Bytes), nil
+	}
 	if !e.on {
 		return t.Body, nil
 	}
@@ -114,6 +133,9 @@ func targetURL(t *timer.Target, e *expander) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := e.fits("url", len(s), timer.MaxURLLen); err != nil {
+		return nil, err
+	}
 	u, err := parseURL(s)
 	if err != nil {
 		return nil, err
@@ -121,6 +143,7 @@ func targetURL(t *timer.Target, e *expander) (*url.URL, error) {
 	if len(t.Query) == 0 {
 		return u, nil
 	}
+	size := 0
 	q := make(url.Values, len(t.Query))
 	for name, values := range t.Query {
 		for _, v := range values {
@@ -128,7 +151,11 @@ func targetURL(t *timer.Target, e *expander) (*url.URL, error) {
 				return nil, err
 			}
 			q[name] = append(q[name], v)
+			size += len(name) + len(v)
 		}
+	}
+	if err := e.fits("query", size, timer.MaxURLLen); err != nil {
+		return nil, err
 	}
 	more := q.Encode()
 	if u.RawQuery != "" && more != "" {
@@ -146,9 +173,13 @@ func (h *HTTP) setHeaders(req *http.Request, r *Request, e *expander, secrets []
 			return err
 		}
 		if name == "Host" {
-			if len(values) > 0 {
-				req.Host = values[0]
+			if len(values) == 0 {
+				continue
 			}
+			if !validHost(values[0]) {
+				return errors.New("header Host is no host name once variables are put in")
+			}
+			req.Host = values[0]
 			continue
 		}
 		req.Header[name] = values

@@ -69,6 +69,55 @@ func TestTemplatesAreExpandedOnlyWhereTheTargetAsksForThem(t *testing.T) {
 	require.Contains(t, c.Call(t.Context(), r).Error, "url")
 }
 
+// Bytes reach the receiver as they are.
+func TestABodyOfBytes(t *testing.T) {
+	t.Parallel()
+	var got []byte
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, _ = io.ReadAll(r.Body) }))
+	t.Cleanup(server.Close)
+	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true})
+	r := requestTo(server.URL)
+	r.Target.Templates, r.Target.Bytes = true, []byte("\xff\x00{{due}}\xc3")
+	require.Equal(t, callback.Success, c.Call(t.Context(), r).Class)
+	require.Equal(t, r.Target.Bytes, got)
+}
+
+// A host that is none would be sent as an empty one.
+func TestAHostThatIsNoneOnceItIsExpandedIsNotSent(t *testing.T) {
+	t.Parallel()
+	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true})
+	for _, host := range []string{"{{label.h}}", "{{timer.name}}", "{{label.gone}}"} {
+		r := requestTo("http://127.0.0.1:1")
+		r.Name, r.Labels = "close the day", map[string]string{"h": "a/b"}
+		r.Target.Templates, r.Target.Headers = true, map[string][]string{"host": {host}}
+		got := c.Call(t.Context(), r)
+		require.Equal(t, callback.Reject, got.Class, host)
+		require.Equal(t, timer.FailureInvalid, got.Failure, host)
+		require.Contains(t, got.Error, "Host")
+	}
+}
+
+// What a definition that is older than the check makes of its labels is measured when it is called.
+func TestWhatIsTooLongOnceItIsExpandedIsNotSent(t *testing.T) {
+	t.Parallel()
+	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true})
+	many := strings.Repeat("{{label.x}}", 100)
+	for field, change := range map[string]func(x *timer.Target){
+		"url":     func(x *timer.Target) { x.URL += "/" + many },
+		"query":   func(x *timer.Target) { x.Query = map[string][]string{"q": {many}} },
+		"headers": func(x *timer.Target) { x.Headers = map[string][]string{"X-A": {many}, "X-B": {many}} },
+		"body":    func(x *timer.Target) { x.Body = strings.Repeat(many, 100) },
+	} {
+		r := requestTo("http://127.0.0.1:1")
+		r.Labels, r.Target.Templates = map[string]string{"x": strings.Repeat("x", 200)}, true
+		change(&r.Target)
+		got := c.Call(t.Context(), r)
+		require.Equal(t, callback.Reject, got.Class, field)
+		require.Equal(t, timer.FailureInvalid, got.Failure, field)
+		require.True(t, strings.HasPrefix(got.Error, field), got.Error)
+	}
+}
+
 func TestSecretHeadersAreSentAndNeverShown(t *testing.T) {
 	t.Parallel()
 	ring := newRing(t)

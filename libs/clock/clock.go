@@ -102,7 +102,8 @@ var errJumped = errors.New("the host's clock jumped while it was measured")
 // question went. Where none at all is possible, none it is: a busy store must not put a right clock wrong. Else it is the least that it can
 // be, for a clock that is behind makes no fire early.
 func (c *Clock) Measure(ctx context.Context) error {
-	sent, began := c.wall(), time.Now()
+	began := time.Now() // first: whatever time this process is not given between the two makes the answer say less, and not another thing
+	sent := c.wall()
 	theirs, err := c.source(ctx)
 	if err != nil {
 		return err

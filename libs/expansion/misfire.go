@@ -8,11 +8,11 @@ import (
 // missedScan bounds how many missed instants one plan looks at: some ten milliseconds' work, for it is done with the timer's row locked.
 const missedScan = 50_000
 
-// missed decides about the instants that are past by more than the grace: nobody expanded them in time. The policy leaves at most its catch-up fires, and one
+// missed decides about the instants that are late: nobody expanded them in time. The policy leaves at most its catch-up fires, and one
 // record of the others. more says that the scan was cut short, and goes on with the next plan.
 func (s *stretch) missed() (more bool) {
 	m := s.timer.Definition.Misfire.For(s.timer.Definition.Schedule.Kind)
-	grace := int64(m.Grace) / 1e6
+	grace := m.LateAfter().Milliseconds()
 	if s.timer.Definition.Schedule.Kind == timer.KindFixedDelay || !s.late(s.due, grace) {
 		return false // a chain goes on from its last outcome: its one fire is never left out
 	}
@@ -34,7 +34,7 @@ func (s *stretch) missed() (more bool) {
 	case timer.MisfireSkip:
 	}
 	if window := int64(m.CatchUpWindow) / 1e6; window > 0 {
-		for keep > 0 && dues[len(dues)-keep] < s.nowMS-window {
+		for keep > 0 && s.planned(dues[len(dues)-keep]) < s.nowMS-window {
 			keep--
 		}
 	}
@@ -63,7 +63,12 @@ func (s *stretch) late(due, graceMS int64) bool {
 	if due > s.nowMS-graceMS {
 		return false
 	}
-	return due+schedule.Jitter(s.timer.ID, due, s.timer.Definition.Schedule.Jitter) < s.nowMS-graceMS
+	return s.planned(due) < s.nowMS-graceMS
+}
+
+// planned returns when the fire of an instant is to run.
+func (s *stretch) planned(due int64) int64 {
+	return due + schedule.Jitter(s.timer.ID, due, s.timer.Definition.Schedule.Jitter)
 }
 
 // skip records a stretch of misfires.

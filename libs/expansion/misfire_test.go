@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -55,6 +56,15 @@ func TestMissedInstants(t *testing.T) {
 		"a window shorter than the step": {
 			misfire: timer.Misfire{Policy: timer.MisfireFireOnce, CatchUpWindow: timer.Duration(90 * time.Second)},
 			fires:   []int64{29, 30}, skips: []stretch{{1, 28, 28}},
+		},
+		"a window within the grace": {
+			misfire: timer.Misfire{
+				Policy: timer.MisfireFireAll, Grace: timer.Duration(10*time.Minute + time.Second), CatchUpWindow: timer.Duration(2*time.Minute + 30*time.Second),
+			},
+			fires: []int64{28, 29, 30}, skips: []stretch{{1, 27, 27}},
+		},
+		"a window alone": {
+			misfire: timer.Misfire{CatchUpWindow: timer.Duration(5 * time.Second)}, fires: []int64{30}, skips: []stretch{{1, 29, 29}},
 		},
 		"a longer grace": {
 			misfire: timer.Misfire{Policy: timer.MisfireSkip, Grace: timer.Duration(10*time.Minute + time.Second)},
@@ -112,6 +122,25 @@ func TestAYearMissedByTheSecondIsLookedThroughInStretches(t *testing.T) {
 	require.Greater(t, len(skips), 5)
 	require.Equal(t, now-60_000-1000, fires[0], "the last that was missed, and then what is within the grace")
 	require.EqualValues(t, missed+2, made+count+int64(len(fires)), "each second once")
+}
+
+// TestTheWindowCountsFromThePlannedRun: jitter is not lateness, here as where a fire is called.
+func TestTheWindowCountsFromThePlannedRun(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{Step1: time.Second})
+	tm := cron("* * * * *")
+	apply(tm, p.Plan(tm, base))
+	tm.Definition.Schedule.Jitter = timer.Duration(4 * time.Minute)
+	tm.Definition.Misfire = timer.Misfire{Policy: timer.MisfireFireAll, CatchUpWindow: timer.Duration(3 * time.Minute)}
+	for n := range int64(50) {
+		tm.NextDueMS = minute(n + 1)
+		now := minute(n + 6)
+		plan := p.Plan(tm, now)
+		require.NoError(t, plan.Err)
+		for _, s := range plan.Skips {
+			require.Less(t, s.UntilMS+schedule.Jitter(tm.ID, s.UntilMS, tm.Definition.Schedule.Jitter), now-3*timer.MinuteMS)
+		}
+	}
 }
 
 func TestOneShotsFireHoweverLate(t *testing.T) {

@@ -19,6 +19,7 @@ const (
 	DefaultStep1 = 60 * time.Minute
 	DefaultMax   = 300
 	parsedCache  = 50_000
+	latestCache  = 50_000
 )
 
 // Options of a planner.
@@ -28,12 +29,13 @@ type Options struct {
 	Counts *slicing.Counts // chooses buckets
 }
 
-// Planner plans expansions. It is safe for concurrent use, and pure but for the tallies of Counts.
+// Planner plans expansions. It is safe for concurrent use, and pure but for the tallies of Counts and what AmongLatest remembers.
 type Planner struct {
 	step1  int64
 	max    int
 	counts *slicing.Counts
 	parsed *lru.Cache[store.VersionKey, *schedule.Parsed]
+	latest *lru.Cache[store.VersionKey, latest]
 }
 
 // New returns a planner.
@@ -51,7 +53,11 @@ func New(opts Options) (*Planner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of schedules: %w", err)
 	}
-	return &Planner{step1: opts.Step1.Milliseconds(), max: opts.Max, counts: opts.Counts, parsed: cache}, nil
+	late, err := lru.New[store.VersionKey, latest](latestCache)
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of late instants: %w", err)
+	}
+	return &Planner{step1: opts.Step1.Milliseconds(), max: opts.Max, counts: opts.Counts, parsed: cache, latest: late}, nil
 }
 
 // Plan is a store.Planner: fires from t.NextDueMS up to step1 ahead, at most Max. Instants missed while nobody expanded are treated as the misfire

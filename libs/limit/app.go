@@ -34,14 +34,28 @@ type app struct {
 	local     float64 // permits of our own while the ledger is away
 	localFrom time.Time
 
-	tail      time.Time // the last instant that was given to a new fire
-	backTails time.Time // the last that was given to one that came back
-	near      time.Time // the last within nearBy
-	sentBack  time.Time // when one that came back was refused last
+	promised time.Time // the last permit that one who came back waits for: see nextToken
+	lines    [priorities]line
+	turns    *Picker   // whose turn it is, while more than one priority waits
+	turn     Priority  // its fire is the next to start,
+	till     time.Time // if it comes until then
+}
+
+// line is where the fires of a priority wait.
+type line struct {
+	tail     time.Time // the last instant that was given to a new fire
+	backTail time.Time // the last that was given to one that came back
+	near     time.Time // the last that was given to one that missed its turn by little
+	sentBack time.Time // when one that came back was refused last
+}
+
+// waits tells whether instants were given that are still to come.
+func (l *line) waits(now time.Time) bool {
+	return l.tail.After(now) || l.backTail.After(now) || l.near.After(now)
 }
 
 func newApp(s Settings, now time.Time) *app {
-	return &app{settings: s, executors: 1, localFrom: now, tail: now, backTails: now, used: meter{from: now}, ended: meter{from: now}}
+	return &app{settings: s, executors: 1, localFrom: now, turns: NewPicker(DefaultWeights()), used: meter{from: now}, ended: meter{from: now}}
 }
 
 // set gives new settings: permits of the old ones are void, and the queue of instants begins anew.
@@ -49,7 +63,7 @@ func (a *app) set(s Settings, now time.Time) {
 	a.settings = s
 	a.tokens, a.slots, a.short, a.slotsShort = 0, min(a.slots, s.Concurrent), false, false
 	a.local, a.localFrom = 0, now
-	a.tail, a.backTails = now, now
+	a.promised, a.lines, a.till = time.Time{}, [priorities]line{}, time.Time{}
 }
 
 // behindFor is how long a refusal of one that came back keeps new fires behind.
@@ -73,12 +87,12 @@ var (
 )
 
 // refuse tells why a call cannot start now; nil: it can.
-func (a *app) refuse(returned bool, now time.Time, l *Limiter) *refusal {
+func (a *app) refuse(ask *Ask, now time.Time, l *Limiter) *refusal {
 	if a.inUse >= l.share() {
 		return byShare
 	}
-	if !returned && a.behind(now) {
-		return byQueue // those who came back first
+	if !ask.Returned && a.behind(ask.Priority, now) || !a.itsTurn(ask.Priority, now) {
+		return byQueue // those who came back first, and who goes first
 	}
 	if a.settings == (Settings{}) {
 		return nil
@@ -96,15 +110,37 @@ func (a *app) refuse(returned bool, now time.Time, l *Limiter) *refusal {
 
 // behind tells whether new fires stand behind those who came back. They do only while some of those are really refused: their instants were
 // estimated in trouble, and once it is over they may lie minutes ahead of calls that are free. Whoever still waits for his finds it free as well.
-func (a *app) behind(now time.Time) bool {
-	if !a.backTails.After(now) {
-		return false
+func (a *app) behind(p Priority, now time.Time) bool {
+	for i := range a.lines[:p+1] {
+		l := &a.lines[i]
+		if !l.backTail.After(now) {
+			continue
+		}
+		if now.Sub(l.sentBack) < behindFor {
+			return true
+		}
+		l.tail, l.backTail = now, now
 	}
-	if now.Sub(a.sentBack) < behindFor {
+	return false
+}
+
+// itsTurn tells whether a fire of a priority may start before those of others that wait: by weight, in turn. A turn that nobody takes passes.
+func (a *app) itsTurn(p Priority, now time.Time) bool {
+	var waiting [priorities]bool
+	others := false
+	for i := range a.lines {
+		waiting[i] = Priority(i) == p || a.lines[i].waits(now)
+		others = others || waiting[i] && Priority(i) != p
+	}
+	if !others {
+		a.till = time.Time{}
 		return true
 	}
-	a.tail, a.backTails = now, now
-	return false
+	if !waiting[a.turn] || !now.Before(a.till) {
+		a.turn, _ = a.turns.Next(waiting)
+		a.till = now.Add(max(nearBy, 2*a.step(now, byTokens)))
+	}
+	return a.turn == p
 }
 
 // share is how many calls any app may have here at present.
@@ -180,6 +216,7 @@ func (a *app) refuseAway(now time.Time) *refusal {
 
 // started counts a call in.
 func (a *app) started(now time.Time, away bool) {
+	a.till = time.Time{} // the next turn
 	if a.inUse == 0 {
 		a.progress = now
 	}

@@ -107,6 +107,18 @@ func (b *Breakers) Allow(endpoint string) (Decision, Probe) {
 	return Decision{At: now.Add(b.o.Open/5 + spread(b.o.Open))}, 0
 }
 
+// Failed returns when the call failed for which the breaker of an endpoint is open, and how much later than it would have let a call through
+// those come back at most who were told to wait. The zero time: it is closed.
+func (b *Breakers) Failed(endpoint string) (at time.Time, spread time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x, ok := b.kept.Peek(endpoint)
+	if !ok || x.open == 0 {
+		return time.Time{}, 0
+	}
+	return x.until.Add(-x.open), x.open / 2 //nolint:mnd // see Allow
+}
+
 func spread(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d) + 1)) }
 
 // Report says how a call went that was allowed, and told something of the endpoint. well means that the endpoint works, whatever it answered to this call (see

@@ -16,6 +16,8 @@
 //     that wish, each has its turn.
 //   - L4 What cannot start now gets an instant (Decision.At), spread so that as many come back as can start. Nothing is kept of it: an
 //     instant is an estimate and no permit, and who comes back asks again, as Returned, and before whoever is new.
-//   - L5 New settings hold as soon as they are set; for what waits already, when its instant comes, after MaxWait at most.
+//     Those of a higher priority go before, by weight, so that low moves.
+//   - L5 New settings hold as soon as they are set; what waits already asks when its instant comes, or sooner where its executor
+//     hastens it, as it does when they were raised.
 //   - L6 While the ledger is away each executor takes the limits divided by the executors that were last seen, and one call at least.
 package limit

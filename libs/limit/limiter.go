@@ -29,7 +29,8 @@ type Options struct {
 // Ask is a question to the limiter.
 type Ask struct {
 	App      string
-	Returned bool // the fire was given an instant before, whether it was held or parked until then
+	Returned bool     // the fire was given an instant before, whether it was held or parked until then
+	Priority Priority // whose turn comes by weight, where calls of several cannot all start
 }
 
 // Gate is what executors use of a limiter.
@@ -90,7 +91,7 @@ func (l *Limiter) Start(a Ask) Decision {
 		}
 		l.active[a.App] = st
 	}
-	why := st.refuse(a.Returned, now, l)
+	why := st.refuse(&a, now, l)
 	if why == nil {
 		st.started(now, l.away)
 		l.inUse++
@@ -98,12 +99,12 @@ func (l *Limiter) Start(a Ask) Decision {
 	}
 	l.met.refused(why.label)
 	if a.Returned && why.known {
-		st.sentBack = now
+		st.lines[a.Priority].sentBack = now
 	}
 	if why.fetch {
 		signal(l.wake)
 	}
-	return Decision{At: st.instant(a.Returned, why, now)}
+	return Decision{At: st.instant(&a, why, now)}
 }
 
 // Done implements Gate.

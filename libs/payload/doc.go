@@ -1,4 +1,4 @@
-// Package payload expands variables in the URL, headers and body of a callback, where the target asks for it (Templates).
+// Package payload expands variables in the URL, query, headers and body of a callback, and in the key of a message, where the target asks for it (Templates).
 //
 // # Form
 //

@@ -92,11 +92,11 @@ func checkKind(s *timer.Schedule) error {
 }
 
 func checkDelay(d timer.Duration) error {
-	if d <= 0 {
-		return timer.Invalid("schedule.delay", `must be longer than nothing, such as "90s"`)
-	}
-	if time.Duration(d) > MaxDelay {
-		return timer.Invalid("schedule.delay", "must not be longer than 10 years (87600h)")
+	switch {
+	case d == 0:
+		return timer.Invalid("schedule.delay", `is required: a duration such as "90s", longer than 0s`)
+	case d < 0 || time.Duration(d) > MaxDelay:
+		return timer.Invalid("schedule.delay", fmt.Sprintf(`expected a duration longer than 0s and up to 10 years (87600h), such as "90s", found %s`, time.Duration(d)))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,10 +33,10 @@ func TestCheck(t *testing.T) {
 		{"cron with delay", timer.Schedule{Kind: timer.KindCron, Specs: []string{"@daily"}, Delay: 1}, "schedule.delay", "leave it out"},
 		{"at with specs", timer.Schedule{Kind: timer.KindAt, At: &at, Specs: []string{"@daily"}}, "schedule.specs", "leave it out"},
 		{"at without at", timer.Schedule{Kind: timer.KindAt}, "schedule.at", "is required"},
-		{"at too far", timer.Schedule{Kind: timer.KindAt, At: &far}, "schedule.at", "outside the years"},
+		{"at too far", timer.Schedule{Kind: timer.KindAt, At: &far}, "schedule.at", `expected an instant from 1970 to 2199, found "`},
 		{"no delay", timer.Schedule{Kind: timer.KindDelay}, "schedule.delay", "90s"},
-		{"a negative delay", timer.Schedule{Kind: timer.KindDelay, Delay: -1}, "schedule.delay", "90s"},
-		{"too long a delay", timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(schedule.MaxDelay + 1)}, "schedule.delay", "10 years"},
+		{"a negative delay", timer.Schedule{Kind: timer.KindDelay, Delay: -1}, "schedule.delay", `such as "90s", found -1ns`},
+		{"too long a delay", timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(schedule.MaxDelay + 1)}, "schedule.delay", "expected a duration longer than 0s and up to 10 years (87600h)"},
 		{"no specs", cronOf(""), "schedule.specs", "at least one"},
 		{"too many specs", cronOf("", many...), "schedule.specs", "at most 16"},
 		{"too long a spec", cronOf("", strings.Repeat("1", timer.MaxSpecLen+1)), "schedule.specs[0]", "at 256: expected the end"},
@@ -91,9 +92,9 @@ func TestCheck(t *testing.T) {
 		{"a broken interval", timer.Schedule{Kind: timer.KindInterval, Every: 1e9 + 1}, "schedule.every", "whole milliseconds"},
 		{"a phase as long as the interval", timer.Schedule{Kind: timer.KindInterval, Every: hour, Phase: hour}, "schedule.phase", "less than every (1h0m0s)"},
 		{"a phase of a fixed delay", timer.Schedule{Kind: timer.KindFixedDelay, Every: hour, Phase: 1}, "schedule.phase", `belongs to kind "interval"`},
-		{"an anchor too far", timer.Schedule{Kind: timer.KindInterval, Every: hour, Anchor: &far}, "schedule.anchor", "outside the years"},
+		{"an anchor too far", timer.Schedule{Kind: timer.KindInterval, Every: hour, Anchor: &far}, "schedule.anchor", `expected an instant from 1970 to 2199, found "`},
 		{"fixed delay", timer.Schedule{Kind: timer.KindFixedDelay, Every: hour}, "", ""},
-		{"a window backwards", timer.Schedule{Kind: timer.KindInterval, Every: hour, StartAt: &at, EndAt: &at}, "schedule.end_at", "later than start_at"},
+		{"a window backwards", timer.Schedule{Kind: timer.KindInterval, Every: hour, StartAt: &at, EndAt: &at}, "schedule.end_at", fmt.Sprintf("expected an instant later than start_at (%[1]q), found %[1]q", at.Format(time.RFC3339))},
 		{"a window of a one-shot", timer.Schedule{Kind: timer.KindAt, At: &at, StartAt: &at}, "schedule.start_at", `belongs to kind "cron", "interval" or "fixed_delay"`},
 		{"fires below nothing", timer.Schedule{Kind: timer.KindInterval, Every: hour, MaxFires: -1}, "schedule.max_fires", "found -1"},
 		{"too much jitter", timer.Schedule{Kind: timer.KindInterval, Every: hour, Jitter: 25 * hour}, "schedule.jitter", "from 0s to 24h0m0s"},

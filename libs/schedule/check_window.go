@@ -20,12 +20,12 @@ func checkInstants(s *timer.Schedule) error {
 			continue
 		}
 		if y := f.at.UTC().Year(); y < minYear || y > maxYear {
-			return timer.Invalid("schedule."+f.name, fmt.Sprintf("lies outside the years %d to %d", minYear, maxYear))
+			return timer.Invalid("schedule."+f.name, fmt.Sprintf("expected an instant from %d to %d, found %q", minYear, maxYear, instantText(*f.at)))
 		}
 	}
 	switch {
 	case s.StartAt != nil && s.EndAt != nil && !s.StartAt.Before(*s.EndAt):
-		return timer.Invalid("schedule.end_at", "must be later than start_at")
+		return timer.Invalid("schedule.end_at", fmt.Sprintf("expected an instant later than start_at (%q), found %q", instantText(*s.StartAt), instantText(*s.EndAt)))
 	case s.MaxFires < 0:
 		return timer.Invalid("schedule.max_fires", fmt.Sprintf("expected a number of fires, or 0 for no limit, found %d", s.MaxFires))
 	case s.Jitter < 0 || s.Jitter > timer.MaxJitter:
@@ -33,6 +33,8 @@ func checkInstants(s *timer.Schedule) error {
 	}
 	return nil
 }
+
+func instantText(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 
 func checkCalendars(s *timer.Schedule) error {
 	if len(s.Calendars) > timer.MaxScheduleCalendars {

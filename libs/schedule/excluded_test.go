@@ -97,6 +97,49 @@ func TestExcludedInstants(t *testing.T) {
 	}
 }
 
+// TestTimesOfOtherZones compares with a walk through all candidates of some years: what is said never to be allowed is not. Shifts of
+// clocks bring times together that are apart for most of the year.
+func TestTimesOfOtherZones(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 8))
+	zones := []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca"}
+	from, to := ms(t, "2026-01-01T00:00:00Z"), ms(t, "2028-01-01T00:00:00Z")
+	never := 0
+	for range 200 {
+		calendars := make([]timer.Calendar, 1+r.IntN(2))
+		for i := range calendars {
+			hour := r.IntN(20)
+			calendars[i] = timer.Calendar{Name: fmt.Sprint(i), Zone: zones[r.IntN(len(zones))], AllowedTimes: []timer.TimeRange{
+				{From: fmt.Sprintf("%02d:15", hour), To: fmt.Sprintf("%02d:45", hour+r.IntN(4)), Weekdays: []string{"mon", "tue", "sat"}[:1+r.IntN(3)]},
+			}}
+		}
+		s, in := under(cronOf(zones[r.IntN(len(zones))], fmt.Sprintf("%d %d * * %d-6", 15*r.IntN(4), r.IntN(24), r.IntN(6))), "", calendars...)
+		p, err := schedule.Parse(s, in)
+		require.NoError(t, err)
+		bare := s
+		bare.Calendars, bare.Excluded = nil, ""
+		candidates, err := schedule.Parse(bare, schedule.Inputs{})
+		require.NoError(t, err)
+		var rules []*calendar.Rules
+		for i := range calendars {
+			one, err := calendar.New(&calendars[i], nil)
+			require.NoError(t, err)
+			rules = append(rules, one)
+		}
+		var want []int64
+		for at := candidates.Next(from, 0); at <= to; at = candidates.Next(at, 0) {
+			if !slices.ContainsFunc(rules, func(r *calendar.Rules) bool { return !r.Allows(at / 1000) }) {
+				want = append(want, at)
+			}
+		}
+		require.Equal(t, want, between(p, from, to), "%v of %s under %+v", s.Specs, s.Zone, calendars)
+		if p.Next(from, 0) == timer.NeverMS {
+			never++
+		}
+	}
+	require.Greater(t, never, 20)
+}
+
 // moves is a model of the policies: it walks minute by minute from each candidate on its own, and sorts what it found.
 func moves(t *testing.T, s timer.Schedule, in schedule.Inputs, loc *time.Location, from, to int64) []int64 {
 	t.Helper()

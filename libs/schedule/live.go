@@ -2,7 +2,7 @@ package schedule
 
 import "github.com/carillon-timer/carillon/libs/calendar"
 
-// setLive leaves out, under the policy that skips what is excluded, crons that some calendar excludes at all times: of a time of day out of
+// setLive leaves out, under the policy that skips what is excluded, crons that the calendars exclude at all times: of a time of day out of
 // its hours, or of a weekday that it excludes, every instant of 230 years would be looked at in vain, whenever somebody asks.
 func (p *Parsed) setLive() {
 	p.live = p.parts[:0:0]
@@ -14,13 +14,8 @@ func (p *Parsed) setLive() {
 }
 
 // meets tells whether the calendars may allow any instant. False is certain.
-func (w *wall) meets(calendars calendar.Set) bool {
-	for _, r := range calendars {
-		if r.Zone() == w.zone && !r.Meets(w.weekdays(), w.nextOfDay) && !w.shifts() {
-			return false
-		}
-	}
-	return true
+func (w *wall) meets(calendars *calendar.Set) bool {
+	return calendars.Meets(w.zone, w.weekdays(), w.nextOfDay) || w.shifts()
 }
 
 // weekdays returns the weekdays on which the spec can match.

@@ -95,7 +95,7 @@ func (p *Parsed) moveTo(dueMS, nearest int64) int64 {
 // comes one delay later, so that the chain does not end.
 func (p *Parsed) afterDelay(anchorMS int64) int64 {
 	due := max(anchorMS+p.everyMS, p.startMS)
-	for due < p.endMS && len(p.calendars) > 0 {
+	for due < p.endMS && p.calendars != nil {
 		at := floorDiv(due, 1000)
 		open := p.calendars.NextAllowed(at)
 		switch {

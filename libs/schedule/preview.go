@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -24,7 +25,7 @@ type Forecast struct {
 // ForecastFire is one due instant.
 type ForecastFire struct {
 	Due   time.Time `json:"due"`   // UTC
-	Local string    `json:"local"` // the same instant on the wall clock of the schedule's zone, RFC 3339
+	Local string    `json:"local"` // the same instant on the wall clock of the schedule's zone, RFC 3339; see localText
 }
 
 // ForecastExclusion is an instant that the schedule names and that is not due.
@@ -35,10 +36,10 @@ type ForecastExclusion struct {
 }
 
 // Preview returns the first count due instants after fromMS, computed by Next, and what was excluded up to the last of them: by a calendar
-// (with what became of it), by the window, by a gap or by an overlap. Where there are fewer instants than asked for, it lists what is
-// excluded up to a year after the last. The list ends at MaxPreviewExcluded. A schedule that counts fires ends where MaxFires says, as if
-// none had been made.
-func Preview(s timer.Schedule, in Inputs, fromMS, anchorMS int64, count int) (*Forecast, error) {
+// (with what became of it), by a gap or by an overlap. What lies outside the window is no candidate, and is not listed. Where there are
+// fewer instants than asked for, it lists what is excluded up to a year after the last. The list ends at MaxPreviewExcluded. A schedule
+// that counts fires ends where MaxFires says, as if none had been made. The end of ctx ends the work.
+func Preview(ctx context.Context, s timer.Schedule, in Inputs, fromMS, anchorMS int64, count int) (*Forecast, error) {
 	if count < 1 || count > MaxPreview {
 		return nil, timer.Invalid("count", fmt.Sprintf("expected a number from 1 to %d, found %d", MaxPreview, count))
 	}
@@ -55,6 +56,9 @@ func Preview(s timer.Schedule, in Inputs, fromMS, anchorMS int64, count int) (*F
 	out := &Forecast{Fires: []ForecastFire{}}
 	last := fromMS
 	for at := fromMS; len(out.Fires) < count; {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("looking ahead: %w", err)
+		}
 		if at = p.Next(at, anchorMS); at == timer.NeverMS {
 			last = min(max(last, p.startMS)+yearMS, maxMS)
 			break
@@ -63,20 +67,29 @@ func Preview(s timer.Schedule, in Inputs, fromMS, anchorMS int64, count int) (*F
 		due := time.UnixMilli(at).UTC()
 		out.Fires = append(out.Fires, ForecastFire{Due: due, Local: p.local(due)})
 	}
-	out.Excluded = p.exclusions(fromMS, last, anchorMS)
-	return out, nil
+	out.Excluded, err = p.exclusions(ctx, fromMS, last, anchorMS)
+	return out, err
 }
 
 const yearMS = 366 * secondsPerDay * 1000
 
 // local shows an instant on the schedule's wall clock.
 func (p *Parsed) local(at time.Time) string {
-	return at.In(p.zone.Location()).Format("2006-01-02T15:04:05.999Z07:00")
+	return localText(at, p.zone.OffsetAt(at.Unix()))
+}
+
+// localText shows an instant by an offset. RFC 3339 has no seconds of offsets, which some zones had up to 1972: they are left out of the
+// offset, and so of the time, that the text be the same instant.
+func localText(at time.Time, offset int64) string {
+	return at.In(time.FixedZone("", int(offset-offset%secondsPerMinute))).Format("2006-01-02T15:04:05.999Z07:00")
 }
 
 // exclusions lists what is excluded in (fromMS, toMS], ascending.
-func (p *Parsed) exclusions(fromMS, toMS, anchorMS int64) []ForecastExclusion {
-	out := p.excludedByCalendars(fromMS, toMS, anchorMS)
+func (p *Parsed) exclusions(ctx context.Context, fromMS, toMS, anchorMS int64) ([]ForecastExclusion, error) {
+	out, err := p.excludedByCalendars(ctx, fromMS, toMS, anchorMS)
+	if err != nil {
+		return nil, err
+	}
 	for _, part := range p.parts {
 		if w, ok := part.(*wall); ok {
 			out = append(out, p.repeated(w, fromMS, toMS)...)
@@ -87,7 +100,7 @@ func (p *Parsed) exclusions(fromMS, toMS, anchorMS int64) []ForecastExclusion {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Reason, b.Reason))
 	})
 	out = slices.Compact(out) // several specs may name the same instant
-	return out[:min(len(out), MaxPreviewExcluded)]
+	return out[:min(len(out), MaxPreviewExcluded)], nil
 }
 
 func (p *Parsed) exclusion(dueMS int64, reason string) ForecastExclusion {
@@ -96,18 +109,21 @@ func (p *Parsed) exclusion(dueMS int64, reason string) ForecastExclusion {
 }
 
 // excludedByCalendars walks the candidates, excluded or not: a fixed delay has one.
-func (p *Parsed) excludedByCalendars(fromMS, toMS, anchorMS int64) []ForecastExclusion {
+func (p *Parsed) excludedByCalendars(ctx context.Context, fromMS, toMS, anchorMS int64) ([]ForecastExclusion, error) {
 	out := []ForecastExclusion{}
-	if len(p.calendars) == 0 {
-		return out
+	if p.calendars == nil {
+		return out, nil
 	}
 	next := func(after int64) int64 { return p.candidate(after, anchorMS) }
 	if p.kind == timer.KindFixedDelay {
 		next = func(after int64) int64 { return ifAfter(max(anchorMS+p.everyMS, p.startMS), after) }
 	}
 	for at := fromMS; len(out) < MaxPreviewExcluded; {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("looking for what is excluded: %w", err)
+		}
 		if at = next(at); at > toMS {
-			return out
+			return out, nil
 		}
 		second := floorDiv(at, 1000)
 		open := p.calendars.NextAllowed(second)
@@ -117,7 +133,7 @@ func (p *Parsed) excludedByCalendars(fromMS, toMS, anchorMS int64) []ForecastExc
 		}
 		out = append(out, p.exclusion(at, p.calendars.Why(second)+p.became(at, second, open, anchorMS)))
 	}
-	return out
+	return out, nil
 }
 
 // became says what became of an instant that a calendar excludes.

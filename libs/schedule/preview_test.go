@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 func preview(t *testing.T, s timer.Schedule, in schedule.Inputs, from string, count int) *schedule.Forecast {
 	t.Helper()
-	f, err := schedule.Preview(s, in, ms(t, from), ms(t, from), count)
+	f, err := schedule.Preview(t.Context(), s, in, ms(t, from), ms(t, from), count)
 	require.NoError(t, err)
 	return f
 }
@@ -91,6 +92,30 @@ func TestPreviewTellsWhatIsExcluded(t *testing.T) {
 	}
 }
 
+// TestPreviewShowsTheSameInstantTwice in zones whose offsets had seconds, which RFC 3339 cannot write.
+func TestPreviewShowsTheSameInstantTwice(t *testing.T) {
+	t.Parallel()
+	for zone, want := range map[string][]string{
+		"Africa/Monrovia":     {"1972-01-06T20:44:30Z", "1972-01-06T20:00:30-00:44"},
+		"Africa/Johannesburg": {"1972-01-06T18:00:00Z", "1972-01-06T20:00:00+02:00"},
+		"UTC":                 {"1972-01-06T20:00:00Z", "1972-01-06T20:00:00Z"},
+	} {
+		s := cronOf(zone, "0 20 * * *")
+		fire := preview(t, s, schedule.Inputs{}, "1972-01-06T00:00:00Z", 1).Fires[0]
+		require.Equal(t, want, []string{fire.Due.Format(time.RFC3339), fire.Local})
+		local, err := time.Parse(time.RFC3339, fire.Local)
+		require.NoError(t, err)
+		require.True(t, local.Equal(fire.Due), zone)
+	}
+	s := cronOf("Africa/Monrovia", "0 0 * * *") // at the midnight of 1972-01-07 the clock was set forward by 44 minutes and a half
+	s.Gap = timer.GapSkip
+	f := preview(t, s, schedule.Inputs{}, "1972-01-06T22:00:00Z", 1)
+	require.Len(t, f.Excluded, 1)
+	local, err := time.Parse(time.RFC3339, f.Excluded[0].Local)
+	require.NoError(t, err)
+	require.True(t, local.Equal(f.Excluded[0].Due), f.Excluded[0].Local)
+}
+
 func TestPreviewIsBounded(t *testing.T) {
 	t.Parallel()
 	s, in := under(cronOf("", "* * * * * *"), "", weekdays())
@@ -98,11 +123,40 @@ func TestPreviewIsBounded(t *testing.T) {
 	require.Len(t, f.Fires, schedule.MaxPreview)
 	require.Len(t, f.Excluded, schedule.MaxPreviewExcluded)
 	for _, count := range []int{0, -1, schedule.MaxPreview + 1} {
-		_, err := schedule.Preview(s, in, 0, 0, count)
+		_, err := schedule.Preview(t.Context(), s, in, 0, 0, count)
 		require.ErrorContains(t, err, "count: expected a number from 1 to 1000")
 	}
-	_, err := schedule.Preview(cronOf("", "0 0 30 2 *"), schedule.Inputs{}, 0, 0, 1)
+	_, err := schedule.Preview(t.Context(), cronOf("", "0 0 30 2 *"), schedule.Inputs{}, 0, 0, 1)
 	require.ErrorContains(t, err, "never matches")
+}
+
+// TestPreviewWhereNothingIsEverAllowed lists what the calendars exclude, for calendars that have no time in common.
+func TestPreviewWhereNothingIsEverAllowed(t *testing.T) {
+	t.Parallel()
+	nine, ten := hours(), hours()
+	nine.Name, nine.AllowedTimes = "nine", []timer.TimeRange{{From: "09:00", To: "10:00"}}
+	ten.Name, ten.AllowedTimes = "ten", []timer.TimeRange{{From: "10:00", To: "11:00"}}
+	for _, zone := range []string{"", "Asia/Tokyo"} {
+		ten.Zone = zone
+		for policy, became := range map[timer.ExcludedPolicy]string{
+			"": "", timer.ExcludedNext: "; there is no allowed instant to move it to", timer.ExcludedPrevious: "; there is no allowed instant to move it to",
+		} {
+			s, in := under(cronOf("", "* * * * *"), policy, nine, ten)
+			f := preview(t, s, in, "2026-01-01T00:00:00Z", 1)
+			require.Empty(t, f.Fires)
+			require.Len(t, f.Excluded, schedule.MaxPreviewExcluded)
+			require.Equal(t, `calendar "nine": 00:01:00 is not among the allowed times`+became, f.Excluded[0].Reason)
+		}
+	}
+}
+
+func TestPreviewEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s, in := under(cronOf("", "* * * * *"), "", weekdays())
+	_, err := schedule.Preview(ctx, s, in, 0, 0, 1)
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestPreviewOfOtherKinds(t *testing.T) {

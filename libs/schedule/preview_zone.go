@@ -57,7 +57,7 @@ func (p *Parsed) missing(w *wall, fromMS, toMS int64) []ForecastExclusion {
 		for local := w.cron.next(begin + was); local != none && local < begin+z.Offset(i) && len(out) < MaxPreviewExcluded; local = w.cron.next(local + 1) {
 			out = append(out, ForecastExclusion{
 				Due: time.Unix(local-was, 0).UTC(), Reason: `gap: this local time does not exist, and the policy is "skip"`,
-				Local: time.Unix(local-was, 0).In(time.FixedZone("", int(was))).Format(time.RFC3339),
+				Local: localText(time.Unix(local-was, 0), was),
 			})
 		}
 	}

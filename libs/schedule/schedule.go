@@ -18,7 +18,7 @@ type Parsed struct {
 	startMS, endMS int64 // due instants lie in [startMS, endMS)
 	everyMS        int64 // of a fixed delay
 
-	calendars calendar.Set
+	calendars *calendar.Set // nil where there are none
 	excluded  timer.ExcludedPolicy
 	memory    *stretches // where excluded instants move
 }
@@ -45,15 +45,17 @@ func Parse(s timer.Schedule, in Inputs) (*Parsed, error) {
 	if len(in.Calendars) != len(s.Calendars) {
 		return nil, timer.Invalid("schedule.calendars", "names calendars that were not found")
 	}
+	rules := make([]*calendar.Rules, len(in.Calendars))
 	for i := range in.Calendars {
-		rules, err := calendar.New(&in.Calendars[i], p.zone)
-		if err != nil {
+		if rules[i], err = calendar.New(&in.Calendars[i], p.zone); err != nil {
 			return nil, err
 		}
-		p.calendars = append(p.calendars, rules)
+	}
+	if len(rules) > 0 {
+		p.calendars = calendar.NewSet(rules...)
 	}
 	switch {
-	case len(p.calendars) == 0:
+	case p.calendars == nil:
 	case p.excluded == timer.ExcludedNext, p.excluded == timer.ExcludedPrevious:
 		p.memory = new(stretches)
 	default:
@@ -133,7 +135,7 @@ func (p *Parsed) Next(afterMS, anchorMS int64) int64 {
 	switch {
 	case p.kind == timer.KindFixedDelay:
 		due = ifAfter(p.afterDelay(anchorMS), afterMS)
-	case len(p.calendars) == 0:
+	case p.calendars == nil:
 		due = p.candidate(afterMS, anchorMS)
 	default:
 		due = p.allowed(afterMS, anchorMS)

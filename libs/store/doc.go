@@ -63,14 +63,14 @@
 //   - S21 Freezing an app is in the change log like a change of status, once for the app, and in the states of its timers.
 //   - S22 Of the fires of a timer with a concurrency other than allow, at most one has the turn, from Enter until its outcome is recorded (outcome with
 //     Serial), whichever session owns it; Enter repeated by its owner says now again. Recording hands the turn to the first that waits, in order of due, and releases that for
-//     dispatch in the same transaction. A turn whose fire is neither open nor waiting any more is free. skip: TurnSkip while another has it. queue_one, queue_all:
+//     dispatch in the same transaction. So does cancelling a backfill with what it ends. A turn whose fire is neither open nor waiting any more is free. skip: TurnSkip while another has it. queue_one, queue_all:
 //     TurnWaits (state waiting, run as asked, revision up, no owner) up to one, or MaxQueue, else TurnFull. cancel_previous: the later due takes the turn, with a log entry, and the one that had it
 //     gets TurnGone when it asks again; an earlier due than the one that has the turn gets TurnGone.
 //   - S23 CatchUp: per timer one fire at a time is the catch-up: it covers every due instant up to its ToMS. A fire covered by another's is told not to run; the one that
 //     covers is told to run however often it asks; one that is not covered becomes the next.
 //   - S24 Record inserts Next with the outcome, if the timer is active in Next's epoch and version, or in a later version that an edit made which left the
 //     schedule as it is (then Next has that), and max_fires allows, once; and counts it in fires_made. An outcome whose Reason is
-//     superseded counts only where the row still has the outcome's version; else it is reported as lost.
+//     superseded counts only where the row still has the outcome's version and epoch; else it is reported as lost.
 //
 // Delivery:
 //   - S25 Complete ends a fire or gives it back as returned, only in state accepted, unowned or not, at the attempt named; with its outcome come the turn and the next fire of a chain as with Record (the store

@@ -84,7 +84,8 @@ type Backfills interface {
 	StartBackfill(ctx context.Context, b Backfill) (Backfill, error)
 	// Backfill returns one. Error: not_found.
 	Backfill(ctx context.Context, app string, id timer.ID) (Backfill, error)
-	// CancelBackfill ends one: no more fires are made, and those that no executor holds are recorded as skipped (cancelled). Repeating it goes on with that.
+	// CancelBackfill ends one: no more fires are made, and those that no executor holds are recorded as skipped (cancelled). Repeating it goes on with that. One
+	// that is done is cancelled while any of its fires is open, and else stays so. An executor ends those that it holds when it sees the status, before each call.
 	CancelBackfill(ctx context.Context, app string, id timer.ID) (Backfill, error)
 	// ExpandBackfills takes up to limit unfinished backfills that no other call holds and inserts the next stretch of each. Fires with an error are in
 	// doubt (see [Timers]).

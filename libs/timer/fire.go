@@ -56,11 +56,17 @@ type Fire struct {
 	LateMS  int64  // lateness of the first attempt; 0 before it
 	Rev     int32  // revision: bumped whenever the fire is given back for dispatch
 	Lane    Lane   // its timer's priority
-	Done    uint32 // of several targets that all shall take it: bit i says that Targets[i] has. Not in tasks and marks
+	Done    uint32 // of several targets: bit i says that Targets[i] took it (ModeAll), GivenUp<<i and Gone<<i that Targets[i] is not called again. Not in tasks and marks
 
 	Owner  ID    // the session that claimed it; 0 is none. Not in tasks and marks
 	Sweeps int32 // how often it was swept since RunMS was set. Not in tasks and marks
 }
+
+// Bits of Fire.Done about the first of several targets; those of the others follow them.
+const (
+	GivenUp uint32 = 1 << 16 // it answered a status that is not retried
+	Gone    uint32 = 1 << 24 // ModeAll: it answered 410, for which the timer is paused when the fire ends
+)
 
 // RunMinute returns the slice's minute: minutes since 1970.
 func (f *Fire) RunMinute() int64 { return MinuteOf(f.RunMS) }

@@ -17,7 +17,7 @@ const (
 type Misfire struct {
 	Policy        MisfirePolicy `json:"policy,omitempty"`
 	Grace         Duration      `json:"grace,omitempty"`           // what is later than this is late; 0 is DefaultGrace
-	CatchUpWindow Duration      `json:"catch_up_window,omitempty"` // what is later than this never runs; 0 is no bound
+	CatchUpWindow Duration      `json:"catch_up_window,omitempty"` // what is later than this never runs, within the grace too; 0 is no bound
 	MaxFires      int           `json:"max_fires,omitempty"`       // of fire_all; 0 is DefaultMisfireFires
 }
 
@@ -67,6 +67,14 @@ func (m Misfire) For(kind ScheduleKind) Misfire {
 		m.MaxFires = DefaultMisfireFires
 	}
 	return m
+}
+
+// LateAfter returns how late a fire must be to be late, of a policy whose defaults are filled in: nothing is on time that is later than what never runs.
+func (m Misfire) LateAfter() time.Duration {
+	if m.CatchUpWindow > 0 {
+		return time.Duration(min(m.Grace, m.CatchUpWindow))
+	}
+	return time.Duration(m.Grace)
 }
 
 // Resolved returns the policy with every default filled in.

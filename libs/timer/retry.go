@@ -16,7 +16,7 @@ type Retry struct {
 
 	Jitter      float64  `json:"jitter,omitempty"`        // 0 to 1: up to this share of a wait is taken off it, at random
 	GiveUpAfter Duration `json:"give_up_after,omitempty"` // no attempt starts later than this after the planned instant; 0 is no bound
-	NoRetry     Statuses `json:"no_retry,omitempty"`      // statuses that no further attempt can mend; 410 pauses the timer all the same
+	NoRetry     Statuses `json:"no_retry,omitempty"`      // statuses, and codes of gRPC, that no further attempt can mend, of each target by itself; 410 pauses the timer all the same
 }
 
 // MaxRetryAfter is the longest wait that a receiver can ask for by Retry-After; a longer one is taken for this.
@@ -45,7 +45,8 @@ func (r Retry) WaitAfter(attempt int) time.Duration {
 // FailedAttempt is what Next must know of an attempt that failed.
 type FailedAttempt struct {
 	Attempt    int           // from 1
-	Status     int32         // 0 where no answer came
+	Status     int32         // 0 where no answer came, and of several targets, whose statuses NoRetry is asked about one by one
+	NotRetried bool          // of several targets: none is left that NoRetry lets call again
 	RetryAfter time.Duration // what the receiver asked for; 0 is nothing
 	Since      time.Duration // now minus the planned instant of the fire
 	Random     float64       // from [0, 1)
@@ -53,7 +54,7 @@ type FailedAttempt struct {
 
 // Next returns how long to wait for the next attempt, or why there is none.
 func (r Retry) Next(f FailedAttempt) (wait time.Duration, end Reason) {
-	if f.Status != 0 && r.NoRetry.Contains(f.Status) {
+	if f.NotRetried || f.Status != 0 && r.NoRetry.Contains(f.Status) {
 		return 0, ReasonNotRetried
 	}
 	if f.Attempt >= max(r.Attempts, 1) {

@@ -2,6 +2,7 @@ package timer
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -9,7 +10,7 @@ import (
 // StatusRange is the statuses from First to Last, both included.
 type StatusRange struct{ First, Last int32 }
 
-// Statuses is a set of HTTP statuses. JSON shows it as text: "200-299,404". The empty set is nil.
+// Statuses is a set of HTTP statuses, and of codes of gRPC, which are less than the least of them. JSON shows it as text: "200-299,404". The empty set is nil.
 type Statuses []StatusRange
 
 // Limits of a set of statuses.
@@ -17,10 +18,24 @@ const (
 	maxStatusRanges = 32
 	firstStatus     = 100
 	lastStatus      = 999
+	lastCode        = 16 // of gRPC; 0 is OK
 )
 
-// ParseStatuses reads "200-299,404". The empty text is the empty set.
+// ParseStatuses reads "200-299,404", statuses of HTTP. The empty text is the empty set.
 func ParseStatuses(text string) (Statuses, error) {
+	return parseSet(text, "a status or a range of statuses such as 200-299", isStatus)
+}
+
+// ParseStatusesAndCodes reads "404,5", statuses of HTTP and codes of gRPC; a range has one kind of both. The empty text is the empty set.
+func ParseStatusesAndCodes(text string) (Statuses, error) {
+	return parseSet(text, "a status of HTTP, a code of gRPC from 1 to 16, or a range of one of them such as 400-404", func(a, b int32) bool {
+		return isStatus(a, b) || a >= 1 && b <= lastCode
+	})
+}
+
+func isStatus(a, b int32) bool { return a >= firstStatus && b <= lastStatus }
+
+func parseSet(text, what string, valid func(a, b int32) bool) (Statuses, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
@@ -36,8 +51,8 @@ func ParseStatuses(text string) (Statuses, error) {
 		}
 		a, ok1 := parseStatus(from)
 		b, ok2 := parseStatus(to)
-		if !ok1 || !ok2 || a > b {
-			return nil, fmt.Errorf("%q is not a status or a range of statuses such as 200-299", strings.TrimSpace(p))
+		if !ok1 || !ok2 || a > b || !valid(a, b) {
+			return nil, fmt.Errorf("%q is not %s", strings.TrimSpace(p), what)
 		}
 		set = append(set, StatusRange{a, b})
 	}
@@ -46,7 +61,12 @@ func ParseStatuses(text string) (Statuses, error) {
 
 func parseStatus(s string) (int32, bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), decimalBase, 31)
-	return int32(n), err == nil && n >= firstStatus && n <= lastStatus
+	return int32(n), err == nil
+}
+
+// HaveCodes tells whether a code of gRPC is in the set.
+func (s Statuses) HaveCodes() bool {
+	return slices.ContainsFunc(s, func(r StatusRange) bool { return r.First <= lastCode })
 }
 
 // Contains tells whether a status is in the set.
@@ -59,7 +79,7 @@ func (s Statuses) Contains(status int32) bool {
 	return false
 }
 
-// String returns the text that ParseStatuses reads.
+// String returns the text that ParseStatusesAndCodes reads.
 func (s Statuses) String() string {
 	var b []byte
 	for i, r := range s {
@@ -79,7 +99,7 @@ func (s Statuses) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 
 // UnmarshalText reads the text form.
 func (s *Statuses) UnmarshalText(b []byte) error {
-	set, err := ParseStatuses(string(b))
+	set, err := ParseStatusesAndCodes(string(b))
 	if err != nil {
 		return err
 	}

@@ -19,13 +19,14 @@ type Target struct {
 	Kind    TargetKind          `json:"kind"`
 	URL     string              `json:"url"`               // http(s)://…; grpc://host:port and grpcs://host:port (TLS); pulsar(+ssl)://host:port, or empty for the deployment's own Pulsar
 	Method  string              `json:"method"`            // http only; empty is POST
-	Headers map[string][]string `json:"headers,omitempty"` // of the request; metadata of grpc; properties (first value each) of pulsar
+	Headers map[string][]string `json:"headers,omitempty"` // of the request; metadata of grpc; properties of pulsar, with one value each
 	Body    string              `json:"body,omitempty"`    // sent byte for byte, unless Templates
 
+	Bytes         []byte              `json:"body_base64,omitempty"`    // in place of Body, which is text: sent as they are, whatever Templates says
 	Name          string              `json:"name,omitempty"`           // tells targets of one timer apart, in attempts and metrics; empty is its place from 1
 	Query         map[string][]string `json:"query,omitempty"`          // http: added to the URL's own query, escaped, in the order of the names
 	SecretHeaders map[string]Sealed   `json:"secret_headers,omitempty"` // like Headers, but sealed at rest and never shown
-	Templates     bool                `json:"templates,omitempty"`      // whether {{…}} in URL, Query, Headers and Body is expanded (package payload)
+	Templates     bool                `json:"templates,omitempty"`      // whether {{…}} in URL, Query, Headers, Body and Pulsar.Key is expanded (package payload)
 	Unsigned      bool                `json:"unsigned,omitempty"`       // whether a signature is left out that the app's keys would make
 	Async         Duration            `json:"async,omitempty"`          // > 0: the receiver may accept now and complete within so long; see callback
 	Success       *Success            `json:"success,omitempty"`        // nil: any 2xx

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -63,6 +64,7 @@ func (s *Service) checkDefinition(ctx context.Context, app string, d *timer.Defi
 		return err
 	}
 	r.note(checkRetry(&d.Retry)...)
+	r.note(checkCodes(d)...)
 	if len(r.bad) > 0 {
 		return s.problems(r.bad)
 	}
@@ -125,6 +127,15 @@ func checkRetry(r *timer.Retry) []*timer.Error {
 	between("timeout", r.Timeout, minTimeout, maxTimeout)
 	between("give_up_after", r.GiveUpAfter, 0, maxGiveUp)
 	return bad
+}
+
+// checkCodes refuses codes of gRPC where nothing is called by it: somebody means something else by them.
+func checkCodes(d *timer.Definition) []*timer.Error {
+	byGRPC := func(t timer.Target) bool { return t.Kind == timer.KindGRPC }
+	if !d.Retry.NoRetry.HaveCodes() || byGRPC(d.Target) || slices.ContainsFunc(d.Targets, byGRPC) {
+		return nil
+	}
+	return []*timer.Error{timer.Invalid("retry.no_retry", "has a number below 100, which is a code of gRPC, and there is no target of kind grpc")}
 }
 
 func collect(errs ...error) []*timer.Error {

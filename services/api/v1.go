@@ -187,7 +187,7 @@ func readV1(r *http.Request, into any) error {
 	if err != nil {
 		return fmt.Errorf("reading the body: %w", bodyError(err))
 	}
-	err = json.Unmarshal(body, into)
+	err = unmarshalStrict(body, into)
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:

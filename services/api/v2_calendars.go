@@ -29,7 +29,8 @@ type CalendarBody struct {
 	AllowedTimes     []timeRangeBody `json:"allowed_times,omitempty" nullable:"false" maxItems:"48" doc:"Times of an allowed day; the whole day where there are none."`
 }
 
-type shownCalendar struct {
+// ShownCalendar is a calendar as it was written.
+type ShownCalendar struct {
 	App  string `json:"app"`
 	Name string `json:"name"`
 
@@ -39,7 +40,7 @@ type shownCalendar struct {
 	UpdatedAt string `json:"updated_at" format:"date-time"`
 }
 
-type calendarOutput struct{ Body shownCalendar }
+type calendarOutput struct{ Body ShownCalendar }
 
 type putCalendarInput struct {
 	CalendarParam
@@ -62,8 +63,8 @@ func (b *CalendarBody) read(name string) timer.Calendar {
 	return c
 }
 
-func showCalendar(app string, c *store.CalendarVersion) shownCalendar {
-	b := shownCalendar{
+func showCalendar(app string, c *store.CalendarVersion) ShownCalendar {
+	b := ShownCalendar{
 		App: app, Name: c.Name, Version: c.Version, UpdatedAt: instant(c.UpdatedMS), CalendarBody: CalendarBody{
 			Zone: c.Zone, ExcludedDates: c.ExcludedDates, IncludedDates: c.IncludedDates, ExcludedWeekdays: c.ExcludedWeekdays,
 		},
@@ -119,7 +120,7 @@ type listCalendarsInput struct {
 type calendarsOutput struct{ Body calendarsBody }
 
 type calendarsBody struct {
-	Items      []shownCalendar `json:"items" nullable:"false"`
+	Items      []ShownCalendar `json:"items" nullable:"false"`
 	NextCursor string          `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
 }
 
@@ -139,7 +140,7 @@ func (s *Service) listCalendars(ctx context.Context, in *listCalendarsInput) (*c
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	out := &calendarsOutput{}
-	out.Body.Items = make([]shownCalendar, 0, len(found))
+	out.Body.Items = make([]ShownCalendar, 0, len(found))
 	if len(found) > in.Limit {
 		found = found[:in.Limit]
 		out.Body.NextCursor = encodeCursor(calendarsCursor, found[in.Limit-1].Name)

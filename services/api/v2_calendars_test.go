@@ -135,10 +135,40 @@ func TestV2ImportsICalendar(t *testing.T) {
 	require.Equal(t, []string{"2026-12-25", "2026-12-26"}, c.IncludedDates)
 	require.Equal(t, []string{"2026-12-25", "2026-12-26"}, c.ExcludedDates)
 
-	f.problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=shop", "no calendar")
+	for body, want := range map[string]string{
+		"hello": `is not iCalendar: line 1: expected BEGIN:VCALENDAR, found "hello"`,
+		strings.Replace(holidays, "SUMMARY", "RRULE:FREQ=FOO\r\nSUMMARY", 1): `has an event "Christmas" that cannot be read: line 9: RRULE: expected FREQ=YEARLY, MONTHLY, WEEKLY or DAILY, found "FOO"`,
+	} {
+		p := f.problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=shop", body)
+		require.Equal(t, "the file "+want, p.Detail)
+		require.Equal(t, "body", p.Errors[0].Location)
+		require.Equal(t, want, p.Errors[0].Message)
+	}
 	require.Equal(t, "query.as", f.problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=shop&as=x", holidays).Errors[0].Location)
 	require.Equal(t, "query.app", f.problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=carillon", holidays).Errors[0].Location)
 	f.problem(t, 400, http.MethodPost, "/api/v2/calendars/h/import?app=shop", "")
+}
+
+// A file is read by the zone of the calendar, and what its rules without an end give is told.
+func TestV2ImportsByTheCalendarsZone(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.calendar(t, 200, http.MethodPut, "h?app=shop", `{"time_zone":"Europe/Berlin"}`)
+	var got struct {
+		ExcludedDates []string `json:"excluded_dates"`
+		Version       int
+		Import        map[string]any
+	}
+	body := strings.NewReplacer(";VALUE=DATE:20261225", ":20261224T230000Z", ";VALUE=DATE:20261227", ":20261225T230000Z").Replace(holidays)
+	f.call(t, http.MethodPost, "/api/v2/calendars/h/import?app=shop", body, nil).into(t, 200, &got)
+	require.Equal(t, []string{"2026-12-25"}, got.ExcludedDates)
+	require.Equal(t, map[string]any{"dates": 1.0}, got.Import)
+	require.Equal(t, 2, got.Version)
+	body = strings.NewReplacer("DTEND;VALUE=DATE:20261227", "RRULE:FREQ=WEEKLY;BYDAY=SA,SU").Replace(holidays)
+	f.call(t, http.MethodPost, "/api/v2/calendars/h/import?app=shop&mode=replace", body, nil).into(t, 200, &got)
+	require.Len(t, got.ExcludedDates, int(got.Import["dates"].(float64)))
+	require.Equal(t, "-12-31", got.Import["endless_until"].(string)[4:])
+	require.LessOrEqual(t, got.ExcludedDates[len(got.ExcludedDates)-1], got.Import["endless_until"])
 }
 
 // Imports of different files at once lose no date, also where each would make the calendar.

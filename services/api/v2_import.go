@@ -3,7 +3,11 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
+	"net/http"
 	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/carillon-timer/carillon/libs/calendar"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -12,24 +16,34 @@ import (
 
 type importInput struct {
 	CalendarParam
-	As        string `query:"as" enum:"excluded,included" default:"excluded" doc:"What the dates of the events become."`
+	As        string `query:"as" enum:"excluded,included" default:"excluded" doc:"What the dates of the events become: every date that an event touches by the wall clock of the calendar's time_zone. Where the calendar has none, as the file writes them, and times in UTC by its X-WR-TIMEZONE."`
 	Mode      string `query:"mode" enum:"merge,replace" default:"merge" doc:"Whether the dates are added to those that are there, or take their place. Everything else of the calendar stays."`
 	IfVersion int64  `query:"if_version" minimum:"1" doc:"Change it only if this is its version; else 409."`
 	RawBody   []byte `contentType:"text/calendar" required:"true"`
 }
 
+type importOutput struct{ Body importedCalendar }
+
+type importedCalendar struct {
+	ShownCalendar
+
+	Import importBody `json:"import" doc:"What the file held."`
+}
+
+type importBody struct {
+	Dates        int    `json:"dates" doc:"How many dates its events cover from 1970 to 2199. Others are passed over."`
+	EndlessFrom  string `json:"endless_from,omitempty" format:"date" doc:"Rules without an end count from this date on: they have begun so long ago that there would be more than 5000 dates. Left out where they count from where they begin."`
+	EndlessUntil string `json:"endless_until,omitempty" format:"date" doc:"Rules without an end count up to this date: the end of 2099, or of the last year up to which there are at most 5000 dates. Import the file again before that. Left out where all rules end."`
+}
+
 // importCalendar takes the dates of an iCalendar file into a calendar, and makes the calendar where there is none. Where another change comes
-// between its reading and its writing it begins anew, so that none is lost.
-func (s *Service) importCalendar(ctx context.Context, in *importInput) (*calendarOutput, error) {
+// between its reading and its writing it begins anew, so that none is lost: the file is read by the zone of the calendar that is changed.
+func (s *Service) importCalendar(ctx context.Context, in *importInput) (*importOutput, error) {
 	if err := s.mayChange(ctx, "query.app", in.App); err != nil {
 		return nil, err
 	}
 	if bad := collect(checkText("query.app", in.App, timer.MaxAppLen), checkText("path.name", in.Name, timer.MaxNameLen)); len(bad) > 0 {
 		return nil, s.problems(bad)
-	}
-	dates, err := calendar.ParseICS(bytes.NewReader(in.RawBody))
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what is wrong with the file
 	}
 	for range editTries {
 		there, err := s.opts.Store.Calendar(ctx, in.App, in.Name)
@@ -39,7 +53,11 @@ func (s *Service) importCalendar(ctx context.Context, in *importInput) (*calenda
 		if err != nil {
 			return nil, err //nolint:wrapcheck // the store says what it was doing
 		}
-		c := withDates(there.Calendar, dates, in.As, in.Mode)
+		read, err := calendar.ParseICS(bytes.NewReader(in.RawBody), calendar.ICS{Zone: there.Zone, Now: s.opts.Now()})
+		if err != nil {
+			return nil, fileProblem(err)
+		}
+		c := withDates(there.Calendar, read.Dates, in.As, in.Mode)
 		if err := calendar.Check(&c); err != nil {
 			return nil, err //nolint:wrapcheck // it names the field
 		}
@@ -51,9 +69,26 @@ func (s *Service) importCalendar(ctx context.Context, in *importInput) (*calenda
 		if timer.CodeOf(err) == timer.CodeConflict && in.IfVersion == 0 {
 			continue
 		}
-		return out, err
+		if err != nil {
+			return nil, err
+		}
+		return &importOutput{importedCalendar{out.Body, importBody{
+			Dates: len(read.Dates), EndlessFrom: read.EndlessFrom, EndlessUntil: read.EndlessUntil,
+		}}}, nil
 	}
 	return nil, timer.Unavailable("the calendar is changed too often", nil)
+}
+
+// fileProblem says what is wrong with a file: it is the whole body, and not a field of it.
+func fileProblem(err error) error {
+	var e *timer.Error
+	if !errors.As(err, &e) || e.Code != timer.CodeInvalid || e.Field != "body" {
+		return err
+	}
+	return &huma.ErrorModel{
+		Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity), Detail: "the file " + e.Msg,
+		Errors: []*huma.ErrorDetail{{Location: e.Field, Message: e.Msg}},
+	}
 }
 
 func withDates(c timer.Calendar, dates []string, as, mode string) timer.Calendar {

@@ -15,7 +15,7 @@ type retryBody struct {
 
 	Jitter      float64 `json:"jitter,omitempty" doc:"Up to this share of a wait is taken off it at random, 0 to 1; none by default."`
 	GiveUpAfter string  `json:"give_up_after,omitempty" doc:"No retry starts later than so long after the planned instant; no bound where it is left out. The first attempt is made however late it is: misfire decides about late fires." example:"6h"`
-	NoRetry     string  `json:"no_retry,omitempty" doc:"Statuses that no further attempt can mend; 410 pauses the timer all the same." example:"400-404,422"`
+	NoRetry     string  `json:"no_retry,omitempty" doc:"Statuses that no further attempt can mend, and for grpc targets codes from 1 to 16; all others are retried. Of several targets it gives up the one that answered, and the others keep their retries. 410 pauses the timer all the same." example:"400-404,422"`
 }
 
 type misfireBody struct {
@@ -40,7 +40,7 @@ func readRetry(b *retryBody, r *reading) timer.Retry {
 	out.Timeout = r.duration("retry.timeout", b.Timeout, out.Timeout)
 	out.Jitter, out.GiveUpAfter = b.Jitter, r.duration("retry.give_up_after", b.GiveUpAfter, 0)
 	var err error
-	if out.NoRetry, err = timer.ParseStatuses(b.NoRetry); err != nil {
+	if out.NoRetry, err = timer.ParseStatusesAndCodes(b.NoRetry); err != nil {
 		r.wrong("retry.no_retry", err.Error())
 	}
 	if b.Attempts != nil {

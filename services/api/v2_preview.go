@@ -15,7 +15,7 @@ type previewInput struct{ Body previewBody }
 
 type previewBody struct {
 	Schedule  scheduleBody    `json:"schedule"`
-	From      string          `json:"from,omitempty" format:"date-time" doc:"Not included; now where it is left out. What counts from the first activation counts from it." example:"2026-03-28T00:00:00Z"`
+	From      string          `json:"from,omitempty" format:"date-time" doc:"Not included; now where it is left out, and then an instant of kind at that has passed is due at once, as of a timer that is made now. What counts from the first activation counts from it." example:"2026-03-28T00:00:00Z"`
 	Count     int             `json:"count,omitempty" minimum:"1" maximum:"1000" default:"10" doc:"How many fires."`
 	App       string          `json:"app,omitempty" maxLength:"64" doc:"The app whose calendars the schedule names, and whose timer timer_id is."`
 	TimerID   string          `json:"timer_id,omitempty" pattern:"^[0-9]{1,16}$" doc:"Preview for this timer: H, jitter and what counts from the first activation are its own."`
@@ -30,7 +30,7 @@ type namedCalendar struct {
 
 type forecastFire struct {
 	Due   string `json:"due" format:"date-time" doc:"In UTC."`
-	Local string `json:"local" format:"date-time" doc:"The same instant by the wall clock of the schedule's zone."`
+	Local string `json:"local" format:"date-time" doc:"The same instant by the wall clock of the schedule's zone. Where its offset has seconds, which this form cannot write, they are left out of offset and time."`
 }
 
 type forecastExclusion struct {
@@ -69,7 +69,10 @@ func (s *Service) previewSchedule(ctx context.Context, in *previewInput) (*previ
 		return nil, s.problems(r.bad)
 	}
 	ins := schedule.Inputs{}
-	anchor := from.UnixMilli()
+	after, anchor := from.UnixMilli(), from.UnixMilli()
+	if b.From == "" && d.Kind == timer.KindAt {
+		after-- // one that has passed is due now, and now is no instant that the caller left out
+	}
 	var err error
 	if b.TimerID != "" {
 		if ins.Timer, anchor, err = s.previewTimer(ctx, b, anchor); err != nil {
@@ -79,9 +82,9 @@ func (s *Service) previewSchedule(ctx context.Context, in *previewInput) (*previ
 	if ins.Calendars, err = s.previewCalendars(ctx, b.App, d.Calendars, given); err != nil {
 		return nil, err
 	}
-	forecast, err := schedule.Preview(d, ins, from.UnixMilli(), anchor, b.Count)
+	forecast, err := schedule.Preview(ctx, d, ins, after, anchor, b.Count)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the field
+		return nil, err //nolint:wrapcheck // it names the field, or says what it was doing
 	}
 	return showForecast(forecast), nil
 }

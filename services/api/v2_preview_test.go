@@ -65,6 +65,12 @@ func TestPreviewOfEveryKind(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), due, 5*time.Second, "from now where nothing else is said")
 	require.Len(t, f.preview(t, `{"schedule":{"kind":"cron","specs":["* * * * * *"]}}`).Fires, 10)
+	got = f.preview(t, `{"schedule":{"kind":"at","at":"2020-01-01T00:00:00Z"}}`)
+	require.Len(t, got.Fires, 1, "due at once")
+	due, err = time.Parse(time.RFC3339, got.Fires[0].Due)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), due, 5*time.Second)
+	require.Empty(t, f.preview(t, `{"schedule":{"kind":"at","at":"2020-01-01T00:00:00Z"},"from":"2026-01-01T00:00:00Z"}`).Fires, "from is exclusive")
 }
 
 func TestPreviewWithCalendars(t *testing.T) {
@@ -121,5 +127,9 @@ func TestPreviewIsBounded(t *testing.T) {
 		"calendars":[{"name":"never","excluded_dates":[`+strings.Join(dates, ",")+`],"excluded_weekdays":["mon","tue","wed","thu","fri","sat","sun"]}]}`)
 	require.Less(t, time.Since(start), 20*time.Second)
 	require.Empty(t, got.Fires)
+	require.Len(t, got.Excluded, 1000)
+	got = f.preview(t, `{"schedule":{"kind":"cron","specs":["* * * * *"],"calendars":["a","b"]},"from":"2026-01-01T00:00:00Z","count":1,"calendars":[
+		{"name":"a","allowed_times":[{"from":"09:00","to":"10:00"}]},{"name":"b","allowed_times":[{"from":"10:00","to":"11:00"}]}]}`)
+	require.Empty(t, got.Fires, "they have no time in common")
 	require.Len(t, got.Excluded, 1000)
 }

@@ -78,6 +78,7 @@ func (s *Service) routesV2(r, open chi.Router) huma.API {
 	c.CreateHooks = nil                                   // no $schema links in answers
 	c.Transformers = append(c.Transformers, shorten)
 	c.RejectUnknownQueryParameters = true
+	c.Formats = strictFormats(c.Formats)
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{keyScheme: {
 		Type: "http", Scheme: "bearer", Description: "An API key: crl_<id>_<secret>. Its scope is read, write (which includes read) or admin (which includes both).",
 	}}

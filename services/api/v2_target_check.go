@@ -140,6 +140,8 @@ func mend(t *timer.Target, field string) bool {
 		t.Query = without(t.Query, name)
 	case "body":
 		t.Body = ""
+	case "body_base64":
+		t.Bytes = nil
 	case "async":
 		t.Async = 0
 	case "success":

@@ -1,7 +1,10 @@
 package api
 
 import (
+	"bytes"
+	"encoding/base64"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -22,14 +25,16 @@ type shownTarget struct {
 // TargetFields are what both have. Embedded structs are exported, for huma reads no others.
 type TargetFields struct {
 	Name    string              `json:"name,omitempty" maxLength:"32" doc:"Tells the targets of one timer apart; their place from 1 where it is left out."`
-	URL     string              `json:"url" required:"false" doc:"http: an absolute http or https URL, at most 2048 bytes. grpc: grpc://host:port, or grpcs for TLS. pulsar: pulsar://host:port, or pulsar+ssl; empty for the deployment's own Pulsar." example:"https://example.com/ring"`
+	URL     string              `json:"url" required:"false" doc:"http: an absolute http or https URL, at most 2048 bytes, once variables are put in, too. grpc: grpc://host:port, or grpcs for TLS. pulsar: pulsar://host:port, or pulsar+ssl; empty for the deployment's own Pulsar." example:"https://example.com/ring"`
 	Method  string              `json:"method,omitempty" doc:"http: GET, POST, PUT, PATCH, DELETE or another registered one; POST by default."`
-	Headers map[string][]string `json:"headers,omitempty" doc:"Name to list of values; at most 64 names and 8 KiB. Metadata of grpc, properties of pulsar."`
-	Body    string              `json:"body,omitempty" doc:"Sent byte for byte, unless templates; at most 256 KiB."`
+	Headers map[string][]string `json:"headers,omitempty" doc:"Name to list of values; at most 64 names and 8 KiB, once variables are put in, too. Metadata of grpc, properties of pulsar, which have one value each."`
+	Body    string              `json:"body,omitempty" doc:"Sent byte for byte, unless templates; at most 256 KiB, and 1 MiB once variables are put in."`
 
-	Query         map[string][]string       `json:"query,omitempty" doc:"http: added to the URL's own query, escaped."`
+	BodyBase64 string `json:"body_base64,omitempty" doc:"In place of body: bytes in base64, sent as they are; no variables are put in. Answers have it where the bytes are not valid UTF-8, and body else."`
+
+	Query         map[string][]string       `json:"query,omitempty" doc:"http: added to the URL's own query, escaped; at most 2048 bytes before that."`
 	SecretHeaders map[string]sealing.Secret `json:"secret_headers,omitempty" doc:"Like headers, with one value each; encrypted at rest, never shown: answers say REDACTED. REDACTED in a change keeps the value that is stored, as long as it goes to the same host (that of a Host header, too), or topic."`
-	Templates     bool                      `json:"templates,omitempty" doc:"Whether {{variables}} in url, query, headers and body are put in: fire.id, due, due.utc, due.unix, due.unix_ms, attempt, cause, timer.id, timer.name, app, zone, label.<name>; {{open}} is a literal {{."`
+	Templates     bool                      `json:"templates,omitempty" doc:"Whether {{variables}} in url, query, headers, body and pulsar.key are put in: fire.id, due, due.utc, due.unix, due.unix_ms, attempt, cause, timer.id, timer.name, app, zone, label.<name>; {{open}} is a literal {{."`
 	Unsigned      bool                      `json:"unsigned,omitempty" doc:"Send no signature, also where the app has signing keys."`
 	Async         string                    `json:"async,omitempty" doc:"The receiver may answer 202 with Carillon-Accepted: async and complete the fire within so long, at most 168h, by POST /fires/{id}/complete." example:"10m"`
 	Success       *successBody              `json:"success,omitempty" doc:"Which answers are success; any 2xx where it is left out."`
@@ -64,7 +69,7 @@ type oauth2Body struct {
 
 type pulsarBody struct {
 	Topic string `json:"topic" example:"persistent://public/default/orders"`
-	Key   string `json:"key,omitempty" doc:"Of the messages; the timer's id by default."`
+	Key   string `json:"key,omitempty" doc:"Of the messages, at most 128 bytes; the timer's id by default."`
 }
 
 // readTargets reads the target or targets of a body. stored is the definition that REDACTED secrets are taken from; it may be nil.
@@ -93,6 +98,9 @@ func (in *targetReader) read(field string, b *targetBody, at, of int) timer.Targ
 		Kind: timer.TargetKind(b.Kind), URL: b.URL, Method: b.Method, Headers: b.Headers, Body: b.Body, Name: b.Name, Query: b.Query,
 		Templates: b.Templates, Unsigned: b.Unsigned, Async: in.r.duration(field+".async", b.Async, 0), Redirects: b.Redirects, HTTP2: timer.HTTP2(b.HTTP2),
 	}
+	if b.BodyBase64 != "" {
+		t.Body, t.Bytes = in.body(field, b, &t)
+	}
 	if b.Success != nil && *b.Success != (successBody{}) {
 		set, err := timer.ParseStatuses(b.Success.Statuses)
 		if err != nil {
@@ -108,6 +116,20 @@ func (in *targetReader) read(field string, b *targetBody, at, of int) timer.Targ
 	}
 	in.secrets(field, b, &t, in.storedTarget(b, at, of))
 	return t
+}
+
+// body reads a body that is given in base64. One that is text, and would be sent as it stands, is the same definition as that text.
+func (in *targetReader) body(field string, b *targetBody, t *timer.Target) (string, []byte) {
+	raw, err := base64.StdEncoding.DecodeString(b.BodyBase64)
+	varies := t.Templates && bytes.Contains(raw, []byte("{{"))
+	switch {
+	case err != nil:
+		in.r.wrong(field+".body_base64", "is not base64 (RFC 4648, with padding)")
+		return t.Body, nil
+	case t.Body == "" && len(raw) <= timer.MaxBodyLen && utf8.Valid(raw) && !varies:
+		return string(raw), nil
+	}
+	return t.Body, raw
 }
 
 // storedTarget returns the target that a body is the next form of: the one of its name, or in its place where neither has a name; nil where there is none.
@@ -139,6 +161,9 @@ func showTarget(t *timer.Target) *shownTarget {
 		Name: t.Name, URL: t.URL, Method: t.Method, Headers: t.Headers, Body: t.Body, Query: t.Query, Templates: t.Templates, Unsigned: t.Unsigned,
 		Async: showDuration(t.Async), Redirects: t.Redirects, HTTP2: string(t.HTTP2),
 	}}
+	if len(t.Bytes) > 0 {
+		b.BodyBase64 = base64.StdEncoding.EncodeToString(t.Bytes)
+	}
 	for name := range t.SecretHeaders {
 		if b.SecretHeaders == nil {
 			b.SecretHeaders = make(map[string]sealing.Secret, len(t.SecretHeaders))

@@ -34,7 +34,7 @@ type book struct {
 type known struct {
 	timer.Definition
 
-	endpoint string
+	endpoint string // of its target, where that is one
 }
 
 func newBook(st Store) (*book, error) {
@@ -102,7 +102,10 @@ func (b *book) learn(ctx context.Context, es []*held) error {
 			continue
 		}
 		if read[k] == nil {
-			read[k] = &known{d, endpointOf(e.fire.AppID, &d)}
+			read[k] = &known{Definition: d}
+			if !d.Several() {
+				read[k].endpoint = endpointOf(e.fire.AppID, &d.Target)
+			}
 			b.defs.Add(k, read[k])
 		}
 		e.def, e.endpoint = &read[k].Definition, read[k].endpoint

@@ -118,23 +118,28 @@ func (s *Service) call(e *held, owner *tenant, state *timer.State, p *permit) {
 	late := start.UnixMilli() - planned
 	if n == 1 {
 		e.fire.LateMS = late
-		if !e.canary() {
-			s.met.lateness.Observe(float64(late) / 1000) //nolint:mnd // ms to s
-		}
 	}
+	each := &guard{svc: s, app: e.fire.AppID}
 	s.met.calling.Inc()
 	began := time.Now()
 	ctx, done := s.calls.begin(e)
 	r := s.opts.Caller.Call(ctx, &callback.Request{
 		Fire: e.fire.FireID, App: state.App, PlannedMS: planned, Attempt: n,
 		Start: start, Target: def.Target, Timeout: time.Duration(def.Retry.Timeout),
-		Fanout: def.Fanout, Done: e.fire.Done, Name: state.Name, Labels: def.Labels, Zone: s.zone(def), Cause: e.fire.Cause.String(),
-		Signer: owner.signer, Egress: owner.egress, Token: s.token(e, n),
+		Fanout: def.Fanout, Done: e.fire.Done, NoRetry: def.Retry.NoRetry, Name: state.Name, Labels: def.Labels, Zone: s.zone(def), Cause: e.fire.Cause.String(),
+		Signer: owner.signer, Egress: owner.egress, Token: s.token(e, n), Guard: each,
 	})
 	cancelled := done()
 	took := time.Since(began)
 	s.met.calling.Dec()
+	if len(each.refused) > 0 && !each.sent {
+		s.refused(e, each.at, each.refused...)
+		return
+	}
 	if !e.canary() {
+		if n == 1 {
+			s.met.lateness.Observe(float64(late) / 1000) //nolint:mnd // ms to s
+		}
 		s.met.callSeconds.Observe(took.Seconds())
 	}
 	if e.term.Context().Err() != nil && r.Class != callback.Success {

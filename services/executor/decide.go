@@ -47,8 +47,7 @@ func (m *made) attempts(id timer.FireID) []timer.Attempt {
 func (s *Service) decide(e *held, m *made) {
 	e.fire.Attempt, e.fire.Done = m.n, e.fire.Done|m.Done
 	if m.Pause && m.Class == callback.Reject { // where one of several targets is gone and another may still take the fire, the fire is not over
-		s.pauseTimer(e)
-		s.fail(e, m, timer.ReasonGone)
+		s.finish(e, m, timer.ReasonGone)
 		return
 	}
 	switch m.Class {
@@ -73,12 +72,16 @@ func (s *Service) decide(e *held, m *made) {
 
 // retry puts off the next attempt, or ends the fire as failed.
 func (s *Service) retry(e *held, m *made) {
+	status := m.StatusCode
+	if e.def.Several() {
+		status = 0 // it is one target's
+	}
 	wait, end := e.def.Retry.Next(timer.FailedAttempt{
-		Attempt: int(m.n), Status: m.StatusCode, RetryAfter: m.RetryAfter,
+		Attempt: int(m.n), Status: status, NotRetried: m.NotRetried, RetryAfter: m.RetryAfter,
 		Since: s.opts.Clock.Now().Sub(time.UnixMilli(plannedMS(e))), Random: rand.Float64(),
 	})
 	if end != timer.ReasonNone {
-		s.fail(e, m, end)
+		s.finish(e, m, end)
 		return
 	}
 	e.fire.State = timer.FireRetrying
@@ -94,6 +97,15 @@ func (s *Service) retry(e *held, m *made) {
 func (s *Service) moveTo(e *held, at time.Time) {
 	e.fire.RunMS = at.UnixMilli()
 	e.fire.Bucket = s.opts.Counts.Bucket(e.fire.FireID, e.fire.RunMinute())
+}
+
+// finish ends a fire as failed that no attempt follows. Where a receiver said that it is gone for good, the timer is paused for it.
+func (s *Service) finish(e *held, m *made, why timer.Reason) {
+	if m.Pause || e.fire.Done >= timer.Gone {
+		s.pauseTimer(e)
+		why = timer.ReasonGone
+	}
+	s.fail(e, m, why)
 }
 
 func (s *Service) fail(e *held, m *made, why timer.Reason) {
@@ -128,7 +140,7 @@ func (s *Service) gaveUp(e *held) bool {
 	if within <= 0 || e.fire.Attempt == 0 || now.Sub(time.UnixMilli(plannedMS(e))) <= within {
 		return false
 	}
-	s.fail(e, &made{Result: s.lastResult(e, timer.FailureNone, "given up"), n: e.fire.Attempt, start: now, recorded: true}, timer.ReasonGaveUp)
+	s.finish(e, &made{Result: s.lastResult(e, timer.FailureNone, "given up"), n: e.fire.Attempt, start: now, recorded: true}, timer.ReasonGaveUp)
 	return true
 }
 

@@ -184,6 +184,32 @@ func TestAChangeOfTheAppDuringACallOfAFixedDelay(t *testing.T) {
 	})
 }
 
+// Limits that are raised hold for those that wait, too: in hand and parked, in every executor.
+func TestRaisedLimitsReachWhatWaits(t *testing.T) {
+	t.Parallel()
+	for _, raised := range []store.AppSettings{{}, {Rate: 1000}} {
+		synctest.Test(t, func(t *testing.T) {
+			parts := servicetest.New(t, servicetest.Options{})
+			busyMinutes(t, parts)
+			r := new(receiver)
+			start(t, parts, "one", r, nil)
+			start(t, parts, "two", r, nil)
+			_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 1, Burst: 1}, 0)
+			require.NoError(t, err)
+			fires := parts.Create("a", soon(200, time.Second)...)
+			parts.Dispatch.Committed(t.Context(), fires)
+			time.Sleep(5 * time.Second)
+			require.Less(t, len(r.attempts()), 12)
+			_, err = parts.Store.PutSettings(t.Context(), "a", raised, 0)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second)
+			require.Len(t, r.attempts(), 200)
+			time.Sleep(time.Second)
+			require.Equal(t, map[string]int{"delivered": 200}, reasons(t, parts, fires))
+		})
+	}
+}
+
 // breaking are breakers that open at the first failure, for a minute.
 func breaking(t *testing.T) *limit.Breakers {
 	t.Helper()
@@ -204,10 +230,40 @@ func TestFiresOfADeadEndpointComeToAnEnd(t *testing.T) {
 		start(t, parts, "one", r, func(o *executor.Options) { o.Breakers = breaking(t) })
 		fires := parts.Create("a", soon(20, time.Second)...)
 		parts.Dispatch.Committed(t.Context(), fires)
-		publishDue(t, parts, fires, 5*time.Minute)
-		require.Equal(t, map[string]int{"failed:exhausted": 20}, reasons(t, parts, fires))
+		publishDue(t, parts, fires, 8*time.Minute)
+		require.Equal(t, map[string]int{"failed:exhausted": 20}, reasons(t, parts, fires), "three attempts, each by a probe at the latest")
 		calls, _ := r.seen()
 		require.Less(t, len(calls), 20, "most of them without a call")
+	})
+}
+
+// An endpoint is well again before its breaker knows: no fire is lost to that, whether it was to be made for the first time or again.
+func TestFiresOfAnEndpointThatRecoversAreDelivered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		began := time.Now()
+		r := &receiver{takes: 1500 * time.Millisecond, answer: func(*callback.Request) callback.Result {
+			if time.Since(began) < 6*time.Second {
+				return callback.Result{Class: callback.Retry, Failure: timer.FailureConnect, Error: "refused"}
+			}
+			return callback.Result{Class: callback.Success, StatusCode: 200}
+		}}
+		start(t, parts, "one", r, nil)
+		var defs []timer.Definition
+		for i, at := range []time.Duration{time.Second, 2500 * time.Millisecond, 4 * time.Second} {
+			for _, d := range soon(16, at) {
+				d.Retry = timer.Retry{Attempts: 4 - i, Wait: timer.Duration(time.Second), MaxWait: timer.Duration(time.Minute), Factor: 1, Timeout: timer.Duration(5 * time.Second)}
+				defs = append(defs, d)
+			}
+		}
+		for i := range defs[32:] {
+			defs[32+i].Retry.Attempts = 1
+		}
+		fires := parts.Create("a", defs...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		publishDue(t, parts, fires, 3*time.Minute)
+		require.Equal(t, map[string]int{"delivered": 48}, reasons(t, parts, fires))
 	})
 }
 
@@ -324,7 +380,7 @@ func TestWaitsForALimit(t *testing.T) {
 		fires := parts.Create("a", soon(1, time.Second)...)
 		parts.Dispatch.Committed(t.Context(), fires)
 		time.Sleep(5 * time.Second)
-		require.Equal(t, []limit.Ask{{App: "a"}, {App: "a", Returned: true}}, g.asked(), "a retry goes before whoever is new")
+		require.Equal(t, []limit.Ask{{App: "a", Priority: limit.Normal}, {App: "a", Returned: true, Priority: limit.Normal}}, g.asked(), "a retry goes before whoever is new")
 
 		// A wait that is not the fire's own doing is not punished as a misfire, and a short one is held in full hands, too.
 		late := parts.Create("a", servicetest.Every(time.Now().Add(time.Second), 0, 10, "http://127.0.0.1/")...)

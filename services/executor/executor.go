@@ -39,6 +39,7 @@ type Service struct {
 	catchUps *batch.Group[store.Late, bool]
 	calls    *calls
 	dates    *calendars
+	fills    *backfills
 	tenants  *tenants
 	zones    *lru.Cache[string, *time.Location]
 	nudges   chan timer.ID
@@ -69,6 +70,9 @@ func New(opts Options) (*Service, error) {
 		nudges: make(chan timer.ID, nudgesMax), calls: newCalls(),
 	}
 	if s.dates, err = newCalendars(opts.Store); err != nil {
+		return nil, err
+	}
+	if s.fills, err = newBackfills(opts.Store); err != nil {
 		return nil, err
 	}
 	s.tenants = newTenants(&opts)
@@ -125,6 +129,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.watch(run) })
 	g.Go(func() error { return s.reclaim(run) })
 	g.Go(func() error { return s.goAround(run) })
+	g.Go(func() error { return s.liftLimits(run) })
 	// What is in hand is called on time until no more comes: to leave the topics may take a busy broker seconds, and only then is the rest given back.
 	turning, endTurning := context.WithCancel(hard)
 	defer endTurning()

@@ -20,8 +20,11 @@ const (
 // admit decides, just before an attempt, what else than the timer's status there is to say: the version, lateness, and the fires before it. It returns
 // true when the attempt shall be made; else the fire is on its way somewhere else.
 func (s *Service) admit(e *held, state *timer.State) bool {
+	if e.fire.Cause == timer.CauseBackfill && !s.wanted(e) {
+		return false
+	}
 	first := e.fire.Attempt == 0
-	if e.fire.Series == 0 && first && e.fire.Version < state.Version {
+	if e.fire.Series == 0 && first && (e.fire.Version < state.Version || e.fire.Epoch < state.ActiveEpoch) {
 		over, err := s.superseded(e, state)
 		if err != nil {
 			s.log.Debug().Err(err).Msg("versions of a timer not read, its fire waits")
@@ -32,15 +35,48 @@ func (s *Service) admit(e *held, state *timer.State) bool {
 			return false
 		}
 	}
-	if first && e.fire.Series == 0 && !s.timely(e) {
+	if first && e.fire.Series == 0 && !s.timely(e, state) {
 		return false
 	}
-	return e.def.Concurrency.Resolved().Policy == timer.ConcurrencyAllow || s.takeTurn(e)
+	return concurrencyOf(e).Policy == timer.ConcurrencyAllow || s.takeTurn(e)
+}
+
+// wanted tells whether a fire's backfill was not cancelled.
+func (s *Service) wanted(e *held) bool {
+	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+	defer cancel()
+	cancelled, err := s.fills.cancelled(ctx, e.app, timer.ID(e.fire.Series))
+	switch {
+	case err != nil:
+		s.log.Debug().Err(err).Msg("backfill not read, its fire waits")
+		s.later(e)
+	case cancelled:
+		s.skip(e, timer.ReasonCancelled)
+	default:
+		return true
+	}
+	return false
+}
+
+// linked tells whether a fire is one of the chain of a fixed delay.
+func linked(e *held) bool { return e.def.Schedule.Kind == timer.KindFixedDelay && e.fire.Series == 0 }
+
+// concurrencyOf returns how a fire goes together with others of its timer. The chain of a fixed delay is one fire at a time, whatever else may run beside
+// it: where an edit or an activation begins it anew during a call, the first of the new chain waits for the last of the old one, which no other follows.
+func concurrencyOf(e *held) timer.Concurrency {
+	c := e.def.Concurrency.Resolved()
+	if c.Policy == timer.ConcurrencyAllow && linked(e) {
+		c.Policy, c.MaxQueue = timer.ConcurrencyQueueAll, timer.MaxMaxQueue
+	}
+	return c
 }
 
 // superseded tells whether a newer version than the fire's was in force when it was due. Mostly that is the present one; of a timer that was edited again since,
-// the store knows when the one after the fire's came.
+// the store knows when the one after the fire's came. Of a fixed delay, each activation begins a chain: what is left of the one before is superseded, whenever it is due.
 func (s *Service) superseded(e *held, state *timer.State) (bool, error) {
+	if linked(e) && e.fire.Epoch < state.ActiveEpoch {
+		return true, nil
+	}
 	if e.fire.Version >= state.Version {
 		return false, nil
 	}
@@ -58,8 +94,8 @@ func (s *Service) superseded(e *held, state *timer.State) (bool, error) {
 	return ok && e.fire.DueMS > at, nil
 }
 
-// adopt finds out whether the newer version has the instant too: then the edit moved the fire's row to it, and the fire is called as that says. An edit that
-// comes right now is not missed: who records a fire as superseded does so only where the row still has the old version.
+// adopt finds out whether the newer version, or activation, has the instant too: then the fire's row was moved to it, and the fire is called as that says. An edit, or
+// an activation, that comes right now is not missed: who records a fire as superseded does so only where the row still has the old version and epoch.
 func (s *Service) adopt(e *held, state *timer.State) bool {
 	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
 	defer cancel()
@@ -73,7 +109,7 @@ func (s *Service) adopt(e *held, state *timer.State) bool {
 	case len(now) == 0:
 		s.hands.drop(e) // no longer ours
 		return false
-	case now[0].Version == e.fire.Version:
+	case now[0].Version == e.fire.Version && now[0].Epoch == e.fire.Epoch:
 		s.skip(e, timer.ReasonSuperseded)
 		return false
 	}
@@ -96,11 +132,11 @@ func (s *Service) adopt(e *held, state *timer.State) bool {
 
 // timely tells whether a fire's first attempt is to be made, late as it may be. One whose run was moved, or that was put off here, has waited for its turn or
 // for a limit, which is not for the misfire policy to punish.
-func (s *Service) timely(e *held) bool {
+func (s *Service) timely(e *held, state *timer.State) bool {
 	m := e.def.Misfire.For(e.def.Schedule.Kind)
 	planned, now := plannedMS(e), s.opts.Clock.Now().UnixMilli()
 	late := time.Duration(now-planned) * time.Millisecond
-	if e.putOff() || e.fire.RunMS != planned || late <= time.Duration(m.Grace) {
+	if e.putOff() || e.fire.RunMS != planned || late <= m.LateAfter() {
 		return true
 	}
 	switch {
@@ -108,7 +144,7 @@ func (s *Service) timely(e *held) bool {
 		s.skip(e, timer.ReasonMisfired)
 		return false
 	case m.Policy == timer.MisfireFireAll:
-		return true
+		return s.amongLatest(e, state, &m, now)
 	}
 	run, err := s.catchUps.Do(e.term.Context(), store.Late{
 		FireID: e.fire.FireID, ToMS: now - time.Duration(m.Grace).Milliseconds(), GraceMS: time.Duration(m.Grace).Milliseconds(),
@@ -125,6 +161,35 @@ func (s *Service) timely(e *held) bool {
 	return false
 }
 
+// amongLatest tells whether a late fire is one of so many that fire_all runs: the latest of those that are late, of what the fire's version had until another came. Each
+// executor counts by itself, from when it meets the first of them: a backlog of which two take their parts moments apart may lose or gain what came late in between.
+func (s *Service) amongLatest(e *held, state *timer.State, m *timer.Misfire, nowMS int64) bool {
+	if e.def.Schedule.Kind.OneShot() {
+		return true
+	}
+	until := nowMS - m.LateAfter().Milliseconds()
+	if e.fire.Version < state.Version {
+		until = min(until, state.VersionMS+1)
+	}
+	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+	defer cancel()
+	dates, err := s.dates.of(ctx, e.app, e.def)
+	if err != nil {
+		s.log.Debug().Err(err).Msg("calendars of a late fire not read, it waits")
+		s.later(e)
+		return false
+	}
+	run, err := s.opts.Planner.AmongLatest(&e.fire, e.def, dates, until, m.MaxFires)
+	if err != nil {
+		s.log.Warn().Err(err).Stringer("fire", e.fire.FireID).Msg("a late fire is called: the schedule that others follow by cannot be read")
+		return true
+	}
+	if !run {
+		s.skip(e, timer.ReasonMisfired)
+	}
+	return run
+}
+
 // turnAsk is a question to the store's gate, under the session that holds the fire.
 type turnAsk struct {
 	session timer.ID
@@ -137,7 +202,7 @@ func (s *Service) takeTurn(e *held) bool {
 	waiting.State = timer.FireWaiting
 	waiting.RunMS = s.opts.Clock.Now().Add(waitsFor).UnixMilli()
 	waiting.Bucket = s.opts.Counts.Bucket(waiting.FireID, waiting.RunMinute())
-	answer, err := s.turns.Do(e.term.Context(), turnAsk{e.term.ID, store.Entry{Fire: waiting, Concurrency: e.def.Concurrency.Resolved()}})
+	answer, err := s.turns.Do(e.term.Context(), turnAsk{e.term.ID, store.Entry{Fire: waiting, Concurrency: concurrencyOf(e)}})
 	if err != nil {
 		s.log.Debug().Err(err).Msg("no answer whose turn it is, the fire waits")
 		s.later(e)
@@ -189,8 +254,7 @@ func (s *Service) follow(e *held, o *timer.Outcome) {
 	if e.def == nil {
 		return
 	}
-	o.Serial = e.def.Concurrency.Resolved().Policy != timer.ConcurrencyAllow
-	if e.def.Schedule.Kind != timer.KindFixedDelay || e.fire.Series != 0 {
+	if o.Serial = concurrencyOf(e).Policy != timer.ConcurrencyAllow; !linked(e) {
 		return
 	}
 	next, err := s.opts.Planner.Follow(&e.fire, e.def, s.calendarsOf(e), o.FinishedMS)

@@ -22,8 +22,9 @@ type held struct {
 
 	error string // what its last attempt came to, where it failed for good; its worker's, then the recorder's
 
-	asked  bool // the limits have put it off already; its worker's alone
-	broken bool // its endpoint's breaker has, too
+	asked     bool  // the limits have put it off already; this and the next are its worker's alone
+	broken    bool  // its endpoint's breaker has, too
+	refusedMS int64 // since when that does, for the attempt to come; 0: it does not
 }
 
 // putOff tells whether it waited for a limit or a breaker: that it is late says nothing of how late anything else is.
@@ -44,13 +45,14 @@ const (
 	byDoubt           // its claim was made before, and the answer was lost
 	byLook            // it was found in the store, without a task
 	byLateLook        // and was late
+	byLift            // it waited for limits of its app that were raised
 )
 
 // low tells whether what has been late for long may come by it, which waits for the present.
 func (o origin) low() bool { return o == byLowTask || o == byLateLook }
 
 // bare tells that no task stands behind the claim.
-func (o origin) bare() bool { return o == byDoubt || o == byLook || o == byLateLook }
+func (o origin) bare() bool { return o == byDoubt || o == byLook || o == byLateLook || o == byLift }
 
 // hands is the bounded set of fires that this process holds, from just before the claim until the outcome is recorded or the fire
 // given back. It is why no fire is in hand twice: who cannot put a fire in does not claim it.

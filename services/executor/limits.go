@@ -3,6 +3,7 @@ package executor
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
@@ -36,13 +37,14 @@ func (s *Service) allow(e *held, owner *tenant) *permit {
 	if p.endpoint != "" {
 		var d limit.Decision
 		if d, p.probe = s.opts.Breakers.Allow(p.endpoint); !d.OK {
-			s.refused(e, d.At)
+			s.refused(e, d.At, e.endpoint)
 			return nil
 		}
+		e.refusedMS = 0
 	}
 	// Who comes back goes before whoever is new; a retry, too, has had its turn.
 	back := e.asked || e.fire.State == timer.FireParked || e.fire.State == timer.FireRetrying
-	d := s.opts.Limits.Start(limit.Ask{App: owner.name, Returned: back})
+	d := s.opts.Limits.Start(limit.Ask{App: owner.name, Returned: back, Priority: priorityOf(e)})
 	if d.OK {
 		return p
 	}
@@ -54,15 +56,32 @@ func (s *Service) allow(e *held, owner *tenant) *permit {
 	return nil
 }
 
-// refused lets a fire wait for its endpoint, once: the second time counts as an attempt, so that a dead endpoint's fires come to an end. One that was parked has
-// waited before, in whoever's hand, and one that is retried has met the endpoint.
-func (s *Service) refused(e *held, at time.Time) {
-	if e.broken || e.fire.State == timer.FireParked || e.fire.State == timer.FireRetrying {
-		e.broken = false
+// refused lets a fire wait for its endpoints, as none of them is called. What was not sent is no attempt, unless a call to each of them has failed since it
+// waits: then they are as bad as when it would have been sent, and the attempt counts as failed, so that a dead endpoint's fires come to an end, by an attempt per probe.
+//
+// One that came back from the store, to whatever executor, was told to wait for the end of an open breaker, and somewhat longer: a probe went before it.
+func (s *Service) refused(e *held, at time.Time, endpoints ...string) {
+	bad := true
+	for _, endpoint := range endpoints {
+		failed, spread := s.opts.Breakers.Failed(endpoint)
+		since := e.refusedMS
+		if since == 0 && e.fire.State == timer.FireParked {
+			since = e.fire.RunMS - spread.Milliseconds()
+		}
+		bad = bad && since != 0 && failed.UnixMilli() >= since
+	}
+	if bad {
+		e.refusedMS = 0
 		s.notMade(e, timer.FailureCircuit, "not sent: the endpoint fails, and is left alone for a while")
 		return
 	}
 	e.broken = true
+	if e.refusedMS == 0 {
+		e.refusedMS = s.opts.Clock.Now().UnixMilli()
+	}
+	if e.fire.State == timer.FireRetrying {
+		e.fire.State = timer.FireParked // as which it is known when it comes back
+	}
 	s.park(e, at)
 }
 
@@ -99,12 +118,41 @@ func (p *permit) report(r *callback.Result) {
 	p.svc.opts.Breakers.Report(p.endpoint, p.probe, !callback.Unwell(r))
 }
 
-// endpointOf names the endpoint of a timer with one target: its app and its host. Several targets have their own ways round one that fails.
-func endpointOf(app int64, d *timer.Definition) string {
-	if d.Several() {
-		return ""
+// guard asks the breakers for each of several targets: mode any goes round one that fails, and of mode all that target waits for the next attempt.
+type guard struct {
+	svc *Service
+	app int64
+
+	mu      sync.Mutex
+	sent    bool      // some target was called
+	refused []string  // endpoints that may not be
+	at      time.Time // when the first of those may
+}
+
+// Allow implements callback.Guard.
+func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
+	p := &permit{svc: g.svc, endpoint: endpointOf(g.app, t)}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p.endpoint != "" {
+		var d limit.Decision
+		if d, p.probe = g.svc.opts.Breakers.Allow(p.endpoint); !d.OK {
+			if g.refused = append(g.refused, p.endpoint); g.at.IsZero() || d.At.Before(g.at) {
+				g.at = d.At
+			}
+			return nil, false
+		}
 	}
-	_, rest, ok := strings.Cut(d.Target.URL, "://")
+	g.sent = true
+	return func(r *callback.Result) {
+		p.report(r)
+		p.done()
+	}, true
+}
+
+// endpointOf names the endpoint of a target: its app and its host.
+func endpointOf(app int64, t *timer.Target) string {
+	_, rest, ok := strings.Cut(t.URL, "://")
 	if !ok {
 		return ""
 	}

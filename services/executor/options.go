@@ -32,6 +32,7 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 	Changes(ctx context.Context, after int64, limit int) ([]store.Change, error)
 	LastChange(ctx context.Context) (int64, error)
 	store.Gates
+	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
 	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
 	SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error)
 	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
@@ -41,10 +42,11 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 	SetAnnounced(ctx context.Context, session timer.ID, p store.OutcomePosition) error
 }
 
-// Planner makes the fire that follows one of a fixed delay, and what came due of a timer that is paused.
+// Planner makes the fire that follows one of a fixed delay, and what came due of a timer that is paused, and knows which late fires fire_all runs.
 type Planner interface {
 	Plan(t *timer.Timer, nowMS int64) store.Plan
 	Follow(f *timer.Fire, d *timer.Definition, calendars []timer.Calendar, endMS int64) (*timer.Fire, error)
+	AmongLatest(f *timer.Fire, d *timer.Definition, calendars []timer.Calendar, untilMS int64, n int) (bool, error)
 }
 
 // Bus is what an executor needs of the bus.

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
@@ -51,8 +52,10 @@ func TestLateFiresAreTreatedAsThePolicySays(t *testing.T) {
 		"the default":     {want: map[string]int{"delivered": 60 + 1, "skipped:misfired": 39}},
 		"fire_once":       {misfire: timer.Misfire{Policy: timer.MisfireFireOnce}, want: map[string]int{"delivered": 60 + 1, "skipped:misfired": 39}},
 		"fire_all":        {misfire: timer.Misfire{Policy: timer.MisfireFireAll}, want: map[string]int{"delivered": 100}},
+		"the latest five": {misfire: timer.Misfire{Policy: timer.MisfireFireAll, MaxFires: 5}, want: map[string]int{"delivered": 60 + 5, "skipped:misfired": 35}},
 		"skip":            {misfire: timer.Misfire{Policy: timer.MisfireSkip}, want: map[string]int{"delivered": 60, "skipped:misfired": 40}},
 		"a longer grace":  {misfire: timer.Misfire{Grace: timer.Duration(time.Hour)}, want: map[string]int{"delivered": 100}},
+		"a window alone":  {misfire: timer.Misfire{CatchUpWindow: timer.Duration(20 * time.Second)}, want: map[string]int{"delivered": 20, "skipped:misfired": 80}},
 		"a narrow window": {misfire: timer.Misfire{Policy: timer.MisfireFireAll, Grace: timer.Duration(time.Second), CatchUpWindow: timer.Duration(90 * time.Second)}, want: map[string]int{"delivered": 90, "skipped:misfired": 10}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,6 +191,145 @@ func TestFixedDelayCountsFromTheEndOfTheLast(t *testing.T) {
 			require.InDelta(t, 5500, at[i].Sub(at[i-1]).Milliseconds(), 100)
 		}
 	})
+}
+
+func TestWhatIsInHandOfACancelledBackfillIsNotCalled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const fills = 40
+		time.Sleep(time.Until(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))) // ids, by which a backfill's fires run, know no earlier time than this program's
+		parts := servicetest.New(t, servicetest.Options{})
+		id := everySecond(parts, 1, nil)[0].Timer
+		r := &receiver{takes: time.Second}
+		start(t, parts, "one", r, func(o *executor.Options) { o.MaxCalls = 4 })
+		to := time.Now().Add(-time.Hour).Truncate(time.Second).UnixMilli()
+		b, err := parts.Store.StartBackfill(t.Context(), store.Backfill{ID: parts.IDs.Next(), App: "a", Timer: id, FromMS: to - fills*1000, ToMS: to})
+		require.NoError(t, err)
+		fires, _, err := parts.Store.ExpandBackfills(t.Context(), 1, parts.Planner.PlanBackfill)
+		require.NoError(t, err)
+		require.Len(t, fires, fills)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(2500 * time.Millisecond)
+		b, err = parts.Store.CancelBackfill(t.Context(), "a", b.ID)
+		require.NoError(t, err)
+		require.Equal(t, store.BackfillCancelled, b.Status)
+		require.Positive(t, reasons(t, parts, fires)["open"], "in hand")
+		time.Sleep(10 * time.Second)
+		got := reasons(t, parts, fires)
+		require.LessOrEqual(t, got["delivered"], 4*4, "no call begins a second after that")
+		require.Equal(t, map[string]int{"delivered": got["delivered"], "skipped:cancelled": fills - got["delivered"]}, got)
+	})
+}
+
+// TestAFixedDelayIsOneChain: what ends a chain and begins another leaves no two of its fires to be called at once, and one chain goes on.
+func TestAFixedDelayIsOneChain(t *testing.T) {
+	t.Parallel()
+	delay := func(every time.Duration) timer.Definition {
+		d := servicetest.Cron("", "http://127.0.0.1/")
+		d.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(every)}
+		d.Retry.Timeout = timer.Duration(time.Minute)
+		return d
+	}
+	resume := func(t *testing.T, parts *servicetest.Parts, id timer.ID) {
+		t.Helper()
+		for _, status := range []timer.Status{timer.StatusPaused, timer.StatusActive} {
+			changed, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: id, Status: status}}, parts.Plan)
+			require.NoError(t, err)
+			require.NoError(t, changed[0].Err)
+			parts.Dispatch.Committed(t.Context(), changed[0].Fires)
+		}
+	}
+	edit := func(every time.Duration) func(t *testing.T, parts *servicetest.Parts, id timer.ID) {
+		return func(t *testing.T, parts *servicetest.Parts, id timer.ID) {
+			t.Helper()
+			made, err := parts.Store.Edit(t.Context(), []store.Edit{{App: "a", ID: id, Definition: delay(every)}}, parts.Plan)
+			require.NoError(t, err)
+			require.NoError(t, made[0].Err)
+			parts.Dispatch.Committed(t.Context(), made[0].Fires)
+		}
+	}
+	for name, c := range map[string]struct {
+		every, takes time.Duration
+		after        []time.Duration // since the third call began, or since the change before
+		change       []func(t *testing.T, parts *servicetest.Parts, id timer.ID)
+		gap          time.Duration // from call to call, in the end
+		skipped      int           // -1: whoever sees it first
+	}{
+		"resumed between two fires": {
+			every: 4 * time.Second, takes: 500 * time.Millisecond, after: []time.Duration{2500 * time.Millisecond},
+			change: []func(*testing.T, *servicetest.Parts, timer.ID){resume}, gap: 4500 * time.Millisecond, skipped: 1,
+		},
+		"resumed just before a fire": {
+			every: 4 * time.Second, takes: 6 * time.Second, after: []time.Duration{9900 * time.Millisecond},
+			change: []func(*testing.T, *servicetest.Parts, timer.ID){resume}, gap: 10 * time.Second, skipped: -1,
+		},
+		"resumed during a call": {
+			every: time.Second, takes: 5 * time.Second, after: []time.Duration{2 * time.Second},
+			change: []func(*testing.T, *servicetest.Parts, timer.ID){resume}, gap: 6 * time.Second,
+		},
+		"edited during a call": {
+			every: time.Second, takes: 5 * time.Second, after: []time.Duration{2 * time.Second},
+			change: []func(*testing.T, *servicetest.Parts, timer.ID){edit(2 * time.Second)}, gap: 7 * time.Second,
+		},
+		"edited between two fires": {
+			every: 4 * time.Second, takes: 500 * time.Millisecond, after: []time.Duration{2500 * time.Millisecond},
+			change: []func(*testing.T, *servicetest.Parts, timer.ID){edit(3 * time.Second)}, gap: 3500 * time.Millisecond, skipped: 1,
+		},
+		"edited and resumed during a call": {
+			every: time.Second, takes: 5 * time.Second, after: []time.Duration{time.Second, 500 * time.Millisecond, 500 * time.Millisecond},
+			change: []func(*testing.T, *servicetest.Parts, timer.ID){edit(2 * time.Second), resume, edit(3 * time.Second)}, gap: 8 * time.Second, skipped: 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				r := &receiver{takes: c.takes}
+				start(t, parts, "one", r, nil)
+				start(t, parts, "two", r, nil)
+				fires := parts.Create("a", delay(c.every))
+				id := fires[0].Timer
+				parts.Dispatch.Committed(t.Context(), fires)
+				for {
+					time.Sleep(10 * time.Millisecond)
+					if _, at := r.seen(); len(at) == 3 {
+						break
+					}
+				}
+				most := int64(0)
+				watch := func(d time.Duration) {
+					for until := time.Now().Add(d); time.Now().Before(until); {
+						time.Sleep(10 * time.Millisecond)
+						most = max(most, r.running.Load())
+					}
+				}
+				for i, after := range c.after {
+					watch(after)
+					c.change[i](t, parts, id)
+				}
+				watch(time.Minute)
+				require.EqualValues(t, 1, most, "calls at once")
+				_, at := r.seen()
+				require.GreaterOrEqual(t, len(at), 8)
+				require.WithinDuration(t, time.Now(), at[len(at)-1], c.gap+100*time.Millisecond, "the chain goes on")
+				for i := len(at) - 4; i < len(at); i++ {
+					require.InDelta(t, c.gap.Milliseconds(), at[i].Sub(at[i-1]).Milliseconds(), 100)
+				}
+				outcomes, err := parts.Store.History(t.Context(), "a", id, timer.FireID{}, 100)
+				require.NoError(t, err)
+				skipped := 0
+				for _, o := range outcomes {
+					if o.Kind == timer.Skipped {
+						require.Equal(t, timer.ReasonSuperseded, o.Reason)
+						skipped++
+					}
+				}
+				if c.skipped >= 0 {
+					require.Equal(t, c.skipped, skipped)
+				}
+			})
+		})
+	}
 }
 
 func TestAnEditSupersedesWhatItDoesNotHave(t *testing.T) {

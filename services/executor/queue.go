@@ -29,10 +29,18 @@ func newQueue(full func() bool) *queue {
 
 // laneOf returns the lane of an entry.
 func laneOf(e *held) limit.Priority {
-	switch {
-	case e.late.Load(), e.fire.Lane == timer.LaneLow:
+	if e.late.Load() {
 		return limit.Low
-	case e.fire.Lane == timer.LaneHigh:
+	}
+	return priorityOf(e)
+}
+
+// priorityOf returns which fires of its app one goes before.
+func priorityOf(e *held) limit.Priority {
+	switch e.fire.Lane {
+	case timer.LaneLow:
+		return limit.Low
+	case timer.LaneHigh:
 		return limit.High
 	default:
 		return limit.Normal

@@ -193,6 +193,11 @@ func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.F
 		return again, err //nolint:wrapcheck // the store says what it was doing
 	}
 	mine := s.keepWon(es, won)
+	if by == byLift {
+		for now, i := s.opts.Clock.Now(), 0; i < len(mine); i++ {
+			s.moveTo(mine[i], now)
+		}
+	}
 	s.met.claimsLost.Add(float64(len(es) - len(mine)))
 	if err := s.book.learn(call, mine); err != nil {
 		// Not fatal: each call asks again for what is missing.

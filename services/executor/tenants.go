@@ -24,11 +24,15 @@ type tenant struct {
 	name   string
 	signer *signing.Signer // nil: no signing keys
 	egress *egress.Policy
+	limits limit.Settings
 	unfit  error // why nothing can be called for the app as its keys are
 }
 
 // signersKept is how many signing keys of a kind sign at once: those that rotate in, and out.
 const signersKept = 2
+
+// changedApps is how many apps whose settings changed may wait to be read again.
+const changedApps = 1024
 
 // Opener opens what is sealed; *sealing.Ring is one.
 type Opener interface {
@@ -44,6 +48,8 @@ type tenants struct {
 	gate   limit.Gate
 	log    zerolog.Logger
 	reads  singleflight.Group // by app: many fires ask at once
+	// changed gets apps with limits that were forgotten, as they were. Of so many at once that there is no room, each waits for its next fire.
+	changed chan *tenant
 
 	mu  sync.Mutex
 	by  map[int64]*tenant
@@ -51,7 +57,7 @@ type tenants struct {
 }
 
 func newTenants(o *Options) *tenants {
-	return &tenants{store: o.Store, opener: o.Opener, policy: o.Egress, gate: o.Limits, log: o.Logger, by: make(map[int64]*tenant)}
+	return &tenants{store: o.Store, opener: o.Opener, policy: o.Egress, gate: o.Limits, log: o.Logger, by: make(map[int64]*tenant), changed: make(chan *tenant, changedApps)}
 }
 
 // of returns a tenant, read from the store the first time.
@@ -82,6 +88,12 @@ func (t *tenants) forget(ids ...int64) {
 	defer t.mu.Unlock()
 	t.era++
 	for _, id := range ids {
+		if known := t.by[id]; known != nil && known.limits != (limit.Settings{}) {
+			select {
+			case t.changed <- known:
+			default:
+			}
+		}
 		delete(t.by, id)
 	}
 }
@@ -100,13 +112,13 @@ func (t *tenants) read(ctx context.Context, id int64, name string) (*tenant, err
 		t.mu.Lock()
 		era := t.era
 		t.mu.Unlock()
-		fresh, limits, err := t.fetch(ctx, id, name)
+		fresh, err := t.fetch(ctx, id, name)
 		if err != nil {
 			return nil, err
 		}
 		t.mu.Lock()
 		if t.era == era {
-			t.gate.Set(name, limits)
+			t.gate.Set(name, fresh.limits)
 			t.by[id] = fresh
 			t.mu.Unlock()
 			return fresh, nil
@@ -115,18 +127,18 @@ func (t *tenants) read(ctx context.Context, id int64, name string) (*tenant, err
 	}
 }
 
-func (t *tenants) fetch(ctx context.Context, id int64, name string) (*tenant, limit.Settings, error) {
+func (t *tenants) fetch(ctx context.Context, id int64, name string) (*tenant, error) {
 	apps, err := t.store.AppsByID(ctx, []int64{id})
 	if err != nil {
-		return nil, limit.Settings{}, fmt.Errorf("reading the app %q: %w", name, err)
+		return nil, fmt.Errorf("reading the app %q: %w", name, err)
 	}
 	fresh := &tenant{id: id, name: name, egress: t.policy}
 	if len(apps) == 0 {
-		return fresh, limit.Settings{}, nil
+		return fresh, nil
 	}
 	stored, err := t.store.SigningKeys(ctx, name)
 	if err != nil {
-		return nil, limit.Settings{}, fmt.Errorf("reading the signing keys of the app %q: %w", name, err)
+		return nil, fmt.Errorf("reading the signing keys of the app %q: %w", name, err)
 	}
 	if fresh.signer, fresh.unfit = t.signer(name, stored); fresh.unfit != nil {
 		t.log.Error().Err(fresh.unfit).Str("app", name).Msg("nothing is called for an app: its callbacks cannot be signed")
@@ -135,7 +147,8 @@ func (t *tenants) fetch(ctx context.Context, id int64, name string) (*tenant, li
 	if t.policy != nil {
 		fresh.egress = t.policy.With(t.rules(name, a.Allow)...)
 	}
-	return fresh, limit.Settings{Rate: a.Rate, Burst: a.Burst, Concurrent: a.Concurrent}, nil
+	fresh.limits = limit.Settings{Rate: a.Rate, Burst: a.Burst, Concurrent: a.Concurrent}
+	return fresh, nil
 }
 
 // rules reads the egress rules of an app. Each allows something: to leave one out that this release does not know allows less.

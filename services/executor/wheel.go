@@ -3,6 +3,7 @@ package executor
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -82,6 +83,30 @@ func (w *wheel) pop(nowMS int64) (due []*held, next int64) {
 		next = w.order[0]
 	}
 	return due, next
+}
+
+// hasten makes those due at nowMS that are chosen.
+func (w *wheel) hasten(nowMS int64, chosen func(e *held) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var sooner []*held
+	for at, es := range w.slots {
+		if at <= nowMS {
+			continue
+		}
+		kept := slices.DeleteFunc(es, func(e *held) bool {
+			if chosen(e) {
+				sooner = append(sooner, e)
+				return true
+			}
+			return false
+		})
+		w.slots[at] = kept // one that is empty now comes by as such
+	}
+	w.n -= len(sooner)
+	for _, e := range sooner {
+		w.put(nowMS, e)
+	}
 }
 
 // clear empties the wheel and returns what was in it.

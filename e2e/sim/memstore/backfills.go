@@ -61,25 +61,29 @@ func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (stor
 	if err != nil {
 		return store.Backfill{}, err
 	}
-	if b.Status == store.BackfillRunning {
-		b.Status = store.BackfillCancelled
-	}
-	if b.Status != store.BackfillCancelled {
-		return b.Backfill, nil
-	}
-	nowMS := s.nowMS()
 	var open []*timer.Fire
+	some := false // is open
 	for fid, f := range s.fires {
-		if fid.Timer == b.Timer && fid.Series == int64(id) && f.Owner == 0 {
+		if fid.Timer != b.Timer || fid.Series != int64(id) {
+			continue
+		}
+		if some = true; f.Owner == 0 {
 			open = append(open, f)
 		}
 	}
+	if b.Status == store.BackfillDone && !some {
+		return b.Backfill, nil
+	}
+	b.Status = store.BackfillCancelled
+	nowMS := s.nowMS()
 	slices.SortFunc(open, func(x, y *timer.Fire) int { return timer.CompareFires(*x, *y) })
 	for _, f := range open {
 		s.end(f, &timer.Outcome{
 			Fire: *f, Kind: timer.Skipped, Reason: timer.ReasonCancelled, FinishedMS: nowMS, UntilMS: f.DueMS, Count: 1, Attempts: f.Attempt, LatenessMS: f.LateMS,
 		}, store.HouseSession)
+		delete(s.timers[b.Timer].queue, f.FireID)
 	}
+	s.passTurn(s.timers[b.Timer])
 	return b.Backfill, nil
 }
 

@@ -22,7 +22,7 @@ func (s *Store) Record(
 		o := &outcomes[i]
 		f, t := s.fires[o.FireID], s.timers[o.Timer]
 		switch {
-		case f != nil && f.Owner == session && (o.Reason != timer.ReasonSuperseded || f.Version == o.Version):
+		case f != nil && f.Owner == session && (o.Reason != timer.ReasonSuperseded || f.Version == o.Version && f.Epoch == o.Epoch):
 			s.end(f, o, session)
 			s.try(o.FireID, attempts)
 			made = append(made, s.follow(o)...)

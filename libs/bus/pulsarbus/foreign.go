@@ -34,9 +34,16 @@ type Foreign struct {
 	making singleflight.Group // of producers: two calls at once wait for the same one
 
 	mu        sync.Mutex
-	clients   *lru.Cache[string, pulsar.Client] // by service URL; empty is the deployment's own
+	clients   *lru.Cache[string, foreignClient] // by service URL; empty is the deployment's own
 	producers *lru.Cache[[2]string, pulsar.Producer]
 	closed    bool
+}
+
+// foreignClient is a client, and why it has no connection.
+type foreignClient struct {
+	pulsar.Client
+
+	unreached *unreached
 }
 
 // ForeignMessage is a message for such a topic.
@@ -61,7 +68,7 @@ func newForeign(config Config, log zerolog.Logger, dial func(pulsar.ClientOption
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of producers: %w", err)
 	}
-	f.clients, err = lru.NewWithEvict(foreignClients, func(url string, c pulsar.Client) {
+	f.clients, err = lru.NewWithEvict(foreignClients, func(url string, c foreignClient) {
 		f.forget(url)
 		go f.guard(c.Close)
 	})
@@ -97,7 +104,7 @@ func (f *Foreign) Publish(ctx context.Context, m ForeignMessage) error {
 		if refused(err) || isNotFound(err) {
 			err = bus.Permanent(err)
 		}
-		return fmt.Errorf("making a producer for %s: %w", m.Topic, err)
+		return fmt.Errorf("making a producer for %s: %w", m.Topic, f.why(m.ServiceURL, err))
 	}
 	msg := &pulsar.ProducerMessage{Payload: m.Payload, Key: m.Key, Properties: m.Properties, EventTime: m.EventTime}
 	if err = send(ctx, p, msg); err == nil {
@@ -108,7 +115,18 @@ func (f *Foreign) Publish(ctx context.Context, m ForeignMessage) error {
 			f.producers.Remove(key)
 		}
 	}
-	return fmt.Errorf("publishing to %s: %w", m.Topic, err)
+	return fmt.Errorf("publishing to %s: %w", m.Topic, f.why(m.ServiceURL, err))
+}
+
+// why returns what an error that only says that nobody answered in time is for.
+func (f *Foreign) why(url string, err error) error {
+	f.mu.Lock()
+	c, ok := f.clients.Peek(url)
+	f.mu.Unlock()
+	if !ok || bus.IsPermanent(err) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return c.unreached.instead(err)
 }
 
 // send waits for the broker's confirmation. The client panics when its producer closes while a message is handed to it: that is an answer too.
@@ -190,8 +208,9 @@ func (f *Foreign) client(url string) (pulsar.Client, error) {
 	if c, ok := f.clients.Get(url); ok {
 		return c, nil
 	}
+	why := new(unreached)
 	o := pulsar.ClientOptions{
-		URL: url, ConnectionTimeout: connectTimeout, OperationTimeout: operationTimeout, Logger: newLogger(f.log),
+		URL: url, ConnectionTimeout: connectTimeout, OperationTimeout: operationTimeout, Logger: why.listen(newLogger(f.log)),
 		// Users choose tenants and namespaces: as labels they would be series without end. The client's default registry is the package-wide one.
 		MetricsRegisterer: prometheus.NewRegistry(), MetricsCardinality: pulsar.MetricsCardinalityNone,
 	}
@@ -208,7 +227,7 @@ func (f *Foreign) client(url string) (pulsar.Client, error) {
 	if err != nil {
 		return nil, bus.Permanent(fmt.Errorf("making a Pulsar client: %w", err))
 	}
-	f.clients.Add(url, c)
+	f.clients.Add(url, foreignClient{c, why})
 	return c, nil
 }
 

@@ -107,26 +107,38 @@ func (s *Store) Backfill(ctx context.Context, app string, id timer.ID) (b store.
 	return b, err
 }
 
-// CancelBackfill ends it by one statement, which waits for an expansion of it that is under way, and from then on there is none. What fires it had is then ended in
-// short transactions, each of which locks those that nobody owns: a claim comes before, and its fire is left alone, or after, and finds
-// the fire gone. Dying halfway it leaves fires open, which the repeated call ends. What others write meanwhile is none of its series.
+// CancelBackfill ends it by one statement, which waits for an expansion of it that is under way, and from then on there is none. One that has made all its fires is
+// cancelled as long as one of them is open. What fires it had is then ended in short transactions, each of which locks those that nobody owns: a claim
+// comes before, and its fire is left alone, or after, and finds the fire gone. Dying halfway it leaves fires open, which the repeated call ends. Two calls
+// at once end each fire once. What others write meanwhile is none of its series; should the last fire end between the look and the statement, it is
+// cancelled and lacks nothing.
 func (s *Store) CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error) {
 	b, err := s.Backfill(ctx, app, id)
 	if err != nil {
 		return store.Backfill{}, err
 	}
-	_, err = s.alone(ctx, "cancelling a backfill", func() *statement {
-		return stmt("UPDATE backfills SET status=").int(rowBackfillCancelled).add(" WHERE id=").int(int64(id)).
-			add(" AND status=").int(rowBackfillRunning)
-	})
-	if err == nil {
-		b, err = s.Backfill(ctx, app, id)
-	}
-	if err != nil || b.Status != store.BackfillCancelled {
-		return b, err
+	for _, from := range []int64{rowBackfillRunning, rowBackfillDone} {
+		if from == rowBackfillDone {
+			open, err := s.backfillFires(ctx, &b, timer.FireID{DueMS: b.FromMS}, "", 1)
+			if err != nil || len(open) == 0 {
+				return b, err
+			}
+		}
+		_, err = s.alone(ctx, "cancelling a backfill", func() *statement {
+			return stmt("UPDATE backfills SET status=").int(rowBackfillCancelled).add(" WHERE id=").int(int64(id)).add(" AND status=").int(from)
+		})
+		if err == nil {
+			b, err = s.Backfill(ctx, app, id)
+		}
+		if err != nil {
+			return b, err
+		}
+		if b.Status == store.BackfillCancelled {
+			break
+		}
 	}
 	for after := (timer.FireID{DueMS: b.FromMS}); ; {
-		ids, err := s.backfillFires(ctx, &b, after)
+		ids, err := s.backfillFires(ctx, &b, after, " AND owner=0", store.MaxBatch)
 		if err != nil || len(ids) == 0 {
 			return b, err
 		}
@@ -137,15 +149,17 @@ func (s *Store) CancelBackfill(ctx context.Context, app string, id timer.ID) (st
 	}
 }
 
-// backfillFires returns open, unowned fires of a backfill behind a position. It walks the primary key over the backfill's range: of instants long past, few are
-// open.
-func (s *Store) backfillFires(ctx context.Context, b *store.Backfill, after timer.FireID) (ids []timer.FireID, err error) {
+// backfillFires returns open fires of a backfill behind a position, of which more may be asked. It walks the primary key over the backfill's range: of instants long
+// past, few are open.
+func (s *Store) backfillFires(
+	ctx context.Context, b *store.Backfill, after timer.FireID, and string, limit int,
+) (ids []timer.FireID, err error) {
 	var rows []fireIDRow
 	err = s.read(ctx, "reading the fires of a backfill", func(ctx context.Context, c sqlx.QueryerContext) error {
 		q := stmt("SELECT " + fireKey + " FROM fires" + s.dialect.byPrimary + " WHERE ")
 		s.dialect.later(q, []string{"due_ms", "timer_id", "series"}, []int64{after.DueMS, int64(after.Timer), after.Series})
 		q.add(" AND due_ms<").int(b.ToMS).add(" AND timer_id=").int(int64(b.Timer)).add(" AND series=").int(int64(b.ID)).
-			add(" AND owner=0 ORDER BY " + fireKey + " LIMIT ").int(store.MaxBatch)
+			add(and + " ORDER BY " + fireKey + " LIMIT ").int(int64(limit))
 		return s.selectAll(ctx, c, &rows, q)
 	})
 	for _, r := range rows {
@@ -154,30 +168,34 @@ func (s *Store) backfillFires(ctx context.Context, b *store.Backfill, after time
 	return ids, err
 }
 
-// cancelFires ends those of the given fires that are open and that nobody owns.
+// cancelFires ends those of the given fires that are open and that nobody owns, with all that hangs on them: they leave the queue of their timer, and a turn that
+// one of them has goes on to the first that waits. It locks as recordLinked does, the timer's row first: who enters one of them comes before, and it is ended as one
+// that waits, or after, and does not own it. It is one transaction, for one batch of fires; repeated, it finds none of them. Nobody is told of a fire that
+// gets the turn: the sweep finds it.
 func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
 	return s.write(ctx, "cancelling fires", func(ctx context.Context, c runner) error {
-		free, err := s.lockOwned(ctx, c, 0, ids)
-		if err != nil || len(free) == 0 {
+		r := &linkedRecord{store: s, c: c, session: 0} // of nobody
+		for _, id := range ids {
+			r.outcomes = append(r.outcomes, timer.Outcome{Fire: timer.Fire{FireID: id}, Serial: true})
+		}
+		if err := r.lock(ctx); err != nil {
 			return err
 		}
-		nowMS, err := s.nowMS(ctx, c)
-		if err != nil {
-			return err
-		}
-		outcomes := make([]timer.Outcome, len(free))
-		for i, f := range free {
-			outcomes[i] = timer.Outcome{
-				Fire: f, Kind: timer.Skipped, Reason: timer.ReasonCancelled, FinishedMS: nowMS, UntilMS: f.DueMS, Count: 1,
-				Attempts: f.Attempt, LatenessMS: f.LateMS,
+		r.outcomes = r.outcomes[:0]
+		for _, id := range ids {
+			f, open := r.rows[id]
+			if !open || f.Owner != 0 {
+				continue
 			}
+			f.Owner = store.HouseSession // who records it
+			r.outcomes = append(r.outcomes, timer.Outcome{
+				Fire: f, Kind: timer.Skipped, Reason: timer.ReasonCancelled, FinishedMS: r.nowMS, UntilMS: f.DueMS, Count: 1,
+				Attempts: f.Attempt, LatenessMS: f.LateMS, Serial: true,
+			})
 		}
-		if _, err := s.deleteOwned(ctx, c, 0, outcomes); err != nil {
-			return err
+		if len(r.outcomes) == 0 {
+			return nil
 		}
-		for i := range outcomes {
-			outcomes[i].Owner = store.HouseSession
-		}
-		return s.insertOutcomes(ctx, c, outcomes, nil)
+		return r.finish(ctx, nil)
 	})
 }

@@ -22,7 +22,7 @@ type expansion struct {
 	begun  map[timer.ID]bool  // those whose chain of a fixed delay, if they have one, begins anew with their present version
 
 	plain    []timer.Fire       // to be inserted, of timers that never had another version: no row can be there
-	merged   []timer.Fire       // to be inserted or moved: an edit may have left a row
+	merged   []timer.Fire       // to be inserted or moved: an edit, or an activation of a fixed delay, may have left a row
 	moved    []timer.Fire       // to be moved if they are open, with their new version
 	skips    []timer.Outcome    // to be inserted
 	repeated []store.VersionKey // versions that get a next one with the same definition
@@ -123,7 +123,8 @@ func (x *expansion) take(t *timer.Timer, p *store.Plan) {
 		x.chains[t.ID] = p.Fires[n-1].DueMS
 	}
 	x.skips = append(x.skips, p.Skips...)
-	if t.Version > 1 {
+	// The chain of an activation before may have left a fire at the very instant: where a calendar lets none before it.
+	if t.Version > 1 || t.ActiveEpoch > 1 && t.Definition.Schedule.Kind == timer.KindFixedDelay {
 		x.merged = append(x.merged, p.Fires...)
 	} else {
 		x.plain = append(x.plain, p.Fires...)

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -50,22 +51,29 @@ func (r *linkedRecord) open(id timer.FireID) bool {
 	return open && !r.ended[id]
 }
 
-// head takes the first fire of a timer that waits, in order of due, and is open, off its queue; zero: there is none.
+// headsAtMost bounds how many ended fires one transaction takes off a queue: as many as may wait. Beyond that the turn is free, and who waits looks again by itself.
+const headsAtMost = timer.MaxMaxQueue
+
+// head takes the first fire of a timer that waits, in order of due, and is open, off its queue, and those before it; zero: there is none. Who ends a fire that
+// waits takes it off the queue, so there are few before it, but what a timer leaves behind whose fires no longer wait for each other. Each is looked
+// at and taken off once.
 func (r *linkedRecord) head(ctx context.Context, id timer.ID) (timer.FireID, error) {
-	for heads := r.heads[id]; ; {
-		for _, head := range heads {
-			r.left = append(r.left, head)
+	heads, step := r.heads[id], headsAtOnce
+	for looked := 0; ; {
+		for i, head := range heads {
 			if r.open(head) {
+				r.left = append(r.left, heads[:i+1]...)
 				return head, nil
 			}
 		}
-		if len(heads) < headsAtOnce {
+		r.left = append(r.left, heads...)
+		if looked += len(heads); len(heads) < step || looked >= headsAtMost {
 			return timer.FireID{}, nil
 		}
-		// None of them is open: rare enough to look at the next ones by themselves.
+		// None of them is open: the next ones, behind those that have left by then.
 		err := r.store.leaveQueues(ctx, r.c, r.left)
-		if err == nil {
-			heads, err = r.store.queueOf(ctx, r.c, id, headsAtOnce)
+		if r.left, step = nil, store.MaxBatch; err == nil {
+			heads, err = r.store.queueOf(ctx, r.c, id, step)
 		}
 		if err == nil {
 			err = r.lockFires(ctx, heads)

@@ -40,7 +40,7 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 	{"FROM timer_calendars", "timer_calendars ref PRIMARY", "SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=?)"},
 	{"FROM backfills FORCE", "backfills range by_expand", ""},
 	{"FROM backfills WHERE status", "", "SEARCH backfills USING INDEX backfills_by_expand (status=? AND expand_at_ms<?)"},
-	{"AND owner=0 ORDER BY due_ms", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY ("},
+	{"ORDER BY due_ms,timer_id,series LIMIT", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY ("},
 	{"UPDATE timers", "timers range PRIMARY", "SEARCH timers USING PRIMARY KEY (id=?)"},
 	{"MIN(run_min)", "Select tables optimized away", "SEARCH fires USING COVERING INDEX fires_by_run"},
 	{"MIN(run_ms)", "", "SEARCH fires USING COVERING INDEX fires_by_run (run_min=? AND bucket=?)"},
@@ -217,10 +217,14 @@ func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64
 			require.NoError(t, err)
 		}
 	}
-	_, _, err = s.ExpandBackfills(ctx, 10, func(tm *timer.Timer, b *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
-		return nil, b.ToMS, nil
+	fires, _, err = s.ExpandBackfills(ctx, 10, func(tm *timer.Timer, b *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
+		return []timer.Fire{{FireID: timer.FireID{Timer: tm.ID, DueMS: b.FromMS, Series: int64(b.ID)}, RunMS: nowMS}}, b.ToMS, nil
 	})
 	require.NoError(t, err)
+	for _, f := range fires {
+		_, err = s.CancelBackfill(ctx, "app", timer.ID(f.Series))
+		require.NoError(t, err)
+	}
 }
 
 // workDelivery does what looks at outcomes.

@@ -148,7 +148,7 @@ func (r *linkedRecord) sort(ctx context.Context) error {
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
 		row, open := r.rows[o.FireID]
-		if open && (r.whoever || row.Owner == r.session) && (o.Reason != timer.ReasonSuperseded || row.Version == o.Version) {
+		if open && (r.whoever || row.Owner == r.session) && !movedOn(o, &row) {
 			r.mine = append(r.mine, *o)
 			r.ended[o.FireID] = true
 		} else {
@@ -169,6 +169,11 @@ func (r *linkedRecord) sort(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// movedOn tells whether a fire that is to be superseded was moved to another version, or activation, before: S20.
+func movedOn(o *timer.Outcome, row *timer.Fire) bool {
+	return o.Reason == timer.ReasonSuperseded && (row.Version != o.Version || row.Epoch != o.Epoch)
 }
 
 // nexts returns the fires of fixed delays that follow: S24. An edit that left the schedule as it was left the chain as it was too: it goes on in the present

@@ -78,9 +78,14 @@ func backfillsEnd(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Equal(t, store.BackfillDone, got.Status)
 	require.EqualValues(t, 10, got.Made)
+	session := s.session()
+	for _, f := range s.claim(session, fires) {
+		_, _, err := s.st().Record(ctx, session, []timer.Outcome{delivered(f, s.nowMS())}, nil)
+		require.NoError(t, err)
+	}
 	cancelled, err := s.st().CancelBackfill(ctx, "app", b.ID)
 	require.NoError(t, err)
-	require.Equal(t, store.BackfillDone, cancelled.Status, "it is done")
+	require.Equal(t, store.BackfillDone, cancelled.Status, "nothing is open")
 
 	for _, app := range []string{"other", "unknown"} {
 		_, err = s.st().Backfill(ctx, app, b.ID)
@@ -163,6 +168,113 @@ func backfillsAreCancelled(t *testing.T, s *setup) {
 		require.NotNil(t, rec.Outcome)
 	}
 	require.Empty(t, s.expandBackfills(everyMinute(10)))
+}
+
+// doneBackfillsAreCancelled cancels backfills that have made all their fires.
+func doneBackfillsAreCancelled(t *testing.T, s *setup) {
+	ctx := t.Context()
+	tm := s.create(s.newTimer(), noFires).Timer
+	session := s.session()
+	b, held := s.backfill(tm, 5), s.backfill(tm, 1)
+	fires := map[int64][]timer.Fire{}
+	for _, f := range s.expandBackfills(everyMinute(10)) {
+		fires[f.Series] = append(fires[f.Series], f)
+	}
+	mine := s.claim(session, fires[int64(b.ID)][:2])
+	s.record(session, delivered(mine[0], s.nowMS()))
+	for range 2 {
+		got, err := s.st().CancelBackfill(ctx, "app", b.ID)
+		require.NoError(t, err)
+		require.Equal(t, store.BackfillCancelled, got.Status)
+		require.EqualValues(t, 5, got.Made)
+	}
+	for i, f := range fires[int64(b.ID)] {
+		rec, err := s.st().Fire(ctx, "app", f.FireID)
+		require.NoError(t, err)
+		switch i {
+		case 0:
+			require.Equal(t, timer.Delivered, rec.Outcome.Kind)
+		case 1:
+			require.NotNil(t, rec.Open, "the session holds it")
+		default:
+			require.Equal(t, timer.ReasonCancelled, rec.Outcome.Reason)
+		}
+	}
+
+	// One of which all that is open is held is cancelled as well.
+	s.claim(session, fires[int64(held.ID)])
+	got, err := s.st().CancelBackfill(ctx, "app", held.ID)
+	require.NoError(t, err)
+	require.Equal(t, store.BackfillCancelled, got.Status)
+}
+
+// enterAll asks for the turns of fires that the session owns, in their order.
+func (s *setup) enterAll(session timer.ID, fires []timer.Fire, c timer.Concurrency) (turns []store.Turn) {
+	s.t.Helper()
+	asks := make([]store.Entry, len(fires))
+	for i, f := range fires {
+		f.RunMS, f.Bucket = s.nowMS()+5*timer.MinuteMS, 0
+		asks[i] = store.Entry{Fire: f, Concurrency: c}
+	}
+	out, err := s.st().Enter(s.t.Context(), session, asks)
+	require.NoError(s.t, err)
+	for _, e := range out {
+		turns = append(turns, e.Turn)
+	}
+	return turns
+}
+
+func backfillsAreCancelledInQueues(t *testing.T, s *setup) {
+	ctx := t.Context()
+	tm := s.create(s.newTimer(), noFires).Timer
+	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll, MaxQueue: timer.MaxMaxQueue}
+	session := s.session()
+	added := func(series int64) timer.Fire {
+		t.Helper()
+		now := s.nowMS()
+		fires, err := s.st().AddFires(ctx, "app", tm.ID, []timer.Fire{{
+			FireID: timer.FireID{Timer: tm.ID, DueMS: now, Series: series}, RunMS: now, Cause: timer.CauseRunNow,
+		}})
+		require.NoError(t, err)
+		return s.claim(session, fires)[0]
+	}
+	begin := func(n int64) (store.Backfill, []timer.Fire) {
+		t.Helper()
+		b := s.backfill(tm, n+1)
+		fires, _, err := s.st().ExpandBackfills(ctx, 1, everyMinute(n))
+		require.NoError(t, err)
+		return b, s.claim(session, fires)
+	}
+	b, fires := begin(store.MaxBatch + 100)
+	other := added(7)
+	turns := s.enterAll(session, append(fires, other), queue)
+	require.Equal(t, store.TurnNow, turns[0])
+	for _, turn := range turns[1:] {
+		require.Equal(t, store.TurnWaits, turn)
+	}
+	_, err := s.st().CancelBackfill(ctx, "app", b.ID)
+	require.NoError(t, err)
+	require.Equal(t, []timer.FireID{other.FireID}, ids(s.openOf(tm.ID)), "and the one that a session owns")
+	_, made := s.finish(session, fires[0])
+	require.Equal(t, []timer.FireID{other.FireID}, ids(made), "the first that is open")
+	s.finish(session, s.claim(session, made)[0])
+
+	// One that has the turn and that nobody holds is ended too, and hands it on, though not to one of its own.
+	b, fires = begin(3)
+	other = added(8)
+	require.Equal(t, []store.Turn{store.TurnNow, store.TurnWaits, store.TurnWaits, store.TurnWaits}, s.enterAll(session, append(fires, other), queue))
+	retry := fires[0]
+	retry.State, retry.Attempt = timer.FireRetrying, 1
+	released, err := s.st().Release(ctx, session, []timer.Fire{retry}, nil)
+	require.NoError(t, err)
+	require.Len(t, released, 1)
+	_, err = s.st().CancelBackfill(ctx, "app", b.ID)
+	require.NoError(t, err)
+	require.Equal(t, other.FireID, s.running(tm.ID))
+	open := s.openOf(tm.ID)
+	require.Equal(t, []timer.FireID{other.FireID}, ids(open))
+	require.Equal(t, timer.FireReady, open[0].State)
+	require.InDelta(t, s.nowMS(), open[0].RunMS, 10_000)
 }
 
 func concurrentBackfills(t *testing.T, s *setup) {

@@ -147,6 +147,46 @@ func supersededOnlyInItsVersion(t *testing.T, s *setup) {
 	require.Equal(t, []int{2, 2}, []int{kept, gone})
 }
 
+// delaysBeginAnew activates a fixed delay anew whose first fire is due when the open one of the chain before is, as where a calendar lets none before it.
+func delaysBeginAnew(t *testing.T, s *setup) {
+	session := s.session()
+	item := s.newTimer()
+	item.Activate = true
+	item.Definition.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute)}
+	due := s.nowMS() + timer.MinuteMS
+	made := s.create(item, planAt(0, due))
+	held := s.claim(session, made.Fires)
+	require.Len(t, held, 1)
+	require.EqualValues(t, 1, held[0].Epoch)
+	s.setStatus(made.Timer, timer.StatusPaused, noFires)
+	s.setStatus(made.Timer, timer.StatusActive, planAt(0, due))
+	rec, err := s.st().Fire(t.Context(), "app", held[0].FireID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, rec.Open.Epoch, "it is the new chain's")
+	require.Equal(t, session, rec.Open.Owner)
+	lost, _ := s.record(session, timer.Outcome{
+		Fire: held[0], Kind: timer.Skipped, Reason: timer.ReasonSuperseded, FinishedMS: s.nowMS(), UntilMS: due, Count: 1, Serial: true,
+	})
+	require.Equal(t, []timer.FireID{held[0].FireID}, lost, "the row has another epoch by now")
+	lost, next := s.record(session, s.followed(*rec.Open))
+	require.Empty(t, lost)
+	require.Len(t, next, 1, "the chain goes on")
+
+	// What is left of a chain before is superseded, and hands its turn on.
+	s.setStatus(made.Timer, timer.StatusPaused, noFires)
+	head := s.setStatus(made.Timer, timer.StatusActive, planAt(0, due+7)).Fires
+	require.Len(t, head, 1)
+	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll}
+	old, head := s.claim(session, next), s.claim(session, head)
+	require.Equal(t, store.TurnNow, s.enter(session, old[0], queue).Turn)
+	require.Equal(t, store.TurnWaits, s.enter(session, head[0], queue).Turn)
+	o := s.followed(old[0])
+	o.Serial = true
+	lost, next = s.record(session, o)
+	require.Empty(t, lost)
+	require.Equal(t, ids(head), ids(next), "one chain is alive")
+}
+
 func concurrentFollowers(t *testing.T, s *setup) {
 	session := s.session()
 	tm, first := s.delayed(session, 0)

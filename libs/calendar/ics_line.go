@@ -1,0 +1,203 @@
+package calendar
+
+import (
+	"fmt"
+	"strings"
+)
+
+// icsProperty is a content line of an iCalendar file: NAME;PARAMETER=value:value. Names are in upper case, however the file writes them.
+type icsProperty struct {
+	name   string
+	params map[string]string // the first value of each
+	value  string
+	line   int // of the file, from 1, on which it begins
+}
+
+func (p *icsProperty) wrong(format string, args ...any) error {
+	return fmt.Errorf("line %d: %s: %w", p.line, p.name, fmt.Errorf(format, args...))
+}
+
+// icsObject is what counts of a VCALENDAR, of which a file may hold several.
+type icsObject struct {
+	properties []icsProperty
+	events     []icsEvent
+}
+
+// icsEvent is a VEVENT, without the components within it.
+type icsEvent struct {
+	line       int
+	properties []icsProperty
+}
+
+func (e *icsEvent) all(name string) []*icsProperty {
+	var out []*icsProperty
+	for i := range e.properties {
+		if e.properties[i].name == name {
+			out = append(out, &e.properties[i])
+		}
+	}
+	return out
+}
+
+// first returns nil where there is none.
+func (e *icsEvent) first(name string) *icsProperty {
+	if found := e.all(name); len(found) > 0 {
+		return found[0]
+	}
+	return nil
+}
+
+func (e *icsEvent) text(name string) string {
+	if p := e.first(name); p != nil {
+		return strings.NewReplacer(`\\`, `\`, `\n`, " ", `\N`, " ", `\,`, ",", `\;`, ";").Replace(p.value)
+	}
+	return ""
+}
+
+// readObjects reads the components of a file. What stands between the components is against the standard, common, and a property of the
+// calendar.
+func readObjects(file string) ([]icsObject, error) {
+	var out []icsObject
+	var within []string // the components that are open
+	line := 1
+	for rest := strings.TrimPrefix(file, "\ufeff"); rest != ""; {
+		text, lines, after := unfold(rest)
+		at := line
+		line, rest = line+lines, after
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		if len(within) == 0 && !strings.EqualFold(strings.TrimSpace(text), "BEGIN:VCALENDAR") {
+			return nil, fmt.Errorf("line %d: expected BEGIN:VCALENDAR, found %q", at, clip(text))
+		}
+		p, err := readProperty(text)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", at, err)
+		}
+		p.line = at
+		component := strings.ToUpper(strings.TrimSpace(p.value))
+		switch {
+		case p.name == "BEGIN":
+			if len(within) == 0 {
+				out = append(out, icsObject{})
+			}
+			if within = append(within, component); len(within) == 2 && component == "VEVENT" {
+				object := &out[len(out)-1]
+				object.events = append(object.events, icsEvent{line: at})
+			}
+		case p.name == "END" && component != within[len(within)-1]:
+			return nil, fmt.Errorf("line %d: expected END:%s, found %q", at, within[len(within)-1], clip(text))
+		case p.name == "END":
+			within = within[:len(within)-1]
+		default:
+			out[len(out)-1].add(within, p)
+		}
+	}
+	switch {
+	case len(within) > 0:
+		return nil, fmt.Errorf("line %d: expected END:%s, found the end of the file", line, within[len(within)-1])
+	case len(out) == 0:
+		return nil, fmt.Errorf("line %d: expected BEGIN:VCALENDAR, and it is empty", line)
+	}
+	return out, nil
+}
+
+// add notes a property of the calendar or of an event of it, and passes over those of other components.
+func (o *icsObject) add(within []string, p icsProperty) {
+	switch {
+	case len(within) == 1:
+		o.properties = append(o.properties, p)
+	case len(within) == 2 && within[1] == "VEVENT":
+		e := &o.events[len(o.events)-1]
+		e.properties = append(e.properties, p)
+	}
+}
+
+// unfold returns a content line, how many lines of the file it is, and what comes after it: a line that begins with a space or a tab goes on
+// with the one before.
+func unfold(rest string) (text string, lines int, after string) {
+	var whole strings.Builder
+	for {
+		one, next, _ := strings.Cut(rest, "\n")
+		whole.WriteString(strings.TrimSuffix(one, "\r"))
+		lines++
+		if next == "" || next[0] != ' ' && next[0] != '\t' {
+			return whole.String(), lines, next
+		}
+		rest = next[1:]
+	}
+}
+
+// readProperty reads a content line. Its error names the offset of the byte at fault.
+func readProperty(text string) (icsProperty, error) {
+	at := nameEnd(text, 0)
+	if at == 0 {
+		return icsProperty{}, expectedAt(text, 0, "the name of a property such as DTSTART")
+	}
+	p := icsProperty{name: strings.ToUpper(text[:at]), params: map[string]string{}}
+	for at < len(text) && text[at] == ';' {
+		end := nameEnd(text, at+1)
+		if end == at+1 || end == len(text) || text[end] != '=' {
+			return p, expectedAt(text, end, "a parameter such as VALUE=DATE")
+		}
+		name := strings.ToUpper(text[at+1 : end])
+		value, after, err := paramValues(text, end+1)
+		if err != nil {
+			return p, err
+		}
+		if _, ok := p.params[name]; !ok {
+			p.params[name] = value
+		}
+		at = after
+	}
+	if at == len(text) || text[at] != ':' {
+		return p, expectedAt(text, at, `":" and a value`)
+	}
+	p.value = text[at+1:]
+	return p, nil
+}
+
+// paramValues reads the values of a parameter, with or without quotes, and returns the first.
+func paramValues(text string, at int) (first string, after int, err error) {
+	for n := 0; ; n++ {
+		from, end := at, at
+		if at < len(text) && text[at] == '"' {
+			length := strings.IndexByte(text[at+1:], '"')
+			if length < 0 {
+				return "", 0, expectedAt(text, len(text), "the closing quote of a parameter")
+			}
+			from, end = at+1, at+1+length
+			at = end + 1
+		} else {
+			for end < len(text) && !strings.ContainsRune(",;:", rune(text[end])) {
+				end++
+			}
+			at = end
+		}
+		if n == 0 {
+			first = text[from:end]
+		}
+		if at >= len(text) || text[at] != ',' {
+			return first, at, nil
+		}
+		at++
+	}
+}
+
+func nameEnd(text string, at int) int {
+	for at < len(text) {
+		c := text[at] | 0x20 // lower case
+		if (c < 'a' || c > 'z') && (text[at] < '0' || text[at] > '9') && text[at] != '-' && text[at] != '_' {
+			break
+		}
+		at++
+	}
+	return at
+}
+
+func expectedAt(text string, at int, what string) error {
+	if at >= len(text) {
+		return fmt.Errorf("at %d: expected %s, found the end of the line", at, what)
+	}
+	return fmt.Errorf("at %d: expected %s, found %q", at, what, clip(text[at:]))
+}

@@ -1,0 +1,106 @@
+package expansion_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func TestAmongLatest(t *testing.T) {
+	t.Parallel()
+	end := time.UnixMilli(minute(61)).UTC()
+	anchor := time.UnixMilli(base + 7).UTC()
+	minutes := func(change func(*timer.Schedule)) timer.Schedule {
+		s := timer.Schedule{Kind: timer.KindCron, Specs: []string{"* * * * *"}}
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		schedule timer.Schedule
+		n        int
+		runs     int // of the sixty that are late
+	}{
+		"one":                    {schedule: minutes(nil), n: 1, runs: 1},
+		"five":                   {schedule: minutes(nil), n: 5, runs: 5},
+		"as many as there are":   {schedule: minutes(nil), n: 60, runs: 60},
+		"more than there are":    {schedule: minutes(nil), n: 1000, runs: 60},
+		"who counts, runs all":   {schedule: minutes(func(s *timer.Schedule) { s.MaxFires = 100 }), n: 5, runs: 60},
+		"an interval":            {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute)}, n: 5, runs: 5},
+		"an interval's phase":    {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute), Phase: timer.Duration(9 * time.Second)}, n: 5, runs: 5},
+		"an interval's anchor":   {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute), Anchor: &anchor}, n: 5, runs: 5},
+		"a fixed delay":          {schedule: timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute)}, n: 1, runs: 60},
+		"by when they would run": {schedule: minutes(func(s *timer.Schedule) { s.Jitter, s.EndAt = timer.Duration(5*time.Minute), &end }), n: 5, runs: 5},
+	} {
+		for order, from := range map[string]func(i int) int{"from the first": func(i int) int { return i }, "from the last": func(i int) int { return 59 - i }} {
+			t.Run(name+", "+order, func(t *testing.T) {
+				t.Parallel()
+				p := planner(t, expansion.Options{})
+				d := timer.Definition{Schedule: c.schedule}
+				first := base + 60_000
+				switch {
+				case c.schedule.Anchor != nil:
+					first = anchor.UnixMilli()
+				case c.schedule.Phase != 0:
+					first = base + 9000
+				}
+				runs := 0
+				last := first + 59*timer.MinuteMS
+				for i := range 60 {
+					f := timer.Fire{FireID: timer.FireID{Timer: 77, DueMS: first + int64(from(i))*timer.MinuteMS}, Version: 1}
+					until := last + 1 + int64(i) // the clock goes on meanwhile
+					if c.schedule.Jitter > 0 {
+						until += time.Duration(c.schedule.Jitter).Milliseconds()
+					}
+					run, err := p.AmongLatest(&f, &d, nil, until, c.n)
+					require.NoError(t, err)
+					if run {
+						runs++
+						require.True(t, c.runs == 60 || f.DueMS > last-int64(c.n)*timer.MinuteMS, "the latest")
+					}
+				}
+				require.Equal(t, c.runs, runs)
+			})
+		}
+	}
+}
+
+// TestTheLatestAreThoseOfTheBacklog: who takes long to work through a backlog leaves out no more of it for that; what comes late meanwhile is looked at anew.
+func TestTheLatestAreThoseOfTheBacklog(t *testing.T) {
+	t.Parallel()
+	p := planner(t, expansion.Options{})
+	d := timer.Definition{Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"* * * * *"}}}
+	ask := func(n, until int64) bool {
+		t.Helper()
+		run, err := p.AmongLatest(&timer.Fire{FireID: timer.FireID{Timer: 77, DueMS: minute(n)}, Version: 1}, &d, nil, minute(until), 3)
+		require.NoError(t, err)
+		return run
+	}
+	require.False(t, ask(10, 31))
+	require.True(t, ask(28, 40))
+	require.False(t, ask(27, 40))
+	require.True(t, ask(35, 36))
+	require.True(t, ask(33, 36))
+	require.False(t, ask(32, 36))
+}
+
+// BenchmarkAmongLatest asks for the fires of an every-second timer, an hour's worth, the last first.
+func BenchmarkAmongLatest(b *testing.B) {
+	p, err := expansion.New(expansion.Options{Counts: slicing.NewCounts(1000)})
+	require.NoError(b, err)
+	d := timer.Definition{Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"* * * * * *"}}}
+	for n := int32(1); b.Loop(); n++ {
+		for i := range int64(3600) {
+			f := timer.Fire{FireID: timer.FireID{Timer: 77, DueMS: base + (3600-i)*1000}, Version: n}
+			if run, err := p.AmongLatest(&f, &d, nil, base+3_601_000, 2000); err != nil || run != (i < 2000) {
+				b.Fatal(i, run, err)
+			}
+		}
+	}
+}

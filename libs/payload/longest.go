@@ -1,0 +1,71 @@
+package payload
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// maxZoneLen is how long the name of a zone may be, for Longest: the longest that there is has 32 bytes.
+const maxZoneLen = 64
+
+// Longest returns how many bytes a text that Check let pass can have once it is expanded, whichever fire of the timer it is for.
+func Longest(src string, p Place, labels map[string]string) int {
+	if !strings.Contains(src, open) {
+		return len(src)
+	}
+	sizes := make(map[string]int)
+	sum := 0
+	for rest := src; ; {
+		before, name, after, found, err := next(rest)
+		sum += len(before)
+		if err != nil || !found {
+			return sum
+		}
+		size, known := sizes[name]
+		if !known {
+			size = longestOf(name, p, labels)
+			sizes[name] = size
+		}
+		sum += size
+		rest = after
+	}
+}
+
+// longestOf returns how long what a variable stands for can be in its place.
+func longestOf(name string, p Place, labels map[string]string) int {
+	switch name {
+	case "timer.name":
+		return timer.MaxNameLen * widest(p)
+	case "app":
+		return timer.MaxAppLen * widest(p)
+	case "zone":
+		return maxZoneLen * widest(p)
+	}
+	v := Values{
+		Fire:    timer.FireID{Timer: timer.MaxID, DueMS: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).UnixMilli(), Series: math.MaxInt64}, //nolint:mnd // four digits
+		Attempt: math.MaxInt32, Cause: timer.CauseSchedule.String(), Labels: labels, Zone: time.FixedZone("", int(time.Hour.Seconds())),
+	}
+	value, _ := v.value(nil, name)
+	if kindOf(name) == literal && p != URL && p != Form {
+		return len(value)
+	}
+	b, _ := escape(nil, value, p) // what cannot be escaped is never sent
+	return len(b)
+}
+
+// widest returns how many bytes one byte of a printable text becomes at the most.
+func widest(p Place) int {
+	switch p {
+	case URL, Form:
+		return len("%25")
+	case JSON:
+		return len(`\"`)
+	case XML:
+		return len("&#34;")
+	default:
+		return 1
+	}
+}

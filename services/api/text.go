@@ -1,0 +1,80 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// encoding/json puts U+FFFD in the place of what is no character, and a receiver would get other bytes than were given.
+var (
+	errNotUTF8   = errors.New("is not valid UTF-8")
+	errSurrogate = errors.New(`has a \u escape of half a character: a surrogate without the other`)
+)
+
+// strictFormats are formats whose JSON is taken only if every character of it is one.
+func strictFormats(formats map[string]huma.Format) map[string]huma.Format {
+	formats = maps.Clone(formats) // the default is the package's own
+	for name, f := range formats {
+		read := f.Unmarshal
+		f.Unmarshal = func(data []byte, v any) error {
+			if err := checkJSONText(data); err != nil {
+				return err
+			}
+			return read(data, v)
+		}
+		formats[name] = f
+	}
+	return formats
+}
+
+// checkJSONText looks for what is no character in JSON, which need not be valid otherwise.
+func checkJSONText(data []byte) error {
+	if !utf8.Valid(data) {
+		return errNotUTF8
+	}
+	for {
+		at := bytes.IndexByte(data, '\\')
+		if at < 0 || at+1 >= len(data) {
+			return nil
+		}
+		data = data[at:]
+		r, ok := escaped(data)
+		switch {
+		case !ok:
+			data = data[2:]
+		case !utf16.IsSurrogate(r):
+			data = data[escapedLen:]
+		default:
+			low, ok := escaped(data[escapedLen:])
+			if !ok || utf16.DecodeRune(r, low) == utf8.RuneError {
+				return errSurrogate
+			}
+			data = data[2*escapedLen:]
+		}
+	}
+}
+
+const escapedLen = len(`\u0000`)
+
+// escaped reads a \u escape at the start of a text.
+func escaped(data []byte) (rune, bool) {
+	if len(data) < escapedLen || data[0] != '\\' || data[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(data[2:escapedLen]), 16, 16)
+	return rune(n), err == nil
+}
+
+func unmarshalStrict(data []byte, v any) error {
+	if err := checkJSONText(data); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, v) //nolint:wrapcheck // the caller tells its kinds apart
+}

@@ -1,0 +1,59 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// backfillsKept is how many backfills are remembered.
+const backfillsKept = 1000
+
+// backfills knows which backfills were cancelled, a second late at the most, as of timers. Cancelling ends the fires that nobody holds; those in hands are ended by who
+// holds them.
+type backfills struct {
+	store Store
+	known *lru.Cache[timer.ID, knownBackfill]
+	asked singleflight.Group
+}
+
+type knownBackfill struct {
+	cancelled bool
+	read      time.Time
+}
+
+func newBackfills(st Store) (*backfills, error) {
+	known, err := lru.New[timer.ID, knownBackfill](backfillsKept)
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of backfills: %w", err)
+	}
+	return &backfills{store: st, known: known}, nil
+}
+
+// cancelled asks the store once a second for each backfill whose fires come up, for all who want to know at that moment.
+func (b *backfills) cancelled(ctx context.Context, app string, id timer.ID) (bool, error) {
+	k, ok := b.known.Get(id)
+	if ok && (k.cancelled || time.Since(k.read) < freshFor) {
+		return k.cancelled, nil
+	}
+	got, err, _ := b.asked.Do(id.String(), func() (any, error) {
+		sent := time.Now()
+		now, err := b.store.Backfill(ctx, app, id)
+		if err != nil && timer.CodeOf(err) != timer.CodeNotFound {
+			return false, fmt.Errorf("reading a backfill: %w", err)
+		}
+		cancelled := now.Status == store.BackfillCancelled
+		b.known.Add(id, knownBackfill{cancelled, sent})
+		return cancelled, nil
+	})
+	if err != nil {
+		return false, err //nolint:wrapcheck // it is wrapped within
+	}
+	return got.(bool), nil //nolint:forcetypeassert // as above
+}
