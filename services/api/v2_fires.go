@@ -104,6 +104,9 @@ func (s *Service) targetsOf(ctx context.Context, id timer.ID, rec *store.FireRec
 	d := defs[key]
 	var out []targetOutcomeBody
 	for _, t := range d.Outcomes(kind, rec.Attempts) {
+		if t.Kind == "" && rec.Open.Done>>t.Index&(timer.GivenUp|timer.Gone) != 0 {
+			t.Kind = timer.Failed // others are called again, it is not
+		}
 		out = append(out, targetOutcomeBody{
 			Index: t.Index, Target: d.NameOf(t.Index), Kind: string(d.Targets[t.Index].Kind), Outcome: cmp.Or(string(t.Kind), "pending"),
 			Attempts: t.Attempts, StatusCode: t.StatusCode, Failure: string(t.Failure),

@@ -238,6 +238,16 @@ func TestV2OutcomesOfTargets(t *testing.T) {
 				{"index": 1.0, "target": "2", "kind": "http", "outcome": "pending", "attempts": 0.0},
 			}},
 		}, got)
+		for _, bit := range []uint32{timer.GivenUp, timer.Gone} {
+			open := won[3]
+			open.Attempt, open.Done = 1, bit<<1
+			lost, err := e.store.RecordAttempts(t.Context(), e.session, []timer.Fire{open}, nil)
+			require.NoError(t, err)
+			require.Empty(t, lost)
+			got := get(open.FireID).Targets
+			require.Equal(t, "pending", got[0]["outcome"])
+			require.Equal(t, "failed", got[1]["outcome"], "it is not called again")
+		}
 	}
 }
 

@@ -109,7 +109,7 @@ type targetOutcomeBody struct {
 	Index      int    `json:"index" doc:"Its place among the timer's targets, from 0."`
 	Target     string `json:"target" doc:"As attempts name it: its name, or its place from 1."`
 	Kind       string `json:"kind" enum:"http,grpc,pulsar"`
-	Outcome    string `json:"outcome" enum:"pending,delivered,failed,skipped" doc:"delivered where it took the fire, else as the fire; pending: the fire is open."`
+	Outcome    string `json:"outcome" enum:"pending,delivered,failed,skipped" doc:"delivered where it took the fire, else as the fire; pending: the fire is open, and it is to be called, or called again."`
 	Attempts   int32  `json:"attempts" doc:"Calls of it."`
 	StatusCode int32  `json:"status_code,omitempty" doc:"Of its last answer; absent where none came."`
 	Failure    string `json:"failure,omitempty" doc:"Class of what went wrong in its last call."`
