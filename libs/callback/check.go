@@ -53,7 +53,7 @@ func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
 		if one.Async > 0 && f.Mode == timer.ModeAll {
 			return timer.Invalid(field+".async", "is for a single target, or for mode any")
 		}
-		name := targetName(one, i)
+		name := f.NameOf(i)
 		if names[name] {
 			return timer.Invalid(field+".name", fmt.Sprintf("%q is the name of another target", name))
 		}

@@ -3,7 +3,6 @@ package callback
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -39,7 +38,7 @@ func (c Callers) of(ctx context.Context, r *Request, i int) TargetResult {
 	}
 	began := time.Now()
 	res := c.guarded(ctx, &q)
-	return TargetResult{Index: i, Name: targetName(&q.Target, i), Start: q.Start, Duration: time.Since(began), Result: res}
+	return TargetResult{Index: i, Name: r.NameOf(i), Start: q.Start, Duration: time.Since(began), Result: res}
 }
 
 // guarded calls one target, where that may be called.
@@ -52,14 +51,6 @@ func (c Callers) guarded(ctx context.Context, q *Request) (res Result) {
 		defer func() { done(&res) }()
 	}
 	return c.one(ctx, q)
-}
-
-// targetName returns what tells a target apart from the others of its timer.
-func targetName(t *timer.Target, i int) string {
-	if t.Name != "" {
-		return t.Name
-	}
-	return strconv.Itoa(i + 1)
 }
 
 // lost tells whether Request.NoRetry gives a target up, by what it answered. What it says of one target says nothing of the others.
@@ -182,7 +173,7 @@ func (c Callers) all(ctx context.Context, r *Request) Result {
 	}
 	if sum.Failure == timer.FailureNone && left >= 0 { // all others took it by now
 		sum.Failure = timer.FailureStatus
-		sum.Error = oneLine("target " + targetName(&r.Targets[left], left) + ": answered an earlier attempt what is not retried")
+		sum.Error = oneLine("target " + r.NameOf(left) + ": answered an earlier attempt what is not retried")
 	}
 	// A pause ends the fire: where another target still hopes, it waits until no attempt follows.
 	sum.settle(hope, lost)

@@ -15,7 +15,7 @@ type Retry struct {
 	Timeout  Duration `json:"timeout"`  // of one attempt, of each target
 
 	Jitter      float64  `json:"jitter,omitempty"`        // 0 to 1: up to this share of a wait is taken off it, at random
-	GiveUpAfter Duration `json:"give_up_after,omitempty"` // no attempt starts later than this after the planned instant; 0 is no bound
+	GiveUpAfter Duration `json:"give_up_after,omitempty"` // no retry starts later than this after the planned instant; 0 is no bound
 	NoRetry     Statuses `json:"no_retry,omitempty"`      // statuses, and codes of gRPC, that no further attempt can mend, of each target by itself; 410 pauses the timer all the same
 }
 

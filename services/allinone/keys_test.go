@@ -167,6 +167,8 @@ func TestRedriveCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, said, "exhausted")
 	require.Contains(t, said, "1 made again")
+	_, err = redrive("-fires", "", "-yes")
+	require.ErrorContains(t, err, "fires: names none")
 	_, err = redrive("-failure", "tired")
 	require.ErrorContains(t, err, "422")
 	file := filepath.Join(t.TempDir(), "key")

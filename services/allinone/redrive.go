@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,13 +30,16 @@ type redriving struct {
 	client *http.Client
 }
 
+// allFires stands for a selection that names none.
+const allFires = "all"
+
 // Register names the settings.
 func (r *redriving) Register(s *config.Set) {
 	s.String(&r.api, "api", "http://127.0.0.1:8080", "address of the API")
 	r.credentials.register(s)
 	s.String(&r.app, "app", "", "the app whose failed fires are made again")
 	s.String(&r.timer, "timer", "", "only this timer's")
-	s.List(&r.fires, "fires", "", "only these, by their ids, with commas between")
+	s.List(&r.fires, "fires", allFires, "only these, by their ids, with commas between")
 	s.String(&r.from, "from", "", "only what was due at this instant or later (2026-01-31T12:00:00Z)")
 	s.String(&r.to, "to", "", "only what was due before this instant")
 	s.String(&r.failure, "failure", "", "only what failed so: timeout, connect, status and so on")
@@ -52,6 +56,9 @@ func (r *redriving) Validate() error {
 	}
 	if u, err := url.Parse(r.api); err != nil || u.Host == "" {
 		return fmt.Errorf("api: %q is not http://host:port", r.api)
+	}
+	if len(r.fires) == 0 { // as of a script's empty variable
+		return errors.New("fires: names none; leave it out to select by the others")
 	}
 	if r.limit < 0 {
 		return errors.New("limit: is less than 0")
@@ -122,7 +129,7 @@ func (r *redriving) call(ctx context.Context, done int64) (out redriven, err err
 			ask[name] = v
 		}
 	}
-	if len(r.fires) > 0 {
+	if !slices.Equal(r.fires, []string{allFires}) {
 		ask["fires"] = r.fires
 	}
 	if r.limit > 0 {
