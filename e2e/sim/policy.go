@@ -78,7 +78,7 @@ func (w *World) judge(o *order, h *history, recorded map[int64]timer.Outcome, al
 	if o.step > 0 && !o.fixed && (o.misfire == "" || o.misfire == string(timer.MisfireFireOnce)) {
 		w.onceEach(o, mine)
 	}
-	if o.concurrency != "" && o.concurrency != string(timer.ConcurrencyCancelPrevious) {
+	if o.fixed || o.concurrency != "" && o.concurrency != string(timer.ConcurrencyCancelPrevious) {
 		w.oneAtATime(o, mine)
 	}
 }
