@@ -69,6 +69,7 @@ func TestV2NamesAllBadFieldsOfPolicies(t *testing.T) {
 	for more, want := range map[string]string{
 		`"misfire":{"policy":"often"}`:                            "body.misfire.policy",
 		`"misfire":{"grace":"soon"}`:                              "body.misfire.grace",
+		`"misfire":{"grace":"0s"}`:                                "body.misfire.grace",
 		`"misfire":{"grace":"25h"}`:                               "body.misfire.grace",
 		`"misfire":{"policy":"skip","max_fires":3}`:               "body.misfire.max_fires",
 		`"concurrency":{"policy":"queue"}`:                        "body.concurrency.policy",

@@ -56,8 +56,12 @@ func readMisfire(b *misfireBody, r *reading) timer.Misfire {
 	if b == nil {
 		return timer.Misfire{}
 	}
+	grace := r.duration("misfire.grace", b.Grace, 0)
+	if b.Grace != "" && grace == 0 {
+		r.wrong("misfire.grace", "must be more than 0s, as every call is late by something; 1m where it is left out")
+	}
 	return timer.Misfire{
-		Policy: timer.MisfirePolicy(b.Policy), Grace: r.duration("misfire.grace", b.Grace, 0),
+		Policy: timer.MisfirePolicy(b.Policy), Grace: grace,
 		CatchUpWindow: r.duration("misfire.catch_up_window", b.CatchUpWindow, 0), MaxFires: b.MaxFires,
 	}
 }
