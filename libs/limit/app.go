@@ -47,6 +47,7 @@ type line struct {
 	backTail time.Time // the last that was given to one that came back
 	near     time.Time // the last that was given to one that missed its turn by little
 	sentBack time.Time // when one that came back was refused last
+	short    time.Time // when one was refused last for want of something, and not for others that go first
 }
 
 // waits tells whether instants were given that are still to come.
@@ -124,12 +125,14 @@ func (a *app) behind(p Priority, now time.Time) bool {
 	return false
 }
 
-// itsTurn tells whether a fire of a priority may start before those of others that wait: by weight, in turn. A turn that nobody takes passes.
+// itsTurn tells whether a fire of a priority may start before those of others that wait: by weight, in turn. A turn that nobody takes passes. Others wait only while
+// they are really refused: see behind.
 func (a *app) itsTurn(p Priority, now time.Time) bool {
 	var waiting [priorities]bool
 	others := false
 	for i := range a.lines {
-		waiting[i] = Priority(i) == p || a.lines[i].waits(now)
+		l := &a.lines[i]
+		waiting[i] = Priority(i) == p || l.waits(now) && (now.Sub(l.short) < behindFor || now.Sub(l.short) < 2*a.step(now, byTokens))
 		others = others || waiting[i] && Priority(i) != p
 	}
 	if !others {

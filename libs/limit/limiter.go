@@ -98,6 +98,9 @@ func (l *Limiter) Start(a Ask) Decision {
 		return Decision{OK: true}
 	}
 	l.met.refused(why.label)
+	if why.known && why != byQueue {
+		st.lines[a.Priority].short = now
+	}
 	if a.Returned && why.known {
 		st.lines[a.Priority].sentBack = now
 	}

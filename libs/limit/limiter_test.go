@@ -443,6 +443,29 @@ func TestWhoGoesFirst(t *testing.T) {
 	}
 }
 
+// Instants that were given in trouble lie far ahead of calls that are free by now: nobody stands behind them, whatever his priority.
+func TestALowPriorityStartsWhenTroubleIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a")
+		l := ls[0]
+		for range 1000 { // an endpoint that hangs takes its share
+			require.True(t, l.Start(limit.Ask{App: "x", Priority: limit.Normal}).OK)
+		}
+		time.Sleep(20 * time.Second)
+		for range 500 {
+			require.False(t, l.Start(limit.Ask{App: "x", Priority: limit.Normal}).OK)
+		}
+		for range 1000 {
+			l.Done("x")
+		}
+		time.Sleep(2 * time.Second)
+		for range 100 {
+			require.True(t, l.Start(limit.Ask{App: "x", Priority: limit.Low}).OK)
+		}
+	})
+}
+
 func TestInstantsAreSpreadAsTheRateLets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -119,7 +119,14 @@ func (s *Service) call(e *held, owner *tenant, state *timer.State, p *permit) {
 	if n == 1 {
 		e.fire.LateMS = late
 	}
-	each := &guard{svc: s, app: e.fire.AppID}
+	var each *guard
+	var ask callback.Guard // nil for a single target: its breaker was asked
+	if def.Several() {
+		each = &guard{svc: s, app: e.fire.AppID}
+		ask = each
+	} else {
+		s.wasLate(e, n, late)
+	}
 	s.met.calling.Inc()
 	began := time.Now()
 	ctx, done := s.calls.begin(e)
@@ -127,19 +134,19 @@ func (s *Service) call(e *held, owner *tenant, state *timer.State, p *permit) {
 		Fire: e.fire.FireID, App: state.App, PlannedMS: planned, Attempt: n,
 		Start: start, Target: def.Target, Timeout: time.Duration(def.Retry.Timeout),
 		Fanout: def.Fanout, Done: e.fire.Done, NoRetry: def.Retry.NoRetry, Name: state.Name, Labels: def.Labels, Zone: s.zone(def), Cause: e.fire.Cause.String(),
-		Signer: owner.signer, Egress: owner.egress, Token: s.token(e, n), Guard: each,
+		Signer: owner.signer, Egress: owner.egress, Token: s.token(e, n), Guard: ask,
 	})
 	cancelled := done()
 	took := time.Since(began)
 	s.met.calling.Dec()
-	if len(each.refused) > 0 && !each.sent {
-		s.refused(e, each.at, each.refused...)
-		return
+	if each != nil {
+		if len(each.refused) > 0 && !each.sent && !cancelled {
+			s.refused(e, each.at, each.refused...)
+			return
+		}
+		s.wasLate(e, n, late)
 	}
 	if !e.canary() {
-		if n == 1 {
-			s.met.lateness.Observe(float64(late) / 1000) //nolint:mnd // ms to s
-		}
 		s.met.callSeconds.Observe(took.Seconds())
 	}
 	if e.term.Context().Err() != nil && r.Class != callback.Success {
@@ -153,6 +160,13 @@ func (s *Service) call(e *held, owner *tenant, state *timer.State, p *permit) {
 		return
 	}
 	s.decide(e, &m)
+}
+
+// wasLate counts how late the first attempt of a fire is.
+func (s *Service) wasLate(e *held, n int32, lateMS int64) {
+	if n == 1 && !e.canary() {
+		s.met.lateness.Observe(float64(lateMS) / 1000) //nolint:mnd // ms to s
+	}
 }
 
 // skip ends a fire without a call.
