@@ -138,10 +138,11 @@ func TestATokenServerInTrouble(t *testing.T) {
 	ring := newRing(t)
 	c := newCaller(t, callback.HTTPOptions{NetOptions: callback.NetOptions{Secrets: ring, Egress: rules(t, "127.0.0.1:"+port(t, server.URL), "127.0.0.1:"+port(t, tokens.URL))}})
 	r := requestTo(server.URL)
-	r.App, r.Timeout = "shop", 300*time.Millisecond
+	r.App = "shop"
 	seal := ring.Seal(sealing.NewSecret("hunter2-very-secret"), callback.SecretBinding("shop"))
 	r.Target.OAuth2 = &timer.OAuth2{TokenURL: tokens.URL, ClientID: "me", Secret: seal}
 	tokens.set(func() { tokens.status = 401 })
+	asked := time.Now()
 	for range 5 {
 		got := c.Call(t.Context(), r)
 		require.Equal(t, callback.Retry, got.Class)
@@ -149,12 +150,13 @@ func TestATokenServerInTrouble(t *testing.T) {
 		require.Contains(t, got.Error, "the token server answered 401: invalid_client")
 		require.NotContains(t, got.Error, "hunter2")
 	}
-	require.EqualValues(t, 1, tokens.given.Load(), "it is not asked for every fire")
+	require.LessOrEqual(t, tokens.given.Load(), 1+int32(time.Since(asked)/time.Second), "it is not asked for every fire")
 
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
 	tokens.set(func() { tokens.status, tokens.hang = 0, hang })
 	r.Target.OAuth2 = &timer.OAuth2{TokenURL: tokens.URL, ClientID: "other", Secret: seal}
+	r.Timeout = 2 * time.Second
 	began := time.Now()
 	var all sync.WaitGroup
 	for range 5 {
@@ -166,7 +168,7 @@ func TestATokenServerInTrouble(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Less(t, time.Since(began), 2*time.Second, "whoever waits gives up at its own deadline")
+	require.Less(t, time.Since(began), 8*time.Second, "whoever waits gives up at its own deadline, not one after the other")
 
 	r.Target.OAuth2 = &timer.OAuth2{TokenURL: "http://169.254.169.254/token", ClientID: "me", Secret: seal}
 	got := c.Call(t.Context(), r)

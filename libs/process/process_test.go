@@ -157,7 +157,7 @@ func TestServeAnswersWhatIsInHand(t *testing.T) {
 			resp.Body.Close()
 		}
 		return err != nil
-	}, 5*time.Second, 10*time.Millisecond, "takes no more")
+	}, 30*time.Second, 10*time.Millisecond, "takes no more")
 	close(leave)
 	require.Equal(t, "done", <-body)
 	require.NoError(t, <-served)

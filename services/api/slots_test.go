@@ -15,6 +15,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
 )
 
@@ -69,25 +70,26 @@ func TestCompletionsHaveTheirOwnSlots(t *testing.T) {
 	require.Equal(t, 413, f.call(t, http.MethodPost, "/api/v2/fires/1-1/complete", `{"token":"x","status":"delivered","message":"`+strings.Repeat("x", 9<<10)+`"}`, nil).status)
 }
 
-// hanging is a store that does not answer about keys.
+// hanging is a store that does not answer about keys until it is told to.
 type hanging struct {
 	api.Store
 
 	asked chan struct{}
+	until chan struct{}
 }
 
-func (h *hanging) APIKey(ctx context.Context, _ string) (store.APIKey, error) {
+func (h *hanging) APIKey(context.Context, string) (store.APIKey, error) {
 	h.asked <- struct{}{}
-	<-ctx.Done()
-	return store.APIKey{}, ctx.Err()
+	<-h.until
+	return store.APIKey{}, timer.Unavailable("reading a key", nil)
 }
 
 func TestWhoIsAskedAboutHoldsNoSlotOfOthers(t *testing.T) {
 	t.Parallel()
-	h := &hanging{asked: make(chan struct{}, 1)}
+	h := &hanging{asked: make(chan struct{}), until: make(chan struct{})}
 	f, admin := guarded(t, func(o *api.Options) {
 		h.Store, o.Store = o.Store, h
-		o.MaxInFlight, o.Timeout = 2, time.Second
+		o.MaxInFlight, o.Timeout = 2, time.Hour // nobody's time is over
 	})
 	done := make(chan int, 2)
 	get := func() {
@@ -95,16 +97,22 @@ func TestWhoIsAskedAboutHoldsNoSlotOfOthers(t *testing.T) {
 	}
 	go get()
 	<-h.asked
-	server := httptest.NewServer(f.api.Handler())
+	reading := make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = &watched{ReadCloser: r.Body, reading: reading}
+		f.api.Handler().ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	// One of the two has a key and is slow: the other slot is not the guesser's.
 	dribble(t, server.Listener.Addr().String(), "POST", "/api/v2/timers", "Authorization: Bearer "+admin+"\r\n")
+	<-reading
 	for range 20 {
 		require.Equal(t, 404, f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(admin)).status)
 	}
 	go get()
 	<-h.asked
 	require.Equal(t, 503, f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(admin)).status, "and they do not pile up without end")
+	close(h.until)
 	require.Equal(t, 503, <-done)
 	require.Equal(t, 503, <-done)
 }

@@ -135,10 +135,10 @@ func TestRedisAway(t *testing.T) {
 func TestAServerThatRestarts(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
-	w := newWindow(t, rediswindow.Options{Addrs: []string{server.addr}, Timeout: time.Second})
+	w := newWindow(t, rediswindow.Options{Addrs: []string{server.addr}, Timeout: 5 * time.Second})
 	s := soon()
 	up := func() {
-		require.Eventually(t, func() bool { return w.Ping(t.Context()) == nil }, 10*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return w.Ping(t.Context()) == nil }, time.Minute, 20*time.Millisecond)
 	}
 	server.start(t)
 	up()
@@ -164,7 +164,7 @@ func TestAFullServer(t *testing.T) {
 	server := ownServer(t)
 	server.start(t, "--maxmemory", "1500kb", "--maxmemory-policy", "noeviction")
 	w := newWindow(t, rediswindow.Options{Addrs: []string{server.addr}})
-	require.Eventually(t, func() bool { return w.Ping(t.Context()) == nil }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return w.Ping(t.Context()) == nil }, time.Minute, 20*time.Millisecond)
 	s := soon()
 	var err error
 	for i := range 100 {
@@ -186,7 +186,7 @@ func TestPingWarnsOfSettingsThatLoseMarks(t *testing.T) {
 	server.start(t, "--maxmemory-policy", "allkeys-lru", "--save", "60 1")
 	var log bytes.Buffer
 	w := newWindow(t, rediswindow.Options{Addrs: []string{server.addr}, Logger: zerolog.New(&log)})
-	require.Eventually(t, func() bool { return w.Ping(t.Context()) == nil }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return w.Ping(t.Context()) == nil }, time.Minute, 20*time.Millisecond)
 	require.NoError(t, w.Ping(t.Context()))
 	require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("marks get lost")), "each once: %s", log.String())
 	require.Contains(t, log.String(), "allkeys-lru")
