@@ -45,12 +45,26 @@ func (h Handler) Call(ctx context.Context, batch []Message) (errs []error) {
 	return errs
 }
 
-// RedeliveryLevel returns the level at which an implementation logs that a message is given back.
-func RedeliveryLevel(err error) zerolog.Level {
-	if errors.Is(err, ErrKept) {
-		return zerolog.DebugLevel
+// LogRedeliveries logs for an implementation what of a batch is given back: a line for each reason, with the number of its messages. What a handler keeps on
+// purpose is no warning, and what is refused for ever is not given back.
+func LogRedeliveries(log zerolog.Logger, errs []error) {
+	messages := make(map[string]int)
+	for _, err := range errs {
+		if err != nil && !IsPermanent(err) {
+			messages[err.Error()]++
+		}
 	}
-	return zerolog.WarnLevel
+	for _, err := range errs {
+		if err == nil || messages[err.Error()] == 0 {
+			continue
+		}
+		level := zerolog.WarnLevel
+		if errors.Is(err, ErrKept) {
+			level = zerolog.DebugLevel
+		}
+		log.WithLevel(level).Err(err).Int("messages", messages[err.Error()]).Msg("to be redelivered")
+		delete(messages, err.Error())
+	}
 }
 
 // DeadLetter returns the message that an implementation publishes in place of m, which a handler refused for ever: key and

@@ -20,8 +20,8 @@ const (
 	deadLetterTimeout = 10 * time.Second // for publishing dead letters; then their messages are redelivered
 )
 
-// consumer is a running subscription or broadcast: one worker for each handler call that may run at once. Nothing waits in it
-// beside what its workers have in hand (B6).
+// consumer is a running subscription or broadcast: up to one worker for each handler call that may run at once, each made when there is first something for
+// it to do. Nothing waits in it beside what its workers have in hand (B6).
 type consumer struct {
 	owner  *Bus
 	sub    *subscription
@@ -95,15 +95,22 @@ func (c *Bus) consume(s *subscription, spec bus.Subscription, h bus.Handler) (*c
 	c.consumers[k] = struct{}{}
 	s.topic.mu.Lock()
 	s.consumers = append(s.consumers, k)
+	s.dispatch()
 	s.topic.mu.Unlock()
-	for range spec.Concurrency {
+	return k, nil
+}
+
+// room tells whether a worker waits or can be made. The topic's lock is held.
+func (k *consumer) room() bool { return len(k.idle) > 0 || len(k.workers) < k.spec.Concurrency }
+
+// next returns the worker whose batch is filled next; there is room. The topic's lock is held.
+func (k *consumer) next() *worker {
+	if len(k.idle) == 0 {
 		w := &worker{c: k, wake: make(chan struct{}, 1)}
-		k.workers = append(k.workers, w)
-	}
-	for _, w := range k.workers {
+		k.workers, k.idle = append(k.workers, w), append(k.idle, w)
 		k.wg.Go(w.run)
 	}
-	return k, nil
+	return k.idle[0]
 }
 
 // Close implements bus.Consumer. A handler must not call it: it would wait for itself.
@@ -147,8 +154,8 @@ func (k *consumer) leave(killed bool) {
 func (w *worker) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for {
-		batch := w.receive(timer)
+	for w.fill(timer); ; w.receive(timer) { // it is made idle
+		batch := w.taken()
 		if len(batch) == 0 {
 			return
 		}
@@ -161,13 +168,13 @@ func (w *worker) run() {
 	}
 }
 
-// receive waits for a batch; an empty one means that the consumer is closing.
-func (w *worker) receive(timer *time.Timer) []delivery {
+// receive waits for a batch.
+func (w *worker) receive(timer *time.Timer) {
 	k, t := w.c, w.c.sub.topic
 	t.mu.Lock()
 	if k.closing {
 		t.mu.Unlock()
-		return nil
+		return
 	}
 	select {
 	case <-w.wake: // a wake-up that the last batch did not need
@@ -178,7 +185,11 @@ func (w *worker) receive(timer *time.Timer) []delivery {
 	t.mu.Unlock()
 
 	w.fill(timer)
+}
 
+// taken returns the batch that the worker waited for; an empty one means that the consumer is closing.
+func (w *worker) taken() []delivery {
+	k, t := w.c, w.c.sub.topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !k.closing {
@@ -237,12 +248,9 @@ func (w *worker) settle(errs []error) {
 func (k *consumer) bury(batch []delivery, errs []error) []error {
 	var dead []bus.Message
 	var which []int
+	bus.LogRedeliveries(k.log, errs)
 	for i, err := range errs {
-		if err == nil {
-			continue
-		}
-		if !bus.IsPermanent(err) {
-			k.log.WithLevel(bus.RedeliveryLevel(err)).Err(err).Int("failures", batch[i].failures+1).Msg("message is to be redelivered")
+		if err == nil || !bus.IsPermanent(err) {
 			continue
 		}
 		k.log.Error().Err(err).Str("to", string(k.spec.DeadLetter)).Msg("message is refused")

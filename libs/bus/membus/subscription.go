@@ -57,7 +57,7 @@ func (s *subscription) dispatch() {
 	}
 	free := 0
 	for _, c := range s.consumers {
-		if len(c.idle) > 0 {
+		if c.room() {
 			free++
 		}
 	}
@@ -70,7 +70,7 @@ func (s *subscription) dispatch() {
 		if c == nil {
 			return
 		}
-		w := c.idle[0]
+		w := c.next()
 		first := len(w.batch) == 0
 		for range min(share, s.ready.count, c.spec.MaxBatch-len(w.batch)) {
 			w.batch = append(w.batch, s.ready.popFront())
@@ -88,12 +88,12 @@ func (s *subscription) dispatch() {
 	}
 }
 
-// turn returns the next consumer that has a worker waiting, nil when there is none.
+// turn returns the next consumer that has room, nil when there is none.
 func (s *subscription) turn() *consumer {
 	for range s.consumers {
 		c := s.consumers[s.next%len(s.consumers)]
 		s.next = (s.next + 1) % len(s.consumers)
-		if len(c.idle) > 0 {
+		if c.room() {
 			return c
 		}
 	}

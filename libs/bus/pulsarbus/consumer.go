@@ -195,13 +195,12 @@ func (c *consumer) settle(batch []pulsar.ConsumerMessage, errs []error) {
 func (c *consumer) bury(msgs []bus.Message, errs []error) []error {
 	var dead []bus.Message
 	var which []int
+	if c.ctx.Err() == nil {
+		bus.LogRedeliveries(c.log, errs)
+	}
 	for i, err := range errs {
 		switch {
-		case err == nil:
-		case !bus.IsPermanent(err):
-			if c.ctx.Err() == nil {
-				c.log.WithLevel(bus.RedeliveryLevel(err)).Err(err).Msg("message is to be redelivered")
-			}
+		case err == nil || !bus.IsPermanent(err):
 		case c.spec.DeadLetter == "":
 			c.log.Error().Err(err).Msg("message is refused and dropped")
 			errs[i] = nil

@@ -118,7 +118,7 @@ func TestClientsAreBounded(t *testing.T) {
 			require.NoError(t, foreign.Publish(t.Context(), ForeignMessage{ServiceURL: fmt.Sprintf("pulsar://h%d:6650", i), Topic: topic}))
 		}
 	}
-	require.Eventually(t, func() bool { return f.clients.Load() == foreignClients && f.open.Load() == 2*foreignClients }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.clients.Load() == foreignClients && f.open.Load() == 2*foreignClients }, 30*time.Second, time.Millisecond)
 	foreign.Close()
 	require.Zero(t, f.open.Load())
 	require.Zero(t, f.clients.Load())

@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -220,6 +224,34 @@ func TestSetup(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	require.Error(t, p.Publish(ctx, "no-such-topic", text("x")), "topics are not made by whoever names them")
+}
+
+// TestSetupGoesOn: a broker answers a dozen questions and is then too slow for one. Beginning anew each time would never come to the end.
+func TestSetupGoesOn(t *testing.T) {
+	t.Parallel()
+	place := testenv.Pulsar(t)
+	target, err := url.Parse(place.AdminURL)
+	require.NoError(t, err)
+	through := httputil.NewSingleHostReverseProxy(target)
+	var asked atomic.Int64
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1)%12 == 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		through.ServeHTTP(w, r)
+	}))
+	t.Cleanup(slow.Close)
+	behind := place
+	behind.AdminURL = slow.URL
+	p := open(t, behind, place.URL)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, p.Setup(ctx, bus.Topics(2)))
+	require.Greater(t, asked.Load(), int64(24), "it was refused several times")
+	var subs []string
+	get(t, place, "/persistent/%s/%s/tasks-dead/subscriptions", &subs)
+	require.Equal(t, []string{bus.SubOperators}, subs)
 }
 
 func admin(t *testing.T, place testenv.PulsarPlace, method, path string) []byte {

@@ -71,6 +71,7 @@ type Bus struct {
 	producers map[bus.Topic]*producer
 	consumers map[bus.Consumer]struct{}
 	specs     map[bus.Topic]bus.TopicSpec // of Setup, to make a lost topic again
+	begun     map[bus.Topic]bool          // made by a Setup that has not come to its end
 	pinging   chan struct{}               // closed when the ping that runs is over; nil when none runs
 	pingErr   error                       // of the last ping
 }
@@ -109,7 +110,7 @@ func New(o Options) (*Bus, error) {
 	b := &Bus{
 		client: client, rest: admin, config: o.Config, log: o.Log,
 		producers: make(map[bus.Topic]*producer), consumers: make(map[bus.Consumer]struct{}),
-		specs: make(map[bus.Topic]bus.TopicSpec),
+		specs: make(map[bus.Topic]bus.TopicSpec), begun: make(map[bus.Topic]bool),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b, nil

@@ -17,7 +17,8 @@ import (
 )
 
 // Setup implements bus.Admin: tenant, namespace, topics with their partitions, subscriptions, retention and schemas.
-// Every step may run twice or at once with another's. It waits for a broker that is away, until ctx ends.
+// Every step may run twice or at once with another's. It waits for a broker that is away, until ctx ends. The next Setup goes on where one ended that did
+// not get through: a broker that is slow, as when a whole deployment starts at once, is not asked for the same from the beginning, over and over.
 //
 // In the namespace topics are neither made by whoever names them (a topic that came by itself would have no
 // subscriptions, and lose what is published) nor deleted when nobody uses them.
@@ -46,6 +47,7 @@ func (b *Bus) Setup(ctx context.Context, specs []bus.TopicSpec) error {
 	for _, s := range specs {
 		b.specs[s.Topic] = s
 	}
+	clear(b.begun)
 	return nil
 }
 
@@ -60,7 +62,10 @@ func (b *Bus) restore(topic bus.Topic) error {
 	b.log.Warn().Str(logging.Topic, string(topic)).Msg("topic is lost and is made again")
 	ctx, cancel := context.WithTimeout(b.ctx, restTimeout)
 	defer cancel()
-	return b.setup(ctx, []bus.TopicSpec{spec})
+	if err := b.setupNamespace(ctx); err != nil {
+		return err
+	}
+	return b.setupTopic(ctx, spec)
 }
 
 func (b *Bus) setup(ctx context.Context, specs []bus.TopicSpec) error {
@@ -68,9 +73,18 @@ func (b *Bus) setup(ctx context.Context, specs []bus.TopicSpec) error {
 		return err
 	}
 	for _, s := range specs {
+		b.mu.Lock()
+		made := b.begun[s.Topic]
+		b.mu.Unlock()
+		if made {
+			continue
+		}
 		if err := b.setupTopic(ctx, s); err != nil {
 			return fmt.Errorf("topic %s: %w", s.Topic, err)
 		}
+		b.mu.Lock()
+		b.begun[s.Topic] = true
+		b.mu.Unlock()
 	}
 	return nil
 }
