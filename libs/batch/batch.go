@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -20,7 +21,7 @@ type Options struct {
 	Timeout time.Duration // of one call; 0: none
 }
 
-// Group gathers the items of concurrent callers. An item's caller may stop waiting; the item is carried out all the same.
+// Group gathers the items of concurrent callers. A caller may stop waiting: an item that is in a call by then is carried out all the same, another never.
 type Group[In, Out any] struct {
 	opts  Options
 	do    func(context.Context, []In) ([]Out, error)
@@ -31,8 +32,15 @@ type Group[In, Out any] struct {
 }
 
 type item[In, Out any] struct {
+	ctx context.Context //nolint:containedctx // of the caller: whether he still waits
 	in  In
 	out chan answer[Out]
+}
+
+// late tells whether nobody waits any more. It goes by the clock: a process that stood still may come here before its timers do.
+func (it item[In, Out]) late() bool {
+	at, ok := it.ctx.Deadline()
+	return it.ctx.Err() != nil || ok && !time.Now().Before(at)
 }
 
 type answer[Out any] struct {
@@ -53,7 +61,7 @@ func New[In, Out any](opts Options, do func(context.Context, []In) ([]Out, error
 // Do adds an item and waits for its result.
 func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	var none Out
-	it := item[In, Out]{in: in, out: make(chan answer[Out], 1)}
+	it := item[In, Out]{ctx: ctx, in: in, out: make(chan answer[Out], 1)}
 	select {
 	case g.items <- it:
 	case <-g.done:
@@ -108,6 +116,16 @@ func (g *Group[In, Out]) fill(batch []item[In, Out]) []item[In, Out] {
 }
 
 func (g *Group[In, Out]) run(batch []item[In, Out]) {
+	batch = slices.DeleteFunc(batch, func(it item[In, Out]) bool {
+		late := it.late()
+		if late {
+			it.out <- answer[Out]{err: context.DeadlineExceeded}
+		}
+		return late
+	})
+	if len(batch) == 0 {
+		return
+	}
 	ctx := context.Background()
 	if g.opts.Timeout > 0 {
 		var cancel context.CancelFunc

@@ -107,3 +107,30 @@ func TestCallerMayStopWaiting(t *testing.T) {
 		require.ErrorIs(t, err, batch.ErrClosed)
 	})
 }
+
+// What was asked for is not begun when nobody waits for it any more: its caller may have asked elsewhere since.
+func TestAnItemThatNobodyWaitsForIsNotBegun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var got []int
+		g := batch.New(batch.Options{Max: 10, Wait: time.Second}, func(ctx context.Context, in []int) ([]int, error) {
+			got = append(got, in...)
+			return double(ctx, in)
+		})
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		var other sync.WaitGroup
+		var doubled int
+		var failed error
+		other.Go(func() { doubled, failed = g.Do(t.Context(), 2) })
+		_, err := g.Do(short, 1)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		other.Wait()
+		require.NoError(t, failed)
+		require.Equal(t, 4, doubled)
+		_, err = g.Do(short, 3)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		g.Close()
+		require.Equal(t, []int{2}, got)
+	})
+}

@@ -211,8 +211,8 @@ func (s *Service) countDenied(ctx context.Context, reason, id string) {
 	s.denials.Warn().Str("reason", reason).Str("key_id", id).Str("remote", remote).Msg("call not let in")
 }
 
-// denialLogger logs at most so many denials a second.
-func denialLogger(log zerolog.Logger) zerolog.Logger {
+// fewLines logs at most so many lines a second, of what may befall every request.
+func fewLines(log zerolog.Logger) zerolog.Logger {
 	const perSecond = 10
 	return log.Sample(&zerolog.BurstSampler{Burst: perSecond, Period: time.Second})
 }

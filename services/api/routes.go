@@ -25,7 +25,7 @@ const (
 
 func (s *Service) routes() (http.Handler, huma.API) {
 	r := chi.NewRouter()
-	r.Use(s.measure, s.recovering, s.limit)
+	r.Use(s.measure, s.recovering, s.awake, s.limit)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, fault{status: http.StatusNotFound, msg: "no such path: " + r.URL.Path})
 	})

@@ -30,7 +30,9 @@ type Service struct {
 	keys     *keyCache
 	tokens   *callback.CompletionTokens // nil where there is no key to make them with
 	denials  zerolog.Logger
-	redrives chan struct{} // somebody redrove: letters are to be acknowledged
+	away     zerolog.Logger // of servers
+	redrives chan struct{}  // somebody redrove: letters are to be acknowledged
+	pulse    *pulse
 
 	running chan struct{}          // closed once groups is set
 	groups  atomic.Pointer[groups] // nil before Run and after it
@@ -52,7 +54,7 @@ func New(opts Options) (*Service, error) {
 		opts: opts, ids: timer.NewIDs(opts.Now), metrics: newMetrics(opts.Registerer), inFlight: newSlots(opts.MaxInFlight),
 		arriving: newSlots(opts.MaxInFlight), open: newSlots(opts.MaxOpen),
 		announce: make(chan announcement, maxAnnouncements), running: make(chan struct{}), redrives: make(chan struct{}, 1),
-		keys: newKeyCache(opts.Store.APIKey), denials: denialLogger(opts.Logger),
+		keys: newKeyCache(opts.Store.APIKey), denials: fewLines(opts.Logger), away: fewLines(opts.Logger), pulse: newPulse(),
 	}
 	if opts.Secrets != nil {
 		var err error
@@ -85,7 +87,7 @@ func (s *Service) Run(ctx context.Context) error {
 		defer close(acked)
 		s.ackRedriven(ctx)
 	}()
-	<-ctx.Done()
+	s.pulse.run(ctx)
 	<-acked
 	s.groups.Store(nil)
 	g.create.Close()
