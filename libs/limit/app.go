@@ -59,6 +59,8 @@ func newApp(s Settings, now time.Time) *app {
 	return &app{settings: s, executors: 1, localFrom: now, turns: NewPicker(DefaultWeights()), used: meter{from: now}, ended: meter{from: now}}
 }
 
+func (a *app) limited() bool { return a.settings != (Settings{}) }
+
 // set gives new settings: permits of the old ones are void, and the queue of instants begins anew.
 func (a *app) set(s Settings, now time.Time) {
 	a.settings = s
@@ -95,7 +97,7 @@ func (a *app) refuse(ask *Ask, now time.Time, l *Limiter) *refusal {
 	if !ask.Returned && a.behind(ask.Priority, now) || !a.itsTurn(ask.Priority, now) {
 		return byQueue // those who came back first, and who goes first
 	}
-	if a.settings == (Settings{}) {
+	if !a.limited() {
 		return nil
 	}
 	if l.away {

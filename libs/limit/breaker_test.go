@@ -37,7 +37,7 @@ func refused(t *testing.T, b *limit.Breakers, endpoint string) time.Time {
 func TestABreakerOpensProbesAndCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreakers(t, limit.BreakerOptions{Failures: 3, Open: time.Second, MaxOpen: 3 * time.Second})
+		b := newBreakers(t, limit.BreakerOptions{Failures: 3, Probes: 1, Open: time.Second, MaxOpen: 3 * time.Second})
 		fail := func(n int) {
 			for range n {
 				b.Report("a", allowed(t, b, "a"), false)
@@ -72,6 +72,32 @@ func TestABreakerOpensProbesAndCloses(t *testing.T) {
 	})
 }
 
+// TestOneThatIsRefusedByItselfKeepsNobodyAway: among the callers of an endpoint that is well again some are refused whatever they do.
+func TestOneThatIsRefusedByItselfKeepsNobodyAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreakers(t, limit.BreakerOptions{Failures: 1, Open: time.Second})
+		b.Report("a", 0, false)
+		time.Sleep(time.Second)
+		first, second, third := allowed(t, b, "a"), allowed(t, b, "a"), allowed(t, b, "a")
+		refused(t, b, "a") // three at once are enough
+		b.Report("a", first, false)
+		b.Report("a", second, false)
+		b.Cancel("a", third)
+		b.Report("a", allowed(t, b, "a"), true)
+		b.Report("a", allowed(t, b, "a"), false) // closed: opened by the first failure here
+		for range 2 {
+			refused(t, b, "a")
+			time.Sleep(time.Second)
+			for range 3 {
+				b.Report("a", allowed(t, b, "a"), false)
+			}
+			require.GreaterOrEqual(t, time.Until(refused(t, b, "a")), 2*time.Second, "all of a round failed")
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // TestABusyEndpointIsNotCondemnedByAMoment: of thousands of calls a second ten in a row fail easily, as when those of one path come together.
 func TestABusyEndpointIsNotCondemnedByAMoment(t *testing.T) {
 	t.Parallel()
@@ -96,7 +122,7 @@ func TestABusyEndpointIsNotCondemnedByAMoment(t *testing.T) {
 func TestOnlyItsProbeSpeaksToAnOpenBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreakers(t, limit.BreakerOptions{Failures: 1, Open: time.Second})
+		b := newBreakers(t, limit.BreakerOptions{Failures: 1, Probes: 1, Open: time.Second})
 		b.Report("a", 0, false)
 		time.Sleep(time.Second)
 		probe := allowed(t, b, "a")
@@ -113,7 +139,7 @@ func TestOnlyItsProbeSpeaksToAnOpenBreaker(t *testing.T) {
 func TestAProbeThatIsLostDoesNotKeepABreakerOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreakers(t, limit.BreakerOptions{Failures: 1, Open: time.Second, Probe: time.Minute})
+		b := newBreakers(t, limit.BreakerOptions{Failures: 1, Probes: 1, Open: time.Second, Probe: time.Minute})
 		b.Report("a", 0, false)
 		time.Sleep(time.Second)
 		lost := allowed(t, b, "a")

@@ -10,7 +10,8 @@ import (
 
 const (
 	exchangePause = 10 * time.Millisecond  // between two exchanges, at least
-	exchangeEvery = 50 * time.Millisecond  // of an app that is active
+	exchangeEvery = 50 * time.Millisecond  // of an app that is active and has limits
+	tidyEvery     = time.Second            // while no app that is active has any: nothing is asked then, only forgotten
 	renewEvery    = SlotTTL / 4            // of one that only holds slots
 	ahead         = 100 * time.Millisecond // for how long tokens are fetched ahead
 	awayPause     = 250 * time.Millisecond // between tries while the ledger is away
@@ -18,28 +19,36 @@ const (
 	wantingFor    = time.Second // after a refusal the ledger remembers what was wanted: whoever waits for a slot asks more often
 )
 
-// Run implements Gate. While no app is active it sleeps: an app that becomes active without a refusal, which rings, has time until the next tick.
+// Run implements Gate. While no app is active it sleeps, and nearly while none of those has limits: an app that becomes active without a refusal, which
+// rings, has time until the next tick.
 func (l *Limiter) Run(ctx context.Context) error {
 	defer l.leave(ctx)
 	tick := time.NewTicker(exchangeEvery)
 	defer tick.Stop()
-	ticks := tick.C
+	every := exchangeEvery
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.busy:
-			tick.Reset(exchangeEvery)
-			ticks = tick.C
+			if every != exchangeEvery { // a tick that comes is not put off: apps may become active all the time
+				every = exchangeEvery
+				tick.Reset(every)
+			}
 			continue
 		case <-l.wake:
-		case <-ticks:
+		case <-tick.C:
 		}
 		sent := l.o.Now()
-		wishes, of, idle := l.wishes(sent)
-		if idle {
-			ticks = nil
+		wishes, of, pace := l.wishes(sent)
+		switch pace {
+		case every:
+		case 0:
+			tick.Stop()
+		default:
+			tick.Reset(pace)
 		}
+		every = pace
 		if len(wishes) == 0 {
 			continue
 		}
@@ -88,10 +97,11 @@ func (l *Limiter) exchange(ctx context.Context, wishes []Wish, of []*app, sent t
 	return nil
 }
 
-// wishes collects what is wanted of the ledger, and begins to count anew.
-func (l *Limiter) wishes(now time.Time) (wishes []Wish, of []*app, idle bool) {
+// wishes collects what is wanted of the ledger, and begins to count anew. next is when to look again, 0 while no app is active.
+func (l *Limiter) wishes(now time.Time) (wishes []Wish, of []*app, next time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	next = tidyEvery
 	for name, a := range l.active {
 		w, ok := a.wish(now, l.o.Share)
 		switch {
@@ -101,14 +111,21 @@ func (l *Limiter) wishes(now time.Time) (wishes []Wish, of []*app, idle bool) {
 		case a.inUse == 0 && !a.entered && a.used.rate(now) == 0:
 			delete(l.active, name)
 			l.forget(name, a, now)
+			continue
+		}
+		if a.limited() {
+			next = exchangeEvery
 		}
 	}
-	return wishes, of, len(l.active) == 0
+	if len(l.active) == 0 {
+		next = 0
+	}
+	return wishes, of, next
 }
 
 // wish says what an app wants, if it is time to ask.
 func (a *app) wish(now time.Time, share int) (Wish, bool) {
-	if a.settings == (Settings{}) {
+	if !a.limited() {
 		return Wish{}, false
 	}
 	since := now.Sub(a.exchanged)

@@ -50,7 +50,7 @@ type Limiter struct {
 	o    Options
 	met  *metrics
 	wake chan struct{} // has room for one
-	busy chan struct{} // has room for one: an app is active where none was
+	busy chan struct{} // has room for one: an app is active where none was, or has limits now
 
 	mu     sync.Mutex
 	apps   map[string]*app
@@ -86,7 +86,7 @@ func (l *Limiter) Start(a Ask) Decision {
 		l.apps[a.App] = st
 	}
 	if _, ok := l.active[a.App]; !ok {
-		if len(l.active) == 0 {
+		if len(l.active) == 0 || st.limited() {
 			signal(l.busy)
 		}
 		l.active[a.App] = st
@@ -138,13 +138,14 @@ func (l *Limiter) Set(app string, s Settings) {
 	}
 	if st.settings != s {
 		st.set(s, now)
+		signal(l.busy)
 	}
 	l.forget(app, st, now)
 }
 
 // forget drops what is known of an app that has no limits and runs nothing.
 func (l *Limiter) forget(name string, st *app, now time.Time) {
-	if st.settings == (Settings{}) && st.inUse == 0 && !st.waits(now) {
+	if !st.limited() && st.inUse == 0 && !st.waits(now) {
 		delete(l.apps, name)
 		delete(l.active, name)
 	}

@@ -83,6 +83,21 @@ func TestWithoutLimitsNothingIsAsked(t *testing.T) {
 	})
 }
 
+// An app that had no limits is slept for: when it gets some, what it has under way is told to the others within an exchange all the same.
+func TestTheFirstLimitsOfAnAppThatCallsAreSharedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ledger, ls := run(t, "a")
+		require.True(t, ls[0].Start(limit.Ask{App: "x"}).OK)
+		time.Sleep(10*time.Second + 200*time.Millisecond) // not just before a look
+		require.Zero(t, ledger.exchanges.Load())
+		ls[0].Set("x", limit.Settings{Concurrent: 5})
+		time.Sleep(100 * time.Millisecond)
+		require.NotZero(t, ledger.exchanges.Load())
+		ls[0].Done("x")
+	})
+}
+
 func TestARateHoldsAndNobodyWaitsForLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
