@@ -157,6 +157,15 @@ func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
 	return errors.Join(d.send(ctx, bus.TasksHigh, high), d.send(ctx, bus.TasksNormal, normal), d.send(ctx, bus.TasksLow, low))
 }
 
+// PublishLow is Publish by the lane that gives way, whatever the fires' own is. The task alone goes there: whoever claims its fire finds it as it was.
+func (d *Dispatcher) PublishLow(ctx context.Context, fires []timer.Fire) error {
+	msgs := make([]bus.Message, len(fires))
+	for i := range fires {
+		msgs[i].Payload = taskwire.Encode(&fires[i])
+	}
+	return d.send(ctx, bus.TasksLow, msgs)
+}
+
 func (d *Dispatcher) send(ctx context.Context, topic bus.Topic, msgs []bus.Message) error {
 	if len(msgs) == 0 {
 		return nil

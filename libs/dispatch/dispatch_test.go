@@ -115,6 +115,18 @@ func TestLanes(t *testing.T) {
 	}
 }
 
+// What is published by the low lane is what it was to whoever claims it.
+func TestTheLowLaneIsOfTheTaskAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, _, b := setup(t)
+		normal, high := at(time.Second), at(time.Second)
+		high.Lane = timer.LaneHigh
+		require.NoError(t, d.PublishLow(t.Context(), []timer.Fire{normal, high}))
+		require.Equal(t, map[bus.Topic][]timer.Fire{bus.TasksLow: {normal, high}}, b.published())
+	})
+}
+
 func TestCommittedSurvivesTheRequestAndEndsWhenServersHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

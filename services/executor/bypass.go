@@ -20,6 +20,8 @@ const (
 	calmLooks   = 4                      // and so many times that otherwise
 	// silentAfter is how long no task has come before none seem to come.
 	silentAfter = time.Second
+	// handedFor is how long after the last task of a lane of what is due now a flood is taken for one that a trigger handed out.
+	handedFor = 5 * time.Second
 	// youngTask is how old a task may be at its claim for the topics not to be behind: what nobody has claimed may else be with them.
 	youngTask = 500 * time.Millisecond
 	// bypassFor is how long one look is enough after a task was missed.
@@ -30,7 +32,8 @@ const (
 	othersLate    = 2 * time.Second // and past this what is another executor's share is taken too
 	lateLooks     = 2               // it is looked for at every so many looks
 	lateAtOnce    = 500             // and so much of it taken at the most
-	pageAtOnce    = 2000            // fires of a bucket
+	pageAtOnce    = 4000            // fires of a bucket
+	floodAtLeast  = 2000            // unclaimed fires of an app: those of a flood may be on the low lane
 	endedWithin   = time.Minute
 	bypassTimeout = 5 * time.Second
 )
@@ -50,7 +53,8 @@ type bypass struct {
 	living       atomic.Pointer[[]store.Session] // as of the last look at the sessions
 	missed       clock.Mark                      // a task was found missing among those that came: no doubt that it was
 	absent       clock.Mark                      // tasks were, and none came
-	seen         map[timer.FireID]int32          // unclaimed at the last look, by revision; goAround's alone
+	seen         map[timer.FireID]int32          // unclaimed at the last look, by revision; this and the next are goAround's alone
+	floods       map[int64]int64                 // the latest run, in unix ms, of what apps had too much of at once while the low lane was behind
 }
 
 // lane is how tasks come by a topic, or by several.
@@ -156,7 +160,7 @@ func (s *Service) goAround(ctx context.Context) error {
 }
 
 // lookAround claims what is due soon and was nobody's at the last look either, or at once, and, if late, what is past its run, or a dead session's;
-// nothing of what goes by the low lane while that is behind, which may take its time. It returns how many it tried to claim, and whether any
+// nothing of what goes by the low lane, floods too, while that is behind, which may take its time. It returns how many it tried to claim, and whether any
 // of them was seen before.
 func (s *Service) lookAround(ctx context.Context, atOnce, late bool) (found int, missed bool, err error) {
 	before := s.bypass.seen
@@ -179,7 +183,9 @@ func (s *Service) lookAround(ctx context.Context, atOnce, late bool) (found int,
 	}
 	lowBehind := s.bypass.low.behind(&s.ages[0])
 	if lowBehind {
-		fires = slices.DeleteFunc(fires, func(f timer.Fire) bool { return f.Low() })
+		fires = s.bypass.notLow(fires, s.bypass.present.came.Within(handedFor))
+	} else {
+		s.bypass.floods = nil
 	}
 	again, others := seenBefore(fires, before)
 	missed = len(again) > 0
@@ -191,6 +197,29 @@ func (s *Service) lookAround(ctx context.Context, atOnce, late bool) (found int,
 	}
 	n, err := s.lookForLate(ctx, l, now)
 	return len(fires) + n, missed, err
+}
+
+// notLow returns the fires whose tasks are not on the low lane. Of an app that has too much at once all may be there, up to the last that a look found, until
+// that lane is done with it. Where no tasks have come for long (handed is false) what is found is nobody's: no trigger is there to publish it by any lane.
+func (b *bypass) notLow(fires []timer.Fire, handed bool) []timer.Fire {
+	of := make(map[int64]int)
+	for i := range fires {
+		f := &fires[i]
+		if of[f.AppID]++; handed && of[f.AppID] == floodAtLeast {
+			if b.floods == nil {
+				b.floods = make(map[int64]int64)
+			}
+			for k := range fires {
+				if fires[k].AppID == f.AppID {
+					b.floods[f.AppID] = max(b.floods[f.AppID], fires[k].RunMS)
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(fires, func(f timer.Fire) bool {
+		last, flood := b.floods[f.AppID]
+		return f.Low() || flood && f.RunMS <= last
+	})
 }
 
 // seenBefore returns those of the fires that were seen before, and the others by revision.

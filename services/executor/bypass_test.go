@@ -223,6 +223,30 @@ func TestNobodyGoesAroundALowLaneThatIsBehind(t *testing.T) {
 	})
 }
 
+// The flood of an app that goes by the low lane is left to it too, and what else has no task is found beside it.
+func TestNobodyGoesAroundAFloodOnTheLowLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		l := around(t, parts, "one", new(receiver))
+		time.Sleep(3 * time.Second)
+		defs := make([]timer.Definition, 3000)
+		at := time.Now().Add(3 * time.Second)
+		for i := range defs {
+			defs[i] = servicetest.Once(at, "http://127.0.0.1/")
+		}
+		flood, lost := parts.Create("a", defs...), parts.Create("b", soon(10, 3*time.Second)...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), parts.Create("c", soon(1, 3*time.Second)...))) // a trigger is there
+		l.slow.Store(int64(time.Second))
+		require.NoError(t, parts.Dispatch.PublishLow(t.Context(), flood))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, len(lost), l.taken(t))
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: len(lost)}, outcomes(t, parts, "b", lost))
+		time.Sleep(time.Minute)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: len(flood)}, outcomes(t, parts, "a", flood))
+	})
+}
+
 // What is late is taken too, also the share of an executor that takes nothing.
 func TestWithoutTasksLateFiresAreTakenBesideThePresent(t *testing.T) {
 	t.Parallel()

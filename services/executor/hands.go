@@ -17,7 +17,8 @@ type held struct {
 	def      *timer.Definition // what was last called, once it is known
 	endpoint string            // of def: see endpointOf
 	app      string            // its timer's, once that was read; empty where the timer is gone. Its worker's, then the recorder's
-	late     atomic.Bool       // it came by the low lane, and its call has not begun
+	late     atomic.Bool       // it came by the low lane after its run, and its call has not begun
+	low      bool              // it came by the low lane
 	doubt    bool              // its claim is in doubt, and no task stands behind it; guarded by hands.mu
 
 	error string // what its last attempt came to, where it failed for good; its worker's, then the recorder's
@@ -83,7 +84,7 @@ func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire
 		old := h.set[fires[i].FireID]
 		switch {
 		case old == nil || old.term.Context().Err() != nil:
-			e := &held{fire: fires[i], rev: fires[i].Rev, term: term, doubt: by.bare()}
+			e := &held{fire: fires[i], rev: fires[i].Rev, term: term, doubt: by.bare(), low: by.low()}
 			if old != nil {
 				h.out(old)
 			}
@@ -178,10 +179,10 @@ func (h *hands) out(e *held) {
 	}
 }
 
-// begun tells that an entry's call begins, and returns whether it had waited as one that is late.
-func (h *hands) begun(e *held) (low bool) {
+// begun tells that an entry's call begins.
+func (h *hands) begun(e *held) {
 	if !e.late.Load() {
-		return false
+		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +190,6 @@ func (h *hands) begun(e *held) (low bool) {
 		close(h.room)
 		h.room = make(chan struct{})
 	}
-	return true
 }
 
 func (h *hands) len() int {

@@ -27,9 +27,9 @@ func newQueue(full func() bool) *queue {
 	return q
 }
 
-// laneOf returns the lane of an entry.
+// laneOf returns the lane of an entry: what came by the low lane gives way here as well, until it has been called once.
 func laneOf(e *held) limit.Priority {
-	if e.late.Load() {
+	if e.late.Load() || e.low && e.fire.Attempt == 0 {
 		return limit.Low
 	}
 	return priorityOf(e)

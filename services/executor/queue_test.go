@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -54,7 +55,7 @@ func TestQueueGivesEachEntryOnce(t *testing.T) {
 	for i := range n {
 		q.push([]*held{entry(int64(i%7), timer.ID(i+1), time.UnixMilli(0))})
 	}
-	require.Eventually(t, func() bool { return q.len() == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return q.len() == 0 }, 30*time.Second, time.Millisecond)
 	left := q.close()
 	workers.Wait()
 	require.Empty(t, left)
@@ -125,4 +126,9 @@ func TestThePresentIsServedBeforeWhatIsLate(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"high": 160, "normal": 40, "late": 10}, got, "by weight, and what is late is low, whatever its priority")
 	require.Equal(t, 2*n, q.len())
+
+	flood := &held{low: true}
+	require.Equal(t, limit.Low, laneOf(flood))
+	flood.fire.Attempt = 1
+	require.Equal(t, limit.Normal, laneOf(flood), "a retry is what its fire is")
 }

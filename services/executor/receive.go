@@ -16,7 +16,10 @@ import (
 )
 
 const (
-	receiveAtOnce = 32 // handler calls per topic: so many batches wait for their claim
+	// receiveAtOnce is how many batches of a topic's tasks wait for their claim here, where the apps take turns. What there is no room for stays on the topic
+	// and stands before whatever comes behind it: 50,000 at one instant were 30,000 too many for 32 batches of two executors.
+	receiveAtOnce = 128
+	receiveLow    = 16 // of the low lane, where one claim is made at a time
 	claimAtOnce   = 2  // claims per topic
 	receiveWait   = 5 * time.Millisecond
 	claimTimeout  = 5 * time.Second
@@ -44,7 +47,7 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 		low := topic == bus.TasksLow
 		atOnce, slots := receiveAtOnce, claimAtOnce
 		if low {
-			atOnce, slots = 1, 1
+			atOnce, slots = receiveLow, 1
 		}
 		waiting := newClaims(slots, s.met.tasksWaiting)
 		c, err := s.opts.Bus.Subscribe(ctx, bus.Subscription{

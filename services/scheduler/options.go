@@ -32,6 +32,7 @@ type Store interface { //nolint:interfacebloat // minutes, slices, sessions and 
 // Dispatcher publishes tasks.
 type Dispatcher interface {
 	Publish(ctx context.Context, fires []timer.Fire) error
+	PublishLow(ctx context.Context, fires []timer.Fire) error
 }
 
 // Options of a scheduler. The zero value of a setting is its default.

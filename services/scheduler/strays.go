@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,6 +22,7 @@ const (
 	// strayAgain is when a stray that was published is published again, in case it went to the frozen one as well.
 	strayAgain   = time.Second
 	strayLimit   = 5000
+	strayFlood   = 2000 // of an app
 	strayTimeout = 5 * time.Second
 )
 
@@ -68,10 +70,33 @@ func (s *Service) lookForStrays(ctx context.Context) error {
 		return nil
 	}
 	s.met.strays.Add(float64(len(found)))
-	if err := s.opts.Dispatch.Publish(ctx, found); err != nil {
+	some, floods := apart(found)
+	if len(some) > 0 {
+		err = s.opts.Dispatch.Publish(ctx, some)
+	}
+	if len(floods) > 0 {
+		err = errors.Join(err, s.opts.Dispatch.PublishLow(ctx, floods))
+	}
+	if err != nil {
 		return fmt.Errorf("publishing %d strays: %w", len(found), err)
 	}
 	return nil
+}
+
+// apart tells what an app has much of from all else: most of it is no stray, but on the low lane, and repeated elsewhere it would stand before other apps' fires.
+func apart(fires []timer.Fire) (some, floods []timer.Fire) {
+	of := make(map[int64]int)
+	for i := range fires {
+		of[fires[i].AppID]++
+	}
+	for _, f := range fires {
+		if of[f.AppID] > strayFlood {
+			floods = append(floods, f)
+		} else {
+			some = append(some, f)
+		}
+	}
+	return some, floods
 }
 
 // ownedByEnded returns the fires with a run up to untilMS that executors still own whose sessions ended lately. Who ended them has just

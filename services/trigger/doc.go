@@ -8,5 +8,5 @@
 //	lease.go     renews the leases of all slices in hand, in one statement a second
 //	slice.go     one slice from its load to its end
 //	source.go    what is to be published next: the load, the window's additions, the store where the window is away
-//	order.go     apps in turn within an instant
+//	order.go     apps in turn within an instant, and what of an app goes by the low lane
 package trigger

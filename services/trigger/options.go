@@ -26,6 +26,7 @@ type Store interface {
 // Dispatcher publishes tasks.
 type Dispatcher interface {
 	Publish(ctx context.Context, fires []timer.Fire) error
+	PublishLow(ctx context.Context, fires []timer.Fire) error
 }
 
 // Options of a trigger. The zero value of a setting is its default.

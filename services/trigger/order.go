@@ -3,6 +3,8 @@ package trigger
 import (
 	"cmp"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/dispatch"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -42,16 +44,63 @@ func takeTurns(fires []timer.Fire) {
 	}
 }
 
-// byAge tells what is so late that it goes by the low lane from all else, each in its order.
-func byAge(fires []timer.Fire, nowMS int64) (present, late []timer.Fire) {
+// atOnce is how many fires of an app that come up within a lead a trigger publishes by the lanes of what is due now, and as many more of high priority: about
+// what is claimed meanwhile. Those beyond are a flood, which is late in any case; on those lanes so would be what came behind it, for a topic gives what it has in order.
+const atOnce = 10_000
+
+// shares counts what the apps' fires took of the lanes of what is due now, in all slices of a trigger together: an app's may all be in one bucket.
+type shares struct {
+	most   int
+	within int64 // ms
+	mu     sync.Mutex
+	since  int64
+	taken  map[share]int
+}
+
+type share struct {
+	app  int64
+	high bool
+}
+
+func newShares(most int, within time.Duration) *shares {
+	return &shares{most: most, within: within.Milliseconds()}
+}
+
+// split tells what goes by the low lane from all else, each in its order: what is late, of low priority, or of an app that has too much at once. Of that, what is due
+// next goes first, and of what is past the latest.
+func (s *shares) split(fires []timer.Fire, nowMS int64) (present, behind []timer.Fire) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken == nil || nowMS < s.since || nowMS >= s.since+s.within { // a clock may have been set back
+		s.since, s.taken = nowMS, make(map[share]int)
+	}
 	bound := nowMS - dispatch.LateAfter.Milliseconds()
-	present = make([]timer.Fire, 0, len(fires))
-	for i := range fires {
-		if fires[i].RunMS >= bound {
-			present = append(present, fires[i])
-		} else {
-			late = append(late, fires[i])
+	now := make([]bool, len(fires))
+	take := func(i int) {
+		f := &fires[i]
+		of := share{f.AppID, f.Lane == timer.LaneHigh}
+		if !f.Low() && s.taken[of] < s.most {
+			s.taken[of]++
+			now[i] = true
 		}
 	}
-	return present, late
+	for i := range fires {
+		if fires[i].RunMS >= nowMS {
+			take(i)
+		}
+	}
+	for i := range slices.Backward(fires) {
+		if run := fires[i].RunMS; run < nowMS && run >= bound {
+			take(i)
+		}
+	}
+	present = make([]timer.Fire, 0, len(fires))
+	for i, f := range fires {
+		if now[i] {
+			present = append(present, f)
+		} else {
+			behind = append(behind, f)
+		}
+	}
+	return present, behind
 }

@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,7 +18,61 @@ func TestPresentGoesFirst(t *testing.T) {
 	for i, run := range []int64{now - 2*after, now - after - 1, now - after, now, now + 1} {
 		fires = append(fires, timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, RunMS: run})
 	}
-	present, late := byAge(fires, now)
+	present, behind := newShares(10, time.Second).split(fires, now)
 	require.Equal(t, fires[2:], present)
-	require.Equal(t, fires[:2], late)
+	require.Equal(t, fires[:2], behind)
+}
+
+// TestAFloodGoesBehind: what an app has too much of at once goes by the low lane, whichever slices it is in; other apps' fires do not, nor what comes up later.
+func TestAFloodGoesBehind(t *testing.T) {
+	t.Parallel()
+	const now, most, flood = 1_000_000, 100, 3 * 100
+	fires := make([]timer.Fire, flood+1)
+	for i := range fires {
+		fires[i] = timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, RunMS: now + 5000, AppID: 1}
+	}
+	fires[flood].AppID = 2
+	s := newShares(most, time.Second)
+	present, behind := s.split(fires[:most/2], now)
+	require.Equal(t, fires[:most/2], present)
+	require.Empty(t, behind)
+	present, behind = s.split(fires[most/2:], now+999)
+	require.Equal(t, append(fires[most/2:most:most], fires[flood]), present)
+	require.Equal(t, fires[most:flood], behind)
+	for _, later := range []int64{now + 1000, now - 1000} { // or a clock that was set back
+		present, behind = s.split(fires[:most], later)
+		require.Equal(t, fires[:most], present)
+		require.Empty(t, behind)
+	}
+}
+
+// TestAFloodLeavesRoomForHighPriority of the same app.
+func TestAFloodLeavesRoomForHighPriority(t *testing.T) {
+	t.Parallel()
+	const now, most = 1_000_000, 100
+	fires := make([]timer.Fire, 2*most+1)
+	for i := range fires {
+		fires[i] = timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, RunMS: now + 1, AppID: 1}
+	}
+	fires[2*most].Lane = timer.LaneHigh
+	present, behind := newShares(most, time.Second).split(fires, now)
+	require.Equal(t, append(fires[:most:most], fires[2*most]), present)
+	require.Equal(t, fires[most:2*most], behind)
+}
+
+// TestOfAFloodTheNextGoFirst: after an outage what comes up is not late for what is past.
+func TestOfAFloodTheNextGoFirst(t *testing.T) {
+	t.Parallel()
+	const now, most = 1_000_000, 100
+	fires := make([]timer.Fire, 3*most) // a millisecond apart, two thirds past
+	for i := range fires {
+		fires[i] = timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, RunMS: now + int64(i-2*most), AppID: 1}
+	}
+	present, behind := newShares(most, time.Second).split(fires[:2*most+most/2], now)
+	from := 2*most - most/2
+	require.Equal(t, fires[from:from+most], present)
+	require.Equal(t, fires[:from], behind)
+	present, behind = newShares(most, time.Second).split(fires[2*most-1:], now)
+	require.Equal(t, fires[2*most:], present)
+	require.Equal(t, fires[2*most-1:2*most], behind)
 }

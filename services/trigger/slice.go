@@ -21,8 +21,9 @@ type slice struct {
 	svc    *Service
 	lease  *lease
 	source *source
-	unsent []timer.Fire // published, but not confirmed
-	failed bool         // the last publish was
+	unsent []timer.Fire // by the lanes of what is due now, published but not confirmed
+	behind []timer.Fire // by the low lane, not published yet, or not confirmed
+	failed bool         // the last publish was not confirmed
 }
 
 func newSlice(s *Service, l *lease) *slice {
@@ -50,9 +51,9 @@ func (s *slice) run(ctx context.Context) error {
 			s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice held up")
 		}
 		switch {
-		case len(s.unsent) > 0 && err == nil && ctx.Err() == nil:
+		case s.left() && err == nil && ctx.Err() == nil:
 			continue // with what is late, behind what has come up meanwhile
-		case s.source.given >= s.source.endMS && len(s.unsent) == 0:
+		case s.source.given >= s.source.endMS && !s.left():
 			return s.finish(ctx)
 		}
 		select {
@@ -76,42 +77,44 @@ func (s *slice) renewed(ctx context.Context, tick <-chan time.Time) error {
 	return nil
 }
 
-// step publishes what has come up, and one chunk of what is late: catching up keeps nothing waiting that comes up meanwhile. What the bus did not confirm
+// step publishes what has come up, and one chunk of what is late, or too much at once: catching up keeps nothing waiting that comes up meanwhile. What the bus did not confirm
 // stays and goes first in the next step: published twice it is claimed once. What is gone by then is left out: while no tasks come, executors take
 // fires from the store by themselves.
 func (s *slice) step(ctx context.Context) error {
 	if s.failed {
-		s.unsent = s.source.still(ctx, s.unsent)
+		s.unsent, s.behind = s.source.still(ctx, s.unsent), s.source.still(ctx, s.behind)
 	}
 	now := s.svc.opts.Now().UnixMilli()
 	fires, err := s.source.next(ctx, now)
-	present, late := byAge(slices.Concat(s.unsent, fires), now)
-	for len(present) > 0 && s.lease.valid() {
-		n, perr := s.publish(ctx, present)
-		if present = present[n:]; perr != nil {
-			s.unsent = slices.Concat(present, late)
+	present, behind := s.svc.shares.split(slices.Concat(s.unsent, fires), now)
+	s.unsent, s.behind = present, append(s.behind, behind...)
+	for len(s.unsent) > 0 && s.lease.valid() {
+		perr := s.publish(ctx, &s.unsent, s.svc.opts.Dispatch.Publish)
+		if perr != nil {
 			return errors.Join(err, perr)
 		}
 	}
-	if len(late) > 0 && s.lease.valid() {
-		n, perr := s.publish(ctx, late)
-		late, err = late[n:], errors.Join(err, perr)
+	if len(s.behind) > 0 && s.lease.valid() {
+		err = errors.Join(err, s.publish(ctx, &s.behind, s.svc.opts.Dispatch.PublishLow))
 	}
-	s.unsent = slices.Concat(present, late)
 	return err
 }
 
-// publish publishes a chunk and returns how many fires it was, 0 with an error.
-func (s *slice) publish(ctx context.Context, fires []timer.Fire) (n int, err error) {
+// left tells whether anything is left to be published.
+func (s *slice) left() bool { return len(s.unsent)+len(s.behind) > 0 }
+
+// publish publishes a chunk of fires, which leaves them once it is confirmed.
+func (s *slice) publish(ctx context.Context, fires *[]timer.Fire, by func(context.Context, []timer.Fire) error) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	n = min(len(fires), publishChunk)
-	err = s.svc.opts.Dispatch.Publish(ctx, fires[:n])
+	n := min(len(*fires), publishChunk)
+	err := by(ctx, (*fires)[:n])
 	if s.failed = err != nil; s.failed {
-		return 0, err //nolint:wrapcheck // the bus says what it was doing
+		return err //nolint:wrapcheck // the bus says what it was doing
 	}
+	*fires = (*fires)[n:]
 	s.svc.met.batch.Observe(float64(n))
-	return n, nil
+	return nil
 }
 
 func (s *slice) finish(ctx context.Context) error {

@@ -19,6 +19,7 @@ type Service struct {
 	opts   Options
 	log    zerolog.Logger
 	leases *leases
+	shares *shares
 	met    *metrics
 	joined atomic.Bool
 }
@@ -29,7 +30,7 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	return &Service{opts: opts, log: opts.Logger, leases: newLeases(opts.Lease), met: newMetrics(opts.Registerer)}, nil
+	return &Service{opts: opts, log: opts.Logger, leases: newLeases(opts.Lease), shares: newShares(atOnce, opts.Lead), met: newMetrics(opts.Registerer)}, nil
 }
 
 // Ready tells whether slices that are handed out are taken.

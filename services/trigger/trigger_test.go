@@ -113,6 +113,10 @@ func (p *process) Publish(_ context.Context, fires []timer.Fire) error {
 	return nil
 }
 
+func (p *process) PublishLow(ctx context.Context, fires []timer.Fire) error {
+	return p.Publish(ctx, fires)
+}
+
 func (p *process) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +147,7 @@ func start(t *testing.T, parts *servicetest.Parts, name string) *process {
 		require.NoError(t, <-ended)
 	})
 	t.Cleanup(p.stop)
-	require.Eventually(t, func() bool { return svc.Ready() == nil }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return svc.Ready() == nil }, 30*time.Second, time.Millisecond)
 	return p
 }
 

@@ -1,0 +1,25 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// What an app has much of is not repeated on the lane of what is due now, where other apps' fires would stand behind it.
+func TestAFloodOfStraysIsSetApart(t *testing.T) {
+	t.Parallel()
+	fires := make([]timer.Fire, strayFlood+2)
+	for i := range fires {
+		fires[i] = timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, AppID: 1}
+	}
+	fires[7].AppID = 2
+	some, floods := apart(fires)
+	require.Equal(t, fires[7:8], some)
+	require.Len(t, floods, strayFlood+1)
+	some, floods = apart(fires[:strayFlood+1])
+	require.Len(t, some, strayFlood+1)
+	require.Empty(t, floods)
+}
