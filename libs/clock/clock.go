@@ -15,8 +15,10 @@ const (
 	tolerance = 100 * time.Millisecond
 	// jump is how far the host's clock may leave the monotonic one between two looks.
 	jump = 250 * time.Millisecond
-	// every is how often Run measures.
-	every = time.Second
+	// every is how often Run measures; a jump it measures at once.
+	every = 2 * time.Second
+	// again is how soon it measures again where it has no measurement yet, or none since a jump.
+	again = time.Second
 )
 
 // Source returns the time that all processes agree on: the store's.
@@ -128,16 +130,21 @@ func (c *Clock) Measure(ctx context.Context) error {
 	return nil
 }
 
-// Run measures every second, and at once after a jump, until ctx ends.
+// Run measures every two seconds, and at once after a jump, until ctx ends.
 func (c *Clock) Run(ctx context.Context) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	next := time.NewTimer(every)
+	defer next.Stop()
 	for {
-		call, cancel := context.WithTimeout(ctx, every)
+		call, cancel := context.WithTimeout(ctx, again)
 		_ = c.Measure(call) // a store that is away leaves the last offset in force; /readyz tells of the store
 		cancel()
+		wait := every
+		if _, steady := c.Look(); !steady {
+			wait = again
+		}
+		next.Reset(wait)
 		select {
-		case <-tick.C:
+		case <-next.C:
 		case <-c.jumped:
 		case <-ctx.Done():
 			return nil

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	flushEvery   = time.Second
+	flushEvery   = 2 * time.Second
 	flushTimeout = 5 * time.Second
 	learnEvery   = 5 // flushes
 	keepMinutes  = 5 // behind now
 )
 
-// FlushCounts writes the tallies of a process's counts once a second, and learns from the store what other processes made of the
-// coming minutes, until ctx ends. Dying between two flushes loses at most a second of estimates: a minute gets fewer buckets.
+// FlushCounts writes the tallies of a process's counts every two seconds, and learns from the store what other processes made of the
+// coming minutes, until ctx ends. Dying between two flushes loses at most two seconds of estimates: a minute gets fewer buckets.
 func FlushCounts(ctx context.Context, counts *slicing.Counts, st store.Minutes, now func() time.Time, ahead time.Duration, log zerolog.Logger) error {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
+	forgot := int64(0)
 	for n := 0; ; n++ {
 		select {
 		case <-tick.C:
@@ -33,7 +34,10 @@ func FlushCounts(ctx context.Context, counts *slicing.Counts, st store.Minutes, 
 		if err := flush(ctx, counts, st, n%learnEvery == 0, minute, ahead); err != nil {
 			log.Debug().Err(err).Msg("bucket counts not flushed")
 		}
-		counts.Forget(minute - keepMinutes)
+		if minute != forgot {
+			counts.Forget(minute - keepMinutes)
+			forgot = minute
+		}
 	}
 }
 

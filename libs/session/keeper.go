@@ -25,6 +25,8 @@ const (
 	RenewEvery = 500 * time.Millisecond
 	Trust      = 2 * time.Second         // since a successful renewal was sent
 	Silence    = 2500 * time.Millisecond // of a renewal number until its session is ended
+	// LookEvery is how often a watcher looks, besides when a silence comes to its end: who falls silent is noticed this long after Silence at the latest.
+	LookEvery = 350 * time.Millisecond
 
 	callTimeout = time.Second
 	openWait    = 200 * time.Millisecond

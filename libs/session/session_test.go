@@ -281,6 +281,61 @@ func TestWatcherWaitsForSilenceOfItsOwn(t *testing.T) {
 	})
 }
 
+// Whenever a session is renewed for the last time, its silence is noticed a look later than it is over at the most.
+func TestSilenceIsNoticedWhenItIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 10 * time.Millisecond // a look
+		for phase := 3 * time.Millisecond; phase < session.LookEvery; phase += 19 * time.Millisecond {
+			tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7}, 8: {ID: 8}}}
+			ctx, cancel := context.WithCancel(t.Context())
+			began := time.Now()
+			var noticed time.Time
+			looks := 0
+			watched := make(chan struct{})
+			go func() {
+				defer close(watched)
+				session.NewWatcher(&slowTable{tab, takes}, nil, zerolog.Nop()).Watch(ctx, func(_ context.Context, _, ended []store.Session, _ error) {
+					looks++
+					if len(ended) > 0 {
+						noticed = time.Now()
+					}
+				})
+			}()
+			var silent time.Time
+			for time.Sleep(phase); time.Since(began) < 8*time.Second; time.Sleep(session.RenewEvery) {
+				_, err := tab.RenewSession(t.Context(), 8, store.Load{})
+				require.NoError(t, err)
+				if time.Since(began) < 2*time.Second {
+					silent = time.Now()
+					_, err := tab.RenewSession(t.Context(), 7, store.Load{})
+					require.NoError(t, err)
+				}
+			}
+			cancel()
+			<-watched
+			require.Contains(t, tab.rows, timer.ID(8))
+			require.NotContains(t, tab.rows, timer.ID(7))
+			require.GreaterOrEqual(t, noticed.Sub(silent), session.Silence)
+			require.LessOrEqual(t, noticed.Sub(silent), session.Silence+session.LookEvery+3*takes)
+			require.LessOrEqual(t, looks, int(time.Since(began)/session.LookEvery)+2)
+		}
+	})
+}
+
+// slowTable takes its time over looks.
+type slowTable struct {
+	*table
+
+	takes time.Duration
+}
+
+func (s *slowTable) LiveSessions(ctx context.Context) ([]store.Session, error) {
+	time.Sleep(s.takes / 2)
+	defer time.Sleep(s.takes / 2)
+	return s.table.LiveSessions(ctx)
+}
+
 func TestTwoWatchersEndOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

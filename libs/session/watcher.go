@@ -16,6 +16,9 @@ const (
 	// Mercy is how long a session may stay silent after such a time, until it is renewed once: everybody comes back to the store at once
 	// then, and the renewals with them. Who died meanwhile is noticed so much later.
 	Mercy = 10 * time.Second
+
+	watchTimeout = 5 * time.Second // of a look, and of what is done about those that it ended
+	justAfter    = time.Millisecond
 )
 
 // Watcher ends sessions that fell silent. Any number of processes may watch: ending is conditional on the renewal number seen,
@@ -31,6 +34,7 @@ type Watcher struct {
 	seen   map[timer.ID]sight
 	spare  map[timer.ID]sight // that of the look before, to be filled by the next
 	looked time.Time          // when the last look that succeeded was over
+	next   time.Time          // when the first of those that live on will have been silent for too long, unless they are renewed
 }
 
 type sight struct {
@@ -57,6 +61,29 @@ func (w *Watcher) blind(asked time.Time) bool {
 	return t != nil && !t.Trusted()
 }
 
+// Watch looks until ctx ends, and hands each look on. The context that it hands on with it ends after a few seconds.
+func (w *Watcher) Watch(ctx context.Context, saw func(ctx context.Context, live, ended []store.Session, err error)) {
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		began := time.Now()
+		call, cancel := context.WithTimeout(ctx, watchTimeout)
+		live, ended, err := w.Look(call)
+		saw(call, live, ended, err)
+		cancel()
+		at := began.Add(LookEvery)
+		if w.next.Before(at) && w.next.After(began) {
+			at = w.next
+		}
+		tick.Reset(time.Until(at))
+	}
+}
+
 // Look reads the live sessions and ends the silent ones. It returns those that live on and those that this call ended. It is not
 // safe for concurrent use.
 //
@@ -70,7 +97,7 @@ func (w *Watcher) Look(ctx context.Context) (live, ended []store.Session, err er
 	}
 	got := time.Now()
 	blind := w.blind(asked)
-	w.looked = got
+	w.looked, w.next = got, got.Add(Silence)
 	seen := w.spare
 	clear(seen)
 	live = make([]store.Session, 0, len(all))
@@ -85,6 +112,9 @@ func (w *Watcher) Look(ctx context.Context) (live, ended []store.Session, err er
 		seen[s.ID] = before
 		if asked.Sub(before.since) < before.silence {
 			live = append(live, s)
+			if over := before.since.Add(before.silence + justAfter); over.Before(w.next) {
+				w.next = over
+			}
 			continue
 		}
 		mine, endErr := w.store.EndSession(ctx, s.ID, s.Renewals)

@@ -41,6 +41,7 @@ type Counts struct {
 	perBucket int64
 	mu        sync.Mutex
 	minutes   map[int64]*minute
+	counted   []int64 // those with something added, in any order
 }
 
 type minute struct {
@@ -57,9 +58,7 @@ func NewCounts(perBucket int) *Counts {
 // Bucket chooses the bucket of a fire that runs in the given minute, and counts the fire in.
 func (c *Counts) Bucket(f timer.FireID, runMinute int64) int32 {
 	c.mu.Lock()
-	m := c.at(runMinute)
-	m.added++
-	n := m.buckets
+	n := c.add(runMinute, 1).buckets
 	c.mu.Unlock()
 	if n <= 1 {
 		return 0
@@ -76,15 +75,17 @@ func (c *Counts) Bucket(f timer.FireID, runMinute int64) int32 {
 func (c *Counts) Take() []Growth {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []Growth
-	for at, m := range c.minutes {
-		if m.added == 0 {
-			continue
-		}
+	if len(c.counted) == 0 {
+		return nil
+	}
+	out := make([]Growth, 0, len(c.counted))
+	for _, at := range c.counted {
+		m := c.minutes[at]
 		want := min((m.estimate+m.added)/c.perBucket+1, int64(MaxBuckets))
 		out = append(out, Growth{Minute: at, Added: m.added, Buckets: max(int32(want), m.buckets)}) //nolint:gosec // bounded
 		m.added = 0
 	}
+	c.counted = c.counted[:0]
 	slices.SortFunc(out, func(a, b Growth) int { return int(a.Minute - b.Minute) })
 	return out
 }
@@ -94,7 +95,7 @@ func (c *Counts) Return(gs []Growth) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, g := range gs {
-		c.at(g.Minute).added += g.Added
+		c.add(g.Minute, g.Added)
 	}
 }
 
@@ -118,6 +119,15 @@ func (c *Counts) Forget(before int64) {
 			delete(c.minutes, at)
 		}
 	}
+}
+
+func (c *Counts) add(minuteNo, fires int64) *minute {
+	m := c.at(minuteNo)
+	if m.added == 0 && fires > 0 {
+		c.counted = append(c.counted, minuteNo)
+	}
+	m.added += fires
+	return m
 }
 
 func (c *Counts) at(minuteNo int64) *minute {

@@ -30,8 +30,10 @@ type Service struct {
 	log    zerolog.Logger
 	keeper *session.Keeper
 	met    *metrics
-	ticked clock.Mark // the last tick that succeeded
-	swept  time.Time  // of the last sweep; the sweep's alone
+	ticked clock.Mark       // the last tick that succeeded
+	frozen map[int64]frozen // minutes handed out; this and the next are the tick's alone
+	cursor int64            // as it was last seen: it never goes back
+	swept  time.Time        // of the last sweep; the sweep's alone
 
 	strays strays
 
@@ -56,7 +58,7 @@ func New(opts Options) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
-	return &Service{opts: opts, log: opts.Logger, keeper: k, met: newMetrics(opts.Registerer)}, nil
+	return &Service{opts: opts, log: opts.Logger, keeper: k, met: newMetrics(opts.Registerer), frozen: make(map[int64]frozen)}, nil
 }
 
 // Ready tells whether minutes are being handed out.

@@ -40,15 +40,17 @@ func (a *away) Publish(ctx context.Context, fires []timer.Fire) error {
 // start runs a scheduler until the test ends, or until stop is called.
 func start(t *testing.T, parts *servicetest.Parts, name string) (svc *scheduler.Service, stop func()) {
 	t.Helper()
-	return startWith(t, parts, name, parts.Dispatch)
+	return startWith(t, parts, name, func(*scheduler.Options) {})
 }
 
-func startWith(t *testing.T, parts *servicetest.Parts, name string, d scheduler.Dispatcher) (svc *scheduler.Service, stop func()) {
+func startWith(t *testing.T, parts *servicetest.Parts, name string, change func(*scheduler.Options)) (svc *scheduler.Service, stop func()) {
 	t.Helper()
-	svc, err := scheduler.New(scheduler.Options{
-		Store: parts.Store, Bus: parts.Bus(name), Dispatch: d, IDs: parts.IDs, Name: name, Now: time.Now,
+	opts := scheduler.Options{
+		Store: parts.Store, Bus: parts.Bus(name), Dispatch: parts.Dispatch, IDs: parts.IDs, Name: name, Now: time.Now,
 		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
-	})
+	}
+	change(&opts)
+	svc, err := scheduler.New(opts)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -217,7 +219,7 @@ func TestSweepGoesOnSoonAfterTheBusIsBack(t *testing.T) {
 		h := hearTasks(t, parts)
 		a := &away{Dispatcher: parts.Dispatch}
 		a.gone.Store(true)
-		startWith(t, parts, "one", a)
+		startWith(t, parts, "one", func(o *scheduler.Options) { o.Dispatch = a })
 		defs := make([]timer.Definition, 20)
 		for i := range defs {
 			defs[i] = servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/")
@@ -374,5 +376,39 @@ func TestSweepStandsBackWhileExecutorsAreFull(t *testing.T) {
 		}
 		require.NotEmpty(t, h.list(), "but not for ever")
 		require.Greater(t, h.first().Sub(begin), 4*time.Minute)
+	})
+}
+
+// asked counts what a scheduler asks the store for.
+type asked struct {
+	scheduler.Store
+	freezes, cursors atomic.Int64
+}
+
+func (a *asked) FreezeMinute(ctx context.Context, minute int64) (int32, error) {
+	a.freezes.Add(1)
+	return a.Store.FreezeMinute(ctx, minute) //nolint:wrapcheck // as the store does
+}
+
+func (a *asked) Cursor(ctx context.Context, present int64) (int64, error) {
+	a.cursors.Add(1)
+	return a.Store.Cursor(ctx, present) //nolint:wrapcheck // as the store does
+}
+
+// What does not change is not asked for at each tick: the buckets of a minute, and the cursor once it has come to the present.
+func TestTicksAskForWhatMayHaveChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		hearSlices(t, parts, true)
+		a := &asked{Store: parts.Store}
+		_, stop := startWith(t, parts, "one", func(o *scheduler.Options) { o.Store = a })
+		time.Sleep(10*time.Minute + time.Millisecond) // 600 ticks
+		stop()
+		cursor, err := parts.Store.Cursor(t.Context(), timer.MinuteOf(time.Now().UnixMilli()))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, cursor, timer.MinuteOf(time.Now().UnixMilli())-1)
+		require.LessOrEqual(t, a.freezes.Load(), int64(10*(6+3+2)), "each ten seconds for the present minute, and for the coming one while it is handed out ahead")
+		require.LessOrEqual(t, a.cursors.Load(), int64(10*10))
 	})
 }

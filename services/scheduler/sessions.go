@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	watchEvery   = 250 * time.Millisecond
 	watchTimeout = 5 * time.Second
 	// endedFor is how long ago a session may have ended whose claims are looked for at the start.
 	endedFor = time.Hour
@@ -22,11 +21,7 @@ const (
 // or to the sweep.
 func (s *Service) watch(ctx context.Context) error {
 	s.inheritEnded(ctx)
-	w := session.NewWatcher(s.opts.Store, s.keeper, s.log)
-	return every(ctx, watchEvery, func() {
-		call, cancel := context.WithTimeout(ctx, watchTimeout)
-		defer cancel()
-		live, ended, err := w.Look(call)
+	session.NewWatcher(s.opts.Store, s.keeper, s.log).Watch(ctx, func(ctx context.Context, live, ended []store.Session, err error) {
 		if err != nil {
 			s.log.Debug().Err(err).Msg("sessions not watched")
 		} else {
@@ -36,6 +31,7 @@ func (s *Service) watch(ctx context.Context) error {
 			s.log.Warn().Err(err).Msg("claims of an ended session left to the sweep")
 		}
 	})
+	return nil
 }
 
 // inheritEnded dispatches what sessions that ended before this scheduler started still own: nobody may have been there to do it, as

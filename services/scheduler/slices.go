@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,7 +19,30 @@ import (
 const (
 	handTimeout    = 5 * time.Second
 	publishTimeout = 3 * time.Second
+	// frozenFor is how long the number of a minute's buckets is remembered. It never changes once it is frozen, but in a store that went back to an earlier state.
+	frozenFor = 10 * time.Second
 )
+
+// frozen is how many buckets a minute has.
+type frozen struct {
+	buckets int32
+	at      time.Time // when the store said so
+}
+
+// freeze ends the growth of a minute and returns how many buckets it has.
+func (s *Service) freeze(ctx context.Context, minute int64) (int32, error) {
+	if f, ok := s.frozen[minute]; ok && time.Since(f.at) < frozenFor {
+		return f.buckets, nil
+	}
+	at := time.Now()
+	buckets, err := s.opts.Store.FreezeMinute(ctx, minute)
+	if err != nil {
+		return 0, fmt.Errorf("freezing minute %d: %w", minute, err)
+	}
+	maps.DeleteFunc(s.frozen, func(_ int64, f frozen) bool { return at.Sub(f.at) >= frozenFor })
+	s.frozen[minute] = frozen{buckets: buckets, at: at}
+	return buckets, nil
+}
 
 // tick hands out the present minute, the coming one shortly before it starts, and then what the cursor has not passed, oldest first
 // and bounded, so that catching up never delays the present.
@@ -36,6 +60,9 @@ func (s *Service) tick(ctx context.Context) error {
 }
 
 func (s *Service) catchUp(ctx context.Context, present int64) error {
+	if s.cursor >= present {
+		return nil
+	}
 	began := time.Now()
 	call, cancel := context.WithTimeout(ctx, handTimeout)
 	cursor, err := s.opts.Store.Cursor(call, present)
@@ -56,6 +83,7 @@ func (s *Service) catchUp(ctx context.Context, present int64) error {
 			return fmt.Errorf("moving the cursor: %w", err)
 		}
 	}
+	s.cursor = cursor
 	s.met.cursorLag.Set(float64((present - cursor) * int64(time.Minute/time.Second)))
 	return nil
 }
@@ -65,9 +93,9 @@ func (s *Service) catchUp(ctx context.Context, present int64) error {
 func (s *Service) hand(ctx context.Context, minute int64) error {
 	call, cancel := context.WithTimeout(ctx, handTimeout)
 	defer cancel()
-	buckets, err := s.opts.Store.FreezeMinute(call, minute)
+	buckets, err := s.freeze(call, minute)
 	if err != nil {
-		return fmt.Errorf("freezing minute %d: %w", minute, err)
+		return err
 	}
 	claims, err := s.opts.Store.ClaimSlices(call, minute, buckets, s.opts.Lease, int(slicing.MaxBuckets))
 	if err != nil {

@@ -77,6 +77,9 @@ func (s *Store) attempt(
 ) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	if at, _ := ctx.Deadline(); !time.Now().Before(at) { // a process that stood still may come here before its timers do
+		return s.dialect.translate(what, context.DeadlineExceeded)
+	}
 	p := s.faults.wait(ctx)
 	backoff := firstBackoff
 	for try := 1; ; try++ {
