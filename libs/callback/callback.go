@@ -47,6 +47,8 @@ type Request struct {
 // Guard is asked before each of several targets is called, perhaps by several goroutines at once. After an OK done must be called, once, with what came of it.
 type Guard interface {
 	Allow(t *timer.Target) (done func(*Result), ok bool)
+	// Continue is asked when one target failed and before the next one's turn, which may be long after the attempt began: whether the fire is still to be called.
+	Continue() bool
 }
 
 // Result is what came of an attempt.

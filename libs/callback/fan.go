@@ -76,6 +76,10 @@ func (c Callers) any(ctx context.Context, r *Request) Result {
 			lost, sum.Pause = true, false
 			continue
 		}
+		if len(out) > 0 && r.Guard != nil && !r.Guard.Continue() {
+			hope, sum.Pause = Retry, false // of this target: whoever attempts again finds out why not
+			break
+		}
 		one := c.of(ctx, r, i)
 		out = append(out, one)
 		if one.Class == Success || one.Class == Accepted {

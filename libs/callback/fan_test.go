@@ -75,6 +75,39 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// upTo lets so many further targets have their turn.
+type upTo struct{ further int }
+
+func (*upTo) Allow(*timer.Target) (func(*callback.Result), bool) {
+	return func(*callback.Result) {}, true
+}
+
+func (u *upTo) Continue() bool { u.further--; return u.further >= 0 }
+
+// A target whose turn does not come leaves hope, whatever the ones before it answered: it is for another attempt to find out why not.
+func TestFailoverThatIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	c := callback.Callers{timer.KindHTTP: answers}
+	for _, first := range []string{"busy", "refused", "gone"} {
+		for further := range 3 {
+			r := several(timer.ModeAny, first, first, first)
+			r.Guard = &upTo{further}
+			got := c.Call(t.Context(), r)
+			require.Len(t, got.Targets, 1+further)
+			require.Equal(t, answers[first].Error, got.Error)
+			if further < 2 {
+				require.Equal(t, callback.Retry, got.Class, first)
+				require.False(t, got.Pause)
+			} else {
+				require.Equal(t, answers[first].Class, got.Class)
+			}
+		}
+	}
+	r := several(timer.ModeAny, "ok", "busy")
+	r.Guard = &upTo{}
+	require.Equal(t, callback.Success, c.Call(t.Context(), r).Class, "nobody is asked after a success")
+}
+
 func TestMulticast(t *testing.T) {
 	t.Parallel()
 	c := callback.Callers{timer.KindHTTP: answers}

@@ -18,6 +18,7 @@ const (
 	eventsTimeout = 5 * time.Second
 	eventsAgain   = time.Second
 	announceEvery = time.Second
+	noteAtLeast   = 5 * announceEvery // how old the position may become while there is nothing to announce
 )
 
 // announcer publishes outcomes for whoever listens, after they are recorded, each at least once: how far it is, it notes with its session, and what a
@@ -36,6 +37,8 @@ type announcer struct {
 	pending map[int64]int // its results that are expected to be recorded, or in the queue, by the second in which they finished
 	noted   int64         // unix ms: up to here all of the term's are announced
 	behind  bool          // the queue overflowed, and takes nothing until that is read
+	latest  int64         // unix ms: when the last of its results that were expected finished
+	saved   time.Time     // when it was noted last for the term; zero: it was not
 	missed  int64         // unix ms: the earliest of the term's outcomes that did not fit the queue and were not read since; 0: there is none
 	wake    chan struct{} // has room for one
 }
@@ -65,6 +68,7 @@ func (a *announcer) expect(term *session.Term, o *timer.Outcome) {
 	}
 	o.FinishedMS = max(o.FinishedMS, a.noted+1)
 	a.pending[o.FinishedMS/1000]++
+	a.latest = max(a.latest, o.FinishedMS)
 }
 
 // follow counts for a term from its first sight on, and not for one that it followed: what that left, somebody else announces. The lock is held.
@@ -72,7 +76,7 @@ func (a *announcer) follow(term *session.Term) {
 	if term == nil || a.term != nil && term.ID <= a.term.ID {
 		return
 	}
-	a.term, a.pending, a.noted, a.behind, a.missed = term, make(map[int64]int), 0, false, 0
+	a.term, a.pending, a.noted, a.latest, a.behind, a.missed, a.saved = term, make(map[int64]int), 0, 0, false, 0, time.Time{}
 }
 
 // settle takes results off the count: they are announced, or were not recorded.
@@ -132,7 +136,9 @@ func (a *announcer) run(ctx context.Context) {
 			a.announce(ctx)
 		case <-tick.C:
 			a.announce(ctx)
-			a.note(ctx)
+			if a.moved() {
+				a.note(ctx)
+			}
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), announceEvery)
 			a.announce(last)
@@ -214,6 +220,13 @@ func (a *announcer) pages(ctx context.Context, session timer.ID, from int64) (do
 	return false
 }
 
+// moved tells whether the position should be noted: it lies before the latest result, or was noted a while ago.
+func (a *announcer) moved() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.latest > a.noted || len(a.pending) > 0 || a.svc.keeper.Term() != a.term || time.Since(a.saved) >= noteAtLeast
+}
+
 // note writes how far this session's outcomes are announced: up to the second before the first that is not. One that has none to announce says so too, so that
 // nobody has to look through all that others recorded while it lived.
 func (a *announcer) note(ctx context.Context) {
@@ -226,7 +239,7 @@ func (a *announcer) note(ctx context.Context) {
 	if a.missed > 0 {
 		upTo = min(upTo, a.missed-1)
 	}
-	a.noted = max(a.noted, upTo)
+	a.noted, a.saved = max(a.noted, upTo), time.Now()
 	a.mu.Unlock()
 	if term == nil {
 		return
@@ -235,6 +248,9 @@ func (a *announcer) note(ctx context.Context) {
 	defer cancel()
 	if err := a.svc.opts.Store.SetAnnounced(ctx, term.ID, store.OutcomePosition{FinishedMS: upTo}); err != nil {
 		a.svc.log.Debug().Err(err).Msg("position of announcements not noted")
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.saved = time.Time{} // at the next tick again
 	}
 }
 

@@ -49,16 +49,19 @@ func newBook(st Store) (*book, error) {
 	return &book{store: st, defs: defs, states: states, apps: make(map[int64]bool)}, nil
 }
 
-// freshFor is how old the last look into the change log may be for the book's states to decide a call (P5: a change reaches every
-// executor within a second).
-const freshFor = time.Second
+const (
+	// noticed is how old a timer's state may be when a call starts (P5: a change reaches every executor within a second).
+	noticed = time.Second
+	// freshFor is how old it may be when a call is decided: the rest is for what comes between that and the request.
+	freshFor = 900 * time.Millisecond
+)
 
-// state returns what the book says of a timer, if that may be relied on.
-func (b *book) state(id timer.ID) (timer.State, bool) {
+// state returns what the book says of a timer, and the time as of which it is true, if that may be relied on.
+func (b *book) state(id timer.ID) (s timer.State, asOf time.Time, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s, ok := b.states.Get(id)
-	return s, ok && time.Since(b.looked) < freshFor
+	s, ok = b.states.Get(id)
+	return s, b.looked, ok && time.Since(b.looked) < freshFor
 }
 
 // learn reads what the book does not know of the timers of these entries: two statements for a batch.

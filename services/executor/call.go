@@ -37,34 +37,34 @@ func (s *Service) work() {
 
 // attempt decides about one due fire, calls it, and hands the result on.
 func (s *Service) attempt(e *held) {
-	low := s.hands.begun(e)
+	s.hands.begun(e)
 	if !e.term.Trusted() {
 		// Ended, or about to be: whoever takes the claim over calls. While it merely is not renewed in time, the fire waits.
 		s.later(e)
 		return
 	}
-	state, def, err := s.consult(e)
+	seen, err := s.consult(e)
 	if err != nil {
 		s.log.Debug().Err(err).Msg("timer not read, its fire waits")
 		s.later(e)
 		return
 	}
-	if reason := skipReason(&e.fire, state); reason != timer.ReasonNone {
+	if reason := skipReason(&e.fire, seen.State); reason != timer.ReasonNone {
 		s.skip(e, reason)
 		return
 	}
-	if def == nil {
+	if e.def == nil {
 		s.reject(e, "the timer's definition is missing")
 		return
 	}
-	if !s.admit(e, &state) {
+	if !s.admit(e, &seen.State) {
 		return
 	}
 	if e.fire.State == timer.FireAccepted || e.fire.State == timer.FireReturned {
 		s.unfinished(e)
 		return
 	}
-	owner, err := s.tenants.of(e.term.Context(), state.AppID, state.App)
+	owner, err := s.tenants.of(e.term.Context(), seen.AppID, seen.App)
 	switch {
 	case err != nil:
 		s.log.Debug().Err(err).Msg("settings of an app not read, its fire waits")
@@ -74,11 +74,14 @@ func (s *Service) attempt(e *held) {
 		s.notMade(e, timer.FailureInvalid, "not sent: "+owner.unfit.Error())
 		return
 	}
+	if !s.still(e, &seen) {
+		return
+	}
 	if p := s.allow(e, owner); p != nil {
-		if !low && e.fire.Attempt == 0 && !e.putOff() {
+		if !e.low && e.fire.Attempt == 0 && !e.putOff() {
 			s.pace.began(time.Duration(s.opts.Clock.Now().UnixMilli()-e.fire.RunMS) * time.Millisecond)
 		}
-		s.call(e, owner, &state, p)
+		s.call(e, owner, &seen, p)
 	}
 }
 
@@ -99,10 +102,10 @@ func (s *Service) notMade(e *held, why timer.Failure, text string) {
 }
 
 // call makes an attempt that the limits let start.
-func (s *Service) call(e *held, owner *tenant, state *timer.State, p *permit) {
+func (s *Service) call(e *held, owner *tenant, seen *view, p *permit) {
 	defer p.done()
 	def := e.def
-	// The last look before the call: at the clock (P1), and at the session (P3), which a frozen process finds too old here.
+	// The last look before the call: at the clock (P1), and at the session (P3) and the state (P5), which a process that stood still finds too old here.
 	// The run alone does not do for P1: a fire that an executor whose clock is ahead let wait for its turn is released when that comes, perhaps before its instant.
 	start, steady := s.opts.Clock.Look()
 	planned := plannedMS(e)
@@ -110,7 +113,7 @@ func (s *Service) call(e *held, owner *tenant, state *timer.State, p *permit) {
 		s.wheel.addAt(from, e)
 		return
 	}
-	if !e.term.Trusted() {
+	if !e.term.Trusted() || time.Since(seen.asOf) >= noticed {
 		s.later(e)
 		return
 	}
@@ -122,7 +125,7 @@ func (s *Service) call(e *held, owner *tenant, state *timer.State, p *permit) {
 	var each *guard
 	var ask callback.Guard // nil for a single target: its breaker was asked
 	if def.Several() {
-		each = &guard{svc: s, app: e.fire.AppID}
+		each = &guard{svc: s, held: e}
 		ask = each
 	} else {
 		s.wasLate(e, n, late)
@@ -131,9 +134,9 @@ func (s *Service) call(e *held, owner *tenant, state *timer.State, p *permit) {
 	began := time.Now()
 	ctx, done := s.calls.begin(e)
 	r := s.opts.Caller.Call(ctx, &callback.Request{
-		Fire: e.fire.FireID, App: state.App, PlannedMS: planned, Attempt: n,
+		Fire: e.fire.FireID, App: seen.App, PlannedMS: planned, Attempt: n,
 		Start: start, Target: def.Target, Timeout: time.Duration(def.Retry.Timeout),
-		Fanout: def.Fanout, Done: e.fire.Done, NoRetry: def.Retry.NoRetry, Name: state.Name, Labels: def.Labels, Zone: s.zone(def), Cause: e.fire.Cause.String(),
+		Fanout: def.Fanout, Done: e.fire.Done, NoRetry: def.Retry.NoRetry, Name: seen.Name, Labels: def.Labels, Zone: s.zone(def), Cause: e.fire.Cause.String(),
 		Signer: owner.signer, Egress: owner.egress, Token: s.token(e, n), Guard: ask,
 	})
 	cancelled := done()
@@ -196,29 +199,56 @@ func (s *Service) later(e *held) {
 	s.wheel.addAt(s.opts.Clock.Now().Add(askAgain).UnixMilli(), e)
 }
 
-// consult returns the timer's state and definition, from the book where it is fresh and speaks for a call, else from the store, together with
-// whoever else asks at this moment.
-func (s *Service) consult(e *held) (timer.State, *timer.Definition, error) {
+// view is a timer's state, and the time as of which it is true.
+type view struct {
+	timer.State
+
+	asOf time.Time
+}
+
+// consult learns the fire's definition, which may be missing, and returns the timer's state: from the book where that is
+// fresh and speaks for a call, else from the store, together with whoever else asks at this moment.
+func (s *Service) consult(e *held) (view, error) {
 	if e.def == nil {
 		ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
 		defer cancel()
 		if err := s.book.learn(ctx, []*held{e}); err != nil {
-			return timer.State{}, nil, err
+			return view{}, err
 		}
 	}
-	// The state comes last: what it takes to read a definition would else make it older than P5 allows. The book's may be a second old, and
+	// The state comes last: it need not be any older for what it takes to read a definition. The book's may be a second old, and
 	// a call may be made by it. A skip may not: it is final, and the timer may have been activated since.
-	state, ok := s.book.state(e.fire.Timer)
+	state, asOf, ok := s.book.state(e.fire.Timer)
 	if !ok || skipReason(&e.fire, state) != timer.ReasonNone {
+		asOf = time.Now()
 		var err error
 		if state, err = s.ask.Do(e.term.Context(), e.fire.Timer); err != nil {
-			return state, nil, err //nolint:wrapcheck // the book says what it was doing
+			return view{}, err //nolint:wrapcheck // the book says what it was doing
 		}
 	}
 	if state.App != "" {
 		e.app = state.App // the book may have dropped the timer by the time that the call ends
 	}
-	return state, e.def, nil
+	return view{state, asOf}, nil
+}
+
+// still tells whether the timer wants the fire as it did when its state was read: the store may have taken its time over what was asked since, be it a turn, a
+// catch-up or the app, and the state have grown older than P5 allows. Where anything is new, all is decided anew.
+func (s *Service) still(e *held, seen *view) bool {
+	if time.Since(seen.asOf) >= freshFor {
+		asOf := time.Now()
+		now, err := s.ask.Do(e.term.Context(), e.fire.Timer)
+		if err != nil {
+			s.log.Debug().Err(err).Msg("timer not read again, its fire waits")
+		}
+		now.Running = seen.Running // which its own turn changes
+		if err != nil || now != seen.State {
+			s.later(e)
+			return false
+		}
+		seen.asOf = asOf
+	}
+	return e.fire.Cause != timer.CauseBackfill || s.wanted(e)
 }
 
 // skipReason tells why a timer does not want a fire, if it does not. What somebody asked for by itself is called also while the timer is not active.

@@ -2,6 +2,8 @@ package executor_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/limit"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor"
@@ -83,6 +86,90 @@ func TestP5HoldsWhileADefinitionIsRead(t *testing.T) {
 		require.Empty(t, r.attempts())
 		require.Equal(t, map[timer.OutcomeKind]int{timer.Skipped: 1}, outcomes(t, parts, "a", fires))
 	})
+}
+
+// slowAnswers takes its time over what is asked about a fire after its timer's state was read.
+type slowAnswers struct {
+	executor.Store
+	app, turn time.Duration
+}
+
+func (s *slowAnswers) AppsByID(ctx context.Context, ids []int64) ([]store.App, error) {
+	time.Sleep(s.app)
+	return s.Store.AppsByID(ctx, ids)
+}
+
+func (s *slowAnswers) Enter(ctx context.Context, session timer.ID, entries []store.Entry) ([]store.Entered, error) {
+	time.Sleep(s.turn)
+	return s.Store.Enter(ctx, session, entries)
+}
+
+// What is asked about a fire after its timer's state was read does not make that state any older; and a fire whose timer did not change is called all the same.
+func TestP5HoldsWhileTheAppOrATurnIsRead(t *testing.T) {
+	t.Parallel()
+	for name, slow := range map[string]slowAnswers{"app": {app: 2 * time.Second}, "turn": {turn: 2 * time.Second}} {
+		for _, status := range []timer.Status{timer.StatusInactive, timer.StatusActive} {
+			t.Run(fmt.Sprintf("%s, %s", name, status), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					parts := servicetest.New(t, servicetest.Options{})
+					r := new(receiver)
+					start(t, parts, "one", r, func(o *executor.Options) {
+						o.Store = &slowAnswers{parts.Store, slow.app, slow.turn}
+					})
+					timers := soon(1, time.Second)
+					timers[0].Concurrency.Policy = timer.ConcurrencyQueueAll
+					fires := parts.Create("a", timers...)
+					require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+					time.Sleep(1500 * time.Millisecond) // due, and asked about
+					_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: status}}, parts.Plan)
+					require.NoError(t, err)
+					time.Sleep(10 * time.Second)
+					if status == timer.StatusInactive {
+						require.Empty(t, r.attempts())
+						require.Equal(t, map[timer.OutcomeKind]int{timer.Skipped: 1}, outcomes(t, parts, "a", fires))
+						return
+					}
+					require.Len(t, r.attempts(), 1)
+					require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 1}, outcomes(t, parts, "a", fires))
+				})
+			})
+		}
+	}
+}
+
+// slowGate stands still once between the decision and the request.
+type slowGate struct {
+	limit.Gate
+	once sync.Once
+}
+
+func (g *slowGate) Start(a limit.Ask) limit.Decision {
+	g.once.Do(func() { time.Sleep(2 * time.Second) })
+	return g.Gate.Start(a)
+}
+
+// A process that stands still between the decision and the request decides anew.
+func TestP5HoldsForWhoStandsStillBeforeTheRequest(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[timer.Status]timer.OutcomeKind{timer.StatusInactive: timer.Skipped, timer.StatusActive: timer.Delivered} {
+		t.Run(string(status), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				r := new(receiver)
+				start(t, parts, "one", r, func(o *executor.Options) { o.Limits = &slowGate{Gate: o.Limits} })
+				fires := parts.Create("a", soon(1, time.Second)...)
+				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+				time.Sleep(1500 * time.Millisecond) // decided
+				_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: status}}, parts.Plan)
+				require.NoError(t, err)
+				time.Sleep(10 * time.Second)
+				require.Equal(t, map[timer.OutcomeKind]int{want: 1}, outcomes(t, parts, "a", fires))
+				require.Equal(t, status == timer.StatusActive, len(r.attempts()) == 1)
+			})
+		})
+	}
 }
 
 func TestFireOfAnEarlierActivationIsSkipped(t *testing.T) {

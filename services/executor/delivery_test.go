@@ -231,7 +231,7 @@ func TestFiresOfADeadEndpointComeToAnEnd(t *testing.T) {
 		fires := parts.Create("a", soon(20, time.Second)...)
 		parts.Dispatch.Committed(t.Context(), fires)
 		publishDue(t, parts, fires, 8*time.Minute)
-		require.Equal(t, map[string]int{"failed:exhausted": 20}, reasons(t, parts, fires), "three attempts, each by a probe at the latest")
+		require.Equal(t, map[string]int{"failed:exhausted": 20}, reasons(t, parts, fires), "three attempts, each by a round of probes at the latest")
 		calls, _ := r.seen()
 		require.Less(t, len(calls), 20, "most of them without a call")
 	})

@@ -57,9 +57,9 @@ func (s *Service) allow(e *held, owner *tenant) *permit {
 }
 
 // refused lets a fire wait for its endpoints, as none of them is called. What was not sent is no attempt, unless a call to each of them has failed since it
-// waits: then they are as bad as when it would have been sent, and the attempt counts as failed, so that a dead endpoint's fires come to an end, by an attempt per probe.
+// waits: then they are as bad as when it would have been sent, and the attempt counts as failed, so that a dead endpoint's fires come to an end, by an attempt per round of probes.
 //
-// One that came back from the store, to whatever executor, was told to wait for the end of an open breaker, and somewhat longer: a probe went before it.
+// One that came back from the store, to whatever executor, was told to wait for the end of an open breaker, and somewhat longer: probes went before it.
 func (s *Service) refused(e *held, at time.Time, endpoints ...string) {
 	bad := true
 	for _, endpoint := range endpoints {
@@ -120,8 +120,8 @@ func (p *permit) report(r *callback.Result) {
 
 // guard asks the breakers for each of several targets: mode any goes round one that fails, and of mode all that target waits for the next attempt.
 type guard struct {
-	svc *Service
-	app int64
+	svc  *Service
+	held *held
 
 	mu      sync.Mutex
 	sent    bool      // some target was called
@@ -131,7 +131,7 @@ type guard struct {
 
 // Allow implements callback.Guard.
 func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
-	p := &permit{svc: g.svc, endpoint: endpointOf(g.app, t)}
+	p := &permit{svc: g.svc, endpoint: endpointOf(g.held.fire.AppID, t)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p.endpoint != "" {
@@ -148,6 +148,15 @@ func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
 		p.report(r)
 		p.done()
 	}, true
+}
+
+// Continue implements callback.Guard: P3 and P5 hold for each target.
+func (g *guard) Continue() bool {
+	if !g.held.term.Trusted() {
+		return false
+	}
+	seen, err := g.svc.consult(g.held)
+	return err == nil && skipReason(&g.held.fire, seen.State) == timer.ReasonNone
 }
 
 // endpointOf names the endpoint of a target: its app and its host.

@@ -15,7 +15,7 @@ import (
 func TestAProbeThatSaysNothingLetsTheNextOneTry(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	breakers, err := limit.NewBreakers(limit.BreakerOptions{Failures: 1, Now: func() time.Time { return now }})
+	breakers, err := limit.NewBreakers(limit.BreakerOptions{Failures: 1, Probes: 1, Now: func() time.Time { return now }})
 	require.NoError(t, err)
 	s := &Service{opts: Options{Breakers: breakers}}
 	call := func(f timer.Failure) (ok, probe bool) {

@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	watchEvery   = 250 * time.Millisecond
 	watchTimeout = 5 * time.Second
 	reclaimEvery = time.Second
 	ownEvery     = 10 * time.Second // between looks without cause
@@ -23,17 +22,7 @@ const (
 
 // watch ends silent sessions and dispatches what they had claimed. Dying between the two leaves it to the sweep.
 func (s *Service) watch(ctx context.Context) error {
-	w := session.NewWatcher(s.opts.Store, s.keeper, s.log)
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-		call, cancel := context.WithTimeout(ctx, watchTimeout)
-		live, ended, err := w.Look(call)
+	session.NewWatcher(s.opts.Store, s.keeper, s.log).Watch(ctx, func(ctx context.Context, live, ended []store.Session, err error) {
 		if err != nil {
 			s.log.Debug().Err(err).Msg("sessions not watched")
 		} else {
@@ -42,8 +31,8 @@ func (s *Service) watch(ctx context.Context) error {
 		if err := s.inherit(ctx, ended); err != nil {
 			s.log.Warn().Err(err).Msg("claims of an ended session left to the sweep")
 		}
-		cancel()
-	}
+	})
+	return nil
 }
 
 // inherit publishes the open fires of ended sessions.

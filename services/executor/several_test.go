@@ -113,6 +113,52 @@ func TestATargetThatIsGoneWhereTheFireIsGivenUp(t *testing.T) {
 	})
 }
 
+// hanging is a caller whose first endpoint takes its time to fail.
+type hanging struct {
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (h *hanging) Call(_ context.Context, r *callback.Request) callback.Result {
+	h.mu.Lock()
+	h.calls[r.Target.URL]++
+	h.mu.Unlock()
+	if r.Target.URL == "http://one/" {
+		time.Sleep(5 * time.Second)
+		return callback.Result{Class: callback.Retry, Failure: timer.FailureTimeout, Error: "no answer"}
+	}
+	return callback.Result{StatusCode: 200}
+}
+
+// While the first of several targets hangs a timer may be switched off: then the next one's turn does not come.
+func TestP5HoldsForEachOfSeveralTargets(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[timer.Status]string{timer.StatusActive: "delivered", timer.StatusInactive: "skipped:inactive"} {
+		t.Run(string(status), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				parts := servicetest.New(t, servicetest.Options{})
+				r := &hanging{calls: make(map[string]int)}
+				start(t, parts, "one", &receiver{}, func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} })
+				d := soon(1, time.Second)[0]
+				d.Target = timer.Target{}
+				d.Mode, d.Targets = timer.ModeAny, []timer.Target{{Kind: timer.KindHTTP, URL: "http://one/"}, {Kind: timer.KindHTTP, URL: "http://two/"}}
+				d.Retry = timer.DefaultRetry()
+				d.Retry.Timeout = timer.Duration(10 * time.Second)
+				fires := parts.Create("a", d)
+				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+				time.Sleep(3 * time.Second) // the first hangs
+				_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: status}}, parts.Plan)
+				require.NoError(t, err)
+				publishDue(t, parts, fires, time.Minute)
+				require.Equal(t, map[string]int{want: 1}, reasons(t, parts, fires))
+				require.Equal(t, 1, r.calls["http://one/"])
+				require.Equal(t, status == timer.StatusActive, r.calls["http://two/"] == 1)
+			})
+		})
+	}
+}
+
 // down is a caller whose endpoints cannot be reached until a time.
 type down struct {
 	mu    sync.Mutex

@@ -127,8 +127,11 @@ func (w *wheel) len() int {
 	return w.n
 }
 
-// longestWait bounds how long the wheel sleeps, so that a clock that is put right is noticed.
-const longestWait = 100 * time.Millisecond
+const (
+	// longestWait bounds how long the wheel sleeps with something in it, so that a clock that is put right is noticed.
+	longestWait = 100 * time.Millisecond
+	emptyWait   = 10 * time.Second // whatever comes wakes it
+)
 
 // run hands entries to due when their run has come by look, until ctx ends. While the clock is not steady nothing comes due.
 func (w *wheel) run(ctx context.Context, look func() (time.Time, bool), due func([]*held)) {
@@ -143,8 +146,8 @@ func (w *wheel) run(ctx context.Context, look func() (time.Time, bool), due func
 				due(es)
 				continue
 			}
-			if next > 0 {
-				wait = min(wait, time.UnixMilli(next).Sub(now))
+			if wait = emptyWait; next > 0 {
+				wait = min(longestWait, time.UnixMilli(next).Sub(now))
 			}
 		}
 		timer.Reset(wait)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 	"github.com/carillon-timer/carillon/services/executor"
@@ -66,5 +67,81 @@ func TestOutcomesTellOfEachTarget(t *testing.T) {
 			require.NotNil(t, o, i)
 			require.True(t, proto.Equal(want, &carillonv1.Outcome{Kind: o.GetKind(), Targets: o.GetTargets()}), "%v", o)
 		}
+	})
+}
+
+// notes counts how often a session's position is noted.
+type notes struct {
+	executor.Store
+	mu   sync.Mutex
+	at   []time.Time
+	upTo int64 // the last position
+	away bool
+}
+
+func (n *notes) SetAnnounced(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
+	n.mu.Lock()
+	n.at = append(n.at, time.Now())
+	away := n.away
+	if !away {
+		n.upTo = p.FinishedMS
+	}
+	n.mu.Unlock()
+	if away {
+		return timer.Unavailable("noting", nil)
+	}
+	return n.Store.SetAnnounced(ctx, session, p) //nolint:wrapcheck // as the store does
+}
+
+func (n *notes) within(from, to time.Time) (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, at := range n.at {
+		if at.After(from) && !at.After(to) {
+			count++
+		}
+	}
+	return count
+}
+
+func (n *notes) position() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.upTo
+}
+
+func (n *notes) lose(all bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.away = all
+}
+
+// How far the announcements are is noted within two seconds of an outcome, and now and then while there is none.
+func TestNotesRestWhileNothingIsAnnounced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		n := &notes{Store: parts.Store}
+		start(t, parts, "one", new(receiver), func(o *executor.Options) { o.Store = n })
+		began := time.Now()
+		time.Sleep(30*time.Second + 10*time.Millisecond)
+		idle := n.within(began, time.Now())
+		require.GreaterOrEqual(t, idle, 5)
+		require.LessOrEqual(t, idle, 8)
+		for range 3 {
+			parts.Dispatch.Committed(t.Context(), parts.Create("a", soon(1, time.Second)...))
+			called := time.Now().Add(time.Second)
+			time.Sleep(3*time.Second + 10*time.Millisecond)
+			require.GreaterOrEqual(t, n.position(), called.UnixMilli())
+			time.Sleep(300 * time.Millisecond) // the next at another place between two ticks
+		}
+
+		parts.Dispatch.Committed(t.Context(), parts.Create("a", soon(1, time.Second)...))
+		called := time.Now().Add(time.Second)
+		n.lose(true)
+		time.Sleep(3 * time.Second)
+		n.lose(false)
+		time.Sleep(time.Second + 10*time.Millisecond)
+		require.GreaterOrEqual(t, n.position(), called.UnixMilli(), "what failed is done again")
 	})
 }
