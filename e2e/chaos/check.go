@@ -26,12 +26,6 @@ const (
 	patience = 2 * time.Minute
 )
 
-// outcome is a recorded outcome, and when it was recorded.
-type outcome struct {
-	ledger.Outcome
-	finished time.Time
-}
-
 // settle waits until no fire is open that the load made, and compares.
 func (w *World) settle(s *Scenario, end time.Time) *Result {
 	wait := patience + s.Patience
@@ -78,11 +72,8 @@ func (w *World) compare(end time.Time) (*ledger.Verdict, error) {
 	led := w.traffic.ledger(end, arrivals, outcomes)
 	bad := w.traffic.enterPolicies(led, end, arrivals, outcomes)
 	w.mu.Lock()
-	e := ledger.Evidence{Arrivals: arrivals, Cuts: slices.Clone(w.cuts), Clocks: clocks, Outcomes: make([]ledger.Outcome, len(outcomes))}
+	e := ledger.Evidence{Arrivals: arrivals, Cuts: slices.Clone(w.cuts), Clocks: clocks, Outcomes: outcomes}
 	w.mu.Unlock()
-	for i := range outcomes {
-		e.Outcomes[i] = outcomes[i].Outcome
-	}
 	v := led.Check(e)
 	w.explain(v.Missing, outcomes)
 	if len(bad) > 0 {
@@ -92,7 +83,7 @@ func (w *World) compare(end time.Time) (*ledger.Verdict, error) {
 }
 
 // explain prints what became of fires that are missing: with what a search would begin.
-func (w *World) explain(missing []timer.FireID, outcomes []outcome) {
+func (w *World) explain(missing []timer.FireID, outcomes []ledger.Outcome) {
 	const most = 10
 	for i, f := range missing[:min(most, len(missing))] {
 		if i == 0 {
@@ -101,7 +92,7 @@ func (w *World) explain(missing []timer.FireID, outcomes []outcome) {
 		became := "nothing is recorded"
 		for _, o := range outcomes {
 			if o.Fire == f {
-				became = fmt.Sprintf("%s %s, recorded at %s", o.Kind, o.Reason, o.finished.UTC().Format(time.StampMilli))
+				became = fmt.Sprintf("%s %s, recorded at %s", o.Kind, o.Reason, o.Finished.UTC().Format(time.StampMilli))
 			}
 		}
 		w.printf("  %s, %s, due %s: %s; %s", f, w.traffic.kinds()[f.Timer], time.UnixMilli(f.DueMS).UTC().Format(time.StampMilli), became, w.traffic.history(f))
@@ -109,22 +100,22 @@ func (w *World) explain(missing []timer.FireID, outcomes []outcome) {
 }
 
 // outcomes reads all that was recorded, from the database itself.
-func (w *World) outcomes() ([]outcome, error) {
+func (w *World) outcomes() ([]ledger.Outcome, error) {
 	rows, err := w.db.QueryContext(w.ctx, `SELECT o.timer_id, o.due_ms, o.series, o.until_ms, o.kind, o.reason, o.attempts, o.finished_ms
 		FROM outcomes o JOIN apps a ON a.id = o.app_id WHERE a.name = ?`, app)
 	if err != nil {
 		return nil, fmt.Errorf("reading the outcomes: %w", err)
 	}
 	defer rows.Close()
-	var all []outcome
+	var all []ledger.Outcome
 	for rows.Next() {
-		var o outcome
+		var o ledger.Outcome
 		var finished int64
 		err := rows.Scan(&o.Fire.Timer, &o.Fire.DueMS, &o.Fire.Series, &o.UntilMS, &o.Kind, &o.Reason, &o.Attempts, &finished)
 		if err != nil {
 			return nil, fmt.Errorf("reading the outcomes: %w", err)
 		}
-		o.finished = time.UnixMilli(finished)
+		o.Finished = time.UnixMilli(finished)
 		all = append(all, o)
 	}
 	if err := rows.Err(); err != nil {
@@ -134,7 +125,7 @@ func (w *World) outcomes() ([]outcome, error) {
 }
 
 // ledger enters what the load owes, by what the API confirmed.
-func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals, outcomes []outcome) *ledger.Ledger {
+func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals, outcomes []ledger.Outcome) *ledger.Ledger {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	led := ledger.New()
@@ -163,21 +154,18 @@ func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals, outcomes []o
 	skipped := make(map[timer.FireID]time.Time)
 	for i := range outcomes {
 		if o := &outcomes[i]; o.Kind == timer.Skipped && (o.Reason == timer.ReasonInactive || o.Reason == timer.ReasonBeforeEpoch) {
-			skipped[o.Fire] = o.finished
+			skipped[o.Fire] = o.Finished
 		}
 	}
 	for _, f := range t.flips {
-		f.enter(led, end, skipped, t.w.woken())
+		f.enter(led, end, skipped)
 	}
 	return led
 }
 
 // enter writes what a timer owes that was switched on and off. What was due when it was on, and came to be looked at when it was off, is
 // rightly skipped; what was due at about the time of a change may be either.
-//
-// A call that an API took and froze over is carried out when it wakes, whatever has been asked for since: from then until the next change either
-// may be.
-func (f *flipped) enter(led *ledger.Ledger, end time.Time, skipped map[timer.FireID]time.Time, woken []time.Time) {
+func (f *flipped) enter(led *ledger.Ledger, end time.Time, skipped map[timer.FireID]time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for due := f.changes[0].done.Add(clocks).Truncate(time.Second).Add(time.Second); due.Before(end); due = due.Add(time.Second) {
@@ -186,8 +174,6 @@ func (f *flipped) enter(led *ledger.Ledger, end time.Time, skipped map[timer.Fir
 		c := f.changes[i]
 		settled := !c.done.IsZero() && c.done.Add(clocks).Before(due)
 		switch {
-		case f.unsure(due, woken):
-			led.One(f.id, due, ledger.May)
 		case c.status == timer.StatusActive && settled:
 			d := ledger.Must
 			at, ok := skipped[timer.FireID{Timer: f.id, DueMS: due.UnixMilli()}]
@@ -201,21 +187,6 @@ func (f *flipped) enter(led *ledger.Ledger, end time.Time, skipped map[timer.Fir
 			led.One(f.id, due, ledger.May)
 		}
 	}
-}
-
-// unsure tells whether a call that nobody waited for any more may have changed the timer before an instant: one that was sent before an API
-// woke, and since when no change was confirmed.
-func (f *flipped) unsure(at time.Time, woken []time.Time) bool {
-	for _, wake := range woken {
-		if at.Before(wake.Add(-clocks)) || !slices.ContainsFunc(f.doubts, func(d time.Time) bool { return d.Before(wake) }) {
-			continue
-		}
-		next := slices.IndexFunc(f.changes, func(c change) bool { return c.sent.After(wake) })
-		if next < 0 || f.changes[next].done.IsZero() || at.Before(f.changes[next].done.Add(noticed+clocks)) {
-			return true
-		}
-	}
-	return false
 }
 
 // heeded looks for calls that started more than a second after the API had confirmed that their timer is switched off.
@@ -232,9 +203,6 @@ func (t *traffic) heeded(first receiver.Arrivals) (bad []string) {
 		at := started(&a)
 		for n, c := range f.changes {
 			if c.status == timer.StatusActive || c.done.IsZero() || !at.After(c.done.Add(noticed+clocks)) {
-				continue
-			}
-			if f.unsure(at, t.w.woken()) {
 				continue
 			}
 			if n == len(f.changes)-1 || at.Before(f.changes[n+1].sent.Add(-clocks)) {

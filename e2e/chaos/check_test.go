@@ -24,7 +24,7 @@ func switched() *flipped {
 func check(t *testing.T, arrivals receiver.Arrivals, outcomes []ledger.Outcome, skipped map[timer.FireID]time.Time) ledger.Verdict {
 	t.Helper()
 	led := ledger.New()
-	switched().enter(led, zero.Add(30*time.Second), skipped, nil)
+	switched().enter(led, zero.Add(30*time.Second), skipped)
 	return led.Check(ledger.Evidence{Arrivals: arrivals, Outcomes: outcomes})
 }
 
@@ -81,17 +81,4 @@ func TestHeeded(t *testing.T) {
 	tr := &traffic{w: &World{}, flips: []*flipped{switched()}}
 	require.Empty(t, tr.heeded(receiver.Arrivals{call(1, 5, 0), call(1, 10, 1.4), call(1, 25, 0)}))
 	require.Len(t, tr.heeded(receiver.Arrivals{call(1, 9, 6)}), 1, "a late fire is called though its timer is off for seconds")
-}
-
-func TestCallThatAnAPIFrozeOverMayBeCarriedOutLater(t *testing.T) {
-	t.Parallel()
-	f := switched()
-	f.doubts = []time.Time{zero.Add(10 * time.Second)}
-	at := func(s int) time.Time { return zero.Add(time.Duration(s) * time.Second) }
-	woken := []time.Time{at(25)}
-	require.False(t, f.unsure(at(24), woken))
-	require.True(t, f.unsure(at(26), woken))
-	require.False(t, f.unsure(at(26), nil))
-	f.changes = append(f.changes, change{status: timer.StatusInactive, sent: at(27), done: at(28)})
-	require.False(t, f.unsure(at(30), woken), "a confirmed change is the last word")
 }

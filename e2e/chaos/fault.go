@@ -24,7 +24,9 @@ var (
 	redisWiped  = Target{Present: 5 * time.Second, All: 5 * time.Second}
 	outageEnded = Target{Present: 5 * time.Second, Catch: true}
 	wayBack     = Target{Present: 5 * time.Second}
-	none        = Target{}
+	// An open breaker asks after 5 s, and 10 s later again: of an endpoint that was away for 10 s it finds out some 6 s after.
+	endpointBack = Target{Present: 10 * time.Second}
+	none         = Target{}
 )
 
 // Fault is something that befell the system.

@@ -100,12 +100,12 @@ func (w *World) edit(ctx context.Context, id timer.ID) {
 
 // enterPolicies writes what timers with policies owe, and returns what they did wrong. What a policy skipped owes nothing; whether it was right to, is looked at
 // here.
-func (t *traffic) enterPolicies(led *ledger.Ledger, end time.Time, arrivals receiver.Arrivals, outcomes []outcome) (bad []string) {
-	of := make(map[timer.ID]map[int64]*outcome)
+func (t *traffic) enterPolicies(led *ledger.Ledger, end time.Time, arrivals receiver.Arrivals, outcomes []ledger.Outcome) (bad []string) {
+	of := make(map[timer.ID]map[int64]*ledger.Outcome)
 	for i := range outcomes {
 		o := &outcomes[i]
 		if of[o.Fire.Timer] == nil {
-			of[o.Fire.Timer] = make(map[int64]*outcome)
+			of[o.Fire.Timer] = make(map[int64]*ledger.Outcome)
 		}
 		for due := o.Fire.DueMS; due <= max(o.Fire.DueMS, o.UntilMS); due += time.Second.Milliseconds() {
 			of[o.Fire.Timer][due] = o
@@ -134,14 +134,14 @@ func (t *traffic) enterPolicies(led *ledger.Ledger, end time.Time, arrivals rece
 }
 
 // owes returns what one instant of a timer owes, and what is wrong with its outcome.
-func (p *policed) owes(due time.Time, o *outcome) (duty ledger.Duty, wrong string) {
+func (p *policed) owes(due time.Time, o *ledger.Outcome) (duty ledger.Duty, wrong string) {
 	if o == nil || o.Kind != timer.Skipped {
 		if p.kind == "edited" && due.Unix()%2 != 0 {
 			return ledger.May, "" // by which version it would have been due, depends on when the edits came
 		}
 		return ledger.Must, ""
 	}
-	late := o.finished.Sub(due)
+	late := o.Finished.Sub(due)
 	switch {
 	case p.kind == "edited" && due.Unix()%2 != 0 && o.Reason == timer.ReasonSuperseded:
 		return ledger.Not, ""
@@ -188,7 +188,7 @@ func (p *policed) called(all receiver.Arrivals) (bad []string) {
 }
 
 // chained looks whether each fire of a fixed delay is due its delay after the end of the one before.
-func chained(led *ledger.Ledger, p *policed, end time.Time, of map[int64]*outcome) (bad []string) {
+func chained(led *ledger.Ledger, p *policed, end time.Time, of map[int64]*ledger.Outcome) (bad []string) {
 	var dues []int64
 	for due := range of {
 		dues = append(dues, due)
@@ -201,7 +201,7 @@ func chained(led *ledger.Ledger, p *policed, end time.Time, of map[int64]*outcom
 		if i > 0 && due != last.Add(2*time.Second).UnixMilli() {
 			bad = append(bad, fmt.Sprintf("fixed delay: %s is due %s after the end of the one before", o.Fire, time.UnixMilli(due).Sub(last)))
 		}
-		last = o.finished
+		last = o.Finished
 	}
 	if end.Sub(last) > patience {
 		bad = append(bad, fmt.Sprintf("fixed delay: timer %s has had no fire since %s", p.id, last))

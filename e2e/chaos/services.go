@@ -38,7 +38,7 @@ func (w *World) kill(procs ...*cluster.Process) (proof string, err error) {
 				return fmt.Errorf("%s lives", p.Name)
 			}
 			if isExecutor(p) {
-				w.cut(ledger.Cut{At: at, Recording: recording, Ports: ports})
+				w.cut(ledger.Cut{At: at, Recording: w.recording(), Ports: ports})
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -136,7 +136,7 @@ func freezeOne(r cluster.Role, d time.Duration) func(*World) error {
 			}
 			if r == cluster.Executor {
 				// It takes a moment until it stands still, and until then it calls.
-				w.cut(ledger.Cut{At: at, Until: time.Now(), Recording: recording, Ports: ports})
+				w.cut(ledger.Cut{At: at, Until: time.Now(), Recording: w.recording(), Ports: ports})
 			}
 			return "the kernel says that it is stopped", w.isFrozen(p)
 		})
@@ -147,9 +147,6 @@ func freezeOne(r cluster.Role, d time.Duration) func(*World) error {
 		err = w.befall("SIGCONT of the "+string(r), frozen, func(*Fault) (string, error) {
 			if err := w.isFrozen(p); err != nil {
 				return "", err
-			}
-			if r == cluster.API {
-				w.wakes(time.Now())
 			}
 			if err := p.Resume(); err != nil {
 				return "", err

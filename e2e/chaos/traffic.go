@@ -91,7 +91,6 @@ type flipped struct {
 	id      timer.ID
 	mu      sync.Mutex
 	changes []change
-	doubts  []time.Time // when calls were sent that nobody answered
 }
 
 // change is a status that was asked for: it took effect between sent and done.
@@ -243,7 +242,6 @@ func (t *traffic) flap(ctx context.Context, f *flipped) {
 		}
 		i := f.begin(status)
 		for {
-			sent := time.Now()
 			call, cancel := context.WithTimeout(t.w.ctx, callTimeout)
 			_, err := t.w.api.SetStatus(call, app, f.id, string(status))
 			cancel()
@@ -252,7 +250,6 @@ func (t *traffic) flap(ctx context.Context, f *flipped) {
 				break
 			}
 			t.note(err)
-			f.doubt(sent)
 			if t.w.ctx.Err() != nil {
 				return
 			}
@@ -267,12 +264,6 @@ func (f *flipped) begin(s timer.Status) int {
 	defer f.mu.Unlock()
 	f.changes = append(f.changes, change{status: s, sent: time.Now()})
 	return len(f.changes) - 1
-}
-
-func (f *flipped) doubt(sent time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.doubts = append(f.doubts, sent)
 }
 
 func (f *flipped) finish(i int) {

@@ -70,7 +70,11 @@ func heal(proxies []*cluster.Proxy) error {
 func linksCut(d time.Duration) func(*World) error {
 	return func(w *World) error {
 		return w.eachLink(func(name string, p *cluster.Process, part cluster.Part, proxies []*cluster.Proxy) error {
-			err := w.befall("no way between "+name, wayBack, func(f *Fault) (string, error) {
+			target := wayBack
+			if p == nil {
+				target = endpointBack
+			}
+			err := w.befall("no way between "+name, target, func(f *Fault) (string, error) {
 				before, err := connections(proxies)
 				if err != nil {
 					return "", err
@@ -98,14 +102,17 @@ func linksCut(d time.Duration) func(*World) error {
 	}
 }
 
+// underway is how long after the cut of a way the receiver may still be busy with what had passed before. Nothing else arrives there meanwhile.
+const underway = time.Second
+
 // excuse enters what a cut that began at an instant explains: calls of an executor that has lost its database, and answers that the way to the
 // endpoint lost.
 func (w *World) excuse(p *cluster.Process, part cluster.Part, at time.Time) {
 	switch {
 	case p == nil:
-		w.cut(ledger.Cut{At: at, Until: time.Now(), Recording: recording})
+		w.cut(ledger.Cut{At: at, Until: time.Now().Add(underway), Recording: w.recording()})
 	case isExecutor(p) && part == cluster.MySQL:
-		w.cut(ledger.Cut{At: at, Until: time.Now().Add(trusted), Recording: recording})
+		w.cut(ledger.Cut{At: at, Until: time.Now().Add(trusted), Recording: w.recording()})
 	}
 }
 

@@ -21,6 +21,7 @@ type Fire struct {
 	Reason     string    `json:"reason"`
 	Version    int32     `json:"version"`
 	Attempts   int32     `json:"attempts"`
+	FinishedAt string    `json:"finished_at"`
 	WaitsFor   string    `json:"waits_for"` // of an open one: run, retry, turn, completion
 	NextRun    string    `json:"next_run"`
 	LatenessMS int64     `json:"lateness_ms"`
@@ -57,6 +58,11 @@ func (f *Fire) Ledger() (ledger.Outcome, error) {
 			return ledger.Outcome{}, fmt.Errorf("reading a history: %w", err)
 		}
 		o.UntilMS = until.UnixMilli()
+	}
+	if f.FinishedAt != "" {
+		if o.Finished, err = time.Parse(time.RFC3339Nano, f.FinishedAt); err != nil {
+			return ledger.Outcome{}, fmt.Errorf("reading a history: %w", err)
+		}
 	}
 	return o, nil
 }

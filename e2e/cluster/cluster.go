@@ -56,7 +56,7 @@ type Options struct {
 
 // ReadyTimeout is how long a cluster may take to become ready: migrations and topics on servers that are busy with
 // other tests.
-const ReadyTimeout = 2 * time.Minute
+const ReadyTimeout = 4 * time.Minute
 
 // group is what all runners have in common.
 type group struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"strings"
@@ -21,14 +22,24 @@ type Proxy struct {
 	held bool
 }
 
+// Proxies listen below the ports that the kernel gives to connections by itself: while a way is cut, some connection would take its port now and then.
+const (
+	lowestPort = 10_000
+	ports      = 20_000
+)
+
 // StartProxy forwards a free port of this host to target (host:port) until Close.
 func StartProxy(_ context.Context, target string) (*Proxy, error) {
+	const tries = 50
 	srv := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	p := toxiproxy.NewProxy(srv, "to "+target, "127.0.0.1:0", target)
-	if err := p.Start(); err != nil {
-		return nil, fmt.Errorf("listening for a proxy: %w", err)
+	var err error
+	for range tries {
+		p := toxiproxy.NewProxy(srv, "to "+target, fmt.Sprintf("127.0.0.1:%d", lowestPort+rand.IntN(ports)), target)
+		if err = p.Start(); err == nil {
+			return &Proxy{p: p}, nil
+		}
 	}
-	return &Proxy{p: p}, nil
+	return nil, fmt.Errorf("listening for a proxy: %w", err)
 }
 
 // Addr returns host:port of the proxy.

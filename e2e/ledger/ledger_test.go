@@ -128,6 +128,17 @@ func TestExcusesOnlyCallsInFlight(t *testing.T) {
 	require.Empty(t, v.Faults(), "answered, and perhaps not recorded")
 	v = again(500*time.Millisecond, true)
 	require.Len(t, v.Duplicates, 1, "answered long before the cut")
+	ended := func(at time.Duration) ledger.Verdict {
+		l, e := healthy()
+		e.Arrivals = append(e.Arrivals, call(fire(1, 4), 1, 3*time.Second))
+		e.Cuts = []ledger.Cut{{At: start.Add(4*time.Second + 500*time.Millisecond), Recording: time.Minute}}
+		e.Outcomes[4].Finished = start.Add(4*time.Second + at)
+		return l.Check(e)
+	}
+	v = ended(3*time.Second + 11*time.Millisecond)
+	require.Equal(t, 1, v.Excused, "the second answer is what was recorded")
+	v = ended(11 * time.Millisecond)
+	require.Len(t, v.Duplicates, 1, "the first answer is what was recorded")
 	v = again(-time.Second, false)
 	require.Len(t, v.Duplicates, 1, "the cut was before the call")
 	l, e := healthy()

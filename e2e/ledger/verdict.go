@@ -10,12 +10,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
+// handing is how long a call may be under way from its claim to the endpoint while the fire's end is recorded by another way: an endpoint that completes
+// it by itself. The least silence after which an executor's calls are made again is longer.
+const handing = 2 * time.Second
+
 // Cut is an instant at which an executor died, was frozen or was cut off: a call in flight then may be made again.
 type Cut struct {
 	At time.Time
 	// Until is when it was over at the latest, for one that took a while; zero: At.
 	Until time.Time
-	// Recording is how long before it an answer may have been given without having been recorded.
+	// Recording is how long before it an answer may have been given without having been recorded. Where the outcome says when it finished, one
+	// that was recorded before the repetition came excuses nothing.
 	Recording time.Duration
 	// Ports are those that its unanswered calls came from; nil: not known, any.
 	Ports map[uint16]bool
@@ -47,6 +52,7 @@ type Outcome struct {
 	Kind     timer.OutcomeKind
 	Reason   timer.Reason
 	Attempts int32
+	Finished time.Time // when the call ended that it tells of; zero: not known
 }
 
 // Evidence is what happened.
@@ -92,7 +98,7 @@ func (l *Ledger) Check(e Evidence) Verdict {
 	byFire := mine.ByFire()
 	v.Early = mine.Early(e.Clocks)
 	v.Lateness = mine.Lateness()
-	v.repeated(mine, byFire, e.Cuts)
+	v.repeated(mine, byFire, e)
 	l.calls(&v, byFire)
 	if e.Outcomes != nil {
 		l.outcomes(&v, byFire, e)
@@ -122,10 +128,17 @@ func (l *Ledger) calls(v *Verdict, byFire map[timer.FireID]receiver.Arrivals) {
 	}
 }
 
-// repeated sorts duplicates into those with an excuse (any earlier call of the fire was in flight at a cut) and those without.
-func (v *Verdict) repeated(mine receiver.Arrivals, byFire map[timer.FireID]receiver.Arrivals, cuts []Cut) {
+// repeated sorts duplicates into those with an excuse (any earlier call of the fire was in flight at a cut, and its answer is not what was recorded)
+// and those without.
+func (v *Verdict) repeated(mine receiver.Arrivals, byFire map[timer.FireID]receiver.Arrivals, e Evidence) {
+	finished := make(map[timer.FireID]time.Time, len(e.Outcomes))
+	for _, o := range e.Outcomes {
+		finished[o.Fire] = o.Finished
+	}
 	for _, d := range mine.Duplicates() {
-		excused := slices.ContainsFunc(cuts, func(c Cut) bool {
+		at := finished[d.Fire]
+		recorded := !at.IsZero() && at.Add(handing).Before(d.Arrived())
+		excused := !recorded && slices.ContainsFunc(e.Cuts, func(c Cut) bool {
 			return slices.ContainsFunc(byFire[d.Fire], func(a receiver.Arrival) bool {
 				return c.excuses(&a, &d)
 			})

@@ -19,7 +19,7 @@ import (
 
 const (
 	app = "load"
-	// settle is how long to wait for fires and records that are late, unless told otherwise.
+	// settle is how long to wait for fires that are late, and again for their records, where an executor tells of them.
 	settle = 90 * time.Second
 	// ahead is how long before the first instant all timers shall be there.
 	ahead = 6 * time.Second
@@ -55,8 +55,7 @@ func (p Phase) String() string {
 type Bench struct {
 	Cluster  cluster.Cluster
 	Receiver *receiver.Receiver
-	Log      io.Writer     // progress
-	Settle   time.Duration // how long to wait for fires that are late, and again for their records
+	Log      io.Writer // progress
 
 	reg     *registrar
 	creates float64 // a second, as measured last
@@ -66,7 +65,7 @@ type Bench struct {
 // NewBench returns a bench that creates timers over conns connections.
 func NewBench(c cluster.Cluster, rcv *receiver.Receiver, conns int, log io.Writer) *Bench {
 	const guess = 300 // creates a second: a first phase waits too long rather than too short
-	return &Bench{Cluster: c, Receiver: rcv, Log: log, Settle: settle, reg: newRegistrar(c.API, conns), creates: guess}
+	return &Bench{Cluster: c, Receiver: rcv, Log: log, reg: newRegistrar(c.API, conns), creates: guess}
 }
 
 // Run measures a phase.
@@ -175,12 +174,12 @@ func (b *Bench) measure(ctx context.Context, p Phase, w *watch, led *ledger.Ledg
 
 	err := wait(ctx, last)
 	want := int64(led.Len())
-	for limit := last.Add(b.Settle); err == nil && b.Receiver.Count() < want && time.Now().Before(limit); {
+	for limit := last.Add(settle); err == nil && b.Receiver.Count() < want && time.Now().Before(limit); {
 		err = wait(ctx, time.Now().Add(50*time.Millisecond))
 	}
 	r.cpu(before, cpuTimes(b.Cluster), time.Since(first), want)
 	end()
-	for limit := time.Now().Add(b.Settle); err == nil && w.now(ctx).Behind() > 0 && time.Now().Before(limit); {
+	for limit := time.Now().Add(settle); err == nil && w.now(ctx).Behind() > 0 && time.Now().Before(limit); {
 		err = wait(ctx, time.Now().Add(500*time.Millisecond))
 	}
 	if err == nil {
