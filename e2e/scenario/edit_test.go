@@ -22,15 +22,15 @@ func TestEditSupersedes(t *testing.T) {
 		id := w.active(t, "edited", client.Cron(everySecond), "/first")
 		on := time.Now()
 		pause(t, 3*time.Second)
-		asked := time.Now()
+		sure, asked := w.heard(t, on, id), time.Now()
 		s, target := client.Cron("*/2 * * * * *"), client.Post(w.rcv.URL("/second"))
 		tm, err := w.api.Edit(t.Context(), w.app, id, client.Change{Schedule: &s, Target: &target})
 		require.NoError(t, err)
 		require.EqualValues(t, 2, tm.Version)
 		done := time.Now()
 		end := done.Add(8 * time.Second)
-		w.led.Every(id, time.Second, on, asked, ledger.Must)
-		w.led.Every(id, time.Second, asked, done.Add(reach), ledger.May)
+		w.led.Every(id, time.Second, on, sure, ledger.Must)
+		w.led.Every(id, time.Second, sure, done.Add(reach), ledger.May)
 		w.led.Every(id, time.Second, done.Add(reach), end, ledger.Not)
 		w.led.Every(id, 2*time.Second, asked, end, ledger.Must) // over those before
 		pauseUntil(t, end)
@@ -39,7 +39,7 @@ func TestEditSupersedes(t *testing.T) {
 		fires, err := w.api.History(t.Context(), w.app, id)
 		require.NoError(t, err)
 		for i := range fires {
-			if f := &fires[i]; f.Status == "delivered" && f.FireID().DueMS > done.UnixMilli() {
+			if f := &fires[i]; f.Status == "delivered" && f.FireID().DueMS > done.Add(reach).UnixMilli() {
 				require.EqualValues(t, 2, f.Version, f.Due)
 			}
 		}
@@ -98,7 +98,7 @@ func TestPutByName(t *testing.T) {
 		id := tm.TimerID()
 		on := time.Now()
 		pause(t, 3*time.Second)
-		asked := time.Now()
+		sure, asked := w.heard(t, on, id), time.Now()
 		n.Schedule = client.Cron("*/2 * * * * *")
 		tm, a, err := w.api.Put(t.Context(), n)
 		require.NoError(t, err)
@@ -107,8 +107,8 @@ func TestPutByName(t *testing.T) {
 		require.EqualValues(t, 2, tm.Version)
 		done := time.Now()
 		end := done.Add(5 * time.Second)
-		w.led.Every(id, time.Second, on, asked, ledger.Must)
-		w.led.Every(id, time.Second, asked, done.Add(reach), ledger.May)
+		w.led.Every(id, time.Second, on, sure, ledger.Must)
+		w.led.Every(id, time.Second, sure, done.Add(reach), ledger.May)
 		w.led.Every(id, time.Second, done.Add(reach), end, ledger.Not)
 		w.led.Every(id, 2*time.Second, asked, end, ledger.Must)
 		pauseUntil(t, end)

@@ -32,10 +32,11 @@ func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 			if i%4 == 0 {
 				path = "/slow"
 			}
-			crons = append(crons, w.active(t, fmt.Sprintf("cron-%d", i), client.Cron(everySecond), path))
+			// What a slow machine calls late is no misfire: each of them is owed.
+			crons = append(crons, w.ringing(t, fmt.Sprintf("cron-%d", i), path, &client.Misfire{Grace: "1h"}, nil, nil))
 		}
 		active := time.Now()
-		w.oneShots(t, "shot", "/fast", spread(soon(5*time.Second), 40*time.Second, 400)...)
+		w.oneShots(t, "shot", "/fast", spread(soon(10*time.Second), 40*time.Second, 400)...)
 		pause(t, 2*time.Second)
 		for _, r := range cluster.Roles() {
 			victim := w.Role(r)[0]
@@ -63,29 +64,37 @@ func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
 	t.Parallel()
 	onFaulty(t, func(t *testing.T, w *world) {
 		const calls = 40
-		w.rcv.Script("/inflight", receiver.Script{Delay: 2 * time.Second, Keep: true})
+		done := w.oneShots(t, "done", "/done", same(soon(10*time.Second), calls)...)
+		w.settle(t)
+
+		// They are in flight for as long as the story wants.
+		w.rcv.Script("/inflight", receiver.Script{Hang: true, Keep: true})
 		at := soon(10 * time.Second)
-		done := w.oneShots(t, "done", "/done", same(at.Add(-4*time.Second), calls)...)
 		slow := w.oneShots(t, "slow", "/inflight", same(at, calls)...)
 		held := w.oneShots(t, "held", "/held", spread(at.Add(1500*time.Millisecond), 2*time.Second, calls)...)
-		require.Eventually(t, func() bool { return len(w.rcv.Of(slow...)) == calls }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(w.rcv.Of(slow...).ByFire()) == calls }, patience, 10*time.Millisecond)
 		victim := busiest(t, w)
 		w.kill(t, victim)
-		require.Len(t, w.rcv.Of(slow...), calls, "all calls were in flight")
+		begun := w.rcv.Of(held...).ByFire()
+		requests := w.rcv.Requests("/inflight")
+		w.rcv.Script("/inflight", receiver.Script{Keep: true})
 		pause(t, time.Second)
 		w.start(t, victim)
 		w.settle(t)
 
 		// The sweep looks for what is open 10 s after its time: what it wrongly repeats comes then.
-		pauseUntil(t, at.Add(16*time.Second))
+		pause(t, 16*time.Second)
 		v := w.judge(t)
 		require.Empty(t, v.Faults())
 		require.Positive(t, v.Excused, "nothing was in flight at the executor that was killed")
-		require.LessOrEqual(t, v.Excused, calls)
+		require.LessOrEqual(t, v.Excused, calls+len(begun))
 		require.Len(t, w.rcv.Of(done...), calls, "finished before: never again")
-		require.Len(t, w.rcv.Of(held...), calls, "not begun: not twice")
+		t.Logf("%d of %d that were to wait in hand had begun at the kill", len(begun), calls)
+		for f, as := range w.rcv.Of(held...).ByFire() {
+			require.True(t, len(as) == 1 || len(begun[f]) > 0, "%s was not begun, and came %d times", f, len(as))
+		}
 		keys := make(map[string]int)
-		for _, r := range w.rcv.Requests("/inflight") {
+		for _, r := range append(requests, w.rcv.Requests("/inflight")...) {
 			require.Equal(t, r.Header.Get("Carillon-Fire-Id"), r.Header.Get("Idempotency-Key"))
 			keys[r.Header.Get("Idempotency-Key")]++
 		}

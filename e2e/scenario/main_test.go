@@ -152,7 +152,9 @@ func (r *runner) close() {
 }
 
 func startAllInOne(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error) {
+	began := time.Now()
 	c, err := cluster.StartAllInOne(ctx, o)
+	breath.took(time.Since(began), 3*time.Second)
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // it says what it was doing
 	}

@@ -3,9 +3,14 @@ package scenario
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
+
+// starting lets one cluster start at a time: several at once ask one broker for hundreds of topics, and on a busy machine none is ready in time.
+var starting sync.Mutex
 
 func startReal(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error) {
 	servers, free, err := cluster.RealServers()
@@ -15,7 +20,11 @@ func startReal(ctx context.Context, o cluster.Options) (cluster.Cluster, func(),
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // it says what it was doing
 	}
+	starting.Lock()
+	began := time.Now()
 	c, err := cluster.StartReal(ctx, o, *servers)
+	breath.took(time.Since(began), 10*time.Second)
+	starting.Unlock()
 	if err != nil {
 		free()
 		return nil, nil, err //nolint:wrapcheck // it says what it was doing
