@@ -6,8 +6,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 module=github.com/carillon-timer/carillon
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+tmp=$(mktemp -d)
+log=$tmp/log
+trap 'rm -rf "$tmp"' EXIT
 export CARILLON_BIN=${CARILLON_BIN:-$PWD/bin}
 # One that cannot be had is said by the test that skips, or fails where CARILLON_TEST_REQUIRE names python.
 CARILLON_TEST_PULSAR_CLIENT=${CARILLON_TEST_PULSAR_CLIENT:-$(scripts/pulsar-client.sh || true)}
@@ -25,23 +26,91 @@ else
   printf '\n!!! NO ORACLE OF WEBHOOKS: that others verify our signatures is NOT TESTED !!!\n\n' >&2
 fi
 
-# brief: the output of a package is held until its last line tells whether it is wanted.
+# brief: the output of a package is held until its last line tells whether it is wanted; then that of the tests that passed is left out, but for
+# races: the detector reports under the name of whatever test ran last. What was asserted and is not so comes once more at the end, without the logs around it.
 brief() {
   awk '
-    /^=== (RUN|PAUSE|CONT)/ || /^ *--- PASS/ { next }
-    /^(ok  |\?   |FAIL\t|--- FAIL.*build)/ || /^FAIL$/ && held == "" {
-      if ($0 ~ /^FAIL/) printf "%s", held
-      held = ""; print; fflush(); next
+    function show(  i) {
+      for (i = 1; i <= n; i++) if (order[i] in held) printf "%s%s", order[i] == "" ? "" : "=== " order[i] "\n", held[order[i]]
+      if (asserted != "") printf "=== in short\n%s", asserted
     }
-    { held = held $0 "\n" }
-    END { printf "%s", held }'
+    function forget() { delete held; delete known; n = 0; of = asserted = ""; asserting = 0 }
+    /^=== (RUN|PAUSE|CONT|NAME) / { of = $3; next }
+    /^ *--- PASS: / { delete held[$3]; of = ""; next }
+    /^WARNING: DATA RACE/ { race = 1 }
+    /^(ok  |\?   |FAIL\t|--- FAIL.*build)/ || /^FAIL$/ && n == 0 {
+      if ($0 ~ /^FAIL/) show()
+      forget(); print; fflush(); next
+    }
+    {
+      name = race ? "" : of
+      if (!(name in known)) { known[name]; order[++n] = name }
+      held[name] = held[name] $0 "\n"
+    }
+    /^ *\t/ && (asserting || /Error Trace:/) { asserting = 1; asserted = asserted $0 "\n"; next }
+    { asserting = 0 }
+    /^==================$/ { race = 0 }
+    END { show() }'
 }
+
+# ticks: how much processor time there was since the machine started, and how much of it its host took.
+ticks() { awk '/^cpu / { for (i = 2; i <= 9; i++) all += $i; print all, $9 }' /proc/stat 2>/dev/null || echo 0 0; }
 
 # run ARGUMENTS…: go test, whatever it finds.
 failed=0
+again=
 run() {
+  local all took all2 took2 flags=() out=$tmp/run
   printf '\n== go test %s\n' "$*"
-  go test -v -shuffle=on "$@" 2>&1 | tee -a "$log" | brief || failed=1
+  read -r all took < <(ticks)
+  go test -v -shuffle=on "$@" 2>&1 | tee "$out" | brief && cat "$out" >>"$log" && return
+  cat "$out" >>"$log"
+  read -r all2 took2 < <(ticks)
+  while [[ ${1:-} == -* ]]; do
+    flags+=("$1")
+    [[ $1 == *=* || $1 == -race ]] || { flags+=("$2") && shift; }
+    shift
+  done
+  once_more $(((took2 - took) * 100 / (all2 - all + 1))) "$out" "${flags[@]}" || failed=1
+}
+
+# once_more PERCENT OUTPUT FLAGS…: runs the tests that failed a second time, if the host of this machine took so much of its processors that what looks at
+# times says nothing. It says so, loudly, and what failed then. On a machine that has its processors nothing is tried twice, and nowhere is what
+# slowness does not explain: a race, a panic, a test that ran out of time, a fire that is early or has two outcomes.
+once_more() {
+  local percent=$1 out=$2 pkg names
+  shift 2
+  [ "$percent" -ge 5 ] && ! grep -qE '^(WARNING: DATA RACE|panic: |fatal error: )|\[(build|setup) failed\]|[0-9]+ (early|with two outcomes): ' "$out" || return 1
+  while IFS=$'\t' read -r pkg names; do
+    [ -n "$names" ] || return 1
+    again+=$(printf '\n%s %s, while the host took %d %% of the machine' "$pkg" "$names" "$percent")
+    printf '\n!!! THE HOST TOOK %d %% OF THIS MACHINE. ONCE MORE: %s %s !!!\n' "$percent" "$pkg" "$names"
+    go test -v "$@" -count=1 -run "^($names)\$" "$pkg" </dev/null 2>&1 | tee -a "$log" | brief || return 1
+  done < <(awk -F '[\t ]+' '
+    /^--- FAIL: / { names = names (names == "" ? "" : "|") $3 }
+    /^(ok|FAIL|\?) *\t/ { if ($1 == "FAIL") print $2 "\t" names; names = "" }' "$out")
+}
+
+# simulation: its lives go to processes of one processor each, which take an eighth less time for them than one process with all: within a life nothing
+# goes on at once, and nothing is handed to and fro there. What the package tests besides is one process more.
+simulation() {
+  local dir=$tmp/sim seeds=100 each=5 from
+  mkdir "$dir"
+  printf '\n== %s, %d processes at once\n' "$module/e2e/sim" "$(nproc)"
+  go test -c -o "$dir/sim.test" "$module/e2e/sim" || { failed=1 && return; }
+  {
+    echo 'other tests: -test.skip ^TestSeeds$'
+    for ((from = 1; from <= seeds; from += each)); do
+      echo "seeds from $from: -test.run ^TestSeeds\$ -seed $from -seeds $each"
+    done
+  } | (cd e2e/sim && xargs -P "$(nproc)" -d '\n' -I{} bash -c '
+    dir=$0 what=${1%%:*} began=$SECONDS verdict=ok
+    # The flags are words of their own.
+    GOMAXPROCS=1 "$dir/sim.test" -test.v -test.timeout 15m -test.shuffle on ${1#*: } >"$dir/$what.out" 2>&1 || verdict=FAIL
+    printf "%s\t%s\t%ds, %s\n" "$verdict" "$2" $((SECONDS - began)) "$what" | tee -a "$dir/$what.out"
+    [ $verdict = ok ] || touch "$dir/failed"' "$dir" {} "$module/e2e/sim")
+  cat "$dir"/*.out >>"$log"
+  [ ! -e "$dir/failed" ] || { failed=1 && grep -l '^FAIL' "$dir"/*.out | while read -r out; do brief <"$out"; done; }
 }
 
 # SQLite is C translated to Go: watched by the race detector it takes five times as long, and whatever is found in it is none of ours. It stays
@@ -53,7 +122,8 @@ if [ $# -gt 0 ]; then
 else
   run "${race[@]}" -timeout 15m $(go list "$module/proto/..." "$module/libs/..." "$module/services/..." "$module/e2e/..." |
     grep -v -e '/libs/schedule$' -e /scenario -e '/sim$' -e /chaos -e '/kube$' -e '/compose$')
-  run -timeout 15m "$module/libs/schedule" "$module/e2e/sim"
+  run -timeout 15m "$module/libs/schedule"
+  simulation
   run -timeout 15m "$module/e2e/scenario/..."
   run -timeout 15m "$module/e2e/chaos/..."
 fi
@@ -65,6 +135,7 @@ if [ -n "$skips" ]; then
 else
   printf '\nno test was skipped\n'
 fi
+[ -z "$again" ] || printf '\n!!! FAILED AT FIRST, AND WANT A LOOK:%s !!!\n' "$again"
 if [ $failed -ne 0 ]; then
   printf '\nFAILED:\n'
   grep -E $'^(FAIL\t| *--- FAIL)' "$log" | sort | uniq || true

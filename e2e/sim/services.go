@@ -47,7 +47,7 @@ type kit struct {
 	clock    *clock.Clock
 	counts   *slicing.Counts
 	planner  *expansion.Planner
-	dispatch executor.Dispatcher
+	dispatch *dispatch.Dispatcher
 	unsent   func(context.Context) error
 	window   window.Window
 	caller   callback.Caller
@@ -112,20 +112,21 @@ func (w *World) kitOf(p *process) (*kit, error) {
 		log: zerolog.New(&w.log).Level(w.set.LogLevel).With().Str("process", p.String()).Logger(),
 	}
 	k.clock = clock.New(p.wall, k.store.Now)
-	k.ids = timer.NewIDs(k.clock.Now)
+	now := func() time.Time { return k.clock.Now() } // a mutant may put another clock there, for all of the process: a limiter that lives by one of its own waits for ever
+	k.ids = timer.NewIDs(now)
 	planner, err := expansion.New(expansion.Options{Step1: k.set.Step1, Counts: k.counts})
 	if err != nil {
 		return nil, fmt.Errorf("making a planner: %w", err)
 	}
 	k.planner = planner
-	k.limits, err = limit.New(limit.Options{Ledger: w.ledger, Executor: p.String(), Now: k.clock.Now})
+	k.limits, err = limit.New(limit.Options{Ledger: w.ledger, Executor: p.String(), Now: now})
 	if err != nil {
 		return nil, fmt.Errorf("making the limits: %w", err)
 	}
-	if k.breakers, err = limit.NewBreakers(limit.BreakerOptions{Now: k.clock.Now, Failures: 1 << 30}); err != nil {
+	if k.breakers, err = limit.NewBreakers(limit.BreakerOptions{Now: now, Failures: 1 << 30}); err != nil {
 		return nil, fmt.Errorf("making the breakers: %w", err)
 	}
-	d, err := dispatch.New(dispatch.Options{Window: k.window, Bus: k.bus, Now: k.clock.Now, Logger: k.log, Registerer: k.reg})
+	d, err := dispatch.New(dispatch.Options{Window: k.window, Bus: k.bus, Now: now, Logger: k.log, Registerer: k.reg})
 	if err != nil {
 		return nil, fmt.Errorf("making a dispatcher: %w", err)
 	}
@@ -155,7 +156,8 @@ func (k *kit) service() (s service, err error) {
 		})
 	case schedulerRole:
 		s, err = scheduler.New(scheduler.Options{
-			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, IDs: k.ids, Name: k.p.String(), Now: k.clock.Now, Logger: k.log, Registerer: k.reg,
+			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, IDs: k.ids, Name: k.p.String(), Now: k.clock.Now,
+			Tick: k.set.Tick, SweepEvery: k.set.Tick, Logger: k.log, Registerer: k.reg,
 		})
 	case triggerRole:
 		s, err = trigger.New(trigger.Options{
@@ -166,8 +168,8 @@ func (k *kit) service() (s service, err error) {
 		s, err = executor.New(executor.Options{
 			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Planner: k.planner, Caller: k.caller, Limits: k.limits, Breakers: k.breakers,
 			Tokens: k.p.world.tokens, Clock: k.clock, Counts: k.counts, IDs: k.ids, Name: k.p.String(), MaxHands: k.set.MaxHands, MaxCalls: k.set.MaxCalls, DrainTimeout: drain,
-			BypassAhead: k.set.BypassAhead,
-			Logger:      k.log, Registerer: k.reg,
+			BypassAhead: k.set.BypassAhead, Step2: k.set.Step2,
+			Logger: k.log, Registerer: k.reg,
 		})
 	}
 	if err != nil {
@@ -182,8 +184,10 @@ const drain = 10 * time.Second
 // Settings of a run that no seed changes.
 type Settings struct {
 	Step1       time.Duration
+	Step2       time.Duration
 	PerBucket   int
 	ExpandEvery time.Duration
+	Tick        time.Duration // of schedulers, and between their sweeps
 	Poll        time.Duration
 	MaxSlices   int
 	MaxHands    int
@@ -203,7 +207,7 @@ func (s *Settings) tune(t Tuning) {
 // DefaultSettings are small where the product's are large, so that a small load reaches what a large one would.
 func DefaultSettings() Settings {
 	return Settings{
-		Step1: 20 * time.Minute, PerBucket: 30, ExpandEvery: time.Second, Poll: 500 * time.Millisecond, MaxSlices: 16, MaxCalls: 64,
+		Step1: 20 * time.Minute, Step2: 800 * time.Millisecond, PerBucket: 30, ExpandEvery: 2 * time.Second, Tick: 2 * time.Second, Poll: time.Second, MaxSlices: 16, MaxCalls: 64,
 		LogLevel: zerolog.WarnLevel,
 	}
 }
