@@ -49,8 +49,8 @@ type Fires interface {
 	// one up, and writes the attempts; it returns the fires as they are now, to be marked, without those that the
 	// session no longer owned. Repeating it after an unknown result releases nothing again.
 	Release(ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt) (released []timer.Fire, err error)
-	// RecordAttempts writes Attempt, State, LateMS and Done of owned fires that stay claimed, and the attempts. It returns the
-	// ids that the session no longer owned. Repeating it is harmless.
+	// RecordAttempts writes RunMS, Bucket, State, Attempt, LateMS and Done of owned fires that stay claimed, and the attempts. It returns
+	// the ids that the session no longer owned. Repeating it is harmless.
 	RecordAttempts(ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt) (lost []timer.FireID, err error)
 	// Overdue returns open fires with run_ms <= now - 10 s, of slices already handed out (minute before the cursor, or slice row present),
 	// whose owner is none or not among live and whose next sweep has come, in order of run. It writes their new

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/servicetest"
@@ -38,6 +39,35 @@ func TestP3LostSessionCallsNothing(t *testing.T) {
 		f.stop.Store(false)
 		time.Sleep(5 * time.Second)
 		stop()
+	})
+}
+
+// Who takes a fire over waits for its next attempt as long as the one before would have.
+func TestWaitOutlivesWhoWaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 4500 * time.Millisecond // more than it takes to take over, and short enough to stay in hand
+		parts := servicetest.New(t, servicetest.Options{})
+		cut := &receiver{answer: func(*callback.Request) callback.Result {
+			return callback.Result{Class: callback.Retry, StatusCode: 503}
+		}}
+		ok := new(receiver)
+		f := &frozen{Store: parts.Store}
+		start(t, parts, "cut", cut, func(o *executor.Options) { o.Store = f })
+		def := soon(1, 3*time.Second)
+		def[0].Retry = timer.Retry{Attempts: 2, Wait: timer.Duration(wait), Factor: 1, MaxWait: timer.Duration(wait), Timeout: timer.Duration(time.Second)}
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), parts.Create("a", def...)))
+		time.Sleep(3200 * time.Millisecond)
+		f.stop.Store(true)
+		start(t, parts, "ok", ok, nil)
+		time.Sleep(10 * time.Second)
+		_, first := cut.seen()
+		calls, second := ok.seen()
+		require.Len(t, first, 1)
+		require.Len(t, second, 1, "taken over")
+		require.EqualValues(t, 2, calls[0].Attempt)
+		require.GreaterOrEqual(t, second[0].Sub(first[0]), wait)
+		require.Less(t, second[0].Sub(first[0]), wait+time.Second)
 	})
 }
 

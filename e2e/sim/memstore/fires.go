@@ -90,6 +90,14 @@ func (s *Store) owned(session timer.ID, given *timer.Fire) *timer.Fire {
 	return nil
 }
 
+// moveTo gives a fire the run of its next attempt, and what its last one came to.
+func (s *Store) moveTo(f, given *timer.Fire) {
+	s.remove(f)
+	f.RunMS, f.Bucket, f.State, f.Attempt, f.LateMS, f.Done = given.RunMS, given.Bucket, given.State, given.Attempt, given.LateMS, given.Done
+	f.Sweeps = 0
+	s.insert(f)
+}
+
 // Release gives fires back.
 func (s *Store) Release(
 	_ context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
@@ -101,10 +109,8 @@ func (s *Store) Release(
 		if f == nil {
 			continue
 		}
-		s.remove(f)
-		f.RunMS, f.Bucket, f.State, f.Attempt, f.LateMS, f.Done = g.RunMS, g.Bucket, g.State, g.Attempt, g.LateMS, g.Done
-		f.Rev, f.Owner, f.Sweeps = f.Rev+1, 0, 0
-		s.insert(f)
+		s.moveTo(f, g)
+		f.Rev, f.Owner = f.Rev+1, 0
 		s.try(f.FireID, attempts)
 		released = append(released, *f)
 	}
@@ -124,7 +130,7 @@ func (s *Store) RecordAttempts(
 			lost = append(lost, g.FireID)
 			continue
 		}
-		f.State, f.Attempt, f.LateMS, f.Done = g.State, g.Attempt, g.LateMS, g.Done
+		s.moveTo(f, g)
 		s.try(f.FireID, attempts)
 	}
 	slices.SortFunc(lost, timer.CompareFireIDs)

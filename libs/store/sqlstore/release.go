@@ -9,7 +9,10 @@ import (
 )
 
 // releaseColumns are the columns of a fire that change when it is given back for dispatch.
-var releaseColumns = []string{"run_ms", "run_min", "bucket", "state", "attempt", "late_ms", "rev", "owner", "sweeps", "done"}
+var releaseColumns = append([]string{"rev", "owner"}, heldColumns...)
+
+// heldColumns are those that change when it is to be tried again.
+var heldColumns = []string{"run_ms", "run_min", "bucket", "state", "attempt", "late_ms", "sweeps", "done"}
 
 // Release locks the rows that are still the session's at the revision given, writes them and commits: another session's claim comes before all of
 // this, and then the fire is not released, or after all of it, and then it sees the new revision. A repeated call finds
@@ -38,7 +41,9 @@ func (s *Store) Release(
 	return released, nil
 }
 
-// RecordAttempts writes what happened to fires that stay in hand. Repeated, it writes the same again.
+// RecordAttempts writes what happened to fires that stay in hand, and when their next attempt is due: whoever takes over a dead session's claims
+// waits as long as that one would have. No revision is counted up: a task that names the run before leads to the claim, which gives the row's.
+// Repeated, it writes the same again.
 func (s *Store) RecordAttempts(
 	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
 ) (lost []timer.FireID, err error) {
@@ -48,7 +53,10 @@ func (s *Store) RecordAttempts(
 		if err != nil {
 			return err
 		}
-		if err := s.saveFires(ctx, c, owned, "state", "attempt", "late_ms", "done"); err != nil {
+		for i := range owned {
+			owned[i].Sweeps = 0 // they count from the run
+		}
+		if err := s.saveFires(ctx, c, owned, heldColumns...); err != nil {
 			return err
 		}
 		return s.insertAttempts(ctx, c, attemptsOf(attempts, owned))

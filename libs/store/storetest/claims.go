@@ -85,7 +85,7 @@ func deadOwnersAreSucceeded(t *testing.T, s *setup) {
 	require.Len(t, s.claim(dead, fires[:15]), 15)
 	require.Len(t, s.claim(alive, fires[15:18]), 3)
 	late := fires[0]
-	late.Attempt, late.State, late.LateMS = 1, timer.FireRetrying, 7
+	late.Attempt, late.State, late.LateMS, late.RunMS = 1, timer.FireRetrying, 7, late.RunMS+4000
 	lost, err := s.st().RecordAttempts(t.Context(), dead, []timer.Fire{late}, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
@@ -116,6 +116,7 @@ func deadOwnersAreSucceeded(t *testing.T, s *setup) {
 	require.EqualValues(t, 1, won[late.FireID].Attempt, "as the store has it, not as the task says")
 	require.Equal(t, timer.FireRetrying, won[late.FireID].State)
 	require.EqualValues(t, 7, won[late.FireID].LateMS)
+	require.Equal(t, late.RunMS, won[late.FireID].RunMS, "the wait of an attempt outlives who made the one before")
 }
 
 // concurrentReleases lets calls of a dead session, one of them repeated by several, race with heirs who take its fires over.
@@ -199,7 +200,7 @@ func onlyTheOwnerActs(t *testing.T, s *setup) {
 	}
 
 	tried := fires[0]
-	tried.Attempt, tried.State, tried.LateMS = 1, timer.FireRetrying, 9
+	tried.Attempt, tried.State, tried.LateMS, tried.RunMS, tried.Bucket = 1, timer.FireRetrying, 9, now+70_000, 2
 	for range 2 {
 		lost, err = s.st().RecordAttempts(ctx, owner, []timer.Fire{tried, free}, attempts)
 		require.NoError(t, err)
