@@ -138,20 +138,25 @@ func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)))
 }
 
+// inMS draws whole milliseconds, which an endpoint's url can say.
+func inMS(r *rand.Rand, from, to time.Duration) time.Duration {
+	return between(r, from, to).Truncate(time.Millisecond)
+}
+
 // behave draws how an order's receiver behaves, and what its attempts are.
 func (o *order) behave(r *rand.Rand) {
 	o.attempts, o.wait, o.timeout = 3, time.Second, 2*time.Second
-	o.endpoint.takes = between(r, time.Millisecond, 60*time.Millisecond)
+	o.endpoint.takes = inMS(r, time.Millisecond, 60*time.Millisecond)
 	switch n := r.IntN(100); {
 	case n < 48:
 	case n < 55:
-		o.endpoint.later = between(r, time.Second, 40*time.Second)
+		o.endpoint.later = inMS(r, time.Second, 40*time.Second)
 	case n < 70:
 		o.endpoint.fails = 2
 	case n < 80: // retries that give the fire back
 		o.endpoint.fails, o.wait = 2, between(r, 5*time.Second, 12*time.Second)
 	case n < 90:
-		o.endpoint.takes = between(r, 500*time.Millisecond, 1900*time.Millisecond)
+		o.endpoint.takes = inMS(r, 500*time.Millisecond, 1900*time.Millisecond)
 	case n < 95:
 		o.endpoint.fails, o.fails = 9, true
 	default: // never answered in time

@@ -156,22 +156,19 @@ func (o *observer) ended(by *process, id timer.ID) {
 	if silence < session.Silence {
 		o.w.failf("session %d of %s is ended after %s of silence", id, l.p, silence)
 	}
-	if !l.p.hurtSince(now.Add(-longSilence)) {
-		o.w.failf("%s fell silent, and nothing had befallen it", l.p)
+	if !l.p.hurtSince(l.renewed) {
+		o.w.failf("%s was silent for %s, and nothing had befallen it", l.p, silence)
 	}
 	if l.p.role == executorRole {
 		o.cuts = append(o.cuts, cut{at: now, n: l.p.n})
 	}
 }
 
-// longSilence is how far back what silenced a session may be: a renewal, its time, the silence, and a watcher's look.
-const longSilence = 10 * time.Second
-
-// hurtSince tells whether something befell the process since then.
+// hurtSince tells whether something befell the process at that time or since.
 func (p *process) hurtSince(at time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.thaw != nil || p.dead || p.gone || p.cut || p.hurt.After(at)
+	return p.thaw != nil || p.dead || p.gone || p.cut || !p.hurt.Before(at)
 }
 
 func (o *observer) closed(id timer.ID) {
