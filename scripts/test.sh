@@ -2,13 +2,15 @@
 # Runs all tests, and says loudly what was skipped: test.sh [PACKAGE…]. It uses the servers that the environment names.
 #
 # Those on Kubernetes run by make e2e-kube, those of the compose file by make e2e-compose. Unit tests and suites run with the race detector. What it would make many times slower for nothing runs after them without it: the
-# arithmetic of schedules, which starts no goroutine; the simulation; and the end-to-end stories, which start programs of their own and look at times. Of go test's output it shows the line of each package, everything about a failure, and each skip.
+# arithmetic of schedules, which starts no goroutine; the simulation; and the end-to-end stories, which start programs of their own and look at times. Those
+# mostly wait, so the simulation goes on beside them. Of go test's output it shows the line of each package, everything about a failure, and each skip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 module=github.com/carillon-timer/carillon
 tmp=$(mktemp -d)
 log=$tmp/log
-trap 'rm -rf "$tmp"' EXIT
+simulation= # its session, while it runs
+trap '[ -z "$simulation" ] || { kill -- "-$simulation" && wait "$simulation"; } || true; rm -rf "$tmp"' EXIT
 export CARILLON_BIN=${CARILLON_BIN:-$PWD/bin}
 # One that cannot be had is said by the test that skips, or fails where CARILLON_TEST_REQUIRE names python.
 CARILLON_TEST_PULSAR_CLIENT=${CARILLON_TEST_PULSAR_CLIENT:-$(scripts/pulsar-client.sh || true)}
@@ -91,26 +93,39 @@ once_more() {
     /^(ok|FAIL|\?) *\t/ { if ($1 == "FAIL") print $2 "\t" names; names = "" }' "$out")
 }
 
-# simulation: its lives go to processes of one processor each, which take an eighth less time for them than one process with all: within a life nothing
-# goes on at once, and nothing is handed to and fro there. What the package tests besides is one process more.
-simulation() {
-  local dir=$tmp/sim seeds=100 each=5 from
-  mkdir "$dir"
-  printf '\n== %s, %d processes at once\n' "$module/e2e/sim" "$(nproc)"
-  go test -c -o "$dir/sim.test" "$module/e2e/sim" || { failed=1 && return; }
+# simulate begins the simulation, beside the stories: of a lower priority than theirs, and in a session of its own that has it, too, for many kernels share
+# the processors out by session first. Its lives go to processes of one processor each, which take an eighth less time for them than one process with all:
+# within a life nothing goes on at once, and nothing is handed to and fro there. What the package tests besides is one process more.
+sim=$tmp/sim
+simulate() {
+  local seeds=100 each=5 from
+  mkdir "$sim"
+  printf '\n== %s, %d processes at once, beside what follows\n' "$module/e2e/sim" "$(nproc)"
+  go test -c -o "$sim/sim.test" "$module/e2e/sim" || { failed=1 && return; }
   {
-    echo 'other tests: -test.skip ^TestSeeds$'
     for ((from = 1; from <= seeds; from += each)); do
       echo "seeds from $from: -test.run ^TestSeeds\$ -seed $from -seeds $each"
     done
-  } | (cd e2e/sim && xargs -P "$(nproc)" -d '\n' -I{} bash -c '
-    dir=$0 what=${1%%:*} began=$SECONDS verdict=ok
+    echo 'other tests: -test.skip ^TestSeeds$'
+  } | setsid nice -n 5 bash -c '
+    { echo 5 >/proc/self/autogroup; } 2>/dev/null || true
+    cd e2e/sim && exec xargs -P "$(nproc)" -d "\n" -I{} bash -c "$2" "$0" {} "$1" "$EPOCHSECONDS"' "$sim" "$module/e2e/sim" '
+    dir=$0 what=${1%%:*} verdict=ok began=$SECONDS
     # The flags are words of their own.
     GOMAXPROCS=1 "$dir/sim.test" -test.v -test.timeout 15m -test.shuffle on ${1#*: } >"$dir/$what.out" 2>&1 || verdict=FAIL
-    printf "%s\t%s\t%ds, %s\n" "$verdict" "$2" $((SECONDS - began)) "$what" | tee -a "$dir/$what.out"
-    [ $verdict = ok ] || touch "$dir/failed"' "$dir" {} "$module/e2e/sim")
-  cat "$dir"/*.out >>"$log"
-  [ ! -e "$dir/failed" ] || { failed=1 && grep -l '^FAIL' "$dir"/*.out | while read -r out; do brief <"$out"; done; }
+    printf "%s\t%s\t%ds, %s: done %ds after the first began\n" "$verdict" "$2" $((SECONDS - began)) "$what" $((EPOCHSECONDS - $3)) | tee -a "$dir/$what.out"
+    [ $verdict = ok ] || touch "$dir/failed"' &
+  simulation=$!
+}
+
+# simulated waits for its end, and says what failed.
+simulated() {
+  [ -n "$simulation" ] || return 0
+  printf '\n== %s, what is left of it\n' "$module/e2e/sim"
+  wait "$simulation" || failed=1
+  simulation=
+  cat "$sim"/*.out >>"$log"
+  [ ! -e "$sim/failed" ] || { failed=1 && grep -l '^FAIL' "$sim"/*.out | while read -r out; do brief <"$out"; done; }
 }
 
 # SQLite is C translated to Go: watched by the race detector it takes five times as long, and whatever is found in it is none of ours. It stays
@@ -123,8 +138,9 @@ else
   run "${race[@]}" -timeout 15m $(go list "$module/proto/..." "$module/libs/..." "$module/services/..." "$module/e2e/..." |
     grep -v -e '/libs/schedule$' -e /scenario -e '/sim$' -e /chaos -e '/kube$' -e '/compose$')
   run -timeout 15m "$module/libs/schedule"
-  simulation
+  simulate # beside the stories, which mostly wait
   run -timeout 15m "$module/e2e/scenario/..."
+  simulated
   run -timeout 15m "$module/e2e/chaos/..."
 fi
 
