@@ -240,10 +240,12 @@ func (s *Service) still(e *held, seen *view) bool {
 		now, err := s.ask.Do(e.term.Context(), e.fire.Timer)
 		if err != nil {
 			s.log.Debug().Err(err).Msg("timer not read again, its fire waits")
+			s.later(e)
+			return false
 		}
 		now.Running = seen.Running // which its own turn changes
-		if err != nil || now != seen.State {
-			s.later(e)
+		if now != seen.State {
+			s.wheel.addAt(s.opts.Clock.Now().UnixMilli(), e) // nobody is to be waited for: the book has what is new
 			return false
 		}
 		seen.asOf = asOf

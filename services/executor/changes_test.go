@@ -138,6 +138,43 @@ func TestP5HoldsWhileTheAppOrATurnIsRead(t *testing.T) {
 	}
 }
 
+// slowOnce takes its time over the first turn that it is asked for.
+type slowOnce struct {
+	executor.Store
+	takes time.Duration
+	once  sync.Once
+}
+
+func (s *slowOnce) Enter(ctx context.Context, session timer.ID, entries []store.Entry) ([]store.Entered, error) {
+	s.once.Do(func() { time.Sleep(s.takes) })
+	return s.Store.Enter(ctx, session, entries)
+}
+
+// A fire whose timer was edited while its turn was asked for, and which stays due, is decided anew and called at once.
+func TestEditDuringADecisionDelaysNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 1200 * time.Millisecond // a state is too old then
+		parts := servicetest.New(t, servicetest.Options{})
+		r := new(receiver)
+		start(t, parts, "one", r, func(o *executor.Options) { o.Store = &slowOnce{Store: parts.Store, takes: takes} })
+		timers := soon(1, time.Second)
+		timers[0].Concurrency.Policy = timer.ConcurrencyQueueAll
+		fires := parts.Create("a", timers...)
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
+		time.Sleep(1500 * time.Millisecond) // due, and asked about
+		edited := timers[0]
+		edited.Labels = map[string]string{"edited": "yes"}
+		made, err := parts.Store.Edit(t.Context(), []store.Edit{{App: "a", ID: fires[0].Timer, Definition: edited}}, parts.Plan)
+		require.NoError(t, err)
+		require.NoError(t, made[0].Err)
+		time.Sleep(10 * time.Second)
+		_, at := r.seen()
+		require.Len(t, at, 1)
+		require.Less(t, at[0].Sub(time.UnixMilli(fires[0].DueMS)), takes+100*time.Millisecond)
+	})
+}
+
 // slowGate stands still once between the decision and the request.
 type slowGate struct {
 	limit.Gate
