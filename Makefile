@@ -75,7 +75,8 @@ lint: ## golangci-lint over all modules, and the style of the protos
 	cd deploy/tools && GOWORK=off ../../bin/golangci-lint run ./...
 	cd proto && ../bin/buf lint
 
-generate: ## what is generated and committed: Go from the protos, the OpenAPI description from the API, the chart's copies and README
+generate: ## what is generated and committed: Go from the protos, the OpenAPI description from the API, the chart's copies and README, time zones
+	scripts/tzdata.sh
 	cd proto && ../bin/buf generate
 	go test ./services/api -run TestOpenAPIIsCurrent -update
 	cp deploy/prometheus/alerts.yml deploy/grafana/carillon.json helm/carillon/files/

@@ -43,7 +43,7 @@ want=$(cat deploy/prometheus/*.yml deploy/grafana/*.json | grep -oE '\bcarillon_
 absent "metric that no Go source registers" "$have" "$want"
 
 # Settings: the names that libs/config registers, as environment variables.
-have=$(grep -hoE '\bs\.(String|Secret|DSN|List|Rules|Bool|Int|Duration)\(&[A-Za-z0-9.]+, "[a-z0-9-]+"' libs/config/*.go |
+have=$(grep -hoE '\bs\.(String|Secret|DSN|List|Rules|Bool|Tri|Int|Duration)\(&[A-Za-z0-9.]+, "[a-z0-9-]+"' libs/config/*.go |
   sed -E 's/.*"(.*)"/CARILLON_\1/' | tr 'a-z-' 'A-Z_')
 # Of compose's own: the port of the API on this machine.
 want=$(grep -rhoE '\bCARILLON_[A-Z0-9_]*[A-Z0-9]\b' deploy/Dockerfile deploy/compose.yaml helm/carillon | grep -vx CARILLON_PORT)

@@ -6,6 +6,7 @@ replace github.com/carillon-timer/carillon/proto => ../proto
 
 require (
 	code.dny.dev/ssrf v0.3.0
+	github.com/agnivade/levenshtein v1.2.1
 	github.com/apache/pulsar-client-go v0.19.0
 	github.com/carillon-timer/carillon/proto v0.0.0
 	github.com/cespare/xxhash/v2 v2.3.0
@@ -17,6 +18,7 @@ require (
 	github.com/pressly/goose/v3 v3.29.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/rs/zerolog v1.35.1
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
 	github.com/stretchr/testify v1.12.1

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Builds the independent implementations that libs/schedule is held against, and prints the directory that they are in: oracles.sh
+# Builds what libs/schedule and libs/calendar are compared with, and prints the directory that it is in: oracles.sh
 #
-# Quartz comes by Maven, croniter and cronsim by pip into an environment of their own; all of it lies in $CARILLON_CACHE (default
-# ~/.cache/carillon), under a name that changes with what is asked for. Running it again does nothing; dying halfway leaves nothing that a
-# later run would take for whole.
+# Quartz comes by Maven; croniter, cronsim and recurring-ical-events by pip into an environment of their own. All of it lies in
+# $CARILLON_CACHE (default ~/.cache/carillon), under a name that changes with what is asked for. Running it again does nothing; dying
+# halfway leaves nothing that a later run would take for whole.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source=$root/libs/schedule/oracle
-key=$(cat "$source/pom.xml" "$source/requirements.txt" "$source/Oracle.java" | sha256sum | cut -c1-12)
+calendar=$root/libs/calendar/oracle
+key=$(cat "$source/pom.xml" "$source/requirements.txt" "$source/Oracle.java" "$calendar/requirements.txt" | sha256sum | cut -c1-12)
 dir=${CARILLON_CACHE:-$HOME/.cache/carillon}/oracles-$key
 if [ -f "$dir/ready" ]; then
   echo "$dir"
@@ -26,7 +27,7 @@ if [ ! -f "$dir/ready" ]; then # who waited finds the work done
   mvn -q -B -f "$dir/java/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$dir/java/lib" >&2
   javac --release 17 -cp "$dir/java/lib/*" -d "$dir/java/classes" "$source/Oracle.java" >&2
   python3 -m venv "$dir/python" >&2
-  "$dir/python/bin/pip" install -q --disable-pip-version-check -r "$source/requirements.txt" >&2
+  "$dir/python/bin/pip" install -q --disable-pip-version-check -r "$source/requirements.txt" -r "$calendar/requirements.txt" >&2
   touch "$dir/ready"
 fi
 echo "$dir"

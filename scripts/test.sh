@@ -2,7 +2,7 @@
 # Runs all tests, and says loudly what was skipped: test.sh [PACKAGE…]. It uses the servers that the environment names.
 #
 # Those on Kubernetes run by make e2e-kube, those of the compose file by make e2e-compose. Unit tests and suites run with the race detector. What it would make many times slower for nothing runs after them without it: the
-# arithmetic of schedules, which starts no goroutine; the simulation; and the end-to-end stories, which start programs of their own and look at times. Those
+# arithmetic of schedules and calendars, which starts no goroutine; the simulation; and the end-to-end stories, which start programs of their own and look at times. Those
 # mostly wait, so the simulation goes on beside them. Of go test's output it shows the line of each package, everything about a failure, and each skip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,12 +20,17 @@ export CARILLON_TEST_PULSAR_CLIENT
 if oracles=$(scripts/oracles.sh </dev/null); then
   export CARILLON_TEST_ORACLES=$oracles
 else
-  printf '\n!!! NO ORACLES: agreement of schedules with other implementations is NOT TESTED !!!\n\n' >&2
+  printf '\n!!! NO ORACLES: agreement of schedules and calendars with other implementations is NOT TESTED !!!\n\n' >&2
 fi
 if webhooks=${CARILLON_TEST_WEBHOOKS:-$(scripts/webhooks-oracle.sh </dev/null)}; then
   export CARILLON_TEST_WEBHOOKS=$webhooks
 else
   printf '\n!!! NO ORACLE OF WEBHOOKS: that others verify our signatures is NOT TESTED !!!\n\n' >&2
+fi
+if described=${CARILLON_TEST_SCHEMATHESIS:-$(scripts/schemathesis-oracle.sh </dev/null)}; then
+  export CARILLON_TEST_SCHEMATHESIS=$described
+else
+  printf '\n!!! NO SCHEMATHESIS: that the API is as described is NOT TESTED !!!\n\n' >&2
 fi
 
 # brief: the output of a package is held until its last line tells whether it is wanted; then that of the tests that passed is left out, but for
@@ -136,8 +141,8 @@ if [ $# -gt 0 ]; then
   run "${race[@]}" -timeout 15m "$@"
 else
   run "${race[@]}" -timeout 15m $(go list "$module/proto/..." "$module/libs/..." "$module/services/..." "$module/e2e/..." |
-    grep -v -e '/libs/schedule$' -e /scenario -e '/sim$' -e /chaos -e '/kube$' -e '/compose$')
-  run -timeout 15m "$module/libs/schedule"
+    grep -v -e '/libs/schedule$' -e '/libs/calendar$' -e /scenario -e '/sim$' -e /chaos -e '/kube$' -e '/compose$')
+  run -timeout 15m "$module/libs/schedule" "$module/libs/calendar"
   simulate # beside the stories, which mostly wait
   run -timeout 15m "$module/e2e/scenario/..."
   simulated

@@ -69,7 +69,7 @@ func (w *World) compare(end time.Time) (*ledger.Verdict, error) {
 		return &ledger.Verdict{Skipped: make(map[timer.Reason]int)}, err
 	}
 	arrivals := w.rcv.Arrivals()
-	led := w.traffic.ledger(end, arrivals, outcomes)
+	led := w.traffic.ledger(end, arrivals)
 	bad := w.traffic.enterPolicies(led, end, arrivals, outcomes)
 	w.mu.Lock()
 	e := ledger.Evidence{Arrivals: arrivals, Cuts: slices.Clone(w.cuts), Clocks: clocks, Outcomes: outcomes}
@@ -125,7 +125,7 @@ func (w *World) outcomes() ([]ledger.Outcome, error) {
 }
 
 // ledger enters what the load owes, by what the API confirmed.
-func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals, outcomes []ledger.Outcome) *ledger.Ledger {
+func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals) *ledger.Ledger {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	led := ledger.New()
@@ -151,21 +151,17 @@ func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals, outcomes []l
 	for _, b := range t.bursts {
 		led.Every(b.id, time.Second, b.from, b.to, ledger.Must)
 	}
-	skipped := make(map[timer.FireID]time.Time)
-	for i := range outcomes {
-		if o := &outcomes[i]; o.Kind == timer.Skipped && (o.Reason == timer.ReasonInactive || o.Reason == timer.ReasonBeforeEpoch) {
-			skipped[o.Fire] = o.Finished
-		}
-	}
 	for _, f := range t.flips {
-		f.enter(led, end, skipped)
+		f.enter(led, end)
 	}
 	return led
 }
 
-// enter writes what a timer owes that was switched on and off. What was due when it was on, and came to be looked at when it was off, is
-// rightly skipped; what was due at about the time of a change may be either.
-func (f *flipped) enter(led *ledger.Ledger, end time.Time, skipped map[timer.FireID]time.Time) {
+func isOn(c change) bool { return c.status == timer.StatusActive }
+
+// enter writes what a timer owes that was switched on and off. What was due when it was on is called, whoever looks at it when; if it is never on again, only
+// what was not late by then. What was due at about the time of a change may be either.
+func (f *flipped) enter(led *ledger.Ledger, end time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for due := f.changes[0].done.Add(clocks).Truncate(time.Second).Add(time.Second); due.Before(end); due = due.Add(time.Second) {
@@ -176,8 +172,7 @@ func (f *flipped) enter(led *ledger.Ledger, end time.Time, skipped map[timer.Fir
 		switch {
 		case c.status == timer.StatusActive && settled:
 			d := ledger.Must
-			at, ok := skipped[timer.FireID{Timer: f.id, DueMS: due.UnixMilli()}]
-			if ok && i+1 < len(f.changes) && at.After(f.changes[i+1].sent.Add(-clocks)) {
+			if later := f.changes[i+1:]; len(later) > 0 && !slices.ContainsFunc(later, isOn) {
 				d = ledger.May
 			}
 			led.One(f.id, due, d)

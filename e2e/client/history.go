@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/carillon-timer/carillon/e2e/ledger"
@@ -17,7 +18,7 @@ type Fire struct {
 	ID         string    `json:"id"`
 	Due        string    `json:"due"`
 	Cause      string    `json:"cause"`  // schedule, run_now, backfill, redrive
-	Status     string    `json:"status"` // open, delivered, failed, skipped
+	Status     string    `json:"status"` // open, delivered, failed, skipped, upcoming
 	Reason     string    `json:"reason"`
 	Version    int32     `json:"version"`
 	Attempts   int32     `json:"attempts"`
@@ -69,7 +70,16 @@ func (f *Fire) Ledger() (ledger.Outcome, error) {
 
 // Fires returns a page of a timer's finished fires, latest due first, and the cursor of the next page, empty at the end.
 func (c *Client) Fires(ctx context.Context, app string, id timer.ID, limit int, cursor string) ([]Fire, string, error) {
+	return c.FiresIn(ctx, app, id, nil, limit, cursor)
+}
+
+// FiresIn is Fires of some states: open, delivered, failed, skipped, upcoming; nil is all finished ones.
+// Open fires come first, then finished ones, then upcoming ones.
+func (c *Client) FiresIn(ctx context.Context, app string, id timer.ID, states []string, limit int, cursor string) ([]Fire, string, error) {
 	path := timerPath(app, id, "/fires") + "&limit=" + strconv.Itoa(limit)
+	if len(states) > 0 {
+		path += "&state=" + strings.Join(states, ",")
+	}
 	if cursor != "" {
 		path += "&cursor=" + url.QueryEscape(cursor)
 	}

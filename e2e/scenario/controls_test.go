@@ -50,11 +50,35 @@ func TestPauseEndsByItself(t *testing.T) {
 		}, patience, 100*time.Millisecond)
 		back := time.Now()
 		require.False(t, back.Before(until.Add(-clocks)))
-		w.led.Every(id, time.Second, until, back, ledger.May)
-		w.led.Every(id, time.Second, back, back.Add(4*time.Second), ledger.Must)
+		// Whoever notices the end, and when: what is due from that instant on is called.
+		w.led.Every(id, time.Second, until, back.Add(4*time.Second), ledger.Must)
 		pauseUntil(t, back.Add(4*time.Second))
 		v := w.settle(t)
 		require.NotZero(t, v.Skipped[timer.ReasonPaused])
+	})
+}
+
+// TestOneShotsOutliveAPause: one that comes due during a pause is called when that ends, by itself or by somebody.
+func TestOneShotsOutliveAPause(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, w *world) {
+		due := soon(4 * time.Second)
+		ended := w.active(t, "pause that ends", client.At(due), "/ended")
+		resumed := w.active(t, "pause that is ended", client.At(due), "/resumed")
+		until := soon(12 * time.Second)
+		_, err := w.api.Pause(t.Context(), w.app, ended, "", until)
+		require.NoError(t, err)
+		_, err = w.api.Pause(t.Context(), w.app, resumed, "", time.Time{})
+		require.NoError(t, err)
+		pauseUntil(t, due.Add(4*time.Second))
+		require.Empty(t, w.rcv.Of(ended))
+		require.Empty(t, w.rcv.Of(resumed))
+		_, err = w.api.Resume(t.Context(), w.app, resumed)
+		require.NoError(t, err)
+		w.led.One(ended, due, ledger.Must)
+		w.led.One(resumed, due, ledger.Must)
+		w.settle(t)
+		require.False(t, w.rcv.Of(ended)[0].Arrived().Before(until.Add(-clocks)))
 	})
 }
 

@@ -29,6 +29,8 @@ const (
 	patience = 20 * time.Minute // after which what is not done is lost
 	// skewed is how early, by true time, an executor's corrected clock may make a call.
 	skewed = 600 * time.Millisecond
+	// noticing is how much later a fire may be that is due just after the end of a pause: its row is made when a migrator notices that.
+	noticing = time.Second
 	// noticed is how long after a deactivation a call may start (P5).
 	noticed = time.Second
 )
@@ -131,40 +133,72 @@ func (w *World) enter(led *ledger.Ledger, o *order, h *history, recorded map[int
 	if o.fails {
 		owed = ledger.Fail
 	}
+	if o.step == 0 {
+		w.enterOnce(led, o, h, owed, recorded)
+		return
+	}
 	for i, c := range h.changes {
 		to := w.start0.Add(w.plan.Length).UnixMilli()
 		if i+1 < len(h.changes) {
 			to = h.changes[i+1].at
 		}
-		var dues []int64
-		switch {
-		case o.step > 0:
-			dues = instants(o, h, c.at, to)
-		case c.status == timer.StatusActive && i == 0:
-			due := max(w.start0.Add(o.at).UnixMilli(), c.at)
-			if o.delay > 0 {
-				due = c.at + o.delay.Milliseconds()
-			}
-			if due >= w.start0.Add(w.plan.Length).UnixMilli() {
-				return // created so late that it is due when nothing is watched any more
-			}
-			dues = append(dues, due)
-			if due >= to { // it is deactivated before it is due
-				led.One(h.id, time.UnixMilli(due), w.duty(ledger.Not, due, to-1, recorded))
-				continue
-			}
-		}
-		if o.step > 0 {
-			w.leftOver(led, o, h, dues, c.at, to, recorded)
-		}
+		dues := instants(o, h, c.at, min(to, w.start0.Add(o.end).UnixMilli()))
+		w.leftOver(led, o, h, dues, c.at, to, recorded)
 		for _, due := range dues {
 			if c.status == timer.StatusActive {
-				led.One(h.id, time.UnixMilli(due), w.duty(owed, due, to, recorded))
-			} else {
-				led.One(h.id, time.UnixMilli(due), w.duty(ledger.Not, due, c.at, recorded))
+				led.One(h.id, time.UnixMilli(due), w.duty(owed, due, recorded))
+				continue
+			}
+			led.One(h.id, time.UnixMilli(due), w.notDue(due, c.at))
+			if x, ok := recorded[due]; ok && x.Kind == timer.Skipped && x.Reason != reasonOf(c.status) && x.Reason != timer.ReasonDeleted {
+				w.blamef("%s of %s is skipped as %s, and the timer was %s", x.FireID, o.name, x.Reason, c.status)
 			}
 		}
 	}
+}
+
+// reasonOf returns why a fire is skipped that is due while its timer has a status.
+func reasonOf(s timer.Status) timer.Reason {
+	switch s {
+	case timer.StatusPaused:
+		return timer.ReasonPaused
+	case timer.StatusDeleted:
+		return timer.ReasonDeleted
+	case timer.StatusInactive, timer.StatusActive:
+	}
+	return timer.ReasonInactive
+}
+
+// enterOnce writes into the ledger what a one-shot owes: one call, at its instant, or when its timer is active again after that. The
+// fire has either instant then: the first where it was made before the timer was switched off.
+func (w *World) enterOnce(led *ledger.Ledger, o *order, h *history, owed ledger.Duty, recorded map[int64]timer.Outcome) {
+	if len(h.changes) == 0 {
+		return
+	}
+	first := h.changes[0].at
+	due := max(w.start0.Add(o.at).UnixMilli(), first)
+	if o.delay > 0 {
+		due = first + o.delay.Milliseconds()
+	}
+	if due >= w.start0.Add(w.plan.Length).UnixMilli() {
+		return // created so late that it is due when nothing is watched any more
+	}
+	i := h.at(due)
+	if h.changes[i].status == timer.StatusActive {
+		led.One(h.id, time.UnixMilli(due), w.duty(owed, due, recorded))
+		return
+	}
+	for _, c := range h.changes[i:] {
+		if c.status != timer.StatusActive {
+			continue
+		}
+		if _, ok := recorded[c.at]; ok {
+			due = c.at
+		}
+		led.One(h.id, time.UnixMilli(due), w.duty(owed, due, recorded))
+		return
+	}
+	led.One(h.id, time.UnixMilli(due), w.notDue(due, h.changes[i].at))
 }
 
 // instants returns the instants of a cron from one instant on and before another, by the version that holds at each.
@@ -190,19 +224,21 @@ func instants(o *order, h *history, from, to int64) (dues []int64) {
 	return dues
 }
 
-// duty softens what a fire owes: one whose timer was active when it was due may be skipped if that was found at a time
-// when it was not any more; one that was due within a second of the deactivation may be called all the same.
-func (w *World) duty(d ledger.Duty, due, end int64, recorded map[int64]timer.Outcome) ledger.Duty {
-	if d == ledger.Not {
-		if due <= end+noticed.Milliseconds() {
-			return ledger.May
-		}
-		return d
-	}
-	if o, ok := recorded[due]; ok && o.Kind == timer.Skipped && (o.FinishedMS+skewed.Milliseconds() >= end || onPurpose[o.Reason]) {
+// duty softens what a fire owes: one that was due while its timer was active is called, whatever came of the timer
+// afterwards, but where the timer was deleted, or its policies want no call.
+func (w *World) duty(d ledger.Duty, due int64, recorded map[int64]timer.Outcome) ledger.Duty {
+	if o, ok := recorded[due]; ok && o.Kind == timer.Skipped && (o.Reason == timer.ReasonDeleted || onPurpose[o.Reason]) {
 		return ledger.May
 	}
 	return d
+}
+
+// notDue is what a fire owes that was due while its timer was not active: nothing, though one that was due within a second of that may be called.
+func (w *World) notDue(due, since int64) ledger.Duty {
+	if due <= since+noticed.Milliseconds() {
+		return ledger.May
+	}
+	return ledger.Not
 }
 
 // heeded looks whether each call was of a timer that was active within the last second.
@@ -223,6 +259,9 @@ func (w *World) heeded(e ledger.Evidence) {
 		if last.status == timer.StatusActive || since <= noticed {
 			continue
 		}
+		if i := h.at(at.Add(skewed).UnixMilli()); h.changes[i].status == timer.StatusActive {
+			continue // by the executor's clock the pause is over
+		}
 		if p := w.byNumber(a.Port); p == nil || p.wasFrozen(at.Add(-noticed), at) {
 			continue
 		}
@@ -233,19 +272,41 @@ func (w *World) heeded(e ledger.Evidence) {
 // onTime looks whether first calls were as late as the plan's faults explain, and no later.
 func (w *World) onTime(e ledger.Evidence) {
 	seen := make(map[timer.FireID]bool)
-	waits := make(map[timer.ID]bool) // timers whose fires wait for each other
+	waits := make(map[timer.ID]bool)   // timers whose fires wait for each other
+	fixed := make(map[timer.ID]*order) // those with a fixed delay
 	for i := range w.plan.Orders {
-		if h, ok := w.seen.of(w.plan.Orders[i].name); ok && strings.HasPrefix(w.plan.Orders[i].concurrency, "queue") {
+		o := &w.plan.Orders[i]
+		h, ok := w.seen.of(o.name)
+		switch {
+		case ok && strings.HasPrefix(o.concurrency, "queue"):
 			waits[h.id] = true
+		case ok && o.fixed:
+			fixed[h.id] = o
 		}
 	}
+	ends := make(map[timer.ID]time.Time) // of the latest call of a fixed delay
 	for _, a := range e.Arrivals {
+		due := time.UnixMilli(a.Fire.DueMS)
+		if o := fixed[a.Fire.Timer]; o != nil { // a delay after the end of the last call, also where a chain has begun anew meanwhile
+			if after := ends[a.Fire.Timer].Add(o.step); after.After(due) && !seen[a.Fire] {
+				due = after
+			}
+			ends[a.Fire.Timer] = a.Arrived().Add(min(o.endpoint.takes, o.timeout) + o.endpoint.later)
+		}
 		if seen[a.Fire] || waits[a.Fire.Timer] {
 			continue
 		}
 		seen[a.Fire] = true
-		if may := w.mayBeLate(time.UnixMilli(a.Fire.DueMS)); may > 0 && a.Lateness() > may {
-			w.failf("%s is %s late, and may be %s", a.Fire, a.Lateness(), may)
+		h := w.seen.byID[a.Fire.Timer]
+		if h != nil && !h.activeAll(a.Fire.DueMS, a.Arrived().UnixMilli()) {
+			continue // it waited for its timer
+		}
+		may, late := w.mayBeLate(due), a.Lateness()-due.Sub(time.UnixMilli(a.Fire.DueMS))
+		if may > 0 && h != nil && h.pauseEnded(a.Fire.DueMS) {
+			may += noticing
+		}
+		if may > 0 && late > may {
+			w.failf("%s is %s late, and may be %s", a.Fire, late, may)
 		}
 	}
 }

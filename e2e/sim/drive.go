@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,6 +71,14 @@ func (w *World) carryOut(o *order) {
 			return err
 		})
 	}
+	off := func(n int) {
+		if o.pauses[n/2] == 0 { //nolint:mnd // every other flip
+			set(timer.StatusInactive)
+			return
+		}
+		status = timer.StatusPaused
+		w.insist(o, "", func(ctx context.Context) error { return w.pauseTimer(ctx, o, id, n) })
+	}
 	var rival sync.WaitGroup
 	if len(o.rival) > 0 {
 		rival.Go(func() { w.interfere(o, id) })
@@ -79,34 +88,63 @@ func (w *World) carryOut(o *order) {
 		editor.Go(func() { w.edit(o, id) })
 	}
 	defer editor.Wait()
-	for _, at := range o.flips {
+	for n, at := range o.flips {
 		w.pause(at)
 		if status == timer.StatusActive {
-			set(timer.StatusInactive)
+			off(n)
 		} else {
 			set(timer.StatusActive)
 		}
 	}
 	if o.remove > 0 {
 		w.pause(o.remove)
-		tried := false
-		w.insist(o, timer.StatusDeleted, func(ctx context.Context) error {
-			err := w.client.Delete(ctx, app, id)
-			var e *client.Error
-			if tried && errors.As(err, &e) && e.Status == http.StatusNotFound {
-				return nil // it was done, and the answer was lost
-			}
-			tried = true
-			return err
-		})
+		w.removeTimer(o, id)
 		return
 	}
 	rival.Wait()
 	w.pause(w.plan.Length)
-	if o.step > 0 && (status == timer.StatusActive || len(o.rival) > 0) {
-		o.rival = nil
-		set(timer.StatusInactive)
+	if strings.HasPrefix(o.concurrency, "queue") {
+		w.removeTimer(o, id) // what waits in its queue may take longer than anybody waits here
+		return
 	}
+	if status != timer.StatusActive || len(o.rival) > 0 { // what waits for it is called
+		o.rival = nil
+		set(timer.StatusActive)
+	}
+}
+
+func (w *World) removeTimer(o *order, id timer.ID) {
+	tried := false
+	w.insist(o, timer.StatusDeleted, func(ctx context.Context) error {
+		err := w.client.Delete(ctx, app, id)
+		var e *client.Error
+		if tried && errors.As(err, &e) && e.Status == http.StatusNotFound {
+			return nil // it was done, and the answer was lost
+		}
+		tried = true
+		return err
+	})
+}
+
+// pauseTimer pauses a timer at one of its flips. Where others switch it, too, and it is inactive, there is nothing to pause.
+func (w *World) pauseTimer(ctx context.Context, o *order, id timer.ID, flip int) error {
+	var until time.Time
+	if part := o.pauses[flip/2]; part > 0 { //nolint:mnd // every other flip
+		end := o.flips[flip] + time.Minute
+		if flip+1 < len(o.flips) {
+			end = o.flips[flip+1]
+		}
+		until = w.start0.Add(o.flips[flip] + time.Duration(part*float64(end-o.flips[flip]))).Truncate(time.Millisecond)
+		if soon := time.Now().Add(2 * apiTimeout).Truncate(time.Millisecond); until.Before(soon) {
+			until = soon // it could not be asked for in time
+		}
+	}
+	_, err := w.client.Pause(ctx, app, id, "simulated", until)
+	var told *client.Error
+	if errors.As(err, &told) && told.Status == http.StatusConflict && len(o.rival) > 0 {
+		return nil
+	}
+	return err
 }
 
 // edit gives the timer other steps while the others go on switching it. Should it be deleted meanwhile, that is the end of it.
@@ -115,7 +153,7 @@ func (w *World) edit(o *order, id timer.ID) {
 		w.pause(e.at)
 		for w.ctx.Err() == nil {
 			ctx, cancel := context.WithTimeout(w.ctx, apiTimeout)
-			to := client.Cron(cronOf(e.step))
+			to := o.schedule(w.start0, e.step)
 			_, err := w.client.Edit(ctx, app, id, client.Change{Schedule: &to})
 			cancel()
 			var told *client.Error
@@ -152,7 +190,7 @@ func (w *World) insist(o *order, want timer.Status, do func(ctx context.Context)
 		err := do(ctx)
 		cancel()
 		if err == nil {
-			if h, ok := w.seen.of(o.name); !ok || h.status() != want && len(o.rival) == 0 {
+			if h, ok := w.seen.of(o.name); !ok || want != "" && h.status() != want && len(o.rival) == 0 {
 				w.failf("the API confirmed that %s is %s, and it is %s", o.name, want, h.status())
 			}
 			return

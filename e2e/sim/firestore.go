@@ -98,6 +98,12 @@ func (s *gatedStore) Owned(ctx context.Context, sessions []timer.ID, untilMS int
 	})
 }
 
+func (s *gatedStore) OpenFires(ctx context.Context, app string, id timer.ID, q store.OpenQuery) (store.OpenPage, error) {
+	return ask(s, ctx, "OpenFires", false, func(ctx context.Context) (store.OpenPage, error) {
+		return s.Store.OpenFires(ctx, app, id, q)
+	})
+}
+
 func (s *gatedStore) OldestOpen(ctx context.Context) (int64, error) {
 	return ask(s, ctx, "OldestOpen", false, s.Store.OldestOpen)
 }

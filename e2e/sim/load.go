@@ -35,7 +35,9 @@ type order struct {
 
 	create time.Duration   // since the start
 	flips  []time.Duration // deactivations and activations in turn
-	remove time.Duration   // deletion; 0: at the end it is deactivated
+	pauses []float64       // for each deactivation: 0 makes the timer inactive, -1 pauses it without an end, else the part of the time to the next flip that it is paused for
+	end    time.Duration   // nothing is due from then on
+	remove time.Duration   // deletion; 0: it is never deleted
 	rival  []time.Duration // when somebody else activates and deactivates it in turn
 }
 
@@ -46,19 +48,7 @@ type edit struct {
 }
 
 func (o *order) request(start time.Time) client.NewTimer {
-	s := client.At(start.Add(o.at))
-	switch {
-	case o.fixed:
-		s = client.FixedDelay(o.step)
-	case o.every && o.interval:
-		s = client.Every(o.step)
-	case o.every:
-		s = client.Cron("@every " + o.step.String())
-	case o.step > 0:
-		s = client.Cron(cronOf(o.step))
-	case o.delay > 0:
-		s = client.Delay(o.delay)
-	}
+	s := o.schedule(start, o.step)
 	n := client.NewTimer{
 		App: app, Name: o.name, Schedule: s, Target: client.Post(o.endpoint.url()), Status: "active",
 		Retry: &client.Retry{Attempts: o.attempts, Wait: o.wait.String(), Factor: 2, Timeout: o.timeout.String()},
@@ -79,6 +69,42 @@ func (o *order) request(start time.Time) client.NewTimer {
 		n.Concurrency = &client.Concurrency{Policy: o.concurrency}
 	}
 	return n
+}
+
+// schedule returns the order's schedule with the step given.
+func (o *order) schedule(start time.Time, step time.Duration) client.Schedule {
+	var s client.Schedule
+	switch {
+	case o.fixed:
+		s = client.FixedDelay(step)
+	case o.every && o.interval:
+		s = client.Every(step)
+	case o.every:
+		s = client.Cron("@every " + step.String())
+	case o.step > 0:
+		s = client.Cron(cronOf(step))
+	case o.delay > 0:
+		return client.Delay(o.delay)
+	default:
+		return client.At(start.Add(o.at))
+	}
+	s.EndAt = start.Add(o.end).UTC().Format(time.RFC3339Nano)
+	return s
+}
+
+// draftPauses makes some deactivations pauses, with and without an end, and pauses one-shots around their instant. It
+// draws from a source of its own: what a seed draws besides stays as it was before there were pauses.
+func draftPauses(r *rand.Rand, all []order) {
+	for i := range all {
+		o := &all[i]
+		if o.step == 0 && len(o.flips) == 0 && o.remove == 0 && o.delay == 0 && r.IntN(3) == 0 {
+			from := max(o.create, o.at-between(r, 0, 4*time.Second))
+			o.flips = []time.Duration{from, max(from, o.at) + between(r, 0, time.Minute)}
+		}
+		for range (len(o.flips) + 1) / 2 { //nolint:mnd // every other one
+			o.pauses = append(o.pauses, []float64{0, 0, -1, 0.5, 1, 2}[r.IntN(6)]) //nolint:mnd // of them
+		}
+	}
 }
 
 // choose draws policies. The policies that skip on purpose are fewer than the one that must call everything.
@@ -209,6 +235,7 @@ func draftCrons(r *rand.Rand, length time.Duration) (all []order) {
 		span := min(stretch*9/10, 150*step)
 		o.create = begin + between(r, 0, stretch-span)
 		end := o.create + span
+		o.end = length
 		at := o.create
 		for range r.IntN(4) {
 			if at = between(r, at, end); end-at < time.Second {
@@ -221,10 +248,8 @@ func draftCrons(r *rand.Rand, length time.Duration) (all []order) {
 			if len(o.flips)%2 == 1 {
 				o.flips = o.flips[:len(o.flips)-1]
 			}
-			if r.IntN(2) == 0 {
+			if o.end = end.Truncate(time.Millisecond); r.IntN(2) == 0 {
 				o.remove = end
-			} else {
-				o.flips = append(o.flips, end)
 			}
 		}
 		if o.remove == 0 && r.IntN(4) == 0 {

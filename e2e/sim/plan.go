@@ -143,6 +143,7 @@ const (
 func Draft(seed uint64, length time.Duration) Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := Plan{Seed: seed, Length: length, Orders: draftLoad(r, length), Skews: make(map[role][replicas]time.Duration)}
+	draftPauses(rand.New(rand.NewPCG(seed, 1)), p.Orders)
 	switch {
 	case seed%calmSeeds == 0:
 		p.Late = lateCalm

@@ -53,7 +53,7 @@ func (w *World) leftOver(led *ledger.Ledger, o *order, h *history, dues []int64,
 			}
 		}
 		if x.Kind == timer.Skipped && x.Reason != timer.ReasonSuperseded && x.Reason != timer.ReasonInactive && x.Reason != timer.ReasonDeleted &&
-			x.Reason != timer.ReasonBeforeEpoch && !onPurpose[x.Reason] {
+			x.Reason != timer.ReasonPaused && !onPurpose[x.Reason] {
 			w.blamef("%s of an older version of %s is skipped as %s", x.FireID, o.name, x.Reason)
 		}
 		led.One(h.id, time.UnixMilli(due), duty)
@@ -182,6 +182,9 @@ func (w *World) oneAtATime(o *order, mine receiver.Arrivals) {
 	}
 	slices.SortFunc(turns, func(a, b turn) int { return a.from.Compare(b.from) })
 	for i := 1; i < len(turns); i++ {
+		if a, b := turns[i-1], turns[i]; o.fixed && b.from.Add(skewed).Before(a.to.Add(o.step)) {
+			w.blamef("%s: %s is called at %s, and the call before it, of %s, ended at %s", o.name, b.fire, b.from, a.fire, a.to)
+		}
 		if a, b := turns[i-1], turns[i]; b.from.Before(a.to) {
 			w.blamef("%s: %s is called at %s, while %s is under way from %s to %s", o.name, b.fire, b.from, a.fire, a.from, a.to)
 		}
@@ -221,6 +224,7 @@ func (w *World) chained(led *ledger.Ledger, o *order, h *history, recorded map[i
 		if i+1 < len(h.changes) {
 			to = h.changes[i+1].at
 		}
+		to = min(to, w.start0.Add(o.end).UnixMilli())
 		chain := byEpoch[epoch]
 		slices.SortFunc(chain, func(a, b timer.Outcome) int { return timer.CompareFires(a.Fire, b.Fire) })
 		end := c.at

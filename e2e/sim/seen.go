@@ -39,6 +39,41 @@ type edited struct {
 type change struct {
 	at     int64 // unix ms
 	status timer.Status
+	until  int64 // unix ms, of a pause: when the timer is active again, whoever notices; 0: it has no end
+}
+
+// endPause enters the end of a pause that has come.
+func (h *history) endPause(nowMS int64) {
+	if n := len(h.changes); n > 0 && h.changes[n-1].until > 0 && h.changes[n-1].until <= nowMS {
+		h.changes = append(h.changes, change{at: h.changes[n-1].until, status: timer.StatusActive})
+	}
+}
+
+// at returns which change was in force at an instant; -1: none.
+func (h *history) at(ms int64) int {
+	n := -1
+	for i, c := range h.changes {
+		if c.at <= ms {
+			n = i
+		}
+	}
+	return n
+}
+
+// pauseEnded tells whether a pause has ended just before an instant, by itself.
+func (h *history) pauseEnded(ms int64) bool {
+	i := h.at(ms)
+	return i > 0 && h.changes[i-1].until == h.changes[i].at && ms-h.changes[i].at < noticing.Milliseconds()
+}
+
+// activeAll tells whether the timer was active all the time from one instant to another.
+func (h *history) activeAll(fromMS, toMS int64) bool {
+	for i := max(0, h.at(fromMS)); i < len(h.changes) && h.changes[i].at <= toMS; i++ {
+		if h.changes[i].status != timer.StatusActive {
+			return false
+		}
+	}
+	return true
 }
 
 // life is a session's.
@@ -78,7 +113,7 @@ func (o *observer) created(items []store.NewTimer, out []store.Created) {
 		}
 		h := &history{id: c.Timer.ID, app: items[i].App}
 		if items[i].Activate {
-			h.changes = append(h.changes, change{time.Now().UnixMilli(), timer.StatusActive})
+			h.changes = append(h.changes, change{at: time.Now().UnixMilli(), status: timer.StatusActive})
 		}
 		o.timers[items[i].Name], o.byID[h.id] = h, h
 		o.w.log.printf("timer %s is created as %s: %s", items[i].Name, h.id, c.Timer.Status)
@@ -92,8 +127,9 @@ func (o *observer) changed(out []store.StatusChanged) {
 		if c.Err != nil || c.Seq == 0 {
 			continue
 		}
-		h := o.byID[c.Timer.ID]
-		h.changes = append(h.changes, change{time.Now().UnixMilli(), c.Timer.Status})
+		h, nowMS := o.byID[c.Timer.ID], time.Now().UnixMilli()
+		h.endPause(nowMS)
+		h.changes = append(h.changes, change{nowMS, c.Timer.Status, c.Timer.PausedUntilMS})
 		o.w.log.printf("timer %s (%s) is %s", c.Timer.Name, c.Timer.ID, c.Timer.Status)
 	}
 }
@@ -120,6 +156,7 @@ func (o *observer) of(name string) (history, bool) {
 	if h == nil {
 		return history{}, false
 	}
+	h.endPause(time.Now().UnixMilli())
 	return *h, true
 }
 

@@ -158,6 +158,10 @@ func (s *gatedStore) Definitions(ctx context.Context, keys []store.VersionKey) (
 	})
 }
 
+func (s *gatedStore) VersionAt(ctx context.Context, f timer.Fire) (int32, error) {
+	return ask(s, ctx, "VersionAt", false, func(ctx context.Context) (int32, error) { return s.Store.VersionAt(ctx, f) })
+}
+
 func (s *gatedStore) VersionTimes(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error) {
 	return ask(s, ctx, "VersionTimes", false, func(ctx context.Context) (map[store.VersionKey]int64, error) { return s.Store.VersionTimes(ctx, keys) })
 }

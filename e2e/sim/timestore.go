@@ -22,6 +22,29 @@ func (s *gatedStore) Edit(ctx context.Context, items []store.Edit, plan store.Pl
 	})
 }
 
+func (s *gatedStore) Inactivities(ctx context.Context, ids []timer.ID) (map[timer.ID][]timer.Inactivity, error) {
+	return ask(s, ctx, "Inactivities", false, func(ctx context.Context) (map[timer.ID][]timer.Inactivity, error) {
+		return s.Store.Inactivities(ctx, ids)
+	})
+}
+
+func (s *gatedStore) Defer(ctx context.Context, session timer.ID, fires []store.Deferral) ([]timer.FireID, error) {
+	return ask(s, ctx, "Defer", true, func(ctx context.Context) ([]timer.FireID, error) {
+		active, err := s.Store.Defer(ctx, session, fires)
+		if err == nil {
+			still := setOf(active)
+			for i := range fires {
+				f := &fires[i].Fire
+				s.p.world.log.printf("%s defers %s: its timer is active %t", s.p, f.FireID, still[f.FireID])
+				if !still[f.FireID] {
+					s.p.world.recv.settle(s.p, f.FireID, f.Attempt)
+				}
+			}
+		}
+		return active, err
+	})
+}
+
 func (s *gatedStore) AddFires(ctx context.Context, app string, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
 	return ask(s, ctx, "AddFires", true, func(ctx context.Context) ([]timer.Fire, error) { return s.Store.AddFires(ctx, app, id, fires) })
 }

@@ -20,7 +20,7 @@ var scopes = []Scope{Read, Write, Admin}
 // ParseScope reads a scope.
 func ParseScope(s string) (Scope, error) {
 	if !slices.Contains(scopes, Scope(s)) {
-		return "", fmt.Errorf("%q is not a scope: it is read, write or admin", s)
+		return "", fmt.Errorf("expected read, write or admin, found %q", s)
 	}
 	return Scope(s), nil
 }

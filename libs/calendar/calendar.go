@@ -27,16 +27,21 @@ func Check(c *timer.Calendar) error {
 	return err
 }
 
-// New makes a calendar ready. schedules is the zone of a calendar that names none; nil is UTC. Its error is Check's.
+// New makes a calendar ready. schedules is the zone of a calendar that names none, and says by its database where the calendar's zone is from; nil is
+// UTC and zone.Default. Its error is Check's.
 func New(c *timer.Calendar, schedules *zone.Table) (*Rules, error) {
 	if err := checkName(c.Name); err != nil {
 		return nil, err
 	}
 	r := &Rules{name: c.Name, zone: schedules}
 	if c.Zone != "" || schedules == nil {
-		z, err := zone.Load(c.Zone)
+		zones := zone.Default()
+		if schedules != nil {
+			zones = schedules.Database()
+		}
+		z, err := zones.Load(c.Zone)
 		if err != nil {
-			return nil, timer.Invalid("time_zone", err.Error()+`: expected an IANA name such as "Europe/Berlin", or nothing for the zone of the schedule`)
+			return nil, timer.Invalid("time_zone", err.Error())
 		}
 		r.zone = z
 	}
@@ -57,9 +62,9 @@ func New(c *timer.Calendar, schedules *zone.Table) (*Rules, error) {
 func checkName(name string) error {
 	switch {
 	case name == "":
-		return timer.Invalid("name", "is required")
+		return timer.Invalid("name", "expected a name, found nothing")
 	case len(name) > timer.MaxNameLen:
-		return timer.Invalid("name", fmt.Sprintf("is %d bytes long: at most %d are allowed", len(name), timer.MaxNameLen))
+		return timer.Invalid("name", fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxNameLen, len(name)))
 	}
 	return nil
 }
@@ -67,7 +72,7 @@ func checkName(name string) error {
 // readDates returns days since 1970-01-01, ascending, each once.
 func readDates(field string, dates []string) ([]int32, error) {
 	if len(dates) > timer.MaxCalendarDates {
-		return nil, timer.Invalid(field, fmt.Sprintf("has %d dates: at most %d are allowed", len(dates), timer.MaxCalendarDates))
+		return nil, timer.Invalid(field, fmt.Sprintf("expected at most %d dates, found %d", timer.MaxCalendarDates, len(dates)))
 	}
 	out := make([]int32, 0, len(dates))
 	for i, text := range dates {
@@ -97,7 +102,7 @@ func readWeekdays(field string, names []string) (uint8, error) {
 // setTimes works out what is allowed on each weekday and on included dates.
 func (r *Rules) setTimes(excludedDays uint8, ranges []timer.TimeRange) error {
 	if len(ranges) > timer.MaxCalendarRanges {
-		return timer.Invalid("allowed_times", fmt.Sprintf("has %d ranges: at most %d are allowed", len(ranges), timer.MaxCalendarRanges))
+		return timer.Invalid("allowed_times", fmt.Sprintf("expected at most %d ranges, found %d", timer.MaxCalendarRanges, len(ranges)))
 	}
 	r.excludedDays, r.ranged = excludedDays, len(ranges) > 0
 	whole := []span{{0, secondsPerDay}}

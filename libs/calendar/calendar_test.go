@@ -170,9 +170,9 @@ func TestCheck(t *testing.T) {
 		field, msg string
 	}{
 		{"good", office(), "", ""},
-		{"no name", timer.Calendar{}, "name", "is required"},
+		{"no name", timer.Calendar{}, "name", "expected a name"},
 		{"a long name", timer.Calendar{Name: strings.Repeat("x", 129)}, "name", "at most 128"},
-		{"no zone", timer.Calendar{Name: "x", Zone: "Mars/Base"}, "time_zone", "expected an IANA name"},
+		{"no zone", timer.Calendar{Name: "x", Zone: "Mars/Base"}, "time_zone", "expected an IANA time zone"},
 		{"no date", timer.Calendar{Name: "x", ExcludedDates: []string{"2026-01-01", "2026-02-29"}}, "excluded_dates[1]", `found "2026-02-29"`},
 		{"no included date", timer.Calendar{Name: "x", IncludedDates: []string{"1969-12-31"}}, "included_dates[0]", "expected a date"},
 		{"too many dates", timer.Calendar{Name: "x", IncludedDates: many}, "included_dates", "at most 5000"},

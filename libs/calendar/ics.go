@@ -3,7 +3,6 @@ package calendar
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -42,8 +41,16 @@ type ICSDates struct {
 // that is known, are what they are anywhere. Where the calendar has no zone, the dates are those that the file writes, whatever their TZID,
 // and times in UTC are dates of X-WR-TIMEZONE, if the file has it.
 //
-// Rules of DAILY to YEARLY, RDATE, EXDATE, DURATION and changed occurrences (RECURRENCE-ID) count; events that are cancelled do not.
-// Occurrences outside the years 1970 to 2199, and everything but events, are passed over.
+// Rules of DAILY to YEARLY, RDATE, EXDATE, DURATION and changed occurrences (RECURRENCE-ID, also with RANGE=THISANDFUTURE) count.
+// Cancelled events and occurrences do not. A rule is expanded on the event's own wall clock, be that UTC or a zone, and its occurrences
+// become instants then. A TZID is the IANA zone of that name; where there is none, the file's own VTIMEZONE rules. A day of an event is
+// a day of its wall clock, also where it has 23 hours.
+//
+// Rules that break RFC 5545 are refused, so that no slip excludes decades: numbers out of bounds, such as COUNT=0; parts that are there
+// twice or do not go together; an UNTIL before DTSTART. Of that last one the RFC does not say whether DTSTART itself occurs, and readers
+// differ. An UNTIL that is a date includes that day.
+//
+// Occurrences outside the years 1970 to 2199, and everything but events and their zones, are passed over.
 func ParseICS(r io.Reader, how ICS) (*ICSDates, error) {
 	body, err := io.ReadAll(io.LimitReader(r, MaxICSBytes+1))
 	if err != nil {
@@ -58,11 +65,10 @@ func ParseICS(r io.Reader, how ICS) (*ICSDates, error) {
 	}
 	c := icsFile{}
 	if how.Zone != "" {
-		z, err := zone.Load(how.Zone)
-		if err != nil {
+		if _, err := zone.Load(how.Zone); err != nil {
 			return nil, timer.Invalid("time_zone", err.Error())
 		}
-		c.own = z.Location()
+		c.own = clockOf(how.Zone)
 	}
 	for i := range objects {
 		if err := c.read(&objects[i]); err != nil {
@@ -78,9 +84,10 @@ func icsError(format string, args ...any) error {
 
 // icsFile is what was read of a file so far.
 type icsFile struct {
-	own     *time.Location            // the calendar's; nil where it has none
-	zone    *time.Location            // of times in UTC
-	changed map[string]map[int64]bool // UID → occurrences that have an event of their own
+	own    *clock            // the calendar's; nil where it has none
+	zone   *clock            // whose dates times in UTC are
+	zones  []icsZone         // of the object that is read
+	clocks map[string]*clock // those that its TZIDs name
 
 	listed    dayset // covered by what has an end
 	endless   dayset // covered by rules without an end
@@ -91,38 +98,25 @@ type icsFile struct {
 }
 
 func (c *icsFile) read(o *icsObject) error {
-	c.changed = map[string]map[int64]bool{}
-	c.zone = time.UTC
+	c.zones, c.clocks, c.zone = o.zones, map[string]*clock{}, utc
 	for _, p := range o.properties {
 		if p.name == "X-WR-TIMEZONE" {
-			if z, err := zone.Load(p.value); err == nil && p.value != "" { // what is no zone is somebody's free text
-				c.zone = z.Location()
+			if z := clockOf(p.value); z != nil { // what is no zone is somebody's free text
+				c.zone = z
 			}
 		}
 	}
-	if c.own != nil {
-		c.zone = c.own
+	changed, err := c.readChanges(o.events)
+	if err != nil {
+		return err
 	}
 	for i := range o.events {
 		e := &o.events[i]
-		if p := e.first("RECURRENCE-ID"); p != nil {
-			at, err := c.instant(p, p.value)
-			if err != nil {
-				return eventError(e, err)
-			}
-			uid := e.text("UID")
-			if c.changed[uid] == nil {
-				c.changed[uid] = map[int64]bool{}
-			}
-			c.changed[uid][at.Unix()] = true
-		}
-	}
-	for i := range o.events {
-		e := &o.events[i]
-		if strings.EqualFold(e.text("STATUS"), "CANCELLED") {
+		ch := changed[e.text("UID")]
+		if e.cancelled() || e.first("RECURRENCE-ID") != nil && !ch.held[e] {
 			continue
 		}
-		if err := c.event(e); err != nil {
+		if err := c.event(e, ch); err != nil {
 			return eventError(e, err)
 		}
 	}

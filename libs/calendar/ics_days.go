@@ -22,17 +22,20 @@ func (s *dayset) add(day int64) {
 
 // cover notes the dates from the one that an occurrence begins on to the one that it ends on. Its length is seconds of the wall clock: a
 // day is a day, also where it has 23 hours.
-func (c *icsFile) cover(to *dayset, start time.Time, length int64) error {
-	first := wallClock(start)
-	last := first + max(length-1, 0)
-	if c.own != nil && start.Location() != anywhere {
-		y, m, d := start.Date()
-		end := time.Date(y, m, d, start.Hour(), start.Minute(), start.Second()+int(max(length-1, 0)), 0, start.Location())
-		first, last = wallClock(start.In(c.own)), wallClock(end.In(c.own))
+func (c *icsFile) cover(to *dayset, start moment, length int64) error {
+	end := start
+	end.local += max(length-1, 0)
+	shown := c.own
+	if shown == nil && start.in == utc {
+		shown = c.zone
+	}
+	first, last := start.local, end.local
+	if shown != nil && start.in != nil { // also of its own clock: a time that does not exist is one that does
+		first, last = shown.local(start.unix()), shown.local(end.unix())
 	}
 	from, until := max(floorDay(first), firstDay), min(floorDay(last), lastDay-1)
-	if c.work += 1 + int(max(0, until-from)); c.work > maxWork {
-		return fmt.Errorf("it is one of more than %d occurrences and days", maxWork)
+	if err := c.worked(1 + int(max(0, until-from))); err != nil {
+		return err
 	}
 	for day := from; day <= until; day++ {
 		if to.add(day); c.listed.count > timer.MaxCalendarDates {
@@ -42,10 +45,12 @@ func (c *icsFile) cover(to *dayset, start time.Time, length int64) error {
 	return nil
 }
 
-// wallClock returns what the wall clock shows, in seconds since it showed 1970-01-01 00:00.
-func wallClock(at time.Time) int64 {
-	_, offset := at.Zone()
-	return at.Unix() + int64(offset)
+// worked counts occurrences, and days that they cover.
+func (c *icsFile) worked(n int) error {
+	if c.work += n; c.work > maxWork {
+		return fmt.Errorf("it is one of more than %d occurrences and days", maxWork)
+	}
+	return nil
 }
 
 // dates chooses as ICSDates says.

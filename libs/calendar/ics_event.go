@@ -3,79 +3,105 @@ package calendar
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
-// event notes what one event covers.
-func (c *icsFile) event(e *icsEvent) error {
-	p := e.first("DTSTART")
-	if p == nil {
-		return fmt.Errorf("line %d: it has no DTSTART: expected one such as DTSTART;VALUE=DATE:20261225", e.line)
-	}
-	start, err := c.instant(p, p.value)
+// event notes what one event covers. changed is what other events of the same UID make of its occurrences.
+func (c *icsFile) event(e *icsEvent, changed *changes) error {
+	one, err := c.occurrence(e)
 	if err != nil {
 		return err
 	}
-	length, err := c.length(e, start, isDate(p.value))
-	if err != nil {
+	if p := e.first("RECURRENCE-ID"); p != nil {
+		return c.changedEvent(p, one, changed)
+	}
+	var left moments
+	if err := c.leaveOut(e, &left); err != nil {
 		return err
 	}
-	left, err := c.leftOut(e)
-	if err != nil {
-		return err
-	}
-	take := func(to *dayset, at time.Time, length int64) error {
-		if left[at.Unix()] {
-			return nil
+	take := func(to *dayset, one occurrence) error {
+		if left.has(one.at) || changed.replaced.has(one.at) {
+			return c.worked(1)
 		}
-		return c.cover(to, at, length)
+		one, cancelled := changed.apply(one)
+		if cancelled {
+			return c.worked(1)
+		}
+		c.isEndless = c.isEndless || to == &c.endless
+		return c.cover(to, one.at, one.length)
 	}
-	if err := take(&c.listed, start, length); err != nil { // the first occurrence is one, whatever the rule says
-		return p.wrong("%w", err)
+	if err := take(&c.listed, one); err != nil { // the first occurrence is one, whatever the rule says
+		return e.first("DTSTART").wrong("%w", err)
 	}
 	for _, p := range e.all("RDATE") {
-		more, err := c.occurrences(p, length)
+		more, err := c.occurrences(p, one.length)
 		if err != nil {
 			return err
 		}
-		for _, one := range more {
-			if err := take(&c.listed, one.at, one.length); err != nil {
+		for _, another := range more {
+			if err := take(&c.listed, another); err != nil {
 				return p.wrong("%w", err)
 			}
 		}
 	}
 	for _, rule := range e.all("RRULE") {
-		if err := c.recur(rule, start, func(to *dayset, at time.Time) error { return take(to, at, length) }); err != nil {
+		err := c.recur(rule, one.at, EndlessUntil, func(at moment, endless bool) error {
+			to := &c.listed
+			if endless {
+				to = &c.endless
+			}
+			if at == one.at {
+				return nil
+			}
+			return take(to, occurrence{at, one.length})
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// leftOut returns the occurrences that are not: those of EXDATE, and those that another event replaces.
-func (c *icsFile) leftOut(e *icsEvent) (map[int64]bool, error) {
-	out := map[int64]bool{}
-	for _, p := range e.all("EXDATE") {
-		dates, err := c.occurrences(p, 0)
-		if err != nil {
-			return nil, err
-		}
-		for _, one := range dates {
-			out[one.at.Unix()] = true
-		}
+// changedEvent notes what one changed occurrence covers. One that EXDATE takes away, too, does not count, as nothing is there that could
+// be changed. An EXDATE of a whole day means the occurrences that were not changed. One that the rule does not give counts.
+func (c *icsFile) changedEvent(p *icsProperty, one occurrence, changed *changes) error {
+	at, err := c.moment(p, p.value)
+	if err != nil {
+		return err
 	}
-	if e.first("RECURRENCE-ID") == nil {
-		for at := range c.changed[e.text("UID")] {
-			out[at] = true
-		}
+	if changed.left.names(at) {
+		return nil
 	}
-	return out, nil
+	return c.cover(&c.listed, one.at, one.length)
+}
+
+// occurrence is when something begins, and how many seconds of the wall clock it lasts.
+type occurrence struct {
+	at     moment
+	length int64
+}
+
+// occurrence returns the one that an event itself says.
+func (c *icsFile) occurrence(e *icsEvent) (occurrence, error) {
+	p := e.first("DTSTART")
+	if p == nil {
+		return occurrence{}, missing(e, "DTSTART", "DTSTART;VALUE=DATE:20261225")
+	}
+	start, err := c.moment(p, p.value)
+	if err != nil {
+		return occurrence{}, err
+	}
+	length, err := c.length(e, start)
+	return occurrence{start, length}, err
+}
+
+func missing(e *icsEvent, name, example string) error {
+	return fmt.Errorf("line %d: it has no %s: expected one such as %s", e.line, name, example)
 }
 
 // length returns how many seconds an event lasts: up to DTEND, or DURATION, or else the day that it is given as.
-func (c *icsFile) length(e *icsEvent, start time.Time, wholeDay bool) (int64, error) {
+func (c *icsFile) length(e *icsEvent, start moment) (int64, error) {
 	if p := e.first("DTEND"); p != nil {
-		end, err := c.instant(p, p.value)
+		end, err := c.moment(p, p.value)
 		if err != nil {
 			return 0, err
 		}
@@ -84,30 +110,19 @@ func (c *icsFile) length(e *icsEvent, start time.Time, wholeDay bool) (int64, er
 	if p := e.first("DURATION"); p != nil {
 		return readDuration(p, p.value)
 	}
-	if wholeDay {
+	if start.date {
 		return secondsPerDay, nil
 	}
 	return 0, nil
 }
 
 // lengthTo is by the wall clock of the beginning. A time that is of no zone ends what is of one by that one's.
-func lengthTo(p *icsProperty, start, end time.Time) (int64, error) {
-	if end.Location() != anywhere && start.Location() != anywhere {
-		end = end.In(start.Location())
-	}
-	length := wallClock(end) - wallClock(start)
+func lengthTo(p *icsProperty, start, end moment) (int64, error) {
+	length := end.by(start.in) - start.local
 	if length < 0 {
-		return 0, p.wrong("it ends before it begins: expected %s or later, found %q", wallText(start), clip(p.value))
+		return 0, p.wrong("it ends before it begins: expected %s or later, found %q", wall(start.local).Format("20060102T150405"), clip(p.value))
 	}
 	return length, nil
-}
-
-func wallText(at time.Time) string { return at.Format("20060102T150405") }
-
-// occurrence is one of those that RDATE or EXDATE lists.
-type occurrence struct {
-	at     time.Time
-	length int64
 }
 
 // occurrences returns all that a property lists. A period has a length of its own.
@@ -115,7 +130,7 @@ func (c *icsFile) occurrences(p *icsProperty, length int64) ([]occurrence, error
 	var out []occurrence
 	for part := range strings.SplitSeq(p.value, ",") {
 		begin, end, period := strings.Cut(part, "/")
-		at, err := c.instant(p, begin)
+		at, err := c.moment(p, begin)
 		if err != nil {
 			return nil, err
 		}
@@ -131,11 +146,11 @@ func (c *icsFile) occurrences(p *icsProperty, length int64) ([]occurrence, error
 }
 
 // periodLength reads the second part of a period, which is its end or how long it lasts.
-func (c *icsFile) periodLength(p *icsProperty, start time.Time, text string) (int64, error) {
+func (c *icsFile) periodLength(p *icsProperty, start moment, text string) (int64, error) {
 	if strings.HasPrefix(strings.ToUpper(strings.TrimSpace(text)), "P") || strings.HasPrefix(text, "+") {
 		return readDuration(p, text)
 	}
-	end, err := c.instant(p, text)
+	end, err := c.moment(p, text)
 	if err != nil {
 		return 0, err
 	}

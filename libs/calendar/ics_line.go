@@ -21,9 +21,10 @@ func (p *icsProperty) wrong(format string, args ...any) error {
 type icsObject struct {
 	properties []icsProperty
 	events     []icsEvent
+	zones      []icsZone
 }
 
-// icsEvent is a VEVENT, without the components within it.
+// icsEvent is a VEVENT, without the components within it, or another component that is made like one.
 type icsEvent struct {
 	line       int
 	properties []icsProperty
@@ -81,10 +82,8 @@ func readObjects(file string) ([]icsObject, error) {
 			if len(within) == 0 {
 				out = append(out, icsObject{})
 			}
-			if within = append(within, component); len(within) == 2 && component == "VEVENT" {
-				object := &out[len(out)-1]
-				object.events = append(object.events, icsEvent{line: at})
-			}
+			within = append(within, component)
+			out[len(out)-1].begin(within, at)
 		case p.name == "END" && component != within[len(within)-1]:
 			return nil, fmt.Errorf("line %d: expected END:%s, found %q", at, within[len(within)-1], clip(text))
 		case p.name == "END":
@@ -102,15 +101,37 @@ func readObjects(file string) ([]icsObject, error) {
 	return out, nil
 }
 
-// add notes a property of the calendar or of an event of it, and passes over those of other components.
-func (o *icsObject) add(within []string, p icsProperty) {
-	switch {
-	case len(within) == 1:
-		o.properties = append(o.properties, p)
-	case len(within) == 2 && within[1] == "VEVENT":
-		e := &o.events[len(o.events)-1]
-		e.properties = append(e.properties, p)
+// begin notes that a component begins, if it is one that counts.
+func (o *icsObject) begin(within []string, line int) {
+	switch strings.Join(within[1:], " ") {
+	case "VEVENT":
+		o.events = append(o.events, icsEvent{line: line})
+	case "VTIMEZONE":
+		o.zones = append(o.zones, icsZone{icsEvent: icsEvent{line: line}})
+	case "VTIMEZONE STANDARD", "VTIMEZONE DAYLIGHT":
+		z := &o.zones[len(o.zones)-1]
+		z.changes = append(z.changes, icsEvent{line: line})
 	}
+}
+
+// add notes a property of the calendar or of a component that counts, and passes over those of others.
+func (o *icsObject) add(within []string, p icsProperty) {
+	var e *icsEvent
+	switch strings.Join(within[1:], " ") {
+	case "":
+		o.properties = append(o.properties, p)
+		return
+	case "VEVENT":
+		e = &o.events[len(o.events)-1]
+	case "VTIMEZONE":
+		e = &o.zones[len(o.zones)-1].icsEvent
+	case "VTIMEZONE STANDARD", "VTIMEZONE DAYLIGHT":
+		z := &o.zones[len(o.zones)-1]
+		e = &z.changes[len(z.changes)-1]
+	default:
+		return
+	}
+	e.properties = append(e.properties, p)
 }
 
 // unfold returns a content line, how many lines of the file it is, and what comes after it: a line that begins with a space or a tab goes on

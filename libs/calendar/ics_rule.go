@@ -1,39 +1,44 @@
 package calendar
 
 import (
-	"slices"
-	"strings"
-	"time"
-
 	"github.com/teambition/rrule-go"
 )
 
-// recur takes the occurrences of a rule.
-func (c *icsFile) recur(p *icsProperty, start time.Time, take func(*dayset, time.Time) error) error {
-	opts, err := readRule(p, start.Location())
+// recur takes the occurrences of a rule, ascending, on the wall clock of the event: there every day has a midnight, and weekdays are
+// those of the event's zone. endless tells that the rule goes on behind lastYear. What take returns is an error of the rule.
+func (c *icsFile) recur(p *icsProperty, start moment, lastYear int, take func(at moment, endless bool) error) error {
+	rule, err := readRule(p)
 	if err != nil {
 		return err
 	}
-	opts.Dtstart = start
-	to := &c.listed
-	end := time.Date(EndlessUntil+1, 1, 1, 0, 0, 0, -1, start.Location())
-	if late := opts.Until.After(end); late || opts.Until.IsZero() {
-		opts.Until = end
-		if late || opts.Count == 0 {
-			to, c.isEndless = &c.endless, true
-		}
+	until, err := rule.end(p, start)
+	if err != nil {
+		return err
 	}
-	r, err := rrule.NewRRule(*opts)
+	if wall(start.local).IsZero() { // for rrule-go that is no DTSTART, and it takes the time of day
+		return p.wrong("expected a DTSTART after 00010101T000000, found %q", start)
+	}
+	// rrule-go goes on for a day more than can count, as UNTIL may be an instant: each occurrence is compared with it.
+	last := dayOf(lastYear+1)*secondsPerDay - 1
+	endless := rule.opts.Count == 0
+	if !until.none {
+		endless = until.local > last
+		last = min(last, until.local+secondsPerDay)
+	}
+	rule.opts.Dtstart, rule.opts.Until = wall(start.local), wall(last)
+	r, err := rrule.NewRRule(rule.opts)
 	if err != nil {
 		return p.wrong("expected a rule such as FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=25, found %q: %w", clip(p.value), err)
 	}
 	next := r.Iterator()
 	n := 0
-	for at, ok := next(); ok; at, ok = next() {
-		if n++; n == 1 && at.Equal(start) {
-			continue
+	for found, ok := next(); ok; found, ok = next() {
+		n++
+		at := moment{local: found.Unix(), in: start.in, date: start.date}
+		if until.before(at) {
+			break
 		}
-		if err := take(to, at); err != nil {
+		if err := take(at, endless); err != nil {
 			return p.wrong("%w", err)
 		}
 	}
@@ -45,47 +50,41 @@ func (c *icsFile) recur(p *icsProperty, start time.Time, take func(*dayset, time
 	return nil
 }
 
-var ruleParts = []string{
-	"FREQ", "UNTIL", "COUNT", "INTERVAL", "BYSECOND", "BYMINUTE", "BYHOUR", "BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO", "BYMONTH", "BYSETPOS", "WKST",
+// ruleEnd is what UNTIL says.
+type ruleEnd struct {
+	local int64 // by the wall clock of the event
+	// unix is the instant, where UNTIL is one and the event is of a zone: a local time may exist twice.
+	unix    int64
+	instant bool
+	none    bool // there is no UNTIL
 }
 
-// ruleExamples is what is expected of parts of a rule that cannot be read.
-var ruleExamples = map[string]string{
-	"UNTIL": "a date such as 20301231 or a time such as 20301231T090000Z",
-	"BYDAY": "weekdays such as SA,SU or 4TH or -1MO",
-	"WKST":  "a weekday such as MO",
+// before tells whether an occurrence is behind the end.
+func (r *ruleEnd) before(at moment) bool {
+	switch {
+	case r.none:
+		return false
+	case r.instant:
+		return r.unix < at.unix()
+	}
+	return r.local < at.local
 }
 
-// readRule names the part of a rule that cannot be read.
-func readRule(p *icsProperty, loc *time.Location) (*rrule.ROption, error) {
-	text := strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(p.value)), ";")
-	freq := ""
-	for part := range strings.SplitSeq(text, ";") {
-		name, value, _ := strings.Cut(part, "=")
-		switch {
-		case !slices.Contains(ruleParts, name):
-			return nil, p.wrong("expected parts such as FREQ=YEARLY and BYMONTH=12, found %q", clip(part))
-		case name == "FREQ":
-			freq = value
-		// Of a rule by the hour, or by hours, nothing but the date would count, and a thousand occurrences would be one.
-		case name == "BYHOUR" || name == "BYMINUTE" || name == "BYSECOND":
-			return nil, p.wrong("expected a rule without hours, minutes and seconds, found %q", clip(part))
-		default:
-			if _, err := rrule.StrToROptionInLocation("FREQ=DAILY;"+part, loc); err != nil {
-				example := ruleExamples[name]
-				if example == "" {
-					example = "numbers such as 1,15"
-				}
-				return nil, p.wrong("expected %s= and %s, found %q", name, example, clip(part))
-			}
-		}
+// end returns where the rule of an event ends. A date is the whole of that day. Of an event with dates only the date counts, and a time
+// without a zone is one of the event's zone.
+func (r *icsRule) end(p *icsProperty, start moment) (ruleEnd, error) {
+	if r.until == nil {
+		return ruleEnd{none: true}, nil
 	}
-	if !slices.Contains([]string{"YEARLY", "MONTHLY", "WEEKLY", "DAILY"}, freq) {
-		return nil, p.wrong("expected FREQ=YEARLY, MONTHLY, WEEKLY or DAILY, found %q", clip(freq))
+	end := ruleEnd{local: r.until.local}
+	switch {
+	case r.until.date || start.date:
+		end.local = floorDay(end.local)*secondsPerDay + secondsPerDay - 1
+	case r.until.in != nil && start.in != nil:
+		end = ruleEnd{local: r.until.by(start.in), unix: r.until.unix(), instant: true}
 	}
-	opts, err := rrule.StrToROptionInLocation(text, loc)
-	if err != nil {
-		return nil, p.wrong("expected a rule such as FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=25, found %q: %w", clip(p.value), err)
+	if end.before(start) {
+		return end, p.wrong("expected an UNTIL that is DTSTART (%s) or later, found %q", start, clip(p.value))
 	}
-	return opts, nil
+	return end, nil
 }

@@ -1,48 +1,79 @@
 package calendar
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// anywhere is the location of dates, and of times of which nobody knows the zone: the same on every wall clock.
-var anywhere = time.FixedZone("anywhere", 0)
+// moment is a DATE or a DATE-TIME.
+type moment struct {
+	local int64  // what its wall clock shows, in seconds since it showed 1970-01-01 00:00
+	in    *clock // nil: dates, and times of which nobody knows the zone, are the same on every wall clock
+	date  bool
+}
+
+// unix returns the instant, and for what is the same on every wall clock that of UTC.
+func (m moment) unix() int64 {
+	if m.in == nil {
+		return m.local
+	}
+	return m.in.unix(m.local)
+}
+
+// by returns what the clock of another moment shows. What is the same on every clock is so on that one.
+func (m moment) by(other *clock) int64 {
+	if m.in == nil || other == nil || m.in == other {
+		return m.local
+	}
+	return other.local(m.in.unix(m.local))
+}
+
+func (m moment) String() string {
+	layout := "20060102T150405"
+	if m.date {
+		layout = "20060102"
+	}
+	return wall(m.local).Format(layout)
+}
+
+// wall returns a local time as if it were one of UTC, to reckon with.
+func wall(local int64) time.Time { return time.Unix(local, 0).UTC() }
 
 func isDate(value string) bool { return len(strings.TrimSpace(value)) == len("20060102") }
 
-// instant reads a DATE or a DATE-TIME of a property.
-func (c *icsFile) instant(p *icsProperty, value string) (time.Time, error) {
-	text := strings.ToUpper(strings.TrimSpace(value))
-	const layout = "20060102T150405"
-	switch {
-	case isDate(text):
-		if at, err := time.ParseInLocation("20060102", text, anywhere); err == nil {
-			return at, nil
-		}
-	case strings.HasSuffix(text, "Z"):
-		if at, err := time.Parse(layout+"Z", text); err == nil {
-			return at.In(c.zone), nil
-		}
-	default:
-		if at, err := time.ParseInLocation(layout, text, p.location()); err == nil {
-			return at, nil
+// moment reads a DATE or a DATE-TIME of a property.
+func (c *icsFile) moment(p *icsProperty, value string) (moment, error) {
+	m, err := readMoment(value)
+	if err != nil {
+		return m, p.wrong("%w", err)
+	}
+	if id := p.params["TZID"]; id != "" && !m.date && m.in == nil {
+		if m.in, err = c.clock(id); err != nil {
+			return m, err
 		}
 	}
-	return time.Time{}, p.wrong("expected a date such as 20261225 or a time such as 20261225T090000Z, found %q", clip(value))
+	return m, nil
 }
 
-// location is that of TZID. One that is not known is a name of the file's own.
-func (p *icsProperty) location() *time.Location {
-	if id := strings.TrimPrefix(p.params["TZID"], "/"); id != "" {
-		if z, err := zone.Load(id); err == nil {
-			return z.Location()
-		}
+// readMoment reads a DATE or a DATE-TIME. What is not in UTC has no clock.
+func readMoment(value string) (moment, error) {
+	text := strings.ToUpper(strings.TrimSpace(value))
+	layout, m := "20060102T150405", moment{}
+	switch {
+	case isDate(text):
+		layout, m.date = "20060102", true
+	case strings.HasSuffix(text, "Z"):
+		layout, m.in = layout+"Z", utc
 	}
-	return anywhere
+	at, err := time.Parse(layout, text)
+	if err != nil {
+		return m, fmt.Errorf("expected a date such as 20261225 or a time such as 20261225T090000Z, found %q", clip(value))
+	}
+	m.local = at.Unix()
+	return m, nil
 }
 
 var durationForm = regexp.MustCompile(`^\+?P(?:(\d{1,4})W)?(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,7})M)?(?:(\d{1,8})S)?)?$`)

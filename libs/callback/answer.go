@@ -72,8 +72,8 @@ func accepted(q *Request, resp *http.Response, r *Result) bool {
 }
 
 func within(text string, most timer.Duration) time.Duration {
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return min(d, time.Duration(most))
+	if d, err := timer.ParseDuration(text); err == nil && d > 0 {
+		return time.Duration(min(d, most))
 	}
 	return time.Duration(most)
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/carillon-timer/carillon/libs/egress"
@@ -19,6 +20,7 @@ type Checks struct {
 	Labels        map[string]string  // of the timer: what templates may name
 	OwnNamespace  string             // "tenant/namespace" of Carillon itself, where no pulsar target may publish
 	Egress        *egress.Policy     // of the app: a URL with an address in place of a name is checked now; nil: only when it is called
+	Reserved      string             // header that a gateway is believed by, which no target may send; empty: none
 	Topics        *egress.Topics     // where pulsar targets may publish; nil: that is looked at only when they are called
 }
 
@@ -30,18 +32,18 @@ func CheckTarget(t *timer.Target) error { return (&Checks{}).Target("target", t)
 func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
 	if !f.Several() {
 		if f.Mode != "" {
-			return timer.Invalid("mode", "is for several targets: leave it out, or give targets")
+			return timer.Invalid("mode", fmt.Sprintf("expected no mode for a single target, found %q: leave it out, or give targets", f.Mode))
 		}
 		return c.Target("target", t)
 	}
 	if t.Kind != "" || t.URL != "" {
-		return timer.Invalid("targets", "are given together with target: give one of the two")
+		return timer.Invalid("targets", "expected target or targets, found both: leave one of the two out")
 	}
 	if f.Mode != timer.ModeAny && f.Mode != timer.ModeAll {
-		return timer.Invalid("mode", fmt.Sprintf("%q is not a mode: it is any or all", f.Mode))
+		return timer.Invalid("mode", fmt.Sprintf("expected \"any\" or \"all\" with targets, found %q", f.Mode))
 	}
 	if len(f.Targets) > timer.MaxTargets {
-		return timer.Invalid("targets", fmt.Sprintf("are %d: at most %d are allowed", len(f.Targets), timer.MaxTargets))
+		return timer.Invalid("targets", fmt.Sprintf("expected at most %d targets, found %d", timer.MaxTargets, len(f.Targets)))
 	}
 	names := make(map[string]bool, len(f.Targets))
 	for i := range f.Targets {
@@ -51,11 +53,11 @@ func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
 			return err
 		}
 		if one.Async > 0 && f.Mode == timer.ModeAll {
-			return timer.Invalid(field+".async", "is for a single target, or for mode any")
+			return timer.Invalid(field+".async", fmt.Sprintf("expected no async with mode all, found %s: leave it out, or choose mode any", time.Duration(one.Async)))
 		}
 		name := f.NameOf(i)
 		if names[name] {
-			return timer.Invalid(field+".name", fmt.Sprintf("%q is the name of another target", name))
+			return timer.Invalid(field+".name", fmt.Sprintf("expected a name that no other target has, found %q", name))
 		}
 		names[name] = true
 	}
@@ -69,13 +71,13 @@ func (c *Checks) Target(field string, t *timer.Target) error {
 		kinds = []timer.TargetKind{timer.KindHTTP}
 	}
 	if t.Kind == "" {
-		return timer.Invalid(field+".kind", "is required: "+list(kinds))
+		return timer.Invalid(field+".kind", "expected "+list(kinds)+", found nothing")
 	}
 	if !slices.Contains(kinds, t.Kind) {
-		return timer.Invalid(field+".kind", fmt.Sprintf("%q is not a kind: it is %s", t.Kind, list(kinds)))
+		return timer.Invalid(field+".kind", fmt.Sprintf("expected %s, found %q", list(kinds), t.Kind))
 	}
 	if len(t.Name) > timer.MaxTargetNameLen || !validValue(t.Name) {
-		return timer.Invalid(field+".name", fmt.Sprintf("is longer than %d bytes, or has control characters", timer.MaxTargetNameLen))
+		return timer.Invalid(field+".name", fmt.Sprintf("expected at most %d bytes without control characters, found %s", timer.MaxTargetNameLen, foundText(t.Name)))
 	}
 	if err := c.kind(field, t); err != nil {
 		return err
@@ -87,7 +89,7 @@ func (c *Checks) Target(field string, t *timer.Target) error {
 		return err
 	}
 	if t.Async < 0 || t.Async > timer.MaxAsync {
-		return timer.Invalid(field+".async", "must lie between 0s and 168h")
+		return timer.Invalid(field+".async", fmt.Sprintf("expected a duration from 0s to %s (7d), found %s", time.Duration(timer.MaxAsync), time.Duration(t.Async)))
 	}
 	return nil
 }
@@ -113,20 +115,20 @@ func list(kinds []timer.TargetKind) string {
 
 func (c *Checks) body(field string, t *timer.Target) error {
 	if kind := contentType(t.Headers); t.Templates && strings.Contains(kind, "{{") {
-		return timer.Invalid(field+".headers.Content-Type", "has a variable: it decides how values in the body are escaped, and is fixed")
+		return timer.Invalid(field+".headers.Content-Type", fmt.Sprintf("expected a fixed value, which decides how values in the body are escaped, found a variable in %q: write the type out", kind))
 	}
 	switch {
 	case len(t.Bytes) > 0 && t.Body != "":
-		return timer.Invalid(field+".body_base64", "is given together with body: leave one of the two out")
+		return timer.Invalid(field+".body_base64", "expected body or body_base64, found both: leave one of the two out")
 	case len(t.Bytes) > timer.MaxBodyLen:
-		return timer.Invalid(field+".body_base64", fmt.Sprintf("is %d bytes long: at most %d are allowed", len(t.Bytes), timer.MaxBodyLen))
+		return timer.Invalid(field+".body_base64", fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxBodyLen, len(t.Bytes)))
 	}
 	field += ".body"
 	if len(t.Body) > timer.MaxBodyLen {
-		return timer.Invalid(field, fmt.Sprintf("is %d bytes long: at most %d are allowed", len(t.Body), timer.MaxBodyLen))
+		return timer.Invalid(field, fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxBodyLen, len(t.Body)))
 	}
 	if !utf8.ValidString(t.Body) {
-		return timer.Invalid(field, "is not valid UTF-8")
+		return timer.Invalid(field, "expected UTF-8 text, found other bytes: give them as body_base64")
 	}
 	if !t.Templates {
 		return nil
@@ -169,7 +171,7 @@ func (c *Checks) fits(field string, size, most int) error {
 	if size <= most {
 		return nil
 	}
-	return timer.Invalid(field, fmt.Sprintf("can be %d bytes long once variables are put in: at most %d are allowed", size, most))
+	return timer.Invalid(field, fmt.Sprintf("expected at most %d bytes once variables are put in, found up to %d", most, size))
 }
 
 // connectionHeaders are about one connection and not about the request: the client sets them itself.
@@ -180,7 +182,7 @@ var connectionHeaders = map[string]bool{
 
 func (c *Checks) headers(field string, t *timer.Target) error {
 	if n := len(t.Headers) + len(t.SecretHeaders); n > timer.MaxHeaders {
-		return timer.Invalid(field+".headers", fmt.Sprintf("are %d: at most %d are allowed", n, timer.MaxHeaders))
+		return timer.Invalid(field+".headers", fmt.Sprintf("expected at most %d headers in all, found %d", timer.MaxHeaders, n))
 	}
 	size, longest := 0, 0
 	seen := make(map[string]bool, len(t.Headers))
@@ -198,14 +200,14 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 			}
 		}
 		key := http.CanonicalHeaderKey(name)
-		if msg := badHeader(name, key, c.typical(t, values), seen[key]); msg != "" {
+		if msg := c.badHeader(name, key, c.typical(t, values), seen[key]); msg != "" {
 			return timer.Invalid(at, msg)
 		}
 		if key == "Host" && t.Templates && strings.Contains(values[0], "{{") && (len(t.SecretHeaders) > 0 || t.OAuth2 != nil) {
-			return timer.Invalid(at, "has a variable: it decides to whom the target's secrets go, and is fixed")
+			return timer.Invalid(at, fmt.Sprintf("expected a fixed value, as it decides to whom the target's secrets go, found a variable in %q: write the host out", values[0]))
 		}
 		if t.Kind == timer.KindPulsar && len(values) > 1 {
-			return timer.Invalid(at, fmt.Sprintf("has %d values: a property of a message has one", len(values)))
+			return timer.Invalid(at, fmt.Sprintf("expected one value, as of any property of a message, found %d", len(values)))
 		}
 		if t.Kind == timer.KindGRPC {
 			if msg := badMetadata(key, values); msg != "" {
@@ -215,22 +217,30 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 		seen[key] = true
 	}
 	if size > timer.MaxHeaderLen {
-		return timer.Invalid(field+".headers", fmt.Sprintf("are %d bytes long: at most %d are allowed", size, timer.MaxHeaderLen))
+		return timer.Invalid(field+".headers", fmt.Sprintf("expected at most %d bytes of names and values, found %d", timer.MaxHeaderLen, size))
 	}
 	if err := c.fits(field+".headers", longest, timer.MaxHeaderLen); err != nil {
 		return err
 	}
 	for name := range t.SecretHeaders {
 		key := http.CanonicalHeaderKey(name)
-		if msg := badHeader(name, key, nil, seen[key]); msg != "" || key == "Host" {
-			return timer.Invalid(field+".secret_headers."+name, orElse(msg, "is no secret: give it among the headers"))
+		if msg := c.badHeader(name, key, nil, seen[key]); msg != "" || key == "Host" {
+			return timer.Invalid(field+".secret_headers."+name, orElse(msg, "expected a header that is a secret, found Host: give it among headers"))
 		}
 		if t.Kind == timer.KindGRPC && strings.HasSuffix(key, "-Bin") {
-			return timer.Invalid(field+".secret_headers."+name, "ends with -bin, which is for binary metadata")
+			return timer.Invalid(field+".secret_headers."+name, "expected a name of text metadata, found one that ends with -bin, which is for binary metadata")
 		}
 		seen[key] = true
 	}
 	return nil
+}
+
+// foundText says what was found in place of a short text that can be shown, without control characters.
+func foundText(s string) string {
+	if !validValue(s) {
+		return "others"
+	}
+	return fmt.Sprintf("%d bytes", len(s))
 }
 
 func orElse(s, other string) string {
@@ -246,32 +256,40 @@ func CheckSecretHeader(field string, kind timer.TargetKind, value string) error 
 	case kind == timer.KindGRPC && !printable(value):
 		return timer.Invalid(field, notPrintable)
 	case len(value) > timer.MaxSecretLen:
-		return timer.Invalid(field, fmt.Sprintf("is longer than %d bytes", timer.MaxSecretLen))
+		return timer.Invalid(field, fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxSecretLen, len(value)))
 	case !validValue(value):
-		return timer.Invalid(field, "has a control character, or bytes that are not UTF-8")
+		return timer.Invalid(field, "expected UTF-8 text without control characters, found others")
 	}
 	return nil
 }
 
-func badHeader(name, key string, values []string, twice bool) string {
+func (c *Checks) badHeader(name, key string, values []string, twice bool) string {
 	switch {
 	case !validName(name):
-		return "is not a header name: letters, digits and -"
+		return "expected a header name of letters, digits and \"-\", found others"
 	case twice:
-		return "is given twice, in different letter case or among the secret headers"
+		return "expected each header once, whatever its letter case, found it twice, perhaps among the secret headers: leave one out"
 	case strings.HasPrefix(key, ownHeaderPrefix) || strings.HasPrefix(key, signaturePrefix) || key == HeaderIdempotencyKey || key == HeaderTraceParent:
-		return "is set by Carillon itself: leave it out"
+		return "expected a header that Carillon does not set itself, found one that it sets: leave it out"
+	case isReserved(name, c.Reserved):
+		return "expected another header, found the one by which a gateway says who calls (trust-header): leave it out"
 	case connectionHeaders[key]:
-		return "is about the connection, which is not the timer's: leave it out"
+		return "expected a header of the request, found one of the connection, which the client sets: leave it out"
 	case key == "Host" && (len(values) != 1 || !validHost(values[0])):
-		return "needs exactly one value, a host name"
+		return fmt.Sprintf("expected exactly one value, a host name, found %d, or another text", len(values))
 	}
 	for _, v := range values {
 		if !validValue(v) {
-			return "has a value with a control character, or with bytes that are not UTF-8"
+			return "expected values of UTF-8 text without control characters, found others"
 		}
 	}
 	return ""
+}
+
+// isReserved tells whether a header is the reserved one, or one that a server may take for it: some read _ as -.
+func isReserved(name, reserved string) bool {
+	plain := func(s string) string { return strings.ReplaceAll(s, "_", "-") }
+	return reserved != "" && strings.EqualFold(plain(name), plain(reserved))
 }
 
 // validName tells whether s is a token of RFC 9110.

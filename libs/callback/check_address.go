@@ -18,7 +18,7 @@ func (c *Checks) grpc(field string, t *timer.Target) error {
 		"http2": t.HTTP2 != "", "pulsar": t.Pulsar != nil,
 	} {
 		if set {
-			return timer.Invalid(field+"."+name, "is not for targets of kind grpc")
+			return timer.Invalid(field+"."+name, "expected nothing for a target of kind grpc, found a value: leave it out")
 		}
 	}
 	address, secure, err := parseAddress(t.URL, "grpc", "grpcs")
@@ -37,7 +37,7 @@ func (c *Checks) grpc(field string, t *timer.Target) error {
 func (c *Checks) address(field, address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return timer.Invalid(field, err.Error())
+		return timer.Invalid(field, "expected host:port, found another text: "+err.Error())
 	}
 	return c.reachable(field, host, port)
 }
@@ -45,7 +45,7 @@ func (c *Checks) address(field, address string) error {
 // badMetadata tells what gRPC does not take of a header.
 func badMetadata(key string, values []string) string {
 	if strings.HasPrefix(key, "Grpc-") || strings.HasSuffix(key, "-Bin") || key == "Host" || key == "Content-Type" || key == "User-Agent" {
-		return "is gRPC's own, or binary"
+		return "expected another name, as this one is gRPC's own or of binary metadata, found a value: leave it out"
 	}
 	for _, v := range values {
 		if !printable(v) {
@@ -54,13 +54,13 @@ func badMetadata(key string, values []string) string {
 	}
 	for i := range len(key) {
 		if c := key[i]; c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return "is not a name of metadata: letters, digits, - _ and ."
+			return "expected a name of letters, digits, \"-\", \"_\" and \".\", as of any metadata, found others"
 		}
 	}
 	return ""
 }
 
-const notPrintable = "has a value that is not printable ASCII, which metadata must be"
+const notPrintable = "expected a value of printable ASCII, as of any metadata, found others"
 
 func printable(s string) bool {
 	for i := range len(s) {
@@ -73,7 +73,7 @@ func printable(s string) bool {
 
 // parseAddress reads "plain://host:port" or "secured://host:port", and nothing besides.
 func parseAddress(s, plain, secured string) (address string, secure bool, err error) {
-	bad := fmt.Errorf(`is not %s://host:port or %s://host:port`, plain, secured)
+	bad := fmt.Errorf(`expected %s://host:port or %s://host:port, found another text`, plain, secured)
 	u, parseErr := url.Parse(s)
 	if parseErr != nil || len(s) > timer.MaxURLLen || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
 		return "", false, bad
@@ -94,29 +94,29 @@ func (c *Checks) pulsar(field string, t *timer.Target) error {
 		"http2": t.HTTP2 != "", "tls": t.TLS != nil, "oauth2": t.OAuth2 != nil, "async": t.Async != 0,
 	} {
 		if set {
-			return timer.Invalid(field+"."+name, "is not for targets of kind pulsar")
+			return timer.Invalid(field+"."+name, "expected nothing for a target of kind pulsar, found a value: leave it out")
 		}
 	}
 	if t.URL != "" {
 		address, _, err := parseAddress(t.URL, "pulsar", "pulsar+ssl")
 		if err != nil {
-			return timer.Invalid(field+".url", err.Error()+", or empty for the deployment's own Pulsar")
+			return timer.Invalid(field+".url", err.Error()+": leave it out for the deployment's own Pulsar")
 		}
 		if err := c.address(field+".url", address); err != nil {
 			return err
 		}
 	}
 	if t.Pulsar == nil {
-		return timer.Invalid(field+".pulsar.topic", "is required: persistent://tenant/namespace/topic")
+		return timer.Invalid(field+".pulsar.topic", "expected persistent://tenant/namespace/topic, found nothing")
 	}
 	namespace, ok := namespaceOf(t.Pulsar.Topic)
 	switch {
 	case !ok:
-		return timer.Invalid(field+".pulsar.topic", "is not persistent://tenant/namespace/topic")
+		return timer.Invalid(field+".pulsar.topic", fmt.Sprintf("expected persistent://tenant/namespace/topic, found %q", clip(t.Pulsar.Topic)))
 	case namespace == c.OwnNamespace: // by a URL as well: it may be another name of the same Pulsar
-		return timer.Invalid(field+".pulsar.topic", "lies in Carillon's own namespace")
+		return timer.Invalid(field+".pulsar.topic", fmt.Sprintf("expected another namespace than Carillon's own, found %q", clip(t.Pulsar.Topic)))
 	case len(t.Pulsar.Key) > timer.MaxNameLen || !validValue(t.Pulsar.Key):
-		return timer.Invalid(field+".pulsar.key", fmt.Sprintf("is longer than %d bytes, or has control characters", timer.MaxNameLen))
+		return timer.Invalid(field+".pulsar.key", fmt.Sprintf("expected at most %d bytes without control characters, found %s", timer.MaxNameLen, foundText(t.Pulsar.Key)))
 	}
 	if t.Templates {
 		if err := payload.Check(field+".pulsar.key", t.Pulsar.Key, payload.Header, c.Labels); err != nil {
@@ -136,11 +136,11 @@ func (c *Checks) topics(field string, t *timer.Target) error {
 	}
 	if t.URL != "" {
 		if err := c.Topics.CheckURL(t.URL); err != nil {
-			return timer.Invalid(field+".url", err.Error())
+			return timer.Invalid(field+".url", "expected a Pulsar that this deployment lets timers publish to, found another: "+err.Error())
 		}
 	}
 	if err := c.Topics.Check(t.URL, t.Pulsar.Topic); err != nil {
-		return timer.Invalid(field+".pulsar.topic", err.Error())
+		return timer.Invalid(field+".pulsar.topic", fmt.Sprintf("expected a topic that this deployment lets timers publish to, found %q: %s", clip(t.Pulsar.Topic), err))
 	}
 	return nil
 }

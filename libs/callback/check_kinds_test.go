@@ -50,21 +50,21 @@ func TestChecks(t *testing.T) {
 			x.Headers, x.TLS, x.OAuth2 = map[string][]string{"X-A": {"b"}}, &timer.TLS{}, oauth()
 		}), "", ""},
 		{"pulsar", pulsar(func(x *timer.Target) { x.URL = "pulsar://broker.example:6650" }), "", ""},
-		{"a label that is not there", http(func(x *timer.Target) { x.Templates, x.Body = true, "{{label.nobody}}" }), "target.body", "does not have"},
-		{"a variable in the host", http(func(x *timer.Target) { x.Templates, x.URL = true, "https://{{label.team}}/" }), "target.url", "before its path"},
+		{"a label that is not there", http(func(x *timer.Target) { x.Templates, x.Body = true, "{{label.nobody}}" }), "target.body", "expected a label that the timer has"},
+		{"a variable in the host", http(func(x *timer.Target) { x.Templates, x.URL = true, "https://{{label.team}}/" }), "target.url", "expected scheme, host and port without variables"},
 		{"a variable in a header", http(func(x *timer.Target) {
 			x.Templates, x.Headers = true, map[string][]string{"X-A": {"{{nope}}"}}
-		}), "target.headers.X-A", "at byte 0"},
+		}), "target.headers.X-A", "expected one of the variables app, attempt, cause, due, due.unix,"},
 		{"a variable in the content type", http(func(x *timer.Target) {
 			x.Templates, x.Headers = true, map[string][]string{"content-type": {"application/{{label.team}}"}}
 		}), "target.headers.Content-Type", "fixed"},
-		{"a variable in the query", http(func(x *timer.Target) { x.Templates, x.Query = true, map[string][]string{"a": {"b{{nope}}"}} }), "target.query.a", "at byte 1"},
+		{"a variable in the query", http(func(x *timer.Target) { x.Templates, x.Query = true, map[string][]string{"a": {"b{{nope}}"}} }), "target.query.a", "expected one of the variables app, attempt, cause, due, due.unix,"},
 		{"too long a body once it is expanded", http(func(x *timer.Target) {
 			x.Templates, x.Body = true, strings.Repeat("{{label.long}}", 5000)
 		}), "target.body", "once variables are put in"},
 		{"a body that is escaped", http(func(x *timer.Target) {
 			x.Templates, x.Body = true, `["`+strings.Repeat("{{label.quotes}}", 2100)+`"]`
-		}), "target.body", "can be 1075204 bytes"},
+		}), "target.body", "expected at most 1048576 bytes once variables are put in"},
 		{"a body of some length", http(func(x *timer.Target) { x.Templates, x.Body = true, strings.Repeat("{{label.long}}", 4000) }), "", ""},
 		{"too long a url once it is expanded", http(func(x *timer.Target) {
 			x.Templates, x.URL = true, "https://a.example/"+strings.Repeat("{{label.long}}", 8)
@@ -79,13 +79,13 @@ func TestChecks(t *testing.T) {
 			x.Templates, x.Headers = true, map[string][]string{"x-a": {strings.Repeat("{{label.long}}", 33)}}
 		}), "target.headers", "once variables are put in"},
 		{"bytes", http(func(x *timer.Target) { x.Templates, x.Bytes = true, []byte("\xff{{nope") }), "", ""},
-		{"bytes and text", http(func(x *timer.Target) { x.Body, x.Bytes = "x", []byte("x") }), "target.body_base64", "together with body"},
+		{"bytes and text", http(func(x *timer.Target) { x.Body, x.Bytes = "x", []byte("x") }), "target.body_base64", "expected body or body_base64"},
 		{"too many bytes", http(func(x *timer.Target) { x.Bytes = make([]byte, timer.MaxBodyLen+1) }), "target.body_base64", "at most"},
 		{"templates are off", http(func(x *timer.Target) { x.Body = "{{nope" }), "", ""},
-		{"too long a name", http(func(x *timer.Target) { x.Name = strings.Repeat("x", 33) }), "target.name", "longer"},
+		{"too long a name", http(func(x *timer.Target) { x.Name = strings.Repeat("x", 33) }), "target.name", "expected at most 32 bytes without control characters"},
 		{"too long a query", http(func(x *timer.Target) { x.Query = map[string][]string{"a": {strings.Repeat("x", 4000)}} }), "target.query", "at most"},
-		{"too many redirects", http(func(x *timer.Target) { x.Redirects = 11 }), "target.redirects", "between"},
-		{"another HTTP", http(func(x *timer.Target) { x.HTTP2 = "maybe" }), "target.http2", "neither"},
+		{"too many redirects", http(func(x *timer.Target) { x.Redirects = 11 }), "target.redirects", "expected a number from 0 to 10"},
+		{"another HTTP", http(func(x *timer.Target) { x.HTTP2 = "maybe" }), "target.http2", "expected \"never\" or \"always\""},
 		{"a rule that is none", http(func(x *timer.Target) { x.Success = &timer.Success{Body: "("} }), "target.success.body", "regular expression"},
 		{"a rule that takes for ever", http(func(x *timer.Target) {
 			x.Success = &timer.Success{Body: strings.Repeat("(?:x?){1000}", 42)}
@@ -95,12 +95,12 @@ func TestChecks(t *testing.T) {
 		}), "", ""},
 		{"insecure", http(func(x *timer.Target) { x.TLS = &timer.TLS{Insecure: true} }), "target.tls.insecure", "not allow"},
 		{"TLS without TLS", http(func(x *timer.Target) { x.URL, x.TLS = "http://a", &timer.TLS{} }), "target.tls", "https"},
-		{"a CA that is none", http(func(x *timer.Target) { x.TLS = &timer.TLS{CA: "x"} }), "target.tls.ca", "no certificate"},
-		{"a certificate without key", http(func(x *timer.Target) { x.TLS = &timer.TLS{Cert: cert} }), "target.tls.key", "required"},
-		{"a key without certificate", http(func(x *timer.Target) { x.TLS = &timer.TLS{Key: "x"} }), "target.tls.cert", "required"},
+		{"a CA that is none", http(func(x *timer.Target) { x.TLS = &timer.TLS{CA: "x"} }), "target.tls.ca", "expected certificates in PEM"},
+		{"a certificate without key", http(func(x *timer.Target) { x.TLS = &timer.TLS{Cert: cert} }), "target.tls.key", "expected the key of cert, in PEM"},
+		{"a key without certificate", http(func(x *timer.Target) { x.TLS = &timer.TLS{Key: "x"} }), "target.tls.cert", "expected the certificate of key, in PEM"},
 		{"a token URL that is none", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.TokenURL = "x" }), "target.oauth2.token_url", "http://"},
-		{"no client", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.ClientID = "" }), "target.oauth2.client_id", "required"},
-		{"no client secret", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.Secret = "" }), "target.oauth2.secret", "required"},
+		{"no client", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.ClientID = "" }), "target.oauth2.client_id", "expected the client's id"},
+		{"no client secret", http(func(x *timer.Target) { x.OAuth2 = oauth(); x.OAuth2.Secret = "" }), "target.oauth2.secret", "expected the client's secret"},
 		{"two authorizations", http(func(x *timer.Target) {
 			x.OAuth2, x.Headers = oauth(), map[string][]string{"authorization": {"x"}}
 		}), "target.headers.authorization", "oauth2"},
@@ -136,16 +136,16 @@ func TestChecks(t *testing.T) {
 			x.OAuth2 = oauth()
 			x.OAuth2.Scopes, x.OAuth2.Params = []string{"a:read", "b"}, map[string]string{"audience": "x"}
 		}), "", ""},
-		{"our signature", http(func(x *timer.Target) { x.Headers = map[string][]string{"webhook-signature": {"x"}} }), "target.headers.webhook-signature", "Carillon itself"},
-		{"our trace", http(func(x *timer.Target) { x.Headers = map[string][]string{"traceparent": {"x"}} }), "target.headers.traceparent", "Carillon itself"},
-		{"a method that sends secrets back", http(func(x *timer.Target) { x.Method = "TRACE" }), "target.method", "not a method"},
+		{"our signature", http(func(x *timer.Target) { x.Headers = map[string][]string{"webhook-signature": {"x"}} }), "target.headers.webhook-signature", "expected a header that Carillon does not set itself"},
+		{"our trace", http(func(x *timer.Target) { x.Headers = map[string][]string{"traceparent": {"x"}} }), "target.headers.traceparent", "expected a header that Carillon does not set itself"},
+		{"a method that sends secrets back", http(func(x *timer.Target) { x.Method = "TRACE" }), "target.method", "expected GET, POST, PUT, PATCH or DELETE, or another registered"},
 		{"async for a month", http(func(x *timer.Target) { x.Async = timer.Duration(720 * time.Hour) }), "target.async", "168h"},
 		{"a topic for http", http(func(x *timer.Target) { x.Pulsar = &timer.PulsarTopic{} }), "target.pulsar", "kind pulsar"},
 		{"no port", grpc(func(x *timer.Target) { x.URL = "grpc://example.com" }), "target.url", "grpc://host:port"},
 		{"a path", grpc(func(x *timer.Target) { x.URL = "grpc://example.com:443/x" }), "target.url", "grpc://host:port"},
 		{"a password", grpc(func(x *timer.Target) { x.URL = "grpc://a:b@example.com:443" }), "target.url", "grpc://host:port"},
 		{"another scheme", grpc(func(x *timer.Target) { x.URL = "https://example.com:443" }), "target.url", "grpc://host:port"},
-		{"a method", grpc(func(x *timer.Target) { x.Method = "GET" }), "target.method", "not for targets of kind grpc"},
+		{"a method", grpc(func(x *timer.Target) { x.Method = "GET" }), "target.method", "expected nothing for a target of kind grpc"},
 		{"a token without TLS", grpc(func(x *timer.Target) { x.URL, x.OAuth2 = "grpc://a.example:80", oauth() }), "target.oauth2", "grpcs"},
 		{"binary metadata", grpc(func(x *timer.Target) { x.Headers = map[string][]string{"a-bin": {"b"}} }), "target.headers.a-bin", "binary"},
 		{"metadata of gRPC", grpc(func(x *timer.Target) { x.Headers = map[string][]string{"grpc-timeout": {"b"}} }), "target.headers.grpc-timeout", "gRPC's own"},
@@ -153,26 +153,26 @@ func TestChecks(t *testing.T) {
 		{"a key and properties that vary", pulsar(func(x *timer.Target) {
 			x.Templates, x.Pulsar.Key, x.Headers = true, "{{label.team}}-{{fire.id}}", map[string][]string{"due": {"{{due}}"}}
 		}), "", ""},
-		{"a key of an unknown variable", pulsar(func(x *timer.Target) { x.Templates, x.Pulsar.Key = true, "{{nope}}" }), "target.pulsar.key", "unknown variable"},
+		{"a key of an unknown variable", pulsar(func(x *timer.Target) { x.Templates, x.Pulsar.Key = true, "{{nope}}" }), "target.pulsar.key", "expected one of the variables app, attempt, cause, due, due.unix,"},
 		{"a key that only looks like it", pulsar(func(x *timer.Target) { x.Pulsar.Key = "{{nope}}" }), "", ""},
 		{"too long a key once it is expanded", pulsar(func(x *timer.Target) { x.Templates, x.Pulsar.Key = true, "{{label.long}}" }), "target.pulsar.key", "once variables"},
 		{"a property of an unknown variable", pulsar(func(x *timer.Target) {
 			x.Templates, x.Headers = true, map[string][]string{"a": {"{{nope}}"}}
-		}), "target.headers.a", "unknown variable"},
-		{"a property of two values", pulsar(func(x *timer.Target) { x.Headers = map[string][]string{"a": {"1", "2"}} }), "target.headers.a", "2 values"},
-		{"no topic", pulsar(func(x *timer.Target) { x.Pulsar = nil }), "target.pulsar.topic", "required"},
+		}), "target.headers.a", "expected one of the variables app, attempt, cause, due, due.unix,"},
+		{"a property of two values", pulsar(func(x *timer.Target) { x.Headers = map[string][]string{"a": {"1", "2"}} }), "target.headers.a", "expected one value, as of any property of a message"},
+		{"no topic", pulsar(func(x *timer.Target) { x.Pulsar = nil }), "target.pulsar.topic", "expected persistent://tenant/namespace/topic"},
 		{"a short topic", pulsar(func(x *timer.Target) { x.Pulsar.Topic = "due" }), "target.pulsar.topic", "persistent://"},
-		{"our own topic", pulsar(func(x *timer.Target) { x.Pulsar.Topic = "persistent://carillon/main/tasks-high" }), "target.pulsar.topic", "own namespace"},
+		{"our own topic", pulsar(func(x *timer.Target) { x.Pulsar.Topic = "persistent://carillon/main/tasks-high" }), "target.pulsar.topic", "expected another namespace than Carillon's own"},
 		{"our own topic by a URL", pulsar(func(x *timer.Target) {
 			x.URL, x.Pulsar.Topic = "pulsar://broker.example:6650", "persistent://carillon/main/tasks-high"
-		}), "target.pulsar.topic", "own namespace"},
+		}), "target.pulsar.topic", "expected another namespace than Carillon's own"},
 		{"a topic that is not listed", pulsar(func(x *timer.Target) { x.Pulsar.Topic = "persistent://bank/payments/x" }), "target.pulsar.topic", "callback-topics"},
 		{"a topic of Pulsar", pulsar(func(x *timer.Target) {
 			x.URL, x.Pulsar.Topic = "pulsar://broker.example:6650", "persistent://pulsar/system/x"
 		}), "target.pulsar.topic", "own tenant"},
 		{"a broker that is not listed", pulsar(func(x *timer.Target) { x.URL = "pulsar://other.example:6650" }), "target.url", "callback-pulsar-urls"},
 		{"a broker that is none", pulsar(func(x *timer.Target) { x.URL = "http://a:1" }), "target.url", "pulsar://host:port"},
-		{"TLS for pulsar", pulsar(func(x *timer.Target) { x.TLS = &timer.TLS{} }), "target.tls", "not for targets of kind pulsar"},
+		{"TLS for pulsar", pulsar(func(x *timer.Target) { x.TLS = &timer.TLS{} }), "target.tls", "expected nothing for a target of kind pulsar"},
 	}
 	open, err := egress.NewTopics([]string{"pulsar://broker.example:6650"}, []string{"shop/a"})
 	require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestCheckDefinition(t *testing.T) {
 		"grpc://10.0.0.1:443": timer.KindGRPC, "pulsar://10.0.0.1:6650": timer.KindPulsar,
 	} {
 		err := c.Target("target", &timer.Target{Kind: kind, URL: url, Pulsar: map[timer.TargetKind]*timer.PulsarTopic{timer.KindPulsar: {Topic: "persistent://a/b/c"}}[kind]})
-		require.ErrorContains(t, err, "target.url: this address may not be called", url)
+		require.ErrorContains(t, err, "target.url: expected an address that may be called", url)
 	}
 	require.NoError(t, c.Target("target", &timer.Target{Kind: timer.KindHTTP, URL: "https://localhost/"}), "names are looked at when they are called")
 	require.NoError(t, callback.CheckSecretHeader("f", timer.KindHTTP, "Bearer x"))

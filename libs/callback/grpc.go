@@ -69,7 +69,7 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 	if err != nil {
 		return unusable(fmt.Errorf("url: %w", err))
 	}
-	secrets, err := openHeaders(g.o.Secrets, r)
+	secrets, err := openHeaders(g.o.Secrets, g.o.Reserved, r)
 	if err != nil {
 		return unusable(err)
 	}

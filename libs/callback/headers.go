@@ -7,13 +7,14 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/signing"
 )
 
 // Headers of callbacks, in their canonical form. The first group is on every callback.
 const (
 	HeaderTimerID        = "Carillon-Timer-Id"
-	HeaderFireID         = "Carillon-Fire-Id"
+	HeaderFireID         = egress.HeaderCallback
 	HeaderDue            = "Carillon-Due"     // RFC 3339, milliseconds, UTC: the nominal instant
 	HeaderAttempt        = "Carillon-Attempt" // from 1
 	HeaderStart          = "Carillon-Start"   // RFC 3339, milliseconds, UTC: the executor's clock just before the call

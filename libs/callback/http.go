@@ -106,13 +106,16 @@ func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 	}
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	secrets, err := openHeaders(h.o.Secrets, r)
+	secrets, err := openHeaders(h.o.Secrets, h.o.Reserved, r)
 	if err != nil {
 		return unusable(err)
 	}
 	req, err := h.newRequest(callCtx, r, secrets)
 	if err != nil {
 		return unusable(err)
+	}
+	if u := req.URL.User; u != nil { // of a definition that is older than the API's care for it
+		secrets = append(slices.Clip(secrets), secretHeader{"Authorization", basic(u)})
 	}
 	policy := h.o.policy(r)
 	transport, err := h.transports.get(policy, wayOf(policy.Key(), r.App, &r.Target))

@@ -134,7 +134,7 @@ func (t *tokens) fetch(ctx context.Context, app string, p *egress.Policy, o *tim
 		c.AuthStyle = oauth2.AuthStyleInParams
 	}
 	client := &http.Client{
-		Transport:     transport, // guarded
+		Transport:     tokenTransport{transport}, // guarded
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	tok, err := c.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
@@ -150,6 +150,16 @@ func (t *tokens) fetch(ctx context.Context, app string, p *egress.Policy, o *tim
 		until = tok.Expiry.Add(-min(tokenEarly, time.Until(tok.Expiry)/2))
 	}
 	return tok.AccessToken, until, nil
+}
+
+// tokenTransport marks requests for tokens as a timer's.
+type tokenTransport struct{ base http.RoundTripper }
+
+// RoundTrip sends a marked copy: a transport must not change what it is given.
+func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(egress.HeaderTokenRequest, "1")
+	return t.base.RoundTrip(r)
 }
 
 // tokenError keeps of what the token server said only what has the form of an error code: all else may be of any length and hold anything, the secret included.

@@ -23,6 +23,7 @@ type NetOptions struct {
 	Egress        *egress.Policy // nil: the strict default
 	Dial          egress.DialerOptions
 	Secrets       Opener        // nil: targets with secrets are rejected
+	Reserved      string        // header that no target sends, whatever its definition says (Checks.Reserved); targets with it are rejected
 	AllowInsecure bool          // whether TLS.Insecure is obeyed; else such targets are rejected
 	UserAgent     string        // where a timer sets none; default "Carillon/1"
 	IdleTimeout   time.Duration // how long an unused connection is kept; default 60 s

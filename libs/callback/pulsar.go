@@ -40,6 +40,7 @@ type PulsarOptions struct {
 	Egress       *egress.Policy  // of the deployment, for targets with a URL of their own: its address must be open besides; nil is the strict default
 	Resolver     egress.Resolver // nil is the system's
 	Secrets      Opener          // nil: targets with secret headers are rejected
+	Reserved     string          // as of NetOptions
 	OwnNamespace string          // "tenant/namespace" of Carillon itself: nothing is published there
 }
 
@@ -67,7 +68,7 @@ func (p *Pulsar) Call(ctx context.Context, r *Request) Result {
 	}
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	secrets, err := openHeaders(p.o.Secrets, r)
+	secrets, err := openHeaders(p.o.Secrets, p.o.Reserved, r)
 	if err != nil {
 		return unusable(err)
 	}

@@ -191,8 +191,7 @@ func (h *HTTP) setHeaders(req *http.Request, r *Request, e *expander, secrets []
 		req.Header["User-Agent"] = h.userAgent
 	}
 	if u := req.URL.User; u != nil && req.Header["Authorization"] == nil {
-		password, _ := u.Password()
-		req.SetBasicAuth(u.Username(), password)
+		req.Header["Authorization"] = []string{basic(u)}
 	}
 	return nil
 }
@@ -200,8 +199,18 @@ func (h *HTTP) setHeaders(req *http.Request, r *Request, e *expander, secrets []
 // secretHeader is an opened one.
 type secretHeader struct{ name, value string }
 
-// openHeaders opens the secret headers of a target.
-func openHeaders(o Opener, r *Request) ([]secretHeader, error) {
+// openHeaders opens the secret headers of a target. A target with the reserved header is an error: its definition may be older than the check.
+func openHeaders(o Opener, reserved string, r *Request) ([]secretHeader, error) {
+	for name := range r.Target.Headers {
+		if isReserved(name, reserved) {
+			return nil, fmt.Errorf("header %s: %w", name, errReserved)
+		}
+	}
+	for name := range r.Target.SecretHeaders {
+		if isReserved(name, reserved) {
+			return nil, fmt.Errorf("secret header %s: %w", name, errReserved)
+		}
+	}
 	if len(r.Target.SecretHeaders) == 0 {
 		return nil, nil
 	}
@@ -215,6 +224,8 @@ func openHeaders(o Opener, r *Request) ([]secretHeader, error) {
 	}
 	return out, nil
 }
+
+var errReserved = errors.New("a gateway says by it who calls (trust-header), which no timer may say")
 
 var errNoOpener = errors.New("this executor has no keys to open secrets with")
 

@@ -10,19 +10,22 @@ import (
 
 // Callback is what may be called. API and executors have the same.
 type Callback struct {
-	AllowPrivate  bool
+	AllowPrivate  Tri // unset: what the program says by OpenLoopback
 	Allow         []string
 	AllowInsecure bool
 	Topics        []string
 	PulsarURLs    []string
-	// AllowLoopback opens this machine, any port. It is no setting: carillon dev has it.
-	AllowLoopback bool
+	// OpenLoopback opens this machine, any port, while AllowPrivate is unset. It is no setting: carillon dev has it where it asks for no keys.
+	OpenLoopback bool
+	// Own are the listeners that no timer calls.
+	Own *egress.Own
 }
 
 // Register names the settings.
 func (c *Callback) Register(s *Set) {
-	s.Bool(&c.AllowPrivate, "callback-allow-private", false,
-		"let timers call loopback and private addresses, and any port")
+	s.Tri(&c.AllowPrivate, "callback-allow-private",
+		"true: timers may call loopback and private addresses, and any port; false: neither; "+
+			"auto: neither, but loopback for carillon dev on a loopback address without keys")
 	s.Rules(&c.Allow, "callback-allow", "", "rules that open addresses besides public ones on ports 80 and 443, with commas between: "+
 		"10.20.0.0/16:8080, hooks.internal:443,8443, *.example.com:8000-8100")
 	s.Bool(&c.AllowInsecure, "callback-allow-insecure", false, "let timers leave certificates unchecked (tls.insecure)")
@@ -59,7 +62,14 @@ func (c *Callback) Policy() (*egress.Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("callback-allow: %w", err)
 	}
-	return egress.NewPolicy(egress.Options{Allow: rules, AllowLoopback: c.AllowLoopback, AllowPrivate: c.AllowPrivate}), nil
+	return egress.NewPolicy(egress.Options{
+		Allow: rules, AllowLoopback: c.LoopbackOpen(), AllowPrivate: c.AllowPrivate == Yes, Own: c.Own,
+	}), nil
+}
+
+// LoopbackOpen tells whether timers may call this machine without a rule.
+func (c *Callback) LoopbackOpen() bool {
+	return c.AllowPrivate == Yes || c.AllowPrivate == Unset && c.OpenLoopback
 }
 
 // Sealing is by which keys secrets are encrypted at rest. API and executors have the same.

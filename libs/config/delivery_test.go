@@ -98,28 +98,61 @@ func TestWhoMayCall(t *testing.T) {
 	t.Parallel()
 	var c config.API
 	key := apikey.New()
-	shown, err := loadPart(t, &c, map[string]string{
-		"CARILLON_ADMIN_KEY": key.Reveal(), "CARILLON_TRUST_HEADER": "X-App", "CARILLON_TRUST_FROM": "10.0.0.0/8,fd00::/8",
-	})
+	shown, err := loadPart(t, &c, map[string]string{"CARILLON_ADMIN_KEY": key.Reveal()})
 	require.NoError(t, err)
 	require.NotContains(t, shown, key.Reveal()[17:])
 	require.Equal(t, config.AuthAuto, c.Auth)
 	h, err := c.Admin()
 	require.NoError(t, err)
 	require.True(t, key.Matches(*h))
-	from, err := c.Trusted()
-	require.NoError(t, err)
-	require.Len(t, from, 2)
 	for name, env := range map[string]map[string]string{
 		"admin-key":      {"CARILLON_ADMIN_KEY": "hunter2"},
 		"admin-key-file": {"CARILLON_ADMIN_KEY_FILE": "/nowhere"},
-		"trust-header":   {"CARILLON_TRUST_HEADER": "X-App"},
-		"trust-from":     {"CARILLON_TRUST_HEADER": "X-App", "CARILLON_TRUST_FROM": "10.0.0.1"},
 		"auth":           {"CARILLON_AUTH": "maybe"},
-		"of its own":     {"CARILLON_TRUST_HEADER": "authorization", "CARILLON_TRUST_FROM": "10.0.0.0/8"},
 	} {
 		_, err := loadPart(t, &c, env)
 		require.ErrorContains(t, err, name)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
+}
+
+func TestAGatewayIsNamedWithWhereItIs(t *testing.T) {
+	t.Parallel()
+	var c config.Gateway
+	_, err := loadPart(t, &c, map[string]string{"CARILLON_TRUST_HEADER": "X-App", "CARILLON_TRUST_FROM": "10.0.0.0/8,fd00::/8"})
+	require.NoError(t, err)
+	from, err := c.Trusted()
+	require.NoError(t, err)
+	require.Len(t, from, 2)
+	for name, env := range map[string]map[string]string{
+		"trust-header": {"CARILLON_TRUST_HEADER": "X-App"},
+		"trust-from":   {"CARILLON_TRUST_HEADER": "X-App", "CARILLON_TRUST_FROM": "10.0.0.1"},
+		"of its own":   {"CARILLON_TRUST_HEADER": "authorization", "CARILLON_TRUST_FROM": "10.0.0.0/8"},
+	} {
+		_, err := loadPart(t, &c, env)
+		require.ErrorContains(t, err, name)
+	}
+}
+
+// What is not said is left to the program, and a no is a no.
+func TestPrivateAddressesAreOpenedByAWordOnly(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct{ private, loopback, dev bool }{
+		"": {false, false, true}, "auto": {false, false, true}, "false": {false, false, false}, "0": {false, false, false}, "true": {true, true, true},
+	} {
+		var c config.Callback
+		_, err := loadPart(t, &c, map[string]string{"CARILLON_CALLBACK_ALLOW_PRIVATE": text})
+		require.NoError(t, err)
+		require.Equal(t, want.private, c.AllowPrivate == config.Yes, text)
+		require.Equal(t, want.loopback, c.LoopbackOpen(), text)
+		c.OpenLoopback = true
+		require.Equal(t, want.dev, c.LoopbackOpen(), text)
+		p, err := c.Policy()
+		require.NoError(t, err)
+		require.Equal(t, want.dev, p.Check("", netip.MustParseAddrPort("127.0.0.1:9")) == nil, text)
+		require.Equal(t, want.private, p.Check("", netip.MustParseAddrPort("10.0.0.1:9")) == nil, text)
+	}
+	var c config.Callback
+	_, err := loadPart(t, &c, map[string]string{"CARILLON_CALLBACK_ALLOW_PRIVATE": "maybe"})
+	require.ErrorContains(t, err, "callback-allow-private")
 }

@@ -13,7 +13,7 @@ import (
 // All returns one of every component, for checks that need all names.
 func All() []Part {
 	return []Part{
-		&HTTP{}, &Admin{}, &Log{}, &Shutdown{}, &Data{}, &MySQL{}, &Redis{}, &Pulsar{}, &API{}, &Timing{}, &Retention{}, &Callback{}, &Sealing{}, &Canary{}, &Testing{},
+		&HTTP{}, &Admin{}, &Log{}, &Shutdown{}, &Data{}, &MySQL{}, &Redis{}, &Pulsar{}, &API{}, &Gateway{}, &Timing{}, &Retention{}, &Callback{}, &Sealing{}, &Canary{}, &Testing{}, &Zones{},
 	}
 }
 

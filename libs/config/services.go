@@ -27,6 +27,18 @@ func (c *Timing) Validate() error {
 	)
 }
 
+// Zones is where time zones come from.
+type Zones struct{ File string }
+
+// Register names the settings.
+func (c *Zones) Register(s *Set) {
+	s.String(&c.File, "tzdata", "",
+		"file with the time zones, a zip as Go's lib/time/zoneinfo.zip; empty: those that are compiled in. The same for all services")
+}
+
+// Validate checks nothing: who opens the file says what is wrong with it.
+func (c *Zones) Validate() error { return nil }
+
 // Retention is how long history is kept.
 type Retention struct{ Keep time.Duration }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -34,6 +35,7 @@ func NewDialer(p *Policy, o DialerOptions) (*Dialer, error) {
 }
 
 // DialContext connects to "host:port" by "tcp", "tcp4" or "tcp6". The error of a forbidden destination is a *RefusedError.
+// What leads to a listener of this process that has an echo endpoint is connected to that endpoint instead.
 func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -42,6 +44,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	if !strings.HasPrefix(network, "tcp") {
 		return nil, &RefusedError{Host: host, Why: "only TCP is dialled"}
 	}
+	var echo atomic.Pointer[DialFunc] // two families may be dialled at once
 	dialer := net.Dialer{
 		Timeout: d.o.Timeout, KeepAlive: 30 * time.Second, Resolver: d.o.Resolver,
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
@@ -49,10 +52,17 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 			if err != nil {
 				return &RefusedError{Host: host, Why: "its address cannot be read"}
 			}
+			if l, own := d.policy.o.Own.find(to); own && l.echo != nil {
+				echo.Store(&l.echo)
+			}
 			return d.policy.Check(host, to)
 		},
 	}
-	return dialer.DialContext(ctx, network, addr)
+	conn, err := dialer.DialContext(ctx, network, addr)
+	if dial := echo.Load(); err != nil && dial != nil {
+		return (*dial)(ctx)
+	}
+	return conn, err
 }
 
 // Policy returns the policy that the dialer obeys.

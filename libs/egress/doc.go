@@ -12,6 +12,11 @@
 // The address is checked that the socket is about to connect to, after resolution: a name cannot change its mind in between. Whoever
 // dials by a Dialer is guarded: redirects, token URLs and grpc alike. Connections are direct: there is no proxy, and none is taken from the environment.
 //
+// # Carillon itself
+//
+// Listeners of this process (Own) are never dialled, on any address of theirs, whatever the rules say. Those of other processes know a
+// callback by its header (IsCallback) and refuse it.
+//
 // # Rules
 //
 // A rule is "<what>" or "<what>:<ports>", where what is an address, a CIDR, a host name, "*.domain" (names below it) or "*" (any public

@@ -17,6 +17,7 @@ type Options struct {
 	Allow         []Rule // what is open besides
 	AllowLoopback bool   // this machine, any port
 	AllowPrivate  bool   // loopback, private, shared, link-local, unique-local and special-purpose networks, any port, and any port of public addresses
+	Own           *Own   // listeners of this process, which nothing opens; nil: none
 }
 
 // Policy says which addresses may be reached. It is immutable, and safe for concurrent use.
@@ -32,7 +33,7 @@ func NewPolicy(o Options) *Policy {
 	}
 	o.Allow = slices.Clone(o.Allow)
 	h := sha256.New()
-	fmt.Fprintf(h, "%v|%t|%t", o.Ports, o.AllowLoopback, o.AllowPrivate)
+	fmt.Fprintf(h, "%v|%t|%t|%p", o.Ports, o.AllowLoopback, o.AllowPrivate, o.Own)
 	for _, r := range o.Allow {
 		fmt.Fprintf(h, "|%q", r.text)
 	}
@@ -77,6 +78,9 @@ func (p *Policy) Check(host string, to netip.AddrPort) error {
 	if !a.IsValid() || to.Port() == 0 {
 		return &RefusedError{Host: host, Addr: to, Why: "it is no address"}
 	}
+	if _, own := p.o.Own.find(to); own {
+		return &RefusedError{Host: host, Addr: to, Why: "it is Carillon's own, which no timer calls"}
+	}
 	if err := p.check(host, a, to); err != nil {
 		return err
 	}
@@ -85,6 +89,14 @@ func (p *Policy) Check(host string, to netip.AddrPort) error {
 		return p.check(host, v4, netip.AddrPortFrom(v4, to.Port()))
 	}
 	return nil
+}
+
+// CheckDialed is Check for what a Dialer is going to connect: an address that it answers by an echo endpoint is allowed as well.
+func (p *Policy) CheckDialed(host string, to netip.AddrPort) error {
+	if l, own := p.o.Own.find(to); own && l.echo != nil {
+		return nil
+	}
+	return p.Check(host, to)
 }
 
 func (p *Policy) check(host string, a netip.Addr, to netip.AddrPort) error {

@@ -13,10 +13,10 @@ const missedScan = 50_000
 func (s *stretch) missed() (more bool) {
 	m := s.timer.Definition.Misfire.For(s.timer.Definition.Schedule.Kind)
 	grace := m.LateAfter().Milliseconds()
-	if s.timer.Definition.Schedule.Kind == timer.KindFixedDelay || !s.late(s.due, grace) {
+	if s.left <= 0 || s.timer.Definition.Schedule.Kind == timer.KindFixedDelay || !s.late(s.due, grace) {
 		return false // a chain goes on from its last outcome: its one fire is never left out
 	}
-	anchor, left := s.due, s.left
+	anchor := s.due
 	var dues []int64
 	for s.late(s.due, grace) && len(dues) < missedScan {
 		dues = append(dues, s.due)
@@ -38,9 +38,10 @@ func (s *stretch) missed() (more bool) {
 			keep--
 		}
 	}
+	keep = int(min(int64(keep), s.left))
 	skipped := len(dues) - keep
 	if more && keep > 0 { // which of them are the latest, the next plan will know
-		s.due, s.left = dues[skipped], left-int64(skipped)
+		s.due = dues[skipped]
 	}
 	if skipped > 0 {
 		s.plan.Skips = append(s.plan.Skips, s.skip(anchor, dues[skipped-1], int64(skipped)))
@@ -49,11 +50,12 @@ func (s *stretch) missed() (more bool) {
 		return true
 	}
 	if keep = min(keep, s.planner.max); keep < len(dues)-skipped {
-		s.due, s.left = dues[skipped+keep], left-int64(skipped+keep)
+		s.due = dues[skipped+keep]
 		more = true
 	}
 	for _, due := range dues[skipped : skipped+keep] {
 		s.plan.Fires = append(s.plan.Fires, s.planner.fire(s.timer, due))
+		s.left--
 	}
 	return more
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/zone"
 )
 
 // Defaults.
@@ -27,6 +28,7 @@ type Options struct {
 	Step1  time.Duration   // the farthest it expands; 0: DefaultStep1
 	Max    int             // fires of one timer in one expansion; 0: DefaultMax
 	Counts *slicing.Counts // chooses buckets
+	Zones  *zone.Database  // where time zones come from; nil: zone.Default
 }
 
 // Planner plans expansions. It is safe for concurrent use, and pure but for the tallies of Counts and what AmongLatest remembers.
@@ -34,6 +36,7 @@ type Planner struct {
 	step1  int64
 	max    int
 	counts *slicing.Counts
+	zones  *zone.Database
 	parsed *lru.Cache[store.VersionKey, *schedule.Parsed]
 	latest *lru.Cache[store.VersionKey, latest]
 }
@@ -49,6 +52,9 @@ func New(opts Options) (*Planner, error) {
 	if opts.Max == 0 {
 		opts.Max = DefaultMax
 	}
+	if opts.Zones == nil {
+		opts.Zones = zone.Default()
+	}
 	cache, err := lru.New[store.VersionKey, *schedule.Parsed](parsedCache)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of schedules: %w", err)
@@ -57,7 +63,7 @@ func New(opts Options) (*Planner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of late instants: %w", err)
 	}
-	return &Planner{step1: opts.Step1.Milliseconds(), max: opts.Max, counts: opts.Counts, parsed: cache, latest: late}, nil
+	return &Planner{step1: opts.Step1.Milliseconds(), max: opts.Max, counts: opts.Counts, zones: opts.Zones, parsed: cache, latest: late}, nil
 }
 
 // Plan is a store.Planner: fires from t.NextDueMS up to step1 ahead, at most Max. Instants missed while nobody expanded are treated as the misfire
@@ -65,7 +71,7 @@ func New(opts Options) (*Planner, error) {
 func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	s, err := p.schedule(t)
 	if err != nil {
-		return store.Plan{Err: err, NextDueMS: t.NextDueMS, ExpandAtMS: timer.NeverMS}
+		return store.Plan{Err: err, NextDueMS: t.NextDueMS, ExpandAtMS: p.again(t)}
 	}
 	st := &stretch{planner: p, timer: t, schedule: s, nowMS: nowMS, anchor: Anchor(t), left: left(t)}
 	st.due = st.first()
@@ -74,14 +80,28 @@ func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 		horizon = timer.NeverMS - 1 // one fire at a time: it costs one row, however far
 	}
 	more := st.missed()
-	for !more && st.due <= horizon && len(st.plan.Fires) < p.max {
+	for !more && st.left > 0 && st.due <= horizon && len(st.plan.Fires) < p.max {
 		st.add()
 	}
 	st.plan.NextDueMS = st.due
-	if st.plan.ExpandAtMS = p.expandAt(st.due, nowMS); more {
+	switch st.plan.ExpandAtMS = p.expandAt(st.due, nowMS); {
+	case st.left <= 0:
+		st.plan.ExpandAtMS = timer.NeverMS // until one of them is skipped, and does not count
+	case more:
 		st.plan.ExpandAtMS = nowMS
 	}
 	return st.plan
+}
+
+// again returns when to plan a timer again whose schedule cannot be read: never, for it stays as it is. But a
+// zone that is missing here may be known to a process with newer time zones: 0, so that the store postpones it.
+func (p *Planner) again(t *timer.Timer) int64 {
+	for _, name := range t.Zones() {
+		if !p.zones.Has(name) {
+			return 0
+		}
+	}
+	return timer.NeverMS
 }
 
 // stretch is a plan in the making.
@@ -116,8 +136,6 @@ func left(t *timer.Timer) int64 {
 func (s *stretch) first() int64 {
 	t := s.timer
 	switch kind := t.Definition.Schedule.Kind; {
-	case s.left == 0:
-		return timer.NeverMS
 	case kind == timer.KindFixedDelay:
 		return s.chain()
 	case t.NextDueMS == timer.NeverMS:
@@ -134,20 +152,20 @@ func (s *stretch) first() int64 {
 // chain returns the first fire of a fixed delay: each activation and each edit begins a chain, whose further fires come with the outcomes.
 func (s *stretch) chain() int64 {
 	t := s.timer
-	from := t.NextDueMS - 1
-	if t.NextDueMS == 0 || t.ActiveSinceMS == s.nowMS {
-		from = t.ActiveSinceMS
-	} else if t.NextDueMS == timer.NeverMS {
+	switch from := t.NextDueMS - 1; t.NextDueMS {
+	case 0:
+		return s.schedule.Next(t.ActiveSinceMS, t.ActiveSinceMS)
+	case timer.NeverMS:
 		return timer.NeverMS
+	default:
+		return s.schedule.Next(from, from)
 	}
-	return s.schedule.Next(from, from)
 }
 
 // next moves on to the next instant.
 func (s *stretch) next() {
-	s.left--
 	kind := s.timer.Definition.Schedule.Kind
-	if s.left <= 0 || kind == timer.KindFixedDelay || kind.OneShot() {
+	if kind == timer.KindFixedDelay || kind.OneShot() {
 		s.due = timer.NeverMS
 		return
 	}
@@ -158,6 +176,7 @@ func (s *stretch) next() {
 func (s *stretch) add() {
 	f := s.planner.fire(s.timer, s.due)
 	s.plan.Fires = append(s.plan.Fires, f)
+	s.left--
 	s.next()
 }
 
@@ -186,7 +205,7 @@ func (p *Planner) schedule(t *timer.Timer) (*schedule.Parsed, error) {
 	if s, ok := p.parsed.Get(key); ok {
 		return s, nil
 	}
-	s, err := schedule.Parse(t.Definition.Schedule, schedule.Inputs{Timer: t.ID, Calendars: t.Calendars})
+	s, err := schedule.Parse(t.Definition.Schedule, schedule.Inputs{Timer: t.ID, Calendars: t.Calendars, Zones: p.zones})
 	if err != nil {
 		return nil, fmt.Errorf("reading the schedule of timer %d: %w", t.ID, err)
 	}

@@ -33,9 +33,6 @@ func cron(spec string) *timer.Timer {
 func apply(tm *timer.Timer, p store.Plan) {
 	tm.NextDueMS, tm.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
 	tm.FiresMade += int64(len(p.Fires))
-	for _, s := range p.Skips {
-		tm.FiresMade += s.Count
-	}
 }
 
 func dues(fs []timer.Fire) []int64 {

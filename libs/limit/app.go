@@ -10,11 +10,12 @@ type app struct {
 	settings Settings
 	inUse    int
 
-	tokens     int // permits to start
+	tokens     int        // permits to start, for whoever comes
+	turns      []Priority // and those for what waits, whose turn each is
 	tokensTill time.Time
 	slots      int // up to so many calls at once may be started
 	slotsTill  time.Time
-	short      bool // the ledger gave fewer tokens than were wanted
+	short      bool // the ledger gave fewer permits to start than were wanted
 	slotsShort bool // and fewer slots
 	nextToken  time.Time
 	executors  int // that share the limits; at least 1
@@ -23,7 +24,7 @@ type app struct {
 	asked   int       // calls that ran when it began
 	missing time.Time // when there was a refusal for want of slots last
 
-	missedTokens, missedSlots int // refusals for want of them since the last exchange
+	missedTokens, missedSlots int // refusals for want of them since the last exchange, of those that do not wait here
 	peak                      int // most calls at once lately
 	used                      meter
 	ended                     meter
@@ -34,43 +35,25 @@ type app struct {
 	local     float64 // permits of our own while the ledger is away
 	localFrom time.Time
 
-	promised time.Time // the last permit that one who came back waits for: see nextToken
-	lines    [priorities]line
-	turns    *Picker   // whose turn it is, while more than one priority waits
-	turn     Priority  // its fire is the next to start,
-	till     time.Time // if it comes until then
-}
-
-// line is where the fires of a priority wait.
-type line struct {
-	tail     time.Time // the last instant that was given to a new fire
-	backTail time.Time // the last that was given to one that came back
-	near     time.Time // the last that was given to one that missed its turn by little
-	sentBack time.Time // when one that came back was refused last
-	short    time.Time // when one was refused last for want of something, and not for others that go first
-}
-
-// waits tells whether instants were given that are still to come.
-func (l *line) waits(now time.Time) bool {
-	return l.tail.After(now) || l.backTail.After(now) || l.near.After(now)
+	list   waitList
+	since  time.Time // when the first of those that wait came
+	picker Picker    // whose turn it is, where the ledger does not say: without a rate, or while it is away
 }
 
 func newApp(s Settings, now time.Time) *app {
-	return &app{settings: s, executors: 1, localFrom: now, turns: NewPicker(DefaultWeights()), used: meter{from: now}, ended: meter{from: now}}
+	return &app{settings: s, executors: 1, localFrom: now, used: meter{from: now}, ended: meter{from: now}}
 }
 
 func (a *app) limited() bool { return a.settings != (Settings{}) }
 
-// set gives new settings: permits of the old ones are void, and the queue of instants begins anew.
+// set gives new settings: permits of the old ones are void, and so are the retry-after times that were given by them.
 func (a *app) set(s Settings, now time.Time) {
 	a.settings = s
-	a.tokens, a.slots, a.short, a.slotsShort = 0, min(a.slots, s.Concurrent), false, false
+	a.tokens, a.turns, a.slots, a.short, a.slotsShort = 0, nil, min(a.slots, s.Concurrent), false, false
 	a.local, a.localFrom = 0, now
-	a.promised, a.lines, a.till = time.Time{}, [priorities]line{}, time.Time{}
+	a.list.deferred = [Priorities]deferred{}
+	a.exchanged = time.Time{}
 }
-
-// behindFor is how long a refusal of one that came back keeps new fires behind.
-const behindFor = time.Second
 
 // refusal says why a call cannot start.
 type refusal struct {
@@ -81,7 +64,7 @@ type refusal struct {
 
 var (
 	byShare     = &refusal{label: "share", known: true}
-	byQueue     = &refusal{label: "queue", known: true}
+	byOrder     = &refusal{label: "queue", known: true}
 	bySlots     = &refusal{label: "concurrent", known: true, fetch: true}
 	byTokens    = &refusal{label: "rate", known: true, fetch: true}
 	unknownYet  = &refusal{label: "fetch", fetch: true}
@@ -90,12 +73,9 @@ var (
 )
 
 // refuse tells why a call cannot start now; nil: it can.
-func (a *app) refuse(ask *Ask, now time.Time, l *Limiter) *refusal {
+func (a *app) refuse(now time.Time, l *Limiter) *refusal {
 	if a.inUse >= l.share() {
 		return byShare
-	}
-	if !ask.Returned && a.behind(ask.Priority, now) || !a.itsTurn(ask.Priority, now) {
-		return byQueue // those who came back first, and who goes first
 	}
 	if !a.limited() {
 		return nil
@@ -103,49 +83,10 @@ func (a *app) refuse(ask *Ask, now time.Time, l *Limiter) *refusal {
 	if l.away {
 		return a.refuseAway(now)
 	}
-	// Both are looked at, so that what is missed of both is wanted in one exchange.
-	bySlot, byToken := a.refuseSlot(now), a.refuseToken(now)
-	if bySlot != nil {
+	if bySlot := a.refuseSlot(now); bySlot != nil {
 		return bySlot
 	}
-	return byToken
-}
-
-// behind tells whether new fires stand behind those who came back. They do only while some of those are really refused: their instants were
-// estimated in trouble, and once it is over they may lie minutes ahead of calls that are free. Whoever still waits for his finds it free as well.
-func (a *app) behind(p Priority, now time.Time) bool {
-	for i := range a.lines[:p+1] {
-		l := &a.lines[i]
-		if !l.backTail.After(now) {
-			continue
-		}
-		if now.Sub(l.sentBack) < behindFor {
-			return true
-		}
-		l.tail, l.backTail = now, now
-	}
-	return false
-}
-
-// itsTurn tells whether a fire of a priority may start before those of others that wait: by weight, in turn. A turn that nobody takes passes. Others wait only while
-// they are really refused: see behind.
-func (a *app) itsTurn(p Priority, now time.Time) bool {
-	var waiting [priorities]bool
-	others := false
-	for i := range a.lines {
-		l := &a.lines[i]
-		waiting[i] = Priority(i) == p || l.waits(now) && (now.Sub(l.short) < behindFor || now.Sub(l.short) < 2*a.step(now, byTokens))
-		others = others || waiting[i] && Priority(i) != p
-	}
-	if !others {
-		a.till = time.Time{}
-		return true
-	}
-	if !waiting[a.turn] || !now.Before(a.till) {
-		a.turn, _ = a.turns.Next(waiting)
-		a.till = now.Add(max(nearBy, 2*a.step(now, byTokens)))
-	}
-	return a.turn == p
+	return a.refuseToken(now)
 }
 
 // share is how many calls any app may have here at present.
@@ -178,7 +119,6 @@ func (a *app) refuseSlot(now time.Time) *refusal {
 	case a.inUse >= most:
 		return bySlots
 	}
-	a.missedSlots++
 	a.missing = now
 	if a.slotsShort {
 		return bySlots
@@ -190,17 +130,40 @@ func (a *app) refuseToken(now time.Time) *refusal {
 	if a.settings.Rate == 0 {
 		return nil
 	}
-	if now.After(a.tokensTill) {
-		a.tokens = 0
-	}
-	if a.tokens > 0 {
+	a.lapse(now)
+	if a.tokens > 0 || len(a.turns) > 0 {
 		return nil
 	}
-	a.missedTokens++
 	if a.short && now.Before(a.nextToken.Add(askAgain)) {
 		return byTokens
 	}
 	return unknownYet
+}
+
+// missed notes what a fire wanted that does not wait here.
+func (a *app) missed(now time.Time) {
+	a.lapse(now)
+	if a.settings.Rate > 0 && a.tokens == 0 && len(a.turns) == 0 {
+		a.missedTokens++
+	}
+	if a.settings.Concurrent > 0 && a.freeSlots(now) == 0 {
+		a.missedSlots++
+	}
+}
+
+// freeSlots returns how many more calls at once may be started by what the ledger gave.
+func (a *app) freeSlots(now time.Time) int {
+	if now.After(a.slotsTill) {
+		return 0
+	}
+	return max(min(a.slots, a.settings.Concurrent)-a.inUse, 0)
+}
+
+// lapse forgets permits that were not used in time.
+func (a *app) lapse(now time.Time) {
+	if now.After(a.tokensTill) {
+		a.tokens, a.turns = 0, nil
+	}
 }
 
 // refuseAway decides by our own part of the limits.
@@ -221,7 +184,6 @@ func (a *app) refuseAway(now time.Time) *refusal {
 
 // started counts a call in.
 func (a *app) started(now time.Time, away bool) {
-	a.till = time.Time{} // the next turn
 	if a.inUse == 0 {
 		a.progress = now
 	}
@@ -229,9 +191,12 @@ func (a *app) started(now time.Time, away bool) {
 	a.peak = max(a.peak, a.inUse)
 	a.used.count(now)
 	if a.settings.Rate > 0 {
-		if away {
+		switch {
+		case away:
 			a.local--
-		} else {
+		case len(a.turns) > 0:
+			a.turns = a.turns[1:]
+		default:
 			a.tokens--
 		}
 	}
@@ -242,7 +207,7 @@ func (a *app) wantSlots(now time.Time, share int) int {
 	if a.settings.Concurrent == 0 {
 		return 0
 	}
-	want := max(a.inUse, a.peak) + a.missedSlots
+	want := max(a.inUse, a.peak) + a.missedSlots + a.waits()
 	if want > 0 || a.used.rate(now) > 0 {
 		want += 1 + want/4
 	}
@@ -250,4 +215,12 @@ func (a *app) wantSlots(now time.Time, share int) int {
 		want = min(want, share)
 	}
 	return max(min(want, a.settings.Concurrent), a.inUse)
+}
+
+// waits returns how many wait here.
+func (a *app) waits() (n int) {
+	for p := range Priorities {
+		n += a.list.len(p)
+	}
+	return n
 }

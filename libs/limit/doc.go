@@ -14,10 +14,13 @@
 //     back after SlotTTL.
 //   - L3 What is scarce is shared: each executor that wishes gets an even part of the calls at once, as far as it wishes. Where there are fewer than executors
 //     that wish, each has its turn.
-//   - L4 What cannot start now gets an instant (Decision.At), spread so that as many come back as can start. Nothing is kept of it: an
-//     instant is an estimate and no permit, and who comes back asks again, as Returned, and before whoever is new.
-//     Those of a higher priority go before, by weight, so that low moves.
-//   - L5 New settings hold as soon as they are set; what waits already asks when its instant comes, or sooner where its executor
-//     hastens it, as it does when they were raised.
+//   - L4 What cannot start now waits in the wait list of its app, or, where that is expected to take longer than its Hold, gets a
+//     retry-after time (Decision.At), spread so that as many come back as can start. That is an estimate and no permit: who comes back
+//     asks again, as Returned, and goes before what is new of its priority. The wait list is the only place that orders what waits, when
+//     permits come: one Picker says whose turn it is. Of an app with a rate it is in the ledger, for all executors together; else, and
+//     while the ledger is away, each executor has its own. Of any 42 starts of an app with a rate in a row each priority has its share by
+//     weight, one more or less, while it has something waiting; each comes back early enough for that while Hold is a few seconds.
+//   - L5 New settings hold as soon as they are set, for the wait list, too; what has a retry-after time asks when that comes, or sooner where its
+//     executor hastens it, as it does when they were raised.
 //   - L6 While the ledger is away each executor takes the limits divided by the executors that were last seen, and one call at least.
 package limit

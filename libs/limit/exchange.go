@@ -3,61 +3,100 @@ package limit
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
 const (
+	lookPause     = time.Millisecond       // between two looks at what is active, at least
 	exchangePause = 10 * time.Millisecond  // between two exchanges, at least
 	exchangeEvery = 50 * time.Millisecond  // of an app that is active and has limits
 	tidyEvery     = time.Second            // while no app that is active has any: nothing is asked then, only forgotten
+	slotsEvery    = 20 * time.Millisecond  // of one that waits for slots that others have
+	waitEvery     = 100 * time.Millisecond // of one that waits for permits: others leave it its turns for WaitTTL
 	renewEvery    = SlotTTL / 4            // of one that only holds slots
 	ahead         = 100 * time.Millisecond // for how long tokens are fetched ahead
 	awayPause     = 250 * time.Millisecond // between tries while the ledger is away
+	firstTurns    = 21                     // a round of the default weights
 	peakKept      = time.Second
 	wantingFor    = time.Second // after a refusal the ledger remembers what was wanted: whoever waits for a slot asks more often
 )
 
-// Run implements Gate. While no app is active it sleeps, and nearly while none of those has limits: an app that becomes active without a refusal, which
-// rings, has time until the next tick.
+// Run implements Gate. While no app is active it sleeps, and nearly while none of those has limits.
 func (l *Limiter) Run(ctx context.Context) error {
 	defer l.leave(ctx)
-	tick := time.NewTicker(exchangeEvery)
-	defer tick.Stop()
-	every := exchangeEvery
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var from time.Time // no exchange before
+	var looked time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-l.busy:
-			if every != exchangeEvery { // a tick that comes is not put off: apps may become active all the time
-				every = exchangeEvery
-				tick.Reset(every)
-			}
-			continue
 		case <-l.wake:
-		case <-tick.C:
+		case <-timer.C:
 		}
-		sent := l.o.Now()
-		wishes, of, pace := l.wishes(sent)
-		switch pace {
-		case every:
-		case 0:
-			tick.Stop()
-		default:
-			tick.Reset(pace)
+		if wait := lookPause - time.Since(looked); wait > 0 {
+			clock.Pause(ctx, wait)
 		}
-		every = pace
-		if len(wishes) == 0 {
-			continue
+		looked = time.Now()
+		now := l.o.Now()
+		var wishes []Wish
+		var of []*app
+		if !now.Before(from) {
+			wishes, of = l.wishes(now)
 		}
-		next := exchangePause
-		if l.exchange(ctx, wishes, of, sent) != nil {
-			next = awayPause
+		if len(wishes) > 0 {
+			pause := exchangePause
+			if l.exchange(ctx, wishes, of, now) != nil {
+				pause = awayPause
+			}
+			now = l.o.Now()
+			from = now.Add(pause)
 		}
-		clock.Pause(ctx, next)
+		if at := l.look(now, from); !at.IsZero() {
+			timer.Reset(max(at.Sub(now), time.Millisecond))
+		} else {
+			timer.Stop()
+		}
 	}
+}
+
+// look lets start what may without an exchange, and returns when Run shall look again, the zero time while no app is active; from is when the next exchange
+// may be.
+func (l *Limiter) look(now, from time.Time) (next time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.active {
+		l.pump(a, now)
+		at := now.Add(tidyEvery)
+		if ask := a.askAt(now, l); !ask.IsZero() {
+			at = later(ask, from)
+		}
+		if !a.list.empty() && (l.away || a.inUse >= l.share()) { // for what others end, or what our own part of the rate lets
+			at = earlier(at, now.Add(exchangePause))
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // exchange carries what is wanted now.
@@ -92,92 +131,129 @@ func (l *Limiter) exchange(ctx context.Context, wishes []Wish, of []*app, sent t
 	for i, g := range grants {
 		if l.apps[wishes[i].App] == of[i] && of[i].settings == wishes[i].Settings {
 			of[i].granted(&wishes[i], g, sent, now)
+			l.pump(of[i], now)
 		}
 	}
 	return nil
 }
 
-// wishes collects what is wanted of the ledger, and begins to count anew. next is when to look again, 0 while no app is active.
-func (l *Limiter) wishes(now time.Time) (wishes []Wish, of []*app, next time.Duration) {
+// wishes collects what is wanted of the ledger now, and begins to count anew.
+func (l *Limiter) wishes(now time.Time) (wishes []Wish, of []*app) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next = tidyEvery
 	for name, a := range l.active {
-		w, ok := a.wish(now, l.o.Share)
-		switch {
-		case ok:
+		if at := a.askAt(now, l); !at.IsZero() && !at.After(now) {
+			w := a.wish(now, l)
 			w.App = name
 			wishes, of = append(wishes, w), append(of, a)
-		case a.inUse == 0 && !a.entered && a.used.rate(now) == 0:
+		} else if a.inUse == 0 && !a.entered && a.used.rate(now) == 0 && a.list.empty() {
 			delete(l.active, name)
-			l.forget(name, a, now)
-			continue
-		}
-		if a.limited() {
-			next = exchangeEvery
+			l.forget(name, a)
 		}
 	}
-	if len(l.active) == 0 {
-		next = 0
-	}
-	return wishes, of, next
+	return wishes, of
 }
 
-// wish says what an app wants, if it is time to ask.
-func (a *app) wish(now time.Time, share int) (Wish, bool) {
-	if !a.limited() {
-		return Wish{}, false
-	}
-	since := now.Sub(a.exchanged)
-	missed := a.missedTokens > 0 || a.missedSlots > 0
-	rate := a.used.rate(now)
-	active := rate > 0 || missed || a.inUse > 0
+// askAt returns when the ledger is to be asked for an app, the zero time: not as things stand.
+func (a *app) askAt(now time.Time, l *Limiter) time.Time {
 	switch {
-	case missed:
-	case rate > 0 && since >= exchangeEvery:
-	case a.inUse > 0 && since >= renewEvery:
-	case a.entered && !active && now.Sub(a.missing) >= wantingFor: // leave
+	case !a.limited():
+		return time.Time{}
+	case a.missedTokens > 0 || a.missedSlots > 0:
+		return now
+	case !a.list.empty() && a.canUse(l):
+		switch {
+		case a.exchanged.Before(a.since): // what comes at the same instant is asked for together
+			return a.since.Add(askAgain)
+		case a.short:
+			return earlier(a.nextToken, a.exchanged.Add(waitEvery))
+		case a.slotsShort:
+			return a.exchanged.Add(slotsEvery)
+		default:
+			return a.exchanged.Add(exchangePause)
+		}
+	case a.used.rate(now) > 0:
+		return a.exchanged.Add(exchangeEvery)
+	case a.inUse > 0 || !a.list.empty():
+		return a.exchanged.Add(renewEvery)
+	case a.entered: // to leave
+		return later(a.missing.Add(wantingFor), now)
 	default:
-		return Wish{}, false
+		return time.Time{}
 	}
+}
+
+// canUse tells whether what waits could start, had it permits.
+func (a *app) canUse(l *Limiter) bool {
+	return a.inUse < l.share() && (a.settings.Concurrent == 0 || a.inUse < a.settings.Concurrent)
+}
+
+// wish says what an app wants.
+func (a *app) wish(now time.Time, l *Limiter) Wish {
+	rate := a.used.rate(now)
+	missed := a.missedTokens > 0 || a.missedSlots > 0
+	active := rate > 0 || missed || a.inUse > 0 || !a.list.empty()
 	w := Wish{Settings: a.settings, InUse: a.inUse}
 	if active {
-		w.Slots = a.wantSlots(now, share)
+		w.Slots = a.wantSlots(now, l.o.Share)
 	}
 	if a.settings.Rate > 0 && active {
-		if now.After(a.tokensTill) {
-			a.tokens = 0
-		}
+		a.lapse(now)
+		most := a.settings.Burst + int(a.settings.Rate)
+		w.Waiting, w.Starts = a.wantTurns(now, l, most)
 		fetched := int(math.Ceil(rate * ahead.Seconds()))
 		if a.settings.Rate < 1/ahead.Seconds() {
 			fetched = 0 // what is fetched and not used is lost, and of so few none shall be
 		}
-		w.Tokens = max(a.missedTokens+fetched-a.tokens, 0)
-		w.Tokens = min(w.Tokens, a.settings.Burst+int(a.settings.Rate))
+		w.Tokens = min(max(a.missedTokens+fetched-a.tokens-len(a.turns), 0), most)
 	}
-	if since >= peakKept {
+	if now.Sub(a.exchanged) >= peakKept {
 		a.peak = a.inUse
 	}
 	a.missedTokens, a.missedSlots = 0, 0
 	a.exchanged = now
 	a.asking, a.asked = true, a.inUse
-	return w, true
+	return w
+}
+
+// wantTurns returns how many of each priority wait for a permit, and how many in all could use one now.
+func (a *app) wantTurns(now time.Time, l *Limiter, most int) (waiting [Priorities]int, starts int) {
+	if !a.canUse(l) {
+		return waiting, 0
+	}
+	starts = min(most, l.share()-a.inUse)
+	if a.settings.Concurrent > 0 && a.slotsShort {
+		starts = min(starts, a.freeSlots(now)+1+int(a.ended.rate(now)*ahead.Seconds()))
+	}
+	if a.exchanged.Before(a.since) { // first the others shall know what waits here, and we what waits there
+		starts = min(starts, firstTurns)
+	}
+	starts = max(starts-len(a.turns)-a.tokens, 0)
+	for p := range waiting {
+		waiting[p] = a.list.len(Priority(p))
+	}
+	return waiting, min(starts, a.waits())
 }
 
 // granted enters what the ledger gave. Its times count from when it was asked: that is on the safe side.
 func (a *app) granted(w *Wish, g Grant, sent, now time.Time) {
-	if w.Tokens == 0 && w.Slots == 0 && w.InUse == 0 {
+	if w.Leaves() {
 		a.entered, a.slots = false, 0
 		return
 	}
 	a.entered = true
 	a.executors = max(g.Executors, 1)
-	if g.Tokens > 0 {
+	if g.Tokens > 0 || len(g.Turns) > 0 {
 		a.tokens += g.Tokens
+		a.turns = append(a.turns, g.Turns...)
 		a.tokensTill = sent.Add(TokenTTL)
 	}
-	a.short = g.Tokens < w.Tokens
+	a.short = len(g.Turns) < w.Starts || g.Tokens < w.Tokens
 	a.nextToken = now.Add(g.NextToken)
+	if a.short && a.executors > 1 { // who asks first gets the next: that shall not always be the same
+		most := min(askAgain, time.Duration(float64(time.Second)/a.settings.Rate)/4) //nolint:mnd // little of what is between two
+		a.nextToken = a.nextToken.Add(time.Duration(rand.Int64N(int64(most) + 1)))
+	}
 	a.slots, a.slotsTill, a.slotsShort = g.Slots, sent.Add(SlotTTL), g.Slots < w.Slots
 }
 

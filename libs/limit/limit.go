@@ -22,13 +22,15 @@ func (s Settings) Resolved() Settings {
 
 // Decision says whether a call may start.
 type Decision struct {
-	OK bool
-	At time.Time // not OK: ask again then, and not sooner. Who does not want to hold the fire so long parks it
+	OK    bool
+	Waits bool      // not OK: the Waiter is in the wait list, and is told when it may start
+	At    time.Time // neither: ask again then, and not sooner. Who does not want to hold the fire so long parks it
 }
 
 // Limits in time.
 const (
 	TokenTTL = 200 * time.Millisecond // a permit to start that was not used within it is void
+	WaitTTL  = 250 * time.Millisecond // what waits at an executor takes its turns for so long after an exchange
 	SlotTTL  = 3 * time.Second        // slots of an executor that does not ask again are free after it
 	Turn     = 2 * time.Second        // for how long an executor has its slot where there are more executors than slots
 	MaxWait  = 5 * time.Minute        // no instant lies further away
@@ -38,14 +40,26 @@ const (
 type Wish struct {
 	App      string
 	Settings Settings // resolved
-	Tokens   int      // starts wanted now
-	InUse    int      // calls that run
-	Slots    int      // calls at once wanted, those that run included; with 0 of everything the executor leaves the app
+	// Waiting is how many fires of each priority wait here for a permit to start. It counts for WaitTTL.
+	Waiting [Priorities]int
+	Starts  int // how many of them can start now, at most
+	Tokens  int // starts wanted ahead, for fires that are still to come
+	InUse   int // calls that run
+	Slots   int // calls at once wanted, those that run included; with 0 of everything the executor leaves the app
 }
 
-// Grant is what it got.
+// Leaves tells whether the executor wants nothing any more.
+func (w *Wish) Leaves() bool {
+	return w.Waiting == [Priorities]int{} && w.Tokens == 0 && w.InUse == 0 && w.Slots == 0
+}
+
+// Grant is what it got. Permits to start are to be used within TokenTTL.
 type Grant struct {
-	Tokens    int           // starts allowed, to be used within TokenTTL
+	// Turns are the permits for what waits, in the order in which they are to be used: the next picks of
+	// the one Picker that the executors share for the app, over all that waits at any of them. A turn of
+	// a priority that waits at another executor only is left to that one, with the permit.
+	Turns     []Priority
+	Tokens    int           // permits for what is still to come; none while anything waits at any executor
 	NextToken time.Duration // fewer than wanted: when there is the next
 	Slots     int           // up to so many calls at once may be started until SlotTTL is over; more may run, and keep their slots until they end
 	Executors int           // that asked for this app within SlotTTL, this one included

@@ -29,18 +29,27 @@ type Options struct {
 // Ask is a question to the limiter.
 type Ask struct {
 	App      string
-	Returned bool     // the fire was given an instant before, whether it was held or parked until then
+	Returned bool     // the fire was given a retry-after time before, whether it was held or parked until then
 	Priority Priority // whose turn comes by weight, where calls of several cannot all start
+	// Waiter is told when it may start, where it cannot now and is expected to within Hold; nil: it is
+	// always given a retry-after time.
+	Waiter Waiter
+	Hold   time.Duration
 }
 
 // Gate is what executors use of a limiter.
 type Gate interface {
-	// Start asks whether a call of an app may start now. It never waits. After an OK the caller must call Done, once.
+	// Start asks whether a call of an app may start now. It never blocks. After an OK the caller must call Done, or Cancel, once; and so after the
+	// Waiter was Ready.
 	Start(a Ask) Decision
 	// Done says that a call that was let start has ended.
 	Done(app string)
+	// Cancel says that a call that was let start is not made. Another takes its permit, if it is still of use.
+	Cancel(app string, p Priority)
 	// Set gives an app's limits; they hold from now on. The zero Settings take them away.
 	Set(app string, s Settings)
+	// Close returns all that wait. From then on nothing does: who cannot start gets a retry-after time.
+	Close() []Waiter
 	// Run fetches permits until ctx ends, and then gives back what it holds.
 	Run(ctx context.Context) error
 }
@@ -49,14 +58,14 @@ type Gate interface {
 type Limiter struct {
 	o    Options
 	met  *metrics
-	wake chan struct{} // has room for one
-	busy chan struct{} // has room for one: an app is active where none was, or has limits now
+	wake chan struct{} // has room for one: something waits, or is active, for which Run has to look anew
 
 	mu     sync.Mutex
 	apps   map[string]*app
 	active map[string]*app // those of them that may want something of the ledger
 	away   bool            // the ledger: since the last exchange
-	inUse  int             // calls of all apps
+	closed bool
+	inUse  int // calls of all apps
 }
 
 var _ Gate = (*Limiter)(nil)
@@ -72,7 +81,7 @@ func New(o Options) (*Limiter, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 250 * time.Millisecond
 	}
-	return &Limiter{o: o, met: newMetrics(o.Registerer), wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), apps: map[string]*app{}, active: map[string]*app{}}, nil
+	return &Limiter{o: o, met: newMetrics(o.Registerer), wake: make(chan struct{}, 1), apps: map[string]*app{}, active: map[string]*app{}}, nil
 }
 
 // Start implements Gate.
@@ -80,49 +89,87 @@ func (l *Limiter) Start(a Ask) Decision {
 	now := l.o.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	st := l.apps[a.App]
-	if st == nil {
-		st = newApp(Settings{}, now)
-		l.apps[a.App] = st
+	st := l.activate(a.App, now)
+	why := st.refuse(now, l)
+	if why == nil && !st.list.empty() {
+		why = byOrder // who comes while others wait goes the way of all: its turn may come at once
 	}
-	if _, ok := l.active[a.App]; !ok {
-		if len(l.active) == 0 || st.limited() {
-			signal(l.busy)
-		}
-		l.active[a.App] = st
-	}
-	why := st.refuse(&a, now, l)
 	if why == nil {
 		st.started(now, l.away)
 		l.inUse++
 		return Decision{OK: true}
 	}
 	l.met.refused(why.label)
-	if why.known && why != byQueue {
-		st.lines[a.Priority].short = now
+	wait := st.wait(&a, why, now)
+	if a.Waiter == nil || l.closed || wait > a.Hold {
+		if a.Waiter == nil && why.fetch {
+			st.missed(now)
+			signal(l.wake)
+		}
+		return Decision{At: st.retryAfter(&a, wait, now)}
 	}
-	if a.Returned && why.known {
-		st.lines[a.Priority].sentBack = now
-	}
-	if why.fetch {
+	if st.list.empty() {
+		st.since = now
 		signal(l.wake)
 	}
-	return Decision{At: st.instant(&a, why, now)}
+	st.list.push(&a)
+	if why == byOrder {
+		l.pump(st, now)
+	}
+	return Decision{Waits: true}
+}
+
+// activate returns an app that wants something.
+func (l *Limiter) activate(name string, now time.Time) *app {
+	st := l.apps[name]
+	if st == nil {
+		st = newApp(Settings{}, now)
+		l.apps[name] = st
+	}
+	if _, ok := l.active[name]; !ok {
+		if len(l.active) == 0 || st.limited() {
+			signal(l.wake)
+		}
+		l.active[name] = st
+	}
+	return st
 }
 
 // Done implements Gate.
-func (l *Limiter) Done(app string) {
+func (l *Limiter) Done(app string) { l.end(app, nil) }
+
+// Cancel implements Gate.
+func (l *Limiter) Cancel(app string, p Priority) { l.end(app, &p) }
+
+// end counts a call out, and lets the next start that waits for its place, or for its unused permit.
+func (l *Limiter) end(name string, unused *Priority) {
 	now := l.o.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	st := l.apps[app]
+	st := l.apps[name]
 	if st == nil || st.inUse == 0 {
 		return
 	}
 	st.inUse--
 	l.inUse--
-	st.progress = now
-	st.ended.count(now)
+	if unused == nil {
+		st.progress = now
+		st.ended.count(now)
+	} else if st.settings.Rate > 0 && !l.away && !now.After(st.tokensTill) {
+		st.turns = append([]Priority{*unused}, st.turns...)
+	}
+	l.pump(st, now)
+}
+
+// Close implements Gate.
+func (l *Limiter) Close() (all []Waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, st := range l.apps {
+		all = append(all, st.list.rest()...)
+	}
+	return all
 }
 
 // Set implements Gate.
@@ -138,14 +185,15 @@ func (l *Limiter) Set(app string, s Settings) {
 	}
 	if st.settings != s {
 		st.set(s, now)
-		signal(l.busy)
+		signal(l.wake)
+		l.pump(st, now)
 	}
-	l.forget(app, st, now)
+	l.forget(app, st)
 }
 
 // forget drops what is known of an app that has no limits and runs nothing.
-func (l *Limiter) forget(name string, st *app, now time.Time) {
-	if !st.limited() && st.inUse == 0 && !st.waits(now) {
+func (l *Limiter) forget(name string, st *app) {
+	if !st.limited() && st.inUse == 0 && st.list.empty() {
 		delete(l.apps, name)
 		delete(l.active, name)
 	}

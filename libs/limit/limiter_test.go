@@ -52,18 +52,28 @@ func run(t *testing.T, names ...string) (*counted, []*limit.Limiter) {
 	return ledger, out
 }
 
-// insist asks until a call may start, as an executor does, and returns how often it was put off, and how often for long: an executor parks
-// the fire then.
+// ready is a fire that waits, closed when it may start.
+type ready chan struct{}
+
+func (r ready) Ready() bool { close(r); return true }
+
+// held is how long executors let a fire wait in memory.
+const held = 5 * time.Second
+
+// insist asks until a call may start, as an executor does, and returns how often it was put off, and how often for so long that an executor
+// parks the fire.
 func insist(l *limit.Limiter, app string) (waits, parked int) {
-	for a := (limit.Ask{App: app}); ; a.Returned = true {
+	w := make(ready)
+	for a := (limit.Ask{App: app, Waiter: w, Hold: held}); ; a.Returned = true {
 		d := l.Start(a)
-		if d.OK {
+		switch {
+		case d.OK:
 			return waits, parked
+		case d.Waits:
+			<-w
+			return waits + 1, parked
 		}
-		waits++
-		if time.Until(d.At) > time.Second {
-			parked++
-		}
+		waits, parked = waits+1, parked+1
 		time.Sleep(time.Until(d.At))
 	}
 }
@@ -354,11 +364,14 @@ func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
 				d := l.Start(limit.Ask{App: "x", Returned: true})
 				require.False(t, d.OK)
 			}
+			w := make(ready)
+			require.True(t, l.Start(limit.Ask{App: "x", Returned: true, Waiter: w, Hold: held}).Waits)
+			l.Done("x")
+			<-w
+			require.False(t, l.Start(limit.Ask{App: "x"}).OK, "those that wait come first")
 			for range running {
 				l.Done("x")
 			}
-			require.False(t, l.Start(limit.Ask{App: "x"}).OK, "those who came back come first, while they may be refused")
-			time.Sleep(time.Second)
 			for range 50 {
 				began := time.Now()
 				insist(l, "x")

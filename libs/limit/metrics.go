@@ -12,7 +12,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_limit_refusals_total",
-			Help: "Starts that were refused: for want of a rate token, a concurrency slot, the executor's share, behind those who came back, until the ledger answers, or while it is away.",
+			Help: "Starts that were refused: for want of a rate token, a concurrency slot, the executor's share, behind those that wait, until the ledger answers, or while it is away.",
 		}, []string{"why"}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_limit_ledger_errors_total", Help: "Exchanges with the shared ledger that failed.",

@@ -1,7 +1,9 @@
 package limit_test
 
 import (
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,4 +54,77 @@ func TestPicker(t *testing.T) {
 		got[who]++
 	}
 	require.Equal(t, [3]int{10, 10, 10}, got)
+}
+
+// sharesHold requires of starts, of what was due at each, and of when each was, that every priority has its
+// share of any 42 starts in a row throughout which it had something due, one more or less. Starts of one
+// instant have no order: several executors make them. So a stretch of starts begins and ends with an instant.
+func sharesHold(t *testing.T, starts []limit.Priority, due [][3]bool, at []time.Duration) {
+	t.Helper()
+	share := [3]int{32, 8, 2}
+	begins := func(i int) bool { return i == 0 || i == len(at) || at[i] != at[i-1] }
+	for from := range starts {
+		to := from + 42
+		for to < len(at) && !begins(to) {
+			to++
+		}
+		if to > len(starts) || !begins(from) {
+			continue
+		}
+		var got [3]int
+		throughout := [3]bool{true, true, true}
+		for i := from; i < to; i++ {
+			got[starts[i]]++
+			for c := range throughout {
+				throughout[c] = throughout[c] && due[i][c]
+			}
+		}
+		for c, n := range share {
+			n *= to - from
+			if throughout[c] {
+				require.GreaterOrEqual(t, got[c], n/42-1, "priority %d of starts %d to %d: %v", c, from, to-1, got)
+			}
+			if throughout == [3]bool{true, true, true} {
+				require.LessOrEqual(t, got[c], (n+41)/42+1, "priority %d of starts %d to %d: %v", c, from, to-1, got)
+			}
+		}
+	}
+}
+
+// Whoever comes and goes, each has its share of any 42 picks in a row while it has something.
+func TestSharesHoldInAnyWindow(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		var p limit.Picker
+		var waiting, often [3]bool
+		var starts []limit.Priority
+		var due [][3]bool
+		change := []int{2, 5, 20, 100, 1000}[r.IntN(5)]
+		for i := range often {
+			often[i] = r.IntN(2) == 0
+		}
+		var left [3]int // jobs that wait: they come in bursts, and end by being picked
+		for range 2000 {
+			for c := range waiting {
+				if r.IntN(change) == 0 && (often[c] || r.IntN(4) == 0) {
+					left[c] += 1 + r.IntN(change)
+				}
+				waiting[c] = left[c] > 0
+			}
+			who, ok := p.Next(waiting)
+			require.Equal(t, waiting != [3]bool{}, ok)
+			if !ok {
+				continue
+			}
+			require.True(t, waiting[who], "picked, and has nothing")
+			left[who]--
+			starts, due = append(starts, who), append(due, waiting)
+		}
+		at := make([]time.Duration, len(starts))
+		for i := range at {
+			at[i] = time.Duration(i)
+		}
+		sharesHold(t, starts, due, at)
+	}
 }

@@ -1,6 +1,8 @@
 package limit_test
 
 import (
+	"cmp"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -37,32 +39,133 @@ func requireUsed(t *testing.T, rate, most float64, executors ...string) {
 // herd lets fires of an app that are due at once insist, each somewhat late as it takes to come back from the store, and returns when they started: those of
 // one priority in their order, one priority after the other.
 func herd(ls []*limit.Limiter, of []limit.Priority) (starts []time.Duration) {
-	began := time.Now()
+	h := &burst{began: time.Now(), by: map[limit.Priority][]time.Duration{}}
+	h.run(ls, of)
+	for _, p := range []limit.Priority{limit.High, limit.Normal, limit.Low} {
+		starts = append(starts, h.by[p]...)
+	}
+	return starts
+}
+
+// burst is many fires of one app that are due at once, and how they started.
+type burst struct {
+	began time.Time
+	hold  time.Duration // 0: as executors do
+
+	mu    sync.Mutex
+	by    map[limit.Priority][]time.Duration
+	left  [3]int
+	order []limit.Priority // of all starts
+	at    []time.Duration  // when each was
+	due   [][3]bool        // what was due at each
+	here  int              // wait in memory
+	most  int
+}
+
+// fire is one of a burst.
+type fire struct {
+	*burst
+
+	p     limit.Priority
+	ready chan struct{}
+}
+
+// Ready notes the start.
+func (f *fire) Ready() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.here--
+	f.started(f.p)
+	close(f.ready)
+	return true
+}
+
+func (b *burst) started(p limit.Priority) {
+	now := time.Since(b.began)
+	b.by[p] = append(b.by[p], now)
+	b.order, b.at = append(b.order, p), append(b.at, now)
+	b.due = append(b.due, [3]bool{b.left[0] > 0, b.left[1] > 0, b.left[2] > 0})
+	b.left[p]--
+}
+
+func (b *burst) wait() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.here++
+	b.most = max(b.most, b.here)
+}
+
+func (b *burst) run(ls []*limit.Limiter, of []limit.Priority) {
 	var all sync.WaitGroup
-	var mu sync.Mutex
-	by := map[limit.Priority][]time.Duration{}
+	for _, p := range of {
+		b.left[p]++
+	}
 	for i, p := range of {
 		all.Go(func() {
 			l, late := ls[i%len(ls)], time.Duration(7*i%50)*time.Millisecond
-			for a := (limit.Ask{App: "x", Priority: p}); ; a.Returned = true {
+			f := &fire{burst: b, p: p, ready: make(chan struct{})}
+			for a := (limit.Ask{App: "x", Priority: p, Waiter: f, Hold: cmp.Or(b.hold, held)}); ; a.Returned = true {
 				d := l.Start(a)
 				if d.OK {
+					f.Ready()
+				}
+				if d.OK || d.Waits {
+					b.wait()
+					<-f.ready
 					break
 				}
 				time.Sleep(time.Until(d.At) + late)
+				l = ls[rand.IntN(len(ls))] // from the store, to whatever executor
 			}
-			mu.Lock()
-			by[p] = append(by[p], time.Since(began))
-			mu.Unlock()
 			time.Sleep(20 * time.Millisecond)
 			l.Done("x")
 		})
 	}
 	all.Wait()
-	for _, p := range []limit.Priority{limit.High, limit.Normal, limit.Low} {
-		starts = append(starts, by[p]...)
+}
+
+// Of a burst of all priorities each has its share of any 42 starts in a row, while it has something due: whether that waits in memory or in the store, and over
+// however many executors, in whatever order the fires come.
+func TestSharesHoldOfABurst(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rate float64
+		hold time.Duration
+		size int
+	}{{20, held, 1}, {25, held, 1}, {200, held, 1}, {100, held, 20}} {
+		for _, executors := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
+			for _, order := range []string{"mixed", "low first", "high first"} {
+				requireShares(t, c.rate, c.hold, c.size, order, executors)
+			}
+		}
 	}
-	return starts
+}
+
+func requireShares(t *testing.T, rate float64, hold time.Duration, size int, order string, executors []string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, executors...)
+		for _, l := range ls {
+			l.Set("x", limit.Settings{Rate: rate})
+		}
+		of := slices.Concat(slices.Repeat([]limit.Priority{limit.High}, 300*size), slices.Repeat([]limit.Priority{limit.Normal}, 100*size),
+			slices.Repeat([]limit.Priority{limit.Low}, 40*size))
+		switch order {
+		case "mixed":
+			rand.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
+		case "low first":
+			slices.Reverse(of)
+		}
+		b := &burst{began: time.Now(), hold: hold, by: map[limit.Priority][]time.Duration{}}
+		b.run(ls, of)
+		took, n := time.Since(b.began).Seconds(), float64(len(of))
+		t.Logf("%v/s, %s by %d, held %s: %.2f s, at most %d wait here", rate, order, len(ls), hold, took, b.most)
+		require.Len(t, b.order, len(of))
+		sharesHold(t, b.order, b.due, b.at)
+		require.Less(t, took, 1.05*(n-rate)/rate+0.5, "the rate is used")
+		require.Greater(t, took, (n-rate-1)/rate-limit.TokenTTL.Seconds(), "and holds")
+		require.LessOrEqual(t, b.most, len(ls)*(int(3*hold.Seconds()*rate+rate)+10), "the rest waits in the store")
+	})
 }
 
 // TestWhoGoesFirst: of the fires of an app that wait for its limits, those of a higher priority start before, and low still moves.
@@ -91,7 +194,7 @@ func TestWhoGoesFirst(t *testing.T) {
 				}
 				t.Logf("%+v by %d: high after %.3f s, low after %.3f s, all after %v", set, len(ls), mean(high), mean(low), all)
 				require.Less(t, mean(high), 0.8*mean(low), "%+v by %d", set, len(ls))
-				require.Less(t, low[3], high[38], "low moves: %+v by %d", set, len(ls))
+				require.Less(t, low[1], high[38], "low moves: %+v by %d", set, len(ls))
 				if set.Rate > 0 {
 					require.Less(t, all.Seconds(), 1.5*120/set.Rate+0.5, "nothing is left unused: %+v by %d", set, len(ls))
 				}

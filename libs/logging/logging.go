@@ -20,6 +20,7 @@ const (
 	Bucket     = "bucket"   // of a minute
 	Check      = "check"    // a readiness check
 	Count      = "count"    // how many things the line is about
+	Detail     = "detail"   // what somebody else's code says
 	Cursor     = "cursor"   // the first minute that is not done
 	Due        = "due"      // nominal instant of a fire
 	Duration   = "duration" // of what the line is about

@@ -14,12 +14,13 @@ import (
 // Namespace is the first part of every metric's name.
 const Namespace = "carillon"
 
-// New returns a registry with the collectors of the Go runtime and the process, and carillon_build_info.
-func New(version string) (*prometheus.Registry, error) {
+// New returns a registry with the collectors of the Go runtime and the process, and carillon_build_info. tzdata is the version of the time
+// zones.
+func New(version, tzdata string) (*prometheus.Registry, error) {
 	r := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: Namespace, Name: "build_info", Help: "Always 1; its labels say which program this is.",
-		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version(), "tzdata": tzdata},
 	})
 	info.Set(1)
 	for _, c := range []prometheus.Collector{
@@ -30,13 +31,6 @@ func New(version string) (*prometheus.Registry, error) {
 		}
 	}
 	return r, nil
-}
-
-// LatenessBuckets are upper bounds in seconds, 1 ms to 10 min: fine where a good day lies, wide enough for a bad one.
-func LatenessBuckets() []float64 {
-	return []float64{
-		.001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2, 5, 10, 30, 60, 120, 300, 600,
-	}
 }
 
 // LatencyBuckets are upper bounds in seconds for calls: 0.5 ms to 30 s.

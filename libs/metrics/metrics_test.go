@@ -12,7 +12,7 @@ import (
 func TestRegistry(t *testing.T) {
 	t.Parallel()
 	for range 2 { // a second one does not meet the first
-		r, err := metrics.New("v1")
+		r, err := metrics.New("v1", "2025c")
 		require.NoError(t, err)
 		families, err := r.Gather()
 		require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestRegistry(t *testing.T) {
 
 func TestBucketsRise(t *testing.T) {
 	t.Parallel()
-	for _, b := range [][]float64{metrics.LatenessBuckets(), metrics.LatencyBuckets(), metrics.BatchBuckets()} {
+	for _, b := range [][]float64{metrics.LatencyBuckets(), metrics.BatchBuckets()} {
 		require.True(t, slices.IsSorted(b))
 		require.Len(t, slices.Compact(slices.Clone(b)), len(b))
 	}

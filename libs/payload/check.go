@@ -16,10 +16,10 @@ func Check(field, src string, p Place, labels map[string]string) error {
 		before, name, after, found, err := next(rest)
 		offset := len(src) - len(rest) + len(before)
 		bad := func(format string, args ...any) error {
-			return timer.Invalid(field, fmt.Sprintf(format, args...)+fmt.Sprintf(" (at byte %d)", offset))
+			return timer.Invalid(field, fmt.Sprintf("at %d: ", offset)+fmt.Sprintf(format, args...))
 		}
 		if err != nil {
-			return bad("%s", err)
+			return bad("expected {{variable}}, found a text that %s", err)
 		}
 		if !found {
 			return nil
@@ -27,25 +27,25 @@ func Check(field, src string, p Place, labels map[string]string) error {
 		if p == JSON {
 			var escaped bool
 			if quoted, escaped = inString(before, quoted); escaped {
-				return bad("has a variable behind a backslash, which would take a part of the value's own escaping away")
+				return bad("expected no backslash before a variable, as it would take a part of the value's own escaping away, found one")
 			}
 		}
 		k := kindOf(name)
 		switch {
 		case k == unknown:
-			return bad("has an unknown variable %q: they are %s and label.<name>; {{open}} is a literal \"{{\"", name, names())
+			return bad("expected one of the variables %s and label.<name>, found %q: write {{open}} for a literal \"{{\"", names(), name)
 		case p == URL && offset < authorityEnd(src):
-			return bad("has a variable before its path: scheme, host and port are fixed")
+			return bad("expected scheme, host and port without variables, found one: write them out")
 		case p == JSON && k == text && !quoted:
-			return bad("has the variable %q outside a string, where a value could become anything", name)
+			return bad("expected variables of JSON within strings, found %q outside, where its value could become anything", name)
 		}
 		if value, isLabel := strings.CutPrefix(name, label); isLabel {
 			v, ok := labels[value]
 			if !ok {
-				return bad("names the label %q, which the timer does not have", value)
+				return bad("expected a label that the timer has, found %q: give it among labels", value)
 			}
 			if _, err := escape(nil, v, p); err != nil {
-				return bad("names the label %q, which %s", value, err)
+				return bad("expected a label whose value fits here, found %q, which %s", value, err)
 			}
 		}
 		rest = after

@@ -132,19 +132,19 @@ func TestCheck(t *testing.T) {
 		{"a path", "https://a/{{fire.id}}?x={{label.team}}", payload.URL, ""},
 		{"a query right behind the host", "https://a?x={{label.team}}", payload.URL, ""},
 		{"a string", `{"a":"x{{label.team}}\"{{due}}","b":{{attempt}}}`, payload.JSON, ""},
-		{"unknown", "ab{{nope}}", payload.Text, `unknown variable "nope"`},
-		{"empty", "{{}}", payload.Text, `unknown variable ""`},
-		{"code", "{{ .Fire }}", payload.Text, "unknown variable"},
-		{"a label without name", "{{label.}}", payload.Text, "unknown variable"},
-		{"open at the end", "abc{{fire.id", payload.Text, "(at byte 3)"},
-		{"the second is wrong", "{{fire.id}}-{{x}}", payload.Text, "(at byte 12)"},
-		{"no such label", "{{label.nobody}}", payload.Text, "does not have"},
-		{"a host", "https://{{label.team}}.example/", payload.URL, "before its path"},
-		{"a scheme", "{{label.team}}://a/", payload.URL, "before its path"},
-		{"a port", "https://a:{{attempt}}/", payload.URL, "before its path"},
-		{"no scheme", "{{label.team}}", payload.URL, "before its path"},
-		{"outside a string", `{"a":{{label.team}}}`, payload.JSON, "outside a string"},
-		{"outside behind an escape", `{"a\\":"b",{{label.team}}:1}`, payload.JSON, "outside a string"},
+		{"unknown", "ab{{nope}}", payload.Text, `expected one of the variables app, attempt, cause, due, due.unix,`},
+		{"empty", "{{}}", payload.Text, `expected one of the variables app, attempt, cause, due, due.unix,`},
+		{"code", "{{ .Fire }}", payload.Text, "expected one of the variables app, attempt, cause, due, due.unix,"},
+		{"a label without name", "{{label.}}", payload.Text, "expected one of the variables app, attempt, cause, due, due.unix,"},
+		{"open at the end", "abc{{fire.id", payload.Text, "expected {{variable}}"},
+		{"the second is wrong", "{{fire.id}}-{{x}}", payload.Text, "expected one of the variables app, attempt, cause, due, due.unix,"},
+		{"no such label", "{{label.nobody}}", payload.Text, "expected a label that the timer has"},
+		{"a host", "https://{{label.team}}.example/", payload.URL, "expected scheme, host and port without variables"},
+		{"a scheme", "{{label.team}}://a/", payload.URL, "expected scheme, host and port without variables"},
+		{"a port", "https://a:{{attempt}}/", payload.URL, "expected scheme, host and port without variables"},
+		{"no scheme", "{{label.team}}", payload.URL, "expected scheme, host and port without variables"},
+		{"expected variables of JSON within strings", `{"a":{{label.team}}}`, payload.JSON, "expected variables of JSON within strings"},
+		{"outside behind an escape", `{"a\\":"b",{{label.team}}:1}`, payload.JSON, "expected variables of JSON within strings"},
 		{"behind a backslash", `{"a":"\{{label.team}}"}`, payload.JSON, "backslash"},
 		{"a line break in a header", "{{label.cr}}", payload.Header, "control character"},
 	}
@@ -157,7 +157,7 @@ func TestCheck(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, tt.msg)
-			require.ErrorContains(t, err, "at byte")
+			require.ErrorContains(t, err, ": at ")
 			var e *timer.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, timer.CodeInvalid, e.Code)

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/logging"
 )
 
@@ -25,22 +28,22 @@ const (
 )
 
 // Listen opens a TCP listener and logs the phrase with its address: with port 0, the way to learn which one it got.
-func Listen(ctx context.Context, addr, phrase string, log zerolog.Logger) (net.Listener, error) {
+func Listen(ctx context.Context, addr, phrase string, to zerolog.Logger) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", addr, err)
 	}
-	log.Info().Str(logging.Addr, ln.Addr().String()).Msg(phrase)
+	to.Info().Str(logging.Addr, ln.Addr().String()).Msg(phrase)
 	return ln, nil
 }
 
 // Serve returns a part that serves h on ln until its context ends, then takes no more connections and answers the requests
-// in hand, for at most grace.
-func Serve(ln net.Listener, h http.Handler, grace time.Duration) func(context.Context) error {
+// in hand, for at most grace. What the server has to say of itself goes to the logger.
+func Serve(ln net.Listener, h http.Handler, grace time.Duration, to zerolog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		srv := &http.Server{
 			Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: errorLog(to),
 			BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }, // in hand is finished, not cancelled
 		}
 		served := make(chan error, 1)
@@ -61,6 +64,22 @@ func Serve(ln net.Listener, h http.Handler, grace time.Duration) func(context.Co
 		}
 		return err
 	}
+}
+
+// errorLog returns a logger for net/http, which says there what no handler can: a panic, or that no connection can be accepted. Any
+// client can cause such lines, so only some are logged in a second.
+func errorLog(to zerolog.Logger) *log.Logger { //nolint:forbidigo // net/http takes no other
+	const perSecond = 10
+	return log.New(lines{to.Sample(&zerolog.BurstSampler{Burst: perSecond, Period: time.Second})}, "", 0) //nolint:forbidigo // it writes to the logger that is passed in
+}
+
+// lines writes each line that net/http logs as one of ours.
+type lines struct{ to zerolog.Logger }
+
+// Write takes one line, perhaps with the stack of a panic.
+func (l lines) Write(b []byte) (int, error) {
+	l.to.Warn().Str(logging.Detail, strings.TrimSpace(string(b))).Msg("http server")
+	return len(b), nil
 }
 
 // Route is one more thing that the admin listener serves.
@@ -87,9 +106,19 @@ func (p *Process) Admin(ctx context.Context, addr string, metrics prometheus.Gat
 		mux.Handle(r.Pattern, r.Handler)
 	}
 
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if egress.IsCallback(r) {
+			http.Error(w, "a timer's callback may not call Carillon itself", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+	if p.o.Listening != nil {
+		p.o.Listening(ln.Addr())
+	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
-	go func() { done <- Serve(ln, mux, time.Second)(running) }()
+	go func() { done <- Serve(ln, handler, time.Second, p.o.Logger)(running) }()
 	p.OnClose("admin listener", func(context.Context) error {
 		stop()
 		return <-done

@@ -26,7 +26,8 @@ type Env func(key string) (value string, ok bool)
 // RunFunc is a program: it returns nil when it was told to end and did.
 type RunFunc func(ctx context.Context, args []string, env Env, stdout, stderr io.Writer) error
 
-// Main runs a program until SIGINT or SIGTERM and ends the process with its code: 0, 2 when the settings are wrong, else 1. Every
+// Main runs a program until SIGINT or SIGTERM and ends the process with its code: 0, 2 when the settings are wrong (a
+// variable CARILLON_… that nobody reads is wrong, too), else 1. Every
 // error is told in plain lines on stderr. The one argument `probe` asks the program that runs already whether it is ready, and runs nothing.
 func Main(program string, run RunFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -44,7 +45,10 @@ func Main(program string, run RunFunc) {
 			return probe(ctx, env, stdout)
 		}
 	}
-	err := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
+	err := config.CheckEnv(os.Environ())
+	if err == nil {
+		err = run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
+	}
 	os.Exit(exitCode(program, err, os.Stderr))
 }
 

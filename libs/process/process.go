@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,8 @@ type Options struct {
 	Health *health.Health
 	Drain  time.Duration // between "not ready" and the end of intake
 	Grace  time.Duration // for intake to end, and again for work; at least 1 ms
+
+	Listening func(net.Addr) // is told the admin listener's address before it serves; may be nil
 }
 
 // Process runs parts and stops them in order. It is not for concurrent use, but for its checks.

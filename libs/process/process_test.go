@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -135,7 +136,7 @@ func TestServeAnswersWhatIsInHand(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- process.Serve(ln, h, 10*time.Second)(ctx) }()
+	go func() { served <- process.Serve(ln, h, 10*time.Second, zerolog.Nop())(ctx) }()
 
 	body := make(chan string, 1)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -184,3 +185,57 @@ func TestAdminListener(t *testing.T) {
 	require.Error(t, p.Admin(t.Context(), line.Addr, prometheus.NewRegistry()), "taken")
 	require.NoError(t, p.Close())
 }
+
+// Profiles and metrics are not for timers, of whatever process.
+func TestTheAdminListenerAnswersNoTimer(t *testing.T) {
+	t.Parallel()
+	var at net.Addr
+	p := process.New(process.Options{Logger: zerolog.Nop(), Health: health.New(0), Listening: func(a net.Addr) { at = a }})
+	require.NoError(t, p.Admin(t.Context(), "127.0.0.1:0", prometheus.NewRegistry()))
+	defer func() { require.NoError(t, p.Close()) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for path, header := range map[string]string{"/livez": "", "/debug/pprof/cmdline": "Carillon-Fire-Id", "/metrics": "Carillon-Token-Request"} {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.String()+path, http.NoBody)
+		require.NoError(t, err)
+		if header != "" {
+			q.Header.Set(header, "1-2")
+		}
+		resp, err := client.Do(q)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, header != "", resp.StatusCode == http.StatusForbidden, path)
+	}
+}
+
+// What net/http has to say stands in the log like everything else, and not on stderr in a form of its own.
+func TestServersLogToTheLogger(t *testing.T) {
+	t.Parallel()
+	ln, err := process.Listen(t.Context(), "127.0.0.1:0", logging.HTTPListening, zerolog.Nop())
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var out bytes.Buffer
+	log := zerolog.New(zerolog.SyncWriter(writer(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return out.Write(b)
+	})))
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") })
+	go func() { served <- process.Serve(ln, h, time.Second, log)(ctx) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	_, err = client.Get("http://" + ln.Addr().String())
+	require.Error(t, err)
+	cancel()
+	require.NoError(t, <-served)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Contains(t, out.String(), `"level":"warn"`)
+	require.Contains(t, out.String(), `"message":"http server"`)
+	require.Contains(t, out.String(), "panic serving")
+	require.Contains(t, out.String(), "boom")
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }

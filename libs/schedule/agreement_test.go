@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAgreesWithQuartz compares L, W, # and the rest of Quartz's language. Quartz wants a ? in one of the day fields, and its numbers of
-// weekdays begin with 1, so days have names. In zones, only times of day that no change of the clock touches: what Quartz makes of those has
-// no rule to compare with.
+// TestAgreesWithQuartz compares L, W, #, ranges that wrap and the rest of Quartz's language. Quartz wants a ? in one of the day
+// fields. Its numbers of weekdays begin with 1, so days have names; it passes over steps behind ranges of names. In zones, only times
+// of day that no change of the clock touches: what Quartz makes of those has no rule to compare with.
 func TestAgreesWithQuartz(t *testing.T) {
 	t.Parallel()
 	dir := oracles(t)
@@ -32,8 +32,14 @@ func TestAgreesWithQuartz(t *testing.T) {
 		}
 		date, weekday := "?", "?"
 		second, minute := starred(r, 0, 59, 0.1), starred(r, 0, 59, 0.3)
-		kind := r.IntN(9)
-		if kind < 6 { // Quartz keeps the time of day that it had reached when such a day takes it to another one
+		if r.IntN(4) == 0 {
+			minute = wrapped(r, 0, 59)
+		}
+		if q.zone == "UTC" && r.IntN(4) == 0 {
+			hour = wrapped(r, 0, 23)
+		}
+		kind := r.IntN(11)
+		if kind < 7 { // Quartz keeps the time of day that it had reached when such a day takes it to another one
 			second, minute, hour = strconv.Itoa(r.IntN(60)), strconv.Itoa(r.IntN(60)), strconv.Itoa(4+r.IntN(19))
 		}
 		switch kind {
@@ -47,20 +53,26 @@ func TestAgreesWithQuartz(t *testing.T) {
 			date = fmt.Sprintf("%dW", 1+r.IntN(28))
 			from := time.UnixMilli(q.fromMS).UTC()
 			q.fromMS = time.Date(from.Year(), from.Month(), 0, 0, 0, 0, 0, time.UTC).UnixMilli()
-		case 4:
-			weekday = fmt.Sprintf("%s#%d", day(), 1+r.IntN(5))
+		case 4: // the same here, where the Monday may be the last of the month
+			date = fmt.Sprintf("L-%dW", 1+r.IntN(27))
+			from := time.UnixMilli(q.fromMS).UTC()
+			q.fromMS = time.Date(from.Year(), from.Month(), 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 		case 5:
-			weekday = day() + "L"
+			weekday = fmt.Sprintf("%s#%d", day(), 1+r.IntN(5))
 		case 6:
-			weekday = day() + "," + day()
+			weekday = day() + "L"
 		case 7:
-			weekday = "MON-FRI"
+			weekday = day() + "," + day()
+		case 8:
+			weekday = []string{"MON-FRI", "FRI-MON", "SAT-TUE", "WED-SUN"}[r.IntN(4)]
+		case 9:
+			date = wrapped(r, 1, 31)
 		default:
 			date = starred(r, 1, 31, 0.5)
 		}
 		month := "*"
 		if r.IntN(3) == 0 {
-			month = []string{"JAN,JUN", "FEB", "2", "3-10/2", "MAR-SEP", "4,8,12", "*/5"}[r.IntN(7)]
+			month = []string{"JAN,JUN", "FEB", "2", "3-10/2", "MAR-SEP", "4,8,12", "*/5", "NOV-FEB", "9-4/2"}[r.IntN(9)]
 		}
 		q.spec = strings.Join([]string{second, minute, hour, date, month, weekday}, " ")
 		if r.IntN(10) == 0 {

@@ -14,7 +14,7 @@ const MaxDelay = 10 * 365 * 24 * time.Hour
 // Check tells whether a schedule can be kept. Its error is a *timer.Error (invalid) that names the field. Whether the calendars that it
 // names exist is for the caller to find out.
 func Check(s *timer.Schedule) error {
-	p, err := parse(s, 0)
+	p, err := parse(s, Inputs{})
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func checkFields(s *timer.Schedule) error {
 	switch s.Kind {
 	case timer.KindAt:
 		if s.At == nil {
-			return timer.Invalid("schedule.at", `is required: an instant such as "2030-01-31T09:00:00Z"`)
+			return timer.Invalid("schedule.at", `expected an instant such as "2030-01-31T09:00:00Z", found nothing`)
 		}
 	case timer.KindDelay:
 		if err := checkDelay(s.Delay); err != nil {
@@ -62,9 +62,9 @@ func checkKind(s *timer.Schedule) error {
 	const list = `"cron", "interval", "fixed_delay", "at" or "delay"`
 	switch {
 	case s.Kind == "":
-		return timer.Invalid("schedule.kind", "is required: "+list)
+		return timer.Invalid("schedule.kind", "expected "+list+", found nothing")
 	case !slices.Contains(kinds, s.Kind):
-		return timer.Invalid("schedule.kind", fmt.Sprintf("%q is not a kind: expected %s", s.Kind, list))
+		return timer.Invalid("schedule.kind", fmt.Sprintf("expected %s, found %q", list, s.Kind))
 	}
 	recurs := []timer.ScheduleKind{timer.KindCron, timer.KindInterval, timer.KindFixedDelay}
 	for _, f := range []struct {
@@ -85,7 +85,7 @@ func checkKind(s *timer.Schedule) error {
 		{"max_fires", s.MaxFires != 0, recurs},
 	} {
 		if f.set && !slices.Contains(f.owners, s.Kind) {
-			return timer.Invalid("schedule."+f.name, fmt.Sprintf("belongs to kind %s, and this schedule is of kind %q: leave it out", quoted(f.owners), s.Kind))
+			return timer.Invalid("schedule."+f.name, fmt.Sprintf("expected nothing for kind %q, found a value, which belongs to kind %s: leave it out", s.Kind, quoted(f.owners)))
 		}
 	}
 	return nil
@@ -94,7 +94,7 @@ func checkKind(s *timer.Schedule) error {
 func checkDelay(d timer.Duration) error {
 	switch {
 	case d == 0:
-		return timer.Invalid("schedule.delay", `is required: a duration such as "90s", longer than 0s`)
+		return timer.Invalid("schedule.delay", `expected a duration such as "90s", longer than 0s, found nothing`)
 	case d < 0 || time.Duration(d) > MaxDelay:
 		return timer.Invalid("schedule.delay", fmt.Sprintf(`expected a duration longer than 0s and up to 10 years (87600h), such as "90s", found %s`, time.Duration(d)))
 	}
@@ -104,7 +104,7 @@ func checkDelay(d timer.Duration) error {
 func checkEvery(s *timer.Schedule) error {
 	switch every := time.Duration(s.Every); {
 	case every == 0:
-		return timer.Invalid("schedule.every", `is required: a duration such as "90s"`)
+		return timer.Invalid("schedule.every", `expected a duration such as "90s", found nothing`)
 	case every < time.Second || every > MaxDelay:
 		return timer.Invalid("schedule.every", fmt.Sprintf("expected a duration from 1s to 10 years (87600h), found %s", every))
 	case every%time.Millisecond != 0:
@@ -121,10 +121,10 @@ func checkEvery(s *timer.Schedule) error {
 
 func checkSpecs(s *timer.Schedule) error {
 	if len(s.Specs) == 0 {
-		return timer.Invalid("schedule.specs", `needs at least one cron expression, such as "*/5 * * * *"`)
+		return timer.Invalid("schedule.specs", `expected at least one cron expression such as "*/5 * * * *", found none`)
 	}
 	if len(s.Specs) > timer.MaxSpecs {
-		return timer.Invalid("schedule.specs", fmt.Sprintf("has %d cron expressions: at most %d are allowed", len(s.Specs), timer.MaxSpecs))
+		return timer.Invalid("schedule.specs", fmt.Sprintf("expected at most %d cron expressions, found %d", timer.MaxSpecs, len(s.Specs)))
 	}
 	for i, spec := range s.Specs {
 		if len(spec) > timer.MaxSpecLen {

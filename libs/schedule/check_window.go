@@ -19,8 +19,12 @@ func checkInstants(s *timer.Schedule) error {
 		if f.at == nil {
 			continue
 		}
-		if y := f.at.UTC().Year(); y < minYear || y > maxYear {
-			return timer.Invalid("schedule."+f.name, fmt.Sprintf("expected an instant from %d to %d, found %q", minYear, maxYear, instantText(*f.at)))
+		msg := fmt.Sprintf("expected an instant from %d to %d, found %q", minYear, maxYear, instantText(*f.at))
+		switch y := f.at.UTC().Year(); {
+		case y < minYear:
+			return timer.Invalid("schedule."+f.name, msg)
+		case y > maxYear:
+			return timer.Invalid("schedule."+f.name, msg+fmt.Sprintf(": schedules end with the year %d", maxYear))
 		}
 	}
 	switch {
@@ -38,7 +42,7 @@ func instantText(at time.Time) string { return at.UTC().Format(time.RFC3339Nano)
 
 func checkCalendars(s *timer.Schedule) error {
 	if len(s.Calendars) > timer.MaxScheduleCalendars {
-		return timer.Invalid("schedule.calendars", fmt.Sprintf("names %d calendars: at most %d are allowed", len(s.Calendars), timer.MaxScheduleCalendars))
+		return timer.Invalid("schedule.calendars", fmt.Sprintf("expected at most %d calendars, found %d", timer.MaxScheduleCalendars, len(s.Calendars)))
 	}
 	for i, name := range s.Calendars {
 		field := fmt.Sprintf("schedule.calendars[%d]", i)
@@ -46,18 +50,18 @@ func checkCalendars(s *timer.Schedule) error {
 		case name == "":
 			return timer.Invalid(field, "expected the name of a calendar, found nothing")
 		case len(name) > timer.MaxNameLen:
-			return timer.Invalid(field, fmt.Sprintf("is %d bytes long: at most %d are allowed", len(name), timer.MaxNameLen))
+			return timer.Invalid(field, fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxNameLen, len(name)))
 		case slices.Contains(s.Calendars[:i], name):
-			return timer.Invalid(field, fmt.Sprintf("names %q a second time", name))
+			return timer.Invalid(field, fmt.Sprintf("expected each calendar once, found %q a second time", name))
 		}
 	}
 	switch {
 	case s.Excluded == "":
 		return nil
 	case len(s.Calendars) == 0:
-		return timer.Invalid("schedule.excluded", "says what becomes of excluded instants, and no calendar excludes any: name one in calendars, or leave it out")
+		return timer.Invalid("schedule.excluded", fmt.Sprintf("expected nothing without calendars, found %q: name one in calendars, or leave it out", s.Excluded))
 	case s.Excluded == timer.ExcludedPrevious && s.Kind == timer.KindFixedDelay:
-		return timer.Invalid("schedule.excluded", `expected "skip" or "next_allowed": a fixed delay cannot end before it began`)
+		return timer.Invalid("schedule.excluded", `expected "skip" or "next_allowed", as a fixed delay cannot end before it began, found "previous_allowed"`)
 	}
 	return oneOf("schedule.excluded", s.Excluded, timer.ExcludedSkip, timer.ExcludedNext, timer.ExcludedPrevious)
 }

@@ -4,14 +4,14 @@ import "math/bits"
 
 // dayRules is which days of a month are allowed. Bit n of a mask of dates is the n-th, bit n of one of weekdays is n days after Sunday.
 type dayRules struct {
-	dates       uint64               // n
-	fromLast    uint64               // L-n: n days before the last
-	nearest     uint64               // nW: the weekday (Monday to Friday) nearest to the n-th, of the same month
-	lastWorkday bool                 // LW
-	weekdays    uint64               // every such day
-	nth         [maxWeeks + 1]uint64 // n#k: the k-th of the month
-	last        uint64               // nL: the last of the month
-	both        bool                 // one of the fields is *: a day must match both, else either
+	dates         uint64               // n
+	fromLast      uint64               // L-n: n days before the last
+	nearest       uint64               // nW: the weekday (Monday to Friday) nearest to the n-th, of the same month
+	nearestToLast uint64               // L-nW, LW for 0: the weekday nearest to n days before the last, of the same month
+	weekdays      uint64               // every such day
+	nth           [maxWeeks + 1]uint64 // n#k: the k-th of the month
+	last          uint64               // nL: the last of the month
+	both          bool                 // one of the fields is *: a day must match both, else either
 }
 
 // of returns the allowed days of a month, bit n for the n-th. first is the weekday of its first day, length its days.
@@ -34,8 +34,10 @@ func (r *dayRules) datesOf(first, length int) uint64 {
 	for rest := r.nearest & all; rest != 0; rest &= rest - 1 {
 		m |= 1 << nearestWorkday(bits.TrailingZeros64(rest), first, length)
 	}
-	if r.lastWorkday {
-		m |= 1 << nearestWorkday(length, first, length)
+	for rest := r.nearestToLast; rest != 0; rest &= rest - 1 {
+		if d := length - bits.TrailingZeros64(rest); d > 0 {
+			m |= 1 << nearestWorkday(d, first, length)
+		}
 	}
 	return m
 }

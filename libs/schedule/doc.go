@@ -21,17 +21,26 @@
 //
 //   - ?            every value; in a day field: not restricted
 //     5  1-5  8/3     a value, a range, every third from 8 on; also mon-fri, jan-mar; */15 and 1-30/7 are every so many of a range
+//     22-2            a range that wraps: 22, 23, 0, 1 and 2; also fri-mon, nov-feb, 28-3, 21-4/2; not of years
 //     L  L-3  LW      of the day of the month: the last, three days before the last, the last from Monday to Friday
 //     15W             of the day of the month: the day from Monday to Friday nearest to the 15th, within the month; 31W is of long months only
+//     L-1W            the same for the day before the last
 //     5L  5#3         of the weekday: the last Friday of the month, the third; also friL and fri#3
 //     H  H/15         one value, and every fifteenth from one on, that the timer's id chooses: the same always, spread over all timers;
 //     H(8-17)         within a range. Of days of the month H is one of 1 to 28; years have none
+//
+// A step is smaller than the number of values of its field. So */60 and 5/75 are refused for minutes: they never get to a second one.
+// The duration of an @every may have days, "1d12h", which are always 24 hours.
+//
+// Package github.com/robfig/cron/v3 reads the names with an @, and all fields without L, W, #, H, 7, ranges that wrap and years. The
+// search for the next instant is this package's own: that one's ends after five years, and has one rule for gaps and overlaps.
 //
 // Sunday is 0 and 7 in every form: 5-7, 5-0 and fri-sun are Friday to Sunday, 7-2 and 0-2 Sunday to Tuesday. Where one of the day fields is
 // * or ? (also by ones, */1, or within a list), a day must match both; where neither is, either. */2 restricts.
 //
 // A spec that can be read and never matches, such as "0 0 30 2 *", is refused by Check. Parse accepts it, and it has no instants. One that
-// matched in the past only is accepted: it is over. Errors of specs read "at <byte>: expected <what>, found <what>".
+// matched in the past only is accepted: it is over. Warnings tells of such specs, and of schedules that are never due for other reasons.
+// Errors of specs read "at <byte>: expected <what>, found <what>".
 //
 // # Zones
 //

@@ -1,7 +1,7 @@
 package schedule
 
 import (
-	"strings"
+	robfig "github.com/robfig/cron/v3"
 
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -11,78 +11,103 @@ type fieldKind struct {
 	place    uint64 // tells the fields apart in the hash of H
 	want     string // what a value of it is
 	min, max int
-	wrap     int // the largest value that * and open steps reach: 6 where 7 is another name of 0
+	starMax  int // the largest value that * and open steps reach: 6 where 7 is another name of 0
 	hashMax  int // the largest value of H: 28 where some months have no more; 0: there is no H
-	names    []string
+	option   robfig.ParseOption
+	of       func(s *robfig.SpecSchedule) uint64
 	store    func(c *cron, f *fieldValue)
 }
 
-// cronFields are the fields of a spec with seven.
+// cronFields are the fields of a spec with seven. robfig/cron knows all but the year.
 var cronFields = [maxFields]fieldKind{
-	{place: 1, want: "a second from 0 to 59", max: 59, wrap: 59, hashMax: 59, store: func(c *cron, f *fieldValue) { c.second = f.bits }},
-	{place: 2, want: "a minute from 0 to 59", max: 59, wrap: 59, hashMax: 59, store: func(c *cron, f *fieldValue) { c.minute = f.bits }},
-	{place: 3, want: "an hour from 0 to 23", max: 23, wrap: 23, hashMax: 23, store: storeHour},
-	{place: 4, want: "a day of the month from 1 to 31", min: 1, max: 31, wrap: 31, hashMax: 28, store: storeDates},
 	{
-		place: 5, want: "a month from 1 to 12 or jan to dec", min: 1, max: 12, wrap: 12, hashMax: 12,
-		names: strings.Fields("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC"),
+		place: 1, want: "a second from 0 to 59", max: 59, starMax: 59, hashMax: 59, option: robfig.Second,
+		of:    func(s *robfig.SpecSchedule) uint64 { return s.Second },
+		store: func(c *cron, f *fieldValue) { c.second = f.bits },
+	},
+	{
+		place: 2, want: "a minute from 0 to 59", max: 59, starMax: 59, hashMax: 59, option: robfig.Minute,
+		of:    func(s *robfig.SpecSchedule) uint64 { return s.Minute },
+		store: func(c *cron, f *fieldValue) { c.minute = f.bits },
+	},
+	{
+		place: 3, want: "an hour from 0 to 23", max: 23, starMax: 23, hashMax: 23, option: robfig.Hour,
+		of:    func(s *robfig.SpecSchedule) uint64 { return s.Hour },
+		store: func(c *cron, f *fieldValue) { c.hour, c.everyHour = f.bits, f.rhythm },
+	},
+	{
+		place: 4, want: "a day of the month from 1 to 31", min: 1, max: 31, starMax: 31, hashMax: 28, option: robfig.Dom,
+		of:    func(s *robfig.SpecSchedule) uint64 { return s.Dom },
+		store: storeDates,
+	},
+	{
+		place: 5, want: "a month from 1 to 12 or jan to dec", min: 1, max: 12, starMax: 12, hashMax: 12, option: robfig.Month,
+		of:    func(s *robfig.SpecSchedule) uint64 { return s.Month },
 		store: func(c *cron, f *fieldValue) { c.month = f.bits },
 	},
 	{
-		place: 6, want: "a weekday from 0 to 7 or sun to sat", max: 7, wrap: 6, hashMax: 6,
-		names: strings.Fields("SUN MON TUE WED THU FRI SAT"), store: storeWeekdays,
+		place: 6, want: "a weekday from 0 to 7 or sun to sat", max: 7, starMax: 6, hashMax: 6, option: robfig.Dow,
+		of:    func(s *robfig.SpecSchedule) uint64 { return s.Dow },
+		store: storeWeekdays,
 	},
-	{place: 7, want: "a year from 1970 to 2199", min: minYear, max: maxYear, wrap: maxYear, store: func(c *cron, f *fieldValue) { c.years = f.years }},
+	{
+		place: 7, want: "a year from 1970 to 2199", min: minYear, max: maxYear, starMax: maxYear,
+		store: func(c *cron, f *fieldValue) { c.years = f.years },
+	},
 }
 
-// isDate and isWeekday tell which fields know L, W and #.
+// isDate, isWeekday and isYear tell which fields know L, W and #, and which knows no wrap ranges.
 func (k *fieldKind) isDate() bool    { return k.place == 4 }
 func (k *fieldKind) isWeekday() bool { return k.place == 6 }
+func (k *fieldKind) isYear() bool    { return k.place == 7 }
 
 // fieldValue is what a field was read to be.
 type fieldValue struct {
-	bits  uint64   // of all fields but the year
-	years yearSet  // of the year
-	days  dayRules // of the day fields: all but plain values
-	star  bool     // * or ?, with no step or one of 1, is among the items
-	items int
-	stars int // items that are * or ?, with whatever step
-}
-
-func storeHour(c *cron, f *fieldValue) {
-	c.hour = f.bits
-	c.everyHour = f.items == 1 && f.stars == 1
+	bits   uint64   // of all fields but the year
+	years  yearSet  // of the year
+	days   dayRules // of the day fields: all but plain values
+	star   bool     // * or ?, with no step or one of 1, is among the items
+	rhythm bool     // the field is * or ?, with whatever step, and no list
 }
 
 func storeDates(c *cron, f *fieldValue) {
-	c.days.dates, c.days.fromLast, c.days.nearest, c.days.lastWorkday = f.bits, f.days.fromLast, f.days.nearest, f.days.lastWorkday
+	c.days.dates, c.days.nearest = f.bits, f.days.nearest
+	c.days.fromLast, c.days.nearestToLast = f.days.fromLast, f.days.nearestToLast
 	c.days.both = c.days.both || f.star
 }
 
 func storeWeekdays(c *cron, f *fieldValue) {
-	c.days.weekdays, c.days.nth, c.days.last = (f.bits|f.bits>>daysPerWeek)&weekMask, f.days.nth, f.days.last
+	c.days.weekdays, c.days.nth, c.days.last = f.bits, f.days.nth, f.days.last
 	c.days.both = c.days.both || f.star
 }
 
+// add adds every so many values of a range. Those behind the field's last begin again with its first.
 func (f *fieldValue) add(k *fieldKind, low, high, step int) {
 	for v := low; v <= high; v += step {
-		if k.min == minYear {
+		if k.isYear() {
 			f.years.add(v)
 		} else {
-			f.bits |= 1 << v
+			f.bits |= 1 << (k.min + (v-k.min)%k.size())
 		}
 	}
 }
 
-// field reads a list of items up to the end of the field.
+// size returns how many values the field has.
+func (k *fieldKind) size() int { return k.starMax - k.min + 1 }
+
+// field reads a field up to its end: by robfig/cron where that knows it, else item by item.
 func (s *scanner) field(k *fieldKind, c *cron, seed timer.ID) error {
+	text := s.text[s.pos:s.end]
+	if bits, ok := k.standard(text); ok {
+		k.store(c, &fieldValue{bits: bits &^ starBit, star: bits&starBit != 0, rhythm: isRhythm(text)})
+		return nil
+	}
 	var f fieldValue
 	for {
 		follow, err := s.item(k, &f, seed)
 		if err != nil {
 			return err
 		}
-		f.items++
 		if s.done() {
 			k.store(c, &f)
 			return nil

@@ -1,20 +1,24 @@
 package schedule
 
 import (
-	"strings"
+	"fmt"
+	"math/bits"
 
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// item reads one item of a list. follow is what else could have come behind it.
+// item reads one item of a list that robfig/cron does not know whole: a range that wraps, a weekday 7, a year, or an L, W, # or H.
+// follow is what else could have come behind it.
 func (s *scanner) item(k *fieldKind, f *fieldValue, seed timer.ID) (follow string, err error) {
 	switch {
 	case s.accept('*') || s.accept('?'):
-		step, follow, err := s.step()
-		f.stars++
+		step, follow, err := s.step(k)
+		if err != nil {
+			return "", err
+		}
 		f.star = f.star || step == 1
-		f.add(k, k.min, k.wrap, step)
-		return follow, err
+		f.add(k, k.min, k.starMax, step)
+		return follow, nil
 	case k.hashMax > 0 && s.accept('H'):
 		return s.hash(k, f, seed)
 	case k.isDate() && s.accept('L'):
@@ -52,84 +56,92 @@ func (s *scanner) valueOrRange(k *fieldKind, f *fieldValue, low int) (follow str
 			return "", err
 		}
 	case '/': // 5/15 is from 5 on
-		high = max(low, k.wrap)
+		high = max(low, k.starMax)
 	default:
 		f.add(k, low, low, 1)
 		return `"-", "/", `, nil
 	}
-	step, follow, err := s.step()
+	step, follow, err := s.step(k)
+	if err != nil {
+		return "", err
+	}
 	f.add(k, low, high, step)
-	return follow, err
+	return follow, nil
 }
 
-// rangeEnd reads the second value of a range. Sunday is below Monday as the first, above Saturday as the second.
+// rangeEnd reads the second value of a range. One below the first is of the next hour, day, week, month or year: 22-2 is 22 to 26,
+// of which 24 is 0. Only years do not come again. Sunday is below Monday as the first, above Saturday as the second.
 func (s *scanner) rangeEnd(k *fieldKind, low int) (from, to int, err error) {
 	at := s.pos
 	high, err := s.value(k)
 	if err != nil {
 		return 0, 0, err
 	}
-	if k.isWeekday() {
-		if low == daysPerWeek && high < daysPerWeek {
-			low = 0
-		}
-		if high == 0 && low > 0 {
-			high = daysPerWeek
-		}
-	}
-	if high < low {
+	switch {
+	case high >= low:
+	case k.isYear():
 		return 0, 0, s.failAt(at, "the end of the range, "+fromTo(low, k.max))
+	case low > k.starMax: // 7-2 is 0-2
+		low -= k.size()
+	default:
+		high += k.size()
 	}
 	return low, high, nil
 }
 
-// value reads a number or a name.
+// value reads a number or a name, of which robfig/cron has the list.
 func (s *scanner) value(k *fieldKind) (int, error) {
+	const nameLen = 3
 	at := s.pos
-	if word := s.letters(); len(word) >= 3 {
-		for i, name := range k.names {
-			if strings.EqualFold(word[:3], name) {
-				s.pos += 3
-				return k.min + i, nil
-			}
+	if word := s.letters(); len(word) >= nameLen {
+		if set, ok := k.standard(word[:nameLen]); ok {
+			s.pos += nameLen
+			return bits.TrailingZeros64(set), nil
 		}
 	}
-	if n, ok := s.number(); ok && n >= k.min && n <= k.max {
+	n, ok := s.number()
+	switch {
+	case ok && n >= k.min && n <= k.max:
 		return n, nil
+	case k.isYear() && n > k.max:
+		return 0, s.failAt(at, fmt.Sprintf("a year up to %d, with which schedules end", k.max))
 	}
 	return 0, s.failAt(at, k.want)
 }
 
-// step reads "/n" if it is there; else the step is 1.
-func (s *scanner) step() (n int, follow string, err error) {
+// step reads "/n" if it is there; else the step is 1. One that never gets to a second value of the field is a mistake: minutes of
+// */60 are those of 0, and those of */90, too.
+func (s *scanner) step(k *fieldKind) (n int, follow string, err error) {
 	if !s.accept('/') {
 		return 1, `"/", `, nil
 	}
 	at := s.pos
-	if n, _ = s.number(); n < 1 {
-		return 1, "", s.failAt(at, "a step of at least 1")
+	switch n, _ = s.number(); {
+	case n < 1:
+		return 0, "", s.failAt(at, "a step of at least 1")
+	case n > k.maxStep():
+		return 0, "", s.failAt(at, fmt.Sprintf("a step of at most %d, as a longer one never gets to a second value (@every and interval have any distance)", k.maxStep()))
 	}
 	return n, "", nil
 }
 
-// lastDate reads what follows L in the day of the month: nothing, "W" or "-n".
+// lastDate reads what follows L in the day of the month: nothing, "-n", and then nothing or "W".
 func (s *scanner) lastDate(f *fieldValue) (follow string, err error) {
 	const most = 30 // the first of the longest months
-	switch {
-	case s.accept('W'):
-		f.days.lastWorkday = true
-		return "", nil
-	case s.accept('-'):
+	before, follow := 0, `"W", "-", `
+	if s.accept('-') {
 		at := s.pos
-		n, _ := s.number()
-		if n < 1 || n > most {
+		if before, _ = s.number(); before < 1 || before > most {
 			return "", s.failAt(at, "days before the month's last, "+fromTo(1, most))
 		}
-		f.days.fromLast |= 1 << n
+		follow = `"W", `
+	}
+	if s.accept('W') {
+		f.days.nearestToLast |= 1 << before
 		return "", nil
 	}
-	f.days.fromLast |= 1
-	return `"W", "-", `, nil
+	f.days.fromLast |= 1 << before
+	return follow, nil
 }
 
 // hash reads what follows H: a range in brackets, a step, both or nothing. It stands for one value, or for one first value of a stepped
@@ -151,7 +163,7 @@ func (s *scanner) hash(k *fieldKind, f *fieldValue, seed timer.ID) (follow strin
 		}
 	}
 	stepped := s.peek() == '/'
-	step, follow, err := s.step()
+	step, follow, err := s.step(k)
 	if err != nil {
 		return "", err
 	}

@@ -117,6 +117,16 @@ func list(r *rand.Rand, low, high int) string {
 	case r.IntN(2) == 0:
 		return fmt.Sprintf("%d-%d", from, to)
 	}
+	return fmt.Sprintf("%d-%d/%d", from, to, 1+r.IntN(min(9, high-low)))
+}
+
+// wrapped writes a random range that goes on with the field's first value, with or without a step.
+func wrapped(r *rand.Rand, low, high int) string {
+	to := low + r.IntN(high-low)
+	from := to + 1 + r.IntN(high-to)
+	if r.IntN(2) == 0 {
+		return fmt.Sprintf("%d-%d", from, to)
+	}
 	return fmt.Sprintf("%d-%d/%d", from, to, 1+r.IntN(9))
 }
 

@@ -20,7 +20,7 @@ func CheckPolicies(d *timer.Definition) error {
 	}
 	switch {
 	case c.MaxQueue != 0 && c.Policy != timer.ConcurrencyQueueAll:
-		return timer.Invalid("concurrency.max_queue", `belongs to policy "queue_all": leave it out`)
+		return timer.Invalid("concurrency.max_queue", fmt.Sprintf(`expected nothing without policy "queue_all", found %d: leave it out`, c.MaxQueue))
 	case c.MaxQueue < 0 || c.MaxQueue > timer.MaxMaxQueue:
 		return timer.Invalid("concurrency.max_queue", fmt.Sprintf("expected a number from 1 to %d, or 0 for %d, found %d", timer.MaxMaxQueue, timer.DefaultMaxQueue, c.MaxQueue))
 	}
@@ -41,7 +41,7 @@ func checkMisfire(m *timer.Misfire) error {
 	}
 	switch {
 	case m.MaxFires != 0 && m.Policy != timer.MisfireFireAll:
-		return timer.Invalid("misfire.max_fires", `belongs to policy "fire_all": leave it out`)
+		return timer.Invalid("misfire.max_fires", fmt.Sprintf(`expected nothing without policy "fire_all", found %d: leave it out`, m.MaxFires))
 	case m.MaxFires < 0 || m.MaxFires > timer.MaxMisfireFires:
 		return timer.Invalid("misfire.max_fires", fmt.Sprintf("expected a number from 1 to %d, or 0 for %d, found %d", timer.MaxMisfireFires, timer.DefaultMisfireFires, m.MaxFires))
 	}

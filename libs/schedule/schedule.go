@@ -33,17 +33,18 @@ type instants interface {
 type Inputs struct {
 	Timer     timer.ID         // the seed of H; 0 where there is no timer yet
 	Calendars []timer.Calendar // the contents of Schedule.Calendars, in its order
+	Zones     *zone.Database   // where time zones come from; nil is zone.Default
 }
 
 // Parse makes a schedule ready. It refuses what Check refuses, but for cron expressions that can be read and never match; those
 // have no instants. Its error is a *timer.Error (invalid) that names the field.
 func Parse(s timer.Schedule, in Inputs) (*Parsed, error) {
-	p, err := parse(&s, in.Timer)
+	p, err := parse(&s, in)
 	if err != nil {
 		return nil, err
 	}
 	if len(in.Calendars) != len(s.Calendars) {
-		return nil, timer.Invalid("schedule.calendars", "names calendars that were not found")
+		return nil, timer.Invalid("schedule.calendars", "expected calendars of the app, found names of none")
 	}
 	rules := make([]*calendar.Rules, len(in.Calendars))
 	for i := range in.Calendars {
@@ -65,13 +66,16 @@ func Parse(s timer.Schedule, in Inputs) (*Parsed, error) {
 }
 
 // parse is Parse without the calendars' contents.
-func parse(s *timer.Schedule, seed timer.ID) (*Parsed, error) {
+func parse(s *timer.Schedule, in Inputs) (*Parsed, error) {
 	if err := checkFields(s); err != nil {
 		return nil, err
 	}
-	z, err := zone.Load(s.Zone)
+	if in.Zones == nil {
+		in.Zones = zone.Default()
+	}
+	z, err := in.Zones.Load(s.Zone)
 	if err != nil {
-		return nil, timer.Invalid("schedule.time_zone", err.Error()+`: expected an IANA name such as "Europe/Berlin", or nothing for UTC`)
+		return nil, timer.Invalid("schedule.time_zone", err.Error())
 	}
 	p := &Parsed{kind: s.Kind, zone: z, startMS: -1 << 62, endMS: maxMS, excluded: s.Excluded}
 	if s.StartAt != nil {
@@ -90,7 +94,7 @@ func parse(s *timer.Schedule, seed timer.ID) (*Parsed, error) {
 	case timer.KindInterval:
 		p.parts = []instants{newInterval(s)}
 	default:
-		return p, p.addSpecs(s, seed)
+		return p, p.addSpecs(s, in.Timer)
 	}
 	return p, nil
 }

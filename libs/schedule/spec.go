@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	robfig "github.com/robfig/cron/v3"
+
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -13,12 +15,6 @@ const (
 	minFields = 5 // minute first
 	maxFields = 7 // second first, year last
 )
-
-// descriptors are the names of common specs.
-var descriptors = map[string]string{
-	"@yearly": "0 0 0 1 1 *", "@annually": "0 0 0 1 1 *", "@monthly": "0 0 0 1 * *", "@weekly": "0 0 0 * * 0",
-	"@daily": "0 0 0 * * *", "@midnight": "0 0 0 * * *", "@hourly": "0 0 * * * *",
-}
 
 // parsedSpec is what a spec asks for: one of the two.
 type parsedSpec struct {
@@ -63,11 +59,20 @@ func parseFields(s *scanner, words []word, seed timer.ID) (parsedSpec, error) {
 		s.pos, s.end = words[maxFields].from, words[maxFields].to
 		return parsedSpec{}, s.fail("the end after 7 fields")
 	}
-	c := &cron{second: 1, years: allYears()}
-	kinds := cronFields[:len(words)]
+	fields := make([]string, 0, maxFields)
 	if len(words) == minFields {
-		kinds = cronFields[1 : minFields+1]
+		fields = append(fields, "0") // at the full minute
 	}
+	for _, w := range words {
+		fields = append(fields, s.text[w.from:w.to])
+	}
+	if len(fields) < maxFields {
+		if c, ok := standardSpec(fields); ok {
+			return parsedSpec{cron: c}, nil
+		}
+	}
+	c := &cron{second: 1, years: everyYear}
+	kinds := cronFields[len(fields)-len(words):]
 	for i, w := range words {
 		s.pos, s.end = w.from, w.to
 		if err := s.field(&kinds[i], c, seed); err != nil {
@@ -77,14 +82,18 @@ func parseFields(s *scanner, words []word, seed timer.ID) (parsedSpec, error) {
 	return parsedSpec{cron: c}, nil
 }
 
+// descriptors reads the names of common specs, and @every.
+var descriptors = robfig.NewParser(robfig.Descriptor)
+
 func parseDescriptor(s *scanner, words []word) (parsedSpec, error) {
 	first := words[0]
 	name := s.text[first.from:first.to]
 	if name == everyName {
 		return parseEvery(s, words)
 	}
-	fields, ok := descriptors[name]
-	if !ok {
+	parsed, err := descriptors.Parse(name)
+	spec, ok := parsed.(*robfig.SpecSchedule)
+	if err != nil || !ok {
 		s.pos, s.end = first.from, first.to
 		return parsedSpec{}, s.fail("@yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly or \"@every <duration>\"")
 	}
@@ -92,12 +101,13 @@ func parseDescriptor(s *scanner, words []word) (parsedSpec, error) {
 		s.pos, s.end = words[1].from, words[1].to
 		return parsedSpec{}, s.fail("the end after " + name)
 	}
-	return parseSpec(fields, 0)
+	return parsedSpec{cron: fromStandard(spec)}, nil
 }
 
-// parseEvery reads the duration of an @every. Seconds are the finest step that a cron has.
+// parseEvery reads the duration of an @every. Seconds are the finest step that a cron has: robfig/cron makes a second of less, and
+// drops parts of one, which is refused here.
 func parseEvery(s *scanner, words []word) (parsedSpec, error) {
-	const duration = "a duration such as \"90s\" or \"1h30m\""
+	const duration = "a duration such as \"90s\", \"1h30m\" or \"1d\""
 	switch len(words) {
 	case 1:
 		s.pos = len(s.text)
@@ -108,24 +118,28 @@ func parseEvery(s *scanner, words []word) (parsedSpec, error) {
 		return parsedSpec{}, s.fail("the end after one duration")
 	}
 	s.pos, s.end = words[1].from, words[1].to
-	d, err := time.ParseDuration(s.text[s.pos:s.end])
-	switch {
-	case err != nil:
+	d, err := timer.ParseDuration(s.text[s.pos:s.end])
+	if err != nil {
 		return parsedSpec{}, s.fail(duration)
-	case d < time.Second:
-		return parsedSpec{}, s.fail("at least 1s")
-	case d%time.Second != 0:
-		return parsedSpec{}, s.fail("whole seconds")
-	case d > MaxDelay:
-		return parsedSpec{}, s.fail("at most 10 years (87600h)")
 	}
-	return parsedSpec{every: d}, nil
+	parsed, err := descriptors.Parse(everyName + " " + time.Duration(d).String())
+	every, ok := parsed.(robfig.ConstantDelaySchedule)
+	switch {
+	case err != nil || !ok:
+		return parsedSpec{}, s.fail(duration)
+	case time.Duration(d) < time.Second:
+		return parsedSpec{}, s.fail("at least 1s")
+	case every.Delay != time.Duration(d):
+		return parsedSpec{}, s.fail("whole seconds")
+	case every.Delay > MaxDelay:
+		return parsedSpec{}, s.fail("at most 10 years (3650d)")
+	}
+	return parsedSpec{every: every.Delay}, nil
 }
 
-func allYears() yearSet {
-	var s yearSet
+var everyYear = func() (s yearSet) {
 	for y := minYear; y <= maxYear; y++ {
 		s.add(y)
 	}
 	return s
-}
+}()

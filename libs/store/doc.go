@@ -57,8 +57,10 @@
 //     them and the run differs), those that have an outcome are left out, the others are inserted. Open fires of the old version that the plan
 //     does not have stay as they are, for the executor to skip, and are moved like that should a later expansion come to them. So no
 //     due instant of the new version is without fire or outcome, and none has two. fires_made counts what the new plan made in place of what the old one had
-//     made beyond now. An edit that leaves the schedule as it is moves the open fires due later than now and plans nothing anew. Where the timer
-//     is not active, an edit that changes the schedule takes back what is expanded beyond now and sets Replan. A changed calendar makes a new version with the same
+//     made beyond now. An edit that leaves the schedule and the misfire policy as they are plans nothing anew and leaves the rows of open
+//     fires as they are, whatever their version, but for the priority, which is in them; State.PlanVersion stays, and by it and VersionAt those due later
+//     than now are called by the new version, which Release and RecordAttempts give to the row, unless that has a later one. Every other edit, and a changed calendar, moves PlanVersion to its version. Where the timer
+//     is not active, an edit that changes the schedule takes back what is expanded beyond now and sets Replan. A changed calendar, or time zone (S31), makes a new version with the same
 //     definition if anything is expanded beyond now, with its log entry: by it executors tell the open fires that the new plan does not have.
 //   - S21 Freezing an app is in the change log like a change of status, once for the app, and in the states of its timers.
 //   - S22 Of the fires of a timer with a concurrency other than allow, at most one has the turn, from Enter until its outcome is recorded (outcome with
@@ -69,7 +71,7 @@
 //   - S23 CatchUp: per timer one fire at a time is the catch-up: it covers every due instant up to its ToMS. A fire covered by another's is told not to run; the one that
 //     covers is told to run however often it asks; one that is not covered becomes the next.
 //   - S24 Record inserts Next with the outcome, if the timer is active in Next's epoch and version, or in a later version that an edit made which left the
-//     schedule as it is (then Next has that), and max_fires allows, once; and counts it in fires_made. An outcome whose Reason is
+//     schedule as it is (then Next has that), and max_fires allows, once; and counts it in fires_made. An outcome that is Uncounted takes one off fires_made, once, and has an active timer expanded at once. An outcome whose Reason is
 //     superseded counts only where the row still has the outcome's version and epoch; else it is reported as lost.
 //
 // Delivery:
@@ -82,4 +84,20 @@
 //     they do not, and a create of the same definition is a conflict, an edit a new version, until Reseal has rewritten the stored text; it rewrites the hash with it, and from then on the two are the same again. That is the
 //     one change that a version undergoes.
 //   - S28 States, App, AppsByID and Changes tell a new setting, freeze or key within one look; the change log has one entry for the app.
+//   - S29 Inactivities has each stretch in which a timer was not active after its first activation: from the change of its status, inclusive, until the activation,
+//     exclusive. Pausing, changing a pause and deactivating begin a stretch each, so they follow one another without a gap. A pause with an end is over at that end, and active_since is that
+//     instant, whether Expand notices it or a later change of the timer does; what came due since is planned as for an active timer. Retention removes stretches that ended before it.
+//   - S30 Defer makes an open fire nobody's, with the run given, while its timer is not active, and the next activation, or the deletion, gives it its run back for dispatch. One that was claimed
+//     since is left to whoever did so. Of a Defer and an activation at once the later one sees the other: no fire is left waiting for a timer that is active.
+//
+// Time zones:
+//   - S31 The store knows by which rules of time zones its timers may have been planned: those of
+//     every process that registered. ReplanZones sets Replan, as a changed calendar does, on the
+//     timers that depend on a zone in which any of these rules differ from the process's own, and on
+//     no others. Only a process whose rules are the latest (by version, then by hash) of all live
+//     processes does so. A walk through all timers during which no live process had other rules
+//     makes the store forget those; a walk during which one had is done once more when the last
+//     migrator of them is gone, and once more when the last of them is. Two processes at once share a walk, and one that dies leaves it to the others.
+//     So whoever expands a timer meanwhile, in the end it is planned by the rules that are left,
+//     and no two processes mark a timer back and forth.
 package store

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -14,7 +15,7 @@ type Editor interface {
 	// definition (same hash) does nothing. See S19 and S20.
 	Edit(ctx context.Context, items []Edit, plan Planner) ([]Edited, error)
 	// AddFires inserts fires of other series than 0 for a timer that exists, active or not, with its present version, epoch and lane. One that is there
-	// already, open or finished, is left alone, so a call may be repeated. Error: not_found.
+	// already, open or finished, is left alone, so a call may be repeated. Errors: not_found; conflict while the app is frozen, for fires that are not there already.
 	AddFires(ctx context.Context, app string, id timer.ID, fires []timer.Fire) (inserted []timer.Fire, err error)
 }
 
@@ -131,6 +132,19 @@ type Gates interface {
 type Entry struct {
 	Fire        timer.Fire // as the session holds it; RunMS, Bucket as they shall be while it waits
 	Concurrency timer.Concurrency
+
+	// AfterEnd is how long after the end of the timer's last called fire of the schedule it may run at the earliest; 0: whenever it is its turn. NowMS is the
+	// session's clock, by which such ends are recorded.
+	AfterEnd time.Duration
+	NowMS    int64
+}
+
+// NotBeforeMS returns when the fire may run at the earliest, by the end of the last one.
+func (e *Entry) NotBeforeMS(endedMS int64) int64 {
+	if e.AfterEnd == 0 || endedMS == 0 {
+		return 0
+	}
+	return endedMS + e.AfterEnd.Milliseconds()
 }
 
 // Turn is the answer to an Entry.
@@ -139,7 +153,7 @@ type Turn uint8
 // The turns.
 const (
 	TurnNow   Turn = iota // it runs
-	TurnWaits             // it was released with the run given, and is promoted when its turn comes, or looks again at its run
+	TurnWaits             // it was released: with the run given, and is promoted when its turn comes, or looks again at its run; or with AfterEnd's, without a turn
 	TurnSkip              // overlap: another runs
 	TurnFull              // as many wait as may
 	TurnLost              // the session does not own it (any more)

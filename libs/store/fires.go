@@ -94,7 +94,6 @@ type SessionKind string
 const (
 	ExecutorSession  SessionKind = "executor"
 	SchedulerSession SessionKind = "scheduler"
-	TriggerSession   SessionKind = "trigger"
 )
 
 // Sessions are proofs of life.
@@ -141,6 +140,38 @@ type Outcomes interface {
 	// History returns a timer's finished fires, latest due first, behind before (exclusive; zero: from the
 	// latest on), at most limit. Error: not_found.
 	History(ctx context.Context, app string, id timer.ID, before timer.FireID, limit int) ([]timer.Outcome, error)
+	// OpenFires returns a timer's open fires in order of (due, series): a page of them. No index leads
+	// from a timer to its fires. It therefore walks the open fires of all timers by due, up to q.Look
+	// of them and the rest of the instant at which that ends, and says where it stopped. Error:
+	// not_found.
+	OpenFires(ctx context.Context, app string, id timer.ID, q OpenQuery) (OpenPage, error)
+}
+
+// OpenQuery selects open fires of one timer.
+type OpenQuery struct {
+	After   OpenPlace // zero: from the first on
+	UntilMS int64     // due no later
+	Look    int       // looks at so many open fires of all timers; at least 1
+	Limit   int       // returns no more; at least 1
+}
+
+// OpenPlace is a place among a timer's open fires: behind a series of the instant DueMS, or before
+// all of that instant where Series is AllSeries.
+type OpenPlace struct{ DueMS, Series int64 }
+
+// AllSeries stands before every series.
+const AllSeries = -1
+
+// Behind tells whether a fire comes after the place.
+func (p OpenPlace) Behind(f timer.FireID) bool {
+	return f.DueMS > p.DueMS || f.DueMS == p.DueMS && f.Series > p.Series
+}
+
+// OpenPage is a page of open fires. A fire that is open before the first page is read and after the
+// last is on one of them.
+type OpenPage struct {
+	Fires []timer.Fire
+	Next  OpenPlace // After of the next page; zero: there is none
 }
 
 // FireRecord is all that is known of a fire.

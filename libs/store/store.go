@@ -23,6 +23,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Backfills
 	Gates
 	Expander
+	Inactivities
 	Minutes
 	Slices
 	Fires
@@ -32,6 +33,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Redriver
 	Tenancy
 	Announcements
+	ZoneRules
 	Housekeeping
 	// Now returns the store's clock.
 	Now(ctx context.Context) (time.Time, error)
@@ -63,6 +65,9 @@ type Timers interface { //nolint:interfacebloat // all that there is to ask of d
 	// VersionTimes returns when versions came into force, in no order; one that does not exist is left out. A fire of a version belongs to it if it is due
 	// no later than the next version came into force: what is due later and was not moved to that is superseded, whatever was edited since.
 	VersionTimes(ctx context.Context, keys []VersionKey) (map[VersionKey]int64, error)
+	// VersionAt returns the version by which a fire of its timer's schedule is called: the latest that came into force before its due instant, where that has
+	// the plan of the fire's version (S20); else the fire's version.
+	VersionAt(ctx context.Context, f timer.Fire) (int32, error)
 	// Changes returns the change log behind a sequence, in order, at most limit entries, each with the timer's state as
 	// it is now; Exists is false for a timer whose row is gone.
 	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
@@ -103,7 +108,7 @@ type StatusChange struct {
 // Refused says why the change must not be made to a timer, as it is with its row locked; nil: it may.
 func (c *StatusChange) Refused(t *timer.Timer) error {
 	if c.IfVersion != 0 && c.IfVersion != t.Version {
-		return timer.Conflict("if_version", fmt.Sprintf("does not hold: the timer is at version %d", t.Version))
+		return timer.Conflict("if_version", fmt.Sprintf("expected the version of the timer, which is %d, found another: read the timer again", t.Version))
 	}
 	if len(c.From) > 0 && !slices.Contains(c.From, t.Status) {
 		return timer.Conflict("", fmt.Sprintf("the timer is %s: this needs one that is %s", t.Status, c.From[0]))

@@ -1,5 +1,4 @@
-// Package taskwire is the wire form of fires and slices: the carillon.v1 messages Task and Slice, as they travel on the bus and lie in
-// the window. It writes and reads the same bytes as package proto would, without its reflection: every fire passes here
+// Package taskwire is the wire form of fires: the carillon.v1 message Task, as it travels on the bus and lies in the window. It writes and reads the same bytes as package proto would, without its reflection: every fire passes here
 // several times. The same fire at the same revision always has the same bytes.
 package taskwire
 

@@ -103,23 +103,6 @@ func TestDecodeRefusesWhatNamesNoFire(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestSlices(t *testing.T) {
-	t.Parallel()
-	s := taskwire.Slice{Minute: 29_453_760, Bucket: 3, Token: 9}
-	want, err := proto.Marshal(&carillonv1.Slice{Minute: s.Minute, Bucket: s.Bucket, Token: s.Token})
-	require.NoError(t, err)
-	require.Equal(t, want, taskwire.EncodeSlice(s))
-	got, err := taskwire.DecodeSlice(want)
-	require.NoError(t, err)
-	require.Equal(t, s, got)
-	for _, bad := range []taskwire.Slice{{Token: 1}, {Minute: 1}, {Minute: 1, Token: 1, Bucket: -1}} {
-		_, err = taskwire.DecodeSlice(taskwire.EncodeSlice(bad))
-		require.ErrorContains(t, err, "names none")
-	}
-	_, err = taskwire.DecodeSlice([]byte{0xff})
-	require.ErrorContains(t, err, "reading a slice")
-}
-
 func FuzzDecode(f *testing.F) {
 	for _, fire := range fires {
 		f.Add(taskwire.Encode(&fire))

@@ -1,10 +1,6 @@
 package timer
 
-import (
-	"encoding/json"
-	"fmt"
-	"time"
-)
+import "time"
 
 // ScheduleKind says how a schedule names its instants.
 type ScheduleKind string
@@ -71,34 +67,9 @@ type Schedule struct {
 
 	StartAt  *time.Time `json:"start_at,omitempty"`  // nothing is due before it; what is due at it, is
 	EndAt    *time.Time `json:"end_at,omitempty"`    // nothing is due at it or after it
-	MaxFires int64      `json:"max_fires,omitempty"` // fires in all; 0 is no limit. Counted by whoever makes the fires
+	MaxFires int64      `json:"max_fires,omitempty"` // calls of fires in all; 0 is no limit. One that is skipped does not count
 	Jitter   Duration   `json:"jitter,omitempty"`    // fires run up to so much after they are due
 
 	Calendars []string       `json:"calendars,omitempty"` // names: an instant must be allowed by all of them
 	Excluded  ExcludedPolicy `json:"excluded,omitempty"`  // with Calendars
-}
-
-// Duration is a time.Duration that JSON shows as text ("1m30s").
-type Duration time.Duration
-
-// MarshalJSON writes the text form.
-func (d Duration) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Duration(d).String()) //nolint:wrapcheck // the caller is encoding/json itself
-}
-
-// UnmarshalJSON reads the text form. As everywhere in JSON, null changes nothing.
-func (d *Duration) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		return nil
-	}
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf("a duration is text such as \"90s\": %w", err)
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil {
-		return fmt.Errorf("a duration is text such as \"90s\": %w", err)
-	}
-	*d = Duration(v)
-	return nil
 }

@@ -41,7 +41,7 @@ func parseSet(text, what string, valid func(a, b int32) bool) (Statuses, error) 
 	}
 	parts := strings.Split(text, ",")
 	if len(parts) > maxStatusRanges {
-		return nil, fmt.Errorf("has %d parts: at most %d are allowed", len(parts), maxStatusRanges)
+		return nil, fmt.Errorf("expected at most %d statuses and ranges, found %d", maxStatusRanges, len(parts))
 	}
 	set := make(Statuses, 0, len(parts))
 	for _, p := range parts {
@@ -52,7 +52,7 @@ func parseSet(text, what string, valid func(a, b int32) bool) (Statuses, error) 
 		a, ok1 := parseStatus(from)
 		b, ok2 := parseStatus(to)
 		if !ok1 || !ok2 || a > b || !valid(a, b) {
-			return nil, fmt.Errorf("%q is not %s", strings.TrimSpace(p), what)
+			return nil, fmt.Errorf("expected %s, found %q", what, strings.TrimSpace(p))
 		}
 		set = append(set, StatusRange{a, b})
 	}

@@ -48,10 +48,13 @@ type Timer struct {
 	ActiveEpoch   int64 // counts activations
 	NextDueMS     int64 // the first due instant not yet expanded; 0 before the first activation; NeverMS when there is none
 	ExpandAtMS    int64 // when a migrator shall expand it next
-	FiresMade     int64 // fires of series 0 inserted so far, and misfires recorded as a stretch; those that a new version took back are not counted
+	FiresMade     int64 // fires of series 0 inserted so far; those that a new version took back, or that were skipped while max_fires counts, are not counted
 	AnchorMS      int64 // the first activation: what interval, @every and delay count from; 0 before it
 	VersionMS     int64 // when Version came into force: a fire due later belongs to it, one due until then to the version that it has
-	Replan        bool  // what is expanded may be wrong (a calendar changed, or the definition while it was not active): see package store, S20
+	Replan        bool  // what is expanded may be wrong (a calendar or a time zone changed, or the definition while it was not active): see package store, S20
+
+	// InactiveSinceMS is when the present status other than active began; 0: it is active, or never was.
+	InactiveSinceMS int64
 
 	PauseReason   string // of StatusPaused
 	PausedUntilMS int64  // of StatusPaused: when it is activated again; 0 is never
@@ -60,6 +63,27 @@ type Timer struct {
 
 	CreatedMS int64
 	UpdatedMS int64
+}
+
+// Zones returns the names of the time zones that move the due instants of t: "" is UTC. A zone may be
+// named twice. Calendars must be filled in.
+func (t *Timer) Zones() []string {
+	s := &t.Definition.Schedule
+	var names []string
+	switch s.Kind {
+	case KindAt, KindDelay, KindInterval, KindFixedDelay:
+		if len(t.Calendars) > 0 { // one without a zone of its own goes by the schedule's
+			names = append(names, s.Zone)
+		}
+	default:
+		names = append(names, s.Zone)
+	}
+	for i := range t.Calendars {
+		if z := t.Calendars[i].Zone; z != "" {
+			names = append(names, z)
+		}
+	}
+	return names
 }
 
 // Definition is the immutable content of one version of a timer.
@@ -118,9 +142,14 @@ type State struct {
 	Version       int32
 	ActiveSinceMS int64
 	ActiveEpoch   int64
-	VersionMS     int64  // see Timer
-	Frozen        bool   // the whole app is
-	Running       FireID // the fire that others wait for, or that took the place of another; zero: none. See Concurrency
+	VersionMS     int64 // see Timer
+	PlanVersion   int32 // since which version the instants are the same: fires of it, and of those after it, are the present version's
+
+	InactiveSinceMS int64 // see Timer
+	PausedUntilMS   int64 // see Timer
+
+	Frozen  bool   // the whole app is
+	Running FireID // the fire that others wait for, or that took the place of another; zero: none. See Concurrency
 }
 
 // Exists tells whether the state was found at all: a deleted timer's row may be gone.

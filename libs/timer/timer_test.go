@@ -197,6 +197,56 @@ func TestDurationsInJSON(t *testing.T) {
 	}
 }
 
+func TestParseDuration(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		text string
+		want time.Duration
+	}{
+		{"90s", 90 * time.Second},
+		{"1h30m", 90 * time.Minute},
+		{"1d", 24 * time.Hour},
+		{"1d12h", 36 * time.Hour},
+		{"+7d1m1.5s", 168*time.Hour + time.Minute + 1500*time.Millisecond},
+		{"1.5d", 36 * time.Hour},
+		{".25d", 6 * time.Hour},
+		{"0d", 0},
+		{"-1d12h", -36 * time.Hour},
+		{"106751d23h", (106_751*24 + 23) * time.Hour},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			t.Parallel()
+			got, err := timer.ParseDuration(tt.text)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, time.Duration(got))
+		})
+	}
+	for _, bad := range []string{
+		"", "d", "1", "1d1", "1d-1h", "1d+1h", "--1d", "1h1d", "1dd", "1d1d", "1 d", "1D", "106752d", "106751d24h", "99999999999999999999d", "1e3d", "soon",
+	} {
+		_, err := timer.ParseDuration(bad)
+		require.ErrorContains(t, err, `expected a duration such as "90s", "1h30m" or "1d12h", found`, bad)
+	}
+}
+
+// FuzzParseDuration: what package time reads means the same, and nothing overflows.
+func FuzzParseDuration(f *testing.F) {
+	for _, text := range []string{"1h30m", "1d12h", "-1.5d", "106751d24h", "9223372036854775807ns", "1d9223372036s"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := timer.ParseDuration(text)
+		if want, known := time.ParseDuration(text); known == nil {
+			require.NoError(t, err)
+			require.Equal(t, want, time.Duration(got))
+		}
+		if err == nil && text[0] != '-' {
+			require.GreaterOrEqual(t, got, timer.Duration(0))
+		}
+	})
+}
+
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("connection refused")
@@ -231,5 +281,28 @@ func BenchmarkFireID(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = id.String()
+	}
+}
+
+func TestZonesOfTimers(t *testing.T) {
+	t.Parallel()
+	berlin := timer.Schedule{Kind: timer.KindCron, Zone: "Europe/Berlin"}
+	every := timer.Schedule{Kind: timer.KindInterval, Zone: "Europe/Berlin"}
+	for name, c := range map[string]struct {
+		schedule  timer.Schedule
+		calendars []timer.Calendar
+		want      []string
+	}{
+		"cron":                         {berlin, nil, []string{"Europe/Berlin"}},
+		"cron in UTC":                  {timer.Schedule{Kind: timer.KindCron}, nil, []string{""}},
+		"cron under calendars":         {berlin, []timer.Calendar{{Zone: "Asia/Tokyo"}, {}}, []string{"Europe/Berlin", "Asia/Tokyo"}},
+		"an interval goes by no zone":  {every, nil, nil},
+		"an interval under calendars":  {every, []timer.Calendar{{}}, []string{"Europe/Berlin"}},
+		"a one-shot goes by no zone":   {timer.Schedule{Kind: timer.KindAt, Zone: "Europe/Berlin"}, nil, nil},
+		"a delay under calendars":      {timer.Schedule{Kind: timer.KindDelay}, []timer.Calendar{{Zone: "Asia/Tokyo"}}, []string{"", "Asia/Tokyo"}},
+		"a fixed delay goes by no one": {timer.Schedule{Kind: timer.KindFixedDelay}, nil, nil},
+	} {
+		tm := timer.Timer{Definition: timer.Definition{Schedule: c.schedule}, Calendars: c.calendars}
+		require.Equal(t, c.want, tm.Zones(), name)
 	}
 }

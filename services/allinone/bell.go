@@ -62,6 +62,6 @@ func Ring(ctx context.Context, args []string, env process.Env, stdout, stderr io
 	mux := http.NewServeMux()
 	mux.Handle(BellPath, Bell(stdout))
 	p := process.New(process.Options{Logger: log, Health: health.New(0), Grace: time.Second})
-	p.Intake("http", process.Serve(ln, mux, time.Second))
+	p.Intake("http", process.Serve(ln, mux, time.Second, log))
 	return p.Run(ctx) //nolint:wrapcheck // it names the part
 }

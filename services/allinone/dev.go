@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
+	"strings"
 
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/process"
@@ -17,25 +17,37 @@ import (
 func Dev(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
 	s := &assembly.Settings{}
 	s.OpenOnLoopback = true
-	s.Callback.AllowLoopback = true // on one's own machine, what one calls is on one's own machine
 	return assembly.Run(ctx, assembly.Program{
 		Name: "carillon dev", Service: "dev", Settings: s, Parts: []config.Part{&s.Data}, Open: assembly.OpenEmbedded, Stdout: stdout,
 		Roles: []assembly.Role{
 			assembly.Migrator(), assembly.Scheduler(), assembly.Trigger(), assembly.Executor(), assembly.API(),
 		},
-		Prepare: func(k *assembly.Kit) { k.HTTPHandlers = map[string]http.Handler{BellPath: Bell(stdout)} },
-		Started: func(k *assembly.Kit) error { return welcome(stdout, k.HTTPAddr, k.HTTPAddr) },
+		Prepare: func(k *assembly.Kit) { k.EchoPath, k.Echo = BellPath, Bell(stdout) },
+		Started: func(k *assembly.Kit) error { return welcome(stdout, k) },
 	}, args, env, stderr)
 }
 
 // welcome prints where the API is, and the line that makes a timer ring a bell.
-func welcome(w io.Writer, apiAddr, bellAddr string) error {
+func welcome(w io.Writer, k *assembly.Kit) error {
+	at := "http://" + reachable(k.HTTPAddr)
+	var key, who string
+	if !k.Keyless {
+		value := "$" + config.EnvPrefix + "ADMIN_KEY"
+		if f := k.Settings.API.AdminKeyFile; f != "" {
+			value = "$(cat '" + strings.ReplaceAll(f, "'", `'\''`) + "')"
+		}
+		key, who = `-H "Authorization: Bearer `+value+`" `, " Callers need keys; the admin key opens everything, and so would one of scope write of the app demo."
+	}
+	target, what := at+BellPath, "this makes a timer ring here in 3 seconds:"
+	if k.Settings.Callback.AllowPrivate == config.No {
+		target, what = "https://example.com/hook", "this makes a timer call an address in 3 seconds; it has to be public (callback-allow-private=false):"
+	}
 	_, err := fmt.Fprintf(w, `
-Carillon is at http://%[1]s. In another terminal, this makes a timer ring here in 3 seconds:
+Carillon is at %[1]s.%[2]s In another terminal, %[3]s
 
-curl -s http://%[1]s/api/v2/timers -H 'Content-Type: application/json' -d '{"app":"demo","name":"hello-'$(date +%%s)'","status":"active","schedule":{"kind":"delay","delay":"3s"},"target":{"kind":"http","url":"http://%[2]s%[3]s","method":"POST","body":"hello"}}'
+curl -s %[1]s/api/v2/timers %[4]s-H 'Content-Type: application/json' -d '{"app":"demo","name":"hello-'$(date +%%s)'","status":"active","schedule":{"kind":"delay","delay":"3s"},"target":{"kind":"http","url":"%[5]s","method":"POST","body":"hello"}}'
 
-`, reachable(apiAddr), reachable(bellAddr), BellPath)
+`, at, who, what, key, target)
 	if err != nil {
 		return fmt.Errorf("greeting: %w", err)
 	}

@@ -147,7 +147,7 @@ func TestReseal(t *testing.T) {
 func TestRedriveCommand(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
-	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin)
+	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
 	defer d.stop(t)
 	code, body := d.do(t, http.MethodPost, "/api/v2/timers", admin, `{"app":"shop","name":"bill","status":"active","schedule":{"kind":"delay","delay":"10ms"},`+
 		`"target":{"url":"http://127.0.0.1:1/"},"retry":{"attempts":1}}`)

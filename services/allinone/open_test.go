@@ -19,7 +19,7 @@ func TestPagesMakeNoTimers(t *testing.T) {
 		v2 = `{"app":"shop","name":"v2","schedule":{"kind":"delay","delay":"1h"},"target":{"url":"http://127.0.0.1:1/"}}`
 	)
 	admin := apikey.New().Reveal()
-	open, closed := start(t, t.TempDir()), start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin)
+	open, closed := start(t, t.TempDir()), start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
 	defer open.stop(t)
 	defer closed.stop(t)
 	send := func(d *dev, method, path, body string, change func(*http.Request)) int {

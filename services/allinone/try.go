@@ -137,7 +137,7 @@ func (t *trial) ring(ctx context.Context, stderr io.Writer) error {
 	calls := make(chan http.Header, 1)
 	serving, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
-	go func() { served <- process.Serve(ln, receive(calls), time.Second)(serving) }()
+	go func() { served <- process.Serve(ln, receive(calls), time.Second, log)(serving) }()
 	defer func() {
 		stop()
 		if err := <-served; err != nil {

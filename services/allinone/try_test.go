@@ -57,7 +57,7 @@ func TestTryMakesATimerRing(t *testing.T) {
 func TestTryShowsAKey(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
-	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin)
+	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
 	defer d.stop(t)
 	keyOf := func(app, scope string) string {
 		code, body := d.do(t, http.MethodPost, "/api/v2/apps/"+app+"/keys", admin, `{"name":"x","scope":"`+scope+`"}`)
@@ -102,7 +102,7 @@ func TestTryShowsAKey(t *testing.T) {
 func TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
-	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin)
+	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
 	defer d.stop(t)
 	to, err := url.Parse(d.api)
 	require.NoError(t, err)

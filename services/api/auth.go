@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -54,6 +55,7 @@ const (
 	deniedScope     = "scope"
 	deniedApp       = "app" // a key of another app
 	deniedToken     = "token"
+	deniedCallback  = "callback" // a timer called the API
 )
 
 // denial is a call that is not let in. id is the public part of its key, if it has one.
@@ -84,6 +86,22 @@ func (s *Service) authenticate(next http.Handler) http.Handler {
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+	})
+}
+
+// WithKey lets in to h whoever has a key, of whatever scope and app; where no keys are asked for, everybody.
+func (s *Service) WithKey(h http.Handler) http.Handler { return s.limit(s.authenticate(h)) }
+
+// notByTimers refuses what a timer calls. The dialer of this process's executor does not come here at all; this holds for those of other processes and hosts, and
+// for addresses that are translated on the way here.
+func (s *Service) notByTimers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if egress.IsCallback(r) {
+			s.countDenied(r.Context(), deniedCallback, "")
+			refuse(w, r, fault{status: http.StatusForbidden, msg: "a timer's callback may not call Carillon itself"})
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

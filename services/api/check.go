@@ -18,13 +18,13 @@ import (
 func checkText(field, v string, most int) error {
 	switch {
 	case v == "":
-		return timer.Invalid(field, "is required")
+		return timer.Invalid(field, fmt.Sprintf("expected 1 to %d bytes of text, found nothing", most))
 	case len(v) > most:
-		return timer.Invalid(field, fmt.Sprintf("is %d bytes long: at most %d are allowed", len(v), most))
+		return timer.Invalid(field, fmt.Sprintf("expected at most %d bytes, found %d", most, len(v)))
 	case !utf8.ValidString(v) || strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }):
-		return timer.Invalid(field, "has characters that cannot be printed")
+		return timer.Invalid(field, "expected characters that can be printed, found others: leave them out")
 	case strings.TrimSpace(v) != v:
-		return timer.Invalid(field, "starts or ends with a space")
+		return timer.Invalid(field, fmt.Sprintf("expected no space at its start and its end, found %q", v))
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ func checkOwn(field, app string) error {
 	if app != timer.ReservedApp {
 		return nil
 	}
-	return timer.Invalid(field, fmt.Sprintf("%q is Carillon's own app: its timers can be read, and neither made nor changed", app))
+	return timer.Invalid(field, fmt.Sprintf("expected another app, found %q, which is Carillon's own: its timers can be read, and neither made nor changed", app))
 }
 
 // checkNames checks what a timer is to be called.
@@ -90,7 +90,7 @@ func (s *Service) missingCalendars(ctx context.Context, app string, names []stri
 }
 
 func noCalendar(i int, name string) *timer.Error {
-	return timer.Invalid(fmt.Sprintf("schedule.calendars[%d]", i), fmt.Sprintf("%q is no calendar of this app: make it first", name))
+	return timer.Invalid(fmt.Sprintf("schedule.calendars[%d]", i), fmt.Sprintf("expected a calendar of this app, found %q, which is none: make it first", name))
 }
 
 // Limits of a retry policy.
@@ -110,17 +110,17 @@ func checkRetry(r *timer.Retry) []*timer.Error {
 	}
 	between := func(field string, d timer.Duration, least, most time.Duration) {
 		if v := time.Duration(d); v < least || v > most {
-			wrong(field, "must lie between %s and %s", least, most)
+			wrong(field, "expected a duration from %s to %s, found %s", least, most, v)
 		}
 	}
 	if r.Attempts < 1 || r.Attempts > maxAttempts {
-		wrong("attempts", "must lie between 1 and %d", maxAttempts)
+		wrong("attempts", "expected a number from 1 to %d, found %d", maxAttempts, r.Attempts)
 	}
 	if !(r.Factor >= 1 && r.Factor <= maxFactor) { // NaN, too
-		wrong("factor", "must lie between 1 and %d", maxFactor)
+		wrong("factor", "expected a number from 1 to %d, found %v", maxFactor, r.Factor)
 	}
 	if !(r.Jitter >= 0 && r.Jitter <= 1) {
-		wrong("jitter", "must lie between 0 and 1")
+		wrong("jitter", "expected a number from 0 to 1, found %v", r.Jitter)
 	}
 	between("wait", r.Wait, 0, maxWait)
 	between("max_wait", r.MaxWait, 0, maxWait)
@@ -135,7 +135,16 @@ func checkCodes(d *timer.Definition) []*timer.Error {
 	if !d.Retry.NoRetry.HaveCodes() || byGRPC(d.Target) || slices.ContainsFunc(d.Targets, byGRPC) {
 		return nil
 	}
-	return []*timer.Error{timer.Invalid("retry.no_retry", "has a number below 100, which is a code of gRPC, and there is no target of kind grpc")}
+	return []*timer.Error{timer.Invalid("retry.no_retry", fmt.Sprintf("expected statuses from 100 to 999 without a target of kind grpc, found %q: numbers below 100 are codes of gRPC", d.Retry.NoRetry.String()))}
+}
+
+// clip keeps what is shown of a value short.
+func clip(text string) string {
+	const most = 64 // bytes
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 func collect(errs ...error) []*timer.Error {

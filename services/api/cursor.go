@@ -2,6 +2,8 @@ package api
 
 import (
 	"encoding/base64"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -23,9 +25,13 @@ func decodeCursor(kind, cursor string) (place string, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
 	place, ok := strings.CutPrefix(string(b), kind)
 	if err != nil || !ok {
-		return "", timer.Invalid("query.cursor", "is not a cursor of this list: pass next_cursor as it was")
+		return "", notACursor()
 	}
 	return place, nil
+}
+
+func notACursor() error {
+	return timer.Invalid("query.cursor", "expected the next_cursor of a page of this list, found another text: pass it as it was")
 }
 
 func decodeTimersCursor(cursor string) (timer.ID, error) {
@@ -38,22 +44,63 @@ func decodeTimersCursor(cursor string) (timer.ID, error) {
 	}
 	id, err := timer.ParseID(place)
 	if err != nil {
-		return 0, timer.Invalid("query.cursor", "is not a cursor of this list: pass next_cursor as it was")
+		return 0, notACursor()
 	}
 	return id, nil
 }
 
-func decodeFiresCursor(cursor string) (timer.FireID, error) {
-	if cursor == "" {
-		return timer.FireID{}, nil
-	}
+// firesPart is a part of a list of fires, in their order.
+type firesPart int
+
+const (
+	openPart firesPart = iota
+	finishedPart
+	upcomingPart
+)
+
+// firesPlace is where a page of fires begins: behind a fire of one part of the list.
+type firesPlace struct {
+	part   firesPart
+	fire   timer.FireID // zero: at the first
+	asOfMS int64        // when the first page was asked for: what is due later is upcoming
+}
+
+// cursor writes the place. The timer is known to whoever reads it.
+func (p *firesPlace) cursor() string {
+	return encodeCursor(firesCursor, fmt.Sprintf("%d.%d.%d.%d", p.part, p.asOfMS, p.fire.DueMS, p.fire.Series))
+}
+
+// finishedCursor is the cursor of a list that has finished fires only. Releases before 2.6.0 of the
+// description knew no others.
+func (p *firesPlace) finishedCursor() string { return encodeCursor(firesCursor, p.fire.String()) }
+
+// decodeFiresCursor reads both forms. nowMS stands for when the first page was asked for where a
+// cursor does not say it.
+func decodeFiresCursor(id timer.ID, cursor string, nowMS int64) (firesPlace, error) {
 	place, err := decodeCursor(firesCursor, cursor)
 	if err != nil {
-		return timer.FireID{}, err
+		return firesPlace{}, err
 	}
-	id, err := timer.ParseFireID(place)
-	if err != nil {
-		return timer.FireID{}, timer.Invalid("query.cursor", "is not a cursor of this list: pass next_cursor as it was")
+	if fire, err := timer.ParseFireID(place); err == nil {
+		return firesPlace{part: finishedPart, fire: fire, asOfMS: nowMS}, nil
 	}
-	return id, nil
+	const fields = 4
+	var ns [fields]int64
+	parts := strings.Split(place, ".")
+	if len(parts) != fields {
+		return firesPlace{}, notACursor()
+	}
+	for i := range ns {
+		if ns[i], err = strconv.ParseInt(parts[i], 10, 64); err != nil {
+			return firesPlace{}, notACursor()
+		}
+	}
+	p := firesPlace{part: firesPart(ns[0]), asOfMS: ns[1]}
+	if p.part < openPart || p.part > upcomingPart {
+		return firesPlace{}, notACursor()
+	}
+	if ns[2] != 0 {
+		p.fire = timer.FireID{Timer: id, DueMS: ns[2], Series: ns[3]}
+	}
+	return p, nil
 }

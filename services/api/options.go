@@ -14,6 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/zone"
 )
 
 // Store is what the API needs of the store.
@@ -40,6 +41,7 @@ type Store interface { //nolint:interfacebloat // most of what users can ask for
 	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
 	History(ctx context.Context, app string, id timer.ID, before timer.FireID, limit int) ([]timer.Outcome, error)
+	OpenFires(ctx context.Context, app string, id timer.ID, q store.OpenQuery) (store.OpenPage, error)
 	StartBackfill(ctx context.Context, b store.Backfill) (store.Backfill, error)
 	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
 	CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
@@ -72,6 +74,7 @@ type Options struct {
 	Egress        *egress.Policy     // of the deployment; nil is the strict default
 	Topics        *egress.Topics     // where pulsar targets may publish; nil is nowhere
 	AllowInsecure bool               // whether targets may leave certificates unchecked
+	Reserved      string             // header that no target may send: a gateway is believed by it; empty: none
 	Kinds         []timer.TargetKind // that executors call; nil: http, grpc and pulsar
 	OwnNamespace  string             // "tenant/namespace" of the deployment's own Pulsar; empty: it has none
 
@@ -79,8 +82,10 @@ type Options struct {
 	GroupMax    int           // items of one transaction; default 500
 	GroupsBusy  int           // transactions at once; default 4
 	Timeout     time.Duration // of a request and of a transaction; default 10 s
+	BodyTimeout time.Duration // of a request's body, on every route; what needs no key has at most 2 s; default 10 s
 	MaxInFlight int           // requests at once of those who were let in; one more is answered 503; default 4096
-	MaxOpen     int           // requests at once of those who need no key (complete a fire); one more is answered 503; default 512
+	MaxOpen     int           // completions by a valid token at once in the store; others wait for their turn; default 512
+	MaxBodies   int           // bodies read at once of those who need no key, an eighth of them of one address; one more cuts off the oldest; default 4096
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -92,10 +97,14 @@ const (
 	defaultTimeout     = 10 * time.Second
 	defaultMaxInFlight = 4096
 	defaultMaxOpen     = 512
+	defaultBodyTimeout = 10 * time.Second
+	defaultMaxBodies   = 4096
+	bodiesOfAddress    = 8 // part of them
 )
 
 func (o *Options) defaults() {
 	options.Default(&o.Zone, time.UTC.String())
+	options.Default(&o.Reserved, o.Auth.TrustHeader)
 	if o.Egress == nil {
 		o.Egress = egress.NewPolicy(egress.Options{})
 	}
@@ -110,7 +119,9 @@ func (o *Options) defaults() {
 	options.Default(&o.GroupsBusy, defaultGroupsBusy)
 	options.Default(&o.Timeout, defaultTimeout)
 	options.Default(&o.MaxInFlight, defaultMaxInFlight)
+	options.Default(&o.BodyTimeout, defaultBodyTimeout)
 	options.Default(&o.MaxOpen, defaultMaxOpen)
+	options.Default(&o.MaxBodies, defaultMaxBodies)
 }
 
 func (o *Options) validate() error {
@@ -123,7 +134,7 @@ func (o *Options) validate() error {
 	c.Need("Follow", o.Follow == nil)
 	c.Need("Now", o.Now == nil)
 	c.Need("Registerer", o.Registerer == nil)
-	if _, err := time.LoadLocation(o.Zone); err != nil {
+	if _, err := zone.Load(o.Zone); err != nil {
 		c.Refuse(true, "Zone: "+err.Error())
 	}
 	return c.Err()

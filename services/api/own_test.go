@@ -39,7 +39,7 @@ func TestOwnTimersCanOnlyBeRead(t *testing.T) {
 	body := `{"app":"carillon","name":"mine","schedule":{"kind":"delay","delay":"1s"},"target":{"url":"https://example.com/"}}`
 	p := f.problem(t, 422, http.MethodPost, "/api/v2/timers", body)
 	require.Equal(t, "body.app", p.Errors[0].Location)
-	require.Contains(t, p.Errors[0].Message, `"carillon" is Carillon's own app`)
+	require.Contains(t, p.Errors[0].Message, `"carillon", which is Carillon's own`)
 	p = f.problem(t, 422, http.MethodPatch, path+"?app=carillon", `{"status":"active"}`)
 	require.Equal(t, "query.app", p.Errors[0].Location)
 	for _, c := range [][3]string{
@@ -66,7 +66,7 @@ func TestOwnTimersCanOnlyBeRead(t *testing.T) {
 		f.v1(t, 400, http.MethodPost, "/api/timer/v1/unable", ref),
 		f.v1(t, 400, http.MethodDelete, "/api/timer/v1/def", ref),
 	} {
-		require.Contains(t, r.Msg, `app "carillon" is Carillon's own app`)
+		require.Contains(t, r.Msg, `found "carillon", which is Carillon's own`)
 	}
 	still, err := f.store.Timer(t.Context(), timer.ReservedApp, id)
 	require.NoError(t, err)

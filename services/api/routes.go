@@ -25,16 +25,12 @@ const (
 
 func (s *Service) routes() (http.Handler, huma.API) {
 	r := chi.NewRouter()
-	r.Use(s.measure, s.recovering, s.awake, s.limit)
-	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, r, fault{status: http.StatusNotFound, msg: "no such path: " + r.URL.Path})
-	})
-	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, r, fault{status: http.StatusMethodNotAllowed, msg: r.Method + " is not allowed here"})
-	})
+	r.Use(s.measure, s.recovering, s.awake, s.limit, s.notByTimers)
+	r.NotFound(notFound)
+	r.MethodNotAllowed(notAllowed(r))
 	var v2 huma.API
-	// Whoever has no key reads and waits in slots of his own: he keeps nobody out who has one.
-	open := r.With(bounded(s.open))
+	// What needs no key takes nothing that others need before its body is here and its token is found valid.
+	open := r.With(s.bodyFirst)
 	r.Group(func(r chi.Router) {
 		r.Use(s.authenticate, bounded(s.inFlight))
 		s.routesV1(r)
@@ -44,6 +40,33 @@ func (s *Service) routes() (http.Handler, huma.API) {
 	r.Get(v2Prefix+"/openapi.json", s.openAPI("application/json", func() ([]byte, error) { return json.Marshal(v2.OpenAPI()) }))
 	r.Get(v2Prefix+"/openapi.yaml", s.openAPI("application/yaml", func() ([]byte, error) { return v2.OpenAPI().YAML() }))
 	return r, v2
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	refuse(w, r, fault{status: http.StatusNotFound, msg: "no such path: " + r.URL.Path})
+}
+
+// notAllowed says which methods there are, where a path has others than was asked for. chi calls it for every method that it does not know as well, whatever the path.
+func notAllowed(routes chi.Routes) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.RawPath
+		if path == "" {
+			path = r.URL.Path
+		}
+		var allowed []string
+		for _, m := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
+			if routes.Match(chi.NewRouteContext(), m, path) {
+				allowed = append(allowed, m)
+			}
+		}
+		if len(allowed) == 0 {
+			notFound(w, r)
+			return
+		}
+		list := strings.Join(allowed, ", ")
+		w.Header().Set("Allow", list)
+		refuse(w, r, fault{status: http.StatusMethodNotAllowed, msg: r.Method + " is not allowed here: it is " + list})
+	}
 }
 
 // openAPI serves the description of v2, which does not change while the process runs.
@@ -112,7 +135,11 @@ func (s *Service) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), remoteKey{}, r.RemoteAddr), s.opts.Timeout)
 		defer cancel()
-		r.Body = http.MaxBytesReader(w, r.Body, maxRequestBytes)
+		if r.Body != nil && r.Body != http.NoBody {
+			// Whether the route reads the body or not: what it leaves, the server reads. At the body's end net/http takes the deadline away.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.BodyTimeout)) // of a recorder: it needs none
+			r.Body = http.MaxBytesReader(w, r.Body, maxRequestBytes)
+		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

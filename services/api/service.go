@@ -23,9 +23,10 @@ type Service struct {
 	metrics  *metrics
 	handler  http.Handler
 	v2       huma.API
-	inFlight slots // of those who were let in
-	arriving slots // of those whose key is looked at
-	open     slots // of what needs no key
+	inFlight slots   // of those who were let in
+	arriving slots   // of those whose key is looked at
+	bodies   *bodies // that are read of those who need no key
+	shares   *shares // of those who show a valid token
 	announce chan announcement
 	keys     *keyCache
 	tokens   *callback.CompletionTokens // nil where there is no key to make them with
@@ -42,6 +43,7 @@ type Service struct {
 type groups struct {
 	create *batch.Group[store.NewTimer, store.Created]
 	status *batch.Group[store.StatusChange, store.StatusChanged]
+	edit   *batch.Group[store.Edit, store.Edited] // those that leave the instants as they are
 }
 
 // New returns an API that serves nothing yet.
@@ -52,7 +54,8 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, ids: timer.NewIDs(opts.Now), metrics: newMetrics(opts.Registerer), inFlight: newSlots(opts.MaxInFlight),
-		arriving: newSlots(opts.MaxInFlight), open: newSlots(opts.MaxOpen),
+		arriving: newSlots(opts.MaxInFlight),
+		bodies:   newBodies(max(opts.MaxBodies/bodiesOfAddress, 1), opts.MaxBodies, opts.BodyTimeout), shares: newShares(opts.MaxOpen),
 		announce: make(chan announcement, maxAnnouncements), running: make(chan struct{}), redrives: make(chan struct{}, 1),
 		keys: newKeyCache(opts.Store.APIKey), denials: fewLines(opts.Logger), away: fewLines(opts.Logger), pulse: newPulse(),
 	}
@@ -72,7 +75,7 @@ func (s *Service) Handler() http.Handler { return s.handler }
 // Run carries out writes until ctx ends; then it finishes those in hand and announces them. Close the listener first.
 func (s *Service) Run(ctx context.Context) error {
 	o := batch.Options{Max: s.opts.GroupMax, Wait: s.opts.GroupWait, AtOnce: s.opts.GroupsBusy, Timeout: s.opts.Timeout}
-	g := &groups{create: batch.New(o, s.create), status: batch.New(o, s.setStatus)}
+	g := &groups{create: batch.New(o, s.create), status: batch.New(o, s.setStatus), edit: batch.New(o, s.editGroup)}
 	s.groups.Store(g)
 	close(s.running)
 
@@ -92,6 +95,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.groups.Store(nil)
 	g.create.Close()
 	g.status.Close()
+	g.edit.Close()
 	close(stop)
 	<-announced
 	return nil

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,30 +43,6 @@ func (b *watched) Read(p []byte) (int, error) {
 	default:
 	}
 	return b.ReadCloser.Read(p)
-}
-
-// Who has no key cannot use up what those who have one need, however slowly he sends.
-func TestCompletionsHaveTheirOwnSlots(t *testing.T) {
-	t.Parallel()
-	f, admin := guarded(t, func(o *api.Options) { o.MaxInFlight, o.MaxOpen = 1, 1 })
-	reading := make(chan struct{}, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = &watched{ReadCloser: r.Body, reading: reading}
-		f.api.Handler().ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	complete := func() int {
-		return f.call(t, http.MethodPost, "/api/v2/fires/1-1/complete", `{"token":"x","status":"delivered"}`, nil).status
-	}
-	slow := dribble(t, server.Listener.Addr().String(), "POST", "/api/v2/fires/1-1/complete", "")
-	<-reading
-	require.Equal(t, 503, complete())
-	require.Equal(t, 404, f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(admin)).status)
-	got, err := io.ReadAll(slow)
-	require.NoError(t, err)
-	require.Contains(t, string(got), " 408 ")
-	require.Equal(t, 403, complete(), "the slot is free again")
-	require.Equal(t, 413, f.call(t, http.MethodPost, "/api/v2/fires/1-1/complete", `{"token":"x","status":"delivered","message":"`+strings.Repeat("x", 9<<10)+`"}`, nil).status)
 }
 
 // hanging is a store that does not answer about keys until it is told to.

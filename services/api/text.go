@@ -14,8 +14,8 @@ import (
 
 // encoding/json puts U+FFFD in the place of what is no character, and a receiver would get other bytes than were given.
 var (
-	errNotUTF8   = errors.New("is not valid UTF-8")
-	errSurrogate = errors.New(`has a \u escape of half a character: a surrogate without the other`)
+	errNotUTF8   = errors.New("expected UTF-8 text, found other bytes")
+	errSurrogate = errors.New(`expected whole characters, found a \u escape of half of one: a surrogate without the other`)
 )
 
 // strictFormats are formats whose JSON is taken only if every character of it is one.

@@ -1,11 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -89,12 +91,14 @@ func (s *Service) v1(h func(*http.Request) (v1Answer, error)) http.HandlerFunc {
 			writeV1(w, http.StatusOK, a)
 			return
 		}
-		f := fault{status: http.StatusRequestEntityTooLarge, msg: fmt.Sprintf("the body is longer than %d bytes", maxRequestBytes)}
-		if _, tooLong := errors.AsType[*http.MaxBytesError](err); !tooLong {
+		var f fault
+		if unread, ok := errors.AsType[*unreadError](err); ok {
+			f = badBody(unread.err, maxRequestBytes)
+		} else {
 			f = s.faultOf(err, http.StatusBadRequest)
 		}
 		if f.field != "" {
-			f.msg = v1Field(f.field) + " " + f.msg
+			f.msg = v1Field(f.field) + ": " + f.msg
 		}
 		writeV1(w, f.status, v1Answer{Code: f.status, Msg: f.msg})
 	}
@@ -124,12 +128,19 @@ func (s *Service) v1Create(r *http.Request) (v1Answer, error) {
 	if d.Target.Method == "" {
 		d.Target.Method = http.MethodPost
 	}
-	bad := append(checkNames(b.App, b.Name), collect(schedule.Check(&d.Schedule), callback.CheckTarget(&d.Target))...)
+	bad := append(checkNames(b.App, b.Name), collect(schedule.Check(&d.Schedule), (&callback.Checks{Reserved: s.opts.Reserved}).Target("target", &d.Target))...)
 	if len(bad) > 0 {
 		return v1Answer{}, bad[0]
 	}
 	plain(&d)
-	c, err := s.createOne(r.Context(), store.NewTimer{App: b.App, Name: b.Name, Definition: d})
+	c, err := s.createOne(r.Context(), store.NewTimer{App: b.App, Name: b.Name, Definition: s.lifted(b.App, d)})
+	if _, _, has := callback.Userinfo(d.Target.URL); has && timer.CodeOf(err) == timer.CodeConflict {
+		// The same timer may have been stored before its password was a secret: then it is that one.
+		had, e := s.opts.Store.TimerNamed(r.Context(), b.App, b.Name)
+		if e == nil && bytes.Equal(hash(s.lifted(b.App, had.Definition)), hash(s.lifted(b.App, d))) {
+			c.Timer, err = had, nil
+		}
+	}
 	return v1Answer{ID: c.Timer.ID}, err
 }
 
@@ -163,7 +174,7 @@ func (s *Service) v1Get(r *http.Request) (v1Answer, error) {
 	if err != nil {
 		return v1Answer{}, err //nolint:wrapcheck // the store says what it was doing
 	}
-	target := t.Definition.Target
+	target := *withoutUserinfo(&t.Definition.Target)
 	return v1Answer{Data: &v1Def{
 		ID: v1ID(t.ID), App: t.App, Name: t.Name, Status: t.Status,
 		Cron:   strings.Join(t.Definition.Schedule.Specs, "; "), // v1 makes one; a timer made by v2 may have none or several
@@ -173,7 +184,7 @@ func (s *Service) v1Get(r *http.Request) (v1Answer, error) {
 
 func (s *Service) checkRef(r *http.Request, ref v1Ref) error {
 	if ref.ID == 0 {
-		return timer.Invalid("id", "is required: a whole number from 1 to 2^53-1")
+		return timer.Invalid("id", "expected a whole number from 1 to 2^53-1, found nothing or another value: give the id that the create answered")
 	}
 	if err := checkText("app", ref.App, timer.MaxAppLen); err != nil {
 		return err
@@ -185,27 +196,70 @@ func (s *Service) checkRef(r *http.Request, ref v1Ref) error {
 func readV1(r *http.Request, into any) error {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return fmt.Errorf("reading the body: %w", bodyError(err))
+		return &unreadError{err}
 	}
-	err = unmarshalStrict(body, into)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &wrong) && wrong.Field != "":
-		return &timer.Error{Code: timer.CodeInvalid, Field: v1Path + wrong.Field, Msg: "is a JSON " + wrong.Value + ", which it cannot be"}
+	if err := unmarshalStrict(body, into); err != nil {
+		return badV1(err)
+	}
+	return nil
+}
+
+// badV1 says what is wrong with JSON in the words of JSON: what encoding/json says names types of this program.
+func badV1(err error) error {
+	const object = "expected a JSON object, found "
+	if errors.Is(err, errNotUTF8) || errors.Is(err, errSurrogate) {
+		return timer.Invalid(v1Path+"body", err.Error())
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		kind, _, _ := strings.Cut(wrong.Value, " ") // "number 1.5"
+		found := jsonWord(kind)
+		if wrong.Field == "" {
+			return timer.Invalid(v1Path+"body", object+found)
+		}
+		return timer.Invalid(v1Path+wrong.Field, "expected "+wantedWord(wrong.Type)+", found "+found)
+	}
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return timer.Invalid(v1Path+"body", fmt.Sprintf("%sother text from byte %d on", object, syntax.Offset))
+	}
+	return timer.Invalid(v1Path+"body", object+"other text")
+}
+
+// jsonWord names a kind of JSON value, as encoding/json calls it.
+func jsonWord(kind string) string {
+	switch kind {
+	case "number":
+		return "a number"
+	case "object":
+		return "an object"
+	case "string":
+		return "a text"
+	case "array":
+		return "a list"
+	case "bool":
+		return "true or false"
 	default:
-		return timer.Invalid("", "the body is not the JSON object that is wanted: "+err.Error())
+		return "another value"
 	}
 }
 
-// bodyError tells a caller who is too slow from a body that is too long.
-func bodyError(err error) error {
-	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
-		return err
+// wantedWord names the JSON value that a field of a body is read from.
+func wantedWord(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a text"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	default:
+		return "another value"
 	}
-	return timer.Invalid("", "the body could not be read to its end")
 }
+
+// unreadError is about a body that could not be read.
+type unreadError struct{ err error }
+
+func (e *unreadError) Error() string { return "reading the body: " + e.err.Error() }
 
 // v1Path marks a field that is already named as v1 names it.
 const v1Path = "v1:"

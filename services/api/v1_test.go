@@ -77,34 +77,34 @@ func TestV1NamesTheBadField(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	for _, c := range []struct{ from, to, want string }{
-		{`"shop"`, `""`, "app is required"},
-		{`"shop"`, `"` + strings.Repeat("a", 65) + `"`, "app is 65 bytes long"},
-		{`"shop"`, `"a\u0007b"`, "app has characters"},
-		{`"shop"`, `7`, "app is a JSON number"},
-		{`"bill"`, `""`, "name is required"},
-		{`"bill"`, `"` + strings.Repeat("é", 65) + `"`, "name is 130 bytes long"},
-		{`"bill"`, `" bill"`, "name starts or ends with a space"},
-		{`*/10 * * * * *`, `61 * * * *`, "cron "},
-		{`*/10 * * * * *`, ``, "cron "},
-		{`*/10 * * * * *`, `0 0 30 2 *`, "cron "},
-		{`https://example.com/ring`, `ftp://example.com`, "notifyHTTPParam.url "},
-		{`https://example.com/ring`, ``, "notifyHTTPParam.url is required"},
-		{`https://example.com/ring`, `https://example.com/` + strings.Repeat("a", 2048), "notifyHTTPParam.url is 2068 bytes long"},
-		{`"POST"`, `"FETCH"`, "notifyHTTPParam.method "},
+		{`"shop"`, `""`, "app: expected 1 to 64 bytes of text, found nothing"},
+		{`"shop"`, `"` + strings.Repeat("a", 65) + `"`, "app: expected at most 64 bytes, found 65"},
+		{`"shop"`, `"a\u0007b"`, "app: expected characters that can be printed, found others"},
+		{`"shop"`, `7`, "app: expected a text, found a number"},
+		{`"bill"`, `""`, "name: expected 1 to 128 bytes of text, found nothing"},
+		{`"bill"`, `"` + strings.Repeat("é", 65) + `"`, "name: expected at most 128 bytes, found 130"},
+		{`"bill"`, `" bill"`, `name: expected no space at its start and its end, found " bill"`},
+		{`*/10 * * * * *`, `61 * * * *`, "cron: "},
+		{`*/10 * * * * *`, ``, "cron: "},
+		{`*/10 * * * * *`, `0 0 30 2 *`, "cron: "},
+		{`https://example.com/ring`, `ftp://example.com`, "notifyHTTPParam.url: "},
+		{`https://example.com/ring`, ``, "notifyHTTPParam.url: expected a URL"},
+		{`https://example.com/ring`, `https://example.com/` + strings.Repeat("a", 2048), "notifyHTTPParam.url: expected at most 2048 bytes, found 2068"},
+		{`"POST"`, `"FETCH"`, "notifyHTTPParam.method: "},
 		{`"X-A"`, `"X A"`, "notifyHTTPParam.header"},
 		{`["1","2"]`, `"1"`, "notifyHTTPParam.header"},
-		{`{\"a\": 1}`, strings.Repeat("b", timer.MaxBodyLen+1), "notifyHTTPParam.body is 262145 bytes long"},
-		{v1Body, `[1]`, "the body is not"},
-		{v1Body, `{"app":`, "the body is not"},
+		{`{\"a\": 1}`, strings.Repeat("b", timer.MaxBodyLen+1), "notifyHTTPParam.body: expected at most 262144 bytes, found 262145"},
+		{v1Body, `[1]`, "body: expected a JSON object, found a list"},
+		{v1Body, `{"app":`, "body: expected a JSON object, found other text from byte"},
 	} {
 		body := strings.Replace(v1Body, c.from, c.to, 1)
 		require.Contains(t, f.v1(t, 400, http.MethodPost, "/api/timer/v1/def", body).Msg, c.want)
 	}
 	for _, ref := range []string{`{"app":"shop"}`, `{"id":"x","app":"shop"}`, `{"id":1.5,"app":"shop"}`, `{"id":-1,"app":"shop"}`, `{"id":9007199254740992,"app":"shop"}`} {
-		require.Contains(t, f.v1(t, 400, http.MethodPost, "/api/timer/v1/enable", ref).Msg, "id is required", ref)
+		require.Contains(t, f.v1(t, 400, http.MethodPost, "/api/timer/v1/enable", ref).Msg, "id: expected a whole number from 1 to 2^53-1", ref)
 	}
-	require.Contains(t, f.v1(t, 400, http.MethodDelete, "/api/timer/v1/def", `{"id":1}`).Msg, "app is required")
-	require.Contains(t, f.v1(t, 400, http.MethodGet, "/api/timer/v1/def?app=a", "").Msg, "id is required")
+	require.Contains(t, f.v1(t, 400, http.MethodDelete, "/api/timer/v1/def", `{"id":1}`).Msg, "app: expected 1 to 64 bytes of text, found nothing")
+	require.Contains(t, f.v1(t, 400, http.MethodGet, "/api/timer/v1/def?app=a", "").Msg, "id: expected a whole number from 1 to 2^53-1")
 }
 
 func TestV1LongBodyIsRefused(t *testing.T) {

@@ -25,7 +25,7 @@ type keysBody struct {
 
 type newKeyBody struct {
 	Name  string `json:"name" minLength:"1" maxLength:"128" doc:"For people." example:"billing service"`
-	Scope string `json:"scope" enum:"read,write,admin" doc:"read: see timers, fires and outcomes. write: make, change and delete timers, redrive fires. admin: keys, limits and signing keys, too."`
+	Scope string `json:"scope" enum:"read,write,admin" doc:"What it may do; each may what those before it may."`
 }
 
 type newKeyInput struct {

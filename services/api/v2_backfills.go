@@ -37,7 +37,7 @@ type backfillBody struct {
 	To        string `json:"to" format:"date-time"`
 	Next      string `json:"next" format:"date-time" doc:"Every instant before it has its fire."`
 	FiresMade int64  `json:"fires_made"`
-	Status    string `json:"status" enum:"running,done,cancelled" doc:"done: all its fires are made; some of them may still wait to be called."`
+	Status    string `json:"status" enum:"running,done,cancelled" doc:"Where it stands."`
 	CreatedAt string `json:"created_at" format:"date-time"`
 }
 
@@ -81,7 +81,7 @@ func (s *Service) startBackfill(ctx context.Context, in *startBackfillInput) (*s
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	if begun.FromMS != fromMS || begun.ToMS != toMS {
-		return nil, timer.Conflict("header.Idempotency-Key", "was used for another range")
+		return nil, timer.Conflict("header.Idempotency-Key", "expected a key that is new, or of the same range, found one of another range: use another key")
 	}
 	return &startBackfillOutput{
 		Location: v2Prefix + "/backfills/" + begun.ID.String() + "?app=" + url.QueryEscape(in.App), Body: showBackfill(&begun),
@@ -96,17 +96,17 @@ func (s *Service) pastRange(from, to string) (fromMS, toMS int64, err error) {
 	}
 	switch {
 	case first == nil:
-		return 0, 0, timer.Invalid("from", "is required")
+		return 0, 0, timer.Invalid("from", `expected an instant such as "2026-01-01T00:00:00Z", found nothing`)
 	case last == nil:
-		return 0, 0, timer.Invalid("to", "is required")
+		return 0, 0, timer.Invalid("to", `expected an instant such as "2026-01-02T00:00:00Z", found nothing`)
 	case first.UnixMilli() < 0:
-		return 0, 0, timer.Invalid("from", "lies before 1970")
+		return 0, 0, timer.Invalid("from", fmt.Sprintf("expected an instant from 1970 on, found %q", from))
 	case last.After(s.opts.Now()):
-		return 0, 0, timer.Invalid("to", "lies in the future, which the schedule itself takes care of")
+		return 0, 0, timer.Invalid("to", fmt.Sprintf("expected an instant that has passed, as the schedule takes care of the future, found %q", to))
 	case !first.Before(*last):
-		return 0, 0, timer.Invalid("to", "must be later than from")
+		return 0, 0, timer.Invalid("to", fmt.Sprintf("expected an instant later than from (%q), found %q", from, to))
 	case last.Sub(*first) > maxBackfillRange:
-		return 0, 0, timer.Invalid("to", fmt.Sprintf("is more than %d days after from", maxBackfillRange/(24*time.Hour)))
+		return 0, 0, timer.Invalid("to", fmt.Sprintf("expected at most %d days after from, found %q: take several smaller ranges", maxBackfillRange/(24*time.Hour), to))
 	}
 	return ceilMS(*first), ceilMS(*last), nil
 }
@@ -123,7 +123,7 @@ func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) erro
 	n := 0
 	for at := p.Next(fromMS-1, expansion.Anchor(t)); at < toMS; at = p.Next(at, expansion.Anchor(t)) {
 		if n++; n > maxBackfillFires {
-			return timer.Invalid("to", fmt.Sprintf("makes more than %d fires: take several smaller ranges", maxBackfillFires))
+			return timer.Invalid("to", fmt.Sprintf("expected a range of at most %d fires, found more: take several smaller ranges", maxBackfillFires))
 		}
 		if n%countStep == 0 && ctx.Err() != nil {
 			return ctx.Err() //nolint:wrapcheck // the caller is told that there was no answer in time

@@ -42,7 +42,7 @@ func TestV2Backfill(t *testing.T) {
 
 	tomorrow := rfc(time.Now().Add(24 * time.Hour))
 	for body, want := range map[string]string{
-		`{"from":"2026-01-01T00:00:00Z"}`:                             "body",
+		`{"from":"2026-01-01T00:00:00Z"}`:                             "body.to",
 		`{"from":"x","to":"2026-01-01T00:00:00Z"}`:                    "body.from",
 		`{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`: "body.to",
 		`{"from":"2026-01-01T00:00:00Z","to":"` + tomorrow + `"}`:     "body.to",

@@ -137,7 +137,8 @@ func TestV2ImportsICalendar(t *testing.T) {
 
 	for body, want := range map[string]string{
 		"hello": `is not iCalendar: line 1: expected BEGIN:VCALENDAR, found "hello"`,
-		strings.Replace(holidays, "SUMMARY", "RRULE:FREQ=FOO\r\nSUMMARY", 1): `has an event "Christmas" that cannot be read: line 9: RRULE: expected FREQ=YEARLY, MONTHLY, WEEKLY or DAILY, found "FOO"`,
+		strings.Replace(holidays, "SUMMARY", "RRULE:FREQ=FOO\r\nSUMMARY", 1):           `has an event "Christmas" that cannot be read: line 9: RRULE: expected FREQ=YEARLY, MONTHLY, WEEKLY or DAILY, found "FOO"`,
+		strings.Replace(holidays, "SUMMARY", "RRULE:FREQ=DAILY;COUNT=0\r\nSUMMARY", 1): `has an event "Christmas" that cannot be read: line 9: RRULE: expected COUNT= and a number from 1 to 999999999, found "COUNT=0"`,
 	} {
 		p := f.problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=shop", body)
 		require.Equal(t, "the file "+want, p.Detail)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -30,7 +29,7 @@ type completeInput struct {
 
 type completeBody struct {
 	Token   string `json:"token" minLength:"1" maxLength:"256" doc:"The callback's Carillon-Complete-Token. It holds for that attempt."`
-	Status  string `json:"status" enum:"delivered,failed" doc:"failed counts as a failed attempt: the timer's retry policy goes on from there."`
+	Status  string `json:"status" enum:"delivered,failed" doc:"What became of it."`
 	Message string `json:"message,omitempty" maxLength:"1024" doc:"Why it failed; the first 512 bytes are kept, on one line."`
 }
 
@@ -46,43 +45,66 @@ type completedBody struct {
 func (s *Service) completeFire(ctx context.Context, in *completeInput) (*completeOutput, error) {
 	id, err := timer.ParseFireID(in.ID)
 	if err != nil {
-		return nil, badFireID()
+		return nil, badFireID(in.ID)
 	}
 	attempt := s.attemptOf(id, in.Body.Token)
 	if attempt == 0 {
 		s.countDenied(ctx, deniedToken, "") // nobody shows a key here, and a token has no public part
 		return nil, problem(fault{status: http.StatusForbidden, msg: "the token is not one of this fire"})
 	}
-	states, err := s.opts.Store.States(ctx, []timer.ID{id.Timer})
-	if err != nil {
-		return nil, err
+	turn, ok := s.shares.enter(id, addressOf(ctx))
+	if !ok {
+		busy := problem(fault{status: http.StatusServiceUnavailable, msg: "this fire is being completed, or this address completes too many at once: ask again"})
+		return nil, huma.ErrorWithHeaders(busy, http.Header{"Retry-After": {retryAfter}})
 	}
-	if len(states) == 0 {
-		return nil, timer.NotFound("fire", id)
-	}
+	defer turn.leave()
+	var app string
 	c := store.Completion{FireID: id, Attempt: attempt, FinishedMS: s.opts.Now().UnixMilli()}
 	if in.Body.Status == string(timer.Failed) {
 		c.Failed = &timer.Attempt{
 			FireID: id, N: attempt, Failure: timer.FailureAsync, Error: strings.TrimSpace("completed as failed: " + oneLine(in.Body.Message)),
 		}
-	} else if c.Next, err = s.followerOf(ctx, states[0].App, id, c.FinishedMS); err != nil {
+	}
+	err = turn.turn(ctx, func() (err error) {
+		if app, err = s.appOf(ctx, id); err == nil && c.Failed == nil {
+			c.Next, err = s.followerOf(ctx, app, id, c.FinishedMS)
+		}
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
-	done, err := s.complete(ctx, states[0].App, c)
+	done, err := s.complete(ctx, turn, app, c)
 	if err != nil {
 		return nil, err
 	}
 	return &completeOutput{completedBody{ID: id.String(), Status: in.Body.Status, Repeated: done}}, nil
 }
 
-// complete ends the fire, or gives it back. repeated tells that it was so before.
-func (s *Service) complete(ctx context.Context, app string, c store.Completion) (repeated bool, err error) {
+// appOf returns the app of a fire's timer.
+func (s *Service) appOf(ctx context.Context, id timer.FireID) (string, error) {
+	states, err := s.opts.Store.States(ctx, []timer.ID{id.Timer})
+	if err != nil {
+		return "", err
+	}
+	if len(states) == 0 {
+		return "", timer.NotFound("fire", id)
+	}
+	return states[0].App, nil
+}
+
+// complete ends the fire, or gives it back. repeated tells that it was so before. It has its turn only while it asks the store.
+func (s *Service) complete(ctx context.Context, turn *completing, app string, c store.Completion) (repeated bool, err error) {
 	last := time.NewTimer(completeEarlyFor)
 	defer last.Stop()
 	again := time.NewTicker(completeEarlyEvery)
 	defer again.Stop()
 	for {
-		out, err := s.opts.Store.Complete(ctx, app, c)
+		var out store.Completed
+		err := turn.turn(ctx, func() (err error) {
+			out, err = s.opts.Store.Complete(ctx, app, c)
+			return err
+		})
 		s.dispatch(ctx, out.Fires) // of a commit in doubt, too: see store.Timers
 		if err != nil {
 			return false, fmt.Errorf("completing a fire: %w", err)
@@ -94,7 +116,7 @@ func (s *Service) complete(ctx context.Context, app string, c store.Completion) 
 		case store.CompletedLate:
 			fallthrough
 		default:
-			return false, timer.Conflict("", "the fire is over, or at another attempt")
+			return false, timer.Conflict("", "the fire is not waiting for this completion: it has its outcome, or is at another attempt; look at GET /fires/{id}")
 		}
 		select {
 		case <-again.C:
@@ -162,6 +184,9 @@ func oneLine(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-var errFireID = errors.New("is not a fire id: it is <timer>-<due_ms> or <timer>-<due_ms>-<series>")
+// badFireIDText says what is wrong with a text that is no fire id.
+func badFireIDText(text string) string {
+	return fmt.Sprintf("expected a fire id, which is <timer>-<due_ms> or <timer>-<due_ms>-<series>, found %q", clip(text))
+}
 
-func badFireID() error { return timer.Invalid("path.id", errFireID.Error()) }
+func badFireID(text string) error { return timer.Invalid("path.id", badFireIDText(text)) }

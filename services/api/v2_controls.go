@@ -17,7 +17,7 @@ type pauseInput struct {
 
 type pauseBody struct {
 	Reason string `json:"reason,omitempty" maxLength:"256" doc:"Why; shown until it is resumed." example:"the warehouse moves"`
-	Until  string `json:"until,omitempty" format:"date-time" doc:"When it is activated again by itself; never where it is left out."`
+	Until  string `json:"until,omitempty" format:"date-time" doc:"When it is activated again by itself, from now to 2199; never where it is left out."`
 }
 
 // pauseTimer pauses an active timer, or changes the pause of one that is paused. One that is not active was deactivated by somebody, and
@@ -77,7 +77,7 @@ func (s *Service) future(field, text string) (int64, error) {
 	case at == nil:
 		return 0, nil
 	case !at.After(s.opts.Now()) || at.Year() > lastYear:
-		return 0, timer.Invalid(field, fmt.Sprintf("expected an instant from now to the year %d, found %s", lastYear, text))
+		return 0, timer.Invalid(field, fmt.Sprintf("expected an instant from now to the year %d, found %q", lastYear, text))
 	}
 	return ceilMS(*at), nil
 }
@@ -100,8 +100,8 @@ type rescheduleInput struct {
 }
 
 type rescheduleBody struct {
-	At        string `json:"at,omitempty" format:"date-time" doc:"The new instant. Give it or delay."`
-	Delay     string `json:"delay,omitempty" doc:"How long from now." example:"90s"`
+	At        string `json:"at,omitempty" format:"date-time" doc:"The new instant, from now to 2199. Give it or delay."`
+	Delay     string `json:"delay,omitempty" doc:"How long from now; longer than 0s, at most 10 years (3650d)." example:"90s"`
 	IfVersion int32  `json:"if_version,omitempty" minimum:"1" doc:"Only if this is the timer's version; else 409."`
 }
 
@@ -128,15 +128,23 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 		return nil, otherVersion(t.Version)
 	}
 	if old := oneShotDue(&t); t.NextDueMS == timer.NeverMS && old <= s.opts.Now().UnixMilli() {
-		return nil, timer.Conflict("", "its fire is over, since "+instant(old))
+		what, waits, err := s.oneShotFire(ctx, &t, old)
+		if err != nil {
+			return nil, err
+		}
+		if !waits {
+			return nil, timer.Conflict("", "its fire "+what)
+		}
 	}
 	d := t.Definition
 	d.Schedule.Kind, d.Schedule.At, d.Schedule.Delay = timer.KindAt, &at, 0
 	var late bool
+	var wasMS int64 // when it was due by the old version
 	plan := func(p *timer.Timer, nowMS int64) store.Plan {
 		was := t
 		was.AnchorMS = p.AnchorMS // it may have been activated meanwhile
-		if late = p.Version != t.Version && oneShotDue(&was) <= nowMS; late {
+		wasMS = oneShotDue(&was)
+		if late = p.Version != t.Version && wasMS <= nowMS; late {
 			return noFires(p, nowMS)
 		}
 		return s.opts.Plan(p, nowMS)
@@ -151,7 +159,11 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 		if _, err := s.edit(ctx, back, noFires); err != nil && timer.CodeOf(err) != timer.CodeConflict {
 			return nil, err
 		}
-		return nil, timer.Conflict("", "it came due meanwhile")
+		what, _, err := s.oneShotFire(ctx, &t, wasMS)
+		if err != nil {
+			return nil, err
+		}
+		return nil, timer.Conflict("", "it came due meanwhile: its fire "+what)
 	}
 	return s.show(ctx, &done)
 }
@@ -173,11 +185,18 @@ func oneShotDue(t *timer.Timer) int64 {
 	return p.Next(-1, t.AnchorMS)
 }
 
+func foundAtOrDelay(at string) string {
+	if at == "" {
+		return "expected at or delay, found neither: give one of the two"
+	}
+	return "expected at or delay, found both: leave one of the two out"
+}
+
 // newInstant reads where a one-shot is moved to.
 func (s *Service) newInstant(at, delay string) (time.Time, error) {
 	switch {
 	case (at == "") == (delay == ""):
-		return time.Time{}, timer.Invalid("at", "is required, or delay, and not both")
+		return time.Time{}, timer.Invalid("at", foundAtOrDelay(at))
 	case at != "":
 		ms, err := s.future("at", at)
 		return time.UnixMilli(ms).UTC(), err
@@ -188,7 +207,7 @@ func (s *Service) newInstant(at, delay string) (time.Time, error) {
 	case len(r.bad) > 0:
 		return time.Time{}, r.bad[0]
 	case d <= 0 || time.Duration(d) > schedule.MaxDelay:
-		return time.Time{}, timer.Invalid("delay", "must be longer than nothing, and at most 10 years (87600h)")
+		return time.Time{}, timer.Invalid("delay", fmt.Sprintf("expected a duration longer than 0s and up to 10 years (3650d), found %s", time.Duration(d)))
 	}
 	return time.UnixMilli(ceilMS(s.opts.Now().Add(time.Duration(d)))).UTC(), nil
 }

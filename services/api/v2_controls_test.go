@@ -168,7 +168,7 @@ func TestV2Reschedule(t *testing.T) {
 	require.Equal(t, rfc(later), f.do(t, 200, http.MethodPatch, timerPath(delayed.ID, ""), `{"status":"active"}`).NextDue)
 
 	over, _ := f.active(t, "over", `{"kind":"at","at":"2020-01-01T00:00:00Z"}`)
-	require.Contains(t, f.problem(t, 409, http.MethodPost, timerPath(over.ID, "/reschedule"), `{"delay":"1h"}`).Detail, "over")
+	require.Contains(t, f.problem(t, 409, http.MethodPost, timerPath(over.ID, "/reschedule"), `{"delay":"1h"}`).Detail, "to be called at once")
 	cron, _ := f.active(t, "cron", `{"kind":"cron","specs":["@daily"]}`)
 	require.Contains(t, f.problem(t, 409, http.MethodPost, timerPath(cron.ID, "/reschedule"), `{"delay":"1h"}`).Detail, "recurs")
 	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/reschedule?app=shop", `{"delay":"1h"}`)

@@ -8,37 +8,6 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-type listFiresInput struct {
-	TimerParam
-	PageParam
-}
-
-type firesOutput struct{ Body firesBody }
-
-func (s *Service) listFires(ctx context.Context, in *listFiresInput) (*firesOutput, error) {
-	id, err := s.id(ctx, &in.TimerParam)
-	if err != nil {
-		return nil, err
-	}
-	before, err := decodeFiresCursor(in.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	found, err := s.opts.Store.History(ctx, in.App, id, before, in.Limit+1)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // the store says what it was doing
-	}
-	out := &firesOutput{firesBody{Items: make([]FireBody, 0, len(found))}}
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		out.Body.NextCursor = encodeCursor(firesCursor, found[in.Limit-1].FireID.String())
-	}
-	for i := range found {
-		out.Body.Items = append(out.Body.Items, showOutcome(&found[i]))
-	}
-	return out, nil
-}
-
 type fireParam struct {
 	AppParam
 	ID string `path:"id" maxLength:"64" doc:"The fire's id: <timer>-<due in unix ms>, with -<series> where it is not of the schedule."`
@@ -52,7 +21,7 @@ func (s *Service) getFire(ctx context.Context, in *fireParam) (*fireOutput, erro
 	}
 	id, err := timer.ParseFireID(in.ID)
 	if err != nil {
-		return nil, badFireID()
+		return nil, badFireID(in.ID)
 	}
 	found, err := s.opts.Store.Fire(ctx, in.App, id)
 	if err != nil {

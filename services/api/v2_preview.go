@@ -44,6 +44,7 @@ type previewOutput struct{ Body forecastBody }
 type forecastBody struct {
 	Fires    []forecastFire      `json:"fires" nullable:"false"`
 	Excluded []forecastExclusion `json:"excluded" nullable:"false" doc:"Up to the last of the fires, at most 1000."`
+	Warnings []warningBody       `json:"warnings,omitempty" nullable:"false" doc:"Why the schedule, or one of its cron expressions, is never due after from, or why an instant that has passed is due at once."`
 }
 
 // previewSchedule computes by the same code as the migrators, and writes nothing.
@@ -86,7 +87,14 @@ func (s *Service) previewSchedule(ctx context.Context, in *previewInput) (*previ
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the field, or says what it was doing
 	}
-	return showForecast(forecast), nil
+	out := showForecast(forecast)
+	if p, err := schedule.Parse(d, ins); err == nil {
+		out.Body.Warnings = showWarnings(p.Warnings(after, anchor))
+	}
+	if b.From == "" && d.Kind == timer.KindAt && len(forecast.Fires) > 0 && ceilMS(*d.At) < after {
+		out.Body.Warnings = append(out.Body.Warnings, warningBody{"body.schedule.at", passedUntil(ceilMS(*d.At), "it is due at once")})
+	}
+	return out, nil
 }
 
 // givenCalendars reads the calendars that come with the request.
@@ -106,7 +114,7 @@ func (s *Service) givenCalendars(bodies []namedCalendar, r *reading) map[string]
 // previewTimer returns the seed and the anchor of a timer that exists; one that was never activated counts from the preview's start.
 func (s *Service) previewTimer(ctx context.Context, b *previewBody, anchor int64) (timer.ID, int64, error) {
 	if b.App == "" {
-		return 0, 0, timer.Invalid("app", "is required with timer_id")
+		return 0, 0, timer.Invalid("app", "expected the app of timer_id, found nothing")
 	}
 	id, err := timer.ParseID(b.TimerID)
 	if err != nil {
@@ -132,7 +140,7 @@ func (s *Service) previewCalendars(ctx context.Context, app string, names []stri
 			continue
 		}
 		if app == "" {
-			missing = append(missing, timer.Invalid(fmt.Sprintf("schedule.calendars[%d]", i), fmt.Sprintf("%q is not among calendars, and no app is named", name)))
+			missing = append(missing, timer.Invalid(fmt.Sprintf("schedule.calendars[%d]", i), fmt.Sprintf("expected one of calendars, as no app is named, found %q: name the app, or give the calendar", name)))
 			continue
 		}
 		c, err := s.opts.Store.Calendar(ctx, app, name)

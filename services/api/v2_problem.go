@@ -13,7 +13,7 @@ import (
 func problem(f fault) *huma.ErrorModel {
 	m := &huma.ErrorModel{Status: f.status, Title: http.StatusText(f.status), Detail: f.msg}
 	if f.field != "" {
-		m.Detail = f.field + " " + f.msg
+		m.Detail = f.field + ": " + f.msg
 		m.Errors = []*huma.ErrorDetail{{Location: location(f.field), Message: f.msg}}
 	}
 	return m
@@ -23,7 +23,7 @@ func problem(f fault) *huma.ErrorModel {
 func (s *Service) problems(bad []*timer.Error) error {
 	m := &huma.ErrorModel{
 		Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity),
-		Detail: bad[0].Field + " " + bad[0].Msg,
+		Detail: bad[0].Field + ": " + bad[0].Msg,
 	}
 	for _, e := range bad {
 		if e.Code != timer.CodeInvalid {
@@ -53,31 +53,43 @@ func location(field string) string {
 	return "body." + field
 }
 
-// shorten is a huma.Transformer: huma echoes the value at fault, and that may be the whole body, or a secret in a header.
-func shorten(_ huma.Context, _ string, v any) (any, error) {
-	if m, ok := v.(*huma.ErrorModel); ok {
-		for _, e := range m.Errors {
-			if secretPlace(e.Location) {
-				e.Value = nil
-			}
-			switch value := e.Value.(type) {
-			case nil, bool, float64, int:
-			case string:
-				const most = 100
-				if len(value) > most {
-					e.Value = nil
-				}
-			default:
-				e.Value = nil
-			}
+// plainProblem is a huma.Transformer: what huma finds wrong with a request by its description is said as everything else is, with what was expected and
+// what was found. huma echoes the value at fault, and that may be the whole body, or a secret: it is left out unless it is short and no secret.
+func plainProblem(_ huma.Context, _ string, v any) (any, error) {
+	m, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	for _, e := range m.Errors {
+		reword(e)
+		e.Value = shortValue(e)
+	}
+	if len(m.Errors) > 0 && !strings.Contains(m.Detail, ", found ") && m.Status < http.StatusInternalServerError && m.Status != http.StatusConflict {
+		m.Detail = strings.TrimPrefix(m.Errors[0].Location, "body.") + ": " + m.Errors[0].Message
+	}
+	return m, nil
+}
+
+// shortValue returns the value at fault where it may be shown.
+func shortValue(e *huma.ErrorDetail) any {
+	const most = 100
+	if secretPlace(e.Location) {
+		return nil
+	}
+	switch value := e.Value.(type) {
+	case bool, float64, int:
+		return value
+	case string:
+		if len(value) <= most {
+			return value
 		}
 	}
-	return v, nil
+	return nil
 }
 
 // secretPlace tells whether what stands at a place of a request is or may be a secret, or a part of one.
 func secretPlace(location string) bool {
-	for _, part := range []string{"secret", "oauth2", ".tls", "token", "headers", "eader.Authorization"} {
+	for _, part := range []string{"secret", "oauth2", ".tls", "token", "headers", "eader.Authorization", "url"} {
 		if strings.Contains(location, part) {
 			return true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/store"
@@ -116,7 +117,7 @@ func (s *Service) readRedrive(in *redriveInput) (store.RedriveQuery, error) {
 	for i, text := range b.Fires {
 		id, err := timer.ParseFireID(text)
 		if err != nil {
-			r.wrong(fmt.Sprintf("fires[%d]", i), errFireID.Error())
+			r.wrong(fmt.Sprintf("fires[%d]", i), badFireIDText(text))
 		}
 		q.Fires = append(q.Fires, id)
 	}
@@ -125,14 +126,23 @@ func (s *Service) readRedrive(in *redriveInput) (store.RedriveQuery, error) {
 	}
 	if at := r.instant("to", b.To); at != nil {
 		if q.ToMS = ceilMS(*at); q.ToMS <= q.FromMS {
-			r.wrong("to", "is not later than from")
+			r.wrong("to", fmt.Sprintf("expected an instant later than from (%q), found %q", b.From, b.To))
 		}
 	}
 	if b.Failure != "" && !slices.Contains(timer.Failures(), q.Failure) {
-		r.wrong("failure", fmt.Sprintf("%q is none of %v", b.Failure, timer.Failures()))
+		r.wrong("failure", fmt.Sprintf("expected one of %s, found %q", failureNames(), clip(b.Failure)))
 	}
 	if len(r.bad) > 0 {
 		return q, s.problems(r.bad)
 	}
 	return q, nil
+}
+
+// failureNames lists the classes of failures.
+func failureNames() string {
+	var names []string
+	for _, f := range timer.Failures() {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,9 +14,7 @@ import (
 )
 
 // v2Version is the version of the API's description; it grows with every change of the description.
-const v2Version = "2.4.0"
-
-const bodyReadTimeout = 10 * time.Second
+const v2Version = "2.6.0"
 
 // What needs no key is small, and comes at once: the longest message, each of its 1,024 characters written as \u00xx, the token, and the rest.
 const (
@@ -72,11 +71,11 @@ func (s *Service) mayChange(ctx context.Context, field, app string) error {
 // routesV2 adds v2's routes to r, whose callers are known, and those that need no key to open.
 func (s *Service) routesV2(r, open chi.Router) huma.API {
 	c := huma.DefaultConfig("Carillon", v2Version)
-	c.Info.Description = "Registers timers and shows what became of them."
+	c.Info.Description = "Registers timers and shows what became of them. A field of a body that is null counts as absent. Durations are text such as 90s, 1h30m or 1d12h, and a day of theirs is always 24 hours."
 	c.Info.License = &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"}
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // the description is served without a key; a page would load scripts from elsewhere
 	c.CreateHooks = nil                                   // no $schema links in answers
-	c.Transformers = append(c.Transformers, shorten)
+	c.Transformers = append(c.Transformers, plainProblem)
 	c.RejectUnknownQueryParameters = true
 	c.Formats = strictFormats(c.Formats)
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{keyScheme: {
@@ -96,7 +95,7 @@ func (s *Service) routesV2(r, open chi.Router) huma.API {
 	add(s, api, http.MethodPost, "/timers/{id}/resume", "resume-timer", "End a timer's pause", http.StatusOK, s.resumeTimer)
 	add(s, api, http.MethodPost, "/timers/{id}/run", "run-timer", "Call a timer's target now, besides its schedule", http.StatusAccepted, s.runTimer)
 	add(s, api, http.MethodPost, "/timers/{id}/reschedule", "reschedule-timer", "Move a one-shot that has not fired yet", http.StatusOK, s.rescheduleTimer)
-	add(s, api, http.MethodGet, "/timers/{id}/fires", "list-fires", "List a timer's finished fires, latest due first", http.StatusOK, s.listFires)
+	add(s, api, http.MethodGet, "/timers/{id}/fires", "list-fires", "List a timer's fires: finished ones, or those of the states named", http.StatusOK, s.listFires)
 	add(s, api, http.MethodPost, "/timers/{id}/backfills", "start-backfill", "Make the fires of a past range", http.StatusAccepted, s.startBackfill)
 	add(s, api, http.MethodGet, "/backfills/{id}", "get-backfill", "Show a backfill", http.StatusOK, s.getBackfill)
 	add(s, api, http.MethodDelete, "/backfills/{id}", "cancel-backfill", "Cancel a backfill: what has not been called is skipped", http.StatusOK, s.cancelBackfill)
@@ -123,8 +122,31 @@ func (s *Service) routesV2(r, open chi.Router) huma.API {
 	add(s, api, http.MethodDelete, "/calendars/{name}", "delete-calendar", "Delete a calendar that no timer names", http.StatusNoContent, s.deleteCalendar)
 	add(s, api, http.MethodPost, "/calendars/{name}/import", "import-calendar", "Take the dates of an iCalendar file into a calendar", http.StatusOK, s.importCalendar)
 	add(s, api, http.MethodPost, "/schedules/preview", "preview-schedule", "Show the next fires of a schedule, and what it excludes", http.StatusOK, s.previewSchedule)
+	describe(api.OpenAPI()) // before bounds of types are put in, which nobody has to know
 	boundIntegers(api.OpenAPI())
+	documentBodies(api.OpenAPI())
 	return api
+}
+
+// documentBodies gives each operation with a body the answers about bodies that cannot be read.
+func documentBodies(d *huma.OpenAPI) {
+	for _, p := range d.Paths {
+		for _, op := range []*huma.Operation{p.Post, p.Put, p.Patch, p.Delete} {
+			if op == nil || op.RequestBody == nil {
+				continue
+			}
+			for status, text := range map[int]string{
+				http.StatusBadRequest:            "The body is missing, or is no JSON.",
+				http.StatusRequestTimeout:        "The body did not come in time.",
+				http.StatusRequestEntityTooLarge: "The body is too long.",
+				http.StatusUnsupportedMediaType:  "The body is of another content type.",
+			} {
+				op.Responses[strconv.Itoa(status)] = &huma.Response{
+					Description: text, Content: op.Responses[strconv.Itoa(http.StatusUnprocessableEntity)].Content,
+				}
+			}
+		}
+	}
 }
 
 const keyScheme = "key"
@@ -135,14 +157,14 @@ func add[I, O any](s *Service, api huma.API, method, path, id, summary string, s
 	scope := scopeOf(id, method)
 	op := huma.Operation{
 		OperationID: id, Method: method, Path: v2Prefix + path, Summary: summary, DefaultStatus: status,
-		MaxBodyBytes: maxRequestBytes, BodyReadTimeout: bodyReadTimeout,
+		MaxBodyBytes: maxRequestBytes, BodyReadTimeout: s.opts.BodyTimeout,
 		Errors: []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
 	}
 	if scope != "" {
 		op.Description = "Needs a key of scope " + string(scope) + "."
 		op.Security = []map[string][]string{{keyScheme: {}}}
 	} else {
-		op.MaxBodyBytes, op.BodyReadTimeout = openBodyBytes, openBodyReadTimeout
+		op.MaxBodyBytes, op.BodyReadTimeout = openBodyBytes, -1 // bodyFirst has read it
 	}
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 		var out *O

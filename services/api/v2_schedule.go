@@ -9,19 +9,19 @@ import (
 // scheduleBody is when a timer is due. Package schedule states the rules.
 type scheduleBody struct {
 	Kind    string   `json:"kind" enum:"cron,interval,fixed_delay,at,delay" doc:"How the instants are named."`
-	Specs   []string `json:"specs,omitempty" nullable:"false" maxItems:"16" doc:"cron: expressions of 5, 6 (seconds first) or 7 (with year) fields, or @hourly, @every 90s and the like. Instants that coincide are one." example:"[\"*/5 * * * *\"]"`
+	Specs   []string `json:"specs,omitempty" nullable:"false" maxItems:"16" doc:"cron: expressions of at most 256 bytes each, of 5, 6 (seconds first) or 7 (with year) fields, or @hourly, @every 90s, @every 1d and the like. Ranges may wrap (22-2, fri-mon, nov-feb); L, L-3, LW, L-1W, 15W, 5L, 5#3 and H are known; a step is less than the values of its field; years end with 2199. Instants that coincide are one." example:"[\"*/5 * * * *\"]"`
 	Zone    string   `json:"time_zone,omitempty" doc:"IANA time zone; the deployment's default (UTC) where it is left out." example:"Europe/Berlin"`
-	Gap     string   `json:"gap,omitempty" enum:"shift,skip" doc:"cron: what becomes of local times that a day skips: shift (the default) makes them one fire at the first instant after the gap."`
+	Gap     string   `json:"gap,omitempty" enum:"shift,skip" doc:"cron: when local times are due that a day skips; shift by default."`
 	Overlap string   `json:"overlap,omitempty" enum:"first,second,both" doc:"cron: at which of them local times are due that a day has twice; first by default."`
-	At      string   `json:"at,omitempty" format:"date-time" doc:"at: the instant. One in the past is due at once." example:"2030-01-31T09:00:00Z"`
-	Delay   string   `json:"delay,omitempty" doc:"delay: how long after the first activation." example:"90s"`
-	Every   string   `json:"every,omitempty" doc:"interval: the distance of its fires; fixed_delay: how long after the end of a fire the next is due." example:"10m"`
-	Anchor  string   `json:"anchor,omitempty" format:"date-time" doc:"interval: where it counts from; the first activation where it is left out."`
-	Phase   string   `json:"phase,omitempty" doc:"interval: added to the anchor; less than every." example:"30s"`
+	At      string   `json:"at,omitempty" format:"date-time" doc:"at: the instant, from 1970 to 2199. One in the past is due at once." example:"2030-01-31T09:00:00Z"`
+	Delay   string   `json:"delay,omitempty" doc:"delay: how long after the first activation; longer than 0s, at most 10 years (3650d)." example:"90s"`
+	Every   string   `json:"every,omitempty" doc:"interval: the distance of its fires; fixed_delay: how long after the end of a fire the next is due. From 1s to 10 years (3650d), in whole milliseconds." example:"10m"`
+	Anchor  string   `json:"anchor,omitempty" format:"date-time" doc:"interval: where it counts from, from 1970 to 2199; the first activation where it is left out."`
+	Phase   string   `json:"phase,omitempty" doc:"interval: added to the anchor; from 0s to less than every, in whole milliseconds." example:"30s"`
 
-	StartAt  string `json:"start_at,omitempty" format:"date-time" doc:"Nothing is due before it."`
-	EndAt    string `json:"end_at,omitempty" format:"date-time" doc:"Nothing is due at it or after it."`
-	MaxFires int64  `json:"max_fires,omitempty" minimum:"0" doc:"Fires in all; no limit where it is 0 or left out."`
+	StartAt  string `json:"start_at,omitempty" format:"date-time" doc:"Nothing is due before it. From 1970 to 2199."`
+	EndAt    string `json:"end_at,omitempty" format:"date-time" doc:"Nothing is due at it or after it. From 1970 to 2199, and later than start_at."`
+	MaxFires int64  `json:"max_fires,omitempty" minimum:"0" doc:"How many of its fires are called in all, with whatever outcome; those that are skipped do not count. No limit where it is 0 or left out."`
 	Jitter   string `json:"jitter,omitempty" doc:"Fires run up to so much after they are due, at most 24h; always the same for one instant of one timer." example:"30s"`
 
 	Calendars []string `json:"calendars,omitempty" nullable:"false" maxItems:"8" doc:"Calendars of the app, by name: an instant must be allowed by all of them." example:"[\"holidays\"]"`

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-const noSealingKeys = "cannot be kept: this deployment has no sealing keys"
+const noSealingKeys = "expected nothing, as this deployment has no sealing keys, found a value that needs them: leave it out, or let the operator give it keys"
 
 // redacted is what every secret is shown as.
 var redacted = sealing.NewSecret(sealing.Redacted)
@@ -38,7 +38,7 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 					return "", false
 				}
 				if old.TLS.Cert != o.Cert {
-					in.r.wrong(field+".tls.key", "is REDACTED, and of another certificate: give it anew")
+					in.r.wrong(field+".tls.key", "expected the key, as cert is another one, found REDACTED: give it anew")
 				}
 				return old.TLS.Key, old.TLS.Key != ""
 			}, func() error {
@@ -50,6 +50,9 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 		}
 	}
 	if o := b.OAuth2; o != nil {
+		if _, _, has := callback.Userinfo(o.TokenURL); has {
+			in.r.wrong(field+".oauth2.token_url", "has a user and a password: give client_id and secret")
+		}
 		t.OAuth2 = &timer.OAuth2{TokenURL: o.TokenURL, ClientID: o.ClientID, Scopes: o.Scopes, Params: o.Params, InBody: o.InBody}
 		at := field + ".oauth2.secret"
 		t.OAuth2.Secret = in.seal(at, o.Secret, func() (timer.Sealed, bool) {
@@ -60,7 +63,7 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 			return old.OAuth2.Secret, in.sameHost(at, old.OAuth2.TokenURL, o.TokenURL) && in.samePlace(at, old, t)
 		}, func() error {
 			if len(o.Secret.Reveal()) > timer.MaxSecretLen {
-				return timer.Invalid(at, fmt.Sprintf("is longer than %d bytes", timer.MaxSecretLen))
+				return timer.Invalid(at, fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxSecretLen, len(o.Secret.Reveal())))
 			}
 			return nil
 		})
@@ -70,13 +73,13 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 // seal seals a secret that was checked, or keeps the one that is stored. What is wrong is noted.
 func (in *targetReader) seal(field string, value sealing.Secret, stored func() (timer.Sealed, bool), check func() error) timer.Sealed {
 	if value.IsZero() {
-		in.r.wrong(field, "is empty")
+		in.r.wrong(field, "expected a secret, found nothing")
 		return unsealed
 	}
 	if value.Reveal() == sealing.Redacted {
 		had, ok := stored()
 		if !ok {
-			in.r.wrong(field, "is REDACTED, which keeps a secret that is stored, and there is none")
+			in.r.wrong(field, "expected the secret, as none is stored that could be kept, found REDACTED: give it")
 			return unsealed
 		}
 		return had
@@ -92,7 +95,7 @@ func (in *targetReader) seal(field string, value sealing.Secret, stored func() (
 	return in.service.opts.Secrets.Seal(value, callback.SecretBinding(in.app))
 }
 
-const goesElsewhere = "is REDACTED, and would go elsewhere than before: give it anew"
+const goesElsewhere = "expected the secret, as it would go elsewhere than before, found REDACTED: give it anew"
 
 // samePlace refuses to keep a secret that would go elsewhere than before: who may change a timer shall not have its secrets sent to himself.
 func (in *targetReader) samePlace(field string, old, now *timer.Target) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -25,10 +26,10 @@ type settingsInput struct {
 }
 
 type settingsBody struct {
-	Rate       float64  `json:"rate,omitempty" doc:"Calls started per second, over all executors; no limit where it is 0 or left out."`
-	Burst      int      `json:"burst,omitempty" doc:"Calls that may start at once after a pause; a second's worth by default."`
-	Concurrent int      `json:"concurrent,omitempty" doc:"Calls at once, over all executors; no limit where it is 0 or left out."`
-	Allow      []string `json:"allow,omitempty" nullable:"false" maxItems:"64" doc:"Rules that open addresses besides the deployment's: a CIDR, an address or a host name (*.example.com for those below), each with :ports behind it where others than 80 and 443 are meant. A rule that is neither here already nor the deployment's own needs an admin key of the deployment." example:"[\"10.20.0.0/16:8080\"]"`
+	Rate       float64  `json:"rate,omitempty" doc:"Calls started per second, over all executors, from 0.001 to 1000000; no limit where it is 0 or left out."`
+	Burst      int      `json:"burst,omitempty" doc:"Calls that may start at once after a pause, 0 to 1000000; a second's worth by default."`
+	Concurrent int      `json:"concurrent,omitempty" minimum:"0" maximum:"1000000" doc:"Calls at once, over all executors; no limit where it is 0 or left out."`
+	Allow      []string `json:"allow,omitempty" nullable:"false" maxItems:"64" doc:"Rules, of at most 300 bytes each, that open addresses besides the deployment's: a CIDR, an address or a host name (*.example.com for those below), each with :ports behind it where others than 80 and 443 are meant. A rule that is neither here already nor the deployment's own needs an admin key of the deployment." example:"[\"10.20.0.0/16:8080\"]"`
 	IfVersion  int64    `json:"if_version,omitempty" minimum:"1" doc:"Replace them only if this is their version; else 409."`
 }
 
@@ -76,7 +77,7 @@ func (s *Service) putSettings(ctx context.Context, in *settingsInput) (*settings
 		for _, rule := range b.Allow {
 			if !slices.Contains(had.Settings.Allow, rule) && !s.opts.Egress.Has(rule) {
 				return nil, problem(fault{
-					status: http.StatusForbidden, field: "allow", msg: fmt.Sprintf("opens %q, which the deployment does not: it needs an admin key of the deployment", rule),
+					status: http.StatusForbidden, field: "allow", msg: fmt.Sprintf("expected rules that the deployment or the app has already, found %q: use an admin key of the deployment", rule),
 				})
 			}
 		}
@@ -97,37 +98,45 @@ func (s *Service) putSettings(ctx context.Context, in *settingsInput) (*settings
 }
 
 func errSettingsChanged() error {
-	return timer.Conflict("if_version", "does not hold: the settings were changed")
+	return timer.Conflict("if_version", "expected the version of the settings, found another, as they were changed: read them again")
 }
 
 func checkSettings(b *settingsBody) []*timer.Error {
 	var bad []*timer.Error
 	if !(b.Rate >= 0 && b.Rate <= maxRate) {
-		bad = append(bad, timer.Invalid("rate", fmt.Sprintf("must lie between 0 and %d", maxRate)))
+		bad = append(bad, timer.Invalid("rate", fmt.Sprintf("expected a number from 0 to %d, found %v", maxRate, b.Rate)))
 	}
 	if b.Rate > 0 && b.Rate < 0.001 {
-		bad = append(bad, timer.Invalid("rate", "is less than one call in a thousand seconds: freeze the app instead"))
+		bad = append(bad, timer.Invalid("rate", fmt.Sprintf("expected 0 for no limit, or at least 0.001, found %v: freeze the app to stop its calls", b.Rate)))
 	}
 	if b.Burst < 0 || b.Burst > maxRate {
-		bad = append(bad, timer.Invalid("burst", fmt.Sprintf("must lie between 0 and %d", maxRate)))
+		bad = append(bad, timer.Invalid("burst", fmt.Sprintf("expected a number from 0 to %d, found %d", maxRate, b.Burst)))
 	}
 	if b.Concurrent < 0 || b.Concurrent > maxConcurrent {
-		bad = append(bad, timer.Invalid("concurrent", fmt.Sprintf("must lie between 0 and %d", maxConcurrent)))
+		bad = append(bad, timer.Invalid("concurrent", fmt.Sprintf("expected a number from 0 to %d, found %d", maxConcurrent, b.Concurrent)))
 	}
 	if len(b.Allow) > maxRules {
-		bad = append(bad, timer.Invalid("allow", fmt.Sprintf("has %d rules: at most %d are allowed", len(b.Allow), maxRules)))
+		bad = append(bad, timer.Invalid("allow", fmt.Sprintf("expected at most %d rules, found %d", maxRules, len(b.Allow))))
 	}
 	for i, text := range b.Allow {
 		field := fmt.Sprintf("allow[%d]", i)
 		if len(text) > maxRuleLen {
-			bad = append(bad, timer.Invalid(field, fmt.Sprintf("is longer than %d bytes", maxRuleLen)))
+			bad = append(bad, timer.Invalid(field, fmt.Sprintf("expected at most %d bytes, found %d", maxRuleLen, len(text))))
 			continue
 		}
 		if _, err := egress.ParseRule(text); err != nil {
-			bad = append(bad, timer.Invalid(field, err.Error()))
+			bad = append(bad, timer.Invalid(field, fmt.Sprintf("expected a CIDR, an address or a host name, with :ports or without, found %q: %s", text, ruleFault(err))))
 		}
 	}
 	return bad
+}
+
+// ruleFault says what is wrong with a rule, without the rule.
+func ruleFault(err error) string {
+	if _, why, ok := strings.Cut(err.Error(), " is not a rule: "); ok {
+		return why
+	}
+	return err.Error()
 }
 
 func showSettings(a *store.App) shownSettings {

@@ -32,7 +32,7 @@ type newSigningKeyInput struct {
 }
 
 type newSigningKeyBody struct {
-	Kind string `json:"kind,omitempty" enum:"hmac,ed25519" default:"hmac" doc:"hmac: receivers verify by the secret. ed25519: they verify by the public key."`
+	Kind string `json:"kind,omitempty" enum:"hmac,ed25519" default:"hmac" doc:"How callbacks are signed."`
 }
 
 type madeSigningKeyOutput struct{ Body madeSigningKeyBody }

@@ -16,7 +16,7 @@ import (
 // checkTargets checks the target or targets of a definition and puts defaults in. Everything that is wrong is noted.
 func (s *Service) checkTargets(ctx context.Context, app string, d *timer.Definition, r *reading) error {
 	if !d.Several() && d.Target.Kind == "" && d.Target.URL == "" && !r.has("target") {
-		r.wrong("target", "is required, or targets")
+		r.wrong("target", "expected target or targets, found neither: give one of the two")
 		return nil
 	}
 	all := d.Targets
@@ -53,7 +53,7 @@ func (s *Service) checkTargets(ctx context.Context, app string, d *timer.Definit
 func (s *Service) checks(policy *egress.Policy, labels map[string]string) *callback.Checks {
 	return &callback.Checks{
 		Kinds: s.opts.Kinds, AllowInsecure: s.opts.AllowInsecure, Labels: labels, OwnNamespace: s.opts.OwnNamespace, Egress: policy,
-		Topics: s.opts.Topics,
+		Topics: s.opts.Topics, Reserved: s.opts.Reserved,
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *Service) everyWrong(c *callback.Checks, field string, t timer.Target) (
 	mended := *c
 	if t.Kind == timer.KindPulsar && t.URL == "" && s.opts.OwnNamespace == "" {
 		mended.Topics = nil
-		bad = append(bad, timer.Invalid(field+".url", "is required: this deployment has no Pulsar of its own"))
+		bad = append(bad, timer.Invalid(field+".url", "expected pulsar://host:port or pulsar+ssl://host:port, as this deployment has no Pulsar of its own, found nothing"))
 	}
 	for range mendings {
 		found := collect(mended.Target(field, &t))
@@ -197,12 +197,12 @@ func without[V any](m map[string]V, name string) map[string]V {
 func checkLabels(labels map[string]string) []*timer.Error {
 	var bad []*timer.Error
 	if len(labels) > timer.MaxLabels {
-		bad = append(bad, timer.Invalid("labels", fmt.Sprintf("are %d: at most %d are allowed", len(labels), timer.MaxLabels)))
+		bad = append(bad, timer.Invalid("labels", fmt.Sprintf("expected at most %d labels, found %d", timer.MaxLabels, len(labels))))
 	}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		field := "labels." + name
 		if strings.ContainsAny(name, "{}") {
-			bad = append(bad, timer.Invalid(field, "has a brace in its name"))
+			bad = append(bad, timer.Invalid(field, "expected a name without braces, which templates need, found one"))
 		}
 		bad = append(bad, collect(checkText(field, name, timer.MaxLabelLen))...)
 		if value := labels[name]; value != "" {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
@@ -25,7 +26,7 @@ type shownTarget struct {
 // TargetFields are what both have. Embedded structs are exported, for huma reads no others.
 type TargetFields struct {
 	Name    string              `json:"name,omitempty" maxLength:"32" doc:"Tells the targets of one timer apart; their place from 1 where it is left out."`
-	URL     string              `json:"url" required:"false" doc:"http: an absolute http or https URL, at most 2048 bytes, once variables are put in, too. grpc: grpc://host:port, or grpcs for TLS. pulsar: pulsar://host:port, or pulsar+ssl; empty for the deployment's own Pulsar." example:"https://example.com/ring"`
+	URL     string              `json:"url" required:"false" doc:"http: an absolute http or https URL, at most 2048 bytes, once variables are put in, too; a user and a password in it are kept as the secret header Authorization. grpc: grpc://host:port, or grpcs for TLS. pulsar: pulsar://host:port, or pulsar+ssl; empty for the deployment's own Pulsar." example:"https://example.com/ring"`
 	Method  string              `json:"method,omitempty" doc:"http: GET, POST, PUT, PATCH, DELETE or another registered one; POST by default."`
 	Headers map[string][]string `json:"headers,omitempty" doc:"Name to list of values; at most 64 names and 8 KiB, once variables are put in, too. Metadata of grpc, properties of pulsar, which have one value each."`
 	Body    string              `json:"body,omitempty" doc:"Sent byte for byte, unless templates; at most 256 KiB, and 1 MiB once variables are put in."`
@@ -33,7 +34,7 @@ type TargetFields struct {
 	BodyBase64 string `json:"body_base64,omitempty" doc:"In place of body: bytes in base64, sent as they are; no variables are put in. Answers have it where the bytes are not valid UTF-8, and body else."`
 
 	Query         map[string][]string       `json:"query,omitempty" doc:"http: added to the URL's own query, escaped; at most 2048 bytes before that."`
-	SecretHeaders map[string]sealing.Secret `json:"secret_headers,omitempty" doc:"Like headers, with one value each; encrypted at rest, never shown: answers say REDACTED. REDACTED in a change keeps the value that is stored, as long as it goes to the same host (that of a Host header, too), or topic."`
+	SecretHeaders map[string]sealing.Secret `json:"secret_headers,omitempty" doc:"Like headers, with one value of at most 8 KiB each; encrypted at rest, never shown: answers say REDACTED. REDACTED in a change keeps the value that is stored, as long as it goes to the same host (that of a Host header, too), or topic."`
 	Templates     bool                      `json:"templates,omitempty" doc:"Whether {{variables}} in url, query, headers, body and pulsar.key are put in: fire.id, due, due.utc, due.unix, due.unix_ms, attempt, cause, timer.id, timer.name, app, zone, label.<name>; {{open}} is a literal {{."`
 	Unsigned      bool                      `json:"unsigned,omitempty" doc:"Send no signature, also where the app has signing keys."`
 	Async         string                    `json:"async,omitempty" doc:"The receiver may answer 202 with Carillon-Accepted: async and complete the fire within so long, at most 168h, by POST /fires/{id}/complete." example:"10m"`
@@ -47,21 +48,21 @@ type TargetFields struct {
 
 type successBody struct {
 	Statuses string `json:"statuses,omitempty" doc:"http: statuses and ranges of them; 200-299 by default." example:"200-299,409"`
-	Body     string `json:"body,omitempty" doc:"http: a regular expression (RE2) that must match the first 64 KiB of the body."`
+	Body     string `json:"body,omitempty" doc:"http: a regular expression (RE2) of at most 512 bytes that must match the first 64 KiB of the body."`
 }
 
 type tlsBody struct {
 	ServerName string         `json:"server_name,omitempty" doc:"What the server's certificate must name; the URL's host by default."`
-	CA         string         `json:"ca,omitempty" doc:"Certificates in PEM that vouch for the server in place of the system's."`
+	CA         string         `json:"ca,omitempty" doc:"Certificates in PEM, at most 64 KiB, that vouch for the server in place of the system's."`
 	Insecure   bool           `json:"insecure,omitempty" doc:"Believe any certificate; only where the deployment allows it."`
-	Cert       string         `json:"cert,omitempty" doc:"The client's certificate and its chain, in PEM."`
-	Key        sealing.Secret `json:"key,omitzero" doc:"The key of cert, in PEM; encrypted at rest, shown as REDACTED."`
+	Cert       string         `json:"cert,omitempty" doc:"The client's certificate and its chain, in PEM, at most 64 KiB."`
+	Key        sealing.Secret `json:"key,omitzero" doc:"The key of cert, in PEM, at most 64 KiB; encrypted at rest, shown as REDACTED."`
 }
 
 type oauth2Body struct {
-	TokenURL string            `json:"token_url" doc:"Where tokens are had."`
+	TokenURL string            `json:"token_url" doc:"Where tokens are had; at most 2048 bytes."`
 	ClientID string            `json:"client_id"`
-	Secret   sealing.Secret    `json:"secret" doc:"The client's secret; encrypted at rest, shown as REDACTED."`
+	Secret   sealing.Secret    `json:"secret" doc:"The client's secret, at most 8 KiB; encrypted at rest, shown as REDACTED."`
 	Scopes   []string          `json:"scopes,omitempty" nullable:"false"`
 	Params   map[string]string `json:"params,omitempty" doc:"Further fields of the token request, such as audience."`
 	InBody   bool              `json:"in_body,omitempty" doc:"Client id and secret as form fields, not by HTTP Basic."`
@@ -74,6 +75,10 @@ type pulsarBody struct {
 
 // readTargets reads the target or targets of a body. stored is the definition that REDACTED secrets are taken from; it may be nil.
 func (s *Service) readTargets(app string, one *targetBody, several []targetBody, mode string, stored *timer.Definition, r *reading) (timer.Target, timer.Fanout) {
+	if stored != nil {
+		d := s.lifted(app, *stored)
+		stored = &d
+	}
 	in := targetReader{service: s, app: app, r: r, stored: stored}
 	f := timer.Fanout{Mode: timer.Mode(mode)}
 	for i := range several {
@@ -115,6 +120,7 @@ func (in *targetReader) read(field string, b *targetBody, at, of int) timer.Targ
 		in.r.wrong(field+".async", noSealingKeys)
 	}
 	in.secrets(field, b, &t, in.storedTarget(b, at, of))
+	in.userinfo(field, &t)
 	return t
 }
 
@@ -124,7 +130,7 @@ func (in *targetReader) body(field string, b *targetBody, t *timer.Target) (stri
 	varies := t.Templates && bytes.Contains(raw, []byte("{{"))
 	switch {
 	case err != nil:
-		in.r.wrong(field+".body_base64", "is not base64 (RFC 4648, with padding)")
+		in.r.wrong(field+".body_base64", "expected base64 (RFC 4648, with padding), found another text")
 		return t.Body, nil
 	case t.Body == "" && len(raw) <= timer.MaxBodyLen && utf8.Valid(raw) && !varies:
 		return string(raw), nil
@@ -157,6 +163,7 @@ func (in *targetReader) storedTarget(b *targetBody, at, of int) *timer.Target {
 
 // showTarget shows a target without its secrets.
 func showTarget(t *timer.Target) *shownTarget {
+	t = withoutUserinfo(t)
 	b := &shownTarget{Kind: string(t.Kind), TargetFields: TargetFields{
 		Name: t.Name, URL: t.URL, Method: t.Method, Headers: t.Headers, Body: t.Body, Query: t.Query, Templates: t.Templates, Unsigned: t.Unsigned,
 		Async: showDuration(t.Async), Redirects: t.Redirects, HTTP2: string(t.HTTP2),
@@ -180,7 +187,8 @@ func showTarget(t *timer.Target) *shownTarget {
 		}
 	}
 	if o := t.OAuth2; o != nil {
-		b.OAuth2 = &oauth2Body{TokenURL: o.TokenURL, ClientID: o.ClientID, Secret: redacted, Scopes: o.Scopes, Params: o.Params, InBody: o.InBody}
+		tokenURL, _, _ := callback.Userinfo(o.TokenURL)
+		b.OAuth2 = &oauth2Body{TokenURL: tokenURL, ClientID: o.ClientID, Secret: redacted, Scopes: o.Scopes, Params: o.Params, InBody: o.InBody}
 	}
 	if o := t.Pulsar; o != nil {
 		b.Pulsar = &pulsarBody{Topic: o.Topic, Key: o.Key}

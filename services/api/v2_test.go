@@ -125,7 +125,7 @@ func TestV2NamesTheBadField(t *testing.T) {
 		{`"shop"`, `""`, 422, "body.app"},
 		{`"shop"`, `"` + strings.Repeat("a", 65) + `"`, 422, "body.app"},
 		{`"shop"`, `"a\u0000"`, 422, "body.app"},
-		{`"app":"shop",`, ``, 422, "body"},
+		{`"app":"shop",`, ``, 422, "body.app"},
 		{`"bill"`, `"` + strings.Repeat("é", 65) + `"`, 422, "body.name"},
 		{`"kind":"cron"`, `"kind":"often"`, 422, "body.schedule.kind"},
 		{`"kind":"cron","specs":["0 0 9 * * *"]`, `"kind":"cron"`, 422, "body.schedule.specs"},
@@ -154,7 +154,7 @@ func TestV2NamesTheBadField(t *testing.T) {
 		require.Equal(t, c.want, p.Errors[0].Location, c.to)
 		require.NotEmpty(t, p.Errors[0].Message)
 	}
-	require.Contains(t, f.problem(t, 422, http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, `"app":"shop",`, ``, 1)).Errors[0].Message, "app")
+	require.Contains(t, f.problem(t, 422, http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, `"app":"shop",`, ``, 1)).Errors[0].Message, "found nothing")
 	two := strings.NewReplacer(`0 0 9 * * *`, `x`, `"PUT"`, `"FETCH"`).Replace(v2Body)
 	require.Len(t, f.problem(t, 422, http.MethodPost, "/api/v2/timers", two).Errors, 2, "all that is wrong at once")
 	f.problem(t, 400, http.MethodPost, "/api/v2/timers", `{"app"`)

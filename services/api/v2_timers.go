@@ -17,17 +17,17 @@ type reading struct {
 	bad []*timer.Error
 }
 
-// duration reads a duration; def where there is none.
+// duration reads a duration such as "90s" or "1d12h", of which a day has 24 hours; def where there is none.
 func (r *reading) duration(field, text string, def timer.Duration) timer.Duration {
 	if text == "" {
 		return def
 	}
-	d, err := time.ParseDuration(text)
+	d, err := timer.ParseDuration(text)
 	if err != nil {
-		r.bad = append(r.bad, timer.Invalid(field, fmt.Sprintf("%q is not a duration such as \"90s\" or \"1h30m\"", text)))
+		r.bad = append(r.bad, timer.Invalid(field, err.Error()))
 		return def
 	}
-	return timer.Duration(d)
+	return d
 }
 
 // instant reads an instant; nil where there is none. The same instant written in another zone is the same definition.
@@ -37,7 +37,7 @@ func (r *reading) instant(field, text string) *time.Time {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		r.bad = append(r.bad, timer.Invalid(field, fmt.Sprintf("%q is not an instant such as \"2030-01-31T09:00:00Z\"", text)))
+		r.bad = append(r.bad, timer.Invalid(field, fmt.Sprintf("expected an instant such as \"2030-01-31T09:00:00Z\", found %q", clip(text))))
 		return nil
 	}
 	at = at.UTC()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/schedule"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -16,13 +17,13 @@ type newTimerBody struct {
 	Schedule    scheduleBody      `json:"schedule"`
 	Target      *targetBody       `json:"target,omitempty" doc:"Whom it calls. Give it or targets."`
 	Targets     []targetBody      `json:"targets,omitempty" nullable:"false" maxItems:"8" doc:"Whom it calls, where there are several."`
-	Mode        string            `json:"mode,omitempty" enum:"any,all" doc:"With targets. any: one after the other until one succeeds. all: each of them; delivered when each was, and a retry calls only those that have not taken it."`
+	Mode        string            `json:"mode,omitempty" enum:"any,all" doc:"With targets: which of them are called."`
 	Retry       *retryBody        `json:"retry,omitempty" doc:"What happens when an attempt fails."`
 	Misfire     *misfireBody      `json:"misfire,omitempty" doc:"What happens to late fires."`
 	Concurrency *concurrencyBody  `json:"concurrency,omitempty" doc:"What happens while the fire before is not finished."`
 	Priority    string            `json:"priority,omitempty" enum:"high,normal,low" doc:"Which fires go first where not all can run; normal by default."`
 	Labels      map[string]string `json:"labels,omitempty" doc:"For people and templates; at most 32, names and values at most 256 bytes each."`
-	Status      string            `json:"status,omitempty" enum:"active,inactive" doc:"An active timer rings; an inactive one waits to be activated. A new timer is inactive where it is left out; one that is there stays as it is."`
+	Status      string            `json:"status,omitempty" enum:"active,inactive" doc:"A new timer is inactive where it is left out; one that is there stays as it is."`
 }
 
 type changeBody struct {
@@ -60,11 +61,12 @@ type timerBody struct {
 	Concurrency concurrencyBody   `json:"concurrency"`
 	Priority    string            `json:"priority" enum:"high,normal,low"`
 	Labels      map[string]string `json:"labels,omitempty"`
-	FiresMade   int64             `json:"fires_made" doc:"Fires of the schedule made so far, those of the coming hour among them: what max_fires counts."`
+	FiresMade   int64             `json:"fires_made" doc:"Fires of the schedule made so far, those of the coming hour among them: what max_fires counts. With max_fires, those that were skipped are not counted."`
 	NextDue     string            `json:"next_due,omitempty" format:"date-time" doc:"The next instant at which it is due; absent where there is none, the timer is not active, or it follows a fire that is not finished."`
 	ActiveSince string            `json:"active_since,omitempty" format:"date-time" doc:"When it was last activated."`
 	CreatedAt   string            `json:"created_at" format:"date-time"`
 	UpdatedAt   string            `json:"updated_at" format:"date-time"`
+	Warnings    []warningBody     `json:"warnings,omitempty" nullable:"false" doc:"In the answer to a create, a put and a change: what the timer will not do as one may expect. It is never due (again), as its end has passed, its calendars exclude every instant or max_fires is reached; one of its cron expressions never is; or an instant that has passed makes it due at once. The request was done all the same."`
 }
 
 type timersBody struct {
@@ -78,12 +80,12 @@ type FireBody struct {
 	TimerID    string `json:"timer_id"`
 	Due        string `json:"due" format:"date-time" doc:"The nominal instant."`
 	Cause      string `json:"cause" enum:"schedule,run_now,backfill,redrive" doc:"Why it exists."`
-	Status     string `json:"status" enum:"open,delivered,failed,skipped" doc:"open: without outcome yet."`
-	Reason     string `json:"reason,omitempty" doc:"Why it was skipped or failed: inactive, paused, frozen, deleted, before_since, misfired, superseded, overlap, queue_full, cancelled, exhausted, not_retried, gave_up, gone or rejected."`
+	Status     string `json:"status" enum:"open,delivered,failed,skipped,upcoming" doc:"What became of it so far."`
+	Reason     string `json:"reason,omitempty" doc:"Why it was skipped or failed: inactive or paused when it was due, frozen, deleted, misfired, superseded, overlap, queue_full, cancelled, exhausted, not_retried, gave_up, gone or rejected."`
 	Version    int32  `json:"version" doc:"Of the definition that it belongs to."`
 	Attempts   int32  `json:"attempts" doc:"Attempts made."`
-	WaitsFor   string `json:"waits_for,omitempty" enum:"run,retry,turn,completion,limits" doc:"open: for its run, for another attempt, for the fire before it to finish, for its receiver to complete it, or for the limits of its app or the breaker of its endpoint."`
-	NextRun    string `json:"next_run,omitempty" format:"date-time" doc:"open: when it is to be called, or looked at, next."`
+	WaitsFor   string `json:"waits_for,omitempty" enum:"run,retry,turn,completion,limits,activation" doc:"Of an open fire: what it waits for."`
+	NextRun    string `json:"next_run,omitempty" format:"date-time" doc:"open: when it is to be called, or looked at, next; absent where nobody knows when its timer is active again."`
 	FinishedAt string `json:"finished_at,omitempty" format:"date-time"`
 	LatenessMS int64  `json:"lateness_ms" doc:"Start of the first attempt minus the planned instant."`
 	StatusCode int32  `json:"status_code,omitempty" doc:"Of the last answer."`
@@ -109,7 +111,7 @@ type targetOutcomeBody struct {
 	Index      int    `json:"index" doc:"Its place among the timer's targets, from 0."`
 	Target     string `json:"target" doc:"As attempts name it: its name, or its place from 1."`
 	Kind       string `json:"kind" enum:"http,grpc,pulsar"`
-	Outcome    string `json:"outcome" enum:"pending,delivered,failed,skipped" doc:"delivered where it took the fire, else as the fire; pending: the fire is open, and it is to be called, or called again."`
+	Outcome    string `json:"outcome" enum:"pending,delivered,failed,skipped" doc:"What became of it."`
 	Attempts   int32  `json:"attempts" doc:"Calls of it."`
 	StatusCode int32  `json:"status_code,omitempty" doc:"Of its last answer; absent where none came."`
 	Failure    string `json:"failure,omitempty" doc:"Class of what went wrong in its last call."`
@@ -164,9 +166,24 @@ var waitsFor = map[timer.FireState]string{
 }
 
 func showOpen(f *timer.Fire) FireBody {
-	return FireBody{
+	b := FireBody{
 		ID: f.FireID.String(), TimerID: f.Timer.String(), Due: instant(f.DueMS), Cause: f.Cause.String(), Status: "open", Version: f.Version,
-		Attempts: f.Attempt, WaitsFor: waitsFor[f.State], NextRun: instant(f.RunMS), LatenessMS: f.LateMS, Count: 1,
+		Attempts: f.Attempt, WaitsFor: waitsFor[f.State], LatenessMS: f.LateMS, Count: 1,
+	}
+	if f.RunMS == timer.DeferredMS {
+		b.WaitsFor = "activation"
+	} else {
+		b.NextRun = instant(f.RunMS)
+	}
+	return b
+}
+
+// showUpcoming shows a fire that need not have been made yet.
+func showUpcoming(t *timer.Timer, dueMS int64) FireBody {
+	id := timer.FireID{Timer: t.ID, DueMS: dueMS}
+	return FireBody{
+		ID: id.String(), TimerID: t.ID.String(), Due: instant(dueMS), Cause: timer.CauseSchedule.String(), Status: stateUpcoming,
+		Version: t.Version, NextRun: instant(dueMS + schedule.Jitter(t.ID, dueMS, t.Definition.Schedule.Jitter)), Count: 1,
 	}
 }
 

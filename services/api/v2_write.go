@@ -68,7 +68,7 @@ func (s *Service) createKeyed(ctx context.Context, n store.NewTimer) (store.Crea
 
 // made answers with a timer and its path.
 func (s *Service) made(ctx context.Context, t *timer.Timer, fresh bool) (*createOutput, error) {
-	shown, err := s.show(ctx, t)
+	shown, err := s.showChanged(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (s *Service) editNamed(ctx context.Context, n store.NewTimer) (timer.Timer,
 	if err != nil {
 		return t, err //nolint:wrapcheck // the store says what it was doing
 	}
-	return s.edit(ctx, store.Edit{App: n.App, ID: t.ID, Definition: n.Definition}, s.opts.Plan)
+	return s.change(ctx, store.Edit{App: n.App, ID: t.ID, Definition: n.Definition}, &t.Definition)
 }
 
 // putStatus sets the status that a body names. A pause is somebody's doing: who puts the definition that he always puts does not end it.
@@ -165,7 +165,7 @@ func (s *Service) patchTimer(ctx context.Context, in *patchTimerInput) (*timerOu
 	edits := b.Schedule != nil || b.Target != nil || b.Targets != nil || b.Mode != "" || b.Retry != nil || b.Misfire != nil || b.Concurrency != nil ||
 		b.Priority != "" || b.Labels != nil
 	if !edits && b.Status == "" {
-		return nil, timer.Invalid("status", "is required, or schedule, target, targets, retry, misfire, concurrency, priority or labels")
+		return nil, timer.Invalid("status", "expected status, schedule, target, targets, mode, retry, misfire, concurrency, priority or labels, found none of them: give what is to be changed")
 	}
 	change := store.StatusChange{App: in.App, ID: id, Status: timer.Status(b.Status)}
 	if !edits {
@@ -182,7 +182,7 @@ func (s *Service) patchTimer(ctx context.Context, in *patchTimerInput) (*timerOu
 			return nil, err
 		}
 	}
-	return s.show(ctx, &t)
+	return s.showChanged(ctx, &t)
 }
 
 // editFrom edits what a body names of a definition and keeps the rest. Where another edit comes between it begins anew, so that none is
@@ -201,7 +201,7 @@ func (s *Service) editFrom(ctx context.Context, app string, id timer.ID, b *chan
 		if err := s.checkDefinition(ctx, app, &d, &r); err != nil {
 			return t, err
 		}
-		done, err := s.edit(ctx, store.Edit{App: app, ID: id, IfVersion: t.Version, Definition: d}, s.opts.Plan)
+		done, err := s.change(ctx, store.Edit{App: app, ID: id, IfVersion: t.Version, Definition: d}, &t.Definition)
 		if timer.CodeOf(err) == timer.CodeConflict && b.IfVersion == 0 {
 			continue
 		}
@@ -211,7 +211,7 @@ func (s *Service) editFrom(ctx context.Context, app string, id timer.ID, b *chan
 }
 
 func otherVersion(version int32) error {
-	return timer.Conflict("if_version", fmt.Sprintf("does not hold: the timer is at version %d", version))
+	return timer.Conflict("if_version", fmt.Sprintf("expected the version of the timer, which is %d, found another: read the timer again", version))
 }
 
 func (s *Service) deleteTimer(ctx context.Context, in *TimerParam) (*struct{}, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/carillon-timer/carillon/libs/batch"
 	"github.com/carillon-timer/carillon/libs/store"
@@ -101,22 +102,57 @@ func groupError(err error) error {
 	return err
 }
 
-// edit gives a timer a new definition, and does what follows the commit, also of one in doubt. Edits are rare: they share no transactions.
+// change gives a timer a new definition in place of the one that was read. Edits that leave its instants as they are cost a few rows each, and share transactions; others
+// may rewrite an hour of fires, and make nobody wait. Which it is only the store knows for sure: the timer may have been edited since.
+func (s *Service) change(ctx context.Context, e store.Edit, was *timer.Definition) (timer.Timer, error) {
+	d := &e.Definition
+	if !reflect.DeepEqual(d.Schedule, was.Schedule) || !reflect.DeepEqual(d.Misfire, was.Misfire) || d.Priority != was.Priority {
+		return s.edit(ctx, e, s.opts.Plan)
+	}
+	g, err := s.waitRunning(ctx)
+	if err != nil {
+		return timer.Timer{}, err
+	}
+	edited, err := g.edit.Do(ctx, e)
+	if err != nil {
+		return timer.Timer{}, groupError(err)
+	}
+	return edited.Timer, edited.Err
+}
+
+// edit gives a timer a new definition in a transaction of its own.
 func (s *Service) edit(ctx context.Context, e store.Edit, plan store.Planner) (timer.Timer, error) {
 	if _, err := s.waitRunning(ctx); err != nil {
 		return timer.Timer{}, err
 	}
-	edited, err := s.opts.Store.Edit(ctx, []store.Edit{e}, plan)
+	edited, err := s.editAll(ctx, []store.Edit{e}, plan)
+	if err != nil {
+		return timer.Timer{}, err
+	}
+	return edited[0].Timer, edited[0].Err
+}
+
+// editGroup edits what needs no plan but the usual one.
+func (s *Service) editGroup(ctx context.Context, items []store.Edit) ([]store.Edited, error) {
+	return s.editAll(ctx, items, s.opts.Plan)
+}
+
+// editAll is one transaction for all items, and what follows the commit, also of one in doubt.
+func (s *Service) editAll(ctx context.Context, items []store.Edit, plan store.Planner) ([]store.Edited, error) {
+	s.metrics.batch.WithLabelValues("edit").Observe(float64(len(items)))
+	edited, err := s.opts.Store.Edit(ctx, items, plan)
+	var fires []timer.Fire
 	for i := range edited {
 		if edited[i].Err == nil && edited[i].Seq != 0 && err == nil {
 			s.announceLater(edited[i].Timer.ID, edited[i].Seq)
 		}
-		s.dispatch(ctx, edited[i].Fires)
+		fires = append(fires, edited[i].Fires...)
 	}
+	s.dispatch(ctx, fires)
 	if err != nil {
-		return timer.Timer{}, fmt.Errorf("editing a timer: %w", err)
+		return nil, fmt.Errorf("editing timers: %w", err)
 	}
-	return edited[0].Timer, edited[0].Err
+	return edited, nil
 }
 
 // addFires makes fires of a series of their own.

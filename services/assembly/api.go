@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/egress"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/process"
 	"github.com/carillon-timer/carillon/services/api"
@@ -14,7 +15,7 @@ import (
 // API takes definitions.
 func API() Role {
 	return Role{"api", func(s *Settings) []config.Part {
-		return []config.Part{&s.HTTP, &s.API, &s.Callback, &s.Sealing}
+		return []config.Part{&s.HTTP, &s.API, &s.Gateway, &s.Callback, &s.Sealing}
 	}, addAPI}
 }
 
@@ -30,7 +31,7 @@ func addAPI(ctx context.Context, k *Kit) error {
 	}
 	s, err := api.New(api.Options{
 		Store: k.Store, Bus: k.Bus, Letters: k.Bus, Dispatch: k.Dispatch, Plan: k.Planner.Plan, Follow: k.Planner, Counts: k.Counts,
-		Auth: auth, Secrets: k.Ring, Egress: k.Egress, Topics: k.Topics, AllowInsecure: k.Settings.Callback.AllowInsecure, OwnNamespace: namespace,
+		Auth: auth, Secrets: k.Ring, Egress: k.Egress, Topics: k.Topics, AllowInsecure: k.Settings.Callback.AllowInsecure, Reserved: k.Settings.Gateway.TrustHeader, OwnNamespace: namespace,
 		Zone: k.Settings.API.Zone, Now: k.Clock.Now, Logger: log, Registerer: k.Registry,
 	})
 	if err != nil {
@@ -40,20 +41,41 @@ func addAPI(ctx context.Context, k *Kit) error {
 	if err != nil {
 		return fmt.Errorf("http-addr: %w", err)
 	}
-	k.HTTPAddr = ln.Addr().String()
+	k.HTTPAddr, k.Keyless = ln.Addr().String(), auth.Off
 	mux := http.NewServeMux()
 	mux.Handle("/", s.Handler())
-	for pattern, h := range k.HTTPHandlers {
-		mux.Handle(pattern, h)
-	}
+	k.Own.Add(ln.Addr(), k.echo(mux, s))
 	handler := http.Handler(mux)
 	if auth.Off {
 		handler = openHandler(mux, k.HTTPAddr)
 	}
 	k.flushCounts()
 	k.run("api", s)
-	k.Process.Intake("http", process.Serve(ln, handler, k.Settings.Shutdown.Grace))
+	k.Process.Intake("http", process.Serve(ln, handler, k.Settings.Shutdown.Grace, log))
 	return nil
+}
+
+// echo serves the echo endpoint beside the API, for people, and on a listener in memory, for timers. It returns how that one is dialled,
+// nil where there is none. Timers cannot reach the API through it by any path, Host or redirect, because nothing else is served there.
+// It asks timers for no key: whoever made them had one.
+func (k *Kit) echo(beside *http.ServeMux, s *api.Service) egress.DialFunc {
+	if k.Echo == nil {
+		return nil
+	}
+	beside.Handle(k.EchoPath, s.WithKey(k.Echo))
+	if k.Settings.Callback.AllowPrivate == config.No {
+		return nil
+	}
+	alone := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != k.EchoPath {
+			http.Error(w, "timers do not call Carillon's API: at this address they reach only "+k.EchoPath, http.StatusForbidden)
+			return
+		}
+		k.Echo.ServeHTTP(w, r)
+	})
+	ln := newMemoryListener()
+	k.Process.Work("echo endpoint", process.Serve(ln, alone, k.Settings.Shutdown.Grace, k.logger("api")))
+	return ln.Dial
 }
 
 // auth says who may call the API, and says so loudly where it is everybody.
@@ -64,7 +86,7 @@ func (k *Kit) auth() (a api.Auth, err error) {
 	case s.Auth == config.AuthOff:
 		log.Warn().Msg("NO KEYS: whoever reaches the API may do everything (auth=off)")
 		a.Off = true
-	case s.Auth == config.AuthAuto && k.Settings.OpenOnLoopback && loopback(k.Settings.HTTP.Addr):
+	case s.Auth == config.AuthAuto && k.Settings.keyless():
 		log.Info().Msg("callers on this machine need no keys (auth=auto)")
 		a.Off = true
 	}
@@ -79,8 +101,8 @@ func (k *Kit) auth() (a api.Auth, err error) {
 			return a, err
 		}
 	}
-	a.TrustHeader = s.TrustHeader
-	if a.TrustFrom, err = s.Trusted(); err != nil {
+	a.TrustHeader = k.Settings.Gateway.TrustHeader
+	if a.TrustFrom, err = k.Settings.Gateway.Trusted(); err != nil {
 		return a, err
 	}
 	if a.Admin == nil && a.Keys == nil && a.TrustHeader == "" {

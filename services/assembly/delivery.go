@@ -29,7 +29,7 @@ func (t topics) PublishTo(ctx context.Context, m callback.TopicMessage) error {
 
 // delivery makes what an executor calls with.
 func (k *Kit) delivery(o *executor.Options) error {
-	net := callback.NetOptions{Egress: k.Egress, AllowInsecure: k.Settings.Callback.AllowInsecure}
+	net := callback.NetOptions{Egress: k.Egress, AllowInsecure: k.Settings.Callback.AllowInsecure, Reserved: k.Settings.Gateway.TrustHeader}
 	if k.Ring != nil {
 		net.Secrets, o.Opener = k.Ring, k.Ring
 		tokens, err := callback.NewCompletionTokens(k.Ring.Derive("completion")...)
@@ -38,12 +38,12 @@ func (k *Kit) delivery(o *executor.Options) error {
 		}
 		o.Tokens = tokens
 	}
-	http, err := callback.NewHTTP(callback.HTTPOptions{NetOptions: net, AllowPrivate: k.Settings.Callback.AllowPrivate})
+	http, err := callback.NewHTTP(callback.HTTPOptions{NetOptions: net})
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it is about
 	}
 	k.Process.OnClose("callbacks", func(context.Context) error { http.Close(); return nil })
-	grpc, err := callback.NewGRPC(callback.GRPCOptions{NetOptions: net, AllowPrivate: k.Settings.Callback.AllowPrivate, Tokens: http})
+	grpc, err := callback.NewGRPC(callback.GRPCOptions{NetOptions: net, Tokens: http})
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it is about
 	}
@@ -54,7 +54,7 @@ func (k *Kit) delivery(o *executor.Options) error {
 	}
 	k.Process.OnClose("pulsar callbacks", func(context.Context) error { foreign.Close(); return nil })
 	pulsar, err := callback.NewPulsar(callback.PulsarOptions{
-		Publisher: topics{foreign}, Topics: k.Topics, Egress: k.Egress, Secrets: net.Secrets, OwnNamespace: k.Settings.Pulsar.Tenant + "/" + k.Settings.Pulsar.Namespace,
+		Publisher: topics{foreign}, Topics: k.Topics, Egress: k.Egress, Secrets: net.Secrets, Reserved: net.Reserved, OwnNamespace: k.Settings.Pulsar.Tenant + "/" + k.Settings.Pulsar.Namespace,
 	})
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it is about

@@ -24,6 +24,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/window"
+	"github.com/carillon-timer/carillon/libs/zone"
+	"github.com/carillon-timer/carillon/libs/zonewatch"
 )
 
 // Kit is what the services of one process are made of.
@@ -40,16 +42,23 @@ type Kit struct {
 	Host     *clock.Host // the host's clock where tests may put it wrong, else nil
 	Clock    *clock.Clock
 	Counts   *slicing.Counts
+	Zones    *zone.Database // the process's
+	zones    *zonewatch.Watch
+	expands  bool // a migrator is among the roles
 	Planner  *expansion.Planner
 	Dispatch *dispatch.Dispatcher
 	IDs      *timer.IDs
 	Name     string         // of the process, for people
 	Ring     *sealing.Ring  // of the deployment's secrets; nil: there are no keys
 	Egress   *egress.Policy // what the deployment lets timers call
+	Own      egress.Own     // the listeners of this process, which no timer calls
 	Topics   *egress.Topics // and where they may publish
 
-	HTTPHandlers map[string]http.Handler // served beside the API, by pattern; may be nil
-	HTTPAddr     string                  // where the API listens, once it does
+	// Echo is an endpoint that timers may call at the API's address; nil: there is none. Other callers need a key, where the API asks for one.
+	Echo     http.Handler
+	EchoPath string
+	HTTPAddr string // where the API listens, once it does
+	Keyless  bool   // callers of the API need no keys; known once it listens
 
 	flushing bool // somebody flushes Counts
 }
@@ -77,7 +86,7 @@ func (k *Kit) complete(ctx context.Context) (err error) {
 	})
 	k.Health.SetDetail("clock", func() any { return k.Clock.Reading() })
 	k.Counts = slicing.NewCounts(slicing.DefaultPerBucket)
-	if k.Planner, err = expansion.New(expansion.Options{Step1: k.Settings.Timing.Step1, Counts: k.Counts}); err != nil {
+	if k.Planner, err = expansion.New(expansion.Options{Step1: k.Settings.Timing.Step1, Counts: k.Counts, Zones: k.Zones}); err != nil {
 		return fmt.Errorf("making the planner: %w", err)
 	}
 	k.Dispatch, err = dispatch.New(dispatch.Options{
@@ -96,7 +105,7 @@ func (k *Kit) complete(ctx context.Context) (err error) {
 		host = "unknown"
 	}
 	k.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
-	return nil
+	return k.watchZones(ctx)
 }
 
 // watchItself adds the canary and its like.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 
 	"github.com/rs/zerolog"
@@ -15,6 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/metrics"
 	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/libs/zone"
 )
 
 var errStarting = errors.New("the process is starting")
@@ -55,10 +57,16 @@ func Run(ctx context.Context, p Program, args []string, env process.Env, stderr 
 	if err := config.NewSet(p.Name, parts...).Load(args, env, p.Stdout); err != nil {
 		return err //nolint:wrapcheck // each problem is told as it is
 	}
+	zones, err := p.Settings.openZones()
+	if err != nil {
+		return err
+	}
 	k, err := newKit(p, stderr)
 	if err != nil {
 		return err
 	}
+	k.Zones = zones
+	k.expands = slices.ContainsFunc(p.Roles, func(r Role) bool { return r.Name == migratorRole })
 	defer func() { err = errors.Join(err, k.Process.Close()) }()
 	if err := k.Process.Admin(ctx, p.Settings.Admin.Addr, k.Registry, k.testRoutes()...); err != nil {
 		return fmt.Errorf("admin-addr: %w", err)
@@ -70,7 +78,7 @@ func Run(ctx context.Context, p Program, args []string, env process.Env, stderr 
 		return err
 	}
 	k.Health.SetError("process", nil)
-	k.Log.Info().Str(logging.Version, process.Version()).Msg("started")
+	k.Log.Info().Str(logging.Version, process.Version()).Str("tzdata", k.Zones.Version()).Msg("started")
 	return k.Process.Run(ctx) //nolint:wrapcheck // it names the part
 }
 
@@ -80,16 +88,16 @@ func newKit(p Program, stderr io.Writer) (*Kit, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it is about
 	}
-	registry, err := metrics.New(process.Version())
+	registry, err := metrics.New(process.Version(), zone.Default().Version())
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it is about
 	}
 	h := health.New(0)
 	h.SetError("process", errStarting)
-	k := &Kit{
-		Settings: s, Health: h, Log: log, Registry: registry,
-		Process: process.New(process.Options{Logger: log, Health: h, Drain: s.Shutdown.Drain, Grace: s.Shutdown.Grace}),
-	}
+	k := &Kit{Settings: s, Health: h, Log: log, Registry: registry}
+	k.Process = process.New(process.Options{
+		Logger: log, Health: h, Drain: s.Shutdown.Drain, Grace: s.Shutdown.Grace, Listening: func(a net.Addr) { k.Own.Add(a, nil) },
+	})
 	if s.Testing.Clock {
 		k.Host = new(clock.Host)
 	}

@@ -17,9 +17,11 @@ type Role struct {
 	Add   func(ctx context.Context, k *Kit) error
 }
 
+const migratorRole = "migrator"
+
 // Migrator expands schedules.
 func Migrator() Role {
-	return Role{"migrator", func(s *Settings) []config.Part { return []config.Part{&s.Retention} }, addMigrator}
+	return Role{migratorRole, func(s *Settings) []config.Part { return []config.Part{&s.Retention} }, addMigrator}
 }
 
 func addMigrator(_ context.Context, k *Kit) error {
@@ -67,7 +69,7 @@ func addTrigger(_ context.Context, k *Kit) error {
 
 // Executor calls.
 func Executor() Role {
-	return Role{"executor", func(s *Settings) []config.Part { return []config.Part{&s.Callback, &s.Sealing} }, addExecutor}
+	return Role{"executor", func(s *Settings) []config.Part { return []config.Part{&s.Gateway, &s.Callback, &s.Sealing} }, addExecutor}
 }
 
 func addExecutor(_ context.Context, k *Kit) error {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/sealing"
 )
 
@@ -18,13 +19,15 @@ func (k *Kit) readDelivery() (err error) {
 	if k.Topics, err = k.Settings.Callback.MayPublish(); err != nil {
 		return err
 	}
-	if k.Egress, err = k.Settings.Callback.Policy(); err != nil {
+	c := &k.Settings.Callback
+	c.Own, c.OpenLoopback = &k.Own, k.Settings.keyless()
+	if k.Egress, err = c.Policy(); err != nil {
 		return err
 	}
-	switch c := &k.Settings.Callback; {
-	case c.AllowPrivate:
+	switch {
+	case c.AllowPrivate == config.Yes:
 		k.Log.Warn().Msg("timers may call loopback and private addresses, and any port (callback-allow-private)")
-	case c.AllowLoopback:
+	case c.LoopbackOpen():
 		k.Log.Info().Msg("timers may call this machine, any port (callback-allow-private opens private networks as well)")
 	}
 	return nil

@@ -77,17 +77,22 @@ func (b *book) learn(ctx context.Context, es []*held) error {
 				ids = append(ids, id)
 			}
 		}
+	}
+	if len(ids) > 0 {
+		if _, err := b.read(ctx, ids); err != nil {
+			return err
+		}
+	}
+	for _, e := range es {
+		if state, ok := b.states.Peek(e.fire.Timer); ok {
+			e.fire.Version, _ = presentVersion(&e.fire, &state)
+		}
 		k := versionOf(e)
 		if d, ok := b.defs.Get(k); ok {
 			e.def, e.endpoint = &d.Definition, d.endpoint
 		} else if !asked[k] {
 			asked[k] = true
 			keys = append(keys, k)
-		}
-	}
-	if len(ids) > 0 {
-		if _, err := b.read(ctx, ids); err != nil {
-			return err
 		}
 	}
 	if len(keys) == 0 {

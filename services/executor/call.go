@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/callback"
@@ -17,9 +18,16 @@ const askAgain = 500 * time.Millisecond
 
 // due takes what the wheel gives and finds workers for it.
 func (s *Service) due(es []*held) {
-	short := s.queue.push(es)
-	for range min(short, s.opts.MaxCalls-int(s.nWorkers.Load())) {
-		s.nWorkers.Add(1)
+	s.findWorkers(s.queue.push(es))
+}
+
+// findWorkers starts workers for so many entries that no idle one takes, up to MaxCalls in all.
+func (s *Service) findWorkers(short int) {
+	for range short {
+		if s.nWorkers.Add(1) > int64(s.opts.MaxCalls) {
+			s.nWorkers.Add(-1)
+			return
+		}
 		s.workers.Go(s.work)
 	}
 }
@@ -31,58 +39,69 @@ func (s *Service) work() {
 		if !ok {
 			return
 		}
-		s.attempt(e)
+		granted := e.granted
+		e.granted = nil
+		if !s.attempt(e, granted) {
+			granted.unused()
+		}
 	}
 }
 
-// attempt decides about one due fire, calls it, and hands the result on.
-func (s *Service) attempt(e *held) {
+// attempt decides about one due fire, calls it, and hands the result on. granted is the permit that the fire has waited for, nil: none. It tells whether that was used.
+func (s *Service) attempt(e *held, granted *permit) (used bool) {
 	s.hands.begun(e)
 	if !e.term.Trusted() {
 		// Ended, or about to be: whoever takes the claim over calls. While it merely is not renewed in time, the fire waits.
 		s.later(e)
-		return
+		return false
 	}
 	seen, err := s.consult(e)
 	if err != nil {
 		s.log.Debug().Err(err).Msg("timer not read, its fire waits")
 		s.later(e)
-		return
+		return false
 	}
-	if reason := skipReason(&e.fire, seen.State); reason != timer.ReasonNone {
-		s.skip(e, reason)
-		return
+	if seen.fate.reason != timer.ReasonNone {
+		s.skip(e, seen.fate.reason)
+		return false
 	}
 	if e.def == nil {
 		s.reject(e, "the timer's definition is missing")
-		return
+		return false
 	}
+	if seen.fate.waits {
+		s.deferFire(e, &seen.State)
+		return false
+	}
+	e.dueAgain(&seen.State)
 	if !s.admit(e, &seen.State) {
-		return
+		return false
 	}
 	if e.fire.State == timer.FireAccepted || e.fire.State == timer.FireReturned {
 		s.unfinished(e)
-		return
+		return false
 	}
 	owner, err := s.tenants.of(e.term.Context(), seen.AppID, seen.App)
 	switch {
 	case err != nil:
 		s.log.Debug().Err(err).Msg("settings of an app not read, its fire waits")
 		s.noTenant(e)
-		return
+		return false
 	case owner.unfit != nil:
 		s.notMade(e, timer.FailureInvalid, "not sent: "+owner.unfit.Error())
-		return
+		return false
 	}
 	if !s.still(e, &seen) {
-		return
+		return false
 	}
-	if p := s.allow(e, owner); p != nil {
+	p := s.allow(e, owner, granted)
+	if p != nil {
 		if !e.low && e.fire.Attempt == 0 && !e.putOff() {
 			s.pace.began(time.Duration(s.opts.Clock.Now().UnixMilli()-e.fire.RunMS) * time.Millisecond)
 		}
 		s.call(e, owner, &seen, p)
 	}
+	return p != nil
 }
 
 // noTenant lets a fire wait whose app could not be read: in hand, but where that fills up while other apps can be read, and what they do recorded.
@@ -130,13 +149,14 @@ func (s *Service) call(e *held, owner *tenant, seen *view, p *permit) {
 	} else {
 		s.wasLate(e, n, late)
 	}
+	p.begun = true
 	s.met.calling.Inc()
 	began := time.Now()
 	ctx, done := s.calls.begin(e)
 	r := s.opts.Caller.Call(ctx, &callback.Request{
 		Fire: e.fire.FireID, App: seen.App, PlannedMS: planned, Attempt: n,
 		Start: start, Target: def.Target, Timeout: time.Duration(def.Retry.Timeout),
-		Fanout: def.Fanout, Done: e.fire.Done, NoRetry: def.Retry.NoRetry, Name: seen.Name, Labels: def.Labels, Zone: s.zone(def), Cause: e.fire.Cause.String(),
+		Fanout: def.Fanout, Done: e.fire.Done, NoRetry: def.Retry.NoRetry, Name: seen.Name, Labels: def.Labels, Zone: templateZone(def), Cause: e.fire.Cause.String(),
 		Signer: owner.signer, Egress: owner.egress, Token: s.token(e, n), Guard: ask,
 	})
 	cancelled := done()
@@ -174,15 +194,35 @@ func (s *Service) wasLate(e *held, n int32, lateMS int64) {
 
 // skip ends a fire without a call.
 func (s *Service) skip(e *held, reason timer.Reason) {
-	s.recorder.end(s.outcome(e, timer.Skipped, reason), e)
+	o := s.outcome(e, timer.Skipped, reason)
+	// What a newer version superseded was taken back by that already.
+	o.Uncounted = e.def != nil && e.def.Schedule.MaxFires > 0 && e.fire.Series == 0 && e.fire.Attempt == 0 &&
+		reason != timer.ReasonSuperseded && reason != timer.ReasonDeleted
+	s.recorder.end(o, e)
 }
 
-// plannedMS returns when the first attempt of a fire was meant to start: at its due instant and its jitter, or when it was asked for.
+// dueMS returns when a fire is due: a one-shot that came due while its timer was not active is due when it is.
+func (e *held) dueMS(state *timer.State) int64 {
+	if e.fire.Series != 0 || e.def == nil || !e.def.Schedule.Kind.OneShot() {
+		return e.fire.DueMS
+	}
+	return max(e.fire.DueMS, state.ActiveFromMS())
+}
+
+// dueAgain notes that of a one-shot.
+func (e *held) dueAgain(state *timer.State) {
+	if due := e.dueMS(state); due > e.fire.DueMS {
+		e.activeMS = due
+	}
+}
+
+// plannedMS returns when the first attempt of a fire was meant to start: at its due instant and its jitter, or when it was asked for; a one-shot no
+// sooner than its timer is active.
 func plannedMS(e *held) int64 {
 	f := &e.fire
 	switch f.Cause {
 	case timer.CauseSchedule:
-		return f.DueMS + schedule.Jitter(f.Timer, f.DueMS, e.def.Schedule.Jitter)
+		return max(f.DueMS+schedule.Jitter(f.Timer, f.DueMS, e.def.Schedule.Jitter), e.activeMS)
 	case timer.CauseRunNow:
 		return f.DueMS
 	default: // the series is the id of what asked for it
@@ -199,37 +239,100 @@ func (s *Service) later(e *held) {
 	s.wheel.addAt(s.opts.Clock.Now().Add(askAgain).UnixMilli(), e)
 }
 
-// view is a timer's state, and the time as of which it is true.
+// view is a timer's state, the time as of which it is true, and what it makes of the fire that it was read for.
 type view struct {
 	timer.State
 
 	asOf time.Time
+	fate fate
 }
 
-// consult learns the fire's definition, which may be missing, and returns the timer's state: from the book where that is
+// consult finds out by which definition the fire is called, which may be missing, and returns the timer's state: from the book where that is
 // fresh and speaks for a call, else from the store, together with whoever else asks at this moment.
 func (s *Service) consult(e *held) (view, error) {
-	if e.def == nil {
+	for {
+		seen, err := s.stateOf(e)
+		if err != nil {
+			return view{}, err
+		}
+		version, err := s.versionBy(e, &seen.State)
+		if err != nil {
+			return view{}, err
+		}
+		if e.def != nil && version == e.fire.Version {
+			return seen, nil
+		}
+		e.fire.Version, e.def, e.endpoint = version, nil, ""
 		ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
-		defer cancel()
-		if err := s.book.learn(ctx, []*held{e}); err != nil {
+		err = s.book.learn(ctx, []*held{e})
+		cancel()
+		if err != nil || e.def == nil {
+			return seen, err
+		}
+		// The state is asked for once more: it need not be any older for what it takes to read a definition.
+	}
+}
+
+// stateOf returns the state of a fire's timer.
+func (s *Service) stateOf(e *held) (view, error) {
+	// The book's may be a second old, and a call may be made by it. A skip may not: it is final, and the timer may have been activated since.
+	state, asOf, ok := s.book.state(e.fire.Timer)
+	var what fate
+	var err error
+	if ok {
+		if what, err = s.decideFate(e, &state); err != nil {
 			return view{}, err
 		}
 	}
-	// The state comes last: it need not be any older for what it takes to read a definition. The book's may be a second old, and
-	// a call may be made by it. A skip may not: it is final, and the timer may have been activated since.
-	state, asOf, ok := s.book.state(e.fire.Timer)
-	if !ok || skipReason(&e.fire, state) != timer.ReasonNone {
+	if !ok || !what.call() {
 		asOf = time.Now()
-		var err error
 		if state, err = s.ask.Do(e.term.Context(), e.fire.Timer); err != nil {
 			return view{}, err //nolint:wrapcheck // the book says what it was doing
+		}
+		if what, err = s.decideFate(e, &state); err != nil {
+			return view{}, err
 		}
 	}
 	if state.App != "" {
 		e.app = state.App // the book may have dropped the timer by the time that the call ends
 	}
-	return view{state, asOf}, nil
+	return view{state, asOf, what}, nil
+}
+
+// versionBy returns the version by which a fire is called, as its timer's state says. An edit that leaves the instants as they are leaves the rows of its open fires alone,
+// so that a row's version is the one by which the fire was planned. What another plan has come between for, the row tells: see adopt.
+func (s *Service) versionBy(e *held, state *timer.State) (int32, error) {
+	f := e.fire
+	f.DueMS = e.dueMS(state)
+	version, sure := presentVersion(&f, state)
+	if sure || e.def != nil && e.asOf == state.Version {
+		return version, nil
+	}
+	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+	defer cancel()
+	version, err := s.opts.Store.VersionAt(ctx, f)
+	if err != nil {
+		return 0, fmt.Errorf("reading by which version a fire is called: %w", err)
+	}
+	if e.def != nil { // else nobody knows yet whether it is a one-shot
+		e.asOf = state.Version
+	}
+	return version, nil
+}
+
+// presentVersion returns the version by which a fire is called, if the state of its timer suffices to tell: what is due later than the present version came into force is called
+// by that, and what was due before by the one that was in force then.
+func presentVersion(f *timer.Fire, s *timer.State) (version int32, sure bool) {
+	switch {
+	case f.Series != 0, f.Version >= s.Version, f.DueMS <= s.VersionMS && f.Version+1 == s.Version:
+		return f.Version, true
+	case f.DueMS <= s.VersionMS:
+		return f.Version, false
+	case s.PlanVersion <= f.Version:
+		return s.Version, true
+	default:
+		return f.Version, true // its row was moved, or else it is superseded
+	}
 }
 
 // still tells whether the timer wants the fire as it did when its state was read: the store may have taken its time over what was asked since, be it a turn, a
@@ -251,25 +354,6 @@ func (s *Service) still(e *held, seen *view) bool {
 		seen.asOf = asOf
 	}
 	return e.fire.Cause != timer.CauseBackfill || s.wanted(e)
-}
-
-// skipReason tells why a timer does not want a fire, if it does not. What somebody asked for by itself is called also while the timer is not active.
-func skipReason(f *timer.Fire, s timer.State) timer.Reason {
-	switch {
-	case !s.Exists(), s.Status == timer.StatusDeleted:
-		return timer.ReasonDeleted
-	case s.Frozen:
-		return timer.ReasonFrozen
-	case f.Series != 0:
-		return timer.ReasonNone
-	case s.Status == timer.StatusPaused:
-		return timer.ReasonPaused
-	case s.Status != timer.StatusActive:
-		return timer.ReasonInactive
-	case f.DueMS < s.ActiveSinceMS:
-		return timer.ReasonBeforeEpoch
-	}
-	return timer.ReasonNone
 }
 
 func (s *Service) outcome(e *held, kind timer.OutcomeKind, reason timer.Reason) timer.Outcome {

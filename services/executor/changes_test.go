@@ -84,8 +84,22 @@ func TestP5HoldsWhileADefinitionIsRead(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second)
 		require.Empty(t, r.attempts())
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Skipped: 1}, outcomes(t, parts, "a", fires))
+		require.Equal(t, waitsForItsTimer, outcomes(t, parts, "a", fires))
+		activate(t, parts, fires)
+		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 1}, outcomes(t, parts, "a", fires))
 	})
+}
+
+// waitsForItsTimer is what became of one fire that was due before its timer was switched off, and not called by then.
+var waitsForItsTimer = map[timer.OutcomeKind]int{"open": 1} //nolint:gochecknoglobals // never written
+
+// activate activates the timer of fires again, brings what waited for it on its way, and waits until it is called.
+func activate(t *testing.T, parts *servicetest.Parts, fires []timer.Fire) {
+	t.Helper()
+	out, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: timer.StatusActive}}, parts.Plan)
+	require.NoError(t, err)
+	require.NoError(t, parts.Dispatch.Publish(t.Context(), out[0].Fires))
+	time.Sleep(20 * time.Second)
 }
 
 // slowAnswers takes its time over what is asked about a fire after its timer's state was read.
@@ -127,8 +141,8 @@ func TestP5HoldsWhileTheAppOrATurnIsRead(t *testing.T) {
 					time.Sleep(10 * time.Second)
 					if status == timer.StatusInactive {
 						require.Empty(t, r.attempts())
-						require.Equal(t, map[timer.OutcomeKind]int{timer.Skipped: 1}, outcomes(t, parts, "a", fires))
-						return
+						require.Equal(t, waitsForItsTimer, outcomes(t, parts, "a", fires))
+						activate(t, parts, fires)
 					}
 					require.Len(t, r.attempts(), 1)
 					require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 1}, outcomes(t, parts, "a", fires))
@@ -189,7 +203,7 @@ func (g *slowGate) Start(a limit.Ask) limit.Decision {
 // A process that stands still between the decision and the request decides anew.
 func TestP5HoldsForWhoStandsStillBeforeTheRequest(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[timer.Status]timer.OutcomeKind{timer.StatusInactive: timer.Skipped, timer.StatusActive: timer.Delivered} {
+	for status, want := range map[timer.Status]timer.OutcomeKind{timer.StatusInactive: "open", timer.StatusActive: timer.Delivered} {
 		t.Run(string(status), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -204,6 +218,11 @@ func TestP5HoldsForWhoStandsStillBeforeTheRequest(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				require.Equal(t, map[timer.OutcomeKind]int{want: 1}, outcomes(t, parts, "a", fires))
 				require.Equal(t, status == timer.StatusActive, len(r.attempts()) == 1)
+				if status != timer.StatusActive {
+					activate(t, parts, fires)
+				}
+				require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 1}, outcomes(t, parts, "a", fires))
+				require.Len(t, r.attempts(), 1)
 			})
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/zone"
 )
 
 // made is an attempt that was made, and what came of it.
@@ -202,18 +203,14 @@ func (s *Service) token(e *held, n int32) string {
 	return ""
 }
 
-// zone returns the zone that a timer's due instants are shown in by templates.
-func (s *Service) zone(d *timer.Definition) *time.Location {
+// templateZone returns the zone that a timer's due instants are shown in by templates.
+func templateZone(d *timer.Definition) *time.Location {
 	if d.Schedule.Zone == "" || d.Schedule.Zone == time.UTC.String() {
 		return nil
 	}
-	if z, ok := s.zones.Get(d.Schedule.Zone); ok {
-		return z
-	}
-	z, err := time.LoadLocation(d.Schedule.Zone)
+	z, err := zone.Load(d.Schedule.Zone)
 	if err != nil {
 		return nil
 	}
-	s.zones.Add(d.Schedule.Zone, z)
-	return z
+	return z.Location()
 }

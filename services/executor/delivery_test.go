@@ -339,7 +339,7 @@ type gate struct {
 func (g *gate) Start(a limit.Ask) limit.Decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.asks = append(g.asks, a)
+	g.asks = append(g.asks, limit.Ask{App: a.App, Returned: a.Returned, Priority: a.Priority})
 	if now := time.Now(); now.Before(g.until) {
 		return limit.Decision{At: now.Add(g.step)}
 	}

@@ -20,30 +20,28 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// zonesKept is how many time zones of templates are kept at hand.
-const zonesKept = 600
-
 // Service is an executor.
 type Service struct {
-	opts     Options
-	log      zerolog.Logger
-	keeper   *session.Keeper
-	hands    *hands
-	wheel    *wheel
-	queue    *queue
-	book     *book
-	recorder *recorder
-	events   *announcer
-	ask      *batch.Group[timer.ID, timer.State]
-	turns    *batch.Group[turnAsk, store.Entered]
-	catchUps *batch.Group[store.Late, bool]
-	calls    *calls
-	dates    *calendars
-	fills    *backfills
-	tenants  *tenants
-	zones    *lru.Cache[string, *time.Location]
-	nudges   chan timer.ID
-	met      *metrics
+	opts      Options
+	log       zerolog.Logger
+	keeper    *session.Keeper
+	hands     *hands
+	wheel     *wheel
+	queue     *queue
+	book      *book
+	recorder  *recorder
+	events    *announcer
+	ask       *batch.Group[timer.ID, timer.State]
+	turns     *batch.Group[turnAsk, store.Entered]
+	catchUps  *batch.Group[store.Late, bool]
+	deferrals *batch.Group[deferral, bool]
+	past      inactivities
+	calls     *calls
+	dates     *calendars
+	fills     *backfills
+	tenants   *tenants
+	nudges    chan timer.ID
+	met       *metrics
 
 	workers  sync.WaitGroup
 	nWorkers atomic.Int64
@@ -75,10 +73,10 @@ func New(opts Options) (*Service, error) {
 	if s.fills, err = newBackfills(opts.Store); err != nil {
 		return nil, err
 	}
-	s.tenants = newTenants(&opts)
-	if s.zones, err = lru.New[string, *time.Location](zonesKept); err != nil {
-		return nil, fmt.Errorf("making the cache of zones: %w", err)
+	if s.past.kept, err = lru.New[pastKey, []timer.Inactivity](pastKept); err != nil {
+		return nil, fmt.Errorf("making the cache of inactivities: %w", err)
 	}
+	s.tenants = newTenants(&opts)
 	s.recorder, s.events = newRecorder(s), newAnnouncer(s)
 	s.queue = newQueue(s.recorder.full)
 	s.met = newMetrics(s, opts.Registerer)
@@ -113,6 +111,10 @@ func (s *Service) Run(ctx context.Context) error {
 	defer s.turns.Close()
 	s.catchUps = batch.New(batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout}, s.opts.Store.CatchUp)
 	defer s.catchUps.Close()
+	s.deferrals = batch.New(batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout}, s.deferAll)
+	defer s.deferrals.Close()
+	s.past.ask = batch.New(batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout}, s.readInactivities)
+	defer s.past.ask.Close()
 
 	var keep, written sync.WaitGroup
 	keepCtx, endKeep := context.WithCancel(hard)
@@ -221,7 +223,11 @@ func (s *Service) mourn(ctx context.Context) {
 func (s *Service) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
 	defer cancel()
+	waiting := s.opts.Limits.Close() // first: what waits there comes to the queue no more
 	idle := append(s.wheel.clear(), s.queue.close()...)
+	for _, w := range waiting {
+		idle = append(idle, w.(*waiter).entry) //nolint:forcetypeassert // only allow has any wait
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -258,6 +264,7 @@ func (s *Service) drain(ctx context.Context) {
 
 // giveBack releases a fire that was not begun. Whoever gets it shall know where it waited for a limit or a breaker, and is late for that.
 func (s *Service) giveBack(e *held) {
+	e.granted.unused()
 	if now := s.opts.Clock.Now(); e.fire.State == timer.FireReady && e.putOff() && now.UnixMilli() > e.fire.RunMS {
 		e.fire.State = timer.FireParked
 		s.moveTo(e, now)

@@ -24,6 +24,12 @@ func (s *Service) admit(e *held, state *timer.State) bool {
 		return false
 	}
 	first := e.fire.Attempt == 0
+	if e.fire.Series == 0 && first && state.Status != timer.StatusActive && (linked(e) || e.fire.Version < state.Version) {
+		// Its pause is over, and nobody has activated it yet. That plans anew what was edited meanwhile, and begins another chain: until then nobody can tell
+		// what is superseded.
+		s.later(e)
+		return false
+	}
 	if e.fire.Series == 0 && first && (e.fire.Version < state.Version || e.fire.Epoch < state.ActiveEpoch) {
 		over, err := s.superseded(e, state)
 		if err != nil {
@@ -80,8 +86,9 @@ func (s *Service) superseded(e *held, state *timer.State) (bool, error) {
 	if e.fire.Version >= state.Version {
 		return false, nil
 	}
-	if e.fire.DueMS > state.VersionMS || e.fire.Version+1 == state.Version {
-		return e.fire.DueMS > state.VersionMS, nil
+	due := max(e.fire.DueMS, e.activeMS)
+	if due > state.VersionMS || e.fire.Version+1 == state.Version {
+		return due > state.VersionMS, nil
 	}
 	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
 	defer cancel()
@@ -91,7 +98,7 @@ func (s *Service) superseded(e *held, state *timer.State) (bool, error) {
 		return false, fmt.Errorf("reading when version %d came: %w", next.Version, err)
 	}
 	at, ok := times[next]
-	return ok && e.fire.DueMS > at, nil
+	return ok && due > at, nil
 }
 
 // adopt finds out whether the newer version, or activation, has the instant too: then the fire's row was moved to it, and the fire is called as that says. An edit, or
@@ -202,7 +209,11 @@ func (s *Service) takeTurn(e *held) bool {
 	waiting.State = timer.FireWaiting
 	waiting.RunMS = s.opts.Clock.Now().Add(waitsFor).UnixMilli()
 	waiting.Bucket = s.opts.Counts.Bucket(waiting.FireID, waiting.RunMinute())
-	answer, err := s.turns.Do(e.term.Context(), turnAsk{e.term.ID, store.Entry{Fire: waiting, Concurrency: concurrencyOf(e)}})
+	ask := store.Entry{Fire: waiting, Concurrency: concurrencyOf(e), NowMS: s.opts.Clock.Now().UnixMilli()}
+	if linked(e) && e.fire.Attempt == 0 {
+		ask.AfterEnd = time.Duration(e.def.Schedule.Every)
+	}
+	answer, err := s.turns.Do(e.term.Context(), turnAsk{e.term.ID, ask})
 	if err != nil {
 		s.log.Debug().Err(err).Msg("no answer whose turn it is, the fire waits")
 		s.later(e)

@@ -23,9 +23,13 @@ type held struct {
 
 	error string // what its last attempt came to, where it failed for good; its worker's, then the recorder's
 
-	asked     bool  // the limits have put it off already; this and the next are its worker's alone
-	broken    bool  // its endpoint's breaker has, too
-	refusedMS int64 // since when that does, for the attempt to come; 0: it does not
+	activeMS int64 // of a one-shot that came due while its timer was not active: since when it is; else 0. Its worker's alone
+
+	asked     bool    // the limits have put it off already; this and the next are its worker's alone
+	broken    bool    // its endpoint's breaker has, too
+	asOf      int32   // the version of the timer's state by which the fire's version was found out; its worker's
+	granted   *permit // that it waited for; its worker's from the queue on
+	refusedMS int64   // since when that does, for the attempt to come; 0: it does not
 }
 
 // putOff tells whether it waited for a limit or a breaker: that it is late says nothing of how late anything else is.

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/carillon-timer/carillon/libs/bus"
-	"github.com/carillon-timer/carillon/libs/taskwire"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
@@ -26,12 +25,8 @@ func (s *Service) bury(ctx context.Context, rs []result) error {
 			continue
 		}
 		app := rs[i].entry.app
-		task := new(carillonv1.Task)
-		if err := proto.Unmarshal(taskwire.Encode(&o.Fire), task); err != nil {
-			return err //nolint:wrapcheck // cannot happen: both write the same message
-		}
 		d := &carillonv1.DeadTask{
-			Task: task, App: app, Reason: string(o.Reason),
+			Task: taskOf(&o.Fire), App: app, Reason: string(o.Reason),
 			Attempts: o.Attempts, StatusCode: o.StatusCode, LastError: rs[i].entry.error,
 		}
 		payload, err := proto.Marshal(d)
@@ -48,4 +43,12 @@ func (s *Service) bury(ctx context.Context, rs []result) error {
 	ctx, cancel := context.WithTimeout(ctx, lettersWait)
 	defer cancel()
 	return s.opts.Bus.Publish(ctx, bus.TasksDead, letters...) //nolint:wrapcheck // the bus says which topic
+}
+
+// taskOf returns a fire as the message that package taskwire writes.
+func taskOf(f *timer.Fire) *carillonv1.Task {
+	return &carillonv1.Task{
+		TimerId: int64(f.Timer), DueMs: f.DueMS, Series: f.Series, RunMs: f.RunMS, Bucket: f.Bucket, AppId: f.AppID, Version: f.Version, Epoch: f.Epoch,
+		Cause: uint32(f.Cause), State: uint32(f.State), Attempt: f.Attempt, Rev: f.Rev, LateMs: f.LateMS, Lane: uint32(f.Lane),
+	}
 }

@@ -14,46 +14,96 @@ import (
 // permit is what lets an attempt start.
 type permit struct {
 	svc      *Service
-	app      string
+	app      string // empty: no limit is asked
+	priority limit.Priority
 	endpoint string // empty: no breaker is asked
 	probe    limit.Probe
 	reported bool
+	begun    bool // the call was made
+}
+
+// waiter is a fire in the wait list of its app's limits, which alone orders what waits there.
+type waiter struct {
+	svc   *Service
+	entry *held
+	app   string
+}
+
+// Ready implements limit.Waiter. What has a permit goes to a worker before all else, in the order of the
+// permits. The worker decides anew: the timer may have changed while the fire waited.
+func (w *waiter) Ready() bool {
+	if w.entry.term.Context().Err() != nil {
+		return false // its session has ended, and whoever took the claim over calls it
+	}
+	w.entry.granted = &permit{svc: w.svc, app: w.app, priority: priorityOf(w.entry)}
+	w.svc.findWorkers(w.svc.queue.pushGranted(w.entry))
+	return true
+}
+
+// unused gives back a permit for which no call is made.
+func (p *permit) unused() {
+	if p != nil && p.app != "" {
+		p.svc.opts.Limits.Cancel(p.app, p.priority)
+	}
 }
 
 // heldAnyway is a wait that is held however full the hands are: to give the fire back and claim it again takes as long.
 const heldAnyway = 250 * time.Millisecond
 
 // allow asks the breaker of the endpoint and the limits of the app; the breaker first, for what it refuses shall cost the app nothing. Without a permit the fire is
-// on its way somewhere else: it waits in hand for the instant that it was given, or is parked until then, when that is further than what is held. A parked fire is
-// an open fire like one that waits for its retry: nobody has it in hand, and it keeps nothing from going on.
-func (s *Service) allow(e *held, owner *tenant) *permit {
+// on its way somewhere else, and no longer this worker's: it waits in the list of the limits, which gives it back with its permit; or it is parked until a
+// retry-after time, when its turn is further away than what is held. A parked fire is an open fire like one that waits for its retry: nobody has it in hand, and it
+// keeps nothing from going on. granted is the permit that it has waited for, and nil most often; it is returned, or the caller's still.
+func (s *Service) allow(e *held, owner *tenant, granted *permit) *permit {
 	if e.canary() {
 		return &permit{svc: s}
 	}
 	if s.gaveUp(e) {
 		return nil
 	}
-	p := &permit{svc: s, app: owner.name, endpoint: e.endpoint}
-	if p.endpoint != "" {
-		var d limit.Decision
-		if d, p.probe = s.opts.Breakers.Allow(p.endpoint); !d.OK {
+	p := granted
+	if p == nil {
+		p = &permit{svc: s, app: owner.name, priority: priorityOf(e)}
+	}
+	if e.endpoint != "" {
+		d, probe := s.opts.Breakers.Allow(e.endpoint)
+		if !d.OK {
 			s.refused(e, d.At, e.endpoint)
 			return nil
 		}
+		p.endpoint, p.probe = e.endpoint, probe
 		e.refusedMS = 0
 	}
+	if granted != nil {
+		return p
+	}
 	// Who comes back goes before whoever is new; a retry, too, has had its turn.
-	back := e.asked || e.fire.State == timer.FireParked || e.fire.State == timer.FireRetrying
-	d := s.opts.Limits.Start(limit.Ask{App: owner.name, Returned: back, Priority: priorityOf(e)})
+	asked := e.asked
+	ask := limit.Ask{
+		App: owner.name, Priority: p.priority, Waiter: &waiter{svc: s, entry: e, app: owner.name}, Hold: s.heldFor(),
+		Returned: asked || e.fire.State == timer.FireParked || e.fire.State == timer.FireRetrying,
+	}
+	e.asked = true // now, for where it waits it is another worker's at once
+	d := s.opts.Limits.Start(ask)
 	if d.OK {
+		e.asked = asked
 		return p
 	}
 	if p.endpoint != "" {
 		s.opts.Breakers.Cancel(p.endpoint, p.probe)
 	}
-	e.asked = true
-	s.park(e, d.At)
+	if !d.Waits {
+		s.park(e, d.At)
+	}
 	return nil
+}
+
+// heldFor is how long a fire may wait in hand for a limit or a breaker.
+func (s *Service) heldFor() time.Duration {
+	if s.hands.crowded() {
+		return heldAnyway
+	}
+	return heldWait
 }
 
 // refused lets a fire wait for its endpoints, as none of them is called. What was not sent is no attempt, unless a call to each of them has failed since it
@@ -87,7 +137,7 @@ func (s *Service) refused(e *held, at time.Time, endpoints ...string) {
 
 // park lets a fire wait until an instant.
 func (s *Service) park(e *held, at time.Time) {
-	if wait := at.Sub(s.opts.Clock.Now()); wait < heldAnyway || wait < heldWait && !s.hands.crowded() {
+	if at.Sub(s.opts.Clock.Now()) < s.heldFor() {
 		s.wheel.addAt(at.UnixMilli(), e)
 		return
 	}
@@ -99,10 +149,12 @@ func (s *Service) park(e *held, at time.Time) {
 	s.recorder.release(e)
 }
 
-// done ends the call that the permit was for.
+// done ends what the permit was for.
 func (p *permit) done() {
-	if p.app != "" {
+	if p.app != "" && p.begun {
 		p.svc.opts.Limits.Done(p.app)
+	} else {
+		p.unused()
 	}
 	if p.endpoint != "" && !p.reported {
 		p.svc.opts.Breakers.Cancel(p.endpoint, p.probe)
@@ -156,7 +208,7 @@ func (g *guard) Continue() bool {
 		return false
 	}
 	seen, err := g.svc.consult(g.held)
-	return err == nil && skipReason(&g.held.fire, seen.State) == timer.ReasonNone
+	return err == nil && seen.fate.call()
 }
 
 // endpointOf names the endpoint of a target: its app and its host.
@@ -168,5 +220,6 @@ func endpointOf(app int64, t *timer.Target) string {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		rest = rest[:i]
 	}
+	rest = rest[strings.LastIndexByte(rest, '@')+1:] // a password is in no name
 	return strconv.FormatInt(app, 10) + " " + rest
 }

@@ -21,6 +21,7 @@ type metrics struct {
 	taskAge      prometheus.Gauge
 	tasksWaiting prometheus.Gauge
 	parked       prometheus.Counter
+	deferred     prometheus.Counter
 	apps         *appMetrics
 }
 
@@ -43,6 +44,9 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		apps: newAppMetrics(reg),
 		parked: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_executor_parked_total", Help: "Fires given back until an instant, for the limits of their app or the breaker of their endpoint.",
+		}),
+		deferred: f.NewCounter(prometheus.CounterOpts{
+			Name: "carillon_executor_deferred_total", Help: "Fires given back until their timer is active again.",
 		}),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "carillon_lateness_seconds", Help: "Start of the first attempt minus the planned instant, but for the canary's.", Buckets: latenessBuckets,

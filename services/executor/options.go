@@ -27,11 +27,13 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
+	VersionAt(ctx context.Context, f timer.Fire) (int32, error)
 	VersionTimes(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error)
 	MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error)
 	Changes(ctx context.Context, after int64, limit int) ([]store.Change, error)
 	LastChange(ctx context.Context) (int64, error)
 	store.Gates
+	store.Inactivities
 	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
 	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
 	SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error)

@@ -10,15 +10,17 @@ import (
 const lanes = 3
 
 // queue holds due fires until a worker is free. Priorities take turns by weight, so that low still moves, and catching up hardly delays the present, for it is
-// low; in each the apps are served in turn: the flood of one does not stand before another's fire.
+// low; in each the apps are served in turn: the flood of one does not stand before another's fire. It orders what waits for a worker; what waits for the limits of
+// its app is ordered there, and comes here with its permit: it goes first, in the order of the permits, of which no app has more than its share of the workers.
 type queue struct {
-	mu     sync.Mutex
-	ready  sync.Cond
-	lanes  [lanes]turns[*held] // by limit.Priority
-	picker *limit.Picker
-	idle   int
-	closed bool
-	full   func() bool // no entry is given away while it is
+	mu      sync.Mutex
+	ready   sync.Cond
+	granted turns[*held]        // those with a permit, all as of one app
+	lanes   [lanes]turns[*held] // by limit.Priority
+	picker  *limit.Picker
+	idle    int
+	closed  bool
+	full    func() bool // no entry is given away while it is
 }
 
 func newQueue(full func() bool) *queue {
@@ -54,7 +56,20 @@ func (q *queue) push(es []*held) (short int) {
 	for _, e := range es {
 		q.lanes[laneOf(e)].push(e.fire.AppID, e)
 	}
-	for range min(len(es), q.idle) {
+	return q.pushed(len(es))
+}
+
+// pushGranted adds an entry with its permit, and returns as push does.
+func (q *queue) pushGranted(e *held) (short int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.granted.push(0, e)
+	return q.pushed(1)
+}
+
+// pushed wakes workers for so many. The lock is held.
+func (q *queue) pushed(n int) (short int) {
+	for range min(n, q.idle) {
 		q.ready.Signal()
 	}
 	return max(0, q.count()-q.idle)
@@ -81,6 +96,9 @@ func (q *queue) pop() (e *held, ok bool) {
 	if q.closed {
 		return nil, false
 	}
+	if q.granted.n > 0 {
+		return q.granted.pop(), true
+	}
 	var waiting [lanes]bool
 	for i := range q.lanes {
 		waiting[i] = q.lanes[i].n > 0
@@ -93,7 +111,8 @@ func (q *queue) pop() (e *held, ok bool) {
 func (q *queue) close() []*held {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var left []*held
+	left := q.granted.rest()
+	q.granted = turns[*held]{}
 	for i := range q.lanes {
 		left = append(left, q.lanes[i].rest()...)
 		q.lanes[i] = turns[*held]{}
@@ -110,6 +129,7 @@ func (q *queue) len() int {
 }
 
 func (q *queue) count() (n int) {
+	n = q.granted.n
 	for i := range q.lanes {
 		n += q.lanes[i].n
 	}

@@ -60,7 +60,7 @@ func TestWhatEndedSessionsLeftIsAnnounced(t *testing.T) {
 			require.NoError(t, parts.Store.OpenSession(t.Context(), id, kind, "gone"))
 			return id
 		}
-		session, sick, idle := open(store.ExecutorSession), open(store.ExecutorSession), open(store.TriggerSession)
+		session, sick, idle := open(store.ExecutorSession), open(store.ExecutorSession), open(store.SchedulerSession)
 		fires := parts.Create("a", servicetest.Every(time.Now(), 0, 3, "http://127.0.0.1/")...)
 		record := func(f timer.Fire, finished time.Time) {
 			lost, _, err := parts.Store.Record(t.Context(), session, []timer.Outcome{{

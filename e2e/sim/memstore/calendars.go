@@ -44,12 +44,17 @@ func (s *Store) PutCalendar(_ context.Context, app string, c timer.Calendar, ifV
 	s.calendars[nameKey{app, c.Name}] = next
 	for _, t := range s.using(app, c.Name) {
 		s.fill(t)
-		if t.Replan, t.calendar = true, true; t.Status == timer.StatusActive {
-			t.ExpandAtMS = next.UpdatedMS
-			s.expandMS = min(s.expandMS, t.ExpandAtMS)
-		}
+		s.askAnew(t, next.UpdatedMS)
 	}
 	return next.Version, nil
+}
+
+// askAnew sets Replan of a timer.
+func (s *Store) askAnew(t *row, nowMS int64) {
+	if t.Replan, t.calendar = true, true; t.Status == timer.StatusActive {
+		t.ExpandAtMS = nowMS
+		s.expandMS = min(s.expandMS, t.ExpandAtMS)
+	}
 }
 
 // Calendar returns a calendar.

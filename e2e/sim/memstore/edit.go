@@ -39,20 +39,26 @@ func (s *Store) Edit(_ context.Context, items []store.Edit, plan store.Planner) 
 			out[i].Err = timer.NotFound("timer", it.ID)
 			continue
 		}
+		ended := s.endPause(t, plan, s.nowMS())
 		same := bytes.Equal(t.text, fresh[i].text)
 		if !same && it.IfVersion != 0 && it.IfVersion != t.Version {
-			out[i].Err = timer.Conflict("version", "the timer has another version by now")
+			out[i].Err, out[i].Fires = timer.Conflict("version", "the timer has another version by now"), ended
 			continue
 		}
 		if !same {
 			nowMS := s.nowMS()
-			var err error
-			if out[i].Fires, err = s.edit(t, &fresh[i], plan, nowMS); err != nil {
+			fires, err := s.edit(t, &fresh[i], plan, nowMS)
+			if timer.CodeOf(err) == timer.CodeConflict {
+				out[i].Err, out[i].Fires = err, ended
+				continue
+			}
+			if err != nil {
 				return nil, err
 			}
+			out[i].Fires = fires
 			out[i].Seq = s.log(nowMS, t, nil)
 		}
-		out[i].Timer = t.Timer
+		out[i].Timer, out[i].Fires = t.Timer, append(out[i].Fires, ended...)
 	}
 	return out, nil
 }
@@ -63,16 +69,24 @@ func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fi
 		return nil, err
 	}
 	same = same && !t.Replan
+	var replaced []*timer.Fire
+	if !same && t.Definition.Schedule.Kind.OneShot() {
+		replaced = s.ahead(t, nowMS)
+		if slices.ContainsFunc(replaced, func(f *timer.Fire) bool { return f.Owner != 0 }) {
+			return nil, timer.Conflict("", "its fire is with an executor, and is called as it was defined: make another timer")
+		}
+	}
 	active := t.Status == timer.StatusActive
 	var fires []timer.Fire
 	if active && !same {
 		fires = s.catchUp(t, plan, nowMS)
 	}
-	if same {
+	if same && t.Definition.Priority.Lane() != fresh.Definition.Priority.Lane() {
 		for _, f := range s.ahead(t, nowMS) {
 			f.Version, f.Lane = t.Version+1, fresh.Definition.Priority.Lane()
 		}
-	} else {
+	}
+	if !same {
 		s.takeBack(t, nowMS)
 	}
 	t.Version++
@@ -81,11 +95,18 @@ func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fi
 	t.times[t.Version] = t.VersionMS
 	s.fill(t)
 	if same {
+		t.plans[t.Version] = t.planVersion
 		return nil, nil
 	}
 	t.Replan, t.calendar, t.planVersion = true, false, t.Version
+	t.plans[t.Version] = t.planVersion
 	if active {
 		fires = append(fires, s.proceed(t, plan, nowMS)...)
+	}
+	for _, f := range replaced {
+		if f.Version < t.Version {
+			s.end(f, &timer.Outcome{Fire: *f, Kind: timer.Skipped, Reason: timer.ReasonSuperseded, FinishedMS: nowMS, UntilMS: f.DueMS, Count: 1}, store.HouseSession)
+		}
 	}
 	return fires, nil
 }
@@ -115,6 +136,9 @@ func (s *Store) AddFires(_ context.Context, app string, id timer.ID, fires []tim
 	for _, f := range fires {
 		if _, done := s.ended[f.FireID]; done || s.fires[f.FireID] != nil {
 			continue
+		}
+		if s.app(app).Frozen {
+			return nil, timer.Conflict("", "the app "+app+" is frozen: unfreeze it first")
 		}
 		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.Done = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
 		f.Lane = t.Definition.Priority.Lane()

@@ -16,18 +16,24 @@ const postpone = time.Minute
 
 var errBadPlan = errors.New("the plan goes back, repeats itself, or is another timer's")
 
-// activate makes a timer active from now on and plans the first stretch of its fires.
+// activate makes a timer active from now on, or from the end of its pause on, and plans the first stretch of its fires.
 func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
-	t.Status, t.ActiveSinceMS, t.UpdatedMS = timer.StatusActive, nowMS, nowMS
+	sinceMS := nowMS
+	if t.pauseIsOver(nowMS) {
+		sinceMS = max(t.PausedUntilMS, t.InactiveSinceMS)
+	}
+	t.endStretch(sinceMS)
+	t.Status, t.ActiveSinceMS, t.UpdatedMS, t.InactiveSinceMS = timer.StatusActive, sinceMS, nowMS, 0
 	t.ActiveEpoch++
 	t.PauseReason, t.PausedUntilMS = "", 0
 	if t.AnchorMS == 0 {
 		t.AnchorMS = nowMS
 	}
-	if t.Definition.Schedule.Kind == timer.KindFixedDelay && t.NextDueMS == timer.NeverMS {
-		t.NextDueMS = nowMS // each activation begins a chain, behind all that the one before it had
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay && t.NextDueMS != 0 && (t.NextDueMS == timer.NeverMS || t.NextDueMS <= sinceMS) {
+		t.NextDueMS = sinceMS + 1 // each activation begins a chain, behind all that the one before it had
 	}
-	return s.proceed(t, plan, nowMS)
+	released := s.releaseDeferred(t)
+	return append(s.proceed(t, plan, nowMS), released...)
 }
 
 // proceed plans the next stretch, anew where that was asked for.
@@ -35,11 +41,16 @@ func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	was, wasPlan := t.Timer, t.planVersion
 	t.Replan = false
 	if was.Replan && t.calendar && t.NextDueMS > nowMS+1 {
+		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() && len(s.ahead(t, nowMS)) == 0 {
+			t.calendar, t.ExpandAtMS = false, timer.NeverMS // it was due, and is not due again
+			return nil
+		}
 		s.takeBack(t, nowMS)
 		t.versions[t.Version+1] = t.Definition
 		t.times[t.Version+1] = nowMS
 		t.Version++
 		t.VersionMS, t.UpdatedMS, t.planVersion = nowMS, nowMS, t.Version
+		t.plans[t.Version] = t.planVersion
 	}
 	fires, ok := s.expand(t, plan, nowMS)
 	switch {
@@ -56,7 +67,8 @@ func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 // ahead returns the open fires of a timer's schedule that are due later than now, without those that an edit took back.
 func (s *Store) ahead(t *row, nowMS int64) (open []*timer.Fire) {
 	for id, f := range s.fires {
-		if id.Timer == t.ID && id.Series == 0 && id.DueMS > nowMS && id.DueMS < t.NextDueMS && f.Version >= t.planVersion {
+		_, deferred := t.deferred[id]
+		if id.Timer == t.ID && id.Series == 0 && (id.DueMS > nowMS || deferred && t.Definition.Schedule.Kind.OneShot()) && id.DueMS < t.NextDueMS && f.Version >= t.planVersion {
 			open = append(open, f)
 		}
 	}
@@ -97,7 +109,6 @@ func (s *Store) take(t *row, p *store.Plan, nowMS int64) (marked []timer.Fire) {
 		o := &p.Skips[i]
 		o.AppID, o.Version, o.Epoch, o.Kind, o.FinishedMS = t.AppID, t.Version, t.ActiveEpoch, timer.Skipped, nowMS
 		s.add(kept(*o, store.HouseSession))
-		t.FiresMade += o.Count
 	}
 	for i := range p.Fires {
 		f := &p.Fires[i]

@@ -110,6 +110,7 @@ func (s *Store) Release(
 			continue
 		}
 		s.moveTo(f, g)
+		f.Version = max(f.Version, g.Version)
 		f.Rev, f.Owner = f.Rev+1, 0
 		s.try(f.FireID, attempts)
 		released = append(released, *f)
@@ -131,6 +132,7 @@ func (s *Store) RecordAttempts(
 			continue
 		}
 		s.moveTo(f, g)
+		f.Version = max(f.Version, g.Version)
 		s.try(f.FireID, attempts)
 	}
 	slices.SortFunc(lost, timer.CompareFireIDs)

@@ -25,6 +25,12 @@ func (s *Store) Record(
 		case f != nil && f.Owner == session && (o.Reason != timer.ReasonSuperseded || f.Version == o.Version && f.Epoch == o.Epoch):
 			s.end(f, o, session)
 			s.try(o.FireID, attempts)
+			if (o.Serial || o.Next != nil) && o.Series == 0 && o.Attempts > 0 {
+				t.endedMS = max(t.endedMS, o.FinishedMS)
+			}
+			if o.Uncounted {
+				s.uncount(t)
+			}
 			made = append(made, s.follow(o)...)
 			if o.Serial {
 				delete(t.queue, o.FireID)
@@ -48,6 +54,14 @@ func (s *Store) Record(
 	return slices.Compact(lost), distinct(made), nil
 }
 
+// uncount gives back what a skipped fire took of max_fires.
+func (s *Store) uncount(t *row) {
+	if t.FiresMade = max(0, t.FiresMade-1); t.Status == timer.StatusActive {
+		t.ExpandAtMS = min(t.ExpandAtMS, s.nowMS())
+		s.expandMS = min(s.expandMS, t.ExpandAtMS)
+	}
+}
+
 // end moves a fire from the open ones to the outcomes.
 func (s *Store) end(f *timer.Fire, o *timer.Outcome, session timer.ID) {
 	s.remove(f)
@@ -64,7 +78,7 @@ func (s *Store) add(o timer.Outcome) {
 // kept leaves of an outcome what the databases keep.
 func kept(o timer.Outcome, by timer.ID) timer.Outcome {
 	o.Owner, o.Attempt, o.LateMS = by, o.Attempts, o.LatenessMS
-	o.Bucket, o.State, o.Sweeps, o.Serial, o.Next = 0, 0, 0, false, nil
+	o.Bucket, o.State, o.Sweeps, o.Serial, o.Next, o.Uncounted = 0, 0, 0, false, nil, false
 	o.Lane, o.Done, o.Redriven = 0, 0, 0
 	return o
 }
@@ -145,6 +159,42 @@ func (s *Store) History(_ context.Context, app string, id timer.ID, before timer
 	}
 	slices.SortFunc(out, func(a, b timer.Outcome) int { return timer.CompareFires(b.Fire, a.Fire) })
 	return out[:min(len(out), limit)], nil
+}
+
+// OpenFires walks the open fires of all timers in order of their keys.
+func (s *Store) OpenFires(_ context.Context, app string, id timer.ID, q store.OpenQuery) (page store.OpenPage, err error) {
+	defer s.lock()()
+	if t := s.timers[id]; t == nil || t.App != app {
+		return page, timer.NotFound("timer", id)
+	}
+	var dues []int64
+	var own []timer.Fire
+	for _, f := range s.fires {
+		if f.DueMS < q.After.DueMS || f.DueMS > q.UntilMS {
+			continue
+		}
+		dues = append(dues, f.DueMS)
+		if f.Timer == id && q.After.Behind(f.FireID) {
+			own = append(own, *f)
+		}
+	}
+	slices.Sort(dues)
+	slices.SortFunc(own, timer.CompareFires)
+	untilMS := q.UntilMS
+	if len(dues) >= q.Look {
+		untilMS = dues[q.Look-1]
+		page.Next = store.OpenPlace{DueMS: untilMS + 1, Series: store.AllSeries}
+	}
+	for _, f := range own {
+		if f.DueMS > untilMS {
+			break
+		}
+		if page.Fires = append(page.Fires, f); len(page.Fires) == q.Limit {
+			page.Next = store.OpenPlace{DueMS: f.DueMS, Series: f.Series}
+			break
+		}
+	}
+	return page, nil
 }
 
 // How long what is no longer needed is kept, as in the databases.

@@ -11,7 +11,8 @@ import (
 func (s *Store) state(t *row) timer.State {
 	return timer.State{
 		ID: t.ID, App: t.App, AppID: t.AppID, Name: t.Name, Status: t.Status, Version: t.Version, ActiveSinceMS: t.ActiveSinceMS, ActiveEpoch: t.ActiveEpoch,
-		VersionMS: t.VersionMS, Frozen: s.app(t.App).Frozen, Running: t.running,
+		VersionMS: t.VersionMS, PlanVersion: t.planVersion, InactiveSinceMS: t.InactiveSinceMS, PausedUntilMS: t.PausedUntilMS,
+		Frozen: s.app(t.App).Frozen, Running: t.running,
 	}
 }
 
@@ -52,6 +53,24 @@ func (s *Store) VersionTimes(_ context.Context, keys []store.VersionKey) (map[st
 		}
 	}
 	return times, nil
+}
+
+// VersionAt returns the version by which a fire is called.
+func (s *Store) VersionAt(_ context.Context, f timer.Fire) (int32, error) {
+	defer s.lock()()
+	t := s.timers[f.Timer]
+	if t == nil {
+		return f.Version, nil
+	}
+	for v := t.Version; v > f.Version; v-- {
+		if t.times[v] < f.DueMS {
+			if t.plans[v] <= f.Version {
+				return v, nil
+			}
+			break
+		}
+	}
+	return f.Version, nil
 }
 
 // Changes returns the change log behind a sequence.

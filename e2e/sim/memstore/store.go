@@ -28,6 +28,7 @@ type Store struct {
 
 	calendars map[nameKey]*store.CalendarVersion
 	backfills []*backfill // in the order of their making
+	zones     zones
 
 	minutes  map[int64]*slicing.MinuteCount
 	slices   map[int64][]*slice // by minute, then bucket
@@ -57,6 +58,7 @@ func New(now func() time.Time) *Store {
 		outcomes: make(map[timer.ID][]timer.Outcome), ended: make(map[timer.FireID]timer.ID), attempts: make(map[timer.FireID][]timer.Attempt),
 		bySession: make(map[timer.ID][]timer.Outcome), announced: make(map[timer.ID]*announced), signing: make(map[timer.ID]*store.SigningKey),
 		keysByID: make(map[string]*store.APIKey),
+		zones:    zones{rules: make(map[string]map[string]string), holders: make(map[timer.ID]*holder)},
 	}
 }
 

@@ -19,10 +19,15 @@ type row struct {
 	text     []byte                     // the definition, in a form in which equal ones are equal
 	versions map[int32]timer.Definition // from 1
 	times    map[int32]int64            // when each came into force
+	plans    map[int32]int32            // since which version the instants are as each has them
 
 	calendar    bool  // Replan is for a calendar's sake
 	planVersion int32 // since which version the chain of a fixed delay goes on
 
+	inactive []timer.Inactivity    // the stretches in which it was not active, in order
+	deferred map[timer.FireID]wait // fires that wait for it to be active
+
+	endedMS    int64                 // when the last call of the schedule ended, where fires take turns
 	running    timer.FireID          // has the turn
 	queue      map[timer.FireID]bool // wait for it
 	caughtByMS int64                 // the catch-up
@@ -109,6 +114,7 @@ func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store
 		t.App, t.AppID = it.App, s.app(it.App).ID
 		t.CreatedMS, t.UpdatedMS, t.VersionMS = nowMS, nowMS, nowMS
 		t.versions, t.times = map[int32]timer.Definition{1: t.Definition}, map[int32]int64{1: nowMS}
+		t.plans = map[int32]int32{1: 1}
 		t.queue = make(map[timer.FireID]bool)
 		s.fill(t)
 		for t.ID == 0 || s.timers[t.ID] != nil {
@@ -169,16 +175,18 @@ func (s *Store) SetStatus(_ context.Context, items []store.StatusChange, plan st
 			out[i].Err = timer.NotFound("timer", it.ID)
 			continue
 		}
+		nowMS := s.nowMS()
+		ended := s.endPause(t, plan, nowMS)
 		if out[i].Err = it.Refused(&t.Timer); out[i].Err != nil {
+			out[i].Fires = ended
 			continue
 		}
-		nowMS := s.nowMS()
 		same := it.Status != timer.StatusPaused || t.PauseReason == it.Reason && t.PausedUntilMS == it.UntilMS
 		if t.Status != it.Status || !same {
 			out[i].Fires = s.setStatus(t, &it, plan, nowMS)
 			out[i].Seq = s.log(nowMS, t, nil)
 		}
-		out[i].Timer = t.Timer
+		out[i].Timer, out[i].Fires = t.Timer, append(out[i].Fires, ended...)
 	}
 	return out, nil
 }
@@ -190,11 +198,13 @@ func (s *Store) setStatus(t *row, it *store.StatusChange, plan store.Planner, no
 	if t.Status == timer.StatusActive {
 		fires = s.catchUp(t, plan, nowMS)
 	}
-	t.Status, t.UpdatedMS = it.Status, nowMS
+	t.endStretch(nowMS)
+	t.Status, t.UpdatedMS, t.InactiveSinceMS = it.Status, nowMS, nowMS
 	t.PauseReason, t.PausedUntilMS = "", 0
 	switch it.Status {
 	case timer.StatusDeleted:
 		delete(s.names, nameKey{t.App, t.Name})
+		return append(fires, s.releaseDeferred(t)...)
 	case timer.StatusInactive, timer.StatusActive:
 	case timer.StatusPaused:
 		t.PauseReason, t.PausedUntilMS, t.ExpandAtMS = it.Reason, it.UntilMS, it.UntilMS
@@ -203,5 +213,10 @@ func (s *Store) setStatus(t *row, it *store.StatusChange, plan store.Planner, no
 		}
 		s.expandMS = min(s.expandMS, t.ExpandAtMS)
 	}
+	until := timer.NeverMS
+	if t.PausedUntilMS > 0 {
+		until = t.PausedUntilMS
+	}
+	t.inactive = append(t.inactive, timer.Inactivity{FromMS: nowMS, UntilMS: until, Status: t.Status})
 	return fires
 }

@@ -27,6 +27,14 @@ func (s *Store) Enter(_ context.Context, session timer.ID, asks []store.Entry) (
 func (s *Store) enter(t *row, f *timer.Fire, ask *store.Entry) store.Entered {
 	policy := ask.Concurrency.Resolved()
 	taken := s.fires[t.running] != nil
+	if at := ask.NotBeforeMS(t.endedMS); (!taken || t.running == f.FireID) && at > ask.NowMS {
+		if t.running == f.FireID {
+			t.running = timer.FireID{}
+		}
+		delete(t.queue, f.FireID)
+		s.giveBack(f, at, 0, timer.FireReady)
+		return store.Entered{Turn: store.TurnWaits, Fire: *f}
+	}
 	switch {
 	case policy.Policy == timer.ConcurrencyAllow, taken && t.running == f.FireID:
 		return store.Entered{Turn: store.TurnNow}

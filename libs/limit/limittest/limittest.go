@@ -26,6 +26,8 @@ func Run(t *testing.T, empty func(t *testing.T) limit.Ledger) {
 		"L2 what runs keeps its slots":                inUse,
 		"L3 what is scarce is shared evenly":          shared,
 		"L3 fewer slots than executors go round":      turns,
+		"L4 turns go by weight over all executors":    weighed,
+		"L4 turns of one that is gone pass":           passed,
 		"L5 new settings hold at once":                live,
 		"leaving gives slots back at once":            leaving,
 		"apps do not mix":                             apart,
@@ -160,6 +162,56 @@ func shared(t *try, l limit.Ledger) {
 	require.Equal(t, 5, ask("a", 12))
 	require.Equal(t, 5, ask("b", 12))
 	require.Equal(t, 2, ask("c", 2), "who wants less than an even part gets it")
+}
+
+// Executors that have something of every priority waiting get the turns of one picker, however they ask; who has nothing of the priority whose turn it is leaves
+// the permit to the others.
+func weighed(t *try, l limit.Ledger) {
+	settings := limit.Settings{Rate: 2000, Burst: 2000}
+	var all []limit.Priority
+	left := map[string]*[limit.Priorities]int{"a": {300, 100, 0}, "b": {300, 100, 40}, "c": {0, 0, 40}}
+	for _, e := range []string{"a", "b", "c"} { // the first makes known what waits
+		g := exchange(t, l, e, limit.Wish{App: "a", Settings: settings, Waiting: *left[e]})[0]
+		require.Empty(t, g.Turns, "none could start")
+	}
+	for range 420 {
+		e := []string{"a", "b", "c"}[rand.IntN(3)]
+		g := exchange(t, l, e, limit.Wish{App: "a", Settings: settings, Waiting: *left[e], Starts: 1 + rand.IntN(9), Tokens: 5})[0]
+		require.Zero(t, g.Tokens, "nothing is fetched ahead while others wait")
+		for _, turn := range g.Turns {
+			require.Positive(t, left[e][turn], "a turn of what does not wait here")
+			left[e][turn]--
+		}
+		all = append(all, g.Turns...)
+		if len(all) >= 420 {
+			break
+		}
+		for _, e := range []string{"a", "b", "c"} { // so that what waits counts, however slow the ledger is
+			exchange(t, l, e, limit.Wish{App: "a", Settings: settings, Waiting: *left[e]})
+		}
+	}
+	require.Greater(t, len(all), 210)
+	share := [limit.Priorities]int{32, 8, 2}
+	for from := range len(all) - 41 {
+		var got [limit.Priorities]int
+		for _, p := range all[from : from+42] {
+			got[p]++
+		}
+		for p, n := range share {
+			require.InDelta(t, n, got[p], 1, "turns %d to %d: %v", from, from+41, got)
+		}
+	}
+}
+
+func passed(t *try, l limit.Ledger) {
+	settings := limit.Settings{Rate: 1000, Burst: 100}
+	exchange(t, l, "gone", limit.Wish{App: "a", Settings: settings, Waiting: [limit.Priorities]int{100, 0, 0}})
+	w := limit.Wish{App: "a", Settings: settings, Waiting: [limit.Priorities]int{0, 0, 50}, Starts: 50}
+	require.LessOrEqual(t, len(exchange(t, l, "stays", w)[0].Turns), 1, "the turns of high are another's")
+	pause(t, limit.WaitTTL+50*time.Millisecond)
+	require.Len(t, exchange(t, l, "stays", w)[0].Turns, 50)
+	w.Waiting, w.Starts, w.Tokens = [limit.Priorities]int{}, 0, 5
+	require.Equal(t, 5, exchange(t, l, "stays", w)[0].Tokens, "and then what is still to come")
 }
 
 func live(t *try, l limit.Ledger) {

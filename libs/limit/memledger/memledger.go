@@ -23,6 +23,7 @@ var _ limit.Ledger = (*Ledger)(nil)
 // entry is what is known of an app.
 type entry struct {
 	used      time.Time // until when the tokens that were given reach at the rate; never in the future
+	picker    limit.Picker
 	executors map[string]*share
 }
 
@@ -30,6 +31,8 @@ type entry struct {
 type share struct {
 	slots, want int
 	till        time.Time
+	waiting     [limit.Priorities]bool
+	waitsTill   time.Time
 }
 
 // New returns a ledger that reads the time from now; nil is time.Now.
@@ -62,10 +65,14 @@ func (l *Ledger) grant(now time.Time, executor string, w *limit.Wish) limit.Gran
 		l.apps[w.App] = e
 	}
 	var g limit.Grant
-	if w.Settings.Rate > 0 && w.Tokens > 0 {
-		g.Tokens, g.NextToken = e.take(now, w)
+	left := w.Waiting
+	if w.Settings.Rate > 0 {
+		e.take(now, executor, w, &left, &g)
 	}
 	g.Slots, g.Executors = e.slots(now, executor, w)
+	if s := e.executors[executor]; s != nil {
+		s.waiting, s.waitsTill = some(left), now.Add(limit.WaitTTL)
+	}
 	if len(e.executors) == 0 && now.Sub(e.used) > time.Duration(float64(w.Settings.Burst)*step(w)) {
 		delete(l.apps, w.App) // a new one begins with a full bucket as well
 	}
@@ -75,8 +82,8 @@ func (l *Ledger) grant(now time.Time, executor string, w *limit.Wish) limit.Gran
 // step is the time from one token to the next, in nanoseconds.
 func step(w *limit.Wish) float64 { return float64(time.Second) / w.Settings.Rate }
 
-// take gives tokens: a bucket that is full after a pause of burst / rate.
-func (e *entry) take(now time.Time, w *limit.Wish) (tokens int, next time.Duration) {
+// take gives tokens: a bucket that is full after a pause of burst / rate. It counts down what is left waiting.
+func (e *entry) take(now time.Time, executor string, w *limit.Wish, left *[limit.Priorities]int, g *limit.Grant) {
 	step := step(w)
 	full := now.Add(-time.Duration(float64(w.Settings.Burst) * step))
 	if e.used.Before(full) {
@@ -86,13 +93,51 @@ func (e *entry) take(now time.Time, w *limit.Wish) (tokens int, next time.Durati
 		e.used = now // the clock was set back
 	}
 	const rounding = 1e-6
-	tokens = min(w.Tokens, int(math.Floor(float64(now.Sub(e.used))/step+rounding)))
-	tokens = max(tokens, 0)
-	e.used = e.used.Add(time.Duration(float64(tokens) * step))
-	if tokens < w.Tokens {
-		next = max(e.used.Add(time.Duration(step)).Sub(now), 0)
+	tokens := max(int(math.Floor(float64(now.Sub(e.used))/step+rounding)), 0)
+	others := e.waitElsewhere(now, executor)
+	for len(g.Turns) < min(tokens, w.Starts) {
+		waiting := some(*left)
+		for i := range others {
+			waiting[i] = waiting[i] || others[i]
+		}
+		next := e.picker
+		turn, ok := next.Next(waiting)
+		if !ok || left[turn] == 0 {
+			break // nobody's, or another's: it asks for it within WaitTTL, or does not wait any more
+		}
+		e.picker = next
+		left[turn]--
+		g.Turns = append(g.Turns, turn)
 	}
-	return tokens, next
+	used := len(g.Turns)
+	if *left == [limit.Priorities]int{} && others == [limit.Priorities]bool{} {
+		g.Tokens = min(w.Tokens, tokens-used)
+		used += g.Tokens
+	}
+	e.used = e.used.Add(time.Duration(float64(used) * step))
+	if g.Tokens < w.Tokens || len(g.Turns) < w.Starts && *left != [limit.Priorities]int{} {
+		g.NextToken = max(e.used.Add(time.Duration(step)).Sub(now), 0)
+	}
+}
+
+// waitElsewhere tells which priorities have something waiting at other executors.
+func (e *entry) waitElsewhere(now time.Time, executor string) (waiting [limit.Priorities]bool) {
+	for name, s := range e.executors {
+		if name == executor || now.After(s.waitsTill) {
+			continue
+		}
+		for i := range waiting {
+			waiting[i] = waiting[i] || s.waiting[i]
+		}
+	}
+	return waiting
+}
+
+func some(waiting [limit.Priorities]int) (set [limit.Priorities]bool) {
+	for i, n := range waiting {
+		set[i] = n > 0
+	}
+	return set
 }
 
 // slots gives an executor its part of the calls at once.
@@ -109,7 +154,7 @@ func (e *entry) slots(now time.Time, executor string, w *limit.Wish) (slots, exe
 			others = append(others, limit.Claim{Executor: name, Want: s.want})
 		}
 	}
-	if w.Tokens == 0 && w.Slots == 0 && w.InUse == 0 {
+	if w.Leaves() {
 		delete(e.executors, executor)
 		return 0, len(others)
 	}

@@ -101,6 +101,13 @@ func (l *Ledger) send(ctx context.Context, executor string, wishes []limit.Wish,
 			executor, strconv.FormatFloat(w.Settings.Rate, 'f', -1, 64), w.Settings.Burst, w.Tokens, w.Settings.Concurrent, w.InUse, w.Slots,
 			limit.SlotTTL.Microseconds(), limit.Turn.Microseconds(),
 		}
+		for _, n := range w.Waiting {
+			args = append(args, n)
+		}
+		for _, n := range limit.DefaultWeights() {
+			args = append(args, n)
+		}
+		args = append(args, limit.WaitTTL.Microseconds(), w.Starts)
 		if withText {
 			cmds[n] = exchange.Eval(ctx, pipe, keys, args...)
 		} else {
@@ -116,11 +123,17 @@ func (l *Ledger) send(ctx context.Context, executor string, wishes []limit.Wish,
 			continue
 		case err != nil:
 			return nil, err
-		case len(reply) != 4:
+		case len(reply) < 4:
 			return nil, fmt.Errorf("the script answered %v", reply)
 		}
 		grants[i] = limit.Grant{
 			Tokens: int(reply[0]), NextToken: time.Duration(reply[1]) * time.Microsecond, Slots: int(reply[2]), Executors: int(reply[3]),
+		}
+		for _, turn := range reply[4:] {
+			if turn < 0 || turn >= int64(limit.Priorities) {
+				return nil, fmt.Errorf("the script answered %v", reply)
+			}
+			grants[i].Turns = append(grants[i].Turns, limit.Priority(turn))
 		}
 	}
 	return unknown, nil

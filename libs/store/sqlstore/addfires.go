@@ -52,6 +52,9 @@ func (s *Store) AddFires(
 				fresh = append(fresh, f)
 			}
 		}
+		if err := s.refuseFrozen(ctx, c, t, len(fresh)); err != nil {
+			return err
+		}
 		if err := s.insertFires(ctx, c, fresh); err != nil {
 			return err
 		}
@@ -59,4 +62,17 @@ func (s *Store) AddFires(
 		return nil
 	})
 	return inserted, err
+}
+
+// refuseFrozen keeps fires from being added to a timer whose app is frozen. It shares the app's row until the commit, so a freeze comes
+// before all of this, and then nothing is added, or after it: what was added then was asked for before.
+func (s *Store) refuseFrozen(ctx context.Context, c runner, t *timer.Timer, fires int) error {
+	if fires == 0 {
+		return nil
+	}
+	row, err := s.selectApp(ctx, c, t.App, s.dialect.forShare)
+	if err == nil && row.Frozen {
+		err = timer.Conflict("", "the app "+t.App+" is frozen: unfreeze it first")
+	}
+	return err
 }

@@ -1,12 +1,16 @@
 package sqlstore_test
 
 import (
+	"context"
+	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/carillon-timer/carillon/libs/batch"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/testenv"
@@ -28,7 +32,74 @@ func BenchmarkMySQL(b *testing.B) {
 	})
 }
 
-const batch = store.MaxBatch
+// BenchmarkEdit edits the target and the labels of timers that are due each second and have an hour of open fires, as so many callers of an API do at once: each one timer,
+// and transactions are shared as there.
+func BenchmarkEdit(b *testing.B) {
+	for name, open := range map[string]func(b *testing.B) *sqlstore.Store{
+		"SQLite": func(b *testing.B) *sqlstore.Store {
+			b.Helper()
+			return openSQLite(b, sqlstore.SQLiteOptions{Dir: b.TempDir()})
+		},
+		"MySQL": func(b *testing.B) *sqlstore.Store {
+			b.Helper()
+			return openMySQL(b, sqlstore.MySQLOptions{DSN: testenv.MySQL(b)})
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			const timers, callers = 50, 32
+			s := open(b)
+			require.NoError(b, s.Keep(b.Context(), time.Hour))
+			definition := func(n int64) timer.Definition {
+				return timer.Definition{
+					Schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Second)}, Labels: map[string]string{"n": fmt.Sprint(n)},
+					Target: timer.Target{Kind: timer.KindHTTP, URL: fmt.Sprintf("http://127.0.0.1/%d", n), Method: "POST"},
+				}
+			}
+			hourly := func(t *timer.Timer, nowMS int64) store.Plan {
+				p := store.Plan{NextDueMS: max(t.NextDueMS, nowMS-nowMS%1000+1000), ExpandAtMS: nowMS + timer.MinuteMS}
+				for range 300 {
+					p.Fires = append(p.Fires, timer.Fire{FireID: timer.FireID{Timer: t.ID, DueMS: p.NextDueMS}, RunMS: p.NextDueMS})
+					p.NextDueMS += 1000
+				}
+				return p
+			}
+			var items []store.NewTimer
+			for i := range timers {
+				items = append(items, store.NewTimer{App: "app", Name: fmt.Sprint("t", i), Activate: true, Definition: definition(0)})
+			}
+			made, err := s.Create(b.Context(), items, hourly)
+			require.NoError(b, err)
+			for range 11 {
+				for i := range made {
+					_, err := s.SetStatus(b.Context(), []store.StatusChange{{App: "app", ID: made[i].Timer.ID, Status: timer.StatusInactive}}, hourly)
+					require.NoError(b, err)
+					_, err = s.SetStatus(b.Context(), []store.StatusChange{{App: "app", ID: made[i].Timer.ID, Status: timer.StatusActive}}, hourly)
+					require.NoError(b, err)
+				}
+			}
+			group := batch.New(batch.Options{Max: store.MaxBatch, Wait: 2 * time.Millisecond, AtOnce: 4}, func(ctx context.Context, items []store.Edit) ([]store.Edited, error) {
+				return s.Edit(ctx, items, hourly)
+			})
+			defer group.Close()
+			var next atomic.Int64
+			b.SetParallelism(callers / runtime.GOMAXPROCS(0))
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					n := next.Add(1)
+					edited, err := group.Do(b.Context(), store.Edit{App: "app", ID: made[n%timers].Timer.ID, Definition: definition(n)})
+					if err != nil || edited.Err != nil {
+						b.Error(err, edited.Err)
+					}
+				}
+			})
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "edits/s")
+		})
+	}
+}
+
+const batchRows = store.MaxBatch
 
 // prepared is a store with an active timer whose expansion makes fires, and a session.
 type prepared struct {
@@ -59,8 +130,8 @@ func prepare(b *testing.B, s *sqlstore.Store) *prepared {
 func (p *prepared) insert(b *testing.B) []timer.Fire {
 	fires, n, err := p.Expand(b.Context(), 1, func(t *timer.Timer, nowMS int64) store.Plan {
 		from := max(t.NextDueMS, p.due.Load())
-		plan := store.Plan{NextDueMS: from + batch, ExpandAtMS: nowMS}
-		for i := range int64(batch) {
+		plan := store.Plan{NextDueMS: from + batchRows, ExpandAtMS: nowMS}
+		for i := range int64(batchRows) {
 			plan.Fires = append(plan.Fires, timer.Fire{
 				FireID: timer.FireID{Timer: t.ID, DueMS: from + i}, RunMS: from + i, Bucket: int32(i % 8), // small
 			})
@@ -100,7 +171,7 @@ func benchmark(b *testing.B, open func(b *testing.B) *sqlstore.Store) {
 			}
 		})
 		b.StopTimer()
-		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/batch, "µs/row")
+		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/batchRows, "µs/row")
 	}
 	b.Run("insert", func(b *testing.B) {
 		p := prepare(b, open(b))
@@ -111,7 +182,7 @@ func benchmark(b *testing.B, open func(b *testing.B) *sqlstore.Store) {
 		batches := p.insertMany(b, b.N)
 		inParallel(b, func(i int) {
 			won, err := p.Claim(b.Context(), 1, batches[i])
-			if err != nil || len(won) != batch {
+			if err != nil || len(won) != batchRows {
 				b.Errorf("won %d: %v", len(won), err)
 			}
 		})
@@ -126,7 +197,7 @@ func benchmark(b *testing.B, open func(b *testing.B) *sqlstore.Store) {
 		}
 		now := time.Now().UnixMilli()
 		inParallel(b, func(i int) {
-			outcomes := make([]timer.Outcome, batch)
+			outcomes := make([]timer.Outcome, batchRows)
 			for n, f := range batches[i] {
 				outcomes[n] = timer.Outcome{
 					Fire: f, Kind: timer.Delivered, FinishedMS: now + int64(i), UntilMS: f.DueMS, Count: 1, Attempts: 1, StatusCode: 200,
@@ -143,8 +214,8 @@ func benchmark(b *testing.B, open func(b *testing.B) *sqlstore.Store) {
 		fires := p.insertMany(b, 400)
 		first := fires[200][0]
 		inParallel(b, func(int) {
-			got, err := p.LoadSlice(b.Context(), first.RunMinute(), 0, store.Position{}, timer.NeverMS, batch)
-			if err != nil || len(got) != batch {
+			got, err := p.LoadSlice(b.Context(), first.RunMinute(), 0, store.Position{}, timer.NeverMS, batchRows)
+			if err != nil || len(got) != batchRows {
 				b.Errorf("loaded %d: %v", len(got), err)
 			}
 		})

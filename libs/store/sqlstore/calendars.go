@@ -80,6 +80,11 @@ func (s *Store) askAnew(ctx context.Context, c runner, key nameKey, nowMS int64)
 	if err != nil {
 		return err
 	}
+	return s.askTimersAnew(ctx, c, ids, nowMS)
+}
+
+// askTimersAnew sets Replan of timers, given in order of id, and brings the active ones up for expansion.
+func (s *Store) askTimersAnew(ctx context.Context, c runner, ids []timer.ID, nowMS int64) error {
 	for part := range batches(ids) {
 		q := stmt("UPDATE timers" + s.dialect.byPrimary + " SET replan=").int(replanCalendar).add(",expand_at_ms=CASE WHEN status=").int(rowActive).
 			add(" THEN ").int(nowMS).add(" ELSE expand_at_ms END WHERE id").idList(part).add(" AND status<>").int(rowDeleted)

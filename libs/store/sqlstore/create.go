@@ -197,7 +197,7 @@ func (b *creation) insertTimers(ctx context.Context) error {
 	}
 	versions := make([]newVersion, len(b.fresh))
 	for i, t := range b.fresh {
-		versions[i] = newVersion{store.VersionKey{Timer: t.timer.ID, Version: t.timer.Version}, t.hash, t.text}
+		versions[i] = newVersion{VersionKey: store.VersionKey{Timer: t.timer.ID, Version: t.timer.Version}, hash: t.hash, text: t.text}
 	}
 	if err := s.insertVersions(ctx, b.c, versions, b.fresh[0].timer.CreatedMS); err != nil {
 		return err

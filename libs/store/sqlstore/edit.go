@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -104,6 +105,12 @@ func (e *edition) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	ending := e.store.newExpansion(e.c, e.plan, nowMS)
+	ending.calendar = calendar
+	ended, err := ending.endPauses(ctx, byID)
+	if err != nil {
+		return err
+	}
 	// Items about one timer come one after the other: the second needs what the first has written.
 	for rest := indexes(len(ids)); len(rest) > 0; {
 		var round, later []int
@@ -123,6 +130,7 @@ func (e *edition) run(ctx context.Context) (err error) {
 		}
 		rest = later
 	}
+	e.out[0].Fires = append(e.out[0].Fires, ended...)
 	return nil
 }
 
@@ -147,13 +155,22 @@ func (e *edition) round(ctx context.Context, x *expansion, round []int) error {
 		if e.out[i].Timer = *t; bytes.Equal(e.hashes[t.ID], e.texts[i].hash) {
 			continue
 		}
-		before = append(before, timerUses(t)...)
-		if e.out[i].Fires, err = e.apply(ctx, x, t, &e.items[i]); err != nil {
+		was := timerUses(t)
+		e.out[i].Fires, err = e.apply(ctx, x, t, &e.items[i])
+		if timer.CodeOf(err) == timer.CodeConflict {
+			e.out[i].Err = err
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		e.hashes[t.ID] = e.texts[i].hash
-		versions = append(versions, newVersion{store.VersionKey{Timer: t.ID, Version: t.Version}, e.texts[i].hash, e.texts[i].text})
-		uses = append(uses, timerUses(t)...)
+		versions = append(versions, newVersion{
+			VersionKey: store.VersionKey{Timer: t.ID, Version: t.Version}, samePlan: !x.begun[t.ID], hash: e.texts[i].hash, text: e.texts[i].text,
+		})
+		if x.begun[t.ID] { // else the calendars are the same
+			before, uses = append(before, was...), append(uses, timerUses(t)...)
+		}
 		changed, done = append(changed, t.ID), append(done, i)
 	}
 	if len(changed) == 0 {
@@ -198,8 +215,12 @@ func (e *edition) wanted(i int) (*timer.Timer, error) {
 	return t, nil
 }
 
-// apply makes the next version of a timer. Where the instants stay, its open fires that are due later than now are moved to the new version; where they do not, what came
-// due until now is the old version's, and from then on the new one plans, at once if the timer is active.
+// apply makes the next version of a timer. Where the instants stay, its open fires stay as they are: executors find out by plan_version that those due later than now are
+// the new version's. Only a change of the priority, which is in their rows, moves those. Where the instants do not stay, what came due until now is the old version's, and
+// from then on the new one plans, at once if the timer is active.
+//
+// A claim locks rows of fires only, and reads no version: it comes before or after as it may. An executor that has claimed a fire by then sees the edit in the change log,
+// as it does any.
 func (e *edition) apply(ctx context.Context, x *expansion, t *timer.Timer, it *store.Edit) ([]timer.Fire, error) {
 	same, err := samePlan(t.Definition, it.Definition)
 	if err != nil {
@@ -207,13 +228,19 @@ func (e *edition) apply(ctx context.Context, x *expansion, t *timer.Timer, it *s
 	}
 	active := t.Status == timer.StatusActive
 	same = same && !t.Replan
-	var fires []timer.Fire
+	if !same && t.Definition.Schedule.Kind.OneShot() {
+		if err := e.replaceOneShot(ctx, x, t); err != nil {
+			return nil, err
+		}
+	}
+	var fires, ahead []timer.Fire
 	if active && !same {
 		fires = x.catchUp(t)
 	}
-	ahead, err := x.ahead(ctx, t)
-	if err != nil {
-		return nil, err
+	if !same || t.Definition.Priority.Lane() != it.Definition.Priority.Lane() {
+		if ahead, err = x.aheadOfEdit(ctx, t); err != nil {
+			return nil, err
+		}
 	}
 	t.Definition = it.Definition
 	t.Version, t.VersionMS, t.UpdatedMS = t.Version+1, x.nowMS, x.nowMS
@@ -233,4 +260,26 @@ func (e *edition) apply(ctx context.Context, x *expansion, t *timer.Timer, it *s
 	}
 	more, err := x.proceed(ctx, t)
 	return slices.Concat(fires, more), err
+}
+
+// replaceOneShot sees to it that of a one-shot's old instant and its new one only one is called. Its open fire is locked: an executor that has it may be
+// about to call, by what it knew a moment before, and the edit is refused. One that nobody has is ended by flush, so that a task which is under way leads
+// to nothing. A claim comes before all of this, or finds the fire gone.
+func (e *edition) replaceOneShot(ctx context.Context, x *expansion, t *timer.Timer) error {
+	ahead, err := x.aheadOfEdit(ctx, t)
+	if err != nil || len(ahead) == 0 {
+		return err
+	}
+	open, err := e.store.openFires(ctx, e.c, idsOf(ahead), e.store.dialect.forUpdate)
+	if err != nil {
+		return err
+	}
+	for i := range open {
+		if open[i].Owner != 0 {
+			return timer.Conflict("", "its fire is with an executor, and is called at "+
+				time.UnixMilli(open[i].RunMS).UTC().Format(time.RFC3339Nano)+" as it was defined: make another timer")
+		}
+	}
+	x.replaced = append(x.replaced, open...)
+	return nil
 }

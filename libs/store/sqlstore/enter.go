@@ -117,6 +117,11 @@ func (e *entrance) settle(ctx context.Context, i int) error {
 	running := r.running()
 	_, taken := e.open[running]
 	policy := ask.Concurrency.Resolved()
+	free := !taken || running == id
+	if at := ask.NotBeforeMS(r.EndedMS); free && at > ask.NowMS {
+		e.putOff(r, mine, out, at)
+		return nil
+	}
 	switch {
 	case policy.Policy == timer.ConcurrencyAllow, taken && running == id:
 		return nil
@@ -151,6 +156,23 @@ func (e *entrance) take(r *turnRow, f timer.Fire) {
 		e.left = append(e.left, f.FireID)
 		delete(e.queues[f.Timer], f.FireID)
 	}
+}
+
+// putOff gives a fire back that came before its delay after the last one is over: it asks anew then, and holds no turn until that.
+func (e *entrance) putOff(r *turnRow, f timer.Fire, out *store.Entered, runMS int64) {
+	if r.running() == f.FireID {
+		r.give(timer.FireID{})
+		delete(e.open, f.FireID)
+	}
+	if f.State == timer.FireWaiting || e.queues[f.Timer][f.FireID] {
+		e.left = append(e.left, f.FireID)
+		delete(e.queues[f.Timer], f.FireID)
+	}
+	f.RunMS, f.Bucket, f.State, f.Owner, f.Sweeps = runMS, 0, timer.FireReady, 0, 0
+	f.Rev++
+	e.waits = append(e.waits, f)
+	delete(e.owned, f.FireID)
+	out.Turn, out.Fire = store.TurnWaits, f
 }
 
 // wait lets a fire wait, or join those that do, if there is room. The queue forgets what is not open any more when it seems full.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 
 	"github.com/go-sql-driver/mysql"
 	"modernc.org/sqlite"
@@ -36,11 +37,37 @@ func (d *dialect) translate(what string, err error) error {
 	}
 	switch d.classOf(err) {
 	case classAway, classRepeat:
+		if isFull(err) {
+			return timer.Unavailable(fullDisk, err)
+		}
 		return timer.Unavailable(what, err)
 	default:
 		return fmt.Errorf("%s: %w", what, err)
 	}
 }
+
+// fullDisk is what callers are told whose write found no room: it passes when somebody makes some, and not by waiting.
+const fullDisk = "the database has no room left: its disk, or a limit of its size, is full"
+
+// isFull tells whether there was no room for a write.
+func isFull(err error) bool {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code()&0xff == sqlite3.SQLITE_FULL
+	}
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	if !ok {
+		return false
+	}
+	switch e.Number {
+	case 20, 1021, 1114: // disk full, by the server's file layer and by its own; table full
+		return true
+	case 3, 1026, 1030: // error on writing, of the storage engine: 28 is the operating system's ENOSPC
+		return noSpace.MatchString(e.Message)
+	}
+	return false
+}
+
+var noSpace = regexp.MustCompile(`\b(error|errno:?|OS errno) 28\b|No space left on device`)
 
 // classOf classifies what is common to all drivers, then asks the dialect.
 func (d *dialect) classOf(err error) class {
@@ -52,7 +79,7 @@ func (d *dialect) classOf(err error) class {
 		return classRepeat
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), errors.Is(err, io.EOF),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.As(err, &network):
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.As(err, &network), isFull(err):
 		return classAway
 	}
 	return d.classify(err)

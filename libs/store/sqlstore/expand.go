@@ -41,6 +41,9 @@ func (x *expansion) expandAll(ctx context.Context, paused, active []timer.Timer)
 	var planned []timer.Fire
 	all := slices.Concat(paused, active)
 	changed := make([]bool, len(all))
+	if err := x.findAllAhead(ctx, all); err != nil {
+		return nil, err
+	}
 	for i := range all {
 		t := &all[i]
 		was := *t

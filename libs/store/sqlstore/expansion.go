@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"slices"
 
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -18,14 +19,23 @@ type expansion struct {
 
 	calendar map[timer.ID]bool // those whose Replan is for a calendar's sake
 
+	openAhead  map[timer.ID][]timer.Fire // by findAhead; an entry for each that was looked for
+	mixedZones map[string]bool           // by aheadOfEdit: those for which processes have different rules; nil: not asked for yet
+
 	chains map[timer.ID]int64 // the latest fire that was planned, of those with a fixed delay
 	begun  map[timer.ID]bool  // those whose chain of a fixed delay, if they have one, begins anew with their present version
 
 	plain    []timer.Fire       // to be inserted, of timers that never had another version: no row can be there
 	merged   []timer.Fire       // to be inserted or moved: an edit, or an activation of a fixed delay, may have left a row
+	replaced []timer.Fire       // of one-shots, locked and unowned: to be ended as superseded, unless they are among merged
 	moved    []timer.Fire       // to be moved if they are open, with their new version
 	skips    []timer.Outcome    // to be inserted
 	repeated []store.VersionKey // versions that get a next one with the same definition
+
+	stretches []inactivityRow              // that began or ended, to be written
+	resumed   []timer.ID                   // timers whose deferred fires are to be released
+	deferred  map[timer.FireID]deferredRow // by flush: those fires
+	released  map[timer.ID][]timer.Fire    // by flush: to be marked
 
 	settled map[timer.FireID]*timer.Fire // by flush: what became of merged and moved ones; nil: nothing that is to be marked
 	refused map[timer.ID]int64           // by flush: how many of merged have an outcome already
@@ -33,24 +43,68 @@ type expansion struct {
 
 func (s *Store) newExpansion(c runner, plan store.Planner, nowMS int64) *expansion {
 	return &expansion{
-		store: s, c: c, plan: plan, nowMS: nowMS, calendar: map[timer.ID]bool{}, chains: map[timer.ID]int64{}, begun: map[timer.ID]bool{},
-		settled: map[timer.FireID]*timer.Fire{}, refused: map[timer.ID]int64{},
+		store: s, c: c, plan: plan, nowMS: nowMS, calendar: map[timer.ID]bool{}, openAhead: map[timer.ID][]timer.Fire{}, chains: map[timer.ID]int64{}, begun: map[timer.ID]bool{},
+		released: map[timer.ID][]timer.Fire{}, settled: map[timer.FireID]*timer.Fire{}, refused: map[timer.ID]int64{},
 	}
 }
 
-// begin makes a timer active from now on: one epoch more. The first activation is what its schedule counts from.
+// begin makes a timer active from now on, or from the end of its pause on where that has passed: it counts
+// when the pause was to end, not when somebody noticed. One epoch more. The first activation is
+// what its schedule counts from.
 func (x *expansion) begin(t *timer.Timer) {
-	t.Status = timer.StatusActive
-	t.ActiveSinceMS = x.nowMS
+	sinceMS := x.nowMS
+	if pauseIsOver(t, x.nowMS) {
+		sinceMS = max(t.PausedUntilMS, t.InactiveSinceMS)
+	}
+	x.endStretch(t, sinceMS)
+	if t.ActiveEpoch > 0 {
+		x.resumed = append(x.resumed, t.ID)
+	}
+	t.Status, t.InactiveSinceMS = timer.StatusActive, 0
+	t.ActiveSinceMS = sinceMS
 	t.ActiveEpoch++
 	t.UpdatedMS = x.nowMS
 	t.PauseReason, t.PausedUntilMS = "", 0
 	if t.AnchorMS == 0 {
 		t.AnchorMS = x.nowMS
 	}
-	if t.Definition.Schedule.Kind == timer.KindFixedDelay && t.NextDueMS == timer.NeverMS {
-		t.NextDueMS = x.nowMS // each activation begins a chain, behind all that the one before it had
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay && t.NextDueMS != 0 && (t.NextDueMS == timer.NeverMS || t.NextDueMS <= sinceMS) {
+		t.NextDueMS = sinceMS + 1 // each activation begins a chain, behind all that the one before it had
 	}
+}
+
+// pauseIsOver tells whether the end of a timer's pause has passed, and nobody has activated it yet.
+func pauseIsOver(t *timer.Timer, nowMS int64) bool {
+	return t.Status == timer.StatusPaused && t.PausedUntilMS > 0 && t.PausedUntilMS <= nowMS
+}
+
+// endPauses activates those of the timers whose pause is over and that no migrator has taken yet, so that
+// what is about to change them finds them as they are by the clock.
+func (x *expansion) endPauses(ctx context.Context, byID map[timer.ID]*timer.Timer) (fires []timer.Fire, err error) {
+	var over []timer.ID
+	for id, t := range byID {
+		if pauseIsOver(t, x.nowMS) {
+			over = append(over, id)
+		}
+	}
+	slices.Sort(over)
+	for _, id := range over {
+		more, err := x.activate(ctx, byID[id])
+		if err != nil {
+			return nil, err
+		}
+		fires = append(fires, more...)
+	}
+	if len(over) == 0 {
+		return nil, nil
+	}
+	if err := x.flush(ctx); err != nil {
+		return nil, err
+	}
+	if err := x.saveEach(ctx, byID, over); err != nil {
+		return nil, err
+	}
+	return x.marked(fires), x.store.addChanges(ctx, x.c, over)
 }
 
 // activate begins and plans the first stretch.
@@ -69,9 +123,13 @@ func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, 
 	t.Replan = false
 	calendar := x.calendar[t.ID]
 	if was.Replan && calendar && t.NextDueMS > x.nowMS+1 {
-		ahead, err := x.ahead(ctx, t)
+		ahead, err := x.aheadOfReplan(ctx, t)
 		if err != nil {
 			return nil, err
+		}
+		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() && len(ahead) == 0 {
+			t.ExpandAtMS = timer.NeverMS // it was due, and is not due again
+			return nil, nil
 		}
 		x.takeBack(t, ahead)
 		x.repeated = append(x.repeated, store.VersionKey{Timer: t.ID, Version: t.Version})
@@ -118,7 +176,7 @@ func (x *expansion) expand(t *timer.Timer) (fires []timer.Fire, ok bool) {
 // take moves a timer forward over a plan and gathers what the plan has.
 func (x *expansion) take(t *timer.Timer, p *store.Plan) {
 	t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
-	t.FiresMade += made(p)
+	t.FiresMade += int64(len(p.Fires))
 	if n := len(p.Fires); n > 0 && t.Definition.Schedule.Kind == timer.KindFixedDelay {
 		x.chains[t.ID] = p.Fires[n-1].DueMS
 	}
@@ -188,6 +246,18 @@ func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, er
 		if chainMS > x.nowMS {
 			ids = sortedIDs(append(ids, timer.FireID{Timer: t.ID, DueMS: chainMS}))
 		}
+	}
+	if t.Definition.Schedule.Kind.OneShot() && t.Status != timer.StatusActive {
+		// One that came due meanwhile waits for the next activation, and is due then.
+		var rows []fireIDRow
+		if err := x.store.selectAll(ctx, x.c, &rows, stmt("SELECT timer_id,due_ms,series FROM deferred WHERE timer_id=").int(int64(t.ID)).
+			add(" AND series=0")); err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			ids = append(ids, r.id())
+		}
+		ids = sortedIDs(ids)
 	}
 	var open []timer.Fire
 	for part := range batches(ids) {

@@ -22,6 +22,9 @@ func (s *Store) Trim(ctx context.Context, nowMS, boundMS int64) error {
 	return s.trim(ctx, nowMS, boundMS)
 }
 
+// SchemaVersion is the latest migration.
+const SchemaVersion int64 = schemaVersion
+
 // Migrations are the files of the migrations.
 func Migrations() fs.FS { return migrations }
 
@@ -70,3 +73,6 @@ func MigrationPool(dsn string) (*sql.DB, error) {
 	}
 	return migrationPool(cfg)
 }
+
+// TranslateMySQL gives an error of MySQL's its code.
+func TranslateMySQL(what string, err error) error { return mysqlDialect().translate(what, err) }

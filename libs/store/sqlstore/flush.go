@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -18,6 +19,9 @@ const aheadOfTime = time.Minute
 func (x *expansion) flush(ctx context.Context) error {
 	s := x.store
 	if err := s.repeatVersions(ctx, x.c, x.repeated, x.nowMS); err != nil {
+		return err
+	}
+	if err := x.findDeferred(ctx); err != nil {
 		return err
 	}
 	there, err := x.lockThere(ctx)
@@ -52,8 +56,16 @@ func (x *expansion) flush(ctx context.Context) error {
 			changed = append(changed, row)
 		}
 	}
+	released, err := x.releaseDeferred(ctx, there)
+	if err != nil {
+		return err
+	}
+	changed = append(changed, released...)
 	err = s.saveFires(ctx, x.c, changed, "run_ms", "run_min", "bucket", "version", "epoch", "rev", "sweeps", "lane")
 	if err != nil {
+		return err
+	}
+	if err := x.endReplaced(ctx); err != nil {
 		return err
 	}
 	if err := s.insertFires(ctx, x.c, fresh); err != nil {
@@ -62,9 +74,31 @@ func (x *expansion) flush(ctx context.Context) error {
 	if err := s.insertOutcomes(ctx, x.c, x.skips, nil); err != nil {
 		return err
 	}
+	if err := x.saveStretches(ctx); err != nil {
+		return err
+	}
 	return s.setEach(ctx, x.c, slices.Collect(maps.Keys(x.chains)), []string{"chain_ms"}, func(id timer.ID, _ int) int64 {
 		return x.chains[id]
 	})
+}
+
+// endReplaced ends the fires of one-shots that the new plan does not have.
+func (x *expansion) endReplaced(ctx context.Context) error {
+	planned := make(map[timer.FireID]bool, len(x.merged))
+	for i := range x.merged {
+		planned[x.merged[i].FireID] = true
+	}
+	var ended []timer.Outcome
+	for _, f := range x.replaced {
+		if !planned[f.FireID] {
+			f.Owner = store.HouseSession
+			ended = append(ended, timer.Outcome{
+				Fire: f, Kind: timer.Skipped, Reason: timer.ReasonSuperseded, FinishedMS: x.nowMS, UntilMS: f.DueMS, Count: 1,
+			})
+		}
+	}
+	x.skips = append(x.skips, ended...)
+	return x.store.deleteLocked(ctx, x.c, ended)
 }
 
 // move returns an open row as the plan wants it, and whether that changes it. Who owns it keeps its run; so does one that waits for its
@@ -85,6 +119,9 @@ func (x *expansion) move(row timer.Fire, planned *timer.Fire) (timer.Fire, bool)
 
 func (x *expansion) lockThere(ctx context.Context) (map[timer.FireID]timer.Fire, error) {
 	ids := append(idsOf(x.merged), idsOf(x.moved)...)
+	for id := range x.deferred {
+		ids = append(ids, id)
+	}
 	there := map[timer.FireID]timer.Fire{}
 	for part := range batches(sortedIDs(ids)) {
 		rows, err := x.store.openFires(ctx, x.c, part, x.store.dialect.forUpdate)
@@ -110,8 +147,13 @@ func (x *expansion) finished(ctx context.Context, there map[timer.FireID]timer.F
 	return x.store.finished(ctx, x.c, ids)
 }
 
-// marked returns, of fires that were planned, those that are to be marked, as they are now.
+// marked returns, of fires that were planned, those that are to be marked, as they are now, and with them
+// the deferred ones that were released.
 func (x *expansion) marked(planned []timer.Fire) (out []timer.Fire) {
+	for _, fires := range x.released {
+		out = append(out, fires...)
+	}
+	x.released = map[timer.ID][]timer.Fire{}
 	for i := range planned {
 		f, settled := x.settled[planned[i].FireID]
 		switch {
@@ -129,7 +171,7 @@ var (
 	expandColumns = []string{"next_due_ms", "expand_at_ms", "fires_made"}
 	changeColumns = []string{
 		"status", "version", "active_since_ms", "active_epoch", "next_due_ms", "expand_at_ms", "fires_made", "anchor_ms",
-		"version_ms", "replan", "paused_until_ms", "updated_ms", "pause_reason",
+		"version_ms", "replan", "inactive_since_ms", "paused_until_ms", "updated_ms", "pause_reason",
 	}
 )
 

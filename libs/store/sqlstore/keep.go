@@ -42,8 +42,10 @@ func (s *Store) Keep(ctx context.Context, retention time.Duration) error {
 		s.deleteAll(ctx, "failures", "app_id,finished_ms,timer_id,due_ms,series", "finished_ms", stmt("finished_ms<").int(nowMS-retention.Milliseconds())),
 		s.deleteAll(ctx, "timer_changes", "seq", "seq", stmt("seq<").int(changes)),
 		s.deleteAll(ctx, "sessions", "id", "id", stmt("ended_ms>0 AND ended_ms<").int(dayAgo).add(" AND id>").int(int64(store.HouseSession))),
+		s.deleteAll(ctx, "inactivities", "timer_id,from_ms", "until_ms", stmt("until_ms<").int(nowMS-retention.Milliseconds())),
 		s.deleteAll(ctx, "slices", "minute,bucket", "minute,bucket", stmt("minute<").int(minute)),
 		s.deleteAll(ctx, "minutes", "minute", "minute", stmt("minute<").int(minute)),
+		s.deleteAll(ctx, "zone_holders", "id", "id", stmt("seen_ms<").int(dayAgo)),
 		s.deleteAll(ctx, "idempotency", "app_id,idem_key", "at_ms", stmt("at_ms<").int(dayAgo)),
 	)
 }

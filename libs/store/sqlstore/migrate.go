@@ -15,7 +15,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the latest migration, which Ping asks for.
-const schemaVersion = 3
+const schemaVersion = 7
 
 // migrateUp runs the migrations of a dialect that are missing. Nothing of goose's package state is touched, so that two stores
 // in one process do not meet.

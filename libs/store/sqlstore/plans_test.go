@@ -40,7 +40,11 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 	{"FROM timer_calendars", "timer_calendars ref PRIMARY", "SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=?)"},
 	{"FROM backfills FORCE", "backfills range by_expand", ""},
 	{"FROM backfills WHERE status", "", "SEARCH backfills USING INDEX backfills_by_expand (status=? AND expand_at_ms<?)"},
+	{"ORDER BY due_ms,timer_id,series LIMIT 1 OFFSET", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY ("},
 	{"ORDER BY due_ms,timer_id,series LIMIT", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY ("},
+	{"FROM timers FORCE INDEX (PRIMARY) WHERE id>", "timers range PRIMARY", ""},
+	{"FROM timers WHERE id>", "", "SEARCH timers USING PRIMARY KEY (id>?)"},
+	{"series=0 AND timer_id IN", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY (due_ms>?)"},
 	{"UPDATE timers", "timers range PRIMARY", "SEARCH timers USING PRIMARY KEY (id=?)"},
 	{"MIN(run_min)", "Select tables optimized away", "SEARCH fires USING COVERING INDEX fires_by_run"},
 	{"MIN(run_ms)", "", "SEARCH fires USING COVERING INDEX fires_by_run (run_min=? AND bucket=?)"},
@@ -117,6 +121,9 @@ func work(t *testing.T, s *sqlstore.Store) {
 	_, err = s.Owned(ctx, []timer.ID{2}, now, 10)
 	require.NoError(t, err)
 	_, err = s.OldestOpen(ctx)
+	require.NoError(t, err)
+	replanZones(t, s)
+	_, err = s.OpenFires(ctx, "app", f.Timer, store.OpenQuery{After: store.OpenPlace{DueMS: won[20].DueMS, Series: 0}, UntilMS: now, Look: 500, Limit: 10})
 	require.NoError(t, err)
 	_, err = s.History(ctx, "app", won[20].Timer, won[20].FireID, 10)
 	require.NoError(t, err)
@@ -197,10 +204,10 @@ func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64
 	none := func(tm *timer.Timer, nowMS int64) store.Plan {
 		return store.Plan{NextDueMS: tm.NextDueMS, ExpandAtMS: nowMS + timer.MinuteMS}
 	}
-	for range 2 {
+	for n := range 2 {
 		var edits []store.Edit
 		for i, tm := range all {
-			d := timer.Definition{Schedule: timer.Schedule{Calendars: []string{"a", "b"}[:1+i%2]}, Target: timer.Target{URL: rand.Text()}}
+			d := timer.Definition{Schedule: timer.Schedule{Calendars: []string{"a", "b"}[:1+(i+n)%2]}, Target: timer.Target{URL: rand.Text()}}
 			edits = append(edits, store.Edit{App: "app", ID: tm.ID, Definition: d})
 		}
 		_, err = s.Edit(ctx, edits, none)
@@ -256,6 +263,29 @@ func workDelivery(t *testing.T, s *sqlstore.Store, now int64, delivered []timer.
 		require.NoError(t, err)
 	}
 	_, err = s.RedrivenAmong(ctx, ids)
+	require.NoError(t, err)
+}
+
+// replanZones replans a timer that counts its fires.
+func replanZones(t *testing.T, s *sqlstore.Store) {
+	t.Helper()
+	ctx := t.Context()
+	d := timer.Definition{Schedule: timer.Schedule{Kind: timer.KindCron, Zone: "Europe/Berlin", MaxFires: 9}}
+	plan := func(tm *timer.Timer, nowMS int64) store.Plan {
+		return store.Plan{NextDueMS: max(tm.NextDueMS, nowMS+timer.MinuteMS), ExpandAtMS: nowMS + timer.MinuteMS}
+	}
+	_, err := s.Create(ctx, []store.NewTimer{{App: "app", Name: "zoned", Definition: d, Activate: true}}, plan)
+	require.NoError(t, err)
+	for i, version := range []string{"1", "2"} {
+		h := store.ZoneHolder{ID: timer.ID(i + 1), Version: version}
+		require.NoError(t, s.RegisterZones(ctx, h, map[string]string{"Europe/Berlin": version}))
+	}
+	for more := true; more; {
+		step, err := s.ReplanZones(ctx, 2, 100)
+		require.NoError(t, err)
+		more = step.More
+	}
+	_, _, err = s.Expand(ctx, 1000, plan)
 	require.NoError(t, err)
 }
 

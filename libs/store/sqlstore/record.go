@@ -51,7 +51,7 @@ func (s *Store) Record(
 }
 
 func linked(o *timer.Outcome) bool {
-	return o.Serial || o.Next != nil || o.Reason == timer.ReasonSuperseded
+	return o.Serial || o.Next != nil || o.Uncounted || o.Reason == timer.ReasonSuperseded
 }
 
 // recordFunc records outcomes of one session, sorted, each once.
@@ -89,7 +89,7 @@ func bare(o timer.Outcome) timer.Outcome {
 			FireID: o.FireID, RunMS: o.RunMS, AppID: o.AppID, Version: o.Version, Epoch: o.Epoch, Rev: o.Rev, Owner: o.Owner,
 		},
 		Kind: timer.OutcomeKind(ascii(string(o.Kind), maxKind)), Reason: timer.Reason(ascii(string(o.Reason), maxReason)),
-		FinishedMS: o.FinishedMS, UntilMS: o.DueMS, Count: 1, Serial: o.Serial, Next: o.Next,
+		FinishedMS: o.FinishedMS, UntilMS: o.DueMS, Count: 1, Serial: o.Serial, Next: o.Next, Uncounted: o.Uncounted,
 	}
 }
 

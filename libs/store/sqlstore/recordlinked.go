@@ -63,6 +63,8 @@ func (r *linkedRecord) finish(ctx context.Context, attempts []timer.Attempt) err
 	if err := s.deleteLocked(ctx, r.c, r.mine); err != nil {
 		return err
 	}
+	r.noteEnds()
+	r.uncount()
 	next, err := r.nexts(ctx)
 	if err != nil {
 		return err
@@ -86,6 +88,30 @@ func (r *linkedRecord) finish(ctx context.Context, attempts []timer.Attempt) err
 	return s.insertOutcomes(ctx, r.c, r.mine, attemptsOf(attempts, firesOf(r.mine)))
 }
 
+// uncount gives back what skipped fires took of max_fires, and has their timers expanded again.
+func (r *linkedRecord) uncount() {
+	for i := range r.mine {
+		turn := r.turns[r.mine[i].Timer]
+		if !r.mine[i].Uncounted || turn == nil {
+			continue
+		}
+		turn.FiresMade, turn.changed = max(0, turn.FiresMade-1), true
+		if turn.Status == rowActive {
+			turn.ExpandAtMS = min(turn.ExpandAtMS, r.nowMS)
+		}
+	}
+}
+
+// noteEnds notes when calls of schedules ended: a delay counts from that, also over an edit or an activation.
+func (r *linkedRecord) noteEnds() {
+	for i := range r.mine {
+		o := &r.mine[i]
+		if turn := r.turns[o.Timer]; turn != nil && o.Series == 0 && o.Attempts > 0 && o.FinishedMS > turn.EndedMS {
+			turn.EndedMS, turn.changed = o.FinishedMS, true
+		}
+	}
+}
+
 // headsAtOnce is how many fires that wait are looked at first. But for those that ended without a turn, the first of them is the one.
 const headsAtOnce = 4
 
@@ -95,7 +121,7 @@ func (r *linkedRecord) lock(ctx context.Context) (err error) {
 	s := r.store
 	var ids []timer.ID
 	for i := range r.outcomes {
-		if r.outcomes[i].Serial || r.outcomes[i].Next != nil {
+		if o := &r.outcomes[i]; o.Serial || o.Next != nil || o.Uncounted {
 			ids = append(ids, r.outcomes[i].Timer)
 		}
 	}

@@ -14,6 +14,10 @@ var releaseColumns = append([]string{"rev", "owner"}, heldColumns...)
 // heldColumns are those that change when it is to be tried again.
 var heldColumns = []string{"run_ms", "run_min", "bucket", "state", "attempt", "late_ms", "sweeps", "done"}
 
+// calledColumns are those that an executor's call may change besides: its fire may be called by a later version than its row has. A row that an edit has moved on
+// meanwhile keeps its version.
+var calledColumns = []string{"version"}
+
 // Release locks the rows that are still the session's at the revision given, writes them and commits: another session's claim comes before all of
 // this, and then the fire is not released, or after all of it, and then it sees the new revision. A repeated call finds
 // the revision gone on and releases nothing.
@@ -30,7 +34,7 @@ func (s *Store) Release(
 			f.Rev++
 			f.Owner, f.Sweeps = 0, 0
 		}
-		if err := s.saveFires(ctx, c, released, releaseColumns...); err != nil {
+		if err := s.saveFires(ctx, c, released, slices.Concat(releaseColumns, calledColumns)...); err != nil {
 			return err
 		}
 		return s.insertAttempts(ctx, c, attemptsOf(attempts, released))
@@ -56,7 +60,7 @@ func (s *Store) RecordAttempts(
 		for i := range owned {
 			owned[i].Sweeps = 0 // they count from the run
 		}
-		if err := s.saveFires(ctx, c, owned, heldColumns...); err != nil {
+		if err := s.saveFires(ctx, c, owned, slices.Concat(heldColumns, calledColumns)...); err != nil {
 			return err
 		}
 		return s.insertAttempts(ctx, c, attemptsOf(attempts, owned))
@@ -79,13 +83,13 @@ func (s *Store) ownedOf(
 		if err != nil {
 			return nil, nil, err
 		}
-		revs := make(map[timer.FireID]int32, len(rows))
-		for _, r := range rows {
-			revs[r.FireID] = r.Rev
+		byID := make(map[timer.FireID]*timer.Fire, len(rows))
+		for i := range rows {
+			byID[rows[i].FireID] = &rows[i]
 		}
 		for _, f := range part {
-			if rev, ok := revs[f.FireID]; ok && rev == f.Rev {
-				f.Owner = session
+			if r := byID[f.FireID]; r != nil && r.Rev == f.Rev {
+				f.Owner, f.Version = session, max(f.Version, r.Version)
 				owned = append(owned, f)
 			} else {
 				lost = append(lost, f.FireID)

@@ -52,6 +52,9 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 		return migrateUp(ctx, e.writes.DB, goose.DialectSQLite3, d.name)
 	}
 	s.trim = s.deleteHistory
+	if err := s.checkLater(ctx, e.reads); err != nil { // before anything is written
+		return nil, errors.Join(err, e.close())
+	}
 	if err := s.endAllSessions(ctx); err != nil {
 		return nil, errors.Join(err, e.close())
 	}

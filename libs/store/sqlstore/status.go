@@ -44,6 +44,12 @@ func (s *Store) setStatus(
 	if err != nil {
 		return err
 	}
+	ending := s.newExpansion(c, plan, nowMS)
+	ending.calendar = calendar
+	ended, err := ending.endPauses(ctx, byID)
+	if err != nil {
+		return err
+	}
 	x := s.newExpansion(c, plan, nowMS)
 	x.calendar = calendar
 	var changed []int // indexes of items
@@ -65,6 +71,7 @@ func (s *Store) setStatus(
 		out[i].Timer = *t
 	}
 	if len(changed) == 0 {
+		out[0].Fires = ended
 		return nil
 	}
 	if err := x.flush(ctx); err != nil {
@@ -94,6 +101,7 @@ func (s *Store) setStatus(
 	for n, i := range changed {
 		out[i].Seq = seqs[n]
 	}
+	out[0].Fires = append(out[0].Fires, ended...)
 	return nil
 }
 
@@ -118,6 +126,10 @@ func (x *expansion) setStatus(ctx context.Context, t *timer.Timer, it *store.Sta
 			t.ExpandAtMS = timer.NeverMS
 		}
 	}
+	if it.Status == timer.StatusDeleted {
+		x.resumed = append(x.resumed, t.ID) // what waits for it is skipped as any fire of a deleted timer
+	}
+	x.stop(t)
 	return fires, nil
 }
 

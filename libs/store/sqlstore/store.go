@@ -57,8 +57,8 @@ func (s *Store) nowMS(ctx context.Context, c sqlx.QueryerContext) (ms int64, err
 	return ms, err
 }
 
-// Ping asks whether the database answers, is set as the store needs it, and has at least the schema of this program: a newer one
-// is fine, for two adjacent releases run on one schema.
+// Ping asks whether the database answers, is set as the store needs it, and has at least the schema of this program, or a later one
+// that says that this program may use it: two adjacent releases run on one schema.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -76,12 +76,19 @@ func (s *Store) Ping(ctx context.Context) error {
 		return timer.Unavailable("checking the schema",
 			fmt.Errorf("the database is at version %d, this program needs %d: run the migrations", have.Int64, schemaVersion))
 	}
+	if have.Int64 > schemaVersion {
+		return s.checkLater(ctx, s.engine.reader())
+	}
 	return nil
 }
 
 // Migrate brings the schema up to this program's. Any number of processes may call it at once: one works, the others wait and find
-// it done. Without the right to change the schema it fails; then someone else has to migrate.
+// it done. Without the right to change the schema it fails; then someone else has to migrate. A later schema that this program may
+// not use is a *LaterSchemaError.
 func (s *Store) Migrate(ctx context.Context) error {
+	if err := s.checkLater(ctx, s.engine.reader()); err != nil {
+		return err
+	}
 	if err := s.migrate(ctx); err != nil {
 		return s.dialect.translate("migrating the schema", err)
 	}

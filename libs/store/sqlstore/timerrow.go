@@ -23,7 +23,7 @@ const (
 const (
 	replanNothing  = 0
 	replanEdited   = 1 // edited while it was not active: what is expanded has an older version already
-	replanCalendar = 2 // a calendar changed: what is expanded has this version
+	replanCalendar = 2 // a calendar or a time zone changed: what is expanded has this version
 )
 
 func statusToRow(s timer.Status) int64 {
@@ -53,7 +53,7 @@ func statusFromRow(n int64) timer.Status {
 }
 
 const timerColumns = "id,app_id,name,status,version,active_since_ms,active_epoch,next_due_ms,expand_at_ms,fires_made," +
-	"anchor_ms,version_ms,replan,paused_until_ms,created_ms,updated_ms,pause_reason"
+	"anchor_ms,version_ms,replan,inactive_since_ms,paused_until_ms,created_ms,updated_ms,pause_reason"
 
 // timerRow is a row of timers.
 type timerRow struct {
@@ -70,6 +70,7 @@ type timerRow struct {
 	AnchorMS      int64  `db:"anchor_ms"`
 	VersionMS     int64  `db:"version_ms"`
 	Replan        int64  `db:"replan"`
+	InactiveSince int64  `db:"inactive_since_ms"`
 	PausedUntilMS int64  `db:"paused_until_ms"`
 	CreatedMS     int64  `db:"created_ms"`
 	UpdatedMS     int64  `db:"updated_ms"`
@@ -88,7 +89,7 @@ func (r timerRow) timer(app string) timer.Timer {
 		ID: timer.ID(r.ID), App: app, AppID: r.AppID, Name: r.Name, Status: statusFromRow(r.Status), Version: r.Version,
 		ActiveSinceMS: r.ActiveSinceMS, ActiveEpoch: r.ActiveEpoch, NextDueMS: r.NextDueMS, ExpandAtMS: r.ExpandAtMS,
 		FiresMade: r.FiresMade, AnchorMS: r.AnchorMS, VersionMS: r.VersionMS, Replan: r.Replan != replanNothing,
-		PauseReason: r.PauseReason, PausedUntilMS: r.PausedUntilMS, CreatedMS: r.CreatedMS, UpdatedMS: r.UpdatedMS,
+		InactiveSinceMS: r.InactiveSince, PauseReason: r.PauseReason, PausedUntilMS: r.PausedUntilMS, CreatedMS: r.CreatedMS, UpdatedMS: r.UpdatedMS,
 	}
 }
 
@@ -150,7 +151,7 @@ func (s *Store) saveTimers(
 func (q *statement) timerRow(first bool, t *timer.Timer, replan int64) *statement {
 	return q.open(first).ints(int64(t.ID), t.AppID).add(",").bind(t.Name).add(",").
 		ints(statusToRow(t.Status), int64(t.Version), t.ActiveSinceMS, t.ActiveEpoch, t.NextDueMS, t.ExpandAtMS, t.FiresMade,
-			t.AnchorMS, t.VersionMS, replan, t.PausedUntilMS, t.CreatedMS, t.UpdatedMS).
+			t.AnchorMS, t.VersionMS, replan, t.InactiveSinceMS, t.PausedUntilMS, t.CreatedMS, t.UpdatedMS).
 		add(",").bind(clip(t.PauseReason, timer.MaxReasonLen))
 }
 

@@ -71,14 +71,17 @@ type stateRow struct {
 	ActiveSinceMS sql.NullInt64  `db:"active_since_ms"`
 	ActiveEpoch   sql.NullInt64  `db:"active_epoch"`
 	VersionMS     sql.NullInt64  `db:"version_ms"`
+	PlanVersion   sql.NullInt32  `db:"plan_version"`
 	CreatedMS     sql.NullInt64  `db:"created_ms"`
 	Frozen        sql.NullInt64  `db:"frozen"`
+	InactiveSince sql.NullInt64  `db:"inactive_since_ms"`
+	PausedUntilMS sql.NullInt64  `db:"paused_until_ms"`
 	RunningDueMS  sql.NullInt64  `db:"running_due_ms"`
 	RunningSeries sql.NullInt64  `db:"running_series"`
 }
 
-const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.status,t.version,t.active_since_ms,t.active_epoch,t.version_ms,t.created_ms," +
-	"a.frozen,t.running_due_ms,t.running_series"
+const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.status,t.version,t.active_since_ms,t.active_epoch,t.version_ms,t.plan_version,t.created_ms," +
+	"a.frozen,t.inactive_since_ms,t.paused_until_ms,t.running_due_ms,t.running_series"
 
 func (r stateRow) state() timer.State {
 	versionMS := r.VersionMS.Int64
@@ -92,6 +95,7 @@ func (r stateRow) state() timer.State {
 	return timer.State{
 		ID: timer.ID(r.ID.Int64), App: r.App.String, AppID: r.TimerAppID.Int64, Name: r.Name.String, Status: statusFromRow(r.Status.Int64), Version: r.Version.Int32,
 		ActiveSinceMS: r.ActiveSinceMS.Int64, ActiveEpoch: r.ActiveEpoch.Int64, VersionMS: versionMS,
+		PlanVersion: r.PlanVersion.Int32, InactiveSinceMS: r.InactiveSince.Int64, PausedUntilMS: r.PausedUntilMS.Int64,
 		Frozen: r.Frozen.Int64 != 0, Running: running,
 	}
 }

@@ -14,15 +14,18 @@ import (
 type turnRow struct {
 	ID            int64 `db:"id"`
 	Status        int64 `db:"status"`
+	PausedUntilMS int64 `db:"paused_until_ms"`
 	Version       int32 `db:"version"`
 	ActiveEpoch   int64 `db:"active_epoch"`
 	FiresMade     int64 `db:"fires_made"`
+	ExpandAtMS    int64 `db:"expand_at_ms"`
 	RunningDueMS  int64 `db:"running_due_ms"`
 	RunningSeries int64 `db:"running_series"`
 	CaughtByMS    int64 `db:"caught_by_ms"`
 	CaughtToMS    int64 `db:"caught_to_ms"`
 	PlanVersion   int32 `db:"plan_version"`
 	ChainMS       int64 `db:"chain_ms"`
+	EndedMS       int64 `db:"ended_ms"`
 
 	changed bool
 }
@@ -46,8 +49,8 @@ func (s *Store) lockTurns(ctx context.Context, c runner, ids []timer.ID) (map[ti
 	turns := make(map[timer.ID]*turnRow, len(ids))
 	for part := range batches(slices.Compact(ids)) {
 		var rows []turnRow
-		q := stmt("SELECT id,status,version,active_epoch,fires_made,running_due_ms,running_series,caught_by_ms,caught_to_ms," +
-			"plan_version,chain_ms FROM timers" + s.dialect.byPrimary + " WHERE id").
+		q := stmt("SELECT id,status,paused_until_ms,version,active_epoch,fires_made,expand_at_ms,running_due_ms,running_series,caught_by_ms,caught_to_ms," +
+			"plan_version,chain_ms,ended_ms FROM timers" + s.dialect.byPrimary + " WHERE id").
 			idList(part).add(" ORDER BY id" + s.dialect.forUpdate)
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {
 			return nil, err
@@ -67,10 +70,10 @@ func (s *Store) saveTurns(ctx context.Context, c runner, turns map[timer.ID]*tur
 			ids = append(ids, id)
 		}
 	}
-	columns := []string{"running_due_ms", "running_series", "caught_by_ms", "caught_to_ms", "fires_made", "chain_ms"}
+	columns := []string{"running_due_ms", "running_series", "caught_by_ms", "caught_to_ms", "fires_made", "chain_ms", "ended_ms", "expand_at_ms"}
 	return s.setEach(ctx, c, ids, columns, func(id timer.ID, column int) int64 {
 		r := turns[id]
-		return []int64{r.RunningDueMS, r.RunningSeries, r.CaughtByMS, r.CaughtToMS, r.FiresMade, r.ChainMS}[column]
+		return []int64{r.RunningDueMS, r.RunningSeries, r.CaughtByMS, r.CaughtToMS, r.FiresMade, r.ChainMS, r.EndedMS, r.ExpandAtMS}[column]
 	})
 }
 

@@ -72,6 +72,7 @@ func encode(d timer.Definition) (text, hash []byte, err error) {
 type newVersion struct {
 	store.VersionKey
 
+	samePlan   bool // as the timer's present version: its open fires are this one's, too
 	hash, text []byte
 }
 
@@ -82,12 +83,17 @@ const maxVersionBytes = 4 << 20
 // insertVersions inserts versions of timers whose rows the caller has locked, or just made.
 func (s *Store) insertVersions(ctx context.Context, c runner, rest []newVersion, nowMS int64) error {
 	for len(rest) > 0 {
-		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms) VALUES ")
+		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms,plan_version) VALUES ")
 		n, size := 0, 0
 		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+len(rest[n].text) <= maxVersionBytes); n++ {
 			v := rest[n]
 			size += len(v.text)
-			q.open(n == 0).ints(int64(v.Timer), int64(v.Version)).add(",").bind(v.hash).add(",").bind(v.text).add(",").int(nowMS).add(")")
+			q.open(n == 0).ints(int64(v.Timer), int64(v.Version)).add(",").bind(v.hash).add(",").bind(v.text).add(",").int(nowMS)
+			if v.samePlan {
+				q.add(",(SELECT plan_version FROM timers WHERE id=").int(int64(v.Timer)).add("))")
+			} else {
+				q.add(",").int(int64(v.Version)).add(")")
+			}
 		}
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err
@@ -100,8 +106,8 @@ func (s *Store) insertVersions(ctx context.Context, c runner, rest []newVersion,
 // repeatVersions makes of each version the next one, with the same definition.
 func (s *Store) repeatVersions(ctx context.Context, c runner, keys []store.VersionKey, nowMS int64) error {
 	for part := range batches(keys) {
-		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms) SELECT timer_id,version+1,hash,definition,").int(nowMS).
-			add(" FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
+		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms,plan_version) SELECT timer_id,version+1,hash,definition,").int(nowMS).
+			add(",version+1 FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
 		for i, k := range part {
 			q.row(i == 0, int64(k.Timer), int64(k.Version))
 		}
@@ -136,6 +142,27 @@ func (s *Store) VersionTimes(ctx context.Context, keys []store.VersionKey) (time
 		return nil
 	})
 	return times, err
+}
+
+// VersionAt reads what never changes, so no lock is needed.
+func (s *Store) VersionAt(ctx context.Context, f timer.Fire) (version int32, err error) {
+	version = f.Version
+	err = s.read(ctx, "reading versions", func(ctx context.Context, c sqlx.QueryerContext) error {
+		var rows []struct {
+			Version int32 `db:"version"`
+			Plan    int32 `db:"plan"`
+		}
+		q := stmt("SELECT version,COALESCE(plan_version,version) AS plan FROM timer_versions WHERE timer_id=").int(int64(f.Timer)).
+			add(" AND version>").int(int64(f.Version)).add(" AND made_ms<").int(f.DueMS).add(" ORDER BY version DESC LIMIT 1")
+		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			return err
+		}
+		if len(rows) > 0 && rows[0].Plan <= f.Version {
+			version = rows[0].Version
+		}
+		return nil
+	})
+	return version, err
 }
 
 // samePlan tells whether two definitions are due at the same instants, and make the same fires of them: if so, a change from one to the other plans

@@ -235,3 +235,68 @@ func concurrentCalendars(t *testing.T, s *setup) {
 		}
 	}
 }
+
+// overOneShotsStayOver: a one-shot that was due is not due again when its plan is asked anew; one that is still to come is.
+func overOneShotsStayOver(t *testing.T, s *setup) {
+	_, err := s.put("work", "", 0)
+	require.NoError(t, err)
+	plan := func(t *timer.Timer, _ int64) store.Plan {
+		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+		if t.NextDueMS != timer.NeverMS {
+			due := max(t.Definition.Schedule.At.UnixMilli(), t.NextDueMS, t.ActiveSinceMS)
+			p.Fires = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due}}
+		}
+		return p
+	}
+	once := func(after time.Duration) store.Created {
+		at := time.UnixMilli(s.nowMS()).Add(after)
+		d := definition("http://a")
+		d.Schedule = timer.Schedule{Kind: timer.KindAt, At: &at, Calendars: []string{"work"}}
+		return s.gridTimer(d, plan)
+	}
+	past, coming := once(0), once(5*time.Minute)
+	session := s.session()
+	called := s.claim(session, past.Fires)
+	require.Len(t, called, 1)
+	_, _, err = s.st().Record(t.Context(), session, []timer.Outcome{delivered(called[0], s.nowMS())}, nil)
+	require.NoError(t, err)
+	for range 2 {
+		_, err = s.put("work", "", 0)
+		require.NoError(t, err)
+		s.expandDue(plan)
+		got, err := s.st().Timer(t.Context(), "app", past.Timer.ID)
+		require.NoError(t, err)
+		require.False(t, got.Replan)
+		require.Equal(t, timer.NeverMS, got.NextDueMS)
+		require.EqualValues(t, 1, got.FiresMade)
+		require.Empty(t, s.openOf(past.Timer.ID))
+		open := s.openOf(coming.Timer.ID)
+		require.Len(t, open, 1)
+		require.Equal(t, coming.Fires[0].FireID, open[0].FireID)
+	}
+}
+
+// calendarsCountMaxFires: what a calendar takes out of a plan does not count towards max_fires.
+func calendarsCountMaxFires(t *testing.T, s *setup) {
+	plan := gridUntil(s.nowMS() + 20*timer.MinuteMS)
+	_, err := s.put("work", "", 0)
+	require.NoError(t, err)
+	d := gridDefinition(30 * time.Second)
+	d.Schedule.Calendars, d.Schedule.MaxFires = []string{"work"}, 6
+	made := s.gridTimer(d, plan)
+	require.Len(t, made.Fires, 6)
+	_, err = s.put("work", "mon", 0)
+	require.NoError(t, err)
+	s.expandDue(plan)
+	got, err := s.st().Timer(t.Context(), "app", made.Timer.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 6, got.FiresMade)
+	past := 0
+	for _, f := range made.Fires {
+		if f.DueMS <= got.VersionMS {
+			past++
+		}
+	}
+	present, _ := byVersion(s.openOf(got.ID), 2)
+	require.Len(t, present, 6-past)
+}

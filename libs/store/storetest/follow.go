@@ -63,13 +63,13 @@ func delaysGoOn(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, got.FiresMade)
 
-	// A change of what is not the schedule finds the open fire, and the chain goes on in the new version.
+	// A change of what is not the schedule leaves the open fire, and the chain goes on in the new version.
 	d := tm.Definition
 	d.Target.URL = "http://b"
 	s.edit(tm, d, noFires)
 	rec, err = s.st().Fire(ctx, "app", made[0].FireID)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, rec.Open.Version)
+	require.EqualValues(t, 2, s.asCalled([]timer.Fire{*rec.Open})[0].Version)
 	won := s.claim(session, []timer.Fire{*rec.Open})
 	_, none := s.record(session, s.followed(won[0]))
 	require.Empty(t, none, "max_fires is reached")
@@ -84,7 +84,7 @@ func delaysGoOn(t *testing.T, s *setup) {
 	s.edit(fresh.Timer, d, noFires)
 	rec, err = s.st().Fire(ctx, "app", fresh.Fires[0].FireID)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, rec.Open.Version)
+	require.EqualValues(t, 2, s.asCalled([]timer.Fire{*rec.Open})[0].Version)
 
 	for name, change := range map[string]func(tm timer.Timer){
 		"inactive": func(tm timer.Timer) { s.setStatus(tm, timer.StatusInactive, noFires) },
@@ -115,6 +115,76 @@ func delaysGoOn(t *testing.T, s *setup) {
 	_, made = s.record(session, o)
 	require.Len(t, made, 1)
 	require.EqualValues(t, 2, made[0].Version)
+}
+
+// delaysCountFromTheLastEnd: the first fire of a new chain comes a delay after the end of the last call of the one before, whether it waits for that, comes up
+// after it, or was told that it is its turn.
+func delaysCountFromTheLastEnd(t *testing.T, s *setup) {
+	const delay = 10 * time.Second
+	session := s.session()
+	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll}
+	ask := func(f timer.Fire, nowMS int64) store.Entered {
+		t.Helper()
+		out, err := s.st().Enter(t.Context(), session, []store.Entry{{Fire: f, Concurrency: queue, AfterEnd: delay, NowMS: nowMS}})
+		require.NoError(t, err)
+		return out[0]
+	}
+	for _, waits := range []bool{false, true} {
+		tm, first := s.delayed(session, 0)
+		now := s.nowMS()
+		require.Equal(t, store.TurnNow, ask(first, now).Turn, "no call has ended yet")
+		s.setStatus(tm, timer.StatusInactive, noFires)
+		next := s.setStatus(tm, timer.StatusActive, planAt(0, now+1000)).Fires
+		require.Len(t, next, 1)
+		second := s.claim(session, next)[0]
+		if waits {
+			entered := ask(second, now+1000)
+			require.Equal(t, store.TurnWaits, entered.Turn)
+			second = entered.Fire
+		}
+		o := delivered(first, now+3000)
+		o.Serial = true
+		_, made := s.record(session, o)
+		if waits {
+			require.Equal(t, ids([]timer.Fire{second}), ids(made))
+			second = s.claim(session, made)[0]
+		}
+		entered := ask(second, now+3001)
+		require.Equal(t, store.TurnWaits, entered.Turn)
+		require.Equal(t, now+3000+delay.Milliseconds(), entered.Fire.RunMS)
+		require.Zero(t, s.running(tm.ID), "it keeps nobody from running meanwhile")
+		second = s.claim(session, []timer.Fire{entered.Fire})[0]
+		require.Equal(t, store.TurnNow, ask(second, entered.Fire.RunMS).Turn)
+	}
+}
+
+// skipsDoNotCount: of a timer with max_fires a skipped fire lets another be made, once, and at once if the timer is active.
+func skipsDoNotCount(t *testing.T, s *setup) {
+	plan := grid(10*time.Minute, 1000)
+	d := gridDefinition(time.Second)
+	d.Schedule.MaxFires = 3
+	session := s.session()
+	made := s.gridTimer(d, plan)
+	require.Len(t, made.Fires, 3)
+	require.Empty(t, s.expandDue(plan))
+	won := s.claim(session, made.Fires)
+	skip := func(f timer.Fire) timer.Outcome {
+		return timer.Outcome{Fire: f, Kind: timer.Skipped, Reason: timer.ReasonOverlap, FinishedMS: s.nowMS(), UntilMS: f.DueMS, Count: 1, Uncounted: true}
+	}
+	s.record(session, skip(won[0]))
+	require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresMade)
+	lost, _ := s.record(session, skip(won[0]))
+	require.Empty(t, lost)
+	require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresMade, "recorded again, and not counted again")
+	more := s.expandDue(plan)
+	require.Len(t, more, 1)
+	require.Equal(t, made.Fires[2].DueMS+1000, more[0].DueMS)
+
+	s.pause(made.Timer, "", 0, plan)
+	s.record(session, skip(won[1]))
+	require.Empty(t, s.expandDue(plan))
+	require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresMade)
+	require.Len(t, s.setStatus(made.Timer, timer.StatusActive, plan).Fires, 1)
 }
 
 func supersededOnlyInItsVersion(t *testing.T, s *setup) {
@@ -174,7 +244,8 @@ func delaysBeginAnew(t *testing.T, s *setup) {
 
 	// What is left of a chain before is superseded, and hands its turn on.
 	s.setStatus(made.Timer, timer.StatusPaused, noFires)
-	head := s.setStatus(made.Timer, timer.StatusActive, planAt(0, due+7)).Fires
+	// Half a minute apart from what the chain before has: that is due a minute after its record.
+	head := s.setStatus(made.Timer, timer.StatusActive, planAt(0, due+timer.MinuteMS/2)).Fires
 	require.Len(t, head, 1)
 	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll}
 	old, head := s.claim(session, next), s.claim(session, head)

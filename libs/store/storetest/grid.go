@@ -44,7 +44,7 @@ func planGrid(t *timer.Timer, nowMS, endMS int64, most int) store.Plan {
 	p := store.Plan{ExpandAtMS: nowMS + time.Hour.Milliseconds()}
 	for ; due <= endMS && len(p.Fires) < most; due += every {
 		if s.MaxFires > 0 && t.FiresMade+int64(len(p.Fires)) >= s.MaxFires {
-			p.NextDueMS = timer.NeverMS
+			p.NextDueMS, p.ExpandAtMS = due, timer.NeverMS
 			return p
 		}
 		if !excluded(t, due) {
@@ -108,6 +108,18 @@ func byVersion(fires []timer.Fire, version int32) (present, older []timer.Fire) 
 		}
 	}
 	return present, older
+}
+
+// asCalled gives fires of schedules the versions by which they are called.
+func (s *setup) asCalled(fires []timer.Fire) []timer.Fire {
+	s.t.Helper()
+	out := slices.Clone(fires)
+	for i := range out {
+		var err error
+		out[i].Version, err = s.st().VersionAt(s.t.Context(), out[i])
+		require.NoError(s.t, err)
+	}
+	return out
 }
 
 // expandDue expands until nothing is due to be.

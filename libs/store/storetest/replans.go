@@ -17,7 +17,7 @@ func editCountsMaxFires(t *testing.T, s *setup) {
 	d.Schedule.MaxFires = 12
 	made := s.gridTimer(d, plan)
 	require.Len(t, made.Fires, 12)
-	require.Equal(t, timer.NeverMS, made.Timer.NextDueMS)
+	require.Equal(t, timer.NeverMS, made.Timer.ExpandAtMS)
 	d.Schedule.Phase = timer.Duration(5 * time.Second)
 	edited := s.edit(made.Timer, d, plan)
 	present, _ := byVersion(s.openOf(made.Timer.ID), 2)

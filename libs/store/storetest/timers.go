@@ -266,7 +266,7 @@ func readTimers(t *testing.T, s *setup) {
 	}
 
 	made[1] = s.setStatus(made[1], timer.StatusActive, noFires).Timer
-	s.setStatus(made[4], timer.StatusDeleted, noFires)
+	gone := s.setStatus(made[4], timer.StatusDeleted, noFires).Timer
 	list := func(q store.Query) []timer.Timer {
 		t.Helper()
 		q.App = "app"
@@ -291,7 +291,7 @@ func readTimers(t *testing.T, s *setup) {
 			ID: made[1].ID, App: "app", AppID: made[1].AppID, Name: made[1].Name, Status: timer.StatusActive, Version: 1, ActiveEpoch: 1,
 			ActiveSinceMS: made[1].ActiveSinceMS, VersionMS: made[1].CreatedMS,
 		},
-		{ID: made[4].ID, App: "app", AppID: made[4].AppID, Name: made[4].Name, Status: timer.StatusDeleted, Version: 1, VersionMS: made[4].CreatedMS},
+		{ID: made[4].ID, App: "app", AppID: made[4].AppID, Name: made[4].Name, Status: timer.StatusDeleted, Version: 1, VersionMS: made[4].CreatedMS, InactiveSinceMS: gone.InactiveSinceMS},
 	}, states)
 	key := store.VersionKey{Timer: made[0].ID, Version: 1}
 	defs, err := s.st().Definitions(t.Context(), []store.VersionKey{key, {Timer: made[0].ID, Version: 2}})

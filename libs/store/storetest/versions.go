@@ -131,8 +131,8 @@ func editPlansAnew(t *testing.T, s *setup) {
 	}
 }
 
-// editMovesOpenFires edits what does not concern the schedule.
-func editMovesOpenFires(t *testing.T, s *setup) {
+// editLeavesOpenFires edits what does not concern the schedule.
+func editLeavesOpenFires(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 20) // more was expanded than one plan has
 	made := s.gridTimer(gridDefinition(10*time.Second), plan)
 	for range 2 {
@@ -143,6 +143,7 @@ func editMovesOpenFires(t *testing.T, s *setup) {
 	require.EqualValues(t, 60, tm.FiresMade)
 	d := gridDefinition(10 * time.Second)
 	d.Target.URL = "http://b"
+	rows := s.openOf(made.Timer.ID)
 	for version := int32(2); version < 4; version++ {
 		d.Target.Method = []string{"", "", "PUT", "GET"}[version]
 		edited := s.edit(made.Timer, d, plan)
@@ -150,7 +151,10 @@ func editMovesOpenFires(t *testing.T, s *setup) {
 		require.Equal(t, version, edited.Timer.Version)
 		require.Equal(t, tm.FiresMade, edited.Timer.FiresMade)
 		require.Equal(t, tm.NextDueMS, edited.Timer.NextDueMS)
-		present, older := byVersion(s.openOf(made.Timer.ID), version)
+		open := s.openOf(made.Timer.ID)
+		require.Equal(t, rows, open, "no fire is touched")
+		require.Zero(t, s.state(made.Timer.ID).PlanVersion)
+		present, older := byVersion(s.asCalled(open), version)
 		require.Len(t, present, 60-len(older))
 		for _, f := range older {
 			require.LessOrEqual(t, f.DueMS, edited.Timer.VersionMS, "what is due until then is of the version before")
@@ -158,6 +162,85 @@ func editMovesOpenFires(t *testing.T, s *setup) {
 		// So too while it is not active.
 		s.setStatus(made.Timer, timer.StatusInactive, plan)
 	}
+
+	// What an executor called by a later version than the row has keeps that when it is given back; one that was moved on meanwhile stays so.
+	session := s.session()
+	won := s.claim(session, rows[len(rows)-2:])
+	require.Len(t, won, 2)
+	won[0].Version, won[0].Attempt = 3, 1
+	released, err := s.st().Release(t.Context(), session, won[:1], nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, released[0].Version)
+	won[1].Version, won[1].Attempt = 3, 1
+	_, err = s.st().RecordAttempts(t.Context(), session, won[1:], nil)
+	require.NoError(t, err)
+	won[1].Version = 1
+	_, err = s.st().Release(t.Context(), session, won[1:], nil)
+	require.NoError(t, err)
+	for _, f := range won {
+		rec, err := s.st().Fire(t.Context(), "app", f.FireID)
+		require.NoError(t, err)
+		require.EqualValues(t, 3, rec.Open.Version)
+	}
+
+	// A priority is in the rows of the fires, and goes there.
+	d.Priority = timer.PriorityHigh
+	edited := s.edit(made.Timer, d, plan)
+	for _, f := range s.openOf(made.Timer.ID) {
+		if f.DueMS > edited.Timer.VersionMS {
+			require.Equal(t, timer.LaneHigh, f.Lane)
+			require.EqualValues(t, 4, f.Version)
+		}
+	}
+}
+
+// editsBetweenPlans edits the schedule between edits of what does not concern it: each fire is called by the latest version before its instant, as far as the plan of its row reaches.
+func editsBetweenPlans(t *testing.T, s *setup) {
+	end := s.nowMS() + 10*timer.MinuteMS
+	plan := gridUntil(end)
+	made := s.gridTimer(gridDefinition(10*time.Second), plan)
+	edit := func(every time.Duration, url string) store.Edited {
+		d := gridDefinition(every)
+		d.Target.URL = url
+		return s.edit(made.Timer, d, plan)
+	}
+	edit(10*time.Second, "http://2")
+	before := s.openOf(made.Timer.ID)
+	planned := edit(20*time.Second, "http://2") // 3
+	require.EqualValues(t, 3, s.state(made.Timer.ID).PlanVersion)
+	edit(20*time.Second, "http://4")
+	last := edit(20*time.Second, "http://5")
+	require.EqualValues(t, 5, last.Timer.Version)
+	require.EqualValues(t, 3, s.state(made.Timer.ID).PlanVersion)
+	for _, f := range s.asCalled(s.openOf(made.Timer.ID)) {
+		switch {
+		case f.DueMS <= last.Timer.VersionMS: // between the edits, which take no time
+		case f.DueMS%20_000 == 0:
+			require.EqualValues(t, 5, f.Version)
+		default:
+			require.EqualValues(t, 1, f.Version, "what the new plan does not have is no newer version's")
+		}
+	}
+	for _, f := range before {
+		f.DueMS = planned.Timer.VersionMS // as if due just before the second plan
+		version, err := s.st().VersionAt(t.Context(), f)
+		require.NoError(t, err)
+		require.LessOrEqual(t, version, int32(2))
+	}
+	f := before[0]
+	f.Timer++
+	version, err := s.st().VersionAt(t.Context(), f)
+	require.NoError(t, err)
+	require.Equal(t, f.Version, version, "of a timer that does not exist")
+}
+
+// state returns what executors know of a timer.
+func (s *setup) state(id timer.ID) timer.State {
+	s.t.Helper()
+	states, err := s.st().States(s.t.Context(), []timer.ID{id})
+	require.NoError(s.t, err)
+	require.Len(s.t, states, 1)
+	return states[0]
 }
 
 // replan makes a timer expand once more by a change of status.
@@ -208,7 +291,7 @@ func concurrentEdits(t *testing.T, s *setup) {
 		for v, n := range versions[tm.ID] {
 			require.Equal(t, 1, n, "version %d", v)
 		}
-		present, _ := byVersion(s.openOf(tm.ID), tm.Version)
+		present, _ := byVersion(s.asCalled(s.openOf(tm.ID)), tm.Version)
 		every := time.Duration(tm.Definition.Schedule.Every)
 		requireGrid(t, present, every, tm.VersionMS+1, tm.NextDueMS)
 	}

@@ -1,16 +1,8 @@
-// Package zone knows the offsets of IANA time zones from 1970 to 2199, as tables that are searched in nanoseconds. It is pure: the
-// zone database is compiled in, so that every process has the same one, whatever its host has installed.
-//
-// Package time answers the same questions one instant at a time, and from the last listed change of a zone on it works out the
-// rule of the year on every call; a search through decades would take most of its time there.
 package zone
 
 import (
-	"fmt"
 	"sort"
-	"sync"
 	"time"
-	_ "time/tzdata" // the same zones in every process
 )
 
 // The stretch that tables cover, with two days on either side, so that every local time of 1970 to 2199 is in it.
@@ -27,32 +19,17 @@ const far = 1 << 60
 // Stretches are longer than the shifts between them (the shortest of the database is days, the longest shift is a day), so the
 // wall clock at their beginnings is ascending, too: searches by local time rely on it, and a test looks at every zone.
 type Table struct {
+	from    *Database
 	loc     *time.Location
 	starts  []int64 // unix seconds; starts[0] is before everything
 	offsets []int64 // seconds east of UTC, from the same place in starts on
 }
 
-// tables holds what Load made: what a name stands for never changes, and there are some 600 names.
-var tables sync.Map // name → *Table
+// Load returns the table of an IANA name from the Default database; "" is UTC.
+func Load(name string) (*Table, error) { return Default().Load(name) }
 
-// Load returns the table of an IANA name; "" is UTC. "Local" is no zone: it would differ from host to host.
-func Load(name string) (*Table, error) {
-	if name == "" {
-		name = "UTC"
-	}
-	if t, ok := tables.Load(name); ok {
-		return t.(*Table), nil
-	}
-	loc, err := time.LoadLocation(name)
-	if err != nil || name == "Local" {
-		return nil, fmt.Errorf("there is no time zone %q", name)
-	}
-	t, _ := tables.LoadOrStore(name, tabulate(loc)) // two that load it at once make equal tables
-	return t.(*Table), nil
-}
-
-func tabulate(loc *time.Location) *Table {
-	t := &Table{loc: loc}
+func (d *Database) tabulate(loc *time.Location) *Table {
+	t := &Table{from: d, loc: loc}
 	for at := tableFrom; at < tableTo; {
 		then := time.Unix(at, 0).In(loc)
 		_, offset := then.Zone()
@@ -74,6 +51,9 @@ func tabulate(loc *time.Location) *Table {
 	t.starts[0] = -far
 	return t
 }
+
+// Database returns the database that the zone is from.
+func (t *Table) Database() *Database { return t.from }
 
 // Location returns the zone as package time knows it.
 func (t *Table) Location() *time.Location { return t.loc }

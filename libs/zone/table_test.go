@@ -2,10 +2,6 @@ package zone_test
 
 import (
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,35 +10,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// names returns the zones of the Go installation's own list, a few where that is missing.
-func names(t *testing.T) []string {
-	t.Helper()
-	out := []string{"UTC", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia", "Antarctica/Troll", "Africa/Casablanca", "Africa/Monrovia"}
-	for _, dir := range []string{"/usr/share/zoneinfo", filepath.Join(runtime.GOROOT(), "lib/time")} { //nolint:staticcheck // only where to look for more
-		root := os.DirFS(dir)
-		_ = root
-		for _, sub := range []string{"Africa", "America", "America/Argentina", "Antarctica", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"} {
-			entries, err := os.ReadDir(filepath.Join(dir, sub))
-			if err != nil {
-				continue
-			}
-			for _, e := range entries {
-				if !e.IsDir() && !strings.Contains(e.Name(), ".") {
-					out = append(out, sub+"/"+e.Name())
-				}
-			}
-		}
-	}
-	return out
-}
+// names returns all zones of the compiled-in database.
+func names() []string { return zone.Embedded().Names() }
 
 func TestTablesAgreeWithPackageTime(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, name := range names(t) {
+	for _, name := range names() {
 		table, err := zone.Load(name)
 		require.NoError(t, err, name)
-		for range 300 {
+		for range 100 {
 			at := rng.Int64N(230 * 365 * 86_400)
 			_, want := time.Unix(at, 0).In(table.Location()).Zone()
 			require.Equal(t, int64(want), table.OffsetAt(at), "%s at %d", name, at)
@@ -61,7 +38,7 @@ func TestTablesAgreeWithPackageTime(t *testing.T) {
 // What searches by local time rely on.
 func TestStretchesAreLongerThanShifts(t *testing.T) {
 	t.Parallel()
-	for _, name := range names(t) {
+	for _, name := range names() {
 		table, err := zone.Load(name)
 		require.NoError(t, err, name)
 		for i := 1; i < table.Len(); i++ {
@@ -96,14 +73,6 @@ func TestResolve(t *testing.T) {
 		table, err := zone.Load(tt.zone)
 		require.NoError(t, err)
 		require.Equal(t, tt.want, time.Unix(table.Resolve(local(tt.local)), 0).UTC().Format(time.RFC3339), tt.name)
-	}
-}
-
-func TestNamesThatAreNoZones(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"Local", "Mars/Base", "../etc/passwd", "europe berlin"} {
-		_, err := zone.Load(name)
-		require.ErrorContains(t, err, "time zone", name)
 	}
 }
 

@@ -1,0 +1,98 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// wait is what a deferred fire gets when its timer is active: its run, if it still has the revision.
+type wait struct {
+	runMS int64
+	rev   int32
+}
+
+// pauseIsOver tells whether the end of the timer's pause has passed, and nobody has activated it yet.
+func (t *row) pauseIsOver(nowMS int64) bool {
+	return t.Status == timer.StatusPaused && t.PausedUntilMS > 0 && t.PausedUntilMS <= nowMS
+}
+
+// endStretch ends the stretch that the timer is in, if it is in one.
+func (t *row) endStretch(atMS int64) {
+	if n := len(t.inactive); n > 0 && t.InactiveSinceMS > 0 && t.Status != timer.StatusDeleted {
+		last := &t.inactive[n-1]
+		last.UntilMS = max(atMS, last.FromMS)
+	}
+}
+
+// endPause activates a timer whose pause is over, so that what is about to change it finds it as it is by the clock.
+func (s *Store) endPause(t *row, plan store.Planner, nowMS int64) []timer.Fire {
+	if !t.pauseIsOver(nowMS) {
+		return nil
+	}
+	fires := s.activate(t, plan, nowMS)
+	s.log(nowMS, t, nil)
+	return fires
+}
+
+// Inactivities returns the stretches in which timers were not active.
+func (s *Store) Inactivities(_ context.Context, ids []timer.ID) (map[timer.ID][]timer.Inactivity, error) {
+	defer s.lock()()
+	all := make(map[timer.ID][]timer.Inactivity, len(ids))
+	for _, id := range ids {
+		if t := s.timers[id]; t != nil && len(t.inactive) > 0 {
+			all[id] = slices.Clone(t.inactive)
+		}
+	}
+	return all, nil
+}
+
+// Defer lets fires wait for their timers.
+func (s *Store) Defer(_ context.Context, session timer.ID, fires []store.Deferral) (active []timer.FireID, err error) {
+	defer s.lock()()
+	nowMS := s.nowMS()
+	for i := range fires {
+		d := &fires[i]
+		t := s.timers[d.Fire.Timer]
+		if t != nil && (t.Status == timer.StatusActive || t.pauseIsOver(nowMS)) {
+			active = append(active, d.Fire.FireID)
+			continue
+		}
+		f := s.owned(session, &d.Fire)
+		if f == nil || t == nil {
+			continue
+		}
+		if t.deferred == nil {
+			t.deferred = make(map[timer.FireID]wait)
+		}
+		t.deferred[f.FireID] = wait{d.Fire.RunMS, f.Rev + 1}
+		if t.running == f.FireID && d.Fire.Attempt == 0 {
+			t.running = timer.FireID{}
+		}
+		delete(t.queue, f.FireID)
+		s.moveTo(f, &timer.Fire{
+			RunMS: d.RunMS, State: d.Fire.State, Attempt: d.Fire.Attempt, LateMS: d.Fire.LateMS, Done: d.Fire.Done,
+		})
+		f.Rev, f.Owner = f.Rev+1, 0
+	}
+	return active, nil
+}
+
+// releaseDeferred gives the fires that wait for a timer their run back.
+func (s *Store) releaseDeferred(t *row) (released []timer.Fire) {
+	for id, w := range t.deferred {
+		f := s.fires[id]
+		if f == nil || f.Owner != 0 || f.Rev != w.rev {
+			continue
+		}
+		s.remove(f)
+		f.RunMS, f.Bucket, f.Sweeps, f.Rev = min(f.RunMS, w.runMS), 0, 0, f.Rev+1
+		s.insert(f)
+		released = append(released, *f)
+	}
+	t.deferred = nil
+	slices.SortFunc(released, timer.CompareFires)
+	return released
+}

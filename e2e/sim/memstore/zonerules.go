@@ -1,0 +1,142 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// zones is what is known of the rules of time zones, and how far a replan is.
+type zones struct {
+	rules   map[string]map[string]string // by hash
+	holders map[timer.ID]*holder
+
+	hash  string // of the walk
+	upTo  timer.ID
+	alone int // 0 beside migrators of other rules, 1 beside others, 2 alone
+	done  bool
+}
+
+type holder struct {
+	store.ZoneHolder
+
+	seenMS int64
+}
+
+// RegisterZones notes by which rules a process plans.
+func (s *Store) RegisterZones(_ context.Context, h store.ZoneHolder, rules map[string]string) error {
+	text, err := json.Marshal(rules)
+	if err != nil {
+		return err
+	}
+	defer s.lock()()
+	h.Hash = string(text)
+	s.zones.rules[h.Hash] = maps.Clone(rules)
+	s.zones.holders[h.ID] = &holder{h, s.nowMS()}
+	s.zones.alone = min(s.zones.alone, beside(&h, s.zones.hash))
+	return nil
+}
+
+// beside is how alone a walk for some rules is while a process is live.
+func beside(h *store.ZoneHolder, hash string) int {
+	switch {
+	case h.Hash == hash:
+		return 2
+	case h.Expands:
+		return 0
+	}
+	return 1
+}
+
+// liveHolders returns the live holders, and whether a process is one of them.
+func (s *Store) liveHolders(id timer.ID) ([]store.ZoneHolder, *store.ZoneHolder) {
+	var all []store.ZoneHolder
+	for _, h := range s.zones.holders {
+		if h.seenMS > s.nowMS()-store.ZoneHolderTTL.Milliseconds() {
+			all = append(all, h.ZoneHolder)
+		}
+	}
+	slices.SortFunc(all, func(a, b store.ZoneHolder) int { return cmp.Compare(a.ID, b.ID) })
+	if i := slices.IndexFunc(all, func(h store.ZoneHolder) bool { return h.ID == id }); i >= 0 {
+		return all, &all[i]
+	}
+	return all, nil
+}
+
+// RenewZones keeps a process registered.
+func (s *Store) RenewZones(_ context.Context, id timer.ID) (store.ZonesInUse, error) {
+	defer s.lock()()
+	all, mine := s.liveHolders(id)
+	if mine == nil || s.zones.rules[mine.Hash] == nil {
+		return store.ZonesInUse{}, timer.NotFound("holder of time zones", id.String())
+	}
+	s.zones.holders[id].seenMS = s.nowMS()
+	return store.ZonesInUse{Holders: all, Rules: len(s.zones.rules)}, nil
+}
+
+// DropZones takes a process out.
+func (s *Store) DropZones(_ context.Context, id timer.ID) error {
+	defer s.lock()()
+	delete(s.zones.holders, id)
+	return nil
+}
+
+// ReplanZones marks the next timers.
+func (s *Store) ReplanZones(_ context.Context, id timer.ID, limit int) (step store.ZoneReplan, err error) {
+	defer s.lock()()
+	all, mine := s.liveHolders(id)
+	if mine == nil {
+		return step, timer.NotFound("holder of time zones", id.String())
+	}
+	latest := slices.MaxFunc(all, func(a, b store.ZoneHolder) int {
+		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Hash, b.Hash))
+	})
+	alone := 2
+	for i := range all {
+		alone = min(alone, beside(&all[i], mine.Hash))
+	}
+	z := &s.zones
+	switch {
+	case len(z.rules) < 2 || latest.Hash != mine.Hash || z.hash == mine.Hash && z.done && alone <= z.alone && alone < 2:
+		return step, nil
+	case z.hash != mine.Hash || z.done:
+		z.hash, z.upTo, z.alone, z.done = mine.Hash, 0, alone, false
+	default:
+		z.alone = min(z.alone, alone)
+	}
+	step.Marked, z.done = s.replanPage(mine.Hash, limit)
+	if z.done && z.alone == 2 {
+		z.rules = map[string]map[string]string{mine.Hash: z.rules[mine.Hash]}
+	}
+	step.More = !z.done
+	return step, nil
+}
+
+func (s *Store) replanPage(mine string, limit int) (marked int, last bool) {
+	page := slices.DeleteFunc(slices.Clone(s.rows), func(t *row) bool { return t.ID <= s.zones.upTo || t.Status == timer.StatusDeleted })
+	slices.SortFunc(page, func(a, b *row) int { return cmp.Compare(a.ID, b.ID) })
+	last = len(page) < limit
+	for _, t := range page[:min(len(page), limit)] {
+		s.zones.upTo = t.ID
+		s.fill(t)
+		if slices.ContainsFunc(t.Zones(), func(name string) bool { return s.zoneChanged(cmp.Or(name, "UTC"), mine) }) {
+			s.askAnew(t, s.nowMS())
+			marked++
+		}
+	}
+	return marked, last
+}
+
+func (s *Store) zoneChanged(name, mine string) bool {
+	for _, rules := range s.zones.rules {
+		if rules[name] != s.zones.rules[mine][name] {
+			return true
+		}
+	}
+	return false
+}

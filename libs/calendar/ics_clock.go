@@ -1,0 +1,175 @@
+package calendar
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/carillon-timer/carillon/libs/zone"
+)
+
+// clock is the wall clock of a zone: stretches of one offset, ascending. The first begins before everything. It is immutable.
+type clock struct {
+	starts  []int64 // unix seconds
+	offsets []int64 // seconds east of UTC, from the same place in starts on
+}
+
+var utc = &clock{starts: []int64{-1 << 60}, offsets: []int64{0}}
+
+// clockOf returns the clock of an IANA name, nil where there is no such zone.
+func clockOf(name string) *clock {
+	if name == "" {
+		return nil
+	}
+	z, err := zone.Load(name)
+	if err != nil {
+		return nil
+	}
+	c := &clock{starts: make([]int64, z.Len()), offsets: make([]int64, z.Len())}
+	for i := range c.starts {
+		c.starts[i], c.offsets[i] = z.Start(i), z.Offset(i)
+	}
+	return c
+}
+
+// unix returns the instant of a local time: the first of two where it exists twice. One that does not exist is read by the offset before
+// the gap, as RFC 5545 has it (3.3.5), so that midnight of a day without one is one o'clock of that day.
+func (c *clock) unix(local int64) int64 {
+	i := sort.Search(len(c.starts)-1, func(k int) bool { return c.starts[k+1]+c.offsets[k] > local })
+	at := local - c.offsets[i]
+	if at < c.starts[i] && i > 0 {
+		at = local - c.offsets[i-1]
+	}
+	return at
+}
+
+// local returns what the clock shows at an instant.
+func (c *clock) local(unix int64) int64 {
+	i, found := slices.BinarySearch(c.starts, unix)
+	if !found {
+		i--
+	}
+	return unix + c.offsets[max(i, 0)]
+}
+
+// icsZone is a VTIMEZONE.
+type icsZone struct {
+	icsEvent // its properties
+
+	changes []icsEvent // STANDARD and DAYLIGHT
+}
+
+// clock returns the clock that TZID names: of the IANA zone of that name, else of the file's own VTIMEZONE. It returns nil for a name
+// that neither knows, and an error for a VTIMEZONE that cannot be read.
+func (c *icsFile) clock(name string) (*clock, error) {
+	if known, ok := c.clocks[name]; ok {
+		return known, nil
+	}
+	found := clockOf(strings.TrimPrefix(name, "/"))
+	for i := range c.zones {
+		if found == nil && c.zones[i].text("TZID") == name {
+			var err error
+			if found, err = c.ownClock(&c.zones[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	c.clocks[name] = found
+	return found, nil
+}
+
+// onset is when a VTIMEZONE changes the clock.
+type onset struct{ at, from, to int64 }
+
+func (c *icsFile) ownClock(z *icsZone) (*clock, error) {
+	var all []onset
+	for i := range z.changes {
+		more, err := c.onsets(&z.changes[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("line %d: expected a STANDARD or a DAYLIGHT in the VTIMEZONE, found none", z.line)
+	}
+	slices.SortStableFunc(all, func(a, b onset) int { return int(min(max(a.at-b.at, -1), 1)) })
+	own := &clock{starts: []int64{utc.starts[0]}, offsets: []int64{all[0].from}}
+	for _, o := range all {
+		if n := len(own.starts) - 1; own.starts[n] == o.at {
+			own.offsets[n] = o.to // the last of two at once
+		} else {
+			own.starts, own.offsets = append(own.starts, o.at), append(own.offsets, o.to)
+		}
+	}
+	return own, nil
+}
+
+// onsets returns when a STANDARD or DAYLIGHT begins: its DTSTART, RDATEs and rule are local times by the offset before.
+func (c *icsFile) onsets(e *icsEvent) ([]onset, error) {
+	p := e.first("DTSTART")
+	if p == nil {
+		return nil, missing(e, "DTSTART", "DTSTART:19701025T030000")
+	}
+	from, err := offsetOf(e, "TZOFFSETFROM")
+	if err != nil {
+		return nil, err
+	}
+	to, err := offsetOf(e, "TZOFFSETTO")
+	if err != nil {
+		return nil, err
+	}
+	before := &clock{starts: utc.starts, offsets: []int64{from}}
+	start, err := c.moment(p, p.value)
+	if err != nil {
+		return nil, err
+	}
+	start.in = before
+	out := []onset{{start.unix(), from, to}}
+	for _, p := range e.all("RDATE") {
+		for text := range strings.SplitSeq(p.value, ",") {
+			at, err := c.moment(p, text)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, onset{before.unix(at.local), from, to})
+		}
+	}
+	for _, p := range e.all("RRULE") {
+		err := c.recur(p, start, maxYear, func(at moment, _ bool) error {
+			out = append(out, onset{at.unix(), from, to})
+			return c.worked(1)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+var offsetForm = regexp.MustCompile(`^([+-])([01]\d|2[0-3])([0-5]\d)([0-5]\d)?$`)
+
+// offsetOf returns seconds east of UTC.
+func offsetOf(e *icsEvent, name string) (int64, error) {
+	p := e.first(name)
+	if p == nil {
+		return 0, missing(e, name, name+":+0100")
+	}
+	m := offsetForm.FindStringSubmatch(strings.TrimSpace(p.value))
+	if m == nil {
+		return 0, p.wrong("expected an offset such as +0100 or -033000, found %q", clip(p.value))
+	}
+	var total int64
+	for i, unit := range []int64{secondsPerHour, 60, 1} {
+		if n, err := strconv.ParseInt(m[i+2], 10, 64); err == nil {
+			total += n * unit
+		}
+	}
+	if m[1] == "-" {
+		total = -total
+	}
+	return total, nil
+}

@@ -1,0 +1,203 @@
+package limit
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Waiter is a fire that waits in memory for a permit to start.
+type Waiter interface {
+	// Ready says that it may start now; Done or Cancel must follow. It returns false where nobody wants it
+	// any more: then the permit goes to the next, and nothing follows. The limiter's lock is held: it must
+	// not block, nor call the limiter.
+	Ready() bool
+}
+
+// askAgain is how long the limiter gathers what comes at the same instant before it asks the ledger, and
+// the nearest retry-after time.
+const askAgain = 5 * time.Millisecond
+
+// waitList is what waits for the limits of one app in one executor, and the only place that orders it: a
+// Picker, here or in the ledger, says whose turn it is, and each priority has what came back before what
+// is new, each in the order in which it came.
+type waitList struct {
+	returned, fresh [Priorities]fifo
+	deferred        [Priorities]deferred
+}
+
+func (w *waitList) len(p Priority) int { return w.returned[p].len() + w.fresh[p].len() }
+
+func (w *waitList) empty() bool { return w.waiting() == [Priorities]bool{} }
+
+func (w *waitList) waiting() (some [Priorities]bool) {
+	for p := range some {
+		some[p] = w.len(Priority(p)) > 0
+	}
+	return some
+}
+
+func (w *waitList) push(a *Ask) {
+	if a.Returned {
+		w.returned[a.Priority].push(a.Waiter)
+	} else {
+		w.fresh[a.Priority].push(a.Waiter)
+	}
+}
+
+func (w *waitList) pop(p Priority) Waiter {
+	if w.returned[p].len() > 0 {
+		return w.returned[p].pop()
+	}
+	return w.fresh[p].pop()
+}
+
+// rest empties the list.
+func (w *waitList) rest() (all []Waiter) {
+	for p := range Priorities {
+		for w.len(p) > 0 {
+			all = append(all, w.pop(p))
+		}
+	}
+	return all
+}
+
+// before estimates how many calls of the app start before one that comes now: what is known to wait of
+// its own priority, here and in the store, and of the others what their weights let start meanwhile. One
+// that came back goes before those of its priority that are still in the store.
+func (w *waitList) before(ask *Ask, now time.Time) float64 {
+	weights, all := DefaultWeights(), 0.0
+	own := w.returned[ask.Priority].len()
+	if !ask.Returned {
+		own = w.len(ask.Priority) + w.deferred[ask.Priority].count(now)
+	}
+	rounds := float64(own+1) / float64(weights[ask.Priority])
+	for i, weight := range weights {
+		if p := Priority(i); p != ask.Priority {
+			all += min(float64(w.len(p)+w.deferred[p].count(now)), rounds*float64(weight))
+		}
+	}
+	return float64(own) + all
+}
+
+type fifo struct {
+	items []Waiter
+	head  int
+}
+
+func (f *fifo) len() int { return len(f.items) - f.head }
+
+func (f *fifo) push(w Waiter) { f.items = append(f.items, w) }
+
+func (f *fifo) pop() Waiter {
+	w := f.items[f.head]
+	f.items[f.head] = nil
+	if f.head++; f.head == len(f.items) {
+		f.items, f.head = nil, 0
+	} else if f.head >= 64 && 2*f.head >= len(f.items) {
+		f.items, f.head = append([]Waiter(nil), f.items[f.head:]...), 0
+	}
+	return w
+}
+
+// deferred counts the fires that were given a retry-after time which is still to come.
+type deferred struct {
+	n    int
+	by   map[int64]int // how many, by the tenth of a second
+	past int64         // what is counted lies behind it
+}
+
+const deferredStep = int64(100 * time.Millisecond)
+
+func (d *deferred) add(at time.Time) {
+	if d.by == nil {
+		d.by = make(map[int64]int)
+	}
+	d.by[at.UnixNano()/deferredStep]++
+	d.n++
+}
+
+func (d *deferred) count(now time.Time) int {
+	step := now.UnixNano() / deferredStep
+	if d.n == 0 {
+		d.by, d.past = nil, step
+		return 0
+	}
+	for d.past = max(d.past, step-2*int64(MaxWait)/deferredStep); d.past < step; {
+		d.past++
+		d.n -= d.by[d.past-1]
+		delete(d.by, d.past-1)
+	}
+	return d.n
+}
+
+// wait estimates how long a fire waits that cannot start now.
+func (a *app) wait(ask *Ask, why *refusal, now time.Time) time.Duration {
+	ahead, first := a.list.before(ask, now), time.Duration(0)
+	switch {
+	case why == byTokens:
+		first = max(a.nextToken.Sub(now), 0)
+	case why.known:
+		ahead++
+	case a.list.empty() || !a.short: // the ledger may have all of a burst
+		ahead -= float64(max(a.settings.Burst, a.settings.Concurrent))
+	}
+	return first + time.Duration(min(max(ahead, 0)/a.pace(now, why), 2*MaxWait.Seconds())*float64(time.Second))
+}
+
+// retryAfter returns when a fire shall ask again that does not wait here. It comes before its turn is
+// expected, to wait the rest of the time in the list: so each priority has something there while any of
+// it waits, and the order is decided when permits come, not when the time was given.
+func (a *app) retryAfter(ask *Ask, wait time.Duration, now time.Time) time.Time {
+	if wait > MaxWait {
+		wait = MaxWait - time.Duration(rand.Int64N(int64(MaxWait)/4))
+	} else {
+		wait -= min(wait, ask.Hold) / 2 //nolint:mnd // half of what may wait here
+	}
+	at := now.Add(max(wait, askAgain))
+	a.list.deferred[ask.Priority].count(now)
+	a.list.deferred[ask.Priority].add(at)
+	return at
+}
+
+// pump lets start what waits of an app, as far as there are permits.
+func (l *Limiter) pump(a *app, now time.Time) {
+	for !a.list.empty() && a.refuse(now, l) == nil {
+		p := a.next()
+		if !a.list.pop(p).Ready() {
+			continue
+		}
+		a.started(now, l.away)
+		l.inUse++
+	}
+}
+
+// next returns whose turn it is. Something waits.
+func (a *app) next() Priority {
+	if len(a.turns) > 0 && a.list.len(a.turns[0]) > 0 {
+		return a.turns[0]
+	}
+	p, _ := a.picker.Next(a.list.waiting())
+	return p
+}
+
+// pace estimates how many calls per second can start here: our part of the rate, and as many as ended lately.
+func (a *app) pace(now time.Time, why *refusal) float64 {
+	const (
+		slowest = 0.2                    // one in 5 s: an endpoint that hangs says nothing of when it will not
+		soonest = 100 * time.Millisecond // what runs is thought to take, until it shows that it takes longer
+	)
+	pace := math.Inf(1)
+	if a.settings.Rate > 0 {
+		pace = a.settings.Rate / float64(a.executors)
+	}
+	if why == bySlots || why == byShare || why == awayRefusal && a.settings.Concurrent > 0 || math.IsInf(pace, 1) {
+		since := soonest
+		if a.inUse > 0 {
+			since = max(now.Sub(a.progress), soonest)
+		}
+		running := float64(max(a.inUse, a.settings.Concurrent/a.executors, 1)) / since.Seconds()
+		pace = min(pace, max(a.ended.rate(now), running, slowest))
+	}
+	return max(pace, 1e-3)
+}

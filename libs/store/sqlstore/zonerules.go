@@ -1,0 +1,128 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	maxZoneVersion = 64
+	maxHolderName  = 255
+)
+
+// RegisterZones writes the rules and the holder under the lock of the replan's row, and tells a
+// walk that is for other rules that it is not alone. So a walk that began before knows of the
+// process when it ends, also if that is gone by then; and no rules are forgotten between the two
+// rows.
+func (s *Store) RegisterZones(ctx context.Context, h store.ZoneHolder, rules map[string]string) error {
+	zones, err := json.Marshal(rules) // sorted by name
+	if err != nil {
+		return fmt.Errorf("encoding the rules of time zones: %w", err)
+	}
+	sum := sha256.Sum256(zones)
+	h.Hash = hex.EncodeToString(sum[:])
+	return s.write(ctx, "registering time zones", func(ctx context.Context, c runner) error {
+		if _, err := s.lockZoneReplan(ctx, c); err != nil {
+			return err
+		}
+		q := stmt("INSERT INTO zone_rules (hash,zones,added_ms) VALUES (").bind(h.Hash).add(",").bind(zones).add(",").nowMS(s.dialect).
+			add(")" + s.dialect.nothing("hash"))
+		if _, err := s.exec(ctx, c, q); err != nil {
+			return err
+		}
+		q = stmt("INSERT INTO zone_holders (id,name,version,hash,expands,seen_ms) VALUES (").int(int64(h.ID)).add(",").bind(clip(h.Name, maxHolderName)).
+			add(",").bind(clip(h.Version, maxZoneVersion)).add(",").bind(h.Hash).add(",").int(flag(h.Expands)).add(",").nowMS(s.dialect).add(")").
+			add(s.dialect.set("id", "version", "hash", "expands", "seen_ms"))
+		if _, err := s.exec(ctx, c, q); err != nil {
+			return err
+		}
+		most := aloneBeside(&h)
+		_, err := s.exec(ctx, c, stmt("UPDATE zone_replan SET alone=").int(most).add(" WHERE id=1 AND alone>").int(most).add(" AND hash<>").bind(h.Hash))
+		return err
+	})
+}
+
+// RenewZones writes first and reads then. A replan that ends before the write forgets the process's
+// rules, and the read finds them missing; one that ends after it has seen that the process is live.
+func (s *Store) RenewZones(ctx context.Context, id timer.ID) (in store.ZonesInUse, err error) {
+	n, err := s.urgent(ctx, "renewing time zones", func() *statement {
+		return stmt("UPDATE zone_holders SET seen_ms=").nowMS(s.dialect).add(" WHERE id=").int(int64(id)).add(" AND seen_ms>").
+			nowMS(s.dialect).add("-").int(store.ZoneHolderTTL.Milliseconds())
+	})
+	if err != nil {
+		return in, err
+	}
+	if n == 0 {
+		return in, holderNotFound(id)
+	}
+	err = s.read(ctx, "reading time zones", func(ctx context.Context, c sqlx.QueryerContext) error {
+		var hashes []string
+		if err := s.selectAll(ctx, c, &hashes, stmt("SELECT hash FROM zone_rules")); err != nil {
+			return err
+		}
+		holders, err := s.zoneHolders(ctx, c, "")
+		if err != nil {
+			return err
+		}
+		mine, err := findHolder(holders, id)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(hashes, mine.Hash) {
+			return holderNotFound(id)
+		}
+		in = store.ZonesInUse{Holders: holders, Rules: len(hashes)}
+		return nil
+	})
+	return in, err
+}
+
+// DropZones deletes the holder. Its rules stay until a replan has been through all timers.
+func (s *Store) DropZones(ctx context.Context, id timer.ID) error {
+	_, err := s.urgent(ctx, "dropping time zones", func() *statement {
+		return stmt("DELETE FROM zone_holders WHERE id=").int(int64(id))
+	})
+	return err
+}
+
+// zoneHolders returns the live holders in order of id.
+func (s *Store) zoneHolders(ctx context.Context, c sqlx.QueryerContext, lock string) (all []store.ZoneHolder, err error) {
+	var rows []struct {
+		ID      int64  `db:"id"`
+		Name    string `db:"name"`
+		Version string `db:"version"`
+		Hash    string `db:"hash"`
+		Expands bool   `db:"expands"`
+	}
+	q := stmt("SELECT id,name,version,hash,expands FROM zone_holders WHERE seen_ms>").nowMS(s.dialect).add("-").
+		int(store.ZoneHolderTTL.Milliseconds()).add(" ORDER BY id" + lock)
+	if err := s.selectAll(ctx, c, &rows, q); err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		all = append(all, store.ZoneHolder{ID: timer.ID(r.ID), Name: r.Name, Version: r.Version, Hash: r.Hash, Expands: r.Expands})
+	}
+	return all, nil
+}
+
+func findHolder(holders []store.ZoneHolder, id timer.ID) (*store.ZoneHolder, error) {
+	for i := range holders {
+		if holders[i].ID == id {
+			return &holders[i], nil
+		}
+	}
+	return nil, holderNotFound(id)
+}
+
+func holderNotFound(id timer.ID) error {
+	return timer.NotFound("holder of time zones", id.String())
+}

@@ -1,0 +1,292 @@
+package storetest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// stretches returns when a timer was not active.
+func (s *setup) stretches(id timer.ID) []timer.Inactivity {
+	s.t.Helper()
+	all, err := s.st().Inactivities(s.t.Context(), []timer.ID{id, id + 1})
+	require.NoError(s.t, err)
+	require.LessOrEqual(s.t, len(all), 1)
+	return all[id]
+}
+
+// timer reads one timer.
+func (s *setup) timer(id timer.ID) timer.Timer {
+	s.t.Helper()
+	tm, err := s.st().Timer(s.t.Context(), "app", id)
+	require.NoError(s.t, err)
+	return tm
+}
+
+// until waits for an instant of the store's clock.
+func (s *setup) until(ms int64) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool { return s.nowMS() >= ms }, 10*time.Second, time.Millisecond)
+}
+
+// stretchesAreRecorded follows a timer through each status.
+func stretchesAreRecorded(t *testing.T, s *setup) {
+	plan := grid(10*time.Minute, 1000)
+	tm := s.gridTimer(gridDefinition(time.Minute), plan).Timer
+	require.Empty(t, s.stretches(tm.ID))
+
+	off := s.setStatus(tm, timer.StatusInactive, plan).Timer
+	require.Equal(t, []timer.Inactivity{{FromMS: off.InactiveSinceMS, UntilMS: timer.NeverMS, Status: timer.StatusInactive}}, s.stretches(tm.ID))
+	states, err := s.st().States(t.Context(), []timer.ID{tm.ID})
+	require.NoError(t, err)
+	require.Equal(t, off.InactiveSinceMS, states[0].InactiveSinceMS)
+	s.until(off.InactiveSinceMS + 1)
+	on := s.setStatus(tm, timer.StatusActive, plan).Timer
+	require.Zero(t, on.InactiveSinceMS)
+	first := timer.Inactivity{FromMS: off.InactiveSinceMS, UntilMS: on.ActiveSinceMS, Status: timer.StatusInactive}
+	require.Equal(t, []timer.Inactivity{first}, s.stretches(tm.ID))
+
+	// Each change of what keeps it from being active begins a stretch where the one before ends.
+	s.until(on.ActiveSinceMS + 1)
+	until := s.nowMS() + time.Hour.Milliseconds()
+	paused := s.pause(tm, "a", until, plan).Timer
+	s.until(paused.InactiveSinceMS + 1)
+	longer := s.pause(tm, "b", until+1, plan).Timer
+	s.until(longer.InactiveSinceMS + 1)
+	last := s.setStatus(tm, timer.StatusInactive, plan).Timer
+	require.Equal(t, []timer.Inactivity{
+		first,
+		{FromMS: paused.InactiveSinceMS, UntilMS: longer.InactiveSinceMS, Status: timer.StatusPaused},
+		{FromMS: longer.InactiveSinceMS, UntilMS: last.InactiveSinceMS, Status: timer.StatusPaused},
+		{FromMS: last.InactiveSinceMS, UntilMS: timer.NeverMS, Status: timer.StatusInactive},
+	}, s.stretches(tm.ID))
+}
+
+// pausesEndAtTheirInstant: whoever notices the end of a pause first, and however late, the timer was active from that instant on.
+func pausesEndAtTheirInstant(t *testing.T, s *setup) {
+	const step = 10 * time.Millisecond
+	plan := grid(time.Second, 1000)
+	for name, notice := range map[string]func(timer.Timer) []timer.Fire{
+		"expand":     func(timer.Timer) []timer.Fire { return s.expandDue(plan) },
+		"resume":     func(tm timer.Timer) []timer.Fire { return s.setStatus(tm, timer.StatusActive, plan).Fires },
+		"pause":      func(tm timer.Timer) []timer.Fire { return s.pause(tm, "again", 0, plan).Fires },
+		"deactivate": func(tm timer.Timer) []timer.Fire { return s.setStatus(tm, timer.StatusInactive, plan).Fires },
+		"edit": func(tm timer.Timer) []timer.Fire {
+			return s.edit(tm, gridDefinition(3*step), plan).Fires
+		},
+	} {
+		none := func(tm *timer.Timer, _ int64) store.Plan {
+			return store.Plan{NextDueMS: tm.NextDueMS, ExpandAtMS: timer.NeverMS}
+		}
+		tm := s.gridTimer(gridDefinition(step), none).Timer
+		until := s.nowMS() + 200
+		paused := s.pause(tm, "short", until, none).Timer
+		s.until(until + 300)
+		before, err := s.st().LastChange(t.Context())
+		require.NoError(t, err)
+		fires := notice(tm)
+		require.Equal(t, timer.Inactivity{FromMS: paused.InactiveSinceMS, UntilMS: until, Status: timer.StatusPaused}, s.stretches(tm.ID)[0], name)
+		changes, err := s.st().Changes(t.Context(), before, 10)
+		require.NoError(t, err)
+		require.NotEmpty(t, changes, name)
+		got := s.timer(tm.ID)
+		require.EqualValues(t, 2, got.ActiveEpoch, name)
+		require.Equal(t, until, got.ActiveSinceMS, name)
+		dues := map[int64]bool{}
+		for _, f := range fires {
+			if f.Timer == tm.ID {
+				dues[f.DueMS] = true
+			}
+		}
+		for due := (until + 9) / 10 * 10; due < until+300; due += step.Milliseconds() {
+			require.True(t, dues[due], "%s: due %d ms after the end", name, due-until)
+		}
+		for due := range dues {
+			require.GreaterOrEqual(t, due, until, name)
+		}
+		s.setStatus(tm, timer.StatusDeleted, plan)
+	}
+}
+
+// oneShot is due once, at an instant.
+func oneShot(atMS int64) timer.Definition {
+	d := definition("http://a")
+	at := time.UnixMilli(atMS).UTC()
+	d.Schedule = timer.Schedule{Kind: timer.KindAt, At: &at}
+	return d
+}
+
+// planOneShot plans what oneShot says.
+func planOneShot(t *timer.Timer, _ int64) store.Plan {
+	p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+	if t.NextDueMS != timer.NeverMS {
+		due := t.Definition.Schedule.At.UnixMilli()
+		p.Fires = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due}}
+	}
+	return p
+}
+
+// oneShotsAreMovedOnce moves one-shots while executors claim them: a claimed one stays, and one that was moved cannot be claimed at its old instant.
+func oneShotsAreMovedOnce(t *testing.T, s *setup) {
+	const rounds = 20
+	session := s.session()
+	for range rounds {
+		due := s.nowMS() + time.Hour.Milliseconds()
+		made := s.gridTimer(oneShot(due), planOneShot)
+		require.Len(t, made.Fires, 1)
+		var won []timer.Fire
+		var edited store.Edited
+		s.together(2, func(ctx context.Context, n int, st store.Store) (err error) {
+			if n == 0 {
+				won, err = st.Claim(ctx, session, made.Fires)
+				return err
+			}
+			out, err := st.Edit(ctx, []store.Edit{{App: "app", ID: made.Timer.ID, Definition: oneShot(due + 1000)}}, planOneShot)
+			if err == nil {
+				edited = out[0]
+			}
+			return err
+		})
+		old, err := s.st().Fire(t.Context(), "app", made.Fires[0].FireID)
+		require.NoError(t, err)
+		if len(won) == 1 {
+			requireCode(t, timer.CodeConflict, edited.Err)
+			require.NotNil(t, old.Open)
+			require.Equal(t, made.Timer.Version, s.timer(made.Timer.ID).Version, "a refused edit changes nothing")
+			continue
+		}
+		require.NoError(t, edited.Err)
+		require.Equal(t, timer.Skipped, old.Outcome.Kind)
+		require.Equal(t, timer.ReasonSuperseded, old.Outcome.Reason)
+		require.Len(t, edited.Fires, 1)
+		require.Equal(t, due+1000, edited.Fires[0].DueMS)
+		require.Len(t, s.claim(session, edited.Fires), 1)
+	}
+	// One that keeps its instant keeps its fire.
+	due := s.nowMS() + time.Hour.Milliseconds()
+	made := s.gridTimer(oneShot(due), planOneShot)
+	d := oneShot(due)
+	d.Schedule.Jitter = timer.Duration(time.Second)
+	s.edit(made.Timer, d, planOneShot)
+	rec, err := s.st().Fire(t.Context(), "app", made.Fires[0].FireID)
+	require.NoError(t, err)
+	require.NotNil(t, rec.Open)
+	require.EqualValues(t, 2, rec.Open.Version)
+}
+
+// deferral lets a claimed fire wait for its timer.
+func deferral(f timer.Fire) store.Deferral { return store.Deferral{Fire: f, RunMS: timer.DeferredMS} }
+
+func deferredFiresWait(t *testing.T, s *setup) {
+	ctx := t.Context()
+	session := s.session()
+	due := s.nowMS() - 5000
+	fires := s.fires(4, due)
+	won := s.claim(session, fires)
+	require.Len(t, won, 4)
+	tms := make([]timer.Timer, len(won))
+	for i, f := range won {
+		tms[i] = s.timer(f.Timer)
+	}
+	active, err := s.st().Defer(ctx, session, []store.Deferral{deferral(won[0])})
+	require.NoError(t, err)
+	require.Equal(t, ids(won[:1]), active, "its timer is active: it stays where it is")
+	for i := range tms {
+		s.pause(tms[i], "", 0, noFires)
+	}
+	stale := won[1]
+	stale.Rev--
+	active, err = s.st().Defer(ctx, session, []store.Deferral{deferral(won[0]), deferral(stale)})
+	require.NoError(t, err)
+	require.Empty(t, active)
+	active, err = s.st().Defer(ctx, session, []store.Deferral{deferral(won[0])})
+	require.NoError(t, err)
+	require.Empty(t, active, "a repeated call defers nothing again")
+	owned, err := s.st().Owned(ctx, []timer.ID{session}, s.nowMS(), 10)
+	require.NoError(t, err)
+	require.Equal(t, ids(won[1:]), ids(owned))
+	rec, err := s.st().Fire(ctx, "app", won[0].FireID)
+	require.NoError(t, err)
+	require.Equal(t, timer.DeferredMS, rec.Open.RunMS)
+	require.Equal(t, won[0].Rev+1, rec.Open.Rev)
+	require.Empty(t, s.claim(session, won[:1]), "a task from before leads to nothing")
+
+	// It comes back with its run when the timer is active, once.
+	on := s.setStatus(tms[0], timer.StatusActive, noFires)
+	require.Len(t, on.Fires, 1)
+	require.Equal(t, won[0].FireID, on.Fires[0].FireID)
+	require.Equal(t, won[0].RunMS, on.Fires[0].RunMS)
+	require.Len(t, s.claim(session, on.Fires), 1)
+	s.setStatus(tms[0], timer.StatusInactive, noFires)
+	require.Empty(t, s.setStatus(tms[0], timer.StatusActive, noFires).Fires)
+
+	// One that ran before anybody activated its timer is left alone, claimed or given back since.
+	until := deferral(won[1])
+	until.RunMS = due + 1
+	_, err = s.st().Defer(ctx, session, []store.Deferral{until, deferral(won[2])})
+	require.NoError(t, err)
+	again := until.Fire
+	again.RunMS, again.Rev = until.RunMS, again.Rev+1
+	claimed := s.claim(session, []timer.Fire{again})
+	require.Len(t, claimed, 1)
+	retry := claimed[0]
+	retry.State, retry.Attempt, retry.RunMS = timer.FireRetrying, 1, s.nowMS()+time.Minute.Milliseconds()
+	released, err := s.st().Release(ctx, session, []timer.Fire{retry}, nil)
+	require.NoError(t, err)
+	require.Len(t, released, 1)
+	require.Empty(t, s.setStatus(tms[1], timer.StatusActive, noFires).Fires)
+	rec, err = s.st().Fire(ctx, "app", retry.FireID)
+	require.NoError(t, err)
+	require.Equal(t, retry.RunMS, rec.Open.RunMS)
+
+	// What waits for a timer that is deleted comes back to be skipped.
+	gone := s.setStatus(tms[2], timer.StatusDeleted, noFires)
+	require.Equal(t, ids(won[2:3]), ids(gone.Fires))
+}
+
+// concurrentDeferrals defers fires while their timers are switched on and off: none is lost, whichever comes first.
+func concurrentDeferrals(t *testing.T, s *setup) {
+	session := s.session()
+	fires := s.claim(session, s.fires(40, s.nowMS()-5000))
+	tms := make([]timer.Timer, len(fires))
+	for i, f := range fires {
+		tms[i] = s.timer(f.Timer)
+		s.setStatus(tms[i], timer.StatusInactive, noFires)
+	}
+	var mu sync.Mutex
+	back := map[timer.FireID]bool{}
+	s.together(4, func(ctx context.Context, n int, st store.Store) error {
+		for _, i := range rand.Perm(len(fires)) {
+			if n%2 == 0 {
+				active, err := st.Defer(ctx, session, []store.Deferral{deferral(fires[i])})
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				for _, id := range active {
+					back[id] = true // it is still the session's
+				}
+				mu.Unlock()
+				continue
+			}
+			out, err := st.SetStatus(ctx, []store.StatusChange{{App: "app", ID: tms[i].ID, Status: timer.StatusActive}}, noFires)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			for _, f := range out[0].Fires {
+				back[f.FireID] = true
+			}
+			mu.Unlock()
+		}
+		return nil
+	})
+	require.Len(t, back, len(fires))
+}

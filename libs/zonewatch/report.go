@@ -1,0 +1,71 @@
+package zonewatch
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Report is what is known of the time zones, for people.
+type Report struct {
+	Version string `json:"version"`
+	Source  string `json:"source"` // "embedded", or a file
+	// Versions are those of all live processes, with the names of the processes.
+	Versions map[string][]string `json:"versions,omitempty"`
+	// Replanning says that timers may still be planned by rules of another version.
+	Replanning bool `json:"replanning,omitempty"`
+}
+
+// Report returns what was known at the last renewal.
+func (w *Watch) Report() Report {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := Report{Version: w.opts.Zones.Version(), Source: w.opts.Zones.Source(), Replanning: w.known.Rules > 1}
+	hashes := map[string]string{} // of a version
+	for _, h := range w.known.Holders {
+		version := h.Version
+		if had, ok := hashes[version]; ok && had != h.Hash { // two files that call themselves the same
+			const short = 8
+			version += " (" + h.Hash[:min(short, len(h.Hash))] + ")"
+		} else {
+			hashes[version] = h.Hash
+		}
+		if r.Versions == nil {
+			r.Versions = map[string][]string{}
+		}
+		r.Versions[version] = append(r.Versions[version], h.Name)
+	}
+	return r
+}
+
+// Check returns an error while processes plan by different versions. It must not decide whether a
+// process is ready: during a rolling upgrade there are two.
+func (w *Watch) Check(context.Context) error {
+	r := w.Report()
+	if len(r.Versions) < 2 { //nolint:mnd // they differ
+		return nil
+	}
+	parts := make([]string, 0, len(r.Versions))
+	for _, version := range slices.Sorted(maps.Keys(r.Versions)) {
+		parts = append(parts, version+" ("+strings.Join(r.Versions[version], ", ")+")")
+	}
+	return fmt.Errorf("expected one version of the time zones in all processes, found %s: give all the same release or the same tzdata file",
+		strings.Join(parts, " and "))
+}
+
+// tell writes to the log that processes differ, or differ no more: once each.
+func (w *Watch) tell() {
+	err := w.Check(context.Background())
+	w.mu.Lock()
+	was := w.differ
+	w.differ = err != nil
+	w.mu.Unlock()
+	switch {
+	case err != nil && !was:
+		w.log.Warn().Err(err).Msg("time zones differ")
+	case err == nil && was:
+		w.log.Info().Str("tzdata", w.opts.Zones.Version()).Msg("time zones are the same in all processes")
+	}
+}

@@ -1,0 +1,152 @@
+package zonewatch
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/options"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/zone"
+)
+
+const (
+	// renewEvery is how often a process renews itself, give or take a fifth: several times within
+	// store.ZoneHolderTTL.
+	renewEvery  = 10 * time.Second
+	callTimeout = 10 * time.Second
+	againAfter  = time.Second // after an error
+)
+
+// Store is what a watch needs of the store.
+type Store interface {
+	store.ZoneRules
+	ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error)
+}
+
+// Options of a watch.
+type Options struct {
+	Store Store
+	Zones *zone.Database // that the process plans by
+	ID    timer.ID       // of the process: another one after each start
+	Name  string         // of the process, for people
+
+	Expands bool // the process is a migrator; it replans, too
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+func (o *Options) validate() error {
+	c := options.Of("zonewatch")
+	c.Need("Store", o.Store == nil)
+	c.Need("Zones", o.Zones == nil)
+	c.Need("ID", o.ID == 0)
+	c.Need("Registerer", o.Registerer == nil)
+	return c.Err()
+}
+
+// Watch is the time zones of one process among those of the others. It is safe for concurrent use.
+type Watch struct {
+	opts   Options
+	log    zerolog.Logger
+	marked prometheus.Counter
+
+	mu     sync.Mutex
+	known  store.ZonesInUse // as of the last renewal
+	differ bool             // that was said in the log
+}
+
+// New returns a watch that does nothing until it is asked to.
+func New(opts Options) (*Watch, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	w := &Watch{opts: opts, log: opts.Logger}
+	w.register(opts.Registerer)
+	return w, nil
+}
+
+// register makes the metrics.
+func (w *Watch) register(reg prometheus.Registerer) {
+	f := promauto.With(reg)
+	source := w.opts.Zones.Source()
+	if source != "embedded" {
+		source = "file"
+	}
+	f.NewGauge(prometheus.GaugeOpts{
+		Name: "carillon_tzdata_info", Help: "Always 1; its labels say by which time zones this process plans.",
+		ConstLabels: prometheus.Labels{"version": w.opts.Zones.Version(), "source": source},
+	}).Set(1)
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_tzdata_versions", Help: "How many versions of the time zones the processes on this database plan by.",
+	}, func() float64 { return float64(len(w.Report().Versions)) })
+	w.marked = f.NewCounter(prometheus.CounterOpts{
+		Name: "carillon_tzdata_replanned_timers_total", Help: "Timers that this process marked to be planned anew, for their time zone changed.",
+	})
+}
+
+// Register registers the process. It waits for a store that does not answer, until ctx ends.
+func (w *Watch) Register(ctx context.Context) error {
+	for {
+		err := w.registerOnce(ctx)
+		if err == nil || ctx.Err() != nil || timer.CodeOf(err) != timer.CodeUnavailable {
+			return err
+		}
+		w.log.Warn().Err(err).Msg("time zones not registered yet")
+		clock.Pause(ctx, againAfter)
+	}
+}
+
+func (w *Watch) registerOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	o := &w.opts
+	return o.Store.RegisterZones(ctx, store.ZoneHolder{ID: o.ID, Name: o.Name, Version: o.Zones.Version(), Expands: o.Expands}, o.Zones.Rules())
+}
+
+// Run renews the process until ctx ends. One that was stopped for so long that the others no longer
+// counted it registers again: what it planned meanwhile is then found by the next replan.
+func (w *Watch) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		wait := time.Duration(float64(renewEvery) * (0.8 + 0.4*rand.Float64()))
+		if err := w.renew(ctx); err != nil && ctx.Err() == nil {
+			w.log.Debug().Err(err).Msg("time zones not renewed")
+			wait = againAfter
+		}
+		clock.Pause(ctx, wait)
+	}
+	return nil
+}
+
+func (w *Watch) renew(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	in, err := w.opts.Store.RenewZones(call, w.opts.ID)
+	if timer.CodeOf(err) == timer.CodeNotFound {
+		if err = w.registerOnce(call); err == nil {
+			in, err = w.opts.Store.RenewZones(call, w.opts.ID)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.known = in
+	w.mu.Unlock()
+	w.tell()
+	return nil
+}
+
+// Close takes the process out, so that the others need not wait until it lapses. The process must
+// not plan any more.
+func (w *Watch) Close(ctx context.Context) error {
+	return w.opts.Store.DropZones(ctx, w.opts.ID)
+}

@@ -1,0 +1,154 @@
+package allinone_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/apikey"
+	"github.com/carillon-timer/carillon/services/allinone"
+)
+
+// firstFire makes a one-shot of an app and returns its fire with its attempts, once it is over. What is refused at once returns the refusal.
+func (d *dev) firstFire(t *testing.T, key, name, target string) (status int, fire string) {
+	t.Helper()
+	status, body := d.do(t, http.MethodPost, "/api/v2/timers", key, fmt.Sprintf(
+		`{"app":"mallory","name":%q,"status":"active","schedule":{"kind":"delay","delay":"10ms"},"target":%s,"retry":{"attempts":1}}`, name, target))
+	if status != http.StatusCreated {
+		return status, body
+	}
+	var made struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(body), &made))
+	var list struct{ Items []struct{ ID string } }
+	require.Eventually(t, func() bool {
+		_, body := d.do(t, http.MethodGet, "/api/v2/timers/"+made.ID+"/fires?app=mallory", key, "")
+		require.NoError(t, json.Unmarshal([]byte(body), &list))
+		return len(list.Items) == 1
+	}, 20*time.Second, 20*time.Millisecond, name)
+	_, body = d.do(t, http.MethodGet, "/api/v2/fires/"+list.Items[0].ID+"?app=mallory", key, "")
+	return status, body
+}
+
+// An app's write key shall not become another app's admin key by a timer that calls Carillon itself, and what its ports tell shall not stand in an excerpt: with every
+// rule open, by every name, by redirects, in every kind of header.
+func TestTimersDoNotCallCarillonItself(t *testing.T) {
+	t.Parallel()
+	admin := apikey.New().Reveal()
+	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW_PRIVATE", "true",
+		"CARILLON_CALLBACK_ALLOW", "*:* 127.0.0.1:* localhost:*", "CARILLON_TRUST_HEADER", "X-Carillon-App", "CARILLON_TRUST_FROM", "127.0.0.0/8")
+	defer d.stop(t)
+	code, body := d.do(t, http.MethodPost, "/api/v2/apps/mallory/keys", admin, `{"name":"m","scope":"write"}`)
+	require.Equal(t, http.StatusCreated, code, body)
+	var made struct{ Key string }
+	require.NoError(t, json.Unmarshal([]byte(body), &made))
+	mallory := made.Key
+
+	seen := make(chan http.Header, 100)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header
+		if to := r.URL.Query().Get("to"); to != "" {
+			w.Header().Set("Location", to)
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		}
+	}))
+	defer receiver.Close()
+	const order = `"method":"POST","headers":{"Content-Type":["application/json"]},"body":"{\"name\":\"mine\",\"scope\":\"admin\"}","redirects":3`
+	const trusted = `"method":"POST","headers":{"Content-Type":["application/json"],"X-Carillon-App":["admin:shop"]},"body":"{\"name\":\"mine\",\"scope\":\"admin\"}","redirects":3`
+	api, adm := strings.TrimPrefix(d.api, "http://127.0.0.1"), strings.TrimPrefix(d.admin, "http://127.0.0.1")
+	for name, target := range map[string]string{
+		"trusted header":          `{"url":"` + d.api + `/api/v2/apps/shop/keys",` + trusted + `}`,
+		"trusted, by name":        `{"url":"http://localhost` + api + `/api/v2/apps/shop/keys",` + trusted + `}`,
+		"trusted, elsewhere":      `{"url":"` + receiver.URL + `",` + trusted + `}`,
+		"trusted, as a secret":    `{"url":"` + receiver.URL + `","secret_headers":{"x-carillon-APP":"admin:shop"}}`,
+		"trusted, underscored":    `{"url":"` + receiver.URL + `","headers":{"X_Carillon_App":["admin:shop"]}}`,
+		"key of its own":          `{"url":"http://localhost` + api + `/api/v2/timers?app=mallory","method":"GET","secret_headers":{"Authorization":"Bearer ` + mallory + `"}}`,
+		"redirect":                `{"url":"` + receiver.URL + `/?to=` + d.api + `/api/v2/openapi.json",` + order + `}`,
+		"redirect, by name":       `{"url":"` + receiver.URL + `/?to=http://localhost` + api + `/api/v2/openapi.json",` + order + `}`,
+		"redirect, v1":            `{"url":"` + receiver.URL + `/?to=http://localhost` + api + `/api/timer/v1/def",` + order + `}`,
+		"by the bell's path":      `{"url":"http://localhost` + api + `/dev/ring/../../api/v2/openapi.json","method":"GET"}`,
+		"by the bell's path, %":   `{"url":"http://localhost` + api + `/dev/ring%2f..%2f..%2fapi/v2/openapi.json","method":"GET"}`,
+		"by Host":                 `{"url":"http://localhost` + api + `/api/v2/openapi.json","method":"GET","headers":{"Host":["example.com"]}}`,
+		"profile":                 `{"url":"http://localhost` + adm + `/debug/pprof/cmdline","method":"GET"}`,
+		"profile, mapped":         `{"url":"http://[::ffff:127.0.0.1]` + adm + `/debug/pprof/cmdline","method":"GET"}`,
+		"metrics":                 `{"url":"http://localhost` + adm + `/metrics","method":"GET"}`,
+		"metrics, redirect":       `{"url":"` + receiver.URL + `/?to=http://localhost` + adm + `/metrics","method":"GET","redirects":3}`,
+		"metrics, 0.0.0.0":        `{"url":"http://0.0.0.0` + adm + `/metrics","method":"GET"}`,
+		"metrics, several":        `{"url":"http://0` + adm + `/metrics","method":"GET"}`,
+		"redirect, unspecified":   `{"url":"` + receiver.URL + `/?to=http://[::]` + adm + `/metrics","method":"GET","redirects":3}`,
+		"token of the admin port": `{"url":"` + receiver.URL + `","oauth2":{"token_url":"http://localhost` + adm + `/metrics","client_id":"x","secret":"y"}}`,
+	} {
+		status, fire := d.firstFire(t, mallory, name, target)
+		if status == http.StatusUnprocessableEntity {
+			continue
+		}
+		require.Equal(t, http.StatusCreated, status, "%s: %s", name, fire)
+		require.Contains(t, fire, `"status":"failed"`, name)
+		for _, leak := range []string{"crl_", "openapi", "carillon_", "goroutine", "allinone.test", `"items"`} {
+			require.NotContains(t, fire, leak, "%s: of Carillon's answers nothing is seen", name)
+		}
+	}
+	_, keys := d.do(t, http.MethodGet, "/api/v2/apps/shop/keys", admin, "")
+	require.Contains(t, keys, `"items":[]`, "nobody has a key of another app")
+	for range len(seen) {
+		h := <-seen
+		require.Empty(t, h.Values("X-Carillon-App"))
+		require.Empty(t, h.Values("X_carillon_app"))
+	}
+	// What is nobody's own is called, and so is the bell.
+	_, fire := d.firstFire(t, mallory, "receiver", `{"url":"`+receiver.URL+`"}`)
+	require.Contains(t, fire, `"status":"delivered"`)
+	_, fire = d.firstFire(t, mallory, "bell", `{"url":"http://localhost`+api+allinone.BellPath+`"}`)
+	require.Contains(t, fire, `"status":"delivered"`, "who makes timers has shown a key")
+}
+
+// Loopback is open where whoever makes a timer could call there himself, and nowhere else.
+func TestLoopbackIsOpenOnlyWithoutKeys(t *testing.T) {
+	t.Parallel()
+	admin := apikey.New().Reveal()
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(receiver.Close)
+	for name, c := range map[string]struct {
+		env  []string
+		key  string
+		open bool
+		bell bool
+	}{
+		"keyless":                  {nil, "", true, true},
+		"keyless by word":          {[]string{"CARILLON_AUTH", "off"}, "", true, true},
+		"keyless and closed":       {[]string{"CARILLON_CALLBACK_ALLOW_PRIVATE", "false"}, "", false, false},
+		"with keys":                {[]string{"CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin}, admin, false, true},
+		"with keys and closed":     {[]string{"CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW_PRIVATE", "false"}, admin, false, false},
+		"with keys and opened":     {[]string{"CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW_PRIVATE", "true"}, admin, true, true},
+		"elsewhere":                {[]string{"CARILLON_HTTP_ADDR", "0.0.0.0:0", "CARILLON_ADMIN_KEY", admin}, admin, false, true},
+		"elsewhere, keys given up": {[]string{"CARILLON_HTTP_ADDR", "0.0.0.0:0", "CARILLON_AUTH", "off"}, "", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := start(t, t.TempDir(), c.env...)
+			defer d.stop(t)
+			d.api = strings.Replace(strings.Replace(d.api, "[::]", "127.0.0.1", 1), "0.0.0.0", "127.0.0.1", 1)
+			for url, want := range map[string]bool{receiver.URL: c.open, d.api + allinone.BellPath: c.bell} {
+				byName := strings.Replace(url, "127.0.0.1", "localhost", 1)
+				status, fire := d.firstFire(t, c.key, "by address "+url, `{"url":"`+url+`"}`)
+				require.Equal(t, want, status == http.StatusCreated, fire)
+				_, fire = d.firstFire(t, c.key, "by name "+url, `{"url":"`+byName+`"}`)
+				require.Equal(t, want, strings.Contains(fire, `"status":"delivered"`), fire)
+			}
+			code, _ := d.do(t, http.MethodPost, allinone.BellPath, "", "x")
+			require.Equal(t, c.key == "", code == http.StatusNoContent, "people ring by a key, where keys are asked for")
+			require.True(t, code == http.StatusNoContent || code == http.StatusUnauthorized, code)
+			if c.key != "" {
+				code, _ = d.do(t, http.MethodPost, allinone.BellPath, c.key, "x")
+				require.Equal(t, http.StatusNoContent, code)
+			}
+			require.Equal(t, c.key != "", strings.Contains(d.out.String(), `-H "Authorization: Bearer $CARILLON_ADMIN_KEY" `), d.out.String())
+			require.Equal(t, !c.bell, strings.Contains(d.out.String(), "has to be public"), d.out.String())
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package allinone_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/zone"
+	"github.com/carillon-timer/carillon/libs/zone/zonetest"
+)
+
+// TestNewTimeZones restarts a deployment with other time zones. By the old ones, which take
+// Adelaide's rules for Sydney's, a timer is due in half an hour, every second for a quarter of an
+// hour: its fires are expanded already. By the new ones it is due now.
+func TestNewTimeZones(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
+	defer receiver.Close()
+	sydney, err := zone.Embedded().Load("Australia/Sydney")
+	require.NoError(t, err)
+	var specs []string
+	for at, n := time.Now().In(sydney.Location()), 0; n < 15; n++ {
+		specs = append(specs, fmt.Sprintf(`"* %d %d * * *"`, at.Minute(), at.Hour()))
+		at = at.Add(time.Minute)
+	}
+	dir := t.TempDir()
+	was := zonetest.File(t, "2031a", map[string]string{"Australia/Sydney": "Australia/Adelaide"})
+	d := start(t, dir, "CARILLON_TZDATA", was)
+	code, body := d.do(t, http.MethodPost, "/api/v2/timers", "", `{"app":"a","name":"b","status":"active","schedule":{"kind":"cron","time_zone":"Australia/Sydney","specs":[`+
+		strings.Join(specs, ",")+`]},"target":{"url":"`+receiver.URL+`"}}`)
+	require.Equal(t, http.StatusCreated, code, body)
+	var made struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(body), &made))
+	code, body = d.do(t, http.MethodPost, "/api/v2/timers", "", `{"app":"a","name":"c","schedule":{"kind":"cron","time_zone":"right/Europe/Berlin","specs":["* * * * *"]},"target":{"url":"`+
+		receiver.URL+`"}}`)
+	require.Equal(t, http.StatusUnprocessableEntity, code)
+	require.Contains(t, body, `use \"Europe/Berlin\"`)
+	require.Contains(t, body, "schedule.time_zone")
+	d.stop(t)
+	require.Zero(t, calls.Load())
+
+	d = start(t, dir)
+	defer d.stop(t)
+	require.Eventually(t, func() bool { return calls.Load() > 1 }, 30*time.Second, 20*time.Millisecond)
+	_, body = d.do(t, http.MethodGet, "/api/v2/timers/"+made.ID+"?app=a", "", "")
+	require.Contains(t, body, `"version":2`)
+	_, body = get(t, d.admin+"/readyz")
+	require.Contains(t, body, `"version":"`+zone.Embedded().Version()+`","source":"embedded"`)
+}

@@ -1,0 +1,79 @@
+package api_test
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every path answers each method that it does not have with 405, and says which it has; v1 in its own form.
+func TestMethodsThatAPathDoesNotHave(t *testing.T) {
+	t.Parallel()
+	f, _ := guarded(t)
+	var doc struct{ Paths map[string]map[string]any }
+	f.call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).into(t, http.StatusOK, &doc)
+	paths := map[string][]string{
+		"/api/v2/openapi.json": {"GET"}, "/api/v2/openapi.yaml": {"GET"},
+		"/api/timer/v1/def": {"DELETE", "GET", "POST"}, "/api/timer/v1/enable": {"POST"}, "/api/timer/v1/unable": {"POST"},
+	}
+	for path, ops := range doc.Paths {
+		for _, method := range slices.Sorted(maps.Keys(ops)) {
+			paths[path] = append(paths[path], strings.ToUpper(method))
+		}
+	}
+	require.Greater(t, len(paths), 30)
+	for path, has := range paths {
+		at := strings.NewReplacer("{id}", "1", "{app}", "a%2Fb", "{name}", "ü%2F").Replace(path)
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "QUERY", "PROPFIND"} {
+			if slices.Contains(has, method) {
+				continue
+			}
+			a := f.call(t, method, at, "", nil)
+			require.Equal(t, http.StatusMethodNotAllowed, a.status, method+path)
+			require.Equal(t, strings.Join(has, ", "), a.header.Get("Allow"), method+path)
+			if strings.HasPrefix(path, "/api/timer/v1/") {
+				var reply v1Reply
+				a.into(t, http.StatusMethodNotAllowed, &reply)
+				require.Equal(t, http.StatusMethodNotAllowed, reply.Code)
+			} else {
+				require.Equal(t, "application/problem+json", a.header.Get("Content-Type"))
+			}
+		}
+	}
+	for _, method := range []string{"GET", "TRACE", "PROPFIND"} {
+		require.Equal(t, http.StatusNotFound, f.call(t, method, "/nowhere", "", nil).status)
+	}
+}
+
+// What is wrong with a body itself is in the description of every operation that has one.
+func TestAnswersAboutBodiesAreDescribed(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	var doc struct {
+		Paths map[string]map[string]struct {
+			RequestBody map[string]any
+			Responses   map[string]any
+		}
+	}
+	f.call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).into(t, http.StatusOK, &doc)
+	bodies := 0
+	for path, ops := range doc.Paths {
+		for method, op := range ops {
+			for _, status := range []string{"400", "408", "413", "415"} {
+				require.Equal(t, op.RequestBody != nil, op.Responses[status] != nil, method+path+status)
+			}
+			if op.RequestBody != nil {
+				bodies++
+			}
+		}
+	}
+	require.GreaterOrEqual(t, bodies, 16)
+	at := "/api/v2/timers"
+	require.Equal(t, 400, f.call(t, http.MethodPost, at, "", nil).status)
+	require.Equal(t, 415, f.call(t, http.MethodPost, at, "<x/>", map[string]string{"Content-Type": "application/xml"}).status)
+	require.Equal(t, 413, f.call(t, http.MethodPost, at, strings.Repeat(" ", 3<<20), nil).status)
+}

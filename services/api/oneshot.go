@@ -1,0 +1,87 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// oneShotFire says what became of the fire of a one-shot that has come due, so that whoever wants to
+// move it knows whether it was called. waits tells that it is not called before its timer is active:
+// until then it can be moved. dueMS is when the schedule was due.
+func (s *Service) oneShotFire(ctx context.Context, t *timer.Timer, dueMS int64) (what string, waits bool, err error) {
+	f, err := s.opts.Store.Fire(ctx, t.App, timer.FireID{Timer: t.ID, DueMS: dueMS})
+	if timer.CodeOf(err) == timer.CodeNotFound {
+		// An instant that passed while the timer was inactive was due at its activation.
+		f, err = s.latestFire(ctx, t)
+	}
+	switch {
+	case err != nil:
+		return "", false, err
+	case f.Outcome != nil:
+		return finishedText(f.Outcome), false, nil
+	case f.Open != nil:
+		what, waits = openText(f.Open, t.Status == timer.StatusActive, s.opts.Now().UnixMilli())
+		return what, waits, nil
+	default:
+		return "was due at " + instant(dueMS) + ", and no record of it is kept any more", false, nil
+	}
+}
+
+// latestFire returns the fire of a one-shot's schedule that is due, whenever that was.
+func (s *Service) latestFire(ctx context.Context, t *timer.Timer) (store.FireRecord, error) {
+	const latest = 100 // among which run-nows may be
+	page, err := s.opts.Store.OpenFires(ctx, t.App, t.ID, store.OpenQuery{UntilMS: s.opts.Now().UnixMilli(), Look: openLook, Limit: latest})
+	if err != nil {
+		return store.FireRecord{}, err //nolint:wrapcheck // the store says what it was doing
+	}
+	for i := range page.Fires {
+		if page.Fires[i].Series == 0 {
+			return store.FireRecord{Open: &page.Fires[i]}, nil
+		}
+	}
+	done, err := s.opts.Store.History(ctx, t.App, t.ID, timer.FireID{}, latest)
+	if err != nil {
+		return store.FireRecord{}, err //nolint:wrapcheck // the store says what it was doing
+	}
+	for i := range done {
+		if done[i].Series == 0 {
+			return store.FireRecord{Outcome: &done[i]}, nil
+		}
+	}
+	return store.FireRecord{}, nil
+}
+
+func finishedText(o *timer.Outcome) string {
+	if o.Attempts == 0 {
+		return fmt.Sprintf("was due at %s and not called: %s (%s)", instant(o.DueMS), o.Kind, o.Reason)
+	}
+	return fmt.Sprintf("was called at %s: %s", instant(o.FinishedMS-o.DurationMS), o.Kind)
+}
+
+// openText says what an open fire that is due does. active is whether its timer is.
+func openText(f *timer.Fire, active bool, nowMS int64) (what string, waits bool) {
+	due := instant(f.DueMS)
+	switch {
+	case f.State == timer.FireAccepted:
+		return "was called, and waits for its receiver to complete it", false
+	case f.Attempt > 0 && f.Owner != 0:
+		return fmt.Sprintf("is being called: it was due at %s, and %d attempts failed", due, f.Attempt), false
+	case f.Attempt > 0:
+		return fmt.Sprintf("is being called: attempt %d is to be made at %s", f.Attempt+1, instant(f.RunMS)), false
+	case f.RunMS == timer.DeferredMS || !active && f.Owner == 0:
+		return fmt.Sprintf("was due at %s, and waits until the timer is active", due), true
+	case f.Owner != 0:
+		return fmt.Sprintf("is due at %s and with an executor, which is calling it or about to", due), false
+	case f.State == timer.FireWaiting:
+		return fmt.Sprintf("is due at %s, and waits for the fire before it to finish", due), false
+	case f.State == timer.FireParked:
+		return fmt.Sprintf("is due at %s, and waits for the limits of its app or the breaker of its endpoint", due), false
+	case f.RunMS > nowMS:
+		return fmt.Sprintf("is due at %s, and to be called at %s", due, instant(f.RunMS)), false
+	default:
+		return fmt.Sprintf("is due at %s, and to be called at once", due), false
+	}
+}

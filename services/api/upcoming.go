@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"sort"
+
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// upcoming returns up to limit instants after asOfMS at which a timer is due, ascending. It reads them
+// off the schedule, so it costs the same whether their fires are made or not. A timer that is
+// paused until an instant is due from there on; one that is not active otherwise is not due.
+func (s *Service) upcoming(ctx context.Context, t *timer.Timer, asOfMS int64, limit int) ([]int64, error) {
+	p, err := schedule.Parse(t.Definition.Schedule, inputs(t))
+	if err != nil {
+		return nil, nil //nolint:nilerr // the migrator tells why
+	}
+	afterMS := max(asOfMS, t.ActiveSinceMS-1)
+	switch {
+	case t.Status == timer.StatusPaused && t.PausedUntilMS > 0:
+		afterMS = max(asOfMS, t.PausedUntilMS-1)
+	case t.Status != timer.StatusActive:
+		return nil, nil
+	}
+	def := &t.Definition.Schedule
+	switch {
+	case def.Kind == timer.KindFixedDelay:
+		return s.upcomingLink(ctx, t, p, asOfMS)
+	case def.Kind.OneShot():
+		if due := nextOneShot(t, p, asOfMS); due > asOfMS && due != timer.NeverMS {
+			return []int64{due}, nil
+		}
+		return nil, nil
+	}
+	var dues []int64
+	left := def.MaxFires - t.FiresMade // beyond what is expanded
+	for at := p.Next(afterMS, expansion.Anchor(t)); at != timer.NeverMS && len(dues) < limit; at = p.Next(at, expansion.Anchor(t)) {
+		if def.MaxFires > 0 && at >= t.NextDueMS {
+			if left <= 0 {
+				break
+			}
+			left--
+		}
+		dues = append(dues, at)
+	}
+	if def.MaxFires > 0 && t.FiresMade >= def.MaxFires && t.NextDueMS == timer.NeverMS {
+		return s.whileOpen(ctx, t, dues)
+	}
+	return dues, nil
+}
+
+// upcomingLink returns the next fire of a fixed delay, if it is made and not due yet. What follows it
+// depends on when it ends.
+func (s *Service) upcomingLink(ctx context.Context, t *timer.Timer, p *schedule.Parsed, asOfMS int64) ([]int64, error) {
+	if t.Status != timer.StatusActive {
+		return nil, nil
+	}
+	due, err := s.nextLink(ctx, t, p, asOfMS)
+	if err != nil || due == timer.NeverMS {
+		return nil, err
+	}
+	return []int64{due}, nil
+}
+
+// whileOpen returns the first instants, up to one that has no open fire. All fires that max_fires
+// allows are made, and the schedule alone does not tell which is the last. They are made in order,
+// so a few looks by halves find it.
+func (s *Service) whileOpen(ctx context.Context, t *timer.Timer, dues []int64) ([]int64, error) {
+	var failed error
+	n := sort.Search(len(dues), func(i int) bool {
+		if failed != nil {
+			return true
+		}
+		f, err := s.opts.Store.Fire(ctx, t.App, timer.FireID{Timer: t.ID, DueMS: dues[i]})
+		if err != nil && timer.CodeOf(err) != timer.CodeNotFound {
+			failed = err
+		}
+		return err != nil || f.Open == nil
+	})
+	return dues[:n], failed
+}

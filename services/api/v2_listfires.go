@@ -1,0 +1,187 @@
+package api
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// The states by which fires are listed. Those of finished fires are the kinds of their outcomes.
+const (
+	stateOpen     = "open"
+	stateUpcoming = "upcoming"
+)
+
+// One request reads so much at the most, however little of it is what was asked for.
+const (
+	openLook     = 50_000 // open fires of all timers, by one statement
+	openLooks    = 4
+	historyLook  = store.MaxBatch // outcomes, by one statement
+	historyLooks = 20
+)
+
+type listFiresInput struct {
+	TimerParam
+	PageParam
+	State []string `query:"state" enum:"open,delivered,failed,skipped,upcoming" doc:"Only fires of these states, separated by commas; where it is left out, delivered,failed,skipped. open: due, and without outcome yet: it waits for its first or next attempt, is being called, or waits for what its waits_for names. delivered: an attempt succeeded. failed: it was called, and is not tried again. skipped: it was not called, for its reason. upcoming: due later than the first page was asked for, as far as the schedule tells. Open fires come first, the first due first; then finished ones, the latest due first; then upcoming ones, the next first, as many as the last page has room for. A page may have fewer items than limit, or none, and still a next_cursor. A fire that finishes between two pages may be on both. Pass the same states with a cursor as before."`
+}
+
+type firesOutput struct{ Body firesBody }
+
+// fireList is one page of a timer's fires that is being gathered.
+type fireList struct {
+	service *Service
+	app     string
+	id      timer.ID
+	states  []string
+	limit   int
+
+	items []FireBody
+	next  string // cursor
+}
+
+// listFires reads what is open before what is finished: a fire that finishes in between is found
+// twice, and none is missed. What counts as due is settled with the first page, for all pages.
+func (s *Service) listFires(ctx context.Context, in *listFiresInput) (*firesOutput, error) {
+	id, err := s.id(ctx, &in.TimerParam)
+	if err != nil {
+		return nil, err
+	}
+	l := &fireList{service: s, app: in.App, id: id, states: in.State, limit: in.Limit, items: make([]FireBody, 0, in.Limit)}
+	if len(l.states) == 0 {
+		l.states = []string{string(timer.Delivered), string(timer.Failed), string(timer.Skipped)}
+	}
+	at, err := l.begin(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range []struct {
+		list firesPart
+		read func(context.Context, *firesPlace) error
+	}{{openPart, l.open}, {finishedPart, l.finished}, {upcomingPart, l.upcoming}} {
+		if part.list != at.part || l.next != "" {
+			continue
+		}
+		if l.wants(part.list) {
+			if len(l.items) == l.limit {
+				l.next = at.cursor()
+				break
+			}
+			if err := part.read(ctx, &at); err != nil {
+				return nil, err
+			}
+		}
+		at.part, at.fire = at.part+1, timer.FireID{}
+	}
+	return &firesOutput{firesBody{Items: l.items, NextCursor: l.next}}, nil
+}
+
+// begin returns where a page begins.
+func (l *fireList) begin(cursor string) (firesPlace, error) {
+	nowMS := l.service.opts.Now().UnixMilli()
+	if cursor == "" {
+		return firesPlace{asOfMS: nowMS}, nil
+	}
+	at, err := decodeFiresCursor(l.id, cursor, nowMS)
+	if err == nil && !l.wants(at.part) {
+		err = timer.Invalid("query.cursor", "expected a cursor of a list of the same states, found one of others: pass state as it was")
+	}
+	return at, err
+}
+
+// wants tells whether a part of the list was asked for.
+func (l *fireList) wants(p firesPart) bool {
+	switch p {
+	case openPart:
+		return slices.Contains(l.states, stateOpen)
+	case upcomingPart:
+		return slices.Contains(l.states, stateUpcoming)
+	default:
+		return slices.ContainsFunc(l.states, func(state string) bool { return state != stateOpen && state != stateUpcoming })
+	}
+}
+
+// open lists fires that are due and have no outcome.
+func (l *fireList) open(ctx context.Context, at *firesPlace) error {
+	for range openLooks {
+		page, err := l.service.opts.Store.OpenFires(ctx, l.app, l.id, store.OpenQuery{
+			After: store.OpenPlace{DueMS: at.fire.DueMS, Series: at.fire.Series}, UntilMS: at.asOfMS, Look: openLook, Limit: l.limit - len(l.items),
+		})
+		if err != nil {
+			return err //nolint:wrapcheck // the store says what it was doing
+		}
+		for i := range page.Fires {
+			l.items = append(l.items, showOpen(&page.Fires[i]))
+		}
+		if page.Next == (store.OpenPlace{}) {
+			return nil
+		}
+		at.fire = timer.FireID{Timer: l.id, DueMS: page.Next.DueMS, Series: page.Next.Series}
+		if len(l.items) == l.limit {
+			break
+		}
+	}
+	l.next = at.cursor()
+	return nil
+}
+
+// finished lists outcomes. Where only some kinds are asked for, the others are passed over.
+func (l *fireList) finished(ctx context.Context, at *firesPlace) error {
+	all := !slices.ContainsFunc([]timer.OutcomeKind{timer.Delivered, timer.Failed, timer.Skipped}, func(k timer.OutcomeKind) bool {
+		return !slices.Contains(l.states, string(k))
+	})
+	for range historyLooks {
+		look := historyLook
+		if all {
+			look = l.limit - len(l.items) + 1 // one more tells whether there is a next page
+		}
+		found, err := l.service.opts.Store.History(ctx, l.app, l.id, at.fire, look)
+		if err != nil {
+			return err //nolint:wrapcheck // the store says what it was doing
+		}
+		for i := range found {
+			o := &found[i]
+			if !slices.Contains(l.states, string(o.Kind)) {
+				at.fire = o.FireID
+				continue
+			}
+			if len(l.items) == l.limit {
+				l.next = l.behind(at)
+				return nil
+			}
+			l.items = append(l.items, showOutcome(o))
+			at.fire = o.FireID
+		}
+		if len(found) < look {
+			return nil
+		}
+	}
+	l.next = l.behind(at)
+	return nil
+}
+
+// behind returns the cursor of a place among the finished fires.
+func (l *fireList) behind(at *firesPlace) string {
+	if l.wants(openPart) || l.wants(upcomingPart) {
+		return at.cursor()
+	}
+	return at.finishedCursor()
+}
+
+// upcoming lists what the schedule has next. The list ends with it.
+func (l *fireList) upcoming(ctx context.Context, at *firesPlace) error {
+	t, err := l.service.opts.Store.Timer(ctx, l.app, l.id)
+	if timer.CodeOf(err) == timer.CodeNotFound {
+		return nil // deleted: nothing is due any more
+	}
+	if err != nil {
+		return err //nolint:wrapcheck // the store says what it was doing
+	}
+	dues, err := l.service.upcoming(ctx, &t, at.asOfMS, l.limit-len(l.items))
+	for _, due := range dues {
+		l.items = append(l.items, showUpcoming(&t, due))
+	}
+	return err
+}

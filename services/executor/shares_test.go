@@ -1,0 +1,70 @@
+package executor_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/memledger"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// Of a burst of one app beyond its rate each priority has its share of any 42 calls in a row, while it has something due: over one executor and over two, what waits
+// in memory and what waits in the store.
+func TestPrioritiesOfALimitedAppHaveTheirShares(t *testing.T) {
+	t.Parallel()
+	for _, names := range [][]string{{"one"}, {"one", "two"}} {
+		synctest.Test(t, func(t *testing.T) {
+			parts := servicetest.New(t, servicetest.Options{})
+			_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 25, Burst: 1}, 0)
+			require.NoError(t, err)
+			r := new(receiver)
+			back := &releases{Store: parts.Store}
+			ledger := memledger.New(nil)
+			for _, name := range names {
+				l, err := limit.New(limit.Options{Ledger: ledger, Executor: name, Share: 16})
+				require.NoError(t, err)
+				start(t, parts, name, r, func(o *executor.Options) { o.Limits, o.Store = l, back })
+			}
+			left := map[timer.Priority]int{timer.PriorityHigh: 300, timer.PriorityNormal: 100, timer.PriorityLow: 40}
+			due := time.Now().Add(time.Second)
+			var defs []timer.Definition
+			for p, n := range left {
+				for range n {
+					d := servicetest.Once(due, "http://127.0.0.1/")
+					d.Priority, d.Labels = p, map[string]string{"priority": string(p)}
+					defs = append(defs, d)
+				}
+			}
+			rand.Shuffle(len(defs), func(i, j int) { defs[i], defs[j] = defs[j], defs[i] })
+			fires := parts.Create("a", defs...)
+			publishDue(t, parts, fires, 25*time.Second)
+			require.Equal(t, map[string]int{"delivered": 440}, reasons(t, parts, fires))
+			require.Positive(t, back.n.Load(), "what waits long waits in the store")
+
+			calls, at := r.seen()
+			require.Len(t, calls, 440)
+			require.Less(t, at[439].Sub(due), 19*time.Second, "the rate is used: 17.6 s of it")
+			for i := range calls[:len(calls)-41] {
+				got := map[timer.Priority]int{}
+				for j := range calls[i : i+42] {
+					got[timer.Priority(calls[i+j].Labels["priority"])]++
+				}
+				last := timer.Priority(calls[i].Labels["priority"])
+				for p, share := range map[timer.Priority]int{timer.PriorityHigh: 32, timer.PriorityNormal: 8, timer.PriorityLow: 2} {
+					if left[p] > got[p] { // it has something due throughout
+						require.GreaterOrEqual(t, got[p], share-1, "%s of calls %d to %d by %d: %v", p, i, i+41, len(names), got)
+					}
+				}
+				left[last]--
+			}
+		})
+	}
+}

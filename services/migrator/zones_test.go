@@ -1,0 +1,136 @@
+package migrator_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/zone"
+	"github.com/carillon-timer/carillon/libs/zone/zonetest"
+	"github.com/carillon-timer/carillon/libs/zonewatch"
+	"github.com/carillon-timer/carillon/services/migrator"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// startBy starts a migrator that plans by time zones of its own; stop ends it, and takes it out.
+func startBy(t *testing.T, parts *servicetest.Parts, zones *zone.Database) (p *expansion.Planner, stop func()) {
+	t.Helper()
+	p, err := expansion.New(expansion.Options{Counts: parts.Counts, Zones: zones})
+	require.NoError(t, err)
+	w, err := zonewatch.New(zonewatch.Options{
+		Store: parts.Store, Zones: zones, ID: parts.IDs.Next(), Name: zones.Version(), Expands: true, Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	require.NoError(t, w.Register(t.Context()))
+	svc, err := migrator.New(migrator.Options{
+		Store: parts.Store, Dispatch: &counter{fires: make(map[timer.FireID]int)}, Planner: p, Counts: parts.Counts, Now: time.Now,
+		Batch: 7, Every: 5 * time.Second, Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context) error{svc.Run, w.Run, w.Replan} {
+		running.Go(func() { _ = run(ctx) })
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		require.NoError(t, w.Close(context.WithoutCancel(ctx)))
+	})
+	t.Cleanup(stop)
+	return p, stop
+}
+
+// openFires returns the open fires to come of a timer, by whether they have its present version.
+func openFires(t *testing.T, parts *servicetest.Parts, tm *timer.Timer) (present, older []time.Time) {
+	t.Helper()
+	now := time.Now().UnixMilli()
+	for m := timer.MinuteOf(now); m < timer.MinuteOf(now)+120; m++ {
+		fires, err := parts.Store.LoadSlice(t.Context(), m, 0, store.Position{}, timer.NeverMS, 1000)
+		require.NoError(t, err)
+		for _, f := range fires {
+			switch {
+			case f.Timer != tm.ID || f.DueMS <= tm.VersionMS || f.DueMS <= now:
+			case f.Version == tm.Version:
+				present = append(present, time.UnixMilli(f.DueMS).UTC())
+			default:
+				older = append(older, time.UnixMilli(f.DueMS).UTC())
+			}
+		}
+	}
+	return present, older
+}
+
+// TestChangedZonesArePlannedAnew rolls migrators over from one version of the time zones to
+// another, in which Berlin has India's offset, and back. Hourly timers of Berlin then are due at
+// half past, and what was open at the full hour is left to the executors to skip.
+func TestChangedZonesArePlannedAnew(t *testing.T) {
+	t.Parallel()
+	doctored := zonetest.Database(t, "2031a", map[string]string{"Europe/Berlin": "Asia/Kolkata"})
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		by, stop := startBy(t, parts, zone.Embedded())
+		hourly := func(name, zone string) timer.ID {
+			t.Helper()
+			d := servicetest.Cron("0 * * * *", "http://127.0.0.1/")
+			d.Schedule.Zone = zone
+			made, err := parts.Store.Create(t.Context(), []store.NewTimer{{App: "a", Name: name, Definition: d, Activate: true}}, by.Plan)
+			require.NoError(t, err)
+			require.NoError(t, made[0].Err)
+			return made[0].Timer.ID
+		}
+		var berlin []timer.ID
+		for _, name := range []string{"1", "2", "3"} {
+			berlin = append(berlin, hourly(name, "Europe/Berlin"))
+		}
+		paris := hourly("4", "Europe/Paris")
+		requireAt := func(minute int, ids ...timer.ID) {
+			t.Helper()
+			for _, id := range ids {
+				tm, err := parts.Store.Timer(t.Context(), "a", id)
+				require.NoError(t, err)
+				require.False(t, tm.Replan)
+				require.Equal(t, minute, time.UnixMilli(tm.NextDueMS).UTC().Minute())
+				present, older := openFires(t, parts, &tm)
+				if (minute-time.Now().UTC().Minute()+60)%60 < 30 { // what is due within half an hour is expanded for sure
+					require.NotEmpty(t, present)
+				}
+				for _, at := range present {
+					require.Equal(t, minute, at.Minute())
+				}
+				for _, at := range older {
+					require.NotEqual(t, minute, at.Minute())
+				}
+			}
+		}
+		time.Sleep(3*time.Hour + 40*time.Minute)
+		requireAt(0, append(berlin, paris)...)
+
+		_, stopNew := startBy(t, parts, doctored)
+		time.Sleep(time.Minute)
+		late := hourly("5", "Europe/Berlin")
+		time.Sleep(2 * time.Hour) // both expand what comes, either may be first
+		stop()
+		time.Sleep(time.Minute)
+		requireAt(30, append(berlin, late)...)
+		requireAt(0, paris)
+		tm, err := parts.Store.Timer(t.Context(), "a", paris)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, tm.Version, "its zone did not change")
+		time.Sleep(5*time.Hour + 25*time.Minute)
+		requireAt(30, append(berlin, late)...)
+
+		startBy(t, parts, zone.Embedded())
+		stopNew()
+		time.Sleep(time.Minute)
+		requireAt(0, append(berlin, late, paris)...)
+	})
+}
