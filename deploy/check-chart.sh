@@ -19,16 +19,16 @@ have=$(render -f helm/carillon/ci/production.yaml | awk '
   match($0, /name: CARILLON_[A-Z_]+_FILE/) { print name, substr($0, RSTART + 6, RLENGTH - 6) }')
 want='carillon-api CARILLON_ADMIN_KEY_FILE
 carillon-api CARILLON_API_KEYS_FILE
-carillon-api CARILLON_SEALING_KEYS_FILE
-carillon-executor CARILLON_SEALING_KEYS_FILE'
+carillon-api CARILLON_ENCRYPTION_KEYS_FILE
+carillon-executor CARILLON_ENCRYPTION_KEYS_FILE'
 [ "$have" = "$want" ] || complain "the chart gives keys to: $have"
 
 # The keys that the chart makes are such as the programs take.
 if tool go; then
   made=$(render "${least[@]}" -s templates/keys.yaml)
   key() { sed -nE "s/^  $1: (.+)$/\1/p" <<<"$made" | base64 -d; }
-  CARILLON_ADMIN_KEY=$(key adminKey) CARILLON_SEALING_KEYS=$(key sealingKeys) go run ./services/allinone/cmd/carillon dev -print-config |
-    grep -c '^\(admin-key\|sealing-keys\): "REDACTED"' | grep -qx 2 || complain "the programs do not take the keys that the chart makes"
+  CARILLON_ADMIN_KEY=$(key adminKey) CARILLON_ENCRYPTION_KEYS=$(key encryptionKeys) go run ./services/allinone/cmd/carillon dev -print-config |
+    grep -c '^\(admin-key\|encryption-keys\): "REDACTED"' | grep -qx 2 || complain "the programs do not take the keys that the chart makes"
 fi
 
 # refused WANT ARGUMENT…: values that lack a server, names that no value has, and what cannot be, each in words that name it.
@@ -40,7 +40,7 @@ refused() {
 refused 'redis.addrs: at least one'
 refused "'executer' not allowed" "${least[@]}" --set executer.replicas=3
 refused "'replica' not allowed" "${least[@]}" --set executor.replica=3
-refused "/settings/step1" "${least[@]}" --set settings.step1=soon
+refused "/settings/expandAhead" "${least[@]}" --set settings.expandAhead=soon
 refused 'api.keda: only the trigger and the executor' "${least[@]}" --set api.keda.enabled=true
 refused 'keda and autoscaling would both' "${least[@]}" --set trigger.keda.enabled=true,trigger.autoscaling.enabled=true
 refused 'ingress.hosts' "${least[@]}" --set ingress.enabled=true

@@ -33,17 +33,18 @@ tool() {
   return 1
 }
 
-sources=$(find libs services -name '*.go' ! -name '*_test.go' -exec cat {} +)
+# On one line: a formatter may break a call anywhere.
+sources=$(find libs services -name '*.go' ! -name '*_test.go' -exec cat {} + | tr -s '\n\t' ' ')
 
 # Metrics: literal names, and those with their namespace apart. A histogram's series have a suffix.
 have=$(grep -oE '"carillon_[a-z0-9_]+"' <<<"$sources" | tr -d '"'
-  grep -oE 'Namespace: Namespace, Name: "[a-z0-9_]+"' <<<"$sources" | sed -E 's/.*"(.*)"/carillon_\1/')
+  grep -oE 'Namespace: *Namespace, Name: *"[a-z0-9_]+"' <<<"$sources" | sed -E 's/.*"(.*)"/carillon_\1/')
 [ "$(wc -l <<<"$have")" -gt 20 ] || complain "hardly a metric found in the Go sources: is the search out of date?"
 want=$(cat deploy/prometheus/*.yml deploy/grafana/*.json | grep -oE '\bcarillon_[a-z0-9_]+' | sed -E 's/_(bucket|sum|count)$//')
 absent "metric that no Go source registers" "$have" "$want"
 
 # Settings: the names that libs/config registers, as environment variables.
-have=$(grep -hoE '\bs\.(String|Secret|DSN|List|Rules|Bool|Tri|Int|Duration)\(&[A-Za-z0-9.]+, "[a-z0-9-]+"' libs/config/*.go |
+have=$(grep -oE '\bs\.(String|Secret|DSN|List|Rules|Bool|Tri|Int|Duration)\( *&[A-Za-z0-9.]+, "[a-z0-9-]+"' <<<"$sources" |
   sed -E 's/.*"(.*)"/CARILLON_\1/' | tr 'a-z-' 'A-Z_')
 # Of compose's own: the port of the API on this machine.
 want=$(grep -rhoE '\bCARILLON_[A-Z0-9_]*[A-Z0-9]\b' deploy/Dockerfile deploy/compose.yaml helm/carillon | grep -vx CARILLON_PORT)

@@ -17,8 +17,20 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 var task = &carillonv1.Task{
-	TimerId: 1 << 60, DueMs: 1_772_323_200_000, Series: 77, RunMs: 1_772_323_201_500, Bucket: 3, AppId: 12, Version: 4, Epoch: 2,
-	Cause: 1, State: 2, Attempt: 1, Rev: 5, LateMs: 12, Lane: 2,
+	TimerId:  1 << 60,
+	DueMs:    1_772_323_200_000,
+	Series:   77,
+	RunAtMs:  1_772_323_201_500,
+	Bucket:   3,
+	AppId:    12,
+	Version:  4,
+	Epoch:    2,
+	Cause:    1,
+	State:    2,
+	Attempt:  1,
+	Rev:      5,
+	LateMs:   12,
+	Priority: 2,
 }
 
 // samples has one message of each type, with every field set.
@@ -31,23 +43,59 @@ var samples = map[protoreflect.Name]proto.Message{
 	},
 	"TimerChanged": &carillonv1.TimerChanged{TimerId: 1 << 60, Seq: 1234},
 	"DeliverRequest": &carillonv1.DeliverRequest{
-		FireId: "42-1772323200000-77", TimerId: 42, DueMs: 1_772_323_200_000, Series: 77, Attempt: 2, App: "shop", TimerName: "close the day",
-		Cause: "schedule", Labels: map[string]string{"team": "till"}, Body: []byte{0xff, 0x00}, CompletionToken: "token",
+		FireId:          "42-1772323200000-77",
+		TimerId:         42,
+		DueMs:           1_772_323_200_000,
+		Series:          77,
+		Attempt:         2,
+		App:             "shop",
+		TimerName:       "close the day",
+		Cause:           "schedule",
+		Labels:          map[string]string{"team": "till"},
+		Body:            []byte{0xff, 0x00},
+		CompletionToken: "token",
 	},
-	"DeliverResponse": &carillonv1.DeliverResponse{Accepted: true, CompleteWithinMs: 600_000, Message: "on its way"},
-	"TargetOutcome":   &carillonv1.TargetOutcome{Index: 1, Kind: "failed", Attempts: 3, StatusCode: 503, Failure: "status"},
+	"DeliverResponse": &carillonv1.DeliverResponse{
+		Accepted:         true,
+		CompleteWithinMs: 600_000,
+		Message:          "on its way",
+	},
+	"TargetOutcome": &carillonv1.TargetOutcome{
+		Index:      1,
+		Kind:       "failed",
+		Attempts:   3,
+		StatusCode: 503,
+		Failure:    "status",
+	},
 	"Outcome": &carillonv1.Outcome{
-		TimerId: 1 << 60, DueMs: 1_772_323_200_000, Series: 77, App: "shop", Kind: "failed", Reason: "attempts",
-		FinishedMs: 1_772_323_205_000, Attempts: 3, LatenessMs: 12, StatusCode: 503, DurationMs: 48,
-		UntilMs: 1_772_323_200_000, Count: 1, Failure: "status",
+		TimerId:    1 << 60,
+		DueMs:      1_772_323_200_000,
+		Series:     77,
+		App:        "shop",
+		Kind:       "failed",
+		Reason:     "attempts",
+		FinishedMs: 1_772_323_205_000,
+		Attempts:   3,
+		LatenessMs: 12,
+		StatusCode: 503,
+		DurationMs: 48,
+		UntilMs:    1_772_323_200_000,
+		Count:      1,
+		Failure:    "status",
 		Targets: []*carillonv1.TargetOutcome{
-			{Kind: "delivered", Attempts: 1, StatusCode: 204}, {Index: 1, Kind: "failed", Attempts: 3, StatusCode: 503, Failure: "status"},
+			{
+				Kind:       "delivered",
+				Attempts:   1,
+				StatusCode: 204,
+			},
+			{Index: 1, Kind: "failed", Attempts: 3, StatusCode: 503, Failure: "status"},
 		},
 	},
 }
 
-// TestGolden keeps the wire: what was written by an earlier release is read as it was meant, and what this one writes is what
-// the earlier one knows. A golden file changes when a field is added, and then only grows.
+// TestGolden keeps the wire: what was written by an earlier release is read as it was meant, and
+// what this one writes is what the earlier one knows. A golden file changes when a field is added,
+// and then only grows.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for name, sample := range samples {
@@ -81,20 +129,23 @@ func TestGolden(t *testing.T) {
 // TestSamplesAreComplete finds a message without a sample, and a field without a value.
 func TestSamplesAreComplete(t *testing.T) {
 	t.Parallel()
-	protoregistry.GlobalFiles.RangeFilesByPackage("carillon.v1", func(file protoreflect.FileDescriptor) bool {
-		for i := range file.Messages().Len() {
-			m := file.Messages().Get(i)
-			sample, ok := samples[m.Name()]
-			if !ok {
-				t.Errorf("message %s has no sample", m.Name())
-				continue
-			}
-			for j := range m.Fields().Len() {
-				if f := m.Fields().Get(j); !sample.ProtoReflect().Has(f) {
-					t.Errorf("the sample of %s has no %s", m.Name(), f.Name())
+	protoregistry.GlobalFiles.RangeFilesByPackage(
+		"carillon.v1",
+		func(file protoreflect.FileDescriptor) bool {
+			for i := range file.Messages().Len() {
+				m := file.Messages().Get(i)
+				sample, ok := samples[m.Name()]
+				if !ok {
+					t.Errorf("message %s has no sample", m.Name())
+					continue
+				}
+				for j := range m.Fields().Len() {
+					if f := m.Fields().Get(j); !sample.ProtoReflect().Has(f) {
+						t.Errorf("the sample of %s has no %s", m.Name(), f.Name())
+					}
 				}
 			}
-		}
-		return true
-	})
+			return true
+		},
+	)
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes the keys of a deployment on this machine: keys.sh FILE
 #
-# It adds CARILLON_ADMIN_KEY and CARILLON_SEALING_KEYS to FILE, one NAME=value a line, where they are missing, and lets nobody but its owner read it. What is
-# there stays as it is: without its sealing key a deployment cannot read the secrets that it has stored. Keys are made by bin/carillon where that
+# It adds CARILLON_ADMIN_KEY and CARILLON_ENCRYPTION_KEYS to FILE, one NAME=value a line, where they are missing, and lets nobody but its owner read it. What is
+# there stays as it is: without its encryption key a deployment cannot read the secrets that it has stored. Keys are made by bin/carillon where that
 # was built, else by Go, else by an image that Docker builds.
 set -euo pipefail
 [ $# -eq 1 ] || { sed -n 2p "$0" >&2 && exit 2; }
@@ -33,4 +33,4 @@ umask 077
 touch "$file"
 chmod 600 "$file"
 add CARILLON_ADMIN_KEY admin-key
-add CARILLON_SEALING_KEYS sealing-key
+add CARILLON_ENCRYPTION_KEYS encryption-key

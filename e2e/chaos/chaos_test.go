@@ -13,7 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// TestShort breaks what is over soon, on servers of its own: others use theirs. `make chaos` breaks the rest.
+// TestShort breaks what is over soon, on servers of its own: others use theirs. `make chaos` breaks
+// the rest.
 func TestShort(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -38,7 +39,10 @@ func TestShort(t *testing.T) {
 		require.NoError(t, cluster.Build(t.Context(), o.Bin))
 	}
 	var results []*Result
-	require.NoError(t, Run(t.Context(), o, []*Scenario{Short()}, func(r *Result) { results = append(results, r) }))
+	require.NoError(
+		t,
+		Run(t.Context(), o, []*Scenario{Short()}, func(r *Result) { results = append(results, r) }),
+	)
 	require.Len(t, results, 1)
 	require.Empty(t, results[0].Broken, "logs: %s", o.Dir)
 	t.Logf("\n%s", Table(results))

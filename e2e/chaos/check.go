@@ -20,14 +20,16 @@ import (
 const (
 	// noticed is how soon a change of status has reached every executor (P5).
 	noticed = time.Second
-	// clocks is how far apart the clocks of one machine may seem: those that decide are aligned to the database's.
+	// clocks is how far apart the clocks of one machine may seem: those that decide are aligned to
+	// the database's.
 	clocks = 100 * time.Millisecond
-	// patience is how long what is open may take to come to its end, beside the time that outages took.
+	// patience is how long what is open may take to come to its end, beside the time that outages
+	// took.
 	patience = 2 * time.Minute
 )
 
 // settle waits until no fire is open that the load made, and compares.
-func (w *World) settle(s *Scenario, end time.Time) *Result {
+func (w *Environment) settle(s *Scenario, end time.Time) *Result {
 	wait := patience + s.Patience
 	for _, f := range w.faults {
 		wait += f.outage()
@@ -52,10 +54,11 @@ func (w *World) settle(s *Scenario, end time.Time) *Result {
 }
 
 // open counts the fires that were due before an instant and are not done.
-func (w *World) open(before time.Time) (n int, err error) {
+func (w *Environment) open(before time.Time) (n int, err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
 	defer cancel()
-	err = w.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM fires WHERE due_ms < ?", before.UnixMilli()).Scan(&n)
+	err = w.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM fires WHERE due_ms < ?", before.UnixMilli()).
+		Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("counting open fires: %w", err)
 	}
@@ -63,7 +66,7 @@ func (w *World) open(before time.Time) (n int, err error) {
 }
 
 // compare holds what happened against what must have happened.
-func (w *World) compare(end time.Time) (*ledger.Verdict, error) {
+func (w *Environment) compare(end time.Time) (*ledger.Verdict, error) {
 	outcomes, err := w.outcomes() // before the arrivals: each of them came before its outcome
 	if err != nil {
 		return &ledger.Verdict{Skipped: make(map[timer.Reason]int)}, err
@@ -72,7 +75,12 @@ func (w *World) compare(end time.Time) (*ledger.Verdict, error) {
 	led := w.traffic.ledger(end, arrivals)
 	bad := w.traffic.enterPolicies(led, end, arrivals, outcomes)
 	w.mu.Lock()
-	e := ledger.Evidence{Arrivals: arrivals, Cuts: slices.Clone(w.cuts), Clocks: clocks, Outcomes: outcomes}
+	e := ledger.Evidence{
+		Arrivals: arrivals,
+		Cuts:     slices.Clone(w.cuts),
+		Clocks:   clocks,
+		Outcomes: outcomes,
+	}
 	w.mu.Unlock()
 	v := led.Check(e)
 	w.explain(v.Missing, outcomes)
@@ -83,7 +91,7 @@ func (w *World) compare(end time.Time) (*ledger.Verdict, error) {
 }
 
 // explain prints what became of fires that are missing: with what a search would begin.
-func (w *World) explain(missing []timer.FireID, outcomes []ledger.Outcome) {
+func (w *Environment) explain(missing []timer.FireID, outcomes []ledger.Outcome) {
 	const most = 10
 	for i, f := range missing[:min(most, len(missing))] {
 		if i == 0 {
@@ -92,17 +100,33 @@ func (w *World) explain(missing []timer.FireID, outcomes []ledger.Outcome) {
 		became := "nothing is recorded"
 		for _, o := range outcomes {
 			if o.Fire == f {
-				became = fmt.Sprintf("%s %s, recorded at %s", o.Kind, o.Reason, o.Finished.UTC().Format(time.StampMilli))
+				became = fmt.Sprintf(
+					"%s %s, recorded at %s",
+					o.Kind,
+					o.Reason,
+					o.Finished.UTC().Format(time.StampMilli),
+				)
 			}
 		}
-		w.printf("  %s, %s, due %s: %s; %s", f, w.traffic.kinds()[f.Timer], time.UnixMilli(f.DueMS).UTC().Format(time.StampMilli), became, w.traffic.history(f))
+		w.printf(
+			"  %s, %s, due %s: %s; %s",
+			f,
+			w.traffic.kinds()[f.Timer],
+			time.UnixMilli(f.DueMS).UTC().Format(time.StampMilli),
+			became,
+			w.traffic.history(f),
+		)
 	}
 }
 
 // outcomes reads all that was recorded, from the database itself.
-func (w *World) outcomes() ([]ledger.Outcome, error) {
-	rows, err := w.db.QueryContext(w.ctx, `SELECT o.timer_id, o.due_ms, o.series, o.until_ms, o.kind, o.reason, o.attempts, o.finished_ms
-		FROM outcomes o JOIN apps a ON a.id = o.app_id WHERE a.name = ?`, app)
+func (w *Environment) outcomes() ([]ledger.Outcome, error) {
+	rows, err := w.db.QueryContext(
+		w.ctx,
+		`SELECT o.timer_id, o.due_ms, o.series, o.until_ms, o.kind, o.reason, o.attempts, o.finished_ms
+		FROM outcomes o JOIN apps a ON a.id = o.app_id WHERE a.name = ?`,
+		app,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("reading the outcomes: %w", err)
 	}
@@ -111,7 +135,16 @@ func (w *World) outcomes() ([]ledger.Outcome, error) {
 	for rows.Next() {
 		var o ledger.Outcome
 		var finished int64
-		err := rows.Scan(&o.Fire.Timer, &o.Fire.DueMS, &o.Fire.Series, &o.UntilMS, &o.Kind, &o.Reason, &o.Attempts, &finished)
+		err := rows.Scan(
+			&o.Fire.Timer,
+			&o.Fire.DueMS,
+			&o.Fire.Series,
+			&o.UntilMS,
+			&o.Kind,
+			&o.Reason,
+			&o.Attempts,
+			&finished,
+		)
 		if err != nil {
 			return nil, fmt.Errorf("reading the outcomes: %w", err)
 		}
@@ -142,8 +175,10 @@ func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals) *ledger.Ledg
 	}
 	for _, o := range t.onces {
 		due := o.at
-		// One that was activated after its instant is due at its activation, which lies before the confirmation.
-		if at, ok := called[o.id]; ok && o.done.After(o.at.Add(-clocks)) && at.After(o.at) && at.Before(o.done.Add(clocks)) {
+		// One that was activated after its instant is due at its activation, which lies before the
+		// confirmation.
+		if at, ok := called[o.id]; ok && o.done.After(o.at.Add(-clocks)) && at.After(o.at) &&
+			at.Before(o.done.Add(clocks)) {
 			due = at
 		}
 		led.One(o.id, due, ledger.Must)
@@ -159,14 +194,19 @@ func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals) *ledger.Ledg
 
 func isOn(c change) bool { return c.status == timer.StatusActive }
 
-// enter writes what a timer owes that was switched on and off. What was due when it was on is called, whoever looks at it when; if it is never on again, only
-// what was not late by then. What was due at about the time of a change may be either.
+// enter writes what a timer owes that was switched on and off. What was due when it was on is
+// called, whoever looks at it when; if it is never on again, only what was not late by then. What
+// was due at about the time of a change may be either.
 func (f *flipped) enter(led *ledger.Ledger, end time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for due := f.changes[0].done.Add(clocks).Truncate(time.Second).Add(time.Second); due.Before(end); due = due.Add(time.Second) {
-		// The last change that may have been in effect by then, and the first that may have been after it.
-		i := sort.Search(len(f.changes), func(i int) bool { return f.changes[i].sent.Add(-clocks).After(due) }) - 1
+		// The last change that may have been in effect by then, and the first that may have been
+		// after it.
+		i := sort.Search(
+			len(f.changes),
+			func(i int) bool { return f.changes[i].sent.Add(-clocks).After(due) },
+		) - 1
 		c := f.changes[i]
 		settled := !c.done.IsZero() && c.done.Add(clocks).Before(due)
 		switch {
@@ -184,7 +224,8 @@ func (f *flipped) enter(led *ledger.Ledger, end time.Time) {
 	}
 }
 
-// heeded looks for calls that started more than a second after the API had confirmed that their timer is switched off.
+// heeded looks for calls that started more than a second after the API had confirmed that their
+// timer is switched off.
 func (t *traffic) heeded(first receiver.Arrivals) (bad []string) {
 	flips := make(map[timer.ID]*flipped)
 	for _, f := range t.flips {
@@ -197,19 +238,27 @@ func (t *traffic) heeded(first receiver.Arrivals) (bad []string) {
 		}
 		at := started(&a)
 		for n, c := range f.changes {
-			if c.status == timer.StatusActive || c.done.IsZero() || !at.After(c.done.Add(noticed+clocks)) {
+			if c.status == timer.StatusActive || c.done.IsZero() ||
+				!at.After(c.done.Add(noticed+clocks)) {
 				continue
 			}
 			if n == len(f.changes)-1 || at.Before(f.changes[n+1].sent.Add(-clocks)) {
-				bad = append(bad, fmt.Sprintf("P5: %s is called %s after its timer was switched off", a.Fire, at.Sub(c.done)))
+				bad = append(
+					bad,
+					fmt.Sprintf(
+						"P5: %s is called %s after its timer was switched off",
+						a.Fire,
+						at.Sub(c.done),
+					),
+				)
 			}
 		}
 	}
 	return bad
 }
 
-// lateByThemselves returns the timers whose lateness is not the system's: one-shots that the API confirmed only when they were due, or nearly, and timers whose
-// fires wait for each other.
+// lateByThemselves returns the timers whose lateness is not the system's: one-shots that the API
+// confirmed only when they were due, or nearly, and timers whose fires wait for each other.
 func (t *traffic) lateByThemselves() map[timer.ID]bool {
 	out := make(map[timer.ID]bool)
 	for _, p := range t.policed {
@@ -224,7 +273,7 @@ func (t *traffic) lateByThemselves() map[timer.ID]bool {
 }
 
 // judge makes the result of the last comparison.
-func (w *World) judge(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
+func (w *Environment) judge(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
 	first := firstCalls(w.rcv.Arrivals(), w.traffic.lateByThemselves())
 	bad := w.traffic.heeded(first)
 	w.mu.Lock()
@@ -244,14 +293,33 @@ func (w *World) judge(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
 		late[i] = first[i].Lateness()
 	}
 	r := &Result{
-		Scenario: s.Name, About: s.About, Due: v.Due, Called: v.Called, Delivered: v.Delivered, Failed: v.Failed, Skipped: v.Skipped,
-		Missing: len(v.Missing), Early: len(v.Early), Duplicates: len(v.Duplicates), Excused: v.Excused,
-		Lateness: receiver.QuantilesOf(late), Faults: w.faults, Refused: w.traffic.refused,
+		Scenario:  s.Name,
+		About:     s.About,
+		Due:       v.Due,
+		Called:    v.Called,
+		Delivered: v.Delivered,
+		Failed:    v.Failed,
+		Skipped:   v.Skipped,
+		Missing: len(
+			v.Missing,
+		),
+		Early:      len(v.Early),
+		Duplicates: len(v.Duplicates),
+		Excused:    v.Excused,
+		Lateness:   receiver.QuantilesOf(late),
+		Faults:     w.faults,
+		Refused:    w.traffic.refused,
 	}
 	r.Broken = slices.Concat(w.broken, v.Faults())
 	r.Broken = append(r.Broken, bad[:min(len(bad), 5)]...)
 	if s.Once && v.Excused > 0 {
-		r.Broken = append(r.Broken, fmt.Sprintf("%d fires were called twice, and nothing explains it in this scenario", v.Excused))
+		r.Broken = append(
+			r.Broken,
+			fmt.Sprintf(
+				"%d fires were called twice, and nothing explains it in this scenario",
+				v.Excused,
+			),
+		)
 	}
 	if v.Due < leastFires {
 		r.Broken = append(r.Broken, fmt.Sprintf("only %d fires were checked", v.Due))
@@ -259,9 +327,10 @@ func (w *World) judge(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
 	return r
 }
 
-// timeline writes a line for each second of the run, for who looks for the reason of a lateness: how many fires were due in it, how many of
-// these were not on time, by how much at the most, and how many were called in it.
-func (w *World) timeline(first receiver.Arrivals) error {
+// timeline writes a line for each second of the run, for who looks for the reason of a lateness:
+// how many fires were due in it, how many of these were not on time, by how much at the most, and
+// how many were called in it.
+func (w *Environment) timeline(first receiver.Arrivals) error {
 	type line struct {
 		due, late, called int
 		most              time.Duration

@@ -11,12 +11,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// switched is a timer that was on for ten seconds, off for ten, and on again; each change took 200 ms.
+// switched is a timer that was on for ten seconds, off for ten, and on again; each change took 200
+// ms.
 func switched() *flipped {
 	f := &flipped{id: 1}
 	for i, s := range []timer.Status{timer.StatusActive, timer.StatusInactive, timer.StatusActive} {
 		sent := zero.Add(time.Duration(i)*10*time.Second + 300*time.Millisecond)
-		f.changes = append(f.changes, change{status: s, sent: sent, done: sent.Add(200 * time.Millisecond)})
+		f.changes = append(
+			f.changes,
+			change{status: s, sent: sent, done: sent.Add(200 * time.Millisecond)},
+		)
 	}
 	return f
 }
@@ -67,13 +71,25 @@ func TestCallOfASwitchedOffTimerIsNotInOrder(t *testing.T) {
 func TestSkipOfWhatWasDueWhileTheTimerWasOnIsWrong(t *testing.T) {
 	t.Parallel()
 	calls, outcomes := rightCalls()
-	calls, outcomes[3].Kind, outcomes[3].Reason = append(calls[:3:3], calls[4:]...), timer.Skipped, timer.ReasonInactive
-	require.Len(t, check(t, calls, outcomes).Missing, 1, "the timer was on, whenever somebody looked at the fire")
+	calls, outcomes[3].Kind, outcomes[3].Reason = append(
+		calls[:3:3],
+		calls[4:]...), timer.Skipped, timer.ReasonInactive
+	require.Len(
+		t,
+		check(t, calls, outcomes).Missing,
+		1,
+		"the timer was on, whenever somebody looked at the fire",
+	)
 }
 
 func TestHeeded(t *testing.T) {
 	t.Parallel()
-	tr := &traffic{w: &World{}, flips: []*flipped{switched()}}
+	tr := &traffic{w: &Environment{}, flips: []*flipped{switched()}}
 	require.Empty(t, tr.heeded(receiver.Arrivals{call(1, 5, 0), call(1, 10, 1.4), call(1, 25, 0)}))
-	require.Len(t, tr.heeded(receiver.Arrivals{call(1, 9, 6)}), 1, "a late fire is called though its timer is off for seconds")
+	require.Len(
+		t,
+		tr.heeded(receiver.Arrivals{call(1, 9, 6)}),
+		1,
+		"a late fire is called though its timer is off for seconds",
+	)
 }

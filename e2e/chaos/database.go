@@ -11,35 +11,47 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-func mysqlErrors(w *World) error {
-	return inTurn(w, killConnections(10*time.Second), deadlocks(15*time.Second), lostCommits(15*time.Second))
+func mysqlErrors(w *Environment) error {
+	return inTurn(
+		w,
+		killConnections(10*time.Second),
+		deadlocks(15*time.Second),
+		lostCommits(15*time.Second),
+	)
 }
 
 // killConnections kills all connections of the services to the database, once a second.
-func killConnections(d time.Duration) func(*World) error {
-	return func(w *World) error {
-		err := w.befall("MariaDB kills all connections, each second", outageEnded, func(f *Fault) (string, error) {
-			total := 0
-			for began := time.Now(); time.Since(began) < d; clock.Pause(w.ctx, time.Second) {
-				n, err := w.killOnce()
-				if err != nil {
-					return "", err
+func killConnections(d time.Duration) func(*Environment) error {
+	return func(w *Environment) error {
+		err := w.befall(
+			"MariaDB kills all connections, each second",
+			outageEnded,
+			func(f *Fault) (string, error) {
+				total := 0
+				for began := time.Now(); time.Since(began) < d; clock.Pause(w.ctx, time.Second) {
+					n, err := w.killOnce()
+					if err != nil {
+						return "", err
+					}
+					total += n
 				}
-				total += n
-			}
-			f.over()
-			if total == 0 {
-				return "", errors.New("there was no connection to kill")
-			}
-			return fmt.Sprintf("%d connections killed", total), nil
-		})
+				f.over()
+				if total == 0 {
+					return "", errors.New("there was no connection to kill")
+				}
+				return fmt.Sprintf("%d connections killed", total), nil
+			},
+		)
 		clock.Pause(w.ctx, w.settled())
 		return err
 	}
 }
 
-func (w *World) killOnce() (int, error) {
-	rows, err := w.db.QueryContext(w.ctx, `SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()`)
+func (w *Environment) killOnce() (int, error) {
+	rows, err := w.db.QueryContext(
+		w.ctx,
+		`SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()`,
+	)
 	if err != nil {
 		return 0, fmt.Errorf("listing connections: %w", err)
 	}
@@ -57,17 +69,22 @@ func (w *World) killOnce() (int, error) {
 	}
 	n := 0
 	for _, id := range ids {
-		if _, err := w.db.ExecContext(w.ctx, fmt.Sprintf("KILL CONNECTION %d", id)); err == nil { // it may have ended meanwhile
+		// it may have ended meanwhile.
+		if _, err := w.db.ExecContext(w.ctx, fmt.Sprintf("KILL CONNECTION %d", id)); err == nil {
 			n++
 		}
 	}
 	return n, nil
 }
 
-// deadlocks locks open fires against the order in which the services do, in transactions too heavy for the server to choose as its victim.
-func deadlocks(d time.Duration) func(*World) error {
-	return func(w *World) error {
-		if _, err := w.db.ExecContext(w.ctx, "CREATE TABLE ballast (id INT PRIMARY KEY AUTO_INCREMENT, x INT) ENGINE=InnoDB"); err != nil {
+// deadlocks locks open fires against the order in which the services do, in transactions too heavy
+// for the server to choose as its victim.
+func deadlocks(d time.Duration) func(*Environment) error {
+	return func(w *Environment) error {
+		if _, err := w.db.ExecContext(
+			w.ctx,
+			"CREATE TABLE ballast (id INT PRIMARY KEY AUTO_INCREMENT, x INT) ENGINE=InnoDB",
+		); err != nil {
 			return fmt.Errorf("making a table: %w", err)
 		}
 		err := w.befall("deadlocks in MariaDB", outageEnded, func(f *Fault) (string, error) {
@@ -90,9 +107,9 @@ func deadlocks(d time.Duration) func(*World) error {
 	}
 }
 
-// tangle waits for a full second, when the fires of the second after next are claimed and those of this one are recorded, and locks these
-// against the order of their keys, one by one.
-func (w *World) tangle() error {
+// tangle waits for a full second, when the fires of the second after next are claimed and those of
+// this one are recorded, and locks these against the order of their keys, one by one.
+func (w *Environment) tangle() error {
 	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
 	defer cancel()
 	tx, err := w.db.BeginTx(ctx, nil)
@@ -100,7 +117,10 @@ func (w *World) tangle() error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(ctx, "INSERT INTO ballast (x) SELECT 1 FROM seq_1_to_2000"); err != nil {
+	if _, err := tx.ExecContext(
+		ctx,
+		"INSERT INTO ballast (x) SELECT 1 FROM seq_1_to_2000",
+	); err != nil {
 		return err
 	}
 	second := time.Now().Truncate(time.Second).Add(time.Second)
@@ -111,7 +131,12 @@ func (w *World) tangle() error {
 			return err
 		}
 		for _, id := range keys {
-			if _, err := tx.ExecContext(ctx, "SELECT 1 FROM fires WHERE due_ms = ? AND timer_id = ? AND series = 0 FOR UPDATE", due.UnixMilli(), id); err != nil {
+			if _, err := tx.ExecContext(
+				ctx,
+				"SELECT 1 FROM fires WHERE due_ms = ? AND timer_id = ? AND series = 0 FOR UPDATE",
+				due.UnixMilli(),
+				id,
+			); err != nil {
 				return err
 			}
 		}
@@ -121,7 +146,11 @@ func (w *World) tangle() error {
 
 // fireKeys returns the timers with an open fire at an instant, in descending order.
 func fireKeys(ctx context.Context, tx *sql.Tx, due time.Time) ([]int64, error) {
-	rows, err := tx.QueryContext(ctx, "SELECT timer_id FROM fires WHERE due_ms = ? ORDER BY timer_id DESC LIMIT 200", due.UnixMilli())
+	rows, err := tx.QueryContext(
+		ctx,
+		"SELECT timer_id FROM fires WHERE due_ms = ? ORDER BY timer_id DESC LIMIT 200",
+		due.UnixMilli(),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -137,18 +166,23 @@ func fireKeys(ctx context.Context, tx *sql.Tx, due time.Time) ([]int64, error) {
 	return ids, rows.Err()
 }
 
-func (w *World) status(name string) (int64, error) {
+func (w *Environment) status(name string) (int64, error) {
 	var n int64
-	row := w.db.QueryRowContext(w.ctx, "SELECT variable_value FROM information_schema.global_status WHERE variable_name = ?", strings.ToUpper(name))
+	row := w.db.QueryRowContext(
+		w.ctx,
+		"SELECT variable_value FROM information_schema.global_status WHERE variable_name = ?",
+		strings.ToUpper(name),
+	)
 	if err := row.Scan(&n); err != nil {
 		return 0, fmt.Errorf("reading the server's %s: %w", name, err)
 	}
 	return n, nil
 }
 
-// lostCommits breaks connections to the database just after a COMMIT went over them: it takes effect, and nobody is told.
-func lostCommits(d time.Duration) func(*World) error {
-	return func(w *World) error {
+// lostCommits breaks connections to the database just after a COMMIT went over them: it takes
+// effect, and nobody is told.
+func lostCommits(d time.Duration) func(*Environment) error {
+	return func(w *Environment) error {
 		err := w.befall("answers to COMMIT lost", outageEnded, func(f *Fault) (string, error) {
 			before := w.thief.lost()
 			w.thief.steal(20)

@@ -16,38 +16,47 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// fullDisk fills MariaDB's disk until it refuses inserts (error 1114), and lets the server abort on it: by itself, as it does when it cannot write
-// what it must, or by a signal.
-func fullDisk(w *World) error {
+// fullDisk fills MariaDB's disk until it refuses inserts (error 1114), and lets the server abort on
+// it: by itself, as it does when it cannot write what it must, or by a signal.
+func fullDisk(w *Environment) error {
 	dir := w.srv.dirs[mysqlServer]
 	ballast := filepath.Join(dir, "ballast")
-	err := w.befall("MariaDB's disk is full, and it aborts", outageEnded, func(f *Fault) (string, error) {
-		refused, err := w.untilFull(ballast)
-		if err != nil {
-			return "", err
-		}
-		clock.Pause(w.ctx, 10*time.Second)
-		aborted := "it aborted by itself"
-		if _, err := w.srv.pid(mysqlServer); err == nil {
-			aborted = "it got SIGABRT"
-			if err := w.srv.signal(w.ctx, mysqlServer, syscall.SIGABRT); err != nil {
+	err := w.befall(
+		"MariaDB's disk is full, and it aborts",
+		outageEnded,
+		func(f *Fault) (string, error) {
+			refused, err := w.untilFull(ballast)
+			if err != nil {
 				return "", err
 			}
-		}
-		clock.Pause(w.ctx, 5*time.Second)
-		if err := os.Remove(ballast); err != nil {
-			return "", fmt.Errorf("making room: %w", err)
-		}
-		if err := w.srv.up(w.ctx, mysqlServer); err != nil {
-			return "", err
-		}
-		f.over()
-		told := w.inLogs("is full")
-		if told+refused == 0 {
-			return "", errors.New("nobody was told that a table is full")
-		}
-		return fmt.Sprintf("error 1114 for the harness %d times, for services at least %d times; %s", refused, told, aborted), nil
-	})
+			clock.Pause(w.ctx, 10*time.Second)
+			aborted := "it aborted by itself"
+			if _, err := w.srv.pid(mysqlServer); err == nil {
+				aborted = "it got SIGABRT"
+				if err := w.srv.signal(w.ctx, mysqlServer, syscall.SIGABRT); err != nil {
+					return "", err
+				}
+			}
+			clock.Pause(w.ctx, 5*time.Second)
+			if err := os.Remove(ballast); err != nil {
+				return "", fmt.Errorf("making room: %w", err)
+			}
+			if err := w.srv.up(w.ctx, mysqlServer); err != nil {
+				return "", err
+			}
+			f.over()
+			told := w.inLogs("is full")
+			if told+refused == 0 {
+				return "", errors.New("nobody was told that a table is full")
+			}
+			return fmt.Sprintf(
+				"error 1114 for the harness %d times, for services at least %d times; %s",
+				refused,
+				told,
+				aborted,
+			), nil
+		},
+	)
 	clock.Pause(w.ctx, w.toCatchUp())
 	return err
 }
@@ -70,12 +79,15 @@ func fill(path string) error {
 	return nil
 }
 
-// untilFull fills the disk and inserts until the server says error 1114, which is also what the services then meet, or is gone. It returns how
-// often it said so.
-func (w *World) untilFull(ballast string) (refused int, err error) {
+// untilFull fills the disk and inserts until the server says error 1114, which is also what the
+// services then meet, or is gone. It returns how often it said so.
+func (w *Environment) untilFull(ballast string) (refused int, err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
 	defer cancel()
-	if _, err := w.db.ExecContext(ctx, "CREATE TABLE filler (id INT PRIMARY KEY AUTO_INCREMENT, x LONGBLOB) ENGINE=InnoDB"); err != nil {
+	if _, err := w.db.ExecContext(
+		ctx,
+		"CREATE TABLE filler (id INT PRIMARY KEY AUTO_INCREMENT, x LONGBLOB) ENGINE=InnoDB",
+	); err != nil {
 		return 0, fmt.Errorf("making a table: %w", err)
 	}
 	if err := fill(ballast); err != nil {
@@ -105,7 +117,7 @@ func isFull(err error) bool {
 }
 
 // inLogs counts the lines of the services' logs that have a text.
-func (w *World) inLogs(text string) int {
+func (w *Environment) inLogs(text string) int {
 	n := 0
 	for _, p := range w.c.Processes() {
 		f, err := os.Open(p.Log())

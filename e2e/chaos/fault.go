@@ -24,7 +24,8 @@ var (
 	redisWiped  = Target{Present: 5 * time.Second, All: 5 * time.Second}
 	outageEnded = Target{Present: 5 * time.Second, Catch: true}
 	wayBack     = Target{Present: 5 * time.Second}
-	// An open breaker asks after 5 s, and 10 s later again: of an endpoint that was away for 10 s it finds out some 6 s after.
+	// An open breaker asks after 5 s, and 10 s later again: of an endpoint that was away for 10 s
+	// it finds out some 6 s after.
 	endpointBack = Target{Present: 10 * time.Second}
 	none         = Target{}
 )
@@ -34,7 +35,8 @@ type Fault struct {
 	Name  string    `json:"name"`
 	Proof string    `json:"proof"` // that it happened
 	From  time.Time `json:"from"`
-	// Until is the end of an outage, from which its recovery counts; zero for what happens in a moment.
+	// Until is the end of an outage, from which its recovery counts; zero for what happens in a
+	// moment.
 	Until  time.Time `json:"until,omitzero"`
 	Target Target    `json:"-"`
 
@@ -43,14 +45,16 @@ type Fault struct {
 
 // Recovery is what became of fires after a fault.
 type Recovery struct {
-	Late       int            `json:"late"`            // first calls after it that were not on time
-	Kinds      map[string]int `json:"kinds,omitempty"` // of them, by what the load calls their timers
-	MaxLate    time.Duration  `json:"max_late"`        // the latest of them
-	Present    time.Duration  `json:"present"`         // until fires that came due were on time again
-	All        time.Duration  `json:"all"`             // until the last late one was called
-	TargetAll  time.Duration  `json:"target_all"`      // 0: none
-	TargetNow  time.Duration  `json:"target_now"`
-	TargetsMet bool           `json:"targets_met"`
+	Late int `json:"late"` // first calls after it that were not on time
+	// of them, by what the load calls their timers.
+	Kinds   map[string]int `json:"kinds,omitempty"`
+	MaxLate time.Duration  `json:"max_late"` // the latest of them
+	// until fires that came due were on time again.
+	Present    time.Duration `json:"present"`
+	All        time.Duration `json:"all"`        // until the last late one was called
+	TargetAll  time.Duration `json:"target_all"` // 0: none
+	TargetNow  time.Duration `json:"target_now"`
+	TargetsMet bool          `json:"targets_met"`
 }
 
 // base is the instant from which recovery counts.
@@ -69,8 +73,13 @@ func (f *Fault) outage() time.Duration {
 	return f.Until.Sub(f.From)
 }
 
-// befall makes a fault happen and keeps it. do returns the proof; without one the scenario has failed. do of an outage ends with f.over.
-func (w *World) befall(name string, t Target, do func(f *Fault) (proof string, err error)) error {
+// befall makes a fault happen and keeps it. do returns the proof; without one the scenario has
+// failed. do of an outage ends with f.over.
+func (w *Environment) befall(
+	name string,
+	t Target,
+	do func(f *Fault) (proof string, err error),
+) error {
 	f := &Fault{Name: name, Target: t, From: time.Now()}
 	w.mu.Lock()
 	w.faults = append(w.faults, f)

@@ -12,7 +12,7 @@ import (
 )
 
 // flush empties Redis; the proof is that there was something and that the server counts the call.
-func (w *World) flush() (proof string, err error) {
+func (w *Environment) flush() (proof string, err error) {
 	before, err := w.rdb.DBSize(w.ctx).Result()
 	if err != nil {
 		return "", fmt.Errorf("looking into Redis: %w", err)
@@ -26,9 +26,13 @@ func (w *World) flush() (proof string, err error) {
 	return fmt.Sprintf("%d keys are gone", before), nil
 }
 
-func redisFaults(outage time.Duration) func(*World) error {
-	return func(w *World) error {
-		if err := w.befall("Redis FLUSHALL", redisWiped, func(*Fault) (string, error) { return w.flush() }); err != nil {
+func redisFaults(outage time.Duration) func(*Environment) error {
+	return func(w *Environment) error {
+		if err := w.befall(
+			"Redis FLUSHALL",
+			redisWiped,
+			func(*Fault) (string, error) { return w.flush() },
+		); err != nil {
 			return err
 		}
 		clock.Pause(w.ctx, w.settled())
@@ -36,12 +40,13 @@ func redisFaults(outage time.Duration) func(*World) error {
 	}
 }
 
-func redisOutage(d time.Duration) func(*World) error {
-	return func(w *World) error { return w.outage(redisServer, "Redis", d, outageEnded) }
+func redisOutage(d time.Duration) func(*Environment) error {
+	return func(w *Environment) error { return w.outage(redisServer, "Redis", d, outageEnded) }
 }
 
-// outage ends a server, by SIGTERM for a restart and by SIGKILL for an outage that lasts, and starts it again.
-func (w *World) outage(name, called string, d time.Duration, t Target) error {
+// outage ends a server, by SIGTERM for a restart and by SIGKILL for an outage that lasts, and
+// starts it again.
+func (w *Environment) outage(name, called string, d time.Duration, t Target) error {
 	what := "restart of " + called
 	if d > 0 {
 		what = fmt.Sprintf("%s away for %s", called, d)
@@ -68,30 +73,39 @@ func (w *World) outage(name, called string, d time.Duration, t Target) error {
 		}
 		after, err := w.srv.pid(name)
 		f.over()
-		return fmt.Sprintf("process %d became %d after %.1f s", before, after, f.outage().Seconds()), err
+		return fmt.Sprintf(
+			"process %d became %d after %.1f s",
+			before,
+			after,
+			f.outage().Seconds(),
+		), err
 	})
 	clock.Pause(w.ctx, w.toCatchUp())
 	return err
 }
 
 // toCatchUp is how long a scenario waits after an outage, to see by when it is caught up.
-func (w *World) toCatchUp() time.Duration {
+func (w *Environment) toCatchUp() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := w.faults[len(w.faults)-1]
 	return max(last.outage()/3, w.settled())
 }
 
-func flushAndKill(w *World) error {
+func flushAndKill(w *Environment) error {
 	p := w.replica(cluster.Executor, 1)
-	err := w.befall("FLUSHALL and SIGKILL of one executor", redisWiped, func(*Fault) (string, error) {
-		flushed, err := w.flush()
-		if err != nil {
-			return "", err
-		}
-		gone, err := w.kill(p)
-		return flushed + "; " + gone, err
-	})
+	err := w.befall(
+		"FLUSHALL and SIGKILL of one executor",
+		redisWiped,
+		func(*Fault) (string, error) {
+			flushed, err := w.flush()
+			if err != nil {
+				return "", err
+			}
+			gone, err := w.kill(p)
+			return flushed + "; " + gone, err
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -101,8 +115,8 @@ func flushAndKill(w *World) error {
 	return err
 }
 
-func pulsarFaults(outage time.Duration) func(*World) error {
-	return func(w *World) error {
+func pulsarFaults(outage time.Duration) func(*Environment) error {
+	return func(w *Environment) error {
 		if err := w.outage(pulsarServer, "Pulsar", 0, brokerBack); err != nil {
 			return err
 		}
@@ -114,7 +128,7 @@ func pulsarFaults(outage time.Duration) func(*World) error {
 }
 
 // loseTopic deletes a task topic, with its subscription and what nobody has read.
-func loseTopic(w *World) error {
+func loseTopic(w *Environment) error {
 	err := w.befall("task topic deleted", brokerBack, func(*Fault) (string, error) {
 		if err := w.shared.DeleteTopic(bus.TasksNormal); err != nil {
 			return "", err
@@ -125,10 +139,10 @@ func loseTopic(w *World) error {
 	return err
 }
 
-func mysqlOutages(outage time.Duration) func(*World) error {
-	return func(w *World) error { return inTurn(w, mysqlOutage(0), mysqlOutage(outage)) }
+func mysqlOutages(outage time.Duration) func(*Environment) error {
+	return func(w *Environment) error { return inTurn(w, mysqlOutage(0), mysqlOutage(outage)) }
 }
 
-func mysqlOutage(d time.Duration) func(*World) error {
-	return func(w *World) error { return w.outage(mysqlServer, "MariaDB", d, outageEnded) }
+func mysqlOutage(d time.Duration) func(*Environment) error {
+	return func(w *Environment) error { return w.outage(mysqlServer, "MariaDB", d, outageEnded) }
 }

@@ -19,7 +19,8 @@ import (
 const (
 	// policyGrace is what counts as late for the timers of this scenario.
 	policyGrace = 5 * time.Second
-	// decided is how long before its call begins an executor may have decided about a fire, on a machine that does much else.
+	// decided is how long before its call begins an executor may have decided about a fire, on a
+	// machine that does much else.
 	decided = 500 * time.Millisecond
 	// slowAnswer is longer than the second between the fires of timers that let one run at a time.
 	slowAnswer  = 1500 * time.Millisecond
@@ -34,8 +35,9 @@ type policed struct {
 	since time.Time
 }
 
-// policies breaks schedulers, migrators, executors and the database under timers whose policies skip, wait and change.
-func policies(w *World) error {
+// policies breaks schedulers, migrators, executors and the database under timers whose policies
+// skip, wait and change.
+func policies(w *Environment) error {
 	eg, ctx := errgroup.WithContext(w.ctx)
 	for _, k := range []struct {
 		kind string
@@ -58,7 +60,10 @@ func policies(w *World) error {
 				tm, _, err := w.api.Create(ctx, n)
 				w.traffic.mu.Lock()
 				defer w.traffic.mu.Unlock()
-				w.traffic.policed = append(w.traffic.policed, policed{kind: k.kind, id: tm.TimerID(), since: time.Now()})
+				w.traffic.policed = append(
+					w.traffic.policed,
+					policed{kind: k.kind, id: tm.TimerID(), since: time.Now()},
+				)
 				return err
 			})
 		}
@@ -73,15 +78,28 @@ func policies(w *World) error {
 			w.traffic.work.Go(func() { w.edit(editing, p.id) })
 		}
 	}
-	err := inTurn(w,
-		downFor(cluster.Scheduler, 30*time.Second), killOne(cluster.Executor, settled), downFor(cluster.Migrator, 30*time.Second),
-		freezeOne(cluster.Executor, 20*time.Second), killOne(cluster.Migrator, settled), mysqlOutage(10*time.Second))
+	err := inTurn(
+		w,
+		downFor(
+			cluster.Scheduler,
+			30*time.Second,
+		),
+		killOne(cluster.Executor, settled),
+		downFor(cluster.Migrator, 30*time.Second),
+		freezeOne(
+			cluster.Executor,
+			20*time.Second,
+		),
+		killOne(cluster.Migrator, settled),
+		mysqlOutage(10*time.Second),
+	)
 	stop()
 	return err
 }
 
-// edit gives a timer the even seconds, and then all of them again, until ctx ends. Even seconds are in both: none of them may be missing.
-func (w *World) edit(ctx context.Context, id timer.ID) {
+// edit gives a timer the even seconds, and then all of them again, until ctx ends. Even seconds are
+// in both: none of them may be missing.
+func (w *Environment) edit(ctx context.Context, id timer.ID) {
 	specs := []string{"*/2 * * * * *", "* * * * * *"}
 	for n := 0; ctx.Err() == nil; {
 		to := client.Cron(specs[n%2])
@@ -98,9 +116,14 @@ func (w *World) edit(ctx context.Context, id timer.ID) {
 	}
 }
 
-// enterPolicies writes what timers with policies owe, and returns what they did wrong. What a policy skipped owes nothing; whether it was right to, is looked at
-// here.
-func (t *traffic) enterPolicies(led *ledger.Ledger, end time.Time, arrivals receiver.Arrivals, outcomes []ledger.Outcome) (bad []string) {
+// enterPolicies writes what timers with policies owe, and returns what they did wrong. What a
+// policy skipped owes nothing; whether it was right to, is looked at here.
+func (t *traffic) enterPolicies(
+	led *ledger.Ledger,
+	end time.Time,
+	arrivals receiver.Arrivals,
+	outcomes []ledger.Outcome,
+) (bad []string) {
 	of := make(map[timer.ID]map[int64]*ledger.Outcome)
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -137,7 +160,8 @@ func (t *traffic) enterPolicies(led *ledger.Ledger, end time.Time, arrivals rece
 func (p *policed) owes(due time.Time, o *ledger.Outcome) (duty ledger.Duty, wrong string) {
 	if o == nil || o.Kind != timer.Skipped {
 		if p.kind == "edited" && due.Unix()%2 != 0 {
-			return ledger.May, "" // by which version it would have been due, depends on when the edits came
+			// by which version it would have been due, depends on when the edits came.
+			return ledger.May, ""
 		}
 		return ledger.Must, ""
 	}
@@ -150,13 +174,22 @@ func (p *policed) owes(due time.Time, o *ledger.Outcome) (duty ledger.Duty, wron
 		p.kind == "queue" && o.Reason == timer.ReasonQueueFull:
 		return ledger.Not, ""
 	}
-	return ledger.Must, fmt.Sprintf("policy %s: %s is skipped as %s, %s late", p.kind, o.Fire, o.Reason, late)
+	return ledger.Must, fmt.Sprintf(
+		"policy %s: %s is skipped as %s, %s late",
+		p.kind,
+		o.Fire,
+		o.Reason,
+		late,
+	)
 }
 
 // called looks at the calls of one timer.
 func (p *policed) called(all receiver.Arrivals) (bad []string) {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b receiver.Arrival) int { return a.Arrived().Compare(b.Arrived()) })
+	slices.SortFunc(
+		all,
+		func(a, b receiver.Arrival) int { return a.Arrived().Compare(b.Arrived()) },
+	)
 	var covered time.Time // up to where the latest catch-up stands for all
 	busy := make(map[timer.FireID]time.Time)
 	for i := range all {
@@ -165,20 +198,37 @@ func (p *policed) called(all receiver.Arrivals) (bad []string) {
 		switch p.kind {
 		case "skip":
 			if first && a.Lateness() > policyGrace+decided {
-				bad = append(bad, fmt.Sprintf("policy skip: %s is called, %s late", a.Fire, a.Lateness()))
+				bad = append(
+					bad,
+					fmt.Sprintf("policy skip: %s is called, %s late", a.Fire, a.Lateness()),
+				)
 			}
 		case "once":
 			if !first || a.Lateness() <= policyGrace+decided {
 				continue
 			}
 			if due := time.UnixMilli(a.Fire.DueMS); due.Before(covered.Add(-decided)) {
-				bad = append(bad, fmt.Sprintf("policy fire_once: %s catches up, and all until %s were caught up with", a.Fire, covered))
+				bad = append(
+					bad,
+					fmt.Sprintf(
+						"policy fire_once: %s catches up, and all until %s were caught up with",
+						a.Fire,
+						covered,
+					),
+				)
 			}
 			covered = started(a).Add(-policyGrace)
 		case "serial", "queue":
 			for fire, until := range busy {
 				if fire != a.Fire && a.Arrived().Before(until.Add(-clocks)) {
-					bad = append(bad, fmt.Sprintf("concurrency: %s is called while %s is under way", a.Fire, fire))
+					bad = append(
+						bad,
+						fmt.Sprintf(
+							"concurrency: %s is called while %s is under way",
+							a.Fire,
+							fire,
+						),
+					)
 				}
 			}
 			busy[a.Fire] = a.Arrived().Add(slowAnswer)
@@ -187,8 +237,14 @@ func (p *policed) called(all receiver.Arrivals) (bad []string) {
 	return bad
 }
 
-// chained looks whether each fire of a fixed delay is due its delay after the end of the one before.
-func chained(led *ledger.Ledger, p *policed, end time.Time, of map[int64]*ledger.Outcome) (bad []string) {
+// chained looks whether each fire of a fixed delay is due its delay after the end of the one
+// before.
+func chained(
+	led *ledger.Ledger,
+	p *policed,
+	end time.Time,
+	of map[int64]*ledger.Outcome,
+) (bad []string) {
 	var dues []int64
 	for due := range of {
 		dues = append(dues, due)
@@ -199,7 +255,14 @@ func chained(led *ledger.Ledger, p *policed, end time.Time, of map[int64]*ledger
 		led.One(p.id, time.UnixMilli(due), ledger.Must)
 		o := of[due]
 		if i > 0 && due != last.Add(2*time.Second).UnixMilli() {
-			bad = append(bad, fmt.Sprintf("fixed delay: %s is due %s after the end of the one before", o.Fire, time.UnixMilli(due).Sub(last)))
+			bad = append(
+				bad,
+				fmt.Sprintf(
+					"fixed delay: %s is due %s after the end of the one before",
+					o.Fire,
+					time.UnixMilli(due).Sub(last),
+				),
+			)
 		}
 		last = o.Finished
 	}

@@ -8,9 +8,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// recoveries measures how each fault was recovered from: a late first call counts to the last fault before it. What comes when the load has
-// ended counts to none: the checking itself takes the machine's time.
-func recoveries(faults []*Fault, first receiver.Arrivals, last time.Time, kind map[timer.ID]string) {
+// recoveries measures how each fault was recovered from: a late first call counts to the last fault
+// before it. What comes when the load has ended counts to none: the checking itself takes the
+// machine's time.
+func recoveries(
+	faults []*Fault,
+	first receiver.Arrivals,
+	last time.Time,
+	kind map[timer.ID]string,
+) {
 	for i, f := range faults {
 		end := last
 		if i+1 < len(faults) {
@@ -20,8 +26,14 @@ func recoveries(faults []*Fault, first receiver.Arrivals, last time.Time, kind m
 	}
 }
 
-// recoveryOf looks at the calls between a fault and the next one. The fires of an outage are called after its end, so that each is seen.
-func recoveryOf(f *Fault, end time.Time, first receiver.Arrivals, kind map[timer.ID]string) Recovery {
+// recoveryOf looks at the calls between a fault and the next one. The fires of an outage are called
+// after its end, so that each is seen.
+func recoveryOf(
+	f *Fault,
+	end time.Time,
+	first receiver.Arrivals,
+	kind map[timer.ID]string,
+) Recovery {
 	r := Recovery{Kinds: make(map[string]int)}
 	base := f.base()
 	bad := badSeconds(first)
@@ -44,11 +56,13 @@ func recoveryOf(f *Fault, end time.Time, first receiver.Arrivals, kind map[timer
 	if f.Target.Catch {
 		r.TargetAll = max(f.outage()/5, f.Target.Present)
 	}
-	r.TargetsMet = (r.TargetNow == 0 || r.Present <= r.TargetNow) && (r.TargetAll == 0 || r.All <= r.TargetAll)
+	r.TargetsMet = (r.TargetNow == 0 || r.Present <= r.TargetNow) &&
+		(r.TargetAll == 0 || r.All <= r.TargetAll)
 	return r
 }
 
-// badSeconds returns the seconds of which more than one in a hundred fires that were due in them were not on time.
+// badSeconds returns the seconds of which more than one in a hundred fires that were due in them
+// were not on time.
 func badSeconds(first receiver.Arrivals) map[int64]bool {
 	due, late := make(map[int64]int), make(map[int64]int)
 	for i := range first {
@@ -82,6 +96,9 @@ func firstCalls(all receiver.Arrivals, without map[timer.ID]bool) receiver.Arriv
 			first = append(first, a)
 		}
 	}
-	slices.SortFunc(first, func(a, b receiver.Arrival) int { return int(a.Fire.DueMS - b.Fire.DueMS) })
+	slices.SortFunc(
+		first,
+		func(a, b receiver.Arrival) int { return int(a.Fire.DueMS - b.Fire.DueMS) },
+	)
 	return first
 }

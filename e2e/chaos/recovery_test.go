@@ -16,15 +16,32 @@ var zero = time.UnixMilli(1_800_000_000_000)
 func call(id timer.ID, due, late float64) receiver.Arrival {
 	at := zero.Add(time.Duration(due * float64(time.Second)))
 	start := at.Add(time.Duration(late * float64(time.Second)))
-	return receiver.Arrival{Fire: timer.FireID{Timer: id, DueMS: at.UnixMilli()}, StartNS: start.UnixNano(), ArrivedNS: start.UnixNano(), Attempt: 1, Status: 200}
+	return receiver.Arrival{
+		Fire:      timer.FireID{Timer: id, DueMS: at.UnixMilli()},
+		StartNS:   start.UnixNano(),
+		ArrivedNS: start.UnixNano(),
+		Attempt:   1,
+		Status:    200,
+	}
 }
 
 func TestRecoveryOfAKill(t *testing.T) {
 	t.Parallel()
 	f := &Fault{From: zero, Target: killed}
-	first := receiver.Arrivals{call(1, -1, 0), call(1, -.1, 2.6), call(1, 1, 1.5), call(2, 2, .4), call(1, 30, 9)}
+	first := receiver.Arrivals{
+		call(1, -1, 0),
+		call(1, -.1, 2.6),
+		call(1, 1, 1.5),
+		call(2, 2, .4),
+		call(1, 30, 9),
+	}
 	r := recoveryOf(f, zero.Add(20*time.Second), first, map[timer.ID]string{1: "cron"})
-	require.Equal(t, 2, r.Late, "what was on time, and what was late after the next fault, is not counted")
+	require.Equal(
+		t,
+		2,
+		r.Late,
+		"what was on time, and what was late after the next fault, is not counted",
+	)
 	require.Equal(t, map[string]int{"cron": 2}, r.Kinds)
 	require.Equal(t, 2600*time.Millisecond, r.MaxLate)
 	require.Equal(t, 2500*time.Millisecond, r.Present)
@@ -50,6 +67,9 @@ func TestFirstCalls(t *testing.T) {
 	t.Parallel()
 	again := call(1, 1, 5)
 	again.Attempt = 2
-	first := firstCalls(receiver.Arrivals{call(1, 1, 0), call(2, 0, 2), again, call(3, 0, 9)}, map[timer.ID]bool{3: true})
+	first := firstCalls(
+		receiver.Arrivals{call(1, 1, 0), call(2, 0, 2), again, call(3, 0, 9)},
+		map[timer.ID]bool{3: true},
+	)
 	require.Equal(t, receiver.Arrivals{call(2, 0, 2), call(1, 1, 0)}, first)
 }

@@ -29,21 +29,25 @@ type Result struct {
 	Missing    int                  `json:"missing"`
 	Early      int                  `json:"early"`
 	Duplicates int                  `json:"duplicates"` // that nothing explains
-	Excused    int                  `json:"excused"`    // in flight when their executor was killed, frozen or cut off
-	Refused    int                  `json:"refused"`    // API calls without success, each repeated
-	Lateness   receiver.Quantiles   `json:"lateness"`
-	Faults     []*Fault             `json:"faults"`
-	Broken     []string             `json:"broken,omitempty"` // every promise that did not hold
+	// in flight when their executor was killed, frozen or cut off.
+	Excused  int                `json:"excused"`
+	Refused  int                `json:"refused"` // API calls without success, each repeated
+	Lateness receiver.Quantiles `json:"lateness"`
+	Faults   []*Fault           `json:"faults"`
+	Broken   []string           `json:"broken,omitempty"` // every promise that did not hold
 }
 
 // OK tells whether every promise held.
 func (r *Result) OK() bool { return len(r.Broken) == 0 }
 
-// Table writes results as Markdown: a line for each scenario and, below it, the recovery of each fault.
+// Table writes results as Markdown: a line for each scenario and, below it, the recovery of each
+// fault.
 func Table(results []*Result) string {
 	var b strings.Builder
-	b.WriteString("| scenario | due | delivered | failed | skipped | missing | early | called twice (in flight at the fault) | p50 | p99 | p99.9 | max |\n" +
-		"|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString(
+		"| scenario | due | delivered | failed | skipped | missing | early | called twice (in flight at the fault) | p50 | p99 | p99.9 | max |\n" +
+			"|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+	)
 	for _, r := range results {
 		skipped := 0
 		for _, n := range r.Skipped {
@@ -54,18 +58,45 @@ func Table(results []*Result) string {
 			mark = " **broken**"
 		}
 		q := r.Lateness
-		fmt.Fprintf(&b, "| %s%s | %d | %d | %d | %d | %d | %d | %d (%d) | %s | %s | %s | %s |\n", r.About, mark, r.Due, r.Delivered, r.Failed, skipped,
-			r.Missing, r.Early, r.Duplicates+r.Excused, r.Excused, short(q.P50), short(q.P99), short(q.P999), short(q.Max))
+		fmt.Fprintf(
+			&b,
+			"| %s%s | %d | %d | %d | %d | %d | %d | %d (%d) | %s | %s | %s | %s |\n",
+			r.About,
+			mark,
+			r.Due,
+			r.Delivered,
+			r.Failed,
+			skipped,
+			r.Missing,
+			r.Early,
+			r.Duplicates+r.Excused,
+			r.Excused,
+			short(q.P50),
+			short(q.P99),
+			short(q.P999),
+			short(q.Max),
+		)
 	}
-	b.WriteString("\n| fault | lasted | new fires on time after | target | all late ones called after | target | latest |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString(
+		"\n| fault | lasted | new fires on time after | target | all late ones called after | target | latest |\n|---|---|---|---|---|---|---|\n",
+	)
 	for _, r := range results {
 		for _, f := range r.Faults {
 			lasted := ""
 			if f.outage() > 0 {
 				lasted = seconds(f.outage())
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", f.Name, lasted, seconds(f.Present), target(f.TargetNow, f.Present),
-				seconds(f.All), target(f.TargetAll, f.All), seconds(f.MaxLate))
+			fmt.Fprintf(
+				&b,
+				"| %s | %s | %s | %s | %s | %s | %s |\n",
+				f.Name,
+				lasted,
+				seconds(f.Present),
+				target(f.TargetNow, f.Present),
+				seconds(f.All),
+				target(f.TargetAll, f.All),
+				seconds(f.MaxLate),
+			)
 		}
 	}
 	return b.String()
@@ -115,7 +146,8 @@ func Load(path string) ([]*Result, error) {
 	return all, nil
 }
 
-// Save keeps results, in the order of the scenarios; those of scenarios that did not run this time stay.
+// Save keeps results, in the order of the scenarios; those of scenarios that did not run this time
+// stay.
 func Save(path string, fresh []*Result) ([]*Result, error) {
 	old, err := Load(path)
 	if err != nil {
@@ -135,7 +167,8 @@ func Save(path string, fresh []*Result) ([]*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing results: %w", err)
 	}
-	if err := os.WriteFile(path, append(b, '\n'), 0o644); err != nil { //nolint:gosec // for everyone to read
+	//nolint:gosec // for everyone to read
+	if err := os.WriteFile(path, append(b, '\n'), 0o644); err != nil {
 		return nil, fmt.Errorf("writing results: %w", err)
 	}
 	return all, nil
@@ -154,7 +187,8 @@ func Insert(path, table string) error {
 		return fmt.Errorf("writing the table: %s has no place for it", path)
 	}
 	out := string(head) + begin + table + end + string(tail)
-	if err := os.WriteFile(path, []byte(out), 0o644); err != nil { //nolint:gosec // for everyone to read
+	//nolint:gosec // for everyone to read
+	if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
 	return nil

@@ -24,8 +24,13 @@ func TestResultsAreKept(t *testing.T) {
 
 func TestTableSaysWhatIsBroken(t *testing.T) {
 	t.Parallel()
-	f := &Fault{Name: "a kill", Recovery: Recovery{Present: 4 * time.Second, TargetNow: 3 * time.Second}}
-	table := Table([]*Result{{About: "kills", Broken: []string{"1 missing"}, Missing: 1, Faults: []*Fault{f}}})
+	f := &Fault{
+		Name:     "a kill",
+		Recovery: Recovery{Present: 4 * time.Second, TargetNow: 3 * time.Second},
+	}
+	table := Table(
+		[]*Result{{About: "kills", Broken: []string{"1 missing"}, Missing: 1, Faults: []*Fault{f}}},
+	)
 	require.Contains(t, table, "kills **broken**")
 	require.Contains(t, table, "**3.0 s missed**")
 }
@@ -33,7 +38,14 @@ func TestTableSaysWhatIsBroken(t *testing.T) {
 func TestTableGoesIntoADocument(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "README.md")
-	require.NoError(t, os.WriteFile(path, []byte("a\n<!-- chaos: begin -->\nold\n<!-- chaos: end -->\nb\n"), 0o600))
+	require.NoError(
+		t,
+		os.WriteFile(
+			path,
+			[]byte("a\n<!-- chaos: begin -->\nold\n<!-- chaos: end -->\nb\n"),
+			0o600,
+		),
+	)
 	require.NoError(t, Insert(path, "new\n"))
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)

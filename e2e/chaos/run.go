@@ -26,7 +26,8 @@ type Options struct {
 	Log      io.Writer
 }
 
-// Run runs scenarios one after the other on servers of their own, and returns a result for each that came to its end. done is called with each.
+// Run runs scenarios one after the other on servers of their own, and returns a result for each
+// that came to its end. done is called with each.
 func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Result)) (err error) {
 	srv, err := startServers(ctx, o.Root, filepath.Join(o.Dir, "servers"))
 	if err != nil {
@@ -50,11 +51,34 @@ func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Resul
 			return err
 		}
 		r.Date, r.Commit = time.Now().UTC().Format(time.DateOnly), commit
-		fmt.Fprintf(o.Log, "   due %d, called %d, delivered %d, failed %d, skipped %v, missing %d, early %d, called twice %d (%d in flight); p50 %s p99 %s max %s\n",
-			r.Due, r.Called, r.Delivered, r.Failed, r.Skipped, r.Missing, r.Early, r.Duplicates+r.Excused, r.Excused, r.Lateness.P50, r.Lateness.P99, r.Lateness.Max)
+		fmt.Fprintf(
+			o.Log,
+			"   due %d, called %d, delivered %d, failed %d, skipped %v, missing %d, early %d, called twice %d (%d in flight); p50 %s p99 %s max %s\n",
+			r.Due,
+			r.Called,
+			r.Delivered,
+			r.Failed,
+			r.Skipped,
+			r.Missing,
+			r.Early,
+			r.Duplicates+r.Excused,
+			r.Excused,
+			r.Lateness.P50,
+			r.Lateness.P99,
+			r.Lateness.Max,
+		)
 		for _, f := range r.Faults {
-			fmt.Fprintf(o.Log, "   %-45s lasted %5.1f s, %6d late %v; present after %5.1f s, all after %5.1f s; targets met: %v\n",
-				f.Name, f.outage().Seconds(), f.Late, f.Kinds, f.Present.Seconds(), f.All.Seconds(), f.TargetsMet)
+			fmt.Fprintf(
+				o.Log,
+				"   %-45s lasted %5.1f s, %6d late %v; present after %5.1f s, all after %5.1f s; targets met: %v\n",
+				f.Name,
+				f.outage().Seconds(),
+				f.Late,
+				f.Kinds,
+				f.Present.Seconds(),
+				f.All.Seconds(),
+				f.TargetsMet,
+			)
 		}
 		for _, b := range r.Broken {
 			fmt.Fprintf(o.Log, "   BROKEN: %s\n", b)
@@ -91,8 +115,13 @@ func runOn(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, 
 	return r, err
 }
 
-// smallDisk starts another MariaDB on a disk in memory that has room for little more than an empty database. It needs the right to mount.
-func smallDisk(ctx context.Context, srv *servers, dir string) (small *servers, free func() error, err error) {
+// smallDisk starts another MariaDB on a disk in memory that has room for little more than an empty
+// database. It needs the right to mount.
+func smallDisk(
+	ctx context.Context,
+	srv *servers,
+	dir string,
+) (small *servers, free func() error, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, nil, fmt.Errorf("making a disk: %w", err)
 	}
@@ -125,7 +154,16 @@ func buildPrevious(ctx context.Context, o Options) (string, error) {
 	if err := os.MkdirAll(src, 0o750); err != nil {
 		return "", fmt.Errorf("compiling the previous commit: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "sh", "-c", `git -C "$1" archive HEAD~1 | tar -x -C "$2"`, "sh", o.Root, src) //nolint:gosec // the arguments are ours
+	//nolint:gosec // the arguments are ours
+	cmd := exec.CommandContext(
+		ctx,
+		"sh",
+		"-c",
+		`git -C "$1" archive HEAD~1 | tar -x -C "$2"`,
+		"sh",
+		o.Root,
+		src,
+	)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("reading the previous commit: %w\n%s", err, out)
 	}

@@ -11,10 +11,11 @@ type Scenario struct {
 	Name  string
 	About string // a line of the table
 	// Do makes the faults happen, one after the other, and leaves time after each to recover.
-	Do func(w *World) error
+	Do func(w *Environment) error
 	// Once says that nothing in it explains a second call.
 	Once bool
-	// Untimed scenarios have no recovery targets: their load waits by itself, and the same faults are timed under one that does not.
+	// Untimed scenarios have no recovery targets: their load waits by itself, and the same faults
+	// are timed under one that does not.
 	Untimed bool
 	Rate    int               // fires per second; 0 is the run's
 	Env     map[string]string // settings of the services, beside the run's
@@ -32,7 +33,7 @@ const (
 	settledShort = 6 * time.Second
 )
 
-func (w *World) settled() time.Duration {
+func (w *Environment) settled() time.Duration {
 	if w.short {
 		return settledShort
 	}
@@ -43,43 +44,129 @@ func (w *World) settled() time.Duration {
 func Scenarios() []*Scenario {
 	return []*Scenario{
 		{Name: "kill", About: "SIGKILL of one of each service, then of all at once", Do: kills},
-		{Name: "freeze", About: "SIGSTOP of one of each service for 90 s, then SIGCONT", Do: freezes},
-		{Name: "schedulers", About: "all schedulers down for 5 min", Do: downFor(cluster.Scheduler, 5*time.Minute)},
 		{
-			Name: "migrators", About: "all migrators down for 60 s, past a step1 of 15 s", Do: downFor(cluster.Migrator, time.Minute),
-			Env: map[string]string{"CARILLON_STEP1": "15s"},
+			Name:  "freeze",
+			About: "SIGSTOP of one of each service for 90 s, then SIGCONT",
+			Do:    freezes,
 		},
-		{Name: "redis", About: "Redis: FLUSHALL, restart, 30 s outage", Do: redisFaults(30 * time.Second)},
-		{Name: "flush-and-kill", About: "FLUSHALL and SIGKILL of an executor at the same moment", Do: flushAndKill},
-		{Name: "pulsar", About: "Pulsar: restart, 60 s outage, task topic deleted", Do: pulsarFaults(time.Minute)},
-		{Name: "mysql", About: "MariaDB: restart and 60 s outage", Do: mysqlOutages(time.Minute), Once: true},
-		{Name: "mysql-errors", About: "MariaDB: killed connections, deadlocks, commits whose answer is lost", Do: mysqlErrors},
-		{Name: "disk", About: "MariaDB's disk full, then the server aborting on it", Do: fullDisk, Disk: true},
-		{Name: "links-cut", About: "each service cut off from each server for 10 s, and executors from the endpoint", Do: linksCut(10 * time.Second)},
-		{Name: "links-slow", About: "300 ms more between each service and each server, and to the endpoint", Do: linksSlow(10*time.Second, 300*time.Millisecond)},
-		{Name: "clocks", About: "clocks 2 s behind, 2 s ahead and jumping", Do: clockFaults, Env: map[string]string{"CARILLON_TEST_CLOCK": "true"}},
-		{Name: "policies", About: "late, overlapping, chained and edited timers, while each service and the database fail", Do: policies, Untimed: true},
-		{Name: "overload", About: "three times what can run, for 2 min", Do: overload, Once: true, Patience: 15 * time.Minute},
-		{Name: "rolling-restart", About: "rolling restart of every service", Do: rollingRestart, Once: true},
 		{
-			Name: "rolling-upgrade", About: "rolling upgrade from the previous commit", Do: rollingUpgrade, Once: true,
-			Bin: func(o *Options) string { return o.Previous },
+			Name:  "schedulers",
+			About: "all schedulers down for 5 min",
+			Do:    downFor(cluster.Scheduler, 5*time.Minute),
+		},
+		{
+			Name:  "migrators",
+			About: "all migrators down for 60 s, past a step1 of 15 s",
+			Do:    downFor(cluster.Migrator, time.Minute),
+			Env:   map[string]string{"CARILLON_EXPAND_AHEAD": "15s"},
+		},
+		{
+			Name:  "redis",
+			About: "Redis: FLUSHALL, restart, 30 s outage",
+			Do:    redisFaults(30 * time.Second),
+		},
+		{
+			Name:  "flush-and-kill",
+			About: "FLUSHALL and SIGKILL of an executor at the same moment",
+			Do:    flushAndKill,
+		},
+		{
+			Name:  "pulsar",
+			About: "Pulsar: restart, 60 s outage, task topic deleted",
+			Do:    pulsarFaults(time.Minute),
+		},
+		{
+			Name:  "mysql",
+			About: "MariaDB: restart and 60 s outage",
+			Do:    mysqlOutages(time.Minute),
+			Once:  true,
+		},
+		{
+			Name:  "mysql-errors",
+			About: "MariaDB: killed connections, deadlocks, commits whose answer is lost",
+			Do:    mysqlErrors,
+		},
+		{
+			Name:  "disk",
+			About: "MariaDB's disk full, then the server aborting on it",
+			Do:    fullDisk,
+			Disk:  true,
+		},
+		{
+			Name:  "links-cut",
+			About: "each service cut off from each server for 10 s, and executors from the endpoint",
+			Do:    linksCut(10 * time.Second),
+		},
+		{
+			Name:  "links-slow",
+			About: "300 ms more between each service and each server, and to the endpoint",
+			Do:    linksSlow(10*time.Second, 300*time.Millisecond),
+		},
+		{
+			Name:  "clocks",
+			About: "clocks 2 s behind, 2 s ahead and jumping",
+			Do:    clockFaults,
+			Env:   map[string]string{"CARILLON_TEST_CLOCK": "true"},
+		},
+		{
+			Name:    "policies",
+			About:   "late, overlapping, chained and edited timers, while each service and the database fail",
+			Do:      policies,
+			Untimed: true,
+		},
+		{
+			Name:     "overload",
+			About:    "three times what can run, for 2 min",
+			Do:       overload,
+			Once:     true,
+			Patience: 15 * time.Minute,
+		},
+		{
+			Name:  "rolling-restart",
+			About: "rolling restart of every service",
+			Do:    rollingRestart,
+			Once:  true,
+		},
+		{
+			Name:  "rolling-upgrade",
+			About: "rolling upgrade from the previous commit",
+			Do:    rollingUpgrade,
+			Once:  true,
+			Bin:   func(o *Options) string { return o.Previous },
 		},
 	}
 }
 
 // Short is what runs with the tests: the faults that are over soon, in one deployment.
 func Short() *Scenario {
-	return &Scenario{Name: "short", About: "a minute and a half of everything that is over soon", Do: func(w *World) error {
-		w.short = true
-		return inTurn(w,
-			killOne(cluster.Trigger, 4*time.Second), downFor(cluster.Trigger, 8*time.Second), freezeOne(cluster.Executor, 7*time.Second), flushAndKill,
-			redisOutage(5*time.Second), loseTopic, killConnections(3*time.Second), mysqlOutage(8*time.Second), killAll)
-	}}
+	return &Scenario{
+		Name:  "short",
+		About: "a minute and a half of everything that is over soon",
+		Do: func(w *Environment) error {
+			w.short = true
+			return inTurn(
+				w,
+				killOne(
+					cluster.Trigger,
+					4*time.Second,
+				),
+				downFor(cluster.Trigger, 8*time.Second),
+				freezeOne(cluster.Executor, 7*time.Second),
+				flushAndKill,
+				redisOutage(
+					5*time.Second,
+				),
+				loseTopic,
+				killConnections(3*time.Second),
+				mysqlOutage(8*time.Second),
+				killAll,
+			)
+		},
+	}
 }
 
 // inTurn makes one thing happen after the other.
-func inTurn(w *World, all ...func(*World) error) error {
+func inTurn(w *Environment, all ...func(*Environment) error) error {
 	for _, do := range all {
 		if err := do(w); err != nil {
 			return err

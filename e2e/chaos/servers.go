@@ -29,7 +29,8 @@ type servers struct {
 	dirs    map[string]string // of each server
 }
 
-// startServers installs and starts what is missing; it takes a minute on a fresh machine, and 15 s later.
+// startServers installs and starts what is missing; it takes a minute on a fresh machine, and 15 s
+// later.
 func startServers(ctx context.Context, root, dir string) (*servers, error) {
 	s := &servers{scripts: filepath.Join(root, "scripts"), dirs: make(map[string]string)}
 	names := []string{mysqlServer, redisServer, pulsarServer}
@@ -135,7 +136,8 @@ func running(pid int) bool {
 func (s *servers) script(ctx context.Context, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(s.scripts, name), args...) //nolint:gosec // a script of ours
+	//nolint:gosec // a script of ours
+	cmd := exec.CommandContext(ctx, filepath.Join(s.scripts, name), args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
 	}

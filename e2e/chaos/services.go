@@ -20,9 +20,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// kill kills processes at once. Each is frozen for the moment that it takes to see which connections are its own: only calls on
-// those have an excuse to come again.
-func (w *World) kill(procs ...*cluster.Process) (proof string, err error) {
+// kill kills processes at once. Each is frozen for the moment that it takes to see which
+// connections are its own: only calls on those have an excuse to come again.
+func (w *Environment) kill(procs ...*cluster.Process) (proof string, err error) {
 	var eg errgroup.Group
 	var mu sync.Mutex
 	var pids []string
@@ -50,10 +50,12 @@ func (w *World) kill(procs ...*cluster.Process) (proof string, err error) {
 	return "gone: process " + strings.Join(pids, ", "), err
 }
 
-func isExecutor(p *cluster.Process) bool { return strings.HasPrefix(p.Name, string(cluster.Executor)) }
+func isExecutor(p *cluster.Process) bool {
+	return strings.HasPrefix(p.Name, string(cluster.Executor))
+}
 
 // ports freezes a process and returns the ports that its calls come from.
-func (w *World) ports(p *cluster.Process) (map[uint16]bool, error) {
+func (w *Environment) ports(p *cluster.Process) (map[uint16]bool, error) {
 	if err := p.Pause(); err != nil {
 		return nil, err
 	}
@@ -67,13 +69,13 @@ func (w *World) ports(p *cluster.Process) (map[uint16]bool, error) {
 	return w.throughProxy(ports)
 }
 
-func (w *World) start(procs ...*cluster.Process) error {
+func (w *Environment) start(procs ...*cluster.Process) error {
 	ctx, cancel := context.WithTimeout(w.ctx, cluster.ReadyTimeout)
 	defer cancel()
 	return cluster.StartAll(ctx, procs...)
 }
 
-func kills(w *World) error {
+func kills(w *Environment) error {
 	for _, r := range cluster.Roles() {
 		if err := killOne(r, settled)(w); err != nil {
 			return err
@@ -83,10 +85,14 @@ func kills(w *World) error {
 }
 
 // killOne kills a replica, and starts it again when the other one has had time to take over.
-func killOne(r cluster.Role, wait time.Duration) func(*World) error {
-	return func(w *World) error {
+func killOne(r cluster.Role, wait time.Duration) func(*Environment) error {
+	return func(w *Environment) error {
 		p := w.replica(r, 0)
-		if err := w.befall("SIGKILL of one "+string(r), killed, func(*Fault) (string, error) { return w.kill(p) }); err != nil {
+		if err := w.befall(
+			"SIGKILL of one "+string(r),
+			killed,
+			func(*Fault) (string, error) { return w.kill(p) },
+		); err != nil {
 			return err
 		}
 		clock.Pause(w.ctx, wait)
@@ -98,22 +104,27 @@ func killOne(r cluster.Role, wait time.Duration) func(*World) error {
 	}
 }
 
-func killAll(w *World) error {
-	err := w.befall("SIGKILL of every process at once", outageEnded, func(f *Fault) (string, error) {
-		proof, err := w.kill(w.c.Processes()...)
-		if err != nil {
-			return "", err
-		}
-		err = w.start(w.c.Processes()...)
-		f.over()
-		return proof, err
-	})
+func killAll(w *Environment) error {
+	err := w.befall(
+		"SIGKILL of every process at once",
+		outageEnded,
+		func(f *Fault) (string, error) {
+			proof, err := w.kill(w.c.Processes()...)
+			if err != nil {
+				return "", err
+			}
+			err = w.start(w.c.Processes()...)
+			f.over()
+			return proof, err
+		},
+	)
 	clock.Pause(w.ctx, w.settled())
 	return err
 }
 
-// freezes has one of each service frozen, each 20 s after the one before, so that for a while one of each stands still.
-func freezes(w *World) error {
+// freezes has one of each service frozen, each 20 s after the one before, so that for a while one
+// of each stands still.
+func freezes(w *Environment) error {
 	var eg errgroup.Group
 	for i, r := range cluster.Roles() {
 		eg.Go(func() error {
@@ -124,22 +135,34 @@ func freezes(w *World) error {
 	return eg.Wait()
 }
 
-// freezeOne stops a process for d and wakes it. A zombie must see before its next call that it has lost its session.
-func freezeOne(r cluster.Role, d time.Duration) func(*World) error {
-	return func(w *World) error {
+// freezeOne stops a process for d and wakes it. A zombie must see before its next call that it has
+// lost its session.
+func freezeOne(r cluster.Role, d time.Duration) func(*Environment) error {
+	return func(w *Environment) error {
 		p := w.replica(r, 0)
-		err := w.befall(fmt.Sprintf("SIGSTOP of one %s, for %s", r, d), frozen, func(*Fault) (string, error) {
-			at := time.Now()
-			ports, err := w.ports(p)
-			if err != nil {
-				return "", err
-			}
-			if r == cluster.Executor {
-				// It takes a moment until it stands still, and until then it calls.
-				w.cut(ledger.Cut{At: at, Until: time.Now(), Recording: w.recording(), Ports: ports})
-			}
-			return "the kernel says that it is stopped", w.isFrozen(p)
-		})
+		err := w.befall(
+			fmt.Sprintf("SIGSTOP of one %s, for %s", r, d),
+			frozen,
+			func(*Fault) (string, error) {
+				at := time.Now()
+				ports, err := w.ports(p)
+				if err != nil {
+					return "", err
+				}
+				if r == cluster.Executor {
+					// It takes a moment until it stands still, and until then it calls.
+					w.cut(
+						ledger.Cut{
+							At:        at,
+							Until:     time.Now(),
+							Recording: w.recording(),
+							Ports:     ports,
+						},
+					)
+				}
+				return "the kernel says that it is stopped", w.isFrozen(p)
+			},
+		)
 		if err != nil {
 			return err
 		}
@@ -165,7 +188,7 @@ func freezeOne(r cluster.Role, d time.Duration) func(*World) error {
 }
 
 // isFrozen waits until the kernel says so, which it does within milliseconds.
-func (w *World) isFrozen(p *cluster.Process) error {
+func (w *Environment) isFrozen(p *cluster.Process) error {
 	s := ""
 	for range 100 {
 		if s = state(p.PID()); s == "T" {
@@ -187,39 +210,51 @@ func state(pid int) string {
 }
 
 // downFor has all of a service down for d.
-func downFor(r cluster.Role, d time.Duration) func(*World) error {
-	return func(w *World) error {
+func downFor(r cluster.Role, d time.Duration) func(*Environment) error {
+	return func(w *Environment) error {
 		procs := w.c.Role(r)
-		err := w.befall(fmt.Sprintf("all %ss down", r), outageEnded, func(f *Fault) (string, error) {
-			proof, err := w.kill(procs...)
-			if err != nil {
-				return "", err
-			}
-			clock.Pause(w.ctx, d)
-			if err := w.start(procs...); err != nil {
-				return "", err
-			}
-			f.over()
-			return proof, nil
-		})
+		err := w.befall(
+			fmt.Sprintf("all %ss down", r),
+			outageEnded,
+			func(f *Fault) (string, error) {
+				proof, err := w.kill(procs...)
+				if err != nil {
+					return "", err
+				}
+				clock.Pause(w.ctx, d)
+				if err := w.start(procs...); err != nil {
+					return "", err
+				}
+				f.over()
+				return proof, nil
+			},
+		)
 		clock.Pause(w.ctx, w.toCatchUp())
 		return err
 	}
 }
 
-func rollingRestart(w *World) error {
-	return w.befall("rolling restart", none, func(f *Fault) (string, error) { return w.roll(f, "") })
+func rollingRestart(w *Environment) error {
+	return w.befall(
+		"rolling restart",
+		none,
+		func(f *Fault) (string, error) { return w.roll(f, "") },
+	)
 }
 
-func rollingUpgrade(w *World) error {
+func rollingUpgrade(w *Environment) error {
 	if w.opts.Previous == w.opts.Bin {
 		return errors.New("there are no programs of a previous commit")
 	}
-	return w.befall("rolling upgrade", none, func(f *Fault) (string, error) { return w.roll(f, w.opts.Bin) })
+	return w.befall(
+		"rolling upgrade",
+		none,
+		func(f *Fault) (string, error) { return w.roll(f, w.opts.Bin) },
+	)
 }
 
 // roll stops and starts each process in good order, from another directory where one is given.
-func (w *World) roll(f *Fault, bin string) (proof string, err error) {
+func (w *Environment) roll(f *Fault, bin string) (proof string, err error) {
 	var from, to []string
 	for _, p := range w.c.Processes() {
 		from = append(from, strconv.Itoa(p.PID()))
@@ -239,16 +274,25 @@ func (w *World) roll(f *Fault, bin string) (proof string, err error) {
 		clock.Pause(w.ctx, time.Second)
 	}
 	f.over()
-	return fmt.Sprintf("processes %s became %s", strings.Join(from, " "), strings.Join(to, " ")), nil
+	return fmt.Sprintf(
+		"processes %s became %s",
+		strings.Join(from, " "),
+		strings.Join(to, " "),
+	), nil
 }
 
 // setClock puts a process's clock off, by its admin port.
-func (w *World) setClock(p *cluster.Process, by time.Duration) error {
+func (w *Environment) setClock(p *cluster.Process, by time.Duration) error {
 	body, err := json.Marshal(map[string]int64{"offset_ms": by.Milliseconds()})
 	if err != nil {
 		return fmt.Errorf("setting a clock: %w", err)
 	}
-	q, err := http.NewRequestWithContext(w.ctx, http.MethodPost, p.Admin()+"/test/clock", bytes.NewReader(body))
+	q, err := http.NewRequestWithContext(
+		w.ctx,
+		http.MethodPost,
+		p.Admin()+"/test/clock",
+		bytes.NewReader(body),
+	)
 	if err != nil {
 		return fmt.Errorf("setting a clock: %w", err)
 	}
@@ -264,13 +308,18 @@ func (w *World) setClock(p *cluster.Process, by time.Duration) error {
 	return nil
 }
 
-// clockFaults puts the clocks of each service off, then lets all of them jump. The proof is the offset that the services themselves measure.
-func clockFaults(w *World) error {
+// clockFaults puts the clocks of each service off, then lets all of them jump. The proof is the
+// offset that the services themselves measure.
+func clockFaults(w *Environment) error {
 	for _, r := range cluster.Roles() {
 		for _, by := range []time.Duration{-2 * time.Second, 2 * time.Second} {
 			p := w.replica(r, 0)
 			name := fmt.Sprintf("clock of one %s %s", r, signed(by))
-			if err := w.befall(name, none, func(*Fault) (string, error) { return w.clocksAt(by, p) }); err != nil {
+			if err := w.befall(
+				name,
+				none,
+				func(*Fault) (string, error) { return w.clocksAt(by, p) },
+			); err != nil {
 				return err
 			}
 			clock.Pause(w.ctx, 6*time.Second)
@@ -280,27 +329,34 @@ func clockFaults(w *World) error {
 			clock.Pause(w.ctx, 4*time.Second)
 		}
 	}
-	return w.befall("all clocks jump by up to 2 s, every 3 s", none, func(f *Fault) (string, error) {
-		var proofs []string
-		for i := range 6 {
-			for n, p := range w.c.Processes() {
-				if err := w.setClock(p, time.Duration((i*7+n*5)%9-4)*500*time.Millisecond); err != nil {
+	return w.befall(
+		"all clocks jump by up to 2 s, every 3 s",
+		none,
+		func(f *Fault) (string, error) {
+			var proofs []string
+			for i := range 6 {
+				for n, p := range w.c.Processes() {
+					if err := w.setClock(
+						p,
+						time.Duration((i*7+n*5)%9-4)*500*time.Millisecond,
+					); err != nil {
+						return "", err
+					}
+				}
+				clock.Pause(w.ctx, 3*time.Second)
+			}
+			proof, err := w.clocksAt(2*time.Second, w.replica(cluster.Executor, 1))
+			proofs = append(proofs, proof)
+			for _, p := range w.c.Processes() {
+				if err := w.setClock(p, 0); err != nil {
 					return "", err
 				}
 			}
-			clock.Pause(w.ctx, 3*time.Second)
-		}
-		proof, err := w.clocksAt(2*time.Second, w.replica(cluster.Executor, 1))
-		proofs = append(proofs, proof)
-		for _, p := range w.c.Processes() {
-			if err := w.setClock(p, 0); err != nil {
-				return "", err
-			}
-		}
-		clock.Pause(w.ctx, w.settled())
-		f.over()
-		return strings.Join(proofs, ", "), err
-	})
+			clock.Pause(w.ctx, w.settled())
+			f.over()
+			return strings.Join(proofs, ", "), err
+		},
+	)
 }
 
 func signed(d time.Duration) string {
@@ -311,7 +367,7 @@ func signed(d time.Duration) string {
 }
 
 // clocksAt puts clocks off and waits until the process has measured it.
-func (w *World) clocksAt(by time.Duration, p *cluster.Process) (proof string, err error) {
+func (w *Environment) clocksAt(by time.Duration, p *cluster.Process) (proof string, err error) {
 	if err := w.setClock(p, by); err != nil {
 		return "", err
 	}
@@ -320,7 +376,10 @@ func (w *World) clocksAt(by time.Duration, p *cluster.Process) (proof string, er
 		if err != nil {
 			return "", err
 		}
-		if off := m.Sum("carillon_clock_offset_seconds"); off*by.Seconds() < 0 && max(off, -off) > 1 {
+		if off := m.Sum(
+			"carillon_clock_offset_seconds",
+		); off*by.Seconds() < 0 &&
+			max(off, -off) > 1 {
 			return fmt.Sprintf("%s measures an offset of %.2f s to the database", p.Name, off), nil
 		}
 		clock.Pause(w.ctx, 50*time.Millisecond)

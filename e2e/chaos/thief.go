@@ -14,8 +14,9 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// thief stands before MariaDB and steals answers: it passes a COMMIT on, and breaks the connection instead of passing on what the server
-// says. The transaction takes effect, and nobody is told. No proxy that knows no protocol can do that.
+// thief stands before MariaDB and steals answers: it passes a COMMIT on, and breaks the connection
+// instead of passing on what the server says. The transaction takes effect, and nobody is told. No
+// proxy that knows no protocol can do that.
 type thief struct {
 	ln     net.Listener
 	target string
@@ -119,11 +120,13 @@ func (t *thief) forget(in, out net.Conn) {
 	delete(t.conns, out)
 }
 
-// takes tells whether this packet's answer is to be stolen: a query COMMIT comes alone, since the client waits for its answer.
+// takes tells whether this packet's answer is to be stolen: a query COMMIT comes alone, since the
+// client waits for its answer.
 func (t *thief) takes(packet []byte) bool {
 	const header, query = 4, 0x03
 	one := t.one.Load()
-	if one == 0 || len(packet) <= header || packet[header] != query || !bytes.EqualFold(packet[header+1:], []byte("commit")) {
+	if one == 0 || len(packet) <= header || packet[header] != query ||
+		!bytes.EqualFold(packet[header+1:], []byte("commit")) {
 		return false
 	}
 	if t.seen.Add(1)%one != 0 {

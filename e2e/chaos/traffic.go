@@ -35,8 +35,11 @@ const (
 	setUpBy  = 16
 )
 
-// everyOne makes timers call every instant that an outage made late: whatever is skipped counts as missing.
-var everyOne = &client.Misfire{Policy: "fire_all", MaxFires: timer.MaxMisfireFires} //nolint:gochecknoglobals // never written
+// everyOne makes timers call every instant that an outage made late: whatever is skipped counts as
+// missing.
+//
+//nolint:gochecknoglobals // never written
+var everyOne = &client.Misfire{Policy: "fire_all", MaxFires: timer.MaxMisfireFires}
 
 // mix is a load in fires per second: every cron is due each second.
 type mix struct {
@@ -49,14 +52,20 @@ type mix struct {
 }
 
 func mixOf(rate int) mix {
-	m := mix{retries: rate * 12 / 100, later: rate * 4 / 100, failing: rate / 100, flapping: rate * 5 / 100, once: rate * 30 / 100}
+	m := mix{
+		retries:  rate * 12 / 100,
+		later:    rate * 4 / 100,
+		failing:  rate / 100,
+		flapping: rate * 5 / 100,
+		once:     rate * 30 / 100,
+	}
 	m.crons = rate - m.retries - m.later - m.failing - m.flapping - m.once
 	return m
 }
 
 // traffic is the load of a scenario, with everything that it was told.
 type traffic struct {
-	w    *World
+	w    *Environment
 	mix  mix
 	seq  atomic.Int64
 	open chan struct{}  // a place for each create under way
@@ -108,18 +117,25 @@ type oneShot struct {
 // script tells the endpoint how to answer on each path of the load.
 func script(rcv *receiver.Receiver) {
 	rcv.Script("/ok", receiver.Script{})
-	rcv.Script("/retry", receiver.Script{Statuses: []int{http.StatusInternalServerError, http.StatusOK}})
-	rcv.Script("/later", receiver.Script{Statuses: []int{http.StatusServiceUnavailable, http.StatusOK}})
+	rcv.Script(
+		"/retry",
+		receiver.Script{Statuses: []int{http.StatusInternalServerError, http.StatusOK}},
+	)
+	rcv.Script(
+		"/later",
+		receiver.Script{Statuses: []int{http.StatusServiceUnavailable, http.StatusOK}},
+	)
 	rcv.Script("/slow", receiver.Script{Delay: slowAnswer})
 	rcv.Script("/fail", receiver.Script{Statuses: []int{http.StatusInternalServerError}})
 }
 
 // startTraffic makes the crons and begins to make the rest.
-func startTraffic(ctx context.Context, w *World, m mix) (*traffic, error) {
+func startTraffic(ctx context.Context, w *Environment, m mix) (*traffic, error) {
 	t := &traffic{w: w, mix: m, open: make(chan struct{}, underWay)}
 	eg, egCtx := errgroup.WithContext(ctx)
 	eg.SetLimit(setUpBy)
-	// The path over the proxy before the endpoint is for a part: what is cut off there is tried again.
+	// The path over the proxy before the endpoint is for a part: what is cut off there is tried
+	// again.
 	for _, k := range []struct {
 		name, path string
 		n          int
@@ -138,12 +154,22 @@ func startTraffic(ctx context.Context, w *World, m mix) (*traffic, error) {
 			}
 			eg.Go(func() error {
 				tm, _, err := w.api.Create(egCtx, client.NewTimer{
-					App: app, Name: fmt.Sprintf("%s-%d", k.name, i), Schedule: client.Cron("* * * * * *"),
-					Target: client.Post(w.endpoint(over) + k.path), Retry: &k.retry, Misfire: everyOne, Status: "active",
+					App:      app,
+					Name:     fmt.Sprintf("%s-%d", k.name, i),
+					Schedule: client.Cron("* * * * * *"),
+					Target: client.Post(
+						w.endpoint(over) + k.path,
+					),
+					Retry:   &k.retry,
+					Misfire: everyOne,
+					Status:  "active",
 				})
 				t.mu.Lock()
 				defer t.mu.Unlock()
-				t.steady = append(t.steady, standing{kind: k.name, id: tm.TimerID(), since: time.Now(), fails: k.fails})
+				t.steady = append(
+					t.steady,
+					standing{kind: k.name, id: tm.TimerID(), since: time.Now(), fails: k.fails},
+				)
 				return err
 			})
 		}
@@ -152,8 +178,13 @@ func startTraffic(ctx context.Context, w *World, m mix) (*traffic, error) {
 		eg.Go(func() error {
 			f := &flipped{changes: []change{{status: timer.StatusActive, sent: time.Now()}}}
 			tm, _, err := w.api.Create(egCtx, client.NewTimer{
-				App: app, Name: fmt.Sprintf("flapping-%d", i), Schedule: client.Cron("* * * * * *"), Target: client.Post(w.endpoint(i) + "/ok"), Misfire: everyOne, Status: "active",
-				Retry: &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
+				App:      app,
+				Name:     fmt.Sprintf("flapping-%d", i),
+				Schedule: client.Cron("* * * * * *"),
+				Target:   client.Post(w.endpoint(i) + "/ok"),
+				Misfire:  everyOne,
+				Status:   "active",
+				Retry:    &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
 			})
 			f.id, f.changes[0].done = tm.TimerID(), time.Now()
 			t.mu.Lock()
@@ -173,7 +204,8 @@ func startTraffic(ctx context.Context, w *World, m mix) (*traffic, error) {
 	return t, nil
 }
 
-// end makes no more, waits until the API has confirmed what is under way, and returns up to which instant the load is judged.
+// end makes no more, waits until the API has confirmed what is under way, and returns up to which
+// instant the load is judged.
 func (t *traffic) end() time.Time {
 	t.stop()
 	t.work.Wait()
@@ -204,13 +236,18 @@ func (t *traffic) offer(ctx context.Context) {
 	}
 }
 
-// one makes a one-shot. It is asked for until it is confirmed, by its name the same one, or until its instant is too near.
+// one makes a one-shot. It is asked for until it is confirmed, by its name the same one, or until
+// its instant is too near.
 func (t *traffic) one() {
 	n := t.seq.Add(1)
 	at := time.Now().Add(time.Second + rand.N(farthest)).Truncate(time.Millisecond)
 	q := client.NewTimer{
-		App: app, Name: fmt.Sprintf("once-%d", n), Schedule: client.At(at), Target: client.Post(t.w.endpoint(int(n)) + "/ok"), Status: "active",
-		Retry: &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
+		App:      app,
+		Name:     fmt.Sprintf("once-%d", n),
+		Schedule: client.At(at),
+		Target:   client.Post(t.w.endpoint(int(n)) + "/ok"),
+		Status:   "active",
+		Retry:    &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
 	}
 	for wait := 250 * time.Millisecond; time.Until(at) > tooLate; wait = min(2*wait, 2*time.Second) {
 		ctx, cancel := context.WithTimeout(t.w.ctx, callTimeout)
@@ -272,18 +309,21 @@ func (f *flipped) finish(i int) {
 	f.changes[i].done = time.Now()
 }
 
-// note counts a call without success. A refusal by the API is no fault of the world: it ends the scenario.
+// note counts a call without success. A refusal by the API is no fault of the world: it ends the
+// scenario.
 func (t *traffic) note(err error) {
 	t.mu.Lock()
 	t.refused++
 	t.mu.Unlock()
 	var e *client.Error
-	if errors.As(err, &e) && e.Status < http.StatusInternalServerError && e.Status != http.StatusTooManyRequests {
+	if errors.As(err, &e) && e.Status < http.StatusInternalServerError &&
+		e.Status != http.StatusTooManyRequests {
 		t.w.failf("the API refused a call of the load: %v", err)
 	}
 }
 
-// burst makes n crons that are due in each second of some minutes from an instant on, which must be a full one.
+// burst makes n crons that are due in each second of some minutes from an instant on, which must be
+// a full one.
 func (t *traffic) burst(ctx context.Context, n int, from time.Time, minutes int) error {
 	from = from.UTC()
 	var list []string
@@ -291,20 +331,38 @@ func (t *traffic) burst(ctx context.Context, n int, from time.Time, minutes int)
 		list = append(list, strconv.Itoa(from.Add(time.Duration(i)*time.Minute).Minute()))
 	}
 	if from.Add(time.Duration(minutes-1)*time.Minute).Hour() != from.Hour() {
-		return fmt.Errorf("the stretch of %d minutes from %s on is not in one hour: try again", minutes, from)
+		return fmt.Errorf(
+			"the stretch of %d minutes from %s on is not in one hour: try again",
+			minutes,
+			from,
+		)
 	}
-	spec := fmt.Sprintf("* %s %d %d %d *", strings.Join(list, ","), from.Hour(), from.Day(), from.Month())
+	spec := fmt.Sprintf(
+		"* %s %d %d %d *",
+		strings.Join(list, ","),
+		from.Hour(),
+		from.Day(),
+		from.Month(),
+	)
 	eg, ctx := errgroup.WithContext(ctx)
 	eg.SetLimit(4 * setUpBy)
 	for i := range n {
 		eg.Go(func() error {
 			tm, _, err := t.w.api.Create(ctx, client.NewTimer{
-				App: app, Name: fmt.Sprintf("burst-%d", i), Schedule: client.Cron(spec), Target: client.Post(t.w.endpoint(0) + "/ok"), Misfire: everyOne, Status: "active",
-				Retry: &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
+				App:      app,
+				Name:     fmt.Sprintf("burst-%d", i),
+				Schedule: client.Cron(spec),
+				Target:   client.Post(t.w.endpoint(0) + "/ok"),
+				Misfire:  everyOne,
+				Status:   "active",
+				Retry:    &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
 			})
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			t.bursts = append(t.bursts, bounded{tm.TimerID(), from, from.Add(time.Duration(minutes) * time.Minute)})
+			t.bursts = append(
+				t.bursts,
+				bounded{tm.TimerID(), from, from.Add(time.Duration(minutes) * time.Minute)},
+			)
 			return err
 		})
 	}
@@ -347,8 +405,18 @@ func (t *traffic) history(id timer.FireID) string {
 		}
 		f.mu.Lock()
 		for _, c := range f.changes {
-			if gap := time.UnixMilli(id.DueMS).Sub(c.sent); gap < 30*time.Second && gap > -30*time.Second {
-				out = append(out, fmt.Sprintf("%s sent %s, confirmed %s", c.status, c.sent.UTC().Format(time.StampMilli), c.done.UTC().Format(time.StampMilli)))
+			if gap := time.UnixMilli(id.DueMS).
+				Sub(c.sent); gap < 30*time.Second &&
+				gap > -30*time.Second {
+				out = append(
+					out,
+					fmt.Sprintf(
+						"%s sent %s, confirmed %s",
+						c.status,
+						c.sent.UTC().Format(time.StampMilli),
+						c.done.UTC().Format(time.StampMilli),
+					),
+				)
 			}
 		}
 		f.mu.Unlock()

@@ -31,7 +31,11 @@ type TimeRange struct {
 }
 
 // PutCalendar makes or replaces a calendar.
-func (c *Client) PutCalendar(ctx context.Context, app, name string, cal Calendar) (Calendar, error) {
+func (c *Client) PutCalendar(
+	ctx context.Context,
+	app, name string,
+	cal Calendar,
+) (Calendar, error) {
 	cal.Name, cal.Version = "", 0
 	var out Calendar
 	_, err := c.Do(ctx, http.MethodPut, calendarPath(app, name, "", nil), nil, cal, &out)
@@ -46,7 +50,12 @@ func (c *Client) GetCalendar(ctx context.Context, app, name string) (Calendar, e
 }
 
 // Calendars returns a page of an app's calendars and the cursor of the next one, empty at the end.
-func (c *Client) Calendars(ctx context.Context, app string, limit int, cursor string) ([]Calendar, string, error) {
+func (c *Client) Calendars(
+	ctx context.Context,
+	app string,
+	limit int,
+	cursor string,
+) ([]Calendar, string, error) {
 	q := url.Values{"app": {app}, "limit": {strconv.Itoa(limit)}}
 	if cursor != "" {
 		q.Set("cursor", cursor)
@@ -65,10 +74,18 @@ func (c *Client) DeleteCalendar(ctx context.Context, app, name string) error {
 	return err
 }
 
-// ImportCalendar takes the dates of an iCalendar file into a calendar, as "excluded" or "included" dates.
+// ImportCalendar takes the dates of an iCalendar file into a calendar, as "excluded" or "included"
+// dates.
 func (c *Client) ImportCalendar(ctx context.Context, app, name, as, ics string) (Calendar, error) {
 	var out Calendar
-	_, err := c.Do(ctx, http.MethodPost, calendarPath(app, name, "/import", url.Values{"as": {as}}), nil, Text{"text/calendar", ics}, &out)
+	_, err := c.Do(
+		ctx,
+		http.MethodPost,
+		calendarPath(app, name, "/import", url.Values{"as": {as}}),
+		nil,
+		Text{"text/calendar", ics},
+		&out,
+	)
 	return out, err
 }
 

@@ -1,5 +1,5 @@
-// Package client calls the HTTP API as tests and benchmarks need it: both versions, typed, one connection pool. It is no
-// SDK: it retries nothing, so that a test sees each answer.
+// Package client calls the HTTP API as tests and benchmarks need it: both versions, typed, one
+// connection pool. It is no SDK: it retries nothing, so that a test sees each answer.
 package client
 
 import (
@@ -26,16 +26,23 @@ type Client struct {
 	key  string
 }
 
-// New returns a client that asks base for the API's address before each call: a restarted server may have another, and
-// a deployment may have several. It shows AdminKey. Close it.
+// New returns a client that asks base for the API's address before each call: a restarted server
+// may have another, and a deployment may have several. It shows AdminKey. Close it.
 func New(base func() string) *Client {
-	tr := &http.Transport{MaxIdleConns: idleConns, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: time.Minute}
+	tr := &http.Transport{
+		MaxIdleConns:        idleConns,
+		MaxIdleConnsPerHost: idleConns,
+		IdleConnTimeout:     time.Minute,
+	}
 	return &Client{base: base, hc: &http.Client{Transport: tr, Timeout: callTimeout}, key: AdminKey}
 }
 
 // Over returns a client whose requests go to a server in this process, by rt.
 func Over(rt http.RoundTripper) *Client {
-	return &Client{base: func() string { return "http://api" }, hc: &http.Client{Transport: rt, Timeout: callTimeout}}
+	return &Client{
+		base: func() string { return "http://api" },
+		hc:   &http.Client{Transport: rt, Timeout: callTimeout},
+	}
 }
 
 // Close drops idle connections.
@@ -74,9 +81,14 @@ type Text struct {
 	Body string
 }
 
-// Do sends a call with a JSON body (nil: none; a Text as it is) and reads the answer into out (nil: ignored). An answer that is not 2xx is
-// an *Error.
-func (c *Client) Do(ctx context.Context, method, path string, header http.Header, in, out any) (Answer, error) {
+// Do sends a call with a JSON body (nil: none; a Text as it is) and reads the answer into out (nil:
+// ignored). An answer that is not 2xx is an *Error.
+func (c *Client) Do(
+	ctx context.Context,
+	method, path string,
+	header http.Header,
+	in, out any,
+) (Answer, error) {
 	var body io.Reader
 	contentType := "application/json"
 	switch in := in.(type) {

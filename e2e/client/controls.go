@@ -66,7 +66,13 @@ type Pause struct {
 }
 
 // Pause pauses a timer; until may be zero.
-func (c *Client) Pause(ctx context.Context, app string, id timer.ID, reason string, until time.Time) (Timer, error) {
+func (c *Client) Pause(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	reason string,
+	until time.Time,
+) (Timer, error) {
 	p := Pause{Reason: reason}
 	if !until.IsZero() {
 		p.Until = until.UTC().Format(time.RFC3339Nano)
@@ -95,22 +101,42 @@ func (c *Client) RunNow(ctx context.Context, app string, id timer.ID, key string
 }
 
 // Reschedule moves a pending one-shot.
-func (c *Client) Reschedule(ctx context.Context, app string, id timer.ID, at time.Time) (Timer, error) {
+func (c *Client) Reschedule(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	at time.Time,
+) (Timer, error) {
 	var t Timer
-	_, err := c.Do(ctx, http.MethodPost, timerPath(app, id, "/reschedule"), nil, map[string]string{"at": at.UTC().Format(time.RFC3339Nano)}, &t)
+	_, err := c.Do(
+		ctx,
+		http.MethodPost,
+		timerPath(app, id, "/reschedule"),
+		nil,
+		map[string]string{"at": at.UTC().Format(time.RFC3339Nano)},
+		&t,
+	)
 	return t, err
 }
 
 // Backfill is a request for the fires of a past range.
 type Backfill struct {
-	ID        string `json:"id"`
-	FiresMade int64  `json:"fires_made"`
-	Status    string `json:"status"` // running, done, cancelled
+	ID           string `json:"id"`
+	FiresCreated int64  `json:"fires_created"`
+	Status       string `json:"status"` // running, done, cancelled
 }
 
 // Backfill makes the fires of a past range: from included, to not.
-func (c *Client) Backfill(ctx context.Context, app string, id timer.ID, from, to time.Time) (Backfill, error) {
-	body := map[string]string{"from": from.UTC().Format(time.RFC3339Nano), "to": to.UTC().Format(time.RFC3339Nano)}
+func (c *Client) Backfill(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	from, to time.Time,
+) (Backfill, error) {
+	body := map[string]string{
+		"from": from.UTC().Format(time.RFC3339Nano),
+		"to":   to.UTC().Format(time.RFC3339Nano),
+	}
 	var b Backfill
 	_, err := c.Do(ctx, http.MethodPost, timerPath(app, id, "/backfills"), nil, body, &b)
 	return b, err
@@ -144,14 +170,28 @@ type App struct {
 // Freeze stops an app's calls.
 func (c *Client) Freeze(ctx context.Context, app, reason string) (App, error) {
 	var a App
-	_, err := c.Do(ctx, http.MethodPost, "/api/v2/apps/"+url.PathEscape(app)+"/freeze", nil, map[string]string{"reason": reason}, &a)
+	_, err := c.Do(
+		ctx,
+		http.MethodPost,
+		"/api/v2/apps/"+url.PathEscape(app)+"/freeze",
+		nil,
+		map[string]string{"reason": reason},
+		&a,
+	)
 	return a, err
 }
 
 // Unfreeze lets an app's calls go on.
 func (c *Client) Unfreeze(ctx context.Context, app string) (App, error) {
 	var a App
-	_, err := c.Do(ctx, http.MethodPost, "/api/v2/apps/"+url.PathEscape(app)+"/unfreeze", nil, nil, &a)
+	_, err := c.Do(
+		ctx,
+		http.MethodPost,
+		"/api/v2/apps/"+url.PathEscape(app)+"/unfreeze",
+		nil,
+		nil,
+		&a,
+	)
 	return a, err
 }
 

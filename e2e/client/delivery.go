@@ -8,8 +8,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Complete says what became of a fire that was accepted: status is delivered or failed. It needs no key. repeated tells that it was said before.
-func (c *Client) Complete(ctx context.Context, id timer.FireID, token, status, message string) (repeated bool, err error) {
+// Complete says what became of a fire that was accepted: status is delivered or failed. It needs no
+// key. repeated tells that it was said before.
+func (c *Client) Complete(
+	ctx context.Context,
+	id timer.FireID,
+	token, status, message string,
+) (repeated bool, err error) {
 	var out struct {
 		Repeated bool `json:"repeated"`
 	}
@@ -17,7 +22,8 @@ func (c *Client) Complete(ctx context.Context, id timer.FireID, token, status, m
 	if message != "" {
 		in["message"] = message
 	}
-	_, err = c.WithKey("").Do(ctx, http.MethodPost, "/api/v2/fires/"+id.String()+"/complete", nil, in, &out)
+	_, err = c.WithKey("").
+		Do(ctx, http.MethodPost, "/api/v2/fires/"+id.String()+"/complete", nil, in, &out)
 	return out.Repeated, err
 }
 
@@ -81,7 +87,14 @@ type SigningKey struct {
 // CreateSigningKey makes one of kind hmac or ed25519.
 func (c *Client) CreateSigningKey(ctx context.Context, app, kind string) (SigningKey, error) {
 	var k SigningKey
-	_, err := c.Do(ctx, http.MethodPost, appPath(app, "/signing-keys"), nil, map[string]string{"kind": kind}, &k)
+	_, err := c.Do(
+		ctx,
+		http.MethodPost,
+		appPath(app, "/signing-keys"),
+		nil,
+		map[string]string{"kind": kind},
+		&k,
+	)
 	return k, err
 }
 
@@ -103,7 +116,14 @@ type Key struct {
 // CreateKey makes an API key of an app.
 func (c *Client) CreateKey(ctx context.Context, app, name, scope string) (Key, error) {
 	var k Key
-	_, err := c.Do(ctx, http.MethodPost, appPath(app, "/keys"), nil, map[string]string{"name": name, "scope": scope}, &k)
+	_, err := c.Do(
+		ctx,
+		http.MethodPost,
+		appPath(app, "/keys"),
+		nil,
+		map[string]string{"name": name, "scope": scope},
+		&k,
+	)
 	return k, err
 }
 

@@ -52,7 +52,12 @@ func (f *Fire) Ledger() (ledger.Outcome, error) {
 	if err != nil {
 		return ledger.Outcome{}, fmt.Errorf("reading a history: %w", err)
 	}
-	o := ledger.Outcome{Fire: id, Kind: timer.OutcomeKind(f.Status), Reason: timer.Reason(f.Reason), Attempts: f.Attempts}
+	o := ledger.Outcome{
+		Fire:     id,
+		Kind:     timer.OutcomeKind(f.Status),
+		Reason:   timer.Reason(f.Reason),
+		Attempts: f.Attempts,
+	}
 	if f.UntilDue != "" {
 		until, err := time.Parse(time.RFC3339Nano, f.UntilDue)
 		if err != nil {
@@ -68,14 +73,28 @@ func (f *Fire) Ledger() (ledger.Outcome, error) {
 	return o, nil
 }
 
-// Fires returns a page of a timer's finished fires, latest due first, and the cursor of the next page, empty at the end.
-func (c *Client) Fires(ctx context.Context, app string, id timer.ID, limit int, cursor string) ([]Fire, string, error) {
+// Fires returns a page of a timer's finished fires, latest due first, and the cursor of the next
+// page, empty at the end.
+func (c *Client) Fires(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	limit int,
+	cursor string,
+) ([]Fire, string, error) {
 	return c.FiresIn(ctx, app, id, nil, limit, cursor)
 }
 
-// FiresIn is Fires of some states: open, delivered, failed, skipped, upcoming; nil is all finished ones.
-// Open fires come first, then finished ones, then upcoming ones.
-func (c *Client) FiresIn(ctx context.Context, app string, id timer.ID, states []string, limit int, cursor string) ([]Fire, string, error) {
+// FiresIn is Fires of some states: open, delivered, failed, skipped, upcoming; nil is all finished
+// ones. Open fires come first, then finished ones, then upcoming ones.
+func (c *Client) FiresIn(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	states []string,
+	limit int,
+	cursor string,
+) ([]Fire, string, error) {
 	path := timerPath(app, id, "/fires") + "&limit=" + strconv.Itoa(limit)
 	if len(states) > 0 {
 		path += "&state=" + strings.Join(states, ",")
@@ -111,6 +130,13 @@ func (c *Client) History(ctx context.Context, app string, id timer.ID) ([]Fire, 
 // Fire returns one fire.
 func (c *Client) Fire(ctx context.Context, app string, id timer.FireID) (Fire, error) {
 	var f Fire
-	_, err := c.Do(ctx, http.MethodGet, fmt.Sprintf("/api/v2/fires/%s?%s", id, url.Values{"app": {app}}.Encode()), nil, nil, &f)
+	_, err := c.Do(
+		ctx,
+		http.MethodGet,
+		fmt.Sprintf("/api/v2/fires/%s?%s", id, url.Values{"app": {app}}.Encode()),
+		nil,
+		nil,
+		&f,
+	)
 	return f, err
 }

@@ -2,13 +2,15 @@ package client
 
 import "net/http"
 
-// AdminKey and SealingKeys are those of test deployments: runners set them, and every client sends the key. They protect nothing.
+// AdminKey and EncryptionKeys are those of test deployments: runners set them, and every client
+// sends the key. They protect nothing.
 const (
-	AdminKey    = "crl_qLbAnHb8yyTu_zomOmwo0gkPSBupRpOqqalIK8VNEsNdOtU5UqlBkmGF4V8rBg"
-	SealingKeys = "test:WEQvYffiFNLA16/3yx1lDF4gfFLh2YtmTMI+urZwwLU="
+	AdminKey       = "crl_qLbAnHb8yyTu_zomOmwo0gkPSBupRpOqqalIK8VNEsNdOtU5UqlBkmGF4V8rBg"
+	EncryptionKeys = "test:WEQvYffiFNLA16/3yx1lDF4gfFLh2YtmTMI+urZwwLU="
 )
 
-// WithKey returns a client of the same deployment that shows another key (empty: none). It shares the connections.
+// WithKey returns a client of the same deployment that shows another key (empty: none). It shares
+// the connections.
 func (c *Client) WithKey(key string) *Client {
 	other := *c
 	other.key = key

@@ -30,7 +30,8 @@ type NewTimer struct {
 // Labels are for people and templates.
 type Labels map[string]string
 
-// Retry is how often and when a failed attempt is tried again. What is left out has its default: 3 attempts, 1 s × 2, 5 s each.
+// Retry is how often and when a failed attempt is tried again. What is left out has its default: 3
+// attempts, 1 s × 2, 5 s each.
 type Retry struct {
 	Attempts int     `json:"attempts,omitempty"`
 	Wait     string  `json:"wait,omitempty"`
@@ -84,7 +85,9 @@ func Cron(specs ...string) Schedule { return Schedule{Kind: "cron", Specs: specs
 func Every(d time.Duration) Schedule { return Schedule{Kind: "interval", Every: d.String()} }
 
 // FixedDelay is due so long after the end of the last fire.
-func FixedDelay(d time.Duration) Schedule { return Schedule{Kind: "fixed_delay", Every: d.String()} }
+func FixedDelay(d time.Duration) Schedule {
+	return Schedule{Kind: "fixed_delay", Every: d.String()}
+}
 
 // At is due once, at t, whose parts below a millisecond are cut.
 func At(t time.Time) Schedule {
@@ -152,22 +155,22 @@ func Post(url string) Target { return Target{Kind: "http", URL: url, Method: htt
 
 // Timer is what v2 returns.
 type Timer struct {
-	ID          string      `json:"id"`
-	App         string      `json:"app"`
-	Name        string      `json:"name"`
-	Status      string      `json:"status"`
-	Paused      *Pause      `json:"paused"`
-	Version     int32       `json:"version"`
-	Schedule    Schedule    `json:"schedule"`
-	Target      Target      `json:"target"`
-	Targets     []Target    `json:"targets"`
-	Mode        string      `json:"mode"`
-	Priority    string      `json:"priority"`
-	Labels      Labels      `json:"labels"`
-	Misfire     Misfire     `json:"misfire"`
-	Concurrency Concurrency `json:"concurrency"`
-	FiresMade   int64       `json:"fires_made"`
-	NextDue     string      `json:"next_due"`
+	ID           string      `json:"id"`
+	App          string      `json:"app"`
+	Name         string      `json:"name"`
+	Status       string      `json:"status"`
+	Paused       *Pause      `json:"paused"`
+	Version      int32       `json:"version"`
+	Schedule     Schedule    `json:"schedule"`
+	Target       Target      `json:"target"`
+	Targets      []Target    `json:"targets"`
+	Mode         string      `json:"mode"`
+	Priority     string      `json:"priority"`
+	Labels       Labels      `json:"labels"`
+	Misfire      Misfire     `json:"misfire"`
+	Concurrency  Concurrency `json:"concurrency"`
+	FiresCreated int64       `json:"fires_created"`
+	NextDue      string      `json:"next_due"`
 }
 
 // TimerID returns the id as a number; 0 where it is none.
@@ -203,7 +206,12 @@ func (c *Client) Get(ctx context.Context, app string, id timer.ID) (Timer, error
 }
 
 // List returns a page of an app's timers and the cursor of the next one, empty at the end.
-func (c *Client) List(ctx context.Context, app, status string, limit int, cursor string) ([]Timer, string, error) {
+func (c *Client) List(
+	ctx context.Context,
+	app, status string,
+	limit int,
+	cursor string,
+) ([]Timer, string, error) {
 	q := url.Values{"app": {app}, "limit": {strconv.Itoa(limit)}}
 	if status != "" {
 		q.Set("status", status)
@@ -220,9 +228,21 @@ func (c *Client) List(ctx context.Context, app, status string, limit int, cursor
 }
 
 // SetStatus activates or deactivates ("active", "inactive").
-func (c *Client) SetStatus(ctx context.Context, app string, id timer.ID, status string) (Timer, error) {
+func (c *Client) SetStatus(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	status string,
+) (Timer, error) {
 	var t Timer
-	_, err := c.Do(ctx, http.MethodPatch, timerPath(app, id, ""), nil, map[string]string{"status": status}, &t)
+	_, err := c.Do(
+		ctx,
+		http.MethodPatch,
+		timerPath(app, id, ""),
+		nil,
+		map[string]string{"status": status},
+		&t,
+	)
 	return t, err
 }
 

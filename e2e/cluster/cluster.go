@@ -30,7 +30,8 @@ func Roles() []Role { return []Role{API, Migrator, Scheduler, Trigger, Executor}
 type Cluster interface {
 	// Name says which runner it is: "allinone" or "real".
 	Name() string
-	// API returns the base URL of a running API replica, another one each time where there are several.
+	// API returns the base URL of a running API replica, another one each time where there are
+	// several.
 	API() string
 	// Role returns the replicas that play a role. An all-in-one process plays each.
 	Role(r Role) []*Process
@@ -54,8 +55,8 @@ type Options struct {
 	Prepare func(*Options, *Servers) error
 }
 
-// ReadyTimeout is how long a cluster may take to become ready: migrations and topics on servers that are busy with
-// other tests.
+// ReadyTimeout is how long a cluster may take to become ready: migrations and topics on servers
+// that are busy with other tests.
 const ReadyTimeout = 4 * time.Minute
 
 // group is what all runners have in common.
@@ -75,8 +76,8 @@ func (g *group) Processes() []*Process { return g.procs }
 
 func (g *group) Servers() *Servers { return g.servers }
 
-// API goes round over the replicas that listen. With none it returns an address where nobody does: the call fails as it
-// would for a user.
+// API goes round over the replicas that listen. With none it returns an address where nobody does:
+// the call fails as it would for a user.
 func (g *group) API() string {
 	apis := g.roles[API]
 	for range apis {
@@ -125,7 +126,8 @@ func StopAll(ctx context.Context, procs ...*Process) error {
 
 // get tells whether a URL answers 200.
 func get(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) //nolint:mnd // a probe that takes longer has failed
+	//nolint:mnd // a probe that takes longer has failed
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -146,5 +148,6 @@ func get(ctx context.Context, url string) error {
 	return nil
 }
 
-// probes keeps no connection: a process that is killed must not leave a broken one to the next probe.
+// probes keeps no connection: a process that is killed must not leave a broken one to the next
+// probe.
 var probes = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -54,7 +54,13 @@ func (s *Servers) Behind(ctx context.Context) (*Servers, Links, error) {
 	for _, a := range s.RedisAddrs {
 		to.RedisAddrs = append(to.RedisAddrs, through(Redis, a))
 	}
-	to.PulsarURL, to.PulsarAdminURL = throughURL(Pulsar, s.PulsarURL), throughURL(Pulsar, s.PulsarAdminURL)
+	to.PulsarURL, to.PulsarAdminURL = throughURL(
+		Pulsar,
+		s.PulsarURL,
+	), throughURL(
+		Pulsar,
+		s.PulsarAdminURL,
+	)
 	if failed != nil {
 		links.Close()
 		return nil, nil, failed

@@ -13,7 +13,8 @@ import (
 // Metrics are the series of a /metrics page: name with labels to value.
 type Metrics map[string]float64
 
-// Sum adds the series of a name whose labels contain every one of the given parts, such as `outcome="failed"`.
+// Sum adds the series of a name whose labels contain every one of the given parts, such as
+// `outcome="failed"`.
 func (m Metrics) Sum(name string, labels ...string) float64 {
 	var sum float64
 series:

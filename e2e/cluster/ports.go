@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Ports returns the local ports of the process's TCP connections: a callback that came from one of them is this process's. Freeze
-// the process first, if it must not change meanwhile.
+// Ports returns the local ports of the process's TCP connections: a callback that came from one of
+// them is this process's. Freeze the process first, if it must not change meanwhile.
 func (p *Process) Ports() (map[uint16]bool, error) {
 	pid := p.PID()
 	if pid == 0 {
@@ -20,7 +20,8 @@ func (p *Process) Ports() (map[uint16]bool, error) {
 	return portsOfPID(pid, "")
 }
 
-// OwnPortsTo returns the local ports of this process's own connections to a port: what a proxy of it has open there.
+// OwnPortsTo returns the local ports of this process's own connections to a port: what a proxy of
+// it has open there.
 func OwnPortsTo(port string) (map[uint16]bool, error) { return portsOfPID(os.Getpid(), port) }
 
 func portsOfPID(pid int, to string) (map[uint16]bool, error) {
@@ -45,8 +46,9 @@ func portsOfPID(pid int, to string) (map[uint16]bool, error) {
 	return ports, nil
 }
 
-// portsOf reads a table of /proc/net: the second field is the local address:port in hex, the third the other end's, the tenth the
-// socket's inode. Where to is given, only connections to that port count.
+// portsOf reads a table of /proc/net: the second field is the local address:port in hex, the third
+// the other end's, the tenth the socket's inode. Where to is given, only connections to that port
+// count.
 func portsOf(table []byte, inodes map[string]bool, to string, ports map[uint16]bool) {
 	const local, remote, inode = 1, 2, 9
 	sc := bufio.NewScanner(bytes.NewReader(table))
@@ -74,7 +76,8 @@ func portOf(field string) uint16 {
 	return uint16(n)
 }
 
-// established counts the connections of a table of /proc/net whose local end is a port: the fourth field is the state, 01 an open one.
+// established counts the connections of a table of /proc/net whose local end is a port: the fourth
+// field is the state, 01 an open one.
 func established(table []byte, port string) int {
 	const local, state = 1, 3
 	n := 0

@@ -24,8 +24,9 @@ import (
 
 const pollEvery = 20 * time.Millisecond
 
-// Process is one replica: a program that can be started, stopped, killed and frozen, again and again. It is safe for
-// concurrent use, but two callers that start and stop the same one get in each other's way.
+// Process is one replica: a program that can be started, stopped, killed and frozen, again and
+// again. It is safe for concurrent use, but two callers that start and stop the same one get in
+// each other's way.
 type Process struct {
 	Name    string
 	bin     string
@@ -41,15 +42,25 @@ type Process struct {
 	admin  string
 }
 
-func newProcess(o *Options, name, program string, hasHTTP bool, args []string, env ...map[string]string) *Process {
+func newProcess(
+	o *Options,
+	name, program string,
+	hasHTTP bool,
+	args []string,
+	env ...map[string]string,
+) *Process {
 	p := &Process{
 		Name: name, bin: filepath.Join(o.Bin, program), args: args,
 		log: filepath.Join(o.Dir, name+".log"), hasHTTP: hasHTTP,
 	}
 	all := map[string]string{
-		"CARILLON_HTTP_ADDR": "127.0.0.1:0", "CARILLON_ADMIN_ADDR": "127.0.0.1:0", "CARILLON_LOG_FORMAT": "json",
+		"CARILLON_HTTP_ADDR":              "127.0.0.1:0",
+		"CARILLON_ADMIN_ADDR":             "127.0.0.1:0",
+		"CARILLON_LOG_FORMAT":             "json",
 		"CARILLON_CALLBACK_ALLOW_PRIVATE": "true",
-		"CARILLON_AUTH":                   "on", "CARILLON_ADMIN_KEY": client.AdminKey, "CARILLON_SEALING_KEYS": client.SealingKeys,
+		"CARILLON_AUTH":                   "on",
+		"CARILLON_ADMIN_KEY":              client.AdminKey,
+		"CARILLON_ENCRYPTION_KEYS":           client.EncryptionKeys,
 	}
 	for _, e := range env {
 		maps.Copy(all, e)
@@ -100,7 +111,8 @@ func (p *Process) Launch(ctx context.Context) error {
 }
 
 func (p *Process) run() (logSize int64, err error) {
-	f, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:mnd // a log of our own
+	//nolint:mnd // a log of our own
+	f, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return 0, err
 	}
@@ -109,9 +121,10 @@ func (p *Process) run() (logSize int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// The child has its own group, so that a Ctrl-C reaches only us, and dies with us, whatever ends us. (The kernel means the
-	// thread that forked; the runtime keeps its threads.)
-	cmd := exec.Command(p.bin, p.args...) //nolint:gosec,noctx // a binary of ours; it outlives the call that started it
+	// The child has its own group, so that a Ctrl-C reaches only us, and dies with us, whatever
+	// ends us. (The kernel means the thread that forked; the runtime keeps its threads.)
+	//nolint:gosec,noctx // a binary of ours; it outlives the call that started it
+	cmd := exec.Command(p.bin, p.args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, f, f
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -150,7 +163,12 @@ func (p *Process) findAddrs(ctx context.Context, from int64) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not say where it listens: %w\n%s", p.Name, ctx.Err(), p.Tail(10))
+			return fmt.Errorf(
+				"%s does not say where it listens: %w\n%s",
+				p.Name,
+				ctx.Err(),
+				p.Tail(10),
+			)
 		case <-p.ended():
 			return fmt.Errorf("%s ended at its start\n%s", p.Name, p.Tail(10))
 		case <-tick.C:
@@ -231,7 +249,8 @@ func (p *Process) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Kill sends SIGKILL and waits for the end. It returns the instant before the signal. A process that does not run stays so.
+// Kill sends SIGKILL and waits for the end. It returns the instant before the signal. A process
+// that does not run stays so.
 func (p *Process) Kill() time.Time {
 	p.mu.Lock()
 	cmd, exited := p.cmd, p.exited
@@ -244,7 +263,8 @@ func (p *Process) Kill() time.Time {
 	return at
 }
 
-// Pause freezes the process (SIGSTOP), and returns when each of its threads stands still: until then it goes on.
+// Pause freezes the process (SIGSTOP), and returns when each of its threads stands still: until
+// then it goes on.
 func (p *Process) Pause() error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err

@@ -14,15 +14,16 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Proxy stands between processes and a server, so that a test can cut them off from it or make the way to it slow. It forwards
-// bytes and knows no protocol. One goroutine at a time may change it.
+// Proxy stands between processes and a server, so that a test can cut them off from it or make the
+// way to it slow. It forwards bytes and knows no protocol. One goroutine at a time may change it.
 type Proxy struct {
 	p    *toxiproxy.Proxy
 	slow bool
 	held bool
 }
 
-// Proxies listen below the ports that the kernel gives to connections by itself: while a way is cut, some connection would take its port now and then.
+// Proxies listen below the ports that the kernel gives to connections by itself: while a way is
+// cut, some connection would take its port now and then.
 const (
 	lowestPort = 10_000
 	ports      = 20_000
@@ -34,7 +35,12 @@ func StartProxy(_ context.Context, target string) (*Proxy, error) {
 	srv := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	var err error
 	for range tries {
-		p := toxiproxy.NewProxy(srv, "to "+target, fmt.Sprintf("127.0.0.1:%d", lowestPort+rand.IntN(ports)), target)
+		p := toxiproxy.NewProxy(
+			srv,
+			"to "+target,
+			fmt.Sprintf("127.0.0.1:%d", lowestPort+rand.IntN(ports)),
+			target,
+		)
 		if err = p.Start(); err == nil {
 			return &Proxy{p: p}, nil
 		}
@@ -58,8 +64,8 @@ func (p *Proxy) URL(of string) (string, error) {
 // Cut breaks all connections and refuses new ones until Heal.
 func (p *Proxy) Cut() { p.p.Stop() }
 
-// Hold lets nothing more arrive, in either direction, and says nothing: what a network does that loses packets. Heal breaks the connections
-// that were held.
+// Hold lets nothing more arrive, in either direction, and says nothing: what a network does that
+// loses packets. Heal breaks the connections that were held.
 func (p *Proxy) Hold() error {
 	for _, way := range []string{"upstream", "downstream"} {
 		if err := p.toxic("hold-"+way, "timeout", way, `{"timeout":0}`); err != nil {
@@ -73,11 +79,22 @@ func (p *Proxy) Hold() error {
 // Slow makes each answer come so much later, until Heal.
 func (p *Proxy) Slow(by time.Duration) error {
 	p.slow = true
-	return p.toxic("slow", "latency", "downstream", fmt.Sprintf(`{"latency":%d}`, by.Milliseconds()))
+	return p.toxic(
+		"slow",
+		"latency",
+		"downstream",
+		fmt.Sprintf(`{"latency":%d}`, by.Milliseconds()),
+	)
 }
 
 func (p *Proxy) toxic(name, kind, way, attributes string) error {
-	spec := fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"toxicity":1,"attributes":%s}`, name, kind, way, attributes)
+	spec := fmt.Sprintf(
+		`{"name":%q,"type":%q,"stream":%q,"toxicity":1,"attributes":%s}`,
+		name,
+		kind,
+		way,
+		attributes,
+	)
 	if _, err := p.p.Toxics.AddToxicJson(strings.NewReader(spec)); err != nil {
 		return fmt.Errorf("disturbing a connection: %w", err)
 	}

@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// StartAllInOne runs `carillon dev` and waits until it is ready. Its data stays in Options.Dir over restarts.
+// StartAllInOne runs `carillon dev` and waits until it is ready. Its data stays in Options.Dir over
+// restarts.
 func StartAllInOne(ctx context.Context, o Options) (Cluster, error) {
 	p := newProcess(&o, "carillon", "carillon", true, []string{"dev"},
 		map[string]string{"CARILLON_DATA_DIR": filepath.Join(o.Dir, "data")}, o.Env)
@@ -17,7 +18,8 @@ func StartAllInOne(ctx context.Context, o Options) (Cluster, error) {
 	return g, g.start(ctx)
 }
 
-// StartReal runs the five services in processes of their own over real servers and waits until all are ready.
+// StartReal runs the five services in processes of their own over real servers and waits until all
+// are ready.
 func StartReal(ctx context.Context, o Options, s Servers) (Cluster, error) {
 	g, err := prepareReal(o, s)
 	if err != nil {
@@ -44,7 +46,16 @@ func prepareReal(o Options, s Servers) (*group, error) {
 			if o.ReplicaEnv != nil {
 				own = o.ReplicaEnv(r, i)
 			}
-			p := newProcess(&o, fmt.Sprintf("%s-%d", r, i), "carillon-"+string(r), r == API, nil, s.Env(), o.Env, own)
+			p := newProcess(
+				&o,
+				fmt.Sprintf("%s-%d", r, i),
+				"carillon-"+string(r),
+				r == API,
+				nil,
+				s.Env(),
+				o.Env,
+				own,
+			)
 			g.procs = append(g.procs, p)
 			g.roles[r] = append(g.roles[r], p)
 		}

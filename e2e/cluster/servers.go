@@ -19,7 +19,8 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// Servers are the real servers that a cluster has for itself: a database, a key prefix, a namespace.
+// Servers are the real servers that a cluster has for itself: a database, a key prefix, a
+// namespace.
 type Servers struct {
 	MySQLDSN        string
 	RedisAddrs      []string
@@ -66,7 +67,8 @@ func (s *Servers) DeadTasks(ctx context.Context) (map[string]*carillonv1.DeadTas
 	const most = 500
 	dead := make(map[string]*carillonv1.DeadTask)
 	for n := 1; n <= most; n++ {
-		// One more each time: the admin client answers with an error alone when it is asked for more than there are.
+		// One more each time: the admin client answers with an error alone when it is asked for
+		// more than there are.
 		msgs, err := a.Subscriptions().PeekMessagesWithContext(ctx, name, bus.SubOperators, n)
 		var re rest.Error
 		if errors.As(err, &re) && re.Code == http.StatusNotFound {
@@ -111,7 +113,8 @@ func (s *Servers) Listen(ctx context.Context, topic string) error {
 	return nil
 }
 
-// Heard returns the first message that was published to a topic since Listen, nil while there is none.
+// Heard returns the first message that was published to a topic since Listen, nil while there is
+// none.
 func (s *Servers) Heard(ctx context.Context, topic string) (*Published, error) {
 	a, name, err := s.adminOf(topic)
 	if err != nil {

@@ -10,11 +10,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/testenv"
 )
 
-// ErrNoServers says that there are no real servers here and nobody requires them; the text says which is missing.
+// ErrNoServers says that there are no real servers here and nobody requires them; the text says
+// which is missing.
 var ErrNoServers = errors.New("no real servers")
 
-// RealServers returns a database, a key prefix and a namespace on the servers that the environment names, for a life longer than
-// a test's, and a function that removes them.
+// RealServers returns a database, a key prefix and a namespace on the servers that the environment
+// names, for a life longer than a test's, and a function that removes them.
 func RealServers() (s *Servers, free func(), err error) {
 	l := new(lifetime)
 	done := make(chan struct{})

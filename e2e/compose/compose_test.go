@@ -33,19 +33,36 @@ var services = []string{"api", "migrator", "scheduler", "trigger", "executor"}
 func onDocker(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("CARILLON_E2E_COMPOSE") == "" {
-		t.Skipf("!!! SKIPPED, UNTESTED: %s: CARILLON_E2E_COMPOSE is not set (make e2e-compose)", t.Name())
+		t.Skipf(
+			"!!! SKIPPED, UNTESTED: %s: CARILLON_E2E_COMPOSE is not set (make e2e-compose)",
+			t.Name(),
+		)
 	}
 	root, err := cluster.Root()
 	require.NoError(t, err)
 	return root
 }
 
-// TestImages builds each program's image by the Dockerfile and compares it with the one that make images makes.
-func TestImages(t *testing.T) { //nolint:paralleltest // two builds at once would only be slower, and the project's come from the same cache
+// TestImages builds each program's image by the Dockerfile and compares it with the one that make
+// images makes.
+//
+//nolint:paralleltest // two builds at once would only be slower, and the project's come from the same cache
+func TestImages(t *testing.T) {
 	root := onDocker(t)
 	const version = "v0.0.1-e2e"
 	dir := t.TempDir()
-	made := exec.CommandContext(t.Context(), root+"/scripts/images.sh", dir, "-arch", "amd64", "-version", version, "-registry", "carillon.e2e", "-oci=false")
+	made := exec.CommandContext(
+		t.Context(),
+		root+"/scripts/images.sh",
+		dir,
+		"-arch",
+		"amd64",
+		"-version",
+		version,
+		"-registry",
+		"carillon.e2e",
+		"-oci=false",
+	)
 	said, err := made.CombinedOutput()
 	require.NoError(t, err, string(said))
 	for _, service := range append([]string{"carillon"}, services...) {
@@ -60,11 +77,23 @@ func TestImages(t *testing.T) { //nolint:paralleltest // two builds at once woul
 			defer remove(t, name)
 			image, err := compose.Inspect(t.Context(), name)
 			require.NoError(t, err)
-			t.Logf("%s: %d MB, built in %s", program, image.Size>>20, time.Since(began).Round(time.Second))
+			t.Logf(
+				"%s: %d MB, built in %s",
+				program,
+				image.Size>>20,
+				time.Since(began).Round(time.Second),
+			)
 			require.Less(t, image.Size, int64(64<<20))
 
 			other := "carillon.e2e/" + program + ":" + version
-			load := exec.CommandContext(t.Context(), "docker", "load", "--quiet", "--input", filepath.Join(dir, program+"-amd64.tar"))
+			load := exec.CommandContext(
+				t.Context(),
+				"docker",
+				"load",
+				"--quiet",
+				"--input",
+				filepath.Join(dir, program+"-amd64.tar"),
+			)
 			said, err := load.CombinedOutput()
 			require.NoError(t, err, string(said))
 			defer remove(t, other)
@@ -87,16 +116,21 @@ func TestImages(t *testing.T) { //nolint:paralleltest // two builds at once woul
 	})
 }
 
-// same compares what two ways of building say of an image. Docker adds a PATH where an image has none.
+// same compares what two ways of building say of an image. Docker adds a PATH where an image has
+// none.
 func same(t *testing.T, want, have *compose.Config) {
 	t.Helper()
 	for _, c := range []*compose.Config{want, have} {
-		c.Env = slices.DeleteFunc(c.Env, func(s string) bool { return strings.HasPrefix(s, "PATH=") })
+		c.Env = slices.DeleteFunc(
+			c.Env,
+			func(s string) bool { return strings.HasPrefix(s, "PATH=") },
+		)
 	}
 	require.Equal(t, want, have)
 }
 
-// bare says that an image holds one static program, the authorities, and a directory for data of nobody's.
+// bare says that an image holds one static program, the authorities, and a directory for data of
+// nobody's.
 func bare(t *testing.T, name string, machine elf.Machine) {
 	t.Helper()
 	files, err := compose.Files(t.Context(), name)
@@ -106,24 +140,43 @@ func bare(t *testing.T, name string, machine elf.Machine) {
 		names = append(names, n)
 	}
 	slices.Sort(names)
-	require.Equal(t, []string{"carillon", "data", "etc/ssl", "etc/ssl/certs", "etc/ssl/certs/ca-certificates.crt"}, names)
+	require.Equal(
+		t,
+		[]string{
+			"carillon",
+			"data",
+			"etc/ssl",
+			"etc/ssl/certs",
+			"etc/ssl/certs/ca-certificates.crt",
+		},
+		names,
+	)
 	require.Equal(t, 65532, files["data"].Header.Uid)
 	require.NotZero(t, files["etc/ssl/certs/ca-certificates.crt"].Header.Size)
 	program := files["carillon"].Program
 	require.Equal(t, machine, program.Machine)
-	require.False(t, slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }), "it wants a loader: not static")
+	require.False(
+		t,
+		slices.ContainsFunc(
+			program.Progs,
+			func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP },
+		),
+		"it wants a loader: not static",
+	)
 }
 
 func refusesAShell(t *testing.T, name string) {
 	t.Helper()
-	said, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network", "none", "--entrypoint", "sh", name).CombinedOutput()
+	said, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network", "none", "--entrypoint", "sh", name).
+		CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(said), "executable file not found")
 }
 
 func remove(t *testing.T, image string) {
 	t.Helper()
-	said, err := exec.CommandContext(context.WithoutCancel(t.Context()), "docker", "image", "rm", image).CombinedOutput()
+	said, err := exec.CommandContext(context.WithoutCancel(t.Context()), "docker", "image", "rm", image).
+		CombinedOutput()
 	require.NoError(t, err, string(said))
 }
 
@@ -134,7 +187,9 @@ type world struct {
 }
 
 // TestCompose lives the life of a deployment on one machine.
-func TestCompose(t *testing.T) { //nolint:paralleltest // each part goes on where the one before ended
+//
+//nolint:paralleltest // each part goes on where the one before ended
+func TestCompose(t *testing.T) {
 	root := onDocker(t)
 	p, err := compose.NewProject(t.Context(), root, t.TempDir())
 	require.NoError(t, err)
@@ -166,7 +221,8 @@ func TestCompose(t *testing.T) { //nolint:paralleltest // each part goes on wher
 		{"down leaves nothing", down},
 	} {
 		began := time.Now()
-		if !t.Run(part.name, func(t *testing.T) { part.do(t, w) }) { //nolint:paralleltest // as above
+		//nolint:paralleltest // as above
+		if !t.Run(part.name, func(t *testing.T) { part.do(t, w) }) {
 			return
 		}
 		t.Logf("%s: %s", part.name, time.Since(began).Round(100*time.Millisecond))
@@ -175,8 +231,23 @@ func TestCompose(t *testing.T) { //nolint:paralleltest // each part goes on wher
 
 // wantsKeys: a deployment with an API that anybody may use, by mistake, must not start.
 func wantsKeys(t *testing.T, root string) {
-	cmd := exec.CommandContext(t.Context(), "docker", "compose", "-p", "carillon-e2e-without", "--env-file", "/dev/null", "-f", root+"/deploy/compose.yaml", "config", "--quiet")
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "CARILLON_") })
+	cmd := exec.CommandContext(
+		t.Context(),
+		"docker",
+		"compose",
+		"-p",
+		"carillon-e2e-without",
+		"--env-file",
+		"/dev/null",
+		"-f",
+		root+"/deploy/compose.yaml",
+		"config",
+		"--quiet",
+	)
+	cmd.Env = slices.DeleteFunc(
+		os.Environ(),
+		func(s string) bool { return strings.HasPrefix(s, "CARILLON_") },
+	)
 	said, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(said), "scripts/keys.sh deploy/.env makes one")
@@ -224,7 +295,8 @@ func asSafe(t *testing.T, w *world) {
 		require.True(t, c.HostConfig.ReadonlyRootfs, service)
 		require.Equal(t, []string{"ALL"}, c.HostConfig.CapDrop, service)
 		require.Equal(t, []string{"no-new-privileges:true"}, c.HostConfig.SecurityOpt, service)
-		said, err := exec.CommandContext(t.Context(), "docker", "top", strings.TrimPrefix(c.Name, "/"), "-o", "pid,uid,args").CombinedOutput()
+		said, err := exec.CommandContext(t.Context(), "docker", "top", strings.TrimPrefix(c.Name, "/"), "-o", "pid,uid,args").
+			CombinedOutput()
 		require.NoError(t, err, string(said))
 		require.Regexp(t, `(?m)^\d+ +65532 +/carillon$`, string(said), service)
 	}
@@ -235,7 +307,11 @@ func (w *world) ring(t *testing.T, name string) {
 	t.Helper()
 	before := w.received(t)
 	made, _, err := w.api.Create(t.Context(), client.NewTimer{
-		App: "demo", Name: name, Status: "active", Schedule: client.Delay(2 * time.Second), Target: client.Post("http://" + compose.Receiver + "/" + name),
+		App:      "demo",
+		Name:     name,
+		Status:   "active",
+		Schedule: client.Delay(2 * time.Second),
+		Target:   client.Post("http://" + compose.Receiver + "/" + name),
 	})
 	require.NoError(t, err)
 	var fires []client.Fire
@@ -246,7 +322,12 @@ func (w *world) ring(t *testing.T, name string) {
 	require.Equal(t, "delivered", fires[0].Status)
 	require.EqualValues(t, http.StatusOK, fires[0].StatusCode)
 	t.Logf("%s: %d ms late", name, fires[0].LatenessMS)
-	require.Eventually(t, func() bool { return w.received(t) > before }, patience, 500*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return w.received(t) > before },
+		patience,
+		500*time.Millisecond,
+	)
 }
 
 // received is what the endpoint says that it received; it says so each second.
@@ -308,7 +389,12 @@ func (w *world) targets(t *testing.T, want map[string]int) {
 
 func everyone(executors int) map[string]int {
 	return map[string]int{
-		"carillon/api up": 1, "carillon/migrator up": 1, "carillon/scheduler up": 1, "carillon/trigger up": 1, "carillon/executor up": executors, "pulsar/ up": 1,
+		"carillon/api up":       1,
+		"carillon/migrator up":  1,
+		"carillon/scheduler up": 1,
+		"carillon/trigger up":   1,
+		"carillon/executor up":  executors,
+		"pulsar/ up":            1,
 	}
 }
 
@@ -357,7 +443,8 @@ func restart(t *testing.T, w *world) {
 	w.ring(t, "restarted")
 }
 
-// killed: what crashes is started again, and what depends on it goes on by itself. The servers one after the other, then all that is ours at once.
+// killed: what crashes is started again, and what depends on it goes on by itself. The servers one
+// after the other, then all that is ours at once.
 func killed(t *testing.T, w *world) {
 	for _, together := range [][]string{{"redis"}, {"pulsar"}, {"mysql"}, services} {
 		before := make(map[string][]compose.Container)
@@ -381,16 +468,23 @@ func killed(t *testing.T, w *world) {
 			w.healthy(t, s, len(mustContainers(t, w, s)))
 		}
 		w.ring(t, "after-"+together[0])
-		t.Logf("%v killed: healthy after %s, all well after %s", together, healed.Round(time.Second), time.Since(began).Round(time.Second))
+		t.Logf(
+			"%v killed: healthy after %s, all well after %s",
+			together,
+			healed.Round(time.Second),
+			time.Since(began).Round(time.Second),
+		)
 	}
 }
 
-// restarted waits until docker has started a service's container once more than before, and it is healthy.
+// restarted waits until docker has started a service's container once more than before, and it is
+// healthy.
 func (w *world) restarted(t *testing.T, service string, i, before int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		now := mustContainers(t, w, service)
-		return len(now) > i && now[i].RestartCount > before && now[i].State.Health.Status == "healthy"
+		return len(now) > i && now[i].RestartCount > before &&
+			now[i].State.Health.Status == "healthy"
 	}, patience, 500*time.Millisecond, "%s is started again", service)
 }
 

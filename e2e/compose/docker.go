@@ -10,14 +10,20 @@ import (
 	"strings"
 )
 
-// docker runs a command of docker and returns what it said on its standard output; the error has the rest.
+// docker runs a command of docker and returns what it said on its standard output; the error has
+// the rest.
 func docker(ctx context.Context, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "docker", args...) //nolint:gosec // arguments of our own
 	cmd.Env = append(os.Environ(), env...)
 	var out, diagnosis bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &diagnosis
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("docker %s: %w: %s", strings.Join(args, " "), err, tail(diagnosis.String()))
+		return out.String(), fmt.Errorf(
+			"docker %s: %w: %s",
+			strings.Join(args, " "),
+			err,
+			tail(diagnosis.String()),
+		)
 	}
 	return out.String(), nil
 }

@@ -42,7 +42,8 @@ type panel struct {
 // target is a query of a panel, with all that the dashboard says of it.
 type target map[string]any
 
-// quiet are the queries that may have no numbers in a young deployment that does well, each with the reason. The others must have some.
+// quiet are the queries that may have no numbers in a young deployment that does well, each with
+// the reason. The others must have some.
 var quiet = map[string]string{
 	`count(carillon_clock_steady == 0)`: "no clock is unsteady",
 	`topk(10, sum by (app) (rate(carillon_app_fires_total{outcome="failed"}[$__rate_interval])) > 0)`:    "no fire fails",
@@ -59,7 +60,12 @@ func grafana(t *testing.T, w *world) {
 	}
 	var source struct{ Status string }
 	require.Eventually(t, func() bool {
-		return get(t, w.Grafana+"/api/datasources/proxy/uid/carillon/api/v1/query?query=up", &source) == nil && source.Status == "success"
+		return get(
+			t,
+			w.Grafana+"/api/datasources/proxy/uid/carillon/api/v1/query?query=up",
+			&source,
+		) == nil &&
+			source.Status == "success"
 	}, patience, time.Second)
 	var found []struct{ UID, Title string }
 	require.Eventually(t, func() bool {
@@ -67,7 +73,11 @@ func grafana(t *testing.T, w *world) {
 	}, patience, time.Second)
 	said, err := w.Compose(t.Context(), "logs", "--no-color", "--no-log-prefix", "grafana")
 	require.NoError(t, err)
-	require.Empty(t, regexp.MustCompile(`(?m)^logger=provisioning.* level=(?:warn|error) .*$`).FindAllString(said, -1))
+	require.Empty(
+		t,
+		regexp.MustCompile(`(?m)^logger=provisioning.* level=(?:warn|error) .*$`).
+			FindAllString(said, -1),
+	)
 
 	file := ours(t)
 	var home, shown struct {
@@ -96,8 +106,9 @@ func ours(t *testing.T) *dashboard {
 	return &d
 }
 
-// numbers has every panel ask what it asks in a browser, until all that are not quiet have numbers. Timers ring meanwhile: a rate wants two samples, and
-// a counter with labels is there from its first event on.
+// numbers has every panel ask what it asks in a browser, until all that are not quiet have numbers.
+// Timers ring meanwhile: a rate wants two samples, and a counter with labels is there from its
+// first event on.
 func (w *world) numbers(t *testing.T, d *dashboard) {
 	t.Helper()
 	sources := w.sources(t, d)
@@ -129,14 +140,19 @@ func (w *world) numbers(t *testing.T, d *dashboard) {
 func (w *world) pause(t *testing.T, name string) {
 	t.Helper()
 	made, _, err := w.api.Create(t.Context(), client.NewTimer{
-		App: "demo", Name: name, Status: "active", Schedule: client.Every(time.Hour), Target: client.Post("http://" + compose.Receiver + "/" + name),
+		App:      "demo",
+		Name:     name,
+		Status:   "active",
+		Schedule: client.Every(time.Hour),
+		Target:   client.Post("http://" + compose.Receiver + "/" + name),
 	})
 	require.NoError(t, err)
 	_, err = w.api.Pause(t.Context(), "demo", made.TimerID(), "seen", time.Time{})
 	require.NoError(t, err)
 }
 
-// sources says which source each variable of a dashboard stands for: the default one of its type, which is what a browser takes where nobody has chosen.
+// sources says which source each variable of a dashboard stands for: the default one of its type,
+// which is what a browser takes where nobody has chosen.
 func (w *world) sources(t *testing.T, d *dashboard) *strings.Replacer {
 	t.Helper()
 	var settings struct {
@@ -146,7 +162,13 @@ func (w *world) sources(t *testing.T, d *dashboard) *strings.Replacer {
 	require.NoError(t, get(t, w.Grafana+"/api/frontend/settings", &settings))
 	var pairs []string
 	for _, v := range d.Templating.List {
-		require.Equal(t, "datasource", v.Type, "variable %s: the test fills in sources only", v.Name)
+		require.Equal(
+			t,
+			"datasource",
+			v.Type,
+			"variable %s: the test fills in sources only",
+			v.Name,
+		)
 		source := settings.Datasources[settings.DefaultDatasource]
 		require.Equal(t, v.Query, source.Type)
 		pairs = append(pairs, "${"+v.Name+"}", source.UID)
@@ -154,7 +176,8 @@ func (w *world) sources(t *testing.T, d *dashboard) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// ask sends a panel's queries as a browser does, which leaves $__rate_interval to Grafana, and returns those without a number. None may fail.
+// ask sends a panel's queries as a browser does, which leaves $__rate_interval to Grafana, and
+// returns those without a number. None may fail.
 func (w *world) ask(t *testing.T, p *panel, sources *strings.Replacer) map[string]string {
 	t.Helper()
 	if len(p.Targets) == 0 {
@@ -166,17 +189,27 @@ func (w *world) ask(t *testing.T, p *panel, sources *strings.Replacer) map[strin
 	for _, of := range p.Targets {
 		q := maps.Clone(of)
 		source := of["datasource"].(map[string]any)
-		q["datasource"] = map[string]any{"type": source["type"], "uid": sources.Replace(source["uid"].(string))}
+		q["datasource"] = map[string]any{
+			"type": source["type"],
+			"uid":  sources.Replace(source["uid"].(string)),
+		}
 		q["intervalMs"], q["maxDataPoints"], q["utcOffsetSec"] = 5000, 720, 0
 		queries = append(queries, q)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{
-		"queries": queries, "from": strconv.FormatInt(now.Add(-time.Hour).UnixMilli(), 10), "to": strconv.FormatInt(now.UnixMilli(), 10),
+		"queries": queries,
+		"from":    strconv.FormatInt(now.Add(-time.Hour).UnixMilli(), 10),
+		"to":      strconv.FormatInt(now.UnixMilli(), 10),
 	})
 	require.NoError(t, err)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.Grafana+"/api/ds/query", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		w.Grafana+"/api/ds/query",
+		bytes.NewReader(body),
+	)
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
@@ -197,10 +230,20 @@ func (w *world) ask(t *testing.T, p *panel, sources *strings.Replacer) map[strin
 	for _, q := range queries {
 		result := answer.Results[q["refId"].(string)]
 		about := fmt.Sprintf("panel %d, %s, %v", p.ID, p.Title, q["refId"])
-		require.Equal(t, "200 ", fmt.Sprint(result.Status, " ", result.Error), "%s: %v: %s %s", about, q["expr"], res.Status, answer.Message)
+		require.Equal(
+			t,
+			"200 ",
+			fmt.Sprint(result.Status, " ", result.Error),
+			"%s: %v: %s %s",
+			about,
+			q["expr"],
+			res.Status,
+			answer.Message,
+		)
 		has := false
 		for _, f := range result.Frames {
-			for _, values := range f.Data.Values[min(1, len(f.Data.Values)):] { // the first are instants
+			// the first are instants.
+			for _, values := range f.Data.Values[min(1, len(f.Data.Values)):] {
 				has = has || slices.ContainsFunc(values, func(v *float64) bool { return v != nil })
 			}
 		}

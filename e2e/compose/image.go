@@ -41,8 +41,23 @@ func Inspect(ctx context.Context, name string) (Image, error) {
 
 // Build makes an image by the Dockerfile, as its header says.
 func Build(ctx context.Context, root, service, version, arch, tag string) error {
-	_, err := docker(ctx, nil, "build", "--quiet", "--platform", "linux/"+arch, "-f", root+"/deploy/Dockerfile",
-		"--build-arg", "SERVICE="+service, "--build-arg", "VERSION="+version, "-t", tag, root)
+	_, err := docker(
+		ctx,
+		nil,
+		"build",
+		"--quiet",
+		"--platform",
+		"linux/"+arch,
+		"-f",
+		root+"/deploy/Dockerfile",
+		"--build-arg",
+		"SERVICE="+service,
+		"--build-arg",
+		"VERSION="+version,
+		"-t",
+		tag,
+		root,
+	)
 	return err
 }
 
@@ -64,7 +79,8 @@ func Files(ctx context.Context, image string) (files map[string]File, err error)
 		_, failed := docker(context.WithoutCancel(ctx), nil, "rm", id)
 		err = errors.Join(err, failed)
 	}()
-	cmd := exec.CommandContext(ctx, "docker", "export", id) //nolint:gosec // an id that docker gave us
+	//nolint:gosec // an id that docker gave us
+	cmd := exec.CommandContext(ctx, "docker", "export", id)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Project is a run of deploy/compose.yaml under a name, on ports and with keys of its own: another that runs on the engine is not disturbed.
+// Project is a run of deploy/compose.yaml under a name, on ports and with keys of its own: another
+// that runs on the engine is not disturbed.
 type Project struct {
 	name string
 	args []string // before each command of compose
@@ -41,13 +42,27 @@ const Receiver = "receiver:8090"
 // NewProject prepares one: keys as the quick start makes them, and an endpoint. It starts nothing.
 func NewProject(ctx context.Context, root, dir string) (*Project, error) {
 	keys := filepath.Join(dir, "keys.env")
-	made := exec.CommandContext(ctx, root+"/scripts/keys.sh", keys) //nolint:gosec // a script of our own
+	//nolint:gosec // a script of our own
+	made := exec.CommandContext(ctx, root+"/scripts/keys.sh", keys)
 	made.Stderr = os.Stderr
 	if err := made.Run(); err != nil {
 		return nil, fmt.Errorf("making keys: %w", err)
 	}
-	built := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", dir, "./e2e/receiver/cmd/carillon-receiver") //nolint:gosec // as above
-	built.Dir, built.Env, built.Stderr = root, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux"), os.Stderr
+	//nolint:gosec // as above
+	built := exec.CommandContext(
+		ctx,
+		"go",
+		"build",
+		"-trimpath",
+		"-o",
+		dir,
+		"./e2e/receiver/cmd/carillon-receiver",
+	)
+	built.Dir, built.Env, built.Stderr = root, append(
+		os.Environ(),
+		"CGO_ENABLED=0",
+		"GOOS=linux",
+	), os.Stderr
 	if err := built.Run(); err != nil {
 		return nil, fmt.Errorf("building the endpoint: %w", err)
 	}
@@ -65,7 +80,21 @@ func NewProject(ctx context.Context, root, dir string) (*Project, error) {
 			p.Key = key
 		}
 	}
-	p.args = []string{"compose", "--progress", "plain", "--ansi", "never", "-p", p.name, "--env-file", keys, "-f", root + "/deploy/compose.yaml", "-f", extra}
+	p.args = []string{
+		"compose",
+		"--progress",
+		"plain",
+		"--ansi",
+		"never",
+		"-p",
+		p.name,
+		"--env-file",
+		keys,
+		"-f",
+		root + "/deploy/compose.yaml",
+		"-f",
+		extra,
+	}
 	p.env = []string{"CARILLON_CALLBACK_ALLOW=" + Receiver}
 	for variable, to := range map[string]*string{"CARILLON_PORT": &p.API, "PROMETHEUS_PORT": &p.Prometheus, "GRAFANA_PORT": &p.Grafana} {
 		port, err := freePort(ctx)
@@ -128,11 +157,28 @@ func (p *Project) Containers(ctx context.Context, service string) ([]Container, 
 	return all, nil
 }
 
-// Kill ends a container's process as a crash does. docker kill would not: to docker that is a wish, after which nothing is restarted.
+// Kill ends a container's process as a crash does. docker kill would not: to docker that is a wish,
+// after which nothing is restarted.
 func (p *Project) Kill(ctx context.Context, c *Container) error {
 	// Any image with a shell: this one is there.
-	_, err := docker(ctx, nil, "run", "--rm", "--pid", "host", "--privileged", "--network", "none", "--user", "0:0", "--entrypoint", "/bin/sh", "redis:7.4",
-		"-c", fmt.Sprintf("kill -9 %d", c.State.Pid))
+	_, err := docker(
+		ctx,
+		nil,
+		"run",
+		"--rm",
+		"--pid",
+		"host",
+		"--privileged",
+		"--network",
+		"none",
+		"--user",
+		"0:0",
+		"--entrypoint",
+		"/bin/sh",
+		"redis:7.4",
+		"-c",
+		fmt.Sprintf("kill -9 %d", c.State.Pid),
+	)
 	return err
 }
 
@@ -148,7 +194,10 @@ func (p *Project) Remains(ctx context.Context) ([]string, error) {
 	for _, list := range [][]string{
 		{"ps", "--all"}, {"volume", "ls"}, {"network", "ls"}, {"image", "ls"},
 	} {
-		out, err := docker(ctx, nil, append(list, "--quiet", "--filter", "label=com.docker.compose.project="+p.name)...)
+		out, err := docker(
+			ctx,
+			nil,
+			append(list, "--quiet", "--filter", "label=com.docker.compose.project="+p.name)...)
 		if err != nil {
 			return nil, err
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// Cluster shows a release to the stories: they call its API and read its pods' metrics. Its pods cannot be killed as processes are; the tests of this package
-// do that.
+// Cluster shows a release to the stories: they call its API and read its pods' metrics. Its pods
+// cannot be killed as processes are; the tests of this package do that.
 type Cluster struct {
 	*Release
 }
@@ -18,8 +18,24 @@ type Cluster struct {
 var _ cluster.Cluster = (*Cluster)(nil)
 
 // StartCluster installs the chart in a namespace of its own.
-func StartCluster(ctx context.Context, s *Settings, namespace string, o cluster.Options, servers *cluster.Servers) (*Cluster, error) {
-	r, err := Install(ctx, Options{Settings: *s, Namespace: namespace, Dir: o.Dir, Servers: servers, Replicas: max(o.Replicas, 1), Env: o.Env})
+func StartCluster(
+	ctx context.Context,
+	s *Settings,
+	namespace string,
+	o cluster.Options,
+	servers *cluster.Servers,
+) (*Cluster, error) {
+	r, err := Install(
+		ctx,
+		Options{
+			Settings:  *s,
+			Namespace: namespace,
+			Dir:       o.Dir,
+			Servers:   servers,
+			Replicas:  max(o.Replicas, 1),
+			Env:       o.Env,
+		},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -18,20 +18,31 @@ import (
 	"github.com/carillon-timer/carillon/e2e/receiver"
 )
 
-// TestKEDAScalesExecutors lets KEDA itself act, where it runs (scripts/kube/keda.sh): executors are gone, what they should have taken waits in Pulsar, and more of
-// them are asked for. It runs by itself, for the reason of TestOptionalObjects.
+// TestKEDAScalesExecutors lets KEDA itself act, where it runs (scripts/kube/keda.sh): executors are
+// gone, what they should have taken waits in Pulsar, and more of them are asked for. It runs by
+// itself, for the reason of TestOptionalObjects.
 func TestKEDAScalesExecutors(t *testing.T) {
 	s := onKube(t)
 	served, err := exec.CommandContext(t.Context(), "kubectl", "get", "apiservice", "v1beta1.external.metrics.k8s.io", "--ignore-not-found",
-		"-o", `jsonpath={.spec.service.name} {.status.conditions[?(@.type=="Available")].status}`).CombinedOutput()
+		"-o", `jsonpath={.spec.service.name} {.status.conditions[?(@.type=="Available")].status}`).
+		CombinedOutput()
 	require.NoError(t, err, "%s", served)
 	if !strings.Contains(string(served), "keda") || !strings.Contains(string(served), "True") {
-		t.Skipf("!!! SKIPPED, UNTESTED: %s: no KEDA serves metrics in the cluster (scripts/kube/keda.sh build)", t.Name())
+		t.Skipf(
+			"!!! SKIPPED, UNTESTED: %s: no KEDA serves metrics in the cluster (scripts/kube/keda.sh build)",
+			t.Name(),
+		)
 	}
 	servers, free, err := cluster.RealServers()
 	require.NoError(t, err)
 	defer free()
-	c, err := kube.StartCluster(t.Context(), s, fmt.Sprintf("keda-%d", time.Now().UnixMilli()), cluster.Options{Replicas: 1, Dir: t.TempDir()}, servers)
+	c, err := kube.StartCluster(
+		t.Context(),
+		s,
+		fmt.Sprintf("keda-%d", time.Now().UnixMilli()),
+		cluster.Options{Replicas: 1, Dir: t.TempDir()},
+		servers,
+	)
 	require.NoError(t, err)
 	defer func() {
 		if t.Failed() {
@@ -47,30 +58,72 @@ func TestKEDAScalesExecutors(t *testing.T) {
 
 	// As the example says, with a token that nobody looks at.
 	rest, values := example(t, filepath.Join(s.Chart, "examples", "keda.yaml"))
-	require.NoError(t, c.Secret(t.Context(), "carillon-servers", "CARILLON_PULSAR_TOKEN", "a token for tests only"))
+	require.NoError(
+		t,
+		c.Secret(
+			t.Context(),
+			"carillon-servers",
+			"CARILLON_PULSAR_TOKEN",
+			"a token for tests only",
+		),
+	)
 	said, err := take(t, c, strings.Join(rest, "\n---\n"))
 	require.NoError(t, err, said)
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(values), 0o600))
 	files := []string{file, "testdata/keda.yaml"}
 	require.NoError(t, c.UpgradeWith(t.Context(), upgradeTimeout, files...))
-	_, err = c.Kubectl(t.Context(), "wait", "--for=condition=Ready", "scaledobject", "--all", "--timeout=2m")
+	_, err = c.Kubectl(
+		t.Context(),
+		"wait",
+		"--for=condition=Ready",
+		"scaledobject",
+		"--all",
+		"--timeout=2m",
+	)
 	require.NoError(t, err)
-	for _, of := range []string{"executor", "trigger"} { // KEDA reads the topics, and Kubernetes KEDA
+	// KEDA reads the topics, and Kubernetes KEDA.
+	for _, of := range []string{"executor", "trigger"} {
 		require.Eventually(t, func() bool {
-			said, err := c.Kubectl(t.Context(), "get", "hpa", "keda-hpa-carillon-"+of, "-o", `jsonpath={.status.conditions[?(@.type=="ScalingActive")].status}`)
+			said, err := c.Kubectl(
+				t.Context(),
+				"get",
+				"hpa",
+				"keda-hpa-carillon-"+of,
+				"-o",
+				`jsonpath={.status.conditions[?(@.type=="ScalingActive")].status}`,
+			)
 			t.Log(of, said, err)
 			return err == nil && said == "True"
 		}, patience, 2*time.Second, of)
 	}
 	require.Equal(t, "1", executorsWanted(t, c))
 
-	// No node has room for executors that ask for this one; those that run go with their ReplicaSet.
-	old, err := c.Kubectl(t.Context(), "get", "replicaset", "-l", "app.kubernetes.io/component=executor", "-o", "name")
+	// No node has room for executors that ask for this one; those that run go with their
+	// ReplicaSet.
+	old, err := c.Kubectl(
+		t.Context(),
+		"get",
+		"replicaset",
+		"-l",
+		"app.kubernetes.io/component=executor",
+		"-o",
+		"name",
+	)
 	require.NoError(t, err)
-	_, err = c.Helm(t.Context(), "upgrade", "carillon", s.Chart, "--reuse-values", "--set", "executor.nodeSelector.no=such")
+	_, err = c.Helm(
+		t.Context(),
+		"upgrade",
+		"carillon",
+		s.Chart,
+		"--reuse-values",
+		"--set",
+		"executor.nodeSelector.no=such",
+	)
 	require.NoError(t, err)
-	_, err = c.Kubectl(t.Context(), append([]string{"delete", "--cascade=foreground"}, strings.Fields(old)...)...)
+	_, err = c.Kubectl(
+		t.Context(),
+		append([]string{"delete", "--cascade=foreground"}, strings.Fields(old)...)...)
 	require.NoError(t, err)
 	rcv, err := receiver.Start(t.Context(), net.JoinHostPort(s.Host, "0"))
 	require.NoError(t, err)
@@ -82,7 +135,11 @@ func TestKEDAScalesExecutors(t *testing.T) {
 	due := time.Now().Add(5 * time.Second)
 	for i := range timers {
 		_, _, err := api.Create(t.Context(), client.NewTimer{
-			App: "keda", Name: fmt.Sprintf("shot-%d", i), Schedule: client.At(due), Target: client.Post(rcv.URL("/keda")), Status: "active",
+			App:      "keda",
+			Name:     fmt.Sprintf("shot-%d", i),
+			Schedule: client.At(due),
+			Target:   client.Post(rcv.URL("/keda")),
+			Status:   "active",
 		})
 		require.NoError(t, err)
 	}
@@ -103,12 +160,24 @@ func TestKEDAScalesExecutors(t *testing.T) {
 		pods, err := c.Pods(t.Context(), "executor")
 		return err == nil && len(pods) == 3
 	}, patience, time.Second)
-	require.Eventually(t, func() bool { return len(rcv.Arrivals()) == timers }, patience, time.Second)
+	require.Eventually(
+		t,
+		func() bool { return len(rcv.Arrivals()) == timers },
+		patience,
+		time.Second,
+	)
 }
 
 func executorsWanted(t *testing.T, c *kube.Cluster) string {
 	t.Helper()
-	said, err := c.Kubectl(t.Context(), "get", "deployment", "carillon-executor", "-o", "jsonpath={.spec.replicas}")
+	said, err := c.Kubectl(
+		t.Context(),
+		"get",
+		"deployment",
+		"carillon-executor",
+		"-o",
+		"jsonpath={.spec.replicas}",
+	)
 	require.NoError(t, err)
 	return said
 }

@@ -30,14 +30,21 @@ func onKube(t *testing.T) *kube.Settings {
 	return s
 }
 
-// TestRelease lives the life of a release: installed, tested, its pods lost, upgraded, spoilt, and taken away.
+// TestRelease lives the life of a release: installed, tested, its pods lost, upgraded, spoilt, and
+// taken away.
 func TestRelease(t *testing.T) { //nolint:tparallel // each part goes on where the one before ended
 	t.Parallel()
 	s := onKube(t)
 	servers, free, err := cluster.RealServers()
 	require.NoError(t, err)
 	defer free()
-	c, err := kube.StartCluster(t.Context(), s, fmt.Sprintf("release-%d", time.Now().UnixMilli()), cluster.Options{Replicas: 2, Dir: t.TempDir()}, servers)
+	c, err := kube.StartCluster(
+		t.Context(),
+		s,
+		fmt.Sprintf("release-%d", time.Now().UnixMilli()),
+		cluster.Options{Replicas: 2, Dir: t.TempDir()},
+		servers,
+	)
 	require.NoError(t, err)
 	defer func() {
 		if t.Failed() {
@@ -62,7 +69,8 @@ func TestRelease(t *testing.T) { //nolint:tparallel // each part goes on where t
 	}
 }
 
-// ringsInside runs the chart's test: its pod succeeds when the canary came through, and a timer that it made rang there and was recorded.
+// ringsInside runs the chart's test: its pod succeeds when the canary came through, and a timer
+// that it made rang there and was recorded.
 func ringsInside(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	said, err := c.Test(t.Context())
 	require.NoError(t, err)
@@ -78,7 +86,14 @@ func asSafe(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		require.True(t, p.Ready, p.Name)
 		require.Equal(t, s.Registry+"/carillon-"+p.Service+":"+s.Tag, p.Image)
 	}
-	said, err := c.Kubectl(t.Context(), "exec", "deployment/carillon-executor", "--", "/carillon", "probe")
+	said, err := c.Kubectl(
+		t.Context(),
+		"exec",
+		"deployment/carillon-executor",
+		"--",
+		"/carillon",
+		"probe",
+	)
 	require.NoError(t, err, "an image's healthcheck")
 	require.Contains(t, said, `"status":"ok"`)
 	_, err = c.Kubectl(t.Context(), "exec", "deployment/carillon-executor", "--", "/bin/sh")
@@ -107,12 +122,18 @@ func podsLost(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		require.NoError(t, c.WaitReady(t.Context(), string(role)))
 		ready := time.Since(from).Round(100 * time.Millisecond)
 		pause(t, between)
-		t.Logf("%s: another pod was ready after %s; since then, %s", role, ready, l.lateBetween(from, time.Now().Add(-time.Second)))
+		t.Logf(
+			"%s: another pod was ready after %s; since then, %s",
+			role,
+			ready,
+			l.lateBetween(from, time.Now().Add(-time.Second)),
+		)
 	}
 	onTime(t, l.finish(t).Lateness.P99)
 }
 
-// onTime wants the 99th percentile below a second. In CI, on a host with whatever else to do, it only says loudly that it is not: no timing decides there.
+// onTime wants the 99th percentile below a second. In CI, on a host with whatever else to do, it
+// only says loudly that it is not: no timing decides there.
 func onTime(t *testing.T, p99 time.Duration) {
 	t.Helper()
 	if os.Getenv("CI") == "" {
@@ -134,7 +155,8 @@ func upgradeUnderLoad(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	v := l.finish(t)
 	require.Zero(t, v.Excused)
 	onTime(t, v.Lateness.P99)
-	// helm is done when the new pods are ready; the old ones were on their way out when it returned.
+	// helm is done when the new pods are ready; the old ones were on their way out when it
+	// returned.
 	require.Eventually(t, func() bool {
 		if c.Look(t.Context()) != nil || len(c.Processes()) != 2*len(cluster.Roles()) {
 			return false
@@ -152,7 +174,10 @@ func upgradeUnderLoad(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 // badImage upgrades to an image that does not exist.
 func badImage(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	before := podNames(t, c)
-	require.Error(t, c.Upgrade(t.Context(), 20*time.Second, "image.tag=no-such-tag", "setup.enabled=false"))
+	require.Error(
+		t,
+		c.Upgrade(t.Context(), 20*time.Second, "image.tag=no-such-tag", "setup.enabled=false"),
+	)
 	for _, role := range cluster.Roles() {
 		require.NoError(t, c.WaitReady(t.Context(), string(role)))
 	}
@@ -172,7 +197,8 @@ func badImage(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	ringsInside(t, c, s)
 }
 
-// keysAndPolicies gives the chart's test a key of its app alone, and closes the admin ports to all but that test.
+// keysAndPolicies gives the chart's test a key of its app alone, and closes the admin ports to all
+// but that test.
 func keysAndPolicies(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	const key = "a key for tests only"
 	require.NoError(t, c.Secret(t.Context(), "keys", "keys", "helm-test:"+key))
@@ -181,7 +207,17 @@ func keysAndPolicies(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		_, err := c.Kubectl(t.Context(), "delete", "secret", "keys", "helm-test")
 		require.NoError(t, err)
 	}()
-	require.NoError(t, c.Upgrade(t.Context(), 5*time.Minute, "image.tag="+s.NextTag, "apiKeysSecret=keys", "test.keySecret.name=helm-test", "networkPolicy.enabled=true"))
+	require.NoError(
+		t,
+		c.Upgrade(
+			t.Context(),
+			5*time.Minute,
+			"image.tag="+s.NextTag,
+			"apiKeysSecret=keys",
+			"test.keySecret.name=helm-test",
+			"networkPolicy.enabled=true",
+		),
+	)
 	ringsInside(t, c, s)
 	api := client.New(c.API)
 	defer api.Close()
@@ -221,7 +257,8 @@ func uninstall(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	}, patience, 2*time.Second)
 }
 
-// TestChartIsTakenByTheServer: whatever the values, the API server accepts every object, and knows every field of it.
+// TestChartIsTakenByTheServer: whatever the values, the API server accepts every object, and knows
+// every field of it.
 func TestChartIsTakenByTheServer(t *testing.T) {
 	t.Parallel()
 	s := onKube(t)
@@ -231,9 +268,21 @@ func TestChartIsTakenByTheServer(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			rendered, err := exec.CommandContext(t.Context(), "helm", "template", "carillon", s.Chart, "-f", file).Output()
+			rendered, err := exec.CommandContext(t.Context(), "helm", "template", "carillon", s.Chart, "-f", file).
+				Output()
 			require.NoError(t, err)
-			apply := exec.CommandContext(t.Context(), "kubectl", "apply", "--server-side", "--validate=strict", "--dry-run=server", "-n", "default", "-f", "-")
+			apply := exec.CommandContext(
+				t.Context(),
+				"kubectl",
+				"apply",
+				"--server-side",
+				"--validate=strict",
+				"--dry-run=server",
+				"-n",
+				"default",
+				"-f",
+				"-",
+			)
 			apply.Stdin = bytes.NewReader(rendered)
 			said, err := apply.CombinedOutput()
 			require.NoError(t, err, "%s", said)
@@ -242,7 +291,8 @@ func TestChartIsTakenByTheServer(t *testing.T) {
 	}
 }
 
-// TestChartKeepsTheKeysThatItMade: an upgrade without keys of ours leaves those that are there, and makes only what is missing.
+// TestChartKeepsTheKeysThatItMade: an upgrade without keys of ours leaves those that are there, and
+// makes only what is missing.
 func TestChartKeepsTheKeysThatItMade(t *testing.T) {
 	t.Parallel()
 	s := onKube(t)
@@ -257,7 +307,18 @@ func TestChartKeepsTheKeysThatItMade(t *testing.T) {
 	do("", "kubectl", "create", "namespace", namespace)
 	defer do("", "kubectl", "delete", "namespace", namespace, "--wait=false")
 	secret := func() string {
-		return do("", "helm", "template", "carillon", s.Chart, "-f", filepath.Join(s.Chart, "ci", "least.yaml"), "-s", "templates/keys.yaml", "--dry-run=server")
+		return do(
+			"",
+			"helm",
+			"template",
+			"carillon",
+			s.Chart,
+			"-f",
+			filepath.Join(s.Chart, "ci", "least.yaml"),
+			"-s",
+			"templates/keys.yaml",
+			"--dry-run=server",
+		)
 	}
 	line := func(key, text string) string {
 		for l := range strings.Lines(text) {
@@ -269,11 +330,30 @@ func TestChartKeepsTheKeysThatItMade(t *testing.T) {
 		return ""
 	}
 	first := secret()
-	require.NotEqual(t, line("adminKey", first), line("adminKey", secret()), "what is not there is made at random")
+	require.NotEqual(
+		t,
+		line("adminKey", first),
+		line("adminKey", secret()),
+		"what is not there is made at random",
+	)
 	do(first, "kubectl", "apply", "-f", "-")
 	require.Equal(t, first, secret())
-	do("", "kubectl", "patch", "secret", "carillon-root-keys", "--type=json", "-p", `[{"op":"remove","path":"/data/adminKey"}]`)
+	do(
+		"",
+		"kubectl",
+		"patch",
+		"secret",
+		"carillon-root-keys",
+		"--type=json",
+		"-p",
+		`[{"op":"remove","path":"/data/adminKey"}]`,
+	)
 	third := secret()
-	require.Equal(t, line("sealingKeys", first), line("sealingKeys", third))
-	require.NotEqual(t, line("adminKey", first), line("adminKey", third), "so an admin key is changed")
+	require.Equal(t, line("encryptionKeys", first), line("encryptionKeys", third))
+	require.NotEqual(
+		t,
+		line("adminKey", first),
+		line("adminKey", third),
+		"so an admin key is changed",
+	)
 }

@@ -27,10 +27,12 @@ import (
 const (
 	crons    = 200
 	oneShots = 100 // a second, spread over it
-	// ahead is how long before its instant a one-shot's creation begins. The API may be between two pods just then.
+	// ahead is how long before its instant a one-shot's creation begins. The API may be between two
+	// pods just then.
 	ahead   = 15 * time.Second
 	callers = 48
-	// tryTimeout is how long one call may take: a connection to a pod that was deleted by force says nothing at all.
+	// tryTimeout is how long one call may take: a connection to a pod that was deleted by force
+	// says nothing at all.
 	tryTimeout = 3 * time.Second
 	patience   = 90 * time.Second
 	clocks     = 100 * time.Millisecond
@@ -62,8 +64,15 @@ func startLoad(t *testing.T, c *kube.Cluster, s *kube.Settings, app string) *loa
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rcv.Close()) })
 	l := &load{
-		api: client.New(c.API), rcv: rcv, led: ledger.New(), app: fmt.Sprintf("%s-%d", app, time.Now().UnixMilli()), done: make(chan error, 1),
-		asked: time.Now(), crons: make([]timer.ID, crons),
+		api: client.New(
+			c.API,
+		),
+		rcv:   rcv,
+		led:   ledger.New(),
+		app:   fmt.Sprintf("%s-%d", app, time.Now().UnixMilli()),
+		done:  make(chan error, 1),
+		asked: time.Now(),
+		crons: make([]timer.ID, crons),
 	}
 	t.Cleanup(l.api.Close)
 	eg, ctx := errgroup.WithContext(t.Context())
@@ -94,7 +103,11 @@ func (l *load) shoot(ctx context.Context, first time.Time) error {
 			return eg.Wait()
 		}
 		eg.Go(func() error {
-			id, err := l.create(context.WithoutCancel(ctx), fmt.Sprintf("shot-%d", i), client.At(at))
+			id, err := l.create(
+				context.WithoutCancel(ctx),
+				fmt.Sprintf("shot-%d", i),
+				client.At(at),
+			)
 			if err != nil {
 				return err
 			}
@@ -111,18 +124,29 @@ func (l *load) shoot(ctx context.Context, first time.Time) error {
 	return eg.Wait()
 }
 
-// create repeats a call without an answer until there is one, as a user would: the same timer twice is one.
+// create repeats a call without an answer until there is one, as a user would: the same timer twice
+// is one.
 func (l *load) create(ctx context.Context, name string, s client.Schedule) (timer.ID, error) {
 	last := time.Now().Add(patience)
 	for {
 		try, cancel := context.WithTimeout(ctx, tryTimeout)
-		tm, _, err := l.api.Create(try, client.NewTimer{App: l.app, Name: name, Schedule: s, Target: client.Post(l.rcv.URL("/load")), Status: "active"})
+		tm, _, err := l.api.Create(
+			try,
+			client.NewTimer{
+				App:      l.app,
+				Name:     name,
+				Schedule: s,
+				Target:   client.Post(l.rcv.URL("/load")),
+				Status:   "active",
+			},
+		)
 		cancel()
 		if err == nil {
 			return tm.TimerID(), nil
 		}
 		var refused *client.Error
-		if errors.As(err, &refused) && refused.Status < http.StatusInternalServerError || time.Now().After(last) {
+		if errors.As(err, &refused) && refused.Status < http.StatusInternalServerError ||
+			time.Now().After(last) {
 			return 0, fmt.Errorf("creating %s: %w", name, err)
 		}
 		select {
@@ -157,7 +181,8 @@ func (l *load) finish(t *testing.T) ledger.Verdict {
 		}
 		return l.led.Arrived(seen) == 0
 	}, patience, 500*time.Millisecond, "some fires never came")
-	// Not before they came: what is late and not called yet when its timer is switched off is not called any more.
+	// Not before they came: what is late and not called yet when its timer is switched off is not
+	// called any more.
 	for _, id := range l.crons {
 		_, err := l.api.SetStatus(t.Context(), l.app, id, "inactive")
 		require.NoError(t, err)
@@ -168,10 +193,23 @@ func (l *load) finish(t *testing.T) ledger.Verdict {
 		require.NoError(t, err)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		v = l.led.Check(ledger.Evidence{Arrivals: l.rcv.Arrivals(), Outcomes: outcomes, Cuts: l.cuts, Clocks: clocks})
+		v = l.led.Check(
+			ledger.Evidence{
+				Arrivals: l.rcv.Arrivals(),
+				Outcomes: outcomes,
+				Cuts:     l.cuts,
+				Clocks:   clocks,
+			},
+		)
 		return len(v.NoOutcome) == 0
 	}, patience, time.Second)
-	t.Logf("%d one-shots were made too late to be judged\n%s\n%s\nthe latest:\n%s", l.late, ledger.Heading, v.Row(t.Name()), l.latest())
+	t.Logf(
+		"%d one-shots were made too late to be judged\n%s\n%s\nthe latest:\n%s",
+		l.late,
+		ledger.Heading,
+		v.Row(t.Name()),
+		l.latest(),
+	)
 	require.Empty(t, v.Faults())
 	return v
 }
@@ -208,7 +246,10 @@ func (l *load) lateBetween(from, until time.Time) string {
 	var late []time.Duration
 	slow := 0
 	for _, a := range l.rcv.Arrivals() {
-		if due := time.UnixMilli(a.Fire.DueMS); a.Attempt <= 1 && !due.Before(from) && due.Before(until) {
+		if due := time.UnixMilli(
+			a.Fire.DueMS,
+		); a.Attempt <= 1 && !due.Before(from) &&
+			due.Before(until) {
 			late = append(late, a.Lateness())
 			if a.Lateness() > time.Second {
 				slow++
@@ -224,10 +265,20 @@ func (l *load) lateBetween(from, until time.Time) string {
 func (l *load) latest() string {
 	const most = 8
 	as := l.rcv.Arrivals()
-	slices.SortFunc(as, func(a, b receiver.Arrival) int { return cmp.Compare(b.Lateness(), a.Lateness()) })
+	slices.SortFunc(
+		as,
+		func(a, b receiver.Arrival) int { return cmp.Compare(b.Lateness(), a.Lateness()) },
+	)
 	var b strings.Builder
 	for _, a := range as[:min(most, len(as))] {
-		fmt.Fprintf(&b, "%s due %s, %s late, attempt %d\n", a.Fire, time.UnixMilli(a.Fire.DueMS).UTC().Format(time.TimeOnly), a.Lateness().Round(time.Millisecond), a.Attempt)
+		fmt.Fprintf(
+			&b,
+			"%s due %s, %s late, attempt %d\n",
+			a.Fire,
+			time.UnixMilli(a.Fire.DueMS).UTC().Format(time.TimeOnly),
+			a.Lateness().Round(time.Millisecond),
+			a.Attempt,
+		)
 	}
 	return b.String()
 }

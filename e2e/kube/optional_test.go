@@ -23,15 +23,22 @@ const (
 	manyReplicas = 3
 )
 
-// TestOptionalObjects gives a release everything that the chart leaves out by itself, much of it of kinds that others define (scripts/kube/crds.sh), and takes
-// it away again. Their controllers need not be there: what is looked at is what the API server takes and keeps. It runs by itself, as on few cores another release
-// would make the load of TestRelease late.
+// TestOptionalObjects gives a release everything that the chart leaves out by itself, much of it of
+// kinds that others define (scripts/kube/crds.sh), and takes it away again. Their controllers need
+// not be there: what is looked at is what the API server takes and keeps. It runs by itself, as on
+// few cores another release would make the load of TestRelease late.
 func TestOptionalObjects(t *testing.T) {
 	s := onKube(t)
 	servers, free, err := cluster.RealServers()
 	require.NoError(t, err)
 	defer free()
-	c, err := kube.StartCluster(t.Context(), s, fmt.Sprintf("optional-%d", time.Now().UnixMilli()), cluster.Options{Replicas: manyReplicas, Dir: t.TempDir()}, servers)
+	c, err := kube.StartCluster(
+		t.Context(),
+		s,
+		fmt.Sprintf("optional-%d", time.Now().UnixMilli()),
+		cluster.Options{Replicas: manyReplicas, Dir: t.TempDir()},
+		servers,
+	)
 	require.NoError(t, err)
 	defer func() {
 		if t.Failed() {
@@ -70,25 +77,40 @@ func switchedOn(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	require.NoError(t, c.UpgradeWith(t.Context(), upgradeTimeout, allOn))
 	want := []string{
 		"configmap/carillon-dashboard",
-		"horizontalpodautoscaler.autoscaling/carillon-api", "horizontalpodautoscaler.autoscaling/carillon-migrator", "horizontalpodautoscaler.autoscaling/carillon-scheduler",
-		"httproute.gateway.networking.k8s.io/carillon-api", "ingress.networking.k8s.io/carillon-api",
-		"networkpolicy.networking.k8s.io/carillon-admin", "networkpolicy.networking.k8s.io/carillon-api",
-		"networkpolicy.networking.k8s.io/carillon-callbacks", "networkpolicy.networking.k8s.io/carillon-servers",
-		"prometheusrule.monitoring.coreos.com/carillon", "servicemonitor.monitoring.coreos.com/carillon",
-		"scaledobject.keda.sh/carillon-executor", "scaledobject.keda.sh/carillon-trigger",
+		"horizontalpodautoscaler.autoscaling/carillon-api",
+		"horizontalpodautoscaler.autoscaling/carillon-migrator",
+		"horizontalpodautoscaler.autoscaling/carillon-scheduler",
+		"httproute.gateway.networking.k8s.io/carillon-api",
+		"ingress.networking.k8s.io/carillon-api",
+		"networkpolicy.networking.k8s.io/carillon-admin",
+		"networkpolicy.networking.k8s.io/carillon-api",
+		"networkpolicy.networking.k8s.io/carillon-callbacks",
+		"networkpolicy.networking.k8s.io/carillon-servers",
+		"prometheusrule.monitoring.coreos.com/carillon",
+		"servicemonitor.monitoring.coreos.com/carillon",
+		"scaledobject.keda.sh/carillon-executor",
+		"scaledobject.keda.sh/carillon-trigger",
 	}
 	require.Subset(t, objects(t, c), want)
 	keptStrictly(t, c)
 	// An autoscaler takes over what runs: helm alone would set what it no longer names to one.
 	for _, role := range cluster.Roles() {
-		said, err := c.Kubectl(t.Context(), "get", "deployment", "carillon-"+string(role), "-o", "jsonpath={.spec.replicas}")
+		said, err := c.Kubectl(
+			t.Context(),
+			"get",
+			"deployment",
+			"carillon-"+string(role),
+			"-o",
+			"jsonpath={.spec.replicas}",
+		)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, said, fmt.Sprint(manyReplicas), role)
 	}
 	ringsInside(t, c, nil)
 }
 
-// keptStrictly: helm lets the server drop what it does not know. So every object of the release is given to it once more, to be refused for that.
+// keptStrictly: helm lets the server drop what it does not know. So every object of the release is
+// given to it once more, to be refused for that.
 func keptStrictly(t *testing.T, c *kube.Cluster) {
 	t.Helper()
 	said, err := take(t, c, manifest(t, c), "--dry-run=server", "--force-conflicts")
@@ -123,20 +145,45 @@ func wrongIsRefused(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		{"TriggerAuthentication", "parameter:", "param:"},
 	} {
 		t.Run(row.kind+" "+strings.TrimSpace(row.wrong), func(t *testing.T) {
-			i := slices.IndexFunc(all, func(o string) bool { return kindOf(o) == row.kind && strings.Contains(o, row.old) })
+			i := slices.IndexFunc(
+				all,
+				func(o string) bool { return kindOf(o) == row.kind && strings.Contains(o, row.old) },
+			)
 			require.GreaterOrEqual(t, i, 0, "no %s has %q", row.kind, row.old)
 			said, err := take(t, c, all[i], "--dry-run=server", "--force-conflicts")
 			require.NoError(t, err, said)
-			said, err = take(t, c, strings.Replace(all[i], row.old, row.wrong, 1), "--dry-run=server", "--force-conflicts")
+			said, err = take(
+				t,
+				c,
+				strings.Replace(all[i], row.old, row.wrong, 1),
+				"--dry-run=server",
+				"--force-conflicts",
+			)
 			require.Error(t, err, "it is taken: %s", said)
 			t.Log(err)
 			// It is the field, or its value, and not what this test made of the rest.
-			require.Regexp(t, `field not declared in schema|unknown field|Unsupported value|expected numeric|must be of type integer`, err.Error())
+			require.Regexp(
+				t,
+				`field not declared in schema|unknown field|Unsupported value|expected numeric|must be of type integer`,
+				err.Error(),
+			)
 		})
 		spoilt[row.kind] = true
 	}
 	for _, o := range all { // nobody forgets a kind that comes to the chart or the examples
-		if k := kindOf(o); k != "" && !slices.Contains([]string{"Deployment", "PodDisruptionBudget", "Secret", "Service", "ServiceAccount"}, k) {
+		if k := kindOf(
+			o,
+		); k != "" &&
+			!slices.Contains(
+				[]string{
+					"Deployment",
+					"PodDisruptionBudget",
+					"Secret",
+					"Service",
+					"ServiceAccount",
+				},
+				k,
+			) {
 			require.True(t, spoilt[k], k)
 		}
 	}
@@ -147,13 +194,27 @@ func examples(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	files, err := filepath.Glob(filepath.Join(s.Chart, "examples", "*.yaml"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	require.NoError(t, c.Secret(t.Context(), "carillon-servers", "CARILLON_PULSAR_TOKEN", "none is asked for"))
+	require.NoError(
+		t,
+		c.Secret(t.Context(), "carillon-servers", "CARILLON_PULSAR_TOKEN", "none is asked for"),
+	)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			rest, values := example(t, file)
 			path := filepath.Join(t.TempDir(), "values.yaml")
 			require.NoError(t, os.WriteFile(path, []byte(values), 0o600))
-			_, err := c.Helm(t.Context(), "upgrade", "carillon", s.Chart, "--reuse-values", "-f", path, "--wait", "--timeout", upgradeTimeout.String())
+			_, err := c.Helm(
+				t.Context(),
+				"upgrade",
+				"carillon",
+				s.Chart,
+				"--reuse-values",
+				"-f",
+				path,
+				"--wait",
+				"--timeout",
+				upgradeTimeout.String(),
+			)
 			require.NoError(t, err)
 			keptStrictly(t, c)
 			if len(rest) > 0 {
@@ -174,7 +235,8 @@ func examples(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	require.NoError(t, err)
 }
 
-// commented finds what an example has as comments that are meant to be taken in: settings, unlike sentences.
+// commented finds what an example has as comments that are meant to be taken in: settings, unlike
+// sentences.
 var commented = regexp.MustCompile(`(?m)^( *)# (( *)[a-z][A-Za-z./-]*:( |$))`)
 
 // example returns the objects of one and the values that it ends with.
@@ -200,7 +262,9 @@ func take(t *testing.T, c *kube.Cluster, objects string, more ...string) (string
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "objects.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(objects), 0o600))
-	return c.Kubectl(t.Context(), append([]string{"apply", "--server-side", "--validate=strict", "-f", path}, more...)...)
+	return c.Kubectl(
+		t.Context(),
+		append([]string{"apply", "--server-side", "--validate=strict", "-f", path}, more...)...)
 }
 
 var kindLine = regexp.MustCompile(`(?m)^kind: (\w+)$`)
@@ -213,7 +277,9 @@ func kindOf(object string) string {
 }
 
 // changing are objects that come and go with pods, and helm's record of each upgrade.
-var changing = regexp.MustCompile(`^(pod|podmetrics\.metrics\.k8s\.io|replicaset\.apps|endpoints|endpointslice\.discovery\.k8s\.io|lease\.coordination\.k8s\.io)/|^secret/sh\.helm\.`)
+var changing = regexp.MustCompile(
+	`^(pod|podmetrics\.metrics\.k8s\.io|replicaset\.apps|endpoints|endpointslice\.discovery\.k8s\.io|lease\.coordination\.k8s\.io)/|^secret/sh\.helm\.`,
+)
 
 // objects lists what is in the release's namespace and stays the same while nobody upgrades.
 func objects(t *testing.T, c *kube.Cluster) []string {
@@ -226,5 +292,8 @@ func objects(t *testing.T, c *kube.Cluster) []string {
 }
 
 func without(all, these []string) []string {
-	return slices.DeleteFunc(slices.Clone(all), func(o string) bool { return slices.Contains(these, o) })
+	return slices.DeleteFunc(
+		slices.Clone(all),
+		func(o string) bool { return slices.Contains(these, o) },
+	)
 }

@@ -54,7 +54,12 @@ func (r *Release) Pods(ctx context.Context, service string) ([]Pod, error) {
 		if i.Metadata.DeletionTimestamp != "" {
 			continue
 		}
-		p := Pod{Name: i.Metadata.Name, Service: i.Metadata.Labels["app.kubernetes.io/component"], IP: i.Status.PodIP, Image: i.Spec.Containers[0].Image}
+		p := Pod{
+			Name:    i.Metadata.Name,
+			Service: i.Metadata.Labels["app.kubernetes.io/component"],
+			IP:      i.Status.PodIP,
+			Image:   i.Spec.Containers[0].Image,
+		}
 		for _, c := range i.Status.ContainerStatuses {
 			p.Ready, p.Restarts = c.Ready, c.RestartCount
 		}

@@ -45,14 +45,17 @@ func Install(ctx context.Context, o Options) (*Release, error) {
 		"mysql": map[string]any{"dsn": o.Servers.MySQLDSN},
 		"redis": map[string]any{"addrs": o.Servers.RedisAddrs, "prefix": o.Servers.RedisPrefix},
 		"pulsar": map[string]any{
-			"url": o.Servers.PulsarURL, "adminUrl": o.Servers.PulsarAdminURL, "tenant": o.Servers.PulsarTenant, "namespace": o.Servers.PulsarNamespace,
+			"url":       o.Servers.PulsarURL,
+			"adminUrl":  o.Servers.PulsarAdminURL,
+			"tenant":    o.Servers.PulsarTenant,
+			"namespace": o.Servers.PulsarNamespace,
 		},
 		"settings": map[string]any{"callbackAllowPrivate": true},
 		// A node of two cores has two releases at times, and the one more pod of an upgrade.
 		"defaults": map[string]any{"replicas": o.Replicas, "resources": small},
 		"executor": map[string]any{"resources": small},
 		"auth":     map[string]any{"adminKey": client.AdminKey},
-		"sealing":  map[string]any{"keys": client.SealingKeys},
+		"sealing":  map[string]any{"keys": client.EncryptionKeys},
 	}}
 	if o.Env != nil {
 		r.values["extraEnv"] = o.Env
@@ -75,7 +78,7 @@ func Install(ctx context.Context, o Options) (*Release, error) {
 // ownSecrets takes what is secret out of the values.
 func (r *Release) ownSecrets(ctx context.Context) error {
 	for _, s := range []struct{ name, key, value string }{
-		{"servers", "CARILLON_MYSQL_DSN", r.o.Servers.MySQLDSN}, {"admin", "key", client.AdminKey}, {"sealing", "keys", client.SealingKeys},
+		{"servers", "CARILLON_MYSQL_DSN", r.o.Servers.MySQLDSN}, {"admin", "key", client.AdminKey}, {"sealing", "keys", client.EncryptionKeys},
 	} {
 		if err := r.Secret(ctx, s.name, s.key, s.value); err != nil {
 			return err
@@ -83,16 +86,25 @@ func (r *Release) ownSecrets(ctx context.Context) error {
 	}
 	delete(r.values, "mysql")
 	r.values["existingSecret"] = "servers"
-	r.values["auth"] = map[string]any{"adminKeySecret": map[string]string{"name": "admin", "key": "key"}}
-	r.values["sealing"] = map[string]any{"keysSecret": map[string]string{"name": "sealing", "key": "keys"}}
+	r.values["auth"] = map[string]any{
+		"adminKeySecret": map[string]string{"name": "admin", "key": "key"},
+	}
+	r.values["sealing"] = map[string]any{
+		"keysSecret": map[string]string{"name": "sealing", "key": "keys"},
+	}
 	return nil
 }
 
 var small = map[string]any{
-	"requests": map[string]string{"cpu": "10m", "memory": "32Mi"}, "limits": map[string]string{"memory": "512Mi"},
+	"requests": map[string]string{
+		"cpu":    "10m",
+		"memory": "32Mi",
+	},
+	"limits": map[string]string{"memory": "512Mi"},
 }
 
-// Upgrade changes values, given by their paths as in helm's --set, and waits until every pod is of the new release and ready, or rolls back.
+// Upgrade changes values, given by their paths as in helm's --set, and waits until every pod is of
+// the new release and ready, or rolls back.
 func (r *Release) Upgrade(ctx context.Context, timeout time.Duration, set ...string) error {
 	args := []string{"--atomic", "--timeout", timeout.String()}
 	for _, s := range set {
@@ -113,7 +125,11 @@ func (r *Release) upgrade(ctx context.Context, more ...string) error {
 	if err := os.WriteFile(file, b, 0o600); err != nil {
 		return fmt.Errorf("writing the values: %w", err)
 	}
-	_, err = r.Helm(ctx, append([]string{"upgrade", name, r.o.Chart, "-f", file, "--wait", "--timeout", "5m"}, more...)...)
+	_, err = r.Helm(
+		ctx,
+		append(
+			[]string{"upgrade", name, r.o.Chart, "-f", file, "--wait", "--timeout", "5m"},
+			more...)...)
 	return err
 }
 
@@ -151,13 +167,17 @@ func (r *Release) Uninstall(ctx context.Context) error {
 	return err
 }
 
-// Remains lists everything in the namespace but events, and but what Kubernetes itself puts into each.
+// Remains lists everything in the namespace but events, and but what Kubernetes itself puts into
+// each.
 func (r *Release) Remains(ctx context.Context) ([]string, error) {
 	kinds, err := run(ctx, "kubectl", "api-resources", "--namespaced", "--verbs=list", "-o", "name")
 	if err != nil {
 		return nil, err
 	}
-	wanted := slices.DeleteFunc(strings.Fields(kinds), func(k string) bool { return strings.HasPrefix(k, "events") })
+	wanted := slices.DeleteFunc(
+		strings.Fields(kinds),
+		func(k string) bool { return strings.HasPrefix(k, "events") },
+	)
 	all, err := r.Kubectl(ctx, "get", strings.Join(wanted, ","), "-o", "name", "--ignore-not-found")
 	if err != nil {
 		return nil, err
@@ -206,7 +226,14 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%s %s: %w\n%s%s", program, strings.Join(args, " "), err, &out, &errs)
+		return out.String(), fmt.Errorf(
+			"%s %s: %w\n%s%s",
+			program,
+			strings.Join(args, " "),
+			err,
+			&out,
+			&errs,
+		)
 	}
 	return out.String(), nil
 }

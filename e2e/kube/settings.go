@@ -18,7 +18,8 @@ type Settings struct {
 	NextTag  string // of those that an upgrade brings
 	Host     string // this machine's address as pods reach it: endpoints of timers listen there
 	API      string // address of the API from here; empty: that of its Service inside the cluster
-	// OwnSecrets puts the way to MySQL and the keys into Secrets of ours, as production does, in place of values.
+	// OwnSecrets puts the way to MySQL and the keys into Secrets of ours, as production does, in
+	// place of values.
 	OwnSecrets bool
 }
 
@@ -34,7 +35,10 @@ func FromEnv() (*Settings, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was doing
 	}
-	s := &Settings{Chart: filepath.Join(root, "helm", "carillon"), API: os.Getenv("CARILLON_E2E_API")}
+	s := &Settings{
+		Chart: filepath.Join(root, "helm", "carillon"),
+		API:   os.Getenv("CARILLON_E2E_API"),
+	}
 	var missing []string
 	for name, to := range map[string]*string{
 		"CARILLON_E2E_REGISTRY": &s.Registry, "CARILLON_E2E_TAG": &s.Tag, "CARILLON_E2E_NEXT_TAG": &s.NextTag, "CARILLON_E2E_HOST": &s.Host,

@@ -22,7 +22,8 @@ const (
 type Ledger struct {
 	mu    sync.Mutex
 	fires map[timer.FireID]Duty
-	// from the first to the last instant that a timer's fires are judged in; others of its fires are not looked at.
+	// from the first to the last instant that a timer's fires are judged in; others of its fires
+	// are not looked at.
 	spans map[timer.ID]span
 }
 
@@ -40,8 +41,8 @@ func (l *Ledger) One(id timer.ID, due time.Time, d Duty) {
 	l.enter(id, due.UnixMilli(), d)
 }
 
-// Every enters the fires of a timer at each multiple of step (since 1970, as cron counts seconds) in [from, to), and judges
-// the timer in that stretch.
+// Every enters the fires of a timer at each multiple of step (since 1970, as cron counts seconds)
+// in [from, to), and judges the timer in that stretch.
 func (l *Ledger) Every(id timer.ID, step time.Duration, from, to time.Time, d Duty) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +87,8 @@ func (l *Ledger) Timers() []timer.ID {
 	return ids
 }
 
-// Arrived tells whether every fire that must be called has arrived at least once; missing is how many have not.
+// Arrived tells whether every fire that must be called has arrived at least once; missing is how
+// many have not.
 func (l *Ledger) Arrived(seen map[timer.FireID]bool) (missing int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,7 +22,12 @@ func fire(id timer.ID, sec int) timer.FireID {
 func call(f timer.FireID, attempt int32, late time.Duration) receiver.Arrival {
 	at := f.DueMS*int64(time.Millisecond) + int64(late)
 	return receiver.Arrival{
-		Fire: f, Attempt: attempt, StartNS: at, ArrivedNS: at + int64(time.Millisecond), DoneNS: at + int64(11*time.Millisecond), Status: 200,
+		Fire:      f,
+		Attempt:   attempt,
+		StartNS:   at,
+		ArrivedNS: at + int64(time.Millisecond),
+		DoneNS:    at + int64(11*time.Millisecond),
+		Status:    200,
 	}
 }
 
@@ -62,7 +67,10 @@ func TestCatches(t *testing.T) {
 		harm func(*ledger.Ledger, *ledger.Evidence)
 		want string
 	}{
-		"a lost fire": {func(_ *ledger.Ledger, e *ledger.Evidence) { e.Arrivals = e.Arrivals[1:] }, "1 missing: " + fire(1, 0).String()},
+		"a lost fire": {
+			func(_ *ledger.Ledger, e *ledger.Evidence) { e.Arrivals = e.Arrivals[1:] },
+			"1 missing: " + fire(1, 0).String(),
+		},
 		"an early fire": {func(_ *ledger.Ledger, e *ledger.Evidence) {
 			e.Arrivals[2] = call(fire(1, 2), 1, -time.Millisecond)
 		}, "1 early: " + fire(1, 2).String() + " by 1ms"},
@@ -74,7 +82,10 @@ func TestCatches(t *testing.T) {
 			f.DueMS += 500
 			e.Arrivals = append(e.Arrivals, call(f, 1, 0))
 		}, "1 called though not ordered"},
-		"a fire without record": {func(_ *ledger.Ledger, e *ledger.Evidence) { e.Outcomes = e.Outcomes[1:] }, "1 without outcome"},
+		"a fire without record": {
+			func(_ *ledger.Ledger, e *ledger.Evidence) { e.Outcomes = e.Outcomes[1:] },
+			"1 without outcome",
+		},
 		"a fire with two records": {func(_ *ledger.Ledger, e *ledger.Evidence) {
 			e.Outcomes = append(e.Outcomes, e.Outcomes[0])
 		}, "1 with two outcomes"},
@@ -83,7 +94,9 @@ func TestCatches(t *testing.T) {
 			e.Outcomes[0].Kind, e.Outcomes[0].Reason = timer.Skipped, timer.ReasonInactive
 		}, "skipped(inactive), owed delivered"},
 		"a stretch skipped wrongly": {func(_ *ledger.Ledger, e *ledger.Evidence) {
-			e.Outcomes = []ledger.Outcome{{Fire: fire(1, 0), UntilMS: fire(1, 4).DueMS, Kind: timer.Skipped}}
+			e.Outcomes = []ledger.Outcome{
+				{Fire: fire(1, 0), UntilMS: fire(1, 4).DueMS, Kind: timer.Skipped},
+			}
 		}, "5 with a wrong outcome"},
 		"a call that must not be": {func(l *ledger.Ledger, _ *ledger.Evidence) {
 			l.Every(1, time.Second, start.Add(4*time.Second), start.Add(5*time.Second), ledger.Not)
@@ -118,7 +131,9 @@ func TestExcusesOnlyCallsInFlight(t *testing.T) {
 			e.Arrivals[4].DoneNS, e.Arrivals[4].Status = 0, 0
 		}
 		e.Arrivals = append(e.Arrivals, call(fire(1, 4), 1, 3*time.Second))
-		e.Cuts = []ledger.Cut{{At: start.Add(4*time.Second + cut), Recording: 100 * time.Millisecond}}
+		e.Cuts = []ledger.Cut{
+			{At: start.Add(4*time.Second + cut), Recording: 100 * time.Millisecond},
+		}
 		return l.Check(e)
 	}
 	v := again(10*time.Millisecond, false)
@@ -131,7 +146,9 @@ func TestExcusesOnlyCallsInFlight(t *testing.T) {
 	ended := func(at time.Duration) ledger.Verdict {
 		l, e := healthy()
 		e.Arrivals = append(e.Arrivals, call(fire(1, 4), 1, 3*time.Second))
-		e.Cuts = []ledger.Cut{{At: start.Add(4*time.Second + 500*time.Millisecond), Recording: time.Minute}}
+		e.Cuts = []ledger.Cut{
+			{At: start.Add(4*time.Second + 500*time.Millisecond), Recording: time.Minute},
+		}
 		e.Outcomes[4].Finished = start.Add(4*time.Second + at)
 		return l.Check(e)
 	}
@@ -144,7 +161,9 @@ func TestExcusesOnlyCallsInFlight(t *testing.T) {
 	l, e := healthy()
 	e.Arrivals[4].DoneNS, e.Arrivals[4].Status, e.Arrivals[4].Port = 0, 0, 7
 	e.Arrivals = append(e.Arrivals, call(fire(1, 4), 1, 3*time.Second))
-	e.Cuts = []ledger.Cut{{At: start.Add(4*time.Second + 10*time.Millisecond), Ports: map[uint16]bool{8: true}}}
+	e.Cuts = []ledger.Cut{
+		{At: start.Add(4*time.Second + 10*time.Millisecond), Ports: map[uint16]bool{8: true}},
+	}
 	v = l.Check(e)
 	require.Len(t, v.Duplicates, 1, "in flight, and at another executor")
 	e.Cuts[0].Ports[7] = true
@@ -164,7 +183,9 @@ func TestRetriesAreNoDuplicates(t *testing.T) {
 		a.Status = 500
 		e.Arrivals = append(e.Arrivals, a)
 	}
-	e.Outcomes = []ledger.Outcome{{Fire: fire(2, 0), Kind: timer.Failed, Reason: timer.ReasonExhausted, Attempts: 3}}
+	e.Outcomes = []ledger.Outcome{
+		{Fire: fire(2, 0), Kind: timer.Failed, Reason: timer.ReasonExhausted, Attempts: 3},
+	}
 	v := l.Check(e)
 	require.Empty(t, v.Faults())
 	require.Equal(t, 1, v.Failed)
@@ -175,8 +196,16 @@ func TestMayAndUnknown(t *testing.T) {
 	l, e := healthy()
 	l.Every(1, time.Second, start.Add(5*time.Second), start.Add(7*time.Second), ledger.May)
 	e.Arrivals = append(e.Arrivals, call(fire(1, 5), 1, 0), call(fire(99, 1), 1, 0))
-	e.Outcomes = append(e.Outcomes, delivered(fire(1, 5)),
-		ledger.Outcome{Fire: fire(1, 6), Kind: timer.Skipped, Reason: timer.ReasonInactive}, delivered(fire(99, 1)))
+	e.Outcomes = append(
+		e.Outcomes,
+		delivered(fire(1, 5)),
+		ledger.Outcome{
+			Fire:   fire(1, 6),
+			Kind:   timer.Skipped,
+			Reason: timer.ReasonInactive,
+		},
+		delivered(fire(99, 1)),
+	)
 	v := l.Check(e)
 	require.Empty(t, v.Faults())
 	require.Equal(t, 1, v.Skipped[timer.ReasonInactive])

@@ -10,26 +10,31 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// handing is how long a call may be under way from its claim to the endpoint while the fire's end is recorded by another way: an endpoint that completes
-// it by itself. The least silence after which an executor's calls are made again is longer.
+// handing is how long a call may be under way from its claim to the endpoint while the fire's end
+// is recorded by another way: an endpoint that completes it by itself. The least silence after
+// which an executor's calls are made again is longer.
 const handing = 2 * time.Second
 
-// Cut is an instant at which an executor died, was frozen or was cut off: a call in flight then may be made again.
+// Cut is an instant at which an executor died, was frozen or was cut off: a call in flight then may
+// be made again.
 type Cut struct {
 	At time.Time
 	// Until is when it was over at the latest, for one that took a while; zero: At.
 	Until time.Time
-	// Recording is how long before it an answer may have been given without having been recorded. Where the outcome says when it finished, one
-	// that was recorded before the repetition came excuses nothing.
+	// Recording is how long before it an answer may have been given without having been recorded.
+	// Where the outcome says when it finished, one that was recorded before the repetition came
+	// excuses nothing.
 	Recording time.Duration
 	// Ports are those that its unanswered calls came from; nil: not known, any.
 	Ports map[uint16]bool
 }
 
-// excuses tells whether a repetition is one that the cut explains: the earlier call was in flight, and of this executor. An
-// answered call's connection may be closed by then, so that its port says nothing.
+// excuses tells whether a repetition is one that the cut explains: the earlier call was in flight,
+// and of this executor. An answered call's connection may be closed by then, so that its port says
+// nothing.
 func (c *Cut) excuses(earlier, again *receiver.Arrival) bool {
-	return earlier.ArrivedNS < again.ArrivedNS && again.ArrivedNS >= c.At.UnixNano() && c.covers(earlier)
+	return earlier.ArrivedNS < again.ArrivedNS && again.ArrivedNS >= c.At.UnixNano() &&
+		c.covers(earlier)
 }
 
 // covers tells whether a call was in flight at the cut, and of this executor.
@@ -45,7 +50,8 @@ func (c *Cut) covers(a *receiver.Arrival) bool {
 	return answered || c.Ports == nil || c.Ports[a.Port]
 }
 
-// Outcome is a recorded outcome, as the history tells it. One record may stand for a stretch of skipped fires.
+// Outcome is a recorded outcome, as the history tells it. One record may stand for a stretch of
+// skipped fires.
 type Outcome struct {
 	Fire     timer.FireID
 	UntilMS  int64 // the last due instant that it covers; 0 is Fire's own
@@ -71,15 +77,16 @@ type Verdict struct {
 	Failed    int
 	Skipped   map[timer.Reason]int
 
-	Missing     []timer.FireID    // must be called, and were not
-	Early       receiver.Arrivals // called before they were due
-	Duplicates  receiver.Arrivals // repeated without excuse
-	Excused     int               // repeated, the first call being in flight at a cut
-	Unordered   []timer.FireID    // called though the ledger says that they are not, or does not know them in its span
-	NoOutcome   []timer.FireID    // called or must be, without a record
-	TwoOutcomes []timer.FireID    // with more than one record
-	Wrong       []string          // outcomes that are not what the fire owed
-	Unrecorded  int               // fires of the ledger without a record, also those that need none
+	Missing    []timer.FireID    // must be called, and were not
+	Early      receiver.Arrivals // called before they were due
+	Duplicates receiver.Arrivals // repeated without excuse
+	Excused    int               // repeated, the first call being in flight at a cut
+	// called though the ledger says that they are not, or does not know them in its span.
+	Unordered   []timer.FireID
+	NoOutcome   []timer.FireID // called or must be, without a record
+	TwoOutcomes []timer.FireID // with more than one record
+	Wrong       []string       // outcomes that are not what the fire owed
+	Unrecorded  int            // fires of the ledger without a record, also those that need none
 
 	Lateness receiver.Quantiles
 }
@@ -128,9 +135,13 @@ func (l *Ledger) calls(v *Verdict, byFire map[timer.FireID]receiver.Arrivals) {
 	}
 }
 
-// repeated sorts duplicates into those with an excuse (any earlier call of the fire was in flight at a cut, and its answer is not what was recorded)
-// and those without.
-func (v *Verdict) repeated(mine receiver.Arrivals, byFire map[timer.FireID]receiver.Arrivals, e Evidence) {
+// repeated sorts duplicates into those with an excuse (any earlier call of the fire was in flight
+// at a cut, and its answer is not what was recorded) and those without.
+func (v *Verdict) repeated(
+	mine receiver.Arrivals,
+	byFire map[timer.FireID]receiver.Arrivals,
+	e Evidence,
+) {
 	finished := make(map[timer.FireID]time.Time, len(e.Outcomes))
 	for _, o := range e.Outcomes {
 		finished[o.Fire] = o.Finished
@@ -162,7 +173,10 @@ func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals,
 			}
 			v.count(o)
 			if want := l.owed(f); want != "" && o.Kind != want {
-				v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s(%s), owed %s", f, o.Kind, o.Reason, want))
+				v.Wrong = append(
+					v.Wrong,
+					fmt.Sprintf("%s: %s(%s), owed %s", f, o.Kind, o.Reason, want),
+				)
 			} else if o.Kind == timer.Skipped && delivered(byFire[f], e.Cuts) {
 				v.Wrong = append(v.Wrong, fmt.Sprintf("%s: skipped(%s), and called", f, o.Reason))
 			}
@@ -178,15 +192,16 @@ func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals,
 	}
 }
 
-// delivered tells whether a call succeeded whose answer no cut explains away. Attempts that failed before a fire was skipped are no fault: its
-// timer was switched off between two of them.
+// delivered tells whether a call succeeded whose answer no cut explains away. Attempts that failed
+// before a fire was skipped are no fault: its timer was switched off between two of them.
 func delivered(calls receiver.Arrivals, cuts []Cut) bool {
 	return slices.ContainsFunc(calls, func(a receiver.Arrival) bool {
 		return a.Succeeded() && !slices.ContainsFunc(cuts, func(c Cut) bool { return c.covers(&a) })
 	})
 }
 
-// covered returns the ledger's fires that an outcome stands for, and its own fire within a known span.
+// covered returns the ledger's fires that an outcome stands for, and its own fire within a known
+// span.
 func (l *Ledger) covered(o Outcome) []timer.FireID {
 	s, ok := l.spans[o.Fire.Timer]
 	if !ok {
@@ -255,7 +270,12 @@ func (v *Verdict) Faults() []string {
 	})
 	add("repeated without excuse", len(v.Duplicates), func(i int) string {
 		a := v.Duplicates[i]
-		return fmt.Sprintf("%s attempt %d at %s", a.Fire, a.Attempt, a.Arrived().UTC().Format(time.StampMilli))
+		return fmt.Sprintf(
+			"%s attempt %d at %s",
+			a.Fire,
+			a.Attempt,
+			a.Arrived().UTC().Format(time.StampMilli),
+		)
 	})
 	add("called though not ordered", len(v.Unordered), ids(v.Unordered))
 	add("without outcome", len(v.NoOutcome), ids(v.NoOutcome))
@@ -275,9 +295,23 @@ func (v *Verdict) Row(name string) string {
 		skipped += n
 	}
 	q := v.Lateness
-	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d | %d | %d (%d) | %s | %s | %s | %s |", name, v.Due, v.Called,
-		v.Delivered, v.Failed, skipped, len(v.Missing), len(v.Early), len(v.Duplicates), v.Excused,
-		short(q.P50), short(q.P99), short(q.P999), short(q.Max))
+	return fmt.Sprintf(
+		"| %s | %d | %d | %d | %d | %d | %d | %d | %d (%d) | %s | %s | %s | %s |",
+		name,
+		v.Due,
+		v.Called,
+		v.Delivered,
+		v.Failed,
+		skipped,
+		len(v.Missing),
+		len(v.Early),
+		len(v.Duplicates),
+		v.Excused,
+		short(q.P50),
+		short(q.P99),
+		short(q.P999),
+		short(q.Max),
+	)
 }
 
 func short(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }

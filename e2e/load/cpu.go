@@ -16,10 +16,18 @@ import (
 const tick = 10 * time.Millisecond
 
 // neighbours are the programs besides ours whose processor time belongs to the figures.
-var neighbours = map[string]string{"mariadbd": "mysql", "mysqld": "mysql", "redis-server": "redis", "java": "pulsar"} //nolint:gochecknoglobals // a constant
+//
+//nolint:gochecknoglobals // a constant
+var neighbours = map[string]string{
+	"mariadbd":     "mysql",
+	"mysqld":       "mysql",
+	"redis-server": "redis",
+	"java":         "pulsar",
+}
 
-// cpuTimes returns the processor time used so far, by name: of the cluster's processes, of the servers on this machine, of this
-// program ("load and receiver"), and of everything ("machine", and "idle").
+// cpuTimes returns the processor time used so far, by name: of the cluster's processes, of the
+// servers on this machine, of this program ("load and receiver"), and of everything ("machine", and
+// "idle").
 func cpuTimes(c cluster.Cluster) map[string]time.Duration {
 	used := make(map[string]time.Duration)
 	known := map[int]string{os.Getpid(): "load and receiver"}
@@ -47,7 +55,11 @@ func cpuTimes(c cluster.Cluster) map[string]time.Duration {
 			switch t := time.Duration(v) * tick; i {
 			case 3, 4: // idle, iowait
 				used["idle"] += t
-			case 0, 1, 2, 5, 6: // user, nice, system, irq, softirq; what was stolen is nobody's here
+			case 0,
+				1,
+				2,
+				5,
+				6: // user, nice, system, irq, softirq; what was stolen is nobody's here
 				used["machine"] += t
 			}
 		}

@@ -24,14 +24,23 @@ func TestParsePhases(t *testing.T) {
 	t.Parallel()
 	got, err := load.ParsePhases("rate:6000:30s, cron:20:2s,herd:100000")
 	require.NoError(t, err)
-	require.Equal(t, []load.Phase{{load.Steady, 6000, 30 * time.Second}, {load.Crons, 20, 2 * time.Second}, {Kind: load.Herd, Rate: 100000}}, got)
+	require.Equal(
+		t,
+		[]load.Phase{
+			{load.Steady, 6000, 30 * time.Second},
+			{load.Crons, 20, 2 * time.Second},
+			{Kind: load.Herd, Rate: 100000},
+		},
+		got,
+	)
 	for _, bad := range []string{"", "rate:1", "herd:0", "herd:1:1s", "cron:x:1s", "rate:1:1ms", "wave:1:1s"} {
 		_, err := load.ParsePhases(bad)
 		require.Error(t, err, bad)
 	}
 }
 
-// fakeCluster is a Carillon of one handler: it calls each one-shot at its instant, but for what misdeed spoils.
+// fakeCluster is a Carillon of one handler: it calls each one-shot at its instant, but for what
+// misdeed spoils.
 type fakeCluster struct {
 	cluster.Cluster
 	srv     *httptest.Server
@@ -64,7 +73,10 @@ func (f *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		time.AfterFunc(time.Until(at)-early, func() {
 			defer f.calls.Done()
 			q, _ := http.NewRequest(http.MethodPost, n.Target.URL, nil)
-			q.Header.Set("Carillon-Fire-Id", timer.FireID{Timer: timer.ID(id), DueMS: at.UnixMilli()}.String())
+			q.Header.Set(
+				"Carillon-Fire-Id",
+				timer.FireID{Timer: timer.ID(id), DueMS: at.UnixMilli()}.String(),
+			)
 			q.Header.Set("Carillon-Attempt", "1")
 			q.Header.Set("Carillon-Start", time.Now().UTC().Format(time.RFC3339Nano))
 			if resp, err := f.srv.Client().Do(q); err == nil {

@@ -13,7 +13,10 @@ func ParsePhases(text string) ([]Phase, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		f := strings.Split(strings.TrimSpace(part), ":")
 		p := Phase{Kind: Kind(f[0])}
-		bad := fmt.Errorf("%q is no phase: want rate:<fires per second>:<duration>, cron:<timers>:<duration> or herd:<fires>", part)
+		bad := fmt.Errorf(
+			"%q is no phase: want rate:<fires per second>:<duration>, cron:<timers>:<duration> or herd:<fires>",
+			part,
+		)
 		switch {
 		case p.Kind == Herd && len(f) == 2:
 		case (p.Kind == Steady || p.Kind == Crons) && len(f) == 3:

@@ -19,7 +19,8 @@ import (
 
 const (
 	app = "load"
-	// settle is how long to wait for fires that are late, and again for their records, where an executor tells of them.
+	// settle is how long to wait for fires that are late, and again for their records, where an
+	// executor tells of them.
 	settle = 90 * time.Second
 	// ahead is how long before the first instant all timers shall be there.
 	ahead = 6 * time.Second
@@ -65,7 +66,13 @@ type Bench struct {
 // NewBench returns a bench that creates timers over conns connections.
 func NewBench(c cluster.Cluster, rcv *receiver.Receiver, conns int, log io.Writer) *Bench {
 	const guess = 300 // creates a second: a first phase waits too long rather than too short
-	return &Bench{Cluster: c, Receiver: rcv, Log: log, reg: newRegistrar(c.API, conns), creates: guess}
+	return &Bench{
+		Cluster:  c,
+		Receiver: rcv,
+		Log:      log,
+		reg:      newRegistrar(c.API, conns),
+		creates:  guess,
+	}
 }
 
 // Run measures a phase.
@@ -76,14 +83,22 @@ func (b *Bench) Run(ctx context.Context, p Phase) (Result, error) {
 	if p.Kind == Steady {
 		n = int(float64(p.Rate) * p.Length.Seconds())
 	}
-	// Slower than before by half is foreseen: tables grow, and the fires begin while the last timers are made.
-	first := time.Now().Add(ahead + time.Duration(float64(n)/b.creates*1.5*float64(time.Second))).Truncate(time.Second)
+	// Slower than before by half is foreseen: tables grow, and the fires begin while the last
+	// timers are made.
+	first := time.Now().
+		Add(ahead + time.Duration(float64(n)/b.creates*1.5*float64(time.Second))).
+		Truncate(time.Second)
 	w := newWatch(ctx, b.Cluster, b.Receiver)
 	ids, rate, err := b.register(ctx, p, n, first)
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Runner: b.Cluster.Name(), Phase: p.String(), CreateRate: rate, Overlap: time.Now().After(first.Add(-time.Second))}
+	r := Result{
+		Runner:     b.Cluster.Name(),
+		Phase:      p.String(),
+		CreateRate: rate,
+		Overlap:    time.Now().After(first.Add(-time.Second)),
+	}
 	led := ledger.New()
 	switch p.Kind {
 	case Steady, Herd:
@@ -112,11 +127,22 @@ func (p Phase) at(first time.Time, i int) time.Time {
 	if p.Kind == Herd {
 		return first
 	}
-	return first.Add(time.Duration(i) * time.Second / time.Duration(p.Rate)).Truncate(time.Millisecond)
+	return first.Add(time.Duration(i) * time.Second / time.Duration(p.Rate)).
+		Truncate(time.Millisecond)
 }
 
-func (b *Bench) register(ctx context.Context, p Phase, n int, first time.Time) ([]timer.ID, float64, error) {
-	target := client.Target{Kind: "http", URL: b.Receiver.URL("/load"), Method: http.MethodPost, Body: `{"order":1234567,"kind":"reminder"}`}
+func (b *Bench) register(
+	ctx context.Context,
+	p Phase,
+	n int,
+	first time.Time,
+) ([]timer.ID, float64, error) {
+	target := client.Target{
+		Kind:   "http",
+		URL:    b.Receiver.URL("/load"),
+		Method: http.MethodPost,
+		Body:   `{"order":1234567,"kind":"reminder"}`,
+	}
 	start := time.Now()
 	var done atomic.Int64
 	ctx2, stop := context.WithCancel(ctx)
@@ -128,7 +154,11 @@ func (b *Bench) register(ctx context.Context, p Phase, n int, first time.Time) (
 			s = client.At(p.at(first, i))
 		}
 		return client.NewTimer{
-			App: app, Name: fmt.Sprintf("%d-%d-%d", start.UnixMilli(), b.run, i), Schedule: s, Target: target, Status: "active",
+			App:      app,
+			Name:     fmt.Sprintf("%d-%d-%d", start.UnixMilli(), b.run, i),
+			Schedule: s,
+			Target:   target,
+			Status:   "active",
 		}
 	}, &done)
 	stop()
@@ -150,14 +180,29 @@ func (b *Bench) progress(ctx context.Context, p Phase, n int, done *atomic.Int64
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			fmt.Fprintf(b.Log, "%s: %s: %d of %d timers made\n", b.Cluster.Name(), p, done.Load(), n)
+			fmt.Fprintf(
+				b.Log,
+				"%s: %s: %d of %d timers made\n",
+				b.Cluster.Name(),
+				p,
+				done.Load(),
+				n,
+			)
 		}
 	}
 }
 
-// measure watches the fires from their first instant until each has come and is recorded, or until none is to be expected any more;
-// end is called when the last instant is past.
-func (b *Bench) measure(ctx context.Context, p Phase, w *watch, led *ledger.Ledger, first time.Time, end func(), r *Result) error {
+// measure watches the fires from their first instant until each has come and is recorded, or until
+// none is to be expected any more; end is called when the last instant is past.
+func (b *Bench) measure(
+	ctx context.Context,
+	p Phase,
+	w *watch,
+	led *ledger.Ledger,
+	first time.Time,
+	end func(),
+	r *Result,
+) error {
 	last := first
 	if p.Kind != Herd {
 		last = first.Add(p.Length)
@@ -183,7 +228,8 @@ func (b *Bench) measure(ctx context.Context, p Phase, w *watch, led *ledger.Ledg
 		err = wait(ctx, time.Now().Add(500*time.Millisecond))
 	}
 	if err == nil {
-		err = wait(ctx, time.Now().Add(2*time.Second)) // a sample that shows it recorded, and late repetitions
+		// a sample that shows it recorded, and late repetitions.
+		err = wait(ctx, time.Now().Add(2*time.Second))
 	}
 	stop()
 	wg.Wait()
@@ -197,7 +243,13 @@ func (b *Bench) measure(ctx context.Context, p Phase, w *watch, led *ledger.Ledg
 func (b *Bench) fill(r *Result, p Phase, led *ledger.Ledger, first time.Time, samples []Sample) {
 	as := b.Receiver.Arrivals()
 	v := led.Check(ledger.Evidence{Arrivals: as, Clocks: clocks})
-	r.Fires, r.Missing, r.Early, r.Duplicates = v.Due, len(v.Missing), len(v.Early), len(v.Duplicates)
+	r.Fires, r.Missing, r.Early, r.Duplicates = v.Due, len(
+		v.Missing,
+	), len(
+		v.Early,
+	), len(
+		v.Duplicates,
+	)
 	r.Lateness, r.Samples = v.Lateness, samples
 	if p.Kind != Crons {
 		r.AtReceiver = as.ArrivalLateness()
@@ -210,9 +262,17 @@ func (b *Bench) fill(r *Result, p Phase, led *ledger.Ledger, first time.Time, sa
 	if n := len(as); n > 0 {
 		end := as[n-1].Arrived()
 		if p.Kind == Crons { // they ring on
-			i, _ := slices.BinarySearchFunc(as, first.Add(p.Length), func(a receiver.Arrival, t time.Time) int { return a.Arrived().Compare(t) })
+			i, _ := slices.BinarySearchFunc(
+				as,
+				first.Add(p.Length),
+				func(a receiver.Arrival, t time.Time) int { return a.Arrived().Compare(t) },
+			)
 			as, end = as[:i], first.Add(p.Length)
-			j, _ := slices.BinarySearchFunc(as, first, func(a receiver.Arrival, t time.Time) int { return a.Arrived().Compare(t) })
+			j, _ := slices.BinarySearchFunc(
+				as,
+				first,
+				func(a receiver.Arrival, t time.Time) int { return a.Arrived().Compare(t) },
+			)
 			as = as[j:]
 		}
 		r.Drained = end.Sub(first)

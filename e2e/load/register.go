@@ -22,8 +22,8 @@ const (
 	retryWait     = 200 * time.Millisecond
 )
 
-// registrar creates timers over many kept-alive connections. It is leaner than package client: it shares the processors with
-// what is measured.
+// registrar creates timers over many kept-alive connections. It is leaner than package client: it
+// shares the processors with what is measured.
 type registrar struct {
 	base  func() string
 	conns int
@@ -32,13 +32,24 @@ type registrar struct {
 
 func newRegistrar(base func() string, conns int) *registrar {
 	return &registrar{
-		base: base, conns: conns,
-		hc: fasthttp.Client{MaxConnsPerHost: conns, ReadTimeout: createTimeout, NoDefaultUserAgentHeader: true},
+		base:  base,
+		conns: conns,
+		hc: fasthttp.Client{
+			MaxConnsPerHost:          conns,
+			ReadTimeout:              createTimeout,
+			NoDefaultUserAgentHeader: true,
+		},
 	}
 }
 
-// create makes the timers that at returns for 0 to n-1 and returns their ids. done counts while it goes on.
-func (r *registrar) create(ctx context.Context, n int, at func(int) client.NewTimer, done *atomic.Int64) ([]timer.ID, error) {
+// create makes the timers that at returns for 0 to n-1 and returns their ids. done counts while it
+// goes on.
+func (r *registrar) create(
+	ctx context.Context,
+	n int,
+	at func(int) client.NewTimer,
+	done *atomic.Int64,
+) ([]timer.ID, error) {
 	ids := make([]timer.ID, n)
 	var next atomic.Int64
 	eg, ctx := errgroup.WithContext(ctx)
@@ -62,7 +73,8 @@ func (r *registrar) create(ctx context.Context, n int, at func(int) client.NewTi
 	return ids, eg.Wait() //nolint:wrapcheck // it says what it was doing
 }
 
-// one creates a timer. A create that met an error is repeated: the same definition under the same name is the same timer.
+// one creates a timer. A create that met an error is repeated: the same definition under the same
+// name is the same timer.
 func (r *registrar) one(ctx context.Context, n client.NewTimer) (timer.ID, error) {
 	body, err := json.Marshal(n)
 	if err != nil {

@@ -12,23 +12,25 @@ import (
 
 // Result is what a phase showed.
 type Result struct {
-	Runner      string             `json:"runner"`
-	Phase       string             `json:"phase"`
-	Fires       int                `json:"fires"`
-	CreateRate  float64            `json:"creates_per_second"`
-	Overlap     bool               `json:"creates_overlapped"` // timers were still being made when the first were due
-	RateAsked   float64            `json:"rate_asked"`         // 0 for a herd
-	RateReached float64            `json:"rate_reached"`
-	Drained     time.Duration      `json:"drained_ns"` // from the first instant due to the last arrival
-	Lateness    receiver.Quantiles `json:"lateness"`   // callback start by the executor's clock
-	AtReceiver  receiver.Quantiles `json:"lateness_at_receiver"`
-	Early       int                `json:"early"`
-	Duplicates  int                `json:"duplicates"`
-	Missing     int                `json:"missing"`
-	Faults      []string           `json:"faults"`
-	Samples     []Sample           `json:"samples"`
-	CPUs        []CPU              `json:"cpu"`
-	Busy        float64            `json:"machine_busy_percent"`
+	Runner     string  `json:"runner"`
+	Phase      string  `json:"phase"`
+	Fires      int     `json:"fires"`
+	CreateRate float64 `json:"creates_per_second"`
+	// timers were still being made when the first were due.
+	Overlap     bool    `json:"creates_overlapped"`
+	RateAsked   float64 `json:"rate_asked"` // 0 for a herd
+	RateReached float64 `json:"rate_reached"`
+	// from the first instant due to the last arrival.
+	Drained    time.Duration      `json:"drained_ns"`
+	Lateness   receiver.Quantiles `json:"lateness"` // callback start by the executor's clock
+	AtReceiver receiver.Quantiles `json:"lateness_at_receiver"`
+	Early      int                `json:"early"`
+	Duplicates int                `json:"duplicates"`
+	Missing    int                `json:"missing"`
+	Faults     []string           `json:"faults"`
+	Samples    []Sample           `json:"samples"`
+	CPUs       []CPU              `json:"cpu"`
+	Busy       float64            `json:"machine_busy_percent"`
 }
 
 // OK tells whether nothing was early, twice or missing.
@@ -52,7 +54,11 @@ func (r *Result) cpu(before, after map[string]time.Duration, wall time.Duration,
 				r.Busy = 100 * float64(used) / float64(used+idle)
 			}
 		default:
-			c := CPU{Name: name, Percent: 100 * used.Seconds() / wall.Seconds(), PerFire: float64(used.Microseconds()) / float64(max(fires, 1))}
+			c := CPU{
+				Name:    name,
+				Percent: 100 * used.Seconds() / wall.Seconds(),
+				PerFire: float64(used.Microseconds()) / float64(max(fires, 1)),
+			}
 			if c.Percent >= 1 {
 				r.CPUs = append(r.CPUs, c)
 			}
@@ -64,7 +70,9 @@ func (r *Result) cpu(before, after map[string]time.Duration, wall time.Duration,
 // Markdown returns the results as a table, and the processor time below it.
 func Markdown(rs []Result) string {
 	var b strings.Builder
-	b.WriteString("| runner | phase | fires | asked/s | reached/s | drained | p50 | p99 | p99.9 | max | p99 at receiver | early | dup | missing | behind, most | behind, end | creates/s | busy |\n")
+	b.WriteString(
+		"| runner | phase | fires | asked/s | reached/s | drained | p50 | p99 | p99.9 | max | p99 at receiver | early | dup | missing | behind, most | behind, end | creates/s | busy |\n",
+	)
 	b.WriteString("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for i := range rs {
 		r := &rs[i]
@@ -73,9 +81,31 @@ func Markdown(rs []Result) string {
 		if r.Overlap {
 			phase += " (while creating)"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %.0f | %.0f | %.1f s | %s | %s | %s | %s | %s | %d | %d | %d | %d | %d | %.0f | %.0f %% |\n",
-			r.Runner, phase, r.Fires, r.RateAsked, r.RateReached, r.Drained.Seconds(), ms(r.Lateness, r.Lateness.P50),
-			ms(r.Lateness, r.Lateness.P99), ms(r.Lateness, r.Lateness.P999), ms(r.Lateness, r.Lateness.Max), ms(r.AtReceiver, r.AtReceiver.P99), r.Early, r.Duplicates, r.Missing, most, last, r.CreateRate, r.Busy)
+		fmt.Fprintf(
+			&b,
+			"| %s | %s | %d | %.0f | %.0f | %.1f s | %s | %s | %s | %s | %s | %d | %d | %d | %d | %d | %.0f | %.0f %% |\n",
+			r.Runner,
+			phase,
+			r.Fires,
+			r.RateAsked,
+			r.RateReached,
+			r.Drained.Seconds(),
+			ms(r.Lateness, r.Lateness.P50),
+			ms(
+				r.Lateness,
+				r.Lateness.P99,
+			),
+			ms(r.Lateness, r.Lateness.P999),
+			ms(r.Lateness, r.Lateness.Max),
+			ms(r.AtReceiver, r.AtReceiver.P99),
+			r.Early,
+			r.Duplicates,
+			r.Missing,
+			most,
+			last,
+			r.CreateRate,
+			r.Busy,
+		)
 	}
 	b.WriteString("\nProcessor time (percent of one processor; per fire):\n\n")
 	for i := range rs {

@@ -31,7 +31,8 @@ func newWatch(ctx context.Context, c cluster.Cluster, rcv *receiver.Receiver) *w
 	return w
 }
 
-// now reads what was recorded before what was received: what it says is never behind because of the order of the questions.
+// now reads what was recorded before what was received: what it says is never behind because of the
+// order of the questions.
 func (w *watch) now(ctx context.Context) Sample {
 	execs := w.c.Role(cluster.Executor)
 	if len(execs) == 0 { // nobody tells

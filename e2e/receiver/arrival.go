@@ -11,8 +11,10 @@ import (
 
 // Arrival is one callback as it came in. Instants are unix nanoseconds.
 type Arrival struct {
-	Fire      timer.FireID
-	StartNS   int64 // Carillon-Start: the executor's clock just before the call; 0 where the header was missing
+	Fire timer.FireID
+	// StartNS: Carillon-Start: the executor's clock just before the call; 0 where the header was
+	// missing.
+	StartNS   int64
 	ArrivedNS int64 // the receiver's clock when the request was read
 	DoneNS    int64 // the receiver's clock when it answered; 0 while it has not
 	BodyHash  uint64
@@ -27,7 +29,8 @@ func (a *Arrival) Arrived() time.Time { return time.Unix(0, a.ArrivedNS) }
 // Succeeded tells whether it was answered with success.
 func (a *Arrival) Succeeded() bool { return isSuccess(a.Status) }
 
-// Lateness returns the callback's start minus the fire's due instant. Without a start it is counted from the arrival.
+// Lateness returns the callback's start minus the fire's due instant. Without a start it is counted
+// from the arrival.
 func (a *Arrival) Lateness() time.Duration {
 	start := a.StartNS
 	if start == 0 {
@@ -36,10 +39,12 @@ func (a *Arrival) Lateness() time.Duration {
 	return time.Duration(start - a.Fire.DueMS*int64(time.Millisecond))
 }
 
-// InFlightAt tells whether the call had arrived by then and was not answered before then minus recording: an answer
-// counts as in flight for as long as the executor may still have been busy recording it.
+// InFlightAt tells whether the call had arrived by then and was not answered before then minus
+// recording: an answer counts as in flight for as long as the executor may still have been busy
+// recording it.
 func (a *Arrival) InFlightAt(at time.Time, recording time.Duration) bool {
-	return a.ArrivedNS <= at.UnixNano() && (a.DoneNS == 0 || a.DoneNS >= at.Add(-recording).UnixNano())
+	return a.ArrivedNS <= at.UnixNano() &&
+		(a.DoneNS == 0 || a.DoneNS >= at.Add(-recording).UnixNano())
 }
 
 // Arrivals are callbacks in the order of their arrival.
@@ -47,7 +52,10 @@ type Arrivals []Arrival
 
 // Sort orders them by arrival.
 func (as Arrivals) Sort() {
-	slices.SortStableFunc(as, func(a, b Arrival) int { return cmp.Compare(a.ArrivedNS, b.ArrivedNS) })
+	slices.SortStableFunc(
+		as,
+		func(a, b Arrival) int { return cmp.Compare(a.ArrivedNS, b.ArrivedNS) },
+	)
 }
 
 // ByFire groups them by fire.
@@ -69,8 +77,9 @@ func (as Arrivals) Dues() []int64 {
 	return slices.Compact(dues)
 }
 
-// Duplicates returns the arrivals that at-least-once allows and that exactly-once would not have: those of a fire
-// that was answered with success before, and those that repeat an attempt. They must be sorted.
+// Duplicates returns the arrivals that at-least-once allows and that exactly-once would not have:
+// those of a fire that was answered with success before, and those that repeat an attempt. They
+// must be sorted.
 func (as Arrivals) Duplicates() Arrivals {
 	type state struct {
 		attempts int32 // the highest seen
@@ -90,8 +99,9 @@ func (as Arrivals) Duplicates() Arrivals {
 	return dup
 }
 
-// Early returns the arrivals that started before they were due by the executor's clock, and those that arrived more than
-// clocks before they were due by the receiver's. A call without Carillon-Start is early: nothing proves that it is not.
+// Early returns the arrivals that started before they were due by the executor's clock, and those
+// that arrived more than clocks before they were due by the receiver's. A call without
+// Carillon-Start is early: nothing proves that it is not.
 func (as Arrivals) Early(clocks time.Duration) Arrivals {
 	var early Arrivals
 	for _, a := range as {
@@ -108,8 +118,8 @@ func (as Arrivals) Lateness() Quantiles {
 	return as.quantiles(func(a *Arrival) time.Duration { return a.Lateness() })
 }
 
-// ArrivalLateness returns the quantiles of the first attempts' arrival minus due instant: what a user sees, with the
-// connection and the receiver's own queue in it.
+// ArrivalLateness returns the quantiles of the first attempts' arrival minus due instant: what a
+// user sees, with the connection and the receiver's own queue in it.
 func (as Arrivals) ArrivalLateness() Quantiles {
 	return as.quantiles(func(a *Arrival) time.Duration {
 		return time.Duration(a.ArrivedNS - a.Fire.DueMS*int64(time.Millisecond))

@@ -46,9 +46,16 @@ func Start(ctx context.Context, addr string) (*Receiver, error) {
 		paths: make(map[string]*path),
 	}
 	r.server = &fasthttp.Server{
-		Handler: r.handle, Name: "receiver", Concurrency: maxConns, ReadBufferSize: maxHead, LogAllErrors: false,
-		NoDefaultServerHeader: true, NoDefaultDate: true, NoDefaultContentType: true, CloseOnShutdown: true,
-		Logger: silent{},
+		Handler:               r.handle,
+		Name:                  "receiver",
+		Concurrency:           maxConns,
+		ReadBufferSize:        maxHead,
+		LogAllErrors:          false,
+		NoDefaultServerHeader: true,
+		NoDefaultDate:         true,
+		NoDefaultContentType:  true,
+		CloseOnShutdown:       true,
+		Logger:                silent{},
 	}
 	go func() { r.served <- r.server.Serve(ln) }()
 	return r, nil
@@ -74,7 +81,8 @@ func (r *Receiver) Addr() string { return r.ln.Addr().String() }
 // URL returns the address of a path, which begins with "/".
 func (r *Receiver) URL(path string) string { return "http://" + r.Addr() + path }
 
-// Script sets how a path answers from now on and returns its URL. Answers that hang under an earlier script are given.
+// Script sets how a path answers from now on and returns its URL. Answers that hang under an
+// earlier script are given.
 func (r *Receiver) Script(path string, s Script) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +166,8 @@ func (r *Receiver) handle(c *fasthttp.RequestCtx) {
 	r.play(c, p, a)
 }
 
-// play answers by script. The arrival is recorded before the wait: a caller that dies meanwhile has called all the same.
+// play answers by script. The arrival is recorded before the wait: a caller that dies meanwhile has
+// called all the same.
 func (r *Receiver) play(c *fasthttp.RequestCtx, p *path, a Arrival) {
 	if p.script.Keep {
 		kept := request(c, a.Arrived())
@@ -223,7 +232,8 @@ func (r *Receiver) BodyHash(body []byte) uint64 {
 	return maphash.Bytes(r.seed, body)
 }
 
-// silent drops fasthttp's log: a caller that is killed in a test breaks connections, and that is no news.
+// silent drops fasthttp's log: a caller that is killed in a test breaks connections, and that is no
+// news.
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}

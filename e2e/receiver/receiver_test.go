@@ -16,8 +16,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// fasthttp's cleaner of idle workers sees that its server stopped when it next wakes, up to ten seconds later.
-	// So do the cleaners of the client that the benchmark calls with.
+	// fasthttp's cleaner of idle workers sees that its server stopped when it next wakes, up to ten
+	// seconds later. So do the cleaners of the client that the benchmark calls with.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
@@ -43,7 +43,14 @@ func start(t *testing.T) *setup {
 }
 
 // call makes a callback as an executor does and returns the status, or 0 where ctx ended first.
-func (s *setup) call(ctx context.Context, path string, id timer.FireID, attempt int, start time.Time, body string) int {
+func (s *setup) call(
+	ctx context.Context,
+	path string,
+	id timer.FireID,
+	attempt int,
+	start time.Time,
+	body string,
+) int {
 	s.t.Helper()
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL(path), strings.NewReader(body))
 	require.NoError(s.t, err)
@@ -90,7 +97,12 @@ func TestPlaysStatusesPerFire(t *testing.T) {
 	for i, want := range []int{500, 503, 200, 200} {
 		require.Equal(t, want, s.call(t.Context(), "/flaky", a, i+1, now, ""))
 	}
-	require.Equal(t, 500, s.call(t.Context(), "/flaky", b, 1, now, ""), "each fire has its own sequence")
+	require.Equal(
+		t,
+		500,
+		s.call(t.Context(), "/flaky", b, 1, now, ""),
+		"each fire has its own sequence",
+	)
 	dup := s.Of(1).Duplicates()
 	require.Len(t, dup, 1, "attempts 1 to 3 are no duplicates; a call after success is")
 	require.EqualValues(t, 4, dup[0].Attempt)
@@ -123,7 +135,14 @@ func TestKeepsRequestsAndStrangers(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.Script("/kept", receiver.Script{Keep: true, Body: "ok"})
-	s.call(t.Context(), "/kept?x=1", timer.FireID{Timer: 9, DueMS: 2, Series: 3}, 1, time.Now(), "exact \n bytes")
+	s.call(
+		t.Context(),
+		"/kept?x=1",
+		timer.FireID{Timer: 9, DueMS: 2, Series: 3},
+		1,
+		time.Now(),
+		"exact \n bytes",
+	)
 	kept := s.Requests("/kept")
 	require.Len(t, kept, 1)
 	require.Equal(t, "/kept?x=1", kept[0].URI)
@@ -147,12 +166,23 @@ func TestEarlyAndQuantiles(t *testing.T) {
 	ms := int64(time.Millisecond)
 	at := func(due, start, arrived int64, attempt int32) receiver.Arrival {
 		return receiver.Arrival{
-			Fire: timer.FireID{Timer: 1, DueMS: due}, StartNS: start * ms, ArrivedNS: arrived * ms, Attempt: attempt, Status: 200,
+			Fire: timer.FireID{
+				Timer: 1,
+				DueMS: due,
+			},
+			StartNS:   start * ms,
+			ArrivedNS: arrived * ms,
+			Attempt:   attempt,
+			Status:    200,
 		}
 	}
 	require.Len(t, receiver.Arrivals{at(10, 9, 11, 1)}.Early(0), 1, "started early")
 	require.Len(t, receiver.Arrivals{at(10, 10, 9, 1)}.Early(0), 1, "arrived early")
-	require.Empty(t, receiver.Arrivals{at(10, 10, 9, 1)}.Early(2*time.Millisecond), "within what clocks may differ")
+	require.Empty(
+		t,
+		receiver.Arrivals{at(10, 10, 9, 1)}.Early(2*time.Millisecond),
+		"within what clocks may differ",
+	)
 	require.Len(t, receiver.Arrivals{at(10, 0, 11, 1)}.Early(0), 1, "nothing proves the start")
 
 	var as receiver.Arrivals
@@ -162,8 +192,16 @@ func TestEarlyAndQuantiles(t *testing.T) {
 	as = append(as, at(5, 1_000_000, 1_000_000, 2))
 	q := as.Lateness()
 	require.Equal(t, receiver.Quantiles{
-		N: 1000, P50: 500 * time.Millisecond, P99: 990 * time.Millisecond, P999: 999 * time.Millisecond, Max: time.Second,
+		N:    1000,
+		P50:  500 * time.Millisecond,
+		P99:  990 * time.Millisecond,
+		P999: 999 * time.Millisecond,
+		Max:  time.Second,
 	}, q, "second attempts are not late fires")
 	require.Zero(t, receiver.QuantilesOf(nil))
-	require.Equal(t, []int64{1, 2}, receiver.Arrivals{at(2, 2, 2, 1), at(1, 1, 1, 1), at(2, 3, 3, 2)}.Dues())
+	require.Equal(
+		t,
+		[]int64{1, 2},
+		receiver.Arrivals{at(2, 2, 2, 1), at(1, 1, 1, 1), at(2, 3, 3, 2)}.Dues(),
+	)
 }

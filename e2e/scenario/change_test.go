@@ -22,8 +22,9 @@ const (
 	reach = time.Second
 )
 
-// TestP5DeactivationStopsTheNextFire: a timer that rings each second is deactivated and activated again. No mark is removed, and
-// still nothing is called meanwhile, and everything before and after.
+// TestP5DeactivationStopsTheNextFire: a timer that rings each second is deactivated and activated
+// again. No mark is removed, and still nothing is called meanwhile, and everything before and
+// after.
 func TestP5DeactivationStopsTheNextFire(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -52,8 +53,9 @@ func TestP5DeactivationStopsTheNextFire(t *testing.T) {
 	})
 }
 
-// deactivateInHand lets executors take fires in hand, deactivates all timers shortly before the first is due, and wants none
-// of them called from a second after its own answer on, and each explained.
+// deactivateInHand lets executors take fires in hand, deactivates all timers shortly before the
+// first is due, and wants none of them called from a second after its own answer on, and each
+// explained.
 func deactivateInHand(t *testing.T, w *world) {
 	t.Helper()
 	first := soon(8 * time.Second)
@@ -77,7 +79,11 @@ func deactivateInHand(t *testing.T, w *world) {
 		})
 	}
 	require.NoError(t, eg.Wait())
-	require.NotZero(t, not.Load(), "the machine is too slow for this story: all was due before it could be deactivated")
+	require.NotZero(
+		t,
+		not.Load(),
+		"the machine is too slow for this story: all was due before it could be deactivated",
+	)
 	pauseUntil(t, at[len(at)-1].Add(time.Second))
 	for i, id := range ids {
 		if off[i] {
@@ -106,7 +112,8 @@ func TestP5ReachesExecutorsWithinASecond(t *testing.T) {
 	onBoth(t, deactivateInHand)
 }
 
-// TestP5ReachesExecutorsWithoutTheBroker: the same with every announcement of a change lost, the api being cut off from Pulsar.
+// TestP5ReachesExecutorsWithoutTheBroker: the same with every announcement of a change lost, the
+// api being cut off from Pulsar.
 func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 	t.Parallel()
 	overServers := runnerNamed("real")
@@ -130,14 +137,24 @@ func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 		onOwn(t, overServers, o, func(t *testing.T, w *world) {
 			defer links.Close()
 			announced := func(result string) float64 {
-				return cluster.Sum(t.Context(), w.Role(cluster.API), "carillon_api_announcements_total", `"`+result+`"`)
+				return cluster.Sum(
+					t.Context(),
+					w.Role(cluster.API),
+					"carillon_api_change_notifications_total",
+					`"`+result+`"`,
+				)
 			}
 			for _, p := range links[cluster.Pulsar] {
 				p.Cut()
 			}
 			deactivateInHand(t, w)
 			require.Zero(t, announced("ok"), "the fault did not happen: changes were announced")
-			require.Eventually(t, func() bool { return announced("lost")+announced("dropped") > 0 }, patience, 50*time.Millisecond)
+			require.Eventually(
+				t,
+				func() bool { return announced("lost")+announced("dropped") > 0 },
+				patience,
+				50*time.Millisecond,
+			)
 		})
 	})
 }
@@ -148,7 +165,12 @@ func TestP5DeletedTimerRingsNoMore(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		v1 := w.active(t, "by-v1", client.Cron(everySecond), "/deleted")
 		v2 := w.active(t, "by-v2", client.Cron(everySecond), "/deleted")
-		require.Eventually(t, func() bool { return len(w.rcv.Of(v1)) > 1 && len(w.rcv.Of(v2)) > 1 }, patience, 20*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(v1)) > 1 && len(w.rcv.Of(v2)) > 1 },
+			patience,
+			20*time.Millisecond,
+		)
 		require.NoError(t, w.api.V1Delete(t.Context(), w.app, v1))
 		require.NoError(t, w.api.Delete(t.Context(), w.app, v2))
 		off := time.Now()
@@ -169,13 +191,16 @@ func TestP5DeletedTimerRingsNoMore(t *testing.T) {
 	})
 }
 
-// TestEnabledInTheMiddleOfAMinute: what is due by the horizon is committed when enable returns; nothing of the minute before is
-// made up for.
+// TestEnabledInTheMiddleOfAMinute: what is due by the horizon is committed when enable returns;
+// nothing of the minute before is made up for.
 func TestEnabledInTheMiddleOfAMinute(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		id, err := w.api.V1Create(t.Context(), client.V1Def{
-			App: w.app, Name: "middle", Cron: everySecond, Notify: client.V1Notify{URL: w.rcv.URL("/middle"), Method: "GET"},
+			App:    w.app,
+			Name:   "middle",
+			Cron:   everySecond,
+			Notify: client.V1Notify{URL: w.rcv.URL("/middle"), Method: "GET"},
 		})
 		require.NoError(t, err)
 		if now := time.Now(); now.Second() < 15 || now.Second() > 45 {

@@ -25,7 +25,8 @@ func reasons(t *testing.T, w *world, id timer.ID) map[string]int64 {
 	return n
 }
 
-// TestPauseEndsByItself: a pause with an end stops the calls, and they go on after it without anybody's doing.
+// TestPauseEndsByItself: a pause with an end stops the calls, and they go on after it without
+// anybody's doing.
 func TestPauseEndsByItself(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -58,7 +59,8 @@ func TestPauseEndsByItself(t *testing.T) {
 	})
 }
 
-// TestOneShotsOutliveAPause: one that comes due during a pause is called when that ends, by itself or by somebody.
+// TestOneShotsOutliveAPause: one that comes due during a pause is called when that ends, by itself
+// or by somebody.
 func TestOneShotsOutliveAPause(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -104,13 +106,16 @@ func TestResumeEndsAPause(t *testing.T) {
 	})
 }
 
-// TestRunNow: a fire that somebody asks for is called at once, also of a timer that is not active, and once however often it is asked for
-// under one key.
+// TestRunNow: a fire that somebody asks for is called at once, also of a timer that is not active,
+// and once however often it is asked for under one key.
 func TestRunNow(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App: w.app, Name: "asked", Schedule: client.Cron("0 0 1 1 *"), Target: client.Post(w.rcv.URL("/asked")),
+			App:      w.app,
+			Name:     "asked",
+			Schedule: client.Cron("0 0 1 1 *"),
+			Target:   client.Post(w.rcv.URL("/asked")),
 		})
 		require.NoError(t, err)
 		id := tm.TimerID()
@@ -125,7 +130,12 @@ func TestRunNow(t *testing.T) {
 			})
 		}
 		require.NoError(t, eg.Wait())
-		require.Eventually(t, func() bool { return reasons(t, w, id)[""] == 2 }, patience, 50*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return reasons(t, w, id)[""] == 2 },
+			patience,
+			50*time.Millisecond,
+		)
 		again, err := w.api.RunNow(t.Context(), w.app, id, "twice")
 		require.NoError(t, err)
 		require.Equal(t, "delivered", again.Status)
@@ -137,24 +147,38 @@ func TestRunNow(t *testing.T) {
 	})
 }
 
-// TestBackfill: a past range is called, each instant once, under a series of its own; a cancelled one ends.
+// TestBackfill: a past range is called, each instant once, under a series of its own; a cancelled
+// one ends.
 func TestBackfill(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App: w.app, Name: "history", Schedule: client.Cron("* * * * *"), Target: client.Post(w.rcv.URL("/history")),
+			App:      w.app,
+			Name:     "history",
+			Schedule: client.Cron("* * * * *"),
+			Target:   client.Post(w.rcv.URL("/history")),
 		})
 		require.NoError(t, err)
 		id := tm.TimerID()
 		from := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		b, err := w.api.Backfill(t.Context(), w.app, id, from, from.Add(time.Hour))
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= 60 }, patience, 50*time.Millisecond)
-		require.Eventually(t, func() bool { return reasons(t, w, id)[""] == 60 }, patience, 100*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(id)) >= 60 },
+			patience,
+			50*time.Millisecond,
+		)
+		require.Eventually(
+			t,
+			func() bool { return reasons(t, w, id)[""] == 60 },
+			patience,
+			100*time.Millisecond,
+		)
 		b, err = w.api.GetBackfill(t.Context(), w.app, b.ID)
 		require.NoError(t, err)
 		require.Equal(t, "done", b.Status)
-		require.EqualValues(t, 60, b.FiresMade)
+		require.EqualValues(t, 60, b.FiresCreated)
 		dues := w.rcv.Of(id).Dues()
 		require.Len(t, dues, 60)
 		require.Equal(t, from.UnixMilli(), dues[0])
@@ -164,28 +188,36 @@ func TestBackfill(t *testing.T) {
 		}
 
 		tm, _, err = w.api.Create(t.Context(), client.NewTimer{
-			App: w.app, Name: "cancelled", Schedule: client.Cron(everySecond), Target: client.Post(w.rcv.URL("/cancelled")),
+			App:      w.app,
+			Name:     "cancelled",
+			Schedule: client.Cron(everySecond),
+			Target:   client.Post(w.rcv.URL("/cancelled")),
 		})
 		require.NoError(t, err)
 		id = tm.TimerID()
 		b, err = w.api.Backfill(t.Context(), w.app, id, from, from.Add(20*time.Hour))
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) > 0 }, patience, 10*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(id)) > 0 },
+			patience,
+			10*time.Millisecond,
+		)
 		b, err = w.api.CancelBackfill(t.Context(), w.app, b.ID)
 		require.NoError(t, err)
 		require.Equal(t, "cancelled", b.Status)
-		require.Less(t, b.FiresMade, int64(20*3600))
+		require.Less(t, b.FiresCreated, int64(20*3600))
 		require.Eventually(t, func() bool {
 			var all int64
 			for _, n := range reasons(t, w, id) {
 				all += n
 			}
-			return all == b.FiresMade
+			return all == b.FiresCreated
 		}, patience, 300*time.Millisecond, "each has its outcome")
 		called := len(w.rcv.Of(id))
 		n := reasons(t, w, id)
 		require.EqualValues(t, called, n[""])
-		require.Equal(t, b.FiresMade, n[""]+n["cancelled"])
+		require.Equal(t, b.FiresCreated, n[""]+n["cancelled"])
 		pause(t, 3*time.Second)
 		require.Len(t, w.rcv.Of(id), called)
 	})
@@ -195,7 +227,10 @@ func TestBackfill(t *testing.T) {
 func TestFreezeStopsAnApp(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		ids := []timer.ID{w.active(t, "one", client.Cron(everySecond), "/frozen"), w.active(t, "two", client.Cron(everySecond), "/frozen")}
+		ids := []timer.ID{
+			w.active(t, "one", client.Cron(everySecond), "/frozen"),
+			w.active(t, "two", client.Cron(everySecond), "/frozen"),
+		}
 		on := time.Now()
 		pause(t, 3*time.Second)
 		before := w.heard(t, on, ids...)
@@ -204,7 +239,12 @@ func TestFreezeStopsAnApp(t *testing.T) {
 		require.True(t, a.Frozen)
 		off := time.Now()
 		for _, id := range ids {
-			require.Eventually(t, func() bool { return reasons(t, w, id)[string(timer.ReasonFrozen)] >= 5 }, patience, 200*time.Millisecond)
+			require.Eventually(
+				t,
+				func() bool { return reasons(t, w, id)[string(timer.ReasonFrozen)] >= 5 },
+				patience,
+				200*time.Millisecond,
+			)
 		}
 		stood := w.outcomesOf(t, ids...)
 		thaw := time.Now()
@@ -215,7 +255,8 @@ func TestFreezeStopsAnApp(t *testing.T) {
 		pauseUntil(t, back.Add(3*time.Second))
 		for _, id := range ids {
 			w.led.Every(id, time.Second, on, before, ledger.Must)
-			w.led.Every(id, time.Second, before, back, ledger.May) // what is due just before the thaw may be decided after it
+			// what is due just before the thaw may be decided after it.
+			w.led.Every(id, time.Second, before, back, ledger.May)
 			w.led.Every(id, time.Second, back, back.Add(3*time.Second), ledger.Must)
 		}
 		for _, o := range stood {
@@ -225,7 +266,12 @@ func TestFreezeStopsAnApp(t *testing.T) {
 		}
 		for _, c := range w.rcv.Of(ids...) {
 			if due := time.UnixMilli(c.Fire.DueMS); due.After(off.Add(reach)) {
-				require.False(t, c.Arrived().Before(thaw), "%s is called while its app is frozen", c.Fire)
+				require.False(
+					t,
+					c.Arrived().Before(thaw),
+					"%s is called while its app is frozen",
+					c.Fire,
+				)
 			}
 		}
 		v := w.settle(t)
@@ -233,7 +279,8 @@ func TestFreezeStopsAnApp(t *testing.T) {
 	})
 }
 
-// TestRescheduleMovesAOneShot: it is called at the new instant and not at the old, sooner or later; one that has fired cannot be moved.
+// TestRescheduleMovesAOneShot: it is called at the new instant and not at the old, sooner or later;
+// one that has fired cannot be moved.
 func TestRescheduleMovesAOneShot(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {

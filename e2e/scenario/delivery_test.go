@@ -37,15 +37,27 @@ func (w *world) waitFor(t *testing.T, id timer.FireID, is func(*client.Fire) boo
 	}
 }
 
-// TestSecretsAreNeverShown: a secret header reaches the endpoint, and nobody else: no answer of the API, and no log of any process.
+// TestSecretsAreNeverShown: a secret header reaches the endpoint, and nobody else: no answer of the
+// API, and no log of any process.
 func TestSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		const secret = "hunter2-of-the-secrets-story"
-		w.rcv.Script("/secret", receiver.Script{Statuses: []int{500, 200}, Body: "you sent " + secret, Keep: true})
+		w.rcv.Script(
+			"/secret",
+			receiver.Script{Statuses: []int{500, 200}, Body: "you sent " + secret, Keep: true},
+		)
 		target := client.Post(w.rcv.URL("/secret"))
 		target.SecretHeaders = map[string]string{"X-Api-Key": secret}
-		id := w.once(t, client.NewTimer{Name: "secret", Target: target, Retry: &client.Retry{Attempts: 2, Wait: "100ms"}}, soon(3*time.Second))
+		id := w.once(
+			t,
+			client.NewTimer{
+				Name:   "secret",
+				Target: target,
+				Retry:  &client.Retry{Attempts: 2, Wait: "100ms"},
+			},
+			soon(3*time.Second),
+		)
 		w.settle(t)
 		got := w.rcv.Requests("/secret")
 		require.Len(t, got, 2)
@@ -72,16 +84,29 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	})
 }
 
-// TestReceiverCompletesLater: it answers 202 at once, and says what became of the fire by its token; a failure goes into the retries.
+// TestReceiverCompletesLater: it answers 202 at once, and says what became of the fire by its
+// token; a failure goes into the retries.
 func TestReceiverCompletesLater(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		w.rcv.Script("/later", receiver.Script{Statuses: []int{202}, Header: map[string]string{"Carillon-Accepted": "async"}, Keep: true})
+		w.rcv.Script(
+			"/later",
+			receiver.Script{
+				Statuses: []int{202},
+				Header:   map[string]string{"Carillon-Accepted": "async"},
+				Keep:     true,
+			},
+		)
 		target := client.Post(w.rcv.URL("/later"))
 		target.Async = "5m"
 		at := soon(3 * time.Second)
 		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App: w.app, Name: "later", Schedule: client.At(at), Target: target, Retry: &client.Retry{Attempts: 3, Wait: "100ms"}, Status: "active",
+			App:      w.app,
+			Name:     "later",
+			Schedule: client.At(at),
+			Target:   target,
+			Retry:    &client.Retry{Attempts: 3, Wait: "100ms"},
+			Status:   "active",
 		}) // not in the ledger, to which an attempt after a 202 is one too many
 		require.NoError(t, err)
 		id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
@@ -95,7 +120,11 @@ func TestReceiverCompletesLater(t *testing.T) {
 			tokens[n] = calls[n].Header.Get("Carillon-Complete-Token")
 			require.NotEmpty(t, tokens[n])
 			if n == 0 {
-				open := w.waitFor(t, id, func(f *client.Fire) bool { return f.WaitsFor == "completion" })
+				open := w.waitFor(
+					t,
+					id,
+					func(f *client.Fire) bool { return f.WaitsFor == "completion" },
+				)
 				require.Equal(t, "open", open.Status)
 				_, err := w.api.Complete(t.Context(), id, tokens[0]+"x", "delivered", "")
 				require.ErrorContains(t, err, "answer 403")
@@ -104,7 +133,8 @@ func TestReceiverCompletesLater(t *testing.T) {
 			}
 		}
 		require.NotEqual(t, tokens[0], tokens[1])
-		repeated, err := w.api.Complete(t.Context(), id, tokens[1], "delivered", "") // it may be early: the API waits
+		// it may be early: the API waits.
+		repeated, err := w.api.Complete(t.Context(), id, tokens[1], "delivered", "")
 		require.NoError(t, err)
 		require.False(t, repeated)
 		repeated, err = w.api.Complete(t.Context(), id, tokens[1], "delivered", "")
@@ -121,7 +151,8 @@ func TestReceiverCompletesLater(t *testing.T) {
 	})
 }
 
-// TestFailedFiresAreRedriven: a dry run says what there is, a redrive makes it again, and the letters go.
+// TestFailedFiresAreRedriven: a dry run says what there is, a redrive makes it again, and the
+// letters go.
 func TestFailedFiresAreRedriven(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -129,12 +160,24 @@ func TestFailedFiresAreRedriven(t *testing.T) {
 		at := soon(3 * time.Second)
 		var ids []timer.FireID
 		for _, name := range []string{"one", "two", "three"} {
-			id := w.once(t, client.NewTimer{Name: name, Target: client.Post(w.rcv.URL("/mended")), Retry: &client.Retry{Attempts: 1}}, at)
+			id := w.once(
+				t,
+				client.NewTimer{
+					Name:   name,
+					Target: client.Post(w.rcv.URL("/mended")),
+					Retry:  &client.Retry{Attempts: 1},
+				},
+				at,
+			)
 			w.led.One(id.Timer, at, ledger.Fail)
 			ids = append(ids, id)
 		}
 		w.settle(t)
-		dry, err := w.api.Redrive(t.Context(), w.app, client.Redrive{DryRun: true, Failure: "status"})
+		dry, err := w.api.Redrive(
+			t.Context(),
+			w.app,
+			client.Redrive{DryRun: true, Failure: "status"},
+		)
 		require.NoError(t, err)
 		require.EqualValues(t, 3, dry.Count)
 		none, err := w.api.Redrive(t.Context(), w.app, client.Redrive{DryRun: true, Failure: "dns"})
@@ -142,7 +185,11 @@ func TestFailedFiresAreRedriven(t *testing.T) {
 		require.Zero(t, none.Count)
 
 		w.rcv.Script("/mended", receiver.Script{Keep: true})
-		one, err := w.api.Redrive(t.Context(), w.app, client.Redrive{Fires: []string{ids[0].String()}})
+		one, err := w.api.Redrive(
+			t.Context(),
+			w.app,
+			client.Redrive{Fires: []string{ids[0].String()}},
+		)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, one.Count)
 		rest, err := w.api.Redrive(t.Context(), w.app, client.Redrive{})

@@ -14,8 +14,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestEditSupersedes: of two versions each instant that both have is called once, what only the old one has is skipped as superseded, and
-// nothing falls between them.
+// TestEditSupersedes: of two versions each instant that both have is called once, what only the old
+// one has is skipped as superseded, and nothing falls between them.
 func TestEditSupersedes(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -39,14 +39,16 @@ func TestEditSupersedes(t *testing.T) {
 		fires, err := w.api.History(t.Context(), w.app, id)
 		require.NoError(t, err)
 		for i := range fires {
-			if f := &fires[i]; f.Status == "delivered" && f.FireID().DueMS > done.Add(reach).UnixMilli() {
+			if f := &fires[i]; f.Status == "delivered" &&
+				f.FireID().DueMS > done.Add(reach).UnixMilli() {
 				require.EqualValues(t, 2, f.Version, f.Due)
 			}
 		}
 	})
 }
 
-// TestEditOfTheTargetMovesWhatIsDue: an edit that leaves the schedule as it is loses and doubles no fire.
+// TestEditOfTheTargetMovesWhatIsDue: an edit that leaves the schedule as it is loses and doubles no
+// fire.
 func TestEditOfTheTargetMovesWhatIsDue(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -68,12 +70,18 @@ func TestEditOfTheTargetMovesWhatIsDue(t *testing.T) {
 	})
 }
 
-// TestPutByName: whoever puts the same definition from several places at once has one timer; another definition edits it; the name is free
-// after a delete.
+// TestPutByName: whoever puts the same definition from several places at once has one timer;
+// another definition edits it; the name is free after a delete.
 func TestPutByName(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		n := client.NewTimer{App: w.app, Name: "put", Schedule: client.Cron(everySecond), Target: client.Post(w.rcv.URL("/put")), Status: "active"}
+		n := client.NewTimer{
+			App:      w.app,
+			Name:     "put",
+			Schedule: client.Cron(everySecond),
+			Target:   client.Post(w.rcv.URL("/put")),
+			Status:   "active",
+		}
 		var eg errgroup.Group
 		made := make(chan int, 8)
 		for range cap(made) {
@@ -120,11 +128,14 @@ func TestPutByName(t *testing.T) {
 	})
 }
 
-// TestCalendarsAreHeardWhileTheyChange: a timer follows its calendar, also when that changes under it.
+// TestCalendarsAreHeardWhileTheyChange: a timer follows its calendar, also when that changes under
+// it.
 func TestCalendarsAreHeardWhileTheyChange(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		never := client.Calendar{ExcludedWeekdays: []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}}
+		never := client.Calendar{
+			ExcludedWeekdays: []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"},
+		}
 		_, err := w.api.PutCalendar(t.Context(), w.app, "days", never)
 		require.NoError(t, err)
 		s := client.Cron(everySecond)
@@ -135,7 +146,13 @@ func TestCalendarsAreHeardWhileTheyChange(t *testing.T) {
 
 		_, err = w.api.PutCalendar(t.Context(), w.app, "days", client.Calendar{})
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= 3 }, patience, 50*time.Millisecond, "every day is")
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(id)) >= 3 },
+			patience,
+			50*time.Millisecond,
+			"every day is",
+		)
 		_, err = w.api.PutCalendar(t.Context(), w.app, "days", never)
 		require.NoError(t, err)
 		quiet := func() bool {

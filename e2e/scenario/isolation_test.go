@@ -27,12 +27,28 @@ type isolation struct {
 	p99     time.Duration // of the app that stays on time; 0: shown, and not judged
 }
 
-// With CARILLON_ISOLATION=full the sizes are those that are published, and lateness is judged: for a machine that does nothing else.
+// With CARILLON_ISOLATION=full the sizes are those that are published, and lateness is judged: for
+// a machine that does nothing else.
 func isolationSizes() isolation {
 	if os.Getenv("CARILLON_ISOLATION") == "full" {
-		return isolation{hanging: 500, pressed: 40 * time.Second, flood: 50_000, making: 110 * time.Second, rate: 1000, wait: 20 * time.Second, p99: 250 * time.Millisecond}
+		return isolation{
+			hanging: 500,
+			pressed: 40 * time.Second,
+			flood:   50_000,
+			making:  110 * time.Second,
+			rate:    1000,
+			wait:    20 * time.Second,
+			p99:     250 * time.Millisecond,
+		}
 	}
-	return isolation{hanging: 100, pressed: 8 * time.Second, flood: 1500, making: time.Minute, rate: 100, wait: 4 * time.Second}
+	return isolation{
+		hanging: 100,
+		pressed: 8 * time.Second,
+		flood:   1500,
+		making:  time.Minute,
+		rate:    100,
+		wait:    4 * time.Second,
+	}
 }
 
 const (
@@ -40,15 +56,22 @@ const (
 	hangs      = 30 * time.Second
 )
 
-// TestAnAppThatHangsDelaysNoOther: its endpoint holds every call for 30 s. It takes its share of each executor's calls, and what cannot run waits elsewhere.
+// TestAnAppThatHangsDelaysNoOther: its endpoint holds every call for 30 s. It takes its share of
+// each executor's calls, and what cannot run waits elsewhere.
 func TestAnAppThatHangsDelaysNoOther(t *testing.T) { //nolint:tparallel // onQuiet decides
 	onQuiet(t, func(t *testing.T, w *world, o isolation) {
 		noisy := w.beside("hangs")
 		w.rcv.Script("/hang", receiver.Script{Delay: hangs})
 		for i := range o.hanging {
 			_, _, err := noisy.api.Create(t.Context(), client.NewTimer{
-				App: noisy.app, Name: fmt.Sprintf("hang-%d", i), Schedule: client.Cron(everySecond), Status: "active",
-				Target: client.Post(w.rcv.URL("/hang")), Retry: &client.Retry{Attempts: 1, Timeout: "31s"},
+				App:      noisy.app,
+				Name:     fmt.Sprintf("hang-%d", i),
+				Schedule: client.Cron(everySecond),
+				Status:   "active",
+				Target: client.Post(
+					w.rcv.URL("/hang"),
+				),
+				Retry: &client.Retry{Attempts: 1, Timeout: "31s"},
 			})
 			require.NoError(t, err)
 		}
@@ -77,8 +100,9 @@ func TestAFloodDelaysNoOther(t *testing.T) { //nolint:tparallel // onQuiet decid
 	})
 }
 
-// TestAFloodThatWaitsTakesNoMemory: its app may start only so many calls a second. What waits is in no executor's hands: the number of goroutines and the heap stay as
-// they are. The limit is in force within a second.
+// TestAFloodThatWaitsTakesNoMemory: its app may start only so many calls a second. What waits is in
+// no executor's hands: the number of goroutines and the heap stay as they are. The limit is in
+// force within a second.
 func TestAFloodThatWaitsTakesNoMemory(t *testing.T) { //nolint:tparallel // onQuiet decides
 	onQuiet(t, func(t *testing.T, w *world, o isolation) {
 		noisy := w.beside("waits")
@@ -91,8 +115,17 @@ func TestAFloodThatWaitsTakesNoMemory(t *testing.T) { //nolint:tparallel // onQu
 		first := w.weight(t)
 		pauseUntil(t, at.Add(settled+o.wait))
 		last, waiting := w.weight(t), o.flood-len(w.rcv.Of(flood...))
-		most := o.rate * (time.Since(at) + 2*time.Second).Seconds() // the look itself may take a while
-		t.Logf("%d of %d wait; goroutines %.0f, then %.0f; heap %.0f MB, then %.0f MB", waiting, o.flood, first.goroutines, last.goroutines, first.heapMB, last.heapMB)
+		// the look itself may take a while.
+		most := o.rate * (time.Since(at) + 2*time.Second).Seconds()
+		t.Logf(
+			"%d of %d wait; goroutines %.0f, then %.0f; heap %.0f MB, then %.0f MB",
+			waiting,
+			o.flood,
+			first.goroutines,
+			last.goroutines,
+			first.heapMB,
+			last.heapMB,
+		)
 		require.Greater(t, waiting, o.flood/4, "the limit holds them back")
 		require.LessOrEqual(t, float64(o.flood-waiting), most, "no more start than the limit lets")
 		if o.p99 > 0 { // else other stories run beside it, with calls and timers of their own
@@ -117,7 +150,12 @@ func onQuiet(t *testing.T, s func(t *testing.T, w *world, o isolation)) {
 	for _, r := range runners {
 		if !r.whole {
 			t.Run(r.name, func(t *testing.T) {
-				onOwn(t, r, cluster.Options{Replicas: 2}, func(t *testing.T, w *world) { s(t, w, o) })
+				onOwn(
+					t,
+					r,
+					cluster.Options{Replicas: 2},
+					func(t *testing.T, w *world) { s(t, w, o) },
+				)
 			})
 		}
 	}
@@ -125,11 +163,18 @@ func onQuiet(t *testing.T, s func(t *testing.T, w *world, o isolation)) {
 
 // beside returns the same deployment for another app.
 func (w *world) beside(app string) *world {
-	return &world{Cluster: w.Cluster, rcv: w.rcv, api: w.api, app: w.app + "-" + app, led: ledger.New()}
+	return &world{
+		Cluster: w.Cluster,
+		rcv:     w.rcv,
+		api:     w.api,
+		app:     w.app + "-" + app,
+		led:     ledger.New(),
+	}
 }
 
-// quiet makes timers that have besideRate fires a second, evenly, from an instant on for whole seconds, and enters them as due. Each has one a second:
-// few are made quickly also on a machine that is busy.
+// quiet makes timers that have besideRate fires a second, evenly, from an instant on for whole
+// seconds, and enters them as due. Each has one a second: few are made quickly also on a machine
+// that is busy.
 func (w *world) quiet(t *testing.T, from time.Time, d time.Duration) []timer.ID {
 	t.Helper()
 	ids := make([]timer.ID, besideRate)
@@ -141,13 +186,21 @@ func (w *world) quiet(t *testing.T, from time.Time, d time.Duration) []timer.ID 
 			s.Anchor = client.At(first).At
 			s.StartAt, s.MaxFires = s.Anchor, int64(d/time.Second)
 			tm, _, err := w.api.Create(ctx, client.NewTimer{
-				App: w.app, Name: fmt.Sprintf("quiet-%d", i), Schedule: s, Target: client.Post(w.rcv.URL("/quiet")), Status: "active",
+				App:      w.app,
+				Name:     fmt.Sprintf("quiet-%d", i),
+				Schedule: s,
+				Target:   client.Post(w.rcv.URL("/quiet")),
+				Status:   "active",
 			})
 			if err != nil {
 				return fmt.Errorf("creating quiet-%d: %w", i, err)
 			}
 			if time.Now().After(first) {
-				return fmt.Errorf("quiet-%d was made after %s, when it was due: this machine is too slow for the story", i, first)
+				return fmt.Errorf(
+					"quiet-%d was made after %s, when it was due: this machine is too slow for the story",
+					i,
+					first,
+				)
 			}
 			ids[i] = tm.TimerID()
 			for due := first; due.Before(first.Add(d)); due = due.Add(time.Second) {
@@ -166,7 +219,16 @@ func (w *world) onTime(t *testing.T, o isolation, what string, ids []timer.ID) {
 	w.settle(t)
 	calls := w.rcv.Of(ids...)
 	q := calls.Lateness()
-	t.Logf("%s: another app %s: of %d fires at %d/s p50 %s, p99 %s, most %s late", w.Name(), what, len(calls), besideRate, q.P50, q.P99, q.Max)
+	t.Logf(
+		"%s: another app %s: of %d fires at %d/s p50 %s, p99 %s, most %s late",
+		w.Name(),
+		what,
+		len(calls),
+		besideRate,
+		q.P50,
+		q.P99,
+		q.Max,
+	)
 	if o.p99 > 0 {
 		require.Less(t, q.P99, o.p99)
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/carillon-timer/carillon/e2e/receiver"
 )
 
-// TestKeysOpenTheirApp: each key does what its scope says, in its own app alone; another's is not there; a revoked one opens nothing any more, at no replica.
+// TestKeysOpenTheirApp: each key does what its scope says, in its own app alone; another's is not
+// there; a revoked one opens nothing any more, at no replica.
 func TestKeysOpenTheirApp(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -59,7 +60,8 @@ func TestKeysOpenTheirApp(t *testing.T) {
 	})
 }
 
-// TestSignaturesVerify: the endpoint checks both signatures of a callback by what it was given when the keys were made, and one after a key is retired.
+// TestSignaturesVerify: the endpoint checks both signatures of a callback by what it was given when
+// the keys were made, and one after a key is retired.
 func TestSignaturesVerify(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -90,7 +92,8 @@ func TestSignaturesVerify(t *testing.T) {
 	})
 }
 
-// verified returns how many of a callback's signatures hold. It is written by the scheme's text, not by the code that signs.
+// verified returns how many of a callback's signatures hold. It is written by the scheme's text,
+// not by the code that signs.
 func verified(t *testing.T, r *receiver.Request, secret, public string) int {
 	t.Helper()
 	id, at := r.Header.Get("Webhook-Id"), r.Header.Get("Webhook-Timestamp")

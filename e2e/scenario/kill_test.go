@@ -17,9 +17,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestP2NeverLostWhenServicesAreKilled: under a light load of crons and one-shots one replica of each service in turn is killed by
-// SIGKILL and started again two seconds later, and then all at once: each fire still has one outcome, and only calls in flight
-// are made twice.
+// TestP2NeverLostWhenServicesAreKilled: under a light load of crons and one-shots one replica of
+// each service in turn is killed by SIGKILL and started again two seconds later, and then all at
+// once: each fire still has one outcome, and only calls in flight are made twice.
 func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 	t.Parallel()
 	onFaulty(t, func(t *testing.T, w *world) {
@@ -33,7 +33,17 @@ func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 				path = "/slow"
 			}
 			// What a slow machine calls late is no misfire: each of them is owed.
-			crons = append(crons, w.ringing(t, fmt.Sprintf("cron-%d", i), path, &client.Misfire{Grace: "1h"}, nil, nil))
+			crons = append(
+				crons,
+				w.ringing(
+					t,
+					fmt.Sprintf("cron-%d", i),
+					path,
+					&client.Misfire{Grace: "1h"},
+					nil,
+					nil,
+				),
+			)
 		}
 		active := time.Now()
 		w.oneShots(t, "shot", "/fast", spread(soon(10*time.Second), 40*time.Second, 400)...)
@@ -58,8 +68,8 @@ func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 	})
 }
 
-// TestP3TwiceOnlyWhatWasInFlight: an executor is killed while calls are in flight and others wait in its hands. Only the former
-// may come again, and then with the same fire id and key.
+// TestP3TwiceOnlyWhatWasInFlight: an executor is killed while calls are in flight and others wait
+// in its hands. Only the former may come again, and then with the same fire id and key.
 func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
 	t.Parallel()
 	onFaulty(t, func(t *testing.T, w *world) {
@@ -71,8 +81,17 @@ func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
 		w.rcv.Script("/inflight", receiver.Script{Hang: true, Keep: true})
 		at := soon(10 * time.Second)
 		slow := w.oneShots(t, "slow", "/inflight", same(at, calls)...)
-		held := w.oneShots(t, "held", "/held", spread(at.Add(1500*time.Millisecond), 2*time.Second, calls)...)
-		require.Eventually(t, func() bool { return len(w.rcv.Of(slow...).ByFire()) == calls }, patience, 10*time.Millisecond)
+		held := w.oneShots(
+			t,
+			"held",
+			"/held",
+			spread(at.Add(1500*time.Millisecond), 2*time.Second, calls)...)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(slow...).ByFire()) == calls },
+			patience,
+			10*time.Millisecond,
+		)
 		victim := busiest(t, w)
 		w.kill(t, victim)
 		begun := w.rcv.Of(held...).ByFire()
@@ -91,7 +110,13 @@ func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
 		require.Len(t, w.rcv.Of(done...), calls, "finished before: never again")
 		t.Logf("%d of %d that were to wait in hand had begun at the kill", len(begun), calls)
 		for f, as := range w.rcv.Of(held...).ByFire() {
-			require.True(t, len(as) == 1 || len(begun[f]) > 0, "%s was not begun, and came %d times", f, len(as))
+			require.True(
+				t,
+				len(as) == 1 || len(begun[f]) > 0,
+				"%s was not begun, and came %d times",
+				f,
+				len(as),
+			)
 		}
 		keys := make(map[string]int)
 		for _, r := range append(requests, w.rcv.Requests("/inflight")...) {
@@ -102,7 +127,8 @@ func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
 	})
 }
 
-// busiest returns the executor with most calls in flight: tasks of one instant are one batch, which one executor may take whole.
+// busiest returns the executor with most calls in flight: tasks of one instant are one batch, which
+// one executor may take whole.
 func busiest(t *testing.T, w *world) *cluster.Process {
 	t.Helper()
 	var best *cluster.Process
@@ -110,15 +136,15 @@ func busiest(t *testing.T, w *world) *cluster.Process {
 	for _, p := range w.Role(cluster.Executor) {
 		m, err := p.Metrics(t.Context())
 		require.NoError(t, err)
-		if n := m.Sum("carillon_executor_calling"); n > most {
+		if n := m.Sum("carillon_executor_active_attempts"); n > most {
 			best, most = p, n
 		}
 	}
 	return best
 }
 
-// TestP6AcceptedMeansDurable: an API replica is killed in the midst of creates. What was answered with 2xx rings once; what rings
-// is there to be read.
+// TestP6AcceptedMeansDurable: an API replica is killed in the midst of creates. What was answered
+// with 2xx rings once; what rings is there to be read.
 func TestP6AcceptedMeansDurable(t *testing.T) {
 	t.Parallel()
 	onFaulty(t, func(t *testing.T, w *world) {
@@ -166,7 +192,11 @@ func TestP6AcceptedMeansDurable(t *testing.T) {
 		for _, a := range w.rcv.Arrivals() {
 			if !accepted[a.Fire.Timer] {
 				_, err := w.api.Get(t.Context(), w.app, a.Fire.Timer)
-				require.NoError(t, err, "something rang that nobody can read: it was never committed")
+				require.NoError(
+					t,
+					err,
+					"something rang that nobody can read: it was never committed",
+				)
 			}
 		}
 	})

@@ -12,21 +12,32 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestIntervalKeepsItsPhase: a fixed rate from an anchor rings at anchor + phase + k × every, and keeps to it over a pause.
+// TestIntervalKeepsItsPhase: a fixed rate from an anchor rings at anchor + phase + k × every, and
+// keeps to it over a pause.
 func TestIntervalKeepsItsPhase(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		s := client.Every(3 * time.Second)
 		s.Anchor, s.Phase = "2026-01-01T00:00:00Z", "1s"
 		id := w.active(t, "phase", s, "/interval")
-		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= 2 }, patience, 20*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(id)) >= 2 },
+			patience,
+			20*time.Millisecond,
+		)
 		_, err := w.api.SetStatus(t.Context(), w.app, id, "inactive")
 		require.NoError(t, err)
 		pause(t, 2*time.Second)
 		seen := len(w.rcv.Of(id))
 		_, err = w.api.SetStatus(t.Context(), w.app, id, "active")
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= seen+2 }, patience, 20*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(id)) >= seen+2 },
+			patience,
+			20*time.Millisecond,
+		)
 		anchor := time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC).UnixMilli()
 		for _, a := range w.rcv.Of(id) {
 			require.Zero(t, (a.Fire.DueMS-anchor)%3000)
@@ -35,14 +46,20 @@ func TestIntervalKeepsItsPhase(t *testing.T) {
 	})
 }
 
-// TestFixedDelayWaitsForTheLast: the next fire is due so long after the last one ended, and the chain never ends.
+// TestFixedDelayWaitsForTheLast: the next fire is due so long after the last one ended, and the
+// chain never ends.
 func TestFixedDelayWaitsForTheLast(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.rcv.Script("/chain", receiver.Script{Delay: 1500 * time.Millisecond})
 		id := w.active(t, "chain", client.FixedDelay(2*time.Second), "/chain")
 		const links = 5
-		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= links }, patience, 20*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(id)) >= links },
+			patience,
+			20*time.Millisecond,
+		)
 		calls := w.rcv.Of(id)
 		for i := 1; i < links; i++ {
 			gap := calls[i].Arrived().Sub(time.Unix(0, calls[i-1].DoneNS))
@@ -54,16 +71,28 @@ func TestFixedDelayWaitsForTheLast(t *testing.T) {
 		off := time.Now()
 		pause(t, 6*time.Second)
 		for _, a := range w.rcv.Of(id) {
-			require.LessOrEqual(t, a.Fire.DueMS, off.Add(reach).UnixMilli(), "a chain ends with its timer")
+			require.LessOrEqual(
+				t,
+				a.Fire.DueMS,
+				off.Add(reach).UnixMilli(),
+				"a chain ends with its timer",
+			)
 		}
 		_, err = w.api.SetStatus(t.Context(), w.app, id, "active")
 		require.NoError(t, err)
 		seen := len(w.rcv.Of(id))
-		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= seen+2 }, patience, 20*time.Millisecond, "and begins with it")
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(id)) >= seen+2 },
+			patience,
+			20*time.Millisecond,
+			"and begins with it",
+		)
 	})
 }
 
-// TestWindowAndLimitOfFires: nothing is due before start_at or from end_at on, and max_fires is exact though several replicas expand.
+// TestWindowAndLimitOfFires: nothing is due before start_at or from end_at on, and max_fires is
+// exact though several replicas expand.
 func TestWindowAndLimitOfFires(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -79,7 +108,12 @@ func TestWindowAndLimitOfFires(t *testing.T) {
 		const most = 25 // more than one expansion: step1 is short
 		s.MaxFires = most
 		limited := w.active(t, "limited", s, "/limited")
-		require.Eventually(t, func() bool { return len(w.rcv.Of(limited)) >= most }, patience, 50*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(limited)) >= most },
+			patience,
+			50*time.Millisecond,
+		)
 		pauseUntil(t, until)
 		w.led.Every(window, time.Second, until, until.Add(3*time.Second), ledger.Not)
 		pause(t, 4*time.Second)
@@ -87,37 +121,53 @@ func TestWindowAndLimitOfFires(t *testing.T) {
 		require.Len(t, w.rcv.Of(limited).ByFire(), most)
 		tm, err := w.api.Get(t.Context(), w.app, limited)
 		require.NoError(t, err)
-		require.EqualValues(t, most, tm.FiresMade)
+		require.EqualValues(t, most, tm.FiresCreated)
 		require.Empty(t, tm.NextDue)
 		dues := w.rcv.Of(limited).Dues()
 		require.EqualValues(t, (most-1)*1000, dues[most-1]-dues[0], "none was left out")
 	})
 }
 
-// TestPreviewTellsWhatRings: what a preview says of a timer is what arrives, with several specs, a zone and a calendar.
+// TestPreviewTellsWhatRings: what a preview says of a timer is what arrives, with several specs, a
+// zone and a calendar.
 func TestPreviewTellsWhatRings(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		now := time.Now().UTC()
 		// A calendar by which some seconds of the coming minute are not allowed.
 		gap := soon(6 * time.Second).UTC()
-		_, err := w.api.PutCalendar(t.Context(), w.app, "hours", client.Calendar{TimeZone: "UTC", AllowedTimes: allowedBut(gap, gap.Add(4*time.Second))})
+		_, err := w.api.PutCalendar(
+			t.Context(),
+			w.app,
+			"hours",
+			client.Calendar{TimeZone: "UTC", AllowedTimes: allowedBut(gap, gap.Add(4*time.Second))},
+		)
 		require.NoError(t, err)
 		s := client.Cron("*/3 * * * * *", "*/2 * * * * *")
 		s.TimeZone, s.Calendars = "Asia/Kathmandu", []string{"hours"}
 		id := w.active(t, "foretold", s, "/foretold")
 		on := time.Now()
 		f, err := w.api.Preview(t.Context(), client.Preview{
-			Schedule: s, From: on.UTC().Format(time.RFC3339Nano), Count: 12, App: w.app, TimerID: id.String(),
+			Schedule: s,
+			From:     on.UTC().Format(time.RFC3339Nano),
+			Count:    12,
+			App:      w.app,
+			TimerID:  id.String(),
 		})
 		require.NoError(t, err)
 		require.Len(t, f.Fires, 12)
-		if now.Day() == gap.Add(time.Minute).Day() { // not over midnight, where the calendar has two ranges
+		// not over midnight, where the calendar has two ranges.
+		if now.Day() == gap.Add(time.Minute).Day() {
 			require.NotEmpty(t, f.Excluded)
 		}
 		var last time.Time
 		for _, x := range f.Fires {
-			require.False(t, x.Due.After(gap.Add(-time.Millisecond)) && x.Due.Before(gap.Add(4*time.Second)), "%s is excluded", x.Due)
+			require.False(
+				t,
+				x.Due.After(gap.Add(-time.Millisecond)) && x.Due.Before(gap.Add(4*time.Second)),
+				"%s is excluded",
+				x.Due,
+			)
 			w.led.One(id, x.Due, ledger.Must)
 			last = x.Due
 		}
@@ -135,7 +185,10 @@ func allowedBut(from, to time.Time) []client.TimeRange {
 	if from.Day() != to.Day() {
 		return []client.TimeRange{{From: to.Format(clock), To: from.Format(clock)}}
 	}
-	return []client.TimeRange{{From: "00:00", To: from.Format(clock)}, {From: to.Format(clock), To: "24:00"}}
+	return []client.TimeRange{
+		{From: "00:00", To: from.Format(clock)},
+		{From: to.Format(clock), To: "24:00"},
+	}
 }
 
 // TestJitterIsLateAndNeverEarly: fires run within the jitter after they are due, spread over it.
@@ -149,7 +202,12 @@ func TestJitterIsLateAndNeverEarly(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "d"} {
 			ids = append(ids, w.active(t, name, s, "/jitter"))
 		}
-		require.Eventually(t, func() bool { return len(w.rcv.Of(ids...)) >= 60 }, patience, 50*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(ids...)) >= 60 },
+			patience,
+			50*time.Millisecond,
+		)
 		late := 0
 		for _, a := range w.rcv.Of(ids...) {
 			require.Greater(t, a.Lateness(), -clocks)

@@ -10,7 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/e2e/kube"
 )
 
-// startKube installs the chart. The stories that break things are not for it: package kube deletes pods.
+// startKube installs the chart. The stories that break things are not for it: package kube deletes
+// pods.
 func startKube(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error) {
 	s, err := kube.FromEnv()
 	if errors.Is(err, kube.ErrAbsent) {
@@ -22,9 +23,16 @@ func startKube(ctx context.Context, o cluster.Options) (cluster.Cluster, func(),
 	s.OwnSecrets = true
 	servers, free, err := cluster.RealServers()
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // without servers a Kubernetes was not asked for in earnest
+		//nolint:wrapcheck // without servers a Kubernetes was not asked for in earnest
+		return nil, nil, err
 	}
-	c, err := kube.StartCluster(ctx, s, fmt.Sprintf("stories-%d", time.Now().UnixMilli()), o, servers)
+	c, err := kube.StartCluster(
+		ctx,
+		s,
+		fmt.Sprintf("stories-%d", time.Now().UnixMilli()),
+		o,
+		servers,
+	)
 	if err != nil {
 		free()
 		return nil, nil, err //nolint:wrapcheck // it says what it was doing

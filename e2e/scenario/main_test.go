@@ -16,8 +16,8 @@ import (
 // Stories mostly wait, so many run at once, whatever the number of processors.
 const storiesAtOnce = "10"
 
-// step1 of the shared clusters: short, so that the migrators expand while the stories run. Clusters of a story's own have
-// the default.
+// step1 of the shared clusters: short, so that the migrators expand while the stories run. Clusters
+// of a story's own have the default.
 const step1 = 15 * time.Second
 
 // openNamespace is where timers of the shared clusters may publish.
@@ -105,7 +105,15 @@ var runners = []*runner{
 // Kubernetes is there where somebody asked for it.
 func init() { //nolint:gochecknoinits // the list of runners is what every story goes through
 	if os.Getenv("CARILLON_E2E_KUBE") != "" {
-		runners = append(runners, &runner{name: "kube", start: startKube, whole: true, host: os.Getenv("CARILLON_E2E_HOST")})
+		runners = append(
+			runners,
+			&runner{
+				name:  "kube",
+				start: startKube,
+				whole: true,
+				host:  os.Getenv("CARILLON_E2E_HOST"),
+			},
+		)
 	}
 }
 
@@ -122,7 +130,13 @@ func (r *runner) share(broken bool) *sharedCluster {
 	}
 	r.mu.Unlock()
 	s.once.Do(func() {
-		o := cluster.Options{Replicas: 2, Env: map[string]string{"CARILLON_STEP1": step1.String(), "CARILLON_CALLBACK_TOPICS": openNamespace}}
+		o := cluster.Options{
+			Replicas: 2,
+			Env: map[string]string{
+				"CARILLON_EXPAND_AHEAD":    step1.String(),
+				"CARILLON_CALLBACK_TOPICS": openNamespace,
+			},
+		}
 		name := r.name
 		if broken {
 			name, o.Env = name+"-faults", nil

@@ -12,16 +12,23 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestP1NeverEarlyEachSecondForAMinute: three timers ring each second or every other one for a minute, over the border of a minute
-// and over several expansions: none missing, early or repeated.
+// TestP1NeverEarlyEachSecondForAMinute: three timers ring each second or every other one for a
+// minute, over the border of a minute and over several expansions: none missing, early or repeated.
 func TestP1NeverEarlyEachSecondForAMinute(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		const length = time.Minute
-		steps := map[string]time.Duration{"* * * * * *": time.Second, "*/2 * * * * * *": 2 * time.Second, "0/1 * * * * ?": time.Second}
+		steps := map[string]time.Duration{
+			"* * * * * *":     time.Second,
+			"*/2 * * * * * *": 2 * time.Second,
+			"0/1 * * * * ?":   time.Second,
+		}
 		for cron, step := range steps {
 			id, err := w.api.V1Create(t.Context(), client.V1Def{
-				App: w.app, Name: cron, Cron: cron, Notify: client.V1Notify{URL: w.rcv.URL("/each"), Method: "POST"},
+				App:    w.app,
+				Name:   cron,
+				Cron:   cron,
+				Notify: client.V1Notify{URL: w.rcv.URL("/each"), Method: "POST"},
 			})
 			require.NoError(t, err, cron)
 			asked := time.Now()
@@ -47,8 +54,8 @@ func TestP1NeverEarlyAThousandAtOnce(t *testing.T) {
 	})
 }
 
-// TestP9ReplicasShareTheWork: with two replicas of every service each fire happens once, and no service leaves all work to one
-// of its replicas.
+// TestP9ReplicasShareTheWork: with two replicas of every service each fire happens once, and no
+// service leaves all work to one of its replicas.
 func TestP9ReplicasShareTheWork(t *testing.T) {
 	t.Parallel()
 	for _, r := range runners {
@@ -84,7 +91,8 @@ func made(t *testing.T, w *world) []float64 {
 	return n
 }
 
-// TestP4LatenessIsMeasured: every fire that was called is in the histogram that alerts and people read.
+// TestP4LatenessIsMeasured: every fire that was called is in the histogram that alerts and people
+// read.
 func TestP4LatenessIsMeasured(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -101,12 +109,19 @@ func TestP4LatenessIsMeasured(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, fires, 1)
 		seen := w.rcv.Of(ids[0])[0].Lateness()
-		require.InDelta(t, seen.Milliseconds(), fires[0].LatenessMS, 2, "the history says how late it was")
+		require.InDelta(
+			t,
+			seen.Milliseconds(),
+			fires[0].LatenessMS,
+			2,
+			"the history says how late it was",
+		)
 	})
 }
 
-// TestP4ExpressLaneAndBeyondTheHorizon: a timer that is due before the next round of the machinery is not found by the sweep only, and
-// neither is one that lies beyond what is expanded when it is made.
+// TestP4ExpressLaneAndBeyondTheHorizon: a timer that is due before the next round of the machinery
+// is not found by the sweep only, and neither is one that lies beyond what is expanded when it is
+// made.
 func TestP4ExpressLaneAndBeyondTheHorizon(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
@@ -116,9 +131,20 @@ func TestP4ExpressLaneAndBeyondTheHorizon(t *testing.T) {
 		soonest := w.active(t, "soonest", client.At(time.Now().Add(300*time.Millisecond)), "/ahead")
 		delay := w.active(t, "delay", client.Delay(2*time.Second), "/ahead")
 		made := time.Now()
-		w.oneShots(t, "ahead", "/ahead", made.Add(3*time.Second).Truncate(time.Millisecond), made.Add(step1+20*time.Second).Truncate(time.Millisecond))
+		w.oneShots(
+			t,
+			"ahead",
+			"/ahead",
+			made.Add(3*time.Second).Truncate(time.Millisecond),
+			made.Add(step1+20*time.Second).Truncate(time.Millisecond),
+		)
 		for _, id := range []timer.ID{past, soonest, delay} {
-			require.Eventually(t, func() bool { return len(w.rcv.Of(id)) > 0 }, patience, 20*time.Millisecond)
+			require.Eventually(
+				t,
+				func() bool { return len(w.rcv.Of(id)) > 0 },
+				patience,
+				20*time.Millisecond,
+			)
 			due := time.UnixMilli(w.rcv.Of(id)[0].Fire.DueMS)
 			require.False(t, due.Before(now), "one in the past is due at its activation")
 			require.False(t, due.After(made.Add(2*time.Second+clocks)))

@@ -14,11 +14,23 @@ import (
 )
 
 // ringing makes a timer that rings each second by the given policies.
-func (w *world) ringing(t *testing.T, name, path string, m *client.Misfire, c *client.Concurrency, r *client.Retry) timer.ID {
+func (w *world) ringing(
+	t *testing.T,
+	name, path string,
+	m *client.Misfire,
+	c *client.Concurrency,
+	r *client.Retry,
+) timer.ID {
 	t.Helper()
 	tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-		App: w.app, Name: name, Schedule: client.Cron(everySecond), Target: client.Post(w.rcv.URL(path)), Status: "active",
-		Misfire: m, Concurrency: c, Retry: r,
+		App:         w.app,
+		Name:        name,
+		Schedule:    client.Cron(everySecond),
+		Target:      client.Post(w.rcv.URL(path)),
+		Status:      "active",
+		Misfire:     m,
+		Concurrency: c,
+		Retry:       r,
 	})
 	require.NoError(t, err)
 	return tm.TimerID()
@@ -30,12 +42,19 @@ func oneAtATime(t *testing.T, calls receiver.Arrivals) {
 	calls.Sort()
 	for i := 1; i < len(calls); i++ {
 		require.NotZero(t, calls[i-1].DoneNS)
-		require.LessOrEqual(t, calls[i-1].DoneNS, calls[i].ArrivedNS, "calls %s and %s at once", calls[i-1].Fire, calls[i].Fire)
+		require.LessOrEqual(
+			t,
+			calls[i-1].DoneNS,
+			calls[i].ArrivedNS,
+			"calls %s and %s at once",
+			calls[i-1].Fire,
+			calls[i].Fire,
+		)
 	}
 }
 
-// TestConcurrencyLetsOneRun: an endpoint takes longer than the distance of the fires; by every policy but allow one call runs at a time,
-// and the history says what became of the others.
+// TestConcurrencyLetsOneRun: an endpoint takes longer than the distance of the fires; by every
+// policy but allow one call runs at a time, and the history says what became of the others.
 func TestConcurrencyLetsOneRun(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -52,21 +71,38 @@ func TestConcurrencyLetsOneRun(t *testing.T) {
 			onBoth(t, func(t *testing.T, w *world) {
 				w.rcv.Script("/slow", receiver.Script{Delay: 2500 * time.Millisecond})
 				id := w.ringing(t, "slow", "/slow", nil, &tt.policy, nil)
-				require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= 5 }, patience, 50*time.Millisecond)
-				require.Eventually(t, func() bool { return reasons(t, w, id)[tt.skipped] > 0 }, patience, 200*time.Millisecond)
+				require.Eventually(
+					t,
+					func() bool { return len(w.rcv.Of(id)) >= 5 },
+					patience,
+					50*time.Millisecond,
+				)
+				require.Eventually(
+					t,
+					func() bool { return reasons(t, w, id)[tt.skipped] > 0 },
+					patience,
+					200*time.Millisecond,
+				)
 				calls := w.rcv.Of(id)
 				oneAtATime(t, calls[:len(calls)-1])
-				// Who waits goes in order of due. On a machine that is out of breath two that are due at nearly the same time may ask in another order.
+				// Who waits goes in order of due. On a machine that is out of breath two that are
+				// due at nearly the same time may ask in another order.
 				latest := int64(0)
 				for _, c := range calls {
 					require.Greater(t, c.Fire.DueMS, latest-2500)
 					latest = max(latest, c.Fire.DueMS)
 				}
 
-				// What waits when the timer is deactivated is explained, and a quick endpoint needs no policy.
+				// What waits when the timer is deactivated is explained, and a quick endpoint needs
+				// no policy.
 				w.rcv.Script("/slow", receiver.Script{})
 				before := len(w.rcv.Of(id))
-				require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= before+5 }, patience, 50*time.Millisecond)
+				require.Eventually(
+					t,
+					func() bool { return len(w.rcv.Of(id)) >= before+5 },
+					patience,
+					50*time.Millisecond,
+				)
 				require.Empty(t, w.rcv.Of(id).Duplicates())
 			})
 		})
@@ -78,15 +114,33 @@ func TestConcurrencyCancelsThePrevious(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.rcv.Script("/broken", receiver.Script{Statuses: []int{500}})
-		id := w.ringing(t, "broken", "/broken", nil, &client.Concurrency{Policy: "cancel_previous"}, &client.Retry{Attempts: 10, Wait: "2s", Factor: 1})
-		require.Eventually(t, func() bool { return reasons(t, w, id)["cancelled"] >= 3 }, patience, 200*time.Millisecond)
+		id := w.ringing(
+			t,
+			"broken",
+			"/broken",
+			nil,
+			&client.Concurrency{Policy: "cancel_previous"},
+			&client.Retry{Attempts: 10, Wait: "2s", Factor: 1},
+		)
+		require.Eventually(
+			t,
+			func() bool { return reasons(t, w, id)["cancelled"] >= 3 },
+			patience,
+			200*time.Millisecond,
+		)
 		w.rcv.Script("/broken", receiver.Script{})
-		require.Eventually(t, func() bool { return reasons(t, w, id)[""] >= 3 }, patience, 200*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return reasons(t, w, id)[""] >= 3 },
+			patience,
+			200*time.Millisecond,
+		)
 	})
 }
 
-// TestMisfirePolicies: everything is down for a while. What was due meanwhile is called each, once for all, or not at all, and everything
-// is explained. Once with fires that had been expanded before, once with instants that nobody had expanded.
+// TestMisfirePolicies: everything is down for a while. What was due meanwhile is called each, once
+// for all, or not at all, and everything is explained. Once with fires that had been expanded
+// before, once with instants that nobody had expanded.
 func TestMisfirePolicies(t *testing.T) {
 	t.Parallel()
 	for name, step1 := range map[string]string{"expanded": "60m", "not expanded": "10s"} {
@@ -95,7 +149,12 @@ func TestMisfirePolicies(t *testing.T) {
 			for _, r := range runners {
 				t.Run(r.name, func(t *testing.T) {
 					t.Parallel()
-					onOwn(t, r, cluster.Options{Env: map[string]string{"CARILLON_STEP1": step1}}, misfires)
+					onOwn(
+						t,
+						r,
+						cluster.Options{Env: map[string]string{"CARILLON_EXPAND_AHEAD": step1}},
+						misfires,
+					)
 				})
 			}
 		})
@@ -107,10 +166,22 @@ func misfires(t *testing.T, w *world) {
 	const grace = 3 * time.Second
 	ids := make(map[string]timer.ID)
 	for _, policy := range []string{"fire_all", "fire_once", "skip"} {
-		ids[policy] = w.ringing(t, policy, "/"+policy, &client.Misfire{Policy: policy, Grace: grace.String()}, nil, nil)
+		ids[policy] = w.ringing(
+			t,
+			policy,
+			"/"+policy,
+			&client.Misfire{Policy: policy, Grace: grace.String()},
+			nil,
+			nil,
+		)
 	}
 	for _, id := range ids {
-		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= 3 }, patience, 20*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(id)) >= 3 },
+			patience,
+			20*time.Millisecond,
+		)
 	}
 	w.kill(t, w.Processes()...)
 	down := time.Now()
@@ -140,17 +211,36 @@ func misfires(t *testing.T, w *world) {
 			o, err := fires[i].Ledger()
 			require.NoError(t, err)
 			last := max(o.Fire.DueMS, o.UntilMS)
-			left = slices.DeleteFunc(left, func(due int64) bool { return due >= o.Fire.DueMS && due <= last })
+			left = slices.DeleteFunc(
+				left,
+				func(due int64) bool { return due >= o.Fire.DueMS && due <= last },
+			)
 		}
 		return len(left) == 0
 	}
 	for policy, id := range ids {
-		require.Eventually(t, func() bool { return explained(policy) }, patience, 300*time.Millisecond, policy)
+		require.Eventually(
+			t,
+			func() bool { return explained(policy) },
+			patience,
+			300*time.Millisecond,
+			policy,
+		)
 		seen := len(w.rcv.Of(id))
-		require.Eventually(t, func() bool { return len(w.rcv.Of(id)) >= seen+3 }, patience, 50*time.Millisecond, "%s rings on", policy)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Of(id)) >= seen+3 },
+			patience,
+			50*time.Millisecond,
+			"%s rings on",
+			policy,
+		)
 	}
 	late := func(policy string, than time.Duration) bool {
-		return slices.ContainsFunc(w.rcv.Of(ids[policy]), func(a receiver.Arrival) bool { return a.Lateness() > than })
+		return slices.ContainsFunc(
+			w.rcv.Of(ids[policy]),
+			func(a receiver.Arrival) bool { return a.Lateness() > than },
+		)
 	}
 	require.True(t, late("fire_once", grace), "there is a catch-up")
 	require.False(t, late("skip", grace+10*time.Second), "there is none")

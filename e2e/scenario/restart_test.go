@@ -15,8 +15,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestP10EmbeddedSurvivesItsRestart: the all-in-one is ended with calls in flight, stays down while fires fall due, and starts
-// again on its data. Nothing is lost; an orderly end repeats nothing, a kill only what was in flight.
+// TestP10EmbeddedSurvivesItsRestart: the all-in-one is ended with calls in flight, stays down while
+// fires fall due, and starts again on its data. Nothing is lost; an orderly end repeats nothing, a
+// kill only what was in flight.
 func TestP10EmbeddedSurvivesItsRestart(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *world){
@@ -33,7 +34,12 @@ func TestP10EmbeddedSurvivesItsRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onOwn(t, runnerNamed("allinone"), cluster.Options{}, func(t *testing.T, w *world) { restart(t, w, end) })
+			onOwn(
+				t,
+				runnerNamed("allinone"),
+				cluster.Options{},
+				func(t *testing.T, w *world) { restart(t, w, end) },
+			)
 		})
 	}
 }
@@ -45,7 +51,10 @@ func restart(t *testing.T, w *world, end func(*testing.T, *world)) {
 	asked := time.Now()
 	var crons []timer.ID
 	for i := range 5 {
-		crons = append(crons, w.active(t, fmt.Sprintf("cron-%d", i), client.Cron(everySecond), "/cron"))
+		crons = append(
+			crons,
+			w.active(t, fmt.Sprintf("cron-%d", i), client.Cron(everySecond), "/cron"),
+		)
 	}
 	active := time.Now()
 	at := soon(4 * time.Second)
@@ -53,11 +62,19 @@ func restart(t *testing.T, w *world, end func(*testing.T, *world)) {
 	w.oneShots(t, "while-down", "/down", spread(at.Add(time.Second), down, 60)...)
 	w.oneShots(t, "after", "/after", spread(at.Add(time.Second+down), 4*time.Second, 60)...)
 	inactive, err := w.api.V1Create(t.Context(), client.V1Def{
-		App: w.app, Name: "inactive", Cron: everySecond, Notify: client.V1Notify{URL: w.rcv.URL("/never"), Method: "POST"},
+		App:    w.app,
+		Name:   "inactive",
+		Cron:   everySecond,
+		Notify: client.V1Notify{URL: w.rcv.URL("/never"), Method: "POST"},
 	})
 	require.NoError(t, err)
 
-	require.Eventually(t, func() bool { return len(w.rcv.Of(inflight...)) == len(inflight) }, patience, 5*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return len(w.rcv.Of(inflight...)) == len(inflight) },
+		patience,
+		5*time.Millisecond,
+	)
 	end(t, w)
 	require.False(t, w.Processes()[0].Running(), "it runs on")
 	pauseUntil(t, at.Add(time.Second+down))

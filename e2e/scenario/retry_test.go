@@ -12,11 +12,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestThirdAttemptSucceeds: an endpoint answers 500 twice, then 200: one fire, three attempts of the same id.
+// TestThirdAttemptSucceeds: an endpoint answers 500 twice, then 200: one fire, three attempts of
+// the same id.
 func TestThirdAttemptSucceeds(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		w.rcv.Script("/flaky", receiver.Script{Statuses: []int{500, 500, 200}, Body: "try later", Keep: true})
+		w.rcv.Script(
+			"/flaky",
+			receiver.Script{Statuses: []int{500, 500, 200}, Body: "try later", Keep: true},
+		)
 		at := soon(5 * time.Second)
 		id := w.oneShots(t, "flaky", "/flaky", at)[0]
 		v := w.settle(t)
@@ -48,15 +52,20 @@ func TestThirdAttemptSucceeds(t *testing.T) {
 	})
 }
 
-// TestLongWaitIsANewMark: a wait of more than 5 s gives the fire back to the machinery, and its later attempts come all the same.
+// TestLongWaitIsANewMark: a wait of more than 5 s gives the fire back to the machinery, and its
+// later attempts come all the same.
 func TestLongWaitIsANewMark(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		w.rcv.Script("/patient", receiver.Script{Statuses: []int{503, 200}})
 		at := soon(5 * time.Second)
 		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App: w.app, Name: "patient", Schedule: client.At(at), Target: client.Post(w.rcv.URL("/patient")), Status: "active",
-			Retry: &client.Retry{Attempts: 2, Wait: "8s"},
+			App:      w.app,
+			Name:     "patient",
+			Schedule: client.At(at),
+			Target:   client.Post(w.rcv.URL("/patient")),
+			Status:   "active",
+			Retry:    &client.Retry{Attempts: 2, Wait: "8s"},
 		})
 		require.NoError(t, err)
 		w.led.One(tm.TimerID(), at, ledger.Must)
@@ -78,8 +87,12 @@ func TestExhaustedAttemptsAreDeadLettered(t *testing.T) {
 		broken := w.oneShots(t, "broken", "/broken", at)[0]
 		w.led.One(broken, at, ledger.Fail)
 		hangs, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App: w.app, Name: "hangs", Schedule: client.At(at), Target: client.Post(w.rcv.URL("/hangs")), Status: "active",
-			Retry: &client.Retry{Attempts: 2, Wait: "100ms", Timeout: "3s"},
+			App:      w.app,
+			Name:     "hangs",
+			Schedule: client.At(at),
+			Target:   client.Post(w.rcv.URL("/hangs")),
+			Status:   "active",
+			Retry:    &client.Retry{Attempts: 2, Wait: "100ms", Timeout: "3s"},
 		})
 		require.NoError(t, err)
 		w.led.One(hangs.TimerID(), at, ledger.Fail)
@@ -97,11 +110,13 @@ func TestExhaustedAttemptsAreDeadLettered(t *testing.T) {
 		if w.Servers() == nil {
 			return // nobody outside can look at the embedded bus
 		}
-		// Others take theirs from the topic meanwhile, and a look that counts the messages misses one for each that is gone: look again.
+		// Others take theirs from the topic meanwhile, and a look that counts the messages misses
+		// one for each that is gone: look again.
 		for _, id := range []timer.ID{broken, hangs.TimerID()} {
 			require.Eventually(t, func() bool {
 				dead, err := w.Servers().DeadTasks(t.Context())
-				return err == nil && dead[timer.FireID{Timer: id, DueMS: at.UnixMilli()}.String()] != nil
+				return err == nil &&
+					dead[timer.FireID{Timer: id, DueMS: at.UnixMilli()}.String()] != nil
 			}, patience, time.Second)
 		}
 	})

@@ -17,8 +17,8 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// TestStartsBeforeItsServers: every service that is started while MySQL, Redis and Pulsar are away waits, says in /readyz for which,
-// and works when they are there.
+// TestStartsBeforeItsServers: every service that is started while MySQL, Redis and Pulsar are away
+// waits, says in /readyz for which, and works when they are there.
 func TestStartsBeforeItsServers(t *testing.T) {
 	t.Parallel()
 	overServers := runnerNamed("real")
@@ -52,7 +52,8 @@ func TestStartsBeforeItsServers(t *testing.T) {
 			require.NoError(t, p.Launch(ctx))
 			require.Eventually(t, func() bool {
 				says := strings.ToLower(p.Unready(ctx))
-				return strings.Contains(says, "mysql") || strings.Contains(says, "pulsar") || strings.Contains(says, "redis")
+				return strings.Contains(says, "mysql") || strings.Contains(says, "pulsar") ||
+					strings.Contains(says, "redis")
 			}, patience, 50*time.Millisecond, "%s does not say for what it waits", r)
 		}
 		pause(t, 2*time.Second)
@@ -75,13 +76,17 @@ func TestStartsBeforeItsServers(t *testing.T) {
 	})
 }
 
-// TestRefusesWhatCanNeverWork: a wrong setting is one clear line that names it, and an exit code that is not 0.
+// TestRefusesWhatCanNeverWork: a wrong setting is one clear line that names it, and an exit code
+// that is not 0.
 func TestRefusesWhatCanNeverWork(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{
-		"CARILLON_MYSQL_DSN": "u:p@tcp(127.0.0.1:1)/d", "CARILLON_REDIS_ADDRS": "127.0.0.1:1",
-		"CARILLON_PULSAR_URL": "pulsar://127.0.0.1:1", "CARILLON_PULSAR_ADMIN_URL": "http://127.0.0.1:1",
-		"CARILLON_HTTP_ADDR": "127.0.0.1:0", "CARILLON_ADMIN_ADDR": "127.0.0.1:0",
+		"CARILLON_MYSQL_DSN":        "u:p@tcp(127.0.0.1:1)/d",
+		"CARILLON_REDIS_ADDRS":      "127.0.0.1:1",
+		"CARILLON_PULSAR_URL":       "pulsar://127.0.0.1:1",
+		"CARILLON_PULSAR_ADMIN_URL": "http://127.0.0.1:1",
+		"CARILLON_HTTP_ADDR":        "127.0.0.1:0",
+		"CARILLON_ADMIN_ADDR":       "127.0.0.1:0",
 	}
 	for name, tt := range map[string]struct {
 		env  map[string]string
@@ -91,18 +96,21 @@ func TestRefusesWhatCanNeverWork(t *testing.T) {
 		"a DSN that is none":    {map[string]string{"CARILLON_MYSQL_DSN": "nonsense"}, nil, "mysql-dsn"},
 		"a broker that is none": {map[string]string{"CARILLON_PULSAR_URL": "ftp://x"}, nil, "pulsar-url"},
 		"an unknown flag":       {nil, []string{"-no-such-flag"}, "no-such-flag"},
-		"a value of no use":     {nil, []string{"-step1", "soon"}, "step1"},
+		"a value of no use":     {nil, []string{"-expand-ahead", "soon"}, "expand-ahead"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range cluster.Roles() {
-				if tt.says == "step1" && r == cluster.Executor {
+				if tt.says == "expand-ahead" && r == cluster.Executor {
 					continue // it has no such setting
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				var stderr bytes.Buffer
-				cmd := exec.CommandContext(ctx, filepath.Join(binDir, "carillon-"+string(r)), tt.args...)
+				cmd := exec.CommandContext(
+					ctx,
+					filepath.Join(binDir, "carillon-"+string(r)),
+					tt.args...)
 				cmd.Stderr = &stderr
 				for k, v := range good {
 					if over, ok := tt.env[k]; ok {

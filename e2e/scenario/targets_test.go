@@ -28,7 +28,10 @@ type rpcReceiver struct {
 	metas []metadata.MD
 }
 
-func (r *rpcReceiver) Deliver(ctx context.Context, q *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
+func (r *rpcReceiver) Deliver(
+	ctx context.Context,
+	q *carillonv1.DeliverRequest,
+) (*carillonv1.DeliverResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	md, _ := metadata.FromIncomingContext(ctx)
@@ -54,19 +57,34 @@ func (r *rpcReceiver) start(t *testing.T, host string) (addr string) {
 	return ln.Addr().String()
 }
 
-// TestAllTargetsTakeAFire: one by HTTP and one by gRPC, which takes it on its second attempt only; the other is called once.
+// TestAllTargetsTakeAFire: one by HTTP and one by gRPC, which takes it on its second attempt only;
+// the other is called once.
 func TestAllTargetsTakeAFire(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
 		host, _, err := net.SplitHostPort(w.rcv.Addr())
 		require.NoError(t, err)
 		rpc := new(rpcReceiver)
-		byHTTP, byRPC := client.Post(w.rcv.URL("/all")), client.Target{Kind: "grpc", URL: "grpc://" + rpc.start(t, host), Body: "due"}
-		byHTTP.Name, byRPC.Name, byRPC.Headers = "web", "rpc", map[string][]string{"X-Shop": {"4711"}}
+		byHTTP, byRPC := client.Post(
+			w.rcv.URL("/all"),
+		), client.Target{
+			Kind: "grpc",
+			URL:  "grpc://" + rpc.start(t, host),
+			Body: "due",
+		}
+		byHTTP.Name, byRPC.Name, byRPC.Headers = "web", "rpc", map[string][]string{
+			"X-Shop": {"4711"},
+		}
 		at := soon(3 * time.Second)
 		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App: w.app, Name: "all", Schedule: client.At(at), Targets: []client.Target{byHTTP, byRPC}, Mode: "all", Status: "active",
-			Retry: &client.Retry{Attempts: 3, Wait: "100ms"}, Labels: client.Labels{"shop": "4711"},
+			App:      w.app,
+			Name:     "all",
+			Schedule: client.At(at),
+			Targets:  []client.Target{byHTTP, byRPC},
+			Mode:     "all",
+			Status:   "active",
+			Retry:    &client.Retry{Attempts: 3, Wait: "100ms"},
+			Labels:   client.Labels{"shop": "4711"},
 		})
 		require.NoError(t, err)
 		id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
@@ -83,7 +101,11 @@ func TestAllTargetsTakeAFire(t *testing.T) {
 			require.Equal(t, "due", string(q.GetBody()))
 			require.Equal(t, map[string]string{"shop": "4711"}, q.GetLabels())
 			require.Equal(t, []string{"4711"}, rpc.metas[i].Get("x-shop"))
-			require.Equal(t, rpc.metas[0].Get("idempotency-key"), rpc.metas[i].Get("idempotency-key"))
+			require.Equal(
+				t,
+				rpc.metas[0].Get("idempotency-key"),
+				rpc.metas[i].Get("idempotency-key"),
+			)
 		}
 		targets := make(map[string]int)
 		for _, a := range f.AttemptLog {
@@ -101,7 +123,12 @@ func TestAnyTargetTakesAFire(t *testing.T) {
 		gone.Name, there.Name = "gone", "there"
 		at := soon(3 * time.Second)
 		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App: w.app, Name: "any", Schedule: client.At(at), Targets: []client.Target{gone, there}, Mode: "any", Status: "active",
+			App:      w.app,
+			Name:     "any",
+			Schedule: client.At(at),
+			Targets:  []client.Target{gone, there},
+			Mode:     "any",
+			Status:   "active",
 		})
 		require.NoError(t, err)
 		id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
@@ -114,7 +141,8 @@ func TestAnyTargetTakesAFire(t *testing.T) {
 	})
 }
 
-// TestTopicTakesAFire: on the deployment's own Pulsar, where the operator lets timers publish; in other places the API refuses it.
+// TestTopicTakesAFire: on the deployment's own Pulsar, where the operator lets timers publish; in
+// other places the API refuses it.
 func TestTopicTakesAFire(t *testing.T) {
 	t.Parallel()
 	r := runnerNamed("real")
@@ -126,12 +154,21 @@ func topicTakesAFire(t *testing.T, w *world) {
 	topic := "persistent://" + openNamespace + "/" + w.app
 	to := func(topic string) client.Target {
 		return client.Target{
-			Kind: "pulsar", Body: "due", Pulsar: &client.PulsarTopic{Topic: topic, Key: "k"}, Headers: map[string][]string{"X-Shop": {"4711"}},
+			Kind:    "pulsar",
+			Body:    "due",
+			Pulsar:  &client.PulsarTopic{Topic: topic, Key: "k"},
+			Headers: map[string][]string{"X-Shop": {"4711"}},
 		}
 	}
 	require.NoError(t, w.Servers().Listen(t.Context(), topic))
 	at := soon(3 * time.Second)
-	n := client.NewTimer{App: w.app, Name: "topic", Schedule: client.At(at), Target: to(topic), Status: "active"}
+	n := client.NewTimer{
+		App:      w.app,
+		Name:     "topic",
+		Schedule: client.At(at),
+		Target:   to(topic),
+		Status:   "active",
+	}
 	tm, _, err := w.api.Create(t.Context(), n)
 	require.NoError(t, err)
 	id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}

@@ -16,10 +16,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// v1 sends a body to the letter, as a caller does that knows nothing of this repository, and returns status and answer.
+// v1 sends a body to the letter, as a caller does that knows nothing of this repository, and
+// returns status and answer.
 func v1(t *testing.T, w *world, method, path, body string) (int, map[string]any) {
 	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), method, w.API()+"/api/timer/v1"+path, strings.NewReader(body))
+	q, err := http.NewRequestWithContext(
+		t.Context(),
+		method,
+		w.API()+"/api/timer/v1"+path,
+		strings.NewReader(body),
+	)
 	require.NoError(t, err)
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("Authorization", "Bearer "+client.AdminKey)
@@ -33,7 +39,14 @@ func v1(t *testing.T, w *world, method, path, body string) (int, map[string]any)
 	code, ok := a["code"].(float64)
 	require.True(t, ok, "no code in %s", b)
 	require.Contains(t, a, "msg")
-	require.Equal(t, resp.StatusCode/100 == 2, code == 0, "status %d and code say different things: %s", resp.StatusCode, b)
+	require.Equal(
+		t,
+		resp.StatusCode/100 == 2,
+		code == 0,
+		"status %d and code say different things: %s",
+		resp.StatusCode,
+		b,
+	)
 	return resp.StatusCode, a
 }
 
@@ -45,11 +58,25 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 		url := w.rcv.Script("/v1/ring?x=1", receiver.Script{})
 		w.rcv.Script("/v1/ring", receiver.Script{Keep: true})
 		at := soon(5 * time.Second).UTC()
-		cron := fmt.Sprintf("%d %d %d %d %d ? %d", at.Second(), at.Minute(), at.Hour(), at.Day(), at.Month(), at.Year())
+		cron := fmt.Sprintf(
+			"%d %d %d %d %d ? %d",
+			at.Second(),
+			at.Minute(),
+			at.Hour(),
+			at.Day(),
+			at.Month(),
+			at.Year(),
+		)
 		quoted, err := json.Marshal(payload)
 		require.NoError(t, err)
-		def := fmt.Sprintf(`{"app":%q,"name":"ring","cron":%q,"somethingNew":true,"notifyHTTPParam":{"url":%q,"method":"PUT",`+
-			`"header":{"X-Two":["a","b"],"Content-Type":["text/x-order"]},"body":%s}}`, w.app, cron, url, quoted)
+		def := fmt.Sprintf(
+			`{"app":%q,"name":"ring","cron":%q,"somethingNew":true,"notifyHTTPParam":{"url":%q,"method":"PUT",`+
+				`"header":{"X-Two":["a","b"],"Content-Type":["text/x-order"]},"body":%s}}`,
+			w.app,
+			cron,
+			url,
+			quoted,
+		)
 
 		status, a := v1(t, w, "POST", "/def", def)
 		require.Equal(t, 200, status, "%v", a)
@@ -68,7 +95,8 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 		require.Equal(t, cron, data["cron"])
 		notify := data["notifyHTTPParam"].(map[string]any)
 		require.Equal(t, url, notify["url"])
-		require.Equal(t, payload, notify["body"]) //nolint:testifylint // byte for byte is the promise
+		//nolint:testifylint // byte for byte is the promise
+		require.Equal(t, payload, notify["body"])
 
 		status, _ = v1(t, w, "POST", "/enable", fmt.Sprintf(`{"id":%d,"app":"somebody-else"}`, id))
 		require.Equal(t, 404, status)
@@ -80,11 +108,17 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 		require.Equal(t, "active", fmt.Sprint(a["data"].(map[string]any)["status"]))
 
 		fire := timer.FireID{Timer: id, DueMS: at.UnixMilli()}
-		require.Eventually(t, func() bool { return len(w.rcv.Requests("/v1/ring")) == 1 }, patience, 20*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return len(w.rcv.Requests("/v1/ring")) == 1 },
+			patience,
+			20*time.Millisecond,
+		)
 		r := w.rcv.Requests("/v1/ring")[0]
 		require.Equal(t, "PUT", r.Method)
 		require.Equal(t, "/v1/ring?x=1", r.URI)
-		require.Equal(t, payload, string(r.Body)) //nolint:testifylint // byte for byte is the promise
+		//nolint:testifylint // byte for byte is the promise
+		require.Equal(t, payload, string(r.Body))
 		require.Equal(t, []string{"a", "b"}, r.Header.Values("X-Two"))
 		require.Equal(t, []string{"text/x-order"}, r.Header.Values("Content-Type"))
 		require.Equal(t, id.String(), r.Header.Get("Carillon-Timer-Id"))
@@ -108,7 +142,10 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 func TestV1RefusesBadInput(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, w *world) {
-		good := fmt.Sprintf(`{"app":%q,"name":"n","cron":"@hourly","notifyHTTPParam":{"url":"http://127.0.0.1:1/","method":"GET"}}`, w.app)
+		good := fmt.Sprintf(
+			`{"app":%q,"name":"n","cron":"@hourly","notifyHTTPParam":{"url":"http://127.0.0.1:1/","method":"GET"}}`,
+			w.app,
+		)
 		for change, field := range map[string]string{
 			`"@hourly"→"61 * * * * *"`:     "cron",
 			`"http://127.0.0.1:1/"→"nope"`: "url",

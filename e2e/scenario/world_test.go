@@ -27,10 +27,11 @@ import (
 const (
 	// patience is how long a story waits for what must come. Nothing is judged by it but "never".
 	patience = 90 * time.Second
-	// clocks is how far apart the clocks of one machine may seem: those that decide are aligned to the database's.
+	// clocks is how far apart the clocks of one machine may seem: those that decide are aligned to
+	// the database's.
 	clocks = 100 * time.Millisecond
-	// recording is how long an executor may take to record an answer, on a machine that does much else. What was recorded before it came again has no
-	// excuse at all.
+	// recording is how long an executor may take to record an answer, on a machine that does much
+	// else. What was recorded before it came again has no excuse at all.
 	recording = 30 * time.Second
 	callers   = 16
 )
@@ -38,7 +39,8 @@ const (
 // story is one test body.
 type story func(t *testing.T, w *world)
 
-// world is what a story works in: a deployment, an endpoint and an app of its own, and a ledger of what is to happen.
+// world is what a story works in: a deployment, an endpoint and an app of its own, and a ledger of
+// what is to happen.
 type world struct {
 	cluster.Cluster
 	rcv *receiver.Receiver
@@ -119,7 +121,9 @@ func enter(t *testing.T, r *runner, c cluster.Cluster, err error) *world {
 	rcv, err := receiver.Start(t.Context(), net.JoinHostPort(cmp.Or(r.host, "127.0.0.1"), "0"))
 	require.NoError(t, err)
 	w := &world{Cluster: c, rcv: rcv, api: client.New(c.API), led: ledger.New()}
-	w.app = strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test")))
+	w.app = strings.ToLower(
+		strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test")),
+	)
 	w.app = fmt.Sprintf("%.48s-%d", w.app, time.Now().UnixMilli()%1_000_000)
 	t.Cleanup(func() {
 		w.deleteEndless()
@@ -133,7 +137,8 @@ func enter(t *testing.T, r *runner, c cluster.Cluster, err error) *world {
 	return w
 }
 
-// deleteEndless deletes the story's timers that would ring on when their endpoint is gone. Where the API is away they do that.
+// deleteEndless deletes the story's timers that would ring on when their endpoint is gone. Where
+// the API is away they do that.
 func (w *world) deleteEndless() {
 	const page = 100
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -158,7 +163,12 @@ func (w *world) tails(t *testing.T) {
 	t.Helper()
 	const lines = 12
 	for _, p := range w.Processes() {
-		t.Logf("end of %s (running: %v):\n%s", filepath.Join(filepath.Base(filepath.Dir(p.Log())), p.Name), p.Running(), p.Tail(lines))
+		t.Logf(
+			"end of %s (running: %v):\n%s",
+			filepath.Join(filepath.Base(filepath.Dir(p.Log())), p.Name),
+			p.Running(),
+			p.Tail(lines),
+		)
 	}
 }
 
@@ -193,13 +203,22 @@ func (w *world) oneShots(t *testing.T, name, path string, at ...time.Time) []tim
 	for i := range at {
 		eg.Go(func() error {
 			tm, _, err := w.api.Create(ctx, client.NewTimer{
-				App: w.app, Name: fmt.Sprintf("%s-%d", name, i), Schedule: client.At(at[i]), Target: client.Post(w.rcv.URL(path)), Status: "active",
+				App:      w.app,
+				Name:     fmt.Sprintf("%s-%d", name, i),
+				Schedule: client.At(at[i]),
+				Target:   client.Post(w.rcv.URL(path)),
+				Status:   "active",
 			})
 			if err != nil {
 				return fmt.Errorf("creating %s-%d: %w", name, i, err)
 			}
 			if time.Now().After(at[i]) {
-				return fmt.Errorf("%s-%d was made after %s, when it was due: this machine is too slow for the story", name, i, at[i])
+				return fmt.Errorf(
+					"%s-%d was made after %s, when it was due: this machine is too slow for the story",
+					name,
+					i,
+					at[i],
+				)
 			}
 			ids[i] = tm.TimerID()
 			w.led.One(ids[i], at[i], ledger.Must)
@@ -210,8 +229,8 @@ func (w *world) oneShots(t *testing.T, name, path string, at ...time.Time) []tim
 	return ids
 }
 
-// kill kills processes at once and enters the cuts. Each is frozen for the moment that it takes to see which connections are its own: only
-// calls on those have an excuse to come again.
+// kill kills processes at once and enters the cuts. Each is frozen for the moment that it takes to
+// see which connections are its own: only calls on those have an excuse to come again.
 func (w *world) kill(t *testing.T, procs ...*cluster.Process) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -238,8 +257,8 @@ func (w *world) start(t *testing.T, procs ...*cluster.Process) {
 	require.NoError(t, cluster.StartAll(ctx, procs...))
 }
 
-// settle waits until every fire of the ledger was called and has its outcome, compares, and fails for each promise that did
-// not hold. The verdict is for further questions.
+// settle waits until every fire of the ledger was called and has its outcome, compares, and fails
+// for each promise that did not hold. The verdict is for further questions.
 func (w *world) settle(t *testing.T) ledger.Verdict {
 	t.Helper()
 	last := time.Now().Add(patience)
@@ -269,15 +288,21 @@ func (w *world) arrived() map[timer.FireID]bool {
 	return seen
 }
 
-// heard waits until the timers' fires of each second since then have been called, and returns up to when that is so. What has not begun when its timer
-// changes is skipped, and rightly: on a busy machine that may be what was due just before.
+// heard waits until the timers' fires of each second since then have been called, and returns up to
+// when that is so. What has not begun when its timer changes is skipped, and rightly: on a busy
+// machine that may be what was due just before.
 func (w *world) heard(t *testing.T, since time.Time, ids ...timer.ID) time.Time {
 	t.Helper()
 	now, due := time.Now(), ledger.New()
 	for _, id := range ids {
 		due.Every(id, time.Second, since, now, ledger.Must)
 	}
-	require.Eventually(t, func() bool { return due.Arrived(w.arrived()) == 0 }, patience, 20*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return due.Arrived(w.arrived()) == 0 },
+		patience,
+		20*time.Millisecond,
+	)
 	return now
 }
 
@@ -287,7 +312,9 @@ func (w *world) judge(t *testing.T) ledger.Verdict {
 	cuts := append([]ledger.Cut(nil), w.cuts...)
 	w.mu.Unlock()
 	outcomes := w.outcomes(t) // before the arrivals: each of them came before its outcome
-	return w.led.Check(ledger.Evidence{Arrivals: w.rcv.Arrivals(), Outcomes: outcomes, Cuts: cuts, Clocks: clocks})
+	return w.led.Check(
+		ledger.Evidence{Arrivals: w.rcv.Arrivals(), Outcomes: outcomes, Cuts: cuts, Clocks: clocks},
+	)
 }
 
 // outcomes returns the histories of all timers in the ledger.
@@ -353,12 +380,17 @@ func pauseUntil(t *testing.T, at time.Time) {
 	}
 }
 
-// soon returns a whole second at least d away, and farther on a machine that is out of breath: what is due then is made first.
+// soon returns a whole second at least d away, and farther on a machine that is out of breath: what
+// is due then is made first.
 func soon(d time.Duration) time.Time {
-	return time.Now().Add(time.Duration(float64(d) * breath.slower())).Truncate(time.Second).Add(time.Second)
+	return time.Now().
+		Add(time.Duration(float64(d) * breath.slower())).
+		Truncate(time.Second).
+		Add(time.Second)
 }
 
-// breath knows how many times slower this machine is than one that does little else: by how long its clusters take to start.
+// breath knows how many times slower this machine is than one that does little else: by how long
+// its clusters take to start.
 var breath slowness
 
 type slowness struct {

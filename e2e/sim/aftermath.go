@@ -19,13 +19,14 @@ import (
 )
 
 const (
-	// leftBehind is how far past its run a fire may be open once all is calm, and how far behind the cursor may stand.
+	// leftBehind is how far past its run a fire may be open once all is calm, and how far behind
+	// the cursor may stand.
 	leftBehind = 15 * time.Second
 	cursorLag  = 2 // minutes: the present one is not done, and the one before it perhaps not yet
 )
 
 // unfinished tells what the deployment still has to do, though nothing is in its way any more.
-func (w *World) unfinished(t *testing.T) (what []string) {
+func (w *Environment) unfinished(t *testing.T) (what []string) {
 	t.Helper()
 	now := time.Now()
 	oldest, err := w.store.OldestOpen(t.Context())
@@ -52,20 +53,26 @@ func (w *World) unfinished(t *testing.T) (what []string) {
 }
 
 // counted looks whether outcomes came after as many attempts as their endpoint asks for.
-func (w *World) counted(o *order, recorded map[int64]timer.Outcome) {
+func (w *Environment) counted(o *order, recorded map[int64]timer.Outcome) {
 	for _, out := range recorded {
 		want := int32(o.endpoint.fails + 1) //nolint:gosec // a handful
 		if o.fails {
 			want = int32(o.attempts) //nolint:gosec // a handful
 		}
 		if out.Kind != timer.Skipped && out.Attempts != want {
-			w.failf("%s is %s after %d attempts, and not %d", out.FireID, out.Kind, out.Attempts, want)
+			w.failf(
+				"%s is %s after %d attempts, and not %d",
+				out.FireID,
+				out.Kind,
+				out.Attempts,
+				want,
+			)
 		}
 	}
 }
 
 // waited looks whether attempts came as long after the one before as their timer asks for.
-func (w *World) waited(e ledger.Evidence) {
+func (w *Environment) waited(e ledger.Evidence) {
 	orders := make(map[timer.ID]*order)
 	for i := range w.plan.Orders {
 		if h, ok := w.seen.of(w.plan.Orders[i].name); ok {
@@ -91,9 +98,16 @@ func (w *World) waited(e ledger.Evidence) {
 			continue
 		}
 		earlier, ok := firsts[attempt{a.Fire, a.Attempt - 1}]
-		wait := orders[a.Fire.Timer].wait << (a.Attempt - 2) //nolint:mnd // the second waits once, and each further twice as long
+		//nolint:mnd // the second waits once, and each further twice as long
+		wait := orders[a.Fire.Timer].wait << (a.Attempt - 2)
 		if !ok || a.Arrived().Sub(earlier) < wait-off {
-			w.failf("%s attempt %d comes %s after the one before, and not %s", a.Fire, a.Attempt, a.Arrived().Sub(earlier), wait)
+			w.failf(
+				"%s attempt %d comes %s after the one before, and not %s",
+				a.Fire,
+				a.Attempt,
+				a.Arrived().Sub(earlier),
+				wait,
+			)
 		}
 	}
 }
@@ -122,7 +136,7 @@ func (l *letters) collect(ctx context.Context, b bus.Bus) (bus.Consumer, error) 
 }
 
 // buried looks whether each failed fire has its dead letter, where the bus lost no message.
-func (w *World) buried(e ledger.Evidence) {
+func (w *Environment) buried(e ledger.Evidence) {
 	for _, f := range w.plan.Faults {
 		if f.kind == busBad || f.kind == busLost {
 			return

@@ -35,7 +35,11 @@ func (b *gatedBus) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Mes
 	return errors.Join(err, b.p.leave(call))
 }
 
-func (b *gatedBus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) (bus.Consumer, error) {
+func (b *gatedBus) Subscribe(
+	ctx context.Context,
+	s bus.Subscription,
+	h bus.Handler,
+) (bus.Consumer, error) {
 	if err := b.p.enter(ctx, "Subscribe"); err != nil {
 		return nil, err
 	}
@@ -54,7 +58,8 @@ func (b *gatedBus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Hand
 	})
 }
 
-// taken notes the fires whose tasks a handler gets, and returns what looks at those that it acknowledges.
+// taken notes the fires whose tasks a handler gets, and returns what looks at those that it
+// acknowledges.
 func (p *process) taken(topic bus.Topic, batch []bus.Message) (answered func(errs []error)) {
 	if topic != bus.TasksHigh && topic != bus.TasksNormal && topic != bus.TasksLow {
 		return func([]error) {}
@@ -89,14 +94,15 @@ func (p *process) taken(topic bus.Topic, batch []bus.Message) (answered func(err
 const comesAgain = 15 * time.Second
 
 // refuses notes that a task of a fire was not acknowledged: it comes again.
-func (w *World) refuses(id timer.FireID) {
+func (w *Environment) refuses(id timer.FireID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refused[id] = time.Now()
 }
 
-// carried looks whether a task that is acknowledged, and so will not come again, has its fire in somebody's hands: claimed, finished, or given
-// back since for another dispatch. A copy of it may be under way.
+// carried looks whether a task that is acknowledged, and so will not come again, has its fire in
+// somebody's hands: claimed, finished, or given back since for another dispatch. A copy of it may
+// be under way.
 func (p *process) carried(task *timer.Fire) {
 	p.world.mu.Lock()
 	refused := p.world.refused[task.FireID]
@@ -110,7 +116,11 @@ func (p *process) carried(task *timer.Fire) {
 	}
 }
 
-func (b *gatedBus) Broadcast(ctx context.Context, topic bus.Topic, h func(context.Context, bus.Message)) (bus.Consumer, error) {
+func (b *gatedBus) Broadcast(
+	ctx context.Context,
+	topic bus.Topic,
+	h func(context.Context, bus.Message),
+) (bus.Consumer, error) {
 	if err := b.p.enter(ctx, "Subscribe"); err != nil {
 		return nil, err
 	}

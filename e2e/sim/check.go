@@ -21,7 +21,7 @@ type Result struct {
 	Simulated time.Duration
 	Log       []byte
 	Cuts      int
-	Parked    int // how often a fire was put off by limits
+	Deferred  int // how often a fire was put off by limits
 }
 
 const (
@@ -29,14 +29,15 @@ const (
 	patience = 20 * time.Minute // after which what is not done is lost
 	// skewed is how early, by true time, an executor's corrected clock may make a call.
 	skewed = 600 * time.Millisecond
-	// noticing is how much later a fire may be that is due just after the end of a pause: its row is made when a migrator notices that.
+	// noticing is how much later a fire may be that is due just after the end of a pause: its row
+	// is made when a migrator notices that.
 	noticing = time.Second
 	// noticed is how long after a deactivation a call may start (P5).
 	noticed = time.Second
 )
 
 // settle waits until every fire has come to its end, and compares.
-func (w *World) settle(t *testing.T) *Result {
+func (w *Environment) settle(t *testing.T) *Result {
 	t.Helper()
 	res := &Result{}
 	for began := time.Now(); ; {
@@ -44,7 +45,8 @@ func (w *World) settle(t *testing.T) *Result {
 		led, e := w.compare(t)
 		res.Verdict = led.Check(e)
 		left := w.unfinished(t)
-		if len(res.Verdict.NoOutcome)+len(res.Verdict.Missing)+len(left) == 0 || time.Since(began) > patience {
+		if len(res.Verdict.NoOutcome)+len(res.Verdict.Missing)+len(left) == 0 ||
+			time.Since(began) > patience {
 			w.heeded(e)
 			w.onTime(e)
 			w.waited(e)
@@ -60,19 +62,23 @@ func (w *World) settle(t *testing.T) *Result {
 	}
 }
 
-func (r *Result) finish(w *World) {
+func (r *Result) finish(w *Environment) {
 	r.Simulated = time.Since(w.start0)
 	r.Broken = slices.Concat(w.faults, r.Verdict.Faults())
 	r.Cuts = len(w.seen.cuts)
-	r.Parked = int(w.parked.Load())
+	r.Deferred = int(w.parked.Load())
 	r.Log = w.log.b.Bytes()
 }
 
 // compare holds what happened against what must have happened.
-func (w *World) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) {
+func (w *Environment) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) {
 	t.Helper()
 	w.recv.mu.Lock()
-	e := ledger.Evidence{Arrivals: append(w.recv.arrivals[:0:0], w.recv.arrivals...), Clocks: skewed, Outcomes: []ledger.Outcome{}}
+	e := ledger.Evidence{
+		Arrivals: append(w.recv.arrivals[:0:0], w.recv.arrivals...),
+		Clocks:   skewed,
+		Outcomes: []ledger.Outcome{},
+	}
 	w.recv.mu.Unlock()
 	e.Arrivals.Sort()
 	for _, c := range w.seen.cuts {
@@ -105,7 +111,7 @@ type outcomes struct {
 	byFire map[int64]timer.Outcome // by due
 }
 
-func (w *World) outcomesOf(t *testing.T, o *order, h *history) outcomes {
+func (w *Environment) outcomesOf(t *testing.T, o *order, h *history) outcomes {
 	t.Helper()
 	out := outcomes{byFire: make(map[int64]timer.Outcome)}
 	var last timer.FireID
@@ -116,7 +122,15 @@ func (w *World) outcomesOf(t *testing.T, o *order, h *history) outcomes {
 			for _, due := range w.coveredBy(o, h, &x) {
 				one := x
 				one.DueMS = due
-				out.list = append(out.list, ledger.Outcome{Fire: one.FireID, Kind: x.Kind, Reason: x.Reason, Attempts: x.Attempts})
+				out.list = append(
+					out.list,
+					ledger.Outcome{
+						Fire:     one.FireID,
+						Kind:     x.Kind,
+						Reason:   x.Reason,
+						Attempts: x.Attempts,
+					},
+				)
 				out.byFire[due] = one
 			}
 			last = x.FireID
@@ -128,7 +142,12 @@ func (w *World) outcomesOf(t *testing.T, o *order, h *history) outcomes {
 }
 
 // enter writes into the ledger what one timer owes, by the exact history of its status.
-func (w *World) enter(led *ledger.Ledger, o *order, h *history, recorded map[int64]timer.Outcome) {
+func (w *Environment) enter(
+	led *ledger.Ledger,
+	o *order,
+	h *history,
+	recorded map[int64]timer.Outcome,
+) {
 	owed := ledger.Must
 	if o.fails {
 		owed = ledger.Fail
@@ -150,8 +169,16 @@ func (w *World) enter(led *ledger.Ledger, o *order, h *history, recorded map[int
 				continue
 			}
 			led.One(h.id, time.UnixMilli(due), w.notDue(due, c.at))
-			if x, ok := recorded[due]; ok && x.Kind == timer.Skipped && x.Reason != reasonOf(c.status) && x.Reason != timer.ReasonDeleted {
-				w.blamef("%s of %s is skipped as %s, and the timer was %s", x.FireID, o.name, x.Reason, c.status)
+			if x, ok := recorded[due]; ok && x.Kind == timer.Skipped &&
+				x.Reason != reasonOf(c.status) &&
+				x.Reason != timer.ReasonDeleted {
+				w.blamef(
+					"%s of %s is skipped as %s, and the timer was %s",
+					x.FireID,
+					o.name,
+					x.Reason,
+					c.status,
+				)
 			}
 		}
 	}
@@ -169,9 +196,16 @@ func reasonOf(s timer.Status) timer.Reason {
 	return timer.ReasonInactive
 }
 
-// enterOnce writes into the ledger what a one-shot owes: one call, at its instant, or when its timer is active again after that. The
-// fire has either instant then: the first where it was made before the timer was switched off.
-func (w *World) enterOnce(led *ledger.Ledger, o *order, h *history, owed ledger.Duty, recorded map[int64]timer.Outcome) {
+// enterOnce writes into the ledger what a one-shot owes: one call, at its instant, or when its
+// timer is active again after that. The fire has either instant then: the first where it was made
+// before the timer was switched off.
+func (w *Environment) enterOnce(
+	led *ledger.Ledger,
+	o *order,
+	h *history,
+	owed ledger.Duty,
+	recorded map[int64]timer.Outcome,
+) {
 	if len(h.changes) == 0 {
 		return
 	}
@@ -201,7 +235,8 @@ func (w *World) enterOnce(led *ledger.Ledger, o *order, h *history, owed ledger.
 	led.One(h.id, time.UnixMilli(due), w.notDue(due, h.changes[i].at))
 }
 
-// instants returns the instants of a cron from one instant on and before another, by the version that holds at each.
+// instants returns the instants of a cron from one instant on and before another, by the version
+// that holds at each.
 func instants(o *order, h *history, from, to int64) (dues []int64) {
 	step, anchor := o.step.Milliseconds(), int64(0)
 	if o.every {
@@ -224,17 +259,19 @@ func instants(o *order, h *history, from, to int64) (dues []int64) {
 	return dues
 }
 
-// duty softens what a fire owes: one that was due while its timer was active is called, whatever came of the timer
-// afterwards, but where the timer was deleted, or its policies want no call.
-func (w *World) duty(d ledger.Duty, due int64, recorded map[int64]timer.Outcome) ledger.Duty {
-	if o, ok := recorded[due]; ok && o.Kind == timer.Skipped && (o.Reason == timer.ReasonDeleted || onPurpose[o.Reason]) {
+// duty softens what a fire owes: one that was due while its timer was active is called, whatever
+// came of the timer afterwards, but where the timer was deleted, or its policies want no call.
+func (w *Environment) duty(d ledger.Duty, due int64, recorded map[int64]timer.Outcome) ledger.Duty {
+	if o, ok := recorded[due]; ok && o.Kind == timer.Skipped &&
+		(o.Reason == timer.ReasonDeleted || onPurpose[o.Reason]) {
 		return ledger.May
 	}
 	return d
 }
 
-// notDue is what a fire owes that was due while its timer was not active: nothing, though one that was due within a second of that may be called.
-func (w *World) notDue(due, since int64) ledger.Duty {
+// notDue is what a fire owes that was due while its timer was not active: nothing, though one that
+// was due within a second of that may be called.
+func (w *Environment) notDue(due, since int64) ledger.Duty {
 	if due <= since+noticed.Milliseconds() {
 		return ledger.May
 	}
@@ -242,7 +279,7 @@ func (w *World) notDue(due, since int64) ledger.Duty {
 }
 
 // heeded looks whether each call was of a timer that was active within the last second.
-func (w *World) heeded(e ledger.Evidence) {
+func (w *Environment) heeded(e ledger.Evidence) {
 	for _, a := range e.Arrivals {
 		h := w.seen.byID[a.Fire.Timer]
 		if h == nil {
@@ -265,12 +302,18 @@ func (w *World) heeded(e ledger.Evidence) {
 		if p := w.byNumber(a.Port); p == nil || p.wasFrozen(at.Add(-noticed), at) {
 			continue
 		}
-		w.failf("P5: %s attempt %d is called %s after its timer was %s", a.Fire, a.Attempt, since, last.status)
+		w.failf(
+			"P5: %s attempt %d is called %s after its timer was %s",
+			a.Fire,
+			a.Attempt,
+			since,
+			last.status,
+		)
 	}
 }
 
 // onTime looks whether first calls were as late as the plan's faults explain, and no later.
-func (w *World) onTime(e ledger.Evidence) {
+func (w *Environment) onTime(e ledger.Evidence) {
 	seen := make(map[timer.FireID]bool)
 	waits := make(map[timer.ID]bool)   // timers whose fires wait for each other
 	fixed := make(map[timer.ID]*order) // those with a fixed delay
@@ -287,11 +330,13 @@ func (w *World) onTime(e ledger.Evidence) {
 	ends := make(map[timer.ID]time.Time) // of the latest call of a fixed delay
 	for _, a := range e.Arrivals {
 		due := time.UnixMilli(a.Fire.DueMS)
-		if o := fixed[a.Fire.Timer]; o != nil { // a delay after the end of the last call, also where a chain has begun anew meanwhile
+		// a delay after the end of the last call, also where a chain has begun anew meanwhile.
+		if o := fixed[a.Fire.Timer]; o != nil {
 			if after := ends[a.Fire.Timer].Add(o.step); after.After(due) && !seen[a.Fire] {
 				due = after
 			}
-			ends[a.Fire.Timer] = a.Arrived().Add(min(o.endpoint.takes, o.timeout) + o.endpoint.later)
+			ends[a.Fire.Timer] = a.Arrived().
+				Add(min(o.endpoint.takes, o.timeout) + o.endpoint.later)
 		}
 		if seen[a.Fire] || waits[a.Fire.Timer] {
 			continue
@@ -312,7 +357,7 @@ func (w *World) onTime(e ledger.Evidence) {
 }
 
 // mayBeLate returns how late a first call may be; 0 is no bound.
-func (w *World) mayBeLate(due time.Time) time.Duration {
+func (w *Environment) mayBeLate(due time.Time) time.Duration {
 	if w.putOff(due) {
 		return 0
 	}
@@ -331,7 +376,20 @@ func (w *World) mayBeLate(due time.Time) time.Duration {
 // Summary is a line about a run.
 func (r *Result) Summary() string {
 	v := &r.Verdict
-	return fmt.Sprintf("%s simulated, due %d, called %d, delivered %d, failed %d, skipped %v, excused %d, cuts %d, parked %d, lateness p50 %s p99 %s max %s%s",
-		r.Simulated, v.Due, v.Called, v.Delivered, v.Failed, v.Skipped, v.Excused, r.Cuts, r.Parked, v.Lateness.P50, v.Lateness.P99, v.Lateness.Max,
-		strings.Join(append([]string{""}, r.Broken...), "\n  "))
+	return fmt.Sprintf(
+		"%s simulated, due %d, called %d, delivered %d, failed %d, skipped %v, excused %d, cuts %d, parked %d, lateness p50 %s p99 %s max %s%s",
+		r.Simulated,
+		v.Due,
+		v.Called,
+		v.Delivered,
+		v.Failed,
+		v.Skipped,
+		v.Excused,
+		r.Cuts,
+		r.Deferred,
+		v.Lateness.P50,
+		v.Lateness.P99,
+		v.Lateness.Max,
+		strings.Join(append([]string{""}, r.Broken...), "\n  "),
+	)
 }

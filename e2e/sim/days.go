@@ -21,34 +21,37 @@ const (
 func (d days) lag(draw float64) (there, back time.Duration) {
 	if draw < d.slow {
 		at := draw / d.slow
-		return time.Duration(at * float64(slowest)), time.Duration((1 - at) * float64(slowest) / 4) //nolint:mnd // mostly on the way there
+		//nolint:mnd // mostly on the way there
+		return time.Duration(at * float64(slowest)), time.Duration((1 - at) * float64(slowest) / 4)
 	}
-	// Never a whole number of microseconds, so that what waits for different things does not wake at one instant.
+	// Never a whole number of microseconds, so that what waits for different things does not wake
+	// at one instant.
 	return time.Duration(draw*float64(usual)) | 1, 0
 }
 
 // weather is what the parts that all share go through.
 type weather struct {
-	store     days
-	away      chan struct{} // not nil: the store is away; closed when it is back
-	hangs     bool          // calls to the store that is away wait instead of failing
-	window    float64       // share of calls to the window that fail, half of them though they are done
-	marksLost float64       // share of marks that the window loses without a trace
+	store days
+	away  chan struct{} // not nil: the store is away; closed when it is back
+	hangs bool          // calls to the store that is away wait instead of failing
+	// share of calls to the window that fail, half of them though they are done.
+	window    float64
+	marksLost float64 // share of marks that the window loses without a trace
 }
 
-func (w *World) storeDays() days {
+func (w *Environment) storeDays() days {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.weather.store
 }
 
-func (w *World) storeAway() (away, hangs bool, over <-chan struct{}) {
+func (w *Environment) storeAway() (away, hangs bool, over <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.weather.away != nil, w.weather.hangs, w.weather.away
 }
 
-func (w *World) windowDays() (fails, marksLost float64) {
+func (w *Environment) windowDays() (fails, marksLost float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.weather.window, w.weather.marksLost

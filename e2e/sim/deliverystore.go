@@ -8,37 +8,68 @@ import (
 )
 
 func (s *gatedStore) AppsByID(ctx context.Context, ids []int64) ([]store.App, error) {
-	return ask(s, ctx, "AppsByID", false, func(ctx context.Context) ([]store.App, error) { return s.Store.AppsByID(ctx, ids) })
+	return ask(
+		s,
+		ctx,
+		"AppsByID",
+		false,
+		func(ctx context.Context) ([]store.App, error) { return s.Store.AppsByID(ctx, ids) },
+	)
 }
 
 func (s *gatedStore) SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error) {
-	return ask(s, ctx, "SigningKeys", false, func(ctx context.Context) ([]store.SigningKey, error) { return s.Store.SigningKeys(ctx, app) })
+	return ask(
+		s,
+		ctx,
+		"SigningKeys",
+		false,
+		func(ctx context.Context) ([]store.SigningKey, error) { return s.Store.SigningKeys(ctx, app) },
+	)
 }
 
-func (s *gatedStore) Unannounced(ctx context.Context, session timer.ID, behind store.OutcomePosition, untilMS int64, limit int) ([]timer.Outcome, error) {
+func (s *gatedStore) PendingEvents(
+	ctx context.Context,
+	session timer.ID,
+	behind store.OutcomePosition,
+	untilMS int64,
+	limit int,
+) ([]timer.Outcome, error) {
 	return ask(s, ctx, "Unannounced", false, func(ctx context.Context) ([]timer.Outcome, error) {
-		return s.Store.Unannounced(ctx, session, behind, untilMS, limit)
+		return s.Store.PendingEvents(ctx, session, behind, untilMS, limit)
 	})
 }
 
-func (s *gatedStore) TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error) {
-	return ask(s, ctx, "TargetAttempts", false, func(ctx context.Context) ([]timer.Attempt, error) { return s.Store.TargetAttempts(ctx, fires) })
+func (s *gatedStore) TargetAttempts(
+	ctx context.Context,
+	fires []timer.FireID,
+) ([]timer.Attempt, error) {
+	return ask(
+		s,
+		ctx,
+		"TargetAttempts",
+		false,
+		func(ctx context.Context) ([]timer.Attempt, error) { return s.Store.TargetAttempts(ctx, fires) },
+	)
 }
 
 func (s *gatedStore) Silent(ctx context.Context) (map[timer.ID]store.OutcomePosition, error) {
-	return ask(s, ctx, "Silent", false, s.Store.Silent)
+	return ask(s, ctx, "Silent", false, s.Store.SessionsWithPendingEvents)
 }
 
-func (s *gatedStore) FinishAnnounced(ctx context.Context, session timer.ID) error {
+func (s *gatedStore) FinishEvents(ctx context.Context, session timer.ID) error {
 	_, err := ask(s, ctx, "FinishAnnounced", true, func(ctx context.Context) (nothing, error) {
-		return nothing{}, s.Store.FinishAnnounced(ctx, session)
+		return nothing{}, s.Store.FinishEvents(ctx, session)
 	})
 	return err
 }
 
-func (s *gatedStore) SetAnnounced(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
+func (s *gatedStore) AckEvents(
+	ctx context.Context,
+	session timer.ID,
+	p store.OutcomePosition,
+) error {
 	_, err := ask(s, ctx, "SetAnnounced", true, func(ctx context.Context) (nothing, error) {
-		return nothing{}, s.Store.SetAnnounced(ctx, session, p)
+		return nothing{}, s.Store.AckEvents(ctx, session, p)
 	})
 	return err
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // RoundTrip brings a request to one of the API's processes that live: the network's part.
-func (w *World) RoundTrip(q *http.Request) (*http.Response, error) {
+func (w *Environment) RoundTrip(q *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	w.turn++
 	p := w.places[apiRole][w.turn%replicas]
@@ -50,12 +50,13 @@ func (w *World) RoundTrip(q *http.Request) (*http.Response, error) {
 	}
 }
 
-func (w *World) pause(until time.Duration) {
+func (w *Environment) pause(until time.Duration) {
 	clock.Pause(w.ctx, time.Until(w.start0.Add(until)))
 }
 
-// carryOut does what a plan orders with one timer, one after the other, each until the API has confirmed it.
-func (w *World) carryOut(o *order) {
+// carryOut does what a plan orders with one timer, one after the other, each until the API has
+// confirmed it.
+func (w *Environment) carryOut(o *order) {
 	w.pause(o.create)
 	var id timer.ID
 	w.insist(o, timer.StatusActive, func(ctx context.Context) error {
@@ -113,7 +114,7 @@ func (w *World) carryOut(o *order) {
 	}
 }
 
-func (w *World) removeTimer(o *order, id timer.ID) {
+func (w *Environment) removeTimer(o *order, id timer.ID) {
 	tried := false
 	w.insist(o, timer.StatusDeleted, func(ctx context.Context) error {
 		err := w.client.Delete(ctx, app, id)
@@ -126,15 +127,17 @@ func (w *World) removeTimer(o *order, id timer.ID) {
 	})
 }
 
-// pauseTimer pauses a timer at one of its flips. Where others switch it, too, and it is inactive, there is nothing to pause.
-func (w *World) pauseTimer(ctx context.Context, o *order, id timer.ID, flip int) error {
+// pauseTimer pauses a timer at one of its flips. Where others switch it, too, and it is inactive,
+// there is nothing to pause.
+func (w *Environment) pauseTimer(ctx context.Context, o *order, id timer.ID, flip int) error {
 	var until time.Time
 	if part := o.pauses[flip/2]; part > 0 { //nolint:mnd // every other flip
 		end := o.flips[flip] + time.Minute
 		if flip+1 < len(o.flips) {
 			end = o.flips[flip+1]
 		}
-		until = w.start0.Add(o.flips[flip] + time.Duration(part*float64(end-o.flips[flip]))).Truncate(time.Millisecond)
+		until = w.start0.Add(o.flips[flip] + time.Duration(part*float64(end-o.flips[flip]))).
+			Truncate(time.Millisecond)
 		if soon := time.Now().Add(2 * apiTimeout).Truncate(time.Millisecond); until.Before(soon) {
 			until = soon // it could not be asked for in time
 		}
@@ -147,8 +150,9 @@ func (w *World) pauseTimer(ctx context.Context, o *order, id timer.ID, flip int)
 	return err
 }
 
-// edit gives the timer other steps while the others go on switching it. Should it be deleted meanwhile, that is the end of it.
-func (w *World) edit(o *order, id timer.ID) {
+// edit gives the timer other steps while the others go on switching it. Should it be deleted
+// meanwhile, that is the end of it.
+func (w *Environment) edit(o *order, id timer.ID) {
 	for _, e := range o.edits {
 		w.pause(e.at)
 		for w.ctx.Err() == nil {
@@ -172,7 +176,7 @@ func (w *World) edit(o *order, id timer.ID) {
 }
 
 // interfere is another client that switches the same timer on and off.
-func (w *World) interfere(o *order, id timer.ID) {
+func (w *Environment) interfere(o *order, id timer.ID) {
 	for i, at := range o.rival {
 		w.pause(at)
 		s := []timer.Status{timer.StatusInactive, timer.StatusActive}[i%2]
@@ -184,13 +188,16 @@ func (w *World) interfere(o *order, id timer.ID) {
 }
 
 // insist repeats a call until it succeeds; then it must have had its effect.
-func (w *World) insist(o *order, want timer.Status, do func(ctx context.Context) error) {
+func (w *Environment) insist(o *order, want timer.Status, do func(ctx context.Context) error) {
 	for w.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(w.ctx, apiTimeout)
 		err := do(ctx)
 		cancel()
 		if err == nil {
-			if h, ok := w.seen.of(o.name); !ok || want != "" && h.status() != want && len(o.rival) == 0 {
+			if h, ok := w.seen.of(
+				o.name,
+			); !ok ||
+				want != "" && h.status() != want && len(o.rival) == 0 {
 				w.failf("the API confirmed that %s is %s, and it is %s", o.name, want, h.status())
 			}
 			return
@@ -205,7 +212,7 @@ func (w *World) insist(o *order, want timer.Status, do func(ctx context.Context)
 }
 
 // limit gives the app its limits, and takes them away again.
-func (w *World) limit(l *limited) {
+func (w *Environment) limit(l *limited) {
 	for _, to := range []struct {
 		at       time.Duration
 		settings client.Settings

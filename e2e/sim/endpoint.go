@@ -19,14 +19,20 @@ import (
 type endpoint struct {
 	fails int           // so many attempts are answered 500
 	takes time.Duration // until it answers
-	later time.Duration // it accepts, and completes the fire so long afterwards; 0: it answers when it is done
+	// it accepts, and completes the fire so long afterwards; 0: it answers when it is done.
+	later time.Duration
 }
 
 // acceptedFor is how long an accepted fire may take: longer than whatever befalls the world.
 const acceptedFor = 30 * time.Minute
 
 func (e endpoint) url() string {
-	return fmt.Sprintf("http://sim.test/%d/%d/%d", e.fails, e.takes.Milliseconds(), e.later.Milliseconds())
+	return fmt.Sprintf(
+		"http://sim.test/%d/%d/%d",
+		e.fails,
+		e.takes.Milliseconds(),
+		e.later.Milliseconds(),
+	)
 }
 
 func endpointOf(url string) (e endpoint, err error) {
@@ -36,7 +42,8 @@ func endpointOf(url string) (e endpoint, err error) {
 	return e, err
 }
 
-// recorder is the receiver: it keeps each arrival, and for each when what came of it was recorded in the store.
+// recorder is the receiver: it keeps each arrival, and for each when what came of it was recorded
+// in the store.
 type recorder struct {
 	mu       sync.Mutex
 	arrivals receiver.Arrivals
@@ -56,7 +63,11 @@ func (r *recorder) arrive(p *process, q *callback.Request) int {
 	defer r.mu.Unlock()
 	i := len(r.arrivals)
 	r.arrivals = append(r.arrivals, receiver.Arrival{
-		Fire: q.Fire, Attempt: q.Attempt, StartNS: q.Start.UnixNano(), ArrivedNS: time.Now().UnixNano(), Port: p.n,
+		Fire:      q.Fire,
+		Attempt:   q.Attempt,
+		StartNS:   q.Start.UnixNano(),
+		ArrivedNS: time.Now().UnixNano(),
+		Port:      p.n,
 	})
 	c := call{q.Fire, q.Attempt, p.n}
 	r.open[c] = append(r.open[c], i)
@@ -69,7 +80,8 @@ func (r *recorder) answer(i int, status int) {
 	r.arrivals[i].Status = uint16(status) //nolint:gosec // three digits
 }
 
-// settle notes that the store has what came of an attempt of a process: from now on nothing excuses its repetition.
+// settle notes that the store has what came of an attempt of a process: from now on nothing excuses
+// its repetition.
 func (r *recorder) settle(p *process, fire timer.FireID, attempt int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +107,13 @@ func (c caller) Call(ctx context.Context, q *callback.Request) callback.Result {
 		return callback.Result{Class: callback.Reject, Error: err.Error()}
 	}
 	i := w.recv.arrive(c.p, q)
-	w.log.printf("%s calls %s attempt %d, %s late", c.p, q.Fire, q.Attempt, time.Since(time.UnixMilli(q.Fire.DueMS)))
+	w.log.printf(
+		"%s calls %s attempt %d, %s late",
+		c.p,
+		q.Fire,
+		q.Attempt,
+		time.Since(time.UnixMilli(q.Fire.DueMS)),
+	)
 	c.p.spring("Call", after)
 	takes := time.NewTimer(min(e.takes, q.Timeout))
 	defer takes.Stop()
@@ -122,14 +140,19 @@ func (c caller) Call(ctx context.Context, q *callback.Request) callback.Result {
 	}
 	if e.later > 0 {
 		w.running.Go(func() { w.complete(q.Fire, q.Token, e.later) })
-		return callback.Result{Class: callback.Accepted, StatusCode: http.StatusAccepted, CompleteWithin: acceptedFor}
+		return callback.Result{
+			Class:          callback.Accepted,
+			StatusCode:     http.StatusAccepted,
+			CompleteWithin: acceptedFor,
+		}
 	}
 	return callback.Result{Class: callback.Success, StatusCode: int32(status)}
 }
 
-// complete is what a receiver does that has accepted a fire. It repeats itself until it has an answer, for a while also where it is refused: the
-// acceptance may not be recorded yet, or never be, for the executor died; then another call comes, and another completion.
-func (w *World) complete(fire timer.FireID, token string, after time.Duration) {
+// complete is what a receiver does that has accepted a fire. It repeats itself until it has an
+// answer, for a while also where it is refused: the acceptance may not be recorded yet, or never
+// be, for the executor died; then another call comes, and another completion.
+func (w *Environment) complete(fire timer.FireID, token string, after time.Duration) {
 	const insists = acceptedFor - time.Minute
 	clock.Pause(w.ctx, after)
 	for began := time.Now(); w.ctx.Err() == nil && time.Since(began) < insists; clock.Pause(w.ctx, apiAgain) {
@@ -147,10 +170,11 @@ func (w *World) complete(fire timer.FireID, token string, after time.Duration) {
 	}
 }
 
-// mayCall is the gate before a request. What the executor does just before it, the look at its session, is no call to the outside, so a
-// frozen process comes as far as here. It would have stopped before that look, and taken it when it woke: so it goes on once it
-// has proved its session again, and gives up when it learns that the session is dead.
-func (w *World) mayCall(ctx context.Context, p *process) bool {
+// mayCall is the gate before a request. What the executor does just before it, the look at its
+// session, is no call to the outside, so a frozen process comes as far as here. It would have
+// stopped before that look, and taken it when it woke: so it goes on once it has proved its session
+// again, and gives up when it learns that the session is dead.
+func (w *Environment) mayCall(ctx context.Context, p *process) bool {
 	p.spring("Call", before)
 	p.mu.Lock()
 	dead, thaw := p.dead, p.thaw

@@ -9,14 +9,23 @@ import (
 )
 
 func (s *gatedStore) LoadSlice(
-	ctx context.Context, minute int64, bucket int32, behind store.Position, untilMS int64, limit int,
+	ctx context.Context,
+	minute int64,
+	bucket int32,
+	behind store.Position,
+	untilMS int64,
+	limit int,
 ) ([]timer.Fire, error) {
 	return ask(s, ctx, "LoadSlice", false, func(ctx context.Context) ([]timer.Fire, error) {
 		return s.Store.LoadSlice(ctx, minute, bucket, behind, untilMS, limit)
 	})
 }
 
-func (s *gatedStore) Claim(ctx context.Context, session timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+func (s *gatedStore) Claim(
+	ctx context.Context,
+	session timer.ID,
+	fires []timer.Fire,
+) ([]timer.Fire, error) {
 	return ask(s, ctx, "Claim", true, func(ctx context.Context) ([]timer.Fire, error) {
 		won, err := s.Store.Claim(ctx, session, fires)
 		for i := range won {
@@ -26,14 +35,25 @@ func (s *gatedStore) Claim(ctx context.Context, session timer.ID, fires []timer.
 	})
 }
 
-func (s *gatedStore) Release(ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt) ([]timer.Fire, error) {
+func (s *gatedStore) Release(
+	ctx context.Context,
+	session timer.ID,
+	fires []timer.Fire,
+	attempts []timer.Attempt,
+) ([]timer.Fire, error) {
 	return ask(s, ctx, "Release", true, func(ctx context.Context) ([]timer.Fire, error) {
 		out, err := s.Store.Release(ctx, session, fires, attempts)
 		if err == nil {
 			for i := range out {
-				s.p.world.log.printf("%s releases %s to rev %d, run %s", s.p, out[i].FireID, out[i].Rev, stamp(out[i].RunMS))
+				s.p.world.log.printf(
+					"%s releases %s to rev %d, run %s",
+					s.p,
+					out[i].FireID,
+					out[i].Rev,
+					stamp(out[i].RunAtMS),
+				)
 				s.p.world.recv.settle(s.p, out[i].FireID, out[i].Attempt)
-				if out[i].State == timer.FireParked {
+				if out[i].State == timer.FireDeferred {
 					s.p.world.parked.Add(1)
 				}
 			}
@@ -42,7 +62,12 @@ func (s *gatedStore) Release(ctx context.Context, session timer.ID, fires []time
 	})
 }
 
-func (s *gatedStore) RecordAttempts(ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt) ([]timer.FireID, error) {
+func (s *gatedStore) RecordAttempts(
+	ctx context.Context,
+	session timer.ID,
+	fires []timer.Fire,
+	attempts []timer.Attempt,
+) ([]timer.FireID, error) {
 	return ask(s, ctx, "RecordAttempts", true, func(ctx context.Context) ([]timer.FireID, error) {
 		lost, err := s.Store.RecordAttempts(ctx, session, fires, attempts)
 		if err == nil {
@@ -60,22 +85,28 @@ func (s *gatedStore) RecordAttempts(ctx context.Context, session timer.ID, fires
 func (s *gatedStore) Record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, made []timer.Fire, err error) {
-	lost, err = ask(s, ctx, "Record", true, func(ctx context.Context) (lost []timer.FireID, err error) {
-		lost, made, err = s.Store.Record(ctx, session, outcomes, attempts)
-		if err == nil {
-			gone := setOf(lost)
-			for i := range outcomes {
-				o := &outcomes[i]
-				if gone[o.FireID] {
-					s.p.world.log.printf("%s records %s of %s in vain", s.p, o.Kind, o.FireID)
-					continue
+	lost, err = ask(
+		s,
+		ctx,
+		"Record",
+		true,
+		func(ctx context.Context) (lost []timer.FireID, err error) {
+			lost, made, err = s.Store.Record(ctx, session, outcomes, attempts)
+			if err == nil {
+				gone := setOf(lost)
+				for i := range outcomes {
+					o := &outcomes[i]
+					if gone[o.FireID] {
+						s.p.world.log.printf("%s records %s of %s in vain", s.p, o.Kind, o.FireID)
+						continue
+					}
+					s.p.world.log.printf("%s records %s: %s %s", s.p, o.FireID, o.Kind, o.Reason)
+					s.p.world.recv.settle(s.p, o.FireID, o.Attempts)
 				}
-				s.p.world.log.printf("%s records %s: %s %s", s.p, o.FireID, o.Kind, o.Reason)
-				s.p.world.recv.settle(s.p, o.FireID, o.Attempts)
 			}
-		}
-		return lost, err
-	})
+			return lost, err
+		},
+	)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,19 +117,35 @@ func (s *gatedStore) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer
 	return ask(s, ctx, "Overdue", true, func(ctx context.Context) ([]timer.Fire, error) {
 		out, err := s.Store.Overdue(ctx, q)
 		for i := range out {
-			s.p.world.log.printf("%s sweeps %s rev %d owner %d", s.p, out[i].FireID, out[i].Rev, out[i].Owner)
+			s.p.world.log.printf(
+				"%s sweeps %s rev %d owner %d",
+				s.p,
+				out[i].FireID,
+				out[i].Rev,
+				out[i].Owner,
+			)
 		}
 		return out, err
 	})
 }
 
-func (s *gatedStore) Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error) {
+func (s *gatedStore) Owned(
+	ctx context.Context,
+	sessions []timer.ID,
+	untilMS int64,
+	limit int,
+) ([]timer.Fire, error) {
 	return ask(s, ctx, "Owned", false, func(ctx context.Context) ([]timer.Fire, error) {
 		return s.Store.Owned(ctx, sessions, untilMS, limit)
 	})
 }
 
-func (s *gatedStore) OpenFires(ctx context.Context, app string, id timer.ID, q store.OpenQuery) (store.OpenPage, error) {
+func (s *gatedStore) OpenFires(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	q store.OpenQuery,
+) (store.OpenPage, error) {
 	return ask(s, ctx, "OpenFires", false, func(ctx context.Context) (store.OpenPage, error) {
 		return s.Store.OpenFires(ctx, app, id, q)
 	})
@@ -108,7 +155,12 @@ func (s *gatedStore) OldestOpen(ctx context.Context) (int64, error) {
 	return ask(s, ctx, "OldestOpen", false, s.Store.OldestOpen)
 }
 
-func (s *gatedStore) OpenSession(ctx context.Context, id timer.ID, kind store.SessionKind, name string) error {
+func (s *gatedStore) OpenSession(
+	ctx context.Context,
+	id timer.ID,
+	kind store.SessionKind,
+	name string,
+) error {
 	_, err := ask(s, ctx, "OpenSession", true, func(ctx context.Context) (nothing, error) {
 		err := s.Store.OpenSession(ctx, id, kind, name)
 		if err == nil {
@@ -133,13 +185,22 @@ func (s *gatedStore) LiveSessions(ctx context.Context) ([]store.Session, error) 
 	return ask(s, ctx, "LiveSessions", false, s.Store.LiveSessions)
 }
 
-func (s *gatedStore) EndedSessions(ctx context.Context, within time.Duration) ([]store.Session, error) {
-	return ask(s, ctx, "EndedSessions", false, func(ctx context.Context) ([]store.Session, error) { return s.Store.EndedSessions(ctx, within) })
+func (s *gatedStore) ExpiredSessions(
+	ctx context.Context,
+	within time.Duration,
+) ([]store.Session, error) {
+	return ask(
+		s,
+		ctx,
+		"EndedSessions",
+		false,
+		func(ctx context.Context) ([]store.Session, error) { return s.Store.ExpiredSessions(ctx, within) },
+	)
 }
 
-func (s *gatedStore) EndSession(ctx context.Context, id timer.ID, renewals int64) (bool, error) {
+func (s *gatedStore) ExpireSession(ctx context.Context, id timer.ID, renewals int64) (bool, error) {
 	return ask(s, ctx, "EndSession", true, func(ctx context.Context) (bool, error) {
-		ended, err := s.Store.EndSession(ctx, id, renewals)
+		ended, err := s.Store.ExpireSession(ctx, id, renewals)
 		if err == nil && ended {
 			s.p.world.seen.ended(s.p, id)
 		}
@@ -158,14 +219,26 @@ func (s *gatedStore) CloseSession(ctx context.Context, id timer.ID) error {
 	return err
 }
 
-func (s *gatedStore) Keep(ctx context.Context, retention time.Duration) error {
-	_, err := ask(s, ctx, "Keep", true, func(ctx context.Context) (nothing, error) { return nothing{}, s.Store.Keep(ctx, retention) })
+func (s *gatedStore) PurgeExpired(ctx context.Context, retention time.Duration) error {
+	_, err := ask(
+		s,
+		ctx,
+		"Keep",
+		true,
+		func(ctx context.Context) (nothing, error) { return nothing{}, s.Store.PurgeExpired(ctx, retention) },
+	)
 	return err
 }
 
 // Now is the store's clock; it is not asked for, to save the time of it.
 func (s *gatedStore) Now(ctx context.Context) (time.Time, error) {
-	return ask(s, ctx, "Now", false, func(context.Context) (time.Time, error) { return time.Now().Truncate(time.Millisecond), nil })
+	return ask(
+		s,
+		ctx,
+		"Now",
+		false,
+		func(context.Context) (time.Time, error) { return time.Now().Truncate(time.Millisecond), nil },
+	)
 }
 
 func setOf(ids []timer.FireID) map[timer.FireID]bool {

@@ -35,7 +35,9 @@ type order struct {
 
 	create time.Duration   // since the start
 	flips  []time.Duration // deactivations and activations in turn
-	pauses []float64       // for each deactivation: 0 makes the timer inactive, -1 pauses it without an end, else the part of the time to the next flip that it is paused for
+	// for each deactivation: 0 makes the timer inactive, -1 pauses it without an end, else the part
+	// of the time to the next flip that it is paused for.
+	pauses []float64
 	end    time.Duration   // nothing is due from then on
 	remove time.Duration   // deletion; 0: it is never deleted
 	rival  []time.Duration // when somebody else activates and deactivates it in turn
@@ -50,8 +52,17 @@ type edit struct {
 func (o *order) request(start time.Time) client.NewTimer {
 	s := o.schedule(start, o.step)
 	n := client.NewTimer{
-		App: app, Name: o.name, Schedule: s, Target: client.Post(o.endpoint.url()), Status: "active",
-		Retry: &client.Retry{Attempts: o.attempts, Wait: o.wait.String(), Factor: 2, Timeout: o.timeout.String()},
+		App:      app,
+		Name:     o.name,
+		Schedule: s,
+		Target:   client.Post(o.endpoint.url()),
+		Status:   "active",
+		Retry: &client.Retry{
+			Attempts: o.attempts,
+			Wait:     o.wait.String(),
+			Factor:   2,
+			Timeout:  o.timeout.String(),
+		},
 	}
 	if o.endpoint.later > 0 {
 		n.Target.Async = acceptedFor.String()
@@ -92,8 +103,9 @@ func (o *order) schedule(start time.Time, step time.Duration) client.Schedule {
 	return s
 }
 
-// draftPauses makes some deactivations pauses, with and without an end, and pauses one-shots around their instant. It
-// draws from a source of its own: what a seed draws besides stays as it was before there were pauses.
+// draftPauses makes some deactivations pauses, with and without an end, and pauses one-shots around
+// their instant. It draws from a source of its own: what a seed draws besides stays as it was
+// before there were pauses.
 func draftPauses(r *rand.Rand, all []order) {
 	for i := range all {
 		o := &all[i]
@@ -102,12 +114,14 @@ func draftPauses(r *rand.Rand, all []order) {
 			o.flips = []time.Duration{from, max(from, o.at) + between(r, 0, time.Minute)}
 		}
 		for range (len(o.flips) + 1) / 2 { //nolint:mnd // every other one
-			o.pauses = append(o.pauses, []float64{0, 0, -1, 0.5, 1, 2}[r.IntN(6)]) //nolint:mnd // of them
+			//nolint:mnd // of them
+			o.pauses = append(o.pauses, []float64{0, 0, -1, 0.5, 1, 2}[r.IntN(6)])
 		}
 	}
 }
 
-// choose draws policies. The policies that skip on purpose are fewer than the one that must call everything.
+// choose draws policies. The policies that skip on purpose are fewer than the one that must call
+// everything.
 func (o *order) choose(r *rand.Rand, i int, end time.Duration) {
 	o.misfire = string(timer.MisfireFireAll)
 	o.interval = i%2 == 0
@@ -119,9 +133,21 @@ func (o *order) choose(r *rand.Rand, i int, end time.Duration) {
 	case 0:
 		o.misfire = "" // fire_once
 	case 1:
-		o.misfire, o.grace = string(timer.MisfireFireOnce), between(r, 5*time.Second, 20*time.Second).Truncate(time.Millisecond)
+		o.misfire, o.grace = string(
+			timer.MisfireFireOnce,
+		), between(
+			r,
+			5*time.Second,
+			20*time.Second,
+		).Truncate(time.Millisecond)
 	case 2:
-		o.misfire, o.grace = string(timer.MisfireSkip), between(r, 5*time.Second, 20*time.Second).Truncate(time.Millisecond)
+		o.misfire, o.grace = string(
+			timer.MisfireSkip,
+		), between(
+			r,
+			5*time.Second,
+			20*time.Second,
+		).Truncate(time.Millisecond)
 	case 3:
 		o.concurrency = string(timer.ConcurrencySkip)
 	case 4:
@@ -136,15 +162,26 @@ func (o *order) choose(r *rand.Rand, i int, end time.Duration) {
 	}
 	if !o.every && r.IntN(3) == 0 {
 		for range 1 + r.IntN(2) {
-			o.edits = append(o.edits, edit{between(r, o.create, end), editSteps[r.IntN(len(editSteps))]})
+			o.edits = append(
+				o.edits,
+				edit{between(r, o.create, end), editSteps[r.IntN(len(editSteps))]},
+			)
 		}
 		slices.SortFunc(o.edits, func(a, b edit) int { return int(a.at - b.at) })
 	}
 }
 
-// editSteps are what crons are edited to: some share instants with what was before, some hardly any.
+// editSteps are what crons are edited to: some share instants with what was before, some hardly
+// any.
 var editSteps = []time.Duration{
-	time.Second, 2 * time.Second, 5 * time.Second, 12 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute,
+	time.Second,
+	2 * time.Second,
+	5 * time.Second,
+	12 * time.Second,
+	20 * time.Second,
+	30 * time.Second,
+	time.Minute,
+	3 * time.Minute,
 }
 
 // cronOf writes a step that divides a minute or an hour.
@@ -199,7 +236,12 @@ func draftOnces(r *rand.Rand, length time.Duration) (all []order) {
 		o.create = between(r, 0, length*9/10)
 		switch r.IntN(5) {
 		case 4:
-			o.delay = between(r, time.Millisecond, length-o.create).Truncate(time.Millisecond) + time.Millisecond
+			o.delay = between(
+				r,
+				time.Millisecond,
+				length-o.create,
+			).Truncate(time.Millisecond) +
+				time.Millisecond
 		case 0:
 			o.at = o.create + between(r, time.Millisecond, 8*time.Second)
 		case 1:
@@ -219,12 +261,24 @@ func draftOnces(r *rand.Rand, length time.Duration) (all []order) {
 
 // steps are those of the crons.
 var steps = []time.Duration{
-	time.Second, time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second,
-	time.Minute, time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Second, 41 * time.Second,
+	time.Second,
+	time.Second,
+	5 * time.Second,
+	10 * time.Second,
+	15 * time.Second,
+	20 * time.Second,
+	30 * time.Second,
+	30 * time.Second,
+	time.Minute,
+	time.Minute,
+	2 * time.Minute,
+	5 * time.Minute,
+	7 * time.Second,
+	41 * time.Second,
 }
 
-// draftCrons draws some of each step in each stretch of two hours: frequent ones for a short while, rare ones for long, each switched off and on
-// again.
+// draftCrons draws some of each step in each stretch of two hours: frequent ones for a short while,
+// rare ones for long, each switched off and on again.
 func draftCrons(r *rand.Rand, length time.Duration) (all []order) {
 	stretches := max(1, length/(2*time.Hour)) //nolint:mnd // as said
 	stretch := length / stretches

@@ -32,7 +32,10 @@ var Mutants = []Mutant{
 	{"sessions end at a look", false, func(k *kit) { k.store = &impatient{Store: k.store} }},
 	{"deaf to changes", true, func(k *kit) { k.store, k.bus = deaf{k.store}, deafBus{k.bus} }},
 	{"clock not put right", false, func(k *kit) {
-		k.clock = clock.New(k.p.wall, func(context.Context) (time.Time, error) { return k.p.wall(), nil })
+		k.clock = clock.New(
+			k.p.wall,
+			func(context.Context) (time.Time, error) { return k.p.wall(), nil },
+		)
 	}},
 	{"a claim is taken for granted", true, func(k *kit) { k.store = granted{k.store} }},
 	{"answers are not recorded", false, func(k *kit) { k.store = forgetful{k.store} }},
@@ -46,7 +49,9 @@ var Mutants = []Mutant{
 
 type noSweep struct{ store.Store }
 
-func (noSweep) Overdue(context.Context, store.OverdueQuery) ([]timer.Fire, error) { return nil, nil }
+func (noSweep) Overdue(context.Context, store.OverdueQuery) ([]timer.Fire, error) {
+	return nil, nil
+}
 
 // hasty acknowledges tasks and claims them afterwards.
 type hasty struct {
@@ -55,7 +60,11 @@ type hasty struct {
 	k *kit
 }
 
-func (h *hasty) Subscribe(ctx context.Context, s bus.Subscription, do bus.Handler) (bus.Consumer, error) {
+func (h *hasty) Subscribe(
+	ctx context.Context,
+	s bus.Subscription,
+	do bus.Handler,
+) (bus.Consumer, error) {
 	if s.Name != bus.SubExecutors {
 		return h.Bus.Subscribe(ctx, s, do)
 	}
@@ -75,7 +84,11 @@ func (s alwaysAlive) RenewSession(ctx context.Context, id timer.ID, load store.L
 // noRows commits where a timer's expansion stands, and leaves out the fires that are marked.
 type noRows struct{ store.Store }
 
-func (s noRows) Expand(ctx context.Context, limit int, plan store.Planner) ([]timer.Fire, int, error) {
+func (s noRows) Expand(
+	ctx context.Context,
+	limit int,
+	plan store.Planner,
+) ([]timer.Fire, int, error) {
 	var mu sync.Mutex
 	var fires []timer.Fire
 	_, n, err := s.Store.Expand(ctx, limit, func(t *timer.Timer, nowMS int64) store.Plan {
@@ -94,7 +107,7 @@ func (skipping) Cursor(_ context.Context, minute int64) (int64, error) { return 
 
 type immortal struct{ store.Store }
 
-func (immortal) EndSession(context.Context, timer.ID, int64) (bool, error) { return false, nil }
+func (immortal) ExpireSession(context.Context, timer.ID, int64) (bool, error) { return false, nil }
 
 // impatient has its watcher believe that nobody ever renews.
 type impatient struct {
@@ -118,11 +131,11 @@ func (s *impatient) LiveSessions(ctx context.Context) ([]store.Session, error) {
 	return all, err
 }
 
-func (s *impatient) EndSession(ctx context.Context, id timer.ID, _ int64) (bool, error) {
+func (s *impatient) ExpireSession(ctx context.Context, id timer.ID, _ int64) (bool, error) {
 	s.mu.Lock()
 	n := s.seen[id]
 	s.mu.Unlock()
-	return s.Store.EndSession(ctx, id, n)
+	return s.Store.ExpireSession(ctx, id, n)
 }
 
 // deaf reads no change log, and its bus tells of no change.
@@ -132,21 +145,34 @@ func (deaf) Changes(context.Context, int64, int) ([]store.Change, error) { retur
 
 type deafBus struct{ executor.Bus }
 
-func (b deafBus) Broadcast(ctx context.Context, t bus.Topic, _ func(context.Context, bus.Message)) (bus.Consumer, error) {
+func (b deafBus) Broadcast(
+	ctx context.Context,
+	t bus.Topic,
+	_ func(context.Context, bus.Message),
+) (bus.Consumer, error) {
 	return b.Bus.Broadcast(ctx, t, func(context.Context, bus.Message) {})
 }
 
 // granted takes every fire that it asked for as won.
 type granted struct{ store.Store }
 
-func (s granted) Claim(ctx context.Context, session timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+func (s granted) Claim(
+	ctx context.Context,
+	session timer.ID,
+	fires []timer.Fire,
+) ([]timer.Fire, error) {
 	_, err := s.Store.Claim(ctx, session, fires)
 	return fires, err
 }
 
 type forgetful struct{ store.Store }
 
-func (s forgetful) Record(ctx context.Context, session timer.ID, os []timer.Outcome, as []timer.Attempt) ([]timer.FireID, []timer.Fire, error) {
+func (s forgetful) Record(
+	ctx context.Context,
+	session timer.ID,
+	os []timer.Outcome,
+	as []timer.Attempt,
+) ([]timer.FireID, []timer.Fire, error) {
 	if len(os)%3 == 0 { //nolint:mnd // now and then
 		return nil, nil, nil
 	}
@@ -164,8 +190,12 @@ func (c early) Call(ctx context.Context, q *callback.Request) callback.Result {
 // crowded gives the turn to everybody who asks.
 type crowded struct{ store.Store }
 
-func (crowded) Enter(_ context.Context, _ timer.ID, asks []store.Entry) ([]store.Entered, error) {
-	return make([]store.Entered, len(asks)), nil
+func (crowded) AcquireSlots(
+	_ context.Context,
+	_ timer.ID,
+	asks []store.SlotRequest,
+) ([]store.SlotResult, error) {
+	return make([]store.SlotResult, len(asks)), nil
 }
 
 // catchAll lets every late fire be the one that catches up.
@@ -186,7 +216,12 @@ type brittle struct {
 	n atomic.Int64
 }
 
-func (s *brittle) Record(ctx context.Context, session timer.ID, os []timer.Outcome, as []timer.Attempt) ([]timer.FireID, []timer.Fire, error) {
+func (s *brittle) Record(
+	ctx context.Context,
+	session timer.ID,
+	os []timer.Outcome,
+	as []timer.Attempt,
+) ([]timer.FireID, []timer.Fire, error) {
 	for i := range os {
 		if os[i].Next != nil && s.n.Add(1)%7 == 0 { //nolint:mnd // now and then
 			os[i].Next = nil
@@ -198,10 +233,17 @@ func (s *brittle) Record(ctx context.Context, session timer.ID, os []timer.Outco
 // halfEdits plans nothing for the new version: it begins where the old one was expanded up to.
 type halfEdits struct{ store.Store }
 
-func (s halfEdits) Edit(ctx context.Context, items []store.Edit, _ store.Planner) ([]store.Edited, error) {
+func (s halfEdits) Edit(
+	ctx context.Context,
+	items []store.Edit,
+	_ store.Planner,
+) ([]store.Edited, error) {
 	return s.Store.Edit(ctx, items, func(t *timer.Timer, nowMS int64) store.Plan {
 		next := nowMS + time.Hour.Milliseconds()
-		return store.Plan{NextDueMS: max(t.NextDueMS, next), ExpandAtMS: nowMS + time.Minute.Milliseconds()}
+		return store.Plan{
+			NextDueMS:  max(t.NextDueMS, next),
+			ExpandAtMS: nowMS + time.Minute.Milliseconds(),
+		}
 	})
 }
 

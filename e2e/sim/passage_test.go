@@ -23,7 +23,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/dispatch"
 	"github.com/carillon-timer/carillon/libs/expansion"
 	"github.com/carillon-timer/carillon/libs/limit"
-	"github.com/carillon-timer/carillon/libs/limit/memledger"
+	"github.com/carillon-timer/carillon/libs/limit/memstate"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/libs/window/memwindow"
@@ -34,8 +34,9 @@ import (
 	"github.com/carillon-timer/carillon/services/trigger"
 )
 
-// TestPassages lets a timer be created through the API some time before a change of summer time, the end of a month or of a year, and looks at which
-// instants the callbacks come: the whole pipeline, in a bubble whose clock is put forward from the year 2000.
+// TestPassages lets a timer be created through the API some time before a change of summer time,
+// the end of a month or of a year, and looks at which instants the callbacks come: the whole
+// pipeline, in a bubble whose clock is put forward from the year 2000.
 func TestPassages(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -88,7 +89,13 @@ func TestPassages(t *testing.T) {
 				at := pass(t, from, c.lasts, c.schedule)
 				var got []string
 				for _, called := range at {
-					require.Less(t, called.Sub(called.Truncate(time.Second)), 100*time.Millisecond, "late: %s", called)
+					require.Less(
+						t,
+						called.Sub(called.Truncate(time.Second)),
+						100*time.Millisecond,
+						"late: %s",
+						called,
+					)
 					got = append(got, called.Truncate(time.Second).Format(time.RFC3339))
 				}
 				require.Equal(t, c.want, got)
@@ -118,7 +125,11 @@ type dated struct {
 	offset time.Duration
 }
 
-func (d dated) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) (bus.Consumer, error) {
+func (d dated) Subscribe(
+	ctx context.Context,
+	s bus.Subscription,
+	h bus.Handler,
+) (bus.Consumer, error) {
 	return d.Bus.Subscribe(ctx, s, func(ctx context.Context, batch []bus.Message) []error {
 		for i := range batch {
 			batch[i].Published = batch[i].Published.Add(d.offset)
@@ -137,32 +148,92 @@ func pass(t *testing.T, from time.Time, lasts time.Duration, schedule client.Sch
 	broker := membus.NewBroker(membus.Options{})
 	b := dated{broker.Bus("all"), offset}
 	require.NoError(t, b.Setup(t.Context(), bus.Topics(bus.DefaultTaskPartitions)))
-	counts, ids, log, reg := slicing.NewCounts(slicing.DefaultPerBucket), timer.NewIDs(now), zerolog.Nop(), prometheus.NewRegistry()
+	counts, ids, log, reg := slicing.NewCounts(
+		slicing.DefaultPerBucket,
+	), timer.NewIDs(
+		now,
+	), zerolog.Nop(), prometheus.NewRegistry()
 	planner, err := expansion.New(expansion.Options{Counts: counts})
 	require.NoError(t, err)
-	send, err := dispatch.New(dispatch.Options{Window: w, Bus: b, Now: now, Logger: log, Registerer: reg})
+	send, err := dispatch.New(
+		dispatch.Options{Window: w, Bus: b, Now: now, Logger: log, Registerer: reg},
+	)
 	require.NoError(t, err)
 	wall := clock.New(now, st.Now)
 	require.NoError(t, wall.Measure(t.Context()))
 	called := &notes{now: now}
-	limits, err := limit.New(limit.Options{Ledger: memledger.New(now), Executor: "one", Now: now})
+	limits, err := limit.New(
+		limit.Options{SharedState: memstate.New(now), Executor: "one", Now: now},
+	)
 	require.NoError(t, err)
 	breakers, err := limit.NewBreakers(limit.BreakerOptions{Now: now})
 	require.NoError(t, err)
 
 	front, err := api.New(api.Options{
-		Store: st, Bus: b, Dispatch: send, Plan: planner.Plan, Follow: planner, Counts: counts, Now: now, Auth: api.Auth{Off: true}, Logger: log, Registerer: reg,
+		Store:      st,
+		Bus:        b,
+		Dispatch:   send,
+		Plan:       planner.Plan,
+		Successor:  planner,
+		Counts:     counts,
+		Now:        now,
+		Auth:       api.Auth{Off: true},
+		Logger:     log,
+		Registerer: reg,
 	})
 	require.NoError(t, err)
-	expands, err := migrator.New(migrator.Options{Store: st, Dispatch: send, Planner: planner, Counts: counts, Now: now, Logger: log, Registerer: reg})
+	expands, err := migrator.New(
+		migrator.Options{
+			Store:      st,
+			Dispatch:   send,
+			Planner:    planner,
+			Counts:     counts,
+			Now:        now,
+			Logger:     log,
+			Registerer: reg,
+		},
+	)
 	require.NoError(t, err)
-	hands, err := scheduler.New(scheduler.Options{Store: st, Bus: b, Dispatch: send, IDs: ids, Name: "one", Now: now, Logger: log, Registerer: reg})
+	hands, err := scheduler.New(
+		scheduler.Options{
+			Store:      st,
+			Bus:        b,
+			Dispatch:   send,
+			IDs:        ids,
+			Name:       "one",
+			Now:        now,
+			Logger:     log,
+			Registerer: reg,
+		},
+	)
 	require.NoError(t, err)
-	pulls, err := trigger.New(trigger.Options{Store: st, Bus: b, Window: w, Dispatch: send, Now: now, Holder: ids.Next(), Logger: log, Registerer: reg})
+	pulls, err := trigger.New(
+		trigger.Options{
+			Store:      st,
+			Bus:        b,
+			Window:     w,
+			Dispatch:   send,
+			Now:        now,
+			Holder:     ids.Next(),
+			Logger:     log,
+			Registerer: reg,
+		},
+	)
 	require.NoError(t, err)
 	calls, err := executor.New(executor.Options{
-		Store: st, Bus: b, Dispatch: send, Planner: planner, Caller: called, Limits: limits, Breakers: breakers,
-		Clock: wall, Counts: counts, IDs: ids, Name: "one", Logger: log, Registerer: reg,
+		Store:      st,
+		Bus:        b,
+		Dispatch:   send,
+		Planner:    planner,
+		Caller:     called,
+		Limits:     limits,
+		Breakers:   breakers,
+		Clock:      wall,
+		Counts:     counts,
+		IDs:        ids,
+		Name:       "one",
+		Logger:     log,
+		Registerer: reg,
 	})
 	require.NoError(t, err)
 
@@ -174,7 +245,11 @@ func pass(t *testing.T, from time.Time, lasts time.Duration, schedule client.Sch
 		running.Go(func() { _ = s.Run(ctx) })
 	}
 	_, _, err = client.Over(inMemory{front.Handler()}).Create(t.Context(), client.NewTimer{
-		App: "passage", Name: "one", Schedule: schedule, Target: client.Post("http://example.com/"), Status: "active",
+		App:      "passage",
+		Name:     "one",
+		Schedule: schedule,
+		Target:   client.Post("http://example.com/"),
+		Status:   "active",
 	})
 	require.NoError(t, err)
 	time.Sleep(lasts)

@@ -19,7 +19,8 @@ type Plan struct {
 	Faults []fault
 	Skews  map[role][replicas]time.Duration // of the hosts' clocks at the start
 	Late   time.Duration                    // how late a first call may be; 0: as late as it likes
-	Zones  []zone                           // if there are any: a call is late in none but these, and not behind them
+	// if there are any: a call is late in none but these, and not behind them.
+	Zones  []zone
 	Tune   Tuning
 	Limits []limited
 }
@@ -31,14 +32,17 @@ type limited struct {
 	settings client.Settings
 }
 
-// draftLimits draws limits that the load exceeds now and then, in one plan of three. They do not last long, for executors whose calls wait ask for permits a hundred
-// times a second.
+// draftLimits draws limits that the load exceeds now and then, in one plan of three. They do not
+// last long, for executors whose calls wait ask for permits a hundred times a second.
 func draftLimits(r *rand.Rand, length time.Duration) (all []limited) {
 	if r.IntN(3) > 0 {
 		return nil
 	}
 	from := between(r, 0, length/2)
-	l := limited{zone{from, from + between(r, time.Minute, min(length/4, 6*time.Minute))}, client.Settings{Rate: float64(2 + r.IntN(8))}}
+	l := limited{
+		zone{from, from + between(r, time.Minute, min(length/4, 6*time.Minute))},
+		client.Settings{Rate: float64(2 + r.IntN(8))},
+	}
 	if r.IntN(2) == 0 {
 		l.settings.Concurrent = 1 + r.IntN(4)
 	}
@@ -50,18 +54,25 @@ type zone struct{ from, to time.Duration }
 
 // Tuning is what a seed changes of the settings: a zero changes nothing.
 type Tuning struct {
-	Step1                         time.Duration
-	PerBucket, MaxHands, MaxCalls int
-	MaxMarks, MaxMessages         int // that the window keeps, and each topic
-	BypassAhead                   time.Duration
+	ExpandAhead                      time.Duration
+	PerBucket, MaxInflight, MaxCalls int
+	MaxEntries, MaxMessages          int // that the window keeps, and each topic
+	PollAhead                        time.Duration
 }
 
 func draftTuning(r *rand.Rand) Tuning {
 	one := func(of ...int) int { return of[r.IntN(len(of))] }
 	return Tuning{
-		Step1: time.Duration(one(0, 0, 3, 7)) * time.Minute, PerBucket: one(0, 0, 3, 1000), MaxHands: one(0, 0, 0, 20),
-		MaxCalls: one(0, 0, 0, 4), MaxMarks: one(0, 0, 0, 40), MaxMessages: one(0, 0, 0, 15),
-		BypassAhead: time.Duration(one(0, 1)) * time.Second, // 0 leaves the pipeline alone to its bugs, which executors that help themselves would hide
+		ExpandAhead: time.Duration(
+			one(0, 0, 3, 7),
+		) * time.Minute,
+		PerBucket:   one(0, 0, 3, 1000),
+		MaxInflight: one(0, 0, 0, 20),
+		MaxCalls:    one(0, 0, 0, 4),
+		MaxEntries:  one(0, 0, 0, 40),
+		MaxMessages: one(0, 0, 0, 15),
+		// 0 leaves the pipeline alone to its bugs, which executors that help themselves would hide.
+		PollAhead: time.Duration(one(0, 1)) * time.Second,
 	}
 }
 
@@ -86,11 +97,12 @@ const (
 	busFails    faultKind = "bus-fails"    // publishing fails, with and without effect
 	busAway     faultKind = "bus-away"     //
 	busLost     faultKind = "bus-lost"     // it loses whatever is published, and confirms it
-	topicLost   faultKind = "topic-lost"   // a topic is deleted, with all that waits in it, and made anew
-	storeFails  faultKind = "store-fails"  // reads fail; commits fail before and after they applied
-	storeSlow   faultKind = "store-slow"   //
-	storeAway   faultKind = "store-away"   // it refuses
-	storeHangs  faultKind = "store-hangs"  // it does not answer
+	// a topic is deleted, with all that waits in it, and made anew.
+	topicLost  faultKind = "topic-lost"
+	storeFails faultKind = "store-fails" // reads fail; commits fail before and after they applied
+	storeSlow  faultKind = "store-slow"  //
+	storeAway  faultKind = "store-away"  // it refuses
+	storeHangs faultKind = "store-hangs" // it does not answer
 )
 
 // fault is something that befalls the world at a time, for a time.
@@ -124,25 +136,32 @@ func (f *fault) String() string {
 	return fmt.Sprintf("%s at %s for %s (%.2f)", s, f.at, f.lasts, f.much)
 }
 
-// Of so many seeds one has no fault at all, and one has only such as a single process can have, one at a time: then fires are late by no more
-// than it takes others to notice (the recovery targets).
+// Of so many seeds one has no fault at all, and one has only such as a single process can have, one
+// at a time: then fires are late by no more than it takes others to notice (the recovery targets).
 const (
 	calmSeeds = 50
 	mildSeeds = 5
 
 	lateCalm   = 500 * time.Millisecond // a slow answer of the store
 	lateKilled = 3*time.Second + lateCalm
-	// What the bus goes on handing to a frozen process comes with the sweep, and half of that goes there as well.
+	// What the bus goes on handing to a frozen process comes with the sweep, and half of that goes
+	// there as well.
 	lateFrozen  = 11*time.Second + lateCalm
 	apart       = 15 * time.Second // mild faults, from the end of one to the next
 	mildAtMost  = 20 * time.Second
 	kindsAtMost = 8
 )
 
-// Draft draws a plan. Each seed has faults of some kinds only, so that combinations stand out that a mixture of all would hide.
+// Draft draws a plan. Each seed has faults of some kinds only, so that combinations stand out that
+// a mixture of all would hide.
 func Draft(seed uint64, length time.Duration) Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
-	p := Plan{Seed: seed, Length: length, Orders: draftLoad(r, length), Skews: make(map[role][replicas]time.Duration)}
+	p := Plan{
+		Seed:   seed,
+		Length: length,
+		Orders: draftLoad(r, length),
+		Skews:  make(map[role][replicas]time.Duration),
+	}
 	draftPauses(rand.New(rand.NewPCG(seed, 1)), p.Orders)
 	switch {
 	case seed%calmSeeds == 0:
@@ -169,7 +188,8 @@ func (p *Plan) draftMild(r *rand.Rand) {
 	for at := apart; ; {
 		f := draftFault(r, kinds[r.IntN(len(kinds))])
 		if f.kind != restart {
-			f.role = []role{schedulerRole, triggerRole, executorRole, executorRole}[r.IntN(4)] //nolint:mnd // one of them
+			//nolint:mnd // one of them
+			f.role = []role{schedulerRole, triggerRole, executorRole, executorRole}[r.IntN(4)]
 		}
 		if f.trap != nil {
 			f.trap = draftSnare(r, f.role, f.kind)
@@ -183,24 +203,37 @@ func (p *Plan) draftMild(r *rand.Rand) {
 	}
 }
 
-// recovery is how long after the end of a fault nothing is late any more: what was lost is found by then, or swept.
+// recovery is how long after the end of a fault nothing is late any more: what was lost is found by
+// then, or swept.
 var recovery = map[faultKind]time.Duration{
-	restart: 0, cutOff: 6 * time.Second, windowAway: 5 * time.Second, windowFails: marked, windowWiped: swept, marksLost: marked, busFails: swept, topicLost: swept,
-	busAway: 5 * time.Second, storeAway: 5 * time.Second, storeHangs: 5 * time.Second,
+	restart:     0,
+	cutOff:      6 * time.Second,
+	windowAway:  5 * time.Second,
+	windowFails: marked,
+	windowWiped: swept,
+	marksLost:   marked,
+	busFails:    swept,
+	topicLost:   swept,
+	busAway:     5 * time.Second,
+	storeAway:   5 * time.Second,
+	storeHangs:  5 * time.Second,
 }
 
 const (
-	swept  = 12 * time.Second       // the first sweep has found what was lost
-	marked = swept + 75*time.Second // and what ran out of a slice that was loaded already: a minute, and its head start
+	swept = 12 * time.Second // the first sweep has found what was lost
+	// and what ran out of a slice that was loaded already: a minute, and its head start.
+	marked = swept + 75*time.Second
 )
 
-// draftSingle draws faults of one kind, far enough apart that each is over before the next: in between all is on time.
+// draftSingle draws faults of one kind, far enough apart that each is over before the next: in
+// between all is on time.
 func (p *Plan) draftSingle(r *rand.Rand) {
 	kinds := slices.Sorted(maps.Keys(recovery))
 	kind := kinds[r.IntN(len(kinds))]
 	for at := apart; ; {
 		f := draftFault(r, kind)
-		over := max(recovery[kind], f.lasts/5) //nolint:mnd // an outage is made up for in a fifth of its time
+		//nolint:mnd // an outage is made up for in a fifth of its time
+		over := max(recovery[kind], f.lasts/5)
 		if kind == restart {
 			over = 0
 		}
@@ -216,8 +249,32 @@ func (p *Plan) draftSingle(r *rand.Rand) {
 
 func (p *Plan) draftFaults(r *rand.Rand) {
 	kinds := []faultKind{
-		crash, crash, freeze, freeze, restart, cutOff, crashAll, freezeAll, power, suspend, skewClock, windowAway, windowFails, windowWiped, marksLost,
-		busBad, busBad, busFails, busAway, busLost, topicLost, storeFails, storeFails, storeSlow, storeAway, storeHangs,
+		crash,
+		crash,
+		freeze,
+		freeze,
+		restart,
+		cutOff,
+		crashAll,
+		freezeAll,
+		power,
+		suspend,
+		skewClock,
+		windowAway,
+		windowFails,
+		windowWiped,
+		marksLost,
+		busBad,
+		busBad,
+		busFails,
+		busAway,
+		busLost,
+		topicLost,
+		storeFails,
+		storeFails,
+		storeSlow,
+		storeAway,
+		storeHangs,
 	}
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:1+r.IntN(kindsAtMost)]
@@ -244,8 +301,8 @@ func (p *Plan) draftFaults(r *rand.Rand) {
 // companyOf is the share of faults that do not come alone.
 const companyOf = 6
 
-// draftCompany draws a fault that comes at the very instant of another: of one that loses what it knows, often that of a process which
-// knows it too.
+// draftCompany draws a fault that comes at the very instant of another: of one that loses what it
+// knows, often that of a process which knows it too.
 func draftCompany(r *rand.Rand, f *fault, kinds []faultKind) fault {
 	kind := kinds[r.IntN(len(kinds))]
 	if f.kind == windowWiped || f.kind == topicLost {
@@ -289,7 +346,10 @@ func draftFault(r *rand.Rand, k faultKind) fault {
 		if r.IntN(4) > 0 {
 			f.trap = draftSnare(r, f.role, k)
 		}
-	case crashAll, freezeAll, power, suspend: // sometimes past the end of a minute, and past what is expanded
+	case crashAll,
+		freezeAll,
+		power,
+		suspend: // sometimes past the end of a minute, and past what is expanded
 		if r.IntN(4) == 0 {
 			f.lasts = draw(time.Minute, 5*time.Minute)
 		}
@@ -309,11 +369,13 @@ var snares = map[role]string{
 
 func draftSnare(r *rand.Rand, of role, k faultKind) *snare {
 	calls := strings.Split(snares[of], ",")
-	s := &snare{call: calls[r.IntN(len(calls))], when: phase(r.IntN(2)), skip: r.IntN(3)} //nolint:gosec // 0 or 1
+	//nolint:gosec // 0 or 1
+	s := &snare{call: calls[r.IntN(len(calls))], when: phase(r.IntN(2)), skip: r.IntN(3)}
 	switch {
 	case s.call == "Call" && k == freeze:
-		// A process that freezes between its last look at its session and its request calls twice, as it would in life; the instant is
-		// too short for life to hit, and traps would hit nothing else.
+		// A process that freezes between its last look at its session and its request calls twice,
+		// as it would in life; the instant is too short for life to hit, and traps would hit
+		// nothing else.
 		s.when = after
 	case s.call == "Answer":
 		s.when = after

@@ -12,30 +12,49 @@ import (
 )
 
 // blamef notes a fault that a later look may not find any more: what is still open is no fault yet.
-func (w *World) blamef(format string, args ...any) {
+func (w *Environment) blamef(format string, args ...any) {
 	w.blamed = append(w.blamed, fmt.Sprintf(format, args...))
 }
 
-// onPurpose are the reasons of skips that a timer's policies ask for; judge looks whether they were right.
+// onPurpose are the reasons of skips that a timer's policies ask for; judge looks whether they were
+// right.
 var onPurpose = map[timer.Reason]bool{ //nolint:gochecknoglobals // never written
-	timer.ReasonMisfired: true, timer.ReasonOverlap: true, timer.ReasonQueueFull: true, timer.ReasonCancelled: true,
+	timer.ReasonMisfired:  true,
+	timer.ReasonOverlap:   true,
+	timer.ReasonQueueFull: true,
+	timer.ReasonCancelled: true,
 }
 
-// coveredBy returns the due instants that a record stands for, and finds fault with one that does not stand for as many as it says.
-func (w *World) coveredBy(o *order, h *history, x *timer.Outcome) []int64 {
+// coveredBy returns the due instants that a record stands for, and finds fault with one that does
+// not stand for as many as it says.
+func (w *Environment) coveredBy(o *order, h *history, x *timer.Outcome) []int64 {
 	if x.Count <= 1 {
 		return []int64{x.DueMS}
 	}
 	dues := instants(o, h, x.DueMS, x.UntilMS+1)
 	if int64(len(dues)) != x.Count {
-		w.blamef("a record of %s from %s until %s stands for %d fires, and there are %d", o.name, stamp(x.DueMS), stamp(x.UntilMS), x.Count, len(dues))
+		w.blamef(
+			"a record of %s from %s until %s stands for %d fires, and there are %d",
+			o.name,
+			stamp(x.DueMS),
+			stamp(x.UntilMS),
+			x.Count,
+			len(dues),
+		)
 	}
 	return dues
 }
 
-// leftOver enters what an older version had expanded and the newer one does not have: to be skipped, but for what was called before an executor knew
-// of the edit.
-func (w *World) leftOver(led *ledger.Ledger, o *order, h *history, dues []int64, from, to int64, recorded map[int64]timer.Outcome) {
+// leftOver enters what an older version had expanded and the newer one does not have: to be
+// skipped, but for what was called before an executor knew of the edit.
+func (w *Environment) leftOver(
+	led *ledger.Ledger,
+	o *order,
+	h *history,
+	dues []int64,
+	from, to int64,
+	recorded map[int64]timer.Outcome,
+) {
 	if len(h.edits) == 0 {
 		return
 	}
@@ -52,8 +71,11 @@ func (w *World) leftOver(led *ledger.Ledger, o *order, h *history, dues []int64,
 				duty = ledger.May
 			}
 		}
-		if x.Kind == timer.Skipped && x.Reason != timer.ReasonSuperseded && x.Reason != timer.ReasonInactive && x.Reason != timer.ReasonDeleted &&
-			x.Reason != timer.ReasonPaused && !onPurpose[x.Reason] {
+		if x.Kind == timer.Skipped && x.Reason != timer.ReasonSuperseded &&
+			x.Reason != timer.ReasonInactive &&
+			x.Reason != timer.ReasonDeleted &&
+			x.Reason != timer.ReasonPaused &&
+			!onPurpose[x.Reason] {
 			w.blamef("%s of an older version of %s is skipped as %s", x.FireID, o.name, x.Reason)
 		}
 		led.One(h.id, time.UnixMilli(due), duty)
@@ -61,7 +83,12 @@ func (w *World) leftOver(led *ledger.Ledger, o *order, h *history, dues []int64,
 }
 
 // judge looks whether skips were what the timer's policies ask for.
-func (w *World) judge(o *order, h *history, recorded map[int64]timer.Outcome, all receiver.Arrivals) {
+func (w *Environment) judge(
+	o *order,
+	h *history,
+	recorded map[int64]timer.Outcome,
+	all receiver.Arrivals,
+) {
 	var mine receiver.Arrivals
 	for i := range all {
 		if all[i].Fire.Timer == h.id {
@@ -83,7 +110,12 @@ func (w *World) judge(o *order, h *history, recorded map[int64]timer.Outcome, al
 	}
 }
 
-func (w *World) wrongSkip(o *order, h *history, x *timer.Outcome, mine receiver.Arrivals) string {
+func (w *Environment) wrongSkip(
+	o *order,
+	h *history,
+	x *timer.Outcome,
+	mine receiver.Arrivals,
+) string {
 	policy := timer.Misfire{Policy: timer.MisfirePolicy(o.misfire)}.For(timer.KindCron).Policy
 	switch x.Reason {
 	case timer.ReasonMisfired:
@@ -102,7 +134,8 @@ func (w *World) wrongSkip(o *order, h *history, x *timer.Outcome, mine receiver.
 			return "its timer does not ask for that"
 		}
 	case timer.ReasonQueueFull:
-		if o.concurrency != string(timer.ConcurrencyQueueOne) && o.concurrency != string(timer.ConcurrencyQueueAll) {
+		if o.concurrency != string(timer.ConcurrencyQueueOne) &&
+			o.concurrency != string(timer.ConcurrencyQueueAll) {
 			return "its timer does not ask for that"
 		}
 	default:
@@ -113,15 +146,22 @@ func (w *World) wrongSkip(o *order, h *history, x *timer.Outcome, mine receiver.
 	return ""
 }
 
-// caughtUp tells whether a call stands for a misfire: one that began when the misfire was late. A change of the timer after it may have come before
-// the call.
-func (w *World) caughtUp(h *history, x *timer.Outcome, mine receiver.Arrivals, grace time.Duration) bool {
+// caughtUp tells whether a call stands for a misfire: one that began when the misfire was late. A
+// change of the timer after it may have come before the call.
+func (w *Environment) caughtUp(
+	h *history,
+	x *timer.Outcome,
+	mine receiver.Arrivals,
+	grace time.Duration,
+) bool {
 	for i := range mine {
-		if mine[i].Arrived().Sub(time.UnixMilli(x.DueMS)) >= grace && mine[i].Fire.DueMS <= mine[i].Arrived().Add(-grace).UnixMilli() {
+		if mine[i].Arrived().Sub(time.UnixMilli(x.DueMS)) >= grace &&
+			mine[i].Fire.DueMS <= mine[i].Arrived().Add(-grace).UnixMilli() {
 			return true
 		}
 	}
-	return slices.ContainsFunc(h.changes, func(c change) bool { return c.at > x.DueMS }) || slices.ContainsFunc(h.edits, func(e edited) bool { return e.at > x.DueMS })
+	return slices.ContainsFunc(h.changes, func(c change) bool { return c.at > x.DueMS }) ||
+		slices.ContainsFunc(h.edits, func(e edited) bool { return e.at > x.DueMS })
 }
 
 // lateAfter returns what counts as late for the order's timer.
@@ -133,7 +173,7 @@ func (o *order) lateAfter() time.Duration {
 }
 
 // onceEach looks whether no late call is made for an instant that the one before it caught up with.
-func (w *World) onceEach(o *order, mine receiver.Arrivals) {
+func (w *Environment) onceEach(o *order, mine receiver.Arrivals) {
 	slack := skewed + farthest
 	var last *receiver.Arrival
 	seen := make(map[timer.FireID]bool)
@@ -144,15 +184,23 @@ func (w *World) onceEach(o *order, mine receiver.Arrivals) {
 			continue
 		}
 		seen[a.Fire] = true
-		if last != nil && !w.putOff(last.Arrived()) && time.UnixMilli(a.Fire.DueMS).Before(last.Arrived().Add(-o.lateAfter()-slack)) {
-			w.blamef("%s: %s is called %s late, and %s had caught up with it", o.name, a.Fire, a.Lateness(), last.Fire)
+		if last != nil && !w.putOff(last.Arrived()) &&
+			time.UnixMilli(a.Fire.DueMS).Before(last.Arrived().Add(-o.lateAfter()-slack)) {
+			w.blamef(
+				"%s: %s is called %s late, and %s had caught up with it",
+				o.name,
+				a.Fire,
+				a.Lateness(),
+				last.Fire,
+			)
 		}
 		last = a
 	}
 }
 
-// putOff tells whether limits may have put a call off: what it caught up with was decided before that.
-func (w *World) putOff(at time.Time) bool {
+// putOff tells whether limits may have put a call off: what it caught up with was decided before
+// that.
+func (w *Environment) putOff(at time.Time) bool {
 	for _, l := range w.plan.Limits {
 		if t := at.Sub(w.start0); t >= l.from && t < l.to+limit.MaxWait+lateCalm {
 			return true
@@ -161,8 +209,9 @@ func (w *World) putOff(at time.Time) bool {
 	return false
 }
 
-// oneAtATime looks whether the fires of a timer, each from its first call to the answer to its last, came one after the other.
-func (w *World) oneAtATime(o *order, mine receiver.Arrivals) {
+// oneAtATime looks whether the fires of a timer, each from its first call to the answer to its
+// last, came one after the other.
+func (w *Environment) oneAtATime(o *order, mine receiver.Arrivals) {
 	type turn struct {
 		fire     timer.FireID
 		from, to time.Time
@@ -183,10 +232,25 @@ func (w *World) oneAtATime(o *order, mine receiver.Arrivals) {
 	slices.SortFunc(turns, func(a, b turn) int { return a.from.Compare(b.from) })
 	for i := 1; i < len(turns); i++ {
 		if a, b := turns[i-1], turns[i]; o.fixed && b.from.Add(skewed).Before(a.to.Add(o.step)) {
-			w.blamef("%s: %s is called at %s, and the call before it, of %s, ended at %s", o.name, b.fire, b.from, a.fire, a.to)
+			w.blamef(
+				"%s: %s is called at %s, and the call before it, of %s, ended at %s",
+				o.name,
+				b.fire,
+				b.from,
+				a.fire,
+				a.to,
+			)
 		}
 		if a, b := turns[i-1], turns[i]; b.from.Before(a.to) {
-			w.blamef("%s: %s is called at %s, while %s is under way from %s to %s", o.name, b.fire, b.from, a.fire, a.from, a.to)
+			w.blamef(
+				"%s: %s is called at %s, while %s is under way from %s to %s",
+				o.name,
+				b.fire,
+				b.from,
+				a.fire,
+				a.from,
+				a.to,
+			)
 		}
 	}
 }
@@ -198,9 +262,15 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-// chained looks whether a fixed delay is a chain: in each activation its first fire comes a delay after that, each other a delay after the end of the one
-// before it, and none is missing at the end. What the chain consists of, nobody can know beforehand.
-func (w *World) chained(led *ledger.Ledger, o *order, h *history, recorded map[int64]timer.Outcome) {
+// chained looks whether a fixed delay is a chain: in each activation its first fire comes a delay
+// after that, each other a delay after the end of the one before it, and none is missing at the
+// end. What the chain consists of, nobody can know beforehand.
+func (w *Environment) chained(
+	led *ledger.Ledger,
+	o *order,
+	h *history,
+	recorded map[int64]timer.Outcome,
+) {
 	byEpoch := make(map[int64][]timer.Outcome)
 	for _, x := range recorded {
 		byEpoch[x.Epoch] = append(byEpoch[x.Epoch], x)
@@ -226,18 +296,34 @@ func (w *World) chained(led *ledger.Ledger, o *order, h *history, recorded map[i
 		}
 		to = min(to, w.start0.Add(o.end).UnixMilli())
 		chain := byEpoch[epoch]
-		slices.SortFunc(chain, func(a, b timer.Outcome) int { return timer.CompareFires(a.Fire, b.Fire) })
+		slices.SortFunc(
+			chain,
+			func(a, b timer.Outcome) int { return timer.CompareFires(a.Fire, b.Fire) },
+		)
 		end := c.at
 		for _, x := range chain {
 			if want := end + o.step.Milliseconds(); x.DueMS != want {
-				w.blamef("%s of %s is due at %s, and the one before it ended at %s", x.FireID, o.name, stamp(x.DueMS), stamp(end))
+				w.blamef(
+					"%s of %s is due at %s, and the one before it ended at %s",
+					x.FireID,
+					o.name,
+					stamp(x.DueMS),
+					stamp(end),
+				)
 			}
 			end = x.FinishedMS
 		}
-		// The last result may have been recorded, when the store was back, only after the timer was switched off: then nothing follows it.
+		// The last result may have been recorded, when the store was back, only after the timer was
+		// switched off: then nothing follows it.
 		const away = 5 * time.Minute
-		if to > 0 && end+o.step.Milliseconds()+away.Milliseconds() < to && (len(chain) == 0 || end < to) {
-			w.blamef("%s has no fire after %s, and was active until %s", o.name, stamp(end), stamp(to))
+		if to > 0 && end+o.step.Milliseconds()+away.Milliseconds() < to &&
+			(len(chain) == 0 || end < to) {
+			w.blamef(
+				"%s has no fire after %s, and was active until %s",
+				o.name,
+				stamp(end),
+				stamp(to),
+			)
 		}
 	}
 }

@@ -24,10 +24,11 @@ func (p phase) String() string { return [...]string{"before", "after"}[p] }
 
 var errDead = errors.New("this process is dead")
 
-// process is one running service with everything of the outside that it reaches: it reaches nothing but through enter and leave, so
-// that it can be killed and frozen between any two of its effects. It runs one service; its place is taken by another when it dies.
+// process is one running service with everything of the outside that it reaches: it reaches nothing
+// but through enter and leave, so that it can be killed and frozen between any two of its effects.
+// It runs one service; its place is taken by another when it dies.
 type process struct {
-	world *World
+	world *Environment
 	role  role
 	place int
 	n     uint16 // tells processes apart; callbacks come from it as their port
@@ -46,7 +47,8 @@ type process struct {
 	skew   time.Duration // of the host's clock
 	frozen []stretch
 	tasks  map[timer.FireID]int // in the hands of its handlers, not acknowledged
-	hurt   time.Time            // when something last befell it that may have kept it from renewing its session
+	// when something last befell it that may have kept it from renewing its session.
+	hurt time.Time
 }
 
 type stretch struct{ from, to time.Time }
@@ -61,7 +63,8 @@ type trap struct {
 
 func (p *process) String() string { return fmt.Sprintf("%s/%d#%d", p.role, p.place, p.n) }
 
-// enter is passed before anything of a call to the outside is done: it returns when the process may go on.
+// enter is passed before anything of a call to the outside is done: it returns when the process may
+// go on.
 func (p *process) enter(ctx context.Context, call string) error {
 	if err := p.pass(call, before); err != nil {
 		return err
@@ -69,7 +72,8 @@ func (p *process) enter(ctx context.Context, call string) error {
 	return ctx.Err() //nolint:wrapcheck // a freeze may have outlasted it
 }
 
-// underway is passed when a request arrives. Of a process that froze meanwhile it had been sent, or had not.
+// underway is passed when a request arrives. Of a process that froze meanwhile it had been sent, or
+// had not.
 func (p *process) underway(sent bool) error {
 	if !sent {
 		return p.pass("", before)
@@ -155,7 +159,8 @@ func (p *process) take(t *trap) bool {
 	return true
 }
 
-// kill ends the process as SIGKILL does. Its goroutines find out at their next call, and no call of theirs has an effect from now on.
+// kill ends the process as SIGKILL does. Its goroutines find out at their next call, and no call of
+// theirs has an effect from now on.
 func (p *process) kill() bool {
 	p.mu.Lock()
 	if p.dead {
@@ -189,7 +194,8 @@ func (p *process) freeze() (wake func()) {
 	}
 }
 
-// stop ends the process in order, if it lives and was not told to before: who gets true replaces it.
+// stop ends the process in order, if it lives and was not told to before: who gets true replaces
+// it.
 func (p *process) stop() bool {
 	p.mu.Lock()
 	first := !p.dead && p.told.IsZero()

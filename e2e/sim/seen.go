@@ -10,10 +10,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// observer sees what takes effect in the store, at the instant at which it does: the exact history of each timer's status, and the
-// life of each session. What clients were told is another matter, since answers get lost.
+// observer sees what takes effect in the store, at the instant at which it does: the exact history
+// of each timer's status, and the life of each session. What clients were told is another matter,
+// since answers get lost.
 type observer struct {
-	w        *World
+	w        *Environment
 	order    sync.Mutex // held from before an effect on timers until it is noted
 	mu       sync.Mutex
 	timers   map[string]*history // by name
@@ -39,7 +40,8 @@ type edited struct {
 type change struct {
 	at     int64 // unix ms
 	status timer.Status
-	until  int64 // unix ms, of a pause: when the timer is active again, whoever notices; 0: it has no end
+	// unix ms, of a pause: when the timer is active again, whoever notices; 0: it has no end.
+	until int64
 }
 
 // endPause enters the end of a pause that has come.
@@ -63,7 +65,8 @@ func (h *history) at(ms int64) int {
 // pauseEnded tells whether a pause has ended just before an instant, by itself.
 func (h *history) pauseEnded(ms int64) bool {
 	i := h.at(ms)
-	return i > 0 && h.changes[i-1].until == h.changes[i].at && ms-h.changes[i].at < noticing.Milliseconds()
+	return i > 0 && h.changes[i-1].until == h.changes[i].at &&
+		ms-h.changes[i].at < noticing.Milliseconds()
 }
 
 // activeAll tells whether the timer was active all the time from one instant to another.
@@ -89,9 +92,12 @@ type cut struct {
 	n  uint16
 }
 
-func newObserver(w *World) *observer {
+func newObserver(w *Environment) *observer {
 	return &observer{
-		w: w, timers: make(map[string]*history), byID: make(map[timer.ID]*history), sessions: make(map[timer.ID]*life),
+		w:        w,
+		timers:   make(map[string]*history),
+		byID:     make(map[timer.ID]*history),
+		sessions: make(map[timer.ID]*life),
 	}
 }
 
@@ -113,7 +119,10 @@ func (o *observer) created(items []store.NewTimer, out []store.Created) {
 		}
 		h := &history{id: c.Timer.ID, app: items[i].App}
 		if items[i].Activate {
-			h.changes = append(h.changes, change{at: time.Now().UnixMilli(), status: timer.StatusActive})
+			h.changes = append(
+				h.changes,
+				change{at: time.Now().UnixMilli(), status: timer.StatusActive},
+			)
 		}
 		o.timers[items[i].Name], o.byID[h.id] = h, h
 		o.w.log.printf("timer %s is created as %s: %s", items[i].Name, h.id, c.Timer.Status)
@@ -142,9 +151,18 @@ func (o *observer) edited(out []store.Edited) {
 			continue
 		}
 		h := o.byID[c.Timer.ID]
-		n := slices.IndexFunc(editSteps, func(d time.Duration) bool { return cronOf(d) == c.Timer.Definition.Schedule.Specs[0] })
+		n := slices.IndexFunc(
+			editSteps,
+			func(d time.Duration) bool { return cronOf(d) == c.Timer.Definition.Schedule.Specs[0] },
+		)
 		h.edits = append(h.edits, edited{c.Timer.VersionMS, editSteps[n]})
-		o.w.log.printf("timer %s (%s) has version %d from %s on", c.Timer.Name, c.Timer.ID, c.Timer.Version, stamp(c.Timer.VersionMS))
+		o.w.log.printf(
+			"timer %s (%s) has version %d from %s on",
+			c.Timer.Name,
+			c.Timer.ID,
+			c.Timer.Version,
+			stamp(c.Timer.VersionMS),
+		)
 	}
 }
 
@@ -190,7 +208,7 @@ func (o *observer) ended(by *process, id timer.ID) {
 	now := time.Now()
 	silence := now.Sub(l.renewed)
 	o.w.log.printf("%s ends session %d of %s, silent for %s", by, id, l.p, silence)
-	if silence < session.Silence {
+	if silence < session.Timeout {
 		o.w.failf("session %d of %s is ended after %s of silence", id, l.p, silence)
 	}
 	if !l.p.hurtSince(l.renewed) {
@@ -216,7 +234,8 @@ func (o *observer) closed(id timer.ID) {
 		return
 	}
 	l.over = true
-	// A stop that is cut short leaves calls without a record, as a death does: their dead letters or records went nowhere for so long.
+	// A stop that is cut short leaves calls without a record, as a death does: their dead letters
+	// or records went nowhere for so long.
 	if l.p.role == executorRole && l.p.stoppedFor() >= drain {
 		o.w.log.printf("%s has not come to its end in time", l.p)
 		o.cuts = append(o.cuts, cut{at: time.Now(), n: l.p.n})

@@ -51,7 +51,7 @@ type kit struct {
 	unsent   func(context.Context) error
 	window   window.Window
 	caller   callback.Caller
-	limits   limit.Gate
+	limits   limit.Admission
 	breakers *limit.Breakers
 	ids      *timer.IDs
 	log      zerolog.Logger
@@ -64,7 +64,7 @@ type service interface {
 }
 
 // start makes a new process in a place and runs its service there.
-func (w *World) start(r role, place int) {
+func (w *Environment) start(r role, place int) {
 	w.mu.Lock()
 	w.made++
 	n := w.made
@@ -92,7 +92,9 @@ func (w *World) start(r role, place int) {
 	w.running.Go(func() { _ = k.clock.Run(ctx) })
 	w.running.Go(func() { _ = k.unsent(ctx) })
 	if r == apiRole || r == executorRole {
-		w.running.Go(func() { _ = expansion.FlushCounts(ctx, k.counts, k.store, k.clock.Now, k.set.Step1, k.log) })
+		w.running.Go(
+			func() { _ = expansion.FlushCounts(ctx, k.counts, k.store, k.clock.Now, k.set.ExpandAhead, k.log) },
+		)
 	}
 	w.running.Go(func() {
 		if err := s.Run(ctx); err != nil && p.alive() {
@@ -104,29 +106,46 @@ func (w *World) start(r role, place int) {
 	})
 }
 
-func (w *World) kitOf(p *process) (*kit, error) {
+func (w *Environment) kitOf(p *process) (*kit, error) {
 	k := &kit{
-		p: p, store: &gatedStore{Store: w.store, p: p}, bus: &gatedBus{p}, window: &gatedWindow{Window: w.window, p: p},
+		p:      p,
+		store:  &gatedStore{Store: w.store, p: p},
+		bus:    &gatedBus{p},
+		window: &gatedWindow{Window: w.window, p: p},
 		caller: caller{p},
-		counts: slicing.NewCounts(w.set.PerBucket), reg: prometheus.NewRegistry(), set: &w.set,
-		log: zerolog.New(&w.log).Level(w.set.LogLevel).With().Str("process", p.String()).Logger(),
+		counts: slicing.NewCounts(w.set.PerBucket),
+		reg:    prometheus.NewRegistry(),
+		set:    &w.set,
+		log: zerolog.New(&w.log).
+			Level(w.set.LogLevel).
+			With().
+			Str("process", p.String()).
+			Logger(),
 	}
 	k.clock = clock.New(p.wall, k.store.Now)
-	now := func() time.Time { return k.clock.Now() } // a mutant may put another clock there, for all of the process: a limiter that lives by one of its own waits for ever
+	// a mutant may put another clock there, for all of the process: a limiter that lives by one of
+	// its own waits for ever.
+	now := func() time.Time { return k.clock.Now() }
 	k.ids = timer.NewIDs(now)
-	planner, err := expansion.New(expansion.Options{Step1: k.set.Step1, Counts: k.counts})
+	planner, err := expansion.New(
+		expansion.Options{ExpandAhead: k.set.ExpandAhead, Counts: k.counts},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("making a planner: %w", err)
 	}
 	k.planner = planner
-	k.limits, err = limit.New(limit.Options{Ledger: w.ledger, Executor: p.String(), Now: now})
+	k.limits, err = limit.New(limit.Options{SharedState: w.ledger, Executor: p.String(), Now: now})
 	if err != nil {
 		return nil, fmt.Errorf("making the limits: %w", err)
 	}
-	if k.breakers, err = limit.NewBreakers(limit.BreakerOptions{Now: now, Failures: 1 << 30}); err != nil {
+	if k.breakers, err = limit.NewBreakers(
+		limit.BreakerOptions{Now: now, Failures: 1 << 30},
+	); err != nil {
 		return nil, fmt.Errorf("making the breakers: %w", err)
 	}
-	d, err := dispatch.New(dispatch.Options{Window: k.window, Bus: k.bus, Now: now, Logger: k.log, Registerer: k.reg})
+	d, err := dispatch.New(
+		dispatch.Options{Window: k.window, Bus: k.bus, Now: now, Logger: k.log, Registerer: k.reg},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("making a dispatcher: %w", err)
 	}
@@ -142,8 +161,17 @@ func (k *kit) service() (s service, err error) {
 	case apiRole:
 		var a *api.Service
 		a, err = api.New(api.Options{
-			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Plan: k.planner.Plan, Follow: k.planner, Counts: k.counts, Now: k.clock.Now,
-			Auth: api.Auth{Off: true}, Secrets: k.p.world.ring, Logger: k.log, Registerer: k.reg,
+			Store:      k.store,
+			Bus:        k.bus,
+			Dispatch:   k.dispatch,
+			Plan:       k.planner.Plan,
+			Successor:  k.planner,
+			Counts:     k.counts,
+			Now:        k.clock.Now,
+			Auth:       api.Auth{Off: true},
+			Secrets:    k.p.world.ring,
+			Logger:     k.log,
+			Registerer: k.reg,
 		})
 		if err == nil {
 			k.p.world.serve(k.p, a.Handler())
@@ -151,25 +179,64 @@ func (k *kit) service() (s service, err error) {
 		s = a
 	case migratorRole:
 		s, err = migrator.New(migrator.Options{
-			Store: k.store, Dispatch: k.dispatch, Planner: k.planner, Counts: k.counts, Now: k.clock.Now, Step1: k.set.Step1,
-			Workers: 1, Every: k.set.ExpandEvery, Logger: k.log, Registerer: k.reg,
+			Store:       k.store,
+			Dispatch:    k.dispatch,
+			Planner:     k.planner,
+			Counts:      k.counts,
+			Now:         k.clock.Now,
+			ExpandAhead: k.set.ExpandAhead,
+			Workers:     1,
+			Every:       k.set.ExpandEvery,
+			Logger:      k.log,
+			Registerer:  k.reg,
 		})
 	case schedulerRole:
 		s, err = scheduler.New(scheduler.Options{
-			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, IDs: k.ids, Name: k.p.String(), Now: k.clock.Now,
-			Tick: k.set.Tick, SweepEvery: k.set.Tick, Logger: k.log, Registerer: k.reg,
+			Store:      k.store,
+			Bus:        k.bus,
+			Dispatch:   k.dispatch,
+			IDs:        k.ids,
+			Name:       k.p.String(),
+			Now:        k.clock.Now,
+			Tick:       k.set.Tick,
+			SweepEvery: k.set.Tick,
+			Logger:     k.log,
+			Registerer: k.reg,
 		})
 	case triggerRole:
 		s, err = trigger.New(trigger.Options{
-			Store: k.store, Bus: k.bus, Window: k.window, Dispatch: k.dispatch, Now: k.clock.Now, Holder: k.ids.Next(),
-			MaxSlices: k.set.MaxSlices, Poll: k.set.Poll, Logger: k.log, Registerer: k.reg,
+			Store:      k.store,
+			Bus:        k.bus,
+			Window:     k.window,
+			Dispatch:   k.dispatch,
+			Now:        k.clock.Now,
+			Holder:     k.ids.Next(),
+			MaxSlices:  k.set.MaxSlices,
+			Poll:       k.set.Poll,
+			Logger:     k.log,
+			Registerer: k.reg,
 		})
 	default:
 		s, err = executor.New(executor.Options{
-			Store: k.store, Bus: k.bus, Dispatch: k.dispatch, Planner: k.planner, Caller: k.caller, Limits: k.limits, Breakers: k.breakers,
-			Tokens: k.p.world.tokens, Clock: k.clock, Counts: k.counts, IDs: k.ids, Name: k.p.String(), MaxHands: k.set.MaxHands, MaxCalls: k.set.MaxCalls, DrainTimeout: drain,
-			BypassAhead: k.set.BypassAhead, Step2: k.set.Step2,
-			Logger: k.log, Registerer: k.reg,
+			Store:              k.store,
+			Bus:                k.bus,
+			Dispatch:           k.dispatch,
+			Planner:            k.planner,
+			Caller:             k.caller,
+			Limits:             k.limits,
+			Breakers:           k.breakers,
+			Tokens:             k.p.world.tokens,
+			Clock:              k.clock,
+			Counts:             k.counts,
+			IDs:                k.ids,
+			Name:               k.p.String(),
+			MaxInflight:        k.set.MaxInflight,
+			MaxCalls:           k.set.MaxCalls,
+			DrainTimeout:       drain,
+			PollAhead:          k.set.PollAhead,
+			ChangePollInterval: k.set.ChangePollInterval,
+			Logger:             k.log,
+			Registerer:         k.reg,
 		})
 	}
 	if err != nil {
@@ -183,31 +250,47 @@ const drain = 10 * time.Second
 
 // Settings of a run that no seed changes.
 type Settings struct {
-	Step1       time.Duration
-	Step2       time.Duration
-	PerBucket   int
-	ExpandEvery time.Duration
-	Tick        time.Duration // of schedulers, and between their sweeps
-	Poll        time.Duration
-	MaxSlices   int
-	MaxHands    int
-	MaxCalls    int
-	BypassAhead time.Duration
-	LogLevel    zerolog.Level
-	Mutate      func(*kit)
-	SQLite      bool // the store is a database, in place of a fake that passes the same suite at a tenth of the cost
+	ExpandAhead        time.Duration
+	ChangePollInterval time.Duration
+	PerBucket          int
+	ExpandEvery        time.Duration
+	Tick               time.Duration // of schedulers, and between their sweeps
+	Poll               time.Duration
+	MaxSlices          int
+	MaxInflight        int
+	MaxCalls           int
+	PollAhead          time.Duration
+	LogLevel           zerolog.Level
+	Mutate             func(*kit)
+	// SQLite: the store is a database, in place of a fake that passes the same suite at a tenth of
+	// the cost.
+	SQLite bool
 }
 
 func (s *Settings) tune(t Tuning) {
-	s.Step1, s.PerBucket = cmp.Or(t.Step1, s.Step1), cmp.Or(t.PerBucket, s.PerBucket)
-	s.BypassAhead = cmp.Or(t.BypassAhead, s.BypassAhead)
-	s.MaxHands, s.MaxCalls = cmp.Or(t.MaxHands, s.MaxHands), cmp.Or(t.MaxCalls, s.MaxCalls)
+	s.ExpandAhead, s.PerBucket = cmp.Or(
+		t.ExpandAhead,
+		s.ExpandAhead,
+	), cmp.Or(
+		t.PerBucket,
+		s.PerBucket,
+	)
+	s.PollAhead = cmp.Or(t.PollAhead, s.PollAhead)
+	s.MaxInflight, s.MaxCalls = cmp.Or(t.MaxInflight, s.MaxInflight), cmp.Or(t.MaxCalls, s.MaxCalls)
 }
 
-// DefaultSettings are small where the product's are large, so that a small load reaches what a large one would.
+// DefaultSettings are small where the product's are large, so that a small load reaches what a
+// large one would.
 func DefaultSettings() Settings {
 	return Settings{
-		Step1: 20 * time.Minute, Step2: 800 * time.Millisecond, PerBucket: 30, ExpandEvery: 2 * time.Second, Tick: 2 * time.Second, Poll: time.Second, MaxSlices: 16, MaxCalls: 64,
-		LogLevel: zerolog.WarnLevel,
+		ExpandAhead:        20 * time.Minute,
+		ChangePollInterval: 800 * time.Millisecond,
+		PerBucket:          30,
+		ExpandEvery:        2 * time.Second,
+		Tick:               2 * time.Second,
+		Poll:               time.Second,
+		MaxSlices:          16,
+		MaxCalls:           64,
+		LogLevel:           zerolog.WarnLevel,
 	}
 }

@@ -18,14 +18,22 @@ import (
 )
 
 var (
-	first   = flag.Uint64("seed", 1, "the first seed")
-	seeds   = flag.Int("seeds", 100, "how many seeds; 4 with -short")
-	runs    = flag.Int("runs", 1, "how often each seed is run")
-	length  = flag.Duration("length", 2*time.Hour, "the simulated time of load and faults; 20 minutes at most with -short")
+	first  = flag.Uint64("seed", 1, "the first seed")
+	seeds  = flag.Int("seeds", 100, "how many seeds; 4 with -short")
+	runs   = flag.Int("runs", 1, "how often each seed is run")
+	length = flag.Duration(
+		"length",
+		2*time.Hour,
+		"the simulated time of load and faults; 20 minutes at most with -short",
+	)
 	logs    = flag.String("logs", "failures", "directory of the event logs of seeds that failed")
 	keep    = flag.Bool("keep", false, "keep the event logs of all seeds")
 	sqlite  = flag.Bool("sqlite", false, "keep the truth in SQLite, in place of maps")
-	mutants = flag.Bool("mutants", false, "try all mutants, on up to 100 seeds each; otherwise a few, on the first seeds")
+	mutants = flag.Bool(
+		"mutants",
+		false,
+		"try all mutants, on up to 100 seeds each; otherwise a few, on the first seeds",
+	)
 )
 
 func TestMain(m *testing.M) {
@@ -43,7 +51,8 @@ func live(t *testing.T, seed uint64, length time.Duration, set sim.Settings) (re
 	return res
 }
 
-// look lives a seed and fails where a promise was broken. The event log is kept then, and the command told that lives the seed again.
+// look lives a seed and fails where a promise was broken. The event log is kept then, and the
+// command told that lives the seed again.
 func look(t *testing.T, seed uint64, run int, length time.Duration, set sim.Settings) {
 	t.Helper()
 	began := time.Now()
@@ -78,7 +87,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// A few shorter lives with the truth in a database: what the store's suite does not ask for may be relied on all the same.
+// A few shorter lives with the truth in a database: what the store's suite does not ask for may be
+// relied on all the same.
 func TestSeedsOnSQLite(t *testing.T) {
 	t.Parallel()
 	for seed := *first; seed < *first+4; seed++ {
@@ -110,9 +120,19 @@ func TestMutants(t *testing.T) {
 				if len(res.Broken) == 0 {
 					continue
 				}
-				t.Logf("%s: caught by seed %d: %s ... %s", m.Name, seed, res.Broken[0], res.Broken[len(res.Broken)-1])
+				t.Logf(
+					"%s: caught by seed %d: %s ... %s",
+					m.Name,
+					seed,
+					res.Broken[0],
+					res.Broken[len(res.Broken)-1],
+				)
 				if *mutants || seed >= *first+uint64(*seeds) { // otherwise TestSeeds lives it too
-					require.Empty(t, live(t, seed, *length, sim.DefaultSettings()).Broken, "the seed fails by itself")
+					require.Empty(
+						t,
+						live(t, seed, *length, sim.DefaultSettings()).Broken,
+						"the seed fails by itself",
+					)
 				}
 				return
 			}

@@ -16,18 +16,30 @@ var (
 	errLost = errors.New("the store's answer is lost")
 )
 
-// looks are calls that services make all the time and that mostly tell them or change nothing: they take no time but on the store's slow days,
-// which halves what an idle world costs.
+// looks are calls that services make all the time and that mostly tell them or change nothing: they
+// take no time but on the store's slow days, which halves what an idle world costs.
 var looks = map[string]bool{
-	"Now": true, "LiveSessions": true, "RenewSession": true, "Changes": true, "MinuteCounts": true, "SliceBacklog": true, "OldestOpen": true,
-	"ExpandBacklog": true, "Cursor": true, "ExpandBackfills": true, "RenewSlices": true, "SetAnnounced": true, "Overdue": true,
+	"Now":             true,
+	"LiveSessions":    true,
+	"RenewSession":    true,
+	"Changes":         true,
+	"MinuteCounts":    true,
+	"SliceBacklog":    true,
+	"OldestOpen":      true,
+	"ExpandBacklog":   true,
+	"Cursor":          true,
+	"ExpandBackfills": true,
+	"RenewSlices":     true,
+	"SetAnnounced":    true,
+	"Overdue":         true,
 }
 
-// On slow days so many of the slow calls take so many times as long: seconds, which what was read before them may not outlive (P5).
+// On slow days so many of the slow calls take so many times as long: seconds, which what was read
+// before them may not outlive (P5).
 const crawls, crawl = 0.1, 8
 
-// bounded is a context without end but with a deadline: what a call does in the store it does in no time, and a context that can end
-// costs a goroutine per statement.
+// bounded is a context without end but with a deadline: what a call does in the store it does in no
+// time, and a context that can end costs a goroutine per statement.
 type bounded struct {
 	context.Context //nolint:containedctx // it is one
 	at              time.Time
@@ -43,7 +55,15 @@ type gatedStore struct {
 }
 
 // ask makes one call: its way there, its effect, its way back, each of which may fail.
-func ask[T any](s *gatedStore, ctx context.Context, call string, writes bool, do func(context.Context) (T, error)) (T, error) { //nolint:revive // a method, but for its type parameter
+//
+//nolint:revive // a method, but for its type parameter
+func ask[T any](
+	s *gatedStore,
+	ctx context.Context,
+	call string,
+	writes bool,
+	do func(context.Context) (T, error),
+) (T, error) {
 	var none T
 	p, w := s.p, s.p.world
 	if err := p.enter(ctx, call); err != nil {
@@ -60,7 +80,8 @@ func ask[T any](s *gatedStore, ctx context.Context, call string, writes bool, do
 	case back > 0:
 		clock.Pause(ctx, there)
 	case !looks[call]:
-		time.Sleep(there) //nolint:forbidigo // a few ms, that need not end with ctx: at a third of the cost
+		//nolint:forbidigo // a few ms, that need not end with ctx: at a third of the cost
+		time.Sleep(there)
 	}
 	if err := p.reach(ctx); err != nil {
 		p.suffer()
@@ -122,7 +143,11 @@ const hangLook = 100 * time.Millisecond
 
 type nothing = struct{}
 
-func (s *gatedStore) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
+func (s *gatedStore) Create(
+	ctx context.Context,
+	items []store.NewTimer,
+	plan store.Planner,
+) ([]store.Created, error) {
 	return ask(s, ctx, "Create", true, func(ctx context.Context) ([]store.Created, error) {
 		defer s.p.world.seen.inOrder()()
 		out, err := s.Store.Create(ctx, items, plan)
@@ -134,10 +159,20 @@ func (s *gatedStore) Create(ctx context.Context, items []store.NewTimer, plan st
 }
 
 func (s *gatedStore) Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error) {
-	return ask(s, ctx, "Timer", false, func(ctx context.Context) (timer.Timer, error) { return s.Store.Timer(ctx, app, id) })
+	return ask(
+		s,
+		ctx,
+		"Timer",
+		false,
+		func(ctx context.Context) (timer.Timer, error) { return s.Store.Timer(ctx, app, id) },
+	)
 }
 
-func (s *gatedStore) SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error) {
+func (s *gatedStore) SetStatus(
+	ctx context.Context,
+	items []store.StatusChange,
+	plan store.Planner,
+) ([]store.StatusChanged, error) {
 	return ask(s, ctx, "SetStatus", true, func(ctx context.Context) ([]store.StatusChanged, error) {
 		defer s.p.world.seen.inOrder()()
 		out, err := s.Store.SetStatus(ctx, items, plan)
@@ -149,40 +184,89 @@ func (s *gatedStore) SetStatus(ctx context.Context, items []store.StatusChange, 
 }
 
 func (s *gatedStore) States(ctx context.Context, ids []timer.ID) ([]timer.State, error) {
-	return ask(s, ctx, "States", false, func(ctx context.Context) ([]timer.State, error) { return s.Store.States(ctx, ids) })
+	return ask(
+		s,
+		ctx,
+		"States",
+		false,
+		func(ctx context.Context) ([]timer.State, error) { return s.Store.States(ctx, ids) },
+	)
 }
 
-func (s *gatedStore) Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error) {
-	return ask(s, ctx, "Definitions", false, func(ctx context.Context) (map[store.VersionKey]timer.Definition, error) {
-		return s.Store.Definitions(ctx, keys)
-	})
+func (s *gatedStore) Definitions(
+	ctx context.Context,
+	keys []store.VersionKey,
+) (map[store.VersionKey]timer.Definition, error) {
+	return ask(
+		s,
+		ctx,
+		"Definitions",
+		false,
+		func(ctx context.Context) (map[store.VersionKey]timer.Definition, error) {
+			return s.Store.Definitions(ctx, keys)
+		},
+	)
 }
 
 func (s *gatedStore) VersionAt(ctx context.Context, f timer.Fire) (int32, error) {
-	return ask(s, ctx, "VersionAt", false, func(ctx context.Context) (int32, error) { return s.Store.VersionAt(ctx, f) })
+	return ask(
+		s,
+		ctx,
+		"VersionAt",
+		false,
+		func(ctx context.Context) (int32, error) { return s.Store.VersionAt(ctx, f) },
+	)
 }
 
-func (s *gatedStore) VersionTimes(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error) {
-	return ask(s, ctx, "VersionTimes", false, func(ctx context.Context) (map[store.VersionKey]int64, error) { return s.Store.VersionTimes(ctx, keys) })
+func (s *gatedStore) VersionTimes(
+	ctx context.Context,
+	keys []store.VersionKey,
+) (map[store.VersionKey]int64, error) {
+	return ask(
+		s,
+		ctx,
+		"VersionTimes",
+		false,
+		func(ctx context.Context) (map[store.VersionKey]int64, error) { return s.Store.VersionTimes(ctx, keys) },
+	)
 }
 
 func (s *gatedStore) Changes(ctx context.Context, from int64, limit int) ([]store.Change, error) {
-	return ask(s, ctx, "Changes", false, func(ctx context.Context) ([]store.Change, error) { return s.Store.Changes(ctx, from, limit) })
+	return ask(
+		s,
+		ctx,
+		"Changes",
+		false,
+		func(ctx context.Context) ([]store.Change, error) { return s.Store.Changes(ctx, from, limit) },
+	)
 }
 
 func (s *gatedStore) LastChange(ctx context.Context) (int64, error) {
 	return ask(s, ctx, "LastChange", false, s.Store.LastChange)
 }
 
-func (s *gatedStore) Expand(ctx context.Context, limit int, plan store.Planner) (fires []timer.Fire, n int, err error) {
-	fires, err = ask(s, ctx, "Expand", true, func(ctx context.Context) (fs []timer.Fire, err error) {
-		fs, n, err = s.Store.Expand(ctx, limit, plan)
-		return fs, err
-	})
+func (s *gatedStore) Expand(
+	ctx context.Context,
+	limit int,
+	plan store.Planner,
+) (fires []timer.Fire, n int, err error) {
+	fires, err = ask(
+		s,
+		ctx,
+		"Expand",
+		true,
+		func(ctx context.Context) (fs []timer.Fire, err error) {
+			fs, n, err = s.Store.Expand(ctx, limit, plan)
+			return fs, err
+		},
+	)
 	return fires, n, err
 }
 
-func (s *gatedStore) ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error) {
+func (s *gatedStore) ExpandBacklog(
+	ctx context.Context,
+	limit int,
+) (n int, oldestMS int64, err error) {
 	n, err = ask(s, ctx, "ExpandBacklog", false, func(ctx context.Context) (n int, err error) {
 		n, oldestMS, err = s.Store.ExpandBacklog(ctx, limit)
 		return n, err
@@ -190,46 +274,111 @@ func (s *gatedStore) ExpandBacklog(ctx context.Context, limit int) (n int, oldes
 	return n, oldestMS, err
 }
 
-func (s *gatedStore) GrowMinutes(ctx context.Context, grow []slicing.Growth) ([]slicing.MinuteCount, error) {
-	return ask(s, ctx, "GrowMinutes", true, func(ctx context.Context) ([]slicing.MinuteCount, error) { return s.Store.GrowMinutes(ctx, grow) })
+func (s *gatedStore) GrowMinutes(
+	ctx context.Context,
+	grow []slicing.Growth,
+) ([]slicing.MinuteCount, error) {
+	return ask(
+		s,
+		ctx,
+		"GrowMinutes",
+		true,
+		func(ctx context.Context) ([]slicing.MinuteCount, error) { return s.Store.GrowMinutes(ctx, grow) },
+	)
 }
 
-func (s *gatedStore) MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error) {
-	return ask(s, ctx, "MinuteCounts", false, func(ctx context.Context) ([]slicing.MinuteCount, error) {
-		return s.Store.MinuteCounts(ctx, from, to)
-	})
+func (s *gatedStore) MinuteCounts(
+	ctx context.Context,
+	from, to int64,
+) ([]slicing.MinuteCount, error) {
+	return ask(
+		s,
+		ctx,
+		"MinuteCounts",
+		false,
+		func(ctx context.Context) ([]slicing.MinuteCount, error) {
+			return s.Store.MinuteCounts(ctx, from, to)
+		},
+	)
 }
 
 func (s *gatedStore) FreezeMinute(ctx context.Context, minute int64) (int32, error) {
-	return ask(s, ctx, "FreezeMinute", true, func(ctx context.Context) (int32, error) { return s.Store.FreezeMinute(ctx, minute) })
+	return ask(
+		s,
+		ctx,
+		"FreezeMinute",
+		true,
+		func(ctx context.Context) (int32, error) { return s.Store.FreezeMinute(ctx, minute) },
+	)
 }
 
-func (s *gatedStore) ClaimSlices(ctx context.Context, minute int64, buckets int32, lease time.Duration, limit int) ([]store.SliceClaim, error) {
+func (s *gatedStore) ClaimSlices(
+	ctx context.Context,
+	minute int64,
+	buckets int32,
+	lease time.Duration,
+	limit int,
+) ([]store.SliceClaim, error) {
 	return ask(s, ctx, "ClaimSlices", true, func(ctx context.Context) ([]store.SliceClaim, error) {
 		return s.Store.ClaimSlices(ctx, minute, buckets, lease, limit)
 	})
 }
 
-func (s *gatedStore) HoldSlice(ctx context.Context, c store.SliceClaim, holder timer.ID, lease time.Duration, free bool) (bool, error) {
-	return ask(s, ctx, "HoldSlice", true, func(ctx context.Context) (bool, error) { return s.Store.HoldSlice(ctx, c, holder, lease, free) })
+func (s *gatedStore) HoldSlice(
+	ctx context.Context,
+	c store.SliceClaim,
+	holder timer.ID,
+	lease time.Duration,
+	free bool,
+) (bool, error) {
+	return ask(
+		s,
+		ctx,
+		"HoldSlice",
+		true,
+		func(ctx context.Context) (bool, error) { return s.Store.HoldSlice(ctx, c, holder, lease, free) },
+	)
 }
 
-func (s *gatedStore) RenewSlices(ctx context.Context, holder timer.ID, held []store.SliceClaim, lease time.Duration) ([]store.SliceClaim, error) {
+func (s *gatedStore) RenewSlices(
+	ctx context.Context,
+	holder timer.ID,
+	held []store.SliceClaim,
+	lease time.Duration,
+) ([]store.SliceClaim, error) {
 	return ask(s, ctx, "RenewSlices", true, func(ctx context.Context) ([]store.SliceClaim, error) {
 		return s.Store.RenewSlices(ctx, holder, held, lease)
 	})
 }
 
 func (s *gatedStore) FinishSlice(ctx context.Context, c store.SliceClaim) (bool, error) {
-	return ask(s, ctx, "FinishSlice", true, func(ctx context.Context) (bool, error) { return s.Store.FinishSlice(ctx, c) })
+	return ask(
+		s,
+		ctx,
+		"FinishSlice",
+		true,
+		func(ctx context.Context) (bool, error) { return s.Store.FinishSlice(ctx, c) },
+	)
 }
 
 func (s *gatedStore) Cursor(ctx context.Context, minute int64) (int64, error) {
-	return ask(s, ctx, "Cursor", false, func(ctx context.Context) (int64, error) { return s.Store.Cursor(ctx, minute) })
+	return ask(
+		s,
+		ctx,
+		"Cursor",
+		false,
+		func(ctx context.Context) (int64, error) { return s.Store.Cursor(ctx, minute) },
+	)
 }
 
 func (s *gatedStore) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
-	return ask(s, ctx, "AdvanceCursor", true, func(ctx context.Context) (int64, error) { return s.Store.AdvanceCursor(ctx, limit) })
+	return ask(
+		s,
+		ctx,
+		"AdvanceCursor",
+		true,
+		func(ctx context.Context) (int64, error) { return s.Store.AdvanceCursor(ctx, limit) },
+	)
 }
 
 func (s *gatedStore) SliceBacklog(ctx context.Context) (int64, error) {

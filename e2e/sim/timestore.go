@@ -8,10 +8,20 @@ import (
 )
 
 func (s *gatedStore) TimerNamed(ctx context.Context, app, name string) (timer.Timer, error) {
-	return ask(s, ctx, "TimerNamed", false, func(ctx context.Context) (timer.Timer, error) { return s.Store.TimerNamed(ctx, app, name) })
+	return ask(
+		s,
+		ctx,
+		"TimerNamed",
+		false,
+		func(ctx context.Context) (timer.Timer, error) { return s.Store.TimerNamed(ctx, app, name) },
+	)
 }
 
-func (s *gatedStore) Edit(ctx context.Context, items []store.Edit, plan store.Planner) ([]store.Edited, error) {
+func (s *gatedStore) Edit(
+	ctx context.Context,
+	items []store.Edit,
+	plan store.Planner,
+) ([]store.Edited, error) {
 	return ask(s, ctx, "Edit", true, func(ctx context.Context) ([]store.Edited, error) {
 		defer s.p.world.seen.inOrder()()
 		out, err := s.Store.Edit(ctx, items, plan)
@@ -22,20 +32,38 @@ func (s *gatedStore) Edit(ctx context.Context, items []store.Edit, plan store.Pl
 	})
 }
 
-func (s *gatedStore) Inactivities(ctx context.Context, ids []timer.ID) (map[timer.ID][]timer.Inactivity, error) {
-	return ask(s, ctx, "Inactivities", false, func(ctx context.Context) (map[timer.ID][]timer.Inactivity, error) {
-		return s.Store.Inactivities(ctx, ids)
-	})
+func (s *gatedStore) Inactivities(
+	ctx context.Context,
+	ids []timer.ID,
+) (map[timer.ID][]timer.Inactivity, error) {
+	return ask(
+		s,
+		ctx,
+		"Inactivities",
+		false,
+		func(ctx context.Context) (map[timer.ID][]timer.Inactivity, error) {
+			return s.Store.Inactivities(ctx, ids)
+		},
+	)
 }
 
-func (s *gatedStore) Defer(ctx context.Context, session timer.ID, fires []store.Deferral) ([]timer.FireID, error) {
+func (s *gatedStore) Defer(
+	ctx context.Context,
+	session timer.ID,
+	fires []store.Deferral,
+) ([]timer.FireID, error) {
 	return ask(s, ctx, "Defer", true, func(ctx context.Context) ([]timer.FireID, error) {
 		active, err := s.Store.Defer(ctx, session, fires)
 		if err == nil {
 			still := setOf(active)
 			for i := range fires {
 				f := &fires[i].Fire
-				s.p.world.log.printf("%s defers %s: its timer is active %t", s.p, f.FireID, still[f.FireID])
+				s.p.world.log.printf(
+					"%s defers %s: its timer is active %t",
+					s.p,
+					f.FireID,
+					still[f.FireID],
+				)
 				if !still[f.FireID] {
 					s.p.world.recv.settle(s.p, f.FireID, f.Attempt)
 				}
@@ -45,32 +73,84 @@ func (s *gatedStore) Defer(ctx context.Context, session timer.ID, fires []store.
 	})
 }
 
-func (s *gatedStore) AddFires(ctx context.Context, app string, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
-	return ask(s, ctx, "AddFires", true, func(ctx context.Context) ([]timer.Fire, error) { return s.Store.AddFires(ctx, app, id, fires) })
+func (s *gatedStore) AddFires(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	fires []timer.Fire,
+) ([]timer.Fire, error) {
+	return ask(
+		s,
+		ctx,
+		"AddFires",
+		true,
+		func(ctx context.Context) ([]timer.Fire, error) { return s.Store.AddFires(ctx, app, id, fires) },
+	)
 }
 
 func (s *gatedStore) App(ctx context.Context, name string) (store.App, error) {
-	return ask(s, ctx, "App", false, func(ctx context.Context) (store.App, error) { return s.Store.App(ctx, name) })
+	return ask(
+		s,
+		ctx,
+		"App",
+		false,
+		func(ctx context.Context) (store.App, error) { return s.Store.App(ctx, name) },
+	)
 }
 
-func (s *gatedStore) SetFrozen(ctx context.Context, name string, frozen bool, reason string) (store.App, error) {
+func (s *gatedStore) SetFrozen(
+	ctx context.Context,
+	name string,
+	frozen bool,
+	reason string,
+) (store.App, error) {
 	return ask(s, ctx, "SetFrozen", true, func(ctx context.Context) (store.App, error) {
 		return s.Store.SetFrozen(ctx, name, frozen, reason)
 	})
 }
 
-func (s *gatedStore) PutCalendar(ctx context.Context, app string, c timer.Calendar, ifVersion int64) (int64, error) {
-	return ask(s, ctx, "PutCalendar", true, func(ctx context.Context) (int64, error) { return s.Store.PutCalendar(ctx, app, c, ifVersion) })
+func (s *gatedStore) PutCalendar(
+	ctx context.Context,
+	app string,
+	c timer.Calendar,
+	ifVersion int64,
+) (int64, error) {
+	return ask(
+		s,
+		ctx,
+		"PutCalendar",
+		true,
+		func(ctx context.Context) (int64, error) { return s.Store.PutCalendar(ctx, app, c, ifVersion) },
+	)
 }
 
-func (s *gatedStore) Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error) {
-	return ask(s, ctx, "Calendar", false, func(ctx context.Context) (store.CalendarVersion, error) { return s.Store.Calendar(ctx, app, name) })
+func (s *gatedStore) Calendar(
+	ctx context.Context,
+	app, name string,
+) (store.CalendarVersion, error) {
+	return ask(
+		s,
+		ctx,
+		"Calendar",
+		false,
+		func(ctx context.Context) (store.CalendarVersion, error) { return s.Store.Calendar(ctx, app, name) },
+	)
 }
 
-func (s *gatedStore) Calendars(ctx context.Context, app, behind string, limit int) ([]store.CalendarVersion, error) {
-	return ask(s, ctx, "Calendars", false, func(ctx context.Context) ([]store.CalendarVersion, error) {
-		return s.Store.Calendars(ctx, app, behind, limit)
-	})
+func (s *gatedStore) Calendars(
+	ctx context.Context,
+	app, behind string,
+	limit int,
+) ([]store.CalendarVersion, error) {
+	return ask(
+		s,
+		ctx,
+		"Calendars",
+		false,
+		func(ctx context.Context) ([]store.CalendarVersion, error) {
+			return s.Store.Calendars(ctx, app, behind, limit)
+		},
+	)
 }
 
 func (s *gatedStore) DeleteCalendar(ctx context.Context, app, name string) error {
@@ -81,30 +161,75 @@ func (s *gatedStore) DeleteCalendar(ctx context.Context, app, name string) error
 }
 
 func (s *gatedStore) StartBackfill(ctx context.Context, b store.Backfill) (store.Backfill, error) {
-	return ask(s, ctx, "StartBackfill", true, func(ctx context.Context) (store.Backfill, error) { return s.Store.StartBackfill(ctx, b) })
+	return ask(
+		s,
+		ctx,
+		"StartBackfill",
+		true,
+		func(ctx context.Context) (store.Backfill, error) { return s.Store.StartBackfill(ctx, b) },
+	)
 }
 
-func (s *gatedStore) Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error) {
-	return ask(s, ctx, "Backfill", false, func(ctx context.Context) (store.Backfill, error) { return s.Store.Backfill(ctx, app, id) })
+func (s *gatedStore) Backfill(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+) (store.Backfill, error) {
+	return ask(
+		s,
+		ctx,
+		"Backfill",
+		false,
+		func(ctx context.Context) (store.Backfill, error) { return s.Store.Backfill(ctx, app, id) },
+	)
 }
 
-func (s *gatedStore) CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error) {
-	return ask(s, ctx, "CancelBackfill", true, func(ctx context.Context) (store.Backfill, error) { return s.Store.CancelBackfill(ctx, app, id) })
+func (s *gatedStore) CancelBackfill(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+) (store.Backfill, error) {
+	return ask(
+		s,
+		ctx,
+		"CancelBackfill",
+		true,
+		func(ctx context.Context) (store.Backfill, error) { return s.Store.CancelBackfill(ctx, app, id) },
+	)
 }
 
-func (s *gatedStore) ExpandBackfills(ctx context.Context, limit int, plan store.BackfillPlanner) (fires []timer.Fire, n int, err error) {
-	fires, err = ask(s, ctx, "ExpandBackfills", true, func(ctx context.Context) (fs []timer.Fire, err error) {
-		fs, n, err = s.Store.ExpandBackfills(ctx, limit, plan)
-		return fs, err
-	})
+func (s *gatedStore) ExpandBackfills(
+	ctx context.Context,
+	limit int,
+	plan store.BackfillPlanner,
+) (fires []timer.Fire, n int, err error) {
+	fires, err = ask(
+		s,
+		ctx,
+		"ExpandBackfills",
+		true,
+		func(ctx context.Context) (fs []timer.Fire, err error) {
+			fs, n, err = s.Store.ExpandBackfills(ctx, limit, plan)
+			return fs, err
+		},
+	)
 	return fires, n, err
 }
 
-func (s *gatedStore) Enter(ctx context.Context, session timer.ID, asks []store.Entry) ([]store.Entered, error) {
-	return ask(s, ctx, "Enter", true, func(ctx context.Context) ([]store.Entered, error) {
-		out, err := s.Store.Enter(ctx, session, asks)
+func (s *gatedStore) AcquireSlots(
+	ctx context.Context,
+	session timer.ID,
+	asks []store.SlotRequest,
+) ([]store.SlotResult, error) {
+	return ask(s, ctx, "Enter", true, func(ctx context.Context) ([]store.SlotResult, error) {
+		out, err := s.Store.AcquireSlots(ctx, session, asks)
 		for i := range out {
-			s.p.world.log.printf("%s enters %s: turn %d", s.p, asks[i].Fire.FireID, out[i].Turn)
+			s.p.world.log.printf(
+				"%s enters %s: turn %d",
+				s.p,
+				asks[i].Fire.FireID,
+				out[i].SlotVerdict,
+			)
 		}
 		return out, err
 	})
@@ -114,7 +239,13 @@ func (s *gatedStore) CatchUp(ctx context.Context, asks []store.Late) ([]bool, er
 	return ask(s, ctx, "CatchUp", true, func(ctx context.Context) ([]bool, error) {
 		out, err := s.Store.CatchUp(ctx, asks)
 		for i := range out {
-			s.p.world.log.printf("%s asks whether %s catches up until %s: %t", s.p, asks[i].FireID, stamp(asks[i].ToMS), out[i])
+			s.p.world.log.printf(
+				"%s asks whether %s catches up until %s: %t",
+				s.p,
+				asks[i].FireID,
+				stamp(asks[i].ToMS),
+				out[i],
+			)
 		}
 		return out, err
 	})

@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-// rangeCall is one of those that are made all the time (see looks): it takes no time but when it is slow. Marks take
-// theirs, so that either still comes before the other.
+// rangeCall is one of those that are made all the time (see looks): it takes no time but when it is
+// slow. Marks take theirs, so that either still comes before the other.
 const rangeCall = "Range"
 
 // gatedWindow is what one process has of the window.
@@ -19,7 +19,11 @@ type gatedWindow struct {
 	p *process
 }
 
-func (g *gatedWindow) call(ctx context.Context, name string, do func(lost func() bool) error) error {
+func (g *gatedWindow) call(
+	ctx context.Context,
+	name string,
+	do func(lost func() bool) error,
+) error {
 	if err := g.p.enter(ctx, name); err != nil {
 		return timer.Unavailable(name, err)
 	}
@@ -75,7 +79,12 @@ func (g *gatedWindow) Open(ctx context.Context, s window.Slice) (gen string, err
 	return gen, err
 }
 
-func (g *gatedWindow) Range(ctx context.Context, s window.Slice, fromMS, toMS int64, limit int) (page window.Page, err error) {
+func (g *gatedWindow) Range(
+	ctx context.Context,
+	s window.Slice,
+	fromMS, toMS int64,
+	limit int,
+) (page window.Page, err error) {
 	err = g.call(ctx, rangeCall, func(func() bool) error {
 		page, err = g.Window.Range(ctx, s, fromMS, toMS, limit)
 		return err

@@ -1,5 +1,6 @@
-// Package announce makes the messages by which outcomes are told of on the outcomes topic: executors publish those of their own, schedulers what those that ended
-// had not published yet, and what no executor recorded.
+// Package announce makes the messages by which outcomes are told of on the outcomes topic:
+// executors publish those of their own, schedulers what those that ended had not published yet, and
+// what no executor recorded.
 package announce
 
 import (
@@ -16,32 +17,62 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// Message tells of an outcome of an app, and of each target where all were to take the fire. The same outcome always has the same message: whoever listens drops what
-// comes twice by the fire.
+// Message tells of an outcome of an app, and of each target where all were to take the fire. The
+// same outcome always has the same message: whoever listens drops what comes twice by the fire.
 func Message(o *timer.Outcome, app string, each []timer.TargetOutcome) bus.Message {
 	var targets []*carillonv1.TargetOutcome
 	for i := range each {
 		t := &each[i]
 		targets = append(targets, &carillonv1.TargetOutcome{
-			Index: int32(t.Index), Kind: string(t.Kind), Attempts: t.Attempts, StatusCode: t.StatusCode, Failure: string(t.Failure), //nolint:gosec // MaxTargets
+			//nolint:gosec // MaxTargets
+			Index: int32(
+				t.Index,
+			),
+			Kind:       string(t.Kind),
+			Attempts:   t.Attempts,
+			StatusCode: t.StatusCode,
+			Failure:    string(t.Failure),
 		})
 	}
-	payload, _ := proto.Marshal(&carillonv1.Outcome{ // its texts are our own words and an app's checked name: cannot fail
-		TimerId: int64(o.Timer), DueMs: o.DueMS, Series: o.Series, App: app, Kind: string(o.Kind), Reason: string(o.Reason),
-		FinishedMs: o.FinishedMS, Attempts: o.Attempts, LatenessMs: o.LatenessMS, StatusCode: o.StatusCode, DurationMs: o.DurationMS,
-		UntilMs: o.UntilMS, Count: o.Count, Failure: string(o.Failure), Targets: targets,
+	// its texts are our own words and an app's checked name: cannot fail.
+	payload, _ := proto.Marshal(&carillonv1.Outcome{
+		TimerId: int64(
+			o.Timer,
+		),
+		DueMs:      o.DueMS,
+		Series:     o.Series,
+		App:        app,
+		Kind:       string(o.Kind),
+		Reason:     string(o.Reason),
+		FinishedMs: o.FinishedMS,
+		Attempts:   o.Attempts,
+		LatenessMs: o.LatenessMS,
+		StatusCode: o.StatusCode,
+		DurationMs: o.DurationMS,
+		UntilMs:    o.UntilMS,
+		Count:      o.Count,
+		Failure:    string(o.Failure),
+		Targets:    targets,
 	})
-	return bus.Message{Key: app, Payload: payload, Properties: map[string]string{bus.PropFire: o.FireID.String(), bus.PropApp: app}}
+	return bus.Message{
+		Key:        app,
+		Payload:    payload,
+		Properties: map[string]string{bus.PropFire: o.FireID.String(), bus.PropApp: app},
+	}
 }
 
 // Store is where the names of apps are read, and what became of each target.
 type Store interface {
 	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
 	TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error)
-	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
+	Definitions(
+		ctx context.Context,
+		keys []store.VersionKey,
+	) (map[store.VersionKey]timer.Definition, error)
 }
 
-// Messages tells of outcomes as the store has them: it reads whose they are, and leaves out the canary's, which are nobody's.
+// Messages tells of outcomes as the store has them: it reads whose they are, and leaves out the
+// canary's, which are nobody's.
 func Messages(ctx context.Context, st Store, os []timer.Outcome) ([]bus.Message, error) {
 	if len(os) == 0 {
 		return nil, nil
@@ -74,8 +105,13 @@ func Messages(ctx context.Context, st Store, os []timer.Outcome) ([]bus.Message,
 	return msgs, nil
 }
 
-// targetsOf reads what became of each target, by the attempts and by the definitions of those that have any: most outcomes are of timers with one target.
-func targetsOf(ctx context.Context, st Store, os []timer.Outcome) (map[timer.FireID][]timer.TargetOutcome, error) {
+// targetsOf reads what became of each target, by the attempts and by the definitions of those that
+// have any: most outcomes are of timers with one target.
+func targetsOf(
+	ctx context.Context,
+	st Store,
+	os []timer.Outcome,
+) (map[timer.FireID][]timer.TargetOutcome, error) {
 	var called []timer.FireID
 	for i := range os {
 		if os[i].Attempts > 0 {

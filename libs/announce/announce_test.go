@@ -17,41 +17,89 @@ func TestAMessageTellsAllOfAnOutcome(t *testing.T) {
 	t.Parallel()
 	got := new(carillonv1.Outcome)
 	m := announce.Message(&timer.Outcome{
-		Fire: timer.Fire{FireID: timer.FireID{Timer: 7, DueMS: 1000, Series: 3}}, Kind: timer.Failed, Reason: timer.ReasonExhausted, FinishedMS: 2000,
-		UntilMS: 1500, Count: 4, Attempts: 2, LatenessMS: 5, StatusCode: 503, DurationMS: 9, Failure: timer.FailureStatus,
+		Fire: timer.Fire{
+			FireID: timer.FireID{Timer: 7, DueMS: 1000, Series: 3},
+		},
+		Kind:       timer.Failed,
+		Reason:     timer.ReasonExhausted,
+		FinishedMS: 2000,
+		UntilMS:    1500,
+		Count:      4,
+		Attempts:   2,
+		LatenessMS: 5,
+		StatusCode: 503,
+		DurationMS: 9,
+		Failure:    timer.FailureStatus,
 	}, "shop", []timer.TargetOutcome{
-		{Index: 0, Kind: timer.Delivered, Attempts: 1, StatusCode: 204}, {Index: 1, Kind: timer.Failed, Attempts: 2, StatusCode: 503, Failure: timer.FailureStatus},
+		{
+			Index:      0,
+			Kind:       timer.Delivered,
+			Attempts:   1,
+			StatusCode: 204,
+		},
+		{Index: 1, Kind: timer.Failed, Attempts: 2, StatusCode: 503, Failure: timer.FailureStatus},
 	})
 	require.NoError(t, proto.Unmarshal(m.Payload, got))
 	want := &carillonv1.Outcome{
-		TimerId: 7, DueMs: 1000, Series: 3, App: "shop", Kind: "failed", Reason: "exhausted", FinishedMs: 2000, Attempts: 2, LatenessMs: 5, StatusCode: 503,
-		DurationMs: 9, UntilMs: 1500, Count: 4, Failure: "status", Targets: []*carillonv1.TargetOutcome{
-			{Kind: "delivered", Attempts: 1, StatusCode: 204}, {Index: 1, Kind: "failed", Attempts: 2, StatusCode: 503, Failure: "status"},
+		TimerId:    7,
+		DueMs:      1000,
+		Series:     3,
+		App:        "shop",
+		Kind:       "failed",
+		Reason:     "exhausted",
+		FinishedMs: 2000,
+		Attempts:   2,
+		LatenessMs: 5,
+		StatusCode: 503,
+		DurationMs: 9,
+		UntilMs:    1500,
+		Count:      4,
+		Failure:    "status",
+		Targets: []*carillonv1.TargetOutcome{
+			{
+				Kind:       "delivered",
+				Attempts:   1,
+				StatusCode: 204,
+			},
+			{Index: 1, Kind: "failed", Attempts: 2, StatusCode: 503, Failure: "status"},
 		},
 	}
 	require.True(t, proto.Equal(want, got), "%v", got)
 }
 
-// aStore has what became of one fire with two targets that both shall take it, of one whose targets stand in for each other, and nothing of others.
+// aStore has what became of one fire with two targets that both shall take it, of one whose targets
+// stand in for each other, and nothing of others.
 type aStore struct{ asked []timer.FireID }
 
 func (s *aStore) AppsByID(context.Context, []int64) ([]store.App, error) {
 	return []store.App{{ID: 1, Name: "shop"}, {ID: 2, Name: timer.ReservedApp}}, nil
 }
 
-func (s *aStore) TargetAttempts(_ context.Context, fires []timer.FireID) (out []timer.Attempt, err error) {
+func (s *aStore) TargetAttempts(
+	_ context.Context,
+	fires []timer.FireID,
+) (out []timer.Attempt, err error) {
 	s.asked = fires
 	for _, id := range fires[:2] {
-		out = append(out, timer.Attempt{FireID: id, N: 1, Target: "1", Failure: timer.FailureTimeout}, timer.Attempt{FireID: id, N: 1, Target: "log", StatusCode: 200},
-			timer.Attempt{FireID: id, N: 2, Target: "1", StatusCode: 204})
+		out = append(
+			out,
+			timer.Attempt{FireID: id, N: 1, Target: "1", Failure: timer.FailureTimeout},
+			timer.Attempt{FireID: id, N: 1, Target: "log", StatusCode: 200},
+			timer.Attempt{FireID: id, N: 2, Target: "1", StatusCode: 204},
+		)
 	}
 	return out, nil
 }
 
-func (s *aStore) Definitions(_ context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error) {
+func (s *aStore) Definitions(
+	_ context.Context,
+	keys []store.VersionKey,
+) (map[store.VersionKey]timer.Definition, error) {
 	all := map[store.VersionKey]timer.Definition{}
 	for _, k := range keys {
-		d := timer.Definition{Fanout: timer.Fanout{Mode: timer.ModeAny, Targets: []timer.Target{{}, {Name: "log"}}}}
+		d := timer.Definition{
+			Fanout: timer.Fanout{Mode: timer.ModeAny, Targets: []timer.Target{{}, {Name: "log"}}},
+		}
 		if k == (store.VersionKey{Timer: 1, Version: 3}) {
 			d.Mode = timer.ModeAll
 		}
@@ -64,7 +112,18 @@ func TestMessagesTellOfEachTarget(t *testing.T) {
 	t.Parallel()
 	var os []timer.Outcome
 	for id := timer.ID(1); id <= 4; id++ {
-		os = append(os, timer.Outcome{Fire: timer.Fire{FireID: timer.FireID{Timer: id, DueMS: 7}, AppID: 1, Version: 3}, Kind: timer.Delivered, Attempts: 2})
+		os = append(
+			os,
+			timer.Outcome{
+				Fire: timer.Fire{
+					FireID:  timer.FireID{Timer: id, DueMS: 7},
+					AppID:   1,
+					Version: 3,
+				},
+				Kind:     timer.Delivered,
+				Attempts: 2,
+			},
+		)
 	}
 	os[3].Kind, os[3].Attempts = timer.Skipped, 0
 	st := new(aStore)
@@ -76,11 +135,21 @@ func TestMessagesTellOfEachTarget(t *testing.T) {
 		got := new(carillonv1.Outcome)
 		require.NoError(t, proto.Unmarshal(m.Payload, got))
 		want := &carillonv1.Outcome{Targets: []*carillonv1.TargetOutcome{
-			{Kind: "delivered", Attempts: 2, StatusCode: 204}, {Index: 1, Kind: "delivered", Attempts: 1, StatusCode: 200},
+			{
+				Kind:       "delivered",
+				Attempts:   2,
+				StatusCode: 204,
+			},
+			{Index: 1, Kind: "delivered", Attempts: 1, StatusCode: 200},
 		}}
 		if i > 0 {
 			want.Targets = nil
 		}
-		require.True(t, proto.Equal(want, &carillonv1.Outcome{Targets: got.GetTargets()}), "%v", got)
+		require.True(
+			t,
+			proto.Equal(want, &carillonv1.Outcome{Targets: got.GetTargets()}),
+			"%v",
+			got,
+		)
 	}
 }

@@ -30,7 +30,8 @@ var ErrMalformed = errors.New("is not an API key")
 // Hash is what is stored of a key.
 type Hash [sha256.Size]byte
 
-// Key is an API key as its holder has it. It never shows its secret: Reveal is the only way to that. The zero value is no key.
+// Key is an API key as its holder has it. It never shows its secret: Reveal is the only way to
+// that. The zero value is no key.
 type Key struct{ text *string }
 
 // New makes a key.

@@ -12,7 +12,9 @@ type Scope string
 const (
 	Read  Scope = "read"  // see the app's timers, fires and outcomes
 	Write Scope = "write" // make, change and delete its timers, complete and redrive its fires
-	Admin Scope = "admin" // its keys, limits and signing secrets; without an app: every app's, and the deployment's
+	// Admin: its keys, limits and signing secrets; without an app: every app's, and the
+	// deployment's.
+	Admin Scope = "admin"
 )
 
 var scopes = []Scope{Read, Write, Admin}
@@ -25,7 +27,8 @@ func ParseScope(s string) (Scope, error) {
 	return Scope(s), nil
 }
 
-// Includes tells whether who has the scope may do what needs another. An unknown scope includes nothing and is included by nothing.
+// Includes tells whether who has the scope may do what needs another. An unknown scope includes
+// nothing and is included by nothing.
 func (s Scope) Includes(needed Scope) bool {
 	n := slices.Index(scopes, needed)
 	return n >= 0 && slices.Index(scopes, s) >= n

@@ -1,4 +1,5 @@
-// Package batch lets concurrent calls share one: what waits while a call runs, and what comes within Wait, goes into the next.
+// Package batch lets concurrent calls share one: what waits while a call runs, and what comes
+// within Wait, goes into the next.
 package batch
 
 import (
@@ -21,7 +22,8 @@ type Options struct {
 	Timeout time.Duration // of one call; 0: none
 }
 
-// Group gathers the items of concurrent callers. A caller may stop waiting: an item that is in a call by then is carried out all the same, another never.
+// Group gathers the items of concurrent callers. A caller may stop waiting: an item that is in a
+// call by then is carried out all the same, another never.
 type Group[In, Out any] struct {
 	opts  Options
 	do    func(context.Context, []In) ([]Out, error)
@@ -37,7 +39,8 @@ type item[In, Out any] struct {
 	out chan answer[Out]
 }
 
-// late tells whether nobody waits any more. It goes by the clock: a process that stood still may come here before its timers do.
+// late tells whether nobody waits any more. It goes by the clock: a process that stood still may
+// come here before its timers do.
 func (it item[In, Out]) late() bool {
 	at, ok := it.ctx.Deadline()
 	return it.ctx.Err() != nil || ok && !time.Now().Before(at)
@@ -48,10 +51,16 @@ type answer[Out any] struct {
 	err error
 }
 
-// New starts a group. do gets between 1 and Max items and returns one result for each, in order, or an error for all.
+// New starts a group. do gets between 1 and Max items and returns one result for each, in order, or
+// an error for all.
 func New[In, Out any](opts Options, do func(context.Context, []In) ([]Out, error)) *Group[In, Out] {
 	opts.Max, opts.AtOnce = max(opts.Max, 1), max(opts.AtOnce, 1)
-	g := &Group[In, Out]{opts: opts, do: do, items: make(chan item[In, Out]), done: make(chan struct{})}
+	g := &Group[In, Out]{
+		opts:  opts,
+		do:    do,
+		items: make(chan item[In, Out]),
+		done:  make(chan struct{}),
+	}
 	for range opts.AtOnce {
 		g.wg.Go(g.loop)
 	}

@@ -26,12 +26,15 @@ func TestConcurrentCallsShareOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var sizes []int
-		g := batch.New(batch.Options{Max: 100, Wait: 2 * time.Millisecond}, func(ctx context.Context, in []int) ([]int, error) {
-			mu.Lock()
-			sizes = append(sizes, len(in))
-			mu.Unlock()
-			return double(ctx, in)
-		})
+		g := batch.New(
+			batch.Options{Max: 100, Wait: 2 * time.Millisecond},
+			func(ctx context.Context, in []int) ([]int, error) {
+				mu.Lock()
+				sizes = append(sizes, len(in))
+				mu.Unlock()
+				return double(ctx, in)
+			},
+		)
 		defer g.Close()
 		var wg sync.WaitGroup
 		for i := range 10 {
@@ -51,10 +54,13 @@ func TestBatchIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		largest := 0
-		g := batch.New(batch.Options{Max: 4, Wait: time.Second}, func(ctx context.Context, in []int) ([]int, error) {
-			largest = max(largest, len(in))
-			return double(ctx, in)
-		})
+		g := batch.New(
+			batch.Options{Max: 4, Wait: time.Second},
+			func(ctx context.Context, in []int) ([]int, error) {
+				largest = max(largest, len(in))
+				return double(ctx, in)
+			},
+		)
 		defer g.Close()
 		var wg sync.WaitGroup
 		for i := range 16 {
@@ -69,7 +75,10 @@ func TestErrorReachesEveryCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")
-		g := batch.New(batch.Options{Max: 8, Wait: time.Millisecond}, func(context.Context, []int) ([]int, error) { return nil, boom })
+		g := batch.New(
+			batch.Options{Max: 8, Wait: time.Millisecond},
+			func(context.Context, []int) ([]int, error) { return nil, boom },
+		)
 		defer g.Close()
 		for range 3 {
 			_, err := g.Do(t.Context(), 1)
@@ -81,7 +90,10 @@ func TestErrorReachesEveryCaller(t *testing.T) {
 func TestTooFewResultsIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := batch.New(batch.Options{Max: 1}, func(context.Context, []int) ([]int, error) { return nil, nil })
+		g := batch.New(
+			batch.Options{Max: 1},
+			func(context.Context, []int) ([]int, error) { return nil, nil },
+		)
 		defer g.Close()
 		_, err := g.Do(t.Context(), 1)
 		require.ErrorContains(t, err, "0 results")
@@ -108,15 +120,19 @@ func TestCallerMayStopWaiting(t *testing.T) {
 	})
 }
 
-// What was asked for is not begun when nobody waits for it any more: its caller may have asked elsewhere since.
+// What was asked for is not begun when nobody waits for it any more: its caller may have asked
+// elsewhere since.
 func TestAnItemThatNobodyWaitsForIsNotBegun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var got []int
-		g := batch.New(batch.Options{Max: 10, Wait: time.Second}, func(ctx context.Context, in []int) ([]int, error) {
-			got = append(got, in...)
-			return double(ctx, in)
-		})
+		g := batch.New(
+			batch.Options{Max: 10, Wait: time.Second},
+			func(ctx context.Context, in []int) ([]int, error) {
+				got = append(got, in...)
+				return double(ctx, in)
+			},
+		)
 		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		var other sync.WaitGroup

@@ -21,7 +21,8 @@ const (
 	MaxBackoff = 10 * time.Second
 )
 
-// Backoff returns how long a message waits for its next delivery after its failures-th failed one, counted from 1.
+// Backoff returns how long a message waits for its next delivery after its failures-th failed one,
+// counted from 1.
 func Backoff(failures int) time.Duration {
 	d := MinBackoff
 	for i := 1; i < failures && d < MaxBackoff; i++ {
@@ -30,8 +31,8 @@ func Backoff(failures int) time.Duration {
 	return min(d, MaxBackoff)
 }
 
-// Call calls h for an implementation: it returns nil when the whole batch is done, else one answer per message. A panic
-// (B5) and a wrong number of answers are errors of every message.
+// Call calls h for an implementation: it returns nil when the whole batch is done, else one answer
+// per message. A panic (B5) and a wrong number of answers are errors of every message.
 func (h Handler) Call(ctx context.Context, batch []Message) (errs []error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -40,13 +41,17 @@ func (h Handler) Call(ctx context.Context, batch []Message) (errs []error) {
 	}()
 	errs = h(ctx, batch)
 	if errs != nil && len(errs) != len(batch) {
-		return All(len(batch), fmt.Errorf("handler gave %d answers to %d messages", len(errs), len(batch)))
+		return All(
+			len(batch),
+			fmt.Errorf("handler gave %d answers to %d messages", len(errs), len(batch)),
+		)
 	}
 	return errs
 }
 
-// LogRedeliveries logs for an implementation what of a batch is given back: a line for each reason, with the number of its messages. What a handler keeps on
-// purpose is no warning, and what is refused for ever is not given back.
+// LogRedeliveries logs for an implementation what of a batch is given back: a line for each reason,
+// with the number of its messages. What a handler keeps on purpose is no warning, and what is
+// refused for ever is not given back.
 func LogRedeliveries(log zerolog.Logger, errs []error) {
 	messages := make(map[string]int)
 	for _, err := range errs {
@@ -62,13 +67,17 @@ func LogRedeliveries(log zerolog.Logger, errs []error) {
 		if errors.Is(err, ErrKept) {
 			level = zerolog.DebugLevel
 		}
-		log.WithLevel(level).Err(err).Int("messages", messages[err.Error()]).Msg("to be redelivered")
+		log.WithLevel(level).
+			Err(err).
+			Int("messages", messages[err.Error()]).
+			Msg("to be redelivered")
 		delete(messages, err.Error())
 	}
 }
 
-// DeadLetter returns the message that an implementation publishes in place of m, which a handler refused for ever: key and
-// properties of m with PropReason and PropTopic, and a DeadTask that holds m's payload unread.
+// DeadLetter returns the message that an implementation publishes in place of m, which a handler
+// refused for ever: key and properties of m with PropReason and PropTopic, and a DeadTask that
+// holds m's payload unread.
 func DeadLetter(from Topic, m Message, cause error) (Message, error) {
 	reason := strings.ToValidUTF8(cause.Error(), "�") // it may quote the unreadable payload
 	payload, err := proto.Marshal(&carillonv1.DeadTask{Reason: reason, Raw: m.Payload})

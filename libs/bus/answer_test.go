@@ -41,8 +41,16 @@ func TestHandlerCall(t *testing.T) {
 		failed  int
 	}{
 		{"all done", func(context.Context, []bus.Message) []error { return nil }, 0},
-		{"one failed", func(context.Context, []bus.Message) []error { return []error{nil, bad, nil} }, 1},
-		{"too few answers", func(context.Context, []bus.Message) []error { return []error{nil} }, 3},
+		{
+			"one failed",
+			func(context.Context, []bus.Message) []error { return []error{nil, bad, nil} },
+			1,
+		},
+		{
+			"too few answers",
+			func(context.Context, []bus.Message) []error { return []error{nil} },
+			3,
+		},
 		{"panic", func(context.Context, []bus.Message) []error { panic("bad") }, 3},
 	}
 	for _, test := range tests {
@@ -62,7 +70,11 @@ func TestHandlerCall(t *testing.T) {
 
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()
-	in := bus.Message{Key: "shop", Payload: []byte{0xff}, Properties: map[string]string{bus.PropApp: "shop"}}
+	in := bus.Message{
+		Key:        "shop",
+		Payload:    []byte{0xff},
+		Properties: map[string]string{bus.PropApp: "shop"},
+	}
 	out, err := bus.DeadLetter(bus.TasksHigh, in, errors.New("unknown field in \xff"))
 	require.NoError(t, err)
 	require.Equal(t, "shop", out.Key)

@@ -28,7 +28,9 @@ const (
 	PropTimer  = "carillon-timer"  // a timer id
 	PropApp    = "carillon-app"    // an app's name
 	PropSlice  = "carillon-slice"  // minute:bucket:token
-	PropCopy   = "carillon-copy"   // not empty: the second of two messages about one slice and token, for a slice that nobody holds yet
+	// PropCopy: not empty: the second of two messages about one slice and token, for a slice that
+	// nobody holds yet.
+	PropCopy = "carillon-copy"
 )
 
 // Message is what is published and consumed.
@@ -41,8 +43,9 @@ type Message struct {
 
 // Publisher publishes. It is safe for concurrent use.
 type Publisher interface {
-	// Publish sends the messages, pipelined, and returns when the bus confirmed them all, or with the first error
-	// (B1, B2). The bus bounds what is in flight: Publish waits for room until ctx ends.
+	// Publish sends the messages, pipelined, and returns when the bus confirmed them all, or with
+	// the first error (B1, B2). The bus bounds what is in flight: Publish waits for room until ctx
+	// ends.
 	Publish(ctx context.Context, topic Topic, msgs ...Message) error
 }
 
@@ -52,24 +55,27 @@ type Handler func(ctx context.Context, batch []Message) []error
 // Subscription says how a consumer receives.
 type Subscription struct {
 	Topic       Topic
-	Name        string        // the shared subscription's name
-	Concurrency int           // handler calls at once; at least 1
-	MaxBatch    int           // messages per handler call; at least 1
-	MaxWait     time.Duration // how long a batch waits to fill once it has its first message; 0: not at all
-	Prefetch    int           // messages that wait in the consumer per partition; at least 1
-	DeadLetter  Topic         // where permanent errors go; empty: dropped, with an error in the log
+	Name        string // the shared subscription's name
+	Concurrency int    // handler calls at once; at least 1
+	MaxBatch    int    // messages per handler call; at least 1
+	// MaxWait: how long a batch waits to fill once it has its first message; 0: not at all.
+	MaxWait    time.Duration
+	Prefetch   int   // messages that wait in the consumer per partition; at least 1
+	DeadLetter Topic // where permanent errors go; empty: dropped, with an error in the log
 }
 
 // Consumer is a running subscription or broadcast.
 type Consumer interface {
-	// Close stops receiving, waits for the handlers that run, and gives back what was not acknowledged.
+	// Close stops receiving, waits for the handlers that run, and gives back what was not
+	// acknowledged.
 	Close() error
 }
 
 // Subscriber consumes.
 type Subscriber interface {
-	// Subscribe joins a shared subscription and calls h until the consumer is closed. Handlers get a context that ends
-	// when Close is called. It waits for a bus that is away, until ctx ends; afterwards the consumer reconnects by itself.
+	// Subscribe joins a shared subscription and calls h until the consumer is closed. Handlers get
+	// a context that ends when Close is called. It waits for a bus that is away, until ctx ends;
+	// afterwards the consumer reconnects by itself.
 	Subscribe(ctx context.Context, s Subscription, h Handler) (Consumer, error)
 	// Broadcast delivers every message published from now on to h, one by one (B8).
 	Broadcast(ctx context.Context, topic Topic, h func(context.Context, Message)) (Consumer, error)
@@ -99,7 +105,8 @@ type permanentError struct{ err error }
 func (p *permanentError) Error() string { return p.err.Error() }
 func (p *permanentError) Unwrap() error { return p.err }
 
-// Permanent marks an error that no redelivery can mend: the message becomes a dead letter with err's text as its reason.
+// Permanent marks an error that no redelivery can mend: the message becomes a dead letter with
+// err's text as its reason.
 func Permanent(err error) error { return &permanentError{err} }
 
 // IsPermanent tells whether err was marked by Permanent.
@@ -120,7 +127,8 @@ func All(n int, err error) []error {
 	return errs
 }
 
-// ErrKept is what a handler answers of a message that it leaves where it is on purpose: it comes again as after any error, and nobody is warned.
+// ErrKept is what a handler answers of a message that it leaves where it is on purpose: it comes
+// again as after any error, and nobody is warned.
 var ErrKept = errors.New("message is left where it is")
 
 // ErrClosed is what a closed bus answers.

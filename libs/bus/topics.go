@@ -10,9 +10,10 @@ import (
 
 // TopicSpec says how a topic shall be.
 type TopicSpec struct {
-	Topic         Topic
-	Partitions    int                            // 0: not partitioned
-	Subscriptions []string                       // made before the first publish, from the earliest message on
+	Topic      Topic
+	Partitions int // 0: not partitioned
+	// made before the first publish, from the earliest message on.
+	Subscriptions []string
 	Schema        protoreflect.MessageDescriptor // registered as a proto-native schema
 	Retention     time.Duration                  // how long acknowledged messages are kept; 0: not
 }
@@ -31,13 +32,32 @@ const DefaultTaskPartitions = 4
 func Topics(taskPartitions int) []TopicSpec {
 	task := (&carillonv1.Task{}).ProtoReflect().Descriptor()
 	tasks := func(t Topic) TopicSpec {
-		return TopicSpec{Topic: t, Partitions: taskPartitions, Subscriptions: []string{SubExecutors}, Schema: task}
+		return TopicSpec{
+			Topic:         t,
+			Partitions:    taskPartitions,
+			Subscriptions: []string{SubExecutors},
+			Schema:        task,
+		}
 	}
 	return []TopicSpec{
-		{Topic: Slices, Subscriptions: []string{SubTriggers}, Schema: (&carillonv1.Slice{}).ProtoReflect().Descriptor()},
-		tasks(TasksHigh), tasks(TasksNormal), tasks(TasksLow),
-		{Topic: TasksDead, Subscriptions: []string{SubOperators}, Schema: (&carillonv1.DeadTask{}).ProtoReflect().Descriptor()},
+		{
+			Topic:         Slices,
+			Subscriptions: []string{SubTriggers},
+			Schema:        (&carillonv1.Slice{}).ProtoReflect().Descriptor(),
+		},
+		tasks(TasksHigh),
+		tasks(TasksNormal),
+		tasks(TasksLow),
+		{
+			Topic:         TasksDead,
+			Subscriptions: []string{SubOperators},
+			Schema:        (&carillonv1.DeadTask{}).ProtoReflect().Descriptor(),
+		},
 		{Topic: TimersChanged, Schema: (&carillonv1.TimerChanged{}).ProtoReflect().Descriptor()},
-		{Topic: Outcomes, Schema: (&carillonv1.Outcome{}).ProtoReflect().Descriptor(), Retention: 24 * time.Hour},
+		{
+			Topic:     Outcomes,
+			Schema:    (&carillonv1.Outcome{}).ProtoReflect().Descriptor(),
+			Retention: 24 * time.Hour,
+		},
 	}
 }

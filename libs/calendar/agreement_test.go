@@ -28,17 +28,22 @@ type icsQuestion struct {
 	want []string // what this package says
 }
 
-// TestICSAgreesWithPython compares the days of random files with recurring-ical-events: events by date, without a zone, in UTC, in zones
-// with odd changes of the clock and in one of the file's own; rules of every frequency with BY parts; RDATE, EXDATE, changed and
-// cancelled occurrences.
+// TestICSAgreesWithPython compares the days of random files with recurring-ical-events: events by
+// date, without a zone, in UTC, in zones with odd changes of the clock and in one of the file's
+// own; rules of every frequency with BY parts; RDATE, EXDATE, changed and cancelled occurrences.
 func TestICSAgreesWithPython(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("CARILLON_TEST_ORACLES")
 	if dir == "" {
 		if slices.Contains(strings.Split(os.Getenv("CARILLON_TEST_REQUIRE"), ","), "oracles") {
-			t.Fatal("CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_ORACLES is not set: set it to what scripts/oracles.sh prints")
+			t.Fatal(
+				"CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_ORACLES is not set: set it to what scripts/oracles.sh prints",
+			)
 		}
-		t.Skipf("!!! SKIPPED, UNTESTED: %s compares with another implementation, and CARILLON_TEST_ORACLES is not set (to what scripts/oracles.sh prints)", t.Name())
+		t.Skipf(
+			"!!! SKIPPED, UNTESTED: %s compares with another implementation, and CARILLON_TEST_ORACLES is not set (to what scripts/oracles.sh prints)",
+			t.Name(),
+		)
 	}
 	r := rand.New(rand.NewPCG(17, 5))
 	questions := make([]icsQuestion, 2000)
@@ -51,7 +56,11 @@ func TestICSAgreesWithPython(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "python", "bin", "python"), filepath.Join("oracle", "oracle.py"))
+	cmd := exec.CommandContext(
+		ctx,
+		filepath.Join(dir, "python", "bin", "python"),
+		filepath.Join("oracle", "oracle.py"),
+	)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, &log
 	require.NoError(t, cmd.Run(), log.String())
 	answers := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
@@ -61,15 +70,26 @@ func TestICSAgreesWithPython(t *testing.T) {
 		theirs := strings.Fields(answers[i])
 		days += len(theirs)
 		if theirs, ours := q.compared(theirs), q.compared(q.want); !slices.Equal(theirs, ours) {
-			require.Equal(t, theirs, ours, "question %d, in %q from %s to %s (expected is Python's):\n%s", i, q.Zone, q.From, q.To, q.File)
+			require.Equal(
+				t,
+				theirs,
+				ours,
+				"question %d, in %q from %s to %s (expected is Python's):\n%s",
+				i,
+				q.Zone,
+				q.From,
+				q.To,
+				q.File,
+			)
 		}
 	}
 	require.Greater(t, days, 20*len(questions), "days that are touched")
 	t.Logf("%d files, %d days", len(questions), days)
 }
 
-// compared leaves out days on which Python is wrong: a time that does not exist in a zone of the file's own, which dateutil reads there,
-// is one by the offset behind the gap, where RFC 5545 (3.3.5) and Python's own zones take the one before it.
+// compared leaves out days on which Python is wrong: a time that does not exist in a zone of the
+// file's own, which dateutil reads there, is one by the offset behind the gap, where RFC 5545
+// (3.3.5) and Python's own zones take the one before it.
 func (q icsQuestion) compared(days []string) []string {
 	if !strings.Contains(q.File, "TZID=Home") {
 		return days
@@ -82,7 +102,8 @@ func (q icsQuestion) compared(days []string) []string {
 	})
 }
 
-// randomQuestion makes a file of one event with its changes, and asks for the days that this package is sure of.
+// randomQuestion makes a file of one event with its changes, and asks for the days that this
+// package is sure of.
 func randomQuestion(t *testing.T, r *rand.Rand) icsQuestion {
 	t.Helper()
 	kind := []string{";VALUE=DATE", "", "Z", ";TZID=Home", ";TZID=" + icsZones[r.IntN(len(icsZones))], ";TZID=" + icsZones[r.IntN(len(icsZones))]}[r.IntN(6)]

@@ -21,14 +21,15 @@ const (
 
 var weekdayNames = [daysPerWeek]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// Check tells whether a calendar can be used. Its error is a *timer.Error (invalid) that names the field ("excluded_dates[3]").
+// Check tells whether a calendar can be used. Its error is a *timer.Error (invalid) that names the
+// field ("excluded_dates[3]").
 func Check(c *timer.Calendar) error {
 	_, err := New(c, nil)
 	return err
 }
 
-// New makes a calendar ready. schedules is the zone of a calendar that names none, and says by its database where the calendar's zone is from; nil is
-// UTC and zone.Default. Its error is Check's.
+// New makes a calendar ready. schedules is the zone of a calendar that names none, and says by its
+// database where the calendar's zone is from; nil is UTC and zone.Default. Its error is Check's.
 func New(c *timer.Calendar, schedules *zone.Table) (*Rules, error) {
 	if err := checkName(c.Name); err != nil {
 		return nil, err
@@ -64,7 +65,10 @@ func checkName(name string) error {
 	case name == "":
 		return timer.Invalid("name", "expected a name, found nothing")
 	case len(name) > timer.MaxNameLen:
-		return timer.Invalid("name", fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxNameLen, len(name)))
+		return timer.Invalid(
+			"name",
+			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxNameLen, len(name)),
+		)
 	}
 	return nil
 }
@@ -72,15 +76,25 @@ func checkName(name string) error {
 // readDates returns days since 1970-01-01, ascending, each once.
 func readDates(field string, dates []string) ([]int32, error) {
 	if len(dates) > timer.MaxCalendarDates {
-		return nil, timer.Invalid(field, fmt.Sprintf("expected at most %d dates, found %d", timer.MaxCalendarDates, len(dates)))
+		return nil, timer.Invalid(
+			field,
+			fmt.Sprintf("expected at most %d dates, found %d", timer.MaxCalendarDates, len(dates)),
+		)
 	}
 	out := make([]int32, 0, len(dates))
 	for i, text := range dates {
 		at, err := time.Parse(time.DateOnly, text)
 		if err != nil || at.Year() < minYear || at.Year() > maxYear {
-			return nil, timer.Invalid(fmt.Sprintf("%s[%d]", field, i), fmt.Sprintf(`expected a date from 1970-01-01 to 2199-12-31 such as "2026-12-25", found %q`, clip(text)))
+			return nil, timer.Invalid(
+				fmt.Sprintf("%s[%d]", field, i),
+				fmt.Sprintf(
+					`expected a date from 1970-01-01 to 2199-12-31 such as "2026-12-25", found %q`,
+					clip(text),
+				),
+			)
 		}
-		out = append(out, int32(at.Unix()/secondsPerDay)) //nolint:gosec // 230 years have 84,000 days
+		//nolint:gosec // 230 years have 84,000 days
+		out = append(out, int32(at.Unix()/secondsPerDay))
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
@@ -92,7 +106,13 @@ func readWeekdays(field string, names []string) (uint8, error) {
 	for i, name := range names {
 		n := slices.Index(weekdayNames[:], strings.ToLower(name))
 		if n < 0 {
-			return 0, timer.Invalid(fmt.Sprintf("%s[%d]", field, i), fmt.Sprintf(`expected "mon", "tue", "wed", "thu", "fri", "sat" or "sun", found %q`, clip(name)))
+			return 0, timer.Invalid(
+				fmt.Sprintf("%s[%d]", field, i),
+				fmt.Sprintf(
+					`expected "mon", "tue", "wed", "thu", "fri", "sat" or "sun", found %q`,
+					clip(name),
+				),
+			)
 		}
 		set |= 1 << n
 	}
@@ -102,7 +122,14 @@ func readWeekdays(field string, names []string) (uint8, error) {
 // setTimes works out what is allowed on each weekday and on included dates.
 func (r *Rules) setTimes(excludedDays uint8, ranges []timer.TimeRange) error {
 	if len(ranges) > timer.MaxCalendarRanges {
-		return timer.Invalid("allowed_times", fmt.Sprintf("expected at most %d ranges, found %d", timer.MaxCalendarRanges, len(ranges)))
+		return timer.Invalid(
+			"allowed_times",
+			fmt.Sprintf(
+				"expected at most %d ranges, found %d",
+				timer.MaxCalendarRanges,
+				len(ranges),
+			),
+		)
 	}
 	r.excludedDays, r.ranged = excludedDays, len(ranges) > 0
 	whole := []span{{0, secondsPerDay}}
@@ -124,7 +151,14 @@ func (r *Rules) setTimes(excludedDays uint8, ranges []timer.TimeRange) error {
 			return err
 		}
 		if from >= to {
-			return timer.Invalid(field+".to", fmt.Sprintf(`expected a time after %q, found %q: a range that passes midnight is two, up to "24:00" and from "00:00"`, tr.From, tr.To))
+			return timer.Invalid(
+				field+".to",
+				fmt.Sprintf(
+					`expected a time after %q, found %q: a range that passes midnight is two, up to "24:00" and from "00:00"`,
+					tr.From,
+					tr.To,
+				),
+			)
 		}
 		days, err := readWeekdays(field+".weekdays", tr.Weekdays)
 		if err != nil {
@@ -146,7 +180,13 @@ func (r *Rules) setTimes(excludedDays uint8, ranges []timer.TimeRange) error {
 
 // readTime returns seconds since midnight.
 func readTime(field, text string) (int32, error) {
-	bad := timer.Invalid(field, fmt.Sprintf(`expected a time from "00:00" to "24:00" such as "09:00" or "09:00:30", found %q`, clip(text)))
+	bad := timer.Invalid(
+		field,
+		fmt.Sprintf(
+			`expected a time from "00:00" to "24:00" such as "09:00" or "09:00:30", found %q`,
+			clip(text),
+		),
+	)
 	if len(text) != len("15:04") && len(text) != len("15:04:05") {
 		return 0, bad
 	}
@@ -166,7 +206,8 @@ func readTime(field, text string) (int32, error) {
 	return total, nil
 }
 
-// merged returns spans in ascending order, with a gap between any two. It leaves its argument alone, which onWeekday may share.
+// merged returns spans in ascending order, with a gap between any two. It leaves its argument
+// alone, which onWeekday may share.
 func merged(spans []span) []span {
 	spans = slices.Clone(spans)
 	slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })

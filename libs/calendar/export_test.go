@@ -1,6 +1,7 @@
 package calendar
 
-// Steps returns how many days and stretches a search for the next allowed instant looks at, 0 where the answer is remembered.
+// Steps returns how many days and stretches a search for the next allowed instant looks at, 0 where
+// the answer is remembered.
 func (s *Set) Steps(unix int64) int {
 	steps := 0
 	if !s.shut.Load().has(unix) {

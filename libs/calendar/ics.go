@@ -12,10 +12,12 @@ import (
 // Limits of what ParseICS reads.
 const (
 	MaxICSBytes = 1 << 20
-	// EndlessUntil is the year with which a rule without an end ends. A file that is read again meanwhile goes on.
+	// EndlessUntil is the year with which a rule without an end ends. A file that is read again
+	// meanwhile goes on.
 	EndlessUntil = 2099
 
-	maxBarren = 3         // rules that never match: each costs up to a tenth of a second to find out
+	// rules that never match: each costs up to a tenth of a second to find out.
+	maxBarren = 3
 	maxWork   = 1_000_000 // occurrences of all events, and days that they cover
 )
 
@@ -25,32 +27,40 @@ type ICS struct {
 	Now  time.Time // see ICSDates
 }
 
-// ICSDates is what ParseICS read: dates, "2026-12-25" each, ascending, without doubles; at most timer.MaxCalendarDates.
+// ICSDates is what ParseICS read: dates, "2026-12-25" each, ascending, without doubles; at most
+// timer.MaxCalendarDates.
 //
-// Rules without an end go on up to EndlessUntil. Where there would be too many dates, those rules begin with the year before Now's, and if
-// that does not do, they end with the last year for which all dates find a place. The first and the last day of their years are then given.
+// Rules without an end go on up to EndlessUntil. Where there would be too many dates, those rules
+// begin with the year before Now's, and if that does not do, they end with the last year for which
+// all dates find a place. The first and the last day of their years are then given.
 type ICSDates struct {
-	Dates                     []string
-	EndlessFrom, EndlessUntil string // empty where no rule is without an end; EndlessFrom also where such rules begin as they say
+	Dates []string
+	// empty where no rule is without an end; EndlessFrom also where such rules begin as they say.
+	EndlessFrom, EndlessUntil string
 }
 
-// ParseICS reads the dates that the events of an iCalendar file (RFC 5545) cover. Its error is a *timer.Error (invalid) of the field "body"
-// that names the line, the property, and what was expected.
+// ParseICS reads the dates that the events of an iCalendar file (RFC 5545) cover. Its error is a
+// *timer.Error (invalid) of the field "body" that names the line, the property, and what was
+// expected.
 //
-// An event covers every date that it touches: by the wall clock of the calendar's own zone, where it has one. Dates, and times without a zone
-// that is known, are what they are anywhere. Where the calendar has no zone, the dates are those that the file writes, whatever their TZID,
-// and times in UTC are dates of X-WR-TIMEZONE, if the file has it.
+// An event covers every date that it touches: by the wall clock of the calendar's own zone, where
+// it has one. Dates, and times without a zone that is known, are what they are anywhere. Where the
+// calendar has no zone, the dates are those that the file writes, whatever their TZID, and times in
+// UTC are dates of X-WR-TIMEZONE, if the file has it.
 //
-// Rules of DAILY to YEARLY, RDATE, EXDATE, DURATION and changed occurrences (RECURRENCE-ID, also with RANGE=THISANDFUTURE) count.
-// Cancelled events and occurrences do not. A rule is expanded on the event's own wall clock, be that UTC or a zone, and its occurrences
-// become instants then. A TZID is the IANA zone of that name; where there is none, the file's own VTIMEZONE rules. A day of an event is
-// a day of its wall clock, also where it has 23 hours.
+// Rules of DAILY to YEARLY, RDATE, EXDATE, DURATION and changed occurrences (RECURRENCE-ID, also
+// with RANGE=THISANDFUTURE) count. Cancelled events and occurrences do not. A rule is expanded on
+// the event's own wall clock, be that UTC or a zone, and its occurrences become instants then. A
+// TZID is the IANA zone of that name; where there is none, the file's own VTIMEZONE rules. A day of
+// an event is a day of its wall clock, also where it has 23 hours.
 //
-// Rules that break RFC 5545 are refused, so that no slip excludes decades: numbers out of bounds, such as COUNT=0; parts that are there
-// twice or do not go together; an UNTIL before DTSTART. Of that last one the RFC does not say whether DTSTART itself occurs, and readers
-// differ. An UNTIL that is a date includes that day.
+// Rules that break RFC 5545 are refused, so that no slip excludes decades: numbers out of bounds,
+// such as COUNT=0; parts that are there twice or do not go together; an UNTIL before DTSTART. Of
+// that last one the RFC does not say whether DTSTART itself occurs, and readers differ. An UNTIL
+// that is a date includes that day.
 //
-// Occurrences outside the years 1970 to 2199, and everything but events and their zones, are passed over.
+// Occurrences outside the years 1970 to 2199, and everything but events and their zones, are passed
+// over.
 func ParseICS(r io.Reader, how ICS) (*ICSDates, error) {
 	body, err := io.ReadAll(io.LimitReader(r, MaxICSBytes+1))
 	if err != nil {

@@ -31,7 +31,8 @@ func (s *moments) add(m moment) {
 	}
 }
 
-// has tells whether an occurrence is in the set. Files that name dates by times, or times by dates, mean the day.
+// has tells whether an occurrence is in the set. Files that name dates by times, or times by dates,
+// mean the day.
 func (s *moments) has(m moment) bool {
 	day := floorDay(m.local)
 	return s.dates[day] || m.date && s.timed[day] || s.names(m)
@@ -47,14 +48,16 @@ func (s *moments) names(m moment) bool {
 
 // changes is what the events with a RECURRENCE-ID make of the event of their UID.
 type changes struct {
-	left     moments // what EXDATE takes away; of several events with one UID, each has its own besides
+	// what EXDATE takes away; of several events with one UID, each has its own besides.
+	left     moments
 	replaced moments
 	later    []laterChange // ascending
 	events   map[moment]*icsEvent
 	held     map[*icsEvent]bool // the events that hold
 }
 
-// laterChange is a RANGE=THISANDFUTURE: so are all occurrences from one on, but for those that have an event of their own.
+// laterChange is a RANGE=THISANDFUTURE: so are all occurrences from one on, but for those that have
+// an event of their own.
 type laterChange struct {
 	from      moment
 	to        occurrence
@@ -64,7 +67,8 @@ type laterChange struct {
 // maxLater bounds what an occurrence costs, which looks at all of them.
 const maxLater = 100
 
-// apply returns what became of an occurrence: it moves as far as the one did that was changed last before it, and lasts as long.
+// apply returns what became of an occurrence: it moves as far as the one did that was changed last
+// before it, and lasts as long.
 func (ch *changes) apply(one occurrence) (changed occurrence, cancelled bool) {
 	for _, l := range slices.Backward(ch.later) {
 		if l.from.by(one.at.in) <= one.at.local {
@@ -97,7 +101,10 @@ func (c *icsFile) readChanges(events []icsEvent) (map[string]*changes, error) {
 		}
 	}
 	for _, ch := range out {
-		slices.SortStableFunc(ch.later, func(a, b laterChange) int { return cmp.Compare(a.from.unix(), b.from.unix()) })
+		slices.SortStableFunc(
+			ch.later,
+			func(a, b laterChange) int { return cmp.Compare(a.from.unix(), b.from.unix()) },
+		)
 	}
 	return out, nil
 }
@@ -129,7 +136,8 @@ func (c *icsFile) leaveOut(e *icsEvent, from *moments) error {
 	return nil
 }
 
-// add notes an event. Of several for one occurrence, the one with the highest SEQUENCE holds, and the last of equals.
+// add notes an event. Of several for one occurrence, the one with the highest SEQUENCE holds, and
+// the last of equals.
 func (ch *changes) add(at moment, e *icsEvent) {
 	ch.replaced.add(at)
 	if at.in != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// clock is the wall clock of a zone: stretches of one offset, ascending. The first begins before everything. It is immutable.
+// clock is the wall clock of a zone: stretches of one offset, ascending. The first begins before
+// everything. It is immutable.
 type clock struct {
 	starts  []int64 // unix seconds
 	offsets []int64 // seconds east of UTC, from the same place in starts on
@@ -35,10 +36,14 @@ func clockOf(name string) *clock {
 	return c
 }
 
-// unix returns the instant of a local time: the first of two where it exists twice. One that does not exist is read by the offset before
-// the gap, as RFC 5545 has it (3.3.5), so that midnight of a day without one is one o'clock of that day.
+// unix returns the instant of a local time: the first of two where it exists twice. One that does
+// not exist is read by the offset before the gap, as RFC 5545 has it (3.3.5), so that midnight of a
+// day without one is one o'clock of that day.
 func (c *clock) unix(local int64) int64 {
-	i := sort.Search(len(c.starts)-1, func(k int) bool { return c.starts[k+1]+c.offsets[k] > local })
+	i := sort.Search(
+		len(c.starts)-1,
+		func(k int) bool { return c.starts[k+1]+c.offsets[k] > local },
+	)
 	at := local - c.offsets[i]
 	if at < c.starts[i] && i > 0 {
 		at = local - c.offsets[i-1]
@@ -62,8 +67,9 @@ type icsZone struct {
 	changes []icsEvent // STANDARD and DAYLIGHT
 }
 
-// clock returns the clock that TZID names: of the IANA zone of that name, else of the file's own VTIMEZONE. It returns nil for a name
-// that neither knows, and an error for a VTIMEZONE that cannot be read.
+// clock returns the clock that TZID names: of the IANA zone of that name, else of the file's own
+// VTIMEZONE. It returns nil for a name that neither knows, and an error for a VTIMEZONE that cannot
+// be read.
 func (c *icsFile) clock(name string) (*clock, error) {
 	if known, ok := c.clocks[name]; ok {
 		return known, nil
@@ -94,7 +100,10 @@ func (c *icsFile) ownClock(z *icsZone) (*clock, error) {
 		all = append(all, more...)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("line %d: expected a STANDARD or a DAYLIGHT in the VTIMEZONE, found none", z.line)
+		return nil, fmt.Errorf(
+			"line %d: expected a STANDARD or a DAYLIGHT in the VTIMEZONE, found none",
+			z.line,
+		)
 	}
 	slices.SortStableFunc(all, func(a, b onset) int { return int(min(max(a.at-b.at, -1), 1)) })
 	own := &clock{starts: []int64{utc.starts[0]}, offsets: []int64{all[0].from}}
@@ -108,7 +117,8 @@ func (c *icsFile) ownClock(z *icsZone) (*clock, error) {
 	return own, nil
 }
 
-// onsets returns when a STANDARD or DAYLIGHT begins: its DTSTART, RDATEs and rule are local times by the offset before.
+// onsets returns when a STANDARD or DAYLIGHT begins: its DTSTART, RDATEs and rule are local times
+// by the offset before.
 func (c *icsFile) onsets(e *icsEvent) ([]onset, error) {
 	p := e.first("DTSTART")
 	if p == nil {

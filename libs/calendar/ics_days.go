@@ -20,8 +20,8 @@ func (s *dayset) add(day int64) {
 	}
 }
 
-// cover notes the dates from the one that an occurrence begins on to the one that it ends on. Its length is seconds of the wall clock: a
-// day is a day, also where it has 23 hours.
+// cover notes the dates from the one that an occurrence begins on to the one that it ends on. Its
+// length is seconds of the wall clock: a day is a day, also where it has 23 hours.
 func (c *icsFile) cover(to *dayset, start moment, length int64) error {
 	end := start
 	end.local += max(length-1, 0)
@@ -30,7 +30,8 @@ func (c *icsFile) cover(to *dayset, start moment, length int64) error {
 		shown = c.zone
 	}
 	first, last := start.local, end.local
-	if shown != nil && start.in != nil { // also of its own clock: a time that does not exist is one that does
+	// also of its own clock: a time that does not exist is one that does.
+	if shown != nil && start.in != nil {
 		first, last = shown.local(start.unix()), shown.local(end.unix())
 	}
 	from, until := max(floorDay(first), firstDay), min(floorDay(last), lastDay-1)
@@ -64,7 +65,10 @@ func (c *icsFile) dates(now time.Time) (*ICSDates, error) {
 		}
 		for year := EndlessUntil; c.count(from, until) > timer.MaxCalendarDates; year-- {
 			if year <= now.UTC().Year() {
-				return nil, icsError("covers more than %d dates up to the end of this year", timer.MaxCalendarDates)
+				return nil, icsError(
+					"covers more than %d dates up to the end of this year",
+					timer.MaxCalendarDates,
+				)
 			}
 			until = dayOf(year) - 1
 		}

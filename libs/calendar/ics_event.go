@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// event notes what one event covers. changed is what other events of the same UID make of its occurrences.
+// event notes what one event covers. changed is what other events of the same UID make of its
+// occurrences.
 func (c *icsFile) event(e *icsEvent, changed *changes) error {
 	one, err := c.occurrence(e)
 	if err != nil {
@@ -29,7 +30,8 @@ func (c *icsFile) event(e *icsEvent, changed *changes) error {
 		c.isEndless = c.isEndless || to == &c.endless
 		return c.cover(to, one.at, one.length)
 	}
-	if err := take(&c.listed, one); err != nil { // the first occurrence is one, whatever the rule says
+	// the first occurrence is one, whatever the rule says.
+	if err := take(&c.listed, one); err != nil {
 		return e.first("DTSTART").wrong("%w", err)
 	}
 	for _, p := range e.all("RDATE") {
@@ -61,8 +63,9 @@ func (c *icsFile) event(e *icsEvent, changed *changes) error {
 	return nil
 }
 
-// changedEvent notes what one changed occurrence covers. One that EXDATE takes away, too, does not count, as nothing is there that could
-// be changed. An EXDATE of a whole day means the occurrences that were not changed. One that the rule does not give counts.
+// changedEvent notes what one changed occurrence covers. One that EXDATE takes away, too, does not
+// count, as nothing is there that could be changed. An EXDATE of a whole day means the occurrences
+// that were not changed. One that the rule does not give counts.
 func (c *icsFile) changedEvent(p *icsProperty, one occurrence, changed *changes) error {
 	at, err := c.moment(p, p.value)
 	if err != nil {
@@ -98,7 +101,8 @@ func missing(e *icsEvent, name, example string) error {
 	return fmt.Errorf("line %d: it has no %s: expected one such as %s", e.line, name, example)
 }
 
-// length returns how many seconds an event lasts: up to DTEND, or DURATION, or else the day that it is given as.
+// length returns how many seconds an event lasts: up to DTEND, or DURATION, or else the day that it
+// is given as.
 func (c *icsFile) length(e *icsEvent, start moment) (int64, error) {
 	if p := e.first("DTEND"); p != nil {
 		end, err := c.moment(p, p.value)
@@ -116,11 +120,16 @@ func (c *icsFile) length(e *icsEvent, start moment) (int64, error) {
 	return 0, nil
 }
 
-// lengthTo is by the wall clock of the beginning. A time that is of no zone ends what is of one by that one's.
+// lengthTo is by the wall clock of the beginning. A time that is of no zone ends what is of one by
+// that one's.
 func lengthTo(p *icsProperty, start, end moment) (int64, error) {
 	length := end.by(start.in) - start.local
 	if length < 0 {
-		return 0, p.wrong("it ends before it begins: expected %s or later, found %q", wall(start.local).Format("20060102T150405"), clip(p.value))
+		return 0, p.wrong(
+			"it ends before it begins: expected %s or later, found %q",
+			wall(start.local).Format("20060102T150405"),
+			clip(p.value),
+		)
 	}
 	return length, nil
 }
@@ -147,7 +156,8 @@ func (c *icsFile) occurrences(p *icsProperty, length int64) ([]occurrence, error
 
 // periodLength reads the second part of a period, which is its end or how long it lasts.
 func (c *icsFile) periodLength(p *icsProperty, start moment, text string) (int64, error) {
-	if strings.HasPrefix(strings.ToUpper(strings.TrimSpace(text)), "P") || strings.HasPrefix(text, "+") {
+	if strings.HasPrefix(strings.ToUpper(strings.TrimSpace(text)), "P") ||
+		strings.HasPrefix(text, "+") {
 		return readDuration(p, text)
 	}
 	end, err := c.moment(p, text)

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// icsProperty is a content line of an iCalendar file: NAME;PARAMETER=value:value. Names are in upper case, however the file writes them.
+// icsProperty is a content line of an iCalendar file: NAME;PARAMETER=value:value. Names are in
+// upper case, however the file writes them.
 type icsProperty struct {
 	name   string
 	params map[string]string // the first value of each
@@ -24,7 +25,8 @@ type icsObject struct {
 	zones      []icsZone
 }
 
-// icsEvent is a VEVENT, without the components within it, or another component that is made like one.
+// icsEvent is a VEVENT, without the components within it, or another component that is made like
+// one.
 type icsEvent struct {
 	line       int
 	properties []icsProperty
@@ -50,13 +52,14 @@ func (e *icsEvent) first(name string) *icsProperty {
 
 func (e *icsEvent) text(name string) string {
 	if p := e.first(name); p != nil {
-		return strings.NewReplacer(`\\`, `\`, `\n`, " ", `\N`, " ", `\,`, ",", `\;`, ";").Replace(p.value)
+		return strings.NewReplacer(`\\`, `\`, `\n`, " ", `\N`, " ", `\,`, ",", `\;`, ";").
+			Replace(p.value)
 	}
 	return ""
 }
 
-// readObjects reads the components of a file. What stands between the components is against the standard, common, and a property of the
-// calendar.
+// readObjects reads the components of a file. What stands between the components is against the
+// standard, common, and a property of the calendar.
 func readObjects(file string) ([]icsObject, error) {
 	var out []icsObject
 	var within []string // the components that are open
@@ -85,7 +88,12 @@ func readObjects(file string) ([]icsObject, error) {
 			within = append(within, component)
 			out[len(out)-1].begin(within, at)
 		case p.name == "END" && component != within[len(within)-1]:
-			return nil, fmt.Errorf("line %d: expected END:%s, found %q", at, within[len(within)-1], clip(text))
+			return nil, fmt.Errorf(
+				"line %d: expected END:%s, found %q",
+				at,
+				within[len(within)-1],
+				clip(text),
+			)
 		case p.name == "END":
 			within = within[:len(within)-1]
 		default:
@@ -94,7 +102,11 @@ func readObjects(file string) ([]icsObject, error) {
 	}
 	switch {
 	case len(within) > 0:
-		return nil, fmt.Errorf("line %d: expected END:%s, found the end of the file", line, within[len(within)-1])
+		return nil, fmt.Errorf(
+			"line %d: expected END:%s, found the end of the file",
+			line,
+			within[len(within)-1],
+		)
 	case len(out) == 0:
 		return nil, fmt.Errorf("line %d: expected BEGIN:VCALENDAR, and it is empty", line)
 	}
@@ -114,7 +126,8 @@ func (o *icsObject) begin(within []string, line int) {
 	}
 }
 
-// add notes a property of the calendar or of a component that counts, and passes over those of others.
+// add notes a property of the calendar or of a component that counts, and passes over those of
+// others.
 func (o *icsObject) add(within []string, p icsProperty) {
 	var e *icsEvent
 	switch strings.Join(within[1:], " ") {
@@ -134,8 +147,8 @@ func (o *icsObject) add(within []string, p icsProperty) {
 	e.properties = append(e.properties, p)
 }
 
-// unfold returns a content line, how many lines of the file it is, and what comes after it: a line that begins with a space or a tab goes on
-// with the one before.
+// unfold returns a content line, how many lines of the file it is, and what comes after it: a line
+// that begins with a space or a tab goes on with the one before.
 func unfold(rest string) (text string, lines int, after string) {
 	var whole strings.Builder
 	for {
@@ -208,7 +221,8 @@ func paramValues(text string, at int) (first string, after int, err error) {
 func nameEnd(text string, at int) int {
 	for at < len(text) {
 		c := text[at] | 0x20 // lower case
-		if (c < 'a' || c > 'z') && (text[at] < '0' || text[at] > '9') && text[at] != '-' && text[at] != '_' {
+		if (c < 'a' || c > 'z') && (text[at] < '0' || text[at] > '9') && text[at] != '-' &&
+			text[at] != '_' {
 			break
 		}
 		at++

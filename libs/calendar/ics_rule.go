@@ -4,9 +4,15 @@ import (
 	"github.com/teambition/rrule-go"
 )
 
-// recur takes the occurrences of a rule, ascending, on the wall clock of the event: there every day has a midnight, and weekdays are
-// those of the event's zone. endless tells that the rule goes on behind lastYear. What take returns is an error of the rule.
-func (c *icsFile) recur(p *icsProperty, start moment, lastYear int, take func(at moment, endless bool) error) error {
+// recur takes the occurrences of a rule, ascending, on the wall clock of the event: there every day
+// has a midnight, and weekdays are those of the event's zone. endless tells that the rule goes on
+// behind lastYear. What take returns is an error of the rule.
+func (c *icsFile) recur(
+	p *icsProperty,
+	start moment,
+	lastYear int,
+	take func(at moment, endless bool) error,
+) error {
 	rule, err := readRule(p)
 	if err != nil {
 		return err
@@ -18,7 +24,8 @@ func (c *icsFile) recur(p *icsProperty, start moment, lastYear int, take func(at
 	if wall(start.local).IsZero() { // for rrule-go that is no DTSTART, and it takes the time of day
 		return p.wrong("expected a DTSTART after 00010101T000000, found %q", start)
 	}
-	// rrule-go goes on for a day more than can count, as UNTIL may be an instant: each occurrence is compared with it.
+	// rrule-go goes on for a day more than can count, as UNTIL may be an instant: each occurrence
+	// is compared with it.
 	last := dayOf(lastYear+1)*secondsPerDay - 1
 	endless := rule.opts.Count == 0
 	if !until.none {
@@ -28,7 +35,11 @@ func (c *icsFile) recur(p *icsProperty, start moment, lastYear int, take func(at
 	rule.opts.Dtstart, rule.opts.Until = wall(start.local), wall(last)
 	r, err := rrule.NewRRule(rule.opts)
 	if err != nil {
-		return p.wrong("expected a rule such as FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=25, found %q: %w", clip(p.value), err)
+		return p.wrong(
+			"expected a rule such as FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=25, found %q: %w",
+			clip(p.value),
+			err,
+		)
 	}
 	next := r.Iterator()
 	n := 0
@@ -44,7 +55,11 @@ func (c *icsFile) recur(p *icsProperty, start moment, lastYear int, take func(at
 	}
 	if n == 0 {
 		if c.barren++; c.barren > maxBarren {
-			return p.wrong("expected a rule that matches some day, found %q, which never does, like %d before it", clip(p.value), maxBarren)
+			return p.wrong(
+				"expected a rule that matches some day, found %q, which never does, like %d before it",
+				clip(p.value),
+				maxBarren,
+			)
 		}
 	}
 	return nil
@@ -53,7 +68,8 @@ func (c *icsFile) recur(p *icsProperty, start moment, lastYear int, take func(at
 // ruleEnd is what UNTIL says.
 type ruleEnd struct {
 	local int64 // by the wall clock of the event
-	// unix is the instant, where UNTIL is one and the event is of a zone: a local time may exist twice.
+	// unix is the instant, where UNTIL is one and the event is of a zone: a local time may exist
+	// twice.
 	unix    int64
 	instant bool
 	none    bool // there is no UNTIL
@@ -70,8 +86,8 @@ func (r *ruleEnd) before(at moment) bool {
 	return r.local < at.local
 }
 
-// end returns where the rule of an event ends. A date is the whole of that day. Of an event with dates only the date counts, and a time
-// without a zone is one of the event's zone.
+// end returns where the rule of an event ends. A date is the whole of that day. Of an event with
+// dates only the date counts, and a time without a zone is one of the event's zone.
 func (r *icsRule) end(p *icsProperty, start moment) (ruleEnd, error) {
 	if r.until == nil {
 		return ruleEnd{none: true}, nil
@@ -84,7 +100,11 @@ func (r *icsRule) end(p *icsProperty, start moment) (ruleEnd, error) {
 		end = ruleEnd{local: r.until.by(start.in), unix: r.until.unix(), instant: true}
 	}
 	if end.before(start) {
-		return end, p.wrong("expected an UNTIL that is DTSTART (%s) or later, found %q", start, clip(p.value))
+		return end, p.wrong(
+			"expected an UNTIL that is DTSTART (%s) or later, found %q",
+			start,
+			clip(p.value),
+		)
 	}
 	return end, nil
 }

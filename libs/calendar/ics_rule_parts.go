@@ -16,7 +16,8 @@ type icsRule struct {
 	until *moment       // nil: there is no UNTIL
 }
 
-// numbers is which numbers a part of a rule takes. Those of a signed one count from the end, too, and are not 0.
+// numbers is which numbers a part of a rule takes. Those of a signed one count from the end, too,
+// and are not 0.
 type numbers struct {
 	min, max int
 	signed   bool
@@ -35,9 +36,22 @@ var numberParts = map[string]numbers{
 }
 
 var (
-	frequencies  = map[string]rrule.Frequency{"YEARLY": rrule.YEARLY, "MONTHLY": rrule.MONTHLY, "WEEKLY": rrule.WEEKLY, "DAILY": rrule.DAILY}
-	ruleWeekdays = map[string]rrule.Weekday{"MO": rrule.MO, "TU": rrule.TU, "WE": rrule.WE, "TH": rrule.TH, "FR": rrule.FR, "SA": rrule.SA, "SU": rrule.SU}
-	byDayForm    = regexp.MustCompile(`^([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$`)
+	frequencies = map[string]rrule.Frequency{
+		"YEARLY":  rrule.YEARLY,
+		"MONTHLY": rrule.MONTHLY,
+		"WEEKLY":  rrule.WEEKLY,
+		"DAILY":   rrule.DAILY,
+	}
+	ruleWeekdays = map[string]rrule.Weekday{
+		"MO": rrule.MO,
+		"TU": rrule.TU,
+		"WE": rrule.WE,
+		"TH": rrule.TH,
+		"FR": rrule.FR,
+		"SA": rrule.SA,
+		"SU": rrule.SU,
+	}
+	byDayForm = regexp.MustCompile(`^([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$`)
 )
 
 const maxWeeks = 5 // that a month has of one weekday
@@ -59,7 +73,10 @@ func readRule(p *icsProperty) (*icsRule, error) {
 	}
 	freq, known := frequencies[parts["FREQ"]]
 	if !known {
-		return nil, p.wrong("expected FREQ=YEARLY, MONTHLY, WEEKLY or DAILY, found %q", clip(parts["FREQ"]))
+		return nil, p.wrong(
+			"expected FREQ=YEARLY, MONTHLY, WEEKLY or DAILY, found %q",
+			clip(parts["FREQ"]),
+		)
 	}
 	r.opts.Freq = freq
 	if expected := r.together(parts); expected != "" {
@@ -89,7 +106,8 @@ func (r *icsRule) part(name, value string) (expected string) {
 	case "BYDAY":
 		return r.byDay(value)
 	case "BYHOUR", "BYMINUTE", "BYSECOND":
-		// Of a rule by the hour, or by hours, nothing but the date would count, and a thousand occurrences would be one.
+		// Of a rule by the hour, or by hours, nothing but the date would count, and a thousand
+		// occurrences would be one.
 		return "a rule without hours, minutes and seconds"
 	default:
 		return "parts such as FREQ=YEARLY and BYMONTH=12"
@@ -103,7 +121,12 @@ func (r *icsRule) numbers(name, value string, n numbers) (expected string) {
 	expected = fmt.Sprintf("%s= and a number from %d to %d", name, n.min, n.max)
 	switch {
 	case n.signed:
-		expected = fmt.Sprintf("%s= and numbers from %d to %d or -%[3]d to -%[2]d", name, n.min, n.max)
+		expected = fmt.Sprintf(
+			"%s= and numbers from %d to %d or -%[3]d to -%[2]d",
+			name,
+			n.min,
+			n.max,
+		)
 	case list:
 		expected = fmt.Sprintf("%s= and numbers from %d to %d", name, n.min, n.max)
 	}
@@ -144,13 +167,23 @@ func (r *icsRule) byDay(value string) (expected string) {
 	return ""
 }
 
-// together checks what RFC 5545 says of parts that do not go together (3.3.10). It returns what was expected.
+// together checks what RFC 5545 says of parts that do not go together (3.3.10). It returns what was
+// expected.
 func (r *icsRule) together(parts map[string]string) (expected string) {
 	has := func(name string) bool { _, ok := parts[name]; return ok }
 	freq := r.opts.Freq
-	counted := slices.ContainsFunc(r.opts.Byweekday, func(day rrule.Weekday) bool { return day.N() != 0 })
-	many := slices.ContainsFunc(r.opts.Byweekday, func(day rrule.Weekday) bool { return max(day.N(), -day.N()) > maxWeeks })
-	by := slices.ContainsFunc([]string{"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO", "BYMONTH"}, has)
+	counted := slices.ContainsFunc(
+		r.opts.Byweekday,
+		func(day rrule.Weekday) bool { return day.N() != 0 },
+	)
+	many := slices.ContainsFunc(
+		r.opts.Byweekday,
+		func(day rrule.Weekday) bool { return max(day.N(), -day.N()) > maxWeeks },
+	)
+	by := slices.ContainsFunc(
+		[]string{"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO", "BYMONTH"},
+		has,
+	)
 	switch {
 	case has("COUNT") && has("UNTIL"):
 		return "COUNT or UNTIL and not both"

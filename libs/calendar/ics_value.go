@@ -10,9 +10,10 @@ import (
 
 // moment is a DATE or a DATE-TIME.
 type moment struct {
-	local int64  // what its wall clock shows, in seconds since it showed 1970-01-01 00:00
-	in    *clock // nil: dates, and times of which nobody knows the zone, are the same on every wall clock
-	date  bool
+	local int64 // what its wall clock shows, in seconds since it showed 1970-01-01 00:00
+	// nil: dates, and times of which nobody knows the zone, are the same on every wall clock.
+	in   *clock
+	date bool
 }
 
 // unix returns the instant, and for what is the same on every wall clock that of UTC.
@@ -23,7 +24,8 @@ func (m moment) unix() int64 {
 	return m.in.unix(m.local)
 }
 
-// by returns what the clock of another moment shows. What is the same on every clock is so on that one.
+// by returns what the clock of another moment shows. What is the same on every clock is so on that
+// one.
 func (m moment) by(other *clock) int64 {
 	if m.in == nil || other == nil || m.in == other {
 		return m.local
@@ -70,13 +72,18 @@ func readMoment(value string) (moment, error) {
 	}
 	at, err := time.Parse(layout, text)
 	if err != nil {
-		return m, fmt.Errorf("expected a date such as 20261225 or a time such as 20261225T090000Z, found %q", clip(value))
+		return m, fmt.Errorf(
+			"expected a date such as 20261225 or a time such as 20261225T090000Z, found %q",
+			clip(value),
+		)
 	}
 	m.local = at.Unix()
 	return m, nil
 }
 
-var durationForm = regexp.MustCompile(`^\+?P(?:(\d{1,4})W)?(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,7})M)?(?:(\d{1,8})S)?)?$`)
+var durationForm = regexp.MustCompile(
+	`^\+?P(?:(\d{1,4})W)?(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,7})M)?(?:(\d{1,8})S)?)?$`,
+)
 
 // readDuration returns seconds.
 func readDuration(p *icsProperty, value string) (int64, error) {

@@ -13,11 +13,20 @@ import (
 )
 
 var icsZones = []string{
-	"Europe/Berlin", "America/New_York", "America/Santiago", "America/Havana", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Auckland", "America/St_Johns", "UTC",
+	"Europe/Berlin",
+	"America/New_York",
+	"America/Santiago",
+	"America/Havana",
+	"Australia/Lord_Howe",
+	"Asia/Kolkata",
+	"Pacific/Auckland",
+	"America/St_Johns",
+	"UTC",
 }
 
-// TestRulesAreOfTheirOwnWallClock: as the file writes them, the days of an event do not depend on the zone that it names, however odd
-// its midnights are. So files that differ in the zone only have the same days, and in UTC they are those of a calendar in UTC.
+// TestRulesAreOfTheirOwnWallClock: as the file writes them, the days of an event do not depend on
+// the zone that it names, however odd its midnights are. So files that differ in the zone only have
+// the same days, and in UTC they are those of a calendar in UTC.
 func TestRulesAreOfTheirOwnWallClock(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -53,12 +62,34 @@ func newRandomEvent(r *rand.Rand, kind string, local bool) *randomEvent {
 	if kind == "Z" {
 		e.kind, e.z = "", kind
 	}
-	e.start = time.Date(2016+r.IntN(8), time.Month(1+r.IntN(12)), 1+r.IntN(31), 0, 0, 0, 0, time.UTC)
+	e.start = time.Date(
+		2016+r.IntN(8),
+		time.Month(1+r.IntN(12)),
+		1+r.IntN(31),
+		0,
+		0,
+		0,
+		0,
+		time.UTC,
+	)
 	if r.IntN(4) == 0 { // a day around which clocks change
-		e.start = time.Date(2025, []time.Month{time.March, time.September, time.October, time.November}[r.IntN(4)], 1+r.IntN(30), 0, 0, 0, 0, time.UTC)
+		e.start = time.Date(
+			2025,
+			[]time.Month{time.March, time.September, time.October, time.November}[r.IntN(4)],
+			1+r.IntN(30),
+			0,
+			0,
+			0,
+			0,
+			time.UTC,
+		)
 	}
 	if !e.date {
-		e.start = e.start.Add(time.Duration([]int{0, 0, 30, 60, 23 * 60, 23*60 + 30, r.IntN(1440), r.IntN(1440)}[r.IntN(8)]) * time.Minute)
+		e.start = e.start.Add(
+			time.Duration(
+				[]int{0, 0, 30, 60, 23 * 60, 23*60 + 30, r.IntN(1440), r.IntN(1440)}[r.IntN(8)],
+			) * time.Minute,
+		)
 	}
 	e.lines = []string{"DTSTART" + e.at(e.start)}
 	e.lines = append(e.lines, e.length(e.start)...)
@@ -100,7 +131,8 @@ func (e *randomEvent) recur() {
 	for range r.IntN(3) {
 		e.lines = append(e.lines, "EXDATE"+e.at(some()))
 	}
-	// Of times, a date stands for the whole day, and leaves a changed occurrence alone. For Python, one at midnight is named by it, too.
+	// Of times, a date stands for the whole day, and leaves a changed occurrence alone. For Python,
+	// one at midnight is named by it, too.
 	if e.start.Hour() > 0 && r.IntN(8) == 0 {
 		e.lines = append(e.lines, "EXDATE;VALUE=DATE:"+some().Format("20060102"))
 	}
@@ -125,7 +157,8 @@ func (e *randomEvent) recur() {
 	}
 }
 
-// rule returns a random rule that the event's start is in, and a distance in days at which it may well recur.
+// rule returns a random rule that the event's start is in, and a distance in days at which it may
+// well recur.
 func (e *randomEvent) rule() (rule string, step int) {
 	r := e.r
 	day := strings.ToUpper(e.start.Weekday().String()[:2])
@@ -144,7 +177,10 @@ func (e *randomEvent) rule() (rule string, step int) {
 			parts = append(parts, "BYDAY="+days)
 		}
 		if r.IntN(5) == 0 {
-			parts = append(parts, fmt.Sprintf("BYMONTHDAY=%d,%d,-%d", e.start.Day(), 1+r.IntN(31), 1+r.IntN(31)))
+			parts = append(
+				parts,
+				fmt.Sprintf("BYMONTHDAY=%d,%d,-%d", e.start.Day(), 1+r.IntN(31), 1+r.IntN(31)),
+			)
 		}
 	case "WEEKLY":
 		step = 7
@@ -200,13 +236,21 @@ func (e *randomEvent) ofYear(day string) []string {
 	_, week := e.start.ISOWeek()
 	switch e.r.IntN(7) {
 	case 0:
-		return []string{fmt.Sprintf("BYMONTH=%d", e.start.Month()), fmt.Sprintf("BYDAY=%d%s", (e.start.Day()-1)/7+1, day)}
+		return []string{
+			fmt.Sprintf("BYMONTH=%d", e.start.Month()),
+			fmt.Sprintf("BYDAY=%d%s", (e.start.Day()-1)/7+1, day),
+		}
 	case 1:
-		return []string{fmt.Sprintf("BYYEARDAY=%d,%d,-%d", e.start.YearDay(), 1+e.r.IntN(366), 1+e.r.IntN(366))}
+		return []string{
+			fmt.Sprintf("BYYEARDAY=%d,%d,-%d", e.start.YearDay(), 1+e.r.IntN(366), 1+e.r.IntN(366)),
+		}
 	case 2:
 		return []string{fmt.Sprintf("BYWEEKNO=%d", week), "BYDAY=" + day}
 	case 3:
-		return []string{fmt.Sprintf("BYMONTH=%d,%d", e.start.Month(), 1+e.r.IntN(12)), fmt.Sprintf("BYMONTHDAY=%d", e.start.Day())}
+		return []string{
+			fmt.Sprintf("BYMONTH=%d,%d", e.start.Month(), 1+e.r.IntN(12)),
+			fmt.Sprintf("BYMONTHDAY=%d", e.start.Day()),
+		}
 	case 4:
 		return []string{fmt.Sprintf("BYDAY=%d%s", (e.start.YearDay()-1)/7+1, day)}
 	case 5:
@@ -223,5 +267,10 @@ func (e *randomEvent) file() string {
 	if e.kind != ";TZID=Home" {
 		return file(events...)
 	}
-	return strings.Replace(file(events...), "BEGIN:VEVENT", strings.ReplaceAll(homeZone, "\n", "\r\n")+"BEGIN:VEVENT", 1)
+	return strings.Replace(
+		file(events...),
+		"BEGIN:VEVENT",
+		strings.ReplaceAll(homeZone, "\n", "\r\n")+"BEGIN:VEVENT",
+		1,
+	)
 }

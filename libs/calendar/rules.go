@@ -22,7 +22,8 @@ type Rules struct {
 // span is a stretch of a day: seconds since midnight, to is not in it.
 type span struct{ from, to int32 }
 
-// Never is the answer that no such instant is there. None lies outside 1970 to 2199, as far as calendars are concerned.
+// Never is the answer that no such instant is there. None lies outside 1970 to 2199, as far as
+// calendars are concerned.
 const Never int64 = 1 << 62
 
 const (

@@ -6,12 +6,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Set is calendars that rule together: an instant must be allowed by all of them. It gives the same answers for ever, and is safe for
-// concurrent use.
+// Set is calendars that rule together: an instant must be allowed by all of them. It gives the same
+// answers for ever, and is safe for concurrent use.
 //
-// A search takes steps from day to day where the next allowed one is near, and from change to change of a wall clock, or from included date
-// to included date, where the weekly rules have no time in common: that there is none up to 2199 takes thousands of steps, not a hundred
-// thousand days of every calendar. What took many steps is remembered, as whoever asks for one instant of a stretch asks for others of it.
+// A search takes steps from day to day where the next allowed one is near, and from change to
+// change of a wall clock, or from included date to included date, where the weekly rules have no
+// time in common: that there is none up to 2199 takes thousands of steps, not a hundred thousand
+// days of every calendar. What took many steps is remembered, as whoever asks for one instant of a
+// stretch asks for others of it.
 type Set struct {
 	rules []*Rules    // in the order in which reasons are looked for
 	zones []*together // the same by zone
@@ -65,7 +67,8 @@ func (s *Set) Allows(unix int64) bool {
 	return true
 }
 
-// NextAllowed returns the first instant at or after another that every calendar allows, Never if there is none.
+// NextAllowed returns the first instant at or after another that every calendar allows, Never if
+// there is none.
 func (s *Set) NextAllowed(unix int64) int64 {
 	if known := s.shut.Load(); known.has(unix) {
 		return known.to
@@ -78,7 +81,8 @@ func (s *Set) NextAllowed(unix int64) int64 {
 	return at
 }
 
-// PrevAllowed returns the last second at or before an instant that every calendar allows, -Never if there is none.
+// PrevAllowed returns the last second at or before an instant that every calendar allows, -Never if
+// there is none.
 func (s *Set) PrevAllowed(unix int64) int64 {
 	if known := s.shut.Load(); known.has(unix) {
 		return known.from - 1
@@ -91,7 +95,8 @@ func (s *Set) PrevAllowed(unix int64) int64 {
 	return at
 }
 
-// NextExcluded returns the first instant at or after another that a calendar does not allow, Never if there is none.
+// NextExcluded returns the first instant at or after another that a calendar does not allow, Never
+// if there is none.
 func (s *Set) NextExcluded(unix int64) int64 {
 	if known := s.open.Load(); known.has(unix) {
 		return known.to
@@ -106,8 +111,9 @@ func (s *Set) NextExcluded(unix int64) int64 {
 	return first
 }
 
-// Meets tells whether the calendars can allow any time of day, by the wall clock of a zone, on any of some weekdays (bit n: n days after
-// Sunday). next lists the times: it returns the first at or after a second of the day, -1 if there is none. False is certain.
+// Meets tells whether the calendars can allow any time of day, by the wall clock of a zone, on any
+// of some weekdays (bit n: n days after Sunday). next lists the times: it returns the first at or
+// after a second of the day, -1 if there is none. False is certain.
 func (s *Set) Meets(z *zone.Table, weekdays uint64, next func(second int) int) bool {
 	t := s.ofZone(z)
 	if t != nil && !t.meets(weekdays, next) {

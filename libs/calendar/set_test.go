@@ -31,26 +31,86 @@ func hoursOf(zone, from, to string) timer.Calendar {
 
 func week() []string { return []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"} }
 
-// TestNothingInCommonIsFoundInFewSteps counts steps: every day of 174 years is 63,000 of each calendar.
+// TestNothingInCommonIsFoundInFewSteps counts steps: every day of 174 years is 63,000 of each
+// calendar.
 func TestNothingInCommonIsFoundInFewSteps(t *testing.T) {
 	t.Parallel()
 	at := unix(t, "2026-01-01T00:00:00Z")
-	holidays := timer.Calendar{ExcludedDates: []string{"2026-12-25"}, IncludedDates: []string{"2026-12-27", "2031-01-01"}}
-	only := timer.Calendar{Zone: "Asia/Tokyo", ExcludedWeekdays: week(), IncludedDates: []string{"2090-05-01", "1990-05-01"}}
+	holidays := timer.Calendar{
+		ExcludedDates: []string{"2026-12-25"},
+		IncludedDates: []string{"2026-12-27", "2031-01-01"},
+	}
+	only := timer.Calendar{
+		Zone:             "Asia/Tokyo",
+		ExcludedWeekdays: week(),
+		IncludedDates:    []string{"2090-05-01", "1990-05-01"},
+	}
 	tests := []struct {
 		name       string
 		calendars  []timer.Calendar
 		steps      int
 		next, prev string
 	}{
-		{"hours of one zone", []timer.Calendar{hoursOf("", "09:00", "10:00"), hoursOf("", "10:00", "11:00")}, 5, "never", "never"},
-		{"hours of one zone and holidays", []timer.Calendar{hoursOf("", "09:00", "10:00"), holidays, hoursOf("", "10:00", "11:00")}, 5, "never", "never"},
-		{"hours of two zones", []timer.Calendar{hoursOf("Europe/Berlin", "09:00", "10:00"), hoursOf("Asia/Tokyo", "09:00", "10:00")}, 1000, "never", "never"},
-		{"hours of three zones", []timer.Calendar{
-			hoursOf("Europe/Berlin", "09:00", "10:00"), hoursOf("America/New_York", "08:00", "18:00"), hoursOf("Australia/Lord_Howe", "09:00", "10:00"),
-		}, 2500, "never", "never"},
-		{"one included date of another zone", []timer.Calendar{only, hoursOf("Europe/Berlin", "09:00", "10:00")}, 1000, "2090-05-01T07:00:00Z", "1990-05-01T07:59:59Z"},
-		{"only where the clocks are an hour nearer", []timer.Calendar{hoursOf("Europe/Berlin", "09:00", "10:00"), hoursOf("America/New_York", "04:00", "05:00")}, 200, "2026-03-08T08:00:00Z", "2025-11-01T08:59:59Z"},
+		{
+			"hours of one zone",
+			[]timer.Calendar{hoursOf("", "09:00", "10:00"), hoursOf("", "10:00", "11:00")},
+			5,
+			"never",
+			"never",
+		},
+		{
+			"hours of one zone and holidays",
+			[]timer.Calendar{
+				hoursOf("", "09:00", "10:00"),
+				holidays,
+				hoursOf("", "10:00", "11:00"),
+			},
+			5,
+			"never",
+			"never",
+		},
+		{
+			"hours of two zones",
+			[]timer.Calendar{
+				hoursOf("Europe/Berlin", "09:00", "10:00"),
+				hoursOf("Asia/Tokyo", "09:00", "10:00"),
+			},
+			1000,
+			"never",
+			"never",
+		},
+		{
+			"hours of three zones",
+			[]timer.Calendar{
+				hoursOf(
+					"Europe/Berlin",
+					"09:00",
+					"10:00",
+				),
+				hoursOf("America/New_York", "08:00", "18:00"),
+				hoursOf("Australia/Lord_Howe", "09:00", "10:00"),
+			},
+			2500,
+			"never",
+			"never",
+		},
+		{
+			"one included date of another zone",
+			[]timer.Calendar{only, hoursOf("Europe/Berlin", "09:00", "10:00")},
+			1000,
+			"2090-05-01T07:00:00Z",
+			"1990-05-01T07:59:59Z",
+		},
+		{
+			"only where the clocks are an hour nearer",
+			[]timer.Calendar{
+				hoursOf("Europe/Berlin", "09:00", "10:00"),
+				hoursOf("America/New_York", "04:00", "05:00"),
+			},
+			200,
+			"2026-03-08T08:00:00Z",
+			"2025-11-01T08:59:59Z",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +129,8 @@ func TestTimesOfAnotherZoneMeet(t *testing.T) {
 	t.Parallel()
 	berlin, err := zone.Load("Europe/Berlin")
 	require.NoError(t, err)
-	tokyo := hoursOf("Asia/Tokyo", "09:00", "17:00") // in Berlin from 1 to 9 in winter, and from 2 to 10 in summer
+	// in Berlin from 1 to 9 in winter, and from 2 to 10 in summer.
+	tokyo := hoursOf("Asia/Tokyo", "09:00", "17:00")
 	tokyo.AllowedTimes[0].Weekdays = []string{"mon"}
 	included := tokyo
 	included.IncludedDates = []string{"2026-05-09"}
@@ -86,7 +147,13 @@ func TestTimesOfAnotherZoneMeet(t *testing.T) {
 		{"at noon, and who knows", 127, 12 * 3600, []timer.Calendar{included}, true},
 		{"on Sunday night", 1, 1800, []timer.Calendar{tokyo}, false},
 		{"on Monday night", 1 << 1, 3600 + 1800, []timer.Calendar{tokyo}, true},
-		{"hours of both zones apart", 127, 9*3600 + 1800, []timer.Calendar{tokyo, hoursOf("Europe/Berlin", "10:00", "11:00")}, false},
+		{
+			"hours of both zones apart",
+			127,
+			9*3600 + 1800,
+			[]timer.Calendar{tokyo, hoursOf("Europe/Berlin", "10:00", "11:00")},
+			false,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -122,8 +189,16 @@ func TestLongStretchesAreRemembered(t *testing.T) {
 			require.Equal(t, "2039-09-10T00:00:00Z", show(s.NextAllowed(unix(t, day))))
 			require.Equal(t, "2025-12-31T23:59:59Z", show(s.PrevAllowed(unix(t, day))))
 		}
-		require.Equal(t, "2039-09-10T00:00:00Z", show(s.NextAllowed(unix(t, "2039-09-10T00:00:00Z"))))
-		require.Equal(t, "2025-12-31T23:59:59Z", show(s.PrevAllowed(unix(t, "2025-12-31T23:59:59Z"))))
+		require.Equal(
+			t,
+			"2039-09-10T00:00:00Z",
+			show(s.NextAllowed(unix(t, "2039-09-10T00:00:00Z"))),
+		)
+		require.Equal(
+			t,
+			"2025-12-31T23:59:59Z",
+			show(s.PrevAllowed(unix(t, "2025-12-31T23:59:59Z"))),
+		)
 	}
 	s := setOf(t, timer.Calendar{ExcludedWeekdays: week(), IncludedDates: dates})
 	require.Equal(t, "2039-09-10T00:00:00Z", show(s.NextExcluded(at)))
@@ -131,21 +206,41 @@ func TestLongStretchesAreRemembered(t *testing.T) {
 	require.Equal(t, "2025-01-01T00:00:00Z", show(s.NextExcluded(unix(t, "2025-01-01T00:00:00Z"))))
 }
 
-// TestSetsAgreeWithAWalk compares sets of random calendars of several zones with a search that tries minute after minute. The calendars have
-// nearly nothing in common, so that every way of searching is taken.
+// TestSetsAgreeWithAWalk compares sets of random calendars of several zones with a search that
+// tries minute after minute. The calendars have nearly nothing in common, so that every way of
+// searching is taken.
 func TestSetsAgreeWithAWalk(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(11, 12))
-	zones := []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "UTC", "Africa/Casablanca"}
+	zones := []string{
+		"Europe/Berlin",
+		"America/New_York",
+		"Australia/Lord_Howe",
+		"Pacific/Apia",
+		"UTC",
+		"Africa/Casablanca",
+	}
 	begin := unix(t, "2026-01-05T00:00:00Z")
 	const days = 90
 	random := func() timer.Calendar {
 		c := timer.Calendar{Zone: zones[r.IntN(len(zones))]}
 		from := r.IntN(23)
-		c.AllowedTimes = []timer.TimeRange{{From: fmt.Sprintf("%02d:30", from), To: fmt.Sprintf("%02d:00", min(24, from+1+r.IntN(8))), Weekdays: week()[r.IntN(3) : 3+r.IntN(4)]}}
+		c.AllowedTimes = []timer.TimeRange{
+			{
+				From:     fmt.Sprintf("%02d:30", from),
+				To:       fmt.Sprintf("%02d:00", min(24, from+1+r.IntN(8))),
+				Weekdays: week()[r.IntN(3) : 3+r.IntN(4)],
+			},
+		}
 		for range r.IntN(3) {
-			c.IncludedDates = append(c.IncludedDates, time.Unix(begin+r.Int64N(days*86_400), 0).UTC().Format(time.DateOnly))
-			c.ExcludedDates = append(c.ExcludedDates, time.Unix(begin+r.Int64N(days*86_400), 0).UTC().Format(time.DateOnly))
+			c.IncludedDates = append(
+				c.IncludedDates,
+				time.Unix(begin+r.Int64N(days*86_400), 0).UTC().Format(time.DateOnly),
+			)
+			c.ExcludedDates = append(
+				c.ExcludedDates,
+				time.Unix(begin+r.Int64N(days*86_400), 0).UTC().Format(time.DateOnly),
+			)
 		}
 		if r.IntN(3) == 0 {
 			c.ExcludedWeekdays = week()[r.IntN(4) : 4+r.IntN(4)]
@@ -177,7 +272,14 @@ func TestSetsAgreeWithAWalk(t *testing.T) {
 				s = fresh()
 			}
 			if got := s.NextAllowed(at); next < len(allowed) {
-				require.Equal(t, show(begin+int64(next)*60), show(got), "%+v at %s", calendars, show(at))
+				require.Equal(
+					t,
+					show(begin+int64(next)*60),
+					show(got),
+					"%+v at %s",
+					calendars,
+					show(at),
+				)
 			} else {
 				require.GreaterOrEqual(t, got, begin+int64(next)*60)
 			}
@@ -188,15 +290,28 @@ func TestSetsAgreeWithAWalk(t *testing.T) {
 			case prev == m:
 				require.Equal(t, show(at), show(got))
 			default:
-				require.Equal(t, show(begin+int64(prev)*60+59), show(got), "%+v at %s", calendars, show(at))
+				require.Equal(
+					t,
+					show(begin+int64(prev)*60+59),
+					show(got),
+					"%+v at %s",
+					calendars,
+					show(at),
+				)
 			}
 		}
 	}
 }
 
-// BenchmarkNothingInCommon is what it costs to find out that calendars of three zones have no time in common up to 2199.
+// BenchmarkNothingInCommon is what it costs to find out that calendars of three zones have no time
+// in common up to 2199.
 func BenchmarkNothingInCommon(b *testing.B) {
-	s := setOf(b, hoursOf("Europe/Berlin", "09:00", "10:00"), hoursOf("America/New_York", "08:00", "18:00"), hoursOf("Australia/Lord_Howe", "09:00", "10:00"))
+	s := setOf(
+		b,
+		hoursOf("Europe/Berlin", "09:00", "10:00"),
+		hoursOf("America/New_York", "08:00", "18:00"),
+		hoursOf("Australia/Lord_Howe", "09:00", "10:00"),
+	)
 	at := unix(b, "2026-01-01T00:00:00Z")
 	b.ReportAllocs()
 	for b.Loop() {

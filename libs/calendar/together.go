@@ -6,7 +6,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// together is calendars of one zone, made ready to search its wall clock for what all of them allow.
+// together is calendars of one zone, made ready to search its wall clock for what all of them
+// allow.
 type together struct {
 	zone      *zone.Table
 	rules     []*Rules
@@ -85,7 +86,8 @@ func whole(spans []span) bool { return len(spans) == 1 && spans[0] == span{0, se
 
 // spans returns what all calendars allow of a day.
 func (t *together) spans(day int64) []span {
-	if !has(t.named, int32(day)) { //nolint:gosec // callers stay between firstDay and lastDay, or a day off
+	//nolint:gosec // callers stay between firstDay and lastDay, or a day off
+	if !has(t.named, int32(day)) {
 		return t.onWeekday[weekdayOf(day)]
 	}
 	out := t.rules[0].spans(day)
@@ -103,7 +105,8 @@ func (t *together) nextExcluded(unix int64, steps *int) int64 {
 	return t.forward(unix, func(local int64) int64 { return t.nextExcludedLocal(local, steps) })
 }
 
-// forward searches the wall clock, stretch by stretch of the zone. What was found from one local time on holds for those up to it.
+// forward searches the wall clock, stretch by stretch of the zone. What was found from one local
+// time on holds for those up to it.
 func (t *together) forward(unix int64, search func(local int64) int64) int64 {
 	z := t.zone
 	begun, found := Never, -Never
@@ -136,7 +139,8 @@ func (t *together) prevAllowed(unix int64, steps *int) int64 {
 
 func (t *together) nextAllowedLocal(local int64, steps *int) int64 {
 	day := max(floorDay(local), firstDay)
-	for second := int32(max(0, local-day*secondsPerDay)); day < lastDay; second = 0 { //nolint:gosec // seconds of a day
+	//nolint:gosec // seconds of a day
+	for second := int32(max(0, local-day*secondsPerDay)); day < lastDay; second = 0 {
 		*steps++
 		for _, s := range t.spans(day) {
 			if second < s.to {
@@ -152,7 +156,8 @@ func (t *together) nextAllowedLocal(local int64, steps *int) int64 {
 
 func (t *together) nextExcludedLocal(local int64, steps *int) int64 {
 	day := max(floorDay(local), firstDay)
-	for second := int32(max(0, local-day*secondsPerDay)); day < lastDay; second = 0 { //nolint:gosec // seconds of a day
+	//nolint:gosec // seconds of a day
+	for second := int32(max(0, local-day*secondsPerDay)); day < lastDay; second = 0 {
 		*steps++
 		for _, s := range t.spans(day) {
 			if second >= s.from && second < s.to {
@@ -171,7 +176,8 @@ func (t *together) nextExcludedLocal(local int64, steps *int) int64 {
 
 func (t *together) prevAllowedLocal(local int64, steps *int) int64 {
 	day := min(floorDay(local), lastDay-1)
-	for second := int32(min(secondsPerDay-1, local-day*secondsPerDay)); day >= firstDay; second = secondsPerDay - 1 { //nolint:gosec // seconds of a day
+	//nolint:gosec // seconds of a day
+	for second := int32(min(secondsPerDay-1, local-day*secondsPerDay)); day >= firstDay; second = secondsPerDay - 1 {
 		*steps++
 		for _, s := range slices.Backward(t.spans(day)) {
 			if second >= s.from {
@@ -185,7 +191,8 @@ func (t *together) prevAllowedLocal(local int64, steps *int) int64 {
 	return -Never
 }
 
-// nextOf returns the first of ascending days that is a given one or later, lastDay if there is none.
+// nextOf returns the first of ascending days that is a given one or later, lastDay if there is
+// none.
 func nextOf(days []int32, day int64) int64 {
 	if i, _ := slices.BinarySearch(days, int32(day)); i < len(days) { //nolint:gosec // as in spans
 		return int64(days[i])
@@ -193,7 +200,8 @@ func nextOf(days []int32, day int64) int64 {
 	return lastDay
 }
 
-// prevOf returns the last of ascending days that is a given one or earlier, one before firstDay if there is none.
+// prevOf returns the last of ascending days that is a given one or earlier, one before firstDay if
+// there is none.
 func prevOf(days []int32, day int64) int64 {
 	if i, _ := slices.BinarySearch(days, int32(day+1)); i > 0 { //nolint:gosec // as in spans
 		return int64(days[i-1])
@@ -201,7 +209,8 @@ func prevOf(days []int32, day int64) int64 {
 	return firstDay - 1
 }
 
-// maxIncluded is of how many included dates meets looks at the times. Of more it says that they may be met.
+// maxIncluded is of how many included dates meets looks at the times. Of more it says that they may
+// be met.
 const maxIncluded = 500
 
 func (t *together) meets(weekdays uint64, next func(second int) int) bool {

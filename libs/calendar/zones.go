@@ -12,11 +12,13 @@ const (
 	searchTo   = (lastDay + 2) * secondsPerDay
 )
 
-// quickTurns is how many turns zones take before a search asks what they can have in common at all: a week or two of them.
+// quickTurns is how many turns zones take before a search asks what they can have in common at all:
+// a week or two of them.
 const quickTurns = 32
 
-// nextAllowed goes from change to change of a wall clock. Between two of them all zones run evenly, so that what they have in common is the
-// same every week, but for dates that are named. Where that is nothing, only included dates are looked at.
+// nextAllowed goes from change to change of a wall clock. Between two of them all zones run evenly,
+// so that what they have in common is the same every week, but for dates that are named. Where that
+// is nothing, only included dates are looked at.
 func (s *Set) nextAllowed(unix int64, steps *int) int64 {
 	if len(s.zones) < 2 {
 		for _, t := range s.zones {
@@ -72,8 +74,8 @@ func (s *Set) prevAllowed(unix int64, steps *int) int64 {
 	return unix
 }
 
-// forward lets one zone after the other go on to what it allows, until all agree on an instant, or none before the end can be, or they had
-// so many turns. All instants that are passed are excluded.
+// forward lets one zone after the other go on to what it allows, until all agree on an instant, or
+// none before the end can be, or they had so many turns. All instants that are passed are excluded.
 func (s *Set) forward(unix, end int64, turns int, steps *int) (int64, bool) {
 	for i, agreed := 0, 0; agreed < len(s.zones); i++ {
 		if unix >= end || i == turns {
@@ -105,8 +107,8 @@ func (s *Set) backward(unix, begin int64, turns int, steps *int) (int64, bool) {
 	return unix, true
 }
 
-// meetings is what one search found out of how the weekly rules of several zones meet. It depends on how far their wall clocks are apart,
-// for which there are few ways.
+// meetings is what one search found out of how the weekly rules of several zones meet. It depends
+// on how far their wall clocks are apart, for which there are few ways.
 type meetings struct {
 	offsets []int64 // of the stretch that around returned, by zone
 	apart   []int64 // distances from the first zone, so many for each answer
@@ -188,7 +190,8 @@ func same(apart, offsets []int64) bool {
 	return true
 }
 
-// week returns what the weekly rules allow of a week whose wall clock is ahead of another one, in seconds since that one showed Sunday.
+// week returns what the weekly rules allow of a week whose wall clock is ahead of another one, in
+// seconds since that one showed Sunday.
 func (t *together) week(ahead int64) []span {
 	const length = daysPerWeek * secondsPerDay
 	var out []span
@@ -196,7 +199,8 @@ func (t *together) week(ahead int64) []span {
 		for _, s := range spans {
 			from := (int64(w)*secondsPerDay + int64(s.from) - ahead + length) % length
 			to := from + int64(s.to-s.from)
-			out = append(out, span{int32(from), int32(min(to, length))}) //nolint:gosec // seconds of a week
+			//nolint:gosec // seconds of a week
+			out = append(out, span{int32(from), int32(min(to, length))})
 			if to > length {
 				out = append(out, span{0, int32(to - length)}) //nolint:gosec // seconds of a week
 			}
@@ -205,7 +209,8 @@ func (t *together) week(ahead int64) []span {
 	return merged(out)
 }
 
-// nextIncluded returns the first included date of any zone that ends behind an instant, by the offsets of its stretch.
+// nextIncluded returns the first included date of any zone that ends behind an instant, by the
+// offsets of its stretch.
 func (m *meetings) nextIncluded(zones []*together, unix int64) stretch {
 	first := stretch{Never, Never}
 	for i, t := range zones {

@@ -16,11 +16,17 @@ import (
 const maxRuleBody = 64 << 10
 
 // answer says what an answer means.
-func (h *HTTP) answer(ctx context.Context, q *Request, resp *http.Response, timeout time.Duration) Result {
+func (h *HTTP) answer(
+	ctx context.Context,
+	q *Request,
+	resp *http.Response,
+	timeout time.Duration,
+) Result {
 	defer resp.Body.Close()
 	r := Result{StatusCode: int32(resp.StatusCode)} //nolint:gosec // three digits
 	if accepted(q, resp, &r) {
-		// Asked first: the rules are about an answer that completes the fire, and an acceptance is agreed between target and receiver by its header.
+		// Asked first: the rules are about an answer that completes the fire, and an acceptance is
+		// agreed between target and receiver by its header.
 		r.Excerpt = readExcerpt(resp.Body, h.o.MaxDrain)
 		return r
 	}
@@ -54,7 +60,8 @@ func (h *HTTP) answer(ctx context.Context, q *Request, resp *http.Response, time
 	default:
 		r.Error = "answered " + statusLine(resp)
 	}
-	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
+	if resp.StatusCode == http.StatusTooManyRequests ||
+		resp.StatusCode == http.StatusServiceUnavailable {
 		r.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
 	}
 	r.Error = oneLine(r.Error)
@@ -78,8 +85,15 @@ func within(text string, most timer.Duration) time.Duration {
 	return time.Duration(most)
 }
 
-// matched reads a body and looks for the rule in it. An answer that breaks off is judged by what came, if that matches.
-func (h *HTTP) matched(ctx context.Context, rule string, resp *http.Response, r Result, timeout time.Duration) Result {
+// matched reads a body and looks for the rule in it. An answer that breaks off is judged by what
+// came, if that matches.
+func (h *HTTP) matched(
+	ctx context.Context,
+	rule string,
+	resp *http.Response,
+	r Result,
+	timeout time.Duration,
+) Result {
 	re, err := h.rules.get(rule)
 	if err != nil {
 		return unusable(err)
@@ -94,7 +108,9 @@ func (h *HTTP) matched(ctx context.Context, rule string, resp *http.Response, r 
 		f.StatusCode, f.Excerpt = r.StatusCode, r.Excerpt
 		return f
 	}
-	r.Class, r.Failure, r.Error = Retry, timer.FailureRule, "answered "+statusLine(resp)+" with a body that the success rule does not match"
+	r.Class, r.Failure, r.Error = Retry, timer.FailureRule, "answered "+statusLine(
+		resp,
+	)+" with a body that the success rule does not match"
 	return r
 }
 
@@ -116,5 +132,7 @@ func parseRetryAfter(text string, now time.Time) time.Duration {
 }
 
 func statusLine(resp *http.Response) string {
-	return strings.TrimSpace(fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)))
+	return strings.TrimSpace(
+		fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode)),
+	)
 }

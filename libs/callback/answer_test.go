@@ -31,17 +31,47 @@ func TestSuccessRules(t *testing.T) {
 	}{
 		{"another status", timer.Success{Statuses: statuses("404,500-510")}, 404, "", ""},
 		{"its range", timer.Success{Statuses: statuses("404,500-510")}, 503, "", ""},
-		{"200 is none of them", timer.Success{Statuses: statuses("404,500-510")}, 200, "", timer.FailureStatus},
+		{
+			"200 is none of them",
+			timer.Success{Statuses: statuses("404,500-510")},
+			200,
+			"",
+			timer.FailureStatus,
+		},
 		{"a redirect that is wanted", timer.Success{Statuses: statuses("300-399")}, 302, "", ""},
 		{"410 that is wanted", timer.Success{Statuses: statuses("410")}, 410, "", ""},
 		{"a body", timer.Success{Body: `"ok":\s*true`}, 200, `{"ok": true}`, ""},
-		{"another body", timer.Success{Body: `"ok":\s*true`}, 200, `{"ok": false}`, timer.FailureRule},
-		{"a body behind much else", timer.Success{Body: "here"}, 200, strings.Repeat("x", 60<<10) + "here", ""},
-		{"a body behind too much", timer.Success{Body: "here"}, 200, strings.Repeat("x", 70<<10) + "here", timer.FailureRule},
+		{
+			"another body",
+			timer.Success{Body: `"ok":\s*true`},
+			200,
+			`{"ok": false}`,
+			timer.FailureRule,
+		},
+		{
+			"a body behind much else",
+			timer.Success{Body: "here"},
+			200,
+			strings.Repeat("x", 60<<10) + "here",
+			"",
+		},
+		{
+			"a body behind too much",
+			timer.Success{Body: "here"},
+			200,
+			strings.Repeat("x", 70<<10) + "here",
+			timer.FailureRule,
+		},
 		{"no body", timer.Success{Body: "^$"}, 204, "", ""},
 		{"the status comes first", timer.Success{Body: "ok"}, 500, "ok", timer.FailureStatus},
 		{"both", timer.Success{Statuses: statuses("500"), Body: "ok"}, 500, "ok", ""},
-		{"a rule that takes for ever", timer.Success{Body: strings.Repeat("(?:x?){1000}", 42)}, 200, "x", timer.FailureInvalid},
+		{
+			"a rule that takes for ever",
+			timer.Success{Body: strings.Repeat("(?:x?){1000}", 42)},
+			200,
+			"x",
+			timer.FailureInvalid,
+		},
 		{"a rule that is none", timer.Success{Body: "("}, 200, "(", timer.FailureInvalid},
 	}
 	for _, tt := range tests {
@@ -91,17 +121,29 @@ func TestRetryAfter(t *testing.T) {
 			})
 			got := c.Call(t.Context(), r)
 			require.Equal(t, callback.Retry, got.Class)
-			require.InDelta(t, tt.want, got.RetryAfter, float64(time.Minute)*float64(min(1, len(tt.header)/20)))
+			require.InDelta(
+				t,
+				tt.want,
+				got.RetryAfter,
+				float64(time.Minute)*float64(min(1, len(tt.header)/20)),
+			)
 		})
 	}
 }
 
 func TestGonePausesTheTimer(t *testing.T) {
 	t.Parallel()
-	c, r := setup(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	c, r := setup(
+		t,
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) },
+	)
 	got := c.Call(t.Context(), r)
 	require.Equal(t, callback.Result{
-		Class: callback.Reject, StatusCode: 410, Error: "answered 410 Gone", Failure: timer.FailureStatus, Pause: true,
+		Class:      callback.Reject,
+		StatusCode: 410,
+		Error:      "answered 410 Gone",
+		Failure:    timer.FailureStatus,
+		Pause:      true,
 	}, got)
 }
 
@@ -117,14 +159,70 @@ func TestAsynchronousAcceptance(t *testing.T) {
 		class   callback.Class
 		within  time.Duration
 	}{
-		{"accepted", hour, "t", 202, map[string]string{"Carillon-Accepted": "async"}, callback.Accepted, time.Hour},
-		{"sooner", hour, "t", 202, map[string]string{"Carillon-Accepted": "Async", "Carillon-Complete-Within": "10m"}, callback.Accepted, 10 * time.Minute},
-		{"later than allowed", hour, "t", 202, map[string]string{"Carillon-Accepted": "async", "Carillon-Complete-Within": "10h"}, callback.Accepted, time.Hour},
-		{"a time that is none", hour, "t", 202, map[string]string{"Carillon-Accepted": "async", "Carillon-Complete-Within": "-3"}, callback.Accepted, time.Hour},
+		{
+			"accepted",
+			hour,
+			"t",
+			202,
+			map[string]string{"Carillon-Accepted": "async"},
+			callback.Accepted,
+			time.Hour,
+		},
+		{
+			"sooner",
+			hour,
+			"t",
+			202,
+			map[string]string{"Carillon-Accepted": "Async", "Carillon-Complete-Within": "10m"},
+			callback.Accepted,
+			10 * time.Minute,
+		},
+		{
+			"later than allowed",
+			hour,
+			"t",
+			202,
+			map[string]string{"Carillon-Accepted": "async", "Carillon-Complete-Within": "10h"},
+			callback.Accepted,
+			time.Hour,
+		},
+		{
+			"a time that is none",
+			hour,
+			"t",
+			202,
+			map[string]string{"Carillon-Accepted": "async", "Carillon-Complete-Within": "-3"},
+			callback.Accepted,
+			time.Hour,
+		},
 		{"without the header", hour, "t", 202, nil, callback.Success, 0},
-		{"with another status", hour, "t", 200, map[string]string{"Carillon-Accepted": "async"}, callback.Success, 0},
-		{"of a timer that does not offer it", 0, "t", 202, map[string]string{"Carillon-Accepted": "async"}, callback.Success, 0},
-		{"without a token", hour, "", 202, map[string]string{"Carillon-Accepted": "async"}, callback.Success, 0},
+		{
+			"with another status",
+			hour,
+			"t",
+			200,
+			map[string]string{"Carillon-Accepted": "async"},
+			callback.Success,
+			0,
+		},
+		{
+			"of a timer that does not offer it",
+			0,
+			"t",
+			202,
+			map[string]string{"Carillon-Accepted": "async"},
+			callback.Success,
+			0,
+		},
+		{
+			"without a token",
+			hour,
+			"",
+			202,
+			map[string]string{"Carillon-Accepted": "async"},
+			callback.Success,
+			0,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,7 +260,12 @@ func TestAnAcceptanceComesBeforeTheSuccessRules(t *testing.T) {
 		require.Equal(t, time.Hour, got.CompleteWithin)
 		require.Equal(t, "queued", got.Excerpt)
 		r.Target.Async = 0
-		require.Equal(t, callback.Retry, c.Call(t.Context(), r).Class, "of a target that does not offer it the rules decide")
+		require.Equal(
+			t,
+			callback.Retry,
+			c.Call(t.Context(), r).Class,
+			"of a target that does not offer it the rules decide",
+		)
 	}
 }
 
@@ -198,7 +301,10 @@ func TestBadReceiversAreRecordedAsWhatTheyAre(t *testing.T) {
 		{"headers without end", func(c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n")
 			for {
-				if _, err := io.WriteString(c, "X-More: "+strings.Repeat("x", 4000)+"\r\n"); err != nil {
+				if _, err := io.WriteString(
+					c,
+					"X-More: "+strings.Repeat("x", 4000)+"\r\n",
+				); err != nil {
 					return
 				}
 			}
@@ -213,16 +319,31 @@ func TestBadReceiversAreRecordedAsWhatTheyAre(t *testing.T) {
 		}, timer.FailureTooLarge},
 		{"continues without end", func(c net.Conn) {
 			for {
-				if _, err := io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"); err != nil {
+				if _, err := io.WriteString(
+					c,
+					"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n",
+				); err != nil {
 					return
 				}
 			}
 		}, timer.FailureTooLarge},
 		{"a reset", func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) }, timer.FailureReset},
 		{"a close", func(net.Conn) {}, timer.FailureReset},
-		{"half a head", func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX-A: b") }, timer.FailureReset},
-		{"no HTTP", func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.6\r\n\r\n") }, timer.FailureProtocol},
-		{"a status that is none", func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 abc OK\r\n\r\n") }, timer.FailureProtocol},
+		{
+			"half a head",
+			func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX-A: b") },
+			timer.FailureReset,
+		},
+		{
+			"no HTTP",
+			func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.6\r\n\r\n") },
+			timer.FailureProtocol,
+		},
+		{
+			"a status that is none",
+			func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 abc OK\r\n\r\n") },
+			timer.FailureProtocol,
+		},
 		{"an answer after the timeout", func(c net.Conn) {
 			_, _ = io.Copy(io.Discard, c) // until nobody waits any more
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
@@ -249,7 +370,10 @@ func TestBadReceiversAreRecordedAsWhatTheyAre(t *testing.T) {
 			_ = c.(*net.TCPConn).SetLinger(0)
 		}, timer.FailureNone},
 		{"a switch of protocols", func(c net.Conn) {
-			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")
+			_, _ = io.WriteString(
+				c,
+				"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+			)
 			_, _ = io.Copy(io.Discard, c)
 		}, timer.FailureStatus},
 	}
@@ -286,7 +410,10 @@ func TestFailuresOfTheWayThere(t *testing.T) {
 	require.NoError(t, err)
 	closed := "http://" + l.Addr().String()
 	require.NoError(t, l.Close())
-	plain := raw(t, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") })
+	plain := raw(
+		t,
+		func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") },
+	)
 	for url, want := range map[string]timer.Failure{
 		"http://no-such-host.invalid/": timer.FailureDNS,
 		closed:                         timer.FailureConnect,
@@ -300,11 +427,33 @@ func TestFailuresOfTheWayThere(t *testing.T) {
 		require.True(t, callback.Unwell(&got))
 	}
 	require.False(t, callback.Unwell(&callback.Result{}))
-	require.False(t, callback.Unwell(&callback.Result{Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 500}))
-	require.True(t, callback.Unwell(&callback.Result{Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 503}))
-	require.False(t, callback.Unwell(&callback.Result{Class: callback.Reject, Failure: timer.FailureRefused}))
+	require.False(
+		t,
+		callback.Unwell(
+			&callback.Result{Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 500},
+		),
+	)
+	require.True(
+		t,
+		callback.Unwell(
+			&callback.Result{Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 503},
+		),
+	)
+	require.False(
+		t,
+		callback.Unwell(&callback.Result{Class: callback.Reject, Failure: timer.FailureRefused}),
+	)
 	for _, code := range []int32{4, 14} { // of gRPC
-		require.True(t, callback.Unwell(&callback.Result{Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: code}))
+		require.True(
+			t,
+			callback.Unwell(
+				&callback.Result{
+					Class:      callback.Retry,
+					Failure:    timer.FailureStatus,
+					StatusCode: code,
+				},
+			),
+		)
 	}
 	for _, f := range []timer.Failure{timer.FailureCanceled, timer.FailureAuth, timer.FailureRefused, timer.FailureInvalid} {
 		require.False(t, callback.Telling(&callback.Result{Failure: f}), f)

@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// answering serves keep-alive requests of a fixed head and body length as cheaply as can be: what is measured is the caller.
+// answering serves keep-alive requests of a fixed head and body length as cheaply as can be: what
+// is measured is the caller.
 func answering(b *testing.B) string {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,7 +39,10 @@ func answering(b *testing.B) string {
 					if _, err := c.Read(buf); err != nil { // one write of the caller is one request
 						return
 					}
-					if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"); err != nil {
+					if _, err := io.WriteString(
+						c,
+						"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+					); err != nil {
 						return
 					}
 				}
@@ -56,7 +60,8 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// bare returns a call by a bare client of the standard library, with as many headers as a callback has.
+// bare returns a call by a bare client of the standard library, with as many headers as a callback
+// has.
 func bare(b *testing.B, body string) func() error {
 	b.Helper()
 	url := answering(b)
@@ -83,9 +88,11 @@ func bare(b *testing.B, body string) func() error {
 	}
 }
 
-// BenchmarkOverhead shows what a callback costs above a call by a bare client of the standard library: overhead-cpu-ns/op, of which less than 30,000 is wanted. Both
-// are called in turns in one run, so that whatever slows the machine slows both; CPU is the process's, the receiver's included, which is the
-// same for both. An op is one call of each. The figures count on an idle machine only.
+// BenchmarkOverhead shows what a callback costs above a call by a bare client of the standard
+// library: overhead-cpu-ns/op, of which less than 30,000 is wanted. Both are called in turns in one
+// run, so that whatever slows the machine slows both; CPU is the process's, the receiver's
+// included, which is the same for both. An op is one call of each. The figures count on an idle
+// machine only.
 func BenchmarkOverhead(b *testing.B) {
 	const body = `{"hello": "world"}`
 	ring := newRing(b)
@@ -104,11 +111,16 @@ func BenchmarkOverhead(b *testing.B) {
 			r.Signer = signer
 			r.Target.Templates, r.Target.Body = true, `{"fire": "{{fire.id}}", "due": "{{due}}"}`
 			r.Target.Success = &timer.Success{Body: "ok"}
-			r.Target.SecretHeaders = map[string]timer.Sealed{"Authorization": ring.Seal(sealing.NewSecret("Bearer hunter2"), callback.SecretBinding("shop"))}
+			r.Target.SecretHeaders = map[string]timer.Sealed{"Authorization": ring.Seal(encryption.NewSecret("Bearer hunter2"), callback.SecretBinding("shop"))}
 		}},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
-			c, err := callback.NewHTTP(callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}})
+			c, err := callback.NewHTTP(
+				callback.HTTPOptions{
+					AllowPrivate: true,
+					NetOptions:   callback.NetOptions{Secrets: ring},
+				},
+			)
 			require.NoError(b, err)
 			b.Cleanup(c.Close)
 			r := requestTo(answering(b))
@@ -125,7 +137,8 @@ func BenchmarkOverhead(b *testing.B) {
 	}
 }
 
-// compare makes b.N calls of each, in turns of some hundred, and reports the CPU of the two and the difference.
+// compare makes b.N calls of each, in turns of some hundred, and reports the CPU of the two and the
+// difference.
 func compare(b *testing.B, bare, ours func() error) {
 	b.Helper()
 	const turn = 200

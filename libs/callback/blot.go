@@ -13,11 +13,13 @@ import (
 
 const redacted = "REDACTED"
 
-// worthwhile is how long a secret is at least that is blotted out: shorter ones would tear ordinary words apart.
+// worthwhile is how long a secret is at least that is blotted out: shorter ones would tear ordinary
+// words apart.
 const worthwhile = 6
 
-// blot takes secrets out of what is recorded, the request's completion token among them: a receiver may send back what it got, whole, without its scheme ("Bearer …"),
-// escaped as its answer's form asks for, in base64, or cut off by the end of the excerpt.
+// blot takes secrets out of what is recorded, the request's completion token among them: a receiver
+// may send back what it got, whole, without its scheme ("Bearer …"), escaped as its answer's form
+// asks for, in base64, or cut off by the end of the excerpt.
 func blot(r Result, q *Request, secrets []secretHeader) Result {
 	if r.Excerpt == "" && r.Error == "" || len(secrets) == 0 && q.Token == "" {
 		return r
@@ -30,7 +32,10 @@ func blot(r Result, q *Request, secrets []secretHeader) Result {
 			continue
 		}
 		wanted = needles(wanted, credentials)
-		if plain, err := base64.StdEncoding.DecodeString(credentials); err == nil && strings.EqualFold(scheme, "Basic") {
+		if plain, err := base64.StdEncoding.DecodeString(
+			credentials,
+		); err == nil &&
+			strings.EqualFold(scheme, "Basic") {
 			_, password, _ := strings.Cut(string(plain), ":")
 			wanted = needles(needles(wanted, string(plain)), password)
 		}
@@ -41,8 +46,9 @@ func blot(r Result, q *Request, secrets []secretHeader) Result {
 
 func blotText(text, secret string) string { return blotAll(text, needles(nil, secret)) }
 
-// needles adds to a list what a secret is looked for as: itself, and its base64. That of a longer text which it is a part of is one of three, by where it begins there;
-// of a digit that it shares with what stands beside it some bits are left.
+// needles adds to a list what a secret is looked for as: itself, and its base64. That of a longer
+// text which it is a part of is one of three, by where it begins there; of a digit that it shares
+// with what stands beside it some bits are left.
 func needles(to []string, secret string) []string {
 	if len(secret) < worthwhile {
 		return to
@@ -50,7 +56,8 @@ func needles(to []string, secret string) []string {
 	to = append(to, secret)
 	for before := range 3 {
 		padded := "\x00\x00"[:before] + secret
-		last := base64.RawStdEncoding.EncodeToString([]byte(padded))[(before*8+5)/6:] // where nothing follows it
+		// where nothing follows it.
+		last := base64.RawStdEncoding.EncodeToString([]byte(padded))[(before*8+5)/6:]
 		inside := last[:len(padded)*8/6-(before*8+5)/6]
 		to = append(to, inside)
 		if last != inside {
@@ -112,7 +119,8 @@ func views(text string, show func(view)) {
 	}
 }
 
-// viewOf decodes a text. decode returns what an escape at the start of s stands for, and its length there: 0 where it is none, less than 0 where it is cut off.
+// viewOf decodes a text. decode returns what an escape at the start of s stands for, and its length
+// there: 0 where it is none, less than 0 where it is cut off.
 func viewOf(text, signs string, decode func(s string) (value string, size int)) view {
 	v := view{at: make([]int, 0, len(text)), size: len(text)}
 	plain := make([]byte, 0, len(text))

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -23,7 +23,10 @@ import (
 func TestSecretsInOtherForms(t *testing.T) {
 	t.Parallel()
 	const secret = `hunter2/"pä+ß&x 100%/😀 <y>`
-	h := newCaller(t, callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: plain{}}})
+	h := newCaller(
+		t,
+		callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: plain{}}},
+	)
 	var hex, everyByte strings.Builder
 	for _, r := range secret {
 		if r < 0x10000 {
@@ -38,7 +41,8 @@ func TestSecretsInOtherForms(t *testing.T) {
 	quoted, err := json.Marshal(secret)
 	require.NoError(t, err)
 	inJSON := strings.Trim(string(quoted), `"`)
-	ascii := strings.NewReplacer("ä", `\u00e4`, "ß", `\u00DF`, "😀", `\ud83d\ude00`, "/", `\/`, `"`, `\"`).Replace(secret)
+	ascii := strings.NewReplacer("ä", `\u00e4`, "ß", `\u00DF`, "😀", `\ud83d\ude00`, "/", `\/`, `"`, `\"`).
+		Replace(secret)
 	forms := map[string]string{
 		"as it is":                  secret,
 		"JSON":                      inJSON,
@@ -55,17 +59,33 @@ func TestSecretsInOtherForms(t *testing.T) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, `you: "REDACTED"`, strings.ReplaceAll(echoed(t, h, secret, `you: "`+form+`"`), "=", ""))
+			require.Equal(
+				t,
+				`you: "REDACTED"`,
+				strings.ReplaceAll(echoed(t, h, secret, `you: "`+form+`"`), "=", ""),
+			)
 			for n := len(form) / 2; n < len(form); n++ {
 				start := strings.Repeat("-", timer.MaxExcerpt-n)
 				rest, ok := strings.CutPrefix(echoed(t, h, secret, start+form), start)
 				require.True(t, ok)
-				require.Contains(t, " REDACTED", " "+strings.TrimRight(rest, "="), "cut off at %d: %s", n, rest)
+				require.Contains(
+					t,
+					" REDACTED",
+					" "+strings.TrimRight(rest, "="),
+					"cut off at %d: %s",
+					n,
+					rest,
+				)
 			}
 		})
 	}
 	for before := range 3 {
-		got := echoed(t, h, secret, base64.StdEncoding.EncodeToString([]byte("abc"[:before]+secret+"tail")))
+		got := echoed(
+			t,
+			h,
+			secret,
+			base64.StdEncoding.EncodeToString([]byte("abc"[:before]+secret+"tail")),
+		)
 		require.Contains(t, got, "REDACTED")
 		require.Less(t, len(got), 20)
 	}
@@ -84,13 +104,16 @@ func TestSecretsInOtherForms(t *testing.T) {
 // plain opens what is not sealed at all.
 type plain struct{}
 
-func (plain) Open(s timer.Sealed, _ sealing.Binding) (sealing.Secret, error) {
-	return sealing.NewSecret(string(s)), nil
+func (plain) Open(s timer.Sealed, _ encryption.Binding) (encryption.Secret, error) {
+	return encryption.NewSecret(string(s)), nil
 }
 
 func TestBasicCredentialsAreSecretOnceTheyAreDecoded(t *testing.T) {
 	t.Parallel()
-	h := newCaller(t, callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: plain{}}})
+	h := newCaller(
+		t,
+		callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: plain{}}},
+	)
 	secret := "Basic " + base64.StdEncoding.EncodeToString([]byte("somebody:hunter2!"))
 	require.Equal(t, "no somebody with REDACTED", echoed(t, h, secret, "no somebody with hunter2!"))
 	require.Equal(t, "no REDACTED", echoed(t, h, secret, "no somebody:hunter2!"))
@@ -99,7 +122,11 @@ func TestBasicCredentialsAreSecretOnceTheyAreDecoded(t *testing.T) {
 // echoed calls a receiver that answers with a text, and returns the excerpt of it.
 func echoed(t *testing.T, h *callback.HTTP, secret, text string) string {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
+	server := httptest.NewServer(
+		http.HandlerFunc(
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) },
+		),
+	)
 	defer server.Close()
 	r := requestTo(server.URL)
 	r.Target.SecretHeaders = map[string]timer.Sealed{"X-Secret": timer.Sealed(secret)}

@@ -18,32 +18,52 @@ type Checks struct {
 	Kinds         []timer.TargetKind // that have a caller; nil: http only
 	AllowInsecure bool               // TLS.Insecure
 	Labels        map[string]string  // of the timer: what templates may name
-	OwnNamespace  string             // "tenant/namespace" of Carillon itself, where no pulsar target may publish
-	Egress        *egress.Policy     // of the app: a URL with an address in place of a name is checked now; nil: only when it is called
-	Reserved      string             // header that a gateway is believed by, which no target may send; empty: none
-	Topics        *egress.Topics     // where pulsar targets may publish; nil: that is looked at only when they are called
+	// OwnNamespace: "tenant/namespace" of Carillon itself, where no pulsar target may publish.
+	OwnNamespace string
+	// of the app: a URL with an address in place of a name is checked now; nil: only when it is
+	// called.
+	Egress *egress.Policy
+	// Reserved: header that a gateway is believed by, which no target may send; empty: none.
+	Reserved string
+	// where pulsar targets may publish; nil: that is looked at only when they are called.
+	Topics *egress.Topics
 }
 
-// CheckTarget tells whether a plain http target can be called as it is defined. Its error is a *timer.Error (invalid) that names the
-// field. An empty method is POST.
+// CheckTarget tells whether a plain http target can be called as it is defined. Its error is a
+// *timer.Error (invalid) that names the field. An empty method is POST.
 func CheckTarget(t *timer.Target) error { return (&Checks{}).Target("target", t) }
 
 // Definition checks the target or targets of a definition: exactly one of the two must be there.
 func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
 	if !f.Several() {
 		if f.Mode != "" {
-			return timer.Invalid("mode", fmt.Sprintf("expected no mode for a single target, found %q: leave it out, or give targets", f.Mode))
+			return timer.Invalid(
+				"mode",
+				fmt.Sprintf(
+					"expected no mode for a single target, found %q: leave it out, or give targets",
+					f.Mode,
+				),
+			)
 		}
 		return c.Target("target", t)
 	}
 	if t.Kind != "" || t.URL != "" {
-		return timer.Invalid("targets", "expected target or targets, found both: leave one of the two out")
+		return timer.Invalid(
+			"targets",
+			"expected target or targets, found both: leave one of the two out",
+		)
 	}
 	if f.Mode != timer.ModeAny && f.Mode != timer.ModeAll {
-		return timer.Invalid("mode", fmt.Sprintf("expected \"any\" or \"all\" with targets, found %q", f.Mode))
+		return timer.Invalid(
+			"mode",
+			fmt.Sprintf("expected \"any\" or \"all\" with targets, found %q", f.Mode),
+		)
 	}
 	if len(f.Targets) > timer.MaxTargets {
-		return timer.Invalid("targets", fmt.Sprintf("expected at most %d targets, found %d", timer.MaxTargets, len(f.Targets)))
+		return timer.Invalid(
+			"targets",
+			fmt.Sprintf("expected at most %d targets, found %d", timer.MaxTargets, len(f.Targets)),
+		)
 	}
 	names := make(map[string]bool, len(f.Targets))
 	for i := range f.Targets {
@@ -53,18 +73,28 @@ func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
 			return err
 		}
 		if one.Async > 0 && f.Mode == timer.ModeAll {
-			return timer.Invalid(field+".async", fmt.Sprintf("expected no async with mode all, found %s: leave it out, or choose mode any", time.Duration(one.Async)))
+			return timer.Invalid(
+				field+".async",
+				fmt.Sprintf(
+					"expected no async with mode all, found %s: leave it out, or choose mode any",
+					time.Duration(one.Async),
+				),
+			)
 		}
 		name := f.NameOf(i)
 		if names[name] {
-			return timer.Invalid(field+".name", fmt.Sprintf("expected a name that no other target has, found %q", name))
+			return timer.Invalid(
+				field+".name",
+				fmt.Sprintf("expected a name that no other target has, found %q", name),
+			)
 		}
 		names[name] = true
 	}
 	return nil
 }
 
-// Target checks one target. Its error is a *timer.Error (invalid) that names the field, which begins with field.
+// Target checks one target. Its error is a *timer.Error (invalid) that names the field, which
+// begins with field.
 func (c *Checks) Target(field string, t *timer.Target) error {
 	kinds := c.Kinds
 	if kinds == nil {
@@ -74,10 +104,20 @@ func (c *Checks) Target(field string, t *timer.Target) error {
 		return timer.Invalid(field+".kind", "expected "+list(kinds)+", found nothing")
 	}
 	if !slices.Contains(kinds, t.Kind) {
-		return timer.Invalid(field+".kind", fmt.Sprintf("expected %s, found %q", list(kinds), t.Kind))
+		return timer.Invalid(
+			field+".kind",
+			fmt.Sprintf("expected %s, found %q", list(kinds), t.Kind),
+		)
 	}
 	if len(t.Name) > timer.MaxTargetNameLen || !validValue(t.Name) {
-		return timer.Invalid(field+".name", fmt.Sprintf("expected at most %d bytes without control characters, found %s", timer.MaxTargetNameLen, foundText(t.Name)))
+		return timer.Invalid(
+			field+".name",
+			fmt.Sprintf(
+				"expected at most %d bytes without control characters, found %s",
+				timer.MaxTargetNameLen,
+				foundText(t.Name),
+			),
+		)
 	}
 	if err := c.kind(field, t); err != nil {
 		return err
@@ -89,7 +129,14 @@ func (c *Checks) Target(field string, t *timer.Target) error {
 		return err
 	}
 	if t.Async < 0 || t.Async > timer.MaxAsync {
-		return timer.Invalid(field+".async", fmt.Sprintf("expected a duration from 0s to %s (7d), found %s", time.Duration(timer.MaxAsync), time.Duration(t.Async)))
+		return timer.Invalid(
+			field+".async",
+			fmt.Sprintf(
+				"expected a duration from 0s to %s (7d), found %s",
+				time.Duration(timer.MaxAsync),
+				time.Duration(t.Async),
+			),
+		)
 	}
 	return nil
 }
@@ -115,20 +162,38 @@ func list(kinds []timer.TargetKind) string {
 
 func (c *Checks) body(field string, t *timer.Target) error {
 	if kind := contentType(t.Headers); t.Templates && strings.Contains(kind, "{{") {
-		return timer.Invalid(field+".headers.Content-Type", fmt.Sprintf("expected a fixed value, which decides how values in the body are escaped, found a variable in %q: write the type out", kind))
+		return timer.Invalid(
+			field+".headers.Content-Type",
+			fmt.Sprintf(
+				"expected a fixed value, which decides how values in the body are escaped, found a variable in %q: write the type out",
+				kind,
+			),
+		)
 	}
 	switch {
 	case len(t.Bytes) > 0 && t.Body != "":
-		return timer.Invalid(field+".body_base64", "expected body or body_base64, found both: leave one of the two out")
+		return timer.Invalid(
+			field+".body_base64",
+			"expected body or body_base64, found both: leave one of the two out",
+		)
 	case len(t.Bytes) > timer.MaxBodyLen:
-		return timer.Invalid(field+".body_base64", fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxBodyLen, len(t.Bytes)))
+		return timer.Invalid(
+			field+".body_base64",
+			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxBodyLen, len(t.Bytes)),
+		)
 	}
 	field += ".body"
 	if len(t.Body) > timer.MaxBodyLen {
-		return timer.Invalid(field, fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxBodyLen, len(t.Body)))
+		return timer.Invalid(
+			field,
+			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxBodyLen, len(t.Body)),
+		)
 	}
 	if !utf8.ValidString(t.Body) {
-		return timer.Invalid(field, "expected UTF-8 text, found other bytes: give them as body_base64")
+		return timer.Invalid(
+			field,
+			"expected UTF-8 text, found other bytes: give them as body_base64",
+		)
 	}
 	if !t.Templates {
 		return nil
@@ -148,7 +213,8 @@ func (c *Checks) longest(t *timer.Target, s string, p payload.Place) int {
 	return payload.Longest(s, p, c.Labels)
 }
 
-// typical returns what values are for some fire of the timer: what of it is wrong is wrong for every one, or for those of its labels.
+// typical returns what values are for some fire of the timer: what of it is wrong is wrong for
+// every one, or for those of its labels.
 func (c *Checks) typical(t *timer.Target, values []string) []string {
 	if !t.Templates {
 		return values
@@ -163,26 +229,52 @@ func (c *Checks) typical(t *timer.Target, values []string) []string {
 }
 
 func (c *Checks) someFire() *payload.Values {
-	return &payload.Values{Fire: timer.FireID{Timer: 1, DueMS: 1}, Attempt: 1, App: "app", Name: "name", Labels: c.Labels}
+	return &payload.Values{
+		Fire:    timer.FireID{Timer: 1, DueMS: 1},
+		Attempt: 1,
+		App:     "app",
+		Name:    "name",
+		Labels:  c.Labels,
+	}
 }
 
-// fits refuses what is longer than it may be once variables are put in. What is too long without them was refused before.
+// fits refuses what is longer than it may be once variables are put in. What is too long without
+// them was refused before.
 func (c *Checks) fits(field string, size, most int) error {
 	if size <= most {
 		return nil
 	}
-	return timer.Invalid(field, fmt.Sprintf("expected at most %d bytes once variables are put in, found up to %d", most, size))
+	return timer.Invalid(
+		field,
+		fmt.Sprintf(
+			"expected at most %d bytes once variables are put in, found up to %d",
+			most,
+			size,
+		),
+	)
 }
 
-// connectionHeaders are about one connection and not about the request: the client sets them itself.
+// connectionHeaders are about one connection and not about the request: the client sets them
+// itself.
 var connectionHeaders = map[string]bool{
-	"Connection": true, "Content-Length": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
-	"Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+	"Connection":          true,
+	"Content-Length":      true,
+	"Keep-Alive":          true,
+	"Proxy-Authenticate":  true,
+	"Proxy-Authorization": true,
+	"Proxy-Connection":    true,
+	"Te":                  true,
+	"Trailer":             true,
+	"Transfer-Encoding":   true,
+	"Upgrade":             true,
 }
 
 func (c *Checks) headers(field string, t *timer.Target) error {
 	if n := len(t.Headers) + len(t.SecretHeaders); n > timer.MaxHeaders {
-		return timer.Invalid(field+".headers", fmt.Sprintf("expected at most %d headers in all, found %d", timer.MaxHeaders, n))
+		return timer.Invalid(
+			field+".headers",
+			fmt.Sprintf("expected at most %d headers in all, found %d", timer.MaxHeaders, n),
+		)
 	}
 	size, longest := 0, 0
 	seen := make(map[string]bool, len(t.Headers))
@@ -203,11 +295,24 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 		if msg := c.badHeader(name, key, c.typical(t, values), seen[key]); msg != "" {
 			return timer.Invalid(at, msg)
 		}
-		if key == "Host" && t.Templates && strings.Contains(values[0], "{{") && (len(t.SecretHeaders) > 0 || t.OAuth2 != nil) {
-			return timer.Invalid(at, fmt.Sprintf("expected a fixed value, as it decides to whom the target's secrets go, found a variable in %q: write the host out", values[0]))
+		if key == "Host" && t.Templates && strings.Contains(values[0], "{{") &&
+			(len(t.SecretHeaders) > 0 || t.OAuth2 != nil) {
+			return timer.Invalid(
+				at,
+				fmt.Sprintf(
+					"expected a fixed value, as it decides to whom the target's secrets go, found a variable in %q: write the host out",
+					values[0],
+				),
+			)
 		}
 		if t.Kind == timer.KindPulsar && len(values) > 1 {
-			return timer.Invalid(at, fmt.Sprintf("expected one value, as of any property of a message, found %d", len(values)))
+			return timer.Invalid(
+				at,
+				fmt.Sprintf(
+					"expected one value, as of any property of a message, found %d",
+					len(values),
+				),
+			)
 		}
 		if t.Kind == timer.KindGRPC {
 			if msg := badMetadata(key, values); msg != "" {
@@ -217,7 +322,14 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 		seen[key] = true
 	}
 	if size > timer.MaxHeaderLen {
-		return timer.Invalid(field+".headers", fmt.Sprintf("expected at most %d bytes of names and values, found %d", timer.MaxHeaderLen, size))
+		return timer.Invalid(
+			field+".headers",
+			fmt.Sprintf(
+				"expected at most %d bytes of names and values, found %d",
+				timer.MaxHeaderLen,
+				size,
+			),
+		)
 	}
 	if err := c.fits(field+".headers", longest, timer.MaxHeaderLen); err != nil {
 		return err
@@ -225,17 +337,27 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 	for name := range t.SecretHeaders {
 		key := http.CanonicalHeaderKey(name)
 		if msg := c.badHeader(name, key, nil, seen[key]); msg != "" || key == "Host" {
-			return timer.Invalid(field+".secret_headers."+name, orElse(msg, "expected a header that is a secret, found Host: give it among headers"))
+			return timer.Invalid(
+				field+".secret_headers."+name,
+				orElse(
+					msg,
+					"expected a header that is a secret, found Host: give it among headers",
+				),
+			)
 		}
 		if t.Kind == timer.KindGRPC && strings.HasSuffix(key, "-Bin") {
-			return timer.Invalid(field+".secret_headers."+name, "expected a name of text metadata, found one that ends with -bin, which is for binary metadata")
+			return timer.Invalid(
+				field+".secret_headers."+name,
+				"expected a name of text metadata, found one that ends with -bin, which is for binary metadata",
+			)
 		}
 		seen[key] = true
 	}
 	return nil
 }
 
-// foundText says what was found in place of a short text that can be shown, without control characters.
+// foundText says what was found in place of a short text that can be shown, without control
+// characters.
 func foundText(s string) string {
 	if !validValue(s) {
 		return "others"
@@ -250,13 +372,17 @@ func orElse(s, other string) string {
 	return s
 }
 
-// CheckSecretHeader checks the value of a secret header of a target before it is sealed: afterwards nobody can.
+// CheckSecretHeader checks the value of a secret header of a target before it is sealed: afterwards
+// nobody can.
 func CheckSecretHeader(field string, kind timer.TargetKind, value string) error {
 	switch {
 	case kind == timer.KindGRPC && !printable(value):
 		return timer.Invalid(field, notPrintable)
 	case len(value) > timer.MaxSecretLen:
-		return timer.Invalid(field, fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxSecretLen, len(value)))
+		return timer.Invalid(
+			field,
+			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxSecretLen, len(value)),
+		)
 	case !validValue(value):
 		return timer.Invalid(field, "expected UTF-8 text without control characters, found others")
 	}
@@ -276,7 +402,10 @@ func (c *Checks) badHeader(name, key string, values []string, twice bool) string
 	case connectionHeaders[key]:
 		return "expected a header of the request, found one of the connection, which the client sets: leave it out"
 	case key == "Host" && (len(values) != 1 || !validHost(values[0])):
-		return fmt.Sprintf("expected exactly one value, a host name, found %d, or another text", len(values))
+		return fmt.Sprintf(
+			"expected exactly one value, a host name, found %d, or another text",
+			len(values),
+		)
 	}
 	for _, v := range values {
 		if !validValue(v) {
@@ -286,7 +415,8 @@ func (c *Checks) badHeader(name, key string, values []string, twice bool) string
 	return ""
 }
 
-// isReserved tells whether a header is the reserved one, or one that a server may take for it: some read _ as -.
+// isReserved tells whether a header is the reserved one, or one that a server may take for it: some
+// read _ as -.
 func isReserved(name, reserved string) bool {
 	plain := func(s string) string { return strings.ReplaceAll(s, "_", "-") }
 	return reserved != "" && strings.EqualFold(plain(name), plain(reserved))
@@ -313,7 +443,8 @@ func validValue(s string) bool {
 	return utf8.ValidString(s)
 }
 
-// validHost tells whether s is what a Host header may hold: net/http sends an empty one in place of any other.
+// validHost tells whether s is what a Host header may hold: net/http sends an empty one in place of
+// any other.
 func validHost(s string) bool {
 	for i := range len(s) {
 		c := s[i]

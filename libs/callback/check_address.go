@@ -18,7 +18,10 @@ func (c *Checks) grpc(field string, t *timer.Target) error {
 		"http2": t.HTTP2 != "", "pulsar": t.Pulsar != nil,
 	} {
 		if set {
-			return timer.Invalid(field+"."+name, "expected nothing for a target of kind grpc, found a value: leave it out")
+			return timer.Invalid(
+				field+"."+name,
+				"expected nothing for a target of kind grpc, found a value: leave it out",
+			)
 		}
 	}
 	address, secure, err := parseAddress(t.URL, "grpc", "grpcs")
@@ -44,7 +47,9 @@ func (c *Checks) address(field, address string) error {
 
 // badMetadata tells what gRPC does not take of a header.
 func badMetadata(key string, values []string) string {
-	if strings.HasPrefix(key, "Grpc-") || strings.HasSuffix(key, "-Bin") || key == "Host" || key == "Content-Type" || key == "User-Agent" {
+	if strings.HasPrefix(key, "Grpc-") || strings.HasSuffix(key, "-Bin") || key == "Host" ||
+		key == "Content-Type" ||
+		key == "User-Agent" {
 		return "expected another name, as this one is gRPC's own or of binary metadata, found a value: leave it out"
 	}
 	for _, v := range values {
@@ -53,7 +58,9 @@ func badMetadata(key string, values []string) string {
 		}
 	}
 	for i := range len(key) {
-		if c := key[i]; c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+		if c := key[i]; c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') &&
+			(c < 'A' || c > 'Z') &&
+			(c < 'a' || c > 'z') {
 			return "expected a name of letters, digits, \"-\", \"_\" and \".\", as of any metadata, found others"
 		}
 	}
@@ -73,12 +80,23 @@ func printable(s string) bool {
 
 // parseAddress reads "plain://host:port" or "secured://host:port", and nothing besides.
 func parseAddress(s, plain, secured string) (address string, secure bool, err error) {
-	bad := fmt.Errorf(`expected %s://host:port or %s://host:port, found another text`, plain, secured)
+	bad := fmt.Errorf(
+		`expected %s://host:port or %s://host:port, found another text`,
+		plain,
+		secured,
+	)
 	u, parseErr := url.Parse(s)
-	if parseErr != nil || len(s) > timer.MaxURLLen || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
+	if parseErr != nil || len(s) > timer.MaxURLLen || u.User != nil ||
+		u.Path != "" && u.Path != "/" ||
+		u.RawQuery != "" ||
+		u.Fragment != "" ||
+		u.Opaque != "" {
 		return "", false, bad
 	}
-	if (u.Scheme != plain && u.Scheme != secured) || u.Hostname() == "" || !validHost(u.Hostname()) || u.Port() == "" || u.Port() == "0" {
+	if (u.Scheme != plain && u.Scheme != secured) || u.Hostname() == "" ||
+		!validHost(u.Hostname()) ||
+		u.Port() == "" ||
+		u.Port() == "0" {
 		return "", false, bad
 	}
 	if _, err := parseURL("http://" + u.Host); err != nil {
@@ -94,35 +112,72 @@ func (c *Checks) pulsar(field string, t *timer.Target) error {
 		"http2": t.HTTP2 != "", "tls": t.TLS != nil, "oauth2": t.OAuth2 != nil, "async": t.Async != 0,
 	} {
 		if set {
-			return timer.Invalid(field+"."+name, "expected nothing for a target of kind pulsar, found a value: leave it out")
+			return timer.Invalid(
+				field+"."+name,
+				"expected nothing for a target of kind pulsar, found a value: leave it out",
+			)
 		}
 	}
 	if t.URL != "" {
 		address, _, err := parseAddress(t.URL, "pulsar", "pulsar+ssl")
 		if err != nil {
-			return timer.Invalid(field+".url", err.Error()+": leave it out for the deployment's own Pulsar")
+			return timer.Invalid(
+				field+".url",
+				err.Error()+": leave it out for the deployment's own Pulsar",
+			)
 		}
 		if err := c.address(field+".url", address); err != nil {
 			return err
 		}
 	}
 	if t.Pulsar == nil {
-		return timer.Invalid(field+".pulsar.topic", "expected persistent://tenant/namespace/topic, found nothing")
+		return timer.Invalid(
+			field+".pulsar.topic",
+			"expected persistent://tenant/namespace/topic, found nothing",
+		)
 	}
 	namespace, ok := namespaceOf(t.Pulsar.Topic)
 	switch {
 	case !ok:
-		return timer.Invalid(field+".pulsar.topic", fmt.Sprintf("expected persistent://tenant/namespace/topic, found %q", clip(t.Pulsar.Topic)))
+		return timer.Invalid(
+			field+".pulsar.topic",
+			fmt.Sprintf(
+				"expected persistent://tenant/namespace/topic, found %q",
+				clip(t.Pulsar.Topic),
+			),
+		)
 	case namespace == c.OwnNamespace: // by a URL as well: it may be another name of the same Pulsar
-		return timer.Invalid(field+".pulsar.topic", fmt.Sprintf("expected another namespace than Carillon's own, found %q", clip(t.Pulsar.Topic)))
+		return timer.Invalid(
+			field+".pulsar.topic",
+			fmt.Sprintf(
+				"expected another namespace than Carillon's own, found %q",
+				clip(t.Pulsar.Topic),
+			),
+		)
 	case len(t.Pulsar.Key) > timer.MaxNameLen || !validValue(t.Pulsar.Key):
-		return timer.Invalid(field+".pulsar.key", fmt.Sprintf("expected at most %d bytes without control characters, found %s", timer.MaxNameLen, foundText(t.Pulsar.Key)))
+		return timer.Invalid(
+			field+".pulsar.key",
+			fmt.Sprintf(
+				"expected at most %d bytes without control characters, found %s",
+				timer.MaxNameLen,
+				foundText(t.Pulsar.Key),
+			),
+		)
 	}
 	if t.Templates {
-		if err := payload.Check(field+".pulsar.key", t.Pulsar.Key, payload.Header, c.Labels); err != nil {
+		if err := payload.Check(
+			field+".pulsar.key",
+			t.Pulsar.Key,
+			payload.Header,
+			c.Labels,
+		); err != nil {
 			return err
 		}
-		if err := c.fits(field+".pulsar.key", c.longest(t, t.Pulsar.Key, payload.Header), timer.MaxNameLen); err != nil {
+		if err := c.fits(
+			field+".pulsar.key",
+			c.longest(t, t.Pulsar.Key, payload.Header),
+			timer.MaxNameLen,
+		); err != nil {
 			return err
 		}
 	}
@@ -136,11 +191,21 @@ func (c *Checks) topics(field string, t *timer.Target) error {
 	}
 	if t.URL != "" {
 		if err := c.Topics.CheckURL(t.URL); err != nil {
-			return timer.Invalid(field+".url", "expected a Pulsar that this deployment lets timers publish to, found another: "+err.Error())
+			return timer.Invalid(
+				field+".url",
+				"expected a Pulsar that this deployment lets timers publish to, found another: "+err.Error(),
+			)
 		}
 	}
 	if err := c.Topics.Check(t.URL, t.Pulsar.Topic); err != nil {
-		return timer.Invalid(field+".pulsar.topic", fmt.Sprintf("expected a topic that this deployment lets timers publish to, found %q: %s", clip(t.Pulsar.Topic), err))
+		return timer.Invalid(
+			field+".pulsar.topic",
+			fmt.Sprintf(
+				"expected a topic that this deployment lets timers publish to, found %q: %s",
+				clip(t.Pulsar.Topic),
+				err,
+			),
+		)
 	}
 	return nil
 }

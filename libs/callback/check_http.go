@@ -9,32 +9,54 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/payload"
-	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 // http checks what is an http target's own.
 func (c *Checks) http(field string, t *timer.Target) error {
 	if t.Pulsar != nil {
-		return timer.Invalid(field+".pulsar", "expected no pulsar for a target of kind http, found one: leave it out, or choose kind pulsar")
+		return timer.Invalid(
+			field+".pulsar",
+			"expected no pulsar for a target of kind http, found one: leave it out, or choose kind pulsar",
+		)
 	}
 	if err := c.url(field+".url", t); err != nil {
 		return err
 	}
 	if !methods[t.Method] {
-		return timer.Invalid(field+".method", fmt.Sprintf("expected GET, POST, PUT, PATCH or DELETE, or another registered method but CONNECT and TRACE, found %q", clip(t.Method)))
+		return timer.Invalid(
+			field+".method",
+			fmt.Sprintf(
+				"expected GET, POST, PUT, PATCH or DELETE, or another registered method but CONNECT and TRACE, found %q",
+				clip(t.Method),
+			),
+		)
 	}
 	if err := c.query(field, t); err != nil {
 		return err
 	}
 	if t.Redirects < 0 || t.Redirects > timer.MaxRedirects {
-		return timer.Invalid(field+".redirects", fmt.Sprintf("expected a number from 0 to %d, found %d", timer.MaxRedirects, t.Redirects))
+		return timer.Invalid(
+			field+".redirects",
+			fmt.Sprintf(
+				"expected a number from 0 to %d, found %d",
+				timer.MaxRedirects,
+				t.Redirects,
+			),
+		)
 	}
 	switch t.HTTP2 {
 	case timer.HTTP2Offered, timer.HTTP2Never, timer.HTTP2Always:
 	default:
-		return timer.Invalid(field+".http2", fmt.Sprintf("expected \"never\" or \"always\", found %q: leave it out for HTTP/2 where it is offered", t.HTTP2))
+		return timer.Invalid(
+			field+".http2",
+			fmt.Sprintf(
+				"expected \"never\" or \"always\", found %q: leave it out for HTTP/2 where it is offered",
+				t.HTTP2,
+			),
+		)
 	}
 	if err := checkSuccess(field+".success", t.Success); err != nil {
 		return err
@@ -50,9 +72,15 @@ func (c *Checks) url(field string, t *timer.Target) error {
 	s := t.URL
 	switch {
 	case s == "":
-		return timer.Invalid(field, `expected a URL such as "https://example.com/hook", found nothing`)
+		return timer.Invalid(
+			field,
+			`expected a URL such as "https://example.com/hook", found nothing`,
+		)
 	case len(s) > timer.MaxURLLen:
-		return timer.Invalid(field, fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxURLLen, len(s)))
+		return timer.Invalid(
+			field,
+			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxURLLen, len(s)),
+		)
 	case !utf8.ValidString(s):
 		return timer.Invalid(field, "expected UTF-8 text, found other bytes")
 	}
@@ -65,7 +93,10 @@ func (c *Checks) url(field string, t *timer.Target) error {
 		}
 		var err error
 		if s, err = payload.Expand(s, payload.URL, c.someFire()); err != nil {
-			return timer.Invalid(field, "expected a text whose variables can be put in, found one that cannot be: "+err.Error())
+			return timer.Invalid(
+				field,
+				"expected a text whose variables can be put in, found one that cannot be: "+err.Error(),
+			)
 		}
 	}
 	u, err := parseURL(s)
@@ -77,7 +108,10 @@ func (c *Checks) url(field string, t *timer.Target) error {
 
 // badURL says what is wrong with a URL, without the URL: it may have a password.
 func badURL(field string, err error) error {
-	return timer.Invalid(field, `expected an absolute http or https URL such as "https://example.com/hook", found one that `+err.Error())
+	return timer.Invalid(
+		field,
+		`expected an absolute http or https URL such as "https://example.com/hook", found one that `+err.Error(),
+	)
 }
 
 // clip keeps what is shown of a value short.
@@ -89,7 +123,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// reachable refuses addresses that the policy forbids, where they are told already. What names resolve to is looked at when they are called.
+// reachable refuses addresses that the policy forbids, where they are told already. What names
+// resolve to is looked at when they are called.
 func (c *Checks) reachable(field, host, port string) error {
 	a, notAddress := netip.ParseAddr(host)
 	if notAddress != nil || c.Egress == nil {
@@ -97,10 +132,16 @@ func (c *Checks) reachable(field, host, port string) error {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return timer.Invalid(field, fmt.Sprintf("expected a port from 1 to 65535, found %q", clip(port)))
+		return timer.Invalid(
+			field,
+			fmt.Sprintf("expected a port from 1 to 65535, found %q", clip(port)),
+		)
 	}
 	if err := c.Egress.CheckDialed(host, netip.AddrPortFrom(a, uint16(n))); err != nil {
-		return timer.Invalid(field, fmt.Sprintf("expected an address that may be called, found %s: %s", host, err))
+		return timer.Invalid(
+			field,
+			fmt.Sprintf("expected an address that may be called, found %s: %s", host, err),
+		)
 	}
 	return nil
 }
@@ -111,7 +152,10 @@ func (c *Checks) query(field string, t *timer.Target) error {
 		size += len(name)
 		longest += len(name)
 		if name == "" || !utf8.ValidString(name) {
-			return timer.Invalid(field+".query", "expected names of UTF-8 text, found an empty one or one of other bytes")
+			return timer.Invalid(
+				field+".query",
+				"expected names of UTF-8 text, found an empty one or one of other bytes",
+			)
 		}
 		for _, v := range values {
 			at := field + ".query." + name
@@ -128,7 +172,14 @@ func (c *Checks) query(field string, t *timer.Target) error {
 		}
 	}
 	if size > timer.MaxURLLen {
-		return timer.Invalid(field+".query", fmt.Sprintf("expected at most %d bytes of names and values, found %d", timer.MaxURLLen, size))
+		return timer.Invalid(
+			field+".query",
+			fmt.Sprintf(
+				"expected at most %d bytes of names and values, found %d",
+				timer.MaxURLLen,
+				size,
+			),
+		)
 	}
 	return c.fits(field+".query", longest, timer.MaxURLLen)
 }
@@ -138,10 +189,20 @@ func checkSuccess(field string, s *timer.Success) error {
 		return nil
 	}
 	if len(s.Body) > timer.MaxRegexpLen {
-		return timer.Invalid(field+".body", fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxRegexpLen, len(s.Body)))
+		return timer.Invalid(
+			field+".body",
+			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxRegexpLen, len(s.Body)),
+		)
 	}
 	if _, err := compileRule(s.Body); err != nil {
-		return timer.Invalid(field+".body", fmt.Sprintf("expected a regular expression (RE2), found %q, which %s", clip(s.Body), oneLine(err.Error())))
+		return timer.Invalid(
+			field+".body",
+			fmt.Sprintf(
+				"expected a regular expression (RE2), found %q, which %s",
+				clip(s.Body),
+				oneLine(err.Error()),
+			),
+		)
 	}
 	return nil
 }
@@ -152,32 +213,62 @@ func (c *Checks) tls(field string, t *timer.TLS, secure bool) error {
 	case t == nil:
 		return nil
 	case !secure:
-		return timer.Invalid(field, "expected no tls without TLS, found one: leave it out, or give a URL of https or grpcs")
+		return timer.Invalid(
+			field,
+			"expected no tls without TLS, found one: leave it out, or give a URL of https or grpcs",
+		)
 	case t.Insecure && !c.AllowInsecure:
-		return timer.Invalid(field+".insecure", "expected false, found true, which "+errInsecure.Error())
+		return timer.Invalid(
+			field+".insecure",
+			"expected false, found true, which "+errInsecure.Error(),
+		)
 	case t.ServerName != "" && (len(t.ServerName) > 253 || !validHost(t.ServerName)):
-		return timer.Invalid(field+".server_name", fmt.Sprintf("expected a host name, found %q", clip(t.ServerName)))
+		return timer.Invalid(
+			field+".server_name",
+			fmt.Sprintf("expected a host name, found %q", clip(t.ServerName)),
+		)
 	case len(t.CA) > timer.MaxPEMLen:
-		return timer.Invalid(field+".ca", fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxPEMLen, len(t.CA)))
+		return timer.Invalid(
+			field+".ca",
+			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxPEMLen, len(t.CA)),
+		)
 	case len(t.Cert) > timer.MaxPEMLen:
-		return timer.Invalid(field+".cert", fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxPEMLen, len(t.Cert)))
+		return timer.Invalid(
+			field+".cert",
+			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxPEMLen, len(t.Cert)),
+		)
 	case t.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(t.CA)):
 		return timer.Invalid(field+".ca", "expected certificates in PEM, found none")
 	case t.Cert == "" && t.Key != "":
-		return timer.Invalid(field+".cert", "expected the certificate of key, in PEM, found nothing: give both or none")
+		return timer.Invalid(
+			field+".cert",
+			"expected the certificate of key, in PEM, found nothing: give both or none",
+		)
 	case t.Cert != "" && t.Key == "":
-		return timer.Invalid(field+".key", "expected the key of cert, in PEM, found nothing: give both or none")
+		return timer.Invalid(
+			field+".key",
+			"expected the key of cert, in PEM, found nothing: give both or none",
+		)
 	}
 	return nil
 }
 
-// CheckKeyPair checks a client certificate and its key before the key is sealed. Its error shows nothing of the key.
-func CheckKeyPair(field, cert string, key sealing.Secret) error {
+// CheckKeyPair checks a client certificate and its key before the key is sealed. Its error shows
+// nothing of the key.
+func CheckKeyPair(field, cert string, key encryption.Secret) error {
 	if len(key.Reveal()) > timer.MaxPEMLen {
-		return timer.Invalid(field+".key", fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxPEMLen, len(key.Reveal())))
+		return timer.Invalid(
+			field+".key",
+			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxPEMLen, len(key.Reveal())),
+		)
 	}
 	if _, err := tls.X509KeyPair([]byte(cert), []byte(key.Reveal())); err != nil {
-		return timer.Invalid(field+".cert", "expected a certificate and its key as a pair in PEM, found others: "+oneLine(err.Error()))
+		return timer.Invalid(
+			field+".cert",
+			"expected a certificate and its key as a pair in PEM, found others: "+oneLine(
+				err.Error(),
+			),
+		)
 	}
 	return nil
 }
@@ -189,20 +280,32 @@ func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
 	}
 	at := field + ".oauth2"
 	if !secure {
-		return timer.Invalid(at, "expected a URL of grpcs, as a token is no secret without TLS, found grpc")
+		return timer.Invalid(
+			at,
+			"expected a URL of grpcs, as a token is no secret without TLS, found grpc",
+		)
 	}
 	for name := range t.Headers {
 		if strings.EqualFold(name, "Authorization") {
-			return timer.Invalid(field+".headers."+name, "expected oauth2 or this header, found both: leave one of the two out")
+			return timer.Invalid(
+				field+".headers."+name,
+				"expected oauth2 or this header, found both: leave one of the two out",
+			)
 		}
 	}
 	for name := range t.SecretHeaders {
 		if strings.EqualFold(name, "Authorization") {
-			return timer.Invalid(field+".secret_headers."+name, "expected oauth2 or this header, found both: leave one of the two out")
+			return timer.Invalid(
+				field+".secret_headers."+name,
+				"expected oauth2 or this header, found both: leave one of the two out",
+			)
 		}
 	}
 	if len(o.TokenURL) > timer.MaxURLLen {
-		return timer.Invalid(at+".token_url", fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxURLLen, len(o.TokenURL)))
+		return timer.Invalid(
+			at+".token_url",
+			fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxURLLen, len(o.TokenURL)),
+		)
 	}
 	u, err := parseURL(o.TokenURL)
 	if err != nil {
@@ -214,13 +317,19 @@ func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
 	size := len(o.ClientID) + len(strings.Join(o.Scopes, " "))
 	for _, scope := range o.Scopes {
 		if scope == "" || !printable(scope) {
-			return timer.Invalid(at+".scopes", fmt.Sprintf("expected scopes of printable ASCII, found %q", clip(scope)))
+			return timer.Invalid(
+				at+".scopes",
+				fmt.Sprintf("expected scopes of printable ASCII, found %q", clip(scope)),
+			)
 		}
 	}
 	for k, v := range o.Params {
 		size += len(k) + len(v)
 		if own := grantFields[k]; own != "" {
-			return timer.Invalid(at+".params."+k, "expected another field, as this one is "+own+", found a value: leave it out")
+			return timer.Invalid(
+				at+".params."+k,
+				"expected another field, as this one is "+own+", found a value: leave it out",
+			)
 		}
 	}
 	switch {
@@ -229,20 +338,52 @@ func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
 	case o.Secret == "":
 		return timer.Invalid(at+".secret", "expected the client's secret, found nothing")
 	case size > timer.MaxHeaderLen:
-		return timer.Invalid(at, fmt.Sprintf("expected at most %d bytes of client_id, scopes and params, found %d", timer.MaxHeaderLen, size))
+		return timer.Invalid(
+			at,
+			fmt.Sprintf(
+				"expected at most %d bytes of client_id, scopes and params, found %d",
+				timer.MaxHeaderLen,
+				size,
+			),
+		)
 	}
 	return nil
 }
 
 // grantFields are those of a token request that a target's own fields, or the grant, decide.
 var grantFields = map[string]string{
-	"": "no name", "grant_type": "always client_credentials", "client_id": "given by client_id", "client_secret": "given by secret", "scope": "given by scopes",
+	"":              "no name",
+	"grant_type":    "always client_credentials",
+	"client_id":     "given by client_id",
+	"client_secret": "given by secret",
+	"scope":         "given by scopes",
 }
 
-// methods are those that can be called: of the IANA registry what people use for hooks, without CONNECT, which makes no request, and TRACE, which
-// sends secrets back. The empty method is POST.
+// methods are those that can be called: of the IANA registry what people use for hooks, without
+// CONNECT, which makes no request, and TRACE, which sends secrets back. The empty method is POST.
 var methods = map[string]bool{
-	"": true, "GET": true, "POST": true, "PUT": true, "PATCH": true, "DELETE": true, "HEAD": true, "OPTIONS": true, "QUERY": true,
-	"PURGE": true, "PROPFIND": true, "PROPPATCH": true, "MKCOL": true, "COPY": true, "MOVE": true, "LOCK": true, "UNLOCK": true,
-	"REPORT": true, "SEARCH": true, "LINK": true, "UNLINK": true, "NOTIFY": true, "SUBSCRIBE": true, "UNSUBSCRIBE": true,
+	"":            true,
+	"GET":         true,
+	"POST":        true,
+	"PUT":         true,
+	"PATCH":       true,
+	"DELETE":      true,
+	"HEAD":        true,
+	"OPTIONS":     true,
+	"QUERY":       true,
+	"PURGE":       true,
+	"PROPFIND":    true,
+	"PROPPATCH":   true,
+	"MKCOL":       true,
+	"COPY":        true,
+	"MOVE":        true,
+	"LOCK":        true,
+	"UNLOCK":      true,
+	"REPORT":      true,
+	"SEARCH":      true,
+	"LINK":        true,
+	"UNLINK":      true,
+	"NOTIFY":      true,
+	"SUBSCRIBE":   true,
+	"UNSUBSCRIBE": true,
 }

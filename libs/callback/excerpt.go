@@ -13,8 +13,8 @@ import (
 // readBuffers are what answers are read into; nothing keeps one.
 var readBuffers = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
-// readExcerpt returns the start of an answer's body, and reads on to its end or to the bound, so that the connection can be used
-// again. An answer that breaks off is as good as its start.
+// readExcerpt returns the start of an answer's body, and reads on to its end or to the bound, so
+// that the connection can be used again. An answer that breaks off is as good as its start.
 func readExcerpt(body io.Reader, bound int64) string {
 	buf := readBuffers.Get().(*[4 << 10]byte) //nolint:forcetypeassert // New makes no other
 	defer readBuffers.Put(buf)
@@ -26,7 +26,8 @@ func readExcerpt(body io.Reader, bound int64) string {
 	return excerpt
 }
 
-// readBody returns the first bytes of a body, and the error that it broke off with; that it is longer is none.
+// readBody returns the first bytes of a body, and the error that it broke off with; that it is
+// longer is none.
 func readBody(body io.Reader, bound int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(body, bound))
 }

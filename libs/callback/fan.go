@@ -33,12 +33,21 @@ func (c Callers) one(ctx context.Context, r *Request) Result {
 func (c Callers) of(ctx context.Context, r *Request, i int) TargetResult {
 	q := *r
 	q.Target, q.Fanout = r.Targets[i], timer.Fanout{}
-	if began := time.Since(r.Start); i > 0 && r.Mode == timer.ModeAny && began > 0 && began < time.Hour {
+	if began := time.Since(
+		r.Start,
+	); i > 0 && r.Mode == timer.ModeAny && began > 0 &&
+		began < time.Hour {
 		q.Start = r.Start.Add(began) // behind others that failed; an hour apart they are two clocks
 	}
 	began := time.Now()
 	res := c.guarded(ctx, &q)
-	return TargetResult{Index: i, Name: r.NameOf(i), Start: q.Start, Duration: time.Since(began), Result: res}
+	return TargetResult{
+		Index:    i,
+		Name:     r.NameOf(i),
+		Start:    q.Start,
+		Duration: time.Since(began),
+		Result:   res,
+	}
 }
 
 // guarded calls one target, where that may be called.
@@ -46,26 +55,33 @@ func (c Callers) guarded(ctx context.Context, q *Request) (res Result) {
 	if q.Guard != nil {
 		done, ok := q.Guard.Allow(&q.Target)
 		if !ok {
-			return Result{Class: Retry, Failure: timer.FailureCircuit, Error: "not sent: the endpoint fails, and is left alone for a while"}
+			return Result{
+				Class:   Retry,
+				Failure: timer.FailureCircuit,
+				Error:   "not sent: the endpoint fails, and is left alone for a while",
+			}
 		}
 		defer func() { done(&res) }()
 	}
 	return c.one(ctx, q)
 }
 
-// lost tells whether Request.NoRetry gives a target up, by what it answered. What it says of one target says nothing of the others.
+// lost tells whether Request.NoRetry gives a target up, by what it answered. What it says of one
+// target says nothing of the others.
 func (r *Request) lost(one *TargetResult) bool {
 	return one.Class == Retry && one.StatusCode != 0 && r.NoRetry.Contains(one.StatusCode)
 }
 
-// givenUp tells whether an earlier attempt gave target i up. It is not called again: the fire's row remembers it beside what was delivered. What was rejected without
-// an answer is called again while others are retried, for rules and keys of this deployment may have changed.
+// givenUp tells whether an earlier attempt gave target i up. It is not called again: the fire's row
+// remembers it beside what was delivered. What was rejected without an answer is called again while
+// others are retried, for rules and keys of this deployment may have changed.
 func (r *Request) givenUp(i int) bool { return r.Done>>i&timer.GivenUp != 0 }
 
 // gone tells the same of a target of ModeAll that answered 410.
 func (r *Request) gone(i int) bool { return r.Done>>i&timer.Gone != 0 }
 
-// any calls one target after the other until one takes the fire. What it returns of several failures is the last one, with the class that leaves most hope.
+// any calls one target after the other until one takes the fire. What it returns of several
+// failures is the last one, with the class that leaves most hope.
 func (c Callers) any(ctx context.Context, r *Request) Result {
 	out := make([]TargetResult, 0, len(r.Targets))
 	sum := Result{Pause: true}
@@ -77,7 +93,8 @@ func (c Callers) any(ctx context.Context, r *Request) Result {
 			continue
 		}
 		if len(out) > 0 && r.Guard != nil && !r.Guard.Continue() {
-			hope, sum.Pause = Retry, false // of this target: whoever attempts again finds out why not
+			// of this target: whoever attempts again finds out why not.
+			hope, sum.Pause = Retry, false
 			break
 		}
 		one := c.of(ctx, r, i)
@@ -110,7 +127,8 @@ func (c Callers) any(ctx context.Context, r *Request) Result {
 	return sum
 }
 
-// settle says what several failures mean together: hope is Retry where another attempt may mend one of them, lost that one was given up by its status.
+// settle says what several failures mean together: hope is Retry where another attempt may mend one
+// of them, lost that one was given up by its status.
 func (r *Result) settle(hope Class, lost bool) {
 	r.Class = hope
 	if hope == Reject && lost {
@@ -118,7 +136,8 @@ func (r *Result) settle(hope Class, lost bool) {
 	}
 }
 
-// all calls every target that has not taken the fire, at once. One that can never be called does not keep the others from their retries.
+// all calls every target that has not taken the fire, at once. One that can never be called does
+// not keep the others from their retries.
 func (c Callers) all(ctx context.Context, r *Request) Result {
 	results := make([]*TargetResult, len(r.Targets))
 	call := func(i int) {
@@ -177,7 +196,9 @@ func (c Callers) all(ctx context.Context, r *Request) Result {
 	}
 	if sum.Failure == timer.FailureNone && left >= 0 { // all others took it by now
 		sum.Failure = timer.FailureStatus
-		sum.Error = oneLine("target " + r.NameOf(left) + ": answered an earlier attempt what is not retried")
+		sum.Error = oneLine(
+			"target " + r.NameOf(left) + ": answered an earlier attempt what is not retried",
+		)
 	}
 	// A pause ends the fire: where another target still hopes, it waits until no attempt follows.
 	sum.settle(hope, lost)

@@ -18,7 +18,9 @@ import (
 // script is a caller that answers by the URL of the target.
 type script map[string]callback.Result
 
-func (s script) Call(_ context.Context, r *callback.Request) callback.Result { return s[r.Target.URL] }
+func (s script) Call(_ context.Context, r *callback.Request) callback.Result {
+	return s[r.Target.URL]
+}
 
 func several(mode timer.Mode, urls ...string) *callback.Request {
 	r := requestTo("")
@@ -31,13 +33,40 @@ func several(mode timer.Mode, urls ...string) *callback.Request {
 }
 
 var (
-	ok      = callback.Result{StatusCode: 200, Excerpt: "fine"}
-	taken   = callback.Result{Class: callback.Accepted, StatusCode: 202, CompleteWithin: time.Minute}
-	busy    = callback.Result{Class: callback.Retry, StatusCode: 503, Error: "busy", Failure: timer.FailureStatus, RetryAfter: 9 * time.Second}
+	ok    = callback.Result{StatusCode: 200, Excerpt: "fine"}
+	taken = callback.Result{
+		Class:          callback.Accepted,
+		StatusCode:     202,
+		CompleteWithin: time.Minute,
+	}
+	busy = callback.Result{
+		Class:      callback.Retry,
+		StatusCode: 503,
+		Error:      "busy",
+		Failure:    timer.FailureStatus,
+		RetryAfter: 9 * time.Second,
+	}
 	broken  = callback.Result{Class: callback.Retry, Error: "reset", Failure: timer.FailureReset}
-	refused = callback.Result{Class: callback.Reject, Error: "refused", Failure: timer.FailureRefused}
-	gone    = callback.Result{Class: callback.Reject, StatusCode: 410, Error: "gone", Failure: timer.FailureStatus, Pause: true}
-	answers = script{"ok": ok, "taken": taken, "busy": busy, "broken": broken, "refused": refused, "gone": gone}
+	refused = callback.Result{
+		Class:   callback.Reject,
+		Error:   "refused",
+		Failure: timer.FailureRefused,
+	}
+	gone = callback.Result{
+		Class:      callback.Reject,
+		StatusCode: 410,
+		Error:      "gone",
+		Failure:    timer.FailureStatus,
+		Pause:      true,
+	}
+	answers = script{
+		"ok":      ok,
+		"taken":   taken,
+		"busy":    busy,
+		"broken":  broken,
+		"refused": refused,
+		"gone":    gone,
+	}
 )
 
 func TestFailover(t *testing.T) {
@@ -53,9 +82,19 @@ func TestFailover(t *testing.T) {
 		{"the second", []string{"busy", "ok", "broken"}, ok, 2},
 		{"the first can never be called", []string{"refused", "ok"}, ok, 2},
 		{"accepted is taken", []string{"broken", "taken", "ok"}, taken, 2},
-		{"none", []string{"busy", "broken"}, callback.Result{Class: callback.Retry, Error: "reset", Failure: timer.FailureReset}, 2},
+		{
+			"none",
+			[]string{"busy", "broken"},
+			callback.Result{Class: callback.Retry, Error: "reset", Failure: timer.FailureReset},
+			2,
+		},
 		{"none, and both wish", []string{"busy", "busy"}, busy, 2},
-		{"one may recover", []string{"busy", "refused"}, callback.Result{Class: callback.Retry, Error: "refused", Failure: timer.FailureRefused}, 2},
+		{
+			"one may recover",
+			[]string{"busy", "refused"},
+			callback.Result{Class: callback.Retry, Error: "refused", Failure: timer.FailureRefused},
+			2,
+		},
 		{"none ever", []string{"refused", "refused"}, refused, 2},
 		{"one is gone", []string{"gone", "broken"}, broken, 2},
 		{"all are gone", []string{"gone", "gone"}, gone, 2},
@@ -84,7 +123,8 @@ func (*upTo) Allow(*timer.Target) (func(*callback.Result), bool) {
 
 func (u *upTo) Continue() bool { u.further--; return u.further >= 0 }
 
-// A target whose turn does not come leaves hope, whatever the ones before it answered: it is for another attempt to find out why not.
+// A target whose turn does not come leaves hope, whatever the ones before it answered: it is for
+// another attempt to find out why not.
 func TestFailoverThatIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	c := callback.Callers{timer.KindHTTP: answers}
@@ -105,7 +145,12 @@ func TestFailoverThatIsBrokenOff(t *testing.T) {
 	}
 	r := several(timer.ModeAny, "ok", "busy")
 	r.Guard = &upTo{}
-	require.Equal(t, callback.Success, c.Call(t.Context(), r).Class, "nobody is asked after a success")
+	require.Equal(
+		t,
+		callback.Success,
+		c.Call(t.Context(), r).Class,
+		"nobody is asked after a success",
+	)
 }
 
 func TestMulticast(t *testing.T) {
@@ -121,10 +166,42 @@ func TestMulticast(t *testing.T) {
 		calls   int
 	}{
 		{"all", []string{"ok", "ok", "ok"}, 0, callback.Success, "", 7, 3},
-		{"one is missing", []string{"ok", "busy", "ok"}, 0, callback.Retry, timer.FailureStatus, 5, 3},
-		{"and only that is called again", []string{"broken", "ok", "broken"}, 5, callback.Success, "", 7, 1},
-		{"one can never be called", []string{"refused", "broken"}, 0, callback.Retry, timer.FailureRefused, 0, 2},
-		{"only that is left", []string{"refused", "broken"}, 2, callback.Reject, timer.FailureRefused, 2, 1},
+		{
+			"one is missing",
+			[]string{"ok", "busy", "ok"},
+			0,
+			callback.Retry,
+			timer.FailureStatus,
+			5,
+			3,
+		},
+		{
+			"and only that is called again",
+			[]string{"broken", "ok", "broken"},
+			5,
+			callback.Success,
+			"",
+			7,
+			1,
+		},
+		{
+			"one can never be called",
+			[]string{"refused", "broken"},
+			0,
+			callback.Retry,
+			timer.FailureRefused,
+			0,
+			2,
+		},
+		{
+			"only that is left",
+			[]string{"refused", "broken"},
+			2,
+			callback.Reject,
+			timer.FailureRefused,
+			2,
+			1,
+		},
 		{"all were done", []string{"broken", "broken"}, 3, callback.Success, "", 3, 0},
 	}
 	for _, tt := range tests {
@@ -142,7 +219,12 @@ func TestMulticast(t *testing.T) {
 	}
 	got := c.Call(t.Context(), several(timer.ModeAll, "ok", "busy", "gone"))
 	require.Equal(t, 9*time.Second, got.RetryAfter)
-	require.Equal(t, callback.Retry, got.Class, "one may recover, and a pause would end its retries")
+	require.Equal(
+		t,
+		callback.Retry,
+		got.Class,
+		"one may recover, and a pause would end its retries",
+	)
 	require.True(t, got.Pause, "for the last attempt")
 	require.Equal(t, "target 2: busy", got.Error)
 	r := several(timer.ModeAll, "ok", "ok", "gone")
@@ -176,7 +258,11 @@ func TestMulticastCallsAllAtOnceAndFailoverOneByOne(t *testing.T) {
 		began := time.Now()
 		got := c.Call(t.Context(), r)
 		require.Equal(t, time.Second, time.Since(began))
-		require.Equal(t, []string{"1", "second", "3"}, []string{got.Targets[0].Name, got.Targets[1].Name, got.Targets[2].Name})
+		require.Equal(
+			t,
+			[]string{"1", "second", "3"},
+			[]string{got.Targets[0].Name, got.Targets[1].Name, got.Targets[2].Name},
+		)
 
 		r.Mode, r.Start = timer.ModeAny, time.Now()
 		began = time.Now()
@@ -222,14 +308,35 @@ func TestMulticastByHTTP(t *testing.T) {
 
 // missing and denied are answers that the policies of these tests do not retry.
 var (
-	missing = callback.Result{Class: callback.Retry, StatusCode: 404, Error: "missing", Failure: timer.FailureStatus}
-	denied  = callback.Result{Class: callback.Retry, StatusCode: 403, Error: "denied", Failure: timer.FailureStatus}
+	missing = callback.Result{
+		Class:      callback.Retry,
+		StatusCode: 404,
+		Error:      "missing",
+		Failure:    timer.FailureStatus,
+	}
+	denied = callback.Result{
+		Class:      callback.Retry,
+		StatusCode: 403,
+		Error:      "denied",
+		Failure:    timer.FailureStatus,
+	}
 )
 
-// A status that is not retried gives up the target that answered it, wherever that stands among the others.
+// A status that is not retried gives up the target that answered it, wherever that stands among the
+// others.
 func TestAStatusThatIsNotRetriedIsOfItsTargetOnly(t *testing.T) {
 	t.Parallel()
-	c := callback.Callers{timer.KindHTTP: script{"ok": ok, "busy": busy, "broken": broken, "refused": refused, "gone": gone, "missing": missing, "denied": denied}}
+	c := callback.Callers{
+		timer.KindHTTP: script{
+			"ok":      ok,
+			"busy":    busy,
+			"broken":  broken,
+			"refused": refused,
+			"gone":    gone,
+			"missing": missing,
+			"denied":  denied,
+		},
+	}
 	const first, second = timer.GivenUp, timer.GivenUp << 1
 	tests := []struct {
 		name       string
@@ -241,20 +348,146 @@ func TestAStatusThatIsNotRetriedIsOfItsTargetOnly(t *testing.T) {
 		after      uint32
 		calls      int
 	}{
-		{"any, in front", timer.ModeAny, []string{"missing", "busy"}, 0, callback.Retry, false, first, 2},
-		{"any, behind", timer.ModeAny, []string{"busy", "missing"}, 0, callback.Retry, false, second, 2},
-		{"any, given up before", timer.ModeAny, []string{"ok", "busy"}, first, callback.Retry, false, first, 1},
-		{"any, and the other takes it", timer.ModeAny, []string{"missing", "ok"}, first, callback.Success, false, first, 1},
-		{"any, all", timer.ModeAny, []string{"missing", "denied"}, 0, callback.Retry, true, first | second, 2},
-		{"any, the last that was left", timer.ModeAny, []string{"missing", "denied"}, first, callback.Retry, true, first | second, 1},
-		{"any, and the other is refused", timer.ModeAny, []string{"missing", "refused"}, 0, callback.Retry, true, first, 2},
-		{"any, and the other is gone", timer.ModeAny, []string{"missing", "gone"}, first, callback.Retry, true, first, 1},
-		{"all, in front", timer.ModeAll, []string{"missing", "busy"}, 0, callback.Retry, false, first, 2},
-		{"all, behind", timer.ModeAll, []string{"busy", "missing"}, 0, callback.Retry, false, second, 2},
-		{"all, given up before", timer.ModeAll, []string{"ok", "busy"}, first, callback.Retry, false, first, 1},
-		{"all, and the other takes it at once", timer.ModeAll, []string{"ok", "missing"}, 0, callback.Retry, true, 1 | second, 2},
-		{"all, and the other takes it later", timer.ModeAll, []string{"missing", "ok"}, first, callback.Retry, true, 2 | first, 1},
-		{"all, and the other is gone", timer.ModeAll, []string{"missing", "gone"}, 0, callback.Retry, true, first | timer.Gone<<1, 2},
+		{
+			"any, in front",
+			timer.ModeAny,
+			[]string{"missing", "busy"},
+			0,
+			callback.Retry,
+			false,
+			first,
+			2,
+		},
+		{
+			"any, behind",
+			timer.ModeAny,
+			[]string{"busy", "missing"},
+			0,
+			callback.Retry,
+			false,
+			second,
+			2,
+		},
+		{
+			"any, given up before",
+			timer.ModeAny,
+			[]string{"ok", "busy"},
+			first,
+			callback.Retry,
+			false,
+			first,
+			1,
+		},
+		{
+			"any, and the other takes it",
+			timer.ModeAny,
+			[]string{"missing", "ok"},
+			first,
+			callback.Success,
+			false,
+			first,
+			1,
+		},
+		{
+			"any, all",
+			timer.ModeAny,
+			[]string{"missing", "denied"},
+			0,
+			callback.Retry,
+			true,
+			first | second,
+			2,
+		},
+		{
+			"any, the last that was left",
+			timer.ModeAny,
+			[]string{"missing", "denied"},
+			first,
+			callback.Retry,
+			true,
+			first | second,
+			1,
+		},
+		{
+			"any, and the other is refused",
+			timer.ModeAny,
+			[]string{"missing", "refused"},
+			0,
+			callback.Retry,
+			true,
+			first,
+			2,
+		},
+		{
+			"any, and the other is gone",
+			timer.ModeAny,
+			[]string{"missing", "gone"},
+			first,
+			callback.Retry,
+			true,
+			first,
+			1,
+		},
+		{
+			"all, in front",
+			timer.ModeAll,
+			[]string{"missing", "busy"},
+			0,
+			callback.Retry,
+			false,
+			first,
+			2,
+		},
+		{
+			"all, behind",
+			timer.ModeAll,
+			[]string{"busy", "missing"},
+			0,
+			callback.Retry,
+			false,
+			second,
+			2,
+		},
+		{
+			"all, given up before",
+			timer.ModeAll,
+			[]string{"ok", "busy"},
+			first,
+			callback.Retry,
+			false,
+			first,
+			1,
+		},
+		{
+			"all, and the other takes it at once",
+			timer.ModeAll,
+			[]string{"ok", "missing"},
+			0,
+			callback.Retry,
+			true,
+			1 | second,
+			2,
+		},
+		{
+			"all, and the other takes it later",
+			timer.ModeAll,
+			[]string{"missing", "ok"},
+			first,
+			callback.Retry,
+			true,
+			2 | first,
+			1,
+		},
+		{
+			"all, and the other is gone",
+			timer.ModeAll,
+			[]string{"missing", "gone"},
+			0,
+			callback.Retry,
+			true,
+			first | timer.Gone<<1,
+			2,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -272,5 +505,10 @@ func TestAStatusThatIsNotRetriedIsOfItsTargetOnly(t *testing.T) {
 	}
 	r := several(timer.ModeAny, "busy", "missing")
 	r.NoRetry = timer.Statuses{{First: 404, Last: 404}}
-	require.Equal(t, 9*time.Second, c.Call(t.Context(), r).RetryAfter, "who is not called again has no say in when")
+	require.Equal(
+		t,
+		9*time.Second,
+		c.Call(t.Context(), r).RetryAfter,
+		"who is not called again has no say in when",
+	)
 }

@@ -31,7 +31,8 @@ type GRPCOptions struct {
 // maxAnswerBytes is how long a DeliverResponse may be.
 const maxAnswerBytes = 64 << 10
 
-// GRPC calls targets by carillon.v1.Callback. Calls of the same address, egress policy and TLS options share a connection.
+// GRPC calls targets by carillon.v1.Callback. Calls of the same address, egress policy and TLS
+// options share a connection.
 type GRPC struct {
 	o        GRPCOptions
 	channels *channels
@@ -82,19 +83,27 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 		if err != nil {
 			return blot(noToken(ctx, err, timeout), r, secrets)
 		}
-		secrets = append(secrets, secretHeader{"Authorization", "Bearer " + token}, secretHeader{"", token})
+		secrets = append(
+			secrets,
+			secretHeader{"Authorization", "Bearer " + token},
+			secretHeader{"", token},
+		)
 	}
 	msg, md, err := message(r, secrets)
 	if err != nil {
 		return unusable(err)
 	}
-	ch, err := g.channels.get(policy, channelKey{address, secure, wayOf(policy.Key(), r.App, &r.Target)})
+	ch, err := g.channels.get(
+		policy,
+		channelKey{address, secure, wayOf(policy.Key(), r.App, &r.Target)},
+	)
 	if err != nil {
 		return unusable(err)
 	}
 	defer ch.release()
 	heard := new(atomic.Bool)
-	resp, err := carillonv1.NewCallbackClient(ch.conn).Deliver(metadata.NewOutgoingContext(context.WithValue(callCtx, heardKey{}, heard), md), msg)
+	resp, err := carillonv1.NewCallbackClient(ch.conn).
+		Deliver(metadata.NewOutgoingContext(context.WithValue(callCtx, heardKey{}, heard), md), msg)
 	if err != nil {
 		res := g.failed(ctx, err, ch, heard.Load(), timeout)
 		if res.StatusCode == int32(codes.Unauthenticated) && r.Target.OAuth2 != nil {
@@ -137,7 +146,8 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 	for i := range o.n {
 		md[strings.ToLower(o.names[i])] = []string{o.values[i]}
 	}
-	for name, values := range md { // gRPC would take it for trouble of its own, and the attempt would be made again
+	// gRPC would take it for trouble of its own, and the attempt would be made again.
+	for name, values := range md {
 		if !slices.ContainsFunc(values, func(v string) bool { return !printable(v) }) {
 			continue
 		}
@@ -148,8 +158,16 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 		cause = defaultCause
 	}
 	msg := &carillonv1.DeliverRequest{
-		FireId: r.Fire.String(), TimerId: int64(r.Fire.Timer), DueMs: r.Fire.DueMS, Series: r.Fire.Series, Attempt: r.Attempt,
-		App: r.App, TimerName: r.Name, Cause: cause, Labels: r.Labels, Body: []byte(body),
+		FireId:    r.Fire.String(),
+		TimerId:   int64(r.Fire.Timer),
+		DueMs:     r.Fire.DueMS,
+		Series:    r.Fire.Series,
+		Attempt:   r.Attempt,
+		App:       r.App,
+		TimerName: r.Name,
+		Cause:     cause,
+		Labels:    r.Labels,
+		Body:      []byte(body),
 	}
 	if r.Target.Async > 0 {
 		msg.CompletionToken = r.Token
@@ -157,7 +175,8 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 	return msg, md, nil
 }
 
-// answers notes of a call that its server said something: gRPC has the same code, 14, for a server that is unavailable and for none.
+// answers notes of a call that its server said something: gRPC has the same code, 14, for a server
+// that is unavailable and for none.
 type answers struct{}
 
 type heardKey struct{}
@@ -198,11 +217,18 @@ func unanswered(text string) timer.Failure {
 	}
 }
 
-// failed says what an attempt without OK means. heard tells that the server said something. Codes are retried like HTTP's statuses: all of them, unless the timer's
-// policy names them.
-func (g *GRPC) failed(ctx context.Context, err error, ch *channel, heard bool, timeout time.Duration) Result {
+// failed says what an attempt without OK means. heard tells that the server said something. Codes
+// are retried like HTTP's statuses: all of them, unless the timer's policy names them.
+func (g *GRPC) failed(
+	ctx context.Context,
+	err error,
+	ch *channel,
+	heard bool,
+	timeout time.Duration,
+) Result {
 	s := status.Convert(err)
-	r := Result{Class: Retry, StatusCode: int32(s.Code()), Failure: timer.FailureStatus} //nolint:gosec // seventeen codes
+	//nolint:gosec // seventeen codes
+	r := Result{Class: Retry, StatusCode: int32(s.Code()), Failure: timer.FailureStatus}
 	switch s.Code() {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 		if ctx.Err() != nil {
@@ -216,7 +242,11 @@ func (g *GRPC) failed(ctx context.Context, err error, ch *channel, heard bool, t
 			return r
 		}
 		if s.Code() == codes.Unavailable && !heard {
-			return Result{Class: Retry, Failure: unanswered(s.Message()), Error: oneLine("no answer: " + s.Message())}
+			return Result{
+				Class:   Retry,
+				Failure: unanswered(s.Message()),
+				Error:   oneLine("no answer: " + s.Message()),
+			}
 		}
 	case codes.ResourceExhausted:
 		if strings.Contains(s.Message(), "received message larger than max") {

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/timer"
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
@@ -35,7 +35,10 @@ type receiver struct {
 	conns  atomic.Int32
 }
 
-func (r *receiver) Deliver(ctx context.Context, q *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
+func (r *receiver) Deliver(
+	ctx context.Context,
+	q *carillonv1.DeliverRequest,
+) (*carillonv1.DeliverResponse, error) {
 	return r.answer(ctx, q)
 }
 
@@ -83,17 +86,26 @@ func TestGRPC(t *testing.T) {
 	t.Parallel()
 	var got *carillonv1.DeliverRequest
 	var md metadata.MD
-	rec := &receiver{answer: func(ctx context.Context, q *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
-		got = q
-		md, _ = metadata.FromIncomingContext(ctx)
-		return &carillonv1.DeliverResponse{Message: "thanks for " + strings.Join(md["x-api-key"], "")}, nil
-	}}
+	rec := &receiver{
+		answer: func(ctx context.Context, q *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
+			got = q
+			md, _ = metadata.FromIncomingContext(ctx)
+			return &carillonv1.DeliverResponse{
+				Message: "thanks for " + strings.Join(md["x-api-key"], ""),
+			}, nil
+		},
+	}
 	address := serveGRPC(t, rec)
 	ring := newRing(t)
-	g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}})
+	g := newGRPC(
+		t,
+		callback.GRPCOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},
+	)
 	r := grpcRequest("grpc://" + address)
 	r.Target.Headers = map[string][]string{"X-Many": {"1", "2"}}
-	r.Target.SecretHeaders = map[string]timer.Sealed{"X-Api-Key": ring.Seal(sealing.NewSecret("hunter2"), callback.SecretBinding("shop"))}
+	r.Target.SecretHeaders = map[string]timer.Sealed{
+		"X-Api-Key": ring.Seal(encryption.NewSecret("hunter2"), callback.SecretBinding("shop")),
+	}
 	key, err := signing.NewKey(signing.HMAC)
 	require.NoError(t, err)
 	r.Signer, err = signing.NewSigner(key)
@@ -123,7 +135,8 @@ func TestGRPC(t *testing.T) {
 
 func TestGRPCAnswers(t *testing.T) {
 	t.Parallel()
-	retryInfo, err := status.New(codes.ResourceExhausted, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(7 * time.Second)})
+	retryInfo, err := status.New(codes.ResourceExhausted, "later").
+		WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(7 * time.Second)})
 	require.NoError(t, err)
 	tests := []struct {
 		name    string
@@ -133,14 +146,28 @@ func TestGRPCAnswers(t *testing.T) {
 		failure timer.Failure
 		after   time.Duration
 	}{
-		{"ok", func(context.Context) (*carillonv1.DeliverResponse, error) { return &carillonv1.DeliverResponse{}, nil }, callback.Success, 0, "", 0},
+		{
+			"ok",
+			func(context.Context) (*carillonv1.DeliverResponse, error) { return &carillonv1.DeliverResponse{}, nil },
+			callback.Success,
+			0,
+			"",
+			0,
+		},
 		{"accepted", func(context.Context) (*carillonv1.DeliverResponse, error) {
 			return &carillonv1.DeliverResponse{Accepted: true, CompleteWithinMs: 1000}, nil
 		}, callback.Accepted, 0, "", 0},
 		{"an error", func(context.Context) (*carillonv1.DeliverResponse, error) {
 			return nil, status.Error(codes.FailedPrecondition, "no\nway")
 		}, callback.Retry, codes.FailedPrecondition, timer.FailureStatus, 0},
-		{"with a wish", func(context.Context) (*carillonv1.DeliverResponse, error) { return nil, retryInfo.Err() }, callback.Retry, codes.ResourceExhausted, timer.FailureStatus, 7 * time.Second},
+		{
+			"with a wish",
+			func(context.Context) (*carillonv1.DeliverResponse, error) { return nil, retryInfo.Err() },
+			callback.Retry,
+			codes.ResourceExhausted,
+			timer.FailureStatus,
+			7 * time.Second,
+		},
 		{"too long", func(context.Context) (*carillonv1.DeliverResponse, error) {
 			return &carillonv1.DeliverResponse{Message: strings.Repeat("x", 100<<10)}, nil
 		}, callback.Retry, codes.ResourceExhausted, timer.FailureTooLarge, 0},
@@ -155,12 +182,19 @@ func TestGRPCAnswers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			address := serveGRPC(t, &receiver{answer: func(ctx context.Context, _ *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
-				return tt.answer(ctx)
-			}})
+			address := serveGRPC(
+				t,
+				&receiver{
+					answer: func(ctx context.Context, _ *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
+						return tt.answer(ctx)
+					},
+				},
+			)
 			g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true})
 			r := grpcRequest("grpc://" + address)
-			r.Timeout, r.Token, r.Target.Async = 500*time.Millisecond, "t", timer.Duration(time.Minute)
+			r.Timeout, r.Token, r.Target.Async = 500*time.Millisecond, "t", timer.Duration(
+				time.Minute,
+			)
 			got := g.Call(t.Context(), r)
 			require.Equal(t, tt.class, got.Class, "%+v", got)
 			require.EqualValues(t, tt.code, got.StatusCode)
@@ -178,13 +212,16 @@ func TestGRPCAnswers(t *testing.T) {
 func TestMetadataThatIsNotPrintableIsRejected(t *testing.T) {
 	t.Parallel()
 	ring := newRing(t)
-	g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}})
+	g := newGRPC(
+		t,
+		callback.GRPCOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},
+	)
 	for name, change := range map[string]func(r *callback.Request){
 		"a template": func(r *callback.Request) {
 			r.Target.Templates, r.Target.Headers, r.Labels = true, map[string][]string{"X-City": {"{{label.city}}"}}, map[string]string{"city": "Zürich"}
 		},
 		"a secret": func(r *callback.Request) {
-			r.Target.SecretHeaders = map[string]timer.Sealed{"X-City": ring.Seal(sealing.NewSecret("Zürich"), callback.SecretBinding(r.App))}
+			r.Target.SecretHeaders = map[string]timer.Sealed{"X-City": ring.Seal(encryption.NewSecret("Zürich"), callback.SecretBinding(r.App))}
 		},
 	} {
 		r := grpcRequest("grpc://127.0.0.1:1")
@@ -202,9 +239,11 @@ func TestGRPCWays(t *testing.T) {
 	cert, key := newCert(t, "callback.example")
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	require.NoError(t, err)
-	rec := &receiver{answer: func(context.Context, *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
-		return &carillonv1.DeliverResponse{}, nil
-	}}
+	rec := &receiver{
+		answer: func(context.Context, *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
+			return &carillonv1.DeliverResponse{}, nil
+		},
+	}
 	address := serveGRPC(t, rec, grpc.Creds(credentials.NewServerTLSFromCert(&pair)))
 	g := newGRPC(t, callback.GRPCOptions{AllowPrivate: true})
 	call := func(url string, o *timer.TLS) callback.Result {
@@ -212,7 +251,11 @@ func TestGRPCWays(t *testing.T) {
 		r.Target.TLS = o
 		return g.Call(t.Context(), r)
 	}
-	require.Equal(t, callback.Success, call("grpcs://"+address, &timer.TLS{CA: cert, ServerName: "callback.example"}).Class)
+	require.Equal(
+		t,
+		callback.Success,
+		call("grpcs://"+address, &timer.TLS{CA: cert, ServerName: "callback.example"}).Class,
+	)
 	require.Equal(t, timer.FailureTLS, call("grpcs://"+address, nil).Failure)
 	require.Equal(t, callback.Reject, call("grpcs://"+address, &timer.TLS{Insecure: true}).Class)
 	require.Equal(t, callback.Reject, call("http://"+address, nil).Class)
@@ -245,13 +288,18 @@ func TestGRPCWithoutAnAnswer(t *testing.T) {
 	cert, key := newCert(t, "callback.example")
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	require.NoError(t, err)
-	rec := &receiver{answer: func(context.Context, *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
-		return &carillonv1.DeliverResponse{}, nil
-	}}
+	rec := &receiver{
+		answer: func(context.Context, *carillonv1.DeliverRequest) (*carillonv1.DeliverResponse, error) {
+			return &carillonv1.DeliverResponse{}, nil
+		},
+	}
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM([]byte(cert)))
 	mutual := serveGRPC(t, rec, grpc.Creds(credentials.NewTLS(&tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots,
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{pair},
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		ClientCAs:    roots,
 	})))
 	secure := serveGRPC(t, rec, grpc.Creds(credentials.NewServerTLSFromCert(&pair)))
 	plain := serveGRPC(t, rec)

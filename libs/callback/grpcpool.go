@@ -87,7 +87,8 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 		creds = credentials.NewTLS(config)
 	}
 	c := &channel{}
-	c.conn, err = grpc.NewClient("passthrough:///"+k.address,
+	c.conn, err = grpc.NewClient(
+		"passthrough:///"+k.address,
 		grpc.WithTransportCredentials(creds),
 		grpc.WithNoProxy(), // behind one nobody checks the address
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
@@ -99,7 +100,10 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 			c.dialErr.Store(nil)
 			return conn, nil
 		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: grpcPingAfter, Timeout: pingTimeout}), // while calls wait
+		// while calls wait.
+		grpc.WithKeepaliveParams(
+			keepalive.ClientParameters{Time: grpcPingAfter, Timeout: pingTimeout},
+		),
 		grpc.WithUserAgent(cs.o.UserAgent),
 		grpc.WithStatsHandler(answers{}),
 		grpc.WithIdleTimeout(cs.o.IdleTimeout),
@@ -107,8 +111,14 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			// The timer's own policy says when to try again; this keeps an endpoint that is away from being dialled for every fire.
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			// The timer's own policy says when to try again; this keeps an endpoint that is away
+			// from being dialled for every fire.
+			Backoff: backoff.Config{
+				BaseDelay:  100 * time.Millisecond,
+				Multiplier: 1.6,
+				Jitter:     0.2,
+				MaxDelay:   2 * time.Second,
+			},
 			MinConnectTimeout: cs.o.DialTimeout,
 		}),
 	)

@@ -13,20 +13,24 @@ import (
 
 // Headers of callbacks, in their canonical form. The first group is on every callback.
 const (
-	HeaderTimerID        = "Carillon-Timer-Id"
-	HeaderFireID         = egress.HeaderCallback
-	HeaderDue            = "Carillon-Due"     // RFC 3339, milliseconds, UTC: the nominal instant
-	HeaderAttempt        = "Carillon-Attempt" // from 1
-	HeaderStart          = "Carillon-Start"   // RFC 3339, milliseconds, UTC: the executor's clock just before the call
-	HeaderCause          = "Carillon-Cause"   // why the fire exists: schedule, …
-	HeaderIdempotencyKey = "Idempotency-Key"  // the fire id
-	HeaderTraceParent    = "Traceparent"      // W3C: one trace for all attempts of a fire, a span of its own for each
+	HeaderTimerID = "Carillon-Timer-Id"
+	HeaderFireID  = egress.HeaderCallback
+	HeaderDue     = "Carillon-Due"     // RFC 3339, milliseconds, UTC: the nominal instant
+	HeaderAttempt = "Carillon-Attempt" // from 1
+	// HeaderStart: RFC 3339, milliseconds, UTC: the executor's clock just before the call.
+	HeaderStart          = "Carillon-Start"
+	HeaderCause          = "Carillon-Cause"  // why the fire exists: schedule, …
+	HeaderIdempotencyKey = "Idempotency-Key" // the fire id
+	// HeaderTraceParent: W3C: one trace for all attempts of a fire, a span of its own for each.
+	HeaderTraceParent = "Traceparent"
 
-	// HeaderToken is sent only where the receiver may accept now and complete later: what it proves itself by at POST /api/v2/fires/{id}/complete.
+	// HeaderToken is sent only where the receiver may accept now and complete later: what it proves
+	// itself by at POST /api/v2/fires/{id}/complete.
 	HeaderToken = "Carillon-Complete-Token"
 
-	// HeaderAccepted with the value "async" and status 202 is such a receiver's answer; HeaderWithin beside it says within how long it completes the fire
-	// (a Go duration; the target's own where absent or longer).
+	// HeaderAccepted with the value "async" and status 202 is such a receiver's answer;
+	// HeaderWithin beside it says within how long it completes the fire (a Go duration; the
+	// target's own where absent or longer).
 	HeaderAccepted = "Carillon-Accepted"
 	HeaderWithin   = "Carillon-Complete-Within"
 
@@ -41,7 +45,8 @@ const (
 	maxOwn        = 12 // headers of ours on one callback
 )
 
-// own are the headers that we set, in order. They come last, so that nothing that a user set can pass for them.
+// own are the headers that we set, in order. They come last, so that nothing that a user set can
+// pass for them.
 type own struct {
 	names  [maxOwn]string
 	values [maxOwn]string
@@ -53,7 +58,8 @@ func (o *own) add(name, value string) {
 	o.n++
 }
 
-// ownHeaders writes what is the same for every protocol. Most values are cut out of one string: one allocation, and not ten.
+// ownHeaders writes what is the same for every protocol. Most values are cut out of one string: one
+// allocation, and not ten.
 func ownHeaders(o *own, r *Request, body string) {
 	var buf [288]byte
 	b := buf[:0]
@@ -93,8 +99,9 @@ func ownHeaders(o *own, r *Request, body string) {
 	}
 }
 
-// appendTraceParent writes a traceparent whose trace id follows from the fire id, so that all attempts of a fire, by whichever executor, are one trace.
-// The span id is random: two executors may make the same attempt. Sampled is set: whether to record is the receiver's to decide, and a
+// appendTraceParent writes a traceparent whose trace id follows from the fire id, so that all
+// attempts of a fire, by whichever executor, are one trace. The span id is random: two executors
+// may make the same attempt. Sampled is set: whether to record is the receiver's to decide, and a
 // flag of 0 would take it from most.
 func appendTraceParent(b, fire []byte) []byte {
 	h := xxhash.New()

@@ -17,11 +17,18 @@ type HTTPOptions struct {
 	// AllowPrivate opens loopback, private and special networks and any port, where Egress is nil.
 	AllowPrivate bool
 
-	DialTimeout         time.Duration // of name resolution and connect, and of TLS; default 5 s; an attempt's own timeout may be shorter
-	MaxIdleConns        int           // unused connections kept in all; default 4096
-	MaxIdleConnsPerHost int           // unused connections kept to one host; default 1024: fewer than calls at once means dialling anew
-	MaxConnsPerHost     int           // connections to one host; default 0: as many as there are calls at once
-	MaxDrain            int64         // bytes of an answer that are read so that its connection can be used again; default 64 KiB
+	// DialTimeout: of name resolution and connect, and of TLS; default 5 s; an attempt's own
+	// timeout may be shorter.
+	DialTimeout  time.Duration
+	MaxIdleConns int // unused connections kept in all; default 4096
+	// MaxIdleConnsPerHost: unused connections kept to one host; default 1024: fewer than calls at
+	// once means dialling anew.
+	MaxIdleConnsPerHost int
+	// MaxConnsPerHost: connections to one host; default 0: as many as there are calls at once.
+	MaxConnsPerHost int
+	// MaxDrain: bytes of an answer that are read so that its connection can be used again; default
+	// 64 KiB.
+	MaxDrain int64
 }
 
 // maxHeaderBytes is how long the head of an answer may be.
@@ -61,8 +68,9 @@ func setDefault[T comparable](v *T, d T) {
 // DefaultTimeout is the timeout of a request that has none.
 const DefaultTimeout = 5 * time.Second
 
-// HTTP calls HTTP targets. It sends by HTTP/1.1 with kept connections, by HTTP/2 where an https server offers it, unless a target says
-// otherwise. Connections are shared by calls that go the same way: the same egress policy, TLS options and HTTP version.
+// HTTP calls HTTP targets. It sends by HTTP/1.1 with kept connections, by HTTP/2 where an https
+// server offers it, unless a target says otherwise. Connections are shared by calls that go the
+// same way: the same egress policy, TLS options and HTTP version.
 type HTTP struct {
 	o          HTTPOptions
 	userAgent  []string // as a header's values
@@ -75,7 +83,9 @@ var _ Caller = (*HTTP)(nil)
 
 // NewHTTP returns an HTTP caller. Close it to close its idle connections.
 func NewHTTP(o HTTPOptions) (*HTTP, error) {
-	if o.DialTimeout < 0 || o.IdleTimeout < 0 || o.MaxIdleConns < 0 || o.MaxIdleConnsPerHost < 0 || o.MaxConnsPerHost < 0 || o.MaxDrain < 0 {
+	if o.DialTimeout < 0 || o.IdleTimeout < 0 || o.MaxIdleConns < 0 || o.MaxIdleConnsPerHost < 0 ||
+		o.MaxConnsPerHost < 0 ||
+		o.MaxDrain < 0 {
 		return nil, errors.New("options of the HTTP caller: limits and times must not be negative")
 	}
 	o.setDefaults()
@@ -96,9 +106,10 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 // Close closes idle connections. Calls in flight go on, until their contexts end.
 func (h *HTTP) Close() { h.transports.closeIdle() }
 
-// Call makes one attempt, and returns at the latest when r.Timeout is over or ctx ends. Unless the target has rules of its own any 2xx is success, even where the rest of
-// the answer never comes. A kept connection that the server closed just then is replaced, once nothing of the answer
-// came: the request carries the fire id as its Idempotency-Key, so that sending it again is safe.
+// Call makes one attempt, and returns at the latest when r.Timeout is over or ctx ends. Unless the
+// target has rules of its own any 2xx is success, even where the rest of the answer never comes. A
+// kept connection that the server closed just then is replaced, once nothing of the answer came:
+// the request carries the fire id as its Idempotency-Key, so that sending it again is safe.
 func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 	timeout := r.Timeout
 	if timeout <= 0 {
@@ -132,9 +143,15 @@ func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 	return blot(h.answer(ctx, r, resp, timeout), r, secrets)
 }
 
-// send sends a request and follows the redirects that its target wants followed. RoundTrip rather than a Client's Do: that adds cookies and redirects of another kind
-// than ours, at a fifth of the cost.
-func (h *HTTP) send(r *Request, req *http.Request, transport *http.Transport, secrets []secretHeader) (*http.Response, error) {
+// send sends a request and follows the redirects that its target wants followed. RoundTrip rather
+// than a Client's Do: that adds cookies and redirects of another kind than ours, at a fifth of the
+// cost.
+func (h *HTTP) send(
+	r *Request,
+	req *http.Request,
+	transport *http.Transport,
+	secrets []secretHeader,
+) (*http.Response, error) {
 	resp, err := transport.RoundTrip(req)
 	if err == nil && r.Target.Redirects > 0 {
 		return h.redirected(r, req, resp, secrets)
@@ -142,8 +159,16 @@ func (h *HTTP) send(r *Request, req *http.Request, transport *http.Transport, se
 	return resp, err
 }
 
-// callWithToken is Call for targets with OAuth2. A token that was kept and is not believed any more is replaced once.
-func (h *HTTP) callWithToken(ctx context.Context, r *Request, req *http.Request, transport *http.Transport, secrets []secretHeader, timeout time.Duration) Result {
+// callWithToken is Call for targets with OAuth2. A token that was kept and is not believed any more
+// is replaced once.
+func (h *HTTP) callWithToken(
+	ctx context.Context,
+	r *Request,
+	req *http.Request,
+	transport *http.Transport,
+	secrets []secretHeader,
+	timeout time.Duration,
+) Result {
 	policy := h.o.policy(r)
 	for again := false; ; again = true {
 		token, kept, err := h.tokens.get(req.Context(), r.App, policy, r.Target.OAuth2)

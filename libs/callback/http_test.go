@@ -39,10 +39,16 @@ func newCaller(t *testing.T, o callback.HTTPOptions) *callback.HTTP {
 
 func requestTo(url string) *callback.Request {
 	return &callback.Request{
-		Fire: timer.FireID{Timer: 42, DueMS: 1_767_225_600_123}, App: "shop", PlannedMS: 1_767_225_600_123, Attempt: 2,
-		Start:   time.UnixMilli(1_767_225_600_456),
-		Target:  timer.Target{Kind: timer.KindHTTP, URL: url, Method: "POST"},
-		Timeout: 10 * time.Second,
+		Fire: timer.FireID{
+			Timer: 42,
+			DueMS: 1_767_225_600_123,
+		},
+		App:       "shop",
+		PlannedMS: 1_767_225_600_123,
+		Attempt:   2,
+		Start:     time.UnixMilli(1_767_225_600_456),
+		Target:    timer.Target{Kind: timer.KindHTTP, URL: url, Method: "POST"},
+		Timeout:   10 * time.Second,
 	}
 }
 
@@ -55,10 +61,22 @@ func TestTheConfiguredRequestIsSentWithOurHeaders(t *testing.T) {
 		gotBody, _ = io.ReadAll(req.Body)
 	})
 	r.Target.Method = "PUT"
-	r.Target.URL = strings.Replace(r.Target.URL, "http://", "http://me:secret@", 1) + "/a%2Fb?x=1&y=ä"
+	r.Target.URL = strings.Replace(
+		r.Target.URL,
+		"http://",
+		"http://me:secret@",
+		1,
+	) + "/a%2Fb?x=1&y=ä"
 	r.Target.Body = "{\"a\": \"ß\n\"}"
 	r.Target.Headers = map[string][]string{
-		"x-many": {"1", "2"}, "Host": {"shop.example"}, "Content-Type": {"application/json"}, "carillon-attempt": {"99"}, "X-None": {},
+		"x-many": {
+			"1",
+			"2",
+		},
+		"Host":             {"shop.example"},
+		"Content-Type":     {"application/json"},
+		"carillon-attempt": {"99"},
+		"X-None":           {},
 	}
 	require.Equal(t, callback.Result{StatusCode: 200}, c.Call(t.Context(), r))
 
@@ -74,11 +92,25 @@ func TestTheConfiguredRequestIsSentWithOurHeaders(t *testing.T) {
 	traceParent := got.Header.Get("Traceparent")
 	require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", traceParent)
 	require.Equal(t, http.Header{
-		"X-Many": {"1", "2"}, "Content-Type": {"application/json"}, "Content-Length": {got.Header.Get("Content-Length")},
-		"User-Agent":        {"Carillon/1"},
-		"Carillon-Timer-Id": {"42"}, "Carillon-Fire-Id": {"42-1767225600123"}, "Idempotency-Key": {"42-1767225600123"},
-		"Carillon-Cause": {"schedule"}, "Traceparent": {traceParent},
-		"Carillon-Due": {"2026-01-01T00:00:00.123Z"}, "Carillon-Start": {"2026-01-01T00:00:00.456Z"}, "Carillon-Attempt": {"2"},
+		"X-Many": {
+			"1",
+			"2",
+		},
+		"Content-Type":   {"application/json"},
+		"Content-Length": {got.Header.Get("Content-Length")},
+		"User-Agent":     {"Carillon/1"},
+		"Carillon-Timer-Id": {
+			"42",
+		},
+		"Carillon-Fire-Id": {"42-1767225600123"},
+		"Idempotency-Key":  {"42-1767225600123"},
+		"Carillon-Cause":   {"schedule"},
+		"Traceparent":      {traceParent},
+		"Carillon-Due": {
+			"2026-01-01T00:00:00.123Z",
+		},
+		"Carillon-Start":   {"2026-01-01T00:00:00.456Z"},
+		"Carillon-Attempt": {"2"},
 	}, got.Header)
 }
 
@@ -115,10 +147,31 @@ func TestAnswers(t *testing.T) {
 		{"200", 200, "fine", callback.Success, "", ""},
 		{"204", 204, "", callback.Success, "", ""},
 		{"299", 299, "odd", callback.Success, "", ""},
-		{"302", 302, "", callback.Retry, "answered with a redirect, and those are not followed: 302 Found to /elsewhere", timer.FailureRedirect},
-		{"304", 304, "", callback.Retry, "answered with a redirect, and those are not followed: 304 Not Modified to /elsewhere", timer.FailureRedirect},
+		{
+			"302",
+			302,
+			"",
+			callback.Retry,
+			"answered with a redirect, and those are not followed: 302 Found to /elsewhere",
+			timer.FailureRedirect,
+		},
+		{
+			"304",
+			304,
+			"",
+			callback.Retry,
+			"answered with a redirect, and those are not followed: 304 Not Modified to /elsewhere",
+			timer.FailureRedirect,
+		},
 		{"404", 404, "no such hook", callback.Retry, "answered 404 Not Found", timer.FailureStatus},
-		{"500", 500, "oops", callback.Retry, "answered 500 Internal Server Error", timer.FailureStatus},
+		{
+			"500",
+			500,
+			"oops",
+			callback.Retry,
+			"answered 500 Internal Server Error",
+			timer.FailureStatus,
+		},
 		{"799", 799, "", callback.Retry, "answered 799", timer.FailureStatus},
 	}
 	for _, tt := range tests {
@@ -132,7 +185,11 @@ func TestAnswers(t *testing.T) {
 				_, _ = io.WriteString(w, tt.body)
 			})
 			require.Equal(t, callback.Result{
-				Class: tt.class, StatusCode: int32(tt.code), Error: tt.err, Excerpt: tt.body, Failure: tt.failure,
+				Class:      tt.class,
+				StatusCode: int32(tt.code),
+				Error:      tt.err,
+				Excerpt:    tt.body,
+				Failure:    tt.failure,
 			}, c.Call(t.Context(), r))
 			require.EqualValues(t, 1, calls.Load())
 		})
@@ -143,7 +200,10 @@ func TestExcerptsAreShortAndValid(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", 100_000)
 	bodies := map[string]struct{ body, want string }{
-		"exact":           {strings.Repeat("x", timer.MaxExcerpt), strings.Repeat("x", timer.MaxExcerpt)},
+		"exact": {
+			strings.Repeat("x", timer.MaxExcerpt),
+			strings.Repeat("x", timer.MaxExcerpt),
+		},
 		"long":            {long, long[:timer.MaxExcerpt]},
 		"cut in a letter": {"x" + long, "x" + long[:timer.MaxExcerpt-2]},
 		"not UTF-8":       {"a\xff\xfeb", "a\uFFFDb"},
@@ -152,7 +212,10 @@ func TestExcerptsAreShortAndValid(t *testing.T) {
 	for name, tt := range bodies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, r := setup(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.body) })
+			c, r := setup(
+				t,
+				func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.body) },
+			)
 			got := c.Call(t.Context(), r)
 			require.Equal(t, tt.want, got.Excerpt)
 			require.Equal(t, callback.Success, got.Class)
@@ -164,9 +227,11 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 10_000, 60_000} {
 		var opened atomic.Int32
-		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write(make([]byte, size))
-		}))
+		server := httptest.NewUnstartedServer(
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write(make([]byte, size))
+			}),
+		)
 		server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 			if s == http.StateNew {
 				opened.Add(1)
@@ -205,15 +270,37 @@ func TestTimeouts(t *testing.T) {
 	})
 	base := r.Target.URL
 	r.Timeout = 50 * time.Millisecond
-	require.Equal(t, callback.Result{Class: callback.Retry, Error: "no answer within 50ms", Failure: timer.FailureTimeout}, c.Call(t.Context(), r))
+	require.Equal(
+		t,
+		callback.Result{
+			Class:   callback.Retry,
+			Error:   "no answer within 50ms",
+			Failure: timer.FailureTimeout,
+		},
+		c.Call(t.Context(), r),
+	)
 
-	r.Target.URL, r.Timeout = base+"/begins", 5*time.Second // long enough for a busy host to get the status out
-	require.Equal(t, callback.Result{StatusCode: 200, Excerpt: "begun"}, c.Call(t.Context(), r), "the status came, and it counts")
+	// long enough for a busy host to get the status out.
+	r.Target.URL, r.Timeout = base+"/begins", 5*time.Second
+	require.Equal(
+		t,
+		callback.Result{StatusCode: 200, Excerpt: "begun"},
+		c.Call(t.Context(), r),
+		"the status came, and it counts",
+	)
 
 	r.Target.URL, r.Timeout = base, time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	require.Equal(t, callback.Result{Class: callback.Retry, Error: "the call was cancelled", Failure: timer.FailureCanceled}, c.Call(ctx, r))
+	require.Equal(
+		t,
+		callback.Result{
+			Class:   callback.Retry,
+			Error:   "the call was cancelled",
+			Failure: timer.FailureCanceled,
+		},
+		c.Call(ctx, r),
+	)
 }
 
 func TestNobodyThere(t *testing.T) {
@@ -255,7 +342,11 @@ func TestWhatCanNeverWorkIsRejected(t *testing.T) {
 			got := guarded.Call(t.Context(), requestTo(url))
 			require.Equal(t, callback.Reject, got.Class, got.Error)
 			require.NotEmpty(t, got.Error)
-			require.Contains(t, []timer.Failure{timer.FailureRefused, timer.FailureInvalid}, got.Failure)
+			require.Contains(
+				t,
+				[]timer.Failure{timer.FailureRefused, timer.FailureInvalid},
+				got.Failure,
+			)
 			require.NotContains(t, got.Error, "\n")
 		})
 	}
@@ -265,7 +356,9 @@ func TestWhatCanNeverWorkIsRejected(t *testing.T) {
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	var proto string
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { proto = r.Proto }))
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { proto = r.Proto }),
+	)
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -275,7 +368,10 @@ func TestHTTP2(t *testing.T) {
 	require.Contains(t, got.Error, "certificate")
 
 	c = newCaller(t, callback.HTTPOptions{AllowPrivate: true})
-	callback.Trust(c, &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs})
+	callback.Trust(
+		c,
+		&tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs},
+	)
 	require.Equal(t, callback.Success, c.Call(t.Context(), requestTo(server.URL)).Class)
 	require.Equal(t, "HTTP/2.0", proto)
 }
@@ -283,7 +379,11 @@ func TestHTTP2(t *testing.T) {
 // A server may close a kept connection at any time. That must not cost an attempt.
 func TestAKeptConnectionThatWasClosedIsReplaced(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	server := httptest.NewServer(
+		http.HandlerFunc(
+			func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) },
+		),
+	)
 	t.Cleanup(server.Close)
 	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true})
 	r := requestTo(server.URL)

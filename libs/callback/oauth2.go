@@ -38,13 +38,19 @@ func grantOf(app string, p *egress.Policy, o *timer.OAuth2) grant {
 		values.Set(k, v)
 	}
 	return grant{
-		app: app, policy: p.Key(), tokenURL: o.TokenURL, client: o.ClientID, scopes: strings.Join(o.Scopes, " "),
-		params: values.Encode(), secret: o.Secret, inBody: o.InBody,
+		app:      app,
+		policy:   p.Key(),
+		tokenURL: o.TokenURL,
+		client:   o.ClientID,
+		scopes:   strings.Join(o.Scopes, " "),
+		params:   values.Encode(),
+		secret:   o.Secret,
+		inBody:   o.InBody,
 	}
 }
 
-// tokens keeps the OAuth2 tokens of all apps. Of those who need the same token one asks and the others wait: the lock is a channel, so that
-// whoever waits gives up at its own deadline.
+// tokens keeps the OAuth2 tokens of all apps. Of those who need the same token one asks and the
+// others wait: the lock is a channel, so that whoever waits gives up at its own deadline.
 type tokens struct {
 	transports *transports
 	o          *NetOptions
@@ -67,7 +73,12 @@ func newTokens(t *transports, o *NetOptions) (*tokens, error) {
 }
 
 // get returns a token; kept tells that it was there before.
-func (t *tokens) get(ctx context.Context, app string, p *egress.Policy, o *timer.OAuth2) (value string, kept bool, err error) {
+func (t *tokens) get(
+	ctx context.Context,
+	app string,
+	p *egress.Policy,
+	o *timer.OAuth2,
+) (value string, kept bool, err error) {
 	g := grantOf(app, p, o)
 	e := t.entry(g)
 	select {
@@ -112,7 +123,12 @@ func (t *tokens) drop(app string, p *egress.Policy, o *timer.OAuth2, value strin
 	}
 }
 
-func (t *tokens) fetch(ctx context.Context, app string, p *egress.Policy, o *timer.OAuth2) (string, time.Time, error) {
+func (t *tokens) fetch(
+	ctx context.Context,
+	app string,
+	p *egress.Policy,
+	o *timer.OAuth2,
+) (string, time.Time, error) {
 	again := time.Now().Add(tokenAgain)
 	secret, err := openSecret(t.o.Secrets, app, o.Secret)
 	if err != nil {
@@ -127,8 +143,12 @@ func (t *tokens) fetch(ctx context.Context, app string, p *egress.Policy, o *tim
 		params.Set(k, v)
 	}
 	c := clientcredentials.Config{
-		ClientID: o.ClientID, ClientSecret: secret.Reveal(), TokenURL: o.TokenURL, Scopes: o.Scopes, EndpointParams: params,
-		AuthStyle: oauth2.AuthStyleInHeader,
+		ClientID:       o.ClientID,
+		ClientSecret:   secret.Reveal(),
+		TokenURL:       o.TokenURL,
+		Scopes:         o.Scopes,
+		EndpointParams: params,
+		AuthStyle:      oauth2.AuthStyleInHeader,
 	}
 	if o.InBody {
 		c.AuthStyle = oauth2.AuthStyleInParams
@@ -142,11 +162,14 @@ func (t *tokens) fetch(ctx context.Context, app string, p *egress.Policy, o *tim
 	case err != nil:
 		return "", again, tokenError(err, secret.Reveal())
 	case len(tok.AccessToken) > maxTokenSize || !validValue(tok.AccessToken):
-		return "", again, errors.New("the token server answered with a token that no header can hold")
+		return "", again, errors.New(
+			"the token server answered with a token that no header can hold",
+		)
 	}
 	until := time.Now().Add(tokenLife)
 	if !tok.Expiry.IsZero() {
-		// One that lives for seconds is used for half of them: it would else be asked for anew for every fire.
+		// One that lives for seconds is used for half of them: it would else be asked for anew for
+		// every fire.
 		until = tok.Expiry.Add(-min(tokenEarly, time.Until(tok.Expiry)/2))
 	}
 	return tok.AccessToken, until, nil
@@ -162,7 +185,8 @@ func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(r)
 }
 
-// tokenError keeps of what the token server said only what has the form of an error code: all else may be of any length and hold anything, the secret included.
+// tokenError keeps of what the token server said only what has the form of an error code: all else
+// may be of any length and hold anything, the secret included.
 func tokenError(err error, secret string) error {
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		s := fmt.Sprintf("the token server answered %d", e.Response.StatusCode)
@@ -177,12 +201,14 @@ func tokenError(err error, secret string) error {
 	return &blottedError{err, "asking the token server: " + blotText(err.Error(), secret)}
 }
 
-// validCode tells whether an OAuth2 error code is one like those of RFC 6749: small letters and underscores, at most 40.
+// validCode tells whether an OAuth2 error code is one like those of RFC 6749: small letters and
+// underscores, at most 40.
 func validCode(s string) bool {
 	return s != "" && len(s) <= 40 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") == ""
 }
 
-// blottedError is an error in other words: a server that answers something else than HTTP is quoted in its text.
+// blottedError is an error in other words: a server that answers something else than HTTP is quoted
+// in its text.
 type blottedError struct {
 	err  error
 	text string
@@ -191,7 +217,8 @@ type blottedError struct {
 func (e *blottedError) Error() string { return e.text }
 func (e *blottedError) Unwrap() error { return e.err }
 
-// noToken is the result of an attempt that could not get its token. A token server may recover, an address that is refused does not.
+// noToken is the result of an attempt that could not get its token. A token server may recover, an
+// address that is refused does not.
 func noToken(ctx context.Context, err error, timeout time.Duration) Result {
 	if errors.Is(err, errNoOpener) {
 		return unusable(err)

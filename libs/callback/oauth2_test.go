@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -50,10 +50,14 @@ func newTokenServer(t *testing.T) *tokenServer {
 		w.Header().Set("Content-Type", "application/json")
 		if status != 0 {
 			w.WriteHeader(status)
-			_, _ = io.WriteString(w, `{"error":"invalid_client","error_description":"your secret `+s.secret+` is wrong"}`)
+			_, _ = io.WriteString(
+				w,
+				`{"error":"invalid_client","error_description":"your secret `+s.secret+` is wrong"}`,
+			)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": "token-" + strconv.Itoa(int(n)), "token_type": "Bearer", "expires_in": s.expires})
+		_ = json.NewEncoder(w).
+			Encode(map[string]any{"access_token": "token-" + strconv.Itoa(int(n)), "token_type": "Bearer", "expires_in": s.expires})
 	}))
 	t.Cleanup(s.Close)
 	return s
@@ -81,14 +85,20 @@ func TestOAuth2(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	ring := newRing(t)
-	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}})
+	c := newCaller(
+		t,
+		callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},
+	)
 	request := func() *callback.Request {
 		r := requestTo(server.URL)
 		r.App = "shop"
 		r.Target.Body = "body"
 		r.Target.OAuth2 = &timer.OAuth2{
-			TokenURL: tokens.URL, ClientID: "me", Secret: ring.Seal(sealing.NewSecret("hunter2"), callback.SecretBinding("shop")),
-			Scopes: []string{"a", "b"}, Params: map[string]string{"audience": "x"},
+			TokenURL: tokens.URL,
+			ClientID: "me",
+			Secret:   ring.Seal(encryption.NewSecret("hunter2"), callback.SecretBinding("shop")),
+			Scopes:   []string{"a", "b"},
+			Params:   map[string]string{"audience": "x"},
 		}
 		return r
 	}
@@ -97,19 +107,37 @@ func TestOAuth2(t *testing.T) {
 	for range 20 {
 		all.Go(func() {
 			q := *r
-			if got := c.Call(t.Context(), &q); got.Class != callback.Success || got.Excerpt != "Bearer REDACTED body" {
+			if got := c.Call(
+				t.Context(),
+				&q,
+			); got.Class != callback.Success ||
+				got.Excerpt != "Bearer REDACTED body" {
 				t.Errorf("%+v", got)
 			}
 		})
 	}
 	all.Wait()
 	require.EqualValues(t, 1, tokens.given.Load(), "those who need the same token share it")
-	require.Equal(t, map[string][]string{"grant_type": {"client_credentials"}, "scope": {"a b"}, "audience": {"x"}}, tokens.form)
+	require.Equal(
+		t,
+		map[string][]string{
+			"grant_type": {"client_credentials"},
+			"scope":      {"a b"},
+			"audience":   {"x"},
+		},
+		tokens.form,
+	)
 	require.Equal(t, "me/hunter2", tokens.user+"/"+tokens.secret)
 
 	believed.Store("token-2")
 	got := c.Call(t.Context(), r)
-	require.Equal(t, callback.Success, got.Class, "a token that is not believed any more is replaced: %s", got.Error)
+	require.Equal(
+		t,
+		callback.Success,
+		got.Class,
+		"a token that is not believed any more is replaced: %s",
+		got.Error,
+	)
 	require.EqualValues(t, 2, tokens.given.Load())
 	believed.Store("none")
 	before := calls.Load()
@@ -125,7 +153,12 @@ func TestOAuth2(t *testing.T) {
 	given := tokens.given.Load()
 	other := request()
 	other.App = "another"
-	require.NotEqual(t, callback.Success, c.Call(t.Context(), other).Class, "another app has neither the secret nor the token")
+	require.NotEqual(
+		t,
+		callback.Success,
+		c.Call(t.Context(), other).Class,
+		"another app has neither the secret nor the token",
+	)
 	require.Equal(t, given, tokens.given.Load())
 }
 
@@ -133,13 +166,27 @@ func TestATokenServerInTrouble(t *testing.T) {
 	t.Parallel()
 	tokens := newTokenServer(t)
 	var calls atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
+	server := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }),
+	)
 	t.Cleanup(server.Close)
 	ring := newRing(t)
-	c := newCaller(t, callback.HTTPOptions{NetOptions: callback.NetOptions{Secrets: ring, Egress: rules(t, "127.0.0.1:"+port(t, server.URL), "127.0.0.1:"+port(t, tokens.URL))}})
+	c := newCaller(
+		t,
+		callback.HTTPOptions{
+			NetOptions: callback.NetOptions{
+				Secrets: ring,
+				Egress: rules(
+					t,
+					"127.0.0.1:"+port(t, server.URL),
+					"127.0.0.1:"+port(t, tokens.URL),
+				),
+			},
+		},
+	)
 	r := requestTo(server.URL)
 	r.App = "shop"
-	seal := ring.Seal(sealing.NewSecret("hunter2-very-secret"), callback.SecretBinding("shop"))
+	seal := ring.Seal(encryption.NewSecret("hunter2-very-secret"), callback.SecretBinding("shop"))
 	r.Target.OAuth2 = &timer.OAuth2{TokenURL: tokens.URL, ClientID: "me", Secret: seal}
 	tokens.set(func() { tokens.status = 401 })
 	asked := time.Now()
@@ -150,7 +197,12 @@ func TestATokenServerInTrouble(t *testing.T) {
 		require.Contains(t, got.Error, "the token server answered 401: invalid_client")
 		require.NotContains(t, got.Error, "hunter2")
 	}
-	require.LessOrEqual(t, tokens.given.Load(), 1+int32(time.Since(asked)/time.Second), "it is not asked for every fire")
+	require.LessOrEqual(
+		t,
+		tokens.given.Load(),
+		1+int32(time.Since(asked)/time.Second),
+		"it is not asked for every fire",
+	)
 
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
@@ -168,21 +220,41 @@ func TestATokenServerInTrouble(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Less(t, time.Since(began), 8*time.Second, "whoever waits gives up at its own deadline, not one after the other")
+	require.Less(
+		t,
+		time.Since(began),
+		8*time.Second,
+		"whoever waits gives up at its own deadline, not one after the other",
+	)
 
-	r.Target.OAuth2 = &timer.OAuth2{TokenURL: "http://169.254.169.254/token", ClientID: "me", Secret: seal}
+	r.Target.OAuth2 = &timer.OAuth2{
+		TokenURL: "http://169.254.169.254/token",
+		ClientID: "me",
+		Secret:   seal,
+	}
 	got := c.Call(t.Context(), r)
 	require.Equal(t, callback.Reject, got.Class)
 	require.Equal(t, timer.FailureRefused, got.Failure)
-	redirecting := httptest.NewServer(http.RedirectHandler(tokens.URL, http.StatusTemporaryRedirect))
+	redirecting := httptest.NewServer(
+		http.RedirectHandler(tokens.URL, http.StatusTemporaryRedirect),
+	)
 	t.Cleanup(redirecting.Close)
-	loose := newCaller(t, callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}})
+	loose := newCaller(
+		t,
+		callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},
+	)
 	r.Target.OAuth2 = &timer.OAuth2{TokenURL: redirecting.URL, ClientID: "me", Secret: seal}
-	require.Equal(t, timer.FailureAuth, loose.Call(t.Context(), r).Failure, "a secret is not sent after a redirect")
+	require.Equal(
+		t,
+		timer.FailureAuth,
+		loose.Call(t.Context(), r).Failure,
+		"a secret is not sent after a redirect",
+	)
 	require.Zero(t, calls.Load())
 }
 
-// What a token server says is not recorded, but for an error code that is one: it knows the secret, and its answer has no bound.
+// What a token server says is not recorded, but for an error code that is one: it knows the secret,
+// and its answer has no bound.
 func TestATokenServerThatSaysTooMuch(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter_secret"
@@ -198,11 +270,19 @@ func TestATokenServerThatSaysTooMuch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := raw(t, func(c net.Conn) { _, _ = io.WriteString(c, tt.answer) })
-			c := newCaller(t, callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}})
+			c := newCaller(
+				t,
+				callback.HTTPOptions{
+					AllowPrivate: true,
+					NetOptions:   callback.NetOptions{Secrets: ring},
+				},
+			)
 			r := requestTo("http://127.0.0.1:1/")
 			r.App = "shop"
 			r.Target.OAuth2 = &timer.OAuth2{
-				TokenURL: address, ClientID: "me", Secret: ring.Seal(sealing.NewSecret(secret), callback.SecretBinding("shop")),
+				TokenURL: address,
+				ClientID: "me",
+				Secret:   ring.Seal(encryption.NewSecret(secret), callback.SecretBinding("shop")),
 			}
 			got := c.Call(t.Context(), r)
 			require.Equal(t, timer.FailureAuth, got.Failure, got.Error)
@@ -220,10 +300,17 @@ func TestATokenThatLivesForSecondsIsUsedAgain(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
 	ring := newRing(t)
-	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}})
+	c := newCaller(
+		t,
+		callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},
+	)
 	r := requestTo(server.URL)
 	r.App = "shop"
-	r.Target.OAuth2 = &timer.OAuth2{TokenURL: tokens.URL, ClientID: "me", Secret: ring.Seal(sealing.NewSecret("hunter2"), callback.SecretBinding("shop"))}
+	r.Target.OAuth2 = &timer.OAuth2{
+		TokenURL: tokens.URL,
+		ClientID: "me",
+		Secret:   ring.Seal(encryption.NewSecret("hunter2"), callback.SecretBinding("shop")),
+	}
 	for range 10 {
 		require.Equal(t, callback.Success, c.Call(t.Context(), r).Class)
 	}

@@ -27,21 +27,25 @@ type TopicMessage struct {
 
 // TopicPublisher publishes to any topic of a Pulsar. It is safe for concurrent use.
 type TopicPublisher interface {
-	// PublishTo returns when the broker confirmed the message, or ctx ends. A ServiceURL's host was checked against the egress policy just before, for the
-	// lookup; connections by ServiceURL are the implementation's to dial by the policy again, where its client lets it. An error marked by bus.Permanent
-	// can never pass (an unknown topic where none is made, no permission).
+	// PublishTo returns when the broker confirmed the message, or ctx ends. A ServiceURL's host was
+	// checked against the egress policy just before, for the lookup; connections by ServiceURL are
+	// the implementation's to dial by the policy again, where its client lets it. An error marked
+	// by bus.Permanent can never pass (an unknown topic where none is made, no permission).
 	PublishTo(ctx context.Context, m TopicMessage) error
 }
 
 // PulsarOptions says how a Pulsar caller behaves.
 type PulsarOptions struct {
-	Publisher    TopicPublisher
-	Topics       *egress.Topics  // where targets may publish; nil is nowhere
-	Egress       *egress.Policy  // of the deployment, for targets with a URL of their own: its address must be open besides; nil is the strict default
-	Resolver     egress.Resolver // nil is the system's
-	Secrets      Opener          // nil: targets with secret headers are rejected
-	Reserved     string          // as of NetOptions
-	OwnNamespace string          // "tenant/namespace" of Carillon itself: nothing is published there
+	Publisher TopicPublisher
+	Topics    *egress.Topics // where targets may publish; nil is nowhere
+	// of the deployment, for targets with a URL of their own: its address must be open besides; nil
+	// is the strict default.
+	Egress   *egress.Policy
+	Resolver egress.Resolver // nil is the system's
+	Secrets  Opener          // nil: targets with secret headers are rejected
+	Reserved string          // as of NetOptions
+	// OwnNamespace: "tenant/namespace" of Carillon itself: nothing is published there.
+	OwnNamespace string
 }
 
 // Pulsar calls targets by publishing. A fire's headers are its message's properties, in lower case.
@@ -97,8 +101,12 @@ func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, erro
 	}
 	topic := *r.Target.Pulsar
 	namespace, ok := namespaceOf(topic.Topic)
-	if !ok || namespace == p.o.OwnNamespace { // by a URL as well: it may be another name of the same Pulsar
-		return TopicMessage{}, fmt.Errorf("pulsar.topic %q is none that may be published to", topic.Topic)
+	// by a URL as well: it may be another name of the same Pulsar.
+	if !ok || namespace == p.o.OwnNamespace {
+		return TopicMessage{}, fmt.Errorf(
+			"pulsar.topic %q is none that may be published to",
+			topic.Topic,
+		)
 	}
 	e := newExpander(r)
 	body, err := e.body(&r.Target)
@@ -111,7 +119,8 @@ func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, erro
 			return TopicMessage{}, err
 		}
 		if len(values) > 0 {
-			properties[strings.ToLower(name)] = values[0] // of several, which only a definition that is older than the check has, the first
+			// of several, which only a definition that is older than the check has, the first.
+			properties[strings.ToLower(name)] = values[0]
 		}
 	}
 	for _, s := range secrets {
@@ -133,8 +142,12 @@ func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, erro
 		key = r.Fire.Timer.String()
 	}
 	return TopicMessage{
-		ServiceURL: r.Target.URL, Topic: topic.Topic, Key: key, Payload: []byte(body), Properties: properties,
-		EventTime: time.UnixMilli(r.Fire.DueMS).UTC(),
+		ServiceURL: r.Target.URL,
+		Topic:      topic.Topic,
+		Key:        key,
+		Payload:    []byte(body),
+		Properties: properties,
+		EventTime:  time.UnixMilli(r.Fire.DueMS).UTC(),
 	}, nil
 }
 
@@ -160,7 +173,8 @@ func (p *Pulsar) reachable(ctx context.Context, r *Request, serviceURL string) e
 	return err
 }
 
-// publishFailed says what a message that was not confirmed means. It may be in the topic all the same.
+// publishFailed says what a message that was not confirmed means. It may be in the topic all the
+// same.
 func publishFailed(ctx context.Context, err error, timeout time.Duration) Result {
 	r := failed(ctx, err, timeout)
 	switch {

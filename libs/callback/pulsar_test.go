@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/egress"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -44,8 +44,11 @@ func pulsarRequest() *callback.Request {
 	r := requestTo("")
 	r.App = "shop"
 	r.Target = timer.Target{
-		Kind: timer.KindPulsar, Body: "{{fire.id}}", Templates: true, Headers: map[string][]string{"X-A": {"1", "2"}},
-		Pulsar: &timer.PulsarTopic{Topic: "persistent://shop/events/due"},
+		Kind:      timer.KindPulsar,
+		Body:      "{{fire.id}}",
+		Templates: true,
+		Headers:   map[string][]string{"X-A": {"1", "2"}},
+		Pulsar:    &timer.PulsarTopic{Topic: "persistent://shop/events/due"},
 	}
 	return r
 }
@@ -62,10 +65,19 @@ func TestPulsar(t *testing.T) {
 	t.Parallel()
 	ring := newRing(t)
 	p := &publisher{}
-	c, err := callback.NewPulsar(callback.PulsarOptions{Publisher: p, Secrets: ring, OwnNamespace: "carillon/main", Topics: topics(t, "shop/events", "carillon/main")})
+	c, err := callback.NewPulsar(
+		callback.PulsarOptions{
+			Publisher:    p,
+			Secrets:      ring,
+			OwnNamespace: "carillon/main",
+			Topics:       topics(t, "shop/events", "carillon/main"),
+		},
+	)
 	require.NoError(t, err)
 	r := pulsarRequest()
-	r.Target.SecretHeaders = map[string]timer.Sealed{"X-Secret": ring.Seal(sealing.NewSecret("hunter2"), callback.SecretBinding("shop"))}
+	r.Target.SecretHeaders = map[string]timer.Sealed{
+		"X-Secret": ring.Seal(encryption.NewSecret("hunter2"), callback.SecretBinding("shop")),
+	}
 	require.Equal(t, callback.Result{}, c.Call(t.Context(), r))
 	require.Equal(t, "persistent://shop/events/due", p.got.Topic)
 	require.Equal(t, "42", p.got.Key)
@@ -125,7 +137,12 @@ func TestPulsarFailures(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c, err := callback.NewPulsar(callback.PulsarOptions{Publisher: &publisher{err: tt.err}, Topics: topics(t, "shop/events")})
+			c, err := callback.NewPulsar(
+				callback.PulsarOptions{
+					Publisher: &publisher{err: tt.err},
+					Topics:    topics(t, "shop/events"),
+				},
+			)
 			require.NoError(t, err)
 			r := pulsarRequest()
 			r.Timeout = 50 * time.Millisecond
@@ -141,10 +158,19 @@ func TestAPulsarOfATimersOwnIsGuarded(t *testing.T) {
 	t.Parallel()
 	for address, refused := range map[string]bool{"10.0.0.1": true, "127.0.0.1": true, "169.254.169.254": true, "8.8.8.8": false} {
 		p := &publisher{}
-		open, err := egress.NewTopics([]string{"pulsar+ssl://broker.example:6651"}, []string{"shop/events"})
+		open, err := egress.NewTopics(
+			[]string{"pulsar+ssl://broker.example:6651"},
+			[]string{"shop/events"},
+		)
 		require.NoError(t, err)
 		c, err := callback.NewPulsar(callback.PulsarOptions{
-			Publisher: p, Resolver: fixed(address), Topics: open, OwnNamespace: "carillon/main", Egress: egress.NewPolicy(egress.Options{Ports: egress.Ports{{First: 6650, Last: 6651}}}),
+			Publisher:    p,
+			Resolver:     fixed(address),
+			Topics:       open,
+			OwnNamespace: "carillon/main",
+			Egress: egress.NewPolicy(
+				egress.Options{Ports: egress.Ports{{First: 6650, Last: 6651}}},
+			),
 		})
 		require.NoError(t, err)
 		r := pulsarRequest()
@@ -158,7 +184,8 @@ func TestAPulsarOfATimersOwnIsGuarded(t *testing.T) {
 		require.Equal(t, callback.Success, got.Class, got.Error)
 		require.Equal(t, r.Target.URL, p.got.ServiceURL)
 
-		r.Target.Pulsar.Topic = "persistent://carillon/main/tasks-high" // the URL may be another name of the deployment's own
+		// the URL may be another name of the deployment's own.
+		r.Target.Pulsar.Topic = "persistent://carillon/main/tasks-high"
 		require.Equal(t, callback.Reject, c.Call(t.Context(), r).Class)
 		r = pulsarRequest()
 		r.Target.URL = "pulsar+ssl://unlisted.example:6651"

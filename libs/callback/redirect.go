@@ -13,18 +13,32 @@ type redirectError struct{ why string }
 
 func (e *redirectError) Error() string { return e.why }
 
-// redirected follows the redirects of an answer, as many as the target allows. Each is dialled under the same policy. Method and body stay the same: a
-// redirect that asks for a GET in place of another method (301, 302, 303) would deliver nothing, and is not followed. Nor is one from https to http. To another
-// origin go neither secrets nor our certificate, and it is authenticated by the system's roots and its own name.
-func (h *HTTP) redirected(r *Request, req *http.Request, resp *http.Response, secrets []secretHeader) (*http.Response, error) {
+// redirected follows the redirects of an answer, as many as the target allows. Each is dialled
+// under the same policy. Method and body stay the same: a redirect that asks for a GET in place of
+// another method (301, 302, 303) would deliver nothing, and is not followed. Nor is one from https
+// to http. To another origin go neither secrets nor our certificate, and it is authenticated by the
+// system's roots and its own name.
+func (h *HTTP) redirected(
+	r *Request,
+	req *http.Request,
+	resp *http.Response,
+	secrets []secretHeader,
+) (*http.Response, error) {
 	first := req.URL
 	for n := 1; isRedirect(resp.StatusCode) && resp.Header.Get("Location") != ""; n++ {
 		if n > r.Target.Redirects {
 			_ = resp.Body.Close()
-			return nil, &redirectError{fmt.Sprintf("more than %d redirects, the last to %s", r.Target.Redirects, resp.Header.Get("Location"))}
+			return nil, &redirectError{
+				fmt.Sprintf(
+					"more than %d redirects, the last to %s",
+					r.Target.Redirects,
+					resp.Header.Get("Location"),
+				),
+			}
 		}
 		next, err := follow(req, resp, secrets)
-		_, _ = io.CopyN(io.Discard, resp.Body, 2<<10) // what is short leaves the connection fit for use
+		// what is short leaves the connection fit for use.
+		_, _ = io.CopyN(io.Discard, resp.Body, 2<<10)
 		_ = resp.Body.Close()
 		if err != nil {
 			return nil, err
@@ -48,7 +62,11 @@ func (h *HTTP) redirected(r *Request, req *http.Request, resp *http.Response, se
 
 func isRedirect(status int) bool {
 	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently,
+		http.StatusFound,
+		http.StatusSeeOther,
+		http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		return true
 	}
 	return false
@@ -64,10 +82,18 @@ func follow(req *http.Request, resp *http.Response, secrets []secretHeader) (*ht
 	if err != nil {
 		return nil, &redirectError{"answered with a redirect to what is no URL: " + location}
 	}
-	keeps := resp.StatusCode == http.StatusTemporaryRedirect || resp.StatusCode == http.StatusPermanentRedirect
+	keeps := resp.StatusCode == http.StatusTemporaryRedirect ||
+		resp.StatusCode == http.StatusPermanentRedirect
 	switch {
 	case !keeps && req.Method != http.MethodGet:
-		return nil, &redirectError{fmt.Sprintf("answered %s to %s, which asks for a GET: only 307 and 308 are followed with %s", statusLine(resp), location, req.Method)}
+		return nil, &redirectError{
+			fmt.Sprintf(
+				"answered %s to %s, which asks for a GET: only 307 and 308 are followed with %s",
+				statusLine(resp),
+				location,
+				req.Method,
+			),
+		}
 	case req.URL.Scheme == "https" && to.Scheme != "https":
 		return nil, &redirectError{"answered with a redirect from https to http: " + location}
 	}
@@ -94,7 +120,8 @@ func follow(req *http.Request, resp *http.Response, secrets []secretHeader) (*ht
 }
 
 func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) &&
+		port(a) == port(b)
 }
 
 func port(u *url.URL) string {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/egress"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -38,7 +38,9 @@ func rules(t testing.TB, texts ...string) *egress.Policy {
 // port returns the port of a server's URL.
 func port(t testing.TB, url string) string {
 	t.Helper()
-	_, p, err := net.SplitHostPort(strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://"))
+	_, p, err := net.SplitHostPort(
+		strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://"),
+	)
 	require.NoError(t, err)
 	return p
 }
@@ -71,7 +73,10 @@ func TestRedirects(t *testing.T) {
 	to("/loopback6", "http://[::1]:1/", 307)
 	to("/ftp", "ftp://example.com/", 307)
 	to("/bad", "http://%zz", 307)
-	mux.HandleFunc("/none", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTemporaryRedirect) })
+	mux.HandleFunc(
+		"/none",
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTemporaryRedirect) },
+	)
 	mux.HandleFunc("/end", func(_ http.ResponseWriter, r *http.Request) {
 		got = r
 		body, _ = io.ReadAll(r.Body)
@@ -79,14 +84,17 @@ func TestRedirects(t *testing.T) {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	c := newCaller(t, callback.HTTPOptions{NetOptions: callback.NetOptions{
-		Secrets: ring, Egress: rules(t, "127.0.0.1:"+port(t, server.URL), "127.0.0.1:"+port(t, other.URL)),
+		Secrets: ring,
+		Egress:  rules(t, "127.0.0.1:"+port(t, server.URL), "127.0.0.1:"+port(t, other.URL)),
 	}})
 	call := func(path string, change func(r *callback.Request)) callback.Result {
 		r := requestTo(server.URL + path)
 		r.App, r.Token, r.Target.Async = "shop", "complete-me", timer.Duration(time.Hour)
 		r.Target.Redirects, r.Target.Body = 3, "body"
 		r.Target.Headers = map[string][]string{"Cookie": {"a=b"}, "X-Kept": {"1"}}
-		r.Target.SecretHeaders = map[string]timer.Sealed{"X-Api-Key": ring.Seal(sealing.NewSecret("hunter2"), callback.SecretBinding("shop"))}
+		r.Target.SecretHeaders = map[string]timer.Sealed{
+			"X-Api-Key": ring.Seal(encryption.NewSecret("hunter2"), callback.SecretBinding("shop")),
+		}
 		if change != nil {
 			change(r)
 		}
@@ -105,12 +113,24 @@ func TestRedirects(t *testing.T) {
 	require.Equal(t, timer.FailureRedirect, res.Failure)
 	require.Contains(t, res.Error, "only 307 and 308")
 	require.Nil(t, got)
-	require.Equal(t, callback.Success, call("/302", func(r *callback.Request) { r.Target.Method = "GET" }).Class)
+	require.Equal(
+		t,
+		callback.Success,
+		call("/302", func(r *callback.Request) { r.Target.Method = "GET" }).Class,
+	)
 	require.Equal(t, "GET", got.Method)
 	require.Equal(t, timer.FailureRedirect, call("/303", nil).Failure)
 	require.Contains(t, call("/loop", nil).Error, "more than 3 redirects")
-	require.Contains(t, call("/two", func(r *callback.Request) { r.Target.Redirects = 1 }).Error, "more than 1 redirect")
-	require.Contains(t, call("/307", func(r *callback.Request) { r.Target.Redirects = 0 }).Error, "not followed")
+	require.Contains(
+		t,
+		call("/two", func(r *callback.Request) { r.Target.Redirects = 1 }).Error,
+		"more than 1 redirect",
+	)
+	require.Contains(
+		t,
+		call("/307", func(r *callback.Request) { r.Target.Redirects = 0 }).Error,
+		"not followed",
+	)
 	require.Equal(t, timer.FailureRedirect, call("/ftp", nil).Failure)
 	require.Equal(t, timer.FailureRedirect, call("/bad", nil).Failure)
 	require.Equal(t, timer.FailureRedirect, call("/none", nil).Failure)
@@ -119,7 +139,11 @@ func TestRedirects(t *testing.T) {
 	require.Equal(t, "body", string(body))
 	require.Empty(t, got.Header.Get("X-Api-Key"), "secrets go to nobody else")
 	require.Empty(t, got.Header.Get("Cookie"))
-	require.Empty(t, got.Header.Get("Carillon-Complete-Token"), "nor may anybody else complete the fire")
+	require.Empty(
+		t,
+		got.Header.Get("Carillon-Complete-Token"),
+		"nor may anybody else complete the fire",
+	)
 	require.Equal(t, "1", got.Header.Get("X-Kept"))
 	require.Equal(t, strings.TrimPrefix(other.URL, "http://"), got.Host)
 
@@ -134,7 +158,9 @@ func TestRedirects(t *testing.T) {
 func TestARedirectFromHTTPSToHTTPIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
-	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
+	plain := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }),
+	)
 	t.Cleanup(plain.Close)
 	server := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(server.Close)

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/payload"
-	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -28,7 +28,13 @@ func newExpander(r *Request) expander {
 		return expander{}
 	}
 	return expander{on: true, values: payload.Values{
-		Fire: r.Fire, Attempt: r.Attempt, App: r.App, Name: r.Name, Cause: r.Cause, Labels: r.Labels, Zone: r.Zone,
+		Fire:    r.Fire,
+		Attempt: r.Attempt,
+		App:     r.App,
+		Name:    r.Name,
+		Cause:   r.Cause,
+		Labels:  r.Labels,
+		Zone:    r.Zone,
 	}}
 }
 
@@ -65,12 +71,18 @@ func (e *expander) header(name string, values []string) ([]string, error) {
 	return out, e.fits("headers", e.headers, timer.MaxHeaderLen)
 }
 
-// fits looks once more at what a check found short enough: the definition may be older than the check.
+// fits looks once more at what a check found short enough: the definition may be older than the
+// check.
 func (e *expander) fits(field string, size, most int) error {
 	if !e.on || size <= most {
 		return nil
 	}
-	return fmt.Errorf("%s: %d bytes long once variables are put in, at most %d are allowed", field, size, most)
+	return fmt.Errorf(
+		"%s: %d bytes long once variables are put in, at most %d are allowed",
+		field,
+		size,
+		most,
+	)
 }
 
 func (e *expander) body(t *timer.Target) (string, error) {
@@ -93,9 +105,14 @@ func contentType(headers map[string][]string) string {
 	return ""
 }
 
-// newRequest builds the request of one attempt. Its error means that it cannot be called as it is defined. Nothing of it is
-// used again for another call: the transport may still read a request when its answer is already here. secrets are what was opened.
-func (h *HTTP) newRequest(ctx context.Context, r *Request, secrets []secretHeader) (*http.Request, error) {
+// newRequest builds the request of one attempt. Its error means that it cannot be called as it is
+// defined. Nothing of it is used again for another call: the transport may still read a request
+// when its answer is already here. secrets are what was opened.
+func (h *HTTP) newRequest(
+	ctx context.Context,
+	r *Request,
+	secrets []secretHeader,
+) (*http.Request, error) {
 	e := newExpander(r)
 	u, err := targetURL(&r.Target, &e)
 	if err != nil {
@@ -165,7 +182,12 @@ func targetURL(t *timer.Target, e *expander) (*url.URL, error) {
 	return u, nil
 }
 
-func (h *HTTP) setHeaders(req *http.Request, r *Request, e *expander, secrets []secretHeader) error {
+func (h *HTTP) setHeaders(
+	req *http.Request,
+	r *Request,
+	e *expander,
+	secrets []secretHeader,
+) error {
 	for name, values := range r.Target.Headers {
 		name = http.CanonicalHeaderKey(name)
 		values, err := e.header(name, values)
@@ -199,7 +221,8 @@ func (h *HTTP) setHeaders(req *http.Request, r *Request, e *expander, secrets []
 // secretHeader is an opened one.
 type secretHeader struct{ name, value string }
 
-// openHeaders opens the secret headers of a target. A target with the reserved header is an error: its definition may be older than the check.
+// openHeaders opens the secret headers of a target. A target with the reserved header is an error:
+// its definition may be older than the check.
 func openHeaders(o Opener, reserved string, r *Request) ([]secretHeader, error) {
 	for name := range r.Target.Headers {
 		if isReserved(name, reserved) {
@@ -225,28 +248,31 @@ func openHeaders(o Opener, reserved string, r *Request) ([]secretHeader, error) 
 	return out, nil
 }
 
-var errReserved = errors.New("a gateway says by it who calls (trust-header), which no timer may say")
+var errReserved = errors.New(
+	"a gateway says by it who calls (trust-header), which no timer may say",
+)
 
 var errNoOpener = errors.New("this executor has no keys to open secrets with")
 
-func openSecret(o Opener, app string, sealed timer.Sealed) (sealing.Secret, error) {
+func openSecret(o Opener, app string, sealed timer.Sealed) (encryption.Secret, error) {
 	if o == nil {
-		return sealing.Secret{}, errNoOpener
+		return encryption.Secret{}, errNoOpener
 	}
 	return o.Open(sealed, SecretBinding(app))
 }
 
-// unusable is the result of a request that cannot be built. Keys that are missing may come; everything else stays as it is.
+// unusable is the result of a request that cannot be built. Keys that are missing may come;
+// everything else stays as it is.
 func unusable(err error) Result {
 	r := Result{Class: Reject, Failure: timer.FailureInvalid, Error: oneLine(err.Error())}
-	if errors.Is(err, errNoOpener) || errors.Is(err, sealing.ErrUnknownKey) {
+	if errors.Is(err, errNoOpener) || errors.Is(err, encryption.ErrUnknownKey) {
 		r.Class = Retry
 	}
 	return r
 }
 
-// newBody returns a reader that net/http recognises as memory: it then sends head and body in one packet, and sees that nothing
-// was sent when a kept connection turns out to be closed.
+// newBody returns a reader that net/http recognises as memory: it then sends head and body in one
+// packet, and sees that nothing was sent when a kept connection turns out to be closed.
 func newBody(s string) io.ReadCloser { return io.NopCloser(strings.NewReader(s)) }
 
 func setBody(req *http.Request, s string) {

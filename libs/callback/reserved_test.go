@@ -9,17 +9,24 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/egress"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A header that a gateway is believed by is refused in a definition, and sent of none that is older than the check.
+// A header that a gateway is believed by is refused in a definition, and sent of none that is older
+// than the check.
 func TestAReservedHeaderIsNeverSent(t *testing.T) {
 	t.Parallel()
 	called := false
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
+	server := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }),
+	)
 	t.Cleanup(server.Close)
-	net := callback.NetOptions{Reserved: "X-Trusted-App", Egress: egress.NewPolicy(egress.Options{AllowPrivate: true}), Secrets: newRing(t)}
+	net := callback.NetOptions{
+		Reserved: "X-Trusted-App",
+		Egress:   egress.NewPolicy(egress.Options{AllowPrivate: true}),
+		Secrets:  newRing(t),
+	}
 	byHTTP, err := callback.NewHTTP(callback.HTTPOptions{NetOptions: net})
 	require.NoError(t, err)
 	t.Cleanup(byHTTP.Close)
@@ -27,17 +34,33 @@ func TestAReservedHeaderIsNeverSent(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(byGRPC.Close)
 	out := &publisher{}
-	byPulsar, err := callback.NewPulsar(callback.PulsarOptions{Publisher: out, Topics: topics(t, "persistent://shop/events/"), Reserved: net.Reserved})
+	byPulsar, err := callback.NewPulsar(
+		callback.PulsarOptions{
+			Publisher: out,
+			Topics:    topics(t, "persistent://shop/events/"),
+			Reserved:  net.Reserved,
+		},
+	)
 	require.NoError(t, err)
-	all := callback.Callers{timer.KindHTTP: byHTTP, timer.KindGRPC: byGRPC, timer.KindPulsar: byPulsar}
-	checks := callback.Checks{Kinds: []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar}, Reserved: net.Reserved}
+	all := callback.Callers{
+		timer.KindHTTP:   byHTTP,
+		timer.KindGRPC:   byGRPC,
+		timer.KindPulsar: byPulsar,
+	}
+	checks := callback.Checks{
+		Kinds:    []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar},
+		Reserved: net.Reserved,
+	}
 	for _, kind := range checks.Kinds {
 		for _, name := range []string{"X-Trusted-App", "x-trusted-app", "X_Trusted-App"} {
 			for _, secret := range []bool{false, true} {
 				r := pulsarRequest()
 				r.Target.Headers = nil
 				if kind != timer.KindPulsar {
-					r.Target = timer.Target{Kind: kind, URL: map[timer.TargetKind]string{timer.KindHTTP: server.URL, timer.KindGRPC: "grpc://127.0.0.1:1"}[kind]}
+					r.Target = timer.Target{
+						Kind: kind,
+						URL:  map[timer.TargetKind]string{timer.KindHTTP: server.URL, timer.KindGRPC: "grpc://127.0.0.1:1"}[kind],
+					}
 				}
 				require.NoError(t, checks.Target("target", &r.Target))
 				if secret {
@@ -45,7 +68,11 @@ func TestAReservedHeaderIsNeverSent(t *testing.T) {
 				} else {
 					r.Target.Headers = map[string][]string{name: {"admin:shop"}}
 				}
-				require.ErrorContains(t, checks.Target("target", &r.Target), "headers."+name+": expected another header, found the one by which a gateway says who calls")
+				require.ErrorContains(
+					t,
+					checks.Target("target", &r.Target),
+					"headers."+name+": expected another header, found the one by which a gateway says who calls",
+				)
 				got := all.Call(t.Context(), r)
 				require.Equal(t, callback.Reject, got.Class, "%+v", got)
 				require.Equal(t, timer.FailureInvalid, got.Failure)
@@ -57,7 +84,8 @@ func TestAReservedHeaderIsNeverSent(t *testing.T) {
 	require.Zero(t, out.n)
 }
 
-// What Carillon's own listeners know a callback by is on every request that a timer makes, also behind a redirect to another origin, and for a token.
+// What Carillon's own listeners know a callback by is on every request that a timer makes, also
+// behind a redirect to another origin, and for a token.
 func TestEveryRequestOfATimerIsMarked(t *testing.T) {
 	t.Parallel()
 	var unmarked []string
@@ -89,7 +117,11 @@ func TestEveryRequestOfATimerIsMarked(t *testing.T) {
 	t.Cleanup(withToken.Close)
 	r = requestTo(end.URL)
 	r.App = "shop"
-	r.Target.OAuth2 = &timer.OAuth2{TokenURL: end.URL + "/token", ClientID: "me", Secret: ring.Seal(sealing.NewSecret("hunter2"), callback.SecretBinding(r.App))}
+	r.Target.OAuth2 = &timer.OAuth2{
+		TokenURL: end.URL + "/token",
+		ClientID: "me",
+		Secret:   ring.Seal(encryption.NewSecret("hunter2"), callback.SecretBinding(r.App)),
+	}
 	require.Equal(t, callback.Success, withToken.Call(t.Context(), r).Class)
 	require.Empty(t, unmarked)
 }

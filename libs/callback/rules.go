@@ -8,8 +8,9 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// maxProgram is how many instructions a success rule may compile to. A match takes at most so many steps for each byte of a body, and nothing can
-// stop it: 64 KiB by 1000 instructions are a second at worst, while 512 bytes of nested repetitions compile to 84,000 instructions.
+// maxProgram is how many instructions a success rule may compile to. A match takes at most so many
+// steps for each byte of a body, and nothing can stop it: 64 KiB by 1000 instructions are a second
+// at worst, while 512 bytes of nested repetitions compile to 84,000 instructions.
 const maxProgram = 1000
 
 // compileRule compiles a success rule. Its error says what is wrong with it.
@@ -23,7 +24,11 @@ func compileRule(text string) (*regexp.Regexp, error) {
 		return nil, fmt.Errorf("is not a regular expression: %w", err)
 	}
 	if n := len(program.Inst); n > maxProgram {
-		return nil, fmt.Errorf("compiles to %d instructions, at most %d are allowed: repeat less", n, maxProgram)
+		return nil, fmt.Errorf(
+			"compiles to %d instructions, at most %d are allowed: repeat less",
+			n,
+			maxProgram,
+		)
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func newRing(t testing.TB) *sealing.Ring {
+func newRing(t testing.TB) *encryption.Keyring {
 	t.Helper()
-	ring, err := sealing.ParseRing(sealing.NewKey("k1"))
+	ring, err := encryption.ParseKeyring(encryption.NewKey("k1"))
 	require.NoError(t, err)
 	return ring
 }
@@ -36,7 +36,10 @@ func TestTemplatesAreExpandedOnlyWhereTheTargetAsksForThem(t *testing.T) {
 	base := r.Target.URL
 	r.Target.URL = base + "/{{label.team}}/{{fire.id}}?a={{attempt}}"
 	r.Target.Query = map[string][]string{"team": {"{{label.team}}"}, "b": {"1", "2&3"}}
-	r.Target.Headers = map[string][]string{"X-Due": {"{{due}}", "plain"}, "Content-Type": {"application/json"}}
+	r.Target.Headers = map[string][]string{
+		"X-Due":        {"{{due}}", "plain"},
+		"Content-Type": {"application/json"},
+	}
 	r.Target.Body = `{"team":"{{label.team}}","name":"{{timer.name}}"}`
 	r.Labels = map[string]string{"team": `a/"b" & c`}
 	r.Name, r.Cause = "close the day", "run_now"
@@ -54,8 +57,17 @@ func TestTemplatesAreExpandedOnlyWhereTheTargetAsksForThem(t *testing.T) {
 	require.JSONEq(t, `{"team":"a/\"b\" & c","name":"close the day"}`, string(body))
 	require.Equal(t, []string{"2025-12-31T19:00:00.123-05:00", "plain"}, got.Header["X-Due"])
 	require.Equal(t, "/a%2F%22b%22%20%26%20c/42-1767225600123", got.URL.EscapedPath())
-	require.Equal(t, map[string][]string{"a": {"2"}, "team": {`a/"b" & c`}, "b": {"1", "2&3"}}, map[string][]string(got.URL.Query()))
-	require.Equal(t, []string{"{{due}}", "plain"}, r.Target.Headers["X-Due"], "the definition stays as it is")
+	require.Equal(
+		t,
+		map[string][]string{"a": {"2"}, "team": {`a/"b" & c`}, "b": {"1", "2&3"}},
+		map[string][]string(got.URL.Query()),
+	)
+	require.Equal(
+		t,
+		[]string{"{{due}}", "plain"},
+		r.Target.Headers["X-Due"],
+		"the definition stays as it is",
+	)
 
 	r.Target.Headers = map[string][]string{"X-Team": {"{{label.team}}"}}
 	r.Labels = map[string]string{"team": "a\r\nX-Evil: 1"}
@@ -73,7 +85,11 @@ func TestTemplatesAreExpandedOnlyWhereTheTargetAsksForThem(t *testing.T) {
 func TestABodyOfBytes(t *testing.T) {
 	t.Parallel()
 	var got []byte
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, _ = io.ReadAll(r.Body) }))
+	server := httptest.NewServer(
+		http.HandlerFunc(
+			func(_ http.ResponseWriter, r *http.Request) { got, _ = io.ReadAll(r.Body) },
+		),
+	)
 	t.Cleanup(server.Close)
 	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true})
 	r := requestTo(server.URL)
@@ -123,18 +139,33 @@ func TestSecretHeadersAreSentAndNeverShown(t *testing.T) {
 	ring := newRing(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
-		_, _ = io.WriteString(w, "you sent "+r.Header.Get("Authorization")+" and "+r.Header.Get("X-Short"))
+		_, _ = io.WriteString(
+			w,
+			"you sent "+r.Header.Get("Authorization")+" and "+r.Header.Get("X-Short"),
+		)
 	}))
 	t.Cleanup(server.Close)
-	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}})
+	c := newCaller(
+		t,
+		callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},
+	)
 	r := requestTo(server.URL)
 	r.App = "shop"
-	seal := func(s, app string) timer.Sealed { return ring.Seal(sealing.NewSecret(s), callback.SecretBinding(app)) }
-	r.Target.SecretHeaders = map[string]timer.Sealed{"authorization": seal("Bearer hunter2", "shop"), "X-Short": seal("abc", "shop")}
+	seal := func(s, app string) timer.Sealed {
+		return ring.Seal(encryption.NewSecret(s), callback.SecretBinding(app))
+	}
+	r.Target.SecretHeaders = map[string]timer.Sealed{
+		"authorization": seal("Bearer hunter2", "shop"),
+		"X-Short":       seal("abc", "shop"),
+	}
 	got := c.Call(t.Context(), r)
 	require.Equal(t, "you sent REDACTED and abc", got.Excerpt)
 	echo := func(s string) string {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) }))
+		server := httptest.NewServer(
+			http.HandlerFunc(
+				func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) },
+			),
+		)
 		t.Cleanup(server.Close)
 		q := *r
 		q.Target.URL = server.URL
@@ -145,11 +176,17 @@ func TestSecretHeadersAreSentAndNeverShown(t *testing.T) {
 	require.NotContains(t, echo(long+"Bearer hunter2"), "Bearer")
 	require.NotContains(t, echo(long+" hunter2"), "hunter")
 
-	r.Target.SecretHeaders = map[string]timer.Sealed{"Authorization": seal("Bearer hunter2", "another")}
+	r.Target.SecretHeaders = map[string]timer.Sealed{
+		"Authorization": seal("Bearer hunter2", "another"),
+	}
 	got = c.Call(t.Context(), r)
 	require.Equal(t, callback.Reject, got.Class, "it is another app's")
 	require.Contains(t, got.Error, "secret header Authorization")
-	r.Target.SecretHeaders = map[string]timer.Sealed{"Authorization": newRing2(t).Seal(sealing.NewSecret("x"), callback.SecretBinding("shop"))}
+	r.Target.SecretHeaders = map[string]timer.Sealed{
+		"Authorization": newRing2(
+			t,
+		).Seal(encryption.NewSecret("x"), callback.SecretBinding("shop")),
+	}
 	got = c.Call(t.Context(), r)
 	require.Equal(t, callback.Retry, got.Class, "the key may come")
 	require.Equal(t, timer.FailureInvalid, got.Failure)
@@ -157,9 +194,9 @@ func TestSecretHeadersAreSentAndNeverShown(t *testing.T) {
 	require.Contains(t, none.Call(t.Context(), r).Error, "no keys")
 }
 
-func newRing2(t testing.TB) *sealing.Ring {
+func newRing2(t testing.TB) *encryption.Keyring {
 	t.Helper()
-	ring, err := sealing.ParseRing(sealing.NewKey("k2"))
+	ring, err := encryption.ParseKeyring(encryption.NewKey("k2"))
 	require.NoError(t, err)
 	return ring
 }
@@ -200,7 +237,10 @@ func TestCallbacksAreSignedWithEveryLiveKey(t *testing.T) {
 func TestTraceParent(t *testing.T) {
 	t.Parallel()
 	var got []string
-	c, r := setup(t, func(_ http.ResponseWriter, req *http.Request) { got = append(got, req.Header.Get("Traceparent")) })
+	c, r := setup(
+		t,
+		func(_ http.ResponseWriter, req *http.Request) { got = append(got, req.Header.Get("Traceparent")) },
+	)
 	for attempt := range 3 {
 		r.Attempt = int32(attempt + 1)
 		require.Equal(t, callback.Success, c.Call(t.Context(), r).Class)
@@ -229,7 +269,8 @@ func TestCompletionTokens(t *testing.T) {
 	require.False(t, tokens.Verify(fire, 1, token+"A"))
 	require.False(t, tokens.Verify(fire, 1, ""))
 	require.False(t, tokens.Verify(fire, 1, "%"))
-	newer, err := callback.NewCompletionTokens(append([][]byte{make([]byte, 32)}, ring.Derive("completion")...)...)
+	newer, err := callback.NewCompletionTokens(
+		append([][]byte{make([]byte, 32)}, ring.Derive("completion")...)...)
 	require.NoError(t, err)
 	require.True(t, newer.Verify(fire, 1, token), "of the key before")
 	_, err = callback.NewCompletionTokens()
@@ -241,7 +282,9 @@ func TestCompletionTokens(t *testing.T) {
 func TestAppsOfDifferentPoliciesShareNoConnection(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Int32
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+	)
 	server.Config.ConnState = countNew(&opened)
 	server.Start()
 	t.Cleanup(server.Close)

@@ -28,9 +28,12 @@ func wayOf(policy string, app string, t *timer.Target) way {
 	return w
 }
 
-var errInsecure = errors.New("asks for a server that is not authenticated, which this deployment does not allow")
+var errInsecure = errors.New(
+	"asks for a server that is not authenticated, which this deployment does not allow",
+)
 
-// tlsConfig makes the TLS configuration of a target. Its error means that the target is wrong, or a key of ours missing.
+// tlsConfig makes the TLS configuration of a target. Its error means that the target is wrong, or a
+// key of ours missing.
 func tlsConfig(o *NetOptions, w *way, base *tls.Config) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if base != nil {

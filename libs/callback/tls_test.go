@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -32,21 +32,40 @@ func newCert(t testing.TB, name string) (cert, key string) {
 	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true, DNSNames: []string{name},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		SerialNumber: big.NewInt(
+			1,
+		),
+		Subject:               pkix.Name{CommonName: name},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(time.Hour),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		DNSNames:              []string{name},
+		ExtKeyUsage: []x509.ExtKeyUsage{
+			x509.ExtKeyUsageClientAuth,
+			x509.ExtKeyUsageServerAuth,
+		},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &priv.PublicKey, priv)
 	require.NoError(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(priv)
 	require.NoError(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+	return string(
+			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		), string(
+			pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
+		)
 }
 
 func TestTLSOptions(t *testing.T) {
 	t.Parallel()
 	var serverName string
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { serverName = r.TLS.ServerName }))
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(
+			func(_ http.ResponseWriter, r *http.Request) { serverName = r.TLS.ServerName },
+		),
+	)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true})
@@ -58,9 +77,18 @@ func TestTLSOptions(t *testing.T) {
 	require.Equal(t, timer.FailureTLS, call(nil).Failure, "nobody vouches for it")
 	require.Equal(t, callback.Success, call(&timer.TLS{CA: caOf(server)}).Class)
 	require.Empty(t, serverName, "an address is no name")
-	require.Equal(t, callback.Success, call(&timer.TLS{CA: caOf(server), ServerName: "example.com"}).Class, "the certificate names it, too")
+	require.Equal(
+		t,
+		callback.Success,
+		call(&timer.TLS{CA: caOf(server), ServerName: "example.com"}).Class,
+		"the certificate names it, too",
+	)
 	require.Equal(t, "example.com", serverName)
-	require.Equal(t, timer.FailureTLS, call(&timer.TLS{CA: caOf(server), ServerName: "another.example"}).Failure)
+	require.Equal(
+		t,
+		timer.FailureTLS,
+		call(&timer.TLS{CA: caOf(server), ServerName: "another.example"}).Failure,
+	)
 	other, _ := newCert(t, "other")
 	require.Equal(t, timer.FailureTLS, call(&timer.TLS{CA: other}).Failure)
 	res := call(&timer.TLS{Insecure: true})
@@ -68,7 +96,13 @@ func TestTLSOptions(t *testing.T) {
 	require.Contains(t, res.Error, "not authenticated")
 	require.Contains(t, call(&timer.TLS{CA: "nonsense"}).Error, "no certificate")
 
-	loose := newCaller(t, callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{AllowInsecure: true}})
+	loose := newCaller(
+		t,
+		callback.HTTPOptions{
+			AllowPrivate: true,
+			NetOptions:   callback.NetOptions{AllowInsecure: true},
+		},
+	)
 	r := requestTo(server.URL)
 	r.Target.TLS = &timer.TLS{Insecure: true}
 	require.Equal(t, callback.Success, loose.Call(t.Context(), r).Class)
@@ -80,14 +114,19 @@ func TestClientCertificates(t *testing.T) {
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM([]byte(cert)))
 	var from string
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		from = r.TLS.PeerCertificates[0].Subject.CommonName
-	}))
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			from = r.TLS.PeerCertificates[0].Subject.CommonName
+		}),
+	)
 	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	ring := newRing(t)
-	c := newCaller(t, callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}})
+	c := newCaller(
+		t,
+		callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},
+	)
 	call := func(app string, o timer.TLS) callback.Result {
 		r := requestTo(server.URL)
 		r.App = app
@@ -95,15 +134,20 @@ func TestClientCertificates(t *testing.T) {
 		r.Target.TLS = &o
 		return c.Call(t.Context(), r)
 	}
-	sealed := ring.Seal(sealing.NewSecret(key), callback.SecretBinding("shop"))
+	sealed := ring.Seal(encryption.NewSecret(key), callback.SecretBinding("shop"))
 	require.Equal(t, callback.Success, call("shop", timer.TLS{Cert: cert, Key: sealed}).Class)
 	require.Equal(t, "client", from)
 	require.Equal(t, timer.FailureTLS, call("shop", timer.TLS{}).Failure)
-	require.Equal(t, callback.Reject, call("another", timer.TLS{Cert: cert, Key: sealed}).Class, "neither the key nor a connection that is open")
+	require.Equal(
+		t,
+		callback.Reject,
+		call("another", timer.TLS{Cert: cert, Key: sealed}).Class,
+		"neither the key nor a connection that is open",
+	)
 
-	require.NoError(t, callback.CheckKeyPair("tls", cert, sealing.NewSecret(key)))
+	require.NoError(t, callback.CheckKeyPair("tls", cert, encryption.NewSecret(key)))
 	_, otherKey := newCert(t, "other")
-	err := callback.CheckKeyPair("tls", cert, sealing.NewSecret(otherKey))
+	err := callback.CheckKeyPair("tls", cert, encryption.NewSecret(otherKey))
 	require.ErrorContains(t, err, "tls.cert")
 	require.NotContains(t, err.Error(), otherKey[30:60])
 }

@@ -10,11 +10,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// CompletionTokens makes and checks the tokens by which receivers complete what they accepted. A token holds for one attempt of one fire: it is
-// an HMAC of both, so that nothing is stored of it; that it is used once follows from the fire, which is completed once.
+// CompletionTokens makes and checks the tokens by which receivers complete what they accepted. A
+// token holds for one attempt of one fire: it is an HMAC of both, so that nothing is stored of it;
+// that it is used once follows from the fire, which is completed once.
 type CompletionTokens struct{ keys [][]byte }
 
-// NewCompletionTokens takes keys of at least 32 bytes (sealing.Ring.Derive("completion")): the first makes tokens, all check them.
+// NewCompletionTokens takes keys of at least 32 bytes (encryption.Ring.Derive("completion")): the
+// first makes tokens, all check them.
 func NewCompletionTokens(keys ...[]byte) (*CompletionTokens, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("completion tokens need a key")

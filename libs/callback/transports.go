@@ -12,15 +12,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/egress"
 )
 
-// maxWays is how many different ways to call are kept with their connections, besides the plain one that most timers share.
+// maxWays is how many different ways to call are kept with their connections, besides the plain one
+// that most timers share.
 const maxWays = 512
 
 // How connections that calls share are found dead.
 const (
 	pingAfter   = 15 * time.Second // without a word of the other end
 	pingTimeout = 5 * time.Second  // without an answer
-	// gRPC servers take pings amiss that come oftener than every 5 min: by default the third of them ends the connection, and the calls on it. A
-	// call may take 5 min, so there are no more than three in it. What is sent and not acknowledged within pingTimeout ends it by TCP before.
+	// gRPC servers take pings amiss that come oftener than every 5 min: by default the third of
+	// them ends the connection, and the calls on it. A call may take 5 min, so there are no more
+	// than three in it. What is sent and not acknowledged within pingTimeout ends it by TCP before.
 	grpcPingAfter = 80 * time.Second
 )
 
@@ -37,8 +39,12 @@ type transports struct {
 func newTransports(o *HTTPOptions) (*transports, error) {
 	t := &transports{o: o}
 	var err error
-	// A call may just be using the one that is evicted: its connection is closed by the idle timeout then.
-	if t.ways, err = lru.NewWithEvict(maxWays, func(_ way, old *http.Transport) { old.CloseIdleConnections() }); err != nil {
+	// A call may just be using the one that is evicted: its connection is closed by the idle
+	// timeout then.
+	if t.ways, err = lru.NewWithEvict(
+		maxWays,
+		func(_ way, old *http.Transport) { old.CloseIdleConnections() },
+	); err != nil {
 		return nil, fmt.Errorf("making the cache of transports: %w", err)
 	}
 	if t.plain, err = t.make(o.Egress, &way{}); err != nil {
@@ -77,10 +83,12 @@ func (t *transports) make(p *egress.Policy, w *way) (*http.Transport, error) {
 		return nil, err
 	}
 	return &http.Transport{
-		DialContext:            dialer.DialContext, // and no Proxy: behind one nobody checks the address
-		TLSClientConfig:        c,
-		Protocols:              protocols(w),
-		DisableCompression:     true, // excerpts are shown as they came, and nothing else of a body is used
+		// and no Proxy: behind one nobody checks the address.
+		DialContext:     dialer.DialContext,
+		TLSClientConfig: c,
+		Protocols:       protocols(w),
+		// excerpts are shown as they came, and nothing else of a body is used.
+		DisableCompression:     true,
 		TLSHandshakeTimeout:    t.o.DialTimeout,
 		ExpectContinueTimeout:  time.Second,
 		IdleConnTimeout:        t.o.IdleTimeout,
@@ -88,7 +96,8 @@ func (t *transports) make(p *egress.Policy, w *way) (*http.Transport, error) {
 		MaxIdleConnsPerHost:    t.o.MaxIdleConnsPerHost,
 		MaxConnsPerHost:        t.o.MaxConnsPerHost,
 		MaxResponseHeaderBytes: maxHeaderBytes,
-		// A connection whose other end is gone without a word would time out every call that shares it, until TCP notices.
+		// A connection whose other end is gone without a word would time out every call that shares
+		// it, until TCP notices.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}, nil
 }

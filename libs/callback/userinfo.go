@@ -6,8 +6,10 @@ import (
 	"strings"
 )
 
-// Userinfo takes the user and the password out of a URL: plain is the URL without them, and authorization the header that they are sent as,
-// empty where they cannot be read, or have variables. ok tells whether the URL has any. Only that part of the URL is read: variables may stand elsewhere.
+// Userinfo takes the user and the password out of a URL: plain is the URL without them, and
+// authorization the header that they are sent as, empty where they cannot be read, or have
+// variables. ok tells whether the URL has any. Only that part of the URL is read: variables may
+// stand elsewhere.
 func Userinfo(s string) (plain, authorization string, ok bool) {
 	begin := strings.Index(s, "://") + len("://")
 	if begin < len("://") {

@@ -33,7 +33,8 @@ func TestUserinfo(t *testing.T) {
 	}
 }
 
-// Without its userinfo a URL leads where it led before, and what is sent is what net/http would send.
+// Without its userinfo a URL leads where it led before, and what is sent is what net/http would
+// send.
 func FuzzUserinfo(f *testing.F) {
 	f.Add("http://me:secret@example.com/a?b=c@d")
 	f.Add("https://a%2F:b@c:d@[::1]:80/@")

@@ -1,5 +1,6 @@
-// Package clock reads the time by which fires are called: the host's clock, put right by the measured offset to the store's
-// clock where that offset is more than measuring can err. After the host's clock jumped nothing is called until it is measured again.
+// Package clock reads the time by which fires are called: the host's clock, put right by the
+// measured offset to the store's clock where that offset is more than measuring can err. After the
+// host's clock jumped nothing is called until it is measured again.
 package clock
 
 import (
@@ -10,8 +11,9 @@ import (
 )
 
 const (
-	// tolerance is the offset that is taken for none. Hosts that keep their time by NTP differ by less, and measuring
-	// through a busy database is no better: correcting by noise would make a right clock wrong, and fires early.
+	// tolerance is the offset that is taken for none. Hosts that keep their time by NTP differ by
+	// less, and measuring through a busy database is no better: correcting by noise would make a
+	// right clock wrong, and fires early.
 	tolerance = 100 * time.Millisecond
 	// jump is how far the host's clock may leave the monotonic one between two looks.
 	jump = 250 * time.Millisecond
@@ -33,7 +35,8 @@ type Clock struct {
 	mono   time.Time // when Look was last called, with its monotonic reading
 	host   time.Time // what wall said then
 	offset time.Duration
-	slip   time.Duration // what jumps of the host's clock since the measurement have to be put right by
+	// what jumps of the host's clock since the measurement have to be put right by.
+	slip   time.Duration
 	steady bool
 	age    time.Time // of the last measurement
 
@@ -41,8 +44,8 @@ type Clock struct {
 	jumped chan struct{} // has room for one: Run shall measure now
 }
 
-// New returns a clock that is not steady until the first measurement: a host's clock may be seconds ahead, and what it called would be
-// early.
+// New returns a clock that is not steady until the first measurement: a host's clock may be seconds
+// ahead, and what it called would be early.
 func New(wall func() time.Time, source Source) *Clock {
 	c := &Clock{wall: wall, source: source, jumped: make(chan struct{}, 1)}
 	c.mono, c.host = time.Now(), wall()
@@ -50,15 +53,16 @@ func New(wall func() time.Time, source Source) *Clock {
 	return c
 }
 
-// Now returns the corrected time. From a jump of the host's clock until the next measurement it goes on from before the jump, by the
-// monotonic clock: a better guess than either reading of the host's, and still one that nothing is called by.
+// Now returns the corrected time. From a jump of the host's clock until the next measurement it
+// goes on from before the jump, by the monotonic clock: a better guess than either reading of the
+// host's, and still one that nothing is called by.
 func (c *Clock) Now() time.Time {
 	now, _ := c.Look()
 	return now
 }
 
-// Look returns the corrected time, and whether it can be relied on: false before the first measurement, and from a jump of the host's clock
-// until the next one.
+// Look returns the corrected time, and whether it can be relied on: false before the first
+// measurement, and from a jump of the host's clock until the next one.
 func (c *Clock) Look() (now time.Time, steady bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,13 +85,14 @@ func (c *Clock) read() (mono, host time.Time) {
 	return mono, host
 }
 
-// drift returns how much further the host's clock went than the monotonic one. Round(0) drops the monotonic reading, so that the difference
-// is that of what the host's clock showed.
+// drift returns how much further the host's clock went than the monotonic one. Round(0) drops the
+// monotonic reading, so that the difference is that of what the host's clock showed.
 func drift(mono0, host0, mono, host time.Time) time.Duration {
 	return host.Round(0).Sub(host0.Round(0)) - mono.Sub(mono0)
 }
 
-// Offset returns the measured offset of the store's clock to the host's, and when it was measured (zero: never).
+// Offset returns the measured offset of the store's clock to the host's, and when it was measured
+// (zero: never).
 func (c *Clock) Offset() (time.Duration, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,14 +102,17 @@ func (c *Clock) Offset() (time.Duration, time.Time) {
 // errJumped says that the host's clock jumped while it was measured.
 var errJumped = errors.New("the host's clock jumped while it was measured")
 
-// Measure asks the source once. An answer that took longer than the tolerance says too little and changes nothing, unless the clock is
-// not steady.
+// Measure asks the source once. An answer that took longer than the tolerance says too little and
+// changes nothing, unless the clock is not steady.
 //
-// An answer proves only that the offset lies between what it would be if the source had been read as the answer came and as the
-// question went. Where none at all is possible, none it is: a busy store must not put a right clock wrong. Else it is the least that it can
-// be, for a clock that is behind makes no fire early.
+// An answer proves only that the offset lies between what it would be if the source had been read
+// as the answer came and as the question went. Where none at all is possible, none it is: a busy
+// store must not put a right clock wrong. Else it is the least that it can be, for a clock that is
+// behind makes no fire early.
 func (c *Clock) Measure(ctx context.Context) error {
-	began := time.Now() // first: whatever time this process is not given between the two makes the answer say less, and not another thing
+	// first: whatever time this process is not given between the two makes the answer say less, and
+	// not another thing.
+	began := time.Now()
 	sent := c.wall()
 	theirs, err := c.source(ctx)
 	if err != nil {
@@ -136,7 +144,8 @@ func (c *Clock) Run(ctx context.Context) error {
 	defer next.Stop()
 	for {
 		call, cancel := context.WithTimeout(ctx, again)
-		_ = c.Measure(call) // a store that is away leaves the last offset in force; /readyz tells of the store
+		// a store that is away leaves the last offset in force; /readyz tells of the store.
+		_ = c.Measure(call)
 		cancel()
 		wait := every
 		if _, steady := c.Look(); !steady {

@@ -68,7 +68,13 @@ func TestJumpStopsTheClockUntilMeasured(t *testing.T) {
 				require.False(t, steady)
 				now, steady := c.Look()
 				require.False(t, steady, "looking twice does not mend it")
-				require.WithinDuration(t, time.Now(), now, time.Millisecond, "goes on from before the jump")
+				require.WithinDuration(
+					t,
+					time.Now(),
+					now,
+					time.Millisecond,
+					"goes on from before the jump",
+				)
 				time.Sleep(time.Second)
 				require.WithinDuration(t, time.Now(), c.Now(), time.Millisecond)
 				require.NoError(t, c.Measure(t.Context()))
@@ -89,7 +95,11 @@ func TestSlowAnswerDoesNotMoveASteadyClock(t *testing.T) {
 		slow := clock.New(h.now, h.slowStore)
 		require.NoError(t, slow.Measure(t.Context()))
 		got, at := slow.Offset()
-		require.False(t, slow.Now().After(time.Now()), "the first measurement is taken for want of a better, and errs to the late side")
+		require.False(
+			t,
+			slow.Now().After(time.Now()),
+			"the first measurement is taken for want of a better, and errs to the late side",
+		)
 		require.NoError(t, slow.Measure(t.Context()))
 		again, then := slow.Offset()
 		require.Equal(t, got, again)
@@ -120,7 +130,8 @@ func TestP1NotSteadyBeforeTheFirstMeasurement(t *testing.T) {
 	})
 }
 
-// However slow the store answers, and whenever in that time it reads its clock, a clock that is right stays right.
+// However slow the store answers, and whenever in that time it reads its clock, a clock that is
+// right stays right.
 func TestP1SlowStoreDoesNotPutARightClockAhead(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]time.Duration{"read as asked": 0, "read half way": 200 * time.Millisecond, "read at the end": 400 * time.Millisecond} {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Host is the wall clock of a host that tests can put wrong: it shows the time as it is until it is shifted. Like a real clock that somebody
-// sets, it moves no timer and no stretch of time that is measured by the monotonic clock. It is safe for concurrent use.
+// Host is the wall clock of a host that tests can put wrong: it shows the time as it is until it is
+// shifted. Like a real clock that somebody sets, it moves no timer and no stretch of time that is
+// measured by the monotonic clock. It is safe for concurrent use.
 type Host struct{ ahead atomic.Int64 }
 
 // Now returns what the clock shows, without a monotonic reading: that would have moved along.

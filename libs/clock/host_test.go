@@ -53,7 +53,7 @@ func TestJumpIsMeasuredAtOnce(t *testing.T) {
 func TestMark(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var m clock.Mark
+		var m clock.Stamp
 		require.False(t, m.Within(time.Hour), "never")
 		m.Set()
 		time.Sleep(10 * time.Second)

@@ -20,7 +20,11 @@ func (c *Clock) Reading() Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read()
-	r := Reading{OffsetMS: c.offset.Milliseconds(), AgeMS: c.sinceMeasured().Milliseconds(), Steady: c.steady}
+	r := Reading{
+		OffsetMS: c.offset.Milliseconds(),
+		AgeMS:    c.sinceMeasured().Milliseconds(),
+		Steady:   c.steady,
+	}
 	if !c.age.IsZero() {
 		r.MeasuredAt = c.age.UTC().Round(time.Millisecond)
 	}
@@ -38,19 +42,32 @@ func (c *Clock) sinceMeasured() time.Duration {
 func (c *Clock) Register(reg prometheus.Registerer) {
 	f := promauto.With(reg)
 	gauge := func(name, help string, read func(r Reading) float64) {
-		f.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return read(c.Reading()) })
+		f.NewGaugeFunc(
+			prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return read(c.Reading()) },
+		)
 	}
 	const ms = 1000
-	gauge("carillon_clock_offset_seconds", "Measured offset of the store's clock to this host's.", func(r Reading) float64 {
-		return float64(r.OffsetMS) / ms
-	})
-	gauge("carillon_clock_measured_age_seconds", "How long ago that offset was measured; before the first time, how long the process runs.",
-		func(r Reading) float64 { return float64(r.AgeMS) / ms })
-	gauge("carillon_clock_steady", "1: the offset was measured, and this host's clock has not jumped since; 0: nothing is called by this clock.",
+	gauge(
+		"carillon_clock_offset_seconds",
+		"Measured offset of the store's clock to this host's.",
+		func(r Reading) float64 {
+			return float64(r.OffsetMS) / ms
+		},
+	)
+	gauge(
+		"carillon_clock_measured_age_seconds",
+		"How long ago that offset was measured; before the first time, how long the process runs.",
+		func(r Reading) float64 { return float64(r.AgeMS) / ms },
+	)
+	gauge(
+		"carillon_clock_steady",
+		"1: the offset was measured, and this host's clock has not jumped since; 0: nothing is called by this clock.",
 		func(r Reading) float64 {
 			if r.Steady {
 				return 1
 			}
 			return 0
-		})
+		},
+	)
 }

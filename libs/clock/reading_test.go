@@ -17,7 +17,10 @@ func TestReadingAndMetrics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var h clock.Host
-		c := clock.New(h.Now, func(context.Context) (time.Time, error) { return time.Now().Add(-1500 * time.Millisecond), nil })
+		c := clock.New(
+			h.Now,
+			func(context.Context) (time.Time, error) { return time.Now().Add(-1500 * time.Millisecond), nil },
+		)
 		reg := prometheus.NewRegistry()
 		c.Register(reg)
 		requireMetrics := func(offset, age, steady float64) {
@@ -29,7 +32,9 @@ func TestReadingAndMetrics(t *testing.T) {
 				got[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
 			}
 			require.Equal(t, map[string]float64{
-				"carillon_clock_offset_seconds": offset, "carillon_clock_measured_age_seconds": age, "carillon_clock_steady": steady,
+				"carillon_clock_offset_seconds":       offset,
+				"carillon_clock_measured_age_seconds": age,
+				"carillon_clock_steady":               steady,
 			}, got)
 		}
 		time.Sleep(3 * time.Second)
@@ -42,7 +47,11 @@ func TestReadingAndMetrics(t *testing.T) {
 		require.NoError(t, c.Measure(t.Context()))
 		at := time.Now().UTC()
 		time.Sleep(2 * time.Second)
-		require.Equal(t, clock.Reading{OffsetMS: -1500, MeasuredAt: at.Round(0), AgeMS: 2000, Steady: true}, c.Reading())
+		require.Equal(
+			t,
+			clock.Reading{OffsetMS: -1500, MeasuredAt: at.Round(0), AgeMS: 2000, Steady: true},
+			c.Reading(),
+		)
 		requireMetrics(-1.5, 2, 1)
 		h.Set(time.Minute)
 		requireMetrics(-1.5, 2, 0)

@@ -28,19 +28,37 @@ type API struct {
 // Register names the settings.
 func (c *API) Register(s *Set) {
 	s.String(&c.Zone, "zone", "UTC", "IANA time zone of cron expressions that name none")
-	s.String(&c.Auth, "auth", AuthAuto, "on: callers of the API need keys; off: whoever reaches it may do everything; auto: on, but for carillon dev on a loopback address")
-	s.String(&c.KeysFile, "api-keys-file", "", "file with a line app:key (or app:sha256:<hex>) per key, of scope write, besides the keys made by the API")
-	s.Secret(&c.AdminKey, "admin-key", "the first key of scope admin, for every app, by which others are made; carillon admin-key prints one")
+	s.String(
+		&c.Auth,
+		"auth",
+		AuthAuto,
+		"on: callers of the API need keys; off: whoever reaches it may do everything; auto: on, but for carillon dev on a loopback address",
+	)
+	s.String(
+		&c.KeysFile,
+		"api-keys-file",
+		"",
+		"file with a line app:key (or app:sha256:<hex>) per key, of scope write, besides the keys made by the API",
+	)
+	s.Secret(
+		&c.AdminKey,
+		"admin-key",
+		"the first key of scope admin, for every app, by which others are made; carillon admin-key prints one",
+	)
 	s.String(&c.AdminKeyFile, "admin-key-file", "", "file with the admin key")
 }
 
 // Validate checks them.
 func (c *API) Validate() error {
 	var errs []error
-	errs = append(errs, notEmpty("zone", c.Zone)) // whether it is a zone, the program says: zones may come from a file
+	// whether it is a zone, the program says: zones may come from a file.
+	errs = append(errs, notEmpty("zone", c.Zone))
 	errs = append(errs, oneOf("auth", c.Auth, AuthOn, AuthOff, AuthAuto))
 	if c.AdminKey != "" && c.AdminKeyFile != "" {
-		errs = append(errs, errors.New("admin-key: given together with admin-key-file: give one of the two"))
+		errs = append(
+			errs,
+			errors.New("admin-key: given together with admin-key-file: give one of the two"),
+		)
 	}
 	if _, err := c.Admin(); err != nil {
 		errs = append(errs, err)

@@ -22,7 +22,12 @@ type settings struct {
 	mysql config.MySQL
 }
 
-func load(t *testing.T, file string, env map[string]string, args ...string) (settings, string, error) {
+func load(
+	t *testing.T,
+	file string,
+	env map[string]string,
+	args ...string,
+) (settings, string, error) {
 	t.Helper()
 	var s settings
 	if file != "" {
@@ -49,12 +54,16 @@ func TestLaterSourceWins(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ":1", s.http.Addr)
 
-	env := map[string]string{"CARILLON_HTTP_ADDR": ":2", "CARILLON_STEP1": "2m", "CARILLON_LEAD": ""}
+	env := map[string]string{
+		"CARILLON_HTTP_ADDR":     ":2",
+		"CARILLON_EXPAND_AHEAD":  "2m",
+		"CARILLON_DISPATCH_LEAD": "",
+	}
 	s, _, err = load(t, least+"http: {addr: ':1'}", env)
 	require.NoError(t, err)
 	require.Equal(t, ":2", s.http.Addr)
-	require.Equal(t, 2*time.Minute, s.time.Step1)
-	require.Equal(t, 2*time.Second, s.time.Lead, "an empty variable counts as none")
+	require.Equal(t, 2*time.Minute, s.time.ExpandAhead)
+	require.Equal(t, 2*time.Second, s.time.DispatchLead, "an empty variable counts as none")
 
 	s, _, err = load(t, least+"http: {addr: ':1'}", env, "-http-addr", ":3")
 	require.NoError(t, err)
@@ -64,7 +73,10 @@ func TestLaterSourceWins(t *testing.T) {
 func TestFileByEnvironment(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(least+"retention: 48h # of another component\n"), 0o600))
+	require.NoError(
+		t,
+		os.WriteFile(path, []byte(least+"retention: 48h # of another component\n"), 0o600),
+	)
 	s, _, err := load(t, "", map[string]string{"CARILLON_CONFIG": path})
 	require.NoError(t, err)
 	require.Equal(t, "u:pw@tcp(h:1)/d", s.mysql.DSN.Reveal())
@@ -72,18 +84,28 @@ func TestFileByEnvironment(t *testing.T) {
 
 func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
-	_, _, err := load(t, "htp-addr: x\n", map[string]string{"CARILLON_STEP1": "soon"}, "-lead", "x")
+	_, _, err := load(
+		t,
+		"htp-addr: x\n",
+		map[string]string{"CARILLON_EXPAND_AHEAD": "soon"},
+		"-dispatch-lead",
+		"x",
+	)
 	var p *config.Problems
 	require.ErrorAs(t, err, &p)
 	require.Len(t, p.List, 3)
 	require.Contains(t, p.List[0], `unknown setting "htp-addr"`)
-	require.Contains(t, p.List[1], `lead (flag -lead): "x" is not a duration`)
-	require.Contains(t, p.List[2], `step1 (environment CARILLON_STEP1): "soon"`)
+	require.Contains(t, p.List[1], `dispatch-lead (flag -dispatch-lead): "x" is not a duration`)
+	require.Contains(t, p.List[2], `expand-ahead (environment CARILLON_EXPAND_AHEAD): "soon"`)
 
-	_, _, err = load(t, "", nil, "-http-addr", "nowhere", "-lead", "1h")
+	_, _, err = load(t, "", nil, "-http-addr", "nowhere", "-dispatch-lead", "1h")
 	require.ErrorAs(t, err, &p)
 	require.Len(t, p.List, 4)
-	require.Contains(t, err.Error(), "mysql-dsn: missing (flag -mysql-dsn or environment CARILLON_MYSQL_DSN)")
+	require.Contains(
+		t,
+		err.Error(),
+		"mysql-dsn: missing (flag -mysql-dsn or environment CARILLON_MYSQL_DSN)",
+	)
 	require.Contains(t, err.Error(), `http-addr: "nowhere" is not host:port`)
 	require.Contains(t, err.Error(), "lead: 1h0m0s is more than 10s")
 }
@@ -101,7 +123,13 @@ func TestBadCommandLine(t *testing.T) {
 
 func TestPrintConfig(t *testing.T) {
 	t.Parallel()
-	_, out, err := load(t, least, map[string]string{"CARILLON_REDIS_PASSWORD": "hunter2"}, "-print-config", "-http-addr=:7")
+	_, out, err := load(
+		t,
+		least,
+		map[string]string{"CARILLON_REDIS_PASSWORD": "hunter2"},
+		"-print-config",
+		"-http-addr=:7",
+	)
 	require.ErrorIs(t, err, config.ErrDone)
 	require.Contains(t, out, `http-addr: ":7" # flag -http-addr`)
 	require.Contains(t, out, `mysql-dsn: "u:REDACTED@tcp(h:1)/d" # file `)
@@ -136,6 +164,10 @@ func TestSecretsStaySecret(t *testing.T) {
 	var log bytes.Buffer
 	zl := zerolog.New(&log)
 	zl.Info().Any("v", v).Stringer("s", v.S).Stringer("d", v.D).Send()
-	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s %q", v, v, v, v, v)+string(j)+log.String(), "hunter2")
+	require.NotContains(
+		t,
+		fmt.Sprintf("%v %+v %#v %s %q", v, v, v, v, v)+string(j)+log.String(),
+		"hunter2",
+	)
 	require.Equal(t, "hunter2", v.S.Reveal())
 }

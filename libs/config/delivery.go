@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/carillon-timer/carillon/libs/egress"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 )
 
 // Callback is what may be called. API and executors have the same.
@@ -15,7 +15,8 @@ type Callback struct {
 	AllowInsecure bool
 	Topics        []string
 	PulsarURLs    []string
-	// OpenLoopback opens this machine, any port, while AllowPrivate is unset. It is no setting: carillon dev has it where it asks for no keys.
+	// OpenLoopback opens this machine, any port, while AllowPrivate is unset. It is no setting:
+	// carillon dev has it where it asks for no keys.
 	OpenLoopback bool
 	// Own are the listeners that no timer calls.
 	Own *egress.Own
@@ -26,13 +27,33 @@ func (c *Callback) Register(s *Set) {
 	s.Tri(&c.AllowPrivate, "callback-allow-private",
 		"true: timers may call loopback and private addresses, and any port; false: neither; "+
 			"auto: neither, but loopback for carillon dev on a loopback address without keys")
-	s.Rules(&c.Allow, "callback-allow", "", "rules that open addresses besides public ones on ports 80 and 443, with commas between: "+
-		"10.20.0.0/16:8080, hooks.internal:443,8443, *.example.com:8000-8100")
-	s.Bool(&c.AllowInsecure, "callback-allow-insecure", false, "let timers leave certificates unchecked (tls.insecure)")
-	s.List(&c.Topics, "callback-topics", "", "topics of the deployment's own Pulsar that pulsar targets may publish to, with its token, whoever makes them: "+
-		"tenant/namespace or persistent://tenant/namespace/start-of-name, with commas between; none unless they are listed")
-	s.List(&c.PulsarURLs, "callback-pulsar-urls", "", "service URLs of other Pulsar servers that pulsar targets may name, with commas between: servers to trust, for "+
-		"they say where executors connect to; callback-allow opens their addresses")
+	s.Rules(
+		&c.Allow,
+		"callback-allow",
+		"",
+		"rules that open addresses besides public ones on ports 80 and 443, with commas between: "+
+			"10.20.0.0/16:8080, hooks.internal:443,8443, *.example.com:8000-8100",
+	)
+	s.Bool(
+		&c.AllowInsecure,
+		"callback-allow-insecure",
+		false,
+		"let timers leave certificates unchecked (tls.insecure)",
+	)
+	s.List(
+		&c.Topics,
+		"callback-topics",
+		"",
+		"topics of the deployment's own Pulsar that pulsar targets may publish to, with its token, whoever makes them: "+
+			"tenant/namespace or persistent://tenant/namespace/start-of-name, with commas between; none unless they are listed",
+	)
+	s.List(
+		&c.PulsarURLs,
+		"callback-pulsar-urls",
+		"",
+		"service URLs of other Pulsar servers that pulsar targets may name, with commas between: servers to trust, for "+
+			"they say where executors connect to; callback-allow opens their addresses",
+	)
 }
 
 // Validate checks them.
@@ -63,7 +84,10 @@ func (c *Callback) Policy() (*egress.Policy, error) {
 		return nil, fmt.Errorf("callback-allow: %w", err)
 	}
 	return egress.NewPolicy(egress.Options{
-		Allow: rules, AllowLoopback: c.LoopbackOpen(), AllowPrivate: c.AllowPrivate == Yes, Own: c.Own,
+		Allow:         rules,
+		AllowLoopback: c.LoopbackOpen(),
+		AllowPrivate:  c.AllowPrivate == Yes,
+		Own:           c.Own,
 	}), nil
 }
 
@@ -72,40 +96,46 @@ func (c *Callback) LoopbackOpen() bool {
 	return c.AllowPrivate == Yes || c.AllowPrivate == Unset && c.OpenLoopback
 }
 
-// Sealing is by which keys secrets are encrypted at rest. API and executors have the same.
-type Sealing struct {
+// Encryption is by which keys secrets are encrypted at rest. API and executors have the same.
+type Encryption struct {
 	Keys Secret
 	File string
 }
 
 // Register names the settings.
-func (c *Sealing) Register(s *Set) {
-	s.Secret(&c.Keys, "sealing-keys", "keys that secrets are encrypted under, <id>:<base64 of 32 bytes>, with commas between: the first encrypts, all decrypt; carillon sealing-key prints one")
-	s.String(&c.File, "sealing-keys-file", "", "file with them, one a line")
+func (c *Encryption) Register(s *Set) {
+	s.Secret(
+		&c.Keys,
+		"encryption-keys",
+		"keys that secrets are encrypted under, <id>:<base64 of 32 bytes>, with commas between: the first encrypts, all decrypt; carillon encryption-key prints one",
+	)
+	s.String(&c.File, "encryption-keys-file", "", "file with them, one a line")
 }
 
 // Validate checks them.
-func (c *Sealing) Validate() error {
+func (c *Encryption) Validate() error {
 	if c.Keys != "" && c.File != "" {
-		return errors.New("sealing-keys: given together with sealing-keys-file: give one of the two")
+		return errors.New(
+			"encryption-keys: given together with encryption-keys-file: give one of the two",
+		)
 	}
-	_, err := c.Ring()
+	_, err := c.Keyring()
 	return err
 }
 
-// Ring returns the keys, nil where there are none. The file is read each time.
-func (c *Sealing) Ring() (*sealing.Ring, error) {
+// Keyring returns the keys, nil where there are none. The file is read each time.
+func (c *Encryption) Keyring() (*encryption.Keyring, error) {
 	switch {
 	case c.File != "":
-		r, err := sealing.LoadRing(c.File)
+		r, err := encryption.LoadKeyring(c.File)
 		if err != nil {
-			return nil, fmt.Errorf("sealing-keys-file: %w", err)
+			return nil, fmt.Errorf("encryption-keys-file: %w", err)
 		}
 		return r, nil
 	case c.Keys != "":
-		r, err := sealing.ParseRing(sealing.NewSecret(c.Keys.Reveal()))
+		r, err := encryption.ParseKeyring(encryption.NewSecret(c.Keys.Reveal()))
 		if err != nil {
-			return nil, fmt.Errorf("sealing-keys: %w", err)
+			return nil, fmt.Errorf("encryption-keys: %w", err)
 		}
 		return r, nil
 	}

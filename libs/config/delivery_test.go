@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/egress"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 )
 
 func loadPart(t *testing.T, p config.Part, env map[string]string) (string, error) {
@@ -23,16 +23,36 @@ func loadPart(t *testing.T, p config.Part, env map[string]string) (string, error
 	if err := config.NewSet("x", p).Load(nil, look, io.Discard); err != nil {
 		return "", err
 	}
-	require.ErrorIs(t, config.NewSet("x", p).Load([]string{"-print-config"}, look, &out), config.ErrDone)
+	require.ErrorIs(
+		t,
+		config.NewSet("x", p).Load([]string{"-print-config"}, look, &out),
+		config.ErrDone,
+	)
 	return out.String(), nil
 }
 
 func TestRulesMayHaveCommas(t *testing.T) {
 	t.Parallel()
 	var c config.Callback
-	_, err := loadPart(t, &c, map[string]string{"CARILLON_CALLBACK_ALLOW": "10.0.0.0/8:80,8000-8100, hooks.internal:443 fd00::/8 , *.example.com:*,10.1.2.3"})
+	_, err := loadPart(
+		t,
+		&c,
+		map[string]string{
+			"CARILLON_CALLBACK_ALLOW": "10.0.0.0/8:80,8000-8100, hooks.internal:443 fd00::/8 , *.example.com:*,10.1.2.3",
+		},
+	)
 	require.NoError(t, err)
-	require.Equal(t, []string{"10.0.0.0/8:80,8000-8100", "hooks.internal:443", "fd00::/8", "*.example.com:*", "10.1.2.3"}, c.Allow)
+	require.Equal(
+		t,
+		[]string{
+			"10.0.0.0/8:80,8000-8100",
+			"hooks.internal:443",
+			"fd00::/8",
+			"*.example.com:*",
+			"10.1.2.3",
+		},
+		c.Allow,
+	)
 	p, err := c.Policy()
 	require.NoError(t, err)
 	require.NoError(t, p.Check("", netip.MustParseAddrPort("10.3.2.1:8050")))
@@ -50,7 +70,14 @@ func TestWhereTargetsMayPublish(t *testing.T) {
 	open, err := c.MayPublish()
 	require.NoError(t, err)
 	require.Error(t, open.Check("", "persistent://a/b/c"), "nowhere, unless somebody says so")
-	_, err = loadPart(t, &c, map[string]string{"CARILLON_CALLBACK_TOPICS": "a/b, persistent://c/d/e", "CARILLON_CALLBACK_PULSAR_URLS": "pulsar://x.example:6650"})
+	_, err = loadPart(
+		t,
+		&c,
+		map[string]string{
+			"CARILLON_CALLBACK_TOPICS":      "a/b, persistent://c/d/e",
+			"CARILLON_CALLBACK_PULSAR_URLS": "pulsar://x.example:6650",
+		},
+	)
 	require.NoError(t, err)
 	open, err = c.MayPublish()
 	require.NoError(t, err)
@@ -64,32 +91,32 @@ func TestWhereTargetsMayPublish(t *testing.T) {
 
 func TestSealingKeysAreNotShown(t *testing.T) {
 	t.Parallel()
-	var c config.Sealing
-	key := sealing.NewKey("k1").Reveal()
-	shown, err := loadPart(t, &c, map[string]string{"CARILLON_SEALING_KEYS": key})
+	var c config.Encryption
+	key := encryption.NewKey("k1").Reveal()
+	shown, err := loadPart(t, &c, map[string]string{"CARILLON_ENCRYPTION_KEYS": key})
 	require.NoError(t, err)
-	require.Contains(t, shown, `sealing-keys: "REDACTED"`)
+	require.Contains(t, shown, `encryption-keys: "REDACTED"`)
 	require.NotContains(t, shown, key[3:])
-	r, err := c.Ring()
+	r, err := c.Keyring()
 	require.NoError(t, err)
 	require.Equal(t, "k1", r.First())
 
-	none := config.Sealing{}
+	none := config.Encryption{}
 	_, err = loadPart(t, &none, nil)
 	require.NoError(t, err)
-	r, err = none.Ring()
+	r, err = none.Keyring()
 	require.NoError(t, err)
 	require.Nil(t, r)
 
 	file := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(file, []byte(key), 0o600))
-	_, err = loadPart(t, &c, map[string]string{"CARILLON_SEALING_KEYS_FILE": file})
+	_, err = loadPart(t, &c, map[string]string{"CARILLON_ENCRYPTION_KEYS_FILE": file})
 	require.NoError(t, err)
 	for _, env := range []map[string]string{
-		{"CARILLON_SEALING_KEYS": "k1:hunter2"}, {"CARILLON_SEALING_KEYS_FILE": file + "x"}, {"CARILLON_SEALING_KEYS_FILE": file, "CARILLON_SEALING_KEYS": key},
+		{"CARILLON_ENCRYPTION_KEYS": "k1:hunter2"}, {"CARILLON_ENCRYPTION_KEYS_FILE": file + "x"}, {"CARILLON_ENCRYPTION_KEYS_FILE": file, "CARILLON_ENCRYPTION_KEYS": key},
 	} {
 		_, err = loadPart(t, &c, env)
-		require.ErrorContains(t, err, "sealing-keys")
+		require.ErrorContains(t, err, "encryption-keys")
 		require.NotContains(t, err.Error(), "hunter2")
 	}
 }
@@ -119,7 +146,14 @@ func TestWhoMayCall(t *testing.T) {
 func TestAGatewayIsNamedWithWhereItIs(t *testing.T) {
 	t.Parallel()
 	var c config.Gateway
-	_, err := loadPart(t, &c, map[string]string{"CARILLON_TRUST_HEADER": "X-App", "CARILLON_TRUST_FROM": "10.0.0.0/8,fd00::/8"})
+	_, err := loadPart(
+		t,
+		&c,
+		map[string]string{
+			"CARILLON_TRUST_HEADER": "X-App",
+			"CARILLON_TRUST_FROM":   "10.0.0.0/8,fd00::/8",
+		},
+	)
 	require.NoError(t, err)
 	from, err := c.Trusted()
 	require.NoError(t, err)
@@ -150,7 +184,12 @@ func TestPrivateAddressesAreOpenedByAWordOnly(t *testing.T) {
 		p, err := c.Policy()
 		require.NoError(t, err)
 		require.Equal(t, want.dev, p.Check("", netip.MustParseAddrPort("127.0.0.1:9")) == nil, text)
-		require.Equal(t, want.private, p.Check("", netip.MustParseAddrPort("10.0.0.1:9")) == nil, text)
+		require.Equal(
+			t,
+			want.private,
+			p.Check("", netip.MustParseAddrPort("10.0.0.1:9")) == nil,
+			text,
+		)
 	}
 	var c config.Callback
 	_, err := loadPart(t, &c, map[string]string{"CARILLON_CALLBACK_ALLOW_PRIVATE": "maybe"})

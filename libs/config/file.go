@@ -16,7 +16,9 @@ type pair struct{ name, text string }
 // flatten reads a YAML mapping: names of nested mappings are joined by dashes, lists by commas.
 func flatten(data []byte) ([]pair, error) {
 	var root map[string]any
-	if err := yaml.NewDecoder(strings.NewReader(string(data))).Decode(&root); err != nil && !errors.Is(err, io.EOF) {
+	if err := yaml.NewDecoder(strings.NewReader(string(data))).
+		Decode(&root); err != nil &&
+		!errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("not a YAML mapping of settings: %w", err)
 	}
 	pairs, err := walk(nil, "", root)

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Gateway is who says by a header whom it has let in. API and executors have the same: the API believes the header, and no timer may send it.
+// Gateway is who says by a header whom it has let in. API and executors have the same: the API
+// believes the header, and no timer may send it.
 type Gateway struct {
 	TrustHeader string
 	TrustFrom   []string
@@ -16,8 +17,13 @@ type Gateway struct {
 
 // Register names the settings.
 func (c *Gateway) Register(s *Set) {
-	s.String(&c.TrustHeader, "trust-header", "", "header by which a gateway says whom it has let in: <app>, or <scope>:<app>; "+
-		"the API ignores it unless it comes from trust-from, and executors send it for no timer")
+	s.String(
+		&c.TrustHeader,
+		"trust-header",
+		"",
+		"header by which a gateway says whom it has let in: <app>, or <scope>:<app>; "+
+			"the API ignores it unless it comes from trust-from, and executors send it for no timer",
+	)
 	s.List(&c.TrustFrom, "trust-from", "", "CIDRs of that gateway, with commas between")
 }
 
@@ -29,8 +35,12 @@ func (c *Gateway) Validate() error {
 	if (c.TrustHeader == "") != (len(c.TrustFrom) == 0) {
 		errs = append(errs, errors.New("trust-header: needs trust-from, and trust-from needs it"))
 	}
-	if c.TrustHeader != "" && (!headerName.MatchString(c.TrustHeader) || strings.EqualFold(c.TrustHeader, "Authorization")) {
-		errs = append(errs, fmt.Errorf("trust-header: %q is not the name of a header of its own", c.TrustHeader))
+	if c.TrustHeader != "" &&
+		(!headerName.MatchString(c.TrustHeader) || strings.EqualFold(c.TrustHeader, "Authorization")) {
+		errs = append(
+			errs,
+			fmt.Errorf("trust-header: %q is not the name of a header of its own", c.TrustHeader),
+		)
 	}
 	if _, err := c.Trusted(); err != nil {
 		errs = append(errs, err)

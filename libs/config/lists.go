@@ -7,8 +7,8 @@ func (s *Set) List(to *[]string, name, def, usage string) {
 	s.list(to, name, def, usage, func(v string) []string { return strings.Split(v, ",") }, ",")
 }
 
-// Rules registers a setting of several rules such as host:443,8443, separated by commas or blanks: what has nothing but a port's characters goes
-// on with the rule before.
+// Rules registers a setting of several rules such as host:443,8443, separated by commas or blanks:
+// what has nothing but a port's characters goes on with the rule before.
 func (s *Set) Rules(to *[]string, name, def, usage string) {
 	s.list(to, name, def, usage, func(v string) []string {
 		var rules []string
@@ -23,7 +23,12 @@ func (s *Set) Rules(to *[]string, name, def, usage string) {
 	}, " ")
 }
 
-func (s *Set) list(to *[]string, name, def, usage string, split func(string) []string, joint string) {
+func (s *Set) list(
+	to *[]string,
+	name, def, usage string,
+	split func(string) []string,
+	joint string,
+) {
 	parse := func(v string) error {
 		*to = nil
 		for _, part := range split(v) {
@@ -34,5 +39,8 @@ func (s *Set) list(to *[]string, name, def, usage string, split func(string) []s
 		return nil
 	}
 	_ = parse(def)
-	s.add(&value{name: name, parse: parse, show: func() string { return strings.Join(*to, joint) }}, usage)
+	s.add(
+		&value{name: name, parse: parse, show: func() string { return strings.Join(*to, joint) }},
+		usage,
+	)
 }

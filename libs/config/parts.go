@@ -13,7 +13,23 @@ import (
 // All returns one of every component, for checks that need all names.
 func All() []Part {
 	return []Part{
-		&HTTP{}, &Admin{}, &Log{}, &Shutdown{}, &Data{}, &MySQL{}, &Redis{}, &Pulsar{}, &API{}, &Gateway{}, &Timing{}, &Retention{}, &Callback{}, &Sealing{}, &Canary{}, &Testing{}, &Zones{},
+		&HTTP{},
+		&Admin{},
+		&Log{},
+		&Shutdown{},
+		&Data{},
+		&MySQL{},
+		&Redis{},
+		&Pulsar{},
+		&API{},
+		&Gateway{},
+		&Timing{},
+		&Retention{},
+		&Callback{},
+		&Encryption{},
+		&Canary{},
+		&Testing{},
+		&Zones{},
 	}
 }
 
@@ -41,7 +57,12 @@ type Admin struct{ Addr string }
 
 // Register names the settings.
 func (c *Admin) Register(s *Set) {
-	s.String(&c.Addr, "admin-addr", "127.0.0.1:8081", "address of /livez, /readyz and /metrics; port 0 picks a free one")
+	s.String(
+		&c.Addr,
+		"admin-addr",
+		"127.0.0.1:8081",
+		"address of /livez, /readyz and /metrics; port 0 picks a free one",
+	)
 }
 
 // Validate checks them.
@@ -52,7 +73,12 @@ type Log struct{ Level, Format string }
 
 // Register names the settings.
 func (c *Log) Register(s *Set) {
-	s.String(&c.Level, "log-level", "info", "least level that is logged: debug, info, warn or error")
+	s.String(
+		&c.Level,
+		"log-level",
+		"info",
+		"least level that is logged: debug, info, warn or error",
+	)
 	s.String(&c.Format, "log-format", "auto", "json, pretty, or auto: pretty on a terminal")
 }
 
@@ -72,8 +98,18 @@ type Shutdown struct {
 
 // Register names the settings.
 func (c *Shutdown) Register(s *Set) {
-	s.Duration(&c.Drain, "shutdown-drain", 0, "how long a stopping process still takes requests while it says that it is not ready")
-	s.Duration(&c.Grace, "shutdown-grace", 15*time.Second, "how long a stopping process may take to finish what it has in hand")
+	s.Duration(
+		&c.Drain,
+		"shutdown-drain",
+		0,
+		"how long a stopping process still takes requests while it says that it is not ready",
+	)
+	s.Duration(
+		&c.Grace,
+		"shutdown-grace",
+		15*time.Second,
+		"how long a stopping process may take to finish what it has in hand",
+	)
 }
 
 // Validate checks them.
@@ -100,7 +136,12 @@ type MySQL struct{ DSN DSN }
 
 // Register names the settings.
 func (c *MySQL) Register(s *Set) {
-	s.DSN(&c.DSN, "mysql-dsn", "", "MySQL server and database: user:password@tcp(host:port)/database")
+	s.DSN(
+		&c.DSN,
+		"mysql-dsn",
+		"",
+		"MySQL server and database: user:password@tcp(host:port)/database",
+	)
 }
 
 // Validate checks that there is one; the store knows the driver's grammar.
@@ -116,7 +157,12 @@ type Redis struct {
 
 // Register names the settings.
 func (c *Redis) Register(s *Set) {
-	s.List(&c.Addrs, "redis-addrs", "", "Redis servers, host:port with commas between; several are a cluster")
+	s.List(
+		&c.Addrs,
+		"redis-addrs",
+		"",
+		"Redis servers, host:port with commas between; several are a cluster",
+	)
 	s.String(&c.Prefix, "redis-prefix", "carillon", "first part of every key")
 	s.String(&c.Username, "redis-username", "", "user name at Redis")
 	s.Secret(&c.Password, "redis-password", "password at Redis")
@@ -132,7 +178,10 @@ func (c *Redis) Validate() error {
 		errs = append(errs, checkAddr("redis-addrs", a))
 	}
 	if strings.ContainsAny(c.Prefix, "{}") {
-		errs = append(errs, errors.New("redis-prefix: braces would change which cluster node keeps a key"))
+		errs = append(
+			errs,
+			errors.New("redis-prefix: braces would change which cluster node keeps a key"),
+		)
 	}
 	return errors.Join(append(errs, notEmpty("redis-prefix", c.Prefix))...)
 }
@@ -191,7 +240,13 @@ func notEmpty(name, v string) error {
 	if v != "" {
 		return nil
 	}
-	return fmt.Errorf("%s: missing (flag -%s or environment %s%s)", name, name, EnvPrefix, strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+	return fmt.Errorf(
+		"%s: missing (flag -%s or environment %s%s)",
+		name,
+		name,
+		EnvPrefix,
+		strings.ToUpper(strings.ReplaceAll(name, "-", "_")),
+	)
 }
 
 func oneOf(name, v string, allowed ...string) error {

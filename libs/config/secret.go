@@ -27,8 +27,9 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText keeps JSON, YAML and zerolog from showing it.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// DSN is where a server is and how to log in there: a URL, or MySQL's user:password@tcp(host:port)/database. It is shown without
-// its password. Reveal is the only way to that.
+// DSN is where a server is and how to log in there: a URL, or MySQL's
+// user:password@tcp(host:port)/database. It is shown without its password. Reveal is the only way
+// to that.
 type DSN string
 
 // Reveal returns the text itself.
@@ -42,8 +43,9 @@ func (d DSN) GoString() string { return d.String() }
 // MarshalText keeps JSON, YAML and zerolog from showing the password.
 func (d DSN) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// redact hides what stands between the first colon behind the scheme and the last @ before the path: a password may hold
-// an @ or a slash of its own, so the last @ of the whole text counts where it is not clearly a URL.
+// redact hides what stands between the first colon behind the scheme and the last @ before the
+// path: a password may hold an @ or a slash of its own, so the last @ of the whole text counts
+// where it is not clearly a URL.
 func redact(s string) string {
 	scheme, rest := "", s
 	if i := strings.Index(s, "://"); i >= 0 {

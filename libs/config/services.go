@@ -8,22 +8,42 @@ import (
 
 // Timing is how far ahead things are prepared.
 type Timing struct {
-	Step1 time.Duration
-	Lead  time.Duration
+	ExpandAhead  time.Duration
+	DispatchLead time.Duration
 }
 
 // Register names the settings.
 func (c *Timing) Register(s *Set) {
-	s.Duration(&c.Step1, "step1", time.Hour, "how far ahead schedules are expanded into fires")
-	s.Duration(&c.Lead, "lead", 2*time.Second, "how far ahead of their instant tasks go to executors")
+	s.Duration(
+		&c.ExpandAhead,
+		"expand-ahead",
+		time.Hour,
+		"how far ahead schedules are expanded into fires",
+	)
+	s.Duration(
+		&c.DispatchLead,
+		"dispatch-lead",
+		2*time.Second,
+		"how far ahead of their instant tasks go to executors",
+	)
 }
 
 // Validate checks them.
 func (c *Timing) Validate() error {
 	const longestLead, shortestStep1, longestStep1 = 10 * time.Second, 10 * time.Second, 24 * time.Hour
 	return errors.Join(
-		atLeast("step1", c.Step1, shortestStep1), atMost("step1", c.Step1, longestStep1),
-		atLeast("lead", c.Lead, 100*time.Millisecond), atMost("lead", c.Lead, longestLead),
+		atLeast(
+			"expand-ahead",
+			c.ExpandAhead,
+			shortestStep1,
+		),
+		atMost("expand-ahead", c.ExpandAhead, longestStep1),
+		atLeast(
+			"dispatch-lead",
+			c.DispatchLead,
+			100*time.Millisecond,
+		),
+		atMost("dispatch-lead", c.DispatchLead, longestLead),
 	)
 }
 
@@ -32,8 +52,12 @@ type Zones struct{ File string }
 
 // Register names the settings.
 func (c *Zones) Register(s *Set) {
-	s.String(&c.File, "tzdata", "",
-		"file with the time zones, a zip as Go's lib/time/zoneinfo.zip; empty: those that are compiled in. The same for all services")
+	s.String(
+		&c.File,
+		"tzdata",
+		"",
+		"file with the time zones, a zip as Go's lib/time/zoneinfo.zip; empty: those that are compiled in. The same for all services",
+	)
 }
 
 // Validate checks nothing: who opens the file says what is wrong with it.
@@ -55,8 +79,12 @@ type Canary struct{ Every time.Duration }
 
 // Register names the settings.
 func (c *Canary) Register(s *Set) {
-	s.Duration(&c.Every, "canary", 10*time.Second,
-		"how often a timer of Carillon's own is due, whose lateness tells how the deployment does; 0: never. The same for all services")
+	s.Duration(
+		&c.Every,
+		"canary",
+		10*time.Second,
+		"how often a timer of Carillon's own is due, whose lateness tells how the deployment does; 0: never. The same for all services",
+	)
 }
 
 // Validate checks them.
@@ -73,8 +101,12 @@ type Testing struct{ Clock bool }
 
 // Register names the settings.
 func (c *Testing) Register(s *Set) {
-	s.Bool(&c.Clock, "test-clock", false,
-		"for tests only: let whoever reaches the admin port put this process's clock wrong (POST /test/clock)")
+	s.Bool(
+		&c.Clock,
+		"test-clock",
+		false,
+		"for tests only: let whoever reaches the admin port put this process's clock wrong (POST /test/clock)",
+	)
 }
 
 // Validate checks them.

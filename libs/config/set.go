@@ -15,11 +15,14 @@ import (
 // EnvPrefix stands before every setting's name in the environment.
 const EnvPrefix = "CARILLON_"
 
-// ErrDone says that a flag (-print-config, -help) asked for text instead of a run: the program ends with code 0.
+// ErrDone says that a flag (-print-config, -help) asked for text instead of a run: the program ends
+// with code 0.
 var ErrDone = errors.New("done")
 
 // Problems are all that is wrong with the settings.
-type Problems struct{ List []string } //nolint:errname // a list of problems, and the error that they are together
+//
+//nolint:errname // a list of problems, and the error that they are together
+type Problems struct{ List []string }
 
 func (p *Problems) Error() string { return strings.Join(p.List, "\n") }
 
@@ -39,7 +42,8 @@ type Set struct {
 	values  map[string]*value
 }
 
-// value is one setting. It takes text from several sources, and keeps a bad one as a problem instead of stopping there.
+// value is one setting. It takes text from several sources, and keeps a bad one as a problem
+// instead of stopping there.
 type value struct {
 	name   string
 	parse  func(string) error
@@ -66,7 +70,8 @@ func (v *value) Set(text string) error {
 	return nil
 }
 
-// take notes a value; the latest source wins, also with its mistake: a bad value that a better source overrides is none.
+// take notes a value; the latest source wins, also with its mistake: a bad value that a better
+// source overrides is none.
 func (v *value) take(text, source string) { v.text, v.source = text, source }
 
 func (v *value) apply() {
@@ -77,7 +82,11 @@ func (v *value) apply() {
 
 // NewSet returns the settings of a program that takes the parts.
 func NewSet(program string, parts ...Part) *Set {
-	s := &Set{program: program, flags: flag.NewFlagSet(program, flag.ContinueOnError), values: make(map[string]*value)}
+	s := &Set{
+		program: program,
+		flags:   flag.NewFlagSet(program, flag.ContinueOnError),
+		values:  make(map[string]*value),
+	}
 	s.flags.SetOutput(io.Discard)
 	for _, p := range parts {
 		s.Add(p)
@@ -159,7 +168,8 @@ func (s *Set) add(v *value, usage string) {
 	s.flags.Var(v, v.name, usage)
 }
 
-// Load reads every source. It returns *Problems, or ErrDone after writing to stdout what a flag asked for.
+// Load reads every source. It returns *Problems, or ErrDone after writing to stdout what a flag
+// asked for.
 func (s *Set) Load(args []string, env func(string) (string, bool), stdout io.Writer) error {
 	var file string
 	var show bool
@@ -173,7 +183,14 @@ func (s *Set) Load(args []string, env func(string) (string, bool), stdout io.Wri
 	} else if err != nil {
 		problems.List = append(problems.List, s.program+": "+err.Error()+" (-help lists the flags)")
 	} else if s.flags.NArg() > 0 {
-		problems.List = append(problems.List, fmt.Sprintf("%s: unexpected argument %q (-help lists the flags)", s.program, s.flags.Arg(0)))
+		problems.List = append(
+			problems.List,
+			fmt.Sprintf(
+				"%s: unexpected argument %q (-help lists the flags)",
+				s.program,
+				s.flags.Arg(0),
+			),
+		)
 	}
 	s.takeEnv(env)
 	s.values["config"].apply()
@@ -191,7 +208,8 @@ func (s *Set) Load(args []string, env func(string) (string, bool), stdout io.Wri
 	return nil
 }
 
-// takeEnv gives the environment's value to each setting without a flag. An empty variable counts as none.
+// takeEnv gives the environment's value to each setting without a flag. An empty variable counts as
+// none.
 func (s *Set) takeEnv(env func(string) (string, bool)) {
 	for name, v := range s.values {
 		key := EnvPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
@@ -259,7 +277,12 @@ func (s *Set) print(w io.Writer) {
 }
 
 func (s *Set) usage(w io.Writer) {
-	fmt.Fprintf(w, "%s: each flag can also be set by environment (%sHTTP_ADDR for -http-addr) or by a YAML file\n\n", s.program, EnvPrefix)
+	fmt.Fprintf(
+		w,
+		"%s: each flag can also be set by environment (%sHTTP_ADDR for -http-addr) or by a YAML file\n\n",
+		s.program,
+		EnvPrefix,
+	)
 	s.flags.SetOutput(w)
 	s.flags.PrintDefaults()
 	s.flags.SetOutput(io.Discard)

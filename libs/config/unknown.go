@@ -13,19 +13,34 @@ import (
 var (
 	// otherVariables are read by every Set, and by commands that call the API.
 	otherVariables = []string{"CONFIG", "PRINT_CONFIG", "API_KEY"}
-	// toolVariables are those of scripts and tests, which programs that they start may inherit; besides, all that begin with a toolPrefix.
+	// toolVariables are those of scripts and tests, which programs that they start may inherit;
+	// besides, all that begin with a toolPrefix.
 	toolVariables = []string{
-		"BIN", "CACHE", "CHECK_REQUIRE", "COMPOSE_ENGINE", "FAKE", "GRAFANA", "ISOLATION", "KUBE_STATE", "PORT", "REAL_DIR",
-		"REDIS_CLUSTER_ADDRS", "SERVERS_ADDR",
+		"BIN",
+		"CACHE",
+		"CHECK_REQUIRE",
+		"COMPOSE_ENGINE",
+		"FAKE",
+		"GRAFANA",
+		"ISOLATION",
+		"KUBE_STATE",
+		"PORT",
+		"REAL_DIR",
+		"REDIS_CLUSTER_ADDRS",
+		"SERVERS_ADDR",
 	}
 	toolPrefixes = []string{"TEST_", "E2E_"}
-	// Kubernetes gives pods the addresses of services: for one named carillon-api CARILLON_API_SERVICE_HOST, CARILLON_API_PORT_8080_TCP and others.
-	serviceLink = regexp.MustCompile(`^(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
-	serviceURL  = regexp.MustCompile(`^(\w+_)?PORT=(tcp|udp|sctp)://`)
+	// Kubernetes gives pods the addresses of services: for one named carillon-api
+	// CARILLON_API_SERVICE_HOST, CARILLON_API_PORT_8080_TCP and others.
+	serviceLink = regexp.MustCompile(
+		`^(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`,
+	)
+	serviceURL = regexp.MustCompile(`^(\w+_)?PORT=(tcp|udp|sctp)://`)
 )
 
-// CheckEnv looks through an environment, as os.Environ returns it, for variables that begin with CARILLON_ and that nobody reads. It
-// returns *Problems that name the nearest one that is read, or nil.
+// CheckEnv looks through an environment, as os.Environ returns it, for variables that begin with
+// CARILLON_ and that nobody reads. It returns *Problems that name the nearest one that is read, or
+// nil.
 func CheckEnv(environ []string) error {
 	known := slices.Clone(otherVariables)
 	for name := range allNames() {
@@ -43,7 +58,16 @@ func CheckEnv(environ []string) error {
 			upper := strings.ToUpper(name)
 			return levenshtein.ComputeDistance(upper, a) - levenshtein.ComputeDistance(upper, b)
 		})
-		problems.List = append(problems.List, fmt.Sprintf("%s%s: no such setting; the nearest is %s%s: correct the name, or unset it", EnvPrefix, name, EnvPrefix, nearest))
+		problems.List = append(
+			problems.List,
+			fmt.Sprintf(
+				"%s%s: no such setting; the nearest is %s%s: correct the name, or unset it",
+				EnvPrefix,
+				name,
+				EnvPrefix,
+				nearest,
+			),
+		)
 	}
 	if len(problems.List) == 0 {
 		return nil
@@ -54,6 +78,7 @@ func CheckEnv(environ []string) error {
 
 // exempt tells whether a variable is somebody else's.
 func exempt(name, pair string) bool {
-	return slices.Contains(toolVariables, name) || serviceLink.MatchString(name) || serviceURL.MatchString(pair) ||
+	return slices.Contains(toolVariables, name) || serviceLink.MatchString(name) ||
+		serviceURL.MatchString(pair) ||
 		slices.ContainsFunc(toolPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }

@@ -18,7 +18,7 @@ func TestUnknownVariablesAreNamedWithTheNearest(t *testing.T) {
 	t.Parallel()
 	for unknown, nearest := range map[string]string{
 		"CARILLON_HTTPADDR": "CARILLON_HTTP_ADDR", "CARILLON_CALLBACK_ALOW": "CARILLON_CALLBACK_ALLOW", "CARILLON_TRUST_HEADERS": "CARILLON_TRUST_HEADER",
-		"CARILLON_SEALING_KEY": "CARILLON_SEALING_KEYS", "CARILLON_ADMINKEY": "CARILLON_ADMIN_KEY", "CARILLON_MYSQL_URL": "CARILLON_MYSQL_DSN",
+		"CARILLON_ENCRYPTION_KEY": "CARILLON_ENCRYPTION_KEYS", "CARILLON_ADMINKEY": "CARILLON_ADMIN_KEY", "CARILLON_MYSQL_URL": "CARILLON_MYSQL_DSN",
 		"CARILLON_zone": "CARILLON_ZONE", "CARILLON_LOG_LEVL": "CARILLON_LOG_LEVEL",
 	} {
 		err := config.CheckEnv([]string{"PATH=/bin", "CARILLON_ZONE=UTC", unknown + "=hunter2"})
@@ -30,7 +30,18 @@ func TestUnknownVariablesAreNamedWithTheNearest(t *testing.T) {
 		require.NotContains(t, p.List[0], "hunter2")
 	}
 	require.NoError(t, config.CheckEnv(nil))
-	require.NoError(t, config.CheckEnv([]string{"CARILLON_API_KEY=x", "CARILLON_CONFIG=/x", "CARILLON_PRINT_CONFIG=true", "CARILLONX=1", "X_CARILLON_Y=2"}))
+	require.NoError(
+		t,
+		config.CheckEnv(
+			[]string{
+				"CARILLON_API_KEY=x",
+				"CARILLON_CONFIG=/x",
+				"CARILLON_PRINT_CONFIG=true",
+				"CARILLONX=1",
+				"X_CARILLON_Y=2",
+			},
+		),
+	)
 }
 
 // Kubernetes sets these for services named carillon, carillon-api and so on; they stop no pod.
@@ -38,14 +49,21 @@ func TestAddressesOfServicesAreNoSettings(t *testing.T) {
 	t.Parallel()
 	for _, service := range []string{"CARILLON", "CARILLON_API", "CARILLON_MY_RELEASE_CARILLON_API"} {
 		require.NoError(t, config.CheckEnv([]string{
-			service + "_SERVICE_HOST=10.0.0.1", service + "_SERVICE_PORT=8080", service + "_SERVICE_PORT_HTTP=8080", service + "_PORT=tcp://10.0.0.1:8080",
-			service + "_PORT_8080_TCP=tcp://10.0.0.1:8080", service + "_PORT_8080_TCP_PROTO=tcp", service + "_PORT_8080_TCP_PORT=8080", service + "_PORT_8080_TCP_ADDR=10.0.0.1",
+			service + "_SERVICE_HOST=10.0.0.1",
+			service + "_SERVICE_PORT=8080",
+			service + "_SERVICE_PORT_HTTP=8080",
+			service + "_PORT=tcp://10.0.0.1:8080",
+			service + "_PORT_8080_TCP=tcp://10.0.0.1:8080",
+			service + "_PORT_8080_TCP_PROTO=tcp",
+			service + "_PORT_8080_TCP_PORT=8080",
+			service + "_PORT_8080_TCP_ADDR=10.0.0.1",
 		}))
 	}
 	require.Error(t, config.CheckEnv([]string{"CARILLON_HTTP_PORT=8080"}), "somebody's own")
 }
 
-// Every variable that this repository sets or reads anywhere is a setting, or exempt: a script shall not stop what it starts.
+// Every variable that this repository sets or reads anywhere is a setting, or exempt: a script
+// shall not stop what it starts.
 func TestVariablesOfTheRepositoryAreKnown(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -55,24 +73,34 @@ func TestVariablesOfTheRepositoryAreKnown(t *testing.T) {
 	}
 	seen := 0
 	for _, dir := range []string{"scripts", "deploy", "helm", "e2e", "services", "libs", ".ci", "Makefile", "README.md", "CONTRIBUTING.md"} {
-		require.NoError(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			at, err := filepath.Rel(root, path)
-			if err != nil || slices.ContainsFunc(examples, func(p string) bool { return strings.HasPrefix(filepath.ToSlash(at), p+"/") }) {
-				return err
-			}
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			for _, v := range name.FindAllString(string(b), -1) {
-				seen++
-				require.NoError(t, config.CheckEnv([]string{v + "=x"}), at)
-			}
-			return nil
-		}))
+		require.NoError(
+			t,
+			filepath.WalkDir(
+				filepath.Join(root, dir),
+				func(path string, d fs.DirEntry, err error) error {
+					if err != nil || d.IsDir() {
+						return err
+					}
+					at, err := filepath.Rel(root, path)
+					if err != nil ||
+						slices.ContainsFunc(
+							examples,
+							func(p string) bool { return strings.HasPrefix(filepath.ToSlash(at), p+"/") },
+						) {
+						return err
+					}
+					b, err := os.ReadFile(path)
+					if err != nil {
+						return err
+					}
+					for _, v := range name.FindAllString(string(b), -1) {
+						seen++
+						require.NoError(t, config.CheckEnv([]string{v + "=x"}), at)
+					}
+					return nil
+				},
+			),
+		)
 	}
 	require.Greater(t, seen, 100)
 }

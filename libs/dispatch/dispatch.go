@@ -1,5 +1,6 @@
-// Package dispatch brings committed fires on their way: it marks them in the window and publishes tasks. It is only ever called
-// after the commit, and nothing depends on its success: what it loses, the slice's load or the sweep finds.
+// Package dispatch brings committed fires on their way: it marks them in the window and publishes
+// tasks. It is only ever called after the commit, and nothing depends on its success: what it
+// loses, the slice's load or the sweep finds.
 package dispatch
 
 import (
@@ -19,16 +20,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-// Timing of the lanes.
+// Timing of the priorities.
 const (
-	// DefaultLead is how far ahead of their run triggers publish tasks.
-	DefaultLead = 2 * time.Second
-	// ExpressSlack is the time that a mark has to arrive: a fire whose run is nearer than lead + slack is published by who committed it.
-	ExpressSlack = 3 * time.Second
-	// LateAfter is how far past its run a fire is catch-up, which goes by the low lane, like a backfill, and never delays the present.
+	// DefaultDispatchLead is how far ahead of their run triggers publish tasks.
+	DefaultDispatchLead = 2 * time.Second
+	// DirectDispatchSlack is the time that a mark has to arrive: a fire whose run is nearer than
+	// lead + slack is published by who committed it.
+	DirectDispatchSlack = 3 * time.Second
+	// LateAfter is how far past its run a fire is catch-up, which goes by the low-priority topic,
+	// like a backfill, and never delays the present.
 	LateAfter = 5 * time.Second
 
-	// markAhead is how far ahead a fire is marked. What runs later is read from the store when its minute begins.
+	// markAhead is how far ahead a fire is marked. What runs later is read from the store when its
+	// minute begins.
 	markAhead = 2 * time.Hour
 
 	markTimeout    = 2 * time.Second
@@ -37,12 +41,12 @@ const (
 
 // Options of a dispatcher.
 type Options struct {
-	Window     window.Window
-	Bus        bus.Publisher
-	Lead       time.Duration // 0: DefaultLead
-	Now        func() time.Time
-	Logger     zerolog.Logger
-	Registerer prometheus.Registerer
+	Window       window.Window
+	Bus          bus.Publisher
+	DispatchLead time.Duration // 0: DefaultDispatchLead
+	Now          func() time.Time
+	Logger       zerolog.Logger
+	Registerer   prometheus.Registerer
 }
 
 func (o *Options) validate() error {
@@ -65,7 +69,7 @@ type Dispatcher struct {
 
 // New returns a dispatcher.
 func New(opts Options) (*Dispatcher, error) {
-	options.Default(&opts.Lead, DefaultLead)
+	options.Default(&opts.DispatchLead, DefaultDispatchLead)
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
@@ -73,7 +77,8 @@ func New(opts Options) (*Dispatcher, error) {
 	return &Dispatcher{
 		opts: opts, unsent: unsent{wake: make(chan struct{}, 1)},
 		marked: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_marks_total", Help: "Fires marked in the window after their commit, by result.",
+			Name: "carillon_window_entries_total",
+			Help: "Fires marked in the window after their commit, by result.",
 		}, []string{"result"}),
 		published: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_tasks_published_total", Help: "Tasks published, by topic and result.",
@@ -81,24 +86,25 @@ func New(opts Options) (*Dispatcher, error) {
 	}, nil
 }
 
-// Committed marks fires, and publishes those whose run is so near that their mark might come too late. It returns when both are
-// done or given up (2 s): an error would help nobody, since the rows are committed. What it could not publish Run does, and
-// while there is such nobody waits.
+// Committed marks fires, and publishes those whose run is so near that their mark might come too
+// late. It returns when both are done or given up (2 s): an error would help nobody, since the rows
+// are committed. What it could not publish Run does, and while there is such nobody waits.
 func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	if len(fires) == 0 {
 		return
 	}
-	// The caller's request may be cancelled once it has its answer; the fires are committed all the same.
+	// The caller's request may be cancelled once it has its answer; the fires are committed all the
+	// same.
 	ctx = context.WithoutCancel(ctx)
 	now := d.opts.Now().UnixMilli()
-	polled := now + d.opts.Lead.Milliseconds()
-	express := polled + ExpressSlack.Milliseconds()
+	polled := now + d.opts.DispatchLead.Milliseconds()
+	express := polled + DirectDispatchSlack.Milliseconds()
 	var marks, tasks []timer.Fire
 	for i := range fires {
-		if fires[i].RunMS < express {
+		if fires[i].RunAtMS < express {
 			tasks = append(tasks, fires[i])
 		}
-		if fires[i].RunMS > polled && fires[i].RunMS < now+markAhead.Milliseconds() {
+		if fires[i].RunAtMS > polled && fires[i].RunAtMS < now+markAhead.Milliseconds() {
 			marks = append(marks, fires[i])
 		}
 	}
@@ -117,13 +123,17 @@ func (d *Dispatcher) mark(ctx context.Context, fires []timer.Fire) {
 	defer cancel()
 	if err := d.opts.Window.Put(ctx, fires); err != nil {
 		d.marked.WithLabelValues("lost").Add(float64(len(fires)))
-		d.opts.Logger.Debug().Err(err).Int("fires", len(fires)).Msg("marks lost, the sweep will find them")
+		d.opts.Logger.Debug().
+			Err(err).
+			Int("fires", len(fires)).
+			Msg("marks lost, the sweep will find them")
 		return
 	}
 	d.marked.WithLabelValues("ok").Add(float64(len(fires)))
 }
 
-// express publishes, or leaves to Run what the bus does not take. While the bus is known to be away nobody waits for it.
+// express publishes, or leaves to Run what the bus does not take. While the bus is known to be away
+// nobody waits for it.
 func (d *Dispatcher) express(ctx context.Context, fires []timer.Fire) {
 	var err error
 	if !d.unsent.any() {
@@ -134,11 +144,15 @@ func (d *Dispatcher) express(ctx context.Context, fires []timer.Fire) {
 		}
 	}
 	dropped := d.unsent.add(fires)
-	d.opts.Logger.Debug().Err(err).Int("fires", len(fires)).Int("dropped", dropped).Msg("express tasks unsent, what is dropped the sweep will find")
+	d.opts.Logger.Debug().
+		Err(err).
+		Int("fires", len(fires)).
+		Int("dropped", dropped).
+		Msg("express tasks unsent, what is dropped the sweep will find")
 }
 
-// Publish publishes the tasks of fires, in their order, and returns when the bus confirmed all, or with an error after which
-// any of them may be missing.
+// Publish publishes the tasks of fires, in their order, and returns when the bus confirmed all, or
+// with an error after which any of them may be missing.
 func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
 	late := d.opts.Now().Add(-LateAfter).UnixMilli()
 	var high, normal, low []bus.Message
@@ -146,18 +160,23 @@ func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
 		f := &fires[i]
 		m := bus.Message{Payload: taskwire.Encode(f)}
 		switch {
-		case f.RunMS < late, f.Low():
+		case f.RunAtMS < late, f.Low():
 			low = append(low, m)
-		case f.Lane == timer.LaneHigh:
+		case f.PriorityLevel == timer.LevelHigh:
 			high = append(high, m)
 		default:
 			normal = append(normal, m)
 		}
 	}
-	return errors.Join(d.send(ctx, bus.TasksHigh, high), d.send(ctx, bus.TasksNormal, normal), d.send(ctx, bus.TasksLow, low))
+	return errors.Join(
+		d.send(ctx, bus.TasksHigh, high),
+		d.send(ctx, bus.TasksNormal, normal),
+		d.send(ctx, bus.TasksLow, low),
+	)
 }
 
-// PublishLow is Publish by the lane that gives way, whatever the fires' own is. The task alone goes there: whoever claims its fire finds it as it was.
+// PublishLow is Publish by the priority that gives way, whatever the fires' own is. The task alone
+// goes there: whoever claims its fire finds it as it was.
 func (d *Dispatcher) PublishLow(ctx context.Context, fires []timer.Fire) error {
 	msgs := make([]bus.Message, len(fires))
 	for i := range fires {

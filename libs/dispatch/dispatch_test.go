@@ -67,7 +67,11 @@ func setup(t *testing.T) (*dispatch.Dispatcher, *memwindow.Window, *topics) {
 	w := memwindow.New(memwindow.Options{Now: time.Now})
 	b := &topics{tasks: make(map[bus.Topic][]timer.Fire)}
 	d, err := dispatch.New(dispatch.Options{
-		Window: w, Bus: b, Now: time.Now, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
+		Window:     w,
+		Bus:        b,
+		Now:        time.Now,
+		Logger:     zerolog.Nop(),
+		Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	return d, w, b
@@ -75,12 +79,17 @@ func setup(t *testing.T) (*dispatch.Dispatcher, *memwindow.Window, *topics) {
 
 func at(offset time.Duration) timer.Fire {
 	run := time.Now().Add(offset).UnixMilli()
-	return timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: run}, RunMS: run, AppID: 2, Version: 1}
+	return timer.Fire{
+		FireID:  timer.FireID{Timer: 1, DueMS: run},
+		RunAtMS: run,
+		AppID:   2,
+		Version: 1,
+	}
 }
 
 func marked(t *testing.T, w *memwindow.Window, f timer.Fire) bool {
 	t.Helper()
-	page, err := w.Range(t.Context(), window.SliceOf(&f), f.RunMS-1, f.RunMS, 10)
+	page, err := w.Range(t.Context(), window.SliceOf(&f), f.RunAtMS-1, f.RunAtMS, 10)
 	require.NoError(t, err)
 	return len(page.Fires) == 1
 }
@@ -115,13 +124,13 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// What is published by the low lane is what it was to whoever claims it.
+// What is published by the low-priority topic is what it was to whoever claims it.
 func TestTheLowLaneIsOfTheTaskAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, _, b := setup(t)
 		normal, high := at(time.Second), at(time.Second)
-		high.Lane = timer.LaneHigh
+		high.PriorityLevel = timer.LevelHigh
 		require.NoError(t, d.PublishLow(t.Context(), []timer.Fire{normal, high}))
 		require.Equal(t, map[bus.Topic][]timer.Fire{bus.TasksLow: {normal, high}}, b.published())
 	})
@@ -172,11 +181,16 @@ func TestWhatTheBusDidNotTakeIsPublishedOnceItIsBack(t *testing.T) {
 		require.Empty(t, b.published())
 		b.setAway(false)
 		time.Sleep(3 * time.Second)
-		require.Equal(t, map[bus.Topic][]timer.Fire{bus.TasksLow: {first, second}}, b.published(), "they are late by now")
+		require.Equal(
+			t,
+			map[bus.Topic][]timer.Fire{bus.TasksLow: {first, second}},
+			b.published(),
+			"they are late by now",
+		)
 
 		b.setAway(true)
 		third := at(time.Minute)
-		third.RunMS = time.Now().UnixMilli()
+		third.RunAtMS = time.Now().UnixMilli()
 		d.Committed(t.Context(), []timer.Fire{third})
 		b.setAway(false)
 		time.Sleep(3 * time.Second) // Run may have begun just before, and hang for 2 s

@@ -15,8 +15,9 @@ const (
 	unsentAgain = 100 * time.Millisecond
 )
 
-// unsent are express tasks that the bus did not confirm in time. Without them a fire that was committed while the bus is away would be called only
-// by the sweep, 10 s past its run, however soon the bus is back.
+// unsent are express tasks that the bus did not confirm in time. Without them a fire that was
+// committed while the bus is away would be called only by the sweep, 10 s past its run, however
+// soon the bus is back.
 type unsent struct {
 	mu    sync.Mutex
 	fires []timer.Fire
@@ -58,8 +59,9 @@ func (u *unsent) sent(n int) {
 	}
 }
 
-// Run publishes what Committed could not, as soon as the bus takes it, until ctx ends. What the process that dies still had is swept; what was
-// confirmed after all, or swept meanwhile, is claimed once.
+// Run publishes what Committed could not, as soon as the bus takes it, until ctx ends. What the
+// process that dies still had is swept; what was confirmed after all, or swept meanwhile, is
+// claimed once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	for {
 		select {

@@ -34,8 +34,9 @@ func NewDialer(p *Policy, o DialerOptions) (*Dialer, error) {
 	return &Dialer{policy: p, o: o}, nil
 }
 
-// DialContext connects to "host:port" by "tcp", "tcp4" or "tcp6". The error of a forbidden destination is a *RefusedError.
-// What leads to a listener of this process that has an echo endpoint is connected to that endpoint instead.
+// DialContext connects to "host:port" by "tcp", "tcp4" or "tcp6". The error of a forbidden
+// destination is a *RefusedError. What leads to a listener of this process that has an echo
+// endpoint is connected to that endpoint instead.
 func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -56,7 +56,11 @@ func greeting(t *testing.T, c net.Conn) string {
 func TestTheDialerObeysItsPolicy(t *testing.T) {
 	t.Parallel()
 	address, port := listen(t)
-	d := dialer(t, policy(t, egress.Options{}, "127.0.0.1:"+port, "localhost:"+port), egress.DialerOptions{})
+	d := dialer(
+		t,
+		policy(t, egress.Options{}, "127.0.0.1:"+port, "localhost:"+port),
+		egress.DialerOptions{},
+	)
 	for _, a := range []string{address, "localhost:" + port, "[::ffff:127.0.0.1]:" + port} {
 		c, err := d.DialContext(t.Context(), "tcp", a)
 		require.NoError(t, err, a)
@@ -80,12 +84,20 @@ func TestTheDialerObeysItsPolicy(t *testing.T) {
 	require.NotNil(t, d.Policy())
 }
 
-// A name that resolves to something public when it is looked at, and to something private when it is dialled, is refused: the address is looked at when it is dialled.
+// A name that resolves to something public when it is looked at, and to something private when it
+// is dialled, is refused: the address is looked at when it is dialled.
 func TestANameThatChangesItsMind(t *testing.T) {
 	t.Parallel()
 	_, port := listen(t)
-	resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return dns(t, "127.0.0.1"), nil }}
-	d := dialer(t, policy(t, egress.Options{}, "*:*"), egress.DialerOptions{Resolver: resolver, Timeout: 5 * time.Second})
+	resolver := &net.Resolver{
+		PreferGo: true,
+		Dial:     func(context.Context, string, string) (net.Conn, error) { return dns(t, "127.0.0.1"), nil },
+	}
+	d := dialer(
+		t,
+		policy(t, egress.Options{}, "*:*"),
+		egress.DialerOptions{Resolver: resolver, Timeout: 5 * time.Second},
+	)
 	_, err := d.DialContext(t.Context(), "tcp", "rebind.example.:"+port)
 	var refused *egress.RefusedError
 	require.ErrorAs(t, err, &refused)

@@ -9,14 +9,16 @@ import (
 	"sync"
 )
 
-// HeaderCallback is on every callback that a timer makes by HTTP or gRPC, after redirects too; no target can set or remove it.
+// HeaderCallback is on every callback that a timer makes by HTTP or gRPC, after redirects too; no
+// target can set or remove it.
 const HeaderCallback = "Carillon-Fire-Id"
 
 // HeaderTokenRequest is on every request for an OAuth2 token that a callback needs.
 const HeaderTokenRequest = "Carillon-Token-Request" //nolint:gosec // a name
 
-// IsCallback tells whether a request was made on behalf of a timer. Listeners of Carillon refuse such requests: the dialer knows only
-// those of its own process, but the header tells of every process, host, load balancer and address translation.
+// IsCallback tells whether a request was made on behalf of a timer. Listeners of Carillon refuse
+// such requests: the dialer knows only those of its own process, but the header tells of every
+// process, host, load balancer and address translation.
 func IsCallback(r *http.Request) bool {
 	return len(r.Header[HeaderCallback]) > 0 || len(r.Header[HeaderTokenRequest]) > 0
 }
@@ -24,7 +26,8 @@ func IsCallback(r *http.Request) bool {
 // DialFunc connects to what answers in place of a listener.
 type DialFunc func(ctx context.Context) (net.Conn, error)
 
-// Own are the listeners of this process. No rule opens them. It is safe for concurrent use; nil holds none.
+// Own are the listeners of this process. No rule opens them. It is safe for concurrent use; nil
+// holds none.
 type Own struct {
 	mu        sync.RWMutex
 	listeners []ownListener
@@ -36,8 +39,9 @@ type ownListener struct {
 	echo DialFunc
 }
 
-// Add adds a listener's address. Where echo is given, a Dialer connects callers of that address to it, and to nothing else: the
-// listener itself stays out of reach, whatever path, Host or redirect led there.
+// Add adds a listener's address. Where echo is given, a Dialer connects callers of that address to
+// it, and to nothing else: the listener itself stays out of reach, whatever path, Host or redirect
+// led there.
 func (o *Own) Add(addr net.Addr, echo DialFunc) {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {
@@ -49,7 +53,10 @@ func (o *Own) Add(addr net.Addr, echo DialFunc) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.listeners = append(o.listeners, ownListener{netip.AddrPortFrom(at, tcp.AddrPort().Port()), echo})
+	o.listeners = append(
+		o.listeners,
+		ownListener{netip.AddrPortFrom(at, tcp.AddrPort().Port()), echo},
+	)
 }
 
 // find returns the listener that a connection to an address would reach.
@@ -65,15 +72,20 @@ func (o *Own) find(to netip.AddrPort) (l ownListener, ok bool) {
 		candidates = append(candidates, v4) // a translator on this host leads there
 	}
 	for _, l := range o.listeners {
-		if l.at.Port() == to.Port() && slices.ContainsFunc(candidates, func(a netip.Addr) bool { return o.reaches(l.at.Addr(), a) }) {
+		if l.at.Port() == to.Port() &&
+			slices.ContainsFunc(
+				candidates,
+				func(a netip.Addr) bool { return o.reaches(l.at.Addr(), a) },
+			) {
 			return l, true
 		}
 	}
 	return l, false
 }
 
-// reaches tells whether a listener bound to an address takes connections to another. The kernel takes the unspecified address for
-// loopback. Interfaces are read each time, for they come and go; where they cannot be read, every address counts as the host's.
+// reaches tells whether a listener bound to an address takes connections to another. The kernel
+// takes the unspecified address for loopback. Interfaces are read each time, for they come and go;
+// where they cannot be read, every address counts as the host's.
 func (o *Own) reaches(bound, to netip.Addr) bool {
 	if to == bound || to.IsUnspecified() {
 		return true

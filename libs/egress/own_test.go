@@ -17,8 +17,24 @@ import (
 // all is the loosest policy that can be written: everything is open by rule.
 func all(t *testing.T, own *egress.Own) *egress.Policy {
 	t.Helper()
-	return policy(t, egress.Options{AllowPrivate: true, AllowLoopback: true, Own: own, Ports: egress.Ports{{First: 1, Last: 65535}}},
-		"*:*", "0.0.0.0/0:*", "[::/0]:*", "127.0.0.1:*", "[::1]:*", "0.0.0.0:*", "localhost:*", "64:ff9b::/96", "[64:ff9b::127.0.0.1]:*")
+	return policy(
+		t,
+		egress.Options{
+			AllowPrivate:  true,
+			AllowLoopback: true,
+			Own:           own,
+			Ports:         egress.Ports{{First: 1, Last: 65535}},
+		},
+		"*:*",
+		"0.0.0.0/0:*",
+		"[::/0]:*",
+		"127.0.0.1:*",
+		"[::1]:*",
+		"0.0.0.0:*",
+		"localhost:*",
+		"64:ff9b::/96",
+		"[64:ff9b::127.0.0.1]:*",
+	)
 }
 
 // A listener of the process is refused on every address that leads to it, and nothing else is.
@@ -55,21 +71,37 @@ func TestOwnListenersAreNeverOpen(t *testing.T) {
 			t.Parallel()
 			own := egress.OwnOn(func() ([]net.Addr, error) {
 				return []net.Addr{
-					&net.IPNet{IP: net.ParseIP("10.1.2.3"), Mask: net.CIDRMask(24, 32)}, &net.IPNet{IP: net.ParseIP("fe80::7"), Mask: net.CIDRMask(64, 128)},
+					&net.IPNet{
+						IP:   net.ParseIP("10.1.2.3"),
+						Mask: net.CIDRMask(24, 32),
+					},
+					&net.IPNet{IP: net.ParseIP("fe80::7"), Mask: net.CIDRMask(64, 128)},
 				}, nil
 			})
 			own.Add(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(tt.bound)), nil)
 			require.Equal(t, !tt.own, open(all(t, own), "localhost", tt.to))
 			if rule, err := egress.ParseRule("localhost:*"); err == nil {
-				require.Equal(t, !tt.own, open(all(t, own).With(rule), "localhost", tt.to), "an app's rules open no more")
+				require.Equal(
+					t,
+					!tt.own,
+					open(all(t, own).With(rule), "localhost", tt.to),
+					"an app's rules open no more",
+				)
 			}
-			_, err := all(t, own).Resolve(t.Context(), nil, netip.MustParseAddrPort(tt.to).Addr().String(), netip.MustParseAddrPort(tt.to).Port())
+			_, err := all(
+				t,
+				own,
+			).Resolve(t.Context(), nil, netip.MustParseAddrPort(tt.to).Addr().String(), netip.MustParseAddrPort(tt.to).Port())
 			require.Equal(t, tt.own, err != nil, "nor is it a Pulsar's: %v", err)
 		})
 	}
 	blind := egress.OwnOn(func() ([]net.Addr, error) { return nil, errors.New("no interfaces") })
 	blind.Add(&net.TCPAddr{Port: 8080}, nil)
-	require.False(t, open(all(t, blind), "", "10.9.9.9:8080"), "what cannot be known to be another's is not called")
+	require.False(
+		t,
+		open(all(t, blind), "", "10.9.9.9:8080"),
+		"what cannot be known to be another's is not called",
+	)
 	require.True(t, open(all(t, blind), "", "10.9.9.9:8081"))
 	var none egress.Own
 	none.Add(&net.UnixAddr{Name: "x", Net: "unix"}, nil)
@@ -87,7 +119,15 @@ func TestOwnListenersAreNeverDialled(t *testing.T) {
 	d := dialer(t, all(t, own), egress.DialerOptions{})
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
-	hosts := []string{"localhost", "127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::"}
+	hosts := []string{
+		"localhost",
+		"127.0.0.1",
+		"127.3.2.1",
+		"::1",
+		"::ffff:127.0.0.1",
+		"0.0.0.0",
+		"::",
+	}
 	list, err := net.InterfaceAddrs()
 	require.NoError(t, err)
 	for _, a := range list {
@@ -126,8 +166,16 @@ func TestEchoStandsInForItsListener(t *testing.T) {
 	}
 	to := netip.MustParseAddrPort(address)
 	require.NoError(t, p.CheckDialed("", to))
-	require.Error(t, p.Check("", to), "who does not dial by the dialer would reach the listener itself")
-	require.Error(t, p.CheckDialed("", netip.MustParseAddrPort("127.0.0.1:1")), "loopback stays closed")
+	require.Error(
+		t,
+		p.Check("", to),
+		"who does not dial by the dialer would reach the listener itself",
+	)
+	require.Error(
+		t,
+		p.CheckDialed("", netip.MustParseAddrPort("127.0.0.1:1")),
+		"loopback stays closed",
+	)
 }
 
 func TestCallbacksAreKnown(t *testing.T) {

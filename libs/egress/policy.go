@@ -16,8 +16,10 @@ type Options struct {
 	Ports         Ports  // open on public addresses; default 80 and 443
 	Allow         []Rule // what is open besides
 	AllowLoopback bool   // this machine, any port
-	AllowPrivate  bool   // loopback, private, shared, link-local, unique-local and special-purpose networks, any port, and any port of public addresses
-	Own           *Own   // listeners of this process, which nothing opens; nil: none
+	// AllowPrivate: loopback, private, shared, link-local, unique-local and special-purpose
+	// networks, any port, and any port of public addresses.
+	AllowPrivate bool
+	Own          *Own // listeners of this process, which nothing opens; nil: none
 }
 
 // Policy says which addresses may be reached. It is immutable, and safe for concurrent use.
@@ -50,8 +52,8 @@ func (p *Policy) With(rules ...Rule) *Policy {
 	return NewPolicy(o)
 }
 
-// Key is the same for policies that say the same. Connections are shared under it: one that was dialled under another policy might
-// lead where this one forbids.
+// Key is the same for policies that say the same. Connections are shared under it: one that was
+// dialled under another policy might lead where this one forbids.
 func (p *Policy) Key() string { return p.key }
 
 // RefusedError is the error about a destination that the policy forbids. It never passes by itself.
@@ -71,7 +73,8 @@ func (r *RefusedError) Error() string {
 	return fmt.Sprintf("this address may not be called: %s of %s: %s", r.Addr, r.Host, r.Why)
 }
 
-// Check tells whether an address may be connected to, which a host name resolved to ("" where there is none). Its error is a *RefusedError.
+// Check tells whether an address may be connected to, which a host name resolved to ("" where there
+// is none). Its error is a *RefusedError.
 func (p *Policy) Check(host string, to netip.AddrPort) error {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	a := to.Addr().WithZone("").Unmap()
@@ -79,19 +82,28 @@ func (p *Policy) Check(host string, to netip.AddrPort) error {
 		return &RefusedError{Host: host, Addr: to, Why: "it is no address"}
 	}
 	if _, own := p.o.Own.find(to); own {
-		return &RefusedError{Host: host, Addr: to, Why: "it is Carillon's own, which no timer calls"}
+		return &RefusedError{
+			Host: host,
+			Addr: to,
+			Why:  "it is Carillon's own, which no timer calls",
+		}
 	}
 	if err := p.check(host, a, to); err != nil {
 		return err
 	}
-	// A translator or a tunnel that a rule opens leads to IPv4 addresses, of which each must be open itself.
-	if v4, ok := inner(a); ok && a != netip.IPv6Loopback() && !p.byPrefix(a, to.Port(), a.BitLen()) {
+	// A translator or a tunnel that a rule opens leads to IPv4 addresses, of which each must be
+	// open itself.
+	if v4, ok := inner(
+		a,
+	); ok && a != netip.IPv6Loopback() &&
+		!p.byPrefix(a, to.Port(), a.BitLen()) {
 		return p.check(host, v4, netip.AddrPortFrom(v4, to.Port()))
 	}
 	return nil
 }
 
-// CheckDialed is Check for what a Dialer is going to connect: an address that it answers by an echo endpoint is allowed as well.
+// CheckDialed is Check for what a Dialer is going to connect: an address that it answers by an echo
+// endpoint is allowed as well.
 func (p *Policy) CheckDialed(host string, to netip.AddrPort) error {
 	if l, own := p.o.Own.find(to); own && l.echo != nil {
 		return nil
@@ -127,7 +139,8 @@ func (p *Policy) check(host string, a netip.Addr, to netip.AddrPort) error {
 // byPrefix tells whether a rule names exactly this address.
 func (p *Policy) byPrefix(a netip.Addr, port uint16, bits int) bool {
 	for _, r := range p.o.Allow {
-		if r.prefix.IsValid() && r.prefix.Bits() == bits && r.prefix.Contains(a) && (r.ports == nil || r.ports.Contains(port)) {
+		if r.prefix.IsValid() && r.prefix.Bits() == bits && r.prefix.Contains(a) &&
+			(r.ports == nil || r.ports.Contains(port)) {
 			return true
 		}
 	}
@@ -139,9 +152,15 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Resolve returns those addresses of a host that may be connected to at a port, for a connection that another library makes. Where
-// none may, the error is a *RefusedError. nil is the system's resolver.
-func (p *Policy) Resolve(ctx context.Context, r Resolver, host string, port uint16) ([]netip.AddrPort, error) {
+// Resolve returns those addresses of a host that may be connected to at a port, for a connection
+// that another library makes. Where none may, the error is a *RefusedError. nil is the system's
+// resolver.
+func (p *Policy) Resolve(
+	ctx context.Context,
+	r Resolver,
+	host string,
+	port uint16,
+) ([]netip.AddrPort, error) {
 	if r == nil {
 		r = net.DefaultResolver
 	}
@@ -172,5 +191,8 @@ func (p *Policy) Resolve(ctx context.Context, r Resolver, host string, port uint
 
 // Has tells whether a rule, as it is written, is one of the policy's own.
 func (p *Policy) Has(rule string) bool {
-	return slices.ContainsFunc(p.o.Allow, func(r Rule) bool { return r.text == strings.TrimSpace(rule) })
+	return slices.ContainsFunc(
+		p.o.Allow,
+		func(r Rule) bool { return r.text == strings.TrimSpace(rule) },
+	)
 }

@@ -27,19 +27,72 @@ func open(p *egress.Policy, host, address string) bool {
 
 // closed is an address of every kind that is refused unless a rule opens it.
 var closed = []string{
-	"127.0.0.1:80", "127.255.255.254:80", "[::1]:80", "[::ffff:127.0.0.1]:80", "[::127.0.0.1]:80", // loopback
-	"0.0.0.0:80", "[::]:80", "0.1.2.3:80", "[::ffff:0.0.0.0]:80", // unspecified
-	"10.0.0.1:80", "172.16.0.1:80", "172.31.255.255:80", "192.168.1.1:80", "[::ffff:10.0.0.1]:443", "[::ffff:c0a8:101]:443", // private
-	"100.64.0.1:80", "100.127.255.255:443", // CGNAT
-	"169.254.0.1:80", "[fe80::1]:80", "[fe80::1%eth0]:80", "[febf::1]:80", "[fec0::1]:80", // link-local, site-local
-	"[fc00::1]:80", "[fd12:3456::1]:443", // unique-local
-	"169.254.169.254:80", "[::ffff:169.254.169.254]:80", "169.254.170.2:80", "[fd00:ec2::254]:80", "[fd20:ce::254]:80", "100.100.100.200:80", "192.0.0.192:80", "168.63.129.16:80", // metadata
-	"224.0.0.1:80", "239.255.255.250:80", "[ff02::1]:80", "255.255.255.255:80", // multicast, broadcast
-	"192.0.2.1:80", "198.51.100.1:80", "203.0.113.1:443", "198.18.0.1:80", "240.0.0.1:80", "192.0.0.1:80", "192.88.99.1:80", // set apart
-	"[2001:db8::1]:80", "[3fff::1]:80", "[2001::1]:80", "[2001:20::1]:80", "[100::1]:80", "[5f00::1]:80", "[4000::1]:80",
-	"[64:ff9b::10.0.0.1]:80", "[64:ff9b::8.8.8.8]:80", "[64:ff9b:1::8.8.8.8]:80", // NAT64
-	"[2002:0a00:0001::1]:80", "[2002:0808:0808::1]:80", "[2001:0:4136:e378:8000:63bf:3fff:fdd2]:80", // 6to4, Teredo
-	"8.8.8.8:22", "8.8.8.8:8080", "[2606:4700::1111]:6443", // ports
+	// loopback.
+	"127.0.0.1:80",
+	"127.255.255.254:80",
+	"[::1]:80",
+	"[::ffff:127.0.0.1]:80",
+	"[::127.0.0.1]:80",
+	"0.0.0.0:80",
+	"[::]:80",
+	"0.1.2.3:80",
+	"[::ffff:0.0.0.0]:80", // unspecified
+	// private.
+	"10.0.0.1:80",
+	"172.16.0.1:80",
+	"172.31.255.255:80",
+	"192.168.1.1:80",
+	"[::ffff:10.0.0.1]:443",
+	"[::ffff:c0a8:101]:443",
+	"100.64.0.1:80",
+	"100.127.255.255:443", // CGNAT
+	// link-local, site-local.
+	"169.254.0.1:80",
+	"[fe80::1]:80",
+	"[fe80::1%eth0]:80",
+	"[febf::1]:80",
+	"[fec0::1]:80",
+	"[fc00::1]:80",
+	"[fd12:3456::1]:443", // unique-local
+	// metadata.
+	"169.254.169.254:80",
+	"[::ffff:169.254.169.254]:80",
+	"169.254.170.2:80",
+	"[fd00:ec2::254]:80",
+	"[fd20:ce::254]:80",
+	"100.100.100.200:80",
+	"192.0.0.192:80",
+	"168.63.129.16:80",
+	// multicast, broadcast.
+	"224.0.0.1:80",
+	"239.255.255.250:80",
+	"[ff02::1]:80",
+	"255.255.255.255:80",
+	// set apart.
+	"192.0.2.1:80",
+	"198.51.100.1:80",
+	"203.0.113.1:443",
+	"198.18.0.1:80",
+	"240.0.0.1:80",
+	"192.0.0.1:80",
+	"192.88.99.1:80",
+	"[2001:db8::1]:80",
+	"[3fff::1]:80",
+	"[2001::1]:80",
+	"[2001:20::1]:80",
+	"[100::1]:80",
+	"[5f00::1]:80",
+	"[4000::1]:80",
+	"[64:ff9b::10.0.0.1]:80",
+	"[64:ff9b::8.8.8.8]:80",
+	"[64:ff9b:1::8.8.8.8]:80", // NAT64
+	// 6to4, Teredo.
+	"[2002:0a00:0001::1]:80",
+	"[2002:0808:0808::1]:80",
+	"[2001:0:4136:e378:8000:63bf:3fff:fdd2]:80",
+	"8.8.8.8:22",
+	"8.8.8.8:8080",
+	"[2606:4700::1111]:6443", // ports
 }
 
 func TestTheStrictPolicy(t *testing.T) {
@@ -79,14 +132,44 @@ func TestRules(t *testing.T) {
 		{"the next address", "10.1.2.3:8443", "", "10.1.2.4:8443", false},
 		{"an IPv6 network", "fd00:1::/32", "", "[fd00:1::7]:443", true},
 		{"an IPv6 network with a port", "[fd00:1::/32]:8443", "", "[fd00:1::7]:8443", true},
-		{"an IPv6 network with a port, the other way", "[fd00:1::]/32:8443", "", "[fd00:1::7]:8443", true},
+		{
+			"an IPv6 network with a port, the other way",
+			"[fd00:1::]/32:8443",
+			"",
+			"[fd00:1::7]:8443",
+			true,
+		},
 		{"an IPv6 address", "::1", "", "[::1]:80", true},
 		{"a host", "hooks.corp.example:8443", "hooks.corp.example", "10.1.2.3:8443", true},
-		{"a host, in other letters", "Hooks.Corp.Example.:8443", "hooks.CORP.example.", "10.1.2.3:8443", true},
+		{
+			"a host, in other letters",
+			"Hooks.Corp.Example.:8443",
+			"hooks.CORP.example.",
+			"10.1.2.3:8443",
+			true,
+		},
 		{"another host", "hooks.corp.example:8443", "evil.example", "10.1.2.3:8443", false},
-		{"a host does not open metadata", "hooks.corp.example", "hooks.corp.example", "169.254.169.254:80", false},
-		{"nor that of IPv6", "hooks.corp.example", "hooks.corp.example", "[fd00:ec2::254]:80", false},
-		{"nor the unspecified address", "hooks.corp.example", "hooks.corp.example", "0.0.0.0:80", false},
+		{
+			"a host does not open metadata",
+			"hooks.corp.example",
+			"hooks.corp.example",
+			"169.254.169.254:80",
+			false,
+		},
+		{
+			"nor that of IPv6",
+			"hooks.corp.example",
+			"hooks.corp.example",
+			"[fd00:ec2::254]:80",
+			false,
+		},
+		{
+			"nor the unspecified address",
+			"hooks.corp.example",
+			"hooks.corp.example",
+			"0.0.0.0:80",
+			false,
+		},
 		{"a network does", "169.254.169.254", "", "169.254.169.254:80", true},
 		{"names below a domain", "*.corp.example", "a.b.corp.example", "192.168.0.1:80", true},
 		{"the domain itself", "*.corp.example", "corp.example", "192.168.0.1:80", false},
@@ -95,7 +178,13 @@ func TestRules(t *testing.T) {
 		{"public addresses on any port", "*:*", "", "8.8.8.8:22", true},
 		{"and no others", "*:*", "", "10.0.0.1:22", false},
 		{"NAT64", "64:ff9b::/96", "", "[64:ff9b::8.8.8.8]:443", true},
-		{"what is behind NAT64 must be open itself", "64:ff9b::/96", "", "[64:ff9b::10.0.0.1]:443", false},
+		{
+			"what is behind NAT64 must be open itself",
+			"64:ff9b::/96",
+			"",
+			"[64:ff9b::10.0.0.1]:443",
+			false,
+		},
 		{"and metadata behind it", "64:ff9b::/96", "", "[64:ff9b::169.254.169.254]:80", false},
 		{"6to4", "2002::/16", "", "[2002:0a00:0001::1]:80", false},
 		{"6to4 to a public address", "2002::/16", "", "[2002:0808:0808::1]:80", true},
@@ -103,7 +192,11 @@ func TestRules(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.open, open(policy(t, egress.Options{}, tt.rule), tt.host, tt.address))
+			require.Equal(
+				t,
+				tt.open,
+				open(policy(t, egress.Options{}, tt.rule), tt.host, tt.address),
+			)
 		})
 	}
 	for _, bad := range []string{"", "10.0.0.0/33", "1.2.3", "10.0.0.1:0", "10.0.0.1:x", "10.0.0.1:9-8", "a b", "a..b", "[::1", "fe80::1%eth0", "http://a", "-a.example", "a:b:c:d/x", "*.", "1.2.3.4.5:80", "10.0.0.1:70000"} {
@@ -165,7 +258,14 @@ func TestResolve(t *testing.T) {
 	r := answers{"mixed": {"10.0.0.1", "8.8.8.8", "::ffff:8.8.4.4"}, "inside": {"10.0.0.1"}}
 	got, err := p.Resolve(t.Context(), r, "mixed", 443)
 	require.NoError(t, err)
-	require.Equal(t, []netip.AddrPort{netip.MustParseAddrPort("8.8.8.8:443"), netip.MustParseAddrPort("8.8.4.4:443")}, got)
+	require.Equal(
+		t,
+		[]netip.AddrPort{
+			netip.MustParseAddrPort("8.8.8.8:443"),
+			netip.MustParseAddrPort("8.8.4.4:443"),
+		},
+		got,
+	)
 	_, err = p.Resolve(t.Context(), r, "inside", 443)
 	var refused *egress.RefusedError
 	require.ErrorAs(t, err, &refused)

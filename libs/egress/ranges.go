@@ -6,14 +6,21 @@ import "net/netip"
 type class uint8
 
 const (
-	public    class = iota
-	loopback        // this machine
-	private         // private, shared, link-local and unique-local networks
-	special         // every other range that is not for the public Internet
-	forbidden       // metadata services, multicast, broadcast, unspecified: only a rule by CIDR opens them
+	public   class = iota
+	loopback       // this machine
+	private        // private, shared, link-local and unique-local networks
+	special        // every other range that is not for the public Internet
+	// metadata services, multicast, broadcast, unspecified: only a rule by CIDR opens them.
+	forbidden
 )
 
-var classNames = [...]string{"public", "loopback", "private", "special-purpose", "metadata or multicast"}
+var classNames = [...]string{
+	"public",
+	"loopback",
+	"private",
+	"special-purpose",
+	"metadata or multicast",
+}
 
 func (c class) String() string { return classNames[c] }
 
@@ -22,24 +29,55 @@ type block struct {
 	class  class
 }
 
-// The IANA special-purpose registries, and the metadata services of the clouds. The first match counts.
+// The IANA special-purpose registries, and the metadata services of the clouds. The first match
+// counts.
 var (
 	blocks4 = blocks(
-		forbidden, "169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", // AWS, Google, Azure and others; tasks of AWS
-		forbidden, "100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32", // Alibaba, Oracle, Azure
-		forbidden, "224.0.0.0/4", "255.255.255.255/32", "0.0.0.0/32",
-		loopback, "127.0.0.0/8",
-		private, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16",
-		special, "0.0.0.0/8", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
-		special, "192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24",
+		// AWS, Google, Azure and others; tasks of AWS.
+		forbidden,
+		"169.254.169.254/32",
+		"169.254.170.2/32",
+		"169.254.170.23/32",
+		// Alibaba, Oracle, Azure.
+		forbidden,
+		"100.100.100.200/32",
+		"192.0.0.192/32",
+		"168.63.129.16/32",
+		forbidden,
+		"224.0.0.0/4",
+		"255.255.255.255/32",
+		"0.0.0.0/32",
+		loopback,
+		"127.0.0.0/8",
+		private,
+		"10.0.0.0/8",
+		"172.16.0.0/12",
+		"192.168.0.0/16",
+		"100.64.0.0/10",
+		"169.254.0.0/16",
+		special,
+		"0.0.0.0/8",
+		"192.0.0.0/24",
+		"192.0.2.0/24",
+		"192.88.99.0/24",
+		"198.18.0.0/15",
+		"198.51.100.0/24",
+		"203.0.113.0/24",
+		"240.0.0.0/4",
+		special,
+		"192.31.196.0/24",
+		"192.52.193.0/24",
+		"192.175.48.0/24",
 	)
 	blocks6 = blocks(
-		forbidden, "fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128", // AWS, tasks of AWS, Google
+		// AWS, tasks of AWS, Google.
+		forbidden, "fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128",
 		forbidden, "ff00::/8", "::/128",
 		loopback, "::1/128",
 		private, "fc00::/7", "fe80::/10", "fec0::/10",
 		special, "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
-		public, "2000::/3", // all that was ever assigned; NAT64, compatible and whatever else lies outside
+		// all that was ever assigned; NAT64, compatible and whatever else lies outside.
+		public, "2000::/3",
 		special, "::/0",
 	)
 	nat64  = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("::/96")}

@@ -12,8 +12,9 @@ import (
 type Rule struct {
 	text   string
 	prefix netip.Prefix // valid: by address
-	host   string       // by name, in lower case; ".domain" are the names below it; "*" is any public address
-	ports  Ports        // nil: the policy's
+	// by name, in lower case; ".domain" are the names below it; "*" is any public address.
+	host  string
+	ports Ports // nil: the policy's
 }
 
 // String returns the rule as it was written.
@@ -41,7 +42,11 @@ func ParseRule(text string) (Rule, error) {
 	host := strings.ToLower(strings.TrimSuffix(what, "."))
 	name := strings.TrimPrefix(host, "*.")
 	if what != "*" && !validHost(name) {
-		return Rule{}, fmt.Errorf("%q is not a rule: %q is no address, CIDR or host name", text, what)
+		return Rule{}, fmt.Errorf(
+			"%q is not a rule: %q is no address, CIDR or host name",
+			text,
+			what,
+		)
 	}
 	r.host = host
 	if name != host {
@@ -63,7 +68,8 @@ func ParseRules(texts []string) ([]Rule, error) {
 	return out, nil
 }
 
-// splitRule cuts "<what>:<ports>": "[" and "]" hold an IPv6 address or CIDR together, one of several colons has no ports.
+// splitRule cuts "<what>:<ports>": "[" and "]" hold an IPv6 address or CIDR together, one of
+// several colons has no ports.
 func splitRule(s string) (what string, ports Ports, err error) {
 	portText, found := "", false
 	switch {
@@ -107,7 +113,8 @@ func validHost(s string) bool {
 	return letters // else it is an address that is written wrong
 }
 
-// matches tells whether the rule speaks of a destination. host is in lower case without a dot at its end.
+// matches tells whether the rule speaks of a destination. host is in lower case without a dot at
+// its end.
 func (r *Rule) matches(host string, a netip.Addr, c class) bool {
 	switch {
 	case r.prefix.IsValid():

@@ -10,7 +10,10 @@ import (
 
 func TestTopics(t *testing.T) {
 	t.Parallel()
-	open, err := egress.NewTopics([]string{"pulsar+ssl://partner.example:6651"}, []string{"shop/events", "persistent://team/hooks/", "persistent://team/more/order-"})
+	open, err := egress.NewTopics(
+		[]string{"pulsar+ssl://partner.example:6651"},
+		[]string{"shop/events", "persistent://team/hooks/", "persistent://team/more/order-"},
+	)
 	require.NoError(t, err)
 	var none *egress.Topics
 	for _, c := range []struct {

@@ -18,9 +18,17 @@ const (
 	keepMinutes  = 5 // behind now
 )
 
-// FlushCounts writes the tallies of a process's counts every two seconds, and learns from the store what other processes made of the
-// coming minutes, until ctx ends. Dying between two flushes loses at most two seconds of estimates: a minute gets fewer buckets.
-func FlushCounts(ctx context.Context, counts *slicing.Counts, st store.Minutes, now func() time.Time, ahead time.Duration, log zerolog.Logger) error {
+// FlushCounts writes the tallies of a process's counts every two seconds, and learns from the store
+// what other processes made of the coming minutes, until ctx ends. Dying between two flushes loses
+// at most two seconds of estimates: a minute gets fewer buckets.
+func FlushCounts(
+	ctx context.Context,
+	counts *slicing.Counts,
+	st store.Minutes,
+	now func() time.Time,
+	ahead time.Duration,
+	log zerolog.Logger,
+) error {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	forgot := int64(0)
@@ -35,13 +43,20 @@ func FlushCounts(ctx context.Context, counts *slicing.Counts, st store.Minutes, 
 			log.Debug().Err(err).Msg("bucket counts not flushed")
 		}
 		if minute != forgot {
-			counts.Forget(minute - keepMinutes)
+			counts.Drop(minute - keepMinutes)
 			forgot = minute
 		}
 	}
 }
 
-func flush(ctx context.Context, counts *slicing.Counts, st store.Minutes, learn bool, minute int64, ahead time.Duration) error {
+func flush(
+	ctx context.Context,
+	counts *slicing.Counts,
+	st store.Minutes,
+	learn bool,
+	minute int64,
+	ahead time.Duration,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	if grow := counts.Take(); len(grow) > 0 {
@@ -50,7 +65,7 @@ func flush(ctx context.Context, counts *slicing.Counts, st store.Minutes, learn 
 			counts.Return(grow)
 			return err
 		}
-		counts.Learn(committed)
+		counts.Refresh(committed)
 	}
 	if !learn {
 		return nil
@@ -59,6 +74,6 @@ func flush(ctx context.Context, counts *slicing.Counts, st store.Minutes, learn 
 	if err != nil {
 		return err
 	}
-	counts.Learn(known)
+	counts.Refresh(known)
 	return nil
 }

@@ -7,18 +7,32 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Follow returns the fire of a fixed delay that comes after one which ended at endMS, nil where there is none: the schedule's window is over. Only series 0
-// has successors: a run-now is not a link of the chain.
-func (p *Planner) Follow(f *timer.Fire, d *timer.Definition, calendars []timer.Calendar, endMS int64) (*timer.Fire, error) {
+// Successor returns the fire of a fixed delay that comes after one which ended at endMS, nil where
+// there is none: the schedule's window is over. Only series 0 has successors: a run-now is not a
+// link of the chain.
+func (p *Planner) Successor(
+	f *timer.Fire,
+	d *timer.Definition,
+	calendars []timer.Calendar,
+	endMS int64,
+) (*timer.Fire, error) {
 	if d.Schedule.Kind != timer.KindFixedDelay || f.Series != 0 {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	t := &timer.Timer{ID: f.Timer, AppID: f.AppID, Version: f.Version, ActiveEpoch: f.Epoch, Definition: *d, Calendars: calendars}
+	t := &timer.Timer{
+		ID:          f.Timer,
+		AppID:       f.AppID,
+		Version:     f.Version,
+		ActiveEpoch: f.Epoch,
+		Definition:  *d,
+		Calendars:   calendars,
+	}
 	s, err := p.schedule(t)
 	if err != nil {
 		return nil, err
 	}
-	// Never the same instant again, even should the clock have gone back: due instants are identities.
+	// Never the same instant again, even should the clock have gone back: due instants are
+	// identities.
 	due := s.Next(max(endMS, f.DueMS), max(endMS, f.DueMS))
 	if due == timer.NeverMS {
 		return nil, nil //nolint:nilnil // there is none
@@ -28,7 +42,11 @@ func (p *Planner) Follow(f *timer.Fire, d *timer.Definition, calendars []timer.C
 }
 
 // PlanBackfill is a store.BackfillPlanner: at most Max fires of the range's next stretch.
-func (p *Planner) PlanBackfill(t *timer.Timer, b *store.Backfill, nowMS int64) (fires []timer.Fire, nextMS int64, err error) {
+func (p *Planner) PlanBackfill(
+	t *timer.Timer,
+	b *store.Backfill,
+	nowMS int64,
+) (fires []timer.Fire, nextMS int64, err error) {
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
 		return nil, b.NextMS, fmt.Errorf("timer %d has a fixed delay: no past instant is due", t.ID)
 	}
@@ -39,8 +57,8 @@ func (p *Planner) PlanBackfill(t *timer.Timer, b *store.Backfill, nowMS int64) (
 	due := s.Next(b.NextMS-1, Anchor(t))
 	for ; due < b.ToMS && len(fires) < p.max; due = s.Next(due, Anchor(t)) {
 		f := p.fire(t, due)
-		f.Series, f.Cause, f.RunMS = int64(b.ID), timer.CauseBackfill, nowMS
-		f.Bucket = p.counts.Bucket(f.FireID, f.RunMinute())
+		f.Series, f.Cause, f.RunAtMS = int64(b.ID), timer.CauseBackfill, nowMS
+		f.Bucket = p.counts.Bucket(f.FireID, f.RunAtMinute())
 		fires = append(fires, f)
 	}
 	return fires, min(due, b.ToMS), nil

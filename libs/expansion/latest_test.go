@@ -53,7 +53,13 @@ func TestAmongLatest(t *testing.T) {
 				runs := 0
 				last := first + 59*timer.MinuteMS
 				for i := range 60 {
-					f := timer.Fire{FireID: timer.FireID{Timer: 77, DueMS: first + int64(from(i))*timer.MinuteMS}, Version: 1}
+					f := timer.Fire{
+						FireID: timer.FireID{
+							Timer: 77,
+							DueMS: first + int64(from(i))*timer.MinuteMS,
+						},
+						Version: 1,
+					}
 					until := last + 1 + int64(i) // the clock goes on meanwhile
 					if c.schedule.Jitter > 0 {
 						until += time.Duration(c.schedule.Jitter).Milliseconds()
@@ -62,7 +68,11 @@ func TestAmongLatest(t *testing.T) {
 					require.NoError(t, err)
 					if run {
 						runs++
-						require.True(t, c.runs == 60 || f.DueMS > last-int64(c.n)*timer.MinuteMS, "the latest")
+						require.True(
+							t,
+							c.runs == 60 || f.DueMS > last-int64(c.n)*timer.MinuteMS,
+							"the latest",
+						)
 					}
 				}
 				require.Equal(t, c.runs, runs)
@@ -71,14 +81,23 @@ func TestAmongLatest(t *testing.T) {
 	}
 }
 
-// TestTheLatestAreThoseOfTheBacklog: who takes long to work through a backlog leaves out no more of it for that; what comes late meanwhile is looked at anew.
+// TestTheLatestAreThoseOfTheBacklog: who takes long to work through a backlog leaves out no more of
+// it for that; what comes late meanwhile is looked at anew.
 func TestTheLatestAreThoseOfTheBacklog(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{})
-	d := timer.Definition{Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"* * * * *"}}}
+	d := timer.Definition{
+		Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"* * * * *"}},
+	}
 	ask := func(n, until int64) bool {
 		t.Helper()
-		run, err := p.AmongLatest(&timer.Fire{FireID: timer.FireID{Timer: 77, DueMS: minute(n)}, Version: 1}, &d, nil, minute(until), 3)
+		run, err := p.AmongLatest(
+			&timer.Fire{FireID: timer.FireID{Timer: 77, DueMS: minute(n)}, Version: 1},
+			&d,
+			nil,
+			minute(until),
+			3,
+		)
 		require.NoError(t, err)
 		return run
 	}
@@ -90,15 +109,28 @@ func TestTheLatestAreThoseOfTheBacklog(t *testing.T) {
 	require.False(t, ask(32, 36))
 }
 
-// BenchmarkAmongLatest asks for the fires of an every-second timer, an hour's worth, the last first.
+// BenchmarkAmongLatest asks for the fires of an every-second timer, an hour's worth, the last
+// first.
 func BenchmarkAmongLatest(b *testing.B) {
 	p, err := expansion.New(expansion.Options{Counts: slicing.NewCounts(1000)})
 	require.NoError(b, err)
-	d := timer.Definition{Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"* * * * * *"}}}
+	d := timer.Definition{
+		Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"* * * * * *"}},
+	}
 	for n := int32(1); b.Loop(); n++ {
 		for i := range int64(3600) {
-			f := timer.Fire{FireID: timer.FireID{Timer: 77, DueMS: base + (3600-i)*1000}, Version: n}
-			if run, err := p.AmongLatest(&f, &d, nil, base+3_601_000, 2000); err != nil || run != (i < 2000) {
+			f := timer.Fire{
+				FireID:  timer.FireID{Timer: 77, DueMS: base + (3600-i)*1000},
+				Version: n,
+			}
+			if run, err := p.AmongLatest(
+				&f,
+				&d,
+				nil,
+				base+3_601_000,
+				2000,
+			); err != nil ||
+				run != (i < 2000) {
 				b.Fatal(i, run, err)
 			}
 		}

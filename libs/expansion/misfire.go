@@ -5,15 +5,18 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// missedScan bounds how many missed instants one plan looks at: some ten milliseconds' work, for it is done with the timer's row locked.
+// missedScan bounds how many missed instants one plan looks at: some ten milliseconds' work, for it
+// is done with the timer's row locked.
 const missedScan = 50_000
 
-// missed decides about the instants that are late: nobody expanded them in time. The policy leaves at most its catch-up fires, and one
-// record of the others. more says that the scan was cut short, and goes on with the next plan.
+// missed decides about the instants that are late: nobody expanded them in time. The policy leaves
+// at most its catch-up fires, and one record of the others. more says that the scan was cut short,
+// and goes on with the next plan.
 func (s *stretch) missed() (more bool) {
 	m := s.timer.Definition.Misfire.For(s.timer.Definition.Schedule.Kind)
 	grace := m.LateAfter().Milliseconds()
-	if s.left <= 0 || s.timer.Definition.Schedule.Kind == timer.KindFixedDelay || !s.late(s.due, grace) {
+	if s.left <= 0 || s.timer.Definition.Schedule.Kind == timer.KindFixedDelay ||
+		!s.late(s.due, grace) {
 		return false // a chain goes on from its last outcome: its one fire is never left out
 	}
 	anchor := s.due
@@ -78,8 +81,19 @@ func (s *stretch) skip(from, until, count int64) timer.Outcome {
 	t := s.timer
 	return timer.Outcome{
 		Fire: timer.Fire{
-			FireID: timer.FireID{Timer: t.ID, DueMS: from}, RunMS: from, AppID: t.AppID, Version: t.Version, Epoch: t.ActiveEpoch,
+			FireID: timer.FireID{
+				Timer: t.ID,
+				DueMS: from,
+			},
+			RunAtMS: from,
+			AppID:   t.AppID,
+			Version: t.Version,
+			Epoch:   t.ActiveEpoch,
 		},
-		Kind: timer.Skipped, Reason: timer.ReasonMisfired, FinishedMS: s.nowMS, UntilMS: until, Count: count,
+		Kind:       timer.Skipped,
+		Reason:     timer.ReasonMisfired,
+		FinishedMS: s.nowMS,
+		UntilMS:    until,
+		Count:      count,
 	}
 }

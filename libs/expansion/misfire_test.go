@@ -16,7 +16,12 @@ import (
 func minute(n int64) int64 { return base + n*timer.MinuteMS }
 
 // run plans until nothing is left up to now, and returns all fires and skips.
-func run(t *testing.T, p *expansion.Planner, tm *timer.Timer, now int64) (fires []int64, skips []timer.Outcome) {
+func run(
+	t *testing.T,
+	p *expansion.Planner,
+	tm *timer.Timer,
+	now int64,
+) (fires []int64, skips []timer.Outcome) {
 	t.Helper()
 	for range 100 {
 		next := tm.NextDueMS
@@ -44,38 +49,81 @@ func TestMissedInstants(t *testing.T) {
 		skips   []stretch
 	}{
 		"the default: once": {fires: []int64{29, 30}, skips: []stretch{{1, 28, 28}}},
-		"once":              {misfire: timer.Misfire{Policy: timer.MisfireFireOnce}, fires: []int64{29, 30}, skips: []stretch{{1, 28, 28}}},
-		"none":              {misfire: timer.Misfire{Policy: timer.MisfireSkip}, fires: []int64{30}, skips: []stretch{{1, 29, 29}}},
+		"once": {
+			misfire: timer.Misfire{Policy: timer.MisfireFireOnce},
+			fires:   []int64{29, 30},
+			skips:   []stretch{{1, 28, 28}},
+		},
+		"none": {
+			misfire: timer.Misfire{Policy: timer.MisfireSkip},
+			fires:   []int64{30},
+			skips:   []stretch{{1, 29, 29}},
+		},
 		"the latest three": {
-			misfire: timer.Misfire{Policy: timer.MisfireFireAll, MaxFires: 3}, fires: []int64{27, 28, 29, 30}, skips: []stretch{{1, 26, 26}},
+			misfire: timer.Misfire{
+				Policy:   timer.MisfireFireAll,
+				MaxFires: 3,
+			},
+			fires: []int64{27, 28, 29, 30},
+			skips: []stretch{{1, 26, 26}},
 		},
 		"all within the window": {
-			misfire: timer.Misfire{Policy: timer.MisfireFireAll, CatchUpWindow: timer.Duration(5*time.Minute + 30*time.Second)},
-			fires:   []int64{25, 26, 27, 28, 29, 30}, skips: []stretch{{1, 24, 24}},
+			misfire: timer.Misfire{
+				Policy:        timer.MisfireFireAll,
+				CatchUpWindow: timer.Duration(5*time.Minute + 30*time.Second),
+			},
+			fires: []int64{25, 26, 27, 28, 29, 30},
+			skips: []stretch{{1, 24, 24}},
 		},
 		"a window shorter than the step": {
-			misfire: timer.Misfire{Policy: timer.MisfireFireOnce, CatchUpWindow: timer.Duration(90 * time.Second)},
-			fires:   []int64{29, 30}, skips: []stretch{{1, 28, 28}},
+			misfire: timer.Misfire{
+				Policy:        timer.MisfireFireOnce,
+				CatchUpWindow: timer.Duration(90 * time.Second),
+			},
+			fires: []int64{29, 30},
+			skips: []stretch{{1, 28, 28}},
 		},
 		"a window within the grace": {
 			misfire: timer.Misfire{
-				Policy: timer.MisfireFireAll, Grace: timer.Duration(10*time.Minute + time.Second), CatchUpWindow: timer.Duration(2*time.Minute + 30*time.Second),
+				Policy:        timer.MisfireFireAll,
+				Grace:         timer.Duration(10*time.Minute + time.Second),
+				CatchUpWindow: timer.Duration(2*time.Minute + 30*time.Second),
 			},
 			fires: []int64{28, 29, 30}, skips: []stretch{{1, 27, 27}},
 		},
 		"a window alone": {
-			misfire: timer.Misfire{CatchUpWindow: timer.Duration(5 * time.Second)}, fires: []int64{30}, skips: []stretch{{1, 29, 29}},
+			misfire: timer.Misfire{
+				CatchUpWindow: timer.Duration(5 * time.Second),
+			},
+			fires: []int64{30},
+			skips: []stretch{{1, 29, 29}},
 		},
 		"a longer grace": {
-			misfire: timer.Misfire{Policy: timer.MisfireSkip, Grace: timer.Duration(10*time.Minute + time.Second)},
-			fires:   []int64{20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30}, skips: []stretch{{1, 19, 19}},
+			misfire: timer.Misfire{
+				Policy: timer.MisfireSkip,
+				Grace:  timer.Duration(10*time.Minute + time.Second),
+			},
+			fires: []int64{
+				20,
+				21,
+				22,
+				23,
+				24,
+				25,
+				26,
+				27,
+				28,
+				29,
+				30,
+			},
+			skips: []stretch{{1, 19, 19}},
 		},
 		"max_fires counts calls": {max: 2, fires: []int64{29}, skips: []stretch{{1, 28, 28}}},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := planner(t, expansion.Options{Step1: time.Second, Max: 2})
+			p := planner(t, expansion.Options{ExpandAhead: time.Second, Max: 2})
 			tm := cron("* * * * *")
 			apply(tm, p.Plan(tm, base)) // the fire of the activation
 			tm.Definition.Misfire, tm.Definition.Schedule.MaxFires = c.misfire, c.max
@@ -93,11 +141,18 @@ func TestMissedInstants(t *testing.T) {
 			for _, s := range skips {
 				require.Equal(t, timer.Skipped, s.Kind)
 				require.Equal(t, timer.ReasonMisfired, s.Reason)
-				got = append(got, stretch{(s.DueMS - base) / timer.MinuteMS, (s.UntilMS - base) / timer.MinuteMS, s.Count})
+				got = append(
+					got,
+					stretch{
+						(s.DueMS - base) / timer.MinuteMS,
+						(s.UntilMS - base) / timer.MinuteMS,
+						s.Count,
+					},
+				)
 			}
 			require.Equal(t, c.skips, got)
 			if c.max > 0 {
-				require.Equal(t, c.max, tm.FiresMade)
+				require.Equal(t, c.max, tm.FiresCreated)
 				require.Equal(t, timer.NeverMS, tm.ExpandAtMS)
 			}
 		})
@@ -106,10 +161,10 @@ func TestMissedInstants(t *testing.T) {
 
 func TestAYearMissedByTheSecondIsLookedThroughInStretches(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: time.Second})
+	p := planner(t, expansion.Options{ExpandAhead: time.Second})
 	tm := cron("* * * * * *")
 	apply(tm, p.Plan(tm, base))
-	made := tm.FiresMade
+	made := tm.FiresCreated
 	const missed = 7 * 86_400
 	now := base + missed*1000
 	fires, skips := run(t, p, tm, now)
@@ -120,25 +175,37 @@ func TestAYearMissedByTheSecondIsLookedThroughInStretches(t *testing.T) {
 		count, last = count+s.Count, s.UntilMS
 	}
 	require.Greater(t, len(skips), 5)
-	require.Equal(t, now-60_000-1000, fires[0], "the last that was missed, and then what is within the grace")
+	require.Equal(
+		t,
+		now-60_000-1000,
+		fires[0],
+		"the last that was missed, and then what is within the grace",
+	)
 	require.EqualValues(t, missed+2, made+count+int64(len(fires)), "each second once")
 }
 
 // TestTheWindowCountsFromThePlannedRun: jitter is not lateness, here as where a fire is called.
 func TestTheWindowCountsFromThePlannedRun(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: time.Second})
+	p := planner(t, expansion.Options{ExpandAhead: time.Second})
 	tm := cron("* * * * *")
 	apply(tm, p.Plan(tm, base))
 	tm.Definition.Schedule.Jitter = timer.Duration(4 * time.Minute)
-	tm.Definition.Misfire = timer.Misfire{Policy: timer.MisfireFireAll, CatchUpWindow: timer.Duration(3 * time.Minute)}
+	tm.Definition.Misfire = timer.Misfire{
+		Policy:        timer.MisfireFireAll,
+		CatchUpWindow: timer.Duration(3 * time.Minute),
+	}
 	for n := range int64(50) {
 		tm.NextDueMS = minute(n + 1)
 		now := minute(n + 6)
 		plan := p.Plan(tm, now)
 		require.NoError(t, plan.Err)
 		for _, s := range plan.Skips {
-			require.Less(t, s.UntilMS+schedule.Jitter(tm.ID, s.UntilMS, tm.Definition.Schedule.Jitter), now-3*timer.MinuteMS)
+			require.Less(
+				t,
+				s.UntilMS+schedule.Jitter(tm.ID, s.UntilMS, tm.Definition.Schedule.Jitter),
+				now-3*timer.MinuteMS,
+			)
 		}
 	}
 }
@@ -156,7 +223,7 @@ func TestOneShotsFireHoweverLate(t *testing.T) {
 
 func TestMaxFiresIsExact(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: 10 * time.Minute})
+	p := planner(t, expansion.Options{ExpandAhead: 10 * time.Minute})
 	tm := cron("* * * * *")
 	tm.Definition.Schedule.MaxFires = 25
 	var all []int64
@@ -171,15 +238,15 @@ func TestMaxFiresIsExact(t *testing.T) {
 
 func TestJitterMovesTheRunAndNotTheDueInstant(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: 60 * time.Minute})
+	p := planner(t, expansion.Options{ExpandAhead: 60 * time.Minute})
 	tm := cron("* * * * *")
 	tm.Definition.Schedule.Jitter = timer.Duration(time.Minute)
 	runs := map[int64]bool{}
 	for i, f := range p.Plan(tm, base).Fires {
 		require.Equal(t, minute(int64(i)), f.DueMS)
-		require.GreaterOrEqual(t, f.RunMS, f.DueMS)
-		require.LessOrEqual(t, f.RunMS, f.DueMS+60_000)
-		runs[f.RunMS-f.DueMS] = true
+		require.GreaterOrEqual(t, f.RunAtMS, f.DueMS)
+		require.LessOrEqual(t, f.RunAtMS, f.DueMS+60_000)
+		runs[f.RunAtMS-f.DueMS] = true
 	}
 	require.Greater(t, len(runs), 30)
 	first, again := p.Plan(tm, base), p.Plan(tm, base)
@@ -188,44 +255,52 @@ func TestJitterMovesTheRunAndNotTheDueInstant(t *testing.T) {
 
 func TestFixedDelayIsAChain(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: time.Minute})
+	p := planner(t, expansion.Options{ExpandAhead: time.Minute})
 	tm := cron("")
-	tm.Definition.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(3 * time.Hour)}
+	tm.Definition.Schedule = timer.Schedule{
+		Kind:  timer.KindFixedDelay,
+		Every: timer.Duration(3 * time.Hour),
+	}
 	plan := p.Plan(tm, base)
 	require.Equal(t, []int64{base + 3*3600_000}, dues(plan.Fires), "however far")
 	require.Equal(t, timer.NeverMS, plan.NextDueMS)
 	apply(tm, plan)
 	require.Empty(t, p.Plan(tm, base+5000).Fires, "the next comes with the outcome")
 
-	next, err := p.Follow(&plan.Fires[0], &tm.Definition, nil, base+3*3600_000+777)
+	next, err := p.Successor(&plan.Fires[0], &tm.Definition, nil, base+3*3600_000+777)
 	require.NoError(t, err)
 	require.Equal(t, base+6*3600_000+777, next.DueMS)
-	next, err = p.Follow(&plan.Fires[0], &tm.Definition, nil, base)
+	next, err = p.Successor(&plan.Fires[0], &tm.Definition, nil, base)
 	require.NoError(t, err)
 	require.Greater(t, next.DueMS, plan.Fires[0].DueMS, "also should the clock have gone back")
 
 	extra := plan.Fires[0]
 	extra.Series = 5
-	next, err = p.Follow(&extra, &tm.Definition, nil, base)
+	next, err = p.Successor(&extra, &tm.Definition, nil, base)
 	require.NoError(t, err)
 	require.Nil(t, next, "a run-now is no link of the chain")
 
 	tm.ActiveSinceMS, tm.ActiveEpoch = base+9*3600_000, 2
 	tm.NextDueMS = tm.ActiveSinceMS + 1 // as a store does
-	require.Equal(t, []int64{base + 12*3600_000}, dues(p.Plan(tm, tm.ActiveSinceMS).Fires), "an activation begins another")
+	require.Equal(
+		t,
+		[]int64{base + 12*3600_000},
+		dues(p.Plan(tm, tm.ActiveSinceMS).Fires),
+		"an activation begins another",
+	)
 
 	end := time.UnixMilli(base + 4*3600_000).UTC()
 	tm.Definition.Schedule.EndAt = &end
 	last := plan.Fires[0]
 	last.Version = 2
-	next, err = p.Follow(&last, &tm.Definition, nil, base+3*3600_000)
+	next, err = p.Successor(&last, &tm.Definition, nil, base+3*3600_000)
 	require.NoError(t, err)
 	require.Nil(t, next, "beyond the end of its window")
 }
 
 func TestAnEditPlansFromNowOn(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: 10 * time.Minute})
+	p := planner(t, expansion.Options{ExpandAhead: 10 * time.Minute})
 	tm := cron("* * * * *")
 	apply(tm, p.Plan(tm, base))
 	tm.Definition.Schedule.Specs, tm.Version = []string{"*/5 * * * *"}, 2
@@ -248,10 +323,15 @@ func TestBackfill(t *testing.T) {
 		for _, f := range fires {
 			require.EqualValues(t, 99, f.Series)
 			require.Equal(t, timer.CauseBackfill, f.Cause)
-			require.Equal(t, base+5, f.RunMS)
+			require.Equal(t, base+5, f.RunAtMS)
 			all = append(all, (f.DueMS-base)/timer.MinuteMS)
 		}
 		b.NextMS = next
 	}
-	require.Equal(t, []int64{-60, -50, -40, -30, -20, -10}, all, "the range's end is not part of it")
+	require.Equal(
+		t,
+		[]int64{-60, -50, -40, -30, -20, -10},
+		all,
+		"the range's end is not part of it",
+	)
 }

@@ -1,4 +1,5 @@
-// Package expansion turns schedules into fires for a stretch of time. The api expands at activation, the migrators from then on.
+// Package expansion turns schedules into fires for a stretch of time. The api expands at
+// activation, the migrators from then on.
 package expansion
 
 import (
@@ -17,21 +18,22 @@ import (
 
 // Defaults.
 const (
-	DefaultStep1 = 60 * time.Minute
-	DefaultMax   = 300
-	parsedCache  = 50_000
-	latestCache  = 50_000
+	DefaultExpandAhead = 60 * time.Minute
+	DefaultMax         = 300
+	parsedCache        = 50_000
+	latestCache        = 50_000
 )
 
 // Options of a planner.
 type Options struct {
-	Step1  time.Duration   // the farthest it expands; 0: DefaultStep1
-	Max    int             // fires of one timer in one expansion; 0: DefaultMax
-	Counts *slicing.Counts // chooses buckets
-	Zones  *zone.Database  // where time zones come from; nil: zone.Default
+	ExpandAhead time.Duration   // the farthest it expands; 0: DefaultExpandAhead
+	Max         int             // fires of one timer in one expansion; 0: DefaultMax
+	Counts      *slicing.Counts // chooses buckets
+	Zones       *zone.Database  // where time zones come from; nil: zone.Default
 }
 
-// Planner plans expansions. It is safe for concurrent use, and pure but for the tallies of Counts and what AmongLatest remembers.
+// Planner plans expansions. It is safe for concurrent use, and pure but for the tallies of Counts
+// and what AmongLatest remembers.
 type Planner struct {
 	step1  int64
 	max    int
@@ -46,8 +48,8 @@ func New(opts Options) (*Planner, error) {
 	if opts.Counts == nil {
 		return nil, errors.New("expansion: Counts is missing")
 	}
-	if opts.Step1 == 0 {
-		opts.Step1 = DefaultStep1
+	if opts.ExpandAhead == 0 {
+		opts.ExpandAhead = DefaultExpandAhead
 	}
 	if opts.Max == 0 {
 		opts.Max = DefaultMax
@@ -63,17 +65,32 @@ func New(opts Options) (*Planner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of late instants: %w", err)
 	}
-	return &Planner{step1: opts.Step1.Milliseconds(), max: opts.Max, counts: opts.Counts, zones: opts.Zones, parsed: cache, latest: late}, nil
+	return &Planner{
+		step1:  opts.ExpandAhead.Milliseconds(),
+		max:    opts.Max,
+		counts: opts.Counts,
+		zones:  opts.Zones,
+		parsed: cache,
+		latest: late,
+	}, nil
 }
 
-// Plan is a store.Planner: fires from t.NextDueMS up to step1 ahead, at most Max. Instants missed while nobody expanded are treated as the misfire
-// policy says; those missed while the timer was inactive are not due.
+// Plan is a store.Planner: fires from t.NextDueMS up to step1 ahead, at most Max. Instants missed
+// while nobody expanded are treated as the misfire policy says; those missed while the timer was
+// inactive are not due.
 func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	s, err := p.schedule(t)
 	if err != nil {
 		return store.Plan{Err: err, NextDueMS: t.NextDueMS, ExpandAtMS: p.again(t)}
 	}
-	st := &stretch{planner: p, timer: t, schedule: s, nowMS: nowMS, anchor: Anchor(t), left: left(t)}
+	st := &stretch{
+		planner:  p,
+		timer:    t,
+		schedule: s,
+		nowMS:    nowMS,
+		anchor:   Anchor(t),
+		left:     left(t),
+	}
 	st.due = st.first()
 	horizon := nowMS + p.step1
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
@@ -93,8 +110,9 @@ func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	return st.plan
 }
 
-// again returns when to plan a timer again whose schedule cannot be read: never, for it stays as it is. But a
-// zone that is missing here may be known to a process with newer time zones: 0, so that the store postpones it.
+// again returns when to plan a timer again whose schedule cannot be read: never, for it stays as it
+// is. But a zone that is missing here may be known to a process with newer time zones: 0, so that
+// the store postpones it.
 func (p *Planner) again(t *timer.Timer) int64 {
 	for _, name := range t.Zones() {
 		if !p.zones.Has(name) {
@@ -116,8 +134,8 @@ type stretch struct {
 	plan     store.Plan
 }
 
-// Anchor returns where relative schedules count from: the first activation. Intervals keep their phase over a pause, so that no fire of an earlier
-// activation falls between those of the next.
+// Anchor returns where relative schedules count from: the first activation. Intervals keep their
+// phase over a pause, so that no fire of an earlier activation falls between those of the next.
 func Anchor(t *timer.Timer) int64 {
 	if t.AnchorMS != 0 {
 		return t.AnchorMS
@@ -127,7 +145,7 @@ func Anchor(t *timer.Timer) int64 {
 
 func left(t *timer.Timer) int64 {
 	if most := t.Definition.Schedule.MaxFires; most > 0 {
-		return max(0, most-t.FiresMade)
+		return max(0, most-t.FiresCreated)
 	}
 	return timer.NeverMS
 }
@@ -141,7 +159,8 @@ func (s *stretch) first() int64 {
 	case t.NextDueMS == timer.NeverMS:
 		return timer.NeverMS
 	case kind.OneShot():
-		// One that passed while the timer was not active, or before it was edited, is due now: it has not been called, and its user wants it to be.
+		// One that passed while the timer was not active, or before it was edited, is due now: it
+		// has not been called, and its user wants it to be.
 		due := s.schedule.Next(-1, s.anchor)
 		return max(due, t.NextDueMS, t.ActiveSinceMS)
 	default:
@@ -149,7 +168,8 @@ func (s *stretch) first() int64 {
 	}
 }
 
-// chain returns the first fire of a fixed delay: each activation and each edit begins a chain, whose further fires come with the outcomes.
+// chain returns the first fire of a fixed delay: each activation and each edit begins a chain,
+// whose further fires come with the outcomes.
 func (s *stretch) chain() int64 {
 	t := s.timer
 	switch from := t.NextDueMS - 1; t.NextDueMS {
@@ -183,16 +203,25 @@ func (s *stretch) add() {
 // fire makes a fire of the schedule.
 func (p *Planner) fire(t *timer.Timer, due int64) timer.Fire {
 	f := timer.Fire{
-		FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due + schedule.Jitter(t.ID, due, t.Definition.Schedule.Jitter),
-		AppID: t.AppID, Version: t.Version, Epoch: t.ActiveEpoch, Cause: timer.CauseSchedule, State: timer.FireReady,
-		Lane: t.Definition.Priority.Lane(),
+		FireID: timer.FireID{
+			Timer: t.ID,
+			DueMS: due,
+		},
+		RunAtMS:       due + schedule.Jitter(t.ID, due, t.Definition.Schedule.Jitter),
+		AppID:         t.AppID,
+		Version:       t.Version,
+		Epoch:         t.ActiveEpoch,
+		Cause:         timer.CauseSchedule,
+		State:         timer.FireReady,
+		PriorityLevel: t.Definition.Priority.PriorityLevel(),
 	}
-	f.Bucket = p.counts.Bucket(f.FireID, f.RunMinute())
+	f.Bucket = p.counts.Bucket(f.FireID, f.RunAtMinute())
 	return f
 }
 
-// expandAt returns when to expand again: half a step before the next instant, so that a minute's cron is expanded by thirties and
-// not by ones; for a timer so dense that Max cut it short, when half of what it has is used up.
+// expandAt returns when to expand again: half a step before the next instant, so that a minute's
+// cron is expanded by thirties and not by ones; for a timer so dense that Max cut it short, when
+// half of what it has is used up.
 func (p *Planner) expandAt(nextDue, nowMS int64) int64 {
 	if nextDue == timer.NeverMS {
 		return timer.NeverMS
@@ -205,11 +234,15 @@ func (p *Planner) schedule(t *timer.Timer) (*schedule.Parsed, error) {
 	if s, ok := p.parsed.Get(key); ok {
 		return s, nil
 	}
-	s, err := schedule.Parse(t.Definition.Schedule, schedule.Inputs{Timer: t.ID, Calendars: t.Calendars, Zones: p.zones})
+	s, err := schedule.Parse(
+		t.Definition.Schedule,
+		schedule.Inputs{Timer: t.ID, Calendars: t.Calendars, Zones: p.zones},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("reading the schedule of timer %d: %w", t.ID, err)
 	}
-	// A one-shot is planned once: keeping it would only push out schedules that come again. What calendars say may change within a version.
+	// A one-shot is planned once: keeping it would only push out schedules that come again. What
+	// calendars say may change within a version.
 	if !t.Definition.Schedule.Kind.OneShot() && len(t.Definition.Schedule.Calendars) == 0 {
 		p.parsed.Add(key, s)
 	}

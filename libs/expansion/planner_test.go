@@ -24,15 +24,23 @@ func planner(t *testing.T, opts expansion.Options) *expansion.Planner {
 
 func cron(spec string) *timer.Timer {
 	return &timer.Timer{
-		ID: 7, AppID: 3, Version: 1, Status: timer.StatusActive, ActiveSinceMS: base, ActiveEpoch: 1, CreatedMS: base,
-		Definition: timer.Definition{Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{spec}}},
+		ID:            7,
+		AppID:         3,
+		Version:       1,
+		Status:        timer.StatusActive,
+		ActiveSinceMS: base,
+		ActiveEpoch:   1,
+		CreatedMS:     base,
+		Definition: timer.Definition{
+			Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{spec}},
+		},
 	}
 }
 
 // apply does what a store does with a plan.
 func apply(tm *timer.Timer, p store.Plan) {
 	tm.NextDueMS, tm.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
-	tm.FiresMade += int64(len(p.Fires))
+	tm.FiresCreated += int64(len(p.Fires))
 }
 
 func dues(fs []timer.Fire) []int64 {
@@ -45,7 +53,7 @@ func dues(fs []timer.Fire) []int64 {
 
 func TestPlanFillsUpToStep1(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: 10 * time.Minute})
+	p := planner(t, expansion.Options{ExpandAhead: 10 * time.Minute})
 	tm := cron("* * * * *")
 	plan := p.Plan(tm, base)
 	require.NoError(t, plan.Err)
@@ -54,7 +62,14 @@ func TestPlanFillsUpToStep1(t *testing.T) {
 	require.Equal(t, base+11*timer.MinuteMS, plan.NextDueMS)
 	f := plan.Fires[3]
 	require.Equal(t, timer.Fire{
-		FireID: timer.FireID{Timer: 7, DueMS: f.DueMS}, RunMS: f.DueMS, AppID: 3, Version: 1, Epoch: 1,
+		FireID: timer.FireID{
+			Timer: 7,
+			DueMS: f.DueMS,
+		},
+		RunAtMS: f.DueMS,
+		AppID:   3,
+		Version: 1,
+		Epoch:   1,
 	}, f)
 	require.Less(t, plan.ExpandAtMS, plan.NextDueMS)
 	require.Greater(t, plan.ExpandAtMS, base)
@@ -72,7 +87,7 @@ func TestPlanIsCutByMaxAndGoesOnBeforeItRunsOut(t *testing.T) {
 
 func TestSuccessivePlansMissAndRepeatNothing(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: 5 * time.Minute, Max: 17})
+	p := planner(t, expansion.Options{ExpandAhead: 5 * time.Minute, Max: 17})
 	tm := cron("*/7 * * * * *")
 	var all []int64
 	for now := base; now < base+30*timer.MinuteMS; {
@@ -82,7 +97,7 @@ func TestSuccessivePlansMissAndRepeatNothing(t *testing.T) {
 		require.LessOrEqual(t, now, tm.ExpandAtMS)
 		now = max(now+1, tm.ExpandAtMS)
 	}
-	require.EqualValues(t, len(all), tm.FiresMade)
+	require.EqualValues(t, len(all), tm.FiresCreated)
 	want := base
 	for _, due := range all {
 		require.Equal(t, want, due)
@@ -96,27 +111,32 @@ func TestSuccessivePlansMissAndRepeatNothing(t *testing.T) {
 
 func TestLatePlanMakesEveryMissedFire(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: time.Minute})
+	p := planner(t, expansion.Options{ExpandAhead: time.Minute})
 	tm := cron("* * * * *")
 	tm.Definition.Misfire.Policy = timer.MisfireFireAll
 	apply(tm, p.Plan(tm, base))
 	next := tm.NextDueMS
 	plan := p.Plan(tm, base+30*timer.MinuteMS)
 	require.Equal(t, next, plan.Fires[0].DueMS)
-	require.Equal(t, next, plan.Fires[0].RunMS)
+	require.Equal(t, next, plan.Fires[0].RunAtMS)
 	require.Len(t, plan.Fires, 30)
 }
 
 func TestReactivationSkipsWhatPassedWhileInactive(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: 5 * time.Minute})
+	p := planner(t, expansion.Options{ExpandAhead: 5 * time.Minute})
 	tm := cron("* * * * *")
 	apply(tm, p.Plan(tm, base))
 	expanded := tm.NextDueMS
 
 	tm.ActiveSinceMS, tm.ActiveEpoch = base+2*timer.MinuteMS, 2
 	plan := p.Plan(tm, tm.ActiveSinceMS)
-	require.Equal(t, expanded, plan.Fires[0].DueMS, "marks of the earlier activation are still there")
+	require.Equal(
+		t,
+		expanded,
+		plan.Fires[0].DueMS,
+		"marks of the earlier activation are still there",
+	)
 
 	tm.ActiveSinceMS, tm.ActiveEpoch = base+60*timer.MinuteMS+1, 3
 	plan = p.Plan(tm, tm.ActiveSinceMS)
@@ -126,7 +146,7 @@ func TestReactivationSkipsWhatPassedWhileInactive(t *testing.T) {
 
 func TestEveryKeepsItsPhaseOverAPause(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: 5 * time.Minute})
+	p := planner(t, expansion.Options{ExpandAhead: 5 * time.Minute})
 	tm := cron("@every 90s")
 	first := p.Plan(tm, base)
 	require.Equal(t, base+90_000, first.Fires[0].DueMS)
@@ -179,11 +199,11 @@ func TestOneShots(t *testing.T) {
 
 func TestOneShotThatPassedWhileInactiveIsDueAtTheActivation(t *testing.T) {
 	t.Parallel()
-	p := planner(t, expansion.Options{Step1: time.Minute})
+	p := planner(t, expansion.Options{ExpandAhead: time.Minute})
 	tm := cron("")
 	tm.Definition.Schedule = timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(time.Hour)}
 	apply(tm, p.Plan(tm, base))
-	require.Zero(t, tm.FiresMade)
+	require.Zero(t, tm.FiresCreated)
 	tm.ActiveSinceMS = base + 2*3600_000
 	plan := p.Plan(tm, tm.ActiveSinceMS)
 	require.Equal(t, []int64{tm.ActiveSinceMS}, dues(plan.Fires))
@@ -202,9 +222,9 @@ func TestFiresCarryTheLaneOfTheirTimer(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{})
 	tm := cron("* * * * *")
-	require.Equal(t, timer.LaneNormal, p.Plan(tm, base).Fires[0].Lane)
+	require.Equal(t, timer.LevelNormal, p.Plan(tm, base).Fires[0].PriorityLevel)
 	tm.Definition.Priority = timer.PriorityHigh
-	require.Equal(t, timer.LaneHigh, p.Plan(tm, base).Fires[0].Lane)
+	require.Equal(t, timer.LevelHigh, p.Plan(tm, base).Fires[0].PriorityLevel)
 }
 
 func BenchmarkPlanEverySecond(b *testing.B) {

@@ -1,8 +1,9 @@
-// Package health answers the questions of whoever runs a process: does it live (/livez), is it ready for work (/readyz),
-// and how is it doing (/metrics).
+// Package health answers the questions of whoever runs a process: does it live (/livez), is it
+// ready for work (/readyz), and how is it doing (/metrics).
 //
-// A process that waits for a server is alive and not ready, and says which server it waits for. A process that stops is not ready
-// from the first moment on, so that load balancers take it out before its listener closes.
+// A process that waits for a server is alive and not ready, and says which server it waits for. A
+// process that stops is not ready from the first moment on, so that load balancers take it out
+// before its listener closes.
 package health
 
 import (
@@ -23,7 +24,8 @@ const CheckTimeout = 2 * time.Second
 // Check returns nil, or why the process is not ready. It must heed ctx.
 type Check func(ctx context.Context) error
 
-// Detail returns what is shown beside a check's result, as JSON. It must answer at once: it says what is known, and asks nobody.
+// Detail returns what is shown beside a check's result, as JSON. It must answer at once: it says
+// what is known, and asks nobody.
 type Detail func() any
 
 // Health is the set of checks of one process. It is safe for concurrent use.
@@ -45,14 +47,18 @@ func New(timeout time.Duration) *Health {
 	if timeout <= 0 {
 		timeout = CheckTimeout
 	}
-	return &Health{timeout: timeout, checks: make(map[string]entry), details: make(map[string]Detail)}
+	return &Health{
+		timeout: timeout,
+		checks:  make(map[string]entry),
+		details: make(map[string]Detail),
+	}
 }
 
 // Set adds a check, or puts another one in its place.
 func (h *Health) Set(name string, c Check) { h.set(name, entry{check: c}) }
 
-// SetOptional adds a check that is shown, but does not make the process unready: it does its work without that, if worse. Taking it
-// out of service would turn a partial outage into a whole one.
+// SetOptional adds a check that is shown, but does not make the process unready: it does its work
+// without that, if worse. Taking it out of service would turn a partial outage into a whole one.
 func (h *Health) SetOptional(name string, c Check) { h.set(name, entry{check: c, optional: true}) }
 
 func (h *Health) set(name string, e entry) {
@@ -64,7 +70,8 @@ func (h *Health) set(name string, e entry) {
 	h.checks[name] = e
 }
 
-// SetDetail shows something beside a check's result, whether it passes or not; also where the check is put in place later, or replaced.
+// SetDetail shows something beside a check's result, whether it passes or not; also where the check
+// is put in place later, or replaced.
 func (h *Health) SetDetail(name string, d Detail) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,8 +92,9 @@ type Result struct {
 	Detail   any    `json:"detail,omitempty"`
 }
 
-// Run runs all checks at once and returns when all have answered or their time is up: a check that does not heed its context
-// counts as failed, and its goroutine ends when the check does. Two calls may run at once.
+// Run runs all checks at once and returns when all have answered or their time is up: a check that
+// does not heed its context counts as failed, and its goroutine ends when the check does. Two calls
+// may run at once.
 func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()

@@ -18,7 +18,8 @@ import (
 func get(t *testing.T, h *health.Health, path string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	h.Handler(prometheus.NewRegistry()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
+	h.Handler(prometheus.NewRegistry()).
+		ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
 	return w.Code, w.Body.String()
 }
 
@@ -40,7 +41,12 @@ func TestReady(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(body), &got))
 	require.Equal(t, "not ready", got.Status)
 	require.Equal(t, []health.Result{
-		{Name: "mysql", Error: "connection refused"}, {Name: "redis", OK: true}, {Name: "bad", Error: "the check panicked: oops"},
+		{
+			Name:  "mysql",
+			Error: "connection refused",
+		},
+		{Name: "redis", OK: true},
+		{Name: "bad", Error: "the check panicked: oops"},
 	}, got.Checks)
 
 	code, _ = get(t, h, "/livez")
@@ -55,7 +61,11 @@ func TestReady(t *testing.T) {
 	h.SetDetail("redis", func() any { return map[string]int{"age_ms": 7} })
 	h.SetDetail("mysql", func() any { panic("oops") })
 	_, body = get(t, h, "/readyz")
-	require.Contains(t, body, `{"name":"redis","ok":false,"optional":true,"error":"away","detail":{"age_ms":7}}`)
+	require.Contains(
+		t,
+		body,
+		`{"name":"redis","ok":false,"optional":true,"error":"away","detail":{"age_ms":7}}`,
+	)
 	require.Contains(t, body, `{"name":"mysql","ok":true}`, "a detail that is broken is left out")
 	code, _ = get(t, h, "/metrics")
 	require.Equal(t, 200, code)
@@ -75,7 +85,11 @@ func TestSlowCheckFails(t *testing.T) {
 		results, ok := h.Run(t.Context())
 		require.False(t, ok)
 		require.Equal(t, time.Second, time.Since(start))
-		require.Equal(t, []health.Result{{Name: "stuck", Error: "no answer in time"}, {Name: "fine", OK: true}}, results)
+		require.Equal(
+			t,
+			[]health.Result{{Name: "stuck", Error: "no answer in time"}, {Name: "fine", OK: true}},
+			results,
+		)
 		time.Sleep(2 * time.Minute)
 	})
 }

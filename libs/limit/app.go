@@ -24,7 +24,8 @@ type app struct {
 	asked   int       // calls that ran when it began
 	missing time.Time // when there was a refusal for want of slots last
 
-	missedTokens, missedSlots int // refusals for want of them since the last exchange, of those that do not wait here
+	// refusals for want of them since the last exchange, of those that do not wait here.
+	missedTokens, missedSlots int
 	peak                      int // most calls at once lately
 	used                      meter
 	ended                     meter
@@ -35,21 +36,32 @@ type app struct {
 	local     float64 // permits of our own while the ledger is away
 	localFrom time.Time
 
-	list   waitList
-	since  time.Time // when the first of those that wait came
-	picker Picker    // whose turn it is, where the ledger does not say: without a rate, or while it is away
+	list  waitList
+	since time.Time // when the first of those that wait came
+	// whose turn it is, where the ledger does not say: without a rate, or while it is away.
+	picker Picker
 }
 
 func newApp(s Settings, now time.Time) *app {
-	return &app{settings: s, executors: 1, localFrom: now, used: meter{from: now}, ended: meter{from: now}}
+	return &app{
+		settings:  s,
+		executors: 1,
+		localFrom: now,
+		used:      meter{from: now},
+		ended:     meter{from: now},
+	}
 }
 
 func (a *app) limited() bool { return a.settings != (Settings{}) }
 
-// set gives new settings: permits of the old ones are void, and so are the retry-after times that were given by them.
+// set gives new settings: permits of the old ones are void, and so are the retry-after times that
+// were given by them.
 func (a *app) set(s Settings, now time.Time) {
 	a.settings = s
-	a.tokens, a.turns, a.slots, a.short, a.slotsShort = 0, nil, min(a.slots, s.Concurrent), false, false
+	a.tokens, a.turns, a.slots, a.short, a.slotsShort = 0, nil, min(
+		a.slots,
+		s.Concurrent,
+	), false, false
 	a.local, a.localFrom = 0, now
 	a.list.deferred = [Priorities]deferred{}
 	a.exchanged = time.Time{}
@@ -113,7 +125,9 @@ func (a *app) refuseSlot(now time.Time) *refusal {
 	switch {
 	case a.inUse < min(have, most):
 		if a.asking && a.inUse >= a.asked {
-			return askingNow // the ledger may just be giving what is over to another: it leaves us no more than those that ran when we asked
+			// the ledger may just be giving what is over to another: it leaves us no more than
+			// those that ran when we asked.
+			return askingNow
 		}
 		return nil
 	case a.inUse >= most:
@@ -173,7 +187,10 @@ func (a *app) refuseAway(now time.Time) *refusal {
 	}
 	if r := a.settings.Rate; r > 0 {
 		part := r / float64(a.executors)
-		a.local = min(a.local+now.Sub(a.localFrom).Seconds()*part, max(1, float64(a.settings.Burst)/float64(a.executors)))
+		a.local = min(
+			a.local+now.Sub(a.localFrom).Seconds()*part,
+			max(1, float64(a.settings.Burst)/float64(a.executors)),
+		)
 		a.localFrom = now
 		if a.local < 1 {
 			return awayRefusal
@@ -202,7 +219,8 @@ func (a *app) started(now time.Time, away bool) {
 	}
 }
 
-// wantSlots is how many calls at once are wanted: those that run, those that were refused, and some to start without waiting.
+// wantSlots is how many calls at once are wanted: those that run, those that were refused, and some
+// to start without waiting.
 func (a *app) wantSlots(now time.Time, share int) int {
 	if a.settings.Concurrent == 0 {
 		return 0

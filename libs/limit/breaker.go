@@ -13,19 +13,27 @@ import (
 
 // BreakerOptions of the breakers.
 type BreakerOptions struct {
-	Failures   int              // in a row that open a breaker; 0: 10, Lasting a second
-	Lasting    time.Duration    // from the first of them to the last, at least: thousands of calls a second fail ten in a row by chance, or by their order
-	Open       time.Duration    // how long it stays open at first; doubles with each round of probes that fails; default 5 s
-	MaxOpen    time.Duration    // at most; default 1 min
-	Probes     int              // of a round: what one path or one caller is refused says nothing of an endpoint, so all of them must fail; default 3
-	Probe      time.Duration    // a round whose last probe did not report within it is taken for lost; default 5 min
+	Failures int // in a row that open a breaker; 0: 10, Lasting a second
+	// Lasting: from the first of them to the last, at least: thousands of calls a second fail ten
+	// in a row by chance, or by their order.
+	Lasting time.Duration
+	// Open: how long it stays open at first; doubles with each round of probes that fails; default
+	// 5 s.
+	Open    time.Duration
+	MaxOpen time.Duration // at most; default 1 min
+	// Probes: of a round: what one path or one caller is refused says nothing of an endpoint, so
+	// all of them must fail; default 3.
+	Probes int
+	// Probe: a round whose last probe did not report within it is taken for lost; default 5 min.
+	Probe      time.Duration
 	Endpoints  int              // kept, those that had trouble lately; default 10,000
 	Now        func() time.Time // default time.Now
 	Registerer prometheus.Registerer
 }
 
-// Breakers keep calls away from endpoints that fail, each executor by what it saw itself. An open breaker lets a few probes through when its time is over: if
-// one succeeds all may call again. They are safe for concurrent use. Endpoints that never failed cost nothing.
+// Breakers keep calls away from endpoints that fail, each executor by what it saw itself. An open
+// breaker lets a few probes through when its time is over: if one succeeds all may call again. They
+// are safe for concurrent use. Endpoints that never failed cost nothing.
 type Breakers struct {
 	o      BreakerOptions
 	opened prometheus.Counter
@@ -48,12 +56,15 @@ type breaker struct {
 
 // NewBreakers returns breakers, all closed.
 func NewBreakers(o BreakerOptions) (*Breakers, error) {
-	if o.Failures < 0 || o.Lasting < 0 || o.Open < 0 || o.MaxOpen < 0 || o.Probes < 0 || o.Probe < 0 || o.Endpoints < 0 {
+	if o.Failures < 0 || o.Lasting < 0 || o.Open < 0 || o.MaxOpen < 0 || o.Probes < 0 ||
+		o.Probe < 0 ||
+		o.Endpoints < 0 {
 		return nil, errors.New("options of the breakers: nothing must be negative")
 	}
 	o.setDefaults()
 	b := &Breakers{o: o, opened: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_breaker_opened_total", Help: "How often the breaker of an endpoint opened, or stayed open after a round of probes.",
+		Name: "carillon_breaker_opened_total",
+		Help: "How often the breaker of an endpoint opened, or stayed open after a round of probes.",
 	})}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(b.opened)
@@ -89,11 +100,13 @@ func (o *BreakerOptions) setDefaults() {
 	}
 }
 
-// Probe tells the calls that an open breaker let through, a round of them, from all others. The zero value is none.
+// Probe tells the calls that an open breaker let through, a round of them, from all others. The
+// zero value is none.
 type Probe int64
 
-// Allow asks whether an endpoint may be called. After an OK the caller must call Report, once, or Cancel, with the probe that it got. Otherwise At lies somewhere
-// behind the end of the open time, so that those who wait do not all come back at once.
+// Allow asks whether an endpoint may be called. After an OK the caller must call Report, once, or
+// Cancel, with the probe that it got. Otherwise At lies somewhere behind the end of the open time,
+// so that those who wait do not all come back at once.
 func (b *Breakers) Allow(endpoint string) (Decision, Probe) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,8 +130,9 @@ func (b *Breakers) Allow(endpoint string) (Decision, Probe) {
 	return Decision{At: now.Add(b.o.Open/5 + spread(b.o.Open))}, 0
 }
 
-// Failed returns when the call failed for which the breaker of an endpoint is open, and how much later than it would have let a call through
-// those come back at most who were told to wait. The zero time: it is closed.
+// Failed returns when the call failed for which the breaker of an endpoint is open, and how much
+// later than it would have let a call through those come back at most who were told to wait. The
+// zero time: it is closed.
 func (b *Breakers) Failed(endpoint string) (at time.Time, spread time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,8 +145,10 @@ func (b *Breakers) Failed(endpoint string) (at time.Time, spread time.Duration) 
 
 func spread(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d) + 1)) }
 
-// Report says how a call went that was allowed, and told something of the endpoint. well means that the endpoint works, whatever it answered to this call (see
-// callback.Telling, callback.Unwell). An open breaker hears its probes only: every other call was sent before it opened, and says nothing of now.
+// Report says how a call went that was allowed, and told something of the endpoint. well means that
+// the endpoint works, whatever it answered to this call (see callback.Telling, callback.Unwell). An
+// open breaker hears its probes only: every other call was sent before it opened, and says nothing
+// of now.
 func (b *Breakers) Report(endpoint string, probe Probe, well bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +181,8 @@ func (b *Breakers) Report(endpoint string, probe Probe, well bool) {
 	b.opened.Inc()
 }
 
-// Cancel says that an allowed call was not made, or told nothing of the endpoint: of a probe, that another may be let through.
+// Cancel says that an allowed call was not made, or told nothing of the endpoint: of a probe, that
+// another may be let through.
 func (b *Breakers) Cancel(endpoint string, probe Probe) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

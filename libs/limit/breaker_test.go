@@ -37,7 +37,15 @@ func refused(t *testing.T, b *limit.Breakers, endpoint string) time.Time {
 func TestABreakerOpensProbesAndCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreakers(t, limit.BreakerOptions{Failures: 3, Probes: 1, Open: time.Second, MaxOpen: 3 * time.Second})
+		b := newBreakers(
+			t,
+			limit.BreakerOptions{
+				Failures: 3,
+				Probes:   1,
+				Open:     time.Second,
+				MaxOpen:  3 * time.Second,
+			},
+		)
 		fail := func(n int) {
 			for range n {
 				b.Report("a", allowed(t, b, "a"), false)
@@ -72,7 +80,8 @@ func TestABreakerOpensProbesAndCloses(t *testing.T) {
 	})
 }
 
-// TestOneThatIsRefusedByItselfKeepsNobodyAway: among the callers of an endpoint that is well again some are refused whatever they do.
+// TestOneThatIsRefusedByItselfKeepsNobodyAway: among the callers of an endpoint that is well again
+// some are refused whatever they do.
 func TestOneThatIsRefusedByItselfKeepsNobodyAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,13 +101,19 @@ func TestOneThatIsRefusedByItselfKeepsNobodyAway(t *testing.T) {
 			for range 3 {
 				b.Report("a", allowed(t, b, "a"), false)
 			}
-			require.GreaterOrEqual(t, time.Until(refused(t, b, "a")), 2*time.Second, "all of a round failed")
+			require.GreaterOrEqual(
+				t,
+				time.Until(refused(t, b, "a")),
+				2*time.Second,
+				"all of a round failed",
+			)
 			time.Sleep(time.Second)
 		}
 	})
 }
 
-// TestABusyEndpointIsNotCondemnedByAMoment: of thousands of calls a second ten in a row fail easily, as when those of one path come together.
+// TestABusyEndpointIsNotCondemnedByAMoment: of thousands of calls a second ten in a row fail
+// easily, as when those of one path come together.
 func TestABusyEndpointIsNotCondemnedByAMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,14 +147,21 @@ func TestOnlyItsProbeSpeaksToAnOpenBreaker(t *testing.T) {
 		b.Cancel("a", 0)
 		refused(t, b, "a") // nor is the probe forgotten
 		b.Report("a", probe, true)
-		require.Zero(t, allowed(t, b, "a"), "the old failure is not taken for the probe's: it would have stayed open")
+		require.Zero(
+			t,
+			allowed(t, b, "a"),
+			"the old failure is not taken for the probe's: it would have stayed open",
+		)
 	})
 }
 
 func TestAProbeThatIsLostDoesNotKeepABreakerOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreakers(t, limit.BreakerOptions{Failures: 1, Probes: 1, Open: time.Second, Probe: time.Minute})
+		b := newBreakers(
+			t,
+			limit.BreakerOptions{Failures: 1, Probes: 1, Open: time.Second, Probe: time.Minute},
+		)
 		b.Report("a", 0, false)
 		time.Sleep(time.Second)
 		lost := allowed(t, b, "a")

@@ -10,18 +10,22 @@ import (
 )
 
 const (
-	lookPause     = time.Millisecond       // between two looks at what is active, at least
-	exchangePause = 10 * time.Millisecond  // between two exchanges, at least
-	exchangeEvery = 50 * time.Millisecond  // of an app that is active and has limits
-	tidyEvery     = time.Second            // while no app that is active has any: nothing is asked then, only forgotten
-	slotsEvery    = 20 * time.Millisecond  // of one that waits for slots that others have
-	waitEvery     = 100 * time.Millisecond // of one that waits for permits: others leave it its turns for WaitTTL
-	renewEvery    = SlotTTL / 4            // of one that only holds slots
-	ahead         = 100 * time.Millisecond // for how long tokens are fetched ahead
-	awayPause     = 250 * time.Millisecond // between tries while the ledger is away
-	firstTurns    = 21                     // a round of the default weights
-	peakKept      = time.Second
-	wantingFor    = time.Second // after a refusal the ledger remembers what was wanted: whoever waits for a slot asks more often
+	lookPause     = time.Millisecond      // between two looks at what is active, at least
+	exchangePause = 10 * time.Millisecond // between two exchanges, at least
+	exchangeEvery = 50 * time.Millisecond // of an app that is active and has limits
+	// while no app that is active has any: nothing is asked then, only forgotten.
+	tidyEvery  = time.Second
+	slotsEvery = 20 * time.Millisecond // of one that waits for slots that others have
+	// of one that waits for permits: others leave it its turns for WaitTTL.
+	waitEvery  = 100 * time.Millisecond
+	renewEvery = SlotTTL / 4            // of one that only holds slots
+	ahead      = 100 * time.Millisecond // for how long tokens are fetched ahead
+	awayPause  = 250 * time.Millisecond // between tries while the ledger is away
+	firstTurns = 21                     // a round of the default weights
+	peakKept   = time.Second
+	// after a refusal the ledger remembers what was wanted: whoever waits for a slot asks more
+	// often.
+	wantingFor = time.Second
 )
 
 // Run implements Gate. While no app is active it sleeps, and nearly while none of those has limits.
@@ -43,7 +47,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 		}
 		looked = time.Now()
 		now := l.o.Now()
-		var wishes []Wish
+		var wishes []Demand
 		var of []*app
 		if !now.Before(from) {
 			wishes, of = l.wishes(now)
@@ -64,8 +68,8 @@ func (l *Limiter) Run(ctx context.Context) error {
 	}
 }
 
-// look lets start what may without an exchange, and returns when Run shall look again, the zero time while no app is active; from is when the next exchange
-// may be.
+// look lets start what may without an exchange, and returns when Run shall look again, the zero
+// time while no app is active; from is when the next exchange may be.
 func (l *Limiter) look(now, from time.Time) (next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +79,8 @@ func (l *Limiter) look(now, from time.Time) (next time.Time) {
 		if ask := a.askAt(now, l); !ask.IsZero() {
 			at = later(ask, from)
 		}
-		if !a.list.empty() && (l.away || a.inUse >= l.share()) { // for what others end, or what our own part of the rate lets
+		// for what others end, or what our own part of the rate lets.
+		if !a.list.empty() && (l.away || a.inUse >= l.share()) {
 			at = earlier(at, now.Add(exchangePause))
 		}
 		if next.IsZero() || at.Before(next) {
@@ -100,9 +105,9 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // exchange carries what is wanted now.
-func (l *Limiter) exchange(ctx context.Context, wishes []Wish, of []*app, sent time.Time) error {
+func (l *Limiter) exchange(ctx context.Context, wishes []Demand, of []*app, sent time.Time) error {
 	call, cancel := context.WithTimeout(ctx, l.o.Timeout)
-	grants, err := l.o.Ledger.Exchange(call, l.o.Executor, wishes)
+	grants, err := l.o.SharedState.Sync(call, l.o.Executor, wishes)
 	cancel()
 	if ctx.Err() != nil {
 		return nil
@@ -138,7 +143,7 @@ func (l *Limiter) exchange(ctx context.Context, wishes []Wish, of []*app, sent t
 }
 
 // wishes collects what is wanted of the ledger now, and begins to count anew.
-func (l *Limiter) wishes(now time.Time) (wishes []Wish, of []*app) {
+func (l *Limiter) wishes(now time.Time) (wishes []Demand, of []*app) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, a := range l.active {
@@ -189,11 +194,11 @@ func (a *app) canUse(l *Limiter) bool {
 }
 
 // wish says what an app wants.
-func (a *app) wish(now time.Time, l *Limiter) Wish {
+func (a *app) wish(now time.Time, l *Limiter) Demand {
 	rate := a.used.rate(now)
 	missed := a.missedTokens > 0 || a.missedSlots > 0
 	active := rate > 0 || missed || a.inUse > 0 || !a.list.empty()
-	w := Wish{Settings: a.settings, InUse: a.inUse}
+	w := Demand{Settings: a.settings, InUse: a.inUse}
 	if active {
 		w.Slots = a.wantSlots(now, l.o.Share)
 	}
@@ -216,7 +221,8 @@ func (a *app) wish(now time.Time, l *Limiter) Wish {
 	return w
 }
 
-// wantTurns returns how many of each priority wait for a permit, and how many in all could use one now.
+// wantTurns returns how many of each priority wait for a permit, and how many in all could use one
+// now.
 func (a *app) wantTurns(now time.Time, l *Limiter, most int) (waiting [Priorities]int, starts int) {
 	if !a.canUse(l) {
 		return waiting, 0
@@ -225,7 +231,8 @@ func (a *app) wantTurns(now time.Time, l *Limiter, most int) (waiting [Prioritie
 	if a.settings.Concurrent > 0 && a.slotsShort {
 		starts = min(starts, a.freeSlots(now)+1+int(a.ended.rate(now)*ahead.Seconds()))
 	}
-	if a.exchanged.Before(a.since) { // first the others shall know what waits here, and we what waits there
+	// first the others shall know what waits here, and we what waits there.
+	if a.exchanged.Before(a.since) {
 		starts = min(starts, firstTurns)
 	}
 	starts = max(starts-len(a.turns)-a.tokens, 0)
@@ -235,23 +242,26 @@ func (a *app) wantTurns(now time.Time, l *Limiter, most int) (waiting [Prioritie
 	return waiting, min(starts, a.waits())
 }
 
-// granted enters what the ledger gave. Its times count from when it was asked: that is on the safe side.
-func (a *app) granted(w *Wish, g Grant, sent, now time.Time) {
+// granted enters what the ledger gave. Its times count from when it was asked: that is on the safe
+// side.
+func (a *app) granted(w *Demand, g Grant, sent, now time.Time) {
 	if w.Leaves() {
 		a.entered, a.slots = false, 0
 		return
 	}
 	a.entered = true
 	a.executors = max(g.Executors, 1)
-	if g.Tokens > 0 || len(g.Turns) > 0 {
+	if g.Tokens > 0 || len(g.Order) > 0 {
 		a.tokens += g.Tokens
-		a.turns = append(a.turns, g.Turns...)
+		a.turns = append(a.turns, g.Order...)
 		a.tokensTill = sent.Add(TokenTTL)
 	}
-	a.short = len(g.Turns) < w.Starts || g.Tokens < w.Tokens
+	a.short = len(g.Order) < w.Starts || g.Tokens < w.Tokens
 	a.nextToken = now.Add(g.NextToken)
-	if a.short && a.executors > 1 { // who asks first gets the next: that shall not always be the same
-		most := min(askAgain, time.Duration(float64(time.Second)/a.settings.Rate)/4) //nolint:mnd // little of what is between two
+	// who asks first gets the next: that shall not always be the same.
+	if a.short && a.executors > 1 {
+		//nolint:mnd // little of what is between two
+		most := min(askAgain, time.Duration(float64(time.Second)/a.settings.Rate)/4)
 		a.nextToken = a.nextToken.Add(time.Duration(rand.Int64N(int64(most) + 1)))
 	}
 	a.slots, a.slotsTill, a.slotsShort = g.Slots, sent.Add(SlotTTL), g.Slots < w.Slots
@@ -260,10 +270,10 @@ func (a *app) granted(w *Wish, g Grant, sent, now time.Time) {
 // leave gives back what is held. ctx has ended.
 func (l *Limiter) leave(ctx context.Context) {
 	l.mu.Lock()
-	var wishes []Wish
+	var wishes []Demand
 	for name, a := range l.apps {
 		if a.entered {
-			wishes = append(wishes, Wish{App: name, Settings: a.settings})
+			wishes = append(wishes, Demand{App: name, Settings: a.settings})
 			a.entered, a.slots, a.tokens = false, 0, 0
 		}
 	}
@@ -273,7 +283,7 @@ func (l *Limiter) leave(ctx context.Context) {
 	}
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.o.Timeout)
 	defer cancel()
-	if _, err := l.o.Ledger.Exchange(call, l.o.Executor, wishes); err != nil {
+	if _, err := l.o.SharedState.Sync(call, l.o.Executor, wishes); err != nil {
 		l.o.Logger.Debug().Err(err).Msg("slots not given back, they lapse")
 	}
 }

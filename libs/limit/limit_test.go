@@ -34,7 +34,18 @@ func TestShare(t *testing.T) {
 		{10, 0, []int{20}, 0},
 		{7, 5, []int{5}, 4},
 	} {
-		require.Equal(t, tt.part, limit.Share(tt.limit, limit.Claim{Executor: "me", Want: tt.want}, claims('a', tt.others), time.Now()), "%+v", tt)
+		require.Equal(
+			t,
+			tt.part,
+			limit.Share(
+				tt.limit,
+				limit.Claim{Executor: "me", Want: tt.want},
+				claims('a', tt.others),
+				time.Now(),
+			),
+			"%+v",
+			tt,
+		)
 	}
 	for range 20_000 {
 		most := 1 + rand.IntN(50)
@@ -52,7 +63,14 @@ func TestShare(t *testing.T) {
 			given += part
 		}
 		require.GreaterOrEqual(t, given, min(sum, most), "nothing lies idle: %d %v", most, wants)
-		require.Less(t, given, min(sum, most)+len(wants), "parts are even, but for the odd ones: %d %v", most, wants)
+		require.Less(
+			t,
+			given,
+			min(sum, most)+len(wants),
+			"parts are even, but for the odd ones: %d %v",
+			most,
+			wants,
+		)
 	}
 }
 
@@ -62,7 +80,7 @@ func TestFewerSlotsThanExecutorsGoRound(t *testing.T) {
 	for most := 1; most < 4; most++ {
 		had := make([]int, len(all))
 		began := time.Unix(1_800_000_000, 0)
-		for at := began; at.Sub(began) < 12*limit.Turn; at = at.Add(limit.Turn / 4) {
+		for at := began; at.Sub(began) < 12*limit.SlotRotation; at = at.Add(limit.SlotRotation / 4) {
 			given := 0
 			for i, me := range all {
 				others := append(append([]limit.Claim{}, all[:i]...), all[i+1:]...)
@@ -72,6 +90,11 @@ func TestFewerSlotsThanExecutorsGoRound(t *testing.T) {
 			}
 			require.Equal(t, most, given)
 		}
-		require.Equal(t, []int{12 * most, 0, 12 * most, 12 * most, 12 * most}, had, "the same for each that wants one")
+		require.Equal(
+			t,
+			[]int{12 * most, 0, 12 * most, 12 * most, 12 * most},
+			had,
+			"the same for each that wants one",
+		)
 	}
 }

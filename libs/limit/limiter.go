@@ -12,13 +12,14 @@ import (
 
 // Options of a limiter.
 type Options struct {
-	Ledger   Ledger
-	Executor string // this executor's name in the ledger, different from every other's
-	// Share is how many calls of one app may run in this executor at once, whatever the app's own limit is; 0: no bound. It keeps one app
-	// from taking all hands.
+	SharedState SharedState
+	Executor    string // this executor's name in the ledger, different from every other's
+	// Share is how many calls of one app may run in this executor at once, whatever the app's own
+	// limit is; 0: no bound. It keeps one app from taking all hands.
 	Share int
-	// Calls is how many calls this executor makes at once in all; 0: no bound. No app may have more than are left free, so that a few apps whose
-	// endpoints hang leave something for the others: one alone has its Share, two have a third of Calls each, n of them 1/(n+1).
+	// Calls is how many calls this executor makes at once in all; 0: no bound. No app may have more
+	// than are left free, so that a few apps whose endpoints hang leave something for the others:
+	// one alone has its Share, two have a third of Calls each, n of them 1/(n+1).
 	Calls      int
 	Timeout    time.Duration    // of an exchange; default 250 ms: then the ledger counts as away
 	Now        func() time.Time // default time.Now
@@ -28,27 +29,31 @@ type Options struct {
 
 // Ask is a question to the limiter.
 type Ask struct {
-	App      string
-	Returned bool     // the fire was given a retry-after time before, whether it was held or parked until then
+	App string
+	// Returned: the fire was given a retry-after time before, whether it was held or parked until
+	// then.
+	Returned bool
 	Priority Priority // whose turn comes by weight, where calls of several cannot all start
-	// Waiter is told when it may start, where it cannot now and is expected to within Hold; nil: it is
-	// always given a retry-after time.
+	// Waiter is told when it may start, where it cannot now and is expected to within Hold; nil: it
+	// is always given a retry-after time.
 	Waiter Waiter
 	Hold   time.Duration
 }
 
-// Gate is what executors use of a limiter.
-type Gate interface {
-	// Start asks whether a call of an app may start now. It never blocks. After an OK the caller must call Done, or Cancel, once; and so after the
-	// Waiter was Ready.
+// Admission is what executors use of a limiter.
+type Admission interface {
+	// Start asks whether a call of an app may start now. It never blocks. After an OK the caller
+	// must call Done, or Cancel, once; and so after the Waiter was Ready.
 	Start(a Ask) Decision
 	// Done says that a call that was let start has ended.
 	Done(app string)
-	// Cancel says that a call that was let start is not made. Another takes its permit, if it is still of use.
+	// Cancel says that a call that was let start is not made. Another takes its permit, if it is
+	// still of use.
 	Cancel(app string, p Priority)
 	// Set gives an app's limits; they hold from now on. The zero Settings take them away.
 	Set(app string, s Settings)
-	// Close returns all that wait. From then on nothing does: who cannot start gets a retry-after time.
+	// Close returns all that wait. From then on nothing does: who cannot start gets a retry-after
+	// time.
 	Close() []Waiter
 	// Run fetches permits until ctx ends, and then gives back what it holds.
 	Run(ctx context.Context) error
@@ -56,9 +61,10 @@ type Gate interface {
 
 // Limiter is an executor's part of the limits. It is safe for concurrent use.
 type Limiter struct {
-	o    Options
-	met  *metrics
-	wake chan struct{} // has room for one: something waits, or is active, for which Run has to look anew
+	o   Options
+	met *metrics
+	// has room for one: something waits, or is active, for which Run has to look anew.
+	wake chan struct{}
 
 	mu     sync.Mutex
 	apps   map[string]*app
@@ -68,12 +74,14 @@ type Limiter struct {
 	inUse  int // calls of all apps
 }
 
-var _ Gate = (*Limiter)(nil)
+var _ Admission = (*Limiter)(nil)
 
 // New returns a limiter. It starts nothing.
 func New(o Options) (*Limiter, error) {
-	if o.Ledger == nil || o.Executor == "" || o.Share < 0 || o.Calls < 0 {
-		return nil, errors.New("options of the limiter: Ledger and Executor are needed, and Share and Calls must not be negative")
+	if o.SharedState == nil || o.Executor == "" || o.Share < 0 || o.Calls < 0 {
+		return nil, errors.New(
+			"options of the limiter: Ledger and Executor are needed, and Share and Calls must not be negative",
+		)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -81,7 +89,13 @@ func New(o Options) (*Limiter, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 250 * time.Millisecond
 	}
-	return &Limiter{o: o, met: newMetrics(o.Registerer), wake: make(chan struct{}, 1), apps: map[string]*app{}, active: map[string]*app{}}, nil
+	return &Limiter{
+		o:      o,
+		met:    newMetrics(o.Registerer),
+		wake:   make(chan struct{}, 1),
+		apps:   map[string]*app{},
+		active: map[string]*app{},
+	}, nil
 }
 
 // Start implements Gate.
@@ -141,7 +155,8 @@ func (l *Limiter) Done(app string) { l.end(app, nil) }
 // Cancel implements Gate.
 func (l *Limiter) Cancel(app string, p Priority) { l.end(app, &p) }
 
-// end counts a call out, and lets the next start that waits for its place, or for its unused permit.
+// end counts a call out, and lets the next start that waits for its place, or for its unused
+// permit.
 func (l *Limiter) end(name string, unused *Priority) {
 	now := l.o.Now()
 	l.mu.Lock()

@@ -15,35 +15,47 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/carillon-timer/carillon/libs/limit"
-	"github.com/carillon-timer/carillon/libs/limit/memledger"
+	"github.com/carillon-timer/carillon/libs/limit/memstate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // counted is a ledger that counts, and can be away.
 type counted struct {
-	limit.Ledger
+	limit.SharedState
 	exchanges atomic.Int64
 	away      atomic.Bool
 }
 
-func (c *counted) Exchange(ctx context.Context, executor string, wishes []limit.Wish) ([]limit.Grant, error) {
+func (c *counted) Sync(
+	ctx context.Context,
+	executor string,
+	wishes []limit.Demand,
+) ([]limit.Grant, error) {
 	c.exchanges.Add(1)
 	if c.away.Load() {
 		return nil, errors.New("away")
 	}
-	return c.Ledger.Exchange(ctx, executor, wishes)
+	return c.SharedState.Sync(ctx, executor, wishes)
 }
 
 // run starts limiters over one ledger, in a bubble, and stops them at its end.
 func run(t *testing.T, names ...string) (*counted, []*limit.Limiter) {
 	t.Helper()
-	ledger := &counted{Ledger: memledger.New(nil)}
+	ledger := &counted{SharedState: memstate.New(nil)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	var out []*limit.Limiter
 	for _, name := range names {
-		l, err := limit.New(limit.Options{Ledger: ledger, Executor: name, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(), Share: 1000})
+		l, err := limit.New(
+			limit.Options{
+				SharedState: ledger,
+				Executor:    name,
+				Logger:      zerolog.Nop(),
+				Registerer:  prometheus.NewRegistry(),
+				Share:       1000,
+			},
+		)
 		require.NoError(t, err)
 		out = append(out, l)
 		all.Go(func() { _ = l.Run(ctx) })
@@ -60,8 +72,8 @@ func (r ready) Ready() bool { close(r); return true }
 // held is how long executors let a fire wait in memory.
 const held = 5 * time.Second
 
-// insist asks until a call may start, as an executor does, and returns how often it was put off, and how often for so long that an executor
-// parks the fire.
+// insist asks until a call may start, as an executor does, and returns how often it was put off,
+// and how often for so long that an executor parks the fire.
 func insist(l *limit.Limiter, app string) (waits, parked int) {
 	w := make(ready)
 	for a := (limit.Ask{App: app, Waiter: w, Hold: held}); ; a.Returned = true {
@@ -93,7 +105,8 @@ func TestWithoutLimitsNothingIsAsked(t *testing.T) {
 	})
 }
 
-// An app that had no limits is slept for: when it gets some, what it has under way is told to the others within an exchange all the same.
+// An app that had no limits is slept for: when it gets some, what it has under way is told to the
+// others within an exchange all the same.
 func TestTheFirstLimitsOfAnAppThatCallsAreSharedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,7 +180,12 @@ func TestAnAppWithinItsRateIsNotHeldUp(t *testing.T) {
 			time.Sleep(5*time.Millisecond - time.Since(at)%(5*time.Millisecond))
 		}
 		require.LessOrEqual(t, worst, 20*time.Millisecond)
-		require.Less(t, float64(ledger.exchanges.Load()), 30*time.Since(began).Seconds(), "far fewer exchanges than calls")
+		require.Less(
+			t,
+			float64(ledger.exchanges.Load()),
+			30*time.Since(began).Seconds(),
+			"far fewer exchanges than calls",
+		)
 	})
 }
 
@@ -207,7 +225,7 @@ func TestCallsAtOnceHold(t *testing.T) {
 // decides is a ledger that grants slots as a test says, and takes its time to answer.
 type decides struct{ slots, slow atomic.Int64 }
 
-func (d *decides) Exchange(_ context.Context, _ string, wishes []limit.Wish) ([]limit.Grant, error) {
+func (d *decides) Sync(_ context.Context, _ string, wishes []limit.Demand) ([]limit.Grant, error) {
 	grants := make([]limit.Grant, len(wishes))
 	for i := range grants {
 		grants[i] = limit.Grant{Slots: int(d.slots.Load()), Executors: 2}
@@ -216,13 +234,14 @@ func (d *decides) Exchange(_ context.Context, _ string, wishes []limit.Wish) ([]
 	return grants, nil
 }
 
-// What the ledger decided holds from then on, and not from when its answer is here: what it took from us another has already.
+// What the ledger decided holds from then on, and not from when its answer is here: what it took
+// from us another has already.
 func TestCallsAtOnceHoldDuringAnExchange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &decides{}
 		ledger.slots.Store(10)
-		l, err := limit.New(limit.Options{Ledger: ledger, Executor: "e"})
+		l, err := limit.New(limit.Options{SharedState: ledger, Executor: "e"})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -239,7 +258,11 @@ func TestCallsAtOnceHoldDuringAnExchange(t *testing.T) {
 			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
 		}
 		l.Done("x")
-		require.True(t, l.Start(limit.Ask{App: "x"}).OK, "in the place of one that ended: the ledger counts it")
+		require.True(
+			t,
+			l.Start(limit.Ask{App: "x"}).OK,
+			"in the place of one that ended: the ledger counts it",
+		)
 		time.Sleep(100 * time.Millisecond)
 		for range 3 {
 			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
@@ -277,7 +300,13 @@ func TestOneCallAtOnceGoesRoundAmongExecutors(t *testing.T) {
 		all.Wait()
 		require.EqualValues(t, 1, peak.Load())
 		for e := range done {
-			require.Greater(t, done[e].Load(), int64(100), "executor %d: 800 calls of 50 ms fit into 40 s", e)
+			require.Greater(
+				t,
+				done[e].Load(),
+				int64(100),
+				"executor %d: 800 calls of 50 ms fit into 40 s",
+				e,
+			)
 		}
 		require.Greater(t, done[0].Load()+done[1].Load(), int64(400))
 		t.Log(done[0].Load(), done[1].Load())
@@ -315,7 +344,9 @@ func TestAnEndpointThatHangsTakesItsShareAndNoMore(t *testing.T) {
 func TestSeveralAppsThatHangLeaveRoomForOthers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ hang, each int }{{1, 256}, {2, 171}, {3, 128}, {7, 64}} {
-		l, err := limit.New(limit.Options{Ledger: memledger.New(nil), Executor: "e", Share: 256, Calls: 512})
+		l, err := limit.New(
+			limit.Options{SharedState: memstate.New(nil), Executor: "e", Share: 256, Calls: 512},
+		)
 		require.NoError(t, err)
 		started, sum := map[string]int{}, 0
 		for range 1000 {
@@ -346,7 +377,8 @@ func TestSeveralAppsThatHangLeaveRoomForOthers(t *testing.T) {
 	}
 }
 
-// What waits for its instant since an endpoint hung does not hold up what is new, once the endpoint is well.
+// What waits for its instant since an endpoint hung does not hold up what is new, once the endpoint
+// is well.
 func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]limit.Settings{"no limits": {}, "calls at once": {Concurrent: 500}} {
@@ -355,8 +387,11 @@ func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
 			l := ls[0]
 			l.Set("x", settings)
 			running := 0
-			for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) { // it hangs
-				if l.Start(limit.Ask{App: "x", Returned: running > 100 && time.Now().UnixMilli()%2 == 0}).OK {
+			// it hangs.
+			for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
+				if l.Start(
+					limit.Ask{App: "x", Returned: running > 100 && time.Now().UnixMilli()%2 == 0},
+				).OK {
 					running++
 				}
 			}
@@ -365,7 +400,10 @@ func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
 				require.False(t, d.OK)
 			}
 			w := make(ready)
-			require.True(t, l.Start(limit.Ask{App: "x", Returned: true, Waiter: w, Hold: held}).Waits)
+			require.True(
+				t,
+				l.Start(limit.Ask{App: "x", Returned: true, Waiter: w, Hold: held}).Waits,
+			)
 			l.Done("x")
 			<-w
 			require.False(t, l.Start(limit.Ask{App: "x"}).OK, "those that wait come first")
@@ -375,7 +413,8 @@ func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
 			for range 50 {
 				began := time.Now()
 				insist(l, "x")
-				require.LessOrEqual(t, time.Since(began), 20*time.Millisecond, name) // of limits, until the ledger answers
+				// of limits, until the ledger answers.
+				require.LessOrEqual(t, time.Since(began), 20*time.Millisecond, name)
 				l.Done("x")
 			}
 		})
@@ -473,7 +512,7 @@ func TestSlotsOfAnExecutorThatStopsComeBackAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, ls := run(t, "stays")
 		ctx, cancel := context.WithCancel(t.Context())
-		stops, err := limit.New(limit.Options{Ledger: ledger, Executor: "stops"})
+		stops, err := limit.New(limit.Options{SharedState: ledger, Executor: "stops"})
 		require.NoError(t, err)
 		var all sync.WaitGroup
 		all.Go(func() { _ = stops.Run(ctx) })
@@ -500,7 +539,7 @@ func TestOptions(t *testing.T) {
 }
 
 func BenchmarkStart(b *testing.B) {
-	l, err := limit.New(limit.Options{Ledger: memledger.New(nil), Executor: "e", Share: 1000})
+	l, err := limit.New(limit.Options{SharedState: memstate.New(nil), Executor: "e", Share: 1000})
 	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -3,7 +3,8 @@ package limit
 // Priority of a timer's fires.
 type Priority uint8
 
-// The priorities. Normal is the zero value's meaning in definitions; here they are places in Weights.
+// The priorities. Normal is the zero value's meaning in definitions; here they are places in
+// Weights.
 const (
 	High Priority = iota
 	Normal
@@ -17,20 +18,20 @@ type Weights [Priorities]int
 // DefaultWeights give low 1 of 21 starts: it moves.
 func DefaultWeights() Weights { return Weights{High: 16, Normal: 4, Low: 1} }
 
-// Picker picks among priorities by weight, evenly mixed: not sixteen of one and then four of the next.
-// The zero value has the default weights. It is a value: a copy picks on by itself. It is not safe for
-// concurrent use.
+// Picker picks among priorities by weight, evenly mixed: not sixteen of one and then four of the
+// next. The zero value has the default weights. It is a value: a copy picks on by itself. It is not
+// safe for concurrent use.
 //
 // It is worst-case fair weighted fair queueing (WF²Q) of jobs of equal size. Beside the picks it
-// follows a server that works for all that wait at the same time, each by its weight. No priority is
-// ever a whole pick behind that server, nor ahead of it. So in any run of picks a priority that waits
-// throughout has less than two picks fewer than its share, whoever comes and goes meanwhile; where
-// all wait throughout, each has less than two picks more or fewer. Where the share is a whole number,
-// as in 42 picks by the default weights, that is one pick.
+// follows a server that works for all that wait at the same time, each by its weight. No priority
+// is ever a whole pick behind that server, nor ahead of it. So in any run of picks a priority that
+// waits throughout has less than two picks fewer than its share, whoever comes and goes meanwhile;
+// where all wait throughout, each has less than two picks more or fewer. Where the share is a whole
+// number, as in 42 picks by the default weights, that is one pick.
 type Picker struct {
 	weights Weights
-	// Credit is by how much the picks of each are behind that server: above -1, at most 1, together 0.
-	// A ledger keeps it between exchanges.
+	// Credit is by how much the picks of each are behind that server: above -1, at most 1, together
+	// 0. A ledger keeps it between exchanges.
 	Credit [Priorities]float64
 }
 
@@ -61,7 +62,10 @@ func (p *Picker) Next(waiting [Priorities]bool) (Priority, bool) {
 		if !waiting[i] || p.Credit[i] <= rounding {
 			continue
 		}
-		if end := (1 - p.Credit[i]) / float64(p.weights[i]); best == Priorities || end < soonest-rounding {
+		if end := (1 - p.Credit[i]) / float64(
+			p.weights[i],
+		); best == Priorities ||
+			end < soonest-rounding {
 			best, soonest = Priority(i), end
 		}
 	}
@@ -73,8 +77,8 @@ func (p *Picker) Next(waiting [Priorities]bool) (Priority, bool) {
 	return best, true
 }
 
-// serve divides the work of one pick by weight: among those that wait, and those that do not and have
-// been picked ahead of the server, which has their jobs still to end.
+// serve divides the work of one pick by weight: among those that wait, and those that do not and
+// have been picked ahead of the server, which has their jobs still to end.
 func (p *Picker) serve(waiting [Priorities]bool) {
 	left := 1.0
 	active := waiting

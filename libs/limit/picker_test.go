@@ -56,9 +56,10 @@ func TestPicker(t *testing.T) {
 	require.Equal(t, [3]int{10, 10, 10}, got)
 }
 
-// sharesHold requires of starts, of what was due at each, and of when each was, that every priority has its
-// share of any 42 starts in a row throughout which it had something due, one more or less. Starts of one
-// instant have no order: several executors make them. So a stretch of starts begins and ends with an instant.
+// sharesHold requires of starts, of what was due at each, and of when each was, that every priority
+// has its share of any 42 starts in a row throughout which it had something due, one more or less.
+// Starts of one instant have no order: several executors make them. So a stretch of starts begins
+// and ends with an instant.
 func sharesHold(t *testing.T, starts []limit.Priority, due [][3]bool, at []time.Duration) {
 	t.Helper()
 	share := [3]int{32, 8, 2}
@@ -82,10 +83,28 @@ func sharesHold(t *testing.T, starts []limit.Priority, due [][3]bool, at []time.
 		for c, n := range share {
 			n *= to - from
 			if throughout[c] {
-				require.GreaterOrEqual(t, got[c], n/42-1, "priority %d of starts %d to %d: %v", c, from, to-1, got)
+				require.GreaterOrEqual(
+					t,
+					got[c],
+					n/42-1,
+					"priority %d of starts %d to %d: %v",
+					c,
+					from,
+					to-1,
+					got,
+				)
 			}
 			if throughout == [3]bool{true, true, true} {
-				require.LessOrEqual(t, got[c], (n+41)/42+1, "priority %d of starts %d to %d: %v", c, from, to-1, got)
+				require.LessOrEqual(
+					t,
+					got[c],
+					(n+41)/42+1,
+					"priority %d of starts %d to %d: %v",
+					c,
+					from,
+					to-1,
+					got,
+				)
 			}
 		}
 	}

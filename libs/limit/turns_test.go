@@ -14,12 +14,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/limit"
 )
 
-// TestALowRateIsUsed: who comes back in turn finds his permit, or waits for the very next, however few there are.
+// TestALowRateIsUsed: who comes back in turn finds his permit, or waits for the very next, however
+// few there are.
 func TestALowRateIsUsed(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []float64{0.5, 1, 2, 5} {
 		requireUsed(t, rate, 1.1, "a")
-		requireUsed(t, rate, 1.6, "a", "b") // each takes half of it for its own while the other may have nothing left
+		// each takes half of it for its own while the other may have nothing left.
+		requireUsed(t, rate, 1.6, "a", "b")
 	}
 }
 
@@ -36,8 +38,9 @@ func requireUsed(t *testing.T, rate, most float64, executors ...string) {
 	})
 }
 
-// herd lets fires of an app that are due at once insist, each somewhat late as it takes to come back from the store, and returns when they started: those of
-// one priority in their order, one priority after the other.
+// herd lets fires of an app that are due at once insist, each somewhat late as it takes to come
+// back from the store, and returns when they started: those of one priority in their order, one
+// priority after the other.
 func herd(ls []*limit.Limiter, of []limit.Priority) (starts []time.Duration) {
 	h := &burst{began: time.Now(), by: map[limit.Priority][]time.Duration{}}
 	h.run(ls, of)
@@ -124,8 +127,9 @@ func (b *burst) run(ls []*limit.Limiter, of []limit.Priority) {
 	all.Wait()
 }
 
-// Of a burst of all priorities each has its share of any 42 starts in a row, while it has something due: whether that waits in memory or in the store, and over
-// however many executors, in whatever order the fires come.
+// Of a burst of all priorities each has its share of any 42 starts in a row, while it has something
+// due: whether that waits in memory or in the store, and over however many executors, in whatever
+// order the fires come.
 func TestSharesHoldOfABurst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -141,15 +145,25 @@ func TestSharesHoldOfABurst(t *testing.T) {
 	}
 }
 
-func requireShares(t *testing.T, rate float64, hold time.Duration, size int, order string, executors []string) {
+func requireShares(
+	t *testing.T,
+	rate float64,
+	hold time.Duration,
+	size int,
+	order string,
+	executors []string,
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, executors...)
 		for _, l := range ls {
 			l.Set("x", limit.Settings{Rate: rate})
 		}
-		of := slices.Concat(slices.Repeat([]limit.Priority{limit.High}, 300*size), slices.Repeat([]limit.Priority{limit.Normal}, 100*size),
-			slices.Repeat([]limit.Priority{limit.Low}, 40*size))
+		of := slices.Concat(
+			slices.Repeat([]limit.Priority{limit.High}, 300*size),
+			slices.Repeat([]limit.Priority{limit.Normal}, 100*size),
+			slices.Repeat([]limit.Priority{limit.Low}, 40*size),
+		)
 		switch order {
 		case "mixed":
 			rand.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
@@ -159,16 +173,30 @@ func requireShares(t *testing.T, rate float64, hold time.Duration, size int, ord
 		b := &burst{began: time.Now(), hold: hold, by: map[limit.Priority][]time.Duration{}}
 		b.run(ls, of)
 		took, n := time.Since(b.began).Seconds(), float64(len(of))
-		t.Logf("%v/s, %s by %d, held %s: %.2f s, at most %d wait here", rate, order, len(ls), hold, took, b.most)
+		t.Logf(
+			"%v/s, %s by %d, held %s: %.2f s, at most %d wait here",
+			rate,
+			order,
+			len(ls),
+			hold,
+			took,
+			b.most,
+		)
 		require.Len(t, b.order, len(of))
 		sharesHold(t, b.order, b.due, b.at)
 		require.Less(t, took, 1.05*(n-rate)/rate+0.5, "the rate is used")
 		require.Greater(t, took, (n-rate-1)/rate-limit.TokenTTL.Seconds(), "and holds")
-		require.LessOrEqual(t, b.most, len(ls)*(int(3*hold.Seconds()*rate+rate)+10), "the rest waits in the store")
+		require.LessOrEqual(
+			t,
+			b.most,
+			len(ls)*(int(3*hold.Seconds()*rate+rate)+10),
+			"the rest waits in the store",
+		)
 	})
 }
 
-// TestWhoGoesFirst: of the fires of an app that wait for its limits, those of a higher priority start before, and low still moves.
+// TestWhoGoesFirst: of the fires of an app that wait for its limits, those of a higher priority
+// start before, and low still moves.
 func TestWhoGoesFirst(t *testing.T) {
 	t.Parallel()
 	for _, set := range []limit.Settings{{Rate: 5}, {Rate: 100, Burst: 1}, {Concurrent: 2}} {
@@ -192,18 +220,33 @@ func TestWhoGoesFirst(t *testing.T) {
 					}
 					return m
 				}
-				t.Logf("%+v by %d: high after %.3f s, low after %.3f s, all after %v", set, len(ls), mean(high), mean(low), all)
+				t.Logf(
+					"%+v by %d: high after %.3f s, low after %.3f s, all after %v",
+					set,
+					len(ls),
+					mean(high),
+					mean(low),
+					all,
+				)
 				require.Less(t, mean(high), 0.8*mean(low), "%+v by %d", set, len(ls))
 				require.Less(t, low[1], high[38], "low moves: %+v by %d", set, len(ls))
 				if set.Rate > 0 {
-					require.Less(t, all.Seconds(), 1.5*120/set.Rate+0.5, "nothing is left unused: %+v by %d", set, len(ls))
+					require.Less(
+						t,
+						all.Seconds(),
+						1.5*120/set.Rate+0.5,
+						"nothing is left unused: %+v by %d",
+						set,
+						len(ls),
+					)
 				}
 			})
 		}
 	}
 }
 
-// Instants that were given in trouble lie far ahead of calls that are free by now: nobody stands behind them, whatever his priority.
+// Instants that were given in trouble lie far ahead of calls that are free by now: nobody stands
+// behind them, whatever his priority.
 func TestALowPriorityStartsWhenTroubleIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

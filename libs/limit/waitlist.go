@@ -8,19 +8,19 @@ import (
 
 // Waiter is a fire that waits in memory for a permit to start.
 type Waiter interface {
-	// Ready says that it may start now; Done or Cancel must follow. It returns false where nobody wants it
-	// any more: then the permit goes to the next, and nothing follows. The limiter's lock is held: it must
-	// not block, nor call the limiter.
+	// Ready says that it may start now; Done or Cancel must follow. It returns false where nobody
+	// wants it any more: then the permit goes to the next, and nothing follows. The limiter's lock
+	// is held: it must not block, nor call the limiter.
 	Ready() bool
 }
 
-// askAgain is how long the limiter gathers what comes at the same instant before it asks the ledger, and
-// the nearest retry-after time.
+// askAgain is how long the limiter gathers what comes at the same instant before it asks the
+// ledger, and the nearest retry-after time.
 const askAgain = 5 * time.Millisecond
 
-// waitList is what waits for the limits of one app in one executor, and the only place that orders it: a
-// Picker, here or in the ledger, says whose turn it is, and each priority has what came back before what
-// is new, each in the order in which it came.
+// waitList is what waits for the limits of one app in one executor, and the only place that orders
+// it: a Picker, here or in the ledger, says whose turn it is, and each priority has what came back
+// before what is new, each in the order in which it came.
 type waitList struct {
 	returned, fresh [Priorities]fifo
 	deferred        [Priorities]deferred
@@ -62,9 +62,9 @@ func (w *waitList) rest() (all []Waiter) {
 	return all
 }
 
-// before estimates how many calls of the app start before one that comes now: what is known to wait of
-// its own priority, here and in the store, and of the others what their weights let start meanwhile. One
-// that came back goes before those of its priority that are still in the store.
+// before estimates how many calls of the app start before one that comes now: what is known to wait
+// of its own priority, here and in the store, and of the others what their weights let start
+// meanwhile. One that came back goes before those of its priority that are still in the store.
 func (w *waitList) before(ask *Ask, now time.Time) float64 {
 	weights, all := DefaultWeights(), 0.0
 	own := w.returned[ask.Priority].len()
@@ -142,12 +142,14 @@ func (a *app) wait(ask *Ask, why *refusal, now time.Time) time.Duration {
 	case a.list.empty() || !a.short: // the ledger may have all of a burst
 		ahead -= float64(max(a.settings.Burst, a.settings.Concurrent))
 	}
-	return first + time.Duration(min(max(ahead, 0)/a.pace(now, why), 2*MaxWait.Seconds())*float64(time.Second))
+	return first + time.Duration(
+		min(max(ahead, 0)/a.pace(now, why), 2*MaxWait.Seconds())*float64(time.Second),
+	)
 }
 
-// retryAfter returns when a fire shall ask again that does not wait here. It comes before its turn is
-// expected, to wait the rest of the time in the list: so each priority has something there while any of
-// it waits, and the order is decided when permits come, not when the time was given.
+// retryAfter returns when a fire shall ask again that does not wait here. It comes before its turn
+// is expected, to wait the rest of the time in the list: so each priority has something there while
+// any of it waits, and the order is decided when permits come, not when the time was given.
 func (a *app) retryAfter(ask *Ask, wait time.Duration, now time.Time) time.Time {
 	if wait > MaxWait {
 		wait = MaxWait - time.Duration(rand.Int64N(int64(MaxWait)/4))
@@ -181,17 +183,21 @@ func (a *app) next() Priority {
 	return p
 }
 
-// pace estimates how many calls per second can start here: our part of the rate, and as many as ended lately.
+// pace estimates how many calls per second can start here: our part of the rate, and as many as
+// ended lately.
 func (a *app) pace(now time.Time, why *refusal) float64 {
 	const (
-		slowest = 0.2                    // one in 5 s: an endpoint that hangs says nothing of when it will not
-		soonest = 100 * time.Millisecond // what runs is thought to take, until it shows that it takes longer
+		// one in 5 s: an endpoint that hangs says nothing of when it will not.
+		slowest = 0.2
+		// what runs is thought to take, until it shows that it takes longer.
+		soonest = 100 * time.Millisecond
 	)
 	pace := math.Inf(1)
 	if a.settings.Rate > 0 {
 		pace = a.settings.Rate / float64(a.executors)
 	}
-	if why == bySlots || why == byShare || why == awayRefusal && a.settings.Concurrent > 0 || math.IsInf(pace, 1) {
+	if why == bySlots || why == byShare || why == awayRefusal && a.settings.Concurrent > 0 ||
+		math.IsInf(pace, 1) {
 		since := soonest
 		if a.inUse > 0 {
 			since = max(now.Sub(a.progress), soonest)

@@ -1,5 +1,6 @@
-// Package logging makes the logger that every program passes to its parts: JSON, one object per line, for machines; coloured text on
-// a terminal. Messages are fixed phrases, data goes into fields, and fields that several packages write have their names here.
+// Package logging makes the logger that every program passes to its parts: JSON, one object per
+// line, for machines; coloured text on a terminal. Messages are fixed phrases, data goes into
+// fields, and fields that several packages write have their names here.
 package logging
 
 import (
@@ -50,20 +51,26 @@ const (
 
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// New returns a logger that writes lines of at least the level (debug, info, warn, error) to w. format is json, pretty, or
-// auto: pretty where w is a terminal.
+// New returns a logger that writes lines of at least the level (debug, info, warn, error) to w.
+// format is json, pretty, or auto: pretty where w is a terminal.
 func New(w io.Writer, level, format, service string) (zerolog.Logger, error) {
 	l, err := zerolog.ParseLevel(level)
 	if err != nil {
 		return zerolog.Nop(), fmt.Errorf("reading the log level: %w", err)
 	}
 	if format == "pretty" || format == "auto" && isTerminal(w) {
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000", TimeLocation: time.Local, NoColor: !isTerminal(w)}
+		w = zerolog.ConsoleWriter{
+			Out:          w,
+			TimeFormat:   "15:04:05.000",
+			TimeLocation: time.Local,
+			NoColor:      !isTerminal(w),
+		}
 	}
 	return zerolog.New(w).Level(l).Hook(stamp{}).With().Str(Service, service).Logger(), nil
 }
 
-// stamp adds the time in milliseconds. zerolog's own stamp has a package-wide format, which a library shall not set.
+// stamp adds the time in milliseconds. zerolog's own stamp has a package-wide format, which a
+// library shall not set.
 type stamp struct{}
 
 // Run adds the time to one line.

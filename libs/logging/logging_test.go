@@ -25,7 +25,11 @@ func TestJSONLines(t *testing.T) {
 		var line map[string]string
 		require.NoError(t, json.Unmarshal(out.Bytes(), &line))
 		require.Equal(t, map[string]string{
-			"level": "info", "service": "api", "addr": "127.0.0.1:1", "time": "2000-01-01T00:00:01.500Z", "message": "http listening",
+			"level":   "info",
+			"service": "api",
+			"addr":    "127.0.0.1:1",
+			"time":    "2000-01-01T00:00:01.500Z",
+			"message": "http listening",
 		}, line)
 	})
 }

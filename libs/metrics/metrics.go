@@ -1,6 +1,6 @@
-// Package metrics makes the registry that every program passes to its parts, and holds the histogram buckets that several
-// packages share. Nothing registers with Prometheus' default registry: two services in one process, and tests side by side,
-// each have their own.
+// Package metrics makes the registry that every program passes to its parts, and holds the
+// histogram buckets that several packages share. Nothing registers with Prometheus' default
+// registry: two services in one process, and tests side by side, each have their own.
 package metrics
 
 import (
@@ -14,13 +14,19 @@ import (
 // Namespace is the first part of every metric's name.
 const Namespace = "carillon"
 
-// New returns a registry with the collectors of the Go runtime and the process, and carillon_build_info. tzdata is the version of the time
-// zones.
+// New returns a registry with the collectors of the Go runtime and the process, and
+// carillon_build_info. tzdata is the version of the time zones.
 func New(version, tzdata string) (*prometheus.Registry, error) {
 	r := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: Namespace, Name: "build_info", Help: "Always 1; its labels say which program this is.",
-		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version(), "tzdata": tzdata},
+		Namespace: Namespace,
+		Name:      "build_info",
+		Help:      "Always 1; its labels say which program this is.",
+		ConstLabels: prometheus.Labels{
+			"version": version,
+			"go":      runtime.Version(),
+			"tzdata":  tzdata,
+		},
 	})
 	info.Set(1)
 	for _, c := range []prometheus.Collector{

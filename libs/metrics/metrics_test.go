@@ -20,7 +20,11 @@ func TestRegistry(t *testing.T) {
 		for _, f := range families {
 			names = append(names, f.GetName())
 		}
-		require.Subset(t, names, []string{"carillon_build_info", "go_goroutines", "process_open_fds"})
+		require.Subset(
+			t,
+			names,
+			[]string{"carillon_build_info", "go_goroutines", "process_open_fds"},
+		)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package options is what the Options of every service have in common: settings left at zero get their default, and parts that are
-// missing are named, all of them at once.
+// Package options is what the Options of every service have in common: settings left at zero get
+// their default, and parts that are missing are named, all of them at once.
 package options
 
 import (

@@ -8,8 +8,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Check tells whether a text can be expanded in its place. labels are those of the timer. Its error is a *timer.Error (invalid) that
-// names the field, and the byte of the text from which on it is wrong.
+// Check tells whether a text can be expanded in its place. labels are those of the timer. Its error
+// is a *timer.Error (invalid) that names the field, and the byte of the text from which on it is
+// wrong.
 func Check(field, src string, p Place, labels map[string]string) error {
 	quoted := false
 	for rest := src; ; {
@@ -27,22 +28,36 @@ func Check(field, src string, p Place, labels map[string]string) error {
 		if p == JSON {
 			var escaped bool
 			if quoted, escaped = inString(before, quoted); escaped {
-				return bad("expected no backslash before a variable, as it would take a part of the value's own escaping away, found one")
+				return bad(
+					"expected no backslash before a variable, as it would take a part of the value's own escaping away, found one",
+				)
 			}
 		}
 		k := kindOf(name)
 		switch {
 		case k == unknown:
-			return bad("expected one of the variables %s and label.<name>, found %q: write {{open}} for a literal \"{{\"", names(), name)
+			return bad(
+				"expected one of the variables %s and label.<name>, found %q: write {{open}} for a literal \"{{\"",
+				names(),
+				name,
+			)
 		case p == URL && offset < authorityEnd(src):
-			return bad("expected scheme, host and port without variables, found one: write them out")
+			return bad(
+				"expected scheme, host and port without variables, found one: write them out",
+			)
 		case p == JSON && k == text && !quoted:
-			return bad("expected variables of JSON within strings, found %q outside, where its value could become anything", name)
+			return bad(
+				"expected variables of JSON within strings, found %q outside, where its value could become anything",
+				name,
+			)
 		}
 		if value, isLabel := strings.CutPrefix(name, label); isLabel {
 			v, ok := labels[value]
 			if !ok {
-				return bad("expected a label that the timer has, found %q: give it among labels", value)
+				return bad(
+					"expected a label that the timer has, found %q: give it among labels",
+					value,
+				)
 			}
 			if _, err := escape(nil, v, p); err != nil {
 				return bad("expected a label whose value fits here, found %q, which %s", value, err)
@@ -52,8 +67,8 @@ func Check(field, src string, p Place, labels map[string]string) error {
 	}
 }
 
-// inString tells whether what follows s stands inside a JSON string, if s itself began inside one or not, and whether a backslash
-// stands just before it.
+// inString tells whether what follows s stands inside a JSON string, if s itself began inside one
+// or not, and whether a backslash stands just before it.
 func inString(s string, quoted bool) (in, escaped bool) {
 	for i := range len(s) {
 		switch {

@@ -8,10 +8,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxZoneLen is how long the name of a zone may be, for Longest: the longest that there is has 32 bytes.
+// maxZoneLen is how long the name of a zone may be, for Longest: the longest that there is has 32
+// bytes.
 const maxZoneLen = 64
 
-// Longest returns how many bytes a text that Check let pass can have once it is expanded, whichever fire of the timer it is for.
+// Longest returns how many bytes a text that Check let pass can have once it is expanded, whichever
+// fire of the timer it is for.
 func Longest(src string, p Place, labels map[string]string) int {
 	if !strings.Contains(src, open) {
 		return len(src)
@@ -45,8 +47,16 @@ func longestOf(name string, p Place, labels map[string]string) int {
 		return maxZoneLen * widest(p)
 	}
 	v := Values{
-		Fire:    timer.FireID{Timer: timer.MaxID, DueMS: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).UnixMilli(), Series: math.MaxInt64}, //nolint:mnd // four digits
-		Attempt: math.MaxInt32, Cause: timer.CauseSchedule.String(), Labels: labels, Zone: time.FixedZone("", int(time.Hour.Seconds())),
+		//nolint:mnd // four digits
+		Fire: timer.FireID{
+			Timer:  timer.MaxID,
+			DueMS:  time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).UnixMilli(),
+			Series: math.MaxInt64,
+		},
+		Attempt: math.MaxInt32,
+		Cause:   timer.CauseSchedule.String(),
+		Labels:  labels,
+		Zone:    time.FixedZone("", int(time.Hour.Seconds())),
 	}
 	value, _ := v.value(nil, name)
 	if kindOf(name) == literal && p != URL && p != Form {

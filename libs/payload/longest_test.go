@@ -19,8 +19,17 @@ func TestLongest(t *testing.T) {
 	require.NoError(t, err)
 	labels := map[string]string{"team": "till", "odd": strings.Repeat(`"<&ä'>\/%`, 20)}
 	v := payload.Values{
-		Fire:    timer.FireID{Timer: timer.MaxID, DueMS: time.Date(9999, 12, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), Series: math.MaxInt64},
-		Attempt: math.MaxInt32, App: strings.Repeat(`"`, timer.MaxAppLen), Name: strings.Repeat(`"`, timer.MaxNameLen), Cause: "backfill", Labels: labels, Zone: zone,
+		Fire: timer.FireID{
+			Timer:  timer.MaxID,
+			DueMS:  time.Date(9999, 12, 1, 0, 0, 0, 0, time.UTC).UnixMilli(),
+			Series: math.MaxInt64,
+		},
+		Attempt: math.MaxInt32,
+		App:     strings.Repeat(`"`, timer.MaxAppLen),
+		Name:    strings.Repeat(`"`, timer.MaxNameLen),
+		Cause:   "backfill",
+		Labels:  labels,
+		Zone:    zone,
 	}
 	for _, p := range []payload.Place{payload.URL, payload.Header, payload.JSON, payload.Form, payload.XML, payload.Text} {
 		for _, name := range []string{

@@ -43,8 +43,18 @@ const (
 )
 
 var variables = map[string]kind{
-	"open": literal, "attempt": number, "due.unix": number, "due.unix_ms": number, "timer.id": number,
-	"fire.id": text, "due": text, "due.utc": text, "cause": text, "timer.name": text, "app": text, "zone": text,
+	"open":        literal,
+	"attempt":     number,
+	"due.unix":    number,
+	"due.unix_ms": number,
+	"timer.id":    number,
+	"fire.id":     text,
+	"due":         text,
+	"due.utc":     text,
+	"cause":       text,
+	"timer.name":  text,
+	"app":         text,
+	"zone":        text,
 }
 
 func kindOf(name string) kind {
@@ -54,8 +64,8 @@ func kindOf(name string) kind {
 	return variables[name]
 }
 
-// next finds the first variable of s: before is what stands before it, after what stands behind. found is false where there is none; an
-// error means that one is not closed.
+// next finds the first variable of s: before is what stands before it, after what stands behind.
+// found is false where there is none; an error means that one is not closed.
 func next(s string) (before, name, after string, found bool, err error) {
 	at := strings.Index(s, open)
 	if at < 0 {
@@ -63,12 +73,15 @@ func next(s string) (before, name, after string, found bool, err error) {
 	}
 	end := strings.Index(s[at:], shut)
 	if end < 0 {
-		return s[:at], "", "", true, errors.New(`has a "{{" without "}}"; {{open}} is a literal "{{"`)
+		return s[:at], "", "", true, errors.New(
+			`has a "{{" without "}}"; {{open}} is a literal "{{"`,
+		)
 	}
 	return s[:at], strings.TrimSpace(s[at+len(open) : at+end]), s[at+end+len(shut):], true, nil
 }
 
-// Expand replaces the variables in a text that Check let pass. A text without variables is returned as it is.
+// Expand replaces the variables in a text that Check let pass. A text without variables is returned
+// as it is.
 func Expand(src string, p Place, v *Values) (string, error) {
 	if !strings.Contains(src, open) {
 		return src, nil

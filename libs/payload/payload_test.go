@@ -18,8 +18,20 @@ func values(t testing.TB) *payload.Values {
 	zone, err := time.LoadLocation("Europe/Berlin")
 	require.NoError(t, err)
 	return &payload.Values{
-		Fire: timer.FireID{Timer: 42, DueMS: 1_767_225_600_123, Series: 7}, Attempt: 2, App: "shop", Name: "close the day",
-		Labels: map[string]string{"team": "till", "odd": "a\"b\\c\n</x>&ä/?#=%\u2028", "cr": "a\r\nX-Evil: 1"}, Zone: zone,
+		Fire: timer.FireID{
+			Timer:  42,
+			DueMS:  1_767_225_600_123,
+			Series: 7,
+		},
+		Attempt: 2,
+		App:     "shop",
+		Name:    "close the day",
+		Labels: map[string]string{
+			"team": "till",
+			"odd":  "a\"b\\c\n</x>&ä/?#=%\u2028",
+			"cr":   "a\r\nX-Evil: 1",
+		},
+		Zone: zone,
 	}
 }
 
@@ -116,7 +128,14 @@ func TestPlaceOf(t *testing.T) {
 		{"", "hello", payload.Text},
 		{"", "", payload.Text},
 	} {
-		require.Equal(t, tt.want, payload.PlaceOf(tt.contentType, tt.body), "%q %q", tt.contentType, tt.body)
+		require.Equal(
+			t,
+			tt.want,
+			payload.PlaceOf(tt.contentType, tt.body),
+			"%q %q",
+			tt.contentType,
+			tt.body,
+		)
 	}
 }
 
@@ -132,19 +151,74 @@ func TestCheck(t *testing.T) {
 		{"a path", "https://a/{{fire.id}}?x={{label.team}}", payload.URL, ""},
 		{"a query right behind the host", "https://a?x={{label.team}}", payload.URL, ""},
 		{"a string", `{"a":"x{{label.team}}\"{{due}}","b":{{attempt}}}`, payload.JSON, ""},
-		{"unknown", "ab{{nope}}", payload.Text, `expected one of the variables app, attempt, cause, due, due.unix,`},
-		{"empty", "{{}}", payload.Text, `expected one of the variables app, attempt, cause, due, due.unix,`},
-		{"code", "{{ .Fire }}", payload.Text, "expected one of the variables app, attempt, cause, due, due.unix,"},
-		{"a label without name", "{{label.}}", payload.Text, "expected one of the variables app, attempt, cause, due, due.unix,"},
+		{
+			"unknown",
+			"ab{{nope}}",
+			payload.Text,
+			`expected one of the variables app, attempt, cause, due, due.unix,`,
+		},
+		{
+			"empty",
+			"{{}}",
+			payload.Text,
+			`expected one of the variables app, attempt, cause, due, due.unix,`,
+		},
+		{
+			"code",
+			"{{ .Fire }}",
+			payload.Text,
+			"expected one of the variables app, attempt, cause, due, due.unix,",
+		},
+		{
+			"a label without name",
+			"{{label.}}",
+			payload.Text,
+			"expected one of the variables app, attempt, cause, due, due.unix,",
+		},
 		{"open at the end", "abc{{fire.id", payload.Text, "expected {{variable}}"},
-		{"the second is wrong", "{{fire.id}}-{{x}}", payload.Text, "expected one of the variables app, attempt, cause, due, due.unix,"},
+		{
+			"the second is wrong",
+			"{{fire.id}}-{{x}}",
+			payload.Text,
+			"expected one of the variables app, attempt, cause, due, due.unix,",
+		},
 		{"no such label", "{{label.nobody}}", payload.Text, "expected a label that the timer has"},
-		{"a host", "https://{{label.team}}.example/", payload.URL, "expected scheme, host and port without variables"},
-		{"a scheme", "{{label.team}}://a/", payload.URL, "expected scheme, host and port without variables"},
-		{"a port", "https://a:{{attempt}}/", payload.URL, "expected scheme, host and port without variables"},
-		{"no scheme", "{{label.team}}", payload.URL, "expected scheme, host and port without variables"},
-		{"expected variables of JSON within strings", `{"a":{{label.team}}}`, payload.JSON, "expected variables of JSON within strings"},
-		{"outside behind an escape", `{"a\\":"b",{{label.team}}:1}`, payload.JSON, "expected variables of JSON within strings"},
+		{
+			"a host",
+			"https://{{label.team}}.example/",
+			payload.URL,
+			"expected scheme, host and port without variables",
+		},
+		{
+			"a scheme",
+			"{{label.team}}://a/",
+			payload.URL,
+			"expected scheme, host and port without variables",
+		},
+		{
+			"a port",
+			"https://a:{{attempt}}/",
+			payload.URL,
+			"expected scheme, host and port without variables",
+		},
+		{
+			"no scheme",
+			"{{label.team}}",
+			payload.URL,
+			"expected scheme, host and port without variables",
+		},
+		{
+			"expected variables of JSON within strings",
+			`{"a":{{label.team}}}`,
+			payload.JSON,
+			"expected variables of JSON within strings",
+		},
+		{
+			"outside behind an escape",
+			`{"a\\":"b",{{label.team}}:1}`,
+			payload.JSON,
+			"expected variables of JSON within strings",
+		},
 		{"behind a backslash", `{"a":"\{{label.team}}"}`, payload.JSON, "backslash"},
 		{"a line break in a header", "{{label.cr}}", payload.Header, "control character"},
 	}
@@ -174,13 +248,18 @@ func TestWhatIsTooLongIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "longer than")
 }
 
-// Whatever passes Check expands, and a JSON body that was well-formed with plain values stays so with any.
+// Whatever passes Check expands, and a JSON body that was well-formed with plain values stays so
+// with any.
 func FuzzExpand(f *testing.F) {
 	for _, s := range []string{`{"a":"{{label.x}}"}`, `{{fire.id}}`, `["\\{{label.x}}",{{attempt}}]`, "{{", `"{{label.x}}{{open}}\u00{{attempt}}"`} {
 		f.Add(s, `a"b\`)
 	}
 	f.Fuzz(func(t *testing.T, src, label string) {
-		plain := &payload.Values{Fire: timer.FireID{Timer: 1, DueMS: 1}, Attempt: 1, Labels: map[string]string{"x": "plain"}}
+		plain := &payload.Values{
+			Fire:    timer.FireID{Timer: 1, DueMS: 1},
+			Attempt: 1,
+			Labels:  map[string]string{"x": "plain"},
+		}
 		odd := *plain
 		odd.Labels = map[string]string{"x": label}
 		for _, p := range []payload.Place{payload.URL, payload.Header, payload.JSON, payload.Form, payload.XML, payload.Text} {
@@ -198,7 +277,8 @@ func FuzzExpand(f *testing.F) {
 				continue
 			}
 			was, err := payload.Expand(src, p, plain)
-			if err == nil && json.Valid([]byte(was)) && !strings.Contains(src, `\u`) && !json.Valid([]byte(got)) {
+			if err == nil && json.Valid([]byte(was)) && !strings.Contains(src, `\u`) &&
+				!json.Valid([]byte(got)) {
 				t.Fatalf("%q became no JSON with %q: %s", src, label, got)
 			}
 		}
@@ -209,6 +289,10 @@ func BenchmarkExpand(b *testing.B) {
 	v := values(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = payload.Expand(`{"fire":"{{fire.id}}","due":"{{due}}","team":"{{label.team}}","attempt":{{attempt}}}`, payload.JSON, v)
+		_, _ = payload.Expand(
+			`{"fire":"{{fire.id}}","due":"{{due}}","team":"{{label.team}}","attempt":{{attempt}}}`,
+			payload.JSON,
+			v,
+		)
 	}
 }

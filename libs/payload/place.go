@@ -22,8 +22,8 @@ const (
 	Text                // as it is
 )
 
-// PlaceOf returns how a body of a content type is escaped. Without a content type it is JSON where it begins like JSON: to escape too
-// much harms less than too little.
+// PlaceOf returns how a body of a content type is escaped. Without a content type it is JSON where
+// it begins like JSON: to escape too much harms less than too little.
 func PlaceOf(contentType, body string) Place {
 	t, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -31,7 +31,11 @@ func PlaceOf(contentType, body string) Place {
 	}
 	switch {
 	case t == "":
-		if s := strings.TrimLeft(body, " \t\r\n"); s != "" && strings.IndexByte(`{["`, s[0]) >= 0 && !strings.HasPrefix(s, open) {
+		if s := strings.TrimLeft(
+			body,
+			" \t\r\n",
+		); s != "" && strings.IndexByte(`{["`, s[0]) >= 0 &&
+			!strings.HasPrefix(s, open) {
 			return JSON
 		}
 		return Text
@@ -74,11 +78,13 @@ func escape(b []byte, value string, p Place) ([]byte, error) {
 
 const hexDigits = "0123456789ABCDEF"
 
-// percent encodes all but the unreserved characters of RFC 3986: what it writes means the same in path, query and form.
+// percent encodes all but the unreserved characters of RFC 3986: what it writes means the same in
+// path, query and form.
 func percent(b []byte, s string) []byte {
 	for i := range len(s) {
 		c := s[i]
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+			strings.IndexByte("-._~", c) >= 0 {
 			b = append(b, c)
 			continue
 		}
@@ -94,7 +100,15 @@ func quoteJSON(b []byte, s string) []byte {
 		case r == '"' || r == '\\':
 			b = append(b, '\\', byte(r))
 		case r < ' ', r == 0x7f, r == '\u2028', r == '\u2029':
-			b = append(b, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+			b = append(
+				b,
+				'\\',
+				'u',
+				hexDigits[r>>12&15],
+				hexDigits[r>>8&15],
+				hexDigits[r>>4&15],
+				hexDigits[r&15],
+			)
 		default:
 			b = utf8.AppendRune(b, r)
 		}

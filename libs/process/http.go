@@ -18,7 +18,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/logging"
 )
 
-// Limits of every HTTP server: a client that sends or reads slower than this is cut off, so that it cannot hold a connection for ever.
+// Limits of every HTTP server: a client that sends or reads slower than this is cut off, so that it
+// cannot hold a connection for ever.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
@@ -27,7 +28,8 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// Listen opens a TCP listener and logs the phrase with its address: with port 0, the way to learn which one it got.
+// Listen opens a TCP listener and logs the phrase with its address: with port 0, the way to learn
+// which one it got.
 func Listen(ctx context.Context, addr, phrase string, to zerolog.Logger) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -37,14 +39,26 @@ func Listen(ctx context.Context, addr, phrase string, to zerolog.Logger) (net.Li
 	return ln, nil
 }
 
-// Serve returns a part that serves h on ln until its context ends, then takes no more connections and answers the requests
-// in hand, for at most grace. What the server has to say of itself goes to the logger.
-func Serve(ln net.Listener, h http.Handler, grace time.Duration, to zerolog.Logger) func(context.Context) error {
+// Serve returns a part that serves h on ln until its context ends, then takes no more connections
+// and answers the requests in hand, for at most grace. What the server has to say of itself goes to
+// the logger.
+func Serve(
+	ln net.Listener,
+	h http.Handler,
+	grace time.Duration,
+	to zerolog.Logger,
+) func(context.Context) error {
 	return func(ctx context.Context) error {
 		srv := &http.Server{
-			Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: errorLog(to),
-			BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }, // in hand is finished, not cancelled
+			Handler:           h,
+			ReadHeaderTimeout: readHeaderTimeout,
+			ReadTimeout:       readTimeout,
+			WriteTimeout:      writeTimeout,
+			IdleTimeout:       idleTimeout,
+			MaxHeaderBytes:    maxHeaderBytes,
+			ErrorLog:          errorLog(to),
+			// in hand is finished, not cancelled.
+			BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		}
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(ln) }()
@@ -66,11 +80,16 @@ func Serve(ln net.Listener, h http.Handler, grace time.Duration, to zerolog.Logg
 	}
 }
 
-// errorLog returns a logger for net/http, which says there what no handler can: a panic, or that no connection can be accepted. Any
-// client can cause such lines, so only some are logged in a second.
+// errorLog returns a logger for net/http, which says there what no handler can: a panic, or that no
+// connection can be accepted. Any client can cause such lines, so only some are logged in a second.
 func errorLog(to zerolog.Logger) *log.Logger { //nolint:forbidigo // net/http takes no other
 	const perSecond = 10
-	return log.New(lines{to.Sample(&zerolog.BurstSampler{Burst: perSecond, Period: time.Second})}, "", 0) //nolint:forbidigo // it writes to the logger that is passed in
+	//nolint:forbidigo // it writes to the logger that is passed in
+	return log.New(
+		lines{to.Sample(&zerolog.BurstSampler{Burst: perSecond, Period: time.Second})},
+		"",
+		0,
+	)
 }
 
 // lines writes each line that net/http logs as one of ours.
@@ -88,9 +107,15 @@ type Route struct {
 	Handler http.Handler
 }
 
-// Admin serves probes, metrics and profiles, and what else it is given, at addr from now on until everything else is closed: a process that waits for its
-// servers must be able to say so. Call it before anything that may have to wait.
-func (p *Process) Admin(ctx context.Context, addr string, metrics prometheus.Gatherer, more ...Route) error {
+// Admin serves probes, metrics and profiles, and what else it is given, at addr from now on until
+// everything else is closed: a process that waits for its servers must be able to say so. Call it
+// before anything that may have to wait.
+func (p *Process) Admin(
+	ctx context.Context,
+	addr string,
+	metrics prometheus.Gatherer,
+	more ...Route,
+) error {
 	ln, err := Listen(ctx, addr, logging.AdminListening, p.o.Logger)
 	if err != nil {
 		return err

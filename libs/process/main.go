@@ -26,9 +26,10 @@ type Env func(key string) (value string, ok bool)
 // RunFunc is a program: it returns nil when it was told to end and did.
 type RunFunc func(ctx context.Context, args []string, env Env, stdout, stderr io.Writer) error
 
-// Main runs a program until SIGINT or SIGTERM and ends the process with its code: 0, 2 when the settings are wrong (a
-// variable CARILLON_… that nobody reads is wrong, too), else 1. Every
-// error is told in plain lines on stderr. The one argument `probe` asks the program that runs already whether it is ready, and runs nothing.
+// Main runs a program until SIGINT or SIGTERM and ends the process with its code: 0, 2 when the
+// settings are wrong (a variable CARILLON_… that nobody reads is wrong, too), else 1. Every error
+// is told in plain lines on stderr. The one argument `probe` asks the program that runs already
+// whether it is ready, and runs nothing.
 func Main(program string, run RunFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2) //nolint:mnd // the first and the second
@@ -40,7 +41,8 @@ func Main(program string, run RunFunc) {
 		fmt.Fprintln(os.Stderr, program+": second signal, ending at once")
 		os.Exit(exitSignaled)
 	}()
-	if len(os.Args) == 2 && os.Args[1] == probeCommand { //nolint:mnd // the program and its one argument
+	//nolint:mnd // the program and its one argument
+	if len(os.Args) == 2 && os.Args[1] == probeCommand {
 		run = func(ctx context.Context, _ []string, env Env, stdout, _ io.Writer) error {
 			return probe(ctx, env, stdout)
 		}

@@ -53,20 +53,23 @@ func New(o Options) *Process {
 	return &Process{o: o, ended: make(chan error, 1)}
 }
 
-// OnClose pushes something to be closed when all has stopped, the last pushed first. It is given a context of 5 s.
+// OnClose pushes something to be closed when all has stopped, the last pushed first. It is given a
+// context of 5 s.
 func (p *Process) OnClose(name string, f func(context.Context) error) {
 	p.closed = append(p.closed, closer{name, f})
 }
 
-// Intake adds a part that takes work from outside. run blocks until its context ends; all intakes end before the first work part
-// is told to.
+// Intake adds a part that takes work from outside. run blocks until its context ends; all intakes
+// end before the first work part is told to.
 func (p *Process) Intake(name string, run func(context.Context) error) { p.intake.add(name, run) }
 
-// Work adds a part that does the work. run blocks until its context ends, finishes what it has in hand, and returns nil.
+// Work adds a part that does the work. run blocks until its context ends, finishes what it has in
+// hand, and returns nil.
 func (p *Process) Work(name string, run func(context.Context) error) { p.work.add(name, run) }
 
-// Run starts all parts and blocks until ctx ends or one of them does; then it stops and closes everything. It returns why a
-// part ended that should not have, or what could not be stopped in time; nil for a clean stop.
+// Run starts all parts and blocks until ctx ends or one of them does; then it stops and closes
+// everything. It returns why a part ended that should not have, or what could not be stopped in
+// time; nil for a clean stop.
 func (p *Process) Run(ctx context.Context) error {
 	p.work.start(ctx, p.ended)
 	p.intake.start(ctx, p.ended)
@@ -89,7 +92,8 @@ func (p *Process) Run(ctx context.Context) error {
 	return errors.Join(cause, p.intake.stop(p.o.Grace), p.work.stop(p.o.Grace), p.Close())
 }
 
-// Close closes what OnClose pushed. Run calls it; call it where Run is never reached. A second call does nothing.
+// Close closes what OnClose pushed. Run calls it; call it where Run is never reached. A second call
+// does nothing.
 func (p *Process) Close() error {
 	var errs []error
 	for _, c := range slices.Backward(p.closed) {
@@ -122,7 +126,8 @@ func (s *stage) add(name string, run func(context.Context) error) {
 	s.parts = append(s.parts, part{name, run})
 }
 
-// start runs the parts under a context of their own: they end when their stage is stopped, not when the first signal comes.
+// start runs the parts under a context of their own: they end when their stage is stopped, not when
+// the first signal comes.
 func (s *stage) start(ctx context.Context, ended chan<- error) {
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for _, p := range s.parts {

@@ -61,7 +61,14 @@ func TestOrderOfAStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h, d := health.New(0), &diary{}
-		p := process.New(process.Options{Logger: zerolog.Nop(), Health: h, Drain: 2 * time.Second, Grace: 10 * time.Second})
+		p := process.New(
+			process.Options{
+				Logger: zerolog.Nop(),
+				Health: h,
+				Drain:  2 * time.Second,
+				Grace:  10 * time.Second,
+			},
+		)
 		p.OnClose("store", d.closer("store"))
 		p.OnClose("bus", d.closer("bus"))
 		p.Intake("http", d.part("http", 3*time.Second))
@@ -81,7 +88,11 @@ func TestOrderOfAStop(t *testing.T) {
 		require.Empty(t, d.read())
 		require.NoError(t, <-done)
 		require.Equal(t, 6*time.Second, time.Since(stop))
-		require.Equal(t, []string{"http ended", "executor ended", "bus closed", "store closed"}, d.read())
+		require.Equal(
+			t,
+			[]string{"http ended", "executor ended", "bus closed", "store closed"},
+			d.read(),
+		)
 		require.NoError(t, p.Close())
 		require.Len(t, d.read(), 4, "closed once")
 	})
@@ -91,7 +102,14 @@ func TestPartThatFailsStopsAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{}
-		p := process.New(process.Options{Logger: zerolog.Nop(), Health: health.New(0), Drain: time.Hour, Grace: time.Second})
+		p := process.New(
+			process.Options{
+				Logger: zerolog.Nop(),
+				Health: health.New(0),
+				Drain:  time.Hour,
+				Grace:  time.Second,
+			},
+		)
 		p.Work("good", d.part("good", 0))
 		boom := errors.New("boom")
 		p.Work("bad", func(context.Context) error { time.Sleep(time.Second); return boom })
@@ -100,7 +118,9 @@ func TestPartThatFailsStopsAll(t *testing.T) {
 		require.ErrorContains(t, err, "running bad")
 		require.Equal(t, []string{"good ended"}, d.read())
 
-		p = process.New(process.Options{Logger: zerolog.Nop(), Health: health.New(0), Grace: time.Second})
+		p = process.New(
+			process.Options{Logger: zerolog.Nop(), Health: health.New(0), Grace: time.Second},
+		)
 		p.Work("early", func(context.Context) error { return nil })
 		require.ErrorContains(t, p.Run(t.Context()), "early ended by itself")
 	})
@@ -110,7 +130,9 @@ func TestSlowPartIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{}
-		p := process.New(process.Options{Logger: zerolog.Nop(), Health: health.New(0), Grace: time.Second})
+		p := process.New(
+			process.Options{Logger: zerolog.Nop(), Health: health.New(0), Grace: time.Second},
+		)
 		p.OnClose("store", d.closer("store"))
 		p.Work("stuck", d.part("stuck", time.Minute))
 		p.Work("quick", d.part("quick", 0))
@@ -190,12 +212,23 @@ func TestAdminListener(t *testing.T) {
 func TestTheAdminListenerAnswersNoTimer(t *testing.T) {
 	t.Parallel()
 	var at net.Addr
-	p := process.New(process.Options{Logger: zerolog.Nop(), Health: health.New(0), Listening: func(a net.Addr) { at = a }})
+	p := process.New(
+		process.Options{
+			Logger:    zerolog.Nop(),
+			Health:    health.New(0),
+			Listening: func(a net.Addr) { at = a },
+		},
+	)
 	require.NoError(t, p.Admin(t.Context(), "127.0.0.1:0", prometheus.NewRegistry()))
 	defer func() { require.NoError(t, p.Close()) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for path, header := range map[string]string{"/livez": "", "/debug/pprof/cmdline": "Carillon-Fire-Id", "/metrics": "Carillon-Token-Request"} {
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.String()+path, http.NoBody)
+		q, err := http.NewRequestWithContext(
+			t.Context(),
+			http.MethodGet,
+			"http://"+at.String()+path,
+			http.NoBody,
+		)
 		require.NoError(t, err)
 		if header != "" {
 			q.Header.Set(header, "1-2")
@@ -207,7 +240,8 @@ func TestTheAdminListenerAnswersNoTimer(t *testing.T) {
 	}
 }
 
-// What net/http has to say stands in the log like everything else, and not on stderr in a form of its own.
+// What net/http has to say stands in the log like everything else, and not on stderr in a form of
+// its own.
 func TestServersLogToTheLogger(t *testing.T) {
 	t.Parallel()
 	ln, err := process.Listen(t.Context(), "127.0.0.1:0", logging.HTTPListening, zerolog.Nop())

@@ -14,9 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAgreesWithQuartz compares L, W, #, ranges that wrap and the rest of Quartz's language. Quartz wants a ? in one of the day
-// fields. Its numbers of weekdays begin with 1, so days have names; it passes over steps behind ranges of names. In zones, only times
-// of day that no change of the clock touches: what Quartz makes of those has no rule to compare with.
+// TestAgreesWithQuartz compares L, W, #, ranges that wrap and the rest of Quartz's language. Quartz
+// wants a ? in one of the day fields. Its numbers of weekdays begin with 1, so days have names; it
+// passes over steps behind ranges of names. In zones, only times of day that no change of the clock
+// touches: what Quartz makes of those has no rule to compare with.
 func TestAgreesWithQuartz(t *testing.T) {
 	t.Parallel()
 	dir := oracles(t)
@@ -39,8 +40,15 @@ func TestAgreesWithQuartz(t *testing.T) {
 			hour = wrapped(r, 0, 23)
 		}
 		kind := r.IntN(11)
-		if kind < 7 { // Quartz keeps the time of day that it had reached when such a day takes it to another one
-			second, minute, hour = strconv.Itoa(r.IntN(60)), strconv.Itoa(r.IntN(60)), strconv.Itoa(4+r.IntN(19))
+		// Quartz keeps the time of day that it had reached when such a day takes it to another one.
+		if kind < 7 {
+			second, minute, hour = strconv.Itoa(
+				r.IntN(60),
+			), strconv.Itoa(
+				r.IntN(60),
+			), strconv.Itoa(
+				4+r.IntN(19),
+			)
 		}
 		switch kind {
 		case 0:
@@ -86,22 +94,44 @@ func TestAgreesWithQuartz(t *testing.T) {
 	}, "java", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(java, "classes")+string(os.PathListSeparator)+filepath.Join(java, "lib", "*"), "Oracle")
 }
 
-// TestAgreesWithPython compares with cronsim, which has our rules for gaps and overlaps (shift and first, and every match where the hour is
-// starred), in zones, and with croniter, for days of which either matches, seconds and years, in UTC.
+// TestAgreesWithPython compares with cronsim, which has our rules for gaps and overlaps (shift and
+// first, and every match where the hour is starred), in zones, and with croniter, for days of which
+// either matches, seconds and years, in UTC.
 //
-// Left out is what they define otherwise: cronsim takes a starred minute for a rhythm, too, and a stepped star in a day field for a star.
+// Left out is what they define otherwise: cronsim takes a starred minute for a rhythm, too, and a
+// stepped star in a day field for a star.
 func TestAgreesWithPython(t *testing.T) {
 	t.Parallel()
 	dir := oracles(t)
 	r := rand.New(rand.NewPCG(13, 14))
 	zones := []string{
-		"Europe/Berlin", "Europe/Dublin", "America/New_York", "Australia/Sydney", "Pacific/Chatham", "Pacific/Auckland", "Antarctica/Troll", "UTC",
-		"Australia/Lord_Howe", "America/Santiago", "America/Havana", "America/Sao_Paulo", "Asia/Beirut", "Asia/Tehran", "Asia/Amman",
+		"Europe/Berlin",
+		"Europe/Dublin",
+		"America/New_York",
+		"Australia/Sydney",
+		"Pacific/Chatham",
+		"Pacific/Auckland",
+		"Antarctica/Troll",
+		"UTC",
+		"Australia/Lord_Howe",
+		"America/Santiago",
+		"America/Havana",
+		"America/Sao_Paulo",
+		"Asia/Beirut",
+		"Asia/Tehran",
+		"Asia/Amman",
 	}
-	const whole = 8 // of the others, which change at midnight or by half an hour, cronsim loses its way within a starred hour
+	// of the others, which change at midnight or by half an hour, cronsim loses its way within a
+	// starred hour.
+	const whole = 8
 	questions := make([]question, 3000)
 	for i := range questions {
-		q := question{library: "cronsim", zone: zones[r.IntN(len(zones))], fromMS: someInstant(r), count: 5}
+		q := question{
+			library: "cronsim",
+			zone:    zones[r.IntN(len(zones))],
+			fromMS:  someInstant(r),
+			count:   5,
+		}
 		table := changes(t, q.zone)
 		if len(table) > 0 && r.IntN(2) == 0 { // from a day before the clock changes
 			q.fromMS = table[r.IntN(len(table))] - r.Int64N(36*3_600_000)/60_000*60_000
@@ -114,12 +144,34 @@ func TestAgreesWithPython(t *testing.T) {
 			if i := slices.Index(zones, q.zone); i >= whole {
 				q.zone = zones[i%whole]
 			}
-			q.spec = strings.Join([]string{starred(r, 0, 59, 0.4), []string{"*", "*/2", "*/5"}[r.IntN(3)], dates, months, weekdays}, " ")
+			q.spec = strings.Join(
+				[]string{
+					starred(r, 0, 59, 0.4),
+					[]string{"*", "*/2", "*/5"}[r.IntN(3)],
+					dates,
+					months,
+					weekdays,
+				},
+				" ",
+			)
 		case 1:
-			q.spec = strings.Join([]string{list(r, 0, 59), list(r, 0, 23), dates, months, weekdays}, " ")
+			q.spec = strings.Join(
+				[]string{list(r, 0, 59), list(r, 0, 23), dates, months, weekdays},
+				" ",
+			)
 		default:
 			q.library, q.zone = "croniter", "UTC"
-			q.spec = strings.Join([]string{starred(r, 0, 59, 0.1), starred(r, 0, 59, 0.2), starred(r, 0, 23, 0.3), list(r, 1, 28), months, list(r, 0, 6)}, " ")
+			q.spec = strings.Join(
+				[]string{
+					starred(r, 0, 59, 0.1),
+					starred(r, 0, 59, 0.2),
+					starred(r, 0, 23, 0.3),
+					list(r, 1, 28),
+					months,
+					list(r, 0, 6),
+				},
+				" ",
+			)
 			if r.IntN(4) == 0 {
 				q.spec += fmt.Sprintf(" %d-%d", 2000+r.IntN(5), 2030+r.IntN(60))
 			}

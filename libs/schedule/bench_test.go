@@ -14,7 +14,8 @@ import (
 // start is where benchmarks ask from: 2026-01-01.
 const start = int64(1_767_225_600_000)
 
-// BenchmarkNext asks again and again from the same instant, the farther the search the better: any spec must be below 20 µs.
+// BenchmarkNext asks again and again from the same instant, the farther the search the better: any
+// spec must be below 20 µs.
 func BenchmarkNext(b *testing.B) {
 	const berlin = "Europe/Berlin"
 	for _, bb := range []struct {
@@ -75,11 +76,15 @@ func BenchmarkNextUnderCalendars(b *testing.B) {
 	}
 }
 
-// BenchmarkNoCommonTime is what it costs, without anything remembered, to find out that calendars never allow any time of a schedule. It
-// is below a millisecond, in one zone or in several.
+// BenchmarkNoCommonTime is what it costs, without anything remembered, to find out that calendars
+// never allow any time of a schedule. It is below a millisecond, in one zone or in several.
 func BenchmarkNoCommonTime(b *testing.B) {
 	at := func(zone, from, to string) timer.Calendar {
-		return timer.Calendar{Name: zone + from, Zone: zone, AllowedTimes: []timer.TimeRange{{From: from, To: to}}}
+		return timer.Calendar{
+			Name:         zone + from,
+			Zone:         zone,
+			AllowedTimes: []timer.TimeRange{{From: from, To: to}},
+		}
 	}
 	for _, bb := range []struct {
 		name, spec string
@@ -154,8 +159,14 @@ func BenchmarkParse(b *testing.B) {
 
 // BenchmarkPreviewOfNoCommonTime is a preview of which nothing is due: well below 50 ms.
 func BenchmarkPreviewOfNoCommonTime(b *testing.B) {
-	nine := timer.Calendar{Name: "nine", AllowedTimes: []timer.TimeRange{{From: "09:00", To: "10:00"}}}
-	ten := timer.Calendar{Name: "ten", AllowedTimes: []timer.TimeRange{{From: "10:00", To: "11:00"}}}
+	nine := timer.Calendar{
+		Name:         "nine",
+		AllowedTimes: []timer.TimeRange{{From: "09:00", To: "10:00"}},
+	}
+	ten := timer.Calendar{
+		Name:         "ten",
+		AllowedTimes: []timer.TimeRange{{From: "10:00", To: "11:00"}},
+	}
 	for _, zone := range []string{"", "Asia/Tokyo"} {
 		for _, policy := range []timer.ExcludedPolicy{timer.ExcludedSkip, timer.ExcludedNext, timer.ExcludedPrevious} {
 			b.Run(zone+" "+string(policy), func(b *testing.B) {

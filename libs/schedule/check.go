@@ -8,11 +8,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// MaxDelay is the longest delay and the longest interval: ten years. A longer one is a slip of the keyboard.
+// MaxDelay is the longest delay and the longest interval: ten years. A longer one is a slip of the
+// keyboard.
 const MaxDelay = 10 * 365 * 24 * time.Hour
 
-// Check tells whether a schedule can be kept. Its error is a *timer.Error (invalid) that names the field. Whether the calendars that it
-// names exist is for the caller to find out.
+// Check tells whether a schedule can be kept. Its error is a *timer.Error (invalid) that names the
+// field. Whether the calendars that it names exist is for the caller to find out.
 func Check(s *timer.Schedule) error {
 	p, err := parse(s, Inputs{})
 	if err != nil {
@@ -20,7 +21,15 @@ func Check(s *timer.Schedule) error {
 	}
 	for i, d := range p.parts {
 		if d.next(-1, 0) == timer.NeverMS {
-			return timer.Invalid(specField(i), fmt.Sprintf("at 0: expected a day that exists, found %q, which never matches from %d to %d", s.Specs[i], minYear, maxYear))
+			return timer.Invalid(
+				specField(i),
+				fmt.Sprintf(
+					"at 0: expected a day that exists, found %q, which never matches from %d to %d",
+					s.Specs[i],
+					minYear,
+					maxYear,
+				),
+			)
 		}
 	}
 	return nil
@@ -34,7 +43,10 @@ func checkFields(s *timer.Schedule) error {
 	switch s.Kind {
 	case timer.KindAt:
 		if s.At == nil {
-			return timer.Invalid("schedule.at", `expected an instant such as "2030-01-31T09:00:00Z", found nothing`)
+			return timer.Invalid(
+				"schedule.at",
+				`expected an instant such as "2030-01-31T09:00:00Z", found nothing`,
+			)
 		}
 	case timer.KindDelay:
 		if err := checkDelay(s.Delay); err != nil {
@@ -55,9 +67,16 @@ func checkFields(s *timer.Schedule) error {
 	return checkCalendars(s)
 }
 
-var kinds = []timer.ScheduleKind{timer.KindCron, timer.KindInterval, timer.KindFixedDelay, timer.KindAt, timer.KindDelay}
+var kinds = []timer.ScheduleKind{
+	timer.KindCron,
+	timer.KindInterval,
+	timer.KindFixedDelay,
+	timer.KindAt,
+	timer.KindDelay,
+}
 
-// checkKind refuses fields that do not belong to the schedule's kind: whoever sets them expects something that would not happen.
+// checkKind refuses fields that do not belong to the schedule's kind: whoever sets them expects
+// something that would not happen.
 func checkKind(s *timer.Schedule) error {
 	const list = `"cron", "interval", "fixed_delay", "at" or "delay"`
 	switch {
@@ -85,7 +104,14 @@ func checkKind(s *timer.Schedule) error {
 		{"max_fires", s.MaxFires != 0, recurs},
 	} {
 		if f.set && !slices.Contains(f.owners, s.Kind) {
-			return timer.Invalid("schedule."+f.name, fmt.Sprintf("expected nothing for kind %q, found a value, which belongs to kind %s: leave it out", s.Kind, quoted(f.owners)))
+			return timer.Invalid(
+				"schedule."+f.name,
+				fmt.Sprintf(
+					"expected nothing for kind %q, found a value, which belongs to kind %s: leave it out",
+					s.Kind,
+					quoted(f.owners),
+				),
+			)
 		}
 	}
 	return nil
@@ -94,9 +120,18 @@ func checkKind(s *timer.Schedule) error {
 func checkDelay(d timer.Duration) error {
 	switch {
 	case d == 0:
-		return timer.Invalid("schedule.delay", `expected a duration such as "90s", longer than 0s, found nothing`)
+		return timer.Invalid(
+			"schedule.delay",
+			`expected a duration such as "90s", longer than 0s, found nothing`,
+		)
 	case d < 0 || time.Duration(d) > MaxDelay:
-		return timer.Invalid("schedule.delay", fmt.Sprintf(`expected a duration longer than 0s and up to 10 years (87600h), such as "90s", found %s`, time.Duration(d)))
+		return timer.Invalid(
+			"schedule.delay",
+			fmt.Sprintf(
+				`expected a duration longer than 0s and up to 10 years (87600h), such as "90s", found %s`,
+				time.Duration(d),
+			),
+		)
 	}
 	return nil
 }
@@ -106,35 +141,74 @@ func checkEvery(s *timer.Schedule) error {
 	case every == 0:
 		return timer.Invalid("schedule.every", `expected a duration such as "90s", found nothing`)
 	case every < time.Second || every > MaxDelay:
-		return timer.Invalid("schedule.every", fmt.Sprintf("expected a duration from 1s to 10 years (87600h), found %s", every))
+		return timer.Invalid(
+			"schedule.every",
+			fmt.Sprintf("expected a duration from 1s to 10 years (87600h), found %s", every),
+		)
 	case every%time.Millisecond != 0:
-		return timer.Invalid("schedule.every", fmt.Sprintf("expected whole milliseconds, found %s", every))
+		return timer.Invalid(
+			"schedule.every",
+			fmt.Sprintf("expected whole milliseconds, found %s", every),
+		)
 	}
 	switch phase := time.Duration(s.Phase); {
 	case phase < 0 || phase >= time.Duration(s.Every):
-		return timer.Invalid("schedule.phase", fmt.Sprintf("expected a duration from 0s to less than every (%s), found %s", time.Duration(s.Every), phase))
+		return timer.Invalid(
+			"schedule.phase",
+			fmt.Sprintf(
+				"expected a duration from 0s to less than every (%s), found %s",
+				time.Duration(s.Every),
+				phase,
+			),
+		)
 	case phase%time.Millisecond != 0:
-		return timer.Invalid("schedule.phase", fmt.Sprintf("expected whole milliseconds, found %s", phase))
+		return timer.Invalid(
+			"schedule.phase",
+			fmt.Sprintf("expected whole milliseconds, found %s", phase),
+		)
 	}
 	return nil
 }
 
 func checkSpecs(s *timer.Schedule) error {
 	if len(s.Specs) == 0 {
-		return timer.Invalid("schedule.specs", `expected at least one cron expression such as "*/5 * * * *", found none`)
+		return timer.Invalid(
+			"schedule.specs",
+			`expected at least one cron expression such as "*/5 * * * *", found none`,
+		)
 	}
 	if len(s.Specs) > timer.MaxSpecs {
-		return timer.Invalid("schedule.specs", fmt.Sprintf("expected at most %d cron expressions, found %d", timer.MaxSpecs, len(s.Specs)))
+		return timer.Invalid(
+			"schedule.specs",
+			fmt.Sprintf(
+				"expected at most %d cron expressions, found %d",
+				timer.MaxSpecs,
+				len(s.Specs),
+			),
+		)
 	}
 	for i, spec := range s.Specs {
 		if len(spec) > timer.MaxSpecLen {
-			return timer.Invalid(specField(i), fmt.Sprintf("at %d: expected the end, as %[1]d bytes are allowed, found %d more", timer.MaxSpecLen, len(spec)-timer.MaxSpecLen))
+			return timer.Invalid(
+				specField(i),
+				fmt.Sprintf(
+					"at %d: expected the end, as %[1]d bytes are allowed, found %d more",
+					timer.MaxSpecLen,
+					len(spec)-timer.MaxSpecLen,
+				),
+			)
 		}
 	}
 	if err := oneOf("schedule.gap", s.Gap, timer.GapShift, timer.GapSkip); err != nil {
 		return err
 	}
-	return oneOf("schedule.overlap", s.Overlap, timer.OverlapFirst, timer.OverlapSecond, timer.OverlapBoth)
+	return oneOf(
+		"schedule.overlap",
+		s.Overlap,
+		timer.OverlapFirst,
+		timer.OverlapSecond,
+		timer.OverlapBoth,
+	)
 }
 
 func specField(i int) string { return fmt.Sprintf("schedule.specs[%d]", i) }

@@ -19,21 +19,46 @@ func checkInstants(s *timer.Schedule) error {
 		if f.at == nil {
 			continue
 		}
-		msg := fmt.Sprintf("expected an instant from %d to %d, found %q", minYear, maxYear, instantText(*f.at))
+		msg := fmt.Sprintf(
+			"expected an instant from %d to %d, found %q",
+			minYear,
+			maxYear,
+			instantText(*f.at),
+		)
 		switch y := f.at.UTC().Year(); {
 		case y < minYear:
 			return timer.Invalid("schedule."+f.name, msg)
 		case y > maxYear:
-			return timer.Invalid("schedule."+f.name, msg+fmt.Sprintf(": schedules end with the year %d", maxYear))
+			return timer.Invalid(
+				"schedule."+f.name,
+				msg+fmt.Sprintf(": schedules end with the year %d", maxYear),
+			)
 		}
 	}
 	switch {
 	case s.StartAt != nil && s.EndAt != nil && !s.StartAt.Before(*s.EndAt):
-		return timer.Invalid("schedule.end_at", fmt.Sprintf("expected an instant later than start_at (%q), found %q", instantText(*s.StartAt), instantText(*s.EndAt)))
+		return timer.Invalid(
+			"schedule.end_at",
+			fmt.Sprintf(
+				"expected an instant later than start_at (%q), found %q",
+				instantText(*s.StartAt),
+				instantText(*s.EndAt),
+			),
+		)
 	case s.MaxFires < 0:
-		return timer.Invalid("schedule.max_fires", fmt.Sprintf("expected a number of fires, or 0 for no limit, found %d", s.MaxFires))
+		return timer.Invalid(
+			"schedule.max_fires",
+			fmt.Sprintf("expected a number of fires, or 0 for no limit, found %d", s.MaxFires),
+		)
 	case s.Jitter < 0 || s.Jitter > timer.MaxJitter:
-		return timer.Invalid("schedule.jitter", fmt.Sprintf("expected a duration from 0s to %s, found %s", time.Duration(timer.MaxJitter), time.Duration(s.Jitter)))
+		return timer.Invalid(
+			"schedule.jitter",
+			fmt.Sprintf(
+				"expected a duration from 0s to %s, found %s",
+				time.Duration(timer.MaxJitter),
+				time.Duration(s.Jitter),
+			),
+		)
 	}
 	return nil
 }
@@ -42,7 +67,14 @@ func instantText(at time.Time) string { return at.UTC().Format(time.RFC3339Nano)
 
 func checkCalendars(s *timer.Schedule) error {
 	if len(s.Calendars) > timer.MaxScheduleCalendars {
-		return timer.Invalid("schedule.calendars", fmt.Sprintf("expected at most %d calendars, found %d", timer.MaxScheduleCalendars, len(s.Calendars)))
+		return timer.Invalid(
+			"schedule.calendars",
+			fmt.Sprintf(
+				"expected at most %d calendars, found %d",
+				timer.MaxScheduleCalendars,
+				len(s.Calendars),
+			),
+		)
 	}
 	for i, name := range s.Calendars {
 		field := fmt.Sprintf("schedule.calendars[%d]", i)
@@ -50,20 +82,41 @@ func checkCalendars(s *timer.Schedule) error {
 		case name == "":
 			return timer.Invalid(field, "expected the name of a calendar, found nothing")
 		case len(name) > timer.MaxNameLen:
-			return timer.Invalid(field, fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxNameLen, len(name)))
+			return timer.Invalid(
+				field,
+				fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxNameLen, len(name)),
+			)
 		case slices.Contains(s.Calendars[:i], name):
-			return timer.Invalid(field, fmt.Sprintf("expected each calendar once, found %q a second time", name))
+			return timer.Invalid(
+				field,
+				fmt.Sprintf("expected each calendar once, found %q a second time", name),
+			)
 		}
 	}
 	switch {
 	case s.Excluded == "":
 		return nil
 	case len(s.Calendars) == 0:
-		return timer.Invalid("schedule.excluded", fmt.Sprintf("expected nothing without calendars, found %q: name one in calendars, or leave it out", s.Excluded))
+		return timer.Invalid(
+			"schedule.excluded",
+			fmt.Sprintf(
+				"expected nothing without calendars, found %q: name one in calendars, or leave it out",
+				s.Excluded,
+			),
+		)
 	case s.Excluded == timer.ExcludedPrevious && s.Kind == timer.KindFixedDelay:
-		return timer.Invalid("schedule.excluded", `expected "skip" or "next_allowed", as a fixed delay cannot end before it began, found "previous_allowed"`)
+		return timer.Invalid(
+			"schedule.excluded",
+			`expected "skip" or "next_allowed", as a fixed delay cannot end before it began, found "previous_allowed"`,
+		)
 	}
-	return oneOf("schedule.excluded", s.Excluded, timer.ExcludedSkip, timer.ExcludedNext, timer.ExcludedPrevious)
+	return oneOf(
+		"schedule.excluded",
+		s.Excluded,
+		timer.ExcludedSkip,
+		timer.ExcludedNext,
+		timer.ExcludedPrevious,
+	)
 }
 
 // oneOf refuses a value that is neither empty nor in a list.

@@ -39,8 +39,9 @@ type yearSet [4]uint64
 func (s *yearSet) add(y int)      { s[(y-minYear)/64] |= 1 << ((y - minYear) % 64) }
 func (s *yearSet) has(y int) bool { return s[(y-minYear)/64]>>((y-minYear)%64)&1 != 0 }
 
-// next returns the first match at or after a local time, or none. Local times are seconds since the wall clock showed 1970-01-01 00:00.
-// It steps from month to month: to the last of 230 years takes some microseconds.
+// next returns the first match at or after a local time, or none. Local times are seconds since the
+// wall clock showed 1970-01-01 00:00. It steps from month to month: to the last of 230 years takes
+// some microseconds.
 func (c *cron) next(from int64) int64 {
 	day := floorDiv(from, secondsPerDay)
 	y, m, d := civil(day)
@@ -62,7 +63,8 @@ func (c *cron) matches(y, m, d int, day int64) bool {
 	return c.days.of(weekdayOf(day-int64(d-1)), daysIn(y, m))>>d&1 != 0
 }
 
-// nextDay returns the first matching day at or after a date, which may be one day behind the end of its month.
+// nextDay returns the first matching day at or after a date, which may be one day behind the end of
+// its month.
 func (c *cron) nextDay(y, m, d int) int64 {
 	if y < minYear {
 		y, m, d = minYear, 1, 1
@@ -86,7 +88,8 @@ func (c *cron) nextDay(y, m, d int) int64 {
 	return none
 }
 
-// nextOfDay returns the first matching second of a day at or after the given one, -1 where the day has no more.
+// nextOfDay returns the first matching second of a day at or after the given one, -1 where the day
+// has no more.
 func (c *cron) nextOfDay(from int) int {
 	h0, m0, s0 := from/secondsPerHour, from/secondsPerMinute%60, from%60
 	h := nextBit(c.hour, h0)
@@ -106,7 +109,11 @@ func (c *cron) nextOfDay(from int) int {
 	if h < 0 {
 		return -1
 	}
-	return h*secondsPerHour + bits.TrailingZeros64(c.minute)*secondsPerMinute + bits.TrailingZeros64(c.second)
+	return h*secondsPerHour + bits.TrailingZeros64(
+		c.minute,
+	)*secondsPerMinute + bits.TrailingZeros64(
+		c.second,
+	)
 }
 
 // nextBit returns the lowest bit that is set at or above from, -1 where there is none.

@@ -2,19 +2,23 @@ package schedule
 
 import "math/bits"
 
-// dayRules is which days of a month are allowed. Bit n of a mask of dates is the n-th, bit n of one of weekdays is n days after Sunday.
+// dayRules is which days of a month are allowed. Bit n of a mask of dates is the n-th, bit n of one
+// of weekdays is n days after Sunday.
 type dayRules struct {
-	dates         uint64               // n
-	fromLast      uint64               // L-n: n days before the last
-	nearest       uint64               // nW: the weekday (Monday to Friday) nearest to the n-th, of the same month
-	nearestToLast uint64               // L-nW, LW for 0: the weekday nearest to n days before the last, of the same month
+	dates    uint64 // n
+	fromLast uint64 // L-n: n days before the last
+	// nW: the weekday (Monday to Friday) nearest to the n-th, of the same month.
+	nearest uint64
+	// L-nW, LW for 0: the weekday nearest to n days before the last, of the same month.
+	nearestToLast uint64
 	weekdays      uint64               // every such day
 	nth           [maxWeeks + 1]uint64 // n#k: the k-th of the month
 	last          uint64               // nL: the last of the month
 	both          bool                 // one of the fields is *: a day must match both, else either
 }
 
-// of returns the allowed days of a month, bit n for the n-th. first is the weekday of its first day, length its days.
+// of returns the allowed days of a month, bit n for the n-th. first is the weekday of its first
+// day, length its days.
 func (r *dayRules) of(first, length int) uint64 {
 	dates, weekdays := r.datesOf(first, length), r.weekdaysOf(first, length)
 	if r.both {
@@ -42,7 +46,8 @@ func (r *dayRules) datesOf(first, length int) uint64 {
 	return m
 }
 
-// nearestWorkday returns the weekday nearest to a date. It does not leave the month: the first, if a Saturday, gives the third.
+// nearestWorkday returns the weekday nearest to a date. It does not leave the month: the first, if
+// a Saturday, gives the third.
 func nearestWorkday(d, first, length int) int {
 	switch (first + d - 1) % daysPerWeek {
 	case saturday:

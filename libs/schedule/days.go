@@ -1,6 +1,7 @@
 package schedule
 
-// The proleptic Gregorian calendar in whole numbers: package time does the same, but from an instant and at several times the cost.
+// The proleptic Gregorian calendar in whole numbers: package time does the same, but from an
+// instant and at several times the cost.
 
 const (
 	daysPerEra   = 146_097 // 400 years
@@ -10,7 +11,8 @@ const (
 	daysPerAge   = 36_524  // 100 years
 )
 
-// civil returns the date of a day, counted from 1970-01-01. Years begin in March meanwhile, so that the leap day comes last.
+// civil returns the date of a day, counted from 1970-01-01. Years begin in March meanwhile, so that
+// the leap day comes last.
 func civil(day int64) (y, m, d int) {
 	day += epochInEra
 	era := floorDiv(day, daysPerEra)

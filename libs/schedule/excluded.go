@@ -7,8 +7,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// MaxMoved is how many instants of one excluded stretch are moved to where they are allowed. Those of more are skipped. It bounds what
-// a dense schedule costs: an every-second cron has 172,800 instants in a weekend, which move to Monday's own.
+// MaxMoved is how many instants of one excluded stretch are moved to where they are allowed. Those
+// of more are skipped. It bounds what a dense schedule costs: an every-second cron has 172,800
+// instants in a weekend, which move to Monday's own.
 const MaxMoved = 500
 
 // allowed returns the first due instant after afterMS under the calendars.
@@ -23,7 +24,8 @@ func (p *Parsed) allowed(afterMS, anchorMS int64) int64 {
 	}
 }
 
-// onlyAllowed skips from excluded instants to where the next allowed stretch begins: what lies between need not be looked at.
+// onlyAllowed skips from excluded instants to where the next allowed stretch begins: what lies
+// between need not be looked at.
 func (p *Parsed) onlyAllowed(afterMS, anchorMS int64) int64 {
 	for {
 		due := p.firstOf(p.live, afterMS, anchorMS)
@@ -42,9 +44,9 @@ func (p *Parsed) onlyAllowed(afterMS, anchorMS int64) int64 {
 	}
 }
 
-// allowedOrLater is the search where excluded instants move forward: to the day on which the next allowed stretch begins. So what comes
-// after an instant may come from any excluded stretch that ends on that instant's day or later; those after the first allowed instant move
-// behind it.
+// allowedOrLater is the search where excluded instants move forward: to the day on which the next
+// allowed stretch begins. So what comes after an instant may come from any excluded stretch that
+// ends on that instant's day or later; those after the first allowed instant move behind it.
 func (p *Parsed) allowedOrLater(afterMS, anchorMS int64) int64 {
 	best := timer.NeverMS
 	for cursor := p.stretchOfDay(floorDiv(afterMS, 1000))*1000 - 1; ; {
@@ -68,10 +70,12 @@ func (p *Parsed) allowedOrLater(afterMS, anchorMS int64) int64 {
 	}
 }
 
-// stretchOfDay returns where the day of an instant begins, or the excluded stretch that the day begins in or that ends with it.
+// stretchOfDay returns where the day of an instant begins, or the excluded stretch that the day
+// begins in or that ends with it.
 func (p *Parsed) stretchOfDay(at int64) int64 { return p.stretchStart(p.dayStart(at) - 1) }
 
-// stretchStart returns where the excluded stretch of an instant begins, 0 where it has no beginning.
+// stretchStart returns where the excluded stretch of an instant begins, 0 where it has no
+// beginning.
 func (p *Parsed) stretchStart(at int64) int64 {
 	return max(p.calendars.PrevAllowed(at), -1) + 1
 }
@@ -82,9 +86,10 @@ func (p *Parsed) dayStart(at int64) int64 {
 	return p.zone.Resolve(floorDiv(local, secondsPerDay) * secondsPerDay)
 }
 
-// allowedOrEarlier is the search where excluded instants move back: to the day on which the allowed stretch before ends. So the first
-// allowed instant after afterMS may be preceded by what moves to its day from the excluded stretches that begin on it; no later stretch
-// counts, which bounds how far the search looks ahead.
+// allowedOrEarlier is the search where excluded instants move back: to the day on which the allowed
+// stretch before ends. So the first allowed instant after afterMS may be preceded by what moves to
+// its day from the excluded stretches that begin on it; no later stretch counts, which bounds how
+// far the search looks ahead.
 func (p *Parsed) allowedOrEarlier(afterMS, anchorMS int64) int64 {
 	best := timer.NeverMS
 	for cursor := afterMS; ; {

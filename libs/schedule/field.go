@@ -21,34 +21,66 @@ type fieldKind struct {
 // cronFields are the fields of a spec with seven. robfig/cron knows all but the year.
 var cronFields = [maxFields]fieldKind{
 	{
-		place: 1, want: "a second from 0 to 59", max: 59, starMax: 59, hashMax: 59, option: robfig.Second,
-		of:    func(s *robfig.SpecSchedule) uint64 { return s.Second },
-		store: func(c *cron, f *fieldValue) { c.second = f.bits },
+		place:   1,
+		want:    "a second from 0 to 59",
+		max:     59,
+		starMax: 59,
+		hashMax: 59,
+		option:  robfig.Second,
+		of:      func(s *robfig.SpecSchedule) uint64 { return s.Second },
+		store:   func(c *cron, f *fieldValue) { c.second = f.bits },
 	},
 	{
-		place: 2, want: "a minute from 0 to 59", max: 59, starMax: 59, hashMax: 59, option: robfig.Minute,
-		of:    func(s *robfig.SpecSchedule) uint64 { return s.Minute },
-		store: func(c *cron, f *fieldValue) { c.minute = f.bits },
+		place:   2,
+		want:    "a minute from 0 to 59",
+		max:     59,
+		starMax: 59,
+		hashMax: 59,
+		option:  robfig.Minute,
+		of:      func(s *robfig.SpecSchedule) uint64 { return s.Minute },
+		store:   func(c *cron, f *fieldValue) { c.minute = f.bits },
 	},
 	{
-		place: 3, want: "an hour from 0 to 23", max: 23, starMax: 23, hashMax: 23, option: robfig.Hour,
-		of:    func(s *robfig.SpecSchedule) uint64 { return s.Hour },
-		store: func(c *cron, f *fieldValue) { c.hour, c.everyHour = f.bits, f.rhythm },
+		place:   3,
+		want:    "an hour from 0 to 23",
+		max:     23,
+		starMax: 23,
+		hashMax: 23,
+		option:  robfig.Hour,
+		of:      func(s *robfig.SpecSchedule) uint64 { return s.Hour },
+		store:   func(c *cron, f *fieldValue) { c.hour, c.everyHour = f.bits, f.rhythm },
 	},
 	{
-		place: 4, want: "a day of the month from 1 to 31", min: 1, max: 31, starMax: 31, hashMax: 28, option: robfig.Dom,
-		of:    func(s *robfig.SpecSchedule) uint64 { return s.Dom },
-		store: storeDates,
+		place:   4,
+		want:    "a day of the month from 1 to 31",
+		min:     1,
+		max:     31,
+		starMax: 31,
+		hashMax: 28,
+		option:  robfig.Dom,
+		of:      func(s *robfig.SpecSchedule) uint64 { return s.Dom },
+		store:   storeDates,
 	},
 	{
-		place: 5, want: "a month from 1 to 12 or jan to dec", min: 1, max: 12, starMax: 12, hashMax: 12, option: robfig.Month,
-		of:    func(s *robfig.SpecSchedule) uint64 { return s.Month },
-		store: func(c *cron, f *fieldValue) { c.month = f.bits },
+		place:   5,
+		want:    "a month from 1 to 12 or jan to dec",
+		min:     1,
+		max:     12,
+		starMax: 12,
+		hashMax: 12,
+		option:  robfig.Month,
+		of:      func(s *robfig.SpecSchedule) uint64 { return s.Month },
+		store:   func(c *cron, f *fieldValue) { c.month = f.bits },
 	},
 	{
-		place: 6, want: "a weekday from 0 to 7 or sun to sat", max: 7, starMax: 6, hashMax: 6, option: robfig.Dow,
-		of:    func(s *robfig.SpecSchedule) uint64 { return s.Dow },
-		store: storeWeekdays,
+		place:   6,
+		want:    "a weekday from 0 to 7 or sun to sat",
+		max:     7,
+		starMax: 6,
+		hashMax: 6,
+		option:  robfig.Dow,
+		of:      func(s *robfig.SpecSchedule) uint64 { return s.Dow },
+		store:   storeWeekdays,
 	},
 	{
 		place: 7, want: "a year from 1970 to 2199", min: minYear, max: maxYear, starMax: maxYear,
@@ -81,7 +113,8 @@ func storeWeekdays(c *cron, f *fieldValue) {
 	c.days.both = c.days.both || f.star
 }
 
-// add adds every so many values of a range. Those behind the field's last begin again with its first.
+// add adds every so many values of a range. Those behind the field's last begin again with its
+// first.
 func (f *fieldValue) add(k *fieldKind, low, high, step int) {
 	for v := low; v <= high; v += step {
 		if k.isYear() {
@@ -99,7 +132,10 @@ func (k *fieldKind) size() int { return k.starMax - k.min + 1 }
 func (s *scanner) field(k *fieldKind, c *cron, seed timer.ID) error {
 	text := s.text[s.pos:s.end]
 	if bits, ok := k.standard(text); ok {
-		k.store(c, &fieldValue{bits: bits &^ starBit, star: bits&starBit != 0, rhythm: isRhythm(text)})
+		k.store(
+			c,
+			&fieldValue{bits: bits &^ starBit, star: bits&starBit != 0, rhythm: isRhythm(text)},
+		)
 		return nil
 	}
 	var f fieldValue

@@ -7,8 +7,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// item reads one item of a list that robfig/cron does not know whole: a range that wraps, a weekday 7, a year, or an L, W, # or H.
-// follow is what else could have come behind it.
+// item reads one item of a list that robfig/cron does not know whole: a range that wraps, a weekday
+// 7, a year, or an L, W, # or H. follow is what else could have come behind it.
 func (s *scanner) item(k *fieldKind, f *fieldValue, seed timer.ID) (follow string, err error) {
 	switch {
 	case s.accept('*') || s.accept('?'):
@@ -69,8 +69,9 @@ func (s *scanner) valueOrRange(k *fieldKind, f *fieldValue, low int) (follow str
 	return follow, nil
 }
 
-// rangeEnd reads the second value of a range. One below the first is of the next hour, day, week, month or year: 22-2 is 22 to 26,
-// of which 24 is 0. Only years do not come again. Sunday is below Monday as the first, above Saturday as the second.
+// rangeEnd reads the second value of a range. One below the first is of the next hour, day, week,
+// month or year: 22-2 is 22 to 26, of which 24 is 0. Only years do not come again. Sunday is below
+// Monday as the first, above Saturday as the second.
 func (s *scanner) rangeEnd(k *fieldKind, low int) (from, to int, err error) {
 	at := s.pos
 	high, err := s.value(k)
@@ -109,8 +110,8 @@ func (s *scanner) value(k *fieldKind) (int, error) {
 	return 0, s.failAt(at, k.want)
 }
 
-// step reads "/n" if it is there; else the step is 1. One that never gets to a second value of the field is a mistake: minutes of
-// */60 are those of 0, and those of */90, too.
+// step reads "/n" if it is there; else the step is 1. One that never gets to a second value of the
+// field is a mistake: minutes of */60 are those of 0, and those of */90, too.
 func (s *scanner) step(k *fieldKind) (n int, follow string, err error) {
 	if !s.accept('/') {
 		return 1, `"/", `, nil
@@ -120,7 +121,13 @@ func (s *scanner) step(k *fieldKind) (n int, follow string, err error) {
 	case n < 1:
 		return 0, "", s.failAt(at, "a step of at least 1")
 	case n > k.maxStep():
-		return 0, "", s.failAt(at, fmt.Sprintf("a step of at most %d, as a longer one never gets to a second value (@every and interval have any distance)", k.maxStep()))
+		return 0, "", s.failAt(
+			at,
+			fmt.Sprintf(
+				"a step of at most %d, as a longer one never gets to a second value (@every and interval have any distance)",
+				k.maxStep(),
+			),
+		)
 	}
 	return n, "", nil
 }
@@ -144,8 +151,8 @@ func (s *scanner) lastDate(f *fieldValue) (follow string, err error) {
 	return follow, nil
 }
 
-// hash reads what follows H: a range in brackets, a step, both or nothing. It stands for one value, or for one first value of a stepped
-// range, which the timer's id chooses.
+// hash reads what follows H: a range in brackets, a step, both or nothing. It stands for one value,
+// or for one first value of a stepped range, which the timer's id chooses.
 func (s *scanner) hash(k *fieldKind, f *fieldValue, seed timer.ID) (follow string, err error) {
 	low, high := k.min, k.hashMax
 	if s.accept('(') {

@@ -7,15 +7,18 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Jitter returns how long after its due instant a fire runs, in milliseconds: uniform in [0, limit], and always the same for the same
-// timer and due instant, so that every replica and every retry agree on it.
+// Jitter returns how long after its due instant a fire runs, in milliseconds: uniform in [0,
+// limit], and always the same for the same timer and due instant, so that every replica and every
+// retry agree on it.
 func Jitter(id timer.ID, dueMS int64, limit timer.Duration) int64 {
 	span := ceilDurationMS(time.Duration(limit))
 	if span <= 0 {
 		return 0
 	}
-	hi, _ := bits.Mul64(mix(mix(uint64(id))^uint64(dueMS)), uint64(span)+1) //nolint:gosec // ids, instants and spans are not negative; bits are bits
-	return int64(hi)                                                        //nolint:gosec // at most span
+	//nolint:gosec // ids, instants and spans are not negative; bits are bits
+	hi, _ := bits.Mul64(mix(mix(uint64(id))^uint64(dueMS)), uint64(span)+1)
+	//nolint:gosec // at most span
+	return int64(hi)
 }
 
 // mix is the finalizer of SplitMix64: every bit of the input changes half of the output's.

@@ -26,15 +26,72 @@ func TestIntervals(t *testing.T) {
 		s           timer.Schedule
 		want        []string
 	}{
-		{"from the activation, which is not due", activation, timer.Schedule{Every: hour}, []string{"2026-01-01T01:00:00.25Z", "2026-01-01T02:00:00.25Z"}},
-		{"before the activation", "2025-12-01T00:00:00Z", timer.Schedule{Every: hour}, []string{"2026-01-01T01:00:00.25Z", "2026-01-01T02:00:00.25Z"}},
-		{"with a phase, which is due", activation, timer.Schedule{Every: hour, Phase: hour / 4}, []string{"2026-01-01T00:15:00.25Z", "2026-01-01T01:15:00.25Z"}},
-		{"an anchor of its own is due", "2025-12-01T00:00:00Z", timer.Schedule{Every: hour, Anchor: instant(t, "2026-01-01T00:00:00Z")}, []string{"2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"}},
-		{"from an anchor long ago", activation, timer.Schedule{Every: 7 * hour, Anchor: instant(t, "2025-12-31T00:00:00Z")}, []string{"2026-01-01T04:00:00Z", "2026-01-01T11:00:00Z"}},
-		{"anchor and phase", activation, timer.Schedule{Every: 7 * hour, Phase: hour, Anchor: instant(t, "2025-12-31T00:00:00Z")}, []string{"2026-01-01T05:00:00Z", "2026-01-01T12:00:00Z"}},
-		{"an anchor to come", activation, timer.Schedule{Every: hour, Anchor: instant(t, "2030-01-01T00:00:00Z")}, []string{"2030-01-01T00:00:00Z", "2030-01-01T01:00:00Z"}},
-		{"elapsed time, not the wall clock's", "2026-03-28T23:30:00Z", timer.Schedule{Every: 24 * hour, Zone: "Europe/Berlin", Anchor: instant(t, "2026-03-01T08:00:00Z")}, []string{"2026-03-29T08:00:00Z", "2026-03-30T08:00:00Z"}},
-		{"a window", activation, timer.Schedule{Every: hour, StartAt: instant(t, "2026-01-02T00:00:00.25Z"), EndAt: instant(t, "2026-01-02T02:00:00.25Z")}, []string{"2026-01-02T00:00:00.25Z", "2026-01-02T01:00:00.25Z"}},
+		{
+			"from the activation, which is not due",
+			activation,
+			timer.Schedule{Every: hour},
+			[]string{"2026-01-01T01:00:00.25Z", "2026-01-01T02:00:00.25Z"},
+		},
+		{
+			"before the activation",
+			"2025-12-01T00:00:00Z",
+			timer.Schedule{Every: hour},
+			[]string{"2026-01-01T01:00:00.25Z", "2026-01-01T02:00:00.25Z"},
+		},
+		{
+			"with a phase, which is due",
+			activation,
+			timer.Schedule{Every: hour, Phase: hour / 4},
+			[]string{"2026-01-01T00:15:00.25Z", "2026-01-01T01:15:00.25Z"},
+		},
+		{
+			"an anchor of its own is due",
+			"2025-12-01T00:00:00Z",
+			timer.Schedule{Every: hour, Anchor: instant(t, "2026-01-01T00:00:00Z")},
+			[]string{"2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"},
+		},
+		{
+			"from an anchor long ago",
+			activation,
+			timer.Schedule{Every: 7 * hour, Anchor: instant(t, "2025-12-31T00:00:00Z")},
+			[]string{"2026-01-01T04:00:00Z", "2026-01-01T11:00:00Z"},
+		},
+		{
+			"anchor and phase",
+			activation,
+			timer.Schedule{
+				Every:  7 * hour,
+				Phase:  hour,
+				Anchor: instant(t, "2025-12-31T00:00:00Z"),
+			},
+			[]string{"2026-01-01T05:00:00Z", "2026-01-01T12:00:00Z"},
+		},
+		{
+			"an anchor to come",
+			activation,
+			timer.Schedule{Every: hour, Anchor: instant(t, "2030-01-01T00:00:00Z")},
+			[]string{"2030-01-01T00:00:00Z", "2030-01-01T01:00:00Z"},
+		},
+		{
+			"elapsed time, not the wall clock's",
+			"2026-03-28T23:30:00Z",
+			timer.Schedule{
+				Every:  24 * hour,
+				Zone:   "Europe/Berlin",
+				Anchor: instant(t, "2026-03-01T08:00:00Z"),
+			},
+			[]string{"2026-03-29T08:00:00Z", "2026-03-30T08:00:00Z"},
+		},
+		{
+			"a window",
+			activation,
+			timer.Schedule{
+				Every:   hour,
+				StartAt: instant(t, "2026-01-02T00:00:00.25Z"),
+				EndAt:   instant(t, "2026-01-02T02:00:00.25Z"),
+			},
+			[]string{"2026-01-02T00:00:00.25Z", "2026-01-02T01:00:00.25Z"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -70,7 +127,12 @@ func TestFixedDelayHasOneInstant(t *testing.T) {
 	skip, in := under(s, "", weekdays())
 	p, err := schedule.Parse(skip, in)
 	require.NoError(t, err)
-	require.Equal(t, ms(t, "2026-05-18T00:00:00Z"), p.Next(0, ms(t, "2026-05-15T00:00:00Z")), "the first delay that ends where it is allowed")
+	require.Equal(
+		t,
+		ms(t, "2026-05-18T00:00:00Z"),
+		p.Next(0, ms(t, "2026-05-15T00:00:00Z")),
+		"the first delay that ends where it is allowed",
+	)
 }
 
 func TestWindowsOfCrons(t *testing.T) {
@@ -78,8 +140,19 @@ func TestWindowsOfCrons(t *testing.T) {
 	s := cronOf("", "0 * * * *")
 	s.StartAt, s.EndAt = instant(t, "2026-01-01T01:00:00Z"), instant(t, "2026-01-01T03:00:00Z")
 	p := parse(t, s)
-	require.Equal(t, []string{"2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z"}, nextN(p, 0, 0, 9), "the start is in the window, the end is not")
-	s.StartAt, s.EndAt = instant(t, "2026-01-01T01:00:00.0001Z"), instant(t, "2026-01-01T03:00:00.0001Z")
+	require.Equal(
+		t,
+		[]string{"2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z"},
+		nextN(p, 0, 0, 9),
+		"the start is in the window, the end is not",
+	)
+	s.StartAt, s.EndAt = instant(
+		t,
+		"2026-01-01T01:00:00.0001Z",
+	), instant(
+		t,
+		"2026-01-01T03:00:00.0001Z",
+	)
 	p = parse(t, s)
 	require.Equal(t, []string{"2026-01-01T02:00:00Z", "2026-01-01T03:00:00Z"}, nextN(p, 0, 0, 9))
 
@@ -106,9 +179,23 @@ func TestOneShotsUnderCalendars(t *testing.T) {
 	}
 	require.Equal(t, timer.NeverMS, next("skip", "2026-05-01T00:00:00Z"))
 	require.Equal(t, ms(t, "2026-05-18T08:00:00Z"), next("next_allowed", "2026-05-01T00:00:00Z"))
-	require.Equal(t, ms(t, "2026-05-15T08:00:00Z"), next("previous_allowed", "2026-05-01T00:00:00Z"))
-	require.Equal(t, ms(t, "2026-05-15T20:00:00Z"), next("previous_allowed", "2026-05-15T20:00:00Z"), "at once")
-	require.Equal(t, ms(t, "2026-05-20T00:00:00Z"), next("skip", "2026-05-20T00:00:00Z"), "past at the activation: due then")
+	require.Equal(
+		t,
+		ms(t, "2026-05-15T08:00:00Z"),
+		next("previous_allowed", "2026-05-01T00:00:00Z"),
+	)
+	require.Equal(
+		t,
+		ms(t, "2026-05-15T20:00:00Z"),
+		next("previous_allowed", "2026-05-15T20:00:00Z"),
+		"at once",
+	)
+	require.Equal(
+		t,
+		ms(t, "2026-05-20T00:00:00Z"),
+		next("skip", "2026-05-20T00:00:00Z"),
+		"past at the activation: due then",
+	)
 }
 
 func TestJitterIsStableAndUniform(t *testing.T) {
@@ -117,7 +204,11 @@ func TestJitterIsStableAndUniform(t *testing.T) {
 	var tally [10]int
 	for i := range int64(100_000) {
 		j := schedule.Jitter(timer.ID(i%100+1), 1_767_225_600_000+i/100*60_000, limit)
-		require.Equal(t, j, schedule.Jitter(timer.ID(i%100+1), 1_767_225_600_000+i/100*60_000, limit))
+		require.Equal(
+			t,
+			j,
+			schedule.Jitter(timer.ID(i%100+1), 1_767_225_600_000+i/100*60_000, limit),
+		)
 		require.GreaterOrEqual(t, j, int64(0))
 		require.LessOrEqual(t, j, int64(10_000))
 		tally[min(j/1000, 9)]++
@@ -157,5 +248,10 @@ func TestHashSpreadsAndStays(t *testing.T) {
 	require.Equal(t, map[int]bool{8: true, 9: true, 10: true}, within)
 	p, err := schedule.Parse(cronOf("", "H/15 * * * *"), schedule.Inputs{Timer: 7})
 	require.NoError(t, err)
-	require.Len(t, between(p, ms(t, "2026-02-01T00:00:00Z"), ms(t, "2026-02-01T01:00:00Z")), 4, "four an hour, wherever they begin")
+	require.Len(
+		t,
+		between(p, ms(t, "2026-02-01T00:00:00Z"), ms(t, "2026-02-01T01:00:00Z")),
+		4,
+		"four an hour, wherever they begin",
+	)
 }

@@ -2,8 +2,9 @@ package schedule
 
 import "github.com/carillon-timer/carillon/libs/calendar"
 
-// setLive leaves out, under the policy that skips what is excluded, crons that the calendars exclude at all times: of a time of day out of
-// its hours, or of a weekday that it excludes, every instant of 230 years would be looked at in vain, whenever somebody asks.
+// setLive leaves out, under the policy that skips what is excluded, crons that the calendars
+// exclude at all times: of a time of day out of its hours, or of a weekday that it excludes, every
+// instant of 230 years would be looked at in vain, whenever somebody asks.
 func (p *Parsed) setLive() {
 	p.live = p.parts[:0:0]
 	for _, part := range p.parts {
@@ -33,7 +34,8 @@ func (w *wall) weekdays() uint64 {
 
 const allDates = 1<<32 - 2
 
-// shifts tells whether a gap of the zone can swallow a time of day of the spec, so that it is due at a time that is not its own.
+// shifts tells whether a gap of the zone can swallow a time of day of the spec, so that it is due
+// at a time that is not its own.
 func (w *wall) shifts() bool {
 	if !w.shift {
 		return false

@@ -14,9 +14,10 @@ type stretch struct {
 	due             []int64 // ascending, each once
 }
 
-// stretches remembers some stretches: a search that looks back from every instant of a day would work out the same ones each time. Its
-// places are overwritten at will; what two searches put there at once is equally right. Four are what is asked for in turn within a day,
-// and 16 kB in the worst case.
+// stretches remembers some stretches: a search that looks back from every instant of a day would
+// work out the same ones each time. Its places are overwritten at will; what two searches put there
+// at once is equally right. Four are what is asked for in turn within a day, and 16 kB in the worst
+// case.
 type stretches struct {
 	places [4]atomic.Pointer[stretch]
 	turn   atomic.Uint32
@@ -24,7 +25,8 @@ type stretches struct {
 
 func (s *stretches) get(begin, anchorMS int64) *stretch {
 	for i := range s.places {
-		if known := s.places[i].Load(); known != nil && known.begin == begin && known.anchorMS == anchorMS {
+		if known := s.places[i].Load(); known != nil && known.begin == begin &&
+			known.anchorMS == anchorMS {
 			return known
 		}
 	}
@@ -35,7 +37,8 @@ func (s *stretches) put(known *stretch) {
 	s.places[s.turn.Add(1)%uint32(len(s.places))].Store(known)
 }
 
-// moved returns the instants that those of an excluded stretch move to; at lies in it, and is one of them, and it ends at open.
+// moved returns the instants that those of an excluded stretch move to; at lies in it, and is one
+// of them, and it ends at open.
 func (p *Parsed) moved(at, open, anchorMS int64) []int64 {
 	begin := p.stretchStart(at)
 	if known := p.memory.get(begin, anchorMS); known != nil {
@@ -57,7 +60,8 @@ func (p *Parsed) moved(at, open, anchorMS int64) []int64 {
 	return s.due
 }
 
-// move returns where an instant of the excluded stretch [begin, open) goes, timer.NeverMS if there is no such place.
+// move returns where an instant of the excluded stretch [begin, open) goes, timer.NeverMS if there
+// is no such place.
 func (p *Parsed) move(dueMS, begin, open, anchorMS int64) int64 {
 	if p.excluded == timer.ExcludedNext {
 		return p.moveTo(dueMS, open)
@@ -72,8 +76,9 @@ func (p *Parsed) move(dueMS, begin, open, anchorMS int64) int64 {
 	return to
 }
 
-// moveTo moves an instant to the day of the nearest allowed one: to its own time of that day, where that is allowed, and else to
-// the nearest allowed instant itself. On its own day there is nothing to keep: its time is what is excluded.
+// moveTo moves an instant to the day of the nearest allowed one: to its own time of that day, where
+// that is allowed, and else to the nearest allowed instant itself. On its own day there is nothing
+// to keep: its time is what is excluded.
 func (p *Parsed) moveTo(dueMS, nearest int64) int64 {
 	at := floorDiv(dueMS, 1000)
 	if nearest == calendar.Never {
@@ -91,8 +96,8 @@ func (p *Parsed) moveTo(dueMS, nearest int64) int64 {
 	return nearest * 1000
 }
 
-// afterDelay returns the one instant of a fixed delay. Under the policy "skip" an excluded one is as if it had run in no time: the next
-// comes one delay later, so that the chain does not end.
+// afterDelay returns the one instant of a fixed delay. Under the policy "skip" an excluded one is
+// as if it had run in no time: the next comes one delay later, so that the chain does not end.
 func (p *Parsed) afterDelay(anchorMS int64) int64 {
 	due := max(anchorMS+p.everyMS, p.startMS)
 	for due < p.endMS && p.calendars != nil {

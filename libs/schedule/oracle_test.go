@@ -36,14 +36,25 @@ func oracles(t *testing.T) string {
 		return dir
 	}
 	if slices.Contains(strings.Split(os.Getenv("CARILLON_TEST_REQUIRE"), ","), "oracles") {
-		t.Fatal("CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_ORACLES is not set: set it to what scripts/oracles.sh prints")
+		t.Fatal(
+			"CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_ORACLES is not set: set it to what scripts/oracles.sh prints",
+		)
 	}
-	t.Skipf("!!! SKIPPED, UNTESTED: %s compares with other implementations, and CARILLON_TEST_ORACLES is not set (to what scripts/oracles.sh prints)", t.Name())
+	t.Skipf(
+		"!!! SKIPPED, UNTESTED: %s compares with other implementations, and CARILLON_TEST_ORACLES is not set (to what scripts/oracles.sh prints)",
+		t.Name(),
+	)
 	return ""
 }
 
 // ask hands the questions to a program, a line each, and requires this package's answers of it.
-func ask(t *testing.T, questions []question, line func(q question) string, program string, args ...string) {
+func ask(
+	t *testing.T,
+	questions []question,
+	line func(q question) string,
+	program string,
+	args ...string,
+) {
 	t.Helper()
 	var in, out, log bytes.Buffer
 	for i := range questions {
@@ -85,7 +96,8 @@ func ours(t *testing.T, q question) string {
 	return strings.Join(out, " ")
 }
 
-// known returns the instants of an answer before 2060, readable. Behind it, the others give up, each after years of its own.
+// known returns the instants of an answer before 2060, readable. Behind it, the others give up,
+// each after years of its own.
 func known(answer string) (out []string) {
 	end := time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC)
 	for w := range strings.FieldsSeq(answer) {
@@ -100,7 +112,8 @@ func known(answer string) (out []string) {
 	return out
 }
 
-// list writes a random field of values from low to high: a value, a list, a range or a stepped range.
+// list writes a random field of values from low to high: a value, a list, a range or a stepped
+// range.
 func list(r *rand.Rand, low, high int) string {
 	value := func() string { return strconv.Itoa(low + r.IntN(high-low+1)) }
 	from := low + r.IntN(high-low+1)

@@ -10,7 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// MaxPreview is the largest count that Preview takes, and MaxPreviewExcluded how many excluded candidates it lists.
+// MaxPreview is the largest count that Preview takes, and MaxPreviewExcluded how many excluded
+// candidates it lists.
 const (
 	MaxPreview         = 1000
 	MaxPreviewExcluded = 1000
@@ -24,24 +25,37 @@ type Forecast struct {
 
 // ForecastFire is one due instant.
 type ForecastFire struct {
-	Due   time.Time `json:"due"`   // UTC
-	Local string    `json:"local"` // the same instant on the wall clock of the schedule's zone, RFC 3339; see localText
+	Due time.Time `json:"due"` // UTC
+	// the same instant on the wall clock of the schedule's zone, RFC 3339; see localText.
+	Local string `json:"local"`
 }
 
 // ForecastExclusion is an instant that the schedule names and that is not due.
 type ForecastExclusion struct {
-	Due    time.Time `json:"due"` // of a local time that does not exist: by the offset before the gap
+	// of a local time that does not exist: by the offset before the gap.
+	Due    time.Time `json:"due"`
 	Local  string    `json:"local"`
 	Reason string    `json:"reason"`
 }
 
-// Preview returns the first count due instants after fromMS, computed by Next, and what was excluded up to the last of them: by a calendar
-// (with what became of it), by a gap or by an overlap. What lies outside the window is no candidate, and is not listed. Where there are
-// fewer instants than asked for, it lists what is excluded up to a year after the last. The list ends at MaxPreviewExcluded. A schedule
-// that counts fires ends where MaxFires says, as if none had been made. The end of ctx ends the work.
-func Preview(ctx context.Context, s timer.Schedule, in Inputs, fromMS, anchorMS int64, count int) (*Forecast, error) {
+// Preview returns the first count due instants after fromMS, computed by Next, and what was
+// excluded up to the last of them: by a calendar (with what became of it), by a gap or by an
+// overlap. What lies outside the window is no candidate, and is not listed. Where there are fewer
+// instants than asked for, it lists what is excluded up to a year after the last. The list ends at
+// MaxPreviewExcluded. A schedule that counts fires ends where MaxFires says, as if none had been
+// made. The end of ctx ends the work.
+func Preview(
+	ctx context.Context,
+	s timer.Schedule,
+	in Inputs,
+	fromMS, anchorMS int64,
+	count int,
+) (*Forecast, error) {
 	if count < 1 || count > MaxPreview {
-		return nil, timer.Invalid("count", fmt.Sprintf("expected a number from 1 to %d, found %d", MaxPreview, count))
+		return nil, timer.Invalid(
+			"count",
+			fmt.Sprintf("expected a number from 1 to %d, found %d", MaxPreview, count),
+		)
 	}
 	if err := Check(&s); err != nil {
 		return nil, err
@@ -78,14 +92,19 @@ func (p *Parsed) local(at time.Time) string {
 	return localText(at, p.zone.OffsetAt(at.Unix()))
 }
 
-// localText shows an instant by an offset. RFC 3339 has no seconds of offsets, which some zones had up to 1972: they are left out of the
-// offset, and so of the time, that the text be the same instant.
+// localText shows an instant by an offset. RFC 3339 has no seconds of offsets, which some zones had
+// up to 1972: they are left out of the offset, and so of the time, that the text be the same
+// instant.
 func localText(at time.Time, offset int64) string {
-	return at.In(time.FixedZone("", int(offset-offset%secondsPerMinute))).Format("2006-01-02T15:04:05.999Z07:00")
+	return at.In(time.FixedZone("", int(offset-offset%secondsPerMinute))).
+		Format("2006-01-02T15:04:05.999Z07:00")
 }
 
 // exclusions lists what is excluded in (fromMS, toMS], ascending.
-func (p *Parsed) exclusions(ctx context.Context, fromMS, toMS, anchorMS int64) ([]ForecastExclusion, error) {
+func (p *Parsed) exclusions(
+	ctx context.Context,
+	fromMS, toMS, anchorMS int64,
+) ([]ForecastExclusion, error) {
 	out, err := p.excludedByCalendars(ctx, fromMS, toMS, anchorMS)
 	if err != nil {
 		return nil, err
@@ -109,7 +128,10 @@ func (p *Parsed) exclusion(dueMS int64, reason string) ForecastExclusion {
 }
 
 // excludedByCalendars walks the candidates, excluded or not: a fixed delay has one.
-func (p *Parsed) excludedByCalendars(ctx context.Context, fromMS, toMS, anchorMS int64) ([]ForecastExclusion, error) {
+func (p *Parsed) excludedByCalendars(
+	ctx context.Context,
+	fromMS, toMS, anchorMS int64,
+) ([]ForecastExclusion, error) {
 	out := []ForecastExclusion{}
 	if p.calendars == nil {
 		return out, nil
@@ -131,7 +153,10 @@ func (p *Parsed) excludedByCalendars(ctx context.Context, fromMS, toMS, anchorMS
 			at = max(at, millis(p.calendars.NextExcluded(second))-1)
 			continue
 		}
-		out = append(out, p.exclusion(at, p.calendars.Why(second)+p.became(at, second, open, anchorMS)))
+		out = append(
+			out,
+			p.exclusion(at, p.calendars.Why(second)+p.became(at, second, open, anchorMS)),
+		)
 	}
 	return out, nil
 }
@@ -155,7 +180,10 @@ func (p *Parsed) became(dueMS, second, open, anchorMS int64) string {
 	case to < p.startMS || to >= p.endMS:
 		return "; moved out of the window, so skipped"
 	case !found:
-		return fmt.Sprintf("; skipped, as only %d instants of one excluded stretch are moved", MaxMoved)
+		return fmt.Sprintf(
+			"; skipped, as only %d instants of one excluded stretch are moved",
+			MaxMoved,
+		)
 	}
 	return "; moved to " + p.local(time.UnixMilli(to))
 }

@@ -12,7 +12,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func preview(t *testing.T, s timer.Schedule, in schedule.Inputs, from string, count int) *schedule.Forecast {
+func preview(
+	t *testing.T,
+	s timer.Schedule,
+	in schedule.Inputs,
+	from string,
+	count int,
+) *schedule.Forecast {
 	t.Helper()
 	f, err := schedule.Preview(t.Context(), s, in, ms(t, from), ms(t, from), count)
 	require.NoError(t, err)
@@ -46,32 +52,139 @@ func TestPreviewTellsWhatIsExcluded(t *testing.T) {
 		count    int
 		want     []string // due, local, reason
 	}{
-		{"a gap that is skipped", policy(cronOf(berlin, "0,30 2 * * *"), "skip", ""), "", nil, "2026-03-28T12:00:00Z", 1, []string{
-			"2026-03-29T01:00:00Z", "2026-03-29T02:00:00+01:00", gap, "2026-03-29T01:30:00Z", "2026-03-29T02:30:00+01:00", gap,
-		}},
-		{"a gap that is shifted excludes nothing", cronOf(berlin, "0,30 2 * * *"), "", nil, "2026-03-28T12:00:00Z", 2, nil},
-		{"every hour has no gap", policy(cronOf(berlin, "0 * * * *"), "skip", "first"), "", nil, "2026-03-28T12:00:00Z", 48, nil},
-		{"the second pass", cronOf(berlin, "30 2 * * *"), "", nil, "2026-10-24T12:00:00Z", 2, []string{
-			"2026-10-25T01:30:00Z", "2026-10-25T02:30:00+01:00", `overlap: second pass of a repeated local time, and the policy is "first"`,
-		}},
-		{"the first pass", policy(cronOf(berlin, "30 2 * * *"), "", "second"), "", nil, "2026-10-24T12:00:00Z", 2, []string{
-			"2026-10-25T00:30:00Z", "2026-10-25T02:30:00+02:00", `overlap: first pass of a repeated local time, and the policy is "second"`,
-		}},
-		{"both passes", policy(cronOf(berlin, "30 2 * * *"), "", "both"), "", nil, "2026-10-24T12:00:00Z", 3, nil},
-		{"from within the overlap", cronOf(berlin, "0,30 2 * * *"), "", nil, "2026-10-25T01:15:00Z", 1, []string{
-			"2026-10-25T01:30:00Z", "2026-10-25T02:30:00+01:00", `overlap: second pass of a repeated local time, and the policy is "first"`,
-		}},
-		{"a weekend", cronOf(berlin, "0 8 * * *"), "", []timer.Calendar{weekdays()}, "2026-05-15T12:00:00Z", 1, []string{
-			"2026-05-16T06:00:00Z", "2026-05-16T08:00:00+02:00", `calendar "weekdays": sat is an excluded weekday`,
-			"2026-05-17T06:00:00Z", "2026-05-17T08:00:00+02:00", `calendar "weekdays": sun is an excluded weekday`,
-		}},
-		{"a holiday that moves", cronOf(berlin, "0 8 * * 5"), "next_allowed", []timer.Calendar{weekdays()}, "2026-04-30T12:00:00Z", 1, []string{
-			"2026-05-01T06:00:00Z", "2026-05-01T08:00:00+02:00", `calendar "weekdays": 2026-05-01 is an excluded date; moved to 2026-05-04T08:00:00+02:00`,
-		}},
-		{"a holiday that nothing follows", cronOf(berlin, "0 0 8 1 5 ? 2026"), "", []timer.Calendar{weekdays()}, "2026-04-30T12:00:00Z", 1, []string{
-			"2026-05-01T06:00:00Z", "2026-05-01T08:00:00+02:00", `calendar "weekdays": 2026-05-01 is an excluded date`,
-		}},
-		{"out of hours", cronOf(berlin, "30 12 * * *"), "", []timer.Calendar{weekdays(), hours()}, "2026-05-14T00:00:00Z", 1, []string{}},
+		{
+			"a gap that is skipped",
+			policy(cronOf(berlin, "0,30 2 * * *"), "skip", ""),
+			"",
+			nil,
+			"2026-03-28T12:00:00Z",
+			1,
+			[]string{
+				"2026-03-29T01:00:00Z",
+				"2026-03-29T02:00:00+01:00",
+				gap,
+				"2026-03-29T01:30:00Z",
+				"2026-03-29T02:30:00+01:00",
+				gap,
+			},
+		},
+		{
+			"a gap that is shifted excludes nothing",
+			cronOf(berlin, "0,30 2 * * *"),
+			"",
+			nil,
+			"2026-03-28T12:00:00Z",
+			2,
+			nil,
+		},
+		{
+			"every hour has no gap",
+			policy(cronOf(berlin, "0 * * * *"), "skip", "first"),
+			"",
+			nil,
+			"2026-03-28T12:00:00Z",
+			48,
+			nil,
+		},
+		{
+			"the second pass",
+			cronOf(berlin, "30 2 * * *"),
+			"",
+			nil,
+			"2026-10-24T12:00:00Z",
+			2,
+			[]string{
+				"2026-10-25T01:30:00Z",
+				"2026-10-25T02:30:00+01:00",
+				`overlap: second pass of a repeated local time, and the policy is "first"`,
+			},
+		},
+		{
+			"the first pass",
+			policy(cronOf(berlin, "30 2 * * *"), "", "second"),
+			"",
+			nil,
+			"2026-10-24T12:00:00Z",
+			2,
+			[]string{
+				"2026-10-25T00:30:00Z",
+				"2026-10-25T02:30:00+02:00",
+				`overlap: first pass of a repeated local time, and the policy is "second"`,
+			},
+		},
+		{
+			"both passes",
+			policy(cronOf(berlin, "30 2 * * *"), "", "both"),
+			"",
+			nil,
+			"2026-10-24T12:00:00Z",
+			3,
+			nil,
+		},
+		{
+			"from within the overlap",
+			cronOf(berlin, "0,30 2 * * *"),
+			"",
+			nil,
+			"2026-10-25T01:15:00Z",
+			1,
+			[]string{
+				"2026-10-25T01:30:00Z",
+				"2026-10-25T02:30:00+01:00",
+				`overlap: second pass of a repeated local time, and the policy is "first"`,
+			},
+		},
+		{
+			"a weekend",
+			cronOf(berlin, "0 8 * * *"),
+			"",
+			[]timer.Calendar{weekdays()},
+			"2026-05-15T12:00:00Z",
+			1,
+			[]string{
+				"2026-05-16T06:00:00Z",
+				"2026-05-16T08:00:00+02:00",
+				`calendar "weekdays": sat is an excluded weekday`,
+				"2026-05-17T06:00:00Z",
+				"2026-05-17T08:00:00+02:00",
+				`calendar "weekdays": sun is an excluded weekday`,
+			},
+		},
+		{
+			"a holiday that moves",
+			cronOf(berlin, "0 8 * * 5"),
+			"next_allowed",
+			[]timer.Calendar{weekdays()},
+			"2026-04-30T12:00:00Z",
+			1,
+			[]string{
+				"2026-05-01T06:00:00Z",
+				"2026-05-01T08:00:00+02:00",
+				`calendar "weekdays": 2026-05-01 is an excluded date; moved to 2026-05-04T08:00:00+02:00`,
+			},
+		},
+		{
+			"a holiday that nothing follows",
+			cronOf(berlin, "0 0 8 1 5 ? 2026"),
+			"",
+			[]timer.Calendar{weekdays()},
+			"2026-04-30T12:00:00Z",
+			1,
+			[]string{
+				"2026-05-01T06:00:00Z",
+				"2026-05-01T08:00:00+02:00",
+				`calendar "weekdays": 2026-05-01 is an excluded date`,
+			},
+		},
+		{
+			"out of hours",
+			cronOf(berlin, "30 12 * * *"),
+			"",
+			[]timer.Calendar{weekdays(), hours()},
+			"2026-05-14T00:00:00Z",
+			1,
+			[]string{},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,7 +197,8 @@ func TestPreviewTellsWhatIsExcluded(t *testing.T) {
 			}
 			if tt.name == "out of hours" {
 				require.Empty(t, f.Fires)
-				require.Equal(t, 366, len(f.Excluded), "up to a year ahead") //nolint:testifylint // Len would show them all
+				//nolint:testifylint // Len would show them all
+				require.Equal(t, 366, len(f.Excluded), "up to a year ahead")
 				return
 			}
 			require.Equal(t, append([]string{}, tt.want...), got)
@@ -92,7 +206,8 @@ func TestPreviewTellsWhatIsExcluded(t *testing.T) {
 	}
 }
 
-// TestPreviewShowsTheSameInstantTwice in zones whose offsets had seconds, which RFC 3339 cannot write.
+// TestPreviewShowsTheSameInstantTwice in zones whose offsets had seconds, which RFC 3339 cannot
+// write.
 func TestPreviewShowsTheSameInstantTwice(t *testing.T) {
 	t.Parallel()
 	for zone, want := range map[string][]string{
@@ -107,7 +222,8 @@ func TestPreviewShowsTheSameInstantTwice(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, local.Equal(fire.Due), zone)
 	}
-	s := cronOf("Africa/Monrovia", "0 0 * * *") // at the midnight of 1972-01-07 the clock was set forward by 44 minutes and a half
+	// at the midnight of 1972-01-07 the clock was set forward by 44 minutes and a half.
+	s := cronOf("Africa/Monrovia", "0 0 * * *")
 	s.Gap = timer.GapSkip
 	f := preview(t, s, schedule.Inputs{}, "1972-01-06T22:00:00Z", 1)
 	require.Len(t, f.Excluded, 1)
@@ -130,7 +246,8 @@ func TestPreviewIsBounded(t *testing.T) {
 	require.ErrorContains(t, err, "never matches")
 }
 
-// TestPreviewWhereNothingIsEverAllowed lists what the calendars exclude, for calendars that have no time in common.
+// TestPreviewWhereNothingIsEverAllowed lists what the calendars exclude, for calendars that have no
+// time in common.
 func TestPreviewWhereNothingIsEverAllowed(t *testing.T) {
 	t.Parallel()
 	nine, ten := hours(), hours()
@@ -145,7 +262,11 @@ func TestPreviewWhereNothingIsEverAllowed(t *testing.T) {
 			f := preview(t, s, in, "2026-01-01T00:00:00Z", 1)
 			require.Empty(t, f.Fires)
 			require.Len(t, f.Excluded, schedule.MaxPreviewExcluded)
-			require.Equal(t, `calendar "nine": 00:01:00 is not among the allowed times`+became, f.Excluded[0].Reason)
+			require.Equal(
+				t,
+				`calendar "nine": 00:01:00 is not among the allowed times`+became,
+				f.Excluded[0].Reason,
+			)
 		}
 	}
 }
@@ -168,18 +289,57 @@ func TestPreviewOfOtherKinds(t *testing.T) {
 		}
 		return out
 	}
-	f := preview(t, timer.Schedule{Kind: timer.KindAt, At: &at, Zone: "Asia/Tokyo"}, schedule.Inputs{}, "2026-05-15T00:00:00Z", 5)
+	f := preview(
+		t,
+		timer.Schedule{Kind: timer.KindAt, At: &at, Zone: "Asia/Tokyo"},
+		schedule.Inputs{},
+		"2026-05-15T00:00:00Z",
+		5,
+	)
 	require.Equal(t, []string{"2026-05-16T17:00:00+09:00"}, dues(f))
-	f = preview(t, timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(90 * time.Second)}, schedule.Inputs{}, "2026-05-15T00:00:00Z", 5)
+	f = preview(
+		t,
+		timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(90 * time.Second)},
+		schedule.Inputs{},
+		"2026-05-15T00:00:00Z",
+		5,
+	)
 	require.Equal(t, []string{"2026-05-15T00:01:30Z"}, dues(f))
-	f = preview(t, timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(1500 * time.Millisecond), MaxFires: 2}, schedule.Inputs{}, "2026-05-15T00:00:00Z", 5)
-	require.Equal(t, []string{"2026-05-15T00:00:01.5Z", "2026-05-15T00:00:03Z"}, dues(f), "no more than max_fires")
+	f = preview(
+		t,
+		timer.Schedule{
+			Kind:     timer.KindInterval,
+			Every:    timer.Duration(1500 * time.Millisecond),
+			MaxFires: 2,
+		},
+		schedule.Inputs{},
+		"2026-05-15T00:00:00Z",
+		5,
+	)
+	require.Equal(
+		t,
+		[]string{"2026-05-15T00:00:01.5Z", "2026-05-15T00:00:03Z"},
+		dues(f),
+		"no more than max_fires",
+	)
 	s, in := under(timer.Schedule{Kind: timer.KindAt, At: &at}, "next_allowed", weekdays())
 	f = preview(t, s, in, "2026-05-15T00:00:00Z", 5)
 	require.Equal(t, []string{"2026-05-18T08:00:00Z"}, dues(f))
-	require.Equal(t, `calendar "weekdays": sat is an excluded weekday; moved to 2026-05-18T08:00:00Z`, f.Excluded[0].Reason)
-	s, in = under(timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(36 * time.Hour)}, "next_allowed", weekdays())
+	require.Equal(
+		t,
+		`calendar "weekdays": sat is an excluded weekday; moved to 2026-05-18T08:00:00Z`,
+		f.Excluded[0].Reason,
+	)
+	s, in = under(
+		timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(36 * time.Hour)},
+		"next_allowed",
+		weekdays(),
+	)
 	f = preview(t, s, in, "2026-05-15T00:00:00Z", 5)
 	require.Equal(t, []string{"2026-05-18T12:00:00Z"}, dues(f))
-	require.Equal(t, `calendar "weekdays": sat is an excluded weekday; moved to 2026-05-18T12:00:00Z`, f.Excluded[0].Reason)
+	require.Equal(
+		t,
+		`calendar "weekdays": sat is an excluded weekday; moved to 2026-05-18T12:00:00Z`,
+		f.Excluded[0].Reason,
+	)
 }

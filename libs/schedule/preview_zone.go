@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// repeated lists what the overlap policy leaves out in (fromMS, toMS]: what the same spec has in both passes and the policy in one.
+// repeated lists what the overlap policy leaves out in (fromMS, toMS]: what the same spec has in
+// both passes and the policy in one.
 func (p *Parsed) repeated(w *wall, fromMS, toMS int64) []ForecastExclusion {
 	if !w.first && !w.second {
 		return nil
@@ -19,14 +20,29 @@ func (p *Parsed) repeated(w *wall, fromMS, toMS int64) []ForecastExclusion {
 	var out []ForecastExclusion
 	for i := max(1, z.At(floorDiv(fromMS, 1000))); i < z.Len() && (z.Start(i)-secondsPerDay)*1000 <= toMS && len(out) < MaxPreviewExcluded; i++ {
 		if length := z.Offset(i-1) - z.Offset(i); length > 0 {
-			out = append(out, p.leftOut(w, &both, z.Start(i)-length-1, z.Start(i)+length, fromMS, toMS, reason)...)
+			out = append(
+				out,
+				p.leftOut(
+					w,
+					&both,
+					z.Start(i)-length-1,
+					z.Start(i)+length,
+					fromMS,
+					toMS,
+					reason,
+				)...)
 		}
 	}
 	return out
 }
 
-// leftOut lists the instants in (after, before) and in (fromMS, toMS] that one wall has and the other has not.
-func (p *Parsed) leftOut(w, both *wall, after, before, fromMS, toMS int64, reason string) []ForecastExclusion {
+// leftOut lists the instants in (after, before) and in (fromMS, toMS] that one wall has and the
+// other has not.
+func (p *Parsed) leftOut(
+	w, both *wall,
+	after, before, fromMS, toMS int64,
+	reason string,
+) []ForecastExclusion {
 	var out []ForecastExclusion
 	for at := max(after*1000, fromMS); len(out) < MaxPreviewExcluded; {
 		if at = both.next(at, 0); at >= before*1000 || at > toMS || at >= p.endMS {
@@ -39,7 +55,8 @@ func (p *Parsed) leftOut(w, both *wall, after, before, fromMS, toMS int64, reaso
 	return out
 }
 
-// missing lists the local times in (fromMS, toMS] that do not exist, under the policy that skips them. Under "shift" none is left out.
+// missing lists the local times in (fromMS, toMS] that do not exist, under the policy that skips
+// them. Under "shift" none is left out.
 func (p *Parsed) missing(w *wall, fromMS, toMS int64) []ForecastExclusion {
 	if w.everyHour || w.shift {
 		return nil
@@ -56,8 +73,10 @@ func (p *Parsed) missing(w *wall, fromMS, toMS int64) []ForecastExclusion {
 		}
 		for local := w.cron.next(begin + was); local != none && local < begin+z.Offset(i) && len(out) < MaxPreviewExcluded; local = w.cron.next(local + 1) {
 			out = append(out, ForecastExclusion{
-				Due: time.Unix(local-was, 0).UTC(), Reason: `gap: this local time does not exist, and the policy is "skip"`,
-				Local: localText(time.Unix(local-was, 0), was),
+				Due: time.Unix(local-was, 0).
+					UTC(),
+				Reason: `gap: this local time does not exist, and the policy is "skip"`,
+				Local:  localText(time.Unix(local-was, 0), was),
 			})
 		}
 	}

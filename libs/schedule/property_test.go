@@ -13,7 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// field is a random cron field and the set it means, made together, so that the test has an answer of its own.
+// field is a random cron field and the set it means, made together, so that the test has an answer
+// of its own.
 type field struct {
 	text string
 	star bool
@@ -55,7 +56,10 @@ func randomField(r *rand.Rand, low, high int, starOdds float64) field {
 type fields struct{ second, minute, hour, dom, month, dow field }
 
 func (f fields) String() string {
-	return strings.Join([]string{f.second.text, f.minute.text, f.hour.text, f.dom.text, f.month.text, f.dow.text}, " ")
+	return strings.Join(
+		[]string{f.second.text, f.minute.text, f.hour.text, f.dom.text, f.month.text, f.dow.text},
+		" ",
+	)
 }
 
 func (f fields) matches(at time.Time) bool {
@@ -65,16 +69,24 @@ func (f fields) matches(at time.Time) bool {
 	if f.dom.star || f.dow.star {
 		day = dom && dow
 	}
-	return day && f.second.set[at.Second()] && f.minute.set[at.Minute()] && f.hour.set[at.Hour()] && f.month.set[int(at.Month())]
+	return day && f.second.set[at.Second()] && f.minute.set[at.Minute()] && f.hour.set[at.Hour()] &&
+		f.month.set[int(at.Month())]
 }
 
 // everyHour tells what the rules do: whether the hour field is * or */n.
 func (f fields) everyHour() bool {
-	return f.hour.text == "*" || strings.HasPrefix(f.hour.text, "*/") && !strings.Contains(f.hour.text, ",")
+	return f.hour.text == "*" ||
+		strings.HasPrefix(f.hour.text, "*/") && !strings.Contains(f.hour.text, ",")
 }
 
-// model works out what is due in [from, to) by walking second after second, with nothing but package time and the rules of doc.go.
-func (f fields) model(loc *time.Location, gap timer.GapPolicy, overlap timer.OverlapPolicy, from, to int64) []int64 {
+// model works out what is due in [from, to) by walking second after second, with nothing but
+// package time and the rules of doc.go.
+func (f fields) model(
+	loc *time.Location,
+	gap timer.GapPolicy,
+	overlap timer.OverlapPolicy,
+	from, to int64,
+) []int64 {
 	const margin = 30 * 3600 // longer than any shift
 	wall := func(s int64) time.Time {
 		_, offset := time.Unix(s, 0).In(loc).Zone()
@@ -117,8 +129,8 @@ func (f fields) model(loc *time.Location, gap timer.GapPolicy, overlap timer.Ove
 	return out
 }
 
-// TestNextIsWhatTheRulesSay walks second by second through stretches that hold the odd nights of odd zones, and asks for the same
-// instants.
+// TestNextIsWhatTheRulesSay walks second by second through stretches that hold the odd nights of
+// odd zones, and asks for the same instants.
 func TestNextIsWhatTheRulesSay(t *testing.T) {
 	t.Parallel()
 	const length = 6 * 3600
@@ -133,7 +145,8 @@ func TestNextIsWhatTheRulesSay(t *testing.T) {
 		{"Australia/Lord_Howe", time.Date(2026, 10, 3, 13, 0, 0, 0, time.UTC)},
 		{"Africa/Cairo", time.Date(2026, 4, 23, 19, 0, 0, 0, time.UTC)},
 		{"America/St_Johns", time.Date(2006, 10, 29, 0, 0, 0, 0, time.UTC)},
-		{"Pacific/Apia", time.Date(2011, 12, 30, 7, 0, 0, 0, time.UTC)}, // a day that does not exist
+		// a day that does not exist.
+		{"Pacific/Apia", time.Date(2011, 12, 30, 7, 0, 0, 0, time.UTC)},
 		{"Asia/Kathmandu", time.Date(1985, 12, 31, 16, 0, 0, 0, time.UTC)},
 		{"Antarctica/Troll", time.Date(2026, 3, 28, 23, 0, 0, 0, time.UTC)}, // two hours
 		{"Antarctica/Troll", time.Date(2026, 10, 24, 23, 0, 0, 0, time.UTC)},
@@ -144,26 +157,52 @@ func TestNextIsWhatTheRulesSay(t *testing.T) {
 		overlap timer.OverlapPolicy
 	}{{"", ""}, {timer.GapSkip, timer.OverlapBoth}, {timer.GapShift, timer.OverlapSecond}, {timer.GapSkip, timer.OverlapFirst}}
 	for i, night := range nights {
-		t.Run(fmt.Sprint(night.zone, " ", night.from.Year(), " ", night.from.Month()), func(t *testing.T) {
-			t.Parallel()
-			loc, err := time.LoadLocation(night.zone)
-			require.NoError(t, err)
-			r := rand.New(rand.NewPCG(uint64(i), 7))
-			for n := range 12 {
-				f := fields{
-					randomField(r, 0, 59, 0.2), randomField(r, 0, 59, 0.3), randomField(r, 0, 23, 0.3),
-					randomField(r, 1, 31, 0.6), randomField(r, 1, 12, 0.8), randomField(r, 0, 7, 0.6),
+		t.Run(
+			fmt.Sprint(night.zone, " ", night.from.Year(), " ", night.from.Month()),
+			func(t *testing.T) {
+				t.Parallel()
+				loc, err := time.LoadLocation(night.zone)
+				require.NoError(t, err)
+				r := rand.New(rand.NewPCG(uint64(i), 7))
+				for n := range 12 {
+					f := fields{
+						randomField(
+							r,
+							0,
+							59,
+							0.2,
+						),
+						randomField(r, 0, 59, 0.3),
+						randomField(r, 0, 23, 0.3),
+						randomField(
+							r,
+							1,
+							31,
+							0.6,
+						),
+						randomField(r, 1, 12, 0.8),
+						randomField(r, 0, 7, 0.6),
+					}
+					s := cronOf(night.zone, f.String())
+					s.Gap, s.Overlap = policies[n%len(policies)].gap, policies[n%len(policies)].overlap
+					p := parse(t, s)
+					from := night.from.Unix()
+					var got []int64
+					for at := p.Next(from*1000-1, 0); at < (from+length)*1000; at = p.Next(at, 0) {
+						got = append(got, at)
+					}
+					require.Equal(
+						t,
+						f.model(loc, s.Gap, s.Overlap, from, from+length),
+						got,
+						"%q in %s, gap %q, overlap %q",
+						f,
+						night.zone,
+						s.Gap,
+						s.Overlap,
+					)
 				}
-				s := cronOf(night.zone, f.String())
-				s.Gap, s.Overlap = policies[n%len(policies)].gap, policies[n%len(policies)].overlap
-				p := parse(t, s)
-				from := night.from.Unix()
-				var got []int64
-				for at := p.Next(from*1000-1, 0); at < (from+length)*1000; at = p.Next(at, 0) {
-					got = append(got, at)
-				}
-				require.Equal(t, f.model(loc, s.Gap, s.Overlap, from, from+length), got, "%q in %s, gap %q, overlap %q", f, night.zone, s.Gap, s.Overlap)
-			}
-		})
+			},
+		)
 	}
 }

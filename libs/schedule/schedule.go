@@ -8,7 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Parsed is a schedule made ready to compute instants. It gives the same answers for ever, and is safe for concurrent use.
+// Parsed is a schedule made ready to compute instants. It gives the same answers for ever, and is
+// safe for concurrent use.
 type Parsed struct {
 	kind  timer.ScheduleKind
 	parts []instants // one for each spec of a cron, else one
@@ -36,15 +37,19 @@ type Inputs struct {
 	Zones     *zone.Database   // where time zones come from; nil is zone.Default
 }
 
-// Parse makes a schedule ready. It refuses what Check refuses, but for cron expressions that can be read and never match; those
-// have no instants. Its error is a *timer.Error (invalid) that names the field.
+// Parse makes a schedule ready. It refuses what Check refuses, but for cron expressions that can be
+// read and never match; those have no instants. Its error is a *timer.Error (invalid) that names
+// the field.
 func Parse(s timer.Schedule, in Inputs) (*Parsed, error) {
 	p, err := parse(&s, in)
 	if err != nil {
 		return nil, err
 	}
 	if len(in.Calendars) != len(s.Calendars) {
-		return nil, timer.Invalid("schedule.calendars", "expected calendars of the app, found names of none")
+		return nil, timer.Invalid(
+			"schedule.calendars",
+			"expected calendars of the app, found names of none",
+		)
 	}
 	rules := make([]*calendar.Rules, len(in.Calendars))
 	for i := range in.Calendars {
@@ -88,7 +93,9 @@ func parse(s *timer.Schedule, in Inputs) (*Parsed, error) {
 	case timer.KindAt:
 		p.parts, p.endMS = []instants{once{atMS: ceilMS(*s.At)}}, timer.NeverMS
 	case timer.KindDelay:
-		p.parts, p.endMS = []instants{delay{ms: ceilDurationMS(time.Duration(s.Delay))}}, timer.NeverMS
+		p.parts, p.endMS = []instants{
+			delay{ms: ceilDurationMS(time.Duration(s.Delay))},
+		}, timer.NeverMS
 	case timer.KindFixedDelay:
 		p.everyMS = ceilDurationMS(time.Duration(s.Every))
 	case timer.KindInterval:
@@ -115,10 +122,14 @@ func (p *Parsed) addSpecs(s *timer.Schedule, seed timer.ID) error {
 	return nil
 }
 
-// newInterval returns the instants of a fixed rate. An anchor that the schedule names is due itself, if there is no phase; the first
-// activation is not: whoever asks for every 10 minutes gets the first after 10 minutes.
+// newInterval returns the instants of a fixed rate. An anchor that the schedule names is due
+// itself, if there is no phase; the first activation is not: whoever asks for every 10 minutes gets
+// the first after 10 minutes.
 func newInterval(s *timer.Schedule) every {
-	e := every{ms: time.Duration(s.Every).Milliseconds(), offset: time.Duration(s.Phase).Milliseconds()}
+	e := every{
+		ms:     time.Duration(s.Every).Milliseconds(),
+		offset: time.Duration(s.Phase).Milliseconds(),
+	}
 	switch {
 	case s.Anchor != nil:
 		e.fixed, e.anchor = true, ceilMS(*s.Anchor)
@@ -128,12 +139,14 @@ func newInterval(s *timer.Schedule) every {
 	return e
 }
 
-// Next returns the first due instant (unix ms) strictly after afterMS, timer.NeverMS when there is none. anchorMS is where relative
-// schedules count from, the timer's first activation: a delay ends so long after it, @every and an interval without an anchor of its
-// own are due in steps from it, and an instant before it is due at the anchor itself. For a fixed delay it is the end of the last
+// Next returns the first due instant (unix ms) strictly after afterMS, timer.NeverMS when there is
+// none. anchorMS is where relative schedules count from, the timer's first activation: a delay ends
+// so long after it, @every and an interval without an anchor of its own are due in steps from it,
+// and an instant before it is due at the anchor itself. For a fixed delay it is the end of the last
 // fire, and there is one instant only. Instants that several specs have in common come once.
 //
-// The due instants are a set that does not depend on afterMS: whoever asks in steps gets what one who asks at once gets.
+// The due instants are a set that does not depend on afterMS: whoever asks in steps gets what one
+// who asks at once gets.
 func (p *Parsed) Next(afterMS, anchorMS int64) int64 {
 	var due int64
 	switch {
@@ -150,7 +163,8 @@ func (p *Parsed) Next(afterMS, anchorMS int64) int64 {
 	return due
 }
 
-// candidate returns the first instant after afterMS that lies in the window, whatever calendars say of it.
+// candidate returns the first instant after afterMS that lies in the window, whatever calendars say
+// of it.
 func (p *Parsed) candidate(afterMS, anchorMS int64) int64 {
 	return p.firstOf(p.parts, afterMS, anchorMS)
 }

@@ -45,7 +45,9 @@ func parseSpec(text string, seed timer.ID) (parsedSpec, error) {
 		return parseDescriptor(&s, words)
 	case zoned && (name == "TZ" || name == "CRON_TZ"):
 		s.pos, s.end = first.from, first.to
-		return parsedSpec{}, s.fail("a cron expression without a time zone, as that is the field time_zone")
+		return parsedSpec{}, s.fail(
+			"a cron expression without a time zone, as that is the field time_zone",
+		)
 	}
 	return parseFields(&s, words, seed)
 }
@@ -53,7 +55,12 @@ func parseSpec(text string, seed timer.ID) (parsedSpec, error) {
 func parseFields(s *scanner, words []word, seed timer.ID) (parsedSpec, error) {
 	if len(words) < minFields {
 		s.pos = len(s.text)
-		return parsedSpec{}, s.fail(fmt.Sprintf("5 fields (minute first), 6 (second first) or 7 (year last) and not %d", len(words)))
+		return parsedSpec{}, s.fail(
+			fmt.Sprintf(
+				"5 fields (minute first), 6 (second first) or 7 (year last) and not %d",
+				len(words),
+			),
+		)
 	}
 	if len(words) > maxFields {
 		s.pos, s.end = words[maxFields].from, words[maxFields].to
@@ -95,7 +102,9 @@ func parseDescriptor(s *scanner, words []word) (parsedSpec, error) {
 	spec, ok := parsed.(*robfig.SpecSchedule)
 	if err != nil || !ok {
 		s.pos, s.end = first.from, first.to
-		return parsedSpec{}, s.fail("@yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly or \"@every <duration>\"")
+		return parsedSpec{}, s.fail(
+			"@yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly or \"@every <duration>\"",
+		)
 	}
 	if len(words) > 1 {
 		s.pos, s.end = words[1].from, words[1].to
@@ -104,8 +113,8 @@ func parseDescriptor(s *scanner, words []word) (parsedSpec, error) {
 	return parsedSpec{cron: fromStandard(spec)}, nil
 }
 
-// parseEvery reads the duration of an @every. Seconds are the finest step that a cron has: robfig/cron makes a second of less, and
-// drops parts of one, which is refused here.
+// parseEvery reads the duration of an @every. Seconds are the finest step that a cron has:
+// robfig/cron makes a second of less, and drops parts of one, which is refused here.
 func parseEvery(s *scanner, words []word) (parsedSpec, error) {
 	const duration = "a duration such as \"90s\", \"1h30m\" or \"1d\""
 	switch len(words) {

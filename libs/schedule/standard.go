@@ -12,8 +12,9 @@ const starBit = 1 << 63
 
 const allFields = robfig.Second | robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow
 
-// standardSpec reads a spec of six fields by robfig/cron. It returns false for specs that only the extensions of this package explain,
-// and for wrong ones: then each field is read by itself, and what is wrong is found where it stands.
+// standardSpec reads a spec of six fields by robfig/cron. It returns false for specs that only the
+// extensions of this package explain, and for wrong ones: then each field is read by itself, and
+// what is wrong is found where it stands.
 func standardSpec(fields []string) (*cron, bool) {
 	for i, text := range fields {
 		if !cronFields[i].isStandard(text) {
@@ -47,12 +48,16 @@ func parseStandard(text string, fields robfig.ParseOption) (*robfig.SpecSchedule
 	return spec, ok && err == nil
 }
 
-// isStandard tells whether a field has a shape that robfig/cron and this package read the same way. By itself that package also takes
-// empty items, signs before numbers, whatever follows a star, and steps of any length.
+// isStandard tells whether a field has a shape that robfig/cron and this package read the same way.
+// By itself that package also takes empty items, signs before numbers, whatever follows a star, and
+// steps of any length.
 func (k *fieldKind) isStandard(text string) bool {
 	for item := range strings.SplitSeq(text, ",") {
 		values, step, stepped := strings.Cut(item, "/")
-		if n, err := strconv.Atoi(step); stepped && (err != nil || !isWord(step) || n > k.maxStep()) {
+		if n, err := strconv.Atoi(
+			step,
+		); stepped &&
+			(err != nil || !isWord(step) || n > k.maxStep()) {
 			return false
 		}
 		if values == "*" || values == "?" {
@@ -79,7 +84,8 @@ func isWord(text string) bool {
 // maxStep returns the largest step that gets from one value of the field to another.
 func (k *fieldKind) maxStep() int { return k.starMax - k.min }
 
-// isRhythm tells whether a field is * or */n and no list, which asks for a rhythm and not for times of day.
+// isRhythm tells whether a field is * or */n and no list, which asks for a rhythm and not for times
+// of day.
 func isRhythm(text string) bool {
 	return (text[0] == '*' || text[0] == '?') && !strings.Contains(text, ",")
 }
@@ -90,7 +96,14 @@ func fromStandard(s *robfig.SpecSchedule) *cron {
 	for i := range cronFields {
 		if k := &cronFields[i]; k.option != 0 {
 			bits := k.of(s)
-			k.store(c, &fieldValue{bits: bits &^ starBit, star: bits&starBit != 0, rhythm: bits&starBit != 0})
+			k.store(
+				c,
+				&fieldValue{
+					bits:   bits &^ starBit,
+					star:   bits&starBit != 0,
+					rhythm: bits&starBit != 0,
+				},
+			)
 		}
 	}
 	return c

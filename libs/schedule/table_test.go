@@ -12,9 +12,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// ruleCase is a rule of doc.go in one instance: the first instants after another.
-// The instants were worked out by other means than this package: day by day, with Python's zoneinfo. Those to come hold as long as no
-// government changes its mind, and the zone database with it.
+// ruleCase is a rule of doc.go in one instance: the first instants after another. The instants were
+// worked out by other means than this package: day by day, with Python's zoneinfo. Those to come
+// hold as long as no government changes its mind, and the zone database with it.
 type ruleCase struct {
 	name, zone, spec string
 	gap              timer.GapPolicy

@@ -5,7 +5,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// wall is due when the wall clock of a zone shows what a cron asks for, under the policies for what it skips and repeats.
+// wall is due when the wall clock of a zone shows what a cron asks for, under the policies for what
+// it skips and repeats.
 type wall struct {
 	*cron
 
@@ -26,8 +27,9 @@ func newWall(c *cron, z *zone.Table, s *timer.Schedule) *wall {
 	return w
 }
 
-// next looks for the match on the wall clock first, as if it had no changes, and then goes to the stretch between two changes of the
-// zone that shows it. So it costs the same in the next hour and in a hundred years.
+// next looks for the match on the wall clock first, as if it had no changes, and then goes to the
+// stretch between two changes of the zone that shows it. So it costs the same in the next hour and
+// in a hundred years.
 func (w *wall) next(afterMS, _ int64) int64 {
 	if afterMS >= maxMS {
 		return timer.NeverMS
@@ -82,7 +84,8 @@ func (w *wall) anyBetween(from, to int64) bool {
 	return match != none && match < to
 }
 
-// inTime returns an instant in milliseconds if it lies before the end of the years that schedules know.
+// inTime returns an instant in milliseconds if it lies before the end of the years that schedules
+// know.
 func inTime(unix int64) int64 {
 	if unix*1000 >= maxMS {
 		return timer.NeverMS

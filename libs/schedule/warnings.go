@@ -13,10 +13,11 @@ type Warning struct {
 	Message string
 }
 
-// Warnings tells whether a schedule, or one of several cron expressions of it, is never due after an instant, and why. afterMS and
-// anchorMS are those of Next. With the millisecond before the timer's activation and with the activation itself, a warning says that
-// the timer will never fire. It returns nil where everything is due at some time. MaxFires does not count. It costs a few calls of
-// Next for each cron expression, and is safe for concurrent use.
+// Warnings tells whether a schedule, or one of several cron expressions of it, is never due after
+// an instant, and why. afterMS and anchorMS are those of Next. With the millisecond before the
+// timer's activation and with the activation itself, a warning says that the timer will never fire.
+// It returns nil where everything is due at some time. MaxFires does not count. It costs a few
+// calls of Next for each cron expression, and is safe for concurrent use.
 func (p *Parsed) Warnings(afterMS, anchorMS int64) []Warning {
 	if p.Next(afterMS, anchorMS) == timer.NeverMS {
 		field, why := p.whyNever(afterMS, anchorMS)
@@ -42,13 +43,17 @@ func (p *Parsed) Warnings(afterMS, anchorMS int64) []Warning {
 	return out
 }
 
-// whyNever takes away the limits of a schedule that is never due, one after the other. The first without which it is due is why.
+// whyNever takes away the limits of a schedule that is never due, one after the other. The first
+// without which it is due is why.
 func (p *Parsed) whyNever(afterMS, anchorMS int64) (field, why string) {
 	if p.calendars != nil {
 		open := *p
 		open.calendars = nil
 		if open.Next(afterMS, anchorMS) != timer.NeverMS {
-			return "schedule.calendars", fmt.Sprintf("its calendars exclude every instant after %s that it names", textMS(afterMS))
+			return "schedule.calendars", fmt.Sprintf(
+				"its calendars exclude every instant after %s that it names",
+				textMS(afterMS),
+			)
 		}
 	}
 	endless := *p
@@ -58,7 +63,11 @@ func (p *Parsed) whyNever(afterMS, anchorMS int64) (field, why string) {
 	case first != timer.NeverMS && p.endMS <= afterMS:
 		return "schedule.end_at", fmt.Sprintf("its end (%s) is past", textMS(p.endMS))
 	case first != timer.NeverMS:
-		return "schedule.end_at", fmt.Sprintf("it would be first due at %s, which is not before its end (%s)", textMS(first), textMS(p.endMS))
+		return "schedule.end_at", fmt.Sprintf(
+			"it would be first due at %s, which is not before its end (%s)",
+			textMS(first),
+			textMS(p.endMS),
+		)
 	}
 	endless.startMS = -1 << 62
 	since := "after " + textMS(afterMS)
@@ -67,12 +76,20 @@ func (p *Parsed) whyNever(afterMS, anchorMS int64) (field, why string) {
 		field, since = "schedule.start_at", fmt.Sprintf("from %s on", textMS(p.startMS))
 	}
 	if p.kind != timer.KindCron {
-		return field, fmt.Sprintf("it names no instant %s, as schedules end with the year %d", since, maxYear)
+		return field, fmt.Sprintf(
+			"it names no instant %s, as schedules end with the year %d",
+			since,
+			maxYear,
+		)
 	}
 	if field == "schedule" {
 		field = "schedule.specs"
 	}
-	return field, fmt.Sprintf("the cron expressions match nothing %s, up to the year %d", since, maxYear)
+	return field, fmt.Sprintf(
+		"the cron expressions match nothing %s, up to the year %d",
+		since,
+		maxYear,
+	)
 }
 
 func textMS(ms int64) string { return instantText(time.UnixMilli(ms)) }

@@ -16,11 +16,12 @@ const Name = "canary"
 
 const (
 	everyPrefix = "@every "
-	// slept is how far behind now the canary's expansion may be, before it is taken for one of a deployment that was off: then its phase starts
-	// anew, for nobody wants a week's canaries called.
+	// slept is how far behind now the canary's expansion may be, before it is taken for one of a
+	// deployment that was off: then its phase starts anew, for nobody wants a week's canaries
+	// called.
 	slept = 10 * time.Minute
-	// tries is how often one begins anew whose canary another replaced meanwhile. Each that does so has what it wants and stops: more than there are
-	// processes that start at once are not needed.
+	// tries is how often one begins anew whose canary another replaced meanwhile. Each that does so
+	// has what it wants and stops: more than there are processes that start at once are not needed.
 	tries = 20
 )
 
@@ -29,9 +30,12 @@ var errContended = errors.New("others replace it all the time")
 // definition returns what the canary with an interval is.
 func definition(interval time.Duration) timer.Definition {
 	return timer.Definition{
-		Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{everyPrefix + interval.String()}},
-		Target:   timer.Target{Kind: timer.KindCanary},
-		Retry:    timer.DefaultRetry(),
+		Schedule: timer.Schedule{
+			Kind:  timer.KindCron,
+			Specs: []string{everyPrefix + interval.String()},
+		},
+		Target: timer.Target{Kind: timer.KindCanary},
+		Retry:  timer.DefaultRetry(),
 	}
 }
 
@@ -47,11 +51,13 @@ func intervalOf(d *timer.Definition) time.Duration {
 	return 0
 }
 
-// establish makes the canary be there, active and with this process's interval; at the start of the process, and never later: were it
-// to insist, processes whose settings differ would replace it for ever, and switching it off one process after the other would not last.
+// establish makes the canary be there, active and with this process's interval; at the start of the
+// process, and never later: were it to insist, processes whose settings differ would replace it for
+// ever, and switching it off one process after the other would not last.
 //
-// Any number of processes do so at once: of those that create it one wins and the others find it, and deleting or activating it twice is doing it
-// once. One that dies halfway leaves it deleted or inactive; the next to start goes on, and whoever misses a deleted one makes it.
+// Any number of processes do so at once: of those that create it one wins and the others find it,
+// and deleting or activating it twice is doing it once. One that dies halfway leaves it deleted or
+// inactive; the next to start goes on, and whoever misses a deleted one makes it.
 func (w *Watch) establish(ctx context.Context) (timer.Timer, error) {
 	for range tries {
 		t, err := w.create(ctx)
@@ -83,7 +89,8 @@ func (w *Watch) establish(ctx context.Context) (timer.Timer, error) {
 	return timer.Timer{}, fmt.Errorf("making the canary: %w", errContended)
 }
 
-// seek finds the canary that the deployment has, whatever its interval, and makes one where there is none: somebody deleted it.
+// seek finds the canary that the deployment has, whatever its interval, and makes one where there
+// is none: somebody deleted it.
 func (w *Watch) seek(ctx context.Context) (timer.Timer, error) {
 	t, ok, err := w.find(ctx)
 	if err != nil || ok {
@@ -108,7 +115,12 @@ func (w *Watch) retire(ctx context.Context) error {
 
 func (w *Watch) create(ctx context.Context) (timer.Timer, error) {
 	made, err := w.opts.Store.Create(ctx, []store.NewTimer{
-		{App: timer.ReservedApp, Name: Name, Definition: definition(w.opts.Interval), Activate: true},
+		{
+			App:        timer.ReservedApp,
+			Name:       Name,
+			Definition: definition(w.opts.Interval),
+			Activate:   true,
+		},
 	}, w.opts.Plan)
 	if err == nil {
 		err = made[0].Err
@@ -135,7 +147,11 @@ func (w *Watch) remove(ctx context.Context) error {
 }
 
 func (w *Watch) set(ctx context.Context, id timer.ID, to timer.Status) (timer.Timer, error) {
-	out, err := w.opts.Store.SetStatus(ctx, []store.StatusChange{{App: timer.ReservedApp, ID: id, Status: to}}, w.opts.Plan)
+	out, err := w.opts.Store.SetStatus(
+		ctx,
+		[]store.StatusChange{{App: timer.ReservedApp, ID: id, Status: to}},
+		w.opts.Plan,
+	)
 	if err == nil {
 		err = out[0].Err
 	}
@@ -149,7 +165,8 @@ func (w *Watch) set(ctx context.Context, id timer.ID, to timer.Status) (timer.Ti
 	return out[0].Timer, nil
 }
 
-// find looks for the canary among the timers of the reserved app: it is the only one, unless users had an app of that name before it was reserved.
+// find looks for the canary among the timers of the reserved app: it is the only one, unless users
+// had an app of that name before it was reserved.
 func (w *Watch) find(ctx context.Context) (t timer.Timer, ok bool, err error) {
 	for q := (store.Query{App: timer.ReservedApp, Limit: store.MaxBatch}); ; {
 		found, err := w.opts.Store.List(ctx, q)

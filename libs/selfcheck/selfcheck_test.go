@@ -58,7 +58,13 @@ func (d *deployment) OldestOpen(ctx context.Context) (int64, error) {
 	return d.Store.OldestOpen(ctx)
 }
 
-func (d *deployment) History(ctx context.Context, app string, id timer.ID, before timer.FireID, limit int) ([]timer.Outcome, error) {
+func (d *deployment) History(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	before timer.FireID,
+	limit int,
+) ([]timer.Outcome, error) {
 	if d.away.Load() {
 		return nil, errAway
 	}
@@ -70,14 +76,22 @@ func (d *deployment) Committed(_ context.Context, fires []timer.Fire) { d.n.Add(
 func (d *deployment) watch(interval time.Duration, reg *prometheus.Registry) *selfcheck.Watch {
 	d.t.Helper()
 	w, err := selfcheck.New(selfcheck.Options{
-		Store: d, Dispatch: d, Plan: d.plan, Now: time.Now, Interval: interval, Logger: zerolog.Nop(), Registerer: reg,
+		Store:      d,
+		Dispatch:   d,
+		Plan:       d.plan,
+		Now:        time.Now,
+		Interval:   interval,
+		Logger:     zerolog.Nop(),
+		Registerer: reg,
 	})
 	require.NoError(d.t, err)
 	return w
 }
 
 // start runs a process's watch until stop, or the end of the test.
-func (d *deployment) start(interval time.Duration) (w *selfcheck.Watch, reg *prometheus.Registry, stop func()) {
+func (d *deployment) start(
+	interval time.Duration,
+) (w *selfcheck.Watch, reg *prometheus.Registry, stop func()) {
 	d.t.Helper()
 	reg = prometheus.NewRegistry()
 	w = d.watch(interval, reg)
@@ -125,7 +139,14 @@ func (d *deployment) ring(late time.Duration) {
 	require.NoError(d.t, err)
 	var out []timer.Outcome
 	for _, f := range won {
-		o := timer.Outcome{Fire: f, Kind: timer.Delivered, FinishedMS: now, UntilMS: f.DueMS, Count: 1, LatenessMS: late.Milliseconds()}
+		o := timer.Outcome{
+			Fire:       f,
+			Kind:       timer.Delivered,
+			FinishedMS: now,
+			UntilMS:    f.DueMS,
+			Count:      1,
+			LatenessMS: late.Milliseconds(),
+		}
 		states, err := d.States(d.t.Context(), []timer.ID{f.Timer})
 		require.NoError(d.t, err)
 		if states[0].Status != timer.StatusActive {
@@ -168,14 +189,15 @@ func TestCanaryIsMadeOnceByAnyNumber(t *testing.T) {
 		require.Equal(t, timer.StatusActive, c.Status)
 		require.Equal(t, timer.KindCanary, c.Definition.Target.Kind)
 		require.EqualValues(t, 1, c.ActiveEpoch)
-		require.Equal(t, c.FiresMade, d.n.Load(), "its fires are marked, once")
+		require.Equal(t, c.FiresCreated, d.n.Load(), "its fires are marked, once")
 		d.start(10 * time.Second) // a process that starts later
 		time.Sleep(time.Second)
 		require.Equal(t, c, d.one())
 	})
 }
 
-// The same over MySQL, in real time: statements that wait for each other there, and processes whose settings differ.
+// The same over MySQL, in real time: statements that wait for each other there, and processes whose
+// settings differ.
 func TestMySQLCanaryIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	st, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: testenv.MySQL(t)})
@@ -225,7 +247,8 @@ func TestCanaryIsReported(t *testing.T) {
 	})
 }
 
-// Processes with another interval replace it when they start, and those that run on go along: nobody replaces it back.
+// Processes with another interval replace it when they start, and those that run on go along:
+// nobody replaces it back.
 func TestCanaryIntervalChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -259,7 +282,12 @@ func TestCanaryIsSwitchedOff(t *testing.T) {
 		d.pass(30*time.Second, 0)
 		_, reg, _ := d.start(0)
 		d.pass(5*time.Minute, 0)
-		require.Equal(t, timer.StatusInactive, d.one().Status, "a process that has not heard of it yet does not switch it on again")
+		require.Equal(
+			t,
+			timer.StatusInactive,
+			d.one().Status,
+			"a process that has not heard of it yet does not switch it on again",
+		)
 		require.Error(t, running.Check(t.Context()))
 		require.NotContains(t, gauges(t, reg), "carillon_canary_age_seconds")
 		stop()
@@ -277,7 +305,13 @@ func TestCanaryThatWasDeletedComesBack(t *testing.T) {
 		b, _, _ := d.start(10 * time.Second)
 		d.pass(30*time.Second, 0)
 		first := d.one()
-		_, err := d.SetStatus(t.Context(), []store.StatusChange{{App: timer.ReservedApp, ID: first.ID, Status: timer.StatusDeleted}}, d.plan)
+		_, err := d.SetStatus(
+			t.Context(),
+			[]store.StatusChange{
+				{App: timer.ReservedApp, ID: first.ID, Status: timer.StatusDeleted},
+			},
+			d.plan,
+		)
 		require.NoError(t, err)
 		require.Empty(t, d.timers())
 		d.pass(2*time.Minute, 0)
@@ -287,7 +321,8 @@ func TestCanaryThatWasDeletedComesBack(t *testing.T) {
 	})
 }
 
-// A deployment that was off for a week starts with a canary of now, not with sixty thousand of the week.
+// A deployment that was off for a week starts with a canary of now, not with sixty thousand of the
+// week.
 func TestCanaryOfADeploymentThatWasOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -319,9 +354,18 @@ func TestOldestOpenFire(t *testing.T) {
 		require.Zero(t, gauges(t, reg)[name], "there is none")
 
 		at := time.Now().Add(30 * time.Second)
-		made, err := d.Create(t.Context(), []store.NewTimer{{App: "a", Name: "a", Activate: true, Definition: timer.Definition{
-			Schedule: timer.Schedule{Kind: timer.KindAt, At: &at}, Target: timer.Target{Kind: timer.KindHTTP}, Retry: timer.DefaultRetry(),
-		}}}, d.plan)
+		made, err := d.Create(
+			t.Context(),
+			[]store.NewTimer{{App: "a", Name: "a", Activate: true, Definition: timer.Definition{
+				Schedule: timer.Schedule{
+					Kind: timer.KindAt,
+					At:   &at,
+				},
+				Target: timer.Target{Kind: timer.KindHTTP},
+				Retry:  timer.DefaultRetry(),
+			}}},
+			d.plan,
+		)
 		require.NoError(t, err)
 		require.NoError(t, made[0].Err)
 		time.Sleep(29 * time.Second)
@@ -331,7 +375,13 @@ func TestOldestOpenFire(t *testing.T) {
 
 		d.away.Store(true)
 		time.Sleep(time.Minute)
-		require.InDelta(t, 80, w.Oldest().Seconds(), .01, "nothing can have been recorded meanwhile")
+		require.InDelta(
+			t,
+			80,
+			w.Oldest().Seconds(),
+			.01,
+			"nothing can have been recorded meanwhile",
+		)
 		d.away.Store(false)
 		time.Sleep(10 * time.Second)
 		d.ring(0)
@@ -340,7 +390,13 @@ func TestOldestOpenFire(t *testing.T) {
 
 		d.away.Store(true)
 		time.Sleep(time.Minute)
-		require.InDelta(t, 63, w.Oldest().Seconds(), 3.01, "whatever came due since it was seen may be open")
+		require.InDelta(
+			t,
+			63,
+			w.Oldest().Seconds(),
+			3.01,
+			"whatever came due since it was seen may be open",
+		)
 	})
 }
 
@@ -349,7 +405,10 @@ func TestCaller(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	c := selfcheck.NewCaller(reg)
 	at := time.Now().Truncate(time.Millisecond)
-	r := c.Call(t.Context(), &callback.Request{Start: at.Add(2 * time.Millisecond), PlannedMS: at.UnixMilli()})
+	r := c.Call(
+		t.Context(),
+		&callback.Request{Start: at.Add(2 * time.Millisecond), PlannedMS: at.UnixMilli()},
+	)
 	require.Equal(t, callback.Result{Class: callback.Success}, r)
 	families, err := reg.Gather()
 	require.NoError(t, err)

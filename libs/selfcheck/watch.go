@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// lookEvery is how often a process looks, give or take a fifth: processes that started together shall not go on looking together.
+	// lookEvery is how often a process looks, give or take a fifth: processes that started together
+	// shall not go on looking together.
 	lookEvery   = 5 * time.Second
 	lookTimeout = 3 * time.Second
 	// unseenAfter is without a look for how long a process no longer vouches for what it saw last.
@@ -26,9 +27,19 @@ const (
 // Store is what a watch needs of the store.
 type Store interface {
 	Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error)
-	SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error)
+	SetStatus(
+		ctx context.Context,
+		items []store.StatusChange,
+		plan store.Planner,
+	) ([]store.StatusChanged, error)
 	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
-	History(ctx context.Context, app string, id timer.ID, before timer.FireID, limit int) ([]timer.Outcome, error)
+	History(
+		ctx context.Context,
+		app string,
+		id timer.ID,
+		before timer.FireID,
+		limit int,
+	) ([]timer.Outcome, error)
 	OldestOpen(ctx context.Context) (int64, error)
 }
 
@@ -70,7 +81,8 @@ type Watch struct {
 	last     *timer.Outcome    // the latest canary that was called
 	kind     timer.OutcomeKind // of the latest canary, called or not
 	oldest   time.Duration     // how far the oldest open fire was past its run, when looked last
-	looked   time.Time         // when that was, by the monotonic clock; at first when the watch began
+	// when that was, by the monotonic clock; at first when the watch began.
+	looked time.Time
 
 	id   timer.ID // the canary's; 0: to be found. Run's alone
 	once bool     // it was established. Run's alone
@@ -87,11 +99,13 @@ func New(opts Options) (*Watch, error) {
 	return w, nil
 }
 
-// Run makes the canary and looks, until ctx ends. The store may be away: what cannot be done now is done later.
+// Run makes the canary and looks, until ctx ends. The store may be away: what cannot be done now is
+// done later.
 func (w *Watch) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		w.look(ctx)
-		clock.Pause(ctx, lookEvery*4/5+rand.N(lookEvery*2/5)) //nolint:mnd // a fifth less to a fifth more
+		//nolint:mnd // a fifth less to a fifth more
+		clock.Pause(ctx, lookEvery*4/5+rand.N(lookEvery*2/5))
 	}
 	return nil
 }
@@ -138,14 +152,16 @@ func (w *Watch) lookForCanary(ctx context.Context) error {
 	case len(found) > 0:
 		w.mu.Lock()
 		if w.kind = found[0].Kind; w.kind == timer.Delivered {
-			w.last = &found[0] // those of a canary that was deleted or switched off are skipped, and do not count
+			// those of a canary that was deleted or switched off are skipped, and do not count.
+			w.last = &found[0]
 		}
 		w.mu.Unlock()
 	}
 	return nil
 }
 
-// know finds out which timer the canary is: at first by making it, and again whenever it is silent, for it may have been replaced or deleted.
+// know finds out which timer the canary is: at first by making it, and again whenever it is silent,
+// for it may have been replaced or deleted.
 func (w *Watch) know(ctx context.Context) error {
 	seek := w.seek
 	switch {

@@ -26,7 +26,12 @@ type table struct {
 
 var errCut = errors.New("cut off")
 
-func (s *table) OpenSession(_ context.Context, id timer.ID, kind store.SessionKind, name string) error {
+func (s *table) OpenSession(
+	_ context.Context,
+	id timer.ID,
+	kind store.SessionKind,
+	name string,
+) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cut {
@@ -64,11 +69,11 @@ func (s *table) LiveSessions(context.Context) ([]store.Session, error) {
 	return out, nil
 }
 
-func (s *table) EndedSessions(context.Context, time.Duration) ([]store.Session, error) {
+func (s *table) ExpiredSessions(context.Context, time.Duration) ([]store.Session, error) {
 	return nil, nil
 }
 
-func (s *table) EndSession(_ context.Context, id timer.ID, seen int64) (bool, error) {
+func (s *table) ExpireSession(_ context.Context, id timer.ID, seen int64) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.rows[id]; r == nil || r.Renewals != seen {
@@ -91,11 +96,15 @@ func (s *table) setCut(cut bool) {
 	s.cut = cut
 }
 
-func keep(t *testing.T, tab *table) (k *session.Keeper, stop func()) {
+func keep(t *testing.T, tab *table) (k *session.Heartbeater, stop func()) {
 	t.Helper()
-	k, err := session.NewKeeper(session.Options{
-		Store: tab, IDs: timer.NewIDs(time.Now), Kind: store.ExecutorSession, Name: "me", Logger: zerolog.Nop(),
-		Load: func() store.Load { return store.Load{HandsFull: true} },
+	k, err := session.NewHeartbeater(session.Options{
+		Store:  tab,
+		IDs:    timer.NewIDs(time.Now),
+		Kind:   store.ExecutorSession,
+		Name:   "me",
+		Logger: zerolog.Nop(),
+		Load:   func() store.Load { return store.Load{InflightFull: true} },
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -112,24 +121,25 @@ func TestSessionIsRenewedAndClosed(t *testing.T) {
 		term, err := k.Wait(t.Context())
 		require.NoError(t, err)
 		time.Sleep(10*time.Second + time.Millisecond)
-		require.True(t, term.Trusted())
+		require.True(t, term.Valid())
 		require.NoError(t, k.Ready())
 		require.EqualValues(t, 20, tab.rows[term.ID].Renewals)
-		require.True(t, tab.rows[term.ID].Load.HandsFull)
+		require.True(t, tab.rows[term.ID].Load.InflightFull)
 		stop()
 		require.Empty(t, tab.rows)
 		require.Error(t, term.Context().Err())
 	})
 }
 
-// Trust ends before anyone may end the session: at 2 s since a renewal was sent, against 2.5 s of silence.
+// Trust ends before anyone may end the session: at 2 s since a renewal was sent, against 2.5 s of
+// silence.
 func TestTrustEndsBeforeTheSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := &table{rows: make(map[timer.ID]*store.Session)}
 		k, stop := keep(t, tab)
 		defer stop()
-		w := session.NewWatcher(tab, nil, zerolog.Nop())
+		w := session.NewMonitor(tab, nil, zerolog.Nop())
 		term, err := k.Wait(t.Context())
 		require.NoError(t, err)
 		look := func() []store.Session {
@@ -145,7 +155,7 @@ func TestTrustEndsBeforeTheSession(t *testing.T) {
 		var ended []store.Session
 		for len(ended) == 0 {
 			time.Sleep(250 * time.Millisecond)
-			trusted := term.Trusted()
+			trusted := term.Valid()
 			if ended = look(); len(ended) > 0 {
 				require.False(t, trusted)
 			}
@@ -158,11 +168,12 @@ func TestTrustEndsBeforeTheSession(t *testing.T) {
 		next, err := k.Wait(t.Context())
 		require.NoError(t, err)
 		require.NotEqual(t, term.ID, next.ID)
-		require.True(t, next.Trusted())
+		require.True(t, next.Valid())
 	})
 }
 
-// Who waits for the end of trust hears of it when it ends, not before, and as soon as the term is cut.
+// Who waits for the end of trust hears of it when it ends, not before, and as soon as the term is
+// cut.
 func TestLapse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +183,7 @@ func TestLapse(t *testing.T) {
 		term, err := k.Wait(t.Context())
 		require.NoError(t, err)
 		lapsed := make(chan struct{})
-		go func() { term.Lapse(t.Context()); close(lapsed) }()
+		go func() { term.AwaitExpiry(t.Context()); close(lapsed) }()
 		time.Sleep(time.Minute)
 		select {
 		case <-lapsed:
@@ -182,21 +193,25 @@ func TestLapse(t *testing.T) {
 		tab.setCut(true)
 		began := time.Now()
 		<-lapsed
-		require.False(t, term.Trusted())
-		require.Greater(t, time.Since(began), session.Trust-session.RenewEvery-time.Millisecond)
-		require.LessOrEqual(t, time.Since(began), session.Trust)
+		require.False(t, term.Valid())
+		require.Greater(
+			t,
+			time.Since(began),
+			session.LeaseValidity-session.RenewEvery-time.Millisecond,
+		)
+		require.LessOrEqual(t, time.Since(began), session.LeaseValidity)
 
 		tab.setCut(false)
 		time.Sleep(2 * session.RenewEvery)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		term.Lapse(ctx)
+		term.AwaitExpiry(ctx)
 		require.Error(t, ctx.Err())
-		require.True(t, term.Trusted(), "who waited has ended, not the term")
+		require.True(t, term.Valid(), "who waited has ended, not the term")
 
 		began = time.Now()
-		time.AfterFunc(time.Millisecond, term.Cut)
-		term.Lapse(t.Context())
+		time.AfterFunc(time.Millisecond, term.Fence)
+		term.AwaitExpiry(t.Context())
 		require.Equal(t, time.Millisecond, time.Since(began))
 	})
 }
@@ -211,14 +226,15 @@ func TestStoreAwayKillsNobody(t *testing.T) {
 		require.NoError(t, err)
 		tab.setCut(true) // for everybody: nobody looks either
 		time.Sleep(time.Minute)
-		require.False(t, term.Trusted())
+		require.False(t, term.Valid())
 		tab.setCut(false)
 		time.Sleep(time.Second)
-		require.True(t, term.Trusted(), "the same session goes on")
+		require.True(t, term.Valid(), "the same session goes on")
 	})
 }
 
-// TestStoreThatWasAwayIsNoSilence: the first look at a store that is back ends nobody, also not one whose renewal comes seconds after it.
+// TestStoreThatWasAwayIsNoSilence: the first look at a store that is back ends nobody, also not one
+// whose renewal comes seconds after it.
 func TestStoreThatWasAwayIsNoSilence(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(*table, bool){
@@ -231,10 +247,13 @@ func TestStoreThatWasAwayIsNoSilence(t *testing.T) {
 				tab := &table{rows: make(map[timer.ID]*store.Session)}
 				k, stop := keep(t, tab)
 				defer stop()
-				w := session.NewWatcher(tab, k, zerolog.Nop())
+				w := session.NewMonitor(tab, k, zerolog.Nop())
 				term, err := k.Wait(t.Context())
 				require.NoError(t, err)
-				require.NoError(t, tab.OpenSession(t.Context(), 7, store.ExecutorSession, "another"))
+				require.NoError(
+					t,
+					tab.OpenSession(t.Context(), 7, store.ExecutorSession, "another"),
+				)
 				look := func(d time.Duration) (ended []store.Session) {
 					for begin := time.Now(); time.Since(begin) < d; time.Sleep(250 * time.Millisecond) {
 						_, e, _ := w.Look(t.Context())
@@ -254,9 +273,13 @@ func TestStoreThatWasAwayIsNoSilence(t *testing.T) {
 				set(true)
 				require.Empty(t, look(time.Minute))
 				set(false)
-				require.Empty(t, look(session.Mercy-time.Second), "the other one is slow to come back")
+				require.Empty(
+					t,
+					look(session.Grace-time.Second),
+					"the other one is slow to come back",
+				)
 				require.Len(t, look(5*time.Second), 1, "and is not waited for without end")
-				require.True(t, term.Trusted(), "the same session goes on")
+				require.True(t, term.Valid(), "the same session goes on")
 			})
 		})
 	}
@@ -266,7 +289,7 @@ func TestWatcherWaitsForSilenceOfItsOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7, Renewals: 3}}}
-		w := session.NewWatcher(tab, nil, zerolog.Nop())
+		w := session.NewMonitor(tab, nil, zerolog.Nop())
 		begin := time.Now()
 		for {
 			live, ended, err := w.Look(t.Context())
@@ -277,16 +300,17 @@ func TestWatcherWaitsForSilenceOfItsOwn(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		require.Equal(t, session.Silence, time.Since(begin))
+		require.Equal(t, session.Timeout, time.Since(begin))
 	})
 }
 
-// Whenever a session is renewed for the last time, its silence is noticed a look later than it is over at the most.
+// Whenever a session is renewed for the last time, its silence is noticed a look later than it is
+// over at the most.
 func TestSilenceIsNoticedWhenItIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const takes = 10 * time.Millisecond // a look
-		for phase := 3 * time.Millisecond; phase < session.LookEvery; phase += 19 * time.Millisecond {
+		for phase := 3 * time.Millisecond; phase < session.MonitorInterval; phase += 19 * time.Millisecond {
 			tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7}, 8: {ID: 8}}}
 			ctx, cancel := context.WithCancel(t.Context())
 			began := time.Now()
@@ -295,12 +319,13 @@ func TestSilenceIsNoticedWhenItIsOver(t *testing.T) {
 			watched := make(chan struct{})
 			go func() {
 				defer close(watched)
-				session.NewWatcher(&slowTable{tab, takes}, nil, zerolog.Nop()).Watch(ctx, func(_ context.Context, _, ended []store.Session, _ error) {
-					looks++
-					if len(ended) > 0 {
-						noticed = time.Now()
-					}
-				})
+				session.NewMonitor(&slowTable{tab, takes}, nil, zerolog.Nop()).
+					Watch(ctx, func(_ context.Context, _, ended []store.Session, _ error) {
+						looks++
+						if len(ended) > 0 {
+							noticed = time.Now()
+						}
+					})
 			}()
 			var silent time.Time
 			for time.Sleep(phase); time.Since(began) < 8*time.Second; time.Sleep(session.RenewEvery) {
@@ -316,9 +341,13 @@ func TestSilenceIsNoticedWhenItIsOver(t *testing.T) {
 			<-watched
 			require.Contains(t, tab.rows, timer.ID(8))
 			require.NotContains(t, tab.rows, timer.ID(7))
-			require.GreaterOrEqual(t, noticed.Sub(silent), session.Silence)
-			require.LessOrEqual(t, noticed.Sub(silent), session.Silence+session.LookEvery+3*takes)
-			require.LessOrEqual(t, looks, int(time.Since(began)/session.LookEvery)+2)
+			require.GreaterOrEqual(t, noticed.Sub(silent), session.Timeout)
+			require.LessOrEqual(
+				t,
+				noticed.Sub(silent),
+				session.Timeout+session.MonitorInterval+3*takes,
+			)
+			require.LessOrEqual(t, looks, int(time.Since(began)/session.MonitorInterval)+2)
 		}
 	})
 }
@@ -340,10 +369,18 @@ func TestTwoWatchersEndOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7}, 8: {ID: 8}}}
-		a, b := session.NewWatcher(tab, nil, zerolog.Nop()), session.NewWatcher(tab, nil, zerolog.Nop())
+		a, b := session.NewMonitor(
+			tab,
+			nil,
+			zerolog.Nop(),
+		), session.NewMonitor(
+			tab,
+			nil,
+			zerolog.Nop(),
+		)
 		n := 0
 		for range 40 {
-			for _, w := range []*session.Watcher{a, b} {
+			for _, w := range []*session.Monitor{a, b} {
 				_, ended, err := w.Look(t.Context())
 				require.NoError(t, err)
 				n += len(ended)
@@ -357,7 +394,13 @@ func TestTwoWatchersEndOnce(t *testing.T) {
 func TestShard(t *testing.T) {
 	t.Parallel()
 	living := []store.Session{
-		{ID: 5, Kind: store.ExecutorSession}, {ID: 1, Kind: store.SchedulerSession}, {ID: 3, Kind: store.ExecutorSession}, {ID: 9, Kind: store.ExecutorSession},
+		{
+			ID:   5,
+			Kind: store.ExecutorSession,
+		},
+		{ID: 1, Kind: store.SchedulerSession},
+		{ID: 3, Kind: store.ExecutorSession},
+		{ID: 9, Kind: store.ExecutorSession},
 	}
 	for id, want := range map[timer.ID][2]int32{3: {0, 3}, 5: {1, 3}, 9: {2, 3}, 1: {0, 1}, 7: {0, 1}} {
 		place, of := session.Shard(living, store.ExecutorSession, id)

@@ -32,8 +32,9 @@ const (
 	newSecret = 32
 )
 
-// Key signs. It never shows itself: Reveal is the only way to its text. Of a pointer to a pointer fmt shows an address only, also where a Key is an
-// unexported field of what is printed, whose methods fmt cannot call.
+// Key signs. It never shows itself: Reveal is the only way to its text. Of a pointer to a pointer
+// fmt shows an address only, also where a Key is an unexported field of what is printed, whose
+// methods fmt cannot call.
 type Key struct{ k **keyMaterial }
 
 func keyOf(m *keyMaterial) Key { return Key{&m} }
@@ -62,7 +63,12 @@ func NewKey(kind Kind) (Key, error) {
 		_, priv, err := ed25519.GenerateKey(rand.Reader)
 		return keyOf(&keyMaterial{kind: Ed25519, priv: priv}), err
 	default:
-		return Key{}, fmt.Errorf("%q is not a kind of signing key: it is %s or %s", kind, HMAC, Ed25519)
+		return Key{}, fmt.Errorf(
+			"%q is not a kind of signing key: it is %s or %s",
+			kind,
+			HMAC,
+			Ed25519,
+		)
 	}
 }
 
@@ -71,7 +77,12 @@ func ParseKey(text string) (Key, error) {
 	if s, ok := strings.CutPrefix(text, PrefixHMAC); ok {
 		b, err := base64.StdEncoding.DecodeString(s)
 		if err != nil || len(b) < minSecret || len(b) > maxSecret {
-			return Key{}, fmt.Errorf("is not %s and base64 of %d to %d bytes", PrefixHMAC, minSecret, maxSecret)
+			return Key{}, fmt.Errorf(
+				"is not %s and base64 of %d to %d bytes",
+				PrefixHMAC,
+				minSecret,
+				maxSecret,
+			)
 		}
 		return keyOf(&keyMaterial{kind: HMAC, secret: b}), nil
 	}
@@ -83,9 +94,14 @@ func ParseKey(text string) (Key, error) {
 		case err == nil && len(b) == ed25519.PrivateKeySize && ed25519.NewKeyFromSeed(b[:ed25519.SeedSize]).Equal(ed25519.PrivateKey(b)):
 			return keyOf(&keyMaterial{kind: Ed25519, priv: b}), nil
 		}
-		return Key{}, fmt.Errorf("is not %s and base64 of an Ed25519 key, or of its seed", PrefixPrivate)
+		return Key{}, fmt.Errorf(
+			"is not %s and base64 of an Ed25519 key, or of its seed",
+			PrefixPrivate,
+		)
 	}
-	return Key{}, errors.New("is not a signing key: it begins with " + PrefixHMAC + " or " + PrefixPrivate)
+	return Key{}, errors.New(
+		"is not a signing key: it begins with " + PrefixHMAC + " or " + PrefixPrivate,
+	)
 }
 
 // IsZero tells whether there is no key.
@@ -99,7 +115,8 @@ func (k Key) Kind() Kind {
 	return k.material().kind
 }
 
-// Reveal returns the text that ParseKey reads: what is sealed, and what is shown once when a key is made.
+// Reveal returns the text that ParseKey reads: what is sealed, and what is shown once when a key is
+// made.
 func (k Key) Reveal() string {
 	switch k.Kind() {
 	case HMAC:
@@ -111,12 +128,15 @@ func (k Key) Reveal() string {
 	}
 }
 
-// Public returns the text that a receiver verifies by ("whpk_…"), or "" for HMAC, where that is the secret itself.
+// Public returns the text that a receiver verifies by ("whpk_…"), or "" for HMAC, where that is the
+// secret itself.
 func (k Key) Public() string {
 	if k.Kind() != Ed25519 {
 		return ""
 	}
-	return PrefixPublic + base64.StdEncoding.EncodeToString(k.material().priv.Public().(ed25519.PublicKey))
+	return PrefixPublic + base64.StdEncoding.EncodeToString(
+		k.material().priv.Public().(ed25519.PublicKey),
+	)
 }
 
 // String names the kind of the key, and nothing else of it.

@@ -23,9 +23,14 @@ func python(t *testing.T) string {
 		return p
 	}
 	if slices.Contains(strings.Split(os.Getenv("CARILLON_TEST_REQUIRE"), ","), "oracles") {
-		t.Fatal("CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_WEBHOOKS is not set: set it to what scripts/webhooks-oracle.sh prints")
+		t.Fatal(
+			"CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_WEBHOOKS is not set: set it to what scripts/webhooks-oracle.sh prints",
+		)
 	}
-	t.Skipf("!!! SKIPPED, UNTESTED: %s verifies signatures by others' code, and CARILLON_TEST_WEBHOOKS is not set (to what scripts/webhooks-oracle.sh prints)", t.Name())
+	t.Skipf(
+		"!!! SKIPPED, UNTESTED: %s verifies signatures by others' code, and CARILLON_TEST_WEBHOOKS is not set (to what scripts/webhooks-oracle.sh prints)",
+		t.Name(),
+	)
 	return ""
 }
 
@@ -49,12 +54,27 @@ func TestOthersVerify(t *testing.T) {
 		wanted = append(wanted, good)
 	}
 	for i, body := range []string{"", "{}", "plain", "ß\x00", strings.Repeat("long ", 20_000)} {
-		secret, other, ed := newKey(t, signing.HMAC), newKey(t, signing.HMAC), newKey(t, signing.Ed25519)
+		secret, other, ed := newKey(
+			t,
+			signing.HMAC,
+		), newKey(
+			t,
+			signing.HMAC,
+		), newKey(
+			t,
+			signing.Ed25519,
+		)
 		for _, keys := range [][]signing.Key{{secret}, {other, secret}, {ed}, {ed, secret}, {secret, ed}} {
 			id := "42-" + strings.Repeat("7", i+1)
 			timestamp, signature := signer(t, keys...).Sign(id, time.Now(), body)
 			for _, k := range []signing.Key{secret, ed} {
-				m := message{Key: k.Reveal(), ID: id, Timestamp: timestamp, Signature: signature, Body: []byte(body)}
+				m := message{
+					Key:       k.Reveal(),
+					ID:        id,
+					Timestamp: timestamp,
+					Signature: signature,
+					Body:      []byte(body),
+				}
 				if k.Kind() == signing.Ed25519 {
 					m.Key = k.Public()
 				}

@@ -19,10 +19,12 @@ const (
 	HeaderSignature = "Webhook-Signature"
 )
 
-// MaxKeys is how many keys of an app are live at once: two of each kind, of which each rotates by itself. The store counts them.
+// MaxKeys is how many keys of an app are live at once: two of each kind, of which each rotates by
+// itself. The store counts them.
 const MaxKeys = 4
 
-// Signer signs with the live keys of an app. It is safe for concurrent use; make one when the keys change, and keep it.
+// Signer signs with the live keys of an app. It is safe for concurrent use; make one when the keys
+// change, and keep it.
 type Signer struct {
 	keys []Key
 	macs []sync.Pool // of hash.Hash, beside keys
@@ -46,7 +48,8 @@ func NewSigner(keys ...Key) (*Signer, error) {
 	return s, nil
 }
 
-// Sign returns the values of webhook-timestamp and webhook-signature for a message of the given id at the given time.
+// Sign returns the values of webhook-timestamp and webhook-signature for a message of the given id
+// at the given time.
 func (s *Signer) Sign(id string, at time.Time, body string) (timestamp, signature string) {
 	timestamp = strconv.FormatInt(at.Unix(), 10)
 	head := id + "." + timestamp + "."

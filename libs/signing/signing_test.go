@@ -53,17 +53,28 @@ const (
 func TestTheExamplesOfTheScheme(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(exampleAt, 999_000_000)
-	timestamp, signature := signer(t, parse(t, exampleSecret), parse(t, exampleKey)).Sign(exampleID, at, exampleBody)
+	timestamp, signature := signer(
+		t,
+		parse(t, exampleSecret),
+		parse(t, exampleKey),
+	).Sign(exampleID, at, exampleBody)
 	require.Equal(t, "1614265330", timestamp)
 	require.Equal(t, exampleHMAC+" "+exampleEd25519, signature)
-	_, signature = signer(t, parse(t, exampleKey), parse(t, exampleSecret)).Sign(exampleID, at, exampleBody)
+	_, signature = signer(
+		t,
+		parse(t, exampleKey),
+		parse(t, exampleSecret),
+	).Sign(exampleID, at, exampleBody)
 	require.Equal(t, exampleEd25519+" "+exampleHMAC, signature)
 }
 
-// The first test vectors of RFC 8032, 7.1: the key pair and what it signs. A message of the scheme is no empty one, so the key pair is what they tell.
+// The first test vectors of RFC 8032, 7.1: the key pair and what it signs. A message of the scheme
+// is no empty one, so the key pair is what they tell.
 func TestKeysOfRFC8032(t *testing.T) {
 	t.Parallel()
-	seed := []byte("\x9d\x61\xb1\x9d\xef\xfd\x5a\x60\xba\x84\x4a\xf4\x92\xec\x2c\xc4\x44\x49\xc5\x69\x7b\x32\x69\x19\x70\x3b\xac\x03\x1c\xae\x7f\x60")
+	seed := []byte(
+		"\x9d\x61\xb1\x9d\xef\xfd\x5a\x60\xba\x84\x4a\xf4\x92\xec\x2c\xc4\x44\x49\xc5\x69\x7b\x32\x69\x19\x70\x3b\xac\x03\x1c\xae\x7f\x60",
+	)
 	public := "\xd7\x5a\x98\x01\x82\xb1\x0a\xb7\xd5\x4b\xfe\xd3\xc9\x64\x07\x3a\x0e\xe1\x72\xf3\xda\xa6\x23\x25\xaf\x02\x1a\x68\xf7\x07\x51\x1a"
 	k := parse(t, "whsk_"+base64.StdEncoding.EncodeToString(seed))
 	require.Equal(t, "whpk_"+base64.StdEncoding.EncodeToString([]byte(public)), k.Public())
@@ -76,7 +87,13 @@ func TestKeysOfRFC8032(t *testing.T) {
 
 func TestEveryLiveKeyOfBothKindsSigns(t *testing.T) {
 	t.Parallel()
-	_, signature := signer(t, newKey(t, signing.HMAC), newKey(t, signing.Ed25519), newKey(t, signing.HMAC), newKey(t, signing.Ed25519)).Sign("a", time.Unix(1, 0), "b")
+	_, signature := signer(
+		t,
+		newKey(t, signing.HMAC),
+		newKey(t, signing.Ed25519),
+		newKey(t, signing.HMAC),
+		newKey(t, signing.Ed25519),
+	).Sign("a", time.Unix(1, 0), "b")
 	require.Regexp(t, `^v1,\S+ v1a,\S+ v1,\S+ v1a,\S+$`, signature)
 }
 

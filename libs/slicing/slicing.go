@@ -1,8 +1,10 @@
-// Package slicing divides time: an instant belongs to a minute, a fire to one of the minute's buckets. A minute's count of buckets
-// follows the number of fires that are expected in it, so that a busy minute is many slices, each one trigger's work.
+// Package slicing divides time: an instant belongs to a minute, a fire to one of the minute's
+// buckets. A minute's count of buckets follows the number of fires that are expected in it, so that
+// a busy minute is many slices, each one trigger's work.
 //
-// Nothing here talks to a server. A process remembers in Counts which counts were committed; counts only grow, so a stale one is
-// low, and low is safe: a fire never gets a bucket that no row of the minute has handed out.
+// Nothing here talks to a server. A process remembers in Counts which counts were committed; counts
+// only grow, so a stale one is low, and low is safe: a fire never gets a bucket that no row of the
+// minute has handed out.
 package slicing
 
 import (
@@ -15,7 +17,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Defaults: one trigger moves some 20,000 tasks a second, so a slice of 10,000 is half a second of its time.
+// Defaults: one trigger moves some 20,000 tasks a second, so a slice of 10,000 is half a second of
+// its time.
 const (
 	DefaultPerBucket       = 10_000
 	MaxBuckets       int32 = 256
@@ -70,8 +73,8 @@ func (c *Counts) Bucket(f timer.FireID, runMinute int64) int32 {
 	return int32(xxhash.Sum64(b[:]) % uint64(n))            //nolint:gosec // below n, an int32
 }
 
-// Take returns what was counted since the last Take, with the number of buckets wanted, and sets the tallies back. Whoever cannot
-// flush it gives it back by Return.
+// Take returns what was counted since the last Take, with the number of buckets wanted, and sets
+// the tallies back. Whoever cannot flush it gives it back by Return.
 func (c *Counts) Take() []Growth {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +85,8 @@ func (c *Counts) Take() []Growth {
 	for _, at := range c.counted {
 		m := c.minutes[at]
 		want := min((m.estimate+m.added)/c.perBucket+1, int64(MaxBuckets))
-		out = append(out, Growth{Minute: at, Added: m.added, Buckets: max(int32(want), m.buckets)}) //nolint:gosec // bounded
+		//nolint:gosec // bounded
+		out = append(out, Growth{Minute: at, Added: m.added, Buckets: max(int32(want), m.buckets)})
 		m.added = 0
 	}
 	c.counted = c.counted[:0]
@@ -99,8 +103,8 @@ func (c *Counts) Return(gs []Growth) {
 	}
 }
 
-// Learn takes over committed counts.
-func (c *Counts) Learn(ms []MinuteCount) {
+// Refresh takes over committed counts.
+func (c *Counts) Refresh(ms []MinuteCount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, n := range ms {
@@ -110,8 +114,8 @@ func (c *Counts) Learn(ms []MinuteCount) {
 	}
 }
 
-// Forget drops minutes before the given one, but for tallies that are not flushed.
-func (c *Counts) Forget(before int64) {
+// Drop drops minutes before the given one, but for tallies that are not flushed.
+func (c *Counts) Drop(before int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for at, m := range c.minutes {

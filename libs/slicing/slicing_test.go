@@ -24,11 +24,16 @@ func TestABusyMinuteGrowsOnlyByWhatIsCommitted(t *testing.T) {
 	require.Empty(t, c.Take(), "taken once")
 	require.Zero(t, c.Bucket(fireID(0), minute), "what is wanted is not committed")
 
-	c.Learn([]slicing.MinuteCount{{Minute: minute, Buckets: 3, Estimate: 250}})
+	c.Refresh([]slicing.MinuteCount{{Minute: minute, Buckets: 3, Estimate: 250}})
 	seen := map[int32]int{}
 	for i := range 3000 {
 		b := c.Bucket(fireID(i), minute)
-		require.Equal(t, b, c.Bucket(fireID(i), minute), "a fire keeps its bucket while the count stands")
+		require.Equal(
+			t,
+			b,
+			c.Bucket(fireID(i), minute),
+			"a fire keeps its bucket while the count stands",
+		)
 		seen[b]++
 	}
 	require.Len(t, seen, 3)
@@ -42,7 +47,7 @@ func TestABusyMinuteGrowsOnlyByWhatIsCommitted(t *testing.T) {
 func TestFiresOfOneTimerSpreadByTheirInstant(t *testing.T) {
 	t.Parallel()
 	c := slicing.NewCounts(1)
-	c.Learn([]slicing.MinuteCount{{Minute: minute, Buckets: 8}})
+	c.Refresh([]slicing.MinuteCount{{Minute: minute, Buckets: 8}})
 	seen := map[int32]bool{}
 	for i := range 60 {
 		seen[c.Bucket(timer.FireID{Timer: 1, DueMS: int64(i) * 1000}, minute)] = true
@@ -54,8 +59,8 @@ func TestFiresOfOneTimerSpreadByTheirInstant(t *testing.T) {
 func TestAStaleCountDoesNotLower(t *testing.T) {
 	t.Parallel()
 	c := slicing.NewCounts(100)
-	c.Learn([]slicing.MinuteCount{{Minute: minute, Buckets: 4, Estimate: 400}})
-	c.Learn([]slicing.MinuteCount{{Minute: minute, Buckets: 2, Estimate: 100}})
+	c.Refresh([]slicing.MinuteCount{{Minute: minute, Buckets: 4, Estimate: 400}})
+	c.Refresh([]slicing.MinuteCount{{Minute: minute, Buckets: 2, Estimate: 100}})
 	c.Bucket(fireID(1), minute)
 	require.Equal(t, []slicing.Growth{{Minute: minute, Added: 1, Buckets: 5}}, c.Take())
 }
@@ -66,8 +71,14 @@ func TestTheCountHasALimit(t *testing.T) {
 	for i := range 1000 {
 		c.Bucket(fireID(i), minute)
 	}
-	require.Equal(t, []slicing.Growth{{Minute: minute, Added: 1000, Buckets: slicing.MaxBuckets}}, c.Take())
-	c.Learn([]slicing.MinuteCount{{Minute: minute, Buckets: slicing.MaxBuckets, Estimate: 1 << 60}})
+	require.Equal(
+		t,
+		[]slicing.Growth{{Minute: minute, Added: 1000, Buckets: slicing.MaxBuckets}},
+		c.Take(),
+	)
+	c.Refresh(
+		[]slicing.MinuteCount{{Minute: minute, Buckets: slicing.MaxBuckets, Estimate: 1 << 60}},
+	)
 	c.Bucket(fireID(1), minute)
 	require.Equal(t, slicing.MaxBuckets, c.Take()[0].Buckets)
 }
@@ -78,20 +89,40 @@ func TestWhatCannotBeFlushedIsCountedInAgain(t *testing.T) {
 	c.Bucket(fireID(1), minute+1)
 	c.Bucket(fireID(2), minute)
 	taken := c.Take()
-	require.Equal(t, []slicing.Growth{{Minute: minute, Added: 1, Buckets: 1}, {Minute: minute + 1, Added: 1, Buckets: 1}}, taken)
+	require.Equal(
+		t,
+		[]slicing.Growth{
+			{Minute: minute, Added: 1, Buckets: 1},
+			{Minute: minute + 1, Added: 1, Buckets: 1},
+		},
+		taken,
+	)
 	c.Bucket(fireID(3), minute)
 	c.Return(taken)
-	require.Equal(t, []slicing.Growth{{Minute: minute, Added: 2, Buckets: 1}, {Minute: minute + 1, Added: 1, Buckets: 1}}, c.Take())
+	require.Equal(
+		t,
+		[]slicing.Growth{
+			{Minute: minute, Added: 2, Buckets: 1},
+			{Minute: minute + 1, Added: 1, Buckets: 1},
+		},
+		c.Take(),
+	)
 }
 
 func TestForgetKeepsTallies(t *testing.T) {
 	t.Parallel()
 	c := slicing.NewCounts(100)
-	c.Learn([]slicing.MinuteCount{{Minute: 1, Buckets: 4}, {Minute: 2, Buckets: 4}, {Minute: 3, Buckets: 4}})
+	c.Refresh(
+		[]slicing.MinuteCount{
+			{Minute: 1, Buckets: 4},
+			{Minute: 2, Buckets: 4},
+			{Minute: 3, Buckets: 4},
+		},
+	)
 	c.Bucket(fireID(1), 2)
-	c.Forget(3)
+	c.Drop(3)
 	require.Equal(t, []slicing.Growth{{Minute: 2, Added: 1, Buckets: 4}}, c.Take())
-	c.Forget(3)
+	c.Drop(3)
 	for i := range 100 {
 		require.Zero(t, c.Bucket(fireID(i), 1), "forgotten: one bucket, which is always safe")
 	}
@@ -111,7 +142,9 @@ func TestManyAtOnce(t *testing.T) {
 			mu.Lock()
 			total += g.Added
 			mu.Unlock()
-			c.Learn([]slicing.MinuteCount{{Minute: g.Minute, Buckets: g.Buckets, Estimate: g.Added}})
+			c.Refresh(
+				[]slicing.MinuteCount{{Minute: g.Minute, Buckets: g.Buckets, Estimate: g.Added}},
+			)
 		}
 	}
 	for range 4 {
@@ -131,7 +164,7 @@ func TestManyAtOnce(t *testing.T) {
 
 func BenchmarkBucket(b *testing.B) {
 	c := slicing.NewCounts(100)
-	c.Learn([]slicing.MinuteCount{{Minute: minute, Buckets: 8}})
+	c.Refresh([]slicing.MinuteCount{{Minute: minute, Buckets: 8}})
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Bucket(fireID(1), minute)

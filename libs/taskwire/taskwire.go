@@ -1,5 +1,7 @@
-// Package taskwire is the wire form of fires: the carillon.v1 message Task, as it travels on the bus and lies in the window. It writes and reads the same bytes as package proto would, without its reflection: every fire passes here
-// several times. The same fire at the same revision always has the same bytes.
+// Package taskwire is the wire form of fires: the carillon.v1 message Task, as it travels on the
+// bus and lies in the window. It writes and reads the same bytes as package proto would, without
+// its reflection: every fire passes here several times. The same fire at the same revision always
+// has the same bytes.
 package taskwire
 
 import (
@@ -44,7 +46,7 @@ func Append(dst []byte, f *timer.Fire) []byte {
 	dst = appendInt(dst, taskTimer, int64(f.Timer))
 	dst = appendInt(dst, taskDue, f.DueMS)
 	dst = appendInt(dst, taskSeries, f.Series)
-	dst = appendInt(dst, taskRun, f.RunMS)
+	dst = appendInt(dst, taskRun, f.RunAtMS)
 	dst = appendInt(dst, taskBucket, int64(f.Bucket))
 	dst = appendInt(dst, taskApp, f.AppID)
 	dst = appendInt(dst, taskVersion, int64(f.Version))
@@ -54,7 +56,7 @@ func Append(dst []byte, f *timer.Fire) []byte {
 	dst = appendInt(dst, taskAttempt, int64(f.Attempt))
 	dst = appendInt(dst, taskRev, int64(f.Rev))
 	dst = appendInt(dst, taskLate, f.LateMS)
-	return appendInt(dst, taskLane, int64(f.Lane))
+	return appendInt(dst, taskLane, int64(f.PriorityLevel))
 }
 
 func appendInt(dst []byte, n protowire.Number, v int64) []byte {
@@ -62,11 +64,12 @@ func appendInt(dst []byte, n protowire.Number, v int64) []byte {
 		return dst
 	}
 	dst = protowire.AppendTag(dst, n, protowire.VarintType)
-	return protowire.AppendVarint(dst, uint64(v)) //nolint:gosec // two's complement is the wire form
+	//nolint:gosec // two's complement is the wire form
+	return protowire.AppendVarint(dst, uint64(v))
 }
 
-// Decode reads a Task message. Its error means that the bytes are no task, and that trying again is of no use. Fields of
-// a newer program are skipped.
+// Decode reads a Task message. Its error means that the bytes are no task, and that trying again is
+// of no use. Fields of a newer program are skipped.
 func Decode(b []byte) (timer.Fire, error) {
 	var f timer.Fire
 	err := eachInt(b, func(n protowire.Number, v int64) {
@@ -78,7 +81,7 @@ func Decode(b []byte) (timer.Fire, error) {
 		case taskSeries:
 			f.Series = v
 		case taskRun:
-			f.RunMS = v
+			f.RunAtMS = v
 		case taskBucket:
 			f.Bucket = int32(v) //nolint:gosec // cut as proto does
 		case taskApp:
@@ -98,13 +101,14 @@ func Decode(b []byte) (timer.Fire, error) {
 		case taskLate:
 			f.LateMS = v
 		case taskLane:
-			f.Lane = timer.Lane(clampByte(v))
+			f.PriorityLevel = timer.PriorityLevel(clampByte(v))
 		}
 	})
 	if err != nil {
 		return timer.Fire{}, fmt.Errorf("reading a task: %w", err)
 	}
-	if f.Timer <= 0 || f.Timer > timer.MaxID || f.DueMS < 0 || f.RunMS < 0 || f.Series < 0 || f.Bucket < 0 {
+	if f.Timer <= 0 || f.Timer > timer.MaxID || f.DueMS < 0 || f.RunAtMS < 0 || f.Series < 0 ||
+		f.Bucket < 0 {
 		return timer.Fire{}, errors.New("reading a task: it names no fire")
 	}
 	return f, nil
@@ -123,20 +127,23 @@ func eachInt(b []byte, f func(protowire.Number, int64)) error {
 	for len(b) > 0 {
 		n, kind, size := protowire.ConsumeTag(b)
 		if size < 0 {
-			return protowire.ParseError(size) //nolint:wrapcheck // the callers say what was being read
+			//nolint:wrapcheck // the callers say what was being read
+			return protowire.ParseError(size)
 		}
 		b = b[size:]
 		if kind == protowire.VarintType {
 			v, size := protowire.ConsumeVarint(b)
 			if size < 0 {
-				return protowire.ParseError(size) //nolint:wrapcheck // the callers say what was being read
+				//nolint:wrapcheck // the callers say what was being read
+				return protowire.ParseError(size)
 			}
 			f(n, int64(v)) //nolint:gosec // two's complement is the wire form
 			b = b[size:]
 			continue
 		}
 		if size = protowire.ConsumeFieldValue(n, kind, b); size < 0 {
-			return protowire.ParseError(size) //nolint:wrapcheck // the callers say what was being read
+			//nolint:wrapcheck // the callers say what was being read
+			return protowire.ParseError(size)
 		}
 		b = b[size:]
 	}

@@ -15,22 +15,55 @@ import (
 
 var fires = map[string]timer.Fire{
 	"usual": {
-		FireID: timer.FireID{Timer: 177_000_000_000_001, DueMS: 1_767_225_600_000}, RunMS: 1_767_225_600_000,
-		Bucket: 3, AppID: 12, Version: 1, Epoch: 1,
+		FireID: timer.FireID{
+			Timer: 177_000_000_000_001,
+			DueMS: 1_767_225_600_000,
+		},
+		RunAtMS: 1_767_225_600_000,
+		Bucket:  3,
+		AppID:   12,
+		Version: 1,
+		Epoch:   1,
 	},
 	"smallest": {FireID: timer.FireID{Timer: 1}},
 	"full": {
-		FireID: timer.FireID{Timer: timer.MaxID, DueMS: math.MaxInt64, Series: math.MaxInt64}, RunMS: math.MaxInt64,
-		Bucket: math.MaxInt32, AppID: math.MinInt64, Version: math.MinInt32, Epoch: -1, Cause: 254, State: timer.FireRetrying,
-		Attempt: math.MaxInt32, LateMS: math.MinInt64, Rev: -5, Lane: timer.LaneLow,
+		FireID: timer.FireID{
+			Timer:  timer.MaxID,
+			DueMS:  math.MaxInt64,
+			Series: math.MaxInt64,
+		},
+		RunAtMS:       math.MaxInt64,
+		Bucket:        math.MaxInt32,
+		AppID:         math.MinInt64,
+		Version:       math.MinInt32,
+		Epoch:         -1,
+		Cause:         254,
+		State:         timer.FireRetrying,
+		Attempt:       math.MaxInt32,
+		LateMS:        math.MinInt64,
+		Rev:           -5,
+		PriorityLevel: timer.LevelLow,
 	},
 }
 
 func message(f timer.Fire) *carillonv1.Task {
 	return &carillonv1.Task{
-		TimerId: int64(f.Timer), DueMs: f.DueMS, Series: f.Series, RunMs: f.RunMS, Bucket: f.Bucket, AppId: f.AppID,
-		Version: f.Version, Epoch: f.Epoch, Cause: uint32(f.Cause), State: uint32(f.State), Attempt: f.Attempt, Rev: f.Rev, LateMs: f.LateMS,
-		Lane: uint32(f.Lane),
+		TimerId: int64(
+			f.Timer,
+		),
+		DueMs:    f.DueMS,
+		Series:   f.Series,
+		RunAtMs:  f.RunAtMS,
+		Bucket:   f.Bucket,
+		AppId:    f.AppID,
+		Version:  f.Version,
+		Epoch:    f.Epoch,
+		Cause:    uint32(f.Cause),
+		State:    uint32(f.State),
+		Attempt:  f.Attempt,
+		Rev:      f.Rev,
+		LateMs:   f.LateMS,
+		Priority: uint32(f.PriorityLevel),
 	}
 }
 
@@ -74,17 +107,22 @@ func TestDecodeSkipsFieldsOfANewerProgram(t *testing.T) {
 	b = protowire.AppendTag(taskwire.Encode(&f), 10, protowire.VarintType)
 	got, err = taskwire.Decode(protowire.AppendVarint(b, 257))
 	require.NoError(t, err)
-	require.Equal(t, timer.FireState(255), got.State, "an unknown state is not mistaken for a known one")
+	require.Equal(
+		t,
+		timer.FireState(255),
+		got.State,
+		"an unknown state is not mistaken for a known one",
+	)
 }
 
 func TestDecodeRefusesWhatNamesNoFire(t *testing.T) {
 	t.Parallel()
 	bad := map[string]timer.Fire{
-		"no timer":        {RunMS: 5},
+		"no timer":        {RunAtMS: 5},
 		"negative timer":  {FireID: timer.FireID{Timer: -1}},
 		"timer too large": {FireID: timer.FireID{Timer: timer.MaxID + 1}},
 		"negative due":    {FireID: timer.FireID{Timer: 1, DueMS: -1}},
-		"negative run":    {FireID: timer.FireID{Timer: 1}, RunMS: -1},
+		"negative run":    {FireID: timer.FireID{Timer: 1}, RunAtMS: -1},
 		"negative series": {FireID: timer.FireID{Timer: 1, Series: -1}},
 		"negative bucket": {FireID: timer.FireID{Timer: 1}, Bucket: -1},
 	}
@@ -118,7 +156,7 @@ func FuzzDecode(f *testing.F) {
 		require.Equal(t, fire, again)
 		var m carillonv1.Task
 		if proto.Unmarshal(b, &m) == nil && m.GetCause() < 255 && m.GetState() < 255 {
-			require.Equal(t, m.GetRunMs(), fire.RunMS)
+			require.Equal(t, m.GetRunAtMs(), fire.RunAtMS)
 			require.Equal(t, m.GetRev(), fire.Rev)
 		}
 	})

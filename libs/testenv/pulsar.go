@@ -29,8 +29,14 @@ const (
 func Pulsar(t testing.TB) PulsarPlace {
 	t.Helper()
 	p := PulsarPlace{
-		URL: require(t, "pulsar", "CARILLON_TEST_PULSAR_URL"), AdminURL: require(t, "pulsar", "CARILLON_TEST_PULSAR_ADMIN_URL"),
-		Tenant: tenant, Namespace: strings.ReplaceAll(unique(), "_", "-"),
+		URL: require(
+			t,
+			"pulsar",
+			"CARILLON_TEST_PULSAR_URL",
+		),
+		AdminURL:  require(t, "pulsar", "CARILLON_TEST_PULSAR_ADMIN_URL"),
+		Tenant:    tenant,
+		Namespace: strings.ReplaceAll(unique(), "_", "-"),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -40,7 +46,8 @@ func Pulsar(t testing.TB) PulsarPlace {
 	}
 	ns := "/namespaces/" + p.Tenant + "/" + p.Namespace
 	allowed := map[string]any{"allowedClusters": clusters, "adminRoles": []string{}}
-	// Tests of other packages make the tenant at the same moment: Pulsar answers some of them with a failed write.
+	// Tests of other packages make the tenant at the same moment: Pulsar answers some of them with
+	// a failed write.
 	for {
 		err := p.admin(ctx, http.MethodPut, "/tenants/"+p.Tenant, allowed, nil)
 		if err == nil {
@@ -90,7 +97,8 @@ func (p PulsarPlace) admin(ctx context.Context, method, path string, in, out any
 		return fmt.Errorf("making the request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // nothing stays behind
+	// nothing stays behind.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
@@ -100,7 +108,8 @@ func (p PulsarPlace) admin(ctx context.Context, method, path string, in, out any
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading the answer: %w", err)
-	case resp.StatusCode == http.StatusConflict && method == http.MethodPut, resp.StatusCode == http.StatusNotFound && method == http.MethodDelete:
+	case resp.StatusCode == http.StatusConflict && method == http.MethodPut,
+		resp.StatusCode == http.StatusNotFound && method == http.MethodDelete:
 		return nil
 	case resp.StatusCode >= 300:
 		return fmt.Errorf("%s %s: status %d: %s", method, path, resp.StatusCode, data)

@@ -9,20 +9,31 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis returns the addresses of a Redis server and a prefix for the test's keys, which are removed when it ends.
+// Redis returns the addresses of a Redis server and a prefix for the test's keys, which are removed
+// when it ends.
 func Redis(t testing.TB) (addrs []string, prefix string) {
 	t.Helper()
-	return redisPlace(t, "redis", "CARILLON_TEST_REDIS_ADDRS", func(addrs []string) redis.UniversalClient {
-		return redis.NewClient(&redis.Options{Addr: addrs[0]})
-	})
+	return redisPlace(
+		t,
+		"redis",
+		"CARILLON_TEST_REDIS_ADDRS",
+		func(addrs []string) redis.UniversalClient {
+			return redis.NewClient(&redis.Options{Addr: addrs[0]})
+		},
+	)
 }
 
 // RedisCluster returns the same of a Redis Cluster of several nodes.
 func RedisCluster(t testing.TB) (addrs []string, prefix string) {
 	t.Helper()
-	return redisPlace(t, "redis-cluster", "CARILLON_TEST_REDIS_CLUSTER_ADDRS", func(addrs []string) redis.UniversalClient {
-		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
-	})
+	return redisPlace(
+		t,
+		"redis-cluster",
+		"CARILLON_TEST_REDIS_CLUSTER_ADDRS",
+		func(addrs []string) redis.UniversalClient {
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+		},
+	)
 }
 
 func redisPlace(
@@ -58,7 +69,8 @@ func removeOn(ctx context.Context, node redis.UniversalClient, prefix string) er
 	keys := node.Scan(ctx, 0, prefix+"*", 1000).Iterator()
 	var errs []error
 	for keys.Next(ctx) {
-		errs = append(errs, node.Unlink(ctx, keys.Val()).Err()) // one by one: keys of a cluster's node differ in their slots
+		// one by one: keys of a cluster's node differ in their slots.
+		errs = append(errs, node.Unlink(ctx, keys.Val()).Err())
 	}
 	return errors.Join(append(errs, keys.Err())...)
 }

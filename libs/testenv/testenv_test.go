@@ -45,7 +45,8 @@ func TestRedis(t *testing.T) { //nolint:tparallel // what follows the subtest lo
 	}
 }
 
-func TestRedisCluster(t *testing.T) { //nolint:tparallel // what follows the subtest looks at what it left
+//nolint:tparallel // what follows the subtest looks at what it left
+func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	var addrs []string
 	var prefix string

@@ -1,5 +1,5 @@
-// Package timer is the domain of Carillon: timers, their schedules and targets, fires, attempts and outcomes. It
-// imports the standard library only, and everything else imports it.
+// Package timer is the domain of Carillon: timers, their schedules and targets, fires, attempts and
+// outcomes. It imports the standard library only, and everything else imports it.
 //
 // # Glossary (one word per idea, in Go, SQL, proto, topics, metrics and docs)
 //
@@ -8,8 +8,10 @@
 //   - fire: one due instant of one timer. Its identity is timer id + due + series.
 //   - due: the nominal instant of a fire, unix milliseconds UTC. It never moves.
 //   - series: 0 for fires of the schedule, else the id of a run-now, backfill or redrive.
-//   - run: when the fire is next to be dispatched (run_ms): its planned instant at first, then the deadline of its retry.
-//   - revision: counts how often a fire was given back for dispatch; a task of an older revision claims nothing.
+//   - run: when the fire is next to be dispatched (run_at_ms): its planned instant at first, then
+//     the deadline of its retry.
+//   - revision: counts how often a fire was given back for dispatch; a task of an older revision
+//     claims nothing.
 //   - open: a fire without outcome.
 //   - mark: the entry of a fire in the window.
 //   - slice: one minute of run × one bucket.

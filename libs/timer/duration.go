@@ -14,7 +14,8 @@ type Duration time.Duration
 
 // MarshalJSON writes the text form.
 func (d Duration) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Duration(d).String()) //nolint:wrapcheck // the caller is encoding/json itself
+	//nolint:wrapcheck // the caller is encoding/json itself
+	return json.Marshal(time.Duration(d).String())
 }
 
 // UnmarshalJSON reads the text form. As everywhere in JSON, null changes nothing.
@@ -39,8 +40,8 @@ const hoursPerDay = 24
 
 var errDuration = errors.New("expected a duration such as \"90s\", \"1h30m\" or \"1d12h\"")
 
-// ParseDuration reads what time.ParseDuration reads, and days before the other units: "1d", "1d12h", "1.5d". A day has 24 hours.
-// It refuses what is longer than 292 years.
+// ParseDuration reads what time.ParseDuration reads, and days before the other units: "1d",
+// "1d12h", "1.5d". A day has 24 hours. It refuses what is longer than 292 years.
 func ParseDuration(text string) (Duration, error) {
 	number, rest, inDays := strings.Cut(text, "d")
 	if !inDays {
@@ -56,7 +57,9 @@ func ParseDuration(text string) (Duration, error) {
 	if err == nil && rest != "" {
 		more, err = time.ParseDuration(rest)
 	}
-	wrong := err != nil || len(number)-len(unsigned) > 1 || strings.Trim(unsigned, "0123456789.") != "" || strings.ContainsAny(rest, "+-")
+	wrong := err != nil || len(number)-len(unsigned) > 1 ||
+		strings.Trim(unsigned, "0123456789.") != "" ||
+		strings.ContainsAny(rest, "+-")
 	if wrong || hours > (math.MaxInt64-more)/hoursPerDay {
 		return 0, fmt.Errorf("%w, found %q", errDuration, text)
 	}

@@ -10,10 +10,11 @@ type Code string
 
 // The codes. Everything without one is CodeInternal.
 const (
-	CodeInvalid     Code = "invalid"
-	CodeNotFound    Code = "not_found"
-	CodeConflict    Code = "conflict"
-	CodeUnavailable Code = "unavailable" // a server is away or slow: the same call may succeed later
+	CodeInvalid  Code = "invalid"
+	CodeNotFound Code = "not_found"
+	CodeConflict Code = "conflict"
+	// CodeUnavailable: a server is away or slow: the same call may succeed later.
+	CodeUnavailable Code = "unavailable"
 	CodeInternal    Code = "internal"
 )
 
@@ -47,14 +48,17 @@ func NotFound(what string, id any) *Error {
 }
 
 // Conflict returns a CodeConflict error about one field.
-func Conflict(field, msg string) *Error { return &Error{Code: CodeConflict, Field: field, Msg: msg} }
+func Conflict(field, msg string) *Error {
+	return &Error{Code: CodeConflict, Field: field, Msg: msg}
+}
 
 // Unavailable wraps an error that may pass.
 func Unavailable(what string, err error) *Error {
 	return &Error{Code: CodeUnavailable, Msg: what, Err: err}
 }
 
-// CodeOf returns the code of the first *Error in err's chain, CodeInternal where there is none, "" for nil.
+// CodeOf returns the code of the first *Error in err's chain, CodeInternal where there is none, ""
+// for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

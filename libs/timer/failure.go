@@ -18,7 +18,9 @@ const (
 	FailureProtocol Failure = "protocol"  // an answer that is not of the protocol
 	FailureRedirect Failure = "redirect"  // a redirect that is not followed
 	FailureAuth     Failure = "auth"      // no OAuth2 token could be had
-	FailureInvalid  Failure = "invalid"   // the request cannot be built: a template, a secret, a target of an unknown kind
+	// FailureInvalid: the request cannot be built: a template, a secret, a target of an unknown
+	// kind.
+	FailureInvalid  Failure = "invalid"
 	FailureCanceled Failure = "cancelled" // the executor gave the call up
 	FailureAsync    Failure = "async"     // accepted, and not completed in time
 	FailureCircuit  Failure = "circuit"   // not sent: the endpoint's breaker is open
@@ -27,14 +29,30 @@ const (
 // Failures are all classes, for the check of a filter.
 func Failures() []Failure {
 	return []Failure{
-		FailureDNS, FailureConnect, FailureTLS, FailureTimeout, FailureStatus, FailureRule, FailureRefused, FailureReset, FailureTooLarge,
-		FailureProtocol, FailureRedirect, FailureAuth, FailureInvalid, FailureCanceled, FailureAsync, FailureCircuit,
+		FailureDNS,
+		FailureConnect,
+		FailureTLS,
+		FailureTimeout,
+		FailureStatus,
+		FailureRule,
+		FailureRefused,
+		FailureReset,
+		FailureTooLarge,
+		FailureProtocol,
+		FailureRedirect,
+		FailureAuth,
+		FailureInvalid,
+		FailureCanceled,
+		FailureAsync,
+		FailureCircuit,
 	}
 }
 
 // Reasons of failed fires besides ReasonExhausted and ReasonRejected.
 const (
 	ReasonNotRetried Reason = "not_retried" // the status is one that the timer does not retry
-	ReasonGaveUp     Reason = "gave_up"     // the next attempt would have started later than give_up_after allows
-	ReasonGone       Reason = "gone"        // the receiver answered 410; the timer was paused with the same reason
+	// ReasonGaveUp: the next attempt would have started later than give_up_after allows.
+	ReasonGaveUp Reason = "gave_up"
+	// ReasonGone: the receiver answered 410; the timer was paused with the same reason.
+	ReasonGone Reason = "gone"
 )

@@ -37,48 +37,54 @@ const (
 	FireRetrying FireState = 1 // for a further attempt
 	FireWaiting  FireState = 2 // for the fire before it to finish; its run is when it looks again
 	FireAccepted FireState = 3 // for its receiver to complete it; its run is when that times out
-	FireParked   FireState = 4 // for the limits of its app, or its endpoint's breaker
-	FireReturned FireState = 5 // for the retry policy: its receiver completed the attempt as failed, which is recorded
+	FireDeferred FireState = 4 // for the limits of its app, or its endpoint's breaker
+	// FireReturned: for the retry policy: its receiver completed the attempt as failed, which is
+	// recorded.
+	FireReturned FireState = 5
 )
 
 // Fire is one due instant of one timer, still without outcome.
 type Fire struct {
 	FireID
 
-	RunMS   int64 // when it is next to be dispatched
-	Bucket  int32 // with RunMS it names the slice
-	AppID   int64
-	Version int32 // of the timer's definition
-	Epoch   int64 // the timer's ActiveEpoch when the fire was made
-	Cause   Cause
-	State   FireState
-	Attempt int32  // attempts already made
-	LateMS  int64  // lateness of the first attempt; 0 before it
-	Rev     int32  // revision: bumped whenever the fire is given back for dispatch
-	Lane    Lane   // its timer's priority
-	Done    uint32 // of several targets: bit i says that Targets[i] took it (ModeAll), GivenUp<<i and Gone<<i that Targets[i] is not called again. Not in tasks and marks
+	RunAtMS       int64 // when it is next to be dispatched
+	Bucket        int32 // with RunAtMS it names the slice
+	AppID         int64
+	Version       int32 // of the timer's definition
+	Epoch         int64 // the timer's ActiveEpoch when the fire was made
+	Cause         Cause
+	State         FireState
+	Attempt       int32         // attempts already made
+	LateMS        int64         // lateness of the first attempt; 0 before it
+	Rev           int32         // revision: bumped whenever the fire is given back for dispatch
+	PriorityLevel PriorityLevel // its timer's priority
+	// Done: of several targets: bit i says that Targets[i] took it (ModeAll), GivenUp<<i and
+	// Gone<<i that Targets[i] is not called again. Not in tasks and marks.
+	Done uint32
 
 	Owner  ID    // the session that claimed it; 0 is none. Not in tasks and marks
-	Sweeps int32 // how often it was swept since RunMS was set. Not in tasks and marks
+	Sweeps int32 // how often it was swept since RunAtMS was set. Not in tasks and marks
 }
 
 // Bits of Fire.Done about the first of several targets; those of the others follow them.
 const (
 	GivenUp uint32 = 1 << 16 // it answered a status that is not retried
-	Gone    uint32 = 1 << 24 // ModeAll: it answered 410, for which the timer is paused when the fire ends
+	// Gone: ModeAll: it answered 410, for which the timer is paused when the fire ends.
+	Gone uint32 = 1 << 24
 )
 
-// RunMinute returns the slice's minute: minutes since 1970.
-func (f *Fire) RunMinute() int64 { return MinuteOf(f.RunMS) }
+// RunAtMinute returns the slice's minute: minutes since 1970.
+func (f *Fire) RunAtMinute() int64 { return MinuteOf(f.RunAtMS) }
 
-// Low tells whether its tasks go by the low lane from the start: it is of low priority, or a backfill's. What is late goes there too.
-func (f *Fire) Low() bool { return f.Cause == CauseBackfill || f.Lane == LaneLow }
+// Low tells whether its tasks go by the low-priority topic from the start: it is of low priority,
+// or a backfill's. What is late goes there too.
+func (f *Fire) Low() bool { return f.Cause == CauseBackfill || f.PriorityLevel == LevelLow }
 
 // MinuteOf returns the minute since 1970 that an instant (unix ms, not negative) lies in.
 func MinuteOf(ms int64) int64 { return ms / MinuteMS }
 
-// CompareFires orders fires by primary key (due, timer, series): the order in which every batch of statements takes
-// row locks, so that two batches never wait for each other in a circle.
+// CompareFires orders fires by primary key (due, timer, series): the order in which every batch of
+// statements takes row locks, so that two batches never wait for each other in a circle.
 func CompareFires(a, b Fire) int { return CompareFireIDs(a.FireID, b.FireID) }
 
 // CompareFireIDs orders fire ids as CompareFires orders fires.

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// ID names a timer or a session: 41 bits of milliseconds since 2025-01-01 UTC, then 12 bits that tell the ids of one
-// millisecond apart. It is below 2^53, so that no JSON client corrupts it, and time-ordered, so that rows made together
-// lie together. Two generators can make the same id; who stores one checks, and asks for another.
+// ID names a timer or a session: 41 bits of milliseconds since 2025-01-01 UTC, then 12 bits that
+// tell the ids of one millisecond apart. It is below 2^53, so that no JSON client corrupts it, and
+// time-ordered, so that rows made together lie together. Two generators can make the same id; who
+// stores one checks, and asks for another.
 type ID int64
 
 // MaxID is the largest id there can be.
@@ -35,7 +36,10 @@ func (id ID) TimeMS() int64 { return int64(id)>>idLowBits + idEpochMS }
 func ParseID(s string) (ID, error) {
 	n, err := strconv.ParseInt(s, decimalBase, 64)
 	if err != nil || n <= 0 || ID(n) > MaxID || s[0] == '+' {
-		return 0, Invalid("id", fmt.Sprintf("%q is not an id: it is a whole number from 1 to 2^53-1", s))
+		return 0, Invalid(
+			"id",
+			fmt.Sprintf("%q is not an id: it is a whole number from 1 to 2^53-1", s),
+		)
 	}
 	return ID(n), nil
 }
@@ -52,12 +56,14 @@ type IDs struct {
 // NewIDs returns a generator that reads the time from now.
 func NewIDs(now func() time.Time) *IDs { return &IDs{now: now} }
 
-// Next returns an id that this generator never returned before. Within a millisecond it starts at a random place, so
-// that generators in other processes rarely meet it; when a millisecond is used up it borrows from the next.
+// Next returns an id that this generator never returned before. Within a millisecond it starts at a
+// random place, so that generators in other processes rarely meet it; when a millisecond is used up
+// it borrows from the next.
 func (g *IDs) Next() ID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// A clock before 2025 (a simulated one, or one that is wrong) makes ids as if of the years before 2094. None is 0.
+	// A clock before 2025 (a simulated one, or one that is wrong) makes ids as if of the years
+	// before 2094. None is 0.
 	ms := max((g.now().UnixMilli()-idEpochMS)&idMSMask, 1)
 	switch {
 	case ms > g.ms:
@@ -71,7 +77,8 @@ func (g *IDs) Next() ID {
 	return ID(g.ms<<idLowBits | g.low)
 }
 
-// FireID is the identity of a fire. It is the same on every attempt, and receivers deduplicate by it.
+// FireID is the identity of a fire. It is the same on every attempt, and receivers deduplicate by
+// it.
 type FireID struct {
 	Timer  ID
 	DueMS  int64
@@ -93,7 +100,10 @@ func (f FireID) String() string {
 
 // ParseFireID reads what FireID.String wrote.
 func ParseFireID(s string) (FireID, error) {
-	bad := Invalid("id", fmt.Sprintf("%q is not a fire id: it is <timer>-<due_ms> or <timer>-<due_ms>-<series>", s))
+	bad := Invalid(
+		"id",
+		fmt.Sprintf("%q is not a fire id: it is <timer>-<due_ms> or <timer>-<due_ms>-<series>", s),
+	)
 	parts := strings.Split(s, "-")
 	if len(parts) != 2 && len(parts) != 3 {
 		return FireID{}, bad

@@ -26,7 +26,8 @@ const DeferredMS int64 = (1<<31 - 1) * MinuteMS
 // ActiveAt tells whether the timer is active at an instant (unix ms), which is not before the
 // state was read. A pause with an end is over at that instant, before anybody has noticed it.
 func (s *State) ActiveAt(nowMS int64) bool {
-	return s.Status == StatusActive || s.Status == StatusPaused && s.PausedUntilMS > 0 && s.PausedUntilMS <= nowMS
+	return s.Status == StatusActive ||
+		s.Status == StatusPaused && s.PausedUntilMS > 0 && s.PausedUntilMS <= nowMS
 }
 
 // ActiveFromMS returns since when the timer is active, or will be as far as is known (unix ms).

@@ -6,8 +6,9 @@ type OutcomeKind string
 // The outcomes.
 const (
 	Delivered OutcomeKind = "delivered" // an attempt succeeded
-	Failed    OutcomeKind = "failed"    // attempts are exhausted, or it can never succeed; dead-lettered
-	Skipped   OutcomeKind = "skipped"   // not called, for Reason
+	// Failed: attempts are exhausted, or it can never succeed; dead-lettered.
+	Failed  OutcomeKind = "failed"
+	Skipped OutcomeKind = "skipped" // not called, for Reason
 )
 
 // Reason says why a fire was skipped or failed.
@@ -15,18 +16,20 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonNone       Reason = ""
-	ReasonInactive   Reason = "inactive"   // the timer was not active when it was due
-	ReasonDeleted    Reason = "deleted"    // the timer was deleted
-	ReasonPaused     Reason = "paused"     // the timer was paused when it was due
-	ReasonFrozen     Reason = "frozen"     // the app was frozen at the fire
-	ReasonMisfired   Reason = "misfired"   // it was late, and the misfire policy wants no call for it
+	ReasonNone     Reason = ""
+	ReasonInactive Reason = "inactive" // the timer was not active when it was due
+	ReasonDeleted  Reason = "deleted"  // the timer was deleted
+	ReasonPaused   Reason = "paused"   // the timer was paused when it was due
+	ReasonFrozen   Reason = "frozen"   // the app was frozen at the fire
+	// ReasonMisfired: it was late, and the misfire policy wants no call for it.
+	ReasonMisfired   Reason = "misfired"
 	ReasonSuperseded Reason = "superseded" // a newer version of the timer is not due then
 	ReasonOverlap    Reason = "overlap"    // the fire before it had not finished
 	ReasonQueueFull  Reason = "queue_full" // as many fires as may waited for their turn
-	ReasonCancelled  Reason = "cancelled"  // a later fire took its place, or its backfill was cancelled
-	ReasonExhausted  Reason = "exhausted"  // the last attempt failed
-	ReasonRejected   Reason = "rejected"   // the target can never be called as defined
+	// ReasonCancelled: a later fire took its place, or its backfill was cancelled.
+	ReasonCancelled Reason = "cancelled"
+	ReasonExhausted Reason = "exhausted" // the last attempt failed
+	ReasonRejected  Reason = "rejected"  // the target can never be called as defined
 )
 
 // Attempt is one callback try.
@@ -63,8 +66,13 @@ type Outcome struct {
 	Failure  Failure // of the last attempt
 	Redriven int64   // the series of the latest redrive of it; 0: none. Written by Redrive alone
 
-	Uncounted bool // it was skipped without a call, and its timer's max_fires counts calls: recording it lets another be made. Not stored
+	// Uncounted: it was skipped without a call, and its timer's max_fires counts calls: recording
+	// it lets another be made. Not stored.
+	Uncounted bool
 
-	Serial bool  // the timer lets one fire run at a time: recording it hands the turn on. Not stored
-	Next   *Fire // the fire of a fixed delay that follows it: inserted with it while the timer is active in Epoch and Version. Not stored
+	// Serial: the timer lets one fire run at a time: recording it hands the turn on. Not stored.
+	Serial bool
+	// the fire of a fixed delay that follows it: inserted with it while the timer is active in
+	// Epoch and Version. Not stored.
+	Next *Fire
 }

@@ -2,8 +2,8 @@ package timer
 
 import "time"
 
-// MisfirePolicy says what becomes of fires that come late because nobody could run them in time. Empty is the default of the
-// schedule's kind: see Misfire.For.
+// MisfirePolicy says what becomes of fires that come late because nobody could run them in time.
+// Empty is the default of the schedule's kind: see Misfire.For.
 type MisfirePolicy string
 
 // The policies.
@@ -15,13 +15,17 @@ const (
 
 // Misfire is what becomes of late fires.
 type Misfire struct {
-	Policy        MisfirePolicy `json:"policy,omitempty"`
-	Grace         Duration      `json:"grace,omitempty"`           // what is later than this is late; 0 is DefaultGrace
-	CatchUpWindow Duration      `json:"catch_up_window,omitempty"` // what is later than this never runs, within the grace too; 0 is no bound
-	MaxFires      int           `json:"max_fires,omitempty"`       // of fire_all; 0 is DefaultMisfireFires
+	Policy MisfirePolicy `json:"policy,omitempty"`
+	// what is later than this is late; 0 is DefaultGrace.
+	Grace Duration `json:"grace,omitempty"`
+	// what is later than this never runs, within the grace too; 0 is no bound.
+	CatchUpWindow Duration `json:"catch_up_window,omitempty"`
+	// of fire_all; 0 is DefaultMisfireFires.
+	MaxFires int `json:"max_fires,omitempty"`
 }
 
-// ConcurrencyPolicy says what becomes of a fire whose predecessor has not finished. Empty is ConcurrencyAllow.
+// ConcurrencyPolicy says what becomes of a fire whose predecessor has not finished. Empty is
+// ConcurrencyAllow.
 type ConcurrencyPolicy string
 
 // The policies.
@@ -35,8 +39,9 @@ const (
 
 // Concurrency is what becomes of a fire whose predecessor, with all its retries, has not finished.
 type Concurrency struct {
-	Policy   ConcurrencyPolicy `json:"policy,omitempty"`
-	MaxQueue int               `json:"max_queue,omitempty"` // of queue_all: fires that wait; 0 is DefaultMaxQueue
+	Policy ConcurrencyPolicy `json:"policy,omitempty"`
+	// of queue_all: fires that wait; 0 is DefaultMaxQueue.
+	MaxQueue int `json:"max_queue,omitempty"`
 }
 
 // Defaults and limits of the policies.
@@ -51,8 +56,8 @@ const (
 	MaxMaxQueue      = 10_000
 )
 
-// For returns the policy with every default filled in for a schedule of the given kind: one-shots run at once however late, which
-// is fire_all; what recurs catches up once.
+// For returns the policy with every default filled in for a schedule of the given kind: one-shots
+// run at once however late, which is fire_all; what recurs catches up once.
 func (m Misfire) For(kind ScheduleKind) Misfire {
 	if m.Policy == "" {
 		m.Policy = MisfireFireOnce
@@ -69,7 +74,8 @@ func (m Misfire) For(kind ScheduleKind) Misfire {
 	return m
 }
 
-// LateAfter returns how late a fire must be to be late, of a policy whose defaults are filled in: nothing is on time that is later than what never runs.
+// LateAfter returns how late a fire must be to be late, of a policy whose defaults are filled in:
+// nothing is on time that is later than what never runs.
 func (m Misfire) LateAfter() time.Duration {
 	if m.CatchUpWindow > 0 {
 		return time.Duration(min(m.Grace, m.CatchUpWindow))

@@ -5,21 +5,27 @@ import (
 	"time"
 )
 
-// Retry is how often and when a failed attempt is tried again. The zero values of what came later (Jitter and below) mean what was
-// before them.
+// Retry is how often and when a failed attempt is tried again. The zero values of what came later
+// (Jitter and below) mean what was before them.
 type Retry struct {
 	Attempts int      `json:"attempts"` // in all, the first included
 	Wait     Duration `json:"wait"`     // before the second attempt
 	Factor   float64  `json:"factor"`   // each further wait is so many times longer
-	MaxWait  Duration `json:"max_wait"` // no wait is longer, unless the receiver asks for it by Retry-After
-	Timeout  Duration `json:"timeout"`  // of one attempt, of each target
+	// no wait is longer, unless the receiver asks for it by Retry-After.
+	MaxWait Duration `json:"max_wait"`
+	Timeout Duration `json:"timeout"` // of one attempt, of each target
 
-	Jitter      float64  `json:"jitter,omitempty"`        // 0 to 1: up to this share of a wait is taken off it, at random
-	GiveUpAfter Duration `json:"give_up_after,omitempty"` // no retry starts later than this after the planned instant; 0 is no bound
-	NoRetry     Statuses `json:"no_retry,omitempty"`      // statuses, and codes of gRPC, that no further attempt can mend, of each target by itself; 410 pauses the timer all the same
+	// 0 to 1: up to this share of a wait is taken off it, at random.
+	Jitter float64 `json:"jitter,omitempty"`
+	// no retry starts later than this after the planned instant; 0 is no bound.
+	GiveUpAfter Duration `json:"give_up_after,omitempty"`
+	// statuses, and codes of gRPC, that no further attempt can mend, of each target by itself; 410
+	// pauses the timer all the same.
+	NoRetry Statuses `json:"no_retry,omitempty"`
 }
 
-// MaxRetryAfter is the longest wait that a receiver can ask for by Retry-After; a longer one is taken for this.
+// MaxRetryAfter is the longest wait that a receiver can ask for by Retry-After; a longer one is
+// taken for this.
 const MaxRetryAfter = 24 * time.Hour
 
 // DefaultRetry is what a timer gets that asks for nothing: 3 attempts, 1 s × 2, 5 s each.
@@ -44,8 +50,10 @@ func (r Retry) WaitAfter(attempt int) time.Duration {
 
 // FailedAttempt is what Next must know of an attempt that failed.
 type FailedAttempt struct {
-	Attempt    int           // from 1
-	Status     int32         // 0 where no answer came, and of several targets, whose statuses NoRetry is asked about one by one
+	Attempt int // from 1
+	// Status: 0 where no answer came, and of several targets, whose statuses NoRetry is asked about
+	// one by one.
+	Status     int32
 	NotRetried bool          // of several targets: none is left that NoRetry lets call again
 	RetryAfter time.Duration // what the receiver asked for; 0 is nothing
 	Since      time.Duration // now minus the planned instant of the fire

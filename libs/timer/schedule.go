@@ -7,11 +7,13 @@ type ScheduleKind string
 
 // The kinds.
 const (
-	KindCron       ScheduleKind = "cron"        // Specs
-	KindInterval   ScheduleKind = "interval"    // Every, from Anchor + Phase: a fixed rate
-	KindFixedDelay ScheduleKind = "fixed_delay" // Every after the end of the last fire, one fire at a time
-	KindAt         ScheduleKind = "at"          // At; one that is past at the first activation is due at that moment
-	KindDelay      ScheduleKind = "delay"       // Delay after the first activation
+	KindCron     ScheduleKind = "cron"     // Specs
+	KindInterval ScheduleKind = "interval" // Every, from Anchor + Phase: a fixed rate
+	// KindFixedDelay: Every after the end of the last fire, one fire at a time.
+	KindFixedDelay ScheduleKind = "fixed_delay"
+	// KindAt: At; one that is past at the first activation is due at that moment.
+	KindAt    ScheduleKind = "at"
+	KindDelay ScheduleKind = "delay" // Delay after the first activation
 )
 
 // OneShot tells whether a schedule of this kind has a single instant.
@@ -52,24 +54,32 @@ const (
 	MaxJitter            = Duration(24 * time.Hour)
 )
 
-// Schedule is when a timer is due. Package schedule checks it and computes its instants; its doc states the rules.
+// Schedule is when a timer is due. Package schedule checks it and computes its instants; its doc
+// states the rules.
 type Schedule struct {
-	Kind    ScheduleKind  `json:"kind"`
-	Specs   []string      `json:"specs,omitempty"`   // cron: 5, 6 or 7 fields, or a descriptor; instants that coincide are one
-	Zone    string        `json:"zone,omitempty"`    // IANA name; empty is UTC. The API calls it time_zone; rows already hold "zone"
+	Kind ScheduleKind `json:"kind"`
+	// cron: 5, 6 or 7 fields, or a descriptor; instants that coincide are one.
+	Specs []string `json:"specs,omitempty"`
+	// IANA name; empty is UTC. The API calls it time_zone; rows already hold "zone".
+	Zone    string        `json:"zone,omitempty"`
 	Gap     GapPolicy     `json:"gap,omitempty"`     // cron
 	Overlap OverlapPolicy `json:"overlap,omitempty"` // cron
 	At      *time.Time    `json:"at,omitempty"`      // at
 	Delay   Duration      `json:"delay,omitempty"`   // delay
 	Every   Duration      `json:"every,omitempty"`   // interval, fixed_delay
-	Anchor  *time.Time    `json:"anchor,omitempty"`  // interval: where it counts from; nil is the first activation
-	Phase   Duration      `json:"phase,omitempty"`   // interval: added to the anchor; less than Every
+	// interval: where it counts from; nil is the first activation.
+	Anchor *time.Time `json:"anchor,omitempty"`
+	// interval: added to the anchor; less than Every.
+	Phase Duration `json:"phase,omitempty"`
 
-	StartAt  *time.Time `json:"start_at,omitempty"`  // nothing is due before it; what is due at it, is
-	EndAt    *time.Time `json:"end_at,omitempty"`    // nothing is due at it or after it
-	MaxFires int64      `json:"max_fires,omitempty"` // calls of fires in all; 0 is no limit. One that is skipped does not count
-	Jitter   Duration   `json:"jitter,omitempty"`    // fires run up to so much after they are due
+	// nothing is due before it; what is due at it, is.
+	StartAt *time.Time `json:"start_at,omitempty"`
+	EndAt   *time.Time `json:"end_at,omitempty"` // nothing is due at it or after it
+	// calls of fires in all; 0 is no limit. One that is skipped does not count.
+	MaxFires int64    `json:"max_fires,omitempty"`
+	Jitter   Duration `json:"jitter,omitempty"` // fires run up to so much after they are due
 
-	Calendars []string       `json:"calendars,omitempty"` // names: an instant must be allowed by all of them
-	Excluded  ExcludedPolicy `json:"excluded,omitempty"`  // with Calendars
+	// names: an instant must be allowed by all of them.
+	Calendars []string       `json:"calendars,omitempty"`
+	Excluded  ExcludedPolicy `json:"excluded,omitempty"` // with Calendars
 }

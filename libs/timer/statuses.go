@@ -10,7 +10,8 @@ import (
 // StatusRange is the statuses from First to Last, both included.
 type StatusRange struct{ First, Last int32 }
 
-// Statuses is a set of HTTP statuses, and of codes of gRPC, which are less than the least of them. JSON shows it as text: "200-299,404". The empty set is nil.
+// Statuses is a set of HTTP statuses, and of codes of gRPC, which are less than the least of them.
+// JSON shows it as text: "200-299,404". The empty set is nil.
 type Statuses []StatusRange
 
 // Limits of a set of statuses.
@@ -26,11 +27,16 @@ func ParseStatuses(text string) (Statuses, error) {
 	return parseSet(text, "a status or a range of statuses such as 200-299", isStatus)
 }
 
-// ParseStatusesAndCodes reads "404,5", statuses of HTTP and codes of gRPC; a range has one kind of both. The empty text is the empty set.
+// ParseStatusesAndCodes reads "404,5", statuses of HTTP and codes of gRPC; a range has one kind of
+// both. The empty text is the empty set.
 func ParseStatusesAndCodes(text string) (Statuses, error) {
-	return parseSet(text, "a status of HTTP, a code of gRPC from 1 to 16, or a range of one of them such as 400-404", func(a, b int32) bool {
-		return isStatus(a, b) || a >= 1 && b <= lastCode
-	})
+	return parseSet(
+		text,
+		"a status of HTTP, a code of gRPC from 1 to 16, or a range of one of them such as 400-404",
+		func(a, b int32) bool {
+			return isStatus(a, b) || a >= 1 && b <= lastCode
+		},
+	)
 }
 
 func isStatus(a, b int32) bool { return a >= firstStatus && b <= lastStatus }
@@ -41,7 +47,11 @@ func parseSet(text, what string, valid func(a, b int32) bool) (Statuses, error) 
 	}
 	parts := strings.Split(text, ",")
 	if len(parts) > maxStatusRanges {
-		return nil, fmt.Errorf("expected at most %d statuses and ranges, found %d", maxStatusRanges, len(parts))
+		return nil, fmt.Errorf(
+			"expected at most %d statuses and ranges, found %d",
+			maxStatusRanges,
+			len(parts),
+		)
 	}
 	set := make(Statuses, 0, len(parts))
 	for _, p := range parts {

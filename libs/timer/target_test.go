@@ -17,7 +17,11 @@ func TestStoredTargetsOfEarlierReleases(t *testing.T) {
 	var target timer.Target
 	require.NoError(t, json.Unmarshal([]byte(row), &target))
 	require.Equal(t, timer.Target{
-		Kind: timer.KindHTTP, URL: "https://a.example/", Method: "POST", Headers: map[string][]string{"X-A": {"1"}}, Body: "{{fire.id}}",
+		Kind:    timer.KindHTTP,
+		URL:     "https://a.example/",
+		Method:  "POST",
+		Headers: map[string][]string{"X-A": {"1"}},
+		Body:    "{{fire.id}}",
 	}, target)
 	require.False(t, target.Templates)
 	back, err := json.Marshal(target)
@@ -43,15 +47,50 @@ func TestTargetsAreStoredWhole(t *testing.T) {
 	}{
 		timer.Fanout{Mode: timer.ModeAll, Targets: []timer.Target{
 			{
-				Kind: timer.KindHTTP, URL: "https://a.example/", Method: "PUT", Name: "a", Query: map[string][]string{"a": {"b"}},
-				SecretHeaders: map[string]timer.Sealed{"X-Key": "cs1.k.x"}, Templates: true, Unsigned: true, Async: timer.Duration(time.Hour),
-				Success: &timer.Success{Statuses: statuses, Body: "ok"}, Redirects: 3, HTTP2: timer.HTTP2Always,
-				TLS:    &timer.TLS{ServerName: "b", CA: "c", Insecure: true, Cert: "d", Key: "e"},
-				OAuth2: &timer.OAuth2{TokenURL: "t", ClientID: "i", Secret: "s", Scopes: []string{"x"}, Params: map[string]string{"y": "z"}, InBody: true},
+				Kind:   timer.KindHTTP,
+				URL:    "https://a.example/",
+				Method: "PUT",
+				Name:   "a",
+				Query:  map[string][]string{"a": {"b"}},
+				SecretHeaders: map[string]timer.Sealed{
+					"X-Key": "cs1.k.x",
+				},
+				Templates: true,
+				Unsigned:  true,
+				Async:     timer.Duration(time.Hour),
+				Success: &timer.Success{
+					Statuses: statuses,
+					Body:     "ok",
+				},
+				Redirects: 3,
+				HTTP2:     timer.HTTP2Always,
+				TLS: &timer.TLS{
+					ServerName: "b",
+					CA:         "c",
+					Insecure:   true,
+					Cert:       "d",
+					Key:        "e",
+				},
+				OAuth2: &timer.OAuth2{
+					TokenURL: "t",
+					ClientID: "i",
+					Secret:   "s",
+					Scopes:   []string{"x"},
+					Params:   map[string]string{"y": "z"},
+					InBody:   true,
+				},
 			},
-			{Kind: timer.KindPulsar, Pulsar: &timer.PulsarTopic{Topic: "persistent://a/b/c", Key: "k"}},
+			{
+				Kind:   timer.KindPulsar,
+				Pulsar: &timer.PulsarTopic{Topic: "persistent://a/b/c", Key: "k"},
+			},
 		}},
-		timer.Retry{Attempts: 5, Jitter: 0.5, GiveUpAfter: timer.Duration(time.Hour), NoRetry: statuses},
+		timer.Retry{
+			Attempts:    5,
+			Jitter:      0.5,
+			GiveUpAfter: timer.Duration(time.Hour),
+			NoRetry:     statuses,
+		},
 	}
 	row, err := json.Marshal(want)
 	require.NoError(t, err)
@@ -103,7 +142,14 @@ func TestNextAttempt(t *testing.T) {
 	second := timer.Duration(time.Second)
 	noRetry, err := timer.ParseStatuses("400-428,430-499")
 	require.NoError(t, err)
-	r := timer.Retry{Attempts: 4, Wait: second, Factor: 2, MaxWait: 10 * second, GiveUpAfter: 60 * second, NoRetry: noRetry}
+	r := timer.Retry{
+		Attempts:    4,
+		Wait:        second,
+		Factor:      2,
+		MaxWait:     10 * second,
+		GiveUpAfter: 60 * second,
+		NoRetry:     noRetry,
+	}
 	jittered := r
 	jittered.Jitter = 0.5
 	tests := []struct {
@@ -116,18 +162,78 @@ func TestNextAttempt(t *testing.T) {
 		{"the first", r, timer.FailedAttempt{Attempt: 1, Status: 500}, time.Second, ""},
 		{"the third", r, timer.FailedAttempt{Attempt: 3}, 4 * time.Second, ""},
 		{"the last", r, timer.FailedAttempt{Attempt: 4}, 0, timer.ReasonExhausted},
-		{"a policy without attempts has one", timer.Retry{}, timer.FailedAttempt{Attempt: 1}, 0, timer.ReasonExhausted},
-		{"a status that is not retried", r, timer.FailedAttempt{Attempt: 1, Status: 404}, 0, timer.ReasonNotRetried},
+		{
+			"a policy without attempts has one",
+			timer.Retry{},
+			timer.FailedAttempt{Attempt: 1},
+			0,
+			timer.ReasonExhausted,
+		},
+		{
+			"a status that is not retried",
+			r,
+			timer.FailedAttempt{Attempt: 1, Status: 404},
+			0,
+			timer.ReasonNotRetried,
+		},
 		{"one that is", r, timer.FailedAttempt{Attempt: 1, Status: 429}, time.Second, ""},
 		{"no jitter", jittered, timer.FailedAttempt{Attempt: 1}, time.Second, ""},
-		{"all jitter", jittered, timer.FailedAttempt{Attempt: 1, Random: 0.999999}, 500 * time.Millisecond, ""},
-		{"half the jitter", jittered, timer.FailedAttempt{Attempt: 2, Random: 0.5}, 1500 * time.Millisecond, ""},
-		{"the receiver asks for more", r, timer.FailedAttempt{Attempt: 1, RetryAfter: 20 * time.Second}, 20 * time.Second, ""},
-		{"for less", r, timer.FailedAttempt{Attempt: 3, RetryAfter: time.Second}, 4 * time.Second, ""},
-		{"for a month", timer.Retry{Attempts: 2}, timer.FailedAttempt{Attempt: 1, RetryAfter: 720 * time.Hour}, timer.MaxRetryAfter, ""},
-		{"too late", r, timer.FailedAttempt{Attempt: 1, Since: 59500 * time.Millisecond}, 0, timer.ReasonGaveUp},
-		{"just in time", r, timer.FailedAttempt{Attempt: 1, Since: 59 * time.Second}, time.Second, ""},
-		{"asked for too late", r, timer.FailedAttempt{Attempt: 1, RetryAfter: time.Minute, Since: time.Second}, 0, timer.ReasonGaveUp},
+		{
+			"all jitter",
+			jittered,
+			timer.FailedAttempt{Attempt: 1, Random: 0.999999},
+			500 * time.Millisecond,
+			"",
+		},
+		{
+			"half the jitter",
+			jittered,
+			timer.FailedAttempt{Attempt: 2, Random: 0.5},
+			1500 * time.Millisecond,
+			"",
+		},
+		{
+			"the receiver asks for more",
+			r,
+			timer.FailedAttempt{Attempt: 1, RetryAfter: 20 * time.Second},
+			20 * time.Second,
+			"",
+		},
+		{
+			"for less",
+			r,
+			timer.FailedAttempt{Attempt: 3, RetryAfter: time.Second},
+			4 * time.Second,
+			"",
+		},
+		{
+			"for a month",
+			timer.Retry{Attempts: 2},
+			timer.FailedAttempt{Attempt: 1, RetryAfter: 720 * time.Hour},
+			timer.MaxRetryAfter,
+			"",
+		},
+		{
+			"too late",
+			r,
+			timer.FailedAttempt{Attempt: 1, Since: 59500 * time.Millisecond},
+			0,
+			timer.ReasonGaveUp,
+		},
+		{
+			"just in time",
+			r,
+			timer.FailedAttempt{Attempt: 1, Since: 59 * time.Second},
+			time.Second,
+			"",
+		},
+		{
+			"asked for too late",
+			r,
+			timer.FailedAttempt{Attempt: 1, RetryAfter: time.Minute, Since: time.Second},
+			0,
+			timer.ReasonGaveUp,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

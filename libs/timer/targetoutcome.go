@@ -4,14 +4,16 @@ import "strconv"
 
 // TargetOutcome is what became of one of several targets that all shall take a fire.
 type TargetOutcome struct {
-	Index      int         // in Targets
-	Kind       OutcomeKind // Delivered where it took the fire, else as the fire: empty while that is open
-	Attempts   int32       // calls of it
-	StatusCode int32       // of its last call; 0 where no answer came
-	Failure    Failure     // of its last call
+	Index int // in Targets
+	// Kind: Delivered where it took the fire, else as the fire: empty while that is open.
+	Kind       OutcomeKind
+	Attempts   int32   // calls of it
+	StatusCode int32   // of its last call; 0 where no answer came
+	Failure    Failure // of its last call
 }
 
-// NameOf returns what tells target i apart from the others of its timer: its name, or its place from 1. Attempts carry it.
+// NameOf returns what tells target i apart from the others of its timer: its name, or its place
+// from 1. Attempts carry it.
 func (f *Fanout) NameOf(i int) string {
 	if name := f.Targets[i].Name; name != "" {
 		return name
@@ -19,8 +21,9 @@ func (f *Fanout) NameOf(i int) string {
 	return strconv.Itoa(i + 1)
 }
 
-// Outcomes tells by the attempts of a fire, in their order, what became of each target; kind is the outcome of the fire, empty while it is open. It is nothing where not
-// all shall take it: then whichever took it is the outcome.
+// Outcomes tells by the attempts of a fire, in their order, what became of each target; kind is the
+// outcome of the fire, empty while it is open. It is nothing where not all shall take it: then
+// whichever took it is the outcome.
 func (f *Fanout) Outcomes(kind OutcomeKind, attempts []Attempt) []TargetOutcome {
 	if f.Mode != ModeAll {
 		return nil

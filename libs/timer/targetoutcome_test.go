@@ -10,7 +10,10 @@ import (
 
 func TestOutcomesOfTargets(t *testing.T) {
 	t.Parallel()
-	f := timer.Fanout{Mode: timer.ModeAll, Targets: []timer.Target{{Name: "web"}, {}, {Name: "log"}}}
+	f := timer.Fanout{
+		Mode:    timer.ModeAll,
+		Targets: []timer.Target{{Name: "web"}, {}, {Name: "log"}},
+	}
 	none := []timer.TargetOutcome{{Index: 0}, {Index: 1}, {Index: 2}}
 	require.Equal(t, none, f.Outcomes("", nil), "open")
 	attempts := []timer.Attempt{

@@ -9,14 +9,17 @@ type Status string
 const (
 	StatusInactive Status = "inactive"
 	StatusActive   Status = "active"
-	StatusPaused   Status = "paused" // inactive for a reason, and perhaps until an instant, at which it is activated again
-	StatusDeleted  Status = "deleted"
+	// StatusPaused: inactive for a reason, and perhaps until an instant, at which it is activated
+	// again.
+	StatusPaused  Status = "paused"
+	StatusDeleted Status = "deleted"
 )
 
 // NeverMS is the next due instant of a timer that has no more fires. It sorts behind every instant.
 const NeverMS int64 = math.MaxInt64
 
-// ReservedApp owns the timers that Carillon registers for itself. The API shows them like any app's, and refuses to change them.
+// ReservedApp owns the timers that Carillon registers for itself. The API shows them like any
+// app's, and refuses to change them.
 const ReservedApp = "carillon"
 
 // Limits of what a user may register.
@@ -46,27 +49,38 @@ type Timer struct {
 
 	ActiveSinceMS int64 // when it was last activated; 0 before the first time
 	ActiveEpoch   int64 // counts activations
-	NextDueMS     int64 // the first due instant not yet expanded; 0 before the first activation; NeverMS when there is none
-	ExpandAtMS    int64 // when a migrator shall expand it next
-	FiresMade     int64 // fires of series 0 inserted so far; those that a new version took back, or that were skipped while max_fires counts, are not counted
-	AnchorMS      int64 // the first activation: what interval, @every and delay count from; 0 before it
-	VersionMS     int64 // when Version came into force: a fire due later belongs to it, one due until then to the version that it has
-	Replan        bool  // what is expanded may be wrong (a calendar or a time zone changed, or the definition while it was not active): see package store, S20
+	// NextDueMS: the first due instant not yet expanded; 0 before the first activation; NeverMS
+	// when there is none.
+	NextDueMS  int64
+	ExpandAtMS int64 // when a migrator shall expand it next
+	// FiresCreated: fires of series 0 inserted so far; those that a new version took back, or that
+	// were skipped while max_fires counts, are not counted.
+	FiresCreated int64
+	// AnchorMS: the first activation: what interval, @every and delay count from; 0 before it.
+	AnchorMS int64
+	// VersionMS: when Version came into force: a fire due later belongs to it, one due until then
+	// to the version that it has.
+	VersionMS int64
+	// Replan: what is expanded may be wrong (a calendar or a time zone changed, or the definition
+	// while it was not active): see package store, S20.
+	Replan bool
 
-	// InactiveSinceMS is when the present status other than active began; 0: it is active, or never was.
+	// InactiveSinceMS is when the present status other than active began; 0: it is active, or never
+	// was.
 	InactiveSinceMS int64
 
 	PauseReason   string // of StatusPaused
 	PausedUntilMS int64  // of StatusPaused: when it is activated again; 0 is never
 
-	Calendars []Calendar // contents of Definition.Schedule.Calendars, in that order, as the store has them now
+	// contents of Definition.Schedule.Calendars, in that order, as the store has them now.
+	Calendars []Calendar
 
 	CreatedMS int64
 	UpdatedMS int64
 }
 
-// Zones returns the names of the time zones that move the due instants of t: "" is UTC. A zone may be
-// named twice. Calendars must be filled in.
+// Zones returns the names of the time zones that move the due instants of t: "" is UTC. A zone may
+// be named twice. Calendars must be filled in.
 func (t *Timer) Zones() []string {
 	s := &t.Definition.Schedule
 	var names []string
@@ -110,25 +124,25 @@ const (
 	PriorityLow    Priority = "low"
 )
 
-// Lane is a priority as fires and tasks carry it.
-type Lane uint8
+// PriorityLevel is a priority as fires and tasks carry it.
+type PriorityLevel uint8
 
-// The lanes.
+// The priorities.
 const (
-	LaneNormal Lane = 0
-	LaneHigh   Lane = 1
-	LaneLow    Lane = 2
+	LevelNormal PriorityLevel = 0
+	LevelHigh   PriorityLevel = 1
+	LevelLow    PriorityLevel = 2
 )
 
-// Lane returns the lane of a priority.
-func (p Priority) Lane() Lane {
+// PriorityLevel returns the priority of a priority.
+func (p Priority) PriorityLevel() PriorityLevel {
 	switch p {
 	case PriorityHigh:
-		return LaneHigh
+		return LevelHigh
 	case PriorityLow:
-		return LaneLow
+		return LevelLow
 	default:
-		return LaneNormal
+		return LevelNormal
 	}
 }
 
@@ -143,13 +157,17 @@ type State struct {
 	ActiveSinceMS int64
 	ActiveEpoch   int64
 	VersionMS     int64 // see Timer
-	PlanVersion   int32 // since which version the instants are the same: fires of it, and of those after it, are the present version's
+	// PlanVersion: since which version the instants are the same: fires of it, and of those after
+	// it, are the present version's.
+	PlanVersion int32
 
 	InactiveSinceMS int64 // see Timer
 	PausedUntilMS   int64 // see Timer
 
-	Frozen  bool   // the whole app is
-	Running FireID // the fire that others wait for, or that took the place of another; zero: none. See Concurrency
+	Frozen bool // the whole app is
+	// Running: the fire that others wait for, or that took the place of another; zero: none. See
+	// Concurrency.
+	Running FireID
 }
 
 // Exists tells whether the state was found at all: a deleted timer's row may be gone.

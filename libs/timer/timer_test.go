@@ -142,7 +142,14 @@ func TestFiresAreOrderedByPrimaryKey(t *testing.T) {
 	id := func(due int64, tm timer.ID, series int64) timer.Fire {
 		return timer.Fire{FireID: timer.FireID{Timer: tm, DueMS: due, Series: series}}
 	}
-	want := []timer.Fire{id(1, 9, 0), id(2, 1, 5), id(2, 3, 0), id(2, 3, 1), id(2, 3, 7), id(math.MaxInt64, 1, 0)}
+	want := []timer.Fire{
+		id(1, 9, 0),
+		id(2, 1, 5),
+		id(2, 3, 0),
+		id(2, 3, 1),
+		id(2, 3, 7),
+		id(math.MaxInt64, 1, 0),
+	}
 	got := slices.Clone(want)
 	slices.Reverse(got)
 	slices.SortFunc(got, timer.CompareFires)
@@ -152,8 +159,8 @@ func TestFiresAreOrderedByPrimaryKey(t *testing.T) {
 
 func TestMinutes(t *testing.T) {
 	t.Parallel()
-	f := timer.Fire{FireID: timer.FireID{DueMS: 5}, RunMS: 119_999}
-	require.EqualValues(t, 1, f.RunMinute())
+	f := timer.Fire{FireID: timer.FireID{DueMS: 5}, RunAtMS: 119_999}
+	require.EqualValues(t, 1, f.RunAtMinute())
 	require.EqualValues(t, 2, timer.MinuteOf(120_000))
 }
 
@@ -170,8 +177,18 @@ func TestWaits(t *testing.T) {
 		{"the default, third", timer.DefaultRetry(), 3, 4 * time.Second},
 		{"up to the longest", timer.DefaultRetry(), 60, time.Hour},
 		{"infinitely far", timer.DefaultRetry(), math.MaxInt32, time.Hour},
-		{"steady", timer.Retry{Wait: second, Factor: 1, MaxWait: timer.Duration(time.Minute)}, 1_000_000_000, time.Second},
-		{"the first is too long", timer.Retry{Wait: 5 * second, Factor: 2, MaxWait: second}, 1, time.Second},
+		{
+			"steady",
+			timer.Retry{Wait: second, Factor: 1, MaxWait: timer.Duration(time.Minute)},
+			1_000_000_000,
+			time.Second,
+		},
+		{
+			"the first is too long",
+			timer.Retry{Wait: 5 * second, Factor: 2, MaxWait: second},
+			1,
+			time.Second,
+		},
 		{"none", timer.Retry{Factor: 2, MaxWait: second}, math.MaxInt32, 0},
 	}
 	for _, tt := range tests {
@@ -184,7 +201,9 @@ func TestWaits(t *testing.T) {
 
 func TestDurationsInJSON(t *testing.T) {
 	t.Parallel()
-	b, err := json.Marshal(timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(90 * time.Second)})
+	b, err := json.Marshal(
+		timer.Schedule{Kind: timer.KindDelay, Delay: timer.Duration(90 * time.Second)},
+	)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"kind": "delay", "delay": "1m30s"}`, string(b))
 	var s timer.Schedule
@@ -226,7 +245,12 @@ func TestParseDuration(t *testing.T) {
 		"", "d", "1", "1d1", "1d-1h", "1d+1h", "--1d", "1h1d", "1dd", "1d1d", "1 d", "1D", "106752d", "106751d24h", "99999999999999999999d", "1e3d", "soon",
 	} {
 		_, err := timer.ParseDuration(bad)
-		require.ErrorContains(t, err, `expected a duration such as "90s", "1h30m" or "1d12h", found`, bad)
+		require.ErrorContains(
+			t,
+			err,
+			`expected a duration such as "90s", "1h30m" or "1d12h", found`,
+			bad,
+		)
 	}
 }
 
@@ -255,11 +279,23 @@ func TestCodes(t *testing.T) {
 		code timer.Code
 		text string
 	}{
-		{timer.Invalid("schedule.at", "is required"), timer.CodeInvalid, "schedule.at: is required"},
+		{
+			timer.Invalid("schedule.at", "is required"),
+			timer.CodeInvalid,
+			"schedule.at: is required",
+		},
 		{timer.NotFound("timer", 5), timer.CodeNotFound, "no timer 5 in this app"},
 		{timer.Conflict("name", "is taken"), timer.CodeConflict, "name: is taken"},
-		{timer.Unavailable("asking MySQL", cause), timer.CodeUnavailable, "asking MySQL: connection refused"},
-		{fmt.Errorf("creating: %w", timer.Conflict("name", "is taken")), timer.CodeConflict, "creating: name: is taken"},
+		{
+			timer.Unavailable("asking MySQL", cause),
+			timer.CodeUnavailable,
+			"asking MySQL: connection refused",
+		},
+		{
+			fmt.Errorf("creating: %w", timer.Conflict("name", "is taken")),
+			timer.CodeConflict,
+			"creating: name: is taken",
+		},
 		{cause, timer.CodeInternal, "connection refused"},
 	}
 	for _, tt := range tests {
@@ -302,7 +338,10 @@ func TestZonesOfTimers(t *testing.T) {
 		"a delay under calendars":      {timer.Schedule{Kind: timer.KindDelay}, []timer.Calendar{{Zone: "Asia/Tokyo"}}, []string{"", "Asia/Tokyo"}},
 		"a fixed delay goes by no one": {timer.Schedule{Kind: timer.KindFixedDelay}, nil, nil},
 	} {
-		tm := timer.Timer{Definition: timer.Definition{Schedule: c.schedule}, Calendars: c.calendars}
+		tm := timer.Timer{
+			Definition: timer.Definition{Schedule: c.schedule},
+			Calendars:  c.calendars,
+		}
 		require.Equal(t, c.want, tm.Zones(), name)
 	}
 }

@@ -17,23 +17,25 @@ type Slice struct {
 }
 
 // SliceOf returns the slice that a fire's mark belongs to.
-func SliceOf(f *timer.Fire) Slice { return Slice{Minute: f.RunMinute(), Bucket: f.Bucket} }
+func SliceOf(f *timer.Fire) Slice { return Slice{Minute: f.RunAtMinute(), Bucket: f.Bucket} }
 
 // Page is what Range found.
 type Page struct {
 	Generation string // the slice's generation now; empty: there is none
 	Fires      []timer.Fire
-	More       bool // the limit cut it: ask again from the last RunMS on
+	More       bool // the limit cut it: ask again from the last RunAtMS on
 }
 
 // Window holds marks. It is safe for concurrent use.
 type Window interface {
-	// Put marks fires, each in the slice that its RunMS and Bucket name. A fire's Owner, Sweeps and Done are not kept.
+	// Put marks fires, each in the slice that its RunAtMS and Bucket name. A fire's Owner, Sweeps
+	// and Done are not kept.
 	Put(ctx context.Context, fires []timer.Fire) error
 	// Open returns the generation of a slice, and makes one where there is none.
 	Open(ctx context.Context, s Slice) (generation string, err error)
-	// Range returns marks with fromMS < run <= toMS. Where the limit would cut through one instant's marks it returns
-	// all of that instant, so that a caller who goes on from the last run loses none: limit is a hint, not a bound.
+	// Range returns marks with fromMS < run <= toMS. Where the limit would cut through one
+	// instant's marks it returns all of that instant, so that a caller who goes on from the last
+	// run loses none: limit is a hint, not a bound.
 	Range(ctx context.Context, s Slice, fromMS, toMS int64, limit int) (Page, error)
 	// Drop forgets a slice.
 	Drop(ctx context.Context, s Slice) error

@@ -91,7 +91,11 @@ func Open(path string) (*Database, error) {
 	}
 	d, err := read(content, version, path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: expected a zip of time zones such as Go's lib/time/zoneinfo.zip, found: %w", path, err)
+		return nil, fmt.Errorf(
+			"%s: expected a zip of time zones such as Go's lib/time/zoneinfo.zip, found: %w",
+			path,
+			err,
+		)
 	}
 	return d, nil
 }
@@ -102,7 +106,12 @@ func read(content []byte, version, source string) (*Database, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // Open says of what
 	}
-	d := &Database{version: version, source: source, zones: map[string][]byte{}, folded: map[string]string{}}
+	d := &Database{
+		version: version,
+		source:  source,
+		zones:   map[string][]byte{},
+		folded:  map[string]string{},
+	}
 	d.rules = sync.OnceValue(d.fingerprints)
 	found := "" // what the content says of its version
 	for _, f := range archive.File {
@@ -200,7 +209,8 @@ func (d *Database) Load(name string) (*Table, error) {
 			return nil, fmt.Errorf("reading the time zone %s: %w", name, err)
 		}
 	}
-	t, _ := d.tables.LoadOrStore(name, d.tabulate(loc)) // two that load it at once make equal tables
+	// two that load it at once make equal tables.
+	t, _ := d.tables.LoadOrStore(name, d.tabulate(loc))
 	return t.(*Table), nil
 }
 

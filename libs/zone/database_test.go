@@ -46,8 +46,19 @@ func TestHostsFilesDoNotMatter(t *testing.T) {
 	for _, name := range []string{"Europe/Berlin", "Host/Only", "UTC"} {
 		entries[name] = zone.Embedded().Data("Europe/London")
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestHostsFilesDoNotMatter$", "-test.v")
-	cmd.Env = append(os.Environ(), hostHelper+"=1", "ZONEINFO="+zonetest.Write(t, entries), "TZ=Asia/Tokyo")
+	cmd := exec.CommandContext(
+		t.Context(),
+		os.Args[0],
+		"-test.run",
+		"^TestHostsFilesDoNotMatter$",
+		"-test.v",
+	)
+	cmd.Env = append(
+		os.Environ(),
+		hostHelper+"=1",
+		"ZONEINFO="+zonetest.Write(t, entries),
+		"TZ=Asia/Tokyo",
+	)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Contains(t, string(out), "--- PASS: TestHostsFilesDoNotMatter")
@@ -80,7 +91,9 @@ func TestEmbeddedIsGos(t *testing.T) {
 	if err != nil {
 		t.Skip("NOT TESTED: this Go has no lib/time/update.bash to compare the time zones with")
 	}
-	if v := regexp.MustCompile(`(?m)^DATA=(\S+)$`).FindSubmatch(script); v == nil || string(v[1]) != zone.Embedded().Version() {
+	if v := regexp.MustCompile(`(?m)^DATA=(\S+)$`).
+		FindSubmatch(script); v == nil ||
+		string(v[1]) != zone.Embedded().Version() {
 		t.Skipf("NOT TESTED: this Go has other time zones (%s) than the copy", v)
 	}
 	want, err := os.ReadFile(filepath.Join(dir, "zoneinfo.zip"))
@@ -90,13 +103,24 @@ func TestEmbeddedIsGos(t *testing.T) {
 	require.True(t, bytes.Equal(want, have), "run scripts/tzdata.sh")
 	same, err := zone.Open(filepath.Join(dir, "zoneinfo.zip"))
 	require.NoError(t, err)
-	require.Equal(t, zone.Embedded().Version(), same.Version(), "of a file that does not tell its own")
+	require.Equal(
+		t,
+		zone.Embedded().Version(),
+		same.Version(),
+		"of a file that does not tell its own",
+	)
 }
 
 func TestVersionsOfFiles(t *testing.T) {
 	t.Parallel()
 	berlin := zone.Embedded().Data("Europe/Berlin")
-	base := map[string][]byte{"UTC": zone.Embedded().Data("UTC"), "Europe/Berlin": berlin, "right/Europe/Berlin": berlin, "zone.tab": []byte("# x"), "Factory": berlin}
+	base := map[string][]byte{
+		"UTC":                 zone.Embedded().Data("UTC"),
+		"Europe/Berlin":       berlin,
+		"right/Europe/Berlin": berlin,
+		"zone.tab":            []byte("# x"),
+		"Factory":             berlin,
+	}
 	for name, c := range map[string]struct{ entry, text, want, err string }{
 		"+VERSION":        {"+VERSION", "2031a\n", "2031a", ""},
 		"tzdata.zi":       {"tzdata.zi", "# version 2031b\n# more\n", "2031b", ""},
@@ -159,7 +183,12 @@ func TestNamesThatAreRefused(t *testing.T) {
 	} {
 		_, err := zone.Load(name)
 		require.ErrorContains(t, err, remedy, name)
-		require.ErrorContains(t, err, `expected an IANA time zone such as "Europe/Berlin", found "`, name)
+		require.ErrorContains(
+			t,
+			err,
+			`expected an IANA time zone such as "Europe/Berlin", found "`,
+			name,
+		)
 	}
 }
 
@@ -173,7 +202,8 @@ func TestRulesTellWhichZonesChanged(t *testing.T) {
 	require.Equal(t, was["Europe/Berlin"], was["Europe/Stockholm"])
 	require.Equal(t, was, zonetest.Database(t, "2031a", nil).Rules(), "whatever the version")
 
-	is := zonetest.Database(t, "2031a", map[string]string{"Europe/Berlin": "Europe/London", "Asia/Tokyo": ""}).Rules()
+	is := zonetest.Database(t, "2031a", map[string]string{"Europe/Berlin": "Europe/London", "Asia/Tokyo": ""}).
+		Rules()
 	var changed []string
 	for name := range was {
 		if is[name] != was[name] {

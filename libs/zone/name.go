@@ -13,7 +13,9 @@ func foreign(name string) string {
 		return "zones below right/ count leap seconds" + instead(rest)
 	case below && (first == "posix" || first == "SystemV"):
 		return "zones below " + first + "/ depend on the host" + instead(rest)
-	case strings.EqualFold(name, "Local"), strings.EqualFold(name, "localtime"), strings.EqualFold(name, "posixrules"):
+	case strings.EqualFold(name, "Local"),
+		strings.EqualFold(name, "localtime"),
+		strings.EqualFold(name, "posixrules"):
 		return "that is another zone on each host, name the one that is meant"
 	case name == "Factory":
 		return "that stands for a clock that was never set, name the zone that is meant"
@@ -36,7 +38,11 @@ func (d *Database) unknown(name string) error {
 	} else if s := foreign(name); s != "" {
 		why = s
 	}
-	return fmt.Errorf(`expected an IANA time zone such as "Europe/Berlin", found %q: %s`, clip(name), why)
+	return fmt.Errorf(
+		`expected an IANA time zone such as "Europe/Berlin", found %q: %s`,
+		clip(name),
+		why,
+	)
 }
 
 const maxShown = 64

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The stretch that tables cover, with two days on either side, so that every local time of 1970 to 2199 is in it.
+// The stretch that tables cover, with two days on either side, so that every local time of 1970 to
+// 2199 is in it.
 var (
 	tableFrom = time.Date(1969, 12, 30, 0, 0, 0, 0, time.UTC).Unix()
 	tableTo   = time.Date(2200, 1, 3, 0, 0, 0, 0, time.UTC).Unix()
@@ -14,10 +15,12 @@ var (
 // far is behind every instant, and near enough that adding an offset does not wrap.
 const far = 1 << 60
 
-// Table is the offsets of one zone: stretches within which the wall clock runs evenly. It is immutable.
+// Table is the offsets of one zone: stretches within which the wall clock runs evenly. It is
+// immutable.
 //
-// Stretches are longer than the shifts between them (the shortest of the database is days, the longest shift is a day), so the
-// wall clock at their beginnings is ascending, too: searches by local time rely on it, and a test looks at every zone.
+// Stretches are longer than the shifts between them (the shortest of the database is days, the
+// longest shift is a day), so the wall clock at their beginnings is ascending, too: searches by
+// local time rely on it, and a test looks at every zone.
 type Table struct {
 	from    *Database
 	loc     *time.Location
@@ -44,7 +47,8 @@ func (d *Database) tabulate(loc *time.Location) *Table {
 		case end.Unix() > at:
 			at = end.Unix()
 		default:
-			// ZoneBounds counts 365 days to a year: on the last of December of a leap year its end is already past.
+			// ZoneBounds counts 365 days to a year: on the last of December of a leap year its end
+			// is already past.
 			at += int64(time.Hour / time.Second)
 		}
 	}
@@ -94,22 +98,27 @@ func (t *Table) Offset(i int) int64 { return t.offsets[i] }
 // OffsetAt returns the offset at an instant.
 func (t *Table) OffsetAt(unix int64) int64 { return t.offsets[t.At(unix)] }
 
-// After returns the first stretch, from the given one on, whose end on the wall clock is behind a local time (seconds since the
-// wall clock showed 1970-01-01 00:00).
+// After returns the first stretch, from the given one on, whose end on the wall clock is behind a
+// local time (seconds since the wall clock showed 1970-01-01 00:00).
 func (t *Table) After(from int, local int64) int {
 	n := len(t.starts) - 1 // the last has no end
 	if from >= n {
 		return n
 	}
-	for near := from; near < min(from+4, n); near++ { // most searches are for the next change but one
+	// most searches are for the next change but one.
+	for near := from; near < min(from+4, n); near++ {
 		if t.starts[near+1]+t.offsets[near] > local {
 			return near
 		}
 	}
-	return from + sort.Search(n-from, func(k int) bool { return t.starts[from+k+1]+t.offsets[from+k] > local })
+	return from + sort.Search(
+		n-from,
+		func(k int) bool { return t.starts[from+k+1]+t.offsets[from+k] > local },
+	)
 }
 
-// Resolve returns the instant of a local time: the first of two where it exists twice, the end of the gap where it does not exist.
+// Resolve returns the instant of a local time: the first of two where it exists twice, the end of
+// the gap where it does not exist.
 func (t *Table) Resolve(local int64) int64 {
 	i := t.After(0, local)
 	return max(local-t.offsets[i], t.starts[i])

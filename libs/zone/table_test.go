@@ -28,7 +28,14 @@ func TestTablesAgreeWithPackageTime(t *testing.T) {
 			at := table.Start(i)
 			_, before := time.Unix(at-1, 0).In(table.Location()).Zone()
 			_, after := time.Unix(at, 0).In(table.Location()).Zone()
-			require.Equal(t, []int64{int64(before), int64(after)}, []int64{table.Offset(i - 1), table.Offset(i)}, "%s at %d", name, at)
+			require.Equal(
+				t,
+				[]int64{int64(before), int64(after)},
+				[]int64{table.Offset(i - 1), table.Offset(i)},
+				"%s at %d",
+				name,
+				at,
+			)
 			require.Equal(t, i, table.At(at))
 			require.Equal(t, i-1, table.At(at-1))
 		}
@@ -43,11 +50,35 @@ func TestStretchesAreLongerThanShifts(t *testing.T) {
 		require.NoError(t, err, name)
 		for i := 1; i < table.Len(); i++ {
 			shift := max(table.Offset(i)-table.Offset(i-1), table.Offset(i-1)-table.Offset(i))
-			require.Greater(t, table.End(i)-table.Start(i), shift, "%s: the stretch from %s", name, time.Unix(table.Start(i), 0).UTC())
-			require.Greater(t, table.End(i-1)-table.Start(i-1), shift, "%s: the stretch until %s", name, time.Unix(table.Start(i), 0).UTC())
+			require.Greater(
+				t,
+				table.End(i)-table.Start(i),
+				shift,
+				"%s: the stretch from %s",
+				name,
+				time.Unix(table.Start(i), 0).UTC(),
+			)
+			require.Greater(
+				t,
+				table.End(i-1)-table.Start(i-1),
+				shift,
+				"%s: the stretch until %s",
+				name,
+				time.Unix(table.Start(i), 0).UTC(),
+			)
 			if i+1 < table.Len() {
-				require.Greater(t, table.Start(i+1)+table.Offset(i+1), table.Start(i)+table.Offset(i), name)
-				require.Greater(t, table.End(i)+table.Offset(i), table.End(i-1)+table.Offset(i-1), name)
+				require.Greater(
+					t,
+					table.Start(i+1)+table.Offset(i+1),
+					table.Start(i)+table.Offset(i),
+					name,
+				)
+				require.Greater(
+					t,
+					table.End(i)+table.Offset(i),
+					table.End(i-1)+table.Offset(i-1),
+					name,
+				)
 			}
 		}
 	}
@@ -72,7 +103,12 @@ func TestResolve(t *testing.T) {
 	for _, tt := range tests {
 		table, err := zone.Load(tt.zone)
 		require.NoError(t, err)
-		require.Equal(t, tt.want, time.Unix(table.Resolve(local(tt.local)), 0).UTC().Format(time.RFC3339), tt.name)
+		require.Equal(
+			t,
+			tt.want,
+			time.Unix(table.Resolve(local(tt.local)), 0).UTC().Format(time.RFC3339),
+			tt.name,
+		)
 	}
 }
 

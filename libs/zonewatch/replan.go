@@ -23,7 +23,10 @@ func (w *Watch) Replan(ctx context.Context) error {
 		if w.Report().Replanning {
 			marked, err := w.replanAll(ctx)
 			if marked > 0 {
-				w.log.Info().Int("count", marked).Str("tzdata", w.opts.Zones.Version()).Msg("timers to be planned anew, for their time zone changed")
+				w.log.Info().
+					Int("count", marked).
+					Str("tzdata", w.opts.Zones.Version()).
+					Msg("timers to be planned anew, for their time zone changed")
 			}
 			if err != nil && ctx.Err() == nil {
 				w.log.Debug().Err(err).Msg("time zones not replanned")

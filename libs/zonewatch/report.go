@@ -22,11 +22,16 @@ type Report struct {
 func (w *Watch) Report() Report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := Report{Version: w.opts.Zones.Version(), Source: w.opts.Zones.Source(), Replanning: w.known.Rules > 1}
+	r := Report{
+		Version:    w.opts.Zones.Version(),
+		Source:     w.opts.Zones.Source(),
+		Replanning: w.known.Rules > 1,
+	}
 	hashes := map[string]string{} // of a version
 	for _, h := range w.known.Holders {
 		version := h.Version
-		if had, ok := hashes[version]; ok && had != h.Hash { // two files that call themselves the same
+		// two files that call themselves the same.
+		if had, ok := hashes[version]; ok && had != h.Hash {
 			const short = 8
 			version += " (" + h.Hash[:min(short, len(h.Hash))] + ")"
 		} else {
@@ -51,8 +56,10 @@ func (w *Watch) Check(context.Context) error {
 	for _, version := range slices.Sorted(maps.Keys(r.Versions)) {
 		parts = append(parts, version+" ("+strings.Join(r.Versions[version], ", ")+")")
 	}
-	return fmt.Errorf("expected one version of the time zones in all processes, found %s: give all the same release or the same tzdata file",
-		strings.Join(parts, " and "))
+	return fmt.Errorf(
+		"expected one version of the time zones in all processes, found %s: give all the same release or the same tzdata file",
+		strings.Join(parts, " and "),
+	)
 }
 
 // tell writes to the log that processes differ, or differ no more: once each.
@@ -66,6 +73,8 @@ func (w *Watch) tell() {
 	case err != nil && !was:
 		w.log.Warn().Err(err).Msg("time zones differ")
 	case err == nil && was:
-		w.log.Info().Str("tzdata", w.opts.Zones.Version()).Msg("time zones are the same in all processes")
+		w.log.Info().
+			Str("tzdata", w.opts.Zones.Version()).
+			Msg("time zones are the same in all processes")
 	}
 }

@@ -82,14 +82,17 @@ func (w *Watch) register(reg prometheus.Registerer) {
 		source = "file"
 	}
 	f.NewGauge(prometheus.GaugeOpts{
-		Name: "carillon_tzdata_info", Help: "Always 1; its labels say by which time zones this process plans.",
+		Name:        "carillon_tzdata_info",
+		Help:        "Always 1; its labels say by which time zones this process plans.",
 		ConstLabels: prometheus.Labels{"version": w.opts.Zones.Version(), "source": source},
 	}).Set(1)
 	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_tzdata_versions", Help: "How many versions of the time zones the processes on this database plan by.",
+		Name: "carillon_tzdata_versions",
+		Help: "How many versions of the time zones the processes on this database plan by.",
 	}, func() float64 { return float64(len(w.Report().Versions)) })
 	w.marked = f.NewCounter(prometheus.CounterOpts{
-		Name: "carillon_tzdata_replanned_timers_total", Help: "Timers that this process marked to be planned anew, for their time zone changed.",
+		Name: "carillon_tzdata_replanned_timers_total",
+		Help: "Timers that this process marked to be planned anew, for their time zone changed.",
 	})
 }
 
@@ -109,7 +112,11 @@ func (w *Watch) registerOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	o := &w.opts
-	return o.Store.RegisterZones(ctx, store.ZoneHolder{ID: o.ID, Name: o.Name, Version: o.Zones.Version(), Expands: o.Expands}, o.Zones.Rules())
+	return o.Store.RegisterZones(
+		ctx,
+		store.ZoneHolder{ID: o.ID, Name: o.Name, Version: o.Zones.Version(), Expands: o.Expands},
+		o.Zones.Rules(),
+	)
 }
 
 // Run renews the process until ctx ends. One that was stopped for so long that the others no longer

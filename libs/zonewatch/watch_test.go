@@ -53,7 +53,16 @@ func (d *deployment) start(name string, zones *zone.Database) *process {
 	d.t.Helper()
 	d.ids++
 	p := &process{reg: prometheus.NewRegistry()}
-	w, err := zonewatch.New(zonewatch.Options{Store: d, Zones: zones, ID: d.ids, Name: name, Logger: zerolog.New(&p.log), Registerer: p.reg})
+	w, err := zonewatch.New(
+		zonewatch.Options{
+			Store:      d,
+			Zones:      zones,
+			ID:         d.ids,
+			Name:       name,
+			Logger:     zerolog.New(&p.log),
+			Registerer: p.reg,
+		},
+	)
 	require.NoError(d.t, err)
 	require.NoError(d.t, w.Register(d.t.Context()))
 	ctx, cancel := context.WithCancel(d.t.Context())
@@ -97,7 +106,10 @@ func TestProcessesThatDiffer(t *testing.T) {
 		require.NoError(t, first.Check(ctx))
 		r := first.Report()
 		require.Equal(t, zonewatch.Report{
-			Version: zone.Embedded().Version(), Source: "embedded", Versions: map[string][]string{zone.Embedded().Version(): {"one/1"}},
+			Version: zone.Embedded().
+				Version(),
+			Source:   "embedded",
+			Versions: map[string][]string{zone.Embedded().Version(): {"one/1"}},
 		}, r)
 		require.Equal(t, map[string]float64{
 			"carillon_tzdata_info embedded " + zone.Embedded().Version(): 1,
@@ -107,7 +119,13 @@ func TestProcessesThatDiffer(t *testing.T) {
 
 		second := d.start("two/2", same)
 		time.Sleep(30 * time.Second)
-		require.ErrorContains(t, first.Check(ctx), "found "+zone.Embedded().Version()+" (one/1) and 2031a (two/2): give all the same release")
+		require.ErrorContains(
+			t,
+			first.Check(ctx),
+			"found "+zone.Embedded().
+				Version()+
+				" (one/1) and 2031a (two/2): give all the same release",
+		)
 		require.False(t, first.Report().Replanning, "their rules are the same")
 		require.Equal(t, 1, strings.Count(first.log.String(), "time zones differ"))
 		require.Equal(t, first.Check(ctx), second.Check(ctx))

@@ -12,7 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/process"
 )
 
-// keyVariable has the key of commands that call the API. No flag takes the key itself: all who may list processes would see it.
+// keyVariable has the key of commands that call the API. No flag takes the key itself: all who may
+// list processes would see it.
 const keyVariable = config.EnvPrefix + "API_KEY"
 
 // credentials are the key that a command shows the API.
@@ -20,10 +21,16 @@ type credentials struct{ file, key string }
 
 // register names the setting.
 func (c *credentials) register(s *config.Set) {
-	s.String(&c.file, "key-file", "", "file with a key of scope write, of the app or of all; else the environment's "+keyVariable)
+	s.String(
+		&c.file,
+		"key-file",
+		"",
+		"file with a key of scope write, of the app or of all; else the environment's "+keyVariable,
+	)
 }
 
-// read takes the key from the file, where one is named, else from the environment. There may be none: not every API wants one.
+// read takes the key from the file, where one is named, else from the environment. There may be
+// none: not every API wants one.
 func (c *credentials) read(env process.Env) error {
 	if c.file == "" {
 		c.key, _ = env(keyVariable)
@@ -45,14 +52,20 @@ func (c *credentials) show(h http.Header) {
 	}
 }
 
-var errUnknownKey = errors.New("the API does not know this key: it was revoked, or is another deployment's")
+var errUnknownKey = errors.New(
+	"the API does not know this key: it was revoked, or is another deployment's",
+)
 
 // refusal is an answer of the API that is no success, with what helps against it.
 func (c *credentials) refusal(resp *http.Response, body []byte, app string) error {
 	var help error
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized && c.key == "":
-		help = fmt.Errorf("give a key: -key-file names a file with one of app %q, or the admin key; or set %s", app, keyVariable)
+		help = fmt.Errorf(
+			"give a key: -key-file names a file with one of app %q, or the admin key; or set %s",
+			app,
+			keyVariable,
+		)
 	case resp.StatusCode == http.StatusUnauthorized:
 		help = errUnknownKey
 	case resp.StatusCode == http.StatusForbidden:

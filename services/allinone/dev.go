@@ -9,26 +9,36 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/config"
 	"github.com/carillon-timer/carillon/libs/process"
-	"github.com/carillon-timer/carillon/services/assembly"
+	"github.com/carillon-timer/carillon/services/wiring"
 )
 
-// Dev runs everything in one process: a SQLite file in the data directory, an in-memory bus and window. Its API has a bell
-// beside it, so that a new user can hear a timer ring without an endpoint of his own.
+// Dev runs everything in one process: a SQLite file in the data directory, an in-memory bus and
+// window. Its API has a bell beside it, so that a new user can hear a timer ring without an
+// endpoint of his own.
 func Dev(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
-	s := &assembly.Settings{}
+	s := &wiring.Settings{}
 	s.OpenOnLoopback = true
-	return assembly.Run(ctx, assembly.Program{
-		Name: "carillon dev", Service: "dev", Settings: s, Parts: []config.Part{&s.Data}, Open: assembly.OpenEmbedded, Stdout: stdout,
-		Roles: []assembly.Role{
-			assembly.Migrator(), assembly.Scheduler(), assembly.Trigger(), assembly.Executor(), assembly.API(),
+	return wiring.Run(ctx, wiring.Program{
+		Name:     "carillon dev",
+		Service:  "dev",
+		Settings: s,
+		Parts:    []config.Part{&s.Data},
+		Open:     wiring.OpenEmbedded,
+		Stdout:   stdout,
+		Roles: []wiring.Role{
+			wiring.Migrator(),
+			wiring.Scheduler(),
+			wiring.Trigger(),
+			wiring.Executor(),
+			wiring.API(),
 		},
-		Prepare: func(k *assembly.Kit) { k.EchoPath, k.Echo = BellPath, Bell(stdout) },
-		Started: func(k *assembly.Kit) error { return welcome(stdout, k) },
+		Prepare: func(k *wiring.Kit) { k.EchoPath, k.Echo = EchoPath, Echo(stdout) },
+		Started: func(k *wiring.Kit) error { return welcome(stdout, k) },
 	}, args, env, stderr)
 }
 
 // welcome prints where the API is, and the line that makes a timer ring a bell.
-func welcome(w io.Writer, k *assembly.Kit) error {
+func welcome(w io.Writer, k *wiring.Kit) error {
 	at := "http://" + reachable(k.HTTPAddr)
 	var key, who string
 	if !k.Keyless {
@@ -38,7 +48,7 @@ func welcome(w io.Writer, k *assembly.Kit) error {
 		}
 		key, who = `-H "Authorization: Bearer `+value+`" `, " Callers need keys; the admin key opens everything, and so would one of scope write of the app demo."
 	}
-	target, what := at+BellPath, "this makes a timer ring here in 3 seconds:"
+	target, what := at+EchoPath, "this makes a timer ring here in 3 seconds:"
 	if k.Settings.Callback.AllowPrivate == config.No {
 		target, what = "https://example.com/hook", "this makes a timer call an address in 3 seconds; it has to be public (callback-allow-private=false):"
 	}
@@ -54,7 +64,8 @@ curl -s %[1]s/api/v2/timers %[4]s-H 'Content-Type: application/json' -d '{"app":
 	return nil
 }
 
-// reachable turns an address that something listens on into one that can be called from this machine.
+// reachable turns an address that something listens on into one that can be called from this
+// machine.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -52,7 +52,9 @@ func start(t *testing.T, dir string, more ...string) *dev {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	d := &dev{cancel: cancel, done: make(chan error, 1)}
 	env := map[string]string{
-		"CARILLON_HTTP_ADDR": "127.0.0.1:0", "CARILLON_ADMIN_ADDR": "127.0.0.1:0", "CARILLON_DATA_DIR": dir,
+		"CARILLON_HTTP_ADDR":  "127.0.0.1:0",
+		"CARILLON_ADMIN_ADDR": "127.0.0.1:0",
+		"CARILLON_DATA_DIR":   dir,
 	}
 	for i := 0; i < len(more); i += 2 {
 		env[more[i]] = more[i+1]
@@ -89,7 +91,10 @@ func (d *dev) addr(phrase string) string {
 	return ""
 }
 
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+var client = &http.Client{
+	Transport: &http.Transport{DisableKeepAlives: true},
+	Timeout:   10 * time.Second,
+}
 
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
@@ -101,20 +106,32 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// What a new user does: start it, paste the line that it prints, see a timer ring; stop it, start it again, find the timer.
+// What a new user does: start it, paste the line that it prints, see a timer ring; stop it, start
+// it again, find the timer.
 func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := start(t, dir)
-	m := regexp.MustCompile(`curl -s (\S+) -H 'Content-Type: application/json' -d '(.*)'`).FindStringSubmatch(d.out.String())
+	m := regexp.MustCompile(`curl -s (\S+) -H 'Content-Type: application/json' -d '(.*)'`).
+		FindStringSubmatch(d.out.String())
 	require.NotNil(t, m, d.out.String())
-	require.Equal(t, 1, strings.Count(d.errOut.String(), "timers may call this machine"), "it says what is open")
+	require.Equal(
+		t,
+		1,
+		strings.Count(d.errOut.String(), "timers may call this machine"),
+		"it says what is open",
+	)
 	refused, err := client.Post(d.api+"/api/v2/timers", "application/json", strings.NewReader(
-		`{"app":"a","name":"b","schedule":{"kind":"delay","delay":"1h"},"target":{"url":"http://10.0.0.1/"}}`))
+		`{"app":"a","name":"b","schedule":{"kind":"delay","delay":"1h"},"target":{"url":"http://10.0.0.1/"}}`,
+	))
 	require.NoError(t, err)
 	require.NoError(t, refused.Body.Close())
 	require.Equal(t, http.StatusUnprocessableEntity, refused.StatusCode, "and no more than that is")
-	resp, err := client.Post(m[1], "application/json", strings.NewReader(strings.Replace(m[2], "'$(date +%s)'", "1", 1)))
+	resp, err := client.Post(
+		m[1],
+		"application/json",
+		strings.NewReader(strings.Replace(m[2], "'$(date +%s)'", "1", 1)),
+	)
 	require.NoError(t, err)
 	var created struct{ ID, Status string }
 	require.NoError(t, json.NewDecoder(resp.Body).Decode(&created))
@@ -122,8 +139,15 @@ func TestFirstSteps(t *testing.T) {
 	require.Equal(t, http.StatusCreated, resp.StatusCode)
 	require.Equal(t, "active", created.Status)
 
-	ring := regexp.MustCompile(`RING! due \S+, \+\d+ ms  fire "` + created.ID + `-\d+"  attempt "1"  POST "hello"`)
-	require.Eventually(t, func() bool { return ring.MatchString(d.out.String()) }, 20*time.Second, 20*time.Millisecond)
+	ring := regexp.MustCompile(
+		`RING! due \S+, \+\d+ ms  fire "` + created.ID + `-\d+"  attempt "1"  POST "hello"`,
+	)
+	require.Eventually(
+		t,
+		func() bool { return ring.MatchString(d.out.String()) },
+		20*time.Second,
+		20*time.Millisecond,
+	)
 	fires := "/api/v2/timers/" + created.ID + "/fires?app=demo"
 	require.Eventually(t, func() bool {
 		_, body := get(t, d.api+fires)
@@ -188,7 +212,11 @@ func TestClockOfDevIsPutWrong(t *testing.T) {
 	t.Parallel()
 	d := start(t, t.TempDir(), "CARILLON_TEST_CLOCK", "true", "CARILLON_CANARY", "0")
 	defer d.stop(t)
-	resp, err := client.Post(d.admin+"/test/clock", "application/json", strings.NewReader(`{"offset_ms":2000}`))
+	resp, err := client.Post(
+		d.admin+"/test/clock",
+		"application/json",
+		strings.NewReader(`{"offset_ms":2000}`),
+	)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusNoContent, resp.StatusCode)
@@ -205,7 +233,13 @@ func TestTwoCannotShareADirectory(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
 	defer d.stop(t)
-	err := allinone.Dev(t.Context(), []string{"-data-dir", dir, "-admin-addr", "127.0.0.1:0"}, noEnv, io.Discard, io.Discard)
+	err := allinone.Dev(
+		t.Context(),
+		[]string{"-data-dir", dir, "-admin-addr", "127.0.0.1:0"},
+		noEnv,
+		io.Discard,
+		io.Discard,
+	)
 	require.ErrorContains(t, err, dir)
 }
 
@@ -214,14 +248,24 @@ func TestTakenPortIsTold(t *testing.T) {
 	d := start(t, t.TempDir())
 	defer d.stop(t)
 	taken := strings.TrimPrefix(d.api, "http://")
-	err := allinone.Dev(t.Context(), []string{"-data-dir", t.TempDir(), "-admin-addr", "127.0.0.1:0", "-http-addr", taken}, noEnv, io.Discard, io.Discard)
+	err := allinone.Dev(
+		t.Context(),
+		[]string{"-data-dir", t.TempDir(), "-admin-addr", "127.0.0.1:0", "-http-addr", taken},
+		noEnv,
+		io.Discard,
+		io.Discard,
+	)
 	require.ErrorContains(t, err, "http-addr: listening on "+taken)
 }
 
 func TestSettingsOfDev(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	require.ErrorIs(t, allinone.Dev(t.Context(), []string{"-print-config"}, noEnv, &out, io.Discard), config.ErrDone)
+	require.ErrorIs(
+		t,
+		allinone.Dev(t.Context(), []string{"-print-config"}, noEnv, &out, io.Discard),
+		config.ErrDone,
+	)
 	require.Contains(t, out.String(), `callback-allow-private: "auto" # default`)
 	require.Contains(t, out.String(), `data-dir: "./data" # default`)
 	require.NotContains(t, out.String(), "mysql")

@@ -8,8 +8,8 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/process"
-	"github.com/carillon-timer/carillon/libs/sealing"
 )
 
 // AdminKey prints a fresh key, for CARILLON_ADMIN_KEY.
@@ -20,29 +20,35 @@ func AdminKey(_ context.Context, args []string, _ process.Env, stdout, _ io.Writ
 	return printLine(stdout, apikey.New().Reveal())
 }
 
-// keyID is the settings of SealingKey.
+// keyID is the settings of EncryptionKey.
 type keyID struct{ id string }
 
 // Register names them.
 func (k *keyID) Register(s *config.Set) {
-	s.String(&k.id, "id", time.Now().UTC().Format("k20060102"), "the key's id, which is stored beside what is encrypted under it: letters, digits, - and _")
+	s.String(
+		&k.id,
+		"id",
+		time.Now().UTC().Format("k20060102"),
+		"the key's id, which is stored beside what is encrypted under it: letters, digits, - and _",
+	)
 }
 
 // Validate checks them.
 func (k *keyID) Validate() error {
-	if _, err := sealing.ParseRing(sealing.NewKey(k.id)); err != nil {
+	if _, err := encryption.ParseKeyring(encryption.NewKey(k.id)); err != nil {
 		return fmt.Errorf("id: %w", err)
 	}
 	return nil
 }
 
-// SealingKey prints a fresh key, for CARILLON_SEALING_KEYS.
-func SealingKey(_ context.Context, args []string, _ process.Env, stdout, _ io.Writer) error {
+// EncryptionKey prints a fresh key, for CARILLON_ENCRYPTION_KEYS.
+func EncryptionKey(_ context.Context, args []string, _ process.Env, stdout, _ io.Writer) error {
 	var k keyID
-	if err := config.NewSet("carillon sealing-key", &k).Load(args, noEnvironment, stdout); err != nil {
+	if err := config.NewSet("carillon encryption-key", &k).
+		Load(args, noEnvironment, stdout); err != nil {
 		return err
 	}
-	return printLine(stdout, sealing.NewKey(k.id).Reveal())
+	return printLine(stdout, encryption.NewKey(k.id).Reveal())
 }
 
 // noEnvironment is for commands whose flags are not those of services.

@@ -16,13 +16,17 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/apikey"
 	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/process"
-	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/services/allinone"
 )
 
 // printed returns what a command prints.
-func printed(t *testing.T, do func(context.Context, []string, process.Env, io.Writer, io.Writer) error, args ...string) string {
+func printed(
+	t *testing.T,
+	do func(context.Context, []string, process.Env, io.Writer, io.Writer) error,
+	args ...string,
+) string {
 	t.Helper()
 	var out bytes.Buffer
 	require.NoError(t, do(t.Context(), args, noEnv, &out, io.Discard))
@@ -35,12 +39,18 @@ func TestFreshKeys(t *testing.T) {
 	require.NotEqual(t, a, b)
 	_, err := apikey.Parse(a)
 	require.NoError(t, err)
-	r, err := sealing.ParseRing(sealing.NewSecret(printed(t, allinone.SealingKey, "-id", "k7")))
+	r, err := encryption.ParseKeyring(
+		encryption.NewSecret(printed(t, allinone.EncryptionKey, "-id", "k7")),
+	)
 	require.NoError(t, err)
 	require.Equal(t, "k7", r.First())
-	_, err = sealing.ParseRing(sealing.NewSecret(printed(t, allinone.SealingKey)))
+	_, err = encryption.ParseKeyring(encryption.NewSecret(printed(t, allinone.EncryptionKey)))
 	require.NoError(t, err)
-	require.ErrorContains(t, allinone.SealingKey(t.Context(), []string{"-id", "a b"}, noEnv, io.Discard, io.Discard), "id: ")
+	require.ErrorContains(
+		t,
+		allinone.EncryptionKey(t.Context(), []string{"-id", "a b"}, noEnv, io.Discard, io.Discard),
+		"id: ",
+	)
 }
 
 // do calls the API of a running all-in-one.
@@ -60,7 +70,8 @@ func (d *dev) do(t *testing.T, method, path, key, body string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// On loopback nobody needs a key, unless it is asked for. A sealing key is there without anybody's doing.
+// On loopback nobody needs a key, unless it is asked for. A encryption key is there without
+// anybody's doing.
 func TestKeysOfDev(t *testing.T) {
 	t.Parallel()
 	d := start(t, t.TempDir())
@@ -75,7 +86,13 @@ func TestKeysOfDev(t *testing.T) {
 	defer d.stop(t)
 	code, _ = d.do(t, http.MethodGet, "/api/v2/timers?app=shop", "", "")
 	require.Equal(t, http.StatusUnauthorized, code)
-	code, body := d.do(t, http.MethodPost, "/api/v2/apps/shop/keys", admin, `{"name":"x","scope":"read"}`)
+	code, body := d.do(
+		t,
+		http.MethodPost,
+		"/api/v2/apps/shop/keys",
+		admin,
+		`{"name":"x","scope":"read"}`,
+	)
 	require.Equal(t, http.StatusCreated, code)
 	var made struct{ Key string }
 	require.NoError(t, json.Unmarshal([]byte(body), &made))
@@ -84,7 +101,13 @@ func TestKeysOfDev(t *testing.T) {
 	require.NotContains(t, d.errOut.String(), admin)
 	require.NotContains(t, d.errOut.String(), made.Key)
 
-	err := allinone.Dev(t.Context(), []string{"-admin-key", "hunter2"}, noEnv, io.Discard, io.Discard)
+	err := allinone.Dev(
+		t.Context(),
+		[]string{"-admin-key", "hunter2"},
+		noEnv,
+		io.Discard,
+		io.Discard,
+	)
 	require.ErrorContains(t, err, "admin-key: ")
 	require.NotContains(t, err.Error(), "hunter2")
 	loud := start(t, t.TempDir(), "CARILLON_AUTH", "off")
@@ -92,7 +115,7 @@ func TestKeysOfDev(t *testing.T) {
 	require.Contains(t, loud.errOut.String(), "NO KEYS")
 }
 
-// A rotation of sealing keys: the new one first, reseal, the old one gone.
+// A rotation of encryption keys: the new one first, reseal, the old one gone.
 func TestReseal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -110,12 +133,18 @@ func TestReseal(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, "sealing.keys"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	fresh := sealing.NewKey("fresh").Reveal()
+	fresh := encryption.NewKey("fresh").Reveal()
 	ring := filepath.Join(t.TempDir(), "ring")
 	write := func(text string) { require.NoError(t, os.WriteFile(ring, []byte(text), 0o600)) }
 	reseal := func() (string, error) {
 		var out bytes.Buffer
-		err := allinone.Reseal(t.Context(), []string{"-data-dir", dir, "-sealing-keys-file", ring, "-pause", "10ms"}, noEnv, &out, io.Discard)
+		err := allinone.Reseal(
+			t.Context(),
+			[]string{"-data-dir", dir, "-encryption-keys-file", ring, "-pause", "10ms"},
+			noEnv,
+			&out,
+			io.Discard,
+		)
 		return out.String(), err
 	}
 	write(fresh)
@@ -125,7 +154,11 @@ func TestReseal(t *testing.T) {
 	write(fresh + "\n" + string(old))
 	said, err = reseal()
 	require.NoError(t, err)
-	require.Contains(t, said, `done: 2 definitions and signing keys looked at, 2 encrypted anew under "fresh", 0 could not be`)
+	require.Contains(
+		t,
+		said,
+		`done: 2 definitions and signing keys looked at, 2 encrypted anew under "fresh", 0 could not be`,
+	)
 	require.Contains(t, said, "pass 1: 2 encrypted anew")
 	require.Contains(t, said, `until every service runs with "fresh" first`)
 	require.Contains(t, said, "168h longer where targets complete asynchronously")
@@ -134,28 +167,63 @@ func TestReseal(t *testing.T) {
 	require.NoError(t, err, "the old key is not needed any more")
 	require.Contains(t, said, "0 encrypted anew")
 
-	d = start(t, dir, "CARILLON_SEALING_KEYS", fresh)
+	d = start(t, dir, "CARILLON_ENCRYPTION_KEYS", fresh)
 	defer d.stop(t)
 	code, body = d.do(t, http.MethodPost, "/api/v2/timers", "", timerBody)
 	require.Equal(t, http.StatusOK, code, "the same definition is the same: %s", body)
 
 	var p *config.Problems
-	require.ErrorAs(t, allinone.Reseal(t.Context(), []string{"-data-dir", t.TempDir()}, noEnv, io.Discard, io.Discard), &p)
-	require.ErrorAs(t, allinone.Reseal(t.Context(), []string{"-data-dir", dir}, noEnv, io.Discard, io.Discard), &p)
+	require.ErrorAs(
+		t,
+		allinone.Reseal(
+			t.Context(),
+			[]string{"-data-dir", t.TempDir()},
+			noEnv,
+			io.Discard,
+			io.Discard,
+		),
+		&p,
+	)
+	require.ErrorAs(
+		t,
+		allinone.Reseal(t.Context(), []string{"-data-dir", dir}, noEnv, io.Discard, io.Discard),
+		&p,
+	)
 }
 
 func TestRedriveCommand(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
-	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
+	d := start(
+		t,
+		t.TempDir(),
+		"CARILLON_AUTH",
+		"on",
+		"CARILLON_ADMIN_KEY",
+		admin,
+		"CARILLON_CALLBACK_ALLOW",
+		"127.0.0.1:*",
+	)
 	defer d.stop(t)
-	code, body := d.do(t, http.MethodPost, "/api/v2/timers", admin, `{"app":"shop","name":"bill","status":"active","schedule":{"kind":"delay","delay":"10ms"},`+
-		`"target":{"url":"http://127.0.0.1:1/"},"retry":{"attempts":1}}`)
+	code, body := d.do(
+		t,
+		http.MethodPost,
+		"/api/v2/timers",
+		admin,
+		`{"app":"shop","name":"bill","status":"active","schedule":{"kind":"delay","delay":"10ms"},`+
+			`"target":{"url":"http://127.0.0.1:1/"},"retry":{"attempts":1}}`,
+	)
 	require.Equal(t, http.StatusCreated, code, body)
 	redrive := func(args ...string) (string, error) {
 		var out bytes.Buffer
 		env := func(k string) (string, bool) { return admin, k == "CARILLON_API_KEY" }
-		err := allinone.Topics(t.Context(), append([]string{"redrive", "-api", d.api, "-app", "shop"}, args...), env, &out, io.Discard)
+		err := allinone.Topics(
+			t.Context(),
+			append([]string{"redrive", "-api", d.api, "-app", "shop"}, args...),
+			env,
+			&out,
+			io.Discard,
+		)
 		return out.String(), err
 	}
 	require.Eventually(t, func() bool {

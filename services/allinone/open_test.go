@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/services/allinone"
 )
 
-// A page that the user looks at makes no timers on his machine: by neither version, whatever it says that it sends. With keys it may be let in.
+// A page that the user looks at makes no timers on his machine: by neither version, whatever it
+// says that it sends. With keys it may be let in.
 func TestPagesMakeNoTimers(t *testing.T) {
 	t.Parallel()
 	const (
@@ -19,11 +20,28 @@ func TestPagesMakeNoTimers(t *testing.T) {
 		v2 = `{"app":"shop","name":"v2","schedule":{"kind":"delay","delay":"1h"},"target":{"url":"http://127.0.0.1:1/"}}`
 	)
 	admin := apikey.New().Reveal()
-	open, closed := start(t, t.TempDir()), start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
+	open, closed := start(
+		t,
+		t.TempDir(),
+	), start(
+		t,
+		t.TempDir(),
+		"CARILLON_AUTH",
+		"on",
+		"CARILLON_ADMIN_KEY",
+		admin,
+		"CARILLON_CALLBACK_ALLOW",
+		"127.0.0.1:*",
+	)
 	defer open.stop(t)
 	defer closed.stop(t)
 	send := func(d *dev, method, path, body string, change func(*http.Request)) int {
-		q, err := http.NewRequestWithContext(t.Context(), method, d.api+path, strings.NewReader(body))
+		q, err := http.NewRequestWithContext(
+			t.Context(),
+			method,
+			d.api+path,
+			strings.NewReader(body),
+		)
 		require.NoError(t, err)
 		change(q)
 		resp, err := client.Do(q)
@@ -36,7 +54,7 @@ func TestPagesMakeNoTimers(t *testing.T) {
 		q.Header.Set("Content-Type", "text/plain")
 	}
 	rebound := func(q *http.Request) { q.Host = "evil.example:8080" }
-	for path, body := range map[string]string{"/api/timer/v1/def": v1, "/api/v2/timers": v2, allinone.BellPath: "x"} {
+	for path, body := range map[string]string{"/api/timer/v1/def": v1, "/api/v2/timers": v2, allinone.EchoPath: "x"} {
 		require.Equal(t, 403, send(open, http.MethodPost, path, body, page), path)
 		require.Equal(t, 421, send(open, http.MethodPost, path, body, rebound), path)
 	}
@@ -46,9 +64,13 @@ func TestPagesMakeNoTimers(t *testing.T) {
 	require.Contains(t, body, `"items":[]`)
 	code, _ = open.do(t, http.MethodPost, "/api/v2/timers", "", v2)
 	require.Equal(t, 201, code)
-	require.Equal(t, 201, send(closed, http.MethodPost, "/api/v2/timers", v2, func(q *http.Request) {
-		page(q)
-		q.Header.Set("Content-Type", "application/json")
-		q.Header.Set("Authorization", "Bearer "+admin)
-	}))
+	require.Equal(
+		t,
+		201,
+		send(closed, http.MethodPost, "/api/v2/timers", v2, func(q *http.Request) {
+			page(q)
+			q.Header.Set("Content-Type", "application/json")
+			q.Header.Set("Authorization", "Bearer "+admin)
+		}),
+	)
 }

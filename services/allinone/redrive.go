@@ -40,7 +40,12 @@ func (r *redriving) Register(s *config.Set) {
 	s.String(&r.app, "app", "", "the app whose failed fires are made again")
 	s.String(&r.timer, "timer", "", "only this timer's")
 	s.List(&r.fires, "fires", allFires, "only these, by their ids, with commas between")
-	s.String(&r.from, "from", "", "only what was due at this instant or later (2026-01-31T12:00:00Z)")
+	s.String(
+		&r.from,
+		"from",
+		"",
+		"only what was due at this instant or later (2026-01-31T12:00:00Z)",
+	)
 	s.String(&r.to, "to", "", "only what was due before this instant")
 	s.String(&r.failure, "failure", "", "only what failed so: timeout, connect, status and so on")
 	s.Bool(&r.again, "again", false, "also what was redriven before")
@@ -66,11 +71,14 @@ func (r *redriving) Validate() error {
 	return nil
 }
 
-// redrive makes failed fires again through the API, which decides what is redriven; the letters of them are acknowledged by it.
+// redrive makes failed fires again through the API, which decides what is redriven; the letters of
+// them are acknowledged by it.
 func redrive(ctx context.Context, args []string, env process.Env, stdout io.Writer) error {
-	r := &redriving{out: stdout, client: &http.Client{Timeout: tryCall * 3}} // an answer comes within the API's own time
+	// an answer comes within the API's own time.
+	r := &redriving{out: stdout, client: &http.Client{Timeout: tryCall * 3}}
 	defer r.client.CloseIdleConnections()
-	if err := config.NewSet("carillon topics redrive", r).Load(args, noEnvironment, stdout); err != nil {
+	if err := config.NewSet("carillon topics redrive", r).
+		Load(args, noEnvironment, stdout); err != nil {
 		return err
 	}
 	if err := r.credentials.read(env); err != nil {
@@ -87,7 +95,14 @@ func redrive(ctx context.Context, args []string, env process.Env, stdout io.Writ
 		total += got.Count
 		if first {
 			for _, f := range got.Sample {
-				fmt.Fprintf(r.out, "%s  %s  %s  %s\n", f.ID, f.FinishedAt, printable(f.Reason), printable(f.Failure))
+				fmt.Fprintf(
+					r.out,
+					"%s  %s  %s  %s\n",
+					f.ID,
+					f.FinishedAt,
+					printable(f.Reason),
+					printable(f.Failure),
+				)
 			}
 		}
 		switch {
@@ -103,7 +118,9 @@ func redrive(ctx context.Context, args []string, env process.Env, stdout io.Writ
 		case r.again:
 			// The next call would begin with those that this one made again.
 			fmt.Fprintf(r.out, "%d made again\n", total)
-			return errors.New("there are more, and with -again they cannot be told from those just made again: go on by -from and -to, -timer or -failure")
+			return errors.New(
+				"there are more, and with -again they cannot be told from those just made again: go on by -from and -to, -timer or -failure",
+			)
 		}
 		fmt.Fprintf(r.out, "%d made again, and there are more\n", total)
 	}
@@ -139,7 +156,12 @@ func (r *redriving) call(ctx context.Context, done int64) (out redriven, err err
 	if err != nil {
 		return out, fmt.Errorf("encoding a request: %w", err)
 	}
-	address := strings.TrimSuffix(r.api, "/") + "/api/v2/apps/" + url.PathEscape(r.app) + "/redrives"
+	address := strings.TrimSuffix(
+		r.api,
+		"/",
+	) + "/api/v2/apps/" + url.PathEscape(
+		r.app,
+	) + "/redrives"
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return out, fmt.Errorf("making a request: %w", err)

@@ -31,7 +31,13 @@ func TestRedriveAgainSaysWhatIsLeft(t *testing.T) {
 			fmt.Fprintf(w, `{"dry_run":false,"count":10000,"more":%v,"sample":[]}`, c.more)
 		}))
 		var out bytes.Buffer
-		err := allinone.Topics(t.Context(), append([]string{"redrive", "-api", server.URL, "-app", "shop", "-yes"}, c.args...), noEnv, &out, io.Discard)
+		err := allinone.Topics(
+			t.Context(),
+			append([]string{"redrive", "-api", server.URL, "-app", "shop", "-yes"}, c.args...),
+			noEnv,
+			&out,
+			io.Discard,
+		)
 		server.Close()
 		require.Equal(t, 1, calls)
 		require.Contains(t, out.String(), "10000 made again")

@@ -9,17 +9,19 @@ import (
 	"time"
 
 	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/logging"
 	"github.com/carillon-timer/carillon/libs/process"
-	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
-	"github.com/carillon-timer/carillon/services/assembly"
+	"github.com/carillon-timer/carillon/services/wiring"
 )
 
 const (
-	resealPage   = 200 // rows of one look
-	resealPasses = 20  // where there is still something to do after so many, somebody goes on writing under an old key
+	resealPage = 200 // rows of one look
+	// where there is still something to do after so many, somebody goes on writing under an old
+	// key.
+	resealPasses = 20
 )
 
 // betweenPasses is the settings of Reseal's own.
@@ -27,7 +29,12 @@ type betweenPasses struct{ pause time.Duration }
 
 // Register names them.
 func (b *betweenPasses) Register(s *config.Set) {
-	s.Duration(&b.pause, "pause", 15*time.Second, "between a pass that changed something and the next; longer than a request takes, for one that had read the old text may write it again")
+	s.Duration(
+		&b.pause,
+		"pause",
+		15*time.Second,
+		"between a pass that changed something and the next; longer than a request takes, for one that had read the old text may write it again",
+	)
 }
 
 // Validate checks them.
@@ -38,25 +45,35 @@ func (b *betweenPasses) Validate() error {
 	return nil
 }
 
-// Reseal encrypts every stored secret anew that is not under the first of the sealing keys. It may run beside the services, may be stopped, and may be run again: what
-// is done is left alone. It goes over all of them until there is nothing left to do: what an edit wrote behind its back, of a text that it had read before, is found
-// by the next pass. It cannot know which ring the services have, and says so.
-func Reseal(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) (err error) {
+// Reseal encrypts every stored secret anew that is not under the first of the encryption keys. It
+// may run beside the services, may be stopped, and may be run again: what is done is left alone. It
+// goes over all of them until there is nothing left to do: what an edit wrote behind its back, of a
+// text that it had read before, is found by the next pass. It cannot know which ring the services
+// have, and says so.
+func Reseal(
+	ctx context.Context,
+	args []string,
+	env process.Env,
+	stdout, stderr io.Writer,
+) (err error) {
 	var (
-		db   assembly.Database
-		keys config.Sealing
+		db   wiring.Database
+		keys config.Encryption
 		l    config.Log
 		wait betweenPasses
 	)
-	if err := config.NewSet("carillon reseal", &db, &keys, &l, &wait).Load(args, env, stdout); err != nil {
+	if err := config.NewSet("carillon reseal", &db, &keys, &l, &wait).
+		Load(args, env, stdout); err != nil {
 		return err
 	}
-	ring, err := keys.Ring()
+	ring, err := keys.Keyring()
 	if err != nil {
 		return err
 	}
 	if ring == nil {
-		return &config.Problems{List: []string{"sealing-keys: missing: the new key first, the old ones behind it"}}
+		return &config.Problems{
+			List: []string{"encryption-keys: missing: the new key first, the old ones behind it"},
+		}
 	}
 	log, err := logging.New(stderr, l.Level, l.Format, "reseal")
 	if err != nil {
@@ -71,7 +88,13 @@ func Reseal(ctx context.Context, args []string, env process.Env, stdout, stderr 
 }
 
 // resealAll goes over everything until there is nothing left to do.
-func resealAll(ctx context.Context, st store.Store, ring *sealing.Ring, pause time.Duration, out io.Writer) error {
+func resealAll(
+	ctx context.Context,
+	st store.Store,
+	ring *encryption.Keyring,
+	pause time.Duration,
+	out io.Writer,
+) error {
 	total := 0
 	for pass := 1; ; pass++ {
 		r := &resealing{store: st, ring: ring, out: out}
@@ -82,7 +105,10 @@ func resealAll(ctx context.Context, st store.Store, ring *sealing.Ring, pause ti
 			return r.done(total)
 		}
 		if pass == resealPasses {
-			return fmt.Errorf("after %d passes there is still something under an old key: give every service the new ring first, and run this again", pass)
+			return fmt.Errorf(
+				"after %d passes there is still something under an old key: give every service the new ring first, and run this again",
+				pass,
+			)
 		}
 		fmt.Fprintf(out, "pass %d: %d encrypted anew; once more in %s\n", pass, r.changed, pause)
 		select {
@@ -93,16 +119,29 @@ func resealAll(ctx context.Context, st store.Store, ring *sealing.Ring, pause ti
 	}
 }
 
-// done says what was done, and what has to be waited for before the old keys can go. r is the last pass, which changed nothing.
+// done says what was done, and what has to be waited for before the old keys can go. r is the last
+// pass, which changed nothing.
 func (r *resealing) done(total int) error {
-	fmt.Fprintf(r.out, "done: %d definitions and signing keys looked at, %d encrypted anew under %q, %d could not be\n", r.seen, total, r.ring.First(), r.failed)
+	fmt.Fprintf(
+		r.out,
+		"done: %d definitions and signing keys looked at, %d encrypted anew under %q, %d could not be\n",
+		r.seen,
+		total,
+		r.ring.First(),
+		r.failed,
+	)
 	if r.failed > 0 {
 		return errors.New("some secrets could not be encrypted anew: keep the old keys")
 	}
-	fmt.Fprintf(r.out, `Keep the old keys in sealing-keys until every service runs with %q first (and then run this once more, if one did not yet), and from then on:
+	fmt.Fprintf(
+		r.out,
+		`Keep the old keys in encryption-keys until every service runs with %q first (and then run this once more, if one did not yet), and from then on:
 - %s longer where targets complete asynchronously: the tokens of what they have accepted are derived from the old keys
 - 24h longer in any case: creates with secrets that are repeated under an idempotency key are compared under the old keys
-`, r.ring.First(), hours(timer.MaxAsync))
+`,
+		r.ring.First(),
+		hours(timer.MaxAsync),
+	)
 	return nil
 }
 
@@ -111,7 +150,7 @@ func hours(d timer.Duration) string { return strconv.Itoa(int(time.Duration(d).H
 // resealing is one pass over all secrets.
 type resealing struct {
 	store store.Store
-	ring  *sealing.Ring
+	ring  *encryption.Keyring
 	out   io.Writer
 
 	seen, changed, failed int
@@ -141,13 +180,22 @@ func (r *resealing) definitions(ctx context.Context) error {
 				return fmt.Errorf("encrypting definitions anew: %w", ctx.Err())
 			}
 		}
-		fmt.Fprintf(r.out, "definitions up to timer %s: %d looked at, %d encrypted anew\n", next.Timer, r.seen, r.changed)
+		fmt.Fprintf(
+			r.out,
+			"definitions up to timer %s: %d looked at, %d encrypted anew\n",
+			next.Timer,
+			r.seen,
+			r.changed,
+		)
 		after = next
 	}
 }
 
 // apps returns whose the timers are: secrets are bound to their app.
-func (r *resealing) apps(ctx context.Context, page map[store.VersionKey]timer.Definition) (map[timer.ID]string, error) {
+func (r *resealing) apps(
+	ctx context.Context,
+	page map[store.VersionKey]timer.Definition,
+) (map[timer.ID]string, error) {
 	ids := make([]timer.ID, 0, len(page))
 	for key := range page {
 		ids = append(ids, key.Timer)
@@ -172,7 +220,10 @@ func (r *resealing) signingKeys(ctx context.Context) error {
 		for _, k := range page {
 			r.seen++
 			after = k.ID
-			sealed, changed, err := r.ring.Reseal(k.Secret, sealing.Binding{App: k.App, Use: sealing.UseSigning})
+			sealed, changed, err := r.ring.Reseal(
+				k.Secret,
+				encryption.Binding{App: k.App, Use: encryption.UseSigning},
+			)
 			if err == nil && changed {
 				k.Secret = sealed
 				err = r.store.ResealSigningKey(ctx, k)
@@ -185,7 +236,8 @@ func (r *resealing) signingKeys(ctx context.Context) error {
 	}
 }
 
-// note counts one. What cannot be encrypted anew is told, and stops nothing else: a key that is missing is missing for some only.
+// note counts one. What cannot be encrypted anew is told, and stops nothing else: a key that is
+// missing is missing for some only.
 func (r *resealing) note(changed bool, err error, what string) {
 	switch {
 	case err != nil:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -21,17 +21,22 @@ type behind struct {
 	write func()
 }
 
-func (b *behind) AllSigningKeys(ctx context.Context, after timer.ID, limit int) ([]store.SigningKey, error) {
+func (b *behind) AllSigningKeys(
+	ctx context.Context,
+	after timer.ID,
+	limit int,
+) ([]store.SigningKey, error) {
 	b.write()
 	return b.Store.AllSigningKeys(ctx, after, limit)
 }
 
-// What was written behind its back is found before it says that it is done; where that goes on it never says so.
+// What was written behind its back is found before it says that it is done; where that goes on it
+// never says so.
 func TestResealFindsWhatCameMeanwhile(t *testing.T) {
 	t.Parallel()
-	k1, k2 := sealing.NewKey("k1").Reveal(), sealing.NewKey("k2").Reveal()
-	ring := func(text string) *sealing.Ring {
-		r, err := sealing.ParseRing(sealing.NewSecret(text))
+	k1, k2 := encryption.NewKey("k1").Reveal(), encryption.NewKey("k2").Reveal()
+	ring := func(text string) *encryption.Keyring {
+		r, err := encryption.ParseKeyring(encryption.NewSecret(text))
 		require.NoError(t, err)
 		return r
 	}
@@ -43,12 +48,29 @@ func TestResealFindsWhatCameMeanwhile(t *testing.T) {
 	n := 0
 	write := func() {
 		n++
-		made, err := st.Create(t.Context(), []store.NewTimer{{App: "shop", Name: time.Duration(n).String(), Definition: timer.Definition{
-			Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"@daily"}}, Retry: timer.DefaultRetry(),
-			Target: timer.Target{Kind: timer.KindHTTP, URL: "https://example.com/", SecretHeaders: map[string]timer.Sealed{
-				"X-K": old.Seal(sealing.NewSecret("hunter2"), sealing.Binding{App: "shop", Use: sealing.UseTarget}),
-			}},
-		}}}, nil)
+		made, err := st.Create(
+			t.Context(),
+			[]store.NewTimer{
+				{App: "shop", Name: time.Duration(n).String(), Definition: timer.Definition{
+					Schedule: timer.Schedule{
+						Kind:  timer.KindCron,
+						Specs: []string{"@daily"},
+					},
+					Retry: timer.DefaultRetry(),
+					Target: timer.Target{
+						Kind: timer.KindHTTP,
+						URL:  "https://example.com/",
+						SecretHeaders: map[string]timer.Sealed{
+							"X-K": old.Seal(
+								encryption.NewSecret("hunter2"),
+								encryption.Binding{App: "shop", Use: encryption.UseTarget},
+							),
+						},
+					},
+				}},
+			},
+			nil,
+		)
 		require.NoError(t, err)
 		require.NoError(t, made[0].Err)
 	}
@@ -65,14 +87,24 @@ func TestResealFindsWhatCameMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page, 4)
 	for _, d := range page {
-		_, err := ring(k2).Open(d.Target.SecretHeaders["X-K"], sealing.Binding{App: "shop", Use: sealing.UseTarget})
+		_, err := ring(
+			k2,
+		).Open(d.Target.SecretHeaders["X-K"], encryption.Binding{App: "shop", Use: encryption.UseTarget})
 		require.NoError(t, err)
 	}
-	require.Contains(t, out.String(), `done: 4 definitions and signing keys looked at, 4 encrypted anew under "k2", 0 could not be`)
+	require.Contains(
+		t,
+		out.String(),
+		`done: 4 definitions and signing keys looked at, 4 encrypted anew under "k2", 0 could not be`,
+	)
 
 	b.write = write
 	write()
 	out.Reset()
-	require.ErrorContains(t, resealAll(t.Context(), b, both, 0, &out), "give every service the new ring first")
+	require.ErrorContains(
+		t,
+		resealAll(t.Context(), b, both, 0, &out),
+		"give every service the new ring first",
+	)
 	require.NotContains(t, out.String(), "done")
 }

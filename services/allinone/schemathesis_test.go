@@ -21,21 +21,28 @@ func schemathesis(t *testing.T) string {
 		return p
 	}
 	if slices.Contains(strings.Split(os.Getenv("CARILLON_TEST_REQUIRE"), ","), "oracles") {
-		t.Fatal("CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_SCHEMATHESIS is not set: set it to what scripts/schemathesis-oracle.sh prints")
+		t.Fatal(
+			"CARILLON_TEST_REQUIRE names oracles, but CARILLON_TEST_SCHEMATHESIS is not set: set it to what scripts/schemathesis-oracle.sh prints",
+		)
 	}
-	t.Skipf("!!! SKIPPED, UNTESTED: %s holds the API against its description, and CARILLON_TEST_SCHEMATHESIS is not set (to what scripts/schemathesis-oracle.sh prints)", t.Name())
+	t.Skipf(
+		"!!! SKIPPED, UNTESTED: %s holds the API against its description, and CARILLON_TEST_SCHEMATHESIS is not set (to what scripts/schemathesis-oracle.sh prints)",
+		t.Name(),
+	)
 	return ""
 }
 
-// The API does what its description says: no answer that is not described, none of another form, no 5xx, nothing accepted that the description
-// forbids, no method that it does not have, and nothing without a key where keys are asked for. Requests are the same on every run.
+// The API does what its description says: no answer that is not described, none of another form, no
+// 5xx, nothing accepted that the description forbids, no method that it does not have, and nothing
+// without a key where keys are asked for. Requests are the same on every run.
 func TestTheAPIIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	program := schemathesis(t)
 	admin := apikey.New().Reveal()
 	for name, c := range map[string]struct{ env, args []string }{
 		"without keys": {nil, []string{"--generation-with-security-parameters", "false", "--exclude-checks", "positive_data_acceptance,ignored_auth"}},
-		// What fits the description may be wrong all the same: rules between fields, and of texts such as cron expressions, no schema says.
+		// What fits the description may be wrong all the same: rules between fields, and of texts
+		// such as cron expressions, no schema says.
 		"with keys": {[]string{"CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin}, []string{"-H", "Authorization: Bearer " + admin, "--exclude-checks", "positive_data_acceptance"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,14 +52,27 @@ func TestTheAPIIsAsDescribed(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, program, append([]string{
-				"run", d.api + "/api/v2/openapi.json", "--phases", "examples,coverage,fuzzing", "--max-examples", "3", "--generation-deterministic",
-				"--continue-on-failure", "--warnings", "off", "--no-color",
+				"run",
+				d.api + "/api/v2/openapi.json",
+				"--phases",
+				"examples,coverage,fuzzing",
+				"--max-examples",
+				"3",
+				"--generation-deterministic",
+				"--continue-on-failure",
+				"--warnings",
+				"off",
+				"--no-color",
 			}, c.args...)...)
 			cmd.Dir = t.TempDir()
 			hooks, err := os.ReadFile("oracle/hooks.py")
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(cmd.Dir+"/hooks.py", hooks, 0o600))
-			cmd.Env = append(os.Environ(), "SCHEMATHESIS_HOOKS="+cmd.Dir+"/hooks.py", "PYTHONDONTWRITEBYTECODE=1")
+			cmd.Env = append(
+				os.Environ(),
+				"SCHEMATHESIS_HOOKS="+cmd.Dir+"/hooks.py",
+				"PYTHONDONTWRITEBYTECODE=1",
+			)
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			require.Contains(t, string(out), "No issues found")

@@ -15,11 +15,15 @@ import (
 	"github.com/carillon-timer/carillon/services/allinone"
 )
 
-// firstFire makes a one-shot of an app and returns its fire with its attempts, once it is over. What is refused at once returns the refusal.
+// firstFire makes a one-shot of an app and returns its fire with its attempts, once it is over.
+// What is refused at once returns the refusal.
 func (d *dev) firstFire(t *testing.T, key, name, target string) (status int, fire string) {
 	t.Helper()
 	status, body := d.do(t, http.MethodPost, "/api/v2/timers", key, fmt.Sprintf(
-		`{"app":"mallory","name":%q,"status":"active","schedule":{"kind":"delay","delay":"10ms"},"target":%s,"retry":{"attempts":1}}`, name, target))
+		`{"app":"mallory","name":%q,"status":"active","schedule":{"kind":"delay","delay":"10ms"},"target":%s,"retry":{"attempts":1}}`,
+		name,
+		target,
+	))
 	if status != http.StatusCreated {
 		return status, body
 	}
@@ -35,15 +39,36 @@ func (d *dev) firstFire(t *testing.T, key, name, target string) (status int, fir
 	return status, body
 }
 
-// An app's write key shall not become another app's admin key by a timer that calls Carillon itself, and what its ports tell shall not stand in an excerpt: with every
-// rule open, by every name, by redirects, in every kind of header.
+// An app's write key shall not become another app's admin key by a timer that calls Carillon
+// itself, and what its ports tell shall not stand in an excerpt: with every rule open, by every
+// name, by redirects, in every kind of header.
 func TestTimersDoNotCallCarillonItself(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
-	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW_PRIVATE", "true",
-		"CARILLON_CALLBACK_ALLOW", "*:* 127.0.0.1:* localhost:*", "CARILLON_TRUST_HEADER", "X-Carillon-App", "CARILLON_TRUST_FROM", "127.0.0.0/8")
+	d := start(
+		t,
+		t.TempDir(),
+		"CARILLON_AUTH",
+		"on",
+		"CARILLON_ADMIN_KEY",
+		admin,
+		"CARILLON_CALLBACK_ALLOW_PRIVATE",
+		"true",
+		"CARILLON_CALLBACK_ALLOW",
+		"*:* 127.0.0.1:* localhost:*",
+		"CARILLON_TRUST_HEADER",
+		"X-Carillon-App",
+		"CARILLON_TRUST_FROM",
+		"127.0.0.0/8",
+	)
 	defer d.stop(t)
-	code, body := d.do(t, http.MethodPost, "/api/v2/apps/mallory/keys", admin, `{"name":"m","scope":"write"}`)
+	code, body := d.do(
+		t,
+		http.MethodPost,
+		"/api/v2/apps/mallory/keys",
+		admin,
+		`{"name":"m","scope":"write"}`,
+	)
 	require.Equal(t, http.StatusCreated, code, body)
 	var made struct{ Key string }
 	require.NoError(t, json.Unmarshal([]byte(body), &made))
@@ -60,7 +85,13 @@ func TestTimersDoNotCallCarillonItself(t *testing.T) {
 	defer receiver.Close()
 	const order = `"method":"POST","headers":{"Content-Type":["application/json"]},"body":"{\"name\":\"mine\",\"scope\":\"admin\"}","redirects":3`
 	const trusted = `"method":"POST","headers":{"Content-Type":["application/json"],"X-Carillon-App":["admin:shop"]},"body":"{\"name\":\"mine\",\"scope\":\"admin\"}","redirects":3`
-	api, adm := strings.TrimPrefix(d.api, "http://127.0.0.1"), strings.TrimPrefix(d.admin, "http://127.0.0.1")
+	api, adm := strings.TrimPrefix(
+		d.api,
+		"http://127.0.0.1",
+	), strings.TrimPrefix(
+		d.admin,
+		"http://127.0.0.1",
+	)
 	for name, target := range map[string]string{
 		"trusted header":          `{"url":"` + d.api + `/api/v2/apps/shop/keys",` + trusted + `}`,
 		"trusted, by name":        `{"url":"http://localhost` + api + `/api/v2/apps/shop/keys",` + trusted + `}`,
@@ -71,8 +102,8 @@ func TestTimersDoNotCallCarillonItself(t *testing.T) {
 		"redirect":                `{"url":"` + receiver.URL + `/?to=` + d.api + `/api/v2/openapi.json",` + order + `}`,
 		"redirect, by name":       `{"url":"` + receiver.URL + `/?to=http://localhost` + api + `/api/v2/openapi.json",` + order + `}`,
 		"redirect, v1":            `{"url":"` + receiver.URL + `/?to=http://localhost` + api + `/api/timer/v1/def",` + order + `}`,
-		"by the bell's path":      `{"url":"http://localhost` + api + `/dev/ring/../../api/v2/openapi.json","method":"GET"}`,
-		"by the bell's path, %":   `{"url":"http://localhost` + api + `/dev/ring%2f..%2f..%2fapi/v2/openapi.json","method":"GET"}`,
+		"by the bell's path":      `{"url":"http://localhost` + api + `/dev/echo/../../api/v2/openapi.json","method":"GET"}`,
+		"by the bell's path, %":   `{"url":"http://localhost` + api + `/dev/echo%2f..%2f..%2fapi/v2/openapi.json","method":"GET"}`,
 		"by Host":                 `{"url":"http://localhost` + api + `/api/v2/openapi.json","method":"GET","headers":{"Host":["example.com"]}}`,
 		"profile":                 `{"url":"http://localhost` + adm + `/debug/pprof/cmdline","method":"GET"}`,
 		"profile, mapped":         `{"url":"http://[::ffff:127.0.0.1]` + adm + `/debug/pprof/cmdline","method":"GET"}`,
@@ -103,7 +134,7 @@ func TestTimersDoNotCallCarillonItself(t *testing.T) {
 	// What is nobody's own is called, and so is the bell.
 	_, fire := d.firstFire(t, mallory, "receiver", `{"url":"`+receiver.URL+`"}`)
 	require.Contains(t, fire, `"status":"delivered"`)
-	_, fire = d.firstFire(t, mallory, "bell", `{"url":"http://localhost`+api+allinone.BellPath+`"}`)
+	_, fire = d.firstFire(t, mallory, "bell", `{"url":"http://localhost`+api+allinone.EchoPath+`"}`)
 	require.Contains(t, fire, `"status":"delivered"`, "who makes timers has shown a key")
 }
 
@@ -132,23 +163,43 @@ func TestLoopbackIsOpenOnlyWithoutKeys(t *testing.T) {
 			t.Parallel()
 			d := start(t, t.TempDir(), c.env...)
 			defer d.stop(t)
-			d.api = strings.Replace(strings.Replace(d.api, "[::]", "127.0.0.1", 1), "0.0.0.0", "127.0.0.1", 1)
-			for url, want := range map[string]bool{receiver.URL: c.open, d.api + allinone.BellPath: c.bell} {
+			d.api = strings.Replace(
+				strings.Replace(d.api, "[::]", "127.0.0.1", 1),
+				"0.0.0.0",
+				"127.0.0.1",
+				1,
+			)
+			for url, want := range map[string]bool{receiver.URL: c.open, d.api + allinone.EchoPath: c.bell} {
 				byName := strings.Replace(url, "127.0.0.1", "localhost", 1)
 				status, fire := d.firstFire(t, c.key, "by address "+url, `{"url":"`+url+`"}`)
 				require.Equal(t, want, status == http.StatusCreated, fire)
 				_, fire = d.firstFire(t, c.key, "by name "+url, `{"url":"`+byName+`"}`)
 				require.Equal(t, want, strings.Contains(fire, `"status":"delivered"`), fire)
 			}
-			code, _ := d.do(t, http.MethodPost, allinone.BellPath, "", "x")
-			require.Equal(t, c.key == "", code == http.StatusNoContent, "people ring by a key, where keys are asked for")
+			code, _ := d.do(t, http.MethodPost, allinone.EchoPath, "", "x")
+			require.Equal(
+				t,
+				c.key == "",
+				code == http.StatusNoContent,
+				"people ring by a key, where keys are asked for",
+			)
 			require.True(t, code == http.StatusNoContent || code == http.StatusUnauthorized, code)
 			if c.key != "" {
-				code, _ = d.do(t, http.MethodPost, allinone.BellPath, c.key, "x")
+				code, _ = d.do(t, http.MethodPost, allinone.EchoPath, c.key, "x")
 				require.Equal(t, http.StatusNoContent, code)
 			}
-			require.Equal(t, c.key != "", strings.Contains(d.out.String(), `-H "Authorization: Bearer $CARILLON_ADMIN_KEY" `), d.out.String())
-			require.Equal(t, !c.bell, strings.Contains(d.out.String(), "has to be public"), d.out.String())
+			require.Equal(
+				t,
+				c.key != "",
+				strings.Contains(d.out.String(), `-H "Authorization: Bearer $CARILLON_ADMIN_KEY" `),
+				d.out.String(),
+			)
+			require.Equal(
+				t,
+				!c.bell,
+				strings.Contains(d.out.String(), "has to be public"),
+				d.out.String(),
+			)
 		})
 	}
 }

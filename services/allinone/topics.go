@@ -37,7 +37,8 @@ const topicsTimeout = time.Minute // of a verb
 // adminSettings are where the topics are: the admin URL is enough.
 type adminSettings struct{ pulsar config.Pulsar }
 
-// Register names the settings, among them the URL that is not needed: one environment serves all commands.
+// Register names the settings, among them the URL that is not needed: one environment serves all
+// commands.
 func (a *adminSettings) Register(s *config.Set) { a.pulsar.Register(s) }
 
 // Validate checks them.
@@ -88,7 +89,10 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	}
 	in.args = words
 	topics, err := pulsartopics.New(pulsartopics.Config{
-		AdminURL: a.pulsar.AdminURL.Reveal(), Tenant: a.pulsar.Tenant, Namespace: a.pulsar.Namespace, Token: a.pulsar.Token.Reveal(),
+		AdminURL:  a.pulsar.AdminURL.Reveal(),
+		Tenant:    a.pulsar.Tenant,
+		Namespace: a.pulsar.Namespace,
+		Token:     a.pulsar.Token.Reveal(),
 	})
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it was doing
@@ -121,7 +125,14 @@ func (in *inspection) run(ctx context.Context, verb string) error {
 	case !ok:
 		return usageError(fmt.Sprintf("carillon topics: no verb %q\n%s", verb, topicsUsage))
 	case len(in.args) < v.least || len(in.args) > v.most:
-		return usageError(fmt.Sprintf("carillon topics %s: %d arguments are too few or too many\n%s", verb, len(in.args), topicsUsage))
+		return usageError(
+			fmt.Sprintf(
+				"carillon topics %s: %d arguments are too few or too many\n%s",
+				verb,
+				len(in.args),
+				topicsUsage,
+			),
+		)
 	}
 	return v.do(ctx)
 }
@@ -183,11 +194,21 @@ func (in *inspection) reset(ctx context.Context) error {
 		}
 	}
 	if sub == nil {
-		return usageError(fmt.Sprintf("carillon topics: topic %s has no subscription %q", topic, name))
+		return usageError(
+			fmt.Sprintf("carillon topics: topic %s has no subscription %q", topic, name),
+		)
 	}
 	if !in.yes {
-		return usageError(fmt.Sprintf("carillon topics: this would set the cursor of %s on %s to %s (backlog now %d, %d consumers): say -yes to do it",
-			name, topic, in.to, sub.Backlog, sub.Consumers))
+		return usageError(
+			fmt.Sprintf(
+				"carillon topics: this would set the cursor of %s on %s to %s (backlog now %d, %d consumers): say -yes to do it",
+				name,
+				topic,
+				in.to,
+				sub.Backlog,
+				sub.Consumers,
+			),
+		)
 	}
 	if err := in.topics.Reset(ctx, topic, name, to); err != nil {
 		return err //nolint:wrapcheck // it says what it was doing
@@ -209,8 +230,11 @@ func place(text string, now time.Time) (pulsartopics.Place, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return pulsartopics.Place{}, fmt.Errorf("carillon topics: -to %q is neither earliest nor latest nor an instant such as %s nor a negative duration such as -15m",
-			text, now.UTC().Format(time.RFC3339))
+		return pulsartopics.Place{}, fmt.Errorf(
+			"carillon topics: -to %q is neither earliest nor latest nor an instant such as %s nor a negative duration such as -15m",
+			text,
+			now.UTC().Format(time.RFC3339),
+		)
 	}
 	return pulsartopics.Place{At: at}, nil
 }

@@ -33,11 +33,16 @@ func (in *inspection) list(ctx context.Context) error {
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it was doing
 	}
-	rows := [][]string{{"TOPIC", "MESSAGE", "SCHEMA", "PARTITIONS", "IN/S", "OUT/S", "BYTES", "WAITING"}}
+	rows := [][]string{
+		{"TOPIC", "MESSAGE", "SCHEMA", "PARTITIONS", "IN/S", "OUT/S", "BYTES", "WAITING"},
+	}
 	for i := range topics {
 		t := &topics[i]
 		if t.Missing {
-			rows = append(rows, []string{string(t.Name), t.Message, "TOPIC IS MISSING: run carillon setup"})
+			rows = append(
+				rows,
+				[]string{string(t.Name), t.Message, "TOPIC IS MISSING: run carillon setup"},
+			)
 			continue
 		}
 		waiting := make([]string, len(t.Subscriptions))
@@ -45,8 +50,16 @@ func (in *inspection) list(ctx context.Context) error {
 			waiting[i] = fmt.Sprintf("%s=%d", s.Name, s.Backlog)
 		}
 		rows = append(rows, []string{
-			string(t.Name), t.Message, t.Schema, strconv.Itoa(t.Partitions), fmt.Sprintf("%.1f", t.InPerSecond), fmt.Sprintf("%.1f", t.OutPerSecond),
-			strconv.FormatInt(t.Bytes, 10), strings.Join(waiting, " "),
+			string(
+				t.Name,
+			),
+			t.Message,
+			t.Schema,
+			strconv.Itoa(t.Partitions),
+			fmt.Sprintf("%.1f", t.InPerSecond),
+			fmt.Sprintf("%.1f", t.OutPerSecond),
+			strconv.FormatInt(t.Bytes, 10),
+			strings.Join(waiting, " "),
 		})
 	}
 	return in.table(rows)
@@ -60,7 +73,15 @@ func (in *inspection) backlog(ctx context.Context) error {
 	rows := [][]string{{"TOPIC", "SUBSCRIPTION", "WAITING", "OF THEM HANDED OUT"}}
 	for i := range topics {
 		for _, s := range topics[i].Subscriptions {
-			rows = append(rows, []string{string(topics[i].Name), s.Name, strconv.FormatInt(s.Backlog, 10), strconv.FormatInt(s.Unacked, 10)})
+			rows = append(
+				rows,
+				[]string{
+					string(topics[i].Name),
+					s.Name,
+					strconv.FormatInt(s.Backlog, 10),
+					strconv.FormatInt(s.Unacked, 10),
+				},
+			)
 		}
 	}
 	return in.table(rows)
@@ -71,7 +92,18 @@ func (in *inspection) subscriptions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := [][]string{{"TOPIC", "SUBSCRIPTION", "TYPE", "CONSUMERS", "WAITING", "OUT/S", "AGAIN/S", "LAST ACKNOWLEDGED"}}
+	rows := [][]string{
+		{
+			"TOPIC",
+			"SUBSCRIPTION",
+			"TYPE",
+			"CONSUMERS",
+			"WAITING",
+			"OUT/S",
+			"AGAIN/S",
+			"LAST ACKNOWLEDGED",
+		},
+	}
 	for i := range topics {
 		for _, s := range topics[i].Subscriptions {
 			last := "never"
@@ -79,8 +111,16 @@ func (in *inspection) subscriptions(ctx context.Context) error {
 				last = s.LastAck.Format(time.RFC3339)
 			}
 			rows = append(rows, []string{
-				string(topics[i].Name), s.Name, s.Type, strconv.Itoa(s.Consumers), strconv.FormatInt(s.Backlog, 10), fmt.Sprintf("%.1f", s.OutPerSecond),
-				fmt.Sprintf("%.1f", s.RedeliverPerSecond), last,
+				string(
+					topics[i].Name,
+				),
+				s.Name,
+				s.Type,
+				strconv.Itoa(s.Consumers),
+				strconv.FormatInt(s.Backlog, 10),
+				fmt.Sprintf("%.1f", s.OutPerSecond),
+				fmt.Sprintf("%.1f", s.RedeliverPerSecond),
+				last,
 			})
 		}
 	}
@@ -103,7 +143,13 @@ func (in *inspection) dead(ctx context.Context) error {
 			fire = fireOf(d.GetTask()).String()
 		}
 		rows = append(rows, []string{
-			l.Published.UTC().Format(time.RFC3339), fire, printable(d.GetApp()), printable(d.GetReason()), strconv.Itoa(int(d.GetAttempts())), strconv.Itoa(int(d.GetStatusCode())),
+			l.Published.UTC().
+				Format(time.RFC3339),
+			fire,
+			printable(d.GetApp()),
+			printable(d.GetReason()),
+			strconv.Itoa(int(d.GetAttempts())),
+			strconv.Itoa(int(d.GetStatusCode())),
 			printable(d.GetLastError()),
 		})
 	}

@@ -23,10 +23,18 @@ import (
 func topics(t *testing.T, p testenv.PulsarPlace, args ...string) (string, error) {
 	t.Helper()
 	env := map[string]string{
-		"CARILLON_PULSAR_ADMIN_URL": p.AdminURL, "CARILLON_PULSAR_TENANT": p.Tenant, "CARILLON_PULSAR_NAMESPACE": p.Namespace,
+		"CARILLON_PULSAR_ADMIN_URL": p.AdminURL,
+		"CARILLON_PULSAR_TENANT":    p.Tenant,
+		"CARILLON_PULSAR_NAMESPACE": p.Namespace,
 	}
 	var out bytes.Buffer
-	err := allinone.Topics(t.Context(), args, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, &out, &out)
+	err := allinone.Topics(
+		t.Context(),
+		args,
+		func(k string) (string, bool) { v, ok := env[k]; return v, ok },
+		&out,
+		&out,
+	)
 	return out.String(), err
 }
 
@@ -40,10 +48,23 @@ func TestTopicsOfAClusterAreShown(t *testing.T) {
 	defer func() { require.NoError(t, b.Close()) }()
 	require.NoError(t, b.Setup(t.Context(), bus.Topics(2)))
 	letter, err := proto.Marshal(&carillonv1.DeadTask{
-		App: "shop", Reason: "attempts", Attempts: 3, StatusCode: 500, LastError: "\x1b[2Jno", Task: &carillonv1.Task{TimerId: 7, DueMs: 1000},
+		App:        "shop",
+		Reason:     "attempts",
+		Attempts:   3,
+		StatusCode: 500,
+		LastError:  "\x1b[2Jno",
+		Task:       &carillonv1.Task{TimerId: 7, DueMs: 1000},
 	})
 	require.NoError(t, err)
-	require.NoError(t, b.Publish(t.Context(), bus.TasksDead, bus.Message{Payload: letter}, bus.Message{Payload: []byte{0xff}}))
+	require.NoError(
+		t,
+		b.Publish(
+			t.Context(),
+			bus.TasksDead,
+			bus.Message{Payload: letter},
+			bus.Message{Payload: []byte{0xff}},
+		),
+	)
 
 	out, err := topics(t, p, "list")
 	require.NoError(t, err)
@@ -114,7 +135,10 @@ func TestTopicsRefuses(t *testing.T) {
 		{[]string{"reset", "slices", "triggers", "-to", "15m"}, "neither earliest nor latest"},
 		{[]string{"redrive"}, "app: missing"},
 	} {
-		_, err := topics(t, testenv.PulsarPlace{AdminURL: "http://127.0.0.1:1", Tenant: "t", Namespace: "n"}, c.args...)
+		_, err := topics(
+			t,
+			testenv.PulsarPlace{AdminURL: "http://127.0.0.1:1", Tenant: "t", Namespace: "n"},
+			c.args...)
 		var p *config.Problems
 		require.ErrorAs(t, err, &p, "%v", c.args)
 		require.ErrorContains(t, err, c.say)

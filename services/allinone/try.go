@@ -43,13 +43,28 @@ type trial struct {
 func (t *trial) Register(s *config.Set) {
 	s.String(&t.api, "api", "http://127.0.0.1:8080", "address of the API")
 	s.List(&t.ready, "ready", "", "addresses of /readyz to wait for, with commas between")
-	s.Bool(&t.canary, "canary", false, "wait until the first of them says that Carillon's own timer came through")
+	s.Bool(
+		&t.canary,
+		"canary",
+		false,
+		"wait until the first of them says that Carillon's own timer came through",
+	)
 	s.String(&t.listen, "listen", ":8090", "where the callback is received")
-	s.String(&t.url, "url", "", "this process's address as executors reach it; empty: no timer is made")
+	s.String(
+		&t.url,
+		"url",
+		"",
+		"this process's address as executors reach it; empty: no timer is made",
+	)
 	s.String(&t.app, "app", "carillon-try", "app of the timer")
 	t.credentials.register(s)
 	s.Duration(&t.patience, "patience", 2*time.Minute, "how long all of it may take")
-	s.Duration(&t.keyPatience, "key-patience", 0, "how long an API may not know the key: after a key was changed, replicas that are about to end may still answer")
+	s.Duration(
+		&t.keyPatience,
+		"key-patience",
+		0,
+		"how long an API may not know the key: after a key was changed, replicas that are about to end may still answer",
+	)
 }
 
 // Validate checks them.
@@ -66,8 +81,9 @@ func (t *trial) Validate() error {
 	return nil
 }
 
-// Try proves from outside that a cluster does its work: its services are ready, its canary comes through, and a timer that is made here
-// rings here and is recorded. It is what `helm test` runs. The timer is deleted again.
+// Try proves from outside that a cluster does its work: its services are ready, its canary comes
+// through, and a timer that is made here rings here and is recorded. It is what `helm test` runs.
+// The timer is deleted again.
 func Try(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
 	t := &trial{out: stdout, client: &http.Client{Timeout: tryCall}}
 	defer t.client.CloseIdleConnections()
@@ -115,7 +131,12 @@ func (t *trial) waitReady(ctx context.Context, address string, canary bool) erro
 		}
 		for _, c := range answer.Checks {
 			if c.Name == "canary" && c.OK && c.Detail.Outcome == "delivered" {
-				fmt.Fprintf(t.out, "ready: %s; the canary came through, %d ms late\n", address, c.Detail.LatenessMS)
+				fmt.Fprintf(
+					t.out,
+					"ready: %s; the canary came through, %d ms late\n",
+					address,
+					c.Detail.LatenessMS,
+				)
 				return true
 			}
 		}
@@ -124,7 +145,8 @@ func (t *trial) waitReady(ctx context.Context, address string, canary bool) erro
 	})
 }
 
-// ring makes a timer that calls this process, waits for the call and for its record, and deletes the timer.
+// ring makes a timer that calls this process, waits for the call and for its record, and deletes
+// the timer.
 func (t *trial) ring(ctx context.Context, stderr io.Writer) error {
 	log, err := logging.New(stderr, "warn", "auto", "try")
 	if err != nil {
@@ -151,9 +173,16 @@ func (t *trial) ring(ctx context.Context, stderr io.Writer) error {
 	began := time.Now()
 	create := func() error {
 		return t.do(ctx, http.MethodPost, t.api+"/api/v2/timers", map[string]any{
-			"app": t.app, "name": fmt.Sprintf("try-%d", began.UnixNano()), "status": "active",
+			"app":      t.app,
+			"name":     fmt.Sprintf("try-%d", began.UnixNano()),
+			"status":   "active",
 			"schedule": map[string]any{"kind": "delay", "delay": tryDelay.String()},
-			"target":   map[string]any{"kind": "http", "url": t.url, "method": http.MethodPost, "body": "try"},
+			"target": map[string]any{
+				"kind":   "http",
+				"url":    t.url,
+				"method": http.MethodPost,
+				"body":   "try",
+			},
 		}, &made)
 	}
 	err = create()
@@ -170,9 +199,18 @@ func (t *trial) ring(ctx context.Context, stderr io.Writer) error {
 	fmt.Fprintf(t.out, "timer %s is made, due in %s\n", made.ID, tryDelay)
 	select {
 	case h := <-calls:
-		fmt.Fprintf(t.out, "it rang: fire %q after %s\n", h.Get(callback.HeaderFireID), time.Since(began).Round(time.Millisecond))
+		fmt.Fprintf(
+			t.out,
+			"it rang: fire %q after %s\n",
+			h.Get(callback.HeaderFireID),
+			time.Since(began).Round(time.Millisecond),
+		)
 	case <-ctx.Done():
-		return fmt.Errorf("the timer did not ring (do executors reach %s? private addresses want callback-allow or callback-allow-private): %w", t.url, ctx.Err())
+		return fmt.Errorf(
+			"the timer did not ring (do executors reach %s? private addresses want callback-allow or callback-allow-private): %w",
+			t.url,
+			ctx.Err(),
+		)
 	}
 	last := "nothing"
 	return t.until(ctx, func() string { return "its record: " + last }, func() bool {
@@ -206,7 +244,8 @@ func receive(calls chan<- http.Header) http.Handler {
 	})
 }
 
-// forget deletes the timer, also when the trial failed. One that stays is a past delay, and never rings again.
+// forget deletes the timer, also when the trial failed. One that stays is a past delay, and never
+// rings again.
 func (t *trial) forget(ctx context.Context, address string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryCall)
 	defer cancel()

@@ -35,7 +35,20 @@ func TestTryMakesATimerRing(t *testing.T) {
 	require.NoError(t, err)
 	addr := ln.Addr().String()
 	require.NoError(t, ln.Close())
-	out, err := try(t, "-api", d.api, "-ready", d.admin+"/readyz", "-canary", "-listen", addr, "-url", "http://"+addr+"/ring", "-patience", "30s")
+	out, err := try(
+		t,
+		"-api",
+		d.api,
+		"-ready",
+		d.admin+"/readyz",
+		"-canary",
+		"-listen",
+		addr,
+		"-url",
+		"http://"+addr+"/ring",
+		"-patience",
+		"30s",
+	)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "the canary came through")
 	require.Contains(t, out, "it rang")
@@ -44,7 +57,17 @@ func TestTryMakesATimerRing(t *testing.T) {
 	_, list := get(t, d.api+"/api/v2/timers?app=carillon-try")
 	require.NotContains(t, list, `"try-`, "the timer is deleted")
 
-	_, err = try(t, "-api", d.api, "-listen", addr, "-url", "http://127.0.0.1:1/", "-patience", "4s")
+	_, err = try(
+		t,
+		"-api",
+		d.api,
+		"-listen",
+		addr,
+		"-url",
+		"http://127.0.0.1:1/",
+		"-patience",
+		"4s",
+	)
 	require.ErrorContains(t, err, "did not ring")
 	_, err = try(t, "-ready", "http://127.0.0.1:1/readyz", "-patience", "1s")
 	require.ErrorContains(t, err, "waiting in vain for http://127.0.0.1:1/readyz")
@@ -53,14 +76,30 @@ func TestTryMakesATimerRing(t *testing.T) {
 	require.ErrorAs(t, err, &p)
 }
 
-// Without a key, or with a wrong one, the trial says what to do; and it shows the key to nobody but the API.
+// Without a key, or with a wrong one, the trial says what to do; and it shows the key to nobody but
+// the API.
 func TestTryShowsAKey(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
-	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
+	d := start(
+		t,
+		t.TempDir(),
+		"CARILLON_AUTH",
+		"on",
+		"CARILLON_ADMIN_KEY",
+		admin,
+		"CARILLON_CALLBACK_ALLOW",
+		"127.0.0.1:*",
+	)
 	defer d.stop(t)
 	keyOf := func(app, scope string) string {
-		code, body := d.do(t, http.MethodPost, "/api/v2/apps/"+app+"/keys", admin, `{"name":"x","scope":"`+scope+`"}`)
+		code, body := d.do(
+			t,
+			http.MethodPost,
+			"/api/v2/apps/"+app+"/keys",
+			admin,
+			`{"name":"x","scope":"`+scope+`"}`,
+		)
 		require.Equal(t, http.StatusCreated, code, body)
 		var made struct{ Key string }
 		require.NoError(t, json.Unmarshal([]byte(body), &made))
@@ -73,7 +112,20 @@ func TestTryShowsAKey(t *testing.T) {
 	with := func(key string) (string, error) {
 		var out bytes.Buffer
 		env := func(k string) (string, bool) { return key, k == "CARILLON_API_KEY" && key != "" }
-		args := []string{"-api", d.api + "/", "-app", "shop", "-ready", d.admin + "/readyz", "-listen", addr, "-url", "http://" + addr + "/", "-patience", "30s"}
+		args := []string{
+			"-api",
+			d.api + "/",
+			"-app",
+			"shop",
+			"-ready",
+			d.admin + "/readyz",
+			"-listen",
+			addr,
+			"-url",
+			"http://" + addr + "/",
+			"-patience",
+			"30s",
+		}
 		err := allinone.Try(t.Context(), args, env, &out, &out)
 		return out.String(), err
 	}
@@ -102,7 +154,16 @@ func TestTryShowsAKey(t *testing.T) {
 func TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet(t *testing.T) {
 	t.Parallel()
 	admin := apikey.New().Reveal()
-	d := start(t, t.TempDir(), "CARILLON_AUTH", "on", "CARILLON_ADMIN_KEY", admin, "CARILLON_CALLBACK_ALLOW", "127.0.0.1:*")
+	d := start(
+		t,
+		t.TempDir(),
+		"CARILLON_AUTH",
+		"on",
+		"CARILLON_ADMIN_KEY",
+		admin,
+		"CARILLON_CALLBACK_ALLOW",
+		"127.0.0.1:*",
+	)
 	defer d.stop(t)
 	to, err := url.Parse(d.api)
 	require.NoError(t, err)
@@ -124,7 +185,16 @@ func TestTryWaitsForAReplicaThatDoesNotKnowTheKeyYet(t *testing.T) {
 		require.NoError(t, ln.Close())
 		var out bytes.Buffer
 		return allinone.Try(t.Context(), []string{
-			"-api", front.URL, "-listen", addr, "-url", "http://" + addr + "/", "-patience", "30s", "-key-patience", patience,
+			"-api",
+			front.URL,
+			"-listen",
+			addr,
+			"-url",
+			"http://" + addr + "/",
+			"-patience",
+			"30s",
+			"-key-patience",
+			patience,
 		}, env, &out, &out)
 	}
 	old.Store(3)

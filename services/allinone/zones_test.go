@@ -22,7 +22,9 @@ import (
 func TestNewTimeZones(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
+	receiver := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }),
+	)
 	defer receiver.Close()
 	sydney, err := zone.Embedded().Load("Australia/Sydney")
 	require.NoError(t, err)
@@ -34,13 +36,28 @@ func TestNewTimeZones(t *testing.T) {
 	dir := t.TempDir()
 	was := zonetest.File(t, "2031a", map[string]string{"Australia/Sydney": "Australia/Adelaide"})
 	d := start(t, dir, "CARILLON_TZDATA", was)
-	code, body := d.do(t, http.MethodPost, "/api/v2/timers", "", `{"app":"a","name":"b","status":"active","schedule":{"kind":"cron","time_zone":"Australia/Sydney","specs":[`+
-		strings.Join(specs, ",")+`]},"target":{"url":"`+receiver.URL+`"}}`)
+	code, body := d.do(
+		t,
+		http.MethodPost,
+		"/api/v2/timers",
+		"",
+		`{"app":"a","name":"b","status":"active","schedule":{"kind":"cron","time_zone":"Australia/Sydney","specs":[`+
+			strings.Join(
+				specs,
+				",",
+			)+`]},"target":{"url":"`+receiver.URL+`"}}`,
+	)
 	require.Equal(t, http.StatusCreated, code, body)
 	var made struct{ ID string }
 	require.NoError(t, json.Unmarshal([]byte(body), &made))
-	code, body = d.do(t, http.MethodPost, "/api/v2/timers", "", `{"app":"a","name":"c","schedule":{"kind":"cron","time_zone":"right/Europe/Berlin","specs":["* * * * *"]},"target":{"url":"`+
-		receiver.URL+`"}}`)
+	code, body = d.do(
+		t,
+		http.MethodPost,
+		"/api/v2/timers",
+		"",
+		`{"app":"a","name":"c","schedule":{"kind":"cron","time_zone":"right/Europe/Berlin","specs":["* * * * *"]},"target":{"url":"`+
+			receiver.URL+`"}}`,
+	)
 	require.Equal(t, http.StatusUnprocessableEntity, code)
 	require.Contains(t, body, `use \"Europe/Berlin\"`)
 	require.Contains(t, body, "schedule.time_zone")
@@ -49,7 +66,12 @@ func TestNewTimeZones(t *testing.T) {
 
 	d = start(t, dir)
 	defer d.stop(t)
-	require.Eventually(t, func() bool { return calls.Load() > 1 }, 30*time.Second, 20*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return calls.Load() > 1 },
+		30*time.Second,
+		20*time.Millisecond,
+	)
 	_, body = d.do(t, http.MethodGet, "/api/v2/timers/"+made.ID+"?app=a", "", "")
 	require.Contains(t, body, `"version":2`)
 	_, body = get(t, d.admin+"/readyz")

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	maxAnnouncements = 10_000 // waiting; more are dropped, for the change log tells executors as well
+	// waiting; more are dropped, for the change log tells executors as well.
+	maxAnnouncements = 10_000
 	announceBatch    = 500
 	announceTimeout  = 2 * time.Second
 )
@@ -33,8 +34,9 @@ func (s *Service) announceLater(id timer.ID, seq int64) {
 	}
 }
 
-// announceAll publishes what waits, in batches, until stop is closed and nothing waits any more. A broker that is away makes it
-// drop batches after their time instead of repeating them: executors have read them in the change log by then.
+// announceAll publishes what waits, in batches, until stop is closed and nothing waits any more. A
+// broker that is away makes it drop batches after their time instead of repeating them: executors
+// have read them in the change log by then.
 func (s *Service) announceAll(stop <-chan struct{}) {
 	for {
 		select {
@@ -79,7 +81,10 @@ func (s *Service) publish(msgs []bus.Message) bool {
 	defer cancel()
 	if err := s.opts.Bus.Publish(ctx, bus.TimersChanged, msgs...); err != nil {
 		s.metrics.announced.WithLabelValues("lost").Add(float64(len(msgs)))
-		s.opts.Logger.Debug().Err(err).Int(logging.Count, len(msgs)).Msg("changes not announced, executors read them in the change log")
+		s.opts.Logger.Debug().
+			Err(err).
+			Int(logging.Count, len(msgs)).
+			Msg("changes not announced, executors read them in the change log")
 		return false
 	}
 	s.metrics.announced.WithLabelValues("ok").Add(float64(len(msgs)))

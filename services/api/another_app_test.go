@@ -13,7 +13,8 @@ import (
 // anotherApps is a call about something of shop's. What stands in <> is put in.
 type anotherApps struct {
 	route, path, body string
-	byID              bool // it names something by its id, which is not there under one's own app either
+	// it names something by its id, which is not there under one's own app either.
+	byID bool
 }
 
 // everyRoute has a case for every route there is; those that end something come last.
@@ -22,29 +23,93 @@ var everyRoute = []anotherApps{
 	{route: "POST /api/v2/timers", path: "/api/v2/timers", body: v2Body},
 	{route: "PUT /api/v2/timers", path: "/api/v2/timers", body: v2Body},
 	{route: "GET /api/v2/timers/{id}", path: "/api/v2/timers/<timer>?app=shop", byID: true},
-	{route: "PATCH /api/v2/timers/{id}", path: "/api/v2/timers/<timer>?app=shop", body: `{"labels":{"a":"b"}}`, byID: true},
-	{route: "POST /api/v2/timers/{id}/pause", path: "/api/v2/timers/<timer>/pause?app=shop", byID: true},
-	{route: "POST /api/v2/timers/{id}/resume", path: "/api/v2/timers/<timer>/resume?app=shop", byID: true},
-	{route: "POST /api/v2/timers/{id}/run", path: "/api/v2/timers/<timer>/run?app=shop", byID: true},
-	{route: "POST /api/v2/timers/{id}/reschedule", path: "/api/v2/timers/<timer>/reschedule?app=shop", body: `{"delay":"1h"}`, byID: true},
-	{route: "GET /api/v2/timers/{id}/fires", path: "/api/v2/timers/<timer>/fires?app=shop", byID: true},
 	{
-		route: "POST /api/v2/timers/{id}/backfills", path: "/api/v2/timers/<timer>/backfills?app=shop",
-		body: `{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T00:00:10Z"}`, byID: true,
+		route: "PATCH /api/v2/timers/{id}",
+		path:  "/api/v2/timers/<timer>?app=shop",
+		body:  `{"labels":{"a":"b"}}`,
+		byID:  true,
 	},
-	{route: "GET /api/v2/backfills/{id}", path: "/api/v2/backfills/<backfill>?app=shop", byID: true},
-	{route: "DELETE /api/v2/backfills/{id}", path: "/api/v2/backfills/<backfill>?app=shop", byID: true},
+	{
+		route: "POST /api/v2/timers/{id}/pause",
+		path:  "/api/v2/timers/<timer>/pause?app=shop",
+		byID:  true,
+	},
+	{
+		route: "POST /api/v2/timers/{id}/resume",
+		path:  "/api/v2/timers/<timer>/resume?app=shop",
+		byID:  true,
+	},
+	{
+		route: "POST /api/v2/timers/{id}/run",
+		path:  "/api/v2/timers/<timer>/run?app=shop",
+		byID:  true,
+	},
+	{
+		route: "POST /api/v2/timers/{id}/reschedule",
+		path:  "/api/v2/timers/<timer>/reschedule?app=shop",
+		body:  `{"delay":"1h"}`,
+		byID:  true,
+	},
+	{
+		route: "GET /api/v2/timers/{id}/fires",
+		path:  "/api/v2/timers/<timer>/fires?app=shop",
+		byID:  true,
+	},
+	{
+		route: "POST /api/v2/timers/{id}/backfills",
+		path:  "/api/v2/timers/<timer>/backfills?app=shop",
+		body:  `{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T00:00:10Z"}`,
+		byID:  true,
+	},
+	{
+		route: "GET /api/v2/backfills/{id}",
+		path:  "/api/v2/backfills/<backfill>?app=shop",
+		byID:  true,
+	},
+	{
+		route: "DELETE /api/v2/backfills/{id}",
+		path:  "/api/v2/backfills/<backfill>?app=shop",
+		byID:  true,
+	},
 	{route: "GET /api/v2/fires/{id}", path: "/api/v2/fires/<fire>?app=shop", byID: true},
-	{route: "POST /api/v2/apps/{app}/redrives", path: "/api/v2/apps/shop/redrives", body: `{"dry_run":true}`},
-	{route: "POST /api/v2/apps/{app}/redrives", path: "/api/v2/apps/shop/redrives", body: `{"dry_run":true,"timer":"<timer>"}`},
+	{
+		route: "POST /api/v2/apps/{app}/redrives",
+		path:  "/api/v2/apps/shop/redrives",
+		body:  `{"dry_run":true}`,
+	},
+	{
+		route: "POST /api/v2/apps/{app}/redrives",
+		path:  "/api/v2/apps/shop/redrives",
+		body:  `{"dry_run":true,"timer":"<timer>"}`,
+	},
 	{route: "GET /api/v2/apps/{app}/settings", path: "/api/v2/apps/shop/settings"},
-	{route: "PUT /api/v2/apps/{app}/settings", path: "/api/v2/apps/shop/settings", body: `{"rate":7}`},
+	{
+		route: "PUT /api/v2/apps/{app}/settings",
+		path:  "/api/v2/apps/shop/settings",
+		body:  `{"rate":7}`,
+	},
 	{route: "GET /api/v2/apps/{app}/signing-keys", path: "/api/v2/apps/shop/signing-keys"},
-	{route: "POST /api/v2/apps/{app}/signing-keys", path: "/api/v2/apps/shop/signing-keys", body: `{}`},
-	{route: "DELETE /api/v2/apps/{app}/signing-keys/{id}", path: "/api/v2/apps/shop/signing-keys/<signing>", byID: true},
+	{
+		route: "POST /api/v2/apps/{app}/signing-keys",
+		path:  "/api/v2/apps/shop/signing-keys",
+		body:  `{}`,
+	},
+	{
+		route: "DELETE /api/v2/apps/{app}/signing-keys/{id}",
+		path:  "/api/v2/apps/shop/signing-keys/<signing>",
+		byID:  true,
+	},
 	{route: "GET /api/v2/apps/{app}/keys", path: "/api/v2/apps/shop/keys"},
-	{route: "POST /api/v2/apps/{app}/keys", path: "/api/v2/apps/shop/keys", body: `{"name":"x","scope":"read"}`},
-	{route: "DELETE /api/v2/apps/{app}/keys/{id}", path: "/api/v2/apps/shop/keys/<key>", byID: true},
+	{
+		route: "POST /api/v2/apps/{app}/keys",
+		path:  "/api/v2/apps/shop/keys",
+		body:  `{"name":"x","scope":"read"}`,
+	},
+	{
+		route: "DELETE /api/v2/apps/{app}/keys/{id}",
+		path:  "/api/v2/apps/shop/keys/<key>",
+		byID:  true,
+	},
 	{route: "GET /api/v2/keys", path: "/api/v2/keys"},
 	{route: "POST /api/v2/keys", path: "/api/v2/keys", body: `{"name":"x","scope":"read"}`},
 	{route: "DELETE /api/v2/keys/{id}", path: "/api/v2/keys/<admin>"},
@@ -52,19 +117,50 @@ var everyRoute = []anotherApps{
 	{route: "POST /api/v2/apps/{app}/freeze", path: "/api/v2/apps/shop/freeze"},
 	{route: "POST /api/v2/apps/{app}/unfreeze", path: "/api/v2/apps/shop/unfreeze"},
 	{route: "GET /api/v2/calendars", path: "/api/v2/calendars?app=shop"},
-	{route: "PUT /api/v2/calendars/{name}", path: "/api/v2/calendars/days?app=shop", body: `{"time_zone":"UTC"}`},
+	{
+		route: "PUT /api/v2/calendars/{name}",
+		path:  "/api/v2/calendars/days?app=shop",
+		body:  `{"time_zone":"UTC"}`,
+	},
 	{route: "GET /api/v2/calendars/{name}", path: "/api/v2/calendars/days?app=shop", byID: true},
-	{route: "POST /api/v2/calendars/{name}/import", path: "/api/v2/calendars/days/import?app=shop", body: holidays},
+	{
+		route: "POST /api/v2/calendars/{name}/import",
+		path:  "/api/v2/calendars/days/import?app=shop",
+		body:  holidays,
+	},
 	{route: "DELETE /api/v2/calendars/{name}", path: "/api/v2/calendars/days?app=shop", byID: true},
-	{route: "POST /api/v2/schedules/preview", path: "/api/v2/schedules/preview", body: `{"app":"shop","schedule":{"kind":"cron","specs":["@daily"]}}`},
-	{route: "POST /api/v2/schedules/preview", path: "/api/v2/schedules/preview", body: `{"app":"shop","timer_id":"<timer>","schedule":{"kind":"cron","specs":["@daily"]}}`},
+	{
+		route: "POST /api/v2/schedules/preview",
+		path:  "/api/v2/schedules/preview",
+		body:  `{"app":"shop","schedule":{"kind":"cron","specs":["@daily"]}}`,
+	},
+	{
+		route: "POST /api/v2/schedules/preview",
+		path:  "/api/v2/schedules/preview",
+		body:  `{"app":"shop","timer_id":"<timer>","schedule":{"kind":"cron","specs":["@daily"]}}`,
+	},
 
 	{route: "GET /api/timer/v1/def", path: "/api/timer/v1/def?app=shop&id=<timer>", byID: true},
 	{route: "POST /api/timer/v1/def", path: "/api/timer/v1/def", body: v1Body},
-	{route: "POST /api/timer/v1/enable", path: "/api/timer/v1/enable", body: `{"id":<timer>,"app":"shop"}`, byID: true},
-	{route: "POST /api/timer/v1/unable", path: "/api/timer/v1/unable", body: `{"id":<timer>,"app":"shop"}`, byID: true},
+	{
+		route: "POST /api/timer/v1/enable",
+		path:  "/api/timer/v1/enable",
+		body:  `{"id":<timer>,"app":"shop"}`,
+		byID:  true,
+	},
+	{
+		route: "POST /api/timer/v1/unable",
+		path:  "/api/timer/v1/unable",
+		body:  `{"id":<timer>,"app":"shop"}`,
+		byID:  true,
+	},
 
-	{route: "DELETE /api/timer/v1/def", path: "/api/timer/v1/def", body: `{"id":<other>,"app":"shop"}`, byID: true},
+	{
+		route: "DELETE /api/timer/v1/def",
+		path:  "/api/timer/v1/def",
+		body:  `{"id":<other>,"app":"shop"}`,
+		byID:  true,
+	},
 	{route: "DELETE /api/v2/timers/{id}", path: "/api/v2/timers/<timer>?app=shop", byID: true},
 	{route: "DELETE /api/v2/timers", path: "/api/v2/timers?app=shop&name=third", byID: true},
 }
@@ -76,15 +172,22 @@ var noAppsOwn = map[string]bool{
 	"GET /api/v2/openapi.yaml":         true,
 }
 
-// Nothing of an app is there for another app's key, whatever its scope: on no route. A new route needs a case here.
+// Nothing of an app is there for another app's key, whatever its scope: on no route. A new route
+// needs a case here.
 func TestNothingIsThereForAnotherApp(t *testing.T) {
 	t.Parallel()
 	f, admin := guarded(t)
 	routes := map[string]bool{}
-	require.NoError(t, chi.Walk(f.api.Handler().(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		routes[method+" "+route] = true
-		return nil
-	}))
+	require.NoError(
+		t,
+		chi.Walk(
+			f.api.Handler().(chi.Routes),
+			func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+				routes[method+" "+route] = true
+				return nil
+			},
+		),
+	)
 	cases := map[string]bool{}
 	for _, c := range everyRoute {
 		require.True(t, routes[c.route], "no such route: %s", c.route)
@@ -109,7 +212,8 @@ func TestNothingIsThereForAnotherApp(t *testing.T) {
 		require.Equal(t, 404, a.status, "%s %s: %s", c.route, c.body, a.body)
 		if c.byID { // under one's own app's name
 			own := c
-			own.path = strings.NewReplacer("app=shop", "app=desk", "/apps/shop/", "/apps/desk/").Replace(c.path)
+			own.path = strings.NewReplacer("app=shop", "app=desk", "/apps/shop/", "/apps/desk/").
+				Replace(c.path)
 			own.body = strings.ReplaceAll(c.body, `"shop"`, `"desk"`)
 			a = call(own, desk)
 			require.Equal(t, 404, a.status, "%s %s: %s", c.route, own.body, a.body)
@@ -118,7 +222,15 @@ func TestNothingIsThereForAnotherApp(t *testing.T) {
 	// For who may, all of it is there still: it was the key that kept the other out.
 	for _, c := range everyRoute {
 		a := call(c, bearer(admin))
-		require.True(t, a.status < 300 || a.status == 409, "%s %s: %d %s", c.route, c.body, a.status, a.body)
+		require.True(
+			t,
+			a.status < 300 || a.status == 409,
+			"%s %s: %d %s",
+			c.route,
+			c.body,
+			a.status,
+			a.body,
+		)
 	}
 }
 
@@ -131,16 +243,36 @@ func (f *fixture) shopsOwn(t *testing.T, admin string) *strings.Replacer {
 		a.into(t, a.status, &got)
 		return got
 	}
-	often := strings.NewReplacer(`0 0 9 * * *`, `* * * * * *`, `{"app"`, `{"status":"active","app"`).Replace(v2Body)
+	often := strings.NewReplacer(`0 0 9 * * *`, `* * * * * *`, `{"app"`, `{"status":"active","app"`).
+		Replace(v2Body)
 	id := one(http.MethodPost, "/api/v2/timers", often).ID
 	fire := f.dispatched.all()[0].FireID.String()
-	other := one(http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, `"bill"`, `"second"`, 1)).ID
+	other := one(
+		http.MethodPost,
+		"/api/v2/timers",
+		strings.Replace(v2Body, `"bill"`, `"second"`, 1),
+	).ID
 	one(http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, `"bill"`, `"third"`, 1))
-	back := one(http.MethodPost, "/api/v2/timers/"+id+"/backfills?app=shop", `{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T00:00:10Z"}`).ID
+	back := one(
+		http.MethodPost,
+		"/api/v2/timers/"+id+"/backfills?app=shop",
+		`{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T00:00:10Z"}`,
+	).ID
 	one(http.MethodPut, "/api/v2/calendars/days?app=shop", `{"time_zone":"UTC"}`)
 	return strings.NewReplacer(
-		"<timer>", id, "<other>", other, "<fire>", fire, "<backfill>", back,
-		"<signing>", one(http.MethodPost, "/api/v2/apps/shop/signing-keys", `{}`).ID,
-		"<key>", f.makeKey(t, admin, "shop", "read").ID, "<admin>", f.makeKey(t, admin, "", "read").ID,
+		"<timer>",
+		id,
+		"<other>",
+		other,
+		"<fire>",
+		fire,
+		"<backfill>",
+		back,
+		"<signing>",
+		one(http.MethodPost, "/api/v2/apps/shop/signing-keys", `{}`).ID,
+		"<key>",
+		f.makeKey(t, admin, "shop", "read").ID,
+		"<admin>",
+		f.makeKey(t, admin, "", "read").ID,
 	)
 }

@@ -23,9 +23,11 @@ type Auth struct {
 	Admin *apikey.Hash // of the deployment's first admin key; nil: there is none
 	Keys  Keys         // of a file, besides those in the store; nil: none
 
-	// TrustHeader names a header by which a gateway says who calls: "<app>", whose scope is write, or "read:<app>", "write:<app>", "admin:<app>"; an app
-	// with a ":" in its name needs the second form, and what has a ":" and is not of that form is refused. It is believed of connections that come from
-	// TrustFrom, and ignored otherwise. A gateway must remove it from what its own callers send. Empty: none.
+	// TrustHeader names a header by which a gateway says who calls: "<app>", whose scope is write,
+	// or "read:<app>", "write:<app>", "admin:<app>"; an app with a ":" in its name needs the second
+	// form, and what has a ":" and is not of that form is refused. It is believed of connections
+	// that come from TrustFrom, and ignored otherwise. A gateway must remove it from what its own
+	// callers send. Empty: none.
 	TrustHeader string
 	TrustFrom   []netip.Prefix
 }
@@ -35,7 +37,9 @@ type caller struct {
 	deployment bool // every app's
 	app        string
 	scope      apikey.Scope
-	keyID      string // the public part of his key; empty for a gateway's word and for keys of a file, which have none
+	// the public part of his key; empty for a gateway's word and for keys of a file, which have
+	// none.
+	keyID string
 }
 
 type callerKey struct{}
@@ -63,8 +67,9 @@ type denial struct{ reason, id string }
 
 func (d *denial) Error() string { return errNoKey.Error() }
 
-// authenticate lets in who is known. While it asks who calls it has slots of its own: with a store that hangs, those who ask pile up here and no further, and
-// those who are known go on; and nothing of the body is read before.
+// authenticate lets in who is known. While it asks who calls it has slots of its own: with a store
+// that hangs, those who ask pile up here and no further, and those who are known go on; and nothing
+// of the body is read before.
 func (s *Service) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.arriving.take() {
@@ -89,16 +94,25 @@ func (s *Service) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// WithKey lets in to h whoever has a key, of whatever scope and app; where no keys are asked for, everybody.
+// WithKey lets in to h whoever has a key, of whatever scope and app; where no keys are asked for,
+// everybody.
 func (s *Service) WithKey(h http.Handler) http.Handler { return s.limit(s.authenticate(h)) }
 
-// notByTimers refuses what a timer calls. The dialer of this process's executor does not come here at all; this holds for those of other processes and hosts, and
-// for addresses that are translated on the way here.
+// notByTimers refuses what a timer calls. The dialer of this process's executor does not come here
+// at all; this holds for those of other processes and hosts, and for addresses that are translated
+// on the way here.
 func (s *Service) notByTimers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if egress.IsCallback(r) {
 			s.countDenied(r.Context(), deniedCallback, "")
-			refuse(w, r, fault{status: http.StatusForbidden, msg: "a timer's callback may not call Carillon itself"})
+			refuse(
+				w,
+				r,
+				fault{
+					status: http.StatusForbidden,
+					msg:    "a timer's callback may not call Carillon itself",
+				},
+			)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -148,7 +162,8 @@ func bearer(r *http.Request) (string, bool) {
 	return text, text != ""
 }
 
-// trusted returns what a gateway says. A header that is there twice says nothing: one of the two may be its caller's.
+// trusted returns what a gateway says. A header that is there twice says nothing: one of the two
+// may be its caller's.
 func (a *Auth) trusted(r *http.Request) (string, bool) {
 	if a.TrustHeader == "" {
 		return "", false
@@ -160,7 +175,8 @@ func (a *Auth) trusted(r *http.Request) (string, bool) {
 	return values[0], true
 }
 
-// readTrusted reads what a gateway says. A scope that is not known is no part of an app's name: a gateway that meant less than write would have given write.
+// readTrusted reads what a gateway says. A scope that is not known is no part of an app's name: a
+// gateway that meant less than write would have given write.
 func readTrusted(said string) (caller, error) {
 	scope, app, two := strings.Cut(said, ":")
 	if !two {
@@ -191,7 +207,8 @@ func (a *Auth) comesFrom(remote string) bool {
 	return false
 }
 
-// mayUse tells whether the caller may act for an app. Another's is not there for him, whether it exists or not.
+// mayUse tells whether the caller may act for an app. Another's is not there for him, whether it
+// exists or not.
 func (s *Service) mayUse(ctx context.Context, app string) error {
 	c := callerOf(ctx)
 	if c.deployment || c.app == app && app != "" {
@@ -222,11 +239,16 @@ func (e *scopeError) Error() string {
 	return fmt.Sprintf("this needs a key of scope %s", e.needed)
 }
 
-// countDenied counts and logs a call that was not let in. Nothing of a key is logged but its public id, and of a flood only some lines a second.
+// countDenied counts and logs a call that was not let in. Nothing of a key is logged but its public
+// id, and of a flood only some lines a second.
 func (s *Service) countDenied(ctx context.Context, reason, id string) {
 	s.metrics.denied.WithLabelValues(reason).Inc()
 	remote, _ := ctx.Value(remoteKey{}).(string)
-	s.denials.Warn().Str("reason", reason).Str("key_id", id).Str("remote", remote).Msg("call not let in")
+	s.denials.Warn().
+		Str("reason", reason).
+		Str("key_id", id).
+		Str("remote", remote).
+		Msg("call not let in")
 }
 
 // fewLines logs at most so many lines a second, of what may befall every request.

@@ -16,14 +16,18 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-func bearer(key string) map[string]string { return map[string]string{"Authorization": "Bearer " + key} }
+func bearer(key string) map[string]string {
+	return map[string]string{"Authorization": "Bearer " + key}
+}
 
 // guarded is a fixture that asks for keys, with an admin key.
 func guarded(t *testing.T, change ...func(*api.Options)) (f *fixture, admin string) {
 	t.Helper()
 	k := apikey.New()
 	h := k.Hash()
-	change = append([]func(*api.Options){func(o *api.Options) { o.Auth = api.Auth{Admin: &h} }}, change...)
+	change = append(
+		[]func(*api.Options){func(o *api.Options) { o.Auth = api.Auth{Admin: &h} }},
+		change...)
 	return setup(t, change...), k.Reveal()
 }
 
@@ -36,7 +40,8 @@ func (f *fixture) makeKey(t *testing.T, admin, app, scope string) madeKey {
 		path = "/api/v2/keys"
 	}
 	var k madeKey
-	f.call(t, http.MethodPost, path, `{"name":"of a test","scope":"`+scope+`"}`, bearer(admin)).into(t, 201, &k)
+	f.call(t, http.MethodPost, path, `{"name":"of a test","scope":"`+scope+`"}`, bearer(admin)).
+		into(t, 201, &k)
 	require.Equal(t, scope, k.Scope)
 	return k
 }
@@ -53,7 +58,14 @@ func TestKeysWithScopes(t *testing.T) {
 
 	type want map[string]int // by key; others as "read"
 	all := func(read, write, adm int) want {
-		return want{"none": 401, "read": read, "write": write, "admin": adm, "desk": 404, "deployment": adm}
+		return want{
+			"none":       401,
+			"read":       read,
+			"write":      write,
+			"admin":      adm,
+			"desk":       404,
+			"deployment": adm,
+		}
 	}
 	for _, c := range []struct {
 		method, path, body string
@@ -86,7 +98,16 @@ func TestKeysWithScopes(t *testing.T) {
 				h = nil
 			}
 			a := f.call(t, c.method, c.path, c.body, h)
-			require.Equal(t, c.want[who], a.status, "%s %s by %s: %s", c.method, c.path, who, a.body)
+			require.Equal(
+				t,
+				c.want[who],
+				a.status,
+				"%s %s by %s: %s",
+				c.method,
+				c.path,
+				who,
+				a.body,
+			)
 			if a.status == 401 {
 				require.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
 			}
@@ -104,12 +125,28 @@ func TestAnotherAppIsNotThere(t *testing.T) {
 	for _, path := range []string{"/api/v2/timers/%s?app=shop", "/api/v2/timers?app=shop", "/api/v2/fires/%s-1?app=shop", "/api/v2/apps/shop", "/api/v2/apps/shop/settings"} {
 		there := strings.ReplaceAll(path, "%s", made.ID)
 		nowhere := strings.NewReplacer("%s", "4711", "shop", "nobody").Replace(path)
-		a, b := f.call(t, http.MethodGet, there, "", desk), f.call(t, http.MethodGet, nowhere, "", desk)
+		a, b := f.call(
+			t,
+			http.MethodGet,
+			there,
+			"",
+			desk,
+		), f.call(
+			t,
+			http.MethodGet,
+			nowhere,
+			"",
+			desk,
+		)
 		require.Equal(t, 404, a.status)
 		require.Equal(t, strings.ReplaceAll(a.body, "shop", "nobody"), b.body)
 	}
 	// A timer of another app under one's own app's name.
-	require.Equal(t, 404, f.call(t, http.MethodGet, "/api/v2/timers/"+made.ID+"?app=desk", "", desk).status)
+	require.Equal(
+		t,
+		404,
+		f.call(t, http.MethodGet, "/api/v2/timers/"+made.ID+"?app=desk", "", desk).status,
+	)
 }
 
 func TestKeysAreShownOnceAndRevoked(t *testing.T) {
@@ -118,27 +155,69 @@ func TestKeysAreShownOnceAndRevoked(t *testing.T) {
 	a := f.makeKey(t, admin, "shop", "write")
 	b := f.makeKey(t, admin, "shop", "write")
 	f.problem(t, 401, http.MethodGet, "/api/v2/apps/shop/keys", "")
-	require.Equal(t, 409, f.call(t, http.MethodPost, "/api/v2/apps/shop/keys", `{"name":"third","scope":"write"}`, bearer(admin)).status, "two live at once")
+	require.Equal(
+		t,
+		409,
+		f.call(
+			t,
+			http.MethodPost,
+			"/api/v2/apps/shop/keys",
+			`{"name":"third","scope":"write"}`,
+			bearer(admin),
+		).status,
+		"two live at once",
+	)
 	list := f.call(t, http.MethodGet, "/api/v2/apps/shop/keys", "", bearer(admin))
 	require.Equal(t, 200, list.status)
 	require.Contains(t, list.body, a.ID)
 	for _, k := range []madeKey{a, b} {
 		require.NotContains(t, list.body, k.Key)
 		require.NotContains(t, list.body, k.Key[17:])
-		require.Equal(t, 200, f.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", bearer(k.Key)).status)
+		require.Equal(
+			t,
+			200,
+			f.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", bearer(k.Key)).status,
+		)
 	}
-	require.Equal(t, 404, f.call(t, http.MethodDelete, "/api/v2/apps/desk/keys/"+a.ID, "", bearer(admin)).status, "of another app")
-	require.Equal(t, 204, f.call(t, http.MethodDelete, "/api/v2/apps/shop/keys/"+a.ID, "", bearer(admin)).status)
-	require.Equal(t, 401, f.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", bearer(a.Key)).status, "at once where it was revoked")
+	require.Equal(
+		t,
+		404,
+		f.call(t, http.MethodDelete, "/api/v2/apps/desk/keys/"+a.ID, "", bearer(admin)).status,
+		"of another app",
+	)
+	require.Equal(
+		t,
+		204,
+		f.call(t, http.MethodDelete, "/api/v2/apps/shop/keys/"+a.ID, "", bearer(admin)).status,
+	)
+	require.Equal(
+		t,
+		401,
+		f.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", bearer(a.Key)).status,
+		"at once where it was revoked",
+	)
 	require.NoError(t, f.store.RevokeAPIKey(t.Context(), "shop", b.ID))
 	require.Eventually(t, func() bool {
 		return f.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", bearer(b.Key)).status == 401
 	}, 30*time.Second, 20*time.Millisecond, "by another process")
 
 	own := f.makeKey(t, admin, "", "read")
-	require.Equal(t, 200, f.call(t, http.MethodGet, "/api/v2/timers?app=any", "", bearer(own.Key)).status, "for every app")
-	require.Equal(t, 403, f.call(t, http.MethodPost, "/api/v2/timers", v2Body, bearer(own.Key)).status)
-	require.Equal(t, 204, f.call(t, http.MethodDelete, "/api/v2/keys/"+own.ID, "", bearer(admin)).status)
+	require.Equal(
+		t,
+		200,
+		f.call(t, http.MethodGet, "/api/v2/timers?app=any", "", bearer(own.Key)).status,
+		"for every app",
+	)
+	require.Equal(
+		t,
+		403,
+		f.call(t, http.MethodPost, "/api/v2/timers", v2Body, bearer(own.Key)).status,
+	)
+	require.Equal(
+		t,
+		204,
+		f.call(t, http.MethodDelete, "/api/v2/keys/"+own.ID, "", bearer(admin)).status,
+	)
 }
 
 // A key of its app's admin opens no other app, and not the deployment.
@@ -148,7 +227,11 @@ func TestAppAdminMakesKeysOfItsOwnAppOnly(t *testing.T) {
 	own := f.makeKey(t, admin, "shop", "admin").Key
 	require.Equal(t, "shop", f.makeKey(t, own, "shop", "read").App)
 	body := `{"name":"x","scope":"admin"}`
-	require.Equal(t, 404, f.call(t, http.MethodPost, "/api/v2/apps/desk/keys", body, bearer(own)).status)
+	require.Equal(
+		t,
+		404,
+		f.call(t, http.MethodPost, "/api/v2/apps/desk/keys", body, bearer(own)).status,
+	)
 	require.Equal(t, 404, f.call(t, http.MethodPost, "/api/v2/keys", body, bearer(own)).status)
 }
 
@@ -158,16 +241,48 @@ func TestDeniedCallsAreCountedAndLoggedWithoutTheKey(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	f, admin := guarded(t, func(o *api.Options) { o.Logger, o.Registerer = zerolog.New(&log), reg })
 	revoked := f.makeKey(t, admin, "shop", "read")
-	require.Equal(t, 204, f.call(t, http.MethodDelete, "/api/v2/apps/shop/keys/"+revoked.ID, "", bearer(admin)).status)
+	require.Equal(
+		t,
+		204,
+		f.call(
+			t,
+			http.MethodDelete,
+			"/api/v2/apps/shop/keys/"+revoked.ID,
+			"",
+			bearer(admin),
+		).status,
+	)
 	unknown := apikey.New()
 	forged := apikey.New()
 	read := f.makeKey(t, admin, "shop", "read")
 	for _, key := range []string{unknown.Reveal(), revoked.Key, "guess-hunter2", forged.Reveal()[:40]} {
-		require.Equal(t, 401, f.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", bearer(key)).status)
+		require.Equal(
+			t,
+			401,
+			f.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", bearer(key)).status,
+		)
 	}
-	require.Equal(t, 401, f.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", map[string]string{"Authorization": "Basic c2hvcDpodW50ZXIy"}).status)
-	require.Equal(t, 403, f.call(t, http.MethodPost, "/api/v2/timers", v2Body, bearer(read.Key)).status)
-	require.Equal(t, 404, f.call(t, http.MethodGet, "/api/v2/timers?app=desk", "", bearer(read.Key)).status)
+	require.Equal(
+		t,
+		401,
+		f.call(
+			t,
+			http.MethodGet,
+			"/api/v2/timers?app=shop",
+			"",
+			map[string]string{"Authorization": "Basic c2hvcDpodW50ZXIy"},
+		).status,
+	)
+	require.Equal(
+		t,
+		403,
+		f.call(t, http.MethodPost, "/api/v2/timers", v2Body, bearer(read.Key)).status,
+	)
+	require.Equal(
+		t,
+		404,
+		f.call(t, http.MethodGet, "/api/v2/timers?app=desk", "", bearer(read.Key)).status,
+	)
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
 # HELP carillon_api_denied_total Calls that were not let in, or asked for what their key may not do, by reason.
 # TYPE carillon_api_denied_total counter
@@ -178,12 +293,28 @@ carillon_api_denied_total{reason="revoked"} 1
 carillon_api_denied_total{reason="scope"} 1
 carillon_api_denied_total{reason="unknown"} 1
 `), "carillon_api_denied_total"))
-	require.Equal(t, 404, f.call(t, http.MethodGet, "/api/v2/keys", "", bearer(f.makeKey(t, admin, "desk", "admin").Key)).status)
+	require.Equal(
+		t,
+		404,
+		f.call(
+			t,
+			http.MethodGet,
+			"/api/v2/keys",
+			"",
+			bearer(f.makeKey(t, admin, "desk", "admin").Key),
+		).status,
+	)
 	said := log.String()
 	for _, reason := range []string{"scope", "app"} {
 		require.Contains(t, said, `"reason":"`+reason+`","key_id":"`+read.ID+`"`)
 	}
-	require.Equal(t, 3, strings.Count(said, `"key_id":""`), "only where no key was shown, or none that can be one: %s", said)
+	require.Equal(
+		t,
+		3,
+		strings.Count(said, `"key_id":""`),
+		"only where no key was shown, or none that can be one: %s",
+		said,
+	)
 	require.Contains(t, said, `"key_id":"`+unknown.ID()+`"`)
 	require.Contains(t, said, `"remote":"192.0.2.1:1234"`)
 	for _, secret := range []string{"hunter2", "c2hvcDpodW50ZXIy", unknown.Reveal()[17:], revoked.Key[17:], read.Key[17:], admin[17:], forged.Reveal()[17:40]} {

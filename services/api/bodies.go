@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// bodies are those that are read of callers without a key. A new one is never refused: where there are too many, of its address or in
-// all, the one that came first is cut off. Who sends a body at once is therefore served, however many send theirs slowly.
+// bodies are those that are read of callers without a key. A new one is never refused: where there
+// are too many, of its address or in all, the one that came first is cut off. Who sends a body at
+// once is therefore served, however many send theirs slowly.
 type bodies struct {
 	perAddress, total int
 	timeout           time.Duration // of one
@@ -37,10 +38,17 @@ type body struct {
 }
 
 func newBodies(perAddress, total int, timeout time.Duration) *bodies {
-	return &bodies{timeout: min(timeout, openBodyReadTimeout), perAddress: perAddress, total: total, all: list.New(), byAddress: make(map[netip.Addr]*list.List)}
+	return &bodies{
+		timeout:    min(timeout, openBodyReadTimeout),
+		perAddress: perAddress,
+		total:      total,
+		all:        list.New(),
+		byAddress:  make(map[netip.Addr]*list.List),
+	}
 }
 
-// enter begins to read a body, and cuts off another where there are too many. Call leave when it is read.
+// enter begins to read a body, and cuts off another where there are too many. Call leave when it is
+// read.
 func (b *bodies) enter(a netip.Addr, deadline func(time.Time) error) *body {
 	in := &body{address: a, deadline: deadline}
 	_ = deadline(time.Now().Add(b.timeout))
@@ -112,7 +120,8 @@ func (s *Service) bodyFirst(next http.Handler) http.Handler {
 			refuse(w, r, badBody(err, openBodyBytes))
 			return
 		}
-		// One that was cut off just when it had all come looks like one whose caller is gone: the request goes on without asking.
+		// One that was cut off just when it had all come looks like one whose caller is gone: the
+		// request goes on without asking.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.opts.Timeout)
 		defer cancel()
 		r = r.WithContext(ctx)
@@ -124,10 +133,16 @@ func (s *Service) bodyFirst(next http.Handler) http.Handler {
 // badBody says what is wrong with a body that could not be read.
 func badBody(err error, most int) fault {
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
-		return fault{status: http.StatusRequestEntityTooLarge, msg: fmt.Sprintf("the body is longer than %d bytes", most)}
+		return fault{
+			status: http.StatusRequestEntityTooLarge,
+			msg:    fmt.Sprintf("the body is longer than %d bytes", most),
+		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fault{status: http.StatusRequestTimeout, msg: "the body did not come in time: send it at once"}
+		return fault{
+			status: http.StatusRequestTimeout,
+			msg:    "the body did not come in time: send it at once",
+		}
 	}
 	return fault{status: http.StatusBadRequest, msg: "the body could not be read to its end"}
 }

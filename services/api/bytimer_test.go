@@ -10,11 +10,14 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// Whatever key or header it shows, and from whatever process and host it comes: what a timer calls is not answered.
+// Whatever key or header it shows, and from whatever process and host it comes: what a timer calls
+// is not answered.
 func TestTheAPIAnswersNoTimer(t *testing.T) {
 	t.Parallel()
 	f, admin := guarded(t, func(o *api.Options) {
-		o.Auth.TrustHeader, o.Auth.TrustFrom = "X-App", []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+		o.Auth.TrustHeader, o.Auth.TrustFrom = "X-App", []netip.Prefix{
+			netip.MustParsePrefix("0.0.0.0/0"),
+		}
 	})
 	for path, method := range map[string]string{
 		"/api/v2/timers?app=shop": http.MethodGet, "/api/v2/apps/shop/keys": http.MethodPost, "/api/timer/v1/def?app=shop&id=1": http.MethodGet,
@@ -38,12 +41,26 @@ func TestTheAPIAnswersNoTimer(t *testing.T) {
 func TestTheReservedHeaderIsRefusedByBothVersions(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *api.Options) { o.Reserved = "X-App" })
-	a := f.call(t, http.MethodPost, "/api/timer/v1/def",
-		`{"app":"shop","name":"a","cron":"0 0 9 * * *","notifyHTTPParam":{"url":"http://example.com/","method":"POST","header":{"x-app":["admin:desk"]}}}`, nil)
+	a := f.call(
+		t,
+		http.MethodPost,
+		"/api/timer/v1/def",
+		`{"app":"shop","name":"a","cron":"0 0 9 * * *","notifyHTTPParam":{"url":"http://example.com/","method":"POST","header":{"x-app":["admin:desk"]}}}`,
+		nil,
+	)
 	require.Equal(t, http.StatusBadRequest, a.status)
-	require.Contains(t, a.body, "notifyHTTPParam.header.x-app: expected another header, found the one by which a gateway says who calls")
-	a = f.call(t, http.MethodPost, "/api/v2/timers",
-		`{"app":"shop","name":"b","schedule":{"kind":"delay","delay":"1h"},"target":{"url":"http://example.com/","secret_headers":{"x_app":"admin:desk"}}}`, nil)
+	require.Contains(
+		t,
+		a.body,
+		"notifyHTTPParam.header.x-app: expected another header, found the one by which a gateway says who calls",
+	)
+	a = f.call(
+		t,
+		http.MethodPost,
+		"/api/v2/timers",
+		`{"app":"shop","name":"b","schedule":{"kind":"delay","delay":"1h"},"target":{"url":"http://example.com/","secret_headers":{"x_app":"admin:desk"}}}`,
+		nil,
+	)
 	require.Equal(t, http.StatusUnprocessableEntity, a.status)
 	require.Contains(t, a.body, "by which a gateway says who calls")
 }

@@ -14,37 +14,67 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// checkText refuses names that people could not tell apart or type: empty, too long, not printable, with space at an end.
+// checkText refuses names that people could not tell apart or type: empty, too long, not printable,
+// with space at an end.
 func checkText(field, v string, most int) error {
 	switch {
 	case v == "":
-		return timer.Invalid(field, fmt.Sprintf("expected 1 to %d bytes of text, found nothing", most))
+		return timer.Invalid(
+			field,
+			fmt.Sprintf("expected 1 to %d bytes of text, found nothing", most),
+		)
 	case len(v) > most:
-		return timer.Invalid(field, fmt.Sprintf("expected at most %d bytes, found %d", most, len(v)))
+		return timer.Invalid(
+			field,
+			fmt.Sprintf("expected at most %d bytes, found %d", most, len(v)),
+		)
 	case !utf8.ValidString(v) || strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }):
-		return timer.Invalid(field, "expected characters that can be printed, found others: leave them out")
+		return timer.Invalid(
+			field,
+			"expected characters that can be printed, found others: leave them out",
+		)
 	case strings.TrimSpace(v) != v:
-		return timer.Invalid(field, fmt.Sprintf("expected no space at its start and its end, found %q", v))
+		return timer.Invalid(
+			field,
+			fmt.Sprintf("expected no space at its start and its end, found %q", v),
+		)
 	}
 	return nil
 }
 
-// checkOwn refuses to change what Carillon registered for itself. field is where the caller named the app.
+// checkOwn refuses to change what Carillon registered for itself. field is where the caller named
+// the app.
 func checkOwn(field, app string) error {
 	if app != timer.ReservedApp {
 		return nil
 	}
-	return timer.Invalid(field, fmt.Sprintf("expected another app, found %q, which is Carillon's own: its timers can be read, and neither made nor changed", app))
+	return timer.Invalid(
+		field,
+		fmt.Sprintf(
+			"expected another app, found %q, which is Carillon's own: its timers can be read, and neither made nor changed",
+			app,
+		),
+	)
 }
 
 // checkNames checks what a timer is to be called.
 func checkNames(app, name string) []*timer.Error {
-	return collect(checkText("app", app, timer.MaxAppLen), checkOwn("app", app), checkText("name", name, timer.MaxNameLen))
+	return collect(
+		checkText("app", app, timer.MaxAppLen),
+		checkOwn("app", app),
+		checkText("name", name, timer.MaxNameLen),
+	)
 }
 
-// checkDefinition checks everything that a caller wrote, and returns all that is wrong as one problem, what r found before among it. It
-// puts defaults in, and takes those out that need not be written. An error that is no problem of the caller's is returned as it is.
-func (s *Service) checkDefinition(ctx context.Context, app string, d *timer.Definition, r *reading) error {
+// checkDefinition checks everything that a caller wrote, and returns all that is wrong as one
+// problem, what r found before among it. It puts defaults in, and takes those out that need not be
+// written. An error that is no problem of the caller's is returned as it is.
+func (s *Service) checkDefinition(
+	ctx context.Context,
+	app string,
+	d *timer.Definition,
+	r *reading,
+) error {
 	if !r.has("schedule") {
 		err := schedule.Check(&d.Schedule)
 		r.bad = append(r.bad, collect(err)...)
@@ -72,9 +102,13 @@ func (s *Service) checkDefinition(ctx context.Context, app string, d *timer.Defi
 	return nil
 }
 
-// missingCalendars says which of the names are no calendars of the app. One that is deleted a moment later is missed here; the store
-// refuses to delete a calendar that a timer names.
-func (s *Service) missingCalendars(ctx context.Context, app string, names []string) ([]*timer.Error, error) {
+// missingCalendars says which of the names are no calendars of the app. One that is deleted a
+// moment later is missed here; the store refuses to delete a calendar that a timer names.
+func (s *Service) missingCalendars(
+	ctx context.Context,
+	app string,
+	names []string,
+) ([]*timer.Error, error) {
 	var missing []*timer.Error
 	for i, name := range names {
 		_, err := s.opts.Store.Calendar(ctx, app, name)
@@ -90,7 +124,13 @@ func (s *Service) missingCalendars(ctx context.Context, app string, names []stri
 }
 
 func noCalendar(i int, name string) *timer.Error {
-	return timer.Invalid(fmt.Sprintf("schedule.calendars[%d]", i), fmt.Sprintf("expected a calendar of this app, found %q, which is none: make it first", name))
+	return timer.Invalid(
+		fmt.Sprintf("schedule.calendars[%d]", i),
+		fmt.Sprintf(
+			"expected a calendar of this app, found %q, which is none: make it first",
+			name,
+		),
+	)
 }
 
 // Limits of a retry policy.
@@ -129,13 +169,22 @@ func checkRetry(r *timer.Retry) []*timer.Error {
 	return bad
 }
 
-// checkCodes refuses codes of gRPC where nothing is called by it: somebody means something else by them.
+// checkCodes refuses codes of gRPC where nothing is called by it: somebody means something else by
+// them.
 func checkCodes(d *timer.Definition) []*timer.Error {
 	byGRPC := func(t timer.Target) bool { return t.Kind == timer.KindGRPC }
 	if !d.Retry.NoRetry.HaveCodes() || byGRPC(d.Target) || slices.ContainsFunc(d.Targets, byGRPC) {
 		return nil
 	}
-	return []*timer.Error{timer.Invalid("retry.no_retry", fmt.Sprintf("expected statuses from 100 to 999 without a target of kind grpc, found %q: numbers below 100 are codes of gRPC", d.Retry.NoRetry.String()))}
+	return []*timer.Error{
+		timer.Invalid(
+			"retry.no_retry",
+			fmt.Sprintf(
+				"expected statuses from 100 to 999 without a target of kind grpc, found %q: numbers below 100 are codes of gRPC",
+				d.Retry.NoRetry.String(),
+			),
+		),
+	}
 }
 
 // clip keeps what is shown of a value short.

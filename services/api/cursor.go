@@ -9,8 +9,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Cursors are opaque to callers: the place where a page ended, under a letter that says of which list. They name no
-// server and no time, so that any replica reads them, for ever.
+// Cursors are opaque to callers: the place where a page ended, under a letter that says of which
+// list. They name no server and no time, so that any replica reads them, for ever.
 const (
 	timersCursor    = "t"
 	firesCursor     = "f"
@@ -31,7 +31,10 @@ func decodeCursor(kind, cursor string) (place string, err error) {
 }
 
 func notACursor() error {
-	return timer.Invalid("query.cursor", "expected the next_cursor of a page of this list, found another text: pass it as it was")
+	return timer.Invalid(
+		"query.cursor",
+		"expected the next_cursor of a page of this list, found another text: pass it as it was",
+	)
 }
 
 func decodeTimersCursor(cursor string) (timer.ID, error) {
@@ -67,7 +70,10 @@ type firesPlace struct {
 
 // cursor writes the place. The timer is known to whoever reads it.
 func (p *firesPlace) cursor() string {
-	return encodeCursor(firesCursor, fmt.Sprintf("%d.%d.%d.%d", p.part, p.asOfMS, p.fire.DueMS, p.fire.Series))
+	return encodeCursor(
+		firesCursor,
+		fmt.Sprintf("%d.%d.%d.%d", p.part, p.asOfMS, p.fire.DueMS, p.fire.Series),
+	)
 }
 
 // finishedCursor is the cursor of a list that has finished fires only. Releases before 2.6.0 of the

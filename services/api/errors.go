@@ -23,7 +23,8 @@ type fault struct {
 	msg    string
 }
 
-// faultOf decides what a caller is told. The cause of an internal error stays in the log: it may name servers and rows.
+// faultOf decides what a caller is told. The cause of an internal error stays in the log: it may
+// name servers and rows.
 func (s *Service) faultOf(err error, invalid int) fault {
 	if scope, ok := errors.AsType[*scopeError](err); ok {
 		return fault{status: http.StatusForbidden, msg: scope.Error()}

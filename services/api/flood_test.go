@@ -27,7 +27,11 @@ func dribbleFrom(ctx context.Context, from, to, path string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: api\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", path)
+	_, err = fmt.Fprintf(
+		c,
+		"POST %s HTTP/1.1\r\nHost: api\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+		path,
+	)
 	return c, err
 }
 
@@ -45,7 +49,8 @@ func post(t *testing.T, client *http.Client, url, body string) answer {
 	return answer{resp.StatusCode, resp.Header, string(b)}
 }
 
-// Whoever shows no valid token cannot keep those out who do: not by bodies that never come, from one address or many, and not by wrong tokens.
+// Whoever shows no valid token cannot keep those out who do: not by bodies that never come, from
+// one address or many, and not by wrong tokens.
 func TestCompletionsGetThroughAFlood(t *testing.T) {
 	t.Parallel()
 	const fires, honest = 10, 3
@@ -89,7 +94,12 @@ func TestCompletionsGetThroughAFlood(t *testing.T) {
 			client := &http.Client{Transport: &http.Transport{}}
 			defer client.CloseIdleConnections()
 			for n := 0; ctx.Err() == nil; n++ {
-				q, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+path(held[n%fires].FireID), strings.NewReader(`{"token":"x","status":"failed"}`))
+				q, err := http.NewRequestWithContext(
+					ctx,
+					http.MethodPost,
+					server.URL+path(held[n%fires].FireID),
+					strings.NewReader(`{"token":"x","status":"failed"}`),
+				)
 				if err != nil {
 					return
 				}
@@ -103,13 +113,24 @@ func TestCompletionsGetThroughAFlood(t *testing.T) {
 	}
 	defer flood.Wait()
 	defer stop()
-	require.Eventually(t, func() bool { return slow.Load() > 200 && wrong.Load() > 200 }, time.Minute, 5*time.Millisecond, "the flood is there")
+	require.Eventually(
+		t,
+		func() bool { return slow.Load() > 200 && wrong.Load() > 200 },
+		time.Minute,
+		5*time.Millisecond,
+		"the flood is there",
+	)
 
 	client := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	for _, f := range held {
 		for n := range honest {
-			a := post(t, client, server.URL+path(f.FireID), `{"token":"`+e.tokens.Token(f.FireID, 1)+`","status":"delivered"}`)
+			a := post(
+				t,
+				client,
+				server.URL+path(f.FireID),
+				`{"token":"`+e.tokens.Token(f.FireID, 1)+`","status":"delivered"}`,
+			)
 			require.Equal(t, 200, a.status, a.body)
 			require.Contains(t, a.body, fmt.Sprintf(`"repeated":%t`, n > 0))
 		}
@@ -136,7 +157,17 @@ func TestTheOldestBodyIsCutOff(t *testing.T) {
 		require.Contains(t, string(got), "HTTP/1.1 408 ")
 		require.Contains(t, string(got), "send it at once")
 	}
-	require.Equal(t, 413, e.call(t, http.MethodPost, path, `{"token":"x","status":"delivered","message":"`+strings.Repeat("x", 9<<10)+`"}`, nil).status)
+	require.Equal(
+		t,
+		413,
+		e.call(
+			t,
+			http.MethodPost,
+			path,
+			`{"token":"x","status":"delivered","message":"`+strings.Repeat("x", 9<<10)+`"}`,
+			nil,
+		).status,
+	)
 }
 
 // completing notes that a completion is asked for.
@@ -146,7 +177,11 @@ type completingStore struct {
 	asked chan timer.FireID
 }
 
-func (s *completingStore) Complete(ctx context.Context, app string, c store.Completion) (store.Completed, error) {
+func (s *completingStore) Complete(
+	ctx context.Context,
+	app string,
+	c store.Completion,
+) (store.Completed, error) {
 	select {
 	case s.asked <- c.FireID:
 	default:
@@ -154,7 +189,8 @@ func (s *completingStore) Complete(ctx context.Context, app string, c store.Comp
 	return s.Store.Complete(ctx, app, c)
 }
 
-// A completion that came before its attempt is recorded waits, in nobody's way, and longer than a body may take.
+// A completion that came before its attempt is recorded waits, in nobody's way, and longer than a
+// body may take.
 func TestACompletionThatIsEarlyHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	noted := &completingStore{asked: make(chan timer.FireID, 1)}
@@ -169,7 +205,12 @@ func TestACompletionThatIsEarlyHoldsNobodyUp(t *testing.T) {
 	held := e.held(t, "shop", "bill", 2)
 	e.accept(t, held[1])
 	complete := func(f timer.Fire) answer {
-		return post(t, client, server.URL+"/api/v2/fires/"+f.FireID.String()+"/complete", `{"token":"`+e.tokens.Token(f.FireID, 1)+`","status":"delivered"}`)
+		return post(
+			t,
+			client,
+			server.URL+"/api/v2/fires/"+f.FireID.String()+"/complete",
+			`{"token":"`+e.tokens.Token(f.FireID, 1)+`","status":"delivered"}`,
+		)
 	}
 	early := make(chan answer, 1)
 	go func() { early <- complete(held[0]) }()
@@ -177,6 +218,12 @@ func TestACompletionThatIsEarlyHoldsNobodyUp(t *testing.T) {
 	a := complete(held[1])
 	require.Equal(t, 200, a.status, a.body)
 	a = <-early
-	require.Equal(t, 409, a.status, "its connection is not given up when a body's time is over: %s", a.body)
+	require.Equal(
+		t,
+		409,
+		a.status,
+		"its connection is not given up when a body's time is over: %s",
+		a.body,
+	)
 	require.Equal(t, "1", a.header.Get("Retry-After"))
 }

@@ -11,24 +11,27 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// How long what the store says of a key is believed. So a key that was revoked is refused within a second, and within five where the store is slow or away; by
-// the process that revoked it, at once.
+// How long what the store says of a key is believed. So a key that was revoked is refused within a
+// second, and within five where the store is slow or away; by the process that revoked it, at once.
 const (
 	keyFresh   = time.Second
 	keyStale   = 5 * time.Second
 	keysCached = 4096
 )
 
-// Looks a second for keys that are not known to be good. A key's form is public: whoever likes can guess as fast as he can send, and he shall use up his own
-// looks and not those of others. So they are counted by the address they come from (an IPv6 caller has a whole /64 of them), and those that found a key count
-// no more: callers that share an address, behind a balancer, are not counted against each other. All together they are what the store is spared.
+// Looks a second for keys that are not known to be good. A key's form is public: whoever likes can
+// guess as fast as he can send, and he shall use up his own looks and not those of others. So they
+// are counted by the address they come from (an IPv6 caller has a whole /64 of them), and those
+// that found a key count no more: callers that share an address, behind a balancer, are not counted
+// against each other. All together they are what the store is spared.
 const (
 	looksOfOne = 20
 	looksOfAll = 1000
 )
 
-// keyCache keeps what the store says of keys, so that a request costs no query, and a flood of guesses neither queries nor memory without bound. What is a key and
-// what is none lie apart: however many guesses there are, they drop no key.
+// keyCache keeps what the store says of keys, so that a request costs no query, and a flood of
+// guesses neither queries nor memory without bound. What is a key and what is none lie apart:
+// however many guesses there are, they drop no key.
 type keyCache struct {
 	look func(ctx context.Context, id string) (store.APIKey, error)
 	now  func() time.Time
@@ -49,7 +52,11 @@ type keyEntry struct {
 
 func newKeyCache(look func(context.Context, string) (store.APIKey, error)) *keyCache {
 	return &keyCache{
-		look: look, now: time.Now, known: make(map[string]*keyEntry), wrong: make(map[string]time.Time), byAddr: make(map[netip.Addr]int),
+		look:   look,
+		now:    time.Now,
+		known:  make(map[string]*keyEntry),
+		wrong:  make(map[string]time.Time),
+		byAddr: make(map[netip.Addr]int),
 	}
 }
 
@@ -64,7 +71,12 @@ func (c *keyCache) identify(ctx context.Context, k apikey.Key) (caller, error) {
 	case stored.RevokedMS != 0:
 		return caller{}, &denial{deniedRevoked, k.ID()}
 	}
-	return caller{deployment: stored.App == "", app: stored.App, scope: apikey.Scope(stored.Scope), keyID: k.ID()}, nil
+	return caller{
+		deployment: stored.App == "",
+		app:        stored.App,
+		scope:      apikey.Scope(stored.Scope),
+		keyID:      k.ID(),
+	}, nil
 }
 
 func (c *keyCache) get(ctx context.Context, id string) (store.APIKey, bool, error) {
@@ -113,7 +125,8 @@ func (c *keyCache) get(ctx context.Context, id string) (store.APIKey, bool, erro
 	return store.APIKey{}, false, err
 }
 
-// allow counts a look. Of an address that may look no more none is counted, so there are at most as many addresses as looks.
+// allow counts a look. Of an address that may look no more none is counted, so there are at most as
+// many addresses as looks.
 func (c *keyCache) allow(now time.Time, from netip.Addr) bool {
 	if now.Sub(c.second) >= time.Second {
 		c.second, c.looks = now, 0
@@ -127,7 +140,8 @@ func (c *keyCache) allow(now time.Time, from netip.Addr) bool {
 	return true
 }
 
-// makeRoom makes room for a key. What was not asked for lately goes first; where all are in use some go, and cost a query when they come again.
+// makeRoom makes room for a key. What was not asked for lately goes first; where all are in use
+// some go, and cost a query when they come again.
 func (c *keyCache) makeRoom(id string) {
 	if _, there := c.known[id]; there || len(c.known) < keysCached {
 		return

@@ -61,10 +61,16 @@ func TestLooksForKeysAreBounded(t *testing.T) {
 	require.Positive(t, refused, "a flood of guesses is turned away")
 	require.Equal(t, 404, get(k.Key), "who is known is let in all the same")
 
-	// What was true is believed for seconds; again, should this process have stood still for so long.
+	// What was true is believed for seconds; again, should this process have stood still for so
+	// long.
 	require.Eventually(t, func() bool {
 		c.away.Store(false)
-		require.Eventually(t, func() bool { return get(k.Key) == 404 }, time.Minute, 10*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return get(k.Key) == 404 },
+			time.Minute,
+			10*time.Millisecond,
+		)
 		c.looks.Store(0)
 		c.away.Store(true)
 		for {
@@ -79,13 +85,22 @@ func TestLooksForKeysAreBounded(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}, time.Minute, 10*time.Millisecond, "a store that is away keeps nobody out at once")
-	require.Eventually(t, func() bool { return get(k.Key) == 503 }, time.Minute, 50*time.Millisecond, "nobody is let in by what was true long ago")
+	require.Eventually(
+		t,
+		func() bool { return get(k.Key) == 503 },
+		time.Minute,
+		50*time.Millisecond,
+		"nobody is let in by what was true long ago",
+	)
 }
 
 func TestGatewaysHeader(t *testing.T) {
 	t.Parallel()
 	f, _ := guarded(t, func(o *api.Options) {
-		o.Auth.TrustHeader, o.Auth.TrustFrom = "X-Carillon-App", []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}
+		o.Auth.TrustHeader, o.Auth.TrustFrom = "X-Carillon-App", []netip.Prefix{
+			netip.MustParsePrefix("10.1.0.0/16"),
+			netip.MustParsePrefix("fd00::/8"),
+		}
 	})
 	for _, c := range []struct {
 		from   string
@@ -126,5 +141,15 @@ func TestGatewaysHeader(t *testing.T) {
 		require.Equal(t, c.want, w.Code, fmt.Sprint(c, w.Body))
 	}
 	off := setup(t, func(o *api.Options) { o.Auth = api.Auth{} })
-	require.Equal(t, 401, off.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", map[string]string{"X-Carillon-App": "shop"}).status)
+	require.Equal(
+		t,
+		401,
+		off.call(
+			t,
+			http.MethodGet,
+			"/api/v2/timers?app=shop",
+			"",
+			map[string]string{"X-Carillon-App": "shop"},
+		).status,
+	)
 }

@@ -53,16 +53,30 @@ func TestGuessesLockNobodyOut(t *testing.T) {
 		}
 		return refused
 	}
-	require.Equal(t, 300-looksOfOne, flood(300, func(i int) string { return fmt.Sprint("10.0.0.1:", 1000+i) }))
+	require.Equal(
+		t,
+		300-looksOfOne,
+		flood(300, func(i int) string { return fmt.Sprint("10.0.0.1:", 1000+i) }),
+	)
 	require.Equal(t, looksOfOne, s.looks)
 	require.NoError(t, is("10.0.0.2:1", "good"), "from elsewhere")
 	require.NoError(t, is("10.0.0.1:1", "good"), "what is known costs nothing")
 	require.Error(t, is("10.0.0.1:1", "other"))
-	require.Equal(t, 300-looksOfOne, flood(300, func(i int) string { return fmt.Sprintf("[2001:db8::%x]:1", i+1) }), "a /64 is one")
+	require.Equal(
+		t,
+		300-looksOfOne,
+		flood(300, func(i int) string { return fmt.Sprintf("[2001:db8::%x]:1", i+1) }),
+		"a /64 is one",
+	)
 	require.NoError(t, is("[2001:db8:0:1::1]:1", "other"))
 
 	now = now.Add(time.Second)
-	require.Equal(t, 3000-looksOfAll, flood(3000, func(i int) string { return fmt.Sprintf("10.1.%d.%d:1", i/200, i%200) }), "all together")
+	require.Equal(
+		t,
+		3000-looksOfAll,
+		flood(3000, func(i int) string { return fmt.Sprintf("10.1.%d.%d:1", i/200, i%200) }),
+		"all together",
+	)
 	require.Error(t, is("10.0.0.3:1", "third"))
 	require.NoError(t, is("10.0.0.3:1", "good"), "a known one is asked for again all the same")
 	now = now.Add(time.Second)

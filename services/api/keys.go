@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Keys are bearer keys of apps in a file, which have the scope write: from the key's SHA-256 to the app. Only sums are kept, so that nothing in memory or in a
-// comparison's time gives a key away.
+// Keys are bearer keys of apps in a file, which have the scope write: from the key's SHA-256 to the
+// app. Only sums are kept, so that nothing in memory or in a comparison's time gives a key away.
 type Keys map[[sha256.Size]byte]string
 
 const sumPrefix = "sha256:"
 
-// LoadKeys reads a file with a line app:key, or app:sha256:<hex of the key's SHA-256>, per key. An app may have several; blank
-// lines and lines that start with # are skipped.
+// LoadKeys reads a file with a line app:key, or app:sha256:<hex of the key's SHA-256>, per key. An
+// app may have several; blank lines and lines that start with # are skipped.
 func LoadKeys(path string) (Keys, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -35,7 +35,11 @@ func LoadKeys(path string) (Keys, error) {
 		if h, hashed := strings.CutPrefix(key, sumPrefix); hashed {
 			b, err := hex.DecodeString(h)
 			if err != nil || len(b) != sha256.Size {
-				return nil, fmt.Errorf("reading the keys of apps: %s:%d: not a SHA-256 in hex", path, n)
+				return nil, fmt.Errorf(
+					"reading the keys of apps: %s:%d: not a SHA-256 in hex",
+					path,
+					n,
+				)
 			}
 			sum = [sha256.Size]byte(b)
 		}
@@ -43,7 +47,11 @@ func LoadKeys(path string) (Keys, error) {
 			return nil, fmt.Errorf("reading the keys of apps: %s:%d: not app:key", path, n)
 		}
 		if owner, taken := keys[sum]; taken && owner != app {
-			return nil, fmt.Errorf("reading the keys of apps: %s:%d: another app has this key", path, n)
+			return nil, fmt.Errorf(
+				"reading the keys of apps: %s:%d: another app has this key",
+				path,
+				n,
+			)
 		}
 		keys[sum] = app
 	}

@@ -14,8 +14,9 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// Acknowledging the letters of redriven fires. It is best effort, and never the other way round: the store says what is redriven, and the topic follows. What
-// stays behind, because the bus or this process went away, is acknowledged after the next redrive.
+// Acknowledging the letters of redriven fires. It is best effort, and never the other way round:
+// the store says what is redriven, and the topic follows. What stays behind, because the bus or
+// this process went away, is acknowledged after the next redrive.
 const (
 	ackFor     = 30 * time.Second // one look through the letters
 	ackIdle    = 3 * time.Second  // no letter came that was not seen: it is over
@@ -43,24 +44,32 @@ func (s *Service) ackRedriven(ctx context.Context) {
 			return
 		case <-s.redrives:
 		}
-		if s.opts.Letters == nil {
+		if s.opts.DeadLetters == nil {
 			continue
 		}
 		if err := s.lookThrough(ctx); err != nil && ctx.Err() == nil {
-			s.opts.Logger.Warn().Err(err).Msg("letters of redriven fires not acknowledged, which the next redrive does")
+			s.opts.Logger.Warn().
+				Err(err).
+				Msg("letters of redriven fires not acknowledged, which the next redrive does")
 		}
 	}
 }
 
-// lookThrough takes every letter that waits for the operators, acknowledges those whose fire is redriven, and gives the rest back. It ends when nothing new
-// comes: what was given back comes again. Where more stay than are remembered it begins a new page, and what comes again is asked about again: then the end is that of
-// its time.
+// lookThrough takes every letter that waits for the operators, acknowledges those whose fire is
+// redriven, and gives the rest back. It ends when nothing new comes: what was given back comes
+// again. Where more stay than are remembered it begins a new page, and what comes again is asked
+// about again: then the end is that of its time.
 func (s *Service) lookThrough(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ackFor)
 	defer cancel()
 	l := &letters{service: s, seen: make(map[timer.FireID]bool), fresh: make(chan struct{}, 1)}
-	consumer, err := s.opts.Letters.Subscribe(ctx, bus.Subscription{
-		Topic: bus.TasksDead, Name: bus.SubOperators, Concurrency: 1, MaxBatch: ackBatch, MaxWait: 10 * time.Millisecond, Prefetch: ackBatch,
+	consumer, err := s.opts.DeadLetters.Subscribe(ctx, bus.Subscription{
+		Topic:       bus.TasksDead,
+		Name:        bus.SubOperators,
+		Concurrency: 1,
+		MaxBatch:    ackBatch,
+		MaxWait:     10 * time.Millisecond,
+		Prefetch:    ackBatch,
 	}, l.handle)
 	if err != nil {
 		return err
@@ -78,7 +87,10 @@ func (s *Service) lookThrough(ctx context.Context) error {
 		}
 	}
 	err = consumer.Close()
-	s.opts.Logger.Info().Int(logging.Count, l.acked).Int("left", l.left).Msg("letters of redriven fires acknowledged")
+	s.opts.Logger.Info().
+		Int(logging.Count, l.acked).
+		Int("left", l.left).
+		Msg("letters of redriven fires acknowledged")
 	return err
 }
 
@@ -104,7 +116,11 @@ func (l *letters) handle(ctx context.Context, batch []bus.Message) []error {
 			continue
 		}
 		t := d.GetTask()
-		id := timer.FireID{Timer: timer.ID(t.GetTimerId()), DueMS: t.GetDueMs(), Series: t.GetSeries()}
+		id := timer.FireID{
+			Timer:  timer.ID(t.GetTimerId()),
+			DueMS:  t.GetDueMs(),
+			Series: t.GetSeries(),
+		}
 		ids = append(ids, id)
 		at[id] = append(at[id], i)
 	}

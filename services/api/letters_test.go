@@ -20,7 +20,10 @@ type lastRedriven struct {
 	from int64
 }
 
-func (s *lastRedriven) RedrivenAmong(_ context.Context, ids []timer.FireID) (out []timer.FireID, _ error) {
+func (s *lastRedriven) RedrivenAmong(
+	_ context.Context,
+	ids []timer.FireID,
+) (out []timer.FireID, _ error) {
 	for _, id := range ids {
 		if id.DueMS >= s.from {
 			out = append(out, id)
@@ -33,12 +36,17 @@ func (s *lastRedriven) RedrivenAmong(_ context.Context, ids []timer.FireID) (out
 func TestLettersBehindManyThatStay(t *testing.T) {
 	t.Parallel()
 	const stay = ackSeen + 3*ackBatch
-	s := &Service{opts: Options{Store: &lastRedriven{from: stay}}, metrics: newMetrics(prometheus.NewRegistry())}
+	s := &Service{
+		opts:    Options{Store: &lastRedriven{from: stay}},
+		metrics: newMetrics(prometheus.NewRegistry()),
+	}
 	l := &letters{service: s, seen: make(map[timer.FireID]bool), fresh: make(chan struct{}, 1)}
 	look := func(from int) []error {
 		batch := make([]bus.Message, ackBatch)
 		for i := range batch {
-			payload, err := proto.Marshal(&carillonv1.DeadTask{Task: &carillonv1.Task{TimerId: 1, DueMs: int64(from + i)}})
+			payload, err := proto.Marshal(
+				&carillonv1.DeadTask{Task: &carillonv1.Task{TimerId: 1, DueMs: int64(from + i)}},
+			)
 			require.NoError(t, err)
 			batch[i].Payload = payload
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// The form of every message about a field: the field, a colon, what was expected and what was found.
-// Texts with a syntax of their own say at which byte, too.
+// The form of every message about a field: the field, a colon, what was expected and what was
+// found. Texts with a syntax of their own say at which byte, too.
 var (
 	messageForm = regexp.MustCompile(`(?s)^(at \d+: )?expected .+, found .+$`)
 	detailForm  = regexp.MustCompile(`(?s)^\S.*: (at \d+: )?expected .+, found .+$`)
@@ -35,9 +35,14 @@ type badRequest struct{ method, path, body, field string }
 func badTimers() (all []badRequest) {
 	const target = `{"url":"https://example.com/"}`
 	schedules := map[string]string{
-		`{}`: "schedule.kind", `{"kind":"often"}`: "schedule.kind", `7`: "schedule", `{"kind":"cron"}`: "schedule.specs",
-		`{"kind":"cron","specs":[]}`: "schedule.specs", `{"kind":"cron","specs":["every day"]}`: "schedule.specs[0]",
-		`{"kind":"cron","specs":["*/60 * * * *"]}`: "schedule.specs[0]", `{"kind":"cron","specs":["0 0 30 2 *"]}`: "schedule.specs[0]",
+		`{}`:                                    "schedule.kind",
+		`{"kind":"often"}`:                      "schedule.kind",
+		`7`:                                     "schedule",
+		`{"kind":"cron"}`:                       "schedule.specs",
+		`{"kind":"cron","specs":[]}`:            "schedule.specs",
+		`{"kind":"cron","specs":["every day"]}`: "schedule.specs[0]",
+		`{"kind":"cron","specs":["*/60 * * * *"]}`:                                                             "schedule.specs[0]",
+		`{"kind":"cron","specs":["0 0 30 2 *"]}`:                                                               "schedule.specs[0]",
 		`{"kind":"cron","specs":["0 0 0 1 1 * 2200"]}`:                                                         "schedule.specs[0]",
 		`{"kind":"cron","specs":["@daily"],"time_zone":"Mars/Base"}`:                                           "schedule.time_zone",
 		`{"kind":"cron","specs":["@daily"],"gap":"jump"}`:                                                      "schedule.gap",
@@ -51,18 +56,29 @@ func badTimers() (all []badRequest) {
 		`{"kind":"cron","specs":["@daily"],"start_at":"soon"}`:                                                 "schedule.start_at",
 		`{"kind":"cron","specs":["@daily"],"end_at":"9999-01-01T00:00:00Z"}`:                                   "schedule.end_at",
 		`{"kind":"cron","specs":["@daily"],"start_at":"2030-01-01T00:00:00Z","end_at":"2029-01-01T00:00:00Z"}`: "schedule.end_at",
-		`{"kind":"at"}`: "schedule.at", `{"kind":"at","at":"tomorrow"}`: "schedule.at", `{"kind":"at","at":"2300-01-01T00:00:00Z"}`: "schedule.at",
-		`{"kind":"delay"}`: "schedule.delay", `{"kind":"delay","delay":"soon"}`: "schedule.delay", `{"kind":"delay","delay":"3651d"}`: "schedule.delay",
-		`{"kind":"delay","delay":"-1s"}`: "schedule.delay", `{"kind":"delay","delay":7}`: "schedule.delay",
-		`{"kind":"interval"}`: "schedule.every", `{"kind":"interval","every":"999ms"}`: "schedule.every", `{"kind":"interval","every":"1h","phase":"1h"}`: "schedule.phase",
+		`{"kind":"at"}`:                                 "schedule.at",
+		`{"kind":"at","at":"tomorrow"}`:                 "schedule.at",
+		`{"kind":"at","at":"2300-01-01T00:00:00Z"}`:     "schedule.at",
+		`{"kind":"delay"}`:                              "schedule.delay",
+		`{"kind":"delay","delay":"soon"}`:               "schedule.delay",
+		`{"kind":"delay","delay":"3651d"}`:              "schedule.delay",
+		`{"kind":"delay","delay":"-1s"}`:                "schedule.delay",
+		`{"kind":"delay","delay":7}`:                    "schedule.delay",
+		`{"kind":"interval"}`:                           "schedule.every",
+		`{"kind":"interval","every":"999ms"}`:           "schedule.every",
+		`{"kind":"interval","every":"1h","phase":"1h"}`: "schedule.phase",
 		`{"kind":"interval","every":"1h","anchor":"x"}`: "schedule.anchor",
 	}
 	for s, field := range schedules {
 		all = append(all, badRequest{body: timerWith(s, target, ""), field: field})
 	}
 	targets := map[string]string{
-		`{}`: "target.url", `{"url":"example.com"}`: "target.url", `{"url":"ftp://example.com"}`: "target.url",
-		`{"url":"https://127.0.0.1/"}`: "target.url", `{"kind":"smtp"}`: "target.kind", `{"url":7}`: "target.url",
+		`{}`:                           "target.url",
+		`{"url":"example.com"}`:        "target.url",
+		`{"url":"ftp://example.com"}`:  "target.url",
+		`{"url":"https://127.0.0.1/"}`: "target.url",
+		`{"kind":"smtp"}`:              "target.kind",
+		`{"url":7}`:                    "target.url",
 		`{"url":"https://example.com/` + strings.Repeat("a", 2048) + `"}`: "target.url",
 	}
 	for field, value := range map[string]string{
@@ -98,15 +114,28 @@ func badTimers() (all []badRequest) {
 		all = append(all, badRequest{body: timerWith(cronSchedule, target, ","+more), field: field})
 	}
 	for app, want := range map[string]string{`""`: "app", `7`: "app", `"a\u0007"`: "app", `" a"`: "app", `"carillon"`: "app", `"` + strings.Repeat("a", 65) + `"`: "app"} {
-		all = append(all, badRequest{body: strings.Replace(timerWith(cronSchedule, target, ""), `"shop"`, app, 1), field: want})
+		all = append(
+			all,
+			badRequest{
+				body:  strings.Replace(timerWith(cronSchedule, target, ""), `"shop"`, app, 1),
+				field: want,
+			},
+		)
 	}
-	return append(all,
-		badRequest{body: `{}`, field: "app"}, badRequest{body: `{"app":"a","name":"b","schedule":` + cronSchedule + `}`, field: "target"},
-		badRequest{body: `7`, field: "body"}, badRequest{body: `[]`, field: "body"})
+	return append(
+		all,
+		badRequest{
+			body:  `{}`,
+			field: "app",
+		},
+		badRequest{body: `{"app":"a","name":"b","schedule":` + cronSchedule + `}`, field: "target"},
+		badRequest{body: `7`, field: "body"},
+		badRequest{body: `[]`, field: "body"},
+	)
 }
 
-// Every message about a field has one form, whoever found what is wrong: the description, a check of
-// this package or one of the libraries.
+// Every message about a field has one form, whoever found what is wrong: the description, a check
+// of this package or one of the libraries.
 func TestMessagesHaveOneForm(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *api.Options) { o.Egress = egress.NewPolicy(egress.Options{}) })
@@ -126,10 +155,30 @@ func TestMessagesHaveOneForm(t *testing.T) {
 	of(post, timerPath(got.ID, "/reschedule"), `{"at":"2030-01-01T00:00:00Z","delay":"1s"}`, "at")
 	of(post, timerPath(got.ID, "/reschedule"), `{"delay":"0s"}`, "delay")
 	of(post, timerPath(got.ID, "/backfills"), `{"from":"2026-01-01T00:00:00Z"}`, "to")
-	of(post, timerPath(got.ID, "/backfills"), `{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`, "to")
-	of(post, timerPath(got.ID, "/backfills"), `{"from":"1960-01-01T00:00:00Z","to":"1960-01-02T00:00:00Z"}`, "from")
-	of(post, timerPath(got.ID, "/backfills"), `{"from":"2020-01-01T00:00:00Z","to":"2022-01-01T00:00:00Z"}`, "to")
-	of(post, timerPath(got.ID, "/backfills"), `{"from":"2020-01-01T00:00:00Z","to":"2190-01-01T00:00:00Z"}`, "to")
+	of(
+		post,
+		timerPath(got.ID, "/backfills"),
+		`{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`,
+		"to",
+	)
+	of(
+		post,
+		timerPath(got.ID, "/backfills"),
+		`{"from":"1960-01-01T00:00:00Z","to":"1960-01-02T00:00:00Z"}`,
+		"from",
+	)
+	of(
+		post,
+		timerPath(got.ID, "/backfills"),
+		`{"from":"2020-01-01T00:00:00Z","to":"2022-01-01T00:00:00Z"}`,
+		"to",
+	)
+	of(
+		post,
+		timerPath(got.ID, "/backfills"),
+		`{"from":"2020-01-01T00:00:00Z","to":"2190-01-01T00:00:00Z"}`,
+		"to",
+	)
 	of(get, timerPath(got.ID, "/fires")+"&limit=0", "", "query.limit")
 	of(get, timerPath(got.ID, "/fires")+"&limit=x", "", "query.limit")
 	of(get, timerPath(got.ID, "/fires")+"&cursor=x", "", "query.cursor")
@@ -146,18 +195,38 @@ func TestMessagesHaveOneForm(t *testing.T) {
 	of(post, "/api/v2/apps/shop/redrives", `{"fires":["x"]}`, "fires[0]")
 	of(post, "/api/v2/apps/shop/redrives", `{"fires":[]}`, "fires")
 	of(post, "/api/v2/apps/shop/redrives", `{"failure":"boredom"}`, "failure")
-	of(post, "/api/v2/apps/shop/redrives", `{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`, "to")
+	of(
+		post,
+		"/api/v2/apps/shop/redrives",
+		`{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`,
+		"to",
+	)
 	of(post, "/api/v2/apps/shop/redrives", `{"limit":0}`, "limit")
 	of(post, "/api/v2/apps/shop/keys", `{"name":"","scope":"read"}`, "name")
 	of(post, "/api/v2/apps/shop/keys", `{"name":"x","scope":"root"}`, "scope")
 	of(post, "/api/v2/apps/shop/signing-keys", `{"kind":"rot13"}`, "kind")
 	of(put, "/api/v2/calendars/holidays?app=shop", `{"excluded_dates":["x"]}`, "excluded_dates[0]")
-	of(put, "/api/v2/calendars/holidays?app=shop", `{"excluded_weekdays":["x"]}`, "excluded_weekdays[0]")
-	of(put, "/api/v2/calendars/holidays?app=shop", `{"allowed_times":[{"from":"9","to":"10:00"}]}`, "allowed_times[0].from")
+	of(
+		put,
+		"/api/v2/calendars/holidays?app=shop",
+		`{"excluded_weekdays":["x"]}`,
+		"excluded_weekdays[0]",
+	)
+	of(
+		put,
+		"/api/v2/calendars/holidays?app=shop",
+		`{"allowed_times":[{"from":"9","to":"10:00"}]}`,
+		"allowed_times[0].from",
+	)
 	of(put, "/api/v2/calendars/holidays?app=shop", `{"time_zone":"Mars/Base"}`, "time_zone")
 	of(post, "/api/v2/schedules/preview", `{"schedule":`+cronSchedule+`,"count":0}`, "count")
 	of(post, "/api/v2/schedules/preview", `{"schedule":`+cronSchedule+`,"timer_id":"7"}`, "app")
-	of(post, "/api/v2/schedules/preview", `{"schedule":{"kind":"cron","specs":["@daily"],"calendars":["x"]}}`, "schedule.calendars[0]")
+	of(
+		post,
+		"/api/v2/schedules/preview",
+		`{"schedule":{"kind":"cron","specs":["@daily"],"calendars":["x"]}}`,
+		"schedule.calendars[0]",
+	)
 	require.Greater(t, len(requests), 120)
 	for _, r := range requests {
 		p := f.problem(t, 422, r.method, r.path, r.body)
@@ -175,7 +244,9 @@ func TestMessagesHaveOneForm(t *testing.T) {
 }
 
 // leaks are what encoding/json and reflect say, and no JSON that a caller knows of.
-var leaks = regexp.MustCompile(`json:|\bGo\b|struct|unmarshal|\bapi\.|\btimer\.[A-Z]|\*[A-Za-z]|interface|map\[|reflect|invalid character|\bnil\b|%!`)
+var leaks = regexp.MustCompile(
+	`json:|\bGo\b|struct|unmarshal|\bapi\.|\btimer\.[A-Z]|\*[A-Za-z]|interface|map\[|reflect|invalid character|\bnil\b|%!`,
+)
 
 func requireNoGo(t *testing.T, msg string) {
 	t.Helper()
@@ -218,7 +289,19 @@ func TestV1AnswersOfRandomBodies(t *testing.T) {
 	f := setup(t)
 	const seed = 11
 	random := rand.New(rand.NewPCG(seed, seed))
-	names := []string{"id", "app", "name", "status", "cron", "notifyHTTPParam", "url", "method", "header", "body", "X-A"}
+	names := []string{
+		"id",
+		"app",
+		"name",
+		"status",
+		"cron",
+		"notifyHTTPParam",
+		"url",
+		"method",
+		"header",
+		"body",
+		"X-A",
+	}
 	var value func(depth int) any
 	value = func(depth int) any {
 		switch n := random.IntN(9); {

@@ -10,15 +10,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every path answers each method that it does not have with 405, and says which it has; v1 in its own form.
+// Every path answers each method that it does not have with 405, and says which it has; v1 in its
+// own form.
 func TestMethodsThatAPathDoesNotHave(t *testing.T) {
 	t.Parallel()
 	f, _ := guarded(t)
 	var doc struct{ Paths map[string]map[string]any }
 	f.call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).into(t, http.StatusOK, &doc)
 	paths := map[string][]string{
-		"/api/v2/openapi.json": {"GET"}, "/api/v2/openapi.yaml": {"GET"},
-		"/api/timer/v1/def": {"DELETE", "GET", "POST"}, "/api/timer/v1/enable": {"POST"}, "/api/timer/v1/unable": {"POST"},
+		"/api/v2/openapi.json": {"GET"},
+		"/api/v2/openapi.yaml": {"GET"},
+		"/api/timer/v1/def": {
+			"DELETE",
+			"GET",
+			"POST",
+		},
+		"/api/timer/v1/enable": {"POST"},
+		"/api/timer/v1/unable": {"POST"},
 	}
 	for path, ops := range doc.Paths {
 		for _, method := range slices.Sorted(maps.Keys(ops)) {
@@ -64,7 +72,12 @@ func TestAnswersAboutBodiesAreDescribed(t *testing.T) {
 	for path, ops := range doc.Paths {
 		for method, op := range ops {
 			for _, status := range []string{"400", "408", "413", "415"} {
-				require.Equal(t, op.RequestBody != nil, op.Responses[status] != nil, method+path+status)
+				require.Equal(
+					t,
+					op.RequestBody != nil,
+					op.Responses[status] != nil,
+					method+path+status,
+				)
 			}
 			if op.RequestBody != nil {
 				bodies++
@@ -74,6 +87,16 @@ func TestAnswersAboutBodiesAreDescribed(t *testing.T) {
 	require.GreaterOrEqual(t, bodies, 16)
 	at := "/api/v2/timers"
 	require.Equal(t, 400, f.call(t, http.MethodPost, at, "", nil).status)
-	require.Equal(t, 415, f.call(t, http.MethodPost, at, "<x/>", map[string]string{"Content-Type": "application/xml"}).status)
+	require.Equal(
+		t,
+		415,
+		f.call(
+			t,
+			http.MethodPost,
+			at,
+			"<x/>",
+			map[string]string{"Content-Type": "application/xml"},
+		).status,
+	)
 	require.Equal(t, 413, f.call(t, http.MethodPost, at, strings.Repeat(" ", 3<<20), nil).status)
 }

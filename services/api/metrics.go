@@ -21,25 +21,34 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	return &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_api_requests_total", Help: "Requests answered, by route, method and status code.",
+			Name: "carillon_api_requests_total",
+			Help: "Requests answered, by route, method and status code.",
 		}, []string{"route", "method", "code"}),
 		latency: f.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "carillon_api_request_seconds", Help: "Time to answer a request.", Buckets: shared.LatencyBuckets(),
+			Name:    "carillon_api_request_seconds",
+			Help:    "Time to answer a request.",
+			Buckets: shared.LatencyBuckets(),
 		}, []string{"route", "method"}),
 		batch: f.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "carillon_api_batch_size", Help: "Requests that shared a transaction.", Buckets: shared.BatchBuckets(),
+			Name:    "carillon_api_batch_size",
+			Help:    "Requests that shared a transaction.",
+			Buckets: shared.BatchBuckets(),
 		}, []string{"write"}),
 		announced: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_api_announcements_total", Help: "Changes of timers for the topic timers-changed, by result.",
+			Name: "carillon_api_change_notifications_total",
+			Help: "Changes of timers for the topic timers-changed, by result.",
 		}, []string{"result"}),
 		denied: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_api_denied_total", Help: "Calls that were not let in, or asked for what their key may not do, by reason.",
+			Name: "carillon_api_denied_total",
+			Help: "Calls that were not let in, or asked for what their key may not do, by reason.",
 		}, []string{"reason"}),
 		redriven: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_api_redriven_total", Help: "Failed fires that were made again because somebody asked for it.",
+			Name: "carillon_api_redriven_total",
+			Help: "Failed fires that were made again because somebody asked for it.",
 		}),
 		letters: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_api_letters_total", Help: "Dead letters looked at after redrives: acknowledged, or given back.",
+			Name: "carillon_api_dead_letters_total",
+			Help: "Dead letters looked at after redrives: acknowledged, or given back.",
 		}, []string{"result"}),
 	}
 }

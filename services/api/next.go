@@ -12,8 +12,9 @@ func inputs(t *timer.Timer) schedule.Inputs {
 	return schedule.Inputs{Timer: t.ID, Calendars: t.Calendars}
 }
 
-// nextDue returns the first instant after now at which an active timer is due, NeverMS where there is none or nobody knows it yet.
-// t.NextDueMS says how far the timer is expanded, which is about an hour further.
+// nextDue returns the first instant after now at which an active timer is due, NeverMS where there
+// is none or nobody knows it yet. t.NextDueMS says how far the timer is expanded, which is about an
+// hour further.
 func (s *Service) nextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 	if t.Status != timer.StatusActive {
 		return timer.NeverMS, nil
@@ -29,7 +30,7 @@ func (s *Service) nextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 		return s.nextLink(ctx, t, p, now)
 	case kind.OneShot():
 		return nextOneShot(t, p, now), nil
-	case most > 0 && t.FiresMade >= most:
+	case most > 0 && t.FiresCreated >= most:
 		// All its fires are made, and the schedule alone does not tell the last.
 		return s.firstOpen(ctx, t.App, t.ID, now, p.Next(now, expansion.Anchor(t)))
 	default:
@@ -37,8 +38,8 @@ func (s *Service) nextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 	}
 }
 
-// nextOneShot: one that is not expanded yet is due when NextDueMS says, which an activation may have moved; one that is, when its
-// schedule says, unless that is over.
+// nextOneShot: one that is not expanded yet is due when NextDueMS says, which an activation may
+// have moved; one that is, when its schedule says, unless that is over.
 func nextOneShot(t *timer.Timer, p *schedule.Parsed, now int64) int64 {
 	due := p.Next(-1, expansion.Anchor(t))
 	if t.NextDueMS != timer.NeverMS {
@@ -50,9 +51,14 @@ func nextOneShot(t *timer.Timer, p *schedule.Parsed, now int64) int64 {
 	return due
 }
 
-// nextLink finds the open fire of a fixed delay: it follows the last outcome, or begins a chain at an activation or an edit. While one is
-// being called nobody knows the next.
-func (s *Service) nextLink(ctx context.Context, t *timer.Timer, p *schedule.Parsed, now int64) (int64, error) {
+// nextLink finds the open fire of a fixed delay: it follows the last outcome, or begins a chain at
+// an activation or an edit. While one is being called nobody knows the next.
+func (s *Service) nextLink(
+	ctx context.Context,
+	t *timer.Timer,
+	p *schedule.Parsed,
+	now int64,
+) (int64, error) {
 	const latest = 10 // among which run-nows may be
 	done, err := s.opts.Store.History(ctx, t.App, t.ID, timer.FireID{}, latest)
 	if timer.CodeOf(err) == timer.CodeNotFound {
@@ -78,7 +84,13 @@ func (s *Service) nextLink(ctx context.Context, t *timer.Timer, p *schedule.Pars
 }
 
 // firstOpen returns the first of the instants behind now that has an open fire.
-func (s *Service) firstOpen(ctx context.Context, app string, id timer.ID, now int64, dues ...int64) (int64, error) {
+func (s *Service) firstOpen(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	now int64,
+	dues ...int64,
+) (int64, error) {
 	for _, due := range dues {
 		if due <= now || due == timer.NeverMS {
 			continue

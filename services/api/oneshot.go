@@ -8,10 +8,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// oneShotFire says what became of the fire of a one-shot that has come due, so that whoever wants to
-// move it knows whether it was called. waits tells that it is not called before its timer is active:
-// until then it can be moved. dueMS is when the schedule was due.
-func (s *Service) oneShotFire(ctx context.Context, t *timer.Timer, dueMS int64) (what string, waits bool, err error) {
+// oneShotFire says what became of the fire of a one-shot that has come due, so that whoever wants
+// to move it knows whether it was called. waits tells that it is not called before its timer is
+// active: until then it can be moved. dueMS is when the schedule was due.
+func (s *Service) oneShotFire(
+	ctx context.Context,
+	t *timer.Timer,
+	dueMS int64,
+) (what string, waits bool, err error) {
 	f, err := s.opts.Store.Fire(ctx, t.App, timer.FireID{Timer: t.ID, DueMS: dueMS})
 	if timer.CodeOf(err) == timer.CodeNotFound {
 		// An instant that passed while the timer was inactive was due at its activation.
@@ -33,7 +37,12 @@ func (s *Service) oneShotFire(ctx context.Context, t *timer.Timer, dueMS int64) 
 // latestFire returns the fire of a one-shot's schedule that is due, whenever that was.
 func (s *Service) latestFire(ctx context.Context, t *timer.Timer) (store.FireRecord, error) {
 	const latest = 100 // among which run-nows may be
-	page, err := s.opts.Store.OpenFires(ctx, t.App, t.ID, store.OpenQuery{UntilMS: s.opts.Now().UnixMilli(), Look: openLook, Limit: latest})
+	page, err := s.opts.Store.OpenFires(
+		ctx,
+		t.App,
+		t.ID,
+		store.OpenQuery{UntilMS: s.opts.Now().UnixMilli(), ScanLimit: openLook, Limit: latest},
+	)
 	if err != nil {
 		return store.FireRecord{}, err //nolint:wrapcheck // the store says what it was doing
 	}
@@ -56,7 +65,12 @@ func (s *Service) latestFire(ctx context.Context, t *timer.Timer) (store.FireRec
 
 func finishedText(o *timer.Outcome) string {
 	if o.Attempts == 0 {
-		return fmt.Sprintf("was due at %s and not called: %s (%s)", instant(o.DueMS), o.Kind, o.Reason)
+		return fmt.Sprintf(
+			"was due at %s and not called: %s (%s)",
+			instant(o.DueMS),
+			o.Kind,
+			o.Reason,
+		)
 	}
 	return fmt.Sprintf("was called at %s: %s", instant(o.FinishedMS-o.DurationMS), o.Kind)
 }
@@ -68,19 +82,33 @@ func openText(f *timer.Fire, active bool, nowMS int64) (what string, waits bool)
 	case f.State == timer.FireAccepted:
 		return "was called, and waits for its receiver to complete it", false
 	case f.Attempt > 0 && f.Owner != 0:
-		return fmt.Sprintf("is being called: it was due at %s, and %d attempts failed", due, f.Attempt), false
+		return fmt.Sprintf(
+			"is being called: it was due at %s, and %d attempts failed",
+			due,
+			f.Attempt,
+		), false
 	case f.Attempt > 0:
-		return fmt.Sprintf("is being called: attempt %d is to be made at %s", f.Attempt+1, instant(f.RunMS)), false
-	case f.RunMS == timer.DeferredMS || !active && f.Owner == 0:
+		return fmt.Sprintf(
+			"is being called: attempt %d is to be made at %s",
+			f.Attempt+1,
+			instant(f.RunAtMS),
+		), false
+	case f.RunAtMS == timer.DeferredMS || !active && f.Owner == 0:
 		return fmt.Sprintf("was due at %s, and waits until the timer is active", due), true
 	case f.Owner != 0:
-		return fmt.Sprintf("is due at %s and with an executor, which is calling it or about to", due), false
+		return fmt.Sprintf(
+			"is due at %s and with an executor, which is calling it or about to",
+			due,
+		), false
 	case f.State == timer.FireWaiting:
 		return fmt.Sprintf("is due at %s, and waits for the fire before it to finish", due), false
-	case f.State == timer.FireParked:
-		return fmt.Sprintf("is due at %s, and waits for the limits of its app or the breaker of its endpoint", due), false
-	case f.RunMS > nowMS:
-		return fmt.Sprintf("is due at %s, and to be called at %s", due, instant(f.RunMS)), false
+	case f.State == timer.FireDeferred:
+		return fmt.Sprintf(
+			"is due at %s, and waits for the limits of its app or the breaker of its endpoint",
+			due,
+		), false
+	case f.RunAtMS > nowMS:
+		return fmt.Sprintf("is due at %s, and to be called at %s", due, instant(f.RunAtMS)), false
 	default:
 		return fmt.Sprintf("is due at %s, and to be called at once", due), false
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Who moves a one-shot that has come due is told what it does: nothing of it is called over while it is called.
+// Who moves a one-shot that has come due is told what it does: nothing of it is called over while
+// it is called.
 func TestV2RescheduleSaysWhatTheFireDoes(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -36,34 +37,83 @@ func TestV2RescheduleSaysWhatTheFireDoes(t *testing.T) {
 	}
 	release := func(fire timer.Fire, state timer.FireState, attempt int32) {
 		fire = claim(fire)
-		fire.State, fire.Attempt, fire.RunMS = state, attempt, time.Now().Add(time.Hour).UnixMilli()
+		fire.State, fire.Attempt, fire.RunAtMS = state, attempt, time.Now().
+			Add(time.Hour).
+			UnixMilli()
 		_, err := f.store.Release(t.Context(), session, []timer.Fire{fire}, nil)
 		require.NoError(t, err)
 	}
 	refused("due", "^its fire is due at .*Z, and to be called at once$", func(timer.Fire) {})
-	refused("held", "^its fire is due at .*Z and with an executor", func(fire timer.Fire) { claim(fire) })
-	refused("retried", "^its fire is being called: attempt 2 is to be made at .*Z$", func(fire timer.Fire) { release(fire, timer.FireRetrying, 1) })
-	refused("accepted", "^its fire was called, and waits for its receiver", func(fire timer.Fire) { release(fire, timer.FireAccepted, 1) })
-	refused("limited", "^its fire is due at .*Z, and waits for the limits", func(fire timer.Fire) { release(fire, timer.FireParked, 0) })
-	refused("queued", "^its fire is due at .*Z, and waits for the fire before it", func(fire timer.Fire) { release(fire, timer.FireWaiting, 0) })
-	refused("put off", "^its fire is due at .*Z, and to be called at .*Z$", func(fire timer.Fire) { release(fire, timer.FireReady, 0) })
-	refused("delivered", "^its fire was called at .*Z: delivered$", func(fire timer.Fire) { f.finish(t, session, []timer.Fire{fire}, timer.Delivered) })
-	refused("skipped", `^its fire was due at .*Z and not called: skipped \(frozen\)$`, func(fire timer.Fire) {
-		won := claim(fire)
-		_, _, err := f.store.Record(t.Context(), session, []timer.Outcome{{
-			Fire: won, Kind: timer.Skipped, Reason: timer.ReasonFrozen, FinishedMS: time.Now().UnixMilli(), UntilMS: won.DueMS, Count: 1,
-		}}, nil)
-		require.NoError(t, err)
-	})
+	refused(
+		"held",
+		"^its fire is due at .*Z and with an executor",
+		func(fire timer.Fire) { claim(fire) },
+	)
+	refused(
+		"retried",
+		"^its fire is being called: attempt 2 is to be made at .*Z$",
+		func(fire timer.Fire) { release(fire, timer.FireRetrying, 1) },
+	)
+	refused(
+		"accepted",
+		"^its fire was called, and waits for its receiver",
+		func(fire timer.Fire) { release(fire, timer.FireAccepted, 1) },
+	)
+	refused(
+		"limited",
+		"^its fire is due at .*Z, and waits for the limits",
+		func(fire timer.Fire) { release(fire, timer.FireDeferred, 0) },
+	)
+	refused(
+		"queued",
+		"^its fire is due at .*Z, and waits for the fire before it",
+		func(fire timer.Fire) { release(fire, timer.FireWaiting, 0) },
+	)
+	refused(
+		"put off",
+		"^its fire is due at .*Z, and to be called at .*Z$",
+		func(fire timer.Fire) { release(fire, timer.FireReady, 0) },
+	)
+	refused(
+		"delivered",
+		"^its fire was called at .*Z: delivered$",
+		func(fire timer.Fire) { f.finish(t, session, []timer.Fire{fire}, timer.Delivered) },
+	)
+	refused(
+		"skipped",
+		`^its fire was due at .*Z and not called: skipped \(frozen\)$`,
+		func(fire timer.Fire) {
+			won := claim(fire)
+			_, _, err := f.store.Record(t.Context(), session, []timer.Outcome{
+				{
+					Fire:       won,
+					Kind:       timer.Skipped,
+					Reason:     timer.ReasonFrozen,
+					FinishedMS: time.Now().UnixMilli(),
+					UntilMS:    won.DueMS,
+					Count:      1,
+				},
+			}, nil)
+			require.NoError(t, err)
+		},
+	)
 
 	// One that came due while its timer was paused waits, and can still be moved.
 	before := len(f.dispatched.all())
 	got, _ := f.active(t, "waiting", `{"kind":"at","at":"2020-01-01T00:00:00Z"}`)
 	f.do(t, 200, http.MethodPost, timerPath(got.ID, "/pause"), "")
 	won := claim(f.dispatched.all()[before])
-	_, err := f.store.Defer(t.Context(), session, []store.Deferral{{Fire: won, RunMS: timer.DeferredMS}})
+	_, err := f.store.Defer(
+		t.Context(),
+		session,
+		[]store.Deferral{{Fire: won, RunAtMS: timer.DeferredMS}},
+	)
 	require.NoError(t, err)
 	later := time.Now().Add(time.Hour).Truncate(time.Second)
 	f.do(t, 200, http.MethodPost, timerPath(got.ID, "/reschedule"), `{"at":"`+rfc(later)+`"}`)
-	require.Equal(t, rfc(later), f.do(t, 200, http.MethodPost, timerPath(got.ID, "/resume"), "").NextDue)
+	require.Equal(
+		t,
+		rfc(later),
+		f.do(t, 200, http.MethodPost, timerPath(got.ID, "/resume"), "").NextDue,
+	)
 }

@@ -11,7 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.yaml anew")
 
-// The committed description is what the code serves: whoever changes the API sees the change in review.
+// The committed description is what the code serves: whoever changes the API sees the change in
+// review.
 func TestOpenAPIIsCurrent(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/options"
-	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -25,7 +25,12 @@ type Store interface { //nolint:interfacebloat // most of what users can ask for
 	store.Keys
 	store.Completer
 	store.Redriver
-	PutSettings(ctx context.Context, app string, s store.AppSettings, version int64) (store.App, error)
+	PutSettings(
+		ctx context.Context,
+		app string,
+		s store.AppSettings,
+		version int64,
+	) (store.App, error)
 	SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error)
 	AddSigningKey(ctx context.Context, app string, k store.SigningKey) error
 	RetireSigningKey(ctx context.Context, app string, id timer.ID) error
@@ -34,14 +39,32 @@ type Store interface { //nolint:interfacebloat // most of what users can ask for
 	AddAPIKey(ctx context.Context, k store.APIKey) error
 	RevokeAPIKey(ctx context.Context, app, id string) error
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
-	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
+	Definitions(
+		ctx context.Context,
+		keys []store.VersionKey,
+	) (map[store.VersionKey]timer.Definition, error)
 	Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error)
-	SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error)
+	SetStatus(
+		ctx context.Context,
+		items []store.StatusChange,
+		plan store.Planner,
+	) ([]store.StatusChanged, error)
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
-	History(ctx context.Context, app string, id timer.ID, before timer.FireID, limit int) ([]timer.Outcome, error)
-	OpenFires(ctx context.Context, app string, id timer.ID, q store.OpenQuery) (store.OpenPage, error)
+	History(
+		ctx context.Context,
+		app string,
+		id timer.ID,
+		before timer.FireID,
+		limit int,
+	) ([]timer.Outcome, error)
+	OpenFires(
+		ctx context.Context,
+		app string,
+		id timer.ID,
+		q store.OpenQuery,
+	) (store.OpenPage, error)
 	StartBackfill(ctx context.Context, b store.Backfill) (store.Backfill, error)
 	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
 	CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
@@ -52,40 +75,58 @@ type Dispatcher interface {
 	Committed(ctx context.Context, fires []timer.Fire)
 }
 
-// Follower makes the fire that follows one of a fixed delay; *expansion.Planner is one.
-type Follower interface {
-	Follow(f *timer.Fire, d *timer.Definition, calendars []timer.Calendar, endMS int64) (*timer.Fire, error)
+// SuccessorPlanner makes the fire that follows one of a fixed delay; *expansion.Planner is one.
+type SuccessorPlanner interface {
+	Successor(
+		f *timer.Fire,
+		d *timer.Definition,
+		calendars []timer.Calendar,
+		endMS int64,
+	) (*timer.Fire, error)
 }
 
 // Options of the API. The zero value of a setting is its default.
 type Options struct {
-	Store    Store
-	Bus      bus.Publisher // of timers-changed
-	Dispatch Dispatcher
-	Plan     store.Planner    // expands at activation and at edits
-	Counts   *slicing.Counts  // chooses the buckets of fires that somebody asks for
-	Follow   Follower         // plans what follows a completed fire of a fixed delay
-	Letters  bus.Subscriber   // of tasks-dead, where the letters of redriven fires are acknowledged; nil: they are left there
-	Auth     Auth             // who may call
-	Secrets  *sealing.Ring    // seals secrets; nil: definitions with secrets, and asynchronous ones, are refused
-	Zone     string           // IANA zone of cron expressions that name none; empty: UTC
-	Now      func() time.Time // the store's clock, as this process knows it
+	Store     Store
+	Bus       bus.Publisher // of timers-changed
+	Dispatch  Dispatcher
+	Plan      store.Planner    // expands at activation and at edits
+	Counts    *slicing.Counts  // chooses the buckets of fires that somebody asks for
+	Successor SuccessorPlanner // plans what follows a completed fire of a fixed delay
+	// DeadLetters: of tasks-dead, where the letters of redriven fires are acknowledged; nil: they
+	// are left there.
+	DeadLetters bus.Subscriber
+	Auth        Auth // who may call
+	// seals secrets; nil: definitions with secrets, and asynchronous ones, are refused.
+	Secrets *encryption.Keyring
+	Zone    string           // IANA zone of cron expressions that name none; empty: UTC
+	Now     func() time.Time // the store's clock, as this process knows it
 
-	Egress        *egress.Policy     // of the deployment; nil is the strict default
-	Topics        *egress.Topics     // where pulsar targets may publish; nil is nowhere
-	AllowInsecure bool               // whether targets may leave certificates unchecked
-	Reserved      string             // header that no target may send: a gateway is believed by it; empty: none
-	Kinds         []timer.TargetKind // that executors call; nil: http, grpc and pulsar
-	OwnNamespace  string             // "tenant/namespace" of the deployment's own Pulsar; empty: it has none
+	Egress        *egress.Policy // of the deployment; nil is the strict default
+	Topics        *egress.Topics // where pulsar targets may publish; nil is nowhere
+	AllowInsecure bool           // whether targets may leave certificates unchecked
+	// Reserved: header that no target may send: a gateway is believed by it; empty: none.
+	Reserved string
+	Kinds    []timer.TargetKind // that executors call; nil: http, grpc and pulsar
+	// OwnNamespace: "tenant/namespace" of the deployment's own Pulsar; empty: it has none.
+	OwnNamespace string
 
-	GroupWait   time.Duration // how long a create or change waits for others; default 2 ms
-	GroupMax    int           // items of one transaction; default 500
-	GroupsBusy  int           // transactions at once; default 4
-	Timeout     time.Duration // of a request and of a transaction; default 10 s
-	BodyTimeout time.Duration // of a request's body, on every route; what needs no key has at most 2 s; default 10 s
-	MaxInFlight int           // requests at once of those who were let in; one more is answered 503; default 4096
-	MaxOpen     int           // completions by a valid token at once in the store; others wait for their turn; default 512
-	MaxBodies   int           // bodies read at once of those who need no key, an eighth of them of one address; one more cuts off the oldest; default 4096
+	GroupWait  time.Duration // how long a create or change waits for others; default 2 ms
+	GroupMax   int           // items of one transaction; default 500
+	GroupsBusy int           // transactions at once; default 4
+	Timeout    time.Duration // of a request and of a transaction; default 10 s
+	// BodyTimeout: of a request's body, on every route; what needs no key has at most 2 s; default
+	// 10 s.
+	BodyTimeout time.Duration
+	// MaxInFlight: requests at once of those who were let in; one more is answered 503; default
+	// 4096.
+	MaxInFlight int
+	// MaxOpen: completions by a valid token at once in the store; others wait for their turn;
+	// default 512.
+	MaxOpen int
+	// MaxBodies: bodies read at once of those who need no key, an eighth of them of one address;
+	// one more cuts off the oldest; default 4096.
+	MaxBodies int
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -131,7 +172,7 @@ func (o *Options) validate() error {
 	c.Need("Dispatch", o.Dispatch == nil)
 	c.Need("Plan", o.Plan == nil)
 	c.Need("Counts", o.Counts == nil)
-	c.Need("Follow", o.Follow == nil)
+	c.Need("Follow", o.Successor == nil)
 	c.Need("Now", o.Now == nil)
 	c.Need("Registerer", o.Registerer == nil)
 	if _, err := zone.Load(o.Zone); err != nil {

@@ -17,8 +17,12 @@ func TestOwnTimersCanOnlyBeRead(t *testing.T) {
 	f := setup(t)
 	made, err := f.store.Create(t.Context(), []store.NewTimer{{
 		App: timer.ReservedApp, Name: "canary", Definition: timer.Definition{
-			Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"@every 10s"}}, Target: timer.Target{Kind: timer.KindCanary},
-			Retry: timer.DefaultRetry(),
+			Schedule: timer.Schedule{
+				Kind:  timer.KindCron,
+				Specs: []string{"@every 10s"},
+			},
+			Target: timer.Target{Kind: timer.KindCanary},
+			Retry:  timer.DefaultRetry(),
 		},
 	}}, nil)
 	require.NoError(t, err)
@@ -34,7 +38,11 @@ func TestOwnTimersCanOnlyBeRead(t *testing.T) {
 	f.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", nil).into(t, 200, &list)
 	require.Empty(t, list.Items)
 	f.call(t, http.MethodGet, path+"/fires?app=carillon", "", nil).into(t, 200, &struct{}{})
-	require.Equal(t, "carillon", f.v1(t, 200, http.MethodGet, fmt.Sprintf("/api/timer/v1/def?app=carillon&id=%d", id), "").Data["app"])
+	require.Equal(
+		t,
+		"carillon",
+		f.v1(t, 200, http.MethodGet, fmt.Sprintf("/api/timer/v1/def?app=carillon&id=%d", id), "").Data["app"],
+	)
 
 	body := `{"app":"carillon","name":"mine","schedule":{"kind":"delay","delay":"1s"},"target":{"url":"https://example.com/"}}`
 	p := f.problem(t, 422, http.MethodPost, "/api/v2/timers", body)
@@ -73,6 +81,11 @@ func TestOwnTimersCanOnlyBeRead(t *testing.T) {
 	require.Equal(t, made[0].Timer, still)
 
 	// And its kind is no user's.
-	f.problem(t, 422, http.MethodPost, "/api/v2/timers",
-		`{"app":"shop","name":"mine","schedule":{"kind":"delay","delay":"1s"},"target":{"kind":"canary","url":"https://example.com/"}}`)
+	f.problem(
+		t,
+		422,
+		http.MethodPost,
+		"/api/v2/timers",
+		`{"app":"shop","name":"mine","schedule":{"kind":"delay","delay":"1s"},"target":{"kind":"canary","url":"https://example.com/"}}`,
+	)
 }

@@ -9,14 +9,17 @@ import (
 
 const (
 	beatEvery = 2 * time.Second
-	// stoodStill is a pause between two beats as long as a request may take: what came before it is over, whatever became of it.
+	// stoodStill is a pause between two beats as long as a request may take: what came before it is
+	// over, whatever became of it.
 	stoodStill = 10 * time.Second
-	// wakingFor is how long after such a pause there may be requests from before it: they lie in the connections and are read at once.
+	// wakingFor is how long after such a pause there may be requests from before it: they lie in
+	// the connections and are read at once.
 	wakingFor = 2 * time.Second
 )
 
-// pulse notices that the process stood still: frozen, or without a processor. What clients sent it meanwhile they have asked another process for since, and
-// perhaps for the opposite after that: carried out now, it would undo what was confirmed to them. So writes are refused for a moment.
+// pulse notices that the process stood still: frozen, or without a processor. What clients sent it
+// meanwhile they have asked another process for since, and perhaps for the opposite after that:
+// carried out now, it would undo what was confirmed to them. So writes are refused for a moment.
 type pulse struct {
 	began time.Time
 	last  atomic.Int64 // beat, since began; 0: it does not beat
@@ -58,7 +61,14 @@ func (p *pulse) waking() bool {
 func (s *Service) awake(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && s.pulse.waking() {
-			refuse(w, r, fault{status: http.StatusServiceUnavailable, msg: "this API stood still for a while, and carries out nothing that was asked before: ask again"})
+			refuse(
+				w,
+				r,
+				fault{
+					status: http.StatusServiceUnavailable,
+					msg:    "this API stood still for a while, and carries out nothing that was asked before: ask again",
+				},
+			)
 			return
 		}
 		next.ServeHTTP(w, r)

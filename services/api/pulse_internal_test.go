@@ -10,15 +10,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An API that stood still carries out no write that it may have been sent before; it answers reads, and writes again soon after.
+// An API that stood still carries out no write that it may have been sent before; it answers reads,
+// and writes again soon after.
 func TestWritesAreRefusedAfterStandingStill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &Service{pulse: newPulse()}
-		h := s.awake(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+		h := s.awake(
+			http.HandlerFunc(
+				func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+			),
+		)
 		ask := func(method string) int {
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, v2Prefix+"/timers", nil))
+			h.ServeHTTP(
+				w,
+				httptest.NewRequestWithContext(t.Context(), method, v2Prefix+"/timers", nil),
+			)
 			return w.Code
 		}
 		require.Equal(t, http.StatusNoContent, ask(http.MethodPost), "it does not beat yet")
@@ -29,7 +37,12 @@ func TestWritesAreRefusedAfterStandingStill(t *testing.T) {
 		require.Equal(t, http.StatusNoContent, ask(http.MethodPost), "so long is no pause")
 		time.Sleep(time.Minute)
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-			require.Equal(t, http.StatusServiceUnavailable, ask(method), "read before the first beat")
+			require.Equal(
+				t,
+				http.StatusServiceUnavailable,
+				ask(method),
+				"read before the first beat",
+			)
 		}
 		require.Equal(t, http.StatusNoContent, ask(http.MethodGet))
 		s.pulse.beat()

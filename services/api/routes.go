@@ -15,7 +15,8 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 )
 
-// maxRequestBytes bounds a request's body: the longest callback body, every byte of it escaped as \u00xx, and the rest.
+// maxRequestBytes bounds a request's body: the longest callback body, every byte of it escaped as
+// \u00xx, and the rest.
 const maxRequestBytes = 2 << 20
 
 const (
@@ -29,7 +30,8 @@ func (s *Service) routes() (http.Handler, huma.API) {
 	r.NotFound(notFound)
 	r.MethodNotAllowed(notAllowed(r))
 	var v2 huma.API
-	// What needs no key takes nothing that others need before its body is here and its token is found valid.
+	// What needs no key takes nothing that others need before its body is here and its token is
+	// found valid.
 	open := r.With(s.bodyFirst)
 	r.Group(func(r chi.Router) {
 		r.Use(s.authenticate, bounded(s.inFlight))
@@ -37,8 +39,14 @@ func (s *Service) routes() (http.Handler, huma.API) {
 		v2 = s.routesV2(r, open)
 	})
 	// The description is no secret, and tools fetch it without a key.
-	r.Get(v2Prefix+"/openapi.json", s.openAPI("application/json", func() ([]byte, error) { return json.Marshal(v2.OpenAPI()) }))
-	r.Get(v2Prefix+"/openapi.yaml", s.openAPI("application/yaml", func() ([]byte, error) { return v2.OpenAPI().YAML() }))
+	r.Get(
+		v2Prefix+"/openapi.json",
+		s.openAPI("application/json", func() ([]byte, error) { return json.Marshal(v2.OpenAPI()) }),
+	)
+	r.Get(
+		v2Prefix+"/openapi.yaml",
+		s.openAPI("application/yaml", func() ([]byte, error) { return v2.OpenAPI().YAML() }),
+	)
 	return r, v2
 }
 
@@ -46,7 +54,8 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 	refuse(w, r, fault{status: http.StatusNotFound, msg: "no such path: " + r.URL.Path})
 }
 
-// notAllowed says which methods there are, where a path has others than was asked for. chi calls it for every method that it does not know as well, whatever the path.
+// notAllowed says which methods there are, where a path has others than was asked for. chi calls it
+// for every method that it does not know as well, whatever the path.
 func notAllowed(routes chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.RawPath
@@ -65,7 +74,14 @@ func notAllowed(routes chi.Routes) http.HandlerFunc {
 		}
 		list := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", list)
-		refuse(w, r, fault{status: http.StatusMethodNotAllowed, msg: r.Method + " is not allowed here: it is " + list})
+		refuse(
+			w,
+			r,
+			fault{
+				status: http.StatusMethodNotAllowed,
+				msg:    r.Method + " is not allowed here: it is " + list,
+			},
+		)
 	}
 }
 
@@ -83,7 +99,8 @@ func (s *Service) openAPI(contentType string, render func() ([]byte, error)) htt
 	}
 }
 
-// measure counts every answer under its route's pattern: paths have ids in them, and would be endless.
+// measure counts every answer under its route's pattern: paths have ids in them, and would be
+// endless.
 func (s *Service) measure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -106,7 +123,13 @@ func (s *Service) measure(next http.Handler) http.Handler {
 // knownMethod keeps a caller from making metrics with methods of his own invention.
 func knownMethod(m string) string {
 	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	case http.MethodGet,
+		http.MethodHead,
+		http.MethodPost,
+		http.MethodPut,
+		http.MethodPatch,
+		http.MethodDelete,
+		http.MethodOptions:
 		return m
 	}
 	return "other"
@@ -120,10 +143,14 @@ func (s *Service) recovering(next http.Handler) http.Handler {
 			if p == nil {
 				return
 			}
-			if p == http.ErrAbortHandler { //nolint:errorlint // net/http panics with this very value
+			//nolint:errorlint // net/http panics with this very value
+			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			s.opts.Logger.Error().Any("panic", p).Bytes("stack", debug.Stack()).Msg("request panicked")
+			s.opts.Logger.Error().
+				Any("panic", p).
+				Bytes("stack", debug.Stack()).
+				Msg("request panicked")
 			refuse(w, r, fault{status: http.StatusInternalServerError, msg: "internal error"})
 		}()
 		next.ServeHTTP(w, r)
@@ -133,11 +160,16 @@ func (s *Service) recovering(next http.Handler) http.Handler {
 // limit limits how long a request takes, and how much it sends.
 func (s *Service) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), remoteKey{}, r.RemoteAddr), s.opts.Timeout)
+		ctx, cancel := context.WithTimeout(
+			context.WithValue(r.Context(), remoteKey{}, r.RemoteAddr),
+			s.opts.Timeout,
+		)
 		defer cancel()
 		if r.Body != nil && r.Body != http.NoBody {
-			// Whether the route reads the body or not: what it leaves, the server reads. At the body's end net/http takes the deadline away.
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.BodyTimeout)) // of a recorder: it needs none
+			// Whether the route reads the body or not: what it leaves, the server reads. At the
+			// body's end net/http takes the deadline away.
+			// of a recorder: it needs none.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.BodyTimeout))
 			r.Body = http.MaxBytesReader(w, r.Body, maxRequestBytes)
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))

@@ -12,7 +12,9 @@ import (
 func TestDescriptionIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	made := 0
-	h := new(Service).openAPI("application/yaml", func() ([]byte, error) { made++; return []byte("x: 1"), nil })
+	h := new(
+		Service,
+	).openAPI("application/yaml", func() ([]byte, error) { made++; return []byte("x: 1"), nil })
 	for range 3 {
 		w := httptest.NewRecorder()
 		h(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))

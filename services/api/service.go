@@ -53,15 +53,34 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts: opts, ids: timer.NewIDs(opts.Now), metrics: newMetrics(opts.Registerer), inFlight: newSlots(opts.MaxInFlight),
+		opts:     opts,
+		ids:      timer.NewIDs(opts.Now),
+		metrics:  newMetrics(opts.Registerer),
+		inFlight: newSlots(opts.MaxInFlight),
 		arriving: newSlots(opts.MaxInFlight),
-		bodies:   newBodies(max(opts.MaxBodies/bodiesOfAddress, 1), opts.MaxBodies, opts.BodyTimeout), shares: newShares(opts.MaxOpen),
-		announce: make(chan announcement, maxAnnouncements), running: make(chan struct{}), redrives: make(chan struct{}, 1),
-		keys: newKeyCache(opts.Store.APIKey), denials: fewLines(opts.Logger), away: fewLines(opts.Logger), pulse: newPulse(),
+		bodies: newBodies(
+			max(opts.MaxBodies/bodiesOfAddress, 1),
+			opts.MaxBodies,
+			opts.BodyTimeout,
+		),
+		shares: newShares(opts.MaxOpen),
+		announce: make(
+			chan announcement,
+			maxAnnouncements,
+		),
+		running:  make(chan struct{}),
+		redrives: make(chan struct{}, 1),
+		keys: newKeyCache(
+			opts.Store.APIKey,
+		),
+		denials: fewLines(opts.Logger),
+		away:    fewLines(opts.Logger),
+		pulse:   newPulse(),
 	}
 	if opts.Secrets != nil {
 		var err error
-		if s.tokens, err = callback.NewCompletionTokens(opts.Secrets.Derive("completion")...); err != nil {
+		if s.tokens, err = callback.NewCompletionTokens(
+			opts.Secrets.Derive("completion")...); err != nil {
 			return nil, fmt.Errorf("api: %w", err)
 		}
 	}
@@ -72,10 +91,20 @@ func New(opts Options) (*Service, error) {
 // Handler answers requests. Writes that arrive before Run wait for it, within their time.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// Run carries out writes until ctx ends; then it finishes those in hand and announces them. Close the listener first.
+// Run carries out writes until ctx ends; then it finishes those in hand and announces them. Close
+// the listener first.
 func (s *Service) Run(ctx context.Context) error {
-	o := batch.Options{Max: s.opts.GroupMax, Wait: s.opts.GroupWait, AtOnce: s.opts.GroupsBusy, Timeout: s.opts.Timeout}
-	g := &groups{create: batch.New(o, s.create), status: batch.New(o, s.setStatus), edit: batch.New(o, s.editGroup)}
+	o := batch.Options{
+		Max:     s.opts.GroupMax,
+		Wait:    s.opts.GroupWait,
+		AtOnce:  s.opts.GroupsBusy,
+		Timeout: s.opts.Timeout,
+	}
+	g := &groups{
+		create: batch.New(o, s.create),
+		status: batch.New(o, s.setStatus),
+		edit:   batch.New(o, s.editGroup),
+	}
 	s.groups.Store(g)
 	close(s.running)
 

@@ -42,7 +42,11 @@ type slowCreates struct {
 	calls []int
 }
 
-func (s *slowCreates) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
+func (s *slowCreates) Create(
+	ctx context.Context,
+	items []store.NewTimer,
+	plan store.Planner,
+) ([]store.Created, error) {
 	s.mu.Lock()
 	s.calls = append(s.calls, len(items))
 	s.mu.Unlock()
@@ -64,7 +68,8 @@ func TestConcurrentCreatesShareTransactions(t *testing.T) {
 			if i >= 40 { // the same name with another definition: only these are refused
 				name = 0
 			}
-			body := strings.NewReplacer(`"bill"`, fmt.Sprintf(`"bill-%d"`, name), "0 0 9", fmt.Sprintf("0 %d 9", i)).Replace(v2Body)
+			body := strings.NewReplacer(`"bill"`, fmt.Sprintf(`"bill-%d"`, name), "0 0 9", fmt.Sprintf("0 %d 9", i)).
+				Replace(v2Body)
 			got := f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status
 			if name == 0 {
 				return // one of eleven wins
@@ -88,25 +93,31 @@ func TestChangesAreAnnounced(t *testing.T) {
 	f := setup(t)
 	heard := make(chan *carillonv1.TimerChanged, 10)
 	listener := f.broker.Bus("executor")
-	_, err := listener.Broadcast(t.Context(), bus.TimersChanged, func(_ context.Context, m bus.Message) {
-		c := &carillonv1.TimerChanged{}
-		if proto.Unmarshal(m.Payload, c) == nil && m.Key == fmt.Sprint(c.GetTimerId()) {
-			heard <- c
-		}
-	})
+	_, err := listener.Broadcast(
+		t.Context(),
+		bus.TimersChanged,
+		func(_ context.Context, m bus.Message) {
+			c := &carillonv1.TimerChanged{}
+			if proto.Unmarshal(m.Payload, c) == nil && m.Key == fmt.Sprint(c.GetTimerId()) {
+				heard <- c
+			}
+		},
+	)
 	require.NoError(t, err)
 	got := f.create(t, 201, v2Body)
 	path := "/api/v2/timers/" + got.ID + "?app=shop"
 	require.Equal(t, 200, f.call(t, http.MethodPatch, path, `{"status":"active"}`, nil).status)
 	first := <-heard
 	require.Equal(t, got.ID, fmt.Sprint(first.GetTimerId()))
-	require.Equal(t, 200, f.call(t, http.MethodPatch, path, `{"status":"active"}`, nil).status) // changes nothing
+	// changes nothing.
+	require.Equal(t, 200, f.call(t, http.MethodPatch, path, `{"status":"active"}`, nil).status)
 	require.Equal(t, 204, f.call(t, http.MethodDelete, path, "", nil).status)
 	require.Greater(t, (<-heard).GetSeq(), first.GetSeq())
 	require.Empty(t, heard)
 }
 
-// quick does a thing until it takes no longer than it may, a few times at the most: a machine that is busy is slow now and then, what waits is always.
+// quick does a thing until it takes no longer than it may, a few times at the most: a machine that
+// is busy is slow now and then, what waits is always.
 func quick(t *testing.T, within time.Duration, why string, do func()) {
 	t.Helper()
 	for range 10 {
@@ -128,7 +139,11 @@ func TestBrokerAwayIsNoError(t *testing.T) {
 	status := "inactive"
 	quick(t, time.Second, "no request waits for the broker", func() {
 		status = map[string]string{"active": "inactive", "inactive": "active"}[status]
-		require.Equal(t, 200, f.call(t, http.MethodPatch, path, `{"status":"`+status+`"}`, nil).status)
+		require.Equal(
+			t,
+			200,
+			f.call(t, http.MethodPatch, path, `{"status":"`+status+`"}`, nil).status,
+		)
 	})
 }
 
@@ -195,7 +210,10 @@ func TestPanicIsAnInternalError(t *testing.T) {
 func TestTooManyAtOnce(t *testing.T) {
 	t.Parallel()
 	hold, entered := make(chan struct{}), make(chan struct{})
-	f := setup(t, func(o *api.Options) { o.Store, o.MaxInFlight = holding{o.Store, entered, hold}, 1 })
+	f := setup(
+		t,
+		func(o *api.Options) { o.Store, o.MaxInFlight = holding{o.Store, entered, hold}, 1 },
+	)
 	var wg sync.WaitGroup
 	wg.Go(func() { f.call(t, http.MethodGet, "/api/v2/timers/1?app=a", "", nil) })
 	select {
@@ -226,7 +244,11 @@ func (h holding) Timer(context.Context, string, timer.ID) (timer.Timer, error) {
 // doubtful loses the answer to every commit of new timers.
 type doubtful struct{ api.Store }
 
-func (d doubtful) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
+func (d doubtful) Create(
+	ctx context.Context,
+	items []store.NewTimer,
+	plan store.Planner,
+) ([]store.Created, error) {
 	out, err := d.Store.Create(ctx, items, plan)
 	if err == nil {
 		err = timer.Unavailable("creating timers", errors.New("the answer is lost"))
@@ -234,12 +256,18 @@ func (d doubtful) Create(ctx context.Context, items []store.NewTimer, plan store
 	return out, err
 }
 
-// TestCommitInDoubtIsDispatched: the client is told to repeat what may have been done, and what was done is on its way already.
+// TestCommitInDoubtIsDispatched: the client is told to repeat what may have been done, and what was
+// done is on its way already.
 func TestCommitInDoubtIsDispatched(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *api.Options) { o.Store = doubtful{o.Store} })
-	body := strings.NewReplacer(`"name"`, `"status":"active","name"`, "0 0 9", "* * *").Replace(v2Body)
-	require.Equal(t, http.StatusServiceUnavailable, f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status)
+	body := strings.NewReplacer(`"name"`, `"status":"active","name"`, "0 0 9", "* * *").
+		Replace(v2Body)
+	require.Equal(
+		t,
+		http.StatusServiceUnavailable,
+		f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status,
+	)
 	f.dispatched.mu.Lock()
 	defer f.dispatched.mu.Unlock()
 	require.NotEmpty(t, f.dispatched.fires)

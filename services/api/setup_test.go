@@ -18,8 +18,8 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/bus"
 	"github.com/carillon-timer/carillon/libs/bus/membus"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/expansion"
-	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/slicing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
@@ -76,7 +76,11 @@ func (f *faults) get() error {
 	return f.err
 }
 
-func (f *faults) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
+func (f *faults) Create(
+	ctx context.Context,
+	items []store.NewTimer,
+	plan store.Planner,
+) ([]store.Created, error) {
 	if err := f.get(); err != nil {
 		return nil, err
 	}
@@ -106,9 +110,18 @@ func setup(t *testing.T, change ...func(*api.Options)) *fixture {
 
 	f := &fixture{store: st, broker: broker, dispatched: &dispatched{}, faults: &faults{Store: st}}
 	o := api.Options{
-		Store: f.faults, Bus: client, Dispatch: f.dispatched, Plan: planner.Plan, Counts: counts, Follow: planner, Now: time.Now, Letters: client,
-		Auth: api.Auth{Off: true}, Secrets: testRing(t),
-		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
+		Store:       f.faults,
+		Bus:         client,
+		Dispatch:    f.dispatched,
+		Plan:        planner.Plan,
+		Counts:      counts,
+		Successor:   planner,
+		Now:         time.Now,
+		DeadLetters: client,
+		Auth:        api.Auth{Off: true},
+		Secrets:     testRing(t),
+		Logger:      zerolog.Nop(),
+		Registerer:  prometheus.NewRegistry(),
 	}
 	for _, c := range change {
 		c(&o)
@@ -126,9 +139,9 @@ func setup(t *testing.T, change ...func(*api.Options)) *fixture {
 	return f
 }
 
-func testRing(t *testing.T) *sealing.Ring {
+func testRing(t *testing.T) *encryption.Keyring {
 	t.Helper()
-	r, err := sealing.ParseRing(sealing.NewKey("test"))
+	r, err := encryption.ParseKeyring(encryption.NewKey("test"))
 	require.NoError(t, err)
 	return r
 }

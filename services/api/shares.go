@@ -16,8 +16,9 @@ const (
 	completionsOfAddress = 2048 // the same, of one address
 )
 
-// shares bound how much is done in the store at once for those who show a valid token. Nobody is refused while they are taken: who asks waits for his turn, within his
-// request's time. An address has at most half of them, so that one that repeats old tokens leaves others room.
+// shares bound how much is done in the store at once for those who show a valid token. Nobody is
+// refused while they are taken: who asks waits for his turn, within his request's time. An address
+// has at most half of them, so that one that repeats old tokens leaves others room.
 type shares struct {
 	all  *semaphore.Weighted
 	half int64
@@ -47,7 +48,8 @@ type completing struct {
 	own     *addressShare
 }
 
-// enter begins a completion. It is refused where its fire or its address has too many already. Call leave at its end.
+// enter begins a completion. It is refused where its fire or its address has too many already. Call
+// leave at its end.
 func (s *shares) enter(f timer.FireID, a netip.Addr) (*completing, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

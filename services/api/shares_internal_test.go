@@ -14,7 +14,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// One address has half of what there is, one fire four completions; and what ends leaves nothing behind.
+// One address has half of what there is, one fire four completions; and what ends leaves nothing
+// behind.
 func TestSharesOfAddressesAndFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +86,8 @@ func TestSharesOfAddressesAndFires(t *testing.T) {
 	})
 }
 
-// However they come, leave and are cut off: there are never more bodies than may be, and a body that was read is not cut off behind its end.
+// However they come, leave and are cut off: there are never more bodies than may be, and a body
+// that was read is not cut off behind its end.
 func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBodies(2, 5, time.Second)

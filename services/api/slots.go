@@ -2,7 +2,8 @@ package api
 
 import "net/http"
 
-// slots bound how many requests there are at once at one place: what cannot be had is refused, and nothing waits.
+// slots bound how many requests there are at once at one place: what cannot be had is refused, and
+// nothing waits.
 type slots chan struct{}
 
 func newSlots(n int) slots { return make(slots, n) }

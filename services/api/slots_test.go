@@ -25,7 +25,13 @@ func dribble(t *testing.T, addr, method, path, header string) net.Conn {
 	c, err := d.DialContext(t.Context(), "tcp", addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	_, err = fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: api\r\nContent-Type: application/json\r\nContent-Length: 1000\r\nConnection: close\r\n%s\r\n{", method, path, header)
+	_, err = fmt.Fprintf(
+		c,
+		"%s %s HTTP/1.1\r\nHost: api\r\nContent-Type: application/json\r\nContent-Length: 1000\r\nConnection: close\r\n%s\r\n{",
+		method,
+		path,
+		header,
+	)
 	require.NoError(t, err)
 	return c
 }
@@ -79,14 +85,29 @@ func TestWhoIsAskedAboutHoldsNoSlotOfOthers(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	// One of the two has a key and is slow: the other slot is not the guesser's.
-	dribble(t, server.Listener.Addr().String(), "POST", "/api/v2/timers", "Authorization: Bearer "+admin+"\r\n")
+	dribble(
+		t,
+		server.Listener.Addr().String(),
+		"POST",
+		"/api/v2/timers",
+		"Authorization: Bearer "+admin+"\r\n",
+	)
 	<-reading
 	for range 20 {
-		require.Equal(t, 404, f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(admin)).status)
+		require.Equal(
+			t,
+			404,
+			f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(admin)).status,
+		)
 	}
 	go get()
 	<-h.asked
-	require.Equal(t, 503, f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(admin)).status, "and they do not pile up without end")
+	require.Equal(
+		t,
+		503,
+		f.call(t, http.MethodGet, "/api/v2/timers/1?app=shop", "", bearer(admin)).status,
+		"and they do not pile up without end",
+	)
 	close(h.until)
 	require.Equal(t, 503, <-done)
 	require.Equal(t, 503, <-done)

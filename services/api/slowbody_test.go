@@ -13,16 +13,20 @@ import (
 	"github.com/carillon-timer/carillon/services/api"
 )
 
-// On no route can a body that does not come hold its connection longer than the time for bodies, whether the route reads bodies or not.
+// On no route can a body that does not come hold its connection longer than the time for bodies,
+// whether the route reads bodies or not.
 func TestEveryRouteGivesUpSlowBodies(t *testing.T) {
 	t.Parallel()
 	f, admin := guarded(t, func(o *api.Options) { o.BodyTimeout = 50 * time.Millisecond })
 	mux := http.NewServeMux()
 	mux.Handle("/", f.api.Handler())
-	mux.Handle("/beside", f.api.WithKey(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := io.ReadAll(r.Body)
-		http.Error(w, err.Error(), http.StatusRequestTimeout)
-	})))
+	mux.Handle(
+		"/beside",
+		f.api.WithKey(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(r.Body)
+			http.Error(w, err.Error(), http.StatusRequestTimeout)
+		})),
+	)
 	server := httptest.NewServer(mux) // which has no deadlines of its own
 	t.Cleanup(server.Close)
 	for route, status := range map[string]string{
@@ -35,7 +39,13 @@ func TestEveryRouteGivesUpSlowBodies(t *testing.T) {
 		t.Run(route, func(t *testing.T) {
 			t.Parallel()
 			method, path, _ := strings.Cut(route, " ")
-			c := dribble(t, server.Listener.Addr().String(), method, path, "Authorization: Bearer "+admin+"\r\n")
+			c := dribble(
+				t,
+				server.Listener.Addr().String(),
+				method,
+				path,
+				"Authorization: Bearer "+admin+"\r\n",
+			)
 			got, err := io.ReadAll(c) // until the server closes the connection
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(string(got), "HTTP/1.1 "+status+" "), "%s", got)

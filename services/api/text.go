@@ -12,10 +12,13 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// encoding/json puts U+FFFD in the place of what is no character, and a receiver would get other bytes than were given.
+// encoding/json puts U+FFFD in the place of what is no character, and a receiver would get other
+// bytes than were given.
 var (
 	errNotUTF8   = errors.New("expected UTF-8 text, found other bytes")
-	errSurrogate = errors.New(`expected whole characters, found a \u escape of half of one: a surrogate without the other`)
+	errSurrogate = errors.New(
+		`expected whole characters, found a \u escape of half of one: a surrogate without the other`,
+	)
 )
 
 // strictFormats are formats whose JSON is taken only if every character of it is one.

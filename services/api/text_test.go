@@ -21,7 +21,13 @@ func TestTextsOfHalfCharactersAreRefused(t *testing.T) {
 		`\\ud83d`: true, `\ud83d\ude00`: true, `ä\n\u00e4\\`: true,
 	} {
 		a := f.call(t, http.MethodPost, "/api/v2/timers", strings.Replace(v2, "TEXT", text, 1), nil)
-		b := f.call(t, http.MethodPost, "/api/timer/v1/def", strings.Replace(v1, "TEXT", text, 1), nil)
+		b := f.call(
+			t,
+			http.MethodPost,
+			"/api/timer/v1/def",
+			strings.Replace(v1, "TEXT", text, 1),
+			nil,
+		)
 		if good {
 			require.NotContains(t, []int{400, 422}, a.status, "%q: %s", text, a.body)
 			require.NotContains(t, []int{400, 422}, b.status, "%q: %s", text, b.body)
@@ -29,7 +35,11 @@ func TestTextsOfHalfCharactersAreRefused(t *testing.T) {
 		}
 		require.Equal(t, 400, a.status, "%q: %s", text, a.body)
 		require.Equal(t, 400, b.status, "%q: %s", text, b.body)
-		require.True(t, strings.Contains(a.body, "UTF-8") || strings.Contains(a.body, "surrogate"), a.body)
+		require.True(
+			t,
+			strings.Contains(a.body, "UTF-8") || strings.Contains(a.body, "surrogate"),
+			a.body,
+		)
 	}
 }
 
@@ -37,7 +47,12 @@ func TestV2BodyOfBytes(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	bodyOf := func(name, fields string) string {
-		return strings.Replace(withTarget(`"target":{"url":"https://example.com/",`+fields+`}`, ""), "bill", name, 1)
+		return strings.Replace(
+			withTarget(`"target":{"url":"https://example.com/",`+fields+`}`, ""),
+			"bill",
+			name,
+			1,
+		)
 	}
 	var made v2Timer
 	body := bodyOf("bytes", `"body_base64":"/wB7e2R1ZX19ww==","templates":true`)
@@ -49,17 +64,33 @@ func TestV2BodyOfBytes(t *testing.T) {
 	stored, err := f.store.Timer(t.Context(), "shop", id)
 	require.NoError(t, err)
 	require.Equal(t, "\xff\x00{{due}}\xc3", string(stored.Definition.Target.Bytes))
-	require.Equal(t, 200, f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status, "the same again is the same")
+	require.Equal(
+		t,
+		200,
+		f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status,
+		"the same again is the same",
+	)
 	other := strings.Replace(body, "ww==", "wg==", 1)
-	require.Equal(t, 409, f.call(t, http.MethodPost, "/api/v2/timers", other, nil).status, "other bytes are another definition")
+	require.Equal(
+		t,
+		409,
+		f.call(t, http.MethodPost, "/api/v2/timers", other, nil).status,
+		"other bytes are another definition",
+	)
 
 	made = v2Timer{}
-	f.call(t, http.MethodPost, "/api/v2/timers", bodyOf("text", `"body_base64":"eA=="`), nil).into(t, 201, &made)
+	f.call(t, http.MethodPost, "/api/v2/timers", bodyOf("text", `"body_base64":"eA=="`), nil).
+		into(t, 201, &made)
 	require.Equal(t, "x", made.Target["body"])
 	require.NotContains(t, made.Target, "body_base64")
-	require.Equal(t, 200, f.call(t, http.MethodPost, "/api/v2/timers", bodyOf("text", `"body":"x"`), nil).status)
+	require.Equal(
+		t,
+		200,
+		f.call(t, http.MethodPost, "/api/v2/timers", bodyOf("text", `"body":"x"`), nil).status,
+	)
 	made = v2Timer{}
-	f.call(t, http.MethodPost, "/api/v2/timers", bodyOf("braces", `"body_base64":"e3tub3Bl","templates":true`), nil).into(t, 201, &made)
+	f.call(t, http.MethodPost, "/api/v2/timers", bodyOf("braces", `"body_base64":"e3tub3Bl","templates":true`), nil).
+		into(t, 201, &made)
 	require.Equal(t, "e3tub3Bl", made.Target["body_base64"], "no variables are put in")
 	for _, fields := range []string{`"body_base64":"no base64"`, `"body_base64":"eA==","body":"x"`, `"body_base64":"` + strings.Repeat("AAAA", 90_000) + `"`} {
 		p := f.problem(t, 422, http.MethodPost, "/api/v2/timers", bodyOf("bad", fields))

@@ -9,10 +9,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// upcoming returns up to limit instants after asOfMS at which a timer is due, ascending. It reads them
-// off the schedule, so it costs the same whether their fires are made or not. A timer that is
+// upcoming returns up to limit instants after asOfMS at which a timer is due, ascending. It reads
+// them off the schedule, so it costs the same whether their fires are made or not. A timer that is
 // paused until an instant is due from there on; one that is not active otherwise is not due.
-func (s *Service) upcoming(ctx context.Context, t *timer.Timer, asOfMS int64, limit int) ([]int64, error) {
+func (s *Service) upcoming(
+	ctx context.Context,
+	t *timer.Timer,
+	asOfMS int64,
+	limit int,
+) ([]int64, error) {
 	p, err := schedule.Parse(t.Definition.Schedule, inputs(t))
 	if err != nil {
 		return nil, nil //nolint:nilerr // the migrator tells why
@@ -35,7 +40,7 @@ func (s *Service) upcoming(ctx context.Context, t *timer.Timer, asOfMS int64, li
 		return nil, nil
 	}
 	var dues []int64
-	left := def.MaxFires - t.FiresMade // beyond what is expanded
+	left := def.MaxFires - t.FiresCreated // beyond what is expanded
 	for at := p.Next(afterMS, expansion.Anchor(t)); at != timer.NeverMS && len(dues) < limit; at = p.Next(at, expansion.Anchor(t)) {
 		if def.MaxFires > 0 && at >= t.NextDueMS {
 			if left <= 0 {
@@ -45,15 +50,20 @@ func (s *Service) upcoming(ctx context.Context, t *timer.Timer, asOfMS int64, li
 		}
 		dues = append(dues, at)
 	}
-	if def.MaxFires > 0 && t.FiresMade >= def.MaxFires && t.NextDueMS == timer.NeverMS {
+	if def.MaxFires > 0 && t.FiresCreated >= def.MaxFires && t.NextDueMS == timer.NeverMS {
 		return s.whileOpen(ctx, t, dues)
 	}
 	return dues, nil
 }
 
-// upcomingLink returns the next fire of a fixed delay, if it is made and not due yet. What follows it
-// depends on when it ends.
-func (s *Service) upcomingLink(ctx context.Context, t *timer.Timer, p *schedule.Parsed, asOfMS int64) ([]int64, error) {
+// upcomingLink returns the next fire of a fixed delay, if it is made and not due yet. What follows
+// it depends on when it ends.
+func (s *Service) upcomingLink(
+	ctx context.Context,
+	t *timer.Timer,
+	p *schedule.Parsed,
+	asOfMS int64,
+) ([]int64, error) {
 	if t.Status != timer.StatusActive {
 		return nil, nil
 	}

@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A user and a password in a URL are a secret. They are taken out of it and kept as the secret header that they would be sent as, so that they
-// are encrypted at rest and shown as REDACTED.
+// A user and a password in a URL are a secret. They are taken out of it and kept as the secret
+// header that they would be sent as, so that they are encrypted at rest and shown as REDACTED.
 
 const authorization = "Authorization"
 
@@ -22,21 +22,33 @@ func (in *targetReader) userinfo(field string, t *timer.Target) {
 	case !ok || t.Kind != timer.KindHTTP && t.Kind != "":
 		return // of the other kinds the checks refuse it
 	case header == "":
-		in.r.wrong(field+".url", "has a user or a password that cannot be read, or has a variable: give secret_headers with Authorization")
+		in.r.wrong(
+			field+".url",
+			"has a user or a password that cannot be read, or has a variable: give secret_headers with Authorization",
+		)
 		return
 	case hasAuthorization(t):
-		in.r.wrong(field+".url", "has a user and a password, and Authorization is given besides: leave one of the two out")
+		in.r.wrong(
+			field+".url",
+			"has a user and a password, and Authorization is given besides: leave one of the two out",
+		)
 		return
 	}
-	sealed := in.seal(field+".url", sealing.NewSecret(header), func() (timer.Sealed, bool) { return "", false }, func() error {
-		return callback.CheckSecretHeader(field+".url", t.Kind, header)
-	})
+	sealed := in.seal(
+		field+".url",
+		encryption.NewSecret(header),
+		func() (timer.Sealed, bool) { return "", false },
+		func() error {
+			return callback.CheckSecretHeader(field+".url", t.Kind, header)
+		},
+	)
 	*t = withAuthorization(*t, plain, sealed)
 }
 
 func hasAuthorization(t *timer.Target) bool {
 	is := func(name string) bool { return strings.EqualFold(name, authorization) }
-	return t.OAuth2 != nil || slices.ContainsFunc(slices.Collect(maps.Keys(t.Headers)), is) || slices.ContainsFunc(slices.Collect(maps.Keys(t.SecretHeaders)), is)
+	return t.OAuth2 != nil || slices.ContainsFunc(slices.Collect(maps.Keys(t.Headers)), is) ||
+		slices.ContainsFunc(slices.Collect(maps.Keys(t.SecretHeaders)), is)
 }
 
 func withAuthorization(t timer.Target, plain string, sealed timer.Sealed) timer.Target {
@@ -49,7 +61,8 @@ func withAuthorization(t timer.Target, plain string, sealed timer.Sealed) timer.
 	return t
 }
 
-// lifted returns a definition with the userinfo of its URLs as secret headers: one of v1, or one that was stored before. Without keys it stays as it is.
+// lifted returns a definition with the userinfo of its URLs as secret headers: one of v1, or one
+// that was stored before. Without keys it stays as it is.
 func (s *Service) lifted(app string, d timer.Definition) timer.Definition {
 	if s.opts.Secrets == nil {
 		return d
@@ -63,7 +76,11 @@ func (s *Service) lifted(app string, d timer.Definition) timer.Definition {
 			t.URL = plain
 			return t
 		}
-		return withAuthorization(t, plain, s.opts.Secrets.Seal(sealing.NewSecret(header), callback.SecretBinding(app)))
+		return withAuthorization(
+			t,
+			plain,
+			s.opts.Secrets.Seal(encryption.NewSecret(header), callback.SecretBinding(app)),
+		)
 	}
 	d.Target = lift(d.Target)
 	d.Targets = slices.Clone(d.Targets)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/services/api"
 )
@@ -23,7 +23,11 @@ func withPassword(t *testing.T, body string) string {
 }
 
 // stored returns what the store has of a timer, and what its Authorization opens to.
-func (f *fixture) stored(t *testing.T, ring *sealing.Ring, name string) (text, authorization string) {
+func (f *fixture) stored(
+	t *testing.T,
+	ring *encryption.Keyring,
+	name string,
+) (text, authorization string) {
 	t.Helper()
 	had, err := f.store.TimerNamed(t.Context(), "shop", name)
 	require.NoError(t, err)
@@ -49,7 +53,12 @@ func TestAPasswordInAURLIsASecret(t *testing.T) {
 	text, header := f.stored(t, ring, "bill")
 	require.NotContains(t, text, "hunter2")
 	require.Equal(t, meHunter2, header)
-	require.Equal(t, 200, f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status, "the same is the same")
+	require.Equal(
+		t,
+		200,
+		f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status,
+		"the same is the same",
+	)
 
 	list := f.call(t, http.MethodGet, "/api/v2/timers?app=shop", "", nil)
 	for _, a := range []answer{made, list} {
@@ -74,7 +83,13 @@ func TestAPasswordInAURLIsASecret(t *testing.T) {
 		"is not a URL that begins with":     strings.Replace(body, "https://", "ftp://", 1),
 		"has a user or a password that can": strings.Replace(body, "hunter2", "hunter2 %zz", 1),
 	} {
-		a := f.call(t, http.MethodPost, "/api/v2/timers", strings.Replace(bad, `"bill"`, `"other"`, 1), nil)
+		a := f.call(
+			t,
+			http.MethodPost,
+			"/api/v2/timers",
+			strings.Replace(bad, `"bill"`, `"other"`, 1),
+			nil,
+		)
 		require.Equal(t, 422, a.status, "%s: %s", what, a.body)
 		require.Contains(t, a.body, what)
 		require.NotContains(t, a.body, "hunter2")
@@ -85,18 +100,21 @@ func TestAPasswordInAURLIsASecret(t *testing.T) {
 	require.Contains(t, a.body, "no sealing keys")
 }
 
-// v1 has no place for secrets: its callers go on, and neither the store nor anybody who reads has the password.
+// v1 has no place for secrets: its callers go on, and neither the store nor anybody who reads has
+// the password.
 func TestV1KeepsAPasswordInAURL(t *testing.T) {
 	t.Parallel()
 	const v1 = `{"app":"shop","name":"NAME","cron":"0 0 9 * * *","notifyHTTPParam":{"url":"https://me:hunter2@example.com/x","method":"POST"}}`
 	ring := testRing(t)
 	f := setup(t, func(o *api.Options) { o.Secrets = ring })
 	var made, again v1Reply
-	f.call(t, http.MethodPost, "/api/timer/v1/def", strings.Replace(v1, "NAME", "new", 1), nil).into(t, 200, &made)
+	f.call(t, http.MethodPost, "/api/timer/v1/def", strings.Replace(v1, "NAME", "new", 1), nil).
+		into(t, 200, &made)
 	text, header := f.stored(t, ring, "new")
 	require.NotContains(t, text, "hunter2")
 	require.Equal(t, meHunter2, header)
-	f.call(t, http.MethodPost, "/api/timer/v1/def", strings.Replace(v1, "NAME", "new", 1), nil).into(t, 200, &again)
+	f.call(t, http.MethodPost, "/api/timer/v1/def", strings.Replace(v1, "NAME", "new", 1), nil).
+		into(t, 200, &again)
 	require.Equal(t, made.ID, again.ID)
 
 	// One that was stored before passwords were secrets.
@@ -104,12 +122,23 @@ func TestV1KeepsAPasswordInAURL(t *testing.T) {
 	require.NoError(t, err)
 	d := had.Definition
 	d.Target.URL, d.Target.SecretHeaders = "https://me:hunter2@example.com/x", nil
-	c, err := f.store.Create(t.Context(), []store.NewTimer{{App: "shop", Name: "old", Definition: d}}, nil)
+	c, err := f.store.Create(
+		t.Context(),
+		[]store.NewTimer{{App: "shop", Name: "old", Definition: d}},
+		nil,
+	)
 	require.NoError(t, err)
 	require.NoError(t, c[0].Err)
-	f.call(t, http.MethodPost, "/api/timer/v1/def", strings.Replace(v1, "NAME", "old", 1), nil).into(t, 200, &again)
+	f.call(t, http.MethodPost, "/api/timer/v1/def", strings.Replace(v1, "NAME", "old", 1), nil).
+		into(t, 200, &again)
 	require.Equal(t, c[0].Timer.ID, again.ID, "it is that one")
-	other := f.call(t, http.MethodPost, "/api/timer/v1/def", strings.NewReplacer("NAME", "old", "hunter2", "hunter3").Replace(v1), nil)
+	other := f.call(
+		t,
+		http.MethodPost,
+		"/api/timer/v1/def",
+		strings.NewReplacer("NAME", "old", "hunter2", "hunter3").Replace(v1),
+		nil,
+	)
 	require.Equal(t, 409, other.status, "and no other one")
 	for _, path := range []string{
 		"/api/timer/v1/def?app=shop&id=" + again.ID.String(), "/api/timer/v1/def?app=shop&id=" + made.ID.String(),
@@ -120,8 +149,14 @@ func TestV1KeepsAPasswordInAURL(t *testing.T) {
 		require.NotContains(t, a.body, "hunter2", path)
 		require.Contains(t, a.body, "https://example.com/x", path)
 	}
-	a := f.call(t, http.MethodPut, "/api/v2/timers", `{"app":"shop","name":"old","schedule":{"kind":"cron","specs":["0 0 9 * * *"]},`+
-		`"target":{"url":"https://example.com/x","secret_headers":{"Authorization":"REDACTED"}}}`, nil)
+	a := f.call(
+		t,
+		http.MethodPut,
+		"/api/v2/timers",
+		`{"app":"shop","name":"old","schedule":{"kind":"cron","specs":["0 0 9 * * *"]},`+
+			`"target":{"url":"https://example.com/x","secret_headers":{"Authorization":"REDACTED"}}}`,
+		nil,
+	)
 	require.Equal(t, 200, a.status, a.body)
 	_, header = f.stored(t, ring, "old")
 	require.Equal(t, meHunter2, header, "what is shown as kept is kept")

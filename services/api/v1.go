@@ -18,8 +18,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// v1 is plain handlers, kept to the letter of what existing callers use: every answer is {"code", "msg", …}, code is 0 or the
-// HTTP status, unknown fields are ignored.
+// v1 is plain handlers, kept to the letter of what existing callers use: every answer is {"code",
+// "msg", …}, code is 0 or the HTTP status, unknown fields are ignored.
 
 // v1Answer is every answer of v1.
 type v1Answer struct {
@@ -55,7 +55,8 @@ type v1Ref struct {
 // v1ID is written as a number, and read as a number or a decimal string.
 type v1ID timer.ID
 
-// UnmarshalJSON reads both forms. What is no id at all becomes 0, which check refuses with the field's name.
+// UnmarshalJSON reads both forms. What is no id at all becomes 0, which check refuses with the
+// field's name.
 func (id *v1ID) UnmarshalJSON(b []byte) error {
 	text := string(b)
 	if len(b) > 0 && b[0] == '"' {
@@ -120,7 +121,11 @@ func (s *Service) v1Create(r *http.Request) (v1Answer, error) {
 	d := timer.Definition{
 		Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{b.Cron}},
 		Target: timer.Target{
-			Kind: timer.KindHTTP, URL: b.Notify.URL, Method: b.Notify.Method, Headers: b.Notify.Header, Body: b.Notify.Body,
+			Kind:    timer.KindHTTP,
+			URL:     b.Notify.URL,
+			Method:  b.Notify.Method,
+			Headers: b.Notify.Header,
+			Body:    b.Notify.Body,
 		},
 		Retry: timer.DefaultRetry(),
 	}
@@ -128,16 +133,29 @@ func (s *Service) v1Create(r *http.Request) (v1Answer, error) {
 	if d.Target.Method == "" {
 		d.Target.Method = http.MethodPost
 	}
-	bad := append(checkNames(b.App, b.Name), collect(schedule.Check(&d.Schedule), (&callback.Checks{Reserved: s.opts.Reserved}).Target("target", &d.Target))...)
+	bad := append(
+		checkNames(b.App, b.Name),
+		collect(
+			schedule.Check(&d.Schedule),
+			(&callback.Checks{Reserved: s.opts.Reserved}).Target("target", &d.Target),
+		)...)
 	if len(bad) > 0 {
 		return v1Answer{}, bad[0]
 	}
 	plain(&d)
-	c, err := s.createOne(r.Context(), store.NewTimer{App: b.App, Name: b.Name, Definition: s.lifted(b.App, d)})
-	if _, _, has := callback.Userinfo(d.Target.URL); has && timer.CodeOf(err) == timer.CodeConflict {
-		// The same timer may have been stored before its password was a secret: then it is that one.
+	c, err := s.createOne(
+		r.Context(),
+		store.NewTimer{App: b.App, Name: b.Name, Definition: s.lifted(b.App, d)},
+	)
+	if _, _, has := callback.Userinfo(
+		d.Target.URL,
+	); has &&
+		timer.CodeOf(err) == timer.CodeConflict {
+		// The same timer may have been stored before its password was a secret: then it is that
+		// one.
 		had, e := s.opts.Store.TimerNamed(r.Context(), b.App, b.Name)
-		if e == nil && bytes.Equal(hash(s.lifted(b.App, had.Definition)), hash(s.lifted(b.App, d))) {
+		if e == nil &&
+			bytes.Equal(hash(s.lifted(b.App, had.Definition)), hash(s.lifted(b.App, d))) {
 			c.Timer, err = had, nil
 		}
 	}
@@ -156,7 +174,10 @@ func (s *Service) v1SetStatus(to timer.Status) func(*http.Request) (v1Answer, er
 		if err := checkOwn("app", ref.App); err != nil {
 			return v1Answer{}, err
 		}
-		_, err := s.setStatusOne(r.Context(), store.StatusChange{App: ref.App, ID: timer.ID(ref.ID), Status: to})
+		_, err := s.setStatusOne(
+			r.Context(),
+			store.StatusChange{App: ref.App, ID: timer.ID(ref.ID), Status: to},
+		)
 		return v1Answer{}, err
 	}
 }
@@ -176,15 +197,27 @@ func (s *Service) v1Get(r *http.Request) (v1Answer, error) {
 	}
 	target := *withoutUserinfo(&t.Definition.Target)
 	return v1Answer{Data: &v1Def{
-		ID: v1ID(t.ID), App: t.App, Name: t.Name, Status: t.Status,
-		Cron:   strings.Join(t.Definition.Schedule.Specs, "; "), // v1 makes one; a timer made by v2 may have none or several
-		Notify: v1Notify{URL: target.URL, Method: target.Method, Header: target.Headers, Body: target.Body},
+		ID:     v1ID(t.ID),
+		App:    t.App,
+		Name:   t.Name,
+		Status: t.Status,
+		// v1 makes one; a timer made by v2 may have none or several.
+		Cron: strings.Join(t.Definition.Schedule.Specs, "; "),
+		Notify: v1Notify{
+			URL:    target.URL,
+			Method: target.Method,
+			Header: target.Headers,
+			Body:   target.Body,
+		},
 	}}, nil
 }
 
 func (s *Service) checkRef(r *http.Request, ref v1Ref) error {
 	if ref.ID == 0 {
-		return timer.Invalid("id", "expected a whole number from 1 to 2^53-1, found nothing or another value: give the id that the create answered")
+		return timer.Invalid(
+			"id",
+			"expected a whole number from 1 to 2^53-1, found nothing or another value: give the id that the create answered",
+		)
 	}
 	if err := checkText("app", ref.App, timer.MaxAppLen); err != nil {
 		return err
@@ -204,7 +237,8 @@ func readV1(r *http.Request, into any) error {
 	return nil
 }
 
-// badV1 says what is wrong with JSON in the words of JSON: what encoding/json says names types of this program.
+// badV1 says what is wrong with JSON in the words of JSON: what encoding/json says names types of
+// this program.
 func badV1(err error) error {
 	const object = "expected a JSON object, found "
 	if errors.Is(err, errNotUTF8) || errors.Is(err, errSurrogate) {
@@ -216,10 +250,16 @@ func badV1(err error) error {
 		if wrong.Field == "" {
 			return timer.Invalid(v1Path+"body", object+found)
 		}
-		return timer.Invalid(v1Path+wrong.Field, "expected "+wantedWord(wrong.Type)+", found "+found)
+		return timer.Invalid(
+			v1Path+wrong.Field,
+			"expected "+wantedWord(wrong.Type)+", found "+found,
+		)
 	}
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return timer.Invalid(v1Path+"body", fmt.Sprintf("%sother text from byte %d on", object, syntax.Offset))
+		return timer.Invalid(
+			v1Path+"body",
+			fmt.Sprintf("%sother text from byte %d on", object, syntax.Offset),
+		)
 	}
 	return timer.Invalid(v1Path+"body", object+"other text")
 }

@@ -27,18 +27,40 @@ func TestV1AsCallersUseIt(t *testing.T) {
 
 	path := fmt.Sprintf("/api/timer/v1/def?app=shop&id=%d", id)
 	require.Equal(t, map[string]any{
-		"id": float64(id), "app": "shop", "name": "bill", "status": "inactive", "cron": "*/10 * * * * *",
+		"id": float64(
+			id,
+		),
+		"app":    "shop",
+		"name":   "bill",
+		"status": "inactive",
+		"cron":   "*/10 * * * * *",
 		"notifyHTTPParam": map[string]any{
-			"url": "https://example.com/ring", "method": "POST", "header": map[string]any{"X-A": []any{"1", "2"}}, "body": `{"a": 1}`,
+			"url":    "https://example.com/ring",
+			"method": "POST",
+			"header": map[string]any{"X-A": []any{"1", "2"}},
+			"body":   `{"a": 1}`,
 		},
 	}, f.v1(t, 200, http.MethodGet, path, "").Data)
 
 	f.v1(t, 200, http.MethodPost, "/api/timer/v1/enable", fmt.Sprintf(`{"id":%d,"app":"shop"}`, id))
-	require.GreaterOrEqual(t, len(f.dispatched.all()), 299, "what is due by the horizon was committed and passed on")
+	require.GreaterOrEqual(
+		t,
+		len(f.dispatched.all()),
+		299,
+		"what is due by the horizon was committed and passed on",
+	)
 	require.Equal(t, "active", f.v1(t, 200, http.MethodGet, path, "").Data["status"])
-	f.v1(t, 200, http.MethodPost, "/api/timer/v1/enable", fmt.Sprintf(`{"id":%d,"app":"shop"}`, id)) // again: no error
+	// again: no error.
+	f.v1(t, 200, http.MethodPost, "/api/timer/v1/enable", fmt.Sprintf(`{"id":%d,"app":"shop"}`, id))
 
-	f.v1(t, 200, http.MethodPost, "/api/timer/v1/unable", fmt.Sprintf(`{"id":"%d","app":"shop"}`, id)) // an id as text
+	// an id as text.
+	f.v1(
+		t,
+		200,
+		http.MethodPost,
+		"/api/timer/v1/unable",
+		fmt.Sprintf(`{"id":"%d","app":"shop"}`, id),
+	)
 	require.Equal(t, "inactive", f.v1(t, 200, http.MethodGet, path, "").Data["status"])
 
 	f.v1(t, 200, http.MethodDelete, "/api/timer/v1/def", fmt.Sprintf(`{"id":%d,"app":"shop"}`, id))
@@ -53,11 +75,21 @@ func TestV1SameAgain(t *testing.T) {
 	id := f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", v1Body).ID
 	withMore := strings.Replace(v1Body, `{"app"`, `{"owner":"me","status":7,"app"`, 1)
 	withMore = strings.Replace(withMore, `"status":7,`, "", 1)
-	require.Equal(t, id, f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", withMore).ID, "identical, and unknown fields are ignored")
+	require.Equal(
+		t,
+		id,
+		f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", withMore).ID,
+		"identical, and unknown fields are ignored",
+	)
 	other := strings.Replace(v1Body, "*/10", "*/20", 1)
 	require.Contains(t, f.v1(t, 409, http.MethodPost, "/api/timer/v1/def", other).Msg, "name")
 	elsewhere := strings.Replace(other, `"shop"`, `"desk"`, 1)
-	require.NotEqual(t, id, f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", elsewhere).ID, "another app's names are its own")
+	require.NotEqual(
+		t,
+		id,
+		f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", elsewhere).ID,
+		"another app's names are its own",
+	)
 }
 
 func TestV1OthersTimersAreNotFound(t *testing.T) {
@@ -101,10 +133,23 @@ func TestV1NamesTheBadField(t *testing.T) {
 		require.Contains(t, f.v1(t, 400, http.MethodPost, "/api/timer/v1/def", body).Msg, c.want)
 	}
 	for _, ref := range []string{`{"app":"shop"}`, `{"id":"x","app":"shop"}`, `{"id":1.5,"app":"shop"}`, `{"id":-1,"app":"shop"}`, `{"id":9007199254740992,"app":"shop"}`} {
-		require.Contains(t, f.v1(t, 400, http.MethodPost, "/api/timer/v1/enable", ref).Msg, "id: expected a whole number from 1 to 2^53-1", ref)
+		require.Contains(
+			t,
+			f.v1(t, 400, http.MethodPost, "/api/timer/v1/enable", ref).Msg,
+			"id: expected a whole number from 1 to 2^53-1",
+			ref,
+		)
 	}
-	require.Contains(t, f.v1(t, 400, http.MethodDelete, "/api/timer/v1/def", `{"id":1}`).Msg, "app: expected 1 to 64 bytes of text, found nothing")
-	require.Contains(t, f.v1(t, 400, http.MethodGet, "/api/timer/v1/def?app=a", "").Msg, "id: expected a whole number from 1 to 2^53-1")
+	require.Contains(
+		t,
+		f.v1(t, 400, http.MethodDelete, "/api/timer/v1/def", `{"id":1}`).Msg,
+		"app: expected 1 to 64 bytes of text, found nothing",
+	)
+	require.Contains(
+		t,
+		f.v1(t, 400, http.MethodGet, "/api/timer/v1/def?app=a", "").Msg,
+		"id: expected a whole number from 1 to 2^53-1",
+	)
 }
 
 func TestV1LongBodyIsRefused(t *testing.T) {
@@ -134,7 +179,13 @@ func TestV1ServerErrors(t *testing.T) {
 func TestZoneOfTheDeployment(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *api.Options) { o.Zone = "Asia/Kolkata" })
-	id := f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", strings.Replace(v1Body, "*/10 * * * * *", "0 12 * * *", 1)).ID
+	id := f.v1(
+		t,
+		200,
+		http.MethodPost,
+		"/api/timer/v1/def",
+		strings.Replace(v1Body, "*/10 * * * * *", "0 12 * * *", 1),
+	).ID
 	f.v1(t, 200, http.MethodPost, "/api/timer/v1/enable", fmt.Sprintf(`{"id":%d,"app":"shop"}`, id))
 	got, err := f.store.Timer(t.Context(), "shop", id)
 	require.NoError(t, err)

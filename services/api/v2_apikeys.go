@@ -83,14 +83,20 @@ func (s *Service) listDeploymentKeys(ctx context.Context, _ *struct{}) (*keysOut
 	return s.keysOf(ctx, "")
 }
 
-func (s *Service) createDeploymentKey(ctx context.Context, in *newDeploymentKeyInput) (*madeKeyOutput, error) {
+func (s *Service) createDeploymentKey(
+	ctx context.Context,
+	in *newDeploymentKeyInput,
+) (*madeKeyOutput, error) {
 	if err := s.deploymentOnly(ctx); err != nil {
 		return nil, err
 	}
 	return s.makeKey(ctx, "", &in.Body)
 }
 
-func (s *Service) revokeDeploymentKey(ctx context.Context, in *DeploymentKeyParam) (*struct{}, error) {
+func (s *Service) revokeDeploymentKey(
+	ctx context.Context,
+	in *DeploymentKeyParam,
+) (*struct{}, error) {
 	if err := s.deploymentOnly(ctx); err != nil {
 		return nil, err
 	}
@@ -119,7 +125,8 @@ func (s *Service) keysOf(ctx context.Context, app string) (*keysOutput, error) {
 	return out, nil
 }
 
-// makeKey makes a key and shows it. An answer that is lost leaves a key that nobody has: it is seen in the list, and revoked.
+// makeKey makes a key and shows it. An answer that is lost leaves a key that nobody has: it is seen
+// in the list, and revoked.
 func (s *Service) makeKey(ctx context.Context, app string, b *newKeyBody) (*madeKeyOutput, error) {
 	if err := checkText("name", b.Name, timer.MaxNameLen); err != nil {
 		return nil, err
@@ -130,7 +137,14 @@ func (s *Service) makeKey(ctx context.Context, app string, b *newKeyBody) (*made
 	}
 	key := apikey.New()
 	hash := key.Hash()
-	k := store.APIKey{ID: key.ID(), App: app, Name: b.Name, Scope: string(scope), Hash: hash[:], CreatedMS: s.opts.Now().UnixMilli()}
+	k := store.APIKey{
+		ID:        key.ID(),
+		App:       app,
+		Name:      b.Name,
+		Scope:     string(scope),
+		Hash:      hash[:],
+		CreatedMS: s.opts.Now().UnixMilli(),
+	}
 	if err := s.opts.Store.AddAPIKey(ctx, k); err != nil {
 		return nil, err
 	}
@@ -147,5 +161,11 @@ func (s *Service) endKey(ctx context.Context, app, id string) (*struct{}, error)
 }
 
 func showKey(k *store.APIKey) APIKeyBody {
-	return APIKeyBody{ID: k.ID, App: k.App, Name: k.Name, Scope: k.Scope, CreatedAt: instant(k.CreatedMS)}
+	return APIKeyBody{
+		ID:        k.ID,
+		App:       k.App,
+		Name:      k.Name,
+		Scope:     k.Scope,
+		CreatedAt: instant(k.CreatedMS),
+	}
 }

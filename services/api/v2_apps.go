@@ -41,8 +41,8 @@ func (s *Service) getApp(ctx context.Context, in *PathAppParam) (*appOutput, err
 	return &appOutput{showApp(&a)}, nil
 }
 
-// freezeApp reaches executors by the change log, which they poll twice a second. An app that no timer was made for yet can be frozen, too:
-// whoever stops an incident need not know who was first.
+// freezeApp reaches executors by the change log, which they poll twice a second. An app that no
+// timer was made for yet can be frozen, too: whoever stops an incident need not know who was first.
 func (s *Service) freezeApp(ctx context.Context, in *freezeInput) (*appOutput, error) {
 	reason := given(in.Body).Reason
 	if reason != "" {
@@ -57,7 +57,12 @@ func (s *Service) unfreezeApp(ctx context.Context, in *PathAppParam) (*appOutput
 	return s.setFrozen(ctx, in.App, false, "")
 }
 
-func (s *Service) setFrozen(ctx context.Context, app string, frozen bool, reason string) (*appOutput, error) {
+func (s *Service) setFrozen(
+	ctx context.Context,
+	app string,
+	frozen bool,
+	reason string,
+) (*appOutput, error) {
 	if err := s.mayChange(ctx, "path.app", app); err != nil {
 		return nil, err
 	}

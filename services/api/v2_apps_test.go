@@ -14,7 +14,8 @@ func TestV2Freeze(t *testing.T) {
 	var app map[string]any
 	f.call(t, http.MethodGet, "/api/v2/apps/shop", "", nil).into(t, 200, &app)
 	require.Equal(t, map[string]any{"app": "shop", "frozen": false}, app)
-	f.call(t, http.MethodPost, "/api/v2/apps/shop/freeze", `{"reason":"incident 4711"}`, nil).into(t, 200, &app)
+	f.call(t, http.MethodPost, "/api/v2/apps/shop/freeze", `{"reason":"incident 4711"}`, nil).
+		into(t, 200, &app)
 	require.Equal(t, true, app["frozen"])
 	require.Equal(t, "incident 4711", app["reason"])
 	require.NotEmpty(t, app["frozen_since"])
@@ -27,6 +28,14 @@ func TestV2Freeze(t *testing.T) {
 	f.problem(t, 404, http.MethodGet, "/api/v2/apps/nobody", "")
 	f.call(t, http.MethodPost, "/api/v2/apps/early/freeze", "", nil).into(t, 200, &app)
 	require.Equal(t, true, app["frozen"], "before its first timer")
-	require.Equal(t, "path.app", f.problem(t, 422, http.MethodPost, "/api/v2/apps/carillon/freeze", "").Errors[0].Location)
-	require.Equal(t, "body.reason", f.problem(t, 422, http.MethodPost, "/api/v2/apps/shop/freeze", `{"reason":"a\u0000"}`).Errors[0].Location)
+	require.Equal(
+		t,
+		"path.app",
+		f.problem(t, 422, http.MethodPost, "/api/v2/apps/carillon/freeze", "").Errors[0].Location,
+	)
+	require.Equal(
+		t,
+		"body.reason",
+		f.problem(t, 422, http.MethodPost, "/api/v2/apps/shop/freeze", `{"reason":"a\u0000"}`).Errors[0].Location,
+	)
 }

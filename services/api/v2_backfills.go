@@ -31,14 +31,14 @@ type rangeBody struct {
 }
 
 type backfillBody struct {
-	ID        string `json:"id" doc:"Also the series of its fires."`
-	TimerID   string `json:"timer_id"`
-	From      string `json:"from" format:"date-time"`
-	To        string `json:"to" format:"date-time"`
-	Next      string `json:"next" format:"date-time" doc:"Every instant before it has its fire."`
-	FiresMade int64  `json:"fires_made"`
-	Status    string `json:"status" enum:"running,done,cancelled" doc:"Where it stands."`
-	CreatedAt string `json:"created_at" format:"date-time"`
+	ID           string `json:"id" doc:"Also the series of its fires."`
+	TimerID      string `json:"timer_id"`
+	From         string `json:"from" format:"date-time"`
+	To           string `json:"to" format:"date-time"`
+	Next         string `json:"next" format:"date-time" doc:"Every instant before it has its fire."`
+	FiresCreated int64  `json:"fires_created"`
+	Status       string `json:"status" enum:"running,done,cancelled" doc:"Where it stands."`
+	CreatedAt    string `json:"created_at" format:"date-time"`
 }
 
 type backfillOutput struct{ Body backfillBody }
@@ -48,8 +48,12 @@ type startBackfillOutput struct {
 	Body     backfillBody
 }
 
-// startBackfill counts what it would make before it begins: one that is too large is refused as a whole.
-func (s *Service) startBackfill(ctx context.Context, in *startBackfillInput) (*startBackfillOutput, error) {
+// startBackfill counts what it would make before it begins: one that is too large is refused as a
+// whole.
+func (s *Service) startBackfill(
+	ctx context.Context,
+	in *startBackfillInput,
+) (*startBackfillOutput, error) {
 	id, err := s.ownID(ctx, &in.TimerParam)
 	if err != nil {
 		return nil, err
@@ -66,11 +70,22 @@ func (s *Service) startBackfill(ctx context.Context, in *startBackfillInput) (*s
 		return nil, err
 	}
 	b := store.Backfill{
-		ID: s.ids.Next(), App: in.App, Timer: id, FromMS: fromMS, ToMS: toMS, NextMS: fromMS, Status: store.BackfillRunning,
+		ID:        s.ids.Next(),
+		App:       in.App,
+		Timer:     id,
+		FromMS:    fromMS,
+		ToMS:      toMS,
+		NextMS:    fromMS,
+		Status:    store.BackfillRunning,
 		CreatedMS: s.opts.Now().UnixMilli(),
 	}
 	if in.Key != "" {
-		kept, err := s.opts.Store.Once(ctx, in.App, keyOf("backfill", id, in.Key), int64(b.ID))
+		kept, err := s.opts.Store.PutIfAbsent(
+			ctx,
+			in.App,
+			keyOf("backfill", id, in.Key),
+			int64(b.ID),
+		)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // the store says what it was doing
 		}
@@ -81,10 +96,16 @@ func (s *Service) startBackfill(ctx context.Context, in *startBackfillInput) (*s
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	if begun.FromMS != fromMS || begun.ToMS != toMS {
-		return nil, timer.Conflict("header.Idempotency-Key", "expected a key that is new, or of the same range, found one of another range: use another key")
+		return nil, timer.Conflict(
+			"header.Idempotency-Key",
+			"expected a key that is new, or of the same range, found one of another range: use another key",
+		)
 	}
 	return &startBackfillOutput{
-		Location: v2Prefix + "/backfills/" + begun.ID.String() + "?app=" + url.QueryEscape(in.App), Body: showBackfill(&begun),
+		Location: v2Prefix + "/backfills/" + begun.ID.String() + "?app=" + url.QueryEscape(
+			in.App,
+		),
+		Body: showBackfill(&begun),
 	}, nil
 }
 
@@ -96,17 +117,42 @@ func (s *Service) pastRange(from, to string) (fromMS, toMS int64, err error) {
 	}
 	switch {
 	case first == nil:
-		return 0, 0, timer.Invalid("from", `expected an instant such as "2026-01-01T00:00:00Z", found nothing`)
+		return 0, 0, timer.Invalid(
+			"from",
+			`expected an instant such as "2026-01-01T00:00:00Z", found nothing`,
+		)
 	case last == nil:
-		return 0, 0, timer.Invalid("to", `expected an instant such as "2026-01-02T00:00:00Z", found nothing`)
+		return 0, 0, timer.Invalid(
+			"to",
+			`expected an instant such as "2026-01-02T00:00:00Z", found nothing`,
+		)
 	case first.UnixMilli() < 0:
-		return 0, 0, timer.Invalid("from", fmt.Sprintf("expected an instant from 1970 on, found %q", from))
+		return 0, 0, timer.Invalid(
+			"from",
+			fmt.Sprintf("expected an instant from 1970 on, found %q", from),
+		)
 	case last.After(s.opts.Now()):
-		return 0, 0, timer.Invalid("to", fmt.Sprintf("expected an instant that has passed, as the schedule takes care of the future, found %q", to))
+		return 0, 0, timer.Invalid(
+			"to",
+			fmt.Sprintf(
+				"expected an instant that has passed, as the schedule takes care of the future, found %q",
+				to,
+			),
+		)
 	case !first.Before(*last):
-		return 0, 0, timer.Invalid("to", fmt.Sprintf("expected an instant later than from (%q), found %q", from, to))
+		return 0, 0, timer.Invalid(
+			"to",
+			fmt.Sprintf("expected an instant later than from (%q), found %q", from, to),
+		)
 	case last.Sub(*first) > maxBackfillRange:
-		return 0, 0, timer.Invalid("to", fmt.Sprintf("expected at most %d days after from, found %q: take several smaller ranges", maxBackfillRange/(24*time.Hour), to))
+		return 0, 0, timer.Invalid(
+			"to",
+			fmt.Sprintf(
+				"expected at most %d days after from, found %q: take several smaller ranges",
+				maxBackfillRange/(24*time.Hour),
+				to,
+			),
+		)
 	}
 	return ceilMS(*first), ceilMS(*last), nil
 }
@@ -114,7 +160,10 @@ func (s *Service) pastRange(from, to string) (fromMS, toMS int64, err error) {
 // checkBackfill refuses a range in which the timer names too many instants.
 func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) error {
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
-		return timer.Conflict("", "a fixed delay has no past: each of its instants follows from the end of a call")
+		return timer.Conflict(
+			"",
+			"a fixed delay has no past: each of its instants follows from the end of a call",
+		)
 	}
 	p, err := schedule.Parse(t.Definition.Schedule, inputs(t))
 	if err != nil {
@@ -123,10 +172,17 @@ func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) erro
 	n := 0
 	for at := p.Next(fromMS-1, expansion.Anchor(t)); at < toMS; at = p.Next(at, expansion.Anchor(t)) {
 		if n++; n > maxBackfillFires {
-			return timer.Invalid("to", fmt.Sprintf("expected a range of at most %d fires, found more: take several smaller ranges", maxBackfillFires))
+			return timer.Invalid(
+				"to",
+				fmt.Sprintf(
+					"expected a range of at most %d fires, found more: take several smaller ranges",
+					maxBackfillFires,
+				),
+			)
 		}
 		if n%countStep == 0 && ctx.Err() != nil {
-			return ctx.Err() //nolint:wrapcheck // the caller is told that there was no answer in time
+			//nolint:wrapcheck // the caller is told that there was no answer in time
+			return ctx.Err()
 		}
 	}
 	return nil
@@ -178,7 +234,13 @@ func (s *Service) cancelBackfill(ctx context.Context, in *BackfillParam) (*backf
 
 func showBackfill(b *store.Backfill) backfillBody {
 	return backfillBody{
-		ID: b.ID.String(), TimerID: b.Timer.String(), From: instant(b.FromMS), To: instant(b.ToMS), Next: instant(b.NextMS), FiresMade: b.Made,
-		Status: string(b.Status), CreatedAt: instant(b.CreatedMS),
+		ID:           b.ID.String(),
+		TimerID:      b.Timer.String(),
+		From:         instant(b.FromMS),
+		To:           instant(b.ToMS),
+		Next:         instant(b.NextMS),
+		FiresCreated: b.Created,
+		Status:       string(b.Status),
+		CreatedAt:    instant(b.CreatedMS),
 	}
 }

@@ -16,7 +16,7 @@ func TestV2Backfill(t *testing.T) {
 	type backfill struct {
 		ID, From, To, Status string
 		TimerID              string `json:"timer_id"`
-		FiresMade            int    `json:"fires_made"`
+		FiresCreated         int    `json:"fires_created"`
 	}
 	body := `{"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00Z"}`
 	a := f.call(t, http.MethodPost, path, body, nil)
@@ -38,7 +38,17 @@ func TestV2Backfill(t *testing.T) {
 	f.call(t, http.MethodPost, path, body, key).into(t, 202, &b)
 	f.call(t, http.MethodPost, path, body, key).into(t, 202, &same)
 	require.Equal(t, b.ID, same.ID)
-	require.Equal(t, 409, f.call(t, http.MethodPost, path, `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`, key).status)
+	require.Equal(
+		t,
+		409,
+		f.call(
+			t,
+			http.MethodPost,
+			path,
+			`{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`,
+			key,
+		).status,
+	)
 
 	tomorrow := rfc(time.Now().Add(24 * time.Hour))
 	for body, want := range map[string]string{
@@ -49,10 +59,21 @@ func TestV2Backfill(t *testing.T) {
 		`{"from":"2020-01-01T00:00:00Z","to":"2021-06-01T00:00:00Z"}`: "body.to",
 		`{"from":"1960-01-01T00:00:00Z","to":"1960-01-02T00:00:00Z"}`: "body.from",
 	} {
-		require.Equal(t, want, f.problem(t, 422, http.MethodPost, path, body).Errors[0].Location, body)
+		require.Equal(
+			t,
+			want,
+			f.problem(t, 422, http.MethodPost, path, body).Errors[0].Location,
+			body,
+		)
 	}
 	often, _ := f.active(t, "often", `{"kind":"cron","specs":["* * * * * *"]}`)
-	p := f.problem(t, 422, http.MethodPost, timerPath(often.ID, "/backfills"), `{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`)
+	p := f.problem(
+		t,
+		422,
+		http.MethodPost,
+		timerPath(often.ID, "/backfills"),
+		`{"from":"2026-01-01T00:00:00Z","to":"2026-01-03T00:00:00Z"}`,
+	)
 	require.Contains(t, p.Detail, "100000 fires")
 	chain, _ := f.active(t, "chain", `{"kind":"fixed_delay","every":"1h"}`)
 	f.problem(t, 409, http.MethodPost, timerPath(chain.ID, "/backfills"), body)

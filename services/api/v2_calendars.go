@@ -55,32 +55,55 @@ type putCalendarBody struct {
 
 func (b *CalendarBody) read(name string) timer.Calendar {
 	c := timer.Calendar{
-		Name: name, Zone: b.Zone, ExcludedDates: b.ExcludedDates, IncludedDates: b.IncludedDates, ExcludedWeekdays: b.ExcludedWeekdays,
+		Name:             name,
+		Zone:             b.Zone,
+		ExcludedDates:    b.ExcludedDates,
+		IncludedDates:    b.IncludedDates,
+		ExcludedWeekdays: b.ExcludedWeekdays,
 	}
 	for _, r := range b.AllowedTimes {
-		c.AllowedTimes = append(c.AllowedTimes, timer.TimeRange{From: r.From, To: r.To, Weekdays: r.Weekdays})
+		c.AllowedTimes = append(
+			c.AllowedTimes,
+			timer.TimeRange{From: r.From, To: r.To, Weekdays: r.Weekdays},
+		)
 	}
 	return c
 }
 
 func showCalendar(app string, c *store.CalendarVersion) ShownCalendar {
 	b := ShownCalendar{
-		App: app, Name: c.Name, Version: c.Version, UpdatedAt: instant(c.UpdatedMS), CalendarBody: CalendarBody{
-			Zone: c.Zone, ExcludedDates: c.ExcludedDates, IncludedDates: c.IncludedDates, ExcludedWeekdays: c.ExcludedWeekdays,
+		App:       app,
+		Name:      c.Name,
+		Version:   c.Version,
+		UpdatedAt: instant(c.UpdatedMS),
+		CalendarBody: CalendarBody{
+			Zone:             c.Zone,
+			ExcludedDates:    c.ExcludedDates,
+			IncludedDates:    c.IncludedDates,
+			ExcludedWeekdays: c.ExcludedWeekdays,
 		},
 	}
 	for _, r := range c.AllowedTimes {
-		b.AllowedTimes = append(b.AllowedTimes, timeRangeBody{From: r.From, To: r.To, Weekdays: r.Weekdays})
+		b.AllowedTimes = append(
+			b.AllowedTimes,
+			timeRangeBody{From: r.From, To: r.To, Weekdays: r.Weekdays},
+		)
 	}
 	return b
 }
 
-// putCalendar is heard by timers that name the calendar when a migrator expands them next, at once but for a moment.
+// putCalendar is heard by timers that name the calendar when a migrator expands them next, at once
+// but for a moment.
 func (s *Service) putCalendar(ctx context.Context, in *putCalendarInput) (*calendarOutput, error) {
 	if err := s.mayChange(ctx, "query.app", in.App); err != nil {
 		return nil, err
 	}
-	if bad := collect(checkText("query.app", in.App, timer.MaxAppLen), checkText("path.name", in.Name, timer.MaxNameLen)); len(bad) > 0 {
+	if bad := collect(
+		checkText("query.app", in.App, timer.MaxAppLen),
+		checkText("path.name", in.Name, timer.MaxNameLen),
+	); len(
+		bad,
+	) > 0 {
 		return nil, s.problems(bad)
 	}
 	c := in.Body.read(in.Name)
@@ -91,7 +114,12 @@ func (s *Service) putCalendar(ctx context.Context, in *putCalendarInput) (*calen
 }
 
 // keepCalendar writes a checked calendar and shows it.
-func (s *Service) keepCalendar(ctx context.Context, app string, c timer.Calendar, ifVersion int64) (*calendarOutput, error) {
+func (s *Service) keepCalendar(
+	ctx context.Context,
+	app string,
+	c timer.Calendar,
+	ifVersion int64,
+) (*calendarOutput, error) {
 	version, err := s.opts.Store.PutCalendar(ctx, app, c, ifVersion)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
@@ -124,7 +152,10 @@ type calendarsBody struct {
 	NextCursor string          `json:"next_cursor" doc:"Pass it as cursor for the next page; empty on the last one."`
 }
 
-func (s *Service) listCalendars(ctx context.Context, in *listCalendarsInput) (*calendarsOutput, error) {
+func (s *Service) listCalendars(
+	ctx context.Context,
+	in *listCalendarsInput,
+) (*calendarsOutput, error) {
 	if err := s.mayUse(ctx, in.App); err != nil {
 		return nil, err
 	}
@@ -155,5 +186,6 @@ func (s *Service) deleteCalendar(ctx context.Context, in *CalendarParam) (*struc
 	if err := s.mayChange(ctx, "query.app", in.App); err != nil {
 		return nil, err
 	}
-	return nil, s.opts.Store.DeleteCalendar(ctx, in.App, in.Name) //nolint:wrapcheck // the store says what it was doing
+	//nolint:wrapcheck // the store says what it was doing
+	return nil, s.opts.Store.DeleteCalendar(ctx, in.App, in.Name)
 }

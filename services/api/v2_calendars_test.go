@@ -45,16 +45,37 @@ func TestV2LifeOfACalendar(t *testing.T) {
 	require.Equal(t, []string{"2026-12-25"}, got.ExcludedDates)
 	require.Equal(t, "17:30", got.AllowedTimes[0]["to"])
 
-	require.Equal(t, 2, f.calendar(t, 200, http.MethodPut, work, `{"excluded_dates":["2026-12-26"],"if_version":1}`).Version)
+	require.Equal(
+		t,
+		2,
+		f.calendar(
+			t,
+			200,
+			http.MethodPut,
+			work,
+			`{"excluded_dates":["2026-12-26"],"if_version":1}`,
+		).Version,
+	)
 	f.problem(t, 409, http.MethodPut, "/api/v2/calendars/"+work, `{"if_version":1}`)
 	f.problem(t, 409, http.MethodPut, "/api/v2/calendars/none?app=shop", `{"if_version":1}`)
-	require.Equal(t, []string{"2026-12-26"}, f.calendar(t, 200, http.MethodGet, work, "").ExcludedDates)
+	require.Equal(
+		t,
+		[]string{"2026-12-26"},
+		f.calendar(t, 200, http.MethodGet, work, "").ExcludedDates,
+	)
 
-	timerBody := with(`{"kind":"cron","specs":["@daily"],"calendars":["work days"],"excluded":"next_allowed"}`, `"status":"active"`)
+	timerBody := with(
+		`{"kind":"cron","specs":["@daily"],"calendars":["work days"],"excluded":"next_allowed"}`,
+		`"status":"active"`,
+	)
 	tm := f.create(t, 201, timerBody)
 	require.Equal(t, "next_allowed", tm.Schedule["excluded"])
 	require.NotEmpty(t, tm.NextDue)
-	require.Contains(t, f.problem(t, 409, http.MethodDelete, "/api/v2/calendars/"+work, "").Detail, "bill")
+	require.Contains(
+		t,
+		f.problem(t, 409, http.MethodDelete, "/api/v2/calendars/"+work, "").Detail,
+		"bill",
+	)
 	require.Equal(t, 204, f.call(t, http.MethodDelete, timerPath(tm.ID, ""), "", nil).status)
 	require.Equal(t, 204, f.call(t, http.MethodDelete, "/api/v2/calendars/"+work, "", nil).status)
 	f.problem(t, 404, http.MethodDelete, "/api/v2/calendars/"+work, "")
@@ -75,7 +96,8 @@ func TestV2ListsCalendarsInPages(t *testing.T) {
 			Items      []v2Calendar
 			NextCursor string `json:"next_cursor"`
 		}
-		f.call(t, http.MethodGet, "/api/v2/calendars?app=shop&limit=2"+cursor, "", nil).into(t, 200, &page)
+		f.call(t, http.MethodGet, "/api/v2/calendars?app=shop&limit=2"+cursor, "", nil).
+			into(t, 200, &page)
 		for _, c := range page.Items {
 			names = append(names, c.Name)
 		}
@@ -85,7 +107,11 @@ func TestV2ListsCalendarsInPages(t *testing.T) {
 		cursor = "&cursor=" + page.NextCursor
 	}
 	require.Equal(t, []string{"a", "b", "c"}, names)
-	require.Equal(t, "query.cursor", f.problem(t, 422, http.MethodGet, "/api/v2/calendars?app=shop&cursor=zzz", "").Errors[0].Location)
+	require.Equal(
+		t,
+		"query.cursor",
+		f.problem(t, 422, http.MethodGet, "/api/v2/calendars?app=shop&cursor=zzz", "").Errors[0].Location,
+	)
 }
 
 func TestV2CalendarsNameTheBadField(t *testing.T) {
@@ -100,12 +126,33 @@ func TestV2CalendarsNameTheBadField(t *testing.T) {
 		`{"time_zone":"Mars/Base"}`:                         "body.time_zone",
 		`{"holidays":[]}`:                                   "body.holidays",
 	} {
-		require.Equal(t, want, f.problem(t, 422, http.MethodPut, "/api/v2/calendars/c?app=shop", body).Errors[0].Location, body)
+		require.Equal(
+			t,
+			want,
+			f.problem(t, 422, http.MethodPut, "/api/v2/calendars/c?app=shop", body).Errors[0].Location,
+			body,
+		)
 	}
-	require.Equal(t, "query.app", f.problem(t, 422, http.MethodPut, "/api/v2/calendars/c?app=carillon", `{}`).Errors[0].Location)
-	require.Equal(t, "query.app", f.problem(t, 422, http.MethodDelete, "/api/v2/calendars/c?app=carillon", "").Errors[0].Location)
-	require.Equal(t, "query.app", f.problem(t, 422, http.MethodGet, "/api/v2/calendars/c", "").Errors[0].Location)
-	require.Equal(t, "path.name", f.problem(t, 422, http.MethodPut, "/api/v2/calendars/%20c?app=shop", `{}`).Errors[0].Location)
+	require.Equal(
+		t,
+		"query.app",
+		f.problem(t, 422, http.MethodPut, "/api/v2/calendars/c?app=carillon", `{}`).Errors[0].Location,
+	)
+	require.Equal(
+		t,
+		"query.app",
+		f.problem(t, 422, http.MethodDelete, "/api/v2/calendars/c?app=carillon", "").Errors[0].Location,
+	)
+	require.Equal(
+		t,
+		"query.app",
+		f.problem(t, 422, http.MethodGet, "/api/v2/calendars/c", "").Errors[0].Location,
+	)
+	require.Equal(
+		t,
+		"path.name",
+		f.problem(t, 422, http.MethodPut, "/api/v2/calendars/%20c?app=shop", `{}`).Errors[0].Location,
+	)
 }
 
 const holidays = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//x//y//EN\r\n" +
@@ -116,21 +163,43 @@ func TestV2ImportsICalendar(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	ics := func(status int, query, body string) (c v2Calendar) {
-		a := f.call(t, http.MethodPost, "/api/v2/calendars/h/import?app=shop"+query, body, map[string]string{"Content-Type": "text/calendar"})
+		a := f.call(
+			t,
+			http.MethodPost,
+			"/api/v2/calendars/h/import?app=shop"+query,
+			body,
+			map[string]string{"Content-Type": "text/calendar"},
+		)
 		a.into(t, status, &c)
 		return c
 	}
 	c := ics(200, "", holidays)
 	require.Equal(t, []string{"2026-12-25", "2026-12-26"}, c.ExcludedDates)
 	require.Equal(t, 1, c.Version)
-	c = f.calendar(t, 200, http.MethodPut, "h?app=shop", `{"excluded_dates":["2026-01-01","2026-12-25"],"excluded_weekdays":["sun"]}`)
+	c = f.calendar(
+		t,
+		200,
+		http.MethodPut,
+		"h?app=shop",
+		`{"excluded_dates":["2026-01-01","2026-12-25"],"excluded_weekdays":["sun"]}`,
+	)
 	require.Equal(t, 2, c.Version)
 	c = ics(200, "&as=excluded&mode=merge", holidays)
 	require.Equal(t, []string{"2026-01-01", "2026-12-25", "2026-12-26"}, c.ExcludedDates)
 	require.Equal(t, []string{"sun"}, c.ExcludedWeekdays, "the rest stays")
 	c = ics(200, "&mode=replace&if_version=3", holidays)
 	require.Equal(t, []string{"2026-12-25", "2026-12-26"}, c.ExcludedDates)
-	require.Equal(t, 409, f.call(t, http.MethodPost, "/api/v2/calendars/h/import?app=shop&if_version=3", holidays, nil).status)
+	require.Equal(
+		t,
+		409,
+		f.call(
+			t,
+			http.MethodPost,
+			"/api/v2/calendars/h/import?app=shop&if_version=3",
+			holidays,
+			nil,
+		).status,
+	)
 	c = ics(200, "&as=included", holidays)
 	require.Equal(t, []string{"2026-12-25", "2026-12-26"}, c.IncludedDates)
 	require.Equal(t, []string{"2026-12-25", "2026-12-26"}, c.ExcludedDates)
@@ -145,8 +214,16 @@ func TestV2ImportsICalendar(t *testing.T) {
 		require.Equal(t, "body", p.Errors[0].Location)
 		require.Equal(t, want, p.Errors[0].Message)
 	}
-	require.Equal(t, "query.as", f.problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=shop&as=x", holidays).Errors[0].Location)
-	require.Equal(t, "query.app", f.problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=carillon", holidays).Errors[0].Location)
+	require.Equal(
+		t,
+		"query.as",
+		f.problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=shop&as=x", holidays).Errors[0].Location,
+	)
+	require.Equal(
+		t,
+		"query.app",
+		f.problem(t, 422, http.MethodPost, "/api/v2/calendars/h/import?app=carillon", holidays).Errors[0].Location,
+	)
 	f.problem(t, 400, http.MethodPost, "/api/v2/calendars/h/import?app=shop", "")
 }
 
@@ -160,13 +237,16 @@ func TestV2ImportsByTheCalendarsZone(t *testing.T) {
 		Version       int
 		Import        map[string]any
 	}
-	body := strings.NewReplacer(";VALUE=DATE:20261225", ":20261224T230000Z", ";VALUE=DATE:20261227", ":20261225T230000Z").Replace(holidays)
+	body := strings.NewReplacer(";VALUE=DATE:20261225", ":20261224T230000Z", ";VALUE=DATE:20261227", ":20261225T230000Z").
+		Replace(holidays)
 	f.call(t, http.MethodPost, "/api/v2/calendars/h/import?app=shop", body, nil).into(t, 200, &got)
 	require.Equal(t, []string{"2026-12-25"}, got.ExcludedDates)
 	require.Equal(t, map[string]any{"dates": 1.0}, got.Import)
 	require.Equal(t, 2, got.Version)
-	body = strings.NewReplacer("DTEND;VALUE=DATE:20261227", "RRULE:FREQ=WEEKLY;BYDAY=SA,SU").Replace(holidays)
-	f.call(t, http.MethodPost, "/api/v2/calendars/h/import?app=shop&mode=replace", body, nil).into(t, 200, &got)
+	body = strings.NewReplacer("DTEND;VALUE=DATE:20261227", "RRULE:FREQ=WEEKLY;BYDAY=SA,SU").
+		Replace(holidays)
+	f.call(t, http.MethodPost, "/api/v2/calendars/h/import?app=shop&mode=replace", body, nil).
+		into(t, 200, &got)
 	require.Len(t, got.ExcludedDates, int(got.Import["dates"].(float64)))
 	require.Equal(t, "-12-31", got.Import["endless_until"].(string)[4:])
 	require.LessOrEqual(t, got.ExcludedDates[len(got.ExcludedDates)-1], got.Import["endless_until"])
@@ -179,8 +259,15 @@ func TestV2ImportsAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, day := range []string{"01", "02", "03", "04", "05", "06"} {
 		wg.Go(func() {
-			body := strings.NewReplacer("20261225", "202603"+day, "DTEND;VALUE=DATE:20261227\r\n", "").Replace(holidays)
-			if a := f.call(t, http.MethodPost, "/api/v2/calendars/h/import?app=shop", body, nil); a.status != 200 {
+			body := strings.NewReplacer("20261225", "202603"+day, "DTEND;VALUE=DATE:20261227\r\n", "").
+				Replace(holidays)
+			if a := f.call(
+				t,
+				http.MethodPost,
+				"/api/v2/calendars/h/import?app=shop",
+				body,
+				nil,
+			); a.status != 200 {
 				t.Errorf("answered %d: %s", a.status, a.body)
 			}
 		})
@@ -192,7 +279,10 @@ func TestV2ImportsAtOnce(t *testing.T) {
 // An app's key opens nothing of another app's.
 func TestV2ControlsAskForTheAppsKey(t *testing.T) {
 	t.Parallel()
-	f := setup(t, func(o *api.Options) { o.Auth = api.Auth{Keys: api.Keys{sha256.Sum256([]byte("k1")): "shop"}} })
+	f := setup(
+		t,
+		func(o *api.Options) { o.Auth = api.Auth{Keys: api.Keys{sha256.Sum256([]byte("k1")): "shop"}} },
+	)
 	key := map[string]string{"Authorization": "Bearer k1"}
 	for _, c := range []struct{ method, path, body string }{
 		{http.MethodPut, "/api/v2/timers", strings.Replace(v2Body, "shop", "desk", 1)},

@@ -16,7 +16,8 @@ import (
 
 const completeFireOperation = "complete-fire"
 
-// A receiver may complete a fire before the executor has recorded that it was accepted. So long, and so often, the call asks again.
+// A receiver may complete a fire before the executor has recorded that it was accepted. So long,
+// and so often, the call asks again.
 const (
 	completeEarlyFor   = 3 * time.Second
 	completeEarlyEvery = 100 * time.Millisecond
@@ -49,12 +50,20 @@ func (s *Service) completeFire(ctx context.Context, in *completeInput) (*complet
 	}
 	attempt := s.attemptOf(id, in.Body.Token)
 	if attempt == 0 {
-		s.countDenied(ctx, deniedToken, "") // nobody shows a key here, and a token has no public part
-		return nil, problem(fault{status: http.StatusForbidden, msg: "the token is not one of this fire"})
+		// nobody shows a key here, and a token has no public part.
+		s.countDenied(ctx, deniedToken, "")
+		return nil, problem(
+			fault{status: http.StatusForbidden, msg: "the token is not one of this fire"},
+		)
 	}
 	turn, ok := s.shares.enter(id, addressOf(ctx))
 	if !ok {
-		busy := problem(fault{status: http.StatusServiceUnavailable, msg: "this fire is being completed, or this address completes too many at once: ask again"})
+		busy := problem(
+			fault{
+				status: http.StatusServiceUnavailable,
+				msg:    "this fire is being completed, or this address completes too many at once: ask again",
+			},
+		)
 		return nil, huma.ErrorWithHeaders(busy, http.Header{"Retry-After": {retryAfter}})
 	}
 	defer turn.leave()
@@ -62,7 +71,10 @@ func (s *Service) completeFire(ctx context.Context, in *completeInput) (*complet
 	c := store.Completion{FireID: id, Attempt: attempt, FinishedMS: s.opts.Now().UnixMilli()}
 	if in.Body.Status == string(timer.Failed) {
 		c.Failed = &timer.Attempt{
-			FireID: id, N: attempt, Failure: timer.FailureAsync, Error: strings.TrimSpace("completed as failed: " + oneLine(in.Body.Message)),
+			FireID:  id,
+			N:       attempt,
+			Failure: timer.FailureAsync,
+			Error:   strings.TrimSpace("completed as failed: " + oneLine(in.Body.Message)),
 		}
 	}
 	err = turn.turn(ctx, func() (err error) {
@@ -78,7 +90,9 @@ func (s *Service) completeFire(ctx context.Context, in *completeInput) (*complet
 	if err != nil {
 		return nil, err
 	}
-	return &completeOutput{completedBody{ID: id.String(), Status: in.Body.Status, Repeated: done}}, nil
+	return &completeOutput{
+		completedBody{ID: id.String(), Status: in.Body.Status, Repeated: done},
+	}, nil
 }
 
 // appOf returns the app of a fire's timer.
@@ -93,8 +107,14 @@ func (s *Service) appOf(ctx context.Context, id timer.FireID) (string, error) {
 	return states[0].App, nil
 }
 
-// complete ends the fire, or gives it back. repeated tells that it was so before. It has its turn only while it asks the store.
-func (s *Service) complete(ctx context.Context, turn *completing, app string, c store.Completion) (repeated bool, err error) {
+// complete ends the fire, or gives it back. repeated tells that it was so before. It has its turn
+// only while it asks the store.
+func (s *Service) complete(
+	ctx context.Context,
+	turn *completing,
+	app string,
+	c store.Completion,
+) (repeated bool, err error) {
 	last := time.NewTimer(completeEarlyFor)
 	defer last.Stop()
 	again := time.NewTicker(completeEarlyEvery)
@@ -116,12 +136,20 @@ func (s *Service) complete(ctx context.Context, turn *completing, app string, c 
 		case store.CompletedLate:
 			fallthrough
 		default:
-			return false, timer.Conflict("", "the fire is not waiting for this completion: it has its outcome, or is at another attempt; look at GET /fires/{id}")
+			return false, timer.Conflict(
+				"",
+				"the fire is not waiting for this completion: it has its outcome, or is at another attempt; look at GET /fires/{id}",
+			)
 		}
 		select {
 		case <-again.C:
 		case <-last.C:
-			early := problem(fault{status: http.StatusConflict, msg: "the attempt is not recorded yet: repeat it"})
+			early := problem(
+				fault{
+					status: http.StatusConflict,
+					msg:    "the attempt is not recorded yet: repeat it",
+				},
+			)
 			return false, huma.ErrorWithHeaders(early, http.Header{"Retry-After": {retryAfter}})
 		case <-ctx.Done():
 			return false, timer.Unavailable("no answer in time", ctx.Err())
@@ -129,7 +157,8 @@ func (s *Service) complete(ctx context.Context, turn *completing, app string, c 
 	}
 }
 
-// attemptOf returns which attempt of a fire a token is of, 0 where it is of none. A timer may have had more attempts than it has now, and redrives count anew.
+// attemptOf returns which attempt of a fire a token is of, 0 where it is of none. A timer may have
+// had more attempts than it has now, and redrives count anew.
 func (s *Service) attemptOf(id timer.FireID, token string) int32 {
 	if s.tokens == nil {
 		return 0
@@ -142,8 +171,14 @@ func (s *Service) attemptOf(id timer.FireID, token string) int32 {
 	return 0
 }
 
-// followerOf plans what follows a fire of a fixed delay when it is completed now; nil for other timers.
-func (s *Service) followerOf(ctx context.Context, app string, id timer.FireID, endMS int64) (*timer.Fire, error) {
+// followerOf plans what follows a fire of a fixed delay when it is completed now; nil for other
+// timers.
+func (s *Service) followerOf(
+	ctx context.Context,
+	app string,
+	id timer.FireID,
+	endMS int64,
+) (*timer.Fire, error) {
 	if id.Series != 0 {
 		return nil, nil //nolint:nilnil // a run-now is no link of the chain
 	}
@@ -171,7 +206,7 @@ func (s *Service) followerOf(ctx context.Context, app string, id timer.FireID, e
 		}
 		calendars = append(calendars, c.Calendar)
 	}
-	return s.opts.Follow.Follow(found.Open, &d, calendars, endMS)
+	return s.opts.Successor.Successor(found.Open, &d, calendars, endMS)
 }
 
 // oneLine keeps what a receiver says to one line of text.
@@ -186,7 +221,10 @@ func oneLine(text string) string {
 
 // badFireIDText says what is wrong with a text that is no fire id.
 func badFireIDText(text string) string {
-	return fmt.Sprintf("expected a fire id, which is <timer>-<due_ms> or <timer>-<due_ms>-<series>, found %q", clip(text))
+	return fmt.Sprintf(
+		"expected a fire id, which is <timer>-<due_ms> or <timer>-<due_ms>-<series>, found %q",
+		clip(text),
+	)
 }
 
 func badFireID(text string) error { return timer.Invalid("path.id", badFireIDText(text)) }

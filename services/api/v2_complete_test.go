@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
@@ -30,7 +30,9 @@ func newExecutor(t *testing.T, change ...func(*api.Options)) *executor {
 	tokens, err := callback.NewCompletionTokens(ring.Derive("completion")...)
 	require.NoError(t, err)
 	e := &executor{session: 7, tokens: tokens}
-	e.fixture = setup(t, append([]func(*api.Options){func(o *api.Options) { o.Secrets = ring }}, change...)...)
+	e.fixture = setup(
+		t,
+		append([]func(*api.Options){func(o *api.Options) { o.Secrets = ring }}, change...)...)
 	require.NoError(t, e.store.OpenSession(t.Context(), e.session, store.ExecutorSession, "test"))
 	return e
 }
@@ -38,7 +40,8 @@ func newExecutor(t *testing.T, change ...func(*api.Options)) *executor {
 // held makes a timer and claims so many of its fires.
 func (e *executor) held(t *testing.T, app, name string, n int) []timer.Fire {
 	t.Helper()
-	body := strings.NewReplacer(`"shop"`, `"`+app+`"`, `"bill"`, `"`+name+`"`, `0 0 9 * * *`, `* * * * * *`, `{"app"`, `{"status":"active","app"`).Replace(v2Body)
+	body := strings.NewReplacer(`"shop"`, `"`+app+`"`, `"bill"`, `"`+name+`"`, `0 0 9 * * *`, `* * * * * *`, `{"app"`, `{"status":"active","app"`).
+		Replace(v2Body)
 	before := len(e.dispatched.all())
 	e.create(t, 201, body)
 	won, err := e.store.Claim(t.Context(), e.session, e.dispatched.all()[before:before+n])
@@ -49,15 +52,30 @@ func (e *executor) held(t *testing.T, app, name string, n int) []timer.Fire {
 
 func (e *executor) accept(t *testing.T, f timer.Fire) {
 	t.Helper()
-	f.State, f.Attempt, f.RunMS = timer.FireAccepted, f.Attempt+1, time.Now().Add(time.Hour).UnixMilli()
-	released, err := e.store.Release(t.Context(), e.session, []timer.Fire{f}, []timer.Attempt{{FireID: f.FireID, N: f.Attempt, StartMS: time.Now().UnixMilli(), StatusCode: 202}})
+	f.State, f.Attempt, f.RunAtMS = timer.FireAccepted, f.Attempt+1, time.Now().
+		Add(time.Hour).
+		UnixMilli()
+	released, err := e.store.Release(
+		t.Context(),
+		e.session,
+		[]timer.Fire{f},
+		[]timer.Attempt{
+			{FireID: f.FireID, N: f.Attempt, StartMS: time.Now().UnixMilli(), StatusCode: 202},
+		},
+	)
 	require.NoError(t, err)
 	require.Len(t, released, 1)
 }
 
 func (e *executor) complete(t *testing.T, id timer.FireID, token, status string) answer {
 	t.Helper()
-	return e.call(t, http.MethodPost, "/api/v2/fires/"+id.String()+"/complete", `{"token":"`+token+`","status":"`+status+`","message":"out of\npaper"}`, nil)
+	return e.call(
+		t,
+		http.MethodPost,
+		"/api/v2/fires/"+id.String()+"/complete",
+		`{"token":"`+token+`","status":"`+status+`","message":"out of\npaper"}`,
+		nil,
+	)
 }
 
 func TestV2Complete(t *testing.T) {
@@ -78,12 +96,26 @@ func TestV2Complete(t *testing.T) {
 	} {
 		require.Equal(t, c.status, e.complete(t, c.id, c.token, "delivered").status, name)
 	}
-	require.Equal(t, 422, e.call(t, http.MethodPost, "/api/v2/fires/x/complete", `{"token":"x","status":"delivered"}`, nil).status)
+	require.Equal(
+		t,
+		422,
+		e.call(
+			t,
+			http.MethodPost,
+			"/api/v2/fires/x/complete",
+			`{"token":"x","status":"delivered"}`,
+			nil,
+		).status,
+	)
 
 	e.accept(t, fires[0])
 	a := e.complete(t, fires[0].FireID, good, "delivered")
 	require.Equal(t, 200, a.status, a.body)
-	require.JSONEq(t, `{"id":"`+fires[0].FireID.String()+`","status":"delivered","repeated":false}`, a.body)
+	require.JSONEq(
+		t,
+		`{"id":"`+fires[0].FireID.String()+`","status":"delivered","repeated":false}`,
+		a.body,
+	)
 	a = e.complete(t, fires[0].FireID, good, "delivered")
 	require.Equal(t, 200, a.status)
 	require.Contains(t, a.body, `"repeated":true`)
@@ -105,7 +137,8 @@ func TestV2Complete(t *testing.T) {
 	var shown struct {
 		WaitsFor string `json:"waits_for"`
 	}
-	e.call(t, http.MethodGet, "/api/v2/fires/"+fires[1].FireID.String()+"?app=shop", "", nil).into(t, 200, &shown)
+	e.call(t, http.MethodGet, "/api/v2/fires/"+fires[1].FireID.String()+"?app=shop", "", nil).
+		into(t, 200, &shown)
 	require.Equal(t, "retry", shown.WaitsFor)
 	last := got.Attempts[len(got.Attempts)-1]
 	require.Equal(t, timer.FailureAsync, last.Failure)
@@ -124,7 +157,11 @@ func TestV2CompleteEarly(t *testing.T) {
 		<-tick.C
 		e.accept(t, fires[0])
 	})
-	require.Equal(t, 200, e.complete(t, fires[0].FireID, e.tokens.Token(fires[0].FireID, 1), "delivered").status)
+	require.Equal(
+		t,
+		200,
+		e.complete(t, fires[0].FireID, e.tokens.Token(fires[0].FireID, 1), "delivered").status,
+	)
 	wg.Wait()
 	began := time.Now()
 	a := e.complete(t, fires[1].FireID, e.tokens.Token(fires[1].FireID, 1), "delivered")
@@ -138,14 +175,19 @@ func TestV2CompleteEarly(t *testing.T) {
 func TestV2CompletePlansTheNextOfAFixedDelay(t *testing.T) {
 	t.Parallel()
 	e := newExecutor(t)
-	body := strings.NewReplacer(`{"kind":"cron","specs":["0 0 9 * * *"]}`, `{"kind":"fixed_delay","every":"1s"}`, `{"app"`, `{"status":"active","app"`).Replace(v2Body)
+	body := strings.NewReplacer(`{"kind":"cron","specs":["0 0 9 * * *"]}`, `{"kind":"fixed_delay","every":"1s"}`, `{"app"`, `{"status":"active","app"`).
+		Replace(v2Body)
 	e.create(t, 201, body)
 	won, err := e.store.Claim(t.Context(), e.session, e.dispatched.all())
 	require.NoError(t, err)
 	require.Len(t, won, 1)
 	e.accept(t, won[0])
 	before := len(e.dispatched.all())
-	require.Equal(t, 200, e.complete(t, won[0].FireID, e.tokens.Token(won[0].FireID, 1), "delivered").status)
+	require.Equal(
+		t,
+		200,
+		e.complete(t, won[0].FireID, e.tokens.Token(won[0].FireID, 1), "delivered").status,
+	)
 	require.Len(t, e.dispatched.all(), before+1)
 	next := e.dispatched.all()[before]
 	require.Equal(t, won[0].Timer, next.Timer)
@@ -154,7 +196,7 @@ func TestV2CompletePlansTheNextOfAFixedDelay(t *testing.T) {
 
 func otherToken(t *testing.T, id timer.FireID) string {
 	t.Helper()
-	r, err := sealing.ParseRing(sealing.NewKey("other"))
+	r, err := encryption.ParseKeyring(encryption.NewKey("other"))
 	require.NoError(t, err)
 	tokens, err := callback.NewCompletionTokens(r.Derive("completion")...)
 	require.NoError(t, err)
@@ -165,7 +207,17 @@ func otherToken(t *testing.T, id timer.FireID) string {
 func TestV2CompleteNeedsNoAPIKey(t *testing.T) {
 	t.Parallel()
 	f, _ := guarded(t)
-	require.Equal(t, 403, f.call(t, http.MethodPost, "/api/v2/fires/1-1/complete", `{"token":"x","status":"delivered"}`, nil).status)
+	require.Equal(
+		t,
+		403,
+		f.call(
+			t,
+			http.MethodPost,
+			"/api/v2/fires/1-1/complete",
+			`{"token":"x","status":"delivered"}`,
+			nil,
+		).status,
+	)
 	require.Equal(t, 401, f.call(t, http.MethodGet, "/api/v2/fires/1-1?app=shop", "", nil).status)
 }
 
@@ -183,20 +235,25 @@ func TestV2WaitsFor(t *testing.T) {
 	e.call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).into(t, 200, &doc)
 	enum := doc.Components.Schemas["FireBody"].Properties["waits_for"].Enum
 	states := map[timer.FireState]string{
-		timer.FireReady: "run", timer.FireRetrying: "retry", timer.FireWaiting: "turn", timer.FireAccepted: "completion", timer.FireParked: "limits",
+		timer.FireReady:    "run",
+		timer.FireRetrying: "retry",
+		timer.FireWaiting:  "turn",
+		timer.FireAccepted: "completion",
+		timer.FireDeferred: "limits",
 		timer.FireReturned: "retry",
 	}
 	fires := e.held(t, "shop", "bill", len(states))
 	for state, want := range states {
 		f := fires[0]
 		fires = fires[1:]
-		f.State, f.RunMS = state, time.Now().Add(time.Hour).UnixMilli()
+		f.State, f.RunAtMS = state, time.Now().Add(time.Hour).UnixMilli()
 		_, err := e.store.Release(t.Context(), e.session, []timer.Fire{f}, nil)
 		require.NoError(t, err)
 		var shown struct {
 			WaitsFor string `json:"waits_for"`
 		}
-		e.call(t, http.MethodGet, "/api/v2/fires/"+f.FireID.String()+"?app=shop", "", nil).into(t, 200, &shown)
+		e.call(t, http.MethodGet, "/api/v2/fires/"+f.FireID.String()+"?app=shop", "", nil).
+			into(t, 200, &shown)
 		require.Equal(t, want, shown.WaitsFor)
 		require.Contains(t, enum, want)
 	}

@@ -20,8 +20,8 @@ type pauseBody struct {
 	Until  string `json:"until,omitempty" format:"date-time" doc:"When it is activated again by itself, from now to 2199; never where it is left out."`
 }
 
-// pauseTimer pauses an active timer, or changes the pause of one that is paused. One that is not active was deactivated by somebody, and
-// the end of a pause must not activate it.
+// pauseTimer pauses an active timer, or changes the pause of one that is paused. One that is not
+// active was deactivated by somebody, and the end of a pause must not activate it.
 func (s *Service) pauseTimer(ctx context.Context, in *pauseInput) (*timerOutput, error) {
 	id, err := s.ownID(ctx, &in.TimerParam)
 	if err != nil {
@@ -55,7 +55,10 @@ func (s *Service) resumeTimer(ctx context.Context, in *TimerParam) (*timerOutput
 		return nil, err
 	}
 	return s.changeStatus(ctx, store.StatusChange{
-		App: in.App, ID: id, Status: timer.StatusActive, From: []timer.Status{timer.StatusPaused, timer.StatusActive},
+		App:    in.App,
+		ID:     id,
+		Status: timer.StatusActive,
+		From:   []timer.Status{timer.StatusPaused, timer.StatusActive},
 	})
 }
 
@@ -77,7 +80,10 @@ func (s *Service) future(field, text string) (int64, error) {
 	case at == nil:
 		return 0, nil
 	case !at.After(s.opts.Now()) || at.Year() > lastYear:
-		return 0, timer.Invalid(field, fmt.Sprintf("expected an instant from now to the year %d, found %q", lastYear, text))
+		return 0, timer.Invalid(
+			field,
+			fmt.Sprintf("expected an instant from now to the year %d, found %q", lastYear, text),
+		)
 	}
 	return ceilMS(*at), nil
 }
@@ -105,8 +111,9 @@ type rescheduleBody struct {
 	IfVersion int32  `json:"if_version,omitempty" minimum:"1" doc:"Only if this is the timer's version; else 409."`
 }
 
-// rescheduleTimer moves a one-shot. The planner looks under the row's lock whether it has come due meanwhile: then the new version
-// gets no fire, so of the old instant and the new only one is called.
+// rescheduleTimer moves a one-shot. The planner looks under the row's lock whether it has come due
+// meanwhile: then the new version gets no fire, so of the old instant and the new only one is
+// called.
 func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*timerOutput, error) {
 	id, err := s.ownID(ctx, &in.TimerParam)
 	if err != nil {
@@ -123,7 +130,10 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 	kind := t.Definition.Schedule.Kind
 	switch {
 	case !kind.OneShot():
-		return nil, timer.Conflict("", fmt.Sprintf("a timer of kind %q recurs: edit its schedule", kind))
+		return nil, timer.Conflict(
+			"",
+			fmt.Sprintf("a timer of kind %q recurs: edit its schedule", kind),
+		)
 	case in.Body.IfVersion != 0 && in.Body.IfVersion != t.Version:
 		return nil, otherVersion(t.Version)
 	}
@@ -149,14 +159,24 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 		}
 		return s.opts.Plan(p, nowMS)
 	}
-	done, err := s.edit(ctx, store.Edit{App: in.App, ID: id, IfVersion: t.Version, Definition: d}, plan)
+	done, err := s.edit(
+		ctx,
+		store.Edit{App: in.App, ID: id, IfVersion: t.Version, Definition: d},
+		plan,
+	)
 	if err != nil {
 		return nil, err
 	}
 	if late {
-		// The timer shall not say that it is due at an instant at which it is not. Dying before this leaves it saying so, and no more.
+		// The timer shall not say that it is due at an instant at which it is not. Dying before
+		// this leaves it saying so, and no more.
 		back := store.Edit{App: in.App, ID: id, IfVersion: done.Version, Definition: t.Definition}
-		if _, err := s.edit(ctx, back, noFires); err != nil && timer.CodeOf(err) != timer.CodeConflict {
+		if _, err := s.edit(
+			ctx,
+			back,
+			noFires,
+		); err != nil &&
+			timer.CodeOf(err) != timer.CodeConflict {
 			return nil, err
 		}
 		what, _, err := s.oneShotFire(ctx, &t, wasMS)
@@ -207,7 +227,13 @@ func (s *Service) newInstant(at, delay string) (time.Time, error) {
 	case len(r.bad) > 0:
 		return time.Time{}, r.bad[0]
 	case d <= 0 || time.Duration(d) > schedule.MaxDelay:
-		return time.Time{}, timer.Invalid("delay", fmt.Sprintf("expected a duration longer than 0s and up to 10 years (3650d), found %s", time.Duration(d)))
+		return time.Time{}, timer.Invalid(
+			"delay",
+			fmt.Sprintf(
+				"expected a duration longer than 0s and up to 10 years (3650d), found %s",
+				time.Duration(d),
+			),
+		)
 	}
 	return time.UnixMilli(ceilMS(s.opts.Now().Add(time.Duration(d)))).UTC(), nil
 }

@@ -48,9 +48,18 @@ func TestV2PauseAndResume(t *testing.T) {
 	require.Equal(t, "active", p.Status)
 	require.Nil(t, p.Paused)
 	require.NotEmpty(t, p.NextDue)
-	require.Equal(t, "active", f.do(t, 200, http.MethodPost, resume, "").Status, "a caller may repeat it")
+	require.Equal(
+		t,
+		"active",
+		f.do(t, 200, http.MethodPost, resume, "").Status,
+		"a caller may repeat it",
+	)
 	require.Equal(t, "paused", f.do(t, 200, http.MethodPost, pause, "").Status, "without reason")
-	require.Equal(t, "active", f.do(t, 200, http.MethodPatch, timerPath(got.ID, ""), `{"status":"active"}`).Status)
+	require.Equal(
+		t,
+		"active",
+		f.do(t, 200, http.MethodPatch, timerPath(got.ID, ""), `{"status":"active"}`).Status,
+	)
 
 	f.do(t, 200, http.MethodPatch, timerPath(got.ID, ""), `{"status":"inactive"}`)
 	f.problem(t, 409, http.MethodPost, pause, `{}`)
@@ -63,7 +72,12 @@ func TestV2PauseAndResume(t *testing.T) {
 		`{"reason":"a\u0000"}`:                          "body.reason",
 		`{"because":"x"}`:                               "body.because",
 	} {
-		require.Equal(t, want, f.problem(t, 422, http.MethodPost, pause, body).Errors[0].Location, body)
+		require.Equal(
+			t,
+			want,
+			f.problem(t, 422, http.MethodPost, pause, body).Errors[0].Location,
+			body,
+		)
 	}
 	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/pause?app=shop", "")
 	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/resume?app=shop", "")
@@ -112,9 +126,16 @@ func TestV2RunNow(t *testing.T) {
 	won, err := f.store.Claim(t.Context(), session, f.dispatched.all()[2:3])
 	require.NoError(t, err)
 	require.Len(t, won, 1)
-	_, _, err = f.store.Record(t.Context(), session, []timer.Outcome{{
-		Fire: won[0], Kind: timer.Delivered, FinishedMS: time.Now().UnixMilli(), UntilMS: won[0].DueMS, Count: 1, Attempts: 1,
-	}}, nil)
+	_, _, err = f.store.Record(t.Context(), session, []timer.Outcome{
+		{
+			Fire:       won[0],
+			Kind:       timer.Delivered,
+			FinishedMS: time.Now().UnixMilli(),
+			UntilMS:    won[0].DueMS,
+			Count:      1,
+			Attempts:   1,
+		},
+	}, nil)
 	require.NoError(t, err)
 	again := call("k")
 	require.Equal(t, ids[0], again.ID)
@@ -125,7 +146,8 @@ func TestV2RunNow(t *testing.T) {
 
 	// A create may use the same key, and its own keys stay its own.
 	var other v2Timer
-	f.call(t, http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, "bill", "other", 1), map[string]string{"Idempotency-Key": "k"}).into(t, 201, &other)
+	f.call(t, http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, "bill", "other", 1), map[string]string{"Idempotency-Key": "k"}).
+		into(t, 201, &other)
 	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/run?app=shop", "")
 	f.problem(t, 404, http.MethodPost, "/api/v2/timers/"+got.ID+"/run?app=desk", "")
 }
@@ -149,7 +171,11 @@ func TestV2Reschedule(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(30*time.Minute), due, 10*time.Second)
 	require.Equal(t, "at", moved.Schedule["kind"])
-	require.Equal(t, "body.if_version", f.problem(t, 409, http.MethodPost, path, `{"delay":"30m","if_version":2}`).Errors[0].Location)
+	require.Equal(
+		t,
+		"body.if_version",
+		f.problem(t, 409, http.MethodPost, path, `{"delay":"30m","if_version":2}`).Errors[0].Location,
+	)
 	for body, want := range map[string]string{
 		`{}`: "body.at",
 		`{"at":"` + rfc(later) + `","delay":"1m"}`: "body.at",
@@ -157,20 +183,59 @@ func TestV2Reschedule(t *testing.T) {
 		`{"delay":"0s"}`:                           "body.delay",
 		`{"delay":"soon"}`:                         "body.delay",
 	} {
-		require.Equal(t, want, f.problem(t, 422, http.MethodPost, path, body).Errors[0].Location, body)
+		require.Equal(
+			t,
+			want,
+			f.problem(t, 422, http.MethodPost, path, body).Errors[0].Location,
+			body,
+		)
 	}
 	_, err = f.store.Timer(t.Context(), "shop", id)
 	require.NoError(t, err)
 
-	delayed := f.create(t, 201, strings.Replace(with(`{"kind":"delay","delay":"2h"}`, ""), "bill", "inactive", 1))
-	moved = f.do(t, 200, http.MethodPost, timerPath(delayed.ID, "/reschedule"), `{"at":"`+rfc(later)+`"}`)
+	delayed := f.create(
+		t,
+		201,
+		strings.Replace(with(`{"kind":"delay","delay":"2h"}`, ""), "bill", "inactive", 1),
+	)
+	moved = f.do(
+		t,
+		200,
+		http.MethodPost,
+		timerPath(delayed.ID, "/reschedule"),
+		`{"at":"`+rfc(later)+`"}`,
+	)
 	require.Empty(t, moved.NextDue, "not active yet")
-	require.Equal(t, rfc(later), f.do(t, 200, http.MethodPatch, timerPath(delayed.ID, ""), `{"status":"active"}`).NextDue)
+	require.Equal(
+		t,
+		rfc(later),
+		f.do(t, 200, http.MethodPatch, timerPath(delayed.ID, ""), `{"status":"active"}`).NextDue,
+	)
 
 	over, _ := f.active(t, "over", `{"kind":"at","at":"2020-01-01T00:00:00Z"}`)
-	require.Contains(t, f.problem(t, 409, http.MethodPost, timerPath(over.ID, "/reschedule"), `{"delay":"1h"}`).Detail, "to be called at once")
+	require.Contains(
+		t,
+		f.problem(
+			t,
+			409,
+			http.MethodPost,
+			timerPath(over.ID, "/reschedule"),
+			`{"delay":"1h"}`,
+		).Detail,
+		"to be called at once",
+	)
 	cron, _ := f.active(t, "cron", `{"kind":"cron","specs":["@daily"]}`)
-	require.Contains(t, f.problem(t, 409, http.MethodPost, timerPath(cron.ID, "/reschedule"), `{"delay":"1h"}`).Detail, "recurs")
+	require.Contains(
+		t,
+		f.problem(
+			t,
+			409,
+			http.MethodPost,
+			timerPath(cron.ID, "/reschedule"),
+			`{"delay":"1h"}`,
+		).Detail,
+		"recurs",
+	)
 	f.problem(t, 404, http.MethodPost, "/api/v2/timers/1/reschedule?app=shop", `{"delay":"1h"}`)
 }
 
@@ -181,14 +246,19 @@ type slowEdits struct {
 	at time.Time
 }
 
-func (s *slowEdits) Edit(ctx context.Context, items []store.Edit, plan store.Planner) ([]store.Edited, error) {
+func (s *slowEdits) Edit(
+	ctx context.Context,
+	items []store.Edit,
+	plan store.Planner,
+) ([]store.Edited, error) {
 	wait := time.NewTimer(time.Until(s.at))
 	defer wait.Stop()
 	<-wait.C
 	return s.Store.Edit(ctx, items, plan)
 }
 
-// A one-shot that comes due while it is being moved is called at the old instant, and not at the new one, too.
+// A one-shot that comes due while it is being moved is called at the old instant, and not at the
+// new one, too.
 func TestV2RescheduleComesTooLate(t *testing.T) {
 	t.Parallel()
 	slow := &slowEdits{}
@@ -196,7 +266,17 @@ func TestV2RescheduleComesTooLate(t *testing.T) {
 	due := time.Now().Add(2 * time.Second).Truncate(time.Millisecond)
 	slow.at = due.Add(100 * time.Millisecond)
 	got, id := f.active(t, "late", `{"kind":"at","at":"`+rfc(due)+`"}`)
-	require.Contains(t, f.problem(t, 409, http.MethodPost, timerPath(got.ID, "/reschedule"), `{"delay":"10m"}`).Detail, "meanwhile")
+	require.Contains(
+		t,
+		f.problem(
+			t,
+			409,
+			http.MethodPost,
+			timerPath(got.ID, "/reschedule"),
+			`{"delay":"10m"}`,
+		).Detail,
+		"meanwhile",
+	)
 	for _, fire := range f.dispatched.all() {
 		require.Equal(t, due.UnixMilli(), fire.DueMS)
 	}

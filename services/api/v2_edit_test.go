@@ -34,20 +34,64 @@ func with(schedule, more string) string {
 func TestV2ShowsWhatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	got := f.create(t, 201, with(`{"kind":"cron","specs":["0 9 * * 1-5"],"time_zone":"Europe/Berlin","gap":"skip","overlap":"both",
+	got := f.create(
+		t,
+		201,
+		with(
+			`{"kind":"cron","specs":["0 9 * * 1-5"],"time_zone":"Europe/Berlin","gap":"skip","overlap":"both",
 		"start_at":"2030-01-01T00:00:00+01:00","end_at":"2031-01-01T00:00:00Z","max_fires":10,"jitter":"30s"}`,
-		`"misfire":{"policy":"fire_all","grace":"2m","catch_up_window":"24h","max_fires":7},"concurrency":{"policy":"queue_all","max_queue":3}`))
+			`"misfire":{"policy":"fire_all","grace":"2m","catch_up_window":"24h","max_fires":7},"concurrency":{"policy":"queue_all","max_queue":3}`,
+		),
+	)
 	require.Equal(t, map[string]any{
-		"kind": "cron", "specs": []any{"0 9 * * 1-5"}, "time_zone": "Europe/Berlin", "gap": "skip", "overlap": "both",
-		"start_at": "2029-12-31T23:00:00Z", "end_at": "2031-01-01T00:00:00Z", "max_fires": 10., "jitter": "30s",
+		"kind":      "cron",
+		"specs":     []any{"0 9 * * 1-5"},
+		"time_zone": "Europe/Berlin",
+		"gap":       "skip",
+		"overlap":   "both",
+		"start_at":  "2029-12-31T23:00:00Z",
+		"end_at":    "2031-01-01T00:00:00Z",
+		"max_fires": 10.,
+		"jitter":    "30s",
 	}, got.Schedule)
-	require.Equal(t, map[string]any{"policy": "fire_all", "grace": "2m0s", "catch_up_window": "24h0m0s", "max_fires": 7.}, got.Misfire)
+	require.Equal(
+		t,
+		map[string]any{
+			"policy":          "fire_all",
+			"grace":           "2m0s",
+			"catch_up_window": "24h0m0s",
+			"max_fires":       7.,
+		},
+		got.Misfire,
+	)
 	require.Equal(t, map[string]any{"policy": "queue_all", "max_queue": 3.}, got.Concurrency)
 
-	body := strings.Replace(with(`{"kind":"interval","every":"10m","anchor":"2026-01-01T00:00:00Z","phase":"1m"}`, `"status":"active"`), "bill", "tick", 1)
+	body := strings.Replace(
+		with(
+			`{"kind":"interval","every":"10m","anchor":"2026-01-01T00:00:00Z","phase":"1m"}`,
+			`"status":"active"`,
+		),
+		"bill",
+		"tick",
+		1,
+	)
 	got = f.create(t, 201, body)
-	require.Equal(t, map[string]any{"kind": "interval", "every": "10m0s", "anchor": "2026-01-01T00:00:00Z", "phase": "1m0s"}, got.Schedule)
-	require.Equal(t, map[string]any{"policy": "fire_once", "grace": "1m0s"}, got.Misfire, "defaults are shown")
+	require.Equal(
+		t,
+		map[string]any{
+			"kind":   "interval",
+			"every":  "10m0s",
+			"anchor": "2026-01-01T00:00:00Z",
+			"phase":  "1m0s",
+		},
+		got.Schedule,
+	)
+	require.Equal(
+		t,
+		map[string]any{"policy": "fire_once", "grace": "1m0s"},
+		got.Misfire,
+		"defaults are shown",
+	)
 	require.Equal(t, map[string]any{"policy": "allow"}, got.Concurrency)
 	due, err := time.Parse(time.RFC3339, got.NextDue)
 	require.NoError(t, err)
@@ -55,11 +99,21 @@ func TestV2ShowsWhatWasAskedFor(t *testing.T) {
 
 	// A default that is written out is the same definition.
 	same := strings.Replace(body, `"phase":"1m"}`, `"phase":"60s"}`, 1)
-	same = strings.Replace(same, `{"status"`, `{"misfire":{"policy":"fire_once","grace":"60s"},"concurrency":{"policy":"allow"},"status"`, 1)
+	same = strings.Replace(
+		same,
+		`{"status"`,
+		`{"misfire":{"policy":"fire_once","grace":"60s"},"concurrency":{"policy":"allow"},"status"`,
+		1,
+	)
 	require.Equal(t, got.ID, f.create(t, 200, same).ID)
 	plain := strings.Replace(v2Body, "bill", "plain", 1)
 	first := f.create(t, 201, plain)
-	plain = strings.Replace(plain, `* *"]`, `* *"],"time_zone":"UTC","gap":"shift","overlap":"first"`, 1)
+	plain = strings.Replace(
+		plain,
+		`* *"]`,
+		`* *"],"time_zone":"UTC","gap":"shift","overlap":"first"`,
+		1,
+	)
 	require.Equal(t, first.ID, f.create(t, 200, plain).ID)
 }
 
@@ -76,17 +130,45 @@ func TestV2NamesAllBadFieldsOfPolicies(t *testing.T) {
 		`"concurrency":{"policy":"skip","max_queue":3}`:           "body.concurrency.max_queue",
 		`"concurrency":{"policy":"queue_all","max_queue":100000}`: "body.concurrency.max_queue",
 	} {
-		p := f.problem(t, 422, http.MethodPost, "/api/v2/timers", with(`{"kind":"cron","specs":["@daily"]}`, more))
+		p := f.problem(
+			t,
+			422,
+			http.MethodPost,
+			"/api/v2/timers",
+			with(`{"kind":"cron","specs":["@daily"]}`, more),
+		)
 		require.Equal(t, want, p.Errors[0].Location, more)
 	}
 	p := f.problem(t, 422, http.MethodPost, "/api/v2/timers", strings.Replace(
-		with(`{"kind":"cron","specs":["@often"]}`, `"misfire":{"grace":"-1s"},"retry":{"attempts":99}`), "https://example.com/ring", "ftp://x", 1))
+		with(
+			`{"kind":"cron","specs":["@often"]}`,
+			`"misfire":{"grace":"-1s"},"retry":{"attempts":99}`,
+		),
+		"https://example.com/ring",
+		"ftp://x",
+		1,
+	))
 	var all []string
 	for _, e := range p.Errors {
 		all = append(all, e.Location)
 	}
-	require.ElementsMatch(t, []string{"body.schedule.specs[0]", "body.misfire.grace", "body.retry.attempts", "body.target.url"}, all)
-	p = f.problem(t, 422, http.MethodPost, "/api/v2/timers", with(`{"kind":"cron","specs":["@daily"],"calendars":["a","b"]}`, ""))
+	require.ElementsMatch(
+		t,
+		[]string{
+			"body.schedule.specs[0]",
+			"body.misfire.grace",
+			"body.retry.attempts",
+			"body.target.url",
+		},
+		all,
+	)
+	p = f.problem(
+		t,
+		422,
+		http.MethodPost,
+		"/api/v2/timers",
+		with(`{"kind":"cron","specs":["@daily"],"calendars":["a","b"]}`, ""),
+	)
 	require.Len(t, p.Errors, 2)
 	require.Equal(t, "body.schedule.calendars[0]", p.Errors[0].Location)
 	require.Equal(t, "body.schedule.calendars[1]", p.Errors[1].Location)
@@ -97,27 +179,54 @@ func TestV2EditMakesAVersion(t *testing.T) {
 	f := setup(t)
 	got := f.create(t, 201, strings.Replace(v2Body, `{"app"`, `{"status":"active","app"`, 1))
 	path := timerPath(got.ID, "")
-	edited := f.do(t, 200, http.MethodPatch, path, `{"schedule":{"kind":"cron","specs":["0 0 8 * * *"]}}`)
+	edited := f.do(
+		t,
+		200,
+		http.MethodPatch,
+		path,
+		`{"schedule":{"kind":"cron","specs":["0 0 8 * * *"]}}`,
+	)
 	require.Equal(t, 2, edited.Version)
 	require.Equal(t, "active", edited.Status)
 	require.Equal(t, got.Target, edited.Target, "what is not named stays")
 	require.Contains(t, edited.NextDue, "T08:00:00.000Z")
 
-	edited = f.do(t, 200, http.MethodPatch, path, `{"schedule":{"kind":"cron","specs":["0 0 8 * * *"],"gap":"shift"}}`)
+	edited = f.do(
+		t,
+		200,
+		http.MethodPatch,
+		path,
+		`{"schedule":{"kind":"cron","specs":["0 0 8 * * *"],"gap":"shift"}}`,
+	)
 	require.Equal(t, 2, edited.Version, "nothing changed")
 	edited = f.do(t, 200, http.MethodPatch, path, `{"retry":{"attempts":5},"status":"inactive"}`)
 	require.Equal(t, 3, edited.Version)
 	require.Equal(t, "inactive", edited.Status)
 	require.EqualValues(t, 5, edited.Retry["attempts"])
-	edited = f.do(t, 200, http.MethodPatch, path, `{"retry":{},"misfire":{"policy":"skip"},"concurrency":{"policy":"skip"},"if_version":3}`)
+	edited = f.do(
+		t,
+		200,
+		http.MethodPatch,
+		path,
+		`{"retry":{},"misfire":{"policy":"skip"},"concurrency":{"policy":"skip"},"if_version":3}`,
+	)
 	require.Equal(t, 4, edited.Version)
-	require.EqualValues(t, 3, edited.Retry["attempts"], "an object replaces the old one, and what is left out has its default")
+	require.EqualValues(
+		t,
+		3,
+		edited.Retry["attempts"],
+		"an object replaces the old one, and what is left out has its default",
+	)
 	require.Equal(t, "skip", edited.Misfire["policy"])
 
 	p := f.problem(t, 409, http.MethodPatch, path, `{"retry":{"attempts":9},"if_version":3}`)
 	require.Equal(t, "body.if_version", p.Errors[0].Location)
 	f.problem(t, 409, http.MethodPatch, path, `{"status":"active","if_version":3}`)
-	require.Equal(t, "active", f.do(t, 200, http.MethodPatch, path, `{"status":"active","if_version":4}`).Status)
+	require.Equal(
+		t,
+		"active",
+		f.do(t, 200, http.MethodPatch, path, `{"status":"active","if_version":4}`).Status,
+	)
 
 	for body, want := range map[string]string{
 		`{}`: "body.status",
@@ -141,8 +250,11 @@ func TestV2EditsAtOnce(t *testing.T) {
 	got := f.create(t, 201, v2Body)
 	path := timerPath(got.ID, "")
 	bodies := []string{
-		`{"schedule":{"kind":"cron","specs":["0 0 8 * * *"]}}`, `{"retry":{"attempts":5}}`, `{"misfire":{"policy":"skip"}}`,
-		`{"concurrency":{"policy":"skip"}}`, `{"target":{"url":"https://example.com/other"}}`,
+		`{"schedule":{"kind":"cron","specs":["0 0 8 * * *"]}}`,
+		`{"retry":{"attempts":5}}`,
+		`{"misfire":{"policy":"skip"}}`,
+		`{"concurrency":{"policy":"skip"}}`,
+		`{"target":{"url":"https://example.com/other"}}`,
 	}
 	var wg sync.WaitGroup
 	for _, b := range bodies {
@@ -176,14 +288,46 @@ func TestV2PutByName(t *testing.T) {
 	require.Equal(t, 1, same.Version)
 
 	body := strings.Replace(v2Body, "0 0 9", "0 0 8", 1)
-	edited := f.do(t, 200, http.MethodPut, path, strings.Replace(body, `{"app"`, `{"status":"active","app"`, 1))
+	edited := f.do(
+		t,
+		200,
+		http.MethodPut,
+		path,
+		strings.Replace(body, `{"app"`, `{"status":"active","app"`, 1),
+	)
 	require.Equal(t, first.ID, edited.ID)
 	require.Equal(t, 2, edited.Version)
 	require.Equal(t, "active", edited.Status)
-	require.Equal(t, "active", f.do(t, 200, http.MethodPut, path, body).Status, "a status that is left out stays")
+	require.Equal(
+		t,
+		"active",
+		f.do(t, 200, http.MethodPut, path, body).Status,
+		"a status that is left out stays",
+	)
 	f.do(t, 200, http.MethodPost, timerPath(first.ID, "/pause"), `{"reason":"stock-taking"}`)
-	require.Equal(t, "paused", f.do(t, 200, http.MethodPut, path, strings.Replace(body, `{"app"`, `{"status":"active","app"`, 1)).Status, "a pause stays")
-	require.Equal(t, "inactive", f.do(t, 200, http.MethodPut, path, strings.Replace(body, `{"app"`, `{"status":"inactive","app"`, 1)).Status)
+	require.Equal(
+		t,
+		"paused",
+		f.do(
+			t,
+			200,
+			http.MethodPut,
+			path,
+			strings.Replace(body, `{"app"`, `{"status":"active","app"`, 1),
+		).Status,
+		"a pause stays",
+	)
+	require.Equal(
+		t,
+		"inactive",
+		f.do(
+			t,
+			200,
+			http.MethodPut,
+			path,
+			strings.Replace(body, `{"app"`, `{"status":"inactive","app"`, 1),
+		).Status,
+	)
 
 	require.Equal(t, 204, f.call(t, http.MethodDelete, path+"?app=shop&name=bill", "", nil).status)
 	f.problem(t, 404, http.MethodDelete, path+"?app=shop&name=bill", "")
@@ -196,15 +340,24 @@ func TestV2PutByName(t *testing.T) {
 	require.Equal(t, "body.app", p.Errors[0].Location)
 }
 
-// Upserts and deletes of one name at once: every answer is of a timer that was there, and one definition is left as a whole.
+// Upserts and deletes of one name at once: every answer is of a timer that was there, and one
+// definition is left as a whole.
 func TestV2PutsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {
-			body := strings.NewReplacer("0 0 9", fmt.Sprintf("0 %d 9", i), `"x"`, fmt.Sprintf(`"%d"`, i)).Replace(v2Body)
-			if a := f.call(t, http.MethodPut, "/api/v2/timers", body, nil); a.status != 201 && a.status != 200 {
+			body := strings.NewReplacer("0 0 9", fmt.Sprintf("0 %d 9", i), `"x"`, fmt.Sprintf(`"%d"`, i)).
+				Replace(v2Body)
+			if a := f.call(
+				t,
+				http.MethodPut,
+				"/api/v2/timers",
+				body,
+				nil,
+			); a.status != 201 &&
+				a.status != 200 {
 				t.Errorf("put %d answered %d: %s", i, a.status, a.body)
 			}
 			if i%4 == 0 {
@@ -220,7 +373,8 @@ func TestV2PutsAtOnce(t *testing.T) {
 	f.call(t, http.MethodGet, "/api/v2/timers?app=shop&name=bill", "", nil).into(t, 200, &list)
 	require.Len(t, list.Items, 1)
 	require.Equal(t, last.ID, list.Items[0].ID)
-	f.call(t, http.MethodGet, "/api/v2/timers?app=shop&name=bill&status=active", "", nil).into(t, 200, &list)
+	f.call(t, http.MethodGet, "/api/v2/timers?app=shop&name=bill&status=active", "", nil).
+		into(t, 200, &list)
 	require.Empty(t, list.Items)
 	f.call(t, http.MethodGet, "/api/v2/timers?app=shop&name=nobody", "", nil).into(t, 200, &list)
 	require.Empty(t, list.Items)
@@ -235,7 +389,8 @@ func TestV2ShowsFiresOfEveryCause(t *testing.T) {
 	var fire map[string]any
 	fires := f.dispatched.all()
 	require.Len(t, fires, 1)
-	f.call(t, http.MethodGet, "/api/v2/fires/"+fires[0].FireID.String()+"?app=shop", "", nil).into(t, 200, &fire)
+	f.call(t, http.MethodGet, "/api/v2/fires/"+fires[0].FireID.String()+"?app=shop", "", nil).
+		into(t, 200, &fire)
 	require.Equal(t, "schedule", fire["cause"])
 	require.Equal(t, "run", fire["waits_for"])
 	require.Equal(t, id.String(), fire["timer_id"])

@@ -44,18 +44,33 @@ func (s *Service) getFire(ctx context.Context, in *fireParam) (*fireOutput, erro
 	return out, nil
 }
 
-// attemptsOf returns the attempts of a fire. One that succeeded at once has no row: its outcome tells it, but for the answer's excerpt. An outcome that the store
-// recorded by itself is that of a completion, at another time than its attempt's end.
+// attemptsOf returns the attempts of a fire. One that succeeded at once has no row: its outcome
+// tells it, but for the answer's excerpt. An outcome that the store recorded by itself is that of a
+// completion, at another time than its attempt's end.
 func attemptsOf(rec *store.FireRecord) []timer.Attempt {
 	o := rec.Outcome
-	if len(rec.Attempts) > 0 || o == nil || o.Kind != timer.Delivered || o.Attempts != 1 || o.Owner == store.HouseSession {
+	if len(rec.Attempts) > 0 || o == nil || o.Kind != timer.Delivered || o.Attempts != 1 ||
+		o.Owner == store.SystemSession {
 		return rec.Attempts
 	}
-	return []timer.Attempt{{FireID: o.FireID, N: 1, StartMS: o.FinishedMS - o.DurationMS, DurationMS: o.DurationMS, StatusCode: o.StatusCode}}
+	return []timer.Attempt{
+		{
+			FireID:     o.FireID,
+			N:          1,
+			StartMS:    o.FinishedMS - o.DurationMS,
+			DurationMS: o.DurationMS,
+			StatusCode: o.StatusCode,
+		},
+	}
 }
 
-// targetsOf returns what became of each target, where all shall take a fire; nil elsewhere, and where nobody was to be called.
-func (s *Service) targetsOf(ctx context.Context, id timer.ID, rec *store.FireRecord) ([]targetOutcomeBody, error) {
+// targetsOf returns what became of each target, where all shall take a fire; nil elsewhere, and
+// where nobody was to be called.
+func (s *Service) targetsOf(
+	ctx context.Context,
+	id timer.ID,
+	rec *store.FireRecord,
+) ([]targetOutcomeBody, error) {
 	var kind timer.OutcomeKind
 	key := store.VersionKey{Timer: id}
 	switch {
@@ -77,8 +92,13 @@ func (s *Service) targetsOf(ctx context.Context, id timer.ID, rec *store.FireRec
 			t.Kind = timer.Failed // others are called again, it is not
 		}
 		out = append(out, targetOutcomeBody{
-			Index: t.Index, Target: d.NameOf(t.Index), Kind: string(d.Targets[t.Index].Kind), Outcome: cmp.Or(string(t.Kind), "pending"),
-			Attempts: t.Attempts, StatusCode: t.StatusCode, Failure: string(t.Failure),
+			Index:      t.Index,
+			Target:     d.NameOf(t.Index),
+			Kind:       string(d.Targets[t.Index].Kind),
+			Outcome:    cmp.Or(string(t.Kind), "pending"),
+			Attempts:   t.Attempts,
+			StatusCode: t.StatusCode,
+			Failure:    string(t.Failure),
 		})
 	}
 	return out, nil

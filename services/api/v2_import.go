@@ -36,24 +36,36 @@ type importBody struct {
 	EndlessUntil string `json:"endless_until,omitempty" format:"date" doc:"Rules without an end count up to this date: the end of 2099, or of the last year up to which there are at most 5000 dates. Import the file again before that. Left out where all rules end."`
 }
 
-// importCalendar takes the dates of an iCalendar file into a calendar, and makes the calendar where there is none. Where another change comes
-// between its reading and its writing it begins anew, so that none is lost: the file is read by the zone of the calendar that is changed.
+// importCalendar takes the dates of an iCalendar file into a calendar, and makes the calendar where
+// there is none. Where another change comes between its reading and its writing it begins anew, so
+// that none is lost: the file is read by the zone of the calendar that is changed.
 func (s *Service) importCalendar(ctx context.Context, in *importInput) (*importOutput, error) {
 	if err := s.mayChange(ctx, "query.app", in.App); err != nil {
 		return nil, err
 	}
-	if bad := collect(checkText("query.app", in.App, timer.MaxAppLen), checkText("path.name", in.Name, timer.MaxNameLen)); len(bad) > 0 {
+	if bad := collect(
+		checkText("query.app", in.App, timer.MaxAppLen),
+		checkText("path.name", in.Name, timer.MaxNameLen),
+	); len(
+		bad,
+	) > 0 {
 		return nil, s.problems(bad)
 	}
 	for range editTries {
 		there, err := s.opts.Store.Calendar(ctx, in.App, in.Name)
 		if timer.CodeOf(err) == timer.CodeNotFound && in.IfVersion == 0 {
-			there, err = store.CalendarVersion{Calendar: timer.Calendar{Name: in.Name}, Version: store.IfAbsent}, nil
+			there, err = store.CalendarVersion{
+				Calendar: timer.Calendar{Name: in.Name},
+				Version:  store.IfAbsent,
+			}, nil
 		}
 		if err != nil {
 			return nil, err //nolint:wrapcheck // the store says what it was doing
 		}
-		read, err := calendar.ParseICS(bytes.NewReader(in.RawBody), calendar.ICS{Zone: there.Zone, Now: s.opts.Now()})
+		read, err := calendar.ParseICS(
+			bytes.NewReader(in.RawBody),
+			calendar.ICS{Zone: there.Zone, Now: s.opts.Now()},
+		)
 		if err != nil {
 			return nil, fileProblem(err)
 		}
@@ -86,7 +98,9 @@ func fileProblem(err error) error {
 		return err
 	}
 	return &huma.ErrorModel{
-		Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity), Detail: "the file " + e.Msg,
+		Status: http.StatusUnprocessableEntity,
+		Title:  http.StatusText(http.StatusUnprocessableEntity),
+		Detail: "the file " + e.Msg,
 		Errors: []*huma.ErrorDetail{{Location: e.Field, Message: e.Msg}},
 	}
 }

@@ -49,7 +49,14 @@ func (s *Service) listFires(ctx context.Context, in *listFiresInput) (*firesOutp
 	if err != nil {
 		return nil, err
 	}
-	l := &fireList{service: s, app: in.App, id: id, states: in.State, limit: in.Limit, items: make([]FireBody, 0, in.Limit)}
+	l := &fireList{
+		service: s,
+		app:     in.App,
+		id:      id,
+		states:  in.State,
+		limit:   in.Limit,
+		items:   make([]FireBody, 0, in.Limit),
+	}
 	if len(l.states) == 0 {
 		l.states = []string{string(timer.Delivered), string(timer.Failed), string(timer.Skipped)}
 	}
@@ -86,7 +93,10 @@ func (l *fireList) begin(cursor string) (firesPlace, error) {
 	}
 	at, err := decodeFiresCursor(l.id, cursor, nowMS)
 	if err == nil && !l.wants(at.part) {
-		err = timer.Invalid("query.cursor", "expected a cursor of a list of the same states, found one of others: pass state as it was")
+		err = timer.Invalid(
+			"query.cursor",
+			"expected a cursor of a list of the same states, found one of others: pass state as it was",
+		)
 	}
 	return at, err
 }
@@ -99,7 +109,10 @@ func (l *fireList) wants(p firesPart) bool {
 	case upcomingPart:
 		return slices.Contains(l.states, stateUpcoming)
 	default:
-		return slices.ContainsFunc(l.states, func(state string) bool { return state != stateOpen && state != stateUpcoming })
+		return slices.ContainsFunc(
+			l.states,
+			func(state string) bool { return state != stateOpen && state != stateUpcoming },
+		)
 	}
 }
 
@@ -107,7 +120,13 @@ func (l *fireList) wants(p firesPart) bool {
 func (l *fireList) open(ctx context.Context, at *firesPlace) error {
 	for range openLooks {
 		page, err := l.service.opts.Store.OpenFires(ctx, l.app, l.id, store.OpenQuery{
-			After: store.OpenPlace{DueMS: at.fire.DueMS, Series: at.fire.Series}, UntilMS: at.asOfMS, Look: openLook, Limit: l.limit - len(l.items),
+			After: store.OpenPlace{
+				DueMS:  at.fire.DueMS,
+				Series: at.fire.Series,
+			},
+			UntilMS:   at.asOfMS,
+			ScanLimit: openLook,
+			Limit:     l.limit - len(l.items),
 		})
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what it was doing
@@ -129,9 +148,12 @@ func (l *fireList) open(ctx context.Context, at *firesPlace) error {
 
 // finished lists outcomes. Where only some kinds are asked for, the others are passed over.
 func (l *fireList) finished(ctx context.Context, at *firesPlace) error {
-	all := !slices.ContainsFunc([]timer.OutcomeKind{timer.Delivered, timer.Failed, timer.Skipped}, func(k timer.OutcomeKind) bool {
-		return !slices.Contains(l.states, string(k))
-	})
+	all := !slices.ContainsFunc(
+		[]timer.OutcomeKind{timer.Delivered, timer.Failed, timer.Skipped},
+		func(k timer.OutcomeKind) bool {
+			return !slices.Contains(l.states, string(k))
+		},
+	)
 	for range historyLooks {
 		look := historyLook
 		if all {

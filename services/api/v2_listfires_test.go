@@ -50,7 +50,12 @@ func statuses(fires []listedFire) string {
 }
 
 // finish records outcomes of fires that are claimed for it.
-func (f *fixture) finish(t *testing.T, session timer.ID, fires []timer.Fire, kinds ...timer.OutcomeKind) {
+func (f *fixture) finish(
+	t *testing.T,
+	session timer.ID,
+	fires []timer.Fire,
+	kinds ...timer.OutcomeKind,
+) {
 	t.Helper()
 	won, err := f.store.Claim(t.Context(), session, fires)
 	require.NoError(t, err)
@@ -58,7 +63,12 @@ func (f *fixture) finish(t *testing.T, session timer.ID, fires []timer.Fire, kin
 	var outcomes []timer.Outcome
 	for i := range won {
 		outcomes = append(outcomes, timer.Outcome{
-			Fire: won[i], Kind: kinds[i], FinishedMS: time.Now().UnixMilli(), UntilMS: won[i].DueMS, Count: 1, Attempts: 1,
+			Fire:       won[i],
+			Kind:       kinds[i],
+			FinishedMS: time.Now().UnixMilli(),
+			UntilMS:    won[i].DueMS,
+			Count:      1,
+			Attempts:   1,
 		})
 	}
 	_, _, err = f.store.Record(t.Context(), session, outcomes, nil)
@@ -77,15 +87,32 @@ func TestV2FiresByState(t *testing.T) {
 	var made []timer.Fire
 	for i := range int64(9) {
 		made = append(made, timer.Fire{
-			FireID: timer.FireID{Timer: id, DueMS: base + i, Series: 100 + i}, RunMS: base + i, AppID: tm.AppID, Version: 1, Epoch: 1,
-			Cause: timer.CauseRunNow,
+			FireID: timer.FireID{
+				Timer:  id,
+				DueMS:  base + i,
+				Series: 100 + i,
+			},
+			RunAtMS: base + i,
+			AppID:   tm.AppID,
+			Version: 1,
+			Epoch:   1,
+			Cause:   timer.CauseRunNow,
 		})
 	}
 	_, err = f.store.AddFires(t.Context(), "shop", id, made)
 	require.NoError(t, err)
 	session := timer.ID(7)
 	require.NoError(t, f.store.OpenSession(t.Context(), session, store.ExecutorSession, "test"))
-	f.finish(t, session, made[:5], timer.Delivered, timer.Failed, timer.Skipped, timer.Delivered, timer.Failed)
+	f.finish(
+		t,
+		session,
+		made[:5],
+		timer.Delivered,
+		timer.Failed,
+		timer.Skipped,
+		timer.Delivered,
+		timer.Failed,
+	)
 	won, err := f.store.Claim(t.Context(), session, made[5:6])
 	require.NoError(t, err)
 	won[0].State, won[0].Attempt = timer.FireRetrying, 1
@@ -94,14 +121,37 @@ func TestV2FiresByState(t *testing.T) {
 
 	const finished, open = "failed delivered skipped failed delivered", "open" + " open" + " open" + " open"
 	for _, limit := range []int{1, 2, 3, 5, 100} {
-		require.Equal(t, finished, statuses(f.fires(t, got.ID, "", limit)), "who names no state has the finished ones, as ever")
+		require.Equal(
+			t,
+			finished,
+			statuses(f.fires(t, got.ID, "", limit)),
+			"who names no state has the finished ones, as ever",
+		)
 		require.Equal(t, finished, statuses(f.fires(t, got.ID, "skipped,failed,delivered", limit)))
-		require.Equal(t, strings.Repeat(" failed", 2)[1:], statuses(f.fires(t, got.ID, "failed", limit)))
-		require.Equal(t, "delivered skipped delivered", statuses(f.fires(t, got.ID, "delivered,skipped", limit)))
+		require.Equal(
+			t,
+			strings.Repeat(" failed", 2)[1:],
+			statuses(f.fires(t, got.ID, "failed", limit)),
+		)
+		require.Equal(
+			t,
+			"delivered skipped delivered",
+			statuses(f.fires(t, got.ID, "delivered,skipped", limit)),
+		)
 		require.Equal(t, open, statuses(f.fires(t, got.ID, "open", limit)))
-		require.Equal(t, open+" "+finished, statuses(f.fires(t, got.ID, "delivered,failed,skipped,open", limit)))
+		require.Equal(
+			t,
+			open+" "+finished,
+			statuses(f.fires(t, got.ID, "delivered,failed,skipped,open", limit)),
+		)
 		all := f.fires(t, got.ID, "upcoming,open,failed", limit)
-		require.True(t, strings.HasPrefix(statuses(all), open+" failed"+" failed upcoming"), "%d: %s", limit, statuses(all))
+		require.True(
+			t,
+			strings.HasPrefix(statuses(all), open+" failed"+" failed upcoming"),
+			"%d: %s",
+			limit,
+			statuses(all),
+		)
 		ids := make(map[string]bool)
 		for _, one := range all {
 			require.False(t, ids[one.ID], "%s is listed twice", one.ID)
@@ -122,24 +172,49 @@ func TestV2FiresByState(t *testing.T) {
 		require.Equal(t, "upcoming", one.Status)
 	}
 	var detail struct{ ID, Status string }
-	f.call(t, http.MethodGet, "/api/v2/fires/"+soon[0].ID+"?app=shop", "", nil).into(t, 200, &detail)
+	f.call(t, http.MethodGet, "/api/v2/fires/"+soon[0].ID+"?app=shop", "", nil).
+		into(t, 200, &detail)
 	require.Equal(t, "open", detail.Status, "it is made already")
 
 	f.problem(t, 422, http.MethodGet, timerPath(got.ID, "/fires")+"&state=finished", "")
 	var page struct {
 		Next string `json:"next_cursor"`
 	}
-	f.call(t, http.MethodGet, timerPath(got.ID, "/fires")+"&state=open,failed&limit=1", "", nil).into(t, 200, &page)
-	f.problem(t, 422, http.MethodGet, timerPath(got.ID, "/fires")+"&state=failed&cursor="+page.Next, "")
+	f.call(t, http.MethodGet, timerPath(got.ID, "/fires")+"&state=open,failed&limit=1", "", nil).
+		into(t, 200, &page)
+	f.problem(
+		t,
+		422,
+		http.MethodGet,
+		timerPath(got.ID, "/fires")+"&state=failed&cursor="+page.Next,
+		"",
+	)
 	for _, bad := range []string{"x", "f1.2.3", "f9.1.1.1", "f1.x.1.1", "t1", "f1.2.3.4.5"} {
-		f.problem(t, 422, http.MethodGet, timerPath(got.ID, "/fires")+"&cursor="+base64.RawURLEncoding.EncodeToString([]byte(bad)), "")
+		f.problem(
+			t,
+			422,
+			http.MethodGet,
+			timerPath(
+				got.ID,
+				"/fires",
+			)+"&cursor="+base64.RawURLEncoding.EncodeToString(
+				[]byte(bad),
+			),
+			"",
+		)
 	}
 	require.Equal(t, 204, f.call(t, http.MethodDelete, timerPath(got.ID, ""), "", nil).status)
-	require.Equal(t, open+" "+finished, statuses(f.fires(t, got.ID, "upcoming,open,delivered,failed,skipped", 3)), "deleted: nothing more is due")
+	require.Equal(
+		t,
+		open+" "+finished,
+		statuses(f.fires(t, got.ID, "upcoming,open,delivered,failed,skipped", 3)),
+		"deleted: nothing more is due",
+	)
 	f.problem(t, 404, http.MethodGet, "/api/v2/timers/1/fires?app=shop&state=open", "")
 }
 
-// What is listed as upcoming is what will be made: each kind of schedule, counted, paused or inactive.
+// What is listed as upcoming is what will be made: each kind of schedule, counted, paused or
+// inactive.
 func TestV2UpcomingFires(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

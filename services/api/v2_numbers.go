@@ -6,8 +6,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// boundIntegers gives the integers of requests the bounds of their type where they have no narrower ones. Without them a number beyond fits the description and is
-// refused when the body is decoded, where huma does not say which field it is.
+// boundIntegers gives the integers of requests the bounds of their type where they have no narrower
+// ones. Without them a number beyond fits the description and is refused when the body is decoded,
+// where huma does not say which field it is.
 func boundIntegers(d *huma.OpenAPI) {
 	seen := make(map[*huma.Schema]bool)
 	for _, p := range d.Paths {
@@ -31,7 +32,8 @@ func boundSchema(all huma.Registry, s *huma.Schema, seen map[*huma.Schema]bool) 
 	}
 	seen[s] = true
 	if s.Type == huma.TypeInteger {
-		low, high := float64(math.MinInt64), math.Nextafter(math.MaxInt64, 0) // huma compares as float64, whose next one is too large
+		// huma compares as float64, whose next one is too large.
+		low, high := float64(math.MinInt64), math.Nextafter(math.MaxInt64, 0)
 		if s.Format == "int32" {
 			low, high = math.MinInt32, math.MaxInt32
 		}

@@ -58,11 +58,20 @@ func readMisfire(b *misfireBody, r *reading) timer.Misfire {
 	}
 	grace := r.duration("misfire.grace", b.Grace, 0)
 	if b.Grace != "" && grace == 0 {
-		r.wrong("misfire.grace", "expected more than 0s, as every call is late by something, found 0s: leave it out for 1m")
+		r.wrong(
+			"misfire.grace",
+			"expected more than 0s, as every call is late by something, found 0s: leave it out for 1m",
+		)
 	}
 	return timer.Misfire{
-		Policy: timer.MisfirePolicy(b.Policy), Grace: grace,
-		CatchUpWindow: r.duration("misfire.catch_up_window", b.CatchUpWindow, 0), MaxFires: b.MaxFires,
+		Policy: timer.MisfirePolicy(b.Policy),
+		Grace:  grace,
+		CatchUpWindow: r.duration(
+			"misfire.catch_up_window",
+			b.CatchUpWindow,
+			0,
+		),
+		MaxFires: b.MaxFires,
 	}
 }
 
@@ -85,7 +94,11 @@ func showRetry(r *timer.Retry) retryBody {
 
 func showMisfire(d *timer.Definition) misfireBody {
 	m := d.Misfire.For(d.Schedule.Kind)
-	b := misfireBody{Policy: string(m.Policy), Grace: showDuration(m.Grace), CatchUpWindow: showDuration(m.CatchUpWindow)}
+	b := misfireBody{
+		Policy:        string(m.Policy),
+		Grace:         showDuration(m.Grace),
+		CatchUpWindow: showDuration(m.CatchUpWindow),
+	}
 	if m.Policy == timer.MisfireFireAll {
 		b.MaxFires = m.MaxFires
 	}

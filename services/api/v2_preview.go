@@ -92,7 +92,10 @@ func (s *Service) previewSchedule(ctx context.Context, in *previewInput) (*previ
 		out.Body.Warnings = showWarnings(p.Warnings(after, anchor))
 	}
 	if b.From == "" && d.Kind == timer.KindAt && len(forecast.Fires) > 0 && ceilMS(*d.At) < after {
-		out.Body.Warnings = append(out.Body.Warnings, warningBody{"body.schedule.at", passedUntil(ceilMS(*d.At), "it is due at once")})
+		out.Body.Warnings = append(
+			out.Body.Warnings,
+			warningBody{"body.schedule.at", passedUntil(ceilMS(*d.At), "it is due at once")},
+		)
 	}
 	return out, nil
 }
@@ -111,8 +114,13 @@ func (s *Service) givenCalendars(bodies []namedCalendar, r *reading) map[string]
 	return given
 }
 
-// previewTimer returns the seed and the anchor of a timer that exists; one that was never activated counts from the preview's start.
-func (s *Service) previewTimer(ctx context.Context, b *previewBody, anchor int64) (timer.ID, int64, error) {
+// previewTimer returns the seed and the anchor of a timer that exists; one that was never activated
+// counts from the preview's start.
+func (s *Service) previewTimer(
+	ctx context.Context,
+	b *previewBody,
+	anchor int64,
+) (timer.ID, int64, error) {
 	if b.App == "" {
 		return 0, 0, timer.Invalid("app", "expected the app of timer_id, found nothing")
 	}
@@ -131,7 +139,12 @@ func (s *Service) previewTimer(ctx context.Context, b *previewBody, anchor int64
 }
 
 // previewCalendars returns the contents of the calendars that a schedule names.
-func (s *Service) previewCalendars(ctx context.Context, app string, names []string, given map[string]timer.Calendar) ([]timer.Calendar, error) {
+func (s *Service) previewCalendars(
+	ctx context.Context,
+	app string,
+	names []string,
+	given map[string]timer.Calendar,
+) ([]timer.Calendar, error) {
 	var out []timer.Calendar
 	var missing []*timer.Error
 	for i, name := range names {
@@ -140,7 +153,16 @@ func (s *Service) previewCalendars(ctx context.Context, app string, names []stri
 			continue
 		}
 		if app == "" {
-			missing = append(missing, timer.Invalid(fmt.Sprintf("schedule.calendars[%d]", i), fmt.Sprintf("expected one of calendars, as no app is named, found %q: name the app, or give the calendar", name)))
+			missing = append(
+				missing,
+				timer.Invalid(
+					fmt.Sprintf("schedule.calendars[%d]", i),
+					fmt.Sprintf(
+						"expected one of calendars, as no app is named, found %q: name the app, or give the calendar",
+						name,
+					),
+				),
+			)
 			continue
 		}
 		c, err := s.opts.Store.Calendar(ctx, app, name)
@@ -167,7 +189,11 @@ func showForecast(f *schedule.Forecast) *previewOutput {
 	}
 	out.Body.Excluded = make([]forecastExclusion, len(f.Excluded))
 	for i, x := range f.Excluded {
-		out.Body.Excluded[i] = forecastExclusion{Due: x.Due.UTC().Format(time.RFC3339Nano), Local: x.Local, Reason: x.Reason}
+		out.Body.Excluded[i] = forecastExclusion{
+			Due:    x.Due.UTC().Format(time.RFC3339Nano),
+			Local:  x.Local,
+			Reason: x.Reason,
+		}
 	}
 	return out
 }

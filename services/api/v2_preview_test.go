@@ -28,12 +28,21 @@ func (f *fixture) preview(t *testing.T, body string) forecast {
 func TestPreviewOverSummerTime(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	a := f.call(t, http.MethodPost, "/api/v2/schedules/preview", `{"schedule":{"kind":"cron","specs":["0 9 * * 1-5"],
-		"time_zone":"Europe/Berlin","gap":"shift","overlap":"first"},"from":"2026-03-27T08:00:00Z","count":2}`, nil)
+	a := f.call(
+		t,
+		http.MethodPost,
+		"/api/v2/schedules/preview",
+		`{"schedule":{"kind":"cron","specs":["0 9 * * 1-5"],
+		"time_zone":"Europe/Berlin","gap":"shift","overlap":"first"},"from":"2026-03-27T08:00:00Z","count":2}`,
+		nil,
+	)
 	require.Equal(t, 200, a.status, a.body)
 	require.JSONEq(t, `{"fires":[{"due":"2026-03-30T07:00:00Z","local":"2026-03-30T09:00:00+02:00"},
 		{"due":"2026-03-31T07:00:00Z","local":"2026-03-31T09:00:00+02:00"}],"excluded":[]}`, a.body)
-	got := f.preview(t, `{"schedule":{"kind":"cron","specs":["0 9 * * 1-5"],"time_zone":"Europe/Berlin"},"from":"2026-03-27T07:59:59.999Z","count":1}`)
+	got := f.preview(
+		t,
+		`{"schedule":{"kind":"cron","specs":["0 9 * * 1-5"],"time_zone":"Europe/Berlin"},"from":"2026-03-27T07:59:59.999Z","count":1}`,
+	)
 	require.Equal(t, "2026-03-27T08:00:00Z", got.Fires[0].Due, "from is exclusive")
 }
 
@@ -70,14 +79,24 @@ func TestPreviewOfEveryKind(t *testing.T) {
 	due, err = time.Parse(time.RFC3339, got.Fires[0].Due)
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), due, 5*time.Second)
-	require.Empty(t, f.preview(t, `{"schedule":{"kind":"at","at":"2020-01-01T00:00:00Z"},"from":"2026-01-01T00:00:00Z"}`).Fires, "from is exclusive")
+	require.Empty(
+		t,
+		f.preview(
+			t,
+			`{"schedule":{"kind":"at","at":"2020-01-01T00:00:00Z"},"from":"2026-01-01T00:00:00Z"}`,
+		).Fires,
+		"from is exclusive",
+	)
 }
 
 func TestPreviewWithCalendars(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	got := f.preview(t, `{"schedule":{"kind":"cron","specs":["0 9 * * *"],"calendars":["work"]},"from":"2026-12-23T12:00:00Z","count":2,
-		"calendars":[{"name":"work","excluded_dates":["2026-12-25"],"excluded_weekdays":["sat","sun"],"included_dates":["2026-12-27"]}]}`)
+	got := f.preview(
+		t,
+		`{"schedule":{"kind":"cron","specs":["0 9 * * *"],"calendars":["work"]},"from":"2026-12-23T12:00:00Z","count":2,
+		"calendars":[{"name":"work","excluded_dates":["2026-12-25"],"excluded_weekdays":["sat","sun"],"included_dates":["2026-12-27"]}]}`,
+	)
 	require.Equal(t, "2026-12-24T09:00:00Z", got.Fires[0].Due)
 	require.Equal(t, "2026-12-27T09:00:00Z", got.Fires[1].Due, "a make-up Sunday")
 	require.Len(t, got.Excluded, 2)
@@ -111,7 +130,13 @@ func TestPreviewNamesTheBadField(t *testing.T) {
 		require.NotEmpty(t, p.Errors, body)
 		require.Equal(t, want, p.Errors[0].Location, body)
 	}
-	f.problem(t, 404, http.MethodPost, "/api/v2/schedules/preview", `{"app":"shop","timer_id":"1","schedule":{"kind":"cron","specs":["@daily"]}}`)
+	f.problem(
+		t,
+		404,
+		http.MethodPost,
+		"/api/v2/schedules/preview",
+		`{"app":"shop","timer_id":"1","schedule":{"kind":"cron","specs":["@daily"]}}`,
+	)
 }
 
 // What nobody can compute quickly is answered quickly nevertheless.
@@ -123,13 +148,22 @@ func TestPreviewIsBounded(t *testing.T) {
 		dates = append(dates, fmt.Sprintf("%q", d.Format(time.DateOnly)))
 	}
 	start := time.Now()
-	got := f.preview(t, `{"schedule":{"kind":"cron","specs":["* * * * * *"],"calendars":["never"]},"from":"2026-01-01T00:00:00Z","count":1000,
-		"calendars":[{"name":"never","excluded_dates":[`+strings.Join(dates, ",")+`],"excluded_weekdays":["mon","tue","wed","thu","fri","sat","sun"]}]}`)
+	got := f.preview(
+		t,
+		`{"schedule":{"kind":"cron","specs":["* * * * * *"],"calendars":["never"]},"from":"2026-01-01T00:00:00Z","count":1000,
+		"calendars":[{"name":"never","excluded_dates":[`+strings.Join(
+			dates,
+			",",
+		)+`],"excluded_weekdays":["mon","tue","wed","thu","fri","sat","sun"]}]}`,
+	)
 	require.Less(t, time.Since(start), 20*time.Second)
 	require.Empty(t, got.Fires)
 	require.Len(t, got.Excluded, 1000)
-	got = f.preview(t, `{"schedule":{"kind":"cron","specs":["* * * * *"],"calendars":["a","b"]},"from":"2026-01-01T00:00:00Z","count":1,"calendars":[
-		{"name":"a","allowed_times":[{"from":"09:00","to":"10:00"}]},{"name":"b","allowed_times":[{"from":"10:00","to":"11:00"}]}]}`)
+	got = f.preview(
+		t,
+		`{"schedule":{"kind":"cron","specs":["* * * * *"],"calendars":["a","b"]},"from":"2026-01-01T00:00:00Z","count":1,"calendars":[
+		{"name":"a","allowed_times":[{"from":"09:00","to":"10:00"}]},{"name":"b","allowed_times":[{"from":"10:00","to":"11:00"}]}]}`,
+	)
 	require.Empty(t, got.Fires, "they have no time in common")
 	require.Len(t, got.Excluded, 1000)
 }

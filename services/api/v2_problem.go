@@ -22,7 +22,8 @@ func problem(f fault) *huma.ErrorModel {
 // problems is an RFC 9457 problem about all fields that are wrong.
 func (s *Service) problems(bad []*timer.Error) error {
 	m := &huma.ErrorModel{
-		Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity),
+		Status: http.StatusUnprocessableEntity,
+		Title:  http.StatusText(http.StatusUnprocessableEntity),
 		Detail: bad[0].Field + ": " + bad[0].Msg,
 	}
 	for _, e := range bad {
@@ -43,7 +44,8 @@ func (s *Service) problemOf(err error) error {
 	return problem(f)
 }
 
-// location says in which part of the request a field is: in the body, where it does not name another.
+// location says in which part of the request a field is: in the body, where it does not name
+// another.
 func location(field string) string {
 	for _, part := range []string{"path.", "query.", "header."} {
 		if strings.HasPrefix(field, part) {
@@ -53,8 +55,10 @@ func location(field string) string {
 	return "body." + field
 }
 
-// plainProblem is a huma.Transformer: what huma finds wrong with a request by its description is said as everything else is, with what was expected and
-// what was found. huma echoes the value at fault, and that may be the whole body, or a secret: it is left out unless it is short and no secret.
+// plainProblem is a huma.Transformer: what huma finds wrong with a request by its description is
+// said as everything else is, with what was expected and what was found. huma echoes the value at
+// fault, and that may be the whole body, or a secret: it is left out unless it is short and no
+// secret.
 func plainProblem(_ huma.Context, _ string, v any) (any, error) {
 	m, ok := v.(*huma.ErrorModel)
 	if !ok {
@@ -64,7 +68,9 @@ func plainProblem(_ huma.Context, _ string, v any) (any, error) {
 		reword(e)
 		e.Value = shortValue(e)
 	}
-	if len(m.Errors) > 0 && !strings.Contains(m.Detail, ", found ") && m.Status < http.StatusInternalServerError && m.Status != http.StatusConflict {
+	if len(m.Errors) > 0 && !strings.Contains(m.Detail, ", found ") &&
+		m.Status < http.StatusInternalServerError &&
+		m.Status != http.StatusConflict {
 		m.Detail = strings.TrimPrefix(m.Errors[0].Location, "body.") + ": " + m.Errors[0].Message
 	}
 	return m, nil
@@ -87,7 +93,8 @@ func shortValue(e *huma.ErrorDetail) any {
 	return nil
 }
 
-// secretPlace tells whether what stands at a place of a request is or may be a secret, or a part of one.
+// secretPlace tells whether what stands at a place of a request is or may be a secret, or a part of
+// one.
 func secretPlace(location string) bool {
 	for _, part := range []string{"secret", "oauth2", ".tls", "token", "headers", "eader.Authorization", "url"} {
 		if strings.Contains(location, part) {

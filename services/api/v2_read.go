@@ -73,13 +73,24 @@ func (s *Service) listTimers(ctx context.Context, in *listTimersInput) (*timersO
 	return out, eg.Wait() //nolint:wrapcheck // of show
 }
 
-// looksAtOnce is how many timers of a page one request looks at together: when some are next due only their fires tell.
+// looksAtOnce is how many timers of a page one request looks at together: when some are next due
+// only their fires tell.
 const looksAtOnce = 8
 
-// listed returns one timer more than was asked for, which tells whether there is a next page. There is at most one of a name.
-func (s *Service) listed(ctx context.Context, in *listTimersInput, after timer.ID) ([]timer.Timer, error) {
+// listed returns one timer more than was asked for, which tells whether there is a next page. There
+// is at most one of a name.
+func (s *Service) listed(
+	ctx context.Context,
+	in *listTimersInput,
+	after timer.ID,
+) ([]timer.Timer, error) {
 	if in.Name == "" {
-		q := store.Query{App: in.App, Status: timer.Status(in.Status), After: after, Limit: in.Limit + 1}
+		q := store.Query{
+			App:    in.App,
+			Status: timer.Status(in.Status),
+			After:  after,
+			Limit:  in.Limit + 1,
+		}
 		return s.opts.Store.List(ctx, q) //nolint:wrapcheck // the store says what it was doing
 	}
 	t, err := s.opts.Store.TimerNamed(ctx, in.App, in.Name)

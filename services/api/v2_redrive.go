@@ -45,8 +45,10 @@ type redrivenBody struct {
 	Sample []FireBody `json:"sample" nullable:"false" doc:"The first 20 of those that were selected."`
 }
 
-// redriveFires makes failed fires again, page by page, each page in one transaction. A call that ends halfway has redriven the pages before; repeated, it goes on
-// behind them, for what was redriven is left out. Under an idempotency key it has the same series each time, and repeats nothing.
+// redriveFires makes failed fires again, page by page, each page in one transaction. A call that
+// ends halfway has redriven the pages before; repeated, it goes on behind them, for what was
+// redriven is left out. Under an idempotency key it has the same series each time, and repeats
+// nothing.
 func (s *Service) redriveFires(ctx context.Context, in *redriveInput) (*redriveOutput, error) {
 	if err := s.mayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
@@ -126,11 +128,17 @@ func (s *Service) readRedrive(in *redriveInput) (store.RedriveQuery, error) {
 	}
 	if at := r.instant("to", b.To); at != nil {
 		if q.ToMS = ceilMS(*at); q.ToMS <= q.FromMS {
-			r.wrong("to", fmt.Sprintf("expected an instant later than from (%q), found %q", b.From, b.To))
+			r.wrong(
+				"to",
+				fmt.Sprintf("expected an instant later than from (%q), found %q", b.From, b.To),
+			)
 		}
 	}
 	if b.Failure != "" && !slices.Contains(timer.Failures(), q.Failure) {
-		r.wrong("failure", fmt.Sprintf("expected one of %s, found %q", failureNames(), clip(b.Failure)))
+		r.wrong(
+			"failure",
+			fmt.Sprintf("expected one of %s, found %q", failureNames(), clip(b.Failure)),
+		)
 	}
 	if len(r.bad) > 0 {
 		return q, s.problems(r.bad)

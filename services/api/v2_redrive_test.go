@@ -26,9 +26,21 @@ func (e *executor) fail(t *testing.T, fires []timer.Fire, failure timer.Failure)
 	for i, f := range fires {
 		f.Attempt = 3
 		outcomes[i] = timer.Outcome{
-			Fire: f, Kind: timer.Failed, Reason: timer.ReasonExhausted, FinishedMS: time.Now().UnixMilli(), UntilMS: f.DueMS, Count: 1, Attempts: 3, Failure: failure,
+			Fire:       f,
+			Kind:       timer.Failed,
+			Reason:     timer.ReasonExhausted,
+			FinishedMS: time.Now().UnixMilli(),
+			UntilMS:    f.DueMS,
+			Count:      1,
+			Attempts:   3,
+			Failure:    failure,
 		}
-		payload, err := proto.Marshal(&carillonv1.DeadTask{Task: &carillonv1.Task{TimerId: int64(f.Timer), DueMs: f.DueMS, Series: f.Series}, App: "shop"})
+		payload, err := proto.Marshal(
+			&carillonv1.DeadTask{
+				Task: &carillonv1.Task{TimerId: int64(f.Timer), DueMs: f.DueMS, Series: f.Series},
+				App:  "shop",
+			},
+		)
 		require.NoError(t, err)
 		letters[i] = bus.Message{Payload: payload}
 	}
@@ -76,11 +88,12 @@ func TestV2Redrive(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]int{
-		`{"dry_run":true,"timer":"` + id + `"}`:                                                               3,
-		`{"dry_run":true,"failure":"connect"}`:                                                                3,
-		`{"dry_run":true,"failure":"connect","timer":"` + id + `"}`:                                           0,
-		`{"dry_run":true,"fires":["` + bill[1].FireID.String() + `"]}`:                                        1,
-		`{"dry_run":true,"fires":["` + bill[3].FireID.String() + `"]}`:                                        0, // open
+		`{"dry_run":true,"timer":"` + id + `"}`:                        3,
+		`{"dry_run":true,"failure":"connect"}`:                         3,
+		`{"dry_run":true,"failure":"connect","timer":"` + id + `"}`:    0,
+		`{"dry_run":true,"fires":["` + bill[1].FireID.String() + `"]}`: 1,
+		// open.
+		`{"dry_run":true,"fires":["` + bill[3].FireID.String() + `"]}`:                                        0,
 		`{"dry_run":true,"from":"2200-01-01T00:00:00Z"}`:                                                      0,
 		`{"dry_run":true,"to":"2020-01-01T00:00:00Z"}`:                                                        0,
 		fmt.Sprintf(`{"dry_run":true,"to":%q}`, time.UnixMilli(bill[2].DueMS).UTC().Format(time.RFC3339Nano)): earlier,
@@ -115,8 +128,10 @@ func TestV2Redrive(t *testing.T) {
 	// Under a key the same call makes the same.
 	key := map[string]string{"Idempotency-Key": "k1"}
 	var first, second redriven
-	e.call(t, http.MethodPost, "/api/v2/apps/shop/redrives", `{"failure":"connect"}`, key).into(t, 200, &first)
-	e.call(t, http.MethodPost, "/api/v2/apps/shop/redrives", `{"failure":"connect"}`, key).into(t, 200, &second)
+	e.call(t, http.MethodPost, "/api/v2/apps/shop/redrives", `{"failure":"connect"}`, key).
+		into(t, 200, &first)
+	e.call(t, http.MethodPost, "/api/v2/apps/shop/redrives", `{"failure":"connect"}`, key).
+		into(t, 200, &second)
 	require.Equal(t, 3, first.Count)
 	require.Equal(t, first, second)
 
@@ -127,7 +142,11 @@ func TestV2Redrive(t *testing.T) {
 		`{"dry_run":true,"fires":[]}`: "body.fires", `{"dry_run":true,"timer":""}`: "body.timer",
 		`{"dry_run":true,"failure":""}`: "body.failure", `{"dry_run":true,"from":""}`: "body.from", `{"dry_run":true,"to":""}`: "body.to",
 	} {
-		require.Equal(t, want, e.problem(t, 422, http.MethodPost, "/api/v2/apps/shop/redrives", body).Errors[0].Location)
+		require.Equal(
+			t,
+			want,
+			e.problem(t, 422, http.MethodPost, "/api/v2/apps/shop/redrives", body).Errors[0].Location,
+		)
 	}
 	e.problem(t, 404, http.MethodPost, "/api/v2/apps/shop/redrives", `{"timer":"4711"}`)
 	e.problem(t, 404, http.MethodPost, "/api/v2/apps/desk/redrives", `{"timer":"`+id+`"}`)
@@ -166,7 +185,12 @@ type breaking struct {
 	calls int
 }
 
-func (b *breaking) Redrive(ctx context.Context, q store.RedriveQuery, series timer.ID, dryRun bool) (store.Redriven, error) {
+func (b *breaking) Redrive(
+	ctx context.Context,
+	q store.RedriveQuery,
+	series timer.ID,
+	dryRun bool,
+) (store.Redriven, error) {
 	if b.calls++; b.calls > 1 {
 		return store.Redriven{}, timer.Unavailable("redriving", nil)
 	}

@@ -16,34 +16,58 @@ var rewordings = []struct {
 	ours string
 }{
 	{regexp.MustCompile(`^unexpected property$`), "expected no field of this name"},
-	{regexp.MustCompile(`^expected string to be RFC 3339 date-time$`), `expected an instant such as "2030-01-31T09:00:00Z"`},
+	{
+		regexp.MustCompile(`^expected string to be RFC 3339 date-time$`),
+		`expected an instant such as "2030-01-31T09:00:00Z"`,
+	},
 	{regexp.MustCompile(`^expected value to be one of "(.*)"$`), "expected one of $1"},
 	{regexp.MustCompile(`^expected (string|boolean|integer|number|array|object)$`), "expected $1"},
 	{regexp.MustCompile(`^expected length >= (\d+)$`), "expected a text of at least $1 characters"},
 	{regexp.MustCompile(`^expected length <= (\d+)$`), "expected a text of at most $1 characters"},
-	{regexp.MustCompile(`^expected array length >= (\d+)$`), "expected a list of at least $1 items"},
+	{
+		regexp.MustCompile(`^expected array length >= (\d+)$`),
+		"expected a list of at least $1 items",
+	},
 	{regexp.MustCompile(`^expected array length <= (\d+)$`), "expected a list of at most $1 items"},
 	{regexp.MustCompile(`^expected number >= (.*)$`), "expected a number of at least $1"},
 	{regexp.MustCompile(`^expected number <= (.*)$`), "expected a number of at most $1"},
-	{regexp.MustCompile(`^expected string to match pattern (.*)$`), "expected a text that matches $1"},
+	{
+		regexp.MustCompile(`^expected string to match pattern (.*)$`),
+		"expected a text that matches $1",
+	},
 	{regexp.MustCompile(`^invalid integer$`), "expected a whole number"},
 }
 
 // words are JSON's types as people call them.
 var words = strings.NewReplacer(
-	"expected string", "expected a text", "expected boolean", "expected true or false", "expected integer", "expected a whole number",
-	"expected number", "expected a number", "expected array", "expected a list", "expected object", "expected an object",
+	"expected string",
+	"expected a text",
+	"expected boolean",
+	"expected true or false",
+	"expected integer",
+	"expected a whole number",
+	"expected number",
+	"expected a number",
+	"expected array",
+	"expected a list",
+	"expected object",
+	"expected an object",
 )
 
 // plainText mends what numbers of huma's make of a sentence.
 var plainText = strings.NewReplacer(
-	"at least 1 characters", "at least 1 character", "at least 1 items", "at least 1 item", "1e+06", "1000000",
+	"at least 1 characters",
+	"at least 1 character",
+	"at least 1 items",
+	"at least 1 item",
+	"1e+06",
+	"1000000",
 )
 
 var missingProperty = regexp.MustCompile(`^expected required property (\S+) to be present$`)
 
-// reword turns what huma found into the form of all messages: what was expected, and what was found.
-// What has the form already stays.
+// reword turns what huma found into the form of all messages: what was expected, and what was
+// found. What has the form already stays.
 func reword(e *huma.ErrorDetail) {
 	if strings.Contains(e.Message, ", found ") {
 		return
@@ -52,7 +76,8 @@ func reword(e *huma.ErrorDetail) {
 		e.Location, e.Message, e.Value = e.Location+"."+m[1], "expected a value, found nothing: give this field", nil
 		return
 	}
-	if e.Message == "required query parameter is missing" || e.Message == "required header parameter is missing" {
+	if e.Message == "required query parameter is missing" ||
+		e.Message == "required header parameter is missing" {
 		e.Message = "expected a value, found nothing: give this parameter"
 		return
 	}

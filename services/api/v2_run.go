@@ -23,8 +23,9 @@ type runOutput struct {
 	Body     FireBody
 }
 
-// runTimer makes a fire of a series of its own, due now. Under an idempotency key the instant of the first call is kept, and series and
-// instant are what tells two fires apart: a repeat makes the same fire, which the store leaves alone.
+// runTimer makes a fire of a series of its own, due now. Under an idempotency key the instant of
+// the first call is kept, and series and instant are what tells two fires apart: a repeat makes the
+// same fire, which the store leaves alone.
 func (s *Service) runTimer(ctx context.Context, in *runInput) (*runOutput, error) {
 	id, err := s.ownID(ctx, &in.TimerParam)
 	if err != nil {
@@ -35,23 +36,33 @@ func (s *Service) runTimer(ctx context.Context, in *runInput) (*runOutput, error
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
 	f := timer.Fire{
-		FireID: timer.FireID{Timer: id, DueMS: s.opts.Now().UnixMilli(), Series: int64(s.ids.Next())},
-		AppID:  t.AppID, Version: t.Version, Epoch: t.ActiveEpoch, Cause: timer.CauseRunNow, State: timer.FireReady,
+		FireID: timer.FireID{
+			Timer:  id,
+			DueMS:  s.opts.Now().UnixMilli(),
+			Series: int64(s.ids.Next()),
+		},
+		AppID:   t.AppID,
+		Version: t.Version,
+		Epoch:   t.ActiveEpoch,
+		Cause:   timer.CauseRunNow,
+		State:   timer.FireReady,
 	}
 	if in.Key != "" {
 		key := keyOf("run", id, in.Key)
-		if f.DueMS, err = s.opts.Store.Once(ctx, in.App, key, f.DueMS); err != nil {
+		if f.DueMS, err = s.opts.Store.PutIfAbsent(ctx, in.App, key, f.DueMS); err != nil {
 			return nil, err //nolint:wrapcheck // the store says what it was doing
 		}
 		f.Series = seriesOf(key)
 	}
-	f.RunMS = f.DueMS
-	f.Bucket = s.opts.Counts.Bucket(f.FireID, f.RunMinute())
+	f.RunAtMS = f.DueMS
+	f.Bucket = s.opts.Counts.Bucket(f.FireID, f.RunAtMinute())
 	made, err := s.addFires(ctx, in.App, id, []timer.Fire{f})
 	if err != nil {
 		return nil, err
 	}
-	out := &runOutput{Location: v2Prefix + "/fires/" + f.FireID.String() + "?app=" + url.QueryEscape(in.App)}
+	out := &runOutput{
+		Location: v2Prefix + "/fires/" + f.FireID.String() + "?app=" + url.QueryEscape(in.App),
+	}
 	if len(made) == 1 {
 		out.Body = showOpen(&made[0])
 		return out, nil
@@ -64,7 +75,8 @@ func (s *Service) runTimer(ctx context.Context, in *runInput) (*runOutput, error
 	return out, nil
 }
 
-// keyOf is what the store keeps of an idempotency key: no caller's own key, which no control character begins, can be the same.
+// keyOf is what the store keeps of an idempotency key: no caller's own key, which no control
+// character begins, can be the same.
 func keyOf(what string, id timer.ID, key string) string {
 	return "\x01" + string(hash(struct {
 		What string

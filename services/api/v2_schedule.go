@@ -28,28 +28,54 @@ type scheduleBody struct {
 	Excluded  string   `json:"excluded,omitempty" enum:"skip,next_allowed,previous_allowed" doc:"With calendars: what becomes of an excluded instant; skip by default."`
 }
 
-// readSchedule turns a body into a schedule. The API's default zone is put in where it matters and none is named: a later change of
-// that setting shall not move timers that exist.
+// readSchedule turns a body into a schedule. The API's default zone is put in where it matters and
+// none is named: a later change of that setting shall not move timers that exist.
 func (s *Service) readSchedule(b *scheduleBody, r *reading) timer.Schedule {
 	out := timer.Schedule{
-		Kind: timer.ScheduleKind(b.Kind), Specs: b.Specs, Zone: b.Zone, Gap: timer.GapPolicy(b.Gap), Overlap: timer.OverlapPolicy(b.Overlap),
-		At: r.instant("schedule.at", b.At), Delay: r.duration("schedule.delay", b.Delay, 0),
-		Every: r.duration("schedule.every", b.Every, 0), Anchor: r.instant("schedule.anchor", b.Anchor), Phase: r.duration("schedule.phase", b.Phase, 0),
-		StartAt: r.instant("schedule.start_at", b.StartAt), EndAt: r.instant("schedule.end_at", b.EndAt), MaxFires: b.MaxFires,
-		Jitter: r.duration("schedule.jitter", b.Jitter, 0), Calendars: b.Calendars, Excluded: timer.ExcludedPolicy(b.Excluded),
+		Kind: timer.ScheduleKind(
+			b.Kind,
+		),
+		Specs:   b.Specs,
+		Zone:    b.Zone,
+		Gap:     timer.GapPolicy(b.Gap),
+		Overlap: timer.OverlapPolicy(b.Overlap),
+		At:      r.instant("schedule.at", b.At),
+		Delay:   r.duration("schedule.delay", b.Delay, 0),
+		Every: r.duration(
+			"schedule.every",
+			b.Every,
+			0,
+		),
+		Anchor: r.instant("schedule.anchor", b.Anchor),
+		Phase:  r.duration("schedule.phase", b.Phase, 0),
+		StartAt: r.instant(
+			"schedule.start_at",
+			b.StartAt,
+		),
+		EndAt:    r.instant("schedule.end_at", b.EndAt),
+		MaxFires: b.MaxFires,
+		Jitter: r.duration(
+			"schedule.jitter",
+			b.Jitter,
+			0,
+		),
+		Calendars: b.Calendars,
+		Excluded:  timer.ExcludedPolicy(b.Excluded),
 	}
 	s.defaultZone(&out)
 	return out
 }
 
 func (s *Service) defaultZone(d *timer.Schedule) {
-	if d.Zone == "" && s.opts.Zone != time.UTC.String() && (d.Kind == timer.KindCron || len(d.Calendars) > 0) {
+	if d.Zone == "" && s.opts.Zone != time.UTC.String() &&
+		(d.Kind == timer.KindCron || len(d.Calendars) > 0) {
 		d.Zone = s.opts.Zone
 	}
 }
 
-// plain drops what says only what goes without saying, so that whoever writes a default out has the same definition as who does not.
-// It comes after all checks: a field of another kind is an error even where it holds a default.
+// plain drops what says only what goes without saying, so that whoever writes a default out has the
+// same definition as who does not. It comes after all checks: a field of another kind is an error
+// even where it holds a default.
 func plain(d *timer.Definition) {
 	drop(&d.Schedule.Gap, timer.GapShift)
 	drop(&d.Schedule.Overlap, timer.OverlapFirst)
@@ -81,13 +107,33 @@ func drop[T comparable](v *T, def T) {
 // showSchedule shows defaults written out where the kind knows them.
 func showSchedule(d *timer.Schedule) scheduleBody {
 	b := scheduleBody{
-		Kind: string(d.Kind), Specs: d.Specs, Zone: d.Zone, At: showInstant(d.At), Delay: showDuration(d.Delay), Every: showDuration(d.Every),
-		Anchor: showInstant(d.Anchor), Phase: showDuration(d.Phase), StartAt: showInstant(d.StartAt), EndAt: showInstant(d.EndAt),
-		MaxFires: d.MaxFires, Jitter: showDuration(d.Jitter), Calendars: d.Calendars,
+		Kind: string(
+			d.Kind,
+		),
+		Specs: d.Specs,
+		Zone:  d.Zone,
+		At:    showInstant(d.At),
+		Delay: showDuration(d.Delay),
+		Every: showDuration(d.Every),
+		Anchor: showInstant(
+			d.Anchor,
+		),
+		Phase:     showDuration(d.Phase),
+		StartAt:   showInstant(d.StartAt),
+		EndAt:     showInstant(d.EndAt),
+		MaxFires:  d.MaxFires,
+		Jitter:    showDuration(d.Jitter),
+		Calendars: d.Calendars,
 	}
 	if d.Kind == timer.KindCron {
 		b.Zone = orElse(d.Zone, time.UTC.String())
-		b.Gap, b.Overlap = orElse(string(d.Gap), string(timer.GapShift)), orElse(string(d.Overlap), string(timer.OverlapFirst))
+		b.Gap, b.Overlap = orElse(
+			string(d.Gap),
+			string(timer.GapShift),
+		), orElse(
+			string(d.Overlap),
+			string(timer.OverlapFirst),
+		)
 	}
 	if len(d.Calendars) > 0 {
 		b.Excluded = orElse(string(d.Excluded), string(timer.ExcludedSkip))

@@ -6,19 +6,21 @@ import (
 	"strings"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
 const noSealingKeys = "expected nothing, as this deployment has no sealing keys, found a value that needs them: leave it out, or let the operator give it keys"
 
 // redacted is what every secret is shown as.
-var redacted = sealing.NewSecret(sealing.Redacted)
+var redacted = encryption.NewSecret(encryption.Redacted)
 
-// unsealed stands for a secret that was refused, so that it does not count as missing, too. Nothing of it is written: there is a problem.
+// unsealed stands for a secret that was refused, so that it does not count as missing, too. Nothing
+// of it is written: there is a problem.
 const unsealed timer.Sealed = "-"
 
-// secrets checks and seals the secrets of a target. old is the target that REDACTED ones are taken from; it may be nil.
+// secrets checks and seals the secrets of a target. old is the target that REDACTED ones are taken
+// from; it may be nil.
 func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Target) {
 	if len(b.SecretHeaders) > 0 {
 		t.SecretHeaders = make(map[string]timer.Sealed, len(b.SecretHeaders))
@@ -38,7 +40,10 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 					return "", false
 				}
 				if old.TLS.Cert != o.Cert {
-					in.r.wrong(field+".tls.key", "expected the key, as cert is another one, found REDACTED: give it anew")
+					in.r.wrong(
+						field+".tls.key",
+						"expected the key, as cert is another one, found REDACTED: give it anew",
+					)
 				}
 				return old.TLS.Key, old.TLS.Key != ""
 			}, func() error {
@@ -51,19 +56,36 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 	}
 	if o := b.OAuth2; o != nil {
 		if _, _, has := callback.Userinfo(o.TokenURL); has {
-			in.r.wrong(field+".oauth2.token_url", "has a user and a password: give client_id and secret")
+			in.r.wrong(
+				field+".oauth2.token_url",
+				"has a user and a password: give client_id and secret",
+			)
 		}
-		t.OAuth2 = &timer.OAuth2{TokenURL: o.TokenURL, ClientID: o.ClientID, Scopes: o.Scopes, Params: o.Params, InBody: o.InBody}
+		t.OAuth2 = &timer.OAuth2{
+			TokenURL: o.TokenURL,
+			ClientID: o.ClientID,
+			Scopes:   o.Scopes,
+			Params:   o.Params,
+			InBody:   o.InBody,
+		}
 		at := field + ".oauth2.secret"
 		t.OAuth2.Secret = in.seal(at, o.Secret, func() (timer.Sealed, bool) {
 			if old == nil || old.OAuth2 == nil {
 				return "", false
 			}
 			// The token that the secret brings goes to the target.
-			return old.OAuth2.Secret, in.sameHost(at, old.OAuth2.TokenURL, o.TokenURL) && in.samePlace(at, old, t)
+			return old.OAuth2.Secret, in.sameHost(at, old.OAuth2.TokenURL, o.TokenURL) &&
+				in.samePlace(at, old, t)
 		}, func() error {
 			if len(o.Secret.Reveal()) > timer.MaxSecretLen {
-				return timer.Invalid(at, fmt.Sprintf("expected at most %d bytes, found %d", timer.MaxSecretLen, len(o.Secret.Reveal())))
+				return timer.Invalid(
+					at,
+					fmt.Sprintf(
+						"expected at most %d bytes, found %d",
+						timer.MaxSecretLen,
+						len(o.Secret.Reveal()),
+					),
+				)
 			}
 			return nil
 		})
@@ -71,15 +93,23 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 }
 
 // seal seals a secret that was checked, or keeps the one that is stored. What is wrong is noted.
-func (in *targetReader) seal(field string, value sealing.Secret, stored func() (timer.Sealed, bool), check func() error) timer.Sealed {
+func (in *targetReader) seal(
+	field string,
+	value encryption.Secret,
+	stored func() (timer.Sealed, bool),
+	check func() error,
+) timer.Sealed {
 	if value.IsZero() {
 		in.r.wrong(field, "expected a secret, found nothing")
 		return unsealed
 	}
-	if value.Reveal() == sealing.Redacted {
+	if value.Reveal() == encryption.Redacted {
 		had, ok := stored()
 		if !ok {
-			in.r.wrong(field, "expected the secret, as none is stored that could be kept, found REDACTED: give it")
+			in.r.wrong(
+				field,
+				"expected the secret, as none is stored that could be kept, found REDACTED: give it",
+			)
 			return unsealed
 		}
 		return had
@@ -97,7 +127,8 @@ func (in *targetReader) seal(field string, value sealing.Secret, stored func() (
 
 const goesElsewhere = "expected the secret, as it would go elsewhere than before, found REDACTED: give it anew"
 
-// samePlace refuses to keep a secret that would go elsewhere than before: who may change a timer shall not have its secrets sent to himself.
+// samePlace refuses to keep a secret that would go elsewhere than before: who may change a timer
+// shall not have its secrets sent to himself.
 func (in *targetReader) samePlace(field string, old, now *timer.Target) bool {
 	if old.Pulsar != nil && now.Pulsar != nil && old.Pulsar.Topic != now.Pulsar.Topic {
 		in.r.wrong(field, goesElsewhere)
@@ -108,7 +139,8 @@ func (in *targetReader) samePlace(field string, old, now *timer.Target) bool {
 	return in.sameHost(field, old.URL, now.URL)
 }
 
-// virtualHost returns the Host that a target's request names in place of its URL's: one address may serve many who are not each other's.
+// virtualHost returns the Host that a target's request names in place of its URL's: one address may
+// serve many who are not each other's.
 func virtualHost(t *timer.Target) string {
 	for name, values := range t.Headers {
 		if strings.EqualFold(name, "Host") && len(values) > 0 {
@@ -144,11 +176,12 @@ func keepsSecrets(bodies ...targetBody) bool {
 	for i := range bodies {
 		b := &bodies[i]
 		for _, v := range b.SecretHeaders {
-			if v.Reveal() == sealing.Redacted {
+			if v.Reveal() == encryption.Redacted {
 				return true
 			}
 		}
-		if b.TLS != nil && b.TLS.Key.Reveal() == sealing.Redacted || b.OAuth2 != nil && b.OAuth2.Secret.Reveal() == sealing.Redacted {
+		if b.TLS != nil && b.TLS.Key.Reveal() == encryption.Redacted ||
+			b.OAuth2 != nil && b.OAuth2.Secret.Reveal() == encryption.Redacted {
 			return true
 		}
 	}

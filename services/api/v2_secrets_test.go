@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/egress"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/api"
@@ -22,7 +22,13 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	cert, key := keyPair(t)
-	target := `"target":{"url":"https://example.com/a","secret_headers":{"X-Key":"hunter2"},"tls":{"cert":` + text(t, cert) + `,"key":` + text(t, key) + `},` +
+	target := `"target":{"url":"https://example.com/a","secret_headers":{"X-Key":"hunter2"},"tls":{"cert":` + text(
+		t,
+		cert,
+	) + `,"key":` + text(
+		t,
+		key,
+	) + `},` +
 		`"oauth2":{"token_url":"https://id.example.com/t","client_id":"me","secret":"hunter3"}}`
 	made := f.create(t, 201, withTarget(target, ""))
 	id, err := timer.ParseID(made.ID)
@@ -36,16 +42,19 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 	path := "/api/v2/timers/" + made.ID + "?app=shop"
 	shown := text(t, made.Target)
 	edit := func(from, to string) string { return `{"target":` + strings.Replace(shown, from, to, 1) + `}` }
-	f.call(t, http.MethodPatch, path, edit("example.com/a", "example.com/b"), nil).into(t, 200, &v2Timer{})
+	f.call(t, http.MethodPatch, path, edit("example.com/a", "example.com/b"), nil).
+		into(t, 200, &v2Timer{})
 	require.Equal(t, "https://example.com/b", sealed().URL)
 	require.Equal(t, had.SecretHeaders, sealed().SecretHeaders)
 	require.Equal(t, had.TLS, sealed().TLS)
 	require.Equal(t, had.OAuth2, sealed().OAuth2)
-	f.call(t, http.MethodPatch, path, edit(`{"X-Key":"REDACTED"}`, `{"x-key":"REDACTED","X-New":"hunter4"}`), nil).into(t, 200, &v2Timer{})
+	f.call(t, http.MethodPatch, path, edit(`{"X-Key":"REDACTED"}`, `{"x-key":"REDACTED","X-New":"hunter4"}`), nil).
+		into(t, 200, &v2Timer{})
 	require.Equal(t, had.SecretHeaders["X-Key"], sealed().SecretHeaders["x-key"])
 
 	// PUT by name does the same.
-	f.call(t, http.MethodPut, "/api/v2/timers", withTarget(`"target":`+shown, ""), nil).into(t, 200, &v2Timer{})
+	f.call(t, http.MethodPut, "/api/v2/timers", withTarget(`"target":`+shown, ""), nil).
+		into(t, 200, &v2Timer{})
 	require.Equal(t, had, sealed())
 
 	for _, c := range []struct{ body, want string }{
@@ -54,7 +63,8 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 		{edit("https://id.example.com", "https://evil.example.net"), "body.target.oauth2.secret"},
 		{`{"target":{"url":"https://evil.example.net/","oauth2":{"token_url":"https://id.example.com/t","client_id":"me","secret":"REDACTED"}}}`, "body.target.oauth2.secret"},
 		{`{"target":{"kind":"pulsar","url":"pulsar://example.com:6650","pulsar":{"topic":"persistent://a/b/c"},"secret_headers":{"X-Key":"REDACTED"}}}`, "body.target.secret_headers.X-Key"},
-		{edit(`"url":`, `"headers":{"host":["evil.example.net"]},"url":`), "body.target.secret_headers.X-Key"}, // one address, another's server
+		// one address, another's server.
+		{edit(`"url":`, `"headers":{"host":["evil.example.net"]},"url":`), "body.target.secret_headers.X-Key"},
 		{edit(`"X-Key":`, `"X-Other":`), "body.target.secret_headers.X-Other"},
 	} {
 		p := f.problem(t, 422, http.MethodPatch, path, c.body)
@@ -74,7 +84,10 @@ func TestSecretsAreNowhere(t *testing.T) {
 	var log bytes.Buffer
 	f := setup(t, func(o *api.Options) { o.Logger = zerolog.New(&log).Level(zerolog.TraceLevel) })
 	secret := "hunter2-very-secret"
-	good := withTarget(`"target":{"url":"https://example.com/","secret_headers":{"X-K":"`+secret+`"},"oauth2":{"token_url":"https://id.example.com/","client_id":"me","secret":"`+secret+`"}}`, "")
+	good := withTarget(
+		`"target":{"url":"https://example.com/","secret_headers":{"X-K":"`+secret+`"},"oauth2":{"token_url":"https://id.example.com/","client_id":"me","secret":"`+secret+`"}}`,
+		"",
+	)
 	said := ""
 	made := f.create(t, 201, good)
 	path := "/api/v2/timers/" + made.ID + "?app=shop"
@@ -111,14 +124,28 @@ func TestNoSealingKeys(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *api.Options) { o.Secrets = nil })
 	f.create(t, 201, v2Body)
-	p := f.problem(t, 422, http.MethodPost, "/api/v2/timers",
-		withTarget(`"target":{"url":"https://example.com/","secret_headers":{"X-K":"hunter2"},"async":"1m"}`, ""))
+	p := f.problem(
+		t,
+		422,
+		http.MethodPost,
+		"/api/v2/timers",
+		withTarget(
+			`"target":{"url":"https://example.com/","secret_headers":{"X-K":"hunter2"},"async":"1m"}`,
+			"",
+		),
+	)
 	require.Len(t, p.Errors, 2)
 	for _, e := range p.Errors {
 		require.Contains(t, e.Message, "no sealing keys")
 	}
 	f.problem(t, 422, http.MethodPost, "/api/v2/apps/shop/signing-keys", `{}`)
-	f.problem(t, 403, http.MethodPost, "/api/v2/fires/1-1/complete", `{"token":"x","status":"delivered"}`)
+	f.problem(
+		t,
+		403,
+		http.MethodPost,
+		"/api/v2/fires/1-1/complete",
+		`{"token":"x","status":"delivered"}`,
+	)
 }
 
 // A target at an address is checked by the rules of the deployment and of its app.
@@ -130,34 +157,60 @@ func TestV2AddressesAreChecked(t *testing.T) {
 		p := f.problem(t, 422, http.MethodPost, "/api/v2/timers", at(url))
 		require.Equal(t, "body.target.url", p.Errors[0].Location)
 	}
-	_, err := f.store.PutSettings(t.Context(), "shop", store.AppSettings{Allow: []string{"10.0.0.0/8:8080"}}, 0)
+	_, err := f.store.PutSettings(
+		t.Context(),
+		"shop",
+		store.AppSettings{Allow: []string{"10.0.0.0/8:8080"}},
+		0,
+	)
 	require.NoError(t, err)
 	f.create(t, 201, at("http://10.1.2.3:8080/"))
-	f.problem(t, 422, http.MethodPost, "/api/v2/timers", strings.Replace(at("http://10.1.2.3:8080/"), "shop", "desk", 1))
+	f.problem(
+		t,
+		422,
+		http.MethodPost,
+		"/api/v2/timers",
+		strings.Replace(at("http://10.1.2.3:8080/"), "shop", "desk", 1),
+	)
 }
 
-// A request repeated under its idempotency key is the same request, whichever key of the ring is the first by then.
+// A request repeated under its idempotency key is the same request, whichever key of the ring is
+// the first by then.
 func TestIdempotencyKeysOutliveARotation(t *testing.T) {
 	t.Parallel()
-	k1, k2 := sealing.NewKey("k1").Reveal(), sealing.NewKey("k2").Reveal()
+	k1, k2 := encryption.NewKey("k1").Reveal(), encryption.NewKey("k2").Reveal()
 	ring := func(text string) func(*api.Options) {
-		r, err := sealing.ParseRing(sealing.NewSecret(text))
+		r, err := encryption.ParseKeyring(encryption.NewSecret(text))
 		require.NoError(t, err)
 		return func(o *api.Options) { o.Secrets = r }
 	}
 	before := setup(t, ring(k1+","+k2))
 	body := func(secret string) string {
-		return withTarget(`"target":{"url":"https://example.com/","secret_headers":{"X-K":"`+secret+`"},"oauth2":{"token_url":"https://id.example.com/","client_id":"me","secret":"`+secret+`"}}`, "")
+		return withTarget(
+			`"target":{"url":"https://example.com/","secret_headers":{"X-K":"`+secret+`"},"oauth2":{"token_url":"https://id.example.com/","client_id":"me","secret":"`+secret+`"}}`,
+			"",
+		)
 	}
 	create := func(f *fixture, key, body string) answer {
-		return f.call(t, http.MethodPost, "/api/v2/timers", body, map[string]string{"Idempotency-Key": key})
+		return f.call(
+			t,
+			http.MethodPost,
+			"/api/v2/timers",
+			body,
+			map[string]string{"Idempotency-Key": key},
+		)
 	}
 	var made, again v2Timer
 	create(before, "a", body("hunter2")).into(t, 201, &made)
 	after := setup(t, ring(k2+","+k1), func(o *api.Options) { o.Store = before.store })
 	create(after, "a", body("hunter2")).into(t, 200, &again)
 	require.Equal(t, made.ID, again.ID)
-	require.Equal(t, 409, create(after, "a", body("hunter3")).status, "another secret is another request")
+	require.Equal(
+		t,
+		409,
+		create(after, "a", body("hunter3")).status,
+		"another secret is another request",
+	)
 	require.Equal(t, 409, create(after, "a", v2Body).status)
 	named := func(body string) string { return strings.Replace(body, `"bill"`, `"other"`, 1) }
 	create(after, "b", named(body("hunter2"))).into(t, 201, &made)
@@ -168,16 +221,33 @@ func TestIdempotencyKeysOutliveARotation(t *testing.T) {
 func TestSealedUnderTheRingsFirstKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "ring")
-	require.NoError(t, os.WriteFile(dir, []byte(sealing.NewKey("k2").Reveal()+"\n"+sealing.NewKey("k1").Reveal()), 0o600))
-	r, err := sealing.LoadRing(dir)
+	require.NoError(
+		t,
+		os.WriteFile(
+			dir,
+			[]byte(encryption.NewKey("k2").Reveal()+"\n"+encryption.NewKey("k1").Reveal()),
+			0o600,
+		),
+	)
+	r, err := encryption.LoadKeyring(dir)
 	require.NoError(t, err)
 	f := setup(t, func(o *api.Options) { o.Secrets = r })
-	made := f.create(t, 201, withTarget(`"target":{"url":"https://example.com/","secret_headers":{"X-K":"hunter2"}}`, ""))
+	made := f.create(
+		t,
+		201,
+		withTarget(
+			`"target":{"url":"https://example.com/","secret_headers":{"X-K":"hunter2"}}`,
+			"",
+		),
+	)
 	id, err := timer.ParseID(made.ID)
 	require.NoError(t, err)
 	got, err := f.store.Timer(t.Context(), "shop", id)
 	require.NoError(t, err)
-	opened, err := r.Open(got.Definition.Target.SecretHeaders["X-K"], sealing.Binding{App: "shop", Use: sealing.UseTarget})
+	opened, err := r.Open(
+		got.Definition.Target.SecretHeaders["X-K"],
+		encryption.Binding{App: "shop", Use: encryption.UseTarget},
+	)
 	require.NoError(t, err)
 	require.Equal(t, "hunter2", opened.Reveal())
 	require.Contains(t, string(got.Definition.Target.SecretHeaders["X-K"]), ".k2.")

@@ -55,7 +55,8 @@ func (s *Service) getSettings(ctx context.Context, in *PathAppParam) (*settingsO
 	return &settingsOutput{showSettings(&a)}, nil
 }
 
-// putSettings replaces them as a whole. Executors read them in the change log, which they poll twice a second.
+// putSettings replaces them as a whole. Executors read them in the change log, which they poll
+// twice a second.
 func (s *Service) putSettings(ctx context.Context, in *settingsInput) (*settingsOutput, error) {
 	if err := s.mayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
@@ -77,17 +78,28 @@ func (s *Service) putSettings(ctx context.Context, in *settingsInput) (*settings
 		for _, rule := range b.Allow {
 			if !slices.Contains(had.Settings.Allow, rule) && !s.opts.Egress.Has(rule) {
 				return nil, problem(fault{
-					status: http.StatusForbidden, field: "allow", msg: fmt.Sprintf("expected rules that the deployment or the app has already, found %q: use an admin key of the deployment", rule),
+					status: http.StatusForbidden,
+					field:  "allow",
+					msg: fmt.Sprintf(
+						"expected rules that the deployment or the app has already, found %q: use an admin key of the deployment",
+						rule,
+					),
 				})
 			}
 		}
-		// A version that is still to come is no answer either: the rules of the one before would be taken for it.
+		// A version that is still to come is no answer either: the rules of the one before would be
+		// taken for it.
 		if version != 0 && version != had.Version {
 			return nil, errSettingsChanged()
 		}
 		version = had.Version
 	}
-	a, err := s.opts.Store.PutSettings(ctx, in.App, store.AppSettings{Rate: b.Rate, Burst: b.Burst, Concurrent: b.Concurrent, Allow: b.Allow}, version)
+	a, err := s.opts.Store.PutSettings(
+		ctx,
+		in.App,
+		store.AppSettings{Rate: b.Rate, Burst: b.Burst, Concurrent: b.Concurrent, Allow: b.Allow},
+		version,
+	)
 	if timer.CodeOf(err) == timer.CodeConflict {
 		return nil, errSettingsChanged()
 	}
@@ -98,34 +110,90 @@ func (s *Service) putSettings(ctx context.Context, in *settingsInput) (*settings
 }
 
 func errSettingsChanged() error {
-	return timer.Conflict("if_version", "expected the version of the settings, found another, as they were changed: read them again")
+	return timer.Conflict(
+		"if_version",
+		"expected the version of the settings, found another, as they were changed: read them again",
+	)
 }
 
 func checkSettings(b *settingsBody) []*timer.Error {
 	var bad []*timer.Error
 	if !(b.Rate >= 0 && b.Rate <= maxRate) {
-		bad = append(bad, timer.Invalid("rate", fmt.Sprintf("expected a number from 0 to %d, found %v", maxRate, b.Rate)))
+		bad = append(
+			bad,
+			timer.Invalid(
+				"rate",
+				fmt.Sprintf("expected a number from 0 to %d, found %v", maxRate, b.Rate),
+			),
+		)
 	}
 	if b.Rate > 0 && b.Rate < 0.001 {
-		bad = append(bad, timer.Invalid("rate", fmt.Sprintf("expected 0 for no limit, or at least 0.001, found %v: freeze the app to stop its calls", b.Rate)))
+		bad = append(
+			bad,
+			timer.Invalid(
+				"rate",
+				fmt.Sprintf(
+					"expected 0 for no limit, or at least 0.001, found %v: freeze the app to stop its calls",
+					b.Rate,
+				),
+			),
+		)
 	}
 	if b.Burst < 0 || b.Burst > maxRate {
-		bad = append(bad, timer.Invalid("burst", fmt.Sprintf("expected a number from 0 to %d, found %d", maxRate, b.Burst)))
+		bad = append(
+			bad,
+			timer.Invalid(
+				"burst",
+				fmt.Sprintf("expected a number from 0 to %d, found %d", maxRate, b.Burst),
+			),
+		)
 	}
 	if b.Concurrent < 0 || b.Concurrent > maxConcurrent {
-		bad = append(bad, timer.Invalid("concurrent", fmt.Sprintf("expected a number from 0 to %d, found %d", maxConcurrent, b.Concurrent)))
+		bad = append(
+			bad,
+			timer.Invalid(
+				"concurrent",
+				fmt.Sprintf(
+					"expected a number from 0 to %d, found %d",
+					maxConcurrent,
+					b.Concurrent,
+				),
+			),
+		)
 	}
 	if len(b.Allow) > maxRules {
-		bad = append(bad, timer.Invalid("allow", fmt.Sprintf("expected at most %d rules, found %d", maxRules, len(b.Allow))))
+		bad = append(
+			bad,
+			timer.Invalid(
+				"allow",
+				fmt.Sprintf("expected at most %d rules, found %d", maxRules, len(b.Allow)),
+			),
+		)
 	}
 	for i, text := range b.Allow {
 		field := fmt.Sprintf("allow[%d]", i)
 		if len(text) > maxRuleLen {
-			bad = append(bad, timer.Invalid(field, fmt.Sprintf("expected at most %d bytes, found %d", maxRuleLen, len(text))))
+			bad = append(
+				bad,
+				timer.Invalid(
+					field,
+					fmt.Sprintf("expected at most %d bytes, found %d", maxRuleLen, len(text)),
+				),
+			)
 			continue
 		}
 		if _, err := egress.ParseRule(text); err != nil {
-			bad = append(bad, timer.Invalid(field, fmt.Sprintf("expected a CIDR, an address or a host name, with :ports or without, found %q: %s", text, ruleFault(err))))
+			bad = append(
+				bad,
+				timer.Invalid(
+					field,
+					fmt.Sprintf(
+						"expected a CIDR, an address or a host name, with :ports or without, found %q: %s",
+						text,
+						ruleFault(err),
+					),
+				),
+			)
 		}
 	}
 	return bad
@@ -142,6 +210,11 @@ func ruleFault(err error) string {
 func showSettings(a *store.App) shownSettings {
 	st := &a.Settings
 	return shownSettings{
-		App: a.Name, Rate: st.Rate, Burst: st.Burst, Concurrent: st.Concurrent, Allow: append([]string{}, st.Allow...), Version: a.Version,
+		App:        a.Name,
+		Rate:       st.Rate,
+		Burst:      st.Burst,
+		Concurrent: st.Concurrent,
+		Allow:      append([]string{}, st.Allow...),
+		Version:    a.Version,
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/egress"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/services/api"
@@ -29,15 +29,25 @@ func TestV2Settings(t *testing.T) {
 	t.Parallel()
 	rule, err := egress.ParseRule("10.9.0.0/16:8080")
 	require.NoError(t, err)
-	f, admin := guarded(t, func(o *api.Options) { o.Egress = egress.NewPolicy(egress.Options{Allow: []egress.Rule{rule}}) })
+	f, admin := guarded(
+		t,
+		func(o *api.Options) { o.Egress = egress.NewPolicy(egress.Options{Allow: []egress.Rule{rule}}) },
+	)
 	const path = "/api/v2/apps/shop/settings"
 	put := func(key, body string) answer { return f.call(t, http.MethodPut, path, body, bearer(key)) }
 	require.Equal(t, 404, f.call(t, http.MethodGet, path, "", bearer(admin)).status)
 	own := f.makeKey(t, admin, "shop", "admin").Key
 
 	var got v2Settings
-	put(own, `{"rate":50.5,"burst":10,"concurrent":20,"allow":["10.9.0.0/16:8080"]}`).into(t, 200, &got)
-	require.Equal(t, v2Settings{"shop", 50.5, 10, 20, []string{"10.9.0.0/16:8080"}, got.Version}, got)
+	put(
+		own,
+		`{"rate":50.5,"burst":10,"concurrent":20,"allow":["10.9.0.0/16:8080"]}`,
+	).into(t, 200, &got)
+	require.Equal(
+		t,
+		v2Settings{"shop", 50.5, 10, 20, []string{"10.9.0.0/16:8080"}, got.Version},
+		got,
+	)
 	var same v2Settings
 	f.call(t, http.MethodGet, path, "", bearer(own)).into(t, 200, &same)
 	require.Equal(t, got, same)
@@ -46,10 +56,18 @@ func TestV2Settings(t *testing.T) {
 	a := put(own, `{"allow":["10.1.0.0/16:8080"]}`)
 	require.Equal(t, 403, a.status)
 	require.Contains(t, a.body, "admin key of the deployment")
-	put(admin, `{"rate":1,"allow":["10.1.0.0/16:8080","hooks.internal:443,8443"]}`).into(t, 200, &got)
+	put(
+		admin,
+		`{"rate":1,"allow":["10.1.0.0/16:8080","hooks.internal:443,8443"]}`,
+	).into(t, 200, &got)
 	put(own, `{"rate":2,"allow":["hooks.internal:443,8443"]}`).into(t, 200, &got)
 	require.Equal(t, []string{"hooks.internal:443,8443"}, got.Allow)
-	require.Equal(t, 403, put(own, `{"allow":["10.1.0.0/16:8080"]}`).status, "what was taken away comes not back by itself")
+	require.Equal(
+		t,
+		403,
+		put(own, `{"allow":["10.1.0.0/16:8080"]}`).status,
+		"what was taken away comes not back by itself",
+	)
 	put(own, `{}`).into(t, 200, &got)
 	require.Equal(t, v2Settings{"shop", 0, 0, 0, []string{}, got.Version}, got)
 
@@ -62,17 +80,27 @@ func TestV2Settings(t *testing.T) {
 		put(admin, body).into(t, 422, &p)
 		require.Equal(t, want, p.Errors[0].Location, body)
 	}
-	require.Equal(t, 422, f.call(t, http.MethodPut, "/api/v2/apps/carillon/settings", `{}`, bearer(admin)).status)
+	require.Equal(
+		t,
+		422,
+		f.call(t, http.MethodPut, "/api/v2/apps/carillon/settings", `{}`, bearer(admin)).status,
+	)
 }
 
-// racing is a store in which an operator comes between an app's reading of its settings and its writing.
+// racing is a store in which an operator comes between an app's reading of its settings and its
+// writing.
 type racing struct {
 	api.Store
 
 	between func()
 }
 
-func (r *racing) PutSettings(ctx context.Context, app string, s store.AppSettings, version int64) (store.App, error) {
+func (r *racing) PutSettings(
+	ctx context.Context,
+	app string,
+	s store.AppSettings,
+	version int64,
+) (store.App, error) {
 	if do := r.between; do != nil {
 		r.between = nil
 		do()
@@ -94,7 +122,13 @@ func TestV2SettingsRaceTheOperator(t *testing.T) {
 			_, err := f.store.PutSettings(t.Context(), "shop", store.AppSettings{}, 0)
 			require.NoError(t, err)
 		}
-		a := f.call(t, http.MethodPut, path, fmt.Sprintf(`{"allow":["%s"],"if_version":%d}`, rule, had.Version+ahead), bearer(own))
+		a := f.call(
+			t,
+			http.MethodPut,
+			path,
+			fmt.Sprintf(`{"allow":["%s"],"if_version":%d}`, rule, had.Version+ahead),
+			bearer(own),
+		)
 		require.Equal(t, 409, a.status, a.body)
 		if r.between != nil { // refused before it was written
 			r.between()
@@ -122,7 +156,12 @@ func TestV2SigningKeys(t *testing.T) {
 	require.True(t, strings.HasPrefix(ed.Public, "whpk_"))
 	var second struct{ ID string }
 	f.call(t, http.MethodPost, path, `{}`, nil).into(t, 201, &second)
-	require.Equal(t, 409, f.call(t, http.MethodPost, path, `{}`, nil).status, "two of a kind live at once")
+	require.Equal(
+		t,
+		409,
+		f.call(t, http.MethodPost, path, `{}`, nil).status,
+		"two of a kind live at once",
+	)
 	f.call(t, http.MethodPost, path, `{"kind":"ed25519"}`, nil).into(t, 201, &second)
 	require.Equal(t, 409, f.call(t, http.MethodPost, path, `{"kind":"ed25519"}`, nil).status)
 
@@ -134,13 +173,20 @@ func TestV2SigningKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, stored, signing.MaxKeys)
 	for _, k := range stored {
-		secret, err := ring.Open(k.Secret, sealing.Binding{App: "shop", Use: sealing.UseSigning})
+		secret, err := ring.Open(
+			k.Secret,
+			encryption.Binding{App: "shop", Use: encryption.UseSigning},
+		)
 		require.NoError(t, err)
 		key, err := signing.ParseKey(secret.Reveal())
 		require.NoError(t, err)
 		require.Equal(t, k.Public, key.Public())
 	}
-	require.Equal(t, 404, f.call(t, http.MethodDelete, "/api/v2/apps/desk/signing-keys/"+hmac.ID, "", nil).status)
+	require.Equal(
+		t,
+		404,
+		f.call(t, http.MethodDelete, "/api/v2/apps/desk/signing-keys/"+hmac.ID, "", nil).status,
+	)
 	require.Equal(t, 204, f.call(t, http.MethodDelete, path+"/"+hmac.ID, "", nil).status)
 	require.Equal(t, 404, f.call(t, http.MethodDelete, path+"/"+hmac.ID, "", nil).status)
 	f.call(t, http.MethodPost, path, `{}`, nil).into(t, 201, &hmac)

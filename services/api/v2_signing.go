@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -12,7 +12,8 @@ import (
 // signingKinds are the kinds by the names that the API and the store have for them.
 var signingKinds = map[string]signing.Kind{"hmac": signing.HMAC, "ed25519": signing.Ed25519}
 
-// SigningKeyBody is what is shown of a signing key. Embedded structs are exported, for huma reads no others.
+// SigningKeyBody is what is shown of a signing key. Embedded structs are exported, for huma reads
+// no others.
 type SigningKeyBody struct {
 	ID        string `json:"id"`
 	Kind      string `json:"kind" enum:"hmac,ed25519"`
@@ -47,7 +48,10 @@ type signingKeyParam struct {
 	ID string `path:"id" pattern:"^[0-9]{1,16}$" doc:"The key's id."`
 }
 
-func (s *Service) listSigningKeys(ctx context.Context, in *PathAppParam) (*signingKeysOutput, error) {
+func (s *Service) listSigningKeys(
+	ctx context.Context,
+	in *PathAppParam,
+) (*signingKeysOutput, error) {
 	if err := s.mayUse(ctx, in.App); err != nil {
 		return nil, err
 	}
@@ -62,10 +66,13 @@ func (s *Service) listSigningKeys(ctx context.Context, in *PathAppParam) (*signi
 	return out, nil
 }
 
-// createSigningKey makes a key by which callbacks are signed from now on, besides those that are there. The store refuses a third of a kind, of two calls at
-// once as well. A rotation makes the new one, gives it to
-// the receivers, and retires the old one.
-func (s *Service) createSigningKey(ctx context.Context, in *newSigningKeyInput) (*madeSigningKeyOutput, error) {
+// createSigningKey makes a key by which callbacks are signed from now on, besides those that are
+// there. The store refuses a third of a kind, of two calls at once as well. A rotation makes the
+// new one, gives it to the receivers, and retires the old one.
+func (s *Service) createSigningKey(
+	ctx context.Context,
+	in *newSigningKeyInput,
+) (*madeSigningKeyOutput, error) {
 	if err := s.mayChange(ctx, "path.app", in.App); err != nil {
 		return nil, err
 	}
@@ -80,8 +87,15 @@ func (s *Service) createSigningKey(ctx context.Context, in *newSigningKeyInput) 
 		return nil, err
 	}
 	k := store.SigningKey{
-		ID: s.ids.Next(), App: in.App, Kind: in.Body.Kind, Public: key.Public(), CreatedMS: s.opts.Now().UnixMilli(),
-		Secret: s.opts.Secrets.Seal(sealing.NewSecret(key.Reveal()), sealing.Binding{App: in.App, Use: sealing.UseSigning}),
+		ID:        s.ids.Next(),
+		App:       in.App,
+		Kind:      in.Body.Kind,
+		Public:    key.Public(),
+		CreatedMS: s.opts.Now().UnixMilli(),
+		Secret: s.opts.Secrets.Seal(
+			encryption.NewSecret(key.Reveal()),
+			encryption.Binding{App: in.App, Use: encryption.UseSigning},
+		),
 	}
 	if err := s.opts.Store.AddSigningKey(ctx, in.App, k); err != nil {
 		return nil, err
@@ -105,5 +119,10 @@ func (s *Service) retireSigningKey(ctx context.Context, in *signingKeyParam) (*s
 }
 
 func showSigningKey(k *store.SigningKey) SigningKeyBody {
-	return SigningKeyBody{ID: k.ID.String(), Kind: k.Kind, Public: k.Public, CreatedAt: instant(k.CreatedMS)}
+	return SigningKeyBody{
+		ID:        k.ID.String(),
+		Kind:      k.Kind,
+		Public:    k.Public,
+		CreatedAt: instant(k.CreatedMS),
+	}
 }

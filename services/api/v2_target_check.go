@@ -13,8 +13,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// checkTargets checks the target or targets of a definition and puts defaults in. Everything that is wrong is noted.
-func (s *Service) checkTargets(ctx context.Context, app string, d *timer.Definition, r *reading) error {
+// checkTargets checks the target or targets of a definition and puts defaults in. Everything that
+// is wrong is noted.
+func (s *Service) checkTargets(
+	ctx context.Context,
+	app string,
+	d *timer.Definition,
+	r *reading,
+) error {
 	if !d.Several() && d.Target.Kind == "" && d.Target.URL == "" && !r.has("target") {
 		r.wrong("target", "expected target or targets, found neither: give one of the two")
 		return nil
@@ -37,7 +43,8 @@ func (s *Service) checkTargets(ctx context.Context, app string, d *timer.Definit
 	}
 	bad := s.wrongTargets(s.checks(s.opts.Egress, d.Labels), d)
 	if len(bad) > 0 {
-		// The app's own rules may open what the deployment's policy does not. Nobody else pays for reading them.
+		// The app's own rules may open what the deployment's policy does not. Nobody else pays for
+		// reading them.
 		policy, err := s.policyOf(ctx, app)
 		if err != nil {
 			return err
@@ -52,12 +59,18 @@ func (s *Service) checkTargets(ctx context.Context, app string, d *timer.Definit
 
 func (s *Service) checks(policy *egress.Policy, labels map[string]string) *callback.Checks {
 	return &callback.Checks{
-		Kinds: s.opts.Kinds, AllowInsecure: s.opts.AllowInsecure, Labels: labels, OwnNamespace: s.opts.OwnNamespace, Egress: policy,
-		Topics: s.opts.Topics, Reserved: s.opts.Reserved,
+		Kinds:         s.opts.Kinds,
+		AllowInsecure: s.opts.AllowInsecure,
+		Labels:        labels,
+		OwnNamespace:  s.opts.OwnNamespace,
+		Egress:        policy,
+		Topics:        s.opts.Topics,
+		Reserved:      s.opts.Reserved,
 	}
 }
 
-// policyOf returns an app's egress policy. Rules that this version does not know are left out: executors do so as well.
+// policyOf returns an app's egress policy. Rules that this version does not know are left out:
+// executors do so as well.
 func (s *Service) policyOf(ctx context.Context, app string) (*egress.Policy, error) {
 	a, err := s.opts.Store.App(ctx, app)
 	if timer.CodeOf(err) == timer.CodeNotFound {
@@ -96,14 +109,24 @@ func (s *Service) wrongTargets(c *callback.Checks, d *timer.Definition) []*timer
 // mendings is how many fields of one target are named at the most.
 const mendings = 32
 
-// everyWrong finds everything that is wrong with a target: a check stops at what it finds first, so that is mended in a copy, and the copy checked again. It returns
-// the mended copy as well.
-func (s *Service) everyWrong(c *callback.Checks, field string, t timer.Target) ([]*timer.Error, timer.Target) {
+// everyWrong finds everything that is wrong with a target: a check stops at what it finds first, so
+// that is mended in a copy, and the copy checked again. It returns the mended copy as well.
+func (s *Service) everyWrong(
+	c *callback.Checks,
+	field string,
+	t timer.Target,
+) ([]*timer.Error, timer.Target) {
 	var bad []*timer.Error
 	mended := *c
 	if t.Kind == timer.KindPulsar && t.URL == "" && s.opts.OwnNamespace == "" {
 		mended.Topics = nil
-		bad = append(bad, timer.Invalid(field+".url", "expected pulsar://host:port or pulsar+ssl://host:port, as this deployment has no Pulsar of its own, found nothing"))
+		bad = append(
+			bad,
+			timer.Invalid(
+				field+".url",
+				"expected pulsar://host:port or pulsar+ssl://host:port, as this deployment has no Pulsar of its own, found nothing",
+			),
+		)
 	}
 	for range mendings {
 		found := collect(mended.Target(field, &t))
@@ -183,7 +206,8 @@ func mendURL(t *timer.Target) bool {
 	return !same
 }
 
-// without returns a copy of a map without a name, in whatever letter case; without any where no name is given.
+// without returns a copy of a map without a name, in whatever letter case; without any where no
+// name is given.
 func without[V any](m map[string]V, name string) map[string]V {
 	if name == "" {
 		return nil
@@ -197,12 +221,24 @@ func without[V any](m map[string]V, name string) map[string]V {
 func checkLabels(labels map[string]string) []*timer.Error {
 	var bad []*timer.Error
 	if len(labels) > timer.MaxLabels {
-		bad = append(bad, timer.Invalid("labels", fmt.Sprintf("expected at most %d labels, found %d", timer.MaxLabels, len(labels))))
+		bad = append(
+			bad,
+			timer.Invalid(
+				"labels",
+				fmt.Sprintf("expected at most %d labels, found %d", timer.MaxLabels, len(labels)),
+			),
+		)
 	}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		field := "labels." + name
 		if strings.ContainsAny(name, "{}") {
-			bad = append(bad, timer.Invalid(field, "expected a name without braces, which templates need, found one"))
+			bad = append(
+				bad,
+				timer.Invalid(
+					field,
+					"expected a name without braces, which templates need, found one",
+				),
+			)
 		}
 		bad = append(bad, collect(checkText(field, name, timer.MaxLabelLen))...)
 		if value := labels[name]; value != "" {

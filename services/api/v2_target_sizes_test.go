@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Limits hold once variables are put in: labels are known when a timer is made, and when either is changed.
+// Limits hold once variables are put in: labels are known when a timer is made, and when either is
+// changed.
 func TestV2LimitsHoldOnceVariablesArePutIn(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -19,25 +20,39 @@ func TestV2LimitsHoldOnceVariablesArePutIn(t *testing.T) {
 		"query":   `"url":"https://example.com/","query":{"q":["` + strings.Repeat("{{label.x}}", 100) + `"]}`,
 		"headers": `"url":"https://example.com/","headers":{"X-A":["` + strings.Repeat("{{label.x}}", 600) + `"]}`,
 	} {
-		body := strings.Replace(withTarget(`"target":{"templates":true,`+target+`}`, long), "bill", field, 1)
+		body := strings.Replace(
+			withTarget(`"target":{"templates":true,`+target+`}`, long),
+			"bill",
+			field,
+			1,
+		)
 		p := f.problem(t, 422, http.MethodPost, "/api/v2/timers", body)
 		require.Len(t, p.Errors, 1, field)
 		require.Equal(t, "body.target."+field, p.Errors[0].Location)
 
 		var made v2Timer
-		f.call(t, http.MethodPost, "/api/v2/timers", strings.Replace(body, long, short, 1), nil).into(t, 201, &made)
-		p = f.problem(t, 422, http.MethodPatch, timerPath(made.ID, ""), "{"+strings.TrimSuffix(long, ",")+"}")
+		f.call(t, http.MethodPost, "/api/v2/timers", strings.Replace(body, long, short, 1), nil).
+			into(t, 201, &made)
+		p = f.problem(
+			t,
+			422,
+			http.MethodPatch,
+			timerPath(made.ID, ""),
+			"{"+strings.TrimSuffix(long, ",")+"}",
+		)
 		require.Equal(t, "body.target."+field, p.Errors[0].Location, "by a change of the labels")
 	}
 }
 
-// gRPC's codes are told apart from statuses by their size, and are for targets that are called by it.
+// gRPC's codes are told apart from statuses by their size, and are for targets that are called by
+// it.
 func TestV2CodesThatAreNotRetried(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	more := `"retry":{"no_retry":"3,5-7,404"},`
 	var made v2Timer
-	f.call(t, http.MethodPost, "/api/v2/timers", withTarget(`"target":{"kind":"grpc","url":"grpcs://a.example.com:443"}`, more), nil).into(t, 201, &made)
+	f.call(t, http.MethodPost, "/api/v2/timers", withTarget(`"target":{"kind":"grpc","url":"grpcs://a.example.com:443"}`, more), nil).
+		into(t, 201, &made)
 	require.Equal(t, "3,5-7,404", made.Retry["no_retry"])
 	f.call(t, http.MethodGet, timerPath(made.ID, ""), "", nil).into(t, 200, &made)
 	require.Equal(t, "3,5-7,404", made.Retry["no_retry"], "read back")

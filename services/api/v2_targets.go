@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/carillon-timer/carillon/libs/callback"
-	"github.com/carillon-timer/carillon/libs/sealing"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
@@ -17,7 +17,8 @@ type targetBody struct {
 	TargetFields
 }
 
-// shownTarget is a target as it is answered: Carillon's own timers have kinds that nobody can ask for. Secrets are shown as REDACTED.
+// shownTarget is a target as it is answered: Carillon's own timers have kinds that nobody can ask
+// for. Secrets are shown as REDACTED.
 type shownTarget struct {
 	Kind string `json:"kind" enum:"http,grpc,pulsar,canary" doc:"The protocol; canary is Carillon's own and calls nobody."`
 	TargetFields
@@ -33,17 +34,17 @@ type TargetFields struct {
 
 	BodyBase64 string `json:"body_base64,omitempty" doc:"In place of body: bytes in base64, sent as they are; no variables are put in. Answers have it where the bytes are not valid UTF-8, and body else."`
 
-	Query         map[string][]string       `json:"query,omitempty" doc:"http: added to the URL's own query, escaped; at most 2048 bytes before that."`
-	SecretHeaders map[string]sealing.Secret `json:"secret_headers,omitempty" doc:"Like headers, with one value of at most 8 KiB each; encrypted at rest, never shown: answers say REDACTED. REDACTED in a change keeps the value that is stored, as long as it goes to the same host (that of a Host header, too), or topic."`
-	Templates     bool                      `json:"templates,omitempty" doc:"Whether {{variables}} in url, query, headers, body and pulsar.key are put in: fire.id, due, due.utc, due.unix, due.unix_ms, attempt, cause, timer.id, timer.name, app, zone, label.<name>; {{open}} is a literal {{."`
-	Unsigned      bool                      `json:"unsigned,omitempty" doc:"Send no signature, also where the app has signing keys."`
-	Async         string                    `json:"async,omitempty" doc:"The receiver may answer 202 with Carillon-Accepted: async and complete the fire within so long, at most 168h, by POST /fires/{id}/complete." example:"10m"`
-	Success       *successBody              `json:"success,omitempty" doc:"Which answers are success; any 2xx where it is left out."`
-	Redirects     int                       `json:"redirects,omitempty" minimum:"0" doc:"http: how many are followed, at most 10; none by default."`
-	HTTP2         string                    `json:"http2,omitempty" enum:"never,always" doc:"http: by default HTTP/2 is spoken where an https server offers it."`
-	TLS           *tlsBody                  `json:"tls,omitempty" doc:"https and grpcs."`
-	OAuth2        *oauth2Body               `json:"oauth2,omitempty" doc:"http and grpcs: an Authorization header by the client credentials grant."`
-	Pulsar        *pulsarBody               `json:"pulsar,omitempty" doc:"pulsar: where it publishes."`
+	Query         map[string][]string          `json:"query,omitempty" doc:"http: added to the URL's own query, escaped; at most 2048 bytes before that."`
+	SecretHeaders map[string]encryption.Secret `json:"secret_headers,omitempty" doc:"Like headers, with one value of at most 8 KiB each; encrypted at rest, never shown: answers say REDACTED. REDACTED in a change keeps the value that is stored, as long as it goes to the same host (that of a Host header, too), or topic."`
+	Templates     bool                         `json:"templates,omitempty" doc:"Whether {{variables}} in url, query, headers, body and pulsar.key are put in: fire.id, due, due.utc, due.unix, due.unix_ms, attempt, cause, timer.id, timer.name, app, zone, label.<name>; {{open}} is a literal {{."`
+	Unsigned      bool                         `json:"unsigned,omitempty" doc:"Send no signature, also where the app has signing keys."`
+	Async         string                       `json:"async,omitempty" doc:"The receiver may answer 202 with Carillon-Accepted: async and complete the fire within so long, at most 168h, by POST /fires/{id}/complete." example:"10m"`
+	Success       *successBody                 `json:"success,omitempty" doc:"Which answers are success; any 2xx where it is left out."`
+	Redirects     int                          `json:"redirects,omitempty" minimum:"0" doc:"http: how many are followed, at most 10; none by default."`
+	HTTP2         string                       `json:"http2,omitempty" enum:"never,always" doc:"http: by default HTTP/2 is spoken where an https server offers it."`
+	TLS           *tlsBody                     `json:"tls,omitempty" doc:"https and grpcs."`
+	OAuth2        *oauth2Body                  `json:"oauth2,omitempty" doc:"http and grpcs: an Authorization header by the client credentials grant."`
+	Pulsar        *pulsarBody                  `json:"pulsar,omitempty" doc:"pulsar: where it publishes."`
 }
 
 type successBody struct {
@@ -52,17 +53,17 @@ type successBody struct {
 }
 
 type tlsBody struct {
-	ServerName string         `json:"server_name,omitempty" doc:"What the server's certificate must name; the URL's host by default."`
-	CA         string         `json:"ca,omitempty" doc:"Certificates in PEM, at most 64 KiB, that vouch for the server in place of the system's."`
-	Insecure   bool           `json:"insecure,omitempty" doc:"Believe any certificate; only where the deployment allows it."`
-	Cert       string         `json:"cert,omitempty" doc:"The client's certificate and its chain, in PEM, at most 64 KiB."`
-	Key        sealing.Secret `json:"key,omitzero" doc:"The key of cert, in PEM, at most 64 KiB; encrypted at rest, shown as REDACTED."`
+	ServerName string            `json:"server_name,omitempty" doc:"What the server's certificate must name; the URL's host by default."`
+	CA         string            `json:"ca,omitempty" doc:"Certificates in PEM, at most 64 KiB, that vouch for the server in place of the system's."`
+	Insecure   bool              `json:"insecure,omitempty" doc:"Believe any certificate; only where the deployment allows it."`
+	Cert       string            `json:"cert,omitempty" doc:"The client's certificate and its chain, in PEM, at most 64 KiB."`
+	Key        encryption.Secret `json:"key,omitzero" doc:"The key of cert, in PEM, at most 64 KiB; encrypted at rest, shown as REDACTED."`
 }
 
 type oauth2Body struct {
 	TokenURL string            `json:"token_url" doc:"Where tokens are had; at most 2048 bytes."`
 	ClientID string            `json:"client_id"`
-	Secret   sealing.Secret    `json:"secret" doc:"The client's secret, at most 8 KiB; encrypted at rest, shown as REDACTED."`
+	Secret   encryption.Secret `json:"secret" doc:"The client's secret, at most 8 KiB; encrypted at rest, shown as REDACTED."`
 	Scopes   []string          `json:"scopes,omitempty" nullable:"false"`
 	Params   map[string]string `json:"params,omitempty" doc:"Further fields of the token request, such as audience."`
 	InBody   bool              `json:"in_body,omitempty" doc:"Client id and secret as form fields, not by HTTP Basic."`
@@ -73,8 +74,16 @@ type pulsarBody struct {
 	Key   string `json:"key,omitempty" doc:"Of the messages, at most 128 bytes; the timer's id by default."`
 }
 
-// readTargets reads the target or targets of a body. stored is the definition that REDACTED secrets are taken from; it may be nil.
-func (s *Service) readTargets(app string, one *targetBody, several []targetBody, mode string, stored *timer.Definition, r *reading) (timer.Target, timer.Fanout) {
+// readTargets reads the target or targets of a body. stored is the definition that REDACTED secrets
+// are taken from; it may be nil.
+func (s *Service) readTargets(
+	app string,
+	one *targetBody,
+	several []targetBody,
+	mode string,
+	stored *timer.Definition,
+	r *reading,
+) (timer.Target, timer.Fanout) {
 	if stored != nil {
 		d := s.lifted(app, *stored)
 		stored = &d
@@ -82,7 +91,10 @@ func (s *Service) readTargets(app string, one *targetBody, several []targetBody,
 	in := targetReader{service: s, app: app, r: r, stored: stored}
 	f := timer.Fanout{Mode: timer.Mode(mode)}
 	for i := range several {
-		f.Targets = append(f.Targets, in.read("targets["+strconv.Itoa(i)+"]", &several[i], i, len(several)))
+		f.Targets = append(
+			f.Targets,
+			in.read("targets["+strconv.Itoa(i)+"]", &several[i], i, len(several)),
+		)
 	}
 	if one == nil {
 		return timer.Target{}, f
@@ -100,8 +112,20 @@ type targetReader struct {
 
 func (in *targetReader) read(field string, b *targetBody, at, of int) timer.Target {
 	t := timer.Target{
-		Kind: timer.TargetKind(b.Kind), URL: b.URL, Method: b.Method, Headers: b.Headers, Body: b.Body, Name: b.Name, Query: b.Query,
-		Templates: b.Templates, Unsigned: b.Unsigned, Async: in.r.duration(field+".async", b.Async, 0), Redirects: b.Redirects, HTTP2: timer.HTTP2(b.HTTP2),
+		Kind: timer.TargetKind(
+			b.Kind,
+		),
+		URL:       b.URL,
+		Method:    b.Method,
+		Headers:   b.Headers,
+		Body:      b.Body,
+		Name:      b.Name,
+		Query:     b.Query,
+		Templates: b.Templates,
+		Unsigned:  b.Unsigned,
+		Async:     in.r.duration(field+".async", b.Async, 0),
+		Redirects: b.Redirects,
+		HTTP2:     timer.HTTP2(b.HTTP2),
 	}
 	if b.BodyBase64 != "" {
 		t.Body, t.Bytes = in.body(field, b, &t)
@@ -124,13 +148,17 @@ func (in *targetReader) read(field string, b *targetBody, at, of int) timer.Targ
 	return t
 }
 
-// body reads a body that is given in base64. One that is text, and would be sent as it stands, is the same definition as that text.
+// body reads a body that is given in base64. One that is text, and would be sent as it stands, is
+// the same definition as that text.
 func (in *targetReader) body(field string, b *targetBody, t *timer.Target) (string, []byte) {
 	raw, err := base64.StdEncoding.DecodeString(b.BodyBase64)
 	varies := t.Templates && bytes.Contains(raw, []byte("{{"))
 	switch {
 	case err != nil:
-		in.r.wrong(field+".body_base64", "expected base64 (RFC 4648, with padding), found another text")
+		in.r.wrong(
+			field+".body_base64",
+			"expected base64 (RFC 4648, with padding), found another text",
+		)
 		return t.Body, nil
 	case t.Body == "" && len(raw) <= timer.MaxBodyLen && utf8.Valid(raw) && !varies:
 		return string(raw), nil
@@ -138,7 +166,8 @@ func (in *targetReader) body(field string, b *targetBody, t *timer.Target) (stri
 	return t.Body, raw
 }
 
-// storedTarget returns the target that a body is the next form of: the one of its name, or in its place where neither has a name; nil where there is none.
+// storedTarget returns the target that a body is the next form of: the one of its name, or in its
+// place where neither has a name; nil where there is none.
 func (in *targetReader) storedTarget(b *targetBody, at, of int) *timer.Target {
 	if in.stored == nil {
 		return nil
@@ -165,15 +194,24 @@ func (in *targetReader) storedTarget(b *targetBody, at, of int) *timer.Target {
 func showTarget(t *timer.Target) *shownTarget {
 	t = withoutUserinfo(t)
 	b := &shownTarget{Kind: string(t.Kind), TargetFields: TargetFields{
-		Name: t.Name, URL: t.URL, Method: t.Method, Headers: t.Headers, Body: t.Body, Query: t.Query, Templates: t.Templates, Unsigned: t.Unsigned,
-		Async: showDuration(t.Async), Redirects: t.Redirects, HTTP2: string(t.HTTP2),
+		Name:      t.Name,
+		URL:       t.URL,
+		Method:    t.Method,
+		Headers:   t.Headers,
+		Body:      t.Body,
+		Query:     t.Query,
+		Templates: t.Templates,
+		Unsigned:  t.Unsigned,
+		Async:     showDuration(t.Async),
+		Redirects: t.Redirects,
+		HTTP2:     string(t.HTTP2),
 	}}
 	if len(t.Bytes) > 0 {
 		b.BodyBase64 = base64.StdEncoding.EncodeToString(t.Bytes)
 	}
 	for name := range t.SecretHeaders {
 		if b.SecretHeaders == nil {
-			b.SecretHeaders = make(map[string]sealing.Secret, len(t.SecretHeaders))
+			b.SecretHeaders = make(map[string]encryption.Secret, len(t.SecretHeaders))
 		}
 		b.SecretHeaders[name] = redacted
 	}
@@ -188,7 +226,14 @@ func showTarget(t *timer.Target) *shownTarget {
 	}
 	if o := t.OAuth2; o != nil {
 		tokenURL, _, _ := callback.Userinfo(o.TokenURL)
-		b.OAuth2 = &oauth2Body{TokenURL: tokenURL, ClientID: o.ClientID, Secret: redacted, Scopes: o.Scopes, Params: o.Params, InBody: o.InBody}
+		b.OAuth2 = &oauth2Body{
+			TokenURL: tokenURL,
+			ClientID: o.ClientID,
+			Secret:   redacted,
+			Scopes:   o.Scopes,
+			Params:   o.Params,
+			InBody:   o.InBody,
+		}
 	}
 	if o := t.Pulsar; o != nil {
 		b.Pulsar = &pulsarBody{Topic: o.Topic, Key: o.Key}

@@ -26,12 +26,20 @@ func keyPair(t *testing.T) (cert, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "us"}, NotAfter: time.Now().Add(time.Hour)}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "us"},
+		NotAfter:     time.Now().Add(time.Hour),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
 	require.NoError(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(k)
 	require.NoError(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+	return string(
+			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		), string(
+			pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
+		)
 }
 
 func text(t *testing.T, v any) string {
@@ -52,16 +60,44 @@ func TestV2WholeTarget(t *testing.T) {
 	f := setup(t)
 	cert, key := keyPair(t)
 	target := map[string]any{
-		"kind": "http", "name": "main", "url": "https://example.com/{{label.region}}/ring", "method": "REPORT", "headers": map[string]any{"X-A": []string{"{{attempt}}"}},
-		"query": map[string]any{"q": []string{"{{due}}"}}, "body": `{"fire":"{{fire.id}}"}`, "templates": true, "unsigned": true, "async": "10m",
-		"success": map[string]any{"statuses": "200-299,409", "body": "ok"}, "redirects": 3, "http2": "never",
+		"kind":    "http",
+		"name":    "main",
+		"url":     "https://example.com/{{label.region}}/ring",
+		"method":  "REPORT",
+		"headers": map[string]any{"X-A": []string{"{{attempt}}"}},
+		"query": map[string]any{
+			"q": []string{"{{due}}"},
+		},
+		"body":      `{"fire":"{{fire.id}}"}`,
+		"templates": true,
+		"unsigned":  true,
+		"async":     "10m",
+		"success": map[string]any{
+			"statuses": "200-299,409",
+			"body":     "ok",
+		},
+		"redirects":      3,
+		"http2":          "never",
 		"secret_headers": map[string]any{"X-Api-Key": "hunter2-header"},
-		"tls":            map[string]any{"server_name": "example.org", "ca": cert, "cert": cert, "key": key},
+		"tls": map[string]any{
+			"server_name": "example.org",
+			"ca":          cert,
+			"cert":        cert,
+			"key":         key,
+		},
 		"oauth2": map[string]any{
-			"token_url": "https://id.example.com/token", "client_id": "me", "secret": "hunter2-oauth", "scopes": []string{"a"}, "params": map[string]any{"audience": "x"}, "in_body": true,
+			"token_url": "https://id.example.com/token",
+			"client_id": "me",
+			"secret":    "hunter2-oauth",
+			"scopes":    []string{"a"},
+			"params":    map[string]any{"audience": "x"},
+			"in_body":   true,
 		},
 	}
-	body := withTarget(`"target":`+text(t, target), `"labels":{"region":"eu-1"},"priority":"high","retry":{"jitter":0.5,"give_up_after":"6h","no_retry":"400-404,422"},`)
+	body := withTarget(
+		`"target":`+text(t, target),
+		`"labels":{"region":"eu-1"},"priority":"high","retry":{"jitter":0.5,"give_up_after":"6h","no_retry":"400-404,422"},`,
+	)
 	a := f.call(t, http.MethodPost, "/api/v2/timers", body, nil)
 	var made v2Timer
 	a.into(t, 201, &made)
@@ -76,16 +112,29 @@ func TestV2WholeTarget(t *testing.T) {
 	require.Equal(t, "400-404,422", made.Retry["no_retry"])
 	require.Contains(t, a.body, `"priority":"high"`)
 	require.Contains(t, a.body, `"labels":{"region":"eu-1"}`)
-	require.Equal(t, 200, f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status, "the same again is the same")
+	require.Equal(
+		t,
+		200,
+		f.call(t, http.MethodPost, "/api/v2/timers", body, nil).status,
+		"the same again is the same",
+	)
 	other := strings.Replace(body, "hunter2-header", "hunter3-header", 1)
-	require.Equal(t, 409, f.call(t, http.MethodPost, "/api/v2/timers", other, nil).status, "another secret is another definition")
+	require.Equal(
+		t,
+		409,
+		f.call(t, http.MethodPost, "/api/v2/timers", other, nil).status,
+		"another secret is another definition",
+	)
 
 	id, err := timer.ParseID(made.ID)
 	require.NoError(t, err)
 	stored, err := f.store.Timer(t.Context(), "shop", id)
 	require.NoError(t, err)
 	require.Equal(t, timer.PriorityHigh, stored.Definition.Priority)
-	require.True(t, strings.HasPrefix(string(stored.Definition.Target.SecretHeaders["X-Api-Key"]), "cs1.test."))
+	require.True(
+		t,
+		strings.HasPrefix(string(stored.Definition.Target.SecretHeaders["X-Api-Key"]), "cs1.test."),
+	)
 	for _, secret := range []string{"hunter2", "PRIVATE KEY"} {
 		require.NotContains(t, text(t, stored), secret)
 	}
@@ -93,13 +142,25 @@ func TestV2WholeTarget(t *testing.T) {
 	// Every kind of change keeps what it does not name.
 	path := "/api/v2/timers/" + made.ID + "?app=shop"
 	var edited v2Timer
-	f.call(t, http.MethodPatch, path, `{"labels":{"region":"eu-2"},"priority":"normal"}`, nil).into(t, 200, &edited)
+	f.call(t, http.MethodPatch, path, `{"labels":{"region":"eu-2"},"priority":"normal"}`, nil).
+		into(t, 200, &edited)
 	require.JSONEq(t, text(t, want), text(t, edited.Target))
 	p := f.problem(t, 422, http.MethodPatch, path, `{"labels":{}}`)
-	require.Equal(t, "body.target.url", p.Errors[0].Location, "a label that a template names cannot go")
+	require.Equal(
+		t,
+		"body.target.url",
+		p.Errors[0].Location,
+		"a label that a template names cannot go",
+	)
 	var plain v2Timer
-	f.call(t, http.MethodPatch, path, `{"labels":{},"target":{"url":"https://example.com/"}}`, nil).into(t, 200, &plain)
-	require.NotContains(t, text(t, plain.Target), "REDACTED", "a target that is replaced without secrets has none")
+	f.call(t, http.MethodPatch, path, `{"labels":{},"target":{"url":"https://example.com/"}}`, nil).
+		into(t, 200, &plain)
+	require.NotContains(
+		t,
+		text(t, plain.Target),
+		"REDACTED",
+		"a target that is replaced without secrets has none",
+	)
 }
 
 func TestV2SeveralTargets(t *testing.T) {
@@ -137,7 +198,8 @@ func TestV2SeveralTargets(t *testing.T) {
 	require.Len(t, made.Targets, 2)
 	f.call(t, http.MethodPatch, path, `{"mode":"any"}`, nil).into(t, 200, &made)
 	require.Equal(t, "any", made.Mode)
-	f.call(t, http.MethodPatch, path, `{"target":{"url":"https://example.com/"}}`, nil).into(t, 200, &v2Timer{})
+	f.call(t, http.MethodPatch, path, `{"target":{"url":"https://example.com/"}}`, nil).
+		into(t, 200, &v2Timer{})
 
 	for _, c := range []struct{ fields, want string }{
 		{`"targets":[{"url":"https://example.com/"}]`, "body.mode"},
@@ -198,7 +260,8 @@ func TestV2OutcomesOfTargets(t *testing.T) {
 		Targets []map[string]any
 	}
 	get := func(id timer.FireID) (s shown) {
-		e.call(t, http.MethodGet, "/api/v2/fires/"+id.String()+"?app=shop", "", nil).into(t, 200, &s)
+		e.call(t, http.MethodGet, "/api/v2/fires/"+id.String()+"?app=shop", "", nil).
+			into(t, 200, &s)
 		return s
 	}
 	for _, fires := range due {
@@ -209,33 +272,113 @@ func TestV2OutcomesOfTargets(t *testing.T) {
 		var attempts []timer.Attempt
 		for i, w := range won[:3] {
 			kind := []timer.OutcomeKind{timer.Delivered, timer.Failed, timer.Skipped}[i]
-			outcomes = append(outcomes, timer.Outcome{Fire: w, Kind: kind, FinishedMS: w.DueMS + 20, UntilMS: w.DueMS, Count: 1, Attempts: 1})
+			outcomes = append(
+				outcomes,
+				timer.Outcome{
+					Fire:       w,
+					Kind:       kind,
+					FinishedMS: w.DueMS + 20,
+					UntilMS:    w.DueMS,
+					Count:      1,
+					Attempts:   1,
+				},
+			)
 			if kind == timer.Skipped {
 				continue
 			}
-			second := timer.Attempt{FireID: w.FireID, N: 1, StartMS: w.DueMS, Target: "2", StatusCode: 200}
+			second := timer.Attempt{
+				FireID:     w.FireID,
+				N:          1,
+				StartMS:    w.DueMS,
+				Target:     "2",
+				StatusCode: 200,
+			}
 			if kind == timer.Failed {
 				second.StatusCode, second.Failure, second.Error = 503, timer.FailureStatus, "answer 503"
 			}
-			attempts = append(attempts, timer.Attempt{FireID: w.FireID, N: 1, StartMS: w.DueMS, Target: "web", StatusCode: 204}, second)
+			attempts = append(
+				attempts,
+				timer.Attempt{
+					FireID:     w.FireID,
+					N:          1,
+					StartMS:    w.DueMS,
+					Target:     "web",
+					StatusCode: 204,
+				},
+				second,
+			)
 		}
 		lost, _, err := e.store.Record(t.Context(), e.session, outcomes, attempts)
 		require.NoError(t, err)
 		require.Empty(t, lost)
-		got := []shown{get(won[0].FireID), get(won[1].FireID), get(won[2].FireID), get(won[3].FireID)}
-		if tm, err := e.store.Timer(t.Context(), "shop", won[0].Timer); err != nil || tm.Name == "any" {
+		got := []shown{
+			get(won[0].FireID),
+			get(won[1].FireID),
+			get(won[2].FireID),
+			get(won[3].FireID),
+		}
+		if tm, err := e.store.Timer(
+			t.Context(),
+			"shop",
+			won[0].Timer,
+		); err != nil ||
+			tm.Name == "any" {
 			require.NoError(t, err)
 			require.Equal(t, make([]shown, 4), got, "one of them is enough")
 			continue
 		}
-		web := map[string]any{"index": 0.0, "target": "web", "kind": "http", "outcome": "delivered", "attempts": 1.0, "status_code": 204.0}
+		web := map[string]any{
+			"index":       0.0,
+			"target":      "web",
+			"kind":        "http",
+			"outcome":     "delivered",
+			"attempts":    1.0,
+			"status_code": 204.0,
+		}
 		require.Equal(t, []shown{
-			{Targets: []map[string]any{web, {"index": 1.0, "target": "2", "kind": "http", "outcome": "delivered", "attempts": 1.0, "status_code": 200.0}}},
-			{Targets: []map[string]any{web, {"index": 1.0, "target": "2", "kind": "http", "outcome": "failed", "attempts": 1.0, "status_code": 503.0, "failure": "status"}}},
+			{
+				Targets: []map[string]any{
+					web,
+					{
+						"index":       1.0,
+						"target":      "2",
+						"kind":        "http",
+						"outcome":     "delivered",
+						"attempts":    1.0,
+						"status_code": 200.0,
+					},
+				},
+			},
+			{
+				Targets: []map[string]any{
+					web,
+					{
+						"index":       1.0,
+						"target":      "2",
+						"kind":        "http",
+						"outcome":     "failed",
+						"attempts":    1.0,
+						"status_code": 503.0,
+						"failure":     "status",
+					},
+				},
+			},
 			{},
 			{Targets: []map[string]any{
-				{"index": 0.0, "target": "web", "kind": "http", "outcome": "pending", "attempts": 0.0},
-				{"index": 1.0, "target": "2", "kind": "http", "outcome": "pending", "attempts": 0.0},
+				{
+					"index":    0.0,
+					"target":   "web",
+					"kind":     "http",
+					"outcome":  "pending",
+					"attempts": 0.0,
+				},
+				{
+					"index":    1.0,
+					"target":   "2",
+					"kind":     "http",
+					"outcome":  "pending",
+					"attempts": 0.0,
+				},
 			}},
 		}, got)
 		for _, bit := range []uint32{timer.GivenUp, timer.Gone} {

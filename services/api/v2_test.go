@@ -23,7 +23,7 @@ type v2Timer struct {
 	Schedule, Target, Retry               map[string]any
 	Misfire, Concurrency                  map[string]any
 	Paused                                map[string]any
-	FiresMade                             int    `json:"fires_made"`
+	FiresCreated                          int    `json:"fires_created"`
 	NextDue                               string `json:"next_due"`
 	CreatedAt                             string `json:"created_at"`
 	ActiveSince                           string `json:"active_since"`
@@ -65,9 +65,23 @@ func TestV2LifeOfATimer(t *testing.T) {
 	require.Empty(t, got.NextDue)
 	require.Equal(t, 1, got.Version)
 	require.Equal(t, map[string]any{
-		"kind": "cron", "specs": []any{"0 0 9 * * *"}, "time_zone": "UTC", "gap": "shift", "overlap": "first",
+		"kind":      "cron",
+		"specs":     []any{"0 0 9 * * *"},
+		"time_zone": "UTC",
+		"gap":       "shift",
+		"overlap":   "first",
 	}, got.Schedule)
-	require.Equal(t, map[string]any{"attempts": 3., "wait": "1s", "factor": 2., "max_wait": "1h0m0s", "timeout": "5s"}, got.Retry)
+	require.Equal(
+		t,
+		map[string]any{
+			"attempts": 3.,
+			"wait":     "1s",
+			"factor":   2.,
+			"max_wait": "1h0m0s",
+			"timeout":  "5s",
+		},
+		got.Retry,
+	)
 
 	path := a.header.Get("Location")
 	var same v2Timer
@@ -86,7 +100,12 @@ func TestV2LifeOfATimer(t *testing.T) {
 	require.Equal(t, "inactive", same.Status)
 	require.Equal(t, 204, f.call(t, http.MethodDelete, path, "", nil).status)
 	f.problem(t, 404, http.MethodGet, path, "")
-	require.Equal(t, 204, f.call(t, http.MethodDelete, path, "", nil).status, "a caller may repeat it")
+	require.Equal(
+		t,
+		204,
+		f.call(t, http.MethodDelete, path, "", nil).status,
+		"a caller may repeat it",
+	)
 	f.problem(t, 404, http.MethodPatch, path, `{"status":"active"}`)
 }
 
@@ -94,24 +113,44 @@ func TestV2OneShots(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	at := time.Now().Add(10 * time.Minute).UTC().Truncate(time.Second)
-	body := strings.Replace(v2Body, `{"kind":"cron","specs":["0 0 9 * * *"]}`, `{"kind":"at","at":"`+at.Format(time.RFC3339)+`"}`, 1)
+	body := strings.Replace(
+		v2Body,
+		`{"kind":"cron","specs":["0 0 9 * * *"]}`,
+		`{"kind":"at","at":"`+at.Format(time.RFC3339)+`"}`,
+		1,
+	)
 	body = strings.Replace(body, `{"app"`, `{"status":"active","app"`, 1)
 	got := f.create(t, 201, body)
 	require.Equal(t, at.Format("2006-01-02T15:04:05.000Z"), got.NextDue)
 	require.Len(t, f.dispatched.all(), 1)
 	require.Equal(t, at.UnixMilli(), f.dispatched.all()[0].DueMS)
 
-	zoned := strings.Replace(body, at.Format(time.RFC3339), at.In(time.FixedZone("", 7200)).Format(time.RFC3339), 1)
+	zoned := strings.Replace(
+		body,
+		at.Format(time.RFC3339),
+		at.In(time.FixedZone("", 7200)).Format(time.RFC3339),
+		1,
+	)
 	require.Equal(t, got.ID, f.create(t, 200, zoned).ID, "the same instant is the same definition")
 
-	body = strings.Replace(v2Body, `{"kind":"cron","specs":["0 0 9 * * *"]}`, `{"kind":"delay","delay":"1m30s"}`, 1)
+	body = strings.Replace(
+		v2Body,
+		`{"kind":"cron","specs":["0 0 9 * * *"]}`,
+		`{"kind":"delay","delay":"1m30s"}`,
+		1,
+	)
 	body = strings.Replace(body, `"bill"`, `"late"`, 1)
 	before := time.Now()
 	got = f.create(t, 201, strings.Replace(body, `{"app"`, `{"status":"active","app"`, 1))
 	require.Equal(t, "1m30s", got.Schedule["delay"])
 	due, err := time.Parse(time.RFC3339, got.NextDue)
 	require.NoError(t, err)
-	require.WithinRange(t, due, before.Add(90*time.Second-time.Millisecond), time.Now().Add(90*time.Second))
+	require.WithinRange(
+		t,
+		due,
+		before.Add(90*time.Second-time.Millisecond),
+		time.Now().Add(90*time.Second),
+	)
 }
 
 func TestV2NamesTheBadField(t *testing.T) {
@@ -154,9 +193,18 @@ func TestV2NamesTheBadField(t *testing.T) {
 		require.Equal(t, c.want, p.Errors[0].Location, c.to)
 		require.NotEmpty(t, p.Errors[0].Message)
 	}
-	require.Contains(t, f.problem(t, 422, http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, `"app":"shop",`, ``, 1)).Errors[0].Message, "found nothing")
+	require.Contains(
+		t,
+		f.problem(t, 422, http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, `"app":"shop",`, ``, 1)).Errors[0].Message,
+		"found nothing",
+	)
 	two := strings.NewReplacer(`0 0 9 * * *`, `x`, `"PUT"`, `"FETCH"`).Replace(v2Body)
-	require.Len(t, f.problem(t, 422, http.MethodPost, "/api/v2/timers", two).Errors, 2, "all that is wrong at once")
+	require.Len(
+		t,
+		f.problem(t, 422, http.MethodPost, "/api/v2/timers", two).Errors,
+		2,
+		"all that is wrong at once",
+	)
 	f.problem(t, 400, http.MethodPost, "/api/v2/timers", `{"app"`)
 	f.problem(t, 413, http.MethodPost, "/api/v2/timers", `{"app":"`+strings.Repeat("a", 3<<20)+`"}`)
 
@@ -194,9 +242,24 @@ func TestV2IdempotencyKey(t *testing.T) {
 	require.Equal(t, first.ID, again.ID)
 	other := strings.Replace(v2Body, `"bill"`, `"other"`, 1)
 	require.Equal(t, 409, f.call(t, http.MethodPost, "/api/v2/timers", other, key).status)
-	require.Equal(t, 422, f.call(t, http.MethodPost, "/api/v2/timers", other, map[string]string{"Idempotency-Key": strings.Repeat("k", 256)}).status)
+	require.Equal(
+		t,
+		422,
+		f.call(
+			t,
+			http.MethodPost,
+			"/api/v2/timers",
+			other,
+			map[string]string{"Idempotency-Key": strings.Repeat("k", 256)},
+		).status,
+	)
 	desk := strings.Replace(v2Body, `"shop"`, `"desk"`, 1)
-	require.Equal(t, 201, f.call(t, http.MethodPost, "/api/v2/timers", desk, key).status, "another app's keys are its own")
+	require.Equal(
+		t,
+		201,
+		f.call(t, http.MethodPost, "/api/v2/timers", desk, key).status,
+		"another app's keys are its own",
+	)
 }
 
 func TestV2SameNameAgain(t *testing.T) {
@@ -204,7 +267,13 @@ func TestV2SameNameAgain(t *testing.T) {
 	f := setup(t)
 	first := f.create(t, 201, v2Body)
 	require.Equal(t, first.ID, f.create(t, 200, v2Body).ID)
-	p := f.problem(t, 409, http.MethodPost, "/api/v2/timers", strings.Replace(v2Body, "0 0 9", "0 0 8", 1))
+	p := f.problem(
+		t,
+		409,
+		http.MethodPost,
+		"/api/v2/timers",
+		strings.Replace(v2Body, "0 0 9", "0 0 8", 1),
+	)
 	require.Equal(t, "body.name", p.Errors[0].Location)
 }
 
@@ -231,7 +300,8 @@ func TestV2ListInPages(t *testing.T) {
 				Items      []v2Timer
 				NextCursor string `json:"next_cursor"`
 			}
-			f.call(t, http.MethodGet, "/api/v2/timers?app=shop&limit=2"+query+cursor, "", nil).into(t, 200, &page)
+			f.call(t, http.MethodGet, "/api/v2/timers?app=shop&limit=2"+query+cursor, "", nil).
+				into(t, 200, &page)
 			require.LessOrEqual(t, len(page.Items), 2)
 			for _, i := range page.Items {
 				names = append(names, i.Name)
@@ -242,7 +312,11 @@ func TestV2ListInPages(t *testing.T) {
 			cursor = "&cursor=" + page.NextCursor
 		}
 	}
-	require.ElementsMatch(t, []string{"bill-0", "bill-1", "bill-2", "bill-3", "bill-4", "bill-5", "bill-6"}, list(""))
+	require.ElementsMatch(
+		t,
+		[]string{"bill-0", "bill-1", "bill-2", "bill-3", "bill-4", "bill-5", "bill-6"},
+		list(""),
+	)
 	require.ElementsMatch(t, []string{"bill-0", "bill-1", "bill-2"}, list("&status=active"))
 	a := f.call(t, http.MethodGet, "/api/v2/timers?app=nobody", "", nil)
 	require.JSONEq(t, `{"items":[],"next_cursor":""}`, a.body)
@@ -251,7 +325,12 @@ func TestV2ListInPages(t *testing.T) {
 func TestV2FiresAndAttempts(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	body := strings.Replace(v2Body, `{"kind":"cron","specs":["0 0 9 * * *"]}`, `{"kind":"cron","specs":["*/10 * * * * *"]}`, 1)
+	body := strings.Replace(
+		v2Body,
+		`{"kind":"cron","specs":["0 0 9 * * *"]}`,
+		`{"kind":"cron","specs":["*/10 * * * * *"]}`,
+		1,
+	)
 	got := f.create(t, 201, strings.Replace(body, `{"app"`, `{"status":"active","app"`, 1))
 	id, err := timer.ParseID(got.ID)
 	require.NoError(t, err)
@@ -264,11 +343,25 @@ func TestV2FiresAndAttempts(t *testing.T) {
 	var outcomes []timer.Outcome
 	for _, w := range won[:4] {
 		outcomes = append(outcomes, timer.Outcome{
-			Fire: w, Kind: timer.Delivered, FinishedMS: time.Now().UnixMilli(), UntilMS: w.DueMS, Count: 1, Attempts: 2, LatenessMS: 3, StatusCode: 204,
+			Fire:       w,
+			Kind:       timer.Delivered,
+			FinishedMS: time.Now().UnixMilli(),
+			UntilMS:    w.DueMS,
+			Count:      1,
+			Attempts:   2,
+			LatenessMS: 3,
+			StatusCode: 204,
 		})
 	}
 	lost, _, err := f.store.Record(t.Context(), session, outcomes, []timer.Attempt{
-		{FireID: won[0].FireID, N: 1, StartMS: won[0].DueMS, StatusCode: 500, Error: "answer 500", Excerpt: "oops"},
+		{
+			FireID:     won[0].FireID,
+			N:          1,
+			StartMS:    won[0].DueMS,
+			StatusCode: 500,
+			Error:      "answer 500",
+			Excerpt:    "oops",
+		},
 		{FireID: won[0].FireID, N: 2, StartMS: won[0].DueMS + 1000, StatusCode: 204},
 	})
 	require.NoError(t, err)
@@ -278,12 +371,19 @@ func TestV2FiresAndAttempts(t *testing.T) {
 		Items      []struct{ ID, Status, Due string }
 		NextCursor string `json:"next_cursor"`
 	}
-	f.call(t, http.MethodGet, "/api/v2/timers/"+got.ID+"/fires?app=shop&limit=3", "", nil).into(t, 200, &page)
+	f.call(t, http.MethodGet, "/api/v2/timers/"+got.ID+"/fires?app=shop&limit=3", "", nil).
+		into(t, 200, &page)
 	require.Len(t, page.Items, 3)
-	require.Equal(t, timer.FireID{Timer: id, DueMS: won[3].DueMS}.String(), page.Items[0].ID, "latest first")
+	require.Equal(
+		t,
+		timer.FireID{Timer: id, DueMS: won[3].DueMS}.String(),
+		page.Items[0].ID,
+		"latest first",
+	)
 	require.Equal(t, "delivered", page.Items[0].Status)
 	cursor := page.NextCursor
-	f.call(t, http.MethodGet, "/api/v2/timers/"+got.ID+"/fires?app=shop&limit=3&cursor="+cursor, "", nil).into(t, 200, &page)
+	f.call(t, http.MethodGet, "/api/v2/timers/"+got.ID+"/fires?app=shop&limit=3&cursor="+cursor, "", nil).
+		into(t, 200, &page)
 	require.Len(t, page.Items, 1)
 	require.Empty(t, page.NextCursor)
 
@@ -292,24 +392,42 @@ func TestV2FiresAndAttempts(t *testing.T) {
 		Attempts        int
 		AttemptLog      []map[string]any `json:"attempt_log"`
 	}
-	f.call(t, http.MethodGet, "/api/v2/fires/"+won[0].FireID.String()+"?app=shop", "", nil).into(t, 200, &fire)
+	f.call(t, http.MethodGet, "/api/v2/fires/"+won[0].FireID.String()+"?app=shop", "", nil).
+		into(t, 200, &fire)
 	require.Equal(t, "delivered", fire.Status)
 	require.Equal(t, 2, fire.Attempts)
 	require.Len(t, fire.AttemptLog, 2)
 	require.Equal(t, "oops", fire.AttemptLog[0]["excerpt"])
 	// A delivery at once, as executors record it, without a row of the attempt.
 	once := timer.Outcome{
-		Fire: won[4], Kind: timer.Delivered, FinishedMS: won[4].DueMS + 130, UntilMS: won[4].DueMS, Count: 1, Attempts: 1, LatenessMS: 10, StatusCode: 204, DurationMS: 120,
+		Fire:       won[4],
+		Kind:       timer.Delivered,
+		FinishedMS: won[4].DueMS + 130,
+		UntilMS:    won[4].DueMS,
+		Count:      1,
+		Attempts:   1,
+		LatenessMS: 10,
+		StatusCode: 204,
+		DurationMS: 120,
 	}
 	lost, _, err = f.store.Record(t.Context(), session, []timer.Outcome{once}, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
 	fire.AttemptLog = nil
-	f.call(t, http.MethodGet, "/api/v2/fires/"+won[4].FireID.String()+"?app=shop", "", nil).into(t, 200, &fire)
-	require.Equal(t, []map[string]any{{
-		"n": 1.0, "started_at": time.UnixMilli(won[4].DueMS + 10).UTC().Format("2006-01-02T15:04:05.000Z"), "duration_ms": 120.0, "status_code": 204.0,
-	}}, fire.AttemptLog)
-	f.call(t, http.MethodGet, "/api/v2/fires/"+won[5].FireID.String()+"?app=shop", "", nil).into(t, 200, &fire)
+	f.call(t, http.MethodGet, "/api/v2/fires/"+won[4].FireID.String()+"?app=shop", "", nil).
+		into(t, 200, &fire)
+	require.Equal(t, []map[string]any{
+		{
+			"n": 1.0,
+			"started_at": time.UnixMilli(won[4].DueMS + 10).
+				UTC().
+				Format("2006-01-02T15:04:05.000Z"),
+			"duration_ms": 120.0,
+			"status_code": 204.0,
+		},
+	}, fire.AttemptLog)
+	f.call(t, http.MethodGet, "/api/v2/fires/"+won[5].FireID.String()+"?app=shop", "", nil).
+		into(t, 200, &fire)
 	require.Equal(t, "open", fire.Status)
 	f.problem(t, 404, http.MethodGet, "/api/v2/fires/"+won[0].FireID.String()+"?app=desk", "")
 	f.problem(t, 404, http.MethodGet, "/api/v2/timers/"+got.ID+"/fires?app=desk", "")

@@ -17,7 +17,8 @@ type reading struct {
 	bad []*timer.Error
 }
 
-// duration reads a duration such as "90s" or "1d12h", of which a day has 24 hours; def where there is none.
+// duration reads a duration such as "90s" or "1d12h", of which a day has 24 hours; def where there
+// is none.
 func (r *reading) duration(field, text string, def timer.Duration) timer.Duration {
 	if text == "" {
 		return def
@@ -30,14 +31,24 @@ func (r *reading) duration(field, text string, def timer.Duration) timer.Duratio
 	return d
 }
 
-// instant reads an instant; nil where there is none. The same instant written in another zone is the same definition.
+// instant reads an instant; nil where there is none. The same instant written in another zone is
+// the same definition.
 func (r *reading) instant(field, text string) *time.Time {
 	if text == "" {
 		return nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		r.bad = append(r.bad, timer.Invalid(field, fmt.Sprintf("expected an instant such as \"2030-01-31T09:00:00Z\", found %q", clip(text))))
+		r.bad = append(
+			r.bad,
+			timer.Invalid(
+				field,
+				fmt.Sprintf(
+					"expected an instant such as \"2030-01-31T09:00:00Z\", found %q",
+					clip(text),
+				),
+			),
+		)
 		return nil
 	}
 	at = at.UTC()
@@ -50,7 +61,11 @@ func (r *reading) wrong(field, msg string) { r.note(timer.Invalid(field, msg)) }
 // note notes what is wrong, once of each field.
 func (r *reading) note(errs ...*timer.Error) {
 	for _, e := range errs {
-		if e.Field == "" || !slices.ContainsFunc(r.bad, func(had *timer.Error) bool { return had.Field == e.Field }) {
+		if e.Field == "" ||
+			!slices.ContainsFunc(
+				r.bad,
+				func(had *timer.Error) bool { return had.Field == e.Field },
+			) {
 			r.bad = append(r.bad, e)
 		}
 	}
@@ -66,15 +81,33 @@ func (r *reading) has(part string) bool {
 	return false
 }
 
-// newTimer turns a body into what the store takes, or returns all that is wrong with it. stored is the definition that REDACTED secrets are taken from; it may be nil.
-func (s *Service) newTimer(ctx context.Context, b *newTimerBody, key string, stored *timer.Definition) (store.NewTimer, error) {
+// newTimer turns a body into what the store takes, or returns all that is wrong with it. stored is
+// the definition that REDACTED secrets are taken from; it may be nil.
+func (s *Service) newTimer(
+	ctx context.Context,
+	b *newTimerBody,
+	key string,
+	stored *timer.Definition,
+) (store.NewTimer, error) {
 	var r reading
 	d := timer.Definition{
-		Schedule: s.readSchedule(&b.Schedule, &r), Retry: readRetry(b.Retry, &r),
-		Misfire: readMisfire(b.Misfire, &r), Concurrency: readConcurrency(b.Concurrency), Priority: timer.Priority(b.Priority), Labels: b.Labels,
+		Schedule: s.readSchedule(&b.Schedule, &r),
+		Retry:    readRetry(b.Retry, &r),
+		Misfire: readMisfire(
+			b.Misfire,
+			&r,
+		),
+		Concurrency: readConcurrency(b.Concurrency),
+		Priority:    timer.Priority(b.Priority),
+		Labels:      b.Labels,
 	}
 	d.Target, d.Fanout = s.readTargets(b.App, b.Target, b.Targets, b.Mode, stored, &r)
-	n := store.NewTimer{App: b.App, Name: b.Name, Activate: b.Status == string(timer.StatusActive), IdempotencyKey: key}
+	n := store.NewTimer{
+		App:            b.App,
+		Name:           b.Name,
+		Activate:       b.Status == string(timer.StatusActive),
+		IdempotencyKey: key,
+	}
 	r.bad = append(r.bad, checkNames(b.App, b.Name)...)
 	if err := s.checkDefinition(ctx, b.App, &d, &r); err != nil {
 		return n, err
@@ -87,7 +120,12 @@ func (s *Service) newTimer(ctx context.Context, b *newTimerBody, key string, sto
 }
 
 // changed puts what a body brings into a definition.
-func (s *Service) changed(app string, b *changeBody, d timer.Definition, r *reading) timer.Definition {
+func (s *Service) changed(
+	app string,
+	b *changeBody,
+	d timer.Definition,
+	r *reading,
+) timer.Definition {
 	stored := d
 	if b.Schedule != nil {
 		d.Schedule = s.readSchedule(b.Schedule, r)
@@ -118,8 +156,9 @@ func (s *Service) changed(app string, b *changeBody, d timer.Definition, r *read
 	return d
 }
 
-// hashOf tells two requests under one idempotency key apart: it is of what the request means, so that another order of fields
-// is the same request. Of secrets it has the sealed text, and so it says nothing of them: a hash of what was sent would let whoever reads the database guess at them.
+// hashOf tells two requests under one idempotency key apart: it is of what the request means, so
+// that another order of fields is the same request. Of secrets it has the sealed text, and so it
+// says nothing of them: a hash of what was sent would let whoever reads the database guess at them.
 func hashOf(n *store.NewTimer) []byte {
 	return hash(struct {
 		App, Name  string

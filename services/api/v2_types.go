@@ -8,8 +8,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// The shapes of v2. They are apart from the domain's, so that a change there does not change the API unseen. Ids are decimal
-// strings, instants RFC 3339 in UTC with milliseconds, durations text such as "1m30s".
+// The shapes of v2. They are apart from the domain's, so that a change there does not change the
+// API unseen. Ids are decimal strings, instants RFC 3339 in UTC with milliseconds, durations text
+// such as "1m30s".
 
 type newTimerBody struct {
 	App         string            `json:"app" minLength:"1" maxLength:"64" doc:"The app that owns the timer. carillon is Carillon's own: its timers can only be read." example:"shop"`
@@ -46,27 +47,27 @@ type pausedBody struct {
 }
 
 type timerBody struct {
-	ID          string            `json:"id" pattern:"^[0-9]{1,16}$" example:"123456789012345"`
-	App         string            `json:"app"`
-	Name        string            `json:"name"`
-	Status      string            `json:"status" enum:"active,inactive,paused,deleted"`
-	Paused      *pausedBody       `json:"paused,omitempty" doc:"Of a paused timer."`
-	Version     int32             `json:"version" doc:"Of the definition, from 1. Every edit makes a new one."`
-	Schedule    scheduleBody      `json:"schedule"`
-	Target      *shownTarget      `json:"target,omitempty" doc:"Absent where there are targets."`
-	Targets     []*shownTarget    `json:"targets,omitempty" nullable:"false"`
-	Mode        string            `json:"mode,omitempty" enum:"any,all"`
-	Retry       retryBody         `json:"retry"`
-	Misfire     misfireBody       `json:"misfire"`
-	Concurrency concurrencyBody   `json:"concurrency"`
-	Priority    string            `json:"priority" enum:"high,normal,low"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	FiresMade   int64             `json:"fires_made" doc:"Fires of the schedule made so far, those of the coming hour among them: what max_fires counts. With max_fires, those that were skipped are not counted."`
-	NextDue     string            `json:"next_due,omitempty" format:"date-time" doc:"The next instant at which it is due; absent where there is none, the timer is not active, or it follows a fire that is not finished."`
-	ActiveSince string            `json:"active_since,omitempty" format:"date-time" doc:"When it was last activated."`
-	CreatedAt   string            `json:"created_at" format:"date-time"`
-	UpdatedAt   string            `json:"updated_at" format:"date-time"`
-	Warnings    []warningBody     `json:"warnings,omitempty" nullable:"false" doc:"In the answer to a create, a put and a change: what the timer will not do as one may expect. It is never due (again), as its end has passed, its calendars exclude every instant or max_fires is reached; one of its cron expressions never is; or an instant that has passed makes it due at once. The request was done all the same."`
+	ID           string            `json:"id" pattern:"^[0-9]{1,16}$" example:"123456789012345"`
+	App          string            `json:"app"`
+	Name         string            `json:"name"`
+	Status       string            `json:"status" enum:"active,inactive,paused,deleted"`
+	Paused       *pausedBody       `json:"paused,omitempty" doc:"Of a paused timer."`
+	Version      int32             `json:"version" doc:"Of the definition, from 1. Every edit makes a new one."`
+	Schedule     scheduleBody      `json:"schedule"`
+	Target       *shownTarget      `json:"target,omitempty" doc:"Absent where there are targets."`
+	Targets      []*shownTarget    `json:"targets,omitempty" nullable:"false"`
+	Mode         string            `json:"mode,omitempty" enum:"any,all"`
+	Retry        retryBody         `json:"retry"`
+	Misfire      misfireBody       `json:"misfire"`
+	Concurrency  concurrencyBody   `json:"concurrency"`
+	Priority     string            `json:"priority" enum:"high,normal,low"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	FiresCreated int64             `json:"fires_created" doc:"Fires of the schedule made so far, those of the coming hour among them: what max_fires counts. With max_fires, those that were skipped are not counted."`
+	NextDue      string            `json:"next_due,omitempty" format:"date-time" doc:"The next instant at which it is due; absent where there is none, the timer is not active, or it follows a fire that is not finished."`
+	ActiveSince  string            `json:"active_since,omitempty" format:"date-time" doc:"When it was last activated."`
+	CreatedAt    string            `json:"created_at" format:"date-time"`
+	UpdatedAt    string            `json:"updated_at" format:"date-time"`
+	Warnings     []warningBody     `json:"warnings,omitempty" nullable:"false" doc:"In the answer to a create, a put and a change: what the timer will not do as one may expect. It is never due (again), as its end has passed, its calendars exclude every instant or max_fires is reached; one of its cron expressions never is; or an instant that has passed makes it due at once. The request was done all the same."`
 }
 
 type timersBody struct {
@@ -143,10 +144,29 @@ func instant(ms int64) string {
 func showTimer(t *timer.Timer, next int64) timerBody {
 	d := &t.Definition
 	b := timerBody{
-		ID: t.ID.String(), App: t.App, Name: t.Name, Status: string(t.Status), Version: t.Version, Schedule: showSchedule(&d.Schedule),
-		Mode: string(d.Mode), Priority: orElse(string(d.Priority), string(timer.PriorityNormal)), Labels: d.Labels,
-		Retry: showRetry(&d.Retry), Misfire: showMisfire(d), Concurrency: showConcurrency(d), FiresMade: t.FiresMade,
-		NextDue: instant(next), ActiveSince: instant(t.ActiveSinceMS), CreatedAt: instant(t.CreatedMS), UpdatedAt: instant(t.UpdatedMS),
+		ID:       t.ID.String(),
+		App:      t.App,
+		Name:     t.Name,
+		Status:   string(t.Status),
+		Version:  t.Version,
+		Schedule: showSchedule(&d.Schedule),
+		Mode: string(
+			d.Mode,
+		),
+		Priority: orElse(string(d.Priority), string(timer.PriorityNormal)),
+		Labels:   d.Labels,
+		Retry: showRetry(
+			&d.Retry,
+		),
+		Misfire:      showMisfire(d),
+		Concurrency:  showConcurrency(d),
+		FiresCreated: t.FiresCreated,
+		NextDue: instant(
+			next,
+		),
+		ActiveSince: instant(t.ActiveSinceMS),
+		CreatedAt:   instant(t.CreatedMS),
+		UpdatedAt:   instant(t.UpdatedMS),
 	}
 	if !d.Several() {
 		b.Target = showTarget(&d.Target)
@@ -161,19 +181,31 @@ func showTimer(t *timer.Timer, next int64) timerBody {
 }
 
 var waitsFor = map[timer.FireState]string{
-	timer.FireReady: "run", timer.FireRetrying: "retry", timer.FireReturned: "retry", timer.FireWaiting: "turn", timer.FireAccepted: "completion",
-	timer.FireParked: "limits",
+	timer.FireReady:    "run",
+	timer.FireRetrying: "retry",
+	timer.FireReturned: "retry",
+	timer.FireWaiting:  "turn",
+	timer.FireAccepted: "completion",
+	timer.FireDeferred: "limits",
 }
 
 func showOpen(f *timer.Fire) FireBody {
 	b := FireBody{
-		ID: f.FireID.String(), TimerID: f.Timer.String(), Due: instant(f.DueMS), Cause: f.Cause.String(), Status: "open", Version: f.Version,
-		Attempts: f.Attempt, WaitsFor: waitsFor[f.State], LatenessMS: f.LateMS, Count: 1,
+		ID:         f.FireID.String(),
+		TimerID:    f.Timer.String(),
+		Due:        instant(f.DueMS),
+		Cause:      f.Cause.String(),
+		Status:     "open",
+		Version:    f.Version,
+		Attempts:   f.Attempt,
+		WaitsFor:   waitsFor[f.State],
+		LatenessMS: f.LateMS,
+		Count:      1,
 	}
-	if f.RunMS == timer.DeferredMS {
+	if f.RunAtMS == timer.DeferredMS {
 		b.WaitsFor = "activation"
 	} else {
-		b.NextRun = instant(f.RunMS)
+		b.NextRun = instant(f.RunAtMS)
 	}
 	return b
 }
@@ -182,16 +214,35 @@ func showOpen(f *timer.Fire) FireBody {
 func showUpcoming(t *timer.Timer, dueMS int64) FireBody {
 	id := timer.FireID{Timer: t.ID, DueMS: dueMS}
 	return FireBody{
-		ID: id.String(), TimerID: t.ID.String(), Due: instant(dueMS), Cause: timer.CauseSchedule.String(), Status: stateUpcoming,
-		Version: t.Version, NextRun: instant(dueMS + schedule.Jitter(t.ID, dueMS, t.Definition.Schedule.Jitter)), Count: 1,
+		ID:      id.String(),
+		TimerID: t.ID.String(),
+		Due:     instant(dueMS),
+		Cause:   timer.CauseSchedule.String(),
+		Status:  stateUpcoming,
+		Version: t.Version,
+		NextRun: instant(dueMS + schedule.Jitter(t.ID, dueMS, t.Definition.Schedule.Jitter)),
+		Count:   1,
 	}
 }
 
 func showOutcome(o *timer.Outcome) FireBody {
 	b := FireBody{
-		ID: o.FireID.String(), TimerID: o.Timer.String(), Due: instant(o.DueMS), Cause: o.Cause.String(), Status: string(o.Kind),
-		Reason: string(o.Reason), Version: o.Version, Attempts: o.Attempts, FinishedAt: instant(o.FinishedMS), LatenessMS: o.LatenessMS,
-		StatusCode: o.StatusCode, DurationMS: o.DurationMS, Count: max(o.Count, 1), Failure: string(o.Failure),
+		ID:      o.FireID.String(),
+		TimerID: o.Timer.String(),
+		Due:     instant(o.DueMS),
+		Cause:   o.Cause.String(),
+		Status:  string(o.Kind),
+		Reason: string(
+			o.Reason,
+		),
+		Version:    o.Version,
+		Attempts:   o.Attempts,
+		FinishedAt: instant(o.FinishedMS),
+		LatenessMS: o.LatenessMS,
+		StatusCode: o.StatusCode,
+		DurationMS: o.DurationMS,
+		Count:      max(o.Count, 1),
+		Failure:    string(o.Failure),
 	}
 	if o.Redriven != 0 {
 		b.RedrivenAs = timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: o.Redriven}.String()
@@ -204,7 +255,13 @@ func showOutcome(o *timer.Outcome) FireBody {
 
 func showAttempt(a *timer.Attempt) attemptBody {
 	return attemptBody{
-		N: a.N, StartedAt: instant(a.StartMS), DurationMS: a.DurationMS, StatusCode: a.StatusCode, Failure: string(a.Failure), Target: a.Target,
-		Error: a.Error, Excerpt: a.Excerpt,
+		N:          a.N,
+		StartedAt:  instant(a.StartMS),
+		DurationMS: a.DurationMS,
+		StatusCode: a.StatusCode,
+		Failure:    string(a.Failure),
+		Target:     a.Target,
+		Error:      a.Error,
+		Excerpt:    a.Excerpt,
 	}
 }

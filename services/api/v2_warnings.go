@@ -42,9 +42,17 @@ func (s *Service) warnings(t *timer.Timer, next int64) []warningBody {
 		afterMS = anchorMS - 1
 	}
 	out := showWarnings(p.Warnings(afterMS, anchorMS))
-	if d.MaxFires > 0 && t.FiresMade >= d.MaxFires && t.Status == timer.StatusActive && next == timer.NeverMS && len(out) == 0 {
-		out = append(out, warningBody{"body.schedule.max_fires", fmt.Sprintf(
-			"the timer is not due again: %d fires are made, and max_fires is %d: raise it or leave it out", t.FiresMade, d.MaxFires)})
+	if d.MaxFires > 0 && t.FiresCreated >= d.MaxFires && t.Status == timer.StatusActive &&
+		next == timer.NeverMS &&
+		len(out) == 0 {
+		out = append(out, warningBody{
+			"body.schedule.max_fires",
+			fmt.Sprintf(
+				"the timer is not due again: %d fires are made, and max_fires is %d: raise it or leave it out",
+				t.FiresCreated,
+				d.MaxFires,
+			),
+		})
 	}
 	if msg := passed(t, nowMS); msg != "" && len(out) == 0 {
 		out = append(out, warningBody{"body.schedule.at", msg})

@@ -19,7 +19,8 @@ type warned struct {
 func TestV2WarnsOfWhatNeverFires(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.call(t, http.MethodPut, "/api/v2/calendars/weekend?app=shop", `{"excluded_weekdays":["sat","sun"]}`, nil).into(t, 200, &warned{})
+	f.call(t, http.MethodPut, "/api/v2/calendars/weekend?app=shop", `{"excluded_weekdays":["sat","sun"]}`, nil).
+		into(t, 200, &warned{})
 	past := "2020-01-01T00:00:00Z"
 	soon := rfc(time.Now().Add(time.Hour))
 	for i, c := range []struct{ schedule, field, message string }{
@@ -47,7 +48,8 @@ func TestV2WarnsOfWhatNeverFires(t *testing.T) {
 		}
 		body := timerWith(c.schedule, `{"url":"https://example.com/"}`, `,"status":"active"`)
 		var got warned
-		f.call(t, http.MethodPost, "/api/v2/schedules/preview", `{"app":"shop","schedule":`+c.schedule+`}`, nil).into(t, 200, &got)
+		f.call(t, http.MethodPost, "/api/v2/schedules/preview", `{"app":"shop","schedule":`+c.schedule+`}`, nil).
+			into(t, 200, &got)
 		check("preview", got)
 		got = warned{}
 		name := fmt.Sprintf(`"bill%d"`, i)
@@ -55,7 +57,8 @@ func TestV2WarnsOfWhatNeverFires(t *testing.T) {
 		check("put", got)
 		id := got.ID
 		got = warned{}
-		f.call(t, http.MethodPost, "/api/v2/timers", replaceName(body, fmt.Sprintf(`"made%d"`, i)), nil).into(t, 201, &got)
+		f.call(t, http.MethodPost, "/api/v2/timers", replaceName(body, fmt.Sprintf(`"made%d"`, i)), nil).
+			into(t, 201, &got)
 		check("create", got)
 		got = warned{}
 		f.call(t, http.MethodGet, timerPath(id, ""), "", nil).into(t, 200, &got)
@@ -64,13 +67,21 @@ func TestV2WarnsOfWhatNeverFires(t *testing.T) {
 
 	var got warned
 	inactive := f.create(t, 201, with(`{"kind":"at","at":"`+past+`"}`, ""))
-	f.call(t, http.MethodPatch, timerPath(inactive.ID, ""), `{"labels":{"a":"b"}}`, nil).into(t, 200, &got)
+	f.call(t, http.MethodPatch, timerPath(inactive.ID, ""), `{"labels":{"a":"b"}}`, nil).
+		into(t, 200, &got)
 	require.Contains(t, got.Warnings[0].Message, "as soon as the timer is activated")
 	counted, _ := f.active(t, "counted", `{"kind":"interval","every":"1h"}`)
 	got = warned{}
 	activated := counted.ActiveSince
-	require.Eventually(t, func() bool { return rfc(time.Now()) > activated }, 10*time.Second, time.Millisecond, "an edit in the same millisecond is of the activation")
-	f.call(t, http.MethodPatch, timerPath(counted.ID, ""), `{"schedule":{"kind":"at","at":"`+past+`"}}`, nil).into(t, 200, &got)
+	require.Eventually(
+		t,
+		func() bool { return rfc(time.Now()) > activated },
+		10*time.Second,
+		time.Millisecond,
+		"an edit in the same millisecond is of the activation",
+	)
+	f.call(t, http.MethodPatch, timerPath(counted.ID, ""), `{"schedule":{"kind":"at","at":"`+past+`"}}`, nil).
+		into(t, 200, &got)
 	require.Contains(t, got.Warnings[0].Message, "not due again")
 }
 

@@ -134,7 +134,8 @@ func described(schema, property, text string, s *huma.Schema) string {
 		if !ok {
 			word, ok = enumWords[fmt.Sprintf("%s.%v", property, v)]
 		}
-		said := regexp.MustCompile(`(^|\W)` + regexp.QuoteMeta(fmt.Sprint(v)) + `:`).MatchString(text)
+		said := regexp.MustCompile(`(^|\W)` + regexp.QuoteMeta(fmt.Sprint(v)) + `:`).
+			MatchString(text)
 		if ok && !said {
 			parts = append(parts, fmt.Sprintf("%v: %s.", v, word))
 		}

@@ -22,7 +22,8 @@ func asMap(v any) map[string]any {
 	return m
 }
 
-// describedFields walks the description: every property of every schema, however deep, and every parameter.
+// describedFields walks the description: every property of every schema, however deep, and every
+// parameter.
 func describedFields(doc map[string]any) (all []described) {
 	var walk func(at string, s map[string]any)
 	walk = func(at string, s map[string]any) {
@@ -46,15 +47,22 @@ func describedFields(doc map[string]any) (all []described) {
 			params, _ := asMap(op)["parameters"].([]any)
 			for _, p := range params {
 				text, _ := asMap(p)["description"].(string)
-				all = append(all, described{fmt.Sprintf("%s %s %v", method, path, asMap(p)["name"]), text, asMap(asMap(p)["schema"])})
+				all = append(
+					all,
+					described{
+						fmt.Sprintf("%s %s %v", method, path, asMap(p)["name"]),
+						text,
+						asMap(asMap(p)["schema"]),
+					},
+				)
 			}
 		}
 	}
 	return all
 }
 
-// Every value of every enumeration is explained where it stands, and every bound of a text, a list or
-// a number is said: a new one without words fails here.
+// Every value of every enumeration is explained where it stands, and every bound of a text, a list
+// or a number is said: a new one without words fails here.
 func TestTheDescriptionExplainsValuesAndBounds(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -67,7 +75,9 @@ func TestTheDescriptionExplainsValuesAndBounds(t *testing.T) {
 			all, _ := s["enum"].([]any)
 			for _, v := range all {
 				values++
-				explained := regexp.MustCompile(`(^|\W)` + regexp.QuoteMeta(fmt.Sprint(v)) + `: \w+`)
+				explained := regexp.MustCompile(
+					`(^|\W)` + regexp.QuoteMeta(fmt.Sprint(v)) + `: \w+`,
+				)
 				require.Regexp(t, explained, field.text, "%s does not explain %v", field.at, v)
 			}
 		}
@@ -78,7 +88,14 @@ func TestTheDescriptionExplainsValuesAndBounds(t *testing.T) {
 				continue
 			}
 			bounds++
-			require.Regexp(t, fmt.Sprintf(`(^|\D)%.0f(\D|$)`, n), text, "%s does not say its %s", field.at, key)
+			require.Regexp(
+				t,
+				fmt.Sprintf(`(^|\D)%.0f(\D|$)`, n),
+				text,
+				"%s does not say its %s",
+				field.at,
+				key,
+			)
 		}
 	}
 	require.Greater(t, values, 100)

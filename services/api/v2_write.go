@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// editTries is how often an edit begins anew because another came between its reading and its writing.
+// editTries is how often an edit begins anew because another came between its reading and its
+// writing.
 const editTries = 20
 
 type createInput struct {
@@ -40,9 +41,11 @@ func (s *Service) createTimer(ctx context.Context, in *createInput) (*createOutp
 	return s.made(ctx, &c.Timer, !c.Existing)
 }
 
-// createKeyed creates the timer of a request that may have an idempotency key. A request is known by its sealed text, which gives no secret away, and which is another
-// one where another key of the ring sealed it: so before a repeated request is taken for another one, it is compared in the form that each other key gives it. That
-// costs a transaction for each of them, and only where there is a conflict. The key that has left the ring cannot be compared with: it stays a day longer, as the
+// createKeyed creates the timer of a request that may have an idempotency key. A request is known
+// by its sealed text, which gives no secret away, and which is another one where another key of the
+// ring sealed it: so before a repeated request is taken for another one, it is compared in the form
+// that each other key gives it. That costs a transaction for each of them, and only where there is
+// a conflict. The key that has left the ring cannot be compared with: it stays a day longer, as the
 // idempotency keys do.
 func (s *Service) createKeyed(ctx context.Context, n store.NewTimer) (store.Created, error) {
 	c, err := s.createOne(ctx, n)
@@ -50,7 +53,10 @@ func (s *Service) createKeyed(ctx context.Context, n store.NewTimer) (store.Crea
 		return c, err
 	}
 	for _, ring := range s.opts.Secrets.Others() {
-		if e, ok := errors.AsType[*timer.Error](err); !ok || e.Code != timer.CodeConflict || e.Field != "idempotency_key" {
+		if e, ok := errors.AsType[*timer.Error](
+			err,
+		); !ok || e.Code != timer.CodeConflict ||
+			e.Field != "idempotency_key" {
 			break
 		}
 		d, changed, bad := ring.ResealDefinition(n.Definition, n.App)
@@ -60,7 +66,8 @@ func (s *Service) createKeyed(ctx context.Context, n store.NewTimer) (store.Crea
 		other := n
 		other.Definition = d
 		other.RequestHash = hashOf(&other)
-		other.Definition = n.Definition // what is stored is under the first key, also where the idempotency key ran out meanwhile
+		// what is stored is under the first key, also where the idempotency key ran out meanwhile.
+		other.Definition = n.Definition
 		c, err = s.createOne(ctx, other)
 	}
 	return c, err
@@ -73,7 +80,9 @@ func (s *Service) made(ctx context.Context, t *timer.Timer, fresh bool) (*create
 		return nil, err
 	}
 	out := &createOutput{
-		Status: http.StatusOK, Location: v2Prefix + "/timers/" + t.ID.String() + "?app=" + url.QueryEscape(t.App), Body: shown.Body,
+		Status:   http.StatusOK,
+		Location: v2Prefix + "/timers/" + t.ID.String() + "?app=" + url.QueryEscape(t.App),
+		Body:     shown.Body,
 	}
 	if fresh {
 		out.Status = http.StatusCreated
@@ -83,8 +92,9 @@ func (s *Service) made(ctx context.Context, t *timer.Timer, fresh bool) (*create
 
 type putInput struct{ Body newTimerBody }
 
-// putTimer creates a timer or edits the one of its name. The name may change hands between the two: a create that meets a
-// timer edits it, and an edit that meets none creates it, until one of them holds. Of two callers at once the later wins, as a whole.
+// putTimer creates a timer or edits the one of its name. The name may change hands between the two:
+// a create that meets a timer edits it, and an edit that meets none creates it, until one of them
+// holds. Of two callers at once the later wins, as a whole.
 func (s *Service) putTimer(ctx context.Context, in *putInput) (*createOutput, error) {
 	if err := s.mayUse(ctx, in.Body.App); err != nil {
 		return nil, err
@@ -120,7 +130,8 @@ func (s *Service) putTimer(ctx context.Context, in *putInput) (*createOutput, er
 	return nil, timer.Unavailable("the name changes hands too fast", nil)
 }
 
-// storedFor returns the definition that the REDACTED secrets of a body are taken from, nil where it has none.
+// storedFor returns the definition that the REDACTED secrets of a body are taken from, nil where it
+// has none.
 func (s *Service) storedFor(ctx context.Context, b *newTimerBody) (*timer.Definition, error) {
 	if !keepsSecrets(given(b.Target)) && !keepsSecrets(b.Targets...) {
 		return nil, nil //nolint:nilnil // nothing is wanted
@@ -143,9 +154,15 @@ func (s *Service) editNamed(ctx context.Context, n store.NewTimer) (timer.Timer,
 	return s.change(ctx, store.Edit{App: n.App, ID: t.ID, Definition: n.Definition}, &t.Definition)
 }
 
-// putStatus sets the status that a body names. A pause is somebody's doing: who puts the definition that he always puts does not end it.
-func (s *Service) putStatus(ctx context.Context, t timer.Timer, want timer.Status) (timer.Timer, error) {
-	if want == "" || t.Status == want || t.Status == timer.StatusPaused && want == timer.StatusActive {
+// putStatus sets the status that a body names. A pause is somebody's doing: who puts the definition
+// that he always puts does not end it.
+func (s *Service) putStatus(
+	ctx context.Context,
+	t timer.Timer,
+	want timer.Status,
+) (timer.Timer, error) {
+	if want == "" || t.Status == want ||
+		t.Status == timer.StatusPaused && want == timer.StatusActive {
 		return t, nil
 	}
 	return s.setStatusOne(ctx, store.StatusChange{App: t.App, ID: t.ID, Status: want})
@@ -162,10 +179,17 @@ func (s *Service) patchTimer(ctx context.Context, in *patchTimerInput) (*timerOu
 		return nil, err
 	}
 	b := &in.Body
-	edits := b.Schedule != nil || b.Target != nil || b.Targets != nil || b.Mode != "" || b.Retry != nil || b.Misfire != nil || b.Concurrency != nil ||
-		b.Priority != "" || b.Labels != nil
+	edits := b.Schedule != nil || b.Target != nil || b.Targets != nil || b.Mode != "" ||
+		b.Retry != nil ||
+		b.Misfire != nil ||
+		b.Concurrency != nil ||
+		b.Priority != "" ||
+		b.Labels != nil
 	if !edits && b.Status == "" {
-		return nil, timer.Invalid("status", "expected status, schedule, target, targets, mode, retry, misfire, concurrency, priority or labels, found none of them: give what is to be changed")
+		return nil, timer.Invalid(
+			"status",
+			"expected status, schedule, target, targets, mode, retry, misfire, concurrency, priority or labels, found none of them: give what is to be changed",
+		)
 	}
 	change := store.StatusChange{App: in.App, ID: id, Status: timer.Status(b.Status)}
 	if !edits {
@@ -185,9 +209,14 @@ func (s *Service) patchTimer(ctx context.Context, in *patchTimerInput) (*timerOu
 	return s.showChanged(ctx, &t)
 }
 
-// editFrom edits what a body names of a definition and keeps the rest. Where another edit comes between it begins anew, so that none is
-// lost, unless the caller said which version he means.
-func (s *Service) editFrom(ctx context.Context, app string, id timer.ID, b *changeBody) (timer.Timer, error) {
+// editFrom edits what a body names of a definition and keeps the rest. Where another edit comes
+// between it begins anew, so that none is lost, unless the caller said which version he means.
+func (s *Service) editFrom(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	b *changeBody,
+) (timer.Timer, error) {
 	for range editTries {
 		t, err := s.opts.Store.Timer(ctx, app, id)
 		if err != nil {
@@ -201,7 +230,11 @@ func (s *Service) editFrom(ctx context.Context, app string, id timer.ID, b *chan
 		if err := s.checkDefinition(ctx, app, &d, &r); err != nil {
 			return t, err
 		}
-		done, err := s.change(ctx, store.Edit{App: app, ID: id, IfVersion: t.Version, Definition: d}, &t.Definition)
+		done, err := s.change(
+			ctx,
+			store.Edit{App: app, ID: id, IfVersion: t.Version, Definition: d},
+			&t.Definition,
+		)
 		if timer.CodeOf(err) == timer.CodeConflict && b.IfVersion == 0 {
 			continue
 		}
@@ -211,7 +244,13 @@ func (s *Service) editFrom(ctx context.Context, app string, id timer.ID, b *chan
 }
 
 func otherVersion(version int32) error {
-	return timer.Conflict("if_version", fmt.Sprintf("expected the version of the timer, which is %d, found another: read the timer again", version))
+	return timer.Conflict(
+		"if_version",
+		fmt.Sprintf(
+			"expected the version of the timer, which is %d, found another: read the timer again",
+			version,
+		),
+	)
 }
 
 func (s *Service) deleteTimer(ctx context.Context, in *TimerParam) (*struct{}, error) {
@@ -219,7 +258,10 @@ func (s *Service) deleteTimer(ctx context.Context, in *TimerParam) (*struct{}, e
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.setStatusOne(ctx, store.StatusChange{App: in.App, ID: id, Status: timer.StatusDeleted})
+	_, err = s.setStatusOne(
+		ctx,
+		store.StatusChange{App: in.App, ID: id, Status: timer.StatusDeleted},
+	)
 	return nil, err
 }
 
@@ -236,6 +278,9 @@ func (s *Service) deleteNamed(ctx context.Context, in *namedInput) (*struct{}, e
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}
-	_, err = s.setStatusOne(ctx, store.StatusChange{App: in.App, ID: t.ID, Status: timer.StatusDeleted})
+	_, err = s.setStatusOne(
+		ctx,
+		store.StatusChange{App: in.App, ID: t.ID, Status: timer.StatusDeleted},
+	)
 	return nil, err
 }

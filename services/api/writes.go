@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// create is one transaction for all items, and what follows the commit. Of a commit in doubt the fires are brought on their way too (see
-// [store.Timers]).
+// create is one transaction for all items, and what follows the commit. Of a commit in doubt the
+// fires are brought on their way too (see [store.Timers]).
 func (s *Service) create(ctx context.Context, items []store.NewTimer) ([]store.Created, error) {
 	s.metrics.batch.WithLabelValues("create").Observe(float64(len(items)))
 	created, err := s.opts.Store.Create(ctx, items, s.opts.Plan)
@@ -28,7 +28,10 @@ func (s *Service) create(ctx context.Context, items []store.NewTimer) ([]store.C
 }
 
 // setStatus is one transaction for all items, and what follows the commit, also of one in doubt.
-func (s *Service) setStatus(ctx context.Context, items []store.StatusChange) ([]store.StatusChanged, error) {
+func (s *Service) setStatus(
+	ctx context.Context,
+	items []store.StatusChange,
+) ([]store.StatusChanged, error) {
 	s.metrics.batch.WithLabelValues("status").Observe(float64(len(items)))
 	changed, err := s.opts.Store.SetStatus(ctx, items, s.opts.Plan)
 	var fires []timer.Fire
@@ -90,8 +93,8 @@ func (s *Service) waitRunning(ctx context.Context) (*groups, error) {
 	return nil, timer.Unavailable("the API is stopping", nil)
 }
 
-// groupError says that a call may be repeated whose result this process does not know: a stopped group took nothing, and a
-// caller whose time is up may find the write done when it repeats it.
+// groupError says that a call may be repeated whose result this process does not know: a stopped
+// group took nothing, and a caller whose time is up may find the write done when it repeats it.
 func groupError(err error) error {
 	if errors.Is(err, batch.ErrClosed) {
 		return timer.Unavailable("the API is stopping", err)
@@ -102,11 +105,18 @@ func groupError(err error) error {
 	return err
 }
 
-// change gives a timer a new definition in place of the one that was read. Edits that leave its instants as they are cost a few rows each, and share transactions; others
-// may rewrite an hour of fires, and make nobody wait. Which it is only the store knows for sure: the timer may have been edited since.
-func (s *Service) change(ctx context.Context, e store.Edit, was *timer.Definition) (timer.Timer, error) {
+// change gives a timer a new definition in place of the one that was read. Edits that leave its
+// instants as they are cost a few rows each, and share transactions; others may rewrite an hour of
+// fires, and make nobody wait. Which it is only the store knows for sure: the timer may have been
+// edited since.
+func (s *Service) change(
+	ctx context.Context,
+	e store.Edit,
+	was *timer.Definition,
+) (timer.Timer, error) {
 	d := &e.Definition
-	if !reflect.DeepEqual(d.Schedule, was.Schedule) || !reflect.DeepEqual(d.Misfire, was.Misfire) || d.Priority != was.Priority {
+	if !reflect.DeepEqual(d.Schedule, was.Schedule) || !reflect.DeepEqual(d.Misfire, was.Misfire) ||
+		d.Priority != was.Priority {
 		return s.edit(ctx, e, s.opts.Plan)
 	}
 	g, err := s.waitRunning(ctx)
@@ -138,7 +148,11 @@ func (s *Service) editGroup(ctx context.Context, items []store.Edit) ([]store.Ed
 }
 
 // editAll is one transaction for all items, and what follows the commit, also of one in doubt.
-func (s *Service) editAll(ctx context.Context, items []store.Edit, plan store.Planner) ([]store.Edited, error) {
+func (s *Service) editAll(
+	ctx context.Context,
+	items []store.Edit,
+	plan store.Planner,
+) ([]store.Edited, error) {
 	s.metrics.batch.WithLabelValues("edit").Observe(float64(len(items)))
 	edited, err := s.opts.Store.Edit(ctx, items, plan)
 	var fires []timer.Fire
@@ -156,7 +170,12 @@ func (s *Service) editAll(ctx context.Context, items []store.Edit, plan store.Pl
 }
 
 // addFires makes fires of a series of their own.
-func (s *Service) addFires(ctx context.Context, app string, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+func (s *Service) addFires(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+	fires []timer.Fire,
+) ([]timer.Fire, error) {
 	made, err := s.opts.Store.AddFires(ctx, app, id, fires)
 	s.dispatch(ctx, made)
 	if err != nil {

@@ -14,33 +14,41 @@ import (
 )
 
 const (
-	eventsMax     = 50_000 // outcomes that wait to be announced; beyond it they are read from the store again
+	// outcomes that wait to be announced; beyond it they are read from the store again.
+	eventsMax     = 50_000
 	eventsTimeout = 5 * time.Second
 	eventsAgain   = time.Second
 	announceEvery = time.Second
-	noteAtLeast   = 5 * announceEvery // how old the position may become while there is nothing to announce
+	// how old the position may become while there is nothing to announce.
+	noteAtLeast = 5 * announceEvery
 )
 
-// announcer publishes outcomes for whoever listens, after they are recorded, each at least once: how far it is, it notes with its session, and what a
-// session that ended had not announced, a scheduler reads and announces. While the bus is away more outcomes come than are kept here: they are read from
-// the store when it is back.
+// announcer publishes outcomes for whoever listens, after they are recorded, each at least once:
+// how far it is, it notes with its session, and what a session that ended had not announced, a
+// scheduler reads and announces. While the bus is away more outcomes come than are kept here: they
+// are read from the store when it is back.
 //
-// Each result of the session is counted from before its record until it is announced, or has its place behind the position that is read from again; the
-// position that is noted lies before all of them.
+// Each result of the session is counted from before its record until it is announced, or has its
+// place behind the position that is read from again; the position that is noted lies before all of
+// them.
 type announcer struct {
 	svc *Service
 	max int // events kept
 
-	mu      sync.Mutex
-	queue   []event
-	term    *session.Term // whose outcomes are counted: the latest
-	pending map[int64]int // its results that are expected to be recorded, or in the queue, by the second in which they finished
-	noted   int64         // unix ms: up to here all of the term's are announced
-	behind  bool          // the queue overflowed, and takes nothing until that is read
-	latest  int64         // unix ms: when the last of its results that were expected finished
-	saved   time.Time     // when it was noted last for the term; zero: it was not
-	missed  int64         // unix ms: the earliest of the term's outcomes that did not fit the queue and were not read since; 0: there is none
-	wake    chan struct{} // has room for one
+	mu    sync.Mutex
+	queue []event
+	term  *session.Epoch // whose outcomes are counted: the latest
+	// its results that are expected to be recorded, or in the queue, by the second in which they
+	// finished.
+	pending map[int64]int
+	noted   int64     // unix ms: up to here all of the term's are announced
+	behind  bool      // the queue overflowed, and takes nothing until that is read
+	latest  int64     // unix ms: when the last of its results that were expected finished
+	saved   time.Time // when it was noted last for the term; zero: it was not
+	// unix ms: the earliest of the term's outcomes that did not fit the queue and were not read
+	// since; 0: there is none.
+	missed int64
+	wake   chan struct{} // has room for one
 }
 
 // event is an outcome to be announced.
@@ -52,12 +60,18 @@ type event struct {
 }
 
 func newAnnouncer(s *Service) *announcer {
-	return &announcer{svc: s, max: eventsMax, pending: make(map[int64]int), wake: make(chan struct{}, 1)}
+	return &announcer{
+		svc:     s,
+		max:     eventsMax,
+		pending: make(map[int64]int),
+		wake:    make(chan struct{}, 1),
+	}
 }
 
-// expect counts a result that is about to be recorded: nothing that finished as late is noted as announced before it is. One that took so long from its end to
-// here that more is noted already ends now: behind what is noted nobody would look for it.
-func (a *announcer) expect(term *session.Term, o *timer.Outcome) {
+// expect counts a result that is about to be recorded: nothing that finished as late is noted as
+// announced before it is. One that took so long from its end to here that more is noted already
+// ends now: behind what is noted nobody would look for it.
+func (a *announcer) expect(term *session.Epoch, o *timer.Outcome) {
 	if a.svc.opts.NoEvents {
 		return
 	}
@@ -71,12 +85,15 @@ func (a *announcer) expect(term *session.Term, o *timer.Outcome) {
 	a.latest = max(a.latest, o.FinishedMS)
 }
 
-// follow counts for a term from its first sight on, and not for one that it followed: what that left, somebody else announces. The lock is held.
-func (a *announcer) follow(term *session.Term) {
+// follow counts for a term from its first sight on, and not for one that it followed: what that
+// left, somebody else announces. The lock is held.
+func (a *announcer) follow(term *session.Epoch) {
 	if term == nil || a.term != nil && term.ID <= a.term.ID {
 		return
 	}
-	a.term, a.pending, a.noted, a.latest, a.behind, a.missed, a.saved = term, make(map[int64]int), 0, 0, false, 0, time.Time{}
+	a.term, a.pending, a.noted, a.latest, a.behind, a.missed, a.saved = term, make(
+		map[int64]int,
+	), 0, 0, false, 0, time.Time{}
 }
 
 // settle takes results off the count: they are announced, or were not recorded.
@@ -175,8 +192,9 @@ func (a *announcer) announce(ctx context.Context) {
 	}
 }
 
-// reread announces from the store what did not fit, from the earliest of it on. While that is read first, still more does not fit: its own earliest is read from
-// next, and meanwhile the queue takes what comes. It returns whether there is more of it.
+// reread announces from the store what did not fit, from the earliest of it on. While that is read
+// first, still more does not fit: its own earliest is read from next, and meanwhile the queue takes
+// what comes. It returns whether there is more of it.
 func (a *announcer) reread(ctx context.Context) (more bool) {
 	a.mu.Lock()
 	from, term := a.missed, a.term
@@ -198,11 +216,12 @@ func (a *announcer) reread(ctx context.Context) (more bool) {
 	return done && a.missed > 0
 }
 
-// pages announces a session's outcomes that finished at an instant or later, as they are recorded now, unless ctx ends before.
+// pages announces a session's outcomes that finished at an instant or later, as they are recorded
+// now, unless ctx ends before.
 func (a *announcer) pages(ctx context.Context, session timer.ID, from int64) (done bool) {
 	at := store.OutcomePosition{FinishedMS: from}
 	for ctx.Err() == nil {
-		page, err := a.svc.opts.Store.Unannounced(ctx, session, at, timer.NeverMS, store.MaxBatch)
+		page, err := a.svc.opts.Store.PendingEvents(ctx, session, at, timer.NeverMS, store.MaxBatch)
 		if err == nil {
 			err = a.send(ctx, page)
 		}
@@ -220,18 +239,21 @@ func (a *announcer) pages(ctx context.Context, session timer.ID, from int64) (do
 	return false
 }
 
-// moved tells whether the position should be noted: it lies before the latest result, or was noted a while ago.
+// moved tells whether the position should be noted: it lies before the latest result, or was noted
+// a while ago.
 func (a *announcer) moved() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.latest > a.noted || len(a.pending) > 0 || a.svc.keeper.Term() != a.term || time.Since(a.saved) >= noteAtLeast
+	return a.latest > a.noted || len(a.pending) > 0 || a.svc.keeper.Epoch() != a.term ||
+		time.Since(a.saved) >= noteAtLeast
 }
 
-// note writes how far this session's outcomes are announced: up to the second before the first that is not. One that has none to announce says so too, so that
-// nobody has to look through all that others recorded while it lived.
+// note writes how far this session's outcomes are announced: up to the second before the first that
+// is not. One that has none to announce says so too, so that nobody has to look through all that
+// others recorded while it lived.
 func (a *announcer) note(ctx context.Context) {
 	a.mu.Lock()
-	a.follow(a.svc.keeper.Term())
+	a.follow(a.svc.keeper.Epoch())
 	term, upTo := a.term, a.svc.opts.Clock.Now().Add(-announceEvery).UnixMilli()
 	for second := range a.pending {
 		upTo = min(upTo, second*1000-1)
@@ -246,7 +268,11 @@ func (a *announcer) note(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	if err := a.svc.opts.Store.SetAnnounced(ctx, term.ID, store.OutcomePosition{FinishedMS: upTo}); err != nil {
+	if err := a.svc.opts.Store.AckEvents(
+		ctx,
+		term.ID,
+		store.OutcomePosition{FinishedMS: upTo},
+	); err != nil {
 		a.svc.log.Debug().Err(err).Msg("position of announcements not noted")
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -254,8 +280,9 @@ func (a *announcer) note(ctx context.Context) {
 	}
 }
 
-// publish announces what is kept here. An app that was not known when the outcome came is read, and so is what became of each target: the attempts before the
-// last one were made by whoever had the fire then.
+// publish announces what is kept here. An app that was not known when the outcome came is read, and
+// so is what became of each target: the attempts before the last one were made by whoever had the
+// fire then.
 func (a *announcer) publish(ctx context.Context, es []event) error {
 	msgs := make([]bus.Message, 0, len(es))
 	var partial []timer.Outcome
@@ -289,5 +316,6 @@ func (a *announcer) deliver(ctx context.Context, msgs []bus.Message) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
-	return a.svc.opts.Bus.Publish(ctx, bus.Outcomes, msgs...) //nolint:wrapcheck // the bus says which topic
+	//nolint:wrapcheck // the bus says which topic
+	return a.svc.opts.Bus.Publish(ctx, bus.Outcomes, msgs...)
 }

@@ -32,14 +32,21 @@ type outcomesStore struct {
 	reading  func() // before each page
 }
 
-func (s *outcomesStore) Unannounced(_ context.Context, id timer.ID, after store.OutcomePosition, _ int64, limit int) (out []timer.Outcome, _ error) {
+func (s *outcomesStore) PendingEvents(
+	_ context.Context,
+	id timer.ID,
+	after store.OutcomePosition,
+	_ int64,
+	limit int,
+) (out []timer.Outcome, _ error) {
 	if s.reading != nil {
 		s.reading()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.recorded {
-		if o.Owner == id && (o.FinishedMS > after.FinishedMS || o.FinishedMS == after.FinishedMS && timer.CompareFireIDs(o.FireID, after.FireID) > 0) {
+		if o.Owner == id &&
+			(o.FinishedMS > after.FinishedMS || o.FinishedMS == after.FinishedMS && timer.CompareFireIDs(o.FireID, after.FireID) > 0) {
 			out = append(out, o)
 		}
 	}
@@ -47,7 +54,7 @@ func (s *outcomesStore) Unannounced(_ context.Context, id timer.ID, after store.
 	return out[:min(len(out), limit)], nil
 }
 
-func (s *outcomesStore) SetAnnounced(_ context.Context, _ timer.ID, p store.OutcomePosition) error {
+func (s *outcomesStore) AckEvents(_ context.Context, _ timer.ID, p store.OutcomePosition) error {
 	s.noted = max(s.noted, p.FinishedMS)
 	return nil
 }
@@ -87,29 +94,53 @@ func (b *eventsBus) Publish(_ context.Context, _ bus.Topic, msgs ...bus.Message)
 func announcing(t *testing.T) (*announcer, *outcomesStore, *eventsBus) {
 	t.Helper()
 	parts := servicetest.New(t, servicetest.Options{})
-	st, b := &outcomesStore{Store: parts.Store}, &eventsBus{Bus: parts.Bus("one"), told: make(map[int64]string)}
+	st, b := &outcomesStore{
+		Store: parts.Store,
+	}, &eventsBus{
+		Bus:  parts.Bus("one"),
+		told: make(map[int64]string),
+	}
 	s, err := New(Options{
-		Store: st, Bus: b, Dispatch: parts.Dispatch, Planner: parts.Planner, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
-		Caller: callback.Callers{}, Limits: alone(t), Breakers: unbroken(t), Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		Store:      st,
+		Bus:        b,
+		Dispatch:   parts.Dispatch,
+		Planner:    parts.Planner,
+		Clock:      parts.Clock,
+		Counts:     parts.Counts,
+		IDs:        parts.IDs,
+		Caller:     callback.Callers{},
+		Limits:     alone(t),
+		Breakers:   unbroken(t),
+		Logger:     parts.Log,
+		Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	s.events.max = 3
 	return s.events, st, b
 }
 
-func outcomeOf(term *session.Term, id timer.ID, app int64) event {
-	o := timer.Outcome{Fire: timer.Fire{FireID: timer.FireID{Timer: id, DueMS: 1}, AppID: app, Owner: term.ID}, FinishedMS: time.Now().UnixMilli()}
+func outcomeOf(term *session.Epoch, id timer.ID, app int64) event {
+	o := timer.Outcome{
+		Fire: timer.Fire{
+			FireID: timer.FireID{Timer: id, DueMS: 1},
+			AppID:  app,
+			Owner:  term.ID,
+		},
+		FinishedMS: time.Now().UnixMilli(),
+	}
 	return event{Outcome: o, app: "a", session: term.ID}
 }
 
-// Results that are recorded while what did not fit is read again, and ended before what is read, are announced too, and not noted before.
+// Results that are recorded while what did not fit is read again, and ended before what is read,
+// are announced too, and not noted before.
 func TestEveryOutcomeIsAnnouncedAfterAnOverflow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, st, b := announcing(t)
-		term := &session.Term{ID: 7}
+		term := &session.Epoch{ID: 7}
 		b.away.Store(true)
-		slow, last := outcomeOf(term, 100, 1), outcomeOf(term, 101, 1) // the record of both takes long
+		// the record of both takes long.
+		slow, last := outcomeOf(term, 100, 1), outcomeOf(term, 101, 1)
 		a.expect(term, &slow.Outcome)
 		a.expect(term, &last.Outcome)
 		for i := range timer.ID(10) {
@@ -153,7 +184,7 @@ func TestAResultOfAnEndedSessionChangesNothingOfThePresent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, st, b := announcing(t)
-		old, present := &session.Term{ID: 7}, &session.Term{ID: 8}
+		old, present := &session.Epoch{ID: 7}, &session.Epoch{ID: 8}
 		late, mine := outcomeOf(old, 1, 1), outcomeOf(present, 2, 1)
 		a.expect(old, &late.Outcome)
 		a.expect(present, &mine.Outcome)
@@ -174,7 +205,7 @@ func TestAResultIsNeverBehindWhatIsNoted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, st, _ := announcing(t)
-		term := &session.Term{ID: 7}
+		term := &session.Epoch{ID: 7}
 		first := outcomeOf(term, 1, 1)
 		a.expect(term, &first.Outcome)
 		a.settle(first)
@@ -190,7 +221,7 @@ func TestAResultIsNeverBehindWhatIsNoted(t *testing.T) {
 func TestAnOutcomeWhoseAppIsNotKnownIsReadBeforeItIsAnnounced(t *testing.T) {
 	t.Parallel()
 	a, _, b := announcing(t)
-	e := outcomeOf(&session.Term{ID: 7}, 1, 1)
+	e := outcomeOf(&session.Epoch{ID: 7}, 1, 1)
 	e.app = ""
 	a.put(e)
 	a.announce(t.Context())

@@ -19,35 +19,53 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// The event of a fire that all targets shall take tells what became of each, also in attempts before the last; that of another has none.
+// The event of a fire that all targets shall take tells what became of each, also in attempts
+// before the last; that of another has none.
 func TestOutcomesTellOfEachTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		var mu sync.Mutex
 		told := make(map[timer.ID]*carillonv1.Outcome)
-		c, err := parts.Bus("listener").Subscribe(t.Context(), bus.Subscription{Topic: bus.Outcomes, Name: "listener", Concurrency: 1, MaxBatch: 1, Prefetch: 1},
-			func(_ context.Context, b []bus.Message) []error {
-				o := new(carillonv1.Outcome)
-				require.NoError(t, proto.Unmarshal(b[0].Payload, o))
-				mu.Lock()
-				defer mu.Unlock()
-				told[timer.ID(o.GetTimerId())] = o
-				return nil
-			})
+		c, err := parts.Bus("listener").
+			Subscribe(t.Context(), bus.Subscription{Topic: bus.Outcomes, Name: "listener", Concurrency: 1, MaxBatch: 1, Prefetch: 1},
+				func(_ context.Context, b []bus.Message) []error {
+					o := new(carillonv1.Outcome)
+					require.NoError(t, proto.Unmarshal(b[0].Payload, o))
+					mu.Lock()
+					defer mu.Unlock()
+					told[timer.ID(o.GetTimerId())] = o
+					return nil
+				})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, c.Close()) })
 		r := &receiver{answer: func(q *callback.Request) callback.Result {
 			if q.Target.Name == "down" || q.Target.Name == "busy" && q.Attempt == 1 {
-				return callback.Result{Class: callback.Retry, StatusCode: 503, Failure: timer.FailureStatus, Error: "busy"}
+				return callback.Result{
+					Class:      callback.Retry,
+					StatusCode: 503,
+					Failure:    timer.FailureStatus,
+					Error:      "busy",
+				}
 			}
 			return callback.Result{Class: callback.Success, StatusCode: 200}
 		}}
-		start(t, parts, "one", r, func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} })
+		start(
+			t,
+			parts,
+			"one",
+			r,
+			func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} },
+		)
 		defs := soon(3, time.Second)
 		for i, second := range []string{"busy", "down"} {
 			d := &defs[i]
-			d.Retry = timer.Retry{Attempts: 2, Wait: timer.Duration(time.Second), Factor: 1, Timeout: timer.Duration(time.Second)}
+			d.Retry = timer.Retry{
+				Attempts: 2,
+				Wait:     timer.Duration(time.Second),
+				Factor:   1,
+				Timeout:  timer.Duration(time.Second),
+			}
 			web, other := d.Target, d.Target
 			web.Name, other.Name, d.Target = "web", second, timer.Target{}
 			d.Fanout = timer.Fanout{Mode: timer.ModeAll, Targets: []timer.Target{web, other}}
@@ -65,7 +83,12 @@ func TestOutcomesTellOfEachTarget(t *testing.T) {
 		} {
 			o := told[fires[i].Timer]
 			require.NotNil(t, o, i)
-			require.True(t, proto.Equal(want, &carillonv1.Outcome{Kind: o.GetKind(), Targets: o.GetTargets()}), "%v", o)
+			require.True(
+				t,
+				proto.Equal(want, &carillonv1.Outcome{Kind: o.GetKind(), Targets: o.GetTargets()}),
+				"%v",
+				o,
+			)
 		}
 	})
 }
@@ -79,7 +102,7 @@ type notes struct {
 	away bool
 }
 
-func (n *notes) SetAnnounced(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
+func (n *notes) AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
 	n.mu.Lock()
 	n.at = append(n.at, time.Now())
 	away := n.away
@@ -90,7 +113,7 @@ func (n *notes) SetAnnounced(ctx context.Context, session timer.ID, p store.Outc
 	if away {
 		return timer.Unavailable("noting", nil)
 	}
-	return n.Store.SetAnnounced(ctx, session, p) //nolint:wrapcheck // as the store does
+	return n.Store.AckEvents(ctx, session, p) //nolint:wrapcheck // as the store does
 }
 
 func (n *notes) within(from, to time.Time) (count int) {
@@ -116,7 +139,8 @@ func (n *notes) lose(all bool) {
 	n.away = all
 }
 
-// How far the announcements are is noted within two seconds of an outcome, and now and then while there is none.
+// How far the announcements are is noted within two seconds of an outcome, and now and then while
+// there is none.
 func TestNotesRestWhileNothingIsAnnounced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

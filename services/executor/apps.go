@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// maxApps is how many apps have series of their own in one process: the first that it meets. Series are for ever, and apps come from outside.
+	// maxApps is how many apps have series of their own in one process: the first that it meets.
+	// Series are for ever, and apps come from outside.
 	maxApps   = 200
 	otherApps = "(others)"
 )
@@ -28,21 +29,25 @@ func newAppMetrics(reg prometheus.Registerer) *appMetrics {
 	f := promauto.With(reg)
 	return &appMetrics{
 		fires: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_app_fires_total", Help: "Fires recorded, by app and outcome, but for the canary's. Beyond 200 apps the app is (others).",
+			Name: "carillon_app_fires_total",
+			Help: "Fires recorded, by app and outcome, but for the canary's. Beyond 200 apps the app is (others).",
 		}, []string{"app", "outcome"}),
 		lateness: f.NewSummaryVec(prometheus.SummaryOpts{
-			Name: "carillon_app_lateness_seconds", Help: "Sum and number of the lateness of fires that were called, by app. Beyond 200 apps the app is (others).",
+			Name: "carillon_app_lateness_seconds",
+			Help: "Sum and number of the lateness of fires that were called, by app. Beyond 200 apps the app is (others).",
 		}, []string{"app"}),
 		known: make(map[string]bool),
 	}
 }
 
-// recorded counts a fire. An app that is not known any more, as its timer was forgotten meanwhile, is among the others.
+// recorded counts a fire. An app that is not known any more, as its timer was forgotten meanwhile,
+// is among the others.
 func (m *appMetrics) recorded(app string, o *timer.Outcome) {
 	app = m.label(app)
 	m.fires.WithLabelValues(app, string(o.Kind)).Inc()
 	if o.Kind != timer.Skipped {
-		m.lateness.WithLabelValues(app).Observe(float64(o.LatenessMS) / 1000) //nolint:mnd // ms to s
+		//nolint:mnd // ms to s
+		m.lateness.WithLabelValues(app).Observe(float64(o.LatenessMS) / 1000)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // backfillsKept is how many backfills are remembered.
 const backfillsKept = 1000
 
-// backfills knows which backfills were cancelled, a second late at the most, as of timers. Cancelling ends the fires that nobody holds; those in hands are ended by who
-// holds them.
+// backfills knows which backfills were cancelled, a second late at the most, as of timers.
+// Cancelling ends the fires that nobody holds; those in hands are ended by who holds them.
 type backfills struct {
 	store Store
 	known *lru.Cache[timer.ID, knownBackfill]
@@ -36,7 +36,8 @@ func newBackfills(st Store) (*backfills, error) {
 	return &backfills{store: st, known: known}, nil
 }
 
-// cancelled asks the store once a second for each backfill whose fires come up, for all who want to know at that moment.
+// cancelled asks the store once a second for each backfill whose fires come up, for all who want to
+// know at that moment.
 func (b *backfills) cancelled(ctx context.Context, app string, id timer.ID) (bool, error) {
 	k, ok := b.known.Get(id)
 	if ok && (k.cancelled || time.Since(k.read) < freshFor) {

@@ -17,8 +17,9 @@ const (
 	bookDefinitions = 50_000
 )
 
-// book is what this process knows of timers. Definitions are immutable and kept for as long as there is room. States change:
-// what the book says of one is true as of the last look into the change log, and may be used while that is fresh.
+// book is what this process knows of timers. Definitions are immutable and kept for as long as
+// there is room. States change: what the book says of one is true as of the last look into the
+// change log, and may be used while that is fresh.
 type book struct {
 	store Store
 	defs  *lru.Cache[store.VersionKey, *known]
@@ -50,13 +51,16 @@ func newBook(st Store) (*book, error) {
 }
 
 const (
-	// noticed is how old a timer's state may be when a call starts (P5: a change reaches every executor within a second).
+	// noticed is how old a timer's state may be when a call starts (P5: a change reaches every
+	// executor within a second).
 	noticed = time.Second
-	// freshFor is how old it may be when a call is decided: the rest is for what comes between that and the request.
+	// freshFor is how old it may be when a call is decided: the rest is for what comes between that
+	// and the request.
 	freshFor = 900 * time.Millisecond
 )
 
-// state returns what the book says of a timer, and the time as of which it is true, if that may be relied on.
+// state returns what the book says of a timer, and the time as of which it is true, if that may be
+// relied on.
 func (b *book) state(id timer.ID) (s timer.State, asOf time.Time, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +68,8 @@ func (b *book) state(id timer.ID) (s timer.State, asOf time.Time, ok bool) {
 	return s, b.looked, ok && time.Since(b.looked) < freshFor
 }
 
-// learn reads what the book does not know of the timers of these entries: two statements for a batch.
+// learn reads what the book does not know of the timers of these entries: two statements for a
+// batch.
 func (b *book) learn(ctx context.Context, es []*held) error {
 	var ids []timer.ID
 	var keys []store.VersionKey
@@ -121,8 +126,9 @@ func (b *book) learn(ctx context.Context, es []*held) error {
 	return nil
 }
 
-// read asks the store for states and enters them; one that does not exist is entered as such. States that were dropped meanwhile stay so: what was read may be
-// from before the freeze that they were dropped for, which nothing in a state tells.
+// read asks the store for states and enters them; one that does not exist is entered as such.
+// States that were dropped meanwhile stay so: what was read may be from before the freeze that they
+// were dropped for, which nothing in a state tells.
 func (b *book) read(ctx context.Context, ids []timer.ID) ([]timer.State, error) {
 	b.mu.Lock()
 	era := b.era
@@ -150,8 +156,9 @@ func (b *book) read(ctx context.Context, ids []timer.ID) ([]timer.State, error) 
 	return out, nil
 }
 
-// apply enters what the change log said, of timers that the book knows; the others are read when they are needed. It returns the apps of entries that it had
-// not seen: each entry comes again with every look, for as long as looks go back.
+// apply enters what the change log said, of timers that the book knows; the others are read when
+// they are needed. It returns the apps of entries that it had not seen: each entry comes again with
+// every look, for as long as looks go back.
 func (b *book) apply(changes []store.Change) (apps []int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -223,8 +230,9 @@ func (b *book) enter(s timer.State) timer.State {
 	return s
 }
 
-// later tells whether a is a later state than b. A timer's states are ordered: gone comes after all, then activations count up, and
-// within one activation it is active, then inactive or paused, then deleted, and versions count up.
+// later tells whether a is a later state than b. A timer's states are ordered: gone comes after
+// all, then activations count up, and within one activation it is active, then inactive or paused,
+// then deleted, and versions count up.
 func later(a, b timer.State) bool {
 	if a.Exists() != b.Exists() {
 		return b.Exists()

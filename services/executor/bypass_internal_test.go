@@ -9,21 +9,29 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// While the low lane is behind, an app's flood is left to it up to the last fire that was found of it: not what is due later, not other apps' fires, and nothing
-// where no trigger can have handed it out.
+// While the low-priority topic is behind, an app's flood is left to it up to the last fire that was
+// found of it: not what is due later, not other apps' fires, and nothing where no trigger can have
+// handed it out.
 func TestAFloodIsLeftToTheLowLaneAsFarAsItWasSeen(t *testing.T) {
 	t.Parallel()
 	const at = 1000
 	fires := make([]timer.Fire, floodAtLeast+2)
 	for i := range fires {
-		fires[i] = timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, AppID: 1, RunMS: at + int64(i%7)}
+		fires[i] = timer.Fire{
+			FireID:  timer.FireID{Timer: timer.ID(i + 1)},
+			AppID:   1,
+			RunAtMS: at + int64(i%7),
+		}
 	}
 	other, low := &fires[floodAtLeast], &fires[floodAtLeast+1]
-	other.AppID, low.AppID, low.Lane = 2, 2, timer.LaneLow
+	other.AppID, low.AppID, low.PriorityLevel = 2, 2, timer.LevelLow
 	var b bypass
 	require.Equal(t, fires[:floodAtLeast+1], b.notLow(slices.Clone(fires), false))
 	require.Equal(t, []timer.Fire{*other}, b.notLow(slices.Clone(fires), true))
-	few := []timer.Fire{{FireID: timer.FireID{Timer: 1}, AppID: 1, RunMS: at + 6}, {FireID: timer.FireID{Timer: 2}, AppID: 1, RunMS: at + 7}}
+	few := []timer.Fire{
+		{FireID: timer.FireID{Timer: 1}, AppID: 1, RunAtMS: at + 6},
+		{FireID: timer.FireID{Timer: 2}, AppID: 1, RunAtMS: at + 7},
+	}
 	require.Equal(t, few[1:], b.notLow(slices.Clone(few), true))
 	require.Equal(t, few[1:], b.notLow(slices.Clone(few), false), "it is there all the same")
 }

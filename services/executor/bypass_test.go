@@ -33,12 +33,23 @@ type looker struct {
 	cut    atomic.Bool  // claims are done, and their answers lost
 }
 
-func (l *looker) LoadSlice(ctx context.Context, m int64, b int32, after store.Position, until int64, n int) ([]timer.Fire, error) {
+func (l *looker) LoadSlice(
+	ctx context.Context,
+	m int64,
+	b int32,
+	after store.Position,
+	until int64,
+	n int,
+) ([]timer.Fire, error) {
 	l.looks.Add(1)
 	return l.Store.LoadSlice(ctx, m, b, after, until, n)
 }
 
-func (l *looker) Claim(ctx context.Context, session timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+func (l *looker) Claim(
+	ctx context.Context,
+	session timer.ID,
+	fires []timer.Fire,
+) ([]timer.Fire, error) {
 	l.claims.Add(1)
 	l.asked.Add(int64(len(fires)))
 	time.Sleep(time.Duration(l.slow.Load()))
@@ -49,11 +60,18 @@ func (l *looker) Claim(ctx context.Context, session timer.ID, fires []timer.Fire
 	return won, err
 }
 
-// around starts an executor that takes fires from the store a second before their run while no tasks come.
+// around starts an executor that takes fires from the store a second before their run while no
+// tasks come.
 func around(t *testing.T, parts *servicetest.Parts, name string, r *receiver) *looker {
 	t.Helper()
 	l := &looker{Store: parts.Store, reg: prometheus.NewRegistry()}
-	start(t, parts, name, r, func(o *executor.Options) { o.BypassAhead, o.Store, o.Registerer = time.Second, l, l.reg })
+	start(
+		t,
+		parts,
+		name,
+		r,
+		func(o *executor.Options) { o.PollAhead, o.Store, o.Registerer = time.Second, l, l.reg },
+	)
 	return l
 }
 
@@ -63,7 +81,7 @@ func (l *looker) taken(t *testing.T) int {
 	families, err := l.reg.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
-		if f.GetName() == "carillon_fires_bypassed_total" {
+		if f.GetName() == "carillon_fires_polled_total" {
 			return int(f.GetMetric()[0].GetCounter().GetValue())
 		}
 	}
@@ -76,11 +94,14 @@ func busyMinutes(t *testing.T, parts *servicetest.Parts) {
 	t.Helper()
 	var grown []slicing.Growth
 	for m := range int64(5) {
-		grown = append(grown, slicing.Growth{Minute: timer.MinuteOf(time.Now().UnixMilli()) + m - 3, Buckets: 8})
+		grown = append(
+			grown,
+			slicing.Growth{Minute: timer.MinuteOf(time.Now().UnixMilli()) + m - 3, Buckets: 8},
+		)
 	}
 	counts, err := parts.Store.GrowMinutes(t.Context(), grown)
 	require.NoError(t, err)
-	parts.Counts.Learn(counts)
+	parts.Counts.Refresh(counts)
 }
 
 func requireOnTime(t *testing.T, r *receiver, n int) {
@@ -110,13 +131,18 @@ func TestWithoutTasksFiresAreCalledOnTime(t *testing.T) {
 		require.Len(t, buckets, 8)
 		time.Sleep(10 * time.Second)
 		requireOnTime(t, r, 1000)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 1000}, outcomes(t, parts, "a", fires))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 1000},
+			outcomes(t, parts, "a", fires),
+		)
 		require.EqualValues(t, 1000, one.asked.Load()+two.asked.Load(), "they divide what there is")
 		require.Greater(t, min(one.asked.Load(), two.asked.Load()), int64(300))
 	})
 }
 
-// Once tasks are known to be missing, a fire that is made with a near run is taken at the first look.
+// Once tasks are known to be missing, a fire that is made with a near run is taken at the first
+// look.
 func TestWithoutTasksNearFiresAreHardlyLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +174,10 @@ func TestWhenTasksComeAgainNearFiresAreHardlyLate(t *testing.T) {
 		parts.Create("a", soon(1, 50*time.Millisecond)...) // nothing brings it: tasks are away
 		time.Sleep(2 * time.Second)
 		for range 80 {
-			parts.Dispatch.Committed(t.Context(), parts.Create("a", soon(1, 1500*time.Millisecond)...))
+			parts.Dispatch.Committed(
+				t.Context(),
+				parts.Create("a", soon(1, 1500*time.Millisecond)...),
+			)
 			time.Sleep(100 * time.Millisecond)
 		}
 		slow := parts.Create("a", soon(1, 50*time.Millisecond)...)[0]
@@ -157,11 +186,12 @@ func TestWhenTasksComeAgainNearFiresAreHardlyLate(t *testing.T) {
 		require.Len(t, calls, 82)
 		i := slices.IndexFunc(calls, func(c callback.Request) bool { return c.Fire == slow.FireID })
 		require.GreaterOrEqual(t, i, 0)
-		require.Less(t, at[i].Sub(time.UnixMilli(slow.RunMS)), 260*time.Millisecond)
+		require.Less(t, at[i].Sub(time.UnixMilli(slow.RunAtMS)), 260*time.Millisecond)
 	})
 }
 
-// Tasks that come are not anticipated, and one that is lost among them is made up for before its run.
+// Tasks that come are not anticipated, and one that is lost among them is made up for before its
+// run.
 func TestWhileTasksComeOnlyTheLostAreTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,12 +226,17 @@ func TestNobodyGoesAroundTopicsThatAreBehind(t *testing.T) {
 		fires := parts.Create("a", soon(6000, 2*time.Second)...)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(30 * time.Second)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 6000}, outcomes(t, parts, "a", fires))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 6000},
+			outcomes(t, parts, "a", fires),
+		)
 		require.Zero(t, l.taken(t))
 	})
 }
 
-// What waits on the low lane, whose turn comes now and then, is not drawn before the present.
+// What waits on the low-priority topic, whose turn comes now and then, is not drawn before the
+// present.
 func TestNobodyGoesAroundALowLaneThatIsBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,11 +254,16 @@ func TestNobodyGoesAroundALowLaneThatIsBehind(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.Zero(t, l.taken(t), "a thousand wait for their call, and more are not claimed")
 		time.Sleep(3 * time.Minute)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 4000}, outcomes(t, parts, "a", fires))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 4000},
+			outcomes(t, parts, "a", fires),
+		)
 	})
 }
 
-// The flood of an app that goes by the low lane is left to it too, and what else has no task is found beside it.
+// The flood of an app that goes by the low-priority topic is left to it too, and what else has no
+// task is found beside it.
 func TestNobodyGoesAroundAFloodOnTheLowLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -236,14 +276,26 @@ func TestNobodyGoesAroundAFloodOnTheLowLane(t *testing.T) {
 			defs[i] = servicetest.Once(at, "http://127.0.0.1/")
 		}
 		flood, lost := parts.Create("a", defs...), parts.Create("b", soon(10, 3*time.Second)...)
-		require.NoError(t, parts.Dispatch.Publish(t.Context(), parts.Create("c", soon(1, 3*time.Second)...))) // a trigger is there
+		// a trigger is there.
+		require.NoError(
+			t,
+			parts.Dispatch.Publish(t.Context(), parts.Create("c", soon(1, 3*time.Second)...)),
+		)
 		l.slow.Store(int64(time.Second))
 		require.NoError(t, parts.Dispatch.PublishLow(t.Context(), flood))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, len(lost), l.taken(t))
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: len(lost)}, outcomes(t, parts, "b", lost))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: len(lost)},
+			outcomes(t, parts, "b", lost),
+		)
 		time.Sleep(time.Minute)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: len(flood)}, outcomes(t, parts, "a", flood))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: len(flood)},
+			outcomes(t, parts, "a", flood),
+		)
 	})
 }
 
@@ -257,11 +309,22 @@ func TestWithoutTasksLateFiresAreTakenBesideThePresent(t *testing.T) {
 		late := parts.Create("late", soon(1200, time.Second)...)
 		time.Sleep(30 * time.Second)
 		one := around(t, parts, "one", r)
-		require.NoError(t, parts.Store.OpenSession(t.Context(), parts.IDs.Next(), store.ExecutorSession, "idle"))
+		require.NoError(
+			t,
+			parts.Store.OpenSession(t.Context(), parts.IDs.Next(), store.ExecutorSession, "idle"),
+		)
 		present := parts.Create("a", soon(500, 4*time.Second)...)
 		time.Sleep(20 * time.Second)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 1200}, outcomes(t, parts, "late", late))
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 500}, outcomes(t, parts, "a", present))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 1200},
+			outcomes(t, parts, "late", late),
+		)
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 500},
+			outcomes(t, parts, "a", present),
+		)
 		require.Less(t, one.claims.Load(), int64(100), "in batches")
 	})
 }
@@ -274,18 +337,26 @@ func TestWithoutTasksTheDeadAreInherited(t *testing.T) {
 		r := new(receiver)
 		fires := parts.Create("a", soon(10, 3*time.Second)...)
 		dead := parts.IDs.Next()
-		require.NoError(t, parts.Store.OpenSession(t.Context(), dead, store.ExecutorSession, "dead"))
+		require.NoError(
+			t,
+			parts.Store.OpenSession(t.Context(), dead, store.ExecutorSession, "dead"),
+		)
 		won, err := parts.Store.Claim(t.Context(), dead, fires)
 		require.NoError(t, err)
 		require.Len(t, won, 10)
 		require.NoError(t, parts.Store.CloseSession(t.Context(), dead))
 		around(t, parts, "one", r)
 		time.Sleep(10 * time.Second)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 10}, outcomes(t, parts, "a", fires))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 10},
+			outcomes(t, parts, "a", fires),
+		)
 	})
 }
 
-// A task that comes while the claim of a look is on its way is not acknowledged: where the claim fails, only the task carries the fire.
+// A task that comes while the claim of a look is on its way is not acknowledged: where the claim
+// fails, only the task carries the fire.
 func TestTasksThatComeDuringALookComeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -301,7 +372,11 @@ func TestTasksThatComeDuringALookComeAgain(t *testing.T) {
 		require.Empty(t, r.attempts(), "nobody knows whose they are")
 		l.cut.Store(false)
 		time.Sleep(30 * time.Second)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 20}, outcomes(t, parts, "a", fires))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 20},
+			outcomes(t, parts, "a", fires),
+		)
 		for id, n := range r.attempts() {
 			require.Equal(t, 1, n, "fire %s", id)
 		}
@@ -313,7 +388,13 @@ func TestP3WithoutTasksOnBadDays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{
-			Store: sqlstore.Faults{Seed: 3, FailRead: .05, FailBefore: .1, FailAfter: .1, Delay: 20 * time.Millisecond},
+			Store: sqlstore.Faults{
+				Seed:       3,
+				FailRead:   .05,
+				FailBefore: .1,
+				FailAfter:  .1,
+				Delay:      20 * time.Millisecond,
+			},
 		})
 		r := &receiver{takes: 3 * time.Millisecond}
 		around(t, parts, "one", r)
@@ -331,6 +412,8 @@ func TestP3WithoutTasksOnBadDays(t *testing.T) {
 func TestBypassAheadIsNotNegative(t *testing.T) {
 	t.Parallel()
 	parts := servicetest.New(t, servicetest.Options{})
-	_, err := executor.New(executor.Options{Store: parts.Store, BypassAhead: -1, Registerer: prometheus.NewRegistry()})
+	_, err := executor.New(
+		executor.Options{Store: parts.Store, PollAhead: -1, Registerer: prometheus.NewRegistry()},
+	)
 	require.ErrorContains(t, err, "BypassAhead is not negative")
 }

@@ -12,7 +12,8 @@ import (
 
 const (
 	calendarsKept = 1000
-	calendarsFor  = 10 * time.Second // how old a calendar may be that a fixed delay's next fire is planned by
+	// how old a calendar may be that a fixed delay's next fire is planned by.
+	calendarsFor = 10 * time.Second
 )
 
 // calendars are those that fixed delays name: only they are planned here.
@@ -35,7 +36,11 @@ func newCalendars(st Store) (*calendars, error) {
 }
 
 // of returns the calendars that a definition names.
-func (c *calendars) of(ctx context.Context, app string, d *timer.Definition) ([]timer.Calendar, error) {
+func (c *calendars) of(
+	ctx context.Context,
+	app string,
+	d *timer.Definition,
+) ([]timer.Calendar, error) {
 	var out []timer.Calendar
 	for _, name := range d.Schedule.Calendars {
 		key := [2]string{app, name}

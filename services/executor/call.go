@@ -10,7 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// heldWait is the longest wait for a retry that stays in hand; a longer one gives the fire back, with a new mark.
+// heldWait is the longest wait for a retry that stays in hand; a longer one gives the fire back,
+// with a new mark.
 const heldWait = 5 * time.Second
 
 // askAgain is when a fire is looked at again whose timer could not be read.
@@ -32,7 +33,8 @@ func (s *Service) findWorkers(short int) {
 	}
 }
 
-// work calls one fire after the other until the queue is closed. There are as many workers as were ever busy at once.
+// work calls one fire after the other until the queue is closed. There are as many workers as were
+// ever busy at once.
 func (s *Service) work() {
 	for {
 		e, ok := s.queue.pop()
@@ -47,11 +49,13 @@ func (s *Service) work() {
 	}
 }
 
-// attempt decides about one due fire, calls it, and hands the result on. granted is the permit that the fire has waited for, nil: none. It tells whether that was used.
+// attempt decides about one due fire, calls it, and hands the result on. granted is the permit that
+// the fire has waited for, nil: none. It tells whether that was used.
 func (s *Service) attempt(e *held, granted *permit) (used bool) {
 	s.hands.begun(e)
-	if !e.term.Trusted() {
-		// Ended, or about to be: whoever takes the claim over calls. While it merely is not renewed in time, the fire waits.
+	if !e.term.Valid() {
+		// Ended, or about to be: whoever takes the claim over calls. While it merely is not renewed
+		// in time, the fire waits.
 		s.later(e)
 		return false
 	}
@@ -97,14 +101,17 @@ func (s *Service) attempt(e *held, granted *permit) (used bool) {
 	p := s.allow(e, owner, granted)
 	if p != nil {
 		if !e.low && e.fire.Attempt == 0 && !e.putOff() {
-			s.pace.began(time.Duration(s.opts.Clock.Now().UnixMilli()-e.fire.RunMS) * time.Millisecond)
+			s.pace.began(
+				time.Duration(s.opts.Clock.Now().UnixMilli()-e.fire.RunAtMS) * time.Millisecond,
+			)
 		}
 		s.call(e, owner, &seen, p)
 	}
 	return p != nil
 }
 
-// noTenant lets a fire wait whose app could not be read: in hand, but where that fills up while other apps can be read, and what they do recorded.
+// noTenant lets a fire wait whose app could not be read: in hand, but where that fills up while
+// other apps can be read, and what they do recorded.
 func (s *Service) noTenant(e *held) {
 	if e.term.Context().Err() == nil && s.hands.crowded() {
 		s.park(e, s.opts.Clock.Now().Add(heldWait))
@@ -113,10 +120,17 @@ func (s *Service) noTenant(e *held) {
 	s.later(e)
 }
 
-// notMade counts an attempt that could not be sent as one that failed, so that the fire comes to an end by its retry policy.
+// notMade counts an attempt that could not be sent as one that failed, so that the fire comes to an
+// end by its retry policy.
 func (s *Service) notMade(e *held, why timer.Failure, text string) {
 	s.decide(e, &made{
-		Result: callback.Result{Class: callback.Retry, Failure: why, Error: text}, n: e.fire.Attempt + 1, start: s.opts.Clock.Now(),
+		Result: callback.Result{
+			Class:   callback.Retry,
+			Failure: why,
+			Error:   text,
+		},
+		n:     e.fire.Attempt + 1,
+		start: s.opts.Clock.Now(),
 	})
 }
 
@@ -124,15 +138,17 @@ func (s *Service) notMade(e *held, why timer.Failure, text string) {
 func (s *Service) call(e *held, owner *tenant, seen *view, p *permit) {
 	defer p.done()
 	def := e.def
-	// The last look before the call: at the clock (P1), and at the session (P3) and the state (P5), which a process that stood still finds too old here.
-	// The run alone does not do for P1: a fire that an executor whose clock is ahead let wait for its turn is released when that comes, perhaps before its instant.
+	// The last look before the call: at the clock (P1), and at the session (P3) and the state (P5),
+	// which a process that stood still finds too old here. The run alone does not do for P1: a fire
+	// that an executor whose clock is ahead let wait for its turn is released when that comes,
+	// perhaps before its instant.
 	start, steady := s.opts.Clock.Look()
 	planned := plannedMS(e)
-	if from := max(e.fire.RunMS, planned); !steady || start.UnixMilli() < from {
+	if from := max(e.fire.RunAtMS, planned); !steady || start.UnixMilli() < from {
 		s.wheel.addAt(from, e)
 		return
 	}
-	if !e.term.Trusted() || time.Since(seen.asOf) >= noticed {
+	if !e.term.Valid() || time.Since(seen.asOf) >= noticed {
 		s.later(e)
 		return
 	}
@@ -154,10 +170,24 @@ func (s *Service) call(e *held, owner *tenant, seen *view, p *permit) {
 	began := time.Now()
 	ctx, done := s.calls.begin(e)
 	r := s.opts.Caller.Call(ctx, &callback.Request{
-		Fire: e.fire.FireID, App: seen.App, PlannedMS: planned, Attempt: n,
-		Start: start, Target: def.Target, Timeout: time.Duration(def.Retry.Timeout),
-		Fanout: def.Fanout, Done: e.fire.Done, NoRetry: def.Retry.NoRetry, Name: seen.Name, Labels: def.Labels, Zone: templateZone(def), Cause: e.fire.Cause.String(),
-		Signer: owner.signer, Egress: owner.egress, Token: s.token(e, n), Guard: ask,
+		Fire:      e.fire.FireID,
+		App:       seen.App,
+		PlannedMS: planned,
+		Attempt:   n,
+		Start:     start,
+		Target:    def.Target,
+		Timeout:   time.Duration(def.Retry.Timeout),
+		Fanout:    def.Fanout,
+		Done:      e.fire.Done,
+		NoRetry:   def.Retry.NoRetry,
+		Name:      seen.Name,
+		Labels:    def.Labels,
+		Zone:      templateZone(def),
+		Cause:     e.fire.Cause.String(),
+		Signer:    owner.signer,
+		Egress:    owner.egress,
+		Token:     s.token(e, n),
+		Guard:     ask,
 	})
 	cancelled := done()
 	took := time.Since(began)
@@ -173,13 +203,18 @@ func (s *Service) call(e *held, owner *tenant, seen *view, p *permit) {
 		s.met.callSeconds.Observe(took.Seconds())
 	}
 	if e.term.Context().Err() != nil && r.Class != callback.Success {
-		return // cancelled because the session is dead: not an attempt that failed, and no longer ours to tell
+		// cancelled because the session is dead: not an attempt that failed, and no longer ours to
+		// tell.
+		return
 	}
 	p.report(&r)
 	m := made{Result: r, n: n, start: start, took: took}
 	if cancelled && r.Class != callback.Success {
 		e.fire.Attempt = n
-		s.recorder.end(s.outcome(e, timer.Skipped, timer.ReasonCancelled), e, m.attempts(e.fire.FireID)...)
+		s.recorder.end(
+			s.outcome(e, timer.Skipped, timer.ReasonCancelled),
+			e,
+			m.attempts(e.fire.FireID)...)
 		return
 	}
 	s.decide(e, &m)
@@ -196,12 +231,15 @@ func (s *Service) wasLate(e *held, n int32, lateMS int64) {
 func (s *Service) skip(e *held, reason timer.Reason) {
 	o := s.outcome(e, timer.Skipped, reason)
 	// What a newer version superseded was taken back by that already.
-	o.Uncounted = e.def != nil && e.def.Schedule.MaxFires > 0 && e.fire.Series == 0 && e.fire.Attempt == 0 &&
-		reason != timer.ReasonSuperseded && reason != timer.ReasonDeleted
+	o.Uncounted = e.def != nil && e.def.Schedule.MaxFires > 0 && e.fire.Series == 0 &&
+		e.fire.Attempt == 0 &&
+		reason != timer.ReasonSuperseded &&
+		reason != timer.ReasonDeleted
 	s.recorder.end(o, e)
 }
 
-// dueMS returns when a fire is due: a one-shot that came due while its timer was not active is due when it is.
+// dueMS returns when a fire is due: a one-shot that came due while its timer was not active is due
+// when it is.
 func (e *held) dueMS(state *timer.State) int64 {
 	if e.fire.Series != 0 || e.def == nil || !e.def.Schedule.Kind.OneShot() {
 		return e.fire.DueMS
@@ -216,8 +254,8 @@ func (e *held) dueAgain(state *timer.State) {
 	}
 }
 
-// plannedMS returns when the first attempt of a fire was meant to start: at its due instant and its jitter, or when it was asked for; a one-shot no
-// sooner than its timer is active.
+// plannedMS returns when the first attempt of a fire was meant to start: at its due instant and its
+// jitter, or when it was asked for; a one-shot no sooner than its timer is active.
 func plannedMS(e *held) int64 {
 	f := &e.fire
 	switch f.Cause {
@@ -239,7 +277,8 @@ func (s *Service) later(e *held) {
 	s.wheel.addAt(s.opts.Clock.Now().Add(askAgain).UnixMilli(), e)
 }
 
-// view is a timer's state, the time as of which it is true, and what it makes of the fire that it was read for.
+// view is a timer's state, the time as of which it is true, and what it makes of the fire that it
+// was read for.
 type view struct {
 	timer.State
 
@@ -247,8 +286,9 @@ type view struct {
 	fate fate
 }
 
-// consult finds out by which definition the fire is called, which may be missing, and returns the timer's state: from the book where that is
-// fresh and speaks for a call, else from the store, together with whoever else asks at this moment.
+// consult finds out by which definition the fire is called, which may be missing, and returns the
+// timer's state: from the book where that is fresh and speaks for a call, else from the store,
+// together with whoever else asks at this moment.
 func (s *Service) consult(e *held) (view, error) {
 	for {
 		seen, err := s.stateOf(e)
@@ -269,13 +309,15 @@ func (s *Service) consult(e *held) (view, error) {
 		if err != nil || e.def == nil {
 			return seen, err
 		}
-		// The state is asked for once more: it need not be any older for what it takes to read a definition.
+		// The state is asked for once more: it need not be any older for what it takes to read a
+		// definition.
 	}
 }
 
 // stateOf returns the state of a fire's timer.
 func (s *Service) stateOf(e *held) (view, error) {
-	// The book's may be a second old, and a call may be made by it. A skip may not: it is final, and the timer may have been activated since.
+	// The book's may be a second old, and a call may be made by it. A skip may not: it is final,
+	// and the timer may have been activated since.
 	state, asOf, ok := s.book.state(e.fire.Timer)
 	var what fate
 	var err error
@@ -299,8 +341,10 @@ func (s *Service) stateOf(e *held) (view, error) {
 	return view{state, asOf, what}, nil
 }
 
-// versionBy returns the version by which a fire is called, as its timer's state says. An edit that leaves the instants as they are leaves the rows of its open fires alone,
-// so that a row's version is the one by which the fire was planned. What another plan has come between for, the row tells: see adopt.
+// versionBy returns the version by which a fire is called, as its timer's state says. An edit that
+// leaves the instants as they are leaves the rows of its open fires alone, so that a row's version
+// is the one by which the fire was planned. What another plan has come between for, the row tells:
+// see adopt.
 func (s *Service) versionBy(e *held, state *timer.State) (int32, error) {
 	f := e.fire
 	f.DueMS = e.dueMS(state)
@@ -320,8 +364,9 @@ func (s *Service) versionBy(e *held, state *timer.State) (int32, error) {
 	return version, nil
 }
 
-// presentVersion returns the version by which a fire is called, if the state of its timer suffices to tell: what is due later than the present version came into force is called
-// by that, and what was due before by the one that was in force then.
+// presentVersion returns the version by which a fire is called, if the state of its timer suffices
+// to tell: what is due later than the present version came into force is called by that, and what
+// was due before by the one that was in force then.
 func presentVersion(f *timer.Fire, s *timer.State) (version int32, sure bool) {
 	switch {
 	case f.Series != 0, f.Version >= s.Version, f.DueMS <= s.VersionMS && f.Version+1 == s.Version:
@@ -335,8 +380,9 @@ func presentVersion(f *timer.Fire, s *timer.State) (version int32, sure bool) {
 	}
 }
 
-// still tells whether the timer wants the fire as it did when its state was read: the store may have taken its time over what was asked since, be it a turn, a
-// catch-up or the app, and the state have grown older than P5 allows. Where anything is new, all is decided anew.
+// still tells whether the timer wants the fire as it did when its state was read: the store may
+// have taken its time over what was asked since, be it a turn, a catch-up or the app, and the state
+// have grown older than P5 allows. Where anything is new, all is decided anew.
 func (s *Service) still(e *held, seen *view) bool {
 	if time.Since(seen.asOf) >= freshFor {
 		asOf := time.Now()
@@ -348,7 +394,8 @@ func (s *Service) still(e *held, seen *view) bool {
 		}
 		now.Running = seen.Running // which its own turn changes
 		if now != seen.State {
-			s.wheel.addAt(s.opts.Clock.Now().UnixMilli(), e) // nobody is to be waited for: the book has what is new
+			// nobody is to be waited for: the book has what is new.
+			s.wheel.addAt(s.opts.Clock.Now().UnixMilli(), e)
 			return false
 		}
 		seen.asOf = asOf

@@ -44,7 +44,8 @@ func (c *calls) begin(e *held) (ctx context.Context, done func() (cancelled bool
 	}
 }
 
-// overtaken cancels the calls of a timer whose turn a later fire has. States that were read before that say nothing: only a later fire takes a turn away.
+// overtaken cancels the calls of a timer whose turn a later fire has. States that were read before
+// that say nothing: only a later fire takes a turn away.
 func (c *calls) overtaken(s *timer.State) {
 	if s.Running.Timer == 0 {
 		return

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// changesOverlap is how far each look goes back: a transaction that took its sequence earlier may commit so much later.
+	// changesOverlap is how far each look goes back: a transaction that took its sequence earlier
+	// may commit so much later.
 	changesOverlap = 10 * time.Second
 	// changesBefore is how many entries before the last one the first look goes back.
 	changesBefore = 1000
@@ -24,16 +25,18 @@ const (
 	nudgesMax      = 4096
 )
 
-// readChanges polls the change log every step2, until ctx ends. When the store is away the book grows stale, and the executor asks
-// before each call instead, in vain as well: nothing is called that may have been switched off.
+// readChanges polls the change log every step2, until ctx ends. When the store is away the book
+// grows stale, and the executor asks before each call instead, in vain as well: nothing is called
+// that may have been switched off.
 func (s *Service) readChanges(ctx context.Context) error {
-	tick := time.NewTicker(s.opts.Step2)
+	tick := time.NewTicker(s.opts.ChangePollInterval)
 	defer tick.Stop()
 	var marks []lookMark
 	for {
 		sent := time.Now()
 		if n := len(marks); n > 0 && sent.Sub(marks[n-1].at) > changesKept {
-			// So long cut off or frozen that entries may have been cleaned up unread: what the book says may be wrong for ever.
+			// So long cut off or frozen that entries may have been cleaned up unread: what the book
+			// says may be wrong for ever.
 			s.book.forget()
 			s.tenants.forgetAll()
 			marks = nil
@@ -59,7 +62,8 @@ type lookMark struct {
 	last int64
 }
 
-// after returns the sequence behind which to look: the last one known at least the overlap ago. -1 asks for the end of the log.
+// after returns the sequence behind which to look: the last one known at least the overlap ago. -1
+// asks for the end of the log.
 func after(marks []lookMark, now time.Time) int64 {
 	if len(marks) == 0 {
 		return -1

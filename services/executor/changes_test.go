@@ -28,7 +28,8 @@ func TestP5ChangeReachesExecutorsWithinASecond(t *testing.T) {
 				r := new(receiver)
 				start(t, parts, "one", r, nil)
 				fires := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:60]
-				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires)) // all are claimed and held at once
+				// all are claimed and held at once.
+				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 				time.Sleep(20*time.Second + 500*time.Millisecond)
 				changed, err := parts.Store.SetStatus(t.Context(),
 					[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: name}}, parts.Plan)
@@ -57,7 +58,10 @@ type lateDefinitions struct {
 	takes time.Duration
 }
 
-func (s *lateDefinitions) Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error) {
+func (s *lateDefinitions) Definitions(
+	ctx context.Context,
+	keys []store.VersionKey,
+) (map[store.VersionKey]timer.Definition, error) {
 	if s.asked.Add(1) == 1 {
 		return nil, errCut
 	}
@@ -75,28 +79,51 @@ func TestP5HoldsWhileADefinitionIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		r := new(receiver)
-		start(t, parts, "one", r, func(o *executor.Options) { o.Store = &lateDefinitions{Store: parts.Store, takes: 3 * time.Second} })
+		start(
+			t,
+			parts,
+			"one",
+			r,
+			func(o *executor.Options) { o.Store = &lateDefinitions{Store: parts.Store, takes: 3 * time.Second} },
+		)
 		fires := parts.Create("a", soon(1, time.Second)...)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(1500 * time.Millisecond)
-		_, err := parts.Store.SetStatus(t.Context(),
-			[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: timer.StatusInactive}}, parts.Plan)
+		_, err := parts.Store.SetStatus(
+			t.Context(),
+			[]store.StatusChange{
+				{App: "a", ID: fires[0].Timer, Status: timer.StatusInactive},
+			},
+			parts.Plan,
+		)
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second)
 		require.Empty(t, r.attempts())
 		require.Equal(t, waitsForItsTimer, outcomes(t, parts, "a", fires))
 		activate(t, parts, fires)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 1}, outcomes(t, parts, "a", fires))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 1},
+			outcomes(t, parts, "a", fires),
+		)
 	})
 }
 
-// waitsForItsTimer is what became of one fire that was due before its timer was switched off, and not called by then.
-var waitsForItsTimer = map[timer.OutcomeKind]int{"open": 1} //nolint:gochecknoglobals // never written
+// waitsForItsTimer is what became of one fire that was due before its timer was switched off, and
+// not called by then.
+//
+//nolint:gochecknoglobals // never written
+var waitsForItsTimer = map[timer.OutcomeKind]int{"open": 1}
 
-// activate activates the timer of fires again, brings what waited for it on its way, and waits until it is called.
+// activate activates the timer of fires again, brings what waited for it on its way, and waits
+// until it is called.
 func activate(t *testing.T, parts *servicetest.Parts, fires []timer.Fire) {
 	t.Helper()
-	out, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: timer.StatusActive}}, parts.Plan)
+	out, err := parts.Store.SetStatus(
+		t.Context(),
+		[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: timer.StatusActive}},
+		parts.Plan,
+	)
 	require.NoError(t, err)
 	require.NoError(t, parts.Dispatch.Publish(t.Context(), out[0].Fires))
 	time.Sleep(20 * time.Second)
@@ -113,12 +140,17 @@ func (s *slowAnswers) AppsByID(ctx context.Context, ids []int64) ([]store.App, e
 	return s.Store.AppsByID(ctx, ids)
 }
 
-func (s *slowAnswers) Enter(ctx context.Context, session timer.ID, entries []store.Entry) ([]store.Entered, error) {
+func (s *slowAnswers) AcquireSlots(
+	ctx context.Context,
+	session timer.ID,
+	entries []store.SlotRequest,
+) ([]store.SlotResult, error) {
 	time.Sleep(s.turn)
-	return s.Store.Enter(ctx, session, entries)
+	return s.Store.AcquireSlots(ctx, session, entries)
 }
 
-// What is asked about a fire after its timer's state was read does not make that state any older; and a fire whose timer did not change is called all the same.
+// What is asked about a fire after its timer's state was read does not make that state any older;
+// and a fire whose timer did not change is called all the same.
 func TestP5HoldsWhileTheAppOrATurnIsRead(t *testing.T) {
 	t.Parallel()
 	for name, slow := range map[string]slowAnswers{"app": {app: 2 * time.Second}, "turn": {turn: 2 * time.Second}} {
@@ -136,7 +168,11 @@ func TestP5HoldsWhileTheAppOrATurnIsRead(t *testing.T) {
 					fires := parts.Create("a", timers...)
 					require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 					time.Sleep(1500 * time.Millisecond) // due, and asked about
-					_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: status}}, parts.Plan)
+					_, err := parts.Store.SetStatus(
+						t.Context(),
+						[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: status}},
+						parts.Plan,
+					)
 					require.NoError(t, err)
 					time.Sleep(10 * time.Second)
 					if status == timer.StatusInactive {
@@ -145,7 +181,11 @@ func TestP5HoldsWhileTheAppOrATurnIsRead(t *testing.T) {
 						activate(t, parts, fires)
 					}
 					require.Len(t, r.attempts(), 1)
-					require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 1}, outcomes(t, parts, "a", fires))
+					require.Equal(
+						t,
+						map[timer.OutcomeKind]int{timer.Delivered: 1},
+						outcomes(t, parts, "a", fires),
+					)
 				})
 			})
 		}
@@ -159,19 +199,30 @@ type slowOnce struct {
 	once  sync.Once
 }
 
-func (s *slowOnce) Enter(ctx context.Context, session timer.ID, entries []store.Entry) ([]store.Entered, error) {
+func (s *slowOnce) AcquireSlots(
+	ctx context.Context,
+	session timer.ID,
+	entries []store.SlotRequest,
+) ([]store.SlotResult, error) {
 	s.once.Do(func() { time.Sleep(s.takes) })
-	return s.Store.Enter(ctx, session, entries)
+	return s.Store.AcquireSlots(ctx, session, entries)
 }
 
-// A fire whose timer was edited while its turn was asked for, and which stays due, is decided anew and called at once.
+// A fire whose timer was edited while its turn was asked for, and which stays due, is decided anew
+// and called at once.
 func TestEditDuringADecisionDelaysNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const takes = 1200 * time.Millisecond // a state is too old then
 		parts := servicetest.New(t, servicetest.Options{})
 		r := new(receiver)
-		start(t, parts, "one", r, func(o *executor.Options) { o.Store = &slowOnce{Store: parts.Store, takes: takes} })
+		start(
+			t,
+			parts,
+			"one",
+			r,
+			func(o *executor.Options) { o.Store = &slowOnce{Store: parts.Store, takes: takes} },
+		)
 		timers := soon(1, time.Second)
 		timers[0].Concurrency.Policy = timer.ConcurrencyQueueAll
 		fires := parts.Create("a", timers...)
@@ -179,7 +230,11 @@ func TestEditDuringADecisionDelaysNothing(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond) // due, and asked about
 		edited := timers[0]
 		edited.Labels = map[string]string{"edited": "yes"}
-		made, err := parts.Store.Edit(t.Context(), []store.Edit{{App: "a", ID: fires[0].Timer, Definition: edited}}, parts.Plan)
+		made, err := parts.Store.Edit(
+			t.Context(),
+			[]store.Edit{{App: "a", ID: fires[0].Timer, Definition: edited}},
+			parts.Plan,
+		)
 		require.NoError(t, err)
 		require.NoError(t, made[0].Err)
 		time.Sleep(10 * time.Second)
@@ -191,13 +246,13 @@ func TestEditDuringADecisionDelaysNothing(t *testing.T) {
 
 // slowGate stands still once between the decision and the request.
 type slowGate struct {
-	limit.Gate
+	limit.Admission
 	once sync.Once
 }
 
 func (g *slowGate) Start(a limit.Ask) limit.Decision {
 	g.once.Do(func() { time.Sleep(2 * time.Second) })
-	return g.Gate.Start(a)
+	return g.Admission.Start(a)
 }
 
 // A process that stands still between the decision and the request decides anew.
@@ -209,11 +264,21 @@ func TestP5HoldsForWhoStandsStillBeforeTheRequest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				parts := servicetest.New(t, servicetest.Options{})
 				r := new(receiver)
-				start(t, parts, "one", r, func(o *executor.Options) { o.Limits = &slowGate{Gate: o.Limits} })
+				start(
+					t,
+					parts,
+					"one",
+					r,
+					func(o *executor.Options) { o.Limits = &slowGate{Admission: o.Limits} },
+				)
 				fires := parts.Create("a", soon(1, time.Second)...)
 				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 				time.Sleep(1500 * time.Millisecond) // decided
-				_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: status}}, parts.Plan)
+				_, err := parts.Store.SetStatus(
+					t.Context(),
+					[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: status}},
+					parts.Plan,
+				)
 				require.NoError(t, err)
 				time.Sleep(10 * time.Second)
 				require.Equal(t, map[timer.OutcomeKind]int{want: 1}, outcomes(t, parts, "a", fires))
@@ -221,7 +286,11 @@ func TestP5HoldsForWhoStandsStillBeforeTheRequest(t *testing.T) {
 				if status != timer.StatusActive {
 					activate(t, parts, fires)
 				}
-				require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 1}, outcomes(t, parts, "a", fires))
+				require.Equal(
+					t,
+					map[timer.OutcomeKind]int{timer.Delivered: 1},
+					outcomes(t, parts, "a", fires),
+				)
 				require.Len(t, r.attempts(), 1)
 			})
 		})
@@ -235,7 +304,11 @@ func TestFireOfAnEarlierActivationIsSkipped(t *testing.T) {
 		r := new(receiver)
 		fires := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:10]
 		set := func(s timer.Status) {
-			_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: s}}, parts.Plan)
+			_, err := parts.Store.SetStatus(
+				t.Context(),
+				[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: s}},
+				parts.Plan,
+			)
 			require.NoError(t, err)
 		}
 		set(timer.StatusInactive)
@@ -244,12 +317,16 @@ func TestFireOfAnEarlierActivationIsSkipped(t *testing.T) {
 		start(t, parts, "one", r, nil)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(20 * time.Second)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Skipped: 6, timer.Delivered: 4}, outcomes(t, parts, "a", fires))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Skipped: 6, timer.Delivered: 4},
+			outcomes(t, parts, "a", fires),
+		)
 	})
 }
 
-// What an executor knows of a timer may be a second old: a fire that is due just after an activation is called, whether the executor has heard
-// of that or not.
+// What an executor knows of a timer may be a second old: a fire that is due just after an
+// activation is called, whether the executor has heard of that or not.
 func TestP2FireJustAfterAnActivationIsCalled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -259,7 +336,11 @@ func TestP2FireJustAfterAnActivationIsCalled(t *testing.T) {
 		fires := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:60]
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		set := func(s timer.Status) {
-			_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: s}}, parts.Plan)
+			_, err := parts.Store.SetStatus(
+				t.Context(),
+				[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: s}},
+				parts.Plan,
+			)
 			require.NoError(t, err)
 		}
 		var owed []timer.Fire
@@ -272,6 +353,10 @@ func TestP2FireJustAfterAnActivationIsCalled(t *testing.T) {
 			owed = append(owed, f)
 		}
 		time.Sleep(time.Minute)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: len(owed)}, outcomes(t, parts, "a", owed))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: len(owed)},
+			outcomes(t, parts, "a", owed),
+		)
 	})
 }

@@ -9,10 +9,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// claims is where the tasks of a topic wait for their claim, which is the narrowest place on the way of a flood: apps are served in turn. They wait
-// here and not on the topic, for a broker gives what it has in order, and whatever comes behind a flood there waits for the whole of it.
+// claims is where the tasks of a topic wait for their claim, which is the narrowest place on the
+// way of a flood: apps are served in turn. They wait here and not on the topic, for a broker gives
+// what it has in order, and whatever comes behind a flood there waits for the whole of it.
 //
-// Those that brought the tasks claim for each other: whoever gets a slot claims what is next, whosever it is, until its own tasks are answered.
+// Those that brought the tasks claim for each other: whoever gets a slot claims what is next,
+// whosever it is, until its own tasks are answered.
 type claims struct {
 	slots   chan struct{} // as many as may claim at once
 	gauge   prometheus.Gauge
@@ -33,10 +35,11 @@ type task struct {
 // delivery is a batch of a topic's tasks.
 type delivery struct {
 	tasks   []task
-	errs    []error       // nil: all are done
-	waiting int           // how many nobody has taken; guarded by claims.mu
-	left    int           // how many are not answered; guarded by claims.mu, as errs is until done is closed
-	done    chan struct{} // closed when none is left
+	errs    []error // nil: all are done
+	waiting int     // how many nobody has taken; guarded by claims.mu
+	// how many are not answered; guarded by claims.mu, as errs is until done is closed.
+	left int
+	done chan struct{} // closed when none is left
 }
 
 func newClaims(atOnce int, gauge prometheus.Gauge) *claims {
@@ -75,7 +78,8 @@ func (c *claims) take(most int) []*task {
 	return out
 }
 
-// wait tells whether any task of a delivery waits to be taken. Who brought one of which none does has nothing to claim for.
+// wait tells whether any task of a delivery waits to be taken. Who brought one of which none does
+// has nothing to claim for.
 func (c *claims) wait(d *delivery) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

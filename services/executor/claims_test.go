@@ -15,7 +15,13 @@ import (
 func brought(app int64, n int) *delivery {
 	d := &delivery{tasks: make([]task, n), errs: make([]error, n), done: make(chan struct{})}
 	for i := range d.tasks {
-		d.tasks[i] = task{fire: timer.Fire{AppID: app, FireID: timer.FireID{Timer: timer.ID(app), DueMS: int64(i)}}, place: i}
+		d.tasks[i] = task{
+			fire: timer.Fire{
+				AppID:  app,
+				FireID: timer.FireID{Timer: timer.ID(app), DueMS: int64(i)},
+			},
+			place: i,
+		}
 	}
 	return d
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// Whatever happens to an executor's clock while fires are due ten times a second: none is early by the true clock, and none later than the
-// executor takes to look at its clock (100 ms) and to measure it.
+// Whatever happens to an executor's clock while fires are due ten times a second: none is early by
+// the true clock, and none later than the executor takes to look at its clock (100 ms) and to
+// measure it.
 func TestP1ClockThatIsPutWrong(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string][]time.Duration{
@@ -38,7 +39,12 @@ func TestP1ClockThatIsPutWrong(t *testing.T) {
 				start(t, parts, "one", r, func(o *executor.Options) { o.Clock = c })
 
 				began := time.Now().Truncate(time.Second).Add(5 * time.Second)
-				defs := servicetest.Every(began, 100*time.Millisecond, 100*(len(wrong)+1), "http://127.0.0.1/")
+				defs := servicetest.Every(
+					began,
+					100*time.Millisecond,
+					100*(len(wrong)+1),
+					"http://127.0.0.1/",
+				)
 				fires := parts.Create("a", defs...)
 				parts.Dispatch.Committed(t.Context(), fires)
 				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
@@ -55,7 +61,12 @@ func TestP1ClockThatIsPutWrong(t *testing.T) {
 					late := at[i].Sub(time.UnixMilli(call.PlannedMS))
 					require.GreaterOrEqual(t, late, time.Duration(0), "early by the true clock")
 					require.LessOrEqual(t, late, 150*time.Millisecond)
-					require.GreaterOrEqual(t, call.Start.UnixMilli(), call.PlannedMS, "early by its own clock")
+					require.GreaterOrEqual(
+						t,
+						call.Start.UnixMilli(),
+						call.PlannedMS,
+						"early by its own clock",
+					)
 					require.WithinDuration(t, at[i], call.Start, 150*time.Millisecond)
 				}
 			})

@@ -37,17 +37,27 @@ func (m *made) attempts(id timer.FireID) []timer.Attempt {
 	for i := range m.Targets {
 		t := &m.Targets[i]
 		all[i] = timer.Attempt{
-			FireID: id, N: m.n, StartMS: t.Start.UnixMilli(), DurationMS: t.Duration.Milliseconds(), Target: t.Name,
-			StatusCode: t.StatusCode, Error: t.Error, Excerpt: t.Excerpt, Failure: t.Failure,
+			FireID:     id,
+			N:          m.n,
+			StartMS:    t.Start.UnixMilli(),
+			DurationMS: t.Duration.Milliseconds(),
+			Target:     t.Name,
+			StatusCode: t.StatusCode,
+			Error:      t.Error,
+			Excerpt:    t.Excerpt,
+			Failure:    t.Failure,
 		}
 	}
 	return all
 }
 
-// decide turns the result of an attempt into an outcome, a retry, or a wait for the receiver to complete it.
+// decide turns the result of an attempt into an outcome, a retry, or a wait for the receiver to
+// complete it.
 func (s *Service) decide(e *held, m *made) {
 	e.fire.Attempt, e.fire.Done = m.n, e.fire.Done|m.Done
-	if m.Pause && m.Class == callback.Reject { // where one of several targets is gone and another may still take the fire, the fire is not over
+	// where one of several targets is gone and another may still take the fire, the fire is not
+	// over.
+	if m.Pause && m.Class == callback.Reject {
 		s.finish(e, m, timer.ReasonGone)
 		return
 	}
@@ -94,13 +104,15 @@ func (s *Service) retry(e *held, m *made) {
 	s.recorder.release(e, m.attempts(e.fire.FireID)...)
 }
 
-// moveTo gives a fire another run. Its bucket belongs to its minute, also where it stays in hand, for a stop may give it back.
+// moveTo gives a fire another run. Its bucket belongs to its minute, also where it stays in hand,
+// for a stop may give it back.
 func (s *Service) moveTo(e *held, at time.Time) {
-	e.fire.RunMS = at.UnixMilli()
-	e.fire.Bucket = s.opts.Counts.Bucket(e.fire.FireID, e.fire.RunMinute())
+	e.fire.RunAtMS = at.UnixMilli()
+	e.fire.Bucket = s.opts.Counts.Bucket(e.fire.FireID, e.fire.RunAtMinute())
 }
 
-// finish ends a fire as failed that no attempt follows. Where a receiver said that it is gone for good, the timer is paused for it.
+// finish ends a fire as failed that no attempt follows. Where a receiver said that it is gone for
+// good, the timer is paused for it.
 func (s *Service) finish(e *held, m *made, why timer.Reason) {
 	if m.Pause || e.fire.Done >= timer.Gone {
 		s.pauseTimer(e)
@@ -119,15 +131,25 @@ func (s *Service) fail(e *held, m *made, why timer.Reason) {
 // reject ends a fire that can never be called, without a call.
 func (s *Service) reject(e *held, why string) {
 	e.fire.Attempt++
-	m := made{Result: callback.Result{Class: callback.Reject, Error: why, Failure: timer.FailureInvalid}, n: e.fire.Attempt, start: s.opts.Clock.Now()}
+	m := made{
+		Result: callback.Result{Class: callback.Reject, Error: why, Failure: timer.FailureInvalid},
+		n:      e.fire.Attempt,
+		start:  s.opts.Clock.Now(),
+	}
 	s.fail(e, &m, timer.ReasonRejected)
 }
 
-// unfinished counts the attempt that a receiver accepted, and did not complete in time or completed as failed, as one that failed.
+// unfinished counts the attempt that a receiver accepted, and did not complete in time or completed
+// as failed, as one that failed.
 func (s *Service) unfinished(e *held) {
 	m := made{
-		Result: callback.Result{Class: callback.Retry, Error: "accepted, and not completed in time", Failure: timer.FailureAsync},
-		n:      e.fire.Attempt, start: s.opts.Clock.Now(),
+		Result: callback.Result{
+			Class:   callback.Retry,
+			Error:   "accepted, and not completed in time",
+			Failure: timer.FailureAsync,
+		},
+		n:     e.fire.Attempt,
+		start: s.opts.Clock.Now(),
 	}
 	if e.fire.State == timer.FireReturned {
 		m.Result, m.recorded = s.lastResult(e, timer.FailureAsync, "completed as failed"), true
@@ -135,25 +157,38 @@ func (s *Service) unfinished(e *held) {
 	s.retry(e, &m)
 }
 
-// gaveUp ends a fire that failed before and waited so long for a limit or a breaker since that no attempt may start any more.
+// gaveUp ends a fire that failed before and waited so long for a limit or a breaker since that no
+// attempt may start any more.
 func (s *Service) gaveUp(e *held) bool {
 	now, within := s.opts.Clock.Now(), time.Duration(e.def.Retry.GiveUpAfter)
 	if within <= 0 || e.fire.Attempt == 0 || now.Sub(time.UnixMilli(plannedMS(e))) <= within {
 		return false
 	}
-	s.finish(e, &made{Result: s.lastResult(e, timer.FailureNone, "given up"), n: e.fire.Attempt, start: now, recorded: true}, timer.ReasonGaveUp)
+	s.finish(
+		e,
+		&made{
+			Result:   s.lastResult(e, timer.FailureNone, "given up"),
+			n:        e.fire.Attempt,
+			start:    now,
+			recorded: true,
+		},
+		timer.ReasonGaveUp,
+	)
 	return true
 }
 
-// lastResult reads what the attempt came to that was recorded last, perhaps by somebody else: an outcome and a dead letter tell it.
-// Where it cannot be read, they have what is given here.
+// lastResult reads what the attempt came to that was recorded last, perhaps by somebody else: an
+// outcome and a dead letter tell it. Where it cannot be read, they have what is given here.
 func (s *Service) lastResult(e *held, failure timer.Failure, text string) callback.Result {
 	r := callback.Result{Class: callback.Retry, Failure: failure, Error: text}
 	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
 	defer cancel()
 	rec, err := s.opts.Store.Fire(ctx, e.app, e.fire.FireID)
 	if err != nil {
-		s.log.Debug().Err(err).Stringer("fire", e.fire.FireID).Msg("last attempt of a fire not read")
+		s.log.Debug().
+			Err(err).
+			Stringer("fire", e.fire.FireID).
+			Msg("last attempt of a fire not read")
 		return r
 	}
 	for i := range rec.Attempts {
@@ -166,13 +201,15 @@ func (s *Service) lastResult(e *held, failure timer.Failure, text string) callba
 	return r
 }
 
-// pauseTimer pauses a timer whose receiver said that it is gone for good. Should it fail, the next fire's receiver will say it again.
+// pauseTimer pauses a timer whose receiver said that it is gone for good. Should it fail, the next
+// fire's receiver will say it again.
 func (s *Service) pauseTimer(e *held) {
 	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
 	defer cancel()
 	changed, err := s.opts.Store.SetStatus(ctx, []store.StatusChange{{
 		App: e.app, ID: e.fire.Timer, Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
-		From: []timer.Status{timer.StatusActive}, // one that was deactivated meanwhile, or paused by somebody, stays so
+		// one that was deactivated meanwhile, or paused by somebody, stays so.
+		From: []timer.Status{timer.StatusActive},
 	}}, s.opts.Planner.Plan)
 	var fires []timer.Fire
 	for i := range changed {
@@ -183,7 +220,10 @@ func (s *Service) pauseTimer(e *held) {
 	}
 	s.opts.Dispatch.Committed(ctx, fires)
 	if err != nil && timer.CodeOf(err) != timer.CodeConflict {
-		s.log.Warn().Err(err).Stringer("timer", e.fire.Timer).Msg("a timer whose receiver is gone was not paused")
+		s.log.Warn().
+			Err(err).
+			Stringer("timer", e.fire.Timer).
+			Msg("a timer whose receiver is gone was not paused")
 	}
 }
 

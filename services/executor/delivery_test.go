@@ -25,7 +25,13 @@ import (
 
 // gone is the result of a 410.
 func gone(*callback.Request) callback.Result {
-	return callback.Result{Class: callback.Reject, Pause: true, StatusCode: 410, Failure: timer.FailureStatus, Error: "answered 410 Gone"}
+	return callback.Result{
+		Class:      callback.Reject,
+		Pause:      true,
+		StatusCode: 410,
+		Failure:    timer.FailureStatus,
+		Error:      "answered 410 Gone",
+	}
 }
 
 func TestAReceiverThatIsGonePausesItsTimer(t *testing.T) {
@@ -50,14 +56,20 @@ func TestAReceiverThatIsGonePausesItsTimer(t *testing.T) {
 	})
 }
 
-// One of several targets that is gone leaves the fire to the retry policy while another may still take it.
+// One of several targets that is gone leaves the fire to the retry policy while another may still
+// take it.
 func TestATargetAmongOthersThatIsGoneDoesNotPauseTheTimer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		r := &receiver{answer: func(q *callback.Request) callback.Result {
 			if q.Attempt == 1 {
-				return callback.Result{Class: callback.Retry, Pause: true, StatusCode: 503, Failure: timer.FailureStatus}
+				return callback.Result{
+					Class:      callback.Retry,
+					Pause:      true,
+					StatusCode: 503,
+					Failure:    timer.FailureStatus,
+				}
 			}
 			return callback.Result{Class: callback.Success, StatusCode: 200}
 		}}
@@ -69,7 +81,8 @@ func TestATargetAmongOthersThatIsGoneDoesNotPauseTheTimer(t *testing.T) {
 	})
 }
 
-// publishDue does what triggers do: it publishes the tasks of fires that were given back, until none is open or the time is over.
+// publishDue does what triggers do: it publishes the tasks of fires that were given back, until
+// none is open or the time is over.
 func publishDue(t *testing.T, parts *servicetest.Parts, fires []timer.Fire, within time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(time.Second) {
@@ -81,7 +94,7 @@ func publishDue(t *testing.T, parts *servicetest.Parts, fires []timer.Fire, with
 				continue
 			}
 			open++
-			if rec.Open.Owner == 0 && rec.Open.RunMS <= time.Now().UnixMilli() {
+			if rec.Open.Owner == 0 && rec.Open.RunAtMS <= time.Now().UnixMilli() {
 				require.NoError(t, parts.Dispatch.Publish(t.Context(), []timer.Fire{*rec.Open}))
 			}
 		}
@@ -126,7 +139,8 @@ func (s *states) States(ctx context.Context, ids []timer.ID) ([]timer.State, err
 	return s.Store.States(ctx, ids)
 }
 
-// A change of an app while a call is under way takes nothing from what becomes of the call, and is looked at once.
+// A change of an app while a call is under way takes nothing from what becomes of the call, and is
+// looked at once.
 func TestAChangeOfTheAppDuringACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,16 +182,31 @@ func TestAChangeOfTheAppDuringACallOfAFixedDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		_, err := parts.Store.PutCalendar(t.Context(), "a", timer.Calendar{Name: "holidays", ExcludedDates: []string{"2001-01-01"}}, 0)
+		_, err := parts.Store.PutCalendar(
+			t.Context(),
+			"a",
+			timer.Calendar{Name: "holidays", ExcludedDates: []string{"2001-01-01"}},
+			0,
+		)
 		require.NoError(t, err)
 		r := &receiver{takes: 2 * time.Second}
 		start(t, parts, "one", r, nil)
 		d := servicetest.Cron("", "http://127.0.0.1/")
-		d.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(4 * time.Second), MaxFires: 3, Calendars: []string{"holidays"}}
+		d.Schedule = timer.Schedule{
+			Kind:      timer.KindFixedDelay,
+			Every:     timer.Duration(4 * time.Second),
+			MaxFires:  3,
+			Calendars: []string{"holidays"},
+		}
 		parts.Dispatch.Committed(t.Context(), parts.Create("a", d))
 		for i := range 30 {
 			time.Sleep(time.Second)
-			_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Concurrent: 100 + i}, 0)
+			_, err := parts.Store.PutSettings(
+				t.Context(),
+				"a",
+				store.AppSettings{Concurrent: 100 + i},
+				0,
+			)
 			require.NoError(t, err)
 		}
 		require.Len(t, r.attempts(), 3)
@@ -194,7 +223,12 @@ func TestRaisedLimitsReachWhatWaits(t *testing.T) {
 			r := new(receiver)
 			start(t, parts, "one", r, nil)
 			start(t, parts, "two", r, nil)
-			_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 1, Burst: 1}, 0)
+			_, err := parts.Store.PutSettings(
+				t.Context(),
+				"a",
+				store.AppSettings{Rate: 1, Burst: 1},
+				0,
+			)
 			require.NoError(t, err)
 			fires := parts.Create("a", soon(200, time.Second)...)
 			parts.Dispatch.Committed(t.Context(), fires)
@@ -219,7 +253,12 @@ func breaking(t *testing.T) *limit.Breakers {
 }
 
 func failing(*callback.Request) callback.Result {
-	return callback.Result{Class: callback.Retry, StatusCode: 500, Failure: timer.FailureTimeout, Error: "no answer"}
+	return callback.Result{
+		Class:      callback.Retry,
+		StatusCode: 500,
+		Failure:    timer.FailureTimeout,
+		Error:      "no answer",
+	}
 }
 
 func TestFiresOfADeadEndpointComeToAnEnd(t *testing.T) {
@@ -231,29 +270,48 @@ func TestFiresOfADeadEndpointComeToAnEnd(t *testing.T) {
 		fires := parts.Create("a", soon(20, time.Second)...)
 		parts.Dispatch.Committed(t.Context(), fires)
 		publishDue(t, parts, fires, 8*time.Minute)
-		require.Equal(t, map[string]int{"failed:exhausted": 20}, reasons(t, parts, fires), "three attempts, each by a round of probes at the latest")
+		require.Equal(
+			t,
+			map[string]int{"failed:exhausted": 20},
+			reasons(t, parts, fires),
+			"three attempts, each by a round of probes at the latest",
+		)
 		calls, _ := r.seen()
 		require.Less(t, len(calls), 20, "most of them without a call")
 	})
 }
 
-// An endpoint is well again before its breaker knows: no fire is lost to that, whether it was to be made for the first time or again.
+// An endpoint is well again before its breaker knows: no fire is lost to that, whether it was to be
+// made for the first time or again.
 func TestFiresOfAnEndpointThatRecoversAreDelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		began := time.Now()
-		r := &receiver{takes: 1500 * time.Millisecond, answer: func(*callback.Request) callback.Result {
-			if time.Since(began) < 6*time.Second {
-				return callback.Result{Class: callback.Retry, Failure: timer.FailureConnect, Error: "refused"}
-			}
-			return callback.Result{Class: callback.Success, StatusCode: 200}
-		}}
+		r := &receiver{
+			takes: 1500 * time.Millisecond,
+			answer: func(*callback.Request) callback.Result {
+				if time.Since(began) < 6*time.Second {
+					return callback.Result{
+						Class:   callback.Retry,
+						Failure: timer.FailureConnect,
+						Error:   "refused",
+					}
+				}
+				return callback.Result{Class: callback.Success, StatusCode: 200}
+			},
+		}
 		start(t, parts, "one", r, nil)
 		var defs []timer.Definition
 		for i, at := range []time.Duration{time.Second, 2500 * time.Millisecond, 4 * time.Second} {
 			for _, d := range soon(16, at) {
-				d.Retry = timer.Retry{Attempts: 4 - i, Wait: timer.Duration(time.Second), MaxWait: timer.Duration(time.Minute), Factor: 1, Timeout: timer.Duration(5 * time.Second)}
+				d.Retry = timer.Retry{
+					Attempts: 4 - i,
+					Wait:     timer.Duration(time.Second),
+					MaxWait:  timer.Duration(time.Minute),
+					Factor:   1,
+					Timeout:  timer.Duration(5 * time.Second),
+				}
 				defs = append(defs, d)
 			}
 		}
@@ -275,9 +333,21 @@ func TestNoAttemptIsMadeLaterThanGiveUpAfter(t *testing.T) {
 		r := &receiver{answer: failing}
 		start(t, parts, "one", r, nil)
 		d := soon(1, time.Second)[0]
-		d.Retry = timer.Retry{Attempts: 100, Wait: timer.Duration(time.Second), Factor: 1, GiveUpAfter: timer.Duration(20 * time.Second), Timeout: timer.Duration(time.Second)}
+		d.Retry = timer.Retry{
+			Attempts:    100,
+			Wait:        timer.Duration(time.Second),
+			Factor:      1,
+			GiveUpAfter: timer.Duration(20 * time.Second),
+			Timeout:     timer.Duration(time.Second),
+		}
 		fires := parts.Create("a", d)
-		_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 0.02, Burst: 1}, 0) // one in 50 s
+		// one in 50 s.
+		_, err := parts.Store.PutSettings(
+			t.Context(),
+			"a",
+			store.AppSettings{Rate: 0.02, Burst: 1},
+			0,
+		)
 		require.NoError(t, err)
 		parts.Dispatch.Committed(t.Context(), fires)
 		publishDue(t, parts, fires, 5*time.Minute)
@@ -305,7 +375,14 @@ func TestAnAppThatCannotSignFails(t *testing.T) {
 		parts.Dispatch.Committed(t.Context(), first)
 		time.Sleep(2 * time.Second)
 		require.Equal(t, map[string]int{"delivered": 1}, reasons(t, parts, first))
-		require.NoError(t, parts.Store.AddSigningKey(t.Context(), "a", store.SigningKey{ID: parts.IDs.Next(), App: "a", Kind: "hmac", Secret: "cs1.k.x"}))
+		require.NoError(
+			t,
+			parts.Store.AddSigningKey(
+				t.Context(),
+				"a",
+				store.SigningKey{ID: parts.IDs.Next(), App: "a", Kind: "hmac", Secret: "cs1.k.x"},
+			),
+		)
 
 		others := parts.Create("b", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))[:40]
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), others))
@@ -319,7 +396,12 @@ func TestAnAppThatCannotSignFails(t *testing.T) {
 		require.Equal(t, timer.FailureInvalid, rec.Outcome.Failure)
 
 		// A rule that nobody can read is left out, and one that names the key's app no more.
-		_, err = parts.Store.PutSettings(t.Context(), "b", store.AppSettings{Allow: []string{"no rule at all", "10.0.0.0/8:8080"}}, 0)
+		_, err = parts.Store.PutSettings(
+			t.Context(),
+			"b",
+			store.AppSettings{Allow: []string{"no rule at all", "10.0.0.0/8:8080"}},
+			0,
+		)
 		require.NoError(t, err)
 		time.Sleep(25 * time.Second)
 		kinds := outcomes(t, parts, "b", others)
@@ -329,7 +411,7 @@ func TestAnAppThatCannotSignFails(t *testing.T) {
 
 // gate are limits that refuse until a time.
 type gate struct {
-	limit.Gate
+	limit.Admission
 	mu    sync.Mutex
 	until time.Time
 	step  time.Duration
@@ -343,7 +425,7 @@ func (g *gate) Start(a limit.Ask) limit.Decision {
 	if now := time.Now(); now.Before(g.until) {
 		return limit.Decision{At: now.Add(g.step)}
 	}
-	return g.Gate.Start(a)
+	return g.Admission.Start(a)
 }
 
 func (g *gate) asked() []limit.Ask {
@@ -358,7 +440,12 @@ type releases struct {
 	n atomic.Int64
 }
 
-func (s *releases) Release(ctx context.Context, session timer.ID, fires []timer.Fire, as []timer.Attempt) ([]timer.Fire, error) {
+func (s *releases) Release(
+	ctx context.Context,
+	session timer.ID,
+	fires []timer.Fire,
+	as []timer.Attempt,
+) ([]timer.Fire, error) {
 	s.n.Add(int64(len(fires)))
 	return s.Store.Release(ctx, session, fires, as)
 }
@@ -374,16 +461,33 @@ func TestWaitsForALimit(t *testing.T) {
 			}
 			return callback.Result{Class: callback.Success, StatusCode: 200}
 		}}
-		g := &gate{Gate: limits(t, "one")}
+		g := &gate{Admission: limits(t, "one")}
 		back := &releases{Store: parts.Store}
-		start(t, parts, "one", r, func(o *executor.Options) { o.Store, o.Limits, o.MaxHands = back, g, 16 })
+		start(
+			t,
+			parts,
+			"one",
+			r,
+			func(o *executor.Options) { o.Store, o.Limits, o.MaxInflight = back, g, 16 },
+		)
 		fires := parts.Create("a", soon(1, time.Second)...)
 		parts.Dispatch.Committed(t.Context(), fires)
 		time.Sleep(5 * time.Second)
-		require.Equal(t, []limit.Ask{{App: "a", Priority: limit.Normal}, {App: "a", Returned: true, Priority: limit.Normal}}, g.asked(), "a retry goes before whoever is new")
+		require.Equal(
+			t,
+			[]limit.Ask{
+				{App: "a", Priority: limit.Normal},
+				{App: "a", Returned: true, Priority: limit.Normal},
+			},
+			g.asked(),
+			"a retry goes before whoever is new",
+		)
 
-		// A wait that is not the fire's own doing is not punished as a misfire, and a short one is held in full hands, too.
-		late := parts.Create("a", servicetest.Every(time.Now().Add(time.Second), 0, 10, "http://127.0.0.1/")...)
+		// A wait that is not the fire's own doing is not punished as a misfire, and a short one is
+		// held in full hands, too.
+		late := parts.Create(
+			"a",
+			servicetest.Every(time.Now().Add(time.Second), 0, 10, "http://127.0.0.1/")...)
 		cron := everySecond(parts, 1, func(d *timer.Definition) {
 			d.Misfire = timer.Misfire{Policy: timer.MisfireSkip, Grace: timer.Duration(time.Second)}
 		})

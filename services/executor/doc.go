@@ -1,5 +1,5 @@
-// Package executor calls timers back. It claims the fires that tasks tell of, holds them until their run, checks that the timer still
-// wants them, calls, and records what came of it.
+// Package executor calls timers back. It claims the fires that tasks tell of, holds them until
+// their run, checks that the timer still wants them, calls, and records what came of it.
 //
 // The life of a fire in here, a file per step:
 //

@@ -14,8 +14,10 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// Edits that leave the instants as they are leave the rows of open fires alone. Each fire is called by the version that was in force when it was due, within the second
-// that a change takes: claimed before the edits and called on time, or called late after all of them, and also behind an edit of the schedule.
+// Edits that leave the instants as they are leave the rows of open fires alone. Each fire is called
+// by the version that was in force when it was due, within the second that a change takes: claimed
+// before the edits and called on time, or called late after all of them, and also behind an edit of
+// the schedule.
 func TestAFireIsCalledByTheVersionThatWasInForce(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
@@ -27,7 +29,12 @@ func TestAFireIsCalledByTheVersionThatWasInForce(t *testing.T) {
 					d := servicetest.Cron(spec, fmt.Sprint("http://127.0.0.1/", n))
 					d.Labels = map[string]string{"n": fmt.Sprint(n)}
 					d.Misfire = timer.Misfire{Policy: timer.MisfireFireAll}
-					d.Retry = timer.Retry{Attempts: 2, Wait: timer.Duration(3 * time.Second), Factor: 1, Timeout: timer.Duration(time.Second)}
+					d.Retry = timer.Retry{
+						Attempts: 2,
+						Wait:     timer.Duration(3 * time.Second),
+						Factor:   1,
+						Timeout:  timer.Duration(time.Second),
+					}
 					return d
 				}
 				fires := parts.Create("a", definition("* * * * * *", 1))[:40]
@@ -36,21 +43,31 @@ func TestAFireIsCalledByTheVersionThatWasInForce(t *testing.T) {
 				r.answer = func(q *callback.Request) callback.Result {
 					r.mu.Lock()
 					defer r.mu.Unlock()
-					if q.Fire == fires[10].FireID && !failed[q.Fire] { // its other attempt comes after an edit
+					// its other attempt comes after an edit.
+					if q.Fire == fires[10].FireID && !failed[q.Fire] {
 						failed[q.Fire] = true
-						return callback.Result{Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 500}
+						return callback.Result{
+							Class:      callback.Retry,
+							Failure:    timer.FailureStatus,
+							StatusCode: 500,
+						}
 					}
 					return callback.Result{Class: callback.Success, StatusCode: 200}
 				}
 				start(t, parts, "one", r, nil)
 				start(t, parts, "two", r, nil)
 				if !late {
-					require.NoError(t, parts.Dispatch.Publish(t.Context(), fires)) // all of them are claimed before the edits
+					// all of them are claimed before the edits.
+					require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 				}
 				for i, d := range []timer.Definition{definition("* * * * * *", 2), definition("* * * * * *", 3), definition("*/5 * * * * *", 4), definition("*/5 * * * * *", 5)} {
 					at := []int{10, 20, 30, 30}[i]
 					time.Sleep(time.Until(time.UnixMilli(fires[at].DueMS + 500)))
-					made, err := parts.Store.Edit(t.Context(), []store.Edit{{App: "a", ID: fires[0].Timer, Definition: d}}, parts.Plan)
+					made, err := parts.Store.Edit(
+						t.Context(),
+						[]store.Edit{{App: "a", ID: fires[0].Timer, Definition: d}},
+						parts.Plan,
+					)
 					require.NoError(t, err)
 					require.NoError(t, made[0].Err)
 					if i < 2 {
@@ -67,7 +84,13 @@ func TestAFireIsCalledByTheVersionThatWasInForce(t *testing.T) {
 				for _, c := range calls {
 					n := c.Labels["n"]
 					require.Equal(t, "http://127.0.0.1/"+n, c.Target.URL)
-					require.Contains(t, []string{"", n}, seen[c.Fire], "both attempts of %s are by one version", c.Fire)
+					require.Contains(
+						t,
+						[]string{"", n},
+						seen[c.Fire],
+						"both attempts of %s are by one version",
+						c.Fire,
+					)
 					seen[c.Fire] = n
 				}
 				for i, f := range fires {
@@ -75,13 +98,28 @@ func TestAFireIsCalledByTheVersionThatWasInForce(t *testing.T) {
 					require.NoError(t, err)
 					require.NotNil(t, rec.Outcome)
 					if i > 30 && f.DueMS%5000 != 0 {
-						require.Contains(t, []timer.Reason{timer.ReasonSuperseded, timer.ReasonNone}, rec.Outcome.Reason)
-						require.True(t, rec.Outcome.Reason == timer.ReasonSuperseded || i == 31, "fire %d: %v", i, rec.Outcome)
+						require.Contains(
+							t,
+							[]timer.Reason{timer.ReasonSuperseded, timer.ReasonNone},
+							rec.Outcome.Reason,
+						)
+						require.True(
+							t,
+							rec.Outcome.Reason == timer.ReasonSuperseded || i == 31,
+							"fire %d: %v",
+							i,
+							rec.Outcome,
+						)
 						continue
 					}
 					want := []int{1, 2, 3, 5}[max(0, (i-1)/10)]
 					require.Equal(t, timer.Delivered, rec.Outcome.Kind, "fire %d", i)
-					require.Equal(t, seen[f.FireID], fmt.Sprint(rec.Outcome.Version), "the outcome has the version that was called")
+					require.Equal(
+						t,
+						seen[f.FireID],
+						fmt.Sprint(rec.Outcome.Version),
+						"the outcome has the version that was called",
+					)
 					if i%10 != 1 || late { // within a second of an edit either may be
 						require.EqualValues(t, want, rec.Outcome.Version, "fire %d", i)
 					}

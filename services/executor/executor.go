@@ -24,7 +24,7 @@ import (
 type Service struct {
 	opts      Options
 	log       zerolog.Logger
-	keeper    *session.Keeper
+	keeper    *session.Heartbeater
 	hands     *hands
 	wheel     *wheel
 	queue     *queue
@@ -32,7 +32,7 @@ type Service struct {
 	recorder  *recorder
 	events    *announcer
 	ask       *batch.Group[timer.ID, timer.State]
-	turns     *batch.Group[turnAsk, store.Entered]
+	turns     *batch.Group[turnAsk, store.SlotResult]
 	catchUps  *batch.Group[store.Late, bool]
 	deferrals *batch.Group[deferral, bool]
 	past      inactivities
@@ -45,7 +45,7 @@ type Service struct {
 
 	workers  sync.WaitGroup
 	nWorkers atomic.Int64
-	ages     [2]taskAge // of the task received last by the low lane, and by another
+	ages     [2]taskAge // of the task received last by the low-priority topic, and by another
 	joined   atomic.Bool
 
 	doubts doubts
@@ -64,7 +64,7 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts: opts, log: opts.Logger, hands: newHands(opts.MaxHands), wheel: newWheel(), book: b,
+		opts: opts, log: opts.Logger, hands: newHands(opts.MaxInflight), wheel: newWheel(), book: b,
 		nudges: make(chan timer.ID, nudgesMax), calls: newCalls(),
 	}
 	if s.dates, err = newCalendars(opts.Store); err != nil {
@@ -80,8 +80,13 @@ func New(opts Options) (*Service, error) {
 	s.recorder, s.events = newRecorder(s), newAnnouncer(s)
 	s.queue = newQueue(s.recorder.full)
 	s.met = newMetrics(s, opts.Registerer)
-	s.keeper, err = session.NewKeeper(session.Options{
-		Store: opts.Store, IDs: opts.IDs, Kind: store.ExecutorSession, Name: opts.Name, Load: s.load, Logger: opts.Logger,
+	s.keeper, err = session.NewHeartbeater(session.Options{
+		Store:  opts.Store,
+		IDs:    opts.IDs,
+		Kind:   store.ExecutorSession,
+		Name:   opts.Name,
+		Load:   s.load,
+		Logger: opts.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("executor: %w", err)
@@ -97,23 +102,44 @@ func (s *Service) Ready() error {
 	return s.keeper.Ready()
 }
 
-// Run calls fires until ctx ends. Then it takes no more, lets calls in flight end (DrainTimeout at most), records what they came to,
-// gives back what has not started, and closes its session.
+// Run calls fires until ctx ends. Then it takes no more, lets calls in flight end (DrainTimeout at
+// most), records what they came to, gives back what has not started, and closes its session.
 func (s *Service) Run(ctx context.Context) error {
-	// Three lives: ctx is the intake's; recording goes on until the drain is over; the session outlives both.
+	// Three lives: ctx is the intake's; recording goes on until the drain is over; the session
+	// outlives both.
 	hard, endHard := context.WithCancel(context.WithoutCancel(ctx))
 	defer endHard()
 	write, endWrite := context.WithCancel(hard)
 	defer endWrite()
-	s.ask = batch.New(batch.Options{Max: store.MaxBatch, Wait: time.Millisecond, AtOnce: 2, Timeout: changesTimeout}, s.book.read)
+	s.ask = batch.New(
+		batch.Options{
+			Max:     store.MaxBatch,
+			Wait:    time.Millisecond,
+			AtOnce:  2,
+			Timeout: changesTimeout,
+		},
+		s.book.read,
+	)
 	defer s.ask.Close()
-	s.turns = batch.New(batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 2, Timeout: gateTimeout}, s.enter)
+	s.turns = batch.New(
+		batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 2, Timeout: gateTimeout},
+		s.enter,
+	)
 	defer s.turns.Close()
-	s.catchUps = batch.New(batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout}, s.opts.Store.CatchUp)
+	s.catchUps = batch.New(
+		batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout},
+		s.opts.Store.CatchUp,
+	)
 	defer s.catchUps.Close()
-	s.deferrals = batch.New(batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout}, s.deferAll)
+	s.deferrals = batch.New(
+		batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout},
+		s.deferAll,
+	)
 	defer s.deferrals.Close()
-	s.past.ask = batch.New(batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout}, s.readInactivities)
+	s.past.ask = batch.New(
+		batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout},
+		s.readInactivities,
+	)
 	defer s.past.ask.Close()
 
 	var keep, written sync.WaitGroup
@@ -132,7 +158,8 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.reclaim(run) })
 	g.Go(func() error { return s.goAround(run) })
 	g.Go(func() error { return s.liftLimits(run) })
-	// What is in hand is called on time until no more comes: to leave the topics may take a busy broker seconds, and only then is the rest given back.
+	// What is in hand is called on time until no more comes: to leave the topics may take a busy
+	// broker seconds, and only then is the rest given back.
 	turning, endTurning := context.WithCancel(hard)
 	defer endTurning()
 	g.Go(func() error { s.wheel.run(turning, s.opts.Clock.Look, s.due); return nil })
@@ -142,15 +169,15 @@ func (s *Service) Run(ctx context.Context) error {
 	s.drain(hard)
 	endWrite()
 	written.Wait()
-	last := s.keeper.Term()
+	last := s.keeper.Epoch()
 	endKeep()
 	keep.Wait()
 	s.bequeath(hard, last)
 	return err //nolint:wrapcheck // each part says what it was doing
 }
 
-// intake receives while the session is trusted, until ctx ends. An executor that is cut off from the store but not from the bus would
-// else keep tasks that others could claim.
+// intake receives while the session is trusted, until ctx ends. An executor that is cut off from
+// the store but not from the bus would else keep tasks that others could claim.
 func (s *Service) intake(ctx context.Context) error {
 	for ctx.Err() == nil {
 		term, err := s.trusted(ctx)
@@ -160,7 +187,7 @@ func (s *Service) intake(ctx context.Context) error {
 		consumers, err := s.subscribe(ctx)
 		if err == nil {
 			s.joined.Store(true)
-			term.Lapse(ctx)
+			term.AwaitExpiry(ctx)
 		}
 		s.joined.Store(false)
 		err = errors.Join(err, leave(consumers))
@@ -185,14 +212,18 @@ func leave(consumers []bus.Consumer) error {
 	return g.Wait() //nolint:wrapcheck // wrapped above
 }
 
-// bequeath dispatches what the closed session still owned: nobody else is told of its end. Most often that is nothing.
-func (s *Service) bequeath(ctx context.Context, last *session.Term) {
+// bequeath dispatches what the closed session still owned: nobody else is told of its end. Most
+// often that is nothing.
+func (s *Service) bequeath(ctx context.Context, last *session.Epoch) {
 	if last == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	if err := s.inherit(ctx, []store.Session{{ID: last.ID, Kind: store.ExecutorSession}}); err != nil {
+	if err := s.inherit(
+		ctx,
+		[]store.Session{{ID: last.ID, Kind: store.ExecutorSession}},
+	); err != nil {
 		s.log.Warn().Err(err).Msg("claims of the closed session left to the sweep")
 	}
 }
@@ -210,16 +241,19 @@ func (s *Service) mourn(ctx context.Context) {
 			return
 		}
 		if n := s.hands.dropTerm(term); n > 0 {
-			s.log.Warn().Int64("session", int64(term.ID)).Int("fires", n).Msg("hands emptied after the session's end")
+			s.log.Warn().
+				Int64("session", int64(term.ID)).
+				Int("fires", n).
+				Msg("hands emptied after the session's end")
 		}
-		for s.keeper.Term() == term && ctx.Err() == nil { // it was cut, and is still to be closed
+		for s.keeper.Epoch() == term && ctx.Err() == nil { // it was cut, and is still to be closed
 			clock.Pause(ctx, trustEvery)
 		}
 	}
 }
 
-// drain waits for what is in flight and gives back the rest. What it does not get done within DrainTimeout, the session's end
-// leaves to others.
+// drain waits for what is in flight and gives back the rest. What it does not get done within
+// DrainTimeout, the session's end leaves to others.
 func (s *Service) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
 	defer cancel()
@@ -240,13 +274,13 @@ func (s *Service) drain(ctx context.Context) {
 	case <-done:
 	case <-ctx.Done():
 		s.log.Warn().Msg("calls in flight cut off by the drain timeout")
-		if t := s.keeper.Term(); t != nil {
-			t.Cut()
+		if t := s.keeper.Epoch(); t != nil {
+			t.Fence()
 		}
 		<-done
 	}
-	// Workers may have put retries and questions back onto the wheel, and what is being recorded may put more there: so first see whether
-	// anything is, then what the wheel holds.
+	// Workers may have put retries and questions back onto the wheel, and what is being recorded
+	// may put more there: so first see whether anything is, then what the wheel holds.
 	tick := time.NewTicker(recordWait)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -262,11 +296,13 @@ func (s *Service) drain(ctx context.Context) {
 	}
 }
 
-// giveBack releases a fire that was not begun. Whoever gets it shall know where it waited for a limit or a breaker, and is late for that.
+// giveBack releases a fire that was not begun. Whoever gets it shall know where it waited for a
+// limit or a breaker, and is late for that.
 func (s *Service) giveBack(e *held) {
 	e.granted.unused()
-	if now := s.opts.Clock.Now(); e.fire.State == timer.FireReady && e.putOff() && now.UnixMilli() > e.fire.RunMS {
-		e.fire.State = timer.FireParked
+	if now := s.opts.Clock.Now(); e.fire.State == timer.FireReady && e.putOff() &&
+		now.UnixMilli() > e.fire.RunAtMS {
+		e.fire.State = timer.FireDeferred
 		s.moveTo(e, now)
 	}
 	s.recorder.release(e)
@@ -274,7 +310,7 @@ func (s *Service) giveBack(e *held) {
 
 // load is what the session's renewal reports.
 func (s *Service) load() store.Load {
-	l := store.Load{HandsFull: s.hands.full()}
+	l := store.Load{InflightFull: s.hands.full()}
 	for i := range s.ages {
 		if a := &s.ages[i]; a.at.Within(behindFor) {
 			l.OldestTaskMS = max(l.OldestTaskMS, a.ms.Load())

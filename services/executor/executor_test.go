@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus/membus"
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/limit"
-	"github.com/carillon-timer/carillon/libs/limit/memledger"
+	"github.com/carillon-timer/carillon/libs/limit/memstate"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 	"github.com/carillon-timer/carillon/libs/taskwire"
@@ -75,7 +75,8 @@ func (r *receiver) attempts() map[timer.FireID]int {
 	return out
 }
 
-// frozen wraps a store so that a process can be stopped in its tracks, as by SIGSTOP or by the loss of its network.
+// frozen wraps a store so that a process can be stopped in its tracks, as by SIGSTOP or by the loss
+// of its network.
 type frozen struct {
 	executor.Store
 	stop atomic.Bool
@@ -90,12 +91,29 @@ func (f *frozen) RenewSession(ctx context.Context, id timer.ID, l store.Load) (b
 	return f.Store.RenewSession(ctx, id, l)
 }
 
-func start(t *testing.T, parts *servicetest.Parts, name string, r *receiver, change func(*executor.Options)) (stop func()) {
+func start(
+	t *testing.T,
+	parts *servicetest.Parts,
+	name string,
+	r *receiver,
+	change func(*executor.Options),
+) (stop func()) {
 	t.Helper()
 	opts := executor.Options{
-		Store: parts.Store, Bus: parts.Bus(name), Dispatch: parts.Dispatch, Planner: parts.Planner, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
-		Caller: r, Limits: limits(t, name), Breakers: breakers(t), Name: name, MaxCalls: 32,
-		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		Store:      parts.Store,
+		Bus:        parts.Bus(name),
+		Dispatch:   parts.Dispatch,
+		Planner:    parts.Planner,
+		Clock:      parts.Clock,
+		Counts:     parts.Counts,
+		IDs:        parts.IDs,
+		Caller:     r,
+		Limits:     limits(t, name),
+		Breakers:   breakers(t),
+		Name:       name,
+		MaxCalls:   32,
+		Logger:     parts.Log,
+		Registerer: prometheus.NewRegistry(),
 	}
 	if change != nil {
 		change(&opts)
@@ -110,14 +128,19 @@ func start(t *testing.T, parts *servicetest.Parts, name string, r *receiver, cha
 		require.NoError(t, <-ended)
 	})
 	t.Cleanup(stop)
-	require.Eventually(t, func() bool { return svc.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return svc.Ready() == nil },
+		time.Minute,
+		10*time.Millisecond,
+	)
 	return stop
 }
 
 // limits are those of one executor alone.
 func limits(t *testing.T, name string) *limit.Limiter {
 	t.Helper()
-	l, err := limit.New(limit.Options{Ledger: memledger.New(nil), Executor: name})
+	l, err := limit.New(limit.Options{SharedState: memstate.New(nil), Executor: name})
 	require.NoError(t, err)
 	return l
 }
@@ -132,12 +155,20 @@ func breakers(t *testing.T) *limit.Breakers {
 func soon(n int, after time.Duration) []timer.Definition {
 	defs := make([]timer.Definition, n)
 	for i := range defs {
-		defs[i] = servicetest.Once(time.Now().Add(after+time.Duration(i)*time.Millisecond), "http://127.0.0.1/")
+		defs[i] = servicetest.Once(
+			time.Now().Add(after+time.Duration(i)*time.Millisecond),
+			"http://127.0.0.1/",
+		)
 	}
 	return defs
 }
 
-func outcomes(t *testing.T, parts *servicetest.Parts, app string, fires []timer.Fire) map[timer.OutcomeKind]int {
+func outcomes(
+	t *testing.T,
+	parts *servicetest.Parts,
+	app string,
+	fires []timer.Fire,
+) map[timer.OutcomeKind]int {
 	t.Helper()
 	kinds := make(map[timer.OutcomeKind]int)
 	for _, f := range fires {
@@ -171,11 +202,16 @@ func TestFiresAreCalledOnTimeAndRecorded(t *testing.T) {
 			require.EqualValues(t, 1, c.Attempt)
 			require.Equal(t, "a", c.App)
 		}
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 200}, outcomes(t, parts, "a", fires))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 200},
+			outcomes(t, parts, "a", fires),
+		)
 	})
 }
 
-// P3 where nothing dies: whatever the bus and the store do, each fire is called once and has one outcome.
+// P3 where nothing dies: whatever the bus and the store do, each fire is called once and has one
+// outcome.
 func TestP3OnceEachOnBadDays(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]servicetest.Options{
@@ -210,7 +246,12 @@ func TestRetriesAreHeldThenReleased(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		r := &receiver{answer: func(q *callback.Request) callback.Result {
 			if q.Attempt < 3 {
-				return callback.Result{Class: callback.Retry, StatusCode: 500, Error: "500", Excerpt: "no"}
+				return callback.Result{
+					Class:      callback.Retry,
+					StatusCode: 500,
+					Error:      "500",
+					Excerpt:    "no",
+				}
 			}
 			return callback.Result{Class: callback.Success, StatusCode: 204}
 		}}
@@ -230,12 +271,18 @@ func TestRetriesAreHeldThenReleased(t *testing.T) {
 			require.Equal(t, n+1, got.Open.Rev)
 			require.Zero(t, got.Open.Owner, "given back")
 			require.Len(t, got.Attempts, int(n+1))
-			page, err := parts.Window.Range(t.Context(), window.SliceOf(got.Open), 0, timer.NeverMS, 10)
+			page, err := parts.Window.Range(
+				t.Context(),
+				window.SliceOf(got.Open),
+				0,
+				timer.NeverMS,
+				10,
+			)
 			require.NoError(t, err)
 			require.Contains(t, page.Fires, *got.Open, "and marked")
 			// No trigger polls the window here: publish its task as one would.
 			require.NoError(t, parts.Dispatch.Publish(t.Context(), page.Fires))
-			time.Sleep(time.Until(time.UnixMilli(got.Open.RunMS)) + time.Second)
+			time.Sleep(time.Until(time.UnixMilli(got.Open.RunAtMS)) + time.Second)
 		}
 		for _, f := range fires {
 			got, err := parts.Store.Fire(t.Context(), "a", f.FireID)
@@ -310,7 +357,13 @@ func TestHandsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		r := &receiver{takes: 100 * time.Millisecond}
-		start(t, parts, "one", r, func(o *executor.Options) { o.MaxHands, o.MaxCalls, o.Prefetch = 600, 50, 10 })
+		start(
+			t,
+			parts,
+			"one",
+			r,
+			func(o *executor.Options) { o.MaxInflight, o.MaxCalls, o.Prefetch = 600, 50, 10 },
+		)
 		fires := parts.Create("a", soon(3000, time.Second)...)
 		published := make(chan error, 1)
 		go func() { published <- parts.Dispatch.Publish(t.Context(), fires) }()

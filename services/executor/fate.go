@@ -20,14 +20,20 @@ type fate struct {
 // call tells whether the fire may be called now.
 func (f fate) call() bool { return f == fate{} }
 
-// fateOf decides by the instant at which a fire is due, and not by when somebody looks at it: what is due
-// within a stretch in which the timer was not active is skipped, what is due outside of all of them
-// is called, though not while the timer is not active. A one-shot has no other instant: one that is
-// due within such a stretch is due at its end. What somebody asked for by itself is called also
-// while the timer is not active.
+// fateOf decides by the instant at which a fire is due, and not by when somebody looks at it: what
+// is due within a stretch in which the timer was not active is skipped, what is due outside of all
+// of them is called, though not while the timer is not active. A one-shot has no other instant: one
+// that is due within such a stretch is due at its end. What somebody asked for by itself is called
+// also while the timer is not active.
 //
 // past are the stretches before the present one. known is false where they are needed and are nil.
-func fateOf(f *timer.Fire, oneShot bool, s *timer.State, past []timer.Inactivity, nowMS int64) (what fate, known bool) {
+func fateOf(
+	f *timer.Fire,
+	oneShot bool,
+	s *timer.State,
+	past []timer.Inactivity,
+	nowMS int64,
+) (what fate, known bool) {
 	switch {
 	case !s.Exists(), s.Status == timer.StatusDeleted:
 		return fate{reason: timer.ReasonDeleted}, true
@@ -50,8 +56,9 @@ func fateOf(f *timer.Fire, oneShot bool, s *timer.State, past []timer.Inactivity
 	return waits, sure || past != nil
 }
 
-// decideFate returns what becomes of a fire by the state given. It asks the store where the stretches before the
-// present one decide, which is rare: for what is still open of the time before the last activation.
+// decideFate returns what becomes of a fire by the state given. It asks the store where the
+// stretches before the present one decide, which is rare: for what is still open of the time before
+// the last activation.
 func (s *Service) decideFate(e *held, state *timer.State) (fate, error) {
 	nowMS := s.opts.Clock.Now().UnixMilli()
 	oneShot := e.def != nil && e.def.Schedule.Kind.OneShot()
@@ -70,7 +77,8 @@ func (s *Service) decideFate(e *held, state *timer.State) (fate, error) {
 // pastKept is of how many timers the earlier stretches are kept.
 const pastKept = 10_000
 
-// inactivities are the stretches in which timers were not active. Those before the present one never change.
+// inactivities are the stretches in which timers were not active. Those before the present one
+// never change.
 type inactivities struct {
 	ask  *batch.Group[timer.ID, []timer.Inactivity]
 	kept *lru.Cache[pastKey, []timer.Inactivity]
@@ -100,7 +108,10 @@ func (i *inactivities) of(ctx context.Context, state *timer.State) ([]timer.Inac
 }
 
 // readInactivities asks the store for many timers at once.
-func (s *Service) readInactivities(ctx context.Context, ids []timer.ID) ([][]timer.Inactivity, error) {
+func (s *Service) readInactivities(
+	ctx context.Context,
+	ids []timer.ID,
+) ([][]timer.Inactivity, error) {
 	found, err := s.opts.Store.Inactivities(ctx, ids)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
@@ -118,12 +129,14 @@ type deferral struct {
 	store.Deferral
 }
 
-// deferFire lets a fire wait in the store until its timer is active. Where it is active by now, the fire is
-// decided anew at once. Dying after the answer: the fire is nobody's, and an activation finds it.
+// deferFire lets a fire wait in the store until its timer is active. Where it is active by now, the
+// fire is decided anew at once. Dying after the answer: the fire is nobody's, and an activation
+// finds it.
 func (s *Service) deferFire(e *held, state *timer.State) {
-	d := store.Deferral{Fire: e.fire, RunMS: timer.DeferredMS}
+	d := store.Deferral{Fire: e.fire, RunAtMS: timer.DeferredMS}
 	if from := state.ActiveFromMS(); e.def.Schedule.Kind.OneShot() && from < timer.DeferredMS {
-		d.RunMS = max(from, s.opts.Clock.Now().UnixMilli()+1) // it is due at the end of the pause, and wants nobody to notice that first
+		// it is due at the end of the pause, and wants nobody to notice that first.
+		d.RunAtMS = max(from, s.opts.Clock.Now().UnixMilli()+1)
 	}
 	active, err := s.deferrals.Do(e.term.Context(), deferral{e.term.ID, d})
 	switch {
@@ -138,7 +151,8 @@ func (s *Service) deferFire(e *held, state *timer.State) {
 	}
 }
 
-// stateSettles is when a fire is decided anew whose timer was activated while it was being deferred.
+// stateSettles is when a fire is decided anew whose timer was activated while it was being
+// deferred.
 const stateSettles = 10 * time.Millisecond
 
 // deferAll defers many fires, by session: there is more than one only just after a session's end.

@@ -36,7 +36,13 @@ type deployment struct {
 const ahead = 20 * time.Second
 
 func (d *deployment) up() {
-	end := start(d.t, d.Parts, "one", d.rcv, func(o *executor.Options) { o.BypassAhead = time.Second })
+	end := start(
+		d.t,
+		d.Parts,
+		"one",
+		d.rcv,
+		func(o *executor.Options) { o.PollAhead = time.Second },
+	)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -93,20 +99,32 @@ func (d *deployment) dues() (dues []int64) {
 }
 
 // deployed runs one timer that is active from the start on, in a bubble.
-func deployed(t *testing.T, schedule func(began time.Time) timer.Schedule, down []outage, story func(d *deployment)) {
+func deployed(
+	t *testing.T,
+	schedule func(began time.Time) timer.Schedule,
+	down []outage,
+	story func(d *deployment),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		d := &deployment{Parts: parts, t: t, rcv: new(receiver), began: time.Now()}
-		planner, err := expansion.New(expansion.Options{Step1: ahead, Counts: parts.Counts})
+		planner, err := expansion.New(expansion.Options{ExpandAhead: ahead, Counts: parts.Counts})
 		require.NoError(t, err)
 		d.plan = planner.Plan
 		def := servicetest.Cron("* * * * * *", "http://127.0.0.1/")
 		def.Schedule = schedule(d.began)
 		if !def.Schedule.Kind.OneShot() {
-			def.Misfire = timer.Misfire{Policy: timer.MisfireFireAll, Grace: timer.Duration(time.Second)}
+			def.Misfire = timer.Misfire{
+				Policy: timer.MisfireFireAll,
+				Grace:  timer.Duration(time.Second),
+			}
 		}
-		made, err := parts.Store.Create(t.Context(), []store.NewTimer{{App: "a", Name: "timer", Definition: def, Activate: true}}, d.plan)
+		made, err := parts.Store.Create(
+			t.Context(),
+			[]store.NewTimer{{App: "a", Name: "timer", Definition: def, Activate: true}},
+			d.plan,
+		)
 		require.NoError(t, err)
 		require.NoError(t, made[0].Err)
 		d.id = made[0].Timer.ID
@@ -144,8 +162,8 @@ func once(after time.Duration) func(time.Time) timer.Schedule {
 	}
 }
 
-// A one-shot that comes due while its timer is not active is called once, when it is active again: whether its row was made before or not, and
-// whoever was down meanwhile.
+// A one-shot that comes due while its timer is not active is called once, when it is active again:
+// whether its row was made before or not, and whoever was down meanwhile.
 func TestOneShotsOutliveWhatKeepsThemBack(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -205,7 +223,8 @@ func TestOneShotsOutliveWhatKeepsThemBack(t *testing.T) {
 	}
 }
 
-// One that waits for its timer is called as it is defined when that is active again, and not at all if it was moved meanwhile.
+// One that waits for its timer is called as it is defined when that is active again, and not at all
+// if it was moved meanwhile.
 func TestOneShotsThatWaitMayBeEdited(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -232,7 +251,11 @@ func TestOneShotsThatWaitMayBeEdited(t *testing.T) {
 				require.NoError(d.t, err)
 				def := tm.Definition
 				tt.edit(&def, d.began)
-				out, err := d.Store.Edit(d.t.Context(), []store.Edit{{App: "a", ID: d.id, Definition: def}}, d.plan)
+				out, err := d.Store.Edit(
+					d.t.Context(),
+					[]store.Edit{{App: "a", ID: d.id, Definition: def}},
+					d.plan,
+				)
 				require.NoError(d.t, err)
 				require.NoError(d.t, out[0].Err)
 				d.at(30 * time.Second)
@@ -248,7 +271,8 @@ func TestOneShotsThatWaitMayBeEdited(t *testing.T) {
 	}
 }
 
-// What was edited during a pause is planned anew when somebody notices its end: an instant that both versions have is called, however late that is.
+// What was edited during a pause is planned anew when somebody notices its end: an instant that
+// both versions have is called, however late that is.
 func TestAnEditDuringAPauseLosesNoInstant(t *testing.T) {
 	t.Parallel()
 	deployed(t, every(time.Second), nil, func(d *deployment) {
@@ -259,7 +283,11 @@ func TestAnEditDuringAPauseLosesNoInstant(t *testing.T) {
 		require.NoError(d.t, err)
 		def := tm.Definition
 		def.Misfire.Grace = timer.Duration(time.Minute)
-		out, err := d.Store.Edit(d.t.Context(), []store.Edit{{App: "a", ID: d.id, Definition: def}}, d.plan)
+		out, err := d.Store.Edit(
+			d.t.Context(),
+			[]store.Edit{{App: "a", ID: d.id, Definition: def}},
+			d.plan,
+		)
 		require.NoError(d.t, err)
 		require.NoError(d.t, out[0].Err)
 		d.late.Store(true)
@@ -276,8 +304,8 @@ func TestAnEditDuringAPauseLosesNoInstant(t *testing.T) {
 	})
 }
 
-// What is due within [from, until) is skipped for the reason that it was kept back by, and nothing else is: with the rows there and without, on time and
-// after an outage.
+// What is due within [from, until) is skipped for the reason that it was kept back by, and nothing
+// else is: with the rows there and without, on time and after an outage.
 func TestFatesGoByTheInstantAlone(t *testing.T) {
 	t.Parallel()
 	const step = time.Second
@@ -344,7 +372,11 @@ func TestMaxFiresCountsCalls(t *testing.T) {
 	t.Parallel()
 	const most = 10
 	schedule := func(time.Time) timer.Schedule {
-		return timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Second), MaxFires: most}
+		return timer.Schedule{
+			Kind:     timer.KindInterval,
+			Every:    timer.Duration(time.Second),
+			MaxFires: most,
+		}
 	}
 	for name, down := range map[string][]outage{"up": nil, "down": {{3500 * time.Millisecond, 20 * time.Second}}} {
 		t.Run(name, func(t *testing.T) {
@@ -359,7 +391,7 @@ func TestMaxFiresCountsCalls(t *testing.T) {
 				require.Len(d.t, d.dues(), most)
 				tm, err := d.Store.Timer(d.t.Context(), "a", d.id)
 				require.NoError(d.t, err)
-				require.EqualValues(d.t, most, tm.FiresMade)
+				require.EqualValues(d.t, most, tm.FiresCreated)
 			})
 		})
 	}

@@ -26,7 +26,11 @@ type slowClaims struct {
 	claims [][]timer.Fire
 }
 
-func (s *slowClaims) Claim(_ context.Context, _ timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+func (s *slowClaims) Claim(
+	_ context.Context,
+	_ timer.ID,
+	fires []timer.Fire,
+) ([]timer.Fire, error) {
 	s.mu.Lock()
 	s.claims = append(s.claims, fires)
 	s.mu.Unlock()
@@ -40,32 +44,59 @@ func (s *slowClaims) seen() [][]timer.Fire {
 	return append([][]timer.Fire(nil), s.claims...)
 }
 
-// TestAFloodIsClaimedInTurnWithOthers: the task of another app that comes behind tens of thousands of one app's on the topic is in the next claim, not behind them.
+// TestAFloodIsClaimedInTurnWithOthers: the task of another app that comes behind tens of thousands
+// of one app's on the topic is in the next claim, not behind them.
 func TestAFloodIsClaimedInTurnWithOthers(t *testing.T) {
 	t.Parallel()
 	parts := servicetest.New(t, servicetest.Options{})
 	slow := &slowClaims{Store: parts.Store, let: make(chan struct{})}
 	reg := prometheus.NewRegistry()
-	start(t, parts, "one", &receiver{}, func(o *executor.Options) { o.Store, o.Registerer = slow, reg })
+	start(
+		t,
+		parts,
+		"one",
+		&receiver{},
+		func(o *executor.Options) { o.Store, o.Registerer = slow, reg },
+	)
 	due := time.Now().Add(time.Hour).UnixMilli()
 	publish := func(app int64, from, n int) {
 		msgs := make([]bus.Message, n)
 		for i := range msgs {
-			f := timer.Fire{FireID: timer.FireID{Timer: timer.ID(app*1_000_000 + int64(from+i)), DueMS: due}, RunMS: due, AppID: app}
+			f := timer.Fire{
+				FireID:  timer.FireID{Timer: timer.ID(app*1_000_000 + int64(from+i)), DueMS: due},
+				RunAtMS: due,
+				AppID:   app,
+			}
 			msgs[i] = bus.Message{Payload: taskwire.Encode(&f)}
 		}
 		require.NoError(t, parts.Bus("load").Publish(t.Context(), bus.TasksNormal, msgs...))
 	}
 	const flood, others = 30_000, 10
 	publish(1, 0, flood)
-	require.Eventually(t, func() bool { return len(slow.seen()) == 2 }, time.Minute, 5*time.Millisecond, "two claims are made at once")
+	require.Eventually(
+		t,
+		func() bool { return len(slow.seen()) == 2 },
+		time.Minute,
+		5*time.Millisecond,
+		"two claims are made at once",
+	)
 	publish(2, 0, others)
 	held := len(slow.seen()[0]) + len(slow.seen()[1])
-	require.Eventually(t, func() bool { return gauge(t, reg, "carillon_tasks_waiting") == float64(flood+others-held) }, time.Minute, 5*time.Millisecond,
-		"all wait here, not on the topic")
+	require.Eventually(
+		t,
+		func() bool { return gauge(t, reg, "carillon_tasks_waiting") == float64(flood+others-held) },
+		time.Minute,
+		5*time.Millisecond,
+		"all wait here, not on the topic",
+	)
 	slow.let <- struct{}{}
 	slow.let <- struct{}{}
-	require.Eventually(t, func() bool { return len(slow.seen()) == 4 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return len(slow.seen()) == 4 },
+		time.Minute,
+		5*time.Millisecond,
+	)
 	next := slices.Concat(slow.seen()[2:]...)
 	close(slow.let)
 	require.LessOrEqual(t, len(next), 2*store.MaxBatch)

@@ -13,24 +13,28 @@ import (
 const (
 	gateWait    = time.Millisecond
 	gateTimeout = 5 * time.Second
-	// waitsFor is when a fire that waits for another looks again by itself. Most often it is promoted long before.
+	// waitsFor is when a fire that waits for another looks again by itself. Most often it is
+	// promoted long before.
 	waitsFor = time.Minute
 )
 
-// admit decides, just before an attempt, what else than the timer's status there is to say: the version, lateness, and the fires before it. It returns
-// true when the attempt shall be made; else the fire is on its way somewhere else.
+// admit decides, just before an attempt, what else than the timer's status there is to say: the
+// version, lateness, and the fires before it. It returns true when the attempt shall be made; else
+// the fire is on its way somewhere else.
 func (s *Service) admit(e *held, state *timer.State) bool {
 	if e.fire.Cause == timer.CauseBackfill && !s.wanted(e) {
 		return false
 	}
 	first := e.fire.Attempt == 0
-	if e.fire.Series == 0 && first && state.Status != timer.StatusActive && (linked(e) || e.fire.Version < state.Version) {
-		// Its pause is over, and nobody has activated it yet. That plans anew what was edited meanwhile, and begins another chain: until then nobody can tell
-		// what is superseded.
+	if e.fire.Series == 0 && first && state.Status != timer.StatusActive &&
+		(linked(e) || e.fire.Version < state.Version) {
+		// Its pause is over, and nobody has activated it yet. That plans anew what was edited
+		// meanwhile, and begins another chain: until then nobody can tell what is superseded.
 		s.later(e)
 		return false
 	}
-	if e.fire.Series == 0 && first && (e.fire.Version < state.Version || e.fire.Epoch < state.ActiveEpoch) {
+	if e.fire.Series == 0 && first &&
+		(e.fire.Version < state.Version || e.fire.Epoch < state.ActiveEpoch) {
 		over, err := s.superseded(e, state)
 		if err != nil {
 			s.log.Debug().Err(err).Msg("versions of a timer not read, its fire waits")
@@ -65,10 +69,14 @@ func (s *Service) wanted(e *held) bool {
 }
 
 // linked tells whether a fire is one of the chain of a fixed delay.
-func linked(e *held) bool { return e.def.Schedule.Kind == timer.KindFixedDelay && e.fire.Series == 0 }
+func linked(e *held) bool {
+	return e.def.Schedule.Kind == timer.KindFixedDelay && e.fire.Series == 0
+}
 
-// concurrencyOf returns how a fire goes together with others of its timer. The chain of a fixed delay is one fire at a time, whatever else may run beside
-// it: where an edit or an activation begins it anew during a call, the first of the new chain waits for the last of the old one, which no other follows.
+// concurrencyOf returns how a fire goes together with others of its timer. The chain of a fixed
+// delay is one fire at a time, whatever else may run beside it: where an edit or an activation
+// begins it anew during a call, the first of the new chain waits for the last of the old one, which
+// no other follows.
 func concurrencyOf(e *held) timer.Concurrency {
 	c := e.def.Concurrency.Resolved()
 	if c.Policy == timer.ConcurrencyAllow && linked(e) {
@@ -77,8 +85,10 @@ func concurrencyOf(e *held) timer.Concurrency {
 	return c
 }
 
-// superseded tells whether a newer version than the fire's was in force when it was due. Mostly that is the present one; of a timer that was edited again since,
-// the store knows when the one after the fire's came. Of a fixed delay, each activation begins a chain: what is left of the one before is superseded, whenever it is due.
+// superseded tells whether a newer version than the fire's was in force when it was due. Mostly
+// that is the present one; of a timer that was edited again since, the store knows when the one
+// after the fire's came. Of a fixed delay, each activation begins a chain: what is left of the one
+// before is superseded, whenever it is due.
 func (s *Service) superseded(e *held, state *timer.State) (bool, error) {
 	if linked(e) && e.fire.Epoch < state.ActiveEpoch {
 		return true, nil
@@ -101,8 +111,10 @@ func (s *Service) superseded(e *held, state *timer.State) (bool, error) {
 	return ok && due > at, nil
 }
 
-// adopt finds out whether the newer version, or activation, has the instant too: then the fire's row was moved to it, and the fire is called as that says. An edit, or
-// an activation, that comes right now is not missed: who records a fire as superseded does so only where the row still has the old version and epoch.
+// adopt finds out whether the newer version, or activation, has the instant too: then the fire's
+// row was moved to it, and the fire is called as that says. An edit, or an activation, that comes
+// right now is not missed: who records a fire as superseded does so only where the row still has
+// the old version and epoch.
 func (s *Service) adopt(e *held, state *timer.State) bool {
 	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
 	defer cancel()
@@ -130,31 +142,35 @@ func (s *Service) adopt(e *held, state *timer.State) bool {
 		s.later(e)
 		return false
 	}
-	if e.fire.RunMS > s.opts.Clock.Now().UnixMilli() {
+	if e.fire.RunAtMS > s.opts.Clock.Now().UnixMilli() {
 		s.wheel.add(e)
 		return false
 	}
 	return true
 }
 
-// timely tells whether a fire's first attempt is to be made, late as it may be. One whose run was moved, or that was put off here, has waited for its turn or
-// for a limit, which is not for the misfire policy to punish.
+// timely tells whether a fire's first attempt is to be made, late as it may be. One whose run was
+// moved, or that was put off here, has waited for its turn or for a limit, which is not for the
+// misfire policy to punish.
 func (s *Service) timely(e *held, state *timer.State) bool {
 	m := e.def.Misfire.For(e.def.Schedule.Kind)
 	planned, now := plannedMS(e), s.opts.Clock.Now().UnixMilli()
 	late := time.Duration(now-planned) * time.Millisecond
-	if e.putOff() || e.fire.RunMS != planned || late <= m.LateAfter() {
+	if e.putOff() || e.fire.RunAtMS != planned || late <= m.LateAfter() {
 		return true
 	}
 	switch {
-	case m.CatchUpWindow > 0 && late > time.Duration(m.CatchUpWindow), m.Policy == timer.MisfireSkip:
+	case m.CatchUpWindow > 0 && late > time.Duration(m.CatchUpWindow),
+		m.Policy == timer.MisfireSkip:
 		s.skip(e, timer.ReasonMisfired)
 		return false
 	case m.Policy == timer.MisfireFireAll:
 		return s.amongLatest(e, state, &m, now)
 	}
 	run, err := s.catchUps.Do(e.term.Context(), store.Late{
-		FireID: e.fire.FireID, ToMS: now - time.Duration(m.Grace).Milliseconds(), GraceMS: time.Duration(m.Grace).Milliseconds(),
+		FireID:  e.fire.FireID,
+		ToMS:    now - time.Duration(m.Grace).Milliseconds(),
+		GraceMS: time.Duration(m.Grace).Milliseconds(),
 	})
 	switch {
 	case err != nil:
@@ -168,8 +184,10 @@ func (s *Service) timely(e *held, state *timer.State) bool {
 	return false
 }
 
-// amongLatest tells whether a late fire is one of so many that fire_all runs: the latest of those that are late, of what the fire's version had until another came. Each
-// executor counts by itself, from when it meets the first of them: a backlog of which two take their parts moments apart may lose or gain what came late in between.
+// amongLatest tells whether a late fire is one of so many that fire_all runs: the latest of those
+// that are late, of what the fire's version had until another came. Each executor counts by itself,
+// from when it meets the first of them: a backlog of which two take their parts moments apart may
+// lose or gain what came late in between.
 func (s *Service) amongLatest(e *held, state *timer.State, m *timer.Misfire, nowMS int64) bool {
 	if e.def.Schedule.Kind.OneShot() {
 		return true
@@ -188,7 +206,10 @@ func (s *Service) amongLatest(e *held, state *timer.State, m *timer.Misfire, now
 	}
 	run, err := s.opts.Planner.AmongLatest(&e.fire, e.def, dates, until, m.MaxFires)
 	if err != nil {
-		s.log.Warn().Err(err).Stringer("fire", e.fire.FireID).Msg("a late fire is called: the schedule that others follow by cannot be read")
+		s.log.Warn().
+			Err(err).
+			Stringer("fire", e.fire.FireID).
+			Msg("a late fire is called: the schedule that others follow by cannot be read")
 		return true
 	}
 	if !run {
@@ -200,16 +221,21 @@ func (s *Service) amongLatest(e *held, state *timer.State, m *timer.Misfire, now
 // turnAsk is a question to the store's gate, under the session that holds the fire.
 type turnAsk struct {
 	session timer.ID
-	entry   store.Entry
+	entry   store.SlotRequest
 }
 
-// takeTurn asks for the fire's turn among those of its timer. Dying after the answer: whoever gets the fire's claim asks again, and gets the turn that the fire has.
+// takeTurn asks for the fire's turn among those of its timer. Dying after the answer: whoever gets
+// the fire's claim asks again, and gets the turn that the fire has.
 func (s *Service) takeTurn(e *held) bool {
 	waiting := e.fire
 	waiting.State = timer.FireWaiting
-	waiting.RunMS = s.opts.Clock.Now().Add(waitsFor).UnixMilli()
-	waiting.Bucket = s.opts.Counts.Bucket(waiting.FireID, waiting.RunMinute())
-	ask := store.Entry{Fire: waiting, Concurrency: concurrencyOf(e), NowMS: s.opts.Clock.Now().UnixMilli()}
+	waiting.RunAtMS = s.opts.Clock.Now().Add(waitsFor).UnixMilli()
+	waiting.Bucket = s.opts.Counts.Bucket(waiting.FireID, waiting.RunAtMinute())
+	ask := store.SlotRequest{
+		Fire:        waiting,
+		Concurrency: concurrencyOf(e),
+		NowMS:       s.opts.Clock.Now().UnixMilli(),
+	}
 	if linked(e) && e.fire.Attempt == 0 {
 		ask.AfterEnd = time.Duration(e.def.Schedule.Every)
 	}
@@ -219,37 +245,38 @@ func (s *Service) takeTurn(e *held) bool {
 		s.later(e)
 		return false
 	}
-	switch answer.Turn {
-	case store.TurnNow:
+	switch answer.SlotVerdict {
+	case store.SlotGranted:
 		return true
-	case store.TurnWaits:
+	case store.SlotQueued:
 		s.hands.drop(e) // first: its task may come back to this very process
 		s.opts.Dispatch.Committed(e.term.Context(), []timer.Fire{answer.Fire})
-	case store.TurnSkip:
+	case store.SlotSkipped:
 		s.skip(e, timer.ReasonOverlap)
-	case store.TurnFull:
+	case store.SlotQueueFull:
 		s.skip(e, timer.ReasonQueueFull)
-	case store.TurnGone:
+	case store.SlotReplaced:
 		s.skip(e, timer.ReasonCancelled)
-	case store.TurnLost:
+	case store.SlotNotOwned:
 		s.hands.drop(e)
 	}
 	return false
 }
 
-// enter asks the store for many, by session: there is more than one only just after a session's end.
-func (s *Service) enter(ctx context.Context, asks []turnAsk) ([]store.Entered, error) {
-	out := make([]store.Entered, len(asks))
+// enter asks the store for many, by session: there is more than one only just after a session's
+// end.
+func (s *Service) enter(ctx context.Context, asks []turnAsk) ([]store.SlotResult, error) {
+	out := make([]store.SlotResult, len(asks))
 	by := make(map[timer.ID][]int, 1)
 	for i, a := range asks {
 		by[a.session] = append(by[a.session], i)
 	}
 	for session, places := range by {
-		entries := make([]store.Entry, len(places))
+		entries := make([]store.SlotRequest, len(places))
 		for n, i := range places {
 			entries[n] = asks[i].entry
 		}
-		answers, err := s.opts.Store.Enter(ctx, session, entries)
+		answers, err := s.opts.Store.AcquireSlots(ctx, session, entries)
 		if err != nil {
 			return nil, fmt.Errorf("asking whose turn it is: %w", err)
 		}
@@ -260,7 +287,8 @@ func (s *Service) enter(ctx context.Context, asks []turnAsk) ([]store.Entered, e
 	return out, nil
 }
 
-// follow adds to an outcome what it sets off: the turn that is handed on, and the next fire of a fixed delay.
+// follow adds to an outcome what it sets off: the turn that is handed on, and the next fire of a
+// fixed delay.
 func (s *Service) follow(e *held, o *timer.Outcome) {
 	if e.def == nil {
 		return
@@ -268,15 +296,19 @@ func (s *Service) follow(e *held, o *timer.Outcome) {
 	if o.Serial = concurrencyOf(e).Policy != timer.ConcurrencyAllow; !linked(e) {
 		return
 	}
-	next, err := s.opts.Planner.Follow(&e.fire, e.def, s.calendarsOf(e), o.FinishedMS)
+	next, err := s.opts.Planner.Successor(&e.fire, e.def, s.calendarsOf(e), o.FinishedMS)
 	if err != nil {
-		s.log.Error().Err(err).Stringer("fire", e.fire.FireID).Msg("a fixed delay ends: its next fire cannot be planned")
+		s.log.Error().
+			Err(err).
+			Stringer("fire", e.fire.FireID).
+			Msg("a fixed delay ends: its next fire cannot be planned")
 		return
 	}
 	o.Next = next
 }
 
-// calendarsOf insists: a chain must not end for a store that is away for a moment, which the outcome has to wait for in any case.
+// calendarsOf insists: a chain must not end for a store that is away for a moment, which the
+// outcome has to wait for in any case.
 func (s *Service) calendarsOf(e *held) []timer.Calendar {
 	for {
 		ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
@@ -285,7 +317,10 @@ func (s *Service) calendarsOf(e *held) []timer.Calendar {
 		if err == nil || e.term.Context().Err() != nil {
 			return dates
 		}
-		s.log.Warn().Err(err).Stringer("fire", e.fire.FireID).Msg("the fire that follows waits for its calendars")
+		s.log.Warn().
+			Err(err).
+			Stringer("fire", e.fire.FireID).
+			Msg("the fire that follows waits for its calendars")
 		clock.Pause(e.term.Context(), recordAgain)
 	}
 }

@@ -13,27 +13,37 @@ import (
 type held struct {
 	fire     timer.Fire
 	rev      int32 // of fire when it was taken; never changes while it is in hand
-	term     *session.Term
+	term     *session.Epoch
 	def      *timer.Definition // what was last called, once it is known
 	endpoint string            // of def: see endpointOf
-	app      string            // its timer's, once that was read; empty where the timer is gone. Its worker's, then the recorder's
-	late     atomic.Bool       // it came by the low lane after its run, and its call has not begun
-	low      bool              // it came by the low lane
-	doubt    bool              // its claim is in doubt, and no task stands behind it; guarded by hands.mu
+	// its timer's, once that was read; empty where the timer is gone. Its worker's, then the
+	// recorder's.
+	app string
+	// it came by the low-priority topic after its run, and its call has not begun.
+	late atomic.Bool
+	low  bool // it came by the low-priority topic
+	// its claim is in doubt, and no task stands behind it; guarded by hands.mu.
+	doubt bool
 
-	error string // what its last attempt came to, where it failed for good; its worker's, then the recorder's
+	// what its last attempt came to, where it failed for good; its worker's, then the recorder's.
+	error string
 
-	activeMS int64 // of a one-shot that came due while its timer was not active: since when it is; else 0. Its worker's alone
+	// of a one-shot that came due while its timer was not active: since when it is; else 0. Its
+	// worker's alone.
+	activeMS int64
 
-	asked     bool    // the limits have put it off already; this and the next are its worker's alone
-	broken    bool    // its endpoint's breaker has, too
-	asOf      int32   // the version of the timer's state by which the fire's version was found out; its worker's
+	// the limits have put it off already; this and the next are its worker's alone.
+	asked  bool
+	broken bool // its endpoint's breaker has, too
+	// the version of the timer's state by which the fire's version was found out; its worker's.
+	asOf      int32
 	granted   *permit // that it waited for; its worker's from the queue on
 	refusedMS int64   // since when that does, for the attempt to come; 0: it does not
 }
 
-// putOff tells whether it waited for a limit or a breaker: that it is late says nothing of how late anything else is.
-func (e *held) putOff() bool { return e.asked || e.broken || e.fire.State == timer.FireParked }
+// putOff tells whether it waited for a limit or a breaker: that it is late says nothing of how late
+// anything else is.
+func (e *held) putOff() bool { return e.asked || e.broken || e.fire.State == timer.FireDeferred }
 
 // canary tells whether it is Carillon's own: what is counted and announced is the users'.
 func (e *held) canary() bool { return e.def != nil && e.def.Target.Kind == timer.KindCanary }
@@ -46,7 +56,7 @@ type origin int
 
 const (
 	byTask     origin = iota
-	byLowTask         // of the low lane
+	byLowTask         // of the low-priority topic
 	byDoubt           // its claim was made before, and the answer was lost
 	byLook            // it was found in the store, without a task
 	byLateLook        // and was late
@@ -59,8 +69,9 @@ func (o origin) low() bool { return o == byLowTask || o == byLateLook }
 // bare tells that no task stands behind the claim.
 func (o origin) bare() bool { return o == byDoubt || o == byLook || o == byLateLook || o == byLift }
 
-// hands is the bounded set of fires that this process holds, from just before the claim until the outcome is recorded or the fire
-// given back. It is why no fire is in hand twice: who cannot put a fire in does not claim it.
+// hands is the bounded set of fires that this process holds, from just before the claim until the
+// outcome is recorded or the fire given back. It is why no fire is in hand twice: who cannot put a
+// fire in does not claim it.
 type hands struct {
 	max  int
 	mu   sync.Mutex
@@ -73,11 +84,18 @@ func newHands(limit int) *hands {
 	return &hands{max: limit, set: make(map[timer.FireID]*held), room: make(chan struct{})}
 }
 
-// take waits until there is room, then puts in those that are not there. What a dead term left behind is
-// replaced: nobody will call it from there. It also returns the places of those that have to come again: an earlier revision of the
-// fire is in hand, which its claim or its release will show to be over; or its claim is in doubt, and where that fails once more this task is the
-// only one that carries it.
-func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire, by origin, nowMS int64) (fresh []*held, again []int, err error) {
+// take waits until there is room, then puts in those that are not there. What a dead term left
+// behind is replaced: nobody will call it from there. It also returns the places of those that have
+// to come again: an earlier revision of the fire is in hand, which its claim or its release will
+// show to be over; or its claim is in doubt, and where that fails once more this task is the only
+// one that carries it.
+func (h *hands) take(
+	ctx context.Context,
+	term *session.Epoch,
+	fires []timer.Fire,
+	by origin,
+	nowMS int64,
+) (fresh []*held, again []int, err error) {
 	if err := h.await(ctx, by.low()); err != nil {
 		return nil, nil, err
 	}
@@ -88,11 +106,18 @@ func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire
 		old := h.set[fires[i].FireID]
 		switch {
 		case old == nil || old.term.Context().Err() != nil:
-			e := &held{fire: fires[i], rev: fires[i].Rev, term: term, doubt: by.bare(), low: by.low()}
+			e := &held{
+				fire:  fires[i],
+				rev:   fires[i].Rev,
+				term:  term,
+				doubt: by.bare(),
+				low:   by.low(),
+			}
 			if old != nil {
 				h.out(old)
 			}
-			if by.low() && e.fire.RunMS <= nowMS { // else it is of low priority, and waits for its run
+			// else it is of low priority, and waits for its run.
+			if by.low() && e.fire.RunAtMS <= nowMS {
 				e.late.Store(true)
 				h.late++
 			}
@@ -108,8 +133,9 @@ func (h *hands) take(ctx context.Context, term *session.Term, fires []timer.Fire
 	return fresh, again, nil
 }
 
-// await returns with the lock held once there is room. What is late has less of it: catching up never delays the present, so there are never many
-// late fires that wait for their call before those that are due now.
+// await returns with the lock held once there is room. What is late has less of it: catching up
+// never delays the present, so there are never many late fires that wait for their call before
+// those that are due now.
 func (h *hands) await(ctx context.Context, low bool) error {
 	for {
 		h.mu.Lock()
@@ -159,8 +185,9 @@ func (h *hands) drop(es ...*held) {
 	h.room = make(chan struct{})
 }
 
-// dropTerm takes out everything of a dead term. Calls in flight end by the term's context; what they find no longer counts here.
-func (h *hands) dropTerm(t *session.Term) int {
+// dropTerm takes out everything of a dead term. Calls in flight end by the term's context; what
+// they find no longer counts here.
+func (h *hands) dropTerm(t *session.Epoch) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0

@@ -13,11 +13,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestCatchUpLeavesRoomForThePresent: of what is late only so much waits in hand, however much of the hands is free.
+// TestCatchUpLeavesRoomForThePresent: of what is late only so much waits in hand, however much of
+// the hands is free.
 func TestCatchUpLeavesRoomForThePresent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h, term := newHands(100*maxLate), new(session.Term)
+		h, term := newHands(100*maxLate), new(session.Epoch)
 		fires := make([]timer.Fire, 2*maxLate)
 		for i := range fires {
 			fires[i].FireID = timer.FireID{Timer: timer.ID(i + 1), DueMS: 1}
@@ -53,13 +54,22 @@ func TestCatchUpLeavesRoomForThePresent(t *testing.T) {
 type opened struct{ store.Sessions }
 
 func (opened) OpenSession(context.Context, timer.ID, store.SessionKind, string) error { return nil }
-func (opened) RenewSession(context.Context, timer.ID, store.Load) (bool, error)       { return true, nil }
-func (opened) CloseSession(context.Context, timer.ID) error                           { return nil }
+func (opened) RenewSession(context.Context, timer.ID, store.Load) (bool, error) {
+	return true, nil
+}
+func (opened) CloseSession(context.Context, timer.ID) error { return nil }
 
 // liveTerm returns a term that lasts as long as the test.
-func liveTerm(t *testing.T) *session.Term {
+func liveTerm(t *testing.T) *session.Epoch {
 	t.Helper()
-	k, err := session.NewKeeper(session.Options{Store: opened{}, IDs: timer.NewIDs(time.Now), Kind: store.ExecutorSession, Name: "test"})
+	k, err := session.NewHeartbeater(
+		session.Options{
+			Store: opened{},
+			IDs:   timer.NewIDs(time.Now),
+			Kind:  store.ExecutorSession,
+			Name:  "test",
+		},
+	)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -70,7 +80,8 @@ func liveTerm(t *testing.T) *session.Term {
 	return term
 }
 
-// TestTaskOfADoubtComesAgain: until a claim that no task stands behind has an answer, nothing but the task that comes carries the fire.
+// TestTaskOfADoubtComesAgain: until a claim that no task stands behind has an answer, nothing but
+// the task that comes carries the fire.
 func TestTaskOfADoubtComesAgain(t *testing.T) {
 	t.Parallel()
 	for _, by := range []origin{byDoubt, byLook, byLateLook} {
@@ -81,12 +92,21 @@ func TestTaskOfADoubtComesAgain(t *testing.T) {
 func requireTaskComesAgain(t *testing.T, by origin) {
 	t.Helper()
 	h, term := newHands(10), liveTerm(t)
-	fires := []timer.Fire{{FireID: timer.FireID{Timer: 1, DueMS: 1}}, {FireID: timer.FireID{Timer: 2, DueMS: 1}}}
+	fires := []timer.Fire{
+		{FireID: timer.FireID{Timer: 1, DueMS: 1}},
+		{FireID: timer.FireID{Timer: 2, DueMS: 1}},
+	}
 	byOther, _, err := h.take(t.Context(), term, fires[:1], byTask, 1<<40)
 	require.NoError(t, err)
 	require.Len(t, byOther, 1)
 
-	doubtful, again, err := h.take(t.Context(), term, []timer.Fire{fires[0], fires[1], fires[1]}, by, 1<<40)
+	doubtful, again, err := h.take(
+		t.Context(),
+		term,
+		[]timer.Fire{fires[0], fires[1], fires[1]},
+		by,
+		1<<40,
+	)
 	require.NoError(t, err)
 	require.Len(t, doubtful, 1, "the first is in hand, whose task nobody has acknowledged")
 	require.Empty(t, again)

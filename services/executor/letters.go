@@ -15,8 +15,9 @@ const (
 	lettersWait = 5 * time.Second
 )
 
-// bury publishes the dead letters of failed fires. It comes before the record: dying between the two repeats the last attempt and
-// the letter, with the same fire id; the other way round a letter would be lost.
+// bury publishes the dead letters of failed fires. It comes before the record: dying between the
+// two repeats the last attempt and the letter, with the same fire id; the other way round a letter
+// would be lost.
 func (s *Service) bury(ctx context.Context, rs []result) error {
 	var letters []bus.Message
 	for i := range rs {
@@ -31,24 +32,50 @@ func (s *Service) bury(ctx context.Context, rs []result) error {
 		}
 		payload, err := proto.Marshal(d)
 		if err != nil {
-			return err //nolint:wrapcheck // cannot happen: no field is text that came from outside unchecked
+			//nolint:wrapcheck // cannot happen: no field is text that came from outside unchecked
+			return err
 		}
-		letters = append(letters, bus.Message{Key: app, Payload: payload, Properties: map[string]string{
-			bus.PropReason: string(o.Reason), bus.PropFire: o.FireID.String(), bus.PropTimer: o.Timer.String(), bus.PropApp: app,
-		}})
+		letters = append(
+			letters,
+			bus.Message{Key: app, Payload: payload, Properties: map[string]string{
+				bus.PropReason: string(
+					o.Reason,
+				),
+				bus.PropFire:  o.FireID.String(),
+				bus.PropTimer: o.Timer.String(),
+				bus.PropApp:   app,
+			}},
+		)
 	}
 	if len(letters) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lettersWait)
 	defer cancel()
-	return s.opts.Bus.Publish(ctx, bus.TasksDead, letters...) //nolint:wrapcheck // the bus says which topic
+	//nolint:wrapcheck // the bus says which topic
+	return s.opts.Bus.Publish(ctx, bus.TasksDead, letters...)
 }
 
 // taskOf returns a fire as the message that package taskwire writes.
 func taskOf(f *timer.Fire) *carillonv1.Task {
 	return &carillonv1.Task{
-		TimerId: int64(f.Timer), DueMs: f.DueMS, Series: f.Series, RunMs: f.RunMS, Bucket: f.Bucket, AppId: f.AppID, Version: f.Version, Epoch: f.Epoch,
-		Cause: uint32(f.Cause), State: uint32(f.State), Attempt: f.Attempt, Rev: f.Rev, LateMs: f.LateMS, Lane: uint32(f.Lane),
+		TimerId: int64(
+			f.Timer,
+		),
+		DueMs:   f.DueMS,
+		Series:  f.Series,
+		RunAtMs: f.RunAtMS,
+		Bucket:  f.Bucket,
+		AppId:   f.AppID,
+		Version: f.Version,
+		Epoch:   f.Epoch,
+		Cause: uint32(
+			f.Cause,
+		),
+		State:    uint32(f.State),
+		Attempt:  f.Attempt,
+		Rev:      f.Rev,
+		LateMs:   f.LateMS,
+		Priority: uint32(f.PriorityLevel),
 	}
 }

@@ -13,8 +13,22 @@ import (
 func TestALetterHasTheFireAsTasksHaveIt(t *testing.T) {
 	t.Parallel()
 	f := timer.Fire{
-		FireID: timer.FireID{DueMS: 1, Timer: 2, Series: 3}, RunMS: 4, Bucket: 5, AppID: 6, Version: 7, Epoch: 8, Cause: timer.CauseRedrive,
-		State: timer.FireParked, Attempt: 9, LateMS: 10, Rev: 11, Lane: timer.LaneLow,
+		FireID: timer.FireID{
+			DueMS:  1,
+			Timer:  2,
+			Series: 3,
+		},
+		RunAtMS:       4,
+		Bucket:        5,
+		AppID:         6,
+		Version:       7,
+		Epoch:         8,
+		Cause:         timer.CauseRedrive,
+		State:         timer.FireDeferred,
+		Attempt:       9,
+		LateMS:        10,
+		Rev:           11,
+		PriorityLevel: timer.LevelLow,
 	}
 	letter, err := proto.Marshal(taskOf(&f))
 	require.NoError(t, err)

@@ -24,21 +24,34 @@ func raised(old, now limit.Settings) bool {
 	return more(old.Rate, now.Rate) || more(float64(old.Concurrent), float64(now.Concurrent))
 }
 
-// liftLimits lets fires that wait for the limits of their app ask anew when those were raised: else each would wait for the instant that it was given by
-// the old ones, up to limit.MaxWait. It goes on until ctx ends.
+// liftLimits lets fires that wait for the limits of their app ask anew when those were raised: else
+// each would wait for the instant that it was given by the old ones, up to limit.MaxWait. It goes
+// on until ctx ends.
 //
-// Executors divide what is parked by its buckets, and claim it; whose claim comes second, or after the trigger's task, gets nothing. Dying with it
-// in hand is as with any other fire. What is not reached, as the store is away, comes at its instant.
+// Executors divide what is parked by its buckets, and claim it; whose claim comes second, or after
+// the trigger's task, gets nothing. Dying with it in hand is as with any other fire. What is not
+// reached, as the store is away, comes at its instant.
 func (s *Service) liftLimits(ctx context.Context) error {
 	for {
 		select {
 		case t := <-s.tenants.changed:
-			if now, err := s.tenants.of(ctx, t.id, t.name); err != nil || !raised(t.limits, now.limits) {
+			if now, err := s.tenants.of(
+				ctx,
+				t.id,
+				t.name,
+			); err != nil ||
+				!raised(t.limits, now.limits) {
 				continue // where it could not be read, its next fire reads it
 			}
-			s.wheel.hasten(s.opts.Clock.Now().UnixMilli(), func(e *held) bool { return e.asked && e.fire.AppID == t.id })
+			s.wheel.hasten(
+				s.opts.Clock.Now().UnixMilli(),
+				func(e *held) bool { return e.asked && e.fire.AppID == t.id },
+			)
 			if err := s.lift(ctx, t.id); err != nil {
-				s.log.Debug().Err(err).Str("app", t.name).Msg("fires that wait for limits were not hastened")
+				s.log.Debug().
+					Err(err).
+					Str("app", t.name).
+					Msg("fires that wait for limits were not hastened")
 			}
 		case <-ctx.Done():
 			return nil
@@ -50,7 +63,7 @@ func (s *Service) liftLimits(ctx context.Context) error {
 func (s *Service) lift(ctx context.Context, app int64) error {
 	now := s.opts.Clock.Now()
 	until := now.Add(limit.MaxWait).UnixMilli()
-	l := &bypassLook{svc: s, term: s.keeper.Term()}
+	l := &bypassLook{svc: s, term: s.keeper.Epoch()}
 	if l.term == nil {
 		return nil
 	}
@@ -62,7 +75,15 @@ func (s *Service) lift(ctx context.Context, app int64) error {
 			if !l.mine(bucket) {
 				continue
 			}
-			if err := s.liftSlice(ctx, l.term, minute, bucket, app, store.After(now.UnixMilli()), until); err != nil {
+			if err := s.liftSlice(
+				ctx,
+				l.term,
+				minute,
+				bucket,
+				app,
+				store.After(now.UnixMilli()),
+				until,
+			); err != nil {
 				return err
 			}
 		}
@@ -70,7 +91,15 @@ func (s *Service) lift(ctx context.Context, app int64) error {
 	return nil
 }
 
-func (s *Service) liftSlice(ctx context.Context, term *session.Term, minute int64, bucket int32, app int64, from store.Position, until int64) error {
+func (s *Service) liftSlice(
+	ctx context.Context,
+	term *session.Epoch,
+	minute int64,
+	bucket int32,
+	app int64,
+	from store.Position,
+	until int64,
+) error {
 	for {
 		call, cancel := context.WithTimeout(ctx, liftTimeout)
 		page, err := s.opts.Store.LoadSlice(call, minute, bucket, from, until, liftPage)
@@ -79,9 +108,12 @@ func (s *Service) liftSlice(ctx context.Context, term *session.Term, minute int6
 			return err //nolint:wrapcheck // the store says what it was doing
 		}
 		last, full := page[len(page)-1], len(page) == liftPage
-		from = store.Position{RunMS: last.RunMS, FireID: last.FireID}
-		page = slices.DeleteFunc(page, func(f timer.Fire) bool { return f.AppID != app || f.State != timer.FireParked })
-		for s.hands.crowded() && ctx.Err() == nil && term.Trusted() {
+		from = store.Position{RunAtMS: last.RunAtMS, FireID: last.FireID}
+		page = slices.DeleteFunc(
+			page,
+			func(f timer.Fire) bool { return f.AppID != app || f.State != timer.FireDeferred },
+		)
+		for s.hands.crowded() && ctx.Err() == nil && term.Valid() {
 			clock.Pause(ctx, liftPause)
 		}
 		if len(page) > 0 {

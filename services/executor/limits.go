@@ -29,8 +29,8 @@ type waiter struct {
 	app   string
 }
 
-// Ready implements limit.Waiter. What has a permit goes to a worker before all else, in the order of the
-// permits. The worker decides anew: the timer may have changed while the fire waited.
+// Ready implements limit.Waiter. What has a permit goes to a worker before all else, in the order
+// of the permits. The worker decides anew: the timer may have changed while the fire waited.
 func (w *waiter) Ready() bool {
 	if w.entry.term.Context().Err() != nil {
 		return false // its session has ended, and whoever took the claim over calls it
@@ -47,13 +47,17 @@ func (p *permit) unused() {
 	}
 }
 
-// heldAnyway is a wait that is held however full the hands are: to give the fire back and claim it again takes as long.
+// heldAnyway is a wait that is held however full the hands are: to give the fire back and claim it
+// again takes as long.
 const heldAnyway = 250 * time.Millisecond
 
-// allow asks the breaker of the endpoint and the limits of the app; the breaker first, for what it refuses shall cost the app nothing. Without a permit the fire is
-// on its way somewhere else, and no longer this worker's: it waits in the list of the limits, which gives it back with its permit; or it is parked until a
-// retry-after time, when its turn is further away than what is held. A parked fire is an open fire like one that waits for its retry: nobody has it in hand, and it
-// keeps nothing from going on. granted is the permit that it has waited for, and nil most often; it is returned, or the caller's still.
+// allow asks the breaker of the endpoint and the limits of the app; the breaker first, for what it
+// refuses shall cost the app nothing. Without a permit the fire is on its way somewhere else, and
+// no longer this worker's: it waits in the list of the limits, which gives it back with its permit;
+// or it is parked until a retry-after time, when its turn is further away than what is held. A
+// parked fire is an open fire like one that waits for its retry: nobody has it in hand, and it
+// keeps nothing from going on. granted is the permit that it has waited for, and nil most often; it
+// is returned, or the caller's still.
 func (s *Service) allow(e *held, owner *tenant, granted *permit) *permit {
 	if e.canary() {
 		return &permit{svc: s}
@@ -80,8 +84,11 @@ func (s *Service) allow(e *held, owner *tenant, granted *permit) *permit {
 	// Who comes back goes before whoever is new; a retry, too, has had its turn.
 	asked := e.asked
 	ask := limit.Ask{
-		App: owner.name, Priority: p.priority, Waiter: &waiter{svc: s, entry: e, app: owner.name}, Hold: s.heldFor(),
-		Returned: asked || e.fire.State == timer.FireParked || e.fire.State == timer.FireRetrying,
+		App:      owner.name,
+		Priority: p.priority,
+		Waiter:   &waiter{svc: s, entry: e, app: owner.name},
+		Hold:     s.heldFor(),
+		Returned: asked || e.fire.State == timer.FireDeferred || e.fire.State == timer.FireRetrying,
 	}
 	e.asked = true // now, for where it waits it is another worker's at once
 	d := s.opts.Limits.Start(ask)
@@ -106,23 +113,30 @@ func (s *Service) heldFor() time.Duration {
 	return heldWait
 }
 
-// refused lets a fire wait for its endpoints, as none of them is called. What was not sent is no attempt, unless a call to each of them has failed since it
-// waits: then they are as bad as when it would have been sent, and the attempt counts as failed, so that a dead endpoint's fires come to an end, by an attempt per round of probes.
+// refused lets a fire wait for its endpoints, as none of them is called. What was not sent is no
+// attempt, unless a call to each of them has failed since it waits: then they are as bad as when it
+// would have been sent, and the attempt counts as failed, so that a dead endpoint's fires come to
+// an end, by an attempt per round of probes.
 //
-// One that came back from the store, to whatever executor, was told to wait for the end of an open breaker, and somewhat longer: probes went before it.
+// One that came back from the store, to whatever executor, was told to wait for the end of an open
+// breaker, and somewhat longer: probes went before it.
 func (s *Service) refused(e *held, at time.Time, endpoints ...string) {
 	bad := true
 	for _, endpoint := range endpoints {
 		failed, spread := s.opts.Breakers.Failed(endpoint)
 		since := e.refusedMS
-		if since == 0 && e.fire.State == timer.FireParked {
-			since = e.fire.RunMS - spread.Milliseconds()
+		if since == 0 && e.fire.State == timer.FireDeferred {
+			since = e.fire.RunAtMS - spread.Milliseconds()
 		}
 		bad = bad && since != 0 && failed.UnixMilli() >= since
 	}
 	if bad {
 		e.refusedMS = 0
-		s.notMade(e, timer.FailureCircuit, "not sent: the endpoint fails, and is left alone for a while")
+		s.notMade(
+			e,
+			timer.FailureCircuit,
+			"not sent: the endpoint fails, and is left alone for a while",
+		)
 		return
 	}
 	e.broken = true
@@ -130,7 +144,7 @@ func (s *Service) refused(e *held, at time.Time, endpoints ...string) {
 		e.refusedMS = s.opts.Clock.Now().UnixMilli()
 	}
 	if e.fire.State == timer.FireRetrying {
-		e.fire.State = timer.FireParked // as which it is known when it comes back
+		e.fire.State = timer.FireDeferred // as which it is known when it comes back
 	}
 	s.park(e, at)
 }
@@ -143,7 +157,7 @@ func (s *Service) park(e *held, at time.Time) {
 	}
 	s.met.parked.Inc()
 	if e.fire.State == timer.FireReady {
-		e.fire.State = timer.FireParked
+		e.fire.State = timer.FireDeferred
 	}
 	s.moveTo(e, at)
 	s.recorder.release(e)
@@ -161,7 +175,8 @@ func (p *permit) done() {
 	}
 }
 
-// report tells the breaker how the call went. Of one that says nothing of the endpoint it hears when the permit is done.
+// report tells the breaker how the call went. Of one that says nothing of the endpoint it hears
+// when the permit is done.
 func (p *permit) report(r *callback.Result) {
 	if p.endpoint == "" || !callback.Telling(r) {
 		return
@@ -170,7 +185,8 @@ func (p *permit) report(r *callback.Result) {
 	p.svc.opts.Breakers.Report(p.endpoint, p.probe, !callback.Unwell(r))
 }
 
-// guard asks the breakers for each of several targets: mode any goes round one that fails, and of mode all that target waits for the next attempt.
+// guard asks the breakers for each of several targets: mode any goes round one that fails, and of
+// mode all that target waits for the next attempt.
 type guard struct {
 	svc  *Service
 	held *held
@@ -204,7 +220,7 @@ func (g *guard) Allow(t *timer.Target) (done func(*callback.Result), ok bool) {
 
 // Continue implements callback.Guard: P3 and P5 hold for each target.
 func (g *guard) Continue() bool {
-	if !g.held.term.Trusted() {
+	if !g.held.term.Valid() {
 		return false
 	}
 	seen, err := g.svc.consult(g.held)

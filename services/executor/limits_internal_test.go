@@ -11,11 +11,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A probe that never reached the endpoint neither closes its breaker nor keeps it open longer: the next call is the probe.
+// A probe that never reached the endpoint neither closes its breaker nor keeps it open longer: the
+// next call is the probe.
 func TestAProbeThatSaysNothingLetsTheNextOneTry(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	breakers, err := limit.NewBreakers(limit.BreakerOptions{Failures: 1, Probes: 1, Now: func() time.Time { return now }})
+	breakers, err := limit.NewBreakers(
+		limit.BreakerOptions{Failures: 1, Probes: 1, Now: func() time.Time { return now }},
+	)
 	require.NoError(t, err)
 	s := &Service{opts: Options{Breakers: breakers}}
 	call := func(f timer.Failure) (ok, probe bool) {

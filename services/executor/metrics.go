@@ -26,9 +26,44 @@ type metrics struct {
 }
 
 var (
-	latenessBuckets = []float64{.001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600}
-	callBuckets     = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
-	batchBuckets    = []float64{1, 2, 5, 10, 20, 50, 100, 200, 350, 500}
+	latenessBuckets = []float64{
+		.001,
+		.0025,
+		.005,
+		.01,
+		.02,
+		.05,
+		.1,
+		.25,
+		.5,
+		1,
+		2.5,
+		5,
+		10,
+		30,
+		60,
+		300,
+		1800,
+		3600,
+	}
+	callBuckets = []float64{
+		.0005,
+		.001,
+		.0025,
+		.005,
+		.01,
+		.025,
+		.05,
+		.1,
+		.25,
+		.5,
+		1,
+		2.5,
+		5,
+		10,
+		30,
+	}
+	batchBuckets = []float64{1, 2, 5, 10, 20, 50, 100, 200, 350, 500}
 )
 
 func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
@@ -36,57 +71,97 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 	gauge := func(name, help string, read func() float64) {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 	}
-	gauge("carillon_executor_hands", "Fires in hand.", func() float64 { return float64(s.hands.len()) })
-	gauge("carillon_executor_waiting", "Fires in hand that wait for their run.", func() float64 { return float64(s.wheel.len()) })
-	gauge("carillon_executor_queued", "Due fires that wait for a worker.", func() float64 { return float64(s.queue.len()) })
-	gauge("carillon_executor_unrecorded", "Results in hand that are not recorded yet.", func() float64 { return float64(s.recorder.waiting()) })
+	gauge(
+		"carillon_executor_inflight_fires",
+		"Fires in hand.",
+		func() float64 { return float64(s.hands.len()) },
+	)
+	gauge(
+		"carillon_executor_waiting",
+		"Fires in hand that wait for their run.",
+		func() float64 { return float64(s.wheel.len()) },
+	)
+	gauge(
+		"carillon_executor_queued",
+		"Due fires that wait for a worker.",
+		func() float64 { return float64(s.queue.len()) },
+	)
+	gauge(
+		"carillon_executor_unrecorded",
+		"Results in hand that are not recorded yet.",
+		func() float64 { return float64(s.recorder.waiting()) },
+	)
 	return &metrics{
 		apps: newAppMetrics(reg),
 		parked: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_executor_parked_total", Help: "Fires given back until an instant, for the limits of their app or the breaker of their endpoint.",
+			Name: "carillon_executor_limit_deferred_total",
+			Help: "Fires given back until an instant, for the limits of their app or the breaker of their endpoint.",
 		}),
 		deferred: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_executor_deferred_total", Help: "Fires given back until their timer is active again.",
+			Name: "carillon_executor_inactive_deferred_total",
+			Help: "Fires given back until their timer is active again.",
 		}),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "carillon_lateness_seconds", Help: "Start of the first attempt minus the planned instant, but for the canary's.", Buckets: latenessBuckets,
+			Name:    "carillon_lateness_seconds",
+			Help:    "Start of the first attempt minus the planned instant, but for the canary's.",
+			Buckets: latenessBuckets,
 		}),
 		callSeconds: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "carillon_callback_seconds", Help: "Duration of one attempt, but for the canary's.", Buckets: callBuckets,
+			Name:    "carillon_callback_seconds",
+			Help:    "Duration of one attempt, but for the canary's.",
+			Buckets: callBuckets,
 		}),
-		calling: f.NewGauge(prometheus.GaugeOpts{Name: "carillon_executor_calling", Help: "Attempts in flight."}),
+		calling: f.NewGauge(
+			prometheus.GaugeOpts{
+				Name: "carillon_executor_active_attempts",
+				Help: "Attempts in flight.",
+			},
+		),
 		outcomes: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_fires_total", Help: "Fires recorded, by outcome and reason, but for the canary's.",
+			Name: "carillon_fires_total",
+			Help: "Fires recorded, by outcome and reason, but for the canary's.",
 		}, []string{"outcome", "reason"}),
 		outcomesLost: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_results_superseded_total", Help: "Results that did not count because another session had taken the fire over.",
+			Name: "carillon_results_fenced_total",
+			Help: "Results that did not count because another session had taken the fire over.",
 		}),
 		eventsLate: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_outcome_events_late_total", Help: "Recorded outcomes that did not fit into memory and are announced from the store.",
+			Name: "carillon_outcome_events_delayed_total",
+			Help: "Recorded outcomes that did not fit into memory and are announced from the store.",
 		}),
 		claimsLost: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_claims_lost_total", Help: "Tasks whose fire was claimed by another session, finished, or of another revision.",
+			Name: "carillon_claims_lost_total",
+			Help: "Tasks whose fire was claimed by another session, finished, or of another revision.",
 		}),
 		inherited: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_fires_inherited_total", Help: "Open fires of ended sessions that were dispatched again.",
+			Name: "carillon_fires_inherited_total",
+			Help: "Open fires of ended sessions that were dispatched again.",
 		}),
 		bypassed: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_fires_bypassed_total", Help: "Fires that executors took from the store because no task had brought them.",
+			Name: "carillon_fires_polled_total",
+			Help: "Fires that executors took from the store because no task had brought them.",
 		}),
 		recordErrors: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_record_errors_total", Help: "Writes of results that failed and were repeated.",
+			Name: "carillon_record_errors_total",
+			Help: "Writes of results that failed and were repeated.",
 		}),
 		taskBatch: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "carillon_task_batch_size", Help: "Tasks claimed together.", Buckets: batchBuckets,
+			Name:    "carillon_task_batch_size",
+			Help:    "Tasks claimed together.",
+			Buckets: batchBuckets,
 		}),
 		tasksWaiting: f.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_tasks_waiting", Help: "Tasks that were received and wait for their claim.",
+			Name: "carillon_tasks_waiting",
+			Help: "Tasks that were received and wait for their claim.",
 		}),
 		recordBatch: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "carillon_record_batch_size", Help: "Results recorded together.", Buckets: batchBuckets,
+			Name:    "carillon_record_batch_size",
+			Help:    "Results recorded together.",
+			Buckets: batchBuckets,
 		}),
 		taskAge: f.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_task_age_seconds", Help: "Age of the oldest task of the last claim by another lane than the low one: claim minus publication.",
+			Name: "carillon_task_age_seconds",
+			Help: "Age of the oldest task of the last claim by another lane than the low one: claim minus publication.",
 		}),
 	}
 }

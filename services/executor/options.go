@@ -22,33 +22,63 @@ import (
 type Store interface { //nolint:interfacebloat // what a service needs of the sum of the small ones
 	store.Fires
 	store.Sessions
-	Record(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) (
+	Record(
+		ctx context.Context,
+		session timer.ID,
+		outcomes []timer.Outcome,
+		attempts []timer.Attempt,
+	) (
 		lost []timer.FireID, made []timer.Fire, err error)
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
-	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
+	Definitions(
+		ctx context.Context,
+		keys []store.VersionKey,
+	) (map[store.VersionKey]timer.Definition, error)
 	VersionAt(ctx context.Context, f timer.Fire) (int32, error)
 	VersionTimes(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error)
 	MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error)
 	Changes(ctx context.Context, after int64, limit int) ([]store.Change, error)
 	LastChange(ctx context.Context) (int64, error)
-	store.Gates
+	store.Admissions
 	store.Inactivities
 	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
 	Calendar(ctx context.Context, app, name string) (store.CalendarVersion, error)
-	SetStatus(ctx context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error)
+	SetStatus(
+		ctx context.Context,
+		items []store.StatusChange,
+		plan store.Planner,
+	) ([]store.StatusChanged, error)
 	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
 	SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error)
-	Unannounced(ctx context.Context, session timer.ID, after store.OutcomePosition, untilMS int64, limit int) ([]timer.Outcome, error)
+	PendingEvents(
+		ctx context.Context,
+		session timer.ID,
+		after store.OutcomePosition,
+		untilMS int64,
+		limit int,
+	) ([]timer.Outcome, error)
 	TargetAttempts(ctx context.Context, fires []timer.FireID) ([]timer.Attempt, error)
-	SetAnnounced(ctx context.Context, session timer.ID, p store.OutcomePosition) error
+	AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error
 }
 
-// Planner makes the fire that follows one of a fixed delay, and what came due of a timer that is paused, and knows which late fires fire_all runs.
+// Planner makes the fire that follows one of a fixed delay, and what came due of a timer that is
+// paused, and knows which late fires fire_all runs.
 type Planner interface {
 	Plan(t *timer.Timer, nowMS int64) store.Plan
-	Follow(f *timer.Fire, d *timer.Definition, calendars []timer.Calendar, endMS int64) (*timer.Fire, error)
-	AmongLatest(f *timer.Fire, d *timer.Definition, calendars []timer.Calendar, untilMS int64, n int) (bool, error)
+	Successor(
+		f *timer.Fire,
+		d *timer.Definition,
+		calendars []timer.Calendar,
+		endMS int64,
+	) (*timer.Fire, error)
+	AmongLatest(
+		f *timer.Fire,
+		d *timer.Definition,
+		calendars []timer.Calendar,
+		untilMS int64,
+		n int,
+	) (bool, error)
 }
 
 // Bus is what an executor needs of the bus.
@@ -70,25 +100,25 @@ type Options struct {
 	Dispatch Dispatcher
 	Planner  Planner
 	Caller   callback.Caller // of every kind: callback.Callers
-	Limits   limit.Gate
+	Limits   limit.Admission
 	Breakers *limit.Breakers
 	Egress   *egress.Policy             // of the deployment; nil: the caller's own
-	Opener   Opener                     // of what is sealed; nil: there are no sealing keys
+	Opener   Opener                     // of what is sealed; nil: there are no encryption keys
 	Tokens   *callback.CompletionTokens // nil: no receiver may accept a fire and complete it later
 	Clock    *clock.Clock
 	Counts   *slicing.Counts
 	IDs      *timer.IDs
 	Name     string // of the process, for people
 
-	MaxHands     int           // fires held at once; default 250,000
-	MaxCalls     int           // callbacks at once; default 512
-	Prefetch     int           // tasks that wait in the consumer, per partition; default 200
-	Step2        time.Duration // how often the change log is polled; default 500 ms
-	DrainTimeout time.Duration // for calls in flight at a stop; default 10 s
-	NoEvents     bool          // publish nothing on the outcomes topic
-	// BypassAhead is how long before its run a fire is looked for in the store whose task has not come. Less than the triggers' lead, by more than a
-	// task takes to be claimed; 0: never.
-	BypassAhead time.Duration
+	MaxInflight        int           // fires held at once; default 250,000
+	MaxCalls           int           // callbacks at once; default 512
+	Prefetch           int           // tasks that wait in the consumer, per partition; default 200
+	ChangePollInterval time.Duration // how often the change log is polled; default 500 ms
+	DrainTimeout       time.Duration // for calls in flight at a stop; default 10 s
+	NoEvents           bool          // publish nothing on the outcomes topic
+	// PollAhead is how long before its run a fire is looked for in the store whose task has not
+	// come. Less than the triggers' lead, by more than a task takes to be claimed; 0: never.
+	PollAhead time.Duration
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -103,10 +133,10 @@ const (
 )
 
 func (o *Options) defaults() {
-	options.Default(&o.MaxHands, defaultMaxHands)
+	options.Default(&o.MaxInflight, defaultMaxHands)
 	options.Default(&o.MaxCalls, defaultMaxCalls)
 	options.Default(&o.Prefetch, defaultPrefetch)
-	options.Default(&o.Step2, defaultStep2)
+	options.Default(&o.ChangePollInterval, defaultStep2)
 	options.Default(&o.DrainTimeout, defaultDrain)
 }
 
@@ -123,7 +153,10 @@ func (o *Options) validate() error {
 	c.Need("Counts", o.Counts == nil)
 	c.Need("IDs", o.IDs == nil)
 	c.Need("Registerer", o.Registerer == nil)
-	c.Refuse(o.BypassAhead < 0, "BypassAhead is not negative")
-	c.Refuse(o.MaxHands < 0 || o.MaxCalls < 0 || o.Prefetch < 0, "MaxHands, MaxCalls and Prefetch are not negative")
+	c.Refuse(o.PollAhead < 0, "BypassAhead is not negative")
+	c.Refuse(
+		o.MaxInflight < 0 || o.MaxCalls < 0 || o.Prefetch < 0,
+		"MaxHands, MaxCalls and Prefetch are not negative",
+	)
 	return c.Err()
 }

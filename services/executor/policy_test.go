@@ -34,7 +34,8 @@ func reasons(t *testing.T, parts *servicetest.Parts, fires []timer.Fire) map[str
 	return out
 }
 
-// everySecond makes a timer that is due each second, with fires for five minutes, of which n are returned.
+// everySecond makes a timer that is due each second, with fires for five minutes, of which n are
+// returned.
 func everySecond(parts *servicetest.Parts, n int, change func(*timer.Definition)) []timer.Fire {
 	d := servicetest.Cron("* * * * * *", "http://127.0.0.1/")
 	if change != nil {
@@ -62,7 +63,11 @@ func TestLateFiresAreTreatedAsThePolicySays(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				parts := servicetest.New(t, servicetest.Options{})
-				fires := everySecond(parts, 100, func(d *timer.Definition) { d.Misfire = c.misfire })
+				fires := everySecond(
+					parts,
+					100,
+					func(d *timer.Definition) { d.Misfire = c.misfire },
+				)
 				// The hundredth is due just now, and the others each a second before the next.
 				time.Sleep(time.Until(time.UnixMilli(fires[99].DueMS)) + 900*time.Millisecond)
 				r := &receiver{takes: 50 * time.Millisecond}
@@ -71,7 +76,8 @@ func TestLateFiresAreTreatedAsThePolicySays(t *testing.T) {
 				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 				time.Sleep(10 * time.Second)
 				got := reasons(t, parts, fires)
-				if d := got["delivered"] - c.want["delivered"]; d == 1 || d == -1 { // the one at the edge of the grace
+				// the one at the edge of the grace.
+				if d := got["delivered"] - c.want["delivered"]; d == 1 || d == -1 {
 					got["delivered"] -= d
 					got["skipped:misfired"] += d
 				}
@@ -88,7 +94,10 @@ func TestOneShotsAreCalledHoweverLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		fires := parts.Create("a", servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/"))
+		fires := parts.Create(
+			"a",
+			servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/"),
+		)
 		time.Sleep(48 * time.Hour)
 		r := &receiver{}
 		start(t, parts, "one", r, nil)
@@ -133,7 +142,14 @@ func TestTurnsAreTakenAsThePolicySays(t *testing.T) {
 				require.Equal(t, c.most, most)
 				if c.most == 1 {
 					calls, _ := r.seen()
-					require.True(t, slices.IsSortedFunc(calls, func(a, b callback.Request) int { return timer.CompareFireIDs(a.Fire, b.Fire) }), "in order of due")
+					require.True(
+						t,
+						slices.IsSortedFunc(
+							calls,
+							func(a, b callback.Request) int { return timer.CompareFireIDs(a.Fire, b.Fire) },
+						),
+						"in order of due",
+					)
 				}
 			})
 		})
@@ -146,7 +162,13 @@ func TestRetriesKeepTheTurn(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		fires := everySecond(parts, 20, func(d *timer.Definition) {
 			d.Concurrency.Policy = timer.ConcurrencySkip
-			d.Retry = timer.Retry{Attempts: 3, Wait: timer.Duration(6 * time.Second), Factor: 1, MaxWait: timer.Duration(time.Minute), Timeout: timer.Duration(time.Second)}
+			d.Retry = timer.Retry{
+				Attempts: 3,
+				Wait:     timer.Duration(6 * time.Second),
+				Factor:   1,
+				MaxWait:  timer.Duration(time.Minute),
+				Timeout:  timer.Duration(time.Second),
+			}
 		})
 		r := &receiver{answer: func(q *callback.Request) callback.Result {
 			if q.Fire == fires[0].FireID && q.Attempt < 3 {
@@ -158,18 +180,24 @@ func TestRetriesKeepTheTurn(t *testing.T) {
 		start(t, parts, "two", r, nil)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(3 * time.Second)
-		// A wait longer than the hold gives the fire back: somebody has to publish it again, as triggers do.
+		// A wait longer than the hold gives the fire back: somebody has to publish it again, as
+		// triggers do.
 		for range 30 {
 			rec, err := parts.Store.Fire(t.Context(), "a", fires[0].FireID)
 			require.NoError(t, err)
-			if rec.Open != nil && rec.Open.RunMS <= time.Now().UnixMilli() {
+			if rec.Open != nil && rec.Open.RunAtMS <= time.Now().UnixMilli() {
 				require.NoError(t, parts.Dispatch.Publish(t.Context(), []timer.Fire{*rec.Open}))
 			}
 			time.Sleep(time.Second)
 		}
 		got := reasons(t, parts, fires)
 		require.Equal(t, 20, got["delivered"]+got["skipped:overlap"], "%v", got)
-		require.GreaterOrEqual(t, got["skipped:overlap"], 11, "while the first is retried, over twelve seconds")
+		require.GreaterOrEqual(
+			t,
+			got["skipped:overlap"],
+			11,
+			"while the first is retried, over twelve seconds",
+		)
 	})
 }
 
@@ -178,7 +206,11 @@ func TestFixedDelayCountsFromTheEndOfTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		d := servicetest.Cron("", "http://127.0.0.1/")
-		d.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(4 * time.Second), MaxFires: 5}
+		d.Schedule = timer.Schedule{
+			Kind:     timer.KindFixedDelay,
+			Every:    timer.Duration(4 * time.Second),
+			MaxFires: 5,
+		}
 		r := &receiver{takes: 1500 * time.Millisecond}
 		start(t, parts, "one", r, nil)
 		start(t, parts, "two", r, nil)
@@ -197,13 +229,23 @@ func TestWhatIsInHandOfACancelledBackfillIsNotCalled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const fills = 40
-		time.Sleep(time.Until(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))) // ids, by which a backfill's fires run, know no earlier time than this program's
+		// ids, by which a backfill's fires run, know no earlier time than this program's.
+		time.Sleep(time.Until(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)))
 		parts := servicetest.New(t, servicetest.Options{})
 		id := everySecond(parts, 1, nil)[0].Timer
 		r := &receiver{takes: time.Second}
 		start(t, parts, "one", r, func(o *executor.Options) { o.MaxCalls = 4 })
 		to := time.Now().Add(-time.Hour).Truncate(time.Second).UnixMilli()
-		b, err := parts.Store.StartBackfill(t.Context(), store.Backfill{ID: parts.IDs.Next(), App: "a", Timer: id, FromMS: to - fills*1000, ToMS: to})
+		b, err := parts.Store.StartBackfill(
+			t.Context(),
+			store.Backfill{
+				ID:     parts.IDs.Next(),
+				App:    "a",
+				Timer:  id,
+				FromMS: to - fills*1000,
+				ToMS:   to,
+			},
+		)
 		require.NoError(t, err)
 		fires, _, err := parts.Store.ExpandBackfills(t.Context(), 1, parts.Planner.PlanBackfill)
 		require.NoError(t, err)
@@ -217,11 +259,19 @@ func TestWhatIsInHandOfACancelledBackfillIsNotCalled(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		got := reasons(t, parts, fires)
 		require.LessOrEqual(t, got["delivered"], 4*4, "no call begins a second after that")
-		require.Equal(t, map[string]int{"delivered": got["delivered"], "skipped:cancelled": fills - got["delivered"]}, got)
+		require.Equal(
+			t,
+			map[string]int{
+				"delivered":         got["delivered"],
+				"skipped:cancelled": fills - got["delivered"],
+			},
+			got,
+		)
 	})
 }
 
-// TestAFixedDelayIsOneChain: what ends a chain and begins another leaves no two of its fires to be called at once, and one chain goes on.
+// TestAFixedDelayIsOneChain: what ends a chain and begins another leaves no two of its fires to be
+// called at once, and one chain goes on.
 func TestAFixedDelayIsOneChain(t *testing.T) {
 	t.Parallel()
 	delay := func(every time.Duration) timer.Definition {
@@ -233,7 +283,11 @@ func TestAFixedDelayIsOneChain(t *testing.T) {
 	resume := func(t *testing.T, parts *servicetest.Parts, id timer.ID) {
 		t.Helper()
 		for _, status := range []timer.Status{timer.StatusPaused, timer.StatusActive} {
-			changed, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: id, Status: status}}, parts.Plan)
+			changed, err := parts.Store.SetStatus(
+				t.Context(),
+				[]store.StatusChange{{App: "a", ID: id, Status: status}},
+				parts.Plan,
+			)
 			require.NoError(t, err)
 			require.NoError(t, changed[0].Err)
 			parts.Dispatch.Committed(t.Context(), changed[0].Fires)
@@ -242,7 +296,11 @@ func TestAFixedDelayIsOneChain(t *testing.T) {
 	edit := func(every time.Duration) func(t *testing.T, parts *servicetest.Parts, id timer.ID) {
 		return func(t *testing.T, parts *servicetest.Parts, id timer.ID) {
 			t.Helper()
-			made, err := parts.Store.Edit(t.Context(), []store.Edit{{App: "a", ID: id, Definition: delay(every)}}, parts.Plan)
+			made, err := parts.Store.Edit(
+				t.Context(),
+				[]store.Edit{{App: "a", ID: id, Definition: delay(every)}},
+				parts.Plan,
+			)
 			require.NoError(t, err)
 			require.NoError(t, made[0].Err)
 			parts.Dispatch.Committed(t.Context(), made[0].Fires)
@@ -311,7 +369,13 @@ func TestAFixedDelayIsOneChain(t *testing.T) {
 				require.EqualValues(t, 1, most, "calls at once")
 				_, at := r.seen()
 				require.GreaterOrEqual(t, len(at), 8)
-				require.WithinDuration(t, time.Now(), at[len(at)-1], c.gap+100*time.Millisecond, "the chain goes on")
+				require.WithinDuration(
+					t,
+					time.Now(),
+					at[len(at)-1],
+					c.gap+100*time.Millisecond,
+					"the chain goes on",
+				)
 				for i := len(at) - 4; i < len(at); i++ {
 					require.InDelta(t, c.gap.Milliseconds(), at[i].Sub(at[i-1]).Milliseconds(), 100)
 				}
@@ -340,18 +404,27 @@ func TestAnEditSupersedesWhatItDoesNotHave(t *testing.T) {
 		r := &receiver{}
 		start(t, parts, "one", r, nil)
 		start(t, parts, "two", r, nil)
-		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires)) // all of them are claimed before the edit
+		// all of them are claimed before the edit.
+		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(time.Until(time.UnixMilli(fires[10].DueMS)) + 500*time.Millisecond)
 
 		d := servicetest.Cron("*/5 * * * * *", "http://127.0.0.1/new")
-		made, err := parts.Store.Edit(t.Context(), []store.Edit{{App: "a", ID: fires[0].Timer, Definition: d}}, parts.Plan)
+		made, err := parts.Store.Edit(
+			t.Context(),
+			[]store.Edit{{App: "a", ID: fires[0].Timer, Definition: d}},
+			parts.Plan,
+		)
 		require.NoError(t, err)
 		require.NoError(t, made[0].Err)
 		require.EqualValues(t, 2, made[0].Timer.Version)
 		parts.Dispatch.Committed(t.Context(), made[0].Fires)
 		time.Sleep(time.Minute)
 
-		require.Equal(t, map[string]int{"delivered": 11 + 6, "skipped:superseded": 23}, roundedTo(reasons(t, parts, fires), 11+6, 23))
+		require.Equal(
+			t,
+			map[string]int{"delivered": 11 + 6, "skipped:superseded": 23},
+			roundedTo(reasons(t, parts, fires), 11+6, 23),
+		)
 		calls, _ := r.seen()
 		seen := map[timer.FireID]bool{}
 		for _, c := range calls {
@@ -369,9 +442,11 @@ func TestAnEditSupersedesWhatItDoesNotHave(t *testing.T) {
 	})
 }
 
-// roundedTo takes a split that is off by one, because of where in the minute the test began, for the one expected.
+// roundedTo takes a split that is off by one, because of where in the minute the test began, for
+// the one expected.
 func roundedTo(got map[string]int, delivered, superseded int) map[string]int {
-	if d := got["delivered"] - delivered; d >= -1 && d <= 1 && got["skipped:superseded"]+d == superseded {
+	if d := got["delivered"] - delivered; d >= -1 && d <= 1 &&
+		got["skipped:superseded"]+d == superseded {
 		return map[string]int{"delivered": delivered, "skipped:superseded": superseded}
 	}
 	return got
@@ -398,9 +473,17 @@ func TestFrozenAndPausedFiresAreSkippedAndRunNowIsNot(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, changed[0].Err)
 		id := parts.IDs.Next()
-		extra, err := parts.Store.AddFires(t.Context(), "a", fires[0].Timer, []timer.Fire{{
-			FireID: timer.FireID{Timer: fires[0].Timer, DueMS: time.Now().UnixMilli(), Series: int64(id)}, RunMS: time.Now().UnixMilli(), Cause: timer.CauseRunNow,
-		}})
+		extra, err := parts.Store.AddFires(t.Context(), "a", fires[0].Timer, []timer.Fire{
+			{
+				FireID: timer.FireID{
+					Timer:  fires[0].Timer,
+					DueMS:  time.Now().UnixMilli(),
+					Series: int64(id),
+				},
+				RunAtMS: time.Now().UnixMilli(),
+				Cause:   timer.CauseRunNow,
+			},
+		})
 		require.NoError(t, err)
 		require.Len(t, extra, 1)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), extra))

@@ -9,9 +9,11 @@ import (
 
 const lanes = 3
 
-// queue holds due fires until a worker is free. Priorities take turns by weight, so that low still moves, and catching up hardly delays the present, for it is
-// low; in each the apps are served in turn: the flood of one does not stand before another's fire. It orders what waits for a worker; what waits for the limits of
-// its app is ordered there, and comes here with its permit: it goes first, in the order of the permits, of which no app has more than its share of the workers.
+// queue holds due fires until a worker is free. Priorities take turns by weight, so that low still
+// moves, and catching up hardly delays the present, for it is low; in each the apps are served in
+// turn: the flood of one does not stand before another's fire. It orders what waits for a worker;
+// what waits for the limits of its app is ordered there, and comes here with its permit: it goes
+// first, in the order of the permits, of which no app has more than its share of the workers.
 type queue struct {
 	mu      sync.Mutex
 	ready   sync.Cond
@@ -29,7 +31,8 @@ func newQueue(full func() bool) *queue {
 	return q
 }
 
-// laneOf returns the lane of an entry: what came by the low lane gives way here as well, until it has been called once.
+// laneOf returns the priority of an entry: what came by the low-priority topic gives way here as
+// well, until it has been called once.
 func laneOf(e *held) limit.Priority {
 	if e.late.Load() || e.low && e.fire.Attempt == 0 {
 		return limit.Low
@@ -39,10 +42,10 @@ func laneOf(e *held) limit.Priority {
 
 // priorityOf returns which fires of its app one goes before.
 func priorityOf(e *held) limit.Priority {
-	switch e.fire.Lane {
-	case timer.LaneLow:
+	switch e.fire.PriorityLevel {
+	case timer.LevelLow:
 		return limit.Low
-	case timer.LaneHigh:
+	case timer.LevelHigh:
 		return limit.High
 	default:
 		return limit.Normal
@@ -84,7 +87,8 @@ func (q *queue) wake() {
 	}
 }
 
-// pop waits for an entry, and until there is room for its result; ok is false once the queue is closed.
+// pop waits for an entry, and until there is room for its result; ok is false once the queue is
+// closed.
 func (q *queue) pop() (e *held, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

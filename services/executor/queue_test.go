@@ -68,7 +68,17 @@ func TestQueueGivesEachEntryOnce(t *testing.T) {
 func TestQueueSaysHowManyWorkersAreShort(t *testing.T) {
 	t.Parallel()
 	q := newQueue(never)
-	require.Equal(t, 3, q.push([]*held{entry(1, 1, time.UnixMilli(0)), entry(1, 2, time.UnixMilli(0)), entry(1, 3, time.UnixMilli(0))}))
+	require.Equal(
+		t,
+		3,
+		q.push(
+			[]*held{
+				entry(1, 1, time.UnixMilli(0)),
+				entry(1, 2, time.UnixMilli(0)),
+				entry(1, 3, time.UnixMilli(0)),
+			},
+		),
+	)
 	require.Len(t, q.close(), 3)
 	_, ok := q.pop()
 	require.False(t, ok)
@@ -76,7 +86,8 @@ func TestQueueSaysHowManyWorkersAreShort(t *testing.T) {
 
 func never() bool { return false }
 
-// TestQueueWaitsForRecords: while too much waits for its record nothing is given away, and then it goes on.
+// TestQueueWaitsForRecords: while too much waits for its record nothing is given away, and then it
+// goes on.
 func TestQueueWaitsForRecords(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
@@ -100,15 +111,26 @@ func TestQueueWaitsForRecords(t *testing.T) {
 func TestThePresentIsServedBeforeWhatIsLate(t *testing.T) {
 	t.Parallel()
 	q := newQueue(func() bool { return false })
-	entry := func(app int64, due int64, late bool, l timer.Lane) *held {
-		e := &held{fire: timer.Fire{FireID: timer.FireID{Timer: 1, DueMS: due}, AppID: app, Lane: l}}
+	entry := func(app int64, due int64, late bool, l timer.PriorityLevel) *held {
+		e := &held{
+			fire: timer.Fire{
+				FireID:        timer.FireID{Timer: 1, DueMS: due},
+				AppID:         app,
+				PriorityLevel: l,
+			},
+		}
 		e.late.Store(late)
 		return e
 	}
 	var es []*held
 	const n = 210
 	for i := range int64(n) {
-		es = append(es, entry(1, i, true, timer.LaneHigh), entry(2, i, false, timer.LaneNormal), entry(2, n+i, false, timer.LaneHigh))
+		es = append(
+			es,
+			entry(1, i, true, timer.LevelHigh),
+			entry(2, i, false, timer.LevelNormal),
+			entry(2, n+i, false, timer.LevelHigh),
+		)
 	}
 	q.push(es)
 	got := map[string]int{}
@@ -118,13 +140,18 @@ func TestThePresentIsServedBeforeWhatIsLate(t *testing.T) {
 		switch {
 		case e.late.Load():
 			got["late"]++
-		case e.fire.Lane == timer.LaneHigh:
+		case e.fire.PriorityLevel == timer.LevelHigh:
 			got["high"]++
 		default:
 			got["normal"]++
 		}
 	}
-	require.Equal(t, map[string]int{"high": 160, "normal": 40, "late": 10}, got, "by weight, and what is late is low, whatever its priority")
+	require.Equal(
+		t,
+		map[string]int{"high": 160, "normal": 40, "late": 10},
+		got,
+		"by weight, and what is late is low, whatever its priority",
+	)
 	require.Equal(t, 2*n, q.len())
 
 	flood := &held{low: true}

@@ -16,31 +16,41 @@ import (
 )
 
 const (
-	// receiveAtOnce is how many batches of a topic's tasks wait for their claim here, where the apps take turns. What there is no room for stays on the topic
-	// and stands before whatever comes behind it: 50,000 at one instant were 30,000 too many for 32 batches of two executors.
+	// receiveAtOnce is how many batches of a topic's tasks wait for their claim here, where the
+	// apps take turns. What there is no room for stays on the topic and stands before whatever
+	// comes behind it: 50,000 at one instant were 30,000 too many for 32 batches of two executors.
 	receiveAtOnce = 128
-	receiveLow    = 16 // of the low lane, where one claim is made at a time
+	receiveLow    = 16 // of the low-priority topic, where one claim is made at a time
 	claimAtOnce   = 2  // claims per topic
 	receiveWait   = 5 * time.Millisecond
 	claimTimeout  = 5 * time.Second
 	trustEvery    = 100 * time.Millisecond // between looks whether the session is trusted
-	lowMost       = store.MaxBatch / 2     // catch-up is claimed in smaller batches, so that it can give way,
-	lowLeast      = 100                    // and while the present is pressed in very small ones
-	lowShare      = 2                      // catch-up is received while less than 1/lowShare of the hands is taken,
-	maxLate       = 1000                   // and while fewer late fires wait for their call
-	behindFor     = 2 * paceMost           // after which a lane that brings nothing is not behind any more
+	// catch-up is claimed in smaller batches, so that it can give way,.
+	lowMost  = store.MaxBatch / 2
+	lowLeast = 100 // and while the present is pressed in very small ones
+	// catch-up is received while less than 1/lowShare of the hands is taken,.
+	lowShare = 2
+	maxLate  = 1000 // and while fewer late fires wait for their call
+	// after which a lane that brings nothing is not behind any more.
+	behindFor = 2 * paceMost
 )
 
 var (
 	errNotClaimed = errors.New("the claim was broken off")
-	errInDoubt    = errors.New("an earlier revision of the fire is in hand, or its claim is in doubt")
-	// errSessionOver lets the tasks of a claim come again: a session that was ended wins nothing, which says nothing of the fires. Who ended
-	// it looked for what it had claimed before this, and others for what was handed to it later still.
-	errSessionOver = errors.New("the session may have been ended, and the claim won nothing for that")
+	errInDoubt    = errors.New(
+		"an earlier revision of the fire is in hand, or its claim is in doubt",
+	)
+	// errSessionOver lets the tasks of a claim come again: a session that was ended wins nothing,
+	// which says nothing of the fires. Who ended it looked for what it had claimed before this, and
+	// others for what was handed to it later still.
+	errSessionOver = errors.New(
+		"the session may have been ended, and the claim won nothing for that",
+	)
 )
 
-// subscribe joins the tasks topics. A task is acknowledged when its fire is claimed, in hand already, or another's: from then on the
-// claim carries it, and the broker has nothing unacknowledged of slow calls.
+// subscribe joins the tasks topics. A task is acknowledged when its fire is claimed, in hand
+// already, or another's: from then on the claim carries it, and the broker has nothing
+// unacknowledged of slow calls.
 func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 	var consumers []bus.Consumer
 	for _, topic := range []bus.Topic{bus.TasksHigh, bus.TasksNormal, bus.TasksLow} {
@@ -51,8 +61,13 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 		}
 		waiting := newClaims(slots, s.met.tasksWaiting)
 		c, err := s.opts.Bus.Subscribe(ctx, bus.Subscription{
-			Topic: topic, Name: bus.SubExecutors, Concurrency: atOnce, MaxBatch: store.MaxBatch, MaxWait: receiveWait,
-			Prefetch: s.opts.Prefetch, DeadLetter: bus.TasksDead,
+			Topic:       topic,
+			Name:        bus.SubExecutors,
+			Concurrency: atOnce,
+			MaxBatch:    store.MaxBatch,
+			MaxWait:     receiveWait,
+			Prefetch:    s.opts.Prefetch,
+			DeadLetter:  bus.TasksDead,
 		}, func(ctx context.Context, batch []bus.Message) []error {
 			return s.receive(ctx, waiting, batch, low)
 		})
@@ -68,8 +83,14 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 	return append(consumers, c), nil
 }
 
-// receive handles a batch of tasks: they wait for their claim, whoever makes it. When the consumer closes, those that nobody has taken come again.
-func (s *Service) receive(ctx context.Context, waiting *claims, batch []bus.Message, low bool) []error {
+// receive handles a batch of tasks: they wait for their claim, whoever makes it. When the consumer
+// closes, those that nobody has taken come again.
+func (s *Service) receive(
+	ctx context.Context,
+	waiting *claims,
+	batch []bus.Message,
+	low bool,
+) []error {
 	defer s.bypass.receiving(low)()
 	d := decode(batch)
 	waiting.add(d)
@@ -86,7 +107,11 @@ func (s *Service) receive(ctx context.Context, waiting *claims, batch []bus.Mess
 }
 
 func decode(batch []bus.Message) *delivery {
-	d := &delivery{tasks: make([]task, 0, len(batch)), errs: make([]error, len(batch)), done: make(chan struct{})}
+	d := &delivery{
+		tasks: make([]task, 0, len(batch)),
+		errs:  make([]error, len(batch)),
+		done:  make(chan struct{}),
+	}
 	for i, m := range batch {
 		f, err := taskwire.Decode(m.Payload)
 		if err != nil {
@@ -125,7 +150,8 @@ func (s *Service) claimNext(ctx context.Context, waiting *claims, low bool) {
 		return // others have claimed them
 	}
 	fires, errs := make([]timer.Fire, len(tasks)), bus.All(len(tasks), errNotClaimed)
-	defer func() { waiting.answer(tasks, errs) }() // also of a claim that panics: others wait for it
+	// also of a claim that panics: others wait for it.
+	defer func() { waiting.answer(tasks, errs) }()
 	for i, t := range tasks {
 		fires[i] = t.fire
 	}
@@ -146,16 +172,16 @@ func (s *Service) claimNext(ctx context.Context, waiting *claims, low bool) {
 	}
 }
 
-// trusted waits for a session that is trusted. While there is none nothing is taken, not even the task of a fire that is in hand: the
-// session may be dead, and the task the one by which others shall take the fire over. The intake leaves the topics
-// then, and what waits here goes to others.
-func (s *Service) trusted(ctx context.Context) (*session.Term, error) {
+// trusted waits for a session that is trusted. While there is none nothing is taken, not even the
+// task of a fire that is in hand: the session may be dead, and the task the one by which others
+// shall take the fire over. The intake leaves the topics then, and what waits here goes to others.
+func (s *Service) trusted(ctx context.Context) (*session.Epoch, error) {
 	for {
 		term, err := s.keeper.Wait(ctx)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // only that the consumer closes
 		}
-		if term.Trusted() {
+		if term.Valid() {
 			return term, nil
 		}
 		clock.Pause(ctx, trustEvery)
@@ -165,12 +191,18 @@ func (s *Service) trusted(ctx context.Context) (*session.Term, error) {
 	}
 }
 
-// claim takes fires in hand and claims them. Two batches with the same fire: the second does not find it free in the hands. Dying after
-// the claim's commit: the session dies too, and its claims are dispatched again. An answer that was lost: the entries leave
-// the hands, the tasks come again, and the claim finds that they are the session's already.
+// claim takes fires in hand and claims them. Two batches with the same fire: the second does not
+// find it free in the hands. Dying after the claim's commit: the session dies too, and its claims
+// are dispatched again. An answer that was lost: the entries leave the hands, the tasks come again,
+// and the claim finds that they are the session's already.
 //
 // It returns the places of fires whose task has to come again.
-func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.Fire, by origin) (again []int, err error) {
+func (s *Service) claim(
+	ctx context.Context,
+	term *session.Epoch,
+	fires []timer.Fire,
+	by origin,
+) (again []int, err error) {
 	es, again, err := s.hands.take(ctx, term, fires, by, s.opts.Clock.Now().UnixMilli())
 	if err != nil || len(es) == 0 {
 		return again, err
@@ -179,13 +211,15 @@ func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.F
 	for i, e := range es {
 		ask[i] = e.fire
 	}
-	// A consumer that closes waits for this. Cut off instead, the claim might be committed without anybody knowing, under a session
-	// that lives on for as long as the stop takes.
+	// A consumer that closes waits for this. Cut off instead, the claim might be committed without
+	// anybody knowing, under a session that lives on for as long as the stop takes.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	kept := false
 	defer func() {
-		if !kept { // by a panic, which the bus survives: left in hand, they would be acknowledged when they come again, and called by nobody
+		// by a panic, which the bus survives: left in hand, they would be acknowledged when they
+		// come again, and called by nobody.
+		if !kept {
 			s.hands.drop(es...)
 		}
 	}()
@@ -208,7 +242,7 @@ func (s *Service) claim(ctx context.Context, term *session.Term, fires []timer.F
 	}
 	kept = true
 	s.wheel.add(mine...)
-	if len(mine) < len(es) && !term.Trusted() {
+	if len(mine) < len(es) && !term.Valid() {
 		return again, errSessionOver
 	}
 	return again, nil
@@ -237,10 +271,11 @@ func (s *Service) keepWon(es []*held, won []timer.Fire) []*held {
 // taskAge is how long a task had waited, on its topic and here, when it was claimed.
 type taskAge struct {
 	ms atomic.Int64
-	at clock.Mark // its claim
+	at clock.Stamp // its claim
 }
 
-// heard notes how old the oldest task of a claim is, for the session's report of load. The low lane's is noted apart: while it is far behind, the others are not.
+// heard notes how old the oldest task of a claim is, for the session's report of load. The
+// low-priority topic's is noted apart: while it is far behind, the others are not.
 func (s *Service) heard(tasks []*task, low bool) {
 	oldest := tasks[0].published
 	for _, t := range tasks {

@@ -12,8 +12,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxUnrecorded is how many results may wait for their record before no more calls are begun: about a second's. The calls of an executor that
-// dies are made again where they were not recorded, so they never run far ahead.
+// maxUnrecorded is how many results may wait for their record before no more calls are begun: about
+// a second's. The calls of an executor that dies are made again where they were not recorded, so
+// they never run far ahead.
 const maxUnrecorded = 8192
 
 const (
@@ -40,15 +41,17 @@ type result struct {
 	attempts []timer.Attempt
 }
 
-// recorder writes results in batches: what comes while a batch is written goes into the next. Failed fires go a way of their own, since
-// their dead letters wait for the bus, and no delivery shall wait with them.
+// recorder writes results in batches: what comes while a batch is written goes into the next.
+// Failed fires go a way of their own, since their dead letters wait for the bus, and no delivery
+// shall wait with them.
 type recorder struct {
 	svc     *Service
 	results pile
 	linked  pile // outcomes that hand a turn on, or set off the next of a chain
 	failed  pile
 	writing atomic.Int64
-	behind  atomic.Int64 // results that wait, less the failed ones, which may wait for a broker that is away
+	// results that wait, less the failed ones, which may wait for a broker that is away.
+	behind atomic.Int64
 }
 
 func newRecorder(s *Service) *recorder {
@@ -90,7 +93,8 @@ func (r *recorder) waiting() int {
 	return r.results.len() + r.linked.len() + r.failed.len() + int(r.writing.Load())
 }
 
-// run writes until ctx ends. A result that could not be written by then is lost with the process, and its fire called again.
+// run writes until ctx ends. A result that could not be written by then is lost with the process,
+// and its fire called again.
 func (r *recorder) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for range recorders {
@@ -121,8 +125,8 @@ func (r *recorder) loop(ctx context.Context, p *pile) {
 	}
 }
 
-func byTerm(batch []result) map[*session.Term]*[3][]result {
-	groups := make(map[*session.Term]*[3][]result, 1)
+func byTerm(batch []result) map[*session.Epoch]*[3][]result {
+	groups := make(map[*session.Epoch]*[3][]result, 1)
 	for _, x := range batch {
 		g := groups[x.entry.term]
 		if g == nil {
@@ -134,9 +138,10 @@ func byTerm(batch []result) map[*session.Term]*[3][]result {
 	return groups
 }
 
-// insist writes one group, again and again until it is written: a result in hand stays in hand. Each write may be repeated after an
-// unknown result; the store says what was no longer ours. The session may be dead by now: what it did counts where nobody took over.
-func (r *recorder) insist(ctx context.Context, term *session.Term, kind resultKind, rs []result) {
+// insist writes one group, again and again until it is written: a result in hand stays in hand.
+// Each write may be repeated after an unknown result; the store says what was no longer ours. The
+// session may be dead by now: what it did counts where nobody took over.
+func (r *recorder) insist(ctx context.Context, term *session.Epoch, kind resultKind, rs []result) {
 	wait := recordAgain
 	for {
 		call, cancel := context.WithTimeout(ctx, recordTimeout)
@@ -152,7 +157,12 @@ func (r *recorder) insist(ctx context.Context, term *session.Term, kind resultKi
 	}
 }
 
-func (r *recorder) write(ctx context.Context, term *session.Term, kind resultKind, rs []result) error {
+func (r *recorder) write(
+	ctx context.Context,
+	term *session.Epoch,
+	kind resultKind,
+	rs []result,
+) error {
 	s := r.svc
 	fires := make([]timer.Fire, len(rs))
 	outcomes := make([]timer.Outcome, 0, len(rs))
@@ -270,7 +280,8 @@ func (p *pile) len() int {
 	return len(p.items)
 }
 
-// next waits for results, gives a batch a moment to fill, and takes it, counting it in taken. It returns nil when ctx has ended.
+// next waits for results, gives a batch a moment to fill, and takes it, counting it in taken. It
+// returns nil when ctx has ended.
 func (p *pile) next(ctx context.Context, taken *atomic.Int64) []result {
 	for {
 		select {

@@ -15,7 +15,8 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// An executor that is cut off from the store starts no call from 2 s after its last renewal on, and others call what it held.
+// An executor that is cut off from the store starts no call from 2 s after its last renewal on, and
+// others call what it held.
 func TestP3LostSessionCallsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,8 +35,17 @@ func TestP3LostSessionCallsNothing(t *testing.T) {
 		for _, at := range begun {
 			require.Less(t, at.Sub(off), 2100*time.Millisecond)
 		}
-		require.Len(t, ok.attempts(), 300-len(cut.attempts()), "each fire is called by one of the two")
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 300}, outcomes(t, parts, "a", fires))
+		require.Len(
+			t,
+			ok.attempts(),
+			300-len(cut.attempts()),
+			"each fire is called by one of the two",
+		)
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 300},
+			outcomes(t, parts, "a", fires),
+		)
 		f.stop.Store(false)
 		time.Sleep(5 * time.Second)
 		stop()
@@ -46,7 +56,8 @@ func TestP3LostSessionCallsNothing(t *testing.T) {
 func TestWaitOutlivesWhoWaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const wait = 4500 * time.Millisecond // more than it takes to take over, and short enough to stay in hand
+		// more than it takes to take over, and short enough to stay in hand.
+		const wait = 4500 * time.Millisecond
 		parts := servicetest.New(t, servicetest.Options{})
 		cut := &receiver{answer: func(*callback.Request) callback.Result {
 			return callback.Result{Class: callback.Retry, StatusCode: 503}
@@ -55,7 +66,13 @@ func TestWaitOutlivesWhoWaited(t *testing.T) {
 		f := &frozen{Store: parts.Store}
 		start(t, parts, "cut", cut, func(o *executor.Options) { o.Store = f })
 		def := soon(1, 3*time.Second)
-		def[0].Retry = timer.Retry{Attempts: 2, Wait: timer.Duration(wait), Factor: 1, MaxWait: timer.Duration(wait), Timeout: timer.Duration(time.Second)}
+		def[0].Retry = timer.Retry{
+			Attempts: 2,
+			Wait:     timer.Duration(wait),
+			Factor:   1,
+			MaxWait:  timer.Duration(wait),
+			Timeout:  timer.Duration(time.Second),
+		}
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), parts.Create("a", def...)))
 		time.Sleep(3200 * time.Millisecond)
 		f.stop.Store(true)
@@ -77,7 +94,9 @@ func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		first, second := &receiver{takes: 2 * time.Second}, new(receiver)
 		stop := start(t, parts, "first", first, nil)
-		fires := parts.Create("a", append(soon(10, time.Second), soon(50, 4500*time.Millisecond)...)...)
+		fires := parts.Create(
+			"a",
+			append(soon(10, time.Second), soon(50, 4500*time.Millisecond)...)...)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(1500 * time.Millisecond)
 		require.EqualValues(t, 10, first.running.Load())
@@ -106,7 +125,11 @@ type panicking struct {
 	claims atomic.Int64
 }
 
-func (p *panicking) Claim(ctx context.Context, id timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+func (p *panicking) Claim(
+	ctx context.Context,
+	id timer.ID,
+	fires []timer.Fire,
+) ([]timer.Fire, error) {
 	n := p.claims.Add(1)
 	if n == 1 {
 		panic("before the claim")
@@ -130,7 +153,11 @@ func TestClaimThatPanics(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		require.GreaterOrEqual(t, p.claims.Load(), int64(3))
 		require.Len(t, r.attempts(), 5)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 5}, outcomes(t, parts, "a", fires))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 5},
+			outcomes(t, parts, "a", fires),
+		)
 		stop()
 	})
 }
@@ -165,7 +192,13 @@ func TestStopWhileClaimingLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		first, second := new(receiver), new(receiver)
-		stop := start(t, parts, "first", first, func(o *executor.Options) { o.Store = &slow{Store: parts.Store, takes: time.Second} })
+		stop := start(
+			t,
+			parts,
+			"first",
+			first,
+			func(o *executor.Options) { o.Store = &slow{Store: parts.Store, takes: time.Second} },
+		)
 		fires := parts.Create("a", soon(50, 3*time.Second)...)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(500 * time.Millisecond)
@@ -189,7 +222,8 @@ func TestClaimWithoutAnswerIsTakenUpSoon(t *testing.T) {
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(time.Millisecond)
 		other := new(receiver)
-		start(t, parts, "two", other, nil) // may be given the tasks, and finds them claimed by one that lives
+		// may be given the tasks, and finds them claimed by one that lives.
+		start(t, parts, "two", other, nil)
 		time.Sleep(5 * time.Second)
 		require.Len(t, r.attempts(), 50)
 		_, at := r.seen()
@@ -199,8 +233,8 @@ func TestClaimWithoutAnswerIsTakenUpSoon(t *testing.T) {
 	})
 }
 
-// A claim that arrives when its session has been ended wins nothing. Its tasks are not acknowledged: they come again, and the next session
-// claims the fires at once.
+// A claim that arrives when its session has been ended wins nothing. Its tasks are not
+// acknowledged: they come again, and the next session claims the fires at once.
 func TestClaimOfAnEndedSessionGivesTheTasksBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -223,6 +257,10 @@ func TestClaimOfAnEndedSessionGivesTheTasksBack(t *testing.T) {
 		late.way.Store(0)
 		time.Sleep(3 * time.Second)
 		require.Len(t, r.attempts(), 3)
-		require.Equal(t, map[timer.OutcomeKind]int{timer.Delivered: 3}, outcomes(t, parts, "a", fires))
+		require.Equal(
+			t,
+			map[timer.OutcomeKind]int{timer.Delivered: 3},
+			outcomes(t, parts, "a", fires),
+		)
 	})
 }

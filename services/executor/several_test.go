@@ -16,7 +16,8 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// statuses is a caller of single targets that answers each URL with its statuses in turn, the last of them for good.
+// statuses is a caller of single targets that answers each URL with its statuses in turn, the last
+// of them for good.
 type statuses struct {
 	mu      sync.Mutex
 	answers map[string][]int32
@@ -35,11 +36,17 @@ func (s *statuses) Call(_ context.Context, r *callback.Request) callback.Result 
 	case 410:
 		return gone(r)
 	default:
-		return callback.Result{Class: callback.Retry, StatusCode: status, Failure: timer.FailureStatus, Error: "answered otherwise"}
+		return callback.Result{
+			Class:      callback.Retry,
+			StatusCode: status,
+			Failure:    timer.FailureStatus,
+			Error:      "answered otherwise",
+		}
 	}
 }
 
-// Of several targets each keeps its own retries, whatever the others answer and wherever they stand.
+// Of several targets each keeps its own retries, whatever the others answer and wherever they
+// stand.
 func TestRetriesOfSeveralTargets(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -51,33 +58,164 @@ func TestRetriesOfSeveralTargets(t *testing.T) {
 		calls   [2]int
 		paused  bool
 	}{
-		{"any, the first is not retried", timer.ModeAny, [2][]int32{{404}, {503, 503, 200}}, time.Second, "delivered", [2]int{1, 3}, false},
-		{"any, the second is not retried", timer.ModeAny, [2][]int32{{503, 503, 200}, {404}}, time.Second, "delivered", [2]int{3, 1}, false},
-		{"any, nobody is retried", timer.ModeAny, [2][]int32{{404}, {404}}, time.Second, "failed:not_retried", [2]int{1, 1}, false},
-		{"any, one after the other", timer.ModeAny, [2][]int32{{404}, {503, 404}}, time.Second, "failed:not_retried", [2]int{1, 2}, false},
-		{"any, none takes it", timer.ModeAny, [2][]int32{{503}, {404}}, time.Second, "failed:exhausted", [2]int{3, 1}, false},
-		{"all, the first is not retried", timer.ModeAll, [2][]int32{{404}, {503, 200}}, time.Second, "failed:not_retried", [2]int{1, 2}, false},
-		{"all, the second is not retried", timer.ModeAll, [2][]int32{{503, 200}, {404}}, time.Second, "failed:not_retried", [2]int{2, 1}, false},
-		{"all, remembered by the store", timer.ModeAll, [2][]int32{{503, 200}, {404}}, 10 * time.Second, "failed:not_retried", [2]int{2, 1}, false},
-		{"all, one takes it and one is tried", timer.ModeAll, [2][]int32{{200}, {503, 503, 200}}, time.Second, "delivered", [2]int{1, 3}, false},
-		{"all, one is gone and one is down", timer.ModeAll, [2][]int32{{410}, {503}}, time.Second, "failed:gone", [2]int{1, 3}, true},
-		{"all, the other is gone", timer.ModeAll, [2][]int32{{503}, {410}}, 10 * time.Second, "failed:gone", [2]int{3, 1}, true},
-		{"all, one is gone and one is not retried", timer.ModeAll, [2][]int32{{410}, {404}}, time.Second, "failed:gone", [2]int{1, 1}, true},
-		{"all, one is gone and one takes it later", timer.ModeAll, [2][]int32{{410}, {503, 200}}, time.Second, "failed:gone", [2]int{1, 2}, true},
-		{"any, one is gone and one is down", timer.ModeAny, [2][]int32{{410}, {503}}, time.Second, "failed:exhausted", [2]int{3, 3}, false},
+		{
+			"any, the first is not retried",
+			timer.ModeAny,
+			[2][]int32{{404}, {503, 503, 200}},
+			time.Second,
+			"delivered",
+			[2]int{1, 3},
+			false,
+		},
+		{
+			"any, the second is not retried",
+			timer.ModeAny,
+			[2][]int32{{503, 503, 200}, {404}},
+			time.Second,
+			"delivered",
+			[2]int{3, 1},
+			false,
+		},
+		{
+			"any, nobody is retried",
+			timer.ModeAny,
+			[2][]int32{{404}, {404}},
+			time.Second,
+			"failed:not_retried",
+			[2]int{1, 1},
+			false,
+		},
+		{
+			"any, one after the other",
+			timer.ModeAny,
+			[2][]int32{{404}, {503, 404}},
+			time.Second,
+			"failed:not_retried",
+			[2]int{1, 2},
+			false,
+		},
+		{
+			"any, none takes it",
+			timer.ModeAny,
+			[2][]int32{{503}, {404}},
+			time.Second,
+			"failed:exhausted",
+			[2]int{3, 1},
+			false,
+		},
+		{
+			"all, the first is not retried",
+			timer.ModeAll,
+			[2][]int32{{404}, {503, 200}},
+			time.Second,
+			"failed:not_retried",
+			[2]int{1, 2},
+			false,
+		},
+		{
+			"all, the second is not retried",
+			timer.ModeAll,
+			[2][]int32{{503, 200}, {404}},
+			time.Second,
+			"failed:not_retried",
+			[2]int{2, 1},
+			false,
+		},
+		{
+			"all, remembered by the store",
+			timer.ModeAll,
+			[2][]int32{{503, 200}, {404}},
+			10 * time.Second,
+			"failed:not_retried",
+			[2]int{2, 1},
+			false,
+		},
+		{
+			"all, one takes it and one is tried",
+			timer.ModeAll,
+			[2][]int32{{200}, {503, 503, 200}},
+			time.Second,
+			"delivered",
+			[2]int{1, 3},
+			false,
+		},
+		{
+			"all, one is gone and one is down",
+			timer.ModeAll,
+			[2][]int32{{410}, {503}},
+			time.Second,
+			"failed:gone",
+			[2]int{1, 3},
+			true,
+		},
+		{
+			"all, the other is gone",
+			timer.ModeAll,
+			[2][]int32{{503}, {410}},
+			10 * time.Second,
+			"failed:gone",
+			[2]int{3, 1},
+			true,
+		},
+		{
+			"all, one is gone and one is not retried",
+			timer.ModeAll,
+			[2][]int32{{410}, {404}},
+			time.Second,
+			"failed:gone",
+			[2]int{1, 1},
+			true,
+		},
+		{
+			"all, one is gone and one takes it later",
+			timer.ModeAll,
+			[2][]int32{{410}, {503, 200}},
+			time.Second,
+			"failed:gone",
+			[2]int{1, 2},
+			true,
+		},
+		{
+			"any, one is gone and one is down",
+			timer.ModeAny,
+			[2][]int32{{410}, {503}},
+			time.Second,
+			"failed:exhausted",
+			[2]int{3, 3},
+			false,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				parts := servicetest.New(t, servicetest.Options{})
-				r := &statuses{answers: map[string][]int32{"http://one/": tt.answers[0], "http://two/": tt.answers[1]}, calls: make(map[string]int)}
-				start(t, parts, "one", &receiver{}, func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} })
+				r := &statuses{
+					answers: map[string][]int32{
+						"http://one/": tt.answers[0],
+						"http://two/": tt.answers[1],
+					},
+					calls: make(map[string]int),
+				}
+				start(
+					t,
+					parts,
+					"one",
+					&receiver{},
+					func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} },
+				)
 				fires := everySecond(parts, 1, func(d *timer.Definition) {
 					d.Target = timer.Target{}
-					d.Mode, d.Targets = tt.mode, []timer.Target{{Kind: timer.KindHTTP, URL: "http://one/"}, {Kind: timer.KindHTTP, URL: "http://two/"}}
+					d.Mode, d.Targets = tt.mode, []timer.Target{
+						{Kind: timer.KindHTTP, URL: "http://one/"},
+						{Kind: timer.KindHTTP, URL: "http://two/"},
+					}
 					d.Retry = timer.DefaultRetry()
-					d.Retry.Wait, d.Retry.Factor, d.Retry.NoRetry = timer.Duration(tt.wait), 1, timer.Statuses{{First: 404, Last: 404}}
+					d.Retry.Wait, d.Retry.Factor, d.Retry.NoRetry = timer.Duration(
+						tt.wait,
+					), 1, timer.Statuses{
+						{First: 404, Last: 404},
+					}
 				})
 				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 				publishDue(t, parts, fires, time.Minute)
@@ -97,14 +235,38 @@ func TestATargetThatIsGoneWhereTheFireIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		r := &statuses{answers: map[string][]int32{"http://one/": {503}, "http://two/": {410}}, calls: make(map[string]int)}
-		start(t, parts, "one", &receiver{}, func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} })
+		r := &statuses{
+			answers: map[string][]int32{"http://one/": {503}, "http://two/": {410}},
+			calls:   make(map[string]int),
+		}
+		start(
+			t,
+			parts,
+			"one",
+			&receiver{},
+			func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} },
+		)
 		d := soon(1, time.Second)[0]
 		d.Target = timer.Target{}
-		d.Mode, d.Targets = timer.ModeAll, []timer.Target{{Kind: timer.KindHTTP, URL: "http://one/"}, {Kind: timer.KindHTTP, URL: "http://two/"}}
-		d.Retry = timer.Retry{Attempts: 100, Wait: timer.Duration(time.Second), Factor: 1, GiveUpAfter: timer.Duration(20 * time.Second), Timeout: timer.Duration(time.Second)}
+		d.Mode, d.Targets = timer.ModeAll, []timer.Target{
+			{Kind: timer.KindHTTP, URL: "http://one/"},
+			{Kind: timer.KindHTTP, URL: "http://two/"},
+		}
+		d.Retry = timer.Retry{
+			Attempts:    100,
+			Wait:        timer.Duration(time.Second),
+			Factor:      1,
+			GiveUpAfter: timer.Duration(20 * time.Second),
+			Timeout:     timer.Duration(time.Second),
+		}
 		fires := parts.Create("a", d)
-		_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 0.02, Burst: 1}, 0) // one in 50 s
+		// one in 50 s.
+		_, err := parts.Store.PutSettings(
+			t.Context(),
+			"a",
+			store.AppSettings{Rate: 0.02, Burst: 1},
+			0,
+		)
 		require.NoError(t, err)
 		parts.Dispatch.Committed(t.Context(), fires)
 		publishDue(t, parts, fires, 5*time.Minute)
@@ -125,12 +287,17 @@ func (h *hanging) Call(_ context.Context, r *callback.Request) callback.Result {
 	h.mu.Unlock()
 	if r.Target.URL == "http://one/" {
 		time.Sleep(5 * time.Second)
-		return callback.Result{Class: callback.Retry, Failure: timer.FailureTimeout, Error: "no answer"}
+		return callback.Result{
+			Class:   callback.Retry,
+			Failure: timer.FailureTimeout,
+			Error:   "no answer",
+		}
 	}
 	return callback.Result{StatusCode: 200}
 }
 
-// While the first of several targets hangs a timer may be switched off: then the next one's turn does not come.
+// While the first of several targets hangs a timer may be switched off: then the next one's turn
+// does not come.
 func TestP5HoldsForEachOfSeveralTargets(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[timer.Status]string{timer.StatusActive: "delivered", timer.StatusInactive: "open"} {
@@ -139,16 +306,29 @@ func TestP5HoldsForEachOfSeveralTargets(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				parts := servicetest.New(t, servicetest.Options{})
 				r := &hanging{calls: make(map[string]int)}
-				start(t, parts, "one", &receiver{}, func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} })
+				start(
+					t,
+					parts,
+					"one",
+					&receiver{},
+					func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} },
+				)
 				d := soon(1, time.Second)[0]
 				d.Target = timer.Target{}
-				d.Mode, d.Targets = timer.ModeAny, []timer.Target{{Kind: timer.KindHTTP, URL: "http://one/"}, {Kind: timer.KindHTTP, URL: "http://two/"}}
+				d.Mode, d.Targets = timer.ModeAny, []timer.Target{
+					{Kind: timer.KindHTTP, URL: "http://one/"},
+					{Kind: timer.KindHTTP, URL: "http://two/"},
+				}
 				d.Retry = timer.DefaultRetry()
 				d.Retry.Timeout = timer.Duration(10 * time.Second)
 				fires := parts.Create("a", d)
 				require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 				time.Sleep(3 * time.Second) // the first hangs
-				_, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{{App: "a", ID: fires[0].Timer, Status: status}}, parts.Plan)
+				_, err := parts.Store.SetStatus(
+					t.Context(),
+					[]store.StatusChange{{App: "a", ID: fires[0].Timer, Status: status}},
+					parts.Plan,
+				)
 				require.NoError(t, err)
 				publishDue(t, parts, fires, time.Minute)
 				require.Equal(t, map[string]int{want: 1}, reasons(t, parts, fires))
@@ -177,23 +357,46 @@ func (d *down) Call(_ context.Context, r *callback.Request) callback.Result {
 	d.calls[r.Target.URL]++
 	if time.Now().Before(d.until[r.Target.URL]) {
 		d.vain++
-		return callback.Result{Class: callback.Retry, Failure: timer.FailureConnect, Error: "refused"}
+		return callback.Result{
+			Class:   callback.Retry,
+			Failure: timer.FailureConnect,
+			Error:   "refused",
+		}
 	}
 	return callback.Result{StatusCode: 200}
 }
 
-// Each of several endpoints has its breaker: who goes round one that is down does not wait for it each time, and who must have it loses nothing to it.
+// Each of several endpoints has its breaker: who goes round one that is down does not wait for it
+// each time, and who must have it loses nothing to it.
 func TestBreakersOfSeveralTargets(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []timer.Mode{timer.ModeAny, timer.ModeAll} {
 		synctest.Test(t, func(t *testing.T) {
 			parts := servicetest.New(t, servicetest.Options{})
-			r := &down{until: map[string]time.Time{"http://one/": time.Now().Add(20 * time.Second)}, calls: make(map[string]int)}
-			start(t, parts, "one", &receiver{}, func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} })
+			r := &down{
+				until: map[string]time.Time{"http://one/": time.Now().Add(20 * time.Second)},
+				calls: make(map[string]int),
+			}
+			start(
+				t,
+				parts,
+				"one",
+				&receiver{},
+				func(o *executor.Options) { o.Caller = callback.Callers{timer.KindHTTP: r} },
+			)
 			fires := everySecond(parts, 40, func(d *timer.Definition) {
 				d.Target = timer.Target{}
-				d.Mode, d.Targets = mode, []timer.Target{{Kind: timer.KindHTTP, URL: "http://one/"}, {Kind: timer.KindHTTP, URL: "http://two/"}}
-				d.Retry = timer.Retry{Attempts: 12, Wait: timer.Duration(2 * time.Second), MaxWait: timer.Duration(time.Minute), Factor: 1, Timeout: timer.Duration(time.Second)}
+				d.Mode, d.Targets = mode, []timer.Target{
+					{Kind: timer.KindHTTP, URL: "http://one/"},
+					{Kind: timer.KindHTTP, URL: "http://two/"},
+				}
+				d.Retry = timer.Retry{
+					Attempts: 12,
+					Wait:     timer.Duration(2 * time.Second),
+					MaxWait:  timer.Duration(time.Minute),
+					Factor:   1,
+					Timeout:  timer.Duration(time.Second),
+				}
 			})
 			require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 			publishDue(t, parts, fires, 3*time.Minute)

@@ -9,31 +9,41 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/limit"
-	"github.com/carillon-timer/carillon/libs/limit/memledger"
+	"github.com/carillon-timer/carillon/libs/limit/memstate"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
 	"github.com/carillon-timer/carillon/services/executor"
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// Of a burst of one app beyond its rate each priority has its share of any 42 calls in a row, while it has something due: over one executor and over two, what waits
-// in memory and what waits in the store.
+// Of a burst of one app beyond its rate each priority has its share of any 42 calls in a row, while
+// it has something due: over one executor and over two, what waits in memory and what waits in the
+// store.
 func TestPrioritiesOfALimitedAppHaveTheirShares(t *testing.T) {
 	t.Parallel()
 	for _, names := range [][]string{{"one"}, {"one", "two"}} {
 		synctest.Test(t, func(t *testing.T) {
 			parts := servicetest.New(t, servicetest.Options{})
-			_, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 25, Burst: 1}, 0)
+			_, err := parts.Store.PutSettings(
+				t.Context(),
+				"a",
+				store.AppSettings{Rate: 25, Burst: 1},
+				0,
+			)
 			require.NoError(t, err)
 			r := new(receiver)
 			back := &releases{Store: parts.Store}
-			ledger := memledger.New(nil)
+			ledger := memstate.New(nil)
 			for _, name := range names {
-				l, err := limit.New(limit.Options{Ledger: ledger, Executor: name, Share: 16})
+				l, err := limit.New(limit.Options{SharedState: ledger, Executor: name, Share: 16})
 				require.NoError(t, err)
 				start(t, parts, name, r, func(o *executor.Options) { o.Limits, o.Store = l, back })
 			}
-			left := map[timer.Priority]int{timer.PriorityHigh: 300, timer.PriorityNormal: 100, timer.PriorityLow: 40}
+			left := map[timer.Priority]int{
+				timer.PriorityHigh:   300,
+				timer.PriorityNormal: 100,
+				timer.PriorityLow:    40,
+			}
 			due := time.Now().Add(time.Second)
 			var defs []timer.Definition
 			for p, n := range left {
@@ -60,7 +70,17 @@ func TestPrioritiesOfALimitedAppHaveTheirShares(t *testing.T) {
 				last := timer.Priority(calls[i].Labels["priority"])
 				for p, share := range map[timer.Priority]int{timer.PriorityHigh: 32, timer.PriorityNormal: 8, timer.PriorityLow: 2} {
 					if left[p] > got[p] { // it has something due throughout
-						require.GreaterOrEqual(t, got[p], share-1, "%s of calls %d to %d by %d: %v", p, i, i+41, len(names), got)
+						require.GreaterOrEqual(
+							t,
+							got[p],
+							share-1,
+							"%s of calls %d to %d by %d: %v",
+							p,
+							i,
+							i+41,
+							len(names),
+							got,
+						)
 					}
 				}
 				left[last]--

@@ -24,7 +24,11 @@ type slowConsumer struct {
 	takes time.Duration
 }
 
-func (l leaving) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) (bus.Consumer, error) {
+func (l leaving) Subscribe(
+	ctx context.Context,
+	s bus.Subscription,
+	h bus.Handler,
+) (bus.Consumer, error) {
 	c, err := l.Bus.Subscribe(ctx, s, h)
 	return slowConsumer{c, l.takes}, err
 }
@@ -34,13 +38,20 @@ func (c slowConsumer) Close() error {
 	return c.Consumer.Close()
 }
 
-// TestStopCallsOnTimeWhileItLeaves: what is due while a stopping executor waits for the broker is called, and by nobody else.
+// TestStopCallsOnTimeWhileItLeaves: what is due while a stopping executor waits for the broker is
+// called, and by nobody else.
 func TestStopCallsOnTimeWhileItLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		r := new(receiver)
-		stop := start(t, parts, "a", r, func(o *executor.Options) { o.Bus = leaving{parts.Bus("a"), 3 * time.Second} })
+		stop := start(
+			t,
+			parts,
+			"a",
+			r,
+			func(o *executor.Options) { o.Bus = leaving{parts.Bus("a"), 3 * time.Second} },
+		)
 		fires := parts.Create("shop", soon(20, 1500*time.Millisecond)...)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		time.Sleep(time.Second) // they are in hand

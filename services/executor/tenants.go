@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/limit"
-	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -34,21 +34,23 @@ const signersKept = 2
 // changedApps is how many apps whose settings changed may wait to be read again.
 const changedApps = 1024
 
-// Opener opens what is sealed; *sealing.Ring is one.
+// Opener opens what is sealed; *encryption.Ring is one.
 type Opener interface {
-	Open(s timer.Sealed, b sealing.Binding) (sealing.Secret, error)
+	Open(s timer.Sealed, b encryption.Binding) (encryption.Secret, error)
 }
 
-// tenants are the apps that this process has called for. One that the change log names is forgotten, and read again before its next call: with it the limits
-// change, and whoever waits for them asks anew.
+// tenants are the apps that this process has called for. One that the change log names is
+// forgotten, and read again before its next call: with it the limits change, and whoever waits for
+// them asks anew.
 type tenants struct {
 	store  Store
 	opener Opener
 	policy *egress.Policy
-	gate   limit.Gate
+	gate   limit.Admission
 	log    zerolog.Logger
 	reads  singleflight.Group // by app: many fires ask at once
-	// changed gets apps with limits that were forgotten, as they were. Of so many at once that there is no room, each waits for its next fire.
+	// changed gets apps with limits that were forgotten, as they were. Of so many at once that
+	// there is no room, each waits for its next fire.
 	changed chan *tenant
 
 	mu  sync.Mutex
@@ -57,7 +59,15 @@ type tenants struct {
 }
 
 func newTenants(o *Options) *tenants {
-	return &tenants{store: o.Store, opener: o.Opener, policy: o.Egress, gate: o.Limits, log: o.Logger, by: make(map[int64]*tenant), changed: make(chan *tenant, changedApps)}
+	return &tenants{
+		store:   o.Store,
+		opener:  o.Opener,
+		policy:  o.Egress,
+		gate:    o.Limits,
+		log:     o.Logger,
+		by:      make(map[int64]*tenant),
+		changed: make(chan *tenant, changedApps),
+	}
 }
 
 // of returns a tenant, read from the store the first time.
@@ -106,7 +116,8 @@ func (t *tenants) forgetAll() {
 	clear(t.by)
 }
 
-// read reads until nothing was forgotten meanwhile: what was read may be older than the change for which that was.
+// read reads until nothing was forgotten meanwhile: what was read may be older than the change for
+// which that was.
 func (t *tenants) read(ctx context.Context, id int64, name string) (*tenant, error) {
 	for {
 		t.mu.Lock()
@@ -141,7 +152,10 @@ func (t *tenants) fetch(ctx context.Context, id int64, name string) (*tenant, er
 		return nil, fmt.Errorf("reading the signing keys of the app %q: %w", name, err)
 	}
 	if fresh.signer, fresh.unfit = t.signer(name, stored); fresh.unfit != nil {
-		t.log.Error().Err(fresh.unfit).Str("app", name).Msg("nothing is called for an app: its callbacks cannot be signed")
+		t.log.Error().
+			Err(fresh.unfit).
+			Str("app", name).
+			Msg("nothing is called for an app: its callbacks cannot be signed")
 	}
 	a := &apps[0].Settings
 	if t.policy != nil {
@@ -151,7 +165,8 @@ func (t *tenants) fetch(ctx context.Context, id int64, name string) (*tenant, er
 	return fresh, nil
 }
 
-// rules reads the egress rules of an app. Each allows something: to leave one out that this release does not know allows less.
+// rules reads the egress rules of an app. Each allows something: to leave one out that this release
+// does not know allows less.
 func (t *tenants) rules(app string, texts []string) []egress.Rule {
 	rules := make([]egress.Rule, 0, len(texts))
 	for _, text := range texts {
@@ -165,21 +180,26 @@ func (t *tenants) rules(app string, texts []string) []egress.Rule {
 	return rules
 }
 
-// signer makes the signer of the newest keys, which come first. An app with keys is never called without a signature.
+// signer makes the signer of the newest keys, which come first. An app with keys is never called
+// without a signature.
 func (t *tenants) signer(app string, stored []store.SigningKey) (*signing.Signer, error) {
 	if len(stored) == 0 {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	if t.opener == nil {
-		return nil, errors.New("this executor has no key to open signing keys: set sealing-keys")
+		return nil, errors.New("this executor has no key to open signing keys: set encryption-keys")
 	}
 	kinds := make(map[string]int, 1)
 	keys := make([]signing.Key, 0, len(stored))
 	for i := range stored {
-		if kinds[stored[i].Kind]++; kinds[stored[i].Kind] > signersKept || len(keys) == signing.MaxKeys {
+		if kinds[stored[i].Kind]++; kinds[stored[i].Kind] > signersKept ||
+			len(keys) == signing.MaxKeys {
 			continue
 		}
-		secret, err := t.opener.Open(stored[i].Secret, sealing.Binding{App: app, Use: sealing.UseSigning})
+		secret, err := t.opener.Open(
+			stored[i].Secret,
+			encryption.Binding{App: app, Use: encryption.UseSigning},
+		)
 		if err != nil {
 			return nil, fmt.Errorf("opening a signing key: %w", err)
 		}

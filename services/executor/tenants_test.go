@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/encryption"
 	"github.com/carillon-timer/carillon/libs/limit"
-	"github.com/carillon-timer/carillon/libs/sealing"
 	"github.com/carillon-timer/carillon/libs/signing"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -22,9 +22,9 @@ import (
 // plain opens what is not sealed.
 type plain struct{ opened int }
 
-func (p *plain) Open(s timer.Sealed, _ sealing.Binding) (sealing.Secret, error) {
+func (p *plain) Open(s timer.Sealed, _ encryption.Binding) (encryption.Secret, error) {
 	p.opened++
-	return sealing.NewSecret(string(s)), nil
+	return encryption.NewSecret(string(s)), nil
 }
 
 func TestTheNewestKeysOfEachKindSign(t *testing.T) {
@@ -34,7 +34,10 @@ func TestTheNewestKeysOfEachKindSign(t *testing.T) {
 		for _, kind := range []signing.Kind{signing.HMAC, signing.Ed25519} {
 			k, err := signing.NewKey(kind)
 			require.NoError(t, err)
-			stored = append(stored, store.SigningKey{Kind: string(kind), Secret: timer.Sealed(k.Reveal())})
+			stored = append(
+				stored,
+				store.SigningKey{Kind: string(kind), Secret: timer.Sealed(k.Reveal())},
+			)
 		}
 	}
 	o := new(plain)
@@ -85,7 +88,7 @@ func TestSettingsThatWereReadBeforeAChangeAreNotKept(t *testing.T) {
 }
 
 type settings struct {
-	limit.Gate
+	limit.Admission
 	set []limit.Settings
 }
 
@@ -97,14 +100,26 @@ func TestALimitedAppDoesNotSlowCatchingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		s, err := New(Options{
-			Store: parts.Store, Bus: parts.Bus("one"), Dispatch: parts.Dispatch, Planner: parts.Planner, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
-			Caller: taker{}, Limits: alone(t), Breakers: unbroken(t), Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+			Store:      parts.Store,
+			Bus:        parts.Bus("one"),
+			Dispatch:   parts.Dispatch,
+			Planner:    parts.Planner,
+			Clock:      parts.Clock,
+			Counts:     parts.Counts,
+			IDs:        parts.IDs,
+			Caller:     taker{},
+			Limits:     alone(t),
+			Breakers:   unbroken(t),
+			Logger:     parts.Log,
+			Registerer: prometheus.NewRegistry(),
 		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
-		fires := parts.Create("a", servicetest.Every(time.Now().Add(2*time.Second), 0, 200, "http://127.0.0.1/")...)
+		fires := parts.Create(
+			"a",
+			servicetest.Every(time.Now().Add(2*time.Second), 0, 200, "http://127.0.0.1/")...)
 		_, err = parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 20, Burst: 1}, 0)
 		require.NoError(t, err)
 		time.Sleep(time.Second)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/carillon-timer/carillon/libs/callback"
 	"github.com/carillon-timer/carillon/libs/limit"
-	"github.com/carillon-timer/carillon/libs/limit/memledger"
+	"github.com/carillon-timer/carillon/libs/limit/memstate"
 	"github.com/carillon-timer/carillon/libs/session"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/timer"
@@ -26,14 +26,26 @@ func (silenced) RenewSession(context.Context, timer.ID, store.Load) (bool, error
 	return false, errors.New("cut off")
 }
 
-// A consumer that closes while the session is not trusted ends its handlers' context: what waits for trust must give up, not
-// look again without a pause until the session is trusted.
+// A consumer that closes while the session is not trusted ends its handlers' context: what waits
+// for trust must give up, not look again without a pause until the session is trusted.
 func TestWaitForTrustEndsWithItsConsumer(t *testing.T) {
 	t.Parallel()
 	parts := servicetest.New(t, servicetest.Options{})
 	s, err := New(Options{
-		Store: silenced{parts.Store}, Bus: parts.Bus("one"), Dispatch: parts.Dispatch, Planner: parts.Planner, Clock: parts.Clock, Counts: parts.Counts, IDs: parts.IDs,
-		Caller: callback.Callers{}, Limits: alone(t), Breakers: unbroken(t), Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		Store: silenced{
+			parts.Store,
+		},
+		Bus:        parts.Bus("one"),
+		Dispatch:   parts.Dispatch,
+		Planner:    parts.Planner,
+		Clock:      parts.Clock,
+		Counts:     parts.Counts,
+		IDs:        parts.IDs,
+		Caller:     callback.Callers{},
+		Limits:     alone(t),
+		Breakers:   unbroken(t),
+		Logger:     parts.Log,
+		Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -44,7 +56,12 @@ func TestWaitForTrustEndsWithItsConsumer(t *testing.T) {
 	_, err = s.keeper.Wait(ctx)
 	require.NoError(t, err)
 	// In real time: a loop that never pauses would keep a bubble's clock from moving.
-	require.Eventually(t, func() bool { return !s.keeper.Term().Trusted() }, 5*session.Trust, 10*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return !s.keeper.Epoch().Valid() },
+		5*session.LeaseValidity,
+		10*time.Millisecond,
+	)
 	closed, stop := context.WithCancel(t.Context())
 	stop()
 	answer := make(chan error, 1)
@@ -63,7 +80,7 @@ func TestWaitForTrustEndsWithItsConsumer(t *testing.T) {
 // alone are the limits of an executor that shares them with none.
 func alone(t *testing.T) *limit.Limiter {
 	t.Helper()
-	l, err := limit.New(limit.Options{Ledger: memledger.New(nil), Executor: "one"})
+	l, err := limit.New(limit.Options{SharedState: memstate.New(nil), Executor: "one"})
 	require.NoError(t, err)
 	return l
 }

@@ -1,6 +1,7 @@
 package executor
 
-// turns gives out items of many apps, an app's in the order in which they came, and the apps in turn: the flood of one does not stand before another's.
+// turns gives out items of many apps, an app's in the order in which they came, and the apps in
+// turn: the flood of one does not stand before another's.
 type turns[T any] struct {
 	apps  map[int64]*line[T]
 	order []*line[T] // lines that are not empty; the first is next

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// wheel is the timing wheel: it holds entries until their run. Its slots are the distinct milliseconds that something waits for,
-// ordered by a heap: a hundred thousand fires of one instant are one slot, and an idle wheel does not turn.
+// wheel is the timing wheel: it holds entries until their run. Its slots are the distinct
+// milliseconds that something waits for, ordered by a heap: a hundred thousand fires of one instant
+// are one slot, and an idle wheel does not turn.
 type wheel struct {
 	mu    sync.Mutex
 	order instants
@@ -23,7 +24,10 @@ type instants []int64
 func (h instants) Len() int           { return len(h) }
 func (h instants) Less(i, j int) bool { return h[i] < h[j] }
 func (h instants) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *instants) Push(x any)        { *h = append(*h, x.(int64)) } //nolint:forcetypeassert // only add pushes
+
+//nolint:forcetypeassert // only add pushes
+func (h *instants) Push(x any) { *h = append(*h, x.(int64)) }
+
 func (h *instants) Pop() any {
 	old := *h
 	x := old[len(old)-1]
@@ -40,7 +44,7 @@ func (w *wheel) add(es ...*held) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range es {
-		w.put(e.fire.RunMS, e)
+		w.put(e.fire.RunAtMS, e)
 	}
 }
 
@@ -128,19 +132,22 @@ func (w *wheel) len() int {
 }
 
 const (
-	// longestWait bounds how long the wheel sleeps with something in it, so that a clock that is put right is noticed.
+	// longestWait bounds how long the wheel sleeps with something in it, so that a clock that is
+	// put right is noticed.
 	longestWait = 100 * time.Millisecond
 	emptyWait   = 10 * time.Second // whatever comes wakes it
 )
 
-// run hands entries to due when their run has come by look, until ctx ends. While the clock is not steady nothing comes due.
+// run hands entries to due when their run has come by look, until ctx ends. While the clock is not
+// steady nothing comes due.
 func (w *wheel) run(ctx context.Context, look func() (time.Time, bool), due func([]*held)) {
 	timer := time.NewTimer(longestWait)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		wait := longestWait
 		if now, steady := look(); steady {
-			// UnixMilli rounds down, so a fire comes due in its millisecond or after it, never before.
+			// UnixMilli rounds down, so a fire comes due in its millisecond or after it, never
+			// before.
 			es, next := w.pop(now.UnixMilli())
 			if len(es) > 0 {
 				due(es)

@@ -14,7 +14,12 @@ import (
 
 func entry(app int64, id timer.ID, run time.Time) *held {
 	return &held{fire: timer.Fire{
-		FireID: timer.FireID{Timer: id, DueMS: run.UnixMilli()}, RunMS: run.UnixMilli(), AppID: app,
+		FireID: timer.FireID{
+			Timer: id,
+			DueMS: run.UnixMilli(),
+		},
+		RunAtMS: run.UnixMilli(),
+		AppID:   app,
 	}}
 }
 
@@ -35,7 +40,7 @@ func TestP1WheelIsNeverEarlyAndOnTime(t *testing.T) {
 			defer close(ended)
 			w.run(ctx, steadyNow, func(es []*held) {
 				for _, e := range es {
-					late := time.Since(time.UnixMilli(e.fire.RunMS))
+					late := time.Since(time.UnixMilli(e.fire.RunAtMS))
 					if late < 0 || late > time.Millisecond {
 						t.Errorf("late by %v", late)
 					}
@@ -84,7 +89,11 @@ func TestWheelStandsStillWhileTheClockIsNotSteady(t *testing.T) {
 		w.add(entry(1, 1, time.Now()))
 		go func() {
 			defer close(ended)
-			w.run(ctx, func() (time.Time, bool) { return time.Now(), steady.Load() }, func(es []*held) { n.Add(int64(len(es))) })
+			w.run(
+				ctx,
+				func() (time.Time, bool) { return time.Now(), steady.Load() },
+				func(es []*held) { n.Add(int64(len(es))) },
+			)
 		}()
 		time.Sleep(time.Second)
 		require.Zero(t, n.Load())

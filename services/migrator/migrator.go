@@ -28,7 +28,7 @@ type Service struct {
 	opts   Options
 	log    zerolog.Logger
 	met    *metrics
-	lastOK clock.Mark // the last look that the store answered
+	lastOK clock.Stamp // the last look that the store answered
 }
 
 // New returns a migrator that does nothing until Run.
@@ -56,15 +56,23 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return s.backfill(ctx) })
 	g.Go(func() error {
-		return expansion.FlushCounts(ctx, s.opts.Counts, s.opts.Store, s.opts.Now, s.opts.Step1, s.log)
+		return expansion.FlushCounts(
+			ctx,
+			s.opts.Counts,
+			s.opts.Store,
+			s.opts.Now,
+			s.opts.ExpandAhead,
+			s.log,
+		)
 	})
 	g.Go(func() error { return s.keep(ctx) })
 	g.Go(func() error { return s.gauge(ctx) })
 	return g.Wait() //nolint:wrapcheck // each part says what it was doing
 }
 
-// expand takes batch after batch while there is something to expand, and looks again after a while when there is not. Dying after
-// the commit and before the marks loses marks, which the slice's load or the sweep finds; dying before the commit loses nothing.
+// expand takes batch after batch while there is something to expand, and looks again after a while
+// when there is not. Dying after the commit and before the marks loses marks, which the slice's
+// load or the sweep finds; dying before the commit loses nothing.
 func (s *Service) expand(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
@@ -98,12 +106,17 @@ func (s *Service) expand(ctx context.Context) error {
 	return nil
 }
 
-// backfill makes the next stretch of each backfill that is asked for, one round per look: past instants are in no hurry, and the next round comes when
-// executors have had time for this one. Dying between the commit and the dispatch leaves the stretch to the sweep.
+// backfill makes the next stretch of each backfill that is asked for, one round per look: past
+// instants are in no hurry, and the next round comes when executors have had time for this one.
+// Dying between the commit and the dispatch leaves the stretch to the sweep.
 func (s *Service) backfill(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
-		fires, _, err := s.opts.Store.ExpandBackfills(call, s.opts.Batch, s.opts.Planner.PlanBackfill)
+		fires, _, err := s.opts.Store.ExpandBackfills(
+			call,
+			s.opts.Batch,
+			s.opts.Planner.PlanBackfill,
+		)
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			s.met.errors.Inc()
@@ -120,9 +133,9 @@ func (s *Service) backfill(ctx context.Context) error {
 func (s *Service) keep(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, keepTimeout)
-		err := s.opts.Store.Keep(call, s.opts.Retention)
+		err := s.opts.Store.PurgeExpired(call, s.opts.Retention)
 		cancel()
-		wait := s.opts.KeepEvery
+		wait := s.opts.PurgeEvery
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn().Err(err).Msg("tables not cleaned up")
 			wait = min(wait, time.Minute)
@@ -160,17 +173,36 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
 	return &metrics{
-		timers: f.NewCounter(prometheus.CounterOpts{Name: "carillon_migrator_timers_total", Help: "Expansions of a timer."}),
-		fires:  f.NewCounter(prometheus.CounterOpts{Name: "carillon_migrator_fires_total", Help: "Fires inserted by expansion."}),
-		errors: f.NewCounter(prometheus.CounterOpts{Name: "carillon_migrator_errors_total", Help: "Expansions that failed and are repeated."}),
+		timers: f.NewCounter(
+			prometheus.CounterOpts{
+				Name: "carillon_migrator_timers_total",
+				Help: "Expansions of a timer.",
+			},
+		),
+		fires: f.NewCounter(
+			prometheus.CounterOpts{
+				Name: "carillon_migrator_fires_total",
+				Help: "Fires inserted by expansion.",
+			},
+		),
+		errors: f.NewCounter(
+			prometheus.CounterOpts{
+				Name: "carillon_migrator_errors_total",
+				Help: "Expansions that failed and are repeated.",
+			},
+		),
 		batch: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "carillon_migrator_batch_size", Help: "Timers expanded together.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100},
+			Name:    "carillon_migrator_batch_size",
+			Help:    "Timers expanded together.",
+			Buckets: []float64{1, 2, 5, 10, 20, 50, 100},
 		}),
 		backlog: f.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_migrator_backlog", Help: "Timers whose time to be expanded has come (10,000 at most are counted).",
+			Name: "carillon_migrator_backlog",
+			Help: "Timers whose time to be expanded has come (10,000 at most are counted).",
 		}),
 		lag: f.NewGauge(prometheus.GaugeOpts{
-			Name: "carillon_migrator_lag_seconds", Help: "How long the oldest of them has been waiting.",
+			Name: "carillon_migrator_lag_seconds",
+			Help: "How long the oldest of them has been waiting.",
 		}),
 	}
 }

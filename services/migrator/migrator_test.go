@@ -39,11 +39,22 @@ func (c *counter) seen() map[timer.FireID]int {
 	return maps.Clone(c.fires)
 }
 
-func start(t *testing.T, parts *servicetest.Parts, d migrator.Dispatcher) (svc *migrator.Service, stop func()) {
+func start(
+	t *testing.T,
+	parts *servicetest.Parts,
+	d migrator.Dispatcher,
+) (svc *migrator.Service, stop func()) {
 	t.Helper()
 	svc, err := migrator.New(migrator.Options{
-		Store: parts.Store, Dispatch: d, Planner: parts.Planner, Counts: parts.Counts, Now: time.Now, Batch: 7, Every: 5 * time.Second,
-		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		Store:      parts.Store,
+		Dispatch:   d,
+		Planner:    parts.Planner,
+		Counts:     parts.Counts,
+		Now:        time.Now,
+		Batch:      7,
+		Every:      5 * time.Second,
+		Logger:     parts.Log,
+		Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -83,7 +94,10 @@ func TestTwoMigratorsMakeEachFireOnce(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		c := &counter{fires: make(map[timer.FireID]int)}
 		for range timers {
-			c.Committed(t.Context(), parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/")))
+			c.Committed(
+				t.Context(),
+				parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/")),
+			)
 		}
 		svc, _ := start(t, parts, c)
 		start(t, parts, c)
@@ -116,7 +130,15 @@ func TestStoreThatFailsNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		made := parts.Create("a", servicetest.Cron("* * * * * *", "http://127.0.0.1/"))
-		parts.Store.SetFaults(sqlstore.Faults{Seed: 3, FailRead: .1, FailBefore: .2, FailAfter: .2, Delay: 50 * time.Millisecond})
+		parts.Store.SetFaults(
+			sqlstore.Faults{
+				Seed:       3,
+				FailRead:   .1,
+				FailBefore: .2,
+				FailAfter:  .2,
+				Delay:      50 * time.Millisecond,
+			},
+		)
 		c := &counter{fires: make(map[timer.FireID]int)}
 		start(t, parts, c)
 		time.Sleep(20 * time.Minute)
@@ -125,7 +147,14 @@ func TestStoreThatFailsNowAndThen(t *testing.T) {
 		open, seen := 0, c.seen()
 		minute := timer.MinuteOf(time.Now().UnixMilli())
 		for m := minute - 25; m < minute+10; m++ {
-			fires, err := parts.Store.LoadSlice(t.Context(), m, 0, store.Position{}, timer.NeverMS, 1000)
+			fires, err := parts.Store.LoadSlice(
+				t.Context(),
+				m,
+				0,
+				store.Position{},
+				timer.NeverMS,
+				1000,
+			)
 			require.NoError(t, err)
 			open += len(fires)
 			for _, f := range fires {

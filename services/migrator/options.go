@@ -19,13 +19,21 @@ type Store interface {
 	store.Expander
 	store.Minutes
 	store.Housekeeping
-	ExpandBackfills(ctx context.Context, limit int, plan store.BackfillPlanner) (fires []timer.Fire, n int, err error)
+	ExpandBackfills(
+		ctx context.Context,
+		limit int,
+		plan store.BackfillPlanner,
+	) (fires []timer.Fire, n int, err error)
 }
 
 // Planner turns schedules into fires.
 type Planner interface {
 	Plan(t *timer.Timer, nowMS int64) store.Plan
-	PlanBackfill(t *timer.Timer, b *store.Backfill, nowMS int64) (fires []timer.Fire, nextMS int64, err error)
+	PlanBackfill(
+		t *timer.Timer,
+		b *store.Backfill,
+		nowMS int64,
+	) (fires []timer.Fire, nextMS int64, err error)
 }
 
 // Dispatcher brings committed fires on their way.
@@ -41,12 +49,12 @@ type Options struct {
 	Counts   *slicing.Counts // those that Planner uses
 	Now      func() time.Time
 
-	Step1     time.Duration // the farthest that Planner expands; default 60 min
-	Workers   int           // expansions at once; default 2
-	Batch     int           // timers per expansion; default 100, at most 300 fires each
-	Every     time.Duration // between looks when there is nothing to do; default 500 ms
-	Retention time.Duration // of outcomes and attempts; default 7 days
-	KeepEvery time.Duration // between housekeepings; default 10 min
+	ExpandAhead time.Duration // the farthest that Planner expands; default 60 min
+	Workers     int           // expansions at once; default 2
+	Batch       int           // timers per expansion; default 100, at most 300 fires each
+	Every       time.Duration // between looks when there is nothing to do; default 500 ms
+	Retention   time.Duration // of outcomes and attempts; default 7 days
+	PurgeEvery  time.Duration // between housekeepings; default 10 min
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -63,10 +71,10 @@ const (
 func (o *Options) defaults() {
 	options.Default(&o.Workers, defaultWorkers)
 	options.Default(&o.Batch, defaultBatch)
-	options.Default(&o.Step1, expansion.DefaultStep1)
+	options.Default(&o.ExpandAhead, expansion.DefaultExpandAhead)
 	options.Default(&o.Every, defaultEvery)
 	options.Default(&o.Retention, defaultRetention)
-	options.Default(&o.KeepEvery, defaultKeepEvery)
+	options.Default(&o.PurgeEvery, defaultKeepEvery)
 }
 
 func (o *Options) validate() error {

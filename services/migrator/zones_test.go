@@ -21,18 +21,35 @@ import (
 )
 
 // startBy starts a migrator that plans by time zones of its own; stop ends it, and takes it out.
-func startBy(t *testing.T, parts *servicetest.Parts, zones *zone.Database) (p *expansion.Planner, stop func()) {
+func startBy(
+	t *testing.T,
+	parts *servicetest.Parts,
+	zones *zone.Database,
+) (p *expansion.Planner, stop func()) {
 	t.Helper()
 	p, err := expansion.New(expansion.Options{Counts: parts.Counts, Zones: zones})
 	require.NoError(t, err)
 	w, err := zonewatch.New(zonewatch.Options{
-		Store: parts.Store, Zones: zones, ID: parts.IDs.Next(), Name: zones.Version(), Expands: true, Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		Store:      parts.Store,
+		Zones:      zones,
+		ID:         parts.IDs.Next(),
+		Name:       zones.Version(),
+		Expands:    true,
+		Logger:     parts.Log,
+		Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	require.NoError(t, w.Register(t.Context()))
 	svc, err := migrator.New(migrator.Options{
-		Store: parts.Store, Dispatch: &counter{fires: make(map[timer.FireID]int)}, Planner: p, Counts: parts.Counts, Now: time.Now,
-		Batch: 7, Every: 5 * time.Second, Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		Store:      parts.Store,
+		Dispatch:   &counter{fires: make(map[timer.FireID]int)},
+		Planner:    p,
+		Counts:     parts.Counts,
+		Now:        time.Now,
+		Batch:      7,
+		Every:      5 * time.Second,
+		Logger:     parts.Log,
+		Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -50,11 +67,22 @@ func startBy(t *testing.T, parts *servicetest.Parts, zones *zone.Database) (p *e
 }
 
 // openFires returns the open fires to come of a timer, by whether they have its present version.
-func openFires(t *testing.T, parts *servicetest.Parts, tm *timer.Timer) (present, older []time.Time) {
+func openFires(
+	t *testing.T,
+	parts *servicetest.Parts,
+	tm *timer.Timer,
+) (present, older []time.Time) {
 	t.Helper()
 	now := time.Now().UnixMilli()
 	for m := timer.MinuteOf(now); m < timer.MinuteOf(now)+120; m++ {
-		fires, err := parts.Store.LoadSlice(t.Context(), m, 0, store.Position{}, timer.NeverMS, 1000)
+		fires, err := parts.Store.LoadSlice(
+			t.Context(),
+			m,
+			0,
+			store.Position{},
+			timer.NeverMS,
+			1000,
+		)
 		require.NoError(t, err)
 		for _, f := range fires {
 			switch {
@@ -82,7 +110,11 @@ func TestChangedZonesArePlannedAnew(t *testing.T) {
 			t.Helper()
 			d := servicetest.Cron("0 * * * *", "http://127.0.0.1/")
 			d.Schedule.Zone = zone
-			made, err := parts.Store.Create(t.Context(), []store.NewTimer{{App: "a", Name: name, Definition: d, Activate: true}}, by.Plan)
+			made, err := parts.Store.Create(
+				t.Context(),
+				[]store.NewTimer{{App: "a", Name: name, Definition: d, Activate: true}},
+				by.Plan,
+			)
 			require.NoError(t, err)
 			require.NoError(t, made[0].Err)
 			return made[0].Timer.ID
@@ -100,7 +132,8 @@ func TestChangedZonesArePlannedAnew(t *testing.T) {
 				require.False(t, tm.Replan)
 				require.Equal(t, minute, time.UnixMilli(tm.NextDueMS).UTC().Minute())
 				present, older := openFires(t, parts, &tm)
-				if (minute-time.Now().UTC().Minute()+60)%60 < 30 { // what is due within half an hour is expanded for sure
+				// what is due within half an hour is expanded for sure.
+				if (minute-time.Now().UTC().Minute()+60)%60 < 30 {
 					require.NotEmpty(t, present)
 				}
 				for _, at := range present {

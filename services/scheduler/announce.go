@@ -15,9 +15,11 @@ import (
 const (
 	announceEvery   = 5 * time.Second
 	announceTimeout = 30 * time.Second
-	// announceAgain is how long after a session's end what it had under way may be committed: only then its outcomes are all there.
+	// announceAgain is how long after a session's end what it had under way may be committed: only
+	// then its outcomes are all there.
 	announceAgain = 30 * time.Second
-	// announceWindow bounds what one statement passes by, which is what all sessions recorded in it.
+	// announceWindow bounds what one statement passes by, which is what all sessions recorded in
+	// it.
 	announceWindow = time.Minute
 	announceWithin = time.Hour // nothing older is announced
 )
@@ -28,8 +30,9 @@ type silent struct {
 	told bool      // what was there then is announced
 }
 
-// announcing publishes outcomes that nobody else will: of executors that ended before they had, and those that no executor recorded. Two schedulers at once publish
-// them twice, which whoever listens has to bear in any case; dying between the publication and the note of it, too.
+// announcing publishes outcomes that nobody else will: of executors that ended before they had, and
+// those that no executor recorded. Two schedulers at once publish them twice, which whoever listens
+// has to bear in any case; dying between the publication and the note of it, too.
 func (s *Service) announcing(ctx context.Context) error {
 	found := make(map[timer.ID]*silent)
 	return every(ctx, announceEvery, func() {
@@ -43,7 +46,7 @@ func (s *Service) announcing(ctx context.Context) error {
 
 // announce goes through all of them: what cannot be announced of one keeps no other from it.
 func (s *Service) announce(ctx context.Context, found map[timer.ID]*silent) error {
-	ended, err := s.opts.Store.Silent(ctx)
+	ended, err := s.opts.Store.SessionsWithPendingEvents(ctx)
 	if err != nil {
 		return fmt.Errorf("looking for outcomes to announce: %w", err)
 	}
@@ -54,8 +57,11 @@ func (s *Service) announce(ctx context.Context, found map[timer.ID]*silent) erro
 	}
 	var errs error
 	for id, at := range ended {
-		if id == store.HouseSession {
-			errs = errors.Join(errs, s.announceOf(ctx, id, at, s.opts.Now().Add(-store.Settled), true))
+		if id == store.SystemSession {
+			errs = errors.Join(
+				errs,
+				s.announceOf(ctx, id, at, s.opts.Now().Add(-store.VisibilityDelay), true),
+			)
 			continue
 		}
 		if found[id] == nil {
@@ -66,9 +72,15 @@ func (s *Service) announce(ctx context.Context, found map[timer.ID]*silent) erro
 	return errs
 }
 
-// announceEnded announces what a session left: at once what is there, and all of it again when nothing can come any more. The position moves only then, for what
-// comes late may have finished before what was there.
-func (s *Service) announceEnded(ctx context.Context, id timer.ID, at store.OutcomePosition, x *silent) error {
+// announceEnded announces what a session left: at once what is there, and all of it again when
+// nothing can come any more. The position moves only then, for what comes late may have finished
+// before what was there.
+func (s *Service) announceEnded(
+	ctx context.Context,
+	id timer.ID,
+	at store.OutcomePosition,
+	x *silent,
+) error {
 	last := time.Since(x.seen) > announceAgain
 	if x.told && !last {
 		return nil
@@ -80,20 +92,27 @@ func (s *Service) announceEnded(ctx context.Context, id timer.ID, at store.Outco
 	if x.told = true; !last {
 		return nil
 	}
-	if err := s.opts.Store.FinishAnnounced(ctx, id); err != nil {
+	if err := s.opts.Store.FinishEvents(ctx, id); err != nil {
 		return fmt.Errorf("ending the announcements of session %d: %w", id, err)
 	}
 	return nil
 }
 
-// announceOf publishes what a session recorded behind a position and finished before an instant, and notes how far it is if it shall.
-func (s *Service) announceOf(ctx context.Context, id timer.ID, at store.OutcomePosition, end time.Time, note bool) error {
+// announceOf publishes what a session recorded behind a position and finished before an instant,
+// and notes how far it is if it shall.
+func (s *Service) announceOf(
+	ctx context.Context,
+	id timer.ID,
+	at store.OutcomePosition,
+	end time.Time,
+	note bool,
+) error {
 	if from := end.Add(-announceWithin).UnixMilli(); at.FinishedMS < from {
 		at = store.OutcomePosition{FinishedMS: from}
 	}
 	for at.FinishedMS < end.UnixMilli() {
 		until := min(at.FinishedMS+announceWindow.Milliseconds(), end.UnixMilli())
-		page, err := s.opts.Store.Unannounced(ctx, id, at, until, store.MaxBatch)
+		page, err := s.opts.Store.PendingEvents(ctx, id, at, until, store.MaxBatch)
 		if err != nil {
 			return fmt.Errorf("reading outcomes of session %d: %w", id, err)
 		}
@@ -107,7 +126,7 @@ func (s *Service) announceOf(ctx context.Context, id timer.ID, at store.OutcomeP
 		if !note {
 			continue
 		}
-		if err := s.opts.Store.SetAnnounced(ctx, id, at); err != nil {
+		if err := s.opts.Store.AckEvents(ctx, id, at); err != nil {
 			return fmt.Errorf("noting the announcements of session %d: %w", id, err)
 		}
 	}
@@ -122,5 +141,6 @@ func (s *Service) publishOutcomes(ctx context.Context, os []timer.Outcome) error
 	if len(msgs) == 0 {
 		return nil
 	}
-	return s.opts.Bus.Publish(ctx, bus.Outcomes, msgs...) //nolint:wrapcheck // the bus says which topic
+	//nolint:wrapcheck // the bus says which topic
+	return s.opts.Bus.Publish(ctx, bus.Outcomes, msgs...)
 }

@@ -31,7 +31,7 @@ type outcomesStore struct {
 	most  int64 // ms that one statement went through
 }
 
-func (s *outcomesStore) Unannounced(
+func (s *outcomesStore) PendingEvents(
 	ctx context.Context, id timer.ID, after store.OutcomePosition, untilMS int64, limit int,
 ) ([]timer.Outcome, error) {
 	s.mu.Lock()
@@ -41,7 +41,7 @@ func (s *outcomesStore) Unannounced(
 	if id == s.sick {
 		return nil, errors.New("cannot be read")
 	}
-	return s.Store.Unannounced(ctx, id, after, untilMS, limit)
+	return s.Store.PendingEvents(ctx, id, after, untilMS, limit)
 }
 
 func TestWhatEndedSessionsLeftIsAnnounced(t *testing.T) {
@@ -60,12 +60,24 @@ func TestWhatEndedSessionsLeftIsAnnounced(t *testing.T) {
 			require.NoError(t, parts.Store.OpenSession(t.Context(), id, kind, "gone"))
 			return id
 		}
-		session, sick, idle := open(store.ExecutorSession), open(store.ExecutorSession), open(store.SchedulerSession)
+		session, sick, idle := open(
+			store.ExecutorSession,
+		), open(
+			store.ExecutorSession,
+		), open(
+			store.SchedulerSession,
+		)
 		fires := parts.Create("a", servicetest.Every(time.Now(), 0, 3, "http://127.0.0.1/")...)
 		record := func(f timer.Fire, finished time.Time) {
-			lost, _, err := parts.Store.Record(t.Context(), session, []timer.Outcome{{
-				Fire: f, Kind: timer.Delivered, FinishedMS: finished.UnixMilli(), UntilMS: f.DueMS, Count: 1,
-			}}, nil)
+			lost, _, err := parts.Store.Record(t.Context(), session, []timer.Outcome{
+				{
+					Fire:       f,
+					Kind:       timer.Delivered,
+					FinishedMS: finished.UnixMilli(),
+					UntilMS:    f.DueMS,
+					Count:      1,
+				},
+			}, nil)
 			require.NoError(t, err)
 			require.Empty(t, lost)
 		}
@@ -78,8 +90,14 @@ func TestWhatEndedSessionsLeftIsAnnounced(t *testing.T) {
 		}
 		st := &outcomesStore{Store: parts.Store, sick: sick, asked: make(map[timer.ID]int)}
 		svc, err := scheduler.New(scheduler.Options{
-			Store: st, Bus: parts.Bus("one"), Dispatch: parts.Dispatch, IDs: parts.IDs, Name: "one", Now: time.Now,
-			Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
+			Store:      st,
+			Bus:        parts.Bus("one"),
+			Dispatch:   parts.Dispatch,
+			IDs:        parts.IDs,
+			Name:       "one",
+			Now:        time.Now,
+			Logger:     zerolog.Nop(),
+			Registerer: prometheus.NewRegistry(),
 		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -90,16 +108,26 @@ func TestWhatEndedSessionsLeftIsAnnounced(t *testing.T) {
 		require.Contains(t, told.list(), int64(fires[0].Timer), "at once")
 		record(fires[1], time.Now().Add(-time.Minute)) // it was under way when its session ended
 		time.Sleep(time.Minute)
-		require.Contains(t, told.list(), int64(fires[1].Timer), "though another that finished later was announced before")
+		require.Contains(
+			t,
+			told.list(),
+			int64(fires[1].Timer),
+			"though another that finished later was announced before",
+		)
 		require.NotContains(t, told.list(), int64(fires[2].Timer))
-		silent, err := parts.Store.Silent(t.Context())
+		silent, err := parts.Store.SessionsWithPendingEvents(t.Context())
 		require.NoError(t, err)
 		require.NotContains(t, silent, session, "done")
 		require.Contains(t, silent, sick, "to be tried again")
 		cancel()
 		require.NoError(t, <-ended)
 		require.Zero(t, st.asked[idle], "only executors record")
-		require.LessOrEqual(t, st.asked[session], 2*8, "five minutes and what lies around them, twice")
+		require.LessOrEqual(
+			t,
+			st.asked[session],
+			2*8,
+			"five minutes and what lies around them, twice",
+		)
 		require.LessOrEqual(t, st.most, time.Minute.Milliseconds())
 	})
 }

@@ -1,6 +1,7 @@
-// Package scheduler hands the minutes out. It leases slices to triggers as their minute comes, keeps the cursor behind which every slice is
-// done, sweeps open fires that nobody is about to call, and ends sessions that fell silent. No scheduler leads: each does all
-// of this, and what two do at once the store's rows decide.
+// Package scheduler hands the minutes out. It leases slices to triggers as their minute comes,
+// keeps the cursor behind which every slice is done, sweeps open fires that nobody is about to
+// call, and ends sessions that fell silent. No scheduler leads: each does all of this, and what two
+// do at once the store's rows decide.
 //
 // A file per task:
 //

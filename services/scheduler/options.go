@@ -14,18 +14,36 @@ import (
 )
 
 // Store is what a scheduler needs of the store.
-type Store interface { //nolint:interfacebloat // minutes, slices, sessions and the sweep: a scheduler does all of it
+//
+//nolint:interfacebloat // minutes, slices, sessions and the sweep: a scheduler does all of it
+type Store interface {
 	store.Sessions
 	FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error)
-	ClaimSlices(ctx context.Context, minute int64, buckets int32, lease time.Duration, limit int) ([]store.SliceClaim, error)
+	ClaimSlices(
+		ctx context.Context,
+		minute int64,
+		buckets int32,
+		lease time.Duration,
+		limit int,
+	) ([]store.SliceClaim, error)
 	Cursor(ctx context.Context, minute int64) (int64, error)
 	AdvanceCursor(ctx context.Context, limit int64) (int64, error)
 	SliceBacklog(ctx context.Context) (int64, error)
 	Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error)
-	LoadSlice(ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int) ([]timer.Fire, error)
-	store.Announcements
+	LoadSlice(
+		ctx context.Context,
+		minute int64,
+		bucket int32,
+		after store.Position,
+		untilMS int64,
+		limit int,
+	) ([]timer.Fire, error)
+	store.OutcomeEvents
 	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
-	Definitions(ctx context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error)
+	Definitions(
+		ctx context.Context,
+		keys []store.VersionKey,
+	) (map[store.VersionKey]timer.Definition, error)
 	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
 }
 
@@ -44,8 +62,10 @@ type Options struct {
 	Name     string           // of the process, for people
 	Now      func() time.Time // the store's clock
 
-	Tick       time.Duration // default 1 s
-	Ahead      time.Duration // how long before its start a minute is handed out; default 25 s: time for five holders, of which some may be frozen
+	Tick time.Duration // default 1 s
+	// Ahead: how long before its start a minute is handed out; default 25 s: time for five holders,
+	// of which some may be frozen.
+	Ahead      time.Duration
 	Lease      time.Duration // of a slice until its trigger renews it; default 5 s
 	CatchUp    int           // past minutes handed out per tick; default 30
 	SweepEvery time.Duration // default 1 s

@@ -28,18 +28,19 @@ const (
 type Service struct {
 	opts   Options
 	log    zerolog.Logger
-	keeper *session.Keeper
+	keeper *session.Heartbeater
 	met    *metrics
-	ticked clock.Mark       // the last tick that succeeded
+	ticked clock.Stamp      // the last tick that succeeded
 	frozen map[int64]frozen // minutes handed out; this and the next are the tick's alone
 	cursor int64            // as it was last seen: it never goes back
 	swept  time.Time        // of the last sweep; the sweep's alone
 
 	strays strays
 
-	unpublished []timer.Fire // swept, but not confirmed by the bus; this and the next two are the sweep's alone
-	away        bool         // the bus did not take what was swept last
-	back        clock.Mark   // it did again, after it was away
+	// swept, but not confirmed by the bus; this and the next two are the sweep's alone.
+	unpublished []timer.Fire
+	away        bool        // the bus did not take what was swept last
+	back        clock.Stamp // it did again, after it was away
 
 	mu     sync.Mutex
 	live   []store.Session
@@ -52,13 +53,23 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	k, err := session.NewKeeper(session.Options{
-		Store: opts.Store, IDs: opts.IDs, Kind: store.SchedulerSession, Name: opts.Name, Logger: opts.Logger,
+	k, err := session.NewHeartbeater(session.Options{
+		Store:  opts.Store,
+		IDs:    opts.IDs,
+		Kind:   store.SchedulerSession,
+		Name:   opts.Name,
+		Logger: opts.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
-	return &Service{opts: opts, log: opts.Logger, keeper: k, met: newMetrics(opts.Registerer), frozen: make(map[int64]frozen)}, nil
+	return &Service{
+		opts:   opts,
+		log:    opts.Logger,
+		keeper: k,
+		met:    newMetrics(opts.Registerer),
+		frozen: make(map[int64]frozen),
+	}, nil
 }
 
 // Ready tells whether minutes are being handed out.
@@ -143,15 +154,33 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return f.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	return &metrics{
-		slices:    counter("carillon_scheduler_slices_total", "Slices handed out."),
-		again:     counter("carillon_scheduler_slices_again_total", "Slices handed out again because their lease ran out."),
-		swept:     counter("carillon_scheduler_swept_total", "Overdue open fires that were published again."),
-		stoodBack: counter("carillon_scheduler_stood_back_total", "Sweeps left out because executors had more than they could do."),
-		inherited: counter("carillon_scheduler_inherited_total", "Open fires of ended sessions that were dispatched again."),
-		strays:    counter("carillon_scheduler_strays_total", "Unclaimed fires that were published again after an executor's end."),
-		errors:    counter("carillon_scheduler_errors_total", "Ticks and sweeps that failed."),
-		cursorLag: gauge("carillon_scheduler_cursor_lag_seconds", "Present minute minus the first minute that is not known to be done."),
-		backlog:   gauge("carillon_scheduler_slices_open", "Slices handed out and not done."),
+		slices: counter("carillon_scheduler_slices_total", "Slices handed out."),
+		again: counter(
+			"carillon_scheduler_slices_reassigned_total",
+			"Slices handed out again because their lease ran out.",
+		),
+		swept: counter(
+			"carillon_scheduler_swept_total",
+			"Overdue open fires that were published again.",
+		),
+		stoodBack: counter(
+			"carillon_scheduler_sweeps_throttled_total",
+			"Sweeps left out because executors had more than they could do.",
+		),
+		inherited: counter(
+			"carillon_scheduler_inherited_total",
+			"Open fires of ended sessions that were dispatched again.",
+		),
+		strays: counter(
+			"carillon_scheduler_strays_total",
+			"Unclaimed fires that were published again after an executor's end.",
+		),
+		errors: counter("carillon_scheduler_errors_total", "Ticks and sweeps that failed."),
+		cursorLag: gauge(
+			"carillon_scheduler_cursor_lag_seconds",
+			"Present minute minus the first minute that is not known to be done.",
+		),
+		backlog: gauge("carillon_scheduler_slices_open", "Slices handed out and not done."),
 		sessions: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "carillon_sessions", Help: "Living sessions by kind.",
 		}, []string{"kind"}),

@@ -38,16 +38,31 @@ func (a *away) Publish(ctx context.Context, fires []timer.Fire) error {
 }
 
 // start runs a scheduler until the test ends, or until stop is called.
-func start(t *testing.T, parts *servicetest.Parts, name string) (svc *scheduler.Service, stop func()) {
+func start(
+	t *testing.T,
+	parts *servicetest.Parts,
+	name string,
+) (svc *scheduler.Service, stop func()) {
 	t.Helper()
 	return startWith(t, parts, name, func(*scheduler.Options) {})
 }
 
-func startWith(t *testing.T, parts *servicetest.Parts, name string, change func(*scheduler.Options)) (svc *scheduler.Service, stop func()) {
+func startWith(
+	t *testing.T,
+	parts *servicetest.Parts,
+	name string,
+	change func(*scheduler.Options),
+) (svc *scheduler.Service, stop func()) {
 	t.Helper()
 	opts := scheduler.Options{
-		Store: parts.Store, Bus: parts.Bus(name), Dispatch: parts.Dispatch, IDs: parts.IDs, Name: name, Now: time.Now,
-		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		Store:      parts.Store,
+		Bus:        parts.Bus(name),
+		Dispatch:   parts.Dispatch,
+		IDs:        parts.IDs,
+		Name:       name,
+		Now:        time.Now,
+		Logger:     parts.Log,
+		Registerer: prometheus.NewRegistry(),
 	}
 	change(&opts)
 	svc, err := scheduler.New(opts)
@@ -89,10 +104,19 @@ func (h *heard[T]) first() time.Time {
 	return h.at[0]
 }
 
-func listen(t *testing.T, b bus.Subscriber, topic bus.Topic, sub string, handle func(bus.Message) error) {
+func listen(
+	t *testing.T,
+	b bus.Subscriber,
+	topic bus.Topic,
+	sub string,
+	handle func(bus.Message) error,
+) {
 	t.Helper()
-	c, err := b.Subscribe(t.Context(), bus.Subscription{Topic: topic, Name: sub, Concurrency: 1, MaxBatch: 1, Prefetch: 1},
-		func(_ context.Context, batch []bus.Message) []error { return []error{handle(batch[0])} })
+	c, err := b.Subscribe(
+		t.Context(),
+		bus.Subscription{Topic: topic, Name: sub, Concurrency: 1, MaxBatch: 1, Prefetch: 1},
+		func(_ context.Context, batch []bus.Message) []error { return []error{handle(batch[0])} },
+	)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 }
@@ -165,7 +189,12 @@ func TestSliceWithoutTriggerIsHandedOutAgain(t *testing.T) {
 		for _, c := range h.list() {
 			tokens = append(tokens, c.Token)
 		}
-		require.Equal(t, []int64{1, 2, 2, 3, 3, 4, 4}, tokens[:7], "each time with the next token, and from the second on to two triggers")
+		require.Equal(
+			t,
+			[]int64{1, 2, 2, 3, 3, 4, 4},
+			tokens[:7],
+			"each time with the next token, and from the second on to two triggers",
+		)
 	})
 }
 
@@ -198,7 +227,10 @@ func TestP2OverdueFireIsSweptHoweverOldAndSeldomer(t *testing.T) {
 		hearSlices(t, parts, true)
 		h := hearTasks(t, parts)
 		start(t, parts, "one")
-		fires := parts.Create("a", servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"))
+		fires := parts.Create(
+			"a",
+			servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"),
+		)
 		begin := time.Now()
 		time.Sleep(10 * time.Minute) // nobody marked it, nobody claims it
 		got := h.list()
@@ -248,8 +280,11 @@ func TestSweepIsSharedAndLeavesWhatALivingSessionOwns(t *testing.T) {
 		h := hearTasks(t, parts)
 		start(t, parts, "one")
 		start(t, parts, "two")
-		fires := parts.Create("a", servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"),
-			servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"))
+		fires := parts.Create(
+			"a",
+			servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"),
+			servicetest.Once(time.Now().Add(5*time.Second), "http://127.0.0.1/"),
+		)
 		me := parts.IDs.Next()
 		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
 		won, err := parts.Store.Claim(t.Context(), me, fires[:1])
@@ -276,7 +311,10 @@ func TestSilentExecutorIsEndedAndItsFiresDispatched(t *testing.T) {
 		start(t, parts, "one")
 		start(t, parts, "two")
 		time.Sleep(10 * time.Second)
-		fires := parts.Create("a", servicetest.Once(time.Now().Add(2*time.Second), "http://127.0.0.1/"))
+		fires := parts.Create(
+			"a",
+			servicetest.Once(time.Now().Add(2*time.Second), "http://127.0.0.1/"),
+		)
 		me := parts.IDs.Next()
 		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
 		_, err := parts.Store.Claim(t.Context(), me, fires)
@@ -303,7 +341,10 @@ func TestClaimsOfSessionsThatEndedBeforeAreDispatchedAtTheStart(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		hearSlices(t, parts, true)
 		h := hearTasks(t, parts)
-		fires := parts.Create("a", servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/"))
+		fires := parts.Create(
+			"a",
+			servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/"),
+		)
 		me := parts.IDs.Next()
 		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
 		_, err := parts.Store.Claim(t.Context(), me, fires)
@@ -316,7 +357,8 @@ func TestClaimsOfSessionsThatEndedBeforeAreDispatchedAtTheStart(t *testing.T) {
 	})
 }
 
-// The task of a fire may be with an executor that is frozen: nobody claimed the fire, so the end of the session does not dispatch it.
+// The task of a fire may be with an executor that is frozen: nobody claimed the fire, so the end of
+// the session does not dispatch it.
 func TestStraysOfAGoneExecutorDoNotWaitForTheSweep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -326,7 +368,10 @@ func TestStraysOfAGoneExecutorDoNotWaitForTheSweep(t *testing.T) {
 		me := parts.IDs.Next()
 		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
 		start(t, parts, "one")
-		fires := parts.Create("a", servicetest.Once(time.Now().Add(4*time.Second), "http://127.0.0.1/"))
+		fires := parts.Create(
+			"a",
+			servicetest.Once(time.Now().Add(4*time.Second), "http://127.0.0.1/"),
+		)
 		begin := time.Now()
 		time.Sleep(8 * time.Second) // it falls silent, and is ended after 2.5 s
 		got := h.list()
@@ -338,7 +383,8 @@ func TestStraysOfAGoneExecutorDoNotWaitForTheSweep(t *testing.T) {
 	})
 }
 
-// TestClaimsOfAGoneExecutorAreDispatchedAgain: the task by which a claim is dispatched at the end of its session may go to the executor that is gone.
+// TestClaimsOfAGoneExecutorAreDispatchedAgain: the task by which a claim is dispatched at the end
+// of its session may go to the executor that is gone.
 func TestClaimsOfAGoneExecutorAreDispatchedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -347,7 +393,10 @@ func TestClaimsOfAGoneExecutorAreDispatchedAgain(t *testing.T) {
 		h := hearTasks(t, parts)
 		me := parts.IDs.Next()
 		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
-		fires := parts.Create("a", servicetest.Once(time.Now().Add(4*time.Second), "http://127.0.0.1/"))
+		fires := parts.Create(
+			"a",
+			servicetest.Once(time.Now().Add(4*time.Second), "http://127.0.0.1/"),
+		)
 		_, err := parts.Store.Claim(t.Context(), me, fires)
 		require.NoError(t, err)
 		start(t, parts, "one")
@@ -371,7 +420,7 @@ func TestSweepStandsBackWhileExecutorsAreFull(t *testing.T) {
 		begin := time.Now()
 		for time.Since(begin) < 6*time.Minute {
 			time.Sleep(500 * time.Millisecond)
-			_, err := parts.Store.RenewSession(t.Context(), me, store.Load{HandsFull: true})
+			_, err := parts.Store.RenewSession(t.Context(), me, store.Load{InflightFull: true})
 			require.NoError(t, err)
 		}
 		require.NotEmpty(t, h.list(), "but not for ever")
@@ -395,7 +444,8 @@ func (a *asked) Cursor(ctx context.Context, present int64) (int64, error) {
 	return a.Store.Cursor(ctx, present) //nolint:wrapcheck // as the store does
 }
 
-// What does not change is not asked for at each tick: the buckets of a minute, and the cursor once it has come to the present.
+// What does not change is not asked for at each tick: the buckets of a minute, and the cursor once
+// it has come to the present.
 func TestTicksAskForWhatMayHaveChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -408,7 +458,12 @@ func TestTicksAskForWhatMayHaveChanged(t *testing.T) {
 		cursor, err := parts.Store.Cursor(t.Context(), timer.MinuteOf(time.Now().UnixMilli()))
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, cursor, timer.MinuteOf(time.Now().UnixMilli())-1)
-		require.LessOrEqual(t, a.freezes.Load(), int64(10*(6+3+2)), "each ten seconds for the present minute, and for the coming one while it is handed out ahead")
+		require.LessOrEqual(
+			t,
+			a.freezes.Load(),
+			int64(10*(6+3+2)),
+			"each ten seconds for the present minute, and for the coming one while it is handed out ahead",
+		)
 		require.LessOrEqual(t, a.cursors.Load(), int64(10*10))
 	})
 }

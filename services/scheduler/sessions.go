@@ -17,29 +17,30 @@ const (
 	knownFor = 5 * time.Second
 )
 
-// watch ends silent sessions and dispatches what they had claimed. Dying between the two leaves it to the next scheduler that starts,
-// or to the sweep.
+// watch ends silent sessions and dispatches what they had claimed. Dying between the two leaves it
+// to the next scheduler that starts, or to the sweep.
 func (s *Service) watch(ctx context.Context) error {
 	s.inheritEnded(ctx)
-	session.NewWatcher(s.opts.Store, s.keeper, s.log).Watch(ctx, func(ctx context.Context, live, ended []store.Session, err error) {
-		if err != nil {
-			s.log.Debug().Err(err).Msg("sessions not watched")
-		} else {
-			s.setSessions(live)
-		}
-		if err := s.inherit(ctx, ended); err != nil {
-			s.log.Warn().Err(err).Msg("claims of an ended session left to the sweep")
-		}
-	})
+	session.NewMonitor(s.opts.Store, s.keeper, s.log).
+		Watch(ctx, func(ctx context.Context, live, ended []store.Session, err error) {
+			if err != nil {
+				s.log.Debug().Err(err).Msg("sessions not watched")
+			} else {
+				s.setSessions(live)
+			}
+			if err := s.inherit(ctx, ended); err != nil {
+				s.log.Warn().Err(err).Msg("claims of an ended session left to the sweep")
+			}
+		})
 	return nil
 }
 
-// inheritEnded dispatches what sessions that ended before this scheduler started still own: nobody may have been there to do it, as
-// when everything is one process.
+// inheritEnded dispatches what sessions that ended before this scheduler started still own: nobody
+// may have been there to do it, as when everything is one process.
 func (s *Service) inheritEnded(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
-	ended, err := s.opts.Store.EndedSessions(ctx, endedFor)
+	ended, err := s.opts.Store.ExpiredSessions(ctx, endedFor)
 	if err == nil {
 		err = s.inherit(ctx, ended)
 	}
@@ -49,7 +50,7 @@ func (s *Service) inheritEnded(ctx context.Context) {
 }
 
 func (s *Service) inherit(ctx context.Context, ended []store.Session) error {
-	n, err := session.Inherit(ctx, s.opts.Store, s.opts.Dispatch, ended, s.opts.Now())
+	n, err := session.RecoverOrphans(ctx, s.opts.Store, s.opts.Dispatch, ended, s.opts.Now())
 	s.met.inherited.Add(float64(n))
 	return err //nolint:wrapcheck // it says what it was doing
 }
@@ -74,7 +75,8 @@ func (s *Service) setSessions(live []store.Session) {
 // gone tells whether an executor that lived before lives no more, whoever ended it.
 func gone(before, now []store.Session) bool {
 	return slices.ContainsFunc(before, func(b store.Session) bool {
-		return b.Kind == store.ExecutorSession && !slices.ContainsFunc(now, func(n store.Session) bool { return n.ID == b.ID })
+		return b.Kind == store.ExecutorSession &&
+			!slices.ContainsFunc(now, func(n store.Session) bool { return n.ID == b.ID })
 	})
 }
 

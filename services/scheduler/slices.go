@@ -19,7 +19,8 @@ import (
 const (
 	handTimeout    = 5 * time.Second
 	publishTimeout = 3 * time.Second
-	// frozenFor is how long the number of a minute's buckets is remembered. It never changes once it is frozen, but in a store that went back to an earlier state.
+	// frozenFor is how long the number of a minute's buckets is remembered. It never changes once
+	// it is frozen, but in a store that went back to an earlier state.
 	frozenFor = 10 * time.Second
 )
 
@@ -44,8 +45,8 @@ func (s *Service) freeze(ctx context.Context, minute int64) (int32, error) {
 	return buckets, nil
 }
 
-// tick hands out the present minute, the coming one shortly before it starts, and then what the cursor has not passed, oldest first
-// and bounded, so that catching up never delays the present.
+// tick hands out the present minute, the coming one shortly before it starts, and then what the
+// cursor has not passed, oldest first and bounded, so that catching up never delays the present.
 func (s *Service) tick(ctx context.Context) error {
 	now := s.opts.Now()
 	present := timer.MinuteOf(now.UnixMilli())
@@ -70,7 +71,8 @@ func (s *Service) catchUp(ctx context.Context, present int64) error {
 	if err != nil {
 		return fmt.Errorf("reading the cursor: %w", err)
 	}
-	// A slow store gets less to do per tick, not ticks that last longer: the present is handed out by the next one.
+	// A slow store gets less to do per tick, not ticks that last longer: the present is handed out
+	// by the next one.
 	for m := cursor; m < min(present, cursor+int64(s.opts.CatchUp)) && time.Since(began) < s.opts.Tick; m++ {
 		if err := s.hand(ctx, m); err != nil {
 			return err
@@ -88,8 +90,9 @@ func (s *Service) catchUp(ctx context.Context, present int64) error {
 	return nil
 }
 
-// hand claims the slices of a minute that nobody works on and publishes them. Two schedulers at once: a slice's row goes to one. Dying
-// between claim and publication, or a message that is lost: the lease runs out, and the next tick claims it with the next token.
+// hand claims the slices of a minute that nobody works on and publishes them. Two schedulers at
+// once: a slice's row goes to one. Dying between claim and publication, or a message that is lost:
+// the lease runs out, and the next tick claims it with the next token.
 func (s *Service) hand(ctx context.Context, minute int64) error {
 	call, cancel := context.WithTimeout(ctx, handTimeout)
 	defer cancel()
@@ -97,7 +100,13 @@ func (s *Service) hand(ctx context.Context, minute int64) error {
 	if err != nil {
 		return err
 	}
-	claims, err := s.opts.Store.ClaimSlices(call, minute, buckets, s.opts.Lease, int(slicing.MaxBuckets))
+	claims, err := s.opts.Store.ClaimSlices(
+		call,
+		minute,
+		buckets,
+		s.opts.Lease,
+		int(slicing.MaxBuckets),
+	)
 	if err != nil {
 		return fmt.Errorf("claiming slices of minute %d: %w", minute, err)
 	}
@@ -108,7 +117,9 @@ func (s *Service) hand(ctx context.Context, minute int64) error {
 	if err := s.publish(ctx, messages(claims)); err != nil {
 		return err
 	}
-	again := messages(slices.DeleteFunc(claims, func(c store.SliceClaim) bool { return c.Token == 1 }))
+	again := messages(
+		slices.DeleteFunc(claims, func(c store.SliceClaim) bool { return c.Token == 1 }),
+	)
 	for i := range again {
 		again[i].Properties[bus.PropCopy] = "1"
 	}
@@ -116,8 +127,9 @@ func (s *Service) hand(ctx context.Context, minute int64) error {
 	return s.publish(ctx, again)
 }
 
-// publish sends slices to the triggers. One that ran out once is sent twice, the copy when the first message is there: the broker gives them to two triggers in
-// turn, for one that hangs still has room, and would let it run out a second time. The copy is for a slice that nobody holds yet.
+// publish sends slices to the triggers. One that ran out once is sent twice, the copy when the
+// first message is there: the broker gives them to two triggers in turn, for one that hangs still
+// has room, and would let it run out a second time. The copy is for a slice that nobody holds yet.
 func (s *Service) publish(ctx context.Context, m []bus.Message) error {
 	if len(m) == 0 {
 		return nil
@@ -125,7 +137,12 @@ func (s *Service) publish(ctx context.Context, m []bus.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	if err := s.opts.Bus.Publish(ctx, bus.Slices, m...); err != nil {
-		return fmt.Errorf("publishing %d slices from %s on: %w", len(m), m[0].Properties[bus.PropSlice], err)
+		return fmt.Errorf(
+			"publishing %d slices from %s on: %w",
+			len(m),
+			m[0].Properties[bus.PropSlice],
+			err,
+		)
 	}
 	return nil
 }
@@ -133,10 +150,16 @@ func (s *Service) publish(ctx context.Context, m []bus.Message) error {
 func messages(claims []store.SliceClaim) []bus.Message {
 	out := make([]bus.Message, len(claims))
 	for i, c := range claims {
-		payload, _ := proto.Marshal(&carillonv1.Slice{Minute: c.Minute, Bucket: c.Bucket, Token: c.Token}) // numbers only: cannot fail
+		// numbers only: cannot fail.
+		payload, _ := proto.Marshal(
+			&carillonv1.Slice{Minute: c.Minute, Bucket: c.Bucket, Token: c.Token},
+		)
 		out[i] = bus.Message{
-			Key: fmt.Sprintf("%d:%d", c.Minute, c.Bucket), Payload: payload,
-			Properties: map[string]string{bus.PropSlice: fmt.Sprintf("%d:%d:%d", c.Minute, c.Bucket, c.Token)},
+			Key:     fmt.Sprintf("%d:%d", c.Minute, c.Bucket),
+			Payload: payload,
+			Properties: map[string]string{
+				bus.PropSlice: fmt.Sprintf("%d:%d:%d", c.Minute, c.Bucket, c.Token),
+			},
 		}
 	}
 	return out

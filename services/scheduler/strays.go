@@ -13,28 +13,32 @@ import (
 )
 
 const (
-	// straysFor is how long after an executor's end its strays are looked for: as long as a broker may take a frozen consumer for a
-	// living one, and hand it tasks.
+	// straysFor is how long after an executor's end its strays are looked for: as long as a broker
+	// may take a frozen consumer for a living one, and hand it tasks.
 	straysFor = time.Minute
-	// strayBefore is how long before its run an unclaimed fire is taken for a stray: its task went out a lead before, and is claimed within
-	// milliseconds where somebody is there. What is found then is not even late.
+	// strayBefore is how long before its run an unclaimed fire is taken for a stray: its task went
+	// out a lead before, and is claimed within milliseconds where somebody is there. What is found
+	// then is not even late.
 	strayBefore = time.Second
-	// strayAgain is when a stray that was published is published again, in case it went to the frozen one as well.
+	// strayAgain is when a stray that was published is published again, in case it went to the
+	// frozen one as well.
 	strayAgain   = time.Second
 	strayLimit   = 5000
 	strayFlood   = 2000 // of an app
 	strayTimeout = 5 * time.Second
 )
 
-// strays are fires whose task is with an executor that is gone but not yet noticed by the bus: frozen, or cut off. Nobody claimed them; or
-// the executor had, and the task by which the end of its session dispatched them went to it as well. The sweep would find them after 10 s.
+// strays are fires whose task is with an executor that is gone but not yet noticed by the bus:
+// frozen, or cut off. Nobody claimed them; or the executor had, and the task by which the end of
+// its session dispatched them went to it as well. The sweep would find them after 10 s.
 type strays struct {
-	gone clock.Mark                 // an executor was seen to be gone
+	gone clock.Stamp                // an executor was seen to be gone
 	seen map[timer.FireID]time.Time // when each was published last; the search's alone
 }
 
-// lookForStrays publishes strays for a while after an executor's end. Like the sweep it stands back while executors have more than they can do:
-// then what is unclaimed is merely late. What it publishes beside others is claimed once.
+// lookForStrays publishes strays for a while after an executor's end. Like the sweep it stands back
+// while executors have more than they can do: then what is unclaimed is merely late. What it
+// publishes beside others is claimed once.
 func (s *Service) lookForStrays(ctx context.Context) error {
 	if !s.strays.gone.Within(straysFor) {
 		s.strays.seen = nil
@@ -54,7 +58,14 @@ func (s *Service) lookForStrays(ctx context.Context) error {
 			return fmt.Errorf("reading the buckets of minute %d: %w", minute, err)
 		}
 		for b := range buckets {
-			fires, err := s.opts.Store.LoadSlice(ctx, minute, b, store.Position{}, until, strayLimit)
+			fires, err := s.opts.Store.LoadSlice(
+				ctx,
+				minute,
+				b,
+				store.Position{},
+				until,
+				strayLimit,
+			)
 			if err != nil {
 				return fmt.Errorf("looking for strays: %w", err)
 			}
@@ -83,7 +94,8 @@ func (s *Service) lookForStrays(ctx context.Context) error {
 	return nil
 }
 
-// apart tells what an app has much of from all else: most of it is no stray, but on the low lane, and repeated elsewhere it would stand before other apps' fires.
+// apart tells what an app has much of from all else: most of it is no stray, but on the
+// low-priority topic, and repeated elsewhere it would stand before other apps' fires.
 func apart(fires []timer.Fire) (some, floods []timer.Fire) {
 	of := make(map[int64]int)
 	for i := range fires {
@@ -99,13 +111,14 @@ func apart(fires []timer.Fire) (some, floods []timer.Fire) {
 	return some, floods
 }
 
-// ownedByEnded returns the fires with a run up to untilMS that executors still own whose sessions ended lately. Who ended them has just
-// dispatched these.
+// ownedByEnded returns the fires with a run up to untilMS that executors still own whose sessions
+// ended lately. Who ended them has just dispatched these.
 func (s *Service) ownedByEnded(ctx context.Context, untilMS int64) ([]timer.Fire, error) {
 	if s.strays.gone.Within(strayAgain) {
 		return nil, nil
 	}
-	return session.OwnedByEnded(ctx, s.opts.Store, straysFor, untilMS, strayLimit) //nolint:wrapcheck // the caller says what for
+	//nolint:wrapcheck // the caller says what for
+	return session.OrphanedClaims(ctx, s.opts.Store, straysFor, untilMS, strayLimit)
 }
 
 // fresh returns the fires that were not published lately, and notes them.

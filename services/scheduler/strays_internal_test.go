@@ -8,7 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// What an app has much of is not repeated on the lane of what is due now, where other apps' fires would stand behind it.
+// What an app has much of is not repeated on the priority of what is due now, where other apps'
+// fires would stand behind it.
 func TestAFloodOfStraysIsSetApart(t *testing.T) {
 	t.Parallel()
 	fires := make([]timer.Fire, strayFlood+2)

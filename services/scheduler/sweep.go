@@ -13,18 +13,19 @@ import (
 
 const (
 	sweepTimeout = 10 * time.Second
-	// standBackFor is how long sweeping stands back at the most while executors have more than they can do: what they have is what
-	// would be swept, and publishing it again would only add to it.
+	// standBackFor is how long sweeping stands back at the most while executors have more than they
+	// can do: what they have is what would be swept, and publishing it again would only add to it.
 	standBackFor = 5 * time.Minute
 	oldTaskMS    = 2000
-	// backFor is how long sweeping stands back when the bus is back after it was away: what is overdue then is with those who could not
-	// publish it, and they do so now. Swept as well, every second claim would be in vain, while there is most to do.
+	// backFor is how long sweeping stands back when the bus is back after it was away: what is
+	// overdue then is with those who could not publish it, and they do so now. Swept as well, every
+	// second claim would be in vain, while there is most to do.
 	backFor = 5 * time.Second
 )
 
-// sweep publishes open fires that are past their run and nobody's: the proof that none is lost (P2), whatever lost their mark,
-// message or slice. Schedulers divide the buckets among the living; while they disagree about who lives, some are swept twice and
-// claimed once.
+// sweep publishes open fires that are past their run and nobody's: the proof that none is lost
+// (P2), whatever lost their mark, message or slice. Schedulers divide the buckets among the living;
+// while they disagree about who lives, some are swept twice and claimed once.
 func (s *Service) sweep(ctx context.Context) error {
 	live, ok := s.sessions()
 	if !ok {
@@ -33,15 +34,16 @@ func (s *Service) sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	if s.away {
-		return s.publishSwept(ctx, s.unpublished[:1], s.unpublished[1:]) // one asks whether the bus is back
+		// one asks whether the bus is back.
+		return s.publishSwept(ctx, s.unpublished[:1], s.unpublished[1:])
 	}
 	if s.back.Within(backFor) || busy(live) && time.Since(s.swept) < standBackFor {
 		s.met.stoodBack.Inc()
 		return nil
 	}
 	shard, of := s.shard(live)
-	// A sweep is counted before it is published. While the bus is away nothing more is swept, so that nothing waits for its next sweep
-	// long after the bus is back.
+	// A sweep is counted before it is published. While the bus is away nothing more is swept, so
+	// that nothing waits for its next sweep long after the bus is back.
 	if err := s.publishSwept(ctx, s.unpublished, nil); err != nil {
 		return err
 	}
@@ -63,7 +65,8 @@ func (s *Service) sweep(ctx context.Context) error {
 	return s.publishSwept(ctx, fires, nil)
 }
 
-// publishSwept publishes swept fires and keeps others for the next try, or all of them when the bus is away.
+// publishSwept publishes swept fires and keeps others for the next try, or all of them when the bus
+// is away.
 func (s *Service) publishSwept(ctx context.Context, fires, others []timer.Fire) error {
 	if len(fires) == 0 {
 		return nil
@@ -82,7 +85,8 @@ func (s *Service) publishSwept(ctx context.Context, fires, others []timer.Fire) 
 
 func busy(live []store.Session) bool {
 	for _, l := range live {
-		if l.Kind == store.ExecutorSession && (l.Load.HandsFull || l.Load.OldestTaskMS > oldTaskMS) {
+		if l.Kind == store.ExecutorSession &&
+			(l.Load.InflightFull || l.Load.OldestTaskMS > oldTaskMS) {
 			return true
 		}
 	}
@@ -91,7 +95,7 @@ func busy(live []store.Session) bool {
 
 // shard returns this scheduler's place among the living ones.
 func (s *Service) shard(live []store.Session) (place, of int32) {
-	term := s.keeper.Term()
+	term := s.keeper.Epoch()
 	if term == nil {
 		return 0, 1
 	}

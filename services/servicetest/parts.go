@@ -29,7 +29,8 @@ type Options struct {
 	PerBucket int // fires; default 1000
 }
 
-// Parts are a store, a bus and a window, and what stands on them. They are closed at the end of the test.
+// Parts are a store, a bus and a window, and what stands on them. They are closed at the end of the
+// test.
 type Parts struct {
 	T        testing.TB
 	Store    *sqlstore.Store
@@ -59,7 +60,12 @@ func New(t testing.TB, opts Options) *Parts {
 	broker := membus.NewBroker(membus.Options{Faults: opts.Bus, Log: log})
 	t.Cleanup(func() { require.NoError(t, broker.Close()) })
 	p := &Parts{
-		T: t, Store: st, Broker: broker, Log: log, Counts: slicing.NewCounts(opts.PerBucket), IDs: timer.NewIDs(time.Now),
+		T:      t,
+		Store:  st,
+		Broker: broker,
+		Log:    log,
+		Counts: slicing.NewCounts(opts.PerBucket),
+		IDs:    timer.NewIDs(time.Now),
 		Window: memwindow.New(memwindow.Options{Now: time.Now, Faults: opts.Window}),
 		Clock:  clock.New(time.Now, st.Now),
 	}
@@ -79,12 +85,18 @@ func New(t testing.TB, opts Options) *Parts {
 // Bus joins the broker as one process.
 func (p *Parts) Bus(name string) *membus.Bus { return p.Broker.Bus(name) }
 
-// Create registers active timers of one app and returns the fires that their activation inserted. Nothing is marked.
+// Create registers active timers of one app and returns the fires that their activation inserted.
+// Nothing is marked.
 func (p *Parts) Create(app string, defs ...timer.Definition) []timer.Fire {
 	p.T.Helper()
 	items := make([]store.NewTimer, len(defs))
 	for i, d := range defs {
-		items[i] = store.NewTimer{App: app, Name: p.IDs.Next().String(), Definition: d, Activate: true}
+		items[i] = store.NewTimer{
+			App:        app,
+			Name:       p.IDs.Next().String(),
+			Definition: d,
+			Activate:   true,
+		}
 	}
 	var fires []timer.Fire
 	require.Eventually(p.T, func() bool {
@@ -110,7 +122,8 @@ func Once(at time.Time, url string) timer.Definition {
 	}
 }
 
-// Every are the definitions of n timers that are due once each, at a time and so far apart, and call url.
+// Every are the definitions of n timers that are due once each, at a time and so far apart, and
+// call url.
 func Every(first time.Time, apart time.Duration, n int, url string) []timer.Definition {
 	defs := make([]timer.Definition, n)
 	for i := range defs {

@@ -9,13 +9,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 )
 
-// renewEvery is how often leases are renewed. A renewal may fail a few times in a row before a lease of 5 s runs out.
+// renewEvery is how often leases are renewed. A renewal may fail a few times in a row before a
+// lease of 5 s runs out.
 const renewEvery = time.Second
 
 var errLeaseLost = errors.New("another token or holder has the slice")
 
-// lease is this process's right to publish a slice. It ends by this process's monotonic clock, before the store's row says so:
-// it counts from when the renewal was sent.
+// lease is this process's right to publish a slice. It ends by this process's monotonic clock,
+// before the store's row says so: it counts from when the renewal was sent.
 type lease struct {
 	claim  store.SliceClaim
 	length time.Duration
@@ -77,7 +78,8 @@ func (s *leases) all() []*lease {
 	return out
 }
 
-// renew keeps the leases until ctx ends. It runs on a goroutine of its own, so that no publish that blocks holds it up.
+// renew keeps the leases until ctx ends. It runs on a goroutine of its own, so that no publish that
+// blocks holds it up.
 func (s *Service) renew(ctx context.Context) error {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()

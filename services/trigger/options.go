@@ -17,10 +17,28 @@ import (
 
 // Store is what a trigger needs of the store.
 type Store interface {
-	HoldSlice(ctx context.Context, c store.SliceClaim, holder timer.ID, lease time.Duration, free bool) (bool, error)
-	RenewSlices(ctx context.Context, holder timer.ID, held []store.SliceClaim, lease time.Duration) (lost []store.SliceClaim, err error)
+	HoldSlice(
+		ctx context.Context,
+		c store.SliceClaim,
+		holder timer.ID,
+		lease time.Duration,
+		free bool,
+	) (bool, error)
+	RenewSlices(
+		ctx context.Context,
+		holder timer.ID,
+		held []store.SliceClaim,
+		lease time.Duration,
+	) (lost []store.SliceClaim, err error)
 	FinishSlice(ctx context.Context, c store.SliceClaim) (bool, error)
-	LoadSlice(ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int) ([]timer.Fire, error)
+	LoadSlice(
+		ctx context.Context,
+		minute int64,
+		bucket int32,
+		after store.Position,
+		untilMS int64,
+		limit int,
+	) ([]timer.Fire, error)
 }
 
 // Dispatcher publishes tasks.
@@ -38,10 +56,10 @@ type Options struct {
 	Now      func() time.Time // the store's clock
 	Holder   timer.ID         // names this process in leases; from timer.IDs
 
-	MaxSlices int           // slices at once; default 512
-	Lead      time.Duration // how far ahead tasks are published; default 2 s
-	Poll      time.Duration // of the window; default 200 ms
-	Lease     time.Duration // of a slice; default 5 s
+	MaxSlices    int           // slices at once; default 512
+	DispatchLead time.Duration // how far ahead tasks are published; default 2 s
+	Poll         time.Duration // of the window; default 200 ms
+	Lease        time.Duration // of a slice; default 5 s
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -55,7 +73,7 @@ const (
 
 func (o *Options) defaults() {
 	options.Default(&o.MaxSlices, defaultMaxSlices)
-	options.Default(&o.Lead, dispatch.DefaultLead)
+	options.Default(&o.DispatchLead, dispatch.DefaultDispatchLead)
 	options.Default(&o.Poll, defaultPoll)
 	options.Default(&o.Lease, defaultLease)
 }

@@ -10,14 +10,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// inTurn sorts fires by run, and within one instant lets the apps take turns, so that one app's herd is not published before another
-// app's fire of the same instant.
+// inTurn sorts fires by run, and within one instant lets the apps take turns, so that one app's
+// herd is not published before another app's fire of the same instant.
 func inTurn(fires []timer.Fire) {
-	slices.SortStableFunc(fires, func(a, b timer.Fire) int { return cmp.Compare(a.RunMS, b.RunMS) })
+	slices.SortStableFunc(
+		fires,
+		func(a, b timer.Fire) int { return cmp.Compare(a.RunAtMS, b.RunAtMS) },
+	)
 	for i := 0; i < len(fires); {
 		j := i + 1
 		mixed := false
-		for ; j < len(fires) && fires[j].RunMS == fires[i].RunMS; j++ {
+		for ; j < len(fires) && fires[j].RunAtMS == fires[i].RunAtMS; j++ {
 			mixed = mixed || fires[j].AppID != fires[i].AppID
 		}
 		if mixed {
@@ -44,11 +47,14 @@ func takeTurns(fires []timer.Fire) {
 	}
 }
 
-// atOnce is how many fires of an app that come up within a lead a trigger publishes by the lanes of what is due now, and as many more of high priority: about
-// what is claimed meanwhile. Those beyond are a flood, which is late in any case; on those lanes so would be what came behind it, for a topic gives what it has in order.
+// atOnce is how many fires of an app that come up within a lead a trigger publishes by the
+// priorities of what is due now, and as many more of high priority: about what is claimed
+// meanwhile. Those beyond are a flood, which is late in any case; on those priorities so would be
+// what came behind it, for a topic gives what it has in order.
 const atOnce = 10_000
 
-// shares counts what the apps' fires took of the lanes of what is due now, in all slices of a trigger together: an app's may all be in one bucket.
+// shares counts what the apps' fires took of the priorities of what is due now, in all slices of a
+// trigger together: an app's may all be in one bucket.
 type shares struct {
 	most   int
 	within int64 // ms
@@ -66,31 +72,33 @@ func newShares(most int, within time.Duration) *shares {
 	return &shares{most: most, within: within.Milliseconds()}
 }
 
-// split tells what goes by the low lane from all else, each in its order: what is late, of low priority, or of an app that has too much at once. Of that, what is due
-// next goes first, and of what is past the latest.
+// split tells what goes by the low-priority topic from all else, each in its order: what is late,
+// of low priority, or of an app that has too much at once. Of that, what is due next goes first,
+// and of what is past the latest.
 func (s *shares) split(fires []timer.Fire, nowMS int64) (present, behind []timer.Fire) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken == nil || nowMS < s.since || nowMS >= s.since+s.within { // a clock may have been set back
+	// a clock may have been set back.
+	if s.taken == nil || nowMS < s.since || nowMS >= s.since+s.within {
 		s.since, s.taken = nowMS, make(map[share]int)
 	}
 	bound := nowMS - dispatch.LateAfter.Milliseconds()
 	now := make([]bool, len(fires))
 	take := func(i int) {
 		f := &fires[i]
-		of := share{f.AppID, f.Lane == timer.LaneHigh}
+		of := share{f.AppID, f.PriorityLevel == timer.LevelHigh}
 		if !f.Low() && s.taken[of] < s.most {
 			s.taken[of]++
 			now[i] = true
 		}
 	}
 	for i := range fires {
-		if fires[i].RunMS >= nowMS {
+		if fires[i].RunAtMS >= nowMS {
 			take(i)
 		}
 	}
 	for i := range slices.Backward(fires) {
-		if run := fires[i].RunMS; run < nowMS && run >= bound {
+		if run := fires[i].RunAtMS; run < nowMS && run >= bound {
 			take(i)
 		}
 	}

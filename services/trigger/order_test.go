@@ -16,20 +16,28 @@ func TestPresentGoesFirst(t *testing.T) {
 	after := dispatch.LateAfter.Milliseconds()
 	var fires []timer.Fire
 	for i, run := range []int64{now - 2*after, now - after - 1, now - after, now, now + 1} {
-		fires = append(fires, timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, RunMS: run})
+		fires = append(
+			fires,
+			timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, RunAtMS: run},
+		)
 	}
 	present, behind := newShares(10, time.Second).split(fires, now)
 	require.Equal(t, fires[2:], present)
 	require.Equal(t, fires[:2], behind)
 }
 
-// TestAFloodGoesBehind: what an app has too much of at once goes by the low lane, whichever slices it is in; other apps' fires do not, nor what comes up later.
+// TestAFloodGoesBehind: what an app has too much of at once goes by the low-priority topic,
+// whichever slices it is in; other apps' fires do not, nor what comes up later.
 func TestAFloodGoesBehind(t *testing.T) {
 	t.Parallel()
 	const now, most, flood = 1_000_000, 100, 3 * 100
 	fires := make([]timer.Fire, flood+1)
 	for i := range fires {
-		fires[i] = timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, RunMS: now + 5000, AppID: 1}
+		fires[i] = timer.Fire{
+			FireID:  timer.FireID{Timer: timer.ID(i + 1)},
+			RunAtMS: now + 5000,
+			AppID:   1,
+		}
 	}
 	fires[flood].AppID = 2
 	s := newShares(most, time.Second)
@@ -52,9 +60,13 @@ func TestAFloodLeavesRoomForHighPriority(t *testing.T) {
 	const now, most = 1_000_000, 100
 	fires := make([]timer.Fire, 2*most+1)
 	for i := range fires {
-		fires[i] = timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, RunMS: now + 1, AppID: 1}
+		fires[i] = timer.Fire{
+			FireID:  timer.FireID{Timer: timer.ID(i + 1)},
+			RunAtMS: now + 1,
+			AppID:   1,
+		}
 	}
-	fires[2*most].Lane = timer.LaneHigh
+	fires[2*most].PriorityLevel = timer.LevelHigh
 	present, behind := newShares(most, time.Second).split(fires, now)
 	require.Equal(t, append(fires[:most:most], fires[2*most]), present)
 	require.Equal(t, fires[most:2*most], behind)
@@ -66,7 +78,11 @@ func TestOfAFloodTheNextGoFirst(t *testing.T) {
 	const now, most = 1_000_000, 100
 	fires := make([]timer.Fire, 3*most) // a millisecond apart, two thirds past
 	for i := range fires {
-		fires[i] = timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, RunMS: now + int64(i-2*most), AppID: 1}
+		fires[i] = timer.Fire{
+			FireID:  timer.FireID{Timer: timer.ID(i + 1)},
+			RunAtMS: now + int64(i-2*most),
+			AppID:   1,
+		}
 	}
 	present, behind := newShares(most, time.Second).split(fires[:2*most+most/2], now)
 	from := 2*most - most/2

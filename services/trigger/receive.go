@@ -18,21 +18,34 @@ const holdTimeout = 2 * time.Second
 // errStopped gives a slice back to the broker: another trigger takes it with the same token.
 var errStopped = errors.New("this trigger stops")
 
-// receive handles a slice message: it returns when the slice is done, or no longer this trigger's. The message stays unacknowledged
-// meanwhile, so that the broker gives it to another at once when this process dies.
+// receive handles a slice message: it returns when the slice is done, or no longer this trigger's.
+// The message stays unacknowledged meanwhile, so that the broker gives it to another at once when
+// this process dies.
 func (s *Service) receive(ctx context.Context, m bus.Message) error {
 	var msg carillonv1.Slice
 	if err := proto.Unmarshal(m.Payload, &msg); err != nil {
 		return bus.Permanent(fmt.Errorf("reading a slice message: %w", err))
 	}
 	if msg.GetMinute() <= 0 || msg.GetBucket() < 0 || msg.GetToken() <= 0 {
-		return bus.Permanent(fmt.Errorf("slice message names no slice: minute %d, bucket %d, token %d",
-			msg.GetMinute(), msg.GetBucket(), msg.GetToken()))
+		return bus.Permanent(
+			fmt.Errorf("slice message names no slice: minute %d, bucket %d, token %d",
+				msg.GetMinute(), msg.GetBucket(), msg.GetToken()),
+		)
 	}
-	claim := store.SliceClaim{Minute: msg.GetMinute(), Bucket: msg.GetBucket(), Token: msg.GetToken()}
+	claim := store.SliceClaim{
+		Minute: msg.GetMinute(),
+		Bucket: msg.GetBucket(),
+		Token:  msg.GetToken(),
+	}
 	asked := time.Now()
 	call, cancel := context.WithTimeout(ctx, holdTimeout)
-	held, err := s.opts.Store.HoldSlice(call, claim, s.opts.Holder, s.opts.Lease, m.Properties[bus.PropCopy] != "")
+	held, err := s.opts.Store.HoldSlice(
+		call,
+		claim,
+		s.opts.Holder,
+		s.opts.Lease,
+		m.Properties[bus.PropCopy] != "",
+	)
 	cancel()
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what it was doing
@@ -57,9 +70,15 @@ func (s *Service) receive(ctx context.Context, m bus.Message) error {
 		s.met.slices.WithLabelValues("given_back").Inc()
 		return errStopped
 	default:
-		// The lease is lost: a scheduler hands the slice out, or has handed it out, with the next token.
+		// The lease is lost: a scheduler hands the slice out, or has handed it out, with the next
+		// token.
 		s.met.slices.WithLabelValues("lost").Inc()
-		s.log.Warn().Err(err).Int64("minute", claim.Minute).Int32("bucket", claim.Bucket).Int64("token", claim.Token).Msg("slice lost")
+		s.log.Warn().
+			Err(err).
+			Int64("minute", claim.Minute).
+			Int32("bucket", claim.Bucket).
+			Int64("token", claim.Token).
+			Msg("slice lost")
 		return nil
 	}
 }

@@ -21,19 +21,24 @@ type slice struct {
 	svc    *Service
 	lease  *lease
 	source *source
-	unsent []timer.Fire // by the lanes of what is due now, published but not confirmed
-	behind []timer.Fire // by the low lane, not published yet, or not confirmed
+	unsent []timer.Fire // by the priorities of what is due now, published but not confirmed
+	behind []timer.Fire // by the low-priority topic, not published yet, or not confirmed
 	failed bool         // the last publish was not confirmed
 }
 
 func newSlice(s *Service, l *lease) *slice {
-	return &slice{svc: s, lease: l, source: newSource(s, window.Slice{Minute: l.claim.Minute, Bucket: l.claim.Bucket})}
+	return &slice{
+		svc:    s,
+		lease:  l,
+		source: newSource(s, window.Slice{Minute: l.claim.Minute, Bucket: l.claim.Bucket}),
+	}
 }
 
-// run publishes the slice to the end of its minute and marks it done. It ends early when the lease is lost: the next holder loads
-// what is open, and whatever both published is claimed once. A lease that ran out because no renewal came through is not lost yet: nothing is
-// published under it, and it goes on with the next renewal that succeeds. To let it go would strand the slice, for a renewal that is still on
-// its way may extend the lease of whoever gave it up.
+// run publishes the slice to the end of its minute and marks it done. It ends early when the lease
+// is lost: the next holder loads what is open, and whatever both published is claimed once. A lease
+// that ran out because no renewal came through is not lost yet: nothing is published under it, and
+// it goes on with the next renewal that succeeds. To let it go would strand the slice, for a
+// renewal that is still on its way may extend the lease of whoever gave it up.
 func (s *slice) run(ctx context.Context) error {
 	if err := s.insist(ctx, s.source.load); err != nil {
 		return err
@@ -64,9 +69,13 @@ func (s *slice) run(ctx context.Context) error {
 	}
 }
 
-// renewed waits until the lease is valid again. It returns an error once it is lost, or the trigger stops.
+// renewed waits until the lease is valid again. It returns an error once it is lost, or the trigger
+// stops.
 func (s *slice) renewed(ctx context.Context, tick <-chan time.Time) error {
-	s.svc.log.Warn().Int64("minute", s.lease.claim.Minute).Int32("bucket", s.lease.claim.Bucket).Msg("slice stands still, its lease was not renewed in time")
+	s.svc.log.Warn().
+		Int64("minute", s.lease.claim.Minute).
+		Int32("bucket", s.lease.claim.Bucket).
+		Msg("slice stands still, its lease was not renewed in time")
 	for !s.lease.valid() {
 		select {
 		case <-tick:
@@ -77,9 +86,10 @@ func (s *slice) renewed(ctx context.Context, tick <-chan time.Time) error {
 	return nil
 }
 
-// step publishes what has come up, and one chunk of what is late, or too much at once: catching up keeps nothing waiting that comes up meanwhile. What the bus did not confirm
-// stays and goes first in the next step: published twice it is claimed once. What is gone by then is left out: while no tasks come, executors take
-// fires from the store by themselves.
+// step publishes what has come up, and one chunk of what is late, or too much at once: catching up
+// keeps nothing waiting that comes up meanwhile. What the bus did not confirm stays and goes first
+// in the next step: published twice it is claimed once. What is gone by then is left out: while no
+// tasks come, executors take fires from the store by themselves.
 func (s *slice) step(ctx context.Context) error {
 	if s.failed {
 		s.unsent, s.behind = s.source.still(ctx, s.unsent), s.source.still(ctx, s.behind)
@@ -104,7 +114,11 @@ func (s *slice) step(ctx context.Context) error {
 func (s *slice) left() bool { return len(s.unsent)+len(s.behind) > 0 }
 
 // publish publishes a chunk of fires, which leaves them once it is confirmed.
-func (s *slice) publish(ctx context.Context, fires *[]timer.Fire, by func(context.Context, []timer.Fire) error) error {
+func (s *slice) publish(
+	ctx context.Context,
+	fires *[]timer.Fire,
+	by func(context.Context, []timer.Fire) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	n := min(len(*fires), publishChunk)

@@ -18,14 +18,16 @@ const (
 	pollTimeout = time.Second
 	askEvery    = 2 * time.Second // the window that is away
 
-	// A herd is more fires of one stretch than the tasks topic moves within the lead; what was loaded of it is published earlier.
+	// A herd is more fires of one stretch than the tasks topic moves within the lead; what was
+	// loaded of it is published earlier.
 	herdRate = 15_000 // tasks a second, at least, through one trigger
 	herdLead = 10 * time.Second
 )
 
-// source gives the fires of a slice in order of run, each stretch of time once. It reads the store once, at the start and again
-// whenever the window was wiped, and the window for what was added since. A fire whose mark comes after its stretch was read is the
-// express lane's, or the sweep's.
+// source gives the fires of a slice in order of run, each stretch of time once. It reads the store
+// once, at the start and again whenever the window was wiped, and the window for what was added
+// since. A fire whose mark comes after its stretch was read is the direct dispatch's, or the
+// sweep's.
 type source struct {
 	svc    *Service
 	slice  window.Slice
@@ -39,11 +41,16 @@ type source struct {
 
 func newSource(s *Service, w window.Slice) *source {
 	return &source{
-		svc: s, slice: w, endMS: (w.Minute+1)*timer.MinuteMS - 1, given: -1, early: make(map[timer.FireID]int32),
+		svc:   s,
+		slice: w,
+		endMS: (w.Minute+1)*timer.MinuteMS - 1,
+		given: -1,
+		early: make(map[timer.FireID]int32),
 	}
 }
 
-// load reads the slice's open fires behind what was given. The generation is opened first: marks lost after that show as another one.
+// load reads the slice's open fires behind what was given. The generation is opened first: marks
+// lost after that show as another one.
 func (s *source) load(ctx context.Context) error {
 	s.open(ctx)
 	fires, err := s.stretch(ctx, s.given, s.endMS)
@@ -75,7 +82,14 @@ func (s *source) stretch(ctx context.Context, from, to int64) ([]timer.Fire, err
 	var all []timer.Fire
 	pos := store.After(from)
 	for {
-		page, err := s.svc.opts.Store.LoadSlice(ctx, s.slice.Minute, s.slice.Bucket, pos, to, loadPage)
+		page, err := s.svc.opts.Store.LoadSlice(
+			ctx,
+			s.slice.Minute,
+			s.slice.Bucket,
+			pos,
+			to,
+			loadPage,
+		)
 		if err != nil {
 			return nil, fmt.Errorf("loading slice %d:%d: %w", s.slice.Minute, s.slice.Bucket, err)
 		}
@@ -84,7 +98,7 @@ func (s *source) stretch(ctx context.Context, from, to int64) ([]timer.Fire, err
 			return all, nil
 		}
 		last := &page[len(page)-1]
-		pos = store.Position{RunMS: last.RunMS, FireID: last.FireID}
+		pos = store.Position{RunAtMS: last.RunAtMS, FireID: last.FireID}
 	}
 }
 
@@ -93,9 +107,9 @@ func (s *source) still(ctx context.Context, fires []timer.Fire) []timer.Fire {
 	if len(fires) == 0 {
 		return fires
 	}
-	from, to := fires[0].RunMS, fires[0].RunMS
+	from, to := fires[0].RunAtMS, fires[0].RunAtMS
 	for i := range fires {
-		from, to = min(from, fires[i].RunMS), max(to, fires[i].RunMS)
+		from, to = min(from, fires[i].RunAtMS), max(to, fires[i].RunAtMS)
 	}
 	free, err := s.stretch(ctx, from-1, to)
 	if err != nil {
@@ -114,10 +128,11 @@ func (s *source) still(ctx context.Context, fires []timer.Fire) []timer.Fire {
 	return out
 }
 
-// next returns what is to be published at nowMS: everything with a run up to now + lead that was not given before, and of a herd
-// what was loaded up to 10 s ahead. The caller gives back by retry what it could not publish.
+// next returns what is to be published at nowMS: everything with a run up to now + lead that was
+// not given before, and of a herd what was loaded up to 10 s ahead. The caller gives back by retry
+// what it could not publish.
 func (s *source) next(ctx context.Context, nowMS int64) ([]timer.Fire, error) {
-	upper := min(nowMS+s.svc.opts.Lead.Milliseconds(), s.endMS)
+	upper := min(nowMS+s.svc.opts.DispatchLead.Milliseconds(), s.endMS)
 	if upper <= s.given {
 		return s.herd(nowMS), nil
 	}
@@ -125,7 +140,7 @@ func (s *source) next(ctx context.Context, nowMS int64) ([]timer.Fire, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := sort.Search(len(s.loaded), func(i int) bool { return s.loaded[i].RunMS > upper })
+	n := sort.Search(len(s.loaded), func(i int) bool { return s.loaded[i].RunAtMS > upper })
 	out := s.loaded[:n:n]
 	s.loaded = s.loaded[n:]
 	known := make(map[timer.FireID]int32, n)
@@ -146,10 +161,14 @@ func (s *source) next(ctx context.Context, nowMS int64) ([]timer.Fire, error) {
 	return append(out, s.herd(nowMS)...), nil
 }
 
-// herd gives loaded fires early when there are more within the next 10 s than could be moved in the lead.
+// herd gives loaded fires early when there are more within the next 10 s than could be moved in the
+// lead.
 func (s *source) herd(nowMS int64) []timer.Fire {
-	n := sort.Search(len(s.loaded), func(i int) bool { return s.loaded[i].RunMS > nowMS+herdLead.Milliseconds() })
-	if float64(n) < herdRate*s.svc.opts.Lead.Seconds() {
+	n := sort.Search(
+		len(s.loaded),
+		func(i int) bool { return s.loaded[i].RunAtMS > nowMS+herdLead.Milliseconds() },
+	)
+	if float64(n) < herdRate*s.svc.opts.DispatchLead.Seconds() {
 		return nil
 	}
 	out := append([]timer.Fire(nil), s.loaded[:n]...)
@@ -161,8 +180,9 @@ func (s *source) herd(nowMS int64) []timer.Fire {
 	return out
 }
 
-// added returns what came into the slice after the load, with given < run <= upper: from the window, or from the store while the
-// window is away. A window that was wiped, or is back, is trusted again after another load.
+// added returns what came into the slice after the load, with given < run <= upper: from the
+// window, or from the store while the window is away. A window that was wiped, or is back, is
+// trusted again after another load.
 func (s *source) added(ctx context.Context, upper int64) ([]timer.Fire, error) {
 	if s.gen != "" {
 		fires, gen, err := s.marks(ctx, upper)
@@ -184,7 +204,10 @@ func (s *source) added(ctx context.Context, upper int64) ([]timer.Fire, error) {
 	return s.stretch(ctx, s.given, upper)
 }
 
-func (s *source) marks(ctx context.Context, upper int64) (fires []timer.Fire, gen string, err error) {
+func (s *source) marks(
+	ctx context.Context,
+	upper int64,
+) (fires []timer.Fire, gen string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	from := s.given
@@ -197,7 +220,7 @@ func (s *source) marks(ctx context.Context, upper int64) (fires []timer.Fire, ge
 		if !page.More || len(page.Fires) == 0 {
 			return fires, gen, nil
 		}
-		from = page.Fires[len(page.Fires)-1].RunMS
+		from = page.Fires[len(page.Fires)-1].RunAtMS
 	}
 }
 

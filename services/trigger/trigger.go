@@ -30,7 +30,13 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	return &Service{opts: opts, log: opts.Logger, leases: newLeases(opts.Lease), shares: newShares(atOnce, opts.Lead), met: newMetrics(opts.Registerer)}, nil
+	return &Service{
+		opts:   opts,
+		log:    opts.Logger,
+		leases: newLeases(opts.Lease),
+		shares: newShares(atOnce, opts.DispatchLead),
+		met:    newMetrics(opts.Registerer),
+	}, nil
 }
 
 // Ready tells whether slices that are handed out are taken.
@@ -41,7 +47,8 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Run takes slices until ctx ends; those in hand go back to the broker then, which gives them to others.
+// Run takes slices until ctx ends; those in hand go back to the broker then, which gives them to
+// others.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.renew(ctx) })
@@ -51,7 +58,12 @@ func (s *Service) Run(ctx context.Context) error {
 
 func (s *Service) intake(ctx context.Context) error {
 	c, err := s.opts.Bus.Subscribe(ctx, bus.Subscription{
-		Topic: bus.Slices, Name: bus.SubTriggers, Concurrency: s.opts.MaxSlices, MaxBatch: 1, Prefetch: 1, DeadLetter: bus.TasksDead,
+		Topic:       bus.Slices,
+		Name:        bus.SubTriggers,
+		Concurrency: s.opts.MaxSlices,
+		MaxBatch:    1,
+		Prefetch:    1,
+		DeadLetter:  bus.TasksDead,
 	}, func(ctx context.Context, batch []bus.Message) []error { return []error{s.receive(ctx, batch[0])} })
 	if err != nil {
 		if ctx.Err() != nil {
@@ -83,16 +95,27 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		slices: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_trigger_slices_total", Help: "Slices taken, by how they ended.",
 		}, []string{"result"}),
-		holding: f.NewGauge(prometheus.GaugeOpts{Name: "carillon_trigger_slices", Help: "Slices in hand."}),
-		loads:   f.NewCounter(prometheus.CounterOpts{Name: "carillon_trigger_loads_total", Help: "Loads of a slice from the store."}),
+		holding: f.NewGauge(
+			prometheus.GaugeOpts{Name: "carillon_trigger_slices", Help: "Slices in hand."},
+		),
+		loads: f.NewCounter(
+			prometheus.CounterOpts{
+				Name: "carillon_trigger_loads_total",
+				Help: "Loads of a slice from the store.",
+			},
+		),
 		wiped: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_trigger_wiped_total", Help: "Polls that found the window wiped and led to a load.",
+			Name: "carillon_trigger_window_resets_total",
+			Help: "Polls that found the window wiped and led to a load.",
 		}),
 		away: f.NewCounter(prometheus.CounterOpts{
-			Name: "carillon_trigger_window_away_total", Help: "Polls that found the window away and went to the store.",
+			Name: "carillon_trigger_window_unavailable_total",
+			Help: "Polls that found the window away and went to the store.",
 		}),
 		batch: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "carillon_trigger_batch_size", Help: "Tasks published together.", Buckets: []float64{1, 5, 20, 100, 500, 2000},
+			Name:    "carillon_trigger_batch_size",
+			Help:    "Tasks published together.",
+			Buckets: []float64{1, 5, 20, 100, 500, 2000},
 		}),
 	}
 }

@@ -69,12 +69,23 @@ type process struct {
 	stop     func()
 }
 
-func (p *process) HoldSlice(ctx context.Context, c store.SliceClaim, h timer.ID, l time.Duration, free bool) (bool, error) {
+func (p *process) HoldSlice(
+	ctx context.Context,
+	c store.SliceClaim,
+	h timer.ID,
+	l time.Duration,
+	free bool,
+) (bool, error) {
 	p.pass()
 	return p.Store.HoldSlice(ctx, c, h, l, free)
 }
 
-func (p *process) RenewSlices(ctx context.Context, h timer.ID, cs []store.SliceClaim, l time.Duration) ([]store.SliceClaim, error) {
+func (p *process) RenewSlices(
+	ctx context.Context,
+	h timer.ID,
+	cs []store.SliceClaim,
+	l time.Duration,
+) ([]store.SliceClaim, error) {
 	p.pass()
 	if p.cut.Load() {
 		return nil, errors.New("cut off")
@@ -91,7 +102,14 @@ func (p *process) FinishSlice(ctx context.Context, c store.SliceClaim) (bool, er
 	return done, err
 }
 
-func (p *process) LoadSlice(ctx context.Context, m int64, b int32, after store.Position, until int64, n int) ([]timer.Fire, error) {
+func (p *process) LoadSlice(
+	ctx context.Context,
+	m int64,
+	b int32,
+	after store.Position,
+	until int64,
+	n int,
+) ([]timer.Fire, error) {
 	p.pass()
 	return p.Store.LoadSlice(ctx, m, b, after, until, n)
 }
@@ -106,7 +124,7 @@ func (p *process) Publish(_ context.Context, fires []timer.Fire) error {
 	now := time.Now().UnixMilli()
 	for _, f := range fires {
 		p.tasks[f.FireID]++
-		if f.RunMS < now {
+		if f.RunAtMS < now {
 			p.late++
 		}
 	}
@@ -123,7 +141,8 @@ func (p *process) count() int {
 	return len(p.tasks)
 }
 
-// seen returns what was published, how many tasks of it after their run, and how many slices this trigger finished.
+// seen returns what was published, how many tasks of it after their run, and how many slices this
+// trigger finished.
 func (p *process) seen() (tasks map[timer.FireID]int, late, finished int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,10 +151,21 @@ func (p *process) seen() (tasks map[timer.FireID]int, late, finished int) {
 
 func start(t *testing.T, parts *servicetest.Parts, name string) *process {
 	t.Helper()
-	p := &process{Store: parts.Store, gate: newGate(), tasks: make(map[timer.FireID]int), finished: make(map[bool]int)}
+	p := &process{
+		Store:    parts.Store,
+		gate:     newGate(),
+		tasks:    make(map[timer.FireID]int),
+		finished: make(map[bool]int),
+	}
 	svc, err := trigger.New(trigger.Options{
-		Store: p, Bus: parts.Bus(name), Window: parts.Window, Dispatch: p, Now: time.Now, Holder: parts.IDs.Next(),
-		Logger: parts.Log, Registerer: prometheus.NewRegistry(),
+		Store:      p,
+		Bus:        parts.Bus(name),
+		Window:     parts.Window,
+		Dispatch:   p,
+		Now:        time.Now,
+		Holder:     parts.IDs.Next(),
+		Logger:     parts.Log,
+		Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,19 +177,31 @@ func start(t *testing.T, parts *servicetest.Parts, name string) *process {
 		require.NoError(t, <-ended)
 	})
 	t.Cleanup(p.stop)
-	require.Eventually(t, func() bool { return svc.Ready() == nil }, 30*time.Second, time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return svc.Ready() == nil },
+		30*time.Second,
+		time.Millisecond,
+	)
 	return p
 }
 
 // hand does what a scheduler does with one minute.
-func hand(t *testing.T, parts *servicetest.Parts, b bus.Publisher, minute int64) []store.SliceClaim {
+func hand(
+	t *testing.T,
+	parts *servicetest.Parts,
+	b bus.Publisher,
+	minute int64,
+) []store.SliceClaim {
 	t.Helper()
 	n, err := parts.Store.FreezeMinute(t.Context(), minute)
 	require.NoError(t, err)
 	claims, err := parts.Store.ClaimSlices(t.Context(), minute, n, 5*time.Second, 256)
 	require.NoError(t, err)
 	for _, c := range claims {
-		payload, err := proto.Marshal(&carillonv1.Slice{Minute: c.Minute, Bucket: c.Bucket, Token: c.Token})
+		payload, err := proto.Marshal(
+			&carillonv1.Slice{Minute: c.Minute, Bucket: c.Bucket, Token: c.Token},
+		)
 		require.NoError(t, err)
 		require.NoError(t, b.Publish(t.Context(), bus.Slices, bus.Message{Payload: payload}))
 	}
@@ -170,7 +212,10 @@ func onceEach(t *testing.T, minute int64, n int) []timer.Definition {
 	t.Helper()
 	defs := make([]timer.Definition, n)
 	for i := range defs {
-		defs[i] = servicetest.Once(time.UnixMilli(minute*timer.MinuteMS+int64(i)*timer.MinuteMS/int64(n)), "http://127.0.0.1/")
+		defs[i] = servicetest.Once(
+			time.UnixMilli(minute*timer.MinuteMS+int64(i)*timer.MinuteMS/int64(n)),
+			"http://127.0.0.1/",
+		)
 	}
 	return defs
 }
@@ -201,7 +246,10 @@ func TestAdditionsCloserThanTheLoadComeFromTheWindow(t *testing.T) {
 		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
 		hand(t, parts, parts.Bus("s"), minute)
 		time.Sleep(time.Until(time.UnixMilli(minute*timer.MinuteMS + 10_000)))
-		fires := parts.Create("a", servicetest.Once(time.Now().Add(20*time.Second), "http://127.0.0.1/"))
+		fires := parts.Create(
+			"a",
+			servicetest.Once(time.Now().Add(20*time.Second), "http://127.0.0.1/"),
+		)
 		parts.Dispatch.Committed(t.Context(), fires)
 		time.Sleep(25 * time.Second)
 		tasks, late, _ := p.seen()
@@ -218,7 +266,10 @@ func TestWipedWindowIsLoadedAgain(t *testing.T) {
 		minute := timer.MinuteOf(time.Now().UnixMilli()) + 1
 		hand(t, parts, parts.Bus("s"), minute)
 		time.Sleep(time.Until(time.UnixMilli(minute*timer.MinuteMS + 10_000)))
-		fires := parts.Create("a", servicetest.Once(time.Now().Add(20*time.Second), "http://127.0.0.1/"))
+		fires := parts.Create(
+			"a",
+			servicetest.Once(time.Now().Add(20*time.Second), "http://127.0.0.1/"),
+		)
 		parts.Dispatch.Committed(t.Context(), fires)
 		parts.Window.Wipe()
 		time.Sleep(25 * time.Second)
@@ -228,7 +279,8 @@ func TestWipedWindowIsLoadedAgain(t *testing.T) {
 	})
 }
 
-// A trigger that is paused past its lease finds, when it goes on, that the slice is another's: its done changes no row.
+// A trigger that is paused past its lease finds, when it goes on, that the slice is another's: its
+// done changes no row.
 func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -246,7 +298,9 @@ func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
 
 		paused.freeze()
 		other := start(t, parts, "other")
-		for range 20 { // the frozen process may be given some of the messages, as by a broker that has not noticed
+		// the frozen process may be given some of the messages, as by a broker that has not
+		// noticed.
+		for range 20 {
 			time.Sleep(time.Second)
 			hand(t, parts, b, minute)
 		}
@@ -269,7 +323,8 @@ func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
 	})
 }
 
-// What the bus did not take is published when it is back, but for what executors have claimed by themselves meanwhile.
+// What the bus did not take is published when it is back, but for what executors have claimed by
+// themselves meanwhile.
 func TestWhatWasTakenWhileTheBusWasAwayIsNotPublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -285,11 +340,15 @@ func TestWhatWasTakenWhileTheBusWasAwayIsNotPublished(t *testing.T) {
 		before := p.count()
 		require.Equal(t, 12, before)
 		executor := parts.IDs.Next()
-		require.NoError(t, parts.Store.OpenSession(t.Context(), executor, store.ExecutorSession, "one"))
+		require.NoError(
+			t,
+			parts.Store.OpenSession(t.Context(), executor, store.ExecutorSession, "one"),
+		)
 		won, err := parts.Store.Claim(t.Context(), executor, fires[12:30])
 		require.NoError(t, err)
 		require.Len(t, won, 18)
-		given, err := parts.Store.Release(t.Context(), executor, won[17:], nil) // it is of another revision now
+		// it is of another revision now.
+		given, err := parts.Store.Release(t.Context(), executor, won[17:], nil)
 		require.NoError(t, err)
 		require.Len(t, given, 1)
 		time.Sleep(time.Second)
@@ -304,8 +363,9 @@ func TestWhatWasTakenWhileTheBusWasAwayIsNotPublished(t *testing.T) {
 	})
 }
 
-// A trigger whose renewals fail publishes nothing from the end of its lease on, and goes on with its slice when they succeed again, if
-// nobody took it over: without waiting for a scheduler to find that the lease ran out.
+// A trigger whose renewals fail publishes nothing from the end of its lease on, and goes on with
+// its slice when they succeed again, if nobody took it over: without waiting for a scheduler to
+// find that the lease ran out.
 func TestSliceGoesOnWhenItsLeaseIsRenewedLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -342,7 +402,14 @@ func TestBusyMinuteIsSharedByTwoTriggers(t *testing.T) {
 		flushed := make(chan struct{})
 		go func() {
 			defer close(flushed)
-			_ = expansion.FlushCounts(ctx, parts.Counts, parts.Store, time.Now, time.Hour, parts.Log)
+			_ = expansion.FlushCounts(
+				ctx,
+				parts.Counts,
+				parts.Store,
+				time.Now,
+				time.Hour,
+				parts.Log,
+			)
 		}()
 		minute := timer.MinuteOf(time.Now().UnixMilli()) + 2
 		for defs := onceEach(t, minute, n); len(defs) > 0; defs = defs[2500:] {

@@ -24,15 +24,22 @@ func place(p store.OutcomePosition) timer.Outcome {
 	return timer.Outcome{Fire: timer.Fire{FireID: p.FireID}, FinishedMS: p.FinishedMS}
 }
 
-// Unannounced returns what a session recorded behind a position.
-func (s *Store) Unannounced(_ context.Context, session timer.ID, after store.OutcomePosition, untilMS int64, limit int) (out []timer.Outcome, err error) {
+// PendingEvents returns what a session recorded behind a position.
+func (s *Store) PendingEvents(
+	_ context.Context,
+	session timer.ID,
+	after store.OutcomePosition,
+	untilMS int64,
+	limit int,
+) (out []timer.Outcome, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
-	if session == store.HouseSession {
-		untilMS = min(untilMS, nowMS-store.Settled.Milliseconds()+1)
+	if session == store.SystemSession {
+		untilMS = min(untilMS, nowMS-store.VisibilityDelay.Milliseconds()+1)
 	}
 	for _, o := range s.bySession[session] {
-		if o.FinishedMS >= nowMS-announceWithin.Milliseconds() && o.FinishedMS < untilMS && byFinish(o, place(after)) > 0 {
+		if o.FinishedMS >= nowMS-announceWithin.Milliseconds() && o.FinishedMS < untilMS &&
+			byFinish(o, place(after)) > 0 {
 			out = append(out, o)
 		}
 	}
@@ -49,8 +56,8 @@ func (s *Store) announcedOf(session timer.ID) *announced {
 	return a
 }
 
-// SetAnnounced moves a position forward.
-func (s *Store) SetAnnounced(_ context.Context, session timer.ID, p store.OutcomePosition) error {
+// AckEvents moves a position forward.
+func (s *Store) AckEvents(_ context.Context, session timer.ID, p store.OutcomePosition) error {
 	defer s.lock()()
 	if a := s.announcedOf(session); byFinish(place(p), place(a.at)) > 0 {
 		a.at = p
@@ -58,11 +65,15 @@ func (s *Store) SetAnnounced(_ context.Context, session timer.ID, p store.Outcom
 	return nil
 }
 
-// Silent returns the sessions that ended lately.
-func (s *Store) Silent(context.Context) (map[timer.ID]store.OutcomePosition, error) {
+// SessionsWithPendingEvents returns the sessions that ended lately.
+func (s *Store) SessionsWithPendingEvents(
+	context.Context,
+) (map[timer.ID]store.OutcomePosition, error) {
 	defer s.lock()()
 	since := s.nowMS() - announceWithin.Milliseconds()
-	out := map[timer.ID]store.OutcomePosition{store.HouseSession: s.announcedOf(store.HouseSession).at}
+	out := map[timer.ID]store.OutcomePosition{
+		store.SystemSession: s.announcedOf(store.SystemSession).at,
+	}
 	for id, x := range s.sessions {
 		if x.Kind != store.ExecutorSession || x.endedMS <= since || s.announcedOf(id).all {
 			continue
@@ -75,8 +86,8 @@ func (s *Store) Silent(context.Context) (map[timer.ID]store.OutcomePosition, err
 	return out, nil
 }
 
-// FinishAnnounced takes a session off the list.
-func (s *Store) FinishAnnounced(_ context.Context, session timer.ID) error {
+// FinishEvents takes a session off the list.
+func (s *Store) FinishEvents(_ context.Context, session timer.ID) error {
 	defer s.lock()()
 	if x := s.sessions[session]; x != nil && x.endedMS > 0 {
 		s.announcedOf(session).all = true

@@ -39,7 +39,7 @@ func (s *Store) StartBackfill(_ context.Context, b store.Backfill) (store.Backfi
 			return x.Backfill, nil
 		}
 	}
-	b.NextMS, b.Made, b.Status, b.CreatedMS = b.FromMS, 0, store.BackfillRunning, s.nowMS()
+	b.NextMS, b.Created, b.Status, b.CreatedMS = b.FromMS, 0, store.BackfillRunning, s.nowMS()
 	s.backfills = append(s.backfills, &backfill{Backfill: b, expandAtMS: b.CreatedMS})
 	return b, nil
 }
@@ -79,8 +79,15 @@ func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (stor
 	slices.SortFunc(open, func(x, y *timer.Fire) int { return timer.CompareFires(*x, *y) })
 	for _, f := range open {
 		s.end(f, &timer.Outcome{
-			Fire: *f, Kind: timer.Skipped, Reason: timer.ReasonCancelled, FinishedMS: nowMS, UntilMS: f.DueMS, Count: 1, Attempts: f.Attempt, LatenessMS: f.LateMS,
-		}, store.HouseSession)
+			Fire:       *f,
+			Kind:       timer.Skipped,
+			Reason:     timer.ReasonCancelled,
+			FinishedMS: nowMS,
+			UntilMS:    f.DueMS,
+			Count:      1,
+			Attempts:   f.Attempt,
+			LatenessMS: f.LateMS,
+		}, store.SystemSession)
 		delete(s.timers[b.Timer].queue, f.FireID)
 	}
 	s.passTurn(s.timers[b.Timer])
@@ -88,7 +95,11 @@ func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (stor
 }
 
 // ExpandBackfills plans backfills one after the other.
-func (s *Store) ExpandBackfills(_ context.Context, limit int, plan store.BackfillPlanner) (fires []timer.Fire, n int, err error) {
+func (s *Store) ExpandBackfills(
+	_ context.Context,
+	limit int,
+	plan store.BackfillPlanner,
+) (fires []timer.Fire, n int, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
 	for _, b := range s.backfills {
@@ -111,7 +122,7 @@ func (s *Store) ExpandBackfills(_ context.Context, limit int, plan store.Backfil
 			s.insert(&f)
 			fires = append(fires, f)
 		}
-		b.NextMS, b.Made = nextMS, b.Made+int64(len(made))
+		b.NextMS, b.Created = nextMS, b.Created+int64(len(made))
 		if nextMS >= b.ToMS {
 			b.Status = store.BackfillDone
 		}

@@ -23,7 +23,8 @@ func (s *Store) fill(t *row) {
 // using returns the live timers that name a calendar.
 func (s *Store) using(app, name string) (ts []*row) {
 	for _, t := range s.rows {
-		if t.App == app && t.Status != timer.StatusDeleted && slices.Contains(t.Definition.Schedule.Calendars, name) {
+		if t.App == app && t.Status != timer.StatusDeleted &&
+			slices.Contains(t.Definition.Schedule.Calendars, name) {
 			ts = append(ts, t)
 		}
 	}
@@ -31,7 +32,12 @@ func (s *Store) using(app, name string) (ts []*row) {
 }
 
 // PutCalendar makes or replaces a calendar and asks for a new plan of the timers that name it.
-func (s *Store) PutCalendar(_ context.Context, app string, c timer.Calendar, ifVersion int64) (int64, error) {
+func (s *Store) PutCalendar(
+	_ context.Context,
+	app string,
+	c timer.Calendar,
+	ifVersion int64,
+) (int64, error) {
 	defer s.lock()()
 	s.app(app)
 	next := &store.CalendarVersion{Calendar: c, Version: 1, UpdatedMS: s.nowMS()}
@@ -68,14 +74,21 @@ func (s *Store) Calendar(_ context.Context, app, name string) (store.CalendarVer
 }
 
 // Calendars returns an app's calendars in order of name.
-func (s *Store) Calendars(_ context.Context, app, after string, limit int) (all []store.CalendarVersion, err error) {
+func (s *Store) Calendars(
+	_ context.Context,
+	app, after string,
+	limit int,
+) (all []store.CalendarVersion, err error) {
 	defer s.lock()()
 	for k, c := range s.calendars {
 		if k.app == app && k.name > after {
 			all = append(all, *c)
 		}
 	}
-	slices.SortFunc(all, func(a, b store.CalendarVersion) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(
+		all,
+		func(a, b store.CalendarVersion) int { return strings.Compare(a.Name, b.Name) },
+	)
 	return all[:min(len(all), limit)], nil
 }
 
@@ -86,7 +99,10 @@ func (s *Store) DeleteCalendar(_ context.Context, app, name string) error {
 		return timer.NotFound("calendar", name)
 	}
 	if ts := s.using(app, name); len(ts) > 0 {
-		return timer.Conflict("calendar", fmt.Sprintf("the timer %d (%q) names it", ts[0].ID, ts[0].Name))
+		return timer.Conflict(
+			"calendar",
+			fmt.Sprintf("the timer %d (%q) names it", ts[0].ID, ts[0].Name),
+		)
 	}
 	delete(s.calendars, nameKey{app, name})
 	return nil

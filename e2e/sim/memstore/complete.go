@@ -9,7 +9,11 @@ import (
 )
 
 // Complete ends a fire that was accepted, or gives it back.
-func (s *Store) Complete(_ context.Context, app string, c store.Completion) (store.Completed, error) {
+func (s *Store) Complete(
+	_ context.Context,
+	app string,
+	c store.Completion,
+) (store.Completed, error) {
 	defer s.lock()()
 	t := s.timers[c.Timer]
 	if t == nil || t.App != app {
@@ -37,14 +41,17 @@ func (s *Store) Complete(_ context.Context, app string, c store.Completion) (sto
 }
 
 func (s *Store) completeEnded(t *row, c *store.Completion) (store.Completed, error) {
-	i := slices.IndexFunc(s.outcomes[c.Timer], func(o timer.Outcome) bool { return o.FireID == c.FireID })
+	i := slices.IndexFunc(
+		s.outcomes[c.Timer],
+		func(o timer.Outcome) bool { return o.FireID == c.FireID },
+	)
 	if i < 0 {
 		return store.Completed{}, timer.NotFound("fire", c.FireID)
 	}
 	o := &s.outcomes[c.Timer][i]
 	out := store.Completed{State: store.CompletedLate}
 	switch {
-	case c.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.HouseSession && o.Attempts == c.Attempt:
+	case c.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.SystemSession && o.Attempts == c.Attempt:
 		out.State = store.CompletedThen
 		if c.Next != nil {
 			out.Fires = s.again(c.Next.FireID)
@@ -59,15 +66,27 @@ func (s *Store) completeEnded(t *row, c *store.Completion) (store.Completed, err
 func (s *Store) failedBefore(c *store.Completion) bool {
 	f := c.Failed
 	return f != nil && slices.ContainsFunc(s.attempts[c.FireID], func(a timer.Attempt) bool {
-		return a.N == c.Attempt && a.Failure == f.Failure && a.StatusCode == f.StatusCode && a.Error == clip(f.Error) && a.Excerpt == clip(f.Excerpt)
+		return a.N == c.Attempt && a.Failure == f.Failure && a.StatusCode == f.StatusCode &&
+			a.Error == clip(f.Error) &&
+			a.Excerpt == clip(f.Excerpt)
 	})
 }
 
 func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.Completed {
 	o := timer.Outcome{
-		Fire: *f, Kind: timer.Delivered, FinishedMS: s.nowMS(), UntilMS: f.DueMS, Count: 1, Attempts: f.Attempt, LatenessMS: f.LateMS, Next: c.Next,
+		Fire:       *f,
+		Kind:       timer.Delivered,
+		FinishedMS: s.nowMS(),
+		UntilMS:    f.DueMS,
+		Count:      1,
+		Attempts:   f.Attempt,
+		LatenessMS: f.LateMS,
+		Next:       c.Next,
 	}
-	if skew := c.FinishedMS - o.FinishedMS; max(skew, -skew) <= store.Settled.Milliseconds()/3 {
+	if skew := c.FinishedMS - o.FinishedMS; max(
+		skew,
+		-skew,
+	) <= store.VisibilityDelay.Milliseconds()/3 {
 		o.FinishedMS = c.FinishedMS
 	}
 	for _, a := range s.attempts[f.FireID] {
@@ -75,7 +94,7 @@ func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.Compl
 			o.StatusCode, o.DurationMS = a.StatusCode, a.DurationMS
 		}
 	}
-	s.end(f, &o, store.HouseSession)
+	s.end(f, &o, store.SystemSession)
 	made := s.follow(&o)
 	delete(t.queue, o.FireID)
 	return store.Completed{Fires: distinct(append(made, s.passTurn(t)...))}

@@ -22,7 +22,11 @@ func (s *Store) TimerNamed(_ context.Context, app, name string) (timer.Timer, er
 }
 
 // Edit settles the items one after the other.
-func (s *Store) Edit(_ context.Context, items []store.Edit, plan store.Planner) ([]store.Edited, error) {
+func (s *Store) Edit(
+	_ context.Context,
+	items []store.Edit,
+	plan store.Planner,
+) ([]store.Edited, error) {
 	fresh := make([]row, len(items))
 	for i := range items {
 		var err error
@@ -42,7 +46,10 @@ func (s *Store) Edit(_ context.Context, items []store.Edit, plan store.Planner) 
 		ended := s.endPause(t, plan, s.nowMS())
 		same := bytes.Equal(t.text, fresh[i].text)
 		if !same && it.IfVersion != 0 && it.IfVersion != t.Version {
-			out[i].Err, out[i].Fires = timer.Conflict("version", "the timer has another version by now"), ended
+			out[i].Err, out[i].Fires = timer.Conflict(
+				"version",
+				"the timer has another version by now",
+			), ended
 			continue
 		}
 		if !same {
@@ -73,7 +80,10 @@ func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fi
 	if !same && t.Definition.Schedule.Kind.OneShot() {
 		replaced = s.ahead(t, nowMS)
 		if slices.ContainsFunc(replaced, func(f *timer.Fire) bool { return f.Owner != 0 }) {
-			return nil, timer.Conflict("", "its fire is with an executor, and is called as it was defined: make another timer")
+			return nil, timer.Conflict(
+				"",
+				"its fire is with an executor, and is called as it was defined: make another timer",
+			)
 		}
 	}
 	active := t.Status == timer.StatusActive
@@ -81,9 +91,9 @@ func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fi
 	if active && !same {
 		fires = s.catchUp(t, plan, nowMS)
 	}
-	if same && t.Definition.Priority.Lane() != fresh.Definition.Priority.Lane() {
+	if same && t.Definition.Priority.PriorityLevel() != fresh.Definition.Priority.PriorityLevel() {
 		for _, f := range s.ahead(t, nowMS) {
-			f.Version, f.Lane = t.Version+1, fresh.Definition.Priority.Lane()
+			f.Version, f.PriorityLevel = t.Version+1, fresh.Definition.Priority.PriorityLevel()
 		}
 	}
 	if !same {
@@ -105,7 +115,18 @@ func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fi
 	}
 	for _, f := range replaced {
 		if f.Version < t.Version {
-			s.end(f, &timer.Outcome{Fire: *f, Kind: timer.Skipped, Reason: timer.ReasonSuperseded, FinishedMS: nowMS, UntilMS: f.DueMS, Count: 1}, store.HouseSession)
+			s.end(
+				f,
+				&timer.Outcome{
+					Fire:       *f,
+					Kind:       timer.Skipped,
+					Reason:     timer.ReasonSuperseded,
+					FinishedMS: nowMS,
+					UntilMS:    f.DueMS,
+					Count:      1,
+				},
+				store.SystemSession,
+			)
 		}
 	}
 	return fires, nil
@@ -124,10 +145,21 @@ func samePlan(a, b timer.Definition) (bool, error) {
 }
 
 // AddFires inserts fires that were asked for.
-func (s *Store) AddFires(_ context.Context, app string, id timer.ID, fires []timer.Fire) (inserted []timer.Fire, err error) {
+func (s *Store) AddFires(
+	_ context.Context,
+	app string,
+	id timer.ID,
+	fires []timer.Fire,
+) (inserted []timer.Fire, err error) {
 	defer s.lock()()
-	if slices.ContainsFunc(fires, func(f timer.Fire) bool { return f.Timer != id || f.Series == 0 }) {
-		return nil, timer.Invalid("series", "a fire that is added is the timer's, of a series of its own")
+	if slices.ContainsFunc(
+		fires,
+		func(f timer.Fire) bool { return f.Timer != id || f.Series == 0 },
+	) {
+		return nil, timer.Invalid(
+			"series",
+			"a fire that is added is the timer's, of a series of its own",
+		)
 	}
 	t := s.timers[id]
 	if t == nil || t.App != app || t.Status == timer.StatusDeleted {
@@ -141,7 +173,7 @@ func (s *Store) AddFires(_ context.Context, app string, id timer.ID, fires []tim
 			return nil, timer.Conflict("", "the app "+app+" is frozen: unfreeze it first")
 		}
 		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.Done = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
-		f.Lane = t.Definition.Priority.Lane()
+		f.PriorityLevel = t.Definition.Priority.PriorityLevel()
 		s.insert(&f)
 		inserted = append(inserted, f)
 	}
@@ -160,7 +192,12 @@ func (s *Store) App(_ context.Context, name string) (store.App, error) {
 }
 
 // SetFrozen freezes or unfreezes an app.
-func (s *Store) SetFrozen(_ context.Context, name string, frozen bool, reason string) (store.App, error) {
+func (s *Store) SetFrozen(
+	_ context.Context,
+	name string,
+	frozen bool,
+	reason string,
+) (store.App, error) {
 	defer s.lock()()
 	a := s.app(name)
 	if !frozen {

@@ -11,12 +11,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// postpone is how much later a timer is looked at again whose plan failed and named no later instant.
+// postpone is how much later a timer is looked at again whose plan failed and named no later
+// instant.
 const postpone = time.Minute
 
 var errBadPlan = errors.New("the plan goes back, repeats itself, or is another timer's")
 
-// activate makes a timer active from now on, or from the end of its pause on, and plans the first stretch of its fires.
+// activate makes a timer active from now on, or from the end of its pause on, and plans the first
+// stretch of its fires.
 func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	sinceMS := nowMS
 	if t.pauseIsOver(nowMS) {
@@ -29,8 +31,10 @@ func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	if t.AnchorMS == 0 {
 		t.AnchorMS = nowMS
 	}
-	if t.Definition.Schedule.Kind == timer.KindFixedDelay && t.NextDueMS != 0 && (t.NextDueMS == timer.NeverMS || t.NextDueMS <= sinceMS) {
-		t.NextDueMS = sinceMS + 1 // each activation begins a chain, behind all that the one before it had
+	if t.Definition.Schedule.Kind == timer.KindFixedDelay && t.NextDueMS != 0 &&
+		(t.NextDueMS == timer.NeverMS || t.NextDueMS <= sinceMS) {
+		// each activation begins a chain, behind all that the one before it had.
+		t.NextDueMS = sinceMS + 1
 	}
 	released := s.releaseDeferred(t)
 	return append(s.proceed(t, plan, nowMS), released...)
@@ -41,7 +45,8 @@ func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	was, wasPlan := t.Timer, t.planVersion
 	t.Replan = false
 	if was.Replan && t.calendar && t.NextDueMS > nowMS+1 {
-		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() && len(s.ahead(t, nowMS)) == 0 {
+		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() &&
+			len(s.ahead(t, nowMS)) == 0 {
 			t.calendar, t.ExpandAtMS = false, timer.NeverMS // it was due, and is not due again
 			return nil
 		}
@@ -64,11 +69,15 @@ func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	return fires
 }
 
-// ahead returns the open fires of a timer's schedule that are due later than now, without those that an edit took back.
+// ahead returns the open fires of a timer's schedule that are due later than now, without those
+// that an edit took back.
 func (s *Store) ahead(t *row, nowMS int64) (open []*timer.Fire) {
 	for id, f := range s.fires {
 		_, deferred := t.deferred[id]
-		if id.Timer == t.ID && id.Series == 0 && (id.DueMS > nowMS || deferred && t.Definition.Schedule.Kind.OneShot()) && id.DueMS < t.NextDueMS && f.Version >= t.planVersion {
+		if id.Timer == t.ID && id.Series == 0 &&
+			(id.DueMS > nowMS || deferred && t.Definition.Schedule.Kind.OneShot()) &&
+			id.DueMS < t.NextDueMS &&
+			f.Version >= t.planVersion {
 			open = append(open, f)
 		}
 	}
@@ -78,7 +87,7 @@ func (s *Store) ahead(t *row, nowMS int64) (open []*timer.Fire) {
 // takeBack forgets what is expanded beyond now.
 func (s *Store) takeBack(t *row, nowMS int64) {
 	if t.NextDueMS > nowMS+1 {
-		t.FiresMade = max(0, t.FiresMade-int64(len(s.ahead(t, nowMS))))
+		t.FiresCreated = max(0, t.FiresCreated-int64(len(s.ahead(t, nowMS))))
 		t.NextDueMS = nowMS + 1
 	}
 }
@@ -102,13 +111,14 @@ func (s *Store) expand(t *row, plan store.Planner, nowMS int64) (fires []timer.F
 	return fires, true
 }
 
-// take moves a timer forward over a plan and writes what the plan has. It returns what is to be marked.
+// take moves a timer forward over a plan and writes what the plan has. It returns what is to be
+// marked.
 func (s *Store) take(t *row, p *store.Plan, nowMS int64) (marked []timer.Fire) {
 	t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
 	for i := range p.Skips {
 		o := &p.Skips[i]
 		o.AppID, o.Version, o.Epoch, o.Kind, o.FinishedMS = t.AppID, t.Version, t.ActiveEpoch, timer.Skipped, nowMS
-		s.add(kept(*o, store.HouseSession))
+		s.add(kept(*o, store.SystemSession))
 	}
 	for i := range p.Fires {
 		f := &p.Fires[i]
@@ -122,22 +132,23 @@ func (s *Store) take(t *row, p *store.Plan, nowMS int64) (marked []timer.Fire) {
 		case s.move(row, f):
 			marked = append(marked, *row)
 		}
-		t.FiresMade++
+		t.FiresCreated++
 	}
 	return marked
 }
 
-// move gives an open fire of an older version, or epoch, the planned one, and tells whether it is to be marked again. Who owns it keeps its run.
+// move gives an open fire of an older version, or epoch, the planned one, and tells whether it is
+// to be marked again. Who owns it keeps its run.
 func (s *Store) move(row, planned *timer.Fire) bool {
 	if row.Version >= planned.Version && row.Epoch >= planned.Epoch {
 		return false
 	}
-	row.Version, row.Epoch, row.Lane = planned.Version, planned.Epoch, planned.Lane
-	if row.Owner != 0 || row.State != timer.FireReady || row.RunMS == planned.RunMS {
+	row.Version, row.Epoch, row.PriorityLevel = planned.Version, planned.Epoch, planned.PriorityLevel
+	if row.Owner != 0 || row.State != timer.FireReady || row.RunAtMS == planned.RunAtMS {
 		return false
 	}
 	s.remove(row)
-	row.RunMS, row.Bucket, row.Sweeps = planned.RunMS, planned.Bucket, 0
+	row.RunAtMS, row.Bucket, row.Sweeps = planned.RunAtMS, planned.Bucket, 0
 	row.Rev++
 	s.insert(row)
 	return true
@@ -206,7 +217,8 @@ func checkPlan(t *timer.Timer, p *store.Plan) error {
 	return nil
 }
 
-// waiting returns the timers whose time to be expanded, or resumed, has come, in the order in which it came.
+// waiting returns the timers whose time to be expanded, or resumed, has come, in the order in which
+// it came.
 func (s *Store) waiting(nowMS int64) (ts []*row) {
 	if nowMS < s.expandMS {
 		return nil
@@ -221,12 +233,19 @@ func (s *Store) waiting(nowMS int64) (ts []*row) {
 			ts = append(ts, t)
 		}
 	}
-	slices.SortStableFunc(ts, func(a, b *row) int { return cmp.Compare(a.ExpandAtMS, b.ExpandAtMS) })
+	slices.SortStableFunc(
+		ts,
+		func(a, b *row) int { return cmp.Compare(a.ExpandAtMS, b.ExpandAtMS) },
+	)
 	return ts
 }
 
 // Expand plans timers one after the other.
-func (s *Store) Expand(_ context.Context, limit int, plan store.Planner) (fires []timer.Fire, n int, err error) {
+func (s *Store) Expand(
+	_ context.Context,
+	limit int,
+	plan store.Planner,
+) (fires []timer.Fire, n int, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
 	ts := s.waiting(nowMS)
@@ -248,7 +267,10 @@ func (s *Store) Expand(_ context.Context, limit int, plan store.Planner) (fires 
 // ExpandBacklog counts the timers that Expand would take.
 func (s *Store) ExpandBacklog(_ context.Context, limit int) (n int, oldestMS int64, err error) {
 	defer s.lock()()
-	ts := slices.DeleteFunc(s.waiting(s.nowMS()), func(t *row) bool { return t.Status != timer.StatusActive })
+	ts := slices.DeleteFunc(
+		s.waiting(s.nowMS()),
+		func(t *row) bool { return t.Status != timer.StatusActive },
+	)
 	if len(ts) == 0 {
 		return 0, 0, nil
 	}

@@ -11,35 +11,36 @@ import (
 
 func (s *Store) insert(f *timer.Fire) {
 	s.fires[f.FireID] = f
-	m := s.byMinute[f.RunMinute()]
+	m := s.byMinute[f.RunAtMinute()]
 	if m == nil {
 		m = make(map[timer.FireID]*timer.Fire)
-		s.byMinute[f.RunMinute()] = m
+		s.byMinute[f.RunAtMinute()] = m
 	}
 	m[f.FireID] = f
 }
 
 func (s *Store) remove(f *timer.Fire) {
 	delete(s.fires, f.FireID)
-	m := s.byMinute[f.RunMinute()]
+	m := s.byMinute[f.RunAtMinute()]
 	if delete(m, f.FireID); len(m) == 0 {
-		delete(s.byMinute, f.RunMinute())
+		delete(s.byMinute, f.RunAtMinute())
 	}
 }
 
 // byRun orders fires as they come up.
 func byRun(a, b timer.Fire) int {
-	return cmp.Or(cmp.Compare(a.RunMS, b.RunMS), timer.CompareFires(a, b))
+	return cmp.Or(cmp.Compare(a.RunAtMS, b.RunAtMS), timer.CompareFires(a, b))
 }
 
-// open returns the open fires that run until an instant and are wanted, in order of run, at most limit.
+// open returns the open fires that run until an instant and are wanted, in order of run, at most
+// limit.
 func (s *Store) open(untilMS int64, limit int, wanted func(f *timer.Fire) bool) (out []timer.Fire) {
 	for minute, fires := range s.byMinute {
 		if minute > untilMS/timer.MinuteMS {
 			continue
 		}
 		for _, f := range fires {
-			if f.RunMS <= untilMS && wanted(f) {
+			if f.RunAtMS <= untilMS && wanted(f) {
 				out = append(out, *f)
 			}
 		}
@@ -53,9 +54,9 @@ func (s *Store) LoadSlice(
 	_ context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int,
 ) (out []timer.Fire, err error) {
 	defer s.lock()()
-	behind := timer.Fire{FireID: after.FireID, RunMS: after.RunMS}
+	behind := timer.Fire{FireID: after.FireID, RunAtMS: after.RunAtMS}
 	for _, f := range s.byMinute[minute] {
-		if f.Bucket == bucket && f.Owner == 0 && f.RunMS <= untilMS && byRun(*f, behind) > 0 {
+		if f.Bucket == bucket && f.Owner == 0 && f.RunAtMS <= untilMS && byRun(*f, behind) > 0 {
 			out = append(out, *f)
 		}
 	}
@@ -64,7 +65,11 @@ func (s *Store) LoadSlice(
 }
 
 // Claim takes what is free, or a dead session's.
-func (s *Store) Claim(_ context.Context, session timer.ID, fires []timer.Fire) (won []timer.Fire, err error) {
+func (s *Store) Claim(
+	_ context.Context,
+	session timer.ID,
+	fires []timer.Fire,
+) (won []timer.Fire, err error) {
 	defer s.lock()()
 	seen := make(map[timer.FireID]bool, len(fires))
 	for i := range fires {
@@ -93,7 +98,7 @@ func (s *Store) owned(session timer.ID, given *timer.Fire) *timer.Fire {
 // moveTo gives a fire the run of its next attempt, and what its last one came to.
 func (s *Store) moveTo(f, given *timer.Fire) {
 	s.remove(f)
-	f.RunMS, f.Bucket, f.State, f.Attempt, f.LateMS, f.Done = given.RunMS, given.Bucket, given.State, given.Attempt, given.LateMS, given.Done
+	f.RunAtMS, f.Bucket, f.State, f.Attempt, f.LateMS, f.Done = given.RunAtMS, given.Bucket, given.State, given.Attempt, given.LateMS, given.Done
 	f.Sweeps = 0
 	s.insert(f)
 }
@@ -144,19 +149,22 @@ func (s *Store) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, 
 	defer s.lock()()
 	nowMS := s.nowMS()
 	out := s.open(nowMS-store.SweepAfter.Milliseconds(), q.Limit, func(f *timer.Fire) bool {
-		if f.Owner != 0 && slices.Contains(q.Live, f.Owner) || f.Sweeps >= dueSweeps(nowMS-f.RunMS) || q.Of > 1 && f.Bucket%q.Of != q.Shard {
+		if f.Owner != 0 && slices.Contains(q.Live, f.Owner) ||
+			f.Sweeps >= dueSweeps(nowMS-f.RunAtMS) ||
+			q.Of > 1 && f.Bucket%q.Of != q.Shard {
 			return false
 		}
-		return f.RunMinute() < s.cursor || int(f.Bucket) < len(s.slices[f.RunMinute()])
+		return f.RunAtMinute() < s.cursor || int(f.Bucket) < len(s.slices[f.RunAtMinute()])
 	})
 	for i := range out {
-		out[i].Sweeps = dueSweeps(nowMS - out[i].RunMS)
+		out[i].Sweeps = dueSweeps(nowMS - out[i].RunAtMS)
 		s.fires[out[i].FireID].Sweeps = out[i].Sweeps
 	}
 	return out, nil
 }
 
-// dueSweeps returns how many sweeps have come for a fire that is so far past its run: after 10, 20, 40, 80, 160 and 320 s, then every 5 min.
+// dueSweeps returns how many sweeps have come for a fire that is so far past its run: after 10, 20,
+// 40, 80, 160 and 320 s, then every 5 min.
 func dueSweeps(pastMS int64) (n int32) {
 	const doublings = 5
 	after, every := store.SweepAfter.Milliseconds(), store.SweepEvery.Milliseconds()
@@ -170,12 +178,21 @@ func dueSweeps(pastMS int64) (n int32) {
 }
 
 // Owned returns what sessions own.
-func (s *Store) Owned(_ context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error) {
+func (s *Store) Owned(
+	_ context.Context,
+	sessions []timer.ID,
+	untilMS int64,
+	limit int,
+) ([]timer.Fire, error) {
 	defer s.lock()()
 	if len(sessions) == 0 {
 		return nil, nil
 	}
-	return s.open(untilMS, limit, func(f *timer.Fire) bool { return slices.Contains(sessions, f.Owner) }), nil
+	return s.open(
+		untilMS,
+		limit,
+		func(f *timer.Fire) bool { return slices.Contains(sessions, f.Owner) },
+	), nil
 }
 
 // OldestOpen returns the run of the open fire that is most overdue.
@@ -187,8 +204,8 @@ func (s *Store) OldestOpen(context.Context) (oldest int64, err error) {
 			continue
 		}
 		for _, f := range fires {
-			if f.RunMS <= nowMS && (oldest == 0 || f.RunMS < oldest) {
-				oldest = f.RunMS
+			if f.RunAtMS <= nowMS && (oldest == 0 || f.RunAtMS < oldest) {
+				oldest = f.RunAtMS
 			}
 		}
 	}

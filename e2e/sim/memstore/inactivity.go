@@ -8,13 +8,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// wait is what a deferred fire gets when its timer is active: its run, if it still has the revision.
+// wait is what a deferred fire gets when its timer is active: its run, if it still has the
+// revision.
 type wait struct {
 	runMS int64
 	rev   int32
 }
 
-// pauseIsOver tells whether the end of the timer's pause has passed, and nobody has activated it yet.
+// pauseIsOver tells whether the end of the timer's pause has passed, and nobody has activated it
+// yet.
 func (t *row) pauseIsOver(nowMS int64) bool {
 	return t.Status == timer.StatusPaused && t.PausedUntilMS > 0 && t.PausedUntilMS <= nowMS
 }
@@ -27,7 +29,8 @@ func (t *row) endStretch(atMS int64) {
 	}
 }
 
-// endPause activates a timer whose pause is over, so that what is about to change it finds it as it is by the clock.
+// endPause activates a timer whose pause is over, so that what is about to change it finds it as it
+// is by the clock.
 func (s *Store) endPause(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	if !t.pauseIsOver(nowMS) {
 		return nil
@@ -38,7 +41,10 @@ func (s *Store) endPause(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 }
 
 // Inactivities returns the stretches in which timers were not active.
-func (s *Store) Inactivities(_ context.Context, ids []timer.ID) (map[timer.ID][]timer.Inactivity, error) {
+func (s *Store) Inactivities(
+	_ context.Context,
+	ids []timer.ID,
+) (map[timer.ID][]timer.Inactivity, error) {
 	defer s.lock()()
 	all := make(map[timer.ID][]timer.Inactivity, len(ids))
 	for _, id := range ids {
@@ -50,7 +56,11 @@ func (s *Store) Inactivities(_ context.Context, ids []timer.ID) (map[timer.ID][]
 }
 
 // Defer lets fires wait for their timers.
-func (s *Store) Defer(_ context.Context, session timer.ID, fires []store.Deferral) (active []timer.FireID, err error) {
+func (s *Store) Defer(
+	_ context.Context,
+	session timer.ID,
+	fires []store.Deferral,
+) (active []timer.FireID, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
 	for i := range fires {
@@ -67,13 +77,17 @@ func (s *Store) Defer(_ context.Context, session timer.ID, fires []store.Deferra
 		if t.deferred == nil {
 			t.deferred = make(map[timer.FireID]wait)
 		}
-		t.deferred[f.FireID] = wait{d.Fire.RunMS, f.Rev + 1}
+		t.deferred[f.FireID] = wait{d.Fire.RunAtMS, f.Rev + 1}
 		if t.running == f.FireID && d.Fire.Attempt == 0 {
 			t.running = timer.FireID{}
 		}
 		delete(t.queue, f.FireID)
 		s.moveTo(f, &timer.Fire{
-			RunMS: d.RunMS, State: d.Fire.State, Attempt: d.Fire.Attempt, LateMS: d.Fire.LateMS, Done: d.Fire.Done,
+			RunAtMS: d.RunAtMS,
+			State:   d.Fire.State,
+			Attempt: d.Fire.Attempt,
+			LateMS:  d.Fire.LateMS,
+			Done:    d.Fire.Done,
 		})
 		f.Rev, f.Owner = f.Rev+1, 0
 	}
@@ -88,7 +102,7 @@ func (s *Store) releaseDeferred(t *row) (released []timer.Fire) {
 			continue
 		}
 		s.remove(f)
-		f.RunMS, f.Bucket, f.Sweeps, f.Rev = min(f.RunMS, w.runMS), 0, 0, f.Rev+1
+		f.RunAtMS, f.Bucket, f.Sweeps, f.Rev = min(f.RunAtMS, w.runMS), 0, 0, f.Rev+1
 		s.insert(f)
 		released = append(released, *f)
 	}

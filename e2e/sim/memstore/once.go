@@ -2,8 +2,8 @@ package memstore
 
 import "context"
 
-// Once keeps the first value under a key.
-func (s *Store) Once(_ context.Context, app, k string, value int64) (int64, error) {
+// PutIfAbsent keeps the first value under a key.
+func (s *Store) PutIfAbsent(_ context.Context, app, k string, value int64) (int64, error) {
 	defer s.lock()()
 	id := onceKey{app, k}
 	if kept, ok := s.once[id]; ok {

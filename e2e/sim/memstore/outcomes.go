@@ -56,7 +56,7 @@ func (s *Store) Record(
 
 // uncount gives back what a skipped fire took of max_fires.
 func (s *Store) uncount(t *row) {
-	if t.FiresMade = max(0, t.FiresMade-1); t.Status == timer.StatusActive {
+	if t.FiresCreated = max(0, t.FiresCreated-1); t.Status == timer.StatusActive {
 		t.ExpandAtMS = min(t.ExpandAtMS, s.nowMS())
 		s.expandMS = min(s.expandMS, t.ExpandAtMS)
 	}
@@ -79,7 +79,7 @@ func (s *Store) add(o timer.Outcome) {
 func kept(o timer.Outcome, by timer.ID) timer.Outcome {
 	o.Owner, o.Attempt, o.LateMS = by, o.Attempts, o.LatenessMS
 	o.Bucket, o.State, o.Sweeps, o.Serial, o.Next, o.Uncounted = 0, 0, 0, false, nil, false
-	o.Lane, o.Done, o.Redriven = 0, 0, 0
+	o.PriorityLevel, o.Done, o.Redriven = 0, 0, 0
 	return o
 }
 
@@ -87,7 +87,8 @@ func kept(o timer.Outcome, by timer.ID) timer.Outcome {
 func (s *Store) try(id timer.FireID, attempts []timer.Attempt) {
 	for _, a := range attempts {
 		known := func(b timer.Attempt) bool {
-			return a.N == b.N && a.Target == b.Target && a.StartMS+a.DurationMS == b.StartMS+b.DurationMS
+			return a.N == b.N && a.Target == b.Target &&
+				a.StartMS+a.DurationMS == b.StartMS+b.DurationMS
 		}
 		if a.FireID == id && !slices.ContainsFunc(s.attempts[id], known) {
 			a.Error, a.Excerpt = clip(a.Error), clip(a.Excerpt)
@@ -108,12 +109,19 @@ func clip(text string) string {
 }
 
 // Fire returns all that is known of a fire.
-func (s *Store) Fire(_ context.Context, app string, id timer.FireID) (rec store.FireRecord, err error) {
+func (s *Store) Fire(
+	_ context.Context,
+	app string,
+	id timer.FireID,
+) (rec store.FireRecord, err error) {
 	defer s.lock()()
 	if t := s.timers[id.Timer]; t == nil || t.App != app {
 		return rec, timer.NotFound("timer", id.Timer)
 	}
-	if i := slices.IndexFunc(s.outcomes[id.Timer], func(o timer.Outcome) bool { return o.FireID == id }); i >= 0 {
+	if i := slices.IndexFunc(
+		s.outcomes[id.Timer],
+		func(o timer.Outcome) bool { return o.FireID == id },
+	); i >= 0 {
 		o := s.outcomes[id.Timer][i]
 		rec.Outcome = &o
 	} else if f := s.fires[id]; f != nil {
@@ -128,7 +136,10 @@ func (s *Store) Fire(_ context.Context, app string, id timer.FireID) (rec store.
 }
 
 // TargetAttempts returns attempts that name one of several targets.
-func (s *Store) TargetAttempts(_ context.Context, fires []timer.FireID) (out []timer.Attempt, err error) {
+func (s *Store) TargetAttempts(
+	_ context.Context,
+	fires []timer.FireID,
+) (out []timer.Attempt, err error) {
 	defer s.lock()()
 	for _, id := range fires {
 		of := slices.Clone(s.attempts[id])
@@ -143,17 +154,28 @@ func (s *Store) TargetAttempts(_ context.Context, fires []timer.FireID) (out []t
 }
 
 func compareAttempts(a, b timer.Attempt) int {
-	return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.StartMS, b.StartMS), cmp.Compare(a.Target, b.Target))
+	return cmp.Or(
+		cmp.Compare(a.N, b.N),
+		cmp.Compare(a.StartMS, b.StartMS),
+		cmp.Compare(a.Target, b.Target),
+	)
 }
 
 // History pages backwards through a timer's outcomes.
-func (s *Store) History(_ context.Context, app string, id timer.ID, before timer.FireID, limit int) (out []timer.Outcome, err error) {
+func (s *Store) History(
+	_ context.Context,
+	app string,
+	id timer.ID,
+	before timer.FireID,
+	limit int,
+) (out []timer.Outcome, err error) {
 	defer s.lock()()
 	if t := s.timers[id]; t == nil || t.App != app {
 		return nil, timer.NotFound("timer", id)
 	}
 	for _, o := range s.outcomes[id] {
-		if before == (timer.FireID{}) || cmp.Or(cmp.Compare(o.DueMS, before.DueMS), cmp.Compare(o.Series, before.Series)) < 0 {
+		if before == (timer.FireID{}) ||
+			cmp.Or(cmp.Compare(o.DueMS, before.DueMS), cmp.Compare(o.Series, before.Series)) < 0 {
 			out = append(out, o)
 		}
 	}
@@ -162,7 +184,12 @@ func (s *Store) History(_ context.Context, app string, id timer.ID, before timer
 }
 
 // OpenFires walks the open fires of all timers in order of their keys.
-func (s *Store) OpenFires(_ context.Context, app string, id timer.ID, q store.OpenQuery) (page store.OpenPage, err error) {
+func (s *Store) OpenFires(
+	_ context.Context,
+	app string,
+	id timer.ID,
+	q store.OpenQuery,
+) (page store.OpenPage, err error) {
 	defer s.lock()()
 	if t := s.timers[id]; t == nil || t.App != app {
 		return page, timer.NotFound("timer", id)
@@ -181,8 +208,8 @@ func (s *Store) OpenFires(_ context.Context, app string, id timer.ID, q store.Op
 	slices.Sort(dues)
 	slices.SortFunc(own, timer.CompareFires)
 	untilMS := q.UntilMS
-	if len(dues) >= q.Look {
-		untilMS = dues[q.Look-1]
+	if len(dues) >= q.ScanLimit {
+		untilMS = dues[q.ScanLimit-1]
 		page.Next = store.OpenPlace{DueMS: untilMS + 1, Series: store.AllSeries}
 	}
 	for _, f := range own {
@@ -203,8 +230,8 @@ const (
 	keepEnded   = 24 * time.Hour
 )
 
-// Keep removes what is old.
-func (s *Store) Keep(_ context.Context, retention time.Duration) error {
+// PurgeExpired removes what is old.
+func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 	defer s.lock()()
 	nowMS := s.nowMS()
 	bound, dayAgo := nowMS-retention.Milliseconds(), nowMS-keepEnded.Milliseconds()
@@ -217,13 +244,19 @@ func (s *Store) Keep(_ context.Context, retention time.Duration) error {
 		})
 	}
 	for id, all := range s.bySession {
-		all = slices.DeleteFunc(all, func(o timer.Outcome) bool { return o.FinishedMS < nowMS-announceWithin.Milliseconds() })
+		all = slices.DeleteFunc(
+			all,
+			func(o timer.Outcome) bool { return o.FinishedMS < nowMS-announceWithin.Milliseconds() },
+		)
 		if s.bySession[id] = all; len(all) == 0 {
 			delete(s.bySession, id)
 		}
 	}
 	for id, all := range s.attempts {
-		all = slices.DeleteFunc(all, func(a timer.Attempt) bool { return a.StartMS+a.DurationMS < bound })
+		all = slices.DeleteFunc(
+			all,
+			func(a timer.Attempt) bool { return a.StartMS+a.DurationMS < bound },
+		)
 		if s.attempts[id] = all; len(all) == 0 {
 			delete(s.attempts, id)
 		}

@@ -11,11 +11,20 @@ import (
 
 // byFinish orders outcomes as they are announced and redriven.
 func byFinish(a, b timer.Outcome) int {
-	return cmp.Or(cmp.Compare(a.FinishedMS, b.FinishedMS), cmp.Compare(a.Timer, b.Timer), timer.CompareFires(a.Fire, b.Fire))
+	return cmp.Or(
+		cmp.Compare(a.FinishedMS, b.FinishedMS),
+		cmp.Compare(a.Timer, b.Timer),
+		timer.CompareFires(a.Fire, b.Fire),
+	)
 }
 
 // Redrive makes failed fires again.
-func (s *Store) Redrive(_ context.Context, q store.RedriveQuery, series timer.ID, dry bool) (out store.Redriven, err error) {
+func (s *Store) Redrive(
+	_ context.Context,
+	q store.RedriveQuery,
+	series timer.ID,
+	dry bool,
+) (out store.Redriven, err error) {
 	if series == 0 && !dry {
 		return out, timer.Invalid("series", "a redrive has a series of its own")
 	}
@@ -37,8 +46,13 @@ func (s *Store) Redrive(_ context.Context, q store.RedriveQuery, series timer.ID
 			id := timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: int64(series)}
 			if _, done := s.ended[id]; !done && s.fires[id] == nil {
 				s.insert(&timer.Fire{
-					FireID: id, RunMS: nowMS, AppID: o.AppID, Version: t.Version, Epoch: t.ActiveEpoch, Cause: timer.CauseRedrive,
-					Lane: t.Definition.Priority.Lane(),
+					FireID:        id,
+					RunAtMS:       nowMS,
+					AppID:         o.AppID,
+					Version:       t.Version,
+					Epoch:         t.ActiveEpoch,
+					Cause:         timer.CauseRedrive,
+					PriorityLevel: t.Definition.Priority.PriorityLevel(),
 				})
 			}
 			out.Fires = append(out.Fires, s.again(id)...)
@@ -51,7 +65,8 @@ func (s *Store) Redrive(_ context.Context, q store.RedriveQuery, series timer.ID
 }
 
 func (s *Store) checkRedrive(q *store.RedriveQuery) error {
-	if t := s.timers[q.Timer]; q.Timer != 0 && (t == nil || t.App != q.App || t.Status == timer.StatusDeleted) {
+	if t := s.timers[q.Timer]; q.Timer != 0 &&
+		(t == nil || t.App != q.App || t.Status == timer.StatusDeleted) {
 		return timer.NotFound("timer", q.Timer)
 	}
 	for _, id := range q.Fires {
@@ -74,8 +89,13 @@ func (s *Store) failed(q *store.RedriveQuery, series int64) (found []*timer.Outc
 		for i := range all {
 			o := &all[i]
 			switch {
-			case o.Kind != timer.Failed, o.DueMS < q.FromMS, q.ToMS != 0 && o.DueMS >= q.ToMS, q.Failure != timer.FailureNone && o.Failure != q.Failure,
-				!q.Again && o.Redriven != 0 && o.Redriven != series, q.AfterEnd != 0 && byFinish(*o, after) <= 0,
+			case o.Kind != timer.Failed,
+				o.DueMS < q.FromMS,
+				q.ToMS != 0 && o.DueMS >= q.ToMS,
+				q.Failure != timer.FailureNone && o.Failure != q.Failure,
+				!q.Again && o.Redriven != 0 &&
+					o.Redriven != series,
+				q.AfterEnd != 0 && byFinish(*o, after) <= 0,
 				len(q.Fires) > 0 && !slices.Contains(q.Fires, o.FireID):
 			default:
 				found = append(found, o)
@@ -87,7 +107,10 @@ func (s *Store) failed(q *store.RedriveQuery, series int64) (found []*timer.Outc
 }
 
 // RedrivenAmong returns those whose dead letters can be acknowledged.
-func (s *Store) RedrivenAmong(_ context.Context, ids []timer.FireID) (redriven []timer.FireID, err error) {
+func (s *Store) RedrivenAmong(
+	_ context.Context,
+	ids []timer.FireID,
+) (redriven []timer.FireID, err error) {
 	defer s.lock()()
 	for _, id := range ids {
 		waits := func(o timer.Outcome) bool { return o.FireID == id && o.Kind == timer.Failed && o.Redriven == 0 }

@@ -23,7 +23,12 @@ func (s *Store) alive(id timer.ID) bool {
 }
 
 // OpenSession begins a session.
-func (s *Store) OpenSession(_ context.Context, id timer.ID, kind store.SessionKind, name string) error {
+func (s *Store) OpenSession(
+	_ context.Context,
+	id timer.ID,
+	kind store.SessionKind,
+	name string,
+) error {
 	defer s.lock()()
 	if s.sessions[id] != nil {
 		return timer.Conflict("id", "this session id is taken")
@@ -57,8 +62,8 @@ func (s *Store) LiveSessions(context.Context) ([]store.Session, error) {
 	return out, nil
 }
 
-// EndedSessions returns those that ended lately.
-func (s *Store) EndedSessions(_ context.Context, within time.Duration) ([]store.Session, error) {
+// ExpiredSessions returns those that ended lately.
+func (s *Store) ExpiredSessions(_ context.Context, within time.Duration) ([]store.Session, error) {
 	defer s.lock()()
 	since := s.nowMS() - within.Milliseconds()
 	var out []store.Session
@@ -71,8 +76,8 @@ func (s *Store) EndedSessions(_ context.Context, within time.Duration) ([]store.
 	return out, nil
 }
 
-// EndSession ends a session whose renewal number is still seen.
-func (s *Store) EndSession(_ context.Context, id timer.ID, seen int64) (bool, error) {
+// ExpireSession ends a session whose renewal number is still seen.
+func (s *Store) ExpireSession(_ context.Context, id timer.ID, seen int64) (bool, error) {
 	defer s.lock()()
 	if !s.alive(id) || s.sessions[id].Renewals != seen {
 		return false, nil

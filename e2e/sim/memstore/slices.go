@@ -27,7 +27,10 @@ func (s *Store) minute(m int64) *slicing.MinuteCount {
 }
 
 // GrowMinutes adds to estimates, and raises counts that are not frozen.
-func (s *Store) GrowMinutes(_ context.Context, grow []slicing.Growth) (out []slicing.MinuteCount, err error) {
+func (s *Store) GrowMinutes(
+	_ context.Context,
+	grow []slicing.Growth,
+) (out []slicing.MinuteCount, err error) {
 	defer s.lock()()
 	for _, g := range grow {
 		c := s.minute(g.Minute)
@@ -39,19 +42,28 @@ func (s *Store) GrowMinutes(_ context.Context, grow []slicing.Growth) (out []sli
 	for _, g := range grow {
 		out = append(out, *s.minutes[g.Minute])
 	}
-	slices.SortFunc(out, func(a, b slicing.MinuteCount) int { return cmp.Compare(a.Minute, b.Minute) })
+	slices.SortFunc(
+		out,
+		func(a, b slicing.MinuteCount) int { return cmp.Compare(a.Minute, b.Minute) },
+	)
 	return slices.Compact(out), nil
 }
 
 // MinuteCounts returns the counts of minutes that have a row.
-func (s *Store) MinuteCounts(_ context.Context, from, to int64) (out []slicing.MinuteCount, err error) {
+func (s *Store) MinuteCounts(
+	_ context.Context,
+	from, to int64,
+) (out []slicing.MinuteCount, err error) {
 	defer s.lock()()
 	for m, c := range s.minutes {
 		if m >= from && m <= to {
 			out = append(out, *c)
 		}
 	}
-	slices.SortFunc(out, func(a, b slicing.MinuteCount) int { return cmp.Compare(a.Minute, b.Minute) })
+	slices.SortFunc(
+		out,
+		func(a, b slicing.MinuteCount) int { return cmp.Compare(a.Minute, b.Minute) },
+	)
 	return out, nil
 }
 
@@ -64,7 +76,13 @@ func (s *Store) FreezeMinute(_ context.Context, minute int64) (int32, error) {
 }
 
 // ClaimSlices takes undone slices whose lease has run out.
-func (s *Store) ClaimSlices(_ context.Context, minute int64, buckets int32, lease time.Duration, limit int) (claims []store.SliceClaim, err error) {
+func (s *Store) ClaimSlices(
+	_ context.Context,
+	minute int64,
+	buckets int32,
+	lease time.Duration,
+	limit int,
+) (claims []store.SliceClaim, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
 	for len(s.slices[minute]) < int(buckets) {
@@ -90,7 +108,13 @@ func (s *Store) of(c store.SliceClaim) *slice {
 }
 
 // HoldSlice makes holder the slice's holder.
-func (s *Store) HoldSlice(_ context.Context, c store.SliceClaim, holder timer.ID, lease time.Duration, free bool) (bool, error) {
+func (s *Store) HoldSlice(
+	_ context.Context,
+	c store.SliceClaim,
+	holder timer.ID,
+	lease time.Duration,
+	free bool,
+) (bool, error) {
 	defer s.lock()()
 	sl := s.of(c)
 	if sl == nil || sl.done || free && sl.holder != 0 && sl.holder != holder {

@@ -10,9 +10,20 @@ import (
 
 func (s *Store) state(t *row) timer.State {
 	return timer.State{
-		ID: t.ID, App: t.App, AppID: t.AppID, Name: t.Name, Status: t.Status, Version: t.Version, ActiveSinceMS: t.ActiveSinceMS, ActiveEpoch: t.ActiveEpoch,
-		VersionMS: t.VersionMS, PlanVersion: t.planVersion, InactiveSinceMS: t.InactiveSinceMS, PausedUntilMS: t.PausedUntilMS,
-		Frozen: s.app(t.App).Frozen, Running: t.running,
+		ID:              t.ID,
+		App:             t.App,
+		AppID:           t.AppID,
+		Name:            t.Name,
+		Status:          t.Status,
+		Version:         t.Version,
+		ActiveSinceMS:   t.ActiveSinceMS,
+		ActiveEpoch:     t.ActiveEpoch,
+		VersionMS:       t.VersionMS,
+		PlanVersion:     t.planVersion,
+		InactiveSinceMS: t.InactiveSinceMS,
+		PausedUntilMS:   t.PausedUntilMS,
+		Frozen:          s.app(t.App).Frozen,
+		Running:         t.running,
 	}
 }
 
@@ -28,7 +39,10 @@ func (s *Store) States(_ context.Context, ids []timer.ID) (states []timer.State,
 }
 
 // Definitions returns versions of definitions.
-func (s *Store) Definitions(_ context.Context, keys []store.VersionKey) (map[store.VersionKey]timer.Definition, error) {
+func (s *Store) Definitions(
+	_ context.Context,
+	keys []store.VersionKey,
+) (map[store.VersionKey]timer.Definition, error) {
 	defer s.lock()()
 	defs := make(map[store.VersionKey]timer.Definition, len(keys))
 	for _, k := range keys {
@@ -42,7 +56,10 @@ func (s *Store) Definitions(_ context.Context, keys []store.VersionKey) (map[sto
 }
 
 // VersionTimes returns when versions came into force.
-func (s *Store) VersionTimes(_ context.Context, keys []store.VersionKey) (map[store.VersionKey]int64, error) {
+func (s *Store) VersionTimes(
+	_ context.Context,
+	keys []store.VersionKey,
+) (map[store.VersionKey]int64, error) {
 	defer s.lock()()
 	times := make(map[store.VersionKey]int64, len(keys))
 	for _, k := range keys {

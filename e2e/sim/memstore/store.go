@@ -36,7 +36,8 @@ type Store struct {
 	fires    map[timer.FireID]*timer.Fire
 	byMinute map[int64]map[timer.FireID]*timer.Fire
 	sessions map[timer.ID]*session
-	live     []*session                   // those that live, and some that ended since they were read, by id
+	// those that live, and some that ended since they were read, by id.
+	live     []*session
 	outcomes map[timer.ID][]timer.Outcome // by timer, in the order of their recording
 	ended    map[timer.FireID]timer.ID    // fires that have an outcome, and who recorded it
 	attempts map[timer.FireID][]timer.Attempt
@@ -52,13 +53,38 @@ var _ store.Store = (*Store)(nil)
 // New returns an empty store whose clock is now.
 func New(now func() time.Time) *Store {
 	return &Store{
-		now: now, ids: timer.NewIDs(now), apps: make(map[string]*store.App), timers: make(map[timer.ID]*row), names: make(map[nameKey]*row),
-		keys: make(map[nameKey]*key), expandMS: timer.NeverMS, calendars: make(map[nameKey]*store.CalendarVersion), minutes: make(map[int64]*slicing.MinuteCount), slices: make(map[int64][]*slice),
-		fires: make(map[timer.FireID]*timer.Fire), byMinute: make(map[int64]map[timer.FireID]*timer.Fire), sessions: make(map[timer.ID]*session),
-		outcomes: make(map[timer.ID][]timer.Outcome), ended: make(map[timer.FireID]timer.ID), attempts: make(map[timer.FireID][]timer.Attempt),
-		bySession: make(map[timer.ID][]timer.Outcome), announced: make(map[timer.ID]*announced), signing: make(map[timer.ID]*store.SigningKey),
-		keysByID: make(map[string]*store.APIKey),
-		zones:    zones{rules: make(map[string]map[string]string), holders: make(map[timer.ID]*holder)},
+		now:    now,
+		ids:    timer.NewIDs(now),
+		apps:   make(map[string]*store.App),
+		timers: make(map[timer.ID]*row),
+		names:  make(map[nameKey]*row),
+		keys: make(
+			map[nameKey]*key,
+		),
+		expandMS:  timer.NeverMS,
+		calendars: make(map[nameKey]*store.CalendarVersion),
+		minutes:   make(map[int64]*slicing.MinuteCount),
+		slices:    make(map[int64][]*slice),
+		fires: make(
+			map[timer.FireID]*timer.Fire,
+		),
+		byMinute: make(map[int64]map[timer.FireID]*timer.Fire),
+		sessions: make(map[timer.ID]*session),
+		outcomes: make(
+			map[timer.ID][]timer.Outcome,
+		),
+		ended:    make(map[timer.FireID]timer.ID),
+		attempts: make(map[timer.FireID][]timer.Attempt),
+		bySession: make(
+			map[timer.ID][]timer.Outcome,
+		),
+		announced: make(map[timer.ID]*announced),
+		signing:   make(map[timer.ID]*store.SigningKey),
+		keysByID:  make(map[string]*store.APIKey),
+		zones: zones{
+			rules:   make(map[string]map[string]string),
+			holders: make(map[timer.ID]*holder),
+		},
 	}
 }
 

@@ -13,7 +13,12 @@ import (
 )
 
 // PutSettings replaces an app's settings.
-func (s *Store) PutSettings(_ context.Context, name string, settings store.AppSettings, version int64) (store.App, error) {
+func (s *Store) PutSettings(
+	_ context.Context,
+	name string,
+	settings store.AppSettings,
+	version int64,
+) (store.App, error) {
 	text, err := json.Marshal(settings)
 	if err != nil {
 		return store.App{}, fmt.Errorf("encoding the settings: %w", err)
@@ -69,12 +74,19 @@ func (s *Store) SigningKeys(_ context.Context, app string) ([]store.SigningKey, 
 	defer s.lock()()
 	keys := s.signingKeys(func(k *store.SigningKey) bool { return k.App == app })
 	slices.Reverse(keys)
-	slices.SortStableFunc(keys, func(a, b store.SigningKey) int { return int(b.CreatedMS - a.CreatedMS) })
+	slices.SortStableFunc(
+		keys,
+		func(a, b store.SigningKey) int { return int(b.CreatedMS - a.CreatedMS) },
+	)
 	return keys, nil
 }
 
 // AllSigningKeys walks the keys of all apps.
-func (s *Store) AllSigningKeys(_ context.Context, after timer.ID, limit int) ([]store.SigningKey, error) {
+func (s *Store) AllSigningKeys(
+	_ context.Context,
+	after timer.ID,
+	limit int,
+) ([]store.SigningKey, error) {
 	defer s.lock()()
 	keys := s.signingKeys(func(k *store.SigningKey) bool { return k.ID > after })
 	return keys[:min(len(keys), limit)], nil
@@ -90,7 +102,9 @@ func (s *Store) AddSigningKey(_ context.Context, app string, k store.SigningKey)
 		}
 		return nil
 	}
-	live := s.signingKeys(func(o *store.SigningKey) bool { return o.App == app && o.Kind == k.Kind })
+	live := s.signingKeys(
+		func(o *store.SigningKey) bool { return o.App == app && o.Kind == k.Kind },
+	)
 	if err := room("kind", len(live)); err != nil {
 		return err
 	}
@@ -131,7 +145,10 @@ func (s *Store) SealedVersions(
 	var keys []store.VersionKey
 	for _, t := range s.rows {
 		for v, d := range t.versions {
-			if _, n := store.Unsealed(d); n > 0 && (t.ID > after.Timer || t.ID == after.Timer && v > after.Version) {
+			if _, n := store.Unsealed(
+				d,
+			); n > 0 &&
+				(t.ID > after.Timer || t.ID == after.Timer && v > after.Version) {
 				keys = append(keys, store.VersionKey{Timer: t.ID, Version: v})
 			}
 		}

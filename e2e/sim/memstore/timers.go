@@ -27,7 +27,8 @@ type row struct {
 	inactive []timer.Inactivity    // the stretches in which it was not active, in order
 	deferred map[timer.FireID]wait // fires that wait for it to be active
 
-	endedMS    int64                 // when the last call of the schedule ended, where fires take turns
+	// when the last call of the schedule ended, where fires take turns.
+	endedMS    int64
 	running    timer.FireID          // has the turn
 	queue      map[timer.FireID]bool // wait for it
 	caughtByMS int64                 // the catch-up
@@ -75,7 +76,11 @@ func canonical(d timer.Definition) (timer.Definition, []byte, error) {
 }
 
 // Create decides the items one after the other.
-func (s *Store) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
+func (s *Store) Create(
+	ctx context.Context,
+	items []store.NewTimer,
+	plan store.Planner,
+) ([]store.Created, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, timer.Unavailable("creating timers", err)
 	}
@@ -98,14 +103,18 @@ func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store
 	idem := nameKey{it.App, it.IdempotencyKey}
 	if k := s.keys[idem]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
-			return store.Created{Err: timer.Conflict("idempotency_key", "it was used for another request")}
+			return store.Created{
+				Err: timer.Conflict("idempotency_key", "it was used for another request"),
+			}
 		}
 		return store.Created{Timer: k.row.Timer, Existing: true}
 	}
 	nowMS := s.nowMS()
 	t, existing := s.names[nameKey{it.App, it.Name}]
 	if existing && !bytes.Equal(t.text, fresh.text) {
-		return store.Created{Err: timer.Conflict("name", "a timer of this name exists, with another definition")}
+		return store.Created{
+			Err: timer.Conflict("name", "a timer of this name exists, with another definition"),
+		}
 	}
 	var fires []timer.Fire
 	if !existing {
@@ -166,12 +175,17 @@ func (s *Store) List(_ context.Context, q store.Query) ([]timer.Timer, error) {
 }
 
 // SetStatus settles the items one after the other.
-func (s *Store) SetStatus(_ context.Context, items []store.StatusChange, plan store.Planner) ([]store.StatusChanged, error) {
+func (s *Store) SetStatus(
+	_ context.Context,
+	items []store.StatusChange,
+	plan store.Planner,
+) ([]store.StatusChanged, error) {
 	defer s.lock()()
 	out := make([]store.StatusChanged, len(items))
 	for i, it := range items {
 		t := s.timers[it.ID]
-		if t == nil || t.App != it.App || t.Status == timer.StatusDeleted && it.Status != timer.StatusDeleted {
+		if t == nil || t.App != it.App ||
+			t.Status == timer.StatusDeleted && it.Status != timer.StatusDeleted {
 			out[i].Err = timer.NotFound("timer", it.ID)
 			continue
 		}
@@ -181,7 +195,8 @@ func (s *Store) SetStatus(_ context.Context, items []store.StatusChange, plan st
 			out[i].Fires = ended
 			continue
 		}
-		same := it.Status != timer.StatusPaused || t.PauseReason == it.Reason && t.PausedUntilMS == it.UntilMS
+		same := it.Status != timer.StatusPaused ||
+			t.PauseReason == it.Reason && t.PausedUntilMS == it.UntilMS
 		if t.Status != it.Status || !same {
 			out[i].Fires = s.setStatus(t, &it, plan, nowMS)
 			out[i].Seq = s.log(nowMS, t, nil)
@@ -191,7 +206,12 @@ func (s *Store) SetStatus(_ context.Context, items []store.StatusChange, plan st
 	return out, nil
 }
 
-func (s *Store) setStatus(t *row, it *store.StatusChange, plan store.Planner, nowMS int64) (fires []timer.Fire) {
+func (s *Store) setStatus(
+	t *row,
+	it *store.StatusChange,
+	plan store.Planner,
+	nowMS int64,
+) (fires []timer.Fire) {
 	if it.Status == timer.StatusActive {
 		return s.activate(t, plan, nowMS)
 	}
@@ -217,6 +237,9 @@ func (s *Store) setStatus(t *row, it *store.StatusChange, plan store.Planner, no
 	if t.PausedUntilMS > 0 {
 		until = t.PausedUntilMS
 	}
-	t.inactive = append(t.inactive, timer.Inactivity{FromMS: nowMS, UntilMS: until, Status: t.Status})
+	t.inactive = append(
+		t.inactive,
+		timer.Inactivity{FromMS: nowMS, UntilMS: until, Status: t.Status},
+	)
 	return fires
 }

@@ -8,15 +8,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Enter settles the asks one after the other.
-func (s *Store) Enter(_ context.Context, session timer.ID, asks []store.Entry) ([]store.Entered, error) {
+// AcquireSlots settles the asks one after the other.
+func (s *Store) AcquireSlots(
+	_ context.Context,
+	session timer.ID,
+	asks []store.SlotRequest,
+) ([]store.SlotResult, error) {
 	defer s.lock()()
-	out := make([]store.Entered, len(asks))
+	out := make([]store.SlotResult, len(asks))
 	for i := range asks {
 		f := s.owned(session, &asks[i].Fire)
 		t := s.timers[asks[i].Fire.Timer]
 		if f == nil || t == nil {
-			out[i].Turn = store.TurnLost
+			out[i].SlotVerdict = store.SlotNotOwned
 			continue
 		}
 		out[i] = s.enter(t, f, &asks[i])
@@ -24,7 +28,7 @@ func (s *Store) Enter(_ context.Context, session timer.ID, asks []store.Entry) (
 	return out, nil
 }
 
-func (s *Store) enter(t *row, f *timer.Fire, ask *store.Entry) store.Entered {
+func (s *Store) enter(t *row, f *timer.Fire, ask *store.SlotRequest) store.SlotResult {
 	policy := ask.Concurrency.Resolved()
 	taken := s.fires[t.running] != nil
 	if at := ask.NotBeforeMS(t.endedMS); (!taken || t.running == f.FireID) && at > ask.NowMS {
@@ -33,15 +37,15 @@ func (s *Store) enter(t *row, f *timer.Fire, ask *store.Entry) store.Entered {
 		}
 		delete(t.queue, f.FireID)
 		s.giveBack(f, at, 0, timer.FireReady)
-		return store.Entered{Turn: store.TurnWaits, Fire: *f}
+		return store.SlotResult{SlotVerdict: store.SlotQueued, Fire: *f}
 	}
 	switch {
 	case policy.Policy == timer.ConcurrencyAllow, taken && t.running == f.FireID:
-		return store.Entered{Turn: store.TurnNow}
+		return store.SlotResult{SlotVerdict: store.SlotGranted}
 	case !taken:
 		t.running = f.FireID
 		delete(t.queue, f.FireID)
-		return store.Entered{Turn: store.TurnNow}
+		return store.SlotResult{SlotVerdict: store.SlotGranted}
 	}
 	switch policy.Policy {
 	case timer.ConcurrencyQueueOne:
@@ -50,41 +54,42 @@ func (s *Store) enter(t *row, f *timer.Fire, ask *store.Entry) store.Entered {
 		return s.wait(t, f, ask, policy.MaxQueue)
 	case timer.ConcurrencyCancelPrevious:
 		if timer.CompareFireIDs(f.FireID, t.running) < 0 {
-			return store.Entered{Turn: store.TurnGone}
+			return store.SlotResult{SlotVerdict: store.SlotReplaced}
 		}
 		t.running = f.FireID
 		s.log(s.nowMS(), t, nil)
-		return store.Entered{Turn: store.TurnNow}
+		return store.SlotResult{SlotVerdict: store.SlotGranted}
 	default:
-		return store.Entered{Turn: store.TurnSkip}
+		return store.SlotResult{SlotVerdict: store.SlotSkipped}
 	}
 }
 
-func (s *Store) wait(t *row, f *timer.Fire, ask *store.Entry, most int) store.Entered {
+func (s *Store) wait(t *row, f *timer.Fire, ask *store.SlotRequest, most int) store.SlotResult {
 	for id := range t.queue {
 		if s.fires[id] == nil {
 			delete(t.queue, id)
 		}
 	}
 	if !t.queue[f.FireID] && len(t.queue) >= most {
-		return store.Entered{Turn: store.TurnFull}
+		return store.SlotResult{SlotVerdict: store.SlotQueueFull}
 	}
 	t.queue[f.FireID] = true
 	g := &ask.Fire
-	s.giveBack(f, g.RunMS, g.Bucket, timer.FireWaiting)
+	s.giveBack(f, g.RunAtMS, g.Bucket, timer.FireWaiting)
 	f.Attempt, f.LateMS = g.Attempt, g.LateMS
-	return store.Entered{Turn: store.TurnWaits, Fire: *f}
+	return store.SlotResult{SlotVerdict: store.SlotQueued, Fire: *f}
 }
 
 // giveBack gives an open fire back for dispatch.
 func (s *Store) giveBack(f *timer.Fire, runMS int64, bucket int32, state timer.FireState) {
 	s.remove(f)
-	f.RunMS, f.Bucket, f.State, f.Owner, f.Sweeps = runMS, bucket, state, 0, 0
+	f.RunAtMS, f.Bucket, f.State, f.Owner, f.Sweeps = runMS, bucket, state, 0, 0
 	f.Rev++
 	s.insert(f)
 }
 
-// passTurn hands a turn that has become free to the first fire that waits. One that an executor holds is left to it.
+// passTurn hands a turn that has become free to the first fire that waits. One that an executor
+// holds is left to it.
 func (s *Store) passTurn(t *row) (made []timer.Fire) {
 	if s.fires[t.running] != nil {
 		return nil
@@ -115,15 +120,18 @@ func (s *Store) passTurn(t *row) (made []timer.Fire) {
 func (s *Store) follow(o *timer.Outcome) (made []timer.Fire) {
 	t := s.timers[o.Timer]
 	n := o.Next
-	if n == nil || n.Timer != o.Timer || t.Status != timer.StatusActive || n.Epoch != t.ActiveEpoch || n.Version < t.planVersion || s.fires[n.FireID] != nil {
+	if n == nil || n.Timer != o.Timer || t.Status != timer.StatusActive ||
+		n.Epoch != t.ActiveEpoch ||
+		n.Version < t.planVersion ||
+		s.fires[n.FireID] != nil {
 		return nil
 	}
-	if limit := t.versions[n.Version].Schedule.MaxFires; limit > 0 && t.FiresMade >= limit {
+	if limit := t.versions[n.Version].Schedule.MaxFires; limit > 0 && t.FiresCreated >= limit {
 		return nil
 	}
 	f := *n
 	f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps, f.Done = t.AppID, t.Version, 0, 0, 0, 0
-	t.FiresMade++
+	t.FiresCreated++
 	s.insert(&f)
 	return []timer.Fire{f}
 }

@@ -29,7 +29,11 @@ type holder struct {
 }
 
 // RegisterZones notes by which rules a process plans.
-func (s *Store) RegisterZones(_ context.Context, h store.ZoneHolder, rules map[string]string) error {
+func (s *Store) RegisterZones(
+	_ context.Context,
+	h store.ZoneHolder,
+	rules map[string]string,
+) error {
 	text, err := json.Marshal(rules)
 	if err != nil {
 		return err
@@ -87,7 +91,11 @@ func (s *Store) DropZones(_ context.Context, id timer.ID) error {
 }
 
 // ReplanZones marks the next timers.
-func (s *Store) ReplanZones(_ context.Context, id timer.ID, limit int) (step store.ZoneReplan, err error) {
+func (s *Store) ReplanZones(
+	_ context.Context,
+	id timer.ID,
+	limit int,
+) (step store.ZoneReplan, err error) {
 	defer s.lock()()
 	all, mine := s.liveHolders(id)
 	if mine == nil {
@@ -118,13 +126,19 @@ func (s *Store) ReplanZones(_ context.Context, id timer.ID, limit int) (step sto
 }
 
 func (s *Store) replanPage(mine string, limit int) (marked int, last bool) {
-	page := slices.DeleteFunc(slices.Clone(s.rows), func(t *row) bool { return t.ID <= s.zones.upTo || t.Status == timer.StatusDeleted })
+	page := slices.DeleteFunc(
+		slices.Clone(s.rows),
+		func(t *row) bool { return t.ID <= s.zones.upTo || t.Status == timer.StatusDeleted },
+	)
 	slices.SortFunc(page, func(a, b *row) int { return cmp.Compare(a.ID, b.ID) })
 	last = len(page) < limit
 	for _, t := range page[:min(len(page), limit)] {
 		s.zones.upTo = t.ID
 		s.fill(t)
-		if slices.ContainsFunc(t.Zones(), func(name string) bool { return s.zoneChanged(cmp.Or(name, "UTC"), mine) }) {
+		if slices.ContainsFunc(
+			t.Zones(),
+			func(name string) bool { return s.zoneChanged(cmp.Or(name, "UTC"), mine) },
+		) {
 			s.askAnew(t, s.nowMS())
 			marked++
 		}

@@ -74,8 +74,8 @@ CARILLON_PULSAR_URL: {{ required "pulsar.url: pulsar://host:6650" $servers.pulsa
 CARILLON_PULSAR_ADMIN_URL: {{ required "pulsar.adminUrl: http://host:8080" $servers.pulsarAdminUrl | quote }}
 CARILLON_PULSAR_TENANT: {{ $v.pulsar.tenant | quote }}
 CARILLON_PULSAR_NAMESPACE: {{ $v.pulsar.namespace | quote }}
-CARILLON_STEP1: {{ $v.settings.step1 | quote }}
-CARILLON_LEAD: {{ $v.settings.lead | quote }}
+CARILLON_EXPAND_AHEAD: {{ $v.settings.expandAhead | quote }}
+CARILLON_DISPATCH_LEAD: {{ $v.settings.dispatchLead | quote }}
 CARILLON_RETENTION: {{ $v.settings.retention | quote }}
 CARILLON_CANARY: {{ $v.settings.canary | quote }}
 CARILLON_ZONE: {{ $v.settings.zone | quote }}

@@ -1,4 +1,4 @@
-{{/* The Secret of the keys, which has what no Secret of yours has: the admin key, the sealing keys. */}}
+{{/* The Secret of the keys, which has what no Secret of yours has: the admin key, the encryption keys. */}}
 {{- define "carillon.keysName" -}}
 {{ include "carillon.fullname" . }}-root-keys
 {{- end -}}
@@ -10,7 +10,7 @@
 {{- fail "auth.adminKey: is not what carillon admin-key prints" -}}
 {{- end -}}
 {{- if not (regexMatch "^([A-Za-z0-9_-]{1,32}:[A-Za-z0-9+/=_-]{43,44}([,\\s]+|$))*$" .Values.sealing.keys) -}}
-{{- fail "sealing.keys: is not what carillon sealing-key prints, with commas between" -}}
+{{- fail "sealing.keys: is not what carillon encryption-key prints, with commas between" -}}
 {{- end -}}
 {{- if and $auth.adminKey $auth.adminKeySecret.name -}}
 {{- fail "auth.adminKey: given together with auth.adminKeySecret: give one of the two" -}}
@@ -35,12 +35,12 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Where the sealing keys are. */}}
-{{- define "carillon.sealingKeys" -}}
+{{/* Where the encryption keys are. */}}
+{{- define "carillon.encryptionKeys" -}}
 {{- if .Values.sealing.keysSecret.name -}}
 {{ toYaml .Values.sealing.keysSecret }}
 {{- else -}}
-{name: {{ include "carillon.keysName" . }}, key: sealingKeys}
+{name: {{ include "carillon.keysName" . }}, key: encryptionKeys}
 {{- end -}}
 {{- end -}}
 
@@ -54,7 +54,7 @@
 {{- end }}
 {{- end }}
 {{- if has .service (list "api" "executor") }}
-- {variable: CARILLON_SEALING_KEYS_FILE, path: sealing.keys, secret: {{ include "carillon.sealingKeys" .root | fromYaml | toJson }}}
+- {variable: CARILLON_ENCRYPTION_KEYS_FILE, path: sealing.keys, secret: {{ include "carillon.encryptionKeys" .root | fromYaml | toJson }}}
 {{- end }}
 {{- end -}}
 

@@ -16,7 +16,8 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// failing returns a handler that notes, and answers the message with the payload bad by err for the first times.
+// failing returns a handler that notes, and answers the message with the payload bad by err for the
+// first times.
 func failing(r *record, bad []byte, times int, err error) bus.Handler {
 	return func(_ context.Context, batch []bus.Message) []error {
 		r.note(batch)
@@ -56,7 +57,11 @@ func partOfBatchIsRedelivered(t *testing.T, b Broker) {
 	s.MaxWait = 100 * time.Millisecond
 	subscribe(t, b.Open(t), s, failing(&got, id(3), 2, errors.New("not now")))
 	publish(t, p, work, 0, 10, 10)
-	eventually(t, "the bad one is handled at last", func() bool { return len(got.times(id(3))) == 3 })
+	eventually(
+		t,
+		"the bad one is handled at last",
+		func() bool { return len(got.times(id(3))) == 3 },
+	)
 	drained(t, p, work, bus.SubExecutors)
 	require.Equal(t, 12, got.deliveries(), "the nine others came once")
 }
@@ -110,7 +115,12 @@ func permanentIsDropped(t *testing.T, b Broker) {
 	var got record
 	s := onWork()
 	s.DeadLetter = ""
-	subscribe(t, b.Open(t), s, failing(&got, id(0), 1000, bus.Permanent(errors.New("cannot be read"))))
+	subscribe(
+		t,
+		b.Open(t),
+		s,
+		failing(&got, id(0), 1000, bus.Permanent(errors.New("cannot be read"))),
+	)
 	publish(t, p, work, 0, 2, 1)
 	got.reaches(t, 2)
 	drained(t, p, work, bus.SubExecutors)

@@ -1,4 +1,5 @@
-// Package bustest is the suite of the contract in package bus: one test for each promise. Every implementation runs it.
+// Package bustest is the suite of the contract in package bus: one test for each promise. Every
+// implementation runs it.
 package bustest
 
 import (
@@ -17,8 +18,8 @@ import (
 type Broker interface {
 	// Open returns the bus of one more process. It is closed when the test ends.
 	Open(t *testing.T) bus.Bus
-	// Kill ends a bus of Open as SIGKILL or a cut cable would: nothing it does afterwards reaches the broker, and the
-	// broker learns of it at once. It does not wait for handlers.
+	// Kill ends a bus of Open as SIGKILL or a cut cable would: nothing it does afterwards reaches
+	// the broker, and the broker learns of it at once. It does not wait for handlers.
 	Kill(b bus.Bus)
 }
 
@@ -62,7 +63,8 @@ func Run(t *testing.T, open func(t *testing.T) Broker) {
 	}
 }
 
-const work = bus.TasksNormal // the partitioned topic of the suite; bus.Slices is the one without partitions
+// the partitioned topic of the suite; bus.Slices is the one without partitions.
+const work = bus.TasksNormal
 
 func specs() []bus.TopicSpec {
 	return []bus.TopicSpec{
@@ -84,13 +86,23 @@ func process(t *testing.T, b Broker) bus.Bus {
 
 func onWork() bus.Subscription {
 	return bus.Subscription{
-		Topic: work, Name: bus.SubExecutors, Concurrency: 2, MaxBatch: 10, Prefetch: 20, DeadLetter: bus.TasksDead,
+		Topic:       work,
+		Name:        bus.SubExecutors,
+		Concurrency: 2,
+		MaxBatch:    10,
+		Prefetch:    20,
+		DeadLetter:  bus.TasksDead,
 	}
 }
 
 func onSlices() bus.Subscription {
 	return bus.Subscription{
-		Topic: bus.Slices, Name: bus.SubTriggers, Concurrency: 1, MaxBatch: 1, Prefetch: 1, DeadLetter: bus.TasksDead,
+		Topic:       bus.Slices,
+		Name:        bus.SubTriggers,
+		Concurrency: 1,
+		MaxBatch:    1,
+		Prefetch:    1,
+		DeadLetter:  bus.TasksDead,
 	}
 }
 

@@ -24,7 +24,13 @@ func keptBeforeConsumer(t *testing.T, b Broker) {
 
 func keptForEachSubscription(t *testing.T, b Broker) {
 	p := b.Open(t)
-	require.NoError(t, p.Setup(t.Context(), []bus.TopicSpec{{Topic: bus.Outcomes, Subscriptions: []string{"one", "two"}}}))
+	require.NoError(
+		t,
+		p.Setup(
+			t.Context(),
+			[]bus.TopicSpec{{Topic: bus.Outcomes, Subscriptions: []string{"one", "two"}}},
+		),
+	)
 	publish(t, p, bus.Outcomes, 0, 50, 10)
 	for _, name := range []string{"one", "two"} {
 		var got record
@@ -103,14 +109,20 @@ func oneOfMany(t *testing.T, b Broker) {
 	for _, r := range []*record{&first, &second} {
 		subscribe(t, b.Open(t), s, func(ctx context.Context, batch []bus.Message) []error {
 			all.note(batch)
-			<-time.After(2 * time.Millisecond) // long enough for the other one to have its turn on a busy machine
+			// long enough for the other one to have its turn on a busy machine.
+			<-time.After(2 * time.Millisecond)
 			return r.handle(ctx, batch)
 		})
 	}
 	publish(t, p, work, 0, 200, 1)
 	all.reaches(t, 200)
 	require.Equal(t, 200, all.deliveries(), "nobody failed or died, so nothing comes twice")
-	require.GreaterOrEqual(t, min(first.distinct(), second.distinct()), 20, "they divide the messages")
+	require.GreaterOrEqual(
+		t,
+		min(first.distinct(), second.distinct()),
+		20,
+		"they divide the messages",
+	)
 	drained(t, p, work, bus.SubExecutors)
 
 	var late record
@@ -157,7 +169,11 @@ func killGivesBack(t *testing.T, b Broker) {
 func contentArrives(t *testing.T, b Broker) {
 	p := process(t, b)
 	sent := []bus.Message{
-		{Key: "29000000:3", Payload: []byte{0, 0xff, 1}, Properties: map[string]string{bus.PropSlice: "29000000:3:1", "é": "ü"}},
+		{
+			Key:        "29000000:3",
+			Payload:    []byte{0, 0xff, 1},
+			Properties: map[string]string{bus.PropSlice: "29000000:3:1", "é": "ü"},
+		},
 		{Payload: []byte("no key")},
 		{Key: "no payload", Payload: []byte{}},
 	}
@@ -192,7 +208,12 @@ func contentArrives(t *testing.T, b Broker) {
 			for k, v := range m.Properties {
 				require.Equal(t, v, got[m.Key].Properties[k])
 			}
-			require.WithinRange(t, got[m.Key].Published, before.Add(-2*time.Second), time.Now().Add(2*time.Second))
+			require.WithinRange(
+				t,
+				got[m.Key].Published,
+				before.Add(-2*time.Second),
+				time.Now().Add(2*time.Second),
+			)
 		}
 	}
 }

@@ -17,10 +17,11 @@ func broadcastReachesAll(t *testing.T, b Broker) {
 	var got [3]record
 	var panicked sync.Once
 	join := func(r *record) {
-		_, err := b.Open(t).Broadcast(t.Context(), bus.TimersChanged, func(_ context.Context, m bus.Message) {
-			r.note([]bus.Message{m})
-			panicked.Do(func() { panic("the first message of all") })
-		})
+		_, err := b.Open(t).
+			Broadcast(t.Context(), bus.TimersChanged, func(_ context.Context, m bus.Message) {
+				r.note([]bus.Message{m})
+				panicked.Do(func() { panic("the first message of all") })
+			})
 		require.NoError(t, err)
 	}
 	join(&got[0])

@@ -16,12 +16,14 @@ import (
 )
 
 const (
-	broadcastBatch    = 256              // messages that a broadcast consumer takes at once
-	deadLetterTimeout = 10 * time.Second // for publishing dead letters; then their messages are redelivered
+	broadcastBatch = 256 // messages that a broadcast consumer takes at once
+	// for publishing dead letters; then their messages are redelivered.
+	deadLetterTimeout = 10 * time.Second
 )
 
-// consumer is a running subscription or broadcast: up to one worker for each handler call that may run at once, each made when there is first something for
-// it to do. Nothing waits in it beside what its workers have in hand (B6).
+// consumer is a running subscription or broadcast: up to one worker for each handler call that may
+// run at once, each made when there is first something for it to do. Nothing waits in it beside
+// what its workers have in hand (B6).
 type consumer struct {
 	owner  *Bus
 	sub    *subscription
@@ -42,30 +44,46 @@ type consumer struct {
 // worker calls the handler, one batch after the other.
 type worker struct {
 	c     *consumer
-	batch []delivery    // in hand; guarded by the topic's lock
-	wake  chan struct{} // the batch has its first message, or is full; filled only while the worker is idle
+	batch []delivery // in hand; guarded by the topic's lock
+	// the batch has its first message, or is full; filled only while the worker is idle.
+	wake chan struct{}
 }
 
 // Subscribe implements bus.Subscriber.
-func (c *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) (bus.Consumer, error) {
+func (c *Bus) Subscribe(
+	ctx context.Context,
+	s bus.Subscription,
+	h bus.Handler,
+) (bus.Consumer, error) {
 	if err := c.usable(ctx); err != nil {
 		return nil, err
 	}
 	if s.Name == "" || s.Concurrency < 1 || s.MaxBatch < 1 || s.Prefetch < 1 || s.MaxWait < 0 {
-		return nil, fmt.Errorf("subscribing to %s: name, concurrency, batch and prefetch must be set: %+v", s.Topic, s)
+		return nil, fmt.Errorf(
+			"subscribing to %s: name, concurrency, batch and prefetch must be set: %+v",
+			s.Topic,
+			s,
+		)
 	}
 	return c.consume(c.broker.topic(s.Topic).subscription(s.Name), s, h)
 }
 
 // Broadcast implements bus.Subscriber.
-func (c *Bus) Broadcast(ctx context.Context, name bus.Topic, h func(context.Context, bus.Message)) (bus.Consumer, error) {
+func (c *Bus) Broadcast(
+	ctx context.Context,
+	name bus.Topic,
+	h func(context.Context, bus.Message),
+) (bus.Consumer, error) {
 	if err := c.usable(ctx); err != nil {
 		return nil, err
 	}
 	one := func(ctx context.Context, m bus.Message) {
 		defer func() {
 			if p := recover(); p != nil {
-				c.log.Error().Str(logging.Topic, string(name)).Interface("panic", p).Bytes("stack", debug.Stack()).
+				c.log.Error().
+					Str(logging.Topic, string(name)).
+					Interface("panic", p).
+					Bytes("stack", debug.Stack()).
 					Msg("broadcast handler panicked")
 			}
 		}()
@@ -77,7 +95,13 @@ func (c *Bus) Broadcast(ctx context.Context, name bus.Topic, h func(context.Cont
 		}
 		return nil
 	}
-	spec := bus.Subscription{Topic: name, Name: "broadcast", Concurrency: 1, MaxBatch: broadcastBatch, Prefetch: 1}
+	spec := bus.Subscription{
+		Topic:       name,
+		Name:        "broadcast",
+		Concurrency: 1,
+		MaxBatch:    broadcastBatch,
+		Prefetch:    1,
+	}
 	return c.consume(c.broker.topic(name).broadcast(), spec, each)
 }
 
@@ -88,8 +112,14 @@ func (c *Bus) consume(s *subscription, spec bus.Subscription, h bus.Handler) (*c
 		return nil, bus.ErrClosed
 	}
 	k := &consumer{
-		owner: c, sub: s, spec: spec, handle: h,
-		log: c.log.With().Str(logging.Topic, string(spec.Topic)).Str("subscription", spec.Name).Logger(),
+		owner:  c,
+		sub:    s,
+		spec:   spec,
+		handle: h,
+		log: c.log.With().
+			Str(logging.Topic, string(spec.Topic)).
+			Str("subscription", spec.Name).
+			Logger(),
 	}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	c.consumers[k] = struct{}{}
@@ -129,8 +159,8 @@ func (k *consumer) kill() {
 	k.cancel()
 }
 
-// leave takes the consumer out of its subscription and gives back what its workers wait with and, when it is killed, what
-// they handle.
+// leave takes the consumer out of its subscription and gives back what its workers wait with and,
+// when it is killed, what they handle.
 func (k *consumer) leave(killed bool) {
 	t := k.sub.topic
 	t.mu.Lock()
@@ -187,7 +217,8 @@ func (w *worker) receive(timer *time.Timer) {
 	w.fill(timer)
 }
 
-// taken returns the batch that the worker waited for; an empty one means that the consumer is closing.
+// taken returns the batch that the worker waited for; an empty one means that the consumer is
+// closing.
 func (w *worker) taken() []delivery {
 	k, t := w.c, w.c.sub.topic
 	t.mu.Lock()
@@ -202,7 +233,8 @@ func (w *worker) taken() []delivery {
 	return nil
 }
 
-// fill waits until the batch has a message, and then until it is full or MaxWait is over; or until the consumer closes.
+// fill waits until the batch has a message, and then until it is full or MaxWait is over; or until
+// the consumer closes.
 func (w *worker) fill(timer *time.Timer) {
 	select {
 	case <-w.wake:
@@ -243,8 +275,9 @@ func (w *worker) settle(errs []error) {
 	w.batch = w.batch[:0]
 }
 
-// bury publishes the messages that are refused for ever as dead letters (B4) and returns the answers with those it
-// settled set to nil. When publishing fails, they are redelivered: a message is a dead letter twice rather than lost.
+// bury publishes the messages that are refused for ever as dead letters (B4) and returns the
+// answers with those it settled set to nil. When publishing fails, they are redelivered: a message
+// is a dead letter twice rather than lost.
 func (k *consumer) bury(batch []delivery, errs []error) []error {
 	var dead []bus.Message
 	var which []int

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Faults are a broker's bad days. Each chance is a probability from 0 to 1; the zero value is a good day. The seed fixes
-// what each draw gives, not the order of the goroutines that draw.
+// Faults are a broker's bad days. Each chance is a probability from 0 to 1; the zero value is a
+// good day. The seed fixes what each draw gives, not the order of the goroutines that draw.
 type Faults struct {
 	Seed uint64
 

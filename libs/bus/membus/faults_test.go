@@ -42,7 +42,12 @@ func (s *seen) count() (all, distinct int) {
 }
 
 var sub = bus.Subscription{
-	Topic: bus.TasksNormal, Name: bus.SubExecutors, Concurrency: 1, MaxBatch: 10, Prefetch: 1, DeadLetter: bus.TasksDead,
+	Topic:       bus.TasksNormal,
+	Name:        bus.SubExecutors,
+	Concurrency: 1,
+	MaxBatch:    10,
+	Prefetch:    1,
+	DeadLetter:  bus.TasksDead,
 }
 
 func messages(n int) []bus.Message {
@@ -53,7 +58,8 @@ func messages(n int) []bus.Message {
 	return msgs
 }
 
-// run publishes n messages to a broker with these faults in a bubble and returns what came within an hour.
+// run publishes n messages to a broker with these faults in a bubble and returns what came within
+// an hour.
 func run(t *testing.T, f membus.Faults, n int) (got *seen, took time.Duration, err error) {
 	got = new(seen)
 	synctest.Test(t, func(t *testing.T) {
@@ -87,34 +93,58 @@ func TestFaults(t *testing.T) {
 		faults membus.Faults
 		check  func(t *testing.T, all, distinct int, took time.Duration, err error)
 	}{
-		{"none", membus.Faults{}, func(t *testing.T, all, distinct int, took time.Duration, err error) {
-			require.NoError(t, err)
-			require.Equal(t, []int{n, n}, []int{all, distinct})
-			require.Zero(t, took)
-		}},
-		{"duplicate", membus.Faults{Duplicate: 0.1}, func(t *testing.T, all, distinct int, _ time.Duration, err error) {
-			require.NoError(t, err)
-			require.Equal(t, n, distinct)
-			require.InDelta(t, 1.1*n, all, 40)
-		}},
-		{"delay", membus.Faults{Delay: 0.5, MaxDelay: time.Second}, func(t *testing.T, all, distinct int, took time.Duration, err error) {
-			require.NoError(t, err)
-			require.Equal(t, []int{n, n}, []int{all, distinct})
-			require.InDelta(t, time.Second, took, float64(100*time.Millisecond))
-		}},
-		{"drop", membus.Faults{Drop: 0.2}, func(t *testing.T, all, distinct int, _ time.Duration, err error) {
-			require.NoError(t, err)
-			require.Equal(t, all, distinct)
-			require.InDelta(t, 0.8*n, all, 60)
-		}},
-		{"fail", membus.Faults{FailPublish: 1}, func(t *testing.T, all, _ int, _ time.Duration, err error) {
-			require.Error(t, err)
-			require.Zero(t, all)
-		}},
-		{"fail after", membus.Faults{FailAfterPublish: 1}, func(t *testing.T, all, _ int, _ time.Duration, err error) {
-			require.Error(t, err)
-			require.Equal(t, n, all)
-		}},
+		{
+			"none",
+			membus.Faults{},
+			func(t *testing.T, all, distinct int, took time.Duration, err error) {
+				require.NoError(t, err)
+				require.Equal(t, []int{n, n}, []int{all, distinct})
+				require.Zero(t, took)
+			},
+		},
+		{
+			"duplicate",
+			membus.Faults{Duplicate: 0.1},
+			func(t *testing.T, all, distinct int, _ time.Duration, err error) {
+				require.NoError(t, err)
+				require.Equal(t, n, distinct)
+				require.InDelta(t, 1.1*n, all, 40)
+			},
+		},
+		{
+			"delay",
+			membus.Faults{Delay: 0.5, MaxDelay: time.Second},
+			func(t *testing.T, all, distinct int, took time.Duration, err error) {
+				require.NoError(t, err)
+				require.Equal(t, []int{n, n}, []int{all, distinct})
+				require.InDelta(t, time.Second, took, float64(100*time.Millisecond))
+			},
+		},
+		{
+			"drop",
+			membus.Faults{Drop: 0.2},
+			func(t *testing.T, all, distinct int, _ time.Duration, err error) {
+				require.NoError(t, err)
+				require.Equal(t, all, distinct)
+				require.InDelta(t, 0.8*n, all, 60)
+			},
+		},
+		{
+			"fail",
+			membus.Faults{FailPublish: 1},
+			func(t *testing.T, all, _ int, _ time.Duration, err error) {
+				require.Error(t, err)
+				require.Zero(t, all)
+			},
+		},
+		{
+			"fail after",
+			membus.Faults{FailAfterPublish: 1},
+			func(t *testing.T, all, _ int, _ time.Duration, err error) {
+				require.Error(t, err)
+				require.Equal(t, n, all)
+			},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -137,7 +167,12 @@ func TestReorder(t *testing.T) {
 	var got seen
 	_, err := p.Subscribe(t.Context(), sub, got.handle)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { all, _ := got.count(); return all == 100 }, 10*time.Second, time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { all, _ := got.count(); return all == 100 },
+		10*time.Second,
+		time.Millisecond,
+	)
 	got.mu.Lock()
 	defer got.mu.Unlock()
 	require.False(t, slices.IsSorted(got.all))
@@ -153,7 +188,11 @@ func TestFullTopicBlocksPublishers(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		require.ErrorIs(t, p.Publish(ctx, bus.TasksNormal, messages(1)...), context.DeadlineExceeded)
+		require.ErrorIs(
+			t,
+			p.Publish(ctx, bus.TasksNormal, messages(1)...),
+			context.DeadlineExceeded,
+		)
 
 		published := make(chan error)
 		go func() { published <- p.Publish(t.Context(), bus.TasksNormal, messages(35)...) }()
@@ -181,7 +220,12 @@ func TestDeadLettersKeepTheNewest(t *testing.T) {
 	s.Topic, s.Name = bus.TasksDead, bus.SubOperators
 	_, err := p.Subscribe(t.Context(), s, got.handle)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { all, _ := got.count(); return all == 10 }, 10*time.Second, time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { all, _ := got.count(); return all == 10 },
+		10*time.Second,
+		time.Millisecond,
+	)
 	got.mu.Lock()
 	defer got.mu.Unlock()
 	require.Equal(t, "000015", got.all[0])
@@ -214,7 +258,8 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// Purge loses what waits, what is to be redelivered, and what a handler gives back afterwards; what comes later is delivered.
+// Purge loses what waits, what is to be redelivered, and what a handler gives back afterwards; what
+// comes later is delivered.
 func TestPurge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -272,7 +317,10 @@ func BenchmarkBus(b *testing.B) {
 	b.ResetTimer()
 	go func() {
 		for left := b.N; left > 0; left -= len(msgs) {
-			if err := p.Publish(b.Context(), bus.TasksNormal, msgs[:min(left, len(msgs))]...); err != nil {
+			if err := p.Publish(
+				b.Context(),
+				bus.TasksNormal,
+				msgs[:min(left, len(msgs))]...); err != nil {
 				b.Error(err)
 			}
 		}

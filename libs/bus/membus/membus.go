@@ -1,9 +1,10 @@
-// Package membus is the embedded message bus: a broker in the memory of one process, shared by any number of clients. It
-// keeps the promises of package bus for the life of the process, and can be told to be worse (Faults), to be away (Pause), and to
-// lose a client as SIGKILL would (Bus.Kill).
+// Package membus is the embedded message bus: a broker in the memory of one process, shared by any
+// number of clients. It keeps the promises of package bus for the life of the process, and can be
+// told to be worse (Faults), to be away (Pause), and to lose a client as SIGKILL would (Bus.Kill).
 //
-// Nobody in an embedded process consumes bus.TasksDead, and a topic that fills up blocks its publishers: so of that topic
-// only the newest messages are kept (Options.MaxDead). The store has the outcomes that they tell of.
+// Nobody in an embedded process consumes bus.TasksDead, and a topic that fills up blocks its
+// publishers: so of that topic only the newest messages are kept (Options.MaxDead). The store has
+// the outcomes that they tell of.
 package membus
 
 import (
@@ -26,12 +27,17 @@ const (
 	DefaultMaxDead     = 10_000
 )
 
-// Options of a broker. The zero value is a well-behaved broker with the default limits that logs nothing.
+// Options of a broker. The zero value is a well-behaved broker with the default limits that logs
+// nothing.
 type Options struct {
-	MaxMessages int            // per subscription: messages not acknowledged; Publish waits for room. 0: DefaultMaxMessages
-	MaxDead     int            // per subscription of bus.TasksDead: the newest are kept, no Publish waits. 0: DefaultMaxDead
-	Faults      Faults         // how it shall misbehave
-	Log         zerolog.Logger // the zero value writes nothing
+	// MaxMessages: per subscription: messages not acknowledged; Publish waits for room. 0:
+	// DefaultMaxMessages.
+	MaxMessages int
+	// MaxDead: per subscription of bus.TasksDead: the newest are kept, no Publish waits. 0:
+	// DefaultMaxDead.
+	MaxDead int
+	Faults  Faults         // how it shall misbehave
+	Log     zerolog.Logger // the zero value writes nothing
 }
 
 // Broker holds the topics. It starts no goroutine of its own: consumers have theirs, and end them.
@@ -79,8 +85,8 @@ func (b *Broker) Bus(name string) *Bus {
 // SetFaults changes how the broker misbehaves from now on; the seed stays that of the options.
 func (b *Broker) SetFaults(f Faults) { b.faults.Store(&f) }
 
-// Pause makes the broker be away: no message is delivered, Publish and Ping wait until ctx ends or Resume is called.
-// Handlers that run go on, and their answers count.
+// Pause makes the broker be away: no message is delivered, Publish and Ping wait until ctx ends or
+// Resume is called. Handlers that run go on, and their answers count.
 func (b *Broker) Pause() { b.paused.Store(true) }
 
 // Resume ends a Pause.
@@ -91,8 +97,8 @@ func (b *Broker) Resume() {
 	}
 }
 
-// Purge does to a topic what deleting it and making it anew does: its subscriptions lose every message that waits, and what handlers have in
-// hand is not delivered again, whatever they answer.
+// Purge does to a topic what deleting it and making it anew does: its subscriptions lose every
+// message that waits, and what handlers have in hand is not delivered again, whatever they answer.
 func (b *Broker) Purge(name bus.Topic) { b.topic(name).purge() }
 
 // Close closes every client and forgets every message.
@@ -124,7 +130,8 @@ func (b *Broker) all() []*topic {
 	return ts
 }
 
-// topic returns a topic, made where it is missing: an embedded broker needs no set-up for a topic without subscriptions.
+// topic returns a topic, made where it is missing: an embedded broker needs no set-up for a topic
+// without subscriptions.
 func (b *Broker) topic(name bus.Topic) *topic {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -214,8 +221,9 @@ func (c *Bus) Close() error {
 	return nil
 }
 
-// Kill ends the client as SIGKILL would: what it had not acknowledged is at once delivered to others, and nothing that its
-// handlers do from now on reaches the broker. It does not wait for these; Close, called afterwards, does.
+// Kill ends the client as SIGKILL would: what it had not acknowledged is at once delivered to
+// others, and nothing that its handlers do from now on reaches the broker. It does not wait for
+// these; Close, called afterwards, does.
 func (c *Bus) Kill() {
 	c.killed.Store(true)
 	for _, k := range c.end() {
@@ -223,7 +231,8 @@ func (c *Bus) Kill() {
 	}
 }
 
-// end refuses further work and returns the consumers there are. They stay in the map, for a Close after a Kill.
+// end refuses further work and returns the consumers there are. They stay in the map, for a Close
+// after a Kill.
 func (c *Bus) end() []*consumer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// subscription holds the messages that its consumers divide. Everything is guarded by its topic's lock.
+// subscription holds the messages that its consumers divide. Everything is guarded by its topic's
+// lock.
 type subscription struct {
 	topic     *topic
 	name      string
@@ -49,8 +50,8 @@ func (s *subscription) accept(m *bus.Message, f *Faults) {
 	}
 }
 
-// dispatch hands what is ready to workers that wait. The consumers with room take turns and share evenly; within a
-// consumer one worker's batch is filled before the next one's.
+// dispatch hands what is ready to workers that wait. The consumers with room take turns and share
+// evenly; within a consumer one worker's batch is filled before the next one's.
 func (s *subscription) dispatch() {
 	if s.topic.broker.paused.Load() {
 		return
@@ -100,7 +101,8 @@ func (s *subscription) turn() *consumer {
 	return nil
 }
 
-// giveBack makes messages that nobody handled ready again, before all others, unless they were purged meanwhile.
+// giveBack makes messages that nobody handled ready again, before all others, unless they were
+// purged meanwhile.
 func (s *subscription) giveBack(batch []delivery) {
 	for _, d := range slices.Backward(batch) {
 		if d.life != s.life {
@@ -120,7 +122,8 @@ func (s *subscription) purge() {
 	s.ready, s.later = queue{}, nil
 }
 
-// settle takes the answers to a batch: done, or again after a back-off (at once when the consumer is closing).
+// settle takes the answers to a batch: done, or again after a back-off (at once when the consumer
+// is closing).
 func (s *subscription) settle(batch []delivery, errs []error, closing bool) {
 	freed := len(batch)
 	for i, err := range errs {
@@ -161,8 +164,8 @@ func (s *subscription) disarm() {
 	s.timer = nil
 }
 
-// ripen makes ready what has waited long enough. Two may run at once when the timer was set anew while the first
-// waited for the lock: the second finds nothing and sets the timer once more.
+// ripen makes ready what has waited long enough. Two may run at once when the timer was set anew
+// while the first waited for the lock: the second finds nothing and sets the timer once more.
 func (s *subscription) ripen() {
 	defer s.timers.Done()
 	s.topic.mu.Lock()

@@ -14,19 +14,22 @@ import (
 	"github.com/carillon-timer/carillon/libs/logging"
 )
 
-// topic is a topic with its subscriptions. Its lock guards these too, with their consumers and workers.
+// topic is a topic with its subscriptions. Its lock guards these too, with their consumers and
+// workers.
 type topic struct {
 	broker *Broker
 	name   bus.Topic
-	limit  int  // messages that a subscription holds
-	newest bool // a full subscription lets go of its oldest message, instead of making publishers wait
+	limit  int // messages that a subscription holds
+	// a full subscription lets go of its oldest message, instead of making publishers wait.
+	newest bool
 
 	mu      sync.Mutex
 	durable map[string]*subscription
 	subs    []*subscription // the durable ones and one for each broadcast consumer
-	room    chan struct{}   // closed when publishers that wait shall look again; nil when none waits
-	rng     *rand.Rand      // of the faults
-	lost    int             // messages let go of
+	// closed when publishers that wait shall look again; nil when none waits.
+	room chan struct{}
+	rng  *rand.Rand // of the faults
+	lost int        // messages let go of
 }
 
 // publish stores the messages and returns when all are stored (B1).
@@ -87,13 +90,14 @@ func clone(msgs []bus.Message) []bus.Message {
 	return out
 }
 
-// store hands as many messages as there is room for to the subscriptions, and tells how many that were. If some
-// remain, it returns what to wait for.
+// store hands as many messages as there is room for to the subscriptions, and tells how many that
+// were. If some remain, it returns what to wait for.
 func (t *topic) store(from *Bus, msgs []bus.Message) (n int, room <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if from.killed.Load() {
-		return 0, nil, bus.ErrClosed // looked up under the lock: after Kill has taken it, nothing more comes in
+		// looked up under the lock: after Kill has taken it, nothing more comes in.
+		return 0, nil, bus.ErrClosed
 	}
 	n = len(msgs)
 	if t.broker.paused.Load() {
@@ -205,7 +209,10 @@ func (t *topic) stop() {
 // letGo tells that a full topic lost its oldest message: the first one, and then each thousandth.
 func (t *topic) letGo() {
 	if t.lost%1000 == 0 {
-		t.broker.opts.Log.Warn().Str(logging.Topic, string(t.name)).Int("limit", t.limit).Int("lost", t.lost+1).
+		t.broker.opts.Log.Warn().
+			Str(logging.Topic, string(t.name)).
+			Int("limit", t.limit).
+			Int("lost", t.lost+1).
 			Msg("topic is full, its oldest messages go")
 	}
 	t.lost++

@@ -16,9 +16,16 @@ type made[T any] struct {
 	err   error
 }
 
-// await calls create again and again until it succeeds or ctx ends. create cannot be interrupted (the client's calls take no
-// context): one that succeeds too late is undone by drop. permanent errors end it at once.
-func await[T any](ctx context.Context, b *Bus, what string, create func() (T, error), drop func(T)) (T, error) {
+// await calls create again and again until it succeeds or ctx ends. create cannot be interrupted
+// (the client's calls take no context): one that succeeds too late is undone by drop. permanent
+// errors end it at once.
+func await[T any](
+	ctx context.Context,
+	b *Bus,
+	what string,
+	create func() (T, error),
+	drop func(T),
+) (T, error) {
 	var none T
 	result := make(chan made[T]) // without a buffer: what nobody takes is dropped
 	err := b.start(func() {
@@ -77,8 +84,8 @@ func pause(ctx, other context.Context, d time.Duration) error {
 	}
 }
 
-// reconnect is the client's back-off for reconnecting, with a bound that keeps a broker's return from going unnoticed for a
-// minute.
+// reconnect is the client's back-off for reconnecting, with a bound that keeps a broker's return
+// from going unnoticed for a minute.
 type reconnect struct{ wait time.Duration }
 
 func newReconnect() backoff.Policy { return &reconnect{} }

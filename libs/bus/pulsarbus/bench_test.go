@@ -37,7 +37,10 @@ func BenchmarkBus(b *testing.B) {
 	for range 4 {
 		go func() {
 			for left := b.N / 4; left > 0; left -= len(msgs) {
-				if err := p.Publish(b.Context(), bus.TasksNormal, msgs[:min(left, len(msgs))]...); err != nil {
+				if err := p.Publish(
+					b.Context(),
+					bus.TasksNormal,
+					msgs[:min(left, len(msgs))]...); err != nil {
 					b.Error(err)
 				}
 			}

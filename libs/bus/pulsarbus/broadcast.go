@@ -37,10 +37,22 @@ type broadcast struct {
 }
 
 // Broadcast implements bus.Subscriber.
-func (b *Bus) Broadcast(ctx context.Context, topic bus.Topic, h func(context.Context, bus.Message)) (bus.Consumer, error) {
+func (b *Bus) Broadcast(
+	ctx context.Context,
+	topic bus.Topic,
+	h func(context.Context, bus.Message),
+) (bus.Consumer, error) {
 	r := &broadcast{
-		bus: b, topic: topic, handle: h, name: identity(), alarm: newAlarm(), changed: make(chan struct{}),
-		log: b.log.With().Str(logging.Topic, string(topic)).Str("subscription", "broadcast").Logger(),
+		bus:     b,
+		topic:   topic,
+		handle:  h,
+		name:    identity(),
+		alarm:   newAlarm(),
+		changed: make(chan struct{}),
+		log: b.log.With().
+			Str(logging.Topic, string(topic)).
+			Str("subscription", "broadcast").
+			Logger(),
 	}
 	var err error
 	if r.last, err = r.end(ctx); err != nil {
@@ -60,8 +72,9 @@ func (b *Bus) Broadcast(ctx context.Context, topic bus.Topic, h func(context.Con
 	return r, nil
 }
 
-// end returns the position of the last message now. A reader that starts at an explicit position and loses its connection
-// before its first message starts there again; one that starts at "latest" would skip what was published meanwhile.
+// end returns the position of the last message now. A reader that starts at an explicit position
+// and loses its connection before its first message starts there again; one that starts at "latest"
+// would skip what was published meanwhile.
 func (r *broadcast) end(ctx context.Context) (pulsar.MessageID, error) {
 	latest, err := r.open(ctx, pulsar.LatestMessageID())
 	if err != nil {
@@ -78,8 +91,13 @@ func (r *broadcast) end(ctx context.Context) (pulsar.MessageID, error) {
 
 func (r *broadcast) open(ctx context.Context, from pulsar.MessageID) (pulsar.Reader, error) {
 	options := pulsar.ReaderOptions{
-		Topic: r.bus.full(r.topic), StartMessageID: from, ReceiverQueueSize: broadcastQueue, BackoffPolicyFunc: r.alarm.reconnect,
-		Name: r.name,
+		Topic: r.bus.full(
+			r.topic,
+		),
+		StartMessageID:    from,
+		ReceiverQueueSize: broadcastQueue,
+		BackoffPolicyFunc: r.alarm.reconnect,
+		Name:              r.name,
 	}
 	create := func() (pulsar.Reader, error) {
 		made, err := r.bus.client.CreateReader(options)
@@ -91,7 +109,8 @@ func (r *broadcast) open(ctx context.Context, from pulsar.MessageID) (pulsar.Rea
 	return await(ctx, r.bus, fmt.Sprintf("reading %s", r.topic), create, pulsar.Reader.Close)
 }
 
-// again replaces a reader that the client gave up. Of a topic that is another one now, all is unread.
+// again replaces a reader that the client gave up. Of a topic that is another one now, all is
+// unread.
 func (r *broadcast) again(anew bool) {
 	r.mu.Lock()
 	from := r.last
@@ -127,7 +146,14 @@ func (r *broadcast) read() {
 			r.mu.Lock()
 			r.last = m.ID()
 			r.mu.Unlock()
-			r.call(bus.Message{Key: m.Key(), Payload: m.Payload(), Properties: m.Properties(), Published: m.PublishTime()})
+			r.call(
+				bus.Message{
+					Key:        m.Key(),
+					Payload:    m.Payload(),
+					Properties: m.Properties(),
+					Published:  m.PublishTime(),
+				},
+			)
 			continue
 		}
 		// Closed, by Close or for its successor.
@@ -141,7 +167,10 @@ func (r *broadcast) read() {
 func (r *broadcast) call(m bus.Message) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("broadcast handler panicked")
+			r.log.Error().
+				Interface("panic", p).
+				Bytes("stack", debug.Stack()).
+				Msg("broadcast handler panicked")
 		}
 	}()
 	r.handle(r.ctx, m)

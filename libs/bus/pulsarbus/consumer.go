@@ -15,14 +15,17 @@ import (
 )
 
 const (
-	ackDelay          = 20 * time.Millisecond // how long acknowledgements are grouped; far below bus.MinBackoff
-	ackGroup          = 1000
-	nackPrecisionBits = 4 // the client rounds the time of a redelivery down to 16 ms; its default of 256 ms would undo the back-off
+	// how long acknowledgements are grouped; far below bus.MinBackoff.
+	ackDelay = 20 * time.Millisecond
+	ackGroup = 1000
+	// the client rounds the time of a redelivery down to 16 ms; its default of 256 ms would undo
+	// the back-off.
+	nackPrecisionBits = 4
 	deadLetterTimeout = 10 * time.Second
 )
 
-// consumer is a running subscription. Its workers take turns at collecting a batch from the queue, and handle what they
-// collected side by side.
+// consumer is a running subscription. Its workers take turns at collecting a batch from the queue,
+// and handle what they collected side by side.
 type consumer struct {
 	bus    *Bus
 	spec   bus.Subscription
@@ -43,14 +46,31 @@ type consumer struct {
 }
 
 // Subscribe implements bus.Subscriber.
-func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) (bus.Consumer, error) {
+func (b *Bus) Subscribe(
+	ctx context.Context,
+	s bus.Subscription,
+	h bus.Handler,
+) (bus.Consumer, error) {
 	if s.Name == "" || s.Concurrency < 1 || s.MaxBatch < 1 || s.Prefetch < 1 || s.MaxWait < 0 {
-		return nil, fmt.Errorf("subscribing to %s: name, concurrency, batch and prefetch must be set: %+v", s.Topic, s)
+		return nil, fmt.Errorf(
+			"subscribing to %s: name, concurrency, batch and prefetch must be set: %+v",
+			s.Topic,
+			s,
+		)
 	}
 	// The client keeps up to its receiver queue besides the channel, so they share what may wait.
 	c := &consumer{
-		bus: b, spec: s, handle: h, name: identity(), alarm: newAlarm(), queue: make(chan pulsar.ConsumerMessage, s.Prefetch/2), turn: make(chan struct{}, 1),
-		log: b.log.With().Str(logging.Topic, string(s.Topic)).Str("subscription", s.Name).Logger(),
+		bus:    b,
+		spec:   s,
+		handle: h,
+		name:   identity(),
+		alarm:  newAlarm(),
+		queue:  make(chan pulsar.ConsumerMessage, s.Prefetch/2),
+		turn:   make(chan struct{}, 1),
+		log: b.log.With().
+			Str(logging.Topic, string(s.Topic)).
+			Str("subscription", s.Name).
+			Logger(),
 	}
 	first, err := c.open(ctx)
 	if err != nil {
@@ -74,12 +94,23 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
 	precision := int64(nackPrecisionBits)
 	options := pulsar.ConsumerOptions{
-		Topic: c.bus.full(c.spec.Topic), SubscriptionName: c.spec.Name, Type: pulsar.Shared, Name: c.name,
-		SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest,
-		ReceiverQueueSize:           c.spec.Prefetch - c.spec.Prefetch/2, MessageChannel: c.queue,
-		NackBackoffPolicy: nackBackoff{}, NackPrecisionBit: &precision, BackOffPolicyFunc: c.alarm.reconnect,
+		Topic: c.bus.full(
+			c.spec.Topic,
+		),
+		SubscriptionName:               c.spec.Name,
+		Type:                           pulsar.Shared,
+		Name:                           c.name,
+		SubscriptionInitialPosition:    pulsar.SubscriptionPositionEarliest,
+		ReceiverQueueSize:              c.spec.Prefetch - c.spec.Prefetch/2,
+		MessageChannel:                 c.queue,
+		NackBackoffPolicy:              nackBackoff{},
+		NackPrecisionBit:               &precision,
+		BackOffPolicyFunc:              c.alarm.reconnect,
 		EnableBatchIndexAcknowledgment: true,
-		AckGroupingOptions:             &pulsar.AckGroupingOptions{MaxSize: ackGroup, MaxTime: ackDelay},
+		AckGroupingOptions: &pulsar.AckGroupingOptions{
+			MaxSize: ackGroup,
+			MaxTime: ackDelay,
+		},
 	}
 	create := func() (pulsar.Consumer, error) {
 		made, err := c.bus.client.Subscribe(options)
@@ -94,9 +125,12 @@ func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
 // nackBackoff is the back-off of package bus. The broker counts a message's redeliveries from 0.
 type nackBackoff struct{}
 
-func (nackBackoff) Next(redeliveries uint32) time.Duration { return bus.Backoff(int(redeliveries) + 1) }
+func (nackBackoff) Next(redeliveries uint32) time.Duration {
+	return bus.Backoff(int(redeliveries) + 1)
+}
 
-// again replaces the client's consumer. Both feed the same queue; what the old one gave is answered to the old one.
+// again replaces the client's consumer. Both feed the same queue; what the old one gave is answered
+// to the old one.
 func (c *consumer) again(bool) {
 	fresh, err := c.open(c.ctx)
 	if err != nil {
@@ -134,15 +168,19 @@ func (c *consumer) work() {
 		msgs := make([]bus.Message, len(batch))
 		for i, m := range batch {
 			msgs[i] = bus.Message{
-				Key: m.Key(), Payload: m.Payload(), Properties: m.Properties(), Published: m.PublishTime(),
+				Key:        m.Key(),
+				Payload:    m.Payload(),
+				Properties: m.Properties(),
+				Published:  m.PublishTime(),
 			}
 		}
 		c.settle(batch, c.bury(msgs, c.handle.Call(c.ctx, msgs)))
 	}
 }
 
-// collect waits for this worker's turn, for a first message, and then for at most MaxWait until the batch is full. It
-// returns nothing when the consumer closes; what it had then comes back by itself.
+// collect waits for this worker's turn, for a first message, and then for at most MaxWait until the
+// batch is full. It returns nothing when the consumer closes; what it had then comes back by
+// itself.
 func (c *consumer) collect(timer *time.Timer) []pulsar.ConsumerMessage {
 	select {
 	case c.turn <- struct{}{}:
@@ -190,8 +228,9 @@ func (c *consumer) settle(batch []pulsar.ConsumerMessage, errs []error) {
 	}
 }
 
-// bury publishes the messages that are refused for ever as dead letters (B4) and returns the answers with those it
-// settled set to nil. When publishing fails, they are redelivered: a message is a dead letter twice rather than lost.
+// bury publishes the messages that are refused for ever as dead letters (B4) and returns the
+// answers with those it settled set to nil. When publishing fails, they are redelivered: a message
+// is a dead letter twice rather than lost.
 func (c *consumer) bury(msgs []bus.Message, errs []error) []error {
 	var dead []bus.Message
 	var which []int

@@ -7,21 +7,27 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 )
 
-// isNotFound tells that a topic, namespace or tenant does not exist. The client has no type for most of these.
+// isNotFound tells that a topic, namespace or tenant does not exist. The client has no type for
+// most of these.
 func isNotFound(err error) bool {
-	return err != nil && (errors.Is(err, pulsar.ErrTopicNotfound) || strings.Contains(err.Error(), "TopicNotFound") ||
-		strings.Contains(err.Error(), "NotFound"))
+	return err != nil &&
+		(errors.Is(err, pulsar.ErrTopicNotfound) || strings.Contains(err.Error(), "TopicNotFound") ||
+			strings.Contains(err.Error(), "NotFound"))
 }
 
-// isGone tells that a producer will never send again, because it was closed or its topic is gone; a new one may.
+// isGone tells that a producer will never send again, because it was closed or its topic is gone; a
+// new one may.
 func isGone(err error) bool {
-	return errors.Is(err, pulsar.ErrProducerClosed) || errors.Is(err, pulsar.ErrTopicNotfound) || errors.Is(err, pulsar.ErrProducerFenced) ||
+	return errors.Is(err, pulsar.ErrProducerClosed) || errors.Is(err, pulsar.ErrTopicNotfound) ||
+		errors.Is(err, pulsar.ErrProducerFenced) ||
 		errors.Is(err, pulsar.ErrTopicTerminated)
 }
 
 // refused tells that no repetition helps.
 func refused(err error) bool {
 	s := err.Error()
-	return strings.Contains(s, "AuthorizationError") || strings.Contains(s, "AuthenticationError") ||
-		strings.Contains(s, "InvalidTopicName") || strings.Contains(s, "Invalid topic name")
+	return strings.Contains(s, "AuthorizationError") ||
+		strings.Contains(s, "AuthenticationError") ||
+		strings.Contains(s, "InvalidTopicName") ||
+		strings.Contains(s, "Invalid topic name")
 }

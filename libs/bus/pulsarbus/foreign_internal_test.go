@@ -59,7 +59,11 @@ type fakeProducer struct {
 	*fakes
 }
 
-func (p *fakeProducer) SendAsync(_ context.Context, m *pulsar.ProducerMessage, done func(pulsar.MessageID, *pulsar.ProducerMessage, error)) {
+func (p *fakeProducer) SendAsync(
+	_ context.Context,
+	m *pulsar.ProducerMessage,
+	done func(pulsar.MessageID, *pulsar.ProducerMessage, error),
+) {
 	if p.panics.Load() {
 		panic("sending")
 	}
@@ -73,10 +77,14 @@ func (p *fakeProducer) Close() {
 	}
 }
 
-func newFakes(t *testing.T) (*fakes, *Foreign) {
+func newFakes(t *testing.T) (*fakes, *ExternalPublisher) {
 	t.Helper()
 	f := &fakes{slow: make(chan struct{})}
-	foreign, err := newForeign(Config{URL: "pulsar://own:6650", Token: "hunter2"}, zerolog.Nop(), f.dial)
+	foreign, err := newForeign(
+		Config{URL: "pulsar://own:6650", Token: "hunter2"},
+		zerolog.Nop(),
+		f.dial,
+	)
 	require.NoError(t, err)
 	return f, foreign
 }
@@ -85,12 +93,12 @@ func TestFirstCallsAtOnceMakeOneProducer(t *testing.T) {
 	t.Parallel()
 	f, foreign := newFakes(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	require.ErrorIs(t, foreign.Publish(ctx, ForeignMessage{Topic: "a"}), context.DeadlineExceeded)
+	require.ErrorIs(t, foreign.Publish(ctx, ExternalMessage{Topic: "a"}), context.DeadlineExceeded)
 	cancel()
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if err := foreign.Publish(t.Context(), ForeignMessage{Topic: "a"}); err != nil {
+			if err := foreign.Publish(t.Context(), ExternalMessage{Topic: "a"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -98,15 +106,26 @@ func TestFirstCallsAtOnceMakeOneProducer(t *testing.T) {
 	close(f.slow)
 	all.Wait()
 	require.Len(t, f.made, 1, "one that came too late for its call is kept for the next")
-	require.Equal(t, foreignTimeout, f.made[0].SendTimeout, "a message that timed out is not published hours later")
+	require.Equal(
+		t,
+		foreignTimeout,
+		f.made[0].SendTimeout,
+		"a message that timed out is not published hours later",
+	)
 	require.Equal(t, pulsar.MetricsCardinalityNone, f.options[0].MetricsCardinality)
 	require.NotNil(t, f.options[0].Authentication)
-	require.NoError(t, foreign.Publish(t.Context(), ForeignMessage{ServiceURL: "pulsar://other:6650", Topic: "a"}))
+	require.NoError(
+		t,
+		foreign.Publish(
+			t.Context(),
+			ExternalMessage{ServiceURL: "pulsar://other:6650", Topic: "a"},
+		),
+	)
 	require.Nil(t, f.options[1].Authentication, "no other Pulsar is shown the token")
 	foreign.Close()
 	require.Zero(t, f.open.Load())
 	require.Zero(t, f.clients.Load())
-	require.ErrorIs(t, foreign.Publish(t.Context(), ForeignMessage{Topic: "b"}), bus.ErrClosed)
+	require.ErrorIs(t, foreign.Publish(t.Context(), ExternalMessage{Topic: "b"}), bus.ErrClosed)
 }
 
 func TestClientsAreBounded(t *testing.T) {
@@ -115,10 +134,21 @@ func TestClientsAreBounded(t *testing.T) {
 	close(f.slow)
 	for i := range 2 * foreignClients {
 		for _, topic := range []string{"a", "b"} {
-			require.NoError(t, foreign.Publish(t.Context(), ForeignMessage{ServiceURL: fmt.Sprintf("pulsar://h%d:6650", i), Topic: topic}))
+			require.NoError(
+				t,
+				foreign.Publish(
+					t.Context(),
+					ExternalMessage{ServiceURL: fmt.Sprintf("pulsar://h%d:6650", i), Topic: topic},
+				),
+			)
 		}
 	}
-	require.Eventually(t, func() bool { return f.clients.Load() == foreignClients && f.open.Load() == 2*foreignClients }, 30*time.Second, time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return f.clients.Load() == foreignClients && f.open.Load() == 2*foreignClients },
+		30*time.Second,
+		time.Millisecond,
+	)
 	foreign.Close()
 	require.Zero(t, f.open.Load())
 	require.Zero(t, f.clients.Load())
@@ -128,14 +158,18 @@ func TestAPanicOfTheClientIsAnError(t *testing.T) {
 	t.Parallel()
 	f, foreign := newFakes(t)
 	close(f.slow)
-	require.NoError(t, foreign.Publish(t.Context(), ForeignMessage{Topic: "a"}))
+	require.NoError(t, foreign.Publish(t.Context(), ExternalMessage{Topic: "a"}))
 	f.panics.Store(true)
-	err := foreign.Publish(t.Context(), ForeignMessage{Topic: "a"})
+	err := foreign.Publish(t.Context(), ExternalMessage{Topic: "a"})
 	require.ErrorContains(t, err, "sending")
 	require.True(t, isGone(errors.Unwrap(err)))
-	require.ErrorContains(t, foreign.Publish(t.Context(), ForeignMessage{Topic: "b"}), "creating")
+	require.ErrorContains(t, foreign.Publish(t.Context(), ExternalMessage{Topic: "b"}), "creating")
 	f.panics.Store(false)
-	require.NoError(t, foreign.Publish(t.Context(), ForeignMessage{Topic: "a"}), "with a new producer")
+	require.NoError(
+		t,
+		foreign.Publish(t.Context(), ExternalMessage{Topic: "a"}),
+		"with a new producer",
+	)
 	require.Len(t, f.made, 2)
 	foreign.Close()
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// logger hands the client's log to ours, quietly: the client calls every reconnect an error, and the bus itself says what
-// matters. Its errors and warnings become debug, the rest trace.
+// logger hands the client's log to ours, quietly: the client calls every reconnect an error, and
+// the bus itself says what matters. Its errors and warnings become debug, the rest trace.
 type logger struct{ log zerolog.Logger }
 
 func newLogger(l zerolog.Logger) pulsarlog.Logger {
@@ -35,7 +35,8 @@ func (l logger) with(fields pulsarlog.Fields) logger {
 	return logger{log: l.log.With().Fields(map[string]any(fields)).Logger()}
 }
 
-// silent tells that nothing will be written. The client adds fields for each message that it sends: that must cost nothing.
+// silent tells that nothing will be written. The client adds fields for each message that it sends:
+// that must cost nothing.
 func (l logger) silent() bool { return l.log.GetLevel() > zerolog.DebugLevel }
 
 func (l logger) Debug(args ...any)                 { write(l.log.Trace(), args) }

@@ -56,13 +56,24 @@ func (i *inbox) has(payload string) bool {
 
 func (i *inbox) awaits(t *testing.T, payload string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return i.has(payload) }, patience, 10*time.Millisecond, payload)
+	require.Eventually(
+		t,
+		func() bool { return i.has(payload) },
+		patience,
+		10*time.Millisecond,
+		payload,
+	)
 }
 
 func text(s string) bus.Message { return bus.Message{Payload: []byte(s)} }
 
 var executors = bus.Subscription{
-	Topic: bus.TasksNormal, Name: bus.SubExecutors, Concurrency: 1, MaxBatch: 100, Prefetch: 10, DeadLetter: bus.TasksDead,
+	Topic:       bus.TasksNormal,
+	Name:        bus.SubExecutors,
+	Concurrency: 1,
+	MaxBatch:    100,
+	Prefetch:    10,
+	DeadLetter:  bus.TasksDead,
 }
 
 func TestBrokerIsAwayAtFirst(t *testing.T) {
@@ -87,7 +98,12 @@ func TestBrokerIsAwayAtFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, <-published)
 	got.awaits(t, "kept")
-	require.Eventually(t, func() bool { return late.Ping(t.Context()) == nil }, patience, 10*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return late.Ping(t.Context()) == nil },
+		patience,
+		10*time.Millisecond,
+	)
 }
 
 func TestConnectionIsLost(t *testing.T) {
@@ -115,7 +131,8 @@ func TestConnectionIsLost(t *testing.T) {
 	changes.awaits(t, "the first change")
 }
 
-// TestCopiesDoNotPileUp: who publishes again and again while the broker is away leaves one copy behind, not one for each try.
+// TestCopiesDoNotPileUp: who publishes again and again while the broker is away leaves one copy
+// behind, not one for each try.
 func TestCopiesDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
@@ -128,7 +145,11 @@ func TestCopiesDoNotPileUp(t *testing.T) {
 	b.proxy(far).Cut()
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		require.ErrorIs(t, far.Publish(ctx, bus.TasksNormal, text("again")), context.DeadlineExceeded)
+		require.ErrorIs(
+			t,
+			far.Publish(ctx, bus.TasksNormal, text("again")),
+			context.DeadlineExceeded,
+		)
 		cancel()
 	}
 	b.proxy(far).Mend()
@@ -175,11 +196,12 @@ func TestSlicesComeAlone(t *testing.T) {
 	s.Topic, s.Name, s.MaxBatch, s.Prefetch = bus.Slices, bus.SubTriggers, 1, 1
 	var held [4]inbox
 	for i := range held {
-		_, err := b.Open(t).Subscribe(t.Context(), s, func(ctx context.Context, batch []bus.Message) []error {
-			held[i].handle(ctx, batch)
-			<-ctx.Done()
-			return bus.All(len(batch), ctx.Err())
-		})
+		_, err := b.Open(t).
+			Subscribe(t.Context(), s, func(ctx context.Context, batch []bus.Message) []error {
+				held[i].handle(ctx, batch)
+				<-ctx.Done()
+				return bus.All(len(batch), ctx.Err())
+			})
 		require.NoError(t, err)
 	}
 	var msgs []bus.Message
@@ -223,10 +245,15 @@ func TestSetup(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	require.Error(t, p.Publish(ctx, "no-such-topic", text("x")), "topics are not made by whoever names them")
+	require.Error(
+		t,
+		p.Publish(ctx, "no-such-topic", text("x")),
+		"topics are not made by whoever names them",
+	)
 }
 
-// TestSetupGoesOn: a broker answers a dozen questions and is then too slow for one. Beginning anew each time would never come to the end.
+// TestSetupGoesOn: a broker answers a dozen questions and is then too slow for one. Beginning anew
+// each time would never come to the end.
 func TestSetupGoesOn(t *testing.T) {
 	t.Parallel()
 	place := testenv.Pulsar(t)

@@ -19,7 +19,8 @@ const (
 	maxPending    = 10_000 // messages per partition that are not confirmed
 )
 
-// producer sends to one topic. The client's producer is made by the first Publish, and made anew when it is gone.
+// producer sends to one topic. The client's producer is made by the first Publish, and made anew
+// when it is gone.
 type producer struct {
 	topic bus.Topic
 
@@ -30,7 +31,8 @@ type producer struct {
 	stuck   *confirmation // of messages whose publisher gave up, and which the client still holds
 }
 
-// Publish implements bus.Publisher. When ctx ends first, what was handed to the client may still be sent.
+// Publish implements bus.Publisher. When ctx ends first, what was handed to the client may still be
+// sent.
 func (b *Bus) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Message) error {
 	b.mu.Lock()
 	if b.closed {
@@ -69,7 +71,10 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 		if !isGone(err) {
 			return err
 		}
-		b.log.Warn().Err(err).Str("topic", string(p.topic)).Msg("producer is gone, making a new one")
+		b.log.Warn().
+			Err(err).
+			Str("topic", string(p.topic)).
+			Msg("producer is gone, making a new one")
 		p.lose(current)
 		if err := pause(ctx, b.ctx, minRetry); err != nil {
 			return err
@@ -78,8 +83,9 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 	return ctx.Err()
 }
 
-// unstuck waits until the broker has answered for what the client holds of publishers that gave up. They publish the same again, and again: while
-// the broker is away, copies would pile up that hold up everything else when it is back.
+// unstuck waits until the broker has answered for what the client holds of publishers that gave up.
+// They publish the same again, and again: while the broker is away, copies would pile up that hold
+// up everything else when it is back.
 func (b *Bus) unstuck(ctx context.Context, p *producer) error {
 	p.mu.Lock()
 	stuck := p.stuck
@@ -133,16 +139,19 @@ func (b *Bus) producer(ctx context.Context, p *producer) (pulsar.Producer, error
 	}
 }
 
-// makeProducer makes the client's producer, whether or not those who wait give up: others will come.
+// makeProducer makes the client's producer, whether or not those who wait give up: others will
+// come.
 func (b *Bus) makeProducer(p *producer) {
 	options := pulsar.ProducerOptions{
 		Topic: b.full(p.topic), MaxPendingMessages: maxPending, BackOffPolicyFunc: newReconnect,
-		SendTimeout:             -1, // the context of Publish is the limit, and what waits is bounded
+		// the context of Publish is the limit, and what waits is bounded.
+		SendTimeout:             -1,
 		BatchingMaxPublishDelay: batchDelay, BatchingMaxMessages: batchMessages,
 	}
 	if p.topic == bus.Slices {
-		// Each slice goes to a trigger of its own: a batch goes to one consumer. Batches of one, because without batching the
-		// client takes a message with an empty payload for a corrupt one and discards it.
+		// Each slice goes to a trigger of its own: a batch goes to one consumer. Batches of one,
+		// because without batching the client takes a message with an empty payload for a corrupt
+		// one and discards it.
 		options.BatchingMaxMessages = 1
 	}
 	create := func() (pulsar.Producer, error) {
@@ -202,8 +211,17 @@ func (c *confirmation) answer(i int, err error) {
 }
 
 // send sends, pipelined, and waits until all are confirmed. It returns those that were not.
-func (b *Bus) send(ctx context.Context, p *producer, to pulsar.Producer, msgs []bus.Message) ([]bus.Message, error) {
-	c := &confirmation{answered: make([]bool, len(msgs)), left: len(msgs), done: make(chan struct{})}
+func (b *Bus) send(
+	ctx context.Context,
+	p *producer,
+	to pulsar.Producer,
+	msgs []bus.Message,
+) ([]bus.Message, error) {
+	c := &confirmation{
+		answered: make([]bool, len(msgs)),
+		left:     len(msgs),
+		done:     make(chan struct{}),
+	}
 	out := make([]pulsar.ProducerMessage, len(msgs))
 	for i, m := range msgs {
 		out[i] = pulsar.ProducerMessage{Payload: m.Payload, Key: m.Key, Properties: m.Properties}
@@ -230,13 +248,22 @@ func (b *Bus) send(ctx context.Context, p *producer, to pulsar.Producer, msgs []
 	return bad, c.err
 }
 
-// send sends one message. The client panics when its producer closes (because the topic is gone) while a message is handed to
-// it: that is an answer too.
-func (c *confirmation) send(ctx context.Context, p pulsar.Producer, m *pulsar.ProducerMessage, i int) {
+// send sends one message. The client panics when its producer closes (because the topic is gone)
+// while a message is handed to it: that is an answer too.
+func (c *confirmation) send(
+	ctx context.Context,
+	p pulsar.Producer,
+	m *pulsar.ProducerMessage,
+	i int,
+) {
 	defer func() {
 		if r := recover(); r != nil {
 			c.answer(i, fmt.Errorf("%w: %v", pulsar.ErrProducerClosed, r))
 		}
 	}()
-	p.SendAsync(ctx, m, func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) { c.answer(i, err) })
+	p.SendAsync(
+		ctx,
+		m,
+		func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) { c.answer(i, err) },
+	)
 }

@@ -1,12 +1,13 @@
 // Package pulsarbus is the message bus on Apache Pulsar. It keeps the promises of package bus.
 //
-// A topic is persistent://<tenant>/<namespace>/<name>. Consumers are Shared; acknowledgements go to the broker within
-// 20 ms, per message also inside a batch. A message that fails is given back with the back-off of package bus; as Pulsar
-// redelivers whole batches, messages of the same batch that are still in a queue may then come twice.
+// A topic is persistent://<tenant>/<namespace>/<name>. Consumers are Shared; acknowledgements go to
+// the broker within 20 ms, per message also inside a batch. A message that fails is given back with
+// the back-off of package bus; as Pulsar redelivers whole batches, messages of the same batch that
+// are still in a queue may then come twice.
 //
-// The broker may be away at any time: New does not connect, everything else waits for it until its context ends, and
-// producers and consumers reconnect by themselves. A topic that was deleted is made again as the last Setup on this bus
-// said, and its producers and consumers with it.
+// The broker may be away at any time: New does not connect, everything else waits for it until its
+// context ends, and producers and consumers reconnect by themselves. A topic that was deleted is
+// made again as the last Setup on this bus said, and its producers and consumers with it.
 package pulsarbus
 
 import (
@@ -72,8 +73,9 @@ type Bus struct {
 	consumers map[bus.Consumer]struct{}
 	specs     map[bus.Topic]bus.TopicSpec // of Setup, to make a lost topic again
 	begun     map[bus.Topic]bool          // made by a Setup that has not come to its end
-	pinging   chan struct{}               // closed when the ping that runs is over; nil when none runs
-	pingErr   error                       // of the last ping
+	// closed when the ping that runs is over; nil when none runs.
+	pinging chan struct{}
+	pingErr error // of the last ping
 }
 
 var _ bus.Bus = (*Bus)(nil)
@@ -90,15 +92,20 @@ func New(o Options) (*Bus, error) {
 		o.Namespace = DefaultNamespace
 	}
 	if o.Registerer == nil {
-		o.Registerer = prometheus.NewRegistry() // the client's default would be the package-wide one
+		// the client's default would be the package-wide one.
+		o.Registerer = prometheus.NewRegistry()
 	}
 	admin, err := newREST(o.AdminURL, o.Token)
 	if err != nil {
 		return nil, err
 	}
 	options := pulsar.ClientOptions{
-		URL: o.URL, ConnectionTimeout: connectTimeout, OperationTimeout: operationTimeout, Logger: newLogger(o.Log),
-		MetricsRegisterer: o.Registerer, MetricsCardinality: pulsar.MetricsCardinalityTopic,
+		URL:                o.URL,
+		ConnectionTimeout:  connectTimeout,
+		OperationTimeout:   operationTimeout,
+		Logger:             newLogger(o.Log),
+		MetricsRegisterer:  o.Registerer,
+		MetricsCardinality: pulsar.MetricsCardinalityTopic,
 	}
 	if o.Token != "" {
 		options.Authentication = pulsar.NewAuthenticationToken(o.Token)
@@ -116,7 +123,8 @@ func New(o Options) (*Bus, error) {
 	return b, nil
 }
 
-// Ping implements bus.Admin: it asks a broker where a topic is. Pings at the same time share one question.
+// Ping implements bus.Admin: it asks a broker where a topic is. Pings at the same time share one
+// question.
 func (b *Bus) Ping(ctx context.Context) error {
 	b.mu.Lock()
 	if b.closed {
@@ -154,7 +162,8 @@ func (b *Bus) ping() {
 	b.pinging = nil
 }
 
-// Close implements bus.Bus: consumers give back what they have, then calls of Publish get closeTimeout to be confirmed.
+// Close implements bus.Bus: consumers give back what they have, then calls of Publish get
+// closeTimeout to be confirmed.
 func (b *Bus) Close() error {
 	b.mu.Lock()
 	b.closed = true

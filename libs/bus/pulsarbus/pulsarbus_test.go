@@ -16,9 +16,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A producer whose topic was deleted leaves the goroutine that reconnects it behind. Of one that nobody closes, the loop
-	// that starts this goroutine would be left too. It may be in the middle of a try when the tests end.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/apache/pulsar-client-go/pulsar.(*partitionProducer).runEventsLoop.func1"))
+	// A producer whose topic was deleted leaves the goroutine that reconnects it behind. Of one
+	// that nobody closes, the loop that starts this goroutine would be left too. It may be in the
+	// middle of a try when the tests end.
+	goleak.VerifyTestMain(
+		m,
+		goleak.IgnoreAnyFunction(
+			"github.com/apache/pulsar-client-go/pulsar.(*partitionProducer).runEventsLoop.func1",
+		),
+	)
 }
 
 // broker is a namespace whose buses reach the broker through a proxy each.
@@ -53,10 +59,20 @@ func (b *broker) proxy(k bus.Bus) *proxy {
 func open(t *testing.T, place testenv.PulsarPlace, url string) *pulsarbus.Bus {
 	log := zerolog.Nop()
 	if testing.Verbose() {
-		log = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, NoColor: true}).With().Str("test", t.Name()).Logger().Level(zerolog.DebugLevel)
+		log = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, NoColor: true}).
+			With().
+			Str("test", t.Name()).
+			Logger().
+			Level(zerolog.DebugLevel)
 	}
 	k, err := pulsarbus.New(pulsarbus.Options{
-		Config: pulsarbus.Config{URL: url, AdminURL: place.AdminURL, Tenant: place.Tenant, Namespace: place.Namespace}, Log: log,
+		Config: pulsarbus.Config{
+			URL:       url,
+			AdminURL:  place.AdminURL,
+			Tenant:    place.Tenant,
+			Namespace: place.Namespace,
+		},
+		Log: log,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.Close()) })

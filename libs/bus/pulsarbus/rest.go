@@ -18,7 +18,8 @@ const (
 	restMaxBody = 1 << 20          // bytes of an answer that are read
 )
 
-// rest speaks the admin REST API. The client library's own admin package takes no context in most calls.
+// rest speaks the admin REST API. The client library's own admin package takes no context in most
+// calls.
 type rest struct {
 	base   string
 	token  string
@@ -32,7 +33,12 @@ func newREST(base, token string) (*rest, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	return &rest{
-		base: strings.TrimSuffix(base, "/") + "/admin/v2", token: token, client: &http.Client{Transport: transport, Timeout: restTimeout},
+		base: strings.TrimSuffix(
+			base,
+			"/",
+		) + "/admin/v2",
+		token:  token,
+		client: &http.Client{Transport: transport, Timeout: restTimeout},
 	}, nil
 }
 
@@ -90,7 +96,12 @@ func (r *rest) do(ctx context.Context, method, path string, in, out any) error {
 	case err != nil:
 		return fmt.Errorf("%s %s: reading the answer: %w", method, path, err)
 	case resp.StatusCode >= 300:
-		return fmt.Errorf("%s %s: %w", method, path, &statusError{code: resp.StatusCode, reason: reason(data)})
+		return fmt.Errorf(
+			"%s %s: %w",
+			method,
+			path,
+			&statusError{code: resp.StatusCode, reason: reason(data)},
+		)
 	case out == nil:
 		return nil
 	}

@@ -16,12 +16,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/logging"
 )
 
-// Setup implements bus.Admin: tenant, namespace, topics with their partitions, subscriptions, retention and schemas.
-// Every step may run twice or at once with another's. It waits for a broker that is away, until ctx ends. The next Setup goes on where one ended that did
-// not get through: a broker that is slow, as when a whole deployment starts at once, is not asked for the same from the beginning, over and over.
+// Setup implements bus.Admin: tenant, namespace, topics with their partitions, subscriptions,
+// retention and schemas. Every step may run twice or at once with another's. It waits for a broker
+// that is away, until ctx ends. The next Setup goes on where one ended that did not get through: a
+// broker that is slow, as when a whole deployment starts at once, is not asked for the same from
+// the beginning, over and over.
 //
-// In the namespace topics are neither made by whoever names them (a topic that came by itself would have no
-// subscriptions, and lose what is published) nor deleted when nobody uses them.
+// In the namespace topics are neither made by whoever names them (a topic that came by itself would
+// have no subscriptions, and lose what is published) nor deleted when nobody uses them.
 func (b *Bus) Setup(ctx context.Context, specs []bus.TopicSpec) error {
 	if b.isClosed() {
 		return bus.ErrClosed
@@ -32,7 +34,10 @@ func (b *Bus) Setup(ctx context.Context, specs []bus.TopicSpec) error {
 		if err == nil {
 			break
 		}
-		if code := status(err); code >= 400 && code < 500 && code != http.StatusNotFound && code != http.StatusTooManyRequests &&
+		if code := status(
+			err,
+		); code >= 400 && code < 500 && code != http.StatusNotFound &&
+			code != http.StatusTooManyRequests &&
 			code != http.StatusPreconditionFailed {
 			return fmt.Errorf("setting up the bus: %w", err) // repeating it would not help
 		}
@@ -91,7 +96,11 @@ func (b *Bus) setup(ctx context.Context, specs []bus.TopicSpec) error {
 
 func (b *Bus) setupNamespace(ctx context.Context) error {
 	tenant := "/tenants/" + url.PathEscape(b.config.Tenant)
-	ns := "/namespaces/" + url.PathEscape(b.config.Tenant) + "/" + url.PathEscape(b.config.Namespace)
+	ns := "/namespaces/" + url.PathEscape(
+		b.config.Tenant,
+	) + "/" + url.PathEscape(
+		b.config.Namespace,
+	)
 	// Most brokers let only a superuser see tenants: where the namespace is there, nobody asks.
 	var policies struct{}
 	if err := b.rest.do(ctx, http.MethodGet, ns, nil, &policies); err != nil {
@@ -111,16 +120,29 @@ func (b *Bus) setupNamespace(ctx context.Context) error {
 		}
 	}
 	return errors.Join(
-		b.rest.do(ctx, http.MethodPost, ns+"/autoTopicCreation", map[string]any{"allowAutoTopicCreation": false}, nil),
+		b.rest.do(
+			ctx,
+			http.MethodPost,
+			ns+"/autoTopicCreation",
+			map[string]any{"allowAutoTopicCreation": false},
+			nil,
+		),
 		b.rest.do(ctx, http.MethodPost, ns+"/inactiveTopicPolicies", map[string]any{
 			"deleteWhileInactive": false, "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
 			"maxInactiveDurationSeconds": 24 * 60 * 60,
-		}, nil))
+		}, nil),
+	)
 }
 
 func (b *Bus) path(topic bus.Topic) string {
-	return fmt.Sprintf("/persistent/%s/%s/%s",
-		url.PathEscape(b.config.Tenant), url.PathEscape(b.config.Namespace), url.PathEscape(string(topic)))
+	return fmt.Sprintf(
+		"/persistent/%s/%s/%s",
+		url.PathEscape(
+			b.config.Tenant,
+		),
+		url.PathEscape(b.config.Namespace),
+		url.PathEscape(string(topic)),
+	)
 }
 
 // setupTopic makes a topic. A partitioned one may grow, but never shrinks.
@@ -161,8 +183,8 @@ func (b *Bus) setupTopic(ctx context.Context, s bus.TopicSpec) error {
 	return b.setupSchema(ctx, s)
 }
 
-// busyTries and busyWait bound how long a subscription is waited for that another process is just making: services that start together
-// meet here, and each would else begin its whole set-up anew.
+// busyTries and busyWait bound how long a subscription is waited for that another process is just
+// making: services that start together meet here, and each would else begin its whole set-up anew.
 const (
 	busyTries = 30
 	busyWait  = 100 * time.Millisecond
@@ -182,13 +204,14 @@ func (b *Bus) setupSubscription(ctx context.Context, path string) error {
 	}
 }
 
-// setupSchema registers the topic's schema. The wire is guarded by the check for breaking changes in the build; a broker that
-// finds a schema incompatible is told of in the log, and nothing stops.
+// setupSchema registers the topic's schema. The wire is guarded by the check for breaking changes
+// in the build; a broker that finds a schema incompatible is told of in the log, and nothing stops.
 func (b *Bus) setupSchema(ctx context.Context, s bus.TopicSpec) error {
 	if s.Schema == nil {
 		return nil
 	}
-	info := pulsar.NewProtoNativeSchemaWithMessage(dynamicpb.NewMessage(s.Schema), nil).GetSchemaInfo()
+	info := pulsar.NewProtoNativeSchemaWithMessage(dynamicpb.NewMessage(s.Schema), nil).
+		GetSchemaInfo()
 	path := "/schemas" + strings.TrimPrefix(b.path(s.Topic), "/persistent") + "/schema"
 	var have struct{ Type, Data string }
 	err := b.rest.do(ctx, http.MethodGet, path, nil, &have)
@@ -211,8 +234,8 @@ func (b *Bus) partitions(ctx context.Context, topic bus.Topic) (int, error) {
 	return meta.Partitions, err
 }
 
-// Backlog implements bus.Admin. Pulsar counts a batch as one message, and a batch of which a part is acknowledged too: the
-// number is a lower bound, and exact at 0.
+// Backlog implements bus.Admin. Pulsar counts a batch as one message, and a batch of which a part
+// is acknowledged too: the number is a lower bound, and exact at 0.
 func (b *Bus) Backlog(ctx context.Context, topic bus.Topic, subscription string) (int64, error) {
 	if b.isClosed() {
 		return 0, bus.ErrClosed

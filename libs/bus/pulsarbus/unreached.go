@@ -7,8 +7,9 @@ import (
 	pulsarlog "github.com/apache/pulsar-client-go/pulsar/log"
 )
 
-// What the client says of its connections, and to nobody but its log: to whoever waits for a producer it is silent until the operation's timeout, which an attempt's own is
-// seldom longer than.
+// What the client says of its connections, and to nobody but its log: to whoever waits for a
+// producer it is silent until the operation's timeout, which an attempt's own is seldom longer
+// than.
 const (
 	saysUnreached = "Failed to connect to broker."
 	saysConnected = "TCP connection established"
@@ -17,7 +18,8 @@ const (
 // unreached knows why a client has no connection, if that is why it does not answer.
 type unreached struct{ err atomic.Pointer[error] }
 
-// instead returns what stands in the way of a connection in place of an error that says only that the time is over.
+// instead returns what stands in the way of a connection in place of an error that says only that
+// the time is over.
 func (u *unreached) instead(of error) error {
 	if p := u.err.Load(); p != nil {
 		return *p
@@ -28,7 +30,8 @@ func (u *unreached) instead(of error) error {
 // listen returns a log that tells it.
 func (u *unreached) listen(to pulsarlog.Logger) pulsarlog.Logger { return listening{to, u} }
 
-// listening is a log that hears what is said of connections. What is said of messages costs nothing more.
+// listening is a log that hears what is said of connections. What is said of messages costs nothing
+// more.
 type listening struct {
 	pulsarlog.Logger
 

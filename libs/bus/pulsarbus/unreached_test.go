@@ -21,17 +21,23 @@ func TestABrokerThatRefusesConnectionsIsNoTimeout(t *testing.T) {
 	require.NoError(t, err)
 	address := port.Addr().String()
 	require.NoError(t, port.Close())
-	f, err := pulsarbus.NewForeign(pulsarbus.Config{}, zerolog.Nop())
+	f, err := pulsarbus.NewExternalPublisher(pulsarbus.Config{}, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	err = f.Publish(ctx, pulsarbus.ForeignMessage{ServiceURL: "pulsar://" + address, Topic: "persistent://a/b/c"})
+	err = f.Publish(
+		ctx,
+		pulsarbus.ExternalMessage{ServiceURL: "pulsar://" + address, Topic: "persistent://a/b/c"},
+	)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	op, ok := errors.AsType[*net.OpError](err)
 	require.True(t, ok)
 	require.Equal(t, "dial", op.Op)
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
-	err = f.Publish(t.Context(), pulsarbus.ForeignMessage{ServiceURL: "pulsar://" + address, Topic: "persistent://a/b/c"})
+	err = f.Publish(
+		t.Context(),
+		pulsarbus.ExternalMessage{ServiceURL: "pulsar://" + address, Topic: "persistent://a/b/c"},
+	)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED, "when the client gives up by itself, too")
 }

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	watchEvery  = 5 * time.Second
-	watchMisses = 3 // looks in a row after which a consumer that the broker does not know is made anew
+	watchEvery = 5 * time.Second
+	// looks in a row after which a consumer that the broker does not know is made anew.
+	watchMisses = 3
 	// After an alarm the looks are nearer, and so many in a row, before it is back to the usual.
 	alarmEvery = time.Second
 	alarmLooks = 15
@@ -20,11 +21,18 @@ const (
 // identity names a consumer, so that it can be found among the broker's.
 func identity() string { return "carillon-" + rand.Text() }
 
-// watch looks from time to time, until ctx ends, whether the broker still knows a consumer on every partition of its
-// topic, and calls again when it does not. It is needed because the client gives up without a word when a topic is deleted. anew
-// tells that the topic was gone as a whole, and is another one now. Asking on the client's own connection would hang while
-// it reconnects, so the admin API is asked; while that is away, nothing is known and nothing happens.
-func (b *Bus) watch(ctx context.Context, topic bus.Topic, name string, a alarm, again func(anew bool)) {
+// watch looks from time to time, until ctx ends, whether the broker still knows a consumer on every
+// partition of its topic, and calls again when it does not. It is needed because the client gives
+// up without a word when a topic is deleted. anew tells that the topic was gone as a whole, and is
+// another one now. Asking on the client's own connection would hang while it reconnects, so the
+// admin API is asked; while that is away, nothing is known and nothing happens.
+func (b *Bus) watch(
+	ctx context.Context,
+	topic bus.Topic,
+	name string,
+	a alarm,
+	again func(anew bool),
+) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	misses, gone, hurried := 0, false, 0
@@ -92,7 +100,13 @@ func (b *Bus) knows(ctx context.Context, topic bus.Topic, name string) (bool, er
 		return stats.has(name), err
 	}
 	var stats struct{ Partitions map[string]topicStats }
-	if err := b.rest.do(ctx, http.MethodGet, b.path(topic)+"/partitioned-stats?perPartition=true", nil, &stats); err != nil {
+	if err := b.rest.do(
+		ctx,
+		http.MethodGet,
+		b.path(topic)+"/partitioned-stats?perPartition=true",
+		nil,
+		&stats,
+	); err != nil {
 		return false, err
 	}
 	for _, p := range stats.Partitions {

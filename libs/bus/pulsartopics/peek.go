@@ -18,8 +18,8 @@ import (
 // MaxPeek is how many messages a call may ask for: each costs a request or more.
 const MaxPeek = 1000
 
-// Message is one that somebody looks at. Properties are not shown: the admin client mixes up those of a batch, and what they say
-// stands in the payload too.
+// Message is one that somebody looks at. Properties are not shown: the admin client mixes up those
+// of a batch, and what they say stands in the payload too.
 type Message struct {
 	ID        string    // ledger:entry:partition, and the place in the batch
 	Published time.Time // by the producer's clock; zero where the broker does not say
@@ -28,9 +28,15 @@ type Message struct {
 	Err       error  // why it could not be decoded
 }
 
-// Waiting returns up to n messages that a subscription has not acknowledged, the oldest of each partition first, in the order of
-// their publication. What it returns may be gone by then: consumers go on.
-func (t *Topics) Waiting(ctx context.Context, topic bus.Topic, subscription string, n int) ([]Message, error) {
+// Waiting returns up to n messages that a subscription has not acknowledged, the oldest of each
+// partition first, in the order of their publication. What it returns may be gone by then:
+// consumers go on.
+func (t *Topics) Waiting(
+	ctx context.Context,
+	topic bus.Topic,
+	subscription string,
+	n int,
+) ([]Message, error) {
 	spec, name, err := t.find(topic)
 	if err != nil {
 		return nil, err
@@ -51,8 +57,14 @@ func (t *Topics) Waiting(ctx context.Context, topic bus.Topic, subscription stri
 	return out[:min(n, len(out))], nil
 }
 
-// peek asks for n messages. The admin client answers with an error alone when there are fewer: then it is asked for fewer, by halves.
-func (t *Topics) peek(ctx context.Context, part utils.TopicName, subscription string, n int) ([]*utils.Message, error) {
+// peek asks for n messages. The admin client answers with an error alone when there are fewer: then
+// it is asked for fewer, by halves.
+func (t *Topics) peek(
+	ctx context.Context,
+	part utils.TopicName,
+	subscription string,
+	n int,
+) ([]*utils.Message, error) {
 	var best []*utils.Message
 	for try, most := n, n; len(best) < most; try = (len(best) + most + 1) / 2 {
 		found, err := t.admin.Subscriptions().PeekMessagesWithContext(ctx, part, subscription, try)
@@ -68,8 +80,9 @@ func (t *Topics) peek(ctx context.Context, part utils.TopicName, subscription st
 	return best, nil
 }
 
-// Latest returns up to n messages that were published last, the oldest of them first, whoever has read them. Topics without retention keep
-// what all subscriptions have acknowledged for as long as its ledger is open.
+// Latest returns up to n messages that were published last, the oldest of them first, whoever has
+// read them. Topics without retention keep what all subscriptions have acknowledged for as long as
+// its ledger is open.
 func (t *Topics) Latest(ctx context.Context, topic bus.Topic, n int) ([]Message, error) {
 	spec, name, err := t.find(topic)
 	if err != nil {
@@ -104,7 +117,8 @@ func (t *Topics) tail(ctx context.Context, part utils.TopicName, n int) ([]*util
 			entries = max(entries, st.CurrentLedgerEntries) // of the open one the list says 0
 		}
 		for entry := entries - 1; entry >= 0 && len(out) < n; entry-- {
-			found, err := t.admin.Subscriptions().GetMessagesByIDWithContext(ctx, part, l.LedgerID, entry)
+			found, err := t.admin.Subscriptions().
+				GetMessagesByIDWithContext(ctx, part, l.LedgerID, entry)
 			if isNotFound(err) {
 				return out, nil // trimmed meanwhile, and so is all before it
 			}
@@ -144,7 +158,15 @@ func (t *Topics) DeadLetters(ctx context.Context, n int) ([]DeadLetter, error) {
 func decodeAll(of protoreflect.MessageDescriptor, found []*utils.Message) []Message {
 	out := make([]Message, len(found))
 	for i, f := range found {
-		m := Message{ID: fmt.Sprintf("%d:%d:%d:%d", f.MessageID.LedgerID, f.MessageID.EntryID, f.MessageID.PartitionIndex, f.MessageID.BatchIndex)}
+		m := Message{
+			ID: fmt.Sprintf(
+				"%d:%d:%d:%d",
+				f.MessageID.LedgerID,
+				f.MessageID.EntryID,
+				f.MessageID.PartitionIndex,
+				f.MessageID.BatchIndex,
+			),
+		}
 		m.Raw = f.Payload
 		m.Published, _ = time.Parse(time.RFC3339, f.Properties["publish-time"])
 		d := dynamicpb.NewMessage(of)

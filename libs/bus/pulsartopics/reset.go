@@ -11,15 +11,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// Place is where a cursor is set: at one of the ends, or at the first message published at an instant or later.
+// Place is where a cursor is set: at one of the ends, or at the first message published at an
+// instant or later.
 type Place struct {
 	Earliest, Latest bool
 	At               time.Time
 }
 
-// Reset sets the cursor of a subscription on every partition. Going back delivers again what was acknowledged and is still kept; going
-// forward gives up what waits. Consumers are cut off and come back by themselves. It is not one step for all partitions: when it
-// fails halfway, the rest stays where it was, and doing it again is safe.
+// Reset sets the cursor of a subscription on every partition. Going back delivers again what was
+// acknowledged and is still kept; going forward gives up what waits. Consumers are cut off and come
+// back by themselves. It is not one step for all partitions: when it fails halfway, the rest stays
+// where it was, and doing it again is safe.
 func (t *Topics) Reset(ctx context.Context, topic bus.Topic, subscription string, to Place) error {
 	_, name, err := t.find(topic)
 	if err != nil {
@@ -40,7 +42,15 @@ func (t *Topics) Reset(ctx context.Context, topic bus.Topic, subscription string
 			err = subs.ResetCursorToTimestampWithContext(ctx, p, subscription, to.At.UnixMilli())
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("setting the cursor of %s on %s: %w", subscription, p.GetLocalName(), err))
+			errs = append(
+				errs,
+				fmt.Errorf(
+					"setting the cursor of %s on %s: %w",
+					subscription,
+					p.GetLocalName(),
+					err,
+				),
+			)
 		}
 	}
 	return errors.Join(errs...)

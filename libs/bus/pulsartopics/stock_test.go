@@ -17,8 +17,8 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// TestStockClientReadsTheSame: the Python client, which has none of our files, reads each kind of message by the schema that its topic
-// registered.
+// TestStockClientReadsTheSame: the Python client, which has none of our files, reads each kind of
+// message by the schema that its topic registered.
 func TestStockClientReadsTheSame(t *testing.T) {
 	t.Parallel()
 	python := testenv.PulsarClient(t)
@@ -28,7 +28,7 @@ func TestStockClientReadsTheSame(t *testing.T) {
 		subscription string
 		sent         proto.Message
 	}{
-		{bus.TasksNormal, bus.SubExecutors, &carillonv1.Task{TimerId: 1 << 60, DueMs: 1_800_000_000_000, RunMs: -1, Bucket: 3, AppId: 9, Attempt: 2}},
+		{bus.TasksNormal, bus.SubExecutors, &carillonv1.Task{TimerId: 1 << 60, DueMs: 1_800_000_000_000, RunAtMs: -1, Bucket: 3, AppId: 9, Attempt: 2}},
 		{bus.Slices, bus.SubTriggers, &carillonv1.Slice{Minute: 30_000_000, Bucket: 7, Token: 12}},
 		{bus.TasksDead, bus.SubOperators, &carillonv1.DeadTask{
 			App: "shop ☂", Reason: "attempts", Raw: []byte{0, 0xff}, Task: &carillonv1.Task{TimerId: 5}, StatusCode: 503,
@@ -46,8 +46,18 @@ func TestStockClientReadsTheSame(t *testing.T) {
 					Key: "k", Payload: payload, Properties: map[string]string{bus.PropApp: "shop"},
 				}))
 			}
-			cmd := exec.CommandContext(t.Context(), python, "testdata/read.py", d.place.URL, d.place.AdminURL, d.place.Tenant, d.place.Namespace,
-				string(c.topic), c.subscription, strconv.Itoa(sent))
+			cmd := exec.CommandContext(
+				t.Context(),
+				python,
+				"testdata/read.py",
+				d.place.URL,
+				d.place.AdminURL,
+				d.place.Tenant,
+				d.place.Namespace,
+				string(c.topic),
+				c.subscription,
+				strconv.Itoa(sent),
+			)
 			var out, errs bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &errs
 			require.NoError(t, cmd.Run(), "%s", &errs)

@@ -35,7 +35,8 @@ type Topics struct {
 	specs     []bus.TopicSpec
 }
 
-// answerTimeout is how long the broker may think about one question; a caller's context bounds the whole.
+// answerTimeout is how long the broker may think about one question; a caller's context bounds the
+// whole.
 const answerTimeout = 20 * time.Second
 
 // New returns access to the topics. It does not connect.
@@ -49,11 +50,19 @@ func New(c Config) (*Topics, error) {
 			return nil, fmt.Errorf("taking the token: %w", err)
 		}
 	}
-	a, err := admin.NewPulsarClientWithAuthProvider(&config.Config{WebServiceURL: c.AdminURL}, login)
+	a, err := admin.NewPulsarClientWithAuthProvider(
+		&config.Config{WebServiceURL: c.AdminURL},
+		login,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("taking the admin URL: %w", err)
 	}
-	return &Topics{admin: a, transport: transport, config: c, specs: bus.Topics(bus.DefaultTaskPartitions)}, nil
+	return &Topics{
+		admin:     a,
+		transport: transport,
+		config:    c,
+		specs:     bus.Topics(bus.DefaultTaskPartitions),
+	}, nil
 }
 
 // Close closes idle connections.
@@ -76,8 +85,8 @@ type Topic struct {
 	Subscriptions []Subscription
 }
 
-// Subscription is what there is of one. Pulsar counts a batch as one message where not all of it is known: Backlog is a
-// lower bound, and exact at 0.
+// Subscription is what there is of one. Pulsar counts a batch as one message where not all of it is
+// known: Backlog is a lower bound, and exact at 0.
 type Subscription struct {
 	Name      string
 	Type      string // Shared, …; empty while nobody ever consumed
@@ -117,11 +126,14 @@ func (t *Topics) Describe(ctx context.Context, topic bus.Topic) (*Topic, error) 
 	d.Partitions = meta.Partitions
 	var subs map[string]utils.SubscriptionStats
 	if d.Partitions > 0 {
-		s, err := t.admin.Topics().GetPartitionedStatsWithOptionWithContext(ctx, name, false, precise)
+		s, err := t.admin.Topics().
+			GetPartitionedStatsWithOptionWithContext(ctx, name, false, precise)
 		if err != nil {
 			return nil, fmt.Errorf("asking for the state of topic %s: %w", topic, err)
 		}
-		d.InPerSecond, d.OutPerSecond, d.Bytes, d.Publishers = s.MsgRateIn, s.MsgRateOut, s.StorageSize, len(s.Publishers)
+		d.InPerSecond, d.OutPerSecond, d.Bytes, d.Publishers = s.MsgRateIn, s.MsgRateOut, s.StorageSize, len(
+			s.Publishers,
+		)
 		subs = s.Subscriptions
 	} else {
 		s, err := t.admin.Topics().GetStatsWithOptionWithContext(ctx, name, precise)
@@ -132,14 +144,22 @@ func (t *Topics) Describe(ctx context.Context, topic bus.Topic) (*Topic, error) 
 		case err != nil:
 			return nil, fmt.Errorf("asking for the state of topic %s: %w", topic, err)
 		}
-		d.InPerSecond, d.OutPerSecond, d.Bytes, d.Publishers = s.MsgRateIn, s.MsgRateOut, s.StorageSize, len(s.Publishers)
+		d.InPerSecond, d.OutPerSecond, d.Bytes, d.Publishers = s.MsgRateIn, s.MsgRateOut, s.StorageSize, len(
+			s.Publishers,
+		)
 		subs = s.Subscriptions
 	}
 	for _, sub := range slices.Sorted(maps.Keys(subs)) {
 		s := subs[sub]
 		d.Subscriptions = append(d.Subscriptions, Subscription{
-			Name: sub, Type: s.SubType, Backlog: s.MsgBacklog, Unacked: s.UnAckedMessages, Consumers: len(s.Consumers),
-			RedeliverPerSecond: s.MsgRateRedeliver, OutPerSecond: s.MsgRateOut, LastAck: instant(s.LastAckedTimestamp),
+			Name:               sub,
+			Type:               s.SubType,
+			Backlog:            s.MsgBacklog,
+			Unacked:            s.UnAckedMessages,
+			Consumers:          len(s.Consumers),
+			RedeliverPerSecond: s.MsgRateRedeliver,
+			OutPerSecond:       s.MsgRateOut,
+			LastAck:            instant(s.LastAckedTimestamp),
 		})
 	}
 	info, err := t.admin.Schemas().(schemas).GetSchemaInfoWithContext(ctx, name.String())
@@ -165,9 +185,16 @@ var precise = utils.GetStatsOptions{GetPreciseBacklog: true}
 func (t *Topics) find(topic bus.Topic) (bus.TopicSpec, utils.TopicName, error) {
 	i := slices.IndexFunc(t.specs, func(s bus.TopicSpec) bool { return s.Topic == topic })
 	if i < 0 {
-		return bus.TopicSpec{}, utils.TopicName{}, fmt.Errorf("%w: %q (there are %v)", ErrNoTopic, topic, t.Names())
+		return bus.TopicSpec{}, utils.TopicName{}, fmt.Errorf(
+			"%w: %q (there are %v)",
+			ErrNoTopic,
+			topic,
+			t.Names(),
+		)
 	}
-	name, err := utils.GetTopicName(fmt.Sprintf("persistent://%s/%s/%s", t.config.Tenant, t.config.Namespace, topic))
+	name, err := utils.GetTopicName(
+		fmt.Sprintf("persistent://%s/%s/%s", t.config.Tenant, t.config.Namespace, topic),
+	)
 	if err != nil {
 		return bus.TopicSpec{}, utils.TopicName{}, fmt.Errorf("naming topic %s: %w", topic, err)
 	}
@@ -184,7 +211,11 @@ func (t *Topics) Names() []bus.Topic {
 }
 
 // parts returns the topics that messages are in: the partitions, or the topic itself.
-func (t *Topics) parts(ctx context.Context, topic bus.Topic, name utils.TopicName) ([]utils.TopicName, error) {
+func (t *Topics) parts(
+	ctx context.Context,
+	topic bus.Topic,
+	name utils.TopicName,
+) ([]utils.TopicName, error) {
 	meta, err := t.admin.Topics().GetMetadataWithContext(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("asking for topic %s: %w", topic, err)

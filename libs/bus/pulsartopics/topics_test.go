@@ -34,7 +34,9 @@ func setup(t *testing.T) *deployment {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	require.NoError(t, b.Setup(t.Context(), bus.Topics(2)))
-	topics, err := pulsartopics.New(pulsartopics.Config{AdminURL: p.AdminURL, Tenant: p.Tenant, Namespace: p.Namespace})
+	topics, err := pulsartopics.New(
+		pulsartopics.Config{AdminURL: p.AdminURL, Tenant: p.Tenant, Namespace: p.Namespace},
+	)
 	require.NoError(t, err)
 	t.Cleanup(topics.Close)
 	return &deployment{place: p, bus: b, topics: topics}
@@ -46,7 +48,10 @@ func (d *deployment) publish(t *testing.T, topic bus.Topic, ms ...proto.Message)
 	for i, m := range ms {
 		payload, err := proto.Marshal(m)
 		require.NoError(t, err)
-		msgs[i] = bus.Message{Payload: payload, Properties: map[string]string{bus.PropApp: fmt.Sprint("app-", i)}}
+		msgs[i] = bus.Message{
+			Payload:    payload,
+			Properties: map[string]string{bus.PropApp: fmt.Sprint("app-", i)},
+		}
 	}
 	require.NoError(t, d.bus.Publish(t.Context(), topic, msgs...))
 }
@@ -60,15 +65,23 @@ func tasks(n int) []proto.Message {
 }
 
 // consume acknowledges everything of a subscription until the test's part ends.
-func (d *deployment) consume(t *testing.T, topic bus.Topic, name string, done chan<- bus.Message) bus.Consumer {
+func (d *deployment) consume(
+	t *testing.T,
+	topic bus.Topic,
+	name string,
+	done chan<- bus.Message,
+) bus.Consumer {
 	t.Helper()
-	c, err := d.bus.Subscribe(t.Context(), bus.Subscription{Topic: topic, Name: name, Concurrency: 1, MaxBatch: 100, Prefetch: 100},
+	c, err := d.bus.Subscribe(
+		t.Context(),
+		bus.Subscription{Topic: topic, Name: name, Concurrency: 1, MaxBatch: 100, Prefetch: 100},
 		func(_ context.Context, batch []bus.Message) []error {
 			for _, m := range batch {
 				done <- m
 			}
 			return nil
-		})
+		},
+	)
 	require.NoError(t, err)
 	return c
 }
@@ -128,7 +141,11 @@ func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one depl
 		require.NoError(t, err)
 		require.Positive(t, topic.Subscriptions[0].Backlog, "looking takes nothing away")
 		_, err = d.topics.Waiting(t.Context(), bus.TasksNormal, "nobody", 1)
-		require.NoError(t, err, "the broker says not found for both, nothing there and nobody there")
+		require.NoError(
+			t,
+			err,
+			"the broker says not found for both, nothing there and nobody there",
+		)
 	})
 
 	t.Run("latest", func(t *testing.T) {
@@ -153,9 +170,18 @@ func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one depl
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	letter := &carillonv1.DeadTask{App: "shop", Reason: "attempts", Attempts: 3, StatusCode: 500, Task: &carillonv1.Task{TimerId: 7}}
+	letter := &carillonv1.DeadTask{
+		App:        "shop",
+		Reason:     "attempts",
+		Attempts:   3,
+		StatusCode: 500,
+		Task:       &carillonv1.Task{TimerId: 7},
+	}
 	d.publish(t, bus.TasksDead, letter)
-	require.NoError(t, d.bus.Publish(t.Context(), bus.TasksDead, bus.Message{Payload: []byte{0xff}}))
+	require.NoError(
+		t,
+		d.bus.Publish(t.Context(), bus.TasksDead, bus.Message{Payload: []byte{0xff}}),
+	)
 	got, err := d.topics.DeadLetters(t.Context(), 10)
 	require.NoError(t, err)
 	require.Len(t, got, 2)
@@ -175,12 +201,44 @@ func TestReset(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	require.NoError(t, d.topics.Reset(t.Context(), bus.TasksLow, bus.SubExecutors, pulsartopics.Place{Latest: true}))
+	require.NoError(
+		t,
+		d.topics.Reset(
+			t.Context(),
+			bus.TasksLow,
+			bus.SubExecutors,
+			pulsartopics.Place{Latest: true},
+		),
+	)
 	require.Zero(t, backlog())
-	require.NoError(t, d.topics.Reset(t.Context(), bus.TasksLow, bus.SubExecutors, pulsartopics.Place{Earliest: true}))
+	require.NoError(
+		t,
+		d.topics.Reset(
+			t.Context(),
+			bus.TasksLow,
+			bus.SubExecutors,
+			pulsartopics.Place{Earliest: true},
+		),
+	)
 	require.Positive(t, backlog())
-	require.NoError(t, d.topics.Reset(t.Context(), bus.TasksLow, bus.SubExecutors, pulsartopics.Place{At: time.Now().Add(time.Minute)}))
-	require.NoError(t, d.topics.Reset(t.Context(), bus.TasksLow, bus.SubExecutors, pulsartopics.Place{At: time.Now().Add(-time.Hour)}))
+	require.NoError(
+		t,
+		d.topics.Reset(
+			t.Context(),
+			bus.TasksLow,
+			bus.SubExecutors,
+			pulsartopics.Place{At: time.Now().Add(time.Minute)},
+		),
+	)
+	require.NoError(
+		t,
+		d.topics.Reset(
+			t.Context(),
+			bus.TasksLow,
+			bus.SubExecutors,
+			pulsartopics.Place{At: time.Now().Add(-time.Hour)},
+		),
+	)
 	done := make(chan bus.Message, 10*sent)
 	c := d.consume(t, bus.TasksLow, bus.SubExecutors, done)
 	defer func() { require.NoError(t, c.Close()) }()
@@ -191,5 +249,9 @@ func TestReset(t *testing.T) {
 			require.Fail(t, "what was skipped is delivered after going back")
 		}
 	}
-	require.ErrorContains(t, d.topics.Reset(t.Context(), bus.TasksLow, "nobody", pulsartopics.Place{Latest: true}), "nobody")
+	require.ErrorContains(
+		t,
+		d.topics.Reset(t.Context(), bus.TasksLow, "nobody", pulsartopics.Place{Latest: true}),
+		"nobody",
+	)
 }

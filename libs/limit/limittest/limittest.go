@@ -15,9 +15,9 @@ import (
 )
 
 // Run runs the suite. empty returns a ledger that is empty.
-func Run(t *testing.T, empty func(t *testing.T) limit.Ledger) {
+func Run(t *testing.T, empty func(t *testing.T) limit.SharedState) {
 	t.Helper()
-	for name, test := range map[string]func(t *try, l limit.Ledger){
+	for name, test := range map[string]func(t *try, l limit.SharedState){
 		"L1 a rate holds over all executors":          rate,
 		"L1 a bucket is full after a pause, not more": burst,
 		"L1 tokens say when there is the next":        nextToken,
@@ -40,17 +40,17 @@ func Run(t *testing.T, empty func(t *testing.T) limit.Ledger) {
 	}
 }
 
-func exchange(t *try, l limit.Ledger, executor string, wishes ...limit.Wish) []limit.Grant {
+func exchange(t *try, l limit.SharedState, executor string, wishes ...limit.Demand) []limit.Grant {
 	t.Helper()
 	began := time.Now()
-	grants, err := l.Exchange(t.Context(), executor, wishes)
+	grants, err := l.Sync(t.Context(), executor, wishes)
 	t.took(time.Since(began))
 	require.NoError(t, err)
 	require.Len(t, grants, len(wishes))
 	return grants
 }
 
-func rate(t *try, l limit.Ledger) {
+func rate(t *try, l limit.SharedState) {
 	const enough = 800 // a second and a half of it, on a machine that does nothing else
 	settings := limit.Settings{Rate: 500, Burst: 50}
 	var sum atomic.Int64
@@ -59,7 +59,11 @@ func rate(t *try, l limit.Ledger) {
 	for i := range 4 {
 		all.Go(func() {
 			for sum.Load() < enough && time.Since(started) < time.Minute {
-				g, err := l.Exchange(t.Context(), fmt.Sprint("e", i), []limit.Wish{{App: "a", Settings: settings, Tokens: 20}})
+				g, err := l.Sync(
+					t.Context(),
+					fmt.Sprint("e", i),
+					[]limit.Demand{{App: "a", Settings: settings, Tokens: 20}},
+				)
 				if err != nil {
 					t.Error(err)
 					return
@@ -74,8 +78,8 @@ func rate(t *try, l limit.Ledger) {
 	require.GreaterOrEqual(t, sum.Load(), int64(enough), "and it is used")
 }
 
-func burst(t *try, l limit.Ledger) {
-	w := limit.Wish{App: "a", Settings: limit.Settings{Rate: 10, Burst: 5}, Tokens: 100}
+func burst(t *try, l limit.SharedState) {
+	w := limit.Demand{App: "a", Settings: limit.Settings{Rate: 10, Burst: 5}, Tokens: 100}
 	require.Equal(t, 5, exchange(t, l, "e", w)[0].Tokens, "full at first")
 	require.LessOrEqual(t, exchange(t, l, "e", w)[0].Tokens, 1)
 	pause(t, 1100*time.Millisecond)
@@ -84,8 +88,8 @@ func burst(t *try, l limit.Ledger) {
 	require.Zero(t, exchange(t, l, "e", w)[0].Tokens, "none unasked")
 }
 
-func nextToken(t *try, l limit.Ledger) {
-	w := limit.Wish{App: "a", Settings: limit.Settings{Rate: 2, Burst: 1}, Tokens: 2}
+func nextToken(t *try, l limit.SharedState) {
+	w := limit.Demand{App: "a", Settings: limit.Settings{Rate: 2, Burst: 1}, Tokens: 2}
 	g := exchange(t, l, "e", w)[0]
 	require.Equal(t, 1, g.Tokens)
 	require.InDelta(t, 500*time.Millisecond, g.NextToken, float64(150*time.Millisecond))
@@ -93,13 +97,18 @@ func nextToken(t *try, l limit.Ledger) {
 	require.Equal(t, 1, exchange(t, l, "e", w)[0].Tokens)
 }
 
-func concurrent(t *try, l limit.Ledger) {
+func concurrent(t *try, l limit.SharedState) {
 	const most, executors = 12, 5
 	settings := limit.Settings{Concurrent: most}
 	held := make([]int, executors)
 	for range 300 {
 		i := rand.IntN(executors)
-		w := limit.Wish{App: "a", Settings: settings, InUse: rand.IntN(held[i] + 1), Slots: rand.IntN(2 * most)}
+		w := limit.Demand{
+			App:      "a",
+			Settings: settings,
+			InUse:    rand.IntN(held[i] + 1),
+			Slots:    rand.IntN(2 * most),
+		}
 		w.Slots = max(w.Slots, w.InUse)
 		g := exchange(t, l, fmt.Sprint("e", i), w)[0]
 		held[i] = max(g.Slots, w.InUse)
@@ -111,11 +120,11 @@ func concurrent(t *try, l limit.Ledger) {
 	}
 }
 
-func dead(t *try, l limit.Ledger) {
+func dead(t *try, l limit.SharedState) {
 	settings := limit.Settings{Concurrent: 10}
-	g := exchange(t, l, "dies", limit.Wish{App: "a", Settings: settings, InUse: 0, Slots: 10})[0]
+	g := exchange(t, l, "dies", limit.Demand{App: "a", Settings: settings, InUse: 0, Slots: 10})[0]
 	require.Equal(t, 10, g.Slots)
-	other := limit.Wish{App: "a", Settings: settings, Slots: 10}
+	other := limit.Demand{App: "a", Settings: settings, Slots: 10}
 	g = exchange(t, l, "lives", other)[0]
 	require.Zero(t, g.Slots)
 	require.Equal(t, 2, g.Executors)
@@ -125,21 +134,21 @@ func dead(t *try, l limit.Ledger) {
 	require.Equal(t, 1, exchange(t, l, "lives", other)[0].Executors)
 }
 
-func inUse(t *try, l limit.Ledger) {
-	exchange(t, l, "a", limit.Wish{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})
-	exchange(t, l, "b", limit.Wish{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})
-	g := exchange(t, l, "a", limit.Wish{App: "a", Settings: limit.Settings{Concurrent: 10}, InUse: 8, Slots: 10})[0]
+func inUse(t *try, l limit.SharedState) {
+	exchange(t, l, "a", limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})
+	exchange(t, l, "b", limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})
+	g := exchange(t, l, "a", limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, InUse: 8, Slots: 10})[0]
 	require.Equal(t, 5, g.Slots, "its part, though eight run: none is started until they are fewer")
-	g = exchange(t, l, "b", limit.Wish{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})[0]
+	g = exchange(t, l, "b", limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})[0]
 	require.Equal(t, 2, g.Slots, "of those that run each keeps its slot")
 }
 
 // Of two executors that always want the only slot each has it at times, and never both.
-func turns(t *try, l limit.Ledger) {
+func turns(t *try, l limit.SharedState) {
 	held, had := map[string]int{}, map[string]int{}
-	for began := time.Now(); time.Since(began) < 2*limit.Turn+time.Second; {
+	for began := time.Now(); time.Since(began) < 2*limit.SlotRotation+time.Second; {
 		for _, e := range []string{"a", "b"} {
-			held[e] = exchange(t, l, e, limit.Wish{App: "a", Settings: limit.Settings{Concurrent: 1}, InUse: 0, Slots: 3})[0].Slots
+			held[e] = exchange(t, l, e, limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 1}, InUse: 0, Slots: 3})[0].Slots
 			had[e] += held[e]
 			require.LessOrEqual(t, held["a"]+held["b"], 1)
 		}
@@ -149,10 +158,10 @@ func turns(t *try, l limit.Ledger) {
 	require.Positive(t, had["b"])
 }
 
-func shared(t *try, l limit.Ledger) {
+func shared(t *try, l limit.SharedState) {
 	settings := limit.Settings{Concurrent: 12}
 	ask := func(executor string, want int) int {
-		return exchange(t, l, executor, limit.Wish{App: "a", Settings: settings, Slots: want})[0].Slots
+		return exchange(t, l, executor, limit.Demand{App: "a", Settings: settings, Slots: want})[0].Slots
 	}
 	require.Equal(t, 12, ask("a", 12))
 	require.Equal(t, 0, ask("b", 12))
@@ -164,30 +173,35 @@ func shared(t *try, l limit.Ledger) {
 	require.Equal(t, 2, ask("c", 2), "who wants less than an even part gets it")
 }
 
-// Executors that have something of every priority waiting get the turns of one picker, however they ask; who has nothing of the priority whose turn it is leaves
-// the permit to the others.
-func weighed(t *try, l limit.Ledger) {
+// Executors that have something of every priority waiting get the turns of one picker, however they
+// ask; who has nothing of the priority whose turn it is leaves the permit to the others.
+func weighed(t *try, l limit.SharedState) {
 	settings := limit.Settings{Rate: 2000, Burst: 2000}
 	var all []limit.Priority
-	left := map[string]*[limit.Priorities]int{"a": {300, 100, 0}, "b": {300, 100, 40}, "c": {0, 0, 40}}
+	left := map[string]*[limit.Priorities]int{
+		"a": {300, 100, 0},
+		"b": {300, 100, 40},
+		"c": {0, 0, 40},
+	}
 	for _, e := range []string{"a", "b", "c"} { // the first makes known what waits
-		g := exchange(t, l, e, limit.Wish{App: "a", Settings: settings, Waiting: *left[e]})[0]
-		require.Empty(t, g.Turns, "none could start")
+		g := exchange(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e]})[0]
+		require.Empty(t, g.Order, "none could start")
 	}
 	for range 420 {
 		e := []string{"a", "b", "c"}[rand.IntN(3)]
-		g := exchange(t, l, e, limit.Wish{App: "a", Settings: settings, Waiting: *left[e], Starts: 1 + rand.IntN(9), Tokens: 5})[0]
+		g := exchange(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e], Starts: 1 + rand.IntN(9), Tokens: 5})[0]
 		require.Zero(t, g.Tokens, "nothing is fetched ahead while others wait")
-		for _, turn := range g.Turns {
+		for _, turn := range g.Order {
 			require.Positive(t, left[e][turn], "a turn of what does not wait here")
 			left[e][turn]--
 		}
-		all = append(all, g.Turns...)
+		all = append(all, g.Order...)
 		if len(all) >= 420 {
 			break
 		}
-		for _, e := range []string{"a", "b", "c"} { // so that what waits counts, however slow the ledger is
-			exchange(t, l, e, limit.Wish{App: "a", Settings: settings, Waiting: *left[e]})
+		// so that what waits counts, however slow the ledger is.
+		for _, e := range []string{"a", "b", "c"} {
+			exchange(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e]})
 		}
 	}
 	require.Greater(t, len(all), 210)
@@ -203,20 +217,35 @@ func weighed(t *try, l limit.Ledger) {
 	}
 }
 
-func passed(t *try, l limit.Ledger) {
+func passed(t *try, l limit.SharedState) {
 	settings := limit.Settings{Rate: 1000, Burst: 100}
-	exchange(t, l, "gone", limit.Wish{App: "a", Settings: settings, Waiting: [limit.Priorities]int{100, 0, 0}})
-	w := limit.Wish{App: "a", Settings: settings, Waiting: [limit.Priorities]int{0, 0, 50}, Starts: 50}
-	require.LessOrEqual(t, len(exchange(t, l, "stays", w)[0].Turns), 1, "the turns of high are another's")
+	exchange(
+		t,
+		l,
+		"gone",
+		limit.Demand{App: "a", Settings: settings, Waiting: [limit.Priorities]int{100, 0, 0}},
+	)
+	w := limit.Demand{
+		App:      "a",
+		Settings: settings,
+		Waiting:  [limit.Priorities]int{0, 0, 50},
+		Starts:   50,
+	}
+	require.LessOrEqual(
+		t,
+		len(exchange(t, l, "stays", w)[0].Order),
+		1,
+		"the turns of high are another's",
+	)
 	pause(t, limit.WaitTTL+50*time.Millisecond)
-	require.Len(t, exchange(t, l, "stays", w)[0].Turns, 50)
+	require.Len(t, exchange(t, l, "stays", w)[0].Order, 50)
 	w.Waiting, w.Starts, w.Tokens = [limit.Priorities]int{}, 0, 5
 	require.Equal(t, 5, exchange(t, l, "stays", w)[0].Tokens, "and then what is still to come")
 }
 
-func live(t *try, l limit.Ledger) {
+func live(t *try, l limit.SharedState) {
 	ask := func(s limit.Settings) limit.Grant {
-		return exchange(t, l, "e", limit.Wish{App: "a", Settings: s, Tokens: 50, Slots: 50})[0]
+		return exchange(t, l, "e", limit.Demand{App: "a", Settings: s, Tokens: 50, Slots: 50})[0]
 	}
 	g := ask(limit.Settings{Rate: 1, Burst: 1, Concurrent: 1})
 	require.Equal(t, 1, g.Tokens)
@@ -230,20 +259,30 @@ func live(t *try, l limit.Ledger) {
 	require.Equal(t, 3, g.Slots)
 }
 
-func leaving(t *try, l limit.Ledger) {
+func leaving(t *try, l limit.SharedState) {
 	settings := limit.Settings{Concurrent: 10}
-	exchange(t, l, "a", limit.Wish{App: "a", Settings: settings, Slots: 10})
-	exchange(t, l, "a", limit.Wish{App: "a", Settings: settings})
-	g := exchange(t, l, "b", limit.Wish{App: "a", Settings: settings, Slots: 10})[0]
+	exchange(t, l, "a", limit.Demand{App: "a", Settings: settings, Slots: 10})
+	exchange(t, l, "a", limit.Demand{App: "a", Settings: settings})
+	g := exchange(t, l, "b", limit.Demand{App: "a", Settings: settings, Slots: 10})[0]
 	require.Equal(t, 10, g.Slots)
 	require.Equal(t, 1, g.Executors)
 }
 
-func apart(t *try, l limit.Ledger) {
+func apart(t *try, l limit.SharedState) {
 	settings := limit.Settings{Rate: 1, Burst: 1, Concurrent: 1}
-	grants := exchange(t, l, "e",
-		limit.Wish{App: "a", Settings: settings, Tokens: 1, Slots: 1}, limit.Wish{App: "b}{", Settings: settings, Tokens: 1, Slots: 1},
-		limit.Wish{App: "", Settings: limit.Settings{}, Tokens: 1, Slots: 1})
+	grants := exchange(
+		t,
+		l,
+		"e",
+		limit.Demand{
+			App:      "a",
+			Settings: settings,
+			Tokens:   1,
+			Slots:    1,
+		},
+		limit.Demand{App: "b}{", Settings: settings, Tokens: 1, Slots: 1},
+		limit.Demand{App: "", Settings: limit.Settings{}, Tokens: 1, Slots: 1},
+	)
 	require.Equal(t, 1, grants[0].Tokens)
 	require.Equal(t, 1, grants[1].Tokens)
 	require.Equal(t, 1, grants[0].Slots)
@@ -251,7 +290,7 @@ func apart(t *try, l limit.Ledger) {
 	require.Zero(t, grants[2].Tokens, "without a limit there is nothing to give")
 }
 
-func nothing(t *try, l limit.Ledger) {
+func nothing(t *try, l limit.SharedState) {
 	require.Empty(t, exchange(t, l, "e"))
 }
 

@@ -41,8 +41,9 @@ func (t *try) FailNow() {
 	runtime.Goexit()
 }
 
-// unhurried runs a test again that failed while this process or the ledger stood still: what is promised is bound to times, which no machine keeps that
-// gives them nothing for so long. A try without that counts.
+// unhurried runs a test again that failed while this process or the ledger stood still: what is
+// promised is bound to times, which no machine keeps that gives them nothing for so long. A try
+// without that counts.
 func unhurried(t *testing.T, test func(*try)) {
 	t.Helper()
 	const (
@@ -73,7 +74,13 @@ func unhurried(t *testing.T, test func(*try)) {
 		case len(found) == 0:
 			return
 		case still < stood || n == tries:
-			require.Fail(t, strings.Join(found, "\n"), "try %d, in which nothing stood still for more than %s", n, still)
+			require.Fail(
+				t,
+				strings.Join(found, "\n"),
+				"try %d, in which nothing stood still for more than %s",
+				n,
+				still,
+			)
 		}
 		t.Logf("once more, for something stood still for %s: %s", still, found[0])
 	}

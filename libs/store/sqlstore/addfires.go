@@ -7,15 +7,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// AddFires locks the timer's row, so that the fires get the version and epoch that are the present ones when they are committed, and so that of two calls that
-// bring the same fires one comes after the other and finds them: among the open ones, or, looked for after those, among the outcomes.
+// AddFires locks the timer's row, so that the fires get the version and epoch that are the present
+// ones when they are committed, and so that of two calls that bring the same fires one comes after
+// the other and finds them: among the open ones, or, looked for after those, among the outcomes.
 func (s *Store) AddFires(
 	ctx context.Context, app string, id timer.ID, fires []timer.Fire,
 ) (inserted []timer.Fire, err error) {
 	fires = slices.Clone(fires)
 	for i := range fires {
 		if fires[i].Timer != id || fires[i].Series == 0 {
-			return nil, timer.Invalid("series", "a fire that is added is the timer's, of a series of its own")
+			return nil, timer.Invalid(
+				"series",
+				"a fire that is added is the timer's, of a series of its own",
+			)
 		}
 	}
 	slices.SortFunc(fires, timer.CompareFires)
@@ -48,7 +52,7 @@ func (s *Store) AddFires(
 		for _, f := range fires {
 			if !there[f.FireID] && !done[f.FireID] {
 				f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
-				f.Lane, f.Done = t.Definition.Priority.Lane(), 0
+				f.PriorityLevel, f.Done = t.Definition.Priority.PriorityLevel(), 0
 				fresh = append(fresh, f)
 			}
 		}
@@ -64,8 +68,9 @@ func (s *Store) AddFires(
 	return inserted, err
 }
 
-// refuseFrozen keeps fires from being added to a timer whose app is frozen. It shares the app's row until the commit, so a freeze comes
-// before all of this, and then nothing is added, or after it: what was added then was asked for before.
+// refuseFrozen keeps fires from being added to a timer whose app is frozen. It shares the app's row
+// until the commit, so a freeze comes before all of this, and then nothing is added, or after it:
+// what was added then was asked for before.
 func (s *Store) refuseFrozen(ctx context.Context, c runner, t *timer.Timer, fires int) error {
 	if fires == 0 {
 		return nil

@@ -13,7 +13,8 @@ import (
 // what counts its fires, and a one-shot, depend on how many there are: a scan costs more than a
 // plan.
 func byScan(t *timer.Timer) bool {
-	return t.Definition.Schedule.Kind.OneShot() || t.Definition.Schedule.MaxFires > 0 && t.Definition.Schedule.Kind != timer.KindFixedDelay
+	return t.Definition.Schedule.Kind.OneShot() ||
+		t.Definition.Schedule.MaxFires > 0 && t.Definition.Schedule.Kind != timer.KindFixedDelay
 }
 
 // aheadOfReplan returns the open fires of a timer that are due later than now, where calendars or
@@ -77,7 +78,14 @@ func (x *expansion) findAhead(ctx context.Context, ids []timer.ID) error {
 			ID   int64 `db:"id"`
 			Plan int32 `db:"plan_version"`
 		}
-		err := x.store.selectAll(ctx, x.c, &rows, stmt("SELECT id,plan_version FROM timers"+x.store.dialect.byPrimary+" WHERE id").idList(part))
+		err := x.store.selectAll(
+			ctx,
+			x.c,
+			&rows,
+			stmt(
+				"SELECT id,plan_version FROM timers"+x.store.dialect.byPrimary+" WHERE id",
+			).idList(part),
+		)
 		if err != nil {
 			return err
 		}
@@ -86,8 +94,15 @@ func (x *expansion) findAhead(ctx context.Context, ids []timer.ID) error {
 			since[timer.ID(r.ID)] = r.Plan
 			x.openAhead[timer.ID(r.ID)] = nil
 		}
-		open, err := x.store.selectFires(ctx, x.c, stmt("SELECT "+fireColumns+" FROM fires"+x.store.dialect.byPrimary+" WHERE due_ms>").int(x.nowMS).
-			add(" AND series=0 AND timer_id").idList(part))
+		open, err := x.store.selectFires(
+			ctx,
+			x.c,
+			stmt(
+				"SELECT "+fireColumns+" FROM fires"+x.store.dialect.byPrimary+" WHERE due_ms>",
+			).int(x.nowMS).
+				add(" AND series=0 AND timer_id").
+				idList(part),
+		)
 		if err != nil {
 			return err
 		}

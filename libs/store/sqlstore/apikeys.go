@@ -54,16 +54,24 @@ func (s *Store) APIKey(ctx context.Context, id string) (store.APIKey, error) {
 	return keys[0], nil
 }
 
-// APIKeys returns the keys of an app, the newest first. The deployment's own belong to an app of the empty name, which no API lets anyone name.
+// APIKeys returns the keys of an app, the newest first. The deployment's own belong to an app of
+// the empty name, which no API lets anyone name.
 func (s *Store) APIKeys(ctx context.Context, app string) ([]store.APIKey, error) {
 	appID, err := s.appID(ctx, app)
 	if err != nil || appID == 0 {
 		return nil, err
 	}
-	return s.selectAPIKeys(ctx, stmt(selectAPIKeys+"k.app_id=").int(appID).add(" AND k.revoked_ms=0 ORDER BY k.created_ms DESC,k.id DESC"))
+	return s.selectAPIKeys(
+		ctx,
+		stmt(
+			selectAPIKeys+"k.app_id=",
+		).int(appID).
+			add(" AND k.revoked_ms=0 ORDER BY k.created_ms DESC,k.id DESC"),
+	)
 }
 
-// AddAPIKey locks the app's row: of two calls at once the second counts the first one's key. Repeated, it finds its key there.
+// AddAPIKey locks the app's row: of two calls at once the second counts the first one's key.
+// Repeated, it finds its key there.
 func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
 	switch {
 	case k.ID == "" || len(k.ID) > maxKeyID:
@@ -73,37 +81,94 @@ func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
 	case len(k.Hash) == 0 || len(k.Hash) > maxKeyHash:
 		return timer.Invalid("hash", "a hash has 1 to 64 bytes")
 	}
-	return s.changeApp(ctx, "adding an API key", k.App, func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
-		there, err := s.keyThere(ctx, c, stmt("SELECT app_id FROM api_keys WHERE id=").bind(k.ID), appID)
-		if err != nil || there {
-			return false, err
-		}
-		err = s.room(ctx, c, "scope", stmt("SELECT COUNT(*) FROM api_keys WHERE app_id=").int(appID).add(" AND revoked_ms=0 AND scope=").bind(k.Scope))
-		if err != nil {
-			return false, err
-		}
-		if k.CreatedMS == 0 {
-			k.CreatedMS = nowMS
-		}
-		_, err = s.exec(ctx, c, stmt("INSERT INTO api_keys (app_id,created_ms,revoked_ms,id,name,scope,hash) VALUES (").ints(appID, k.CreatedMS, 0).
-			add(",").bind(k.ID).add(",").bind(clip(k.Name, maxKeyName)).add(",").bind(k.Scope).add(",").bind(k.Hash).add(")"))
-		return true, err
-	})
+	return s.changeApp(
+		ctx,
+		"adding an API key",
+		k.App,
+		func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
+			there, err := s.keyThere(
+				ctx,
+				c,
+				stmt("SELECT app_id FROM api_keys WHERE id=").bind(k.ID),
+				appID,
+			)
+			if err != nil || there {
+				return false, err
+			}
+			err = s.room(
+				ctx,
+				c,
+				"scope",
+				stmt(
+					"SELECT COUNT(*) FROM api_keys WHERE app_id=",
+				).int(appID).
+					add(" AND revoked_ms=0 AND scope=").
+					bind(k.Scope),
+			)
+			if err != nil {
+				return false, err
+			}
+			if k.CreatedMS == 0 {
+				k.CreatedMS = nowMS
+			}
+			_, err = s.exec(
+				ctx,
+				c,
+				stmt(
+					"INSERT INTO api_keys (app_id,created_ms,revoked_ms,id,name,scope,hash) VALUES (",
+				).ints(appID, k.CreatedMS, 0).
+					add(",").
+					bind(k.ID).
+					add(",").
+					bind(clip(k.Name, maxKeyName)).
+					add(",").
+					bind(k.Scope).
+					add(",").
+					bind(k.Hash).
+					add(")"),
+			)
+			return true, err
+		},
+	)
 }
 
 // RevokeAPIKey ends one. The first call's instant stays.
 func (s *Store) RevokeAPIKey(ctx context.Context, app, id string) error {
-	return s.changeApp(ctx, "revoking an API key", app, func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
-		n, err := s.exec(ctx, c, stmt("UPDATE api_keys SET revoked_ms=").int(nowMS).add(" WHERE id=").bind(id).add(" AND app_id=").int(appID).
-			add(" AND revoked_ms=0"))
-		if err != nil || n > 0 {
-			return true, err
-		}
-		var there int
-		err = s.selectOne(ctx, c, &there, stmt("SELECT COUNT(*) FROM api_keys WHERE id=").bind(id).add(" AND app_id=").int(appID))
-		if err == nil && there == 0 {
-			err = timer.NotFound("API key", id)
-		}
-		return false, err
-	})
+	return s.changeApp(
+		ctx,
+		"revoking an API key",
+		app,
+		func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
+			n, err := s.exec(
+				ctx,
+				c,
+				stmt(
+					"UPDATE api_keys SET revoked_ms=",
+				).int(nowMS).
+					add(" WHERE id=").
+					bind(id).
+					add(" AND app_id=").
+					int(appID).
+					add(" AND revoked_ms=0"),
+			)
+			if err != nil || n > 0 {
+				return true, err
+			}
+			var there int
+			err = s.selectOne(
+				ctx,
+				c,
+				&there,
+				stmt(
+					"SELECT COUNT(*) FROM api_keys WHERE id=",
+				).bind(id).
+					add(" AND app_id=").
+					int(appID),
+			)
+			if err == nil && there == 0 {
+				err = timer.NotFound("API key", id)
+			}
+			return false, err
+		},
+	)
 }

@@ -11,7 +11,8 @@ import (
 // maxApps is how many apps are remembered; then the memory starts anew.
 const maxApps = 100_000
 
-// apps remembers which row is which app. A name and its row never part, so what is remembered is never stale.
+// apps remembers which row is which app. A name and its row never part, so what is remembered is
+// never stale.
 type apps struct {
 	mu   sync.RWMutex
 	ids  map[string]int64
@@ -66,9 +67,10 @@ func (s *Store) appID(ctx context.Context, name string) (int64, error) {
 	return rows[0].ID, nil
 }
 
-// makeApps returns the rows of apps and makes those that are missing, each by a statement of its own outside the caller's
-// transaction: two calls that bring the same new app do not wait for each other's timers. An app whose timers are then refused stays
-// behind as an empty row, which harms nobody.
+// makeApps returns the rows of apps and makes those that are missing, each by a statement of its
+// own outside the caller's transaction: two calls that bring the same new app do not wait for each
+// other's timers. An app whose timers are then refused stays behind as an empty row, which harms
+// nobody.
 func (s *Store) makeApps(ctx context.Context, names []string) (map[string]int64, error) {
 	ids, rest := s.apps.known(names)
 	if len(rest) == 0 {
@@ -83,7 +85,12 @@ func (s *Store) makeApps(ctx context.Context, names []string) (map[string]int64,
 	}
 	for _, n := range rest {
 		_, err := s.alone(ctx, "making an app", func() *statement {
-			return stmt("INSERT INTO apps (name,created_ms) VALUES (").bind(n).add(",").nowMS(s.dialect).add(")").
+			return stmt(
+				"INSERT INTO apps (name,created_ms) VALUES (",
+			).bind(n).
+				add(",").
+				nowMS(s.dialect).
+				add(")").
 				add(s.dialect.nothing("name"))
 		})
 		if err != nil {
@@ -126,7 +133,11 @@ func (s *Store) readApps(ctx context.Context, names []string) (all []appRow, err
 }
 
 // appNames returns the names of apps, inside the caller's transaction.
-func (s *Store) appNames(ctx context.Context, c sqlx.QueryerContext, ids []int64) (map[int64]string, error) {
+func (s *Store) appNames(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	ids []int64,
+) (map[int64]string, error) {
 	names := make(map[int64]string, len(ids))
 	var rest []int64
 	s.apps.mu.RLock()
@@ -141,7 +152,12 @@ func (s *Store) appNames(ctx context.Context, c sqlx.QueryerContext, ids []int64
 	slices.Sort(rest)
 	for part := range batches(slices.Compact(rest)) {
 		var rows []appRow
-		if err := s.selectAll(ctx, c, &rows, stmt("SELECT id,name FROM apps WHERE id IN (").ints(part...).add(")")); err != nil {
+		if err := s.selectAll(
+			ctx,
+			c,
+			&rows,
+			stmt("SELECT id,name FROM apps WHERE id IN (").ints(part...).add(")"),
+		); err != nil {
 			return nil, err
 		}
 		for _, r := range rows {

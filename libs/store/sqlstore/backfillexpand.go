@@ -9,20 +9,30 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// errBadBackfill says that a planner broke the promises that keep a fire of a backfill from being inserted twice.
-var errBadBackfill = errors.New("the plan of the backfill goes back, repeats itself, or is another's")
+// errBadBackfill says that a planner broke the promises that keep a fire of a backfill from being
+// inserted twice.
+var errBadBackfill = errors.New(
+	"the plan of the backfill goes back, repeats itself, or is another's",
+)
 
-// ExpandBackfills takes backfills by row locks that pass by locked rows, and then their timers' rows, in order of id. Two calls at once share the work; one that
-// dies gives it back with its connection. next_ms never moves back, so no fire is inserted twice. One whose plan fails is postponed, and stops no other;
-// one whose timer is deleted is cancelled.
+// ExpandBackfills takes backfills by row locks that pass by locked rows, and then their timers'
+// rows, in order of id. Two calls at once share the work; one that dies gives it back with its
+// connection. next_ms never moves back, so no fire is inserted twice. One whose plan fails is
+// postponed, and stops no other; one whose timer is deleted is cancelled.
 func (s *Store) ExpandBackfills(
 	ctx context.Context, limit int, plan store.BackfillPlanner,
 ) (fires []timer.Fire, n int, err error) {
 	err = s.write(ctx, "expanding backfills", func(ctx context.Context, c runner) error {
 		fires, n = nil, 0
 		var rows []backfillRow
-		q := stmt("SELECT " + backfillColumns + " FROM backfills" + s.dialect.byExpand + " WHERE status=").int(rowBackfillRunning).
-			add(" AND expand_at_ms<=").nowMS(s.dialect).add(" ORDER BY expand_at_ms LIMIT ").int(int64(limit)).add(s.dialect.skipLocked)
+		q := stmt(
+			"SELECT " + backfillColumns + " FROM backfills" + s.dialect.byExpand + " WHERE status=",
+		).int(rowBackfillRunning).
+			add(" AND expand_at_ms<=").
+			nowMS(s.dialect).
+			add(" ORDER BY expand_at_ms LIMIT ").
+			int(int64(limit)).
+			add(s.dialect.skipLocked)
 		if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
 			return err
 		}
@@ -53,7 +63,8 @@ func (s *Store) ExpandBackfills(
 		fires, n = made, len(rows)
 		return nil
 	})
-	return fires, n, err // with an error: what the last commit would have made, of which nobody knows whether it did
+	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	return fires, n, err
 }
 
 // planBackfill moves a backfill forward and returns its fires, and when it is to be expanded next.
@@ -73,7 +84,7 @@ func (s *Store) planBackfill(
 		s.log.Warn().Err(err).Int64("backfill", row.ID).Msg("backfill cannot be expanded")
 		return nil, nowMS + postpone.Milliseconds()
 	}
-	if row.NextMS, row.Made = nextMS, row.Made+int64(len(fires)); nextMS >= row.ToMS {
+	if row.NextMS, row.Created = nextMS, row.Created+int64(len(fires)); nextMS >= row.ToMS {
 		row.Status = rowBackfillDone
 	}
 	return fires, nowMS
@@ -98,7 +109,20 @@ func checkBackfill(t *timer.Timer, row *backfillRow, fires []timer.Fire, nextMS 
 }
 
 func (s *Store) saveBackfill(ctx context.Context, c runner, row *backfillRow, againMS int64) error {
-	_, err := s.exec(ctx, c, stmt("UPDATE backfills SET next_ms=").int(row.NextMS).add(",made=").int(row.Made).add(",status=").int(row.Status).
-		add(",expand_at_ms=").int(againMS).add(" WHERE id=").int(row.ID))
+	_, err := s.exec(
+		ctx,
+		c,
+		stmt(
+			"UPDATE backfills SET next_ms=",
+		).int(row.NextMS).
+			add(",made=").
+			int(row.Created).
+			add(",status=").
+			int(row.Status).
+			add(",expand_at_ms=").
+			int(againMS).
+			add(" WHERE id=").
+			int(row.ID),
+	)
 	return err
 }

@@ -28,7 +28,7 @@ type backfillRow struct {
 	FromMS    int64 `db:"from_ms"`
 	ToMS      int64 `db:"to_ms"`
 	NextMS    int64 `db:"next_ms"`
-	Made      int64 `db:"made"`
+	Created   int64 `db:"made"`
 	Status    int64 `db:"status"`
 	CreatedMS int64 `db:"created_ms"`
 }
@@ -42,29 +42,62 @@ func (r backfillRow) backfill(app string) store.Backfill {
 		status = store.BackfillCancelled
 	}
 	return store.Backfill{
-		ID: timer.ID(r.ID), App: app, Timer: timer.ID(r.Timer), FromMS: r.FromMS, ToMS: r.ToMS, NextMS: r.NextMS, Made: r.Made,
-		Status: status, CreatedMS: r.CreatedMS,
+		ID: timer.ID(
+			r.ID,
+		),
+		App:       app,
+		Timer:     timer.ID(r.Timer),
+		FromMS:    r.FromMS,
+		ToMS:      r.ToMS,
+		NextMS:    r.NextMS,
+		Created:   r.Created,
+		Status:    status,
+		CreatedMS: r.CreatedMS,
 	}
 }
 
-func (s *Store) selectBackfill(ctx context.Context, c sqlx.QueryerContext, id timer.ID, lock string) (row backfillRow, err error) {
-	err = s.selectOne(ctx, c, &row, stmt("SELECT "+backfillColumns+" FROM backfills WHERE id=").int(int64(id)).add(lock))
+func (s *Store) selectBackfill(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	id timer.ID,
+	lock string,
+) (row backfillRow, err error) {
+	err = s.selectOne(
+		ctx,
+		c,
+		&row,
+		stmt("SELECT "+backfillColumns+" FROM backfills WHERE id=").int(int64(id)).add(lock),
+	)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, timer.NotFound("backfill", id)
 	}
 	return row, err
 }
 
-// StartBackfill inserts the row or leaves the one that is there, and reads it back: a repeated call answers with what has become of the backfill by now.
-func (s *Store) StartBackfill(ctx context.Context, b store.Backfill) (out store.Backfill, err error) {
+// StartBackfill inserts the row or leaves the one that is there, and reads it back: a repeated call
+// answers with what has become of the backfill by now.
+func (s *Store) StartBackfill(
+	ctx context.Context,
+	b store.Backfill,
+) (out store.Backfill, err error) {
 	appID, err := s.appID(ctx, b.App)
 	if err != nil {
 		return store.Backfill{}, err
 	}
 	err = s.write(ctx, "starting a backfill", func(ctx context.Context, c runner) error {
 		var n int
-		err := s.selectOne(ctx, c, &n, stmt("SELECT COUNT(*) FROM timers WHERE id=").int(int64(b.Timer)).add(" AND app_id=").int(appID).
-			add(" AND status<>").int(rowDeleted))
+		err := s.selectOne(
+			ctx,
+			c,
+			&n,
+			stmt(
+				"SELECT COUNT(*) FROM timers WHERE id=",
+			).int(int64(b.Timer)).
+				add(" AND app_id=").
+				int(appID).
+				add(" AND status<>").
+				int(rowDeleted),
+		)
 		if err == nil && n == 0 {
 			err = timer.NotFound("timer", b.Timer)
 		}
@@ -75,7 +108,9 @@ func (s *Store) StartBackfill(ctx context.Context, b store.Backfill) (out store.
 		if err != nil {
 			return err
 		}
-		q := stmt("INSERT INTO backfills ("+backfillColumns+",expand_at_ms) VALUES ").row(true, int64(b.ID), appID, int64(b.Timer),
+		q := stmt(
+			"INSERT INTO backfills ("+backfillColumns+",expand_at_ms) VALUES ",
+		).row(true, int64(b.ID), appID, int64(b.Timer),
 			b.FromMS, b.ToMS, b.FromMS, 0, rowBackfillRunning, nowMS, nowMS)
 		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("id"))); err != nil {
 			return err
@@ -91,7 +126,11 @@ func (s *Store) StartBackfill(ctx context.Context, b store.Backfill) (out store.
 }
 
 // Backfill returns one.
-func (s *Store) Backfill(ctx context.Context, app string, id timer.ID) (b store.Backfill, err error) {
+func (s *Store) Backfill(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+) (b store.Backfill, err error) {
 	appID, err := s.appID(ctx, app)
 	if err != nil {
 		return store.Backfill{}, err
@@ -107,12 +146,18 @@ func (s *Store) Backfill(ctx context.Context, app string, id timer.ID) (b store.
 	return b, err
 }
 
-// CancelBackfill ends it by one statement, which waits for an expansion of it that is under way, and from then on there is none. One that has made all its fires is
-// cancelled as long as one of them is open. What fires it had is then ended in short transactions, each of which locks those that nobody owns: a claim
-// comes before, and its fire is left alone, or after, and finds the fire gone. Dying halfway it leaves fires open, which the repeated call ends. Two calls
-// at once end each fire once. What others write meanwhile is none of its series; should the last fire end between the look and the statement, it is
-// cancelled and lacks nothing.
-func (s *Store) CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error) {
+// CancelBackfill ends it by one statement, which waits for an expansion of it that is under way,
+// and from then on there is none. One that has made all its fires is cancelled as long as one of
+// them is open. What fires it had is then ended in short transactions, each of which locks those
+// that nobody owns: a claim comes before, and its fire is left alone, or after, and finds the fire
+// gone. Dying halfway it leaves fires open, which the repeated call ends. Two calls at once end
+// each fire once. What others write meanwhile is none of its series; should the last fire end
+// between the look and the statement, it is cancelled and lacks nothing.
+func (s *Store) CancelBackfill(
+	ctx context.Context,
+	app string,
+	id timer.ID,
+) (store.Backfill, error) {
 	b, err := s.Backfill(ctx, app, id)
 	if err != nil {
 		return store.Backfill{}, err
@@ -125,7 +170,13 @@ func (s *Store) CancelBackfill(ctx context.Context, app string, id timer.ID) (st
 			}
 		}
 		_, err = s.alone(ctx, "cancelling a backfill", func() *statement {
-			return stmt("UPDATE backfills SET status=").int(rowBackfillCancelled).add(" WHERE id=").int(int64(id)).add(" AND status=").int(from)
+			return stmt(
+				"UPDATE backfills SET status=",
+			).int(rowBackfillCancelled).
+				add(" WHERE id=").
+				int(int64(id)).
+				add(" AND status=").
+				int(from)
 		})
 		if err == nil {
 			b, err = s.Backfill(ctx, app, id)
@@ -149,34 +200,53 @@ func (s *Store) CancelBackfill(ctx context.Context, app string, id timer.ID) (st
 	}
 }
 
-// backfillFires returns open fires of a backfill behind a position, of which more may be asked. It walks the primary key over the backfill's range: of instants long
-// past, few are open.
+// backfillFires returns open fires of a backfill behind a position, of which more may be asked. It
+// walks the primary key over the backfill's range: of instants long past, few are open.
 func (s *Store) backfillFires(
 	ctx context.Context, b *store.Backfill, after timer.FireID, and string, limit int,
 ) (ids []timer.FireID, err error) {
 	var rows []fireIDRow
-	err = s.read(ctx, "reading the fires of a backfill", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt("SELECT " + fireKey + " FROM fires" + s.dialect.byPrimary + " WHERE ")
-		s.dialect.later(q, []string{"due_ms", "timer_id", "series"}, []int64{after.DueMS, int64(after.Timer), after.Series})
-		q.add(" AND due_ms<").int(b.ToMS).add(" AND timer_id=").int(int64(b.Timer)).add(" AND series=").int(int64(b.ID)).
-			add(and + " ORDER BY " + fireKey + " LIMIT ").int(int64(limit))
-		return s.selectAll(ctx, c, &rows, q)
-	})
+	err = s.read(
+		ctx,
+		"reading the fires of a backfill",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			q := stmt("SELECT " + fireKey + " FROM fires" + s.dialect.byPrimary + " WHERE ")
+			s.dialect.later(
+				q,
+				[]string{"due_ms", "timer_id", "series"},
+				[]int64{after.DueMS, int64(after.Timer), after.Series},
+			)
+			q.add(" AND due_ms<").
+				int(b.ToMS).
+				add(" AND timer_id=").
+				int(int64(b.Timer)).
+				add(" AND series=").
+				int(int64(b.ID)).
+				add(and + " ORDER BY " + fireKey + " LIMIT ").
+				int(int64(limit))
+			return s.selectAll(ctx, c, &rows, q)
+		},
+	)
 	for _, r := range rows {
 		ids = append(ids, r.id())
 	}
 	return ids, err
 }
 
-// cancelFires ends those of the given fires that are open and that nobody owns, with all that hangs on them: they leave the queue of their timer, and a turn that
-// one of them has goes on to the first that waits. It locks as recordLinked does, the timer's row first: who enters one of them comes before, and it is ended as one
-// that waits, or after, and does not own it. It is one transaction, for one batch of fires; repeated, it finds none of them. Nobody is told of a fire that
-// gets the turn: the sweep finds it.
+// cancelFires ends those of the given fires that are open and that nobody owns, with all that hangs
+// on them: they leave the queue of their timer, and a turn that one of them has goes on to the
+// first that waits. It locks as recordLinked does, the timer's row first: who enters one of them
+// comes before, and it is ended as one that waits, or after, and does not own it. It is one
+// transaction, for one batch of fires; repeated, it finds none of them. Nobody is told of a fire
+// that gets the turn: the sweep finds it.
 func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
 	return s.write(ctx, "cancelling fires", func(ctx context.Context, c runner) error {
 		r := &linkedRecord{store: s, c: c, session: 0} // of nobody
 		for _, id := range ids {
-			r.outcomes = append(r.outcomes, timer.Outcome{Fire: timer.Fire{FireID: id}, Serial: true})
+			r.outcomes = append(
+				r.outcomes,
+				timer.Outcome{Fire: timer.Fire{FireID: id}, Serial: true},
+			)
 		}
 		if err := r.lock(ctx); err != nil {
 			return err
@@ -187,10 +257,17 @@ func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
 			if !open || f.Owner != 0 {
 				continue
 			}
-			f.Owner = store.HouseSession // who records it
+			f.Owner = store.SystemSession // who records it
 			r.outcomes = append(r.outcomes, timer.Outcome{
-				Fire: f, Kind: timer.Skipped, Reason: timer.ReasonCancelled, FinishedMS: r.nowMS, UntilMS: f.DueMS, Count: 1,
-				Attempts: f.Attempt, LatenessMS: f.LateMS, Serial: true,
+				Fire:       f,
+				Kind:       timer.Skipped,
+				Reason:     timer.ReasonCancelled,
+				FinishedMS: r.nowMS,
+				UntilMS:    f.DueMS,
+				Count:      1,
+				Attempts:   f.Attempt,
+				LatenessMS: f.LateMS,
+				Serial:     true,
 			})
 		}
 		if len(r.outcomes) == 0 {

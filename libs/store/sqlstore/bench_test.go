@@ -32,8 +32,9 @@ func BenchmarkMySQL(b *testing.B) {
 	})
 }
 
-// BenchmarkEdit edits the target and the labels of timers that are due each second and have an hour of open fires, as so many callers of an API do at once: each one timer,
-// and transactions are shared as there.
+// BenchmarkEdit edits the target and the labels of timers that are due each second and have an hour
+// of open fires, as so many callers of an API do at once: each one timer, and transactions are
+// shared as there.
 func BenchmarkEdit(b *testing.B) {
 	for name, open := range map[string]func(b *testing.B) *sqlstore.Store{
 		"SQLite": func(b *testing.B) *sqlstore.Store {
@@ -48,38 +49,78 @@ func BenchmarkEdit(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			const timers, callers = 50, 32
 			s := open(b)
-			require.NoError(b, s.Keep(b.Context(), time.Hour))
+			require.NoError(b, s.PurgeExpired(b.Context(), time.Hour))
 			definition := func(n int64) timer.Definition {
 				return timer.Definition{
-					Schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Second)}, Labels: map[string]string{"n": fmt.Sprint(n)},
-					Target: timer.Target{Kind: timer.KindHTTP, URL: fmt.Sprintf("http://127.0.0.1/%d", n), Method: "POST"},
+					Schedule: timer.Schedule{
+						Kind:  timer.KindInterval,
+						Every: timer.Duration(time.Second),
+					},
+					Labels: map[string]string{"n": fmt.Sprint(n)},
+					Target: timer.Target{
+						Kind:   timer.KindHTTP,
+						URL:    fmt.Sprintf("http://127.0.0.1/%d", n),
+						Method: "POST",
+					},
 				}
 			}
 			hourly := func(t *timer.Timer, nowMS int64) store.Plan {
-				p := store.Plan{NextDueMS: max(t.NextDueMS, nowMS-nowMS%1000+1000), ExpandAtMS: nowMS + timer.MinuteMS}
+				p := store.Plan{
+					NextDueMS:  max(t.NextDueMS, nowMS-nowMS%1000+1000),
+					ExpandAtMS: nowMS + timer.MinuteMS,
+				}
 				for range 300 {
-					p.Fires = append(p.Fires, timer.Fire{FireID: timer.FireID{Timer: t.ID, DueMS: p.NextDueMS}, RunMS: p.NextDueMS})
+					p.Fires = append(
+						p.Fires,
+						timer.Fire{
+							FireID:  timer.FireID{Timer: t.ID, DueMS: p.NextDueMS},
+							RunAtMS: p.NextDueMS,
+						},
+					)
 					p.NextDueMS += 1000
 				}
 				return p
 			}
 			var items []store.NewTimer
 			for i := range timers {
-				items = append(items, store.NewTimer{App: "app", Name: fmt.Sprint("t", i), Activate: true, Definition: definition(0)})
+				items = append(
+					items,
+					store.NewTimer{
+						App:        "app",
+						Name:       fmt.Sprint("t", i),
+						Activate:   true,
+						Definition: definition(0),
+					},
+				)
 			}
 			made, err := s.Create(b.Context(), items, hourly)
 			require.NoError(b, err)
 			for range 11 {
 				for i := range made {
-					_, err := s.SetStatus(b.Context(), []store.StatusChange{{App: "app", ID: made[i].Timer.ID, Status: timer.StatusInactive}}, hourly)
+					_, err := s.SetStatus(
+						b.Context(),
+						[]store.StatusChange{
+							{App: "app", ID: made[i].Timer.ID, Status: timer.StatusInactive},
+						},
+						hourly,
+					)
 					require.NoError(b, err)
-					_, err = s.SetStatus(b.Context(), []store.StatusChange{{App: "app", ID: made[i].Timer.ID, Status: timer.StatusActive}}, hourly)
+					_, err = s.SetStatus(
+						b.Context(),
+						[]store.StatusChange{
+							{App: "app", ID: made[i].Timer.ID, Status: timer.StatusActive},
+						},
+						hourly,
+					)
 					require.NoError(b, err)
 				}
 			}
-			group := batch.New(batch.Options{Max: store.MaxBatch, Wait: 2 * time.Millisecond, AtOnce: 4}, func(ctx context.Context, items []store.Edit) ([]store.Edited, error) {
-				return s.Edit(ctx, items, hourly)
-			})
+			group := batch.New(
+				batch.Options{Max: store.MaxBatch, Wait: 2 * time.Millisecond, AtOnce: 4},
+				func(ctx context.Context, items []store.Edit) ([]store.Edited, error) {
+					return s.Edit(ctx, items, hourly)
+				},
+			)
 			defer group.Close()
 			var next atomic.Int64
 			b.SetParallelism(callers / runtime.GOMAXPROCS(0))
@@ -87,7 +128,14 @@ func BenchmarkEdit(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					n := next.Add(1)
-					edited, err := group.Do(b.Context(), store.Edit{App: "app", ID: made[n%timers].Timer.ID, Definition: definition(n)})
+					edited, err := group.Do(
+						b.Context(),
+						store.Edit{
+							App:        "app",
+							ID:         made[n%timers].Timer.ID,
+							Definition: definition(n),
+						},
+					)
 					if err != nil || edited.Err != nil {
 						b.Error(err, edited.Err)
 					}
@@ -114,10 +162,13 @@ func prepare(b *testing.B, s *sqlstore.Store) *prepared {
 	require.NoError(b, err)
 	p.due.Store(at.UnixMilli())
 	require.NoError(b, s.OpenSession(b.Context(), 1, store.ExecutorSession, "bench"))
-	require.NoError(b, s.Keep(b.Context(), time.Hour))
+	require.NoError(b, s.PurgeExpired(b.Context(), time.Hour))
 	var items []store.NewTimer
 	for range 2 {
-		items = append(items, store.NewTimer{App: "app", Name: string(rune('a' + len(items))), Activate: true})
+		items = append(
+			items,
+			store.NewTimer{App: "app", Name: string(rune('a' + len(items))), Activate: true},
+		)
 	}
 	_, err = s.Create(b.Context(), items, func(t *timer.Timer, nowMS int64) store.Plan {
 		return store.Plan{NextDueMS: t.NextDueMS, ExpandAtMS: nowMS}
@@ -133,7 +184,13 @@ func (p *prepared) insert(b *testing.B) []timer.Fire {
 		plan := store.Plan{NextDueMS: from + batchRows, ExpandAtMS: nowMS}
 		for i := range int64(batchRows) {
 			plan.Fires = append(plan.Fires, timer.Fire{
-				FireID: timer.FireID{Timer: t.ID, DueMS: from + i}, RunMS: from + i, Bucket: int32(i % 8), // small
+				// small.
+				FireID: timer.FireID{
+					Timer: t.ID,
+					DueMS: from + i,
+				},
+				RunAtMS: from + i,
+				Bucket:  int32(i % 8),
 			})
 		}
 		return plan
@@ -200,7 +257,13 @@ func benchmark(b *testing.B, open func(b *testing.B) *sqlstore.Store) {
 			outcomes := make([]timer.Outcome, batchRows)
 			for n, f := range batches[i] {
 				outcomes[n] = timer.Outcome{
-					Fire: f, Kind: timer.Delivered, FinishedMS: now + int64(i), UntilMS: f.DueMS, Count: 1, Attempts: 1, StatusCode: 200,
+					Fire:       f,
+					Kind:       timer.Delivered,
+					FinishedMS: now + int64(i),
+					UntilMS:    f.DueMS,
+					Count:      1,
+					Attempts:   1,
+					StatusCode: 200,
 				}
 			}
 			lost, _, err := p.Record(b.Context(), 1, outcomes, nil)
@@ -214,7 +277,14 @@ func benchmark(b *testing.B, open func(b *testing.B) *sqlstore.Store) {
 		fires := p.insertMany(b, 400)
 		first := fires[200][0]
 		inParallel(b, func(int) {
-			got, err := p.LoadSlice(b.Context(), first.RunMinute(), 0, store.Position{}, timer.NeverMS, batchRows)
+			got, err := p.LoadSlice(
+				b.Context(),
+				first.RunAtMinute(),
+				0,
+				store.Position{},
+				timer.NeverMS,
+				batchRows,
+			)
 			if err != nil || len(got) != batchRows {
 				b.Errorf("loaded %d: %v", len(got), err)
 			}

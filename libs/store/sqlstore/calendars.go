@@ -13,10 +13,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// PutCalendar locks the calendar's row, or makes it: of two calls at once the second sees what the first left. In the same transaction it asks for a new plan of the
-// timers that name it, whose rows it locks in order of id: an expansion that read the old content is finished first, and what it
-// expanded is planned anew. Repeating a call makes one more version, with the same content; with ifVersion it is refused.
-func (s *Store) PutCalendar(ctx context.Context, app string, cal timer.Calendar, ifVersion int64) (version int64, err error) {
+// PutCalendar locks the calendar's row, or makes it: of two calls at once the second sees what the
+// first left. In the same transaction it asks for a new plan of the timers that name it, whose rows
+// it locks in order of id: an expansion that read the old content is finished first, and what it
+// expanded is planned anew. Repeating a call makes one more version, with the same content; with
+// ifVersion it is refused.
+func (s *Store) PutCalendar(
+	ctx context.Context,
+	app string,
+	cal timer.Calendar,
+	ifVersion int64,
+) (version int64, err error) {
 	content, err := json.Marshal(cal)
 	if err != nil {
 		return 0, fmt.Errorf("encoding the calendar: %w", err)
@@ -48,46 +55,95 @@ func (s *Store) PutCalendar(ctx context.Context, app string, cal timer.Calendar,
 }
 
 // calendarVersion locks a calendar's row and returns its version; 0: there is none.
-func (s *Store) calendarVersion(ctx context.Context, c runner, key nameKey) (version int64, err error) {
-	err = s.selectOne(ctx, c, &version, stmt("SELECT version FROM calendars WHERE app_id=").int(key.app).add(" AND name=").
-		bind(key.name).add(s.dialect.forUpdate))
+func (s *Store) calendarVersion(
+	ctx context.Context,
+	c runner,
+	key nameKey,
+) (version int64, err error) {
+	err = s.selectOne(
+		ctx,
+		c,
+		&version,
+		stmt("SELECT version FROM calendars WHERE app_id=").int(key.app).add(" AND name=").
+			bind(key.name).add(s.dialect.forUpdate),
+	)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
 	return version, err
 }
 
-func (s *Store) writeCalendar(ctx context.Context, c runner, key nameKey, version int64, content []byte, nowMS int64) error {
+func (s *Store) writeCalendar(
+	ctx context.Context,
+	c runner,
+	key nameKey,
+	version int64,
+	content []byte,
+	nowMS int64,
+) error {
 	if version > 1 {
-		_, err := s.exec(ctx, c, stmt("UPDATE calendars SET version=").int(version).add(",content=").bind(content).
-			add(",updated_ms=").int(nowMS).add(" WHERE app_id=").int(key.app).add(" AND name=").bind(key.name))
+		_, err := s.exec(
+			ctx,
+			c,
+			stmt("UPDATE calendars SET version=").int(version).add(",content=").bind(content).
+				add(",updated_ms=").
+				int(nowMS).add(" WHERE app_id=").int(key.app).add(" AND name=").bind(key.name),
+		)
 		return err
 	}
-	_, err := s.exec(ctx, c, stmt("INSERT INTO calendars (app_id,name,version,content,updated_ms) VALUES (").int(key.app).
-		add(",").bind(key.name).add(",1,").bind(content).add(",").int(nowMS).add(")"))
+	_, err := s.exec(
+		ctx,
+		c,
+		stmt(
+			"INSERT INTO calendars (app_id,name,version,content,updated_ms) VALUES (",
+		).int(key.app).
+			add(",").
+			bind(key.name).
+			add(",1,").
+			bind(content).
+			add(",").
+			int(nowMS).
+			add(")"),
+	)
 	if s.dialect.classOf(err) == classDuplicate {
 		return errRepeat // another call made it first
 	}
 	return err
 }
 
-// askAnew sets Replan of the timers that name a calendar, and brings the active ones up for expansion. What a timer made before this names it or not was settled by
-// whoever has the calendar's row locked; one that was made before the calendar was is found too.
+// askAnew sets Replan of the timers that name a calendar, and brings the active ones up for
+// expansion. What a timer made before this names it or not was settled by whoever has the
+// calendar's row locked; one that was made before the calendar was is found too.
 func (s *Store) askAnew(ctx context.Context, c runner, key nameKey, nowMS int64) error {
 	var ids []timer.ID
-	err := s.selectAll(ctx, c, &ids, stmt("SELECT timer_id FROM timer_calendars WHERE app_id=").int(key.app).add(" AND name=").
-		bind(key.name).add(" ORDER BY timer_id"))
+	err := s.selectAll(
+		ctx,
+		c,
+		&ids,
+		stmt("SELECT timer_id FROM timer_calendars WHERE app_id=").int(key.app).add(" AND name=").
+			bind(key.name).add(" ORDER BY timer_id"),
+	)
 	if err != nil {
 		return err
 	}
 	return s.askTimersAnew(ctx, c, ids, nowMS)
 }
 
-// askTimersAnew sets Replan of timers, given in order of id, and brings the active ones up for expansion.
+// askTimersAnew sets Replan of timers, given in order of id, and brings the active ones up for
+// expansion.
 func (s *Store) askTimersAnew(ctx context.Context, c runner, ids []timer.ID, nowMS int64) error {
 	for part := range batches(ids) {
-		q := stmt("UPDATE timers" + s.dialect.byPrimary + " SET replan=").int(replanCalendar).add(",expand_at_ms=CASE WHEN status=").int(rowActive).
-			add(" THEN ").int(nowMS).add(" ELSE expand_at_ms END WHERE id").idList(part).add(" AND status<>").int(rowDeleted)
+		q := stmt(
+			"UPDATE timers" + s.dialect.byPrimary + " SET replan=",
+		).int(replanCalendar).
+			add(",expand_at_ms=CASE WHEN status=").
+			int(rowActive).
+			add(" THEN ").
+			int(nowMS).
+			add(" ELSE expand_at_ms END WHERE id").
+			idList(part).
+			add(" AND status<>").
+			int(rowDeleted)
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err
 		}
@@ -101,7 +157,11 @@ type calendarRow struct {
 	UpdatedMS int64  `db:"updated_ms"`
 }
 
-func (s *Store) selectCalendars(ctx context.Context, c sqlx.QueryerContext, q *statement) (out []store.CalendarVersion, err error) {
+func (s *Store) selectCalendars(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	q *statement,
+) (out []store.CalendarVersion, err error) {
 	var rows []calendarRow
 	if err := s.selectAll(ctx, c, &rows, q); err != nil {
 		return nil, err
@@ -117,14 +177,21 @@ func (s *Store) selectCalendars(ctx context.Context, c sqlx.QueryerContext, q *s
 }
 
 // Calendar returns a calendar.
-func (s *Store) Calendar(ctx context.Context, app, name string) (v store.CalendarVersion, err error) {
+func (s *Store) Calendar(
+	ctx context.Context,
+	app, name string,
+) (v store.CalendarVersion, err error) {
 	appID, err := s.appID(ctx, app)
 	if err != nil {
 		return v, err
 	}
 	err = s.read(ctx, "reading a calendar", func(ctx context.Context, c sqlx.QueryerContext) error {
-		found, err := s.selectCalendars(ctx, c, stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").int(appID).
-			add(" AND name=").bind(name))
+		found, err := s.selectCalendars(
+			ctx,
+			c,
+			stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").int(appID).
+				add(" AND name=").bind(name),
+		)
 		if err == nil && len(found) == 0 {
 			return timer.NotFound("calendar", name)
 		}
@@ -137,21 +204,30 @@ func (s *Store) Calendar(ctx context.Context, app, name string) (v store.Calenda
 }
 
 // Calendars returns an app's calendars in order of name.
-func (s *Store) Calendars(ctx context.Context, app, after string, limit int) (all []store.CalendarVersion, err error) {
+func (s *Store) Calendars(
+	ctx context.Context,
+	app, after string,
+	limit int,
+) (all []store.CalendarVersion, err error) {
 	appID, err := s.appID(ctx, app)
 	if err != nil || appID == 0 {
 		return nil, err
 	}
 	err = s.read(ctx, "listing calendars", func(ctx context.Context, c sqlx.QueryerContext) error {
-		all, err = s.selectCalendars(ctx, c, stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").int(appID).
-			add(" AND name>").bind(after).add(" ORDER BY name LIMIT ").int(int64(limit)))
+		all, err = s.selectCalendars(
+			ctx,
+			c,
+			stmt("SELECT content,version,updated_ms FROM calendars WHERE app_id=").int(appID).
+				add(" AND name>").bind(after).add(" ORDER BY name LIMIT ").int(int64(limit)),
+		)
 		return err
 	})
 	return all, err
 }
 
-// DeleteCalendar locks the calendar's row, which whoever makes a timer that names it has shared: such a timer is committed, and seen, or it
-// comes later and finds no calendar. Repeated after an unknown result it may not find it.
+// DeleteCalendar locks the calendar's row, which whoever makes a timer that names it has shared:
+// such a timer is committed, and seen, or it comes later and finds no calendar. Repeated after an
+// unknown result it may not find it.
 func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 	appID, err := s.appID(ctx, app)
 	if err != nil {
@@ -170,15 +246,34 @@ func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 			ID   int64  `db:"id"`
 			Name string `db:"name"`
 		}
-		err = s.selectOne(ctx, c, &user, stmt("SELECT t.id,t.name FROM timer_calendars u JOIN timers t ON t.id=u.timer_id WHERE u.app_id=").
-			int(appID).add(" AND u.name=").bind(name).add(" AND t.status<>").int(rowDeleted).add(" ORDER BY u.timer_id LIMIT 1"))
+		err = s.selectOne(
+			ctx,
+			c,
+			&user,
+			stmt(
+				"SELECT t.id,t.name FROM timer_calendars u JOIN timers t ON t.id=u.timer_id WHERE u.app_id=",
+			).
+				int(appID).
+				add(" AND u.name=").
+				bind(name).
+				add(" AND t.status<>").
+				int(rowDeleted).
+				add(" ORDER BY u.timer_id LIMIT 1"),
+		)
 		switch {
 		case err == nil:
-			return timer.Conflict("calendar", fmt.Sprintf("the timer %d (%q) names it", user.ID, user.Name))
+			return timer.Conflict(
+				"calendar",
+				fmt.Sprintf("the timer %d (%q) names it", user.ID, user.Name),
+			)
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
-		_, err = s.exec(ctx, c, stmt("DELETE FROM calendars WHERE app_id=").int(appID).add(" AND name=").bind(name))
+		_, err = s.exec(
+			ctx,
+			c,
+			stmt("DELETE FROM calendars WHERE app_id=").int(appID).add(" AND name=").bind(name),
+		)
 		return err
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// addChanges adds to the change log, as the last step before the commit: a sequence is taken here and seen by others from the commit on,
-// and the time between is what readers overlap by.
+// addChanges adds to the change log, as the last step before the commit: a sequence is taken here
+// and seen by others from the commit on, and the time between is what readers overlap by.
 func (s *Store) addChanges(ctx context.Context, c runner, ids []timer.ID) error {
 	if len(ids) == 0 {
 		return nil
@@ -35,11 +35,17 @@ func (s *Store) addChanges(ctx context.Context, c runner, ids []timer.ID) error 
 
 // logChanges adds to the change log, and returns the sequences of the entries.
 //
-// Which sequences the rows got is read back: behind the latest one before, with the timers whose locks are held, there is
-// nothing but this call's. That holds whatever way the database hands out numbers.
+// Which sequences the rows got is read back: behind the latest one before, with the timers whose
+// locks are held, there is nothing but this call's. That holds whatever way the database hands out
+// numbers.
 func (s *Store) logChanges(ctx context.Context, c runner, changed []timer.ID) ([]int64, error) {
 	var before int64
-	if err := s.selectOne(ctx, c, &before, stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes")); err != nil {
+	if err := s.selectOne(
+		ctx,
+		c,
+		&before,
+		stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"),
+	); err != nil {
 		return nil, err
 	}
 	if err := s.addChanges(ctx, c, changed); err != nil {
@@ -53,7 +59,11 @@ func (s *Store) logChanges(ctx context.Context, c runner, changed []timer.ID) ([
 			Seq   int64 `db:"seq"`
 			Timer int64 `db:"timer_id"`
 		}
-		q := stmt("SELECT seq,timer_id FROM timer_changes WHERE seq>").int(before).add(" AND timer_id").idList(part)
+		q := stmt(
+			"SELECT seq,timer_id FROM timer_changes WHERE seq>",
+		).int(before).
+			add(" AND timer_id").
+			idList(part)
 		if err := s.selectAll(ctx, c, &rows, q.add(" ORDER BY seq")); err != nil {
 			return nil, err
 		}
@@ -70,9 +80,14 @@ func (s *Store) logChanges(ctx context.Context, c runner, changed []timer.ID) ([
 	return out, nil
 }
 
-// Changes returns the change log behind a sequence. A transaction that took its sequence early and commits late appears behind
-// the back of a reader who has gone on: this is what the overlap is for.
-func (s *Store) Changes(ctx context.Context, after int64, limit int) (changes []store.Change, err error) {
+// Changes returns the change log behind a sequence. A transaction that took its sequence early and
+// commits late appears behind the back of a reader who has gone on: this is what the overlap is
+// for.
+func (s *Store) Changes(
+	ctx context.Context,
+	after int64,
+	limit int,
+) (changes []store.Change, err error) {
 	var rows []struct {
 		Seq       int64         `db:"seq"`
 		AtMS      int64         `db:"at_ms"`
@@ -81,11 +96,24 @@ func (s *Store) Changes(ctx context.Context, after int64, limit int) (changes []
 		AppFrozen sql.NullInt64 `db:"app_frozen"`
 		stateRow
 	}
-	err = s.read(ctx, "reading the change log", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectAll(ctx, c, &rows, stmt("SELECT c.seq,c.at_ms,c.timer_id,c.app_id,f.frozen AS app_frozen,"+stateColumns+
-			" FROM timer_changes c LEFT JOIN timers t ON t.id=c.timer_id LEFT JOIN apps a ON a.id=t.app_id "+
-			"LEFT JOIN apps f ON f.id=c.app_id WHERE c.seq>").int(after).add(" ORDER BY c.seq LIMIT ").int(int64(limit)))
-	})
+	err = s.read(
+		ctx,
+		"reading the change log",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			return s.selectAll(
+				ctx,
+				c,
+				&rows,
+				stmt(
+					"SELECT c.seq,c.at_ms,c.timer_id,c.app_id,f.frozen AS app_frozen,"+stateColumns+
+						" FROM timer_changes c LEFT JOIN timers t ON t.id=c.timer_id LEFT JOIN apps a ON a.id=t.app_id "+
+						"LEFT JOIN apps f ON f.id=c.app_id WHERE c.seq>",
+				).int(after).
+					add(" ORDER BY c.seq LIMIT ").
+					int(int64(limit)),
+			)
+		},
+	)
 	for _, r := range rows {
 		ch := store.Change{Seq: r.Seq, AtMS: r.AtMS, AppID: r.AppID, Frozen: r.AppFrozen.Int64 != 0}
 		switch {
@@ -101,14 +129,23 @@ func (s *Store) Changes(ctx context.Context, after int64, limit int) (changes []
 
 // LastChange returns the latest sequence of the change log.
 func (s *Store) LastChange(ctx context.Context) (seq int64, err error) {
-	err = s.read(ctx, "reading the change log", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectOne(ctx, c, &seq, stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"))
-	})
+	err = s.read(
+		ctx,
+		"reading the change log",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			return s.selectOne(ctx, c, &seq, stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"))
+		},
+	)
 	return seq, err
 }
 
-// logApp adds an entry about a whole app to the change log, as the last step before the commit: see addChanges.
+// logApp adds an entry about a whole app to the change log, as the last step before the commit: see
+// addChanges.
 func (s *Store) logApp(ctx context.Context, c runner, app, nowMS int64) error {
-	_, err := s.exec(ctx, c, stmt("INSERT INTO timer_changes (timer_id,at_ms,app_id) VALUES ").row(true, 0, nowMS, app))
+	_, err := s.exec(
+		ctx,
+		c,
+		stmt("INSERT INTO timer_changes (timer_id,at_ms,app_id) VALUES ").row(true, 0, nowMS, app),
+	)
 	return err
 }

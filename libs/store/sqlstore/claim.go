@@ -10,13 +10,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Claim is the hot path: for each revision in the batch (nearly always one) a single autocommitted UPDATE by primary key. All rows
-// matched: all won, and as owner was none and the revision the same, the rows are as given, but for what tasks do not carry of those that had an attempt before. Only
-// these, and where fewer matched all, are read back.
+// Claim is the hot path: for each revision in the batch (nearly always one) a single autocommitted
+// UPDATE by primary key. All rows matched: all won, and as owner was none and the revision the
+// same, the rows are as given, but for what tasks do not carry of those that had an attempt before.
+// Only these, and where fewer matched all, are read back.
 //
-// Two claims at once: both update row by row in order of the key; whoever comes to a row second finds an owner and does not match it. A
-// lost answer: the repeated call does not match its own rows, reads them back and finds its session there.
-func (s *Store) Claim(ctx context.Context, session timer.ID, fires []timer.Fire) (won []timer.Fire, err error) {
+// Two claims at once: both update row by row in order of the key; whoever comes to a row second
+// finds an owner and does not match it. A lost answer: the repeated call does not match its own
+// rows, reads them back and finds its session there.
+func (s *Store) Claim(
+	ctx context.Context,
+	session timer.ID,
+	fires []timer.Fire,
+) (won []timer.Fire, err error) {
 	fires = slices.Clone(fires)
 	slices.SortFunc(fires, func(a, b timer.Fire) int {
 		return cmp.Or(cmp.Compare(a.Rev, b.Rev), timer.CompareFires(a, b))
@@ -41,7 +47,11 @@ func (s *Store) Claim(ctx context.Context, session timer.ID, fires []timer.Fire)
 func sameFire(a, b timer.Fire) bool { return a.FireID == b.FireID }
 
 // claimBatch claims fires of one revision, sorted, each once.
-func (s *Store) claimBatch(ctx context.Context, session timer.ID, fires []timer.Fire) ([]timer.Fire, error) {
+func (s *Store) claimBatch(
+	ctx context.Context,
+	session timer.ID,
+	fires []timer.Fire,
+) ([]timer.Fire, error) {
 	ids := idsOf(fires)
 	n, err := s.alone(ctx, "claiming fires", func() *statement {
 		return s.takeOver(session, 0, fires[0].Rev, ids)
@@ -58,9 +68,14 @@ func (s *Store) claimBatch(ctx context.Context, session timer.ID, fires []timer.
 	return s.claimSlowly(ctx, session, fires[0].Rev, ids)
 }
 
-// withDone reads those of the fires won that had an attempt before: which of its targets have taken a fire is in its row alone. First attempts, nearly all, cost no read.
-// One that was completed since the claim is the session's no more, and is not won.
-func (s *Store) withDone(ctx context.Context, session timer.ID, won []timer.Fire) ([]timer.Fire, error) {
+// withDone reads those of the fires won that had an attempt before: which of its targets have taken
+// a fire is in its row alone. First attempts, nearly all, cost no read. One that was completed
+// since the claim is the session's no more, and is not won.
+func (s *Store) withDone(
+	ctx context.Context,
+	session timer.ID,
+	won []timer.Fire,
+) ([]timer.Fire, error) {
 	var ids []timer.FireID
 	for i := range won {
 		if won[i].Attempt > 0 {
@@ -92,13 +107,28 @@ func (s *Store) withDone(ctx context.Context, session timer.ID, won []timer.Fire
 
 // takeOver is the claim of fires that have the given owner, 0 for none.
 func (s *Store) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) *statement {
-	return stmt("UPDATE fires"+s.dialect.byPrimary+" SET owner=").int(int64(session)).add(" WHERE ").fires(s.dialect, ids).
-		add(" AND owner=").int(int64(from)).add(" AND rev=").int(int64(rev)).add(" AND ").live(session)
+	return stmt(
+		"UPDATE fires"+s.dialect.byPrimary+" SET owner=",
+	).int(int64(session)).
+		add(" WHERE ").
+		fires(s.dialect, ids).
+		add(" AND owner=").
+		int(int64(from)).
+		add(" AND rev=").
+		int(int64(rev)).
+		add(" AND ").
+		live(session)
 }
 
-// claimSlowly finds out what became of a batch of which not all were free: some are finished, some another's, some its own already,
-// some a dead session's, which it takes over under the condition that they still are that session's.
-func (s *Store) claimSlowly(ctx context.Context, session timer.ID, rev int32, ids []timer.FireID) ([]timer.Fire, error) {
+// claimSlowly finds out what became of a batch of which not all were free: some are finished, some
+// another's, some its own already, some a dead session's, which it takes over under the condition
+// that they still are that session's.
+func (s *Store) claimSlowly(
+	ctx context.Context,
+	session timer.ID,
+	rev int32,
+	ids []timer.FireID,
+) ([]timer.Fire, error) {
 	rows, err := s.readFires(ctx, ids)
 	if err != nil {
 		return nil, err
@@ -153,16 +183,24 @@ func (s *Store) readFires(ctx context.Context, ids []timer.FireID) (fires []time
 	return fires, err
 }
 
-// deadAmong returns those owners that have ended, or whose row is gone since: dead is for ever. They come sorted, so that two
-// calls take over in the same order.
-func (s *Store) deadAmong(ctx context.Context, owners map[timer.ID][]timer.FireID) (dead []timer.ID, err error) {
+// deadAmong returns those owners that have ended, or whose row is gone since: dead is for ever.
+// They come sorted, so that two calls take over in the same order.
+func (s *Store) deadAmong(
+	ctx context.Context,
+	owners map[timer.ID][]timer.FireID,
+) (dead []timer.ID, err error) {
 	for id := range owners {
 		dead = append(dead, id)
 	}
 	slices.Sort(dead)
 	var live []timer.ID
 	err = s.read(ctx, "reading sessions", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectAll(ctx, c, &live, stmt("SELECT id FROM sessions WHERE ended_ms=0 AND id").idList(dead))
+		return s.selectAll(
+			ctx,
+			c,
+			&live,
+			stmt("SELECT id FROM sessions WHERE ended_ms=0 AND id").idList(dead),
+		)
 	})
 	return slices.DeleteFunc(dead, func(id timer.ID) bool { return slices.Contains(live, id) }), err
 }

@@ -8,21 +8,32 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// finishSkew is how far from the database's clock a caller may say that a fire was completed. It leaves most of Settled to the commit.
-const finishSkew = store.Settled / 3
+// finishSkew is how far from the database's clock a caller may say that a fire was completed. It
+// leaves most of Settled to the commit.
+const finishSkew = store.VisibilityDelay / 3
 
-// Complete locks as recordLinked does: the timer's row, then those of all fires that it may touch, in order of their keys. Of two completions at once the second sees
-// what the first left, and so of a completion and whoever records the fire. The timeout's claim is a write of the row: it comes after, and finds none, or another revision; or it comes before, and
-// loses the fire, for what it does next asks for its owner. A call that dies halfway has done nothing. Repeated, it finds the outcome, or the attempt, that it wrote.
+// Complete locks as recordLinked does: the timer's row, then those of all fires that it may touch,
+// in order of their keys. Of two completions at once the second sees what the first left, and so of
+// a completion and whoever records the fire. The timeout's claim is a write of the row: it comes
+// after, and finds none, or another revision; or it comes before, and loses the fire, for what it
+// does next asks for its owner. A call that dies halfway has done nothing. Repeated, it finds the
+// outcome, or the attempt, that it wrote.
 //
-// Whether the timer lets one fire run at a time need not be read from the definition, which may have been another one when the fire entered: the turn and
-// the queue say it.
-func (s *Store) Complete(ctx context.Context, app string, c store.Completion) (out store.Completed, err error) {
+// Whether the timer lets one fire run at a time need not be read from the definition, which may
+// have been another one when the fire entered: the turn and the queue say it.
+func (s *Store) Complete(
+	ctx context.Context,
+	app string,
+	c store.Completion,
+) (out store.Completed, err error) {
 	if err := s.ownTimer(ctx, app, c.Timer); err != nil {
 		return store.Completed{}, err
 	}
 	err = s.write(ctx, "completing a fire", func(ctx context.Context, tx runner) error {
-		k := &completing{ask: &c, record: linkedRecord{store: s, c: tx, session: store.HouseSession, whoever: true}}
+		k := &completing{
+			ask:    &c,
+			record: linkedRecord{store: s, c: tx, session: store.SystemSession, whoever: true},
+		}
 		out = store.Completed{}
 		if err := k.run(ctx); err != nil {
 			return err
@@ -30,7 +41,8 @@ func (s *Store) Complete(ctx context.Context, app string, c store.Completion) (o
 		out = k.out
 		return nil
 	})
-	return out, err // with an error: what the last commit would have made, of which nobody knows whether it did
+	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	return out, err
 }
 
 // completing is one transaction of Complete.
@@ -80,7 +92,14 @@ func (k *completing) run(ctx context.Context) error {
 func (k *completing) over(ctx context.Context, attempts []timer.Attempt) error {
 	r := &k.record
 	var done []outcomeRow
-	err := r.store.selectAll(ctx, r.c, &done, stmt("SELECT "+outcomeColumns+" FROM outcomes"+r.store.dialect.byTimer+" WHERE ").ofFire(k.ask.FireID))
+	err := r.store.selectAll(
+		ctx,
+		r.c,
+		&done,
+		stmt(
+			"SELECT "+outcomeColumns+" FROM outcomes"+r.store.dialect.byTimer+" WHERE ",
+		).ofFire(k.ask.FireID),
+	)
 	if err != nil {
 		return err
 	}
@@ -89,7 +108,7 @@ func (k *completing) over(ctx context.Context, attempts []timer.Attempt) error {
 	}
 	o := done[0].outcome()
 	switch {
-	case k.ask.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.HouseSession && o.Attempts == k.ask.Attempt:
+	case k.ask.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.SystemSession && o.Attempts == k.ask.Attempt:
 		k.out.State = store.CompletedThen
 		if err := r.finish(ctx, nil); err != nil { // which ends nothing, and finds what was set off
 			return err
@@ -111,7 +130,8 @@ func (k *completing) failedBefore(attempts []timer.Attempt) bool {
 	}
 	for i := range attempts {
 		a := &attempts[i]
-		if a.N == k.ask.Attempt && a.Failure == f.Failure && a.StatusCode == f.StatusCode && a.Error == clip(f.Error, timer.MaxExcerpt) &&
+		if a.N == k.ask.Attempt && a.Failure == f.Failure && a.StatusCode == f.StatusCode &&
+			a.Error == clip(f.Error, timer.MaxExcerpt) &&
 			a.Excerpt == clip(f.Excerpt, timer.MaxExcerpt) {
 			return true
 		}
@@ -124,10 +144,13 @@ func (k *completing) deliver(ctx context.Context, row timer.Fire, attempts []tim
 	r := &k.record
 	o := &r.outcomes[0]
 	o.Fire = row
-	o.Owner = store.HouseSession
+	o.Owner = store.SystemSession
 	o.Kind, o.UntilMS, o.Count = timer.Delivered, row.DueMS, 1
 	o.Attempts, o.LatenessMS = row.Attempt, row.LateMS
-	if o.FinishedMS = r.nowMS; max(k.ask.FinishedMS-r.nowMS, r.nowMS-k.ask.FinishedMS) <= finishSkew.Milliseconds() {
+	if o.FinishedMS = r.nowMS; max(
+		k.ask.FinishedMS-r.nowMS,
+		r.nowMS-k.ask.FinishedMS,
+	) <= finishSkew.Milliseconds() {
 		o.FinishedMS = k.ask.FinishedMS
 	}
 	for i := range attempts {
@@ -142,10 +165,11 @@ func (k *completing) deliver(ctx context.Context, row timer.Fire, attempts []tim
 	return nil
 }
 
-// giveBack gives the fire back for dispatch, for its retry policy to say what becomes of it, at once, in bucket 0, which every minute has. It keeps its turn.
+// giveBack gives the fire back for dispatch, for its retry policy to say what becomes of it, at
+// once, in bucket 0, which every minute has. It keeps its turn.
 func (k *completing) giveBack(ctx context.Context, row timer.Fire, attempts []timer.Attempt) error {
 	r := &k.record
-	row.State, row.RunMS, row.Bucket, row.Owner, row.Sweeps = timer.FireReturned, r.nowMS, 0, 0, 0
+	row.State, row.RunAtMS, row.Bucket, row.Owner, row.Sweeps = timer.FireReturned, r.nowMS, 0, 0, 0
 	row.Rev++
 	if err := r.store.saveFires(ctx, r.c, []timer.Fire{row}, releaseColumns...); err != nil {
 		return err

@@ -11,11 +11,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Create looks at what is there, decides item by item in memory, inserts what is new without overwriting anything, and looks whether
-// the rows are its own. Where another call came first, or another process made the same id, the whole transaction is
-// rolled back and repeated with new ids: now it sees the other's rows. So of any number of calls at once one wins, and the items
-// of one call are decided as if they had come one after the other.
-func (s *Store) Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error) {
+// Create looks at what is there, decides item by item in memory, inserts what is new without
+// overwriting anything, and looks whether the rows are its own. Where another call came first, or
+// another process made the same id, the whole transaction is rolled back and repeated with new ids:
+// now it sees the other's rows. So of any number of calls at once one wins, and the items of one
+// call are decided as if they had come one after the other.
+func (s *Store) Create(
+	ctx context.Context,
+	items []store.NewTimer,
+	plan store.Planner,
+) ([]store.Created, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -35,14 +40,23 @@ func (s *Store) Create(ctx context.Context, items []store.NewTimer, plan store.P
 	var out []store.Created
 	err = s.write(ctx, "creating timers", func(ctx context.Context, c runner) error {
 		b := &creation{
-			store: s, c: c, items: items, encoded: encoded, appIDs: appIDs, plan: plan, maker: rand.Int64(), // a mark
-			names: map[nameKey]*known{}, keys: map[nameKey]*knownKey{},
+			// a mark.
+			store:   s,
+			c:       c,
+			items:   items,
+			encoded: encoded,
+			appIDs:  appIDs,
+			plan:    plan,
+			maker:   rand.Int64(),
+			names:   map[nameKey]*known{},
+			keys:    map[nameKey]*knownKey{},
 		}
 		var err error
 		out, err = b.run(ctx)
 		return err
 	})
-	return out, err // with an error: what the last commit would have made, of which nobody knows whether it did
+	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	return out, err
 }
 
 type encodedDefinition struct{ text, hash []byte }
@@ -117,14 +131,18 @@ func (b *creation) decide(i int) store.Created {
 	key := nameKey{app, it.IdempotencyKey}
 	if k := b.keys[key]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
-			return store.Created{Err: timer.Conflict("idempotency_key", "it was used for another request")}
+			return store.Created{
+				Err: timer.Conflict("idempotency_key", "it was used for another request"),
+			}
 		}
 		return store.Created{Timer: k.timer.timer, Existing: true}
 	}
 	name := nameKey{app, it.Name}
 	t, existing := b.names[name]
 	if existing && !bytes.Equal(t.hash, b.encoded[i].hash) {
-		return store.Created{Err: timer.Conflict("name", "a timer of this name exists, with another definition")}
+		return store.Created{
+			Err: timer.Conflict("name", "a timer of this name exists, with another definition"),
+		}
 	}
 	if !existing {
 		t = b.add(i, app)
@@ -147,8 +165,16 @@ func (b *creation) add(i int, app int64) *known {
 	t := &known{
 		hash: b.encoded[i].hash, text: b.encoded[i].text,
 		timer: timer.Timer{
-			ID: b.store.ids.Next(), App: it.App, AppID: app, Name: it.Name, Status: timer.StatusInactive, Version: 1,
-			Definition: it.Definition, VersionMS: b.x.nowMS, CreatedMS: b.x.nowMS, UpdatedMS: b.x.nowMS,
+			ID:         b.store.ids.Next(),
+			App:        it.App,
+			AppID:      app,
+			Name:       it.Name,
+			Status:     timer.StatusInactive,
+			Version:    1,
+			Definition: it.Definition,
+			VersionMS:  b.x.nowMS,
+			CreatedMS:  b.x.nowMS,
+			UpdatedMS:  b.x.nowMS,
 		},
 	}
 	t.timer.Calendars = b.shared.of(&t.timer)
@@ -160,7 +186,8 @@ func (b *creation) add(i int, app int64) *known {
 	return t
 }
 
-// insert writes what is new, in the order of the keys, so that two calls with the same names do not wait in a circle.
+// insert writes what is new, in the order of the keys, so that two calls with the same names do not
+// wait in a circle.
 func (b *creation) insert(ctx context.Context) error {
 	if len(b.fresh) > 0 {
 		if err := b.insertTimers(ctx); err != nil {
@@ -184,20 +211,34 @@ func (b *creation) insertTimers(ctx context.Context) error {
 		q := stmt("INSERT INTO timers (" + timerColumns + ",live_name,maker) VALUES ")
 		ids := make([]timer.ID, len(part))
 		for i, t := range part {
-			q.timerRow(i == 0, &t.timer, replanNothing).add(",").bind(t.timer.Name).add(",").int(b.maker).add(")")
+			q.timerRow(i == 0, &t.timer, replanNothing).
+				add(",").
+				bind(t.timer.Name).
+				add(",").
+				int(b.maker).
+				add(")")
 			ids[i] = t.timer.ID
 		}
 		if _, err := s.exec(ctx, b.c, q.add(s.dialect.nothing("id"))); err != nil {
 			return err
 		}
-		// The row with my id is mine if it has my mark; else the id was taken, or the name was, and there is none.
-		if err := b.allMine(ctx, len(part), stmt("SELECT COUNT(*) FROM timers WHERE id").idList(ids)); err != nil {
+		// The row with my id is mine if it has my mark; else the id was taken, or the name was, and
+		// there is none.
+		if err := b.allMine(
+			ctx,
+			len(part),
+			stmt("SELECT COUNT(*) FROM timers WHERE id").idList(ids),
+		); err != nil {
 			return err
 		}
 	}
 	versions := make([]newVersion, len(b.fresh))
 	for i, t := range b.fresh {
-		versions[i] = newVersion{VersionKey: store.VersionKey{Timer: t.timer.ID, Version: t.timer.Version}, hash: t.hash, text: t.text}
+		versions[i] = newVersion{
+			VersionKey: store.VersionKey{Timer: t.timer.ID, Version: t.timer.Version},
+			hash:       t.hash,
+			text:       t.text,
+		}
 	}
 	if err := s.insertVersions(ctx, b.c, versions, b.fresh[0].timer.CreatedMS); err != nil {
 		return err

@@ -11,37 +11,42 @@ type dialect struct {
 	name string // of the folder of its migrations
 	// now adds the store's clock in ms to a statement.
 	now func(q *statement)
-	// forUpdate locks the rows that a SELECT reads; skipLocked passes by those that another has locked. SQLite has one
-	// writer, which needs no row locks.
+	// forUpdate locks the rows that a SELECT reads; skipLocked passes by those that another has
+	// locked. SQLite has one writer, which needs no row locks.
 	forUpdate, skipLocked string
 	// forShare keeps others from writing the rows that a SELECT reads.
 	forShare string
 	// tuples opens the right side of "(a,b) IN (…)".
 	tuples string
-	// nothing makes an INSERT leave a row alone whose key is taken: never IGNORE, which also swallows bad data.
+	// nothing makes an INSERT leave a row alone whose key is taken: never IGNORE, which also
+	// swallows bad data.
 	nothing func(column string) string
-	// conflict opens what an INSERT does about a row that is there already; value names a column of the row that was to be
-	// inserted; greatest is the larger of two.
+	// conflict opens what an INSERT does about a row that is there already; value names a column of
+	// the row that was to be inserted; greatest is the larger of two.
 	conflict func(key string) string
 	value    func(column string) string
 	greatest string
 	// later adds "(a,b,…) > (1,2,…)" in the form for which the database walks an index.
 	later func(q *statement, columns []string, values []int64)
-	// byPrimary and byRun pin the plan of the statements on fires: on a fresh table without statistics MariaDB once chose
-	// another index than the primary key, and fell behind.
+	// byPrimary and byRun pin the plan of the statements on fires: on a fresh table without
+	// statistics MariaDB once chose another index than the primary key, and fell behind.
 	byPrimary, byRun string
-	// byExpand pins the expansion: without it a scan would lock every timer on its way. byApp and byTimer pin lists, which an optimizer
-	// that hopes for a short scan reads along the primary key.
+	// byExpand pins the expansion: without it a scan would lock every timer on its way. byApp and
+	// byTimer pin lists, which an optimizer that hopes for a short scan reads along the primary
+	// key.
 	byExpand, byApp, byTimer string
 	// joined joins a table to the one before it, in that order.
 	joined string
-	// oneWriter says that transactions never wait for each other's rows, while each commit costs a turn of the one writer.
+	// oneWriter says that transactions never wait for each other's rows, while each commit costs a
+	// turn of the one writer.
 	oneWriter bool
-	// deleteFrom opens a DELETE that is pinned to an index: one that scans would wait for rows of others. Only the form for many tables takes a hint.
+	// deleteFrom opens a DELETE that is pinned to an index: one that scans would wait for rows of
+	// others. Only the form for many tables takes a hint.
 	deleteFrom func(table, index string) string
 	// classify says what an error of the driver means.
 	classify func(error) class
-	// deleteSome deletes at most limit rows that match, the first ones in an order that an index has.
+	// deleteSome deletes at most limit rows that match, the first ones in an order that an index
+	// has.
 	deleteSome func(table, key, order, where string, limit int) *statement
 }
 
@@ -49,11 +54,12 @@ type dialect struct {
 type class int
 
 const (
-	classOther     class = iota
-	classAway            // the server is away, slow, full or refuses writes: the same may succeed later
-	classRepeat          // the transaction was rolled back for another's sake: repeat it at once
-	classData            // the statement was refused for a value in it
-	classDuplicate       // a key is taken
+	classOther class = iota
+	// the server is away, slow, full or refuses writes: the same may succeed later.
+	classAway
+	classRepeat    // the transaction was rolled back for another's sake: repeat it at once
+	classData      // the statement was refused for a value in it
+	classDuplicate // a key is taken
 )
 
 func mysqlDialect() *dialect {
@@ -80,7 +86,9 @@ func mysqlDialect() *dialect {
 		},
 		classify: classifyMySQL,
 		deleteSome: func(table, _, order, where string, limit int) *statement {
-			return stmt("DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ").int(int64(limit))
+			return stmt(
+				"DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ",
+			).int(int64(limit))
 		},
 	}
 }
@@ -103,8 +111,11 @@ func sqliteDialect(nowMS func() int64) *dialect {
 		classify:   classifySQLite,
 		// SQLite is built without DELETE … LIMIT.
 		deleteSome: func(table, key, order, where string, limit int) *statement {
-			return stmt("DELETE FROM " + table + " WHERE (" + key + ") IN (SELECT " + key + " FROM " + table + " WHERE " + where +
-				" ORDER BY " + order + " LIMIT ").int(int64(limit)).add(")")
+			return stmt(
+				"DELETE FROM " + table + " WHERE (" + key + ") IN (SELECT " + key + " FROM " + table + " WHERE " + where +
+					" ORDER BY " + order + " LIMIT ",
+			).int(int64(limit)).
+				add(")")
 		},
 	}
 }
@@ -120,7 +131,8 @@ func (d *dialect) set(key string, columns ...string) string {
 
 const fireKey = "due_ms,timer_id,series"
 
-// same adds "(a=1 AND b=2 …)". It stands for "(a,b) IN ((1,2))", for which an UPDATE on MariaDB uses no index: it reads the whole table.
+// same adds "(a=1 AND b=2 …)". It stands for "(a,b) IN ((1,2))", for which an UPDATE on MariaDB
+// uses no index: it reads the whole table.
 func (q *statement) same(columns string, values ...int64) *statement {
 	and := "("
 	for i, column := range strings.Split(columns, ",") {
@@ -153,7 +165,8 @@ func laterByRow(q *statement, columns []string, values []int64) {
 	q.add("(" + strings.Join(columns, ",") + ")>(").ints(values...).add(")")
 }
 
-// laterByRanges writes the comparison out as ranges of an index, (a>1 OR a=1 AND b>2 OR …), for MySQL uses none for a row.
+// laterByRanges writes the comparison out as ranges of an index, (a>1 OR a=1 AND b>2 OR …), for
+// MySQL uses none for a row.
 func laterByRanges(q *statement, columns []string, values []int64) {
 	q.add("(")
 	for i := range columns {

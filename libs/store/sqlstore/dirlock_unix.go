@@ -12,12 +12,14 @@ import (
 	"syscall"
 )
 
-// dirLock is the sole right to a data directory. The kernel drops it when the process ends, however it ends.
+// dirLock is the sole right to a data directory. The kernel drops it when the process ends, however
+// it ends.
 type dirLock struct{ file *os.File }
 
 // lockDir takes the lock, or says who has it.
 func lockDir(dir string) (*dirLock, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE, 0o640) //nolint:gosec // the operator's directory
+	//nolint:gosec // the operator's directory
+	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("locking the data directory: %w", err)
 	}
@@ -28,8 +30,11 @@ func lockDir(dir string) (*dirLock, error) {
 		}
 		holder := make([]byte, 16)
 		n, _ := f.Read(holder) // the number only helps the reader
-		return nil, fmt.Errorf("the data directory %s is in use by another process (pid %s): stop it, or use another directory",
-			dir, strings.TrimSpace(string(holder[:n])))
+		return nil, fmt.Errorf(
+			"the data directory %s is in use by another process (pid %s): stop it, or use another directory",
+			dir,
+			strings.TrimSpace(string(holder[:n])),
+		)
 	}
 	pid := strconv.Itoa(os.Getpid()) + "\n"
 	if err := errors.Join(f.Truncate(0), writeAt(f, pid)); err != nil {

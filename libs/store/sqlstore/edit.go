@@ -22,8 +22,13 @@ func (s *Store) TimerNamed(ctx context.Context, app, name string) (t timer.Timer
 	}
 	err = s.read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
 		var row timerRow
-		err := s.selectOne(ctx, c, &row, stmt("SELECT "+timerColumns+" FROM timers WHERE app_id=").int(appID).
-			add(" AND live_name=").bind(name))
+		err := s.selectOne(
+			ctx,
+			c,
+			&row,
+			stmt("SELECT "+timerColumns+" FROM timers WHERE app_id=").int(appID).
+				add(" AND live_name=").bind(name),
+		)
 		if errors.Is(err, sql.ErrNoRows) {
 			return timer.NotFound("timer", name)
 		}
@@ -40,10 +45,16 @@ func (s *Store) TimerNamed(ctx context.Context, app, name string) (t timer.Timer
 	return t, err
 }
 
-// Edit locks the timers' rows in order of id, and before them, for sharing, the calendars that the new definitions name, as Create does. Two edits of
-// one timer come one after the other: the second makes its version of what the first left, or is refused for its IfVersion. An
-// expansion comes before or after the whole of an edit. A repeated call finds its definition there and changes nothing.
-func (s *Store) Edit(ctx context.Context, items []store.Edit, plan store.Planner) (out []store.Edited, err error) {
+// Edit locks the timers' rows in order of id, and before them, for sharing, the calendars that the
+// new definitions name, as Create does. Two edits of one timer come one after the other: the second
+// makes its version of what the first left, or is refused for its IfVersion. An expansion comes
+// before or after the whole of an edit. A repeated call finds its definition there and changes
+// nothing.
+func (s *Store) Edit(
+	ctx context.Context,
+	items []store.Edit,
+	plan store.Planner,
+) (out []store.Edited, err error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -69,7 +80,8 @@ func (s *Store) Edit(ctx context.Context, items []store.Edit, plan store.Planner
 		out = e.out
 		return nil
 	})
-	return out, err // with an error: what the last commit would have done, of which nobody knows whether it did
+	// with an error: what the last commit would have done, of which nobody knows whether it did.
+	return out, err
 }
 
 // edition is one transaction of Edit.
@@ -166,7 +178,13 @@ func (e *edition) round(ctx context.Context, x *expansion, round []int) error {
 		}
 		e.hashes[t.ID] = e.texts[i].hash
 		versions = append(versions, newVersion{
-			VersionKey: store.VersionKey{Timer: t.ID, Version: t.Version}, samePlan: !x.begun[t.ID], hash: e.texts[i].hash, text: e.texts[i].text,
+			VersionKey: store.VersionKey{
+				Timer:   t.ID,
+				Version: t.Version,
+			},
+			samePlan: !x.begun[t.ID],
+			hash:     e.texts[i].hash,
+			text:     e.texts[i].text,
 		})
 		if x.begun[t.ID] { // else the calendars are the same
 			before, uses = append(before, was...), append(uses, timerUses(t)...)
@@ -196,13 +214,15 @@ func (e *edition) round(ctx context.Context, x *expansion, round []int) error {
 		return err
 	}
 	for n, i := range done {
-		e.out[i].Timer, e.out[i].Seq, e.out[i].Fires = *e.byID[changed[n]], seqs[n], x.marked(e.out[i].Fires)
+		e.out[i].Timer, e.out[i].Seq, e.out[i].Fires = *e.byID[changed[n]], seqs[n], x.marked(
+			e.out[i].Fires,
+		)
 	}
 	return nil
 }
 
-// wanted returns the timer of an item, or why it cannot be edited. An item that brings the present definition is one that was applied before: its
-// IfVersion is not asked for.
+// wanted returns the timer of an item, or why it cannot be edited. An item that brings the present
+// definition is one that was applied before: its IfVersion is not asked for.
 func (e *edition) wanted(i int) (*timer.Timer, error) {
 	it := &e.items[i]
 	t := e.byID[it.ID]
@@ -215,13 +235,20 @@ func (e *edition) wanted(i int) (*timer.Timer, error) {
 	return t, nil
 }
 
-// apply makes the next version of a timer. Where the instants stay, its open fires stay as they are: executors find out by plan_version that those due later than now are
-// the new version's. Only a change of the priority, which is in their rows, moves those. Where the instants do not stay, what came due until now is the old version's, and
-// from then on the new one plans, at once if the timer is active.
+// apply makes the next version of a timer. Where the instants stay, its open fires stay as they
+// are: executors find out by plan_version that those due later than now are the new version's. Only
+// a change of the priority, which is in their rows, moves those. Where the instants do not stay,
+// what came due until now is the old version's, and from then on the new one plans, at once if the
+// timer is active.
 //
-// A claim locks rows of fires only, and reads no version: it comes before or after as it may. An executor that has claimed a fire by then sees the edit in the change log,
-// as it does any.
-func (e *edition) apply(ctx context.Context, x *expansion, t *timer.Timer, it *store.Edit) ([]timer.Fire, error) {
+// A claim locks rows of fires only, and reads no version: it comes before or after as it may. An
+// executor that has claimed a fire by then sees the edit in the change log, as it does any.
+func (e *edition) apply(
+	ctx context.Context,
+	x *expansion,
+	t *timer.Timer,
+	it *store.Edit,
+) ([]timer.Fire, error) {
 	same, err := samePlan(t.Definition, it.Definition)
 	if err != nil {
 		return nil, err
@@ -237,7 +264,7 @@ func (e *edition) apply(ctx context.Context, x *expansion, t *timer.Timer, it *s
 	if active && !same {
 		fires = x.catchUp(t)
 	}
-	if !same || t.Definition.Priority.Lane() != it.Definition.Priority.Lane() {
+	if !same || t.Definition.Priority.PriorityLevel() != it.Definition.Priority.PriorityLevel() {
 		if ahead, err = x.aheadOfEdit(ctx, t); err != nil {
 			return nil, err
 		}
@@ -247,7 +274,7 @@ func (e *edition) apply(ctx context.Context, x *expansion, t *timer.Timer, it *s
 	t.Calendars = e.shared.of(t)
 	if same {
 		for _, f := range ahead {
-			f.Version, f.Lane = t.Version, t.Definition.Priority.Lane()
+			f.Version, f.PriorityLevel = t.Version, t.Definition.Priority.PriorityLevel()
 			x.moved = append(x.moved, f)
 		}
 		return nil, nil
@@ -262,9 +289,10 @@ func (e *edition) apply(ctx context.Context, x *expansion, t *timer.Timer, it *s
 	return slices.Concat(fires, more), err
 }
 
-// replaceOneShot sees to it that of a one-shot's old instant and its new one only one is called. Its open fire is locked: an executor that has it may be
-// about to call, by what it knew a moment before, and the edit is refused. One that nobody has is ended by flush, so that a task which is under way leads
-// to nothing. A claim comes before all of this, or finds the fire gone.
+// replaceOneShot sees to it that of a one-shot's old instant and its new one only one is called.
+// Its open fire is locked: an executor that has it may be about to call, by what it knew a moment
+// before, and the edit is refused. One that nobody has is ended by flush, so that a task which is
+// under way leads to nothing. A claim comes before all of this, or finds the fire gone.
 func (e *edition) replaceOneShot(ctx context.Context, x *expansion, t *timer.Timer) error {
 	ahead, err := x.aheadOfEdit(ctx, t)
 	if err != nil || len(ahead) == 0 {
@@ -277,7 +305,10 @@ func (e *edition) replaceOneShot(ctx context.Context, x *expansion, t *timer.Tim
 	for i := range open {
 		if open[i].Owner != 0 {
 			return timer.Conflict("", "its fire is with an executor, and is called at "+
-				time.UnixMilli(open[i].RunMS).UTC().Format(time.RFC3339Nano)+" as it was defined: make another timer")
+				time.UnixMilli(open[i].RunAtMS).
+					UTC().
+					Format(time.RFC3339Nano)+
+				" as it was defined: make another timer")
 		}
 	}
 	x.replaced = append(x.replaced, open...)

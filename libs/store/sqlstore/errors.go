@@ -17,11 +17,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// errRepeat rolls a transaction back and repeats it: another call came first, and its row is to be seen now.
+// errRepeat rolls a transaction back and repeats it: another call came first, and its row is to be
+// seen now.
 var errRepeat = errors.New("another call came first")
 
-// errCut repeats a transaction whose connection ended before its commit was asked for: the server rolled it back. A connection that was silent for too
-// long ends like that, as when this process stood still for a moment. Whether the server is there at all, the next try finds out.
+// errCut repeats a transaction whose connection ended before its commit was asked for: the server
+// rolled it back. A connection that was silent for too long ends like that, as when this process
+// stood still for a moment. Whether the server is there at all, the next try finds out.
 var errCut = errors.New("the connection ended in mid-transaction")
 
 // errClosed is what calls get once the store is closed.
@@ -46,7 +48,8 @@ func (d *dialect) translate(what string, err error) error {
 	}
 }
 
-// fullDisk is what callers are told whose write found no room: it passes when somebody makes some, and not by waiting.
+// fullDisk is what callers are told whose write found no room: it passes when somebody makes some,
+// and not by waiting.
 const fullDisk = "the database has no room left: its disk, or a limit of its size, is full"
 
 // isFull tells whether there was no room for a write.
@@ -61,7 +64,9 @@ func isFull(err error) bool {
 	switch e.Number {
 	case 20, 1021, 1114: // disk full, by the server's file layer and by its own; table full
 		return true
-	case 3, 1026, 1030: // error on writing, of the storage engine: 28 is the operating system's ENOSPC
+	case 3,
+		1026,
+		1030: // error on writing, of the storage engine: 28 is the operating system's ENOSPC
 		return noSpace.MatchString(e.Message)
 	}
 	return false
@@ -87,7 +92,8 @@ func (d *dialect) classOf(err error) class {
 
 // classifyMySQL goes by the numbers that MySQL and MariaDB share.
 func classifyMySQL(err error) class {
-	if errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, mysql.ErrMalformPkt) || errors.Is(err, mysql.ErrPktSync) {
+	if errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, mysql.ErrMalformPkt) ||
+		errors.Is(err, mysql.ErrPktSync) {
 		return classAway
 	}
 	var e *mysql.MySQLError
@@ -100,12 +106,42 @@ func classifyMySQL(err error) class {
 	case 1062, 1586: // duplicate key
 		return classDuplicate
 	case 1264, 1265, 1366, 1406, 1292, 1300, 1048, 3140, 1153, 1301, 4025, 3819:
-		// out of range, truncated, wrong value, too long, wrong text, wrong bytes, null, json, too large, check
+		// out of range, truncated, wrong value, too long, wrong text, wrong bytes, null, json, too
+		// large, check
 		return classData
-	case 1021, 1030, 1037, 1038, 1040, 1041, 1053, 1077, 1079, 1114, 1129, 1146, 1152, 1158, 1159, 1160, 1161,
-		1184, 1203, 1207, 1226, 1290, 1317, 1792, 1836, 1927, 1969, 3024, 3032, 3100:
-		// disk full, engine, memory, too many connections, shutdown, table full, host blocked, no such table (migration to
-		// come), connection aborted or lost, user limits, read-only, interrupted, killed, time limit, replication
+	case 1021,
+		1030,
+		1037,
+		1038,
+		1040,
+		1041,
+		1053,
+		1077,
+		1079,
+		1114,
+		1129,
+		1146,
+		1152,
+		1158,
+		1159,
+		1160,
+		1161,
+		1184,
+		1203,
+		1207,
+		1226,
+		1290,
+		1317,
+		1792,
+		1836,
+		1927,
+		1969,
+		3024,
+		3032,
+		3100:
+		// disk full, engine, memory, too many connections, shutdown, table full, host blocked, no
+		// such table (migration to come), connection aborted or lost, user limits, read-only,
+		// interrupted, killed, time limit, replication
 		return classAway
 	}
 	return classOther
@@ -118,16 +154,26 @@ func classifySQLite(err error) class {
 		return classOther
 	}
 	switch e.Code() {
-	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_ROWID:
+	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
+		sqlite3.SQLITE_CONSTRAINT_UNIQUE,
+		sqlite3.SQLITE_CONSTRAINT_ROWID:
 		return classDuplicate
 	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return classRepeat
-	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_RANGE:
+	case sqlite3.SQLITE_CONSTRAINT,
+		sqlite3.SQLITE_TOOBIG,
+		sqlite3.SQLITE_MISMATCH,
+		sqlite3.SQLITE_RANGE:
 		return classData
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY,
-		sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PROTOCOL:
+	case sqlite3.SQLITE_IOERR,
+		sqlite3.SQLITE_FULL,
+		sqlite3.SQLITE_CANTOPEN,
+		sqlite3.SQLITE_NOMEM,
+		sqlite3.SQLITE_READONLY,
+		sqlite3.SQLITE_INTERRUPT,
+		sqlite3.SQLITE_PROTOCOL:
 		return classAway
 	}
 	return classOther

@@ -11,10 +11,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Expand takes timers by row locks that pass by locked rows: two calls at once share the work, and a call that dies gives its
-// timers back with its connection. What it did is committed whole or not at all, so a repeated call finds next_due and
-// the fires in step. A paused timer whose pause ends is activated on the way.
-func (s *Store) Expand(ctx context.Context, limit int, plan store.Planner) (fires []timer.Fire, n int, err error) {
+// Expand takes timers by row locks that pass by locked rows: two calls at once share the work, and
+// a call that dies gives its timers back with its connection. What it did is committed whole or not
+// at all, so a repeated call finds next_due and the fires in step. A paused timer whose pause ends
+// is activated on the way.
+func (s *Store) Expand(
+	ctx context.Context,
+	limit int,
+	plan store.Planner,
+) (fires []timer.Fire, n int, err error) {
 	err = s.write(ctx, "expanding timers", func(ctx context.Context, c runner) error {
 		fires, n = nil, 0
 		x := s.newExpansion(c, plan, 0)
@@ -33,11 +38,16 @@ func (s *Store) Expand(ctx context.Context, limit int, plan store.Planner) (fire
 		fires, n = made, len(paused)+len(active)
 		return nil
 	})
-	return fires, n, err // with an error: what the last commit would have made, of which nobody knows whether it did
+	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	return fires, n, err
 }
 
-// expandAll moves timers forward. Those of which more changes than how far they are expanded are written with all of it, and logged.
-func (x *expansion) expandAll(ctx context.Context, paused, active []timer.Timer) ([]timer.Fire, error) {
+// expandAll moves timers forward. Those of which more changes than how far they are expanded are
+// written with all of it, and logged.
+func (x *expansion) expandAll(
+	ctx context.Context,
+	paused, active []timer.Timer,
+) ([]timer.Fire, error) {
 	var planned []timer.Fire
 	all := slices.Concat(paused, active)
 	changed := make([]bool, len(all))
@@ -64,7 +74,7 @@ func (x *expansion) expandAll(ctx context.Context, paused, active []timer.Timer)
 	var plain, more []timer.Timer
 	var logged []timer.ID
 	for i := range all {
-		all[i].FiresMade -= x.refused[all[i].ID]
+		all[i].FiresCreated -= x.refused[all[i].ID]
 		if changed[i] {
 			more = append(more, all[i])
 			logged = append(logged, all[i].ID)
@@ -82,14 +92,25 @@ func (x *expansion) expandAll(ctx context.Context, paused, active []timer.Timer)
 }
 
 // takeTimers locks timers of a status whose time has come, and takes over the clock.
-func (x *expansion) takeTimers(ctx context.Context, status int64, limit int) ([]timer.Timer, error) {
+func (x *expansion) takeTimers(
+	ctx context.Context,
+	status int64,
+	limit int,
+) ([]timer.Timer, error) {
 	s := x.store
 	var rows []struct {
 		timerRow
 		NowMS int64 `db:"now_ms"`
 	}
-	q := stmt("SELECT " + timerColumns + ",").nowMS(s.dialect).add(" AS now_ms FROM timers" + s.dialect.byExpand + " WHERE status=").int(status).
-		add(" AND expand_at_ms<=").nowMS(s.dialect).add(" ORDER BY expand_at_ms LIMIT ").int(int64(limit)).
+	q := stmt(
+		"SELECT " + timerColumns + ",",
+	).nowMS(s.dialect).
+		add(" AS now_ms FROM timers" + s.dialect.byExpand + " WHERE status=").
+		int(status).
+		add(" AND expand_at_ms<=").
+		nowMS(s.dialect).
+		add(" ORDER BY expand_at_ms LIMIT ").
+		int(int64(limit)).
 		add(s.dialect.skipLocked)
 	if err := s.selectAll(ctx, x.c, &rows, q); err != nil || len(rows) == 0 {
 		return nil, err
@@ -105,19 +126,30 @@ func (x *expansion) takeTimers(ctx context.Context, status int64, limit int) ([]
 	return s.timers(ctx, x.c, plain, nil)
 }
 
-// ExpandBacklog counts the timers that Expand would take, and returns the instant since when the first of them waits.
+// ExpandBacklog counts the timers that Expand would take, and returns the instant since when the
+// first of them waits.
 func (s *Store) ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error) {
-	err = s.read(ctx, "counting timers to expand", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var row struct {
-			N      int           `db:"n"`
-			Oldest sql.NullInt64 `db:"oldest"`
-		}
-		q := stmt("SELECT COUNT(*) AS n,MIN(expand_at_ms) AS oldest FROM (SELECT expand_at_ms FROM timers" + s.dialect.byExpand + " WHERE status=").
-			int(rowActive).add(" AND expand_at_ms<=").nowMS(s.dialect).add(" ORDER BY expand_at_ms LIMIT ").int(int64(limit)).
-			add(") waiting")
-		err := s.selectOne(ctx, c, &row, q)
-		n, oldestMS = row.N, row.Oldest.Int64
-		return err
-	})
+	err = s.read(
+		ctx,
+		"counting timers to expand",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			var row struct {
+				N      int           `db:"n"`
+				Oldest sql.NullInt64 `db:"oldest"`
+			}
+			q := stmt(
+				"SELECT COUNT(*) AS n,MIN(expand_at_ms) AS oldest FROM (SELECT expand_at_ms FROM timers" + s.dialect.byExpand + " WHERE status=",
+			).
+				int(rowActive).
+				add(" AND expand_at_ms<=").
+				nowMS(s.dialect).
+				add(" ORDER BY expand_at_ms LIMIT ").
+				int(int64(limit)).
+				add(") waiting")
+			err := s.selectOne(ctx, c, &row, q)
+			n, oldestMS = row.N, row.Oldest.Int64
+			return err
+		},
+	)
 	return n, oldestMS, err
 }

@@ -11,10 +11,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Watch calls f with the text of every statement from now on. It is to be called before the store is used.
+// Watch calls f with the text of every statement from now on. It is to be called before the store
+// is used.
 func (s *Store) Watch(f func(text string)) { s.watcher = f }
 
-// SetIDs makes the store take its timer ids from now: two stores with a clock that stands make the same ids.
+// SetIDs makes the store take its timer ids from now: two stores with a clock that stands make the
+// same ids.
 func (s *Store) SetIDs(now func() time.Time) { s.ids = timer.NewIDs(now) }
 
 // Trim is what Keep does to outcomes and attempts, at an instant of the test's.
@@ -52,7 +54,13 @@ func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 	case *sqliteEngine:
 		db = e.writes.DB
 	}
-	p, err := goose.NewProvider(kind, db, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	p, err := goose.NewProvider(
+		kind,
+		db,
+		files,
+		goose.WithDisableGlobalRegistry(true),
+		goose.WithLogger(goose.NopLogger()),
+	)
 	if err != nil {
 		return err
 	}
@@ -62,7 +70,11 @@ func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 
 // Exec runs a statement of a release before, and returns how many rows it matched.
 func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	return s.alone(ctx, "testing", func() *statement { return &statement{text: []byte(text), args: args} })
+	return s.alone(
+		ctx,
+		"testing",
+		func() *statement { return &statement{text: []byte(text), args: args} },
+	)
 }
 
 // MigrationPool opens the connections of migrations.

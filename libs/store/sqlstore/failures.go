@@ -6,7 +6,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// insertFailures notes which of the outcomes that are inserted in this transaction are failed. Most batches have none, and cost nothing here.
+// insertFailures notes which of the outcomes that are inserted in this transaction are failed. Most
+// batches have none, and cost nothing here.
 func (s *Store) insertFailures(ctx context.Context, c runner, outcomes []timer.Outcome) error {
 	var q *statement
 	for i := range outcomes {

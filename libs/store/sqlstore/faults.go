@@ -22,14 +22,15 @@ func newFaults(set *Faults) *faults {
 	if set == nil {
 		set = new(Faults)
 	}
-	return &faults{set: *set, rnd: rand.New(rand.NewPCG(set.Seed, 1))} // faults are to be repeatable
+	// faults are to be repeatable.
+	return &faults{set: *set, rnd: rand.New(rand.NewPCG(set.Seed, 1))}
 }
 
 // plan is what shall befall one call.
 type faultPlan struct{ read, before, after bool }
 
-// wait delays the call and says what shall befall it. A call draws the same number of times whatever comes of it, so that one
-// seed gives one story.
+// wait delays the call and says what shall befall it. A call draws the same number of times
+// whatever comes of it, so that one seed gives one story.
 func (f *faults) wait(ctx context.Context) faultPlan {
 	f.mu.Lock()
 	if f.set == (Faults{}) {
@@ -49,7 +50,8 @@ func (f *faults) wait(ctx context.Context) faultPlan {
 	return p
 }
 
-// SetFaults makes the store misbehave from now on, or behave again (the zero value). The seed it was opened with goes on.
+// SetFaults makes the store misbehave from now on, or behave again (the zero value). The seed it
+// was opened with goes on.
 func (s *Store) SetFaults(set Faults) {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()

@@ -14,7 +14,13 @@ import (
 )
 
 func badDays(seed uint64) *sqlstore.Faults {
-	return &sqlstore.Faults{Seed: seed, FailRead: 0.05, FailBefore: 0.1, FailAfter: 0.15, Delay: 2 * time.Millisecond}
+	return &sqlstore.Faults{
+		Seed:       seed,
+		FailRead:   0.05,
+		FailBefore: 0.1,
+		FailAfter:  0.15,
+		Delay:      2 * time.Millisecond,
+	}
 }
 
 func TestSQLiteStorm(t *testing.T) {

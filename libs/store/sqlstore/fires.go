@@ -12,18 +12,20 @@ import (
 )
 
 const (
-	fireColumns = "due_ms,timer_id,series,run_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps,lane,done"
-	// fireOrder is the order of the index by_run, to which the primary key is added by both databases.
-	fireOrder = " ORDER BY run_min,bucket,run_ms,due_ms,timer_id,series"
+	fireColumns = "due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps,lane,done"
+	// fireOrder is the order of the index by_run, to which the primary key is added by both
+	// databases.
+	fireOrder = " ORDER BY run_at_minute,bucket,run_at_ms,due_ms,timer_id,series"
 )
 
-// insertFires inserts fires, sorted by primary key as in every statement about fires. None of them was there before: next_due never moves back but where a
-// timer is planned anew, and then flush has looked.
+// insertFires inserts fires, sorted by primary key as in every statement about fires. None of them
+// was there before: next_due never moves back but where a timer is planned anew, and then flush has
+// looked.
 func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) error {
 	fires = slices.Clone(fires)
 	slices.SortFunc(fires, timer.CompareFires)
 	for part := range batches(fires) {
-		q := stmt("INSERT INTO fires (" + fireColumns + ",run_min) VALUES ")
+		q := stmt("INSERT INTO fires (" + fireColumns + ",run_at_minute) VALUES ")
 		for i := range part {
 			q.fireRow(i == 0, &part[i])
 		}
@@ -35,18 +37,55 @@ func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) e
 }
 
 func (q *statement) fireRow(first bool, f *timer.Fire) {
-	q.row(first, f.DueMS, int64(f.Timer), f.Series, f.RunMS, int64(f.Bucket), f.AppID, int64(f.Version), f.Epoch,
-		int64(f.Cause), int64(f.State), int64(f.Attempt), f.LateMS, int64(f.Rev), int64(f.Owner), int64(f.Sweeps),
-		int64(f.Lane), int64(f.Done), f.RunMinute())
+	q.row(
+		first,
+		f.DueMS,
+		int64(f.Timer),
+		f.Series,
+		f.RunAtMS,
+		int64(f.Bucket),
+		f.AppID,
+		int64(f.Version),
+		f.Epoch,
+		int64(
+			f.Cause,
+		),
+		int64(f.State),
+		int64(f.Attempt),
+		f.LateMS,
+		int64(f.Rev),
+		int64(f.Owner),
+		int64(f.Sweeps),
+		int64(f.PriorityLevel),
+		int64(f.Done),
+		f.RunAtMinute(),
+	)
 }
 
 // openFires reads those of the given fires, sorted by key, that are open.
-func (s *Store) openFires(ctx context.Context, c sqlx.QueryerContext, ids []timer.FireID, lock string) ([]timer.Fire, error) {
-	return s.selectFires(ctx, c, stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byPrimary+" WHERE ").fires(s.dialect, ids).add(lock))
+func (s *Store) openFires(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	ids []timer.FireID,
+	lock string,
+) ([]timer.Fire, error) {
+	return s.selectFires(
+		ctx,
+		c,
+		stmt(
+			"SELECT "+fireColumns+" FROM fires"+s.dialect.byPrimary+" WHERE ",
+		).fires(s.dialect, ids).
+			add(lock),
+	)
 }
 
-// selectFires reads fires. It scans by hand: a slice has thousands of rows, and reflection would cost more than they do.
-func (s *Store) selectFires(ctx context.Context, c sqlx.QueryerContext, q *statement) (fires []timer.Fire, err error) {
+// selectFires reads fires. It scans by hand: a slice has thousands of rows, and reflection would
+// cost more than they do.
+func (s *Store) selectFires(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	q *statement,
+) (fires []timer.Fire, err error) {
 	s.watch(q)
 	rows, err := c.QueryContext(ctx, string(q.text), q.args...)
 	if err != nil {
@@ -55,17 +94,49 @@ func (s *Store) selectFires(ctx context.Context, c sqlx.QueryerContext, q *state
 	defer rows.Close() // Err below tells
 	var n [17]int64
 	for rows.Next() {
-		err := rows.Scan(&n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7], &n[8], &n[9], &n[10], &n[11], &n[12], &n[13],
-			&n[14], &n[15], &n[16])
+		err := rows.Scan(
+			&n[0],
+			&n[1],
+			&n[2],
+			&n[3],
+			&n[4],
+			&n[5],
+			&n[6],
+			&n[7],
+			&n[8],
+			&n[9],
+			&n[10],
+			&n[11],
+			&n[12],
+			&n[13],
+			&n[14],
+			&n[15],
+			&n[16],
+		)
 		if err != nil {
 			return nil, fmt.Errorf("reading a fire: %w", err)
 		}
 		//nolint:gosec // what was stored came from these types
 		fires = append(fires, timer.Fire{
-			FireID: timer.FireID{DueMS: n[0], Timer: timer.ID(n[1]), Series: n[2]},
-			RunMS:  n[3], Bucket: int32(n[4]), AppID: n[5], Version: int32(n[6]), Epoch: n[7],
-			Cause: timer.Cause(n[8]), State: timer.FireState(n[9]), Attempt: int32(n[10]), LateMS: n[11],
-			Rev: int32(n[12]), Owner: timer.ID(n[13]), Sweeps: int32(n[14]), Lane: timer.Lane(n[15]), Done: uint32(n[16]),
+			FireID:  timer.FireID{DueMS: n[0], Timer: timer.ID(n[1]), Series: n[2]},
+			RunAtMS: n[3],
+			Bucket:  int32(n[4]),
+			AppID:   n[5],
+			Version: int32(n[6]),
+			Epoch:   n[7],
+			Cause: timer.Cause(
+				n[8],
+			),
+			State:   timer.FireState(n[9]),
+			Attempt: int32(n[10]),
+			LateMS:  n[11],
+			Rev: int32(
+				n[12],
+			),
+			Owner:         timer.ID(n[13]),
+			Sweeps:        int32(n[14]),
+			PriorityLevel: timer.PriorityLevel(n[15]),
+			Done:          uint32(n[16]),
 		})
 	}
 	return fires, rows.Err() //nolint:wrapcheck // as exec
@@ -76,9 +147,17 @@ func (s *Store) LoadSlice(
 	ctx context.Context, minute int64, bucket int32, after store.Position, untilMS int64, limit int,
 ) (fires []timer.Fire, err error) {
 	err = s.read(ctx, "loading a slice", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byRun+" WHERE run_min=").int(minute).
-			add(" AND bucket=").int(int64(bucket)).add(" AND run_ms<=").int(untilMS).behind(s.dialect, after).
-			add(" AND owner=0").add(fireOrder + " LIMIT ").int(int64(limit))
+		q := stmt(
+			"SELECT "+fireColumns+" FROM fires"+s.dialect.byRun+" WHERE run_at_minute=",
+		).int(minute).
+			add(" AND bucket=").
+			int(int64(bucket)).
+			add(" AND run_at_ms<=").
+			int(untilMS).
+			behind(s.dialect, after).
+			add(" AND owner=0").
+			add(fireOrder + " LIMIT ").
+			int(int64(limit))
 		fires, err = s.selectFires(ctx, c, q)
 		return err
 	})
@@ -88,6 +167,10 @@ func (s *Store) LoadSlice(
 // behind adds "behind the position", by all that the index by_run has in one slice.
 func (q *statement) behind(d *dialect, p store.Position) *statement {
 	q.add(" AND ")
-	d.later(q, []string{"run_ms", "due_ms", "timer_id", "series"}, []int64{p.RunMS, p.DueMS, int64(p.Timer), p.Series})
+	d.later(
+		q,
+		[]string{"run_at_ms", "due_ms", "timer_id", "series"},
+		[]int64{p.RunAtMS, p.DueMS, int64(p.Timer), p.Series},
+	)
 	return q
 }

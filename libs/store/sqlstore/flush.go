@@ -10,12 +10,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// aheadOfTime is how far an executor's clock may be ahead of the database's: no fire that is due later has an outcome.
+// aheadOfTime is how far an executor's clock may be ahead of the database's: no fire that is due
+// later has an outcome.
 const aheadOfTime = time.Minute
 
-// flush writes what was gathered. The rows that may be there are locked in the order of their keys and told apart: open ones of an older version, or epoch, are
-// moved, those that have an outcome are left out, the others are inserted. A fire is looked for among the open ones first and
-// among the outcomes after that: one that is recorded in between is found.
+// flush writes what was gathered. The rows that may be there are locked in the order of their keys
+// and told apart: open ones of an older version, or epoch, are moved, those that have an outcome
+// are left out, the others are inserted. A fire is looked for among the open ones first and among
+// the outcomes after that: one that is recorded in between is found.
 func (x *expansion) flush(ctx context.Context) error {
 	s := x.store
 	if err := s.repeatVersions(ctx, x.c, x.repeated, x.nowMS); err != nil {
@@ -52,7 +54,7 @@ func (x *expansion) flush(ctx context.Context) error {
 	for i := range x.moved {
 		f := &x.moved[i]
 		if row, open := there[f.FireID]; open && row.Version < f.Version {
-			row.Version, row.Lane = f.Version, f.Lane
+			row.Version, row.PriorityLevel = f.Version, f.PriorityLevel
 			changed = append(changed, row)
 		}
 	}
@@ -61,7 +63,19 @@ func (x *expansion) flush(ctx context.Context) error {
 		return err
 	}
 	changed = append(changed, released...)
-	err = s.saveFires(ctx, x.c, changed, "run_ms", "run_min", "bucket", "version", "epoch", "rev", "sweeps", "lane")
+	err = s.saveFires(
+		ctx,
+		x.c,
+		changed,
+		"run_at_ms",
+		"run_at_minute",
+		"bucket",
+		"version",
+		"epoch",
+		"rev",
+		"sweeps",
+		"lane",
+	)
 	if err != nil {
 		return err
 	}
@@ -77,9 +91,15 @@ func (x *expansion) flush(ctx context.Context) error {
 	if err := x.saveStretches(ctx); err != nil {
 		return err
 	}
-	return s.setEach(ctx, x.c, slices.Collect(maps.Keys(x.chains)), []string{"chain_ms"}, func(id timer.ID, _ int) int64 {
-		return x.chains[id]
-	})
+	return s.setEach(
+		ctx,
+		x.c,
+		slices.Collect(maps.Keys(x.chains)),
+		[]string{"last_serial_due_ms"},
+		func(id timer.ID, _ int) int64 {
+			return x.chains[id]
+		},
+	)
 }
 
 // endReplaced ends the fires of one-shots that the new plan does not have.
@@ -91,9 +111,14 @@ func (x *expansion) endReplaced(ctx context.Context) error {
 	var ended []timer.Outcome
 	for _, f := range x.replaced {
 		if !planned[f.FireID] {
-			f.Owner = store.HouseSession
+			f.Owner = store.SystemSession
 			ended = append(ended, timer.Outcome{
-				Fire: f, Kind: timer.Skipped, Reason: timer.ReasonSuperseded, FinishedMS: x.nowMS, UntilMS: f.DueMS, Count: 1,
+				Fire:       f,
+				Kind:       timer.Skipped,
+				Reason:     timer.ReasonSuperseded,
+				FinishedMS: x.nowMS,
+				UntilMS:    f.DueMS,
+				Count:      1,
 			})
 		}
 	}
@@ -101,16 +126,16 @@ func (x *expansion) endReplaced(ctx context.Context) error {
 	return x.store.deleteLocked(ctx, x.c, ended)
 }
 
-// move returns an open row as the plan wants it, and whether that changes it. Who owns it keeps its run; so does one that waits for its
-// turn or for another attempt.
+// move returns an open row as the plan wants it, and whether that changes it. Who owns it keeps its
+// run; so does one that waits for its turn or for another attempt.
 func (x *expansion) move(row timer.Fire, planned *timer.Fire) (timer.Fire, bool) {
 	x.settled[row.FireID] = nil
 	if row.Version >= planned.Version && row.Epoch >= planned.Epoch {
 		return row, false
 	}
-	row.Version, row.Epoch, row.Lane = planned.Version, planned.Epoch, planned.Lane
-	if row.Owner == 0 && row.State == timer.FireReady && row.RunMS != planned.RunMS {
-		row.RunMS, row.Bucket, row.Sweeps = planned.RunMS, planned.Bucket, 0
+	row.Version, row.Epoch, row.PriorityLevel = planned.Version, planned.Epoch, planned.PriorityLevel
+	if row.Owner == 0 && row.State == timer.FireReady && row.RunAtMS != planned.RunAtMS {
+		row.RunAtMS, row.Bucket, row.Sweeps = planned.RunAtMS, planned.Bucket, 0
 		row.Rev++
 		x.settled[row.FireID] = &row
 	}
@@ -136,7 +161,10 @@ func (x *expansion) lockThere(ctx context.Context) (map[timer.FireID]timer.Fire,
 }
 
 // finished returns those of the merged fires that have an outcome.
-func (x *expansion) finished(ctx context.Context, there map[timer.FireID]timer.Fire) (map[timer.FireID]bool, error) {
+func (x *expansion) finished(
+	ctx context.Context,
+	there map[timer.FireID]timer.Fire,
+) (map[timer.FireID]bool, error) {
 	var ids []timer.FireID
 	for i := range x.merged {
 		f := &x.merged[i]
@@ -147,8 +175,8 @@ func (x *expansion) finished(ctx context.Context, there map[timer.FireID]timer.F
 	return x.store.finished(ctx, x.c, ids)
 }
 
-// marked returns, of fires that were planned, those that are to be marked, as they are now, and with them
-// the deferred ones that were released.
+// marked returns, of fires that were planned, those that are to be marked, as they are now, and
+// with them the deferred ones that were released.
 func (x *expansion) marked(planned []timer.Fire) (out []timer.Fire) {
 	for _, fires := range x.released {
 		out = append(out, fires...)
@@ -166,12 +194,25 @@ func (x *expansion) marked(planned []timer.Fire) (out []timer.Fire) {
 	return out
 }
 
-// The columns of timers that an expansion changes, and those that a change of status or of the definition changes besides.
+// The columns of timers that an expansion changes, and those that a change of status or of the
+// definition changes besides.
 var (
-	expandColumns = []string{"next_due_ms", "expand_at_ms", "fires_made"}
+	expandColumns = []string{"next_due_ms", "expand_at_ms", "fires_created"}
 	changeColumns = []string{
-		"status", "version", "active_since_ms", "active_epoch", "next_due_ms", "expand_at_ms", "fires_made", "anchor_ms",
-		"version_ms", "replan", "inactive_since_ms", "paused_until_ms", "updated_ms", "pause_reason",
+		"status",
+		"version",
+		"active_since_ms",
+		"active_epoch",
+		"next_due_ms",
+		"expand_at_ms",
+		"fires_created",
+		"anchor_ms",
+		"version_ms",
+		"replan",
+		"inactive_since_ms",
+		"paused_until_ms",
+		"updated_ms",
+		"pause_reason",
 	}
 )
 
@@ -196,7 +237,13 @@ func (x *expansion) save(ctx context.Context, ts []timer.Timer, columns []string
 	if err != nil {
 		return err
 	}
-	return x.store.setEach(ctx, x.c, begun, []string{"plan_version", "chain_ms"}, func(id timer.ID, column int) int64 {
-		return []int64{versions[id], x.chains[id]}[column]
-	})
+	return x.store.setEach(
+		ctx,
+		x.c,
+		begun,
+		[]string{"plan_version", "last_serial_due_ms"},
+		func(id timer.ID, column int) int64 {
+			return []int64{versions[id], x.chains[id]}[column]
+		},
+	)
 }

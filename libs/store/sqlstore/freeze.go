@@ -27,7 +27,14 @@ type fullApp struct {
 const appColumns = "id,name,frozen,freeze_reason,frozen_ms,settings,settings_version"
 
 func (r *fullApp) app() (store.App, error) {
-	a := store.App{ID: r.ID, Name: r.Name, Frozen: r.Frozen, Reason: r.Reason, FrozenMS: r.FrozenMS, Version: r.Version}
+	a := store.App{
+		ID:       r.ID,
+		Name:     r.Name,
+		Frozen:   r.Frozen,
+		Reason:   r.Reason,
+		FrozenMS: r.FrozenMS,
+		Version:  r.Version,
+	}
 	if len(r.Settings) == 0 {
 		return a, nil
 	}
@@ -37,8 +44,17 @@ func (r *fullApp) app() (store.App, error) {
 	return a, nil
 }
 
-func (s *Store) selectApp(ctx context.Context, c sqlx.QueryerContext, name, lock string) (row fullApp, err error) {
-	err = s.selectOne(ctx, c, &row, stmt("SELECT "+appColumns+" FROM apps WHERE name=").bind(name).add(lock))
+func (s *Store) selectApp(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	name, lock string,
+) (row fullApp, err error) {
+	err = s.selectOne(
+		ctx,
+		c,
+		&row,
+		stmt("SELECT "+appColumns+" FROM apps WHERE name=").bind(name).add(lock),
+	)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, &timer.Error{Code: timer.CodeNotFound, Msg: "no such app"}
 	}
@@ -57,9 +73,15 @@ func (s *Store) App(ctx context.Context, name string) (app store.App, err error)
 	return app, err
 }
 
-// SetFrozen locks the app's row: of two calls at once the second sees what the first left. Its entry in the change log comes with it, one for the whole
-// app. Repeating a call changes nothing more; another reason alone is written and not logged.
-func (s *Store) SetFrozen(ctx context.Context, name string, frozen bool, reason string) (app store.App, err error) {
+// SetFrozen locks the app's row: of two calls at once the second sees what the first left. Its
+// entry in the change log comes with it, one for the whole app. Repeating a call changes nothing
+// more; another reason alone is written and not logged.
+func (s *Store) SetFrozen(
+	ctx context.Context,
+	name string,
+	frozen bool,
+	reason string,
+) (app store.App, err error) {
 	if _, err := s.makeApps(ctx, []string{name}); err != nil {
 		return store.App{}, err
 	}

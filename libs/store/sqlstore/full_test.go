@@ -55,7 +55,13 @@ func TestMySQLThatIsFullSaysSo(t *testing.T) {
 		{1290, "The MariaDB server is running with the --read-only option", false},
 		{1213, "Deadlock found", false},
 	} {
-		err := sqlstore.TranslateMySQL("creating timers", fmt.Errorf("in a transaction: %w", &mysql.MySQLError{Number: c.number, Message: c.message}))
+		err := sqlstore.TranslateMySQL(
+			"creating timers",
+			fmt.Errorf(
+				"in a transaction: %w",
+				&mysql.MySQLError{Number: c.number, Message: c.message},
+			),
+		)
 		require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err), c.message)
 		var e *timer.Error
 		require.ErrorAs(t, err, &e)

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 )
 
-// collector keeps what a store sends. It is called within transactions, whose time is bounded: what the statements have in common is
-// found afterwards.
+// collector keeps what a store sends. It is called within transactions, whose time is bounded: what
+// the statements have in common is found afterwards.
 type collector struct {
 	mu   sync.Mutex
 	sent map[string]bool
@@ -46,8 +46,8 @@ func (c *collector) forms() map[string]string {
 	return forms
 }
 
-// requireMySQL8 parses every statement that was collected with a parser of MySQL 8's dialect: the tests' server is MariaDB, which
-// takes some that MySQL does not.
+// requireMySQL8 parses every statement that was collected with a parser of MySQL 8's dialect: the
+// tests' server is MariaDB, which takes some that MySQL does not.
 func (c *collector) requireMySQL8(t *testing.T) {
 	t.Helper()
 	forms := c.forms()

@@ -9,21 +9,34 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Fire reads the open fire first and the outcome after it: one that is recorded in between is found twice, never missed, and
-// then the outcome is the truth.
-func (s *Store) Fire(ctx context.Context, app string, id timer.FireID) (rec store.FireRecord, err error) {
+// Fire reads the open fire first and the outcome after it: one that is recorded in between is found
+// twice, never missed, and then the outcome is the truth.
+func (s *Store) Fire(
+	ctx context.Context,
+	app string,
+	id timer.FireID,
+) (rec store.FireRecord, err error) {
 	if err := s.ownTimer(ctx, app, id.Timer); err != nil {
 		return store.FireRecord{}, err
 	}
 	err = s.read(ctx, "reading a fire", func(ctx context.Context, c sqlx.QueryerContext) error {
 		rec = store.FireRecord{}
-		open, err := s.selectFires(ctx, c, stmt("SELECT "+fireColumns+" FROM fires WHERE due_ms=").int(id.DueMS).
-			add(" AND timer_id=").int(int64(id.Timer)).add(" AND series=").int(id.Series))
+		open, err := s.selectFires(
+			ctx,
+			c,
+			stmt("SELECT "+fireColumns+" FROM fires WHERE due_ms=").int(id.DueMS).
+				add(" AND timer_id=").int(int64(id.Timer)).add(" AND series=").int(id.Series),
+		)
 		if err != nil {
 			return err
 		}
 		var done []outcomeRow
-		err = s.selectAll(ctx, c, &done, stmt("SELECT "+outcomeColumns+" FROM outcomes"+s.dialect.byTimer+" WHERE ").ofFire(id))
+		err = s.selectAll(
+			ctx,
+			c,
+			&done,
+			stmt("SELECT "+outcomeColumns+" FROM outcomes"+s.dialect.byTimer+" WHERE ").ofFire(id),
+		)
 		if err != nil {
 			return err
 		}
@@ -43,10 +56,19 @@ func (s *Store) Fire(ctx context.Context, app string, id timer.FireID) (rec stor
 }
 
 func (q *statement) ofFire(id timer.FireID) *statement {
-	return q.add("timer_id=").int(int64(id.Timer)).add(" AND due_ms=").int(id.DueMS).add(" AND series=").int(id.Series)
+	return q.add("timer_id=").
+		int(int64(id.Timer)).
+		add(" AND due_ms=").
+		int(id.DueMS).
+		add(" AND series=").
+		int(id.Series)
 }
 
-func (s *Store) attempts(ctx context.Context, c sqlx.QueryerContext, id timer.FireID) ([]timer.Attempt, error) {
+func (s *Store) attempts(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	id timer.FireID,
+) ([]timer.Attempt, error) {
 	var rows []struct {
 		FinishedMS int64  `db:"finished_ms"`
 		N          int32  `db:"n"`
@@ -57,40 +79,67 @@ func (s *Store) attempts(ctx context.Context, c sqlx.QueryerContext, id timer.Fi
 		Failure    string `db:"failure"`
 		Target     string `db:"target"`
 	}
-	err := s.selectAll(ctx, c, &rows, stmt("SELECT finished_ms,n,start_ms,status_code,error,excerpt,failure,target FROM attempts WHERE ").
-		ofFire(id).add(" ORDER BY n,start_ms,target"))
+	err := s.selectAll(
+		ctx,
+		c,
+		&rows,
+		stmt(
+			"SELECT finished_ms,n,start_ms,status_code,error,excerpt,failure,target FROM attempts WHERE ",
+		).
+			ofFire(id).
+			add(" ORDER BY n,start_ms,target"),
+	)
 	var out []timer.Attempt
 	for _, r := range rows {
 		out = append(out, timer.Attempt{
-			FireID: id, N: r.N, StartMS: r.StartMS, DurationMS: r.FinishedMS - r.StartMS, StatusCode: r.StatusCode,
-			Error: r.Error, Excerpt: r.Excerpt, Failure: timer.Failure(r.Failure), Target: r.Target,
+			FireID:     id,
+			N:          r.N,
+			StartMS:    r.StartMS,
+			DurationMS: r.FinishedMS - r.StartMS,
+			StatusCode: r.StatusCode,
+			Error:      r.Error,
+			Excerpt:    r.Excerpt,
+			Failure:    timer.Failure(r.Failure),
+			Target:     r.Target,
 		})
 	}
 	return out, err
 }
 
-// History pages backwards through a timer's outcomes, a deleted timer's too: it is what explains them.
+// History pages backwards through a timer's outcomes, a deleted timer's too: it is what explains
+// them.
 func (s *Store) History(
 	ctx context.Context, app string, id timer.ID, before timer.FireID, limit int,
 ) (out []timer.Outcome, err error) {
 	if err := s.ownTimer(ctx, app, id); err != nil {
 		return nil, err
 	}
-	err = s.read(ctx, "reading a timer's history", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt("SELECT " + outcomeColumns + " FROM outcomes" + s.dialect.byTimer + " WHERE timer_id=").int(int64(id))
-		if before != (timer.FireID{}) {
-			q.add(" AND due_ms<=").int(before.DueMS).add(" AND (due_ms<").int(before.DueMS).
-				add(" OR series<").int(before.Series).add(")")
-		}
-		var rows []outcomeRow
-		if err := s.selectAll(ctx, c, &rows, q.add(" ORDER BY due_ms DESC,series DESC LIMIT ").int(int64(limit))); err != nil {
-			return err
-		}
-		for _, r := range rows {
-			out = append(out, r.outcome())
-		}
-		return nil
-	})
+	err = s.read(
+		ctx,
+		"reading a timer's history",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			q := stmt(
+				"SELECT " + outcomeColumns + " FROM outcomes" + s.dialect.byTimer + " WHERE timer_id=",
+			).int(int64(id))
+			if before != (timer.FireID{}) {
+				q.add(" AND due_ms<=").int(before.DueMS).add(" AND (due_ms<").int(before.DueMS).
+					add(" OR series<").int(before.Series).add(")")
+			}
+			var rows []outcomeRow
+			if err := s.selectAll(
+				ctx,
+				c,
+				&rows,
+				q.add(" ORDER BY due_ms DESC,series DESC LIMIT ").int(int64(limit)),
+			); err != nil {
+				return err
+			}
+			for _, r := range rows {
+				out = append(out, r.outcome())
+			}
+			return nil
+		},
+	)
 	return out, err
 }
 
@@ -102,7 +151,16 @@ func (s *Store) ownTimer(ctx context.Context, app string, id timer.ID) error {
 	}
 	return s.read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
 		var n int
-		err := s.selectOne(ctx, c, &n, stmt("SELECT COUNT(*) FROM timers WHERE id=").int(int64(id)).add(" AND app_id=").int(appID))
+		err := s.selectOne(
+			ctx,
+			c,
+			&n,
+			stmt(
+				"SELECT COUNT(*) FROM timers WHERE id=",
+			).int(int64(id)).
+				add(" AND app_id=").
+				int(appID),
+		)
 		if err == nil && n == 0 {
 			return timer.NotFound("timer", id)
 		}

@@ -11,21 +11,31 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestHotPath counts statements: a batch of first attempts is claimed by one, and recorded as delivered by two. Only what is rare costs more: a retry is read
-// back, and failures are noted.
+// TestHotPath counts statements: a batch of first attempts is claimed by one, and recorded as
+// delivered by two. Only what is rare costs more: a retry is read back, and failures are noted.
 func TestHotPath(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: t.TempDir()})
 	ctx := t.Context()
 	now := int64(1_900_000_000_000)
 	require.NoError(t, s.OpenSession(ctx, 11, store.ExecutorSession, "a"))
-	made, err := s.Create(ctx, []store.NewTimer{{App: "app", Name: "t", Activate: true}}, func(tm *timer.Timer, _ int64) store.Plan {
-		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
-		for i := range int64(10) {
-			p.Fires = append(p.Fires, timer.Fire{FireID: timer.FireID{Timer: tm.ID, DueMS: now + i}, RunMS: now + i})
-		}
-		return p
-	})
+	made, err := s.Create(
+		ctx,
+		[]store.NewTimer{{App: "app", Name: "t", Activate: true}},
+		func(tm *timer.Timer, _ int64) store.Plan {
+			p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+			for i := range int64(10) {
+				p.Fires = append(
+					p.Fires,
+					timer.Fire{
+						FireID:  timer.FireID{Timer: tm.ID, DueMS: now + i},
+						RunAtMS: now + i,
+					},
+				)
+			}
+			return p
+		},
+	)
 	require.NoError(t, err)
 	var sent []string
 	s.Watch(func(text string) {
@@ -44,10 +54,20 @@ func TestHotPath(t *testing.T) {
 	outcome := func(f timer.Fire, kind timer.OutcomeKind) timer.Outcome {
 		return timer.Outcome{Fire: f, Kind: kind, FinishedMS: now, UntilMS: f.DueMS, Count: 1}
 	}
-	_, _, err = s.Record(ctx, 11, []timer.Outcome{outcome(won[0], timer.Delivered), outcome(won[1], timer.Skipped)}, nil)
+	_, _, err = s.Record(
+		ctx,
+		11,
+		[]timer.Outcome{outcome(won[0], timer.Delivered), outcome(won[1], timer.Skipped)},
+		nil,
+	)
 	require.NoError(t, err)
 	expect("DELETE FROM fires", "INSERT INTO outcomes")
-	_, _, err = s.Record(ctx, 11, []timer.Outcome{outcome(won[2], timer.Delivered), outcome(won[3], timer.Failed)}, nil)
+	_, _, err = s.Record(
+		ctx,
+		11,
+		[]timer.Outcome{outcome(won[2], timer.Delivered), outcome(won[3], timer.Failed)},
+		nil,
+	)
 	require.NoError(t, err)
 	expect("DELETE FROM fires", "INSERT INTO outcomes", "INSERT INTO failures")
 	won[4].State, won[4].Attempt = timer.FireRetrying, 1

@@ -20,26 +20,48 @@ type inactivityRow struct {
 }
 
 // Inactivities reads the stretches along the primary key, without locks.
-func (s *Store) Inactivities(ctx context.Context, ids []timer.ID) (all map[timer.ID][]timer.Inactivity, err error) {
-	err = s.read(ctx, "reading when timers were not active", func(ctx context.Context, c sqlx.QueryerContext) error {
-		all = make(map[timer.ID][]timer.Inactivity, len(ids))
-		for part := range batches(ids) {
-			var rows []inactivityRow
-			q := stmt("SELECT timer_id,from_ms,until_ms,status FROM inactivities WHERE timer_id").idList(part)
-			if err := s.selectAll(ctx, c, &rows, q.add(" ORDER BY timer_id,from_ms")); err != nil {
-				return err
+func (s *Store) Inactivities(
+	ctx context.Context,
+	ids []timer.ID,
+) (all map[timer.ID][]timer.Inactivity, err error) {
+	err = s.read(
+		ctx,
+		"reading when timers were not active",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			all = make(map[timer.ID][]timer.Inactivity, len(ids))
+			for part := range batches(ids) {
+				var rows []inactivityRow
+				q := stmt(
+					"SELECT timer_id,from_ms,until_ms,status FROM inactivities WHERE timer_id",
+				).idList(part)
+				if err := s.selectAll(
+					ctx,
+					c,
+					&rows,
+					q.add(" ORDER BY timer_id,from_ms"),
+				); err != nil {
+					return err
+				}
+				for _, r := range rows {
+					id := timer.ID(r.Timer)
+					all[id] = append(
+						all[id],
+						timer.Inactivity{
+							FromMS:  r.FromMS,
+							UntilMS: r.UntilMS,
+							Status:  statusFromRow(r.Status),
+						},
+					)
+				}
 			}
-			for _, r := range rows {
-				id := timer.ID(r.Timer)
-				all[id] = append(all[id], timer.Inactivity{FromMS: r.FromMS, UntilMS: r.UntilMS, Status: statusFromRow(r.Status)})
-			}
-		}
-		return nil
-	})
+			return nil
+		},
+	)
 	return all, err
 }
 
-// stop begins a stretch in which a timer is not active, with its new status, and ends the one before.
+// stop begins a stretch in which a timer is not active, with its new status, and ends the one
+// before.
 func (x *expansion) stop(t *timer.Timer) {
 	x.endStretch(t, x.nowMS)
 	if t.InactiveSinceMS = x.nowMS; t.Status == timer.StatusDeleted {
@@ -49,22 +71,28 @@ func (x *expansion) stop(t *timer.Timer) {
 	if t.Status == timer.StatusPaused && t.PausedUntilMS > 0 {
 		until = t.PausedUntilMS
 	}
-	x.stretches = append(x.stretches, inactivityRow{int64(t.ID), x.nowMS, until, statusToRow(t.Status)})
+	x.stretches = append(
+		x.stretches,
+		inactivityRow{int64(t.ID), x.nowMS, until, statusToRow(t.Status)},
+	)
 }
 
-// endStretch ends the stretch that a timer is in, if it is in one. The stretch keeps the status that it
-// began with: the timer may have its next one already.
+// endStretch ends the stretch that a timer is in, if it is in one. The stretch keeps the status
+// that it began with: the timer may have its next one already.
 func (x *expansion) endStretch(t *timer.Timer, atMS int64) {
 	if t.InactiveSinceMS > 0 {
-		x.stretches = append(x.stretches, inactivityRow{int64(t.ID), t.InactiveSinceMS, max(atMS, t.InactiveSinceMS), keepStatus})
+		x.stretches = append(
+			x.stretches,
+			inactivityRow{int64(t.ID), t.InactiveSinceMS, max(atMS, t.InactiveSinceMS), keepStatus},
+		)
 	}
 }
 
 // keepStatus is the status of a row that is there already, and keeps it.
 const keepStatus = -1
 
-// saveStretches writes the stretches that began or ended. The timers' rows are locked, so of two calls
-// the later one sees what the earlier one wrote. A stretch that began and ended within one
+// saveStretches writes the stretches that began or ended. The timers' rows are locked, so of two
+// calls the later one sees what the earlier one wrote. A stretch that began and ended within one
 // millisecond covers nothing, and may be overwritten by the next.
 func (x *expansion) saveStretches(ctx context.Context) error {
 	slices.SortStableFunc(x.stretches, func(a, b inactivityRow) int {
@@ -76,7 +104,9 @@ func (x *expansion) saveStretches(ctx context.Context) error {
 		for i, r := range part {
 			q.row(i == 0, r.Timer, r.FromMS, r.UntilMS, r.Status)
 		}
-		q.add(d.set("timer_id,from_ms", "until_ms")).add(",status=CASE WHEN " + d.value("status") + "=").int(keepStatus).
+		q.add(d.set("timer_id,from_ms", "until_ms")).
+			add(",status=CASE WHEN " + d.value("status") + "=").
+			int(keepStatus).
 			add(" THEN inactivities.status ELSE " + d.value("status") + " END")
 		if _, err := x.store.exec(ctx, x.c, q); err != nil {
 			return err
@@ -85,13 +115,18 @@ func (x *expansion) saveStretches(ctx context.Context) error {
 	return nil
 }
 
-// Defer locks the timers' rows, then those of the fires. An activation comes before all of this, and then
-// the fire stays with the session, or after all of it, and then it finds the fire among the
-// deferred ones. A call that dies halfway has changed nothing; a repeated one owns nothing any more.
+// Defer locks the timers' rows, then those of the fires. An activation comes before all of this,
+// and then the fire stays with the session, or after all of it, and then it finds the fire among
+// the deferred ones. A call that dies halfway has changed nothing; a repeated one owns nothing any
+// more.
 //
-// A deferred fire waits for no turn, and holds none before its first attempt: others of its timer may be asked for meanwhile.
-// One between two attempts keeps its turn, for it has not finished.
-func (s *Store) Defer(ctx context.Context, session timer.ID, fires []store.Deferral) (active []timer.FireID, err error) {
+// A deferred fire waits for no turn, and holds none before its first attempt: others of its timer
+// may be asked for meanwhile. One between two attempts keeps its turn, for it has not finished.
+func (s *Store) Defer(
+	ctx context.Context,
+	session timer.ID,
+	fires []store.Deferral,
+) (active []timer.FireID, err error) {
 	ids := make([]timer.ID, len(fires))
 	for i := range fires {
 		ids[i] = fires[i].Fire.Timer
@@ -114,7 +149,7 @@ func (s *Store) Defer(ctx context.Context, session timer.ID, fires []store.Defer
 				active = append(active, d.Fire.FireID)
 				continue
 			}
-			waiting, runs[d.Fire.FireID] = append(waiting, d.Fire), d.RunMS
+			waiting, runs[d.Fire.FireID] = append(waiting, d.Fire), d.RunAtMS
 		}
 		return s.deferOwned(ctx, c, session, waiting, runs, turns)
 	})
@@ -123,11 +158,17 @@ func (s *Store) Defer(ctx context.Context, session timer.ID, fires []store.Defer
 
 // activeAt tells whether the timer is active by the store's clock: see timer.State.
 func (r *turnRow) activeAt(nowMS int64) bool {
-	return r.Status == rowActive || r.Status == rowPaused && r.PausedUntilMS > 0 && r.PausedUntilMS <= nowMS
+	return r.Status == rowActive ||
+		r.Status == rowPaused && r.PausedUntilMS > 0 && r.PausedUntilMS <= nowMS
 }
 
 func (s *Store) deferOwned(
-	ctx context.Context, c runner, session timer.ID, fires []timer.Fire, runs map[timer.FireID]int64, turns map[timer.ID]*turnRow,
+	ctx context.Context,
+	c runner,
+	session timer.ID,
+	fires []timer.Fire,
+	runs map[timer.FireID]int64,
+	turns map[timer.ID]*turnRow,
 ) error {
 	owned, _, err := s.ownedOf(ctx, c, session, fires)
 	if err != nil || len(owned) == 0 {
@@ -137,11 +178,22 @@ func (s *Store) deferOwned(
 		return cmp.Or(cmp.Compare(a.Timer, b.Timer), timer.CompareFires(a, b))
 	})
 	for part := range batches(owned) {
-		q := stmt("INSERT INTO deferred (timer_id,due_ms,series,run_ms,rev) VALUES ")
+		q := stmt("INSERT INTO deferred (timer_id,due_ms,series,run_at_ms,rev) VALUES ")
 		for i := range part {
-			q.row(i == 0, int64(part[i].Timer), part[i].DueMS, part[i].Series, part[i].RunMS, int64(part[i].Rev+1))
+			q.row(
+				i == 0,
+				int64(part[i].Timer),
+				part[i].DueMS,
+				part[i].Series,
+				part[i].RunAtMS,
+				int64(part[i].Rev+1),
+			)
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.set("timer_id,due_ms,series", "run_ms", "rev"))); err != nil {
+		if _, err := s.exec(
+			ctx,
+			c,
+			q.add(s.dialect.set("timer_id,due_ms,series", "run_at_ms", "rev")),
+		); err != nil {
 			return err
 		}
 	}
@@ -150,7 +202,7 @@ func (s *Store) deferOwned(
 		if r := turns[f.Timer]; r != nil && r.running() == f.FireID && f.Attempt == 0 {
 			r.give(timer.FireID{})
 		}
-		f.RunMS, f.Bucket, f.Owner, f.Sweeps = runs[f.FireID], 0, 0, 0
+		f.RunAtMS, f.Bucket, f.Owner, f.Sweeps = runs[f.FireID], 0, 0, 0
 		f.Rev++
 	}
 	slices.SortFunc(owned, timer.CompareFires)
@@ -166,16 +218,19 @@ func (s *Store) deferOwned(
 // deferredRow is a row of deferred.
 type deferredRow struct {
 	fireIDRow
-	RunMS int64 `db:"run_ms"`
-	Rev   int32 `db:"rev"`
+	RunAtMS int64 `db:"run_at_ms"`
+	Rev     int32 `db:"rev"`
 }
 
-// findDeferred reads which fires wait for the timers that are active again, or deleted: flush releases them.
+// findDeferred reads which fires wait for the timers that are active again, or deleted: flush
+// releases them.
 func (x *expansion) findDeferred(ctx context.Context) error {
 	x.deferred = map[timer.FireID]deferredRow{}
 	for part := range batches(x.resumed) {
 		var rows []deferredRow
-		q := stmt("SELECT timer_id,due_ms,series,run_ms,rev FROM deferred WHERE timer_id").idList(part)
+		q := stmt(
+			"SELECT timer_id,due_ms,series,run_at_ms,rev FROM deferred WHERE timer_id",
+		).idList(part)
 		if err := x.store.selectAll(ctx, x.c, &rows, q); err != nil {
 			return err
 		}
@@ -186,10 +241,13 @@ func (x *expansion) findDeferred(ctx context.Context) error {
 	return nil
 }
 
-// releaseDeferred gives the deferred fires that nobody has claimed their run back, in bucket 0, which
-// every minute has. One that was claimed at the end of the pause is its owner's, or was given back since with
-// another revision, or was ended.
-func (x *expansion) releaseDeferred(ctx context.Context, there map[timer.FireID]timer.Fire) ([]timer.Fire, error) {
+// releaseDeferred gives the deferred fires that nobody has claimed their run back, in bucket 0,
+// which every minute has. One that was claimed at the end of the pause is its owner's, or was given
+// back since with another revision, or was ended.
+func (x *expansion) releaseDeferred(
+	ctx context.Context,
+	there map[timer.FireID]timer.Fire,
+) ([]timer.Fire, error) {
 	if len(x.deferred) == 0 {
 		return nil, nil
 	}
@@ -199,7 +257,7 @@ func (x *expansion) releaseDeferred(ctx context.Context, there map[timer.FireID]
 		if _, planned := x.settled[id]; planned || !open || f.Owner != 0 || f.Rev != row.Rev {
 			continue
 		}
-		f.RunMS, f.Bucket, f.Sweeps = min(f.RunMS, row.RunMS), 0, 0
+		f.RunAtMS, f.Bucket, f.Sweeps = min(f.RunAtMS, row.RunAtMS), 0, 0
 		f.Rev++
 		released = append(released, f)
 	}
@@ -208,7 +266,9 @@ func (x *expansion) releaseDeferred(ctx context.Context, there map[timer.FireID]
 		x.released[released[i].Timer] = append(x.released[released[i].Timer], released[i])
 	}
 	for part := range batches(x.resumed) {
-		q := stmt(x.store.dialect.deleteFrom("deferred", "PRIMARY") + " WHERE timer_id").idList(part)
+		q := stmt(
+			x.store.dialect.deleteFrom("deferred", "PRIMARY") + " WHERE timer_id",
+		).idList(part)
 		if _, err := x.store.exec(ctx, x.c, q); err != nil {
 			return nil, err
 		}

@@ -9,12 +9,19 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// checkLater refuses a database whose schema is later than this program's, unless each of the later migrations says in schema_readers that
-// programs of this schema run on it. Two adjacent releases therefore share a schema, and a program that cannot know what it meets does
-// not write. Of a database without migrations nothing is refused, nor of one that cannot be asked: what comes next finds that out.
+// checkLater refuses a database whose schema is later than this program's, unless each of the later
+// migrations says in schema_readers that programs of this schema run on it. Two adjacent releases
+// therefore share a schema, and a program that cannot know what it meets does not write. Of a
+// database without migrations nothing is refused, nor of one that cannot be asked: what comes next
+// finds that out.
 func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
 	var latest int64
-	err := s.selectOne(ctx, c, &latest, stmt("SELECT COALESCE(MAX(version_id),0) FROM goose_db_version WHERE is_applied=1"))
+	err := s.selectOne(
+		ctx,
+		c,
+		&latest,
+		stmt("SELECT COALESCE(MAX(version_id),0) FROM goose_db_version WHERE is_applied=1"),
+	)
 	if err != nil || latest <= schemaVersion {
 		return nil //nolint:nilerr // as it says above
 	}
@@ -22,7 +29,12 @@ func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
 		Version   int64 `db:"version"`
 		MinReader int64 `db:"min_reader"`
 	}
-	err = s.selectAll(ctx, c, &vouched, stmt("SELECT version,min_reader FROM schema_readers WHERE version>").int(schemaVersion))
+	err = s.selectAll(
+		ctx,
+		c,
+		&vouched,
+		stmt("SELECT version,min_reader FROM schema_readers WHERE version>").int(schemaVersion),
+	)
 	if err != nil && s.dialect.classOf(err) != classOther && !isNoTable(err) {
 		return nil
 	}
@@ -31,7 +43,14 @@ func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
 		least[v.Version] = v.MinReader
 	}
 	var later []int64
-	if err := s.selectAll(ctx, c, &later, stmt("SELECT DISTINCT version_id FROM goose_db_version WHERE is_applied=1 AND version_id>").int(schemaVersion)); err != nil {
+	if err := s.selectAll(
+		ctx,
+		c,
+		&later,
+		stmt(
+			"SELECT DISTINCT version_id FROM goose_db_version WHERE is_applied=1 AND version_id>",
+		).int(schemaVersion),
+	); err != nil {
 		return nil //nolint:nilerr // as it says above
 	}
 	for _, v := range later {
@@ -52,6 +71,10 @@ func isNoTable(err error) bool {
 type LaterSchemaError struct{ Have, Knows int64 }
 
 func (e *LaterSchemaError) Error() string {
-	return fmt.Sprintf("the database's schema: expected version %d, or a later one that this program may use, found version %d: "+
-		"run the release that made it or a later one, or restore the database from before the upgrade", e.Knows, e.Have)
+	return fmt.Sprintf(
+		"the database's schema: expected version %d, or a later one that this program may use, found version %d: "+
+			"run the release that made it or a later one, or restore the database from before the upgrade",
+		e.Knows,
+		e.Have,
+	)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// later applies migrations that this program does not know, and asks whether it runs on what they left.
+// later applies migrations that this program does not know, and asks whether it runs on what they
+// left.
 func later(t *testing.T, s *sqlstore.Store) {
 	t.Helper()
 	ctx := t.Context()
@@ -83,18 +84,28 @@ func TestEveryMigrationSaysWhoMayUseIt(t *testing.T) {
 	t.Parallel()
 	const since = 7
 	name := regexp.MustCompile(`^0*(\d+)_`)
-	require.NoError(t, fs.WalkDir(sqlstore.Migrations(), ".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		n, err := strconv.Atoi(name.FindStringSubmatch(path.Base(p))[1])
-		require.NoError(t, err)
-		require.LessOrEqual(t, int64(n), sqlstore.SchemaVersion, p)
-		if n > since {
-			text, err := fs.ReadFile(sqlstore.Migrations(), p)
+	require.NoError(
+		t,
+		fs.WalkDir(sqlstore.Migrations(), ".", func(p string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			n, err := strconv.Atoi(name.FindStringSubmatch(path.Base(p))[1])
 			require.NoError(t, err)
-			require.Regexp(t, `INSERT INTO schema_readers \(version, ?min_reader\) VALUES \(`+strconv.Itoa(n)+`, ?\d+\)`, string(text), p)
-		}
-		return nil
-	}))
+			require.LessOrEqual(t, int64(n), sqlstore.SchemaVersion, p)
+			if n > since {
+				text, err := fs.ReadFile(sqlstore.Migrations(), p)
+				require.NoError(t, err)
+				require.Regexp(
+					t,
+					`INSERT INTO schema_readers \(version, ?min_reader\) VALUES \(`+strconv.Itoa(
+						n,
+					)+`, ?\d+\)`,
+					string(text),
+					p,
+				)
+			}
+			return nil
+		}),
+	)
 }

@@ -10,8 +10,9 @@ import (
 	"fmt"
 )
 
-// namedLock is MySQL's GET_LOCK: it belongs to a connection, and dies with it, so that a killed process leaves none behind. Its
-// name is the server's, not the database's: the database's name is made part of it, shortened to what fits.
+// namedLock is MySQL's GET_LOCK: it belongs to a connection, and dies with it, so that a killed
+// process leaves none behind. Its name is the server's, not the database's: the database's name is
+// made part of it, shortened to what fits.
 type namedLock string
 
 // The locks.
@@ -42,7 +43,8 @@ func (l namedLock) take(ctx context.Context, conn *sql.Conn, seconds int) error 
 	return nil
 }
 
-// release gives it back. It uses a context of its own: one that has ended must not leave the lock on a pooled connection.
+// release gives it back. It uses a context of its own: one that has ended must not leave the lock
+// on a pooled connection.
 func (l namedLock) release(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultTimeout)
 	defer cancel()
@@ -63,7 +65,8 @@ const (
 	databaseName = "SELECT DATABASE()"
 )
 
-// name is that of the lock in the connection's database: locks are the server's, whatever the database.
+// name is that of the lock in the connection's database: locks are the server's, whatever the
+// database.
 func (l namedLock) name(ctx context.Context, conn *sql.Conn) (string, error) {
 	var database string
 	if err := conn.QueryRowContext(ctx, databaseName).Scan(&database); err != nil {
@@ -72,7 +75,8 @@ func (l namedLock) name(ctx context.Context, conn *sql.Conn) (string, error) {
 	return l.of(database), nil
 }
 
-// of is made here, as MySQL 9.6 and later have no MD5() any more. It never changes: in a rolling upgrade, releases before make the same of the server's.
+// of is made here, as MySQL 9.6 and later have no MD5() any more. It never changes: in a rolling
+// upgrade, releases before make the same of the server's.
 func (l namedLock) of(database string) string {
 	short := md5.Sum([]byte(database)) //nolint:gosec // as above
 	return "carillon-" + string(l) + "-" + hex.EncodeToString(short[:])
@@ -84,7 +88,8 @@ func (l namedLock) around(ctx context.Context, db *sql.DB, waitS int, fn func() 
 	if err != nil {
 		return fmt.Errorf("connecting for the lock %s: %w", string(l), err)
 	}
-	// While fn works on others, this connection is silent, for which others shall not take it: it does not go back to the pool.
+	// While fn works on others, this connection is silent, for which others shall not take it: it
+	// does not go back to the pool.
 	defer func() {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		_ = conn.Close()

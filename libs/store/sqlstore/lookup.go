@@ -8,7 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// look reads the calendars, the names and the idempotency keys that exist of those that the items bring.
+// look reads the calendars, the names and the idempotency keys that exist of those that the items
+// bring.
 func (b *creation) look(ctx context.Context) error {
 	var names, keys, used []nameKey
 	for i := range b.items {
@@ -43,7 +44,8 @@ func (b *creation) look(ctx context.Context) error {
 	return b.lookKeys(ctx, keys)
 }
 
-// lookKeys reads the idempotency keys and the timers behind them, the deleted ones too: the first answer stands.
+// lookKeys reads the idempotency keys and the timers behind them, the deleted ones too: the first
+// answer stands.
 func (b *creation) lookKeys(ctx context.Context, keys []nameKey) error {
 	type keyRow struct {
 		App   int64  `db:"app_id"`
@@ -55,7 +57,9 @@ func (b *creation) lookKeys(ctx context.Context, keys []nameKey) error {
 	var ids []timer.ID
 	for part := range batches(distinct(keys)) {
 		var rows []keyRow
-		q := stmt("SELECT app_id,idem_key,hash,timer_id FROM idempotency WHERE ").nameKeys(b.store.dialect, "idem_key", part)
+		q := stmt(
+			"SELECT app_id,idem_key,hash,timer_id FROM idempotency WHERE ",
+		).nameKeys(b.store.dialect, "idem_key", part)
 		if err := b.store.selectAll(ctx, b.c, &rows, q); err != nil {
 			return err
 		}
@@ -94,7 +98,9 @@ func (b *creation) lookNames(ctx context.Context, keys []nameKey) ([]timerRow, e
 	var all []timerRow
 	for part := range batches(distinct(keys)) {
 		var rows []timerRow
-		q := stmt("SELECT "+timerColumns+" FROM timers WHERE ").nameKeys(b.store.dialect, "live_name", part)
+		q := stmt(
+			"SELECT "+timerColumns+" FROM timers WHERE ",
+		).nameKeys(b.store.dialect, "live_name", part)
 		if err := b.store.selectAll(ctx, b.c, &rows, q); err != nil {
 			return nil, err
 		}
@@ -135,7 +141,9 @@ func (b *creation) insertKeys(ctx context.Context) error {
 		if _, err := s.exec(ctx, b.c, q.add(s.dialect.nothing("app_id"))); err != nil {
 			return err
 		}
-		mine := stmt("SELECT COUNT(*) FROM idempotency WHERE ").nameKeys(s.dialect, "idem_key", keys)
+		mine := stmt(
+			"SELECT COUNT(*) FROM idempotency WHERE ",
+		).nameKeys(s.dialect, "idem_key", keys)
 		if err := b.allMine(ctx, len(part), mine); err != nil {
 			return err
 		}

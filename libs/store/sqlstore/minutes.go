@@ -8,10 +8,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/slicing"
 )
 
-// GrowMinutes writes each minute by a statement of its own, so that no row lock is held longer than that and no two processes wait in a
-// circle. Repeating it counts an estimate twice, which costs a bucket at the most. A count that is returned is committed: whoever uses a
-// bucket below it uses one that will be handed out.
-func (s *Store) GrowMinutes(ctx context.Context, grow []slicing.Growth) ([]slicing.MinuteCount, error) {
+// GrowMinutes writes each minute by a statement of its own, so that no row lock is held longer than
+// that and no two processes wait in a circle. Repeating it counts an estimate twice, which costs a
+// bucket at the most. A count that is returned is committed: whoever uses a bucket below it uses
+// one that will be handed out.
+func (s *Store) GrowMinutes(
+	ctx context.Context,
+	grow []slicing.Growth,
+) ([]slicing.MinuteCount, error) {
 	if len(grow) == 0 {
 		return nil, nil
 	}
@@ -23,16 +27,20 @@ func (s *Store) GrowMinutes(ctx context.Context, grow []slicing.Growth) ([]slici
 		minutes[i] = g.Minute
 	}
 	var out []slicing.MinuteCount
-	err := s.read(ctx, "reading bucket counts", func(ctx context.Context, c sqlx.QueryerContext) error {
-		for part := range batches(minutes) {
-			rows, err := s.minutes(ctx, c, stmt("minute IN (").ints(part...).add(")"))
-			if err != nil {
-				return err
+	err := s.read(
+		ctx,
+		"reading bucket counts",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			for part := range batches(minutes) {
+				rows, err := s.minutes(ctx, c, stmt("minute IN (").ints(part...).add(")"))
+				if err != nil {
+					return err
+				}
+				out = append(out, rows...)
 			}
-			out = append(out, rows...)
-		}
-		return nil
-	})
+			return nil
+		},
+	)
 	return out, err
 }
 
@@ -49,7 +57,11 @@ func (s *Store) grow(ctx context.Context, grow []slicing.Growth) error {
 		})
 	}
 	for _, g := range grow {
-		if _, err := s.alone(ctx, "growing a minute", func() *statement { return s.growth(g) }); err != nil {
+		if _, err := s.alone(
+			ctx,
+			"growing a minute",
+			func() *statement { return s.growth(g) },
+		); err != nil {
 			return err
 		}
 	}
@@ -65,22 +77,36 @@ func (s *Store) growth(g slicing.Growth) *statement {
 }
 
 // MinuteCounts returns the counts of minutes that have a row; the others have one bucket.
-func (s *Store) MinuteCounts(ctx context.Context, from, to int64) (out []slicing.MinuteCount, err error) {
-	err = s.read(ctx, "reading bucket counts", func(ctx context.Context, c sqlx.QueryerContext) error {
-		out, err = s.minutes(ctx, c, stmt("minute>=").int(from).add(" AND minute<=").int(to))
-		return err
-	})
+func (s *Store) MinuteCounts(
+	ctx context.Context,
+	from, to int64,
+) (out []slicing.MinuteCount, err error) {
+	err = s.read(
+		ctx,
+		"reading bucket counts",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			out, err = s.minutes(ctx, c, stmt("minute>=").int(from).add(" AND minute<=").int(to))
+			return err
+		},
+	)
 	return out, err
 }
 
-func (s *Store) minutes(ctx context.Context, c sqlx.QueryerContext, where *statement) ([]slicing.MinuteCount, error) {
+func (s *Store) minutes(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	where *statement,
+) ([]slicing.MinuteCount, error) {
 	var rows []struct {
 		Minute   int64 `db:"minute"`
 		Buckets  int32 `db:"buckets"`
 		Estimate int64 `db:"estimate"`
 		Frozen   bool  `db:"frozen"`
 	}
-	q := stmt("SELECT minute,buckets,estimate,frozen FROM minutes WHERE ").add(string(where.text)).add(" ORDER BY minute")
+	q := stmt(
+		"SELECT minute,buckets,estimate,frozen FROM minutes WHERE ",
+	).add(string(where.text)).
+		add(" ORDER BY minute")
 	if err := s.selectAll(ctx, c, &rows, q); err != nil {
 		return nil, err
 	}
@@ -91,17 +117,29 @@ func (s *Store) minutes(ctx context.Context, c sqlx.QueryerContext, where *state
 	return out, nil
 }
 
-// FreezeMinute freezes by one statement and reads the count by the next: once frozen, it is the same for every reader.
+// FreezeMinute freezes by one statement and reads the count by the next: once frozen, it is the
+// same for every reader.
 func (s *Store) FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error) {
 	_, err = s.alone(ctx, "freezing a minute", func() *statement {
-		return stmt("INSERT INTO minutes (minute,buckets,estimate,frozen) VALUES ").row(true, minute, 1, 0, 1).
+		return stmt(
+			"INSERT INTO minutes (minute,buckets,estimate,frozen) VALUES ",
+		).row(true, minute, 1, 0, 1).
 			add(s.dialect.conflict("minute") + "frozen=1")
 	})
 	if err != nil {
 		return 0, err
 	}
-	err = s.read(ctx, "reading a bucket count", func(ctx context.Context, c sqlx.QueryerContext) error {
-		return s.selectOne(ctx, c, &buckets, stmt("SELECT buckets FROM minutes WHERE minute=").int(minute))
-	})
+	err = s.read(
+		ctx,
+		"reading a bucket count",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			return s.selectOne(
+				ctx,
+				c,
+				&buckets,
+				stmt("SELECT buckets FROM minutes WHERE minute=").int(minute),
+			)
+		},
+	)
 	return buckets, err
 }

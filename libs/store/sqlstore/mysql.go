@@ -18,12 +18,14 @@ import (
 const (
 	// urgentConns are kept apart from the pool: a lease that waits behind batches would run out.
 	urgentConns = 2
-	// silenceS is after how many seconds the server closes a connection that sends nothing, and rolls its transaction back: a process that
-	// is frozen in the middle of one keeps its rows locked no longer than that.
+	// silenceS is after how many seconds the server closes a connection that sends nothing, and
+	// rolls its transaction back: a process that is frozen in the middle of one keeps its rows
+	// locked no longer than that.
 	silenceS = "2"
 	// idleTime closes connections that are not needed, before the server does.
 	idleTime = 1500 * time.Millisecond
-	// lockWaitS is how many seconds a statement waits for a row: then its transaction is rolled back and repeated.
+	// lockWaitS is how many seconds a statement waits for a row: then its transaction is rolled
+	// back and repeated.
 	lockWaitS = "5"
 	dialTime  = 5 * time.Second
 	// ioTime ends a read or write on a connection whose server went away without a word.
@@ -36,7 +38,8 @@ type mysqlEngine struct {
 	fast *sqlx.DB
 }
 
-// OpenMySQL makes a store on MySQL 8 or MariaDB 10.11. It connects to nothing yet, and fails only for a DSN that can never work.
+// OpenMySQL makes a store on MySQL 8 or MariaDB 10.11. It connects to nothing yet, and fails only
+// for a DSN that can never work.
 func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	cfg, err := mysqlConfig(o.DSN)
 	if err != nil {
@@ -59,8 +62,9 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	}
 	s.check = s.checkServer
 	s.migrate = func(ctx context.Context) error {
-		// The lock is around all of goose, which looks at its table before it would take a lock of its own: another process may have
-		// made that table and not yet filled it, since MySQL commits every DDL by itself.
+		// The lock is around all of goose, which looks at its table before it would take a lock of
+		// its own: another process may have made that table and not yet filled it, since MySQL
+		// commits every DDL by itself.
 		return migrateLock.around(ctx, e.db.DB, migrateWaitS, func() (err error) {
 			db, err := migrationPool(cfg)
 			if err != nil {
@@ -76,15 +80,19 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	return s, nil
 }
 
-// mysqlConfig reads a DSN and sets what the store depends on: matched rows are counted, not changed ones; parameters are put in by the driver,
-// which saves the round trip of preparing; statements are strict; times are UTC.
+// mysqlConfig reads a DSN and sets what the store depends on: matched rows are counted, not changed
+// ones; parameters are put in by the driver, which saves the round trip of preparing; statements
+// are strict; times are UTC.
 func mysqlConfig(dsn string) (*mysql.Config, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		return nil, timer.Invalid("dsn", err.Error())
 	}
 	if cfg.DBName == "" {
-		return nil, timer.Invalid("dsn", "it names no database: user:password@tcp(host:3306)/database")
+		return nil, timer.Invalid(
+			"dsn",
+			"it names no database: user:password@tcp(host:3306)/database",
+		)
 	}
 	cfg.ClientFoundRows = true
 	cfg.InterpolateParams = true
@@ -106,7 +114,8 @@ func mysqlConfig(dsn string) (*mysql.Config, error) {
 	cfg.Params["time_zone"] = "'+00:00'"
 	cfg.Params["innodb_lock_wait_timeout"] = lockWaitS
 	cfg.Params["wait_timeout"] = silenceS
-	cfg.Logger = &mysql.NopLogger{} // what it would say of connections that were closed, the error says too
+	// what it would say of connections that were closed, the error says too.
+	cfg.Logger = &mysql.NopLogger{}
 	return cfg, nil
 }
 
@@ -124,8 +133,8 @@ func mysqlPool(cfg *mysql.Config, conns int) (*sqlx.DB, error) {
 
 const setIsolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
-// readCommitted sets the isolation of every new connection. It is a statement of its own, for the two servers name the variable
-// differently.
+// readCommitted sets the isolation of every new connection. It is a statement of its own, for the
+// two servers name the variable differently.
 type readCommitted struct{ driver.Connector }
 
 func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
@@ -150,7 +159,8 @@ func (e *mysqlEngine) transact(ctx context.Context, fn func(context.Context, run
 	}
 	if err := fn(ctx, tx); err != nil {
 		_ = tx.Rollback() // whatever it says, the server rolls back
-		if ctx.Err() == nil && (errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)) {
+		if ctx.Err() == nil &&
+			(errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)) {
 			return fmt.Errorf("%w: %w", errCut, err)
 		}
 		return err
@@ -168,7 +178,8 @@ func (e *mysqlEngine) urgent(ctx context.Context, fn func(context.Context, runne
 
 func (e *mysqlEngine) reader() sqlx.QueryerContext { return e.db }
 
-// close ends all connections. An error could only say of one that the server ended it before, for its silence.
+// close ends all connections. An error could only say of one that the server ended it before, for
+// its silence.
 func (e *mysqlEngine) close() error {
 	_, _ = e.db.Close(), e.fast.Close()
 	return nil

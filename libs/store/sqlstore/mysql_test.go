@@ -33,9 +33,11 @@ func openMySQL(t testing.TB, o sqlstore.MySQLOptions) *sqlstore.Store {
 	return s
 }
 
-// TestMySQL runs the suite with two stores on each database, as two processes have. Every statement that it sends is one that MySQL
-// 8 takes too.
-func TestMySQL(t *testing.T) { //nolint:tparallel // what the suite sent is looked at when it has ended
+// TestMySQL runs the suite with two stores on each database, as two processes have. Every statement
+// that it sends is one that MySQL 8 takes too.
+//
+//nolint:tparallel // what the suite sent is looked at when it has ended
+func TestMySQL(t *testing.T) {
 	t.Parallel()
 	var sent collector
 	t.Run("suite", func(t *testing.T) {
@@ -65,14 +67,18 @@ func TestMySQLDSN(t *testing.T) {
 	}
 }
 
-// TestMySQLMigrationsMayPause: a process that stands still between two statements of a migration for a while goes on with it.
+// TestMySQLMigrationsMayPause: a process that stands still between two statements of a migration
+// for a while goes on with it.
 func TestMySQLMigrationsMayPause(t *testing.T) {
 	t.Parallel()
 	db, err := sqlstore.MigrationPool(testenv.MySQL(t))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	var silence int
-	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT @@SESSION.wait_timeout").Scan(&silence))
+	require.NoError(
+		t,
+		db.QueryRowContext(t.Context(), "SELECT @@SESSION.wait_timeout").Scan(&silence),
+	)
 	require.GreaterOrEqual(t, silence, 60)
 }
 
@@ -83,13 +89,16 @@ func TestMySQLAway(t *testing.T) {
 	require.NoError(t, err)
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
-	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: "u:p@tcp(" + addr + ")/db", Timeout: time.Second})
+	s, err := sqlstore.OpenMySQL(
+		t.Context(),
+		sqlstore.MySQLOptions{DSN: "u:p@tcp(" + addr + ")/db", Timeout: time.Second},
+	)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	for name, call := range map[string]func() error{
 		"ping":    func() error { return s.Ping(t.Context()) },
 		"migrate": func() error { return s.Migrate(t.Context()) },
-		"keep":    func() error { return s.Keep(t.Context(), time.Hour) },
+		"keep":    func() error { return s.PurgeExpired(t.Context(), time.Hour) },
 		"renew": func() error {
 			_, err := s.RenewSession(t.Context(), 1, store.Load{})
 			return err
@@ -132,7 +141,11 @@ func TestMySQLMigrateTogether(t *testing.T) {
 // TestMySQLLockOfReleasesBefore: they let the server make the name, of MD5('carillon').
 func TestMySQLLockOfReleasesBefore(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "carillon-migrate-653180fd5560ed795fbce3fa4c65b351", sqlstore.MigrateLock("carillon"))
+	require.Equal(
+		t,
+		"carillon-migrate-653180fd5560ed795fbce3fa4c65b351",
+		sqlstore.MigrateLock("carillon"),
+	)
 }
 
 // TestMySQLPingBeforeMigrations says that the schema is missing, as something that may pass.
@@ -154,7 +167,8 @@ func TestMySQLSameIDs(t *testing.T) {
 	var made atomic.Int64
 	for range 4 {
 		s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
-		// A clock that moves by a few ids with each reading, the same in each store: the low bits alone differ at random.
+		// A clock that moves by a few ids with each reading, the same in each store: the low bits
+		// alone differ at random.
 		var tick atomic.Int64
 		s.SetIDs(func() time.Time { return time.UnixMilli(1_800_000_000_000 + tick.Add(1)/2000) })
 		stores = append(stores, s)
@@ -198,7 +212,8 @@ func TestMySQLSameIDs(t *testing.T) {
 	require.Len(t, byID, int(made.Load()))
 }
 
-// TestMySQLPartitions plays weeks of Keep: days get partitions ahead of time, and the old ones are dropped whole.
+// TestMySQLPartitions plays weeks of Keep: days get partitions ahead of time, and the old ones are
+// dropped whole.
 func TestMySQLPartitions(t *testing.T) {
 	t.Parallel()
 	const day = 24 * 60 * 60 * 1000
@@ -209,15 +224,25 @@ func TestMySQLPartitions(t *testing.T) {
 	defer db.Close()
 	partitions := func() (names []string) {
 		t.Helper()
-		require.NoError(t, db.Select(&names, "SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA=DATABASE() "+
-			"AND TABLE_NAME='outcomes' ORDER BY PARTITION_ORDINAL_POSITION"))
+		require.NoError(
+			t,
+			db.Select(
+				&names,
+				"SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA=DATABASE() "+
+					"AND TABLE_NAME='outcomes' ORDER BY PARTITION_ORDINAL_POSITION",
+			),
+		)
 		return names
 	}
 	today := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMilli()
 	require.Equal(t, []string{"pmax"}, partitions())
 	for range 2 {
 		require.NoError(t, s.Trim(t.Context(), today, today-7*day))
-		require.Equal(t, []string{"p20260301", "p20260302", "p20260303", "p20260304", "pmax"}, partitions())
+		require.Equal(
+			t,
+			[]string{"p20260301", "p20260302", "p20260303", "p20260304", "pmax"},
+			partitions(),
+		)
 	}
 	require.NoError(t, s.OpenSession(t.Context(), 1, store.ExecutorSession, "x"))
 	fires := makeFires(t, s, "t", 15, today)
@@ -228,14 +253,24 @@ func TestMySQLPartitions(t *testing.T) {
 	var attempts []timer.Attempt
 	for i, f := range won {
 		at := today + int64(i-1)*day
-		outcomes = append(outcomes, timer.Outcome{Fire: f, Kind: timer.Delivered, FinishedMS: at, UntilMS: f.DueMS, Count: 1})
+		outcomes = append(
+			outcomes,
+			timer.Outcome{
+				Fire:       f,
+				Kind:       timer.Delivered,
+				FinishedMS: at,
+				UntilMS:    f.DueMS,
+				Count:      1,
+			},
+		)
 		attempts = append(attempts, timer.Attempt{FireID: f.FireID, N: 1, StartMS: at})
 	}
 	lost, _, err := s.Record(t.Context(), 1, outcomes, attempts)
 	require.NoError(t, err)
 	require.Empty(t, lost)
 
-	// Nobody called Keep for ten days: the days in pmax get their partitions late. What is wholly older than the bound goes.
+	// Nobody called Keep for ten days: the days in pmax get their partitions late. What is wholly
+	// older than the bound goes.
 	later := today + 10*day
 	require.NoError(t, s.Trim(t.Context(), later, later-7*day))
 	names := partitions()
@@ -258,14 +293,20 @@ func TestMySQLPartitions(t *testing.T) {
 func TestMySQLServerSettings(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQL(t)
-	s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn + "?sql_mode=''&time_zone='%2B05:00'&interpolateParams=false"})
+	s := openMySQL(
+		t,
+		sqlstore.MySQLOptions{
+			DSN: dsn + "?sql_mode=''&time_zone='%2B05:00'&interpolateParams=false",
+		},
+	)
 	require.NoError(t, s.Ping(t.Context()), "the store's settings win over the DSN's")
 	at, err := s.Now(t.Context())
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), at, time.Minute)
 }
 
-// TestMySQLLockWait holds a timer's row locked for longer than a statement waits: the transaction is repeated, not failed.
+// TestMySQLLockWait holds a timer's row locked for longer than a statement waits: the transaction
+// is repeated, not failed.
 func TestMySQLLockWait(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQL(t)
@@ -280,7 +321,11 @@ func TestMySQLLockWait(t *testing.T) {
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() {
-		out, err := s.SetStatus(t.Context(), []store.StatusChange{{App: "app", ID: f.Timer, Status: timer.StatusInactive}}, nil)
+		out, err := s.SetStatus(
+			t.Context(),
+			[]store.StatusChange{{App: "app", ID: f.Timer, Status: timer.StatusInactive}},
+			nil,
+		)
 		if err == nil {
 			err = out[0].Err
 		}
@@ -295,11 +340,18 @@ func TestMySQLLockWait(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestMySQLFrozenTransactionLosesItsLocks: a process that stands still in the middle of a transaction holds up nobody for long.
+// TestMySQLFrozenTransactionLosesItsLocks: a process that stands still in the middle of a
+// transaction holds up nobody for long.
 func TestMySQLFrozenTransactionLosesItsLocks(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQL(t)
-	frozen, other := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}), openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
+	frozen, other := openMySQL(
+		t,
+		sqlstore.MySQLOptions{DSN: dsn},
+	), openMySQL(
+		t,
+		sqlstore.MySQLOptions{DSN: dsn},
+	)
 	plan := func(*timer.Timer, int64) store.Plan {
 		return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
 	}
@@ -311,11 +363,16 @@ func TestMySQLFrozenTransactionLosesItsLocks(t *testing.T) {
 	var once sync.Once
 	go func() {
 		defer close(done)
-		_, _ = frozen.SetStatus(t.Context(), []store.StatusChange{change}, func(*timer.Timer, int64) store.Plan { // with the row locked
-			once.Do(func() { close(locked) })
-			<-wake
-			return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
-		})
+		// with the row locked.
+		_, _ = frozen.SetStatus(
+			t.Context(),
+			[]store.StatusChange{change},
+			func(*timer.Timer, int64) store.Plan {
+				once.Do(func() { close(locked) })
+				<-wake
+				return store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+			},
+		)
 	}()
 	<-locked
 	out, err := other.SetStatus(t.Context(), []store.StatusChange{change}, plan)

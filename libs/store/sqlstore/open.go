@@ -13,7 +13,11 @@ import (
 )
 
 // bucketsOf returns how many buckets the fires of a minute can be in.
-func (s *Store) bucketsOf(ctx context.Context, c sqlx.QueryerContext, minute int64) (n int32, err error) {
+func (s *Store) bucketsOf(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	minute int64,
+) (n int32, err error) {
 	err = s.selectOne(ctx, c, &n, stmt("SELECT buckets FROM minutes WHERE minute=").int(minute))
 	if errors.Is(err, sql.ErrNoRows) {
 		return 1, nil
@@ -21,69 +25,103 @@ func (s *Store) bucketsOf(ctx context.Context, c sqlx.QueryerContext, minute int
 	return n, err
 }
 
-// Owned walks the open fires along the index by_run up to untilMS. It reads what is open and past, which is little but in a backlog:
-// owner is in no index, for a claim shall write none.
-func (s *Store) Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) (fires []timer.Fire, err error) {
+// Owned walks the open fires along the index by_run up to untilMS. It reads what is open and past,
+// which is little but in a backlog: owner is in no index, for a claim shall write none.
+func (s *Store) Owned(
+	ctx context.Context,
+	sessions []timer.ID,
+	untilMS int64,
+	limit int,
+) (fires []timer.Fire, err error) {
 	if len(sessions) == 0 {
 		return nil, nil
 	}
 	last := timer.MinuteOf(untilMS)
-	err = s.read(ctx, "reading owned fires", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt("SELECT " + fireColumns + " FROM fires" + s.dialect.byRun + " WHERE run_min<").int(last).add(" AND owner").
-			idList(sessions).add(" LIMIT ").int(int64(limit))
-		fires, err = s.selectFires(ctx, c, q)
-		if err != nil || len(fires) >= limit {
+	err = s.read(
+		ctx,
+		"reading owned fires",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			q := stmt(
+				"SELECT " + fireColumns + " FROM fires" + s.dialect.byRun + " WHERE run_at_minute<",
+			).int(last).
+				add(" AND owner").
+				idList(sessions).
+				add(" LIMIT ").
+				int(int64(limit))
+			fires, err = s.selectFires(ctx, c, q)
+			if err != nil || len(fires) >= limit {
+				return err
+			}
+			buckets, err := s.bucketsOf(ctx, c, last)
+			if err != nil {
+				return err
+			}
+			q = stmt(
+				"SELECT " + fireColumns + " FROM fires" + s.dialect.byRun + " WHERE run_at_minute=",
+			).int(last).
+				add(" AND bucket IN (0")
+			for b := int32(1); b < buckets; b++ {
+				q.add(",").int(int64(b))
+			}
+			q.add(") AND run_at_ms<=").int(untilMS).add(" AND owner").idList(sessions)
+			more, err := s.selectFires(ctx, c, q.add(" LIMIT ").int(int64(limit-len(fires))))
+			fires = append(fires, more...)
 			return err
-		}
-		buckets, err := s.bucketsOf(ctx, c, last)
-		if err != nil {
-			return err
-		}
-		q = stmt("SELECT " + fireColumns + " FROM fires" + s.dialect.byRun + " WHERE run_min=").int(last).add(" AND bucket IN (0")
-		for b := int32(1); b < buckets; b++ {
-			q.add(",").int(int64(b))
-		}
-		q.add(") AND run_ms<=").int(untilMS).add(" AND owner").idList(sessions)
-		more, err := s.selectFires(ctx, c, q.add(" LIMIT ").int(int64(limit-len(fires))))
-		fires = append(fires, more...)
-		return err
-	})
-	// Sorted here: the server would sort all that there is before it cuts off, and do so at the worst time, when there is much.
+		},
+	)
+	// Sorted here: the server would sort all that there is before it cuts off, and do so at the
+	// worst time, when there is much.
 	slices.SortFunc(fires, func(a, b timer.Fire) int {
-		return cmp.Or(cmp.Compare(a.RunMS, b.RunMS), timer.CompareFireIDs(a.FireID, b.FireID))
+		return cmp.Or(cmp.Compare(a.RunAtMS, b.RunAtMS), timer.CompareFireIDs(a.FireID, b.FireID))
 	})
 	return fires, err
 }
 
-// OldestOpen finds the first minute that has an open fire by the edge of the index, and in it the first fire of each bucket.
+// OldestOpen finds the first minute that has an open fire by the edge of the index, and in it the
+// first fire of each bucket.
 func (s *Store) OldestOpen(ctx context.Context) (runMS int64, err error) {
-	err = s.read(ctx, "reading the oldest open fire", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var first struct {
-			Minute sql.NullInt64 `db:"minute"`
-			NowMS  int64         `db:"now_ms"`
-		}
-		err := s.selectOne(ctx, c, &first, stmt("SELECT MIN(run_min) AS minute,").nowMS(s.dialect).add(" AS now_ms FROM fires"))
-		if err != nil || !first.Minute.Valid || first.Minute.Int64*timer.MinuteMS > first.NowMS {
-			return err
-		}
-		buckets, err := s.bucketsOf(ctx, c, first.Minute.Int64)
-		if err != nil {
-			return err
-		}
-		q := stmt("SELECT MIN(run_ms) FROM (")
-		for b := range buckets {
-			if b > 0 {
-				q.add(" UNION ALL ")
+	err = s.read(
+		ctx,
+		"reading the oldest open fire",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			var first struct {
+				Minute sql.NullInt64 `db:"minute"`
+				NowMS  int64         `db:"now_ms"`
 			}
-			q.add("SELECT MIN(run_ms) AS run_ms FROM fires" + s.dialect.byRun + " WHERE run_min=").int(first.Minute.Int64).
-				add(" AND bucket=").int(int64(b))
-		}
-		var at sql.NullInt64
-		err = s.selectOne(ctx, c, &at, q.add(") firsts"))
-		if at.Valid && at.Int64 <= first.NowMS {
-			runMS = at.Int64
-		}
-		return err
-	})
+			err := s.selectOne(
+				ctx,
+				c,
+				&first,
+				stmt(
+					"SELECT MIN(run_at_minute) AS minute,",
+				).nowMS(s.dialect).
+					add(" AS now_ms FROM fires"),
+			)
+			if err != nil || !first.Minute.Valid ||
+				first.Minute.Int64*timer.MinuteMS > first.NowMS {
+				return err
+			}
+			buckets, err := s.bucketsOf(ctx, c, first.Minute.Int64)
+			if err != nil {
+				return err
+			}
+			q := stmt("SELECT MIN(run_at_ms) FROM (")
+			for b := range buckets {
+				if b > 0 {
+					q.add(" UNION ALL ")
+				}
+				q.add("SELECT MIN(run_at_ms) AS run_at_ms FROM fires" + s.dialect.byRun + " WHERE run_at_minute=").
+					int(first.Minute.Int64).
+					add(" AND bucket=").
+					int(int64(b))
+			}
+			var at sql.NullInt64
+			err = s.selectOne(ctx, c, &at, q.add(") firsts"))
+			if at.Valid && at.Int64 <= first.NowMS {
+				runMS = at.Int64
+			}
+			return err
+		},
+	)
 	return runMS, err
 }

@@ -19,23 +19,41 @@ func (s *Store) OpenFires(
 	if err := s.ownTimer(ctx, app, id); err != nil {
 		return store.OpenPage{}, err
 	}
-	err = s.read(ctx, "reading a timer's open fires", func(ctx context.Context, c sqlx.QueryerContext) error {
-		page = store.OpenPage{}
-		var ends []int64
-		if err := s.selectAll(ctx, c, &ends, s.walkOpen("due_ms", q, q.UntilMS).add(" LIMIT 1 OFFSET ").int(int64(q.Look-1))); err != nil {
+	err = s.read(
+		ctx,
+		"reading a timer's open fires",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			page = store.OpenPage{}
+			var ends []int64
+			if err := s.selectAll(
+				ctx,
+				c,
+				&ends,
+				s.walkOpen("due_ms", q, q.UntilMS).
+					add(" LIMIT 1 OFFSET ").
+					int(int64(q.ScanLimit-1)),
+			); err != nil {
+				return err
+			}
+			untilMS := q.UntilMS
+			if len(ends) > 0 {
+				untilMS = ends[0]
+				page.Next = store.OpenPlace{DueMS: untilMS + 1, Series: store.AllSeries}
+			}
+			page.Fires, err = s.selectFires(
+				ctx,
+				c,
+				s.walkOpenOf(id, q, untilMS).add(" LIMIT ").int(int64(q.Limit)),
+			)
+			if n := len(page.Fires); n == q.Limit {
+				page.Next = store.OpenPlace{
+					DueMS:  page.Fires[n-1].DueMS,
+					Series: page.Fires[n-1].Series,
+				}
+			}
 			return err
-		}
-		untilMS := q.UntilMS
-		if len(ends) > 0 {
-			untilMS = ends[0]
-			page.Next = store.OpenPlace{DueMS: untilMS + 1, Series: store.AllSeries}
-		}
-		page.Fires, err = s.selectFires(ctx, c, s.walkOpenOf(id, q, untilMS).add(" LIMIT ").int(int64(q.Limit)))
-		if n := len(page.Fires); n == q.Limit {
-			page.Next = store.OpenPlace{DueMS: page.Fires[n-1].DueMS, Series: page.Fires[n-1].Series}
-		}
-		return err
-	})
+		},
+	)
 	return page, err
 }
 
@@ -56,6 +74,9 @@ func (s *Store) walkOpenOf(id timer.ID, q store.OpenQuery, untilMS int64) *state
 }
 
 func (s *Store) fromOpen(columns string, q store.OpenQuery, untilMS int64) *statement {
-	return stmt("SELECT " + columns + " FROM fires" + s.dialect.byPrimary + " WHERE due_ms>=").int(q.After.DueMS).
-		add(" AND due_ms<=").int(untilMS)
+	return stmt(
+		"SELECT " + columns + " FROM fires" + s.dialect.byPrimary + " WHERE due_ms>=",
+	).int(q.After.DueMS).
+		add(" AND due_ms<=").
+		int(untilMS)
 }

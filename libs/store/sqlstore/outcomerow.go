@@ -9,7 +9,7 @@ const (
 	maxFailure = 16
 )
 
-const outcomeColumns = "finished_ms,timer_id,due_ms,series,until_ms,fires,run_ms,app_id,version,epoch,cause,rev,owner,kind,reason," +
+const outcomeColumns = "finished_ms,timer_id,due_ms,series,until_ms,fires,run_at_ms,app_id,version,epoch,cause,rev,owner,kind,reason," +
 	"attempts,lateness_ms,status_code,duration_ms,redriven,failure"
 
 // outcomeRow is a row of outcomes. Of the fire it keeps what is worth telling later.
@@ -20,7 +20,7 @@ type outcomeRow struct {
 	Series     int64  `db:"series"`
 	UntilMS    int64  `db:"until_ms"`
 	Fires      int64  `db:"fires"`
-	RunMS      int64  `db:"run_ms"`
+	RunAtMS    int64  `db:"run_at_ms"`
 	AppID      int64  `db:"app_id"`
 	Version    int32  `db:"version"`
 	Epoch      int64  `db:"epoch"`
@@ -40,24 +40,50 @@ type outcomeRow struct {
 func (r outcomeRow) outcome() timer.Outcome {
 	return timer.Outcome{
 		Fire: timer.Fire{
-			FireID: timer.FireID{Timer: timer.ID(r.Timer), DueMS: r.DueMS, Series: r.Series},
-			RunMS:  r.RunMS, AppID: r.AppID, Version: r.Version, Epoch: r.Epoch, Cause: timer.Cause(r.Cause), Rev: r.Rev,
-			Owner: timer.ID(r.Owner), Attempt: r.Attempts, LateMS: r.LatenessMS,
+			FireID:  timer.FireID{Timer: timer.ID(r.Timer), DueMS: r.DueMS, Series: r.Series},
+			RunAtMS: r.RunAtMS,
+			AppID:   r.AppID,
+			Version: r.Version,
+			Epoch:   r.Epoch,
+			Cause:   timer.Cause(r.Cause),
+			Rev:     r.Rev,
+			Owner:   timer.ID(r.Owner),
+			Attempt: r.Attempts,
+			LateMS:  r.LatenessMS,
 		},
-		Kind: timer.OutcomeKind(r.Kind), Reason: timer.Reason(r.Reason), FinishedMS: r.FinishedMS, UntilMS: r.UntilMS,
-		Count: r.Fires, Attempts: r.Attempts, LatenessMS: r.LatenessMS, StatusCode: r.StatusCode, DurationMS: r.DurationMS,
-		Failure: timer.Failure(r.Failure), Redriven: r.Redriven,
+		Kind: timer.OutcomeKind(
+			r.Kind,
+		),
+		Reason:     timer.Reason(r.Reason),
+		FinishedMS: r.FinishedMS,
+		UntilMS:    r.UntilMS,
+		Count:      r.Fires,
+		Attempts:   r.Attempts,
+		LatenessMS: r.LatenessMS,
+		StatusCode: r.StatusCode,
+		DurationMS: r.DurationMS,
+		Failure:    timer.Failure(r.Failure),
+		Redriven:   r.Redriven,
 	}
 }
 
 func (q *statement) outcomeRow(first bool, o *timer.Outcome) *statement {
-	return q.open(first).ints(o.FinishedMS, int64(o.Timer), o.DueMS, o.Series, o.UntilMS, o.Count, o.RunMS, o.AppID,
-		int64(o.Version), o.Epoch, int64(o.Cause), int64(o.Rev), int64(o.Owner)).
-		add(",").word(string(o.Kind)).add(",").word(string(o.Reason)).add(",").
-		ints(int64(o.Attempts), o.LatenessMS, int64(o.StatusCode), o.DurationMS, 0).add(",").word(string(o.Failure)).add(")")
+	return q.open(first).
+		ints(o.FinishedMS, int64(o.Timer), o.DueMS, o.Series, o.UntilMS, o.Count, o.RunAtMS, o.AppID,
+			int64(o.Version), o.Epoch, int64(o.Cause), int64(o.Rev), int64(o.Owner)).
+		add(",").
+		word(string(o.Kind)).
+		add(",").
+		word(string(o.Reason)).
+		add(",").
+		ints(int64(o.Attempts), o.LatenessMS, int64(o.StatusCode), o.DurationMS, 0).
+		add(",").
+		word(string(o.Failure)).
+		add(")")
 }
 
-// word adds a text: as a literal where it is made of the letters that the program's own words are made of, else bound.
+// word adds a text: as a literal where it is made of the letters that the program's own words are
+// made of, else bound.
 func (q *statement) word(text string) *statement {
 	for _, c := range []byte(text) {
 		if (c < 'a' || c > 'z') && c != '_' {

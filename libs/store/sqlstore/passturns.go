@@ -7,8 +7,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// passTurns hands the turns on that have become free, each to the first fire that waits: it is given back for dispatch at once, in bucket 0, which every minute
-// has. One that an executor holds, which is about to ask, is left to it.
+// passTurns hands the turns on that have become free, each to the first fire that waits: it is
+// given back for dispatch at once, in bucket 0, which every minute has. One that an executor holds,
+// which is about to ask, is left to it.
 func (r *linkedRecord) passTurns(ctx context.Context) error {
 	serial := map[timer.ID]bool{}
 	for i := range r.mine {
@@ -32,13 +33,14 @@ func (r *linkedRecord) passTurns(ctx context.Context) error {
 			turn.give(head)
 		}
 		if f, open := r.rows[head]; open && f.Owner == 0 {
-			f.RunMS, f.Bucket, f.State, f.Sweeps = r.nowMS, 0, timer.FireReady, 0
+			f.RunAtMS, f.Bucket, f.State, f.Sweeps = r.nowMS, 0, timer.FireReady, 0
 			f.Rev++
 			r.promoted = append(r.promoted, f)
 		}
 	}
 	for i := range r.before {
-		if turn := r.turns[r.before[i].Timer]; r.before[i].Serial && turn != nil && !serial[r.before[i].Timer] {
+		if turn := r.turns[r.before[i].Timer]; r.before[i].Serial && turn != nil &&
+			!serial[r.before[i].Timer] {
 			r.again(turn.running())
 		}
 	}
@@ -51,12 +53,14 @@ func (r *linkedRecord) open(id timer.FireID) bool {
 	return open && !r.ended[id]
 }
 
-// headsAtMost bounds how many ended fires one transaction takes off a queue: as many as may wait. Beyond that the turn is free, and who waits looks again by itself.
+// headsAtMost bounds how many ended fires one transaction takes off a queue: as many as may wait.
+// Beyond that the turn is free, and who waits looks again by itself.
 const headsAtMost = timer.MaxMaxQueue
 
-// head takes the first fire of a timer that waits, in order of due, and is open, off its queue, and those before it; zero: there is none. Who ends a fire that
-// waits takes it off the queue, so there are few before it, but what a timer leaves behind whose fires no longer wait for each other. Each is looked
-// at and taken off once.
+// head takes the first fire of a timer that waits, in order of due, and is open, off its queue, and
+// those before it; zero: there is none. Who ends a fire that waits takes it off the queue, so there
+// are few before it, but what a timer leaves behind whose fires no longer wait for each other. Each
+// is looked at and taken off once.
 func (r *linkedRecord) head(ctx context.Context, id timer.ID) (timer.FireID, error) {
 	heads, step := r.heads[id], headsAtOnce
 	for looked := 0; ; {

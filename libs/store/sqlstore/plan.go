@@ -10,15 +10,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// postpone is how much later a timer is looked at again whose plan failed and named no later instant: it must not come up at
-// once and for ever.
+// postpone is how much later a timer is looked at again whose plan failed and named no later
+// instant: it must not come up at once and for ever.
 const postpone = time.Minute
 
 // errBadPlan says that a planner broke the promises that keep a fire from being inserted twice.
 var errBadPlan = errors.New("the plan goes back, repeats itself, overlaps, or is another timer's")
 
-// checkPlan sees to it that no due instant of a timer comes up twice: fires and skips lie between the old next_due and the new one, each
-// once. What it refuses would be a fault of the program's.
+// checkPlan sees to it that no due instant of a timer comes up twice: fires and skips lie between
+// the old next_due and the new one, each once. What it refuses would be a fault of the program's.
 func checkPlan(t *timer.Timer, p *store.Plan, nowMS int64) error {
 	if p.NextDueMS < t.NextDueMS {
 		return errBadPlan
@@ -59,12 +59,13 @@ func checkSkip(t *timer.Timer, o *timer.Outcome, last, nowMS int64) error {
 		return errBadPlan
 	}
 	o.AppID, o.Version, o.Epoch = t.AppID, t.Version, t.ActiveEpoch
-	o.Rev, o.Owner = 0, store.HouseSession
+	o.Rev, o.Owner = 0, store.SystemSession
 	o.Kind, o.FinishedMS = timer.Skipped, nowMS
 	return nil
 }
 
-// cutPlan takes of a plan what lies up to an instant, and moves its next_due back to the first that does not.
+// cutPlan takes of a plan what lies up to an instant, and moves its next_due back to the first that
+// does not.
 func cutPlan(p *store.Plan, untilMS int64) {
 	n := 0
 	for n < len(p.Fires) && p.Fires[n].DueMS <= untilMS {

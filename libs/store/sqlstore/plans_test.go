@@ -21,40 +21,126 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// wantPlans says how a statement that contains a text must reach a table, or what else it may say, behind bars: of one row that is not there, or MySQL where MariaDB has other words. The first part that fits counts.
+// wantPlans says how a statement that contains a text must reach a table, or what else it may say,
+// behind bars: of one row that is not there, or MySQL where MariaDB has other words. The first part
+// that fits counts.
 var wantPlans = []struct{ part, mysql, sqlite string }{
-	{"SET redriven", "outcomes range PRIMARY", "SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)"},
-	{"UPDATE fires", "fires range PRIMARY|no matching row in const table|Impossible WHERE noticed after reading const tables", "SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)"},
-	{"(due_ms=", "fires const PRIMARY|Impossible WHERE noticed after reading const tables|no matching row in const table", "SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)"},
-	{"(finished_ms=", "outcomes const PRIMARY", "SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)"},
-	{"(finished_ms,timer_id,due_ms,series) IN (", "outcomes range PRIMARY", "SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)"},
-	{"AND owner=11 ORDER BY finished_ms", "outcomes range PRIMARY", "SEARCH outcomes USING PRIMARY KEY (finished_ms>? AND finished_ms<?)"},
-	{"FROM failures", "PRIMARY Using where; Using index\no eq_ref PRIMARY|PRIMARY Using where; Using index\nt eq_ref PRIMARY", "SEARCH f USING PRIMARY KEY (app_id=? AND finished_ms>?)"},
-	{"(o.timer_id,o.due_ms,o.series) IN (", "o range by_timer|o ref by_timer", "SEARCH o USING INDEX outcomes_by_timer (timer_id=? AND due_ms=? AND series=?)"},
+	{
+		"SET redriven",
+		"outcomes range PRIMARY",
+		"SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)",
+	},
+	{
+		"UPDATE fires",
+		"fires range PRIMARY|no matching row in const table|Impossible WHERE noticed after reading const tables",
+		"SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)",
+	},
+	{
+		"(due_ms=",
+		"fires const PRIMARY|Impossible WHERE noticed after reading const tables|no matching row in const table",
+		"SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)",
+	},
+	{
+		"(finished_ms=",
+		"outcomes const PRIMARY",
+		"SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)",
+	},
+	{
+		"(finished_ms,timer_id,due_ms,series) IN (",
+		"outcomes range PRIMARY",
+		"SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)",
+	},
+	{
+		"AND owner=11 ORDER BY finished_ms",
+		"outcomes range PRIMARY",
+		"SEARCH outcomes USING PRIMARY KEY (finished_ms>? AND finished_ms<?)",
+	},
+	{
+		"FROM failures",
+		"PRIMARY Using where; Using index\no eq_ref PRIMARY|PRIMARY Using where; Using index\nt eq_ref PRIMARY",
+		"SEARCH f USING PRIMARY KEY (app_id=? AND finished_ms>?)",
+	},
+	{
+		"(o.timer_id,o.due_ms,o.series) IN (",
+		"o range by_timer|o ref by_timer",
+		"SEARCH o USING INDEX outcomes_by_timer (timer_id=? AND due_ms=? AND series=?)",
+	},
 	{"FROM outcomes o", "o range by_timer", "SEARCH o USING INDEX outcomes_by_timer (timer_id=?"},
-	{"(due_ms,timer_id,series) IN (", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)"},
-	{"(timer_id,due_ms) IN (", "outcomes range by_timer|outcomes ref by_timer", "INDEX outcomes_by_timer (timer_id=? AND due_ms=?)"},
+	{
+		"(due_ms,timer_id,series) IN (",
+		"fires range PRIMARY",
+		"SEARCH fires USING PRIMARY KEY (due_ms=? AND timer_id=? AND series=?)",
+	},
+	{
+		"(timer_id,due_ms) IN (",
+		"outcomes range by_timer|outcomes ref by_timer",
+		"INDEX outcomes_by_timer (timer_id=? AND due_ms=?)",
+	},
 	{"waiting WHERE", "waiting", "SEARCH waiting USING PRIMARY KEY (timer_id=?"},
 	{"FROM waiting FORCE", "waiting range PRIMARY", ""},
-	{"(app_id,name,timer_id) IN", "timer_calendars", "SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=? AND timer_id=?)"},
-	{"FROM timer_calendars", "timer_calendars ref PRIMARY", "SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=?)"},
+	{
+		"(app_id,name,timer_id) IN",
+		"timer_calendars",
+		"SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=? AND timer_id=?)",
+	},
+	{
+		"FROM timer_calendars",
+		"timer_calendars ref PRIMARY",
+		"SEARCH timer_calendars USING PRIMARY KEY (app_id=? AND name=?)",
+	},
 	{"FROM backfills FORCE", "backfills range by_expand", ""},
-	{"FROM backfills WHERE status", "", "SEARCH backfills USING INDEX backfills_by_expand (status=? AND expand_at_ms<?)"},
-	{"ORDER BY due_ms,timer_id,series LIMIT 1 OFFSET", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY ("},
-	{"ORDER BY due_ms,timer_id,series LIMIT", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY ("},
+	{
+		"FROM backfills WHERE status",
+		"",
+		"SEARCH backfills USING INDEX backfills_by_expand (status=? AND expand_at_ms<?)",
+	},
+	{
+		"ORDER BY due_ms,timer_id,series LIMIT 1 OFFSET",
+		"fires range PRIMARY",
+		"SEARCH fires USING PRIMARY KEY (",
+	},
+	{
+		"ORDER BY due_ms,timer_id,series LIMIT",
+		"fires range PRIMARY",
+		"SEARCH fires USING PRIMARY KEY (",
+	},
 	{"FROM timers FORCE INDEX (PRIMARY) WHERE id>", "timers range PRIMARY", ""},
 	{"FROM timers WHERE id>", "", "SEARCH timers USING PRIMARY KEY (id>?)"},
-	{"series=0 AND timer_id IN", "fires range PRIMARY", "SEARCH fires USING PRIMARY KEY (due_ms>?)"},
+	{
+		"series=0 AND timer_id IN",
+		"fires range PRIMARY",
+		"SEARCH fires USING PRIMARY KEY (due_ms>?)",
+	},
 	{"UPDATE timers", "timers range PRIMARY", "SEARCH timers USING PRIMARY KEY (id=?)"},
-	{"MIN(run_min)", "Select tables optimized away", "SEARCH fires USING COVERING INDEX fires_by_run"},
-	{"MIN(run_ms)", "", "SEARCH fires USING COVERING INDEX fires_by_run (run_min=? AND bucket=?)"},
+	{
+		"MIN(run_at_minute)",
+		"Select tables optimized away",
+		"SEARCH fires USING COVERING INDEX fires_by_run",
+	},
+	{
+		"MIN(run_at_ms)",
+		"",
+		"SEARCH fires USING COVERING INDEX fires_by_run (run_at_minute=? AND bucket=?)",
+	},
 	{"FROM fires FORCE INDEX (by_run)", "fires range by_run", ""},
 	{"FROM fires INDEXED BY fires_by_run", "", "SEARCH fires USING INDEX fires_by_run ("},
 	{"expand_at_ms<=", "timers range by_expand", "SEARCH timers USING "},
 	{"FROM outcomes", "by_timer", "SEARCH outcomes USING INDEX outcomes_by_timer (timer_id=?"},
-	{"AND target<>''", "attempts range by_timer|attempts ref by_timer", "SEARCH attempts USING INDEX attempts_by_timer (timer_id=? AND due_ms=? AND series=? AND finished_ms>?)"},
-	{"FROM attempts", "attempts ref by_timer", "SEARCH attempts USING INDEX attempts_by_timer (timer_id=? AND due_ms=?"},
-	{"UPDATE slices", "slices range PRIMARY", "SEARCH slices USING PRIMARY KEY (minute=? AND bucket=?)"},
+	{
+		"AND target<>''",
+		"attempts range by_timer|attempts ref by_timer",
+		"SEARCH attempts USING INDEX attempts_by_timer (timer_id=? AND due_ms=? AND series=? AND finished_ms>?)",
+	},
+	{
+		"FROM attempts",
+		"attempts ref by_timer",
+		"SEARCH attempts USING INDEX attempts_by_timer (timer_id=? AND due_ms=?",
+	},
+	{
+		"UPDATE slices",
+		"slices range PRIMARY",
+		"SEARCH slices USING PRIMARY KEY (minute=? AND bucket=?)",
+	},
 }
 
 // work does everything to a store that happens often, with enough rows that a scan would be seen.
@@ -72,7 +158,10 @@ func work(t *testing.T, s *sqlstore.Store) {
 		p := store.Plan{NextDueMS: now + timer.MinuteMS, ExpandAtMS: now}
 		for i := range int64(10) {
 			due := now + (i-8)*timer.MinuteMS/2
-			p.Fires = append(p.Fires, timer.Fire{FireID: timer.FireID{Timer: tm.ID, DueMS: due}, RunMS: due})
+			p.Fires = append(
+				p.Fires,
+				timer.Fire{FireID: timer.FireID{Timer: tm.ID, DueMS: due}, RunAtMS: due},
+			)
 		}
 		return p
 	})
@@ -94,7 +183,16 @@ func work(t *testing.T, s *sqlstore.Store) {
 	require.NoError(t, err)
 	var outcomes []timer.Outcome
 	for _, f := range won[10:] {
-		outcomes = append(outcomes, timer.Outcome{Fire: f, Kind: timer.Delivered, FinishedMS: now, UntilMS: f.DueMS, Count: 1})
+		outcomes = append(
+			outcomes,
+			timer.Outcome{
+				Fire:       f,
+				Kind:       timer.Delivered,
+				FinishedMS: now,
+				UntilMS:    f.DueMS,
+				Count:      1,
+			},
+		)
 	}
 	for range 2 {
 		lost, _, err := s.Record(ctx, 11, outcomes, nil)
@@ -110,8 +208,8 @@ func work(t *testing.T, s *sqlstore.Store) {
 		require.NoError(t, err)
 	}
 	f := fires[1000]
-	for _, after := range []store.Position{{}, {RunMS: f.RunMS, FireID: f.FireID}} {
-		_, err = s.LoadSlice(ctx, f.RunMinute(), 0, after, now, 100)
+	for _, after := range []store.Position{{}, {RunAtMS: f.RunAtMS, FireID: f.FireID}} {
+		_, err = s.LoadSlice(ctx, f.RunAtMinute(), 0, after, now, 100)
 		require.NoError(t, err)
 	}
 	for range 3 {
@@ -123,7 +221,17 @@ func work(t *testing.T, s *sqlstore.Store) {
 	_, err = s.OldestOpen(ctx)
 	require.NoError(t, err)
 	replanZones(t, s)
-	_, err = s.OpenFires(ctx, "app", f.Timer, store.OpenQuery{After: store.OpenPlace{DueMS: won[20].DueMS, Series: 0}, UntilMS: now, Look: 500, Limit: 10})
+	_, err = s.OpenFires(
+		ctx,
+		"app",
+		f.Timer,
+		store.OpenQuery{
+			After:     store.OpenPlace{DueMS: won[20].DueMS, Series: 0},
+			UntilMS:   now,
+			ScanLimit: 500,
+			Limit:     10,
+		},
+	)
 	require.NoError(t, err)
 	_, err = s.History(ctx, "app", won[20].Timer, won[20].FireID, 10)
 	require.NoError(t, err)
@@ -144,8 +252,15 @@ func work(t *testing.T, s *sqlstore.Store) {
 	workSingly(t, s, fires[1990:1992], claims[:1], now)
 }
 
-// workSingly does with one row what is else done with many: a statement of a list of one must find its row as well.
-func workSingly(t *testing.T, s *sqlstore.Store, fires []timer.Fire, claims []store.SliceClaim, now int64) {
+// workSingly does with one row what is else done with many: a statement of a list of one must find
+// its row as well.
+func workSingly(
+	t *testing.T,
+	s *sqlstore.Store,
+	fires []timer.Fire,
+	claims []store.SliceClaim,
+	now int64,
+) {
 	t.Helper()
 	ctx := t.Context()
 	won, err := s.Claim(ctx, 2, fires[:1])
@@ -157,17 +272,25 @@ func workSingly(t *testing.T, s *sqlstore.Store, fires []timer.Fire, claims []st
 	require.NoError(t, err)
 	won, err = s.Claim(ctx, 2, fires[1:])
 	require.NoError(t, err)
-	failed := []timer.Outcome{{Fire: won[0], Kind: timer.Failed, FinishedMS: now, UntilMS: won[0].DueMS, Count: 1}}
+	failed := []timer.Outcome{
+		{Fire: won[0], Kind: timer.Failed, FinishedMS: now, UntilMS: won[0].DueMS, Count: 1},
+	}
 	for range 2 {
 		lost, _, err := s.Record(ctx, 2, failed, nil)
 		require.NoError(t, err)
 		require.Empty(t, lost)
 	}
-	_, err = s.Redrive(ctx, store.RedriveQuery{App: "app", Fires: []timer.FireID{won[0].FireID}}, 78, false)
+	_, err = s.Redrive(
+		ctx,
+		store.RedriveQuery{App: "app", Fires: []timer.FireID{won[0].FireID}},
+		78,
+		false,
+	)
 	require.NoError(t, err)
 	_, err = s.Overdue(ctx, store.OverdueQuery{Of: 1, Limit: 1})
 	require.NoError(t, err)
-	_, err = s.RenewSlices(ctx, 11, claims, time.Minute) // nobody holds it, which is found as one that is held would be
+	// nobody holds it, which is found as one that is held would be.
+	_, err = s.RenewSlices(ctx, 11, claims, time.Minute)
 	require.NoError(t, err)
 }
 
@@ -178,17 +301,25 @@ func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64
 	won, err := s.Claim(ctx, 2, fires[:200])
 	require.NoError(t, err)
 	require.Len(t, won, 200)
-	asks := make([]store.Entry, len(won))
+	asks := make([]store.SlotRequest, len(won))
 	for i, f := range won {
-		asks[i] = store.Entry{Fire: f, Concurrency: timer.Concurrency{Policy: timer.ConcurrencyQueueAll}}
+		asks[i] = store.SlotRequest{
+			Fire:        f,
+			Concurrency: timer.Concurrency{Policy: timer.ConcurrencyQueueAll},
+		}
 	}
-	turns, err := s.Enter(ctx, 2, asks)
+	turns, err := s.AcquireSlots(ctx, 2, asks)
 	require.NoError(t, err)
 	var outcomes []timer.Outcome
 	for i, f := range won {
-		if turns[i].Turn == store.TurnNow {
+		if turns[i].SlotVerdict == store.SlotGranted {
 			outcomes = append(outcomes, timer.Outcome{
-				Fire: f, Kind: timer.Delivered, FinishedMS: now, UntilMS: f.DueMS, Count: 1, Serial: true,
+				Fire:       f,
+				Kind:       timer.Delivered,
+				FinishedMS: now,
+				UntilMS:    f.DueMS,
+				Count:      1,
+				Serial:     true,
 			})
 		}
 	}
@@ -207,7 +338,10 @@ func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64
 	for n := range 2 {
 		var edits []store.Edit
 		for i, tm := range all {
-			d := timer.Definition{Schedule: timer.Schedule{Calendars: []string{"a", "b"}[:1+(i+n)%2]}, Target: timer.Target{URL: rand.Text()}}
+			d := timer.Definition{
+				Schedule: timer.Schedule{Calendars: []string{"a", "b"}[:1+(i+n)%2]},
+				Target:   timer.Target{URL: rand.Text()},
+			}
 			edits = append(edits, store.Edit{App: "app", ID: tm.ID, Definition: d})
 		}
 		_, err = s.Edit(ctx, edits, none)
@@ -217,16 +351,34 @@ func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64
 	require.NoError(t, err)
 	for i := range timer.ID(60) {
 		id := timer.ID(now) + 1000 + i
-		_, err = s.StartBackfill(ctx, store.Backfill{ID: id, App: "app", Timer: all[0].ID, FromMS: now - timer.MinuteMS, ToMS: now})
+		_, err = s.StartBackfill(
+			ctx,
+			store.Backfill{
+				ID:     id,
+				App:    "app",
+				Timer:  all[0].ID,
+				FromMS: now - timer.MinuteMS,
+				ToMS:   now,
+			},
+		)
 		require.NoError(t, err)
 		if i%2 == 0 {
 			_, err = s.CancelBackfill(ctx, "app", id)
 			require.NoError(t, err)
 		}
 	}
-	fires, _, err = s.ExpandBackfills(ctx, 10, func(tm *timer.Timer, b *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
-		return []timer.Fire{{FireID: timer.FireID{Timer: tm.ID, DueMS: b.FromMS, Series: int64(b.ID)}, RunMS: nowMS}}, b.ToMS, nil
-	})
+	fires, _, err = s.ExpandBackfills(
+		ctx,
+		10,
+		func(tm *timer.Timer, b *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
+			return []timer.Fire{
+				{
+					FireID:  timer.FireID{Timer: tm.ID, DueMS: b.FromMS, Series: int64(b.ID)},
+					RunAtMS: nowMS,
+				},
+			}, b.ToMS, nil
+		},
+	)
 	require.NoError(t, err)
 	for _, f := range fires {
 		_, err = s.CancelBackfill(ctx, "app", timer.ID(f.Series))
@@ -239,7 +391,7 @@ func workDelivery(t *testing.T, s *sqlstore.Store, now int64, delivered []timer.
 	t.Helper()
 	ctx := t.Context()
 	for _, after := range []store.OutcomePosition{{}, {FinishedMS: now, FireID: delivered[0].FireID}} {
-		out, err := s.Unannounced(ctx, 11, after, now+timer.MinuteMS, 1000)
+		out, err := s.PendingEvents(ctx, 11, after, now+timer.MinuteMS, 1000)
 		require.NoError(t, err)
 		require.NotEmpty(t, out)
 	}
@@ -247,7 +399,10 @@ func workDelivery(t *testing.T, s *sqlstore.Store, now int64, delivered []timer.
 	require.NoError(t, err)
 	var failed []timer.Outcome
 	for _, f := range again[:5] {
-		failed = append(failed, timer.Outcome{Fire: f, Kind: timer.Failed, FinishedMS: now, UntilMS: f.DueMS, Count: 1})
+		failed = append(
+			failed,
+			timer.Outcome{Fire: f, Kind: timer.Failed, FinishedMS: now, UntilMS: f.DueMS, Count: 1},
+		)
 	}
 	lost, _, err := s.Record(ctx, 2, failed, nil)
 	require.NoError(t, err)
@@ -270,11 +425,20 @@ func workDelivery(t *testing.T, s *sqlstore.Store, now int64, delivered []timer.
 func replanZones(t *testing.T, s *sqlstore.Store) {
 	t.Helper()
 	ctx := t.Context()
-	d := timer.Definition{Schedule: timer.Schedule{Kind: timer.KindCron, Zone: "Europe/Berlin", MaxFires: 9}}
-	plan := func(tm *timer.Timer, nowMS int64) store.Plan {
-		return store.Plan{NextDueMS: max(tm.NextDueMS, nowMS+timer.MinuteMS), ExpandAtMS: nowMS + timer.MinuteMS}
+	d := timer.Definition{
+		Schedule: timer.Schedule{Kind: timer.KindCron, Zone: "Europe/Berlin", MaxFires: 9},
 	}
-	_, err := s.Create(ctx, []store.NewTimer{{App: "app", Name: "zoned", Definition: d, Activate: true}}, plan)
+	plan := func(tm *timer.Timer, nowMS int64) store.Plan {
+		return store.Plan{
+			NextDueMS:  max(tm.NextDueMS, nowMS+timer.MinuteMS),
+			ExpandAtMS: nowMS + timer.MinuteMS,
+		}
+	}
+	_, err := s.Create(
+		ctx,
+		[]store.NewTimer{{App: "app", Name: "zoned", Definition: d, Activate: true}},
+		plan,
+	)
 	require.NoError(t, err)
 	for i, version := range []string{"1", "2"} {
 		h := store.ZoneHolder{ID: timer.ID(i + 1), Version: version}
@@ -298,7 +462,12 @@ func mustOwned(t *testing.T, s *sqlstore.Store, now int64) []timer.Fire {
 }
 
 // requirePlans does the work, and then asks for the plan of every statement that it sent.
-func requirePlans(t *testing.T, s *sqlstore.Store, explain func(ctx context.Context, text string) string, want func(i int) string) {
+func requirePlans(
+	t *testing.T,
+	s *sqlstore.Store,
+	explain func(ctx context.Context, text string) string,
+	want func(i int) string,
+) {
 	t.Helper()
 	var sent collector
 	s.Watch(sent.watch)
@@ -315,7 +484,10 @@ func requirePlans(t *testing.T, s *sqlstore.Store, explain func(ctx context.Cont
 			}
 			seen[i] = true
 			plan := explain(t.Context(), strings.ReplaceAll(text, "?", "'x'"))
-			if !slices.ContainsFunc(strings.Split(want(i), "|"), func(w string) bool { return strings.Contains(plan, w) }) {
+			if !slices.ContainsFunc(
+				strings.Split(want(i), "|"),
+				func(w string) bool { return strings.Contains(plan, w) },
+			) {
 				t.Errorf("want %q, have:\n%s\nfor %.400s", want(i), plan, text)
 			}
 			break
@@ -326,7 +498,8 @@ func requirePlans(t *testing.T, s *sqlstore.Store, explain func(ctx context.Cont
 	}
 }
 
-// TestMySQLPlans asks the server how it runs the statements that matter: by the index that they are pinned to, without scans.
+// TestMySQLPlans asks the server how it runs the statements that matter: by the index that they are
+// pinned to, without scans.
 func TestMySQLPlans(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQL(t)
@@ -338,14 +511,32 @@ func TestMySQLPlans(t *testing.T) {
 			Table, Type, Key sql.NullString
 			Extra            sql.NullString `db:"Extra"`
 		}
-		require.NoError(t, db.Unsafe().SelectContext(ctx, &plan, "EXPLAIN FORMAT=TRADITIONAL "+text), text)
+		require.NoError(
+			t,
+			db.Unsafe().SelectContext(ctx, &plan, "EXPLAIN FORMAT=TRADITIONAL "+text),
+			text,
+		)
 		var lines []string
 		for _, p := range plan {
-			lines = append(lines, fmt.Sprintf("%s %s %s %s", p.Table.String, p.Type.String, p.Key.String, p.Extra.String))
+			lines = append(
+				lines,
+				fmt.Sprintf(
+					"%s %s %s %s",
+					p.Table.String,
+					p.Type.String,
+					p.Key.String,
+					p.Extra.String,
+				),
+			)
 		}
 		return strings.Join(lines, "\n")
 	}
-	requirePlans(t, openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}), explain, func(i int) string { return wantPlans[i].mysql })
+	requirePlans(
+		t,
+		openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}),
+		explain,
+		func(i int) string { return wantPlans[i].mysql },
+	)
 }
 
 // TestSQLitePlans asks SQLite the same.

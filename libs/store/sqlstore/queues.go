@@ -9,11 +9,22 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// queueOf returns the first fires of a timer that wait, in order of due. Its row is locked by the caller, as for all that is done to queues.
-func (s *Store) queueOf(ctx context.Context, c sqlx.QueryerContext, id timer.ID, limit int) (ids []timer.FireID, err error) {
+// queueOf returns the first fires of a timer that wait, in order of due. Its row is locked by the
+// caller, as for all that is done to queues.
+func (s *Store) queueOf(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	id timer.ID,
+	limit int,
+) (ids []timer.FireID, err error) {
 	var rows []fireIDRow
-	err = s.selectAll(ctx, c, &rows, stmt("SELECT timer_id,due_ms,series FROM waiting WHERE timer_id=").int(int64(id)).
-		add(" ORDER BY timer_id,due_ms,series LIMIT ").int(int64(limit)))
+	err = s.selectAll(
+		ctx,
+		c,
+		&rows,
+		stmt("SELECT timer_id,due_ms,series FROM waiting WHERE timer_id=").int(int64(id)).
+			add(" ORDER BY timer_id,due_ms,series LIMIT ").int(int64(limit)),
+	)
 	for _, r := range rows {
 		ids = append(ids, r.id())
 	}
@@ -35,7 +46,12 @@ func (s *Store) joinQueues(ctx context.Context, c runner, ids []timer.FireID) er
 
 func (s *Store) leaveQueues(ctx context.Context, c runner, ids []timer.FireID) error {
 	for part := range batches(byTimer(ids)) {
-		q := stmt(s.dialect.deleteFrom("waiting", "PRIMARY") + " WHERE (timer_id,due_ms,series) IN (" + s.dialect.tuples)
+		q := stmt(
+			s.dialect.deleteFrom(
+				"waiting",
+				"PRIMARY",
+			) + " WHERE (timer_id,due_ms,series) IN (" + s.dialect.tuples,
+		)
 		for i, id := range part {
 			q.row(i == 0, int64(id.Timer), id.DueMS, id.Series)
 		}

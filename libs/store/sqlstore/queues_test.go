@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestQueuesAreLeftOnce counts how many rows one outcome takes off a queue of ended fires: each once. It holds SQLite's only writer, or the timer's row, meanwhile.
+// TestQueuesAreLeftOnce counts how many rows one outcome takes off a queue of ended fires: each
+// once. It holds SQLite's only writer, or the timer's row, meanwhile.
 func TestQueuesAreLeftOnce(t *testing.T) {
 	t.Parallel()
 	const waiting = 1500
@@ -21,31 +22,54 @@ func TestQueuesAreLeftOnce(t *testing.T) {
 	require.NoError(t, err)
 	now := at.UnixMilli()
 	require.NoError(t, s.OpenSession(ctx, 11, store.ExecutorSession, "a"))
-	made, err := s.Create(ctx, []store.NewTimer{{App: "app", Name: "t", Activate: true}}, func(tm *timer.Timer, _ int64) store.Plan {
-		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
-		for i := range int64(waiting + 2) {
-			p.Fires = append(p.Fires, timer.Fire{FireID: timer.FireID{Timer: tm.ID, DueMS: now + i}, RunMS: now + i})
-		}
-		return p
-	})
+	made, err := s.Create(
+		ctx,
+		[]store.NewTimer{{App: "app", Name: "t", Activate: true}},
+		func(tm *timer.Timer, _ int64) store.Plan {
+			p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
+			for i := range int64(waiting + 2) {
+				p.Fires = append(
+					p.Fires,
+					timer.Fire{
+						FireID:  timer.FireID{Timer: tm.ID, DueMS: now + i},
+						RunAtMS: now + i,
+					},
+				)
+			}
+			return p
+		},
+	)
 	require.NoError(t, err)
 	enter := func(fires []timer.Fire) (waits []timer.Fire) {
 		t.Helper()
-		asks := make([]store.Entry, len(fires))
+		asks := make([]store.SlotRequest, len(fires))
 		for i := range fires {
-			asks[i] = store.Entry{Fire: fires[i], Concurrency: timer.Concurrency{Policy: timer.ConcurrencyQueueAll, MaxQueue: timer.MaxMaxQueue}}
+			asks[i] = store.SlotRequest{
+				Fire: fires[i],
+				Concurrency: timer.Concurrency{
+					Policy:   timer.ConcurrencyQueueAll,
+					MaxQueue: timer.MaxMaxQueue,
+				},
+			}
 		}
-		out, err := s.Enter(ctx, 11, asks)
+		out, err := s.AcquireSlots(ctx, 11, asks)
 		require.NoError(t, err)
 		for i := range out {
-			if out[i].Turn == store.TurnWaits {
+			if out[i].SlotVerdict == store.SlotQueued {
 				waits = append(waits, out[i].Fire)
 			}
 		}
 		return waits
 	}
 	outcome := func(f timer.Fire, serial bool) timer.Outcome {
-		return timer.Outcome{Fire: f, Kind: timer.Delivered, FinishedMS: now, UntilMS: f.DueMS, Count: 1, Serial: serial}
+		return timer.Outcome{
+			Fire:       f,
+			Kind:       timer.Delivered,
+			FinishedMS: now,
+			UntilMS:    f.DueMS,
+			Count:      1,
+			Serial:     serial,
+		}
 	}
 	won, err := s.Claim(ctx, 11, made[0].Fires)
 	require.NoError(t, err)

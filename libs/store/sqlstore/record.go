@@ -14,23 +14,33 @@ import (
 // errNotAll rolls the fast path of Record back: some of the fires were not the session's.
 var errNotAll = errors.New("not all fires are the session's")
 
-// Record moves fires from the open ones to the outcomes in one transaction. On the hot path it is one DELETE by primary key with the
-// owner as its condition, and when as many rows matched as were asked for, one INSERT. Else it is rolled back and the rows
-// that are the session's are locked and told apart.
+// Record moves fires from the open ones to the outcomes in one transaction. On the hot path it is
+// one DELETE by primary key with the owner as its condition, and when as many rows matched as were
+// asked for, one INSERT. Else it is rolled back and the rows that are the session's are locked and
+// told apart.
 //
-// Two sessions about one fire: the row is one's; the other's DELETE matches nothing, and its result does not count. A lost answer: the repeated
-// call matches nothing, finds the outcome under its own session and reports nothing lost.
+// Two sessions about one fire: the row is one's; the other's DELETE matches nothing, and its result
+// does not count. A lost answer: the repeated call matches nothing, finds the outcome under its own
+// session and reports nothing lost.
 //
-// A batch that the database refuses for a value in it is cut in halves, each a transaction of its own, down to the bad one, which is
-// recorded bare: a fire without outcome would be called again and again.
+// A batch that the database refuses for a value in it is cut in halves, each a transaction of its
+// own, down to the bad one, which is recorded bare: a fire without outcome would be called again
+// and again.
 //
-// Outcomes that hand a turn on, bring a next fire or count only for one version take another transaction, of their own: recordLinked.
+// Outcomes that hand a turn on, bring a next fire or count only for one version take another
+// transaction, of their own: recordLinked.
 func (s *Store) Record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, made []timer.Fire, err error) {
 	outcomes = slices.Clone(outcomes)
-	slices.SortStableFunc(outcomes, func(a, b timer.Outcome) int { return timer.CompareFires(a.Fire, b.Fire) })
-	outcomes = slices.CompactFunc(outcomes, func(a, b timer.Outcome) bool { return a.FireID == b.FireID })
+	slices.SortStableFunc(
+		outcomes,
+		func(a, b timer.Outcome) int { return timer.CompareFires(a.Fire, b.Fire) },
+	)
+	outcomes = slices.CompactFunc(
+		outcomes,
+		func(a, b timer.Outcome) bool { return a.FireID == b.FireID },
+	)
 	var plain, links []timer.Outcome
 	for i := range outcomes {
 		outcomes[i].Owner = session
@@ -40,7 +50,14 @@ func (s *Store) Record(
 			plain = append(plain, outcomes[i])
 		}
 	}
-	if lost, _, err = s.recordBisecting(ctx, session, plain, attempts, s.record); err != nil || len(links) == 0 {
+	if lost, _, err = s.recordBisecting(
+		ctx,
+		session,
+		plain,
+		attempts,
+		s.record,
+	); err != nil ||
+		len(links) == 0 {
 		return lost, nil, err
 	}
 	more, made, err := s.recordBisecting(ctx, session, links, attempts, s.recordLinked)
@@ -59,7 +76,11 @@ type recordFunc func(ctx context.Context, session timer.ID, outcomes []timer.Out
 	lost []timer.FireID, made []timer.Fire, err error)
 
 func (s *Store) recordBisecting(
-	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt, record recordFunc,
+	ctx context.Context,
+	session timer.ID,
+	outcomes []timer.Outcome,
+	attempts []timer.Attempt,
+	record recordFunc,
 ) ([]timer.FireID, []timer.Fire, error) {
 	if len(outcomes) == 0 {
 		return nil, nil, nil
@@ -86,10 +107,24 @@ func (s *Store) recordBisecting(
 func bare(o timer.Outcome) timer.Outcome {
 	return timer.Outcome{
 		Fire: timer.Fire{
-			FireID: o.FireID, RunMS: o.RunMS, AppID: o.AppID, Version: o.Version, Epoch: o.Epoch, Rev: o.Rev, Owner: o.Owner,
+			FireID:  o.FireID,
+			RunAtMS: o.RunAtMS,
+			AppID:   o.AppID,
+			Version: o.Version,
+			Epoch:   o.Epoch,
+			Rev:     o.Rev,
+			Owner:   o.Owner,
 		},
-		Kind: timer.OutcomeKind(ascii(string(o.Kind), maxKind)), Reason: timer.Reason(ascii(string(o.Reason), maxReason)),
-		FinishedMS: o.FinishedMS, UntilMS: o.DueMS, Count: 1, Serial: o.Serial, Next: o.Next, Uncounted: o.Uncounted,
+		Kind: timer.OutcomeKind(
+			ascii(string(o.Kind), maxKind),
+		),
+		Reason:     timer.Reason(ascii(string(o.Reason), maxReason)),
+		FinishedMS: o.FinishedMS,
+		UntilMS:    o.DueMS,
+		Count:      1,
+		Serial:     o.Serial,
+		Next:       o.Next,
+		Uncounted:  o.Uncounted,
 	}
 }
 
@@ -149,10 +184,19 @@ func (s *Store) recordSlowly(
 	return s.notRecordedBy(ctx, session, rest)
 }
 
-func (s *Store) deleteOwned(ctx context.Context, c runner, session timer.ID, outcomes []timer.Outcome) (int, error) {
+func (s *Store) deleteOwned(
+	ctx context.Context,
+	c runner,
+	session timer.ID,
+	outcomes []timer.Outcome,
+) (int, error) {
 	total := 0
 	for part := range batches(outcomes) {
-		q := stmt(s.dialect.deleteFrom("fires", "PRIMARY")+" WHERE ").fires(s.dialect, idsOf(firesOf(part))).add(" AND owner=").int(int64(session))
+		q := stmt(
+			s.dialect.deleteFrom("fires", "PRIMARY")+" WHERE ",
+		).fires(s.dialect, idsOf(firesOf(part))).
+			add(" AND owner=").
+			int(int64(session))
 		n, err := s.exec(ctx, c, q)
 		if err != nil {
 			return 0, err
@@ -167,7 +211,11 @@ func (s *Store) insertOutcomes(
 ) error {
 	sorted := slices.Clone(outcomes)
 	slices.SortFunc(sorted, func(a, b timer.Outcome) int {
-		return cmp.Or(cmp.Compare(a.FinishedMS, b.FinishedMS), cmp.Compare(a.Timer, b.Timer), timer.CompareFires(a.Fire, b.Fire))
+		return cmp.Or(
+			cmp.Compare(a.FinishedMS, b.FinishedMS),
+			cmp.Compare(a.Timer, b.Timer),
+			timer.CompareFires(a.Fire, b.Fire),
+		)
 	})
 	for part := range batches(sorted) {
 		q := stmt("INSERT INTO outcomes (" + outcomeColumns + ") VALUES ")
@@ -184,21 +232,34 @@ func (s *Store) insertOutcomes(
 	return s.insertAttempts(ctx, c, attempts)
 }
 
-// notRecordedBy returns those fires of which no outcome of this session is known: their results do not count.
-func (s *Store) notRecordedBy(ctx context.Context, session timer.ID, ids []timer.FireID) ([]timer.FireID, error) {
+// notRecordedBy returns those fires of which no outcome of this session is known: their results do
+// not count.
+func (s *Store) notRecordedBy(
+	ctx context.Context,
+	session timer.ID,
+	ids []timer.FireID,
+) ([]timer.FireID, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	var mine map[timer.FireID]bool
-	err := s.read(ctx, "reading outcomes", func(ctx context.Context, c sqlx.QueryerContext) (err error) {
-		mine, err = s.finishedBy(ctx, c, ids, session)
-		return err
-	})
+	err := s.read(
+		ctx,
+		"reading outcomes",
+		func(ctx context.Context, c sqlx.QueryerContext) (err error) {
+			mine, err = s.finishedBy(ctx, c, ids, session)
+			return err
+		},
+	)
 	return slices.DeleteFunc(ids, func(id timer.FireID) bool { return mine[id] }), err
 }
 
 // finished returns which of the fires have an outcome.
-func (s *Store) finished(ctx context.Context, c sqlx.QueryerContext, ids []timer.FireID) (map[timer.FireID]bool, error) {
+func (s *Store) finished(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	ids []timer.FireID,
+) (map[timer.FireID]bool, error) {
 	return s.finishedBy(ctx, c, ids, 0)
 }
 
@@ -208,7 +269,9 @@ func (s *Store) finishedBy(
 ) (map[timer.FireID]bool, error) {
 	done := map[timer.FireID]bool{}
 	for part := range batches(ids) {
-		q := stmt("SELECT " + fireKey + " FROM outcomes" + s.dialect.byTimer + " WHERE (timer_id,due_ms) IN (" + s.dialect.tuples)
+		q := stmt(
+			"SELECT " + fireKey + " FROM outcomes" + s.dialect.byTimer + " WHERE (timer_id,due_ms) IN (" + s.dialect.tuples,
+		)
 		for i, id := range part {
 			q.row(i == 0, int64(id.Timer), id.DueMS)
 		}

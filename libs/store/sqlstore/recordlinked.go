@@ -7,10 +7,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// recordLinked records outcomes on which more depends, in one transaction: it locks the rows of the timers whose turn may pass on, in order of id, and then those
-// of all fires that it may touch, in order of their keys. So of two outcomes of one timer at once the second sees to whom the first handed the turn,
-// and Enter sees either. Repeated after an unknown result it finds the outcomes under its own session, records nothing again, and tells again of the fires that it
-// set off, if nobody has claimed them: claimed once, whoever dispatched them.
+// recordLinked records outcomes on which more depends, in one transaction: it locks the rows of the
+// timers whose turn may pass on, in order of id, and then those of all fires that it may touch, in
+// order of their keys. So of two outcomes of one timer at once the second sees to whom the first
+// handed the turn, and Enter sees either. Repeated after an unknown result it finds the outcomes
+// under its own session, records nothing again, and tells again of the fires that it set off, if
+// nobody has claimed them: claimed once, whoever dispatched them.
 func (s *Store) recordLinked(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, made []timer.Fire, err error) {
@@ -23,7 +25,8 @@ func (s *Store) recordLinked(
 		lost, made = r.lost, r.made
 		return nil
 	})
-	return lost, made, err // with an error: what the last commit would have made, of which nobody knows whether it did
+	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	return lost, made, err
 }
 
 // linkedRecord is one transaction of recordLinked.
@@ -95,28 +98,31 @@ func (r *linkedRecord) uncount() {
 		if !r.mine[i].Uncounted || turn == nil {
 			continue
 		}
-		turn.FiresMade, turn.changed = max(0, turn.FiresMade-1), true
+		turn.FiresCreated, turn.changed = max(0, turn.FiresCreated-1), true
 		if turn.Status == rowActive {
 			turn.ExpandAtMS = min(turn.ExpandAtMS, r.nowMS)
 		}
 	}
 }
 
-// noteEnds notes when calls of schedules ended: a delay counts from that, also over an edit or an activation.
+// noteEnds notes when calls of schedules ended: a delay counts from that, also over an edit or an
+// activation.
 func (r *linkedRecord) noteEnds() {
 	for i := range r.mine {
 		o := &r.mine[i]
-		if turn := r.turns[o.Timer]; turn != nil && o.Series == 0 && o.Attempts > 0 && o.FinishedMS > turn.EndedMS {
+		if turn := r.turns[o.Timer]; turn != nil && o.Series == 0 && o.Attempts > 0 &&
+			o.FinishedMS > turn.EndedMS {
 			turn.EndedMS, turn.changed = o.FinishedMS, true
 		}
 	}
 }
 
-// headsAtOnce is how many fires that wait are looked at first. But for those that ended without a turn, the first of them is the one.
+// headsAtOnce is how many fires that wait are looked at first. But for those that ended without a
+// turn, the first of them is the one.
 const headsAtOnce = 4
 
-// lock locks the timers and then, all in order of their keys, the fires: those of the outcomes, those that have a turn, those that may get it, and those that
-// are to be inserted.
+// lock locks the timers and then, all in order of their keys, the fires: those of the outcomes,
+// those that have a turn, those that may get it, and those that are to be inserted.
 func (r *linkedRecord) lock(ctx context.Context) (err error) {
 	s := r.store
 	var ids []timer.ID
@@ -197,13 +203,15 @@ func (r *linkedRecord) sort(ctx context.Context) error {
 	return nil
 }
 
-// movedOn tells whether a fire that is to be superseded was moved to another version, or activation, before: S20.
+// movedOn tells whether a fire that is to be superseded was moved to another version, or
+// activation, before: S20.
 func movedOn(o *timer.Outcome, row *timer.Fire) bool {
 	return o.Reason == timer.ReasonSuperseded && (row.Version != o.Version || row.Epoch != o.Epoch)
 }
 
-// nexts returns the fires of fixed delays that follow: S24. An edit that left the schedule as it was left the chain as it was too: it goes on in the present
-// version. One that did not has begun a chain of its own.
+// nexts returns the fires of fixed delays that follow: S24. An edit that left the schedule as it
+// was left the chain as it was too: it goes on in the present version. One that did not has begun a
+// chain of its own.
 func (r *linkedRecord) nexts(ctx context.Context) (next []timer.Fire, err error) {
 	var keys []store.VersionKey
 	for i := range r.mine {
@@ -222,16 +230,17 @@ func (r *linkedRecord) nexts(ctx context.Context) (next []timer.Fire, err error)
 			continue
 		}
 		turn := r.turns[n.Timer]
-		if turn == nil || turn.Status != rowActive || turn.ActiveEpoch != n.Epoch || n.Version < turn.PlanVersion {
+		if turn == nil || turn.Status != rowActive || turn.ActiveEpoch != n.Epoch ||
+			n.Version < turn.PlanVersion {
 			continue
 		}
 		limit := versions[store.VersionKey{Timer: n.Timer, Version: n.Version}].definition.Schedule.MaxFires
-		if _, open := r.rows[n.FireID]; open || limit > 0 && turn.FiresMade >= limit {
+		if _, open := r.rows[n.FireID]; open || limit > 0 && turn.FiresCreated >= limit {
 			continue
 		}
 		f := *n
 		f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps, f.Done = r.mine[i].AppID, turn.Version, 0, 0, 0, 0
-		turn.FiresMade, turn.ChainMS = turn.FiresMade+1, f.DueMS
+		turn.FiresCreated, turn.LastSerialDueMS = turn.FiresCreated+1, f.DueMS
 		turn.changed, seen[f.FireID] = true, true
 		next = append(next, f)
 	}
@@ -245,7 +254,8 @@ func (r *linkedRecord) nexts(ctx context.Context) (next []timer.Fire, err error)
 
 // again tells of a fire that an earlier try of this call may have set off.
 func (r *linkedRecord) again(id timer.FireID) {
-	if f, open := r.rows[id]; open && !r.ended[id] && f.Owner == 0 && f.Attempt == 0 && f.State == timer.FireReady {
+	if f, open := r.rows[id]; open && !r.ended[id] && f.Owner == 0 && f.Attempt == 0 &&
+		f.State == timer.FireReady {
 		r.made = append(r.made, f)
 	}
 }
@@ -253,7 +263,13 @@ func (r *linkedRecord) again(id timer.FireID) {
 // deleteLocked deletes fires whose rows the caller has locked, whoever owns them.
 func (s *Store) deleteLocked(ctx context.Context, c runner, outcomes []timer.Outcome) error {
 	for part := range batches(outcomes) {
-		if _, err := s.exec(ctx, c, stmt(s.dialect.deleteFrom("fires", "PRIMARY")+" WHERE ").fires(s.dialect, idsOf(firesOf(part)))); err != nil {
+		if _, err := s.exec(
+			ctx,
+			c,
+			stmt(
+				s.dialect.deleteFrom("fires", "PRIMARY")+" WHERE ",
+			).fires(s.dialect, idsOf(firesOf(part))),
+		); err != nil {
 			return err
 		}
 	}

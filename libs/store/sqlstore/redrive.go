@@ -10,10 +10,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Redrive looks for outcomes without locks, locks their timers' rows in order of id and then the outcomes, and looks again at what others have redriven since: of
-// two calls at once about one outcome the second leaves it out. It selects what it has redriven itself, by the series, so a call that is repeated after an
-// unknown result selects the same, inserts nothing again, and names those fires that nobody has claimed.
-func (s *Store) Redrive(ctx context.Context, q store.RedriveQuery, series timer.ID, dry bool) (out store.Redriven, err error) {
+// Redrive looks for outcomes without locks, locks their timers' rows in order of id and then the
+// outcomes, and looks again at what others have redriven since: of two calls at once about one
+// outcome the second leaves it out. It selects what it has redriven itself, by the series, so a
+// call that is repeated after an unknown result selects the same, inserts nothing again, and names
+// those fires that nobody has claimed.
+func (s *Store) Redrive(
+	ctx context.Context,
+	q store.RedriveQuery,
+	series timer.ID,
+	dry bool,
+) (out store.Redriven, err error) {
 	if series == 0 && !dry {
 		return out, timer.Invalid("series", "a redrive has a series of its own")
 	}
@@ -25,12 +32,16 @@ func (s *Store) Redrive(ctx context.Context, q store.RedriveQuery, series timer.
 		return out, err
 	}
 	if dry {
-		err = s.read(ctx, "looking for failed fires", func(ctx context.Context, c sqlx.QueryerContext) error {
-			r := &redrive{store: s, q: &q, appID: appID, series: int64(series)}
-			r.out.Outcomes, err = r.look(ctx, c)
-			out = r.out
-			return err
-		})
+		err = s.read(
+			ctx,
+			"looking for failed fires",
+			func(ctx context.Context, c sqlx.QueryerContext) error {
+				r := &redrive{store: s, q: &q, appID: appID, series: int64(series)}
+				r.out.Outcomes, err = r.look(ctx, c)
+				out = r.out
+				return err
+			},
+		)
 		return out, err
 	}
 	err = s.write(ctx, "redriving fires", func(ctx context.Context, c runner) error {
@@ -42,7 +53,8 @@ func (s *Store) Redrive(ctx context.Context, q store.RedriveQuery, series timer.
 		out = r.out
 		return nil
 	})
-	return out, err // with an error: what the last commit would have made, of which nobody knows whether it did
+	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	return out, err
 }
 
 // redrive is one transaction of Redrive.
@@ -68,7 +80,10 @@ func (r *redrive) run(ctx context.Context) error {
 }
 
 // lock locks the timers and then the outcomes, and keeps those that are to be redriven still.
-func (r *redrive) lock(ctx context.Context, found []timer.Outcome) (map[timer.ID]*timer.Timer, error) {
+func (r *redrive) lock(
+	ctx context.Context,
+	found []timer.Outcome,
+) (map[timer.ID]*timer.Timer, error) {
 	ids := make([]timer.ID, len(found))
 	keys := make([]outcomeKey, len(found))
 	for i := range found {
@@ -79,7 +94,9 @@ func (r *redrive) lock(ctx context.Context, found []timer.Outcome) (map[timer.ID
 		return nil, err
 	}
 	var rows []outcomeRow
-	q := stmt("SELECT "+outcomeColumns+" FROM outcomes"+r.store.dialect.byPrimary+" WHERE ").outcomes(r.store.dialect, keys)
+	q := stmt(
+		"SELECT "+outcomeColumns+" FROM outcomes"+r.store.dialect.byPrimary+" WHERE ",
+	).outcomes(r.store.dialect, keys)
 	q.add(" ORDER BY finished_ms,timer_id,due_ms,series" + r.store.dialect.forUpdate)
 	if err := r.store.selectAll(ctx, r.c, &rows, q); err != nil {
 		return nil, err
@@ -96,7 +113,8 @@ func (r *redrive) lock(ctx context.Context, found []timer.Outcome) (map[timer.ID
 	return timers, nil
 }
 
-// make inserts a fire for each outcome, and notes it there. Two outcomes of one due instant, one of them a redrive's, get one fire.
+// make inserts a fire for each outcome, and notes it there. Two outcomes of one due instant, one of
+// them a redrive's, get one fire.
 func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) error {
 	s := r.store
 	nowMS, err := s.nowMS(ctx, r.c)
@@ -113,8 +131,18 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 		}
 		o.Redriven = r.series
 		fires = append(fires, timer.Fire{
-			FireID: timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: r.series}, RunMS: nowMS, AppID: o.AppID, Version: t.Version,
-			Epoch: t.ActiveEpoch, Cause: timer.CauseRedrive, State: timer.FireReady, Lane: t.Definition.Priority.Lane(),
+			FireID: timer.FireID{
+				Timer:  o.Timer,
+				DueMS:  o.DueMS,
+				Series: r.series,
+			},
+			RunAtMS:       nowMS,
+			AppID:         o.AppID,
+			Version:       t.Version,
+			Epoch:         t.ActiveEpoch,
+			Cause:         timer.CauseRedrive,
+			State:         timer.FireReady,
+			PriorityLevel: t.Definition.Priority.PriorityLevel(),
 		})
 	}
 	slices.SortFunc(fires, timer.CompareFires)
@@ -142,7 +170,11 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 		return err
 	}
 	for part := range batches(marked) {
-		q := stmt("UPDATE outcomes"+s.dialect.byPrimary+" SET redriven=").int(r.series).add(" WHERE ").outcomes(s.dialect, part)
+		q := stmt(
+			"UPDATE outcomes"+s.dialect.byPrimary+" SET redriven=",
+		).int(r.series).
+			add(" WHERE ").
+			outcomes(s.dialect, part)
 		if _, err := s.exec(ctx, r.c, q); err != nil {
 			return err
 		}

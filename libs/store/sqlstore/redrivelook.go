@@ -24,7 +24,11 @@ func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
 			ID     int64 `db:"id"`
 			Status int64 `db:"status"`
 		}
-		q := stmt("SELECT id,status FROM timers WHERE id").idList(part).add(" AND app_id=").int(r.appID)
+		q := stmt(
+			"SELECT id,status FROM timers WHERE id",
+		).idList(part).
+			add(" AND app_id=").
+			int(r.appID)
 		if err := r.store.selectAll(ctx, c, &rows, q); err != nil {
 			return err
 		}
@@ -53,8 +57,12 @@ func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
 	return nil
 }
 
-// look selects failed outcomes, and tells whether there are more than the limit: along the app's failures, or, where timers are named, along their histories.
-func (r *redrive) look(ctx context.Context, c sqlx.QueryerContext) (out []timer.Outcome, err error) {
+// look selects failed outcomes, and tells whether there are more than the limit: along the app's
+// failures, or, where timers are named, along their histories.
+func (r *redrive) look(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+) (out []timer.Outcome, err error) {
 	if err := r.check(ctx, c); err != nil {
 		return nil, err
 	}
@@ -63,7 +71,9 @@ func (r *redrive) look(ctx context.Context, c sqlx.QueryerContext) (out []timer.
 	key := "o"
 	switch {
 	case len(r.q.Fires) > 0:
-		q.add(" FROM outcomes o" + d.byTimer + " WHERE (o.timer_id,o.due_ms,o.series) IN (" + d.tuples)
+		q.add(
+			" FROM outcomes o" + d.byTimer + " WHERE (o.timer_id,o.due_ms,o.series) IN (" + d.tuples,
+		)
 		for i, f := range r.q.Fires {
 			q.row(i == 0, int64(f.Timer), f.DueMS, f.Series)
 		}
@@ -73,7 +83,8 @@ func (r *redrive) look(ctx context.Context, c sqlx.QueryerContext) (out []timer.
 	default:
 		key = "f"
 		q.add(" FROM failures f" + d.joined + "outcomes o" + d.byPrimary + " ON o.finished_ms=f.finished_ms AND o.timer_id=f.timer_id AND " +
-			"o.due_ms=f.due_ms AND o.series=f.series WHERE f.app_id=").int(r.appID)
+			"o.due_ms=f.due_ms AND o.series=f.series WHERE f.app_id=").
+			int(r.appID)
 		// Nothing ends before it is due, but by a clock that is ahead.
 		q.add(" AND f.finished_ms>=").int(r.q.FromMS - aheadOfTime.Milliseconds())
 	}
@@ -84,7 +95,11 @@ func (r *redrive) look(ctx context.Context, c sqlx.QueryerContext) (out []timer.
 	order := []string{key + ".finished_ms", key + ".timer_id", key + ".due_ms", key + ".series"}
 	if r.q.AfterEnd != 0 {
 		q.add(" AND ")
-		d.later(q, order, []int64{r.q.AfterEnd, int64(r.q.After.Timer), r.q.After.DueMS, r.q.After.Series})
+		d.later(
+			q,
+			order,
+			[]int64{r.q.AfterEnd, int64(r.q.After.Timer), r.q.After.DueMS, r.q.After.Series},
+		)
 	}
 	var rows []outcomeRow
 	q.add(" ORDER BY " + strings.Join(order, ",") + " LIMIT ").int(int64(r.q.Limit + 1))
@@ -115,36 +130,53 @@ func (r *redrive) filter(q *statement) {
 	if !r.q.Again {
 		q.add(" AND o.redriven IN (0,").int(r.series).add(")")
 	}
-	q.add(" AND EXISTS (SELECT 1 FROM timers t WHERE t.id=o.timer_id AND t.status<>").int(rowDeleted).add(")")
+	q.add(" AND EXISTS (SELECT 1 FROM timers t WHERE t.id=o.timer_id AND t.status<>").
+		int(rowDeleted).
+		add(")")
 }
 
-// RedrivenAmong reads the open fires first and the outcomes after them: one that is recorded in between counts as open, and is asked for again.
-func (s *Store) RedrivenAmong(ctx context.Context, ids []timer.FireID) (redriven []timer.FireID, err error) {
-	err = s.read(ctx, "reading what is redriven", func(ctx context.Context, c sqlx.QueryerContext) error {
-		open, err := s.stillOpen(ctx, c, append([]timer.FireID(nil), ids...))
-		if err != nil {
-			return err
-		}
-		waits := map[timer.FireID]bool{} // failed, and not redriven
-		for part := range batches(ids) {
-			q := stmt("SELECT " + fireKey + " FROM outcomes" + s.dialect.byTimer + " WHERE (timer_id,due_ms) IN (" + s.dialect.tuples)
-			for i, id := range part {
-				q.row(i == 0, int64(id.Timer), id.DueMS)
-			}
-			var rows []fireIDRow
-			if err := s.selectAll(ctx, c, &rows, q.add(") AND kind='failed' AND redriven=0")); err != nil {
+// RedrivenAmong reads the open fires first and the outcomes after them: one that is recorded in
+// between counts as open, and is asked for again.
+func (s *Store) RedrivenAmong(
+	ctx context.Context,
+	ids []timer.FireID,
+) (redriven []timer.FireID, err error) {
+	err = s.read(
+		ctx,
+		"reading what is redriven",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			open, err := s.stillOpen(ctx, c, append([]timer.FireID(nil), ids...))
+			if err != nil {
 				return err
 			}
-			for _, r := range rows {
-				waits[r.id()] = true
+			waits := map[timer.FireID]bool{} // failed, and not redriven
+			for part := range batches(ids) {
+				q := stmt(
+					"SELECT " + fireKey + " FROM outcomes" + s.dialect.byTimer + " WHERE (timer_id,due_ms) IN (" + s.dialect.tuples,
+				)
+				for i, id := range part {
+					q.row(i == 0, int64(id.Timer), id.DueMS)
+				}
+				var rows []fireIDRow
+				if err := s.selectAll(
+					ctx,
+					c,
+					&rows,
+					q.add(") AND kind='failed' AND redriven=0"),
+				); err != nil {
+					return err
+				}
+				for _, r := range rows {
+					waits[r.id()] = true
+				}
 			}
-		}
-		for _, id := range ids {
-			if _, is := open[id]; !is && !waits[id] {
-				redriven = append(redriven, id)
+			for _, id := range ids {
+				if _, is := open[id]; !is && !waits[id] {
+					redriven = append(redriven, id)
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		},
+	)
 	return redriven, err
 }

@@ -12,15 +12,25 @@ import (
 var releaseColumns = append([]string{"rev", "owner"}, heldColumns...)
 
 // heldColumns are those that change when it is to be tried again.
-var heldColumns = []string{"run_ms", "run_min", "bucket", "state", "attempt", "late_ms", "sweeps", "done"}
+var heldColumns = []string{
+	"run_at_ms",
+	"run_at_minute",
+	"bucket",
+	"state",
+	"attempt",
+	"late_ms",
+	"sweeps",
+	"done",
+}
 
-// calledColumns are those that an executor's call may change besides: its fire may be called by a later version than its row has. A row that an edit has moved on
-// meanwhile keeps its version.
+// calledColumns are those that an executor's call may change besides: its fire may be called by a
+// later version than its row has. A row that an edit has moved on meanwhile keeps its version.
 var calledColumns = []string{"version"}
 
-// Release locks the rows that are still the session's at the revision given, writes them and commits: another session's claim comes before all of
-// this, and then the fire is not released, or after all of it, and then it sees the new revision. A repeated call finds
-// the revision gone on and releases nothing.
+// Release locks the rows that are still the session's at the revision given, writes them and
+// commits: another session's claim comes before all of this, and then the fire is not released, or
+// after all of it, and then it sees the new revision. A repeated call finds the revision gone on
+// and releases nothing.
 func (s *Store) Release(
 	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
 ) (released []timer.Fire, err error) {
@@ -34,7 +44,11 @@ func (s *Store) Release(
 			f.Rev++
 			f.Owner, f.Sweeps = 0, 0
 		}
-		if err := s.saveFires(ctx, c, released, slices.Concat(releaseColumns, calledColumns)...); err != nil {
+		if err := s.saveFires(
+			ctx,
+			c,
+			released,
+			slices.Concat(releaseColumns, calledColumns)...); err != nil {
 			return err
 		}
 		return s.insertAttempts(ctx, c, attemptsOf(attempts, released))
@@ -45,8 +59,9 @@ func (s *Store) Release(
 	return released, nil
 }
 
-// RecordAttempts writes what happened to fires that stay in hand, and when their next attempt is due: whoever takes over a dead session's claims
-// waits as long as that one would have. No revision is counted up: a task that names the run before leads to the claim, which gives the row's.
+// RecordAttempts writes what happened to fires that stay in hand, and when their next attempt is
+// due: whoever takes over a dead session's claims waits as long as that one would have. No revision
+// is counted up: a task that names the run before leads to the claim, which gives the row's.
 // Repeated, it writes the same again.
 func (s *Store) RecordAttempts(
 	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
@@ -60,7 +75,11 @@ func (s *Store) RecordAttempts(
 		for i := range owned {
 			owned[i].Sweeps = 0 // they count from the run
 		}
-		if err := s.saveFires(ctx, c, owned, slices.Concat(heldColumns, calledColumns)...); err != nil {
+		if err := s.saveFires(
+			ctx,
+			c,
+			owned,
+			slices.Concat(heldColumns, calledColumns)...); err != nil {
 			return err
 		}
 		return s.insertAttempts(ctx, c, attemptsOf(attempts, owned))
@@ -71,8 +90,8 @@ func (s *Store) RecordAttempts(
 	return lost, nil
 }
 
-// ownedOf locks the given fires' rows and splits the fires into those that the session owns at the revision given, sorted, and
-// the ids of the rest.
+// ownedOf locks the given fires' rows and splits the fires into those that the session owns at the
+// revision given, sorted, and the ids of the rest.
 func (s *Store) ownedOf(
 	ctx context.Context, c runner, session timer.ID, fires []timer.Fire,
 ) (owned []timer.Fire, lost []timer.FireID, err error) {
@@ -100,15 +119,30 @@ func (s *Store) ownedOf(
 }
 
 // lockOwned locks and returns those rows that the session owns.
-func (s *Store) lockOwned(ctx context.Context, c runner, session timer.ID, ids []timer.FireID) ([]timer.Fire, error) {
-	return s.selectFires(ctx, c, stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byPrimary+" WHERE ").
-		fires(s.dialect, ids).add(" AND owner=").int(int64(session)).add(s.dialect.forUpdate))
+func (s *Store) lockOwned(
+	ctx context.Context,
+	c runner,
+	session timer.ID,
+	ids []timer.FireID,
+) ([]timer.Fire, error) {
+	return s.selectFires(
+		ctx,
+		c,
+		stmt("SELECT "+fireColumns+" FROM fires"+s.dialect.byPrimary+" WHERE ").
+			fires(s.dialect, ids).add(" AND owner=").int(int64(session)).add(s.dialect.forUpdate),
+	)
 }
 
-// saveFires writes columns of fires whose rows the caller has locked, in one statement: see saveTimers.
-func (s *Store) saveFires(ctx context.Context, c runner, fires []timer.Fire, columns ...string) error {
+// saveFires writes columns of fires whose rows the caller has locked, in one statement: see
+// saveTimers.
+func (s *Store) saveFires(
+	ctx context.Context,
+	c runner,
+	fires []timer.Fire,
+	columns ...string,
+) error {
 	for part := range batches(fires) {
-		q := stmt("INSERT INTO fires (" + fireColumns + ",run_min) VALUES ")
+		q := stmt("INSERT INTO fires (" + fireColumns + ",run_at_minute) VALUES ")
 		for i := range part {
 			q.fireRow(i == 0, &part[i])
 		}
@@ -128,11 +162,14 @@ func attemptsOf(attempts []timer.Attempt, fires []timer.Fire) []timer.Attempt {
 	for i := range fires {
 		ids[fires[i].FireID] = true
 	}
-	return slices.DeleteFunc(slices.Clone(attempts), func(a timer.Attempt) bool { return !ids[a.FireID] })
+	return slices.DeleteFunc(
+		slices.Clone(attempts),
+		func(a timer.Attempt) bool { return !ids[a.FireID] },
+	)
 }
 
-// insertAttempts inserts attempts; one that is there already stays. Texts are cut to their limits and to valid UTF-8 first, so
-// that no receiver's answer can make a statement fail.
+// insertAttempts inserts attempts; one that is there already stays. Texts are cut to their limits
+// and to valid UTF-8 first, so that no receiver's answer can make a statement fail.
 func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.Attempt) error {
 	slices.SortFunc(attempts, func(a, b timer.Attempt) int {
 		if a.FireID != b.FireID {
@@ -141,11 +178,24 @@ func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.A
 		return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.Target, b.Target))
 	})
 	for part := range batches(attempts) {
-		q := stmt("INSERT INTO attempts (finished_ms,timer_id,due_ms,series,n,start_ms,status_code,failure,error,excerpt,target) VALUES ")
+		q := stmt(
+			"INSERT INTO attempts (finished_ms,timer_id,due_ms,series,n,start_ms,status_code,failure,error,excerpt,target) VALUES ",
+		)
 		for i, a := range part {
-			q.open(i == 0).ints(a.StartMS+a.DurationMS, int64(a.Timer), a.DueMS, a.Series, int64(a.N), a.StartMS,
-				int64(a.StatusCode)).add(",").word(ascii(string(a.Failure), maxFailure)).add(",").bind(clip(a.Error, timer.MaxExcerpt)).
-				add(",").bind(clip(a.Excerpt, timer.MaxExcerpt)).add(",").word(clip(a.Target, timer.MaxTargetNameLen)).add(")")
+			q.open(i == 0).
+				ints(a.StartMS+a.DurationMS, int64(a.Timer), a.DueMS, a.Series, int64(a.N), a.StartMS,
+					int64(
+						a.StatusCode,
+					)).
+				add(",").
+				word(ascii(string(a.Failure), maxFailure)).
+				add(",").
+				bind(clip(a.Error, timer.MaxExcerpt)).
+				add(",").
+				bind(clip(a.Excerpt, timer.MaxExcerpt)).
+				add(",").
+				word(clip(a.Target, timer.MaxTargetNameLen)).
+				add(")")
 		}
 		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("n"))); err != nil {
 			return err

@@ -11,8 +11,10 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// MySQL commits every statement of a migration by itself, so that one which was cut off halfway begins again with what is done already. What a statement would add
-// and is there, counts as added: each of ours adds one thing, or several in one statement, which the server does as a whole or not at all.
+// MySQL commits every statement of a migration by itself, so that one which was cut off halfway
+// begins again with what is done already. What a statement would add and is there, counts as added:
+// each of ours adds one thing, or several in one statement, which the server does as a whole or not
+// at all.
 const (
 	tableExists     = 1050
 	duplicateColumn = 1060
@@ -20,10 +22,11 @@ const (
 )
 
 const (
-	// migrationTime bounds one statement, as long as the lock lasts: changing a table of many rows takes its time, and giving up would not end it.
+	// migrationTime bounds one statement, as long as the lock lasts: changing a table of many rows
+	// takes its time, and giving up would not end it.
 	migrationTime = time.Hour
-	// migrationSilenceS is longer than a process stands still on a machine that is out of breath: a connection that the server closes between
-	// two statements is a migration that failed.
+	// migrationSilenceS is longer than a process stands still on a machine that is out of breath: a
+	// connection that the server closes between two statements is a migration that failed.
 	migrationSilenceS = "120"
 )
 
@@ -61,17 +64,25 @@ func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	whole, ok := conn.(mysqlConn)
 	if !ok {
-		return nil, errors.Join(errors.New("the driver's connection is not what it was"), conn.Close())
+		return nil, errors.Join(
+			errors.New("the driver's connection is not what it was"),
+			conn.Close(),
+		)
 	}
 	return repeatableConn{whole}, nil
 }
 
 type repeatableConn struct{ mysqlConn }
 
-func (c repeatableConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+func (c repeatableConn) ExecContext(
+	ctx context.Context,
+	query string,
+	args []driver.NamedValue,
+) (driver.Result, error) {
 	res, err := c.mysqlConn.ExecContext(ctx, query, args)
 	var e *mysql.MySQLError
-	if errors.As(err, &e) && (e.Number == tableExists || e.Number == duplicateColumn || e.Number == duplicateKey) {
+	if errors.As(err, &e) &&
+		(e.Number == tableExists || e.Number == duplicateColumn || e.Number == duplicateKey) {
 		return driver.RowsAffected(0), nil
 	}
 	return res, err //nolint:wrapcheck // database/sql looks at it

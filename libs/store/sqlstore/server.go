@@ -7,19 +7,24 @@ import (
 	"strings"
 )
 
-// settings are variables of the server, as a connection of the pool sees them. The two servers name the isolation level
-// differently.
+// settings are variables of the server, as a connection of the pool sees them. The two servers name
+// the isolation level differently.
 type settings struct {
 	Name  string `db:"Variable_name"`
 	Value string `db:"Value"`
 }
 
-// checkServer looks whether a connection is as the store needs it: another isolation level or a lenient mode would break
-// promises in silence. What costs only durability or speed is logged.
+// checkServer looks whether a connection is as the store needs it: another isolation level or a
+// lenient mode would break promises in silence. What costs only durability or speed is logged.
 func (s *Store) checkServer(ctx context.Context) error {
 	var rows []settings
-	err := s.selectAll(ctx, s.engine.reader(), &rows, stmt("SHOW VARIABLES WHERE Variable_name IN ('tx_isolation',"+
-		"'transaction_isolation','sql_mode','innodb_flush_log_at_trx_commit','read_only')"))
+	err := s.selectAll(
+		ctx,
+		s.engine.reader(),
+		&rows,
+		stmt("SHOW VARIABLES WHERE Variable_name IN ('tx_isolation',"+
+			"'transaction_isolation','sql_mode','innodb_flush_log_at_trx_commit','read_only')"),
+	)
 	if err != nil {
 		return err
 	}

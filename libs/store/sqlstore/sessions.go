@@ -11,11 +11,26 @@ import (
 )
 
 // OpenSession begins a session.
-func (s *Store) OpenSession(ctx context.Context, id timer.ID, kind store.SessionKind, name string) error {
+func (s *Store) OpenSession(
+	ctx context.Context,
+	id timer.ID,
+	kind store.SessionKind,
+	name string,
+) error {
 	return s.write(ctx, "opening a session", func(ctx context.Context, c runner) error {
-		q := stmt("INSERT INTO sessions (id,kind,name,renewals,hands_full,oldest_task_ms,opened_ms,renewed_ms,ended_ms) VALUES (").
-			int(int64(id)).add(",").bind(string(kind)).add(",").bind(clip(name, maxSessionName)).add(",0,0,0,").
-			nowMS(s.dialect).add(",").nowMS(s.dialect).add(",0)")
+		q := stmt(
+			"INSERT INTO sessions (id,kind,name,renewals,inflight_full,oldest_task_ms,opened_ms,renewed_ms,ended_ms) VALUES (",
+		).
+			int(int64(id)).
+			add(",").
+			bind(string(kind)).
+			add(",").
+			bind(clip(name, maxSessionName)).
+			add(",0,0,0,").
+			nowMS(s.dialect).
+			add(",").
+			nowMS(s.dialect).
+			add(",0)")
 		_, err := s.exec(ctx, c, q)
 		if s.dialect.classOf(err) == classDuplicate {
 			return timer.Conflict("id", "this session id is taken")
@@ -26,12 +41,20 @@ func (s *Store) OpenSession(ctx context.Context, id timer.ID, kind store.Session
 
 const maxSessionName = 255
 
-// RenewSession is one conditional update: no clocks are compared, and a session that has ended is matched by none.
+// RenewSession is one conditional update: no clocks are compared, and a session that has ended is
+// matched by none.
 func (s *Store) RenewSession(ctx context.Context, id timer.ID, load store.Load) (bool, error) {
 	n, err := s.urgent(ctx, "renewing a session", func() *statement {
-		return stmt("UPDATE sessions SET renewals=renewals+1,hands_full=").int(flag(load.HandsFull)).
-			add(",oldest_task_ms=").int(load.OldestTaskMS).add(",renewed_ms=").nowMS(s.dialect).
-			add(" WHERE id=").int(int64(id)).add(" AND ended_ms=0")
+		return stmt(
+			"UPDATE sessions SET renewals=renewals+1,inflight_full=",
+		).int(flag(load.InflightFull)).
+			add(",oldest_task_ms=").
+			int(load.OldestTaskMS).
+			add(",renewed_ms=").
+			nowMS(s.dialect).
+			add(" WHERE id=").
+			int(int64(id)).
+			add(" AND ended_ms=0")
 	})
 	return n == 1, err
 }
@@ -41,21 +64,28 @@ func (s *Store) LiveSessions(ctx context.Context) ([]store.Session, error) {
 	return s.sessions(ctx, "reading the live sessions", stmt(selectSessions+"ended_ms=0"))
 }
 
-// EndedSessions returns those that ended lately.
-func (s *Store) EndedSessions(ctx context.Context, within time.Duration) ([]store.Session, error) {
+// ExpiredSessions returns those that ended lately.
+func (s *Store) ExpiredSessions(
+	ctx context.Context,
+	within time.Duration,
+) ([]store.Session, error) {
 	return s.sessions(ctx, "reading the ended sessions",
 		stmt(selectSessions+"ended_ms>").nowMS(s.dialect).add("-").int(within.Milliseconds()))
 }
 
-const selectSessions = "SELECT id,kind,name,renewals,hands_full,oldest_task_ms FROM sessions WHERE "
+const selectSessions = "SELECT id,kind,name,renewals,inflight_full,oldest_task_ms FROM sessions WHERE "
 
-func (s *Store) sessions(ctx context.Context, what string, q *statement) (all []store.Session, err error) {
+func (s *Store) sessions(
+	ctx context.Context,
+	what string,
+	q *statement,
+) (all []store.Session, err error) {
 	var rows []struct {
 		ID           int64  `db:"id"`
 		Kind         string `db:"kind"`
 		Name         string `db:"name"`
 		Renewals     int64  `db:"renewals"`
-		HandsFull    bool   `db:"hands_full"`
+		InflightFull bool   `db:"inflight_full"`
 		OldestTaskMS int64  `db:"oldest_task_ms"`
 	}
 	err = s.read(ctx, what, func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -64,15 +94,15 @@ func (s *Store) sessions(ctx context.Context, what string, q *statement) (all []
 	for _, r := range rows {
 		all = append(all, store.Session{
 			ID: timer.ID(r.ID), Kind: store.SessionKind(r.Kind), Name: r.Name, Renewals: r.Renewals,
-			Load: store.Load{HandsFull: r.HandsFull, OldestTaskMS: r.OldestTaskMS},
+			Load: store.Load{InflightFull: r.InflightFull, OldestTaskMS: r.OldestTaskMS},
 		})
 	}
 	return all, err
 }
 
-// EndSession is conditional on the renewal number: of several that saw the session silent one ends it, and a renewal that came
-// in between saves it.
-func (s *Store) EndSession(ctx context.Context, id timer.ID, seen int64) (bool, error) {
+// ExpireSession is conditional on the renewal number: of several that saw the session silent one
+// ends it, and a renewal that came in between saves it.
+func (s *Store) ExpireSession(ctx context.Context, id timer.ID, seen int64) (bool, error) {
 	n, err := s.urgent(ctx, "ending a session", func() *statement {
 		return stmt("UPDATE sessions SET ended_ms=").nowMS(s.dialect).
 			add(" WHERE id=").int(int64(id)).add(" AND ended_ms=0 AND renewals=").int(seen)
@@ -89,24 +119,40 @@ func (s *Store) CloseSession(ctx context.Context, id timer.ID) error {
 	return err
 }
 
-// endAllSessions ends whatever an earlier process left open. There is no table yet where the directory is new.
+// endAllSessions ends whatever an earlier process left open. There is no table yet where the
+// directory is new.
 func (s *Store) endAllSessions(ctx context.Context) error {
-	return s.write(ctx, "ending the sessions of an earlier process", func(ctx context.Context, c runner) error {
-		var n int
-		err := s.selectOne(ctx, c, &n, stmt("SELECT COUNT(*) FROM sqlite_master WHERE type='table' AND name='sessions'"))
-		if err != nil || n == 0 {
+	return s.write(
+		ctx,
+		"ending the sessions of an earlier process",
+		func(ctx context.Context, c runner) error {
+			var n int
+			err := s.selectOne(
+				ctx,
+				c,
+				&n,
+				stmt("SELECT COUNT(*) FROM sqlite_master WHERE type='table' AND name='sessions'"),
+			)
+			if err != nil || n == 0 {
+				return err
+			}
+			_, err = s.exec(
+				ctx,
+				c,
+				stmt("UPDATE sessions SET ended_ms=").nowMS(s.dialect).add(" WHERE ended_ms=0"),
+			)
 			return err
-		}
-		_, err = s.exec(ctx, c, stmt("UPDATE sessions SET ended_ms=").nowMS(s.dialect).add(" WHERE ended_ms=0"))
-		return err
-	})
+		},
+	)
 }
 
-// live adds a condition that holds while the session lives. It is evaluated once per statement, from a snapshot without locks: a
-// claim never waits for a renewal. A session that ends while the statement runs may still win: the sweep finds
-// those fires without a living owner.
+// live adds a condition that holds while the session lives. It is evaluated once per statement,
+// from a snapshot without locks: a claim never waits for a renewal. A session that ends while the
+// statement runs may still win: the sweep finds those fires without a living owner.
 func (q *statement) live(session timer.ID) *statement {
-	return q.add("EXISTS (SELECT 1 FROM sessions WHERE id=").int(int64(session)).add(" AND ended_ms=0)")
+	return q.add("EXISTS (SELECT 1 FROM sessions WHERE id=").
+		int(int64(session)).
+		add(" AND ended_ms=0)")
 }
 
 func flag(b bool) int64 {

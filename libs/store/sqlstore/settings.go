@@ -13,9 +13,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// PutSettings locks the app's row: of two calls at once the second sees what the first left, and is refused for its version, or replaces it. The entry in the change
-// log comes with it. Repeated, it finds its settings there and changes nothing.
-func (s *Store) PutSettings(ctx context.Context, name string, settings store.AppSettings, version int64) (app store.App, err error) {
+// PutSettings locks the app's row: of two calls at once the second sees what the first left, and is
+// refused for its version, or replaces it. The entry in the change log comes with it. Repeated, it
+// finds its settings there and changes nothing.
+func (s *Store) PutSettings(
+	ctx context.Context,
+	name string,
+	settings store.AppSettings,
+	version int64,
+) (app store.App, err error) {
 	text, err := json.Marshal(settings)
 	if err != nil {
 		return store.App{}, fmt.Errorf("encoding the settings: %w", err)
@@ -44,7 +50,13 @@ func (s *Store) PutSettings(ctx context.Context, name string, settings store.App
 			return err
 		}
 		row.Settings, row.Version = text, row.Version+1
-		q := stmt("UPDATE apps SET settings=").bind(text).add(",settings_version=").int(row.Version).add(" WHERE id=").int(row.ID)
+		q := stmt(
+			"UPDATE apps SET settings=",
+		).bind(text).
+			add(",settings_version=").
+			int(row.Version).
+			add(" WHERE id=").
+			int(row.ID)
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err
 		}
@@ -63,7 +75,12 @@ func (s *Store) AppsByID(ctx context.Context, ids []int64) (apps []store.App, er
 	err = s.read(ctx, "reading apps", func(ctx context.Context, c sqlx.QueryerContext) error {
 		for part := range batches(slices.Compact(ids)) {
 			var rows []fullApp
-			if err := s.selectAll(ctx, c, &rows, stmt("SELECT "+appColumns+" FROM apps WHERE id IN (").ints(part...).add(")")); err != nil {
+			if err := s.selectAll(
+				ctx,
+				c,
+				&rows,
+				stmt("SELECT "+appColumns+" FROM apps WHERE id IN (").ints(part...).add(")"),
+			); err != nil {
 				return err
 			}
 			for i := range rows {

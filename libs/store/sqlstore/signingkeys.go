@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxLiveKeys is how many keys of a kind, or of a scope, an app has at once: the one in use, and the one that comes after it.
+// maxLiveKeys is how many keys of a kind, or of a scope, an app has at once: the one in use, and
+// the one that comes after it.
 const maxLiveKeys = 2
 
 type signingKeyRow struct {
@@ -25,17 +26,31 @@ type signingKeyRow struct {
 
 const selectSigningKeys = "SELECT k.id,a.name AS app,k.kind,k.secret,k.public,k.created_ms FROM signing_keys k JOIN apps a ON a.id=k.app_id WHERE "
 
-func (s *Store) selectSigningKeys(ctx context.Context, q *statement) (keys []store.SigningKey, err error) {
-	err = s.read(ctx, "reading signing keys", func(ctx context.Context, c sqlx.QueryerContext) error {
-		var rows []signingKeyRow
-		err := s.selectAll(ctx, c, &rows, q)
-		for _, r := range rows {
-			keys = append(keys, store.SigningKey{
-				ID: timer.ID(r.ID), App: r.App, Kind: r.Kind, Secret: timer.Sealed(r.Secret), Public: r.Public, CreatedMS: r.CreatedMS,
-			})
-		}
-		return err
-	})
+func (s *Store) selectSigningKeys(
+	ctx context.Context,
+	q *statement,
+) (keys []store.SigningKey, err error) {
+	err = s.read(
+		ctx,
+		"reading signing keys",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			var rows []signingKeyRow
+			err := s.selectAll(ctx, c, &rows, q)
+			for _, r := range rows {
+				keys = append(keys, store.SigningKey{
+					ID: timer.ID(
+						r.ID,
+					),
+					App:       r.App,
+					Kind:      r.Kind,
+					Secret:    timer.Sealed(r.Secret),
+					Public:    r.Public,
+					CreatedMS: r.CreatedMS,
+				})
+			}
+			return err
+		},
+	)
 	return keys, err
 }
 
@@ -45,50 +60,108 @@ func (s *Store) SigningKeys(ctx context.Context, app string) ([]store.SigningKey
 	if err != nil || appID == 0 {
 		return nil, err
 	}
-	return s.selectSigningKeys(ctx, stmt(selectSigningKeys+"k.app_id=").int(appID).add(" ORDER BY k.created_ms DESC,k.id DESC"))
+	return s.selectSigningKeys(
+		ctx,
+		stmt(selectSigningKeys+"k.app_id=").int(appID).add(" ORDER BY k.created_ms DESC,k.id DESC"),
+	)
 }
 
 // AllSigningKeys walks the keys of all apps along the primary key.
-func (s *Store) AllSigningKeys(ctx context.Context, after timer.ID, limit int) ([]store.SigningKey, error) {
-	return s.selectSigningKeys(ctx, stmt(selectSigningKeys+"k.id>").int(int64(after)).add(" ORDER BY k.id LIMIT ").int(int64(limit)))
+func (s *Store) AllSigningKeys(
+	ctx context.Context,
+	after timer.ID,
+	limit int,
+) ([]store.SigningKey, error) {
+	return s.selectSigningKeys(
+		ctx,
+		stmt(
+			selectSigningKeys+"k.id>",
+		).int(int64(after)).
+			add(" ORDER BY k.id LIMIT ").
+			int(int64(limit)),
+	)
 }
 
-// AddSigningKey locks the app's row: of two calls at once the second counts the first one's key. Repeated, it finds its key there.
+// AddSigningKey locks the app's row: of two calls at once the second counts the first one's key.
+// Repeated, it finds its key there.
 func (s *Store) AddSigningKey(ctx context.Context, app string, k store.SigningKey) error {
-	return s.changeApp(ctx, "adding a signing key", app, func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
-		there, err := s.keyThere(ctx, c, stmt("SELECT app_id FROM signing_keys WHERE id=").int(int64(k.ID)), appID)
-		if err != nil || there {
-			return false, err
-		}
-		err = s.room(ctx, c, "kind", stmt("SELECT COUNT(*) FROM signing_keys WHERE app_id=").int(appID).add(" AND kind=").bind(k.Kind))
-		if err != nil {
-			return false, err
-		}
-		if k.CreatedMS == 0 {
-			k.CreatedMS = nowMS
-		}
-		_, err = s.exec(ctx, c, stmt("INSERT INTO signing_keys (id,app_id,created_ms,kind,secret,public) VALUES (").
-			ints(int64(k.ID), appID, k.CreatedMS).add(",").bind(k.Kind).add(",").bind(string(k.Secret)).add(",").bind(k.Public).add(")"))
-		return true, err
-	})
+	return s.changeApp(
+		ctx,
+		"adding a signing key",
+		app,
+		func(ctx context.Context, c runner, appID, nowMS int64) (bool, error) {
+			there, err := s.keyThere(
+				ctx,
+				c,
+				stmt("SELECT app_id FROM signing_keys WHERE id=").int(int64(k.ID)),
+				appID,
+			)
+			if err != nil || there {
+				return false, err
+			}
+			err = s.room(
+				ctx,
+				c,
+				"kind",
+				stmt(
+					"SELECT COUNT(*) FROM signing_keys WHERE app_id=",
+				).int(appID).
+					add(" AND kind=").
+					bind(k.Kind),
+			)
+			if err != nil {
+				return false, err
+			}
+			if k.CreatedMS == 0 {
+				k.CreatedMS = nowMS
+			}
+			_, err = s.exec(
+				ctx,
+				c,
+				stmt("INSERT INTO signing_keys (id,app_id,created_ms,kind,secret,public) VALUES (").
+					ints(int64(k.ID), appID, k.CreatedMS).
+					add(",").
+					bind(k.Kind).add(",").bind(string(k.Secret)).add(",").bind(k.Public).add(")"),
+			)
+			return true, err
+		},
+	)
 }
 
-// RetireSigningKey deletes the row. Of two calls at once one finds it; repeated after an unknown result it may not find it.
+// RetireSigningKey deletes the row. Of two calls at once one finds it; repeated after an unknown
+// result it may not find it.
 func (s *Store) RetireSigningKey(ctx context.Context, app string, id timer.ID) error {
-	return s.changeApp(ctx, "retiring a signing key", app, func(ctx context.Context, c runner, appID, _ int64) (bool, error) {
-		n, err := s.exec(ctx, c, stmt("DELETE FROM signing_keys WHERE id=").int(int64(id)).add(" AND app_id=").int(appID))
-		if err == nil && n == 0 {
-			err = timer.NotFound("signing key", id)
-		}
-		return true, err
-	})
+	return s.changeApp(
+		ctx,
+		"retiring a signing key",
+		app,
+		func(ctx context.Context, c runner, appID, _ int64) (bool, error) {
+			n, err := s.exec(
+				ctx,
+				c,
+				stmt(
+					"DELETE FROM signing_keys WHERE id=",
+				).int(int64(id)).
+					add(" AND app_id=").
+					int(appID),
+			)
+			if err == nil && n == 0 {
+				err = timer.NotFound("signing key", id)
+			}
+			return true, err
+		},
+	)
 }
 
-// ResealSigningKey is one statement; two at once write what means the same. Nobody has to be told: the text that they have opens as long as its key is in the
-// ring.
+// ResealSigningKey is one statement; two at once write what means the same. Nobody has to be told:
+// the text that they have opens as long as its key is in the ring.
 func (s *Store) ResealSigningKey(ctx context.Context, k store.SigningKey) error {
 	n, err := s.alone(ctx, "resealing a signing key", func() *statement {
-		return stmt("UPDATE signing_keys SET secret=").bind(string(k.Secret)).add(" WHERE id=").int(int64(k.ID))
+		return stmt(
+			"UPDATE signing_keys SET secret=",
+		).bind(string(k.Secret)).
+			add(" WHERE id=").
+			int(int64(k.ID))
 	})
 	if err == nil && n == 0 {
 		return timer.NotFound("signing key", k.ID)
@@ -96,9 +169,12 @@ func (s *Store) ResealSigningKey(ctx context.Context, k store.SigningKey) error 
 	return err
 }
 
-// changeApp runs fn with the app's row locked, and logs the change where fn says that there is one. The app is made if it is not there.
+// changeApp runs fn with the app's row locked, and logs the change where fn says that there is one.
+// The app is made if it is not there.
 func (s *Store) changeApp(
-	ctx context.Context, what, app string, fn func(ctx context.Context, c runner, appID, nowMS int64) (changed bool, err error),
+	ctx context.Context,
+	what, app string,
+	fn func(ctx context.Context, c runner, appID, nowMS int64) (changed bool, err error),
 ) error {
 	if _, err := s.makeApps(ctx, []string{app}); err != nil {
 		return err

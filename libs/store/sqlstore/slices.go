@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// ClaimSlices takes slices under row locks that pass by locked rows, so two callers at once get different ones. A caller that
-// dies before it published has a lease that runs out.
+// ClaimSlices takes slices under row locks that pass by locked rows, so two callers at once get
+// different ones. A caller that dies before it published has a lease that runs out.
 func (s *Store) ClaimSlices(
 	ctx context.Context, minute int64, buckets int32, lease time.Duration, limit int,
 ) (claims []store.SliceClaim, err error) {
@@ -26,18 +26,39 @@ func (s *Store) ClaimSlices(
 			Bucket int32 `db:"bucket"`
 			Token  int64 `db:"token"`
 		}
-		q := stmt("SELECT bucket,token FROM slices WHERE minute=").int(minute).add(" AND done=0 AND until_ms<=").
-			nowMS(s.dialect).add(" ORDER BY bucket LIMIT ").int(int64(limit)).add(s.dialect.skipLocked)
+		q := stmt(
+			"SELECT bucket,token FROM slices WHERE minute=",
+		).int(minute).
+			add(" AND done=0 AND until_ms<=").
+			nowMS(s.dialect).
+			add(" ORDER BY bucket LIMIT ").
+			int(int64(limit)).
+			add(s.dialect.skipLocked)
 		if err := s.selectAll(ctx, c, &rows, q); err != nil || len(rows) == 0 {
 			return err
 		}
 		taken := make([]int64, len(rows))
 		for i, r := range rows {
 			taken[i] = int64(r.Bucket)
-			claims = append(claims, store.SliceClaim{Minute: minute, Bucket: r.Bucket, Token: r.Token + 1})
+			claims = append(
+				claims,
+				store.SliceClaim{Minute: minute, Bucket: r.Bucket, Token: r.Token + 1},
+			)
 		}
-		_, err := s.exec(ctx, c, stmt("UPDATE slices"+s.dialect.byPrimary+" SET token=token+1,holder=0,until_ms=").nowMS(s.dialect).
-			add("+").int(lease.Milliseconds()).add(" WHERE minute=").int(minute).add(" AND bucket IN (").ints(taken...).add(")"))
+		_, err := s.exec(
+			ctx,
+			c,
+			stmt(
+				"UPDATE slices"+s.dialect.byPrimary+" SET token=token+1,holder=0,until_ms=",
+			).nowMS(s.dialect).
+				add("+").
+				int(lease.Milliseconds()).
+				add(" WHERE minute=").
+				int(minute).
+				add(" AND bucket IN (").
+				ints(taken...).
+				add(")"),
+		)
 		return err
 	})
 	if err != nil {
@@ -46,10 +67,16 @@ func (s *Store) ClaimSlices(
 	return claims, nil
 }
 
-// makeSlices inserts the rows that are missing, most often none. Two at once may both insert: the second changes nothing.
+// makeSlices inserts the rows that are missing, most often none. Two at once may both insert: the
+// second changes nothing.
 func (s *Store) makeSlices(ctx context.Context, c runner, minute int64, buckets int32) error {
 	var have []int32
-	if err := s.selectAll(ctx, c, &have, stmt("SELECT bucket FROM slices WHERE minute=").int(minute)); err != nil {
+	if err := s.selectAll(
+		ctx,
+		c,
+		&have,
+		stmt("SELECT bucket FROM slices WHERE minute=").int(minute),
+	); err != nil {
 		return err
 	}
 	if len(have) >= int(buckets) {
@@ -70,13 +97,28 @@ func (s *Store) makeSlices(ctx context.Context, c runner, minute int64, buckets 
 	return err
 }
 
-// HoldSlice takes the slice over from another holder of the same token: its message was delivered twice, and the later one works.
-func (s *Store) HoldSlice(ctx context.Context, sc store.SliceClaim, holder timer.ID, lease time.Duration, free bool) (bool, error) {
+// HoldSlice takes the slice over from another holder of the same token: its message was delivered
+// twice, and the later one works.
+func (s *Store) HoldSlice(
+	ctx context.Context,
+	sc store.SliceClaim,
+	holder timer.ID,
+	lease time.Duration,
+	free bool,
+) (bool, error) {
 	n, err := s.urgent(ctx, "holding a slice", func() *statement {
-		q := stmt("UPDATE slices" + s.dialect.byPrimary + " SET holder=").int(int64(holder)).add(",until_ms=").nowMS(s.dialect).
-			add("+").int(lease.Milliseconds()).slice(sc).add(" AND done=0")
+		q := stmt(
+			"UPDATE slices" + s.dialect.byPrimary + " SET holder=",
+		).int(int64(holder)).
+			add(",until_ms=").
+			nowMS(s.dialect).
+			add("+").
+			int(lease.Milliseconds()).
+			slice(sc).
+			add(" AND done=0")
 		if free {
-			q.add(" AND holder IN (0,").int(int64(holder)).add(")") // its own: the answer to the first try was lost
+			// its own: the answer to the first try was lost.
+			q.add(" AND holder IN (0,").int(int64(holder)).add(")")
 		}
 		return q
 	})
@@ -85,7 +127,12 @@ func (s *Store) HoldSlice(ctx context.Context, sc store.SliceClaim, holder timer
 
 // slice adds the condition that a claim is the latest on its slice.
 func (q *statement) slice(c store.SliceClaim) *statement {
-	return q.add(" WHERE minute=").int(c.Minute).add(" AND bucket=").int(int64(c.Bucket)).add(" AND token=").int(c.Token)
+	return q.add(" WHERE minute=").
+		int(c.Minute).
+		add(" AND bucket=").
+		int(int64(c.Bucket)).
+		add(" AND token=").
+		int(c.Token)
 }
 
 // RenewSlices renews by one statement; only where fewer rows matched does it look which.
@@ -98,7 +145,12 @@ func (s *Store) RenewSlices(
 		mine := func(q *statement) *statement {
 			q.add(" WHERE holder=").int(int64(holder)).add(" AND done=0 AND ")
 			if len(part) == 1 {
-				return q.same("minute,bucket,token", part[0].Minute, int64(part[0].Bucket), part[0].Token)
+				return q.same(
+					"minute,bucket,token",
+					part[0].Minute,
+					int64(part[0].Bucket),
+					part[0].Token,
+				)
 			}
 			q.add("(minute,bucket,token) IN (" + s.dialect.tuples)
 			for i, h := range part {
@@ -107,7 +159,13 @@ func (s *Store) RenewSlices(
 			return q.add(")")
 		}
 		n, err := s.urgent(ctx, "renewing slices", func() *statement {
-			return mine(stmt("UPDATE slices" + s.dialect.byPrimary + " SET until_ms=").nowMS(s.dialect).add("+").int(lease.Milliseconds()))
+			return mine(
+				stmt(
+					"UPDATE slices" + s.dialect.byPrimary + " SET until_ms=",
+				).nowMS(s.dialect).
+					add("+").
+					int(lease.Milliseconds()),
+			)
 		})
 		if err != nil {
 			return nil, err
@@ -117,7 +175,12 @@ func (s *Store) RenewSlices(
 		}
 		var rows []sliceRow
 		err = s.read(ctx, "reading slices", func(ctx context.Context, c sqlx.QueryerContext) error {
-			return s.selectAll(ctx, c, &rows, mine(stmt("SELECT minute,bucket,token FROM slices"+s.dialect.byPrimary)))
+			return s.selectAll(
+				ctx,
+				c,
+				&rows,
+				mine(stmt("SELECT minute,bucket,token FROM slices"+s.dialect.byPrimary)),
+			)
 		})
 		if err != nil {
 			return nil, err
@@ -138,7 +201,11 @@ type sliceRow struct {
 }
 
 func compareClaims(a, b store.SliceClaim) int {
-	return cmp.Or(cmp.Compare(a.Minute, b.Minute), cmp.Compare(a.Bucket, b.Bucket), cmp.Compare(a.Token, b.Token))
+	return cmp.Or(
+		cmp.Compare(a.Minute, b.Minute),
+		cmp.Compare(a.Bucket, b.Bucket),
+		cmp.Compare(a.Token, b.Token),
+	)
 }
 
 // FinishSlice is conditional on the token: the holder of an old one changes no row.

@@ -19,7 +19,8 @@ const (
 	sqliteReads = 4 // connections
 )
 
-// sqliteEngine is one writing connection behind a queue, and a few that only read: with WAL they do not wait for each other.
+// sqliteEngine is one writing connection behind a queue, and a few that only read: with WAL they do
+// not wait for each other.
 type sqliteEngine struct {
 	writes *sqlx.DB
 	reads  *sqlx.DB
@@ -28,8 +29,8 @@ type sqliteEngine struct {
 	remove string // directory to remove with Close
 }
 
-// OpenSQLite opens, or makes, the database in a data directory. It fails where another process has the directory. Every session
-// that was open ends: whoever had it is gone, for it had the lock.
+// OpenSQLite opens, or makes, the database in a data directory. It fails where another process has
+// the directory. Every session that was open ends: whoever had it is gone, for it had the lock.
 func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	e := &sqliteEngine{}
 	if o.Now == nil {
@@ -88,8 +89,13 @@ func (e *sqliteEngine) open(ctx context.Context, dir, sync string) error {
 // openFile opens a pool whose connections stay open: each has its own page cache.
 func openFile(ctx context.Context, file, sync string, conns int, pragma string) (*sqlx.DB, error) {
 	dsn := url.URL{Scheme: "file", Path: file, OmitHost: true, RawQuery: url.Values{"_pragma": {
-		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(" + sync + ")", "cache_size(-32768)", "temp_store(MEMORY)",
-		"wal_autocheckpoint(4000)", pragma,
+		"busy_timeout(5000)",
+		"journal_mode(WAL)",
+		"synchronous(" + sync + ")",
+		"cache_size(-32768)",
+		"temp_store(MEMORY)",
+		"wal_autocheckpoint(4000)",
+		pragma,
 	}}.Encode()}
 	db, err := sqlx.Open("sqlite", dsn.String())
 	if err != nil {
@@ -117,7 +123,8 @@ func (e *sqliteEngine) urgent(ctx context.Context, fn func(context.Context, runn
 
 func (e *sqliteEngine) reader() sqlx.QueryerContext { return e.reads }
 
-// close ends what was opened, in the reverse order. The lock goes last: until then no other process may write.
+// close ends what was opened, in the reverse order. The lock goes last: until then no other process
+// may write.
 func (e *sqliteEngine) close() error {
 	var errs []error
 	if e.writer != nil {

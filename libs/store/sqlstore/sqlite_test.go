@@ -43,7 +43,7 @@ func TestSQLite(t *testing.T) {
 func oneFire(due int64) store.Planner {
 	return func(t *timer.Timer, _ int64) store.Plan {
 		return store.Plan{
-			Fires:     []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due}},
+			Fires:     []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunAtMS: due}},
 			NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS,
 		}
 	}
@@ -132,7 +132,8 @@ func TestSQLitePingSaysThatMigrationsAreMissing(t *testing.T) {
 	require.NoError(t, s.Ping(t.Context()))
 }
 
-// TestSQLiteGroups runs calls of which some fail: each has its own success or failure, whatever group it was in.
+// TestSQLiteGroups runs calls of which some fail: each has its own success or failure, whatever
+// group it was in.
 func TestSQLiteGroups(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: t.TempDir()})
@@ -164,7 +165,8 @@ func TestSQLiteGroups(t *testing.T) {
 	require.Len(t, live, 101)
 }
 
-// TestSQLiteCallsThatGiveUp cancels calls while others write: none of them hangs, and what was said to be done is done.
+// TestSQLiteCallsThatGiveUp cancels calls while others write: none of them hangs, and what was said
+// to be done is done.
 func TestSQLiteCallsThatGiveUp(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: t.TempDir()})
@@ -172,7 +174,10 @@ func TestSQLiteCallsThatGiveUp(t *testing.T) {
 	var opened atomic.Int64
 	for i := range 200 {
 		wait.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%10)*100*time.Microsecond)
+			ctx, cancel := context.WithTimeout(
+				t.Context(),
+				time.Duration(i%10)*100*time.Microsecond,
+			)
 			defer cancel()
 			err := s.OpenSession(ctx, timer.ID(100+i), store.ExecutorSession, "x")
 			if err == nil {
@@ -209,7 +214,8 @@ func TestSQLiteAfterClose(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestSQLiteInABubble lives through two days in a bubble: leases run out, sweeps come by their plan, and Keep cleans up.
+// TestSQLiteInABubble lives through two days in a bubble: leases run out, sweeps come by their
+// plan, and Keep cleans up.
 func TestSQLiteInABubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,8 +238,16 @@ func TestSQLiteInABubble(t *testing.T) {
 			}
 		}
 		require.Equal(t, []time.Duration{
-			10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 320 * time.Second,
-			620 * time.Second, 920 * time.Second, 1220 * time.Second, 1520 * time.Second,
+			10 * time.Second,
+			20 * time.Second,
+			40 * time.Second,
+			80 * time.Second,
+			160 * time.Second,
+			320 * time.Second,
+			620 * time.Second,
+			920 * time.Second,
+			1220 * time.Second,
+			1520 * time.Second,
 		}, sweeps)
 
 		require.NoError(t, s.OpenSession(ctx, 1, store.ExecutorSession, "ended"))
@@ -249,11 +263,15 @@ func TestSQLiteInABubble(t *testing.T) {
 		key := store.NewTimer{App: "app", Name: "k", IdempotencyKey: "k"}
 		_, err = s.Create(ctx, []store.NewTimer{key}, nil)
 		require.NoError(t, err)
-		out, err := s.SetStatus(ctx, []store.StatusChange{{App: "app", ID: fires[0].Timer, Status: timer.StatusInactive}}, nil)
+		out, err := s.SetStatus(
+			ctx,
+			[]store.StatusChange{{App: "app", ID: fires[0].Timer, Status: timer.StatusInactive}},
+			nil,
+		)
 		require.NoError(t, err)
 		keep := func() {
 			t.Helper()
-			require.NoError(t, s.Keep(ctx, 7*24*time.Hour))
+			require.NoError(t, s.PurgeExpired(ctx, 7*24*time.Hour))
 		}
 		keep()
 		counts := func() []int {
@@ -279,17 +297,31 @@ func TestSQLiteInABubble(t *testing.T) {
 		}
 		require.Equal(t, []int{1, 0, 1, 1}, counts(), "nothing is old yet")
 		time.Sleep(2 * time.Hour)
-		last, err := s.SetStatus(ctx, []store.StatusChange{{App: "app", ID: fires[0].Timer, Status: timer.StatusActive}}, oneFire(1))
+		last, err := s.SetStatus(
+			ctx,
+			[]store.StatusChange{{App: "app", ID: fires[0].Timer, Status: timer.StatusActive}},
+			oneFire(1),
+		)
 		require.NoError(t, err)
 		keep()
-		require.Equal(t, []int{1, 2, 1, 1}, counts(), "the change log is cut, the lease has run out")
+		require.Equal(
+			t,
+			[]int{1, 2, 1, 1},
+			counts(),
+			"the change log is cut, the lease has run out",
+		)
 		changes, err := s.Changes(ctx, 0, 10)
 		require.NoError(t, err)
 		require.Equal(t, last[0].Seq, changes[0].Seq)
 		require.Greater(t, last[0].Seq, out[0].Seq)
 		time.Sleep(23 * time.Hour)
 		keep()
-		require.Equal(t, []int{0, 1, 1, 0}, counts(), "what is a day old is gone, but for the last change")
+		require.Equal(
+			t,
+			[]int{0, 1, 1, 0},
+			counts(),
+			"what is a day old is gone, but for the last change",
+		)
 		live, err := s.LiveSessions(ctx)
 		require.NoError(t, err)
 		require.Len(t, live, 1)

@@ -12,8 +12,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// statement builds the text of one SQL statement. Whole numbers, of which a batch has thousands, are written into the text: they
-// can carry no SQL, and boxing each of them as an argument would cost more than all the rest. Everything else is bound.
+// statement builds the text of one SQL statement. Whole numbers, of which a batch has thousands,
+// are written into the text: they can carry no SQL, and boxing each of them as an argument would
+// cost more than all the rest. Everything else is bound.
 type statement struct {
 	text []byte
 	args []any
@@ -82,13 +83,15 @@ type runner interface {
 	sqlx.ExecerContext
 }
 
-// exec runs a statement and returns how many rows it matched. Rows that an UPDATE found as they should be count too, on both
-// dialects: this is what makes "all of them matched" mean "all of them are so now".
+// exec runs a statement and returns how many rows it matched. Rows that an UPDATE found as they
+// should be count too, on both dialects: this is what makes "all of them matched" mean "all of them
+// are so now".
 func (s *Store) exec(ctx context.Context, c sqlx.ExecerContext, q *statement) (int64, error) {
 	s.watch(q)
 	res, err := c.ExecContext(ctx, string(q.text), q.args...)
 	if err != nil {
-		return 0, err //nolint:wrapcheck // translated with what was being done, by read, write and alone
+		//nolint:wrapcheck // translated with what was being done, by read, write and alone
+		return 0, err
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
@@ -97,14 +100,25 @@ func (s *Store) exec(ctx context.Context, c sqlx.ExecerContext, q *statement) (i
 	return n, nil
 }
 
-// selectAll reads all rows into dest, a pointer to a slice of structs with db tags or of a plain type.
-func (s *Store) selectAll(ctx context.Context, c sqlx.QueryerContext, dest any, q *statement) error {
+// selectAll reads all rows into dest, a pointer to a slice of structs with db tags or of a plain
+// type.
+func (s *Store) selectAll(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	dest any,
+	q *statement,
+) error {
 	s.watch(q)
 	return sqlx.SelectContext(ctx, c, dest, string(q.text), q.args...) //nolint:wrapcheck // as exec
 }
 
 // selectOne reads one row into dest. It fails with sql.ErrNoRows where there is none.
-func (s *Store) selectOne(ctx context.Context, c sqlx.QueryerContext, dest any, q *statement) error {
+func (s *Store) selectOne(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	dest any,
+	q *statement,
+) error {
 	s.watch(q)
 	return sqlx.GetContext(ctx, c, dest, string(q.text), q.args...) //nolint:wrapcheck // as exec
 }

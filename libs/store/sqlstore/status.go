@@ -8,8 +8,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// SetStatus locks the timers' rows in order of id, so two calls about one timer come one after the other, each sees what the other
-// left, and the epochs are counted exactly. Repeating a call changes nothing more.
+// SetStatus locks the timers' rows in order of id, so two calls about one timer come one after the
+// other, each sees what the other left, and the epochs are counted exactly. Repeating a call
+// changes nothing more.
 func (s *Store) SetStatus(
 	ctx context.Context, items []store.StatusChange, plan store.Planner,
 ) (out []store.StatusChanged, err error) {
@@ -25,11 +26,16 @@ func (s *Store) SetStatus(
 		out = now
 		return nil
 	})
-	return out, err // with an error: what the last commit would have done, of which nobody knows whether it did
+	// with an error: what the last commit would have done, of which nobody knows whether it did.
+	return out, err
 }
 
 func (s *Store) setStatus(
-	ctx context.Context, c runner, items []store.StatusChange, plan store.Planner, out []store.StatusChanged,
+	ctx context.Context,
+	c runner,
+	items []store.StatusChange,
+	plan store.Planner,
+	out []store.StatusChanged,
 ) error {
 	ids := make([]timer.ID, len(items))
 	for i, it := range items {
@@ -39,7 +45,8 @@ func (s *Store) setStatus(
 	if err != nil {
 		return err
 	}
-	// The clock is read when the locks are held: an activation is not older than the change that it waited for.
+	// The clock is read when the locks are held: an activation is not older than the change that it
+	// waited for.
 	nowMS, err := s.nowMS(ctx, c)
 	if err != nil {
 		return err
@@ -55,7 +62,8 @@ func (s *Store) setStatus(
 	var changed []int // indexes of items
 	for i := range items {
 		t := byID[items[i].ID]
-		if t == nil || t.App != items[i].App || t.Status == timer.StatusDeleted && items[i].Status != timer.StatusDeleted {
+		if t == nil || t.App != items[i].App ||
+			t.Status == timer.StatusDeleted && items[i].Status != timer.StatusDeleted {
 			out[i].Err = timer.NotFound("timer", items[i].ID)
 			continue
 		}
@@ -82,7 +90,7 @@ func (s *Store) setStatus(
 	for _, i := range changed {
 		id := items[i].ID
 		out[i].Fires = x.marked(out[i].Fires)
-		out[i].Timer.FiresMade -= x.refused[id]
+		out[i].Timer.FiresCreated -= x.refused[id]
 		moved = append(moved, id)
 		if items[i].Status == timer.StatusDeleted {
 			gone = append(gone, timerUses(byID[id])...)
@@ -110,8 +118,13 @@ func sameStatus(t *timer.Timer, it *store.StatusChange) bool {
 		(it.Status != timer.StatusPaused || t.PauseReason == it.Reason && t.PausedUntilMS == it.UntilMS)
 }
 
-// setStatus settles one item. A paused timer's time to be expanded is the end of its pause: then Expand activates it.
-func (x *expansion) setStatus(ctx context.Context, t *timer.Timer, it *store.StatusChange) (fires []timer.Fire, err error) {
+// setStatus settles one item. A paused timer's time to be expanded is the end of its pause: then
+// Expand activates it.
+func (x *expansion) setStatus(
+	ctx context.Context,
+	t *timer.Timer,
+	it *store.StatusChange,
+) (fires []timer.Fire, err error) {
 	if it.Status == timer.StatusActive {
 		return x.activate(ctx, t)
 	}
@@ -121,20 +134,24 @@ func (x *expansion) setStatus(ctx context.Context, t *timer.Timer, it *store.Sta
 	t.Status, t.UpdatedMS = it.Status, x.nowMS
 	t.PauseReason, t.PausedUntilMS = "", 0
 	if it.Status == timer.StatusPaused {
-		t.PauseReason, t.PausedUntilMS, t.ExpandAtMS = clip(it.Reason, timer.MaxReasonLen), it.UntilMS, it.UntilMS
+		t.PauseReason, t.PausedUntilMS, t.ExpandAtMS = clip(
+			it.Reason,
+			timer.MaxReasonLen,
+		), it.UntilMS, it.UntilMS
 		if it.UntilMS == 0 {
 			t.ExpandAtMS = timer.NeverMS
 		}
 	}
 	if it.Status == timer.StatusDeleted {
-		x.resumed = append(x.resumed, t.ID) // what waits for it is skipped as any fire of a deleted timer
+		// what waits for it is skipped as any fire of a deleted timer.
+		x.resumed = append(x.resumed, t.ID)
 	}
 	x.stop(t)
 	return fires, nil
 }
 
-// lockTimers locks timers' rows in order of id. calendar are those that are to be planned anew for a calendar's sake; hashes are filled where they are not
-// nil.
+// lockTimers locks timers' rows in order of id. calendar are those that are to be planned anew for
+// a calendar's sake; hashes are filled where they are not nil.
 func (s *Store) lockTimers(
 	ctx context.Context, c runner, ids []timer.ID, hashes map[timer.ID][]byte,
 ) (byID map[timer.ID]*timer.Timer, calendar map[timer.ID]bool, err error) {
@@ -143,7 +160,10 @@ func (s *Store) lockTimers(
 	byID, calendar = make(map[timer.ID]*timer.Timer, len(ids)), map[timer.ID]bool{}
 	for part := range batches(slices.Compact(ids)) {
 		var rows []timerRow
-		q := stmt("SELECT " + timerColumns + " FROM timers" + s.dialect.byPrimary + " WHERE id").idList(part).add(" ORDER BY id" + s.dialect.forUpdate)
+		q := stmt(
+			"SELECT " + timerColumns + " FROM timers" + s.dialect.byPrimary + " WHERE id",
+		).idList(part).
+			add(" ORDER BY id" + s.dialect.forUpdate)
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {
 			return nil, nil, err
 		}
@@ -162,12 +182,16 @@ func (s *Store) lockTimers(
 }
 
 // saveEach writes the rows that changed, each once, as the last item about it left it.
-func (x *expansion) saveEach(ctx context.Context, byID map[timer.ID]*timer.Timer, ids []timer.ID) error {
+func (x *expansion) saveEach(
+	ctx context.Context,
+	byID map[timer.ID]*timer.Timer,
+	ids []timer.ID,
+) error {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	var ts []timer.Timer
 	for _, id := range slices.Compact(ids) {
-		byID[id].FiresMade -= x.refused[id]
+		byID[id].FiresCreated -= x.refused[id]
 		ts = append(ts, *byID[id])
 	}
 	return x.save(ctx, ts, changeColumns)

@@ -20,8 +20,10 @@ type Store struct {
 	dialect *dialect
 	engine  engine
 	migrate func(ctx context.Context) error
-	check   func(ctx context.Context) error                       // settings of the server, for Ping
-	trim    func(ctx context.Context, nowMS, boundMS int64) error // of outcomes and attempts, for Keep
+	// settings of the server, for Ping.
+	check func(ctx context.Context) error
+	// of outcomes and attempts, for Keep.
+	trim    func(ctx context.Context, nowMS, boundMS int64) error
 	ids     *timer.IDs
 	apps    *apps
 	sweeps  *sweepPositions
@@ -57,8 +59,9 @@ func (s *Store) nowMS(ctx context.Context, c sqlx.QueryerContext) (ms int64, err
 	return ms, err
 }
 
-// Ping asks whether the database answers, is set as the store needs it, and has at least the schema of this program, or a later one
-// that says that this program may use it: two adjacent releases run on one schema.
+// Ping asks whether the database answers, is set as the store needs it, and has at least the schema
+// of this program, or a later one that says that this program may use it: two adjacent releases run
+// on one schema.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -68,13 +71,24 @@ func (s *Store) Ping(ctx context.Context) error {
 		}
 	}
 	var have sql.NullInt64
-	err := s.selectOne(ctx, s.engine.reader(), &have, stmt("SELECT MAX(version_id) FROM goose_db_version WHERE is_applied=1"))
+	err := s.selectOne(
+		ctx,
+		s.engine.reader(),
+		&have,
+		stmt("SELECT MAX(version_id) FROM goose_db_version WHERE is_applied=1"),
+	)
 	if err != nil && (s.dialect.classOf(err) != classOther || errors.Is(err, sql.ErrNoRows)) {
 		return s.dialect.translate("reading the schema's version", err)
 	}
 	if err != nil || have.Int64 < schemaVersion {
-		return timer.Unavailable("checking the schema",
-			fmt.Errorf("the database is at version %d, this program needs %d: run the migrations", have.Int64, schemaVersion))
+		return timer.Unavailable(
+			"checking the schema",
+			fmt.Errorf(
+				"the database is at version %d, this program needs %d: run the migrations",
+				have.Int64,
+				schemaVersion,
+			),
+		)
 	}
 	if have.Int64 > schemaVersion {
 		return s.checkLater(ctx, s.engine.reader())
@@ -82,9 +96,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Migrate brings the schema up to this program's. Any number of processes may call it at once: one works, the others wait and find
-// it done. Without the right to change the schema it fails; then someone else has to migrate. A later schema that this program may
-// not use is a *LaterSchemaError.
+// Migrate brings the schema up to this program's. Any number of processes may call it at once: one
+// works, the others wait and find it done. Without the right to change the schema it fails; then
+// someone else has to migrate. A later schema that this program may not use is a *LaterSchemaError.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.checkLater(ctx, s.engine.reader()); err != nil {
 		return err

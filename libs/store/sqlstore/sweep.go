@@ -24,11 +24,12 @@ func dueSweeps(pastMS int64) int32 {
 	if n <= doublings {
 		return n
 	}
-	return n + int32((pastMS-after<<doublings)/store.SweepEvery.Milliseconds()) //nolint:gosec // years fit
+	//nolint:gosec // years fit
+	return n + int32((pastMS-after<<doublings)/store.SweepEvery.Milliseconds())
 }
 
-// Overdue reads without locks and then writes by key. Two calls at once may return the same fires: whoever takes up such a fire
-// claims it, and one of them wins.
+// Overdue reads without locks and then writes by key. Two calls at once may return the same fires:
+// whoever takes up such a fire claims it, and one of them wins.
 func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error) {
 	var found []timer.Fire
 	now, err := s.Now(ctx)
@@ -36,14 +37,18 @@ func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire
 		return nil, err
 	}
 	nowMS := now.UnixMilli()
-	err = s.read(ctx, "looking for overdue fires", func(ctx context.Context, c sqlx.QueryerContext) error {
-		w := &sweepWalk{store: s, c: c, q: q, nowMS: nowMS, live: map[timer.ID]bool{}}
-		for _, id := range q.Live {
-			w.live[id] = true
-		}
-		found, err = w.run(ctx)
-		return err
-	})
+	err = s.read(
+		ctx,
+		"looking for overdue fires",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			w := &sweepWalk{store: s, c: c, q: q, nowMS: nowMS, live: map[timer.ID]bool{}}
+			for _, id := range q.Live {
+				w.live[id] = true
+			}
+			found, err = w.run(ctx)
+			return err
+		},
+	)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -51,16 +56,16 @@ func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire
 		return nil, err
 	}
 	slices.SortFunc(found, func(a, b timer.Fire) int {
-		return cmp.Or(cmp.Compare(a.RunMS, b.RunMS), timer.CompareFires(a, b))
+		return cmp.Or(cmp.Compare(a.RunAtMS, b.RunAtMS), timer.CompareFires(a, b))
 	})
 	for i := range found {
-		found[i].Sweeps = dueSweeps(nowMS - found[i].RunMS)
+		found[i].Sweeps = dueSweeps(nowMS - found[i].RunAtMS)
 	}
 	return found, nil
 }
 
-// countSweeps writes the sweep counts, each computed from the row's own run: a fire that was released in between, to a later
-// instant, is not touched.
+// countSweeps writes the sweep counts, each computed from the row's own run: a fire that was
+// released in between, to a later instant, is not touched.
 func (s *Store) countSweeps(ctx context.Context, found []timer.Fire, nowMS int64) error {
 	slices.SortFunc(found, timer.CompareFires)
 	after, every := store.SweepAfter.Milliseconds(), store.SweepEvery.Milliseconds()
@@ -68,13 +73,22 @@ func (s *Store) countSweeps(ctx context.Context, found []timer.Fire, nowMS int64
 		_, err := s.alone(ctx, "counting sweeps", func() *statement {
 			q := stmt("UPDATE fires" + s.dialect.byPrimary + " SET sweeps=CASE")
 			for n := int64(1); n <= doublings; n++ {
-				q.add(" WHEN run_ms>").int(nowMS - after<<n).add(" THEN ").int(n)
+				q.add(" WHEN run_at_ms>").int(nowMS - after<<n).add(" THEN ").int(n)
 			}
 			// Whole division, written so that both databases read it the same way.
-			past := stmt("(").int(nowMS - after<<doublings).add("-run_ms)")
-			q.add(" ELSE ").int(doublings + 1).add("+(").add(string(past.text)).add("-").add(string(past.text)).add("%").int(every).
-				add(")/").int(every).add(" END WHERE ")
-			return q.fires(s.dialect, idsOf(part)).add(" AND run_ms<=").int(nowMS - after)
+			past := stmt("(").int(nowMS - after<<doublings).add("-run_at_ms)")
+			q.add(" ELSE ").
+				int(doublings + 1).
+				add("+(").
+				add(string(past.text)).
+				add("-").
+				add(string(past.text)).
+				add("%").
+				int(every).
+				add(")/").
+				int(every).
+				add(" END WHERE ")
+			return q.fires(s.dialect, idsOf(part)).add(" AND run_at_ms<=").int(nowMS - after)
 		})
 		if err != nil {
 			return err

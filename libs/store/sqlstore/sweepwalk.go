@@ -11,14 +11,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// The sweep reads the open fires along the index by_run in pages, and at most sweepRows in one call: a backlog of millions is
-// walked through over several calls, each of which goes on where the last one stopped, and none holds up the others.
+// The sweep reads the open fires along the index by_run in pages, and at most sweepRows in one
+// call: a backlog of millions is walked through over several calls, each of which goes on where the
+// last one stopped, and none holds up the others.
 const (
 	sweepPage = 1000
 	sweepRows = 20_000
 )
 
-// sweepPositions remembers where the walk of each shard stopped. It is no truth: a new process begins at the oldest fire.
+// sweepPositions remembers where the walk of each shard stopped. It is no truth: a new process
+// begins at the oldest fire.
 type sweepPositions struct {
 	mu sync.Mutex
 	at map[[2]int32]sweepPosition
@@ -30,7 +32,9 @@ type sweepPosition struct {
 	store.Position
 }
 
-func newSweepPositions() *sweepPositions { return &sweepPositions{at: map[[2]int32]sweepPosition{}} }
+func newSweepPositions() *sweepPositions {
+	return &sweepPositions{at: map[[2]int32]sweepPosition{}}
+}
 
 func (p *sweepPositions) get(q store.OverdueQuery) sweepPosition {
 	p.mu.Lock()
@@ -62,7 +66,8 @@ type sliceKey struct {
 	Bucket int32 `db:"bucket"`
 }
 
-// run walks from where the last call stopped to the present, then, where rows and limit allow, from the start to there.
+// run walks from where the last call stopped to the present, then, where rows and limit allow, from
+// the start to there.
 func (w *sweepWalk) run(ctx context.Context) ([]timer.Fire, error) {
 	var err error
 	if w.cursor, _, err = w.store.readCursor(ctx); err != nil {
@@ -80,7 +85,11 @@ func (w *sweepWalk) run(ctx context.Context) ([]timer.Fire, error) {
 		}
 		seen += len(rows)
 		for _, f := range rows {
-			at = sweepPosition{f.RunMinute(), f.Bucket, store.Position{RunMS: f.RunMS, FireID: f.FireID}}
+			at = sweepPosition{
+				f.RunAtMinute(),
+				f.Bucket,
+				store.Position{RunAtMS: f.RunAtMS, FireID: f.FireID},
+			}
 			ok, err := w.wanted(ctx, &f)
 			if err != nil {
 				return nil, err
@@ -107,16 +116,21 @@ func (w *sweepWalk) run(ctx context.Context) ([]timer.Fire, error) {
 
 // wanted tells whether a fire past its run is to be dispatched again.
 func (w *sweepWalk) wanted(ctx context.Context, f *timer.Fire) (bool, error) {
-	if f.Owner != 0 && w.live[f.Owner] || f.Sweeps >= dueSweeps(w.nowMS-f.RunMS) {
+	if f.Owner != 0 && w.live[f.Owner] || f.Sweeps >= dueSweeps(w.nowMS-f.RunAtMS) {
 		return false, nil
 	}
-	minute := f.RunMinute()
+	minute := f.RunAtMinute()
 	if minute < w.cursor {
 		return true, nil
 	}
 	if !w.asked[minute] {
 		var rows []sliceKey
-		err := w.store.selectAll(ctx, w.c, &rows, stmt("SELECT minute,bucket FROM slices WHERE minute=").int(minute))
+		err := w.store.selectAll(
+			ctx,
+			w.c,
+			&rows,
+			stmt("SELECT minute,bucket FROM slices WHERE minute=").int(minute),
+		)
 		if err != nil {
 			return false, err
 		}
@@ -128,16 +142,21 @@ func (w *sweepWalk) wanted(ctx context.Context, f *timer.Fire) (bool, error) {
 	return w.slices[sliceKey{minute, f.Bucket}], nil
 }
 
-// page reads overdue fires of the shard behind a position, in order of minute, bucket and run. The minute that is not yet wholly overdue
-// is read bucket by bucket, so that nothing is looked at that is still to come.
+// page reads overdue fires of the shard behind a position, in order of minute, bucket and run. The
+// minute that is not yet wholly overdue is read bucket by bucket, so that nothing is looked at that
+// is still to come.
 func (w *sweepWalk) page(ctx context.Context, at sweepPosition) ([]timer.Fire, error) {
 	untilMS := w.nowMS - store.SweepAfter.Milliseconds()
 	last := timer.MinuteOf(untilMS)
 	var rows []timer.Fire
 	if at.minute < last {
-		q := w.shard(stmt("SELECT " + fireColumns + " FROM fires" + w.store.dialect.byRun + " WHERE run_min<").int(last)).add(" AND ")
-		w.store.dialect.later(q, []string{"run_min", "bucket", "run_ms", "due_ms", "timer_id", "series"},
-			[]int64{at.minute, int64(at.bucket), at.RunMS, at.DueMS, int64(at.Timer), at.Series})
+		q := w.shard(stmt("SELECT " + fireColumns + " FROM fires" + w.store.dialect.byRun + " WHERE run_at_minute<").int(last)).
+			add(" AND ")
+		w.store.dialect.later(
+			q,
+			[]string{"run_at_minute", "bucket", "run_at_ms", "due_ms", "timer_id", "series"},
+			[]int64{at.minute, int64(at.bucket), at.RunAtMS, at.DueMS, int64(at.Timer), at.Series},
+		)
 		var err error
 		rows, err = w.store.selectFires(ctx, w.c, q.add(fireOrder+" LIMIT ").int(sweepPage))
 		if err != nil || len(rows) == sweepPage {
@@ -149,7 +168,12 @@ func (w *sweepWalk) page(ctx context.Context, at sweepPosition) ([]timer.Fire, e
 	return append(rows, more...), err
 }
 
-func (w *sweepWalk) lastMinute(ctx context.Context, at sweepPosition, last, untilMS int64, limit int) ([]timer.Fire, error) {
+func (w *sweepWalk) lastMinute(
+	ctx context.Context,
+	at sweepPosition,
+	last, untilMS int64,
+	limit int,
+) ([]timer.Fire, error) {
 	if at.minute > last {
 		return nil, nil
 	}
@@ -157,15 +181,18 @@ func (w *sweepWalk) lastMinute(ctx context.Context, at sweepPosition, last, unti
 	if err != nil {
 		return nil, err
 	}
-	q := stmt("SELECT " + fireColumns + " FROM fires" + w.store.dialect.byRun + " WHERE run_min=").int(last).add(" AND bucket IN (-1")
+	q := stmt(
+		"SELECT " + fireColumns + " FROM fires" + w.store.dialect.byRun + " WHERE run_at_minute=",
+	).int(last).
+		add(" AND bucket IN (-1")
 	for b := max(at.bucket, 0); b < buckets; b++ {
 		if w.q.Of <= 1 || b%w.q.Of == w.q.Shard {
 			q.add(",").int(int64(b))
 		}
 	}
-	q.add(") AND run_ms<=").int(untilMS).add(" AND ")
-	w.store.dialect.later(q, []string{"bucket", "run_ms", "due_ms", "timer_id", "series"},
-		[]int64{int64(at.bucket), at.RunMS, at.DueMS, int64(at.Timer), at.Series})
+	q.add(") AND run_at_ms<=").int(untilMS).add(" AND ")
+	w.store.dialect.later(q, []string{"bucket", "run_at_ms", "due_ms", "timer_id", "series"},
+		[]int64{int64(at.bucket), at.RunAtMS, at.DueMS, int64(at.Timer), at.Series})
 	return w.store.selectFires(ctx, w.c, q.add(fireOrder+" LIMIT ").int(int64(limit)))
 }
 

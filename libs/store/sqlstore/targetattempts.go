@@ -8,32 +8,46 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TargetAttempts reads along the index by timer, and from when the first of the fires was due on, so that the days before it are left alone: nothing ends before it
-// is due, but by a clock that is ahead.
-func (s *Store) TargetAttempts(ctx context.Context, fires []timer.FireID) (out []timer.Attempt, err error) {
+// TargetAttempts reads along the index by timer, and from when the first of the fires was due on,
+// so that the days before it are left alone: nothing ends before it is due, but by a clock that is
+// ahead.
+func (s *Store) TargetAttempts(
+	ctx context.Context,
+	fires []timer.FireID,
+) (out []timer.Attempt, err error) {
 	if len(fires) == 0 {
 		return nil, nil
 	}
-	err = s.read(ctx, "reading attempts of targets", func(ctx context.Context, c sqlx.QueryerContext) error {
-		out = nil
-		for part := range batches(fires) {
-			some, err := s.targetAttempts(ctx, c, part)
-			if err != nil {
-				return err
+	err = s.read(
+		ctx,
+		"reading attempts of targets",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			out = nil
+			for part := range batches(fires) {
+				some, err := s.targetAttempts(ctx, c, part)
+				if err != nil {
+					return err
+				}
+				out = append(out, some...)
 			}
-			out = append(out, some...)
-		}
-		return nil
-	})
+			return nil
+		},
+	)
 	return out, err
 }
 
-func (s *Store) targetAttempts(ctx context.Context, c sqlx.QueryerContext, fires []timer.FireID) ([]timer.Attempt, error) {
+func (s *Store) targetAttempts(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	fires []timer.FireID,
+) ([]timer.Attempt, error) {
 	first := fires[0].DueMS
 	for i := range fires {
 		first = min(first, fires[i].DueMS)
 	}
-	q := stmt("SELECT finished_ms,timer_id,due_ms,series,n,start_ms,status_code,failure,target FROM attempts" + s.dialect.byTimer)
+	q := stmt(
+		"SELECT finished_ms,timer_id,due_ms,series,n,start_ms,status_code,failure,target FROM attempts" + s.dialect.byTimer,
+	)
 	q.add(" WHERE finished_ms>=").int(first - aheadOfTime.Milliseconds())
 	q.add(" AND (timer_id,due_ms,series) IN (" + s.dialect.tuples)
 	for i, f := range fires {
@@ -50,14 +64,28 @@ func (s *Store) targetAttempts(ctx context.Context, c sqlx.QueryerContext, fires
 		Failure    string `db:"failure"`
 		Target     string `db:"target"`
 	}
-	if err := s.selectAll(ctx, c, &rows, q.add(") AND target<>'' ORDER BY timer_id,due_ms,series,n,start_ms,target")); err != nil {
+	if err := s.selectAll(
+		ctx,
+		c,
+		&rows,
+		q.add(") AND target<>'' ORDER BY timer_id,due_ms,series,n,start_ms,target"),
+	); err != nil {
 		return nil, err
 	}
 	out := make([]timer.Attempt, len(rows))
 	for i, r := range rows {
 		out[i] = timer.Attempt{
-			FireID: timer.FireID{Timer: timer.ID(r.TimerID), DueMS: r.DueMS, Series: r.Series}, N: r.N, StartMS: r.StartMS,
-			DurationMS: r.FinishedMS - r.StartMS, StatusCode: r.StatusCode, Failure: timer.Failure(r.Failure), Target: r.Target,
+			FireID: timer.FireID{
+				Timer:  timer.ID(r.TimerID),
+				DueMS:  r.DueMS,
+				Series: r.Series,
+			},
+			N:          r.N,
+			StartMS:    r.StartMS,
+			DurationMS: r.FinishedMS - r.StartMS,
+			StatusCode: r.StatusCode,
+			Failure:    timer.Failure(r.Failure),
+			Target:     r.Target,
 		}
 	}
 	return out, nil

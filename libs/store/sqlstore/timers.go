@@ -19,8 +19,13 @@ func (s *Store) Timer(ctx context.Context, app string, id timer.ID) (t timer.Tim
 	}
 	err = s.read(ctx, "reading a timer", func(ctx context.Context, c sqlx.QueryerContext) error {
 		var row timerRow
-		err := s.selectOne(ctx, c, &row, stmt("SELECT "+timerColumns+" FROM timers WHERE id=").int(int64(id)).
-			add(" AND app_id=").int(appID).add(" AND status<>").int(rowDeleted))
+		err := s.selectOne(
+			ctx,
+			c,
+			&row,
+			stmt("SELECT "+timerColumns+" FROM timers WHERE id=").int(int64(id)).
+				add(" AND app_id=").int(appID).add(" AND status<>").int(rowDeleted),
+		)
 		if errors.Is(err, sql.ErrNoRows) {
 			return timer.NotFound("timer", id)
 		}
@@ -44,14 +49,23 @@ func (s *Store) List(ctx context.Context, query store.Query) (ts []timer.Timer, 
 		return nil, err
 	}
 	err = s.read(ctx, "listing timers", func(ctx context.Context, c sqlx.QueryerContext) error {
-		q := stmt("SELECT " + timerColumns + " FROM timers" + s.dialect.byApp + " WHERE app_id=").int(appID).add(" AND id>").int(int64(query.After))
+		q := stmt(
+			"SELECT " + timerColumns + " FROM timers" + s.dialect.byApp + " WHERE app_id=",
+		).int(appID).
+			add(" AND id>").
+			int(int64(query.After))
 		if query.Status == "" {
 			q.add(" AND status<>").int(rowDeleted)
 		} else {
 			q.add(" AND status=").int(statusToRow(query.Status))
 		}
 		var rows []timerRow
-		if err := s.selectAll(ctx, c, &rows, q.add(" ORDER BY id LIMIT ").int(int64(query.Limit))); err != nil {
+		if err := s.selectAll(
+			ctx,
+			c,
+			&rows,
+			q.add(" ORDER BY id LIMIT ").int(int64(query.Limit)),
+		); err != nil {
 			return err
 		}
 		ts, err = s.timers(ctx, c, rows, nil)
@@ -90,13 +104,29 @@ func (r stateRow) state() timer.State {
 	}
 	var running timer.FireID
 	if r.RunningDueMS.Int64 != 0 {
-		running = timer.FireID{Timer: timer.ID(r.ID.Int64), DueMS: r.RunningDueMS.Int64, Series: r.RunningSeries.Int64}
+		running = timer.FireID{
+			Timer:  timer.ID(r.ID.Int64),
+			DueMS:  r.RunningDueMS.Int64,
+			Series: r.RunningSeries.Int64,
+		}
 	}
 	return timer.State{
-		ID: timer.ID(r.ID.Int64), App: r.App.String, AppID: r.TimerAppID.Int64, Name: r.Name.String, Status: statusFromRow(r.Status.Int64), Version: r.Version.Int32,
-		ActiveSinceMS: r.ActiveSinceMS.Int64, ActiveEpoch: r.ActiveEpoch.Int64, VersionMS: versionMS,
-		PlanVersion: r.PlanVersion.Int32, InactiveSinceMS: r.InactiveSince.Int64, PausedUntilMS: r.PausedUntilMS.Int64,
-		Frozen: r.Frozen.Int64 != 0, Running: running,
+		ID: timer.ID(
+			r.ID.Int64,
+		),
+		App:             r.App.String,
+		AppID:           r.TimerAppID.Int64,
+		Name:            r.Name.String,
+		Status:          statusFromRow(r.Status.Int64),
+		Version:         r.Version.Int32,
+		ActiveSinceMS:   r.ActiveSinceMS.Int64,
+		ActiveEpoch:     r.ActiveEpoch.Int64,
+		VersionMS:       versionMS,
+		PlanVersion:     r.PlanVersion.Int32,
+		InactiveSinceMS: r.InactiveSince.Int64,
+		PausedUntilMS:   r.PausedUntilMS.Int64,
+		Frozen:          r.Frozen.Int64 != 0,
+		Running:         running,
 	}
 }
 
@@ -105,8 +135,14 @@ func (s *Store) States(ctx context.Context, ids []timer.ID) (states []timer.Stat
 	err = s.read(ctx, "reading states", func(ctx context.Context, c sqlx.QueryerContext) error {
 		for part := range batches(ids) {
 			var rows []stateRow
-			err := s.selectAll(ctx, c, &rows,
-				stmt("SELECT "+stateColumns+" FROM timers t JOIN apps a ON a.id=t.app_id WHERE t.id").idList(part))
+			err := s.selectAll(
+				ctx,
+				c,
+				&rows,
+				stmt(
+					"SELECT "+stateColumns+" FROM timers t JOIN apps a ON a.id=t.app_id WHERE t.id",
+				).idList(part),
+			)
 			if err != nil {
 				return err
 			}
@@ -123,13 +159,17 @@ func (s *Store) States(ctx context.Context, ids []timer.ID) (states []timer.Stat
 func (s *Store) Definitions(
 	ctx context.Context, keys []store.VersionKey,
 ) (defs map[store.VersionKey]timer.Definition, err error) {
-	err = s.read(ctx, "reading definitions", func(ctx context.Context, c sqlx.QueryerContext) error {
-		versions, err := s.readVersions(ctx, c, keys)
-		defs = make(map[store.VersionKey]timer.Definition, len(versions))
-		for k, v := range versions {
-			defs[k] = v.definition
-		}
-		return err
-	})
+	err = s.read(
+		ctx,
+		"reading definitions",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			versions, err := s.readVersions(ctx, c, keys)
+			defs = make(map[store.VersionKey]timer.Definition, len(versions))
+			for k, v := range versions {
+				defs[k] = v.definition
+			}
+			return err
+		},
+	)
 	return defs, err
 }

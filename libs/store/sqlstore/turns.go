@@ -10,22 +10,23 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// turnRow is what a timer's row says of its turn. Who changes it, or the timer's fires that wait, has the row locked.
+// turnRow is what a timer's row says of its turn. Who changes it, or the timer's fires that wait,
+// has the row locked.
 type turnRow struct {
-	ID            int64 `db:"id"`
-	Status        int64 `db:"status"`
-	PausedUntilMS int64 `db:"paused_until_ms"`
-	Version       int32 `db:"version"`
-	ActiveEpoch   int64 `db:"active_epoch"`
-	FiresMade     int64 `db:"fires_made"`
-	ExpandAtMS    int64 `db:"expand_at_ms"`
-	RunningDueMS  int64 `db:"running_due_ms"`
-	RunningSeries int64 `db:"running_series"`
-	CaughtByMS    int64 `db:"caught_by_ms"`
-	CaughtToMS    int64 `db:"caught_to_ms"`
-	PlanVersion   int32 `db:"plan_version"`
-	ChainMS       int64 `db:"chain_ms"`
-	EndedMS       int64 `db:"ended_ms"`
+	ID              int64 `db:"id"`
+	Status          int64 `db:"status"`
+	PausedUntilMS   int64 `db:"paused_until_ms"`
+	Version         int32 `db:"version"`
+	ActiveEpoch     int64 `db:"active_epoch"`
+	FiresCreated    int64 `db:"fires_created"`
+	ExpandAtMS      int64 `db:"expand_at_ms"`
+	RunningDueMS    int64 `db:"running_due_ms"`
+	RunningSeries   int64 `db:"running_series"`
+	CaughtByMS      int64 `db:"caught_by_ms"`
+	CaughtToMS      int64 `db:"caught_to_ms"`
+	PlanVersion     int32 `db:"plan_version"`
+	LastSerialDueMS int64 `db:"last_serial_due_ms"`
+	EndedMS         int64 `db:"ended_ms"`
 
 	changed bool
 }
@@ -43,15 +44,22 @@ func (r *turnRow) give(to timer.FireID) {
 }
 
 // lockTurns locks timers' rows in order of id.
-func (s *Store) lockTurns(ctx context.Context, c runner, ids []timer.ID) (map[timer.ID]*turnRow, error) {
+func (s *Store) lockTurns(
+	ctx context.Context,
+	c runner,
+	ids []timer.ID,
+) (map[timer.ID]*turnRow, error) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	turns := make(map[timer.ID]*turnRow, len(ids))
 	for part := range batches(slices.Compact(ids)) {
 		var rows []turnRow
-		q := stmt("SELECT id,status,paused_until_ms,version,active_epoch,fires_made,expand_at_ms,running_due_ms,running_series,caught_by_ms,caught_to_ms," +
-			"plan_version,chain_ms,ended_ms FROM timers" + s.dialect.byPrimary + " WHERE id").
-			idList(part).add(" ORDER BY id" + s.dialect.forUpdate)
+		q := stmt(
+			"SELECT id,status,paused_until_ms,version,active_epoch,fires_created,expand_at_ms,running_due_ms,running_series,caught_by_ms,caught_to_ms," +
+				"plan_version,last_serial_due_ms,ended_ms FROM timers" + s.dialect.byPrimary + " WHERE id",
+		).
+			idList(part).
+			add(" ORDER BY id" + s.dialect.forUpdate)
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {
 			return nil, err
 		}
@@ -70,16 +78,30 @@ func (s *Store) saveTurns(ctx context.Context, c runner, turns map[timer.ID]*tur
 			ids = append(ids, id)
 		}
 	}
-	columns := []string{"running_due_ms", "running_series", "caught_by_ms", "caught_to_ms", "fires_made", "chain_ms", "ended_ms", "expand_at_ms"}
+	columns := []string{
+		"running_due_ms",
+		"running_series",
+		"caught_by_ms",
+		"caught_to_ms",
+		"fires_created",
+		"last_serial_due_ms",
+		"ended_ms",
+		"expand_at_ms",
+	}
 	return s.setEach(ctx, c, ids, columns, func(id timer.ID, column int) int64 {
 		r := turns[id]
-		return []int64{r.RunningDueMS, r.RunningSeries, r.CaughtByMS, r.CaughtToMS, r.FiresMade, r.ChainMS, r.EndedMS, r.ExpandAtMS}[column]
+		return []int64{r.RunningDueMS, r.RunningSeries, r.CaughtByMS, r.CaughtToMS, r.FiresCreated, r.LastSerialDueMS, r.EndedMS, r.ExpandAtMS}[column]
 	})
 }
 
-// stillOpen returns which fires are open, without locks: a fire that has a turn is recorded by who has its timer's row locked, as we have, or by one who
-// does not know of turns; then the turn is free for the next that asks.
-func (s *Store) stillOpen(ctx context.Context, c sqlx.QueryerContext, ids []timer.FireID) (map[timer.FireID]timer.Fire, error) {
+// stillOpen returns which fires are open, without locks: a fire that has a turn is recorded by who
+// has its timer's row locked, as we have, or by one who does not know of turns; then the turn is
+// free for the next that asks.
+func (s *Store) stillOpen(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	ids []timer.FireID,
+) (map[timer.FireID]timer.Fire, error) {
 	open := map[timer.FireID]timer.Fire{}
 	for part := range batches(sortedIDs(ids)) {
 		rows, err := s.openFires(ctx, c, part, "")
@@ -93,9 +115,11 @@ func (s *Store) stillOpen(ctx context.Context, c sqlx.QueryerContext, ids []time
 	return open, nil
 }
 
-// CatchUp locks the timers' rows in order of id: of two late fires of one timer the one that asks first covers the other. What it answered it answers again,
-// for the answer is in the row, until another fire, which it does not cover, has become the catch-up; that one is to come and covers all before it.
-// A fire of another series than 0 was asked for, and is not late for a schedule: it always runs.
+// CatchUp locks the timers' rows in order of id: of two late fires of one timer the one that asks
+// first covers the other. What it answered it answers again, for the answer is in the row, until
+// another fire, which it does not cover, has become the catch-up; that one is to come and covers
+// all before it. A fire of another series than 0 was asked for, and is not late for a schedule: it
+// always runs.
 func (s *Store) CatchUp(ctx context.Context, asks []store.Late) (run []bool, err error) {
 	ids := make([]timer.ID, len(asks))
 	for i := range asks {

@@ -12,7 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A transaction that was rolled back for another's sake is repeated so many times, after waits up to maxBackoff.
+// A transaction that was rolled back for another's sake is repeated so many times, after waits up
+// to maxBackoff.
 const (
 	maxTries     = 20
 	firstBackoff = 2 * time.Millisecond
@@ -23,7 +24,8 @@ const (
 type engine interface {
 	// transact runs fn in one transaction and commits it. An error of fn rolls back.
 	transact(ctx context.Context, fn func(ctx context.Context, tx runner) error) error
-	// alone runs fn, one statement, outside of any transaction of the store's: the database commits it by itself.
+	// alone runs fn, one statement, outside of any transaction of the store's: the database commits
+	// it by itself.
 	alone(ctx context.Context, fn func(ctx context.Context, c runner) error) error
 	// urgent is alone for leases and proofs of life, which shall not wait behind batches.
 	urgent(ctx context.Context, fn func(ctx context.Context, c runner) error) error
@@ -34,7 +36,8 @@ type engine interface {
 
 type work = func(ctx context.Context, c runner) error
 
-// write runs fn in a transaction. fn may run several times, each time from the start: it sets all that it hands out.
+// write runs fn in a transaction. fn may run several times, each time from the start: it sets all
+// that it hands out.
 func (s *Store) write(ctx context.Context, what string, fn work) error {
 	return s.attempt(ctx, what, s.engine.transact, fn)
 }
@@ -50,7 +53,10 @@ func (s *Store) urgent(ctx context.Context, what string, q func() *statement) (n
 }
 
 func (s *Store) single(
-	ctx context.Context, what string, run func(context.Context, func(context.Context, runner) error) error, q func() *statement,
+	ctx context.Context,
+	what string,
+	run func(context.Context, func(context.Context, runner) error) error,
+	q func() *statement,
 ) (n int64, err error) {
 	err = s.attempt(ctx, what, run, func(ctx context.Context, c runner) error {
 		var err error
@@ -61,7 +67,11 @@ func (s *Store) single(
 }
 
 // read runs reads, each of which sees what was committed when it began.
-func (s *Store) read(ctx context.Context, what string, fn func(ctx context.Context, c sqlx.QueryerContext) error) error {
+func (s *Store) read(
+	ctx context.Context,
+	what string,
+	fn func(ctx context.Context, c sqlx.QueryerContext) error,
+) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	if s.faults.wait(ctx).read {
@@ -70,14 +80,18 @@ func (s *Store) read(ctx context.Context, what string, fn func(ctx context.Conte
 	return s.dialect.translate(what, fn(ctx, s.engine.reader()))
 }
 
-// attempt runs fn by run and repeats it where it was rolled back for another's sake. A commit whose answer was lost is not
-// repeated: only the caller knows what that would do.
+// attempt runs fn by run and repeats it where it was rolled back for another's sake. A commit whose
+// answer was lost is not repeated: only the caller knows what that would do.
 func (s *Store) attempt(
-	ctx context.Context, what string, run func(context.Context, func(context.Context, runner) error) error, fn work,
+	ctx context.Context,
+	what string,
+	run func(context.Context, func(context.Context, runner) error) error,
+	fn work,
 ) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	if at, _ := ctx.Deadline(); !time.Now().Before(at) { // a process that stood still may come here before its timers do
+	// a process that stood still may come here before its timers do.
+	if at, _ := ctx.Deadline(); !time.Now().Before(at) {
 		return s.dialect.translate(what, context.DeadlineExceeded)
 	}
 	p := s.faults.wait(ctx)
@@ -108,5 +122,9 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 	if at, ok := ctx.Deadline(); ok && time.Until(at) <= s.timeout {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("the store took longer than %v", s.timeout))
+	return context.WithTimeoutCause(
+		ctx,
+		s.timeout,
+		fmt.Errorf("the store took longer than %v", s.timeout),
+	)
 }

@@ -18,18 +18,20 @@ import (
 
 // previous is what a program of schema 2 sends, in both dialects.
 var previous = []struct{ mysql, sqlite string }{
-	{mysql: "INSERT INTO fires (due_ms,timer_id,series,run_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps,run_min) VALUES " +
-		"(5,?,0,5,0,1,1,1,0,0,0,0,0,0,0,0) "},
 	{
-		mysql: "INSERT INTO fires (due_ms,timer_id,series,run_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps,run_min) VALUES " +
-			"(5,?,0,6,0,1,1,1,0,1,1,0,1,0,0,0) ON DUPLICATE KEY UPDATE run_ms=VALUES(run_ms),state=VALUES(state),attempt=VALUES(attempt)",
-		sqlite: "INSERT INTO fires (due_ms,timer_id,series,run_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps,run_min) VALUES " +
-			"(5,?,0,6,0,1,1,1,0,1,1,0,1,0,0,0) ON CONFLICT (due_ms,timer_id,series) DO UPDATE SET run_ms=excluded.run_ms,state=excluded.state,attempt=excluded.attempt",
+		mysql: "INSERT INTO fires (due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps,run_at_minute) VALUES " +
+			"(5,?,0,5,0,1,1,1,0,0,0,0,0,0,0,0) ",
 	},
 	{
-		mysql: "INSERT INTO outcomes (finished_ms,timer_id,due_ms,series,until_ms,fires,run_ms,app_id,version,epoch,cause,rev,owner,kind,reason,attempts," +
+		mysql: "INSERT INTO fires (due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps,run_at_minute) VALUES " +
+			"(5,?,0,6,0,1,1,1,0,1,1,0,1,0,0,0) ON DUPLICATE KEY UPDATE run_at_ms=VALUES(run_at_ms),state=VALUES(state),attempt=VALUES(attempt)",
+		sqlite: "INSERT INTO fires (due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps,run_at_minute) VALUES " +
+			"(5,?,0,6,0,1,1,1,0,1,1,0,1,0,0,0) ON CONFLICT (due_ms,timer_id,series) DO UPDATE SET run_at_ms=excluded.run_at_ms,state=excluded.state,attempt=excluded.attempt",
+	},
+	{
+		mysql: "INSERT INTO outcomes (finished_ms,timer_id,due_ms,series,until_ms,fires,run_at_ms,app_id,version,epoch,cause,rev,owner,kind,reason,attempts," +
 			"lateness_ms,status_code,duration_ms) VALUES (1000,?,7,0,7,1,7,1,1,1,0,0,3,'failed','exhausted',2,1,500,9) ON DUPLICATE KEY UPDATE series=series",
-		sqlite: "INSERT INTO outcomes (finished_ms,timer_id,due_ms,series,until_ms,fires,run_ms,app_id,version,epoch,cause,rev,owner,kind,reason,attempts," +
+		sqlite: "INSERT INTO outcomes (finished_ms,timer_id,due_ms,series,until_ms,fires,run_at_ms,app_id,version,epoch,cause,rev,owner,kind,reason,attempts," +
 			"lateness_ms,status_code,duration_ms) VALUES (1000,?,7,0,7,1,7,1,1,1,0,0,3,'failed','exhausted',2,1,500,9) ON CONFLICT DO NOTHING",
 	},
 	{
@@ -38,18 +40,35 @@ var previous = []struct{ mysql, sqlite string }{
 		sqlite: "INSERT INTO attempts (finished_ms,timer_id,due_ms,series,n,start_ms,status_code,error,excerpt) VALUES (1000,?,7,0,1,990,500,'no','x') " +
 			"ON CONFLICT DO NOTHING",
 	},
-	{mysql: "INSERT INTO sessions (id,kind,name,renewals,hands_full,oldest_task_ms,opened_ms,renewed_ms,ended_ms) VALUES (?,'executor','x',0,0,0,1,1,0)"},
-	{mysql: "INSERT INTO timers (id,app_id,name,live_name,status,version,active_since_ms,active_epoch,next_due_ms,expand_at_ms,fires_made,maker,created_ms," +
-		"updated_ms) VALUES (?,1,'x',NULL,0,1,0,1,0,0,0,0,1,1)"},
+	{
+		mysql: "INSERT INTO sessions (id,kind,name,renewals,inflight_full,oldest_task_ms,opened_ms,renewed_ms,ended_ms) VALUES (?,'executor','x',0,0,0,1,1,0)",
+	},
+	{
+		mysql: "INSERT INTO timers (id,app_id,name,live_name,status,version,active_since_ms,active_epoch,next_due_ms,expand_at_ms,fires_created,maker,created_ms," +
+			"updated_ms) VALUES (?,1,'x',NULL,0,1,0,1,0,0,0,0,1,1)",
+	},
 }
 
-// requireUpgrade has a program of schema 2 write before the migration to schema 3 and after it, and looks whether this one reads both.
-func requireUpgrade(t *testing.T, db *sqlx.DB, kind goose.Dialect, folder string, open func() *sqlstore.Store) {
+// requireUpgrade has a program of schema 2 write before the migration to schema 3 and after it, and
+// looks whether this one reads both.
+func requireUpgrade(
+	t *testing.T,
+	db *sqlx.DB,
+	kind goose.Dialect,
+	folder string,
+	open func() *sqlstore.Store,
+) {
 	t.Helper()
 	ctx := t.Context()
 	files, err := fs.Sub(sqlstore.Migrations(), "migrations/"+folder)
 	require.NoError(t, err)
-	p, err := goose.NewProvider(kind, db.DB, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	p, err := goose.NewProvider(
+		kind,
+		db.DB,
+		files,
+		goose.WithDisableGlobalRegistry(true),
+		goose.WithLogger(goose.NopLogger()),
+	)
 	require.NoError(t, err)
 	_, err = p.UpTo(ctx, 2)
 	require.NoError(t, err)
@@ -80,7 +99,7 @@ func requireUpgrade(t *testing.T, db *sqlx.DB, kind goose.Dialect, folder string
 		rec, err = s.Fire(ctx, "app", timer.FireID{Timer: id, DueMS: 5})
 		require.NoError(t, err)
 		require.EqualValues(t, 1, rec.Open.Attempt)
-		require.Equal(t, timer.LaneNormal, rec.Open.Lane)
+		require.Equal(t, timer.LevelNormal, rec.Open.PriorityLevel)
 		out, err := s.Redrive(ctx, store.RedriveQuery{App: "app", Timer: id}, 1, true)
 		require.NoError(t, err)
 		require.Len(t, out.Outcomes, 1, "by its timer")
@@ -88,7 +107,7 @@ func requireUpgrade(t *testing.T, db *sqlx.DB, kind goose.Dialect, folder string
 	out, err := s.Redrive(ctx, store.RedriveQuery{App: "app"}, 1, true)
 	require.NoError(t, err)
 	require.Len(t, out.Outcomes, 1, "by its app, what failed before the migration")
-	require.NoError(t, s.Keep(ctx, 7*24*time.Hour))
+	require.NoError(t, s.PurgeExpired(ctx, 7*24*time.Hour))
 }
 
 func TestSQLiteUpgradeTo3(t *testing.T) {
@@ -108,5 +127,11 @@ func TestMySQLUpgradeTo3(t *testing.T) {
 	db, err := sqlx.Open("mysql", dsn)
 	require.NoError(t, err)
 	defer db.Close()
-	requireUpgrade(t, db, goose.DialectMySQL, "mysql", func() *sqlstore.Store { return openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}) })
+	requireUpgrade(
+		t,
+		db,
+		goose.DialectMySQL,
+		"mysql",
+		func() *sqlstore.Store { return openMySQL(t, sqlstore.MySQLOptions{DSN: dsn}) },
+	)
 }

@@ -34,8 +34,9 @@ func timerUses(t *timer.Timer) (uses []calendarUse) {
 	return uses
 }
 
-// insertUses writes which calendars timers name. Who replaces a calendar finds its timers by this: whoever inserts has its calendars locked
-// for sharing, so that the replacement comes before, and is read, or after, and finds the timer.
+// insertUses writes which calendars timers name. Who replaces a calendar finds its timers by this:
+// whoever inserts has its calendars locked for sharing, so that the replacement comes before, and
+// is read, or after, and finds the timer.
 func (s *Store) insertUses(ctx context.Context, c runner, uses []calendarUse) error {
 	for part := range batches(sortedUses(uses)) {
 		q := stmt("INSERT INTO timer_calendars (app_id,name,timer_id) VALUES ")
@@ -52,7 +53,12 @@ func (s *Store) insertUses(ctx context.Context, c runner, uses []calendarUse) er
 // deleteUses forgets what timers named.
 func (s *Store) deleteUses(ctx context.Context, c runner, uses []calendarUse) error {
 	for part := range batches(sortedUses(uses)) {
-		q := stmt(s.dialect.deleteFrom("timer_calendars", "PRIMARY") + " WHERE (app_id,name,timer_id) IN (" + s.dialect.tuples)
+		q := stmt(
+			s.dialect.deleteFrom(
+				"timer_calendars",
+				"PRIMARY",
+			) + " WHERE (app_id,name,timer_id) IN (" + s.dialect.tuples,
+		)
 		for i, u := range part {
 			q.use(i == 0, u)
 		}
@@ -64,7 +70,10 @@ func (s *Store) deleteUses(ctx context.Context, c runner, uses []calendarUse) er
 }
 
 func sortedUses(uses []calendarUse) []calendarUse {
-	slices.SortFunc(uses, func(a, b calendarUse) int { return cmp.Or(a.compare(b.nameKey), cmp.Compare(a.timer, b.timer)) })
+	slices.SortFunc(
+		uses,
+		func(a, b calendarUse) int { return cmp.Or(a.compare(b.nameKey), cmp.Compare(a.timer, b.timer)) },
+	)
 	return slices.Compact(uses)
 }
 
@@ -75,8 +84,8 @@ func (q *statement) use(first bool, u calendarUse) {
 // calendars are contents by name.
 type calendars map[nameKey]timer.Calendar
 
-// of returns the contents of those calendars that a timer names, in that order. One that is missing is left out: to the planner, fewer than
-// there are names is an error.
+// of returns the contents of those calendars that a timer names, in that order. One that is missing
+// is left out: to the planner, fewer than there are names is an error.
 func (m calendars) of(t *timer.Timer) (out []timer.Calendar) {
 	for _, name := range t.Definition.Schedule.Calendars {
 		if c, ok := m[nameKey{t.AppID, name}]; ok {
@@ -86,13 +95,22 @@ func (m calendars) of(t *timer.Timer) (out []timer.Calendar) {
 	return out
 }
 
-// shareCalendars reads calendars and keeps others from changing or deleting them until the end of the transaction: what is planned with them
-// here is planned anew should they change later.
-func (s *Store) shareCalendars(ctx context.Context, c sqlx.QueryerContext, keys []nameKey) (calendars, error) {
+// shareCalendars reads calendars and keeps others from changing or deleting them until the end of
+// the transaction: what is planned with them here is planned anew should they change later.
+func (s *Store) shareCalendars(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	keys []nameKey,
+) (calendars, error) {
 	return s.readCalendars(ctx, c, keys, s.dialect.forShare)
 }
 
-func (s *Store) readCalendars(ctx context.Context, c sqlx.QueryerContext, keys []nameKey, lock string) (calendars, error) {
+func (s *Store) readCalendars(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	keys []nameKey,
+	lock string,
+) (calendars, error) {
 	if len(keys) == 0 {
 		return nil, nil //nolint:nilnil // a nil map is an empty one
 	}
@@ -103,7 +121,9 @@ func (s *Store) readCalendars(ctx context.Context, c sqlx.QueryerContext, keys [
 			Name    string `db:"name"`
 			Content []byte `db:"content"`
 		}
-		q := stmt("SELECT app_id,name,content FROM calendars WHERE ").nameKeys(s.dialect, "name", part)
+		q := stmt(
+			"SELECT app_id,name,content FROM calendars WHERE ",
+		).nameKeys(s.dialect, "name", part)
 		if err := s.selectAll(ctx, c, &rows, q.add(lock)); err != nil {
 			return nil, err
 		}
@@ -118,8 +138,9 @@ func (s *Store) readCalendars(ctx context.Context, c sqlx.QueryerContext, keys [
 	return found, nil
 }
 
-// fillCalendars gives timers the contents of their calendars, all by one statement. Where a timer's row is locked no more is needed: who replaces a
-// calendar has to wait for the row then, to ask for a new plan.
+// fillCalendars gives timers the contents of their calendars, all by one statement. Where a timer's
+// row is locked no more is needed: who replaces a calendar has to wait for the row then, to ask for
+// a new plan.
 func (s *Store) fillCalendars(ctx context.Context, c sqlx.QueryerContext, ts []timer.Timer) error {
 	var keys []nameKey
 	for i := range ts {

@@ -25,7 +25,9 @@ func (s *Store) readVersions(
 ) (map[store.VersionKey]version, error) {
 	out := make(map[store.VersionKey]version, len(keys))
 	for part := range batches(keys) {
-		q := stmt("SELECT timer_id,version,hash,definition FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
+		q := stmt(
+			"SELECT timer_id,version,hash,definition FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples,
+		)
 		for i, k := range part {
 			q.row(i == 0, int64(k.Timer), int64(k.Version))
 		}
@@ -41,7 +43,12 @@ func (s *Store) readVersions(
 		for _, r := range rows {
 			v := version{hash: r.Hash}
 			if err := json.Unmarshal(r.Definition, &v.definition); err != nil {
-				return nil, fmt.Errorf("reading version %d of timer %d: %w", r.Version, r.Timer, err)
+				return nil, fmt.Errorf(
+					"reading version %d of timer %d: %w",
+					r.Version,
+					r.Timer,
+					err,
+				)
 			}
 			out[store.VersionKey{Timer: timer.ID(r.Timer), Version: r.Version}] = v
 		}
@@ -49,8 +56,9 @@ func (s *Store) readVersions(
 	return out, nil
 }
 
-// encode returns a definition's stored form and its hash. The form is canonical: struct fields come in their order, map keys sorted,
-// and the instants in UTC, so that definitions which mean the same have the same hash.
+// encode returns a definition's stored form and its hash. The form is canonical: struct fields come
+// in their order, map keys sorted, and the instants in UTC, so that definitions which mean the same
+// have the same hash.
 func encode(d timer.Definition) (text, hash []byte, err error) {
 	for _, at := range []**time.Time{&d.Schedule.At, &d.Schedule.Anchor, &d.Schedule.StartAt, &d.Schedule.EndAt} {
 		if *at != nil {
@@ -76,19 +84,33 @@ type newVersion struct {
 	hash, text []byte
 }
 
-// maxVersionBytes is how much of definitions one statement carries: a definition can be over a megabyte, a server's default
-// limit of a packet is 16.
+// maxVersionBytes is how much of definitions one statement carries: a definition can be over a
+// megabyte, a server's default limit of a packet is 16.
 const maxVersionBytes = 4 << 20
 
 // insertVersions inserts versions of timers whose rows the caller has locked, or just made.
-func (s *Store) insertVersions(ctx context.Context, c runner, rest []newVersion, nowMS int64) error {
+func (s *Store) insertVersions(
+	ctx context.Context,
+	c runner,
+	rest []newVersion,
+	nowMS int64,
+) error {
 	for len(rest) > 0 {
-		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms,plan_version) VALUES ")
+		q := stmt(
+			"INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms,plan_version) VALUES ",
+		)
 		n, size := 0, 0
 		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+len(rest[n].text) <= maxVersionBytes); n++ {
 			v := rest[n]
 			size += len(v.text)
-			q.open(n == 0).ints(int64(v.Timer), int64(v.Version)).add(",").bind(v.hash).add(",").bind(v.text).add(",").int(nowMS)
+			q.open(n == 0).
+				ints(int64(v.Timer), int64(v.Version)).
+				add(",").
+				bind(v.hash).
+				add(",").
+				bind(v.text).
+				add(",").
+				int(nowMS)
 			if v.samePlan {
 				q.add(",(SELECT plan_version FROM timers WHERE id=").int(int64(v.Timer)).add("))")
 			} else {
@@ -104,9 +126,16 @@ func (s *Store) insertVersions(ctx context.Context, c runner, rest []newVersion,
 }
 
 // repeatVersions makes of each version the next one, with the same definition.
-func (s *Store) repeatVersions(ctx context.Context, c runner, keys []store.VersionKey, nowMS int64) error {
+func (s *Store) repeatVersions(
+	ctx context.Context,
+	c runner,
+	keys []store.VersionKey,
+	nowMS int64,
+) error {
 	for part := range batches(keys) {
-		q := stmt("INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms,plan_version) SELECT timer_id,version+1,hash,definition,").int(nowMS).
+		q := stmt(
+			"INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms,plan_version) SELECT timer_id,version+1,hash,definition,",
+		).int(nowMS).
 			add(",version+1 FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
 		for i, k := range part {
 			q.row(i == 0, int64(k.Timer), int64(k.Version))
@@ -119,24 +148,29 @@ func (s *Store) repeatVersions(ctx context.Context, c runner, keys []store.Versi
 }
 
 // VersionTimes returns when versions came into force. They never change, so no lock is needed.
-func (s *Store) VersionTimes(ctx context.Context, keys []store.VersionKey) (times map[store.VersionKey]int64, err error) {
+func (s *Store) VersionTimes(
+	ctx context.Context,
+	keys []store.VersionKey,
+) (times map[store.VersionKey]int64, err error) {
 	times = make(map[store.VersionKey]int64, len(keys))
 	err = s.read(ctx, "reading versions", func(ctx context.Context, c sqlx.QueryerContext) error {
 		for part := range batches(keys) {
-			q := stmt("SELECT timer_id,version,made_ms FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
+			q := stmt(
+				"SELECT timer_id,version,made_ms FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples,
+			)
 			for i, k := range part {
 				q.row(i == 0, int64(k.Timer), int64(k.Version))
 			}
 			var rows []struct {
-				Timer   int64 `db:"timer_id"`
-				Version int32 `db:"version"`
-				MadeMS  int64 `db:"made_ms"`
+				Timer            int64 `db:"timer_id"`
+				Version          int32 `db:"version"`
+				VersionCreatedMS int64 `db:"made_ms"`
 			}
 			if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
 				return err
 			}
 			for _, r := range rows {
-				times[store.VersionKey{Timer: timer.ID(r.Timer), Version: r.Version}] = r.MadeMS
+				times[store.VersionKey{Timer: timer.ID(r.Timer), Version: r.Version}] = r.VersionCreatedMS
 			}
 		}
 		return nil
@@ -152,8 +186,14 @@ func (s *Store) VersionAt(ctx context.Context, f timer.Fire) (version int32, err
 			Version int32 `db:"version"`
 			Plan    int32 `db:"plan"`
 		}
-		q := stmt("SELECT version,COALESCE(plan_version,version) AS plan FROM timer_versions WHERE timer_id=").int(int64(f.Timer)).
-			add(" AND version>").int(int64(f.Version)).add(" AND made_ms<").int(f.DueMS).add(" ORDER BY version DESC LIMIT 1")
+		q := stmt(
+			"SELECT version,COALESCE(plan_version,version) AS plan FROM timer_versions WHERE timer_id=",
+		).int(int64(f.Timer)).
+			add(" AND version>").
+			int(int64(f.Version)).
+			add(" AND made_ms<").
+			int(f.DueMS).
+			add(" ORDER BY version DESC LIMIT 1")
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {
 			return err
 		}
@@ -165,13 +205,15 @@ func (s *Store) VersionAt(ctx context.Context, f timer.Fire) (version int32, err
 	return version, err
 }
 
-// samePlan tells whether two definitions are due at the same instants, and make the same fires of them: if so, a change from one to the other plans
-// nothing anew.
+// samePlan tells whether two definitions are due at the same instants, and make the same fires of
+// them: if so, a change from one to the other plans nothing anew.
 func samePlan(a, b timer.Definition) (bool, error) {
 	var texts [2][]byte
 	for i, d := range []timer.Definition{a, b} {
 		var err error
-		if texts[i], _, err = encode(timer.Definition{Schedule: d.Schedule, Misfire: d.Misfire}); err != nil {
+		if texts[i], _, err = encode(
+			timer.Definition{Schedule: d.Schedule, Misfire: d.Misfire},
+		); err != nil {
 			return false, err
 		}
 	}

@@ -12,8 +12,9 @@ import (
 // maxGroup is how many calls share one commit at the most. The first of them waits for all.
 const maxGroup = 64
 
-// writer is the one goroutine that writes to a SQLite database. Calls that come while it commits form the next group: one
-// transaction, one fsync, and in it a savepoint for each call, so that one which fails takes nothing of the others with it.
+// writer is the one goroutine that writes to a SQLite database. Calls that come while it commits
+// form the next group: one transaction, one fsync, and in it a savepoint for each call, so that one
+// which fails takes nothing of the others with it.
 type writer struct {
 	db   *sqlx.DB
 	jobs chan *job
@@ -43,8 +44,9 @@ func (w *writer) stop() {
 	w.wait.Wait()
 }
 
-// do runs fn and returns after its commit. A call whose context ends before its turn comes is not run; one that is running is waited for,
-// for it is part of a group, and takes only as long as the disk.
+// do runs fn and returns after its commit. A call whose context ends before its turn comes is not
+// run; one that is running is waited for, for it is part of a group, and takes only as long as the
+// disk.
 func (w *writer) do(ctx context.Context, fn func(context.Context, runner) error) error {
 	j := &job{ctx: ctx, fn: fn, done: make(chan struct{})}
 	select {
@@ -98,7 +100,8 @@ func (w *writer) group(first *job) {
 		return
 	}
 	ran = append(ran, first)
-	// No call's context reaches the database: its end would interrupt the connection, and with it the whole group.
+	// No call's context reaches the database: its end would interrupt the connection, and with it
+	// the whole group.
 	ctx := context.WithoutCancel(first.ctx)
 	conn, err := w.db.Connx(ctx)
 	if err != nil {
@@ -125,7 +128,8 @@ func (w *writer) group(first *job) {
 	if fatal == nil {
 		return
 	}
-	// The database may have rolled back by itself already: then this fails, and nothing is lost by it.
+	// The database may have rolled back by itself already: then this fails, and nothing is lost by
+	// it.
 	_, _ = conn.ExecContext(ctx, "ROLLBACK")
 	for _, j := range ran {
 		if j.err == nil {
@@ -148,7 +152,8 @@ func (w *writer) next() *job {
 	}
 }
 
-// runInSavepoint runs a call and keeps its error. It returns an error where the transaction itself is spoilt: the disk is full, or fails.
+// runInSavepoint runs a call and keeps its error. It returns an error where the transaction itself
+// is spoilt: the disk is full, or fails.
 func runInSavepoint(conn *sqlx.Conn, j *job) error {
 	ctx := context.WithoutCancel(j.ctx)
 	if _, err := conn.ExecContext(ctx, "SAVEPOINT call"); err != nil {

@@ -44,7 +44,8 @@ func (w *zoneReplan) begin(mine string, alone int64) bool {
 		*w = zoneReplan{Hash: mine, Alone: alone}
 	case !w.Done:
 		w.Alone = min(w.Alone, alone)
-	case alone > w.Alone, alone == aloneInAll: // after a last walk nothing is left to do, and this is not asked
+	case alone > w.Alone,
+		alone == aloneInAll: // after a last walk nothing is left to do, and this is not asked
 		*w = zoneReplan{Hash: mine, Alone: alone}
 	default:
 		return false
@@ -57,7 +58,11 @@ func (w *zoneReplan) begin(mine string, alone int64) bool {
 // answer was lost, the page is done. Timers are locked in order of id, as an edited calendar locks
 // them: an expansion that read the old rules is finished first, and what it expanded is planned
 // anew.
-func (s *Store) ReplanZones(ctx context.Context, id timer.ID, limit int) (step store.ZoneReplan, err error) {
+func (s *Store) ReplanZones(
+	ctx context.Context,
+	id timer.ID,
+	limit int,
+) (step store.ZoneReplan, err error) {
 	err = s.write(ctx, "replanning time zones", func(ctx context.Context, c runner) error {
 		step = store.ZoneReplan{}
 		walk, err := s.lockZoneReplan(ctx, c)
@@ -73,7 +78,8 @@ func (s *Store) ReplanZones(ctx context.Context, id timer.ID, limit int) (step s
 			return err
 		}
 		changed, rules, err := s.changedZones(ctx, c)
-		if err != nil || rules < 2 || !latest(holders, mine) || !walk.begin(mine.Hash, alone(holders, mine)) {
+		if err != nil || rules < 2 || !latest(holders, mine) ||
+			!walk.begin(mine.Hash, alone(holders, mine)) {
 			return err
 		}
 		last, err := s.replanPage(ctx, c, &walk, changed, limit, &step)
@@ -86,15 +92,25 @@ func (s *Store) ReplanZones(ctx context.Context, id timer.ID, limit int) (step s
 			}
 		}
 		step.More = !last
-		_, err = s.exec(ctx, c, stmt("UPDATE zone_replan SET hash=").bind(walk.Hash).add(",up_to=").int(walk.UpTo).
-			add(",alone=").int(walk.Alone).add(",done=").int(flag(walk.Done)).add(" WHERE id=1"))
+		_, err = s.exec(
+			ctx,
+			c,
+			stmt("UPDATE zone_replan SET hash=").bind(walk.Hash).add(",up_to=").int(walk.UpTo).
+				add(",alone=").
+				int(walk.Alone).add(",done=").int(flag(walk.Done)).add(" WHERE id=1"),
+		)
 		return err
 	})
 	return step, err
 }
 
 func (s *Store) lockZoneReplan(ctx context.Context, c runner) (w zoneReplan, err error) {
-	err = s.selectOne(ctx, c, &w, stmt("SELECT hash,up_to,alone,done FROM zone_replan WHERE id=1"+s.dialect.forUpdate))
+	err = s.selectOne(
+		ctx,
+		c,
+		&w,
+		stmt("SELECT hash,up_to,alone,done FROM zone_replan WHERE id=1"+s.dialect.forUpdate),
+	)
 	return w, err
 }
 
@@ -123,8 +139,17 @@ func alone(holders []store.ZoneHolder, mine *store.ZoneHolder) int64 {
 
 // changedZones returns the zones in which any rules that are known differ, and how many rules are
 // known. A zone that some of them do not have differs.
-func (s *Store) changedZones(ctx context.Context, c runner) (changed map[string]bool, rules int, err error) {
-	if err := s.selectOne(ctx, c, &rules, stmt("SELECT COUNT(*) FROM zone_rules")); err != nil || rules < 2 {
+func (s *Store) changedZones(
+	ctx context.Context,
+	c runner,
+) (changed map[string]bool, rules int, err error) {
+	if err := s.selectOne(
+		ctx,
+		c,
+		&rules,
+		stmt("SELECT COUNT(*) FROM zone_rules"),
+	); err != nil ||
+		rules < 2 {
 		return nil, rules, err
 	}
 	var texts [][]byte
@@ -155,22 +180,35 @@ func (s *Store) changedZones(ctx context.Context, c runner) (changed map[string]
 
 // dependsOn tells whether a timer depends on one of some zones.
 func dependsOn(t *timer.Timer, zones map[string]bool) bool {
-	return slices.ContainsFunc(t.Zones(), func(name string) bool { return zones[cmp.Or(name, "UTC")] })
+	return slices.ContainsFunc(
+		t.Zones(),
+		func(name string) bool { return zones[cmp.Or(name, "UTC")] },
+	)
 }
 
 // replanPage marks the next timers of a walk that depend on changed zones. last: there are no more.
 // A timer that is edited between the read and the mark was edited by a live process: by these
 // rules, or the walk is not alone.
 func (s *Store) replanPage(
-	ctx context.Context, c runner, w *zoneReplan, changed map[string]bool, limit int, step *store.ZoneReplan,
+	ctx context.Context,
+	c runner,
+	w *zoneReplan,
+	changed map[string]bool,
+	limit int,
+	step *store.ZoneReplan,
 ) (last bool, err error) {
 	nowMS, err := s.nowMS(ctx, c)
 	if err != nil {
 		return false, err
 	}
 	var rows []timerRow
-	err = s.selectAll(ctx, c, &rows, stmt("SELECT "+timerColumns+" FROM timers"+s.dialect.byPrimary+" WHERE id>").int(w.UpTo).
-		add(" AND status<>").int(rowDeleted).add(" ORDER BY id LIMIT ").int(int64(limit)))
+	err = s.selectAll(
+		ctx,
+		c,
+		&rows,
+		stmt("SELECT "+timerColumns+" FROM timers"+s.dialect.byPrimary+" WHERE id>").int(w.UpTo).
+			add(" AND status<>").int(rowDeleted).add(" ORDER BY id LIMIT ").int(int64(limit)),
+	)
 	if err != nil {
 		return false, err
 	}

@@ -23,7 +23,11 @@ const (
 // walk that is for other rules that it is not alone. So a walk that began before knows of the
 // process when it ends, also if that is gone by then; and no rules are forgotten between the two
 // rows.
-func (s *Store) RegisterZones(ctx context.Context, h store.ZoneHolder, rules map[string]string) error {
+func (s *Store) RegisterZones(
+	ctx context.Context,
+	h store.ZoneHolder,
+	rules map[string]string,
+) error {
 	zones, err := json.Marshal(rules) // sorted by name
 	if err != nil {
 		return fmt.Errorf("encoding the rules of time zones: %w", err)
@@ -34,19 +38,47 @@ func (s *Store) RegisterZones(ctx context.Context, h store.ZoneHolder, rules map
 		if _, err := s.lockZoneReplan(ctx, c); err != nil {
 			return err
 		}
-		q := stmt("INSERT INTO zone_rules (hash,zones,added_ms) VALUES (").bind(h.Hash).add(",").bind(zones).add(",").nowMS(s.dialect).
+		q := stmt(
+			"INSERT INTO zone_rules (hash,zones,added_ms) VALUES (",
+		).bind(h.Hash).
+			add(",").
+			bind(zones).
+			add(",").
+			nowMS(s.dialect).
 			add(")" + s.dialect.nothing("hash"))
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err
 		}
-		q = stmt("INSERT INTO zone_holders (id,name,version,hash,expands,seen_ms) VALUES (").int(int64(h.ID)).add(",").bind(clip(h.Name, maxHolderName)).
-			add(",").bind(clip(h.Version, maxZoneVersion)).add(",").bind(h.Hash).add(",").int(flag(h.Expands)).add(",").nowMS(s.dialect).add(")").
+		q = stmt(
+			"INSERT INTO zone_holders (id,name,version,hash,expands,seen_ms) VALUES (",
+		).int(int64(h.ID)).
+			add(",").
+			bind(clip(h.Name, maxHolderName)).
+			add(",").
+			bind(clip(h.Version, maxZoneVersion)).
+			add(",").
+			bind(h.Hash).
+			add(",").
+			int(flag(h.Expands)).
+			add(",").
+			nowMS(s.dialect).
+			add(")").
 			add(s.dialect.set("id", "version", "hash", "expands", "seen_ms"))
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err
 		}
 		most := aloneBeside(&h)
-		_, err := s.exec(ctx, c, stmt("UPDATE zone_replan SET alone=").int(most).add(" WHERE id=1 AND alone>").int(most).add(" AND hash<>").bind(h.Hash))
+		_, err := s.exec(
+			ctx,
+			c,
+			stmt(
+				"UPDATE zone_replan SET alone=",
+			).int(most).
+				add(" WHERE id=1 AND alone>").
+				int(most).
+				add(" AND hash<>").
+				bind(h.Hash),
+		)
 		return err
 	})
 }
@@ -55,8 +87,15 @@ func (s *Store) RegisterZones(ctx context.Context, h store.ZoneHolder, rules map
 // rules, and the read finds them missing; one that ends after it has seen that the process is live.
 func (s *Store) RenewZones(ctx context.Context, id timer.ID) (in store.ZonesInUse, err error) {
 	n, err := s.urgent(ctx, "renewing time zones", func() *statement {
-		return stmt("UPDATE zone_holders SET seen_ms=").nowMS(s.dialect).add(" WHERE id=").int(int64(id)).add(" AND seen_ms>").
-			nowMS(s.dialect).add("-").int(store.ZoneHolderTTL.Milliseconds())
+		return stmt(
+			"UPDATE zone_holders SET seen_ms=",
+		).nowMS(s.dialect).
+			add(" WHERE id=").
+			int(int64(id)).
+			add(" AND seen_ms>").
+			nowMS(s.dialect).
+			add("-").
+			int(store.ZoneHolderTTL.Milliseconds())
 	})
 	if err != nil {
 		return in, err
@@ -95,7 +134,11 @@ func (s *Store) DropZones(ctx context.Context, id timer.ID) error {
 }
 
 // zoneHolders returns the live holders in order of id.
-func (s *Store) zoneHolders(ctx context.Context, c sqlx.QueryerContext, lock string) (all []store.ZoneHolder, err error) {
+func (s *Store) zoneHolders(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	lock string,
+) (all []store.ZoneHolder, err error) {
 	var rows []struct {
 		ID      int64  `db:"id"`
 		Name    string `db:"name"`
@@ -103,13 +146,26 @@ func (s *Store) zoneHolders(ctx context.Context, c sqlx.QueryerContext, lock str
 		Hash    string `db:"hash"`
 		Expands bool   `db:"expands"`
 	}
-	q := stmt("SELECT id,name,version,hash,expands FROM zone_holders WHERE seen_ms>").nowMS(s.dialect).add("-").
-		int(store.ZoneHolderTTL.Milliseconds()).add(" ORDER BY id" + lock)
+	q := stmt(
+		"SELECT id,name,version,hash,expands FROM zone_holders WHERE seen_ms>",
+	).nowMS(s.dialect).
+		add("-").
+		int(store.ZoneHolderTTL.Milliseconds()).
+		add(" ORDER BY id" + lock)
 	if err := s.selectAll(ctx, c, &rows, q); err != nil {
 		return nil, err
 	}
 	for _, r := range rows {
-		all = append(all, store.ZoneHolder{ID: timer.ID(r.ID), Name: r.Name, Version: r.Version, Hash: r.Hash, Expands: r.Expands})
+		all = append(
+			all,
+			store.ZoneHolder{
+				ID:      timer.ID(r.ID),
+				Name:    r.Name,
+				Version: r.Version,
+				Hash:    r.Hash,
+				Expands: r.Expands,
+			},
+		)
 	}
 	return all, nil
 }

@@ -57,7 +57,7 @@ func TestZoneHoldersLapse(t *testing.T) {
 			time.Sleep(time.Minute / 2)
 			rules()
 		}
-		require.NoError(t, s.Keep(ctx, time.Hour))
+		require.NoError(t, s.PurgeExpired(ctx, time.Hour))
 		_, err = s.ReplanZones(ctx, old, 10)
 		require.Equal(t, timer.CodeNotFound, timer.CodeOf(err))
 		require.Equal(t, 1, rules())

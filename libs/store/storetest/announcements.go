@@ -11,9 +11,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func (s *setup) unannounced(session timer.ID, after store.OutcomePosition, limit int) []timer.Outcome {
+func (s *setup) unannounced(
+	session timer.ID,
+	after store.OutcomePosition,
+	limit int,
+) []timer.Outcome {
 	s.t.Helper()
-	out, err := s.st().Unannounced(s.t.Context(), session, after, timer.NeverMS, limit)
+	out, err := s.st().PendingEvents(s.t.Context(), session, after, timer.NeverMS, limit)
 	require.NoError(s.t, err)
 	return out
 }
@@ -62,7 +66,8 @@ func announcedByPosition(t *testing.T, s *setup) {
 		at = positionOf(page[len(page)-1])
 	}
 	require.Equal(t, all, paged)
-	before, err := s.st().Unannounced(ctx, session, store.OutcomePosition{}, all[3].FinishedMS, 100)
+	before, err := s.st().
+		PendingEvents(ctx, session, store.OutcomePosition{}, all[3].FinishedMS, 100)
 	require.NoError(t, err)
 	require.NotEmpty(t, before)
 	for _, o := range before {
@@ -72,18 +77,23 @@ func announcedByPosition(t *testing.T, s *setup) {
 
 	silent := func() map[timer.ID]store.OutcomePosition {
 		t.Helper()
-		out, err := s.st().Silent(ctx)
+		out, err := s.st().SessionsWithPendingEvents(ctx)
 		require.NoError(t, err)
-		require.Contains(t, out, store.HouseSession)
+		require.Contains(t, out, store.SystemSession)
 		return out
 	}
 	require.NotContains(t, silent(), session, "it announces by itself")
-	require.NoError(t, s.st().FinishAnnounced(ctx, session))
+	require.NoError(t, s.st().FinishEvents(ctx, session))
 	s.together(3, func(ctx context.Context, i int, st store.Store) error {
-		return st.SetAnnounced(ctx, session, positionOf(all[[]int{1, 2, 0}[i]]))
+		return st.AckEvents(ctx, session, positionOf(all[[]int{1, 2, 0}[i]]))
 	})
 	s.kill(session)
-	require.Equal(t, positionOf(all[2]), silent()[session], "it never goes back, and nobody finishes a session that lives")
+	require.Equal(
+		t,
+		positionOf(all[2]),
+		silent()[session],
+		"it never goes back, and nobody finishes a session that lives",
+	)
 	require.Equal(t, all[3:], s.unannounced(session, silent()[session], 100))
 	s.kill(other)
 	require.Positive(t, silent()[other].FinishedMS, "nothing is older than the session")
@@ -93,11 +103,11 @@ func announcedByPosition(t *testing.T, s *setup) {
 	s.kill(watching)
 	require.NotContains(t, silent(), watching, "it records nothing")
 	for range 2 {
-		require.NoError(t, s.st().FinishAnnounced(ctx, session))
+		require.NoError(t, s.st().FinishEvents(ctx, session))
 	}
 	require.NotContains(t, silent(), session)
 	require.Contains(t, silent(), other)
-	require.NoError(t, s.st().Keep(ctx, 7*24*time.Hour))
+	require.NoError(t, s.st().PurgeExpired(ctx, 7*24*time.Hour))
 	require.Contains(t, silent(), other)
 }
 
@@ -107,53 +117,78 @@ func announcedByTheHouse(t *testing.T, s *setup) {
 	session := s.session()
 	f := s.accepted(session, s.claim(session, s.fires(1, s.nowMS()))[0])
 	require.Equal(t, store.CompletedNow, s.complete(completed(f)).State)
-	require.Empty(t, s.unannounced(store.HouseSession, store.OutcomePosition{}, 10), "one that ended before may be committed later")
+	require.Empty(
+		t,
+		s.unannounced(store.SystemSession, store.OutcomePosition{}, 10),
+		"one that ended before may be committed later",
+	)
 
 	at := store.OutcomePosition{FinishedMS: s.nowMS(), FireID: f.FireID}
 	for range 2 {
-		require.NoError(t, s.st().SetAnnounced(ctx, store.HouseSession, at))
-		require.NoError(t, s.st().SetAnnounced(ctx, store.HouseSession, store.OutcomePosition{FinishedMS: 5}))
-		require.NoError(t, s.st().FinishAnnounced(ctx, store.HouseSession))
-		require.NoError(t, s.st().Keep(ctx, 7*24*time.Hour))
-		silent, err := s.st().Silent(ctx)
+		require.NoError(t, s.st().AckEvents(ctx, store.SystemSession, at))
+		require.NoError(
+			t,
+			s.st().AckEvents(ctx, store.SystemSession, store.OutcomePosition{FinishedMS: 5}),
+		)
+		require.NoError(t, s.st().FinishEvents(ctx, store.SystemSession))
+		require.NoError(t, s.st().PurgeExpired(ctx, 7*24*time.Hour))
+		silent, err := s.st().SessionsWithPendingEvents(ctx)
 		require.NoError(t, err)
-		require.Equal(t, map[timer.ID]store.OutcomePosition{store.HouseSession: at}, silent)
+		require.Equal(t, map[timer.ID]store.OutcomePosition{store.SystemSession: at}, silent)
 	}
 	live, err := s.st().LiveSessions(ctx)
 	require.NoError(t, err)
 	require.Len(t, live, 1)
-	ended, err := s.st().EndedSessions(ctx, 24*time.Hour)
+	ended, err := s.st().ExpiredSessions(ctx, 24*time.Hour)
 	require.NoError(t, err)
 	require.Empty(t, ended)
 
 	// The other two of its kind.
 	now := s.nowMS()
-	made := s.gridTimer(gridDefinition(time.Minute), func(*timer.Timer, int64) store.Plan { return store.Plan{NextDueMS: now - 100, ExpandAtMS: now} }).Timer
+	made := s.gridTimer(
+		gridDefinition(time.Minute),
+		func(*timer.Timer, int64) store.Plan { return store.Plan{NextDueMS: now - 100, ExpandAtMS: now} },
+	).Timer
 	s.expandDue(func(t *timer.Timer, nowMS int64) store.Plan {
 		return store.Plan{
-			Skips: []timer.Outcome{{
-				Fire: timer.Fire{FireID: timer.FireID{Timer: t.ID, DueMS: now - 90}, RunMS: now - 90}, Reason: timer.ReasonMisfired, UntilMS: now - 80, Count: 2,
-			}},
+			Skips: []timer.Outcome{
+				{
+					Fire: timer.Fire{
+						FireID:  timer.FireID{Timer: t.ID, DueMS: now - 90},
+						RunAtMS: now - 90,
+					},
+					Reason:  timer.ReasonMisfired,
+					UntilMS: now - 80,
+					Count:   2,
+				},
+			},
 			NextDueMS: nowMS + 1, ExpandAtMS: nowMS + time.Hour.Milliseconds(),
 		}
 	})
 	history, err := s.st().History(ctx, "app", made.ID, timer.FireID{}, 10)
 	require.NoError(t, err)
-	require.Equal(t, store.HouseSession, history[0].Owner)
+	require.Equal(t, store.SystemSession, history[0].Owner)
 	id := s.ids.Next()
 	b := store.Backfill{ID: id, App: "app", Timer: made.ID, FromMS: 1000, ToMS: 3000}
 	_, err = s.st().StartBackfill(ctx, b)
 	require.NoError(t, err)
-	_, _, err = s.st().ExpandBackfills(ctx, 10, func(_ *timer.Timer, b *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
-		return []timer.Fire{{FireID: timer.FireID{Timer: made.ID, DueMS: 1000, Series: int64(b.ID)}, RunMS: nowMS}}, 2000, nil
-	})
+	_, _, err = s.st().
+		ExpandBackfills(ctx, 10, func(_ *timer.Timer, b *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
+			return []timer.Fire{
+				{
+					FireID:  timer.FireID{Timer: made.ID, DueMS: 1000, Series: int64(b.ID)},
+					RunAtMS: nowMS,
+				},
+			}, 2000, nil
+		})
 	require.NoError(t, err)
 	_, err = s.st().CancelBackfill(ctx, "app", id)
 	require.NoError(t, err)
-	rec, err := s.st().Fire(ctx, "app", timer.FireID{Timer: made.ID, DueMS: 1000, Series: int64(id)})
+	rec, err := s.st().
+		Fire(ctx, "app", timer.FireID{Timer: made.ID, DueMS: 1000, Series: int64(id)})
 	require.NoError(t, err)
 	require.Equal(t, timer.ReasonCancelled, rec.Outcome.Reason)
-	require.Equal(t, store.HouseSession, rec.Outcome.Owner)
+	require.Equal(t, store.SystemSession, rec.Outcome.Owner)
 }
 
 func attemptsOfTargets(t *testing.T, s *setup) {
@@ -170,8 +205,15 @@ func attemptsOfTargets(t *testing.T, s *setup) {
 	lost, err := s.st().RecordAttempts(ctx, session, fires[:1], first)
 	require.NoError(t, err)
 	require.Empty(t, lost)
-	last := []timer.Attempt{to(fires[0], 2, "2", now+50), to(fires[1], 1, "2", now+2), to(fires[1], 1, "web", now+2), attempt(fires[2], 1, now), to(fires[3], 1, "web", now)}
-	lost, _, err = s.st().Record(ctx, session, []timer.Outcome{delivered(fires[0], now+90), delivered(fires[1], now+90), delivered(fires[2], now+90)}, last)
+	last := []timer.Attempt{
+		to(fires[0], 2, "2", now+50),
+		to(fires[1], 1, "2", now+2),
+		to(fires[1], 1, "web", now+2),
+		attempt(fires[2], 1, now),
+		to(fires[3], 1, "web", now),
+	}
+	lost, _, err = s.st().
+		Record(ctx, session, []timer.Outcome{delivered(fires[0], now+90), delivered(fires[1], now+90), delivered(fires[2], now+90)}, last)
 	require.NoError(t, err)
 	require.Empty(t, lost)
 

@@ -18,7 +18,13 @@ func everyMinute(n int64) store.BackfillPlanner {
 	return func(t *timer.Timer, b *store.Backfill, nowMS int64) (fires []timer.Fire, nextMS int64, err error) {
 		for nextMS = b.NextMS; nextMS < b.ToMS && nextMS < b.NextMS+n*timer.MinuteMS; nextMS += timer.MinuteMS {
 			fires = append(fires, timer.Fire{
-				FireID: timer.FireID{Timer: t.ID, DueMS: nextMS, Series: int64(b.ID)}, RunMS: nowMS, Cause: timer.CauseBackfill,
+				FireID: timer.FireID{
+					Timer:  t.ID,
+					DueMS:  nextMS,
+					Series: int64(b.ID),
+				},
+				RunAtMS: nowMS,
+				Cause:   timer.CauseBackfill,
 			})
 		}
 		return fires, nextMS, nil
@@ -29,7 +35,11 @@ func (s *setup) backfill(tm timer.Timer, minutes int64) store.Backfill {
 	s.t.Helper()
 	from := s.nowMS() - 24*time.Hour.Milliseconds()
 	b, err := s.st().StartBackfill(s.t.Context(), store.Backfill{
-		ID: s.ids.Next(), App: "app", Timer: tm.ID, FromMS: from, ToMS: from + minutes*timer.MinuteMS,
+		ID:     s.ids.Next(),
+		App:    "app",
+		Timer:  tm.ID,
+		FromMS: from,
+		ToMS:   from + minutes*timer.MinuteMS,
 	})
 	require.NoError(s.t, err)
 	return b
@@ -59,10 +69,11 @@ func backfillsEnd(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.Len(t, fires, 4)
-	again, err := s.st().StartBackfill(ctx, store.Backfill{ID: b.ID, App: "app", Timer: tm.ID, FromMS: b.FromMS, ToMS: b.ToMS})
+	again, err := s.st().
+		StartBackfill(ctx, store.Backfill{ID: b.ID, App: "app", Timer: tm.ID, FromMS: b.FromMS, ToMS: b.ToMS})
 	require.NoError(t, err)
 	require.Equal(t, b.FromMS+4*timer.MinuteMS, again.NextMS, "repeated, it changes nothing")
-	require.EqualValues(t, 4, again.Made)
+	require.EqualValues(t, 4, again.Created)
 	fires = append(fires, s.expandBackfills(everyMinute(4))...)
 	require.Len(t, fires, 10)
 	for i, f := range fires {
@@ -77,7 +88,7 @@ func backfillsEnd(t *testing.T, s *setup) {
 	got, err := s.st().Backfill(ctx, "app", b.ID)
 	require.NoError(t, err)
 	require.Equal(t, store.BackfillDone, got.Status)
-	require.EqualValues(t, 10, got.Made)
+	require.EqualValues(t, 10, got.Created)
 	session := s.session()
 	for _, f := range s.claim(session, fires) {
 		_, _, err := s.st().Record(ctx, session, []timer.Outcome{delivered(f, s.nowMS())}, nil)
@@ -92,7 +103,8 @@ func backfillsEnd(t *testing.T, s *setup) {
 		requireCode(t, timer.CodeNotFound, err)
 		_, err = s.st().CancelBackfill(ctx, app, b.ID)
 		requireCode(t, timer.CodeNotFound, err)
-		_, err = s.st().StartBackfill(ctx, store.Backfill{ID: s.ids.Next(), App: app, Timer: tm.ID, FromMS: 1, ToMS: 2})
+		_, err = s.st().
+			StartBackfill(ctx, store.Backfill{ID: s.ids.Next(), App: app, Timer: tm.ID, FromMS: 1, ToMS: 2})
 		requireCode(t, timer.CodeNotFound, err)
 	}
 
@@ -101,12 +113,14 @@ func backfillsEnd(t *testing.T, s *setup) {
 	gone := s.create(s.newTimer(), noFires).Timer
 	orphan := s.backfill(gone, 3)
 	s.setStatus(gone, timer.StatusDeleted, noFires)
-	fires = s.expandBackfills(func(t *timer.Timer, b *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
-		if b.ID == bad.ID {
-			return nil, 0, errors.New("no such zone")
-		}
-		return everyMinute(2)(t, b, nowMS)
-	})
+	fires = s.expandBackfills(
+		func(t *timer.Timer, b *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
+			if b.ID == bad.ID {
+				return nil, 0, errors.New("no such zone")
+			}
+			return everyMinute(2)(t, b, nowMS)
+		},
+	)
 	require.Len(t, fires, 3)
 	for _, f := range fires {
 		require.EqualValues(t, good.ID, f.Series)
@@ -120,12 +134,14 @@ func backfillsAreCancelled(t *testing.T, s *setup) {
 	ctx := t.Context()
 	tm := s.create(s.newTimer(), noFires).Timer
 	b, other := s.backfill(tm, 1200), s.backfill(tm, 5)
-	fires := s.expandBackfills(func(t *timer.Timer, x *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
-		if x.ID == b.ID && x.NextMS >= b.FromMS+1100*timer.MinuteMS {
-			return nil, 0, errors.New("stop here")
-		}
-		return everyMinute(550)(t, x, nowMS)
-	})
+	fires := s.expandBackfills(
+		func(t *timer.Timer, x *store.Backfill, nowMS int64) ([]timer.Fire, int64, error) {
+			if x.ID == b.ID && x.NextMS >= b.FromMS+1100*timer.MinuteMS {
+				return nil, 0, errors.New("stop here")
+			}
+			return everyMinute(550)(t, x, nowMS)
+		},
+	)
 	require.Len(t, fires, 1105)
 	session := s.session()
 	var mine []timer.Fire
@@ -147,7 +163,10 @@ func backfillsAreCancelled(t *testing.T, s *setup) {
 		rec, err := s.st().Fire(ctx, "app", f.FireID)
 		require.NoError(t, err)
 		switch {
-		case f.Series == int64(other.ID), f.FireID == held[0].FireID, f.FireID == held[1].FireID, f.FireID == held[2].FireID:
+		case f.Series == int64(other.ID),
+			f.FireID == held[0].FireID,
+			f.FireID == held[1].FireID,
+			f.FireID == held[2].FireID:
 			require.NotNil(t, rec.Open)
 		default:
 			require.NotNil(t, rec.Outcome)
@@ -186,7 +205,7 @@ func doneBackfillsAreCancelled(t *testing.T, s *setup) {
 		got, err := s.st().CancelBackfill(ctx, "app", b.ID)
 		require.NoError(t, err)
 		require.Equal(t, store.BackfillCancelled, got.Status)
-		require.EqualValues(t, 5, got.Made)
+		require.EqualValues(t, 5, got.Created)
 	}
 	for i, f := range fires[int64(b.ID)] {
 		rec, err := s.st().Fire(ctx, "app", f.FireID)
@@ -209,17 +228,21 @@ func doneBackfillsAreCancelled(t *testing.T, s *setup) {
 }
 
 // enterAll asks for the turns of fires that the session owns, in their order.
-func (s *setup) enterAll(session timer.ID, fires []timer.Fire, c timer.Concurrency) (turns []store.Turn) {
+func (s *setup) enterAll(
+	session timer.ID,
+	fires []timer.Fire,
+	c timer.Concurrency,
+) (turns []store.SlotVerdict) {
 	s.t.Helper()
-	asks := make([]store.Entry, len(fires))
+	asks := make([]store.SlotRequest, len(fires))
 	for i, f := range fires {
-		f.RunMS, f.Bucket = s.nowMS()+5*timer.MinuteMS, 0
-		asks[i] = store.Entry{Fire: f, Concurrency: c}
+		f.RunAtMS, f.Bucket = s.nowMS()+5*timer.MinuteMS, 0
+		asks[i] = store.SlotRequest{Fire: f, Concurrency: c}
 	}
-	out, err := s.st().Enter(s.t.Context(), session, asks)
+	out, err := s.st().AcquireSlots(s.t.Context(), session, asks)
 	require.NoError(s.t, err)
 	for _, e := range out {
-		turns = append(turns, e.Turn)
+		turns = append(turns, e.SlotVerdict)
 	}
 	return turns
 }
@@ -232,9 +255,17 @@ func backfillsAreCancelledInQueues(t *testing.T, s *setup) {
 	added := func(series int64) timer.Fire {
 		t.Helper()
 		now := s.nowMS()
-		fires, err := s.st().AddFires(ctx, "app", tm.ID, []timer.Fire{{
-			FireID: timer.FireID{Timer: tm.ID, DueMS: now, Series: series}, RunMS: now, Cause: timer.CauseRunNow,
-		}})
+		fires, err := s.st().AddFires(ctx, "app", tm.ID, []timer.Fire{
+			{
+				FireID: timer.FireID{
+					Timer:  tm.ID,
+					DueMS:  now,
+					Series: series,
+				},
+				RunAtMS: now,
+				Cause:   timer.CauseRunNow,
+			},
+		})
 		require.NoError(t, err)
 		return s.claim(session, fires)[0]
 	}
@@ -248,21 +279,36 @@ func backfillsAreCancelledInQueues(t *testing.T, s *setup) {
 	b, fires := begin(store.MaxBatch + 100)
 	other := added(7)
 	turns := s.enterAll(session, append(fires, other), queue)
-	require.Equal(t, store.TurnNow, turns[0])
+	require.Equal(t, store.SlotGranted, turns[0])
 	for _, turn := range turns[1:] {
-		require.Equal(t, store.TurnWaits, turn)
+		require.Equal(t, store.SlotQueued, turn)
 	}
 	_, err := s.st().CancelBackfill(ctx, "app", b.ID)
 	require.NoError(t, err)
-	require.Equal(t, []timer.FireID{other.FireID}, ids(s.openOf(tm.ID)), "and the one that a session owns")
+	require.Equal(
+		t,
+		[]timer.FireID{other.FireID},
+		ids(s.openOf(tm.ID)),
+		"and the one that a session owns",
+	)
 	_, made := s.finish(session, fires[0])
 	require.Equal(t, []timer.FireID{other.FireID}, ids(made), "the first that is open")
 	s.finish(session, s.claim(session, made)[0])
 
-	// One that has the turn and that nobody holds is ended too, and hands it on, though not to one of its own.
+	// One that has the turn and that nobody holds is ended too, and hands it on, though not to one
+	// of its own.
 	b, fires = begin(3)
 	other = added(8)
-	require.Equal(t, []store.Turn{store.TurnNow, store.TurnWaits, store.TurnWaits, store.TurnWaits}, s.enterAll(session, append(fires, other), queue))
+	require.Equal(
+		t,
+		[]store.SlotVerdict{
+			store.SlotGranted,
+			store.SlotQueued,
+			store.SlotQueued,
+			store.SlotQueued,
+		},
+		s.enterAll(session, append(fires, other), queue),
+	)
 	retry := fires[0]
 	retry.State, retry.Attempt = timer.FireRetrying, 1
 	released, err := s.st().Release(ctx, session, []timer.Fire{retry}, nil)
@@ -274,7 +320,7 @@ func backfillsAreCancelledInQueues(t *testing.T, s *setup) {
 	open := s.openOf(tm.ID)
 	require.Equal(t, []timer.FireID{other.FireID}, ids(open))
 	require.Equal(t, timer.FireReady, open[0].State)
-	require.InDelta(t, s.nowMS(), open[0].RunMS, 10_000)
+	require.InDelta(t, s.nowMS(), open[0].RunAtMS, 10_000)
 }
 
 func concurrentBackfills(t *testing.T, s *setup) {

@@ -40,7 +40,10 @@ func calendarsHaveVersions(t *testing.T, s *setup) {
 	got, err := s.st().Calendar(ctx, "app", "work")
 	require.NoError(t, err)
 	require.Equal(t, timer.Calendar{
-		Name: "work", Zone: "Europe/Berlin", IncludedDates: []string{"2026-12-25"}, ExcludedWeekdays: []string{"tue"},
+		Name:             "work",
+		Zone:             "Europe/Berlin",
+		IncludedDates:    []string{"2026-12-25"},
+		ExcludedWeekdays: []string{"tue"},
 	}, got.Calendar)
 	require.EqualValues(t, 3, got.Version)
 	require.InDelta(t, s.nowMS(), got.UpdatedMS, 10_000)
@@ -177,7 +180,8 @@ func calendarsPlanAnew(t *testing.T, s *setup) {
 	requireGrid(t, present, 30*time.Second, got.VersionMS+1, got.VersionMS+9*timer.MinuteMS)
 }
 
-// concurrentCalendars changes a calendar while timers that name it are made and expanded: in the end all of them follow the last content.
+// concurrentCalendars changes a calendar while timers that name it are made and expanded: in the
+// end all of them follow the last content.
 func concurrentCalendars(t *testing.T, s *setup) {
 	const callers, rounds = 8, 6
 	plan := grid(5*time.Minute, 1000)
@@ -236,7 +240,8 @@ func concurrentCalendars(t *testing.T, s *setup) {
 	}
 }
 
-// overOneShotsStayOver: a one-shot that was due is not due again when its plan is asked anew; one that is still to come is.
+// overOneShotsStayOver: a one-shot that was due is not due again when its plan is asked anew; one
+// that is still to come is.
 func overOneShotsStayOver(t *testing.T, s *setup) {
 	_, err := s.put("work", "", 0)
 	require.NoError(t, err)
@@ -244,7 +249,7 @@ func overOneShotsStayOver(t *testing.T, s *setup) {
 		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
 		if t.NextDueMS != timer.NeverMS {
 			due := max(t.Definition.Schedule.At.UnixMilli(), t.NextDueMS, t.ActiveSinceMS)
-			p.Fires = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due}}
+			p.Fires = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunAtMS: due}}
 		}
 		return p
 	}
@@ -258,7 +263,8 @@ func overOneShotsStayOver(t *testing.T, s *setup) {
 	session := s.session()
 	called := s.claim(session, past.Fires)
 	require.Len(t, called, 1)
-	_, _, err = s.st().Record(t.Context(), session, []timer.Outcome{delivered(called[0], s.nowMS())}, nil)
+	_, _, err = s.st().
+		Record(t.Context(), session, []timer.Outcome{delivered(called[0], s.nowMS())}, nil)
 	require.NoError(t, err)
 	for range 2 {
 		_, err = s.put("work", "", 0)
@@ -268,7 +274,7 @@ func overOneShotsStayOver(t *testing.T, s *setup) {
 		require.NoError(t, err)
 		require.False(t, got.Replan)
 		require.Equal(t, timer.NeverMS, got.NextDueMS)
-		require.EqualValues(t, 1, got.FiresMade)
+		require.EqualValues(t, 1, got.FiresCreated)
 		require.Empty(t, s.openOf(past.Timer.ID))
 		open := s.openOf(coming.Timer.ID)
 		require.Len(t, open, 1)
@@ -290,7 +296,7 @@ func calendarsCountMaxFires(t *testing.T, s *setup) {
 	s.expandDue(plan)
 	got, err := s.st().Timer(t.Context(), "app", made.Timer.ID)
 	require.NoError(t, err)
-	require.EqualValues(t, 6, got.FiresMade)
+	require.EqualValues(t, 6, got.FiresCreated)
 	past := 0
 	for _, f := range made.Fires {
 		if f.DueMS <= got.VersionMS {

@@ -85,7 +85,7 @@ func deadOwnersAreSucceeded(t *testing.T, s *setup) {
 	require.Len(t, s.claim(dead, fires[:15]), 15)
 	require.Len(t, s.claim(alive, fires[15:18]), 3)
 	late := fires[0]
-	late.Attempt, late.State, late.LateMS, late.RunMS = 1, timer.FireRetrying, 7, late.RunMS+4000
+	late.Attempt, late.State, late.LateMS, late.RunAtMS = 1, timer.FireRetrying, 7, late.RunAtMS+4000
 	lost, err := s.st().RecordAttempts(t.Context(), dead, []timer.Fire{late}, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
@@ -116,10 +116,16 @@ func deadOwnersAreSucceeded(t *testing.T, s *setup) {
 	require.EqualValues(t, 1, won[late.FireID].Attempt, "as the store has it, not as the task says")
 	require.Equal(t, timer.FireRetrying, won[late.FireID].State)
 	require.EqualValues(t, 7, won[late.FireID].LateMS)
-	require.Equal(t, late.RunMS, won[late.FireID].RunMS, "the wait of an attempt outlives who made the one before")
+	require.Equal(
+		t,
+		late.RunAtMS,
+		won[late.FireID].RunAtMS,
+		"the wait of an attempt outlives who made the one before",
+	)
 }
 
-// concurrentReleases lets calls of a dead session, one of them repeated by several, race with heirs who take its fires over.
+// concurrentReleases lets calls of a dead session, one of them repeated by several, race with heirs
+// who take its fires over.
 func concurrentReleases(t *testing.T, s *setup) {
 	for range 5 {
 		dead := s.session()
@@ -200,7 +206,7 @@ func onlyTheOwnerActs(t *testing.T, s *setup) {
 	}
 
 	tried := fires[0]
-	tried.Attempt, tried.State, tried.LateMS, tried.RunMS, tried.Bucket = 1, timer.FireRetrying, 9, now+70_000, 2
+	tried.Attempt, tried.State, tried.LateMS, tried.RunAtMS, tried.Bucket = 1, timer.FireRetrying, 9, now+70_000, 2
 	for range 2 {
 		lost, err = s.st().RecordAttempts(ctx, owner, []timer.Fire{tried, free}, attempts)
 		require.NoError(t, err)
@@ -221,7 +227,7 @@ func release(t *testing.T, s *setup) {
 	now := s.nowMS()
 	fires := s.claim(session, s.fires(3, now))
 	back := append([]timer.Fire(nil), fires[:2]...)
-	back[0].RunMS, back[0].Bucket, back[0].State, back[0].Attempt, back[0].LateMS = now+120_000, 3, timer.FireRetrying, 1, 12
+	back[0].RunAtMS, back[0].Bucket, back[0].State, back[0].Attempt, back[0].LateMS = now+120_000, 3, timer.FireRetrying, 1, 12
 	released, err := s.st().Release(ctx, session, back, []timer.Attempt{attempt(back[0], 1, now)})
 	require.NoError(t, err)
 	want := append([]timer.Fire(nil), back...)
@@ -237,7 +243,8 @@ func release(t *testing.T, s *setup) {
 	rec, err := s.st().Fire(ctx, "app", want[0].FireID)
 	require.NoError(t, err)
 	require.Equal(t, []timer.Attempt{attempt(back[0], 1, now)}, rec.Attempts)
-	loaded, err := s.st().LoadSlice(ctx, timer.MinuteOf(now+120_000), 3, store.Position{}, now+120_000, 10)
+	loaded, err := s.st().
+		LoadSlice(ctx, timer.MinuteOf(now+120_000), 3, store.Position{}, now+120_000, 10)
 	require.NoError(t, err)
 	require.Equal(t, want[:1], loaded, "it is in the slice of its new run")
 

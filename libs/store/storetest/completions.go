@@ -13,11 +13,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// accepted releases a fire that its receiver accepted at its next attempt, to time out in an hour, and returns it as it is now.
+// accepted releases a fire that its receiver accepted at its next attempt, to time out in an hour,
+// and returns it as it is now.
 func (s *setup) accepted(session timer.ID, f timer.Fire) timer.Fire {
 	s.t.Helper()
 	now := s.nowMS()
-	f.State, f.RunMS, f.LateMS, f.Done = timer.FireAccepted, now+time.Hour.Milliseconds(), 7, 5
+	f.State, f.RunAtMS, f.LateMS, f.Done = timer.FireAccepted, now+time.Hour.Milliseconds(), 7, 5
 	f.Attempt++
 	a := attempt(f, f.Attempt, now-12)
 	a.StatusCode, a.Error = 202, ""
@@ -45,7 +46,12 @@ func completeDelivers(t *testing.T, s *setup) {
 	f := s.accepted(session, fires[0])
 	early := completed(f)
 	early.Attempt = 2
-	require.Equal(t, store.Completed{State: store.CompletedEarly}, s.complete(early), "that attempt is not made yet")
+	require.Equal(
+		t,
+		store.Completed{State: store.CompletedEarly},
+		s.complete(early),
+		"that attempt is not made yet",
+	)
 	late := completed(f)
 	late.Attempt = 0
 	require.Equal(t, store.Completed{State: store.CompletedLate}, s.complete(late))
@@ -60,7 +66,7 @@ func completeDelivers(t *testing.T, s *setup) {
 	want := delivered(f, ask.FinishedMS)
 	want.LatenessMS, want.StatusCode = 7, 202
 	require.Equal(t, plain(want), plain(*o))
-	require.Equal(t, store.HouseSession, o.Owner)
+	require.Equal(t, store.SystemSession, o.Owner)
 	require.Len(t, rec.Attempts, 1)
 	require.Equal(t, store.Completed{State: store.CompletedThen}, s.complete(ask))
 	fail := completed(f)
@@ -74,12 +80,19 @@ func completeDelivers(t *testing.T, s *setup) {
 	require.Equal(t, store.Completed{State: store.CompletedEarly}, s.complete(wait))
 	retried := fires[1]
 	retried.State, retried.Attempt = timer.FireRetrying, 1
-	lost, err := s.st().RecordAttempts(ctx, session, []timer.Fire{retried}, []timer.Attempt{attempt(retried, 1, s.nowMS())})
+	lost, err := s.st().
+		RecordAttempts(ctx, session, []timer.Fire{retried}, []timer.Attempt{attempt(retried, 1, s.nowMS())})
 	require.NoError(t, err)
 	require.Empty(t, lost)
-	require.Equal(t, store.Completed{State: store.CompletedLate}, s.complete(wait), "that attempt failed")
+	require.Equal(
+		t,
+		store.Completed{State: store.CompletedLate},
+		s.complete(wait),
+		"that attempt failed",
+	)
 
-	// One whose timeout was claimed, but whose end is not written, is completed, and lost to its owner.
+	// One whose timeout was claimed, but whose end is not written, is completed, and lost to its
+	// owner.
 	f = s.accepted(session, fires[2])
 	won := s.claim(session, []timer.Fire{f})
 	require.Len(t, won, 1)
@@ -89,7 +102,13 @@ func completeDelivers(t *testing.T, s *setup) {
 	require.Equal(t, store.CompletedNow, s.complete(ask).State)
 	rec, err = s.st().Fire(ctx, "app", f.FireID)
 	require.NoError(t, err)
-	require.InDelta(t, s.nowMS(), rec.Outcome.FinishedMS, 10_000, "by the store's clock where the caller's is far off")
+	require.InDelta(
+		t,
+		s.nowMS(),
+		rec.Outcome.FinishedMS,
+		10_000,
+		"by the store's clock where the caller's is far off",
+	)
 	won[0].State = timer.FireRetrying
 	released, err := s.st().Release(ctx, session, won, nil)
 	require.NoError(t, err)
@@ -109,7 +128,13 @@ func completeGivesBack(t *testing.T, s *setup) {
 	session := s.session()
 	f := s.accepted(session, s.claim(session, s.fires(1, s.nowMS()))[0])
 	ask := completed(f)
-	ask.Failed = &timer.Attempt{StartMS: s.nowMS() - 30, DurationMS: 30, Error: "the till is closed", Failure: timer.FailureAsync, StatusCode: 409}
+	ask.Failed = &timer.Attempt{
+		StartMS:    s.nowMS() - 30,
+		DurationMS: 30,
+		Error:      "the till is closed",
+		Failure:    timer.FailureAsync,
+		StatusCode: 409,
+	}
 	got := s.complete(ask)
 	require.Equal(t, store.CompletedNow, got.State)
 	require.Len(t, got.Fires, 1)
@@ -117,7 +142,7 @@ func completeGivesBack(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	back := *rec.Open
 	require.Equal(t, back, got.Fires[0])
-	require.InDelta(t, s.nowMS(), back.RunMS, 10_000)
+	require.InDelta(t, s.nowMS(), back.RunAtMS, 10_000)
 	require.Equal(t, timer.FireReturned, back.State)
 	require.Equal(t, f.Attempt, back.Attempt)
 	require.Equal(t, f.Rev+1, back.Rev)
@@ -128,7 +153,8 @@ func completeGivesBack(t *testing.T, s *setup) {
 	want := *ask.Failed
 	want.FireID, want.N = f.FireID, f.Attempt
 	for i := range rec.Attempts {
-		rec.Attempts[i].DurationMS = want.DurationMS // a millisecond more where the acceptance ended with it
+		// a millisecond more where the acceptance ended with it.
+		rec.Attempts[i].DurationMS = want.DurationMS
 	}
 	require.Contains(t, rec.Attempts, want)
 	again := s.complete(ask)
@@ -148,8 +174,8 @@ func completeGoesOn(t *testing.T, s *setup) {
 	session := s.session()
 	tm, fires := s.owned(session, 2)
 	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueOne}
-	require.Equal(t, store.TurnNow, s.enter(session, fires[0], queue).Turn)
-	require.Equal(t, store.TurnWaits, s.enter(session, fires[1], queue).Turn)
+	require.Equal(t, store.SlotGranted, s.enter(session, fires[0], queue).SlotVerdict)
+	require.Equal(t, store.SlotQueued, s.enter(session, fires[1], queue).SlotVerdict)
 	f := s.accepted(session, fires[0])
 	require.Equal(t, f.FireID, s.running(tm.ID), "what is accepted keeps its turn")
 	ask := completed(f)
@@ -170,7 +196,7 @@ func completeGoesOn(t *testing.T, s *setup) {
 	require.Equal(t, next.Next.FireID, got.Fires[0].FireID)
 	after, err := s.st().Timer(t.Context(), "app", tm.ID)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, after.FiresMade)
+	require.EqualValues(t, 2, after.FiresCreated)
 	again = s.complete(ask)
 	require.Equal(t, store.Completed{State: store.CompletedThen, Fires: got.Fires}, again)
 }
@@ -193,7 +219,7 @@ func concurrentCompletions(t *testing.T, s *setup) {
 				return err
 			}
 			for _, f := range won {
-				o := delivered(f, f.RunMS)
+				o := delivered(f, f.RunAtMS)
 				o.Kind = timer.Failed
 				lost, _, err := st.Record(ctx, other, []timer.Outcome{o}, nil)
 				if err != nil {

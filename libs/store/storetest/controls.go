@@ -13,7 +13,12 @@ import (
 )
 
 // pause pauses one timer, which must succeed.
-func (s *setup) pause(tm timer.Timer, reason string, untilMS int64, plan store.Planner) store.StatusChanged {
+func (s *setup) pause(
+	tm timer.Timer,
+	reason string,
+	untilMS int64,
+	plan store.Planner,
+) store.StatusChanged {
 	s.t.Helper()
 	out, err := s.st().SetStatus(s.t.Context(), []store.StatusChange{
 		{App: tm.App, ID: tm.ID, Status: timer.StatusPaused, Reason: reason, UntilMS: untilMS},
@@ -73,7 +78,8 @@ func pausesEnd(t *testing.T, s *setup) {
 	require.Zero(t, off.Timer.PausedUntilMS)
 }
 
-// statusConditions judges by what the timer is with its row locked: a pause never takes the place of a deactivation.
+// statusConditions judges by what the timer is with its row locked: a pause never takes the place
+// of a deactivation.
 func statusConditions(t *testing.T, s *setup) {
 	ctx := t.Context()
 	made := s.create(s.newTimer(), noFires).Timer
@@ -85,12 +91,18 @@ func statusConditions(t *testing.T, s *setup) {
 		return out[0]
 	}
 	pause := store.StatusChange{
-		Status: timer.StatusPaused, UntilMS: s.nowMS() + 1, From: []timer.Status{timer.StatusActive, timer.StatusPaused},
+		Status:  timer.StatusPaused,
+		UntilMS: s.nowMS() + 1,
+		From:    []timer.Status{timer.StatusActive, timer.StatusPaused},
 	}
 	refused := change(pause)
 	requireCode(t, timer.CodeConflict, refused.Err)
 	require.Zero(t, refused.Seq)
-	requireCode(t, timer.CodeConflict, change(store.StatusChange{Status: timer.StatusActive, IfVersion: 2}).Err)
+	requireCode(
+		t,
+		timer.CodeConflict,
+		change(store.StatusChange{Status: timer.StatusActive, IfVersion: 2}).Err,
+	)
 	got, err := s.st().Timer(ctx, made.App, made.ID)
 	require.NoError(t, err)
 	require.Equal(t, made, got, "a refused change writes nothing")
@@ -169,7 +181,11 @@ func freezesAreLogged(t *testing.T, s *setup) {
 	}
 	log := changes()
 	require.Len(t, log, 1)
-	require.Equal(t, store.Change{Seq: log[0].Seq, AtMS: log[0].AtMS, AppID: tm.AppID, Frozen: true}, log[0])
+	require.Equal(
+		t,
+		store.Change{Seq: log[0].Seq, AtMS: log[0].AtMS, AppID: tm.AppID, Frozen: true},
+		log[0],
+	)
 
 	again, err := s.st().SetFrozen(ctx, "app", true, "bills")
 	require.NoError(t, err)
@@ -202,12 +218,19 @@ func freezesAreLogged(t *testing.T, s *setup) {
 	require.Len(t, changes(), 5, "one for all that ask for the same")
 }
 
-// frozenAppsTakeNoFires: what was asked for before a freeze is there, what is asked for after it is not.
+// frozenAppsTakeNoFires: what was asked for before a freeze is there, what is asked for after it is
+// not.
 func frozenAppsTakeNoFires(t *testing.T, s *setup) {
 	ctx := t.Context()
 	tm := s.create(s.newTimer(), noFires).Timer
 	fire := func(series int64) []timer.Fire {
-		return []timer.Fire{{FireID: timer.FireID{Timer: tm.ID, DueMS: 1_900_000_000_000, Series: series}, RunMS: 1_900_000_000_000, Cause: timer.CauseRunNow}}
+		return []timer.Fire{
+			{
+				FireID:  timer.FireID{Timer: tm.ID, DueMS: 1_900_000_000_000, Series: series},
+				RunAtMS: 1_900_000_000_000,
+				Cause:   timer.CauseRunNow,
+			},
+		}
 	}
 	_, err := s.st().AddFires(ctx, "app", tm.ID, fire(1))
 	require.NoError(t, err)
@@ -252,25 +275,35 @@ func skipsAreOutcomes(t *testing.T, s *setup) {
 	base := now - time.Hour.Milliseconds()
 	skip := func(id timer.ID, from, until, count int64) timer.Outcome {
 		return timer.Outcome{
-			Fire: timer.Fire{FireID: timer.FireID{Timer: id, DueMS: base + from}, RunMS: base + from}, Reason: timer.ReasonMisfired,
-			UntilMS: base + until, Count: count,
+			Fire: timer.Fire{
+				FireID:  timer.FireID{Timer: id, DueMS: base + from},
+				RunAtMS: base + from,
+			},
+			Reason:  timer.ReasonMisfired,
+			UntilMS: base + until,
+			Count:   count,
 		}
 	}
 	fire := func(id timer.ID, at int64) timer.Fire {
-		return timer.Fire{FireID: timer.FireID{Timer: id, DueMS: base + at}, RunMS: base + at}
+		return timer.Fire{FireID: timer.FireID{Timer: id, DueMS: base + at}, RunAtMS: base + at}
 	}
 	start := func(*timer.Timer, int64) store.Plan { return store.Plan{NextDueMS: base, ExpandAtMS: now} }
 	made := s.gridTimer(gridDefinition(time.Minute), start).Timer
 	fires := s.expandDue(func(t *timer.Timer, nowMS int64) store.Plan {
 		return store.Plan{
-			Fires: []timer.Fire{fire(t.ID, 500), fire(t.ID, 2000)}, Skips: []timer.Outcome{skip(t.ID, 600, 1900, 14), skip(t.ID, 0, 400, 5)},
-			NextDueMS: base + 2001, ExpandAtMS: nowMS + time.Hour.Milliseconds(),
+			Fires: []timer.Fire{
+				fire(t.ID, 500),
+				fire(t.ID, 2000),
+			},
+			Skips:      []timer.Outcome{skip(t.ID, 600, 1900, 14), skip(t.ID, 0, 400, 5)},
+			NextDueMS:  base + 2001,
+			ExpandAtMS: nowMS + time.Hour.Milliseconds(),
 		}
 	})
 	require.Len(t, fires, 2)
 	got, err := s.st().Timer(ctx, "app", made.ID)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, got.FiresMade, "a stretch is not called")
+	require.EqualValues(t, 2, got.FiresCreated, "a stretch is not called")
 	history, err := s.st().History(ctx, "app", made.ID, timer.FireID{}, 10)
 	require.NoError(t, err)
 	require.Len(t, history, 2)
@@ -289,8 +322,12 @@ func skipsAreOutcomes(t *testing.T, s *setup) {
 		"over a fire": {Fires: []timer.Fire{fire(made.ID, 4000)}, Skips: []timer.Outcome{skip(made.ID, 3000, 5000, 2)}, NextDueMS: base + 9000},
 		"none":        {Skips: []timer.Outcome{skip(made.ID, 3000, 5000, 0)}, NextDueMS: base + 9000},
 	} {
-		off := s.setStatus(made, timer.StatusInactive, func(*timer.Timer, int64) store.Plan { return p })
-		require.Equal(t, got.FiresMade, off.Timer.FiresMade, name)
+		off := s.setStatus(
+			made,
+			timer.StatusInactive,
+			func(*timer.Timer, int64) store.Plan { return p },
+		)
+		require.Equal(t, got.FiresCreated, off.Timer.FiresCreated, name)
 		s.setStatus(made, timer.StatusActive, func(*timer.Timer, int64) store.Plan { return p })
 	}
 	history, err = s.st().History(ctx, "app", made.ID, timer.FireID{}, 10)
@@ -303,11 +340,15 @@ func skipsAreOutcomes(t *testing.T, s *setup) {
 			return store.Plan{NextDueMS: t.NextDueMS}
 		}
 		return store.Plan{
-			Fires: []timer.Fire{fire(t.ID, 5001), fire(t.ID, nowMS-base+9000)}, Skips: []timer.Outcome{skip(t.ID, 3000, 5000, 2)},
+			Fires: []timer.Fire{
+				fire(t.ID, 5001),
+				fire(t.ID, nowMS-base+9000),
+			},
+			Skips:     []timer.Outcome{skip(t.ID, 3000, 5000, 2)},
 			NextDueMS: nowMS + 9001,
 		}
 	})
 	require.Len(t, off.Fires, 1)
-	require.Equal(t, got.FiresMade+1, off.Timer.FiresMade)
+	require.Equal(t, got.FiresCreated+1, off.Timer.FiresCreated)
 	require.Greater(t, off.Timer.NextDueMS, now)
 }

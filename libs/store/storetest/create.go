@@ -18,13 +18,17 @@ func oneOfManyCreatesWins(t *testing.T, s *setup) {
 	s.together(calls, func(ctx context.Context, i int, st store.Store) error {
 		items := make([]store.NewTimer, names)
 		for n := range items {
-			// Half of the callers name them the other way round, and one in four has another definition.
+			// Half of the callers name them the other way round, and one in four has another
+			// definition.
 			name := n
 			if i%2 == 1 {
 				name = names - 1 - n
 			}
 			items[n] = store.NewTimer{
-				App: "app", Name: fmt.Sprint("n", name), Definition: definition(fmt.Sprint("http://", i%4)), Activate: true,
+				App:        "app",
+				Name:       fmt.Sprint("n", name),
+				Definition: definition(fmt.Sprint("http://", i%4)),
+				Activate:   true,
 			}
 		}
 		var err error
@@ -92,7 +96,10 @@ func namesAreBytes(t *testing.T, s *setup) {
 	seen := map[timer.ID]bool{}
 	for _, name := range []string{"a", "A", "a ", "ä", "a\u0308", strings.Repeat("x", timer.MaxNameLen)} {
 		for _, app := range []string{"app", "App"} {
-			c := s.create(store.NewTimer{App: app, Name: name, Definition: definition("http://a")}, noFires)
+			c := s.create(
+				store.NewTimer{App: app, Name: name, Definition: definition("http://a")},
+				noFires,
+			)
 			require.False(t, c.Existing, "%q", name)
 			require.False(t, seen[c.Timer.ID])
 			seen[c.Timer.ID] = true
@@ -147,7 +154,11 @@ func concurrentIdempotencyKeys(t *testing.T, s *setup) {
 	s.together(calls, func(ctx context.Context, i int, st store.Store) error {
 		// The names differ, so that the key alone can tell that it is one request.
 		n := store.NewTimer{
-			App: "app", Name: fmt.Sprint("by", i), Definition: definition("http://a"), IdempotencyKey: "k", RequestHash: []byte("r"),
+			App:            "app",
+			Name:           fmt.Sprint("by", i),
+			Definition:     definition("http://a"),
+			IdempotencyKey: "k",
+			RequestHash:    []byte("r"),
 		}
 		out, err := st.Create(ctx, []store.NewTimer{n}, noFires)
 		if err == nil {

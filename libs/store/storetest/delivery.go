@@ -20,21 +20,22 @@ func lanesAndTargets(t *testing.T, s *setup) {
 	made := s.create(item, func(t *timer.Timer, nowMS int64) (p store.Plan) {
 		p = planAt(0, now, now+1)(t, nowMS)
 		for i := range p.Fires {
-			p.Fires[i].Lane, p.Fires[i].Done = t.Definition.Priority.Lane(), 9
+			p.Fires[i].PriorityLevel, p.Fires[i].Done = t.Definition.Priority.PriorityLevel(), 9
 		}
 		return p
 	})
 	require.Len(t, made.Fires, 2)
 	for _, f := range made.Fires {
-		require.Equal(t, timer.LaneLow, f.Lane)
+		require.Equal(t, timer.LevelLow, f.PriorityLevel)
 		require.Zero(t, f.Done)
 		rec, err := s.st().Fire(ctx, "app", f.FireID)
 		require.NoError(t, err)
 		require.Equal(t, f, *rec.Open)
 	}
-	added, err := s.st().AddFires(ctx, "app", made.Timer.ID, []timer.Fire{{FireID: timer.FireID{Timer: made.Timer.ID, DueMS: now, Series: 4}, RunMS: now, Done: 3}})
+	added, err := s.st().
+		AddFires(ctx, "app", made.Timer.ID, []timer.Fire{{FireID: timer.FireID{Timer: made.Timer.ID, DueMS: now, Series: 4}, RunAtMS: now, Done: 3}})
 	require.NoError(t, err)
-	require.Equal(t, timer.LaneLow, added[0].Lane, "the timer's own")
+	require.Equal(t, timer.LevelLow, added[0].PriorityLevel, "the timer's own")
 	require.Zero(t, added[0].Done)
 
 	won := s.claim(session, made.Fires)
@@ -53,7 +54,7 @@ func lanesAndTargets(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Equal(t, f, *rec.Open)
 	require.Equal(t, tries, rec.Attempts, "of one attempt one for each target")
-	f.RunMS, f.Done = now+7, 6
+	f.RunAtMS, f.Done = now+7, 6
 	released, err := s.st().Release(ctx, session, []timer.Fire{f}, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 6, released[0].Done)

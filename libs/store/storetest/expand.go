@@ -21,7 +21,11 @@ func everySecond(n int) store.Planner {
 		p := store.Plan{NextDueMS: from + int64(n)*1000, ExpandAtMS: nowMS}
 		for i := range n {
 			p.Fires = append(p.Fires, timer.Fire{
-				FireID: timer.FireID{Timer: t.ID, DueMS: from + int64(i)*1000}, RunMS: from + int64(i)*1000,
+				FireID: timer.FireID{
+					Timer: t.ID,
+					DueMS: from + int64(i)*1000,
+				},
+				RunAtMS: from + int64(i)*1000,
 			})
 		}
 		return p
@@ -97,7 +101,7 @@ func expandOnceEach(t *testing.T, s *setup) {
 	for _, tm := range made {
 		got, err := s.st().Timer(t.Context(), "app", tm.ID)
 		require.NoError(t, err)
-		require.EqualValues(t, each, got.FiresMade)
+		require.EqualValues(t, each, got.FiresCreated)
 		require.Equal(t, timer.StatusActive, got.Status)
 		require.Equal(t, tm.Name, got.Name)
 	}
@@ -130,7 +134,7 @@ func expandContinues(t *testing.T, s *setup) {
 	}
 	got, err := s.st().Timer(t.Context(), "app", tm.ID)
 	require.NoError(t, err)
-	require.EqualValues(t, 1200, got.FiresMade)
+	require.EqualValues(t, 1200, got.FiresCreated)
 	require.Equal(t, mine[1199].DueMS+1000, got.NextDueMS)
 }
 
@@ -160,7 +164,7 @@ func failingPlanStopsNoOther(t *testing.T, s *setup) {
 	for _, tm := range made[:3] {
 		got, err := s.st().Timer(t.Context(), "app", tm.ID)
 		require.NoError(t, err)
-		require.Zero(t, got.FiresMade)
+		require.Zero(t, got.FiresCreated)
 		require.Zero(t, got.NextDueMS)
 		require.Greater(t, got.ExpandAtMS, s.nowMS())
 	}
@@ -173,7 +177,10 @@ func bucketsGrowUntilFrozen(t *testing.T, s *setup) {
 		require.NoError(t, err)
 		return out
 	}
-	got := grow(slicing.Growth{Minute: 7, Added: 10, Buckets: 1}, slicing.Growth{Minute: 8, Added: 20, Buckets: 3})
+	got := grow(
+		slicing.Growth{Minute: 7, Added: 10, Buckets: 1},
+		slicing.Growth{Minute: 8, Added: 20, Buckets: 3},
+	)
 	require.ElementsMatch(t, []slicing.MinuteCount{
 		{Minute: 7, Buckets: 1, Estimate: 10}, {Minute: 8, Buckets: 3, Estimate: 20},
 	}, got)
@@ -204,7 +211,11 @@ func concurrentGrowth(t *testing.T, s *setup) {
 			frozen[i] = n
 			return err
 		}
-		out, err := st.GrowMinutes(ctx, []slicing.Growth{{Minute: 5, Added: 1, Buckets: int32(i + 1)}}) //nolint:gosec // small
+		//nolint:gosec // small
+		out, err := st.GrowMinutes(
+			ctx,
+			[]slicing.Growth{{Minute: 5, Added: 1, Buckets: int32(i + 1)}},
+		)
 		if err == nil {
 			seen[i] = out[0].Buckets
 		}

@@ -20,7 +20,8 @@ func loadSlice(t *testing.T, s *setup) {
 		n.Activate = true
 		items = append(items, n)
 	}
-	out, err := s.st().Create(ctx, items, planAt(2, base+3000, base+1000, base+2000, base+timer.MinuteMS))
+	out, err := s.st().
+		Create(ctx, items, planAt(2, base+3000, base+1000, base+2000, base+timer.MinuteMS))
 	require.NoError(t, err)
 	require.Len(t, out[0].Fires, 4)
 	s.fires(2, base+1500) // bucket 0
@@ -37,7 +38,7 @@ func loadSlice(t *testing.T, s *setup) {
 			break
 		}
 		last := page[len(page)-1]
-		after = store.Position{RunMS: last.RunMS, FireID: last.FireID}
+		after = store.Position{RunAtMS: last.RunAtMS, FireID: last.FireID}
 	}
 	require.Len(t, got, 15, "two instants of eight timers, one of them claimed")
 	for i := 1; i < len(got); i++ {
@@ -50,9 +51,9 @@ func loadSlice(t *testing.T, s *setup) {
 
 func comparePositions(a, b timer.Fire) int {
 	switch {
-	case a.RunMS < b.RunMS:
+	case a.RunAtMS < b.RunAtMS:
 		return -1
-	case a.RunMS > b.RunMS:
+	case a.RunAtMS > b.RunAtMS:
 		return 1
 	}
 	return timer.CompareFires(a, b)
@@ -60,7 +61,8 @@ func comparePositions(a, b timer.Fire) int {
 
 func (s *setup) overdue(live timer.ID) []timer.Fire {
 	s.t.Helper()
-	found, err := s.st().Overdue(s.t.Context(), store.OverdueQuery{Live: []timer.ID{live}, Of: 1, Limit: 100})
+	found, err := s.st().
+		Overdue(s.t.Context(), store.OverdueQuery{Live: []timer.ID{live}, Of: 1, Limit: 100})
 	require.NoError(s.t, err)
 	return found
 }
@@ -88,7 +90,7 @@ func overdue(t *testing.T, s *setup) {
 
 	// The slice's row hands it out.
 	for _, f := range append(recent, fresh...) {
-		s.claimSlices(f.RunMinute(), 1, time.Minute, 1)
+		s.claimSlices(f.RunAtMinute(), 1, time.Minute, 1)
 	}
 	require.Equal(t, ids(recent), ids(s.overdue(live)))
 	require.Empty(t, s.overdue(live))
@@ -108,7 +110,8 @@ func overdueWalksABacklog(t *testing.T, s *setup) {
 	now := s.nowMS()
 	_, err := s.st().Cursor(ctx, timer.MinuteOf(now)+1)
 	require.NoError(t, err)
-	_, err = s.st().GrowMinutes(ctx, []slicing.Growth{{Minute: timer.MinuteOf(now - 10_000), Added: 1, Buckets: 4}})
+	_, err = s.st().
+		GrowMinutes(ctx, []slicing.Growth{{Minute: timer.MinuteOf(now - 10_000), Added: 1, Buckets: 4}})
 	require.NoError(t, err)
 	want, swept := map[timer.FireID]bool{}, map[timer.FireID]int32{}
 	for bucket := range int32(4) {
@@ -160,7 +163,7 @@ func ownedAndOldest(t *testing.T, s *setup) {
 	require.Zero(t, oldest())
 	past := s.fires(2, now-time.Hour.Milliseconds())
 	mid := s.fires(2, now-time.Second.Milliseconds())
-	require.Equal(t, past[0].RunMS, oldest())
+	require.Equal(t, past[0].RunAtMS, oldest())
 	s.claim(a, []timer.Fire{past[0], mid[0], later[0]})
 	s.claim(b, []timer.Fire{mid[1]})
 	owned := func(limit int, until int64, sessions ...timer.ID) []timer.FireID {

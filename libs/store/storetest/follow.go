@@ -17,7 +17,11 @@ func (s *setup) delayed(session timer.ID, maxFires int64) (timer.Timer, timer.Fi
 	s.t.Helper()
 	item := s.newTimer()
 	item.Activate = true
-	item.Definition.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute), MaxFires: maxFires}
+	item.Definition.Schedule = timer.Schedule{
+		Kind:     timer.KindFixedDelay,
+		Every:    timer.Duration(time.Minute),
+		MaxFires: maxFires,
+	}
 	made := s.create(item, planAt(0, s.nowMS()-time.Minute.Milliseconds()))
 	won := s.claim(session, made.Fires)
 	require.Len(s.t, won, 1)
@@ -30,7 +34,14 @@ func (s *setup) followed(f timer.Fire) timer.Outcome {
 	now := s.nowMS()
 	o := delivered(f, now)
 	o.Next = &timer.Fire{
-		FireID: timer.FireID{Timer: f.Timer, DueMS: now + timer.MinuteMS}, RunMS: now + timer.MinuteMS, AppID: f.AppID, Version: f.Version, Epoch: f.Epoch,
+		FireID: timer.FireID{
+			Timer: f.Timer,
+			DueMS: now + timer.MinuteMS,
+		},
+		RunAtMS: now + timer.MinuteMS,
+		AppID:   f.AppID,
+		Version: f.Version,
+		Epoch:   f.Epoch,
 	}
 	return o
 }
@@ -56,14 +67,15 @@ func delaysGoOn(t *testing.T, s *setup) {
 	require.Equal(t, made[0], *rec.Open)
 	got, err := s.st().Timer(ctx, "app", tm.ID)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, got.FiresMade)
+	require.EqualValues(t, 2, got.FiresCreated)
 	_, again := s.record(session, o)
 	require.Equal(t, made, again, "told again, and not made again")
 	got, err = s.st().Timer(ctx, "app", tm.ID)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, got.FiresMade)
+	require.EqualValues(t, 2, got.FiresCreated)
 
-	// A change of what is not the schedule leaves the open fire, and the chain goes on in the new version.
+	// A change of what is not the schedule leaves the open fire, and the chain goes on in the new
+	// version.
 	d := tm.Definition
 	d.Target.URL = "http://b"
 	s.edit(tm, d, noFires)
@@ -77,7 +89,10 @@ func delaysGoOn(t *testing.T, s *setup) {
 	// So with the first fire, which the planner does not plan a second time.
 	item := s.newTimer()
 	item.Activate = true
-	item.Definition.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute)}
+	item.Definition.Schedule = timer.Schedule{
+		Kind:  timer.KindFixedDelay,
+		Every: timer.Duration(time.Minute),
+	}
 	fresh := s.create(item, planAt(0, s.nowMS()+timer.MinuteMS))
 	d = fresh.Timer.Definition
 	d.Target.URL = "http://b"
@@ -103,7 +118,7 @@ func delaysGoOn(t *testing.T, s *setup) {
 		require.Empty(t, made, name)
 		got, err := s.st().Timer(ctx, "app", tm.ID)
 		require.NoError(t, err)
-		require.EqualValues(t, 1, got.FiresMade, name)
+		require.EqualValues(t, 1, got.FiresCreated, name)
 	}
 
 	// Edited but for its schedule while it is called: the next one is made all the same.
@@ -117,29 +132,31 @@ func delaysGoOn(t *testing.T, s *setup) {
 	require.EqualValues(t, 2, made[0].Version)
 }
 
-// delaysCountFromTheLastEnd: the first fire of a new chain comes a delay after the end of the last call of the one before, whether it waits for that, comes up
-// after it, or was told that it is its turn.
+// delaysCountFromTheLastEnd: the first fire of a new chain comes a delay after the end of the last
+// call of the one before, whether it waits for that, comes up after it, or was told that it is its
+// turn.
 func delaysCountFromTheLastEnd(t *testing.T, s *setup) {
 	const delay = 10 * time.Second
 	session := s.session()
 	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll}
-	ask := func(f timer.Fire, nowMS int64) store.Entered {
+	ask := func(f timer.Fire, nowMS int64) store.SlotResult {
 		t.Helper()
-		out, err := s.st().Enter(t.Context(), session, []store.Entry{{Fire: f, Concurrency: queue, AfterEnd: delay, NowMS: nowMS}})
+		out, err := s.st().
+			AcquireSlots(t.Context(), session, []store.SlotRequest{{Fire: f, Concurrency: queue, AfterEnd: delay, NowMS: nowMS}})
 		require.NoError(t, err)
 		return out[0]
 	}
 	for _, waits := range []bool{false, true} {
 		tm, first := s.delayed(session, 0)
 		now := s.nowMS()
-		require.Equal(t, store.TurnNow, ask(first, now).Turn, "no call has ended yet")
+		require.Equal(t, store.SlotGranted, ask(first, now).SlotVerdict, "no call has ended yet")
 		s.setStatus(tm, timer.StatusInactive, noFires)
 		next := s.setStatus(tm, timer.StatusActive, planAt(0, now+1000)).Fires
 		require.Len(t, next, 1)
 		second := s.claim(session, next)[0]
 		if waits {
 			entered := ask(second, now+1000)
-			require.Equal(t, store.TurnWaits, entered.Turn)
+			require.Equal(t, store.SlotQueued, entered.SlotVerdict)
 			second = entered.Fire
 		}
 		o := delivered(first, now+3000)
@@ -150,15 +167,16 @@ func delaysCountFromTheLastEnd(t *testing.T, s *setup) {
 			second = s.claim(session, made)[0]
 		}
 		entered := ask(second, now+3001)
-		require.Equal(t, store.TurnWaits, entered.Turn)
-		require.Equal(t, now+3000+delay.Milliseconds(), entered.Fire.RunMS)
+		require.Equal(t, store.SlotQueued, entered.SlotVerdict)
+		require.Equal(t, now+3000+delay.Milliseconds(), entered.Fire.RunAtMS)
 		require.Zero(t, s.running(tm.ID), "it keeps nobody from running meanwhile")
 		second = s.claim(session, []timer.Fire{entered.Fire})[0]
-		require.Equal(t, store.TurnNow, ask(second, entered.Fire.RunMS).Turn)
+		require.Equal(t, store.SlotGranted, ask(second, entered.Fire.RunAtMS).SlotVerdict)
 	}
 }
 
-// skipsDoNotCount: of a timer with max_fires a skipped fire lets another be made, once, and at once if the timer is active.
+// skipsDoNotCount: of a timer with max_fires a skipped fire lets another be made, once, and at once
+// if the timer is active.
 func skipsDoNotCount(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 1000)
 	d := gridDefinition(time.Second)
@@ -169,13 +187,26 @@ func skipsDoNotCount(t *testing.T, s *setup) {
 	require.Empty(t, s.expandDue(plan))
 	won := s.claim(session, made.Fires)
 	skip := func(f timer.Fire) timer.Outcome {
-		return timer.Outcome{Fire: f, Kind: timer.Skipped, Reason: timer.ReasonOverlap, FinishedMS: s.nowMS(), UntilMS: f.DueMS, Count: 1, Uncounted: true}
+		return timer.Outcome{
+			Fire:       f,
+			Kind:       timer.Skipped,
+			Reason:     timer.ReasonOverlap,
+			FinishedMS: s.nowMS(),
+			UntilMS:    f.DueMS,
+			Count:      1,
+			Uncounted:  true,
+		}
 	}
 	s.record(session, skip(won[0]))
-	require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresMade)
+	require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresCreated)
 	lost, _ := s.record(session, skip(won[0]))
 	require.Empty(t, lost)
-	require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresMade, "recorded again, and not counted again")
+	require.EqualValues(
+		t,
+		2,
+		s.timer(made.Timer.ID).FiresCreated,
+		"recorded again, and not counted again",
+	)
 	more := s.expandDue(plan)
 	require.Len(t, more, 1)
 	require.Equal(t, made.Fires[2].DueMS+1000, more[0].DueMS)
@@ -183,7 +214,7 @@ func skipsDoNotCount(t *testing.T, s *setup) {
 	s.pause(made.Timer, "", 0, plan)
 	s.record(session, skip(won[1]))
 	require.Empty(t, s.expandDue(plan))
-	require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresMade)
+	require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresCreated)
 	require.Len(t, s.setStatus(made.Timer, timer.StatusActive, plan).Fires, 1)
 }
 
@@ -196,7 +227,14 @@ func supersededOnlyInItsVersion(t *testing.T, s *setup) {
 	edited := s.edit(made.Timer, gridDefinition(40*time.Second), plan)
 	kept, gone := 0, 0
 	for _, f := range held {
-		o := timer.Outcome{Fire: f, Kind: timer.Skipped, Reason: timer.ReasonSuperseded, FinishedMS: s.nowMS(), UntilMS: f.DueMS, Count: 1}
+		o := timer.Outcome{
+			Fire:       f,
+			Kind:       timer.Skipped,
+			Reason:     timer.ReasonSuperseded,
+			FinishedMS: s.nowMS(),
+			UntilMS:    f.DueMS,
+			Count:      1,
+		}
 		lost, _ := s.record(session, o)
 		rec, err := s.st().Fire(t.Context(), "app", f.FireID)
 		require.NoError(t, err)
@@ -217,12 +255,16 @@ func supersededOnlyInItsVersion(t *testing.T, s *setup) {
 	require.Equal(t, []int{2, 2}, []int{kept, gone})
 }
 
-// delaysBeginAnew activates a fixed delay anew whose first fire is due when the open one of the chain before is, as where a calendar lets none before it.
+// delaysBeginAnew activates a fixed delay anew whose first fire is due when the open one of the
+// chain before is, as where a calendar lets none before it.
 func delaysBeginAnew(t *testing.T, s *setup) {
 	session := s.session()
 	item := s.newTimer()
 	item.Activate = true
-	item.Definition.Schedule = timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute)}
+	item.Definition.Schedule = timer.Schedule{
+		Kind:  timer.KindFixedDelay,
+		Every: timer.Duration(time.Minute),
+	}
 	due := s.nowMS() + timer.MinuteMS
 	made := s.create(item, planAt(0, due))
 	held := s.claim(session, made.Fires)
@@ -235,7 +277,13 @@ func delaysBeginAnew(t *testing.T, s *setup) {
 	require.EqualValues(t, 2, rec.Open.Epoch, "it is the new chain's")
 	require.Equal(t, session, rec.Open.Owner)
 	lost, _ := s.record(session, timer.Outcome{
-		Fire: held[0], Kind: timer.Skipped, Reason: timer.ReasonSuperseded, FinishedMS: s.nowMS(), UntilMS: due, Count: 1, Serial: true,
+		Fire:       held[0],
+		Kind:       timer.Skipped,
+		Reason:     timer.ReasonSuperseded,
+		FinishedMS: s.nowMS(),
+		UntilMS:    due,
+		Count:      1,
+		Serial:     true,
 	})
 	require.Equal(t, []timer.FireID{held[0].FireID}, lost, "the row has another epoch by now")
 	lost, next := s.record(session, s.followed(*rec.Open))
@@ -249,8 +297,8 @@ func delaysBeginAnew(t *testing.T, s *setup) {
 	require.Len(t, head, 1)
 	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll}
 	old, head := s.claim(session, next), s.claim(session, head)
-	require.Equal(t, store.TurnNow, s.enter(session, old[0], queue).Turn)
-	require.Equal(t, store.TurnWaits, s.enter(session, head[0], queue).Turn)
+	require.Equal(t, store.SlotGranted, s.enter(session, old[0], queue).SlotVerdict)
+	require.Equal(t, store.SlotQueued, s.enter(session, head[0], queue).SlotVerdict)
 	o := s.followed(old[0])
 	o.Serial = true
 	lost, next = s.record(session, o)
@@ -266,7 +314,11 @@ func concurrentFollowers(t *testing.T, s *setup) {
 	var told atomic.Int64
 	s.together(8, func(ctx context.Context, i int, st store.Store) error {
 		if i%4 == 3 {
-			_, err := st.SetStatus(ctx, []store.StatusChange{{App: "app", ID: tm.ID, Status: timer.StatusActive}}, noFires)
+			_, err := st.SetStatus(
+				ctx,
+				[]store.StatusChange{{App: "app", ID: tm.ID, Status: timer.StatusActive}},
+				noFires,
+			)
 			return err
 		}
 		lost, made, err := st.Record(ctx, session, []timer.Outcome{o}, nil)
@@ -279,7 +331,7 @@ func concurrentFollowers(t *testing.T, s *setup) {
 	require.Positive(t, told.Load())
 	got, err := s.st().Timer(t.Context(), "app", tm.ID)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, got.FiresMade)
+	require.EqualValues(t, 2, got.FiresCreated)
 	require.Len(t, s.openOf(tm.ID), 1)
 }
 
@@ -288,7 +340,11 @@ func addedFires(t *testing.T, s *setup) {
 	tm := s.create(s.newTimer(), noFires).Timer
 	now := s.nowMS()
 	fire := func(series int64) timer.Fire {
-		return timer.Fire{FireID: timer.FireID{Timer: tm.ID, DueMS: now, Series: series}, RunMS: now, Cause: timer.CauseRunNow}
+		return timer.Fire{
+			FireID:  timer.FireID{Timer: tm.ID, DueMS: now, Series: series},
+			RunAtMS: now,
+			Cause:   timer.CauseRunNow,
+		}
 	}
 	b := definition("http://b")
 	s.edit(tm, b, noFires)
@@ -310,7 +366,7 @@ func addedFires(t *testing.T, s *setup) {
 	require.EqualValues(t, 3, added[0].Series)
 	got, err := s.st().Timer(ctx, "app", tm.ID)
 	require.NoError(t, err)
-	require.Zero(t, got.FiresMade)
+	require.Zero(t, got.FiresCreated)
 
 	var n atomic.Int64
 	s.together(8, func(ctx context.Context, _ int, st store.Store) error {

@@ -12,22 +12,25 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// gridDefinition is due at every multiple of a duration. A schedule with a phase is due so much later.
+// gridDefinition is due at every multiple of a duration. A schedule with a phase is due so much
+// later.
 func gridDefinition(every time.Duration) timer.Definition {
 	d := definition("http://a")
 	d.Schedule = timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(every)}
 	return d
 }
 
-// grid plans what gridDefinition says, in bucket 0, up to ahead from now and at most so many fires. A fire runs by the schedule's jitter after its due.
-// Of a timer with a calendar, instants in odd minutes are excluded if the calendar excludes Mondays, whatever day it is.
+// grid plans what gridDefinition says, in bucket 0, up to ahead from now and at most so many fires.
+// A fire runs by the schedule's jitter after its due. Of a timer with a calendar, instants in odd
+// minutes are excluded if the calendar excludes Mondays, whatever day it is.
 func grid(ahead time.Duration, most int) store.Planner {
 	return func(t *timer.Timer, nowMS int64) store.Plan {
 		return planGrid(t, nowMS, nowMS+ahead.Milliseconds(), most)
 	}
 }
 
-// gridUntil is grid up to one instant, whenever it is asked: a second look finds nothing that the first did not.
+// gridUntil is grid up to one instant, whenever it is asked: a second look finds nothing that the
+// first did not.
 func gridUntil(endMS int64) store.Planner {
 	const most = 1000 // fires
 	return func(t *timer.Timer, nowMS int64) store.Plan { return planGrid(t, nowMS, endMS, most) }
@@ -43,13 +46,17 @@ func planGrid(t *timer.Timer, nowMS, endMS int64, most int) store.Plan {
 	due += (every - (due-phase)%every) % every
 	p := store.Plan{ExpandAtMS: nowMS + time.Hour.Milliseconds()}
 	for ; due <= endMS && len(p.Fires) < most; due += every {
-		if s.MaxFires > 0 && t.FiresMade+int64(len(p.Fires)) >= s.MaxFires {
+		if s.MaxFires > 0 && t.FiresCreated+int64(len(p.Fires)) >= s.MaxFires {
 			p.NextDueMS, p.ExpandAtMS = due, timer.NeverMS
 			return p
 		}
 		if !excluded(t, due) {
 			p.Fires = append(p.Fires, timer.Fire{
-				FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due + time.Duration(s.Jitter).Milliseconds(),
+				FireID: timer.FireID{
+					Timer: t.ID,
+					DueMS: due,
+				},
+				RunAtMS: due + time.Duration(s.Jitter).Milliseconds(),
 			})
 		}
 	}
@@ -59,7 +66,10 @@ func planGrid(t *timer.Timer, nowMS, endMS int64, most int) store.Plan {
 
 func excluded(t *timer.Timer, due int64) bool {
 	return due/timer.MinuteMS%2 == 1 &&
-		slices.ContainsFunc(t.Calendars, func(c timer.Calendar) bool { return slices.Contains(c.ExcludedWeekdays, "mon") })
+		slices.ContainsFunc(
+			t.Calendars,
+			func(c timer.Calendar) bool { return slices.Contains(c.ExcludedWeekdays, "mon") },
+		)
 }
 
 // gridTimer makes an active timer.
@@ -73,7 +83,8 @@ func (s *setup) gridTimer(d timer.Definition, plan store.Planner) store.Created 
 // edit edits one timer, which must succeed.
 func (s *setup) edit(tm timer.Timer, d timer.Definition, plan store.Planner) store.Edited {
 	s.t.Helper()
-	out, err := s.st().Edit(s.t.Context(), []store.Edit{{App: tm.App, ID: tm.ID, Definition: d}}, plan)
+	out, err := s.st().
+		Edit(s.t.Context(), []store.Edit{{App: tm.App, ID: tm.ID, Definition: d}}, plan)
 	require.NoError(s.t, err)
 	require.Len(s.t, out, 1)
 	require.NoError(s.t, out[0].Err)
@@ -83,7 +94,8 @@ func (s *setup) edit(tm timer.Timer, d timer.Definition, plan store.Planner) sto
 	return out[0]
 }
 
-// openOf returns those of the timer's fires with runs in the next half hour, or in the last minute, that are open and that nobody owns, in order of due.
+// openOf returns those of the timer's fires with runs in the next half hour, or in the last minute,
+// that are open and that nobody owns, in order of due.
 func (s *setup) openOf(id timer.ID) (fires []timer.Fire) {
 	s.t.Helper()
 	now := timer.MinuteOf(s.nowMS())

@@ -18,9 +18,17 @@ func oneOutcome(t *testing.T, s *setup) {
 	session, other := s.session(), s.session()
 	now := s.nowMS()
 	fires := s.claim(session, s.fires(5, now))
-	outcomes := []timer.Outcome{delivered(fires[0], now+5), delivered(fires[1], now+3), delivered(fires[2], now+4)}
+	outcomes := []timer.Outcome{
+		delivered(fires[0], now+5),
+		delivered(fires[1], now+3),
+		delivered(fires[2], now+4),
+	}
 	outcomes[1].Kind, outcomes[1].Reason, outcomes[1].StatusCode = timer.Failed, timer.ReasonExhausted, 500
-	attempts := []timer.Attempt{attempt(fires[1], 1, now), attempt(fires[1], 2, now+1), attempt(fires[3], 1, now)}
+	attempts := []timer.Attempt{
+		attempt(fires[1], 1, now),
+		attempt(fires[1], 2, now+1),
+		attempt(fires[3], 1, now),
+	}
 	for range 2 {
 		lost, _, err := s.st().Record(ctx, session, outcomes, attempts)
 		require.NoError(t, err)
@@ -73,7 +81,7 @@ func oneOutcome(t *testing.T, s *setup) {
 
 // plain leaves of an outcome what every store keeps.
 func plain(o timer.Outcome) timer.Outcome {
-	o.Owner, o.Bucket, o.State, o.Attempt, o.LateMS, o.Sweeps, o.Lane, o.Done = 0, 0, 0, 0, 0, 0, 0, 0
+	o.Owner, o.Bucket, o.State, o.Attempt, o.LateMS, o.Sweeps, o.PriorityLevel, o.Done = 0, 0, 0, 0, 0, 0, 0, 0
 	return o
 }
 
@@ -109,7 +117,13 @@ func concurrentRecords(t *testing.T, s *setup) {
 				return err
 			}
 			if i > 0 && len(lost) != len(all)-len(won) {
-				t.Errorf("recorder %d lost %d of %d, having won %d", i, len(lost), len(all), len(won))
+				t.Errorf(
+					"recorder %d lost %d of %d, having won %d",
+					i,
+					len(lost),
+					len(all),
+					len(won),
+				)
 			}
 		}
 		mu.Lock()
@@ -220,7 +234,7 @@ func retention(t *testing.T, s *setup) {
 	day := 24 * time.Hour.Milliseconds()
 	now := s.nowMS()
 	const keep = 7 * 24 * time.Hour
-	require.NoError(t, s.st().Keep(ctx, keep))
+	require.NoError(t, s.st().PurgeExpired(ctx, keep))
 	fires := s.claim(session, s.fires(5, now-20*day))
 	ages := []int64{10 * day, 7*day + 60_000, 7*day - 60_000, 0, 0}
 	var outcomes []timer.Outcome
@@ -232,12 +246,16 @@ func retention(t *testing.T, s *setup) {
 	lost, _, err := s.st().Record(ctx, session, outcomes, attempts)
 	require.NoError(t, err)
 	require.Empty(t, lost)
-	s.together(4, func(ctx context.Context, _ int, st store.Store) error { return st.Keep(ctx, keep) })
+	s.together(
+		4,
+		func(ctx context.Context, _ int, st store.Store) error { return st.PurgeExpired(ctx, keep) },
+	)
 	for i, f := range fires {
 		rec, err := s.st().Fire(ctx, "app", f.FireID)
 		switch {
 		case i < 2 && s.CoarseRetention:
-			// By the day, and only days that had a partition of their own: tested beside the implementation.
+			// By the day, and only days that had a partition of their own: tested beside the
+			// implementation.
 		case i < 2:
 			requireCode(t, timer.CodeNotFound, err)
 		case i < 4:

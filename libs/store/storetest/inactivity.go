@@ -33,7 +33,12 @@ func (s *setup) timer(id timer.ID) timer.Timer {
 // until waits for an instant of the store's clock.
 func (s *setup) until(ms int64) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.nowMS() >= ms }, 10*time.Second, time.Millisecond)
+	require.Eventually(
+		s.t,
+		func() bool { return s.nowMS() >= ms },
+		10*time.Second,
+		time.Millisecond,
+	)
 }
 
 // stretchesAreRecorded follows a timer through each status.
@@ -43,14 +48,24 @@ func stretchesAreRecorded(t *testing.T, s *setup) {
 	require.Empty(t, s.stretches(tm.ID))
 
 	off := s.setStatus(tm, timer.StatusInactive, plan).Timer
-	require.Equal(t, []timer.Inactivity{{FromMS: off.InactiveSinceMS, UntilMS: timer.NeverMS, Status: timer.StatusInactive}}, s.stretches(tm.ID))
+	require.Equal(
+		t,
+		[]timer.Inactivity{
+			{FromMS: off.InactiveSinceMS, UntilMS: timer.NeverMS, Status: timer.StatusInactive},
+		},
+		s.stretches(tm.ID),
+	)
 	states, err := s.st().States(t.Context(), []timer.ID{tm.ID})
 	require.NoError(t, err)
 	require.Equal(t, off.InactiveSinceMS, states[0].InactiveSinceMS)
 	s.until(off.InactiveSinceMS + 1)
 	on := s.setStatus(tm, timer.StatusActive, plan).Timer
 	require.Zero(t, on.InactiveSinceMS)
-	first := timer.Inactivity{FromMS: off.InactiveSinceMS, UntilMS: on.ActiveSinceMS, Status: timer.StatusInactive}
+	first := timer.Inactivity{
+		FromMS:  off.InactiveSinceMS,
+		UntilMS: on.ActiveSinceMS,
+		Status:  timer.StatusInactive,
+	}
 	require.Equal(t, []timer.Inactivity{first}, s.stretches(tm.ID))
 
 	// Each change of what keeps it from being active begins a stretch where the one before ends.
@@ -63,13 +78,18 @@ func stretchesAreRecorded(t *testing.T, s *setup) {
 	last := s.setStatus(tm, timer.StatusInactive, plan).Timer
 	require.Equal(t, []timer.Inactivity{
 		first,
-		{FromMS: paused.InactiveSinceMS, UntilMS: longer.InactiveSinceMS, Status: timer.StatusPaused},
+		{
+			FromMS:  paused.InactiveSinceMS,
+			UntilMS: longer.InactiveSinceMS,
+			Status:  timer.StatusPaused,
+		},
 		{FromMS: longer.InactiveSinceMS, UntilMS: last.InactiveSinceMS, Status: timer.StatusPaused},
 		{FromMS: last.InactiveSinceMS, UntilMS: timer.NeverMS, Status: timer.StatusInactive},
 	}, s.stretches(tm.ID))
 }
 
-// pausesEndAtTheirInstant: whoever notices the end of a pause first, and however late, the timer was active from that instant on.
+// pausesEndAtTheirInstant: whoever notices the end of a pause first, and however late, the timer
+// was active from that instant on.
 func pausesEndAtTheirInstant(t *testing.T, s *setup) {
 	const step = 10 * time.Millisecond
 	plan := grid(time.Second, 1000)
@@ -92,7 +112,16 @@ func pausesEndAtTheirInstant(t *testing.T, s *setup) {
 		before, err := s.st().LastChange(t.Context())
 		require.NoError(t, err)
 		fires := notice(tm)
-		require.Equal(t, timer.Inactivity{FromMS: paused.InactiveSinceMS, UntilMS: until, Status: timer.StatusPaused}, s.stretches(tm.ID)[0], name)
+		require.Equal(
+			t,
+			timer.Inactivity{
+				FromMS:  paused.InactiveSinceMS,
+				UntilMS: until,
+				Status:  timer.StatusPaused,
+			},
+			s.stretches(tm.ID)[0],
+			name,
+		)
 		changes, err := s.st().Changes(t.Context(), before, 10)
 		require.NoError(t, err)
 		require.NotEmpty(t, changes, name)
@@ -128,12 +157,13 @@ func planOneShot(t *timer.Timer, _ int64) store.Plan {
 	p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
 	if t.NextDueMS != timer.NeverMS {
 		due := t.Definition.Schedule.At.UnixMilli()
-		p.Fires = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due}}
+		p.Fires = []timer.Fire{{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunAtMS: due}}
 	}
 	return p
 }
 
-// oneShotsAreMovedOnce moves one-shots while executors claim them: a claimed one stays, and one that was moved cannot be claimed at its old instant.
+// oneShotsAreMovedOnce moves one-shots while executors claim them: a claimed one stays, and one
+// that was moved cannot be claimed at its old instant.
 func oneShotsAreMovedOnce(t *testing.T, s *setup) {
 	const rounds = 20
 	session := s.session()
@@ -148,7 +178,11 @@ func oneShotsAreMovedOnce(t *testing.T, s *setup) {
 				won, err = st.Claim(ctx, session, made.Fires)
 				return err
 			}
-			out, err := st.Edit(ctx, []store.Edit{{App: "app", ID: made.Timer.ID, Definition: oneShot(due + 1000)}}, planOneShot)
+			out, err := st.Edit(
+				ctx,
+				[]store.Edit{{App: "app", ID: made.Timer.ID, Definition: oneShot(due + 1000)}},
+				planOneShot,
+			)
 			if err == nil {
 				edited = out[0]
 			}
@@ -159,7 +193,12 @@ func oneShotsAreMovedOnce(t *testing.T, s *setup) {
 		if len(won) == 1 {
 			requireCode(t, timer.CodeConflict, edited.Err)
 			require.NotNil(t, old.Open)
-			require.Equal(t, made.Timer.Version, s.timer(made.Timer.ID).Version, "a refused edit changes nothing")
+			require.Equal(
+				t,
+				made.Timer.Version,
+				s.timer(made.Timer.ID).Version,
+				"a refused edit changes nothing",
+			)
 			continue
 		}
 		require.NoError(t, edited.Err)
@@ -182,7 +221,9 @@ func oneShotsAreMovedOnce(t *testing.T, s *setup) {
 }
 
 // deferral lets a claimed fire wait for its timer.
-func deferral(f timer.Fire) store.Deferral { return store.Deferral{Fire: f, RunMS: timer.DeferredMS} }
+func deferral(f timer.Fire) store.Deferral {
+	return store.Deferral{Fire: f, RunAtMS: timer.DeferredMS}
+}
 
 func deferredFiresWait(t *testing.T, s *setup) {
 	ctx := t.Context()
@@ -214,7 +255,7 @@ func deferredFiresWait(t *testing.T, s *setup) {
 	require.Equal(t, ids(won[1:]), ids(owned))
 	rec, err := s.st().Fire(ctx, "app", won[0].FireID)
 	require.NoError(t, err)
-	require.Equal(t, timer.DeferredMS, rec.Open.RunMS)
+	require.Equal(t, timer.DeferredMS, rec.Open.RunAtMS)
 	require.Equal(t, won[0].Rev+1, rec.Open.Rev)
 	require.Empty(t, s.claim(session, won[:1]), "a task from before leads to nothing")
 
@@ -222,36 +263,37 @@ func deferredFiresWait(t *testing.T, s *setup) {
 	on := s.setStatus(tms[0], timer.StatusActive, noFires)
 	require.Len(t, on.Fires, 1)
 	require.Equal(t, won[0].FireID, on.Fires[0].FireID)
-	require.Equal(t, won[0].RunMS, on.Fires[0].RunMS)
+	require.Equal(t, won[0].RunAtMS, on.Fires[0].RunAtMS)
 	require.Len(t, s.claim(session, on.Fires), 1)
 	s.setStatus(tms[0], timer.StatusInactive, noFires)
 	require.Empty(t, s.setStatus(tms[0], timer.StatusActive, noFires).Fires)
 
 	// One that ran before anybody activated its timer is left alone, claimed or given back since.
 	until := deferral(won[1])
-	until.RunMS = due + 1
+	until.RunAtMS = due + 1
 	_, err = s.st().Defer(ctx, session, []store.Deferral{until, deferral(won[2])})
 	require.NoError(t, err)
 	again := until.Fire
-	again.RunMS, again.Rev = until.RunMS, again.Rev+1
+	again.RunAtMS, again.Rev = until.RunAtMS, again.Rev+1
 	claimed := s.claim(session, []timer.Fire{again})
 	require.Len(t, claimed, 1)
 	retry := claimed[0]
-	retry.State, retry.Attempt, retry.RunMS = timer.FireRetrying, 1, s.nowMS()+time.Minute.Milliseconds()
+	retry.State, retry.Attempt, retry.RunAtMS = timer.FireRetrying, 1, s.nowMS()+time.Minute.Milliseconds()
 	released, err := s.st().Release(ctx, session, []timer.Fire{retry}, nil)
 	require.NoError(t, err)
 	require.Len(t, released, 1)
 	require.Empty(t, s.setStatus(tms[1], timer.StatusActive, noFires).Fires)
 	rec, err = s.st().Fire(ctx, "app", retry.FireID)
 	require.NoError(t, err)
-	require.Equal(t, retry.RunMS, rec.Open.RunMS)
+	require.Equal(t, retry.RunAtMS, rec.Open.RunAtMS)
 
 	// What waits for a timer that is deleted comes back to be skipped.
 	gone := s.setStatus(tms[2], timer.StatusDeleted, noFires)
 	require.Equal(t, ids(won[2:3]), ids(gone.Fires))
 }
 
-// concurrentDeferrals defers fires while their timers are switched on and off: none is lost, whichever comes first.
+// concurrentDeferrals defers fires while their timers are switched on and off: none is lost,
+// whichever comes first.
 func concurrentDeferrals(t *testing.T, s *setup) {
 	session := s.session()
 	fires := s.claim(session, s.fires(40, s.nowMS()-5000))
@@ -276,7 +318,11 @@ func concurrentDeferrals(t *testing.T, s *setup) {
 				mu.Unlock()
 				continue
 			}
-			out, err := st.SetStatus(ctx, []store.StatusChange{{App: "app", ID: tms[i].ID, Status: timer.StatusActive}}, noFires)
+			out, err := st.SetStatus(
+				ctx,
+				[]store.StatusChange{{App: "app", ID: tms[i].ID, Status: timer.StatusActive}},
+				noFires,
+			)
 			if err != nil {
 				return err
 			}

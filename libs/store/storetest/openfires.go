@@ -11,9 +11,13 @@ import (
 )
 
 // walkOpen reads all pages of a timer's open fires, and returns them with the number of pages.
-func (s *setup) walkOpen(id timer.ID, untilMS int64, look, limit int) (ids []timer.FireID, pages int) {
+func (s *setup) walkOpen(
+	id timer.ID,
+	untilMS int64,
+	look, limit int,
+) (ids []timer.FireID, pages int) {
 	s.t.Helper()
-	for q := (store.OpenQuery{UntilMS: untilMS, Look: look, Limit: limit}); ; {
+	for q := (store.OpenQuery{UntilMS: untilMS, ScanLimit: look, Limit: limit}); ; {
 		page, err := s.st().OpenFires(s.t.Context(), "app", id, q)
 		require.NoError(s.t, err)
 		require.LessOrEqual(s.t, len(page.Fires), limit)
@@ -24,7 +28,8 @@ func (s *setup) walkOpen(id timer.ID, untilMS int64, look, limit int) (ids []tim
 		if page.Next == (store.OpenPlace{}) {
 			return ids, pages
 		}
-		goesOn := page.Next.DueMS > q.After.DueMS || page.Next.DueMS == q.After.DueMS && page.Next.Series > q.After.Series
+		goesOn := page.Next.DueMS > q.After.DueMS ||
+			page.Next.DueMS == q.After.DueMS && page.Next.Series > q.After.Series
 		require.True(s.t, goesOn, "each page goes on")
 		q.After = page.Next
 	}
@@ -50,11 +55,11 @@ func openFires(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Empty(t, lost)
 	again := claimed[1] // a further attempt, due later than all others
-	again.State, again.Attempt, again.RunMS = timer.FireRetrying, 1, base+2*time.Hour.Milliseconds()
+	again.State, again.Attempt, again.RunAtMS = timer.FireRetrying, 1, base+2*time.Hour.Milliseconds()
 	_, err = s.st().Release(ctx, session, []timer.Fire{again}, nil)
 	require.NoError(t, err)
 	added := timer.Fire{
-		FireID: timer.FireID{Timer: made.Timer.ID, DueMS: dues[3], Series: 7}, RunMS: dues[3],
+		FireID: timer.FireID{Timer: made.Timer.ID, DueMS: dues[3], Series: 7}, RunAtMS: dues[3],
 		AppID: made.Timer.AppID, Version: 1, Epoch: 1, Cause: timer.CauseRunNow,
 	}
 	_, err = s.st().AddFires(ctx, "app", made.Timer.ID, []timer.Fire{added})
@@ -72,18 +77,20 @@ func openFires(t *testing.T, s *setup) {
 		require.Equal(t, want, got, "look at %d, return %d", c.look, c.limit)
 		require.GreaterOrEqual(t, pages, 7/c.look, "no page looks at much more")
 	}
-	page, err := s.st().OpenFires(ctx, "app", made.Timer.ID, store.OpenQuery{UntilMS: dues[1], Look: 100, Limit: 1})
+	page, err := s.st().
+		OpenFires(ctx, "app", made.Timer.ID, store.OpenQuery{UntilMS: dues[1], ScanLimit: 100, Limit: 1})
 	require.NoError(t, err)
 	require.Equal(t, timer.FireRetrying, page.Fires[0].State, "as it is now")
 	require.EqualValues(t, 1, page.Fires[0].Attempt)
-	_, err = s.st().OpenFires(ctx, "other", made.Timer.ID, store.OpenQuery{UntilMS: base, Look: 1, Limit: 1})
+	_, err = s.st().
+		OpenFires(ctx, "other", made.Timer.ID, store.OpenQuery{UntilMS: base, ScanLimit: 1, Limit: 1})
 	requireCode(t, timer.CodeNotFound, err)
-	_, err = s.st().OpenFires(ctx, "app", 1, store.OpenQuery{UntilMS: base, Look: 1, Limit: 1})
+	_, err = s.st().OpenFires(ctx, "app", 1, store.OpenQuery{UntilMS: base, ScanLimit: 1, Limit: 1})
 	requireCode(t, timer.CodeNotFound, err)
 }
 
-// openFiresAtOneInstant has the place where a page ends within an instant of many timers: before, at
-// and behind the timer that is asked about.
+// openFiresAtOneInstant has the place where a page ends within an instant of many timers: before,
+// at and behind the timer that is asked about.
 func openFiresAtOneInstant(t *testing.T, s *setup) {
 	due := s.nowMS() - time.Hour.Milliseconds()
 	const n = 7
@@ -99,7 +106,16 @@ func openFiresAtOneInstant(t *testing.T, s *setup) {
 		for look := 1; look <= 2*n+1; look++ {
 			for limit := 1; limit <= 3; limit++ {
 				got, _ := s.walkOpen(id, due+1, look, limit)
-				require.Equal(t, want, got, "timer %d of %d, look at %d, return %d", i, n, look, limit)
+				require.Equal(
+					t,
+					want,
+					got,
+					"timer %d of %d, look at %d, return %d",
+					i,
+					n,
+					look,
+					limit,
+				)
 			}
 		}
 	}

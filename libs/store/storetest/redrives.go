@@ -62,7 +62,8 @@ func redriveMakesFires(t *testing.T, s *setup) {
 	dry := s.redrive(one, series, true)
 	require.Equal(t, plain(failed[0]), plain(dry.Outcomes[0]))
 	require.Empty(t, dry.Fires)
-	_, err = s.st().Fire(ctx, "app", timer.FireID{Timer: tm, DueMS: fires[0].DueMS, Series: int64(series)})
+	_, err = s.st().
+		Fire(ctx, "app", timer.FireID{Timer: tm, DueMS: fires[0].DueMS, Series: int64(series)})
 	requireCode(t, timer.CodeNotFound, err)
 
 	out := s.redrive(one, series, false)
@@ -71,11 +72,15 @@ func redriveMakesFires(t *testing.T, s *setup) {
 	require.False(t, out.More)
 	require.Len(t, out.Fires, 1)
 	f := out.Fires[0]
-	require.Equal(t, timer.FireID{Timer: tm, DueMS: fires[0].DueMS, Series: int64(series)}, f.FireID)
+	require.Equal(
+		t,
+		timer.FireID{Timer: tm, DueMS: fires[0].DueMS, Series: int64(series)},
+		f.FireID,
+	)
 	require.Equal(t, timer.CauseRedrive, f.Cause)
 	require.EqualValues(t, 2, f.Version, "the present one")
-	require.Equal(t, timer.LaneHigh, f.Lane)
-	require.InDelta(t, s.nowMS(), f.RunMS, 10_000)
+	require.Equal(t, timer.LevelHigh, f.PriorityLevel)
+	require.InDelta(t, s.nowMS(), f.RunAtMS, 10_000)
 	rec, err := s.st().Fire(ctx, "app", f.FireID)
 	require.NoError(t, err)
 	require.Equal(t, f, *rec.Open)
@@ -94,7 +99,12 @@ func redriveMakesFires(t *testing.T, s *setup) {
 	gone := timer.FireID{Timer: tm, DueMS: 5}
 	among, err := s.st().RedrivenAmong(ctx, append(ids(fires), gone, f.FireID))
 	require.NoError(t, err)
-	require.ElementsMatch(t, []timer.FireID{fires[0].FireID, fires[4].FireID, gone}, among, "not the open ones, nor those that wait")
+	require.ElementsMatch(
+		t,
+		[]timer.FireID{fires[0].FireID, fires[4].FireID, gone},
+		among,
+		"not the open ones, nor those that wait",
+	)
 	s.failed(session, won, now)
 	among, err = s.st().RedrivenAmong(ctx, []timer.FireID{f.FireID})
 	require.NoError(t, err)
@@ -167,7 +177,12 @@ func redriveSelects(t *testing.T, s *setup) {
 		require.Len(t, made, len(all))
 	}
 	s.setStatus(tm, timer.StatusDeleted, noFires)
-	require.Equal(t, finished(more), finished(s.redrive(store.RedriveQuery{Again: true}, 0, true).Outcomes), "those of deleted timers are left out")
+	require.Equal(
+		t,
+		finished(more),
+		finished(s.redrive(store.RedriveQuery{Again: true}, 0, true).Outcomes),
+		"those of deleted timers are left out",
+	)
 }
 
 func concurrentRedrives(t *testing.T, s *setup) {
@@ -191,7 +206,8 @@ func concurrentRedrives(t *testing.T, s *setup) {
 			if !out.More {
 				return nil
 			}
-			// What another has redriven since it was selected is not among them: then the page begins at its end again.
+			// What another has redriven since it was selected is not among them: then the page
+			// begins at its end again.
 			if n := len(out.Outcomes); n > 0 {
 				q.After, q.AfterEnd = out.Outcomes[n-1].FireID, out.Outcomes[n-1].FinishedMS
 			}

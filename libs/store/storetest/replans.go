@@ -28,10 +28,10 @@ func editCountsMaxFires(t *testing.T, s *setup) {
 		}
 	}
 	require.Len(t, present, 12-past, "those that were taken back do not count")
-	require.EqualValues(t, 12, edited.Timer.FiresMade)
+	require.EqualValues(t, 12, edited.Timer.FiresCreated)
 	d.Schedule.MaxFires = 20
 	edited = s.edit(made.Timer, d, plan)
-	require.EqualValues(t, 20, edited.Timer.FiresMade)
+	require.EqualValues(t, 20, edited.Timer.FiresCreated)
 }
 
 // editExpandsThePast edits a timer that no migrator has expanded for a while.
@@ -63,7 +63,7 @@ func editExpandsThePast(t *testing.T, s *setup) {
 	require.LessOrEqual(t, old[len(old)-1].DueMS, at)
 	require.Greater(t, present[0].DueMS, at)
 	requireGrid(t, present, 15*time.Second, at+1, at+5*timer.MinuteMS)
-	require.EqualValues(t, len(edited.Fires), edited.Timer.FiresMade)
+	require.EqualValues(t, len(edited.Fires), edited.Timer.FiresCreated)
 }
 
 func editWhileInactive(t *testing.T, s *setup) {
@@ -109,17 +109,27 @@ func laterExpansionsMove(t *testing.T, s *setup) {
 	// One of those that are left is skipped for its version before the expansion comes to it.
 	session := s.session()
 	_, older := byVersion(s.openOf(made.Timer.ID), 2)
-	next := slices.IndexFunc(older, func(f timer.Fire) bool { return f.DueMS >= edited.Timer.NextDueMS })
+	next := slices.IndexFunc(
+		older,
+		func(f timer.Fire) bool { return f.DueMS >= edited.Timer.NextDueMS },
+	)
 	gone := s.claim(session, older[next:next+1])
 	require.Len(t, gone, 1)
-	skip := timer.Outcome{Fire: gone[0], Kind: timer.Skipped, Reason: timer.ReasonSuperseded, FinishedMS: s.nowMS(), UntilMS: gone[0].DueMS, Count: 1}
+	skip := timer.Outcome{
+		Fire:       gone[0],
+		Kind:       timer.Skipped,
+		Reason:     timer.ReasonSuperseded,
+		FinishedMS: s.nowMS(),
+		UntilMS:    gone[0].DueMS,
+		Count:      1,
+	}
 	lost, _, err := s.st().Record(t.Context(), session, []timer.Outcome{skip}, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
 	marked := len(edited.Fires) + len(s.expandDue(few))
 	present, older := byVersion(s.openOf(made.Timer.ID), 2)
 	for _, f := range present {
-		require.Equal(t, f.DueMS+3000, f.RunMS)
+		require.Equal(t, f.DueMS+3000, f.RunAtMS)
 		require.Equal(t, f.DueMS <= made.Fires[n-1].DueMS, f.Rev == 1)
 		require.NotEqual(t, gone[0].FireID, f.FireID, "it has its outcome")
 	}

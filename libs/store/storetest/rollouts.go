@@ -24,9 +24,9 @@ type rollout struct {
 
 var rolloutRules = []map[string]string{zonesV1, zonesV2, zonesV3}
 
-// randomRollouts starts, stops, and crosses processes of three versions, which make, edit, pause and
-// expand timers and replan. Once one version is left, every timer is planned by it, and no instant to
-// come is without its fire.
+// randomRollouts starts, stops, and crosses processes of three versions, which make, edit, pause
+// and expand timers and replan. Once one version is left, every timer is planned by it, and no
+// instant to come is without its fire.
 func randomRollouts(t *testing.T, s *setup) {
 	const seeds, steps = 12, 50
 	end := s.nowMS() + 10*timer.MinuteMS

@@ -14,11 +14,12 @@ func sealed(under string) timer.Definition {
 	text := func(what string) timer.Sealed { return timer.Sealed("cs1." + under + "." + what) }
 	d.Target.SecretHeaders = map[string]timer.Sealed{"X-Token": text("token")}
 	d.Target.TLS = &timer.TLS{Cert: "cert", Key: text("key")}
-	d.Target.OAuth2 = &timer.OAuth2{TokenURL: "https://t", ClientID: "me", Secret: text("secret")} //nolint:gosec // of a test
+	//nolint:gosec // of a test
+	d.Target.OAuth2 = &timer.OAuth2{TokenURL: "https://t", ClientID: "me", Secret: text("secret")}
 	return d
 }
 
-// sealedTextIsRewritten rotates the sealing key.
+// sealedTextIsRewritten rotates the encryption key.
 func sealedTextIsRewritten(t *testing.T, s *setup) {
 	ctx := t.Context()
 	item := s.newTimer()
@@ -29,7 +30,10 @@ func sealedTextIsRewritten(t *testing.T, s *setup) {
 	s.create(plainItem, noFires)
 	several := s.newTimer()
 	several.Definition.Target = timer.Target{}
-	several.Definition.Fanout = timer.Fanout{Mode: timer.ModeAll, Targets: []timer.Target{sealed("old").Target, definition("http://b").Target}}
+	several.Definition.Fanout = timer.Fanout{
+		Mode:    timer.ModeAll,
+		Targets: []timer.Target{sealed("old").Target, definition("http://b").Target},
+	}
 	second := s.create(several, noFires).Timer
 	edited := s.edit(second, func() timer.Definition {
 		d := second.Definition
@@ -38,7 +42,11 @@ func sealedTextIsRewritten(t *testing.T, s *setup) {
 	}(), noFires)
 
 	again := store.NewTimer{App: item.App, Name: item.Name, Definition: sealed("old")}
-	require.True(t, s.create(again, noFires).Existing, "the same secret under the same key is the same definition")
+	require.True(
+		t,
+		s.create(again, noFires).Existing,
+		"the same secret under the same key is the same definition",
+	)
 	rotated := again
 	rotated.Definition = sealed("new")
 	out, err := s.st().Create(ctx, []store.NewTimer{rotated}, noFires)
@@ -60,14 +68,26 @@ func sealedTextIsRewritten(t *testing.T, s *setup) {
 		require.Contains(t, found, next)
 		at = next
 	}
-	require.ElementsMatch(t, []store.VersionKey{{Timer: made.ID, Version: 1}, {Timer: second.ID, Version: 1}, {Timer: second.ID, Version: edited.Timer.Version}}, keys)
+	require.ElementsMatch(
+		t,
+		[]store.VersionKey{
+			{Timer: made.ID, Version: 1},
+			{Timer: second.ID, Version: 1},
+			{Timer: second.ID, Version: edited.Timer.Version},
+		},
+		keys,
+	)
 
 	key := store.VersionKey{Timer: made.ID, Version: 1}
 	other := sealed("new")
 	other.Target.URL = "http://evil"
 	requireCode(t, timer.CodeInvalid, s.st().Reseal(ctx, key, other))
 	requireCode(t, timer.CodeInvalid, s.st().Reseal(ctx, key, definition("http://a")))
-	requireCode(t, timer.CodeNotFound, s.st().Reseal(ctx, store.VersionKey{Timer: made.ID, Version: 7}, sealed("new")))
+	requireCode(
+		t,
+		timer.CodeNotFound,
+		s.st().Reseal(ctx, store.VersionKey{Timer: made.ID, Version: 7}, sealed("new")),
+	)
 	for range 2 {
 		require.NoError(t, s.st().Reseal(ctx, key, sealed("new")))
 	}

@@ -30,12 +30,16 @@ func deadForEver(t *testing.T, s *setup) {
 	requireCode(t, timer.CodeConflict, s.st().OpenSession(ctx, id, store.ExecutorSession, "host-2"))
 	other := s.session()
 	for range 2 {
-		alive, err := s.st().RenewSession(ctx, id, store.Load{HandsFull: true, OldestTaskMS: 17})
+		alive, err := s.st().RenewSession(ctx, id, store.Load{InflightFull: true, OldestTaskMS: 17})
 		require.NoError(t, err)
 		require.True(t, alive)
 	}
 	require.Equal(t, store.Session{
-		ID: id, Kind: store.SchedulerSession, Name: "host-1", Renewals: 2, Load: store.Load{HandsFull: true, OldestTaskMS: 17},
+		ID:       id,
+		Kind:     store.SchedulerSession,
+		Name:     "host-1",
+		Renewals: 2,
+		Load:     store.Load{InflightFull: true, OldestTaskMS: 17},
 	}, s.live()[id])
 	require.Len(t, s.live(), 2)
 	for range 2 {
@@ -43,7 +47,7 @@ func deadForEver(t *testing.T, s *setup) {
 	}
 	require.NotContains(t, s.live(), id)
 	require.Contains(t, s.live(), other)
-	ended, err := s.st().EndedSessions(ctx, time.Hour)
+	ended, err := s.st().ExpiredSessions(ctx, time.Hour)
 	require.NoError(t, err)
 	require.Len(t, ended, 1)
 	require.Equal(t, id, ended[0].ID)
@@ -62,12 +66,12 @@ func endOnlyWhatWasSeen(t *testing.T, s *setup) {
 	id := s.session()
 	_, err := s.st().RenewSession(ctx, id, store.Load{})
 	require.NoError(t, err)
-	ended, err := s.st().EndSession(ctx, id, 0)
+	ended, err := s.st().ExpireSession(ctx, id, 0)
 	require.NoError(t, err)
 	require.False(t, ended, "it was renewed since")
 	var wins atomic.Int64
 	s.together(8, func(ctx context.Context, _ int, st store.Store) error {
-		ended, err := st.EndSession(ctx, id, 1)
+		ended, err := st.ExpireSession(ctx, id, 1)
 		if ended {
 			wins.Add(1)
 		}
@@ -75,7 +79,7 @@ func endOnlyWhatWasSeen(t *testing.T, s *setup) {
 	})
 	require.EqualValues(t, 1, wins.Load())
 	require.NotContains(t, s.live(), id)
-	ended, err = s.st().EndSession(ctx, s.ids.Next(), 0)
+	ended, err = s.st().ExpireSession(ctx, s.ids.Next(), 0)
 	require.NoError(t, err)
 	require.False(t, ended)
 }

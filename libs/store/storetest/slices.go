@@ -12,7 +12,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 )
 
-func (s *setup) claimSlices(minute int64, buckets int32, lease time.Duration, limit int) []store.SliceClaim {
+func (s *setup) claimSlices(
+	minute int64,
+	buckets int32,
+	lease time.Duration,
+	limit int,
+) []store.SliceClaim {
 	s.t.Helper()
 	got, err := s.st().ClaimSlices(s.t.Context(), minute, buckets, lease, limit)
 	require.NoError(s.t, err)
@@ -92,7 +97,8 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.False(t, ok)
 
-	// The latest token with another holder: a message delivered twice. The later holder has it, unless he asked for one that is free.
+	// The latest token with another holder: a message delivered twice. The later holder has it,
+	// unless he asked for one that is free.
 	for range 2 {
 		ok, err = s.st().HoldSlice(ctx, cur, holder, time.Minute, true)
 		require.NoError(t, err)
@@ -174,7 +180,12 @@ func cursorWaitsForSlices(t *testing.T, s *setup) {
 	_, err = s.st().FreezeMinute(ctx, from+5)
 	require.NoError(t, err)
 	finish(from+5, 1)
-	require.Equal(t, from+4, advance(from+10), "nor over a minute that has no row, whatever is behind it")
+	require.Equal(
+		t,
+		from+4,
+		advance(from+10),
+		"nor over a minute that has no row, whatever is behind it",
+	)
 	require.Equal(t, from+4, advance(from), "it never moves back")
 	at, err := s.st().Cursor(ctx, 1)
 	require.NoError(t, err)

@@ -14,9 +14,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Storm works on stores that misbehave: they fail before the commit, or after it, and are slow. Executors come and die, and repeat every
-// call until it succeeds. In the end every timer was made once, every fire has one outcome, and each was recorded by an executor
-// that believed it owned the fire.
+// Storm works on stores that misbehave: they fail before the commit, or after it, and are slow.
+// Executors come and die, and repeat every call until it succeeds. In the end every timer was made
+// once, every fire has one outcome, and each was recorded by an executor that believed it owned the
+// fire.
 func Storm(t *testing.T, stores []store.Store, seed uint64) {
 	t.Helper()
 	const timers, workers = 40, 6
@@ -28,7 +29,8 @@ func Storm(t *testing.T, stores []store.Store, seed uint64) {
 	var wait sync.WaitGroup
 	for i := range workers {
 		wait.Go(func() {
-			w.work(ctx, stores[i%len(stores)], rand.New(rand.NewPCG(seed, uint64(i)))) //nolint:gosec // repeatable
+			//nolint:gosec // repeatable
+			w.work(ctx, stores[i%len(stores)], rand.New(rand.NewPCG(seed, uint64(i))))
 		})
 	}
 	wait.Wait()
@@ -65,8 +67,11 @@ func (w *storm) make(n int) {
 	var items []store.NewTimer
 	for i := range n {
 		items = append(items, store.NewTimer{
-			App: "app", Name: fmt.Sprint("storm", i), Definition: definition("http://a"), IdempotencyKey: fmt.Sprint("k", i),
-			RequestHash: []byte("r"),
+			App:            "app",
+			Name:           fmt.Sprint("storm", i),
+			Definition:     definition("http://a"),
+			IdempotencyKey: fmt.Sprint("k", i),
+			RequestHash:    []byte("r"),
 		})
 	}
 	var changes []store.StatusChange
@@ -75,7 +80,10 @@ func (w *storm) make(n int) {
 		changes = nil
 		for _, c := range out {
 			require.NoError(w.t, c.Err)
-			changes = append(changes, store.StatusChange{App: "app", ID: c.Timer.ID, Status: timer.StatusActive})
+			changes = append(
+				changes,
+				store.StatusChange{App: "app", ID: c.Timer.ID, Status: timer.StatusActive},
+			)
 		}
 		return err
 	}))
@@ -107,7 +115,8 @@ func (w *storm) expand() []timer.Fire {
 	}
 	require.True(w.t, again(w.t.Context(), w.t, func() error {
 		var err error
-		w.fires, err = w.st().LoadSlice(w.t.Context(), timer.MinuteOf(due), 0, store.Position{}, timer.NeverMS, 1000)
+		w.fires, err = w.st().
+			LoadSlice(w.t.Context(), timer.MinuteOf(due), 0, store.Position{}, timer.NeverMS, 1000)
 		return err
 	}))
 	return w.fires
@@ -143,14 +152,24 @@ func (w *storm) work(ctx context.Context, st store.Store, rnd *rand.Rand) {
 	}
 }
 
-// live claims and records until nothing is open, or until it dies with fires in hand. It returns true where nothing is open.
-func (w *storm) live(ctx context.Context, st store.Store, session timer.ID, rnd *rand.Rand, mortal bool) bool {
+// live claims and records until nothing is open, or until it dies with fires in hand. It returns
+// true where nothing is open.
+func (w *storm) live(
+	ctx context.Context,
+	st store.Store,
+	session timer.ID,
+	rnd *rand.Rand,
+	mortal bool,
+) bool {
 	for ctx.Err() == nil {
 		pending := w.pending()
 		if len(pending) == 0 {
 			return true
 		}
-		rnd.Shuffle(len(pending), func(i, j int) { pending[i], pending[j] = pending[j], pending[i] })
+		rnd.Shuffle(
+			len(pending),
+			func(i, j int) { pending[i], pending[j] = pending[j], pending[i] },
+		)
 		open := w.open(ctx, st, pending[:min(len(pending), 8)])
 		var won []timer.Fire
 		if !again(ctx, w.t, func() (err error) {
@@ -196,7 +215,13 @@ func (w *storm) open(ctx context.Context, st store.Store, ids []timer.FireID) []
 }
 
 // finish records some fires and gives the others back.
-func (w *storm) finish(ctx context.Context, st store.Store, session timer.ID, won []timer.Fire, rnd *rand.Rand) {
+func (w *storm) finish(
+	ctx context.Context,
+	st store.Store,
+	session timer.ID,
+	won []timer.Fire,
+	rnd *rand.Rand,
+) {
 	cut := rnd.IntN(len(won) + 1)
 	var outcomes []timer.Outcome
 	for _, f := range won[:cut] {

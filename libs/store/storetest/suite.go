@@ -1,5 +1,6 @@
-// Package storetest is the suite that every store passes: one test for each promise of package store, S1 to S31, by its number.
-// Concurrency is tested for real, with many goroutines and, where the database allows it, two stores on it.
+// Package storetest is the suite that every store passes: one test for each promise of package
+// store, S1 to S31, by its number. Concurrency is tested for real, with many goroutines and, where
+// the database allows it, two stores on it.
 package storetest
 
 import (
@@ -18,7 +19,8 @@ import (
 
 // Env is a database for one test.
 type Env struct {
-	// Stores are open on one fresh, migrated database. Where there are two, half of the calls of a concurrent test go to each.
+	// Stores are open on one fresh, migrated database. Where there are two, half of the calls of a
+	// concurrent test go to each.
 	Stores []store.Store
 	// CoarseRetention says that outcomes are removed by the day, up to a day late.
 	CoarseRetention bool
@@ -214,7 +216,11 @@ func definition(url string) timer.Definition {
 	return timer.Definition{
 		Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"* * * * *"}},
 		Target: timer.Target{
-			Kind: timer.KindHTTP, URL: url, Method: "POST", Headers: map[string][]string{"B": {"1"}, "A": {"2"}}, Body: "{}",
+			Kind:    timer.KindHTTP,
+			URL:     url,
+			Method:  "POST",
+			Headers: map[string][]string{"B": {"1"}, "A": {"2"}},
+			Body:    "{}",
 		},
 		Retry: timer.DefaultRetry(),
 	}
@@ -222,7 +228,10 @@ func definition(url string) timer.Definition {
 
 // noFires plans nothing, and nothing again for an hour.
 func noFires(t *timer.Timer, nowMS int64) store.Plan {
-	return store.Plan{NextDueMS: max(t.NextDueMS, nowMS), ExpandAtMS: nowMS + time.Hour.Milliseconds()}
+	return store.Plan{
+		NextDueMS:  max(t.NextDueMS, nowMS),
+		ExpandAtMS: nowMS + time.Hour.Milliseconds(),
+	}
 }
 
 // planAt plans fires at the given instants, in the given bucket, and then no more.
@@ -231,8 +240,15 @@ func planAt(bucket int32, dues ...int64) store.Planner {
 		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
 		for _, due := range dues {
 			p.Fires = append(p.Fires, timer.Fire{
-				FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due, Bucket: bucket, AppID: t.AppID, Version: t.Version,
-				Epoch: t.ActiveEpoch,
+				FireID: timer.FireID{
+					Timer: t.ID,
+					DueMS: due,
+				},
+				RunAtMS: due,
+				Bucket:  bucket,
+				AppID:   t.AppID,
+				Version: t.Version,
+				Epoch:   t.ActiveEpoch,
 			})
 		}
 		return p
@@ -241,7 +257,11 @@ func planAt(bucket int32, dues ...int64) store.Planner {
 
 // newTimer asks for a timer with a name of its own.
 func (s *setup) newTimer() store.NewTimer {
-	return store.NewTimer{App: "app", Name: fmt.Sprintf("t%d", s.seq.Add(1)), Definition: definition("http://a")}
+	return store.NewTimer{
+		App:        "app",
+		Name:       fmt.Sprintf("t%d", s.seq.Add(1)),
+		Definition: definition("http://a"),
+	}
 }
 
 // create makes one timer, which must succeed.
@@ -296,13 +316,28 @@ func ids(fires []timer.Fire) []timer.FireID {
 // delivered is the outcome of a fire that was called.
 func delivered(f timer.Fire, finishedMS int64) timer.Outcome {
 	return timer.Outcome{
-		Fire: f, Kind: timer.Delivered, FinishedMS: finishedMS, UntilMS: f.DueMS, Count: 1, Attempts: 1, LatenessMS: 3,
-		StatusCode: 200, DurationMS: 12,
+		Fire:       f,
+		Kind:       timer.Delivered,
+		FinishedMS: finishedMS,
+		UntilMS:    f.DueMS,
+		Count:      1,
+		Attempts:   1,
+		LatenessMS: 3,
+		StatusCode: 200,
+		DurationMS: 12,
 	}
 }
 
 func attempt(f timer.Fire, n int32, startMS int64) timer.Attempt {
-	return timer.Attempt{FireID: f.FireID, N: n, StartMS: startMS, DurationMS: 12, StatusCode: 500, Error: "no", Excerpt: "väl"}
+	return timer.Attempt{
+		FireID:     f.FireID,
+		N:          n,
+		StartMS:    startMS,
+		DurationMS: 12,
+		StatusCode: 500,
+		Error:      "no",
+		Excerpt:    "väl",
+	}
 }
 
 func requireCode(t *testing.T, want timer.Code, err error) {

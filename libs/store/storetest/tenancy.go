@@ -12,7 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// appLog returns a function that counts the entries of the change log about an app since the last call.
+// appLog returns a function that counts the entries of the change log about an app since the last
+// call.
 func (s *setup) appLog(app int64) func() int {
 	last, err := s.st().LastChange(s.t.Context())
 	require.NoError(s.t, err)
@@ -35,7 +36,12 @@ func settingsAreReplaced(t *testing.T, s *setup) {
 	ctx := t.Context()
 	tm := s.create(s.newTimer(), noFires).Timer
 	logged := s.appLog(tm.AppID)
-	first := store.AppSettings{Rate: 12.5, Burst: 30, Concurrent: 7, Allow: []string{"10.0.0.0/8", "till:443"}}
+	first := store.AppSettings{
+		Rate:       12.5,
+		Burst:      30,
+		Concurrent: 7,
+		Allow:      []string{"10.0.0.0/8", "till:443"},
+	}
 	app, err := s.st().PutSettings(ctx, "app", first, 0)
 	require.NoError(t, err)
 	require.Equal(t, store.App{ID: tm.AppID, Name: "app", Settings: first, Version: 1}, app)
@@ -98,7 +104,13 @@ func signingKeys(t *testing.T, s *setup) {
 	require.Empty(t, keys("nobody"))
 	key := func(kind string) store.SigningKey {
 		id := s.ids.Next()
-		return store.SigningKey{ID: id, App: "app", Kind: kind, Secret: timer.Sealed("cs1.k." + id.String()), CreatedMS: int64(id)}
+		return store.SigningKey{
+			ID:        id,
+			App:       "app",
+			Kind:      kind,
+			Secret:    timer.Sealed("cs1.k." + id.String()),
+			CreatedMS: int64(id),
+		}
 	}
 	a, b, c := key("hmac"), key("hmac"), key("ed25519")
 	c.Public = "whpk_x"
@@ -149,7 +161,14 @@ func apiKeys(t *testing.T, s *setup) {
 	tm := s.create(s.newTimer(), noFires).Timer
 	logged := s.appLog(tm.AppID)
 	key := func(app, id, scope string, at int64) store.APIKey {
-		return store.APIKey{ID: id, App: app, Name: "für " + id, Scope: scope, Hash: []byte{0xff, 0, 1}, CreatedMS: at}
+		return store.APIKey{
+			ID:        id,
+			App:       app,
+			Name:      "für " + id,
+			Scope:     scope,
+			Hash:      []byte{0xff, 0, 1},
+			CreatedMS: at,
+		}
 	}
 	a, b, c := key("app", "a", "read", 1), key("app", "b", "read", 2), key("app", "c", "admin", 3)
 	own := key("", "own", "admin", 4)

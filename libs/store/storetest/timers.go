@@ -18,7 +18,7 @@ func firesComeWithTheTimer(t *testing.T, s *setup) {
 	c := s.create(n, planAt(0, due, due+1000))
 	require.Equal(t, timer.StatusActive, c.Timer.Status)
 	require.EqualValues(t, 1, c.Timer.ActiveEpoch)
-	require.EqualValues(t, 2, c.Timer.FiresMade)
+	require.EqualValues(t, 2, c.Timer.FiresCreated)
 	require.Equal(t, timer.NeverMS, c.Timer.NextDueMS)
 	require.InDelta(t, s.nowMS(), c.Timer.ActiveSinceMS, 10_000)
 	require.Len(t, c.Fires, 2)
@@ -52,7 +52,10 @@ func deactivationExpandsUpToNow(t *testing.T, s *setup) {
 			var p store.Plan
 			for i := range int64(4) {
 				due := t.NextDueMS + i*10*second
-				p.Fires = append(p.Fires, timer.Fire{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunMS: due})
+				p.Fires = append(
+					p.Fires,
+					timer.Fire{FireID: timer.FireID{Timer: t.ID, DueMS: due}, RunAtMS: due},
+				)
 			}
 			p.NextDueMS = t.NextDueMS + 40*second
 			p.ExpandAtMS = p.NextDueMS
@@ -70,7 +73,7 @@ func deactivationExpandsUpToNow(t *testing.T, s *setup) {
 			require.NoError(t, err)
 			require.NotNil(t, rec.Open)
 		}
-		require.EqualValues(t, len(off.Fires), off.Timer.FiresMade)
+		require.EqualValues(t, len(off.Fires), off.Timer.FiresCreated)
 		require.Equal(t, next+int64(len(off.Fires))*10*second, off.Timer.NextDueMS)
 		require.Greater(t, off.Timer.NextDueMS, now)
 		require.Empty(t, s.setStatus(made.Timer, to, plan).Fires)
@@ -80,7 +83,8 @@ func deactivationExpandsUpToNow(t *testing.T, s *setup) {
 // slice loads all of bucket 0 of an instant's minute.
 func (s *setup) slice(atMS int64) []timer.Fire {
 	s.t.Helper()
-	fires, err := s.st().LoadSlice(s.t.Context(), timer.MinuteOf(atMS), 0, store.Position{}, timer.NeverMS, 10_000)
+	fires, err := s.st().
+		LoadSlice(s.t.Context(), timer.MinuteOf(atMS), 0, store.Position{}, timer.NeverMS, 10_000)
 	require.NoError(s.t, err)
 	return fires
 }
@@ -90,7 +94,9 @@ func refusedItemWritesNothing(t *testing.T, s *setup) {
 	first := s.newTimer()
 	s.create(first, noFires)
 	refused := first
-	refused.Definition, refused.Activate, refused.IdempotencyKey = definition("http://b"), true, "key"
+	refused.Definition, refused.Activate, refused.IdempotencyKey = definition(
+		"http://b",
+	), true, "key"
 	good := s.newTimer()
 	good.Activate = true
 	out, err := s.st().Create(t.Context(), []store.NewTimer{refused, good}, planAt(0, due))
@@ -116,9 +122,14 @@ func refusedItemWritesNothing(t *testing.T, s *setup) {
 }
 
 // setStatus sets a status, which must succeed.
-func (s *setup) setStatus(tm timer.Timer, status timer.Status, plan store.Planner) store.StatusChanged {
+func (s *setup) setStatus(
+	tm timer.Timer,
+	status timer.Status,
+	plan store.Planner,
+) store.StatusChanged {
 	s.t.Helper()
-	out, err := s.st().SetStatus(s.t.Context(), []store.StatusChange{{App: tm.App, ID: tm.ID, Status: status}}, plan)
+	out, err := s.st().
+		SetStatus(s.t.Context(), []store.StatusChange{{App: tm.App, ID: tm.ID, Status: status}}, plan)
 	require.NoError(s.t, err)
 	require.Len(s.t, out, 1)
 	require.NoError(s.t, out[0].Err)
@@ -154,7 +165,8 @@ func activationsCount(t *testing.T, s *setup) {
 
 	require.Positive(t, s.setStatus(tm, timer.StatusDeleted, noFires).Seq)
 	require.Zero(t, s.setStatus(tm, timer.StatusDeleted, noFires).Seq)
-	dead, err := s.st().SetStatus(t.Context(), []store.StatusChange{{App: "app", ID: tm.ID, Status: timer.StatusActive}}, noFires)
+	dead, err := s.st().
+		SetStatus(t.Context(), []store.StatusChange{{App: "app", ID: tm.ID, Status: timer.StatusActive}}, noFires)
 	require.NoError(t, err)
 	requireCode(t, timer.CodeNotFound, dead[0].Err)
 }
@@ -192,7 +204,12 @@ func changesAreLogged(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	a, b := s.create(s.newTimer(), noFires).Timer, s.create(s.newTimer(), noFires).Timer
 	seqs := []int64{
-		s.setStatus(a, timer.StatusActive, noFires).Seq, s.setStatus(b, timer.StatusActive, noFires).Seq,
+		s.setStatus(
+			a,
+			timer.StatusActive,
+			noFires,
+		).Seq,
+		s.setStatus(b, timer.StatusActive, noFires).Seq,
 		s.setStatus(a, timer.StatusDeleted, noFires).Seq,
 	}
 	changes, err := s.st().Changes(t.Context(), before, 10)
@@ -228,7 +245,11 @@ func concurrentChanges(t *testing.T, s *setup) {
 	s.together(callers, func(ctx context.Context, i int, st store.Store) error {
 		for r := range rounds {
 			status := []timer.Status{timer.StatusActive, timer.StatusInactive}[r%2]
-			out, err := st.SetStatus(ctx, []store.StatusChange{{App: "app", ID: timers[i].ID, Status: status}}, noFires)
+			out, err := st.SetStatus(
+				ctx,
+				[]store.StatusChange{{App: "app", ID: timers[i].ID, Status: status}},
+				noFires,
+			)
 			if err != nil {
 				return err
 			}
@@ -245,7 +266,12 @@ func concurrentChanges(t *testing.T, s *setup) {
 	}
 	for i, list := range seqs {
 		for _, seq := range list {
-			require.Equal(t, timers[i].ID, of[seq], "each change was answered with the sequence it has in the log")
+			require.Equal(
+				t,
+				timers[i].ID,
+				of[seq],
+				"each change was answered with the sequence it has in the log",
+			)
 		}
 	}
 }
@@ -288,13 +314,30 @@ func readTimers(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, []timer.State{
 		{
-			ID: made[1].ID, App: "app", AppID: made[1].AppID, Name: made[1].Name, Status: timer.StatusActive, Version: 1, ActiveEpoch: 1,
-			ActiveSinceMS: made[1].ActiveSinceMS, VersionMS: made[1].CreatedMS,
+			ID:            made[1].ID,
+			App:           "app",
+			AppID:         made[1].AppID,
+			Name:          made[1].Name,
+			Status:        timer.StatusActive,
+			Version:       1,
+			ActiveEpoch:   1,
+			ActiveSinceMS: made[1].ActiveSinceMS,
+			VersionMS:     made[1].CreatedMS,
 		},
-		{ID: made[4].ID, App: "app", AppID: made[4].AppID, Name: made[4].Name, Status: timer.StatusDeleted, Version: 1, VersionMS: made[4].CreatedMS, InactiveSinceMS: gone.InactiveSinceMS},
+		{
+			ID:              made[4].ID,
+			App:             "app",
+			AppID:           made[4].AppID,
+			Name:            made[4].Name,
+			Status:          timer.StatusDeleted,
+			Version:         1,
+			VersionMS:       made[4].CreatedMS,
+			InactiveSinceMS: gone.InactiveSinceMS,
+		},
 	}, states)
 	key := store.VersionKey{Timer: made[0].ID, Version: 1}
-	defs, err := s.st().Definitions(t.Context(), []store.VersionKey{key, {Timer: made[0].ID, Version: 2}})
+	defs, err := s.st().
+		Definitions(t.Context(), []store.VersionKey{key, {Timer: made[0].ID, Version: 2}})
 	require.NoError(t, err)
 	require.Equal(t, map[store.VersionKey]timer.Definition{key: definition("http://a")}, defs)
 }

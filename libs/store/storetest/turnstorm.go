@@ -12,10 +12,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// concurrentTurns lets many sessions work off queues: never two fires of a timer at once, each fire once, in spite of sessions that die with a turn.
+// concurrentTurns lets many sessions work off queues: never two fires of a timer at once, each fire
+// once, in spite of sessions that die with a turn.
 func concurrentTurns(t *testing.T, s *setup) {
 	const timers, each, workers = 3, 12, 6
-	w := &turnStorm{setup: s, baseMS: s.nowMS() - time.Hour.Milliseconds(), todo: map[timer.FireID]bool{}, calling: map[timer.ID]timer.FireID{}}
+	w := &turnStorm{
+		setup:   s,
+		baseMS:  s.nowMS() - time.Hour.Milliseconds(),
+		todo:    map[timer.FireID]bool{},
+		calling: map[timer.ID]timer.FireID{},
+	}
 	w.policy = timer.Concurrency{Policy: timer.ConcurrencyQueueAll, MaxQueue: each}
 	var dues []int64
 	for i := range int64(each) {
@@ -56,8 +62,14 @@ type turnStorm struct {
 	calling map[timer.ID]timer.FireID
 }
 
-// live works until nothing is left, which it tells, or, if it is mortal, for three rounds. The careless die in the last with what they hold.
-func (w *turnStorm) live(ctx context.Context, st store.Store, session timer.ID, mortal, careless bool) (done bool, err error) {
+// live works until nothing is left, which it tells, or, if it is mortal, for three rounds. The
+// careless die in the last with what they hold.
+func (w *turnStorm) live(
+	ctx context.Context,
+	st store.Store,
+	session timer.ID,
+	mortal, careless bool,
+) (done bool, err error) {
 	for round := 0; !mortal || round < 3; round++ {
 		open, left, err := w.open(ctx, st)
 		if err != nil || !left {
@@ -67,12 +79,12 @@ func (w *turnStorm) live(ctx context.Context, st store.Store, session timer.ID, 
 		if err != nil {
 			return false, err
 		}
-		asks := make([]store.Entry, len(won))
+		asks := make([]store.SlotRequest, len(won))
 		for i, f := range won {
-			f.RunMS = w.baseMS
-			asks[i] = store.Entry{Fire: f, Concurrency: w.policy}
+			f.RunAtMS = w.baseMS
+			asks[i] = store.SlotRequest{Fire: f, Concurrency: w.policy}
 		}
-		turns, err := st.Enter(ctx, session, asks)
+		turns, err := st.AcquireSlots(ctx, session, asks)
 		if err != nil || mortal && careless && round == 2 {
 			return false, err
 		}
@@ -84,7 +96,10 @@ func (w *turnStorm) live(ctx context.Context, st store.Store, session timer.ID, 
 }
 
 // open returns some fires that have no outcome, and whether any are left.
-func (w *turnStorm) open(ctx context.Context, st store.Store) (open []timer.Fire, left bool, err error) {
+func (w *turnStorm) open(
+	ctx context.Context,
+	st store.Store,
+) (open []timer.Fire, left bool, err error) {
 	w.mu.Lock()
 	var ids []timer.FireID
 	for id := range w.todo {
@@ -106,12 +121,18 @@ func (w *turnStorm) open(ctx context.Context, st store.Store) (open []timer.Fire
 }
 
 // call records those that have the turn.
-func (w *turnStorm) call(ctx context.Context, st store.Store, session timer.ID, asks []store.Entry, turns []store.Entered) error {
+func (w *turnStorm) call(
+	ctx context.Context,
+	st store.Store,
+	session timer.ID,
+	asks []store.SlotRequest,
+	turns []store.SlotResult,
+) error {
 	var outcomes []timer.Outcome
 	w.mu.Lock()
 	for i, turn := range turns {
 		id := asks[i].Fire.FireID
-		if turn.Turn != store.TurnNow {
+		if turn.SlotVerdict != store.SlotGranted {
 			continue
 		}
 		if by, taken := w.calling[id.Timer]; taken {

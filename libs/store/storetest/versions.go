@@ -32,10 +32,16 @@ func editMakesAVersion(t *testing.T, s *setup) {
 	require.Equal(t, edited.Seq, changes[0].Seq)
 	require.EqualValues(t, 2, changes[0].State.Version)
 	require.Equal(t, edited.Timer.VersionMS, changes[0].State.VersionMS)
-	defs, err := s.st().Definitions(ctx, []store.VersionKey{{Timer: made.ID, Version: 1}, {Timer: made.ID, Version: 2}})
+	defs, err := s.st().
+		Definitions(ctx, []store.VersionKey{{Timer: made.ID, Version: 1}, {Timer: made.ID, Version: 2}})
 	require.NoError(t, err)
 	require.Len(t, defs, 2)
-	require.Equal(t, made.Definition, defs[store.VersionKey{Timer: made.ID, Version: 1}], "a version never changes")
+	require.Equal(
+		t,
+		made.Definition,
+		defs[store.VersionKey{Timer: made.ID, Version: 1}],
+		"a version never changes",
+	)
 
 	same := s.edit(made, b, noFires)
 	require.Zero(t, same.Seq)
@@ -99,7 +105,7 @@ func editPlansAnew(t *testing.T, s *setup) {
 			past++
 		}
 	}
-	require.Equal(t, past+int64(len(present)), edited.Timer.FiresMade)
+	require.Equal(t, past+int64(len(present)), edited.Timer.FiresCreated)
 
 	// With another run, what nobody owns moves, and is to be marked again.
 	session := s.session()
@@ -107,7 +113,7 @@ func editPlansAnew(t *testing.T, s *setup) {
 	require.Len(t, mine, 1)
 	d.Schedule.Jitter = timer.Duration(5 * time.Second)
 	again := s.edit(made.Timer, d, plan)
-	require.Equal(t, edited.Timer.FiresMade, again.Timer.FiresMade)
+	require.Equal(t, edited.Timer.FiresCreated, again.Timer.FiresCreated)
 	marked := map[timer.FireID]timer.Fire{}
 	for _, f := range again.Fires {
 		marked[f.FireID] = f
@@ -121,11 +127,11 @@ func editPlansAnew(t *testing.T, s *setup) {
 		open := rec.Open
 		require.EqualValues(t, 3, open.Version)
 		if i == 1 {
-			require.Equal(t, f.RunMS, open.RunMS, "who owns it keeps its run")
+			require.Equal(t, f.RunAtMS, open.RunAtMS, "who owns it keeps its run")
 			require.Zero(t, open.Rev)
 			continue
 		}
-		require.Equal(t, f.DueMS+5000, open.RunMS)
+		require.Equal(t, f.DueMS+5000, open.RunAtMS)
 		require.EqualValues(t, 1, open.Rev)
 		require.Equal(t, *open, marked[f.FireID])
 	}
@@ -140,7 +146,7 @@ func editLeavesOpenFires(t *testing.T, s *setup) {
 	}
 	tm, err := s.st().Timer(t.Context(), "app", made.Timer.ID)
 	require.NoError(t, err)
-	require.EqualValues(t, 60, tm.FiresMade)
+	require.EqualValues(t, 60, tm.FiresCreated)
 	d := gridDefinition(10 * time.Second)
 	d.Target.URL = "http://b"
 	rows := s.openOf(made.Timer.ID)
@@ -149,7 +155,7 @@ func editLeavesOpenFires(t *testing.T, s *setup) {
 		edited := s.edit(made.Timer, d, plan)
 		require.Empty(t, edited.Fires)
 		require.Equal(t, version, edited.Timer.Version)
-		require.Equal(t, tm.FiresMade, edited.Timer.FiresMade)
+		require.Equal(t, tm.FiresCreated, edited.Timer.FiresCreated)
 		require.Equal(t, tm.NextDueMS, edited.Timer.NextDueMS)
 		open := s.openOf(made.Timer.ID)
 		require.Equal(t, rows, open, "no fire is touched")
@@ -157,13 +163,19 @@ func editLeavesOpenFires(t *testing.T, s *setup) {
 		present, older := byVersion(s.asCalled(open), version)
 		require.Len(t, present, 60-len(older))
 		for _, f := range older {
-			require.LessOrEqual(t, f.DueMS, edited.Timer.VersionMS, "what is due until then is of the version before")
+			require.LessOrEqual(
+				t,
+				f.DueMS,
+				edited.Timer.VersionMS,
+				"what is due until then is of the version before",
+			)
 		}
 		// So too while it is not active.
 		s.setStatus(made.Timer, timer.StatusInactive, plan)
 	}
 
-	// What an executor called by a later version than the row has keeps that when it is given back; one that was moved on meanwhile stays so.
+	// What an executor called by a later version than the row has keeps that when it is given back;
+	// one that was moved on meanwhile stays so.
 	session := s.session()
 	won := s.claim(session, rows[len(rows)-2:])
 	require.Len(t, won, 2)
@@ -188,13 +200,14 @@ func editLeavesOpenFires(t *testing.T, s *setup) {
 	edited := s.edit(made.Timer, d, plan)
 	for _, f := range s.openOf(made.Timer.ID) {
 		if f.DueMS > edited.Timer.VersionMS {
-			require.Equal(t, timer.LaneHigh, f.Lane)
+			require.Equal(t, timer.LevelHigh, f.PriorityLevel)
 			require.EqualValues(t, 4, f.Version)
 		}
 	}
 }
 
-// editsBetweenPlans edits the schedule between edits of what does not concern it: each fire is called by the latest version before its instant, as far as the plan of its row reaches.
+// editsBetweenPlans edits the schedule between edits of what does not concern it: each fire is
+// called by the latest version before its instant, as far as the plan of its row reaches.
 func editsBetweenPlans(t *testing.T, s *setup) {
 	end := s.nowMS() + 10*timer.MinuteMS
 	plan := gridUntil(end)
@@ -218,7 +231,12 @@ func editsBetweenPlans(t *testing.T, s *setup) {
 		case f.DueMS%20_000 == 0:
 			require.EqualValues(t, 5, f.Version)
 		default:
-			require.EqualValues(t, 1, f.Version, "what the new plan does not have is no newer version's")
+			require.EqualValues(
+				t,
+				1,
+				f.Version,
+				"what the new plan does not have is no newer version's",
+			)
 		}
 	}
 	for _, f := range before {
@@ -253,7 +271,10 @@ func (s *setup) replan(tm timer.Timer, plan store.Planner) {
 func concurrentEdits(t *testing.T, s *setup) {
 	const callers, rounds = 6, 4
 	plan := grid(3*time.Minute, 50)
-	made := []store.Created{s.gridTimer(gridDefinition(10*time.Second), plan), s.gridTimer(gridDefinition(15*time.Second), plan)}
+	made := []store.Created{
+		s.gridTimer(gridDefinition(10*time.Second), plan),
+		s.gridTimer(gridDefinition(15*time.Second), plan),
+	}
 	var mu sync.Mutex
 	versions := map[timer.ID]map[int32]int{made[0].Timer.ID: {}, made[1].Timer.ID: {}}
 	s.together(callers, func(ctx context.Context, i int, st store.Store) error {
@@ -267,7 +288,10 @@ func concurrentEdits(t *testing.T, s *setup) {
 			for k := range made {
 				d := gridDefinition(time.Duration(10+(i*rounds+r)%3*5) * time.Second)
 				d.Target.URL = fmt.Sprint("http://", i, "/", r)
-				items = append(items, store.Edit{App: "app", ID: made[(k+i)%2].Timer.ID, Definition: d})
+				items = append(
+					items,
+					store.Edit{App: "app", ID: made[(k+i)%2].Timer.ID, Definition: d},
+				)
 			}
 			out, err := st.Edit(ctx, items, plan)
 			if err != nil {

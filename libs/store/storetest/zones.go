@@ -17,7 +17,12 @@ import (
 var (
 	zonesV1 = map[string]string{"UTC": "0", "Europe/Berlin": "1", "Asia/Tokyo": "1"}
 	zonesV2 = map[string]string{"UTC": "0", "Europe/Berlin": "2", "Asia/Tokyo": "1"}
-	zonesV3 = map[string]string{"UTC": "0", "Europe/Berlin": "3", "Asia/Tokyo": "1", "America/Coyhaique": "1"}
+	zonesV3 = map[string]string{
+		"UTC":               "0",
+		"Europe/Berlin":     "3",
+		"Asia/Tokyo":        "1",
+		"America/Coyhaique": "1",
+	}
 )
 
 const berlinMoves = 5 * time.Second
@@ -98,8 +103,12 @@ func (s *setup) requireBerlin(id timer.ID, later time.Duration, endMS int64) {
 	}
 	by := later.Milliseconds()
 	requireGrid(s.t, moved, 30*time.Second, max(tm.VersionMS, tm.ActiveSinceMS)+1-by, endMS-by)
-	for _, f := range older { // executors skip them, as superseded, but for those due before the version
-		require.True(s.t, f.DueMS <= tm.VersionMS || (f.DueMS-by)%(30*time.Second).Milliseconds() != 0)
+	// executors skip them, as superseded, but for those due before the version.
+	for _, f := range older {
+		require.True(
+			s.t,
+			f.DueMS <= tm.VersionMS || (f.DueMS-by)%(30*time.Second).Milliseconds() != 0,
+		)
 	}
 }
 
@@ -170,7 +179,11 @@ func zonesRollOver(t *testing.T, s *setup) {
 	in, err := s.st().RenewZones(t.Context(), older)
 	require.NoError(t, err)
 	require.Len(t, in.Holders, 3)
-	require.Equal(t, []string{"2030a", "2030a", "2030b"}, []string{in.Holders[0].Version, in.Holders[1].Version, in.Holders[2].Version})
+	require.Equal(
+		t,
+		[]string{"2030a", "2030a", "2030b"},
+		[]string{in.Holders[0].Version, in.Holders[1].Version, in.Holders[2].Version},
+	)
 	require.Equal(t, in.Holders[0].Hash, in.Holders[1].Hash)
 	require.NotEqual(t, in.Holders[0].Hash, in.Holders[2].Hash)
 	require.Equal(t, []bool{true, false}, []bool{in.Holders[0].Expands, in.Holders[1].Expands})
@@ -182,7 +195,8 @@ func zonesRollOver(t *testing.T, s *setup) {
 	s.requireBerlin(id, berlinMoves, end)
 	require.Zero(t, s.replanZones(newer, 10), "once, as long as others are left")
 
-	late := s.gridTimer(zonedDefinition("Europe/Berlin"), was).Timer.ID // by an API that was not replaced yet
+	// by an API that was not replaced yet.
+	late := s.gridTimer(zonedDefinition("Europe/Berlin"), was).Timer.ID
 	s.dropZones(api)
 	require.Equal(t, 2, s.replanZones(newer, 10))
 	require.Equal(t, 1, s.zoneRules(newer))
@@ -267,7 +281,12 @@ func concurrentZones(t *testing.T, s *setup) {
 				}
 			default:
 				out, err := st.Create(ctx, []store.NewTimer{
-					{App: "app", Name: fmt.Sprint(i, "-", r), Definition: zonedDefinition("Europe/Berlin"), Activate: true},
+					{
+						App:        "app",
+						Name:       fmt.Sprint(i, "-", r),
+						Definition: zonedDefinition("Europe/Berlin"),
+						Activate:   true,
+					},
 				}, plan)
 				if err != nil {
 					return err
@@ -286,7 +305,8 @@ func concurrentZones(t *testing.T, s *setup) {
 			}
 		}
 	})
-	s.replanZones(newer, 2) // one that was under way before the others went is followed by a last one
+	// one that was under way before the others went is followed by a last one.
+	s.replanZones(newer, 2)
 	require.Equal(t, 1, s.zoneRules(newer))
 	s.expandDue(is)
 	for _, ids := range made {
@@ -320,7 +340,7 @@ func replansCountMaxFires(t *testing.T, s *setup) {
 	}
 	present, _ := byVersion(s.openOf(got.ID), 2)
 	require.Len(t, present, 3-past)
-	require.EqualValues(t, 3, got.FiresMade)
+	require.EqualValues(t, 3, got.FiresCreated)
 }
 
 // editsMeanwhile edits timers while there are two rules and before any replan: by either, the fires

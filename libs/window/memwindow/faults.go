@@ -9,12 +9,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Faults are a window's bad days. Each chance is a probability from 0 to 1. The seed fixes what each draw gives, not the order of the
-// goroutines that draw.
+// Faults are a window's bad days. Each chance is a probability from 0 to 1. The seed fixes what
+// each draw gives, not the order of the goroutines that draw.
 type Faults struct {
 	Seed uint64
 
-	Lose      float64       // per mark: Put drops it silently, with its generation in place: breaks W3 and W7 on purpose
+	// Lose: per mark: Put drops it silently, with its generation in place: breaks W3 and W7 on
+	// purpose.
+	Lose      float64
 	Wipe      float64       // per call: everything is lost before it
 	Fail      float64       // per call: an error, nothing is done
 	FailAfter float64       // per call: it is done, then an error

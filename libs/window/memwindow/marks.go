@@ -9,15 +9,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-// marks are those of one slice: a sorted part and what came since it was sorted. Putting appends; reading sorts what is fresh and
-// merges it in, so that neither many puts nor many reads of a large slice cost its size each time.
+// marks are those of one slice: a sorted part and what came since it was sorted. Putting appends;
+// reading sorts what is fresh and merges it in, so that neither many puts nor many reads of a large
+// slice cost its size each time.
 type marks struct {
 	generation string
 	sorted     []timer.Fire
 	fresh      []timer.Fire
 }
 
-// minMerge is how many fresh marks are worth a merge without a reader: it rids the slice of marks put twice.
+// minMerge is how many fresh marks are worth a merge without a reader: it rids the slice of marks
+// put twice.
 const minMerge = 1024
 
 func (m *marks) len() int { return len(m.sorted) + len(m.fresh) }
@@ -32,7 +34,7 @@ func (m *marks) put(f timer.Fire) {
 
 // compare orders marks by run, then by identity: fire and revision.
 func compare(a, b timer.Fire) int {
-	if c := cmp.Compare(a.RunMS, b.RunMS); c != 0 {
+	if c := cmp.Compare(a.RunAtMS, b.RunAtMS); c != 0 {
 		return c
 	}
 	if c := timer.CompareFires(a, b); c != 0 {
@@ -69,7 +71,7 @@ func (m *marks) merge() {
 // page returns marks with from < run <= to, whole instants only.
 func (m *marks) page(fromMS, toMS int64, limit int) window.Page {
 	after := func(ms int64) int {
-		return sort.Search(len(m.sorted), func(i int) bool { return m.sorted[i].RunMS > ms })
+		return sort.Search(len(m.sorted), func(i int) bool { return m.sorted[i].RunAtMS > ms })
 	}
 	begin, end := after(fromMS), after(toMS)
 	p := window.Page{Generation: m.generation}
@@ -77,7 +79,7 @@ func (m *marks) page(fromMS, toMS int64, limit int) window.Page {
 		return p
 	}
 	if limit = max(limit, 1); end-begin > limit {
-		if cut := after(m.sorted[begin+limit-1].RunMS); cut < end {
+		if cut := after(m.sorted[begin+limit-1].RunAtMS); cut < end {
 			end, p.More = cut, true
 		}
 	}

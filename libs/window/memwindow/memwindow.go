@@ -1,9 +1,9 @@
-// Package memwindow is the window of one process: maps under a lock. It starts no goroutine; what expired goes away when something is
-// put or opened.
+// Package memwindow is the window of one process: maps under a lock. It starts no goroutine; what
+// expired goes away when something is put or opened.
 //
-// It is bounded. When it is full it forgets whole slices, those of the farthest minutes first, and among slices that nobody opened
-// before others: whoever opens a slice reads the store afterwards and misses nothing, and whoever had it open sees the
-// generation gone and reads the store again.
+// It is bounded. When it is full it forgets whole slices, those of the farthest minutes first, and
+// among slices that nobody opened before others: whoever opens a slice reads the store afterwards
+// and misses nothing, and whoever had it open sees the generation gone and reads the store again.
 package memwindow
 
 import (
@@ -17,14 +17,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-// DefaultMaxMarks is some 60 MB.
-const DefaultMaxMarks = 500_000
+// DefaultMaxEntries is some 60 MB.
+const DefaultMaxEntries = 500_000
 
 // Options of a window.
 type Options struct {
-	Now      func() time.Time // default time.Now
-	MaxMarks int              // kept before slices are forgotten; one Put may overshoot it; default DefaultMaxMarks
-	Faults   *Faults          // nil: good days
+	Now func() time.Time // default time.Now
+	// MaxEntries: kept before slices are forgotten; one Put may overshoot it; default
+	// DefaultMaxEntries.
+	MaxEntries int
+	Faults     *Faults // nil: good days
 }
 
 // Window is an embedded window. It is safe for concurrent use.
@@ -47,10 +49,15 @@ func New(o Options) *Window {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.MaxMarks <= 0 {
-		o.MaxMarks = DefaultMaxMarks
+	if o.MaxEntries <= 0 {
+		o.MaxEntries = DefaultMaxEntries
 	}
-	return &Window{now: o.Now, maxMarks: o.MaxMarks, faults: newFaults(o.Faults), slices: make(map[window.Slice]*marks)}
+	return &Window{
+		now:      o.Now,
+		maxMarks: o.MaxEntries,
+		faults:   newFaults(o.Faults),
+		slices:   make(map[window.Slice]*marks),
+	}
 }
 
 // Put implements window.Window.
@@ -93,7 +100,12 @@ func (w *Window) Open(ctx context.Context, s window.Slice) (string, error) {
 }
 
 // Range implements window.Window.
-func (w *Window) Range(ctx context.Context, s window.Slice, fromMS, toMS int64, limit int) (window.Page, error) {
+func (w *Window) Range(
+	ctx context.Context,
+	s window.Slice,
+	fromMS, toMS int64,
+	limit int,
+) (window.Page, error) {
 	var page window.Page
 	err := w.call(ctx, func() {
 		m := w.slices[s]

@@ -25,7 +25,11 @@ func TestContract(t *testing.T) {
 	windowtest.Run(t, func(t *testing.T) windowtest.Part {
 		t.Helper()
 		var ahead atomic.Int64
-		w := memwindow.New(memwindow.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		w := memwindow.New(
+			memwindow.Options{
+				Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+			},
+		)
 		return windowtest.Part{
 			Window: w,
 			Wipe:   func(*testing.T) { w.Wipe() },
@@ -58,7 +62,7 @@ func TestContract(t *testing.T) {
 
 func fireAt(minute int64, bucket int32, ms int64, id timer.ID) timer.Fire {
 	run := minute*timer.MinuteMS + ms
-	return timer.Fire{FireID: timer.FireID{Timer: id, DueMS: run}, RunMS: run, Bucket: bucket}
+	return timer.Fire{FireID: timer.FireID{Timer: id, DueMS: run}, RunAtMS: run, Bucket: bucket}
 }
 
 func held(t *testing.T, w *memwindow.Window, minute int64) int {
@@ -71,7 +75,7 @@ func held(t *testing.T, w *memwindow.Window, minute int64) int {
 func TestAFullWindowForgetsTheFarthestThatNobodyOpened(t *testing.T) {
 	t.Parallel()
 	now := timer.MinuteOf(time.Now().UnixMilli())
-	w := memwindow.New(memwindow.Options{MaxMarks: 100})
+	w := memwindow.New(memwindow.Options{MaxEntries: 100})
 	far := window.Slice{Minute: now + 9}
 	generation, err := w.Open(t.Context(), far)
 	require.NoError(t, err)
@@ -100,7 +104,7 @@ func TestAFullWindowForgetsTheFarthestThatNobodyOpened(t *testing.T) {
 func TestWhatExpiredMakesRoomWithoutAReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := memwindow.New(memwindow.Options{MaxMarks: 1000})
+		w := memwindow.New(memwindow.Options{MaxEntries: 1000})
 		for range 300 {
 			now := timer.MinuteOf(time.Now().UnixMilli())
 			for i := range int64(50) {
@@ -161,7 +165,8 @@ func TestDelays(t *testing.T) {
 	})
 }
 
-// TestPutsAndRangesAgreeWithASet puts at random, twice and in any order, reads in between, and compares with a plain map.
+// TestPutsAndRangesAgreeWithASet puts at random, twice and in any order, reads in between, and
+// compares with a plain map.
 func TestPutsAndRangesAgreeWithASet(t *testing.T) {
 	t.Parallel()
 	now := timer.MinuteOf(time.Now().UnixMilli())
@@ -185,7 +190,13 @@ func TestPutsAndRangesAgreeWithASet(t *testing.T) {
 		for _, f := range p.Fires {
 			require.Equal(t, want[f.FireID], f)
 		}
-		require.True(t, slices.IsSortedFunc(p.Fires, func(a, b timer.Fire) int { return int(a.RunMS - b.RunMS) }))
+		require.True(
+			t,
+			slices.IsSortedFunc(
+				p.Fires,
+				func(a, b timer.Fire) int { return int(a.RunAtMS - b.RunAtMS) },
+			),
+		)
 	}
 }
 

@@ -13,17 +13,31 @@ import (
 
 const generationScore = "-inf"
 
-// Range implements window.Window: one round trip, two where the limit cuts through an instant. Marks and generation are read in one
-// transaction: a slice that is lost in between cannot show old marks missing beside a generation that is still there.
-func (w *Window) Range(ctx context.Context, s window.Slice, fromMS, toMS int64, limit int) (window.Page, error) {
+// Range implements window.Window: one round trip, two where the limit cuts through an instant.
+// Marks and generation are read in one transaction: a slice that is lost in between cannot show old
+// marks missing beside a generation that is still there.
+func (w *Window) Range(
+	ctx context.Context,
+	s window.Slice,
+	fromMS, toMS int64,
+	limit int,
+) (window.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	limit = max(limit, 1)
 	key := w.key(s)
 	var marks, generation *redis.StringSliceCmd
 	_, err := w.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		marks = p.ZRangeByScore(ctx, key, &redis.ZRangeBy{Min: after(fromMS), Max: at(toMS), Count: int64(limit) + 1})
-		generation = p.ZRangeByScore(ctx, key, &redis.ZRangeBy{Min: generationScore, Max: generationScore, Count: 1})
+		marks = p.ZRangeByScore(
+			ctx,
+			key,
+			&redis.ZRangeBy{Min: after(fromMS), Max: at(toMS), Count: int64(limit) + 1},
+		)
+		generation = p.ZRangeByScore(
+			ctx,
+			key,
+			&redis.ZRangeBy{Min: generationScore, Max: generationScore, Count: 1},
+		)
 		return nil
 	})
 	if err != nil {
@@ -34,9 +48,10 @@ func (w *Window) Range(ctx context.Context, s window.Slice, fromMS, toMS int64, 
 	if len(marks.Val()) <= limit || len(fires) == 0 {
 		return page, nil
 	}
-	last := fires[len(fires)-1].RunMS
-	if n := len(page.Fires); n > 1 && page.Fires[n-2].RunMS < last {
-		// The last one begins a new instant: it shows that the others are whole, and goes to the next page.
+	last := fires[len(fires)-1].RunAtMS
+	if n := len(page.Fires); n > 1 && page.Fires[n-2].RunAtMS < last {
+		// The last one begins a new instant: it shows that the others are whole, and goes to the
+		// next page.
 		page.Fires, page.More = page.Fires[:n-1], true
 		return page, nil
 	}
@@ -44,20 +59,29 @@ func (w *Window) Range(ctx context.Context, s window.Slice, fromMS, toMS int64, 
 }
 
 // complete reads all of the last instant, and whether anything follows it.
-func (w *Window) complete(ctx context.Context, key string, page window.Page, lastMS, toMS int64) (window.Page, error) {
+func (w *Window) complete(
+	ctx context.Context,
+	key string,
+	page window.Page,
+	lastMS, toMS int64,
+) (window.Page, error) {
 	var marks, generation *redis.StringSliceCmd
 	var rest *redis.IntCmd
 	_, err := w.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		marks = p.ZRangeByScore(ctx, key, &redis.ZRangeBy{Min: at(lastMS), Max: at(lastMS)})
 		rest = p.ZCount(ctx, key, after(lastMS), at(toMS))
-		generation = p.ZRangeByScore(ctx, key, &redis.ZRangeBy{Min: generationScore, Max: generationScore, Count: 1})
+		generation = p.ZRangeByScore(
+			ctx,
+			key,
+			&redis.ZRangeBy{Min: generationScore, Max: generationScore, Count: 1},
+		)
 		return nil
 	})
 	if err != nil {
 		return window.Page{}, timer.Unavailable("reading a slice in Redis", err)
 	}
 	n := len(page.Fires)
-	for n > 0 && page.Fires[n-1].RunMS == lastMS {
+	for n > 0 && page.Fires[n-1].RunAtMS == lastMS {
 		n--
 	}
 	return window.Page{
@@ -68,7 +92,8 @@ func (w *Window) complete(ctx context.Context, key string, page window.Page, las
 	}, nil
 }
 
-// decode reads marks. One that nobody can read is left out: its fire's row is in the store, and the sweep finds it.
+// decode reads marks. One that nobody can read is left out: its fire's row is in the store, and the
+// sweep finds it.
 func (w *Window) decode(key string, marks []string) []timer.Fire {
 	if len(marks) == 0 {
 		return nil
@@ -78,7 +103,11 @@ func (w *Window) decode(key string, marks []string) []timer.Fire {
 	for _, m := range marks {
 		f, err := taskwire.Decode(append(buf[:0], m...))
 		if err != nil {
-			w.log.Error().Err(err).Str("key", key).Hex("mark", []byte(m)).Msg("unreadable mark left out")
+			w.log.Error().
+				Err(err).
+				Str("key", key).
+				Hex("mark", []byte(m)).
+				Msg("unreadable mark left out")
 			continue
 		}
 		fires = append(fires, f)
@@ -86,8 +115,9 @@ func (w *Window) decode(key string, marks []string) []timer.Fire {
 	return fires
 }
 
-// dedupe leaves one mark of each fire and revision, in place. Marks of one instant come in the order of their bytes, and those
-// begin with the fire's id: equal ones are neighbours, but for other revisions in between.
+// dedupe leaves one mark of each fire and revision, in place. Marks of one instant come in the
+// order of their bytes, and those begin with the fire's id: equal ones are neighbours, but for
+// other revisions in between.
 func dedupe(fires []timer.Fire) []timer.Fire {
 	out := fires[:0]
 next:

@@ -9,8 +9,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Ping implements window.Window. In a cluster every master must answer: each keeps a part of the slices. The first Ping that
-// succeeds looks at the servers' settings, and warns of those that lose marks unseen.
+// Ping implements window.Window. In a cluster every master must answer: each keeps a part of the
+// slices. The first Ping that succeeds looks at the servers' settings, and warns of those that lose
+// marks unseen.
 func (w *Window) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -37,7 +38,8 @@ func (w *Window) each(ctx context.Context, f func(context.Context, *redis.Client
 	return nil
 }
 
-// checkSettings warns, and never fails but for a server that went away: who may not read the settings may still use the server.
+// checkSettings warns, and never fails but for a server that went away: who may not read the
+// settings may still use the server.
 func (w *Window) checkSettings(ctx context.Context, c *redis.Client) error {
 	log := w.log.With().Str(logging.Server, "redis").Str(logging.Addr, c.Options().Addr).Logger()
 	for setting, wanted := range map[string]string{"maxmemory-policy": "noeviction", "save": ""} {
@@ -46,7 +48,10 @@ func (w *Window) checkSettings(ctx context.Context, c *redis.Client) error {
 		case ctx.Err() != nil:
 			return ctx.Err() //nolint:wrapcheck // tried again with the next Ping
 		case err != nil:
-			log.Warn().Err(err).Str("setting", setting).Msg("setting of Redis cannot be read: see that it is as it should be")
+			log.Warn().
+				Err(err).
+				Str("setting", setting).
+				Msg("setting of Redis cannot be read: see that it is as it should be")
 		case got[setting] != wanted:
 			log.Warn().Str("setting", setting).Str("value", got[setting]).Str("wanted", wanted).
 				Msg("setting of Redis lets marks get lost: their fires would be late")

@@ -6,20 +6,22 @@
 //
 //	<prefix>:{w:<minute>:<bucket>}
 //	    -inf    the generation, "g" and a random text; made by Open only
-//	    run_ms  a mark: the bytes of a carillon.v1.Task
+//	    run_at_ms  a mark: the bytes of a carillon.v1.Task
 //
-// The generation lives in the same key as the marks, so that whatever loses the marks (a restart without disk, an
-// eviction, FLUSHALL, a slot without node) loses it too: there is no order of events in which one survives the other. The braces keep
-// a slice on one node of a cluster, and slices spread over all. The key expires window.TTL after its minute; nothing else cleans up.
+// The generation lives in the same key as the marks, so that whatever loses the marks (a restart
+// without disk, an eviction, FLUSHALL, a slot without node) loses it too: there is no order of
+// events in which one survives the other. The braces keep a slice on one node of a cluster, and
+// slices spread over all. The key expires window.TTL after its minute; nothing else cleans up.
 //
-// A mark's bytes are the same for the same fire and revision, so putting it twice adds nothing. Should a fire's row have changed
-// without a new revision, two marks of it lie there, and Range returns the one of the higher version.
+// A mark's bytes are the same for the same fire and revision, so putting it twice adds nothing.
+// Should a fire's row have changed without a new revision, two marks of it lie there, and Range
+// returns the one of the higher version.
 //
 // # What Redis must be
 //
-// Without snapshots and without eviction: a server that comes back from an old snapshot, and a replica that took over
-// before it had everything, show the generation and yet miss marks. Nothing is lost then, but what is missing waits for the
-// scheduler's sweep. Ping looks once and warns.
+// Without snapshots and without eviction: a server that comes back from an old snapshot, and a
+// replica that took over before it had everything, show the generation and yet miss marks. Nothing
+// is lost then, but what is missing waits for the scheduler's sweep. Ping looks once and warns.
 package rediswindow
 
 import (
@@ -49,7 +51,8 @@ const (
 	DefaultTimeout = 2 * time.Second
 )
 
-// marksPerCommand is how many marks one ZADD carries: Redis serves nobody else meanwhile, some 1 ms.
+// marksPerCommand is how many marks one ZADD carries: Redis serves nobody else meanwhile, some 1
+// ms.
 const marksPerCommand = 500
 
 // Options of a window.
@@ -70,7 +73,9 @@ func (o *Options) validate() error {
 		return errors.New("options of the Redis window: no address")
 	}
 	if strings.ContainsAny(o.Prefix, "{}") {
-		return errors.New("options of the Redis window: braces in the prefix would change which cluster node keeps a key")
+		return errors.New(
+			"options of the Redis window: braces in the prefix would change which cluster node keeps a key",
+		)
 	}
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
@@ -94,22 +99,34 @@ type Window struct {
 
 var _ window.Window = (*Window)(nil)
 
-// New returns a window. It does not connect: that Redis is away shows in the calls, and passes. Its error means bad options.
+// New returns a window. It does not connect: that Redis is away shows in the calls, and passes. Its
+// error means bad options.
 func New(o Options) (*Window, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	client := redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: o.Addrs, IsClusterMode: o.Cluster, Username: o.Username, Password: o.Password, TLSConfig: o.TLS,
-		DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout, ContextTimeoutEnabled: true,
-		MaxRetries: 1, PoolSize: o.PoolSize, // whoever calls has the store to fall back to, and soon calls again
-		DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		Addrs:                 o.Addrs,
+		IsClusterMode:         o.Cluster,
+		Username:              o.Username,
+		Password:              o.Password,
+		TLSConfig:             o.TLS,
+		DialTimeout:           o.Timeout,
+		ReadTimeout:           o.Timeout,
+		WriteTimeout:          o.Timeout,
+		ContextTimeoutEnabled: true,
+		// whoever calls has the store to fall back to, and soon calls again.
+		MaxRetries:               1,
+		PoolSize:                 o.PoolSize,
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	return &Window{client: client, prefix: o.Prefix, timeout: o.Timeout, log: o.Logger}, nil
 }
 
-// Put implements window.Window: one pipeline, cut by node in a cluster. Should it break off between a slice's marks and its expiry,
-// the next Put or Open of the slice sets that, and a trigger opens every slice.
+// Put implements window.Window: one pipeline, cut by node in a cluster. Should it break off between
+// a slice's marks and its expiry, the next Put or Open of the slice sets that, and a trigger opens
+// every slice.
 func (w *Window) Put(ctx context.Context, fires []timer.Fire) error {
 	if len(fires) == 0 {
 		return nil
@@ -139,12 +156,16 @@ func bySlice(fires []timer.Fire) map[window.Slice][]redis.Z {
 		from := len(buf)
 		buf = taskwire.Append(buf, &fires[i])
 		s := window.SliceOf(&fires[i])
-		out[s] = append(out[s], redis.Z{Score: float64(fires[i].RunMS), Member: buf[from:len(buf):len(buf)]})
+		out[s] = append(
+			out[s],
+			redis.Z{Score: float64(fires[i].RunAtMS), Member: buf[from:len(buf):len(buf)]},
+		)
 	}
 	return out
 }
 
-// open returns the slice's generation, or makes the one it is offered, in one step: of two that open at once both get one.
+// open returns the slice's generation, or makes the one it is offered, in one step: of two that
+// open at once both get one.
 var open = redis.NewScript(`
 local g = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '-inf', 'LIMIT', 0, 1)[1]
 if not g then
@@ -159,7 +180,8 @@ return g
 func (w *Window) Open(ctx context.Context, s window.Slice) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	g, err := open.Run(ctx, w.client, []string{w.key(s)}, "g"+rand.Text(), expiry(s).UnixMilli()).Text()
+	g, err := open.Run(ctx, w.client, []string{w.key(s)}, "g"+rand.Text(), expiry(s).UnixMilli()).
+		Text()
 	if err != nil {
 		return "", timer.Unavailable("opening a slice in Redis", err)
 	}

@@ -77,14 +77,24 @@ func part(t *testing.T, addrs []string, prefix string) windowtest.Part {
 }
 
 func key(prefix string, s window.Slice) string {
-	return prefix + ":{w:" + strconv.FormatInt(s.Minute, 10) + ":" + strconv.Itoa(int(s.Bucket)) + "}"
+	return prefix + ":{w:" + strconv.FormatInt(
+		s.Minute,
+		10,
+	) + ":" + strconv.Itoa(
+		int(s.Bucket),
+	) + "}"
 }
 
 func soon() window.Slice { return window.Slice{Minute: timer.MinuteOf(time.Now().UnixMilli()) + 5} }
 
 func fireIn(s window.Slice, ms int64, id timer.ID) timer.Fire {
 	run := s.Minute*timer.MinuteMS + ms
-	return timer.Fire{FireID: timer.FireID{Timer: id, DueMS: run}, RunMS: run, Bucket: s.Bucket, Version: 1}
+	return timer.Fire{
+		FireID:  timer.FireID{Timer: id, DueMS: run},
+		RunAtMS: run,
+		Bucket:  s.Bucket,
+		Version: 1,
+	}
 }
 
 func readAll(t *testing.T, w window.Window, s window.Slice) window.Page {
@@ -119,7 +129,11 @@ func TestRedisAway(t *testing.T) {
 			t.Parallel()
 			w := newWindow(t, rediswindow.Options{Addrs: addrs, Timeout: 300 * time.Millisecond})
 			start := time.Now()
-			require.Equal(t, timer.CodeUnavailable, timer.CodeOf(w.Put(t.Context(), []timer.Fire{fireIn(s, 1, 1)})))
+			require.Equal(
+				t,
+				timer.CodeUnavailable,
+				timer.CodeOf(w.Put(t.Context(), []timer.Fire{fireIn(s, 1, 1)})),
+			)
 			_, err := w.Open(t.Context(), s)
 			require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err))
 			_, err = w.Range(t.Context(), s, 0, 1, 1)
@@ -138,7 +152,12 @@ func TestAServerThatRestarts(t *testing.T) {
 	w := newWindow(t, rediswindow.Options{Addrs: []string{server.addr}, Timeout: 5 * time.Second})
 	s := soon()
 	up := func() {
-		require.Eventually(t, func() bool { return w.Ping(t.Context()) == nil }, time.Minute, 20*time.Millisecond)
+		require.Eventually(
+			t,
+			func() bool { return w.Ping(t.Context()) == nil },
+			time.Minute,
+			20*time.Millisecond,
+		)
 	}
 	server.start(t)
 	up()
@@ -146,7 +165,11 @@ func TestAServerThatRestarts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Put(t.Context(), []timer.Fire{fireIn(s, 1, 1)}))
 	server.kill(t)
-	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(w.Put(t.Context(), []timer.Fire{fireIn(s, 2, 2)})))
+	require.Equal(
+		t,
+		timer.CodeUnavailable,
+		timer.CodeOf(w.Put(t.Context(), []timer.Fire{fireIn(s, 2, 2)})),
+	)
 	server.start(t)
 	up()
 	require.NoError(t, w.Put(t.Context(), []timer.Fire{fireIn(s, 3, 3)}))
@@ -164,7 +187,12 @@ func TestAFullServer(t *testing.T) {
 	server := ownServer(t)
 	server.start(t, "--maxmemory", "1500kb", "--maxmemory-policy", "noeviction")
 	w := newWindow(t, rediswindow.Options{Addrs: []string{server.addr}})
-	require.Eventually(t, func() bool { return w.Ping(t.Context()) == nil }, time.Minute, 20*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return w.Ping(t.Context()) == nil },
+		time.Minute,
+		20*time.Millisecond,
+	)
 	s := soon()
 	var err error
 	for i := range 100 {
@@ -186,9 +214,20 @@ func TestPingWarnsOfSettingsThatLoseMarks(t *testing.T) {
 	server.start(t, "--maxmemory-policy", "allkeys-lru", "--save", "60 1")
 	var log bytes.Buffer
 	w := newWindow(t, rediswindow.Options{Addrs: []string{server.addr}, Logger: zerolog.New(&log)})
-	require.Eventually(t, func() bool { return w.Ping(t.Context()) == nil }, time.Minute, 20*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return w.Ping(t.Context()) == nil },
+		time.Minute,
+		20*time.Millisecond,
+	)
 	require.NoError(t, w.Ping(t.Context()))
-	require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("marks get lost")), "each once: %s", log.String())
+	require.Equal(
+		t,
+		2,
+		bytes.Count(log.Bytes(), []byte("marks get lost")),
+		"each once: %s",
+		log.String(),
+	)
 	require.Contains(t, log.String(), "allkeys-lru")
 }
 
@@ -202,8 +241,15 @@ func TestUnreadableMarksAreLeftOut(t *testing.T) {
 	s := soon()
 	good := fireIn(s, 2, 1)
 	require.NoError(t, p.Window.Put(t.Context(), []timer.Fire{good}))
-	require.NoError(t, client.ZAdd(t.Context(), key(prefix, s),
-		redis.Z{Score: float64(good.RunMS - 1), Member: "\xff junk"}, redis.Z{Score: float64(good.RunMS + 1), Member: ""}).Err())
+	require.NoError(t, client.ZAdd(
+		t.Context(),
+		key(prefix, s),
+		redis.Z{
+			Score:  float64(good.RunAtMS - 1),
+			Member: "\xff junk",
+		},
+		redis.Z{Score: float64(good.RunAtMS + 1), Member: ""},
+	).Err())
 	var log bytes.Buffer
 	w := newWindow(t, rediswindow.Options{Addrs: addrs, Prefix: prefix, Logger: zerolog.New(&log)})
 	require.Equal(t, []timer.Fire{good}, readAll(t, w, s).Fires)
@@ -241,7 +287,7 @@ func BenchmarkRange500(b *testing.B) {
 	require.NoError(b, w.Put(b.Context(), fires))
 	b.ReportAllocs()
 	for b.Loop() {
-		p, err := w.Range(b.Context(), s, fires[2000].RunMS, 1<<60, 500)
+		p, err := w.Range(b.Context(), s, fires[2000].RunAtMS, 1<<60, 500)
 		require.NoError(b, err)
 		require.Len(b, p.Fires, 500)
 	}

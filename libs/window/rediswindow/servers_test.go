@@ -39,7 +39,16 @@ func ownServer(t *testing.T) *server {
 func (s *server) start(t *testing.T, args ...string) {
 	t.Helper()
 	s.cmd = exec.Command(s.path, append([]string{
-		"--port", s.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
+		"--port",
+		s.port,
+		"--bind",
+		"127.0.0.1",
+		"--save",
+		"",
+		"--appendonly",
+		"no",
+		"--dir",
+		t.TempDir(),
 	}, args...)...)
 	require.NoError(t, s.cmd.Start())
 }

@@ -36,7 +36,12 @@ func w1(t *testing.T, p Part) {
 	moved := f
 	moved.Version = 9
 	put(t, p, moved)
-	require.ElementsMatch(t, []timer.Fire{moved, later, series}, all(t, p, s).Fires, "the same fire and revision, told anew")
+	require.ElementsMatch(
+		t,
+		[]timer.Fire{moved, later, series},
+		all(t, p, s).Fires,
+		"the same fire and revision, told anew",
+	)
 }
 
 func w2(t *testing.T, p Part) {
@@ -44,7 +49,13 @@ func w2(t *testing.T, p Part) {
 	var want []timer.Fire
 	for i := range int64(60) {
 		f := fire(s, i*1000, timer.ID(100-i))
-		f.Series, f.Attempt, f.Rev, f.LateMS, f.State = i%3, int32(i), int32(i), i, timer.FireState(i%2)
+		f.Series, f.Attempt, f.Rev, f.LateMS, f.State = i%3, int32(
+			i,
+		), int32(
+			i,
+		), i, timer.FireState(
+			i%2,
+		)
 		want = append(want, f)
 	}
 	shuffled := slices.Clone(want)
@@ -71,7 +82,13 @@ func w2(t *testing.T, p Part) {
 		page, err := p.Window.Range(t.Context(), s, start(s)+r.from, start(s)+r.to, 100)
 		require.NoError(t, err)
 		require.False(t, page.More)
-		require.Equal(t, append([]timer.Fire{}, want[r.first:max(r.last+1, r.first)]...), append([]timer.Fire{}, page.Fires...), "%+v", r)
+		require.Equal(
+			t,
+			append([]timer.Fire{}, want[r.first:max(r.last+1, r.first)]...),
+			append([]timer.Fire{}, page.Fires...),
+			"%+v",
+			r,
+		)
 	}
 	none, err := p.Window.Range(t.Context(), minute(9), 0, math.MaxInt64, 100)
 	require.NoError(t, err)
@@ -140,12 +157,20 @@ func w4(t *testing.T, p Part) {
 			require.NoError(t, err)
 			require.NotEmpty(t, page.Fires)
 			require.Equal(t, g, page.Generation)
-			require.Greater(t, page.Fires[0].RunMS, from, "an instant in two pages")
-			require.True(t, slices.IsSortedFunc(page.Fires, func(a, b timer.Fire) int { return int(a.RunMS - b.RunMS) }))
-			if page.Fires[0].RunMS != start(s)+crowd {
+			require.Greater(t, page.Fires[0].RunAtMS, from, "an instant in two pages")
+			require.True(
+				t,
+				slices.IsSortedFunc(
+					page.Fires,
+					func(a, b timer.Fire) int { return int(a.RunAtMS - b.RunAtMS) },
+				),
+			)
+			if page.Fires[0].RunAtMS != start(s)+crowd {
 				require.Less(t, len(page.Fires), limit+300)
 			}
-			got, from, more = append(got, page.Fires...), page.Fires[len(page.Fires)-1].RunMS, page.More
+			got, from, more = append(
+				got,
+				page.Fires...), page.Fires[len(page.Fires)-1].RunAtMS, page.More
 		}
 		require.Len(t, got, len(want), "limit %d", limit)
 		require.ElementsMatch(t, want, got)
@@ -219,7 +244,11 @@ func w7Reports(t *testing.T, p Part) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := minute(0)
-	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(p.Window.Put(ctx, []timer.Fire{fire(s, 1, 1)})))
+	require.Equal(
+		t,
+		timer.CodeUnavailable,
+		timer.CodeOf(p.Window.Put(ctx, []timer.Fire{fire(s, 1, 1)})),
+	)
 	_, err := p.Window.Open(ctx, s)
 	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err))
 	_, err = p.Window.Range(ctx, s, 0, 1, 1)

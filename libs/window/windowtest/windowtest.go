@@ -1,4 +1,5 @@
-// Package windowtest is the suite of the window contract: one test per promise, which every implementation passes.
+// Package windowtest is the suite of the window contract: one test per promise, which every
+// implementation passes.
 package windowtest
 
 import (
@@ -16,7 +17,8 @@ type Part struct {
 	Window window.Window
 	// Wipe loses everything at once, as a server that restarts without its data does.
 	Wipe func(t *testing.T)
-	// Left returns how long it is until a slice goes away by itself, 0 or less for one that is not there.
+	// Left returns how long it is until a slice goes away by itself, 0 or less for one that is not
+	// there.
 	Left func(t *testing.T, s window.Slice) time.Duration
 }
 
@@ -54,7 +56,15 @@ func minute(n int64) window.Slice {
 func fire(s window.Slice, ms int64, id timer.ID) timer.Fire {
 	run := s.Minute*timer.MinuteMS + ms
 	return timer.Fire{
-		FireID: timer.FireID{Timer: id, DueMS: run}, RunMS: run, Bucket: s.Bucket, AppID: 7, Version: 2, Epoch: 3,
+		FireID: timer.FireID{
+			Timer: id,
+			DueMS: run,
+		},
+		RunAtMS: run,
+		Bucket:  s.Bucket,
+		AppID:   7,
+		Version: 2,
+		Epoch:   3,
 	}
 }
 

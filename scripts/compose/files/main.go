@@ -1,4 +1,5 @@
-// Command files serves a directory by HTTP, as it is: files ADDRESS DIR. A module cache of Go is a module proxy when it is served so.
+// Command files serves a directory by HTTP, as it is: files ADDRESS DIR. A module cache of Go is a
+// module proxy when it is served so.
 package main
 
 import (

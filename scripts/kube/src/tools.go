@@ -1,6 +1,7 @@
 //go:build tools
 
-// Package tools keeps the requirements of programs that are built from this module without being imported.
+// Package tools keeps the requirements of programs that are built from this module without being
+// imported.
 package tools
 
 import _ "helm.sh/helm/v3/cmd/helm"

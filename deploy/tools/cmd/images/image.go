@@ -22,7 +22,8 @@ const (
 	nobody          = 65532
 )
 
-// compile builds the programs for an architecture into dir, as the Dockerfile does: static, without paths of this machine.
+// compile builds the programs for an architecture into dir, as the Dockerfile does: static, without
+// paths of this machine.
 func compile(ctx context.Context, o *options, arch, dir string) error {
 	args := []string{"build", "-trimpath", "-ldflags", "-s -w -X " + versionVariable + "=" + o.version, "-o", dir + string(filepath.Separator)}
 	for _, p := range o.only {
@@ -96,7 +97,8 @@ func configuration(o *options) v1.Config {
 	}
 }
 
-// layer is the file system: the program, the certificate authorities, an empty /data of nobody's. All times are that of the commit.
+// layer is the file system: the program, the certificate authorities, an empty /data of nobody's.
+// All times are that of the commit.
 func layer(binary, roots []byte, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

@@ -1,9 +1,11 @@
-// Command images builds the images of Carillon without a daemon: the same as deploy/Dockerfile does, for several architectures.
+// Command images builds the images of Carillon without a daemon: the same as deploy/Dockerfile
+// does, for several architectures.
 //
 //	cd deploy/tools && go run ./cmd/images -root ../.. -out ../../dist/images
 //
-// Of each program it writes a docker archive per architecture (docker load, podman load, ctr images import) and an OCI archive with all
-// of them (skopeo copy --all oci-archive:…, or push it with crane). The same sources with the same Go make the same bytes.
+// Of each program it writes a docker archive per architecture (docker load, podman load, ctr images
+// import) and an OCI archive with all of them (skopeo copy --all oci-archive:…, or push it with
+// crane). The same sources with the same Go make the same bytes.
 package main
 
 import (

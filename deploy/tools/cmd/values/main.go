@@ -1,4 +1,5 @@
-// Command values writes the table of a chart's values into its README, from the comments in values.yaml:
+// Command values writes the table of a chart's values into its README, from the comments in
+// values.yaml:
 //
 //	cd deploy/tools && go run ./cmd/values ../../helm/carillon
 //
@@ -60,7 +61,8 @@ func run(chart string, check bool) error {
 	return os.WriteFile(file, now, 0o644) //nolint:gosec // part of the sources
 }
 
-// table has a section for each value at the top that has values below, and one for those that have none.
+// table has a section for each value at the top that has values below, and one for those that have
+// none.
 func table(values []byte) (string, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(values, &doc); err != nil {

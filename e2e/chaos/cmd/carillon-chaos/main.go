@@ -1,5 +1,6 @@
-// Command carillon-chaos breaks a deployment on real servers in every way that it knows, prints what became of the fires, and keeps the
-// results in a table. It ends what it started. The exit code is 1 where a promise did not hold; no speed is judged.
+// Command carillon-chaos breaks a deployment on real servers in every way that it knows, prints
+// what became of the fires, and keeps the results in a table. It ends what it started. The exit
+// code is 1 where a promise did not hold; no speed is judged.
 package main
 
 import (
@@ -39,8 +40,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.StringVar(&names, "run", "", "scenarios to run, a regular expression; none: all")
 	fs.StringVar(&o.Bin, "bin", "", "directory of the programs; none: build them")
 	fs.IntVar(&o.Rate, "rate", 500, "fires per second")
-	fs.IntVar(&o.Capacity, "capacity", 3000, "fires per second that can run on this machine with everything else on it: the overload is three times that")
-	fs.StringVar(&out, "json", "", "file that keeps the results; those of scenarios that do not run stay in it")
+	fs.IntVar(
+		&o.Capacity,
+		"capacity",
+		3000,
+		"fires per second that can run on this machine with everything else on it: the overload is three times that",
+	)
+	fs.StringVar(
+		&out,
+		"json",
+		"",
+		"file that keeps the results; those of scenarios that do not run stay in it",
+	)
 	fs.StringVar(&doc, "doc", "", "document whose table of results is written anew")
 	fs.BoolVar(&list, "list", false, "list the scenarios")
 	fs.BoolVar(&keep, "keep", false, "keep the logs of runs that went well")

@@ -1,5 +1,6 @@
-// Command carillon-load starts Carillon, puts it under load and prints what it reached: a Markdown table on stdout, JSON in
-// a file. It ends what it started. The exit code is 1 where a fire was early, called twice or missing; no speed is judged.
+// Command carillon-load starts Carillon, puts it under load and prints what it reached: a Markdown
+// table on stdout, JSON in a file. It ends what it started. The exit code is 1 where a fire was
+// early, called twice or missing; no speed is judged.
 package main
 
 import (
@@ -20,8 +21,8 @@ import (
 	"github.com/carillon-timer/carillon/e2e/receiver"
 )
 
-// The phases of bench-smoke: the rates that a two-core machine is expected to hold. Crons come last: what is expanded of them is
-// skipped when they are deleted, which is work.
+// The phases of bench-smoke: the rates that a two-core machine is expected to hold. Crons come
+// last: what is expanded of them is skipped when they are deleted, which is work.
 const (
 	phasesAllInOne = "rate:1000:15s,rate:8000:20s,herd:100000,cron:500:15s"
 	phasesReal     = "rate:1000:15s,rate:6000:20s,herd:100000,cron:500:15s"
@@ -47,7 +48,12 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	var o options
 	fs := flag.NewFlagSet("carillon-load", flag.ContinueOnError)
 	fs.StringVar(&o.runners, "runners", "allinone,real", "what to run: allinone, real, or both")
-	fs.StringVar(&o.phases, "phases", "", "what to do, such as rate:6000:30s,cron:2000:20s,herd:100000; default: that of bench-smoke")
+	fs.StringVar(
+		&o.phases,
+		"phases",
+		"",
+		"what to do, such as rate:6000:30s,cron:2000:20s,herd:100000; default: that of bench-smoke",
+	)
 	fs.IntVar(&o.replicas, "replicas", 1, "of each service, with real")
 	fs.IntVar(&o.conns, "conns", 64, "connections that create timers")
 	fs.StringVar(&o.bin, "bin", "", "directory of the programs; default: built now")
@@ -89,7 +95,8 @@ func report(o *options, results []load.Result) error {
 		if err != nil {
 			return fmt.Errorf("writing figures: %w", err)
 		}
-		if err := os.WriteFile(o.json, append(b, '\n'), 0o644); err != nil { //nolint:gosec,mnd // no secret
+		//nolint:gosec,mnd // no secret
+		if err := os.WriteFile(o.json, append(b, '\n'), 0o644); err != nil {
 			return fmt.Errorf("writing figures: %w", err)
 		}
 	}
@@ -101,7 +108,12 @@ func report(o *options, results []load.Result) error {
 	return nil
 }
 
-func measure(ctx context.Context, o *options, name, dir string, log io.Writer) ([]load.Result, error) {
+func measure(
+	ctx context.Context,
+	o *options,
+	name, dir string,
+	log io.Writer,
+) ([]load.Result, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil { //nolint:mnd // ours alone
 		return nil, fmt.Errorf("making a directory for logs: %w", err)
 	}
@@ -123,7 +135,8 @@ func measure(ctx context.Context, o *options, name, dir string, log io.Writer) (
 	}
 	defer rcv.Close()
 	b := load.NewBench(c, rcv, o.conns, log)
-	if _, err := b.Run(ctx, load.Phase{Kind: load.Herd, Rate: 2000}); err != nil { // fills caches, and shows how fast timers are made
+	// fills caches, and shows how fast timers are made.
+	if _, err := b.Run(ctx, load.Phase{Kind: load.Herd, Rate: 2000}); err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was doing
 	}
 	var rs []load.Result
@@ -137,7 +150,11 @@ func measure(ctx context.Context, o *options, name, dir string, log io.Writer) (
 	return rs, nil
 }
 
-func start(ctx context.Context, o *options, name, dir string) (c cluster.Cluster, end func(), phases string, err error) {
+func start(
+	ctx context.Context,
+	o *options,
+	name, dir string,
+) (c cluster.Cluster, end func(), phases string, err error) {
 	opts := cluster.Options{Bin: o.bin, Dir: dir, Replicas: o.replicas}
 	switch name {
 	case "allinone":

@@ -1,5 +1,5 @@
-// Command carillon-receiver listens for callbacks and prints a line of JSON with what came each interval. On SIGINT or
-// SIGTERM it prints the sum of everything and ends.
+// Command carillon-receiver listens for callbacks and prints a line of JSON with what came each
+// interval. On SIGINT or SIGTERM it prints the sum of everything and ends.
 package main
 
 import (
@@ -54,14 +54,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		select {
 		case <-tick.C:
 			n := r.Count()
-			if err := enc.Encode(line{Arrivals: n, PerSecond: float64(n-last) / every.Seconds()}); err != nil {
+			if err := enc.Encode(
+				line{Arrivals: n, PerSecond: float64(n-last) / every.Seconds()},
+			); err != nil {
 				return fmt.Errorf("printing: %w", err)
 			}
 			last = n
 		case <-ctx.Done():
 			as := r.Arrivals()
 			dup, early := len(as.Duplicates()), len(as.Early(0))
-			if err := enc.Encode(line{Arrivals: r.Count(), Duplicates: &dup, Early: &early, Lateness: as.Lateness()}); err != nil {
+			if err := enc.Encode(
+				line{Arrivals: r.Count(), Duplicates: &dup, Early: &early, Lateness: as.Lateness()},
+			); err != nil {
 				return fmt.Errorf("printing: %w", err)
 			}
 			return r.Close() //nolint:wrapcheck // it says what it was doing

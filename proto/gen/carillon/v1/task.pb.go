@@ -26,9 +26,9 @@ const (
 type Task struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TimerId       int64                  `protobuf:"varint,1,opt,name=timer_id,json=timerId,proto3" json:"timer_id,omitempty"`
-	DueMs         int64                  `protobuf:"varint,2,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"` // nominal instant, unix ms UTC
-	Series        int64                  `protobuf:"varint,3,opt,name=series,proto3" json:"series,omitempty"`            // 0 for the schedule
-	RunMs         int64                  `protobuf:"varint,4,opt,name=run_ms,json=runMs,proto3" json:"run_ms,omitempty"` // when the attempt shall start
+	DueMs         int64                  `protobuf:"varint,2,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`         // nominal instant, unix ms UTC
+	Series        int64                  `protobuf:"varint,3,opt,name=series,proto3" json:"series,omitempty"`                    // 0 for the schedule
+	RunAtMs       int64                  `protobuf:"varint,4,opt,name=run_at_ms,json=runAtMs,proto3" json:"run_at_ms,omitempty"` // when the attempt shall start
 	Bucket        int32                  `protobuf:"varint,5,opt,name=bucket,proto3" json:"bucket,omitempty"`
 	AppId         int64                  `protobuf:"varint,6,opt,name=app_id,json=appId,proto3" json:"app_id,omitempty"`
 	Version       int32                  `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"` // of the timer's definition
@@ -38,7 +38,7 @@ type Task struct {
 	Attempt       int32                  `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`             // attempts already made
 	Rev           int32                  `protobuf:"varint,12,opt,name=rev,proto3" json:"rev,omitempty"`                     // revision of the fire
 	LateMs        int64                  `protobuf:"varint,13,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"` // lateness of the first attempt
-	Lane          uint32                 `protobuf:"varint,14,opt,name=lane,proto3" json:"lane,omitempty"`                   // the timer's priority: 0 normal, 1 high, 2 low
+	Priority      uint32                 `protobuf:"varint,14,opt,name=priority,proto3" json:"priority,omitempty"`           // the timer's priority: 0 normal, 1 high, 2 low
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -94,9 +94,9 @@ func (x *Task) GetSeries() int64 {
 	return 0
 }
 
-func (x *Task) GetRunMs() int64 {
+func (x *Task) GetRunAtMs() int64 {
 	if x != nil {
-		return x.RunMs
+		return x.RunAtMs
 	}
 	return 0
 }
@@ -164,9 +164,9 @@ func (x *Task) GetLateMs() int64 {
 	return 0
 }
 
-func (x *Task) GetLane() uint32 {
+func (x *Task) GetPriority() uint32 {
 	if x != nil {
-		return x.Lane
+		return x.Priority
 	}
 	return 0
 }
@@ -268,12 +268,12 @@ var File_carillon_v1_task_proto protoreflect.FileDescriptor
 
 const file_carillon_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16carillon/v1/task.proto\x12\vcarillon.v1\"\xcb\x02\n" +
+	"\x16carillon/v1/task.proto\x12\vcarillon.v1\"\xd8\x02\n" +
 	"\x04Task\x12\x19\n" +
 	"\btimer_id\x18\x01 \x01(\x03R\atimerId\x12\x15\n" +
 	"\x06due_ms\x18\x02 \x01(\x03R\x05dueMs\x12\x16\n" +
-	"\x06series\x18\x03 \x01(\x03R\x06series\x12\x15\n" +
-	"\x06run_ms\x18\x04 \x01(\x03R\x05runMs\x12\x16\n" +
+	"\x06series\x18\x03 \x01(\x03R\x06series\x12\x1a\n" +
+	"\trun_at_ms\x18\x04 \x01(\x03R\arunAtMs\x12\x16\n" +
 	"\x06bucket\x18\x05 \x01(\x05R\x06bucket\x12\x15\n" +
 	"\x06app_id\x18\x06 \x01(\x03R\x05appId\x12\x18\n" +
 	"\aversion\x18\a \x01(\x05R\aversion\x12\x14\n" +
@@ -283,8 +283,8 @@ const file_carillon_v1_task_proto_rawDesc = "" +
 	" \x01(\rR\x05state\x12\x18\n" +
 	"\aattempt\x18\v \x01(\x05R\aattempt\x12\x10\n" +
 	"\x03rev\x18\f \x01(\x05R\x03rev\x12\x17\n" +
-	"\alate_ms\x18\r \x01(\x03R\x06lateMs\x12\x12\n" +
-	"\x04lane\x18\x0e \x01(\rR\x04lane\"\xc9\x01\n" +
+	"\alate_ms\x18\r \x01(\x03R\x06lateMs\x12\x1a\n" +
+	"\bpriority\x18\x0e \x01(\rR\bpriority\"\xc9\x01\n" +
 	"\bDeadTask\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.carillon.v1.TaskR\x04task\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\tR\x03app\x12\x16\n" +

@@ -1,4 +1,5 @@
-// Command carillon is the command line tool: the all-in-one process, and what goes around a cluster.
+// Command carillon is the command line tool: the all-in-one process, and what goes around a
+// cluster.
 package main
 
 import (
@@ -21,7 +22,7 @@ const usage = `carillon <command> [flags]
   reseal   encrypt the secrets in the database anew, under a new sealing key
   version  say which version this is
 
-  admin-key, sealing-key   print a fresh key
+  admin-key, encryption-key   print a fresh key
 
 carillon <command> -help lists the flags.
 `
@@ -42,13 +43,13 @@ func run(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 	case "try":
 		return allinone.Try(ctx, rest, env, stdout, stderr)
 	case "ring":
-		return allinone.Ring(ctx, rest, env, stdout, stderr)
+		return allinone.EchoServer(ctx, rest, env, stdout, stderr)
 	case "reseal":
 		return allinone.Reseal(ctx, rest, env, stdout, stderr)
 	case "admin-key":
 		return allinone.AdminKey(ctx, rest, env, stdout, stderr)
-	case "sealing-key":
-		return allinone.SealingKey(ctx, rest, env, stdout, stderr)
+	case "encryption-key":
+		return allinone.EncryptionKey(ctx, rest, env, stdout, stderr)
 	case "version", "-version", "--version":
 		_, err := fmt.Fprintln(stdout, process.Version())
 		return err
@@ -56,6 +57,8 @@ func run(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 		_, err := fmt.Fprint(stdout, usage)
 		return err
 	default:
-		return &config.Problems{List: []string{fmt.Sprintf("carillon: no command %q", command), usage}}
+		return &config.Problems{
+			List: []string{fmt.Sprintf("carillon: no command %q", command), usage},
+		}
 	}
 }

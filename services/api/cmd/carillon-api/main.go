@@ -3,7 +3,7 @@ package main
 
 import (
 	"github.com/carillon-timer/carillon/libs/process"
-	"github.com/carillon-timer/carillon/services/assembly"
+	"github.com/carillon-timer/carillon/services/wiring"
 )
 
-func main() { process.Main("carillon-api", assembly.Service(assembly.API())) }
+func main() { process.Main("carillon-api", wiring.Service(wiring.API())) }

@@ -1,9 +1,10 @@
-// Command carillon-executor runs the executor service over MySQL, Redis and Pulsar. -help lists its settings.
+// Command carillon-executor runs the executor service over MySQL, Redis and Pulsar. -help lists its
+// settings.
 package main
 
 import (
 	"github.com/carillon-timer/carillon/libs/process"
-	"github.com/carillon-timer/carillon/services/assembly"
+	"github.com/carillon-timer/carillon/services/wiring"
 )
 
-func main() { process.Main("carillon-executor", assembly.Service(assembly.Executor())) }
+func main() { process.Main("carillon-executor", wiring.Service(wiring.Executor())) }

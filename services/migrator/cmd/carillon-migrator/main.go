@@ -1,9 +1,10 @@
-// Command carillon-migrator runs the migrator service over MySQL, Redis and Pulsar. -help lists its settings.
+// Command carillon-migrator runs the migrator service over MySQL, Redis and Pulsar. -help lists its
+// settings.
 package main
 
 import (
 	"github.com/carillon-timer/carillon/libs/process"
-	"github.com/carillon-timer/carillon/services/assembly"
+	"github.com/carillon-timer/carillon/services/wiring"
 )
 
-func main() { process.Main("carillon-migrator", assembly.Service(assembly.Migrator())) }
+func main() { process.Main("carillon-migrator", wiring.Service(wiring.Migrator())) }

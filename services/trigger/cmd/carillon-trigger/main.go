@@ -1,9 +1,10 @@
-// Command carillon-trigger runs the trigger service over MySQL, Redis and Pulsar. -help lists its settings.
+// Command carillon-trigger runs the trigger service over MySQL, Redis and Pulsar. -help lists its
+// settings.
 package main
 
 import (
 	"github.com/carillon-timer/carillon/libs/process"
-	"github.com/carillon-timer/carillon/services/assembly"
+	"github.com/carillon-timer/carillon/services/wiring"
 )
 
-func main() { process.Main("carillon-trigger", assembly.Service(assembly.Trigger())) }
+func main() { process.Main("carillon-trigger", wiring.Service(wiring.Trigger())) }

@@ -24,7 +24,7 @@ CREATE TABLE timers (
     active_epoch    BIGINT         NOT NULL,
     next_due_ms     BIGINT         NOT NULL,
     expand_at_ms    BIGINT         NOT NULL,
-    fires_made      BIGINT         NOT NULL,
+    fires_created      BIGINT         NOT NULL,
     maker           BIGINT         NOT NULL,
     created_ms      BIGINT         NOT NULL,
     updated_ms      BIGINT         NOT NULL,
@@ -65,9 +65,9 @@ CREATE TABLE fires (
     due_ms   BIGINT   NOT NULL,
     timer_id BIGINT   NOT NULL,
     series   BIGINT   NOT NULL,
-    run_min  INT      NOT NULL,
+    run_at_minute  INT      NOT NULL,
     bucket   INT      NOT NULL,
-    run_ms   BIGINT   NOT NULL,
+    run_at_ms   BIGINT   NOT NULL,
     app_id   BIGINT   NOT NULL,
     version  INT      NOT NULL,
     epoch    BIGINT   NOT NULL,
@@ -79,7 +79,7 @@ CREATE TABLE fires (
     owner    BIGINT   NOT NULL DEFAULT 0,
     sweeps   INT      NOT NULL DEFAULT 0,
     PRIMARY KEY (due_ms, timer_id, series),
-    KEY by_run (run_min, bucket, run_ms)
+    KEY by_run (run_at_minute, bucket, run_at_ms)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- Partitioned by the day of the finish. Keep cuts days off pmax ahead of time and drops the old ones; a row always finds a
@@ -91,7 +91,7 @@ CREATE TABLE outcomes (
     series      BIGINT NOT NULL,
     until_ms    BIGINT NOT NULL,
     fires       BIGINT NOT NULL,
-    run_ms      BIGINT NOT NULL,
+    run_at_ms      BIGINT NOT NULL,
     app_id      BIGINT NOT NULL,
     version     INT    NOT NULL,
     epoch       BIGINT NOT NULL,
@@ -155,7 +155,7 @@ CREATE TABLE sessions (
     kind           VARBINARY(16)  NOT NULL,
     name           VARBINARY(255) NOT NULL,
     renewals       BIGINT         NOT NULL,
-    hands_full     TINYINT        NOT NULL,
+    inflight_full     TINYINT        NOT NULL,
     oldest_task_ms BIGINT         NOT NULL,
     opened_ms      BIGINT         NOT NULL,
     renewed_ms     BIGINT         NOT NULL,

@@ -9,7 +9,7 @@ ALTER TABLE apps
 
 -- replan: 0 nothing to do, 1 the definition was edited while the timer was not active, 2 a calendar changed. running_*: the fire that has the
 -- turn, 0 none. caught_*: the fire that is the catch-up (its due instant), and the last instant that it covers. plan_version:
--- since which version the chain of a fixed delay goes on; chain_ms: the due instant of its latest fire.
+-- since which version the chain of a fixed delay goes on; last_serial_due_ms: the due instant of its latest fire.
 ALTER TABLE timers
     ADD COLUMN anchor_ms       BIGINT         NOT NULL DEFAULT 0,
     ADD COLUMN version_ms      BIGINT         NOT NULL DEFAULT 0,
@@ -21,7 +21,7 @@ ALTER TABLE timers
     ADD COLUMN caught_by_ms    BIGINT         NOT NULL DEFAULT 0,
     ADD COLUMN caught_to_ms    BIGINT         NOT NULL DEFAULT 0,
     ADD COLUMN plan_version    INT            NOT NULL DEFAULT 0,
-    ADD COLUMN chain_ms        BIGINT         NOT NULL DEFAULT 0;
+    ADD COLUMN last_serial_due_ms        BIGINT         NOT NULL DEFAULT 0;
 
 -- app_id is 0 but for an entry about a whole app, whose timer_id is 0.
 ALTER TABLE timer_changes ADD COLUMN app_id BIGINT NOT NULL DEFAULT 0;

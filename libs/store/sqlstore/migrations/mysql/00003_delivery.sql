@@ -1,4 +1,4 @@
--- Delivery: lanes and targets of fires, classes of failures, settings and keys of apps, announcements. Only additions, each with a default: the release
+-- Delivery: priorities and targets of fires, classes of failures, settings and keys of apps, announcements. Only additions, each with a default: the release
 -- before runs on this schema too. What it records as failed is not in failures: it can be redriven by naming its timer or the fire.
 
 -- +goose Up
@@ -67,8 +67,8 @@ CREATE TABLE api_keys (
 
 -- announced_*: up to where the session's outcomes are published; announced: all are, and the session has ended.
 ALTER TABLE sessions
-    ADD COLUMN announced_ms     BIGINT  NOT NULL DEFAULT 0,
-    ADD COLUMN announced_timer  BIGINT  NOT NULL DEFAULT 0,
-    ADD COLUMN announced_due_ms BIGINT  NOT NULL DEFAULT 0,
-    ADD COLUMN announced_series BIGINT  NOT NULL DEFAULT 0,
+    ADD COLUMN acked_ms     BIGINT  NOT NULL DEFAULT 0,
+    ADD COLUMN acked_timer  BIGINT  NOT NULL DEFAULT 0,
+    ADD COLUMN acked_due_ms BIGINT  NOT NULL DEFAULT 0,
+    ADD COLUMN acked_series BIGINT  NOT NULL DEFAULT 0,
     ADD COLUMN announced        TINYINT NOT NULL DEFAULT 0;

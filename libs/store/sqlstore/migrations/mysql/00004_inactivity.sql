@@ -26,7 +26,7 @@ CREATE TABLE deferred (
     timer_id BIGINT NOT NULL,
     due_ms   BIGINT NOT NULL,
     series   BIGINT NOT NULL,
-    run_ms   BIGINT NOT NULL,
+    run_at_ms   BIGINT NOT NULL,
     rev      INT    NOT NULL,
     PRIMARY KEY (timer_id, due_ms, series)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;

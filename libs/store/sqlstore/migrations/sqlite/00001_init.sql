@@ -23,7 +23,7 @@ CREATE TABLE timers (
     active_epoch INTEGER NOT NULL,
     next_due_ms INTEGER NOT NULL,
     expand_at_ms INTEGER NOT NULL,
-    fires_made INTEGER NOT NULL,
+    fires_created INTEGER NOT NULL,
     maker INTEGER NOT NULL,
     created_ms INTEGER NOT NULL,
     updated_ms INTEGER NOT NULL,
@@ -63,9 +63,9 @@ CREATE TABLE fires (
     due_ms INTEGER NOT NULL,
     timer_id INTEGER NOT NULL,
     series INTEGER NOT NULL,
-    run_min INTEGER NOT NULL,
+    run_at_minute INTEGER NOT NULL,
     bucket INTEGER NOT NULL,
-    run_ms INTEGER NOT NULL,
+    run_at_ms INTEGER NOT NULL,
     app_id INTEGER NOT NULL,
     version INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
@@ -78,7 +78,7 @@ CREATE TABLE fires (
     sweeps INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (due_ms, timer_id, series)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX fires_by_run ON fires (run_min, bucket, run_ms);
+CREATE INDEX fires_by_run ON fires (run_at_minute, bucket, run_at_ms);
 
 -- Keep deletes the old ones in chunks, from the front of the primary key.
 CREATE TABLE outcomes (
@@ -88,7 +88,7 @@ CREATE TABLE outcomes (
     series INTEGER NOT NULL,
     until_ms INTEGER NOT NULL,
     fires INTEGER NOT NULL,
-    run_ms INTEGER NOT NULL,
+    run_at_ms INTEGER NOT NULL,
     app_id INTEGER NOT NULL,
     version INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
@@ -150,7 +150,7 @@ CREATE TABLE sessions (
     kind TEXT NOT NULL,
     name TEXT NOT NULL,
     renewals INTEGER NOT NULL,
-    hands_full INTEGER NOT NULL,
+    inflight_full INTEGER NOT NULL,
     oldest_task_ms INTEGER NOT NULL,
     opened_ms INTEGER NOT NULL,
     renewed_ms INTEGER NOT NULL,

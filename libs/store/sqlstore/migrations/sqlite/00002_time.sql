@@ -6,7 +6,7 @@ ALTER TABLE apps ADD COLUMN frozen_ms INTEGER NOT NULL DEFAULT 0;
 
 -- replan: 0 nothing to do, 1 the definition was edited while the timer was not active, 2 a calendar changed. running_*: the fire that has the
 -- turn, 0 none. caught_*: the fire that is the catch-up (its due instant), and the last instant that it covers. plan_version:
--- since which version the chain of a fixed delay goes on; chain_ms: the due instant of its latest fire.
+-- since which version the chain of a fixed delay goes on; last_serial_due_ms: the due instant of its latest fire.
 ALTER TABLE timers ADD COLUMN anchor_ms INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE timers ADD COLUMN version_ms INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE timers ADD COLUMN replan INTEGER NOT NULL DEFAULT 0;
@@ -17,7 +17,7 @@ ALTER TABLE timers ADD COLUMN running_series INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE timers ADD COLUMN caught_by_ms INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE timers ADD COLUMN caught_to_ms INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE timers ADD COLUMN plan_version INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE timers ADD COLUMN chain_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE timers ADD COLUMN last_serial_due_ms INTEGER NOT NULL DEFAULT 0;
 
 -- app_id is 0 but for an entry about a whole app, whose timer_id is 0.
 ALTER TABLE timer_changes ADD COLUMN app_id INTEGER NOT NULL DEFAULT 0;

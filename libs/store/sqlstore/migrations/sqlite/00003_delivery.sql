@@ -73,8 +73,8 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_app ON api_keys (app_id);
 
 -- announced_*: up to where the session's outcomes are published; announced: all are, and the session has ended.
-ALTER TABLE sessions ADD COLUMN announced_ms INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE sessions ADD COLUMN announced_timer INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE sessions ADD COLUMN announced_due_ms INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE sessions ADD COLUMN announced_series INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN acked_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN acked_timer INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN acked_due_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN acked_series INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN announced INTEGER NOT NULL DEFAULT 0;

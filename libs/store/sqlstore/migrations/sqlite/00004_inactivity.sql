@@ -17,7 +17,7 @@ CREATE TABLE deferred (
     timer_id INTEGER NOT NULL,
     due_ms INTEGER NOT NULL,
     series INTEGER NOT NULL,
-    run_ms INTEGER NOT NULL,
+    run_at_ms INTEGER NOT NULL,
     rev INTEGER NOT NULL,
     PRIMARY KEY (timer_id, due_ms, series)
 ) STRICT, WITHOUT ROWID;

@@ -1,5 +1,6 @@
-// Command kube is all of Kubernetes' programs, etcd and CoreDNS in one binary: it plays the one by whose name it is called, or
-// that its first argument names. One link instead of eight is half the time and a fifth of the disk.
+// Command kube is all of Kubernetes' programs, etcd and CoreDNS in one binary: it plays the one by
+// whose name it is called, or that its first argument names. One link instead of eight is half the
+// time and a fifth of the disk.
 package main
 
 import (

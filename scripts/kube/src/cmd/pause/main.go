@@ -1,4 +1,5 @@
-// Command pause is the first process of every pod: it holds the pod's namespaces open, and takes in orphans, until it is told to end.
+// Command pause is the first process of every pod: it holds the pod's namespaces open, and takes in
+// orphans, until it is told to end.
 package main
 
 import (

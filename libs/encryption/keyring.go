@@ -1,0 +1,259 @@
+package encryption
+
+import (
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Binding says whose a secret is and what for. It is bound to the sealed text, and not part of it.
+type Binding struct {
+	App string
+	Use string // such as "target" or "signing"
+}
+
+// Uses of secrets.
+const (
+	UseTarget  = "target"  // secret headers, TLS keys and OAuth2 secrets of the app's timers
+	UseSigning = "signing" // the app's signing keys
+)
+
+// Errors of Open.
+var (
+	ErrUnknownKey = errors.New("it was sealed under a key that is not in the ring")
+	ErrNotSealed  = errors.New("it is not a sealed text")
+	ErrDoesNotFit = errors.New("it does not open: it was changed, or belongs to another app or use")
+)
+
+const (
+	scheme   = "cs1"
+	maxKeyID = 32
+)
+
+var encoding = base64.RawURLEncoding.Strict()
+
+// Keyring is the keys of a deployment. It is immutable, and safe for concurrent use. It never shows
+// a key.
+type Keyring struct {
+	keys  map[string]ringKey
+	first string
+}
+
+type ringKey struct {
+	aead     cipher.AEAD
+	secret   Secret
+	nonceKey []byte // for the hash that makes nonces: never the key that encrypts
+}
+
+// nonce is HMAC-SHA256, cut to 24 bytes, of the data that is authenticated besides and the secret.
+// The data's length comes first, so that no two pairs look alike.
+func (k ringKey) nonce(data []byte, plain string) []byte {
+	h := hmac.New(sha256.New, k.nonceKey)
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(len(data)))
+	h.Write(n[:])
+	h.Write(data)
+	h.Write([]byte(plain))
+	return h.Sum(nil)[:chacha20poly1305.NonceSizeX]
+}
+
+// NewKey returns a fresh key in the form that ParseKeyring reads, with the given id.
+func NewKey(id string) Secret {
+	var b [chacha20poly1305.KeySize]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return NewSecret(id + ":" + base64.StdEncoding.EncodeToString(b[:]))
+}
+
+// ParseKeyring reads keys, separated by commas, blanks or lines: "<id>:<base64 of 32 bytes>". Lines
+// that begin with # are comments. The first seals. Its error shows no key.
+func ParseKeyring(text Secret) (*Keyring, error) {
+	r := &Keyring{keys: map[string]ringKey{}}
+	for line := range strings.Lines(text.Reveal()) {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		for _, item := range strings.FieldsFunc(line, func(c rune) bool { return c == ',' || c <= ' ' }) {
+			if err := r.add(item); err != nil {
+				return nil, fmt.Errorf("key %d of the key ring: %w", len(r.keys)+1, err)
+			}
+		}
+	}
+	if r.first == "" {
+		return nil, errors.New("the key ring has no key")
+	}
+	return r, nil
+}
+
+// LoadKeyring reads the ring from a file.
+func LoadKeyring(path string) (*Keyring, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key ring: %w", err)
+	}
+	return ParseKeyring(NewSecret(string(b)))
+}
+
+func (r *Keyring) add(item string) error {
+	id, text, ok := strings.Cut(item, ":")
+	if !ok || !validID(id) {
+		return errors.New(`it is not "<id>:<base64>" with an id of letters, digits, - and _`)
+	}
+	if _, twice := r.keys[id]; twice {
+		return fmt.Errorf("there are two of the id %q", id)
+	}
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		if key, err = encoding.DecodeString(text); err != nil {
+			return fmt.Errorf("%q is not base64", id) // not err: it tells of the text
+		}
+	}
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		return fmt.Errorf("%q has %d bytes, and not %d", id, len(key), chacha20poly1305.KeySize)
+	}
+	k := ringKey{aead: aead, secret: NewSecret(string(key))}
+	k.nonceKey = k.derive("nonce")
+	r.keys[id] = k
+	if r.first == "" {
+		r.first = id
+	}
+	return nil
+}
+
+func validID(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' &&
+			c != '_' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxKeyID
+}
+
+// Seal encrypts a secret. The empty secret is sealed as the empty text.
+//
+// It is deterministic: the same secret for the same binding under the same key is the same text,
+// which is what makes a definition that holds secrets comparable by its hash. The nonce is a keyed
+// hash of binding and secret, so two different messages have different nonces, as with random ones;
+// all that is given away is that two secrets of one app and use are equal. Who can guess a secret
+// learns nothing without the key.
+func (r *Keyring) Seal(s Secret, b Binding) timer.Sealed {
+	if s.IsZero() {
+		return ""
+	}
+	k := r.keys[r.first]
+	plain := s.Reveal()
+	buf := make(
+		[]byte,
+		chacha20poly1305.NonceSizeX,
+		chacha20poly1305.NonceSizeX+len(plain)+chacha20poly1305.Overhead,
+	)
+	data := b.data(r.first)
+	copy(buf, k.nonce(data, plain))
+	buf = k.aead.Seal(buf, buf, []byte(plain), data)
+	return timer.Sealed(scheme + "." + r.first + "." + encoding.EncodeToString(buf))
+}
+
+// Open decrypts what Seal made, for the same binding. Its errors are those above, and show nothing
+// of the text.
+func (r *Keyring) Open(s timer.Sealed, b Binding) (Secret, error) {
+	if s == "" {
+		return Secret{}, nil
+	}
+	id, err := KeyID(s)
+	if err != nil {
+		return Secret{}, err
+	}
+	k, ok := r.keys[id]
+	if !ok {
+		return Secret{}, fmt.Errorf("key %q: %w", id, ErrUnknownKey)
+	}
+	buf, err := encoding.DecodeString(string(s[len(scheme)+len(id)+2:]))
+	if err != nil || len(buf) < chacha20poly1305.NonceSizeX+chacha20poly1305.Overhead {
+		return Secret{}, ErrNotSealed
+	}
+	nonce, text := buf[:chacha20poly1305.NonceSizeX], buf[chacha20poly1305.NonceSizeX:]
+	plain, err := k.aead.Open(text[:0], nonce, text, b.data(id))
+	if err != nil {
+		return Secret{}, ErrDoesNotFit
+	}
+	return NewSecret(string(plain)), nil
+}
+
+// Reseal seals anew what is not under the first key; changed tells whether it did.
+func (r *Keyring) Reseal(s timer.Sealed, b Binding) (sealed timer.Sealed, changed bool, err error) {
+	if s == "" {
+		return s, false, nil
+	}
+	id, err := KeyID(s)
+	if err != nil || id == r.first {
+		return s, false, err
+	}
+	plain, err := r.Open(s, b)
+	if err != nil {
+		return s, false, err
+	}
+	return r.Seal(plain, b), true, nil
+}
+
+// First returns the id of the key that seals.
+func (r *Keyring) First() string { return r.first }
+
+// Derive returns a key for another purpose, of each key of the ring, the first first: 32 bytes by
+// HMAC-SHA256.
+func (r *Keyring) Derive(purpose string) [][]byte {
+	out := [][]byte{r.keys[r.first].derive(purpose)}
+	for id, k := range r.keys {
+		if id != r.first {
+			out = append(out, k.derive(purpose))
+		}
+	}
+	return out
+}
+
+func (k ringKey) derive(purpose string) []byte {
+	h := hmac.New(sha256.New, []byte(k.secret.Reveal()))
+	h.Write([]byte("carillon/derive/" + purpose))
+	return h.Sum(nil)
+}
+
+// Format keeps every verb of fmt from showing a key.
+func (r Keyring) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "key ring "+Redacted) }
+
+// KeyID returns the id of the key that a text was sealed under.
+func KeyID(s timer.Sealed) (string, error) {
+	parts := strings.SplitN(string(s), ".", 3)
+	if len(parts) != 3 || parts[0] != scheme || !validID(parts[1]) {
+		return "", ErrNotSealed
+	}
+	return parts[1], nil
+}
+
+// data is what is authenticated besides: every part with its length, so that no two bindings look
+// alike.
+func (b Binding) data(key string) []byte {
+	return fmt.Appendf(
+		nil,
+		"carillon/%s|%d:%s|%d:%s|%d:%s",
+		scheme,
+		len(key),
+		key,
+		len(b.App),
+		b.App,
+		len(b.Use),
+		b.Use,
+	)
+}

@@ -1,0 +1,109 @@
+package redisstate_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/redisstate"
+	"github.com/carillon-timer/carillon/libs/testenv"
+)
+
+// counted counts the exchanges of a ledger.
+type counted struct {
+	limit.SharedState
+	n atomic.Int64
+}
+
+func (c *counted) Sync(
+	ctx context.Context,
+	executor string,
+	wishes []limit.Demand,
+) ([]limit.Grant, error) {
+	c.n.Add(1)
+	return c.SharedState.Sync(ctx, executor, wishes)
+}
+
+// Three executors over one Redis hold an app's rate and its calls at once together, far cheaper
+// than a round trip for each call.
+func TestExecutorsShareLimits(t *testing.T) {
+	t.Parallel()
+	addrs, prefix := testenv.Redis(t)
+	const rate, burst, atOnce, calls = 400, 40, 30, 800
+	ctx, cancel := context.WithCancel(t.Context())
+	var runs, callers sync.WaitGroup
+	var starts, running, most atomic.Int64
+	ledger := &counted{
+		SharedState: newLedger(
+			t,
+			redisstate.Options{Addrs: addrs, Prefix: prefix, Timeout: 2 * time.Second},
+		),
+	}
+	began := time.Now()
+	// two seconds of their rate, on a machine that does nothing else.
+	const patience = 2 * time.Minute
+	for i := range 3 {
+		l, err := limit.New(
+			limit.Options{
+				SharedState: ledger,
+				Executor:    fmt.Sprint("e", i),
+				Logger:      zerolog.Nop(),
+				Timeout:     2 * time.Second,
+			},
+		)
+		require.NoError(t, err)
+		l.Set("shop", limit.Settings{Rate: rate, Burst: burst, Concurrent: atOnce})
+		runs.Go(func() { _ = l.Run(ctx) })
+		for range 40 { // more than may run, each as fast as it is let
+			callers.Go(func() {
+				for a := (limit.Ask{App: "shop"}); starts.Load() < calls && time.Since(began) < patience; {
+					d := l.Start(a)
+					if !d.OK {
+						a.Returned = true
+						pause(ctx, min(time.Until(d.At), time.Second))
+						continue
+					}
+					starts.Add(1)
+					n := running.Add(1)
+					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+					}
+					pause(ctx, 30*time.Millisecond)
+					running.Add(-1)
+					l.Done("shop")
+					a.Returned = false
+				}
+			})
+		}
+	}
+	callers.Wait()
+	took := time.Since(began)
+	cancel()
+	runs.Wait()
+	t.Logf(
+		"%d calls in %s, at most %d at once, %d exchanges",
+		starts.Load(),
+		took,
+		most.Load(),
+		ledger.n.Load(),
+	)
+	require.LessOrEqual(t, float64(starts.Load()), burst+rate*(took+limit.TokenTTL).Seconds())
+	require.GreaterOrEqual(t, starts.Load(), int64(calls), "the rate is not given")
+	require.LessOrEqual(t, most.Load(), int64(atOnce))
+	// Never a round trip for each call: they come 10 ms apart at least, however many calls there
+	// are.
+	require.LessOrEqual(t, float64(ledger.n.Load()), 3*(took.Seconds()/0.010+1))
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,95 @@
+package redisstate_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/limittest"
+	"github.com/carillon-timer/carillon/libs/limit/redisstate"
+	"github.com/carillon-timer/carillon/libs/testenv"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newLedger(t *testing.T, o redisstate.Options) *redisstate.SharedState {
+	t.Helper()
+	l, err := redisstate.New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	addrs, prefix := testenv.Redis(t)
+	limittest.Run(t, func(t *testing.T) limit.SharedState {
+		return newLedger(
+			t,
+			redisstate.Options{Addrs: addrs, Prefix: prefix + t.Name(), Timeout: 5 * time.Second},
+		)
+	})
+}
+
+func TestContractOnACluster(t *testing.T) {
+	t.Parallel()
+	addrs, prefix := testenv.RedisCluster(t)
+	limittest.Run(t, func(t *testing.T) limit.SharedState {
+		return newLedger(
+			t,
+			redisstate.Options{Addrs: addrs, Prefix: prefix + t.Name(), Timeout: 5 * time.Second},
+		)
+	})
+}
+
+func TestAServerThatForgotTheScriptAndEverything(t *testing.T) {
+	t.Parallel()
+	addrs, prefix := testenv.Redis(t)
+	l := newLedger(t, redisstate.Options{Addrs: addrs, Prefix: prefix, Timeout: 5 * time.Second})
+	client := redis.NewClient(&redis.Options{Addr: addrs[0]})
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	w := []limit.Demand{
+		{App: "a", Settings: limit.Settings{Rate: 100, Burst: 10}, Tokens: 5},
+		{App: "b", Settings: limit.Settings{Concurrent: 3}, Slots: 2},
+	}
+	for range 3 {
+		require.NoError(t, client.ScriptFlush(t.Context()).Err())
+		require.NoError(t, client.Unlink(t.Context(), prefix+":{l:a}", prefix+":{l:b}").Err())
+		grants, err := l.Sync(t.Context(), "e", w)
+		require.NoError(t, err)
+		require.Equal(t, 5, grants[0].Tokens)
+		require.Equal(t, 2, grants[1].Slots)
+		left, err := client.PTTL(t.Context(), prefix+":{l:a}").Result()
+		require.NoError(t, err)
+		require.Positive(t, left, "a key that never goes away")
+	}
+}
+
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, gone.Close())
+	l := newLedger(t, redisstate.Options{Addrs: []string{gone.Addr().String()}})
+	_, err = l.Sync(
+		t.Context(),
+		"e",
+		[]limit.Demand{{App: "a", Settings: limit.Settings{Rate: 1, Burst: 1}, Tokens: 1}},
+	)
+	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err))
+	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(l.Ping(t.Context())))
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	_, err := redisstate.New(redisstate.Options{})
+	require.ErrorContains(t, err, "no address")
+	_, err = redisstate.New(redisstate.Options{Addrs: []string{"a:1"}, Prefix: "{a}"})
+	require.ErrorContains(t, err, "braces")
+}

@@ -1,0 +1,254 @@
+package sqlstore
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// AcquireSlots locks the timers' rows in order of id, then those of the fires, and settles the asks
+// one after the other: of two fires of one timer that ask at once, one sees that the other has the
+// turn. A call that dies halfway has given nothing. Repeated after an unknown result, it says now
+// again to the one that has the turn; one that was made to wait is no longer the session's, and
+// lost to it.
+func (s *Store) AcquireSlots(
+	ctx context.Context,
+	session timer.ID,
+	asks []store.SlotRequest,
+) (out []store.SlotResult, err error) {
+	if len(asks) == 0 {
+		return nil, nil
+	}
+	err = s.write(ctx, "asking for turns", func(ctx context.Context, c runner) error {
+		e := &entrance{
+			store:   s,
+			c:       c,
+			session: session,
+			asks:    asks,
+			out:     make([]store.SlotResult, len(asks)),
+		}
+		out = nil
+		if err := e.run(ctx); err != nil {
+			return err
+		}
+		out = e.out
+		return nil
+	})
+	return out, err
+}
+
+// entrance is one transaction of Enter.
+type entrance struct {
+	store   *Store
+	c       runner
+	session timer.ID
+	asks    []store.SlotRequest
+	out     []store.SlotResult
+
+	turns  map[timer.ID]*turnRow
+	owned  map[timer.FireID]timer.Fire
+	open   map[timer.FireID]timer.Fire // those that have a turn, and are open
+	queues map[timer.ID]map[timer.FireID]bool
+	joined []timer.FireID // to be added to the queues
+	left   []timer.FireID // to be removed
+	waits  []timer.Fire   // to be released
+	logged []timer.ID
+}
+
+func (e *entrance) run(ctx context.Context) error {
+	ids := make([]timer.ID, len(e.asks))
+	fires := make([]timer.Fire, len(e.asks))
+	for i := range e.asks {
+		ids[i], fires[i] = e.asks[i].Fire.Timer, e.asks[i].Fire
+	}
+	var err error
+	if e.turns, err = e.store.lockTurns(ctx, e.c, ids); err != nil {
+		return err
+	}
+	owned, _, err := e.store.ownedOf(ctx, e.c, e.session, fires)
+	if err != nil {
+		return err
+	}
+	e.owned = make(map[timer.FireID]timer.Fire, len(owned))
+	for _, f := range owned {
+		e.owned[f.FireID] = f
+	}
+	if err := e.look(ctx); err != nil {
+		return err
+	}
+	for i := range e.asks {
+		if err := e.settle(ctx, i); err != nil {
+			return err
+		}
+	}
+	return e.write(ctx)
+}
+
+// look reads whether the fires that have the turns are open, and the queues of those timers whose
+// fires may have to wait.
+func (e *entrance) look(ctx context.Context) (err error) {
+	var running []timer.FireID
+	for _, r := range e.turns {
+		if id := r.running(); id.Timer != 0 {
+			running = append(running, id)
+		}
+	}
+	e.open, err = e.store.stillOpen(ctx, e.c, running)
+	e.queues = map[timer.ID]map[timer.FireID]bool{}
+	return err
+}
+
+// queue returns which fires of a timer wait.
+func (e *entrance) queue(ctx context.Context, id timer.ID) (map[timer.FireID]bool, error) {
+	if q, known := e.queues[id]; known {
+		return q, nil
+	}
+	ids, err := e.store.queueOf(ctx, e.c, id, math.MaxInt32)
+	if err != nil {
+		return nil, err
+	}
+	q := make(map[timer.FireID]bool, len(ids))
+	for _, id := range ids {
+		q[id] = true
+	}
+	e.queues[id] = q
+	return q, nil
+}
+
+func (e *entrance) settle(ctx context.Context, i int) error {
+	ask, out := &e.asks[i], &e.out[i]
+	id := ask.Fire.FireID
+	r := e.turns[id.Timer]
+	mine, is := e.owned[id]
+	if !is || r == nil {
+		out.SlotVerdict = store.SlotNotOwned
+		return nil
+	}
+	running := r.running()
+	_, taken := e.open[running]
+	policy := ask.Concurrency.Resolved()
+	free := !taken || running == id
+	if at := ask.NotBeforeMS(r.EndedMS); free && at > ask.NowMS {
+		e.putOff(r, mine, out, at)
+		return nil
+	}
+	switch {
+	case policy.Policy == timer.ConcurrencyAllow, taken && running == id:
+		return nil
+	case !taken:
+		e.take(r, mine)
+		return nil
+	}
+	switch policy.Policy {
+	case timer.ConcurrencyQueueOne, timer.ConcurrencyQueueAll:
+		most := policy.MaxQueue
+		if policy.Policy == timer.ConcurrencyQueueOne {
+			most = 1
+		}
+		return e.wait(ctx, mine, out, most)
+	case timer.ConcurrencyCancelPrevious:
+		if out.SlotVerdict = store.SlotReplaced; timer.CompareFireIDs(id, running) > 0 {
+			out.SlotVerdict = store.SlotGranted
+			e.take(r, mine)
+			e.logged = append(e.logged, id.Timer)
+		}
+	default:
+		out.SlotVerdict = store.SlotSkipped
+	}
+	return nil
+}
+
+// take gives a fire the turn.
+func (e *entrance) take(r *turnRow, f timer.Fire) {
+	r.give(f.FireID)
+	e.open[f.FireID] = f
+	if f.State == timer.FireWaiting || e.queues[f.Timer][f.FireID] {
+		e.left = append(e.left, f.FireID)
+		delete(e.queues[f.Timer], f.FireID)
+	}
+}
+
+// putOff gives a fire back that came before its delay after the last one is over: it asks anew
+// then, and holds no turn until that.
+func (e *entrance) putOff(r *turnRow, f timer.Fire, out *store.SlotResult, runMS int64) {
+	if r.running() == f.FireID {
+		r.give(timer.FireID{})
+		delete(e.open, f.FireID)
+	}
+	if f.State == timer.FireWaiting || e.queues[f.Timer][f.FireID] {
+		e.left = append(e.left, f.FireID)
+		delete(e.queues[f.Timer], f.FireID)
+	}
+	f.RunAtMS, f.Bucket, f.State, f.Owner, f.Sweeps = runMS, 0, timer.FireReady, 0, 0
+	f.Rev++
+	e.waits = append(e.waits, f)
+	delete(e.owned, f.FireID)
+	out.SlotVerdict, out.Fire = store.SlotQueued, f
+}
+
+// wait lets a fire wait, or join those that do, if there is room. The queue forgets what is not
+// open any more when it seems full.
+func (e *entrance) wait(ctx context.Context, f timer.Fire, out *store.SlotResult, most int) error {
+	q, err := e.queue(ctx, f.Timer)
+	if err != nil {
+		return err
+	}
+	if !q[f.FireID] && len(q) >= most {
+		if err := e.prune(ctx, q); err != nil {
+			return err
+		}
+	}
+	switch {
+	case q[f.FireID]:
+	case len(q) >= most:
+		out.SlotVerdict = store.SlotQueueFull
+		return nil
+	default:
+		q[f.FireID] = true
+		e.joined = append(e.joined, f.FireID)
+	}
+	f.State, f.Owner, f.Sweeps = timer.FireWaiting, 0, 0
+	f.Rev++
+	e.waits = append(e.waits, f)
+	delete(e.owned, f.FireID)
+	out.SlotVerdict, out.Fire = store.SlotQueued, f
+	return nil
+}
+
+func (e *entrance) prune(ctx context.Context, q map[timer.FireID]bool) error {
+	var ids []timer.FireID
+	for id := range q {
+		if !slices.Contains(e.joined, id) {
+			ids = append(ids, id)
+		}
+	}
+	open, err := e.store.stillOpen(ctx, e.c, ids)
+	for _, id := range ids {
+		if _, is := open[id]; err == nil && !is {
+			delete(q, id)
+			e.left = append(e.left, id)
+		}
+	}
+	return err
+}
+
+func (e *entrance) write(ctx context.Context) error {
+	s := e.store
+	if err := s.saveTurns(ctx, e.c, e.turns); err != nil {
+		return err
+	}
+	if err := s.leaveQueues(ctx, e.c, e.left); err != nil {
+		return err
+	}
+	if err := s.joinQueues(ctx, e.c, e.joined); err != nil {
+		return err
+	}
+	slices.SortFunc(e.waits, timer.CompareFires)
+	if err := s.saveFires(ctx, e.c, e.waits, releaseColumns...); err != nil {
+		return err
+	}
+	return s.addChanges(ctx, e.c, e.logged)
+}

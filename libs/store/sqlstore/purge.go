@@ -1,0 +1,134 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+)
+
+// How long what is no longer needed is kept.
+const (
+	keepChanges = time.Hour
+	keepEnded   = 24 * time.Hour // sessions, slices, minutes, idempotency keys
+	keepChunk   = 1000           // rows of one DELETE: short transactions, short locks
+	keepChunks  = 1000           // of one table in one call
+)
+
+// PurgeExpired removes by short statements, each committed by itself, so it may be called by many
+// at once, and dies without harm: the next call goes on.
+func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return err
+	}
+	nowMS := now.UnixMilli()
+	cursor, _, err := s.readCursor(ctx)
+	if err != nil {
+		return err
+	}
+	dayAgo := nowMS - keepEnded.Milliseconds()
+	minute := min(cursor, dayAgo/time.Minute.Milliseconds())
+	changes, err := s.oldChanges(ctx, nowMS-keepChanges.Milliseconds())
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		s.trim(ctx, nowMS, nowMS-retention.Milliseconds()),
+		s.deleteAll(
+			ctx,
+			"failures",
+			"app_id,finished_ms,timer_id,due_ms,series",
+			"finished_ms",
+			stmt("finished_ms<").int(nowMS-retention.Milliseconds()),
+		),
+		s.deleteAll(ctx, "timer_changes", "seq", "seq", stmt("seq<").int(changes)),
+		s.deleteAll(
+			ctx,
+			"sessions",
+			"id",
+			"id",
+			stmt(
+				"ended_ms>0 AND ended_ms<",
+			).int(dayAgo).
+				add(" AND id>").
+				int(int64(store.SystemSession)),
+		),
+		s.deleteAll(
+			ctx,
+			"inactivities",
+			"timer_id,from_ms",
+			"until_ms",
+			stmt("until_ms<").int(nowMS-retention.Milliseconds()),
+		),
+		s.deleteAll(ctx, "slices", "minute,bucket", "minute,bucket", stmt("minute<").int(minute)),
+		s.deleteAll(ctx, "minutes", "minute", "minute", stmt("minute<").int(minute)),
+		s.deleteAll(ctx, "zone_holders", "id", "id", stmt("seen_ms<").int(dayAgo)),
+		s.deleteAll(ctx, "idempotency", "app_id,idem_key", "at_ms", stmt("at_ms<").int(dayAgo)),
+	)
+}
+
+// oldChanges returns the first sequence to be kept of the change log: of an entry young enough, or
+// of the last one, so that the log never seems to have begun anew.
+func (s *Store) oldChanges(ctx context.Context, boundMS int64) (seq int64, err error) {
+	err = s.read(
+		ctx,
+		"reading the change log",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			err := s.selectOne(
+				ctx,
+				c,
+				&seq,
+				stmt("SELECT seq FROM timer_changes WHERE at_ms>=").int(boundMS).
+					add(" ORDER BY seq LIMIT 1"),
+			)
+			if errors.Is(err, sql.ErrNoRows) {
+				return s.selectOne(
+					ctx,
+					c,
+					&seq,
+					stmt("SELECT COALESCE(MAX(seq),0) FROM timer_changes"),
+				)
+			}
+			return err
+		},
+	)
+	return seq, err
+}
+
+// deleteHistory trims outcomes and attempts row by row, from the front of their primary keys.
+func (s *Store) deleteHistory(ctx context.Context, _, boundMS int64) error {
+	return errors.Join(
+		s.deleteAll(
+			ctx,
+			"outcomes",
+			"finished_ms,timer_id,due_ms,series",
+			"finished_ms",
+			stmt("finished_ms<").int(boundMS),
+		),
+		s.deleteAll(
+			ctx,
+			"attempts",
+			"finished_ms,timer_id,due_ms,series,n,target",
+			"finished_ms",
+			stmt("finished_ms<").int(boundMS),
+		),
+	)
+}
+
+// deleteAll deletes what matches in chunks. What is left after so many is the next call's.
+func (s *Store) deleteAll(ctx context.Context, table, key, order string, where *statement) error {
+	for range keepChunks {
+		n, err := s.alone(ctx, "trimming "+table, func() *statement {
+			return s.dialect.deleteSome(table, key, order, string(where.text), keepChunk)
+		})
+		if err != nil || n < keepChunk {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package wiring
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/services/api"
+)
+
+// API takes definitions.
+func API() Role {
+	return Role{"api", func(s *Settings) []config.Part {
+		return []config.Part{&s.HTTP, &s.API, &s.Gateway, &s.Callback, &s.Encryption}
+	}, addAPI}
+}
+
+func addAPI(ctx context.Context, k *Kit) error {
+	auth, err := k.auth()
+	if err != nil {
+		return err
+	}
+	log := k.logger("api")
+	var namespace string
+	if k.Settings.Pulsar.URL != "" {
+		namespace = k.Settings.Pulsar.Tenant + "/" + k.Settings.Pulsar.Namespace
+	}
+	s, err := api.New(api.Options{
+		Store:         k.Store,
+		Bus:           k.Bus,
+		DeadLetters:   k.Bus,
+		Dispatch:      k.Dispatch,
+		Plan:          k.Planner.Plan,
+		Successor:     k.Planner,
+		Counts:        k.Counts,
+		Auth:          auth,
+		Secrets:       k.Keyring,
+		Egress:        k.Egress,
+		Topics:        k.Topics,
+		AllowInsecure: k.Settings.Callback.AllowInsecure,
+		Reserved:      k.Settings.Gateway.TrustHeader,
+		OwnNamespace:  namespace,
+		Zone:          k.Settings.API.Zone,
+		Now:           k.Clock.Now,
+		Logger:        log,
+		Registerer:    k.Registry,
+	})
+	if err != nil {
+		return err
+	}
+	ln, err := process.Listen(ctx, k.Settings.HTTP.Addr, logging.HTTPListening, log)
+	if err != nil {
+		return fmt.Errorf("http-addr: %w", err)
+	}
+	k.HTTPAddr, k.Keyless = ln.Addr().String(), auth.Off
+	mux := http.NewServeMux()
+	mux.Handle("/", s.Handler())
+	k.Own.Add(ln.Addr(), k.echo(mux, s))
+	handler := http.Handler(mux)
+	if auth.Off {
+		handler = openHandler(mux, k.HTTPAddr)
+	}
+	k.flushCounts()
+	k.run("api", s)
+	k.Process.Intake("http", process.Serve(ln, handler, k.Settings.Shutdown.Grace, log))
+	return nil
+}
+
+// echo serves the echo endpoint beside the API, for people, and on a listener in memory, for
+// timers. It returns how that one is dialled, nil where there is none. Timers cannot reach the API
+// through it by any path, Host or redirect, because nothing else is served there. It asks timers
+// for no key: whoever made them had one.
+func (k *Kit) echo(beside *http.ServeMux, s *api.Service) egress.DialFunc {
+	if k.Echo == nil {
+		return nil
+	}
+	beside.Handle(k.EchoPath, s.WithKey(k.Echo))
+	if k.Settings.Callback.AllowPrivate == config.No {
+		return nil
+	}
+	alone := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != k.EchoPath {
+			http.Error(
+				w,
+				"timers do not call Carillon's API: at this address they reach only "+k.EchoPath,
+				http.StatusForbidden,
+			)
+			return
+		}
+		k.Echo.ServeHTTP(w, r)
+	})
+	ln := newMemoryListener()
+	k.Process.Work(
+		"echo endpoint",
+		process.Serve(ln, alone, k.Settings.Shutdown.Grace, k.logger("api")),
+	)
+	return ln.Dial
+}
+
+// auth says who may call the API, and says so loudly where it is everybody.
+func (k *Kit) auth() (a api.Auth, err error) {
+	s := &k.Settings.API
+	log := k.logger("api")
+	switch {
+	case s.Auth == config.AuthOff:
+		log.Warn().Msg("NO KEYS: whoever reaches the API may do everything (auth=off)")
+		a.Off = true
+	case s.Auth == config.AuthAuto && k.Settings.keyless():
+		log.Info().Msg("callers on this machine need no keys (auth=auto)")
+		a.Off = true
+	}
+	if a.Off {
+		return a, nil
+	}
+	if a.Admin, err = s.Admin(); err != nil {
+		return a, err
+	}
+	if s.KeysFile != "" {
+		if a.Keys, err = api.LoadKeys(s.KeysFile); err != nil {
+			return a, err
+		}
+	}
+	a.TrustHeader = k.Settings.Gateway.TrustHeader
+	if a.TrustFrom, err = k.Settings.Gateway.Trusted(); err != nil {
+		return a, err
+	}
+	if a.Admin == nil && a.Keys == nil && a.TrustHeader == "" {
+		log.Warn().
+			Msg("callers need keys, and there is no admin key to make the first with: set admin-key (carillon admin-key prints one)")
+	}
+	return a, nil
+}

@@ -1,0 +1,46 @@
+package wiring
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/bus/membus"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/window/memwindow"
+)
+
+// OpenEmbedded opens a SQLite file in the data directory and an in-memory bus and window.
+func OpenEmbedded(ctx context.Context, k *Kit) error {
+	st, err := sqlstore.OpenSQLite(
+		ctx,
+		sqlstore.SQLiteOptions{Dir: k.Settings.Data.Dir, Logger: k.Log},
+	)
+	if err != nil {
+		return fmt.Errorf("opening the database in %s: %w", k.Settings.Data.Dir, err)
+	}
+	k.Store = st
+	k.Process.OnClose("sqlite", func(context.Context) error { return st.Close() })
+	if err := st.Migrate(ctx); err != nil {
+		return fmt.Errorf("preparing the database in %s: %w", k.Settings.Data.Dir, err)
+	}
+	k.Health.Set("sqlite", st.Ping)
+	if k.Keyring == nil {
+		if k.Keyring, err = ownRing(k.Settings.Data.Dir); err != nil {
+			return err
+		}
+	}
+
+	w := memwindow.New(memwindow.Options{})
+	k.Window = w
+	k.Process.OnClose("window", func(context.Context) error { return w.Close() })
+
+	broker := membus.NewBroker(membus.Options{Log: k.Log})
+	b := broker.Bus("all-in-one")
+	k.Bus = b
+	k.Process.OnClose("bus", func(context.Context) error { return broker.Close() })
+	if err := b.Setup(ctx, bus.Topics(bus.DefaultTaskPartitions)); err != nil {
+		return fmt.Errorf("preparing the bus: %w", err)
+	}
+	return nil
+}

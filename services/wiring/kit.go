@@ -1,0 +1,176 @@
+package wiring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/dispatch"
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/encryption"
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/health"
+	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/libs/selfcheck"
+	"github.com/carillon-timer/carillon/libs/slicing"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window"
+	"github.com/carillon-timer/carillon/libs/zone"
+	"github.com/carillon-timer/carillon/libs/zonewatch"
+)
+
+// Kit is what the services of one process are made of.
+type Kit struct {
+	Settings *Settings
+	Process  *process.Process
+	Health   *health.Health
+	Log      zerolog.Logger
+	Registry *prometheus.Registry
+
+	Store    store.Store
+	Bus      bus.Bus
+	Window   window.Window
+	Host     *clock.Host // the host's clock where tests may put it wrong, else nil
+	Clock    *clock.Clock
+	Counts   *slicing.Counts
+	Zones    *zone.Database // the process's
+	zones    *zonewatch.Watch
+	expands  bool // a migrator is among the roles
+	Planner  *expansion.Planner
+	Dispatch *dispatch.Dispatcher
+	IDs      *timer.IDs
+	Name     string              // of the process, for people
+	Keyring  *encryption.Keyring // of the deployment's secrets; nil: there are no keys
+	Egress   *egress.Policy      // what the deployment lets timers call
+	Own      egress.Own          // the listeners of this process, which no timer calls
+	Topics   *egress.Topics      // and where they may publish
+
+	// Echo is an endpoint that timers may call at the API's address; nil: there is none. Other
+	// callers need a key, where the API asks for one.
+	Echo     http.Handler
+	EchoPath string
+	HTTPAddr string // where the API listens, once it does
+	Keyless  bool   // callers of the API need no keys; known once it listens
+
+	flushing bool // somebody flushes Counts
+}
+
+// Open opens the store, the bus and the window of a kit; what it opens it pushes on the process'
+// close stack.
+type Open func(ctx context.Context, k *Kit) error
+
+// complete makes the parts that are the same over any servers.
+func (k *Kit) complete(ctx context.Context) (err error) {
+	wall := time.Now
+	if k.Host != nil {
+		wall = k.Host.Now
+	}
+	k.Clock = clock.New(wall, k.Store.Now)
+	k.Clock.Register(k.Registry)
+	if err := k.Clock.Measure(ctx); err != nil {
+		k.Log.Warn().Err(err).Msg("clock not measured against the store's yet")
+	}
+	k.Process.Work("clock", k.Clock.Run)
+	k.Health.Set("clock", func(context.Context) error {
+		if _, steady := k.Clock.Look(); !steady {
+			return errors.New(
+				"the host's clock is not measured against the store's: it never was, or jumped since",
+			)
+		}
+		return nil
+	})
+	k.Health.SetDetail("clock", func() any { return k.Clock.Reading() })
+	k.Counts = slicing.NewCounts(slicing.DefaultPerBucket)
+	if k.Planner, err = expansion.New(
+		expansion.Options{
+			ExpandAhead: k.Settings.Timing.ExpandAhead,
+			Counts:      k.Counts,
+			Zones:       k.Zones,
+		},
+	); err != nil {
+		return fmt.Errorf("making the planner: %w", err)
+	}
+	k.Dispatch, err = dispatch.New(dispatch.Options{
+		Window:       k.Window,
+		Bus:          k.Bus,
+		DispatchLead: k.Settings.Timing.DispatchLead,
+		Now:          k.Clock.Now,
+		Logger:       k.Log,
+		Registerer:   k.Registry,
+	})
+	if err != nil {
+		return fmt.Errorf("making the dispatcher: %w", err)
+	}
+	k.Process.Work("unsent tasks", k.Dispatch.Run)
+	k.IDs = timer.NewIDs(k.Clock.Now)
+	if err := k.watchItself(); err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	k.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
+	return k.watchZones(ctx)
+}
+
+// watchItself adds the canary and its like.
+func (k *Kit) watchItself() error {
+	w, err := selfcheck.New(selfcheck.Options{
+		Store:      k.Store,
+		Dispatch:   k.Dispatch,
+		Plan:       k.Planner.Plan,
+		Now:        k.Clock.Now,
+		Interval:   k.Settings.Canary.Every,
+		Logger:     k.Log,
+		Registerer: k.Registry,
+	})
+	if err != nil {
+		return fmt.Errorf("making the self-checks: %w", err)
+	}
+	k.Process.Work("self-checks", w.Run)
+	if k.Settings.Canary.Every > 0 {
+		k.Health.SetOptional("canary", w.Check)
+		k.Health.SetDetail("canary", func() any { return w.Report() })
+	}
+	return nil
+}
+
+// service is what all five are.
+type service interface {
+	Run(ctx context.Context) error
+	Ready() error
+}
+
+func (k *Kit) run(name string, s service) {
+	k.Process.Work(name, s.Run)
+	k.Health.Set(name, func(context.Context) error { return s.Ready() })
+}
+
+// flushCounts has the bucket counts of this process written once a second, by one of its parts. A
+// migrator does it itself.
+func (k *Kit) flushCounts() {
+	if k.flushing {
+		return
+	}
+	k.flushing = true
+	k.Process.Work("bucket counts", func(ctx context.Context) error {
+		return expansion.FlushCounts(
+			ctx,
+			k.Counts,
+			k.Store,
+			k.Clock.Now,
+			k.Settings.Timing.ExpandAhead,
+			k.Log,
+		)
+	})
+}

@@ -1,0 +1,179 @@
+package wiring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+
+	"github.com/rs/zerolog"
+
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/libs/health"
+	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/metrics"
+	"github.com/carillon-timer/carillon/libs/process"
+	"github.com/carillon-timer/carillon/libs/zone"
+)
+
+var errStarting = errors.New("the process is starting")
+
+// Program is a composition of roles.
+type Program struct {
+	Name     string // of the binary
+	Service  string // in log lines
+	Settings *Settings
+	Parts    []config.Part // of Settings, beyond the common ones and those of the roles
+	Open     Open
+	Roles    []Role
+	Prepare  func(k *Kit)       // before the roles are added; may be nil
+	Started  func(k *Kit) error // after they were; may be nil
+	Stdout   io.Writer          // what -print-config writes to
+}
+
+// Service returns the program of one role over real servers.
+func Service(r Role) process.RunFunc {
+	return func(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
+		s := &Settings{}
+		return Run(ctx, Program{
+			Name:     "carillon-" + r.Name,
+			Service:  r.Name,
+			Settings: s,
+			Parts:    s.servers(),
+			Open:     OpenServers,
+			Roles:    []Role{r},
+			Stdout:   stdout,
+		}, args, env, stderr)
+	}
+}
+
+// Run runs a program until ctx ends: settings, logger, registry, admin listener, parts, services.
+func Run(
+	ctx context.Context,
+	p Program,
+	args []string,
+	env process.Env,
+	stderr io.Writer,
+) (err error) {
+	parts := append(p.Settings.common(), p.Parts...)
+	for _, r := range p.Roles {
+		for _, part := range r.Needs(p.Settings) {
+			if !slices.Contains(parts, part) { // two roles may need the same
+				parts = append(parts, part)
+			}
+		}
+	}
+	if err := config.NewSet(p.Name, parts...).Load(args, env, p.Stdout); err != nil {
+		return err //nolint:wrapcheck // each problem is told as it is
+	}
+	zones, err := p.Settings.openZones()
+	if err != nil {
+		return err
+	}
+	k, err := newKit(p, stderr)
+	if err != nil {
+		return err
+	}
+	k.Zones = zones
+	k.expands = slices.ContainsFunc(p.Roles, func(r Role) bool { return r.Name == migratorRole })
+	defer func() { err = errors.Join(err, k.Process.Close()) }()
+	if err := k.Process.Admin(
+		ctx,
+		p.Settings.Admin.Addr,
+		k.Registry,
+		k.testRoutes()...); err != nil {
+		return fmt.Errorf("admin-addr: %w", err)
+	}
+	if err := k.build(ctx, p); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop while it was waiting
+		}
+		return err
+	}
+	k.Health.SetError("process", nil)
+	k.Log.Info().
+		Str(logging.Version, process.Version()).
+		Str("tzdata", k.Zones.Version()).
+		Msg("started")
+	return k.Process.Run(ctx) //nolint:wrapcheck // it names the part
+}
+
+func newKit(p Program, stderr io.Writer) (*Kit, error) {
+	s := p.Settings
+	log, err := logging.New(stderr, s.Log.Level, s.Log.Format, p.Service)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it is about
+	}
+	registry, err := metrics.New(process.Version(), zone.Default().Version())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it is about
+	}
+	h := health.New(0)
+	h.SetError("process", errStarting)
+	k := &Kit{Settings: s, Health: h, Log: log, Registry: registry}
+	k.Process = process.New(process.Options{
+		Logger:    log,
+		Health:    h,
+		Drain:     s.Shutdown.Drain,
+		Grace:     s.Shutdown.Grace,
+		Listening: func(a net.Addr) { k.Own.Add(a, nil) },
+	})
+	if s.Testing.Clock {
+		k.Host = new(clock.Host)
+	}
+	return k, nil
+}
+
+func (k *Kit) build(ctx context.Context, p Program) error {
+	if err := k.readDelivery(); err != nil {
+		return err
+	}
+	if err := p.Open(ctx, k); err != nil {
+		return err
+	}
+	if err := k.complete(ctx); err != nil {
+		return err
+	}
+	if p.Prepare != nil {
+		p.Prepare(k)
+	}
+	for _, r := range p.Roles {
+		if err := r.Add(ctx, k); err != nil {
+			return err
+		}
+	}
+	if p.Started != nil {
+		return p.Started(k)
+	}
+	return nil
+}
+
+// logger returns the logger of one service: in a process of several, its lines say which.
+func (k *Kit) logger(service string) zerolog.Logger {
+	return k.Log.With().Str(logging.Part, service).Logger()
+}
+
+// Prepare opens and prepares real servers, and closes them again. It returns an error when ctx ends
+// before they are.
+func Prepare(
+	ctx context.Context,
+	name string,
+	args []string,
+	env process.Env,
+	stdout, stderr io.Writer,
+) (err error) {
+	s := &Settings{}
+	parts := append(s.servers(), &s.Log)
+	if err := config.NewSet(name, parts...).Load(args, env, stdout); err != nil {
+		return err //nolint:wrapcheck // each problem is told as it is
+	}
+	k, err := newKit(Program{Service: "setup", Settings: s}, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, k.Process.Close()) }()
+	return OpenServers(ctx, k)
+}

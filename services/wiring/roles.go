@@ -1,0 +1,126 @@
+package wiring
+
+import (
+	"context"
+
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/services/executor"
+	"github.com/carillon-timer/carillon/services/migrator"
+	"github.com/carillon-timer/carillon/services/scheduler"
+	"github.com/carillon-timer/carillon/services/trigger"
+)
+
+// Role is one of the five services: which settings it needs beyond the common ones, and how it is
+// made from a kit.
+type Role struct {
+	Name  string
+	Needs func(s *Settings) []config.Part
+	Add   func(ctx context.Context, k *Kit) error
+}
+
+const migratorRole = "migrator"
+
+// Migrator expands schedules.
+func Migrator() Role {
+	return Role{
+		migratorRole,
+		func(s *Settings) []config.Part { return []config.Part{&s.Retention} },
+		addMigrator,
+	}
+}
+
+func addMigrator(_ context.Context, k *Kit) error {
+	s, err := migrator.New(migrator.Options{
+		Store:       k.Store,
+		Dispatch:    k.Dispatch,
+		Planner:     k.Planner,
+		Counts:      k.Counts,
+		Now:         k.Clock.Now,
+		ExpandAhead: k.Settings.Timing.ExpandAhead,
+		Retention:   k.Settings.Retention.Keep,
+		Logger:      k.logger("migrator"),
+		Registerer:  k.Registry,
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // it names the service
+	}
+	k.flushing = true
+	k.run("migrator", s)
+	return nil
+}
+
+// Scheduler hands out slices and sweeps.
+func Scheduler() Role { return Role{"scheduler", nothing, addScheduler} }
+
+func addScheduler(_ context.Context, k *Kit) error {
+	s, err := scheduler.New(scheduler.Options{
+		Store:      k.Store,
+		Bus:        k.Bus,
+		Dispatch:   k.Dispatch,
+		IDs:        k.IDs,
+		Name:       k.Name,
+		Now:        k.Clock.Now,
+		Logger:     k.logger("scheduler"),
+		Registerer: k.Registry,
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // it names the service
+	}
+	k.run("scheduler", s)
+	return nil
+}
+
+// Trigger turns slices into tasks.
+func Trigger() Role { return Role{"trigger", nothing, addTrigger} }
+
+func addTrigger(_ context.Context, k *Kit) error {
+	s, err := trigger.New(trigger.Options{
+		Store:        k.Store,
+		Bus:          k.Bus,
+		Window:       k.Window,
+		Dispatch:     k.Dispatch,
+		Now:          k.Clock.Now,
+		Holder:       k.IDs.Next(),
+		DispatchLead: k.Settings.Timing.DispatchLead,
+		Logger:       k.logger("trigger"),
+		Registerer:   k.Registry,
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // it names the service
+	}
+	k.run("trigger", s)
+	return nil
+}
+
+// Executor calls.
+func Executor() Role {
+	return Role{
+		"executor",
+		func(s *Settings) []config.Part { return []config.Part{&s.Gateway, &s.Callback, &s.Encryption} },
+		addExecutor,
+	}
+}
+
+func addExecutor(_ context.Context, k *Kit) error {
+	o := executor.Options{
+		Store: k.Store, Bus: k.Bus, Dispatch: k.Dispatch, Planner: k.Planner,
+		Clock: k.Clock, Counts: k.Counts, IDs: k.IDs, Name: k.Name,
+		//nolint:mnd // the rest is for recording and giving back
+		DrainTimeout: k.Settings.Shutdown.Grace * 2 / 3,
+		//nolint:mnd // what came by a task was claimed longer ago
+		PollAhead: k.Settings.Timing.DispatchLead / 2,
+		Logger:    k.logger("executor"), Registerer: k.Registry,
+	}
+	if err := k.delivery(&o); err != nil {
+		return err
+	}
+	s, err := executor.New(o)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the service
+	}
+	k.flushCounts()
+	k.run("executor", s)
+	return nil
+}
+
+func nothing(*Settings) []config.Part { return nil }

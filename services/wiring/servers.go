@@ -1,0 +1,133 @@
+package wiring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/store/sqlstore"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/libs/window/rediswindow"
+)
+
+// Waiting for servers.
+const (
+	firstWait = 200 * time.Millisecond
+	lastWait  = 5 * time.Second
+	tryFor    = 15 * time.Second // one attempt to prepare a server
+	// redisPatience is how long a new process counts as not ready because of Redis. A wrong address
+	// shall stop a deployment, but an outage of Redis shall not keep the services down that work
+	// without it.
+	redisPatience = time.Minute
+)
+
+var errWaiting = errors.New("waiting for it")
+
+// OpenServers opens MySQL, Redis and Pulsar, and prepares them: migrations and topics. It waits, as
+// long as ctx lets it, for a server that is away, and /readyz says for which; what can never work
+// is an error. Any number of processes may do so at once.
+func OpenServers(ctx context.Context, k *Kit) error {
+	s := k.Settings
+	st, err := sqlstore.OpenMySQL(
+		ctx,
+		sqlstore.MySQLOptions{DSN: s.MySQL.DSN.Reveal(), Logger: k.Log},
+	)
+	if err != nil {
+		return fmt.Errorf("mysql-dsn: %w", err)
+	}
+	k.Store = st
+	k.Process.OnClose("mysql", func(context.Context) error { return st.Close() })
+
+	w, err := rediswindow.New(rediswindow.Options{
+		Addrs:    s.Redis.Addrs,
+		Username: s.Redis.Username,
+		Password: s.Redis.Password.Reveal(),
+		Prefix:   s.Redis.Prefix,
+		Logger:   k.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("redis-addrs: %w", err)
+	}
+	k.Window = w
+	k.Process.OnClose("redis", func(context.Context) error { return w.Close() })
+
+	b, err := pulsarbus.New(pulsarbus.Options{
+		Config: pulsarbus.Config{
+			URL:       s.Pulsar.URL.Reveal(),
+			AdminURL:  s.Pulsar.AdminURL.Reveal(),
+			Tenant:    s.Pulsar.Tenant,
+			Namespace: s.Pulsar.Namespace,
+			Token:     s.Pulsar.Token.Reveal(),
+		},
+		Log: k.Log, Registerer: k.Registry,
+	})
+	if err != nil {
+		return fmt.Errorf("pulsar-url: %w", err)
+	}
+	k.Bus = b
+	k.Process.OnClose("pulsar", func(context.Context) error { return b.Close() })
+
+	k.watchRedis()
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return k.prepare(ctx, "mysql", st.Migrate, st.Ping) })
+	all.Go(func() error {
+		setup := func(ctx context.Context) error { return b.Setup(ctx, bus.Topics(bus.DefaultTaskPartitions)) }
+		return k.prepare(ctx, "pulsar", setup, b.Ping)
+	})
+	return all.Wait() //nolint:wrapcheck // prepare says which server
+}
+
+// prepare repeats do until it succeeds, with a growing wait; then the server's check is ping.
+func (k *Kit) prepare(
+	ctx context.Context,
+	server string,
+	do, ping func(context.Context) error,
+) error {
+	k.Health.SetError(server, errWaiting)
+	log := k.Log.With().Str(logging.Server, server).Logger()
+	for wait := firstWait; ; wait = min(2*wait, lastWait) { //nolint:mnd // doubled
+		try, cancel := context.WithTimeout(ctx, tryFor)
+		err := do(try)
+		mayPass := timer.CodeOf(err) == timer.CodeUnavailable || try.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			k.Health.Set(server, ping)
+			log.Info().Msg("server prepared")
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("waiting for %s: %w", server, context.Cause(ctx))
+		case !mayPass:
+			return fmt.Errorf("preparing %s: %w", server, err)
+		}
+		k.Health.SetError(server, fmt.Errorf("%w: %w", errWaiting, err))
+		log.Warn().Err(err).Msg("waiting for a server")
+		clock.Pause(ctx, wait)
+	}
+}
+
+// watchRedis checks Redis: it is needed to become ready, for a while, and not to stay so.
+func (k *Kit) watchRedis() {
+	since := time.Now()
+	var seen atomic.Bool
+	k.Health.Set("redis at start", func(ctx context.Context) error {
+		if seen.Load() || time.Since(since) > redisPatience {
+			return nil
+		}
+		err := k.Window.Ping(ctx)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errWaiting, err)
+		}
+		seen.Store(true)
+		return nil
+	})
+	k.Health.SetOptional("redis", k.Window.Ping)
+}

@@ -1,0 +1,170 @@
+package wiring_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/carillon-timer/carillon/libs/config"
+	"github.com/carillon-timer/carillon/services/wiring"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Nobody listens at port 1.
+var nowhere = map[string]string{
+	"CARILLON_MYSQL_DSN":        "u:hunter2@tcp(127.0.0.1:1)/d",
+	"CARILLON_REDIS_ADDRS":      "127.0.0.1:1",
+	"CARILLON_PULSAR_URL":       "pulsar://127.0.0.1:1",
+	"CARILLON_PULSAR_ADMIN_URL": "http://127.0.0.1:1",
+	"CARILLON_ADMIN_ADDR":       "127.0.0.1:0",
+	"CARILLON_HTTP_ADDR":        "127.0.0.1:0",
+}
+
+func envWith(changes ...string) func(string) (string, bool) {
+	env := maps.Clone(nowhere)
+	for i := 0; i < len(changes); i += 2 {
+		env[changes[i]] = changes[i+1]
+	}
+	return func(k string) (string, bool) { v, ok := env[k]; return v, ok }
+}
+
+func roles() []wiring.Role {
+	return []wiring.Role{
+		wiring.API(),
+		wiring.Migrator(),
+		wiring.Scheduler(),
+		wiring.Trigger(),
+		wiring.Executor(),
+	}
+}
+
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) text() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func (o *output) admin() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for line := range strings.Lines(o.b.String()) {
+		var l struct{ Message, Addr string }
+		if json.Unmarshal([]byte(line), &l) == nil && l.Message == "admin listening" {
+			return l.Addr
+		}
+	}
+	return ""
+}
+
+// Every service starts before its servers are up and says which it waits for; told to stop
+// meanwhile, it does.
+func TestServicesWaitForTheirServers(t *testing.T) {
+	t.Parallel()
+	for _, r := range roles() {
+		t.Run(r.Name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			out, done := &output{}, make(chan error, 1)
+			go func() { done <- wiring.Service(r)(ctx, nil, envWith(), io.Discard, out) }()
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			require.Eventually(t, func() bool {
+				addr := out.admin()
+				if addr == "" {
+					return false
+				}
+				resp, err := client.Get("http://" + addr + "/readyz")
+				if err != nil {
+					return false
+				}
+				defer resp.Body.Close()
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.NotContains(t, string(body), "hunter2")
+				var got struct {
+					Checks []struct{ Name, Error string }
+				}
+				require.NoError(t, json.Unmarshal(body, &got))
+				waiting := map[string]bool{}
+				for _, c := range got.Checks {
+					waiting[c.Name] = strings.HasPrefix(c.Error, "waiting for it")
+				}
+				return resp.StatusCode == http.StatusServiceUnavailable && waiting["mysql"] &&
+					waiting["pulsar"] &&
+					waiting["redis at start"]
+			}, 20*time.Second, 20*time.Millisecond)
+			cancel()
+			require.NoError(t, <-done)
+		})
+	}
+}
+
+func TestWhatCanNeverWorkIsAnError(t *testing.T) {
+	t.Parallel()
+	for setting, bad := range map[string]string{
+		"CARILLON_MYSQL_DSN": "u:hunter2@nowhere", "CARILLON_PULSAR_URL": "http://127.0.0.1:1", "CARILLON_REDIS_ADDRS": "redis",
+		"CARILLON_REDIS_PREFIX": "a{b}", "CARILLON_EXPAND_AHEAD": "soon", "CARILLON_PULSAR_ADMIN_URL": "localhost",
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		err := wiring.Service(
+			wiring.Trigger(),
+		)(
+			ctx,
+			nil,
+			envWith(setting, bad),
+			io.Discard,
+			io.Discard,
+		)
+		require.Error(t, err, setting)
+		require.NoError(t, ctx.Err(), "at once")
+		require.NotContains(t, err.Error(), "hunter2")
+		require.Contains(
+			t,
+			err.Error(),
+			strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(setting, "CARILLON_"), "_", "-")),
+		)
+		cancel()
+	}
+}
+
+// Each program lists its own settings, and no others.
+func TestSettingsOfRoles(t *testing.T) {
+	t.Parallel()
+	for _, r := range roles() {
+		var out bytes.Buffer
+		require.ErrorIs(
+			t,
+			wiring.Service(r)(t.Context(), []string{"-print-config"}, envWith(), &out, io.Discard),
+			config.ErrDone,
+		)
+		require.Contains(t, out.String(), `mysql-dsn: "u:REDACTED@tcp(127.0.0.1:1)/d"`)
+		require.Equal(t, r.Name == "api", strings.Contains(out.String(), "http-addr"))
+		require.Equal(
+			t,
+			r.Name == "executor" || r.Name == "api",
+			strings.Contains(out.String(), "callback-allow-private"),
+		)
+		require.Equal(t, r.Name == "migrator", strings.Contains(out.String(), "retention"))
+	}
+}

@@ -1,0 +1,42 @@
+package wiring
+
+import "github.com/carillon-timer/carillon/libs/config"
+
+// Settings are those of all programs; each program takes the parts it needs.
+type Settings struct {
+	HTTP       config.HTTP
+	Admin      config.Admin
+	Log        config.Log
+	Shutdown   config.Shutdown
+	Data       config.Data
+	MySQL      config.MySQL
+	Redis      config.Redis
+	Pulsar     config.Pulsar
+	API        config.API
+	Gateway    config.Gateway
+	Timing     config.Timing
+	Retention  config.Retention
+	Callback   config.Callback
+	Encryption config.Encryption
+	Canary     config.Canary
+	Testing    config.Testing
+	Zones      config.Zones
+
+	OpenOnLoopback bool // auth=auto lets in whoever reaches a loopback address: carillon dev
+}
+
+// common are the settings of every program that runs services.
+func (s *Settings) common() []config.Part {
+	return []config.Part{&s.Admin, &s.Log, &s.Shutdown, &s.Timing, &s.Canary, &s.Testing, &s.Zones}
+}
+
+// servers are the settings of programs over real servers.
+func (s *Settings) servers() []config.Part {
+	return []config.Part{&s.MySQL, &s.Redis, &s.Pulsar}
+}
+
+// keyless tells whether only this machine reaches the API, and needs no key: what timers may call
+// there, any caller could call itself.
+func (s *Settings) keyless() bool {
+	return s.OpenOnLoopback && s.API.Auth != config.AuthOn && loopback(s.HTTP.Addr)
+}
