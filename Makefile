@@ -7,7 +7,7 @@ PROGRAMS := ./services/allinone/cmd/carillon $(foreach s,api migrator scheduler 
 SERVERS  := mysql redis redis-cluster pulsar
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-real build test cover sim sim-mutants chaos isolation bench-smoke images e2e-kube e2e-compose test-mysql lint generate modules tools clean
+.PHONY: help run run-real build test test-all cover sim sim-mutants chaos isolation bench-smoke images e2e-kube e2e-compose test-mysql lint generate modules tools clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +22,11 @@ run-real: build ## five services as processes over MariaDB, Redis and Pulsar (RE
 build: ## the programs, into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)
 
-test: build ## unit tests, suites and end-to-end stories, with real servers where they can be had
+test: build ## unit tests, suites, 15 simulated seeds, scenarios and short faults, on real servers where they can be had
 	@exec scripts/with-servers.sh $(SERVERS) -- scripts/test.sh
+
+test-all: build ## what CI runs: the same with the race detector, 100 seeds and the oracles
+	@exec scripts/with-servers.sh $(SERVERS) -- scripts/test.sh -all
 
 cover: ## how much of libs and services their unit tests run, without real servers
 	go test -short -coverprofile=coverage.out -coverpkg=github.com/carillon-timer/carillon/libs/...,github.com/carillon-timer/carillon/services/... \
