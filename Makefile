@@ -52,7 +52,7 @@ chaos: build ## faults on real servers under load, about 50 minutes, table into 
 
 isolation: build ## the stories of apps that press others, in full size on both ways to run, lateness judged (about 10 minutes, of a machine that does nothing else)
 	@CARILLON_ISOLATION=full CARILLON_BIN=$(CURDIR)/bin CARILLON_TEST_REQUIRE=mysql,redis,pulsar exec scripts/with-servers.sh mysql redis pulsar -- \
-	  go test -v -count=1 -timeout 30m ./e2e/scenario -run '^(TestAnAppThatHangsDelaysNoOther|TestAFloodDelaysNoOther|TestAFloodThatWaitsTakesNoMemory)$$'
+	  go test -v -count=1 -timeout 30m ./e2e/scenario -run '^(TestHangingAppDelaysNoOther|TestBurstDelaysNoOtherApp|TestRateLimitedBurstTakesNoMemory)$$'
 
 bench-smoke: build ## the speed of both ways to run, printed
 	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load -bin bin

@@ -18,46 +18,46 @@ import (
 )
 
 const (
-	// noticed is how soon a change of status has reached every executor (P5).
-	noticed = time.Second
-	// clocks is how far apart the clocks of one machine may seem: those that decide are aligned to
+	// changeDeadline is how soon a change of status has reached every executor (P5).
+	changeDeadline = time.Second
+	// clockTolerance is how far apart the clocks of one machine may seem: those that decide are aligned to
 	// the database's.
-	clocks = 100 * time.Millisecond
-	// patience is how long what is open may take to come to its end, beside the time that outages
+	clockTolerance = 100 * time.Millisecond
+	// settleTimeout is how long what is open may take to come to its end, beside the time that outages
 	// took.
-	patience = 2 * time.Minute
+	settleTimeout = 2 * time.Minute
 )
 
 // settle waits until no fire is open that the load made, and compares.
-func (w *Environment) settle(s *Scenario, end time.Time) *Result {
-	wait := patience + s.Patience
-	for _, f := range w.faults {
-		wait += f.outage()
+func (env *Environment) settle(s *Scenario, end time.Time) *Result {
+	wait := settleTimeout + s.SettleTime
+	for _, f := range env.faults {
+		wait += f.outageLength()
 	}
-	until := end.Add(farthest + 2*time.Second) // one-shots are due up to then
+	until := end.Add(maxAhead + 2*time.Second) // one-shots are due up to then
 	last := until.Add(wait)
-	clock.Pause(w.ctx, time.Until(until))
+	clock.Pause(env.ctx, time.Until(until))
 	for {
-		n, err := w.open(until)
-		if err == nil && n == 0 || time.Now().After(last) || w.ctx.Err() != nil {
+		n, err := env.openFires(until)
+		if err == nil && n == 0 || time.Now().After(last) || env.ctx.Err() != nil {
 			break
 		}
-		w.printf("  %d fires are open (%v)", n, err)
-		clock.Pause(w.ctx, 2*time.Second)
+		env.printf("  %d fires are open (%v)", n, err)
+		clock.Pause(env.ctx, 2*time.Second)
 	}
-	v, err := w.compare(end)
-	r := w.judge(s, end, v)
+	v, err := env.compare(end)
+	r := env.buildResult(s, end, v)
 	if err != nil {
 		r.Broken = append(r.Broken, err.Error())
 	}
 	return r
 }
 
-// open counts the fires that were due before an instant and are not done.
-func (w *Environment) open(before time.Time) (n int, err error) {
-	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+// openFires counts the fires that were due before an instant and are not done.
+func (env *Environment) openFires(before time.Time) (n int, err error) {
+	ctx, cancel := context.WithTimeout(env.ctx, 20*time.Second)
 	defer cancel()
-	err = w.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM fires WHERE due_ms < ?", before.UnixMilli()).
+	err = env.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM fires WHERE due_ms < ?", before.UnixMilli()).
 		Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("counting open fires: %w", err)
@@ -66,36 +66,36 @@ func (w *Environment) open(before time.Time) (n int, err error) {
 }
 
 // compare holds what happened against what must have happened.
-func (w *Environment) compare(end time.Time) (*ledger.Verdict, error) {
-	outcomes, err := w.outcomes() // before the arrivals: each of them came before its outcome
+func (env *Environment) compare(end time.Time) (*ledger.Verdict, error) {
+	outcomes, err := env.outcomes() // before the arrivals: each of them came before its outcome
 	if err != nil {
 		return &ledger.Verdict{Skipped: make(map[timer.Reason]int)}, err
 	}
-	arrivals := w.rcv.Arrivals()
-	led := w.traffic.ledger(end, arrivals)
-	bad := w.traffic.enterPolicies(led, end, arrivals, outcomes)
-	w.mu.Lock()
+	arrivals := env.rcv.Arrivals()
+	led := env.traffic.buildLedger(end, arrivals)
+	bad := env.traffic.addPolicyDuties(led, end, arrivals, outcomes)
+	env.mu.Lock()
 	e := ledger.Evidence{
-		Arrivals: arrivals,
-		Cuts:     slices.Clone(w.cuts),
-		Clocks:   clocks,
-		Outcomes: outcomes,
+		Arrivals:      arrivals,
+		Interruptions: slices.Clone(env.interruptions),
+		Clocks:        clockTolerance,
+		Outcomes:      outcomes,
 	}
-	w.mu.Unlock()
+	env.mu.Unlock()
 	v := led.Check(e)
-	w.explain(v.Missing, outcomes)
+	env.explainMissing(v.Missing, outcomes)
 	if len(bad) > 0 {
 		return &v, fmt.Errorf("%d times a policy was not kept, first: %s", len(bad), bad[0])
 	}
 	return &v, nil
 }
 
-// explain prints what became of fires that are missing: with what a search would begin.
-func (w *Environment) explain(missing []timer.FireID, outcomes []ledger.Outcome) {
+// explainMissing prints what became of fires that are missing: with what a search would begin.
+func (env *Environment) explainMissing(missing []timer.FireID, outcomes []ledger.Outcome) {
 	const most = 10
 	for i, f := range missing[:min(most, len(missing))] {
 		if i == 0 {
-			w.printf("missing, the first of %d:", len(missing))
+			env.printf("missing, the first of %d:", len(missing))
 		}
 		became := "nothing is recorded"
 		for _, o := range outcomes {
@@ -108,21 +108,21 @@ func (w *Environment) explain(missing []timer.FireID, outcomes []ledger.Outcome)
 				)
 			}
 		}
-		w.printf(
+		env.printf(
 			"  %s, %s, due %s: %s; %s",
 			f,
-			w.traffic.kinds()[f.Timer],
+			env.traffic.kinds()[f.Timer],
 			time.UnixMilli(f.DueMS).UTC().Format(time.StampMilli),
 			became,
-			w.traffic.history(f),
+			env.traffic.history(f),
 		)
 	}
 }
 
 // outcomes reads all that was recorded, from the database itself.
-func (w *Environment) outcomes() ([]ledger.Outcome, error) {
-	rows, err := w.db.QueryContext(
-		w.ctx,
+func (env *Environment) outcomes() ([]ledger.Outcome, error) {
+	rows, err := env.db.QueryContext(
+		env.ctx,
 		`SELECT o.timer_id, o.due_ms, o.series, o.until_ms, o.kind, o.reason, o.attempts, o.finished_ms
 		FROM outcomes o JOIN apps a ON a.id = o.app_id WHERE a.name = ?`,
 		app,
@@ -157,8 +157,8 @@ func (w *Environment) outcomes() ([]ledger.Outcome, error) {
 	return all, nil
 }
 
-// ledger enters what the load owes, by what the API confirmed.
-func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals) *ledger.Ledger {
+// buildLedger enters what the load owes, by what the API confirmed.
+func (t *traffic) buildLedger(end time.Time, arrivals receiver.Arrivals) *ledger.Ledger {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	led := ledger.New()
@@ -167,82 +167,83 @@ func (t *traffic) ledger(end time.Time, arrivals receiver.Arrivals) *ledger.Ledg
 		if s.fails {
 			d = ledger.Fail
 		}
-		led.Every(s.id, time.Second, s.since.Add(clocks), end, d)
+		led.AddEvery(s.id, time.Second, s.since.Add(clockTolerance), end, d)
 	}
 	called := make(map[timer.ID]time.Time)
 	for i := range arrivals {
 		called[arrivals[i].Fire.Timer] = time.UnixMilli(arrivals[i].Fire.DueMS)
 	}
-	for _, o := range t.onces {
+	for _, o := range t.oneShots {
 		due := o.at
 		// One that was activated after its instant is due at its activation, which lies before the
 		// confirmation.
-		if at, ok := called[o.id]; ok && o.done.After(o.at.Add(-clocks)) && at.After(o.at) &&
-			at.Before(o.done.Add(clocks)) {
+		if at, ok := called[o.id]; ok && o.done.After(o.at.Add(-clockTolerance)) &&
+			at.After(o.at) &&
+			at.Before(o.done.Add(clockTolerance)) {
 			due = at
 		}
-		led.One(o.id, due, ledger.Must)
+		led.Add(o.id, due, ledger.Must)
 	}
 	for _, b := range t.bursts {
-		led.Every(b.id, time.Second, b.from, b.to, ledger.Must)
+		led.AddEvery(b.id, time.Second, b.from, b.to, ledger.Must)
 	}
-	for _, f := range t.flips {
-		f.enter(led, end)
+	for _, f := range t.toggledTimers {
+		f.addDuties(led, end)
 	}
 	return led
 }
 
-func isOn(c change) bool { return c.status == timer.StatusActive }
+func isActive(c statusChange) bool { return c.status == timer.StatusActive }
 
-// enter writes what a timer owes that was switched on and off. What was due when it was on is
+// addDuties writes what a timer owes that was switched on and off. What was due when it was on is
 // called, whoever looks at it when; if it is never on again, only what was not late by then. What
 // was due at about the time of a change may be either.
-func (f *flipped) enter(led *ledger.Ledger, end time.Time) {
+func (f *toggledTimer) addDuties(led *ledger.Ledger, end time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for due := f.changes[0].done.Add(clocks).Truncate(time.Second).Add(time.Second); due.Before(end); due = due.Add(time.Second) {
+	for due := f.changes[0].done.Add(clockTolerance).Truncate(time.Second).Add(time.Second); due.Before(end); due = due.Add(time.Second) {
 		// The last change that may have been in effect by then, and the first that may have been
 		// after it.
 		i := sort.Search(
 			len(f.changes),
-			func(i int) bool { return f.changes[i].sent.Add(-clocks).After(due) },
+			func(i int) bool { return f.changes[i].sent.Add(-clockTolerance).After(due) },
 		) - 1
 		c := f.changes[i]
-		settled := !c.done.IsZero() && c.done.Add(clocks).Before(due)
+		settled := !c.done.IsZero() && c.done.Add(clockTolerance).Before(due)
 		switch {
 		case c.status == timer.StatusActive && settled:
 			d := ledger.Must
-			if later := f.changes[i+1:]; len(later) > 0 && !slices.ContainsFunc(later, isOn) {
+			if later := f.changes[i+1:]; len(later) > 0 && !slices.ContainsFunc(later, isActive) {
 				d = ledger.May
 			}
-			led.One(f.id, due, d)
-		case c.status != timer.StatusActive && settled && c.done.Add(noticed).Before(due):
-			led.One(f.id, due, ledger.Not)
+			led.Add(f.id, due, d)
+		case c.status != timer.StatusActive && settled && c.done.Add(changeDeadline).Before(due):
+			led.Add(f.id, due, ledger.Not)
 		default:
-			led.One(f.id, due, ledger.May)
+			led.Add(f.id, due, ledger.May)
 		}
 	}
 }
 
-// heeded looks for calls that started more than a second after the API had confirmed that their
+// checkP5 looks for calls that started more than a second after the API had confirmed that their
 // timer is switched off.
-func (t *traffic) heeded(first receiver.Arrivals) (bad []string) {
-	flips := make(map[timer.ID]*flipped)
-	for _, f := range t.flips {
-		flips[f.id] = f
+func (t *traffic) checkP5(first receiver.Arrivals) (bad []string) {
+	toggledTimers := make(map[timer.ID]*toggledTimer)
+	for _, f := range t.toggledTimers {
+		toggledTimers[f.id] = f
 	}
 	for _, a := range first {
-		f := flips[a.Fire.Timer]
+		f := toggledTimers[a.Fire.Timer]
 		if f == nil {
 			continue
 		}
-		at := started(&a)
+		at := startTime(&a)
 		for n, c := range f.changes {
 			if c.status == timer.StatusActive || c.done.IsZero() ||
-				!at.After(c.done.Add(noticed+clocks)) {
+				!at.After(c.done.Add(changeDeadline+clockTolerance)) {
 				continue
 			}
-			if n == len(f.changes)-1 || at.Before(f.changes[n+1].sent.Add(-clocks)) {
+			if n == len(f.changes)-1 || at.Before(f.changes[n+1].sent.Add(-clockTolerance)) {
 				bad = append(
 					bad,
 					fmt.Sprintf(
@@ -257,36 +258,36 @@ func (t *traffic) heeded(first receiver.Arrivals) (bad []string) {
 	return bad
 }
 
-// lateByThemselves returns the timers whose lateness is not the system's: one-shots that the API
+// excludedFromLateness returns the timers whose lateness is not the system's: one-shots that the API
 // confirmed only when they were due, or nearly, and timers whose fires wait for each other.
-func (t *traffic) lateByThemselves() map[timer.ID]bool {
+func (t *traffic) excludedFromLateness() map[timer.ID]bool {
 	out := make(map[timer.ID]bool)
-	for _, p := range t.policed {
+	for _, p := range t.policyTimers {
 		out[p.id] = p.kind == "queue"
 	}
-	for _, o := range t.onces {
-		if o.done.After(o.at.Add(-tooLate)) {
+	for _, o := range t.oneShots {
+		if o.done.After(o.at.Add(-giveUpBefore)) {
 			out[o.id] = true
 		}
 	}
 	return out
 }
 
-// judge makes the result of the last comparison.
-func (w *Environment) judge(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
-	first := firstCalls(w.rcv.Arrivals(), w.traffic.lateByThemselves())
-	bad := w.traffic.heeded(first)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	slices.SortStableFunc(w.faults, func(a, b *Fault) int { return a.From.Compare(b.From) })
-	if s.Untimed {
-		for _, f := range w.faults {
+// buildResult makes the result of the last comparison.
+func (env *Environment) buildResult(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
+	first := firstCalls(env.rcv.Arrivals(), env.traffic.excludedFromLateness())
+	bad := env.traffic.checkP5(first)
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	slices.SortStableFunc(env.faults, func(a, b *Fault) int { return a.From.Compare(b.From) })
+	if s.NoTargets {
+		for _, f := range env.faults {
 			f.Target = Target{}
 		}
 	}
-	recoveries(w.faults, first, end, w.traffic.kinds())
-	if err := w.timeline(first); err != nil {
-		w.broken = append(w.broken, err.Error())
+	recoveries(env.faults, first, end, env.traffic.kinds())
+	if err := env.writeTimeline(first); err != nil {
+		env.broken = append(env.broken, err.Error())
 	}
 	late := make([]time.Duration, len(first))
 	for i := range first {
@@ -307,12 +308,12 @@ func (w *Environment) judge(s *Scenario, end time.Time, v *ledger.Verdict) *Resu
 		Duplicates: len(v.Duplicates),
 		Excused:    v.Excused,
 		Lateness:   receiver.QuantilesOf(late),
-		Faults:     w.faults,
-		Refused:    w.traffic.refused,
+		Faults:     env.faults,
+		Refused:    env.traffic.refused,
 	}
-	r.Broken = slices.Concat(w.broken, v.Faults())
+	r.Broken = slices.Concat(env.broken, v.Faults())
 	r.Broken = append(r.Broken, bad[:min(len(bad), 5)]...)
-	if s.Once && v.Excused > 0 {
+	if s.NoRepeats && v.Excused > 0 {
 		r.Broken = append(
 			r.Broken,
 			fmt.Sprintf(
@@ -321,23 +322,23 @@ func (w *Environment) judge(s *Scenario, end time.Time, v *ledger.Verdict) *Resu
 			),
 		)
 	}
-	if v.Due < leastFires {
+	if v.Due < minFires {
 		r.Broken = append(r.Broken, fmt.Sprintf("only %d fires were checked", v.Due))
 	}
 	return r
 }
 
-// timeline writes a line for each second of the run, for who looks for the reason of a lateness:
+// writeTimeline writes a line for each second of the run, for who looks for the reason of a lateness:
 // how many fires were due in it, how many of these were not on time, by how much at the most, and
 // how many were called in it.
-func (w *Environment) timeline(first receiver.Arrivals) error {
+func (env *Environment) writeTimeline(first receiver.Arrivals) error {
 	type line struct {
 		due, late, called int
 		most              time.Duration
 	}
 	lines := make(map[int64]*line)
 	at := func(t time.Time) *line {
-		s := int64(t.Sub(w.began) / time.Second)
+		s := int64(t.Sub(env.began) / time.Second)
 		if lines[s] == nil {
 			lines[s] = &line{}
 		}
@@ -347,10 +348,10 @@ func (w *Environment) timeline(first receiver.Arrivals) error {
 		l := at(time.UnixMilli(first[i].Fire.DueMS))
 		l.due++
 		l.most = max(l.most, first[i].Lateness())
-		if first[i].Lateness() > onTime {
+		if first[i].Lateness() > onTimeLimit {
 			l.late++
 		}
-		at(started(&first[i])).called++
+		at(startTime(&first[i])).called++
 	}
 	var b bytes.Buffer
 	b.WriteString("second,due,late,most_ms,called\n")
@@ -358,7 +359,7 @@ func (w *Environment) timeline(first receiver.Arrivals) error {
 		l := lines[s]
 		fmt.Fprintf(&b, "%d,%d,%d,%d,%d\n", s, l.due, l.late, l.most.Milliseconds(), l.called)
 	}
-	if err := os.WriteFile(filepath.Join(w.dir, "timeline.csv"), b.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(env.dir, "timeline.csv"), b.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("writing the timeline: %w", err)
 	}
 	return nil

@@ -13,13 +13,13 @@ import (
 
 // switched is a timer that was on for ten seconds, off for ten, and on again; each change took 200
 // ms.
-func switched() *flipped {
-	f := &flipped{id: 1}
+func switched() *toggledTimer {
+	f := &toggledTimer{id: 1}
 	for i, s := range []timer.Status{timer.StatusActive, timer.StatusInactive, timer.StatusActive} {
 		sent := zero.Add(time.Duration(i)*10*time.Second + 300*time.Millisecond)
 		f.changes = append(
 			f.changes,
-			change{status: s, sent: sent, done: sent.Add(200 * time.Millisecond)},
+			statusChange{status: s, sent: sent, done: sent.Add(200 * time.Millisecond)},
 		)
 	}
 	return f
@@ -28,7 +28,7 @@ func switched() *flipped {
 func check(t *testing.T, arrivals receiver.Arrivals, outcomes []ledger.Outcome) ledger.Verdict {
 	t.Helper()
 	led := ledger.New()
-	switched().enter(led, zero.Add(30*time.Second))
+	switched().addDuties(led, zero.Add(30*time.Second))
 	return led.Check(ledger.Evidence{Arrivals: arrivals, Outcomes: outcomes})
 }
 
@@ -44,7 +44,7 @@ func rightCalls() (calls receiver.Arrivals, outcomes []ledger.Outcome) {
 	return calls, outcomes
 }
 
-func TestSwitchedTimerAsItShouldBe(t *testing.T) {
+func TestToggledTimerWithoutFault(t *testing.T) {
 	t.Parallel()
 	calls, outcomes := rightCalls()
 	v := check(t, calls, outcomes)
@@ -59,16 +59,16 @@ func TestLostFireIsMissing(t *testing.T) {
 	require.Len(t, v.Missing, 1)
 }
 
-func TestCallOfASwitchedOffTimerIsNotInOrder(t *testing.T) {
+func TestCallOfInactiveTimerIsUnexpected(t *testing.T) {
 	t.Parallel()
 	calls, outcomes := rightCalls()
 	v := check(t, append(calls, call(1, 15, 0)), outcomes)
-	require.Len(t, v.Unordered, 1)
+	require.Len(t, v.Unexpected, 1)
 	v = check(t, append(calls, call(1, 11, 0)), outcomes)
-	require.Empty(t, v.Unordered, "a change has a second to reach every executor")
+	require.Empty(t, v.Unexpected, "a change has a second to reach every executor")
 }
 
-func TestSkipOfWhatWasDueWhileTheTimerWasOnIsWrong(t *testing.T) {
+func TestSkipOfActiveTimerIsWrong(t *testing.T) {
 	t.Parallel()
 	calls, outcomes := rightCalls()
 	calls, outcomes[3].Kind, outcomes[3].Reason = append(
@@ -82,13 +82,13 @@ func TestSkipOfWhatWasDueWhileTheTimerWasOnIsWrong(t *testing.T) {
 	)
 }
 
-func TestHeeded(t *testing.T) {
+func TestCheckP5(t *testing.T) {
 	t.Parallel()
-	tr := &traffic{w: &Environment{}, flips: []*flipped{switched()}}
-	require.Empty(t, tr.heeded(receiver.Arrivals{call(1, 5, 0), call(1, 10, 1.4), call(1, 25, 0)}))
+	tr := &traffic{env: &Environment{}, toggledTimers: []*toggledTimer{switched()}}
+	require.Empty(t, tr.checkP5(receiver.Arrivals{call(1, 5, 0), call(1, 10, 1.4), call(1, 25, 0)}))
 	require.Len(
 		t,
-		tr.heeded(receiver.Arrivals{call(1, 9, 6)}),
+		tr.checkP5(receiver.Arrivals{call(1, 9, 6)}),
 		1,
 		"a late fire is called though its timer is off for seconds",
 	)

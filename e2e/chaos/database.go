@@ -11,9 +11,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-func mysqlErrors(w *Environment) error {
-	return inTurn(
-		w,
+func mysqlErrors(env *Environment) error {
+	return inSequence(
+		env,
 		killConnections(10*time.Second),
 		deadlocks(15*time.Second),
 		lostCommits(15*time.Second),
@@ -22,34 +22,34 @@ func mysqlErrors(w *Environment) error {
 
 // killConnections kills all connections of the services to the database, once a second.
 func killConnections(d time.Duration) func(*Environment) error {
-	return func(w *Environment) error {
-		err := w.befall(
+	return func(env *Environment) error {
+		err := env.inject(
 			"MariaDB kills all connections, each second",
-			outageEnded,
+			outageTarget,
 			func(f *Fault) (string, error) {
 				total := 0
-				for began := time.Now(); time.Since(began) < d; clock.Pause(w.ctx, time.Second) {
-					n, err := w.killOnce()
+				for began := time.Now(); time.Since(began) < d; clock.Pause(env.ctx, time.Second) {
+					n, err := env.killAllConnections()
 					if err != nil {
 						return "", err
 					}
 					total += n
 				}
-				f.over()
+				f.markEnd()
 				if total == 0 {
 					return "", errors.New("there was no connection to kill")
 				}
 				return fmt.Sprintf("%d connections killed", total), nil
 			},
 		)
-		clock.Pause(w.ctx, w.settled())
+		clock.Pause(env.ctx, env.recoveryWait())
 		return err
 	}
 }
 
-func (w *Environment) killOnce() (int, error) {
-	rows, err := w.db.QueryContext(
-		w.ctx,
+func (env *Environment) killAllConnections() (int, error) {
+	rows, err := env.db.QueryContext(
+		env.ctx,
 		`SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()`,
 	)
 	if err != nil {
@@ -70,7 +70,10 @@ func (w *Environment) killOnce() (int, error) {
 	n := 0
 	for _, id := range ids {
 		// it may have ended meanwhile.
-		if _, err := w.db.ExecContext(w.ctx, fmt.Sprintf("KILL CONNECTION %d", id)); err == nil {
+		if _, err := env.db.ExecContext(
+			env.ctx,
+			fmt.Sprintf("KILL CONNECTION %d", id),
+		); err == nil {
 			n++
 		}
 	}
@@ -80,39 +83,39 @@ func (w *Environment) killOnce() (int, error) {
 // deadlocks locks open fires against the order in which the services do, in transactions too heavy
 // for the server to choose as its victim.
 func deadlocks(d time.Duration) func(*Environment) error {
-	return func(w *Environment) error {
-		if _, err := w.db.ExecContext(
-			w.ctx,
+	return func(env *Environment) error {
+		if _, err := env.db.ExecContext(
+			env.ctx,
 			"CREATE TABLE ballast (id INT PRIMARY KEY AUTO_INCREMENT, x INT) ENGINE=InnoDB",
 		); err != nil {
 			return fmt.Errorf("making a table: %w", err)
 		}
-		err := w.befall("deadlocks in MariaDB", outageEnded, func(f *Fault) (string, error) {
-			before, err := w.status("Innodb_deadlocks")
+		err := env.inject("deadlocks in MariaDB", outageTarget, func(f *Fault) (string, error) {
+			before, err := env.statusVariable("Innodb_deadlocks")
 			if err != nil {
 				return "", err
 			}
-			for began := time.Now(); time.Since(began) < d; clock.Pause(w.ctx, 50*time.Millisecond) {
-				_ = w.tangle() // it may be the victim itself
+			for began := time.Now(); time.Since(began) < d; clock.Pause(env.ctx, 50*time.Millisecond) {
+				_ = env.deadlockOnce() // it may be the victim itself
 			}
-			after, err := w.status("Innodb_deadlocks")
-			f.over()
+			after, err := env.statusVariable("Innodb_deadlocks")
+			f.markEnd()
 			if err == nil && after == before {
 				err = errors.New("no deadlock happened")
 			}
 			return fmt.Sprintf("the server counts %d deadlocks", after-before), err
 		})
-		clock.Pause(w.ctx, w.settled())
+		clock.Pause(env.ctx, env.recoveryWait())
 		return err
 	}
 }
 
-// tangle waits for a full second, when the fires of the second after next are claimed and those of
+// deadlockOnce waits for a full second, when the fires of the second after next are claimed and those of
 // this one are recorded, and locks these against the order of their keys, one by one.
-func (w *Environment) tangle() error {
-	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
+func (env *Environment) deadlockOnce() error {
+	ctx, cancel := context.WithTimeout(env.ctx, 3*time.Second)
 	defer cancel()
-	tx, err := w.db.BeginTx(ctx, nil)
+	tx, err := env.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -166,10 +169,10 @@ func fireKeys(ctx context.Context, tx *sql.Tx, due time.Time) ([]int64, error) {
 	return ids, rows.Err()
 }
 
-func (w *Environment) status(name string) (int64, error) {
+func (env *Environment) statusVariable(name string) (int64, error) {
 	var n int64
-	row := w.db.QueryRowContext(
-		w.ctx,
+	row := env.db.QueryRowContext(
+		env.ctx,
 		"SELECT variable_value FROM information_schema.global_status WHERE variable_name = ?",
 		strings.ToUpper(name),
 	)
@@ -182,20 +185,20 @@ func (w *Environment) status(name string) (int64, error) {
 // lostCommits breaks connections to the database just after a COMMIT went over them: it takes
 // effect, and nobody is told.
 func lostCommits(d time.Duration) func(*Environment) error {
-	return func(w *Environment) error {
-		err := w.befall("answers to COMMIT lost", outageEnded, func(f *Fault) (string, error) {
-			before := w.thief.lost()
-			w.thief.steal(20)
-			clock.Pause(w.ctx, d)
-			w.thief.steal(0)
-			f.over()
-			n := w.thief.lost() - before
+	return func(env *Environment) error {
+		err := env.inject("answers to COMMIT lost", outageTarget, func(f *Fault) (string, error) {
+			before := env.commitProxy.dropped()
+			env.commitProxy.dropAnswers(20)
+			clock.Pause(env.ctx, d)
+			env.commitProxy.dropAnswers(0)
+			f.markEnd()
+			n := env.commitProxy.dropped() - before
 			if n == 0 {
 				return "", errors.New("no commit came by")
 			}
 			return fmt.Sprintf("%d commits took effect without an answer", n), nil
 		})
-		clock.Pause(w.ctx, w.settled())
+		clock.Pause(env.ctx, env.recoveryWait())
 		return err
 	}
 }

@@ -18,34 +18,34 @@ import (
 
 // fullDisk fills MariaDB's disk until it refuses inserts (error 1114), and lets the server abort on
 // it: by itself, as it does when it cannot write what it must, or by a signal.
-func fullDisk(w *Environment) error {
-	dir := w.srv.dirs[mysqlServer]
+func fullDisk(env *Environment) error {
+	dir := env.srv.dirs[mysqlServer]
 	ballast := filepath.Join(dir, "ballast")
-	err := w.befall(
+	err := env.inject(
 		"MariaDB's disk is full, and it aborts",
-		outageEnded,
+		outageTarget,
 		func(f *Fault) (string, error) {
-			refused, err := w.untilFull(ballast)
+			refused, err := env.untilFull(ballast)
 			if err != nil {
 				return "", err
 			}
-			clock.Pause(w.ctx, 10*time.Second)
+			clock.Pause(env.ctx, 10*time.Second)
 			aborted := "it aborted by itself"
-			if _, err := w.srv.pid(mysqlServer); err == nil {
+			if _, err := env.srv.pid(mysqlServer); err == nil {
 				aborted = "it got SIGABRT"
-				if err := w.srv.signal(w.ctx, mysqlServer, syscall.SIGABRT); err != nil {
+				if err := env.srv.signal(env.ctx, mysqlServer, syscall.SIGABRT); err != nil {
 					return "", err
 				}
 			}
-			clock.Pause(w.ctx, 5*time.Second)
+			clock.Pause(env.ctx, 5*time.Second)
 			if err := os.Remove(ballast); err != nil {
 				return "", fmt.Errorf("making room: %w", err)
 			}
-			if err := w.srv.up(w.ctx, mysqlServer); err != nil {
+			if err := env.srv.up(env.ctx, mysqlServer); err != nil {
 				return "", err
 			}
-			f.over()
-			told := w.inLogs("is full")
+			f.markEnd()
+			told := env.inLogs("is full")
 			if told+refused == 0 {
 				return "", errors.New("nobody was told that a table is full")
 			}
@@ -57,7 +57,7 @@ func fullDisk(w *Environment) error {
 			), nil
 		},
 	)
-	clock.Pause(w.ctx, w.toCatchUp())
+	clock.Pause(env.ctx, env.catchUpPause())
 	return err
 }
 
@@ -81,10 +81,10 @@ func fill(path string) error {
 
 // untilFull fills the disk and inserts until the server says error 1114, which is also what the
 // services then meet, or is gone. It returns how often it said so.
-func (w *Environment) untilFull(ballast string) (refused int, err error) {
-	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
+func (env *Environment) untilFull(ballast string) (refused int, err error) {
+	ctx, cancel := context.WithTimeout(env.ctx, 30*time.Second)
 	defer cancel()
-	if _, err := w.db.ExecContext(
+	if _, err := env.db.ExecContext(
 		ctx,
 		"CREATE TABLE filler (id INT PRIMARY KEY AUTO_INCREMENT, x LONGBLOB) ENGINE=InnoDB",
 	); err != nil {
@@ -94,12 +94,12 @@ func (w *Environment) untilFull(ballast string) (refused int, err error) {
 		return 0, err
 	}
 	for {
-		_, err := w.db.ExecContext(ctx, "INSERT INTO filler (x) VALUES (REPEAT('x', 100000))")
+		_, err := env.db.ExecContext(ctx, "INSERT INTO filler (x) VALUES (REPEAT('x', 100000))")
 		if isFull(err) {
 			return 1, nil
 		}
 		if err != nil {
-			_, gone := w.srv.pid(mysqlServer)
+			_, gone := env.srv.pid(mysqlServer)
 			if gone == nil && ctx.Err() != nil {
 				return 0, fmt.Errorf("filling a table: %w", err)
 			}
@@ -117,9 +117,9 @@ func isFull(err error) bool {
 }
 
 // inLogs counts the lines of the services' logs that have a text.
-func (w *Environment) inLogs(text string) int {
+func (env *Environment) inLogs(text string) int {
 	n := 0
-	for _, p := range w.c.Processes() {
+	for _, p := range env.c.Processes() {
 		f, err := os.Open(p.Log())
 		if err != nil {
 			continue

@@ -23,82 +23,82 @@ import (
 
 const (
 	replicas = 2
-	// recordedIn is how long an executor may take to record an answer, on a machine that does much
+	// recordTimeout is how long an executor may take to record an answer, on a machine that does much
 	// else; in a test, where no timing may decide, it does more.
-	recordedIn      = 3 * time.Second
-	recordedInShort = 30 * time.Second
-	// trusted is how long an executor that is cut off goes on calling: until it no longer trusts
+	recordTimeout      = 3 * time.Second
+	recordTimeoutShort = 30 * time.Second
+	// leaseValidity is how long an executor that is cut off goes on calling: until it no longer trusts
 	// its session.
-	trusted    = 2500 * time.Millisecond
-	warmUp     = 5 * time.Second
-	leastFires = 10_000
+	leaseValidity = 2500 * time.Millisecond
+	warmUp        = 5 * time.Second
+	minFires      = 10_000
 )
 
 // Environment is a deployment under load, for a scenario to break.
 type Environment struct {
-	ctx     context.Context
-	opts    Options
-	srv     *servers
-	c       cluster.Cluster
-	links   map[string]cluster.Links // by process
-	rcv     *receiver.Receiver
-	thief   *thief
-	far     *cluster.Proxy // before the endpoint, for every fourth timer
-	api     *client.Client
-	traffic *traffic
-	shared  *cluster.Servers // as the harness reaches them: by no proxy
-	db      *sql.DB
-	rdb     *redis.Client
-	log     io.Writer
-	logMu   sync.Mutex
-	began   time.Time
-	dir     string
-	short   bool // it waits less between faults
+	ctx           context.Context
+	opts          Options
+	srv           *servers
+	c             cluster.Cluster
+	links         map[string]cluster.Links // by process
+	rcv           *receiver.Receiver
+	commitProxy   *commitProxy
+	endpointProxy *cluster.Proxy // before the endpoint, for every fourth timer
+	api           *client.Client
+	traffic       *traffic
+	directServers *cluster.Servers // as the harness reaches them: by no proxy
+	db            *sql.DB
+	rdb           *redis.Client
+	log           io.Writer
+	logMu         sync.Mutex
+	began         time.Time
+	dir           string
+	short         bool // it waits less between faults
 
-	mu     sync.Mutex
-	faults []*Fault
-	cuts   []ledger.Cut
-	broken []string
+	mu            sync.Mutex
+	faults        []*Fault
+	interruptions []ledger.Interruption
+	broken        []string
 }
 
-func (w *Environment) printf(format string, args ...any) {
-	w.logMu.Lock()
-	defer w.logMu.Unlock()
+func (env *Environment) printf(format string, args ...any) {
+	env.logMu.Lock()
+	defer env.logMu.Unlock()
 	fmt.Fprintf(
-		w.log,
+		env.log,
 		"  %6.1f s  %s\n",
-		time.Since(w.began).Seconds(),
+		time.Since(env.began).Seconds(),
 		fmt.Sprintf(format, args...),
 	)
 }
 
 // failf notes something that must not be.
-func (w *Environment) failf(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (env *Environment) failf(format string, args ...any) {
+	env.mu.Lock()
+	defer env.mu.Unlock()
 	const most = 50
-	if len(w.broken) < most {
-		w.broken = append(w.broken, fmt.Sprintf(format, args...))
+	if len(env.broken) < most {
+		env.broken = append(env.broken, fmt.Sprintf(format, args...))
 	}
 }
 
 // endpoint returns where the n-th timer of a kind calls: every fourth over a proxy that can be cut.
-func (w *Environment) endpoint(n int) string {
+func (env *Environment) endpoint(n int) string {
 	if n%4 == 3 {
-		return "http://" + w.far.Addr()
+		return "http://" + env.endpointProxy.Addr()
 	}
-	return "http://" + w.rcv.Addr()
+	return "http://" + env.rcv.Addr()
 }
 
-// enter starts a deployment with everything between its parts that a scenario may disturb.
-func enter(
+// newEnvironment starts a deployment with everything between its parts that a scenario may disturb.
+func newEnvironment(
 	ctx context.Context,
 	srv *servers,
 	o Options,
 	s *Scenario,
 	dir string,
-) (w *Environment, leave func(), err error) {
-	w = &Environment{
+) (env *Environment, cleanup func(), err error) {
+	env = &Environment{
 		ctx:   ctx,
 		opts:  o,
 		srv:   srv,
@@ -108,37 +108,37 @@ func enter(
 		dir:   dir,
 	}
 	var undo []func()
-	leave = func() {
+	cleanup = func() {
 		for i := range undo {
 			undo[len(undo)-1-i]()
 		}
 	}
 	defer func() {
 		if err != nil {
-			leave()
+			cleanup()
 		}
 	}()
-	if w.rcv, err = receiver.Start(ctx, "127.0.0.1:0"); err != nil {
+	if env.rcv, err = receiver.Start(ctx, "127.0.0.1:0"); err != nil {
 		return nil, nil, fmt.Errorf("starting the endpoint: %w", err)
 	}
-	undo = append(undo, func() { _ = w.rcv.Close() })
-	script(w.rcv)
-	if w.far, err = cluster.StartProxy(ctx, w.rcv.Addr()); err != nil {
+	undo = append(undo, func() { _ = env.rcv.Close() })
+	scriptEndpoint(env.rcv)
+	if env.endpointProxy, err = cluster.StartProxy(ctx, env.rcv.Addr()); err != nil {
 		return nil, nil, err
 	}
-	undo = append(undo, w.far.Close)
+	undo = append(undo, env.endpointProxy.Close)
 	var free func()
-	w.shared, free, err = cluster.RealServers()
+	env.directServers, free, err = cluster.RealServers()
 	if err != nil {
 		return nil, nil, fmt.Errorf("getting a place on the servers: %w", err)
 	}
 	undo = append(undo, free)
-	if w.db, err = sql.Open("mysql", w.shared.MySQLDSN); err != nil {
+	if env.db, err = sql.Open("mysql", env.directServers.MySQLDSN); err != nil {
 		return nil, nil, fmt.Errorf("reaching MariaDB: %w", err)
 	}
-	undo = append(undo, func() { _ = w.db.Close() })
-	w.rdb = redis.NewClient(&redis.Options{Addr: w.shared.RedisAddrs[0]})
-	undo = append(undo, func() { _ = w.rdb.Close() })
+	undo = append(undo, func() { _ = env.db.Close() })
+	env.rdb = redis.NewClient(&redis.Options{Addr: env.directServers.RedisAddrs[0]})
+	undo = append(undo, func() { _ = env.rdb.Close() })
 
 	co := cluster.Options{
 		Bin:      o.Bin,
@@ -150,45 +150,45 @@ func enter(
 		co.Bin = s.Bin(&o)
 	}
 	maps.Copy(co.Env, s.Env)
-	behind := *w.shared
-	if w.thief, err = startThief(ctx, &behind); err != nil {
+	behind := *env.directServers
+	if env.commitProxy, err = startCommitProxy(ctx, &behind); err != nil {
 		return nil, nil, err
 	}
-	undo = append(undo, w.thief.close)
+	undo = append(undo, env.commitProxy.close)
 	co.ReplicaEnv = func(r cluster.Role, i int) map[string]string {
-		through, links, linkErr := behind.Behind(ctx)
+		through, links, linkErr := behind.WithProxies(ctx)
 		if linkErr != nil {
 			err = linkErr
 			return nil
 		}
 		undo = append(undo, links.Close)
-		w.links[string(r)+"-"+strconv.Itoa(i)] = links
+		env.links[string(r)+"-"+strconv.Itoa(i)] = links
 		return through.Env()
 	}
-	if w.c, err = cluster.StartReal(ctx, co, *w.shared); err != nil {
+	if env.c, err = cluster.StartReal(ctx, co, *env.directServers); err != nil {
 		return nil, nil, err
 	}
-	undo = append(undo, w.c.Close)
-	w.api = client.New(w.c.API)
-	undo = append(undo, w.api.Close)
-	return w, leave, nil
+	undo = append(undo, env.c.Close)
+	env.api = client.New(env.c.API)
+	undo = append(undo, env.api.Close)
+	return env, cleanup, nil
 }
 
 // replica returns one process of a role.
-func (w *Environment) replica(r cluster.Role, i int) *cluster.Process { return w.c.Role(r)[i] }
+func (env *Environment) replica(r cluster.Role, i int) *cluster.Process { return env.c.Role(r)[i] }
 
-func (w *Environment) recording() time.Duration {
-	if w.short {
-		return recordedInShort
+func (env *Environment) recordTimeout() time.Duration {
+	if env.short {
+		return recordTimeoutShort
 	}
-	return recordedIn
+	return recordTimeout
 }
 
-// cut keeps an instant from which an executor's calls in flight may come again.
-func (w *Environment) cut(c ledger.Cut) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cuts = append(w.cuts, c)
+// addInterruption keeps an instant from which an executor's calls in flight may come again.
+func (env *Environment) addInterruption(c ledger.Interruption) {
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	env.interruptions = append(env.interruptions, c)
 }
 
 // run enters a scenario, lets it happen under load, and judges.
@@ -199,40 +199,40 @@ func run(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, er
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, leave, err := enter(ctx, srv, o, s, dir)
+	env, cleanup, err := newEnvironment(ctx, srv, o, s, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer cleanup()
 	rate := o.Rate
 	if s.Rate > 0 {
 		rate = s.Rate
 	}
-	w.printf("%d replicas of each service are ready", replicas)
-	if w.traffic, err = startTraffic(ctx, w, mixOf(rate)); err != nil {
+	env.printf("%d replicas of each service are ready", replicas)
+	if env.traffic, err = startTraffic(ctx, env, mixOf(rate)); err != nil {
 		return nil, err
 	}
-	w.printf("%d fires/s: %+v", rate, w.traffic.mix)
+	env.printf("%d fires/s: %+v", rate, env.traffic.mix)
 	began := time.Now()
 	clock.Pause(ctx, warmUp)
-	err = s.Do(w)
+	err = s.Do(env)
 	if err != nil { // what it left behind may never come to rest
-		w.printf("FAILED: %v", err)
+		env.printf("FAILED: %v", err)
 		cancel()
-		w.traffic.end()
+		env.traffic.end()
 		return nil, err
 	}
-	if least := time.Duration(leastFires/rate+3) * time.Second; time.Since(began) < least {
+	if least := time.Duration(minFires/rate+3) * time.Second; time.Since(began) < least {
 		clock.Pause(ctx, least-time.Since(began))
 	}
-	end := w.traffic.end()
+	end := env.traffic.end()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	w.printf("the load ends; waiting for what is open")
-	r := w.settle(s, end)
+	env.printf("the load ends; waiting for what is open")
+	r := env.settle(s, end)
 	r.Seconds = end.Sub(began).Seconds()
-	for _, p := range w.c.Processes() {
+	for _, p := range env.c.Processes() {
 		if len(r.Broken) > 0 && !p.Running() {
 			r.Broken = append(r.Broken, p.Name+" does not run: "+p.Tail(3))
 		}

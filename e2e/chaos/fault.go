@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// onTime is what counts as on time in a recovery.
-const onTime = 500 * time.Millisecond
+// onTimeLimit is what counts as on time in a recovery.
+const onTimeLimit = 500 * time.Millisecond
 
 // Target is what a fault's recovery is compared with; 0 is none. No target decides over success.
 type Target struct {
-	Present time.Duration // until fires that come due are on time again, 99 of 100 in each second
-	All     time.Duration // until the last late fire is called
+	OnTimeAfter   time.Duration // until fires that come due are on time again, 99 of 100 in each second
+	CaughtUpAfter time.Duration // until the last late fire is called
 	// Catch, for an outage of length T: All is T/5.
-	Catch bool
+	ScaledToOutage bool
 }
 
 // Targets of the recoveries.
 var (
-	killed      = Target{Present: 3 * time.Second, All: 3 * time.Second}
-	frozen      = Target{Present: 6 * time.Second, All: 6 * time.Second}
-	brokerBack  = Target{Present: 5 * time.Second, Catch: true}
-	redisWiped  = Target{Present: 5 * time.Second, All: 5 * time.Second}
-	outageEnded = Target{Present: 5 * time.Second, Catch: true}
-	wayBack     = Target{Present: 5 * time.Second}
+	killTarget   = Target{OnTimeAfter: 3 * time.Second, CaughtUpAfter: 3 * time.Second}
+	freezeTarget = Target{OnTimeAfter: 6 * time.Second, CaughtUpAfter: 6 * time.Second}
+	brokerTarget = Target{OnTimeAfter: 5 * time.Second, ScaledToOutage: true}
+	flushTarget  = Target{OnTimeAfter: 5 * time.Second, CaughtUpAfter: 5 * time.Second}
+	outageTarget = Target{OnTimeAfter: 5 * time.Second, ScaledToOutage: true}
+	linkTarget   = Target{OnTimeAfter: 5 * time.Second}
 	// An open breaker asks after 5 s, and 10 s later again: of an endpoint that was away for 10 s
 	// it finds out some 6 s after.
-	endpointBack = Target{Present: 10 * time.Second}
-	none         = Target{}
+	endpointTarget = Target{OnTimeAfter: 10 * time.Second}
+	noTarget       = Target{}
 )
 
 // Fault is something that befell the system.
@@ -50,41 +50,41 @@ type Recovery struct {
 	Kinds   map[string]int `json:"kinds,omitempty"`
 	MaxLate time.Duration  `json:"max_late"` // the latest of them
 	// until fires that came due were on time again.
-	Present    time.Duration `json:"present"`
-	All        time.Duration `json:"all"`        // until the last late one was called
-	TargetAll  time.Duration `json:"target_all"` // 0: none
-	TargetNow  time.Duration `json:"target_now"`
-	TargetsMet bool          `json:"targets_met"`
+	OnTimeAfter    time.Duration `json:"present"`
+	CaughtUpAfter  time.Duration `json:"all"`        // until the last late one was called
+	TargetCaughtUp time.Duration `json:"target_all"` // 0: none
+	TargetOnTime   time.Duration `json:"target_now"`
+	TargetsMet     bool          `json:"targets_met"`
 }
 
-// base is the instant from which recovery counts.
-func (f *Fault) base() time.Time {
+// recoveryStart is the instant from which recovery counts.
+func (f *Fault) recoveryStart() time.Time {
 	if f.Until.IsZero() {
 		return f.From
 	}
 	return f.Until
 }
 
-// outage is how long it lasted; 0 for a moment.
-func (f *Fault) outage() time.Duration {
+// outageLength is how long it lasted; 0 for a moment.
+func (f *Fault) outageLength() time.Duration {
 	if f.Until.IsZero() {
 		return 0
 	}
 	return f.Until.Sub(f.From)
 }
 
-// befall makes a fault happen and keeps it. do returns the proof; without one the scenario has
+// inject makes a fault happen and keeps it. do returns the proof; without one the scenario has
 // failed. do of an outage ends with f.over.
-func (w *Environment) befall(
+func (env *Environment) inject(
 	name string,
 	t Target,
 	do func(f *Fault) (proof string, err error),
 ) error {
 	f := &Fault{Name: name, Target: t, From: time.Now()}
-	w.mu.Lock()
-	w.faults = append(w.faults, f)
-	w.mu.Unlock()
-	w.printf("%s", name)
+	env.mu.Lock()
+	env.faults = append(env.faults, f)
+	env.mu.Unlock()
+	env.printf("%s", name)
 	proof, err := do(f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -93,9 +93,9 @@ func (w *Environment) befall(
 		return fmt.Errorf("%s: nothing proves that it happened", name)
 	}
 	f.Proof = proof
-	w.printf("  %s", proof)
+	env.printf("  %s", proof)
 	return nil
 }
 
-// over marks the end of an outage.
-func (f *Fault) over() { f.Until = time.Now() }
+// markEnd marks the end of an outage.
+func (f *Fault) markEnd() { f.Until = time.Now() }

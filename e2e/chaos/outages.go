@@ -12,12 +12,12 @@ import (
 )
 
 // flush empties Redis; the proof is that there was something and that the server counts the call.
-func (w *Environment) flush() (proof string, err error) {
-	before, err := w.rdb.DBSize(w.ctx).Result()
+func (env *Environment) flush() (proof string, err error) {
+	before, err := env.rdb.DBSize(env.ctx).Result()
 	if err != nil {
 		return "", fmt.Errorf("looking into Redis: %w", err)
 	}
-	if err := w.rdb.FlushAll(w.ctx).Err(); err != nil {
+	if err := env.rdb.FlushAll(env.ctx).Err(); err != nil {
 		return "", fmt.Errorf("emptying Redis: %w", err)
 	}
 	if before == 0 {
@@ -26,123 +26,123 @@ func (w *Environment) flush() (proof string, err error) {
 	return fmt.Sprintf("%d keys are gone", before), nil
 }
 
-func redisFaults(outage time.Duration) func(*Environment) error {
-	return func(w *Environment) error {
-		if err := w.befall(
+func redisFaults(injectOutage time.Duration) func(*Environment) error {
+	return func(env *Environment) error {
+		if err := env.inject(
 			"Redis FLUSHALL",
-			redisWiped,
-			func(*Fault) (string, error) { return w.flush() },
+			flushTarget,
+			func(*Fault) (string, error) { return env.flush() },
 		); err != nil {
 			return err
 		}
-		clock.Pause(w.ctx, w.settled())
-		return inTurn(w, redisOutage(0), redisOutage(outage))
+		clock.Pause(env.ctx, env.recoveryWait())
+		return inSequence(env, redisOutage(0), redisOutage(injectOutage))
 	}
 }
 
 func redisOutage(d time.Duration) func(*Environment) error {
-	return func(w *Environment) error { return w.outage(redisServer, "Redis", d, outageEnded) }
+	return func(env *Environment) error { return env.injectOutage(redisServer, "Redis", d, outageTarget) }
 }
 
-// outage ends a server, by SIGTERM for a restart and by SIGKILL for an outage that lasts, and
+// injectOutage ends a server, by SIGTERM for a restart and by SIGKILL for an outage that lasts, and
 // starts it again.
-func (w *Environment) outage(name, called string, d time.Duration, t Target) error {
+func (env *Environment) injectOutage(name, called string, d time.Duration, t Target) error {
 	what := "restart of " + called
 	if d > 0 {
 		what = fmt.Sprintf("%s away for %s", called, d)
 	}
-	err := w.befall(what, t, func(f *Fault) (string, error) {
-		before, err := w.srv.pid(name)
+	err := env.inject(what, t, func(f *Fault) (string, error) {
+		before, err := env.srv.pid(name)
 		if err != nil {
 			return "", err
 		}
 		if d == 0 {
-			err = w.srv.down(w.ctx, name)
+			err = env.srv.down(env.ctx, name)
 		} else {
-			err = w.srv.signal(w.ctx, name, syscall.SIGKILL)
+			err = env.srv.signal(env.ctx, name, syscall.SIGKILL)
 		}
 		if err != nil {
 			return "", err
 		}
-		clock.Pause(w.ctx, d)
+		clock.Pause(env.ctx, d)
 		if running(before) {
 			return "", fmt.Errorf("%s still runs", called)
 		}
-		if err := w.srv.up(w.ctx, name); err != nil {
+		if err := env.srv.up(env.ctx, name); err != nil {
 			return "", err
 		}
-		after, err := w.srv.pid(name)
-		f.over()
+		after, err := env.srv.pid(name)
+		f.markEnd()
 		return fmt.Sprintf(
 			"process %d became %d after %.1f s",
 			before,
 			after,
-			f.outage().Seconds(),
+			f.outageLength().Seconds(),
 		), err
 	})
-	clock.Pause(w.ctx, w.toCatchUp())
+	clock.Pause(env.ctx, env.catchUpPause())
 	return err
 }
 
-// toCatchUp is how long a scenario waits after an outage, to see by when it is caught up.
-func (w *Environment) toCatchUp() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	last := w.faults[len(w.faults)-1]
-	return max(last.outage()/3, w.settled())
+// catchUpPause is how long a scenario waits after an outage, to see by when it is caught up.
+func (env *Environment) catchUpPause() time.Duration {
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	last := env.faults[len(env.faults)-1]
+	return max(last.outageLength()/3, env.recoveryWait())
 }
 
-func flushAndKill(w *Environment) error {
-	p := w.replica(cluster.Executor, 1)
-	err := w.befall(
+func flushAndKill(env *Environment) error {
+	p := env.replica(cluster.Executor, 1)
+	err := env.inject(
 		"FLUSHALL and SIGKILL of one executor",
-		redisWiped,
+		flushTarget,
 		func(*Fault) (string, error) {
-			flushed, err := w.flush()
+			flushed, err := env.flush()
 			if err != nil {
 				return "", err
 			}
-			gone, err := w.kill(p)
+			gone, err := env.kill(p)
 			return flushed + "; " + gone, err
 		},
 	)
 	if err != nil {
 		return err
 	}
-	clock.Pause(w.ctx, w.settled())
-	err = w.start(p)
-	clock.Pause(w.ctx, w.settled()/2)
+	clock.Pause(env.ctx, env.recoveryWait())
+	err = env.start(p)
+	clock.Pause(env.ctx, env.recoveryWait()/2)
 	return err
 }
 
-func pulsarFaults(outage time.Duration) func(*Environment) error {
-	return func(w *Environment) error {
-		if err := w.outage(pulsarServer, "Pulsar", 0, brokerBack); err != nil {
+func pulsarFaults(injectOutage time.Duration) func(*Environment) error {
+	return func(env *Environment) error {
+		if err := env.injectOutage(pulsarServer, "Pulsar", 0, brokerTarget); err != nil {
 			return err
 		}
-		if err := w.outage(pulsarServer, "Pulsar", outage, brokerBack); err != nil {
+		if err := env.injectOutage(pulsarServer, "Pulsar", injectOutage, brokerTarget); err != nil {
 			return err
 		}
-		return loseTopic(w)
+		return deleteTopic(env)
 	}
 }
 
-// loseTopic deletes a task topic, with its subscription and what nobody has read.
-func loseTopic(w *Environment) error {
-	err := w.befall("task topic deleted", brokerBack, func(*Fault) (string, error) {
-		if err := w.shared.DeleteTopic(bus.TasksNormal); err != nil {
+// deleteTopic deletes a task topic, with its subscription and what nobody has read.
+func deleteTopic(env *Environment) error {
+	err := env.inject("task topic deleted", brokerTarget, func(*Fault) (string, error) {
+		if err := env.directServers.DeleteTopic(bus.TasksNormal); err != nil {
 			return "", err
 		}
 		return "the broker confirmed the deletion of " + string(bus.TasksNormal), nil
 	})
-	clock.Pause(w.ctx, 2*w.settled())
+	clock.Pause(env.ctx, 2*env.recoveryWait())
 	return err
 }
 
-func mysqlOutages(outage time.Duration) func(*Environment) error {
-	return func(w *Environment) error { return inTurn(w, mysqlOutage(0), mysqlOutage(outage)) }
+func mysqlOutages(injectOutage time.Duration) func(*Environment) error {
+	return func(env *Environment) error { return inSequence(env, mysqlOutage(0), mysqlOutage(injectOutage)) }
 }
 
 func mysqlOutage(d time.Duration) func(*Environment) error {
-	return func(w *Environment) error { return w.outage(mysqlServer, "MariaDB", d, outageEnded) }
+	return func(env *Environment) error { return env.injectOutage(mysqlServer, "MariaDB", d, outageTarget) }
 }

@@ -19,17 +19,17 @@ import (
 const (
 	// policyGrace is what counts as late for the timers of this scenario.
 	policyGrace = 5 * time.Second
-	// decided is how long before its call begins an executor may have decided about a fire, on a
+	// decisionTime is how long before its call begins an executor may have decided about a fire, on a
 	// machine that does much else.
-	decided = 500 * time.Millisecond
+	decisionTime = 500 * time.Millisecond
 	// slowAnswer is longer than the second between the fires of timers that let one run at a time.
-	slowAnswer  = 1500 * time.Millisecond
-	policyEvery = 10 // timers of each kind
-	editEvery   = 5 * time.Second
+	slowAnswer      = 1500 * time.Millisecond
+	timersPerPolicy = 10 // timers of each kind
+	editEvery       = 5 * time.Second
 )
 
-// policed is a timer of the scenario of policies: a cron of each second, but for the fixed delay.
-type policed struct {
+// policyTimer is a timer of the scenario of policies: a cron of each second, but for the fixed delay.
+type policyTimer struct {
 	kind  string // once, skip, serial, queue, chain, edited
 	id    timer.ID
 	since time.Time
@@ -37,32 +37,32 @@ type policed struct {
 
 // policies breaks schedulers, migrators, executors and the database under timers whose policies
 // skip, wait and change.
-func policies(w *Environment) error {
-	eg, ctx := errgroup.WithContext(w.ctx)
+func policies(env *Environment) error {
+	eg, ctx := errgroup.WithContext(env.ctx)
 	for _, k := range []struct {
 		kind string
 		n    client.NewTimer
 	}{
-		{"once", client.NewTimer{Target: client.Post(w.endpoint(0) + "/ok"), Misfire: &client.Misfire{Policy: "fire_once", Grace: policyGrace.String()}}},
-		{"skip", client.NewTimer{Target: client.Post(w.endpoint(0) + "/ok"), Misfire: &client.Misfire{Policy: "skip", Grace: policyGrace.String()}}},
-		{"serial", client.NewTimer{Target: client.Post(w.endpoint(0) + "/slow"), Misfire: everyOne, Concurrency: &client.Concurrency{Policy: "skip"}}},
-		{"queue", client.NewTimer{Target: client.Post(w.endpoint(0) + "/slow"), Misfire: everyOne, Concurrency: &client.Concurrency{Policy: "queue_all", MaxQueue: 5}}},
-		{"chain", client.NewTimer{Schedule: client.FixedDelay(2 * time.Second), Target: client.Post(w.endpoint(0) + "/ok")}},
-		{"edited", client.NewTimer{Target: client.Post(w.endpoint(0) + "/ok"), Misfire: everyOne}},
+		{"once", client.NewTimer{Target: client.Post(env.endpoint(0) + "/ok"), Misfire: &client.Misfire{Policy: "fire_once", Grace: policyGrace.String()}}},
+		{"skip", client.NewTimer{Target: client.Post(env.endpoint(0) + "/ok"), Misfire: &client.Misfire{Policy: "skip", Grace: policyGrace.String()}}},
+		{"serial", client.NewTimer{Target: client.Post(env.endpoint(0) + "/slow"), Misfire: fireAll, Concurrency: &client.Concurrency{Policy: "skip"}}},
+		{"queue", client.NewTimer{Target: client.Post(env.endpoint(0) + "/slow"), Misfire: fireAll, Concurrency: &client.Concurrency{Policy: "queue_all", MaxQueue: 5}}},
+		{"chain", client.NewTimer{Schedule: client.FixedDelay(2 * time.Second), Target: client.Post(env.endpoint(0) + "/ok")}},
+		{"edited", client.NewTimer{Target: client.Post(env.endpoint(0) + "/ok"), Misfire: fireAll}},
 	} {
-		for i := range policyEvery {
+		for i := range timersPerPolicy {
 			eg.Go(func() error {
 				n := k.n
 				n.App, n.Name, n.Status = app, fmt.Sprintf("policy-%s-%d", k.kind, i), "active"
 				if n.Schedule.Kind == "" {
 					n.Schedule = client.Cron("* * * * * *")
 				}
-				tm, _, err := w.api.Create(ctx, n)
-				w.traffic.mu.Lock()
-				defer w.traffic.mu.Unlock()
-				w.traffic.policed = append(
-					w.traffic.policed,
-					policed{kind: k.kind, id: tm.TimerID(), since: time.Now()},
+				tm, _, err := env.api.Create(ctx, n)
+				env.traffic.mu.Lock()
+				defer env.traffic.mu.Unlock()
+				env.traffic.policyTimers = append(
+					env.traffic.policyTimers,
+					policyTimer{kind: k.kind, id: tm.TimerID(), since: time.Now()},
 				)
 				return err
 			})
@@ -71,54 +71,54 @@ func policies(w *Environment) error {
 	if err := eg.Wait(); err != nil {
 		return fmt.Errorf("making timers with policies: %w", err)
 	}
-	editing, stop := context.WithCancel(w.ctx)
+	editing, stop := context.WithCancel(env.ctx)
 	defer stop()
-	for _, p := range w.traffic.policed {
+	for _, p := range env.traffic.policyTimers {
 		if p.kind == "edited" {
-			w.traffic.work.Go(func() { w.edit(editing, p.id) })
+			env.traffic.work.Go(func() { env.editRepeatedly(editing, p.id) })
 		}
 	}
-	err := inTurn(
-		w,
+	err := inSequence(
+		env,
 		downFor(
 			cluster.Scheduler,
 			30*time.Second,
 		),
-		killOne(cluster.Executor, settled),
+		killOne(cluster.Executor, recoveryWait),
 		downFor(cluster.Migrator, 30*time.Second),
 		freezeOne(
 			cluster.Executor,
 			20*time.Second,
 		),
-		killOne(cluster.Migrator, settled),
+		killOne(cluster.Migrator, recoveryWait),
 		mysqlOutage(10*time.Second),
 	)
 	stop()
 	return err
 }
 
-// edit gives a timer the even seconds, and then all of them again, until ctx ends. Even seconds are
+// editRepeatedly gives a timer the even seconds, and then all of them again, until ctx ends. Even seconds are
 // in both: none of them may be missing.
-func (w *Environment) edit(ctx context.Context, id timer.ID) {
+func (env *Environment) editRepeatedly(ctx context.Context, id timer.ID) {
 	specs := []string{"*/2 * * * * *", "* * * * * *"}
 	for n := 0; ctx.Err() == nil; {
 		to := client.Cron(specs[n%2])
-		call, cancel := context.WithTimeout(w.ctx, callTimeout)
-		_, err := w.api.Edit(call, app, id, client.Change{Schedule: &to})
+		call, cancel := context.WithTimeout(env.ctx, callTimeout)
+		_, err := env.api.Edit(call, app, id, client.Change{Schedule: &to})
 		cancel()
 		if err == nil {
 			n++
 			clock.Pause(ctx, editEvery)
 			continue
 		}
-		w.traffic.note(err)
+		env.traffic.countRefusal(err)
 		clock.Pause(ctx, time.Second)
 	}
 }
 
-// enterPolicies writes what timers with policies owe, and returns what they did wrong. What a
+// addPolicyDuties writes what timers with policies owe, and returns what they did wrong. What a
 // policy skipped owes nothing; whether it was right to, is looked at here.
-func (t *traffic) enterPolicies(
+func (t *traffic) addPolicyDuties(
 	led *ledger.Ledger,
 	end time.Time,
 	arrivals receiver.Arrivals,
@@ -139,25 +139,25 @@ func (t *traffic) enterPolicies(
 		id := arrivals[i].Fire.Timer
 		calls[id] = append(calls[id], arrivals[i])
 	}
-	for _, p := range t.policed {
+	for _, p := range t.policyTimers {
 		if p.kind == "chain" {
-			bad = append(bad, chained(led, &p, end, of[p.id])...)
+			bad = append(bad, checkFixedDelay(led, &p, end, of[p.id])...)
 			continue
 		}
-		for due := p.since.Add(clocks).Truncate(time.Second).Add(time.Second); due.Before(end); due = due.Add(time.Second) {
-			duty, wrong := p.owes(due, of[p.id][due.UnixMilli()])
-			led.One(p.id, due, duty)
+		for due := p.since.Add(clockTolerance).Truncate(time.Second).Add(time.Second); due.Before(end); due = due.Add(time.Second) {
+			duty, wrong := p.dutyOf(due, of[p.id][due.UnixMilli()])
+			led.Add(p.id, due, duty)
 			if wrong != "" {
 				bad = append(bad, wrong)
 			}
 		}
-		bad = append(bad, p.called(calls[p.id])...)
+		bad = append(bad, p.checkCalls(calls[p.id])...)
 	}
 	return bad
 }
 
-// owes returns what one instant of a timer owes, and what is wrong with its outcome.
-func (p *policed) owes(due time.Time, o *ledger.Outcome) (duty ledger.Duty, wrong string) {
+// dutyOf returns what one instant of a timer owes, and what is wrong with its outcome.
+func (p *policyTimer) dutyOf(due time.Time, o *ledger.Outcome) (duty ledger.Duty, wrong string) {
 	if o == nil || o.Kind != timer.Skipped {
 		if p.kind == "edited" && due.Unix()%2 != 0 {
 			// by which version it would have been due, depends on when the edits came.
@@ -169,7 +169,7 @@ func (p *policed) owes(due time.Time, o *ledger.Outcome) (duty ledger.Duty, wron
 	switch {
 	case p.kind == "edited" && due.Unix()%2 != 0 && o.Reason == timer.ReasonSuperseded:
 		return ledger.Not, ""
-	case (p.kind == "once" || p.kind == "skip") && o.Reason == timer.ReasonMisfired && late >= policyGrace-clocks,
+	case (p.kind == "once" || p.kind == "skip") && o.Reason == timer.ReasonMisfired && late >= policyGrace-clockTolerance,
 		p.kind == "serial" && o.Reason == timer.ReasonOverlap,
 		p.kind == "queue" && o.Reason == timer.ReasonQueueFull:
 		return ledger.Not, ""
@@ -183,8 +183,8 @@ func (p *policed) owes(due time.Time, o *ledger.Outcome) (duty ledger.Duty, wron
 	)
 }
 
-// called looks at the calls of one timer.
-func (p *policed) called(all receiver.Arrivals) (bad []string) {
+// checkCalls looks at the calls of one timer.
+func (p *policyTimer) checkCalls(all receiver.Arrivals) (bad []string) {
 	all = slices.Clone(all)
 	slices.SortFunc(
 		all,
@@ -197,17 +197,17 @@ func (p *policed) called(all receiver.Arrivals) (bad []string) {
 		first := a.Attempt == 1
 		switch p.kind {
 		case "skip":
-			if first && a.Lateness() > policyGrace+decided {
+			if first && a.Lateness() > policyGrace+decisionTime {
 				bad = append(
 					bad,
 					fmt.Sprintf("policy skip: %s is called, %s late", a.Fire, a.Lateness()),
 				)
 			}
 		case "once":
-			if !first || a.Lateness() <= policyGrace+decided {
+			if !first || a.Lateness() <= policyGrace+decisionTime {
 				continue
 			}
-			if due := time.UnixMilli(a.Fire.DueMS); due.Before(covered.Add(-decided)) {
+			if due := time.UnixMilli(a.Fire.DueMS); due.Before(covered.Add(-decisionTime)) {
 				bad = append(
 					bad,
 					fmt.Sprintf(
@@ -217,10 +217,10 @@ func (p *policed) called(all receiver.Arrivals) (bad []string) {
 					),
 				)
 			}
-			covered = started(a).Add(-policyGrace)
+			covered = startTime(a).Add(-policyGrace)
 		case "serial", "queue":
 			for fire, until := range busy {
-				if fire != a.Fire && a.Arrived().Before(until.Add(-clocks)) {
+				if fire != a.Fire && a.Arrived().Before(until.Add(-clockTolerance)) {
 					bad = append(
 						bad,
 						fmt.Sprintf(
@@ -237,11 +237,11 @@ func (p *policed) called(all receiver.Arrivals) (bad []string) {
 	return bad
 }
 
-// chained looks whether each fire of a fixed delay is due its delay after the end of the one
+// checkFixedDelay looks whether each fire of a fixed delay is due its delay after the end of the one
 // before.
-func chained(
+func checkFixedDelay(
 	led *ledger.Ledger,
-	p *policed,
+	p *policyTimer,
 	end time.Time,
 	of map[int64]*ledger.Outcome,
 ) (bad []string) {
@@ -252,7 +252,7 @@ func chained(
 	slices.Sort(dues)
 	last := p.since
 	for i, due := range dues {
-		led.One(p.id, time.UnixMilli(due), ledger.Must)
+		led.Add(p.id, time.UnixMilli(due), ledger.Must)
 		o := of[due]
 		if i > 0 && due != last.Add(2*time.Second).UnixMilli() {
 			bad = append(
@@ -266,7 +266,7 @@ func chained(
 		}
 		last = o.Finished
 	}
-	if end.Sub(last) > patience {
+	if end.Sub(last) > settleTimeout {
 		bad = append(bad, fmt.Sprintf("fixed delay: timer %s has had no fire since %s", p.id, last))
 	}
 	return bad

@@ -35,40 +35,40 @@ func recoveryOf(
 	kind map[timer.ID]string,
 ) Recovery {
 	r := Recovery{Kinds: make(map[string]int)}
-	base := f.base()
-	bad := badSeconds(first)
+	base := f.recoveryStart()
+	bad := lateSeconds(first)
 	for i := range first {
 		a := &first[i]
-		start := started(a)
+		start := startTime(a)
 		late := a.Lateness()
-		if late <= onTime || start.Before(f.From) || !start.Before(end) {
+		if late <= onTimeLimit || start.Before(f.From) || !start.Before(end) {
 			continue
 		}
 		r.Late++
 		r.Kinds[kind[a.Fire.Timer]]++
 		r.MaxLate = max(r.MaxLate, late)
-		r.All = max(r.All, start.Sub(base))
+		r.CaughtUpAfter = max(r.CaughtUpAfter, start.Sub(base))
 		if due := time.UnixMilli(a.Fire.DueMS); !due.Before(base) && bad[due.Unix()] {
-			r.Present = max(r.Present, start.Sub(base))
+			r.OnTimeAfter = max(r.OnTimeAfter, start.Sub(base))
 		}
 	}
-	r.TargetNow, r.TargetAll = f.Target.Present, f.Target.All
-	if f.Target.Catch {
-		r.TargetAll = max(f.outage()/5, f.Target.Present)
+	r.TargetOnTime, r.TargetCaughtUp = f.Target.OnTimeAfter, f.Target.CaughtUpAfter
+	if f.Target.ScaledToOutage {
+		r.TargetCaughtUp = max(f.outageLength()/5, f.Target.OnTimeAfter)
 	}
-	r.TargetsMet = (r.TargetNow == 0 || r.Present <= r.TargetNow) &&
-		(r.TargetAll == 0 || r.All <= r.TargetAll)
+	r.TargetsMet = (r.TargetOnTime == 0 || r.OnTimeAfter <= r.TargetOnTime) &&
+		(r.TargetCaughtUp == 0 || r.CaughtUpAfter <= r.TargetCaughtUp)
 	return r
 }
 
-// badSeconds returns the seconds of which more than one in a hundred fires that were due in them
+// lateSeconds returns the seconds of which more than one in a hundred fires that were due in them
 // were not on time.
-func badSeconds(first receiver.Arrivals) map[int64]bool {
+func lateSeconds(first receiver.Arrivals) map[int64]bool {
 	due, late := make(map[int64]int), make(map[int64]int)
 	for i := range first {
 		s := first[i].Fire.DueMS / 1000
 		due[s]++
-		if first[i].Lateness() > onTime {
+		if first[i].Lateness() > onTimeLimit {
 			late[s]++
 		}
 	}
@@ -79,7 +79,7 @@ func badSeconds(first receiver.Arrivals) map[int64]bool {
 	return bad
 }
 
-func started(a *receiver.Arrival) time.Time {
+func startTime(a *receiver.Arrival) time.Time {
 	if a.StartNS != 0 {
 		return time.Unix(0, a.StartNS)
 	}

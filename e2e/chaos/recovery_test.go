@@ -27,7 +27,7 @@ func call(id timer.ID, due, late float64) receiver.Arrival {
 
 func TestRecoveryOfAKill(t *testing.T) {
 	t.Parallel()
-	f := &Fault{From: zero, Target: killed}
+	f := &Fault{From: zero, Target: killTarget}
 	first := receiver.Arrivals{
 		call(1, -1, 0),
 		call(1, -.1, 2.6),
@@ -44,8 +44,8 @@ func TestRecoveryOfAKill(t *testing.T) {
 	)
 	require.Equal(t, map[string]int{"cron": 2}, r.Kinds)
 	require.Equal(t, 2600*time.Millisecond, r.MaxLate)
-	require.Equal(t, 2500*time.Millisecond, r.Present)
-	require.Equal(t, 2500*time.Millisecond, r.All)
+	require.Equal(t, 2500*time.Millisecond, r.OnTimeAfter)
+	require.Equal(t, 2500*time.Millisecond, r.CaughtUpAfter)
 	require.True(t, r.TargetsMet)
 	first = append(first, call(3, 3, .6))
 	require.False(t, recoveryOf(f, zero.Add(20*time.Second), first, nil).TargetsMet)
@@ -53,13 +53,13 @@ func TestRecoveryOfAKill(t *testing.T) {
 
 func TestRecoveryOfAnOutage(t *testing.T) {
 	t.Parallel()
-	f := &Fault{From: zero, Until: zero.Add(60 * time.Second), Target: outageEnded}
+	f := &Fault{From: zero, Until: zero.Add(60 * time.Second), Target: outageTarget}
 	first := receiver.Arrivals{call(1, 1, 70), call(2, 59, 3), call(3, 61, 2), call(4, 64, .1)}
 	r := recoveryOf(f, zero.Add(100*time.Second), first, nil)
 	require.Equal(t, 3, r.Late)
-	require.Equal(t, 11*time.Second, r.All)
-	require.Equal(t, 3*time.Second, r.Present)
-	require.Equal(t, 12*time.Second, r.TargetAll)
+	require.Equal(t, 11*time.Second, r.CaughtUpAfter)
+	require.Equal(t, 3*time.Second, r.OnTimeAfter)
+	require.Equal(t, 12*time.Second, r.TargetCaughtUp)
 	require.True(t, r.TargetsMet)
 }
 

@@ -83,18 +83,18 @@ func Table(results []*Result) string {
 	for _, r := range results {
 		for _, f := range r.Faults {
 			lasted := ""
-			if f.outage() > 0 {
-				lasted = seconds(f.outage())
+			if f.outageLength() > 0 {
+				lasted = seconds(f.outageLength())
 			}
 			fmt.Fprintf(
 				&b,
 				"| %s | %s | %s | %s | %s | %s | %s |\n",
 				f.Name,
 				lasted,
-				seconds(f.Present),
-				target(f.TargetNow, f.Present),
-				seconds(f.All),
-				target(f.TargetAll, f.All),
+				seconds(f.OnTimeAfter),
+				target(f.TargetOnTime, f.OnTimeAfter),
+				seconds(f.CaughtUpAfter),
+				target(f.TargetCaughtUp, f.CaughtUpAfter),
 				seconds(f.MaxLate),
 			)
 		}

@@ -26,7 +26,7 @@ func TestTableSaysWhatIsBroken(t *testing.T) {
 	t.Parallel()
 	f := &Fault{
 		Name:     "a kill",
-		Recovery: Recovery{Present: 4 * time.Second, TargetNow: 3 * time.Second},
+		Recovery: Recovery{OnTimeAfter: 4 * time.Second, TargetOnTime: 3 * time.Second},
 	}
 	table := Table(
 		[]*Result{{About: "kills", Broken: []string{"1 missing"}, Missing: 1, Faults: []*Fault{f}}},

@@ -72,11 +72,11 @@ func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Resul
 				o.Log,
 				"   %-45s lasted %5.1f s, %6d late %v; present after %5.1f s, all after %5.1f s; targets met: %v\n",
 				f.Name,
-				f.outage().Seconds(),
+				f.outageLength().Seconds(),
 				f.Late,
 				f.Kinds,
-				f.Present.Seconds(),
-				f.All.Seconds(),
+				f.OnTimeAfter.Seconds(),
+				f.CaughtUpAfter.Seconds(),
 				f.TargetsMet,
 			)
 		}

@@ -11,33 +11,33 @@ type Scenario struct {
 	Name  string
 	About string // a line of the table
 	// Do makes the faults happen, one after the other, and leaves time after each to recover.
-	Do func(w *Environment) error
-	// Once says that nothing in it explains a second call.
-	Once bool
-	// Untimed scenarios have no recovery targets: their load waits by itself, and the same faults
+	Do func(env *Environment) error
+	// NoRepeats says that nothing in it explains a second call.
+	NoRepeats bool
+	// NoTargets scenarios have no recovery targets: their load waits by itself, and the same faults
 	// are timed under one that does not.
-	Untimed bool
-	Rate    int               // fires per second; 0 is the run's
-	Env     map[string]string // settings of the services, beside the run's
+	NoTargets bool
+	Rate      int               // fires per second; 0 is the run's
+	Env       map[string]string // settings of the services, beside the run's
 	// Bin returns the directory of the programs to begin with; nil is the run's.
 	Bin func(o *Options) string
 	// Disk puts MariaDB onto a small disk of its own.
 	Disk bool
-	// Patience is more time for what is open at the end.
-	Patience time.Duration
+	// SettleTime is more time for what is open at the end.
+	SettleTime time.Duration
 }
 
-// settled is how long a scenario waits after a fault before the next one, the short one less.
+// recoveryWait is how long a scenario waits after a fault before the next one, the short one less.
 const (
-	settled      = 10 * time.Second
-	settledShort = 6 * time.Second
+	recoveryWait      = 10 * time.Second
+	recoveryWaitShort = 6 * time.Second
 )
 
-func (w *Environment) settled() time.Duration {
-	if w.short {
-		return settledShort
+func (env *Environment) recoveryWait() time.Duration {
+	if env.short {
+		return recoveryWaitShort
 	}
-	return settled
+	return recoveryWait
 }
 
 // Scenarios are all of them, in the order of the table.
@@ -76,10 +76,10 @@ func Scenarios() []*Scenario {
 			Do:    pulsarFaults(time.Minute),
 		},
 		{
-			Name:  "mysql",
-			About: "MariaDB: restart and 60 s outage",
-			Do:    mysqlOutages(time.Minute),
-			Once:  true,
+			Name:      "mysql",
+			About:     "MariaDB: restart and 60 s outage",
+			Do:        mysqlOutages(time.Minute),
+			NoRepeats: true,
 		},
 		{
 			Name:  "mysql-errors",
@@ -109,30 +109,30 @@ func Scenarios() []*Scenario {
 			Env:   map[string]string{"CARILLON_TEST_CLOCK": "true"},
 		},
 		{
-			Name:    "policies",
-			About:   "late, overlapping, chained and edited timers, while each service and the database fail",
-			Do:      policies,
-			Untimed: true,
+			Name:      "policies",
+			About:     "late, overlapping, chained and edited timers, while each service and the database fail",
+			Do:        policies,
+			NoTargets: true,
 		},
 		{
-			Name:     "overload",
-			About:    "three times what can run, for 2 min",
-			Do:       overload,
-			Once:     true,
-			Patience: 15 * time.Minute,
+			Name:       "overload",
+			About:      "three times what can run, for 2 min",
+			Do:         overload,
+			NoRepeats:  true,
+			SettleTime: 15 * time.Minute,
 		},
 		{
-			Name:  "rolling-restart",
-			About: "rolling restart of every service",
-			Do:    rollingRestart,
-			Once:  true,
+			Name:      "rolling-restart",
+			About:     "rolling restart of every service",
+			Do:        rollingRestart,
+			NoRepeats: true,
 		},
 		{
-			Name:  "rolling-upgrade",
-			About: "rolling upgrade from the previous commit",
-			Do:    rollingUpgrade,
-			Once:  true,
-			Bin:   func(o *Options) string { return o.Previous },
+			Name:      "rolling-upgrade",
+			About:     "rolling upgrade from the previous commit",
+			Do:        rollingUpgrade,
+			NoRepeats: true,
+			Bin:       func(o *Options) string { return o.Previous },
 		},
 	}
 }
@@ -142,10 +142,10 @@ func Short() *Scenario {
 	return &Scenario{
 		Name:  "short",
 		About: "a minute and a half of everything that is over soon",
-		Do: func(w *Environment) error {
-			w.short = true
-			return inTurn(
-				w,
+		Do: func(env *Environment) error {
+			env.short = true
+			return inSequence(
+				env,
 				killOne(
 					cluster.Trigger,
 					4*time.Second,
@@ -156,7 +156,7 @@ func Short() *Scenario {
 				redisOutage(
 					5*time.Second,
 				),
-				loseTopic,
+				deleteTopic,
 				killConnections(3*time.Second),
 				mysqlOutage(8*time.Second),
 				killAll,
@@ -165,13 +165,13 @@ func Short() *Scenario {
 	}
 }
 
-// inTurn makes one thing happen after the other.
-func inTurn(w *Environment, all ...func(*Environment) error) error {
+// inSequence makes one thing happen after the other.
+func inSequence(env *Environment, all ...func(*Environment) error) error {
 	for _, do := range all {
-		if err := do(w); err != nil {
+		if err := do(env); err != nil {
 			return err
 		}
-		if err := w.ctx.Err(); err != nil {
+		if err := env.ctx.Err(); err != nil {
 			return err
 		}
 	}

@@ -22,14 +22,14 @@ import (
 
 // kill kills processes at once. Each is frozen for the moment that it takes to see which
 // connections are its own: only calls on those have an excuse to come again.
-func (w *Environment) kill(procs ...*cluster.Process) (proof string, err error) {
+func (env *Environment) kill(procs ...*cluster.Process) (proof string, err error) {
 	var eg errgroup.Group
 	var mu sync.Mutex
 	var pids []string
 	for _, p := range procs {
 		eg.Go(func() error {
 			pid := p.PID()
-			ports, err := w.ports(p)
+			ports, err := env.ports(p)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,9 @@ func (w *Environment) kill(procs ...*cluster.Process) (proof string, err error) 
 				return fmt.Errorf("%s lives", p.Name)
 			}
 			if isExecutor(p) {
-				w.cut(ledger.Cut{At: at, Recording: w.recording(), Ports: ports})
+				env.addInterruption(
+					ledger.Interruption{At: at, Recording: env.recordTimeout(), Ports: ports},
+				)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -55,7 +57,7 @@ func isExecutor(p *cluster.Process) bool {
 }
 
 // ports freezes a process and returns the ports that its calls come from.
-func (w *Environment) ports(p *cluster.Process) (map[uint16]bool, error) {
+func (env *Environment) ports(p *cluster.Process) (map[uint16]bool, error) {
 	if err := p.Pause(); err != nil {
 		return nil, err
 	}
@@ -66,70 +68,70 @@ func (w *Environment) ports(p *cluster.Process) (map[uint16]bool, error) {
 	if !isExecutor(p) {
 		return ports, nil
 	}
-	return w.throughProxy(ports)
+	return env.addProxyPorts(ports)
 }
 
-func (w *Environment) start(procs ...*cluster.Process) error {
-	ctx, cancel := context.WithTimeout(w.ctx, cluster.ReadyTimeout)
+func (env *Environment) start(procs ...*cluster.Process) error {
+	ctx, cancel := context.WithTimeout(env.ctx, cluster.ReadyTimeout)
 	defer cancel()
 	return cluster.StartAll(ctx, procs...)
 }
 
-func kills(w *Environment) error {
+func kills(env *Environment) error {
 	for _, r := range cluster.Roles() {
-		if err := killOne(r, settled)(w); err != nil {
+		if err := killOne(r, recoveryWait)(env); err != nil {
 			return err
 		}
 	}
-	return killAll(w)
+	return killAll(env)
 }
 
 // killOne kills a replica, and starts it again when the other one has had time to take over.
 func killOne(r cluster.Role, wait time.Duration) func(*Environment) error {
-	return func(w *Environment) error {
-		p := w.replica(r, 0)
-		if err := w.befall(
+	return func(env *Environment) error {
+		p := env.replica(r, 0)
+		if err := env.inject(
 			"SIGKILL of one "+string(r),
-			killed,
-			func(*Fault) (string, error) { return w.kill(p) },
+			killTarget,
+			func(*Fault) (string, error) { return env.kill(p) },
 		); err != nil {
 			return err
 		}
-		clock.Pause(w.ctx, wait)
-		if err := w.start(p); err != nil {
+		clock.Pause(env.ctx, wait)
+		if err := env.start(p); err != nil {
 			return err
 		}
-		clock.Pause(w.ctx, wait/2)
+		clock.Pause(env.ctx, wait/2)
 		return nil
 	}
 }
 
-func killAll(w *Environment) error {
-	err := w.befall(
+func killAll(env *Environment) error {
+	err := env.inject(
 		"SIGKILL of every process at once",
-		outageEnded,
+		outageTarget,
 		func(f *Fault) (string, error) {
-			proof, err := w.kill(w.c.Processes()...)
+			proof, err := env.kill(env.c.Processes()...)
 			if err != nil {
 				return "", err
 			}
-			err = w.start(w.c.Processes()...)
-			f.over()
+			err = env.start(env.c.Processes()...)
+			f.markEnd()
 			return proof, err
 		},
 	)
-	clock.Pause(w.ctx, w.settled())
+	clock.Pause(env.ctx, env.recoveryWait())
 	return err
 }
 
 // freezes has one of each service frozen, each 20 s after the one before, so that for a while one
 // of each stands still.
-func freezes(w *Environment) error {
+func freezes(env *Environment) error {
 	var eg errgroup.Group
 	for i, r := range cluster.Roles() {
 		eg.Go(func() error {
-			clock.Pause(w.ctx, time.Duration(i)*20*time.Second)
-			return freezeOne(r, 90*time.Second)(w)
+			clock.Pause(env.ctx, time.Duration(i)*20*time.Second)
+			return freezeOne(r, 90*time.Second)(env)
 		})
 	}
 	return eg.Wait()
@@ -138,37 +140,37 @@ func freezes(w *Environment) error {
 // freezeOne stops a process for d and wakes it. A zombie must see before its next call that it has
 // lost its session.
 func freezeOne(r cluster.Role, d time.Duration) func(*Environment) error {
-	return func(w *Environment) error {
-		p := w.replica(r, 0)
-		err := w.befall(
+	return func(env *Environment) error {
+		p := env.replica(r, 0)
+		err := env.inject(
 			fmt.Sprintf("SIGSTOP of one %s, for %s", r, d),
-			frozen,
+			freezeTarget,
 			func(*Fault) (string, error) {
 				at := time.Now()
-				ports, err := w.ports(p)
+				ports, err := env.ports(p)
 				if err != nil {
 					return "", err
 				}
 				if r == cluster.Executor {
 					// It takes a moment until it stands still, and until then it calls.
-					w.cut(
-						ledger.Cut{
+					env.addInterruption(
+						ledger.Interruption{
 							At:        at,
 							Until:     time.Now(),
-							Recording: w.recording(),
+							Recording: env.recordTimeout(),
 							Ports:     ports,
 						},
 					)
 				}
-				return "the kernel says that it is stopped", w.isFrozen(p)
+				return "the kernel says that it is stopped", env.isFrozen(p)
 			},
 		)
 		if err != nil {
 			return err
 		}
-		clock.Pause(w.ctx, d)
-		err = w.befall("SIGCONT of the "+string(r), frozen, func(*Fault) (string, error) {
-			if err := w.isFrozen(p); err != nil {
+		clock.Pause(env.ctx, d)
+		err = env.inject("SIGCONT of the "+string(r), freezeTarget, func(*Fault) (string, error) {
+			if err := env.isFrozen(p); err != nil {
 				return "", err
 			}
 			if err := p.Resume(); err != nil {
@@ -178,23 +180,23 @@ func freezeOne(r cluster.Role, d time.Duration) func(*Environment) error {
 				if state(p.PID()) != "T" {
 					return "the kernel says that it runs: " + state(p.PID()), nil
 				}
-				clock.Pause(w.ctx, 10*time.Millisecond)
+				clock.Pause(env.ctx, 10*time.Millisecond)
 			}
 			return "", nil
 		})
-		clock.Pause(w.ctx, w.settled())
+		clock.Pause(env.ctx, env.recoveryWait())
 		return err
 	}
 }
 
 // isFrozen waits until the kernel says so, which it does within milliseconds.
-func (w *Environment) isFrozen(p *cluster.Process) error {
+func (env *Environment) isFrozen(p *cluster.Process) error {
 	s := ""
 	for range 100 {
 		if s = state(p.PID()); s == "T" {
 			return nil
 		}
-		clock.Pause(w.ctx, 10*time.Millisecond)
+		clock.Pause(env.ctx, 10*time.Millisecond)
 	}
 	return fmt.Errorf("%s is not frozen: state %q", p.Name, s)
 }
@@ -211,69 +213,69 @@ func state(pid int) string {
 
 // downFor has all of a service down for d.
 func downFor(r cluster.Role, d time.Duration) func(*Environment) error {
-	return func(w *Environment) error {
-		procs := w.c.Role(r)
-		err := w.befall(
+	return func(env *Environment) error {
+		procs := env.c.Role(r)
+		err := env.inject(
 			fmt.Sprintf("all %ss down", r),
-			outageEnded,
+			outageTarget,
 			func(f *Fault) (string, error) {
-				proof, err := w.kill(procs...)
+				proof, err := env.kill(procs...)
 				if err != nil {
 					return "", err
 				}
-				clock.Pause(w.ctx, d)
-				if err := w.start(procs...); err != nil {
+				clock.Pause(env.ctx, d)
+				if err := env.start(procs...); err != nil {
 					return "", err
 				}
-				f.over()
+				f.markEnd()
 				return proof, nil
 			},
 		)
-		clock.Pause(w.ctx, w.toCatchUp())
+		clock.Pause(env.ctx, env.catchUpPause())
 		return err
 	}
 }
 
-func rollingRestart(w *Environment) error {
-	return w.befall(
+func rollingRestart(env *Environment) error {
+	return env.inject(
 		"rolling restart",
-		none,
-		func(f *Fault) (string, error) { return w.roll(f, "") },
+		noTarget,
+		func(f *Fault) (string, error) { return env.roll(f, "") },
 	)
 }
 
-func rollingUpgrade(w *Environment) error {
-	if w.opts.Previous == w.opts.Bin {
+func rollingUpgrade(env *Environment) error {
+	if env.opts.Previous == env.opts.Bin {
 		return errors.New("there are no programs of a previous commit")
 	}
-	return w.befall(
+	return env.inject(
 		"rolling upgrade",
-		none,
-		func(f *Fault) (string, error) { return w.roll(f, w.opts.Bin) },
+		noTarget,
+		func(f *Fault) (string, error) { return env.roll(f, env.opts.Bin) },
 	)
 }
 
 // roll stops and starts each process in good order, from another directory where one is given.
-func (w *Environment) roll(f *Fault, bin string) (proof string, err error) {
+func (env *Environment) roll(f *Fault, bin string) (proof string, err error) {
 	var from, to []string
-	for _, p := range w.c.Processes() {
+	for _, p := range env.c.Processes() {
 		from = append(from, strconv.Itoa(p.PID()))
-		ctx, cancel := context.WithTimeout(w.ctx, cluster.ReadyTimeout)
+		ctx, cancel := context.WithTimeout(env.ctx, cluster.ReadyTimeout)
 		err := p.Stop(ctx)
 		cancel()
 		if err != nil {
 			return "", err
 		}
 		if bin != "" {
-			p.Use(bin)
+			p.SetBinary(bin)
 		}
-		if err := w.start(p); err != nil {
+		if err := env.start(p); err != nil {
 			return "", err
 		}
 		to = append(to, strconv.Itoa(p.PID()))
-		clock.Pause(w.ctx, time.Second)
+		clock.Pause(env.ctx, time.Second)
 	}
-	f.over()
+	f.markEnd()
 	return fmt.Sprintf(
 		"processes %s became %s",
 		strings.Join(from, " "),
@@ -282,13 +284,13 @@ func (w *Environment) roll(f *Fault, bin string) (proof string, err error) {
 }
 
 // setClock puts a process's clock off, by its admin port.
-func (w *Environment) setClock(p *cluster.Process, by time.Duration) error {
+func (env *Environment) setClock(p *cluster.Process, by time.Duration) error {
 	body, err := json.Marshal(map[string]int64{"offset_ms": by.Milliseconds()})
 	if err != nil {
 		return fmt.Errorf("setting a clock: %w", err)
 	}
 	q, err := http.NewRequestWithContext(
-		w.ctx,
+		env.ctx,
 		http.MethodPost,
 		p.Admin()+"/test/clock",
 		bytes.NewReader(body),
@@ -310,50 +312,50 @@ func (w *Environment) setClock(p *cluster.Process, by time.Duration) error {
 
 // clockFaults puts the clocks of each service off, then lets all of them jump. The proof is the
 // offset that the services themselves measure.
-func clockFaults(w *Environment) error {
+func clockFaults(env *Environment) error {
 	for _, r := range cluster.Roles() {
 		for _, by := range []time.Duration{-2 * time.Second, 2 * time.Second} {
-			p := w.replica(r, 0)
+			p := env.replica(r, 0)
 			name := fmt.Sprintf("clock of one %s %s", r, signed(by))
-			if err := w.befall(
+			if err := env.inject(
 				name,
-				none,
-				func(*Fault) (string, error) { return w.clocksAt(by, p) },
+				noTarget,
+				func(*Fault) (string, error) { return env.clocksAt(by, p) },
 			); err != nil {
 				return err
 			}
-			clock.Pause(w.ctx, 6*time.Second)
-			if err := w.setClock(p, 0); err != nil {
+			clock.Pause(env.ctx, 6*time.Second)
+			if err := env.setClock(p, 0); err != nil {
 				return err
 			}
-			clock.Pause(w.ctx, 4*time.Second)
+			clock.Pause(env.ctx, 4*time.Second)
 		}
 	}
-	return w.befall(
+	return env.inject(
 		"all clocks jump by up to 2 s, every 3 s",
-		none,
+		noTarget,
 		func(f *Fault) (string, error) {
 			var proofs []string
 			for i := range 6 {
-				for n, p := range w.c.Processes() {
-					if err := w.setClock(
+				for n, p := range env.c.Processes() {
+					if err := env.setClock(
 						p,
 						time.Duration((i*7+n*5)%9-4)*500*time.Millisecond,
 					); err != nil {
 						return "", err
 					}
 				}
-				clock.Pause(w.ctx, 3*time.Second)
+				clock.Pause(env.ctx, 3*time.Second)
 			}
-			proof, err := w.clocksAt(2*time.Second, w.replica(cluster.Executor, 1))
+			proof, err := env.clocksAt(2*time.Second, env.replica(cluster.Executor, 1))
 			proofs = append(proofs, proof)
-			for _, p := range w.c.Processes() {
-				if err := w.setClock(p, 0); err != nil {
+			for _, p := range env.c.Processes() {
+				if err := env.setClock(p, 0); err != nil {
 					return "", err
 				}
 			}
-			clock.Pause(w.ctx, w.settled())
-			f.over()
+			clock.Pause(env.ctx, env.recoveryWait())
+			f.markEnd()
 			return strings.Join(proofs, ", "), err
 		},
 	)
@@ -367,12 +369,12 @@ func signed(d time.Duration) string {
 }
 
 // clocksAt puts clocks off and waits until the process has measured it.
-func (w *Environment) clocksAt(by time.Duration, p *cluster.Process) (proof string, err error) {
-	if err := w.setClock(p, by); err != nil {
+func (env *Environment) clocksAt(by time.Duration, p *cluster.Process) (proof string, err error) {
+	if err := env.setClock(p, by); err != nil {
 		return "", err
 	}
 	for range 100 {
-		m, err := p.Metrics(w.ctx)
+		m, err := p.Metrics(env.ctx)
 		if err != nil {
 			return "", err
 		}
@@ -382,7 +384,7 @@ func (w *Environment) clocksAt(by time.Duration, p *cluster.Process) (proof stri
 			max(off, -off) > 1 {
 			return fmt.Sprintf("%s measures an offset of %.2f s to the database", p.Name, off), nil
 		}
-		clock.Pause(w.ctx, 50*time.Millisecond)
+		clock.Pause(env.ctx, 50*time.Millisecond)
 	}
 	return "", fmt.Errorf("%s does not measure that its clock is off", p.Name)
 }

@@ -24,86 +24,86 @@ const (
 	app = "chaos"
 	// callTimeout is how long a user waits for the API before trying again.
 	callTimeout = 3 * time.Second
-	// tooLate is how long before its instant a one-shot is given up that the API did not confirm.
-	tooLate = 200 * time.Millisecond
-	// farthest is how far ahead one-shots are.
-	farthest = 12 * time.Second
-	// flipEvery is how long a timer stays as it is that is switched on and off.
-	flipEvery = 5 * time.Second
-	// underWay bounds creates without an answer: while the API is away, more are not offered.
-	underWay = 300
-	setUpBy  = 16
+	// giveUpBefore is how long before its instant a one-shot is given up that the API did not confirm.
+	giveUpBefore = 200 * time.Millisecond
+	// maxAhead is how far ahead one-shots are.
+	maxAhead = 12 * time.Second
+	// toggleEvery is how long a timer stays as it is that is switched on and off.
+	toggleEvery = 5 * time.Second
+	// maxPendingCreates bounds creates without an answer: while the API is away, more are not offered.
+	maxPendingCreates = 300
+	setupConcurrency  = 16
 )
 
-// everyOne makes timers call every instant that an outage made late: whatever is skipped counts as
+// fireAll makes timers call every instant that an outage made late: whatever is skipped counts as
 // missing.
 //
 //nolint:gochecknoglobals // never written
-var everyOne = &client.Misfire{Policy: "fire_all", MaxFires: timer.MaxMisfireFires}
+var fireAll = &client.Misfire{Policy: "fire_all", MaxFires: timer.MaxMisfireFires}
 
 // mix is a load in fires per second: every cron is due each second.
 type mix struct {
-	crons    int // answered with 200
-	retries  int // the first attempt fails, the second comes after a second
-	later    int // the first attempt fails, the second is a new mark
-	failing  int // all attempts fail
-	flapping int // timers that are on half of the time, so twice as many
-	once     int // made through the API while the load runs
+	crons       int // answered with 200
+	retries     int // the first attempt fails, the second comes after a second
+	longRetries int // the first attempt fails, the second is a new mark
+	failing     int // all attempts fail
+	toggled     int // timers that are on half of the time, so twice as many
+	once        int // made through the API while the load runs
 }
 
 func mixOf(rate int) mix {
 	m := mix{
-		retries:  rate * 12 / 100,
-		later:    rate * 4 / 100,
-		failing:  rate / 100,
-		flapping: rate * 5 / 100,
-		once:     rate * 30 / 100,
+		retries:     rate * 12 / 100,
+		longRetries: rate * 4 / 100,
+		failing:     rate / 100,
+		toggled:     rate * 5 / 100,
+		once:        rate * 30 / 100,
 	}
-	m.crons = rate - m.retries - m.later - m.failing - m.flapping - m.once
+	m.crons = rate - m.retries - m.longRetries - m.failing - m.toggled - m.once
 	return m
 }
 
 // traffic is the load of a scenario, with everything that it was told.
 type traffic struct {
-	w    *Environment
-	mix  mix
-	seq  atomic.Int64
-	open chan struct{}  // a place for each create under way
-	work sync.WaitGroup // creates and flips under way
-	stop context.CancelFunc
+	env         *Environment
+	mix         mix
+	seq         atomic.Int64
+	createSlots chan struct{}  // a place for each create under way
+	work        sync.WaitGroup // creates and flips under way
+	stop        context.CancelFunc
 
-	mu      sync.Mutex
-	steady  []standing
-	flips   []*flipped
-	onces   []oneShot
-	bursts  []bounded
-	policed []policed
-	refused int // calls without success
+	mu            sync.Mutex
+	steady        []steadyTimer
+	toggledTimers []*toggledTimer
+	oneShots      []oneShot
+	bursts        []burstTimer
+	policyTimers  []policyTimer
+	refused       int // calls without success
 }
 
-// standing is a cron that stays on.
-type standing struct {
+// steadyTimer is a cron that stays on.
+type steadyTimer struct {
 	kind  string
 	id    timer.ID
 	since time.Time // its creation was confirmed
 	fails bool
 }
 
-// bounded is a cron that is due in each second of a stretch of minutes.
-type bounded struct {
+// burstTimer is a cron that is due in each second of a stretch of minutes.
+type burstTimer struct {
 	id       timer.ID
 	from, to time.Time
 }
 
-// flipped is a cron that is switched on and off.
-type flipped struct {
+// toggledTimer is a cron that is switched on and off.
+type toggledTimer struct {
 	id      timer.ID
 	mu      sync.Mutex
-	changes []change
+	changes []statusChange
 }
 
-// change is a status that was asked for: it took effect between sent and done.
-type change struct {
+// statusChange is a status that was asked for: it took effect between sent and done.
+type statusChange struct {
 	status     timer.Status
 	sent, done time.Time // done is zero while it is not confirmed
 }
@@ -114,8 +114,8 @@ type oneShot struct {
 	at, done time.Time
 }
 
-// script tells the endpoint how to answer on each path of the load.
-func script(rcv *receiver.Receiver) {
+// scriptEndpoint tells the endpoint how to answer on each path of the load.
+func scriptEndpoint(rcv *receiver.Receiver) {
 	rcv.Script("/ok", receiver.Script{})
 	rcv.Script(
 		"/retry",
@@ -130,10 +130,10 @@ func script(rcv *receiver.Receiver) {
 }
 
 // startTraffic makes the crons and begins to make the rest.
-func startTraffic(ctx context.Context, w *Environment, m mix) (*traffic, error) {
-	t := &traffic{w: w, mix: m, open: make(chan struct{}, underWay)}
+func startTraffic(ctx context.Context, env *Environment, m mix) (*traffic, error) {
+	t := &traffic{env: env, mix: m, createSlots: make(chan struct{}, maxPendingCreates)}
 	eg, egCtx := errgroup.WithContext(ctx)
-	eg.SetLimit(setUpBy)
+	eg.SetLimit(setupConcurrency)
 	// The path over the proxy before the endpoint is for a part: what is cut off there is tried
 	// again.
 	for _, k := range []struct {
@@ -144,7 +144,7 @@ func startTraffic(ctx context.Context, w *Environment, m mix) (*traffic, error) 
 	}{
 		{"cron", "/ok", m.crons, client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5}, false},
 		{"retry", "/retry", m.retries, client.Retry{Attempts: 10, Wait: "1s", Factor: 1.5}, false},
-		{"later", "/later", m.later, client.Retry{Attempts: 10, Wait: "6s", Factor: 1}, false},
+		{"later", "/later", m.longRetries, client.Retry{Attempts: 10, Wait: "6s", Factor: 1}, false},
 		{"failing", "/fail", m.failing, client.Retry{Attempts: 2, Wait: "500ms", Factor: 1}, true},
 	} {
 		for i := range k.n {
@@ -153,43 +153,45 @@ func startTraffic(ctx context.Context, w *Environment, m mix) (*traffic, error) 
 				over = 0
 			}
 			eg.Go(func() error {
-				tm, _, err := w.api.Create(egCtx, client.NewTimer{
+				tm, _, err := env.api.Create(egCtx, client.NewTimer{
 					App:      app,
 					Name:     fmt.Sprintf("%s-%d", k.name, i),
 					Schedule: client.Cron("* * * * * *"),
 					Target: client.Post(
-						w.endpoint(over) + k.path,
+						env.endpoint(over) + k.path,
 					),
 					Retry:   &k.retry,
-					Misfire: everyOne,
+					Misfire: fireAll,
 					Status:  "active",
 				})
 				t.mu.Lock()
 				defer t.mu.Unlock()
 				t.steady = append(
 					t.steady,
-					standing{kind: k.name, id: tm.TimerID(), since: time.Now(), fails: k.fails},
+					steadyTimer{kind: k.name, id: tm.TimerID(), since: time.Now(), fails: k.fails},
 				)
 				return err
 			})
 		}
 	}
-	for i := range 2 * m.flapping {
+	for i := range 2 * m.toggled {
 		eg.Go(func() error {
-			f := &flipped{changes: []change{{status: timer.StatusActive, sent: time.Now()}}}
-			tm, _, err := w.api.Create(egCtx, client.NewTimer{
+			f := &toggledTimer{
+				changes: []statusChange{{status: timer.StatusActive, sent: time.Now()}},
+			}
+			tm, _, err := env.api.Create(egCtx, client.NewTimer{
 				App:      app,
 				Name:     fmt.Sprintf("flapping-%d", i),
 				Schedule: client.Cron("* * * * * *"),
-				Target:   client.Post(w.endpoint(i) + "/ok"),
-				Misfire:  everyOne,
+				Target:   client.Post(env.endpoint(i) + "/ok"),
+				Misfire:  fireAll,
 				Status:   "active",
 				Retry:    &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
 			})
 			f.id, f.changes[0].done = tm.TimerID(), time.Now()
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			t.flips = append(t.flips, f)
+			t.toggledTimers = append(t.toggledTimers, f)
 			return err
 		})
 	}
@@ -197,10 +199,10 @@ func startTraffic(ctx context.Context, w *Environment, m mix) (*traffic, error) 
 		return nil, fmt.Errorf("making the load's timers: %w", err)
 	}
 	ctx, t.stop = context.WithCancel(ctx)
-	for _, f := range t.flips {
-		t.work.Go(func() { t.flap(ctx, f) })
+	for _, f := range t.toggledTimers {
+		t.work.Go(func() { t.toggle(ctx, f) })
 	}
-	t.work.Go(func() { t.offer(ctx) })
+	t.work.Go(func() { t.createOneShots(ctx) })
 	return t, nil
 }
 
@@ -212,8 +214,8 @@ func (t *traffic) end() time.Time {
 	return time.Now().Truncate(time.Second)
 }
 
-// offer makes one-shots at the mix's rate. A tick that comes late makes as many as are missing.
-func (t *traffic) offer(ctx context.Context) {
+// createOneShots makes one-shots at the mix's rate. A tick that comes late makes as many as are missing.
+func (t *traffic) createOneShots(ctx context.Context) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	began, made := time.Now(), 0
@@ -225,10 +227,10 @@ func (t *traffic) offer(ctx context.Context) {
 		}
 		for want := int(time.Since(began).Seconds() * float64(t.mix.once)); made < want; made++ {
 			select {
-			case t.open <- struct{}{}:
+			case t.createSlots <- struct{}{}:
 				t.work.Go(func() {
-					defer func() { <-t.open }()
-					t.one()
+					defer func() { <-t.createSlots }()
+					t.createOneShot()
 				})
 			default: // the API is away: this one is never asked for
 			}
@@ -236,40 +238,40 @@ func (t *traffic) offer(ctx context.Context) {
 	}
 }
 
-// one makes a one-shot. It is asked for until it is confirmed, by its name the same one, or until
+// createOneShot makes a one-shot. It is asked for until it is confirmed, by its name the same one, or until
 // its instant is too near.
-func (t *traffic) one() {
+func (t *traffic) createOneShot() {
 	n := t.seq.Add(1)
-	at := time.Now().Add(time.Second + rand.N(farthest)).Truncate(time.Millisecond)
+	at := time.Now().Add(time.Second + rand.N(maxAhead)).Truncate(time.Millisecond)
 	q := client.NewTimer{
 		App:      app,
 		Name:     fmt.Sprintf("once-%d", n),
 		Schedule: client.At(at),
-		Target:   client.Post(t.w.endpoint(int(n)) + "/ok"),
+		Target:   client.Post(t.env.endpoint(int(n)) + "/ok"),
 		Status:   "active",
 		Retry:    &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
 	}
-	for wait := 250 * time.Millisecond; time.Until(at) > tooLate; wait = min(2*wait, 2*time.Second) {
-		ctx, cancel := context.WithTimeout(t.w.ctx, callTimeout)
-		tm, _, err := t.w.api.Create(ctx, q)
+	for wait := 250 * time.Millisecond; time.Until(at) > giveUpBefore; wait = min(2*wait, 2*time.Second) {
+		ctx, cancel := context.WithTimeout(t.env.ctx, callTimeout)
+		tm, _, err := t.env.api.Create(ctx, q)
 		cancel()
 		if err == nil {
 			t.mu.Lock()
-			t.onces = append(t.onces, oneShot{id: tm.TimerID(), at: at, done: time.Now()})
+			t.oneShots = append(t.oneShots, oneShot{id: tm.TimerID(), at: at, done: time.Now()})
 			t.mu.Unlock()
 			return
 		}
-		t.note(err)
-		if t.w.ctx.Err() != nil {
+		t.countRefusal(err)
+		if t.env.ctx.Err() != nil {
 			return
 		}
-		clock.Pause(t.w.ctx, wait)
+		clock.Pause(t.env.ctx, wait)
 	}
 }
 
-// flap switches a timer off and on until ctx ends; what it has begun it brings to its end.
-func (t *traffic) flap(ctx context.Context, f *flipped) {
-	clock.Pause(ctx, rand.N(2*flipEvery))
+// toggle switches a timer off and on until ctx ends; what it has begun it brings to its end.
+func (t *traffic) toggle(ctx context.Context, f *toggledTimer) {
+	clock.Pause(ctx, rand.N(2*toggleEvery))
 	status := timer.StatusActive
 	for ctx.Err() == nil {
 		if status == timer.StatusActive {
@@ -279,46 +281,46 @@ func (t *traffic) flap(ctx context.Context, f *flipped) {
 		}
 		i := f.begin(status)
 		for {
-			call, cancel := context.WithTimeout(t.w.ctx, callTimeout)
-			_, err := t.w.api.SetStatus(call, app, f.id, string(status))
+			call, cancel := context.WithTimeout(t.env.ctx, callTimeout)
+			_, err := t.env.api.SetStatus(call, app, f.id, string(status))
 			cancel()
 			if err == nil {
 				f.finish(i)
 				break
 			}
-			t.note(err)
-			if t.w.ctx.Err() != nil {
+			t.countRefusal(err)
+			if t.env.ctx.Err() != nil {
 				return
 			}
-			clock.Pause(t.w.ctx, time.Second)
+			clock.Pause(t.env.ctx, time.Second)
 		}
-		clock.Pause(ctx, flipEvery)
+		clock.Pause(ctx, toggleEvery)
 	}
 }
 
-func (f *flipped) begin(s timer.Status) int {
+func (f *toggledTimer) begin(s timer.Status) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.changes = append(f.changes, change{status: s, sent: time.Now()})
+	f.changes = append(f.changes, statusChange{status: s, sent: time.Now()})
 	return len(f.changes) - 1
 }
 
-func (f *flipped) finish(i int) {
+func (f *toggledTimer) finish(i int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.changes[i].done = time.Now()
 }
 
-// note counts a call without success. A refusal by the API is no fault of the world: it ends the
+// countRefusal counts a call without success. A refusal by the API is no fault of the world: it ends the
 // scenario.
-func (t *traffic) note(err error) {
+func (t *traffic) countRefusal(err error) {
 	t.mu.Lock()
 	t.refused++
 	t.mu.Unlock()
 	var e *client.Error
 	if errors.As(err, &e) && e.Status < http.StatusInternalServerError &&
 		e.Status != http.StatusTooManyRequests {
-		t.w.failf("the API refused a call of the load: %v", err)
+		t.env.failf("the API refused a call of the load: %v", err)
 	}
 }
 
@@ -345,15 +347,15 @@ func (t *traffic) burst(ctx context.Context, n int, from time.Time, minutes int)
 		from.Month(),
 	)
 	eg, ctx := errgroup.WithContext(ctx)
-	eg.SetLimit(4 * setUpBy)
+	eg.SetLimit(4 * setupConcurrency)
 	for i := range n {
 		eg.Go(func() error {
-			tm, _, err := t.w.api.Create(ctx, client.NewTimer{
+			tm, _, err := t.env.api.Create(ctx, client.NewTimer{
 				App:      app,
 				Name:     fmt.Sprintf("burst-%d", i),
 				Schedule: client.Cron(spec),
-				Target:   client.Post(t.w.endpoint(0) + "/ok"),
-				Misfire:  everyOne,
+				Target:   client.Post(t.env.endpoint(0) + "/ok"),
+				Misfire:  fireAll,
 				Status:   "active",
 				Retry:    &client.Retry{Attempts: 10, Wait: "500ms", Factor: 1.5},
 			})
@@ -361,7 +363,7 @@ func (t *traffic) burst(ctx context.Context, n int, from time.Time, minutes int)
 			defer t.mu.Unlock()
 			t.bursts = append(
 				t.bursts,
-				bounded{tm.TimerID(), from, from.Add(time.Duration(minutes) * time.Minute)},
+				burstTimer{tm.TimerID(), from, from.Add(time.Duration(minutes) * time.Minute)},
 			)
 			return err
 		})
@@ -381,16 +383,16 @@ func (t *traffic) kinds() map[timer.ID]string {
 	for _, s := range t.steady {
 		m[s.id] = s.kind
 	}
-	for _, f := range t.flips {
+	for _, f := range t.toggledTimers {
 		m[f.id] = "flapping"
 	}
-	for _, o := range t.onces {
+	for _, o := range t.oneShots {
 		m[o.id] = "once"
 	}
 	for _, b := range t.bursts {
 		m[b.id] = "burst"
 	}
-	for _, p := range t.policed {
+	for _, p := range t.policyTimers {
 		m[p.id] = p.kind
 	}
 	return m
@@ -399,7 +401,7 @@ func (t *traffic) kinds() map[timer.ID]string {
 // history tells what was asked for a timer that is switched on and off, around a fire.
 func (t *traffic) history(id timer.FireID) string {
 	var out []string
-	for _, f := range t.flips {
+	for _, f := range t.toggledTimers {
 		if f.id != id.Timer {
 			continue
 		}

@@ -37,8 +37,8 @@ func New(base func() string) *Client {
 	return &Client{base: base, hc: &http.Client{Transport: tr, Timeout: callTimeout}, key: AdminKey}
 }
 
-// Over returns a client whose requests go to a server in this process, by rt.
-func Over(rt http.RoundTripper) *Client {
+// NewWithTransport returns a client whose requests go to a server in this process, by rt.
+func NewWithTransport(rt http.RoundTripper) *Client {
 	return &Client{
 		base: func() string { return "http://api" },
 		hc:   &http.Client{Transport: rt, Timeout: callTimeout},

@@ -32,15 +32,15 @@ func (c *Client) Edit(ctx context.Context, app string, id timer.ID, change Chang
 	return t, err
 }
 
-// Put makes a timer, or gives the one of that name this definition.
-func (c *Client) Put(ctx context.Context, n NewTimer) (Timer, Answer, error) {
+// PutByName makes a timer, or gives the one of that name this definition.
+func (c *Client) PutByName(ctx context.Context, n NewTimer) (Timer, Answer, error) {
 	var t Timer
 	a, err := c.Do(ctx, http.MethodPut, "/api/v2/timers", nil, n, &t)
 	return t, a, err
 }
 
-// Named returns the timer of a name; false where there is none.
-func (c *Client) Named(ctx context.Context, app, name string) (Timer, bool, error) {
+// GetByName returns the timer of a name; false where there is none.
+func (c *Client) GetByName(ctx context.Context, app, name string) (Timer, bool, error) {
 	var page struct {
 		Items []Timer `json:"items"`
 	}
@@ -51,8 +51,8 @@ func (c *Client) Named(ctx context.Context, app, name string) (Timer, bool, erro
 	return page.Items[0], true, nil
 }
 
-// DeleteNamed deletes the timer of a name.
-func (c *Client) DeleteNamed(ctx context.Context, app, name string) error {
+// DeleteByName deletes the timer of a name.
+func (c *Client) DeleteByName(ctx context.Context, app, name string) error {
 	_, err := c.Do(ctx, http.MethodDelete, "/api/v2/timers?"+named(app, name), nil, nil, nil)
 	return err
 }

@@ -39,8 +39,8 @@ type Redrive struct {
 	Limit   int      `json:"limit,omitempty"`
 }
 
-// Redriven is what a redrive selected, and made unless it was a dry run.
-type Redriven struct {
+// RedriveResult is what a redrive selected, and made unless it was a dry run.
+type RedriveResult struct {
 	DryRun bool   `json:"dry_run"`
 	Series string `json:"series"`
 	Count  int64  `json:"count"`
@@ -49,8 +49,8 @@ type Redriven struct {
 }
 
 // Redrive makes failed fires again.
-func (c *Client) Redrive(ctx context.Context, app string, r Redrive) (Redriven, error) {
-	var out Redriven
+func (c *Client) Redrive(ctx context.Context, app string, r Redrive) (RedriveResult, error) {
+	var out RedriveResult
 	_, err := c.Do(ctx, http.MethodPost, appPath(app, "/redrives"), nil, r, &out)
 	return out, err
 }

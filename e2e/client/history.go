@@ -46,8 +46,8 @@ type Attempt struct {
 	Excerpt    string `json:"excerpt"`
 }
 
-// Ledger returns the fire as the ledger compares it.
-func (f *Fire) Ledger() (ledger.Outcome, error) {
+// LedgerOutcome returns the fire as the ledger compares it.
+func (f *Fire) LedgerOutcome() (ledger.Outcome, error) {
 	id, err := timer.ParseFireID(f.ID)
 	if err != nil {
 		return ledger.Outcome{}, fmt.Errorf("reading a history: %w", err)

@@ -8,39 +8,39 @@ import (
 	"strings"
 )
 
-// Part is what a process reaches over the network.
-type Part string
+// Dependency is what a process reaches over the network.
+type Dependency string
 
 // The parts.
 const (
-	MySQL  Part = "MySQL"
-	Redis  Part = "Redis"
-	Pulsar Part = "Pulsar"
+	MySQL  Dependency = "MySQL"
+	Redis  Dependency = "Redis"
+	Pulsar Dependency = "Pulsar"
 )
 
 // Links are one process's ways to the servers, each of which can be cut or made slow.
-type Links map[Part][]*Proxy
+type Links map[Dependency][]*Proxy
 
-// Behind returns the servers as reached over links of their own.
-func (s *Servers) Behind(ctx context.Context) (*Servers, Links, error) {
+// WithProxies returns the servers as reached over links of their own.
+func (s *Servers) WithProxies(ctx context.Context) (*Servers, Links, error) {
 	links := make(Links)
 	var failed error
-	through := func(part Part, target string) string {
+	through := func(dependency Dependency, target string) string {
 		p, err := StartProxy(ctx, target)
 		if err != nil {
 			failed = err
 			return target
 		}
-		links[part] = append(links[part], p)
+		links[dependency] = append(links[dependency], p)
 		return p.Addr()
 	}
-	throughURL := func(part Part, of string) string {
+	throughURL := func(dependency Dependency, of string) string {
 		u, err := url.Parse(of)
 		if err != nil {
 			failed = fmt.Errorf("reading a URL: %w", err)
 			return of
 		}
-		u.Host = through(part, u.Host)
+		u.Host = through(dependency, u.Host)
 		return u.String()
 	}
 	to := *s
@@ -71,8 +71,8 @@ func (s *Servers) Behind(ctx context.Context) (*Servers, Links, error) {
 // All returns every proxy.
 func (l Links) All() []*Proxy {
 	var all []*Proxy
-	for _, part := range []Part{MySQL, Redis, Pulsar} {
-		all = slices.Concat(all, l[part])
+	for _, dependency := range []Dependency{MySQL, Redis, Pulsar} {
+		all = slices.Concat(all, l[dependency])
 	}
 	return all
 }

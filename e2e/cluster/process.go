@@ -60,7 +60,7 @@ func newProcess(
 		"CARILLON_CALLBACK_ALLOW_PRIVATE": "true",
 		"CARILLON_AUTH":                   "on",
 		"CARILLON_ADMIN_KEY":              client.AdminKey,
-		"CARILLON_ENCRYPTION_KEYS":           client.EncryptionKeys,
+		"CARILLON_ENCRYPTION_KEYS":        client.EncryptionKeys,
 	}
 	for _, e := range env {
 		maps.Copy(all, e)
@@ -80,8 +80,8 @@ func newProcess(
 	return p
 }
 
-// Use makes the next start run the program of another directory: an upgrade.
-func (p *Process) Use(bin string) {
+// SetBinary makes the next start run the program of another directory: an upgrade.
+func (p *Process) SetBinary(bin string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bin = filepath.Join(bin, filepath.Base(p.bin))

@@ -61,7 +61,7 @@ func fakeProcess(t *testing.T, kind string) *Process {
 	return p
 }
 
-func TestProcessLives(t *testing.T) {
+func TestProcessLifecycle(t *testing.T) {
 	t.Parallel()
 	p := fakeProcess(t, "good")
 	require.False(t, p.Running())

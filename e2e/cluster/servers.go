@@ -58,8 +58,8 @@ func (s *Servers) DeleteTopic(topic bus.Topic) error {
 	return fmt.Errorf("deleting topic %s: %w", topic, err)
 }
 
-// DeadTasks returns the fires that wait for the operators, by id, without taking them away.
-func (s *Servers) DeadTasks(ctx context.Context) (map[string]*carillonv1.DeadTask, error) {
+// DeadLetters returns the fires that wait for the operators, by id, without taking them away.
+func (s *Servers) DeadLetters(ctx context.Context) (map[string]*carillonv1.DeadTask, error) {
 	a, name, err := s.admin(bus.TasksDead)
 	if err != nil {
 		return nil, err
@@ -113,9 +113,9 @@ func (s *Servers) Listen(ctx context.Context, topic string) error {
 	return nil
 }
 
-// Heard returns the first message that was published to a topic since Listen, nil while there is
+// Received returns the first message that was published to a topic since Listen, nil while there is
 // none.
-func (s *Servers) Heard(ctx context.Context, topic string) (*Published, error) {
+func (s *Servers) Received(ctx context.Context, topic string) (*Published, error) {
 	a, name, err := s.adminOf(topic)
 	if err != nil {
 		return nil, err

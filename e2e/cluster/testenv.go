@@ -17,7 +17,7 @@ var ErrNoServers = errors.New("no real servers")
 // RealServers returns a database, a key prefix and a namespace on the servers that the environment
 // names, for a life longer than a test's, and a function that removes them.
 func RealServers() (s *Servers, free func(), err error) {
-	l := new(lifetime)
+	l := new(testLifetime)
 	done := make(chan struct{})
 	go func() { // Fatalf and Skipf end the goroutine that calls them
 		defer close(done)
@@ -35,36 +35,36 @@ func RealServers() (s *Servers, free func(), err error) {
 	return s, l.free, nil
 }
 
-// lifetime is the part of testing.TB that testenv uses, for something that is no test.
-type lifetime struct {
+// testLifetime is the part of testing.TB that testenv uses, for something that is no test.
+type testLifetime struct {
 	testing.TB // for its unexported method only
 
 	cleanups []func()
 	err      error
 }
 
-func (l *lifetime) Helper()          {}
-func (l *lifetime) Name() string     { return "a cluster over real servers" }
-func (l *lifetime) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
-func (l *lifetime) Logf(string, ...any) {
+func (l *testLifetime) Helper()          {}
+func (l *testLifetime) Name() string     { return "a cluster over real servers" }
+func (l *testLifetime) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
+func (l *testLifetime) Logf(string, ...any) {
 	// Of no use: what testenv logs is that something stays behind on a server that is for tests.
 }
 
-func (l *lifetime) Errorf(format string, args ...any) {
+func (l *testLifetime) Errorf(format string, args ...any) {
 	l.err = errors.Join(l.err, fmt.Errorf(format, args...))
 }
 
-func (l *lifetime) Fatalf(format string, args ...any) {
+func (l *testLifetime) Fatalf(format string, args ...any) {
 	l.Errorf(format, args...)
 	runtime.Goexit()
 }
 
-func (l *lifetime) Skipf(format string, args ...any) {
+func (l *testLifetime) Skipf(format string, args ...any) {
 	l.err = fmt.Errorf("%w: "+format, append([]any{ErrNoServers}, args...)...)
 	runtime.Goexit()
 }
 
-func (l *lifetime) free() {
+func (l *testLifetime) free() {
 	for _, f := range slices.Backward(l.cleanups) {
 		f()
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRealServersAreOnesOwn(t *testing.T) {
+func TestRealServersAreIsolated(t *testing.T) {
 	t.Parallel()
 	a, freeA, err := RealServers()
 	if errors.Is(err, ErrNoServers) {

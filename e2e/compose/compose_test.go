@@ -101,8 +101,8 @@ func TestImages(t *testing.T) {
 			require.NoError(t, err)
 			same(t, &twin.Config, &image.Config)
 			require.Equal(t, "65532:65532", image.Config.User)
-			bare(t, name, elf.EM_X86_64)
-			refusesAShell(t, name)
+			checkMinimalImage(t, name, elf.EM_X86_64)
+			checkNoShell(t, name)
 		})
 	}
 	t.Run("arm64", func(t *testing.T) { //nolint:paralleltest // as above
@@ -112,7 +112,7 @@ func TestImages(t *testing.T) {
 		image, err := compose.Inspect(t.Context(), name)
 		require.NoError(t, err)
 		require.Equal(t, "arm64", image.Architecture)
-		bare(t, name, elf.EM_AARCH64)
+		checkMinimalImage(t, name, elf.EM_AARCH64)
 	})
 }
 
@@ -129,9 +129,9 @@ func same(t *testing.T, want, have *compose.Config) {
 	require.Equal(t, want, have)
 }
 
-// bare says that an image holds one static program, the authorities, and a directory for data of
+// checkMinimalImage says that an image holds one static program, the authorities, and a directory for data of
 // nobody's.
-func bare(t *testing.T, name string, machine elf.Machine) {
+func checkMinimalImage(t *testing.T, name string, machine elf.Machine) {
 	t.Helper()
 	files, err := compose.Files(t.Context(), name)
 	require.NoError(t, err)
@@ -165,7 +165,7 @@ func bare(t *testing.T, name string, machine elf.Machine) {
 	)
 }
 
-func refusesAShell(t *testing.T, name string) {
+func checkNoShell(t *testing.T, name string) {
 	t.Helper()
 	said, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network", "none", "--entrypoint", "sh", name).
 		CombinedOutput()
@@ -180,8 +180,8 @@ func remove(t *testing.T, image string) {
 	require.NoError(t, err, string(said))
 }
 
-// world is a project that runs, and a client of its API.
-type world struct {
+// environment is a project that runs, and a client of its API.
+type environment struct {
 	*compose.Project
 	api *client.Client
 }
@@ -193,8 +193,8 @@ func TestCompose(t *testing.T) {
 	root := onDocker(t)
 	p, err := compose.NewProject(t.Context(), root, t.TempDir())
 	require.NoError(t, err)
-	w := &world{Project: p, api: client.New(func() string { return p.API }).WithKey(p.Key)}
-	defer w.api.Close()
+	env := &environment{Project: p, api: client.New(func() string { return p.API }).WithKey(p.Key)}
+	defer env.api.Close()
 	defer func() {
 		ctx := context.WithoutCancel(t.Context())
 		if t.Failed() {
@@ -207,12 +207,12 @@ func TestCompose(t *testing.T) {
 	}()
 	for _, part := range []struct {
 		name string
-		do   func(*testing.T, *world)
+		do   func(*testing.T, *environment)
 	}{
-		{"nothing without keys", func(t *testing.T, _ *world) { wantsKeys(t, root) }},
+		{"nothing without keys", func(t *testing.T, _ *environment) { checkKeysRequired(t, root) }},
 		{"up", up},
-		{"containers are as safe as the file says", asSafe},
-		{"a timer rings", func(t *testing.T, w *world) { w.ring(t, "first") }},
+		{"containers are as safe as the file says", checkHardening},
+		{"a timer rings", func(t *testing.T, env *environment) { env.checkDelivery(t, "first") }},
 		{"prometheus", prometheus},
 		{"grafana", grafana},
 		{"scale", scale},
@@ -222,15 +222,15 @@ func TestCompose(t *testing.T) {
 	} {
 		began := time.Now()
 		//nolint:paralleltest // as above
-		if !t.Run(part.name, func(t *testing.T) { part.do(t, w) }) {
+		if !t.Run(part.name, func(t *testing.T) { part.do(t, env) }) {
 			return
 		}
 		t.Logf("%s: %s", part.name, time.Since(began).Round(100*time.Millisecond))
 	}
 }
 
-// wantsKeys: a deployment with an API that anybody may use, by mistake, must not start.
-func wantsKeys(t *testing.T, root string) {
+// checkKeysRequired: a deployment with an API that anybody may use, by mistake, must not start.
+func checkKeysRequired(t *testing.T, root string) {
 	cmd := exec.CommandContext(
 		t.Context(),
 		"docker",
@@ -254,29 +254,29 @@ func wantsKeys(t *testing.T, root string) {
 }
 
 // up is the command of the quick start.
-func up(t *testing.T, w *world) {
-	_, err := w.Compose(t.Context(), "up", "--build", "--detach", "--wait")
+func up(t *testing.T, env *environment) {
+	_, err := env.Compose(t.Context(), "up", "--build", "--detach", "--wait")
 	require.NoError(t, err)
-	set, err := w.Containers(t.Context(), "setup")
+	set, err := env.Containers(t.Context(), "setup")
 	require.NoError(t, err)
 	require.Len(t, set, 1)
 	require.Equal(t, "exited", set[0].State.Status)
 	require.Zero(t, set[0].State.ExitCode)
 	require.Zero(t, set[0].RestartCount, "the set-up began before its servers were there")
 	for _, service := range append([]string{"mysql", "redis", "pulsar", "prometheus", "grafana"}, services...) {
-		for _, c := range w.healthy(t, service, 1) {
+		for _, c := range env.healthy(t, service, 1) {
 			require.Zero(t, c.RestartCount, "%s had to be started twice", c.Name)
 		}
 	}
 }
 
 // healthy waits until so many containers of a service are.
-func (w *world) healthy(t *testing.T, service string, n int) []compose.Container {
+func (env *environment) healthy(t *testing.T, service string, n int) []compose.Container {
 	t.Helper()
 	var have []compose.Container
 	require.Eventually(t, func() bool {
 		var err error
-		have, err = w.Containers(t.Context(), service)
+		have, err = env.Containers(t.Context(), service)
 		require.NoError(t, err)
 		for _, c := range have {
 			if c.State.Status != "running" || c.State.Health.Status != "healthy" {
@@ -288,10 +288,10 @@ func (w *world) healthy(t *testing.T, service string, n int) []compose.Container
 	return have
 }
 
-// asSafe looks at what runs, not at what the file says.
-func asSafe(t *testing.T, w *world) {
+// checkHardening looks at what runs, not at what the file says.
+func checkHardening(t *testing.T, env *environment) {
 	for _, service := range services {
-		c := w.healthy(t, service, 1)[0]
+		c := env.healthy(t, service, 1)[0]
 		require.True(t, c.HostConfig.ReadonlyRootfs, service)
 		require.Equal(t, []string{"ALL"}, c.HostConfig.CapDrop, service)
 		require.Equal(t, []string{"no-new-privileges:true"}, c.HostConfig.SecurityOpt, service)
@@ -302,11 +302,11 @@ func asSafe(t *testing.T, w *world) {
 	}
 }
 
-// ring has a timer call a container of the project, and finds it in the history.
-func (w *world) ring(t *testing.T, name string) {
+// checkDelivery has a timer call a container of the project, and finds it in the history.
+func (env *environment) checkDelivery(t *testing.T, name string) {
 	t.Helper()
-	before := w.received(t)
-	made, _, err := w.api.Create(t.Context(), client.NewTimer{
+	before := env.received(t)
+	made, _, err := env.api.Create(t.Context(), client.NewTimer{
 		App:      "demo",
 		Name:     name,
 		Status:   "active",
@@ -316,7 +316,7 @@ func (w *world) ring(t *testing.T, name string) {
 	require.NoError(t, err)
 	var fires []client.Fire
 	require.Eventually(t, func() bool {
-		fires, err = w.api.History(t.Context(), "demo", made.TimerID())
+		fires, err = env.api.History(t.Context(), "demo", made.TimerID())
 		return err == nil && len(fires) == 1 && fires[0].Status != "open"
 	}, patience, 500*time.Millisecond, "%s: %v", name, fires)
 	require.Equal(t, "delivered", fires[0].Status)
@@ -324,16 +324,16 @@ func (w *world) ring(t *testing.T, name string) {
 	t.Logf("%s: %d ms late", name, fires[0].LatenessMS)
 	require.Eventually(
 		t,
-		func() bool { return w.received(t) > before },
+		func() bool { return env.received(t) > before },
 		patience,
 		500*time.Millisecond,
 	)
 }
 
 // received is what the endpoint says that it received; it says so each second.
-func (w *world) received(t *testing.T) int {
+func (env *environment) received(t *testing.T) int {
 	t.Helper()
-	said, err := w.Compose(t.Context(), "logs", "--no-log-prefix", "--tail", "1", "receiver")
+	said, err := env.Compose(t.Context(), "logs", "--no-log-prefix", "--tail", "1", "receiver")
 	require.NoError(t, err)
 	at := regexp.MustCompile(`"arrivals":(\d+)`).FindStringSubmatch(said)
 	if at == nil {
@@ -363,7 +363,7 @@ func get(t *testing.T, url string, into any) error {
 }
 
 // targets waits until Prometheus reaches so many of each, and no other.
-func (w *world) targets(t *testing.T, want map[string]int) {
+func (env *environment) targets(t *testing.T, want map[string]int) {
 	t.Helper()
 	var have map[string]int
 	require.Eventually(t, func() bool {
@@ -376,7 +376,7 @@ func (w *world) targets(t *testing.T, want map[string]int) {
 				}
 			}
 		}
-		if get(t, w.Prometheus+"/api/v1/targets?state=active", &said) != nil {
+		if get(t, env.Prometheus+"/api/v1/targets?state=active", &said) != nil {
 			return false
 		}
 		have = make(map[string]int)
@@ -398,8 +398,8 @@ func everyone(executors int) map[string]int {
 	}
 }
 
-func prometheus(t *testing.T, w *world) {
-	w.targets(t, everyone(1))
+func prometheus(t *testing.T, env *environment) {
+	env.targets(t, everyone(1))
 	var said struct {
 		Data struct {
 			Groups []struct {
@@ -410,7 +410,7 @@ func prometheus(t *testing.T, w *world) {
 	}
 	rules := 0
 	require.Eventually(t, func() bool {
-		require.NoError(t, get(t, w.Prometheus+"/api/v1/rules", &said))
+		require.NoError(t, get(t, env.Prometheus+"/api/v1/rules", &said))
 		rules = 0
 		for _, g := range said.Data.Groups {
 			for _, r := range g.Rules {
@@ -426,48 +426,48 @@ func prometheus(t *testing.T, w *world) {
 	t.Logf("%d alerts in %d groups", rules, len(said.Data.Groups))
 }
 
-func scale(t *testing.T, w *world) {
-	_, err := w.Compose(t.Context(), "up", "--detach", "--wait", "--scale", "executor=2")
+func scale(t *testing.T, env *environment) {
+	_, err := env.Compose(t.Context(), "up", "--detach", "--wait", "--scale", "executor=2")
 	require.NoError(t, err)
-	w.healthy(t, "executor", 2)
-	w.targets(t, everyone(2))
-	w.ring(t, "scaled")
+	env.healthy(t, "executor", 2)
+	env.targets(t, everyone(2))
+	env.checkDelivery(t, "scaled")
 }
 
-func restart(t *testing.T, w *world) {
+func restart(t *testing.T, env *environment) {
 	for _, service := range []string{"trigger", "api"} {
-		_, err := w.Compose(t.Context(), "restart", service)
+		_, err := env.Compose(t.Context(), "restart", service)
 		require.NoError(t, err)
-		w.healthy(t, service, 1)
+		env.healthy(t, service, 1)
 	}
-	w.ring(t, "restarted")
+	env.checkDelivery(t, "restarted")
 }
 
 // killed: what crashes is started again, and what depends on it goes on by itself. The servers one
 // after the other, then all that is ours at once.
-func killed(t *testing.T, w *world) {
+func killed(t *testing.T, env *environment) {
 	for _, together := range [][]string{{"redis"}, {"pulsar"}, {"mysql"}, services} {
 		before := make(map[string][]compose.Container)
 		for _, service := range together {
-			before[service] = mustContainers(t, w, service)
+			before[service] = mustContainers(t, env, service)
 		}
 		began := time.Now()
 		for _, service := range together {
 			for i := range before[service] {
-				require.NoError(t, w.Kill(t.Context(), &before[service][i]))
+				require.NoError(t, env.Kill(t.Context(), &before[service][i]))
 			}
 		}
 		for _, service := range together {
 			for i, c := range before[service] {
-				w.restarted(t, service, i, c.RestartCount)
+				env.restarted(t, service, i, c.RestartCount)
 			}
 		}
 		healed := time.Since(began)
 		// Ready when they reach their servers.
 		for _, s := range services {
-			w.healthy(t, s, len(mustContainers(t, w, s)))
+			env.healthy(t, s, len(mustContainers(t, env, s)))
 		}
-		w.ring(t, "after-"+together[0])
+		env.checkDelivery(t, "after-"+together[0])
 		t.Logf(
 			"%v killed: healthy after %s, all well after %s",
 			together,
@@ -479,25 +479,25 @@ func killed(t *testing.T, w *world) {
 
 // restarted waits until docker has started a service's container once more than before, and it is
 // healthy.
-func (w *world) restarted(t *testing.T, service string, i, before int) {
+func (env *environment) restarted(t *testing.T, service string, i, before int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		now := mustContainers(t, w, service)
+		now := mustContainers(t, env, service)
 		return len(now) > i && now[i].RestartCount > before &&
 			now[i].State.Health.Status == "healthy"
 	}, patience, 500*time.Millisecond, "%s is started again", service)
 }
 
-func mustContainers(t *testing.T, w *world, service string) []compose.Container {
+func mustContainers(t *testing.T, env *environment, service string) []compose.Container {
 	t.Helper()
-	all, err := w.Containers(t.Context(), service)
+	all, err := env.Containers(t.Context(), service)
 	require.NoError(t, err)
 	return all
 }
 
-func down(t *testing.T, w *world) {
-	require.NoError(t, w.Down(t.Context()))
-	left, err := w.Remains(t.Context())
+func down(t *testing.T, env *environment) {
+	require.NoError(t, env.Down(t.Context()))
+	left, err := env.Leftovers(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, left)
 }

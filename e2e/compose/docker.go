@@ -28,9 +28,9 @@ func docker(ctx context.Context, env []string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-const told = 4000 // bytes of a long diagnosis
+const output = 4000 // bytes of a long diagnosis
 
-func tail(s string) string { return s[max(0, len(s)-told):] }
+func tail(s string) string { return s[max(0, len(s)-output):] }
 
 // inspect reads what docker knows of an image or a container.
 func inspect(ctx context.Context, kind, name string, into any) error {

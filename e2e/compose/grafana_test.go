@@ -51,9 +51,9 @@ var quiet = map[string]string{
 }
 
 // grafana: whoever opens it sees the dashboard, and its panels have numbers.
-func grafana(t *testing.T, w *world) {
+func grafana(t *testing.T, env *environment) {
 	var health struct{ Version string }
-	require.NoError(t, get(t, w.Grafana+"/api/health", &health))
+	require.NoError(t, get(t, env.Grafana+"/api/health", &health))
 	if health.Version == "stand-in" {
 		t.Log("!!! NOT TESTED: the dashboard in Grafana: a stand-in answers for it")
 		return
@@ -62,16 +62,16 @@ func grafana(t *testing.T, w *world) {
 	require.Eventually(t, func() bool {
 		return get(
 			t,
-			w.Grafana+"/api/datasources/proxy/uid/carillon/api/v1/query?query=up",
+			env.Grafana+"/api/datasources/proxy/uid/carillon/api/v1/query?query=up",
 			&source,
 		) == nil &&
 			source.Status == "success"
 	}, patience, time.Second)
 	var found []struct{ UID, Title string }
 	require.Eventually(t, func() bool {
-		return get(t, w.Grafana+"/api/search?type=dash-db", &found) == nil && len(found) == 1
+		return get(t, env.Grafana+"/api/search?type=dash-db", &found) == nil && len(found) == 1
 	}, patience, time.Second)
-	said, err := w.Compose(t.Context(), "logs", "--no-color", "--no-log-prefix", "grafana")
+	said, err := env.Compose(t.Context(), "logs", "--no-color", "--no-log-prefix", "grafana")
 	require.NoError(t, err)
 	require.Empty(
 		t,
@@ -84,14 +84,14 @@ func grafana(t *testing.T, w *world) {
 		Meta      struct{ Provisioned, CanSave bool }
 		Dashboard dashboard
 	}
-	require.NoError(t, get(t, w.Grafana+"/api/dashboards/home", &home))
+	require.NoError(t, get(t, env.Grafana+"/api/dashboards/home", &home))
 	require.Equal(t, *file, home.Dashboard, "what is shown at once")
-	require.NoError(t, get(t, w.Grafana+"/api/dashboards/uid/"+file.UID, &shown))
+	require.NoError(t, get(t, env.Grafana+"/api/dashboards/uid/"+file.UID, &shown))
 	require.True(t, shown.Meta.Provisioned)
 	require.False(t, shown.Meta.CanSave, "nobody has logged in")
 	require.Equal(t, *file, shown.Dashboard)
 	t.Logf("Grafana %s", health.Version)
-	w.numbers(t, &shown.Dashboard)
+	env.numbers(t, &shown.Dashboard)
 }
 
 // ours reads the dashboard as the repository has it.
@@ -109,17 +109,17 @@ func ours(t *testing.T) *dashboard {
 // numbers has every panel ask what it asks in a browser, until all that are not quiet have numbers.
 // Timers ring meanwhile: a rate wants two samples, and a counter with labels is there from its
 // first event on.
-func (w *world) numbers(t *testing.T, d *dashboard) {
+func (env *environment) numbers(t *testing.T, d *dashboard) {
 	t.Helper()
-	sources := w.sources(t, d)
+	sources := env.sources(t, d)
 	var without map[string]string
 	var asked int
 	for end, round := time.Now().Add(patience), 1; ; round++ {
-		w.ring(t, "seen-"+strconv.Itoa(round))
-		w.pause(t, "paused-"+strconv.Itoa(round))
+		env.checkDelivery(t, "seen-"+strconv.Itoa(round))
+		env.pause(t, "paused-"+strconv.Itoa(round))
 		without, asked = make(map[string]string), 0
 		for i := range d.Panels {
-			maps.Copy(without, w.ask(t, &d.Panels[i], sources))
+			maps.Copy(without, env.ask(t, &d.Panels[i], sources))
 			asked += len(d.Panels[i].Targets)
 		}
 		wanting := maps.Clone(without)
@@ -137,9 +137,9 @@ func (w *world) numbers(t *testing.T, d *dashboard) {
 }
 
 // pause is a change that executors are told of.
-func (w *world) pause(t *testing.T, name string) {
+func (env *environment) pause(t *testing.T, name string) {
 	t.Helper()
-	made, _, err := w.api.Create(t.Context(), client.NewTimer{
+	made, _, err := env.api.Create(t.Context(), client.NewTimer{
 		App:      "demo",
 		Name:     name,
 		Status:   "active",
@@ -147,19 +147,19 @@ func (w *world) pause(t *testing.T, name string) {
 		Target:   client.Post("http://" + compose.Receiver + "/" + name),
 	})
 	require.NoError(t, err)
-	_, err = w.api.Pause(t.Context(), "demo", made.TimerID(), "seen", time.Time{})
+	_, err = env.api.Pause(t.Context(), "demo", made.TimerID(), "seen", time.Time{})
 	require.NoError(t, err)
 }
 
 // sources says which source each variable of a dashboard stands for: the default one of its type,
 // which is what a browser takes where nobody has chosen.
-func (w *world) sources(t *testing.T, d *dashboard) *strings.Replacer {
+func (env *environment) sources(t *testing.T, d *dashboard) *strings.Replacer {
 	t.Helper()
 	var settings struct {
 		DefaultDatasource string
 		Datasources       map[string]struct{ UID, Type string }
 	}
-	require.NoError(t, get(t, w.Grafana+"/api/frontend/settings", &settings))
+	require.NoError(t, get(t, env.Grafana+"/api/frontend/settings", &settings))
 	var pairs []string
 	for _, v := range d.Templating.List {
 		require.Equal(
@@ -178,7 +178,7 @@ func (w *world) sources(t *testing.T, d *dashboard) *strings.Replacer {
 
 // ask sends a panel's queries as a browser does, which leaves $__rate_interval to Grafana, and
 // returns those without a number. None may fail.
-func (w *world) ask(t *testing.T, p *panel, sources *strings.Replacer) map[string]string {
+func (env *environment) ask(t *testing.T, p *panel, sources *strings.Replacer) map[string]string {
 	t.Helper()
 	if len(p.Targets) == 0 {
 		require.Equal(t, "row", p.Type, "panel %d asks nothing", p.ID)
@@ -207,7 +207,7 @@ func (w *world) ask(t *testing.T, p *panel, sources *strings.Replacer) map[strin
 	req, err := http.NewRequestWithContext(
 		ctx,
 		http.MethodPost,
-		w.Grafana+"/api/ds/query",
+		env.Grafana+"/api/ds/query",
 		bytes.NewReader(body),
 	)
 	require.NoError(t, err)

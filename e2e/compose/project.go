@@ -188,8 +188,8 @@ func (p *Project) Down(ctx context.Context) error {
 	return err
 }
 
-// Remains lists what docker still has of the project.
-func (p *Project) Remains(ctx context.Context) ([]string, error) {
+// Leftovers lists what docker still has of the project.
+func (p *Project) Leftovers(ctx context.Context) ([]string, error) {
 	var left []string
 	for _, list := range [][]string{
 		{"ps", "--all"}, {"volume", "ls"}, {"network", "ls"}, {"image", "ls"},

@@ -56,9 +56,9 @@ func TestRelease(t *testing.T) { //nolint:tparallel // each part goes on where t
 		name string
 		do   func(*testing.T, *kube.Cluster, *kube.Settings)
 	}{
-		{"test of the chart", ringsInside},
-		{"pods are as safe as the chart says", asSafe},
-		{"pods lost under load", podsLost},
+		{"test of the chart", checkDeliveryInside},
+		{"pods are as safe as the chart says", checkHardening},
+		{"pods lost under load", checkPodLoss},
 		{"upgrade under load", upgradeUnderLoad},
 		{"bad image rolls back", badImage},
 		{"keys and policies", keysAndPolicies},
@@ -69,16 +69,16 @@ func TestRelease(t *testing.T) { //nolint:tparallel // each part goes on where t
 	}
 }
 
-// ringsInside runs the chart's test: its pod succeeds when the canary came through, and a timer
+// checkDeliveryInside runs the chart's test: its pod succeeds when the canary came through, and a timer
 // that it made rang there and was recorded.
-func ringsInside(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
+func checkDeliveryInside(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	said, err := c.Test(t.Context())
 	require.NoError(t, err)
 	require.Regexp(t, `Phase: +Succeeded`, said)
 }
 
-// asSafe looks at what runs, not at what the chart says.
-func asSafe(t *testing.T, c *kube.Cluster, s *kube.Settings) {
+// checkHardening looks at what runs, not at what the chart says.
+func checkHardening(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	pods, err := c.Pods(t.Context(), "")
 	require.NoError(t, err)
 	require.Len(t, pods, 2*len(cluster.Roles()))
@@ -103,8 +103,8 @@ func asSafe(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	require.Len(t, strings.Fields(said), 2*len(cluster.Roles()))
 }
 
-// podsLost deletes one pod of each service by force.
-func podsLost(t *testing.T, c *kube.Cluster, s *kube.Settings) {
+// checkPodLoss deletes one pod of each service by force.
+func checkPodLoss(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	const between = 20 * time.Second
 	l := startLoad(t, c, s, "lost")
 	began := time.Now()
@@ -118,7 +118,7 @@ func podsLost(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		t.Logf("%s: deleting a pod at %s", role, from.UTC().Format(time.TimeOnly))
 		require.NoError(t, c.Delete(t.Context(), pods[0].Name))
 		// The object is gone at once; its processes are ended up to a few seconds later.
-		l.cut(from, time.Now().Add(5*time.Second))
+		l.addInterruption(from, time.Now().Add(5*time.Second))
 		require.NoError(t, c.WaitReady(t.Context(), string(role)))
 		ready := time.Since(from).Round(100 * time.Millisecond)
 		pause(t, between)
@@ -158,7 +158,7 @@ func upgradeUnderLoad(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	// helm is done when the new pods are ready; the old ones were on their way out when it
 	// returned.
 	require.Eventually(t, func() bool {
-		if c.Look(t.Context()) != nil || len(c.Processes()) != 2*len(cluster.Roles()) {
+		if c.Refresh(t.Context()) != nil || len(c.Processes()) != 2*len(cluster.Roles()) {
 			return false
 		}
 		for _, p := range c.Processes() {
@@ -194,7 +194,7 @@ func badImage(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		return true
 	}, patience, time.Second)
 	require.Subset(t, podNames(t, c), before, "what ran goes on running")
-	ringsInside(t, c, s)
+	checkDeliveryInside(t, c, s)
 }
 
 // keysAndPolicies gives the chart's test a key of its app alone, and closes the admin ports to all
@@ -218,7 +218,7 @@ func keysAndPolicies(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 			"networkPolicy.enabled=true",
 		),
 	)
-	ringsInside(t, c, s)
+	checkDeliveryInside(t, c, s)
 	api := client.New(c.API)
 	defer api.Close()
 	for shown, want := range map[string]int{"": http.StatusUnauthorized, key: http.StatusNotFound} {
@@ -248,7 +248,7 @@ func podNames(t *testing.T, c *kube.Cluster) []string {
 func uninstall(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	require.NoError(t, c.Uninstall(t.Context()))
 	require.Eventually(t, func() bool {
-		left, err := c.Remains(t.Context())
+		left, err := c.Leftovers(t.Context())
 		require.NoError(t, err)
 		if len(left) > 0 {
 			t.Log("still there:", left)
@@ -257,9 +257,9 @@ func uninstall(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	}, patience, 2*time.Second)
 }
 
-// TestChartIsTakenByTheServer: whatever the values, the API server accepts every object, and knows
+// TestServerAcceptsChart: whatever the values, the API server accepts every object, and knows
 // every field of it.
-func TestChartIsTakenByTheServer(t *testing.T) {
+func TestServerAcceptsChart(t *testing.T) {
 	t.Parallel()
 	s := onKube(t)
 	files, err := filepath.Glob(filepath.Join(s.Chart, "ci", "*.yaml"))
@@ -291,9 +291,9 @@ func TestChartIsTakenByTheServer(t *testing.T) {
 	}
 }
 
-// TestChartKeepsTheKeysThatItMade: an upgrade without keys of ours leaves those that are there, and
+// TestChartKeepsGeneratedKeys: an upgrade without keys of ours leaves those that are there, and
 // makes only what is missing.
-func TestChartKeepsTheKeysThatItMade(t *testing.T) {
+func TestChartKeepsGeneratedKeys(t *testing.T) {
 	t.Parallel()
 	s := onKube(t)
 	namespace := fmt.Sprintf("keys-%d", time.Now().UnixMilli())

@@ -33,10 +33,10 @@ const (
 	callers = 48
 	// tryTimeout is how long one call may take: a connection to a pod that was deleted by force
 	// says nothing at all.
-	tryTimeout = 3 * time.Second
-	patience   = 90 * time.Second
-	clocks     = 100 * time.Millisecond
-	recording  = 3 * time.Second
+	tryTimeout     = 3 * time.Second
+	patience       = 90 * time.Second
+	clockTolerance = 100 * time.Millisecond
+	recordTimeout  = 3 * time.Second
 )
 
 // load is 300 fires a second and the ledger of them.
@@ -52,9 +52,9 @@ type load struct {
 	asked  time.Time // when the first cron was asked for
 	active time.Time // when all crons were active
 
-	mu   sync.Mutex
-	late int // one-shots that were made when they were due already: they are judged by nobody
-	cuts []ledger.Cut
+	mu            sync.Mutex
+	late          int // one-shots that were made when they were due already: they are judged by nobody
+	interruptions []ledger.Interruption
 }
 
 // startLoad begins it and returns when its one-shots have reached the present.
@@ -86,13 +86,13 @@ func startLoad(t *testing.T, c *kube.Cluster, s *kube.Settings, app string) *loa
 	require.NoError(t, eg.Wait())
 	l.active = time.Now()
 	ctx, l.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
-	go func() { l.done <- l.shoot(ctx, l.active.Add(ahead)) }()
+	go func() { l.done <- l.createOneShots(ctx, l.active.Add(ahead)) }()
 	pause(t, ahead)
 	return l
 }
 
-// shoot creates one-shots until ctx ends.
-func (l *load) shoot(ctx context.Context, first time.Time) error {
+// createOneShots creates one-shots until ctx ends.
+func (l *load) createOneShots(ctx context.Context, first time.Time) error {
 	var eg errgroup.Group
 	eg.SetLimit(callers)
 	for i := 0; ctx.Err() == nil; i++ {
@@ -117,7 +117,7 @@ func (l *load) shoot(ctx context.Context, first time.Time) error {
 				l.late++
 				return nil
 			}
-			l.led.One(id, at, ledger.Must)
+			l.led.Add(id, at, ledger.Must)
 			return nil
 		})
 	}
@@ -157,11 +157,14 @@ func (l *load) create(ctx context.Context, name string, s client.Schedule) (time
 	}
 }
 
-// cut notes that calls may have been cut off between two instants.
-func (l *load) cut(from, until time.Time) {
+// addInterruption notes that calls may have been cut off between two instants.
+func (l *load) addInterruption(from, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cuts = append(l.cuts, ledger.Cut{At: from, Until: until, Recording: recording})
+	l.interruptions = append(
+		l.interruptions,
+		ledger.Interruption{At: from, Until: until, Recording: recordTimeout},
+	)
 }
 
 // finish ends the load, waits until all of it has come and is recorded, and returns the verdict.
@@ -171,15 +174,15 @@ func (l *load) finish(t *testing.T) ledger.Verdict {
 	require.NoError(t, <-l.done)
 	until := time.Now()
 	for _, id := range l.crons {
-		l.led.Every(id, time.Second, l.asked, l.active, ledger.May)
-		l.led.Every(id, time.Second, l.active, until, ledger.Must)
+		l.led.AddEvery(id, time.Second, l.asked, l.active, ledger.May)
+		l.led.AddEvery(id, time.Second, l.active, until, ledger.Must)
 	}
 	require.Eventually(t, func() bool {
 		seen := make(map[timer.FireID]bool)
 		for _, a := range l.rcv.Arrivals() {
 			seen[a.Fire] = true
 		}
-		return l.led.Arrived(seen) == 0
+		return l.led.CountMissing(seen) == 0
 	}, patience, 500*time.Millisecond, "some fires never came")
 	// Not before they came: what is late and not called yet when its timer is switched off is not
 	// called any more.
@@ -195,10 +198,10 @@ func (l *load) finish(t *testing.T) ledger.Verdict {
 		defer l.mu.Unlock()
 		v = l.led.Check(
 			ledger.Evidence{
-				Arrivals: l.rcv.Arrivals(),
-				Outcomes: outcomes,
-				Cuts:     l.cuts,
-				Clocks:   clocks,
+				Arrivals:      l.rcv.Arrivals(),
+				Outcomes:      outcomes,
+				Interruptions: l.interruptions,
+				Clocks:        clockTolerance,
 			},
 		)
 		return len(v.NoOutcome) == 0
@@ -208,7 +211,7 @@ func (l *load) finish(t *testing.T) ledger.Verdict {
 		l.late,
 		ledger.Heading,
 		v.Row(t.Name()),
-		l.latest(),
+		l.maxLateness(),
 	)
 	require.Empty(t, v.Faults())
 	return v
@@ -229,7 +232,7 @@ func (l *load) outcomes(ctx context.Context) ([]ledger.Outcome, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			for i := range fires {
-				o, err := fires[i].Ledger()
+				o, err := fires[i].LedgerOutcome()
 				if err != nil {
 					return err //nolint:wrapcheck // it says what it was doing
 				}
@@ -261,8 +264,8 @@ func (l *load) lateBetween(from, until time.Time) string {
 		q.P50.Round(time.Millisecond), q.P99.Round(time.Millisecond), q.Max.Round(time.Millisecond))
 }
 
-// latest lists the fires that were called latest.
-func (l *load) latest() string {
+// maxLateness lists the fires that were called latest.
+func (l *load) maxLateness() string {
 	const most = 8
 	as := l.rcv.Arrivals()
 	slices.SortFunc(

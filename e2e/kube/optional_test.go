@@ -52,7 +52,7 @@ func TestOptionalObjects(t *testing.T) {
 		do   func(*testing.T, *kube.Cluster, *kube.Settings)
 	}{
 		{"on", switchedOn},
-		{"what is wrong is refused", wrongIsRefused},
+		{"what is wrong is refused", checkInvalidRefused},
 		{"off", func(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 			t.Helper()
 			require.NoError(t, c.Upgrade(t.Context(), upgradeTimeout))
@@ -92,7 +92,7 @@ func switchedOn(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 		"scaledobject.keda.sh/carillon-trigger",
 	}
 	require.Subset(t, objects(t, c), want)
-	keptStrictly(t, c)
+	checkPolicies(t, c)
 	// An autoscaler takes over what runs: helm alone would set what it no longer names to one.
 	for _, role := range cluster.Roles() {
 		said, err := c.Kubectl(
@@ -106,19 +106,19 @@ func switchedOn(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, said, fmt.Sprint(manyReplicas), role)
 	}
-	ringsInside(t, c, nil)
+	checkDeliveryInside(t, c, nil)
 }
 
-// keptStrictly: helm lets the server drop what it does not know. So every object of the release is
+// checkPolicies: helm lets the server drop what it does not know. So every object of the release is
 // given to it once more, to be refused for that.
-func keptStrictly(t *testing.T, c *kube.Cluster) {
+func checkPolicies(t *testing.T, c *kube.Cluster) {
 	t.Helper()
 	said, err := take(t, c, manifest(t, c), "--dry-run=server", "--force-conflicts")
 	require.NoError(t, err, said)
 }
 
-// wrongIsRefused spoils one object of each optional kind, and is the test of the others here.
-func wrongIsRefused(t *testing.T, c *kube.Cluster, s *kube.Settings) {
+// checkInvalidRefused spoils one object of each optional kind, and is the test of the others here.
+func checkInvalidRefused(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	all := strings.Split(manifest(t, c), "\n---\n")
 	files, err := filepath.Glob(filepath.Join(s.Chart, "examples", "*.yaml"))
 	require.NoError(t, err)
@@ -216,13 +216,13 @@ func examples(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 				upgradeTimeout.String(),
 			)
 			require.NoError(t, err)
-			keptStrictly(t, c)
+			checkPolicies(t, c)
 			if len(rest) > 0 {
 				said, err := take(t, c, strings.Join(rest, "\n---\n"))
 				require.NoError(t, err, said)
 				require.Equal(t, len(rest), strings.Count(said, "serverside-applied"), said)
 			}
-			ringsInside(t, c, s)
+			checkDeliveryInside(t, c, s)
 			for _, o := range rest {
 				path := filepath.Join(t.TempDir(), "object.yaml")
 				require.NoError(t, os.WriteFile(path, []byte(o), 0o600))
@@ -284,7 +284,7 @@ var changing = regexp.MustCompile(
 // objects lists what is in the release's namespace and stays the same while nobody upgrades.
 func objects(t *testing.T, c *kube.Cluster) []string {
 	t.Helper()
-	all, err := c.Remains(t.Context())
+	all, err := c.Leftovers(t.Context())
 	require.NoError(t, err)
 	all = slices.DeleteFunc(all, changing.MatchString)
 	slices.Sort(all)

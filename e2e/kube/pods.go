@@ -80,8 +80,8 @@ func (r *Release) WaitReady(ctx context.Context, service string) error {
 	return err
 }
 
-// Look finds where the API and the pods are by now.
-func (r *Release) Look(ctx context.Context) error {
+// Refresh finds where the API and the pods are by now.
+func (r *Release) Refresh(ctx context.Context) error {
 	r.api = r.o.API
 	if r.api == "" {
 		ip, err := r.Kubectl(ctx, "get", "service", name+"-api", "-o", "jsonpath={.spec.clusterIP}")
@@ -97,7 +97,7 @@ func (r *Release) Look(ctx context.Context) error {
 	r.procs = make(map[cluster.Role][]*cluster.Process)
 	for _, p := range pods {
 		role := cluster.Role(p.Service)
-		r.procs[role] = append(r.procs[role], cluster.Elsewhere(p.Name, "", "http://"+p.IP+":8081"))
+		r.procs[role] = append(r.procs[role], cluster.NewRemote(p.Name, "", "http://"+p.IP+":8081"))
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func Install(ctx context.Context, o Options) (*Release, error) {
 		said := r.Describe(ctx)
 		return nil, fmt.Errorf("%w\n%s", err, said)
 	}
-	return r, r.Look(ctx)
+	return r, r.Refresh(ctx)
 }
 
 // ownSecrets takes what is secret out of the values.
@@ -113,7 +113,7 @@ func (r *Release) Upgrade(ctx context.Context, timeout time.Duration, set ...str
 	if err := r.upgrade(ctx, args...); err != nil {
 		return err
 	}
-	return r.Look(ctx)
+	return r.Refresh(ctx)
 }
 
 func (r *Release) upgrade(ctx context.Context, more ...string) error {
@@ -142,7 +142,7 @@ func (r *Release) UpgradeWith(ctx context.Context, timeout time.Duration, files 
 	if err := r.upgrade(ctx, args...); err != nil {
 		return err
 	}
-	return r.Look(ctx)
+	return r.Refresh(ctx)
 }
 
 // Secret makes one with one key, which is the caller's to delete.
@@ -167,9 +167,9 @@ func (r *Release) Uninstall(ctx context.Context) error {
 	return err
 }
 
-// Remains lists everything in the namespace but events, and but what Kubernetes itself puts into
+// Leftovers lists everything in the namespace but events, and but what Kubernetes itself puts into
 // each.
-func (r *Release) Remains(ctx context.Context) ([]string, error) {
+func (r *Release) Leftovers(ctx context.Context) ([]string, error) {
 	kinds, err := run(ctx, "kubectl", "api-resources", "--namespaced", "--verbs=list", "-o", "name")
 	if err != nil {
 		return nil, err

@@ -34,27 +34,27 @@ func New() *Ledger {
 	return &Ledger{fires: make(map[timer.FireID]Duty), spans: make(map[timer.ID]span)}
 }
 
-// One enters one fire. An instant entered twice owes what was said last.
-func (l *Ledger) One(id timer.ID, due time.Time, d Duty) {
+// Add enters one fire. An instant entered twice owes what was said last.
+func (l *Ledger) Add(id timer.ID, due time.Time, d Duty) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.enter(id, due.UnixMilli(), d)
+	l.add(id, due.UnixMilli(), d)
 }
 
-// Every enters the fires of a timer at each multiple of step (since 1970, as cron counts seconds)
+// AddEvery enters the fires of a timer at each multiple of step (since 1970, as cron counts seconds)
 // in [from, to), and judges the timer in that stretch.
-func (l *Ledger) Every(id timer.ID, step time.Duration, from, to time.Time, d Duty) int {
+func (l *Ledger) AddEvery(id timer.ID, step time.Duration, from, to time.Time, d Duty) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ms, n := step.Milliseconds(), 0
 	for due := (from.UnixMilli() + ms - 1) / ms * ms; due < to.UnixMilli(); due += ms {
-		l.enter(id, due, d)
+		l.add(id, due, d)
 		n++
 	}
 	return n
 }
 
-func (l *Ledger) enter(id timer.ID, due int64, d Duty) {
+func (l *Ledger) add(id timer.ID, due int64, d Duty) {
 	l.fires[timer.FireID{Timer: id, DueMS: due}] = d
 	s, ok := l.spans[id]
 	if !ok {
@@ -87,9 +87,9 @@ func (l *Ledger) Timers() []timer.ID {
 	return ids
 }
 
-// Arrived tells whether every fire that must be called has arrived at least once; missing is how
+// CountMissing tells whether every fire that must be called has arrived at least once; missing is how
 // many have not.
-func (l *Ledger) Arrived(seen map[timer.FireID]bool) (missing int) {
+func (l *Ledger) CountMissing(seen map[timer.FireID]bool) (missing int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for f, d := range l.fires {
@@ -100,8 +100,8 @@ func (l *Ledger) Arrived(seen map[timer.FireID]bool) (missing int) {
 	return missing
 }
 
-// Drop takes back a fire that was entered.
-func (l *Ledger) Drop(id timer.FireID) {
+// Remove takes back a fire that was entered.
+func (l *Ledger) Remove(id timer.FireID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.fires, id)

@@ -38,7 +38,7 @@ func delivered(f timer.FireID) ledger.Outcome {
 // healthy is a timer's 5 seconds in which all went well.
 func healthy() (*ledger.Ledger, ledger.Evidence) {
 	l := ledger.New()
-	l.Every(1, time.Second, start, start.Add(5*time.Second), ledger.Must)
+	l.AddEvery(1, time.Second, start, start.Add(5*time.Second), ledger.Must)
 	var e ledger.Evidence
 	for i := range 5 {
 		e.Arrivals = append(e.Arrivals, call(fire(1, i), 1, time.Duration(i)*time.Millisecond))
@@ -61,7 +61,7 @@ func TestHealthy(t *testing.T) {
 	require.Contains(t, v.Row("healthy"), "| healthy | 5 | 5 | 5 | 0 | 0 | 0 | 0 | 0 (0) |")
 }
 
-func TestCatches(t *testing.T) {
+func TestCheckFindsFaults(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		harm func(*ledger.Ledger, *ledger.Evidence)
@@ -99,10 +99,16 @@ func TestCatches(t *testing.T) {
 			}
 		}, "5 with a wrong outcome"},
 		"a call that must not be": {func(l *ledger.Ledger, _ *ledger.Evidence) {
-			l.Every(1, time.Second, start.Add(4*time.Second), start.Add(5*time.Second), ledger.Not)
+			l.AddEvery(
+				1,
+				time.Second,
+				start.Add(4*time.Second),
+				start.Add(5*time.Second),
+				ledger.Not,
+			)
 		}, "1 called though not ordered"},
 		"a failure that was none": {func(l *ledger.Ledger, _ *ledger.Evidence) {
-			l.One(1, start, ledger.Fail)
+			l.Add(1, start, ledger.Fail)
 		}, "delivered(), owed failed"},
 	}
 	for name, tt := range tests {
@@ -131,7 +137,7 @@ func TestExcusesOnlyCallsInFlight(t *testing.T) {
 			e.Arrivals[4].DoneNS, e.Arrivals[4].Status = 0, 0
 		}
 		e.Arrivals = append(e.Arrivals, call(fire(1, 4), 1, 3*time.Second))
-		e.Cuts = []ledger.Cut{
+		e.Interruptions = []ledger.Interruption{
 			{At: start.Add(4*time.Second + cut), Recording: 100 * time.Millisecond},
 		}
 		return l.Check(e)
@@ -146,7 +152,7 @@ func TestExcusesOnlyCallsInFlight(t *testing.T) {
 	ended := func(at time.Duration) ledger.Verdict {
 		l, e := healthy()
 		e.Arrivals = append(e.Arrivals, call(fire(1, 4), 1, 3*time.Second))
-		e.Cuts = []ledger.Cut{
+		e.Interruptions = []ledger.Interruption{
 			{At: start.Add(4*time.Second + 500*time.Millisecond), Recording: time.Minute},
 		}
 		e.Outcomes[4].Finished = start.Add(4*time.Second + at)
@@ -161,12 +167,12 @@ func TestExcusesOnlyCallsInFlight(t *testing.T) {
 	l, e := healthy()
 	e.Arrivals[4].DoneNS, e.Arrivals[4].Status, e.Arrivals[4].Port = 0, 0, 7
 	e.Arrivals = append(e.Arrivals, call(fire(1, 4), 1, 3*time.Second))
-	e.Cuts = []ledger.Cut{
+	e.Interruptions = []ledger.Interruption{
 		{At: start.Add(4*time.Second + 10*time.Millisecond), Ports: map[uint16]bool{8: true}},
 	}
 	v = l.Check(e)
 	require.Len(t, v.Duplicates, 1, "in flight, and at another executor")
-	e.Cuts[0].Ports[7] = true
+	e.Interruptions[0].Ports[7] = true
 	v = l.Check(e)
 	require.Equal(t, 1, v.Excused)
 	v = again(5*time.Second, false)
@@ -176,7 +182,7 @@ func TestExcusesOnlyCallsInFlight(t *testing.T) {
 func TestRetriesAreNoDuplicates(t *testing.T) {
 	t.Parallel()
 	l := ledger.New()
-	l.One(2, start, ledger.Fail)
+	l.Add(2, start, ledger.Fail)
 	var e ledger.Evidence
 	for i := range int32(3) {
 		a := call(fire(2, 0), i+1, time.Duration(i)*time.Second)
@@ -194,7 +200,7 @@ func TestRetriesAreNoDuplicates(t *testing.T) {
 func TestMayAndUnknown(t *testing.T) {
 	t.Parallel()
 	l, e := healthy()
-	l.Every(1, time.Second, start.Add(5*time.Second), start.Add(7*time.Second), ledger.May)
+	l.AddEvery(1, time.Second, start.Add(5*time.Second), start.Add(7*time.Second), ledger.May)
 	e.Arrivals = append(e.Arrivals, call(fire(1, 5), 1, 0), call(fire(99, 1), 1, 0))
 	e.Outcomes = append(
 		e.Outcomes,
@@ -211,8 +217,8 @@ func TestMayAndUnknown(t *testing.T) {
 	require.Equal(t, 1, v.Skipped[timer.ReasonInactive])
 	require.Equal(t, 6, v.Delivered)
 	require.Zero(t, v.Unrecorded)
-	require.Zero(t, l.Arrived(map[timer.FireID]bool{
+	require.Zero(t, l.CountMissing(map[timer.FireID]bool{
 		fire(1, 0): true, fire(1, 1): true, fire(1, 2): true, fire(1, 3): true, fire(1, 4): true,
 	}))
-	require.Equal(t, 5, l.Arrived(nil))
+	require.Equal(t, 5, l.CountMissing(nil))
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// handing is how long a call may be under way from its claim to the endpoint while the fire's end
+// maxHandoff is how long a call may be under way from its claim to the endpoint while the fire's end
 // is recorded by another way: an endpoint that completes it by itself. The least silence after
 // which an executor's calls are made again is longer.
-const handing = 2 * time.Second
+const maxHandoff = 2 * time.Second
 
-// Cut is an instant at which an executor died, was frozen or was cut off: a call in flight then may
+// Interruption is an instant at which an executor died, was frozen or was cut off: a call in flight then may
 // be made again.
-type Cut struct {
+type Interruption struct {
 	At time.Time
 	// Until is when it was over at the latest, for one that took a while; zero: At.
 	Until time.Time
@@ -32,13 +32,13 @@ type Cut struct {
 // excuses tells whether a repetition is one that the cut explains: the earlier call was in flight,
 // and of this executor. An answered call's connection may be closed by then, so that its port says
 // nothing.
-func (c *Cut) excuses(earlier, again *receiver.Arrival) bool {
+func (c *Interruption) excuses(earlier, again *receiver.Arrival) bool {
 	return earlier.ArrivedNS < again.ArrivedNS && again.ArrivedNS >= c.At.UnixNano() &&
 		c.covers(earlier)
 }
 
 // covers tells whether a call was in flight at the cut, and of this executor.
-func (c *Cut) covers(a *receiver.Arrival) bool {
+func (c *Interruption) covers(a *receiver.Arrival) bool {
 	until := c.Until
 	if until.IsZero() {
 		until = c.At
@@ -63,10 +63,10 @@ type Outcome struct {
 
 // Evidence is what happened.
 type Evidence struct {
-	Arrivals receiver.Arrivals // sorted
-	Outcomes []Outcome         // nil: not looked at
-	Cuts     []Cut
-	Clocks   time.Duration // how far the executors' and the receiver's clocks may be apart
+	Arrivals      receiver.Arrivals // sorted
+	Outcomes      []Outcome         // nil: not looked at
+	Interruptions []Interruption
+	Clocks        time.Duration // how far the executors' and the receiver's clocks may be apart
 }
 
 // Verdict is the comparison.
@@ -82,7 +82,7 @@ type Verdict struct {
 	Duplicates receiver.Arrivals // repeated without excuse
 	Excused    int               // repeated, the first call being in flight at a cut
 	// called though the ledger says that they are not, or does not know them in its span.
-	Unordered   []timer.FireID
+	Unexpected  []timer.FireID
 	NoOutcome   []timer.FireID // called or must be, without a record
 	TwoOutcomes []timer.FireID // with more than one record
 	Wrong       []string       // outcomes that are not what the fire owed
@@ -105,14 +105,14 @@ func (l *Ledger) Check(e Evidence) Verdict {
 	byFire := mine.ByFire()
 	v.Early = mine.Early(e.Clocks)
 	v.Lateness = mine.Lateness()
-	v.repeated(mine, byFire, e)
+	v.classifyDuplicates(mine, byFire, e)
 	l.calls(&v, byFire)
 	if e.Outcomes != nil {
 		l.outcomes(&v, byFire, e)
 	}
 	slices.SortFunc(v.Missing, timer.CompareFireIDs)
 	slices.SortFunc(v.NoOutcome, timer.CompareFireIDs)
-	slices.SortFunc(v.Unordered, timer.CompareFireIDs)
+	slices.SortFunc(v.Unexpected, timer.CompareFireIDs)
 	return v
 }
 
@@ -130,14 +130,14 @@ func (l *Ledger) calls(v *Verdict, byFire map[timer.FireID]receiver.Arrivals) {
 	}
 	for f := range byFire {
 		if d, ok := l.fires[f]; !ok || d == Not {
-			v.Unordered = append(v.Unordered, f)
+			v.Unexpected = append(v.Unexpected, f)
 		}
 	}
 }
 
-// repeated sorts duplicates into those with an excuse (any earlier call of the fire was in flight
+// classifyDuplicates sorts duplicates into those with an excuse (any earlier call of the fire was in flight
 // at a cut, and its answer is not what was recorded) and those without.
-func (v *Verdict) repeated(
+func (v *Verdict) classifyDuplicates(
 	mine receiver.Arrivals,
 	byFire map[timer.FireID]receiver.Arrivals,
 	e Evidence,
@@ -148,8 +148,8 @@ func (v *Verdict) repeated(
 	}
 	for _, d := range mine.Duplicates() {
 		at := finished[d.Fire]
-		recorded := !at.IsZero() && at.Add(handing).Before(d.Arrived())
-		excused := !recorded && slices.ContainsFunc(e.Cuts, func(c Cut) bool {
+		recorded := !at.IsZero() && at.Add(maxHandoff).Before(d.Arrived())
+		excused := !recorded && slices.ContainsFunc(e.Interruptions, func(c Interruption) bool {
 			return slices.ContainsFunc(byFire[d.Fire], func(a receiver.Arrival) bool {
 				return c.excuses(&a, &d)
 			})
@@ -165,19 +165,19 @@ func (v *Verdict) repeated(
 func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals, e Evidence) {
 	seen := make(map[timer.FireID]int, len(e.Outcomes))
 	for _, o := range e.Outcomes {
-		for _, f := range l.covered(o) {
+		for _, f := range l.coveredFires(o) {
 			seen[f]++
 			if seen[f] > 1 {
 				v.TwoOutcomes = append(v.TwoOutcomes, f)
 				continue
 			}
 			v.count(o)
-			if want := l.owed(f); want != "" && o.Kind != want {
+			if want := l.expectedOutcome(f); want != "" && o.Kind != want {
 				v.Wrong = append(
 					v.Wrong,
 					fmt.Sprintf("%s: %s(%s), owed %s", f, o.Kind, o.Reason, want),
 				)
-			} else if o.Kind == timer.Skipped && delivered(byFire[f], e.Cuts) {
+			} else if o.Kind == timer.Skipped && delivered(byFire[f], e.Interruptions) {
 				v.Wrong = append(v.Wrong, fmt.Sprintf("%s: skipped(%s), and called", f, o.Reason))
 			}
 		}
@@ -194,15 +194,16 @@ func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals,
 
 // delivered tells whether a call succeeded whose answer no cut explains away. Attempts that failed
 // before a fire was skipped are no fault: its timer was switched off between two of them.
-func delivered(calls receiver.Arrivals, cuts []Cut) bool {
+func delivered(calls receiver.Arrivals, interruptions []Interruption) bool {
 	return slices.ContainsFunc(calls, func(a receiver.Arrival) bool {
-		return a.Succeeded() && !slices.ContainsFunc(cuts, func(c Cut) bool { return c.covers(&a) })
+		return a.Succeeded() &&
+			!slices.ContainsFunc(interruptions, func(c Interruption) bool { return c.covers(&a) })
 	})
 }
 
-// covered returns the ledger's fires that an outcome stands for, and its own fire within a known
+// coveredFires returns the ledger's fires that an outcome stands for, and its own fire within a known
 // span.
-func (l *Ledger) covered(o Outcome) []timer.FireID {
+func (l *Ledger) coveredFires(o Outcome) []timer.FireID {
 	s, ok := l.spans[o.Fire.Timer]
 	if !ok {
 		return nil
@@ -222,7 +223,7 @@ func (l *Ledger) covered(o Outcome) []timer.FireID {
 	return fs
 }
 
-func (l *Ledger) owed(f timer.FireID) timer.OutcomeKind {
+func (l *Ledger) expectedOutcome(f timer.FireID) timer.OutcomeKind {
 	switch d, ok := l.fires[f]; {
 	case !ok || d == May:
 		return ""
@@ -277,7 +278,7 @@ func (v *Verdict) Faults() []string {
 			a.Arrived().UTC().Format(time.StampMilli),
 		)
 	})
-	add("called though not ordered", len(v.Unordered), ids(v.Unordered))
+	add("called though not ordered", len(v.Unexpected), ids(v.Unexpected))
 	add("without outcome", len(v.NoOutcome), ids(v.NoOutcome))
 	add("with two outcomes", len(v.TwoOutcomes), ids(v.TwoOutcomes))
 	add("with a wrong outcome", len(v.Wrong), func(i int) string { return v.Wrong[i] })

@@ -29,7 +29,7 @@ func TestParsePhases(t *testing.T) {
 		[]load.Phase{
 			{load.Steady, 6000, 30 * time.Second},
 			{load.Crons, 20, 2 * time.Second},
-			{Kind: load.Herd, Rate: 100000},
+			{Kind: load.Burst, Rate: 100000},
 		},
 		got,
 	)
@@ -43,10 +43,10 @@ func TestParsePhases(t *testing.T) {
 // misdeed spoils.
 type fakeCluster struct {
 	cluster.Cluster
-	srv     *httptest.Server
-	calls   sync.WaitGroup
-	nextID  atomic.Int64
-	misdeed func(n int64) (early time.Duration, times int)
+	srv    *httptest.Server
+	calls  sync.WaitGroup
+	nextID atomic.Int64
+	defect func(n int64) (early time.Duration, times int)
 }
 
 func (f *fakeCluster) Name() string                         { return "fake" }
@@ -67,7 +67,7 @@ func (f *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := f.nextID.Add(1)
-	early, times := f.misdeed(id)
+	early, times := f.defect(id)
 	for range times {
 		f.calls.Add(1)
 		time.AfterFunc(time.Until(at)-early, func() {
@@ -88,9 +88,9 @@ func (f *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"%d"}`, id)
 }
 
-func bench(t *testing.T, p load.Phase, misdeed func(int64) (time.Duration, int)) load.Result {
+func bench(t *testing.T, p load.Phase, defect func(int64) (time.Duration, int)) load.Result {
 	t.Helper()
-	f := &fakeCluster{misdeed: misdeed}
+	f := &fakeCluster{defect: defect}
 	f.srv = httptest.NewServer(f)
 	rcv, err := receiver.Start(t.Context(), "127.0.0.1:0")
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestMeasuresARate(t *testing.T) {
 
 func TestCatchesEarlyAndRepeated(t *testing.T) {
 	t.Parallel()
-	r := bench(t, load.Phase{Kind: load.Herd, Rate: 50}, func(n int64) (time.Duration, int) {
+	r := bench(t, load.Phase{Kind: load.Burst, Rate: 50}, func(n int64) (time.Duration, int) {
 		switch n {
 		case 7:
 			return 500 * time.Millisecond, 1

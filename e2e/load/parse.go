@@ -18,7 +18,7 @@ func ParsePhases(text string) ([]Phase, error) {
 			part,
 		)
 		switch {
-		case p.Kind == Herd && len(f) == 2:
+		case p.Kind == Burst && len(f) == 2:
 		case (p.Kind == Steady || p.Kind == Crons) && len(f) == 3:
 			d, err := time.ParseDuration(f[2])
 			if err != nil || d < time.Second {

@@ -24,8 +24,8 @@ const (
 	settle = 90 * time.Second
 	// ahead is how long before the first instant all timers shall be there.
 	ahead = 6 * time.Second
-	// clocks is how far the executors' clocks may be from ours.
-	clocks = 100 * time.Millisecond
+	// clockTolerance is how far the executors' clocks may be from ours.
+	clockTolerance = 100 * time.Millisecond
 )
 
 // Kind of a phase.
@@ -35,7 +35,7 @@ type Kind string
 const (
 	Steady Kind = "rate" // one-shots evenly spread: Rate a second for Length
 	Crons  Kind = "cron" // Rate crons that ring each second, for Length
-	Herd   Kind = "herd" // Rate one-shots at one instant
+	Burst  Kind = "herd" // Rate one-shots at one instant
 )
 
 // Phase is one measurement.
@@ -46,7 +46,7 @@ type Phase struct {
 }
 
 func (p Phase) String() string {
-	if p.Kind == Herd {
+	if p.Kind == Burst {
 		return fmt.Sprintf("herd of %d", p.Rate)
 	}
 	return fmt.Sprintf("%s %d/s, %s", p.Kind, p.Rate, p.Length)
@@ -101,21 +101,21 @@ func (b *Bench) Run(ctx context.Context, p Phase) (Result, error) {
 	}
 	led := ledger.New()
 	switch p.Kind {
-	case Steady, Herd:
+	case Steady, Burst:
 		for i, id := range ids {
-			led.One(id, p.at(first, i), ledger.Must)
+			led.Add(id, p.at(first, i), ledger.Must)
 		}
 	case Crons:
 		if late := time.Now().Add(2 * time.Second); first.Before(late) {
 			first = late.Truncate(time.Second)
 		}
 		for _, id := range ids {
-			led.Every(id, time.Second, first, first.Add(p.Length), ledger.Must)
+			led.AddEvery(id, time.Second, first, first.Add(p.Length), ledger.Must)
 		}
 	}
 	stop := func() {
 		if p.Kind == Crons {
-			b.reg.drop(app, ids)
+			b.reg.deleteTimers(app, ids)
 		}
 	}
 	err = b.measure(ctx, p, w, led, first, stop, &r)
@@ -124,7 +124,7 @@ func (b *Bench) Run(ctx context.Context, p Phase) (Result, error) {
 
 // at returns when the i-th one-shot is due.
 func (p Phase) at(first time.Time, i int) time.Time {
-	if p.Kind == Herd {
+	if p.Kind == Burst {
 		return first
 	}
 	return first.Add(time.Duration(i) * time.Second / time.Duration(p.Rate)).
@@ -204,7 +204,7 @@ func (b *Bench) measure(
 	r *Result,
 ) error {
 	last := first
-	if p.Kind != Herd {
+	if p.Kind != Burst {
 		last = first.Add(p.Length)
 	}
 	if err := wait(ctx, first); err != nil {
@@ -224,7 +224,7 @@ func (b *Bench) measure(
 	}
 	r.cpu(before, cpuTimes(b.Cluster), time.Since(first), want)
 	end()
-	for limit := time.Now().Add(settle); err == nil && w.now(ctx).Behind() > 0 && time.Now().Before(limit); {
+	for limit := time.Now().Add(settle); err == nil && w.now(ctx).Backlog() > 0 && time.Now().Before(limit); {
 		err = wait(ctx, time.Now().Add(500*time.Millisecond))
 	}
 	if err == nil {
@@ -242,7 +242,7 @@ func (b *Bench) measure(
 
 func (b *Bench) fill(r *Result, p Phase, led *ledger.Ledger, first time.Time, samples []Sample) {
 	as := b.Receiver.Arrivals()
-	v := led.Check(ledger.Evidence{Arrivals: as, Clocks: clocks})
+	v := led.Check(ledger.Evidence{Arrivals: as, Clocks: clockTolerance})
 	r.Fires, r.Missing, r.Early, r.Duplicates = v.Due, len(
 		v.Missing,
 	), len(
@@ -256,7 +256,7 @@ func (b *Bench) fill(r *Result, p Phase, led *ledger.Ledger, first time.Time, sa
 	}
 	r.Faults = v.Faults()
 	r.RateAsked = float64(p.Rate)
-	if p.Kind == Herd {
+	if p.Kind == Burst {
 		r.RateAsked = 0
 	}
 	if n := len(as); n > 0 {

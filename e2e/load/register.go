@@ -60,7 +60,7 @@ func (r *registrar) create(
 				if i >= n {
 					return nil
 				}
-				id, err := r.one(ctx, at(i))
+				id, err := r.createOne(ctx, at(i))
 				if err != nil {
 					return err
 				}
@@ -73,9 +73,9 @@ func (r *registrar) create(
 	return ids, eg.Wait() //nolint:wrapcheck // it says what it was doing
 }
 
-// one creates a timer. A create that met an error is repeated: the same definition under the same
+// createOne creates a timer. A create that met an error is repeated: the same definition under the same
 // name is the same timer.
-func (r *registrar) one(ctx context.Context, n client.NewTimer) (timer.ID, error) {
+func (r *registrar) createOne(ctx context.Context, n client.NewTimer) (timer.ID, error) {
 	body, err := json.Marshal(n)
 	if err != nil {
 		return 0, fmt.Errorf("encoding a timer: %w", err)
@@ -123,8 +123,8 @@ func (r *registrar) post(body []byte) (timer.ID, error) {
 	return id, nil
 }
 
-// drop deletes timers; what cannot be deleted stays.
-func (r *registrar) drop(app string, ids []timer.ID) {
+// deleteTimers deletes timers; what cannot be deleted stays.
+func (r *registrar) deleteTimers(app string, ids []timer.ID) {
 	work := make(chan timer.ID)
 	var wg sync.WaitGroup
 	for range r.conns {

@@ -36,10 +36,10 @@ type Result struct {
 // OK tells whether nothing was early, twice or missing.
 func (r *Result) OK() bool { return r.Early+r.Duplicates+r.Missing == 0 }
 
-// Behind returns the most callbacks without record at a sample, and those at the last one.
-func (r *Result) Behind() (most, last int64) {
+// Backlog returns the most callbacks without record at a sample, and those at the last one.
+func (r *Result) Backlog() (most, last int64) {
 	for _, s := range r.Samples {
-		most, last = max(most, s.Behind()), s.Behind()
+		most, last = max(most, s.Backlog()), s.Backlog()
 	}
 	return most, last
 }
@@ -76,7 +76,7 @@ func Markdown(rs []Result) string {
 	b.WriteString("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for i := range rs {
 		r := &rs[i]
-		most, last := r.Behind()
+		most, last := r.Backlog()
 		phase := r.Phase
 		if r.Overlap {
 			phase += " (while creating)"

@@ -15,8 +15,8 @@ type Sample struct {
 	Recorded int64   `json:"recorded"`
 }
 
-// Behind is how many callbacks had no record yet.
-func (s Sample) Behind() int64 { return s.Received - s.Recorded }
+// Backlog is how many callbacks had no record yet.
+func (s Sample) Backlog() int64 { return s.Received - s.Recorded }
 
 // watch samples each second until ctx ends.
 type watch struct {

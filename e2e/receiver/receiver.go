@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	maxConns    = 1 << 16  // callbacks at once
-	maxHead     = 32 << 10 // bytes of a request's line and headers: more than a timer may have
-	maxStrange  = 100      // requests kept that no Carillon sent
-	stopTimeout = time.Second
+	maxConns        = 1 << 16  // callbacks at once
+	maxHead         = 32 << 10 // bytes of a request's line and headers: more than a timer may have
+	maxUnrecognized = 100      // requests kept that no Carillon sent
+	stopTimeout     = time.Second
 )
 
 // Receiver records what timers call. It is safe for concurrent use.
@@ -30,9 +30,9 @@ type Receiver struct {
 	seed   maphash.Seed
 	record record
 
-	mu      sync.RWMutex
-	paths   map[string]*path
-	strange []Request
+	mu           sync.RWMutex
+	paths        map[string]*path
+	unrecognized []Request
 }
 
 // Start listens on addr ("127.0.0.1:0" picks a port) and serves until Close.
@@ -55,7 +55,7 @@ func Start(ctx context.Context, addr string) (*Receiver, error) {
 		NoDefaultDate:         true,
 		NoDefaultContentType:  true,
 		CloseOnShutdown:       true,
-		Logger:                silent{},
+		Logger:                noLogger{},
 	}
 	go func() { r.served <- r.server.Serve(ln) }()
 	return r, nil
@@ -126,11 +126,11 @@ func (r *Receiver) Requests(path string) []Request {
 	return append([]Request(nil), p.kept...)
 }
 
-// Strange returns requests that name no fire: Carillon never sends one. The first hundred are kept.
-func (r *Receiver) Strange() []Request {
+// Unrecognized returns requests that name no fire: Carillon never sends one. The first hundred are kept.
+func (r *Receiver) Unrecognized() []Request {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return append([]Request(nil), r.strange...)
+	return append([]Request(nil), r.unrecognized...)
 }
 
 // Reset forgets all arrivals, and no script.
@@ -141,7 +141,7 @@ func (r *Receiver) handle(c *fasthttp.RequestCtx) {
 	h := &c.Request.Header
 	fire, ok := parseFire(h.Peek("Carillon-Fire-Id"))
 	if !ok {
-		r.keepStrange(c, now)
+		r.keepUnrecognized(c, now)
 		c.SetStatusCode(http.StatusBadRequest)
 		return
 	}
@@ -163,12 +163,12 @@ func (r *Receiver) handle(c *fasthttp.RequestCtx) {
 		r.record.add(a)
 		return
 	}
-	r.play(c, p, a)
+	r.respond(c, p, a)
 }
 
-// play answers by script. The arrival is recorded before the wait: a caller that dies meanwhile has
+// respond answers by script. The arrival is recorded before the wait: a caller that dies meanwhile has
 // called all the same.
-func (r *Receiver) play(c *fasthttp.RequestCtx, p *path, a Arrival) {
+func (r *Receiver) respond(c *fasthttp.RequestCtx, p *path, a Arrival) {
 	if p.script.Keep {
 		kept := request(c, a.Arrived())
 		kept.Fire = a.Fire
@@ -205,11 +205,11 @@ func (r *Receiver) wait(p *path) {
 	}
 }
 
-func (r *Receiver) keepStrange(c *fasthttp.RequestCtx, now time.Time) {
+func (r *Receiver) keepUnrecognized(c *fasthttp.RequestCtx, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.strange) < maxStrange {
-		r.strange = append(r.strange, request(c, now))
+	if len(r.unrecognized) < maxUnrecognized {
+		r.unrecognized = append(r.unrecognized, request(c, now))
 	}
 }
 
@@ -232,8 +232,8 @@ func (r *Receiver) BodyHash(body []byte) uint64 {
 	return maphash.Bytes(r.seed, body)
 }
 
-// silent drops fasthttp's log: a caller that is killed in a test breaks connections, and that is no
+// noLogger drops fasthttp's log: a caller that is killed in a test breaks connections, and that is no
 // news.
-type silent struct{}
+type noLogger struct{}
 
-func (silent) Printf(string, ...any) {}
+func (noLogger) Printf(string, ...any) {}

@@ -131,7 +131,7 @@ func TestHangsUntilReplacedAndDelays(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(from), 30*time.Millisecond)
 }
 
-func TestKeepsRequestsAndStrangers(t *testing.T) {
+func TestKeepsRequestsAndUnrecognized(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.Script("/kept", receiver.Script{Keep: true, Body: "ok"})
@@ -157,7 +157,7 @@ func TestKeepsRequestsAndStrangers(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, 400, resp.StatusCode)
-	require.Len(t, s.Strange(), 1)
+	require.Len(t, s.Unrecognized(), 1)
 	require.EqualValues(t, 1, s.Count())
 }
 

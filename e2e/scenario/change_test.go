@@ -27,40 +27,40 @@ const (
 // after.
 func TestP5DeactivationStopsTheNextFire(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		asked := time.Now()
-		id := w.active(t, "switched", client.Cron(everySecond), "/switched")
+		id := env.active(t, "switched", client.Cron(everySecond), "/switched")
 		on := time.Now()
-		w.led.Every(id, time.Second, asked, on, ledger.May)
+		env.led.AddEvery(id, time.Second, asked, on, ledger.May)
 		pause(t, 4*time.Second)
 
-		sure := w.heard(t, on, id)
-		w.led.Every(id, time.Second, on, sure, ledger.Must)
-		_, err := w.api.SetStatus(t.Context(), w.app, id, "inactive")
+		sure := env.awaitCalled(t, on, id)
+		env.led.AddEvery(id, time.Second, on, sure, ledger.Must)
+		_, err := env.api.SetStatus(t.Context(), env.app, id, "inactive")
 		require.NoError(t, err)
 		off := time.Now()
-		w.led.Every(id, time.Second, sure, off.Add(reach), ledger.May)
+		env.led.AddEvery(id, time.Second, sure, off.Add(reach), ledger.May)
 		pause(t, 7*time.Second)
 
 		asked = time.Now()
-		w.led.Every(id, time.Second, off.Add(reach), asked, ledger.Not)
-		require.NoError(t, w.api.V1Enable(t.Context(), w.app, id))
+		env.led.AddEvery(id, time.Second, off.Add(reach), asked, ledger.Not)
+		require.NoError(t, env.api.V1Enable(t.Context(), env.app, id))
 		on = time.Now()
-		w.led.Every(id, time.Second, asked, on, ledger.May)
-		w.led.Every(id, time.Second, on, on.Add(6*time.Second), ledger.Must)
-		v := w.settle(t)
+		env.led.AddEvery(id, time.Second, asked, on, ledger.May)
+		env.led.AddEvery(id, time.Second, on, on.Add(6*time.Second), ledger.Must)
+		v := env.settle(t)
 		require.NotEmpty(t, v.Skipped, "the marks were still there")
 	})
 }
 
-// deactivateInHand lets executors take fires in hand, deactivates all timers shortly before the
+// deactivateInFlight lets executors take fires in hand, deactivates all timers shortly before the
 // first is due, and wants none of them called from a second after its own answer on, and each
 // explained.
-func deactivateInHand(t *testing.T, w *world) {
+func deactivateInFlight(t *testing.T, env *environment) {
 	t.Helper()
 	first := soon(8 * time.Second)
 	at := spread(first, 6*time.Second, 150)
-	ids := w.oneShots(t, "held", "/held", at...)
+	ids := env.oneShots(t, "held", "/held", at...)
 	pauseUntil(t, first.Add(-1500*time.Millisecond)) // tasks go out 2 s ahead
 	var not atomic.Int32
 	off := make([]bool, len(ids)) // those that may not be called
@@ -68,13 +68,13 @@ func deactivateInHand(t *testing.T, w *world) {
 	eg.SetLimit(callers)
 	for i, id := range ids {
 		eg.Go(func() error {
-			if _, err := w.api.SetStatus(ctx, w.app, id, "inactive"); err != nil {
+			if _, err := env.api.SetStatus(ctx, env.app, id, "inactive"); err != nil {
 				return fmt.Errorf("deactivating: %w", err)
 			}
 			if off[i] = at[i].After(time.Now().Add(reach)); off[i] {
 				not.Add(1)
 			}
-			w.led.One(id, at[i], ledger.May)
+			env.led.Add(id, at[i], ledger.May)
 			return nil
 		})
 	}
@@ -87,7 +87,7 @@ func deactivateInHand(t *testing.T, w *world) {
 	pauseUntil(t, at[len(at)-1].Add(time.Second))
 	for i, id := range ids {
 		if off[i] {
-			require.Empty(t, w.rcv.Of(id), "called while its timer was not active")
+			require.Empty(t, env.rcv.Of(id), "called while its timer was not active")
 		}
 	}
 	// None of them is lost: what was not called waits for its timer.
@@ -95,21 +95,21 @@ func deactivateInHand(t *testing.T, w *world) {
 	eg.SetLimit(callers)
 	for i, id := range ids {
 		eg.Go(func() error {
-			if _, err := w.api.SetStatus(ctx, w.app, id, "active"); err != nil {
+			if _, err := env.api.SetStatus(ctx, env.app, id, "active"); err != nil {
 				return fmt.Errorf("activating: %w", err)
 			}
-			w.led.One(id, at[i], ledger.Must)
+			env.led.Add(id, at[i], ledger.Must)
 			return nil
 		})
 	}
 	require.NoError(t, eg.Wait())
-	w.settle(t)
+	env.settle(t)
 }
 
 // TestP5ReachesExecutorsWithinASecond: also for what they already hold.
 func TestP5ReachesExecutorsWithinASecond(t *testing.T) {
 	t.Parallel()
-	onBoth(t, deactivateInHand)
+	runOnAll(t, deactivateInFlight)
 }
 
 // TestP5ReachesExecutorsWithoutTheBroker: the same with every announcement of a change lost, the
@@ -121,7 +121,7 @@ func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 		t.Parallel()
 		var links cluster.Links
 		o := cluster.Options{Prepare: func(o *cluster.Options, s *cluster.Servers) error {
-			through, l, err := s.Behind(t.Context())
+			through, l, err := s.WithProxies(t.Context())
 			if err != nil {
 				return err
 			}
@@ -134,12 +134,12 @@ func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 			}
 			return nil
 		}}
-		onOwn(t, overServers, o, func(t *testing.T, w *world) {
+		runOnOwn(t, overServers, o, func(t *testing.T, env *environment) {
 			defer links.Close()
 			announced := func(result string) float64 {
 				return cluster.Sum(
 					t.Context(),
-					w.Role(cluster.API),
+					env.Role(cluster.API),
 					"carillon_api_change_notifications_total",
 					`"`+result+`"`,
 				)
@@ -147,7 +147,7 @@ func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 			for _, p := range links[cluster.Pulsar] {
 				p.Cut()
 			}
-			deactivateInHand(t, w)
+			deactivateInFlight(t, env)
 			require.Zero(t, announced("ok"), "the fault did not happen: changes were announced")
 			require.Eventually(
 				t,
@@ -159,35 +159,35 @@ func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 	})
 }
 
-// TestP5DeletedTimerRingsNoMore, and its name is free.
-func TestP5DeletedTimerRingsNoMore(t *testing.T) {
+// TestP5DeletedTimerIsNotCalled, and its name is free.
+func TestP5DeletedTimerIsNotCalled(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		v1 := w.active(t, "by-v1", client.Cron(everySecond), "/deleted")
-		v2 := w.active(t, "by-v2", client.Cron(everySecond), "/deleted")
+	runOnAll(t, func(t *testing.T, env *environment) {
+		v1 := env.active(t, "by-v1", client.Cron(everySecond), "/deleted")
+		v2 := env.active(t, "by-v2", client.Cron(everySecond), "/deleted")
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(v1)) > 1 && len(w.rcv.Of(v2)) > 1 },
+			func() bool { return len(env.rcv.Of(v1)) > 1 && len(env.rcv.Of(v2)) > 1 },
 			patience,
 			20*time.Millisecond,
 		)
-		require.NoError(t, w.api.V1Delete(t.Context(), w.app, v1))
-		require.NoError(t, w.api.Delete(t.Context(), w.app, v2))
+		require.NoError(t, env.api.V1Delete(t.Context(), env.app, v1))
+		require.NoError(t, env.api.Delete(t.Context(), env.app, v2))
 		off := time.Now()
 		for _, id := range []timer.ID{v1, v2} {
-			_, err := w.api.Get(t.Context(), w.app, id)
+			_, err := env.api.Get(t.Context(), env.app, id)
 			var e *client.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, http.StatusNotFound, e.Status)
 		}
-		again := w.active(t, "by-v2", client.Cron(everySecond), "/deleted")
+		again := env.active(t, "by-v2", client.Cron(everySecond), "/deleted")
 		require.NotEqual(t, v2, again)
 		on := time.Now()
 		pause(t, 5*time.Second)
-		w.led.Every(v1, time.Second, off.Add(reach), time.Now(), ledger.Not)
-		w.led.Every(v2, time.Second, off.Add(reach), time.Now(), ledger.Not)
-		w.led.Every(again, time.Second, on, time.Now(), ledger.Must)
-		w.settle(t)
+		env.led.AddEvery(v1, time.Second, off.Add(reach), time.Now(), ledger.Not)
+		env.led.AddEvery(v2, time.Second, off.Add(reach), time.Now(), ledger.Not)
+		env.led.AddEvery(again, time.Second, on, time.Now(), ledger.Must)
+		env.settle(t)
 	})
 }
 
@@ -195,12 +195,12 @@ func TestP5DeletedTimerRingsNoMore(t *testing.T) {
 // nothing of the minute before is made up for.
 func TestEnabledInTheMiddleOfAMinute(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		id, err := w.api.V1Create(t.Context(), client.V1Def{
-			App:    w.app,
+	runOnAll(t, func(t *testing.T, env *environment) {
+		id, err := env.api.V1Create(t.Context(), client.V1Def{
+			App:    env.app,
 			Name:   "middle",
 			Cron:   everySecond,
-			Notify: client.V1Notify{URL: w.rcv.URL("/middle"), Method: "GET"},
+			Notify: client.V1Notify{URL: env.rcv.URL("/middle"), Method: "GET"},
 		})
 		require.NoError(t, err)
 		if now := time.Now(); now.Second() < 15 || now.Second() > 45 {
@@ -211,13 +211,13 @@ func TestEnabledInTheMiddleOfAMinute(t *testing.T) {
 			pauseUntil(t, at)
 		}
 		asked := time.Now()
-		require.NoError(t, w.api.V1Enable(t.Context(), w.app, id))
+		require.NoError(t, env.api.V1Enable(t.Context(), env.app, id))
 		on := time.Now()
-		w.led.Every(id, time.Second, asked.Add(-time.Minute), asked, ledger.Not)
-		w.led.Every(id, time.Second, asked, on, ledger.May)
-		w.led.Every(id, time.Second, on, on.Add(10*time.Second), ledger.Must)
+		env.led.AddEvery(id, time.Second, asked.Add(-time.Minute), asked, ledger.Not)
+		env.led.AddEvery(id, time.Second, asked, on, ledger.May)
+		env.led.AddEvery(id, time.Second, on, on.Add(10*time.Second), ledger.Must)
 		pauseUntil(t, on.Add(10*time.Second))
-		v := w.settle(t)
+		v := env.settle(t)
 		require.Less(t, v.Lateness.P50, 8*time.Second, "the sweep comes after 10 s")
 	})
 }

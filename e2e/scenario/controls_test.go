@@ -14,9 +14,9 @@ import (
 )
 
 // reasons counts a timer's finished instants by why they were skipped; delivered ones count as "".
-func reasons(t *testing.T, w *world, id timer.ID) map[string]int64 {
+func reasons(t *testing.T, env *environment, id timer.ID) map[string]int64 {
 	t.Helper()
-	fires, err := w.api.History(t.Context(), w.app, id)
+	fires, err := env.api.History(t.Context(), env.app, id)
 	require.NoError(t, err)
 	n := make(map[string]int64)
 	for i := range fires {
@@ -29,80 +29,80 @@ func reasons(t *testing.T, w *world, id timer.ID) map[string]int64 {
 // anybody's doing.
 func TestPauseEndsByItself(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		asked := time.Now()
-		id := w.active(t, "paused", client.Cron(everySecond), "/paused")
+		id := env.active(t, "paused", client.Cron(everySecond), "/paused")
 		on := time.Now()
-		w.led.Every(id, time.Second, asked, on, ledger.May)
+		env.led.AddEvery(id, time.Second, asked, on, ledger.May)
 		pause(t, 3*time.Second)
-		sure := w.heard(t, on, id)
+		sure := env.awaitCalled(t, on, id)
 		until := soon(8 * time.Second)
-		w.led.Every(id, time.Second, on, sure, ledger.Must)
-		tm, err := w.api.Pause(t.Context(), w.app, id, "stock-taking", until)
+		env.led.AddEvery(id, time.Second, on, sure, ledger.Must)
+		tm, err := env.api.Pause(t.Context(), env.app, id, "stock-taking", until)
 		require.NoError(t, err)
 		require.Equal(t, "paused", tm.Status)
 		require.Equal(t, "stock-taking", tm.Paused.Reason)
 		off := time.Now()
-		w.led.Every(id, time.Second, sure, off.Add(reach), ledger.May)
-		w.led.Every(id, time.Second, off.Add(reach), until, ledger.Not)
+		env.led.AddEvery(id, time.Second, sure, off.Add(reach), ledger.May)
+		env.led.AddEvery(id, time.Second, off.Add(reach), until, ledger.Not)
 		require.Eventually(t, func() bool {
-			tm, err := w.api.Get(t.Context(), w.app, id)
+			tm, err := env.api.Get(t.Context(), env.app, id)
 			return err == nil && tm.Status == "active" && tm.Paused == nil
 		}, patience, 100*time.Millisecond)
 		back := time.Now()
-		require.False(t, back.Before(until.Add(-clocks)))
+		require.False(t, back.Before(until.Add(-clockTolerance)))
 		// Whoever notices the end, and when: what is due from that instant on is called.
-		w.led.Every(id, time.Second, until, back.Add(4*time.Second), ledger.Must)
+		env.led.AddEvery(id, time.Second, until, back.Add(4*time.Second), ledger.Must)
 		pauseUntil(t, back.Add(4*time.Second))
-		v := w.settle(t)
+		v := env.settle(t)
 		require.NotZero(t, v.Skipped[timer.ReasonPaused])
 	})
 }
 
-// TestOneShotsOutliveAPause: one that comes due during a pause is called when that ends, by itself
+// TestOneShotsSurvivePause: one that comes due during a pause is called when that ends, by itself
 // or by somebody.
-func TestOneShotsOutliveAPause(t *testing.T) {
+func TestOneShotsSurvivePause(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		due := soon(4 * time.Second)
-		ended := w.active(t, "pause that ends", client.At(due), "/ended")
-		resumed := w.active(t, "pause that is ended", client.At(due), "/resumed")
+		ended := env.active(t, "pause that ends", client.At(due), "/ended")
+		resumed := env.active(t, "pause that is ended", client.At(due), "/resumed")
 		until := soon(12 * time.Second)
-		_, err := w.api.Pause(t.Context(), w.app, ended, "", until)
+		_, err := env.api.Pause(t.Context(), env.app, ended, "", until)
 		require.NoError(t, err)
-		_, err = w.api.Pause(t.Context(), w.app, resumed, "", time.Time{})
+		_, err = env.api.Pause(t.Context(), env.app, resumed, "", time.Time{})
 		require.NoError(t, err)
 		pauseUntil(t, due.Add(4*time.Second))
-		require.Empty(t, w.rcv.Of(ended))
-		require.Empty(t, w.rcv.Of(resumed))
-		_, err = w.api.Resume(t.Context(), w.app, resumed)
+		require.Empty(t, env.rcv.Of(ended))
+		require.Empty(t, env.rcv.Of(resumed))
+		_, err = env.api.Resume(t.Context(), env.app, resumed)
 		require.NoError(t, err)
-		w.led.One(ended, due, ledger.Must)
-		w.led.One(resumed, due, ledger.Must)
-		w.settle(t)
-		require.False(t, w.rcv.Of(ended)[0].Arrived().Before(until.Add(-clocks)))
+		env.led.Add(ended, due, ledger.Must)
+		env.led.Add(resumed, due, ledger.Must)
+		env.settle(t)
+		require.False(t, env.rcv.Of(ended)[0].Arrived().Before(until.Add(-clockTolerance)))
 	})
 }
 
 // TestResumeEndsAPause that nobody gave an end.
 func TestResumeEndsAPause(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		id := w.active(t, "resumed", client.Cron(everySecond), "/resumed")
-		_, err := w.api.Pause(t.Context(), w.app, id, "", time.Time{})
+	runOnAll(t, func(t *testing.T, env *environment) {
+		id := env.active(t, "resumed", client.Cron(everySecond), "/resumed")
+		_, err := env.api.Pause(t.Context(), env.app, id, "", time.Time{})
 		require.NoError(t, err)
 		off := time.Now()
-		w.led.Every(id, time.Second, off.Add(reach), off.Add(5*time.Second), ledger.Not)
+		env.led.AddEvery(id, time.Second, off.Add(reach), off.Add(5*time.Second), ledger.Not)
 		pauseUntil(t, off.Add(5*time.Second))
 		asked := time.Now()
-		_, err = w.api.Resume(t.Context(), w.app, id)
+		_, err = env.api.Resume(t.Context(), env.app, id)
 		require.NoError(t, err)
 		on := time.Now()
-		w.led.Every(id, time.Second, off.Add(5*time.Second), asked, ledger.Not)
-		w.led.Every(id, time.Second, asked, on, ledger.May)
-		w.led.Every(id, time.Second, on, on.Add(3*time.Second), ledger.Must)
+		env.led.AddEvery(id, time.Second, off.Add(5*time.Second), asked, ledger.Not)
+		env.led.AddEvery(id, time.Second, asked, on, ledger.May)
+		env.led.AddEvery(id, time.Second, on, on.Add(3*time.Second), ledger.Must)
 		pauseUntil(t, on.Add(3*time.Second))
-		w.settle(t)
+		env.settle(t)
 	})
 }
 
@@ -110,37 +110,37 @@ func TestResumeEndsAPause(t *testing.T) {
 // and once however often it is asked for under one key.
 func TestRunNow(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App:      w.app,
+	runOnAll(t, func(t *testing.T, env *environment) {
+		tm, _, err := env.api.Create(t.Context(), client.NewTimer{
+			App:      env.app,
 			Name:     "asked",
 			Schedule: client.Cron("0 0 1 1 *"),
-			Target:   client.Post(w.rcv.URL("/asked")),
+			Target:   client.Post(env.rcv.URL("/asked")),
 		})
 		require.NoError(t, err)
 		id := tm.TimerID()
-		one, err := w.api.RunNow(t.Context(), w.app, id, "")
+		one, err := env.api.RunNow(t.Context(), env.app, id, "")
 		require.NoError(t, err)
 		require.Equal(t, "run_now", one.Cause)
 		var eg errgroup.Group
 		for range 8 {
 			eg.Go(func() error {
-				_, err := w.api.RunNow(t.Context(), w.app, id, "twice")
+				_, err := env.api.RunNow(t.Context(), env.app, id, "twice")
 				return err //nolint:wrapcheck // the test tells it
 			})
 		}
 		require.NoError(t, eg.Wait())
 		require.Eventually(
 			t,
-			func() bool { return reasons(t, w, id)[""] == 2 },
+			func() bool { return reasons(t, env, id)[""] == 2 },
 			patience,
 			50*time.Millisecond,
 		)
-		again, err := w.api.RunNow(t.Context(), w.app, id, "twice")
+		again, err := env.api.RunNow(t.Context(), env.app, id, "twice")
 		require.NoError(t, err)
 		require.Equal(t, "delivered", again.Status)
 		pause(t, 3*time.Second)
-		calls := w.rcv.Of(id)
+		calls := env.rcv.Of(id)
 		require.Len(t, calls, 2)
 		require.Contains(t, []timer.FireID{calls[0].Fire, calls[1].Fire}, one.FireID())
 		require.Less(t, calls.Lateness().P50, 8*time.Second, "the sweep comes after 10 s")
@@ -151,120 +151,120 @@ func TestRunNow(t *testing.T) {
 // one ends.
 func TestBackfill(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App:      w.app,
+	runOnAll(t, func(t *testing.T, env *environment) {
+		tm, _, err := env.api.Create(t.Context(), client.NewTimer{
+			App:      env.app,
 			Name:     "history",
 			Schedule: client.Cron("* * * * *"),
-			Target:   client.Post(w.rcv.URL("/history")),
+			Target:   client.Post(env.rcv.URL("/history")),
 		})
 		require.NoError(t, err)
 		id := tm.TimerID()
 		from := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-		b, err := w.api.Backfill(t.Context(), w.app, id, from, from.Add(time.Hour))
+		b, err := env.api.Backfill(t.Context(), env.app, id, from, from.Add(time.Hour))
 		require.NoError(t, err)
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(id)) >= 60 },
+			func() bool { return len(env.rcv.Of(id)) >= 60 },
 			patience,
 			50*time.Millisecond,
 		)
 		require.Eventually(
 			t,
-			func() bool { return reasons(t, w, id)[""] == 60 },
+			func() bool { return reasons(t, env, id)[""] == 60 },
 			patience,
 			100*time.Millisecond,
 		)
-		b, err = w.api.GetBackfill(t.Context(), w.app, b.ID)
+		b, err = env.api.GetBackfill(t.Context(), env.app, b.ID)
 		require.NoError(t, err)
 		require.Equal(t, "done", b.Status)
 		require.EqualValues(t, 60, b.FiresCreated)
-		dues := w.rcv.Of(id).Dues()
+		dues := env.rcv.Of(id).Dues()
 		require.Len(t, dues, 60)
 		require.Equal(t, from.UnixMilli(), dues[0])
-		require.Len(t, w.rcv.Of(id), 60)
-		for _, a := range w.rcv.Of(id) {
+		require.Len(t, env.rcv.Of(id), 60)
+		for _, a := range env.rcv.Of(id) {
 			require.Equal(t, b.ID, timer.ID(a.Fire.Series).String())
 		}
 
-		tm, _, err = w.api.Create(t.Context(), client.NewTimer{
-			App:      w.app,
+		tm, _, err = env.api.Create(t.Context(), client.NewTimer{
+			App:      env.app,
 			Name:     "cancelled",
 			Schedule: client.Cron(everySecond),
-			Target:   client.Post(w.rcv.URL("/cancelled")),
+			Target:   client.Post(env.rcv.URL("/cancelled")),
 		})
 		require.NoError(t, err)
 		id = tm.TimerID()
-		b, err = w.api.Backfill(t.Context(), w.app, id, from, from.Add(20*time.Hour))
+		b, err = env.api.Backfill(t.Context(), env.app, id, from, from.Add(20*time.Hour))
 		require.NoError(t, err)
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(id)) > 0 },
+			func() bool { return len(env.rcv.Of(id)) > 0 },
 			patience,
 			10*time.Millisecond,
 		)
-		b, err = w.api.CancelBackfill(t.Context(), w.app, b.ID)
+		b, err = env.api.CancelBackfill(t.Context(), env.app, b.ID)
 		require.NoError(t, err)
 		require.Equal(t, "cancelled", b.Status)
 		require.Less(t, b.FiresCreated, int64(20*3600))
 		require.Eventually(t, func() bool {
 			var all int64
-			for _, n := range reasons(t, w, id) {
+			for _, n := range reasons(t, env, id) {
 				all += n
 			}
 			return all == b.FiresCreated
 		}, patience, 300*time.Millisecond, "each has its outcome")
-		called := len(w.rcv.Of(id))
-		n := reasons(t, w, id)
+		called := len(env.rcv.Of(id))
+		n := reasons(t, env, id)
 		require.EqualValues(t, called, n[""])
 		require.Equal(t, b.FiresCreated, n[""]+n["cancelled"])
 		pause(t, 3*time.Second)
-		require.Len(t, w.rcv.Of(id), called)
+		require.Len(t, env.rcv.Of(id), called)
 	})
 }
 
 // TestFreezeStopsAnApp: all timers of an app, and no other app's.
 func TestFreezeStopsAnApp(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		ids := []timer.ID{
-			w.active(t, "one", client.Cron(everySecond), "/frozen"),
-			w.active(t, "two", client.Cron(everySecond), "/frozen"),
+			env.active(t, "one", client.Cron(everySecond), "/frozen"),
+			env.active(t, "two", client.Cron(everySecond), "/frozen"),
 		}
 		on := time.Now()
 		pause(t, 3*time.Second)
-		before := w.heard(t, on, ids...)
-		a, err := w.api.Freeze(t.Context(), w.app, "incident")
+		before := env.awaitCalled(t, on, ids...)
+		a, err := env.api.Freeze(t.Context(), env.app, "incident")
 		require.NoError(t, err)
 		require.True(t, a.Frozen)
 		off := time.Now()
 		for _, id := range ids {
 			require.Eventually(
 				t,
-				func() bool { return reasons(t, w, id)[string(timer.ReasonFrozen)] >= 5 },
+				func() bool { return reasons(t, env, id)[string(timer.ReasonFrozen)] >= 5 },
 				patience,
 				200*time.Millisecond,
 			)
 		}
-		stood := w.outcomesOf(t, ids...)
+		stood := env.outcomesOf(t, ids...)
 		thaw := time.Now()
-		a, err = w.api.Unfreeze(t.Context(), w.app)
+		a, err = env.api.Unfreeze(t.Context(), env.app)
 		require.NoError(t, err)
 		require.False(t, a.Frozen)
 		back := time.Now().Add(reach)
 		pauseUntil(t, back.Add(3*time.Second))
 		for _, id := range ids {
-			w.led.Every(id, time.Second, on, before, ledger.Must)
+			env.led.AddEvery(id, time.Second, on, before, ledger.Must)
 			// what is due just before the thaw may be decided after it.
-			w.led.Every(id, time.Second, before, back, ledger.May)
-			w.led.Every(id, time.Second, back, back.Add(3*time.Second), ledger.Must)
+			env.led.AddEvery(id, time.Second, before, back, ledger.May)
+			env.led.AddEvery(id, time.Second, back, back.Add(3*time.Second), ledger.Must)
 		}
 		for _, o := range stood {
 			for due := o.Fire.DueMS; o.Reason == timer.ReasonFrozen && due <= max(o.Fire.DueMS, o.UntilMS); due += time.Second.Milliseconds() {
-				w.led.One(o.Fire.Timer, time.UnixMilli(due), ledger.Not)
+				env.led.Add(o.Fire.Timer, time.UnixMilli(due), ledger.Not)
 			}
 		}
-		for _, c := range w.rcv.Of(ids...) {
+		for _, c := range env.rcv.Of(ids...) {
 			if due := time.UnixMilli(c.Fire.DueMS); due.After(off.Add(reach)) {
 				require.False(
 					t,
@@ -274,7 +274,7 @@ func TestFreezeStopsAnApp(t *testing.T) {
 				)
 			}
 		}
-		v := w.settle(t)
+		v := env.settle(t)
 		require.NotZero(t, v.Skipped[timer.ReasonFrozen])
 	})
 }
@@ -283,19 +283,19 @@ func TestFreezeStopsAnApp(t *testing.T) {
 // one that has fired cannot be moved.
 func TestRescheduleMovesAOneShot(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		old := soon(10 * time.Second)
 		sooner, later := old.Add(-4*time.Second), old.Add(4*time.Second)
-		ids := w.oneShots(t, "moved", "/moved", old, old)
+		ids := env.oneShots(t, "moved", "/moved", old, old)
 		for i, to := range []time.Time{sooner, later} {
-			_, err := w.api.Reschedule(t.Context(), w.app, ids[i], to)
+			_, err := env.api.Reschedule(t.Context(), env.app, ids[i], to)
 			require.NoError(t, err)
-			w.led.One(ids[i], old, ledger.Not)
-			w.led.One(ids[i], to, ledger.Must)
+			env.led.Add(ids[i], old, ledger.Not)
+			env.led.Add(ids[i], to, ledger.Must)
 		}
 		pauseUntil(t, later.Add(2*time.Second))
-		w.settle(t)
-		_, err := w.api.Reschedule(t.Context(), w.app, ids[0], time.Now().Add(time.Hour))
+		env.settle(t)
+		_, err := env.api.Reschedule(t.Context(), env.app, ids[0], time.Now().Add(time.Hour))
 		var e *client.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, http.StatusConflict, e.Status)

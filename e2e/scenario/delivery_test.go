@@ -15,22 +15,26 @@ import (
 )
 
 // once makes a timer that is due once, with more to it than its name says, and enters it as due.
-func (w *world) once(t *testing.T, n client.NewTimer, at time.Time) timer.FireID {
+func (env *environment) once(t *testing.T, n client.NewTimer, at time.Time) timer.FireID {
 	t.Helper()
-	n.App, n.Status, n.Schedule = w.app, "active", client.At(at)
-	tm, _, err := w.api.Create(t.Context(), n)
+	n.App, n.Status, n.Schedule = env.app, "active", client.At(at)
+	tm, _, err := env.api.Create(t.Context(), n)
 	require.NoError(t, err)
-	w.led.One(tm.TimerID(), at, ledger.Must)
+	env.led.Add(tm.TimerID(), at, ledger.Must)
 	return timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
 }
 
 // waitFor polls the fire until it is as wanted.
-func (w *world) waitFor(t *testing.T, id timer.FireID, is func(*client.Fire) bool) client.Fire {
+func (env *environment) waitFor(
+	t *testing.T,
+	id timer.FireID,
+	is func(*client.Fire) bool,
+) client.Fire {
 	t.Helper()
 	var f client.Fire
 	for last := time.Now().Add(patience); ; pause(t, 100*time.Millisecond) {
 		var err error
-		if f, err = w.api.Fire(t.Context(), w.app, id); err == nil && is(&f) {
+		if f, err = env.api.Fire(t.Context(), env.app, id); err == nil && is(&f) {
 			return f
 		}
 		require.True(t, time.Now().Before(last), "fire %s stays as it is: %+v, %v", id, f, err)
@@ -41,15 +45,15 @@ func (w *world) waitFor(t *testing.T, id timer.FireID, is func(*client.Fire) boo
 // API, and no log of any process.
 func TestSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		const secret = "hunter2-of-the-secrets-story"
-		w.rcv.Script(
+		env.rcv.Script(
 			"/secret",
 			receiver.Script{Statuses: []int{500, 200}, Body: "you sent " + secret, Keep: true},
 		)
-		target := client.Post(w.rcv.URL("/secret"))
+		target := client.Post(env.rcv.URL("/secret"))
 		target.SecretHeaders = map[string]string{"X-Api-Key": secret}
-		id := w.once(
+		id := env.once(
 			t,
 			client.NewTimer{
 				Name:   "secret",
@@ -58,24 +62,24 @@ func TestSecretsAreNeverShown(t *testing.T) {
 			},
 			soon(3*time.Second),
 		)
-		w.settle(t)
-		got := w.rcv.Requests("/secret")
+		env.settle(t)
+		got := env.rcv.Requests("/secret")
 		require.Len(t, got, 2)
 		for _, r := range got {
 			require.Equal(t, secret, r.Header.Get("X-Api-Key"))
 		}
-		tm, err := w.api.Get(t.Context(), w.app, id.Timer)
+		tm, err := env.api.Get(t.Context(), env.app, id.Timer)
 		require.NoError(t, err)
 		require.Equal(t, "REDACTED", tm.Target.SecretHeaders["X-Api-Key"])
-		list, _, err := w.api.List(t.Context(), w.app, "", 10, "")
+		list, _, err := env.api.List(t.Context(), env.app, "", 10, "")
 		require.NoError(t, err)
-		fire, err := w.api.Fire(t.Context(), w.app, id)
+		fire, err := env.api.Fire(t.Context(), env.app, id)
 		require.NoError(t, err)
 		require.Len(t, fire.AttemptLog, 2)
 		shown, err := json.Marshal([]any{tm, list, fire})
 		require.NoError(t, err)
 		require.NotContains(t, string(shown), secret, "not even where the endpoint sends it back")
-		for _, p := range w.Processes() {
+		for _, p := range env.Processes() {
 			log, err := os.ReadFile(p.Log())
 			require.NoError(t, err)
 			require.NotContains(t, string(log), secret, p.Name)
@@ -88,8 +92,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 // token; a failure goes into the retries.
 func TestReceiverCompletesLater(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.rcv.Script(
+	runOnAll(t, func(t *testing.T, env *environment) {
+		env.rcv.Script(
 			"/later",
 			receiver.Script{
 				Statuses: []int{202},
@@ -97,11 +101,11 @@ func TestReceiverCompletesLater(t *testing.T) {
 				Keep:     true,
 			},
 		)
-		target := client.Post(w.rcv.URL("/later"))
+		target := client.Post(env.rcv.URL("/later"))
 		target.Async = "5m"
 		at := soon(3 * time.Second)
-		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App:      w.app,
+		tm, _, err := env.api.Create(t.Context(), client.NewTimer{
+			App:      env.app,
 			Name:     "later",
 			Schedule: client.At(at),
 			Target:   target,
@@ -114,37 +118,37 @@ func TestReceiverCompletesLater(t *testing.T) {
 		for n := range tokens {
 			var calls []receiver.Request
 			for last := time.Now().Add(patience); len(calls) <= n; pause(t, 20*time.Millisecond) {
-				calls = w.rcv.Requests("/later")
+				calls = env.rcv.Requests("/later")
 				require.True(t, time.Now().Before(last), "call %d did not come", n+1)
 			}
 			tokens[n] = calls[n].Header.Get("Carillon-Complete-Token")
 			require.NotEmpty(t, tokens[n])
 			if n == 0 {
-				open := w.waitFor(
+				open := env.waitFor(
 					t,
 					id,
 					func(f *client.Fire) bool { return f.WaitsFor == "completion" },
 				)
 				require.Equal(t, "open", open.Status)
-				_, err := w.api.Complete(t.Context(), id, tokens[0]+"x", "delivered", "")
+				_, err := env.api.Complete(t.Context(), id, tokens[0]+"x", "delivered", "")
 				require.ErrorContains(t, err, "answer 403")
-				_, err = w.api.Complete(t.Context(), id, tokens[0], "failed", "out of paper")
+				_, err = env.api.Complete(t.Context(), id, tokens[0], "failed", "out of paper")
 				require.NoError(t, err)
 			}
 		}
 		require.NotEqual(t, tokens[0], tokens[1])
 		// it may be early: the API waits.
-		repeated, err := w.api.Complete(t.Context(), id, tokens[1], "delivered", "")
+		repeated, err := env.api.Complete(t.Context(), id, tokens[1], "delivered", "")
 		require.NoError(t, err)
 		require.False(t, repeated)
-		repeated, err = w.api.Complete(t.Context(), id, tokens[1], "delivered", "")
+		repeated, err = env.api.Complete(t.Context(), id, tokens[1], "delivered", "")
 		require.NoError(t, err)
 		require.True(t, repeated)
-		_, err = w.api.Complete(t.Context(), id, tokens[0], "delivered", "")
+		_, err = env.api.Complete(t.Context(), id, tokens[0], "delivered", "")
 		require.ErrorContains(t, err, "answer 409")
-		f := w.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
+		f := env.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
 		require.EqualValues(t, 2, f.Attempts)
-		require.Len(t, w.rcv.Of(id.Timer), 2)
+		require.Len(t, env.rcv.Of(id.Timer), 2)
 		said, err := json.Marshal(f.AttemptLog)
 		require.NoError(t, err)
 		require.Contains(t, string(said), "out of paper")
@@ -155,61 +159,65 @@ func TestReceiverCompletesLater(t *testing.T) {
 // letters go.
 func TestFailedFiresAreRedriven(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.rcv.Script("/mended", receiver.Script{Statuses: []int{500}})
+	runOnAll(t, func(t *testing.T, env *environment) {
+		env.rcv.Script("/mended", receiver.Script{Statuses: []int{500}})
 		at := soon(3 * time.Second)
 		var ids []timer.FireID
 		for _, name := range []string{"one", "two", "three"} {
-			id := w.once(
+			id := env.once(
 				t,
 				client.NewTimer{
 					Name:   name,
-					Target: client.Post(w.rcv.URL("/mended")),
+					Target: client.Post(env.rcv.URL("/mended")),
 					Retry:  &client.Retry{Attempts: 1},
 				},
 				at,
 			)
-			w.led.One(id.Timer, at, ledger.Fail)
+			env.led.Add(id.Timer, at, ledger.Fail)
 			ids = append(ids, id)
 		}
-		w.settle(t)
-		dry, err := w.api.Redrive(
+		env.settle(t)
+		dry, err := env.api.Redrive(
 			t.Context(),
-			w.app,
+			env.app,
 			client.Redrive{DryRun: true, Failure: "status"},
 		)
 		require.NoError(t, err)
 		require.EqualValues(t, 3, dry.Count)
-		none, err := w.api.Redrive(t.Context(), w.app, client.Redrive{DryRun: true, Failure: "dns"})
+		none, err := env.api.Redrive(
+			t.Context(),
+			env.app,
+			client.Redrive{DryRun: true, Failure: "dns"},
+		)
 		require.NoError(t, err)
 		require.Zero(t, none.Count)
 
-		w.rcv.Script("/mended", receiver.Script{Keep: true})
-		one, err := w.api.Redrive(
+		env.rcv.Script("/mended", receiver.Script{Keep: true})
+		one, err := env.api.Redrive(
 			t.Context(),
-			w.app,
+			env.app,
 			client.Redrive{Fires: []string{ids[0].String()}},
 		)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, one.Count)
-		rest, err := w.api.Redrive(t.Context(), w.app, client.Redrive{})
+		rest, err := env.api.Redrive(t.Context(), env.app, client.Redrive{})
 		require.NoError(t, err)
 		require.EqualValues(t, 2, rest.Count, "the first is redriven already")
 		for i, id := range ids {
-			old, err := w.api.Fire(t.Context(), w.app, id)
+			old, err := env.api.Fire(t.Context(), env.app, id)
 			require.NoError(t, err)
 			require.Equal(t, "failed", old.Status)
 			again, err := timer.ParseFireID(old.RedrivenAs)
 			require.NoError(t, err, i)
-			f := w.waitFor(t, again, func(f *client.Fire) bool { return f.Status == "delivered" })
+			f := env.waitFor(t, again, func(f *client.Fire) bool { return f.Status == "delivered" })
 			require.Equal(t, "redrive", f.Cause)
 		}
-		require.Len(t, w.rcv.Requests("/mended"), 3)
-		if w.Servers() == nil {
+		require.Len(t, env.rcv.Requests("/mended"), 3)
+		if env.Servers() == nil {
 			return // nobody outside can look at the embedded bus
 		}
 		for last := time.Now().Add(patience); ; pause(t, time.Second) {
-			dead, err := w.Servers().DeadTasks(t.Context())
+			dead, err := env.Servers().DeadLetters(t.Context())
 			require.NoError(t, err)
 			left := 0
 			for _, id := range ids {

@@ -18,13 +18,13 @@ import (
 
 // isolation is how hard one app presses while another has 200 fires a second, which stay on time.
 type isolation struct {
-	hanging int           // timers that fire each second at an endpoint that answers after 30 s
-	pressed time.Duration // for how long
-	flood   int           // fires at one instant
-	making  time.Duration // how long their timers may take to be made
-	rate    float64       // of an app whose flood has to wait
-	wait    time.Duration // for how long it is looked at
-	p99     time.Duration // of the app that stays on time; 0: shown, and not judged
+	hanging    int           // timers that fire each second at an endpoint that answers after 30 s
+	pressure   time.Duration // for how long
+	burst      int           // fires at one instant
+	createTime time.Duration // how long their timers may take to be made
+	rate       float64       // of an app whose flood has to wait
+	wait       time.Duration // for how long it is looked at
+	p99        time.Duration // of the app that stays on time; 0: shown, and not judged
 }
 
 // With CARILLON_ISOLATION=full the sizes are those that are published, and lateness is judged: for
@@ -32,36 +32,36 @@ type isolation struct {
 func isolationSizes() isolation {
 	if os.Getenv("CARILLON_ISOLATION") == "full" {
 		return isolation{
-			hanging: 500,
-			pressed: 40 * time.Second,
-			flood:   50_000,
-			making:  110 * time.Second,
-			rate:    1000,
-			wait:    20 * time.Second,
-			p99:     250 * time.Millisecond,
+			hanging:    500,
+			pressure:   40 * time.Second,
+			burst:      50_000,
+			createTime: 110 * time.Second,
+			rate:       1000,
+			wait:       20 * time.Second,
+			p99:        250 * time.Millisecond,
 		}
 	}
 	return isolation{
-		hanging: 100,
-		pressed: 8 * time.Second,
-		flood:   1500,
-		making:  time.Minute,
-		rate:    100,
-		wait:    4 * time.Second,
+		hanging:    100,
+		pressure:   8 * time.Second,
+		burst:      1500,
+		createTime: time.Minute,
+		rate:       100,
+		wait:       4 * time.Second,
 	}
 }
 
 const (
-	besideRate = 200 // fires a second of the app that stays on time
-	hangs      = 30 * time.Second
+	steadyRate = 200 // fires a second of the app that stays on time
+	hangTime   = 30 * time.Second
 )
 
-// TestAnAppThatHangsDelaysNoOther: its endpoint holds every call for 30 s. It takes its share of
+// TestHangingAppDelaysNoOther: its endpoint holds every call for 30 s. It takes its share of
 // each executor's calls, and what cannot run waits elsewhere.
-func TestAnAppThatHangsDelaysNoOther(t *testing.T) { //nolint:tparallel // onQuiet decides
-	onQuiet(t, func(t *testing.T, w *world, o isolation) {
-		noisy := w.beside("hangs")
-		w.rcv.Script("/hang", receiver.Script{Delay: hangs})
+func TestHangingAppDelaysNoOther(t *testing.T) { //nolint:tparallel // runIsolation decides
+	runIsolation(t, func(t *testing.T, env *environment, o isolation) {
+		noisy := env.withApp("hangs")
+		env.rcv.Script("/hang", receiver.Script{Delay: hangTime})
 		for i := range o.hanging {
 			_, _, err := noisy.api.Create(t.Context(), client.NewTimer{
 				App:      noisy.app,
@@ -69,127 +69,130 @@ func TestAnAppThatHangsDelaysNoOther(t *testing.T) { //nolint:tparallel // onQui
 				Schedule: client.Cron(everySecond),
 				Status:   "active",
 				Target: client.Post(
-					w.rcv.URL("/hang"),
+					env.rcv.URL("/hang"),
 				),
 				Retry: &client.Retry{Attempts: 1, Timeout: "31s"},
 			})
 			require.NoError(t, err)
 		}
 		from := soon(10 * time.Second)
-		quiet := w.quiet(t, from, o.pressed)
-		pauseUntil(t, from.Add(o.pressed))
-		require.NotEmpty(t, w.rcv.Script("/hang", receiver.Script{}))
+		createSteady := env.createSteady(t, from, o.pressure)
+		pauseUntil(t, from.Add(o.pressure))
+		require.NotEmpty(t, env.rcv.Script("/hang", receiver.Script{}))
 		_, err := noisy.api.Freeze(t.Context(), noisy.app, "the story is over")
 		require.NoError(t, err)
-		w.onTime(t, o, "hangs", quiet)
+		env.checkOnTime(t, o, "hangs", createSteady)
 	})
 }
 
-// TestAFloodDelaysNoOther: all its fires are due at one instant.
-func TestAFloodDelaysNoOther(t *testing.T) { //nolint:tparallel // onQuiet decides
-	onQuiet(t, func(t *testing.T, w *world, o isolation) {
-		noisy := w.beside("floods")
-		at := soon(o.making)
-		flood := noisy.oneShots(t, "flood", "/flood", same(at, o.flood)...)
-		const pressed = 10 * time.Second
+// TestBurstDelaysNoOtherApp: all its fires are due at one instant.
+func TestBurstDelaysNoOtherApp(t *testing.T) { //nolint:tparallel // runIsolation decides
+	runIsolation(t, func(t *testing.T, env *environment, o isolation) {
+		noisy := env.withApp("floods")
+		at := soon(o.createTime)
+		burst := noisy.oneShots(t, "flood", "/flood", repeat(at, o.burst)...)
+		const pressure = 10 * time.Second
 		from := at.Add(-2 * time.Second)
-		quiet := w.quiet(t, from, pressed)
-		pauseUntil(t, from.Add(pressed))
-		w.onTime(t, o, "floods", quiet)
-		noisy.called(t, flood)
+		createSteady := env.createSteady(t, from, pressure)
+		pauseUntil(t, from.Add(pressure))
+		env.checkOnTime(t, o, "floods", createSteady)
+		noisy.awaitCalledOnce(t, burst)
 	})
 }
 
-// TestAFloodThatWaitsTakesNoMemory: its app may start only so many calls a second. What waits is in
+// TestRateLimitedBurstTakesNoMemory: its app may start only so many calls a second. What waits is in
 // no executor's hands: the number of goroutines and the heap stay as they are. The limit is in
 // force within a second.
-func TestAFloodThatWaitsTakesNoMemory(t *testing.T) { //nolint:tparallel // onQuiet decides
-	onQuiet(t, func(t *testing.T, w *world, o isolation) {
-		noisy := w.beside("waits")
-		require.NoError(t, w.api.PutSettings(t.Context(), noisy.app, client.Settings{Rate: o.rate}))
-		at := soon(o.making)
-		flood := noisy.oneShots(t, "flood", "/flood", same(at, o.flood)...)
+func TestRateLimitedBurstTakesNoMemory(t *testing.T) { //nolint:tparallel // runIsolation decides
+	runIsolation(t, func(t *testing.T, env *environment, o isolation) {
+		noisy := env.withApp("waits")
+		require.NoError(
+			t,
+			env.api.PutSettings(t.Context(), noisy.app, client.Settings{Rate: o.rate}),
+		)
+		at := soon(o.createTime)
+		burst := noisy.oneShots(t, "flood", "/flood", repeat(at, o.burst)...)
 		settled := 3 * time.Second // to look at all and put off most
-		quiet := w.quiet(t, at, settled+o.wait)
+		createSteady := env.createSteady(t, at, settled+o.wait)
 		pauseUntil(t, at.Add(settled))
-		first := w.weight(t)
+		first := env.resources(t)
 		pauseUntil(t, at.Add(settled+o.wait))
-		last, waiting := w.weight(t), o.flood-len(w.rcv.Of(flood...))
+		last, waiting := env.resources(t), o.burst-len(env.rcv.Of(burst...))
 		// the look itself may take a while.
 		most := o.rate * (time.Since(at) + 2*time.Second).Seconds()
 		t.Logf(
 			"%d of %d wait; goroutines %.0f, then %.0f; heap %.0f MB, then %.0f MB",
 			waiting,
-			o.flood,
+			o.burst,
 			first.goroutines,
 			last.goroutines,
 			first.heapMB,
 			last.heapMB,
 		)
-		require.Greater(t, waiting, o.flood/4, "the limit holds them back")
-		require.LessOrEqual(t, float64(o.flood-waiting), most, "no more start than the limit lets")
+		require.Greater(t, waiting, o.burst/4, "the limit holds them back")
+		require.LessOrEqual(t, float64(o.burst-waiting), most, "no more start than the limit lets")
 		if o.p99 > 0 { // else other stories run beside it, with calls and timers of their own
 			require.LessOrEqual(t, last.goroutines, first.goroutines+500)
 			require.LessOrEqual(t, last.heapMB, first.heapMB+64)
 		}
-		w.onTime(t, o, "waits", quiet)
-		require.NoError(t, w.api.PutSettings(t.Context(), noisy.app, client.Settings{}))
-		noisy.called(t, flood)
+		env.checkOnTime(t, o, "waits", createSteady)
+		require.NoError(t, env.api.PutSettings(t.Context(), noisy.app, client.Settings{}))
+		noisy.awaitCalledOnce(t, burst)
 	})
 }
 
-// onQuiet runs a story on each kind of cluster, with nothing beside it where lateness is judged.
-func onQuiet(t *testing.T, s func(t *testing.T, w *world, o isolation)) {
+// runIsolation runs a story on each kind of cluster, with nothing beside it where lateness is judged.
+func runIsolation(t *testing.T, s func(t *testing.T, env *environment, o isolation)) {
 	t.Helper()
 	o := isolationSizes()
 	if o.p99 == 0 {
 		t.Parallel()
-		onBoth(t, func(t *testing.T, w *world) { s(t, w, o) })
+		runOnAll(t, func(t *testing.T, env *environment) { s(t, env, o) })
 		return
 	}
 	for _, r := range runners {
-		if !r.whole {
+		if !r.indivisible {
 			t.Run(r.name, func(t *testing.T) {
-				onOwn(
+				runOnOwn(
 					t,
 					r,
 					cluster.Options{Replicas: 2},
-					func(t *testing.T, w *world) { s(t, w, o) },
+					func(t *testing.T, env *environment) { s(t, env, o) },
 				)
 			})
 		}
 	}
 }
 
-// beside returns the same deployment for another app.
-func (w *world) beside(app string) *world {
-	return &world{
-		Cluster: w.Cluster,
-		rcv:     w.rcv,
-		api:     w.api,
-		app:     w.app + "-" + app,
+// withApp returns the same deployment for another app.
+func (env *environment) withApp(app string) *environment {
+	return &environment{
+		Cluster: env.Cluster,
+		rcv:     env.rcv,
+		api:     env.api,
+		app:     env.app + "-" + app,
 		led:     ledger.New(),
 	}
 }
 
-// quiet makes timers that have besideRate fires a second, evenly, from an instant on for whole
+// createSteady makes timers that have steadyRate fires a second, evenly, from an instant on for whole
 // seconds, and enters them as due. Each has one a second: few are made quickly also on a machine
 // that is busy.
-func (w *world) quiet(t *testing.T, from time.Time, d time.Duration) []timer.ID {
+func (env *environment) createSteady(t *testing.T, from time.Time, d time.Duration) []timer.ID {
 	t.Helper()
-	ids := make([]timer.ID, besideRate)
+	ids := make([]timer.ID, steadyRate)
 	eg, ctx := errgroup.WithContext(t.Context())
 	eg.SetLimit(callers)
-	for i, first := range spread(from, time.Second, besideRate) {
+	for i, first := range spread(from, time.Second, steadyRate) {
 		eg.Go(func() error {
 			s := client.Every(time.Second)
 			s.Anchor = client.At(first).At
 			s.StartAt, s.MaxFires = s.Anchor, int64(d/time.Second)
-			tm, _, err := w.api.Create(ctx, client.NewTimer{
-				App:      w.app,
+			tm, _, err := env.api.Create(ctx, client.NewTimer{
+				App:      env.app,
 				Name:     fmt.Sprintf("quiet-%d", i),
 				Schedule: s,
-				Target:   client.Post(w.rcv.URL("/quiet")),
+				Target:   client.Post(env.rcv.URL("/quiet")),
 				Status:   "active",
 			})
 			if err != nil {
@@ -204,7 +207,7 @@ func (w *world) quiet(t *testing.T, from time.Time, d time.Duration) []timer.ID 
 			}
 			ids[i] = tm.TimerID()
 			for due := first; due.Before(first.Add(d)); due = due.Add(time.Second) {
-				w.led.One(ids[i], due, ledger.Must)
+				env.led.Add(ids[i], due, ledger.Must)
 			}
 			return nil
 		})
@@ -213,18 +216,18 @@ func (w *world) quiet(t *testing.T, from time.Time, d time.Duration) []timer.ID 
 	return ids
 }
 
-// onTime waits for the app that others press, and judges it.
-func (w *world) onTime(t *testing.T, o isolation, what string, ids []timer.ID) {
+// checkOnTime waits for the app that others press, and judges it.
+func (env *environment) checkOnTime(t *testing.T, o isolation, what string, ids []timer.ID) {
 	t.Helper()
-	w.settle(t)
-	calls := w.rcv.Of(ids...)
+	env.settle(t)
+	calls := env.rcv.Of(ids...)
 	q := calls.Lateness()
 	t.Logf(
 		"%s: another app %s: of %d fires at %d/s p50 %s, p99 %s, most %s late",
-		w.Name(),
+		env.Name(),
 		what,
 		len(calls),
-		besideRate,
+		steadyRate,
 		q.P50,
 		q.P99,
 		q.Max,
@@ -232,25 +235,31 @@ func (w *world) onTime(t *testing.T, o isolation, what string, ids []timer.ID) {
 	if o.p99 > 0 {
 		require.Less(t, q.P99, o.p99)
 	}
-	require.Less(t, q.Max, hangs, "none waits for the calls of another app")
+	require.Less(t, q.Max, hangTime, "none waits for the calls of another app")
 }
 
-// called waits until each of one-shots was called, and looks that none was twice.
-func (w *world) called(t *testing.T, ids []timer.ID) {
+// awaitCalledOnce waits until each of one-shots was called, and looks that none was twice.
+func (env *environment) awaitCalledOnce(t *testing.T, ids []timer.ID) {
 	t.Helper()
-	for last := time.Now().Add(patience); w.missing() > 0; pause(t, 100*time.Millisecond) {
-		require.True(t, time.Now().Before(last), "%d of %d were not called", w.missing(), len(ids))
+	for last := time.Now().Add(patience); env.missing() > 0; pause(t, 100*time.Millisecond) {
+		require.True(
+			t,
+			time.Now().Before(last),
+			"%d of %d were not called",
+			env.missing(),
+			len(ids),
+		)
 	}
-	require.Empty(t, w.rcv.Of(ids...).Duplicates())
+	require.Empty(t, env.rcv.Of(ids...).Duplicates())
 }
 
-// weight is what the executors of a deployment take.
-type weight struct{ goroutines, heapMB float64 }
+// resources is what the executors of a deployment take.
+type resources struct{ goroutines, heapMB float64 }
 
-func (w *world) weight(t *testing.T) (sum weight) {
+func (env *environment) resources(t *testing.T) (sum resources) {
 	t.Helper()
 	const mb = 1 << 20
-	for _, p := range w.Role(cluster.Executor) {
+	for _, p := range env.Role(cluster.Executor) {
 		m, err := p.Metrics(t.Context())
 		require.NoError(t, err)
 		sum.goroutines += m.Sum("go_goroutines")

@@ -16,20 +16,20 @@ import (
 	"github.com/carillon-timer/carillon/e2e/receiver"
 )
 
-// TestKeysOpenTheirApp: each key does what its scope says, in its own app alone; another's is not
+// TestKeysGrantOnlyTheirApp: each key does what its scope says, in its own app alone; another's is not
 // there; a revoked one opens nothing any more, at no replica.
-func TestKeysOpenTheirApp(t *testing.T) {
+func TestKeysGrantOnlyTheirApp(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		other := w.app + "-other"
-		id := w.active(t, "mine", client.Cron("0 0 1 1 *"), "/never")
+	runOnAll(t, func(t *testing.T, env *environment) {
+		other := env.app + "-other"
+		id := env.active(t, "mine", client.Cron("0 0 1 1 *"), "/never")
 		keys := map[string]client.Key{}
 		for _, scope := range []string{"read", "write", "admin"} {
-			k, err := w.api.CreateKey(t.Context(), w.app, scope, scope)
+			k, err := env.api.CreateKey(t.Context(), env.app, scope, scope)
 			require.NoError(t, err)
 			keys[scope] = k
 		}
-		stranger, err := w.api.CreateKey(t.Context(), other, "stranger", "admin")
+		stranger, err := env.api.CreateKey(t.Context(), other, "stranger", "admin")
 		require.NoError(t, err)
 		status := func(err error) int {
 			if e, ok := err.(*client.Error); ok { //nolint:errorlint // the client wraps none
@@ -39,10 +39,10 @@ func TestKeysOpenTheirApp(t *testing.T) {
 			return http.StatusOK
 		}
 		try := func(key string) [4]int {
-			c := w.api.WithKey(key)
-			_, getErr := c.Get(t.Context(), w.app, id)
-			_, pauseErr := c.Pause(t.Context(), w.app, id, "", time.Time{})
-			_, keysErr := c.Keys(t.Context(), w.app)
+			c := env.api.WithKey(key)
+			_, getErr := c.Get(t.Context(), env.app, id)
+			_, pauseErr := c.Pause(t.Context(), env.app, id, "", time.Time{})
+			_, keysErr := c.Keys(t.Context(), env.app)
 			_, otherErr := c.Get(t.Context(), other, id)
 			return [4]int{status(getErr), status(pauseErr), status(keysErr), status(otherErr)}
 		}
@@ -51,7 +51,7 @@ func TestKeysOpenTheirApp(t *testing.T) {
 		require.Equal(t, [4]int{200, 200, 403, 404}, try(keys["write"].Key))
 		require.Equal(t, [4]int{200, 200, 200, 404}, try(keys["admin"].Key))
 		require.Equal(t, [4]int{404, 404, 404, 404}, try(stranger.Key))
-		require.NoError(t, w.api.RevokeKey(t.Context(), w.app, keys["write"].ID))
+		require.NoError(t, env.api.RevokeKey(t.Context(), env.app, keys["write"].ID))
 		pause(t, 5*time.Second)
 		for range 6 { // more often than there are replicas
 			require.Equal(t, [4]int{401, 401, 401, 401}, try(keys["write"].Key))
@@ -64,19 +64,19 @@ func TestKeysOpenTheirApp(t *testing.T) {
 // the keys were made, and one after a key is retired.
 func TestSignaturesVerify(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		shared, err := w.api.CreateSigningKey(t.Context(), w.app, "hmac")
+	runOnAll(t, func(t *testing.T, env *environment) {
+		shared, err := env.api.CreateSigningKey(t.Context(), env.app, "hmac")
 		require.NoError(t, err)
-		public, err := w.api.CreateSigningKey(t.Context(), w.app, "ed25519")
+		public, err := env.api.CreateSigningKey(t.Context(), env.app, "ed25519")
 		require.NoError(t, err)
-		w.rcv.Script("/signed", receiver.Script{Keep: true})
-		target := client.Post(w.rcv.URL("/signed"))
+		env.rcv.Script("/signed", receiver.Script{Keep: true})
+		target := client.Post(env.rcv.URL("/signed"))
 		target.Body = `{"pay":"1000 €"}`
 		signed := func(name string) receiver.Request {
-			before := len(w.rcv.Requests("/signed"))
-			w.once(t, client.NewTimer{Name: name, Target: target}, soon(3*time.Second))
-			w.settle(t)
-			got := w.rcv.Requests("/signed")
+			before := len(env.rcv.Requests("/signed"))
+			env.once(t, client.NewTimer{Name: name, Target: target}, soon(3*time.Second))
+			env.settle(t)
+			got := env.rcv.Requests("/signed")
 			require.Len(t, got, before+1)
 			return got[before]
 		}
@@ -85,7 +85,7 @@ func TestSignaturesVerify(t *testing.T) {
 		first.Body = []byte(`{"pay":"9000 €"}`)
 		require.Zero(t, verified(t, &first, shared.Secret, public.Public), "another body")
 
-		require.NoError(t, w.api.RetireSigningKey(t.Context(), w.app, shared.ID))
+		require.NoError(t, env.api.RetireSigningKey(t.Context(), env.app, shared.ID))
 		pause(t, 2*time.Second)
 		second := signed("one")
 		require.Equal(t, 1, verified(t, &second, shared.Secret, public.Public))

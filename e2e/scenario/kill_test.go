@@ -22,9 +22,9 @@ import (
 // once: each fire still has one outcome, and only calls in flight are made twice.
 func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 	t.Parallel()
-	onFaulty(t, func(t *testing.T, w *world) {
+	runFaulty(t, func(t *testing.T, env *environment) {
 		const down, between = 2 * time.Second, 2 * time.Second
-		w.rcv.Script("/slow", receiver.Script{Delay: 300 * time.Millisecond})
+		env.rcv.Script("/slow", receiver.Script{Delay: 300 * time.Millisecond})
 		var crons []timer.ID
 		from := time.Now()
 		for i := range 8 {
@@ -35,7 +35,7 @@ func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 			// What a slow machine calls late is no misfire: each of them is owed.
 			crons = append(
 				crons,
-				w.ringing(
+				env.createCron(
 					t,
 					fmt.Sprintf("cron-%d", i),
 					path,
@@ -46,70 +46,70 @@ func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 			)
 		}
 		active := time.Now()
-		w.oneShots(t, "shot", "/fast", spread(soon(10*time.Second), 40*time.Second, 400)...)
+		env.oneShots(t, "shot", "/fast", spread(soon(10*time.Second), 40*time.Second, 400)...)
 		pause(t, 2*time.Second)
 		for _, r := range cluster.Roles() {
-			victim := w.Role(r)[0]
-			w.kill(t, victim)
+			victim := env.Role(r)[0]
+			env.kill(t, victim)
 			pause(t, down)
-			w.start(t, victim)
+			env.start(t, victim)
 			pause(t, between)
 		}
-		w.kill(t, w.Processes()...)
+		env.kill(t, env.Processes()...)
 		pause(t, down)
-		w.start(t, w.Processes()...)
+		env.start(t, env.Processes()...)
 		pause(t, between)
 		until := time.Now()
 		for _, id := range crons {
-			w.led.Every(id, time.Second, from, active, ledger.May)
-			w.led.Every(id, time.Second, active, until, ledger.Must)
+			env.led.AddEvery(id, time.Second, from, active, ledger.May)
+			env.led.AddEvery(id, time.Second, active, until, ledger.Must)
 		}
-		w.settle(t)
+		env.settle(t)
 	})
 }
 
-// TestP3TwiceOnlyWhatWasInFlight: an executor is killed while calls are in flight and others wait
+// TestP3DuplicatesOnlyInFlightCalls: an executor is killed while calls are in flight and others wait
 // in its hands. Only the former may come again, and then with the same fire id and key.
-func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
+func TestP3DuplicatesOnlyInFlightCalls(t *testing.T) {
 	t.Parallel()
-	onFaulty(t, func(t *testing.T, w *world) {
+	runFaulty(t, func(t *testing.T, env *environment) {
 		const calls = 40
-		done := w.oneShots(t, "done", "/done", same(soon(10*time.Second), calls)...)
-		w.settle(t)
+		done := env.oneShots(t, "done", "/done", repeat(soon(10*time.Second), calls)...)
+		env.settle(t)
 
 		// They are in flight for as long as the story wants.
-		w.rcv.Script("/inflight", receiver.Script{Hang: true, Keep: true})
+		env.rcv.Script("/inflight", receiver.Script{Hang: true, Keep: true})
 		at := soon(10 * time.Second)
-		slow := w.oneShots(t, "slow", "/inflight", same(at, calls)...)
-		held := w.oneShots(
+		slow := env.oneShots(t, "slow", "/inflight", repeat(at, calls)...)
+		held := env.oneShots(
 			t,
 			"held",
 			"/held",
 			spread(at.Add(1500*time.Millisecond), 2*time.Second, calls)...)
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(slow...).ByFire()) == calls },
+			func() bool { return len(env.rcv.Of(slow...).ByFire()) == calls },
 			patience,
 			10*time.Millisecond,
 		)
-		victim := busiest(t, w)
-		w.kill(t, victim)
-		begun := w.rcv.Of(held...).ByFire()
-		requests := w.rcv.Requests("/inflight")
-		w.rcv.Script("/inflight", receiver.Script{Keep: true})
+		victim := busiest(t, env)
+		env.kill(t, victim)
+		begun := env.rcv.Of(held...).ByFire()
+		requests := env.rcv.Requests("/inflight")
+		env.rcv.Script("/inflight", receiver.Script{Keep: true})
 		pause(t, time.Second)
-		w.start(t, victim)
-		w.settle(t)
+		env.start(t, victim)
+		env.settle(t)
 
 		// The sweep looks for what is open 10 s after its time: what it wrongly repeats comes then.
 		pause(t, 16*time.Second)
-		v := w.judge(t)
+		v := env.check(t)
 		require.Empty(t, v.Faults())
 		require.Positive(t, v.Excused, "nothing was in flight at the executor that was killed")
 		require.LessOrEqual(t, v.Excused, calls+len(begun))
-		require.Len(t, w.rcv.Of(done...), calls, "finished before: never again")
+		require.Len(t, env.rcv.Of(done...), calls, "finished before: never again")
 		t.Logf("%d of %d that were to wait in hand had begun at the kill", len(begun), calls)
-		for f, as := range w.rcv.Of(held...).ByFire() {
+		for f, as := range env.rcv.Of(held...).ByFire() {
 			require.True(
 				t,
 				len(as) == 1 || len(begun[f]) > 0,
@@ -119,7 +119,7 @@ func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
 			)
 		}
 		keys := make(map[string]int)
-		for _, r := range append(requests, w.rcv.Requests("/inflight")...) {
+		for _, r := range append(requests, env.rcv.Requests("/inflight")...) {
 			require.Equal(t, r.Header.Get("Carillon-Fire-Id"), r.Header.Get("Idempotency-Key"))
 			keys[r.Header.Get("Idempotency-Key")]++
 		}
@@ -129,11 +129,11 @@ func TestP3TwiceOnlyWhatWasInFlight(t *testing.T) {
 
 // busiest returns the executor with most calls in flight: tasks of one instant are one batch, which
 // one executor may take whole.
-func busiest(t *testing.T, w *world) *cluster.Process {
+func busiest(t *testing.T, env *environment) *cluster.Process {
 	t.Helper()
 	var best *cluster.Process
 	most := -1.0
-	for _, p := range w.Role(cluster.Executor) {
+	for _, p := range env.Role(cluster.Executor) {
 		m, err := p.Metrics(t.Context())
 		require.NoError(t, err)
 		if n := m.Sum("carillon_executor_active_attempts"); n > most {
@@ -147,7 +147,7 @@ func busiest(t *testing.T, w *world) *cluster.Process {
 // with 2xx rings once; what rings is there to be read.
 func TestP6AcceptedMeansDurable(t *testing.T) {
 	t.Parallel()
-	onFaulty(t, func(t *testing.T, w *world) {
+	runFaulty(t, func(t *testing.T, env *environment) {
 		const writers = 16
 		at := soon(12 * time.Second)
 		var mu sync.Mutex
@@ -158,9 +158,9 @@ func TestP6AcceptedMeansDurable(t *testing.T) {
 		for i := range writers {
 			wg.Go(func() {
 				for n := 0; ctx.Err() == nil && time.Now().Before(at.Add(-2*time.Second)); n++ {
-					tm, a, err := w.api.Create(ctx, client.NewTimer{
-						App: w.app, Name: fmt.Sprintf("%d-%d", i, n), Schedule: client.At(at),
-						Target: client.Post(w.rcv.URL("/durable")), Status: "active",
+					tm, a, err := env.api.Create(ctx, client.NewTimer{
+						App: env.app, Name: fmt.Sprintf("%d-%d", i, n), Schedule: client.At(at),
+						Target: client.Post(env.rcv.URL("/durable")), Status: "active",
 					})
 					mu.Lock()
 					switch {
@@ -177,21 +177,21 @@ func TestP6AcceptedMeansDurable(t *testing.T) {
 			})
 		}
 		pause(t, time.Second)
-		victim := w.Role(cluster.API)[0]
-		w.kill(t, victim) // in a moment between two answers, with others under way
+		victim := env.Role(cluster.API)[0]
+		env.kill(t, victim) // in a moment between two answers, with others under way
 		pause(t, 500*time.Millisecond)
 		cancel()
 		wg.Wait()
-		w.start(t, victim)
+		env.start(t, victim)
 		require.Greater(t, len(accepted), writers)
 		require.Positive(t, refused, "the kill met no call")
 		for id := range accepted {
-			w.led.One(id, at, ledger.Must)
+			env.led.Add(id, at, ledger.Must)
 		}
-		w.settle(t)
-		for _, a := range w.rcv.Arrivals() {
+		env.settle(t)
+		for _, a := range env.rcv.Arrivals() {
 			if !accepted[a.Fire.Timer] {
-				_, err := w.api.Get(t.Context(), w.app, a.Fire.Timer)
+				_, err := env.api.Get(t.Context(), env.app, a.Fire.Timer)
 				require.NoError(
 					t,
 					err,

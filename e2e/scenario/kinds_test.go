@@ -16,33 +16,33 @@ import (
 // keeps to it over a pause.
 func TestIntervalKeepsItsPhase(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		s := client.Every(3 * time.Second)
 		s.Anchor, s.Phase = "2026-01-01T00:00:00Z", "1s"
-		id := w.active(t, "phase", s, "/interval")
+		id := env.active(t, "phase", s, "/interval")
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(id)) >= 2 },
+			func() bool { return len(env.rcv.Of(id)) >= 2 },
 			patience,
 			20*time.Millisecond,
 		)
-		_, err := w.api.SetStatus(t.Context(), w.app, id, "inactive")
+		_, err := env.api.SetStatus(t.Context(), env.app, id, "inactive")
 		require.NoError(t, err)
 		pause(t, 2*time.Second)
-		seen := len(w.rcv.Of(id))
-		_, err = w.api.SetStatus(t.Context(), w.app, id, "active")
+		seen := len(env.rcv.Of(id))
+		_, err = env.api.SetStatus(t.Context(), env.app, id, "active")
 		require.NoError(t, err)
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(id)) >= seen+2 },
+			func() bool { return len(env.rcv.Of(id)) >= seen+2 },
 			patience,
 			20*time.Millisecond,
 		)
 		anchor := time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC).UnixMilli()
-		for _, a := range w.rcv.Of(id) {
+		for _, a := range env.rcv.Of(id) {
 			require.Zero(t, (a.Fire.DueMS-anchor)%3000)
 		}
-		require.Empty(t, w.rcv.Of(id).Duplicates())
+		require.Empty(t, env.rcv.Of(id).Duplicates())
 	})
 }
 
@@ -50,27 +50,27 @@ func TestIntervalKeepsItsPhase(t *testing.T) {
 // chain never ends.
 func TestFixedDelayWaitsForTheLast(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.rcv.Script("/chain", receiver.Script{Delay: 1500 * time.Millisecond})
-		id := w.active(t, "chain", client.FixedDelay(2*time.Second), "/chain")
+	runOnAll(t, func(t *testing.T, env *environment) {
+		env.rcv.Script("/chain", receiver.Script{Delay: 1500 * time.Millisecond})
+		id := env.active(t, "chain", client.FixedDelay(2*time.Second), "/chain")
 		const links = 5
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(id)) >= links },
+			func() bool { return len(env.rcv.Of(id)) >= links },
 			patience,
 			20*time.Millisecond,
 		)
-		calls := w.rcv.Of(id)
+		calls := env.rcv.Of(id)
 		for i := 1; i < links; i++ {
 			gap := calls[i].Arrived().Sub(time.Unix(0, calls[i-1].DoneNS))
-			require.GreaterOrEqual(t, gap, 2*time.Second-clocks, "link %d", i)
+			require.GreaterOrEqual(t, gap, 2*time.Second-clockTolerance, "link %d", i)
 			require.NotEqual(t, calls[i-1].Fire, calls[i].Fire)
 		}
-		_, err := w.api.SetStatus(t.Context(), w.app, id, "inactive")
+		_, err := env.api.SetStatus(t.Context(), env.app, id, "inactive")
 		require.NoError(t, err)
 		off := time.Now()
 		pause(t, 6*time.Second)
-		for _, a := range w.rcv.Of(id) {
+		for _, a := range env.rcv.Of(id) {
 			require.LessOrEqual(
 				t,
 				a.Fire.DueMS,
@@ -78,12 +78,12 @@ func TestFixedDelayWaitsForTheLast(t *testing.T) {
 				"a chain ends with its timer",
 			)
 		}
-		_, err = w.api.SetStatus(t.Context(), w.app, id, "active")
+		_, err = env.api.SetStatus(t.Context(), env.app, id, "active")
 		require.NoError(t, err)
-		seen := len(w.rcv.Of(id))
+		seen := len(env.rcv.Of(id))
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(id)) >= seen+2 },
+			func() bool { return len(env.rcv.Of(id)) >= seen+2 },
 			patience,
 			20*time.Millisecond,
 			"and begins with it",
@@ -95,63 +95,63 @@ func TestFixedDelayWaitsForTheLast(t *testing.T) {
 // exact though several replicas expand.
 func TestWindowAndLimitOfFires(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		from := soon(4 * time.Second)
 		until := from.Add(6 * time.Second)
 		s := client.Cron(everySecond)
 		s.StartAt, s.EndAt = from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339)
-		window := w.active(t, "window", s, "/window")
-		w.led.Every(window, time.Second, from.Add(-3*time.Second), from, ledger.Not)
-		w.led.Every(window, time.Second, from, until, ledger.Must)
+		window := env.active(t, "window", s, "/window")
+		env.led.AddEvery(window, time.Second, from.Add(-3*time.Second), from, ledger.Not)
+		env.led.AddEvery(window, time.Second, from, until, ledger.Must)
 
 		s = client.Cron(everySecond)
 		const most = 25 // more than one expansion: step1 is short
 		s.MaxFires = most
-		limited := w.active(t, "limited", s, "/limited")
+		limited := env.active(t, "limited", s, "/limited")
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(limited)) >= most },
+			func() bool { return len(env.rcv.Of(limited)) >= most },
 			patience,
 			50*time.Millisecond,
 		)
 		pauseUntil(t, until)
-		w.led.Every(window, time.Second, until, until.Add(3*time.Second), ledger.Not)
+		env.led.AddEvery(window, time.Second, until, until.Add(3*time.Second), ledger.Not)
 		pause(t, 4*time.Second)
-		w.settle(t)
-		require.Len(t, w.rcv.Of(limited).ByFire(), most)
-		tm, err := w.api.Get(t.Context(), w.app, limited)
+		env.settle(t)
+		require.Len(t, env.rcv.Of(limited).ByFire(), most)
+		tm, err := env.api.Get(t.Context(), env.app, limited)
 		require.NoError(t, err)
 		require.EqualValues(t, most, tm.FiresCreated)
 		require.Empty(t, tm.NextDue)
-		dues := w.rcv.Of(limited).Dues()
+		dues := env.rcv.Of(limited).Dues()
 		require.EqualValues(t, (most-1)*1000, dues[most-1]-dues[0], "none was left out")
 	})
 }
 
-// TestPreviewTellsWhatRings: what a preview says of a timer is what arrives, with several specs, a
+// TestPreviewMatchesFires: what a preview says of a timer is what arrives, with several specs, a
 // zone and a calendar.
-func TestPreviewTellsWhatRings(t *testing.T) {
+func TestPreviewMatchesFires(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		now := time.Now().UTC()
 		// A calendar by which some seconds of the coming minute are not allowed.
 		gap := soon(6 * time.Second).UTC()
-		_, err := w.api.PutCalendar(
+		_, err := env.api.PutCalendar(
 			t.Context(),
-			w.app,
+			env.app,
 			"hours",
 			client.Calendar{TimeZone: "UTC", AllowedTimes: allowedBut(gap, gap.Add(4*time.Second))},
 		)
 		require.NoError(t, err)
 		s := client.Cron("*/3 * * * * *", "*/2 * * * * *")
 		s.TimeZone, s.Calendars = "Asia/Kathmandu", []string{"hours"}
-		id := w.active(t, "foretold", s, "/foretold")
+		id := env.active(t, "foretold", s, "/foretold")
 		on := time.Now()
-		f, err := w.api.Preview(t.Context(), client.Preview{
+		f, err := env.api.Preview(t.Context(), client.Preview{
 			Schedule: s,
 			From:     on.UTC().Format(time.RFC3339Nano),
 			Count:    12,
-			App:      w.app,
+			App:      env.app,
 			TimerID:  id.String(),
 		})
 		require.NoError(t, err)
@@ -168,14 +168,14 @@ func TestPreviewTellsWhatRings(t *testing.T) {
 				"%s is excluded",
 				x.Due,
 			)
-			w.led.One(id, x.Due, ledger.Must)
+			env.led.Add(id, x.Due, ledger.Must)
 			last = x.Due
 		}
 		for _, x := range f.Excluded {
-			w.led.One(id, x.Due, ledger.Not)
+			env.led.Add(id, x.Due, ledger.Not)
 		}
 		pauseUntil(t, last)
-		w.settle(t)
+		env.settle(t)
 	})
 }
 
@@ -194,28 +194,28 @@ func allowedBut(from, to time.Time) []client.TimeRange {
 // TestJitterIsLateAndNeverEarly: fires run within the jitter after they are due, spread over it.
 func TestJitterIsLateAndNeverEarly(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		const jitter = 4 * time.Second
 		s := client.Cron(everySecond)
 		s.Jitter = jitter.String()
 		var ids []timer.ID
 		for _, name := range []string{"a", "b", "c", "d"} {
-			ids = append(ids, w.active(t, name, s, "/jitter"))
+			ids = append(ids, env.active(t, name, s, "/jitter"))
 		}
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(ids...)) >= 60 },
+			func() bool { return len(env.rcv.Of(ids...)) >= 60 },
 			patience,
 			50*time.Millisecond,
 		)
 		late := 0
-		for _, a := range w.rcv.Of(ids...) {
-			require.Greater(t, a.Lateness(), -clocks)
+		for _, a := range env.rcv.Of(ids...) {
+			require.Greater(t, a.Lateness(), -clockTolerance)
 			if a.Lateness() > jitter/4 {
 				late++
 			}
 		}
 		require.Greater(t, late, 20, "three of four are")
-		require.Empty(t, w.rcv.Of(ids...).Duplicates())
+		require.Empty(t, env.rcv.Of(ids...).Duplicates())
 	})
 }

@@ -14,11 +14,11 @@ import (
 )
 
 // Stories mostly wait, so many run at once, whatever the number of processors.
-const storiesAtOnce = "10"
+const parallelScenarios = "10"
 
-// step1 of the shared clusters: short, so that the migrators expand while the stories run. Clusters
+// expandAhead of the shared clusters: short, so that the migrators expand while the stories run. Clusters
 // of a story's own have the default.
-const step1 = 15 * time.Second
+const expandAhead = 15 * time.Second
 
 // openNamespace is where timers of the shared clusters may publish.
 const openNamespace = "public/default"
@@ -29,7 +29,7 @@ var binDir, runDir string
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(storiesAtOnce)
+		_ = f.Value.Set(parallelScenarios)
 	}
 	os.Exit(run(m))
 }
@@ -79,10 +79,10 @@ func failures() string {
 
 // runner starts clusters of one kind.
 type runner struct {
-	name  string
-	host  string // where endpoints listen; empty: 127.0.0.1
-	whole bool   // its processes cannot be killed and started one by one
-	start func(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error)
+	name        string
+	host        string // where endpoints listen; empty: 127.0.0.1
+	indivisible bool   // its processes cannot be killed and started one by one
+	start       func(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error)
 
 	mu     sync.Mutex
 	shared map[bool]*sharedCluster // by whether stories may break it
@@ -108,10 +108,10 @@ func init() { //nolint:gochecknoinits // the list of runners is what every story
 		runners = append(
 			runners,
 			&runner{
-				name:  "kube",
-				start: startKube,
-				whole: true,
-				host:  os.Getenv("CARILLON_E2E_HOST"),
+				name:        "kube",
+				start:       startKube,
+				indivisible: true,
+				host:        os.Getenv("CARILLON_E2E_HOST"),
 			},
 		)
 	}
@@ -133,7 +133,7 @@ func (r *runner) share(broken bool) *sharedCluster {
 		o := cluster.Options{
 			Replicas: 2,
 			Env: map[string]string{
-				"CARILLON_EXPAND_AHEAD":    step1.String(),
+				"CARILLON_EXPAND_AHEAD":    expandAhead.String(),
 				"CARILLON_CALLBACK_TOPICS": openNamespace,
 			},
 		}
@@ -168,7 +168,7 @@ func (r *runner) close() {
 func startAllInOne(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error) {
 	began := time.Now()
 	c, err := cluster.StartAllInOne(ctx, o)
-	breath.took(time.Since(began), 3*time.Second)
+	machine.observeStart(time.Since(began), 3*time.Second)
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // it says what it was doing
 	}

@@ -16,7 +16,7 @@ import (
 // minute, over the border of a minute and over several expansions: none missing, early or repeated.
 func TestP1NeverEarlyEachSecondForAMinute(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		const length = time.Minute
 		steps := map[string]time.Duration{
 			"* * * * * *":     time.Second,
@@ -24,22 +24,22 @@ func TestP1NeverEarlyEachSecondForAMinute(t *testing.T) {
 			"0/1 * * * * ?":   time.Second,
 		}
 		for cron, step := range steps {
-			id, err := w.api.V1Create(t.Context(), client.V1Def{
-				App:    w.app,
+			id, err := env.api.V1Create(t.Context(), client.V1Def{
+				App:    env.app,
 				Name:   cron,
 				Cron:   cron,
-				Notify: client.V1Notify{URL: w.rcv.URL("/each"), Method: "POST"},
+				Notify: client.V1Notify{URL: env.rcv.URL("/each"), Method: "POST"},
 			})
 			require.NoError(t, err, cron)
 			asked := time.Now()
-			require.NoError(t, w.api.V1Enable(t.Context(), w.app, id))
+			require.NoError(t, env.api.V1Enable(t.Context(), env.app, id))
 			enabled := time.Now()
-			w.led.Every(id, step, asked, enabled, ledger.May)
-			w.led.Every(id, step, enabled, enabled.Add(length), ledger.Must)
-			defer func() { require.NoError(t, w.api.V1Unable(t.Context(), w.app, id)) }()
+			env.led.AddEvery(id, step, asked, enabled, ledger.May)
+			env.led.AddEvery(id, step, enabled, enabled.Add(length), ledger.Must)
+			defer func() { require.NoError(t, env.api.V1Unable(t.Context(), env.app, id)) }()
 		}
 		pause(t, length)
-		v := w.settle(t)
+		v := env.settle(t)
 		require.GreaterOrEqual(t, v.Due, 150)
 	})
 }
@@ -47,9 +47,9 @@ func TestP1NeverEarlyEachSecondForAMinute(t *testing.T) {
 // TestP1NeverEarlyAThousandAtOnce: 1,000 one-shots at the same second.
 func TestP1NeverEarlyAThousandAtOnce(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.oneShots(t, "herd", "/herd", same(soon(30*time.Second), 1000)...)
-		v := w.settle(t)
+	runOnAll(t, func(t *testing.T, env *environment) {
+		env.oneShots(t, "herd", "/herd", repeat(soon(30*time.Second), 1000)...)
+		v := env.settle(t)
 		require.Equal(t, 1000, v.Delivered)
 	})
 }
@@ -64,14 +64,14 @@ func TestP9ReplicasShareTheWork(t *testing.T) {
 		}
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			onShared(t, r, func(t *testing.T, w *world) {
-				require.Len(t, w.Role(cluster.Executor), 2)
-				before := made(t, w)
+			runOnShared(t, r, func(t *testing.T, env *environment) {
+				require.Len(t, env.Role(cluster.Executor), 2)
+				before := made(t, env)
 				at := soon(20 * time.Second)
-				w.oneShots(t, "spread", "/share", spread(at, 10*time.Second, 400)...)
-				w.oneShots(t, "herd", "/share", same(at.Add(3*time.Second), 200)...)
-				w.settle(t)
-				for i, n := range made(t, w) {
+				env.oneShots(t, "spread", "/share", spread(at, 10*time.Second, 400)...)
+				env.oneShots(t, "herd", "/share", repeat(at.Add(3*time.Second), 200)...)
+				env.settle(t)
+				for i, n := range made(t, env) {
 					require.Greater(t, n, before[i], "executor %d made no callback", i)
 				}
 			})
@@ -80,10 +80,10 @@ func TestP9ReplicasShareTheWork(t *testing.T) {
 }
 
 // made returns how many fires each executor recorded.
-func made(t *testing.T, w *world) []float64 {
+func made(t *testing.T, env *environment) []float64 {
 	t.Helper()
 	var n []float64
-	for _, p := range w.Role(cluster.Executor) {
+	for _, p := range env.Role(cluster.Executor) {
 		m, err := p.Metrics(t.Context())
 		require.NoError(t, err)
 		n = append(n, m.Sum("carillon_fires_total"))
@@ -95,20 +95,20 @@ func made(t *testing.T, w *world) []float64 {
 // read.
 func TestP4LatenessIsMeasured(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		const n = 100
 		const name = "carillon_lateness_seconds"
-		execs := w.Role(cluster.Executor)
+		execs := env.Role(cluster.Executor)
 		before := cluster.Sum(t.Context(), execs, name+"_count")
-		ids := w.oneShots(t, "late", "/late", spread(soon(5*time.Second), 2*time.Second, n)...)
-		w.settle(t)
+		ids := env.oneShots(t, "late", "/late", spread(soon(5*time.Second), 2*time.Second, n)...)
+		env.settle(t)
 		require.GreaterOrEqual(t, cluster.Sum(t.Context(), execs, name+"_count")-before, float64(n))
 		require.Positive(t, cluster.Sum(t.Context(), execs, name+"_bucket", `le="1"`))
 
-		fires, err := w.api.History(t.Context(), w.app, ids[0])
+		fires, err := env.api.History(t.Context(), env.app, ids[0])
 		require.NoError(t, err)
 		require.Len(t, fires, 1)
-		seen := w.rcv.Of(ids[0])[0].Lateness()
+		seen := env.rcv.Of(ids[0])[0].Lateness()
 		require.InDelta(
 			t,
 			seen.Milliseconds(),
@@ -119,38 +119,43 @@ func TestP4LatenessIsMeasured(t *testing.T) {
 	})
 }
 
-// TestP4ExpressLaneAndBeyondTheHorizon: a timer that is due before the next round of the machinery
+// TestP4DirectDispatchAndBeyondHorizon: a timer that is due before the next round of the machinery
 // is not found by the sweep only, and neither is one that lies beyond what is expanded when it is
 // made.
-func TestP4ExpressLaneAndBeyondTheHorizon(t *testing.T) {
+func TestP4DirectDispatchAndBeyondHorizon(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		now := time.Now().Truncate(time.Millisecond)
 		// These are due when they are made, whenever that is (or a moment later).
-		past := w.active(t, "past", client.At(now.Add(-time.Hour)), "/ahead")
-		soonest := w.active(t, "soonest", client.At(time.Now().Add(300*time.Millisecond)), "/ahead")
-		delay := w.active(t, "delay", client.Delay(2*time.Second), "/ahead")
+		past := env.active(t, "past", client.At(now.Add(-time.Hour)), "/ahead")
+		soonest := env.active(
+			t,
+			"soonest",
+			client.At(time.Now().Add(300*time.Millisecond)),
+			"/ahead",
+		)
+		delay := env.active(t, "delay", client.Delay(2*time.Second), "/ahead")
 		made := time.Now()
-		w.oneShots(
+		env.oneShots(
 			t,
 			"ahead",
 			"/ahead",
 			made.Add(3*time.Second).Truncate(time.Millisecond),
-			made.Add(step1+20*time.Second).Truncate(time.Millisecond),
+			made.Add(expandAhead+20*time.Second).Truncate(time.Millisecond),
 		)
 		for _, id := range []timer.ID{past, soonest, delay} {
 			require.Eventually(
 				t,
-				func() bool { return len(w.rcv.Of(id)) > 0 },
+				func() bool { return len(env.rcv.Of(id)) > 0 },
 				patience,
 				20*time.Millisecond,
 			)
-			due := time.UnixMilli(w.rcv.Of(id)[0].Fire.DueMS)
+			due := time.UnixMilli(env.rcv.Of(id)[0].Fire.DueMS)
 			require.False(t, due.Before(now), "one in the past is due at its activation")
-			require.False(t, due.After(made.Add(2*time.Second+clocks)))
-			w.led.One(id, due, ledger.Must)
+			require.False(t, due.After(made.Add(2*time.Second+clockTolerance)))
+			env.led.Add(id, due, ledger.Must)
 		}
-		v := w.settle(t)
+		v := env.settle(t)
 		require.Equal(t, 5, v.Due)
 		require.Less(t, v.Lateness.P50, 8*time.Second, "the sweep comes after 10 s")
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// ringing makes a timer that rings each second by the given policies.
-func (w *world) ringing(
+// createCron makes a timer that rings each second by the given policies.
+func (env *environment) createCron(
 	t *testing.T,
 	name, path string,
 	m *client.Misfire,
@@ -22,11 +22,11 @@ func (w *world) ringing(
 	r *client.Retry,
 ) timer.ID {
 	t.Helper()
-	tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-		App:         w.app,
+	tm, _, err := env.api.Create(t.Context(), client.NewTimer{
+		App:         env.app,
 		Name:        name,
 		Schedule:    client.Cron(everySecond),
-		Target:      client.Post(w.rcv.URL(path)),
+		Target:      client.Post(env.rcv.URL(path)),
 		Status:      "active",
 		Misfire:     m,
 		Concurrency: c,
@@ -36,7 +36,7 @@ func (w *world) ringing(
 	return tm.TimerID()
 }
 
-// oneAtATime checks that no call began before the one before it was answered.
+// checkSerial checks that no call began before the one before it was answered.
 func oneAtATime(t *testing.T, calls receiver.Arrivals) {
 	t.Helper()
 	calls.Sort()
@@ -68,22 +68,22 @@ func TestConcurrencyLetsOneRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, w *world) {
-				w.rcv.Script("/slow", receiver.Script{Delay: 2500 * time.Millisecond})
-				id := w.ringing(t, "slow", "/slow", nil, &tt.policy, nil)
+			runOnAll(t, func(t *testing.T, env *environment) {
+				env.rcv.Script("/slow", receiver.Script{Delay: 2500 * time.Millisecond})
+				id := env.createCron(t, "slow", "/slow", nil, &tt.policy, nil)
 				require.Eventually(
 					t,
-					func() bool { return len(w.rcv.Of(id)) >= 5 },
+					func() bool { return len(env.rcv.Of(id)) >= 5 },
 					patience,
 					50*time.Millisecond,
 				)
 				require.Eventually(
 					t,
-					func() bool { return reasons(t, w, id)[tt.skipped] > 0 },
+					func() bool { return reasons(t, env, id)[tt.skipped] > 0 },
 					patience,
 					200*time.Millisecond,
 				)
-				calls := w.rcv.Of(id)
+				calls := env.rcv.Of(id)
 				oneAtATime(t, calls[:len(calls)-1])
 				// Who waits goes in order of due. On a machine that is out of breath two that are
 				// due at nearly the same time may ask in another order.
@@ -95,15 +95,15 @@ func TestConcurrencyLetsOneRun(t *testing.T) {
 
 				// What waits when the timer is deactivated is explained, and a quick endpoint needs
 				// no policy.
-				w.rcv.Script("/slow", receiver.Script{})
-				before := len(w.rcv.Of(id))
+				env.rcv.Script("/slow", receiver.Script{})
+				before := len(env.rcv.Of(id))
 				require.Eventually(
 					t,
-					func() bool { return len(w.rcv.Of(id)) >= before+5 },
+					func() bool { return len(env.rcv.Of(id)) >= before+5 },
 					patience,
 					50*time.Millisecond,
 				)
-				require.Empty(t, w.rcv.Of(id).Duplicates())
+				require.Empty(t, env.rcv.Of(id).Duplicates())
 			})
 		})
 	}
@@ -112,9 +112,9 @@ func TestConcurrencyLetsOneRun(t *testing.T) {
 // TestConcurrencyCancelsThePrevious: a fire that is still being retried gives way to the next.
 func TestConcurrencyCancelsThePrevious(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.rcv.Script("/broken", receiver.Script{Statuses: []int{500}})
-		id := w.ringing(
+	runOnAll(t, func(t *testing.T, env *environment) {
+		env.rcv.Script("/broken", receiver.Script{Statuses: []int{500}})
+		id := env.createCron(
 			t,
 			"broken",
 			"/broken",
@@ -124,14 +124,14 @@ func TestConcurrencyCancelsThePrevious(t *testing.T) {
 		)
 		require.Eventually(
 			t,
-			func() bool { return reasons(t, w, id)["cancelled"] >= 3 },
+			func() bool { return reasons(t, env, id)["cancelled"] >= 3 },
 			patience,
 			200*time.Millisecond,
 		)
-		w.rcv.Script("/broken", receiver.Script{})
+		env.rcv.Script("/broken", receiver.Script{})
 		require.Eventually(
 			t,
-			func() bool { return reasons(t, w, id)[""] >= 3 },
+			func() bool { return reasons(t, env, id)[""] >= 3 },
 			patience,
 			200*time.Millisecond,
 		)
@@ -143,16 +143,18 @@ func TestConcurrencyCancelsThePrevious(t *testing.T) {
 // before, once with instants that nobody had expanded.
 func TestMisfirePolicies(t *testing.T) {
 	t.Parallel()
-	for name, step1 := range map[string]string{"expanded": "60m", "not expanded": "10s"} {
+	for name, expandAhead := range map[string]string{"expanded": "60m", "not expanded": "10s"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range runners {
 				t.Run(r.name, func(t *testing.T) {
 					t.Parallel()
-					onOwn(
+					runOnOwn(
 						t,
 						r,
-						cluster.Options{Env: map[string]string{"CARILLON_EXPAND_AHEAD": step1}},
+						cluster.Options{
+							Env: map[string]string{"CARILLON_EXPAND_AHEAD": expandAhead},
+						},
 						misfires,
 					)
 				})
@@ -161,12 +163,12 @@ func TestMisfirePolicies(t *testing.T) {
 	}
 }
 
-func misfires(t *testing.T, w *world) {
+func misfires(t *testing.T, env *environment) {
 	t.Helper()
 	const grace = 3 * time.Second
 	ids := make(map[string]timer.ID)
 	for _, policy := range []string{"fire_all", "fire_once", "skip"} {
-		ids[policy] = w.ringing(
+		ids[policy] = env.createCron(
 			t,
 			policy,
 			"/"+policy,
@@ -178,25 +180,25 @@ func misfires(t *testing.T, w *world) {
 	for _, id := range ids {
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(id)) >= 3 },
+			func() bool { return len(env.rcv.Of(id)) >= 3 },
 			patience,
 			20*time.Millisecond,
 		)
 	}
-	w.kill(t, w.Processes()...)
+	env.kill(t, env.Processes()...)
 	down := time.Now()
 	pause(t, 25*time.Second)
 	up := time.Now()
-	w.start(t, w.Processes()...)
+	env.start(t, env.Processes()...)
 
 	// Every instant of the outage that was past its grace when the first process came back.
-	from, to := down.UnixMilli(), up.Add(-grace-clocks).UnixMilli()
+	from, to := down.UnixMilli(), up.Add(-grace-clockTolerance).UnixMilli()
 	var missed []int64
 	for due := (from + 999) / 1000 * 1000; due < to; due += 1000 {
 		missed = append(missed, due)
 	}
 	called := func(policy string) (n int) {
-		for _, due := range w.rcv.Of(ids[policy]).Dues() {
+		for _, due := range env.rcv.Of(ids[policy]).Dues() {
 			if due >= from && due < to {
 				n++
 			}
@@ -204,11 +206,11 @@ func misfires(t *testing.T, w *world) {
 		return n
 	}
 	explained := func(policy string) bool {
-		fires, err := w.api.History(t.Context(), w.app, ids[policy])
+		fires, err := env.api.History(t.Context(), env.app, ids[policy])
 		require.NoError(t, err)
 		left := slices.Clone(missed)
 		for i := range fires {
-			o, err := fires[i].Ledger()
+			o, err := fires[i].LedgerOutcome()
 			require.NoError(t, err)
 			last := max(o.Fire.DueMS, o.UntilMS)
 			left = slices.DeleteFunc(
@@ -226,10 +228,10 @@ func misfires(t *testing.T, w *world) {
 			300*time.Millisecond,
 			policy,
 		)
-		seen := len(w.rcv.Of(id))
+		seen := len(env.rcv.Of(id))
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Of(id)) >= seen+3 },
+			func() bool { return len(env.rcv.Of(id)) >= seen+3 },
 			patience,
 			50*time.Millisecond,
 			"%s rings on",
@@ -238,7 +240,7 @@ func misfires(t *testing.T, w *world) {
 	}
 	late := func(policy string, than time.Duration) bool {
 		return slices.ContainsFunc(
-			w.rcv.Of(ids[policy]),
+			env.rcv.Of(ids[policy]),
 			func(a receiver.Arrival) bool { return a.Lateness() > than },
 		)
 	}
@@ -247,7 +249,7 @@ func misfires(t *testing.T, w *world) {
 	require.Equal(t, len(missed), called("fire_all"))
 	require.LessOrEqual(t, called("fire_once"), 1)
 	require.Zero(t, called("skip"))
-	require.NotZero(t, reasons(t, w, ids["skip"])["misfired"])
-	require.NotZero(t, reasons(t, w, ids["fire_once"])["misfired"])
-	require.Zero(t, reasons(t, w, ids["fire_all"])["misfired"])
+	require.NotZero(t, reasons(t, env, ids["skip"])["misfired"])
+	require.NotZero(t, reasons(t, env, ids["fire_once"])["misfired"])
+	require.Zero(t, reasons(t, env, ids["fire_all"])["misfired"])
 }

@@ -24,7 +24,7 @@ func startReal(ctx context.Context, o cluster.Options) (cluster.Cluster, func(),
 	starting.Lock()
 	began := time.Now()
 	c, err := cluster.StartReal(ctx, o, *servers)
-	breath.took(time.Since(began), 10*time.Second)
+	machine.observeStart(time.Since(began), 10*time.Second)
 	starting.Unlock()
 	if err != nil {
 		free()

@@ -20,77 +20,77 @@ import (
 // kill only what was in flight.
 func TestP10EmbeddedSurvivesItsRestart(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*testing.T, *world){
-		"SIGTERM": func(t *testing.T, w *world) {
+	for name, end := range map[string]func(*testing.T, *environment){
+		"SIGTERM": func(t *testing.T, env *environment) {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			require.NoError(t, cluster.StopAll(ctx, w.Processes()...))
+			require.NoError(t, cluster.StopAll(ctx, env.Processes()...))
 		},
-		"SIGKILL": func(t *testing.T, w *world) {
+		"SIGKILL": func(t *testing.T, env *environment) {
 			t.Helper()
-			w.kill(t, w.Processes()...)
+			env.kill(t, env.Processes()...)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onOwn(
+			runOnOwn(
 				t,
 				runnerNamed("allinone"),
 				cluster.Options{},
-				func(t *testing.T, w *world) { restart(t, w, end) },
+				func(t *testing.T, env *environment) { restart(t, env, end) },
 			)
 		})
 	}
 }
 
-func restart(t *testing.T, w *world, end func(*testing.T, *world)) {
+func restart(t *testing.T, env *environment, end func(*testing.T, *environment)) {
 	t.Helper()
 	const down = 4 * time.Second
-	w.rcv.Script("/slow", receiver.Script{Delay: 1500 * time.Millisecond})
+	env.rcv.Script("/slow", receiver.Script{Delay: 1500 * time.Millisecond})
 	asked := time.Now()
 	var crons []timer.ID
 	for i := range 5 {
 		crons = append(
 			crons,
-			w.active(t, fmt.Sprintf("cron-%d", i), client.Cron(everySecond), "/cron"),
+			env.active(t, fmt.Sprintf("cron-%d", i), client.Cron(everySecond), "/cron"),
 		)
 	}
 	active := time.Now()
 	at := soon(4 * time.Second)
-	inflight := w.oneShots(t, "inflight", "/slow", same(at, 20)...)
-	w.oneShots(t, "while-down", "/down", spread(at.Add(time.Second), down, 60)...)
-	w.oneShots(t, "after", "/after", spread(at.Add(time.Second+down), 4*time.Second, 60)...)
-	inactive, err := w.api.V1Create(t.Context(), client.V1Def{
-		App:    w.app,
+	inflight := env.oneShots(t, "inflight", "/slow", repeat(at, 20)...)
+	env.oneShots(t, "while-down", "/down", spread(at.Add(time.Second), down, 60)...)
+	env.oneShots(t, "after", "/after", spread(at.Add(time.Second+down), 4*time.Second, 60)...)
+	inactive, err := env.api.V1Create(t.Context(), client.V1Def{
+		App:    env.app,
 		Name:   "inactive",
 		Cron:   everySecond,
-		Notify: client.V1Notify{URL: w.rcv.URL("/never"), Method: "POST"},
+		Notify: client.V1Notify{URL: env.rcv.URL("/never"), Method: "POST"},
 	})
 	require.NoError(t, err)
 
 	require.Eventually(
 		t,
-		func() bool { return len(w.rcv.Of(inflight...)) == len(inflight) },
+		func() bool { return len(env.rcv.Of(inflight...)) == len(inflight) },
 		patience,
 		5*time.Millisecond,
 	)
-	end(t, w)
-	require.False(t, w.Processes()[0].Running(), "it runs on")
+	end(t, env)
+	require.False(t, env.Processes()[0].Running(), "it runs on")
 	pauseUntil(t, at.Add(time.Second+down))
-	w.start(t, w.Processes()...)
+	env.start(t, env.Processes()...)
 	pause(t, 5*time.Second)
 
 	now := time.Now()
 	for _, id := range crons {
-		w.led.Every(id, time.Second, asked, active, ledger.May)
-		w.led.Every(id, time.Second, active, now, ledger.Must)
+		env.led.AddEvery(id, time.Second, asked, active, ledger.May)
+		env.led.AddEvery(id, time.Second, active, now, ledger.Must)
 	}
-	w.led.Every(inactive, time.Second, active, now, ledger.Not)
-	w.settle(t)
+	env.led.AddEvery(inactive, time.Second, active, now, ledger.Not)
+	env.settle(t)
 	pauseUntil(t, at.Add(down+14*time.Second)) // what the sweep repeats comes 10 s late
-	v := w.judge(t)
+	v := env.check(t)
 	require.Empty(t, v.Faults())
 	require.LessOrEqual(t, v.Excused, len(inflight)+2*len(crons))
-	require.Empty(t, w.rcv.Of(inactive))
+	require.Empty(t, env.rcv.Of(inactive))
 }

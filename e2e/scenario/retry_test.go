@@ -16,17 +16,17 @@ import (
 // the same id.
 func TestThirdAttemptSucceeds(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.rcv.Script(
+	runOnAll(t, func(t *testing.T, env *environment) {
+		env.rcv.Script(
 			"/flaky",
 			receiver.Script{Statuses: []int{500, 500, 200}, Body: "try later", Keep: true},
 		)
 		at := soon(5 * time.Second)
-		id := w.oneShots(t, "flaky", "/flaky", at)[0]
-		v := w.settle(t)
+		id := env.oneShots(t, "flaky", "/flaky", at)[0]
+		v := env.settle(t)
 		require.Equal(t, 1, v.Delivered)
 
-		calls := w.rcv.Of(id)
+		calls := env.rcv.Of(id)
 		require.Len(t, calls, 3)
 		fire := timer.FireID{Timer: id, DueMS: at.UnixMilli()}
 		for i, c := range calls {
@@ -35,11 +35,11 @@ func TestThirdAttemptSucceeds(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, calls[1].Arrived().Sub(calls[0].Arrived()), 950*time.Millisecond)
 		require.GreaterOrEqual(t, calls[2].Arrived().Sub(calls[1].Arrived()), 1950*time.Millisecond)
-		for _, r := range w.rcv.Requests("/flaky") {
+		for _, r := range env.rcv.Requests("/flaky") {
 			require.Equal(t, fire.String(), r.Header.Get("Idempotency-Key"))
 		}
 
-		f, err := w.api.Fire(t.Context(), w.app, fire)
+		f, err := env.api.Fire(t.Context(), env.app, fire)
 		require.NoError(t, err)
 		require.Equal(t, "delivered", f.Status)
 		require.EqualValues(t, 3, f.Attempts)
@@ -52,26 +52,26 @@ func TestThirdAttemptSucceeds(t *testing.T) {
 	})
 }
 
-// TestLongWaitIsANewMark: a wait of more than 5 s gives the fire back to the machinery, and its
+// TestLongRetryWaitReleasesFire: a wait of more than 5 s gives the fire back to the machinery, and its
 // later attempts come all the same.
-func TestLongWaitIsANewMark(t *testing.T) {
+func TestLongRetryWaitReleasesFire(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.rcv.Script("/patient", receiver.Script{Statuses: []int{503, 200}})
+	runOnAll(t, func(t *testing.T, env *environment) {
+		env.rcv.Script("/patient", receiver.Script{Statuses: []int{503, 200}})
 		at := soon(5 * time.Second)
-		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App:      w.app,
+		tm, _, err := env.api.Create(t.Context(), client.NewTimer{
+			App:      env.app,
 			Name:     "patient",
 			Schedule: client.At(at),
-			Target:   client.Post(w.rcv.URL("/patient")),
+			Target:   client.Post(env.rcv.URL("/patient")),
 			Status:   "active",
 			Retry:    &client.Retry{Attempts: 2, Wait: "8s"},
 		})
 		require.NoError(t, err)
-		w.led.One(tm.TimerID(), at, ledger.Must)
-		v := w.settle(t)
+		env.led.Add(tm.TimerID(), at, ledger.Must)
+		v := env.settle(t)
 		require.Equal(t, 1, v.Delivered)
-		calls := w.rcv.Of(tm.TimerID())
+		calls := env.rcv.Of(tm.TimerID())
 		require.Len(t, calls, 2)
 		require.GreaterOrEqual(t, calls[1].Arrived().Sub(calls[0].Arrived()), 7950*time.Millisecond)
 	})
@@ -80,41 +80,45 @@ func TestLongWaitIsANewMark(t *testing.T) {
 // TestExhaustedAttemptsAreDeadLettered: outcome failed, and a message for the operators.
 func TestExhaustedAttemptsAreDeadLettered(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		w.rcv.Script("/broken", receiver.Script{Statuses: []int{500}, Body: "out of order"})
-		w.rcv.Script("/hangs", receiver.Script{Hang: true})
+	runOnAll(t, func(t *testing.T, env *environment) {
+		env.rcv.Script("/broken", receiver.Script{Statuses: []int{500}, Body: "out of order"})
+		env.rcv.Script("/hangs", receiver.Script{Hang: true})
 		at := soon(5 * time.Second)
-		broken := w.oneShots(t, "broken", "/broken", at)[0]
-		w.led.One(broken, at, ledger.Fail)
-		hangs, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App:      w.app,
+		broken := env.oneShots(t, "broken", "/broken", at)[0]
+		env.led.Add(broken, at, ledger.Fail)
+		hangs, _, err := env.api.Create(t.Context(), client.NewTimer{
+			App:      env.app,
 			Name:     "hangs",
 			Schedule: client.At(at),
-			Target:   client.Post(w.rcv.URL("/hangs")),
+			Target:   client.Post(env.rcv.URL("/hangs")),
 			Status:   "active",
 			Retry:    &client.Retry{Attempts: 2, Wait: "100ms", Timeout: "3s"},
 		})
 		require.NoError(t, err)
-		w.led.One(hangs.TimerID(), at, ledger.Fail)
-		v := w.settle(t)
+		env.led.Add(hangs.TimerID(), at, ledger.Fail)
+		v := env.settle(t)
 		require.Equal(t, 2, v.Failed)
-		require.Len(t, w.rcv.Of(broken), 3)
-		require.Len(t, w.rcv.Of(hangs.TimerID()), 2)
+		require.Len(t, env.rcv.Of(broken), 3)
+		require.Len(t, env.rcv.Of(hangs.TimerID()), 2)
 
-		f, err := w.api.Fire(t.Context(), w.app, timer.FireID{Timer: broken, DueMS: at.UnixMilli()})
+		f, err := env.api.Fire(
+			t.Context(),
+			env.app,
+			timer.FireID{Timer: broken, DueMS: at.UnixMilli()},
+		)
 		require.NoError(t, err)
 		require.Equal(t, string(timer.ReasonExhausted), f.Reason)
 		require.Len(t, f.AttemptLog, 3)
 		require.Equal(t, "out of order", f.AttemptLog[2].Excerpt)
 
-		if w.Servers() == nil {
+		if env.Servers() == nil {
 			return // nobody outside can look at the embedded bus
 		}
 		// Others take theirs from the topic meanwhile, and a look that counts the messages misses
 		// one for each that is gone: look again.
 		for _, id := range []timer.ID{broken, hangs.TimerID()} {
 			require.Eventually(t, func() bool {
-				dead, err := w.Servers().DeadTasks(t.Context())
+				dead, err := env.Servers().DeadLetters(t.Context())
 				return err == nil &&
 					dead[timer.FireID{Timer: id, DueMS: at.UnixMilli()}.String()] != nil
 			}, patience, time.Second)

@@ -30,7 +30,7 @@ func TestStartsBeforeItsServers(t *testing.T) {
 		}
 		require.NoError(t, err)
 		t.Cleanup(free)
-		through, links, err := servers.Behind(t.Context())
+		through, links, err := servers.WithProxies(t.Context())
 		require.NoError(t, err)
 		t.Cleanup(links.Close)
 		for _, p := range links.All() {
@@ -70,15 +70,15 @@ func TestStartsBeforeItsServers(t *testing.T) {
 		}
 		require.NoError(t, <-api)
 
-		w := enter(t, overServers, c, nil)
-		w.oneShots(t, "first", "/first", spread(soon(5*time.Second), time.Second, 20)...)
-		w.settle(t)
+		env := newEnvironment(t, overServers, c, nil)
+		env.oneShots(t, "first", "/first", spread(soon(5*time.Second), time.Second, 20)...)
+		env.settle(t)
 	})
 }
 
-// TestRefusesWhatCanNeverWork: a wrong setting is one clear line that names it, and an exit code
+// TestRejectsInvalidSettings: a wrong setting is one clear line that names it, and an exit code
 // that is not 0.
-func TestRefusesWhatCanNeverWork(t *testing.T) {
+func TestRejectsInvalidSettings(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{
 		"CARILLON_MYSQL_DSN":        "u:p@tcp(127.0.0.1:1)/d",

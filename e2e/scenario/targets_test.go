@@ -57,16 +57,16 @@ func (r *rpcReceiver) start(t *testing.T, host string) (addr string) {
 	return ln.Addr().String()
 }
 
-// TestAllTargetsTakeAFire: one by HTTP and one by gRPC, which takes it on its second attempt only;
+// TestAllTargetsReceiveFire: one by HTTP and one by gRPC, which takes it on its second attempt only;
 // the other is called once.
-func TestAllTargetsTakeAFire(t *testing.T) {
+func TestAllTargetsReceiveFire(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		host, _, err := net.SplitHostPort(w.rcv.Addr())
+	runOnAll(t, func(t *testing.T, env *environment) {
+		host, _, err := net.SplitHostPort(env.rcv.Addr())
 		require.NoError(t, err)
 		rpc := new(rpcReceiver)
 		byHTTP, byRPC := client.Post(
-			w.rcv.URL("/all"),
+			env.rcv.URL("/all"),
 		), client.Target{
 			Kind: "grpc",
 			URL:  "grpc://" + rpc.start(t, host),
@@ -76,8 +76,8 @@ func TestAllTargetsTakeAFire(t *testing.T) {
 			"X-Shop": {"4711"},
 		}
 		at := soon(3 * time.Second)
-		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App:      w.app,
+		tm, _, err := env.api.Create(t.Context(), client.NewTimer{
+			App:      env.app,
 			Name:     "all",
 			Schedule: client.At(at),
 			Targets:  []client.Target{byHTTP, byRPC},
@@ -88,9 +88,9 @@ func TestAllTargetsTakeAFire(t *testing.T) {
 		})
 		require.NoError(t, err)
 		id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
-		f := w.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
+		f := env.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
 		require.EqualValues(t, 2, f.Attempts)
-		require.Len(t, w.rcv.Of(id.Timer), 1)
+		require.Len(t, env.rcv.Of(id.Timer), 1)
 		rpc.mu.Lock()
 		defer rpc.mu.Unlock()
 		require.Len(t, rpc.got, 2)
@@ -115,15 +115,15 @@ func TestAllTargetsTakeAFire(t *testing.T) {
 	})
 }
 
-// TestAnyTargetTakesAFire: the first is not there, so the second is called, in the same attempt.
-func TestAnyTargetTakesAFire(t *testing.T) {
+// TestAnyTargetReceivesFire: the first is not there, so the second is called, in the same attempt.
+func TestAnyTargetReceivesFire(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
-		gone, there := client.Post("http://127.0.0.1:1/gone"), client.Post(w.rcv.URL("/there"))
+	runOnAll(t, func(t *testing.T, env *environment) {
+		gone, there := client.Post("http://127.0.0.1:1/gone"), client.Post(env.rcv.URL("/there"))
 		gone.Name, there.Name = "gone", "there"
 		at := soon(3 * time.Second)
-		tm, _, err := w.api.Create(t.Context(), client.NewTimer{
-			App:      w.app,
+		tm, _, err := env.api.Create(t.Context(), client.NewTimer{
+			App:      env.app,
 			Name:     "any",
 			Schedule: client.At(at),
 			Targets:  []client.Target{gone, there},
@@ -132,7 +132,7 @@ func TestAnyTargetTakesAFire(t *testing.T) {
 		})
 		require.NoError(t, err)
 		id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
-		f := w.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
+		f := env.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
 		require.EqualValues(t, 1, f.Attempts)
 		require.Len(t, f.AttemptLog, 2)
 		require.Equal(t, "gone", f.AttemptLog[0].Target)
@@ -141,17 +141,17 @@ func TestAnyTargetTakesAFire(t *testing.T) {
 	})
 }
 
-// TestTopicTakesAFire: on the deployment's own Pulsar, where the operator lets timers publish; in
+// TestPulsarTopicTarget: on the deployment's own Pulsar, where the operator lets timers publish; in
 // other places the API refuses it.
-func TestTopicTakesAFire(t *testing.T) {
+func TestPulsarTopicTarget(t *testing.T) {
 	t.Parallel()
 	r := runnerNamed("real")
-	t.Run(r.name, func(t *testing.T) { t.Parallel(); onShared(t, r, topicTakesAFire) })
+	t.Run(r.name, func(t *testing.T) { t.Parallel(); runOnShared(t, r, pulsarTopicTarget) })
 }
 
-func topicTakesAFire(t *testing.T, w *world) {
+func pulsarTopicTarget(t *testing.T, env *environment) {
 	t.Helper()
-	topic := "persistent://" + openNamespace + "/" + w.app
+	topic := "persistent://" + openNamespace + "/" + env.app
 	to := func(topic string) client.Target {
 		return client.Target{
 			Kind:    "pulsar",
@@ -160,30 +160,30 @@ func topicTakesAFire(t *testing.T, w *world) {
 			Headers: map[string][]string{"X-Shop": {"4711"}},
 		}
 	}
-	require.NoError(t, w.Servers().Listen(t.Context(), topic))
+	require.NoError(t, env.Servers().Listen(t.Context(), topic))
 	at := soon(3 * time.Second)
 	n := client.NewTimer{
-		App:      w.app,
+		App:      env.app,
 		Name:     "topic",
 		Schedule: client.At(at),
 		Target:   to(topic),
 		Status:   "active",
 	}
-	tm, _, err := w.api.Create(t.Context(), n)
+	tm, _, err := env.api.Create(t.Context(), n)
 	require.NoError(t, err)
 	id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
-	w.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
-	m, err := w.Servers().Heard(t.Context(), topic)
+	env.waitFor(t, id, func(f *client.Fire) bool { return f.Status == "delivered" })
+	m, err := env.Servers().Received(t.Context(), topic)
 	require.NoError(t, err)
 	require.NotNil(t, m)
 	require.Equal(t, "due", string(m.Payload))
 	require.Equal(t, "4711", m.Properties["x-shop"])
 	require.Equal(t, id.String(), m.Properties["carillon-fire-id"])
 
-	s := w.Servers()
+	s := env.Servers()
 	for _, forbidden := range []string{"persistent://public/others/x", "persistent://" + s.PulsarTenant + "/" + s.PulsarNamespace + "/tasks-high"} {
 		n.Name, n.Target = "forbidden", to(forbidden)
-		_, _, err = w.api.Create(t.Context(), n)
+		_, _, err = env.api.Create(t.Context(), n)
 		require.ErrorContains(t, err, "answer 422", forbidden)
 		require.ErrorContains(t, err, "target.pulsar.topic", forbidden)
 	}

@@ -18,12 +18,12 @@ import (
 
 // v1 sends a body to the letter, as a caller does that knows nothing of this repository, and
 // returns status and answer.
-func v1(t *testing.T, w *world, method, path, body string) (int, map[string]any) {
+func v1(t *testing.T, env *environment, method, path, body string) (int, map[string]any) {
 	t.Helper()
 	q, err := http.NewRequestWithContext(
 		t.Context(),
 		method,
-		w.API()+"/api/timer/v1"+path,
+		env.API()+"/api/timer/v1"+path,
 		strings.NewReader(body),
 	)
 	require.NoError(t, err)
@@ -53,10 +53,10 @@ func v1(t *testing.T, w *world, method, path, body string) (int, map[string]any)
 // TestV1AsExistingCallersUseIt walks through every call of v1.
 func TestV1AsExistingCallersUseIt(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		const payload = "{\"order\": 7,\n \"ß\":\"☂\"}  "
-		url := w.rcv.Script("/v1/ring?x=1", receiver.Script{})
-		w.rcv.Script("/v1/ring", receiver.Script{Keep: true})
+		url := env.rcv.Script("/v1/ring?x=1", receiver.Script{})
+		env.rcv.Script("/v1/ring", receiver.Script{Keep: true})
 		at := soon(5 * time.Second).UTC()
 		cron := fmt.Sprintf(
 			"%d %d %d %d %d ? %d",
@@ -72,24 +72,24 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 		def := fmt.Sprintf(
 			`{"app":%q,"name":"ring","cron":%q,"somethingNew":true,"notifyHTTPParam":{"url":%q,"method":"PUT",`+
 				`"header":{"X-Two":["a","b"],"Content-Type":["text/x-order"]},"body":%s}}`,
-			w.app,
+			env.app,
 			cron,
 			url,
 			quoted,
 		)
 
-		status, a := v1(t, w, "POST", "/def", def)
+		status, a := v1(t, env, "POST", "/def", def)
 		require.Equal(t, 200, status, "%v", a)
 		id := timer.ID(a["id"].(float64))
 		require.Less(t, int64(id), int64(1)<<53)
-		status, a = v1(t, w, "POST", "/def", def)
+		status, a = v1(t, env, "POST", "/def", def)
 		require.Equal(t, 200, status, "the same again: %v", a)
 		require.InDelta(t, float64(id), a["id"], 0)
-		status, _ = v1(t, w, "POST", "/def", strings.Replace(def, "PUT", "POST", 1))
+		status, _ = v1(t, env, "POST", "/def", strings.Replace(def, "PUT", "POST", 1))
 		require.Equal(t, 409, status, "the name with another definition")
 
-		get := fmt.Sprintf("/def?id=%d&app=%s", id, w.app)
-		_, a = v1(t, w, "GET", get, "")
+		get := fmt.Sprintf("/def?id=%d&app=%s", id, env.app)
+		_, a = v1(t, env, "GET", get, "")
 		data := a["data"].(map[string]any)
 		require.Equal(t, "inactive", fmt.Sprint(data["status"]))
 		require.Equal(t, cron, data["cron"])
@@ -98,23 +98,29 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 		//nolint:testifylint // byte for byte is the promise
 		require.Equal(t, payload, notify["body"])
 
-		status, _ = v1(t, w, "POST", "/enable", fmt.Sprintf(`{"id":%d,"app":"somebody-else"}`, id))
+		status, _ = v1(
+			t,
+			env,
+			"POST",
+			"/enable",
+			fmt.Sprintf(`{"id":%d,"app":"somebody-else"}`, id),
+		)
 		require.Equal(t, 404, status)
-		status, _ = v1(t, w, "POST", "/enable", fmt.Sprintf(`{"id":%d,"app":%q}`, id, w.app))
+		status, _ = v1(t, env, "POST", "/enable", fmt.Sprintf(`{"id":%d,"app":%q}`, id, env.app))
 		require.Equal(t, 200, status)
-		status, _ = v1(t, w, "POST", "/enable", fmt.Sprintf(`{"id":"%d","app":%q}`, id, w.app))
+		status, _ = v1(t, env, "POST", "/enable", fmt.Sprintf(`{"id":"%d","app":%q}`, id, env.app))
 		require.Equal(t, 200, status, "an id as text, and enabled already")
-		_, a = v1(t, w, "GET", get, "")
+		_, a = v1(t, env, "GET", get, "")
 		require.Equal(t, "active", fmt.Sprint(a["data"].(map[string]any)["status"]))
 
 		fire := timer.FireID{Timer: id, DueMS: at.UnixMilli()}
 		require.Eventually(
 			t,
-			func() bool { return len(w.rcv.Requests("/v1/ring")) == 1 },
+			func() bool { return len(env.rcv.Requests("/v1/ring")) == 1 },
 			patience,
 			20*time.Millisecond,
 		)
-		r := w.rcv.Requests("/v1/ring")[0]
+		r := env.rcv.Requests("/v1/ring")[0]
 		require.Equal(t, "PUT", r.Method)
 		require.Equal(t, "/v1/ring?x=1", r.URI)
 		//nolint:testifylint // byte for byte is the promise
@@ -127,13 +133,13 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 		require.Equal(t, at.Format("2006-01-02T15:04:05.000Z"), r.Header.Get("Carillon-Due"))
 		require.Equal(t, "1", r.Header.Get("Carillon-Attempt"))
 
-		status, _ = v1(t, w, "POST", "/unable", fmt.Sprintf(`{"id":%d,"app":%q}`, id, w.app))
+		status, _ = v1(t, env, "POST", "/unable", fmt.Sprintf(`{"id":%d,"app":%q}`, id, env.app))
 		require.Equal(t, 200, status)
-		status, _ = v1(t, w, "DELETE", "/def", fmt.Sprintf(`{"id":%d,"app":%q}`, id, w.app))
+		status, _ = v1(t, env, "DELETE", "/def", fmt.Sprintf(`{"id":%d,"app":%q}`, id, env.app))
 		require.Equal(t, 200, status)
-		status, _ = v1(t, w, "GET", get, "")
+		status, _ = v1(t, env, "GET", get, "")
 		require.Equal(t, 404, status)
-		status, _ = v1(t, w, "POST", "/enable", fmt.Sprintf(`{"id":%d,"app":%q}`, id, w.app))
+		status, _ = v1(t, env, "POST", "/enable", fmt.Sprintf(`{"id":%d,"app":%q}`, id, env.app))
 		require.Equal(t, 404, status)
 	})
 }
@@ -141,10 +147,10 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 // TestV1RefusesBadInput: each with a message that names what is wrong.
 func TestV1RefusesBadInput(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, w *world) {
+	runOnAll(t, func(t *testing.T, env *environment) {
 		good := fmt.Sprintf(
 			`{"app":%q,"name":"n","cron":"@hourly","notifyHTTPParam":{"url":"http://127.0.0.1:1/","method":"GET"}}`,
-			w.app,
+			env.app,
 		)
 		for change, field := range map[string]string{
 			`"@hourly"→"61 * * * * *"`:     "cron",
@@ -155,11 +161,11 @@ func TestV1RefusesBadInput(t *testing.T) {
 		} {
 			from, to, _ := strings.Cut(change, "→")
 			require.Contains(t, good, from)
-			status, a := v1(t, w, "POST", "/def", strings.Replace(good, from, to, 1))
+			status, a := v1(t, env, "POST", "/def", strings.Replace(good, from, to, 1))
 			require.Equal(t, 400, status, "%s: %v", change, a)
 			require.Contains(t, a["msg"], field, change)
 		}
-		status, _ := v1(t, w, "POST", "/def", "{")
+		status, _ := v1(t, env, "POST", "/def", "{")
 		require.Equal(t, 400, status)
 	})
 }

@@ -18,21 +18,21 @@ type gatedBus struct {
 
 func (b *gatedBus) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Message) error {
 	call := "Publish " + string(topic)
-	if err := b.p.enter(ctx, call); err != nil {
+	if err := b.p.beforeCall(ctx, call); err != nil {
 		return err
 	}
 	var draws [2]float64
 	b.p.draw(draws[:])
-	there, back := good.lag(draws[0])
-	clock.Pause(ctx, there)
-	if err := b.p.underway(draws[1] < 0.5); err != nil {
+	sendDelay, replyDelay := healthy.latency(draws[0])
+	clock.Pause(ctx, sendDelay)
+	if err := b.p.passArrival(draws[1] < 0.5); err != nil {
 		return err
 	}
 	err := b.p.bus.Publish(ctx, topic, msgs...)
-	if back > 0 {
-		clock.Pause(ctx, back)
+	if replyDelay > 0 {
+		clock.Pause(ctx, replyDelay)
 	}
-	return errors.Join(err, b.p.leave(call))
+	return errors.Join(err, b.p.afterCall(call))
 }
 
 func (b *gatedBus) Subscribe(
@@ -40,27 +40,30 @@ func (b *gatedBus) Subscribe(
 	s bus.Subscription,
 	h bus.Handler,
 ) (bus.Consumer, error) {
-	if err := b.p.enter(ctx, "Subscribe"); err != nil {
+	if err := b.p.beforeCall(ctx, "Subscribe"); err != nil {
 		return nil, err
 	}
 	call := "Handle " + string(s.Topic)
 	return b.p.bus.Subscribe(ctx, s, func(ctx context.Context, batch []bus.Message) []error {
-		if err := b.p.pass(call, before); err != nil {
-			return bus.All(len(batch), err)
+		if err := b.p.passGate(call, before); err != nil {
+			return bus.SameError(len(batch), err)
 		}
-		answered := b.p.taken(s.Topic, batch)
+		checkReplies := b.p.trackTasks(s.Topic, batch)
 		errs := h(ctx, batch)
-		if err := b.p.leave(call); err != nil {
-			errs = bus.All(len(batch), err)
+		if err := b.p.afterCall(call); err != nil {
+			errs = bus.SameError(len(batch), err)
 		}
-		answered(errs)
+		checkReplies(errs)
 		return errs
 	})
 }
 
-// taken notes the fires whose tasks a handler gets, and returns what looks at those that it
+// trackTasks notes the fires whose tasks a handler gets, and returns what looks at those that it
 // acknowledges.
-func (p *process) taken(topic bus.Topic, batch []bus.Message) (answered func(errs []error)) {
+func (p *process) trackTasks(
+	topic bus.Topic,
+	batch []bus.Message,
+) (checkReplies func(errs []error)) {
 	if topic != bus.TasksHigh && topic != bus.TasksNormal && topic != bus.TasksLow {
 		return func([]error) {}
 	}
@@ -82,37 +85,37 @@ func (p *process) taken(topic bus.Topic, batch []bus.Message) (answered func(err
 			p.mu.Unlock()
 			switch {
 			case errs != nil && errs[i] != nil:
-				p.world.refuses(tasks[i].FireID)
+				p.env.noteNack(tasks[i].FireID)
 			case left == 0:
-				p.carried(&tasks[i])
+				p.checkAcked(&tasks[i])
 			}
 		}
 	}
 }
 
-// comesAgain is how long a task that was not acknowledged can be away, and longer.
-const comesAgain = 15 * time.Second
+// redeliveredWithin is how long a task that was not acknowledged can be away, and longer.
+const redeliveredWithin = 15 * time.Second
 
-// refuses notes that a task of a fire was not acknowledged: it comes again.
-func (w *Environment) refuses(id timer.FireID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.refused[id] = time.Now()
+// noteNack notes that a task of a fire was not acknowledged: it comes again.
+func (env *Environment) noteNack(id timer.FireID) {
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	env.nackedAt[id] = time.Now()
 }
 
-// carried looks whether a task that is acknowledged, and so will not come again, has its fire in
+// checkAcked looks whether a task that is acknowledged, and so will not come again, has its fire in
 // somebody's hands: claimed, finished, or given back since for another dispatch. A copy of it may
 // be under way.
-func (p *process) carried(task *timer.Fire) {
-	p.world.mu.Lock()
-	refused := p.world.refused[task.FireID]
-	p.world.mu.Unlock()
-	if time.Since(refused) < comesAgain {
+func (p *process) checkAcked(task *timer.Fire) {
+	p.env.mu.Lock()
+	nackedAt := p.env.nackedAt[task.FireID]
+	p.env.mu.Unlock()
+	if time.Since(nackedAt) < redeliveredWithin {
 		return
 	}
-	rec, err := p.world.store.Fire(context.Background(), app, task.FireID)
+	rec, err := p.env.store.Fire(context.Background(), app, task.FireID)
 	if err == nil && rec.Open != nil && rec.Open.Owner == 0 && rec.Open.Rev == task.Rev {
-		p.world.failf("%s acknowledges the task of %s, and nobody has claimed it", p, task.FireID)
+		p.env.failf("%s acknowledges the task of %s, and nobody has claimed it", p, task.FireID)
 	}
 }
 
@@ -121,11 +124,11 @@ func (b *gatedBus) Broadcast(
 	topic bus.Topic,
 	h func(context.Context, bus.Message),
 ) (bus.Consumer, error) {
-	if err := b.p.enter(ctx, "Subscribe"); err != nil {
+	if err := b.p.beforeCall(ctx, "Subscribe"); err != nil {
 		return nil, err
 	}
 	return b.p.bus.Broadcast(ctx, topic, func(ctx context.Context, m bus.Message) {
-		if b.p.pass("Handle "+string(topic), before) == nil {
+		if b.p.passGate("Handle "+string(topic), before) == nil {
 			h(ctx, m)
 		}
 	})

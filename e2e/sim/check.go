@@ -16,92 +16,95 @@ import (
 
 // Result is what a run found.
 type Result struct {
-	Verdict   ledger.Verdict
-	Broken    []string // every promise that did not hold
-	Simulated time.Duration
-	Log       []byte
-	Cuts      int
-	Deferred  int // how often a fire was put off by limits
+	Verdict       ledger.Verdict
+	Broken        []string // every promise that did not hold
+	Simulated     time.Duration
+	Log           []byte
+	Interruptions int
+	Deferred      int // how often a fire was put off by limits
 }
 
 const (
-	calm     = 30 * time.Second // between looks whether all is done
-	patience = 20 * time.Minute // after which what is not done is lost
-	// skewed is how early, by true time, an executor's corrected clock may make a call.
-	skewed = 600 * time.Millisecond
-	// noticing is how much later a fire may be that is due just after the end of a pause: its row
+	checkInterval = 30 * time.Second // between looks whether all is done
+	settleTimeout = 20 * time.Minute // after which what is not done is lost
+	// clockTolerance is how early, by true time, an executor's corrected clock may make a call.
+	clockTolerance = 600 * time.Millisecond
+	// pauseEndDelay is how much later a fire may be that is due just after the end of a pause: its row
 	// is made when a migrator notices that.
-	noticing = time.Second
-	// noticed is how long after a deactivation a call may start (P5).
-	noticed = time.Second
+	pauseEndDelay = time.Second
+	// changeDeadline is how long after a deactivation a call may start (P5).
+	changeDeadline = time.Second
 )
 
 // settle waits until every fire has come to its end, and compares.
-func (w *Environment) settle(t *testing.T) *Result {
+func (env *Environment) settle(t *testing.T) *Result {
 	t.Helper()
 	res := &Result{}
 	for began := time.Now(); ; {
-		clock.Pause(w.ctx, calm)
-		led, e := w.compare(t)
+		clock.Pause(env.ctx, checkInterval)
+		led, e := env.compare(t)
 		res.Verdict = led.Check(e)
-		left := w.unfinished(t)
+		left := env.unfinished(t)
 		if len(res.Verdict.NoOutcome)+len(res.Verdict.Missing)+len(left) == 0 ||
-			time.Since(began) > patience {
-			w.heeded(e)
-			w.onTime(e)
-			w.waited(e)
-			w.buried(e)
-			for _, what := range w.blamed {
-				w.failf("%s", what)
+			time.Since(began) > settleTimeout {
+			env.checkP5(e)
+			env.checkLateness(e)
+			env.checkRetryWaits(e)
+			env.checkDeadLetters(e)
+			for _, what := range env.suspected {
+				env.failf("%s", what)
 			}
 			for _, what := range left {
-				w.failf("not finished: %s", what)
+				env.failf("not finished: %s", what)
 			}
 			return res
 		}
 	}
 }
 
-func (r *Result) finish(w *Environment) {
-	r.Simulated = time.Since(w.start0)
-	r.Broken = slices.Concat(w.faults, r.Verdict.Faults())
-	r.Cuts = len(w.seen.cuts)
-	r.Deferred = int(w.parked.Load())
-	r.Log = w.log.b.Bytes()
+func (r *Result) complete(env *Environment) {
+	r.Simulated = time.Since(env.startTime)
+	r.Broken = slices.Concat(env.broken, r.Verdict.Faults())
+	r.Interruptions = len(env.observer.interruptions)
+	r.Deferred = int(env.deferrals.Load())
+	r.Log = env.log.b.Bytes()
 }
 
 // compare holds what happened against what must have happened.
-func (w *Environment) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) {
+func (env *Environment) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) {
 	t.Helper()
-	w.recv.mu.Lock()
+	env.recorder.mu.Lock()
 	e := ledger.Evidence{
-		Arrivals: append(w.recv.arrivals[:0:0], w.recv.arrivals...),
-		Clocks:   skewed,
+		Arrivals: append(env.recorder.arrivals[:0:0], env.recorder.arrivals...),
+		Clocks:   clockTolerance,
 		Outcomes: []ledger.Outcome{},
 	}
-	w.recv.mu.Unlock()
+	env.recorder.mu.Unlock()
 	e.Arrivals.Sort()
-	for _, c := range w.seen.cuts {
-		e.Cuts = append(e.Cuts, ledger.Cut{At: c.at, Ports: map[uint16]bool{c.n: true}})
+	for _, c := range env.observer.interruptions {
+		e.Interruptions = append(
+			e.Interruptions,
+			ledger.Interruption{At: c.at, Ports: map[uint16]bool{c.n: true}},
+		)
 	}
 	led := ledger.New()
-	w.blamed = nil
-	for i := range w.plan.Orders {
-		o := &w.plan.Orders[i]
-		h, ok := w.seen.of(o.name)
+	env.suspected = nil
+	for i := range env.plan.Timers {
+		o := &env.plan.Timers[i]
+		h, ok := env.observer.historyOf(o.name)
 		if !ok {
-			w.failf("%s was never created", o.name)
+			env.failf("%s was never created", o.name)
 			continue
 		}
-		outcomes := w.outcomesOf(t, o, &h)
+		outcomes := env.outcomesOf(t, o, &h)
 		e.Outcomes = append(e.Outcomes, outcomes.list...)
-		w.counted(o, outcomes.byFire)
-		w.judge(o, &h, outcomes.byFire, e.Arrivals)
+		env.checkAttempts(o, outcomes.byFire)
+		env.checkSkips(o, &h, outcomes.byFire, e.Arrivals)
 		if o.fixed {
-			w.chained(led, o, &h, outcomes.byFire)
+			env.checkFixedDelay(led, o, &h, outcomes.byFire)
 			continue
 		}
-		w.enter(led, o, &h, outcomes.byFire)
+		env.addDuties(led, o, &h, outcomes.byFire)
 	}
 	return led, e
 }
@@ -111,15 +114,15 @@ type outcomes struct {
 	byFire map[int64]timer.Outcome // by due
 }
 
-func (w *Environment) outcomesOf(t *testing.T, o *order, h *history) outcomes {
+func (env *Environment) outcomesOf(t *testing.T, o *timerPlan, h *history) outcomes {
 	t.Helper()
 	out := outcomes{byFire: make(map[int64]timer.Outcome)}
 	var last timer.FireID
 	for {
-		page, err := w.store.History(t.Context(), h.app, h.id, last, 500)
+		page, err := env.store.History(t.Context(), h.app, h.id, last, 500)
 		require.NoError(t, err)
 		for _, x := range page {
-			for _, due := range w.coveredBy(o, h, &x) {
+			for _, due := range env.coveredBy(o, h, &x) {
 				one := x
 				one.DueMS = due
 				out.list = append(
@@ -141,10 +144,10 @@ func (w *Environment) outcomesOf(t *testing.T, o *order, h *history) outcomes {
 	}
 }
 
-// enter writes into the ledger what one timer owes, by the exact history of its status.
-func (w *Environment) enter(
+// addDuties writes into the ledger what one timer owes, by the exact history of its status.
+func (env *Environment) addDuties(
 	led *ledger.Ledger,
-	o *order,
+	o *timerPlan,
 	h *history,
 	recorded map[int64]timer.Outcome,
 ) {
@@ -153,26 +156,26 @@ func (w *Environment) enter(
 		owed = ledger.Fail
 	}
 	if o.step == 0 {
-		w.enterOnce(led, o, h, owed, recorded)
+		env.addOneShotDuty(led, o, h, owed, recorded)
 		return
 	}
 	for i, c := range h.changes {
-		to := w.start0.Add(w.plan.Length).UnixMilli()
+		to := env.startTime.Add(env.plan.Length).UnixMilli()
 		if i+1 < len(h.changes) {
 			to = h.changes[i+1].at
 		}
-		dues := instants(o, h, c.at, min(to, w.start0.Add(o.end).UnixMilli()))
-		w.leftOver(led, o, h, dues, c.at, to, recorded)
+		dues := dueInstants(o, h, c.at, min(to, env.startTime.Add(o.end).UnixMilli()))
+		env.addLeftoverDuties(led, o, h, dues, c.at, to, recorded)
 		for _, due := range dues {
 			if c.status == timer.StatusActive {
-				led.One(h.id, time.UnixMilli(due), w.duty(owed, due, recorded))
+				led.Add(h.id, time.UnixMilli(due), env.softenDuty(owed, due, recorded))
 				continue
 			}
-			led.One(h.id, time.UnixMilli(due), w.notDue(due, c.at))
+			led.Add(h.id, time.UnixMilli(due), env.notDue(due, c.at))
 			if x, ok := recorded[due]; ok && x.Kind == timer.Skipped &&
 				x.Reason != reasonOf(c.status) &&
 				x.Reason != timer.ReasonDeleted {
-				w.blamef(
+				env.suspectf(
 					"%s of %s is skipped as %s, and the timer was %s",
 					x.FireID,
 					o.name,
@@ -196,12 +199,12 @@ func reasonOf(s timer.Status) timer.Reason {
 	return timer.ReasonInactive
 }
 
-// enterOnce writes into the ledger what a one-shot owes: one call, at its instant, or when its
+// addOneShotDuty writes into the ledger what a one-shot owes: one call, at its instant, or when its
 // timer is active again after that. The fire has either instant then: the first where it was made
 // before the timer was switched off.
-func (w *Environment) enterOnce(
+func (env *Environment) addOneShotDuty(
 	led *ledger.Ledger,
-	o *order,
+	o *timerPlan,
 	h *history,
 	owed ledger.Duty,
 	recorded map[int64]timer.Outcome,
@@ -210,16 +213,16 @@ func (w *Environment) enterOnce(
 		return
 	}
 	first := h.changes[0].at
-	due := max(w.start0.Add(o.at).UnixMilli(), first)
+	due := max(env.startTime.Add(o.at).UnixMilli(), first)
 	if o.delay > 0 {
 		due = first + o.delay.Milliseconds()
 	}
-	if due >= w.start0.Add(w.plan.Length).UnixMilli() {
+	if due >= env.startTime.Add(env.plan.Length).UnixMilli() {
 		return // created so late that it is due when nothing is watched any more
 	}
 	i := h.at(due)
 	if h.changes[i].status == timer.StatusActive {
-		led.One(h.id, time.UnixMilli(due), w.duty(owed, due, recorded))
+		led.Add(h.id, time.UnixMilli(due), env.softenDuty(owed, due, recorded))
 		return
 	}
 	for _, c := range h.changes[i:] {
@@ -229,15 +232,15 @@ func (w *Environment) enterOnce(
 		if _, ok := recorded[c.at]; ok {
 			due = c.at
 		}
-		led.One(h.id, time.UnixMilli(due), w.duty(owed, due, recorded))
+		led.Add(h.id, time.UnixMilli(due), env.softenDuty(owed, due, recorded))
 		return
 	}
-	led.One(h.id, time.UnixMilli(due), w.notDue(due, h.changes[i].at))
+	led.Add(h.id, time.UnixMilli(due), env.notDue(due, h.changes[i].at))
 }
 
-// instants returns the instants of a cron from one instant on and before another, by the version
+// dueInstants returns the instants of a cron from one instant on and before another, by the version
 // that holds at each.
-func instants(o *order, h *history, from, to int64) (dues []int64) {
+func dueInstants(o *timerPlan, h *history, from, to int64) (dues []int64) {
 	step, anchor := o.step.Milliseconds(), int64(0)
 	if o.every {
 		anchor = h.changes[0].at
@@ -259,11 +262,15 @@ func instants(o *order, h *history, from, to int64) (dues []int64) {
 	return dues
 }
 
-// duty softens what a fire owes: one that was due while its timer was active is called, whatever
+// softenDuty softens what a fire owes: one that was due while its timer was active is called, whatever
 // came of the timer afterwards, but where the timer was deleted, or its policies want no call.
-func (w *Environment) duty(d ledger.Duty, due int64, recorded map[int64]timer.Outcome) ledger.Duty {
+func (env *Environment) softenDuty(
+	d ledger.Duty,
+	due int64,
+	recorded map[int64]timer.Outcome,
+) ledger.Duty {
 	if o, ok := recorded[due]; ok && o.Kind == timer.Skipped &&
-		(o.Reason == timer.ReasonDeleted || onPurpose[o.Reason]) {
+		(o.Reason == timer.ReasonDeleted || policyReasons[o.Reason]) {
 		return ledger.May
 	}
 	return d
@@ -271,17 +278,17 @@ func (w *Environment) duty(d ledger.Duty, due int64, recorded map[int64]timer.Ou
 
 // notDue is what a fire owes that was due while its timer was not active: nothing, though one that
 // was due within a second of that may be called.
-func (w *Environment) notDue(due, since int64) ledger.Duty {
-	if due <= since+noticed.Milliseconds() {
+func (env *Environment) notDue(due, since int64) ledger.Duty {
+	if due <= since+changeDeadline.Milliseconds() {
 		return ledger.May
 	}
 	return ledger.Not
 }
 
-// heeded looks whether each call was of a timer that was active within the last second.
-func (w *Environment) heeded(e ledger.Evidence) {
+// checkP5 looks whether each call was of a timer that was active within the last second.
+func (env *Environment) checkP5(e ledger.Evidence) {
 	for _, a := range e.Arrivals {
-		h := w.seen.byID[a.Fire.Timer]
+		h := env.observer.byID[a.Fire.Timer]
 		if h == nil {
 			continue
 		}
@@ -293,16 +300,18 @@ func (w *Environment) heeded(e ledger.Evidence) {
 			}
 		}
 		since := at.Sub(time.UnixMilli(last.at))
-		if last.status == timer.StatusActive || since <= noticed {
+		if last.status == timer.StatusActive || since <= changeDeadline {
 			continue
 		}
-		if i := h.at(at.Add(skewed).UnixMilli()); h.changes[i].status == timer.StatusActive {
+		if i := h.at(
+			at.Add(clockTolerance).UnixMilli(),
+		); h.changes[i].status == timer.StatusActive {
 			continue // by the executor's clock the pause is over
 		}
-		if p := w.byNumber(a.Port); p == nil || p.wasFrozen(at.Add(-noticed), at) {
+		if p := env.processByNumber(a.Port); p == nil || p.wasFrozen(at.Add(-changeDeadline), at) {
 			continue
 		}
-		w.failf(
+		env.failf(
 			"P5: %s attempt %d is called %s after its timer was %s",
 			a.Fire,
 			a.Attempt,
@@ -312,14 +321,14 @@ func (w *Environment) heeded(e ledger.Evidence) {
 	}
 }
 
-// onTime looks whether first calls were as late as the plan's faults explain, and no later.
-func (w *Environment) onTime(e ledger.Evidence) {
+// checkLateness looks whether first calls were as late as the plan's faults explain, and no later.
+func (env *Environment) checkLateness(e ledger.Evidence) {
 	seen := make(map[timer.FireID]bool)
-	waits := make(map[timer.ID]bool)   // timers whose fires wait for each other
-	fixed := make(map[timer.ID]*order) // those with a fixed delay
-	for i := range w.plan.Orders {
-		o := &w.plan.Orders[i]
-		h, ok := w.seen.of(o.name)
+	waits := make(map[timer.ID]bool)       // timers whose fires wait for each other
+	fixed := make(map[timer.ID]*timerPlan) // those with a fixed delay
+	for i := range env.plan.Timers {
+		o := &env.plan.Timers[i]
+		h, ok := env.observer.historyOf(o.name)
 		switch {
 		case ok && strings.HasPrefix(o.concurrency, "queue"):
 			waits[h.id] = true
@@ -336,37 +345,37 @@ func (w *Environment) onTime(e ledger.Evidence) {
 				due = after
 			}
 			ends[a.Fire.Timer] = a.Arrived().
-				Add(min(o.endpoint.takes, o.timeout) + o.endpoint.later)
+				Add(min(o.endpoint.takes, o.timeout) + o.endpoint.completeAfter)
 		}
 		if seen[a.Fire] || waits[a.Fire.Timer] {
 			continue
 		}
 		seen[a.Fire] = true
-		h := w.seen.byID[a.Fire.Timer]
-		if h != nil && !h.activeAll(a.Fire.DueMS, a.Arrived().UnixMilli()) {
+		h := env.observer.byID[a.Fire.Timer]
+		if h != nil && !h.activeThroughout(a.Fire.DueMS, a.Arrived().UnixMilli()) {
 			continue // it waited for its timer
 		}
-		may, late := w.mayBeLate(due), a.Lateness()-due.Sub(time.UnixMilli(a.Fire.DueMS))
+		may, late := env.maxLateness(due), a.Lateness()-due.Sub(time.UnixMilli(a.Fire.DueMS))
 		if may > 0 && h != nil && h.pauseEnded(a.Fire.DueMS) {
-			may += noticing
+			may += pauseEndDelay
 		}
 		if may > 0 && late > may {
-			w.failf("%s is %s late, and may be %s", a.Fire, late, may)
+			env.failf("%s is %s late, and may be %s", a.Fire, late, may)
 		}
 	}
 }
 
-// mayBeLate returns how late a first call may be; 0 is no bound.
-func (w *Environment) mayBeLate(due time.Time) time.Duration {
-	if w.putOff(due) {
+// maxLateness returns how late a first call may be; 0 is no bound.
+func (env *Environment) maxLateness(due time.Time) time.Duration {
+	if env.maybeDeferred(due) {
 		return 0
 	}
-	if len(w.plan.Zones) == 0 {
-		return w.plan.Late
+	if len(env.plan.Zones) == 0 {
+		return env.plan.Late
 	}
 	may := lateCalm
-	for _, z := range w.plan.Zones {
-		if at := due.Sub(w.start0); at >= z.from-lateCalm && at < z.to {
+	for _, z := range env.plan.Zones {
+		if at := due.Sub(env.startTime); at >= z.from-lateCalm && at < z.to {
 			may += z.to - at
 		}
 	}
@@ -385,7 +394,7 @@ func (r *Result) Summary() string {
 		v.Failed,
 		v.Skipped,
 		v.Excused,
-		r.Cuts,
+		r.Interruptions,
 		r.Deferred,
 		v.Lateness.P50,
 		v.Lateness.P99,

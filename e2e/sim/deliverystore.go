@@ -8,7 +8,7 @@ import (
 )
 
 func (s *gatedStore) AppsByID(ctx context.Context, ids []int64) ([]store.App, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"AppsByID",
@@ -18,7 +18,7 @@ func (s *gatedStore) AppsByID(ctx context.Context, ids []int64) ([]store.App, er
 }
 
 func (s *gatedStore) SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"SigningKeys",
@@ -34,16 +34,22 @@ func (s *gatedStore) PendingEvents(
 	untilMS int64,
 	limit int,
 ) ([]timer.Outcome, error) {
-	return ask(s, ctx, "Unannounced", false, func(ctx context.Context) ([]timer.Outcome, error) {
-		return s.Store.PendingEvents(ctx, session, behind, untilMS, limit)
-	})
+	return gatedCall(
+		s,
+		ctx,
+		"Unannounced",
+		false,
+		func(ctx context.Context) ([]timer.Outcome, error) {
+			return s.Store.PendingEvents(ctx, session, behind, untilMS, limit)
+		},
+	)
 }
 
 func (s *gatedStore) TargetAttempts(
 	ctx context.Context,
 	fires []timer.FireID,
 ) ([]timer.Attempt, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"TargetAttempts",
@@ -53,13 +59,19 @@ func (s *gatedStore) TargetAttempts(
 }
 
 func (s *gatedStore) Silent(ctx context.Context) (map[timer.ID]store.OutcomePosition, error) {
-	return ask(s, ctx, "Silent", false, s.Store.SessionsWithPendingEvents)
+	return gatedCall(s, ctx, "Silent", false, s.Store.SessionsWithPendingEvents)
 }
 
 func (s *gatedStore) FinishEvents(ctx context.Context, session timer.ID) error {
-	_, err := ask(s, ctx, "FinishAnnounced", true, func(ctx context.Context) (nothing, error) {
-		return nothing{}, s.Store.FinishEvents(ctx, session)
-	})
+	_, err := gatedCall(
+		s,
+		ctx,
+		"FinishAnnounced",
+		true,
+		func(ctx context.Context) (noResult, error) {
+			return noResult{}, s.Store.FinishEvents(ctx, session)
+		},
+	)
 	return err
 }
 
@@ -68,8 +80,8 @@ func (s *gatedStore) AckEvents(
 	session timer.ID,
 	p store.OutcomePosition,
 ) error {
-	_, err := ask(s, ctx, "SetAnnounced", true, func(ctx context.Context) (nothing, error) {
-		return nothing{}, s.Store.AckEvents(ctx, session, p)
+	_, err := gatedCall(s, ctx, "SetAnnounced", true, func(ctx context.Context) (noResult, error) {
+		return noResult{}, s.Store.AckEvents(ctx, session, p)
 	})
 	return err
 }

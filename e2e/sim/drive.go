@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	apiTimeout = 5 * time.Second
-	apiAgain   = 700 * time.Millisecond
+	apiTimeout   = 5 * time.Second
+	apiRetryWait = 700 * time.Millisecond
 )
 
 // RoundTrip brings a request to one of the API's processes that live: the network's part.
-func (w *Environment) RoundTrip(q *http.Request) (*http.Response, error) {
-	w.mu.Lock()
-	w.turn++
-	p := w.places[apiRole][w.turn%replicas]
-	h := w.webs[p]
-	w.mu.Unlock()
+func (env *Environment) RoundTrip(q *http.Request) (*http.Response, error) {
+	env.mu.Lock()
+	env.nextAPI++
+	p := env.current[apiRole][env.nextAPI%replicas]
+	h := env.handlers[p]
+	env.mu.Unlock()
 	if !p.alive() {
 		return nil, errDead
 	}
 	answer := make(chan *http.Response, 1)
-	w.running.Go(func() {
-		if p.enter(q.Context(), "HTTP") != nil {
+	env.running.Go(func() {
+		if p.beforeCall(q.Context(), "HTTP") != nil {
 			return
 		}
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, q)
-		if p.leave("HTTP") == nil {
+		if p.afterCall("HTTP") == nil {
 			answer <- rec.Result()
 		}
 	})
@@ -50,25 +50,25 @@ func (w *Environment) RoundTrip(q *http.Request) (*http.Response, error) {
 	}
 }
 
-func (w *Environment) pause(until time.Duration) {
-	clock.Pause(w.ctx, time.Until(w.start0.Add(until)))
+func (env *Environment) pauseUntil(until time.Duration) {
+	clock.Pause(env.ctx, time.Until(env.startTime.Add(until)))
 }
 
-// carryOut does what a plan orders with one timer, one after the other, each until the API has
+// runTimerPlan does what a plan orders with one timer, one after the other, each until the API has
 // confirmed it.
-func (w *Environment) carryOut(o *order) {
-	w.pause(o.create)
+func (env *Environment) runTimerPlan(o *timerPlan) {
+	env.pauseUntil(o.create)
 	var id timer.ID
-	w.insist(o, timer.StatusActive, func(ctx context.Context) error {
-		t, _, err := w.client.Create(ctx, o.request(w.start0))
+	env.retryUntilConfirmed(o, timer.StatusActive, func(ctx context.Context) error {
+		t, _, err := env.client.Create(ctx, o.request(env.startTime))
 		id = t.TimerID()
 		return err
 	})
 	status := timer.StatusActive
 	set := func(s timer.Status) {
 		status = s
-		w.insist(o, s, func(ctx context.Context) error {
-			_, err := w.client.SetStatus(ctx, app, id, string(s))
+		env.retryUntilConfirmed(o, s, func(ctx context.Context) error {
+			_, err := env.client.SetStatus(ctx, app, id, string(s))
 			return err
 		})
 	}
@@ -78,19 +78,23 @@ func (w *Environment) carryOut(o *order) {
 			return
 		}
 		status = timer.StatusPaused
-		w.insist(o, "", func(ctx context.Context) error { return w.pauseTimer(ctx, o, id, n) })
+		env.retryUntilConfirmed(
+			o,
+			"",
+			func(ctx context.Context) error { return env.pauseTimer(ctx, o, id, n) },
+		)
 	}
 	var rival sync.WaitGroup
-	if len(o.rival) > 0 {
-		rival.Go(func() { w.interfere(o, id) })
+	if len(o.rivalFlips) > 0 {
+		rival.Go(func() { env.flipAsRival(o, id) })
 	}
 	var editor sync.WaitGroup
 	if len(o.edits) > 0 {
-		editor.Go(func() { w.edit(o, id) })
+		editor.Go(func() { env.edit(o, id) })
 	}
 	defer editor.Wait()
 	for n, at := range o.flips {
-		w.pause(at)
+		env.pauseUntil(at)
 		if status == timer.StatusActive {
 			off(n)
 		} else {
@@ -98,26 +102,26 @@ func (w *Environment) carryOut(o *order) {
 		}
 	}
 	if o.remove > 0 {
-		w.pause(o.remove)
-		w.removeTimer(o, id)
+		env.pauseUntil(o.remove)
+		env.removeTimer(o, id)
 		return
 	}
 	rival.Wait()
-	w.pause(w.plan.Length)
+	env.pauseUntil(env.plan.Length)
 	if strings.HasPrefix(o.concurrency, "queue") {
-		w.removeTimer(o, id) // what waits in its queue may take longer than anybody waits here
+		env.removeTimer(o, id) // what waits in its queue may take longer than anybody waits here
 		return
 	}
-	if status != timer.StatusActive || len(o.rival) > 0 { // what waits for it is called
-		o.rival = nil
+	if status != timer.StatusActive || len(o.rivalFlips) > 0 { // what waits for it is called
+		o.rivalFlips = nil
 		set(timer.StatusActive)
 	}
 }
 
-func (w *Environment) removeTimer(o *order, id timer.ID) {
+func (env *Environment) removeTimer(o *timerPlan, id timer.ID) {
 	tried := false
-	w.insist(o, timer.StatusDeleted, func(ctx context.Context) error {
-		err := w.client.Delete(ctx, app, id)
+	env.retryUntilConfirmed(o, timer.StatusDeleted, func(ctx context.Context) error {
+		err := env.client.Delete(ctx, app, id)
 		var e *client.Error
 		if tried && errors.As(err, &e) && e.Status == http.StatusNotFound {
 			return nil // it was done, and the answer was lost
@@ -129,22 +133,22 @@ func (w *Environment) removeTimer(o *order, id timer.ID) {
 
 // pauseTimer pauses a timer at one of its flips. Where others switch it, too, and it is inactive,
 // there is nothing to pause.
-func (w *Environment) pauseTimer(ctx context.Context, o *order, id timer.ID, flip int) error {
+func (env *Environment) pauseTimer(ctx context.Context, o *timerPlan, id timer.ID, flip int) error {
 	var until time.Time
 	if part := o.pauses[flip/2]; part > 0 { //nolint:mnd // every other flip
 		end := o.flips[flip] + time.Minute
 		if flip+1 < len(o.flips) {
 			end = o.flips[flip+1]
 		}
-		until = w.start0.Add(o.flips[flip] + time.Duration(part*float64(end-o.flips[flip]))).
+		until = env.startTime.Add(o.flips[flip] + time.Duration(part*float64(end-o.flips[flip]))).
 			Truncate(time.Millisecond)
 		if soon := time.Now().Add(2 * apiTimeout).Truncate(time.Millisecond); until.Before(soon) {
 			until = soon // it could not be asked for in time
 		}
 	}
-	_, err := w.client.Pause(ctx, app, id, "simulated", until)
-	var told *client.Error
-	if errors.As(err, &told) && told.Status == http.StatusConflict && len(o.rival) > 0 {
+	_, err := env.client.Pause(ctx, app, id, "simulated", until)
+	var apiErr *client.Error
+	if errors.As(err, &apiErr) && apiErr.Status == http.StatusConflict && len(o.rivalFlips) > 0 {
 		return nil
 	}
 	return err
@@ -152,80 +156,84 @@ func (w *Environment) pauseTimer(ctx context.Context, o *order, id timer.ID, fli
 
 // edit gives the timer other steps while the others go on switching it. Should it be deleted
 // meanwhile, that is the end of it.
-func (w *Environment) edit(o *order, id timer.ID) {
+func (env *Environment) edit(o *timerPlan, id timer.ID) {
 	for _, e := range o.edits {
-		w.pause(e.at)
-		for w.ctx.Err() == nil {
-			ctx, cancel := context.WithTimeout(w.ctx, apiTimeout)
-			to := o.schedule(w.start0, e.step)
-			_, err := w.client.Edit(ctx, app, id, client.Change{Schedule: &to})
+		env.pauseUntil(e.at)
+		for env.ctx.Err() == nil {
+			ctx, cancel := context.WithTimeout(env.ctx, apiTimeout)
+			to := o.schedule(env.startTime, e.step)
+			_, err := env.client.Edit(ctx, app, id, client.Change{Schedule: &to})
 			cancel()
-			var told *client.Error
-			if errors.As(err, &told) && told.Status < http.StatusInternalServerError {
-				if told.Status != http.StatusNotFound {
-					w.failf("the API refused to edit %s: %v", o.name, err)
+			var apiErr *client.Error
+			if errors.As(err, &apiErr) && apiErr.Status < http.StatusInternalServerError {
+				if apiErr.Status != http.StatusNotFound {
+					env.failf("the API refused to edit %s: %v", o.name, err)
 				}
 				return
 			}
 			if err == nil {
 				break
 			}
-			clock.Pause(w.ctx, apiAgain)
+			clock.Pause(env.ctx, apiRetryWait)
 		}
 	}
 }
 
-// interfere is another client that switches the same timer on and off.
-func (w *Environment) interfere(o *order, id timer.ID) {
-	for i, at := range o.rival {
-		w.pause(at)
+// flipAsRival is another client that switches the same timer on and off.
+func (env *Environment) flipAsRival(o *timerPlan, id timer.ID) {
+	for i, at := range o.rivalFlips {
+		env.pauseUntil(at)
 		s := []timer.Status{timer.StatusInactive, timer.StatusActive}[i%2]
-		w.insist(o, s, func(ctx context.Context) error {
-			_, err := w.client.SetStatus(ctx, app, id, string(s))
+		env.retryUntilConfirmed(o, s, func(ctx context.Context) error {
+			_, err := env.client.SetStatus(ctx, app, id, string(s))
 			return err
 		})
 	}
 }
 
-// insist repeats a call until it succeeds; then it must have had its effect.
-func (w *Environment) insist(o *order, want timer.Status, do func(ctx context.Context) error) {
-	for w.ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(w.ctx, apiTimeout)
+// retryUntilConfirmed repeats a call until it succeeds; then it must have had its effect.
+func (env *Environment) retryUntilConfirmed(
+	o *timerPlan,
+	want timer.Status,
+	do func(ctx context.Context) error,
+) {
+	for env.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(env.ctx, apiTimeout)
 		err := do(ctx)
 		cancel()
 		if err == nil {
-			if h, ok := w.seen.of(
+			if h, ok := env.observer.historyOf(
 				o.name,
 			); !ok ||
-				want != "" && h.status() != want && len(o.rival) == 0 {
-				w.failf("the API confirmed that %s is %s, and it is %s", o.name, want, h.status())
+				want != "" && h.status() != want && len(o.rivalFlips) == 0 {
+				env.failf("the API confirmed that %s is %s, and it is %s", o.name, want, h.status())
 			}
 			return
 		}
 		var e *client.Error
 		if errors.As(err, &e) && e.Status < http.StatusInternalServerError {
-			w.failf("the API refused to make %s %s: %v", o.name, want, err)
+			env.failf("the API refused to make %s %s: %v", o.name, want, err)
 			return
 		}
-		clock.Pause(w.ctx, apiAgain)
+		clock.Pause(env.ctx, apiRetryWait)
 	}
 }
 
-// limit gives the app its limits, and takes them away again.
-func (w *Environment) limit(l *limited) {
+// applyLimits gives the app its limits, and takes them away again.
+func (env *Environment) applyLimits(l *limited) {
 	for _, to := range []struct {
 		at       time.Duration
 		settings client.Settings
 	}{{l.from, l.settings}, {l.to, client.Settings{}}} {
-		w.pause(to.at)
-		for w.ctx.Err() == nil {
-			ctx, cancel := context.WithTimeout(w.ctx, apiTimeout)
-			err := w.client.PutSettings(ctx, app, to.settings)
+		env.pauseUntil(to.at)
+		for env.ctx.Err() == nil {
+			ctx, cancel := context.WithTimeout(env.ctx, apiTimeout)
+			err := env.client.PutSettings(ctx, app, to.settings)
 			cancel()
 			if err == nil {
 				break
 			}
-			clock.Pause(w.ctx, apiAgain)
+			clock.Pause(env.ctx, apiRetryWait)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type endpoint struct {
 	fails int           // so many attempts are answered 500
 	takes time.Duration // until it answers
 	// it accepts, and completes the fire so long afterwards; 0: it answers when it is done.
-	later time.Duration
+	completeAfter time.Duration
 }
 
 // acceptedFor is how long an accepted fire may take: longer than whatever befalls the world.
@@ -31,14 +31,18 @@ func (e endpoint) url() string {
 		"http://sim.test/%d/%d/%d",
 		e.fails,
 		e.takes.Milliseconds(),
-		e.later.Milliseconds(),
+		e.completeAfter.Milliseconds(),
 	)
 }
 
 func endpointOf(url string) (e endpoint, err error) {
-	var takes, later int
-	_, err = fmt.Sscanf(url, "http://sim.test/%d/%d/%d", &e.fails, &takes, &later)
-	e.takes, e.later = time.Duration(takes)*time.Millisecond, time.Duration(later)*time.Millisecond
+	var takes, completeAfter int
+	_, err = fmt.Sscanf(url, "http://sim.test/%d/%d/%d", &e.fails, &takes, &completeAfter)
+	e.takes, e.completeAfter = time.Duration(
+		takes,
+	)*time.Millisecond, time.Duration(
+		completeAfter,
+	)*time.Millisecond
 	return e, err
 }
 
@@ -47,16 +51,16 @@ func endpointOf(url string) (e endpoint, err error) {
 type recorder struct {
 	mu       sync.Mutex
 	arrivals receiver.Arrivals
-	open     map[call][]int // arrivals that are not settled
+	open     map[callKey][]int // arrivals that are not settled
 }
 
-type call struct {
+type callKey struct {
 	fire    timer.FireID
 	attempt int32
 	n       uint16
 }
 
-func newRecorder() *recorder { return &recorder{open: make(map[call][]int)} }
+func newRecorder() *recorder { return &recorder{open: make(map[callKey][]int)} }
 
 func (r *recorder) arrive(p *process, q *callback.Request) int {
 	r.mu.Lock()
@@ -67,9 +71,9 @@ func (r *recorder) arrive(p *process, q *callback.Request) int {
 		Attempt:   q.Attempt,
 		StartNS:   q.Start.UnixNano(),
 		ArrivedNS: time.Now().UnixNano(),
-		Port:      p.n,
+		Port:      p.number,
 	})
-	c := call{q.Fire, q.Attempt, p.n}
+	c := callKey{q.Fire, q.Attempt, p.number}
 	r.open[c] = append(r.open[c], i)
 	return i
 }
@@ -80,12 +84,12 @@ func (r *recorder) answer(i int, status int) {
 	r.arrivals[i].Status = uint16(status) //nolint:gosec // three digits
 }
 
-// settle notes that the store has what came of an attempt of a process: from now on nothing excuses
+// markRecorded notes that the store has what came of an attempt of a process: from now on nothing excuses
 // its repetition.
-func (r *recorder) settle(p *process, fire timer.FireID, attempt int32) {
+func (r *recorder) markRecorded(p *process, fire timer.FireID, attempt int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := call{fire, attempt, p.n}
+	c := callKey{fire, attempt, p.number}
 	for _, i := range r.open[c] {
 		r.arrivals[i].DoneNS = time.Now().UnixNano()
 	}
@@ -98,23 +102,23 @@ type caller struct{ p *process }
 // Call implements callback.Caller.
 func (c caller) Call(ctx context.Context, q *callback.Request) callback.Result {
 	gone := callback.Result{Class: callback.Retry, Error: "no answer"}
-	w := c.p.world
-	if !w.mayCall(ctx, c.p) {
+	env := c.p.env
+	if !env.gateRequest(ctx, c.p) {
 		return gone
 	}
 	e, err := endpointOf(q.Target.URL)
 	if err != nil {
 		return callback.Result{Class: callback.Reject, Error: err.Error()}
 	}
-	i := w.recv.arrive(c.p, q)
-	w.log.printf(
+	i := env.recorder.arrive(c.p, q)
+	env.log.printf(
 		"%s calls %s attempt %d, %s late",
 		c.p,
 		q.Fire,
 		q.Attempt,
 		time.Since(time.UnixMilli(q.Fire.DueMS)),
 	)
-	c.p.spring("Call", after)
+	c.p.hitTrigger("Call", after)
 	takes := time.NewTimer(min(e.takes, q.Timeout))
 	defer takes.Stop()
 	select {
@@ -131,15 +135,15 @@ func (c caller) Call(ctx context.Context, q *callback.Request) callback.Result {
 	if q.Attempt <= int32(e.fails) { //nolint:gosec // a handful
 		status = http.StatusInternalServerError
 	}
-	w.recv.answer(i, status)
-	if err := c.p.leave("Answer"); err != nil {
+	env.recorder.answer(i, status)
+	if err := c.p.afterCall("Answer"); err != nil {
 		return gone
 	}
 	if status != http.StatusOK {
 		return callback.Result{Class: callback.Retry, StatusCode: int32(status), Error: "HTTP 500"}
 	}
-	if e.later > 0 {
-		w.running.Go(func() { w.complete(q.Fire, q.Token, e.later) })
+	if e.completeAfter > 0 {
+		env.running.Go(func() { env.complete(q.Fire, q.Token, e.completeAfter) })
 		return callback.Result{
 			Class:          callback.Accepted,
 			StatusCode:     http.StatusAccepted,
@@ -152,30 +156,30 @@ func (c caller) Call(ctx context.Context, q *callback.Request) callback.Result {
 // complete is what a receiver does that has accepted a fire. It repeats itself until it has an
 // answer, for a while also where it is refused: the acceptance may not be recorded yet, or never
 // be, for the executor died; then another call comes, and another completion.
-func (w *Environment) complete(fire timer.FireID, token string, after time.Duration) {
-	const insists = acceptedFor - time.Minute
-	clock.Pause(w.ctx, after)
-	for began := time.Now(); w.ctx.Err() == nil && time.Since(began) < insists; clock.Pause(w.ctx, apiAgain) {
-		ctx, cancel := context.WithTimeout(w.ctx, apiTimeout)
-		_, err := w.client.Complete(ctx, fire, token, "delivered", "")
+func (env *Environment) complete(fire timer.FireID, token string, after time.Duration) {
+	const retryFor = acceptedFor - time.Minute
+	clock.Pause(env.ctx, after)
+	for began := time.Now(); env.ctx.Err() == nil && time.Since(began) < retryFor; clock.Pause(env.ctx, apiRetryWait) {
+		ctx, cancel := context.WithTimeout(env.ctx, apiTimeout)
+		_, err := env.client.Complete(ctx, fire, token, "delivered", "")
 		cancel()
-		var told *client.Error
+		var apiErr *client.Error
 		switch {
 		case err == nil:
 			return
-		case errors.As(err, &told) && told.Status < http.StatusInternalServerError && told.Status != http.StatusConflict:
-			w.failf("the API refused to complete %s: %v", fire, err)
+		case errors.As(err, &apiErr) && apiErr.Status < http.StatusInternalServerError && apiErr.Status != http.StatusConflict:
+			env.failf("the API refused to complete %s: %v", fire, err)
 			return
 		}
 	}
 }
 
-// mayCall is the gate before a request. What the executor does just before it, the look at its
+// gateRequest is the gate before a request. What the executor does just before it, the look at its
 // session, is no call to the outside, so a frozen process comes as far as here. It would have
 // stopped before that look, and taken it when it woke: so it goes on once it has proved its session
 // again, and gives up when it learns that the session is dead.
-func (w *Environment) mayCall(ctx context.Context, p *process) bool {
-	p.spring("Call", before)
+func (env *Environment) gateRequest(ctx context.Context, p *process) bool {
+	p.hitTrigger("Call", before)
 	p.mu.Lock()
 	dead, thaw := p.dead, p.thaw
 	p.mu.Unlock()
@@ -191,9 +195,9 @@ func (w *Environment) mayCall(ctx context.Context, p *process) bool {
 		return false
 	}
 	woke := time.Now()
-	for !w.seen.renewedSince(p, woke) {
+	for !env.observer.renewedSince(p, woke) {
 		select {
-		case <-time.After(hangLook):
+		case <-time.After(hangPollInterval):
 		case <-p.died:
 			return false
 		case <-ctx.Done():

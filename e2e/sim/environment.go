@@ -30,123 +30,123 @@ const replicas = 2
 
 // Environment is one simulated deployment.
 type Environment struct {
-	plan    Plan
-	set     Settings
-	log     journal
-	start0  time.Time
-	ctx     context.Context //nolint:containedctx // of all processes
-	store   store.Store
-	broker  *membus.Broker
-	window  *memwindow.Window
-	ledger  limit.SharedState
-	ring    *encryption.Keyring
-	tokens  *callback.CompletionTokens
-	parked  atomic.Int64
-	recv    *recorder
-	letters letters
-	seen    *observer
-	client  *client.Client
-	skews   map[role][replicas]time.Duration
-	running sync.WaitGroup
+	plan        Plan
+	settings    Settings
+	log         journal
+	startTime   time.Time
+	ctx         context.Context //nolint:containedctx // of all processes
+	store       store.Store
+	broker      *membus.Broker
+	window      *memwindow.Window
+	limitState  limit.SharedState
+	keyring     *encryption.Keyring
+	tokens      *callback.CompletionTokens
+	deferrals   atomic.Int64
+	recorder    *recorder
+	deadLetters deadLetters
+	observer    *observer
+	client      *client.Client
+	skews       map[role][replicas]time.Duration
+	running     sync.WaitGroup
 
-	mu        sync.Mutex
-	made      uint16
-	all       map[uint16]*process
-	places    map[role]*[replicas]*process
-	webs      map[*process]http.Handler
-	weather   weather
-	busFaults membus.Faults
-	faults    []string // promises that were seen broken while the world ran
-	blamed    []string // of the last look
-	turn      int
-	refused   map[timer.FireID]time.Time // when a task of the fire was last not acknowledged
+	mu           sync.Mutex
+	processCount uint16
+	processes    map[uint16]*process
+	current      map[role]*[replicas]*process
+	handlers     map[*process]http.Handler
+	conditions   conditions
+	busFaults    membus.Faults
+	broken       []string // promises that were seen broken while the world ran
+	suspected    []string // of the last look
+	nextAPI      int
+	nackedAt     map[timer.FireID]time.Time // when a task of the fire was last not acknowledged
 }
 
 // failf notes a broken promise.
-func (w *Environment) failf(format string, args ...any) {
+func (env *Environment) failf(format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
-	w.log.printf("BROKEN: %s", msg)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.faults = append(w.faults, msg)
+	env.log.printf("BROKEN: %s", msg)
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	env.broken = append(env.broken, msg)
 }
 
-func (w *Environment) at(r role, place int) *process {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.places[r][place]
+func (env *Environment) processAt(r role, replica int) *process {
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	return env.current[r][replica]
 }
 
-func (w *Environment) serve(p *process, h http.Handler) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.webs[p] = h
+func (env *Environment) setHandler(p *process, h http.Handler) {
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	env.handlers[p] = h
 }
 
 // Run lives a plan through, inside a synctest bubble, and returns what it found.
-func Run(t *testing.T, plan Plan, set Settings) *Result {
+func Run(t *testing.T, plan Plan, settings Settings) *Result {
 	t.Helper()
-	w := &Environment{
-		plan:    plan,
-		set:     set,
-		start0:  time.Now(),
-		recv:    newRecorder(),
-		places:  make(map[role]*[replicas]*process),
-		all:     make(map[uint16]*process),
-		refused: make(map[timer.FireID]time.Time),
-		webs:    make(map[*process]http.Handler),
-		skews:   plan.Skews,
-		weather: weather{store: good},
+	env := &Environment{
+		plan:       plan,
+		settings:   settings,
+		startTime:  time.Now(),
+		recorder:   newRecorder(),
+		current:    make(map[role]*[replicas]*process),
+		processes:  make(map[uint16]*process),
+		nackedAt:   make(map[timer.FireID]time.Time),
+		handlers:   make(map[*process]http.Handler),
+		skews:      plan.Skews,
+		conditions: conditions{store: healthy},
 	}
-	w.log.start = w.start0
-	w.set.tune(plan.Tune)
-	w.seen = newObserver(w)
-	w.client = client.Over(w)
+	env.log.start = env.startTime
+	env.settings.tune(plan.Tune)
+	env.observer = newObserver(env)
+	env.client = client.NewWithTransport(env)
 	var end context.CancelFunc
-	w.ctx, end = context.WithCancel(t.Context())
+	env.ctx, end = context.WithCancel(t.Context())
 	var err error
-	w.ring, err = encryption.ParseKeyring(encryption.NewSecret(client.EncryptionKeys))
+	env.keyring, err = encryption.ParseKeyring(encryption.NewSecret(client.EncryptionKeys))
 	require.NoError(t, err)
-	w.tokens, err = callback.NewCompletionTokens(w.ring.Derive("completion")...)
+	env.tokens, err = callback.NewCompletionTokens(env.keyring.Derive("completion")...)
 	require.NoError(t, err)
-	w.store = openStore(t, set.SQLite)
-	w.window = memwindow.New(memwindow.Options{MaxEntries: plan.Tune.MaxEntries})
-	w.ledger = memstate.New(nil)
-	w.broker = membus.NewBroker(
+	env.store = openStore(t, settings.SQLite)
+	env.window = memwindow.New(memwindow.Options{MaxEntries: plan.Tune.MaxEntries})
+	env.limitState = memstate.New(nil)
+	env.broker = membus.NewBroker(
 		membus.Options{MaxMessages: plan.Tune.MaxMessages, Faults: membus.Faults{Seed: plan.Seed}},
 	)
-	setup := w.broker.Bus("setup")
+	setup := env.broker.Bus("setup")
 	require.NoError(t, setup.Setup(t.Context(), bus.Topics(bus.DefaultTaskPartitions)))
 
-	_, err = w.letters.collect(t.Context(), w.broker.Bus("operators"))
+	_, err = env.deadLetters.collect(t.Context(), env.broker.Bus("operators"))
 	require.NoError(t, err)
 	// Whoever asks first for the cursor sets it: that must not be who looks at the end whether it
 	// has moved.
-	_, err = w.store.Cursor(t.Context(), timer.MinuteOf(w.start0.UnixMilli()))
+	_, err = env.store.Cursor(t.Context(), timer.MinuteOf(env.startTime.UnixMilli()))
 	require.NoError(t, err)
 	for _, r := range roles {
-		w.places[r] = new([replicas]*process)
-		for place := range replicas {
-			w.start(r, place)
+		env.current[r] = new([replicas]*process)
+		for replica := range replicas {
+			env.start(r, replica)
 		}
 	}
 	var acting sync.WaitGroup
-	for i := range plan.Orders {
-		acting.Go(func() { w.carryOut(&plan.Orders[i]) })
+	for i := range plan.Timers {
+		acting.Go(func() { env.runTimerPlan(&plan.Timers[i]) })
 	}
 	for i := range plan.Limits {
-		acting.Go(func() { w.limit(&plan.Limits[i]) })
+		acting.Go(func() { env.applyLimits(&plan.Limits[i]) })
 	}
 	for i := range plan.Faults {
-		acting.Go(func() { w.befall(&plan.Faults[i]) })
+		acting.Go(func() { env.inject(&plan.Faults[i]) })
 	}
 	acting.Wait()
-	res := w.settle(t)
+	res := env.settle(t)
 	end()
-	w.running.Wait()
-	require.NoError(t, w.broker.Close())
-	require.NoError(t, w.store.Close())
-	res.finish(w)
+	env.running.Wait()
+	require.NoError(t, env.broker.Close())
+	require.NoError(t, env.store.Close())
+	res.complete(env)
 	return res
 }
 
@@ -161,8 +161,8 @@ func openStore(t *testing.T, database bool) store.Store {
 	return s
 }
 
-func (w *Environment) byNumber(n uint16) *process {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.all[n]
+func (env *Environment) processByNumber(n uint16) *process {
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	return env.processes[n]
 }

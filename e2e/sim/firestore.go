@@ -16,7 +16,7 @@ func (s *gatedStore) LoadSlice(
 	untilMS int64,
 	limit int,
 ) ([]timer.Fire, error) {
-	return ask(s, ctx, "LoadSlice", false, func(ctx context.Context) ([]timer.Fire, error) {
+	return gatedCall(s, ctx, "LoadSlice", false, func(ctx context.Context) ([]timer.Fire, error) {
 		return s.Store.LoadSlice(ctx, minute, bucket, behind, untilMS, limit)
 	})
 }
@@ -26,10 +26,10 @@ func (s *gatedStore) Claim(
 	session timer.ID,
 	fires []timer.Fire,
 ) ([]timer.Fire, error) {
-	return ask(s, ctx, "Claim", true, func(ctx context.Context) ([]timer.Fire, error) {
+	return gatedCall(s, ctx, "Claim", true, func(ctx context.Context) ([]timer.Fire, error) {
 		won, err := s.Store.Claim(ctx, session, fires)
 		for i := range won {
-			s.p.world.log.printf("%s claims %s rev %d", s.p, won[i].FireID, won[i].Rev)
+			s.p.env.log.printf("%s claims %s rev %d", s.p, won[i].FireID, won[i].Rev)
 		}
 		return won, err
 	})
@@ -41,20 +41,20 @@ func (s *gatedStore) Release(
 	fires []timer.Fire,
 	attempts []timer.Attempt,
 ) ([]timer.Fire, error) {
-	return ask(s, ctx, "Release", true, func(ctx context.Context) ([]timer.Fire, error) {
+	return gatedCall(s, ctx, "Release", true, func(ctx context.Context) ([]timer.Fire, error) {
 		out, err := s.Store.Release(ctx, session, fires, attempts)
 		if err == nil {
 			for i := range out {
-				s.p.world.log.printf(
+				s.p.env.log.printf(
 					"%s releases %s to rev %d, run %s",
 					s.p,
 					out[i].FireID,
 					out[i].Rev,
 					stamp(out[i].RunAtMS),
 				)
-				s.p.world.recv.settle(s.p, out[i].FireID, out[i].Attempt)
+				s.p.env.recorder.markRecorded(s.p, out[i].FireID, out[i].Attempt)
 				if out[i].State == timer.FireDeferred {
-					s.p.world.parked.Add(1)
+					s.p.env.deferrals.Add(1)
 				}
 			}
 		}
@@ -68,40 +68,46 @@ func (s *gatedStore) RecordAttempts(
 	fires []timer.Fire,
 	attempts []timer.Attempt,
 ) ([]timer.FireID, error) {
-	return ask(s, ctx, "RecordAttempts", true, func(ctx context.Context) ([]timer.FireID, error) {
-		lost, err := s.Store.RecordAttempts(ctx, session, fires, attempts)
-		if err == nil {
-			gone := setOf(lost)
-			for i := range fires {
-				if !gone[fires[i].FireID] {
-					s.p.world.recv.settle(s.p, fires[i].FireID, fires[i].Attempt)
+	return gatedCall(
+		s,
+		ctx,
+		"RecordAttempts",
+		true,
+		func(ctx context.Context) ([]timer.FireID, error) {
+			lost, err := s.Store.RecordAttempts(ctx, session, fires, attempts)
+			if err == nil {
+				gone := setOf(lost)
+				for i := range fires {
+					if !gone[fires[i].FireID] {
+						s.p.env.recorder.markRecorded(s.p, fires[i].FireID, fires[i].Attempt)
+					}
 				}
 			}
-		}
-		return lost, err
-	})
+			return lost, err
+		},
+	)
 }
 
 func (s *gatedStore) Record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
-) (lost []timer.FireID, made []timer.Fire, err error) {
-	lost, err = ask(
+) (lost []timer.FireID, successors []timer.Fire, err error) {
+	lost, err = gatedCall(
 		s,
 		ctx,
 		"Record",
 		true,
 		func(ctx context.Context) (lost []timer.FireID, err error) {
-			lost, made, err = s.Store.Record(ctx, session, outcomes, attempts)
+			lost, successors, err = s.Store.Record(ctx, session, outcomes, attempts)
 			if err == nil {
 				gone := setOf(lost)
 				for i := range outcomes {
 					o := &outcomes[i]
 					if gone[o.FireID] {
-						s.p.world.log.printf("%s records %s of %s in vain", s.p, o.Kind, o.FireID)
+						s.p.env.log.printf("%s records %s of %s in vain", s.p, o.Kind, o.FireID)
 						continue
 					}
-					s.p.world.log.printf("%s records %s: %s %s", s.p, o.FireID, o.Kind, o.Reason)
-					s.p.world.recv.settle(s.p, o.FireID, o.Attempts)
+					s.p.env.log.printf("%s records %s: %s %s", s.p, o.FireID, o.Kind, o.Reason)
+					s.p.env.recorder.markRecorded(s.p, o.FireID, o.Attempts)
 				}
 			}
 			return lost, err
@@ -110,14 +116,14 @@ func (s *gatedStore) Record(
 	if err != nil {
 		return nil, nil, err
 	}
-	return lost, made, nil
+	return lost, successors, nil
 }
 
 func (s *gatedStore) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error) {
-	return ask(s, ctx, "Overdue", true, func(ctx context.Context) ([]timer.Fire, error) {
+	return gatedCall(s, ctx, "Overdue", true, func(ctx context.Context) ([]timer.Fire, error) {
 		out, err := s.Store.Overdue(ctx, q)
 		for i := range out {
-			s.p.world.log.printf(
+			s.p.env.log.printf(
 				"%s sweeps %s rev %d owner %d",
 				s.p,
 				out[i].FireID,
@@ -135,7 +141,7 @@ func (s *gatedStore) Owned(
 	untilMS int64,
 	limit int,
 ) ([]timer.Fire, error) {
-	return ask(s, ctx, "Owned", false, func(ctx context.Context) ([]timer.Fire, error) {
+	return gatedCall(s, ctx, "Owned", false, func(ctx context.Context) ([]timer.Fire, error) {
 		return s.Store.Owned(ctx, sessions, untilMS, limit)
 	})
 }
@@ -144,15 +150,21 @@ func (s *gatedStore) OpenFires(
 	ctx context.Context,
 	app string,
 	id timer.ID,
-	q store.OpenQuery,
-) (store.OpenPage, error) {
-	return ask(s, ctx, "OpenFires", false, func(ctx context.Context) (store.OpenPage, error) {
-		return s.Store.OpenFires(ctx, app, id, q)
-	})
+	q store.OpenFiresQuery,
+) (store.OpenFiresPage, error) {
+	return gatedCall(
+		s,
+		ctx,
+		"OpenFires",
+		false,
+		func(ctx context.Context) (store.OpenFiresPage, error) {
+			return s.Store.OpenFires(ctx, app, id, q)
+		},
+	)
 }
 
 func (s *gatedStore) OldestOpen(ctx context.Context) (int64, error) {
-	return ask(s, ctx, "OldestOpen", false, s.Store.OldestOpen)
+	return gatedCall(s, ctx, "OldestOpen", false, s.Store.OldestOpen)
 }
 
 func (s *gatedStore) OpenSession(
@@ -161,35 +173,35 @@ func (s *gatedStore) OpenSession(
 	kind store.SessionKind,
 	name string,
 ) error {
-	_, err := ask(s, ctx, "OpenSession", true, func(ctx context.Context) (nothing, error) {
+	_, err := gatedCall(s, ctx, "OpenSession", true, func(ctx context.Context) (noResult, error) {
 		err := s.Store.OpenSession(ctx, id, kind, name)
 		if err == nil {
-			s.p.world.seen.opened(s.p, id)
+			s.p.env.observer.opened(s.p, id)
 		}
-		return nothing{}, err
+		return noResult{}, err
 	})
 	return err
 }
 
 func (s *gatedStore) RenewSession(ctx context.Context, id timer.ID, load store.Load) (bool, error) {
-	return ask(s, ctx, "RenewSession", true, func(ctx context.Context) (bool, error) {
+	return gatedCall(s, ctx, "RenewSession", true, func(ctx context.Context) (bool, error) {
 		alive, err := s.Store.RenewSession(ctx, id, load)
 		if err == nil && alive {
-			s.p.world.seen.renewed(id)
+			s.p.env.observer.renewed(id)
 		}
 		return alive, err
 	})
 }
 
 func (s *gatedStore) LiveSessions(ctx context.Context) ([]store.Session, error) {
-	return ask(s, ctx, "LiveSessions", false, s.Store.LiveSessions)
+	return gatedCall(s, ctx, "LiveSessions", false, s.Store.LiveSessions)
 }
 
 func (s *gatedStore) ExpiredSessions(
 	ctx context.Context,
 	within time.Duration,
 ) ([]store.Session, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"EndedSessions",
@@ -199,40 +211,40 @@ func (s *gatedStore) ExpiredSessions(
 }
 
 func (s *gatedStore) ExpireSession(ctx context.Context, id timer.ID, renewals int64) (bool, error) {
-	return ask(s, ctx, "EndSession", true, func(ctx context.Context) (bool, error) {
+	return gatedCall(s, ctx, "EndSession", true, func(ctx context.Context) (bool, error) {
 		ended, err := s.Store.ExpireSession(ctx, id, renewals)
 		if err == nil && ended {
-			s.p.world.seen.ended(s.p, id)
+			s.p.env.observer.ended(s.p, id)
 		}
 		return ended, err
 	})
 }
 
 func (s *gatedStore) CloseSession(ctx context.Context, id timer.ID) error {
-	_, err := ask(s, ctx, "CloseSession", true, func(ctx context.Context) (nothing, error) {
+	_, err := gatedCall(s, ctx, "CloseSession", true, func(ctx context.Context) (noResult, error) {
 		err := s.Store.CloseSession(ctx, id)
 		if err == nil {
-			s.p.world.seen.closed(id)
+			s.p.env.observer.closed(id)
 		}
-		return nothing{}, err
+		return noResult{}, err
 	})
 	return err
 }
 
 func (s *gatedStore) PurgeExpired(ctx context.Context, retention time.Duration) error {
-	_, err := ask(
+	_, err := gatedCall(
 		s,
 		ctx,
 		"Keep",
 		true,
-		func(ctx context.Context) (nothing, error) { return nothing{}, s.Store.PurgeExpired(ctx, retention) },
+		func(ctx context.Context) (noResult, error) { return noResult{}, s.Store.PurgeExpired(ctx, retention) },
 	)
 	return err
 }
 
 // Now is the store's clock; it is not asked for, to save the time of it.
 func (s *gatedStore) Now(ctx context.Context) (time.Time, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"Now",

@@ -7,163 +7,169 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// farthest is how far a host's clock jumps at the most.
-const farthest = 2 * time.Second
+// maxClockJump is how far a host's clock jumps at the most.
+const maxClockJump = 2 * time.Second
 
-// trapped is how long a trap waits for its call; then the fault comes without.
-const trapped = 30 * time.Second
+// triggerWait is how long a trap waits for its call; then the fault comes without.
+const triggerWait = 30 * time.Second
 
-// befall lets a fault happen.
-func (w *Environment) befall(f *fault) {
-	w.pause(f.at)
-	w.log.printf("FAULT: %s", f)
+// inject lets a fault happen.
+func (env *Environment) inject(f *fault) {
+	env.pauseUntil(f.at)
+	env.log.printf("FAULT: %s", f)
 	switch f.kind {
 	case crash:
-		w.strike(f, func(p *process) { w.crash(p, f.lasts) })
+		env.injectInto(f, func(p *process) { env.crash(p, f.duration) })
 	case restart:
-		w.restart(w.at(f.role, f.place))
+		env.restart(env.processAt(f.role, f.replica))
 	case freeze:
-		w.strike(f, func(p *process) { w.freeze(p, f.lasts) })
+		env.injectInto(f, func(p *process) { env.freeze(p, f.duration) })
 	case crashAll, freezeAll:
-		w.sweepAway(f.role, f.kind == crashAll, f.lasts)
+		env.injectAll(f.role, f.kind == crashAll, f.duration)
 	case power, suspend:
 		for _, r := range roles {
-			w.sweepAway(r, f.kind == power, f.lasts)
+			env.injectAll(r, f.kind == power, f.duration)
 		}
 	case cutOff:
-		p := w.at(f.role, f.place)
-		p.sever(true)
-		clock.Pause(w.ctx, f.lasts)
-		p.sever(false)
+		p := env.processAt(f.role, f.replica)
+		p.setCutOff(true)
+		clock.Pause(env.ctx, f.duration)
+		p.setCutOff(false)
 	case skewClock:
-		w.at(f.role, f.place).jump(time.Duration((2*f.much - 1) * float64(farthest)))
+		env.processAt(f.role, f.replica).
+			shiftClock(time.Duration((2*f.severity - 1) * float64(maxClockJump)))
 	default:
-		w.spoil(f, true)
-		clock.Pause(w.ctx, f.lasts)
-		w.spoil(f, false)
-		w.log.printf("%s is over", f.kind)
+		env.setSharedFault(f, true)
+		clock.Pause(env.ctx, f.duration)
+		env.setSharedFault(f, false)
+		env.log.printf("%s is over", f.kind)
 	}
 }
 
-// sweepAway kills or freezes all processes of a role.
-func (w *Environment) sweepAway(r role, die bool, lasts time.Duration) {
-	for place := range replicas {
-		if p := w.at(r, place); die {
-			w.crash(p, lasts)
+// injectAll kills or freezes all processes of a role.
+func (env *Environment) injectAll(r role, die bool, duration time.Duration) {
+	for replica := range replicas {
+		if p := env.processAt(r, replica); die {
+			env.crash(p, duration)
 		} else {
-			w.freeze(p, lasts)
+			env.freeze(p, duration)
 		}
 	}
 }
 
-// strike does something to a process at once, or when it steps into a trap.
-func (w *Environment) strike(f *fault, do func(p *process)) {
-	p := w.at(f.role, f.place)
-	if f.trap == nil {
+// injectInto does something to a process at once, or when it steps into a trap.
+func (env *Environment) injectInto(f *fault, do func(p *process)) {
+	p := env.processAt(f.role, f.replica)
+	if f.triggerPoint == nil {
 		do(p)
 		return
 	}
-	t := &trap{at: f.trap.call, when: f.trap.when, skip: f.trap.skip, then: func() { do(p) }}
-	p.set(t)
-	clock.Pause(w.ctx, min(trapped, w.plan.Length-f.at-f.lasts))
-	if p.take(t) {
+	t := &armedTrigger{
+		call:   f.triggerPoint.call,
+		when:   f.triggerPoint.when,
+		skip:   f.triggerPoint.skip,
+		action: func() { do(p) },
+	}
+	p.arm(t)
+	clock.Pause(env.ctx, min(triggerWait, env.plan.Length-f.at-f.duration))
+	if p.disarm(t) {
 		do(p)
 	}
 }
 
 // crash kills a process and starts another in its place after a while.
-func (w *Environment) crash(p *process, down time.Duration) {
+func (env *Environment) crash(p *process, down time.Duration) {
 	if !p.kill() {
 		return
 	}
-	w.log.printf("%s is killed", p)
-	w.running.Go(func() {
-		clock.Pause(w.ctx, down)
-		if w.ctx.Err() == nil && w.at(p.role, p.place) == p {
-			w.start(p.role, p.place)
+	env.log.printf("%s is killed", p)
+	env.running.Go(func() {
+		clock.Pause(env.ctx, down)
+		if env.ctx.Err() == nil && env.processAt(p.role, p.replica) == p {
+			env.start(p.role, p.replica)
 		}
 	})
 }
 
 // restart stops a process in order, and starts another beside it while it finishes what it has in
 // hand. One that is dead is replaced anyway.
-func (w *Environment) restart(p *process) {
+func (env *Environment) restart(p *process) {
 	if !p.stop() {
 		return
 	}
-	w.log.printf("%s is stopped", p)
-	w.start(p.role, p.place)
+	env.log.printf("%s is stopped", p)
+	env.start(p.role, p.replica)
 }
 
-func (w *Environment) freeze(p *process, d time.Duration) {
+func (env *Environment) freeze(p *process, d time.Duration) {
 	wake := p.freeze()
 	if wake == nil {
 		return
 	}
-	w.log.printf("%s is frozen", p)
-	w.running.Go(func() {
-		clock.Pause(w.ctx, d)
-		w.log.printf("%s wakes", p)
+	env.log.printf("%s is frozen", p)
+	env.running.Go(func() {
+		clock.Pause(env.ctx, d)
+		env.log.printf("%s wakes", p)
 		wake()
 	})
 }
 
-// sever cuts the process off from the store, or ends that.
-func (p *process) sever(cut bool) {
+// setCutOff cuts the process off from the store, or ends that.
+func (p *process) setCutOff(cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cut, p.hurt = cut, time.Now()
+	p.cutOff, p.disturbedAt = cut, time.Now()
 }
 
-// jump moves the host's clock.
-func (p *process) jump(by time.Duration) {
+// shiftClock moves the host's clock.
+func (p *process) shiftClock(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.skew += by
 }
 
-// spoil makes a part that all share misbehave, or behave again.
-func (w *Environment) spoil(f *fault, bad bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// setSharedFault makes a part that all share misbehave, or behave again.
+func (env *Environment) setSharedFault(f *fault, active bool) {
+	env.mu.Lock()
+	defer env.mu.Unlock()
 	share := func(most float64) float64 {
-		if !bad {
+		if !active {
 			return 0
 		}
-		return most * f.much
+		return most * f.severity
 	}
 	switch f.kind { //nolint:exhaustive // the others befall processes, elsewhere
-	case windowAway:
-		w.window.SetAway(bad)
+	case windowUnavailable:
+		env.window.SetUnavailable(active)
 	case windowFails:
-		w.weather.window = share(.5)
-	case windowWiped:
-		if bad {
-			w.window.Wipe()
+		env.conditions.windowErrors = share(.5)
+	case windowFlushed:
+		if active {
+			env.window.Flush()
 		}
-	case marksLost:
-		w.weather.marksLost = share(1)
+	case entriesLost:
+		env.conditions.entriesLost = share(1)
 	case busBad:
-		w.busFaults.Duplicate, w.busFaults.Reorder, w.busFaults.Drop = share(
+		env.busFaults.Duplicate, env.busFaults.Reorder, env.busFaults.Drop = share(
 			.3,
 		), share(
 			.3,
 		), share(
 			.1,
 		)
-		w.busFaults.Delay, w.busFaults.MaxDelay = share(.3), 5*time.Second
-		w.broker.SetFaults(w.busFaults)
+		env.busFaults.Delay, env.busFaults.MaxDelay = share(.3), 5*time.Second
+		env.broker.SetFaults(env.busFaults)
 	case busLost:
-		w.busFaults.Drop = 0
-		if bad {
-			w.busFaults.Drop = 1
+		env.busFaults.Drop = 0
+		if active {
+			env.busFaults.Drop = 1
 		}
-		w.broker.SetFaults(w.busFaults)
+		env.broker.SetFaults(env.busFaults)
 	case busFails:
-		w.busFaults.FailPublish, w.busFaults.FailAfterPublish = share(.5), share(.5)
-		w.broker.SetFaults(w.busFaults)
+		env.busFaults.FailPublish, env.busFaults.FailAfterPublish = share(.5), share(.5)
+		env.broker.SetFaults(env.busFaults)
 	case topicLost:
-		if bad {
+		if active {
 			topics := []bus.Topic{
 				bus.Slices,
 				bus.TasksNormal,
@@ -171,16 +177,16 @@ func (w *Environment) spoil(f *fault, bad bool) {
 				bus.TasksLow,
 				bus.TimersChanged,
 			}
-			w.broker.Purge(topics[int(f.much*float64(len(topics)))])
+			env.broker.Purge(topics[int(f.severity*float64(len(topics)))])
 		}
-	case busAway:
-		if bad {
-			w.broker.Pause()
+	case busUnavailable:
+		if active {
+			env.broker.Pause()
 		} else {
-			w.broker.Resume()
+			env.broker.Resume()
 		}
 	case storeFails:
-		w.weather.store.read, w.weather.store.before, w.weather.store.after = share(
+		env.conditions.store.read, env.conditions.store.before, env.conditions.store.after = share(
 			.2,
 		), share(
 			.2,
@@ -188,19 +194,19 @@ func (w *Environment) spoil(f *fault, bad bool) {
 			.2,
 		)
 	case storeSlow:
-		w.weather.store.slow = good.slow + share(.3)
-	case storeAway, storeHangs:
-		w.outage(bad, f.kind == storeHangs)
+		env.conditions.store.slow = healthy.slow + share(.3)
+	case storeUnavailable, storeHangs:
+		env.setStoreOutage(active, f.kind == storeHangs)
 	}
 }
 
-// outage begins or ends the store's being away. Of two that overlap the first to end ends both.
-func (w *Environment) outage(begin, hangs bool) {
+// setStoreOutage begins or ends the store's being away. Of two that overlap the first to end ends both.
+func (env *Environment) setStoreOutage(begin, hangs bool) {
 	switch {
-	case begin && w.weather.away == nil:
-		w.weather.away, w.weather.hangs = make(chan struct{}), hangs
-	case !begin && w.weather.away != nil:
-		close(w.weather.away)
-		w.weather.away = nil
+	case begin && env.conditions.outage == nil:
+		env.conditions.outage, env.conditions.hangs = make(chan struct{}), hangs
+	case !begin && env.conditions.outage != nil:
+		close(env.conditions.outage)
+		env.conditions.outage = nil
 	}
 }

@@ -13,8 +13,8 @@ import (
 // app is the one that all timers belong to.
 const app = "app"
 
-// order is one timer of a run's load: what it is, and what is done with it when.
-type order struct {
+// timerPlan is one timer of a run's load: what it is, and what is done with it when.
+type timerPlan struct {
 	name     string
 	step     time.Duration // of a cron; 0: it is due once
 	every    bool          // the cron counts from its creation, not by the clock
@@ -37,10 +37,10 @@ type order struct {
 	flips  []time.Duration // deactivations and activations in turn
 	// for each deactivation: 0 makes the timer inactive, -1 pauses it without an end, else the part
 	// of the time to the next flip that it is paused for.
-	pauses []float64
-	end    time.Duration   // nothing is due from then on
-	remove time.Duration   // deletion; 0: it is never deleted
-	rival  []time.Duration // when somebody else activates and deactivates it in turn
+	pauses     []float64
+	end        time.Duration   // nothing is due from then on
+	remove     time.Duration   // deletion; 0: it is never deleted
+	rivalFlips []time.Duration // when somebody else activates and deactivates it in turn
 }
 
 // edit gives a cron another step.
@@ -49,7 +49,7 @@ type edit struct {
 	step time.Duration
 }
 
-func (o *order) request(start time.Time) client.NewTimer {
+func (o *timerPlan) request(start time.Time) client.NewTimer {
 	s := o.schedule(start, o.step)
 	n := client.NewTimer{
 		App:      app,
@@ -64,7 +64,7 @@ func (o *order) request(start time.Time) client.NewTimer {
 			Timeout:  o.timeout.String(),
 		},
 	}
-	if o.endpoint.later > 0 {
+	if o.endpoint.completeAfter > 0 {
 		n.Target.Async = acceptedFor.String()
 	}
 	if o.misfire != "" {
@@ -83,7 +83,7 @@ func (o *order) request(start time.Time) client.NewTimer {
 }
 
 // schedule returns the order's schedule with the step given.
-func (o *order) schedule(start time.Time, step time.Duration) client.Schedule {
+func (o *timerPlan) schedule(start time.Time, step time.Duration) client.Schedule {
 	var s client.Schedule
 	switch {
 	case o.fixed:
@@ -106,7 +106,7 @@ func (o *order) schedule(start time.Time, step time.Duration) client.Schedule {
 // draftPauses makes some deactivations pauses, with and without an end, and pauses one-shots around
 // their instant. It draws from a source of its own: what a seed draws besides stays as it was
 // before there were pauses.
-func draftPauses(r *rand.Rand, all []order) {
+func draftPauses(r *rand.Rand, all []timerPlan) {
 	for i := range all {
 		o := &all[i]
 		if o.step == 0 && len(o.flips) == 0 && o.remove == 0 && o.delay == 0 && r.IntN(3) == 0 {
@@ -120,13 +120,13 @@ func draftPauses(r *rand.Rand, all []order) {
 	}
 }
 
-// choose draws policies. The policies that skip on purpose are fewer than the one that must call
+// draftPolicies draws policies. The policies that skip on purpose are fewer than the one that must call
 // everything.
-func (o *order) choose(r *rand.Rand, i int, end time.Duration) {
+func (o *timerPlan) draftPolicies(r *rand.Rand, i int, end time.Duration) {
 	o.misfire = string(timer.MisfireFireAll)
 	o.interval = i%2 == 0
 	kinds := 12
-	if o.endpoint.later > 0 {
+	if o.endpoint.completeAfter > 0 {
 		kinds = 3 // what waits for its turn must not be kept by another's wish for time
 	}
 	switch r.IntN(kinds) {
@@ -193,7 +193,7 @@ func cronOf(step time.Duration) string {
 }
 
 // draftLoad draws a load for a stretch of time. Its size depends on the length only.
-func draftLoad(r *rand.Rand, length time.Duration) []order {
+func draftLoad(r *rand.Rand, length time.Duration) []timerPlan {
 	return append(draftOnces(r, length), draftCrons(r, length)...)
 }
 
@@ -206,14 +206,14 @@ func inMS(r *rand.Rand, from, to time.Duration) time.Duration {
 	return between(r, from, to).Truncate(time.Millisecond)
 }
 
-// behave draws how an order's receiver behaves, and what its attempts are.
-func (o *order) behave(r *rand.Rand) {
+// draftEndpoint draws how an order's receiver behaves, and what its attempts are.
+func (o *timerPlan) draftEndpoint(r *rand.Rand) {
 	o.attempts, o.wait, o.timeout = 3, time.Second, 2*time.Second
 	o.endpoint.takes = inMS(r, time.Millisecond, 60*time.Millisecond)
 	switch n := r.IntN(100); {
 	case n < 48:
 	case n < 55:
-		o.endpoint.later = inMS(r, time.Second, 40*time.Second)
+		o.endpoint.completeAfter = inMS(r, time.Second, 40*time.Second)
 	case n < 70:
 		o.endpoint.fails = 2
 	case n < 80: // retries that give the fire back
@@ -228,11 +228,11 @@ func (o *order) behave(r *rand.Rand) {
 }
 
 // draftOnces draws one-shots: far ahead, near, and some at the same instant.
-func draftOnces(r *rand.Rand, length time.Duration) (all []order) {
-	herd := between(r, length/4, length*3/4).Truncate(time.Second)
+func draftOnces(r *rand.Rand, length time.Duration) (all []timerPlan) {
+	burst := between(r, length/4, length*3/4).Truncate(time.Second)
 	for i := range int(length.Minutes()) {
-		o := order{name: fmt.Sprintf("once-%d", i)}
-		o.behave(r)
+		o := timerPlan{name: fmt.Sprintf("once-%d", i)}
+		o.draftEndpoint(r)
 		o.create = between(r, 0, length*9/10)
 		switch r.IntN(5) {
 		case 4:
@@ -245,7 +245,7 @@ func draftOnces(r *rand.Rand, length time.Duration) (all []order) {
 		case 0:
 			o.at = o.create + between(r, time.Millisecond, 8*time.Second)
 		case 1:
-			o.create, o.at = between(r, 0, herd), herd
+			o.create, o.at = between(r, 0, burst), burst
 		default:
 			o.at = between(r, o.create, length)
 		}
@@ -279,13 +279,13 @@ var steps = []time.Duration{
 
 // draftCrons draws some of each step in each stretch of two hours: frequent ones for a short while,
 // rare ones for long, each switched off and on again.
-func draftCrons(r *rand.Rand, length time.Duration) (all []order) {
+func draftCrons(r *rand.Rand, length time.Duration) (all []timerPlan) {
 	stretches := max(1, length/(2*time.Hour)) //nolint:mnd // as said
 	stretch := length / stretches
 	for i := range len(steps) * int(stretches) {
 		step, begin := steps[i%len(steps)], stretch*time.Duration(i/len(steps))
-		o := order{name: fmt.Sprintf("cron-%d", i), step: step, every: time.Hour%step != 0}
-		o.behave(r)
+		o := timerPlan{name: fmt.Sprintf("cron-%d", i), step: step, every: time.Hour%step != 0}
+		o.draftEndpoint(r)
 		span := min(stretch*9/10, 150*step)
 		o.create = begin + between(r, 0, stretch-span)
 		end := o.create + span
@@ -297,7 +297,7 @@ func draftCrons(r *rand.Rand, length time.Duration) (all []order) {
 			}
 			o.flips = append(o.flips, at)
 		}
-		o.choose(r, i, end)
+		o.draftPolicies(r, i, end)
 		if end < length*9/10 {
 			if len(o.flips)%2 == 1 {
 				o.flips = o.flips[:len(o.flips)-1]
@@ -308,9 +308,9 @@ func draftCrons(r *rand.Rand, length time.Duration) (all []order) {
 		}
 		if o.remove == 0 && r.IntN(4) == 0 {
 			for range 1 + r.IntN(6) {
-				o.rival = append(o.rival, between(r, o.create, end))
+				o.rivalFlips = append(o.rivalFlips, between(r, o.create, end))
 			}
-			slices.Sort(o.rival)
+			slices.Sort(o.rivalFlips)
 		}
 		all = append(all, o)
 	}

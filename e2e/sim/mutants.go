@@ -18,33 +18,57 @@ import (
 type Mutant struct {
 	Name    string
 	Obvious bool // caught by one of the first seeds
-	Mutate  func(*kit)
+	Mutate  func(*components)
 }
 
 // Mutants are bugs that must be found: a simulation that finds none of them proves nothing.
 var Mutants = []Mutant{
-	{"no sweep", true, func(k *kit) { k.store = noSweep{k.store} }},
-	{"acknowledge before the claim", true, func(k *kit) { k.bus = &hasty{Bus: k.bus, k: k} }},
-	{"no look at the session before a call", true, func(k *kit) { k.store = alwaysAlive{k.store} }},
-	{"mark without row", true, func(k *kit) { k.store = noRows{k.store} }},
-	{"cursor that skips minutes", true, func(k *kit) { k.store = skipping{k.store} }},
-	{"sessions never end", true, func(k *kit) { k.store = immortal{k.store} }},
-	{"sessions end at a look", false, func(k *kit) { k.store = &impatient{Store: k.store} }},
-	{"deaf to changes", true, func(k *kit) { k.store, k.bus = deaf{k.store}, deafBus{k.bus} }},
-	{"clock not put right", false, func(k *kit) {
+	{"no sweep", true, func(k *components) { k.store = noSweep{k.store} }},
+	{
+		"acknowledge before the claim",
+		true,
+		func(k *components) { k.bus = &ackBeforeClaim{Bus: k.bus, k: k} },
+	},
+	{
+		"no look at the session before a call",
+		true,
+		func(k *components) { k.store = alwaysAlive{k.store} },
+	},
+	{"mark without row", true, func(k *components) { k.store = noRows{k.store} }},
+	{"cursor that skips minutes", true, func(k *components) { k.store = skipMinutes{k.store} }},
+	{"sessions never end", true, func(k *components) { k.store = neverExpire{k.store} }},
+	{
+		"sessions end at a look",
+		false,
+		func(k *components) { k.store = &expireAtOnce{Store: k.store} },
+	},
+	{
+		"deaf to changes",
+		true,
+		func(k *components) { k.store, k.bus = noChanges{k.store}, noChangeNotifications{k.bus} },
+	},
+	{"clock not put right", false, func(k *components) {
 		k.clock = clock.New(
-			k.p.wall,
-			func(context.Context) (time.Time, error) { return k.p.wall(), nil },
+			k.p.hostTime,
+			func(context.Context) (time.Time, error) { return k.p.hostTime(), nil },
 		)
 	}},
-	{"a claim is taken for granted", true, func(k *kit) { k.store = granted{k.store} }},
-	{"answers are not recorded", false, func(k *kit) { k.store = forgetful{k.store} }},
-	{"calls before the run", true, func(k *kit) { k.caller = early{k.caller} }},
-	{"everybody has the turn", false, func(k *kit) { k.store = crowded{k.store} }},
-	{"every late fire catches up", false, func(k *kit) { k.store = catchAll{k.store} }},
-	{"a chain breaks now and then", true, func(k *kit) { k.store = &brittle{Store: k.store} }},
-	{"completions are forgotten", true, func(k *kit) { k.store = heedless{k.store} }},
-	{"edits leave what was expanded", false, func(k *kit) { k.store = halfEdits{k.store} }},
+	{"a claim is taken for granted", true, func(k *components) { k.store = claimsAll{k.store} }},
+	{"answers are not recorded", false, func(k *components) { k.store = lostRecords{k.store} }},
+	{"calls before the run", true, func(k *components) { k.caller = earlyCalls{k.caller} }},
+	{"everybody has the turn", false, func(k *components) { k.store = unlimitedSlots{k.store} }},
+	{"every late fire catches up", false, func(k *components) { k.store = allCatchUp{k.store} }},
+	{
+		"a chain breaks now and then",
+		true,
+		func(k *components) { k.store = &lostSuccessors{Store: k.store} },
+	},
+	{"completions are forgotten", true, func(k *components) { k.store = lostCompletions{k.store} }},
+	{
+		"edits leave what was expanded",
+		false,
+		func(k *components) { k.store = editWithoutReplan{k.store} },
+	},
 }
 
 type noSweep struct{ store.Store }
@@ -53,14 +77,14 @@ func (noSweep) Overdue(context.Context, store.OverdueQuery) ([]timer.Fire, error
 	return nil, nil
 }
 
-// hasty acknowledges tasks and claims them afterwards.
-type hasty struct {
+// ackBeforeClaim acknowledges tasks and claims them afterwards.
+type ackBeforeClaim struct {
 	executor.Bus
 
-	k *kit
+	k *components
 }
 
-func (h *hasty) Subscribe(
+func (h *ackBeforeClaim) Subscribe(
 	ctx context.Context,
 	s bus.Subscription,
 	do bus.Handler,
@@ -69,7 +93,7 @@ func (h *hasty) Subscribe(
 		return h.Bus.Subscribe(ctx, s, do)
 	}
 	return h.Bus.Subscribe(ctx, s, func(_ context.Context, batch []bus.Message) []error {
-		h.k.p.world.running.Go(func() { _ = do(h.k.p.world.ctx, batch) })
+		h.k.p.env.running.Go(func() { _ = do(h.k.p.env.ctx, batch) })
 		return nil
 	})
 }
@@ -101,51 +125,57 @@ func (s noRows) Expand(
 	return fires, n, err
 }
 
-type skipping struct{ store.Store }
+type skipMinutes struct{ store.Store }
 
-func (skipping) Cursor(_ context.Context, minute int64) (int64, error) { return minute, nil }
+func (skipMinutes) Cursor(_ context.Context, minute int64) (int64, error) { return minute, nil }
 
-type immortal struct{ store.Store }
+type neverExpire struct{ store.Store }
 
-func (immortal) ExpireSession(context.Context, timer.ID, int64) (bool, error) { return false, nil }
-
-// impatient has its watcher believe that nobody ever renews.
-type impatient struct {
-	store.Store
-
-	mu   sync.Mutex
-	seen map[timer.ID]int64
+func (neverExpire) ExpireSession(
+	context.Context,
+	timer.ID,
+	int64,
+) (bool, error) {
+	return false, nil
 }
 
-func (s *impatient) LiveSessions(ctx context.Context) ([]store.Session, error) {
+// expireAtOnce has its watcher believe that nobody ever renews.
+type expireAtOnce struct {
+	store.Store
+
+	mu       sync.Mutex
+	renewals map[timer.ID]int64
+}
+
+func (s *expireAtOnce) LiveSessions(ctx context.Context) ([]store.Session, error) {
 	all, err := s.Store.LiveSessions(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seen == nil {
-		s.seen = make(map[timer.ID]int64)
+	if s.renewals == nil {
+		s.renewals = make(map[timer.ID]int64)
 	}
 	for i := range all {
-		s.seen[all[i].ID] = all[i].Renewals
+		s.renewals[all[i].ID] = all[i].Renewals
 		all[i].Renewals = 0
 	}
 	return all, err
 }
 
-func (s *impatient) ExpireSession(ctx context.Context, id timer.ID, _ int64) (bool, error) {
+func (s *expireAtOnce) ExpireSession(ctx context.Context, id timer.ID, _ int64) (bool, error) {
 	s.mu.Lock()
-	n := s.seen[id]
+	n := s.renewals[id]
 	s.mu.Unlock()
 	return s.Store.ExpireSession(ctx, id, n)
 }
 
-// deaf reads no change log, and its bus tells of no change.
-type deaf struct{ store.Store }
+// noChanges reads no change log, and its bus tells of no change.
+type noChanges struct{ store.Store }
 
-func (deaf) Changes(context.Context, int64, int) ([]store.Change, error) { return nil, nil }
+func (noChanges) Changes(context.Context, int64, int) ([]store.Change, error) { return nil, nil }
 
-type deafBus struct{ executor.Bus }
+type noChangeNotifications struct{ executor.Bus }
 
-func (b deafBus) Broadcast(
+func (b noChangeNotifications) Broadcast(
 	ctx context.Context,
 	t bus.Topic,
 	_ func(context.Context, bus.Message),
@@ -153,10 +183,10 @@ func (b deafBus) Broadcast(
 	return b.Bus.Broadcast(ctx, t, func(context.Context, bus.Message) {})
 }
 
-// granted takes every fire that it asked for as won.
-type granted struct{ store.Store }
+// claimsAll takes every fire that it asked for as won.
+type claimsAll struct{ store.Store }
 
-func (s granted) Claim(
+func (s claimsAll) Claim(
 	ctx context.Context,
 	session timer.ID,
 	fires []timer.Fire,
@@ -165,9 +195,9 @@ func (s granted) Claim(
 	return fires, err
 }
 
-type forgetful struct{ store.Store }
+type lostRecords struct{ store.Store }
 
-func (s forgetful) Record(
+func (s lostRecords) Record(
 	ctx context.Context,
 	session timer.ID,
 	os []timer.Outcome,
@@ -179,18 +209,18 @@ func (s forgetful) Record(
 	return s.Store.Record(ctx, session, os, as)
 }
 
-// early says of its calls that they start a little before they do.
-type early struct{ callback.Caller }
+// earlyCalls says of its calls that they start a little before they do.
+type earlyCalls struct{ callback.Caller }
 
-func (c early) Call(ctx context.Context, q *callback.Request) callback.Result {
+func (c earlyCalls) Call(ctx context.Context, q *callback.Request) callback.Result {
 	q.Start = q.Start.Add(-time.Millisecond)
 	return c.Caller.Call(ctx, q)
 }
 
-// crowded gives the turn to everybody who asks.
-type crowded struct{ store.Store }
+// unlimitedSlots gives the turn to everybody who asks.
+type unlimitedSlots struct{ store.Store }
 
-func (crowded) AcquireSlots(
+func (unlimitedSlots) AcquireSlots(
 	_ context.Context,
 	_ timer.ID,
 	asks []store.SlotRequest,
@@ -198,10 +228,10 @@ func (crowded) AcquireSlots(
 	return make([]store.SlotResult, len(asks)), nil
 }
 
-// catchAll lets every late fire be the one that catches up.
-type catchAll struct{ store.Store }
+// allCatchUp lets every late fire be the one that catches up.
+type allCatchUp struct{ store.Store }
 
-func (catchAll) CatchUp(_ context.Context, asks []store.Late) ([]bool, error) {
+func (allCatchUp) CatchUp(_ context.Context, asks []store.CatchUpRequest) ([]bool, error) {
 	run := make([]bool, len(asks))
 	for i := range run {
 		run[i] = true
@@ -209,14 +239,14 @@ func (catchAll) CatchUp(_ context.Context, asks []store.Late) ([]bool, error) {
 	return run, nil
 }
 
-// brittle forgets some of the fires that follow.
-type brittle struct {
+// lostSuccessors forgets some of the fires that follow.
+type lostSuccessors struct {
 	store.Store
 
 	n atomic.Int64
 }
 
-func (s *brittle) Record(
+func (s *lostSuccessors) Record(
 	ctx context.Context,
 	session timer.ID,
 	os []timer.Outcome,
@@ -230,14 +260,14 @@ func (s *brittle) Record(
 	return s.Store.Record(ctx, session, os, as)
 }
 
-// halfEdits plans nothing for the new version: it begins where the old one was expanded up to.
-type halfEdits struct{ store.Store }
+// editWithoutReplan plans nothing for the new version: it begins where the old one was expanded up to.
+type editWithoutReplan struct{ store.Store }
 
-func (s halfEdits) Edit(
+func (s editWithoutReplan) Edit(
 	ctx context.Context,
 	items []store.Edit,
 	_ store.Planner,
-) ([]store.Edited, error) {
+) ([]store.EditResult, error) {
 	return s.Store.Edit(ctx, items, func(t *timer.Timer, nowMS int64) store.Plan {
 		next := nowMS + time.Hour.Milliseconds()
 		return store.Plan{
@@ -247,9 +277,13 @@ func (s halfEdits) Edit(
 	})
 }
 
-// heedless thanks for completions.
-type heedless struct{ store.Store }
+// lostCompletions thanks for completions.
+type lostCompletions struct{ store.Store }
 
-func (heedless) Complete(context.Context, string, store.Completion) (store.Completed, error) {
-	return store.Completed{State: store.CompletedNow}, nil
+func (lostCompletions) Complete(
+	context.Context,
+	string,
+	store.Completion,
+) (store.CompletionResult, error) {
+	return store.CompletionResult{State: store.CompletionAccepted}, nil
 }

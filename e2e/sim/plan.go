@@ -15,7 +15,7 @@ import (
 type Plan struct {
 	Seed   uint64
 	Length time.Duration // of load and faults; then all is calm
-	Orders []order
+	Timers []timerPlan
 	Faults []fault
 	Skews  map[role][replicas]time.Duration // of the hosts' clocks at the start
 	Late   time.Duration                    // how late a first call may be; 0: as late as it likes
@@ -80,43 +80,43 @@ func draftTuning(r *rand.Rand) Tuning {
 type faultKind string
 
 const (
-	crash       faultKind = "crash"        // a process dies, and is replaced after a while
-	crashAll    faultKind = "crash-all"    // all of a role
-	power       faultKind = "power"        // all processes die
-	suspend     faultKind = "suspend"      // all processes freeze
-	restart     faultKind = "restart"      // a process is stopped in order, and replaced at once
-	freeze      faultKind = "freeze"       // a process stands still
-	freezeAll   faultKind = "freeze-all"   //
-	cutOff      faultKind = "cut-off"      // a process does not reach the store
-	skewClock   faultKind = "skew"         // a host's clock jumps
-	windowAway  faultKind = "window-away"  //
-	windowFails faultKind = "window-fails" // calls fail, done and not done
-	windowWiped faultKind = "window-wiped" //
-	marksLost   faultKind = "marks-lost"   // the window loses marks without a trace
-	busBad      faultKind = "bus-bad"      // it repeats, reorders, delays and drops messages
-	busFails    faultKind = "bus-fails"    // publishing fails, with and without effect
-	busAway     faultKind = "bus-away"     //
-	busLost     faultKind = "bus-lost"     // it loses whatever is published, and confirms it
+	crash             faultKind = "crash"        // a process dies, and is replaced after a while
+	crashAll          faultKind = "crash-all"    // all of a role
+	power             faultKind = "power"        // all processes die
+	suspend           faultKind = "suspend"      // all processes freeze
+	restart           faultKind = "restart"      // a process is stopped in order, and replaced at once
+	freeze            faultKind = "freeze"       // a process stands still
+	freezeAll         faultKind = "freeze-all"   //
+	cutOff            faultKind = "cut-off"      // a process does not reach the store
+	skewClock         faultKind = "skew"         // a host's clock jumps
+	windowUnavailable faultKind = "window-away"  //
+	windowFails       faultKind = "window-fails" // calls fail, done and not done
+	windowFlushed     faultKind = "window-wiped" //
+	entriesLost       faultKind = "marks-lost"   // the window loses marks without a trace
+	busBad            faultKind = "bus-bad"      // it repeats, reorders, delays and drops messages
+	busFails          faultKind = "bus-fails"    // publishing fails, with and without effect
+	busUnavailable    faultKind = "bus-away"     //
+	busLost           faultKind = "bus-lost"     // it loses whatever is published, and confirms it
 	// a topic is deleted, with all that waits in it, and made anew.
-	topicLost  faultKind = "topic-lost"
-	storeFails faultKind = "store-fails" // reads fail; commits fail before and after they applied
-	storeSlow  faultKind = "store-slow"  //
-	storeAway  faultKind = "store-away"  // it refuses
-	storeHangs faultKind = "store-hangs" // it does not answer
+	topicLost        faultKind = "topic-lost"
+	storeFails       faultKind = "store-fails" // reads fail; commits fail before and after they applied
+	storeSlow        faultKind = "store-slow"  //
+	storeUnavailable faultKind = "store-away"  // it refuses
+	storeHangs       faultKind = "store-hangs" // it does not answer
 )
 
 // fault is something that befalls the world at a time, for a time.
 type fault struct {
-	kind      faultKind
-	at, lasts time.Duration
-	role      role
-	place     int
-	trap      *snare  // of a crash or freeze: it comes when the process makes this call
-	much      float64 // how bad it is, from 0 to 1
+	kind         faultKind
+	at, duration time.Duration
+	role         role
+	replica      int
+	triggerPoint *triggerPoint // of a crash or freeze: it comes when the process makes this call
+	severity     float64       // how bad it is, from 0 to 1
 }
 
-// snare is where a trap is set.
-type snare struct {
+// triggerPoint is where a trap is set.
+type triggerPoint struct {
 	call string
 	when phase
 	skip int
@@ -126,14 +126,19 @@ func (f *fault) String() string {
 	s := string(f.kind)
 	switch f.kind { //nolint:exhaustive // the others have no target to name
 	case crash, restart, freeze, cutOff, skewClock:
-		s += fmt.Sprintf(" of %s/%d", f.role, f.place)
+		s += fmt.Sprintf(" of %s/%d", f.role, f.replica)
 	case crashAll, freezeAll:
 		s += " of " + string(f.role)
 	}
-	if f.trap != nil {
-		s += fmt.Sprintf(" %s %s (%d)", f.trap.when, f.trap.call, f.trap.skip)
+	if f.triggerPoint != nil {
+		s += fmt.Sprintf(
+			" %s %s (%d)",
+			f.triggerPoint.when,
+			f.triggerPoint.call,
+			f.triggerPoint.skip,
+		)
 	}
-	return fmt.Sprintf("%s at %s for %s (%.2f)", s, f.at, f.lasts, f.much)
+	return fmt.Sprintf("%s at %s for %s (%.2f)", s, f.at, f.duration, f.severity)
 }
 
 // Of so many seeds one has no fault at all, and one has only such as a single process can have, one
@@ -159,10 +164,10 @@ func Draft(seed uint64, length time.Duration) Plan {
 	p := Plan{
 		Seed:   seed,
 		Length: length,
-		Orders: draftLoad(r, length),
+		Timers: draftLoad(r, length),
 		Skews:  make(map[role][replicas]time.Duration),
 	}
-	draftPauses(rand.New(rand.NewPCG(seed, 1)), p.Orders)
+	draftPauses(rand.New(rand.NewPCG(seed, 1)), p.Timers)
 	switch {
 	case seed%calmSeeds == 0:
 		p.Late = lateCalm
@@ -191,12 +196,12 @@ func (p *Plan) draftMild(r *rand.Rand) {
 			//nolint:mnd // one of them
 			f.role = []role{schedulerRole, triggerRole, executorRole, executorRole}[r.IntN(4)]
 		}
-		if f.trap != nil {
-			f.trap = draftSnare(r, f.role, f.kind)
+		if f.triggerPoint != nil {
+			f.triggerPoint = draftTriggerPoint(r, f.role, f.kind)
 		}
-		f.at, f.lasts = at, min(f.lasts, mildAtMost)
-		at += trapped + f.lasts + apart
-		if f.at+trapped+f.lasts > p.Length {
+		f.at, f.duration = at, min(f.duration, mildAtMost)
+		at += triggerWait + f.duration + apart
+		if f.at+triggerWait+f.duration > p.Length {
 			return
 		}
 		p.Faults = append(p.Faults, f)
@@ -206,17 +211,17 @@ func (p *Plan) draftMild(r *rand.Rand) {
 // recovery is how long after the end of a fault nothing is late any more: what was lost is found by
 // then, or swept.
 var recovery = map[faultKind]time.Duration{
-	restart:     0,
-	cutOff:      6 * time.Second,
-	windowAway:  5 * time.Second,
-	windowFails: marked,
-	windowWiped: swept,
-	marksLost:   marked,
-	busFails:    swept,
-	topicLost:   swept,
-	busAway:     5 * time.Second,
-	storeAway:   5 * time.Second,
-	storeHangs:  5 * time.Second,
+	restart:           0,
+	cutOff:            6 * time.Second,
+	windowUnavailable: 5 * time.Second,
+	windowFails:       marked,
+	windowFlushed:     swept,
+	entriesLost:       marked,
+	busFails:          swept,
+	topicLost:         swept,
+	busUnavailable:    5 * time.Second,
+	storeUnavailable:  5 * time.Second,
+	storeHangs:        5 * time.Second,
 }
 
 const (
@@ -233,17 +238,17 @@ func (p *Plan) draftSingle(r *rand.Rand) {
 	for at := apart; ; {
 		f := draftFault(r, kind)
 		//nolint:mnd // an outage is made up for in a fifth of its time
-		over := max(recovery[kind], f.lasts/5)
+		over := max(recovery[kind], f.duration/5)
 		if kind == restart {
 			over = 0
 		}
 		f.at = at
-		at += f.lasts + over + apart
+		at += f.duration + over + apart
 		if at > p.Length {
 			return
 		}
 		p.Faults = append(p.Faults, f)
-		p.Zones = append(p.Zones, zone{f.at, f.at + f.lasts + over})
+		p.Zones = append(p.Zones, zone{f.at, f.at + f.duration + over})
 	}
 }
 
@@ -260,20 +265,20 @@ func (p *Plan) draftFaults(r *rand.Rand) {
 		power,
 		suspend,
 		skewClock,
-		windowAway,
+		windowUnavailable,
 		windowFails,
-		windowWiped,
-		marksLost,
+		windowFlushed,
+		entriesLost,
 		busBad,
 		busBad,
 		busFails,
-		busAway,
+		busUnavailable,
 		busLost,
 		topicLost,
 		storeFails,
 		storeFails,
 		storeSlow,
-		storeAway,
+		storeUnavailable,
 		storeHangs,
 	}
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -288,11 +293,11 @@ func (p *Plan) draftFaults(r *rand.Rand) {
 		at += time.Duration(r.ExpFloat64() * float64(every))
 		f := draftFault(r, kinds[r.IntN(len(kinds))])
 		f.at = at
-		if f.at+f.lasts > p.Length {
+		if f.at+f.duration > p.Length {
 			return
 		}
 		p.Faults = append(p.Faults, f)
-		if r.IntN(companyOf) == 0 || f.kind == windowWiped && r.IntN(2) == 0 {
+		if r.IntN(companyOf) == 0 || f.kind == windowFlushed && r.IntN(2) == 0 {
 			p.Faults = append(p.Faults, draftCompany(r, &f, kinds))
 		}
 	}
@@ -305,12 +310,12 @@ const companyOf = 6
 // knows, often that of a process which knows it too.
 func draftCompany(r *rand.Rand, f *fault, kinds []faultKind) fault {
 	kind := kinds[r.IntN(len(kinds))]
-	if f.kind == windowWiped || f.kind == topicLost {
+	if f.kind == windowFlushed || f.kind == topicLost {
 		kind = crash
 	}
 	c := draftFault(r, kind)
-	c.at, c.lasts, c.trap = f.at, min(c.lasts, f.lasts), nil
-	if f.kind == windowWiped && r.IntN(2) == 0 {
+	c.at, c.duration, c.triggerPoint = f.at, min(c.duration, f.duration), nil
+	if f.kind == windowFlushed && r.IntN(2) == 0 {
 		c.role = executorRole
 	}
 	return c
@@ -326,39 +331,44 @@ func drawSkew(r *rand.Rand) time.Duration {
 }
 
 func draftFault(r *rand.Rand, k faultKind) fault {
-	f := fault{kind: k, role: roles[r.IntN(len(roles))], place: r.IntN(replicas), much: r.Float64()}
+	f := fault{
+		kind:     k,
+		role:     roles[r.IntN(len(roles))],
+		replica:  r.IntN(replicas),
+		severity: r.Float64(),
+	}
 	if r.IntN(3) == 0 {
 		f.role = executorRole // it has the most to lose
 	}
 	draw := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }
 	switch r.IntN(3) {
 	case 0:
-		f.lasts = draw(50*time.Millisecond, 3*time.Second)
+		f.duration = draw(50*time.Millisecond, 3*time.Second)
 	case 1:
-		f.lasts = draw(2*time.Second, 12*time.Second)
+		f.duration = draw(2*time.Second, 12*time.Second)
 	default:
-		f.lasts = draw(10*time.Second, 90*time.Second)
+		f.duration = draw(10*time.Second, 90*time.Second)
 	}
 	switch k { //nolint:exhaustive // the others have no chance to draw
-	case busBad, busFails, windowFails, storeFails, storeSlow, marksLost:
-		f.lasts = draw(10*time.Second, 4*time.Minute)
+	case busBad, busFails, windowFails, storeFails, storeSlow, entriesLost:
+		f.duration = draw(10*time.Second, 4*time.Minute)
 	case crash, freeze:
 		if r.IntN(4) > 0 {
-			f.trap = draftSnare(r, f.role, k)
+			f.triggerPoint = draftTriggerPoint(r, f.role, k)
 		}
 	case crashAll,
 		freezeAll,
 		power,
 		suspend: // sometimes past the end of a minute, and past what is expanded
 		if r.IntN(4) == 0 {
-			f.lasts = draw(time.Minute, 5*time.Minute)
+			f.duration = draw(time.Minute, 5*time.Minute)
 		}
 	}
 	return f
 }
 
-// snares are the calls of each role that leave something half done.
-var snares = map[role]string{
+// triggerPoints are the calls of each role that leave something half done.
+var triggerPoints = map[role]string{
 	apiRole:       "HTTP,Create,SetStatus,Put,Publish tasks-normal,Publish timers-changed",
 	migratorRole:  "Expand,Put,Publish tasks-normal,GrowMinutes,Keep",
 	schedulerRole: "FreezeMinute,ClaimSlices,Publish slices,Cursor,AdvanceCursor,Overdue,Publish tasks-normal,Publish tasks-low,LiveSessions,EndSession,Owned,RenewSession",
@@ -367,10 +377,10 @@ var snares = map[role]string{
 		"Publish outcomes,Publish tasks-normal,Publish tasks-dead,RenewSession,LiveSessions,EndSession,Owned",
 }
 
-func draftSnare(r *rand.Rand, of role, k faultKind) *snare {
-	calls := strings.Split(snares[of], ",")
+func draftTriggerPoint(r *rand.Rand, of role, k faultKind) *triggerPoint {
+	calls := strings.Split(triggerPoints[of], ",")
 	//nolint:gosec // 0 or 1
-	s := &snare{call: calls[r.IntN(len(calls))], when: phase(r.IntN(2)), skip: r.IntN(3)}
+	s := &triggerPoint{call: calls[r.IntN(len(calls))], when: phase(r.IntN(2)), skip: r.IntN(3)}
 	switch {
 	case s.call == "Call" && k == freeze:
 		// A process that freezes between its last look at its session and its request calls twice,

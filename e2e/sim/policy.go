@@ -11,14 +11,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// blamef notes a fault that a later look may not find any more: what is still open is no fault yet.
-func (w *Environment) blamef(format string, args ...any) {
-	w.blamed = append(w.blamed, fmt.Sprintf(format, args...))
+// suspectf notes a fault that a later look may not find any more: what is still open is no fault yet.
+func (env *Environment) suspectf(format string, args ...any) {
+	env.suspected = append(env.suspected, fmt.Sprintf(format, args...))
 }
 
-// onPurpose are the reasons of skips that a timer's policies ask for; judge looks whether they were
+// policyReasons are the reasons of skips that a timer's policies ask for; judge looks whether they were
 // right.
-var onPurpose = map[timer.Reason]bool{ //nolint:gochecknoglobals // never written
+var policyReasons = map[timer.Reason]bool{ //nolint:gochecknoglobals // never written
 	timer.ReasonMisfired:  true,
 	timer.ReasonOverlap:   true,
 	timer.ReasonQueueFull: true,
@@ -27,13 +27,13 @@ var onPurpose = map[timer.Reason]bool{ //nolint:gochecknoglobals // never writte
 
 // coveredBy returns the due instants that a record stands for, and finds fault with one that does
 // not stand for as many as it says.
-func (w *Environment) coveredBy(o *order, h *history, x *timer.Outcome) []int64 {
+func (env *Environment) coveredBy(o *timerPlan, h *history, x *timer.Outcome) []int64 {
 	if x.Count <= 1 {
 		return []int64{x.DueMS}
 	}
-	dues := instants(o, h, x.DueMS, x.UntilMS+1)
+	dues := dueInstants(o, h, x.DueMS, x.UntilMS+1)
 	if int64(len(dues)) != x.Count {
-		w.blamef(
+		env.suspectf(
 			"a record of %s from %s until %s stands for %d fires, and there are %d",
 			o.name,
 			stamp(x.DueMS),
@@ -45,11 +45,11 @@ func (w *Environment) coveredBy(o *order, h *history, x *timer.Outcome) []int64 
 	return dues
 }
 
-// leftOver enters what an older version had expanded and the newer one does not have: to be
+// addLeftoverDuties enters what an older version had expanded and the newer one does not have: to be
 // skipped, but for what was called before an executor knew of the edit.
-func (w *Environment) leftOver(
+func (env *Environment) addLeftoverDuties(
 	led *ledger.Ledger,
-	o *order,
+	o *timerPlan,
 	h *history,
 	dues []int64,
 	from, to int64,
@@ -67,7 +67,7 @@ func (w *Environment) leftOver(
 		}
 		duty := ledger.Not
 		for _, e := range h.edits {
-			if due > e.at && due <= e.at+(noticed+skewed).Milliseconds() {
+			if due > e.at && due <= e.at+(changeDeadline+clockTolerance).Milliseconds() {
 				duty = ledger.May
 			}
 		}
@@ -75,16 +75,21 @@ func (w *Environment) leftOver(
 			x.Reason != timer.ReasonInactive &&
 			x.Reason != timer.ReasonDeleted &&
 			x.Reason != timer.ReasonPaused &&
-			!onPurpose[x.Reason] {
-			w.blamef("%s of an older version of %s is skipped as %s", x.FireID, o.name, x.Reason)
+			!policyReasons[x.Reason] {
+			env.suspectf(
+				"%s of an older version of %s is skipped as %s",
+				x.FireID,
+				o.name,
+				x.Reason,
+			)
 		}
-		led.One(h.id, time.UnixMilli(due), duty)
+		led.Add(h.id, time.UnixMilli(due), duty)
 	}
 }
 
-// judge looks whether skips were what the timer's policies ask for.
-func (w *Environment) judge(
-	o *order,
+// checkSkips looks whether skips were what the timer's policies ask for.
+func (env *Environment) checkSkips(
+	o *timerPlan,
 	h *history,
 	recorded map[int64]timer.Outcome,
 	all receiver.Arrivals,
@@ -96,22 +101,22 @@ func (w *Environment) judge(
 		}
 	}
 	for _, x := range recorded {
-		if x.Kind == timer.Skipped && onPurpose[x.Reason] {
-			if wrong := w.wrongSkip(o, h, &x, mine); wrong != "" {
-				w.blamef("%s of %s is skipped as %s, and %s", x.FireID, o.name, x.Reason, wrong)
+		if x.Kind == timer.Skipped && policyReasons[x.Reason] {
+			if wrong := env.skipFault(o, h, &x, mine); wrong != "" {
+				env.suspectf("%s of %s is skipped as %s, and %s", x.FireID, o.name, x.Reason, wrong)
 			}
 		}
 	}
 	if o.step > 0 && !o.fixed && (o.misfire == "" || o.misfire == string(timer.MisfireFireOnce)) {
-		w.onceEach(o, mine)
+		env.checkCatchUp(o, mine)
 	}
 	if o.fixed || o.concurrency != "" && o.concurrency != string(timer.ConcurrencyCancelPrevious) {
-		w.oneAtATime(o, mine)
+		env.checkSerial(o, mine)
 	}
 }
 
-func (w *Environment) wrongSkip(
-	o *order,
+func (env *Environment) skipFault(
+	o *timerPlan,
 	h *history,
 	x *timer.Outcome,
 	mine receiver.Arrivals,
@@ -119,14 +124,14 @@ func (w *Environment) wrongSkip(
 	policy := timer.Misfire{Policy: timer.MisfirePolicy(o.misfire)}.For(timer.KindCron).Policy
 	switch x.Reason {
 	case timer.ReasonMisfired:
-		grace := o.lateAfter() - skewed - farthest
+		grace := o.lateAfter() - clockTolerance - maxClockJump
 		if late := time.Duration(x.FinishedMS-x.DueMS) * time.Millisecond; late < grace {
 			return fmt.Sprintf("was only %s late", late)
 		}
 		switch {
 		case policy == timer.MisfireFireAll:
 			return "its timer calls each"
-		case policy == timer.MisfireFireOnce && !w.caughtUp(h, x, mine, grace):
+		case policy == timer.MisfireFireOnce && !env.caughtUp(h, x, mine, grace):
 			return "no call caught up for it"
 		}
 	case timer.ReasonOverlap:
@@ -148,7 +153,7 @@ func (w *Environment) wrongSkip(
 
 // caughtUp tells whether a call stands for a misfire: one that began when the misfire was late. A
 // change of the timer after it may have come before the call.
-func (w *Environment) caughtUp(
+func (env *Environment) caughtUp(
 	h *history,
 	x *timer.Outcome,
 	mine receiver.Arrivals,
@@ -165,16 +170,16 @@ func (w *Environment) caughtUp(
 }
 
 // lateAfter returns what counts as late for the order's timer.
-func (o *order) lateAfter() time.Duration {
+func (o *timerPlan) lateAfter() time.Duration {
 	if o.grace > 0 {
 		return o.grace
 	}
 	return time.Duration(timer.DefaultGrace)
 }
 
-// onceEach looks whether no late call is made for an instant that the one before it caught up with.
-func (w *Environment) onceEach(o *order, mine receiver.Arrivals) {
-	slack := skewed + farthest
+// checkCatchUp looks whether no late call is made for an instant that the one before it caught up with.
+func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
+	slack := clockTolerance + maxClockJump
 	var last *receiver.Arrival
 	seen := make(map[timer.FireID]bool)
 	for i := range mine {
@@ -184,9 +189,9 @@ func (w *Environment) onceEach(o *order, mine receiver.Arrivals) {
 			continue
 		}
 		seen[a.Fire] = true
-		if last != nil && !w.putOff(last.Arrived()) &&
+		if last != nil && !env.maybeDeferred(last.Arrived()) &&
 			time.UnixMilli(a.Fire.DueMS).Before(last.Arrived().Add(-o.lateAfter()-slack)) {
-			w.blamef(
+			env.suspectf(
 				"%s: %s is called %s late, and %s had caught up with it",
 				o.name,
 				a.Fire,
@@ -198,41 +203,42 @@ func (w *Environment) onceEach(o *order, mine receiver.Arrivals) {
 	}
 }
 
-// putOff tells whether limits may have put a call off: what it caught up with was decided before
+// maybeDeferred tells whether limits may have put a call off: what it caught up with was decided before
 // that.
-func (w *Environment) putOff(at time.Time) bool {
-	for _, l := range w.plan.Limits {
-		if t := at.Sub(w.start0); t >= l.from && t < l.to+limit.MaxWait+lateCalm {
+func (env *Environment) maybeDeferred(at time.Time) bool {
+	for _, l := range env.plan.Limits {
+		if t := at.Sub(env.startTime); t >= l.from && t < l.to+limit.MaxWait+lateCalm {
 			return true
 		}
 	}
 	return false
 }
 
-// oneAtATime looks whether the fires of a timer, each from its first call to the answer to its
+// checkSerial looks whether the fires of a timer, each from its first call to the answer to its
 // last, came one after the other.
-func (w *Environment) oneAtATime(o *order, mine receiver.Arrivals) {
-	type turn struct {
+func (env *Environment) checkSerial(o *timerPlan, mine receiver.Arrivals) {
+	type execution struct {
 		fire     timer.FireID
 		from, to time.Time
 	}
-	var turns []turn
+	var executions []execution
 	at := make(map[timer.FireID]int)
 	for i := range mine {
 		a := &mine[i]
 		answered := a.Arrived().Add(min(o.endpoint.takes, o.timeout))
 		n, ok := at[a.Fire]
 		if !ok {
-			at[a.Fire] = len(turns)
-			turns = append(turns, turn{a.Fire, a.Arrived(), answered})
+			at[a.Fire] = len(executions)
+			executions = append(executions, execution{a.Fire, a.Arrived(), answered})
 			continue
 		}
-		turns[n].to = maxTime(turns[n].to, answered)
+		executions[n].to = maxTime(executions[n].to, answered)
 	}
-	slices.SortFunc(turns, func(a, b turn) int { return a.from.Compare(b.from) })
-	for i := 1; i < len(turns); i++ {
-		if a, b := turns[i-1], turns[i]; o.fixed && b.from.Add(skewed).Before(a.to.Add(o.step)) {
-			w.blamef(
+	slices.SortFunc(executions, func(a, b execution) int { return a.from.Compare(b.from) })
+	for i := 1; i < len(executions); i++ {
+		if a, b := executions[i-1], executions[i]; o.fixed &&
+			b.from.Add(clockTolerance).Before(a.to.Add(o.step)) {
+			env.suspectf(
 				"%s: %s is called at %s, and the call before it, of %s, ended at %s",
 				o.name,
 				b.fire,
@@ -241,8 +247,8 @@ func (w *Environment) oneAtATime(o *order, mine receiver.Arrivals) {
 				a.to,
 			)
 		}
-		if a, b := turns[i-1], turns[i]; b.from.Before(a.to) {
-			w.blamef(
+		if a, b := executions[i-1], executions[i]; b.from.Before(a.to) {
+			env.suspectf(
 				"%s: %s is called at %s, while %s is under way from %s to %s",
 				o.name,
 				b.fire,
@@ -262,12 +268,12 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-// chained looks whether a fixed delay is a chain: in each activation its first fire comes a delay
+// checkFixedDelay looks whether a fixed delay is a chain: in each activation its first fire comes a delay
 // after that, each other a delay after the end of the one before it, and none is missing at the
 // end. What the chain consists of, nobody can know beforehand.
-func (w *Environment) chained(
+func (env *Environment) checkFixedDelay(
 	led *ledger.Ledger,
-	o *order,
+	o *timerPlan,
 	h *history,
 	recorded map[int64]timer.Outcome,
 ) {
@@ -282,7 +288,7 @@ func (w *Environment) chained(
 			duty = ledger.May
 		case timer.Delivered:
 		}
-		led.One(h.id, time.UnixMilli(x.DueMS), duty)
+		led.Add(h.id, time.UnixMilli(x.DueMS), duty)
 	}
 	epoch := int64(0)
 	for i, c := range h.changes {
@@ -294,7 +300,7 @@ func (w *Environment) chained(
 		if i+1 < len(h.changes) {
 			to = h.changes[i+1].at
 		}
-		to = min(to, w.start0.Add(o.end).UnixMilli())
+		to = min(to, env.startTime.Add(o.end).UnixMilli())
 		chain := byEpoch[epoch]
 		slices.SortFunc(
 			chain,
@@ -303,7 +309,7 @@ func (w *Environment) chained(
 		end := c.at
 		for _, x := range chain {
 			if want := end + o.step.Milliseconds(); x.DueMS != want {
-				w.blamef(
+				env.suspectf(
 					"%s of %s is due at %s, and the one before it ended at %s",
 					x.FireID,
 					o.name,
@@ -318,7 +324,7 @@ func (w *Environment) chained(
 		const away = 5 * time.Minute
 		if to > 0 && end+o.step.Milliseconds()+away.Milliseconds() < to &&
 			(len(chain) == 0 || end < to) {
-			w.blamef(
+			env.suspectf(
 				"%s has no fire after %s, and was active until %s",
 				o.name,
 				stamp(end),

@@ -28,55 +28,55 @@ var errDead = errors.New("this process is dead")
 // but through enter and leave, so that it can be killed and frozen between any two of its effects.
 // It runs one service; its place is taken by another when it dies.
 type process struct {
-	world *Environment
-	role  role
-	place int
-	n     uint16 // tells processes apart; callbacks come from it as their port
-	bus   *membus.Bus
-	end   context.CancelFunc
-	died  chan struct{}
+	env     *Environment
+	role    role
+	replica int
+	number  uint16 // tells processes apart; callbacks come from it as their port
+	bus     *membus.Bus
+	cancel  context.CancelFunc
+	died    chan struct{}
 
-	mu     sync.Mutex
-	rnd    *rand.Rand
-	dead   bool
-	gone   bool          // its service has ended
-	told   time.Time     // when it was told to stop in order; zero: it was not
-	thaw   chan struct{} // nil: not frozen; closed at the end of the freeze
-	trap   *trap
-	cut    bool          // from the store
-	skew   time.Duration // of the host's clock
-	frozen []stretch
-	tasks  map[timer.FireID]int // in the hands of its handlers, not acknowledged
+	mu              sync.Mutex
+	rnd             *rand.Rand
+	dead            bool
+	ended           bool          // its service has ended
+	stopRequestedAt time.Time     // when it was told to stop in order; zero: it was not
+	thaw            chan struct{} // nil: not frozen; closed at the end of the freeze
+	armedTrigger    *armedTrigger
+	cutOff          bool          // from the store
+	skew            time.Duration // of the host's clock
+	frozen          []timeRange
+	tasks           map[timer.FireID]int // in the hands of its handlers, not acknowledged
 	// when something last befell it that may have kept it from renewing its session.
-	hurt time.Time
+	disturbedAt time.Time
 }
 
-type stretch struct{ from, to time.Time }
+type timeRange struct{ from, to time.Time }
 
-// trap is a fault that waits for a certain call.
-type trap struct {
-	at   string // the call; empty: any
-	when phase
-	skip int // so many of them pass
-	then func()
+// armedTrigger is a fault that waits for a certain call.
+type armedTrigger struct {
+	call   string // the call; empty: any
+	when   phase
+	skip   int // so many of them pass
+	action func()
 }
 
-func (p *process) String() string { return fmt.Sprintf("%s/%d#%d", p.role, p.place, p.n) }
+func (p *process) String() string { return fmt.Sprintf("%s/%d#%d", p.role, p.replica, p.number) }
 
-// enter is passed before anything of a call to the outside is done: it returns when the process may
+// beforeCall is passed before anything of a call to the outside is done: it returns when the process may
 // go on.
-func (p *process) enter(ctx context.Context, call string) error {
-	if err := p.pass(call, before); err != nil {
+func (p *process) beforeCall(ctx context.Context, call string) error {
+	if err := p.passGate(call, before); err != nil {
 		return err
 	}
 	return ctx.Err() //nolint:wrapcheck // a freeze may have outlasted it
 }
 
-// underway is passed when a request arrives. Of a process that froze meanwhile it had been sent, or
+// passArrival is passed when a request arrives. Of a process that froze meanwhile it had been sent, or
 // had not.
-func (p *process) underway(sent bool) error {
+func (p *process) passArrival(sent bool) error {
 	if !sent {
-		return p.pass("", before)
+		return p.passGate("", before)
 	}
 	if !p.alive() {
 		return errDead
@@ -84,21 +84,21 @@ func (p *process) underway(sent bool) error {
 	return nil
 }
 
-// leave is passed when a call is done and its answer comes back.
-func (p *process) leave(call string) error { return p.pass(call, after) }
+// afterCall is passed when a call is done and its answer comes back.
+func (p *process) afterCall(call string) error { return p.passGate(call, after) }
 
-func (p *process) pass(call string, when phase) error {
+func (p *process) passGate(call string, when phase) error {
 	for first := true; ; first = false {
 		p.mu.Lock()
-		var t *trap
+		var t *armedTrigger
 		if first {
-			t = p.sprung(call, when)
+			t = p.takeTrigger(call, when)
 		}
 		dead, thaw := p.dead, p.thaw
 		p.mu.Unlock()
 		switch {
 		case t != nil:
-			p.snap(t, call)
+			p.runTrigger(t, call)
 			continue
 		case dead:
 			return errDead
@@ -112,50 +112,50 @@ func (p *process) pass(call string, when phase) error {
 	}
 }
 
-// spring lets the trap snap when its call comes by.
-func (p *process) spring(call string, when phase) {
+// hitTrigger lets the trap snap when its call comes by.
+func (p *process) hitTrigger(call string, when phase) {
 	p.mu.Lock()
-	t := p.sprung(call, when)
+	t := p.takeTrigger(call, when)
 	p.mu.Unlock()
 	if t != nil {
-		p.snap(t, call)
+		p.runTrigger(t, call)
 	}
 }
 
-// sprung takes the trap that a call meets. The caller holds the lock.
-func (p *process) sprung(call string, when phase) *trap {
-	t := p.trap
-	if t == nil || t.when != when || t.at != "" && t.at != call || call == "" {
+// takeTrigger takes the trap that a call meets. The caller holds the lock.
+func (p *process) takeTrigger(call string, when phase) *armedTrigger {
+	t := p.armedTrigger
+	if t == nil || t.when != when || t.call != "" && t.call != call || call == "" {
 		return nil
 	}
 	if t.skip > 0 {
 		t.skip--
 		return nil
 	}
-	p.trap = nil
+	p.armedTrigger = nil
 	return t
 }
 
-func (p *process) snap(t *trap, call string) {
-	p.world.log.printf("%s meets its trap %s %s", p, t.when, call)
-	t.then()
+func (p *process) runTrigger(t *armedTrigger, call string) {
+	p.env.log.printf("%s meets its trap %s %s", p, t.when, call)
+	t.action()
 }
 
-// set sets a trap, in place of another.
-func (p *process) set(t *trap) {
+// arm sets a trap, in place of another.
+func (p *process) arm(t *armedTrigger) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.trap = t
+	p.armedTrigger = t
 }
 
-// take removes a trap that has not snapped.
-func (p *process) take(t *trap) bool {
+// disarm removes a trap that has not snapped.
+func (p *process) disarm(t *armedTrigger) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.trap != t {
+	if p.armedTrigger != t {
 		return false
 	}
-	p.trap = nil
+	p.armedTrigger = nil
 	return true
 }
 
@@ -167,11 +167,11 @@ func (p *process) kill() bool {
 		p.mu.Unlock()
 		return false
 	}
-	p.dead, p.hurt = true, time.Now()
+	p.dead, p.disturbedAt = true, time.Now()
 	p.mu.Unlock()
 	close(p.died)
 	p.bus.Kill()
-	p.end()
+	p.cancel()
 	return true
 }
 
@@ -183,12 +183,12 @@ func (p *process) freeze() (wake func()) {
 		return nil
 	}
 	thaw := make(chan struct{})
-	p.thaw, p.hurt = thaw, time.Now()
-	p.frozen = append(p.frozen, stretch{from: time.Now()})
+	p.thaw, p.disturbedAt = thaw, time.Now()
+	p.frozen = append(p.frozen, timeRange{from: time.Now()})
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.thaw, p.hurt = nil, time.Now()
+		p.thaw, p.disturbedAt = nil, time.Now()
 		p.frozen[len(p.frozen)-1].to = time.Now()
 		close(thaw)
 	}
@@ -198,13 +198,13 @@ func (p *process) freeze() (wake func()) {
 // it.
 func (p *process) stop() bool {
 	p.mu.Lock()
-	first := !p.dead && p.told.IsZero()
+	first := !p.dead && p.stopRequestedAt.IsZero()
 	if first {
-		p.told = time.Now()
+		p.stopRequestedAt = time.Now()
 	}
 	p.mu.Unlock()
 	if first {
-		p.end()
+		p.cancel()
 	}
 	return first
 }
@@ -213,17 +213,17 @@ func (p *process) stop() bool {
 func (p *process) stoppedFor() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.told.IsZero() {
+	if p.stopRequestedAt.IsZero() {
 		return 0
 	}
-	return time.Since(p.told)
+	return time.Since(p.stopRequestedAt)
 }
 
-// quit notes that the service has ended.
-func (p *process) quit() {
+// markEnded notes that the service has ended.
+func (p *process) markEnded() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gone = true
+	p.ended = true
 }
 
 func (p *process) alive() bool {
@@ -244,8 +244,8 @@ func (p *process) wasFrozen(from, to time.Time) bool {
 	return false
 }
 
-// wall is the host's clock.
-func (p *process) wall() time.Time {
+// hostTime is the host's clock.
+func (p *process) hostTime() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Now().Add(p.skew)
@@ -260,8 +260,8 @@ func (p *process) draw(out []float64) {
 	}
 }
 
-func (p *process) suffer() {
+func (p *process) noteDisturbance() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hurt = time.Now()
+	p.disturbedAt = time.Now()
 }

@@ -39,24 +39,24 @@ const (
 
 var roles = []role{apiRole, migratorRole, schedulerRole, triggerRole, executorRole}
 
-// kit is what a service is made of.
-type kit struct {
-	p        *process
-	store    store.Store
-	bus      executor.Bus
-	clock    *clock.Clock
-	counts   *slicing.Counts
-	planner  *expansion.Planner
-	dispatch *dispatch.Dispatcher
-	unsent   func(context.Context) error
-	window   window.Window
-	caller   callback.Caller
-	limits   limit.Admission
-	breakers *limit.Breakers
-	ids      *timer.IDs
-	log      zerolog.Logger
-	reg      *prometheus.Registry
-	set      *Settings
+// components is what a service is made of.
+type components struct {
+	p             *process
+	store         store.Store
+	bus           executor.Bus
+	clock         *clock.Clock
+	counts        *slicing.Counts
+	planner       *expansion.Planner
+	dispatch      *dispatch.Dispatcher
+	runDispatcher func(context.Context) error
+	window        window.Window
+	caller        callback.Caller
+	limits        limit.Admission
+	breakers      *limit.Breakers
+	ids           *timer.IDs
+	log           zerolog.Logger
+	reg           *prometheus.Registry
+	settings      *Settings
 }
 
 type service interface {
@@ -64,20 +64,25 @@ type service interface {
 }
 
 // start makes a new process in a place and runs its service there.
-func (w *Environment) start(r role, place int) {
-	w.mu.Lock()
-	w.made++
-	n := w.made
-	w.mu.Unlock()
+func (env *Environment) start(r role, replica int) {
+	env.mu.Lock()
+	env.processCount++
+	n := env.processCount
+	env.mu.Unlock()
 	p := &process{
-		world: w, role: r, place: place, n: n, died: make(chan struct{}), skew: w.skews[r][place],
-		tasks: make(map[timer.FireID]int),
-		rnd:   rand.New(rand.NewPCG(w.plan.Seed, uint64(n))),
+		env:     env,
+		role:    r,
+		replica: replica,
+		number:  n,
+		died:    make(chan struct{}),
+		skew:    env.skews[r][replica],
+		tasks:   make(map[timer.FireID]int),
+		rnd:     rand.New(rand.NewPCG(env.plan.Seed, uint64(n))),
 	}
-	p.bus = w.broker.Bus(p.String())
-	ctx, cancel := context.WithCancel(w.ctx)
-	p.end = cancel
-	k, err := w.kitOf(p)
+	p.bus = env.broker.Bus(p.String())
+	ctx, cancel := context.WithCancel(env.ctx)
+	p.cancel = cancel
+	k, err := env.newComponents(p)
 	if err != nil {
 		panic(err)
 	}
@@ -85,56 +90,58 @@ func (w *Environment) start(r role, place int) {
 	if err != nil {
 		panic(err)
 	}
-	w.mu.Lock()
-	w.places[r][place], w.all[n] = p, p
-	w.mu.Unlock()
-	w.log.printf("%s starts", p)
-	w.running.Go(func() { _ = k.clock.Run(ctx) })
-	w.running.Go(func() { _ = k.unsent(ctx) })
+	env.mu.Lock()
+	env.current[r][replica], env.processes[n] = p, p
+	env.mu.Unlock()
+	env.log.printf("%s starts", p)
+	env.running.Go(func() { _ = k.clock.Run(ctx) })
+	env.running.Go(func() { _ = k.runDispatcher(ctx) })
 	if r == apiRole || r == executorRole {
-		w.running.Go(
-			func() { _ = expansion.FlushCounts(ctx, k.counts, k.store, k.clock.Now, k.set.ExpandAhead, k.log) },
+		env.running.Go(
+			func() { _ = expansion.FlushCounts(ctx, k.counts, k.store, k.clock.Now, k.settings.ExpandAhead, k.log) },
 		)
 	}
-	w.running.Go(func() {
+	env.running.Go(func() {
 		if err := s.Run(ctx); err != nil && p.alive() {
-			w.failf("%s ended by itself: %v", p, err)
+			env.failf("%s ended by itself: %v", p, err)
 		}
 		cancel()
-		p.quit()
+		p.markEnded()
 		_ = p.bus.Close()
 	})
 }
 
-func (w *Environment) kitOf(p *process) (*kit, error) {
-	k := &kit{
-		p:      p,
-		store:  &gatedStore{Store: w.store, p: p},
-		bus:    &gatedBus{p},
-		window: &gatedWindow{Window: w.window, p: p},
-		caller: caller{p},
-		counts: slicing.NewCounts(w.set.PerBucket),
-		reg:    prometheus.NewRegistry(),
-		set:    &w.set,
-		log: zerolog.New(&w.log).
-			Level(w.set.LogLevel).
+func (env *Environment) newComponents(p *process) (*components, error) {
+	k := &components{
+		p:        p,
+		store:    &gatedStore{Store: env.store, p: p},
+		bus:      &gatedBus{p},
+		window:   &gatedWindow{Window: env.window, p: p},
+		caller:   caller{p},
+		counts:   slicing.NewCounts(env.settings.PerBucket),
+		reg:      prometheus.NewRegistry(),
+		settings: &env.settings,
+		log: zerolog.New(&env.log).
+			Level(env.settings.LogLevel).
 			With().
 			Str("process", p.String()).
 			Logger(),
 	}
-	k.clock = clock.New(p.wall, k.store.Now)
+	k.clock = clock.New(p.hostTime, k.store.Now)
 	// a mutant may put another clock there, for all of the process: a limiter that lives by one of
 	// its own waits for ever.
 	now := func() time.Time { return k.clock.Now() }
 	k.ids = timer.NewIDs(now)
 	planner, err := expansion.New(
-		expansion.Options{ExpandAhead: k.set.ExpandAhead, Counts: k.counts},
+		expansion.Options{ExpandAhead: k.settings.ExpandAhead, Counts: k.counts},
 	)
 	if err != nil {
 		return nil, fmt.Errorf("making a planner: %w", err)
 	}
 	k.planner = planner
-	k.limits, err = limit.New(limit.Options{SharedState: w.ledger, Executor: p.String(), Now: now})
+	k.limits, err = limit.New(
+		limit.Options{SharedState: env.limitState, Executor: p.String(), Now: now},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("making the limits: %w", err)
 	}
@@ -149,14 +156,14 @@ func (w *Environment) kitOf(p *process) (*kit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a dispatcher: %w", err)
 	}
-	k.dispatch, k.unsent = d, d.Run
-	if w.set.Mutate != nil {
-		w.set.Mutate(k)
+	k.dispatch, k.runDispatcher = d, d.Run
+	if env.settings.Mutate != nil {
+		env.settings.Mutate(k)
 	}
 	return k, nil
 }
 
-func (k *kit) service() (s service, err error) {
+func (k *components) service() (s service, err error) {
 	switch k.p.role {
 	case apiRole:
 		var a *api.Service
@@ -169,12 +176,12 @@ func (k *kit) service() (s service, err error) {
 			Counts:     k.counts,
 			Now:        k.clock.Now,
 			Auth:       api.Auth{Off: true},
-			Secrets:    k.p.world.ring,
+			Secrets:    k.p.env.keyring,
 			Logger:     k.log,
 			Registerer: k.reg,
 		})
 		if err == nil {
-			k.p.world.serve(k.p, a.Handler())
+			k.p.env.setHandler(k.p, a.Handler())
 		}
 		s = a
 	case migratorRole:
@@ -184,9 +191,9 @@ func (k *kit) service() (s service, err error) {
 			Planner:     k.planner,
 			Counts:      k.counts,
 			Now:         k.clock.Now,
-			ExpandAhead: k.set.ExpandAhead,
+			ExpandAhead: k.settings.ExpandAhead,
 			Workers:     1,
-			Every:       k.set.ExpandEvery,
+			Every:       k.settings.ExpandEvery,
 			Logger:      k.log,
 			Registerer:  k.reg,
 		})
@@ -198,8 +205,8 @@ func (k *kit) service() (s service, err error) {
 			IDs:        k.ids,
 			Name:       k.p.String(),
 			Now:        k.clock.Now,
-			Tick:       k.set.Tick,
-			SweepEvery: k.set.Tick,
+			Tick:       k.settings.Tick,
+			SweepEvery: k.settings.Tick,
 			Logger:     k.log,
 			Registerer: k.reg,
 		})
@@ -211,8 +218,8 @@ func (k *kit) service() (s service, err error) {
 			Dispatch:   k.dispatch,
 			Now:        k.clock.Now,
 			Holder:     k.ids.Next(),
-			MaxSlices:  k.set.MaxSlices,
-			Poll:       k.set.Poll,
+			MaxSlices:  k.settings.MaxSlices,
+			Poll:       k.settings.Poll,
 			Logger:     k.log,
 			Registerer: k.reg,
 		})
@@ -225,16 +232,16 @@ func (k *kit) service() (s service, err error) {
 			Caller:             k.caller,
 			Limits:             k.limits,
 			Breakers:           k.breakers,
-			Tokens:             k.p.world.tokens,
+			Tokens:             k.p.env.tokens,
 			Clock:              k.clock,
 			Counts:             k.counts,
 			IDs:                k.ids,
 			Name:               k.p.String(),
-			MaxInflight:        k.set.MaxInflight,
-			MaxCalls:           k.set.MaxCalls,
-			DrainTimeout:       drain,
-			PollAhead:          k.set.PollAhead,
-			ChangePollInterval: k.set.ChangePollInterval,
+			MaxInflight:        k.settings.MaxInflight,
+			MaxCalls:           k.settings.MaxCalls,
+			DrainTimeout:       drainTimeout,
+			PollAhead:          k.settings.PollAhead,
+			ChangePollInterval: k.settings.ChangePollInterval,
 			Logger:             k.log,
 			Registerer:         k.reg,
 		})
@@ -245,8 +252,8 @@ func (k *kit) service() (s service, err error) {
 	return s, nil
 }
 
-// drain is how long an executor that stops waits for what it has in hand.
-const drain = 10 * time.Second
+// drainTimeout is how long an executor that stops waits for what it has in hand.
+const drainTimeout = 10 * time.Second
 
 // Settings of a run that no seed changes.
 type Settings struct {
@@ -261,7 +268,7 @@ type Settings struct {
 	MaxCalls           int
 	PollAhead          time.Duration
 	LogLevel           zerolog.Level
-	Mutate             func(*kit)
+	Mutate             func(*components)
 	// SQLite: the store is a database, in place of a fake that passes the same suite at a tenth of
 	// the cost.
 	SQLite bool

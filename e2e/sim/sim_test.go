@@ -18,18 +18,18 @@ import (
 )
 
 var (
-	first  = flag.Uint64("seed", 1, "the first seed")
-	seeds  = flag.Int("seeds", 100, "how many seeds; 4 with -short")
-	runs   = flag.Int("runs", 1, "how often each seed is run")
-	length = flag.Duration(
+	firstSeed = flag.Uint64("seed", 1, "the first seed")
+	seeds     = flag.Int("seeds", 100, "how many seeds; 4 with -short")
+	runs      = flag.Int("runs", 1, "how often each seed is run")
+	length    = flag.Duration(
 		"length",
 		2*time.Hour,
 		"the simulated time of load and faults; 20 minutes at most with -short",
 	)
-	logs    = flag.String("logs", "failures", "directory of the event logs of seeds that failed")
-	keep    = flag.Bool("keep", false, "keep the event logs of all seeds")
-	sqlite  = flag.Bool("sqlite", false, "keep the truth in SQLite, in place of maps")
-	mutants = flag.Bool(
+	logs     = flag.String("logs", "failures", "directory of the event logs of seeds that failed")
+	keepLogs = flag.Bool("keep", false, "keep the event logs of all seeds")
+	sqlite   = flag.Bool("sqlite", false, "keep the truth in SQLite, in place of maps")
+	mutants  = flag.Bool(
 		"mutants",
 		false,
 		"try all mutants, on up to 100 seeds each; otherwise a few, on the first seeds",
@@ -45,20 +45,25 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func live(t *testing.T, seed uint64, length time.Duration, set sim.Settings) (res *sim.Result) {
+func simulate(
+	t *testing.T,
+	seed uint64,
+	length time.Duration,
+	settings sim.Settings,
+) (res *sim.Result) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { res = sim.Run(t, sim.Draft(seed, length), set) })
+	synctest.Test(t, func(t *testing.T) { res = sim.Run(t, sim.Draft(seed, length), settings) })
 	return res
 }
 
-// look lives a seed and fails where a promise was broken. The event log is kept then, and the
+// checkSeed lives a seed and fails where a promise was broken. The event log is kept then, and the
 // command told that lives the seed again.
-func look(t *testing.T, seed uint64, run int, length time.Duration, set sim.Settings) {
+func checkSeed(t *testing.T, seed uint64, run int, length time.Duration, settings sim.Settings) {
 	t.Helper()
 	began := time.Now()
-	res := live(t, seed, length, set)
+	res := simulate(t, seed, length, settings)
 	t.Logf("%s: %s", time.Since(began).Round(time.Millisecond), res.Summary())
-	if len(res.Broken) == 0 && !*keep {
+	if len(res.Broken) == 0 && !*keepLogs {
 		return
 	}
 	file, err := filepath.Abs(filepath.Join(*logs, fmt.Sprintf("seed-%d-%d.log", seed, run)))
@@ -66,7 +71,7 @@ func look(t *testing.T, seed uint64, run int, length time.Duration, set sim.Sett
 	require.NoError(t, os.MkdirAll(*logs, 0o750))
 	require.NoError(t, os.WriteFile(file, res.Log, 0o600))
 	again := fmt.Sprintf("make sim SEED=%d RUNS=20 LENGTH=%s", seed, length)
-	if set.SQLite {
+	if settings.SQLite {
 		again += " ARGS=-sqlite"
 	}
 	require.Empty(t, res.Broken, "the events are in %s; once more: %s", file, again)
@@ -75,13 +80,13 @@ func look(t *testing.T, seed uint64, run int, length time.Duration, set sim.Sett
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	for i := range *seeds {
-		seed := *first + uint64(i)
+		seed := *firstSeed + uint64(i)
 		for run := range *runs {
 			t.Run(fmt.Sprintf("%d/%d", seed, run), func(t *testing.T) {
 				t.Parallel()
-				set := sim.DefaultSettings()
-				set.SQLite = *sqlite
-				look(t, seed, run, *length, set)
+				settings := sim.DefaultSettings()
+				settings.SQLite = *sqlite
+				checkSeed(t, seed, run, *length, settings)
 			})
 		}
 	}
@@ -91,12 +96,12 @@ func TestSeeds(t *testing.T) {
 // relied on all the same.
 func TestSeedsOnSQLite(t *testing.T) {
 	t.Parallel()
-	for seed := *first; seed < *first+4; seed++ {
+	for seed := *firstSeed; seed < *firstSeed+4; seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			set := sim.DefaultSettings()
-			set.SQLite = true
-			look(t, seed, 0, min(*length, 20*time.Minute), set)
+			settings := sim.DefaultSettings()
+			settings.SQLite = true
+			checkSeed(t, seed, 0, min(*length, 20*time.Minute), settings)
 		})
 	}
 }
@@ -113,10 +118,10 @@ func TestMutants(t *testing.T) {
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			set := sim.DefaultSettings()
-			set.Mutate = m.Mutate
-			for seed := *first; seed < *first+most; seed++ {
-				res := live(t, seed, *length, set)
+			settings := sim.DefaultSettings()
+			settings.Mutate = m.Mutate
+			for seed := *firstSeed; seed < *firstSeed+most; seed++ {
+				res := simulate(t, seed, *length, settings)
 				if len(res.Broken) == 0 {
 					continue
 				}
@@ -127,10 +132,11 @@ func TestMutants(t *testing.T) {
 					res.Broken[0],
 					res.Broken[len(res.Broken)-1],
 				)
-				if *mutants || seed >= *first+uint64(*seeds) { // otherwise TestSeeds lives it too
+				if *mutants ||
+					seed >= *firstSeed+uint64(*seeds) { // otherwise TestSeeds lives it too
 					require.Empty(
 						t,
-						live(t, seed, *length, sim.DefaultSettings()).Broken,
+						simulate(t, seed, *length, sim.DefaultSettings()).Broken,
 						"the seed fails by itself",
 					)
 				}

@@ -12,13 +12,13 @@ import (
 )
 
 var (
-	errAway = errors.New("the store is away")
-	errLost = errors.New("the store's answer is lost")
+	errUnavailable = errors.New("the store is away")
+	errAnswerLost  = errors.New("the store's answer is lost")
 )
 
-// looks are calls that services make all the time and that mostly tell them or change nothing: they
+// frequentCalls are calls that services make all the time and that mostly tell them or change nothing: they
 // take no time but on the store's slow days, which halves what an idle world costs.
-var looks = map[string]bool{
+var frequentCalls = map[string]bool{
 	"Now":             true,
 	"LiveSessions":    true,
 	"RenewSession":    true,
@@ -36,16 +36,16 @@ var looks = map[string]bool{
 
 // On slow days so many of the slow calls take so many times as long: seconds, which what was read
 // before them may not outlive (P5).
-const crawls, crawl = 0.1, 8
+const crawlShare, crawlFactor = 0.1, 8
 
-// bounded is a context without end but with a deadline: what a call does in the store it does in no
+// deadlineContext is a context without end but with a deadline: what a call does in the store it does in no
 // time, and a context that can end costs a goroutine per statement.
-type bounded struct {
+type deadlineContext struct {
 	context.Context //nolint:containedctx // it is one
 	at              time.Time
 }
 
-func (b bounded) Deadline() (time.Time, bool) { return b.at, true }
+func (b deadlineContext) Deadline() (time.Time, bool) { return b.at, true }
 
 // gatedStore is what one process has of the store.
 type gatedStore struct {
@@ -54,10 +54,10 @@ type gatedStore struct {
 	p *process
 }
 
-// ask makes one call: its way there, its effect, its way back, each of which may fail.
+// gatedCall makes one call: its way there, its effect, its way back, each of which may fail.
 //
 //nolint:revive // a method, but for its type parameter
-func ask[T any](
+func gatedCall[T any](
 	s *gatedStore,
 	ctx context.Context,
 	call string,
@@ -65,65 +65,66 @@ func ask[T any](
 	do func(context.Context) (T, error),
 ) (T, error) {
 	var none T
-	p, w := s.p, s.p.world
-	if err := p.enter(ctx, call); err != nil {
+	p, env := s.p, s.p.env
+	if err := p.beforeCall(ctx, call); err != nil {
 		return none, timer.Unavailable(call, err)
 	}
 	var draws [5]float64
 	p.draw(draws[:])
-	bad := w.storeDays()
-	there, back := bad.lag(draws[0])
-	if back > 0 && bad.slow > good.slow && !looks[call] && draws[4] < crawls {
-		there *= crawl
+	rates := env.storeErrorRates()
+	sendDelay, replyDelay := rates.latency(draws[0])
+	if replyDelay > 0 && rates.slow > healthy.slow && !frequentCalls[call] &&
+		draws[4] < crawlShare {
+		sendDelay *= crawlFactor
 	}
 	switch {
-	case back > 0:
-		clock.Pause(ctx, there)
-	case !looks[call]:
+	case replyDelay > 0:
+		clock.Pause(ctx, sendDelay)
+	case !frequentCalls[call]:
 		//nolint:forbidigo // a few ms, that need not end with ctx: at a third of the cost
-		time.Sleep(there)
+		time.Sleep(sendDelay)
 	}
-	if err := p.reach(ctx); err != nil {
-		p.suffer()
+	if err := p.awaitStore(ctx); err != nil {
+		p.noteDisturbance()
 		return none, timer.Unavailable(call, err)
 	}
-	if err := p.underway(draws[3] < 0.5); err != nil {
+	if err := p.passArrival(draws[3] < 0.5); err != nil {
 		return none, timer.Unavailable(call, err)
 	}
-	fail := bad.read
+	fail := rates.read
 	if writes {
-		fail = bad.before
+		fail = rates.before
 	}
 	if draws[1] < fail {
-		p.suffer()
-		return none, timer.Unavailable(call, errAway)
+		p.noteDisturbance()
+		return none, timer.Unavailable(call, errUnavailable)
 	}
-	out, err := do(bounded{context.Background(), time.Now().Add(time.Second)})
-	if back > 0 {
-		clock.Pause(ctx, back)
+	out, err := do(deadlineContext{context.Background(), time.Now().Add(time.Second)})
+	if replyDelay > 0 {
+		clock.Pause(ctx, replyDelay)
 	}
-	if lerr := p.leave(call); lerr != nil {
+	if lerr := p.afterCall(call); lerr != nil {
 		return none, timer.Unavailable(call, lerr)
 	}
-	if err == nil && (ctx.Err() != nil || writes && draws[2] < bad.after) {
-		p.suffer()
-		return none, timer.Unavailable(call, errLost)
+	if err == nil && (ctx.Err() != nil || writes && draws[2] < rates.after) {
+		p.noteDisturbance()
+		return none, timer.Unavailable(call, errAnswerLost)
 	}
 	return out, err
 }
 
-// reach waits while the store does not answer this process, or returns an error.
-func (p *process) reach(ctx context.Context) error {
+// awaitStore waits while the store does not answer this process, or returns an error.
+func (p *process) awaitStore(ctx context.Context) error {
 	for {
 		p.mu.Lock()
-		cut := p.cut
+		cut := p.cutOff
 		p.mu.Unlock()
-		away, hangs, over := p.world.storeAway()
+		away, hangs, over := p.env.storeOutage()
 		switch {
 		case !away && !cut:
 			return nil
 		case away && !hangs:
-			return errAway
+			return errUnavailable
 		}
 		if cut {
 			over = nil
@@ -132,34 +133,40 @@ func (p *process) reach(ctx context.Context) error {
 		case <-over:
 		case <-p.died:
 			return errDead
-		case <-time.After(hangLook):
+		case <-time.After(hangPollInterval):
 		case <-ctx.Done():
 			return ctx.Err() //nolint:wrapcheck // the caller says what it was doing
 		}
 	}
 }
 
-const hangLook = 100 * time.Millisecond
+const hangPollInterval = 100 * time.Millisecond
 
-type nothing = struct{}
+type noResult = struct{}
 
 func (s *gatedStore) Create(
 	ctx context.Context,
 	items []store.NewTimer,
 	plan store.Planner,
-) ([]store.Created, error) {
-	return ask(s, ctx, "Create", true, func(ctx context.Context) ([]store.Created, error) {
-		defer s.p.world.seen.inOrder()()
-		out, err := s.Store.Create(ctx, items, plan)
-		if err == nil {
-			s.p.world.seen.created(items, out)
-		}
-		return out, err
-	})
+) ([]store.CreateResult, error) {
+	return gatedCall(
+		s,
+		ctx,
+		"Create",
+		true,
+		func(ctx context.Context) ([]store.CreateResult, error) {
+			defer s.p.env.observer.lockEffects()()
+			out, err := s.Store.Create(ctx, items, plan)
+			if err == nil {
+				s.p.env.observer.created(items, out)
+			}
+			return out, err
+		},
+	)
 }
 
 func (s *gatedStore) Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"Timer",
@@ -172,19 +179,25 @@ func (s *gatedStore) SetStatus(
 	ctx context.Context,
 	items []store.StatusChange,
 	plan store.Planner,
-) ([]store.StatusChanged, error) {
-	return ask(s, ctx, "SetStatus", true, func(ctx context.Context) ([]store.StatusChanged, error) {
-		defer s.p.world.seen.inOrder()()
-		out, err := s.Store.SetStatus(ctx, items, plan)
-		if err == nil {
-			s.p.world.seen.changed(out)
-		}
-		return out, err
-	})
+) ([]store.StatusResult, error) {
+	return gatedCall(
+		s,
+		ctx,
+		"SetStatus",
+		true,
+		func(ctx context.Context) ([]store.StatusResult, error) {
+			defer s.p.env.observer.lockEffects()()
+			out, err := s.Store.SetStatus(ctx, items, plan)
+			if err == nil {
+				s.p.env.observer.changed(out)
+			}
+			return out, err
+		},
+	)
 }
 
 func (s *gatedStore) States(ctx context.Context, ids []timer.ID) ([]timer.State, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"States",
@@ -197,7 +210,7 @@ func (s *gatedStore) Definitions(
 	ctx context.Context,
 	keys []store.VersionKey,
 ) (map[store.VersionKey]timer.Definition, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"Definitions",
@@ -209,7 +222,7 @@ func (s *gatedStore) Definitions(
 }
 
 func (s *gatedStore) VersionAt(ctx context.Context, f timer.Fire) (int32, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"VersionAt",
@@ -222,7 +235,7 @@ func (s *gatedStore) VersionTimes(
 	ctx context.Context,
 	keys []store.VersionKey,
 ) (map[store.VersionKey]int64, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"VersionTimes",
@@ -232,7 +245,7 @@ func (s *gatedStore) VersionTimes(
 }
 
 func (s *gatedStore) Changes(ctx context.Context, from int64, limit int) ([]store.Change, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"Changes",
@@ -242,7 +255,7 @@ func (s *gatedStore) Changes(ctx context.Context, from int64, limit int) ([]stor
 }
 
 func (s *gatedStore) LastChange(ctx context.Context) (int64, error) {
-	return ask(s, ctx, "LastChange", false, s.Store.LastChange)
+	return gatedCall(s, ctx, "LastChange", false, s.Store.LastChange)
 }
 
 func (s *gatedStore) Expand(
@@ -250,7 +263,7 @@ func (s *gatedStore) Expand(
 	limit int,
 	plan store.Planner,
 ) (fires []timer.Fire, n int, err error) {
-	fires, err = ask(
+	fires, err = gatedCall(
 		s,
 		ctx,
 		"Expand",
@@ -267,10 +280,16 @@ func (s *gatedStore) ExpandBacklog(
 	ctx context.Context,
 	limit int,
 ) (n int, oldestMS int64, err error) {
-	n, err = ask(s, ctx, "ExpandBacklog", false, func(ctx context.Context) (n int, err error) {
-		n, oldestMS, err = s.Store.ExpandBacklog(ctx, limit)
-		return n, err
-	})
+	n, err = gatedCall(
+		s,
+		ctx,
+		"ExpandBacklog",
+		false,
+		func(ctx context.Context) (n int, err error) {
+			n, oldestMS, err = s.Store.ExpandBacklog(ctx, limit)
+			return n, err
+		},
+	)
 	return n, oldestMS, err
 }
 
@@ -278,7 +297,7 @@ func (s *gatedStore) GrowMinutes(
 	ctx context.Context,
 	grow []slicing.Growth,
 ) ([]slicing.MinuteCount, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"GrowMinutes",
@@ -291,7 +310,7 @@ func (s *gatedStore) MinuteCounts(
 	ctx context.Context,
 	from, to int64,
 ) ([]slicing.MinuteCount, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"MinuteCounts",
@@ -303,7 +322,7 @@ func (s *gatedStore) MinuteCounts(
 }
 
 func (s *gatedStore) FreezeMinute(ctx context.Context, minute int64) (int32, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"FreezeMinute",
@@ -319,24 +338,30 @@ func (s *gatedStore) ClaimSlices(
 	lease time.Duration,
 	limit int,
 ) ([]store.SliceClaim, error) {
-	return ask(s, ctx, "ClaimSlices", true, func(ctx context.Context) ([]store.SliceClaim, error) {
-		return s.Store.ClaimSlices(ctx, minute, buckets, lease, limit)
-	})
+	return gatedCall(
+		s,
+		ctx,
+		"ClaimSlices",
+		true,
+		func(ctx context.Context) ([]store.SliceClaim, error) {
+			return s.Store.ClaimSlices(ctx, minute, buckets, lease, limit)
+		},
+	)
 }
 
-func (s *gatedStore) HoldSlice(
+func (s *gatedStore) AcquireSlice(
 	ctx context.Context,
 	c store.SliceClaim,
 	holder timer.ID,
 	lease time.Duration,
 	free bool,
 ) (bool, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"HoldSlice",
 		true,
-		func(ctx context.Context) (bool, error) { return s.Store.HoldSlice(ctx, c, holder, lease, free) },
+		func(ctx context.Context) (bool, error) { return s.Store.AcquireSlice(ctx, c, holder, lease, free) },
 	)
 }
 
@@ -346,13 +371,19 @@ func (s *gatedStore) RenewSlices(
 	held []store.SliceClaim,
 	lease time.Duration,
 ) ([]store.SliceClaim, error) {
-	return ask(s, ctx, "RenewSlices", true, func(ctx context.Context) ([]store.SliceClaim, error) {
-		return s.Store.RenewSlices(ctx, holder, held, lease)
-	})
+	return gatedCall(
+		s,
+		ctx,
+		"RenewSlices",
+		true,
+		func(ctx context.Context) ([]store.SliceClaim, error) {
+			return s.Store.RenewSlices(ctx, holder, held, lease)
+		},
+	)
 }
 
 func (s *gatedStore) FinishSlice(ctx context.Context, c store.SliceClaim) (bool, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"FinishSlice",
@@ -362,7 +393,7 @@ func (s *gatedStore) FinishSlice(ctx context.Context, c store.SliceClaim) (bool,
 }
 
 func (s *gatedStore) Cursor(ctx context.Context, minute int64) (int64, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"Cursor",
@@ -372,7 +403,7 @@ func (s *gatedStore) Cursor(ctx context.Context, minute int64) (int64, error) {
 }
 
 func (s *gatedStore) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"AdvanceCursor",
@@ -382,5 +413,5 @@ func (s *gatedStore) AdvanceCursor(ctx context.Context, limit int64) (int64, err
 }
 
 func (s *gatedStore) SliceBacklog(ctx context.Context) (int64, error) {
-	return ask(s, ctx, "SliceBacklog", false, s.Store.SliceBacklog)
+	return gatedCall(s, ctx, "SliceBacklog", false, s.Store.SliceBacklog)
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func (s *gatedStore) TimerNamed(ctx context.Context, app, name string) (timer.Timer, error) {
-	return ask(
+func (s *gatedStore) TimerByName(ctx context.Context, app, name string) (timer.Timer, error) {
+	return gatedCall(
 		s,
 		ctx,
 		"TimerNamed",
 		false,
-		func(ctx context.Context) (timer.Timer, error) { return s.Store.TimerNamed(ctx, app, name) },
+		func(ctx context.Context) (timer.Timer, error) { return s.Store.TimerByName(ctx, app, name) },
 	)
 }
 
@@ -21,12 +21,12 @@ func (s *gatedStore) Edit(
 	ctx context.Context,
 	items []store.Edit,
 	plan store.Planner,
-) ([]store.Edited, error) {
-	return ask(s, ctx, "Edit", true, func(ctx context.Context) ([]store.Edited, error) {
-		defer s.p.world.seen.inOrder()()
+) ([]store.EditResult, error) {
+	return gatedCall(s, ctx, "Edit", true, func(ctx context.Context) ([]store.EditResult, error) {
+		defer s.p.env.observer.lockEffects()()
 		out, err := s.Store.Edit(ctx, items, plan)
 		if err == nil {
-			s.p.world.seen.edited(out)
+			s.p.env.observer.edited(out)
 		}
 		return out, err
 	})
@@ -36,7 +36,7 @@ func (s *gatedStore) Inactivities(
 	ctx context.Context,
 	ids []timer.ID,
 ) (map[timer.ID][]timer.Inactivity, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"Inactivities",
@@ -52,20 +52,20 @@ func (s *gatedStore) Defer(
 	session timer.ID,
 	fires []store.Deferral,
 ) ([]timer.FireID, error) {
-	return ask(s, ctx, "Defer", true, func(ctx context.Context) ([]timer.FireID, error) {
+	return gatedCall(s, ctx, "Defer", true, func(ctx context.Context) ([]timer.FireID, error) {
 		active, err := s.Store.Defer(ctx, session, fires)
 		if err == nil {
 			still := setOf(active)
 			for i := range fires {
 				f := &fires[i].Fire
-				s.p.world.log.printf(
+				s.p.env.log.printf(
 					"%s defers %s: its timer is active %t",
 					s.p,
 					f.FireID,
 					still[f.FireID],
 				)
 				if !still[f.FireID] {
-					s.p.world.recv.settle(s.p, f.FireID, f.Attempt)
+					s.p.env.recorder.markRecorded(s.p, f.FireID, f.Attempt)
 				}
 			}
 		}
@@ -79,7 +79,7 @@ func (s *gatedStore) AddFires(
 	id timer.ID,
 	fires []timer.Fire,
 ) ([]timer.Fire, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"AddFires",
@@ -89,7 +89,7 @@ func (s *gatedStore) AddFires(
 }
 
 func (s *gatedStore) App(ctx context.Context, name string) (store.App, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"App",
@@ -104,7 +104,7 @@ func (s *gatedStore) SetFrozen(
 	frozen bool,
 	reason string,
 ) (store.App, error) {
-	return ask(s, ctx, "SetFrozen", true, func(ctx context.Context) (store.App, error) {
+	return gatedCall(s, ctx, "SetFrozen", true, func(ctx context.Context) (store.App, error) {
 		return s.Store.SetFrozen(ctx, name, frozen, reason)
 	})
 }
@@ -115,7 +115,7 @@ func (s *gatedStore) PutCalendar(
 	c timer.Calendar,
 	ifVersion int64,
 ) (int64, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"PutCalendar",
@@ -128,7 +128,7 @@ func (s *gatedStore) Calendar(
 	ctx context.Context,
 	app, name string,
 ) (store.CalendarVersion, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"Calendar",
@@ -142,7 +142,7 @@ func (s *gatedStore) Calendars(
 	app, behind string,
 	limit int,
 ) ([]store.CalendarVersion, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"Calendars",
@@ -154,14 +154,20 @@ func (s *gatedStore) Calendars(
 }
 
 func (s *gatedStore) DeleteCalendar(ctx context.Context, app, name string) error {
-	_, err := ask(s, ctx, "DeleteCalendar", true, func(ctx context.Context) (nothing, error) {
-		return nothing{}, s.Store.DeleteCalendar(ctx, app, name)
-	})
+	_, err := gatedCall(
+		s,
+		ctx,
+		"DeleteCalendar",
+		true,
+		func(ctx context.Context) (noResult, error) {
+			return noResult{}, s.Store.DeleteCalendar(ctx, app, name)
+		},
+	)
 	return err
 }
 
 func (s *gatedStore) StartBackfill(ctx context.Context, b store.Backfill) (store.Backfill, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"StartBackfill",
@@ -175,7 +181,7 @@ func (s *gatedStore) Backfill(
 	app string,
 	id timer.ID,
 ) (store.Backfill, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"Backfill",
@@ -189,7 +195,7 @@ func (s *gatedStore) CancelBackfill(
 	app string,
 	id timer.ID,
 ) (store.Backfill, error) {
-	return ask(
+	return gatedCall(
 		s,
 		ctx,
 		"CancelBackfill",
@@ -203,7 +209,7 @@ func (s *gatedStore) ExpandBackfills(
 	limit int,
 	plan store.BackfillPlanner,
 ) (fires []timer.Fire, n int, err error) {
-	fires, err = ask(
+	fires, err = gatedCall(
 		s,
 		ctx,
 		"ExpandBackfills",
@@ -221,10 +227,10 @@ func (s *gatedStore) AcquireSlots(
 	session timer.ID,
 	asks []store.SlotRequest,
 ) ([]store.SlotResult, error) {
-	return ask(s, ctx, "Enter", true, func(ctx context.Context) ([]store.SlotResult, error) {
+	return gatedCall(s, ctx, "Enter", true, func(ctx context.Context) ([]store.SlotResult, error) {
 		out, err := s.Store.AcquireSlots(ctx, session, asks)
 		for i := range out {
-			s.p.world.log.printf(
+			s.p.env.log.printf(
 				"%s enters %s: turn %d",
 				s.p,
 				asks[i].Fire.FireID,
@@ -235,11 +241,11 @@ func (s *gatedStore) AcquireSlots(
 	})
 }
 
-func (s *gatedStore) CatchUp(ctx context.Context, asks []store.Late) ([]bool, error) {
-	return ask(s, ctx, "CatchUp", true, func(ctx context.Context) ([]bool, error) {
+func (s *gatedStore) CatchUp(ctx context.Context, asks []store.CatchUpRequest) ([]bool, error) {
+	return gatedCall(s, ctx, "CatchUp", true, func(ctx context.Context) ([]bool, error) {
 		out, err := s.Store.CatchUp(ctx, asks)
 		for i := range out {
-			s.p.world.log.printf(
+			s.p.env.log.printf(
 				"%s asks whether %s catches up until %s: %t",
 				s.p,
 				asks[i].FireID,

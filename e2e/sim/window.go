@@ -24,21 +24,21 @@ func (g *gatedWindow) call(
 	name string,
 	do func(lost func() bool) error,
 ) error {
-	if err := g.p.enter(ctx, name); err != nil {
+	if err := g.p.beforeCall(ctx, name); err != nil {
 		return timer.Unavailable(name, err)
 	}
 	var draws [3]float64
 	g.p.draw(draws[:])
-	there, back := good.lag(draws[0])
-	if name != rangeCall || back > 0 {
-		clock.Pause(ctx, there)
+	sendDelay, replyDelay := healthy.latency(draws[0])
+	if name != rangeCall || replyDelay > 0 {
+		clock.Pause(ctx, sendDelay)
 	}
-	if err := g.p.underway(draws[1] < 0.5); err != nil {
+	if err := g.p.passArrival(draws[1] < 0.5); err != nil {
 		return timer.Unavailable(name, err)
 	}
-	fails, share := g.p.world.windowDays()
+	fails, share := g.p.env.windowErrorRates()
 	if draws[2] < fails/2 {
-		return timer.Unavailable(name, errAway)
+		return timer.Unavailable(name, errUnavailable)
 	}
 	err := do(func() bool {
 		var d [1]float64
@@ -47,14 +47,14 @@ func (g *gatedWindow) call(
 		}
 		return d[0] < share
 	})
-	if back > 0 {
-		clock.Pause(ctx, back)
+	if replyDelay > 0 {
+		clock.Pause(ctx, replyDelay)
 	}
-	if gone := g.p.leave(name); gone != nil {
+	if gone := g.p.afterCall(name); gone != nil {
 		return timer.Unavailable(name, gone)
 	}
 	if err == nil && draws[2] < fails {
-		return timer.Unavailable(name, errLost)
+		return timer.Unavailable(name, errAnswerLost)
 	}
 	return err
 }

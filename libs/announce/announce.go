@@ -128,13 +128,13 @@ func targetsOf(
 	if len(attempts) == 0 {
 		return nil, nil //nolint:nilnil // none of them
 	}
-	made := make(map[timer.FireID][]timer.Attempt)
+	byFire := make(map[timer.FireID][]timer.Attempt)
 	for _, a := range attempts {
-		made[a.FireID] = append(made[a.FireID], a)
+		byFire[a.FireID] = append(byFire[a.FireID], a)
 	}
 	versions := make(map[store.VersionKey]struct{})
 	for i := range os {
-		if made[os[i].FireID] != nil {
+		if byFire[os[i].FireID] != nil {
 			versions[store.VersionKey{Timer: os[i].Timer, Version: os[i].Version}] = struct{}{}
 		}
 	}
@@ -142,9 +142,9 @@ func targetsOf(
 	if err != nil {
 		return nil, fmt.Errorf("reading the definitions of outcomes: %w", err)
 	}
-	each := make(map[timer.FireID][]timer.TargetOutcome, len(made))
+	each := make(map[timer.FireID][]timer.TargetOutcome, len(byFire))
 	for i := range os {
-		if as := made[os[i].FireID]; as != nil {
+		if as := byFire[os[i].FireID]; as != nil {
 			d := defs[store.VersionKey{Timer: os[i].Timer, Version: os[i].Version}]
 			each[os[i].FireID] = d.Outcomes(os[i].Kind, as)
 		}

@@ -13,7 +13,7 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-func TestAMessageTellsAllOfAnOutcome(t *testing.T) {
+func TestMessageHasAllOfAnOutcome(t *testing.T) {
 	t.Parallel()
 	got := new(carillonv1.Outcome)
 	m := announce.Message(&timer.Outcome{
@@ -108,7 +108,7 @@ func (s *aStore) Definitions(
 	return all, nil
 }
 
-func TestMessagesTellOfEachTarget(t *testing.T) {
+func TestMessagesListEachTarget(t *testing.T) {
 	t.Parallel()
 	var os []timer.Outcome
 	for id := timer.ID(1); id <= 4; id++ {

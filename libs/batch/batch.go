@@ -16,10 +16,10 @@ var ErrClosed = errors.New("batch group is closed")
 
 // Options of a group.
 type Options struct {
-	Max     int           // items per call; at least 1
-	Wait    time.Duration // how long the first item of a batch waits for others
-	AtOnce  int           // calls at once; at least 1
-	Timeout time.Duration // of one call; 0: none
+	Max         int           // items per call; at least 1
+	Wait        time.Duration // how long the first item of a batch waits for others
+	Concurrency int           // calls at once; at least 1
+	Timeout     time.Duration // of one call; 0: none
 }
 
 // Group gathers the items of concurrent callers. A caller may stop waiting: an item that is in a
@@ -39,9 +39,9 @@ type item[In, Out any] struct {
 	out chan answer[Out]
 }
 
-// late tells whether nobody waits any more. It goes by the clock: a process that stood still may
+// abandoned tells whether nobody waits any more. It goes by the clock: a process that stood still may
 // come here before its timers do.
-func (it item[In, Out]) late() bool {
+func (it item[In, Out]) abandoned() bool {
 	at, ok := it.ctx.Deadline()
 	return it.ctx.Err() != nil || ok && !time.Now().Before(at)
 }
@@ -54,14 +54,14 @@ type answer[Out any] struct {
 // New starts a group. do gets between 1 and Max items and returns one result for each, in order, or
 // an error for all.
 func New[In, Out any](opts Options, do func(context.Context, []In) ([]Out, error)) *Group[In, Out] {
-	opts.Max, opts.AtOnce = max(opts.Max, 1), max(opts.AtOnce, 1)
+	opts.Max, opts.Concurrency = max(opts.Max, 1), max(opts.Concurrency, 1)
 	g := &Group[In, Out]{
 		opts:  opts,
 		do:    do,
 		items: make(chan item[In, Out]),
 		done:  make(chan struct{}),
 	}
-	for range opts.AtOnce {
+	for range opts.Concurrency {
 		g.wg.Go(g.loop)
 	}
 	return g
@@ -126,11 +126,11 @@ func (g *Group[In, Out]) fill(batch []item[In, Out]) []item[In, Out] {
 
 func (g *Group[In, Out]) run(batch []item[In, Out]) {
 	batch = slices.DeleteFunc(batch, func(it item[In, Out]) bool {
-		late := it.late()
-		if late {
+		abandoned := it.abandoned()
+		if abandoned {
 			it.out <- answer[Out]{err: context.DeadlineExceeded}
 		}
-		return late
+		return abandoned
 	})
 	if len(batch) == 0 {
 		return

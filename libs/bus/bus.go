@@ -115,8 +115,8 @@ func IsPermanent(err error) bool {
 	return errors.As(err, &p)
 }
 
-// All returns the answer of a handler for which the whole batch met one error.
-func All(n int, err error) []error {
+// SameError returns the answer of a handler for which the whole batch met one error.
+func SameError(n int, err error) []error {
 	if err == nil {
 		return nil
 	}
@@ -127,9 +127,9 @@ func All(n int, err error) []error {
 	return errs
 }
 
-// ErrKept is what a handler answers of a message that it leaves where it is on purpose: it comes
+// ErrPostponed is what a handler answers of a message that it leaves where it is on purpose: it comes
 // again as after any error, and nobody is warned.
-var ErrKept = errors.New("message is left where it is")
+var ErrPostponed = errors.New("message is left where it is")
 
 // ErrClosed is what a closed bus answers.
 var ErrClosed = errors.New("bus is closed")

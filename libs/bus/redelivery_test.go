@@ -18,7 +18,7 @@ import (
 func TestLogRedeliveries(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	kept, late := fmt.Errorf("it stays: %w", bus.ErrKept), errors.New("the store is away")
+	kept, late := fmt.Errorf("it stays: %w", bus.ErrPostponed), errors.New("the store is away")
 	bus.LogRedeliveries(
 		zerolog.New(&out),
 		[]error{nil, late, kept, bus.Permanent(errors.New("unreadable")), late, late, nil, kept},
@@ -27,7 +27,7 @@ func TestLogRedeliveries(t *testing.T) {
 		`{"level":"warn","error":"the store is away","messages":3,"message":"to be redelivered"}`,
 		`{"level":"debug","error":"` + kept.Error() + `","messages":2,"message":"to be redelivered"}`,
 	}, strings.Split(strings.TrimSpace(out.String()), "\n"))
-	require.False(t, bus.IsPermanent(bus.ErrKept))
+	require.False(t, bus.IsPermanent(bus.ErrPostponed))
 	out.Reset()
 	bus.LogRedeliveries(zerolog.New(&out), nil)
 	require.Empty(t, out.String())

@@ -4,7 +4,7 @@ package calendar
 // the answer is remembered.
 func (s *Set) Steps(unix int64) int {
 	steps := 0
-	if !s.shut.Load().has(unix) {
+	if !s.excludedCache.Load().has(unix) {
 		s.nextAllowed(unix, &steps)
 	}
 	return steps
@@ -13,7 +13,7 @@ func (s *Set) Steps(unix int64) int {
 // StepsBack is Steps of the last allowed instant before.
 func (s *Set) StepsBack(unix int64) int {
 	steps := 0
-	if !s.shut.Load().has(unix) {
+	if !s.excludedCache.Load().has(unix) {
 		s.prevAllowed(unix, &steps)
 	}
 	return steps

@@ -17,8 +17,8 @@ const (
 	EndlessUntil = 2099
 
 	// rules that never match: each costs up to a tenth of a second to find out.
-	maxBarren = 3
-	maxWork   = 1_000_000 // occurrences of all events, and days that they cover
+	maxNeverMatching = 3
+	maxWork          = 1_000_000 // occurrences of all events, and days that they cover
 )
 
 // ICS is how an iCalendar file is read.
@@ -103,8 +103,8 @@ type icsFile struct {
 	endless   dayset // covered by rules without an end
 	isEndless bool   // there is such a rule
 
-	barren int
-	work   int
+	neverMatching int
+	work          int
 }
 
 func (c *icsFile) read(o *icsObject) error {
@@ -123,7 +123,7 @@ func (c *icsFile) read(o *icsObject) error {
 	for i := range o.events {
 		e := &o.events[i]
 		ch := changed[e.text("UID")]
-		if e.cancelled() || e.first("RECURRENCE-ID") != nil && !ch.held[e] {
+		if e.cancelled() || e.first("RECURRENCE-ID") != nil && !ch.effective[e] {
 			continue
 		}
 		if err := c.event(e, ch); err != nil {

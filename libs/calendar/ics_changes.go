@@ -49,11 +49,11 @@ func (s *moments) names(m moment) bool {
 // changes is what the events with a RECURRENCE-ID make of the event of their UID.
 type changes struct {
 	// what EXDATE takes away; of several events with one UID, each has its own besides.
-	left     moments
-	replaced moments
-	later    []laterChange // ascending
-	events   map[moment]*icsEvent
-	held     map[*icsEvent]bool // the events that hold
+	excluded  moments
+	replaced  moments
+	later     []laterChange // ascending
+	events    map[moment]*icsEvent
+	effective map[*icsEvent]bool // the events that hold
 }
 
 // laterChange is a RANGE=THISANDFUTURE: so are all occurrences from one on, but for those that have
@@ -80,21 +80,21 @@ func (ch *changes) apply(one occurrence) (changed occurrence, cancelled bool) {
 	return one, false
 }
 
-// readChanges sorts the events with a RECURRENCE-ID by UID.
+// pollChangeLog sorts the events with a RECURRENCE-ID by UID.
 func (c *icsFile) readChanges(events []icsEvent) (map[string]*changes, error) {
 	out := map[string]*changes{}
 	for i := range events {
 		e := &events[i]
 		uid := e.text("UID")
 		if out[uid] == nil {
-			out[uid] = &changes{events: map[moment]*icsEvent{}, held: map[*icsEvent]bool{}}
+			out[uid] = &changes{events: map[moment]*icsEvent{}, effective: map[*icsEvent]bool{}}
 		}
 		if err := c.readChange(out[uid], e); err != nil {
 			return nil, eventError(e, err)
 		}
 	}
 	for i := range events {
-		if e := &events[i]; out[e.text("UID")].held[e] {
+		if e := &events[i]; out[e.text("UID")].effective[e] {
 			if err := c.readLater(out[e.text("UID")], e); err != nil {
 				return nil, eventError(e, err)
 			}
@@ -119,7 +119,7 @@ func (c *icsFile) readChange(ch *changes, e *icsEvent) error {
 		}
 		return err
 	}
-	return c.leaveOut(e, &ch.left)
+	return c.leaveOut(e, &ch.excluded)
 }
 
 // leaveOut notes the occurrences that EXDATE takes away.
@@ -147,8 +147,8 @@ func (ch *changes) add(at moment, e *icsEvent) {
 	if before != nil && before.sequence() > e.sequence() {
 		return
 	}
-	delete(ch.held, before)
-	ch.events[at], ch.held[e] = e, true
+	delete(ch.effective, before)
+	ch.events[at], ch.effective[e] = e, true
 }
 
 // readLater notes what an event says of the occurrences after its own.

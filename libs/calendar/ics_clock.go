@@ -151,7 +151,7 @@ func (c *icsFile) onsets(e *icsEvent) ([]onset, error) {
 	for _, p := range e.all("RRULE") {
 		err := c.recur(p, start, maxYear, func(at moment, _ bool) error {
 			out = append(out, onset{at.unix(), from, to})
-			return c.worked(1)
+			return c.addWork(1)
 		})
 		if err != nil {
 			return nil, err

@@ -35,7 +35,7 @@ func (c *icsFile) cover(to *dayset, start moment, length int64) error {
 		first, last = shown.local(start.unix()), shown.local(end.unix())
 	}
 	from, until := max(floorDay(first), firstDay), min(floorDay(last), lastDay-1)
-	if err := c.worked(1 + int(max(0, until-from))); err != nil {
+	if err := c.addWork(1 + int(max(0, until-from))); err != nil {
 		return err
 	}
 	for day := from; day <= until; day++ {
@@ -46,8 +46,8 @@ func (c *icsFile) cover(to *dayset, start moment, length int64) error {
 	return nil
 }
 
-// worked counts occurrences, and days that they cover.
-func (c *icsFile) worked(n int) error {
+// addWork counts occurrences, and days that they cover.
+func (c *icsFile) addWork(n int) error {
 	if c.work += n; c.work > maxWork {
 		return fmt.Errorf("it is one of more than %d occurrences and days", maxWork)
 	}

@@ -21,11 +21,11 @@ func (c *icsFile) event(e *icsEvent, changed *changes) error {
 	}
 	take := func(to *dayset, one occurrence) error {
 		if left.has(one.at) || changed.replaced.has(one.at) {
-			return c.worked(1)
+			return c.addWork(1)
 		}
 		one, cancelled := changed.apply(one)
 		if cancelled {
-			return c.worked(1)
+			return c.addWork(1)
 		}
 		c.isEndless = c.isEndless || to == &c.endless
 		return c.cover(to, one.at, one.length)
@@ -71,7 +71,7 @@ func (c *icsFile) changedEvent(p *icsProperty, one occurrence, changed *changes)
 	if err != nil {
 		return err
 	}
-	if changed.left.names(at) {
+	if changed.excluded.names(at) {
 		return nil
 	}
 	return c.cover(&c.listed, one.at, one.length)

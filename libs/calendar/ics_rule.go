@@ -54,11 +54,11 @@ func (c *icsFile) recur(
 		}
 	}
 	if n == 0 {
-		if c.barren++; c.barren > maxBarren {
+		if c.neverMatching++; c.neverMatching > maxNeverMatching {
 			return p.wrong(
 				"expected a rule that matches some day, found %q, which never does, like %d before it",
 				clip(p.value),
-				maxBarren,
+				maxNeverMatching,
 			)
 		}
 	}

@@ -15,11 +15,11 @@ import (
 // days of every calendar. What took many steps is remembered, as whoever asks for one instant of a
 // stretch asks for others of it.
 type Set struct {
-	rules []*Rules    // in the order in which reasons are looked for
-	zones []*together // the same by zone
+	rules []*Rules         // in the order in which reasons are looked for
+	zones []*zoneCalendars // the same by zone
 
-	shut atomic.Pointer[stretch] // [from, to) is excluded, and what borders on it is not
-	open atomic.Pointer[stretch] // [from, to) is allowed, and to is not
+	excludedCache atomic.Pointer[stretch] // [from, to) is excluded, and what borders on it is not
+	allowedCache  atomic.Pointer[stretch] // [from, to) is allowed, and to is not
 }
 
 // stretch is the instants [from, to).
@@ -43,12 +43,12 @@ func NewSet(rules ...*Rules) *Set {
 				same = append(same, other)
 			}
 		}
-		s.zones = append(s.zones, newTogether(r.zone, same))
+		s.zones = append(s.zones, newZoneCalendars(r.zone, same))
 	}
 	return s
 }
 
-func (s *Set) ofZone(z *zone.Table) *together {
+func (s *Set) ofZone(z *zone.Table) *zoneCalendars {
 	for _, t := range s.zones {
 		if t.zone == z {
 			return t
@@ -70,13 +70,13 @@ func (s *Set) Allows(unix int64) bool {
 // NextAllowed returns the first instant at or after another that every calendar allows, Never if
 // there is none.
 func (s *Set) NextAllowed(unix int64) int64 {
-	if known := s.shut.Load(); known.has(unix) {
+	if known := s.excludedCache.Load(); known.has(unix) {
 		return known.to
 	}
 	steps := 0
 	at := s.nextAllowed(unix, &steps)
 	if steps > longSearch && at != unix {
-		s.shut.Store(&stretch{s.prevAllowed(unix, &steps) + 1, at})
+		s.excludedCache.Store(&stretch{s.prevAllowed(unix, &steps) + 1, at})
 	}
 	return at
 }
@@ -84,13 +84,13 @@ func (s *Set) NextAllowed(unix int64) int64 {
 // PrevAllowed returns the last second at or before an instant that every calendar allows, -Never if
 // there is none.
 func (s *Set) PrevAllowed(unix int64) int64 {
-	if known := s.shut.Load(); known.has(unix) {
+	if known := s.excludedCache.Load(); known.has(unix) {
 		return known.from - 1
 	}
 	steps := 0
 	at := s.prevAllowed(unix, &steps)
 	if steps > longSearch && at != unix {
-		s.shut.Store(&stretch{at + 1, s.nextAllowed(unix, &steps)})
+		s.excludedCache.Store(&stretch{at + 1, s.nextAllowed(unix, &steps)})
 	}
 	return at
 }
@@ -98,7 +98,7 @@ func (s *Set) PrevAllowed(unix int64) int64 {
 // NextExcluded returns the first instant at or after another that a calendar does not allow, Never
 // if there is none.
 func (s *Set) NextExcluded(unix int64) int64 {
-	if known := s.open.Load(); known.has(unix) {
+	if known := s.allowedCache.Load(); known.has(unix) {
 		return known.to
 	}
 	first, steps := Never, 0
@@ -106,20 +106,20 @@ func (s *Set) NextExcluded(unix int64) int64 {
 		first = min(first, t.nextExcluded(unix, &steps))
 	}
 	if steps > longSearch && first != unix {
-		s.open.Store(&stretch{unix, first})
+		s.allowedCache.Store(&stretch{unix, first})
 	}
 	return first
 }
 
-// Meets tells whether the calendars can allow any time of day, by the wall clock of a zone, on any
+// MayAllow tells whether the calendars can allow any time of day, by the wall clock of a zone, on any
 // of some weekdays (bit n: n days after Sunday). next lists the times: it returns the first at or
 // after a second of the day, -1 if there is none. False is certain.
-func (s *Set) Meets(z *zone.Table, weekdays uint64, next func(second int) int) bool {
+func (s *Set) MayAllow(z *zone.Table, weekdays uint64, next func(second int) int) bool {
 	t := s.ofZone(z)
-	if t != nil && !t.meets(weekdays, next) {
+	if t != nil && !t.mayAllow(weekdays, next) {
 		return false
 	}
-	return t != nil && len(s.zones) == 1 || s.meetAcross(z, weekdays, next)
+	return t != nil && len(s.zones) == 1 || s.mayAllowAcross(z, weekdays, next)
 }
 
 // Why says which calendar and which rule of it exclude an instant; empty if none does.

@@ -12,9 +12,9 @@ const (
 	searchTo   = (lastDay + 2) * secondsPerDay
 )
 
-// quickTurns is how many turns zones take before a search asks what they can have in common at all:
+// quickRounds is how many turns zones take before a search asks what they can have in common at all:
 // a week or two of them.
-const quickTurns = 32
+const quickRounds = 32
 
 // nextAllowed goes from change to change of a wall clock. Between two of them all zones run evenly,
 // so that what they have in common is the same every week, but for dates that are named. Where that
@@ -26,11 +26,11 @@ func (s *Set) nextAllowed(unix int64, steps *int) int64 {
 		}
 		return unix
 	}
-	unix, agreed := s.forward(unix, searchTo, quickTurns, steps)
-	for known := (meetings{}); !agreed && unix < searchTo; *steps++ {
+	unix, agreed := s.forward(unix, searchTo, quickRounds, steps)
+	for known := (weeklyOverlaps{}); !agreed && unix < searchTo; *steps++ {
 		unix = max(unix, searchFrom)
-		even := known.around(s.zones, unix)
-		if !known.meet(s.zones) {
+		even := known.evenStretch(s.zones, unix)
+		if !known.overlap(s.zones) {
 			day := known.nextIncluded(s.zones, unix)
 			if day.from >= even.to {
 				unix = even.to
@@ -54,11 +54,11 @@ func (s *Set) prevAllowed(unix int64, steps *int) int64 {
 		}
 		return unix
 	}
-	unix, agreed := s.backward(unix, searchFrom, quickTurns, steps)
-	for known := (meetings{}); !agreed && unix >= searchFrom; *steps++ {
+	unix, agreed := s.backward(unix, searchFrom, quickRounds, steps)
+	for known := (weeklyOverlaps{}); !agreed && unix >= searchFrom; *steps++ {
 		unix = min(unix, searchTo)
-		even := known.around(s.zones, unix)
-		if !known.meet(s.zones) {
+		even := known.evenStretch(s.zones, unix)
+		if !known.overlap(s.zones) {
 			day := known.prevIncluded(s.zones, unix)
 			if day.to <= even.from {
 				unix = even.from - 1
@@ -107,31 +107,31 @@ func (s *Set) backward(unix, begin int64, turns int, steps *int) (int64, bool) {
 	return unix, true
 }
 
-// meetings is what one search found out of how the weekly rules of several zones meet. It depends
+// weeklyOverlaps is what one search found out of how the weekly rules of several zones meet. It depends
 // on how far their wall clocks are apart, for which there are few ways.
-type meetings struct {
-	offsets []int64 // of the stretch that around returned, by zone
-	apart   []int64 // distances from the first zone, so many for each answer
-	answers []bool
-	counts  func(week []span) bool // whether what they have in common is something
+type weeklyOverlaps struct {
+	offsets   []int64 // of the stretch that around returned, by zone
+	distances []int64 // distances from the first zone, so many for each answer
+	answers   []bool
+	counts    func(week []span) bool // whether what they have in common is something
 }
 
-// meetAcross is Meets where zones differ.
-func (s *Set) meetAcross(z *zone.Table, weekdays uint64, next func(second int) int) bool {
-	times := &together{zone: z}
+// mayAllowAcross is Meets where zones differ.
+func (s *Set) mayAllowAcross(z *zone.Table, weekdays uint64, next func(second int) int) bool {
+	times := &zoneCalendars{zone: z}
 	for w := range times.onWeekday {
 		if weekdays>>w&1 != 0 {
 			times.onWeekday[w] = []span{{0, secondsPerDay}}
 		}
 	}
-	zones := []*together{times}
+	zones := []*zoneCalendars{times}
 	for _, t := range s.zones {
 		if len(t.included) > 0 {
 			return true // who knows
 		}
 		zones = append(zones, t)
 	}
-	m := meetings{counts: func(week []span) bool {
+	m := weeklyOverlaps{counts: func(week []span) bool {
 		for _, s := range week {
 			for day := s.from / secondsPerDay * secondsPerDay; day < s.to; day += secondsPerDay {
 				if meet([]span{{max(s.from-day, 0), min(s.to-day, secondsPerDay)}}, next) {
@@ -142,8 +142,8 @@ func (s *Set) meetAcross(z *zone.Table, weekdays uint64, next func(second int) i
 		return false
 	}}
 	for unix := int64(searchFrom); unix < searchTo; {
-		even := m.around(zones, unix)
-		if m.meet(zones) {
+		even := m.evenStretch(zones, unix)
+		if m.overlap(zones) {
 			return true
 		}
 		unix = even.to
@@ -151,8 +151,8 @@ func (s *Set) meetAcross(z *zone.Table, weekdays uint64, next func(second int) i
 	return false
 }
 
-// around returns the stretch around an instant within which no wall clock is changed.
-func (m *meetings) around(zones []*together, unix int64) stretch {
+// evenStretch returns the stretch around an instant within which no wall clock is changed.
+func (m *weeklyOverlaps) evenStretch(zones []*zoneCalendars, unix int64) stretch {
 	m.offsets = m.offsets[:0]
 	even := stretch{-Never, Never}
 	for _, t := range zones {
@@ -163,26 +163,26 @@ func (m *meetings) around(zones []*together, unix int64) stretch {
 	return even
 }
 
-// meet tells whether the weekly rules have any time in common within that stretch.
-func (m *meetings) meet(zones []*together) bool {
+// overlap tells whether the weekly rules have any time in common within that stretch.
+func (m *weeklyOverlaps) overlap(zones []*zoneCalendars) bool {
 	n := len(zones)
 	for k, answer := range slices.Backward(m.answers) {
-		if same(m.apart[k*n:(k+1)*n], m.offsets) {
+		if same(m.distances[k*n:(k+1)*n], m.offsets) {
 			return answer
 		}
 	}
 	week := []span{{0, daysPerWeek * secondsPerDay}}
 	for i, t := range zones {
-		m.apart = append(m.apart, m.offsets[i]-m.offsets[0])
-		week = common(week, t.week(m.apart[len(m.apart)-1]))
+		m.distances = append(m.distances, m.offsets[i]-m.offsets[0])
+		week = common(week, t.week(m.distances[len(m.distances)-1]))
 	}
 	answer := len(week) > 0 && (m.counts == nil || m.counts(week))
 	m.answers = append(m.answers, answer)
 	return answer
 }
 
-func same(apart, offsets []int64) bool {
-	for i, distance := range apart {
+func same(distances, offsets []int64) bool {
+	for i, distance := range distances {
 		if offsets[i]-offsets[0] != distance {
 			return false
 		}
@@ -192,7 +192,7 @@ func same(apart, offsets []int64) bool {
 
 // week returns what the weekly rules allow of a week whose wall clock is ahead of another one, in
 // seconds since that one showed Sunday.
-func (t *together) week(ahead int64) []span {
+func (t *zoneCalendars) week(ahead int64) []span {
 	const length = daysPerWeek * secondsPerDay
 	var out []span
 	for w, spans := range t.onWeekday {
@@ -211,7 +211,7 @@ func (t *together) week(ahead int64) []span {
 
 // nextIncluded returns the first included date of any zone that ends behind an instant, by the
 // offsets of its stretch.
-func (m *meetings) nextIncluded(zones []*together, unix int64) stretch {
+func (m *weeklyOverlaps) nextIncluded(zones []*zoneCalendars, unix int64) stretch {
 	first := stretch{Never, Never}
 	for i, t := range zones {
 		offset := m.offsets[i]
@@ -225,7 +225,7 @@ func (m *meetings) nextIncluded(zones []*together, unix int64) stretch {
 }
 
 // prevIncluded returns the last included date of any zone that begins at or before an instant.
-func (m *meetings) prevIncluded(zones []*together, unix int64) stretch {
+func (m *weeklyOverlaps) prevIncluded(zones []*zoneCalendars, unix int64) stretch {
 	last := stretch{-Never, -Never}
 	for i, t := range zones {
 		offset := m.offsets[i]

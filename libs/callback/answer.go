@@ -15,8 +15,8 @@ import (
 // maxRuleBody is how much of a body the success rule looks at.
 const maxRuleBody = 64 << 10
 
-// answer says what an answer means.
-func (h *HTTP) answer(
+// classify says what an answer means.
+func (h *HTTP) classify(
 	ctx context.Context,
 	q *Request,
 	resp *http.Response,
@@ -39,7 +39,7 @@ func (h *HTTP) answer(
 	case resp.StatusCode == http.StatusSwitchingProtocols: // what follows is no answer, and has no end
 		wanted = false
 	case wanted && rule != nil && rule.Body != "":
-		return h.matched(ctx, rule.Body, resp, r, timeout)
+		return h.matchBody(ctx, rule.Body, resp, r, timeout)
 	default:
 		r.Excerpt = readExcerpt(resp.Body, h.o.MaxDrain)
 	}
@@ -74,20 +74,23 @@ func accepted(q *Request, resp *http.Response, r *Result) bool {
 		!strings.EqualFold(resp.Header.Get(HeaderAccepted), acceptedAsync) {
 		return false
 	}
-	r.Class, r.CompleteWithin = Accepted, within(resp.Header.Get(HeaderWithin), q.Target.Async)
+	r.Class, r.CompleteWithin = Accepted, completeWithin(
+		resp.Header.Get(HeaderWithin),
+		q.Target.Async,
+	)
 	return true
 }
 
-func within(text string, most timer.Duration) time.Duration {
+func completeWithin(text string, most timer.Duration) time.Duration {
 	if d, err := timer.ParseDuration(text); err == nil && d > 0 {
 		return time.Duration(min(d, most))
 	}
 	return time.Duration(most)
 }
 
-// matched reads a body and looks for the rule in it. An answer that breaks off is judged by what
+// matchBody reads a body and looks for the rule in it. An answer that breaks off is judged by what
 // came, if that matches.
-func (h *HTTP) matched(
+func (h *HTTP) matchBody(
 	ctx context.Context,
 	rule string,
 	resp *http.Response,
@@ -96,15 +99,19 @@ func (h *HTTP) matched(
 ) Result {
 	re, err := h.rules.get(rule)
 	if err != nil {
-		return unusable(err)
+		return invalidResult(err)
 	}
 	body, err := readBody(resp.Body, maxRuleBody)
-	r.Excerpt = cut(string(body[:min(len(body), timer.MaxExcerpt+4)]))
+	r.Excerpt = truncate(string(body[:min(len(body), timer.MaxExcerpt+4)]))
 	switch {
 	case re.Match(body):
 		return r
 	case err != nil:
-		f := failed(ctx, fmt.Errorf("reading the body for the success rule: %w", err), timeout)
+		f := failedResult(
+			ctx,
+			fmt.Errorf("reading the body for the success rule: %w", err),
+			timeout,
+		)
 		f.StatusCode, f.Excerpt = r.StatusCode, r.Excerpt
 		return f
 	}

@@ -424,29 +424,31 @@ func TestFailuresOfTheWayThere(t *testing.T) {
 		got := c.Call(t.Context(), r)
 		require.Equal(t, want, got.Failure, "%s: %s", url, got.Error)
 		require.Equal(t, callback.Retry, got.Class)
-		require.True(t, callback.Unwell(&got))
+		require.True(t, callback.EndpointFailed(&got))
 	}
-	require.False(t, callback.Unwell(&callback.Result{}))
+	require.False(t, callback.EndpointFailed(&callback.Result{}))
 	require.False(
 		t,
-		callback.Unwell(
+		callback.EndpointFailed(
 			&callback.Result{Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 500},
 		),
 	)
 	require.True(
 		t,
-		callback.Unwell(
+		callback.EndpointFailed(
 			&callback.Result{Class: callback.Retry, Failure: timer.FailureStatus, StatusCode: 503},
 		),
 	)
 	require.False(
 		t,
-		callback.Unwell(&callback.Result{Class: callback.Reject, Failure: timer.FailureRefused}),
+		callback.EndpointFailed(
+			&callback.Result{Class: callback.Reject, Failure: timer.FailureRefused},
+		),
 	)
 	for _, code := range []int32{4, 14} { // of gRPC
 		require.True(
 			t,
-			callback.Unwell(
+			callback.EndpointFailed(
 				&callback.Result{
 					Class:      callback.Retry,
 					Failure:    timer.FailureStatus,
@@ -456,9 +458,9 @@ func TestFailuresOfTheWayThere(t *testing.T) {
 		)
 	}
 	for _, f := range []timer.Failure{timer.FailureCanceled, timer.FailureAuth, timer.FailureRefused, timer.FailureInvalid} {
-		require.False(t, callback.Telling(&callback.Result{Failure: f}), f)
+		require.False(t, callback.ConcernsEndpoint(&callback.Result{Failure: f}), f)
 	}
 	for _, f := range []timer.Failure{timer.FailureNone, timer.FailureStatus, timer.FailureRule, timer.FailureTimeout, timer.FailureConnect} {
-		require.True(t, callback.Telling(&callback.Result{Failure: f}), f)
+		require.True(t, callback.ConcernsEndpoint(&callback.Result{Failure: f}), f)
 	}
 }

@@ -95,7 +95,7 @@ func bare(b *testing.B, body string) func() error {
 // machine only.
 func BenchmarkOverhead(b *testing.B) {
 	const body = `{"hello": "world"}`
-	ring := newRing(b)
+	ring := newKeyring(b)
 	key, err := signing.NewKey(signing.HMAC)
 	require.NoError(b, err)
 	signer, err := signing.NewSigner(key)

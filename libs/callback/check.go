@@ -24,7 +24,7 @@ type Checks struct {
 	// called.
 	Egress *egress.Policy
 	// Reserved: header that a gateway is believed by, which no target may send; empty: none.
-	Reserved string
+	ReservedHeader string
 	// where pulsar targets may publish; nil: that is looked at only when they are called.
 	Topics *egress.Topics
 }
@@ -81,7 +81,7 @@ func (c *Checks) Definition(t *timer.Target, f *timer.Fanout) error {
 				),
 			)
 		}
-		name := f.NameOf(i)
+		name := f.TargetName(i)
 		if names[name] {
 			return timer.Invalid(
 				field+".name",
@@ -115,7 +115,7 @@ func (c *Checks) Target(field string, t *timer.Target) error {
 			fmt.Sprintf(
 				"expected at most %d bytes without control characters, found %s",
 				timer.MaxTargetNameLen,
-				foundText(t.Name),
+				describeText(t.Name),
 			),
 		)
 	}
@@ -202,33 +202,33 @@ func (c *Checks) body(field string, t *timer.Target) error {
 	if err := payload.Check(field, t.Body, place, c.Labels); err != nil {
 		return err
 	}
-	return c.fits(field, c.longest(t, t.Body, place), payload.MaxExpanded)
+	return c.checkSize(field, c.maxLen(t, t.Body, place), payload.MaxExpanded)
 }
 
-// longest returns how long a text of a target can be when it is sent.
-func (c *Checks) longest(t *timer.Target, s string, p payload.Place) int {
+// maxLen returns how long a text of a target can be when it is sent.
+func (c *Checks) maxLen(t *timer.Target, s string, p payload.Place) int {
 	if !t.Templates {
 		return len(s)
 	}
 	return payload.Longest(s, p, c.Labels)
 }
 
-// typical returns what values are for some fire of the timer: what of it is wrong is wrong for
+// sampleValues returns what values are for some fire of the timer: what of it is wrong is wrong for
 // every one, or for those of its labels.
-func (c *Checks) typical(t *timer.Target, values []string) []string {
+func (c *Checks) sampleValues(t *timer.Target, values []string) []string {
 	if !t.Templates {
 		return values
 	}
 	out := slices.Clone(values)
 	for i, v := range out {
-		if s, err := payload.Expand(v, payload.Header, c.someFire()); err == nil {
+		if s, err := payload.Expand(v, payload.Header, c.sampleFire()); err == nil {
 			out[i] = s
 		}
 	}
 	return out
 }
 
-func (c *Checks) someFire() *payload.Values {
+func (c *Checks) sampleFire() *payload.Values {
 	return &payload.Values{
 		Fire:    timer.FireID{Timer: 1, DueMS: 1},
 		Attempt: 1,
@@ -238,9 +238,9 @@ func (c *Checks) someFire() *payload.Values {
 	}
 }
 
-// fits refuses what is longer than it may be once variables are put in. What is too long without
+// checkSize refuses what is longer than it may be once variables are put in. What is too long without
 // them was refused before.
-func (c *Checks) fits(field string, size, most int) error {
+func (c *Checks) checkSize(field string, size, most int) error {
 	if size <= most {
 		return nil
 	}
@@ -276,15 +276,15 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 			fmt.Sprintf("expected at most %d headers in all, found %d", timer.MaxHeaders, n),
 		)
 	}
-	size, longest := 0, 0
+	size, maxLen := 0, 0
 	seen := make(map[string]bool, len(t.Headers))
 	for name, values := range t.Headers {
 		at := field + ".headers." + name
 		size += len(name)
-		longest += len(name)
+		maxLen += len(name)
 		for _, v := range values {
 			size += len(v)
-			longest += c.longest(t, v, payload.Header)
+			maxLen += c.maxLen(t, v, payload.Header)
 			if t.Templates {
 				if err := payload.Check(at, v, payload.Header, c.Labels); err != nil {
 					return err
@@ -292,7 +292,7 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 			}
 		}
 		key := http.CanonicalHeaderKey(name)
-		if msg := c.badHeader(name, key, c.typical(t, values), seen[key]); msg != "" {
+		if msg := c.headerProblem(name, key, c.sampleValues(t, values), seen[key]); msg != "" {
 			return timer.Invalid(at, msg)
 		}
 		if key == "Host" && t.Templates && strings.Contains(values[0], "{{") &&
@@ -315,7 +315,7 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 			)
 		}
 		if t.Kind == timer.KindGRPC {
-			if msg := badMetadata(key, values); msg != "" {
+			if msg := metadataProblem(key, values); msg != "" {
 				return timer.Invalid(at, msg)
 			}
 		}
@@ -331,12 +331,12 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 			),
 		)
 	}
-	if err := c.fits(field+".headers", longest, timer.MaxHeaderLen); err != nil {
+	if err := c.checkSize(field+".headers", maxLen, timer.MaxHeaderLen); err != nil {
 		return err
 	}
 	for name := range t.SecretHeaders {
 		key := http.CanonicalHeaderKey(name)
-		if msg := c.badHeader(name, key, nil, seen[key]); msg != "" || key == "Host" {
+		if msg := c.headerProblem(name, key, nil, seen[key]); msg != "" || key == "Host" {
 			return timer.Invalid(
 				field+".secret_headers."+name,
 				orElse(
@@ -356,9 +356,9 @@ func (c *Checks) headers(field string, t *timer.Target) error {
 	return nil
 }
 
-// foundText says what was found in place of a short text that can be shown, without control
+// describeText says what was found in place of a short text that can be shown, without control
 // characters.
-func foundText(s string) string {
+func describeText(s string) string {
 	if !validValue(s) {
 		return "others"
 	}
@@ -389,7 +389,7 @@ func CheckSecretHeader(field string, kind timer.TargetKind, value string) error 
 	return nil
 }
 
-func (c *Checks) badHeader(name, key string, values []string, twice bool) string {
+func (c *Checks) headerProblem(name, key string, values []string, twice bool) string {
 	switch {
 	case !validName(name):
 		return "expected a header name of letters, digits and \"-\", found others"
@@ -397,7 +397,7 @@ func (c *Checks) badHeader(name, key string, values []string, twice bool) string
 		return "expected each header once, whatever its letter case, found it twice, perhaps among the secret headers: leave one out"
 	case strings.HasPrefix(key, ownHeaderPrefix) || strings.HasPrefix(key, signaturePrefix) || key == HeaderIdempotencyKey || key == HeaderTraceParent:
 		return "expected a header that Carillon does not set itself, found one that it sets: leave it out"
-	case isReserved(name, c.Reserved):
+	case isReserved(name, c.ReservedHeader):
 		return "expected another header, found the one by which a gateway says who calls (trust-header): leave it out"
 	case connectionHeaders[key]:
 		return "expected a header of the request, found one of the connection, which the client sets: leave it out"

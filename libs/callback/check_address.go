@@ -45,8 +45,8 @@ func (c *Checks) address(field, address string) error {
 	return c.reachable(field, host, port)
 }
 
-// badMetadata tells what gRPC does not take of a header.
-func badMetadata(key string, values []string) string {
+// metadataProblem tells what gRPC does not take of a header.
+func metadataProblem(key string, values []string) string {
 	if strings.HasPrefix(key, "Grpc-") || strings.HasSuffix(key, "-Bin") || key == "Host" ||
 		key == "Content-Type" ||
 		key == "User-Agent" {
@@ -160,7 +160,7 @@ func (c *Checks) pulsar(field string, t *timer.Target) error {
 			fmt.Sprintf(
 				"expected at most %d bytes without control characters, found %s",
 				timer.MaxNameLen,
-				foundText(t.Pulsar.Key),
+				describeText(t.Pulsar.Key),
 			),
 		)
 	}
@@ -173,9 +173,9 @@ func (c *Checks) pulsar(field string, t *timer.Target) error {
 		); err != nil {
 			return err
 		}
-		if err := c.fits(
+		if err := c.checkSize(
 			field+".pulsar.key",
-			c.longest(t, t.Pulsar.Key, payload.Header),
+			c.maxLen(t, t.Pulsar.Key, payload.Header),
 			timer.MaxNameLen,
 		); err != nil {
 			return err

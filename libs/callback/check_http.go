@@ -88,11 +88,11 @@ func (c *Checks) url(field string, t *timer.Target) error {
 		if err := payload.Check(field, s, payload.URL, c.Labels); err != nil {
 			return err
 		}
-		if err := c.fits(field, c.longest(t, s, payload.URL), timer.MaxURLLen); err != nil {
+		if err := c.checkSize(field, c.maxLen(t, s, payload.URL), timer.MaxURLLen); err != nil {
 			return err
 		}
 		var err error
-		if s, err = payload.Expand(s, payload.URL, c.someFire()); err != nil {
+		if s, err = payload.Expand(s, payload.URL, c.sampleFire()); err != nil {
 			return timer.Invalid(
 				field,
 				"expected a text whose variables can be put in, found one that cannot be: "+err.Error(),
@@ -101,13 +101,13 @@ func (c *Checks) url(field string, t *timer.Target) error {
 	}
 	u, err := parseURL(s)
 	if err != nil {
-		return badURL(field, err)
+		return urlError(field, err)
 	}
 	return c.reachable(field, u.Hostname(), port(u))
 }
 
-// badURL says what is wrong with a URL, without the URL: it may have a password.
-func badURL(field string, err error) error {
+// urlError says what is wrong with a URL, without the URL: it may have a password.
+func urlError(field string, err error) error {
 	return timer.Invalid(
 		field,
 		`expected an absolute http or https URL such as "https://example.com/hook", found one that `+err.Error(),
@@ -160,7 +160,7 @@ func (c *Checks) query(field string, t *timer.Target) error {
 		for _, v := range values {
 			at := field + ".query." + name
 			size += len(name) + len(v)
-			longest += len(name) + c.longest(t, v, payload.Text)
+			longest += len(name) + c.maxLen(t, v, payload.Text)
 			if !utf8.ValidString(v) {
 				return timer.Invalid(at, "expected UTF-8 text, found other bytes")
 			}
@@ -181,7 +181,7 @@ func (c *Checks) query(field string, t *timer.Target) error {
 			),
 		)
 	}
-	return c.fits(field+".query", longest, timer.MaxURLLen)
+	return c.checkSize(field+".query", longest, timer.MaxURLLen)
 }
 
 func checkSuccess(field string, s *timer.Success) error {
@@ -309,7 +309,7 @@ func (c *Checks) oauth2(field string, t *timer.Target, secure bool) error {
 	}
 	u, err := parseURL(o.TokenURL)
 	if err != nil {
-		return badURL(at+".token_url", err)
+		return urlError(at+".token_url", err)
 	}
 	if err := c.reachable(at+".token_url", u.Hostname(), port(u)); err != nil {
 		return err

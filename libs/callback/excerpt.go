@@ -19,7 +19,7 @@ func readExcerpt(body io.Reader, bound int64) string {
 	buf := readBuffers.Get().(*[4 << 10]byte) //nolint:forcetypeassert // New makes no other
 	defer readBuffers.Put(buf)
 	n, err := io.ReadFull(body, buf[:])
-	excerpt := cut(string(buf[:min(n, timer.MaxExcerpt+utf8.UTFMax)]))
+	excerpt := truncate(string(buf[:min(n, timer.MaxExcerpt+utf8.UTFMax)]))
 	for left := bound - int64(n); err == nil && left > 0; left -= int64(n) {
 		n, err = body.Read(buf[:min(left, int64(len(buf)))])
 	}
@@ -32,8 +32,8 @@ func readBody(body io.Reader, bound int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(body, bound))
 }
 
-// cut makes s valid UTF-8 of at most timer.MaxExcerpt bytes.
-func cut(s string) string {
+// truncate makes s valid UTF-8 of at most timer.MaxExcerpt bytes.
+func truncate(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 	}
@@ -55,5 +55,5 @@ func oneLine(s string) string {
 		}
 		return r
 	}, s)
-	return cut(s)
+	return truncate(s)
 }

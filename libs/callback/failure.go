@@ -19,9 +19,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// failed says what an attempt without answer means. ctx is the caller's: that it ended says nothing
+// failedResult says what an attempt without answer means. ctx is the caller's: that it ended says nothing
 // of the receiver.
-func failed(ctx context.Context, err error, timeout time.Duration) Result {
+func failedResult(ctx context.Context, err error, timeout time.Duration) Result {
 	if _, ok := errors.AsType[*redirectError](err); ok {
 		return Result{Class: Retry, Failure: timer.FailureRedirect, Error: oneLine(err.Error())}
 	}
@@ -38,7 +38,7 @@ func failed(ctx context.Context, err error, timeout time.Duration) Result {
 			Error:   fmt.Sprintf("no answer within %s", timeout),
 		}
 	}
-	f := classOf(err)
+	f := failureOf(err)
 	r := Result{Class: Retry, Failure: f, Error: oneLine(err.Error())}
 	if f == timer.FailureInvalid {
 		r.Class = Reject
@@ -52,9 +52,9 @@ func failed(ctx context.Context, err error, timeout time.Duration) Result {
 	return r
 }
 
-// classOf tells what kind of trouble an error is. The text decides only where net/http gives
+// failureOf tells what kind of trouble an error is. The text decides only where net/http gives
 // nothing else.
-func classOf(err error) timer.Failure {
+func failureOf(err error) timer.Failure {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return timer.FailureDNS
 	}
@@ -114,9 +114,9 @@ func isTLS(err error) bool {
 		strings.Contains(text, "server gave HTTP response to HTTPS client")
 }
 
-// Telling tells whether a result says anything of the endpoint. What was given up, or never got as
+// ConcernsEndpoint tells whether a result says anything of the endpoint. What was given up, or never got as
 // far, says neither that it is well nor that it is not.
-func Telling(r *Result) bool {
+func ConcernsEndpoint(r *Result) bool {
 	switch r.Failure {
 	case timer.FailureCanceled,
 		timer.FailureAuth,
@@ -129,9 +129,9 @@ func Telling(r *Result) bool {
 	}
 }
 
-// Unwell tells whether a result speaks against the endpoint rather than the one request: what a
+// EndpointFailed tells whether a result speaks against the endpoint rather than the one request: what a
 // circuit breaker counts.
-func Unwell(r *Result) bool {
+func EndpointFailed(r *Result) bool {
 	switch r.Failure {
 	case timer.FailureDNS,
 		timer.FailureConnect,

@@ -68,20 +68,20 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 	defer cancel()
 	address, secure, err := parseAddress(r.Target.URL, "grpc", "grpcs")
 	if err != nil {
-		return unusable(fmt.Errorf("url: %w", err))
+		return invalidResult(fmt.Errorf("url: %w", err))
 	}
-	secrets, err := openHeaders(g.o.Secrets, g.o.Reserved, r)
+	secrets, err := openHeaders(g.o.Secrets, g.o.ReservedHeader, r)
 	if err != nil {
-		return unusable(err)
+		return invalidResult(err)
 	}
 	policy := g.o.policy(r)
 	if r.Target.OAuth2 != nil {
 		if g.o.Tokens == nil || !secure {
-			return unusable(errors.New("oauth2 cannot be used here"))
+			return invalidResult(errors.New("oauth2 cannot be used here"))
 		}
 		token, _, err := g.o.Tokens.tokens.get(callCtx, r.App, policy, r.Target.OAuth2)
 		if err != nil {
-			return blot(noToken(ctx, err, timeout), r, secrets)
+			return redactResult(tokenFailure(ctx, err, timeout), r, secrets)
 		}
 		secrets = append(
 			secrets,
@@ -91,27 +91,27 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 	}
 	msg, md, err := message(r, secrets)
 	if err != nil {
-		return unusable(err)
+		return invalidResult(err)
 	}
 	ch, err := g.channels.get(
 		policy,
-		channelKey{address, secure, wayOf(policy.Key(), r.App, &r.Target)},
+		channelKey{address, secure, transportKeyOf(policy.Key(), r.App, &r.Target)},
 	)
 	if err != nil {
-		return unusable(err)
+		return invalidResult(err)
 	}
 	defer ch.release()
-	heard := new(atomic.Bool)
+	responded := new(atomic.Bool)
 	resp, err := carillonv1.NewCallbackClient(ch.conn).
-		Deliver(metadata.NewOutgoingContext(context.WithValue(callCtx, heardKey{}, heard), md), msg)
+		Deliver(metadata.NewOutgoingContext(context.WithValue(callCtx, respondedKey{}, responded), md), msg)
 	if err != nil {
-		res := g.failed(ctx, err, ch, heard.Load(), timeout)
+		res := g.errorResult(ctx, err, ch, responded.Load(), timeout)
 		if res.StatusCode == int32(codes.Unauthenticated) && r.Target.OAuth2 != nil {
 			g.o.Tokens.tokens.drop(r.App, policy, r.Target.OAuth2, secrets[len(secrets)-1].value)
 		}
-		return blot(res, r, secrets)
+		return redactResult(res, r, secrets)
 	}
-	res := Result{Excerpt: cut(resp.GetMessage())}
+	res := Result{Excerpt: truncate(resp.GetMessage())}
 	if resp.GetAccepted() && r.Target.Async > 0 && r.Token != "" {
 		res.Class = Accepted
 		res.CompleteWithin = time.Duration(r.Target.Async)
@@ -119,7 +119,7 @@ func (g *GRPC) Call(ctx context.Context, r *Request) Result {
 			res.CompleteWithin = time.Duration(ms) * time.Millisecond
 		}
 	}
-	return blot(res, r, secrets)
+	return redactResult(res, r, secrets)
 }
 
 // message builds what is sent.
@@ -129,7 +129,7 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 	if err != nil {
 		return nil, nil, err
 	}
-	md := make(metadata.MD, len(r.Target.Headers)+len(secrets)+maxOwn)
+	md := make(metadata.MD, len(r.Target.Headers)+len(secrets)+maxOwnHeaders)
 	for name, values := range r.Target.Headers {
 		if values, err = e.header(name, values); err != nil {
 			return nil, nil, err
@@ -141,7 +141,7 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 			md[strings.ToLower(s.name)] = []string{s.value}
 		}
 	}
-	var o own
+	var o headerList
 	ownHeaders(&o, r, body)
 	for i := range o.n {
 		md[strings.ToLower(o.names[i])] = []string{o.values[i]}
@@ -175,35 +175,40 @@ func message(r *Request, secrets []secretHeader) (*carillonv1.DeliverRequest, me
 	return msg, md, nil
 }
 
-// answers notes of a call that its server said something: gRPC has the same code, 14, for a server
+// responseWatch notes of a call that its server said something: gRPC has the same code, 14, for a server
 // that is unavailable and for none.
-type answers struct{}
+type responseWatch struct{}
 
-type heardKey struct{}
+type respondedKey struct{}
 
-var _ stats.Handler = answers{}
+var _ stats.Handler = responseWatch{}
 
 // HandleRPC implements stats.Handler.
-func (answers) HandleRPC(ctx context.Context, s stats.RPCStats) {
+func (responseWatch) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	switch s.(type) {
 	case *stats.InHeader, *stats.InTrailer:
-		if heard, ok := ctx.Value(heardKey{}).(*atomic.Bool); ok {
-			heard.Store(true)
+		if responded, ok := ctx.Value(respondedKey{}).(*atomic.Bool); ok {
+			responded.Store(true)
 		}
 	}
 }
 
 // TagRPC implements stats.Handler.
-func (answers) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+func (responseWatch) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
 
 // TagConn implements stats.Handler.
-func (answers) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (responseWatch) TagConn(
+	ctx context.Context,
+	_ *stats.ConnTagInfo,
+) context.Context {
+	return ctx
+}
 
 // HandleConn implements stats.Handler.
-func (answers) HandleConn(context.Context, stats.ConnStats) {}
+func (responseWatch) HandleConn(context.Context, stats.ConnStats) {}
 
-// unanswered says why nobody answered. gRPC tells it only by its text.
-func unanswered(text string) timer.Failure {
+// failureOfText says why nobody answered. gRPC tells it only by its text.
+func failureOfText(text string) timer.Failure {
 	has := func(parts ...string) bool {
 		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
 	}
@@ -217,13 +222,13 @@ func unanswered(text string) timer.Failure {
 	}
 }
 
-// failed says what an attempt without OK means. heard tells that the server said something. Codes
+// errorResult says what an attempt without OK means. heard tells that the server said something. Codes
 // are retried like HTTP's statuses: all of them, unless the timer's policy names them.
-func (g *GRPC) failed(
+func (g *GRPC) errorResult(
 	ctx context.Context,
 	err error,
 	ch *channel,
-	heard bool,
+	responded bool,
 	timeout time.Duration,
 ) Result {
 	s := status.Convert(err)
@@ -232,19 +237,19 @@ func (g *GRPC) failed(
 	switch s.Code() {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 		if ctx.Err() != nil {
-			return failed(ctx, ctx.Err(), timeout)
+			return failedResult(ctx, ctx.Err(), timeout)
 		}
-		if dialErr := ch.lastDialErr(); dialErr != nil && !heard {
-			return failed(ctx, dialErr, timeout) // nobody answered, so there is no code
+		if dialErr := ch.lastDialErr(); dialErr != nil && !responded {
+			return failedResult(ctx, dialErr, timeout) // nobody answered, so there is no code
 		}
 		if s.Code() == codes.DeadlineExceeded {
 			r.Failure, r.Error = timer.FailureTimeout, fmt.Sprintf("no answer within %s", timeout)
 			return r
 		}
-		if s.Code() == codes.Unavailable && !heard {
+		if s.Code() == codes.Unavailable && !responded {
 			return Result{
 				Class:   Retry,
-				Failure: unanswered(s.Message()),
+				Failure: failureOfText(s.Message()),
 				Error:   oneLine("no answer: " + s.Message()),
 			}
 		}

@@ -96,7 +96,7 @@ func TestGRPC(t *testing.T) {
 		},
 	}
 	address := serveGRPC(t, rec)
-	ring := newRing(t)
+	ring := newKeyring(t)
 	g := newGRPC(
 		t,
 		callback.GRPCOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},
@@ -211,7 +211,7 @@ func TestGRPCAnswers(t *testing.T) {
 // What metadata cannot hold never will: such an attempt is not made again.
 func TestMetadataThatIsNotPrintableIsRejected(t *testing.T) {
 	t.Parallel()
-	ring := newRing(t)
+	ring := newKeyring(t)
 	g := newGRPC(
 		t,
 		callback.GRPCOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},
@@ -234,7 +234,7 @@ func TestMetadataThatIsNotPrintableIsRejected(t *testing.T) {
 	}
 }
 
-func TestGRPCWays(t *testing.T) {
+func TestGRPCConnectionOptions(t *testing.T) {
 	t.Parallel()
 	cert, key := newCert(t, "callback.example")
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
@@ -334,7 +334,7 @@ func TestGRPCWithoutAnAnswer(t *testing.T) {
 			require.Equal(t, callback.Retry, got.Class)
 			require.Zero(t, got.StatusCode, got.Error)
 			require.Contains(t, tt.want, got.Failure, got.Error)
-			require.True(t, callback.Unwell(&got))
+			require.True(t, callback.EndpointFailed(&got))
 		})
 	}
 }

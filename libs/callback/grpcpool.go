@@ -23,9 +23,9 @@ const maxChannels = 1024
 
 // channelKey is all that decides whether two calls may share a channel.
 type channelKey struct {
-	address string
-	secure  bool
-	way     way
+	address   string
+	secure    bool
+	transport transportKey
 }
 
 // channel is a gRPC channel that is closed when it is both evicted and unused.
@@ -40,30 +40,30 @@ type channel struct {
 
 // channels keeps gRPC channels.
 type channels struct {
-	o    *GRPCOptions
-	mu   sync.Mutex
-	kept *lru.Cache[channelKey, *channel]
+	o     *GRPCOptions
+	mu    sync.Mutex
+	cache *lru.Cache[channelKey, *channel]
 }
 
 func newChannels(o *GRPCOptions) (*channels, error) {
-	kept, err := lru.NewWithEvict(maxChannels, func(_ channelKey, c *channel) { c.evict() })
+	cache, err := lru.NewWithEvict(maxChannels, func(_ channelKey, c *channel) { c.evict() })
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of channels: %w", err)
 	}
-	return &channels{o: o, kept: kept}, nil
+	return &channels{o: o, cache: cache}, nil
 }
 
 // get returns a channel in use; release it.
 func (cs *channels) get(p *egress.Policy, k channelKey) (*channel, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	c, ok := cs.kept.Get(k)
+	c, ok := cs.cache.Get(k)
 	if !ok {
 		var err error
 		if c, err = cs.make(p, &k); err != nil {
 			return nil, err
 		}
-		cs.kept.Add(k, c)
+		cs.cache.Add(k, c)
 	}
 	c.mu.Lock()
 	c.users++
@@ -80,7 +80,7 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 	}
 	creds := insecure.NewCredentials()
 	if k.secure {
-		config, err := tlsConfig(&cs.o.NetOptions, &k.way, nil)
+		config, err := tlsConfig(&cs.o.NetOptions, &k.transport, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func (cs *channels) make(p *egress.Policy, k *channelKey) (*channel, error) {
 			keepalive.ClientParameters{Time: grpcPingAfter, Timeout: pingTimeout},
 		),
 		grpc.WithUserAgent(cs.o.UserAgent),
-		grpc.WithStatsHandler(answers{}),
+		grpc.WithStatsHandler(responseWatch{}),
 		grpc.WithIdleTimeout(cs.o.IdleTimeout),
 		grpc.WithDisableServiceConfig(), // which is asked for by DNS TXT
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
@@ -160,5 +160,5 @@ func (c *channel) lastDialErr() error {
 func (cs *channels) close() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	cs.kept.Purge()
+	cs.cache.Purge()
 }

@@ -25,7 +25,7 @@ func TestAnEvictedChannelLivesAsLongAsItIsUsed(t *testing.T) {
 	g, err := NewGRPC(GRPCOptions{})
 	require.NoError(t, err)
 	policy := egress.NewPolicy(egress.Options{})
-	key := channelKey{address: "192.0.2.1:443", way: way{policy: policy.Key()}}
+	key := channelKey{address: "192.0.2.1:443", transport: transportKey{policy: policy.Key()}}
 	one, err := g.channels.get(policy, key)
 	require.NoError(t, err)
 	two, err := g.channels.get(policy, key)

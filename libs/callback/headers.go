@@ -42,25 +42,25 @@ const (
 	timeLayout    = "2006-01-02T15:04:05.000Z"
 	defaultCause  = "schedule"
 	acceptedAsync = "async"
-	maxOwn        = 12 // headers of ours on one callback
+	maxOwnHeaders = 12 // headers of ours on one callback
 )
 
-// own are the headers that we set, in order. They come last, so that nothing that a user set can
+// headerList are the headers that we set, in order. They come last, so that nothing that a user set can
 // pass for them.
-type own struct {
-	names  [maxOwn]string
-	values [maxOwn]string
+type headerList struct {
+	names  [maxOwnHeaders]string
+	values [maxOwnHeaders]string
 	n      int
 }
 
-func (o *own) add(name, value string) {
+func (o *headerList) add(name, value string) {
 	o.names[o.n], o.values[o.n] = name, value
 	o.n++
 }
 
 // ownHeaders writes what is the same for every protocol. Most values are cut out of one string: one
 // allocation, and not ten.
-func ownHeaders(o *own, r *Request, body string) {
+func ownHeaders(o *headerList, r *Request, body string) {
 	var buf [288]byte
 	b := buf[:0]
 	var ends [6]int

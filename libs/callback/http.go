@@ -117,30 +117,30 @@ func (h *HTTP) Call(ctx context.Context, r *Request) Result {
 	}
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	secrets, err := openHeaders(h.o.Secrets, h.o.Reserved, r)
+	secrets, err := openHeaders(h.o.Secrets, h.o.ReservedHeader, r)
 	if err != nil {
-		return unusable(err)
+		return invalidResult(err)
 	}
 	req, err := h.newRequest(callCtx, r, secrets)
 	if err != nil {
-		return unusable(err)
+		return invalidResult(err)
 	}
 	if u := req.URL.User; u != nil { // of a definition that is older than the API's care for it
 		secrets = append(slices.Clip(secrets), secretHeader{"Authorization", basic(u)})
 	}
 	policy := h.o.policy(r)
-	transport, err := h.transports.get(policy, wayOf(policy.Key(), r.App, &r.Target))
+	transport, err := h.transports.get(policy, transportKeyOf(policy.Key(), r.App, &r.Target))
 	if err != nil {
-		return unusable(err)
+		return invalidResult(err)
 	}
 	if r.Target.OAuth2 != nil {
 		return h.callWithToken(ctx, r, req, transport, secrets, timeout)
 	}
 	resp, err := h.send(r, req, transport, secrets)
 	if err != nil {
-		return blot(failed(ctx, err, timeout), r, secrets)
+		return redactResult(failedResult(ctx, err, timeout), r, secrets)
 	}
-	return blot(h.answer(ctx, r, resp, timeout), r, secrets)
+	return redactResult(h.classify(ctx, r, resp, timeout), r, secrets)
 }
 
 // send sends a request and follows the redirects that its target wants followed. RoundTrip rather
@@ -154,7 +154,7 @@ func (h *HTTP) send(
 ) (*http.Response, error) {
 	resp, err := transport.RoundTrip(req)
 	if err == nil && r.Target.Redirects > 0 {
-		return h.redirected(r, req, resp, secrets)
+		return h.followRedirects(r, req, resp, secrets)
 	}
 	return resp, err
 }
@@ -173,13 +173,13 @@ func (h *HTTP) callWithToken(
 	for again := false; ; again = true {
 		token, kept, err := h.tokens.get(req.Context(), r.App, policy, r.Target.OAuth2)
 		if err != nil {
-			return blot(noToken(ctx, err, timeout), r, secrets)
+			return redactResult(tokenFailure(ctx, err, timeout), r, secrets)
 		}
 		hide := slices.Concat(secrets, []secretHeader{{"Authorization", token}})
 		req.Header["Authorization"] = []string{"Bearer " + token}
 		resp, err := h.send(r, req, transport, hide)
 		if err != nil {
-			return blot(failed(ctx, err, timeout), r, hide)
+			return redactResult(failedResult(ctx, err, timeout), r, hide)
 		}
 		if resp.StatusCode == http.StatusUnauthorized {
 			h.tokens.drop(r.App, policy, r.Target.OAuth2, token)
@@ -193,6 +193,6 @@ func (h *HTTP) callWithToken(
 				continue
 			}
 		}
-		return blot(h.answer(ctx, r, resp, timeout), r, hide)
+		return redactResult(h.classify(ctx, r, resp, timeout), r, hide)
 	}
 }

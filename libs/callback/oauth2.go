@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	maxTokens    = 4096
-	tokenEarly   = 10 * time.Second // before it expires a token is replaced
-	tokenLife    = time.Hour        // of one that says nothing of it
-	tokenAgain   = time.Second      // after an error; until then everybody gets that error
-	maxTokenSize = 16 << 10         // bytes: it becomes a header
+	maxTokens         = 4096
+	tokenRefreshEarly = 10 * time.Second // before it expires a token is replaced
+	defaultTokenLife  = time.Hour        // of one that says nothing of it
+	tokenErrorTTL     = time.Second      // after an error; until then everybody gets that error
+	maxTokenSize      = 16 << 10         // bytes: it becomes a header
 )
 
 // grant is what tokens are kept under. The secret is in its sealed form.
@@ -54,7 +54,7 @@ func grantOf(app string, p *egress.Policy, o *timer.OAuth2) grant {
 type tokens struct {
 	transports *transports
 	o          *NetOptions
-	kept       *lru.Cache[grant, *token]
+	cache      *lru.Cache[grant, *token]
 }
 
 type token struct {
@@ -65,11 +65,11 @@ type token struct {
 }
 
 func newTokens(t *transports, o *NetOptions) (*tokens, error) {
-	kept, err := lru.New[grant, *token](maxTokens)
+	cache, err := lru.New[grant, *token](maxTokens)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of tokens: %w", err)
 	}
-	return &tokens{transports: t, o: o, kept: kept}, nil
+	return &tokens{transports: t, o: o, cache: cache}, nil
 }
 
 // get returns a token; kept tells that it was there before.
@@ -78,7 +78,7 @@ func (t *tokens) get(
 	app string,
 	p *egress.Policy,
 	o *timer.OAuth2,
-) (value string, kept bool, err error) {
+) (value string, cache bool, err error) {
 	g := grantOf(app, p, o)
 	e := t.entry(g)
 	select {
@@ -99,12 +99,12 @@ func (t *tokens) get(
 
 // entry returns the one entry of a grant, also where two ask for a new one at once.
 func (t *tokens) entry(g grant) *token {
-	if e, ok := t.kept.Get(g); ok {
+	if e, ok := t.cache.Get(g); ok {
 		return e
 	}
 	e := &token{lock: make(chan struct{}, 1)}
 	e.lock <- struct{}{}
-	if old, ok, _ := t.kept.PeekOrAdd(g, e); ok {
+	if old, ok, _ := t.cache.PeekOrAdd(g, e); ok {
 		return old
 	}
 	return e
@@ -129,12 +129,12 @@ func (t *tokens) fetch(
 	p *egress.Policy,
 	o *timer.OAuth2,
 ) (string, time.Time, error) {
-	again := time.Now().Add(tokenAgain)
+	again := time.Now().Add(tokenErrorTTL)
 	secret, err := openSecret(t.o.Secrets, app, o.Secret)
 	if err != nil {
 		return "", again, fmt.Errorf("oauth2.secret: %w", err)
 	}
-	transport, err := t.transports.get(p, way{policy: p.Key()})
+	transport, err := t.transports.get(p, transportKey{policy: p.Key()})
 	if err != nil {
 		return "", again, err
 	}
@@ -166,11 +166,11 @@ func (t *tokens) fetch(
 			"the token server answered with a token that no header can hold",
 		)
 	}
-	until := time.Now().Add(tokenLife)
+	until := time.Now().Add(defaultTokenLife)
 	if !tok.Expiry.IsZero() {
 		// One that lives for seconds is used for half of them: it would else be asked for anew for
 		// every fire.
-		until = tok.Expiry.Add(-min(tokenEarly, time.Until(tok.Expiry)/2))
+		until = tok.Expiry.Add(-min(tokenRefreshEarly, time.Until(tok.Expiry)/2))
 	}
 	return tok.AccessToken, until, nil
 }
@@ -191,14 +191,14 @@ func tokenError(err error, secret string) error {
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		s := fmt.Sprintf("the token server answered %d", e.Response.StatusCode)
 		if validCode(e.ErrorCode) {
-			s += ": " + blotText(e.ErrorCode, secret)
+			s += ": " + redactText(e.ErrorCode, secret)
 		}
 		return errors.New(s)
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}
-	return &blottedError{err, "asking the token server: " + blotText(err.Error(), secret)}
+	return &redactedError{err, "asking the token server: " + redactText(err.Error(), secret)}
 }
 
 // validCode tells whether an OAuth2 error code is one like those of RFC 6749: small letters and
@@ -207,23 +207,23 @@ func validCode(s string) bool {
 	return s != "" && len(s) <= 40 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") == ""
 }
 
-// blottedError is an error in other words: a server that answers something else than HTTP is quoted
+// redactedError is an error in other words: a server that answers something else than HTTP is quoted
 // in its text.
-type blottedError struct {
+type redactedError struct {
 	err  error
 	text string
 }
 
-func (e *blottedError) Error() string { return e.text }
-func (e *blottedError) Unwrap() error { return e.err }
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }
 
-// noToken is the result of an attempt that could not get its token. A token server may recover, an
+// tokenFailure is the result of an attempt that could not get its token. A token server may recover, an
 // address that is refused does not.
-func noToken(ctx context.Context, err error, timeout time.Duration) Result {
+func tokenFailure(ctx context.Context, err error, timeout time.Duration) Result {
 	if errors.Is(err, errNoOpener) {
-		return unusable(err)
+		return invalidResult(err)
 	}
-	r := failed(ctx, err, timeout)
+	r := failedResult(ctx, err, timeout)
 	if r.Failure != timer.FailureRefused && r.Failure != timer.FailureCanceled {
 		r.Class, r.Failure = Retry, timer.FailureAuth
 	}

@@ -84,7 +84,7 @@ func TestOAuth2(t *testing.T) {
 		_, _ = io.WriteString(w, r.Header.Get("Authorization")+" "+string(body))
 	}))
 	t.Cleanup(server.Close)
-	ring := newRing(t)
+	ring := newKeyring(t)
 	c := newCaller(
 		t,
 		callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},
@@ -170,7 +170,7 @@ func TestATokenServerInTrouble(t *testing.T) {
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }),
 	)
 	t.Cleanup(server.Close)
-	ring := newRing(t)
+	ring := newKeyring(t)
 	c := newCaller(
 		t,
 		callback.HTTPOptions{
@@ -258,7 +258,7 @@ func TestATokenServerInTrouble(t *testing.T) {
 func TestATokenServerThatSaysTooMuch(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter_secret"
-	ring := newRing(t)
+	ring := newKeyring(t)
 	for name, tt := range map[string]struct{ answer, want string }{
 		"a code":             {`HTTP/1.1 400 x` + "\r\nContent-Type: application/json\r\n\r\n" + `{"error":"invalid_scope"}`, "the token server answered 400: invalid_scope"},
 		"a long code":        {`HTTP/1.1 400 x` + "\r\nContent-Type: application/json\r\n\r\n" + `{"error":"` + strings.Repeat("x", 41) + `"}`, "the token server answered 400"},
@@ -299,7 +299,7 @@ func TestATokenThatLivesForSecondsIsUsedAgain(t *testing.T) {
 	tokens.set(func() { tokens.expires = 8 })
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
-	ring := newRing(t)
+	ring := newKeyring(t)
 	c := newCaller(
 		t,
 		callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},

@@ -26,8 +26,8 @@ type NetOptions struct {
 	Secrets Opener // nil: targets with secrets are rejected
 	// Reserved: header that no target sends, whatever its definition says (Checks.Reserved);
 	// targets with it are rejected.
-	Reserved      string
-	AllowInsecure bool          // whether TLS.Insecure is obeyed; else such targets are rejected
-	UserAgent     string        // where a timer sets none; default "Carillon/1"
-	IdleTimeout   time.Duration // how long an unused connection is kept; default 60 s
+	ReservedHeader string
+	AllowInsecure  bool          // whether TLS.Insecure is obeyed; else such targets are rejected
+	UserAgent      string        // where a timer sets none; default "Carillon/1"
+	IdleTimeout    time.Duration // how long an unused connection is kept; default 60 s
 }

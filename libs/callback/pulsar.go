@@ -40,10 +40,10 @@ type PulsarOptions struct {
 	Topics    *egress.Topics // where targets may publish; nil is nowhere
 	// of the deployment, for targets with a URL of their own: its address must be open besides; nil
 	// is the strict default.
-	Egress   *egress.Policy
-	Resolver egress.Resolver // nil is the system's
-	Secrets  Opener          // nil: targets with secret headers are rejected
-	Reserved string          // as of NetOptions
+	Egress         *egress.Policy
+	Resolver       egress.Resolver // nil is the system's
+	Secrets        Opener          // nil: targets with secret headers are rejected
+	ReservedHeader string          // as of NetOptions
 	// OwnNamespace: "tenant/namespace" of Carillon itself: nothing is published there.
 	OwnNamespace string
 }
@@ -72,24 +72,24 @@ func (p *Pulsar) Call(ctx context.Context, r *Request) Result {
 	}
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	secrets, err := openHeaders(p.o.Secrets, p.o.Reserved, r)
+	secrets, err := openHeaders(p.o.Secrets, p.o.ReservedHeader, r)
 	if err != nil {
-		return unusable(err)
+		return invalidResult(err)
 	}
 	m, err := p.message(r, secrets)
 	if err != nil {
-		return unusable(err)
+		return invalidResult(err)
 	}
 	if err := p.o.Topics.Check(m.ServiceURL, m.Topic); err != nil {
-		return blot(failed(ctx, err, timeout), r, secrets)
+		return redactResult(failedResult(ctx, err, timeout), r, secrets)
 	}
 	if m.ServiceURL != "" {
 		if err := p.reachable(callCtx, r, m.ServiceURL); err != nil {
-			return blot(failed(ctx, err, timeout), r, secrets)
+			return redactResult(failedResult(ctx, err, timeout), r, secrets)
 		}
 	}
 	if err := p.o.Publisher.PublishTo(callCtx, m); err != nil {
-		return blot(publishFailed(ctx, err, timeout), r, secrets)
+		return redactResult(publishFailed(ctx, err, timeout), r, secrets)
 	}
 	return Result{}
 }
@@ -113,7 +113,7 @@ func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, erro
 	if err != nil {
 		return TopicMessage{}, err
 	}
-	properties := make(map[string]string, len(r.Target.Headers)+len(secrets)+maxOwn)
+	properties := make(map[string]string, len(r.Target.Headers)+len(secrets)+maxOwnHeaders)
 	for name, values := range r.Target.Headers {
 		if values, err = e.header(name, values); err != nil {
 			return TopicMessage{}, err
@@ -126,7 +126,7 @@ func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, erro
 	for _, s := range secrets {
 		properties[strings.ToLower(s.name)] = s.value
 	}
-	var o own
+	var o headerList
 	ownHeaders(&o, r, body)
 	for i := range o.n {
 		properties[strings.ToLower(o.names[i])] = o.values[i]
@@ -135,7 +135,7 @@ func (p *Pulsar) message(r *Request, secrets []secretHeader) (TopicMessage, erro
 	if err != nil {
 		return TopicMessage{}, err
 	}
-	if err := e.fits("pulsar.key", len(key), timer.MaxNameLen); err != nil {
+	if err := e.checkSize("pulsar.key", len(key), timer.MaxNameLen); err != nil {
 		return TopicMessage{}, err
 	}
 	if key == "" {
@@ -176,7 +176,7 @@ func (p *Pulsar) reachable(ctx context.Context, r *Request, serviceURL string) e
 // publishFailed says what a message that was not confirmed means. It may be in the topic all the
 // same.
 func publishFailed(ctx context.Context, err error, timeout time.Duration) Result {
-	r := failed(ctx, err, timeout)
+	r := failedResult(ctx, err, timeout)
 	switch {
 	case bus.IsPermanent(err):
 		r.Class, r.Failure = Reject, timer.FailureStatus

@@ -63,7 +63,7 @@ func topics(t testing.TB, prefixes ...string) *egress.Topics {
 
 func TestPulsar(t *testing.T) {
 	t.Parallel()
-	ring := newRing(t)
+	ring := newKeyring(t)
 	p := &publisher{}
 	c, err := callback.NewPulsar(
 		callback.PulsarOptions{

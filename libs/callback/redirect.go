@@ -13,12 +13,12 @@ type redirectError struct{ why string }
 
 func (e *redirectError) Error() string { return e.why }
 
-// redirected follows the redirects of an answer, as many as the target allows. Each is dialled
+// followRedirects follows the redirects of an answer, as many as the target allows. Each is dialled
 // under the same policy. Method and body stay the same: a redirect that asks for a GET in place of
 // another method (301, 302, 303) would deliver nothing, and is not followed. Nor is one from https
 // to http. To another origin go neither secrets nor our certificate, and it is authenticated by the
 // system's roots and its own name.
-func (h *HTTP) redirected(
+func (h *HTTP) followRedirects(
 	r *Request,
 	req *http.Request,
 	resp *http.Response,
@@ -36,7 +36,7 @@ func (h *HTTP) redirected(
 				),
 			}
 		}
-		next, err := follow(req, resp, secrets)
+		next, err := redirectRequest(req, resp, secrets)
 		// what is short leaves the connection fit for use.
 		_, _ = io.CopyN(io.Discard, resp.Body, 2<<10)
 		_ = resp.Body.Close()
@@ -44,9 +44,9 @@ func (h *HTTP) redirected(
 			return nil, err
 		}
 		policy := h.o.policy(r)
-		w := wayOf(policy.Key(), r.App, &r.Target)
+		w := transportKeyOf(policy.Key(), r.App, &r.Target)
 		if !sameOrigin(next.URL, first) {
-			w = way{policy: w.policy, http2: w.http2}
+			w = transportKey{policy: w.policy, http2: w.http2}
 		}
 		transport, err := h.transports.get(policy, w)
 		if err != nil {
@@ -72,8 +72,12 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// follow makes the request that a redirect asks for.
-func follow(req *http.Request, resp *http.Response, secrets []secretHeader) (*http.Request, error) {
+// redirectRequest makes the request that a redirect asks for.
+func redirectRequest(
+	req *http.Request,
+	resp *http.Response,
+	secrets []secretHeader,
+) (*http.Request, error) {
 	location := resp.Header.Get("Location")
 	to, err := req.URL.Parse(location)
 	if err == nil {

@@ -49,7 +49,7 @@ func TestRedirects(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
 	var body []byte
-	ring := newRing(t)
+	ring := newKeyring(t)
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		got = r
 		body, _ = io.ReadAll(r.Body)

@@ -18,16 +18,16 @@ import (
 
 // expander puts the variables of one request into its texts.
 type expander struct {
-	on      bool
-	values  payload.Values
-	headers int // bytes of them so far
+	enabled     bool
+	values      payload.Values
+	headerBytes int // bytes of them so far
 }
 
 func newExpander(r *Request) expander {
 	if !r.Target.Templates {
 		return expander{}
 	}
-	return expander{on: true, values: payload.Values{
+	return expander{enabled: true, values: payload.Values{
 		Fire:    r.Fire,
 		Attempt: r.Attempt,
 		App:     r.App,
@@ -40,7 +40,7 @@ func newExpander(r *Request) expander {
 
 // text expands one text. field names it in the error.
 func (e *expander) text(field, s string, p payload.Place) (string, error) {
-	if !e.on {
+	if !e.enabled {
 		return s, nil
 	}
 	out, err := payload.Expand(s, p, &e.values)
@@ -51,7 +51,7 @@ func (e *expander) text(field, s string, p payload.Place) (string, error) {
 }
 
 func (e *expander) header(name string, values []string) ([]string, error) {
-	if !e.on {
+	if !e.enabled {
 		return values, nil // only read from here on
 	}
 	out := values
@@ -64,17 +64,17 @@ func (e *expander) header(name string, values []string) ([]string, error) {
 			}
 		}
 	}
-	e.headers += len(name)
+	e.headerBytes += len(name)
 	for _, v := range out {
-		e.headers += len(v)
+		e.headerBytes += len(v)
 	}
-	return out, e.fits("headers", e.headers, timer.MaxHeaderLen)
+	return out, e.checkSize("headers", e.headerBytes, timer.MaxHeaderLen)
 }
 
-// fits looks once more at what a check found short enough: the definition may be older than the
+// checkSize looks once more at what a check found short enough: the definition may be older than the
 // check.
-func (e *expander) fits(field string, size, most int) error {
-	if !e.on || size <= most {
+func (e *expander) checkSize(field string, size, most int) error {
+	if !e.enabled || size <= most {
 		return nil
 	}
 	return fmt.Errorf(
@@ -89,15 +89,15 @@ func (e *expander) body(t *timer.Target) (string, error) {
 	if len(t.Bytes) > 0 {
 		return string(t.Bytes), nil
 	}
-	if !e.on {
+	if !e.enabled {
 		return t.Body, nil
 	}
 	return e.text("body", t.Body, payload.PlaceOf(contentType(t.Headers), t.Body))
 }
 
 // contentType returns the content type among headers of any letter case.
-func contentType(headers map[string][]string) string {
-	for name, values := range headers {
+func contentType(headerBytes map[string][]string) string {
+	for name, values := range headerBytes {
 		if len(values) > 0 && strings.EqualFold(name, "Content-Type") {
 			return values[0]
 		}
@@ -125,7 +125,7 @@ func (h *HTTP) newRequest(
 	req := (&http.Request{
 		Method: r.Target.Method, URL: u, Host: u.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: make(http.Header, len(r.Target.Headers)+len(secrets)+maxOwn),
+		Header: make(http.Header, len(r.Target.Headers)+len(secrets)+maxOwnHeaders),
 	}).WithContext(ctx)
 	if req.Method == "" {
 		req.Method = http.MethodPost
@@ -133,7 +133,7 @@ func (h *HTTP) newRequest(
 	if err := h.setHeaders(req, r, &e, secrets); err != nil {
 		return nil, err
 	}
-	var o own
+	var o headerList
 	ownHeaders(&o, r, body)
 	lists := make([]string, o.n)
 	copy(lists, o.values[:o.n])
@@ -150,7 +150,7 @@ func targetURL(t *timer.Target, e *expander) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.fits("url", len(s), timer.MaxURLLen); err != nil {
+	if err := e.checkSize("url", len(s), timer.MaxURLLen); err != nil {
 		return nil, err
 	}
 	u, err := parseURL(s)
@@ -171,7 +171,7 @@ func targetURL(t *timer.Target, e *expander) (*url.URL, error) {
 			size += len(name) + len(v)
 		}
 	}
-	if err := e.fits("query", size, timer.MaxURLLen); err != nil {
+	if err := e.checkSize("query", size, timer.MaxURLLen); err != nil {
 		return nil, err
 	}
 	more := q.Encode()
@@ -261,9 +261,9 @@ func openSecret(o Opener, app string, sealed timer.Sealed) (encryption.Secret, e
 	return o.Open(sealed, SecretBinding(app))
 }
 
-// unusable is the result of a request that cannot be built. Keys that are missing may come;
+// invalidResult is the result of a request that cannot be built. Keys that are missing may come;
 // everything else stays as it is.
-func unusable(err error) Result {
+func invalidResult(err error) Result {
 	r := Result{Class: Reject, Failure: timer.FailureInvalid, Error: oneLine(err.Error())}
 	if errors.Is(err, errNoOpener) || errors.Is(err, encryption.ErrUnknownKey) {
 		r.Class = Retry

@@ -23,9 +23,9 @@ func TestAReservedHeaderIsNeverSent(t *testing.T) {
 	)
 	t.Cleanup(server.Close)
 	net := callback.NetOptions{
-		Reserved: "X-Trusted-App",
-		Egress:   egress.NewPolicy(egress.Options{AllowPrivate: true}),
-		Secrets:  newRing(t),
+		ReservedHeader: "X-Trusted-App",
+		Egress:         egress.NewPolicy(egress.Options{AllowPrivate: true}),
+		Secrets:        newKeyring(t),
 	}
 	byHTTP, err := callback.NewHTTP(callback.HTTPOptions{NetOptions: net})
 	require.NoError(t, err)
@@ -36,9 +36,9 @@ func TestAReservedHeaderIsNeverSent(t *testing.T) {
 	out := &publisher{}
 	byPulsar, err := callback.NewPulsar(
 		callback.PulsarOptions{
-			Publisher: out,
-			Topics:    topics(t, "persistent://shop/events/"),
-			Reserved:  net.Reserved,
+			Publisher:      out,
+			Topics:         topics(t, "persistent://shop/events/"),
+			ReservedHeader: net.ReservedHeader,
 		},
 	)
 	require.NoError(t, err)
@@ -48,8 +48,8 @@ func TestAReservedHeaderIsNeverSent(t *testing.T) {
 		timer.KindPulsar: byPulsar,
 	}
 	checks := callback.Checks{
-		Kinds:    []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar},
-		Reserved: net.Reserved,
+		Kinds:          []timer.TargetKind{timer.KindHTTP, timer.KindGRPC, timer.KindPulsar},
+		ReservedHeader: net.ReservedHeader,
 	}
 	for _, kind := range checks.Kinds {
 		for _, name := range []string{"X-Trusted-App", "x-trusted-app", "X_Trusted-App"} {
@@ -109,7 +109,7 @@ func TestEveryRequestOfATimerIsMarked(t *testing.T) {
 	r.Target.Redirects = 1
 	r.Target.Headers = map[string][]string{"carillon-fire-id": {}}
 	require.Equal(t, callback.Success, c.Call(t.Context(), r).Class)
-	ring := newRing(t)
+	ring := newKeyring(t)
 	withToken, err := callback.NewHTTP(callback.HTTPOptions{NetOptions: callback.NetOptions{
 		Secrets: ring, Egress: egress.NewPolicy(egress.Options{AllowPrivate: true}),
 	}})

@@ -39,27 +39,27 @@ func compileRule(text string) (*regexp.Regexp, error) {
 
 // rules keeps compiled success rules.
 type rules struct {
-	kept *lru.Cache[string, *regexp.Regexp]
+	cache *lru.Cache[string, *regexp.Regexp]
 }
 
 func newRules() (*rules, error) {
 	const room = 1024
-	kept, err := lru.New[string, *regexp.Regexp](room)
+	cache, err := lru.New[string, *regexp.Regexp](room)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of success rules: %w", err)
 	}
-	return &rules{kept}, nil
+	return &rules{cache}, nil
 }
 
 // get refuses what is too long as well: a definition may be older than the check.
 func (r *rules) get(text string) (*regexp.Regexp, error) {
-	if re, ok := r.kept.Get(text); ok {
+	if re, ok := r.cache.Get(text); ok {
 		return re, nil
 	}
 	re, err := compileRule(text)
 	if err != nil {
 		return nil, fmt.Errorf("success.body %w", err)
 	}
-	r.kept.Add(text, re)
+	r.cache.Add(text, re)
 	return re, nil
 }

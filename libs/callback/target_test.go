@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func newRing(t testing.TB) *encryption.Keyring {
+func newKeyring(t testing.TB) *encryption.Keyring {
 	t.Helper()
 	ring, err := encryption.ParseKeyring(encryption.NewKey("k1"))
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestWhatIsTooLongOnceItIsExpandedIsNotSent(t *testing.T) {
 
 func TestSecretHeadersAreSentAndNeverShown(t *testing.T) {
 	t.Parallel()
-	ring := newRing(t)
+	ring := newKeyring(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(
@@ -183,7 +183,7 @@ func TestSecretHeadersAreSentAndNeverShown(t *testing.T) {
 	require.Equal(t, callback.Reject, got.Class, "it is another app's")
 	require.Contains(t, got.Error, "secret header Authorization")
 	r.Target.SecretHeaders = map[string]timer.Sealed{
-		"Authorization": newRing2(
+		"Authorization": newKeyring2(
 			t,
 		).Seal(encryption.NewSecret("x"), callback.SecretBinding("shop")),
 	}
@@ -194,7 +194,7 @@ func TestSecretHeadersAreSentAndNeverShown(t *testing.T) {
 	require.Contains(t, none.Call(t.Context(), r).Error, "no keys")
 }
 
-func newRing2(t testing.TB) *encryption.Keyring {
+func newKeyring2(t testing.TB) *encryption.Keyring {
 	t.Helper()
 	ring, err := encryption.ParseKeyring(encryption.NewKey("k2"))
 	require.NoError(t, err)
@@ -258,7 +258,7 @@ func TestTraceParent(t *testing.T) {
 
 func TestCompletionTokens(t *testing.T) {
 	t.Parallel()
-	ring := newRing(t)
+	ring := newKeyring(t)
 	tokens, err := callback.NewCompletionTokens(ring.Derive("completion")...)
 	require.NoError(t, err)
 	fire := timer.FireID{Timer: 42, DueMS: 7}

@@ -9,16 +9,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// way is all that decides whether two calls may share a connection.
-type way struct {
+// transportKey is all that decides whether two calls may share a connection.
+type transportKey struct {
 	policy string // egress.Policy.Key
 	http2  timer.HTTP2
 	app    string // only where there is a certificate of ours: nobody else's calls may go under it
 	tls    timer.TLS
 }
 
-func wayOf(policy string, app string, t *timer.Target) way {
-	w := way{policy: policy, http2: t.HTTP2}
+func transportKeyOf(policy string, app string, t *timer.Target) transportKey {
+	w := transportKey{policy: policy, http2: t.HTTP2}
 	if t.TLS != nil {
 		w.tls = *t.TLS
 		if w.tls.Cert != "" {
@@ -34,7 +34,7 @@ var errInsecure = errors.New(
 
 // tlsConfig makes the TLS configuration of a target. Its error means that the target is wrong, or a
 // key of ours missing.
-func tlsConfig(o *NetOptions, w *way, base *tls.Config) (*tls.Config, error) {
+func tlsConfig(o *NetOptions, w *transportKey, base *tls.Config) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if base != nil {
 		c = base.Clone()

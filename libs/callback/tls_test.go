@@ -122,7 +122,7 @@ func TestClientCertificates(t *testing.T) {
 	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	ring := newRing(t)
+	ring := newKeyring(t)
 	c := newCaller(
 		t,
 		callback.HTTPOptions{AllowPrivate: true, NetOptions: callback.NetOptions{Secrets: ring}},

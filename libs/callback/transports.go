@@ -12,9 +12,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/egress"
 )
 
-// maxWays is how many different ways to call are kept with their connections, besides the plain one
+// maxTransports is how many different ways to call are kept with their connections, besides the plain one
 // that most timers share.
-const maxWays = 512
+const maxTransports = 512
 
 // How connections that calls share are found dead.
 const (
@@ -32,8 +32,8 @@ type transports struct {
 	base  *tls.Config // nil but in tests
 	plain *http.Transport
 
-	mu   sync.Mutex
-	ways *lru.Cache[way, *http.Transport]
+	mu    sync.Mutex
+	cache *lru.Cache[transportKey, *http.Transport]
 }
 
 func newTransports(o *HTTPOptions) (*transports, error) {
@@ -41,37 +41,37 @@ func newTransports(o *HTTPOptions) (*transports, error) {
 	var err error
 	// A call may just be using the one that is evicted: its connection is closed by the idle
 	// timeout then.
-	if t.ways, err = lru.NewWithEvict(
-		maxWays,
-		func(_ way, old *http.Transport) { old.CloseIdleConnections() },
+	if t.cache, err = lru.NewWithEvict(
+		maxTransports,
+		func(_ transportKey, old *http.Transport) { old.CloseIdleConnections() },
 	); err != nil {
 		return nil, fmt.Errorf("making the cache of transports: %w", err)
 	}
-	if t.plain, err = t.make(o.Egress, &way{}); err != nil {
+	if t.plain, err = t.make(o.Egress, &transportKey{}); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
 // get returns the transport for a way under a policy.
-func (t *transports) get(p *egress.Policy, w way) (*http.Transport, error) {
-	if w == (way{policy: t.o.Egress.Key()}) {
+func (t *transports) get(p *egress.Policy, w transportKey) (*http.Transport, error) {
+	if w == (transportKey{policy: t.o.Egress.Key()}) {
 		return t.plain, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if tr, ok := t.ways.Get(w); ok {
+	if tr, ok := t.cache.Get(w); ok {
 		return tr, nil
 	}
 	tr, err := t.make(p, &w)
 	if err != nil {
 		return nil, err
 	}
-	t.ways.Add(w, tr)
+	t.cache.Add(w, tr)
 	return tr, nil
 }
 
-func (t *transports) make(p *egress.Policy, w *way) (*http.Transport, error) {
+func (t *transports) make(p *egress.Policy, w *transportKey) (*http.Transport, error) {
 	dial := t.o.Dial
 	dial.Timeout = t.o.DialTimeout
 	dialer, err := egress.NewDialer(p, dial)
@@ -102,7 +102,7 @@ func (t *transports) make(p *egress.Policy, w *way) (*http.Transport, error) {
 	}, nil
 }
 
-func protocols(w *way) *http.Protocols {
+func protocols(w *transportKey) *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(w.http2 != "always")
 	p.SetHTTP2(w.http2 != "never")
@@ -114,5 +114,5 @@ func (t *transports) closeIdle() {
 	t.plain.CloseIdleConnections()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ways.Purge()
+	t.cache.Purge()
 }

@@ -61,7 +61,7 @@ func FuzzUserinfo(f *testing.F) {
 }
 
 // A receiver that sends back what it got shows nothing of a password in a URL.
-func TestAPasswordInAURLIsBlottedOut(t *testing.T) {
+func TestAPasswordInAURLIsRedacted(t *testing.T) {
 	t.Parallel()
 	c, r := setup(t, func(w http.ResponseWriter, req *http.Request) {
 		_, password, _ := req.BasicAuth()

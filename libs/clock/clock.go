@@ -15,12 +15,12 @@ const (
 	// less, and measuring through a busy database is no better: correcting by noise would make a
 	// right clock wrong, and fires early.
 	tolerance = 100 * time.Millisecond
-	// jump is how far the host's clock may leave the monotonic one between two looks.
-	jump = 250 * time.Millisecond
-	// every is how often Run measures; a jump it measures at once.
-	every = 2 * time.Second
-	// again is how soon it measures again where it has no measurement yet, or none since a jump.
-	again = time.Second
+	// maxJump is how far the host's clock may leave the monotonic one between two looks.
+	maxJump = 250 * time.Millisecond
+	// measureEvery is how often Run measures; a jump it measures at once.
+	measureEvery = 2 * time.Second
+	// retryEvery is how soon it measures again where it has no measurement yet, or none since a jump.
+	retryEvery = time.Second
 )
 
 // Source returns the time that all processes agree on: the store's.
@@ -36,12 +36,12 @@ type Clock struct {
 	host   time.Time // what wall said then
 	offset time.Duration
 	// what jumps of the host's clock since the measurement have to be put right by.
-	slip   time.Duration
-	steady bool
-	age    time.Time // of the last measurement
+	jumpCorrection time.Duration
+	steady         bool
+	measuredAt     time.Time // of the last measurement
 
-	made   time.Time
-	jumped chan struct{} // has room for one: Run shall measure now
+	createdAt time.Time
+	jumped    chan struct{} // has room for one: Run shall measure now
 }
 
 // New returns a clock that is not steady until the first measurement: a host's clock may be seconds
@@ -49,7 +49,7 @@ type Clock struct {
 func New(wall func() time.Time, source Source) *Clock {
 	c := &Clock{wall: wall, source: source, jumped: make(chan struct{}, 1)}
 	c.mono, c.host = time.Now(), wall()
-	c.made = c.mono
+	c.createdAt = c.mono
 	return c
 }
 
@@ -57,25 +57,25 @@ func New(wall func() time.Time, source Source) *Clock {
 // goes on from before the jump, by the monotonic clock: a better guess than either reading of the
 // host's, and still one that nothing is called by.
 func (c *Clock) Now() time.Time {
-	now, _ := c.Look()
+	now, _ := c.Read()
 	return now
 }
 
-// Look returns the corrected time, and whether it can be relied on: false before the first
+// Read returns the corrected time, and whether it can be relied on: false before the first
 // measurement, and from a jump of the host's clock until the next one.
-func (c *Clock) Look() (now time.Time, steady bool) {
+func (c *Clock) Read() (now time.Time, steady bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, host := c.read()
+	_, host := c.readHost()
 	return host.Add(c.correction()), c.steady
 }
 
-// read reads both clocks and notices a jump of the host's.
-func (c *Clock) read() (mono, host time.Time) {
+// readHost reads both clocks and notices a jump of the host's.
+func (c *Clock) readHost() (mono, host time.Time) {
 	mono, host = time.Now(), c.wall()
-	if d := drift(c.mono, c.host, mono, host); d > jump || d < -jump {
+	if d := drift(c.mono, c.host, mono, host); d > maxJump || d < -maxJump {
 		c.steady = false
-		c.slip -= d
+		c.jumpCorrection -= d
 		select {
 		case c.jumped <- struct{}{}:
 		default:
@@ -96,7 +96,7 @@ func drift(mono0, host0, mono, host time.Time) time.Duration {
 func (c *Clock) Offset() (time.Duration, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.offset, c.age
+	return c.offset, c.measuredAt
 }
 
 // errJumped says that the host's clock jumped while it was measured.
@@ -121,11 +121,11 @@ func (c *Clock) Measure(ctx context.Context) error {
 	took := time.Since(began)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	mono, host := c.read()
-	if d := drift(began, sent, mono, host); d > jump || d < -jump {
+	mono, host := c.readHost()
+	if d := drift(began, sent, mono, host); d > maxJump || d < -maxJump {
 		return errJumped
 	}
-	if took > tolerance && c.steady && !c.age.IsZero() {
+	if took > tolerance && c.steady && !c.measuredAt.IsZero() {
 		return nil
 	}
 	most := theirs.Round(0).Sub(sent.Round(0))
@@ -134,22 +134,22 @@ func (c *Clock) Measure(ctx context.Context) error {
 	if least <= 0 && most >= 0 {
 		c.offset = 0
 	}
-	c.age, c.steady, c.slip = mono, true, 0
+	c.measuredAt, c.steady, c.jumpCorrection = mono, true, 0
 	return nil
 }
 
 // Run measures every two seconds, and at once after a jump, until ctx ends.
 func (c *Clock) Run(ctx context.Context) error {
-	next := time.NewTimer(every)
+	next := time.NewTimer(measureEvery)
 	defer next.Stop()
 	for {
-		call, cancel := context.WithTimeout(ctx, again)
+		call, cancel := context.WithTimeout(ctx, retryEvery)
 		// a store that is away leaves the last offset in force; /readyz tells of the store.
 		_ = c.Measure(call)
 		cancel()
-		wait := every
-		if _, steady := c.Look(); !steady {
-			wait = again
+		wait := measureEvery
+		if _, steady := c.Read(); !steady {
+			wait = retryEvery
 		}
 		next.Reset(wait)
 		select {
@@ -163,7 +163,7 @@ func (c *Clock) Run(ctx context.Context) error {
 
 func (c *Clock) correction() time.Duration {
 	if c.offset > -tolerance && c.offset < tolerance {
-		return c.slip
+		return c.jumpCorrection
 	}
-	return c.offset + c.slip
+	return c.offset + c.jumpCorrection
 }

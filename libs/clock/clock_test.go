@@ -61,12 +61,12 @@ func TestJumpStopsTheClockUntilMeasured(t *testing.T) {
 				c := clock.New(h.now, h.store)
 				require.NoError(t, c.Measure(t.Context()))
 				time.Sleep(10 * time.Second)
-				_, steady := c.Look()
+				_, steady := c.Read()
 				require.True(t, steady, "time that passes is no jump")
 				h.off = jump
-				_, steady = c.Look()
+				_, steady = c.Read()
 				require.False(t, steady)
-				now, steady := c.Look()
+				now, steady := c.Read()
 				require.False(t, steady, "looking twice does not mend it")
 				require.WithinDuration(
 					t,
@@ -78,7 +78,7 @@ func TestJumpStopsTheClockUntilMeasured(t *testing.T) {
 				time.Sleep(time.Second)
 				require.WithinDuration(t, time.Now(), c.Now(), time.Millisecond)
 				require.NoError(t, c.Measure(t.Context()))
-				now, steady = c.Look()
+				now, steady = c.Read()
 				require.True(t, steady)
 				require.WithinDuration(t, time.Now(), now, time.Millisecond)
 			})
@@ -118,14 +118,14 @@ func TestP1NotSteadyBeforeTheFirstMeasurement(t *testing.T) {
 			}
 			return h.store(ctx)
 		})
-		_, steady := c.Look()
+		_, steady := c.Read()
 		require.False(t, steady)
 		require.ErrorIs(t, c.Measure(t.Context()), away)
-		_, steady = c.Look()
+		_, steady = c.Read()
 		require.False(t, steady)
 		away = nil
 		require.NoError(t, c.Measure(t.Context()))
-		_, steady = c.Look()
+		_, steady = c.Read()
 		require.True(t, steady)
 	})
 }
@@ -161,7 +161,7 @@ func TestP1JumpDuringAMeasurementIsNoticed(t *testing.T) {
 			return now, nil
 		})
 		require.Error(t, c.Measure(t.Context()))
-		_, steady := c.Look()
+		_, steady := c.Read()
 		require.False(t, steady)
 	})
 }

@@ -19,23 +19,23 @@ type Reading struct {
 func (c *Clock) Reading() Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.read()
+	c.readHost()
 	r := Reading{
 		OffsetMS: c.offset.Milliseconds(),
 		AgeMS:    c.sinceMeasured().Milliseconds(),
 		Steady:   c.steady,
 	}
-	if !c.age.IsZero() {
-		r.MeasuredAt = c.age.UTC().Round(time.Millisecond)
+	if !c.measuredAt.IsZero() {
+		r.MeasuredAt = c.measuredAt.UTC().Round(time.Millisecond)
 	}
 	return r
 }
 
 func (c *Clock) sinceMeasured() time.Duration {
-	if c.age.IsZero() {
-		return time.Since(c.made)
+	if c.measuredAt.IsZero() {
+		return time.Since(c.createdAt)
 	}
-	return time.Since(c.age)
+	return time.Since(c.measuredAt)
 }
 
 // Register makes the clock's metrics: one clock per registry.

@@ -23,7 +23,7 @@ func TestReadingAndMetrics(t *testing.T) {
 		)
 		reg := prometheus.NewRegistry()
 		c.Register(reg)
-		requireMetrics := func(offset, age, steady float64) {
+		requireMetrics := func(offset, measuredAt, steady float64) {
 			t.Helper()
 			families, err := reg.Gather()
 			require.NoError(t, err)
@@ -33,7 +33,7 @@ func TestReadingAndMetrics(t *testing.T) {
 			}
 			require.Equal(t, map[string]float64{
 				"carillon_clock_offset_seconds":       offset,
-				"carillon_clock_measured_age_seconds": age,
+				"carillon_clock_measured_age_seconds": measuredAt,
 				"carillon_clock_steady":               steady,
 			}, got)
 		}

@@ -27,7 +27,7 @@ func (s *Set) list(
 	to *[]string,
 	name, def, usage string,
 	split func(string) []string,
-	joint string,
+	separator string,
 ) {
 	parse := func(v string) error {
 		*to = nil
@@ -40,7 +40,11 @@ func (s *Set) list(
 	}
 	_ = parse(def)
 	s.add(
-		&value{name: name, parse: parse, show: func() string { return strings.Join(*to, joint) }},
+		&value{
+			name:  name,
+			parse: parse,
+			show:  func() string { return strings.Join(*to, separator) },
+		},
 		usage,
 	)
 }

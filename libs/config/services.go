@@ -30,20 +30,20 @@ func (c *Timing) Register(s *Set) {
 
 // Validate checks them.
 func (c *Timing) Validate() error {
-	const longestLead, shortestStep1, longestStep1 = 10 * time.Second, 10 * time.Second, 24 * time.Hour
+	const maxDispatchLead, minExpandAhead, maxExpandAhead = 10 * time.Second, 10 * time.Second, 24 * time.Hour
 	return errors.Join(
 		atLeast(
 			"expand-ahead",
 			c.ExpandAhead,
-			shortestStep1,
+			minExpandAhead,
 		),
-		atMost("expand-ahead", c.ExpandAhead, longestStep1),
+		atMost("expand-ahead", c.ExpandAhead, maxExpandAhead),
 		atLeast(
 			"dispatch-lead",
 			c.DispatchLead,
 			100*time.Millisecond,
 		),
-		atMost("dispatch-lead", c.DispatchLead, longestLead),
+		atMost("dispatch-lead", c.DispatchLead, maxDispatchLead),
 	)
 }
 

@@ -27,16 +27,16 @@ const (
 	// DirectDispatchSlack is the time that a mark has to arrive: a fire whose run is nearer than
 	// lead + slack is published by who committed it.
 	DirectDispatchSlack = 3 * time.Second
-	// LateAfter is how far past its run a fire is catch-up, which goes by the low-priority topic,
+	// MisfiredAfter is how far past its run a fire is catch-up, which goes by the low-priority topic,
 	// like a backfill, and never delays the present.
 	LateAfter = 5 * time.Second
 
-	// markAhead is how far ahead a fire is marked. What runs later is read from the store when its
+	// windowAhead is how far ahead a fire is marked. What runs later is read from the store when its
 	// minute begins.
-	markAhead = 2 * time.Hour
+	windowAhead = 2 * time.Hour
 
-	markTimeout    = 2 * time.Second
-	expressTimeout = 2 * time.Second
+	windowTimeout = 2 * time.Second
+	directTimeout = 2 * time.Second
 )
 
 // Options of a dispatcher.
@@ -63,8 +63,8 @@ type Dispatcher struct {
 	opts   Options
 	unsent unsent
 
-	marked    *prometheus.CounterVec
-	published *prometheus.CounterVec
+	entriesTotal *prometheus.CounterVec
+	published    *prometheus.CounterVec
 }
 
 // New returns a dispatcher.
@@ -76,7 +76,7 @@ func New(opts Options) (*Dispatcher, error) {
 	f := promauto.With(opts.Registerer)
 	return &Dispatcher{
 		opts: opts, unsent: unsent{wake: make(chan struct{}, 1)},
-		marked: f.NewCounterVec(prometheus.CounterOpts{
+		entriesTotal: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_window_entries_total",
 			Help: "Fires marked in the window after their commit, by result.",
 		}, []string{"result"}),
@@ -98,46 +98,46 @@ func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	ctx = context.WithoutCancel(ctx)
 	now := d.opts.Now().UnixMilli()
 	polled := now + d.opts.DispatchLead.Milliseconds()
-	express := polled + DirectDispatchSlack.Milliseconds()
-	var marks, tasks []timer.Fire
+	direct := polled + DirectDispatchSlack.Milliseconds()
+	var entries, tasks []timer.Fire
 	for i := range fires {
-		if fires[i].RunAtMS < express {
+		if fires[i].RunAtMS < direct {
 			tasks = append(tasks, fires[i])
 		}
-		if fires[i].RunAtMS > polled && fires[i].RunAtMS < now+markAhead.Milliseconds() {
-			marks = append(marks, fires[i])
+		if fires[i].RunAtMS > polled && fires[i].RunAtMS < now+windowAhead.Milliseconds() {
+			entries = append(entries, fires[i])
 		}
 	}
 	var wg sync.WaitGroup
 	if len(tasks) > 0 {
-		wg.Go(func() { d.express(ctx, tasks) })
+		wg.Go(func() { d.direct(ctx, tasks) })
 	}
-	if len(marks) > 0 {
-		d.mark(ctx, marks)
+	if len(entries) > 0 {
+		d.putEntries(ctx, entries)
 	}
 	wg.Wait()
 }
 
-func (d *Dispatcher) mark(ctx context.Context, fires []timer.Fire) {
-	ctx, cancel := context.WithTimeout(ctx, markTimeout)
+func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire) {
+	ctx, cancel := context.WithTimeout(ctx, windowTimeout)
 	defer cancel()
 	if err := d.opts.Window.Put(ctx, fires); err != nil {
-		d.marked.WithLabelValues("lost").Add(float64(len(fires)))
+		d.entriesTotal.WithLabelValues("lost").Add(float64(len(fires)))
 		d.opts.Logger.Debug().
 			Err(err).
 			Int("fires", len(fires)).
 			Msg("marks lost, the sweep will find them")
 		return
 	}
-	d.marked.WithLabelValues("ok").Add(float64(len(fires)))
+	d.entriesTotal.WithLabelValues("ok").Add(float64(len(fires)))
 }
 
-// express publishes, or leaves to Run what the bus does not take. While the bus is known to be away
+// direct publishes, or leaves to Run what the bus does not take. While the bus is known to be away
 // nobody waits for it.
-func (d *Dispatcher) express(ctx context.Context, fires []timer.Fire) {
+func (d *Dispatcher) direct(ctx context.Context, fires []timer.Fire) {
 	var err error
-	if !d.unsent.any() {
-		call, cancel := context.WithTimeout(ctx, expressTimeout)
+	if !d.unsent.notEmpty() {
+		call, cancel := context.WithTimeout(ctx, directTimeout)
 		defer cancel()
 		if err = d.Publish(call, fires); err == nil {
 			return
@@ -160,7 +160,7 @@ func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
 		f := &fires[i]
 		m := bus.Message{Payload: taskwire.Encode(f)}
 		switch {
-		case f.RunAtMS < late, f.Low():
+		case f.RunAtMS < late, f.UsesLowPriorityTopic():
 			low = append(low, m)
 		case f.PriorityLevel == timer.LevelHigh:
 			high = append(high, m)

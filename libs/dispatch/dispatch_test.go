@@ -29,10 +29,10 @@ type topics struct {
 	hang  bool
 }
 
-func (p *topics) setAway(away bool) {
+func (p *topics) setUnavailable(unavailable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hang = away
+	p.hang = unavailable
 }
 
 func (p *topics) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Message) error {
@@ -87,14 +87,14 @@ func at(offset time.Duration) timer.Fire {
 	}
 }
 
-func marked(t *testing.T, w *memwindow.Window, f timer.Fire) bool {
+func inWindow(t *testing.T, w *memwindow.Window, f timer.Fire) bool {
 	t.Helper()
 	page, err := w.Range(t.Context(), window.SliceOf(&f), f.RunAtMS-1, f.RunAtMS, 10)
 	require.NoError(t, err)
 	return len(page.Fires) == 1
 }
 
-func TestLanes(t *testing.T) {
+func TestPriorityTopics(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		offset time.Duration
@@ -113,7 +113,7 @@ func TestLanes(t *testing.T) {
 				d, w, b := setup(t)
 				f := at(c.offset)
 				d.Committed(t.Context(), []timer.Fire{f})
-				require.Equal(t, c.mark, marked(t, w, f))
+				require.Equal(t, c.mark, inWindow(t, w, f))
 				if c.topic == "" {
 					require.Empty(t, b.published())
 				} else {
@@ -125,7 +125,7 @@ func TestLanes(t *testing.T) {
 }
 
 // What is published by the low-priority topic is what it was to whoever claims it.
-func TestTheLowLaneIsOfTheTaskAlone(t *testing.T) {
+func TestPublishLowChangesOnlyTheTopic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, _, b := setup(t)
@@ -140,21 +140,21 @@ func TestCommittedSurvivesTheRequestAndEndsWhenServersHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, w, b := setup(t)
-		b.setAway(true)
-		w.SetAway(true)
+		b.setUnavailable(true)
+		w.SetUnavailable(true)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		begin := time.Now()
 		d.Committed(ctx, []timer.Fire{at(time.Second), at(time.Hour)})
 		require.LessOrEqual(t, time.Since(begin), 2*time.Second)
-		w.SetAway(false)
+		w.SetUnavailable(false)
 		f := at(time.Hour)
 		d.Committed(ctx, []timer.Fire{f})
-		require.True(t, marked(t, w, f), "a request that is over does not undo a commit")
+		require.True(t, inWindow(t, w, f), "a request that is over does not undo a commit")
 	})
 }
 
-func TestPublishTellsOfFailure(t *testing.T) {
+func TestPublishReturnsTheError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, _, b := setup(t)
@@ -163,15 +163,15 @@ func TestPublishTellsOfFailure(t *testing.T) {
 	})
 }
 
-// TestWhatTheBusDidNotTakeIsPublishedOnceItIsBack: in order, also when it goes away in between.
-func TestWhatTheBusDidNotTakeIsPublishedOnceItIsBack(t *testing.T) {
+// TestUnsentTasksArePublishedOnceTheBusRecovers: in order, also when it goes away in between.
+func TestUnsentTasksArePublishedOnceTheBusRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, _, b := setup(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.Run(ctx) }()
-		b.setAway(true)
+		b.setUnavailable(true)
 		first, second := at(time.Second), at(2*time.Second)
 		d.Committed(t.Context(), []timer.Fire{first})
 		begin := time.Now()
@@ -179,7 +179,7 @@ func TestWhatTheBusDidNotTakeIsPublishedOnceItIsBack(t *testing.T) {
 		require.Zero(t, time.Since(begin), "nobody waits for a bus that is known to be away")
 		time.Sleep(time.Minute)
 		require.Empty(t, b.published())
-		b.setAway(false)
+		b.setUnavailable(false)
 		time.Sleep(3 * time.Second)
 		require.Equal(
 			t,
@@ -188,11 +188,11 @@ func TestWhatTheBusDidNotTakeIsPublishedOnceItIsBack(t *testing.T) {
 			"they are late by now",
 		)
 
-		b.setAway(true)
+		b.setUnavailable(true)
 		third := at(time.Minute)
 		third.RunAtMS = time.Now().UnixMilli()
 		d.Committed(t.Context(), []timer.Fire{third})
-		b.setAway(false)
+		b.setUnavailable(false)
 		time.Sleep(3 * time.Second) // Run may have begun just before, and hang for 2 s
 		require.Equal(t, []timer.Fire{third}, b.published()[bus.TasksNormal])
 		time.Sleep(time.Minute)
@@ -203,12 +203,12 @@ func TestWhatTheBusDidNotTakeIsPublishedOnceItIsBack(t *testing.T) {
 	})
 }
 
-// TestNoMoreIsKeptThanFits: the rest is the sweep's.
-func TestNoMoreIsKeptThanFits(t *testing.T) {
+// TestUnsentTasksAreBounded: the rest is the sweep's.
+func TestUnsentTasksAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, _, b := setup(t)
-		b.setAway(true)
+		b.setUnavailable(true)
 		fires := make([]timer.Fire, 30_000)
 		for i := range fires {
 			fires[i] = at(time.Second)
@@ -216,7 +216,7 @@ func TestNoMoreIsKeptThanFits(t *testing.T) {
 		}
 		d.Committed(t.Context(), fires)
 		d.Committed(t.Context(), fires)
-		b.setAway(false)
+		b.setUnavailable(false)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.Run(ctx) }()
@@ -227,7 +227,7 @@ func TestNoMoreIsKeptThanFits(t *testing.T) {
 	})
 }
 
-func TestMissingPartsAreNamed(t *testing.T) {
+func TestMissingOptionsAreNamed(t *testing.T) {
 	t.Parallel()
 	_, err := dispatch.New(dispatch.Options{})
 	for _, name := range []string{"Window", "Bus", "Now", "Registerer"} {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	unsentMost  = 50_000 // 6 MB; what is beyond is left to the sweep
-	unsentChunk = 1000
-	unsentAgain = 100 * time.Millisecond
+	maxUnsent        = 50_000 // 6 MB; what is beyond is left to the sweep
+	unsentChunk      = 1000
+	unsentRetryAfter = 100 * time.Millisecond
 )
 
 // unsent are express tasks that the bus did not confirm in time. Without them a fire that was
@@ -27,7 +27,7 @@ type unsent struct {
 func (u *unsent) add(fires []timer.Fire) (dropped int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	n := min(len(fires), unsentMost-len(u.fires))
+	n := min(len(fires), maxUnsent-len(u.fires))
 	u.fires = append(u.fires, fires[:n]...)
 	select {
 	case u.wake <- struct{}{}:
@@ -36,22 +36,22 @@ func (u *unsent) add(fires []timer.Fire) (dropped int) {
 	return len(fires) - n
 }
 
-// any tells whether there are some: then the bus is away, or not yet done with what waited for it.
-func (u *unsent) any() bool {
+// notEmpty tells whether there are some: then the bus is away, or not yet done with what waited for it.
+func (u *unsent) notEmpty() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.fires) > 0
 }
 
 // next returns the oldest, at most so many, and leaves them there.
-func (u *unsent) next(most int) []timer.Fire {
+func (u *unsent) next(limit int) []timer.Fire {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.fires[:min(most, len(u.fires)):min(most, len(u.fires))]
+	return u.fires[:min(limit, len(u.fires)):min(limit, len(u.fires))]
 }
 
-// sent takes away the oldest n.
-func (u *unsent) sent(n int) {
+// removeOldest takes away the oldest n.
+func (u *unsent) removeOldest(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.fires = u.fires[n:]; len(u.fires) == 0 {
@@ -70,14 +70,14 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			return nil
 		}
 		for fires := d.unsent.next(unsentChunk); len(fires) > 0 && ctx.Err() == nil; fires = d.unsent.next(unsentChunk) {
-			call, cancel := context.WithTimeout(ctx, expressTimeout)
+			call, cancel := context.WithTimeout(ctx, directTimeout)
 			err := d.Publish(call, fires)
 			cancel()
 			if err != nil {
-				clock.Pause(ctx, unsentAgain)
+				clock.Pause(ctx, unsentRetryAfter)
 				continue
 			}
-			d.unsent.sent(len(fires))
+			d.unsent.removeOldest(len(fires))
 		}
 	}
 }

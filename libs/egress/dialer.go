@@ -43,7 +43,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 		return nil, err
 	}
 	if !strings.HasPrefix(network, "tcp") {
-		return nil, &RefusedError{Host: host, Why: "only TCP is dialled"}
+		return nil, &RefusedError{Host: host, Reason: "only TCP is dialled"}
 	}
 	var echo atomic.Pointer[DialFunc] // two families may be dialled at once
 	dialer := net.Dialer{
@@ -51,9 +51,9 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil {
-				return &RefusedError{Host: host, Why: "its address cannot be read"}
+				return &RefusedError{Host: host, Reason: "its address cannot be read"}
 			}
-			if l, own := d.policy.o.Own.find(to); own && l.echo != nil {
+			if l, own := d.policy.o.OwnListeners.find(to); own && l.echo != nil {
 				echo.Store(&l.echo)
 			}
 			return d.policy.Check(host, to)

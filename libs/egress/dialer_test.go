@@ -86,7 +86,7 @@ func TestTheDialerObeysItsPolicy(t *testing.T) {
 
 // A name that resolves to something public when it is looked at, and to something private when it
 // is dialled, is refused: the address is looked at when it is dialled.
-func TestANameThatChangesItsMind(t *testing.T) {
+func TestANameThatResolvesToAnotherAddress(t *testing.T) {
 	t.Parallel()
 	_, port := listen(t)
 	resolver := &net.Resolver{

@@ -2,5 +2,7 @@ package egress
 
 import "net"
 
-// OwnOn returns an Own of a host with other interfaces.
-func OwnOn(addresses func() ([]net.Addr, error)) *Own { return &Own{addresses: addresses} }
+// OwnListenersOn returns an Own of a host with other interfaces.
+func OwnListenersOn(addresses func() ([]net.Addr, error)) *OwnListeners {
+	return &OwnListeners{addresses: addresses}
+}

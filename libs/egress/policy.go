@@ -19,7 +19,7 @@ type Options struct {
 	// AllowPrivate: loopback, private, shared, link-local, unique-local and special-purpose
 	// networks, any port, and any port of public addresses.
 	AllowPrivate bool
-	Own          *Own // listeners of this process, which nothing opens; nil: none
+	OwnListeners *OwnListeners // listeners of this process, which nothing opens; nil: none
 }
 
 // Policy says which addresses may be reached. It is immutable, and safe for concurrent use.
@@ -35,7 +35,7 @@ func NewPolicy(o Options) *Policy {
 	}
 	o.Allow = slices.Clone(o.Allow)
 	h := sha256.New()
-	fmt.Fprintf(h, "%v|%t|%t|%p", o.Ports, o.AllowLoopback, o.AllowPrivate, o.Own)
+	fmt.Fprintf(h, "%v|%t|%t|%p", o.Ports, o.AllowLoopback, o.AllowPrivate, o.OwnListeners)
 	for _, r := range o.Allow {
 		fmt.Fprintf(h, "|%q", r.text)
 	}
@@ -58,19 +58,19 @@ func (p *Policy) Key() string { return p.key }
 
 // RefusedError is the error about a destination that the policy forbids. It never passes by itself.
 type RefusedError struct {
-	Host string // as it was asked for
-	Addr netip.AddrPort
-	Why  string
+	Host   string // as it was asked for
+	Addr   netip.AddrPort
+	Reason string
 }
 
 func (r *RefusedError) Error() string {
 	if !r.Addr.IsValid() && r.Host == "" {
-		return "this target may not be called: " + r.Why
+		return "this target may not be called: " + r.Reason
 	}
 	if r.Host == r.Addr.Addr().String() || r.Host == "" {
-		return fmt.Sprintf("this address may not be called: %s: %s", r.Addr, r.Why)
+		return fmt.Sprintf("this address may not be called: %s: %s", r.Addr, r.Reason)
 	}
-	return fmt.Sprintf("this address may not be called: %s of %s: %s", r.Addr, r.Host, r.Why)
+	return fmt.Sprintf("this address may not be called: %s of %s: %s", r.Addr, r.Host, r.Reason)
 }
 
 // Check tells whether an address may be connected to, which a host name resolved to ("" where there
@@ -79,13 +79,13 @@ func (p *Policy) Check(host string, to netip.AddrPort) error {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	a := to.Addr().WithZone("").Unmap()
 	if !a.IsValid() || to.Port() == 0 {
-		return &RefusedError{Host: host, Addr: to, Why: "it is no address"}
+		return &RefusedError{Host: host, Addr: to, Reason: "it is no address"}
 	}
-	if _, own := p.o.Own.find(to); own {
+	if _, own := p.o.OwnListeners.find(to); own {
 		return &RefusedError{
-			Host: host,
-			Addr: to,
-			Why:  "it is Carillon's own, which no timer calls",
+			Host:   host,
+			Addr:   to,
+			Reason: "it is Carillon's own, which no timer calls",
 		}
 	}
 	if err := p.check(host, a, to); err != nil {
@@ -93,10 +93,10 @@ func (p *Policy) Check(host string, to netip.AddrPort) error {
 	}
 	// A translator or a tunnel that a rule opens leads to IPv4 addresses, of which each must be
 	// open itself.
-	if v4, ok := inner(
+	if v4, ok := embeddedIPv4(
 		a,
 	); ok && a != netip.IPv6Loopback() &&
-		!p.byPrefix(a, to.Port(), a.BitLen()) {
+		!p.hasExactPrefix(a, to.Port(), a.BitLen()) {
 		return p.check(host, v4, netip.AddrPortFrom(v4, to.Port()))
 	}
 	return nil
@@ -105,7 +105,7 @@ func (p *Policy) Check(host string, to netip.AddrPort) error {
 // CheckDialed is Check for what a Dialer is going to connect: an address that it answers by an echo
 // endpoint is allowed as well.
 func (p *Policy) CheckDialed(host string, to netip.AddrPort) error {
-	if l, own := p.o.Own.find(to); own && l.echo != nil {
+	if l, own := p.o.OwnListeners.find(to); own && l.echo != nil {
 		return nil
 	}
 	return p.Check(host, to)
@@ -131,13 +131,13 @@ func (p *Policy) check(host string, a netip.Addr, to netip.AddrPort) error {
 		if p.o.Ports.Contains(to.Port()) {
 			return nil
 		}
-		return &RefusedError{Host: host, Addr: to, Why: "its port is not open"}
+		return &RefusedError{Host: host, Addr: to, Reason: "its port is not open"}
 	}
-	return &RefusedError{Host: host, Addr: to, Why: "it is a " + c.String() + " address"}
+	return &RefusedError{Host: host, Addr: to, Reason: "it is a " + c.String() + " address"}
 }
 
-// byPrefix tells whether a rule names exactly this address.
-func (p *Policy) byPrefix(a netip.Addr, port uint16, bits int) bool {
+// hasExactPrefix tells whether a rule names exactly this address.
+func (p *Policy) hasExactPrefix(a netip.Addr, port uint16, bits int) bool {
 	for _, r := range p.o.Allow {
 		if r.prefix.IsValid() && r.prefix.Bits() == bits && r.prefix.Contains(a) &&
 			(r.ports == nil || r.ports.Contains(port)) {

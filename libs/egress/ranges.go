@@ -99,7 +99,7 @@ func blocks(list ...any) []block {
 	return out
 }
 
-// classOf says what an address is, and what an IPv4 address is that it carries.
+// failureOf says what an address is, and what an IPv4 address is that it carries.
 func classOf(a netip.Addr) class {
 	a = a.WithZone("").Unmap()
 	list := blocks6
@@ -114,8 +114,8 @@ func classOf(a netip.Addr) class {
 	return public // IPv4 that no registry sets apart; the list of IPv6 ends with all of it
 }
 
-// inner returns the IPv4 address that an IPv6 address leads to through a translator or a tunnel.
-func inner(a netip.Addr) (netip.Addr, bool) {
+// embeddedIPv4 returns the IPv4 address that an IPv6 address leads to through a translator or a tunnel.
+func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return netip.Addr{}, false
 	}

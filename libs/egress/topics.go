@@ -71,7 +71,7 @@ func (t *Topics) CheckURL(serviceURL string) error {
 		return nil
 	}
 	return &RefusedError{
-		Why: serviceURL + " is not listed in callback-pulsar-urls: Pulsar servers must be trusted by whoever runs Carillon; leave url out for the deployment's own",
+		Reason: serviceURL + " is not listed in callback-pulsar-urls: Pulsar servers must be trusted by whoever runs Carillon; leave url out for the deployment's own",
 	}
 }
 
@@ -88,13 +88,13 @@ func (t *Topics) CheckTopic(topic string) error {
 		) {
 		return nil
 	}
-	return &RefusedError{Why: topic + " lies nowhere that is listed in callback-topics"}
+	return &RefusedError{Reason: topic + " lies nowhere that is listed in callback-topics"}
 }
 
 // CheckSystem refuses the topics of Pulsar itself, on any Pulsar.
 func (*Topics) CheckSystem(topic string) error {
 	if strings.HasPrefix(topic, persistent+systemTenant+"/") {
-		return &RefusedError{Why: topic + " lies in Pulsar's own tenant"}
+		return &RefusedError{Reason: topic + " lies in Pulsar's own tenant"}
 	}
 	return nil
 }

@@ -20,16 +20,16 @@ func (r *Keyring) Others() []*Keyring {
 	return out
 }
 
-// ResealDefinition returns a definition of an app's with every secret under the first key; changed
+// ReencryptDefinition returns a definition of an app's with every secret under the first key; changed
 // tells whether one was not. d and what it points to stay as they are. Where one cannot be opened,
 // the error says why, and the others are sealed anew all the same.
-func (r *Keyring) ResealDefinition(
+func (r *Keyring) ReencryptDefinition(
 	d timer.Definition,
 	app string,
 ) (_ timer.Definition, changed bool, err error) {
 	binding := Binding{App: app, Use: UseTarget}
 	d = d.MapSealed(func(s timer.Sealed) timer.Sealed {
-		fresh, did, e := r.Reseal(s, binding)
+		fresh, did, e := r.Reencrypt(s, binding)
 		err, changed = errors.Join(err, e), changed || did
 		return fresh
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func TestResealDefinition(t *testing.T) {
+func TestReencryptDefinition(t *testing.T) {
 	t.Parallel()
 	k1, k2 := encryption.NewKey("k1").Reveal(), encryption.NewKey("k2").Reveal()
 	ring := func(text string) *encryption.Keyring {
@@ -38,25 +38,25 @@ func TestResealDefinition(t *testing.T) {
 	}
 	old, both := ring(k1), ring(k2+","+k1)
 	had := under(old)
-	got, changed, err := both.ResealDefinition(had, "shop")
+	got, changed, err := both.ReencryptDefinition(had, "shop")
 	require.NoError(t, err)
 	require.True(t, changed)
 	require.Equal(t, under(both), got)
 	require.Equal(t, under(old), had, "it is the caller's")
-	_, changed, err = both.ResealDefinition(got, "shop")
+	_, changed, err = both.ReencryptDefinition(got, "shop")
 	require.NoError(t, err)
 	require.False(t, changed)
 
 	others := both.Others()
 	require.Len(t, others, 1)
 	require.Equal(t, "k1", others[0].First())
-	back, _, err := others[0].ResealDefinition(got, "shop")
+	back, _, err := others[0].ReencryptDefinition(got, "shop")
 	require.NoError(t, err)
 	require.Equal(t, had, back, "what the other key sealed")
 	require.Empty(t, old.Others())
 
-	_, _, err = both.ResealDefinition(had, "desk")
-	require.ErrorIs(t, err, encryption.ErrDoesNotFit)
-	_, _, err = ring(k2).ResealDefinition(had, "shop")
+	_, _, err = both.ReencryptDefinition(had, "desk")
+	require.ErrorIs(t, err, encryption.ErrMismatch)
+	_, _, err = ring(k2).ReencryptDefinition(had, "shop")
 	require.ErrorIs(t, err, encryption.ErrUnknownKey)
 }

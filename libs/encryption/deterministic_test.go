@@ -9,24 +9,29 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestSealingIsDeterministic seals the same secret to the same text, and whatever differs to
+// TestEncryptionIsDeterministic seals the same secret to the same text, and whatever differs to
 // another one, nonce included.
-func TestSealingIsDeterministic(t *testing.T) {
+func TestEncryptionIsDeterministic(t *testing.T) {
 	t.Parallel()
 	a, b := encryption.NewKey("a"), encryption.NewKey("b")
-	first := ring(t, a, b)
+	first := parseKeyring(t, a, b)
 	secret := encryption.NewSecret("hush")
 	bound := encryption.Binding{App: "shop", Use: encryption.UseTarget}
 	text := first.Seal(secret, bound)
 	require.Equal(t, text, first.Seal(secret, bound))
-	require.Equal(t, text, ring(t, a).Seal(secret, bound), "by any process with the same first key")
+	require.Equal(
+		t,
+		text,
+		parseKeyring(t, a).Seal(secret, bound),
+		"by any process with the same first key",
+	)
 
 	const nonce = 32 // 24 bytes in base64, behind "cs1.a."
 	texts := map[timer.Sealed]bool{text: true}
 	nonces := map[timer.Sealed]bool{text[6 : 6+nonce]: true}
 	for _, other := range []timer.Sealed{
 		first.Seal(encryption.NewSecret("hush!"), bound), first.Seal(secret, encryption.Binding{App: "shop2", Use: encryption.UseTarget}),
-		first.Seal(secret, encryption.Binding{App: "shop", Use: encryption.UseSigning}), ring(t, b, a).Seal(secret, bound),
+		first.Seal(secret, encryption.Binding{App: "shop", Use: encryption.UseSigning}), parseKeyring(t, b, a).Seal(secret, bound),
 	} {
 		require.False(t, texts[other])
 		require.False(t, nonces[other[6:6+nonce]], "a nonce comes with one message")
@@ -35,8 +40,8 @@ func TestSealingIsDeterministic(t *testing.T) {
 	require.Len(t, nonces, 5)
 
 	// Rotated, it is another text, which Reseal finds too: from then on the two are the same.
-	rotated := ring(t, b, a)
-	again, changed, err := rotated.Reseal(text, bound)
+	rotated := parseKeyring(t, b, a)
+	again, changed, err := rotated.Reencrypt(text, bound)
 	require.NoError(t, err)
 	require.True(t, changed)
 	require.Equal(t, rotated.Seal(secret, bound), again)

@@ -34,7 +34,7 @@ const (
 var (
 	ErrUnknownKey = errors.New("it was sealed under a key that is not in the ring")
 	ErrNotSealed  = errors.New("it is not a sealed text")
-	ErrDoesNotFit = errors.New("it does not open: it was changed, or belongs to another app or use")
+	ErrMismatch   = errors.New("it does not open: it was changed, or belongs to another app or use")
 )
 
 const (
@@ -47,11 +47,11 @@ var encoding = base64.RawURLEncoding.Strict()
 // Keyring is the keys of a deployment. It is immutable, and safe for concurrent use. It never shows
 // a key.
 type Keyring struct {
-	keys  map[string]ringKey
+	keys  map[string]keyringKey
 	first string
 }
 
-type ringKey struct {
+type keyringKey struct {
 	aead     cipher.AEAD
 	secret   Secret
 	nonceKey []byte // for the hash that makes nonces: never the key that encrypts
@@ -59,7 +59,7 @@ type ringKey struct {
 
 // nonce is HMAC-SHA256, cut to 24 bytes, of the data that is authenticated besides and the secret.
 // The data's length comes first, so that no two pairs look alike.
-func (k ringKey) nonce(data []byte, plain string) []byte {
+func (k keyringKey) nonce(data []byte, plain string) []byte {
 	h := hmac.New(sha256.New, k.nonceKey)
 	var n [8]byte
 	binary.BigEndian.PutUint64(n[:], uint64(len(data)))
@@ -79,7 +79,7 @@ func NewKey(id string) Secret {
 // ParseKeyring reads keys, separated by commas, blanks or lines: "<id>:<base64 of 32 bytes>". Lines
 // that begin with # are comments. The first seals. Its error shows no key.
 func ParseKeyring(text Secret) (*Keyring, error) {
-	r := &Keyring{keys: map[string]ringKey{}}
+	r := &Keyring{keys: map[string]keyringKey{}}
 	for line := range strings.Lines(text.Reveal()) {
 		if strings.HasPrefix(strings.TrimSpace(line), "#") {
 			continue
@@ -123,7 +123,7 @@ func (r *Keyring) add(item string) error {
 	if err != nil {
 		return fmt.Errorf("%q has %d bytes, and not %d", id, len(key), chacha20poly1305.KeySize)
 	}
-	k := ringKey{aead: aead, secret: NewSecret(string(key))}
+	k := keyringKey{aead: aead, secret: NewSecret(string(key))}
 	k.nonceKey = k.derive("nonce")
 	r.keys[id] = k
 	if r.first == "" {
@@ -188,13 +188,16 @@ func (r *Keyring) Open(s timer.Sealed, b Binding) (Secret, error) {
 	nonce, text := buf[:chacha20poly1305.NonceSizeX], buf[chacha20poly1305.NonceSizeX:]
 	plain, err := k.aead.Open(text[:0], nonce, text, b.data(id))
 	if err != nil {
-		return Secret{}, ErrDoesNotFit
+		return Secret{}, ErrMismatch
 	}
 	return NewSecret(string(plain)), nil
 }
 
-// Reseal seals anew what is not under the first key; changed tells whether it did.
-func (r *Keyring) Reseal(s timer.Sealed, b Binding) (sealed timer.Sealed, changed bool, err error) {
+// Reencrypt seals anew what is not under the first key; changed tells whether it did.
+func (r *Keyring) Reencrypt(
+	s timer.Sealed,
+	b Binding,
+) (sealed timer.Sealed, changed bool, err error) {
 	if s == "" {
 		return s, false, nil
 	}
@@ -224,7 +227,7 @@ func (r *Keyring) Derive(purpose string) [][]byte {
 	return out
 }
 
-func (k ringKey) derive(purpose string) []byte {
+func (k keyringKey) derive(purpose string) []byte {
 	h := hmac.New(sha256.New, []byte(k.secret.Reveal()))
 	h.Write([]byte("carillon/derive/" + purpose))
 	return h.Sum(nil)

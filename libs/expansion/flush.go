@@ -14,7 +14,7 @@ import (
 const (
 	flushEvery   = 2 * time.Second
 	flushTimeout = 5 * time.Second
-	learnEvery   = 5 // flushes
+	refreshEvery = 5 // flushes
 	keepMinutes  = 5 // behind now
 )
 
@@ -31,7 +31,7 @@ func FlushCounts(
 ) error {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
-	forgot := int64(0)
+	droppedMinute := int64(0)
 	for n := 0; ; n++ {
 		select {
 		case <-tick.C:
@@ -39,12 +39,12 @@ func FlushCounts(
 			return nil
 		}
 		minute := timer.MinuteOf(now().UnixMilli())
-		if err := flush(ctx, counts, st, n%learnEvery == 0, minute, ahead); err != nil {
+		if err := flush(ctx, counts, st, n%refreshEvery == 0, minute, ahead); err != nil {
 			log.Debug().Err(err).Msg("bucket counts not flushed")
 		}
-		if minute != forgot {
+		if minute != droppedMinute {
 			counts.Drop(minute - keepMinutes)
-			forgot = minute
+			droppedMinute = minute
 		}
 	}
 }
@@ -53,7 +53,7 @@ func flush(
 	ctx context.Context,
 	counts *slicing.Counts,
 	st store.Minutes,
-	learn bool,
+	refresh bool,
 	minute int64,
 	ahead time.Duration,
 ) error {
@@ -67,7 +67,7 @@ func flush(
 		}
 		counts.Refresh(committed)
 	}
-	if !learn {
+	if !refresh {
 		return nil
 	}
 	known, err := st.MinuteCounts(ctx, minute, minute+int64(ahead/time.Minute)+1)

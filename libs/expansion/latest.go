@@ -20,7 +20,7 @@ const (
 // be counted.
 type latest struct {
 	fromMS, untilMS int64
-	n               int
+	count           int
 }
 
 // AmongLatest tells whether a late fire is among the latest n of those of its timer whose run was
@@ -33,7 +33,7 @@ func (p *Planner) AmongLatest(
 	d *timer.Definition,
 	calendars []timer.Calendar,
 	untilMS int64,
-	n int,
+	count int,
 ) (bool, error) {
 	if kind := d.Schedule.Kind; kind != timer.KindCron && kind != timer.KindInterval ||
 		f.Series != 0 ||
@@ -45,7 +45,7 @@ func (p *Planner) AmongLatest(
 	switch {
 	case !ok || f.DueMS > found.untilMS:
 		found = latest{fromMS: untilMS, untilMS: untilMS}
-	case f.DueMS >= found.fromMS || found.n >= n:
+	case f.DueMS >= found.fromMS || found.count >= count:
 		return f.DueMS >= found.fromMS, nil
 	}
 	s, err := p.schedule(
@@ -62,7 +62,7 @@ func (p *Planner) AmongLatest(
 	}
 	// an interval has this instant, whatever it counts from.
 	anchor := f.DueMS - time.Duration(d.Schedule.Phase+d.Schedule.Every).Milliseconds()
-	for span := latestSpan.Milliseconds(); found.n < n && found.fromMS > f.DueMS; span *= latestWiden {
+	for span := latestSpan.Milliseconds(); found.count < count && found.fromMS > f.DueMS; span *= latestWiden {
 		start := max(f.DueMS, found.fromMS-span)
 		var dues []int64
 		for due := s.Next(start-1, anchor); due < found.fromMS; due = s.Next(due, anchor) {
@@ -71,11 +71,11 @@ func (p *Planner) AmongLatest(
 			}
 		}
 		found.fromMS = start
-		if more := n - found.n; len(dues) >= more {
+		if more := count - found.count; len(dues) >= more {
 			dues = dues[len(dues)-more:]
 			found.fromMS = dues[0]
 		}
-		found.n += len(dues)
+		found.count += len(dues)
 	}
 	p.latest.Add(key, found)
 	return f.DueMS >= found.fromMS, nil

@@ -81,9 +81,9 @@ func TestAmongLatest(t *testing.T) {
 	}
 }
 
-// TestTheLatestAreThoseOfTheBacklog: who takes long to work through a backlog leaves out no more of
+// TestLatestAreCountedOverTheBacklog: who takes long to work through a backlog leaves out no more of
 // it for that; what comes late meanwhile is looked at anew.
-func TestTheLatestAreThoseOfTheBacklog(t *testing.T) {
+func TestLatestAreCountedOverTheBacklog(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{})
 	d := timer.Definition{

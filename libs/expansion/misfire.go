@@ -5,23 +5,23 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// missedScan bounds how many missed instants one plan looks at: some ten milliseconds' work, for it
+// maxMissedScan bounds how many missed instants one plan looks at: some ten milliseconds' work, for it
 // is done with the timer's row locked.
-const missedScan = 50_000
+const maxMissedScan = 50_000
 
-// missed decides about the instants that are late: nobody expanded them in time. The policy leaves
+// planMissed decides about the instants that are late: nobody expanded them in time. The policy leaves
 // at most its catch-up fires, and one record of the others. more says that the scan was cut short,
 // and goes on with the next plan.
-func (s *stretch) missed() (more bool) {
+func (s *planBuilder) planMissed() (more bool) {
 	m := s.timer.Definition.Misfire.For(s.timer.Definition.Schedule.Kind)
-	grace := m.LateAfter().Milliseconds()
-	if s.left <= 0 || s.timer.Definition.Schedule.Kind == timer.KindFixedDelay ||
+	grace := m.MisfiredAfter().Milliseconds()
+	if s.firesLeft <= 0 || s.timer.Definition.Schedule.Kind == timer.KindFixedDelay ||
 		!s.late(s.due, grace) {
 		return false // a chain goes on from its last outcome: its one fire is never left out
 	}
 	anchor := s.due
 	var dues []int64
-	for s.late(s.due, grace) && len(dues) < missedScan {
+	for s.late(s.due, grace) && len(dues) < maxMissedScan {
 		dues = append(dues, s.due)
 		s.next()
 	}
@@ -41,7 +41,7 @@ func (s *stretch) missed() (more bool) {
 			keep--
 		}
 	}
-	keep = int(min(int64(keep), s.left))
+	keep = int(min(int64(keep), s.firesLeft))
 	skipped := len(dues) - keep
 	if more && keep > 0 { // which of them are the latest, the next plan will know
 		s.due = dues[skipped]
@@ -58,13 +58,13 @@ func (s *stretch) missed() (more bool) {
 	}
 	for _, due := range dues[skipped : skipped+keep] {
 		s.plan.Fires = append(s.plan.Fires, s.planner.fire(s.timer, due))
-		s.left--
+		s.firesLeft--
 	}
 	return more
 }
 
 // late tells whether an instant is past by more than the grace.
-func (s *stretch) late(due, graceMS int64) bool {
+func (s *planBuilder) late(due, graceMS int64) bool {
 	if due > s.nowMS-graceMS {
 		return false
 	}
@@ -72,12 +72,12 @@ func (s *stretch) late(due, graceMS int64) bool {
 }
 
 // planned returns when the fire of an instant is to run.
-func (s *stretch) planned(due int64) int64 {
+func (s *planBuilder) planned(due int64) int64 {
 	return due + schedule.Jitter(s.timer.ID, due, s.timer.Definition.Schedule.Jitter)
 }
 
 // skip records a stretch of misfires.
-func (s *stretch) skip(from, until, count int64) timer.Outcome {
+func (s *planBuilder) skip(from, until, count int64) timer.Outcome {
 	t := s.timer
 	return timer.Outcome{
 		Fire: timer.Fire{

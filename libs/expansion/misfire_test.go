@@ -40,24 +40,24 @@ func run(
 
 func TestMissedInstants(t *testing.T) {
 	t.Parallel()
-	type stretch struct{ from, until, count int64 }
+	type planBuilder struct{ from, until, count int64 }
 	tests := map[string]struct {
 		misfire timer.Misfire
 		max     int64
 		window  time.Duration
 		fires   []int64 // minutes, those up to now
-		skips   []stretch
+		skips   []planBuilder
 	}{
-		"the default: once": {fires: []int64{29, 30}, skips: []stretch{{1, 28, 28}}},
+		"the default: once": {fires: []int64{29, 30}, skips: []planBuilder{{1, 28, 28}}},
 		"once": {
 			misfire: timer.Misfire{Policy: timer.MisfireFireOnce},
 			fires:   []int64{29, 30},
-			skips:   []stretch{{1, 28, 28}},
+			skips:   []planBuilder{{1, 28, 28}},
 		},
 		"none": {
 			misfire: timer.Misfire{Policy: timer.MisfireSkip},
 			fires:   []int64{30},
-			skips:   []stretch{{1, 29, 29}},
+			skips:   []planBuilder{{1, 29, 29}},
 		},
 		"the latest three": {
 			misfire: timer.Misfire{
@@ -65,7 +65,7 @@ func TestMissedInstants(t *testing.T) {
 				MaxFires: 3,
 			},
 			fires: []int64{27, 28, 29, 30},
-			skips: []stretch{{1, 26, 26}},
+			skips: []planBuilder{{1, 26, 26}},
 		},
 		"all within the window": {
 			misfire: timer.Misfire{
@@ -73,7 +73,7 @@ func TestMissedInstants(t *testing.T) {
 				CatchUpWindow: timer.Duration(5*time.Minute + 30*time.Second),
 			},
 			fires: []int64{25, 26, 27, 28, 29, 30},
-			skips: []stretch{{1, 24, 24}},
+			skips: []planBuilder{{1, 24, 24}},
 		},
 		"a window shorter than the step": {
 			misfire: timer.Misfire{
@@ -81,7 +81,7 @@ func TestMissedInstants(t *testing.T) {
 				CatchUpWindow: timer.Duration(90 * time.Second),
 			},
 			fires: []int64{29, 30},
-			skips: []stretch{{1, 28, 28}},
+			skips: []planBuilder{{1, 28, 28}},
 		},
 		"a window within the grace": {
 			misfire: timer.Misfire{
@@ -89,14 +89,14 @@ func TestMissedInstants(t *testing.T) {
 				Grace:         timer.Duration(10*time.Minute + time.Second),
 				CatchUpWindow: timer.Duration(2*time.Minute + 30*time.Second),
 			},
-			fires: []int64{28, 29, 30}, skips: []stretch{{1, 27, 27}},
+			fires: []int64{28, 29, 30}, skips: []planBuilder{{1, 27, 27}},
 		},
 		"a window alone": {
 			misfire: timer.Misfire{
 				CatchUpWindow: timer.Duration(5 * time.Second),
 			},
 			fires: []int64{30},
-			skips: []stretch{{1, 29, 29}},
+			skips: []planBuilder{{1, 29, 29}},
 		},
 		"a longer grace": {
 			misfire: timer.Misfire{
@@ -116,9 +116,9 @@ func TestMissedInstants(t *testing.T) {
 				29,
 				30,
 			},
-			skips: []stretch{{1, 19, 19}},
+			skips: []planBuilder{{1, 19, 19}},
 		},
-		"max_fires counts calls": {max: 2, fires: []int64{29}, skips: []stretch{{1, 28, 28}}},
+		"max_fires counts calls": {max: 2, fires: []int64{29}, skips: []planBuilder{{1, 28, 28}}},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -137,13 +137,13 @@ func TestMissedInstants(t *testing.T) {
 				want = append(want, minute(m))
 			}
 			require.Equal(t, want, fires)
-			var got []stretch
+			var got []planBuilder
 			for _, s := range skips {
 				require.Equal(t, timer.Skipped, s.Kind)
 				require.Equal(t, timer.ReasonMisfired, s.Reason)
 				got = append(
 					got,
-					stretch{
+					planBuilder{
 						(s.DueMS - base) / timer.MinuteMS,
 						(s.UntilMS - base) / timer.MinuteMS,
 						s.Count,
@@ -159,7 +159,7 @@ func TestMissedInstants(t *testing.T) {
 	}
 }
 
-func TestAYearMissedByTheSecondIsLookedThroughInStretches(t *testing.T) {
+func TestYearOfMissedSecondsIsPlannedInParts(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{ExpandAhead: time.Second})
 	tm := cron("* * * * * *")
@@ -184,8 +184,8 @@ func TestAYearMissedByTheSecondIsLookedThroughInStretches(t *testing.T) {
 	require.EqualValues(t, missed+2, made+count+int64(len(fires)), "each second once")
 }
 
-// TestTheWindowCountsFromThePlannedRun: jitter is not lateness, here as where a fire is called.
-func TestTheWindowCountsFromThePlannedRun(t *testing.T) {
+// TestCatchUpWindowCountsFromThePlannedRun: jitter is not lateness, here as where a fire is called.
+func TestCatchUpWindowCountsFromThePlannedRun(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{ExpandAhead: time.Second})
 	tm := cron("* * * * *")
@@ -253,7 +253,7 @@ func TestJitterMovesTheRunAndNotTheDueInstant(t *testing.T) {
 	require.Equal(t, first, again)
 }
 
-func TestFixedDelayIsAChain(t *testing.T) {
+func TestFixedDelayPlansOneFireAtATime(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{ExpandAhead: time.Minute})
 	tm := cron("")
@@ -298,7 +298,7 @@ func TestFixedDelayIsAChain(t *testing.T) {
 	require.Nil(t, next, "beyond the end of its window")
 }
 
-func TestAnEditPlansFromNowOn(t *testing.T) {
+func TestEditPlansFromNow(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{ExpandAhead: 10 * time.Minute})
 	tm := cron("* * * * *")

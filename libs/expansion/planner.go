@@ -35,12 +35,12 @@ type Options struct {
 // Planner plans expansions. It is safe for concurrent use, and pure but for the tallies of Counts
 // and what AmongLatest remembers.
 type Planner struct {
-	step1  int64
-	max    int
-	counts *slicing.Counts
-	zones  *zone.Database
-	parsed *lru.Cache[store.VersionKey, *schedule.Parsed]
-	latest *lru.Cache[store.VersionKey, latest]
+	expandAheadMS int64
+	max           int
+	counts        *slicing.Counts
+	zones         *zone.Database
+	parsed        *lru.Cache[store.VersionKey, *schedule.Parsed]
+	latest        *lru.Cache[store.VersionKey, latest]
 }
 
 // New returns a planner.
@@ -66,12 +66,12 @@ func New(opts Options) (*Planner, error) {
 		return nil, fmt.Errorf("making the cache of late instants: %w", err)
 	}
 	return &Planner{
-		step1:  opts.ExpandAhead.Milliseconds(),
-		max:    opts.Max,
-		counts: opts.Counts,
-		zones:  opts.Zones,
-		parsed: cache,
-		latest: late,
+		expandAheadMS: opts.ExpandAhead.Milliseconds(),
+		max:           opts.Max,
+		counts:        opts.Counts,
+		zones:         opts.Zones,
+		parsed:        cache,
+		latest:        late,
 	}, nil
 }
 
@@ -81,28 +81,28 @@ func New(opts Options) (*Planner, error) {
 func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	s, err := p.schedule(t)
 	if err != nil {
-		return store.Plan{Err: err, NextDueMS: t.NextDueMS, ExpandAtMS: p.again(t)}
+		return store.Plan{Err: err, NextDueMS: t.NextDueMS, ExpandAtMS: p.retryAt(t)}
 	}
-	st := &stretch{
-		planner:  p,
-		timer:    t,
-		schedule: s,
-		nowMS:    nowMS,
-		anchor:   Anchor(t),
-		left:     left(t),
+	st := &planBuilder{
+		planner:   p,
+		timer:     t,
+		schedule:  s,
+		nowMS:     nowMS,
+		anchor:    Anchor(t),
+		firesLeft: firesLeft(t),
 	}
 	st.due = st.first()
-	horizon := nowMS + p.step1
+	horizon := nowMS + p.expandAheadMS
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
 		horizon = timer.NeverMS - 1 // one fire at a time: it costs one row, however far
 	}
-	more := st.missed()
-	for !more && st.left > 0 && st.due <= horizon && len(st.plan.Fires) < p.max {
+	more := st.planMissed()
+	for !more && st.firesLeft > 0 && st.due <= horizon && len(st.plan.Fires) < p.max {
 		st.add()
 	}
 	st.plan.NextDueMS = st.due
 	switch st.plan.ExpandAtMS = p.expandAt(st.due, nowMS); {
-	case st.left <= 0:
+	case st.firesLeft <= 0:
 		st.plan.ExpandAtMS = timer.NeverMS // until one of them is skipped, and does not count
 	case more:
 		st.plan.ExpandAtMS = nowMS
@@ -110,10 +110,10 @@ func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	return st.plan
 }
 
-// again returns when to plan a timer again whose schedule cannot be read: never, for it stays as it
+// retryAt returns when to plan a timer again whose schedule cannot be read: never, for it stays as it
 // is. But a zone that is missing here may be known to a process with newer time zones: 0, so that
 // the store postpones it.
-func (p *Planner) again(t *timer.Timer) int64 {
+func (p *Planner) retryAt(t *timer.Timer) int64 {
 	for _, name := range t.Zones() {
 		if !p.zones.Has(name) {
 			return 0
@@ -122,16 +122,16 @@ func (p *Planner) again(t *timer.Timer) int64 {
 	return timer.NeverMS
 }
 
-// stretch is a plan in the making.
-type stretch struct {
-	planner  *Planner
-	timer    *timer.Timer
-	schedule *schedule.Parsed
-	nowMS    int64
-	anchor   int64
-	left     int64 // fires that max_fires leaves
-	due      int64 // the next instant to be decided about
-	plan     store.Plan
+// planBuilder is a plan in the making.
+type planBuilder struct {
+	planner   *Planner
+	timer     *timer.Timer
+	schedule  *schedule.Parsed
+	nowMS     int64
+	anchor    int64
+	firesLeft int64 // fires that max_fires leaves
+	due       int64 // the next instant to be decided about
+	plan      store.Plan
 }
 
 // Anchor returns where relative schedules count from: the first activation. Intervals keep their
@@ -143,7 +143,7 @@ func Anchor(t *timer.Timer) int64 {
 	return t.CreatedMS // never activated: for who asks what it would do
 }
 
-func left(t *timer.Timer) int64 {
+func firesLeft(t *timer.Timer) int64 {
 	if most := t.Definition.Schedule.MaxFires; most > 0 {
 		return max(0, most-t.FiresCreated)
 	}
@@ -151,11 +151,11 @@ func left(t *timer.Timer) int64 {
 }
 
 // first returns the first instant not yet expanded that lies within the latest activation.
-func (s *stretch) first() int64 {
+func (s *planBuilder) first() int64 {
 	t := s.timer
 	switch kind := t.Definition.Schedule.Kind; {
 	case kind == timer.KindFixedDelay:
-		return s.chain()
+		return s.firstSerial()
 	case t.NextDueMS == timer.NeverMS:
 		return timer.NeverMS
 	case kind.OneShot():
@@ -168,9 +168,9 @@ func (s *stretch) first() int64 {
 	}
 }
 
-// chain returns the first fire of a fixed delay: each activation and each edit begins a chain,
+// firstSerial returns the first fire of a fixed delay: each activation and each edit begins a chain,
 // whose further fires come with the outcomes.
-func (s *stretch) chain() int64 {
+func (s *planBuilder) firstSerial() int64 {
 	t := s.timer
 	switch from := t.NextDueMS - 1; t.NextDueMS {
 	case 0:
@@ -183,7 +183,7 @@ func (s *stretch) chain() int64 {
 }
 
 // next moves on to the next instant.
-func (s *stretch) next() {
+func (s *planBuilder) next() {
 	kind := s.timer.Definition.Schedule.Kind
 	if kind == timer.KindFixedDelay || kind.OneShot() {
 		s.due = timer.NeverMS
@@ -193,10 +193,10 @@ func (s *stretch) next() {
 }
 
 // add makes a fire of the instant.
-func (s *stretch) add() {
+func (s *planBuilder) add() {
 	f := s.planner.fire(s.timer, s.due)
 	s.plan.Fires = append(s.plan.Fires, f)
-	s.left--
+	s.firesLeft--
 	s.next()
 }
 
@@ -226,7 +226,7 @@ func (p *Planner) expandAt(nextDue, nowMS int64) int64 {
 	if nextDue == timer.NeverMS {
 		return timer.NeverMS
 	}
-	return max(nextDue-p.step1/2, nowMS+(nextDue-nowMS)/2) //nolint:mnd // halves
+	return max(nextDue-p.expandAheadMS/2, nowMS+(nextDue-nowMS)/2) //nolint:mnd // halves
 }
 
 func (p *Planner) schedule(t *timer.Timer) (*schedule.Parsed, error) {

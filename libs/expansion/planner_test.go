@@ -51,7 +51,7 @@ func dues(fs []timer.Fire) []int64 {
 	return out
 }
 
-func TestPlanFillsUpToStep1(t *testing.T) {
+func TestPlanFillsUpToExpandAhead(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{ExpandAhead: 10 * time.Minute})
 	tm := cron("* * * * *")
@@ -75,7 +75,7 @@ func TestPlanFillsUpToStep1(t *testing.T) {
 	require.Greater(t, plan.ExpandAtMS, base)
 }
 
-func TestPlanIsCutByMaxAndGoesOnBeforeItRunsOut(t *testing.T) {
+func TestPlanIsBoundedByMaxAndContinuesInTime(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{})
 	tm := cron("* * * * * *")
@@ -144,7 +144,7 @@ func TestReactivationSkipsWhatPassedWhileInactive(t *testing.T) {
 	require.EqualValues(t, 3, plan.Fires[0].Epoch)
 }
 
-func TestEveryKeepsItsPhaseOverAPause(t *testing.T) {
+func TestIntervalKeepsItsPhaseOverAPause(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{ExpandAhead: 5 * time.Minute})
 	tm := cron("@every 90s")
@@ -209,7 +209,7 @@ func TestOneShotThatPassedWhileInactiveIsDueAtTheActivation(t *testing.T) {
 	require.Equal(t, []int64{tm.ActiveSinceMS}, dues(plan.Fires))
 }
 
-func TestUnreadableScheduleIsPutAside(t *testing.T) {
+func TestUnreadableScheduleIsNotRetried(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{})
 	plan := p.Plan(cron("no cron at all"), base)
@@ -218,7 +218,7 @@ func TestUnreadableScheduleIsPutAside(t *testing.T) {
 	require.Equal(t, timer.NeverMS, plan.ExpandAtMS)
 }
 
-func TestFiresCarryTheLaneOfTheirTimer(t *testing.T) {
+func TestFiresCarryThePriorityOfTheirTimer(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{})
 	tm := cron("* * * * *")

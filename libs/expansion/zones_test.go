@@ -10,9 +10,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone/zonetest"
 )
 
-// TestZonesAreThePlanners plans by the time zones that the planner was given, in schedules and in
+// TestZonesComeFromThePlanner plans by the time zones that the planner was given, in schedules and in
 // their calendars.
-func TestZonesAreThePlanners(t *testing.T) {
+func TestZonesComeFromThePlanner(t *testing.T) {
 	t.Parallel()
 	other := zonetest.Database(
 		t,

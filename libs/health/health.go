@@ -110,8 +110,8 @@ func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 		e, d := h.checks[name], h.details[name]
 		results[i] = Result{Name: name, Optional: e.optional, Error: "no answer in time"}
 		go func() {
-			err := guarded(ctx, e.check)
-			answers <- answer{i, err, shown(d)}
+			err := safeCheck(ctx, e.check)
+			answers <- answer{i, err, safeDetail(d)}
 		}()
 	}
 	h.mu.Unlock()
@@ -136,8 +136,8 @@ func (h *Health) Run(ctx context.Context) (results []Result, ok bool) {
 	return results, ok
 }
 
-// guarded turns a panic into an error: a broken check shall not end the process.
-func guarded(ctx context.Context, c Check) (err error) {
+// safeCheck turns a panic into an error: a broken check shall not end the process.
+func safeCheck(ctx context.Context, c Check) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the check panicked: %v", p)
@@ -146,8 +146,8 @@ func guarded(ctx context.Context, c Check) (err error) {
 	return c(ctx)
 }
 
-// shown returns a detail, or nothing where there is none, or a broken one.
-func shown(d Detail) (detail any) {
+// safeDetail returns a detail, or nothing where there is none, or a broken one.
+func safeDetail(d Detail) (detail any) {
 	if d == nil {
 		return nil
 	}

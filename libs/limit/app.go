@@ -10,45 +10,45 @@ type app struct {
 	settings Settings
 	inUse    int
 
-	tokens     int        // permits to start, for whoever comes
-	turns      []Priority // and those for what waits, whose turn each is
-	tokensTill time.Time
-	slots      int // up to so many calls at once may be started
-	slotsTill  time.Time
-	short      bool // the ledger gave fewer permits to start than were wanted
-	slotsShort bool // and fewer slots
-	nextToken  time.Time
-	executors  int // that share the limits; at least 1
+	tokens      int        // permits to start, for whoever comes
+	order       []Priority // and those for what waits, whose turn each is
+	tokensUntil time.Time
+	slots       int // up to so many calls at once may be started
+	slotsUntil  time.Time
+	tokensShort bool // the ledger gave fewer permits to start than were wanted
+	slotsShort  bool // and fewer slots
+	nextToken   time.Time
+	executors   int // that share the limits; at least 1
 
-	asking  bool      // an exchange is under way
-	asked   int       // calls that ran when it began
-	missing time.Time // when there was a refusal for want of slots last
+	syncing          bool      // an exchange is under way
+	inUseAtSync      int       // calls that ran when it began
+	lastSlotShortage time.Time // when there was a refusal for want of slots last
 
 	// refusals for want of them since the last exchange, of those that do not wait here.
 	missedTokens, missedSlots int
 	peak                      int // most calls at once lately
 	used                      meter
 	ended                     meter
-	progress                  time.Time // when a call ended last, or began while none ran
-	exchanged                 time.Time // last time
-	entered                   bool      // the ledger knows us
+	lastProgress              time.Time // when a call ended last, or began while none ran
+	lastSync                  time.Time // last time
+	registered                bool      // the ledger knows us
 
-	local     float64 // permits of our own while the ledger is away
-	localFrom time.Time
+	localTokens   float64 // permits of our own while the ledger is away
+	localTokensAt time.Time
 
-	list  waitList
-	since time.Time // when the first of those that wait came
+	list         waitList
+	waitingSince time.Time // when the first of those that wait came
 	// whose turn it is, where the ledger does not say: without a rate, or while it is away.
 	picker Picker
 }
 
 func newApp(s Settings, now time.Time) *app {
 	return &app{
-		settings:  s,
-		executors: 1,
-		localFrom: now,
-		used:      meter{from: now},
-		ended:     meter{from: now},
+		settings:      s,
+		executors:     1,
+		localTokensAt: now,
+		used:          meter{from: now},
+		ended:         meter{from: now},
 	}
 }
 
@@ -58,13 +58,13 @@ func (a *app) limited() bool { return a.settings != (Settings{}) }
 // were given by them.
 func (a *app) set(s Settings, now time.Time) {
 	a.settings = s
-	a.tokens, a.turns, a.slots, a.short, a.slotsShort = 0, nil, min(
+	a.tokens, a.order, a.slots, a.tokensShort, a.slotsShort = 0, nil, min(
 		a.slots,
 		s.Concurrent,
 	), false, false
-	a.local, a.localFrom = 0, now
+	a.localTokens, a.localTokensAt = 0, now
 	a.list.deferred = [Priorities]deferred{}
-	a.exchanged = time.Time{}
+	a.lastSync = time.Time{}
 }
 
 // refusal says why a call cannot start.
@@ -75,13 +75,13 @@ type refusal struct {
 }
 
 var (
-	byShare     = &refusal{label: "share", known: true}
-	byOrder     = &refusal{label: "queue", known: true}
-	bySlots     = &refusal{label: "concurrent", known: true, fetch: true}
-	byTokens    = &refusal{label: "rate", known: true, fetch: true}
-	unknownYet  = &refusal{label: "fetch", fetch: true}
-	askingNow   = &refusal{label: "fetch"}
-	awayRefusal = &refusal{label: "away", known: true}
+	byShare        = &refusal{label: "share", known: true}
+	byQueue        = &refusal{label: "queue", known: true}
+	bySlots        = &refusal{label: "concurrent", known: true, fetch: true}
+	byTokens       = &refusal{label: "rate", known: true, fetch: true}
+	unknownYet     = &refusal{label: "fetch", fetch: true}
+	syncInProgress = &refusal{label: "fetch"}
+	byUnavailable  = &refusal{label: "away", known: true}
 )
 
 // refuse tells why a call cannot start now; nil: it can.
@@ -92,8 +92,8 @@ func (a *app) refuse(now time.Time, l *Limiter) *refusal {
 	if !a.limited() {
 		return nil
 	}
-	if l.away {
-		return a.refuseAway(now)
+	if l.unavailable {
+		return a.refuseUnavailable(now)
 	}
 	if bySlot := a.refuseSlot(now); bySlot != nil {
 		return bySlot
@@ -104,11 +104,11 @@ func (a *app) refuse(now time.Time, l *Limiter) *refusal {
 // share is how many calls any app may have here at present.
 func (l *Limiter) share() int {
 	most := math.MaxInt
-	if l.o.Share > 0 {
-		most = l.o.Share
+	if l.opts.Share > 0 {
+		most = l.opts.Share
 	}
-	if l.o.Calls > 0 {
-		most = min(most, max(1, l.o.Calls-l.inUse))
+	if l.opts.Calls > 0 {
+		most = min(most, max(1, l.opts.Calls-l.inUse))
 	}
 	return most
 }
@@ -119,21 +119,21 @@ func (a *app) refuseSlot(now time.Time) *refusal {
 		return nil
 	}
 	have := a.slots
-	if now.After(a.slotsTill) {
+	if now.After(a.slotsUntil) {
 		have = 0
 	}
 	switch {
 	case a.inUse < min(have, most):
-		if a.asking && a.inUse >= a.asked {
+		if a.syncing && a.inUse >= a.inUseAtSync {
 			// the ledger may just be giving what is over to another: it leaves us no more than
 			// those that ran when we asked.
-			return askingNow
+			return syncInProgress
 		}
 		return nil
 	case a.inUse >= most:
 		return bySlots
 	}
-	a.missing = now
+	a.lastSlotShortage = now
 	if a.slotsShort {
 		return bySlots
 	}
@@ -144,11 +144,11 @@ func (a *app) refuseToken(now time.Time) *refusal {
 	if a.settings.Rate == 0 {
 		return nil
 	}
-	a.lapse(now)
-	if a.tokens > 0 || len(a.turns) > 0 {
+	a.dropExpired(now)
+	if a.tokens > 0 || len(a.order) > 0 {
 		return nil
 	}
-	if a.short && now.Before(a.nextToken.Add(askAgain)) {
+	if a.tokensShort && now.Before(a.nextToken.Add(gatherDelay)) {
 		return byTokens
 	}
 	return unknownYet
@@ -156,8 +156,8 @@ func (a *app) refuseToken(now time.Time) *refusal {
 
 // missed notes what a fire wanted that does not wait here.
 func (a *app) missed(now time.Time) {
-	a.lapse(now)
-	if a.settings.Rate > 0 && a.tokens == 0 && len(a.turns) == 0 {
+	a.dropExpired(now)
+	if a.settings.Rate > 0 && a.tokens == 0 && len(a.order) == 0 {
 		a.missedTokens++
 	}
 	if a.settings.Concurrent > 0 && a.freeSlots(now) == 0 {
@@ -167,52 +167,52 @@ func (a *app) missed(now time.Time) {
 
 // freeSlots returns how many more calls at once may be started by what the ledger gave.
 func (a *app) freeSlots(now time.Time) int {
-	if now.After(a.slotsTill) {
+	if now.After(a.slotsUntil) {
 		return 0
 	}
 	return max(min(a.slots, a.settings.Concurrent)-a.inUse, 0)
 }
 
-// lapse forgets permits that were not used in time.
-func (a *app) lapse(now time.Time) {
-	if now.After(a.tokensTill) {
-		a.tokens, a.turns = 0, nil
+// dropExpired forgets permits that were not used in time.
+func (a *app) dropExpired(now time.Time) {
+	if now.After(a.tokensUntil) {
+		a.tokens, a.order = 0, nil
 	}
 }
 
-// refuseAway decides by our own part of the limits.
-func (a *app) refuseAway(now time.Time) *refusal {
+// refuseUnavailable decides by our own part of the limits.
+func (a *app) refuseUnavailable(now time.Time) *refusal {
 	if c := a.settings.Concurrent; c > 0 && a.inUse >= max(1, c/a.executors) {
-		return awayRefusal
+		return byUnavailable
 	}
 	if r := a.settings.Rate; r > 0 {
 		part := r / float64(a.executors)
-		a.local = min(
-			a.local+now.Sub(a.localFrom).Seconds()*part,
+		a.localTokens = min(
+			a.localTokens+now.Sub(a.localTokensAt).Seconds()*part,
 			max(1, float64(a.settings.Burst)/float64(a.executors)),
 		)
-		a.localFrom = now
-		if a.local < 1 {
-			return awayRefusal
+		a.localTokensAt = now
+		if a.localTokens < 1 {
+			return byUnavailable
 		}
 	}
 	return nil
 }
 
 // started counts a call in.
-func (a *app) started(now time.Time, away bool) {
+func (a *app) started(now time.Time, unavailable bool) {
 	if a.inUse == 0 {
-		a.progress = now
+		a.lastProgress = now
 	}
 	a.inUse++
 	a.peak = max(a.peak, a.inUse)
 	a.used.count(now)
 	if a.settings.Rate > 0 {
 		switch {
-		case away:
-			a.local--
-		case len(a.turns) > 0:
-			a.turns = a.turns[1:]
+		case unavailable:
+			a.localTokens--
+		case len(a.order) > 0:
+			a.order = a.order[1:]
 		default:
 			a.tokens--
 		}

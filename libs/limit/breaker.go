@@ -16,7 +16,7 @@ type BreakerOptions struct {
 	Failures int // in a row that open a breaker; 0: 10, Lasting a second
 	// Lasting: from the first of them to the last, at least: thousands of calls a second fail ten
 	// in a row by chance, or by their order.
-	Lasting time.Duration
+	MinFailing time.Duration
 	// Open: how long it stays open at first; doubles with each round of probes that fails; default
 	// 5 s.
 	Open    time.Duration
@@ -35,68 +35,69 @@ type BreakerOptions struct {
 // breaker lets a few probes through when its time is over: if one succeeds all may call again. They
 // are safe for concurrent use. Endpoints that never failed cost nothing.
 type Breakers struct {
-	o      BreakerOptions
+	opts   BreakerOptions
 	opened prometheus.Counter
 
-	mu     sync.Mutex
-	kept   *lru.Cache[string, *breaker]
-	rounds Probe // begun
+	mu         sync.Mutex
+	byEndpoint *lru.Cache[string, *breaker]
+	lastProbe  Probe // begun
 }
 
 type breaker struct {
-	failures int           // in a row
-	since    time.Time     // the first of them
-	open     time.Duration // how long it was opened for; 0: it is closed
-	until    time.Time     // open: no call before
-	probe    Probe         // open: the round of probes that is under way; zero: none is
-	sent     int           // probes of the round that were let through
-	failed   int           // of them
-	probed   time.Time     // when the last was let through
+	failures     int           // in a row
+	firstFailure time.Time     // the first of them
+	openFor      time.Duration // how long it was opened for; 0: it is closed
+	openUntil    time.Time     // open: no call before
+	probe        Probe         // open: the round of probes that is under way; zero: none is
+	probesSent   int           // probes of the round that were let through
+	probesFailed int           // of them
+	lastProbeAt  time.Time     // when the last was let through
 }
 
 // NewBreakers returns breakers, all closed.
-func NewBreakers(o BreakerOptions) (*Breakers, error) {
-	if o.Failures < 0 || o.Lasting < 0 || o.Open < 0 || o.MaxOpen < 0 || o.Probes < 0 ||
-		o.Probe < 0 ||
-		o.Endpoints < 0 {
+func NewBreakers(opts BreakerOptions) (*Breakers, error) {
+	if opts.Failures < 0 || opts.MinFailing < 0 || opts.Open < 0 || opts.MaxOpen < 0 ||
+		opts.Probes < 0 ||
+		opts.Probe < 0 ||
+		opts.Endpoints < 0 {
 		return nil, errors.New("options of the breakers: nothing must be negative")
 	}
-	o.setDefaults()
-	b := &Breakers{o: o, opened: prometheus.NewCounter(prometheus.CounterOpts{
+	opts.setDefaults()
+	b := &Breakers{opts: opts, opened: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_breaker_opened_total",
 		Help: "How often the breaker of an endpoint opened, or stayed open after a round of probes.",
 	})}
-	if o.Registerer != nil {
-		o.Registerer.MustRegister(b.opened)
+	if opts.Registerer != nil {
+		opts.Registerer.MustRegister(b.opened)
 	}
 	var err error
-	if b.kept, err = lru.New[string, *breaker](o.Endpoints); err != nil {
+	if b.byEndpoint, err = lru.New[string, *breaker](opts.Endpoints); err != nil {
 		return nil, fmt.Errorf("making the cache of breakers: %w", err)
 	}
 	return b, nil
 }
 
-func (o *BreakerOptions) setDefaults() {
-	if o.Failures == 0 {
-		o.Failures, o.Lasting = 10, max(o.Lasting, time.Second)
+func (opts *BreakerOptions) setDefaults() {
+	if opts.Failures == 0 {
+		opts.Failures, opts.MinFailing = 10, max(opts.MinFailing, time.Second)
 	}
-	if o.Open == 0 {
-		o.Open = 5 * time.Second
+	if opts.Open == 0 {
+		opts.Open = 5 * time.Second
 	}
-	if o.MaxOpen == 0 {
-		o.MaxOpen = time.Minute
+	if opts.MaxOpen == 0 {
+		opts.MaxOpen = time.Minute
 	}
-	if o.Probes == 0 {
-		o.Probes = 3
+	if opts.Probes == 0 {
+		opts.Probes = 3
 	}
-	if o.Probe == 0 {
-		o.Probe = 5 * time.Minute
+	if opts.Probe == 0 {
+		opts.Probe = 5 * time.Minute
 	}
-	if o.Endpoints == 0 {
-		o.Endpoints = 10_000
+	if opts.Endpoints == 0 {
+		opts.Endpoints = 10_000
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	if opts.Now == nil {
+		opts.Now = time.Now
 	}
 }
 
@@ -110,37 +111,37 @@ type Probe int64
 func (b *Breakers) Allow(endpoint string) (Decision, Probe) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	x, ok := b.kept.Get(endpoint)
-	if !ok || x.open == 0 {
+	x, ok := b.byEndpoint.Get(endpoint)
+	if !ok || x.openFor == 0 {
 		return Decision{OK: true}, 0
 	}
-	now := b.o.Now()
-	if now.Before(x.until) {
-		return Decision{At: x.until.Add(spread(x.open / 2))}, 0
+	now := b.opts.Now()
+	if now.Before(x.openUntil) {
+		return Decision{At: x.openUntil.Add(spread(x.openFor / 2))}, 0
 	}
-	if x.probe == 0 || now.Sub(x.probed) > b.o.Probe {
-		b.rounds++
-		x.probe, x.sent, x.failed = b.rounds, 0, 0
+	if x.probe == 0 || now.Sub(x.lastProbeAt) > b.opts.Probe {
+		b.lastProbe++
+		x.probe, x.probesSent, x.probesFailed = b.lastProbe, 0, 0
 	}
-	if x.sent < b.o.Probes {
-		x.sent++
-		x.probed = now
+	if x.probesSent < b.opts.Probes {
+		x.probesSent++
+		x.lastProbeAt = now
 		return Decision{OK: true}, x.probe
 	}
-	return Decision{At: now.Add(b.o.Open/5 + spread(b.o.Open))}, 0
+	return Decision{At: now.Add(b.opts.Open/5 + spread(b.opts.Open))}, 0
 }
 
-// Failed returns when the call failed for which the breaker of an endpoint is open, and how much
+// OpenSince returns when the call failed for which the breaker of an endpoint is open, and how much
 // later than it would have let a call through those come back at most who were told to wait. The
 // zero time: it is closed.
-func (b *Breakers) Failed(endpoint string) (at time.Time, spread time.Duration) {
+func (b *Breakers) OpenSince(endpoint string) (at time.Time, spread time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	x, ok := b.kept.Peek(endpoint)
-	if !ok || x.open == 0 {
+	x, ok := b.byEndpoint.Peek(endpoint)
+	if !ok || x.openFor == 0 {
 		return time.Time{}, 0
 	}
-	return x.until.Add(-x.open), x.open / 2 //nolint:mnd // see Allow
+	return x.openUntil.Add(-x.openFor), x.openFor / 2 //nolint:mnd // see Allow
 }
 
 func spread(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d) + 1)) }
@@ -149,35 +150,35 @@ func spread(d time.Duration) time.Duration { return time.Duration(rand.Int64N(in
 // the endpoint works, whatever it answered to this call (see callback.Telling, callback.Unwell). An
 // open breaker hears its probes only: every other call was sent before it opened, and says nothing
 // of now.
-func (b *Breakers) Report(endpoint string, probe Probe, well bool) {
+func (b *Breakers) Report(endpoint string, probe Probe, healthy bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	x, ok := b.kept.Get(endpoint)
-	now := b.o.Now()
+	x, ok := b.byEndpoint.Get(endpoint)
+	now := b.opts.Now()
 	switch {
-	case well && !ok, ok && x.open > 0 && (probe == 0 || probe != x.probe):
+	case healthy && !ok, ok && x.openFor > 0 && (probe == 0 || probe != x.probe):
 		return
-	case well:
-		b.kept.Remove(endpoint)
+	case healthy:
+		b.byEndpoint.Remove(endpoint)
 		return
 	case !ok:
-		x = &breaker{since: now}
-		b.kept.Add(endpoint, x)
+		x = &breaker{firstFailure: now}
+		b.byEndpoint.Add(endpoint, x)
 	}
 	x.failures++
 	switch {
-	case x.open > 0:
-		if x.failed++; x.failed < b.o.Probes {
+	case x.openFor > 0:
+		if x.probesFailed++; x.probesFailed < b.opts.Probes {
 			return // the others of the round may know better
 		}
-		x.open = min(2*x.open, b.o.MaxOpen)
-	case x.failures >= b.o.Failures && now.Sub(x.since) >= b.o.Lasting:
-		x.open = b.o.Open
+		x.openFor = min(2*x.openFor, b.opts.MaxOpen)
+	case x.failures >= b.opts.Failures && now.Sub(x.firstFailure) >= b.opts.MinFailing:
+		x.openFor = b.opts.Open
 	default:
 		return // closed still
 	}
 	x.probe = 0
-	x.until = now.Add(x.open)
+	x.openUntil = now.Add(x.openFor)
 	b.opened.Inc()
 }
 
@@ -186,7 +187,7 @@ func (b *Breakers) Report(endpoint string, probe Probe, well bool) {
 func (b *Breakers) Cancel(endpoint string, probe Probe) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if x, ok := b.kept.Get(endpoint); ok && probe != 0 && x.probe == probe {
-		x.sent--
+	if x, ok := b.byEndpoint.Get(endpoint); ok && probe != 0 && x.probe == probe {
+		x.probesSent--
 	}
 }

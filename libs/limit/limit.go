@@ -58,8 +58,8 @@ type Demand struct {
 	Slots int
 }
 
-// Leaves tells whether the executor wants nothing any more.
-func (w *Demand) Leaves() bool {
+// IsEmpty tells whether the executor wants nothing any more.
+func (w *Demand) IsEmpty() bool {
 	return w.Waiting == [Priorities]int{} && w.Tokens == 0 && w.InUse == 0 && w.Slots == 0
 }
 
@@ -84,7 +84,7 @@ type SharedState interface {
 	// Sync carries the wishes of one executor, at most one per app, and returns a grant for each,
 	// in their order. After an error none of them holds; tokens may be spent then, and slots taken
 	// until SlotTTL is over.
-	Sync(ctx context.Context, executor string, wishes []Demand) ([]Grant, error)
+	Sync(ctx context.Context, executor string, demands []Demand) ([]Grant, error)
 }
 
 // Claim is what one of several executors wants of a scarce number of slots.
@@ -106,7 +106,7 @@ func Share(limit int, me Claim, others []Claim, now time.Time) int {
 		return me.Want
 	}
 	if limit < open {
-		return turn(limit, me, others, now)
+		return rotatedSlots(limit, me, others, now)
 	}
 	// Raise the level until the limit is used up; whoever wants less than the level drops out.
 	left := limit
@@ -132,10 +132,10 @@ func Share(limit int, me Claim, others []Claim, now time.Time) int {
 	}
 }
 
-// turn gives each slot to one executor for a while and then to the next, in the order of their
+// rotatedSlots gives each slot to one executor for a while and then to the next, in the order of their
 // names. Who asked first would else keep it for good, and the fires in the hands of the others
 // would never be called.
-func turn(limit int, me Claim, others []Claim, now time.Time) int {
+func rotatedSlots(limit int, me Claim, others []Claim, now time.Time) int {
 	if me.Want == 0 {
 		return 0
 	}

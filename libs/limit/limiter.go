@@ -61,60 +61,60 @@ type Admission interface {
 
 // Limiter is an executor's part of the limits. It is safe for concurrent use.
 type Limiter struct {
-	o   Options
-	met *metrics
+	opts    Options
+	metrics *metrics
 	// has room for one: something waits, or is active, for which Run has to look anew.
 	wake chan struct{}
 
-	mu     sync.Mutex
-	apps   map[string]*app
-	active map[string]*app // those of them that may want something of the ledger
-	away   bool            // the ledger: since the last exchange
-	closed bool
-	inUse  int // calls of all apps
+	mu          sync.Mutex
+	apps        map[string]*app
+	active      map[string]*app // those of them that may want something of the ledger
+	unavailable bool            // the ledger: since the last exchange
+	closed      bool
+	inUse       int // calls of all apps
 }
 
 var _ Admission = (*Limiter)(nil)
 
 // New returns a limiter. It starts nothing.
-func New(o Options) (*Limiter, error) {
-	if o.SharedState == nil || o.Executor == "" || o.Share < 0 || o.Calls < 0 {
+func New(opts Options) (*Limiter, error) {
+	if opts.SharedState == nil || opts.Executor == "" || opts.Share < 0 || opts.Calls < 0 {
 		return nil, errors.New(
 			"options of the limiter: Ledger and Executor are needed, and Share and Calls must not be negative",
 		)
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	if opts.Now == nil {
+		opts.Now = time.Now
 	}
-	if o.Timeout <= 0 {
-		o.Timeout = 250 * time.Millisecond
+	if opts.Timeout <= 0 {
+		opts.Timeout = 250 * time.Millisecond
 	}
 	return &Limiter{
-		o:      o,
-		met:    newMetrics(o.Registerer),
-		wake:   make(chan struct{}, 1),
-		apps:   map[string]*app{},
-		active: map[string]*app{},
+		opts:    opts,
+		metrics: newMetrics(opts.Registerer),
+		wake:    make(chan struct{}, 1),
+		apps:    map[string]*app{},
+		active:  map[string]*app{},
 	}, nil
 }
 
 // Start implements Gate.
 func (l *Limiter) Start(a Ask) Decision {
-	now := l.o.Now()
+	now := l.opts.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	st := l.activate(a.App, now)
 	why := st.refuse(now, l)
 	if why == nil && !st.list.empty() {
-		why = byOrder // who comes while others wait goes the way of all: its turn may come at once
+		why = byQueue // who comes while others wait goes the way of all: its turn may come at once
 	}
 	if why == nil {
-		st.started(now, l.away)
+		st.started(now, l.unavailable)
 		l.inUse++
 		return Decision{OK: true}
 	}
-	l.met.refused(why.label)
-	wait := st.wait(&a, why, now)
+	l.metrics.refused(why.label)
+	wait := st.expectedWait(&a, why, now)
 	if a.Waiter == nil || l.closed || wait > a.Hold {
 		if a.Waiter == nil && why.fetch {
 			st.missed(now)
@@ -123,11 +123,11 @@ func (l *Limiter) Start(a Ask) Decision {
 		return Decision{At: st.retryAfter(&a, wait, now)}
 	}
 	if st.list.empty() {
-		st.since = now
+		st.waitingSince = now
 		signal(l.wake)
 	}
 	st.list.push(&a)
-	if why == byOrder {
+	if why == byQueue {
 		l.pump(st, now)
 	}
 	return Decision{Waits: true}
@@ -158,7 +158,7 @@ func (l *Limiter) Cancel(app string, p Priority) { l.end(app, &p) }
 // end counts a call out, and lets the next start that waits for its place, or for its unused
 // permit.
 func (l *Limiter) end(name string, unused *Priority) {
-	now := l.o.Now()
+	now := l.opts.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	st := l.apps[name]
@@ -168,10 +168,10 @@ func (l *Limiter) end(name string, unused *Priority) {
 	st.inUse--
 	l.inUse--
 	if unused == nil {
-		st.progress = now
+		st.lastProgress = now
 		st.ended.count(now)
-	} else if st.settings.Rate > 0 && !l.away && !now.After(st.tokensTill) {
-		st.turns = append([]Priority{*unused}, st.turns...)
+	} else if st.settings.Rate > 0 && !l.unavailable && !now.After(st.tokensUntil) {
+		st.order = append([]Priority{*unused}, st.order...)
 	}
 	l.pump(st, now)
 }
@@ -182,14 +182,14 @@ func (l *Limiter) Close() (all []Waiter) {
 	defer l.mu.Unlock()
 	l.closed = true
 	for _, st := range l.apps {
-		all = append(all, st.list.rest()...)
+		all = append(all, st.list.drain()...)
 	}
 	return all
 }
 
 // Set implements Gate.
 func (l *Limiter) Set(app string, s Settings) {
-	now := l.o.Now()
+	now := l.opts.Now()
 	s = s.Resolved()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,29 +20,29 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// counted is a ledger that counts, and can be away.
-type counted struct {
+// countingState is a ledger that counts, and can be away.
+type countingState struct {
 	limit.SharedState
-	exchanges atomic.Int64
-	away      atomic.Bool
+	syncs       atomic.Int64
+	unavailable atomic.Bool
 }
 
-func (c *counted) Sync(
+func (c *countingState) Sync(
 	ctx context.Context,
 	executor string,
-	wishes []limit.Demand,
+	demands []limit.Demand,
 ) ([]limit.Grant, error) {
-	c.exchanges.Add(1)
-	if c.away.Load() {
+	c.syncs.Add(1)
+	if c.unavailable.Load() {
 		return nil, errors.New("away")
 	}
-	return c.SharedState.Sync(ctx, executor, wishes)
+	return c.SharedState.Sync(ctx, executor, demands)
 }
 
 // run starts limiters over one ledger, in a bubble, and stops them at its end.
-func run(t *testing.T, names ...string) (*counted, []*limit.Limiter) {
+func run(t *testing.T, names ...string) (*countingState, []*limit.Limiter) {
 	t.Helper()
-	ledger := &counted{SharedState: memstate.New(nil)}
+	ledger := &countingState{SharedState: memstate.New(nil)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	var out []*limit.Limiter
@@ -69,23 +69,23 @@ type ready chan struct{}
 
 func (r ready) Ready() bool { close(r); return true }
 
-// held is how long executors let a fire wait in memory.
-const held = 5 * time.Second
+// holdTime is how long executors let a fire wait in memory.
+const holdTime = 5 * time.Second
 
-// insist asks until a call may start, as an executor does, and returns how often it was put off,
+// startRetrying asks until a call may start, as an executor does, and returns how often it was put off,
 // and how often for so long that an executor parks the fire.
-func insist(l *limit.Limiter, app string) (waits, parked int) {
+func startRetrying(l *limit.Limiter, app string) (waits, deferrals int) {
 	w := make(ready)
-	for a := (limit.Ask{App: app, Waiter: w, Hold: held}); ; a.Returned = true {
+	for a := (limit.Ask{App: app, Waiter: w, Hold: holdTime}); ; a.Returned = true {
 		d := l.Start(a)
 		switch {
 		case d.OK:
-			return waits, parked
+			return waits, deferrals
 		case d.Waits:
 			<-w
-			return waits + 1, parked
+			return waits + 1, deferrals
 		}
-		waits, parked = waits+1, parked+1
+		waits, deferrals = waits+1, deferrals+1
 		time.Sleep(time.Until(d.At))
 	}
 }
@@ -101,7 +101,7 @@ func TestWithoutLimitsNothingIsAsked(t *testing.T) {
 		for range 500 {
 			ls[0].Done("x")
 		}
-		require.Zero(t, ledger.exchanges.Load())
+		require.Zero(t, ledger.syncs.Load())
 	})
 }
 
@@ -113,10 +113,10 @@ func TestTheFirstLimitsOfAnAppThatCallsAreSharedAtOnce(t *testing.T) {
 		ledger, ls := run(t, "a")
 		require.True(t, ls[0].Start(limit.Ask{App: "x"}).OK)
 		time.Sleep(10*time.Second + 200*time.Millisecond) // not just before a look
-		require.Zero(t, ledger.exchanges.Load())
+		require.Zero(t, ledger.syncs.Load())
 		ls[0].Set("x", limit.Settings{Concurrent: 5})
 		time.Sleep(100 * time.Millisecond)
-		require.NotZero(t, ledger.exchanges.Load())
+		require.NotZero(t, ledger.syncs.Load())
 		ls[0].Done("x")
 	})
 }
@@ -132,14 +132,14 @@ func TestARateHoldsAndNobodyWaitsForLong(t *testing.T) {
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		var starts []time.Duration
-		waits, parks := 0, 0
+		waits, deferrals := 0, 0
 		for i := range 900 { // at once, on three executors: 9 s worth
 			all.Go(func() {
 				l := ls[i%3]
-				n, parked := insist(l, "x")
+				n, deferrals := startRetrying(l, "x")
 				mu.Lock()
 				starts = append(starts, time.Since(began))
-				waits, parks = waits+n, parks+parked
+				waits, deferrals = waits+n, deferrals+deferrals
 				mu.Unlock()
 				l.Done("x")
 			})
@@ -159,9 +159,9 @@ func TestARateHoldsAndNobodyWaitsForLong(t *testing.T) {
 				require.LessOrEqual(t, float64(n), 10+100*(stretch+limit.TokenTTL).Seconds()+1)
 			}
 		}
-		require.Less(t, parks, 1350, "most are parked once")
+		require.Less(t, deferrals, 1350, "most are parked once")
 		require.Less(t, waits, 6*900)
-		require.Less(t, ledger.exchanges.Load(), int64(100*3*took.Seconds()))
+		require.Less(t, ledger.syncs.Load(), int64(100*3*took.Seconds()))
 	})
 }
 
@@ -174,7 +174,7 @@ func TestAnAppWithinItsRateIsNotHeldUp(t *testing.T) {
 		began := time.Now()
 		for range 2000 { // 200 a second
 			at := time.Now()
-			insist(ls[0], "x")
+			startRetrying(ls[0], "x")
 			worst = max(worst, time.Since(at))
 			ls[0].Done("x")
 			time.Sleep(5*time.Millisecond - time.Since(at)%(5*time.Millisecond))
@@ -182,7 +182,7 @@ func TestAnAppWithinItsRateIsNotHeldUp(t *testing.T) {
 		require.LessOrEqual(t, worst, 20*time.Millisecond)
 		require.Less(
 			t,
-			float64(ledger.exchanges.Load()),
+			float64(ledger.syncs.Load()),
 			30*time.Since(began).Seconds(),
 			"far fewer exchanges than calls",
 		)
@@ -203,7 +203,7 @@ func TestCallsAtOnceHold(t *testing.T) {
 		for i := range 400 {
 			all.Go(func() {
 				e := i % 2
-				insist(ls[e], "x")
+				startRetrying(ls[e], "x")
 				n := running[e].Add(1)
 				most[e].Store(max(most[e].Load(), n))
 				peak.Store(max(peak.Load(), sum.Add(1)))
@@ -222,11 +222,15 @@ func TestCallsAtOnceHold(t *testing.T) {
 	})
 }
 
-// decides is a ledger that grants slots as a test says, and takes its time to answer.
-type decides struct{ slots, slow atomic.Int64 }
+// scriptedState is a ledger that grants slots as a test says, and takes its time to answer.
+type scriptedState struct{ slots, slow atomic.Int64 }
 
-func (d *decides) Sync(_ context.Context, _ string, wishes []limit.Demand) ([]limit.Grant, error) {
-	grants := make([]limit.Grant, len(wishes))
+func (d *scriptedState) Sync(
+	_ context.Context,
+	_ string,
+	demands []limit.Demand,
+) ([]limit.Grant, error) {
+	grants := make([]limit.Grant, len(demands))
 	for i := range grants {
 		grants[i] = limit.Grant{Slots: int(d.slots.Load()), Executors: 2}
 	}
@@ -239,7 +243,7 @@ func (d *decides) Sync(_ context.Context, _ string, wishes []limit.Demand) ([]li
 func TestCallsAtOnceHoldDuringAnExchange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &decides{}
+		ledger := &scriptedState{}
 		ledger.slots.Store(10)
 		l, err := limit.New(limit.Options{SharedState: ledger, Executor: "e"})
 		require.NoError(t, err)
@@ -248,7 +252,7 @@ func TestCallsAtOnceHoldDuringAnExchange(t *testing.T) {
 		all.Go(func() { _ = l.Run(ctx) })
 		l.Set("x", limit.Settings{Concurrent: 20})
 		for range 5 {
-			insist(l, "x")
+			startRetrying(l, "x")
 		}
 		time.Sleep(20 * time.Millisecond)
 		ledger.slots.Store(3)
@@ -287,7 +291,7 @@ func TestOneCallAtOnceGoesRoundAmongExecutors(t *testing.T) {
 			for range 3 { // one after the other, always
 				all.Go(func() {
 					for time.Since(began) < 40*time.Second {
-						insist(l, "x")
+						startRetrying(l, "x")
 						peak.Store(max(peak.Load(), sum.Add(1)))
 						time.Sleep(50 * time.Millisecond)
 						sum.Add(-1)
@@ -318,19 +322,19 @@ func TestAnEndpointThatHangsTakesItsShareAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a")
 		l := ls[0]
-		started, parked := 0, 0
+		started, deferrals := 0, 0
 		for range 50_000 {
 			d := l.Start(limit.Ask{App: "hangs"})
 			if d.OK {
 				started++
 				continue
 			}
-			parked++
+			deferrals++
 			require.True(t, d.At.After(time.Now()))
 			require.LessOrEqual(t, time.Until(d.At), limit.MaxWait)
 		}
 		require.Equal(t, 1000, started)
-		require.Equal(t, 49_000, parked)
+		require.Equal(t, 49_000, deferrals)
 		require.True(t, l.Start(limit.Ask{App: "other"}).OK)
 		l.Done("other")
 		for range started {
@@ -402,7 +406,7 @@ func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
 			w := make(ready)
 			require.True(
 				t,
-				l.Start(limit.Ask{App: "x", Returned: true, Waiter: w, Hold: held}).Waits,
+				l.Start(limit.Ask{App: "x", Returned: true, Waiter: w, Hold: holdTime}).Waits,
 			)
 			l.Done("x")
 			<-w
@@ -412,7 +416,7 @@ func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
 			}
 			for range 50 {
 				began := time.Now()
-				insist(l, "x")
+				startRetrying(l, "x")
 				// of limits, until the ledger answers.
 				require.LessOrEqual(t, time.Since(began), 20*time.Millisecond, name)
 				l.Done("x")
@@ -427,7 +431,7 @@ func TestInstantsAreSpreadAsTheRateLets(t *testing.T) {
 		_, ls := run(t, "a")
 		l := ls[0]
 		l.Set("x", limit.Settings{Rate: 100, Burst: 1})
-		insist(l, "x")
+		startRetrying(l, "x")
 		time.Sleep(8 * time.Millisecond)
 		for l.Start(limit.Ask{App: "x"}).OK {
 		}
@@ -452,7 +456,7 @@ func TestNewSettingsHoldAtOnce(t *testing.T) {
 		_, ls := run(t, "a")
 		l := ls[0]
 		l.Set("x", limit.Settings{Rate: 1, Burst: 1})
-		insist(l, "x")
+		startRetrying(l, "x")
 		time.Sleep(10 * time.Millisecond)
 		for range 200 {
 			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
@@ -460,14 +464,14 @@ func TestNewSettingsHoldAtOnce(t *testing.T) {
 		l.Set("x", limit.Settings{Rate: 1000})
 		began := time.Now()
 		for range 100 {
-			insist(l, "x")
+			startRetrying(l, "x")
 		}
 		require.Less(t, time.Since(began), time.Second)
 		l.Set("x", limit.Settings{Concurrent: 1})
 		for range 101 {
 			l.Done("x")
 		}
-		insist(l, "x")
+		startRetrying(l, "x")
 		require.False(t, l.Start(limit.Ask{App: "x"}).OK)
 		l.Set("x", limit.Settings{})
 		require.True(t, l.Start(limit.Ask{App: "x"}).OK)
@@ -482,13 +486,13 @@ func TestTheLedgerAway(t *testing.T) {
 		ledger, ls := run(t, "a", "b")
 		for _, l := range ls {
 			l.Set("x", limit.Settings{Rate: 100, Burst: 10, Concurrent: 40})
-			insist(l, "x")
+			startRetrying(l, "x")
 			l.Done("x")
-			insist(l, "x")
+			startRetrying(l, "x")
 			l.Done("x")
 		}
 		time.Sleep(500 * time.Millisecond)
-		ledger.away.Store(true)
+		ledger.unavailable.Store(true)
 		count := func(d time.Duration) int {
 			n := 0
 			for began := time.Now(); time.Since(began) < d; time.Sleep(time.Millisecond) {
@@ -501,7 +505,7 @@ func TestTheLedgerAway(t *testing.T) {
 		}
 		count(time.Second) // it is noticed
 		require.InDelta(t, 250, count(5*time.Second), 25, "half of the rate for each of two")
-		ledger.away.Store(false)
+		ledger.unavailable.Store(false)
 		count(time.Second)
 		require.InDelta(t, 500, count(5*time.Second), 100, "all of it, for the other is idle")
 	})
@@ -519,14 +523,14 @@ func TestSlotsOfAnExecutorThatStopsComeBackAtOnce(t *testing.T) {
 		settings := limit.Settings{Concurrent: 1}
 		stops.Set("x", settings)
 		ls[0].Set("x", settings)
-		insist(stops, "x")
+		startRetrying(stops, "x")
 		stops.Done("x")
-		insist(stops, "x")
+		startRetrying(stops, "x")
 		require.False(t, ls[0].Start(limit.Ask{App: "x"}).OK)
 		cancel()
 		all.Wait()
 		began := time.Now()
-		insist(ls[0], "x")
+		startRetrying(ls[0], "x")
 		ls[0].Done("x")
 		require.Less(t, time.Since(began), 6*time.Second)
 	})

@@ -14,19 +14,19 @@ type Waiter interface {
 	Ready() bool
 }
 
-// askAgain is how long the limiter gathers what comes at the same instant before it asks the
+// gatherDelay is how long the limiter gathers what comes at the same instant before it asks the
 // ledger, and the nearest retry-after time.
-const askAgain = 5 * time.Millisecond
+const gatherDelay = 5 * time.Millisecond
 
 // waitList is what waits for the limits of one app in one executor, and the only place that orders
 // it: a Picker, here or in the ledger, says whose turn it is, and each priority has what came back
 // before what is new, each in the order in which it came.
 type waitList struct {
-	returned, fresh [Priorities]fifo
-	deferred        [Priorities]deferred
+	returned, firstTime [Priorities]fifo
+	deferred            [Priorities]deferred
 }
 
-func (w *waitList) len(p Priority) int { return w.returned[p].len() + w.fresh[p].len() }
+func (w *waitList) len(p Priority) int { return w.returned[p].len() + w.firstTime[p].len() }
 
 func (w *waitList) empty() bool { return w.waiting() == [Priorities]bool{} }
 
@@ -41,7 +41,7 @@ func (w *waitList) push(a *Ask) {
 	if a.Returned {
 		w.returned[a.Priority].push(a.Waiter)
 	} else {
-		w.fresh[a.Priority].push(a.Waiter)
+		w.firstTime[a.Priority].push(a.Waiter)
 	}
 }
 
@@ -49,11 +49,11 @@ func (w *waitList) pop(p Priority) Waiter {
 	if w.returned[p].len() > 0 {
 		return w.returned[p].pop()
 	}
-	return w.fresh[p].pop()
+	return w.firstTime[p].pop()
 }
 
-// rest empties the list.
-func (w *waitList) rest() (all []Waiter) {
+// drain empties the list.
+func (w *waitList) drain() (all []Waiter) {
 	for p := range Priorities {
 		for w.len(p) > 0 {
 			all = append(all, w.pop(p))
@@ -62,10 +62,10 @@ func (w *waitList) rest() (all []Waiter) {
 	return all
 }
 
-// before estimates how many calls of the app start before one that comes now: what is known to wait
+// startsBefore estimates how many calls of the app start before one that comes now: what is known to wait
 // of its own priority, here and in the store, and of the others what their weights let start
 // meanwhile. One that came back goes before those of its priority that are still in the store.
-func (w *waitList) before(ask *Ask, now time.Time) float64 {
+func (w *waitList) startsBefore(ask *Ask, now time.Time) float64 {
 	weights, all := DefaultWeights(), 0.0
 	own := w.returned[ask.Priority].len()
 	if !ask.Returned {
@@ -131,32 +131,32 @@ func (d *deferred) count(now time.Time) int {
 	return d.n
 }
 
-// wait estimates how long a fire waits that cannot start now.
-func (a *app) wait(ask *Ask, why *refusal, now time.Time) time.Duration {
-	ahead, first := a.list.before(ask, now), time.Duration(0)
+// expectedWait estimates how long a fire waits that cannot start now.
+func (a *app) expectedWait(ask *Ask, why *refusal, now time.Time) time.Duration {
+	ahead, first := a.list.startsBefore(ask, now), time.Duration(0)
 	switch {
 	case why == byTokens:
 		first = max(a.nextToken.Sub(now), 0)
 	case why.known:
 		ahead++
-	case a.list.empty() || !a.short: // the ledger may have all of a burst
+	case a.list.empty() || !a.tokensShort: // the ledger may have all of a burst
 		ahead -= float64(max(a.settings.Burst, a.settings.Concurrent))
 	}
 	return first + time.Duration(
-		min(max(ahead, 0)/a.pace(now, why), 2*MaxWait.Seconds())*float64(time.Second),
+		min(max(ahead, 0)/a.startRate(now, why), 2*MaxWait.Seconds())*float64(time.Second),
 	)
 }
 
 // retryAfter returns when a fire shall ask again that does not wait here. It comes before its turn
 // is expected, to wait the rest of the time in the list: so each priority has something there while
 // any of it waits, and the order is decided when permits come, not when the time was given.
-func (a *app) retryAfter(ask *Ask, wait time.Duration, now time.Time) time.Time {
-	if wait > MaxWait {
-		wait = MaxWait - time.Duration(rand.Int64N(int64(MaxWait)/4))
+func (a *app) retryAfter(ask *Ask, expectedWait time.Duration, now time.Time) time.Time {
+	if expectedWait > MaxWait {
+		expectedWait = MaxWait - time.Duration(rand.Int64N(int64(MaxWait)/4))
 	} else {
-		wait -= min(wait, ask.Hold) / 2 //nolint:mnd // half of what may wait here
+		expectedWait -= min(expectedWait, ask.Hold) / 2 //nolint:mnd // half of what may wait here
 	}
-	at := now.Add(max(wait, askAgain))
+	at := now.Add(max(expectedWait, gatherDelay))
 	a.list.deferred[ask.Priority].count(now)
 	a.list.deferred[ask.Priority].add(at)
 	return at
@@ -169,41 +169,41 @@ func (l *Limiter) pump(a *app, now time.Time) {
 		if !a.list.pop(p).Ready() {
 			continue
 		}
-		a.started(now, l.away)
+		a.started(now, l.unavailable)
 		l.inUse++
 	}
 }
 
 // next returns whose turn it is. Something waits.
 func (a *app) next() Priority {
-	if len(a.turns) > 0 && a.list.len(a.turns[0]) > 0 {
-		return a.turns[0]
+	if len(a.order) > 0 && a.list.len(a.order[0]) > 0 {
+		return a.order[0]
 	}
 	p, _ := a.picker.Next(a.list.waiting())
 	return p
 }
 
-// pace estimates how many calls per second can start here: our part of the rate, and as many as
+// startRate estimates how many calls per second can start here: our part of the rate, and as many as
 // ended lately.
-func (a *app) pace(now time.Time, why *refusal) float64 {
+func (a *app) startRate(now time.Time, why *refusal) float64 {
 	const (
 		// one in 5 s: an endpoint that hangs says nothing of when it will not.
 		slowest = 0.2
 		// what runs is thought to take, until it shows that it takes longer.
 		soonest = 100 * time.Millisecond
 	)
-	pace := math.Inf(1)
+	startRate := math.Inf(1)
 	if a.settings.Rate > 0 {
-		pace = a.settings.Rate / float64(a.executors)
+		startRate = a.settings.Rate / float64(a.executors)
 	}
-	if why == bySlots || why == byShare || why == awayRefusal && a.settings.Concurrent > 0 ||
-		math.IsInf(pace, 1) {
+	if why == bySlots || why == byShare || why == byUnavailable && a.settings.Concurrent > 0 ||
+		math.IsInf(startRate, 1) {
 		since := soonest
 		if a.inUse > 0 {
-			since = max(now.Sub(a.progress), soonest)
+			since = max(now.Sub(a.lastProgress), soonest)
 		}
 		running := float64(max(a.inUse, a.settings.Concurrent/a.executors, 1)) / since.Seconds()
-		pace = min(pace, max(a.ended.rate(now), running, slowest))
+		startRate = min(startRate, max(a.ended.rate(now), running, slowest))
 	}
-	return max(pace, 1e-3)
+	return max(startRate, 1e-3)
 }

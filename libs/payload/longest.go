@@ -15,7 +15,7 @@ const maxZoneLen = 64
 // Longest returns how many bytes a text that Check let pass can have once it is expanded, whichever
 // fire of the timer it is for.
 func Longest(src string, p Place, labels map[string]string) int {
-	if !strings.Contains(src, open) {
+	if !strings.Contains(src, opening) {
 		return len(src)
 	}
 	sizes := make(map[string]int)
@@ -40,11 +40,11 @@ func Longest(src string, p Place, labels map[string]string) int {
 func longestOf(name string, p Place, labels map[string]string) int {
 	switch name {
 	case "timer.name":
-		return timer.MaxNameLen * widest(p)
+		return timer.MaxNameLen * maxEscaped(p)
 	case "app":
-		return timer.MaxAppLen * widest(p)
+		return timer.MaxAppLen * maxEscaped(p)
 	case "zone":
-		return maxZoneLen * widest(p)
+		return maxZoneLen * maxEscaped(p)
 	}
 	v := Values{
 		//nolint:mnd // four digits
@@ -66,8 +66,8 @@ func longestOf(name string, p Place, labels map[string]string) int {
 	return len(b)
 }
 
-// widest returns how many bytes one byte of a printable text becomes at the most.
-func widest(p Place) int {
+// maxEscaped returns how many bytes one byte of a printable text becomes at the most.
+func maxEscaped(p Place) int {
 	switch p {
 	case URL, Form:
 		return len("%25")

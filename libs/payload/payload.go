@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	open  = "{{"
-	shut  = "}}"
-	label = "label."
+	opening = "{{"
+	closing = "}}"
+	label   = "label."
 	// Layout is how due is written.
 	Layout = "2006-01-02T15:04:05.000Z07:00"
 )
@@ -67,23 +67,25 @@ func kindOf(name string) kind {
 // next finds the first variable of s: before is what stands before it, after what stands behind.
 // found is false where there is none; an error means that one is not closed.
 func next(s string) (before, name, after string, found bool, err error) {
-	at := strings.Index(s, open)
+	at := strings.Index(s, opening)
 	if at < 0 {
 		return s, "", "", false, nil
 	}
-	end := strings.Index(s[at:], shut)
+	end := strings.Index(s[at:], closing)
 	if end < 0 {
 		return s[:at], "", "", true, errors.New(
 			`has a "{{" without "}}"; {{open}} is a literal "{{"`,
 		)
 	}
-	return s[:at], strings.TrimSpace(s[at+len(open) : at+end]), s[at+end+len(shut):], true, nil
+	return s[:at], strings.TrimSpace(
+		s[at+len(opening) : at+end],
+	), s[at+end+len(closing):], true, nil
 }
 
 // Expand replaces the variables in a text that Check let pass. A text without variables is returned
 // as it is.
 func Expand(src string, p Place, v *Values) (string, error) {
-	if !strings.Contains(src, open) {
+	if !strings.Contains(src, opening) {
 		return src, nil
 	}
 	b := make([]byte, 0, len(src)+64)
@@ -102,7 +104,7 @@ func Expand(src string, p Place, v *Values) (string, error) {
 			return "", fmt.Errorf("has an unknown variable %q", name)
 		}
 		if kindOf(name) == literal && p != URL && p != Form {
-			b = append(b, open...)
+			b = append(b, opening...)
 		} else if b, err = escape(b, value, p); err != nil {
 			return "", err
 		}
@@ -122,7 +124,7 @@ func (v *Values) value(buf []byte, name string) (string, bool) {
 	due := func() time.Time { return time.UnixMilli(v.Fire.DueMS).UTC() }
 	switch name {
 	case "open":
-		return open, true
+		return opening, true
 	case "fire.id":
 		return v.Fire.String(), true
 	case "due":

@@ -35,7 +35,7 @@ func PlaceOf(contentType, body string) Place {
 			body,
 			" \t\r\n",
 		); s != "" && strings.IndexByte(`{["`, s[0]) >= 0 &&
-			!strings.HasPrefix(s, open) {
+			!strings.HasPrefix(s, opening) {
 			return JSON
 		}
 		return Text

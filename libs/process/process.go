@@ -35,11 +35,11 @@ type Options struct {
 
 // Process runs parts and stops them in order. It is not for concurrent use, but for its checks.
 type Process struct {
-	o      Options
-	intake stage
-	work   stage
-	closed []closer
-	ended  chan error // the first part that ended by itself
+	o       Options
+	intake  stage
+	work    stage
+	closers []closer
+	ended   chan error // the first part that ended by itself
 }
 
 type closer struct {
@@ -56,7 +56,7 @@ func New(o Options) *Process {
 // OnClose pushes something to be closed when all has stopped, the last pushed first. It is given a
 // context of 5 s.
 func (p *Process) OnClose(name string, f func(context.Context) error) {
-	p.closed = append(p.closed, closer{name, f})
+	p.closers = append(p.closers, closer{name, f})
 }
 
 // Intake adds a part that takes work from outside. run blocks until its context ends; all intakes
@@ -96,7 +96,7 @@ func (p *Process) Run(ctx context.Context) error {
 // does nothing.
 func (p *Process) Close() error {
 	var errs []error
-	for _, c := range slices.Backward(p.closed) {
+	for _, c := range slices.Backward(p.closers) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		if err := c.close(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("closing %s: %w", c.name, err))
@@ -104,7 +104,7 @@ func (p *Process) Close() error {
 		cancel()
 		p.o.Logger.Debug().Str(logging.Part, c.name).Msg("closed")
 	}
-	p.closed = nil
+	p.closers = nil
 	return errors.Join(errs...)
 }
 

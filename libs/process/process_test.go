@@ -26,25 +26,25 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// diary notes what happened, in order.
-type diary struct {
+// eventLog notes what happened, in order.
+type eventLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (d *diary) note(s string) {
+func (d *eventLog) note(s string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lines = append(d.lines, s)
 }
 
-func (d *diary) read() []string {
+func (d *eventLog) read() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.lines)
 }
 
-func (d *diary) part(name string, finish time.Duration) func(context.Context) error {
+func (d *eventLog) part(name string, finish time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		<-ctx.Done()
 		time.Sleep(finish)
@@ -53,14 +53,14 @@ func (d *diary) part(name string, finish time.Duration) func(context.Context) er
 	}
 }
 
-func (d *diary) closer(name string) func(context.Context) error {
+func (d *eventLog) closer(name string) func(context.Context) error {
 	return func(context.Context) error { d.note(name + " closed"); return nil }
 }
 
 func TestOrderOfAStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h, d := health.New(0), &diary{}
+		h, d := health.New(0), &eventLog{}
 		p := process.New(
 			process.Options{
 				Logger: zerolog.Nop(),
@@ -101,7 +101,7 @@ func TestOrderOfAStop(t *testing.T) {
 func TestPartThatFailsStopsAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &diary{}
+		d := &eventLog{}
 		p := process.New(
 			process.Options{
 				Logger: zerolog.Nop(),
@@ -126,10 +126,10 @@ func TestPartThatFailsStopsAll(t *testing.T) {
 	})
 }
 
-func TestSlowPartIsLeftBehind(t *testing.T) {
+func TestSlowPartIsAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &diary{}
+		d := &eventLog{}
 		p := process.New(
 			process.Options{Logger: zerolog.Nop(), Health: health.New(0), Grace: time.Second},
 		)
@@ -144,7 +144,7 @@ func TestSlowPartIsLeftBehind(t *testing.T) {
 	})
 }
 
-func TestServeAnswersWhatIsInHand(t *testing.T) {
+func TestServeAnswersRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	ln, err := process.Listen(t.Context(), "127.0.0.1:0", logging.HTTPListening, zerolog.Nop())
 	require.NoError(t, err)
@@ -209,7 +209,7 @@ func TestAdminListener(t *testing.T) {
 }
 
 // Profiles and metrics are not for timers, of whatever process.
-func TestTheAdminListenerAnswersNoTimer(t *testing.T) {
+func TestTheAdminListenerRefusesCallbacks(t *testing.T) {
 	t.Parallel()
 	var at net.Addr
 	p := process.New(

@@ -28,7 +28,7 @@ func (p *Parsed) allowed(afterMS, anchorMS int64) int64 {
 // between need not be looked at.
 func (p *Parsed) onlyAllowed(afterMS, anchorMS int64) int64 {
 	for {
-		due := p.firstOf(p.live, afterMS, anchorMS)
+		due := p.firstOf(p.activeParts, afterMS, anchorMS)
 		if due == timer.NeverMS {
 			return due
 		}

@@ -19,8 +19,8 @@ type stretch struct {
 // at once is equally right. Four are what is asked for in turn within a day, and 16 kB in the worst
 // case.
 type stretches struct {
-	places [4]atomic.Pointer[stretch]
-	turn   atomic.Uint32
+	places    [4]atomic.Pointer[stretch]
+	nextPlace atomic.Uint32
 }
 
 func (s *stretches) get(begin, anchorMS int64) *stretch {
@@ -34,14 +34,14 @@ func (s *stretches) get(begin, anchorMS int64) *stretch {
 }
 
 func (s *stretches) put(known *stretch) {
-	s.places[s.turn.Add(1)%uint32(len(s.places))].Store(known)
+	s.places[s.nextPlace.Add(1)%uint32(len(s.places))].Store(known)
 }
 
 // moved returns the instants that those of an excluded stretch move to; at lies in it, and is one
 // of them, and it ends at open.
 func (p *Parsed) moved(at, open, anchorMS int64) []int64 {
 	begin := p.stretchStart(at)
-	if known := p.memory.get(begin, anchorMS); known != nil {
+	if known := p.movedCache.get(begin, anchorMS); known != nil {
 		return known.due
 	}
 	s := &stretch{begin: begin, anchorMS: anchorMS}
@@ -56,7 +56,7 @@ func (p *Parsed) moved(at, open, anchorMS int64) []int64 {
 	}
 	slices.Sort(s.due)
 	s.due = slices.Compact(s.due)
-	p.memory.put(s)
+	p.movedCache.put(s)
 	return s.due
 }
 

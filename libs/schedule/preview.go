@@ -111,8 +111,8 @@ func (p *Parsed) exclusions(
 	}
 	for _, part := range p.parts {
 		if w, ok := part.(*wall); ok {
-			out = append(out, p.repeated(w, fromMS, toMS)...)
-			out = append(out, p.missing(w, fromMS, toMS)...)
+			out = append(out, p.overlaps(w, fromMS, toMS)...)
+			out = append(out, p.droppedByGap(w, fromMS, toMS)...)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b ForecastExclusion) int {
@@ -155,14 +155,14 @@ func (p *Parsed) excludedByCalendars(
 		}
 		out = append(
 			out,
-			p.exclusion(at, p.calendars.Why(second)+p.became(at, second, open, anchorMS)),
+			p.exclusion(at, p.calendars.Why(second)+p.exclusionResult(at, second, open, anchorMS)),
 		)
 	}
 	return out, nil
 }
 
-// became says what became of an instant that a calendar excludes.
-func (p *Parsed) became(dueMS, second, open, anchorMS int64) string {
+// exclusionResult says what became of an instant that a calendar excludes.
+func (p *Parsed) exclusionResult(dueMS, second, open, anchorMS int64) string {
 	var to int64
 	switch {
 	case p.excluded == timer.ExcludedNext && p.kind == timer.KindFixedDelay:

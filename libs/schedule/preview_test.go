@@ -255,7 +255,7 @@ func TestPreviewWhereNothingIsEverAllowed(t *testing.T) {
 	ten.Name, ten.AllowedTimes = "ten", []timer.TimeRange{{From: "10:00", To: "11:00"}}
 	for _, zone := range []string{"", "Asia/Tokyo"} {
 		ten.Zone = zone
-		for policy, became := range map[timer.ExcludedPolicy]string{
+		for policy, exclusionResult := range map[timer.ExcludedPolicy]string{
 			"": "", timer.ExcludedNext: "; there is no allowed instant to move it to", timer.ExcludedPrevious: "; there is no allowed instant to move it to",
 		} {
 			s, in := under(cronOf("", "* * * * *"), policy, nine, ten)
@@ -264,7 +264,7 @@ func TestPreviewWhereNothingIsEverAllowed(t *testing.T) {
 			require.Len(t, f.Excluded, schedule.MaxPreviewExcluded)
 			require.Equal(
 				t,
-				`calendar "nine": 00:01:00 is not among the allowed times`+became,
+				`calendar "nine": 00:01:00 is not among the allowed times`+exclusionResult,
 				f.Excluded[0].Reason,
 			)
 		}

@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// repeated lists what the overlap policy leaves out in (fromMS, toMS]: what the same spec has in
+// overlaps lists what the overlap policy leaves out in (fromMS, toMS]: what the same spec has in
 // both passes and the policy in one.
-func (p *Parsed) repeated(w *wall, fromMS, toMS int64) []ForecastExclusion {
+func (p *Parsed) overlaps(w *wall, fromMS, toMS int64) []ForecastExclusion {
 	if !w.first && !w.second {
 		return nil
 	}
@@ -22,7 +22,7 @@ func (p *Parsed) repeated(w *wall, fromMS, toMS int64) []ForecastExclusion {
 		if length := z.Offset(i-1) - z.Offset(i); length > 0 {
 			out = append(
 				out,
-				p.leftOut(
+				p.droppedByOverlap(
 					w,
 					&both,
 					z.Start(i)-length-1,
@@ -36,9 +36,9 @@ func (p *Parsed) repeated(w *wall, fromMS, toMS int64) []ForecastExclusion {
 	return out
 }
 
-// leftOut lists the instants in (after, before) and in (fromMS, toMS] that one wall has and the
+// droppedByOverlap lists the instants in (after, before) and in (fromMS, toMS] that one wall has and the
 // other has not.
-func (p *Parsed) leftOut(
+func (p *Parsed) droppedByOverlap(
 	w, both *wall,
 	after, before, fromMS, toMS int64,
 	reason string,
@@ -55,9 +55,9 @@ func (p *Parsed) leftOut(
 	return out
 }
 
-// missing lists the local times in (fromMS, toMS] that do not exist, under the policy that skips
+// droppedByGap lists the local times in (fromMS, toMS] that do not exist, under the policy that skips
 // them. Under "shift" none is left out.
-func (p *Parsed) missing(w *wall, fromMS, toMS int64) []ForecastExclusion {
+func (p *Parsed) droppedByGap(w *wall, fromMS, toMS int64) []ForecastExclusion {
 	if w.everyHour || w.shift {
 		return nil
 	}

@@ -97,8 +97,8 @@ func (f fields) model(
 	last := wall(from - margin - 1)
 	for s := from - margin; s < to+margin; s++ {
 		now := wall(s)
-		for missing := last.Add(time.Second); missing.Before(now); missing = missing.Add(time.Second) {
-			if !f.everyHour() && gap != timer.GapSkip && f.matches(missing) {
+		for droppedByGap := last.Add(time.Second); droppedByGap.Before(now); droppedByGap = droppedByGap.Add(time.Second) {
+			if !f.everyHour() && gap != timer.GapSkip && f.matches(droppedByGap) {
 				due[s] = true
 			}
 		}

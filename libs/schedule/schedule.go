@@ -11,17 +11,17 @@ import (
 // Parsed is a schedule made ready to compute instants. It gives the same answers for ever, and is
 // safe for concurrent use.
 type Parsed struct {
-	kind  timer.ScheduleKind
-	parts []instants // one for each spec of a cron, else one
-	live  []instants // those of them that calendars may allow; see setLive
-	zone  *zone.Table
+	kind        timer.ScheduleKind
+	parts       []instants // one for each spec of a cron, else one
+	activeParts []instants // those of them that calendars may allow; see setActiveParts
+	zone        *zone.Table
 
 	startMS, endMS int64 // due instants lie in [startMS, endMS)
 	everyMS        int64 // of a fixed delay
 
-	calendars *calendar.Set // nil where there are none
-	excluded  timer.ExcludedPolicy
-	memory    *stretches // where excluded instants move
+	calendars  *calendar.Set // nil where there are none
+	excluded   timer.ExcludedPolicy
+	movedCache *stretches // where excluded instants move
 }
 
 // instants is one source of due instants.
@@ -63,9 +63,9 @@ func Parse(s timer.Schedule, in Inputs) (*Parsed, error) {
 	switch {
 	case p.calendars == nil:
 	case p.excluded == timer.ExcludedNext, p.excluded == timer.ExcludedPrevious:
-		p.memory = new(stretches)
+		p.movedCache = new(stretches)
 	default:
-		p.setLive()
+		p.setActiveParts()
 	}
 	return p, nil
 }

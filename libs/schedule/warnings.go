@@ -31,9 +31,9 @@ func (p *Parsed) Warnings(afterMS, anchorMS int64) []Warning {
 		one := *p
 		one.parts = p.parts[i : i+1]
 		if one.excluded == timer.ExcludedNext || one.excluded == timer.ExcludedPrevious {
-			one.memory = new(stretches) // p remembers where the instants of all parts move
+			one.movedCache = new(stretches) // p remembers where the instants of all parts move
 		} else if one.calendars != nil {
-			one.setLive()
+			one.setActiveParts()
 		}
 		if one.Next(afterMS, anchorMS) == timer.NeverMS {
 			_, why := one.whyNever(afterMS, anchorMS)

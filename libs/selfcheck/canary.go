@@ -11,18 +11,18 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Name is the canary's, in timer.ReservedApp.
-const Name = "canary"
+// CanaryName is the canary's, in timer.ReservedApp.
+const CanaryName = "canary"
 
 const (
 	everyPrefix = "@every "
-	// slept is how far behind now the canary's expansion may be, before it is taken for one of a
+	// staleAfter is how far behind now the canary's expansion may be, before it is taken for one of a
 	// deployment that was off: then its phase starts anew, for nobody wants a week's canaries
 	// called.
-	slept = 10 * time.Minute
-	// tries is how often one begins anew whose canary another replaced meanwhile. Each that does so
+	staleAfter = 10 * time.Minute
+	// maxTries is how often one begins anew whose canary another replaced meanwhile. Each that does so
 	// has what it wants and stops: more than there are processes that start at once are not needed.
-	tries = 20
+	maxTries = 20
 )
 
 var errContended = errors.New("others replace it all the time")
@@ -51,15 +51,15 @@ func intervalOf(d *timer.Definition) time.Duration {
 	return 0
 }
 
-// establish makes the canary be there, active and with this process's interval; at the start of the
+// ensure makes the canary be there, active and with this process's interval; at the start of the
 // process, and never later: were it to insist, processes whose settings differ would replace it for
 // ever, and switching it off one process after the other would not last.
 //
 // Any number of processes do so at once: of those that create it one wins and the others find it,
 // and deleting or activating it twice is doing it once. One that dies halfway leaves it deleted or
 // inactive; the next to start goes on, and whoever misses a deleted one makes it.
-func (w *Watch) establish(ctx context.Context) (timer.Timer, error) {
-	for range tries {
+func (w *Watch) ensure(ctx context.Context) (timer.Timer, error) {
+	for range maxTries {
 		t, err := w.create(ctx)
 		if timer.CodeOf(err) == timer.CodeConflict {
 			// It has another interval. A definition cannot be changed: the old one goes.
@@ -71,7 +71,7 @@ func (w *Watch) establish(ctx context.Context) (timer.Timer, error) {
 		if err != nil {
 			return t, err
 		}
-		asleep := t.NextDueMS != 0 && t.NextDueMS < w.opts.Now().Add(-slept).UnixMilli()
+		asleep := t.NextDueMS != 0 && t.NextDueMS < w.opts.Now().Add(-staleAfter).UnixMilli()
 		if t.Status == timer.StatusActive && asleep {
 			// What it missed is skipped by the epoch of the activation that follows.
 			if t, err = w.set(ctx, t.ID, timer.StatusInactive); err != nil {
@@ -89,9 +89,9 @@ func (w *Watch) establish(ctx context.Context) (timer.Timer, error) {
 	return timer.Timer{}, fmt.Errorf("making the canary: %w", errContended)
 }
 
-// seek finds the canary that the deployment has, whatever its interval, and makes one where there
+// findOrCreate finds the canary that the deployment has, whatever its interval, and makes one where there
 // is none: somebody deleted it.
-func (w *Watch) seek(ctx context.Context) (timer.Timer, error) {
+func (w *Watch) findOrCreate(ctx context.Context) (timer.Timer, error) {
 	t, ok, err := w.find(ctx)
 	if err != nil || ok {
 		return t, err
@@ -103,8 +103,8 @@ func (w *Watch) seek(ctx context.Context) (timer.Timer, error) {
 	return t, err
 }
 
-// retire switches the canary off, if there is one.
-func (w *Watch) retire(ctx context.Context) error {
+// disable switches the canary off, if there is one.
+func (w *Watch) disable(ctx context.Context) error {
 	t, ok, err := w.find(ctx)
 	if err != nil || !ok || t.Status != timer.StatusActive {
 		return err
@@ -117,7 +117,7 @@ func (w *Watch) create(ctx context.Context) (timer.Timer, error) {
 	made, err := w.opts.Store.Create(ctx, []store.NewTimer{
 		{
 			App:        timer.ReservedApp,
-			Name:       Name,
+			Name:       CanaryName,
 			Definition: definition(w.opts.Interval),
 			Activate:   true,
 		},
@@ -174,7 +174,7 @@ func (w *Watch) find(ctx context.Context) (t timer.Timer, ok bool, err error) {
 			return t, false, fmt.Errorf("looking for the canary: %w", err)
 		}
 		for i := range found {
-			if found[i].Name == Name {
+			if found[i].Name == CanaryName {
 				return found[i], true, nil
 			}
 		}

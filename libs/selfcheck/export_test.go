@@ -2,8 +2,8 @@ package selfcheck
 
 import "context"
 
-// Establish does what Run does first.
-func (w *Watch) Establish(ctx context.Context) error {
-	_, err := w.establish(ctx)
+// Ensure does what Run does first.
+func (w *Watch) Ensure(ctx context.Context) error {
+	_, err := w.ensure(ctx)
 	return err
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// late is how late a canary may be before readiness shows it: the service level that users are
+// maxLateness is how late a canary may be before readiness shows it: the service level that users are
 // given.
-const late = time.Second
+const maxLateness = time.Second
 
 // Report is what is known of the canary, for people.
 type Report struct {
@@ -45,37 +45,37 @@ func (w *Watch) Report() Report {
 func (w *Watch) Check(context.Context) error {
 	r := w.Report()
 	switch was := time.Duration(r.LatenessMS) * time.Millisecond; {
-	case w.silent():
+	case w.overdue():
 		return fmt.Errorf(
 			"none for %s, and there should be one every %s",
 			(time.Duration(r.AgeMS) * time.Millisecond).Round(time.Second),
 			r.Interval,
 		)
-	case was > late:
+	case was > maxLateness:
 		return fmt.Errorf("the latest was %s late", was)
 	}
 	return nil
 }
 
-// Oldest returns how far the most overdue open fire is past its run; 0 where none is. Where the
+// OldestOverdue returns how far the most overdue open fire is past its run; 0 where none is. Where the
 // store has not answered for a while, nothing that came due since can have been recorded: then that
 // time counts too, and what is returned is the most that it can be.
-func (w *Watch) Oldest() time.Duration {
+func (w *Watch) OldestOverdue() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if unseen := time.Since(w.looked); unseen > unseenAfter {
-		return w.oldest + unseen
+	if unknown := time.Since(w.polledAt); unknown > unvouchedAfter {
+		return w.oldestOverdue + unknown
 	}
-	return w.oldest
+	return w.oldestOverdue
 }
 
-// silent tells whether a canary is overdue by more than two, and by more than it can take to be
+// overdue tells whether a canary is overdue by more than two, and by more than it can take to be
 // seen.
-func (w *Watch) silent() bool {
+func (w *Watch) overdue() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	//nolint:mnd // two canaries, or four looks
-	return w.age() > w.interval+max(2*w.interval, 4*lookEvery)
+	return w.age() > w.interval+max(2*w.interval, 4*pollEvery)
 }
 
 func (w *Watch) age() time.Duration {
@@ -94,7 +94,7 @@ func (w *Watch) register(reg prometheus.Registerer) {
 	gauge(
 		"carillon_oldest_open_fire_seconds",
 		"How far the most overdue open fire is past its run, as this process knows; while the store does not answer, the most that it can be.",
-		func() float64 { return w.Oldest().Seconds() },
+		func() float64 { return w.OldestOverdue().Seconds() },
 	)
 	if w.opts.Interval == 0 {
 		return

@@ -119,12 +119,12 @@ func (d *deployment) one() timer.Timer {
 	d.t.Helper()
 	ts := d.timers()
 	require.Len(d.t, ts, 1)
-	require.Equal(d.t, selfcheck.Name, ts[0].Name)
+	require.Equal(d.t, selfcheck.CanaryName, ts[0].Name)
 	return ts[0]
 }
 
-// ring calls what the canary has open up to now, so late, as executors would.
-func (d *deployment) ring(late time.Duration) {
+// callDue calls what the canary has open up to now, so late, as executors would.
+func (d *deployment) callDue(late time.Duration) {
 	d.t.Helper()
 	const me = 7
 	now := time.Now().UnixMilli()
@@ -162,7 +162,7 @@ func (d *deployment) ring(late time.Duration) {
 func (d *deployment) pass(t time.Duration, late time.Duration) {
 	for end := time.Now().Add(t); time.Now().Before(end); {
 		time.Sleep(5 * time.Second)
-		d.ring(late)
+		d.callDue(late)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestMySQLCanaryIsMadeOnce(t *testing.T) {
 		var all errgroup.Group
 		for i := range 8 {
 			w := d.watch(time.Duration(10+(round+i%2)%3)*time.Second, prometheus.NewRegistry())
-			all.Go(func() error { return w.Establish(t.Context()) })
+			all.Go(func() error { return w.Ensure(t.Context()) })
 		}
 		require.NoError(t, all.Wait())
 		require.Equal(t, timer.StatusActive, d.one().Status)
@@ -371,29 +371,29 @@ func TestOldestOpenFire(t *testing.T) {
 		time.Sleep(29 * time.Second)
 		require.Zero(t, gauges(t, reg)[name], "it is not due")
 		time.Sleep(21 * time.Second)
-		require.InDelta(t, 20, w.Oldest().Seconds(), 6, "as of the latest look")
+		require.InDelta(t, 20, w.OldestOverdue().Seconds(), 6, "as of the latest look")
 
 		d.away.Store(true)
 		time.Sleep(time.Minute)
 		require.InDelta(
 			t,
 			80,
-			w.Oldest().Seconds(),
+			w.OldestOverdue().Seconds(),
 			.01,
 			"nothing can have been recorded meanwhile",
 		)
 		d.away.Store(false)
 		time.Sleep(10 * time.Second)
-		d.ring(0)
+		d.callDue(0)
 		time.Sleep(10 * time.Second)
-		require.Zero(t, w.Oldest())
+		require.Zero(t, w.OldestOverdue())
 
 		d.away.Store(true)
 		time.Sleep(time.Minute)
 		require.InDelta(
 			t,
 			63,
-			w.Oldest().Seconds(),
+			w.OldestOverdue().Seconds(),
 			3.01,
 			"whatever came due since it was seen may be open",
 		)

@@ -16,22 +16,26 @@ import (
 )
 
 const (
-	// lookEvery is how often a process looks, give or take a fifth: processes that started together
+	// pollEvery is how often a process looks, give or take a fifth: processes that started together
 	// shall not go on looking together.
-	lookEvery   = 5 * time.Second
-	lookTimeout = 3 * time.Second
-	// unseenAfter is without a look for how long a process no longer vouches for what it saw last.
-	unseenAfter = 3 * lookEvery
+	pollEvery   = 5 * time.Second
+	pollTimeout = 3 * time.Second
+	// unvouchedAfter is without a look for how long a process no longer vouches for what it saw last.
+	unvouchedAfter = 3 * pollEvery
 )
 
 // Store is what a watch needs of the store.
 type Store interface {
-	Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error)
+	Create(
+		ctx context.Context,
+		items []store.NewTimer,
+		plan store.Planner,
+	) ([]store.CreateResult, error)
 	SetStatus(
 		ctx context.Context,
 		items []store.StatusChange,
 		plan store.Planner,
-	) ([]store.StatusChanged, error)
+	) ([]store.StatusResult, error)
 	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
 	History(
 		ctx context.Context,
@@ -75,17 +79,17 @@ func (o *Options) validate() error {
 type Watch struct {
 	opts Options
 
-	mu       sync.Mutex
-	began    time.Time
-	interval time.Duration     // of the canary that there is
-	last     *timer.Outcome    // the latest canary that was called
-	kind     timer.OutcomeKind // of the latest canary, called or not
-	oldest   time.Duration     // how far the oldest open fire was past its run, when looked last
+	mu            sync.Mutex
+	began         time.Time
+	interval      time.Duration     // of the canary that there is
+	last          *timer.Outcome    // the latest canary that was called
+	kind          timer.OutcomeKind // of the latest canary, called or not
+	oldestOverdue time.Duration     // how far the oldest open fire was past its run, when looked last
 	// when that was, by the monotonic clock; at first when the watch began.
-	looked time.Time
+	polledAt time.Time
 
-	id   timer.ID // the canary's; 0: to be found. Run's alone
-	once bool     // it was established. Run's alone
+	id      timer.ID // the canary's; 0: to be found. Run's alone
+	ensured bool     // it was established. Run's alone
 }
 
 // New returns a watch that does nothing until Run.
@@ -94,7 +98,7 @@ func New(opts Options) (*Watch, error) {
 		return nil, err
 	}
 	now := time.Now()
-	w := &Watch{opts: opts, began: now, looked: now, interval: opts.Interval}
+	w := &Watch{opts: opts, began: now, polledAt: now, interval: opts.Interval}
 	w.register(opts.Registerer)
 	return w, nil
 }
@@ -103,25 +107,25 @@ func New(opts Options) (*Watch, error) {
 // done later.
 func (w *Watch) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		w.look(ctx)
+		w.poll(ctx)
 		//nolint:mnd // a fifth less to a fifth more
-		clock.Pause(ctx, lookEvery*4/5+rand.N(lookEvery*2/5))
+		clock.Pause(ctx, pollEvery*4/5+rand.N(pollEvery*2/5))
 	}
 	return nil
 }
 
-func (w *Watch) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+func (w *Watch) poll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	if err := w.lookForOldest(ctx); err != nil {
+	if err := w.pollOldest(ctx); err != nil {
 		w.opts.Logger.Debug().Err(err).Msg("oldest open fire not read")
 	}
-	if err := w.lookForCanary(ctx); err != nil {
+	if err := w.pollCanary(ctx); err != nil {
 		w.opts.Logger.Debug().Err(err).Msg("canary not looked after")
 	}
 }
 
-func (w *Watch) lookForOldest(ctx context.Context) error {
+func (w *Watch) pollOldest(ctx context.Context) error {
 	asked := time.Now()
 	at, err := w.opts.Store.OldestOpen(ctx)
 	if err != nil {
@@ -129,18 +133,18 @@ func (w *Watch) lookForOldest(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.oldest, w.looked = 0, asked
+	w.oldestOverdue, w.polledAt = 0, asked
 	if at > 0 {
-		w.oldest = max(0, w.opts.Now().Sub(time.UnixMilli(at)))
+		w.oldestOverdue = max(0, w.opts.Now().Sub(time.UnixMilli(at)))
 	}
 	return nil
 }
 
-func (w *Watch) lookForCanary(ctx context.Context) error {
+func (w *Watch) pollCanary(ctx context.Context) error {
 	if w.opts.Interval == 0 {
-		return w.withdraw(ctx)
+		return w.disableOnce(ctx)
 	}
-	if err := w.know(ctx); err != nil || w.id == 0 {
+	if err := w.resolveCanary(ctx); err != nil || w.id == 0 {
 		return err
 	}
 	found, err := w.opts.Store.History(ctx, timer.ReservedApp, w.id, timer.FireID{}, 1)
@@ -160,21 +164,21 @@ func (w *Watch) lookForCanary(ctx context.Context) error {
 	return nil
 }
 
-// know finds out which timer the canary is: at first by making it, and again whenever it is silent,
+// resolveCanary finds out which timer the canary is: at first by making it, and again whenever it is silent,
 // for it may have been replaced or deleted.
-func (w *Watch) know(ctx context.Context) error {
-	seek := w.seek
+func (w *Watch) resolveCanary(ctx context.Context) error {
+	findOrCreate := w.findOrCreate
 	switch {
-	case !w.once:
-		seek = w.establish
-	case w.id != 0 && !w.silent():
+	case !w.ensured:
+		findOrCreate = w.ensure
+	case w.id != 0 && !w.overdue():
 		return nil
 	}
-	t, err := seek(ctx)
+	t, err := findOrCreate(ctx)
 	if err != nil {
 		return err
 	}
-	w.once, w.id = true, t.ID
+	w.ensured, w.id = true, t.ID
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if every := intervalOf(&t.Definition); every > 0 {
@@ -183,14 +187,14 @@ func (w *Watch) know(ctx context.Context) error {
 	return nil
 }
 
-// withdraw switches the canary off, once.
-func (w *Watch) withdraw(ctx context.Context) error {
-	if w.once {
+// disableOnce switches the canary off, once.
+func (w *Watch) disableOnce(ctx context.Context) error {
+	if w.ensured {
 		return nil
 	}
-	if err := w.retire(ctx); err != nil {
+	if err := w.disable(ctx); err != nil {
 		return err
 	}
-	w.once = true
+	w.ensured = true
 	return nil
 }

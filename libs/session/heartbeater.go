@@ -89,10 +89,10 @@ func (t *Epoch) AwaitExpiry(ctx context.Context) {
 
 // Heartbeater opens terms one after the other.
 type Heartbeater struct {
-	opts Options
-	mu   sync.Mutex
-	term *Epoch
-	next chan struct{} // closed when term is set
+	opts  Options
+	mu    sync.Mutex
+	epoch *Epoch
+	next  chan struct{} // closed when term is set
 }
 
 // NewHeartbeater returns a keeper without a term.
@@ -107,17 +107,17 @@ func NewHeartbeater(opts Options) (*Heartbeater, error) {
 func (k *Heartbeater) Epoch() *Epoch {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.term
+	return k.epoch
 }
 
 // Wait returns the term that lives, as soon as there is one.
 func (k *Heartbeater) Wait(ctx context.Context) (*Epoch, error) {
 	for {
 		k.mu.Lock()
-		term, next := k.term, k.next
+		epoch, next := k.epoch, k.next
 		k.mu.Unlock()
-		if term != nil {
-			return term, nil
+		if epoch != nil {
+			return epoch, nil
 		}
 		select {
 		case <-next:
@@ -161,9 +161,9 @@ func (k *Heartbeater) open(ctx context.Context) *Epoch {
 		err := k.opts.Store.OpenSession(call, id, k.opts.Kind, k.opts.Name)
 		cancel()
 		if err == nil {
-			life, end := context.WithCancel(context.WithoutCancel(ctx))
+			epochCtx, end := context.WithCancel(context.WithoutCancel(ctx))
 			k.opts.Logger.Info().Int64("session", int64(id)).Msg("session opened")
-			return &Epoch{ID: id, ctx: life, end: end, sent: sent}
+			return &Epoch{ID: id, ctx: epochCtx, end: end, sent: sent}
 		}
 		// A session row that was written although the answer was an error is silent, and ended by a
 		// watcher.
@@ -209,14 +209,14 @@ func (k *Heartbeater) renew(ctx context.Context, t *Epoch) {
 func (k *Heartbeater) set(t *Epoch) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.term = t
+	k.epoch = t
 	close(k.next)
 }
 
 func (k *Heartbeater) clear() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.term = nil
+	k.epoch = nil
 	k.next = make(chan struct{})
 }
 

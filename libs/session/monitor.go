@@ -31,44 +31,44 @@ const (
 // at a store that is back would end all sessions, and every answer that waits to be recorded would
 // be a call made twice.
 type Monitor struct {
-	store  store.Sessions
-	own    *Heartbeater // nil: none
-	log    zerolog.Logger
-	seen   map[timer.ID]sight
-	spare  map[timer.ID]sight // that of the look before, to be filled by the next
-	looked time.Time          // when the last look that succeeded was over
+	store       store.Sessions
+	heartbeater *Heartbeater // nil: none
+	log         zerolog.Logger
+	observed    map[timer.ID]observation
+	reused      map[timer.ID]observation // that of the look before, to be filled by the next
+	lastLook    time.Time                // when the last look that succeeded was over
 	// when the first of those that live on will have been silent for too long, unless they are
 	// renewed.
 	next time.Time
 }
 
-type sight struct {
+type observation struct {
 	renewals int64
 	since    time.Time
-	silence  time.Duration // that ends the session
+	timeout  time.Duration // that ends the session
 }
 
 // NewMonitor returns a watcher that has seen nobody yet: whoever starts watching waits for Silence
 // too. own is the keeper of its process's own session, if it has one.
-func NewMonitor(st store.Sessions, own *Heartbeater, log zerolog.Logger) *Monitor {
+func NewMonitor(st store.Sessions, heartbeater *Heartbeater, log zerolog.Logger) *Monitor {
 	return &Monitor{
-		store: st,
-		own:   own,
-		log:   log,
-		seen:  make(map[timer.ID]sight),
-		spare: make(map[timer.ID]sight),
+		store:       st,
+		heartbeater: heartbeater,
+		log:         log,
+		observed:    make(map[timer.ID]observation),
+		reused:      make(map[timer.ID]observation),
 	}
 }
 
 // blind tells whether the silence that this watcher has seen may be the store's.
 func (w *Monitor) blind(asked time.Time) bool {
-	if !w.looked.IsZero() && asked.Sub(w.looked) > blindAfter {
+	if !w.lastLook.IsZero() && asked.Sub(w.lastLook) > blindAfter {
 		return true
 	}
-	if w.own == nil {
+	if w.heartbeater == nil {
 		return false
 	}
-	t := w.own.Epoch()
+	t := w.heartbeater.Epoch()
 	return t != nil && !t.Valid()
 }
 
@@ -76,7 +76,7 @@ func (w *Monitor) blind(asked time.Time) bool {
 // after a few seconds.
 func (w *Monitor) Watch(
 	ctx context.Context,
-	saw func(ctx context.Context, live, ended []store.Session, err error),
+	handle func(ctx context.Context, live, ended []store.Session, err error),
 ) {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
@@ -89,7 +89,7 @@ func (w *Monitor) Watch(
 		began := time.Now()
 		call, cancel := context.WithTimeout(ctx, watchTimeout)
 		live, ended, err := w.Look(call)
-		saw(call, live, ended, err)
+		handle(call, live, ended, err)
 		cancel()
 		at := began.Add(MonitorInterval)
 		if w.next.Before(at) && w.next.After(began) {
@@ -112,33 +112,33 @@ func (w *Monitor) Look(ctx context.Context) (live, ended []store.Session, err er
 	}
 	got := time.Now()
 	blind := w.blind(asked)
-	w.looked, w.next = got, got.Add(Timeout)
-	seen := w.spare
-	clear(seen)
+	w.lastLook, w.next = got, got.Add(Timeout)
+	observed := w.reused
+	clear(observed)
 	live = make([]store.Session, 0, len(all))
 	for _, s := range all {
-		before, known := w.seen[s.ID]
+		before, known := w.observed[s.ID]
 		if !known || before.renewals != s.Renewals {
-			before = sight{renewals: s.Renewals, since: got, silence: Timeout}
+			before = observation{renewals: s.Renewals, since: got, timeout: Timeout}
 		}
 		if known && blind {
-			before.since, before.silence = got, Grace
+			before.since, before.timeout = got, Grace
 		}
-		seen[s.ID] = before
-		if asked.Sub(before.since) < before.silence {
+		observed[s.ID] = before
+		if asked.Sub(before.since) < before.timeout {
 			live = append(live, s)
-			if over := before.since.Add(before.silence + justAfter); over.Before(w.next) {
+			if over := before.since.Add(before.timeout + justAfter); over.Before(w.next) {
 				w.next = over
 			}
 			continue
 		}
-		mine, endErr := w.store.ExpireSession(ctx, s.ID, s.Renewals)
+		expiredHere, endErr := w.store.ExpireSession(ctx, s.ID, s.Renewals)
 		if endErr != nil {
 			err = endErr
 			live = append(live, s)
 			continue
 		}
-		if mine {
+		if expiredHere {
 			w.log.Warn().
 				Int64("session", int64(s.ID)).
 				Str("kind", string(s.Kind)).
@@ -147,6 +147,6 @@ func (w *Monitor) Look(ctx context.Context) (live, ended []store.Session, err er
 			ended = append(ended, s)
 		}
 	}
-	w.seen, w.spare = seen, w.seen
+	w.observed, w.reused = observed, w.observed
 	return live, ended, err
 }

@@ -15,9 +15,9 @@ const (
 	// and more.
 	claimedAhead = time.Minute
 	claimedLimit = 500_000
-	estateChunk  = 2000
-	// estateTimeout bounds the read, and each chunk's publication.
-	estateTimeout = 5 * time.Second
+	orphanChunk  = 2000
+	// orphanTimeout bounds the read, and each chunk's publication.
+	orphanTimeout = 5 * time.Second
 )
 
 // Publisher dispatches fires.
@@ -44,14 +44,14 @@ func RecoverOrphans(
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	call, cancel := context.WithTimeout(ctx, estateTimeout)
+	call, cancel := context.WithTimeout(ctx, orphanTimeout)
 	fires, err := st.Owned(call, ids, now.Add(claimedAhead).UnixMilli(), claimedLimit)
 	cancel()
 	if err != nil {
 		return 0, fmt.Errorf("reading the claims of %d ended sessions: %w", len(ids), err)
 	}
-	for chunk := range slices.Chunk(fires, estateChunk) {
-		call, cancel := context.WithTimeout(ctx, estateTimeout)
+	for chunk := range slices.Chunk(fires, orphanChunk) {
+		call, cancel := context.WithTimeout(ctx, orphanTimeout)
 		err := to.Publish(call, chunk)
 		cancel()
 		if err != nil {
@@ -101,9 +101,9 @@ func executors(sessions []store.Session) (ids []timer.ID) {
 
 // Shard returns the place of a session among the living of its kind, who divide something between
 // them. One that is not among them has all of it: better twice than not.
-func Shard(living []store.Session, kind store.SessionKind, id timer.ID) (place, of int32) {
+func Shard(alive []store.Session, kind store.SessionKind, id timer.ID) (place, of int32) {
 	found := false
-	for _, l := range living {
+	for _, l := range alive {
 		if l.Kind != kind {
 			continue
 		}

@@ -18,10 +18,10 @@ import (
 
 // table is a sessions table whose connection can be cut.
 type table struct {
-	mu   sync.Mutex
-	rows map[timer.ID]*store.Session
-	cut  bool // nobody can renew
-	away bool // nobody can look
+	mu          sync.Mutex
+	rows        map[timer.ID]*store.Session
+	unavailable bool // nobody can renew
+	away        bool // nobody can look
 }
 
 var errCut = errors.New("cut off")
@@ -34,7 +34,7 @@ func (s *table) OpenSession(
 ) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cut {
+	if s.unavailable {
 		return errCut
 	}
 	s.rows[id] = &store.Session{ID: id, Kind: kind, Name: name}
@@ -44,7 +44,7 @@ func (s *table) OpenSession(
 func (s *table) RenewSession(_ context.Context, id timer.ID, load store.Load) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cut {
+	if s.unavailable {
 		return false, errCut
 	}
 	r := s.rows[id]
@@ -90,13 +90,13 @@ func (s *table) CloseSession(_ context.Context, id timer.ID) error {
 	return nil
 }
 
-func (s *table) setCut(cut bool) {
+func (s *table) setUnavailable(unavailable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cut = cut
+	s.unavailable = unavailable
 }
 
-func keep(t *testing.T, tab *table) (k *session.Heartbeater, stop func()) {
+func startHeartbeater(t *testing.T, tab *table) (k *session.Heartbeater, stop func()) {
 	t.Helper()
 	k, err := session.NewHeartbeater(session.Options{
 		Store:  tab,
@@ -117,30 +117,30 @@ func TestSessionIsRenewedAndClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := &table{rows: make(map[timer.ID]*store.Session)}
-		k, stop := keep(t, tab)
-		term, err := k.Wait(t.Context())
+		k, stop := startHeartbeater(t, tab)
+		epoch, err := k.Wait(t.Context())
 		require.NoError(t, err)
 		time.Sleep(10*time.Second + time.Millisecond)
-		require.True(t, term.Valid())
+		require.True(t, epoch.Valid())
 		require.NoError(t, k.Ready())
-		require.EqualValues(t, 20, tab.rows[term.ID].Renewals)
-		require.True(t, tab.rows[term.ID].Load.InflightFull)
+		require.EqualValues(t, 20, tab.rows[epoch.ID].Renewals)
+		require.True(t, tab.rows[epoch.ID].Load.InflightFull)
 		stop()
 		require.Empty(t, tab.rows)
-		require.Error(t, term.Context().Err())
+		require.Error(t, epoch.Context().Err())
 	})
 }
 
 // Trust ends before anyone may end the session: at 2 s since a renewal was sent, against 2.5 s of
 // silence.
-func TestTrustEndsBeforeTheSession(t *testing.T) {
+func TestValidityEndsBeforeTheSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := &table{rows: make(map[timer.ID]*store.Session)}
-		k, stop := keep(t, tab)
+		k, stop := startHeartbeater(t, tab)
 		defer stop()
 		w := session.NewMonitor(tab, nil, zerolog.Nop())
-		term, err := k.Wait(t.Context())
+		epoch, err := k.Wait(t.Context())
 		require.NoError(t, err)
 		look := func() []store.Session {
 			_, ended, err := w.Look(t.Context())
@@ -151,49 +151,49 @@ func TestTrustEndsBeforeTheSession(t *testing.T) {
 			time.Sleep(250 * time.Millisecond)
 			require.Empty(t, look())
 		}
-		tab.setCut(true)
+		tab.setUnavailable(true)
 		var ended []store.Session
 		for len(ended) == 0 {
 			time.Sleep(250 * time.Millisecond)
-			trusted := term.Valid()
+			trusted := epoch.Valid()
 			if ended = look(); len(ended) > 0 {
 				require.False(t, trusted)
 			}
 		}
-		require.Equal(t, term.ID, ended[0].ID)
+		require.Equal(t, epoch.ID, ended[0].ID)
 		require.Error(t, k.Ready())
-		tab.setCut(false)
+		tab.setUnavailable(false)
 		time.Sleep(time.Second)
-		require.Error(t, term.Context().Err(), "dead is final")
+		require.Error(t, epoch.Context().Err(), "dead is final")
 		next, err := k.Wait(t.Context())
 		require.NoError(t, err)
-		require.NotEqual(t, term.ID, next.ID)
+		require.NotEqual(t, epoch.ID, next.ID)
 		require.True(t, next.Valid())
 	})
 }
 
 // Who waits for the end of trust hears of it when it ends, not before, and as soon as the term is
 // cut.
-func TestLapse(t *testing.T) {
+func TestAwaitExpiry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := &table{rows: make(map[timer.ID]*store.Session)}
-		k, stop := keep(t, tab)
+		k, stop := startHeartbeater(t, tab)
 		defer stop()
-		term, err := k.Wait(t.Context())
+		epoch, err := k.Wait(t.Context())
 		require.NoError(t, err)
 		lapsed := make(chan struct{})
-		go func() { term.AwaitExpiry(t.Context()); close(lapsed) }()
+		go func() { epoch.AwaitExpiry(t.Context()); close(lapsed) }()
 		time.Sleep(time.Minute)
 		select {
 		case <-lapsed:
 			require.Fail(t, "lapsed while it is renewed")
 		default:
 		}
-		tab.setCut(true)
+		tab.setUnavailable(true)
 		began := time.Now()
 		<-lapsed
-		require.False(t, term.Valid())
+		require.False(t, epoch.Valid())
 		require.Greater(
 			t,
 			time.Since(began),
@@ -201,54 +201,54 @@ func TestLapse(t *testing.T) {
 		)
 		require.LessOrEqual(t, time.Since(began), session.LeaseValidity)
 
-		tab.setCut(false)
+		tab.setUnavailable(false)
 		time.Sleep(2 * session.RenewEvery)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		term.AwaitExpiry(ctx)
+		epoch.AwaitExpiry(ctx)
 		require.Error(t, ctx.Err())
-		require.True(t, term.Valid(), "who waited has ended, not the term")
+		require.True(t, epoch.Valid(), "who waited has ended, not the term")
 
 		began = time.Now()
-		time.AfterFunc(time.Millisecond, term.Fence)
-		term.AwaitExpiry(t.Context())
+		time.AfterFunc(time.Millisecond, epoch.Fence)
+		epoch.AwaitExpiry(t.Context())
 		require.Equal(t, time.Millisecond, time.Since(began))
 	})
 }
 
-func TestStoreAwayKillsNobody(t *testing.T) {
+func TestStoreOutageExpiresNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := &table{rows: make(map[timer.ID]*store.Session)}
-		k, stop := keep(t, tab)
+		k, stop := startHeartbeater(t, tab)
 		defer stop()
-		term, err := k.Wait(t.Context())
+		epoch, err := k.Wait(t.Context())
 		require.NoError(t, err)
-		tab.setCut(true) // for everybody: nobody looks either
+		tab.setUnavailable(true) // for everybody: nobody looks either
 		time.Sleep(time.Minute)
-		require.False(t, term.Valid())
-		tab.setCut(false)
+		require.False(t, epoch.Valid())
+		tab.setUnavailable(false)
 		time.Sleep(time.Second)
-		require.True(t, term.Valid(), "the same session goes on")
+		require.True(t, epoch.Valid(), "the same session goes on")
 	})
 }
 
-// TestStoreThatWasAwayIsNoSilence: the first look at a store that is back ends nobody, also not one
+// TestStoreOutageDoesNotCountTowardsTheTimeout: the first look at a store that is back ends nobody, also not one
 // whose renewal comes seconds after it.
-func TestStoreThatWasAwayIsNoSilence(t *testing.T) {
+func TestStoreOutageDoesNotCountTowardsTheTimeout(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(*table, bool){
-		"for everybody":     func(s *table, is bool) { s.cut, s.away = is, is },
-		"for renewals only": func(s *table, is bool) { s.cut = is },
+		"for everybody":     func(s *table, is bool) { s.unavailable, s.away = is, is },
+		"for renewals only": func(s *table, is bool) { s.unavailable = is },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				tab := &table{rows: make(map[timer.ID]*store.Session)}
-				k, stop := keep(t, tab)
+				k, stop := startHeartbeater(t, tab)
 				defer stop()
 				w := session.NewMonitor(tab, k, zerolog.Nop())
-				term, err := k.Wait(t.Context())
+				epoch, err := k.Wait(t.Context())
 				require.NoError(t, err)
 				require.NoError(
 					t,
@@ -279,13 +279,13 @@ func TestStoreThatWasAwayIsNoSilence(t *testing.T) {
 					"the other one is slow to come back",
 				)
 				require.Len(t, look(5*time.Second), 1, "and is not waited for without end")
-				require.True(t, term.Valid(), "the same session goes on")
+				require.True(t, epoch.Valid(), "the same session goes on")
 			})
 		})
 	}
 }
 
-func TestWatcherWaitsForSilenceOfItsOwn(t *testing.T) {
+func TestNewMonitorWaitsForTheTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7, Renewals: 3}}}
@@ -306,7 +306,7 @@ func TestWatcherWaitsForSilenceOfItsOwn(t *testing.T) {
 
 // Whenever a session is renewed for the last time, its silence is noticed a look later than it is
 // over at the most.
-func TestSilenceIsNoticedWhenItIsOver(t *testing.T) {
+func TestExpiryIsDetectedAtTheTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const takes = 10 * time.Millisecond // a look
@@ -365,7 +365,7 @@ func (s *slowTable) LiveSessions(ctx context.Context) ([]store.Session, error) {
 	return s.table.LiveSessions(ctx)
 }
 
-func TestTwoWatchersEndOnce(t *testing.T) {
+func TestTwoMonitorsExpireOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tab := &table{rows: map[timer.ID]*store.Session{7: {ID: 7}, 8: {ID: 8}}}

@@ -44,7 +44,7 @@ type Counts struct {
 	perBucket int64
 	mu        sync.Mutex
 	minutes   map[int64]*minute
-	counted   []int64 // those with something added, in any order
+	changed   []int64 // those with something added, in any order
 }
 
 type minute struct {
@@ -78,18 +78,18 @@ func (c *Counts) Bucket(f timer.FireID, runMinute int64) int32 {
 func (c *Counts) Take() []Growth {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.counted) == 0 {
+	if len(c.changed) == 0 {
 		return nil
 	}
-	out := make([]Growth, 0, len(c.counted))
-	for _, at := range c.counted {
+	out := make([]Growth, 0, len(c.changed))
+	for _, at := range c.changed {
 		m := c.minutes[at]
 		want := min((m.estimate+m.added)/c.perBucket+1, int64(MaxBuckets))
 		//nolint:gosec // bounded
 		out = append(out, Growth{Minute: at, Added: m.added, Buckets: max(int32(want), m.buckets)})
 		m.added = 0
 	}
-	c.counted = c.counted[:0]
+	c.changed = c.changed[:0]
 	slices.SortFunc(out, func(a, b Growth) int { return int(a.Minute - b.Minute) })
 	return out
 }
@@ -128,7 +128,7 @@ func (c *Counts) Drop(before int64) {
 func (c *Counts) add(minuteNo, fires int64) *minute {
 	m := c.at(minuteNo)
 	if m.added == 0 && fires > 0 {
-		c.counted = append(c.counted, minuteNo)
+		c.changed = append(c.changed, minuteNo)
 	}
 	m.added += fires
 	return m

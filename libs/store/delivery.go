@@ -14,9 +14,9 @@ type Completer interface {
 	// as its last attempt's record, for the executor to decide about the next: S25.
 	//
 	// Where an error comes with fires, they are in doubt, as with Record. Repeated after an unknown
-	// result it answers CompletedThen, with those fires that nobody has claimed since. Error:
+	// result it answers CompletionRepeated, with those fires that nobody has claimed since. Error:
 	// not_found (no such timer of the app, no such fire).
-	Complete(ctx context.Context, app string, c Completion) (Completed, error)
+	Complete(ctx context.Context, app string, c Completion) (CompletionResult, error)
 }
 
 // Completion is what a receiver said of a fire that it had accepted.
@@ -32,25 +32,25 @@ type Completion struct {
 	Next *timer.Fire
 }
 
-// Completed is the result of a Completion.
-type Completed struct {
-	State CompletedState
+// CompletionResult is the result of a Completion.
+type CompletionResult struct {
+	State CompletionState
 	// to be dispatched: the fire itself where it failed, and what its outcome set off (S22, S24).
 	Fires []timer.Fire
 }
 
-// CompletedState says what a Completion met.
-type CompletedState uint8
+// CompletionState says what a Completion met.
+type CompletionState uint8
 
 // The states.
 const (
-	CompletedNow CompletedState = iota
-	// CompletedThen: it had been completed by the same attempt before: a repeated call.
-	CompletedThen
-	CompletedEarly // the attempt is not recorded as accepted yet: repeat in a moment
-	// CompletedLate: the fire is over, or at another attempt. Also where there is no such fire of
+	CompletionAccepted CompletionState = iota
+	// CompletionRepeated: it had been completed by the same attempt before: a repeated call.
+	CompletionRepeated
+	CompletionTooEarly // the attempt is not recorded as accepted yet: repeat in a moment
+	// CompletionTooLate: the fire is over, or at another attempt. Also where there is no such fire of
 	// the app: not_found is Error's.
-	CompletedLate
+	CompletionTooLate
 )
 
 // Redriver makes failed fires again.
@@ -60,7 +60,12 @@ type Redriver interface {
 	// outcome, in one transaction; at most MaxBatch at a time, oldest finish first. Those of
 	// deleted timers, and those redriven before (unless q.Again), are left out. Repeated with the
 	// same series it makes none twice. Error: not_found (a timer or fire that is named).
-	Redrive(ctx context.Context, q RedriveQuery, series timer.ID, dry bool) (Redriven, error)
+	Redrive(
+		ctx context.Context,
+		q RedriveQuery,
+		series timer.ID,
+		dryRun bool,
+	) (RedriveResult, error)
 	// RedrivenAmong returns those of the fires whose outcome is failed and redriven, or another
 	// than failed, or that are gone: their dead letters can be acknowledged. Not the open ones.
 	RedrivenAmong(ctx context.Context, ids []timer.FireID) ([]timer.FireID, error)
@@ -69,20 +74,20 @@ type Redriver interface {
 // RedriveQuery selects failed fires of an app. Empty fields select all. A caller who goes on page
 // by page gives After: a page repeated with its series is the same page again.
 type RedriveQuery struct {
-	App      string
-	Timer    timer.ID
-	Fires    []timer.FireID
-	FromMS   int64 // due, included
-	ToMS     int64 // due, not included; 0: no end
-	Failure  timer.Failure
-	Again    bool
-	After    timer.FireID // exclusive: goes on behind the last of a page
-	AfterEnd int64        // FinishedMS of After
-	Limit    int
+	App             string
+	Timer           timer.ID
+	Fires           []timer.FireID
+	FromMS          int64 // due, included
+	ToMS            int64 // due, not included; 0: no end
+	Failure         timer.Failure
+	IncludeRedriven bool
+	After           timer.FireID // exclusive: goes on behind the last of a page
+	AfterFinishedMS int64        // FinishedMS of After
+	Limit           int
 }
 
-// Redriven is a page of a redrive.
-type Redriven struct {
+// RedriveResult is a page of a redrive.
+type RedriveResult struct {
 	Outcomes []timer.Outcome // that were selected
 	Fires    []timer.Fire    // inserted, to be dispatched; empty when dry
 	More     bool

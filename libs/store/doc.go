@@ -37,7 +37,7 @@
 //     final count and is idempotent.
 //   - S9 ClaimSlices gives a slice to one caller at a time: only undone ones whose lease has run
 //     out, with a token greater than any before.
-//   - S10 HoldSlice, RenewSlices and FinishSlice act only with the latest token (renew: and for the
+//   - S10 AcquireSlice, RenewSlices and FinishSlice act only with the latest token (renew: and for the
 //     holder); with a stale one they change no row and say so. A finished slice is never claimed
 //     again.
 //   - S11 The cursor never moves back and passes only minutes whose slices are all done.

@@ -9,12 +9,12 @@ import (
 
 // Editor changes timers that exist. Edit and Apply* are in doubt like Create (see [Timers]).
 type Editor interface {
-	// TimerNamed returns an app's live timer by its name. Error: not_found.
-	TimerNamed(ctx context.Context, app, name string) (timer.Timer, error)
+	// TimerByName returns an app's live timer by its name. Error: not_found.
+	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
 	// Edit gives timers new definitions, each with its own result, in one transaction, and logs the
 	// changes. An edit that changes nothing of the definition (same hash) does nothing. See S19 and
 	// S20.
-	Edit(ctx context.Context, items []Edit, plan Planner) ([]Edited, error)
+	Edit(ctx context.Context, items []Edit, plan Planner) ([]EditResult, error)
 	// AddFires inserts fires of other series than 0 for a timer that exists, active or not, with
 	// its present version, epoch and lane. One that is there already, open or finished, is left
 	// alone, so a call may be repeated. Errors: not_found; conflict while the app is frozen, for
@@ -35,8 +35,8 @@ type Edit struct {
 	Definition timer.Definition
 }
 
-// Edited is the result of an Edit.
-type Edited struct {
+// EditResult is the result of an Edit.
+type EditResult struct {
 	Timer timer.Timer  // as it is in the store now
 	Seq   int64        // its entry in the change log; 0: nothing changed
 	Fires []timer.Fire // inserted, or moved to another run: to be marked
@@ -118,15 +118,15 @@ type Backfills interface {
 
 // Backfill is a request for the fires of a past range.
 type Backfill struct {
-	ID        timer.ID
-	App       string
-	Timer     timer.ID
-	FromMS    int64 // included
-	ToMS      int64 // not included
-	NextMS    int64 // every instant before it has its fire
-	Created   int64
-	Status    BackfillStatus
-	CreatedMS int64
+	ID           timer.ID
+	App          string
+	Timer        timer.ID
+	FromMS       int64 // included
+	ToMS         int64 // not included
+	NextMS       int64 // every instant before it has its fire
+	FiresCreated int64
+	Status       BackfillStatus
+	CreatedMS    int64
 }
 
 // BackfillStatus is where a backfill stands.
@@ -149,10 +149,14 @@ type BackfillPlanner func(t *timer.Timer, b *Backfill, nowMS int64) (fires []tim
 type Admissions interface {
 	// AcquireSlots asks for the turn of fires that the session owns, of timers whose concurrency is
 	// not allow: S22.
-	AcquireSlots(ctx context.Context, session timer.ID, asks []SlotRequest) ([]SlotResult, error)
+	AcquireSlots(
+		ctx context.Context,
+		session timer.ID,
+		requests []SlotRequest,
+	) ([]SlotResult, error)
 	// CatchUp asks which of several late fires of a timer is the one that runs: S23. The answers
 	// are in the order of asks.
-	CatchUp(ctx context.Context, asks []Late) (run []bool, err error)
+	CatchUp(ctx context.Context, requests []CatchUpRequest) (run []bool, err error)
 }
 
 // SlotRequest asks for a fire's turn.
@@ -161,19 +165,19 @@ type SlotRequest struct {
 	Fire        timer.Fire
 	Concurrency timer.Concurrency
 
-	// AfterEnd is how long after the end of the timer's last called fire of the schedule it may run
+	// DelayAfterEnd is how long after the end of the timer's last called fire of the schedule it may run
 	// at the earliest; 0: whenever it is its turn. NowMS is the session's clock, by which such ends
 	// are recorded.
-	AfterEnd time.Duration
-	NowMS    int64
+	DelayAfterEnd time.Duration
+	NowMS         int64
 }
 
 // NotBeforeMS returns when the fire may run at the earliest, by the end of the last one.
 func (e *SlotRequest) NotBeforeMS(endedMS int64) int64 {
-	if e.AfterEnd == 0 || endedMS == 0 {
+	if e.DelayAfterEnd == 0 || endedMS == 0 {
 		return 0
 	}
-	return endedMS + e.AfterEnd.Milliseconds()
+	return endedMS + e.DelayAfterEnd.Milliseconds()
 }
 
 // SlotVerdict is the answer to an Entry.
@@ -197,8 +201,8 @@ type SlotResult struct {
 	Fire        timer.Fire // SlotQueued: as it is now, to be marked
 }
 
-// Late asks whether a late fire of a fire_once timer runs.
-type Late struct {
+// CatchUpRequest asks whether a late fire of a fire_once timer runs.
+type CatchUpRequest struct {
 	timer.FireID
 
 	ToMS int64 // it would run for every instant up to here
@@ -209,7 +213,7 @@ type Late struct {
 }
 
 // CoversTo returns up to where the fire would run, asked at nowMS.
-func (l *Late) CoversTo(nowMS int64) int64 {
+func (l *CatchUpRequest) CoversTo(nowMS int64) int64 {
 	if l.GraceMS == 0 {
 		return max(l.DueMS, l.ToMS)
 	}

@@ -18,9 +18,9 @@ type Slices interface {
 		lease time.Duration,
 		limit int,
 	) ([]SliceClaim, error)
-	// HoldSlice makes holder the slice's holder and renews its lease, if the token is the latest
+	// AcquireSlice makes holder the slice's holder and renews its lease, if the token is the latest
 	// and it is not done; with free, only while nobody else holds it by this token.
-	HoldSlice(
+	AcquireSlice(
 		ctx context.Context,
 		c SliceClaim,
 		holder timer.ID,
@@ -32,7 +32,7 @@ type Slices interface {
 	RenewSlices(
 		ctx context.Context,
 		holder timer.ID,
-		held []SliceClaim,
+		claims []SliceClaim,
 		lease time.Duration,
 	) (lost []SliceClaim, err error)
 	// FinishSlice sets done, if the token is the latest. Repeating it answers true.
@@ -73,7 +73,7 @@ type Fires interface {
 	// did not own.
 	Claim(ctx context.Context, session timer.ID, fires []timer.Fire) (won []timer.Fire, err error)
 	// Release gives owned fires back for dispatch, each with the RunAtMS, Bucket, State, Attempt,
-	// LateMS and Done given and its Rev one up, and writes the attempts; it returns the fires as
+	// FirstLatenessMS and Done given and its Rev one up, and writes the attempts; it returns the fires as
 	// they are now, to be marked, without those that the session no longer owned. Repeating it
 	// after an unknown result releases nothing again.
 	Release(
@@ -82,7 +82,7 @@ type Fires interface {
 		fires []timer.Fire,
 		attempts []timer.Attempt,
 	) (released []timer.Fire, err error)
-	// RecordAttempts writes RunAtMS, Bucket, State, Attempt, LateMS and Done of owned fires that
+	// RecordAttempts writes RunAtMS, Bucket, State, Attempt, FirstLatenessMS and Done of owned fires that
 	// stay claimed, and the attempts. It returns the ids that the session no longer owned.
 	// Repeating it is harmless.
 	RecordAttempts(
@@ -121,10 +121,10 @@ func After(runMS int64) Position {
 
 // OverdueQuery selects what to sweep.
 type OverdueQuery struct {
-	Live  []timer.ID // sessions that are alive
-	Shard int32      // buckets with bucket % Of == Shard
-	Of    int32      // at least 1
-	Limit int
+	Live   []timer.ID // sessions that are alive
+	Shard  int32      // buckets with bucket % Of == Shard
+	Shards int32      // at least 1
+	Limit  int
 }
 
 // SweepAfter is how far past its run an open fire must be to be swept first; SweepEvery is the
@@ -155,7 +155,7 @@ type Sessions interface {
 	// ExpiredSessions returns those of all kinds that ended less than within ago.
 	ExpiredSessions(ctx context.Context, within time.Duration) ([]Session, error)
 	// ExpireSession ends a session whose renewal number is still seen; true: this call ended it.
-	ExpireSession(ctx context.Context, id timer.ID, seen int64) (bool, error)
+	ExpireSession(ctx context.Context, id timer.ID, renewals int64) (bool, error)
 	// CloseSession ends the caller's own session, whatever its renewal number.
 	CloseSession(ctx context.Context, id timer.ID) error
 }
@@ -190,7 +190,7 @@ type Outcomes interface {
 		outcomes []timer.Outcome,
 		attempts []timer.Attempt,
 	) (
-		lost []timer.FireID, made []timer.Fire, err error)
+		lost []timer.FireID, started []timer.Fire, err error)
 	// Fire returns a fire of an app: open or finished. Error: not_found.
 	Fire(ctx context.Context, app string, id timer.FireID) (FireRecord, error)
 	// History returns a timer's finished fires, latest due first, behind before (exclusive; zero:
@@ -206,34 +206,34 @@ type Outcomes interface {
 	// leads from a timer to its fires. It therefore walks the open fires of all timers by due, up
 	// to q.Look of them and the rest of the instant at which that ends, and says where it stopped.
 	// Error: not_found.
-	OpenFires(ctx context.Context, app string, id timer.ID, q OpenQuery) (OpenPage, error)
+	OpenFires(ctx context.Context, app string, id timer.ID, q OpenFiresQuery) (OpenFiresPage, error)
 }
 
-// OpenQuery selects open fires of one timer.
-type OpenQuery struct {
-	After     OpenPlace // zero: from the first on
-	UntilMS   int64     // due no later
-	ScanLimit int       // looks at so many open fires of all timers; at least 1
-	Limit     int       // returns no more; at least 1
+// OpenFiresQuery selects open fires of one timer.
+type OpenFiresQuery struct {
+	After     OpenFiresPosition // zero: from the first on
+	UntilMS   int64             // due no later
+	ScanLimit int               // looks at so many open fires of all timers; at least 1
+	Limit     int               // returns no more; at least 1
 }
 
-// OpenPlace is a place among a timer's open fires: behind a series of the instant DueMS, or before
-// all of that instant where Series is AllSeries.
-type OpenPlace struct{ DueMS, Series int64 }
+// OpenFiresPosition is a place among a timer's open fires: behind a series of the instant DueMS, or before
+// all of that instant where Series is BeforeAllSeries.
+type OpenFiresPosition struct{ DueMS, Series int64 }
 
-// AllSeries stands before every series.
-const AllSeries = -1
+// BeforeAllSeries stands before every series.
+const BeforeAllSeries = -1
 
-// Behind tells whether a fire comes after the place.
-func (p OpenPlace) Behind(f timer.FireID) bool {
+// Before tells whether a fire comes after the place.
+func (p OpenFiresPosition) Before(f timer.FireID) bool {
 	return f.DueMS > p.DueMS || f.DueMS == p.DueMS && f.Series > p.Series
 }
 
-// OpenPage is a page of open fires. A fire that is open before the first page is read and after the
+// OpenFiresPage is a page of open fires. A fire that is open before the first page is read and after the
 // last is on one of them.
-type OpenPage struct {
+type OpenFiresPage struct {
 	Fires []timer.Fire
-	Next  OpenPlace // After of the next page; zero: there is none
+	Next  OpenFiresPosition // After of the next page; zero: there is none
 }
 
 // FireRecord is all that is known of a fire.

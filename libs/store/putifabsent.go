@@ -2,8 +2,8 @@ package store
 
 import "context"
 
-// Keys keep what callers' idempotency keys stood for, of calls other than Create.
-type Keys interface {
+// IdempotencyKeys keep what callers' idempotency keys stood for, of calls other than Create.
+type IdempotencyKeys interface {
 	// PutIfAbsent keeps a value under a key of an app, and returns the value that was kept first
 	// under it. It forgets as Create forgets its keys, which are in the same place: a key begins
 	// with a byte that none of those begins with. Repeating it is harmless.

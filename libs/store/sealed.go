@@ -2,9 +2,9 @@ package store
 
 import "github.com/carillon-timer/carillon/libs/timer"
 
-// Unsealed returns a definition with the same mark in place of every sealed text, and how many
+// MaskSealed returns a definition with the same mark in place of every sealed text, and how many
 // there are. Two definitions whose unsealed forms are the same differ in sealed text alone.
-func Unsealed(d timer.Definition) (timer.Definition, int) {
+func MaskSealed(d timer.Definition) (timer.Definition, int) {
 	n := 0
 	mark := func(s timer.Sealed) timer.Sealed {
 		if s == "" {

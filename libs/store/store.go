@@ -20,7 +20,7 @@ const MaxBatch = 500
 type Store interface {
 	Timers
 	Editor
-	Keys
+	IdempotencyKeys
 	Apps
 	Calendars
 	Backfills
@@ -54,7 +54,7 @@ type Store interface {
 type Timers interface { //nolint:interfacebloat // all that there is to ask of definitions
 	// Create registers timers, each with its own result, in one transaction. Items with Activate
 	// are expanded by plan. The items of one call may share names: the first wins.
-	Create(ctx context.Context, items []NewTimer, plan Planner) ([]Created, error)
+	Create(ctx context.Context, items []NewTimer, plan Planner) ([]CreateResult, error)
 	// Timer returns one timer. Error: not_found, also for another app's and for a deleted one.
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	// List returns an app's timers in order of id.
@@ -62,7 +62,7 @@ type Timers interface { //nolint:interfacebloat // all that there is to ask of d
 	// SetStatus activates, deactivates and deletes timers, each with its own result, in one
 	// transaction. One that is not active any more is expanded up to now: what came due while it
 	// was active and was not expanded yet gets its fires, to be skipped.
-	SetStatus(ctx context.Context, items []StatusChange, plan Planner) ([]StatusChanged, error)
+	SetStatus(ctx context.Context, items []StatusChange, plan Planner) ([]StatusResult, error)
 	// States returns what is known of the timers, in no order; one that does not exist is left out.
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	// Definitions returns versions of definitions, in no order; one that does not exist is left
@@ -93,8 +93,8 @@ type NewTimer struct {
 	RequestHash    []byte // of the request behind the key
 }
 
-// Created is the result of a NewTimer.
-type Created struct {
+// CreateResult is the result of a NewTimer.
+type CreateResult struct {
 	Timer timer.Timer // as it is in the store now
 	// Existing: an identical one (same definition), or the same idempotency key, was there before.
 	Existing bool
@@ -138,8 +138,8 @@ func (c *StatusChange) Refused(t *timer.Timer) error {
 	return nil
 }
 
-// StatusChanged is the result of a StatusChange.
-type StatusChanged struct {
+// StatusResult is the result of a StatusChange.
+type StatusResult struct {
 	Timer timer.Timer // as it is in the store now
 	Seq   int64       // its entry in the change log; 0: nothing changed
 	Fires []timer.Fire

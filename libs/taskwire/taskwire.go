@@ -19,7 +19,7 @@ const (
 	taskTimer protowire.Number = iota + 1
 	taskDue
 	taskSeries
-	taskRun
+	taskRunAt
 	taskBucket
 	taskApp
 	taskVersion
@@ -28,25 +28,25 @@ const (
 	taskState
 	taskAttempt
 	taskRev
-	taskLate
-	taskLane
+	taskFirstLateness
+	taskPriorityLevel
 )
 
 // MaxLen is how many bytes a task has at most: 14 fields of one byte of tag and ten of number.
 const MaxLen = 14 * 11
 
-// usualLen is what a task of the schedule takes: some 40 bytes.
-const usualLen = 64
+// typicalLen is what a task of the schedule takes: some 40 bytes.
+const typicalLen = 64
 
 // Encode returns a fire as a Task message. Owner, Sweeps and Done are not carried.
-func Encode(f *timer.Fire) []byte { return Append(make([]byte, 0, usualLen), f) }
+func Encode(f *timer.Fire) []byte { return Append(make([]byte, 0, typicalLen), f) }
 
 // Append appends to dst what Encode returns.
 func Append(dst []byte, f *timer.Fire) []byte {
 	dst = appendInt(dst, taskTimer, int64(f.Timer))
 	dst = appendInt(dst, taskDue, f.DueMS)
 	dst = appendInt(dst, taskSeries, f.Series)
-	dst = appendInt(dst, taskRun, f.RunAtMS)
+	dst = appendInt(dst, taskRunAt, f.RunAtMS)
 	dst = appendInt(dst, taskBucket, int64(f.Bucket))
 	dst = appendInt(dst, taskApp, f.AppID)
 	dst = appendInt(dst, taskVersion, int64(f.Version))
@@ -55,8 +55,8 @@ func Append(dst []byte, f *timer.Fire) []byte {
 	dst = appendInt(dst, taskState, int64(f.State))
 	dst = appendInt(dst, taskAttempt, int64(f.Attempt))
 	dst = appendInt(dst, taskRev, int64(f.Rev))
-	dst = appendInt(dst, taskLate, f.LateMS)
-	return appendInt(dst, taskLane, int64(f.PriorityLevel))
+	dst = appendInt(dst, taskFirstLateness, f.FirstLatenessMS)
+	return appendInt(dst, taskPriorityLevel, int64(f.PriorityLevel))
 }
 
 func appendInt(dst []byte, n protowire.Number, v int64) []byte {
@@ -80,7 +80,7 @@ func Decode(b []byte) (timer.Fire, error) {
 			f.DueMS = v
 		case taskSeries:
 			f.Series = v
-		case taskRun:
+		case taskRunAt:
 			f.RunAtMS = v
 		case taskBucket:
 			f.Bucket = int32(v) //nolint:gosec // cut as proto does
@@ -98,9 +98,9 @@ func Decode(b []byte) (timer.Fire, error) {
 			f.Attempt = int32(v) //nolint:gosec // cut as proto does
 		case taskRev:
 			f.Rev = int32(v) //nolint:gosec // cut as proto does
-		case taskLate:
-			f.LateMS = v
-		case taskLane:
+		case taskFirstLateness:
+			f.FirstLatenessMS = v
+		case taskPriorityLevel:
 			f.PriorityLevel = timer.PriorityLevel(clampByte(v))
 		}
 	})

@@ -32,17 +32,17 @@ var fires = map[string]timer.Fire{
 			DueMS:  math.MaxInt64,
 			Series: math.MaxInt64,
 		},
-		RunAtMS:       math.MaxInt64,
-		Bucket:        math.MaxInt32,
-		AppID:         math.MinInt64,
-		Version:       math.MinInt32,
-		Epoch:         -1,
-		Cause:         254,
-		State:         timer.FireRetrying,
-		Attempt:       math.MaxInt32,
-		LateMS:        math.MinInt64,
-		Rev:           -5,
-		PriorityLevel: timer.LevelLow,
+		RunAtMS:         math.MaxInt64,
+		Bucket:          math.MaxInt32,
+		AppID:           math.MinInt64,
+		Version:         math.MinInt32,
+		Epoch:           -1,
+		Cause:           254,
+		State:           timer.FireRetrying,
+		Attempt:         math.MaxInt32,
+		FirstLatenessMS: math.MinInt64,
+		Rev:             -5,
+		PriorityLevel:   timer.LevelLow,
 	},
 }
 
@@ -62,7 +62,7 @@ func message(f timer.Fire) *carillonv1.Task {
 		State:    uint32(f.State),
 		Attempt:  f.Attempt,
 		Rev:      f.Rev,
-		LateMs:   f.LateMS,
+		LateMs:   f.FirstLatenessMS,
 		Priority: uint32(f.PriorityLevel),
 	}
 }
@@ -89,7 +89,7 @@ func TestTasksDoNotCarryOwnerSweepsAndDone(t *testing.T) {
 	t.Parallel()
 	f := fires["usual"]
 	plain := taskwire.Encode(&f)
-	f.Owner, f.Sweeps, f.Done = 7, 8, 9
+	f.Owner, f.Sweeps, f.TargetBits = 7, 8, 9
 	require.Equal(t, plain, taskwire.Encode(&f))
 }
 

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// PulsarPlace is a namespace of a Pulsar broker.
-type PulsarPlace struct {
+// PulsarNamespace is a namespace of a Pulsar broker.
+type PulsarNamespace struct {
 	URL       string // pulsar://host:port
 	AdminURL  string // http://host:port
 	Tenant    string
@@ -21,14 +21,14 @@ type PulsarPlace struct {
 }
 
 const (
-	tenant = "carillon-test"
-	again  = 50 * time.Millisecond
+	tenant     = "carillon-test"
+	retryEvery = 50 * time.Millisecond
 )
 
 // Pulsar returns a new, empty namespace.
-func Pulsar(t testing.TB) PulsarPlace {
+func Pulsar(t testing.TB) PulsarNamespace {
 	t.Helper()
-	p := PulsarPlace{
+	p := PulsarNamespace{
 		URL: require(
 			t,
 			"pulsar",
@@ -54,7 +54,7 @@ func Pulsar(t testing.TB) PulsarPlace {
 			break
 		}
 		select {
-		case <-time.After(again):
+		case <-time.After(retryEvery):
 		case <-ctx.Done():
 			t.Fatalf("making the tenant: %v", err)
 		}
@@ -83,7 +83,7 @@ func Pulsar(t testing.TB) PulsarPlace {
 }
 
 // admin calls the admin API; that something is there already, or no more, is no error.
-func (p PulsarPlace) admin(ctx context.Context, method, path string, in, out any) error {
+func (p PulsarNamespace) admin(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)

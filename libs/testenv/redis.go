@@ -13,7 +13,7 @@ import (
 // when it ends.
 func Redis(t testing.TB) (addrs []string, prefix string) {
 	t.Helper()
-	return redisPlace(
+	return redisPrefix(
 		t,
 		"redis",
 		"CARILLON_TEST_REDIS_ADDRS",
@@ -26,7 +26,7 @@ func Redis(t testing.TB) (addrs []string, prefix string) {
 // RedisCluster returns the same of a Redis Cluster of several nodes.
 func RedisCluster(t testing.TB) (addrs []string, prefix string) {
 	t.Helper()
-	return redisPlace(
+	return redisPrefix(
 		t,
 		"redis-cluster",
 		"CARILLON_TEST_REDIS_CLUSTER_ADDRS",
@@ -36,7 +36,7 @@ func RedisCluster(t testing.TB) (addrs []string, prefix string) {
 	)
 }
 
-func redisPlace(
+func redisPrefix(
 	t testing.TB, server, variable string, open func(addrs []string) redis.UniversalClient,
 ) (addrs []string, prefix string) {
 	t.Helper()

@@ -38,29 +38,29 @@ const (
 	FireWaiting  FireState = 2 // for the fire before it to finish; its run is when it looks again
 	FireAccepted FireState = 3 // for its receiver to complete it; its run is when that times out
 	FireDeferred FireState = 4 // for the limits of its app, or its endpoint's breaker
-	// FireReturned: for the retry policy: its receiver completed the attempt as failed, which is
+	// FireAsyncFailed: for the retry policy: its receiver completed the attempt as failed, which is
 	// recorded.
-	FireReturned FireState = 5
+	FireAsyncFailed FireState = 5
 )
 
 // Fire is one due instant of one timer, still without outcome.
 type Fire struct {
 	FireID
 
-	RunAtMS       int64 // when it is next to be dispatched
-	Bucket        int32 // with RunAtMS it names the slice
-	AppID         int64
-	Version       int32 // of the timer's definition
-	Epoch         int64 // the timer's ActiveEpoch when the fire was made
-	Cause         Cause
-	State         FireState
-	Attempt       int32         // attempts already made
-	LateMS        int64         // lateness of the first attempt; 0 before it
-	Rev           int32         // revision: bumped whenever the fire is given back for dispatch
-	PriorityLevel PriorityLevel // its timer's priority
-	// Done: of several targets: bit i says that Targets[i] took it (ModeAll), GivenUp<<i and
+	RunAtMS         int64 // when it is next to be dispatched
+	Bucket          int32 // with RunAtMS it names the slice
+	AppID           int64
+	Version         int32 // of the timer's definition
+	Epoch           int64 // the timer's ActiveEpoch when the fire was made
+	Cause           Cause
+	State           FireState
+	Attempt         int32         // attempts already made
+	FirstLatenessMS int64         // lateness of the first attempt; 0 before it
+	Rev             int32         // revision: bumped whenever the fire is given back for dispatch
+	PriorityLevel   PriorityLevel // its timer's priority
+	// Done: of several targets: bit i says that Targets[i] took it (ModeAll), TargetGivenUp<<i and
 	// Gone<<i that Targets[i] is not called again. Not in tasks and marks.
-	Done uint32
+	TargetBits uint32
 
 	Owner  ID    // the session that claimed it; 0 is none. Not in tasks and marks
 	Sweeps int32 // how often it was swept since RunAtMS was set. Not in tasks and marks
@@ -68,17 +68,19 @@ type Fire struct {
 
 // Bits of Fire.Done about the first of several targets; those of the others follow them.
 const (
-	GivenUp uint32 = 1 << 16 // it answered a status that is not retried
+	TargetGivenUp uint32 = 1 << 16 // it answered a status that is not retried
 	// Gone: ModeAll: it answered 410, for which the timer is paused when the fire ends.
-	Gone uint32 = 1 << 24
+	TargetGone uint32 = 1 << 24
 )
 
 // RunAtMinute returns the slice's minute: minutes since 1970.
 func (f *Fire) RunAtMinute() int64 { return MinuteOf(f.RunAtMS) }
 
-// Low tells whether its tasks go by the low-priority topic from the start: it is of low priority,
+// UsesLowPriorityTopic tells whether its tasks go by the low-priority topic from the start: it is of low priority,
 // or a backfill's. What is late goes there too.
-func (f *Fire) Low() bool { return f.Cause == CauseBackfill || f.PriorityLevel == LevelLow }
+func (f *Fire) UsesLowPriorityTopic() bool {
+	return f.Cause == CauseBackfill || f.PriorityLevel == LevelLow
+}
 
 // MinuteOf returns the minute since 1970 that an instant (unix ms, not negative) lies in.
 func MinuteOf(ms int64) int64 { return ms / MinuteMS }

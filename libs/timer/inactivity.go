@@ -36,11 +36,11 @@ func (s *State) ActiveFromMS() int64 {
 	if s.Status == StatusActive {
 		return s.ActiveSinceMS
 	}
-	return s.present().UntilMS
+	return s.currentInactivity().UntilMS
 }
 
-// present returns the stretch in which the timer is not active; only for one that is not.
-func (s *State) present() Inactivity {
+// currentInactivity returns the stretch in which the timer is not active; only for one that is not.
+func (s *State) currentInactivity() Inactivity {
 	i := Inactivity{FromMS: s.InactiveSinceMS, UntilMS: NeverMS, Status: s.Status}
 	if s.Status == StatusPaused && s.PausedUntilMS > 0 {
 		i.UntilMS = max(s.PausedUntilMS, i.FromMS)
@@ -48,13 +48,13 @@ func (s *State) present() Inactivity {
 	return i
 }
 
-// Covering returns the reason for which an instant of the schedule is not due, ReasonNone if it is.
+// SkipReasonAt returns the reason for which an instant of the schedule is not due, ReasonNone if it is.
 // known is false where only earlier stretches, which the state does not have, can tell.
-func (s *State) Covering(dueMS int64) (reason Reason, known bool) {
+func (s *State) SkipReasonAt(dueMS int64) (reason Reason, known bool) {
 	if s.Status == StatusActive {
 		return ReasonNone, dueMS >= s.ActiveSinceMS
 	}
-	if now := s.present(); now.Covers(dueMS) {
+	if now := s.currentInactivity(); now.Covers(dueMS) {
 		return now.Reason(), true
 	} else if dueMS < now.FromMS {
 		return ReasonNone, false
@@ -62,9 +62,9 @@ func (s *State) Covering(dueMS int64) (reason Reason, known bool) {
 	return ReasonNone, true
 }
 
-// CoveredBy returns the reason for which one of the stretches covers an instant, ReasonNone if
+// SkipReasonIn returns the reason for which one of the stretches covers an instant, ReasonNone if
 // none does.
-func CoveredBy(all []Inactivity, dueMS int64) Reason {
+func SkipReasonIn(all []Inactivity, dueMS int64) Reason {
 	for _, i := range all {
 		if i.Covers(dueMS) {
 			return i.Reason()

@@ -74,9 +74,9 @@ func (m Misfire) For(kind ScheduleKind) Misfire {
 	return m
 }
 
-// LateAfter returns how late a fire must be to be late, of a policy whose defaults are filled in:
+// MisfiredAfter returns how late a fire must be to be late, of a policy whose defaults are filled in:
 // nothing is on time that is later than what never runs.
-func (m Misfire) LateAfter() time.Duration {
+func (m Misfire) MisfiredAfter() time.Duration {
 	if m.CatchUpWindow > 0 {
 		return time.Duration(min(m.Grace, m.CatchUpWindow))
 	}

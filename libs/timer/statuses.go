@@ -74,8 +74,8 @@ func parseStatus(s string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// HaveCodes tells whether a code of gRPC is in the set.
-func (s Statuses) HaveCodes() bool {
+// HasGRPCCodes tells whether a code of gRPC is in the set.
+func (s Statuses) HasGRPCCodes() bool {
 	return slices.ContainsFunc(s, func(r StatusRange) bool { return r.First <= lastCode })
 }
 

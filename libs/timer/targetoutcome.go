@@ -12,9 +12,9 @@ type TargetOutcome struct {
 	Failure    Failure // of its last call
 }
 
-// NameOf returns what tells target i apart from the others of its timer: its name, or its place
+// TargetName returns what tells target i apart from the others of its timer: its name, or its place
 // from 1. Attempts carry it.
-func (f *Fanout) NameOf(i int) string {
+func (f *Fanout) TargetName(i int) string {
 	if name := f.Targets[i].Name; name != "" {
 		return name
 	}
@@ -30,7 +30,7 @@ func (f *Fanout) Outcomes(kind OutcomeKind, attempts []Attempt) []TargetOutcome 
 	}
 	out := make([]TargetOutcome, len(f.Targets))
 	for i := range out {
-		t, name := &out[i], f.NameOf(i)
+		t, name := &out[i], f.TargetName(i)
 		t.Index, t.Kind = i, kind
 		for j := range attempts {
 			a := &attempts[j]

@@ -62,12 +62,12 @@ func (w *Watch) Check(context.Context) error {
 	)
 }
 
-// tell writes to the log that processes differ, or differ no more: once each.
-func (w *Watch) tell() {
+// logMismatch writes to the log that processes differ, or differ no more: once each.
+func (w *Watch) logMismatch() {
 	err := w.Check(context.Background())
 	w.mu.Lock()
-	was := w.differ
-	w.differ = err != nil
+	was := w.mismatch
+	w.mismatch = err != nil
 	w.mu.Unlock()
 	switch {
 	case err != nil && !was:

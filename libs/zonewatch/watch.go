@@ -22,7 +22,7 @@ const (
 	// store.ZoneHolderTTL.
 	renewEvery  = 10 * time.Second
 	callTimeout = 10 * time.Second
-	againAfter  = time.Second // after an error
+	retryAfter  = time.Second // after an error
 )
 
 // Store is what a watch needs of the store.
@@ -59,9 +59,9 @@ type Watch struct {
 	log    zerolog.Logger
 	marked prometheus.Counter
 
-	mu     sync.Mutex
-	known  store.ZonesInUse // as of the last renewal
-	differ bool             // that was said in the log
+	mu       sync.Mutex
+	known    store.ZonesInUse // as of the last renewal
+	mismatch bool             // that was said in the log
 }
 
 // New returns a watch that does nothing until it is asked to.
@@ -104,7 +104,7 @@ func (w *Watch) Register(ctx context.Context) error {
 			return err
 		}
 		w.log.Warn().Err(err).Msg("time zones not registered yet")
-		clock.Pause(ctx, againAfter)
+		clock.Pause(ctx, retryAfter)
 	}
 }
 
@@ -126,7 +126,7 @@ func (w *Watch) Run(ctx context.Context) error {
 		wait := time.Duration(float64(renewEvery) * (0.8 + 0.4*rand.Float64()))
 		if err := w.renew(ctx); err != nil && ctx.Err() == nil {
 			w.log.Debug().Err(err).Msg("time zones not renewed")
-			wait = againAfter
+			wait = retryAfter
 		}
 		clock.Pause(ctx, wait)
 	}
@@ -148,7 +148,7 @@ func (w *Watch) renew(ctx context.Context) error {
 	w.mu.Lock()
 	w.known = in
 	w.mu.Unlock()
-	w.tell()
+	w.logMismatch()
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (c *credentials) read(env process.Env) error {
 	return nil
 }
 
-func (c *credentials) show(h http.Header) {
+func (c *credentials) authorize(h http.Header) {
 	if c.key != "" {
 		h.Set("Authorization", "Bearer "+c.key)
 	}
@@ -56,8 +56,8 @@ var errUnknownKey = errors.New(
 	"the API does not know this key: it was revoked, or is another deployment's",
 )
 
-// refusal is an answer of the API that is no success, with what helps against it.
-func (c *credentials) refusal(resp *http.Response, body []byte, app string) error {
+// responseError is an answer of the API that is no success, with what helps against it.
+func (c *credentials) responseError(resp *http.Response, body []byte, app string) error {
 	var help error
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized && c.key == "":

@@ -17,7 +17,7 @@ import (
 // endpoint of his own.
 func Dev(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
 	s := &wiring.Settings{}
-	s.OpenOnLoopback = true
+	s.KeylessOnLoopback = true
 	return wiring.Run(ctx, wiring.Program{
 		Name:     "carillon dev",
 		Service:  "dev",

@@ -208,7 +208,7 @@ func TestCanaryOfDev(t *testing.T) {
 }
 
 // A clock that is put wrong is measured: what comes from outside is there to be tested with.
-func TestClockOfDevIsPutWrong(t *testing.T) {
+func TestDevClockCanBeSkewed(t *testing.T) {
 	t.Parallel()
 	d := start(t, t.TempDir(), "CARILLON_TEST_CLOCK", "true", "CARILLON_CANARY", "0")
 	defer d.stop(t)

@@ -18,7 +18,7 @@ import (
 // EchoPath is where the bell hangs.
 const EchoPath = "/dev/echo"
 
-const bellBody = 200 // bytes of a body that are shown
+const maxEchoBody = 200 // bytes of a body that are shown
 
 // Echo returns an endpoint that prints a line for each callback: which fire, how late, and what it
 // brought.
@@ -26,7 +26,7 @@ func Echo(w io.Writer) http.Handler {
 	var mu sync.Mutex
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		now := time.Now()
-		body, err := io.ReadAll(io.LimitReader(r.Body, bellBody))
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxEchoBody))
 		if err != nil {
 			http.Error(rw, "the body could not be read", http.StatusBadRequest)
 			return

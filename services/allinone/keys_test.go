@@ -33,7 +33,7 @@ func printed(
 	return strings.TrimSpace(out.String())
 }
 
-func TestFreshKeys(t *testing.T) {
+func TestKeyCommands(t *testing.T) {
 	t.Parallel()
 	a, b := printed(t, allinone.AdminKey), printed(t, allinone.AdminKey)
 	require.NotEqual(t, a, b)
@@ -116,7 +116,7 @@ func TestKeysOfDev(t *testing.T) {
 }
 
 // A rotation of encryption keys: the new one first, reseal, the old one gone.
-func TestReseal(t *testing.T) {
+func TestReencrypt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := start(t, dir)
@@ -138,7 +138,7 @@ func TestReseal(t *testing.T) {
 	write := func(text string) { require.NoError(t, os.WriteFile(ring, []byte(text), 0o600)) }
 	reseal := func() (string, error) {
 		var out bytes.Buffer
-		err := allinone.Reseal(
+		err := allinone.Reencrypt(
 			t.Context(),
 			[]string{"-data-dir", dir, "-encryption-keys-file", ring, "-pause", "10ms"},
 			noEnv,
@@ -175,7 +175,7 @@ func TestReseal(t *testing.T) {
 	var p *config.Problems
 	require.ErrorAs(
 		t,
-		allinone.Reseal(
+		allinone.Reencrypt(
 			t.Context(),
 			[]string{"-data-dir", t.TempDir()},
 			noEnv,
@@ -186,7 +186,7 @@ func TestReseal(t *testing.T) {
 	)
 	require.ErrorAs(
 		t,
-		allinone.Reseal(t.Context(), []string{"-data-dir", dir}, noEnv, io.Discard, io.Discard),
+		allinone.Reencrypt(t.Context(), []string{"-data-dir", dir}, noEnv, io.Discard, io.Discard),
 		&p,
 	)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/process"
 )
 
-// redriving is one run of `carillon topics redrive`, and its settings.
-type redriving struct {
+// redriveCommand is one run of `carillon topics redrive`, and its settings.
+type redriveCommand struct {
 	api, app, timer, from, to, failure string
 	fires                              []string
 	again, yes                         bool
@@ -34,7 +34,7 @@ type redriving struct {
 const allFires = "all"
 
 // Register names the settings.
-func (r *redriving) Register(s *config.Set) {
+func (r *redriveCommand) Register(s *config.Set) {
 	s.String(&r.api, "api", "http://127.0.0.1:8080", "address of the API")
 	r.credentials.register(s)
 	s.String(&r.app, "app", "", "the app whose failed fires are made again")
@@ -55,7 +55,7 @@ func (r *redriving) Register(s *config.Set) {
 }
 
 // Validate checks them.
-func (r *redriving) Validate() error {
+func (r *redriveCommand) Validate() error {
 	if r.app == "" {
 		return errors.New("app: missing (flag -app)")
 	}
@@ -75,7 +75,7 @@ func (r *redriving) Validate() error {
 // them are acknowledged by it.
 func redrive(ctx context.Context, args []string, env process.Env, stdout io.Writer) error {
 	// an answer comes within the API's own time.
-	r := &redriving{out: stdout, client: &http.Client{Timeout: tryCall * 3}}
+	r := &redriveCommand{out: stdout, client: &http.Client{Timeout: tryCall * 3}}
 	defer r.client.CloseIdleConnections()
 	if err := config.NewSet("carillon topics redrive", r).
 		Load(args, noEnvironment, stdout); err != nil {
@@ -139,7 +139,7 @@ type redriven struct {
 	} `json:"sample"`
 }
 
-func (r *redriving) call(ctx context.Context, done int64) (out redriven, err error) {
+func (r *redriveCommand) call(ctx context.Context, done int64) (out redriven, err error) {
 	ask := map[string]any{"dry_run": !r.yes, "again": r.again}
 	for name, v := range map[string]string{"timer": r.timer, "from": r.from, "to": r.to, "failure": r.failure} {
 		if v != "" {
@@ -167,7 +167,7 @@ func (r *redriving) call(ctx context.Context, done int64) (out redriven, err err
 		return out, fmt.Errorf("making a request: %w", err)
 	}
 	q.Header.Set("Content-Type", "application/json")
-	r.credentials.show(q.Header)
+	r.credentials.authorize(q.Header)
 	resp, err := r.client.Do(q)
 	if err != nil {
 		return out, err
@@ -178,7 +178,7 @@ func (r *redriving) call(ctx context.Context, done int64) (out redriven, err err
 	case err != nil:
 		return out, fmt.Errorf("reading the answer: %w", err)
 	case resp.StatusCode != http.StatusOK:
-		return out, r.credentials.refusal(resp, data, r.app)
+		return out, r.credentials.responseError(resp, data, r.app)
 	}
 	if err := json.Unmarshal(data, &out); err != nil {
 		return out, fmt.Errorf("reading the answer: %w", err)

@@ -50,8 +50,8 @@ func (a *adminSettings) Validate() error {
 	return p.Validate()
 }
 
-// inspection is one run of the command.
-type inspection struct {
+// topicsCommand is one run of the command.
+type topicsCommand struct {
 	topics       *pulsartopics.Topics
 	out          io.Writer
 	args         []string
@@ -67,7 +67,7 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") && strings.Contains(args[0], "h") {
 		return usageError(topicsUsage)
 	}
-	in := &inspection{out: stdout}
+	in := &topicsCommand{out: stdout}
 	verb := args[0]
 	if verb == "redrive" {
 		return redrive(ctx, args[1:], env, stdout)
@@ -79,7 +79,7 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	own.BoolVar(&in.latest, "latest", false, "what was published last")
 	own.StringVar(&in.to, "to", "", "where to set the cursor")
 	own.BoolVar(&in.yes, "yes", false, "do it")
-	words, ownArgs, settings := split(args[1:], own)
+	words, ownArgs, settings := splitArgs(args[1:], own)
 	if err := own.Parse(ownArgs); err != nil {
 		return usageError("carillon topics: " + err.Error())
 	}
@@ -108,7 +108,7 @@ func Topics(ctx context.Context, args []string, env process.Env, stdout, _ io.Wr
 	return err
 }
 
-func (in *inspection) run(ctx context.Context, verb string) error {
+func (in *topicsCommand) run(ctx context.Context, verb string) error {
 	verbs := map[string]struct {
 		least, most int
 		do          func(context.Context) error
@@ -137,8 +137,8 @@ func (in *inspection) run(ctx context.Context, verb string) error {
 	return v.do(ctx)
 }
 
-// described returns the topic that was named, or all.
-func (in *inspection) described(ctx context.Context) ([]pulsartopics.Topic, error) {
+// describe returns the topic that was named, or all.
+func (in *topicsCommand) describe(ctx context.Context) ([]pulsartopics.Topic, error) {
 	if len(in.args) == 0 {
 		return in.topics.List(ctx) //nolint:wrapcheck // it says what it was doing
 	}
@@ -149,9 +149,9 @@ func (in *inspection) described(ctx context.Context) ([]pulsartopics.Topic, erro
 	return []pulsartopics.Topic{*t}, nil
 }
 
-func (in *inspection) peek(ctx context.Context) error {
+func (in *topicsCommand) peek(ctx context.Context) error {
 	topic, n := bus.Topic(in.args[0]), orElse(in.n, 10)
-	read := func() ([]pulsartopics.Message, error) { return in.topics.Latest(ctx, topic, n) }
+	read := func() ([]pulsartopics.Message, error) { return in.topics.PeekLatest(ctx, topic, n) }
 	if !in.latest {
 		d, err := in.topics.Describe(ctx, topic)
 		if err != nil {
@@ -161,7 +161,7 @@ func (in *inspection) peek(ctx context.Context) error {
 			in.subscription = d.Subscriptions[0].Name
 		}
 		if in.subscription != "" {
-			read = func() ([]pulsartopics.Message, error) { return in.topics.Waiting(ctx, topic, in.subscription, n) }
+			read = func() ([]pulsartopics.Message, error) { return in.topics.PeekBacklog(ctx, topic, in.subscription, n) }
 		}
 	}
 	msgs, err := read()
@@ -170,16 +170,16 @@ func (in *inspection) peek(ctx context.Context) error {
 	}
 	enc := json.NewEncoder(in.out)
 	for i := range msgs {
-		if err := enc.Encode(shown(&msgs[i])); err != nil {
+		if err := enc.Encode(toLine(&msgs[i])); err != nil {
 			return fmt.Errorf("printing: %w", err)
 		}
 	}
 	return nil
 }
 
-func (in *inspection) reset(ctx context.Context) error {
+func (in *topicsCommand) reset(ctx context.Context) error {
 	topic, name := bus.Topic(in.args[0]), in.args[1]
-	to, err := place(in.to, time.Now())
+	to, err := parsePosition(in.to, time.Now())
 	if err != nil {
 		return usageError(err.Error())
 	}
@@ -217,30 +217,30 @@ func (in *inspection) reset(ctx context.Context) error {
 	return nil
 }
 
-// place reads where a cursor shall go.
-func place(text string, now time.Time) (pulsartopics.Place, error) {
+// parsePosition reads where a cursor shall go.
+func parsePosition(text string, now time.Time) (pulsartopics.Position, error) {
 	switch text {
 	case "earliest":
-		return pulsartopics.Place{Earliest: true}, nil
+		return pulsartopics.Position{Earliest: true}, nil
 	case "latest":
-		return pulsartopics.Place{Latest: true}, nil
+		return pulsartopics.Position{Latest: true}, nil
 	}
 	if d, err := time.ParseDuration(text); err == nil && d < 0 {
-		return pulsartopics.Place{At: now.Add(d)}, nil
+		return pulsartopics.Position{At: now.Add(d)}, nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return pulsartopics.Place{}, fmt.Errorf(
+		return pulsartopics.Position{}, fmt.Errorf(
 			"carillon topics: -to %q is neither earliest nor latest nor an instant such as %s nor a negative duration such as -15m",
 			text,
 			now.UTC().Format(time.RFC3339),
 		)
 	}
-	return pulsartopics.Place{At: at}, nil
+	return pulsartopics.Position{At: at}, nil
 }
 
-// split parts a command line into words, own flags with their values, and all else.
-func split(args []string, own *flag.FlagSet) (words, mine, rest []string) {
+// splitArgs parts a command line into words, own flags with their values, and all else.
+func splitArgs(args []string, own *flag.FlagSet) (words, mine, rest []string) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		if !strings.HasPrefix(a, "-") || a == "-" {

@@ -17,7 +17,7 @@ import (
 )
 
 // table prints rows of columns, the first being the head.
-func (in *inspection) table(rows [][]string) error {
+func (in *topicsCommand) table(rows [][]string) error {
 	w := tabwriter.NewWriter(in.out, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		fmt.Fprintln(w, strings.Join(r, "\t"))
@@ -28,7 +28,7 @@ func (in *inspection) table(rows [][]string) error {
 	return nil
 }
 
-func (in *inspection) list(ctx context.Context) error {
+func (in *topicsCommand) list(ctx context.Context) error {
 	topics, err := in.topics.List(ctx)
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it was doing
@@ -65,8 +65,8 @@ func (in *inspection) list(ctx context.Context) error {
 	return in.table(rows)
 }
 
-func (in *inspection) backlog(ctx context.Context) error {
-	topics, err := in.described(ctx)
+func (in *topicsCommand) backlog(ctx context.Context) error {
+	topics, err := in.describe(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func (in *inspection) backlog(ctx context.Context) error {
 	return in.table(rows)
 }
 
-func (in *inspection) subscriptions(ctx context.Context) error {
-	topics, err := in.described(ctx)
+func (in *topicsCommand) subscriptions(ctx context.Context) error {
+	topics, err := in.describe(ctx)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (in *inspection) subscriptions(ctx context.Context) error {
 	return in.table(rows)
 }
 
-func (in *inspection) dead(ctx context.Context) error {
+func (in *topicsCommand) dead(ctx context.Context) error {
 	letters, err := in.topics.DeadLetters(ctx, orElse(in.n, 50))
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it was doing
@@ -178,7 +178,7 @@ type line struct {
 	Error     string          `json:"error,omitempty"`
 }
 
-func shown(m *pulsartopics.Message) line {
+func toLine(m *pulsartopics.Message) line {
 	l := line{ID: m.ID}
 	if !m.Published.IsZero() {
 		at := m.Published.UTC()

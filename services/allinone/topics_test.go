@@ -20,7 +20,7 @@ import (
 )
 
 // topics runs the command at a place.
-func topics(t *testing.T, p testenv.PulsarPlace, args ...string) (string, error) {
+func topics(t *testing.T, p testenv.PulsarNamespace, args ...string) (string, error) {
 	t.Helper()
 	env := map[string]string{
 		"CARILLON_PULSAR_ADMIN_URL": p.AdminURL,
@@ -137,7 +137,7 @@ func TestTopicsRefuses(t *testing.T) {
 	} {
 		_, err := topics(
 			t,
-			testenv.PulsarPlace{AdminURL: "http://127.0.0.1:1", Tenant: "t", Namespace: "n"},
+			testenv.PulsarNamespace{AdminURL: "http://127.0.0.1:1", Tenant: "t", Namespace: "n"},
 			c.args...)
 		var p *config.Problems
 		require.ErrorAs(t, err, &p, "%v", c.args)

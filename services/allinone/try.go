@@ -27,8 +27,8 @@ const (
 	tryMaxAnswer = 1 << 20          // bytes of an answer that are read
 )
 
-// trial is one run of the command, and its settings.
-type trial struct {
+// tryCommand is one run of the command, and its settings.
+type tryCommand struct {
 	api, listen, url, app string
 	ready                 []string
 	canary                bool
@@ -40,7 +40,7 @@ type trial struct {
 }
 
 // Register names the settings.
-func (t *trial) Register(s *config.Set) {
+func (t *tryCommand) Register(s *config.Set) {
 	s.String(&t.api, "api", "http://127.0.0.1:8080", "address of the API")
 	s.List(&t.ready, "ready", "", "addresses of /readyz to wait for, with commas between")
 	s.Bool(
@@ -68,7 +68,7 @@ func (t *trial) Register(s *config.Set) {
 }
 
 // Validate checks them.
-func (t *trial) Validate() error {
+func (t *tryCommand) Validate() error {
 	if t.canary && len(t.ready) == 0 {
 		return errors.New("canary: it is asked at the first address of -ready, and there is none")
 	}
@@ -85,7 +85,7 @@ func (t *trial) Validate() error {
 // through, and a timer that is made here rings here and is recorded. It is what `helm test` runs.
 // The timer is deleted again.
 func Try(ctx context.Context, args []string, env process.Env, stdout, stderr io.Writer) error {
-	t := &trial{out: stdout, client: &http.Client{Timeout: tryCall}}
+	t := &tryCommand{out: stdout, client: &http.Client{Timeout: tryCall}}
 	defer t.client.CloseIdleConnections()
 	// Flags only, but for the key: a service's environment says nothing about a trial.
 	if err := config.NewSet("carillon try", t).Load(args, noEnvironment, stdout); err != nil {
@@ -105,13 +105,13 @@ func Try(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 	if t.url == "" {
 		return nil
 	}
-	return t.ring(ctx, stderr)
+	return t.checkCallback(ctx, stderr)
 }
 
 // waitReady waits until an address says that it is ready, and its canary was delivered.
-func (t *trial) waitReady(ctx context.Context, address string, canary bool) error {
+func (t *tryCommand) waitReady(ctx context.Context, address string, canary bool) error {
 	said := errors.New("no answer")
-	return t.until(ctx, func() string { return fmt.Sprintf("%s: %v", address, said) }, func() bool {
+	return t.poll(ctx, func() string { return fmt.Sprintf("%s: %v", address, said) }, func() bool {
 		var answer struct {
 			Checks []struct {
 				Name   string `json:"name"`
@@ -145,9 +145,9 @@ func (t *trial) waitReady(ctx context.Context, address string, canary bool) erro
 	})
 }
 
-// ring makes a timer that calls this process, waits for the call and for its record, and deletes
+// checkCallback makes a timer that calls this process, waits for the call and for its record, and deletes
 // the timer.
-func (t *trial) ring(ctx context.Context, stderr io.Writer) error {
+func (t *tryCommand) checkCallback(ctx context.Context, stderr io.Writer) error {
 	log, err := logging.New(stderr, "warn", "auto", "try")
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it is about
@@ -195,7 +195,7 @@ func (t *trial) ring(ctx context.Context, stderr io.Writer) error {
 	}
 	of := fmt.Sprintf("%s/api/v2/timers/%s", t.api, url.PathEscape(made.ID))
 	app := "?" + url.Values{"app": {t.app}}.Encode()
-	defer t.forget(ctx, of+app)
+	defer t.deleteTimer(ctx, of+app)
 	fmt.Fprintf(t.out, "timer %s is made, due in %s\n", made.ID, tryDelay)
 	select {
 	case h := <-calls:
@@ -213,7 +213,7 @@ func (t *trial) ring(ctx context.Context, stderr io.Writer) error {
 		)
 	}
 	last := "nothing"
-	return t.until(ctx, func() string { return "its record: " + last }, func() bool {
+	return t.poll(ctx, func() string { return "its record: " + last }, func() bool {
 		var page struct {
 			Items []struct {
 				Status     string `json:"status"`
@@ -244,9 +244,9 @@ func receive(calls chan<- http.Header) http.Handler {
 	})
 }
 
-// forget deletes the timer, also when the trial failed. One that stays is a past delay, and never
+// deleteTimer deletes the timer, also when the trial failed. One that stays is a past delay, and never
 // rings again.
-func (t *trial) forget(ctx context.Context, address string) {
+func (t *tryCommand) deleteTimer(ctx context.Context, address string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryCall)
 	defer cancel()
 	if err := t.do(ctx, http.MethodDelete, address, nil, nil); err != nil {
@@ -254,8 +254,8 @@ func (t *trial) forget(ctx context.Context, address string) {
 	}
 }
 
-// until polls until done says so; what says what was missing when it ended otherwise.
-func (t *trial) until(ctx context.Context, what func() string, done func() bool) error {
+// poll polls until done says so; what says what was missing when it ended otherwise.
+func (t *tryCommand) poll(ctx context.Context, what func() string, done func() bool) error {
 	tick := time.NewTicker(tryPoll)
 	defer tick.Stop()
 	for !done() {
@@ -269,7 +269,7 @@ func (t *trial) until(ctx context.Context, what func() string, done func() bool)
 }
 
 // do sends a request and reads the answer's JSON into out, if that is not nil.
-func (t *trial) do(ctx context.Context, method, address string, in, out any) error {
+func (t *tryCommand) do(ctx context.Context, method, address string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)
@@ -287,7 +287,7 @@ func (t *trial) do(ctx context.Context, method, address string, in, out any) err
 	}
 	ofAPI := strings.HasPrefix(address, t.api+"/")
 	if ofAPI {
-		t.credentials.show(q.Header)
+		t.credentials.authorize(q.Header)
 	}
 	resp, err := t.client.Do(q)
 	if err != nil {
@@ -299,7 +299,7 @@ func (t *trial) do(ctx context.Context, method, address string, in, out any) err
 	case err != nil:
 		return fmt.Errorf("reading the answer: %w", err)
 	case resp.StatusCode/100 != 2 && ofAPI:
-		return t.credentials.refusal(resp, data, t.app)
+		return t.credentials.responseError(resp, data, t.app)
 	case resp.StatusCode/100 != 2:
 		return fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(data))
 	case out == nil:

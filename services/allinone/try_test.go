@@ -27,7 +27,7 @@ func try(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestTryMakesATimerRing(t *testing.T) {
+func TestTryReceivesACallback(t *testing.T) {
 	t.Parallel()
 	d := start(t, t.TempDir(), "CARILLON_CANARY", "1s")
 	defer d.stop(t)

@@ -174,7 +174,7 @@ var noAppsOwn = map[string]bool{
 
 // Nothing of an app is there for another app's key, whatever its scope: on no route. A new route
 // needs a case here.
-func TestNothingIsThereForAnotherApp(t *testing.T) {
+func TestAnotherAppsResourcesAreNotFound(t *testing.T) {
 	t.Parallel()
 	f, admin := guarded(t)
 	routes := map[string]bool{}

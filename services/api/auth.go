@@ -72,16 +72,16 @@ func (d *denial) Error() string { return errNoKey.Error() }
 // of the body is read before.
 func (s *Service) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.arriving.take() {
+		if !s.authenticating.tryAcquire() {
 			tooMany(w, r)
 			return
 		}
 		c, err := func() (caller, error) {
-			defer s.arriving.free()
+			defer s.authenticating.release()
 			return s.identify(r)
 		}()
 		if d, ok := err.(*denial); ok { //nolint:errorlint // identify wraps none
-			s.countDenied(r.Context(), d.reason, d.id)
+			s.recordDenied(r.Context(), d.reason, d.id)
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			refuse(w, r, fault{status: http.StatusUnauthorized, msg: errNoKey.Error()})
 			return
@@ -96,15 +96,15 @@ func (s *Service) authenticate(next http.Handler) http.Handler {
 
 // WithKey lets in to h whoever has a key, of whatever scope and app; where no keys are asked for,
 // everybody.
-func (s *Service) WithKey(h http.Handler) http.Handler { return s.limit(s.authenticate(h)) }
+func (s *Service) WithKey(h http.Handler) http.Handler { return s.limitRequest(s.authenticate(h)) }
 
-// notByTimers refuses what a timer calls. The dialer of this process's executor does not come here
+// rejectCallbacks refuses what a timer calls. The dialer of this process's executor does not come here
 // at all; this holds for those of other processes and hosts, and for addresses that are translated
 // on the way here.
-func (s *Service) notByTimers(next http.Handler) http.Handler {
+func (s *Service) rejectCallbacks(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if egress.IsCallback(r) {
-			s.countDenied(r.Context(), deniedCallback, "")
+			s.recordDenied(r.Context(), deniedCallback, "")
 			refuse(
 				w,
 				r,
@@ -128,8 +128,8 @@ func (s *Service) identify(r *http.Request) (caller, error) {
 	if a.Off {
 		return caller{deployment: true, scope: apikey.Admin}, nil
 	}
-	if said, ok := a.trusted(r); ok {
-		c, err := readTrusted(said)
+	if identity, ok := a.gatewayIdentity(r); ok {
+		c, err := parseGatewayIdentity(identity)
 		if err != nil {
 			return caller{}, &denial{reason: deniedMalformed}
 		}
@@ -162,25 +162,25 @@ func bearer(r *http.Request) (string, bool) {
 	return text, text != ""
 }
 
-// trusted returns what a gateway says. A header that is there twice says nothing: one of the two
+// gatewayIdentity returns what a gateway says. A header that is there twice says nothing: one of the two
 // may be its caller's.
-func (a *Auth) trusted(r *http.Request) (string, bool) {
+func (a *Auth) gatewayIdentity(r *http.Request) (string, bool) {
 	if a.TrustHeader == "" {
 		return "", false
 	}
 	values := r.Header.Values(a.TrustHeader)
-	if len(values) != 1 || values[0] == "" || !a.comesFrom(r.RemoteAddr) {
+	if len(values) != 1 || values[0] == "" || !a.fromTrusted(r.RemoteAddr) {
 		return "", false
 	}
 	return values[0], true
 }
 
-// readTrusted reads what a gateway says. A scope that is not known is no part of an app's name: a
+// parseGatewayIdentity reads what a gateway says. A scope that is not known is no part of an app's name: a
 // gateway that meant less than write would have given write.
-func readTrusted(said string) (caller, error) {
-	scope, app, two := strings.Cut(said, ":")
+func parseGatewayIdentity(identity string) (caller, error) {
+	scope, app, two := strings.Cut(identity, ":")
 	if !two {
-		return caller{app: said, scope: apikey.Write}, nil
+		return caller{app: identity, scope: apikey.Write}, nil
 	}
 	sc, err := apikey.ParseScope(scope)
 	if err == nil && app == "" {
@@ -189,7 +189,7 @@ func readTrusted(said string) (caller, error) {
 	return caller{app: app, scope: sc}, err
 }
 
-func (a *Auth) comesFrom(remote string) bool {
+func (a *Auth) fromTrusted(remote string) bool {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
 		return false
@@ -207,28 +207,28 @@ func (a *Auth) comesFrom(remote string) bool {
 	return false
 }
 
-// mayUse tells whether the caller may act for an app. Another's is not there for him, whether it
+// authorizeApp tells whether the caller may act for an app. Another's is not there for him, whether it
 // exists or not.
-func (s *Service) mayUse(ctx context.Context, app string) error {
+func (s *Service) authorizeApp(ctx context.Context, app string) error {
 	c := callerOf(ctx)
 	if c.deployment || c.app == app && app != "" {
 		return nil
 	}
-	s.countDenied(ctx, deniedApp, c.keyID)
-	return noApp(app)
+	s.recordDenied(ctx, deniedApp, c.keyID)
+	return appNotFound(app)
 }
 
-func noApp(app string) error {
+func appNotFound(app string) error {
 	return &timer.Error{Code: timer.CodeNotFound, Msg: fmt.Sprintf("no app %q", app)}
 }
 
-// needs checks the scope of the caller's key.
-func (s *Service) needs(ctx context.Context, scope apikey.Scope) error {
+// requireScope checks the scope of the caller's key.
+func (s *Service) requireScope(ctx context.Context, scope apikey.Scope) error {
 	c := callerOf(ctx)
 	if c.scope.Includes(scope) {
 		return nil
 	}
-	s.countDenied(ctx, deniedScope, c.keyID)
+	s.recordDenied(ctx, deniedScope, c.keyID)
 	return &scopeError{scope}
 }
 
@@ -239,9 +239,9 @@ func (e *scopeError) Error() string {
 	return fmt.Sprintf("this needs a key of scope %s", e.needed)
 }
 
-// countDenied counts and logs a call that was not let in. Nothing of a key is logged but its public
+// recordDenied counts and logs a call that was not let in. Nothing of a key is logged but its public
 // id, and of a flood only some lines a second.
-func (s *Service) countDenied(ctx context.Context, reason, id string) {
+func (s *Service) recordDenied(ctx context.Context, reason, id string) {
 	s.metrics.denied.WithLabelValues(reason).Inc()
 	remote, _ := ctx.Value(remoteKey{}).(string)
 	s.denials.Warn().
@@ -251,8 +251,8 @@ func (s *Service) countDenied(ctx context.Context, reason, id string) {
 		Msg("call not let in")
 }
 
-// fewLines logs at most so many lines a second, of what may befall every request.
-func fewLines(log zerolog.Logger) zerolog.Logger {
+// rateLimited logs at most so many lines a second, of what may befall every request.
+func rateLimited(log zerolog.Logger) zerolog.Logger {
 	const perSecond = 10
 	return log.Sample(&zerolog.BurstSampler{Burst: perSecond, Period: time.Second})
 }

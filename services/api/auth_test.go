@@ -116,7 +116,7 @@ func TestKeysWithScopes(t *testing.T) {
 }
 
 // What another app has cannot be told from what nobody has.
-func TestAnotherAppIsNotThere(t *testing.T) {
+func TestAnotherAppIsNotFound(t *testing.T) {
 	t.Parallel()
 	f, admin := guarded(t)
 	var made v2Timer

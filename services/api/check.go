@@ -42,9 +42,9 @@ func checkText(field, v string, most int) error {
 	return nil
 }
 
-// checkOwn refuses to change what Carillon registered for itself. field is where the caller named
+// checkNotSystemApp refuses to change what Carillon registered for itself. field is where the caller named
 // the app.
-func checkOwn(field, app string) error {
+func checkNotSystemApp(field, app string) error {
 	if app != timer.ReservedApp {
 		return nil
 	}
@@ -61,7 +61,7 @@ func checkOwn(field, app string) error {
 func checkNames(app, name string) []*timer.Error {
 	return collect(
 		checkText("app", app, timer.MaxAppLen),
-		checkOwn("app", app),
+		checkNotSystemApp("app", app),
 		checkText("name", name, timer.MaxNameLen),
 	)
 }
@@ -73,32 +73,32 @@ func (s *Service) checkDefinition(
 	ctx context.Context,
 	app string,
 	d *timer.Definition,
-	r *reading,
+	r *bodyReader,
 ) error {
-	if !r.has("schedule") {
+	if !r.hasErrors("schedule") {
 		err := schedule.Check(&d.Schedule)
-		r.bad = append(r.bad, collect(err)...)
+		r.errs = append(r.errs, collect(err)...)
 		if err == nil {
 			missing, err := s.missingCalendars(ctx, app, d.Schedule.Calendars)
 			if err != nil {
 				return err
 			}
-			r.bad = append(r.bad, missing...)
+			r.errs = append(r.errs, missing...)
 		}
 	}
-	if !r.has("misfire") {
-		r.bad = append(r.bad, collect(schedule.CheckPolicies(d))...)
+	if !r.hasErrors("misfire") {
+		r.errs = append(r.errs, collect(schedule.CheckPolicies(d))...)
 	}
-	r.note(checkLabels(d.Labels)...)
+	r.add(checkLabels(d.Labels)...)
 	if err := s.checkTargets(ctx, app, d, r); err != nil {
 		return err
 	}
-	r.note(checkRetry(&d.Retry)...)
-	r.note(checkCodes(d)...)
-	if len(r.bad) > 0 {
-		return s.problems(r.bad)
+	r.add(checkRetry(&d.Retry)...)
+	r.add(checkCodes(d)...)
+	if len(r.errs) > 0 {
+		return s.problems(r.errs)
 	}
-	plain(d)
+	dropDefaults(d)
 	return nil
 }
 
@@ -173,7 +173,8 @@ func checkRetry(r *timer.Retry) []*timer.Error {
 // them.
 func checkCodes(d *timer.Definition) []*timer.Error {
 	byGRPC := func(t timer.Target) bool { return t.Kind == timer.KindGRPC }
-	if !d.Retry.NoRetry.HaveCodes() || byGRPC(d.Target) || slices.ContainsFunc(d.Targets, byGRPC) {
+	if !d.Retry.NoRetry.HasGRPCCodes() || byGRPC(d.Target) ||
+		slices.ContainsFunc(d.Targets, byGRPC) {
 		return nil
 	}
 	return []*timer.Error{

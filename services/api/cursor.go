@@ -17,17 +17,17 @@ const (
 	calendarsCursor = "c"
 )
 
-func encodeCursor(kind, place string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(kind + place))
+func encodeCursor(kind, position string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(kind + position))
 }
 
-func decodeCursor(kind, cursor string) (place string, err error) {
+func decodeCursor(kind, cursor string) (position string, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	place, ok := strings.CutPrefix(string(b), kind)
+	position, ok := strings.CutPrefix(string(b), kind)
 	if err != nil || !ok {
 		return "", notACursor()
 	}
-	return place, nil
+	return position, nil
 }
 
 func notACursor() error {
@@ -41,69 +41,69 @@ func decodeTimersCursor(cursor string) (timer.ID, error) {
 	if cursor == "" {
 		return 0, nil
 	}
-	place, err := decodeCursor(timersCursor, cursor)
+	position, err := decodeCursor(timersCursor, cursor)
 	if err != nil {
 		return 0, err
 	}
-	id, err := timer.ParseID(place)
+	id, err := timer.ParseID(position)
 	if err != nil {
 		return 0, notACursor()
 	}
 	return id, nil
 }
 
-// firesPart is a part of a list of fires, in their order.
-type firesPart int
+// firesSection is a part of a list of fires, in their order.
+type firesSection int
 
 const (
-	openPart firesPart = iota
-	finishedPart
-	upcomingPart
+	openSection firesSection = iota
+	finishedSection
+	upcomingSection
 )
 
-// firesPlace is where a page of fires begins: behind a fire of one part of the list.
-type firesPlace struct {
-	part   firesPart
-	fire   timer.FireID // zero: at the first
-	asOfMS int64        // when the first page was asked for: what is due later is upcoming
+// firesPosition is where a page of fires begins: behind a fire of one part of the list.
+type firesPosition struct {
+	section firesSection
+	fire    timer.FireID // zero: at the first
+	asOfMS  int64        // when the first page was asked for: what is due later is upcoming
 }
 
 // cursor writes the place. The timer is known to whoever reads it.
-func (p *firesPlace) cursor() string {
+func (p *firesPosition) cursor() string {
 	return encodeCursor(
 		firesCursor,
-		fmt.Sprintf("%d.%d.%d.%d", p.part, p.asOfMS, p.fire.DueMS, p.fire.Series),
+		fmt.Sprintf("%d.%d.%d.%d", p.section, p.asOfMS, p.fire.DueMS, p.fire.Series),
 	)
 }
 
 // finishedCursor is the cursor of a list that has finished fires only. Releases before 2.6.0 of the
 // description knew no others.
-func (p *firesPlace) finishedCursor() string { return encodeCursor(firesCursor, p.fire.String()) }
+func (p *firesPosition) finishedCursor() string { return encodeCursor(firesCursor, p.fire.String()) }
 
 // decodeFiresCursor reads both forms. nowMS stands for when the first page was asked for where a
 // cursor does not say it.
-func decodeFiresCursor(id timer.ID, cursor string, nowMS int64) (firesPlace, error) {
-	place, err := decodeCursor(firesCursor, cursor)
+func decodeFiresCursor(id timer.ID, cursor string, nowMS int64) (firesPosition, error) {
+	position, err := decodeCursor(firesCursor, cursor)
 	if err != nil {
-		return firesPlace{}, err
+		return firesPosition{}, err
 	}
-	if fire, err := timer.ParseFireID(place); err == nil {
-		return firesPlace{part: finishedPart, fire: fire, asOfMS: nowMS}, nil
+	if fire, err := timer.ParseFireID(position); err == nil {
+		return firesPosition{section: finishedSection, fire: fire, asOfMS: nowMS}, nil
 	}
 	const fields = 4
 	var ns [fields]int64
-	parts := strings.Split(place, ".")
+	parts := strings.Split(position, ".")
 	if len(parts) != fields {
-		return firesPlace{}, notACursor()
+		return firesPosition{}, notACursor()
 	}
 	for i := range ns {
 		if ns[i], err = strconv.ParseInt(parts[i], 10, 64); err != nil {
-			return firesPlace{}, notACursor()
+			return firesPosition{}, notACursor()
 		}
 	}
-	p := firesPlace{part: firesPart(ns[0]), asOfMS: ns[1]}
-	if p.part < openPart || p.part > upcomingPart {
-		return firesPlace{}, notACursor()
+	p := firesPosition{section: firesSection(ns[0]), asOfMS: ns[1]}
+	if p.section < openSection || p.section > upcomingSection {
+		return firesPosition{}, notACursor()
 	}
 	if ns[2] != 0 {
 		p.fire = timer.FireID{Timer: id, DueMS: ns[2], Series: ns[3]}

@@ -46,7 +46,7 @@ func (s *Service) faultOf(err error, invalid int) fault {
 	case timer.CodeConflict:
 		f.status = http.StatusConflict
 	case timer.CodeUnavailable:
-		s.away.Warn().Err(err).Msg("request met a server that is away")
+		s.unavailable.Warn().Err(err).Msg("request met a server that is away")
 		f.status, f.field = http.StatusServiceUnavailable, ""
 	case timer.CodeInternal:
 		fallthrough

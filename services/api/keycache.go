@@ -14,9 +14,9 @@ import (
 // How long what the store says of a key is believed. So a key that was revoked is refused within a
 // second, and within five where the store is slow or away; by the process that revoked it, at once.
 const (
-	keyFresh   = time.Second
-	keyStale   = 5 * time.Second
-	keysCached = 4096
+	keyTTL        = time.Second
+	keyStaleTTL   = 5 * time.Second
+	maxCachedKeys = 4096
 )
 
 // Looks a second for keys that are not known to be good. A key's form is public: whoever likes can
@@ -25,38 +25,38 @@ const (
 // that found a key count no more: callers that share an address, behind a balancer, are not counted
 // against each other. All together they are what the store is spared.
 const (
-	looksOfOne = 20
-	looksOfAll = 1000
+	lookupsPerAddress = 20
+	lookupsPerSecond  = 1000
 )
 
 // keyCache keeps what the store says of keys, so that a request costs no query, and a flood of
 // guesses neither queries nor memory without bound. What is a key and what is none lie apart:
 // however many guesses there are, they drop no key.
 type keyCache struct {
-	look func(ctx context.Context, id string) (store.APIKey, error)
-	now  func() time.Time
+	lookup func(ctx context.Context, id string) (store.APIKey, error)
+	now    func() time.Time
 
-	mu     sync.Mutex
-	known  map[string]*keyEntry // revoked ones, too
-	wrong  map[string]time.Time // when the store had none of the id
-	second time.Time            // the one that looks are counted in
-	looks  int
-	byAddr map[netip.Addr]int
+	mu          sync.Mutex
+	known       map[string]*keyEntry // revoked ones, too
+	unknown     map[string]time.Time // when the store had none of the id
+	windowStart time.Time            // the one that looks are counted in
+	lookups     int
+	byAddr      map[netip.Addr]int
 }
 
 type keyEntry struct {
-	key     store.APIKey
-	at      time.Time
-	looking bool // somebody asks the store
+	key        store.APIKey
+	loadedAt   time.Time
+	refreshing bool // somebody asks the store
 }
 
-func newKeyCache(look func(context.Context, string) (store.APIKey, error)) *keyCache {
+func newKeyCache(lookup func(context.Context, string) (store.APIKey, error)) *keyCache {
 	return &keyCache{
-		look:   look,
-		now:    time.Now,
-		known:  make(map[string]*keyEntry),
-		wrong:  make(map[string]time.Time),
-		byAddr: make(map[netip.Addr]int),
+		lookup:  lookup,
+		now:     time.Now,
+		known:   make(map[string]*keyEntry),
+		unknown: make(map[string]time.Time),
+		byAddr:  make(map[netip.Addr]int),
 	}
 }
 
@@ -83,59 +83,60 @@ func (c *keyCache) get(ctx context.Context, id string) (store.APIKey, bool, erro
 	c.mu.Lock()
 	now := c.now()
 	e := c.known[id]
-	if e != nil && (now.Sub(e.at) < keyFresh || e.looking && now.Sub(e.at) < keyStale) {
+	if e != nil &&
+		(now.Sub(e.loadedAt) < keyTTL || e.refreshing && now.Sub(e.loadedAt) < keyStaleTTL) {
 		defer c.mu.Unlock()
 		return e.key, true, nil
 	}
-	if at, is := c.wrong[id]; is && now.Sub(at) < keyFresh {
+	if loadedAt, is := c.unknown[id]; is && now.Sub(loadedAt) < keyTTL {
 		c.mu.Unlock()
 		return store.APIKey{}, false, nil
 	}
-	from := addressOf(ctx)
+	from := clientAddress(ctx)
 	if e != nil {
-		e.looking = true
-	} else if !c.allow(now, from) {
+		e.refreshing = true
+	} else if !c.allowLookup(now, from) {
 		c.mu.Unlock()
 		return store.APIKey{}, false, timer.Unavailable("too many unknown keys at once", nil)
 	}
 	c.mu.Unlock()
 
-	k, err := c.look(ctx, id)
+	k, err := c.lookup(ctx, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e != nil {
-		e.looking = false
+		e.refreshing = false
 	}
 	switch {
 	case err == nil:
 		if e == nil && c.byAddr[from] > 0 {
 			c.byAddr[from]--
 		}
-		delete(c.wrong, id)
+		delete(c.unknown, id)
 		c.makeRoom(id)
-		c.known[id] = &keyEntry{key: k, at: now}
+		c.known[id] = &keyEntry{key: k, loadedAt: now}
 		return k, true, nil
 	case timer.CodeOf(err) == timer.CodeNotFound:
 		delete(c.known, id)
-		c.noteWrong(id, now)
+		c.cacheUnknown(id, now)
 		return store.APIKey{}, false, nil
-	case e != nil && now.Sub(e.at) < keyStale:
+	case e != nil && now.Sub(e.loadedAt) < keyStaleTTL:
 		return e.key, true, nil
 	}
 	return store.APIKey{}, false, err
 }
 
-// allow counts a look. Of an address that may look no more none is counted, so there are at most as
+// allowLookup counts a look. Of an address that may look no more none is counted, so there are at most as
 // many addresses as looks.
-func (c *keyCache) allow(now time.Time, from netip.Addr) bool {
-	if now.Sub(c.second) >= time.Second {
-		c.second, c.looks = now, 0
+func (c *keyCache) allowLookup(now time.Time, from netip.Addr) bool {
+	if now.Sub(c.windowStart) >= time.Second {
+		c.windowStart, c.lookups = now, 0
 		clear(c.byAddr)
 	}
-	if c.looks >= looksOfAll || c.byAddr[from] >= looksOfOne {
+	if c.lookups >= lookupsPerSecond || c.byAddr[from] >= lookupsPerAddress {
 		return false
 	}
-	c.looks++
+	c.lookups++
 	c.byAddr[from]++
 	return true
 }
@@ -143,46 +144,46 @@ func (c *keyCache) allow(now time.Time, from netip.Addr) bool {
 // makeRoom makes room for a key. What was not asked for lately goes first; where all are in use
 // some go, and cost a query when they come again.
 func (c *keyCache) makeRoom(id string) {
-	if _, there := c.known[id]; there || len(c.known) < keysCached {
+	if _, there := c.known[id]; there || len(c.known) < maxCachedKeys {
 		return
 	}
 	now := c.now()
 	for id, e := range c.known {
-		if now.Sub(e.at) >= keyStale {
+		if now.Sub(e.loadedAt) >= keyStaleTTL {
 			delete(c.known, id)
 		}
 	}
 	for id := range c.known {
-		if len(c.known) <= keysCached*7/8 {
+		if len(c.known) <= maxCachedKeys*7/8 {
 			break
 		}
 		delete(c.known, id)
 	}
 }
 
-// noteWrong keeps that an id is none, in room of its own.
-func (c *keyCache) noteWrong(id string, now time.Time) {
-	if len(c.wrong) >= keysCached {
-		for id, at := range c.wrong {
-			if now.Sub(at) >= keyFresh {
-				delete(c.wrong, id)
+// cacheUnknown keeps that an id is none, in room of its own.
+func (c *keyCache) cacheUnknown(id string, now time.Time) {
+	if len(c.unknown) >= maxCachedKeys {
+		for id, loadedAt := range c.unknown {
+			if now.Sub(loadedAt) >= keyTTL {
+				delete(c.unknown, id)
 			}
 		}
 	}
-	if len(c.wrong) < keysCached {
-		c.wrong[id] = now
+	if len(c.unknown) < maxCachedKeys {
+		c.unknown[id] = now
 	}
 }
 
-// forget drops a key that was revoked here.
-func (c *keyCache) forget(id string) {
+// invalidate drops a key that was revoked here.
+func (c *keyCache) invalidate(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, id)
 }
 
-// addressOf returns whom the looks of a request count for.
-func addressOf(ctx context.Context) netip.Addr {
+// clientAddress returns whom the looks of a request count for.
+func clientAddress(ctx context.Context) netip.Addr {
 	remote, _ := ctx.Value(remoteKey{}).(string)
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -23,19 +23,19 @@ import (
 type counting struct {
 	api.Store
 
-	looks atomic.Int64
-	away  atomic.Bool
+	lookups     atomic.Int64
+	unavailable atomic.Bool
 }
 
 func (c *counting) APIKey(ctx context.Context, id string) (store.APIKey, error) {
-	c.looks.Add(1)
-	if c.away.Load() {
+	c.lookups.Add(1)
+	if c.unavailable.Load() {
 		return store.APIKey{}, timer.Unavailable("reading a key", nil)
 	}
 	return c.Store.APIKey(ctx, id)
 }
 
-func TestLooksForKeysAreBounded(t *testing.T) {
+func TestKeyLookupsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := &counting{}
 	f, admin := guarded(t, func(o *api.Options) { c.Store = o.Store; o.Store = c })
@@ -44,37 +44,37 @@ func TestLooksForKeysAreBounded(t *testing.T) {
 		return f.call(t, http.MethodGet, "/api/v2/apps/desk", "", bearer(key)).status
 	}
 	require.Equal(t, 404, get(k.Key))
-	c.looks.Store(0)
+	c.lookups.Store(0)
 	began := time.Now()
 	for range 200 {
 		require.Equal(t, 404, get(k.Key))
 	}
-	require.LessOrEqual(t, c.looks.Load(), int64(4+time.Since(began)/time.Second), "one a second")
-	c.looks.Store(0)
+	require.LessOrEqual(t, c.lookups.Load(), int64(4+time.Since(began)/time.Second), "one a second")
+	c.lookups.Store(0)
 	refused := 0
 	for range 300 {
 		if get(apikey.New().Reveal()) == 503 {
 			refused++
 		}
 	}
-	require.LessOrEqual(t, c.looks.Load(), int64(300))
+	require.LessOrEqual(t, c.lookups.Load(), int64(300))
 	require.Positive(t, refused, "a flood of guesses is turned away")
 	require.Equal(t, 404, get(k.Key), "who is known is let in all the same")
 
 	// What was true is believed for seconds; again, should this process have stood still for so
 	// long.
 	require.Eventually(t, func() bool {
-		c.away.Store(false)
+		c.unavailable.Store(false)
 		require.Eventually(
 			t,
 			func() bool { return get(k.Key) == 404 },
 			time.Minute,
 			10*time.Millisecond,
 		)
-		c.looks.Store(0)
-		c.away.Store(true)
+		c.lookups.Store(0)
+		c.unavailable.Store(true)
 		for {
-			switch asked := c.looks.Load() > 0; get(k.Key) {
+			switch asked := c.lookups.Load() > 0; get(k.Key) {
 			case 404:
 				if asked {
 					return true

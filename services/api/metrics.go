@@ -8,13 +8,13 @@ import (
 )
 
 type metrics struct {
-	requests  *prometheus.CounterVec
-	latency   *prometheus.HistogramVec
-	batch     *prometheus.HistogramVec
-	announced *prometheus.CounterVec
-	denied    *prometheus.CounterVec
-	redriven  prometheus.Counter
-	letters   *prometheus.CounterVec
+	requests      *prometheus.CounterVec
+	latency       *prometheus.HistogramVec
+	batch         *prometheus.HistogramVec
+	notifications *prometheus.CounterVec
+	denied        *prometheus.CounterVec
+	redriven      prometheus.Counter
+	deadLetters   *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -34,7 +34,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help:    "Requests that shared a transaction.",
 			Buckets: shared.BatchBuckets(),
 		}, []string{"write"}),
-		announced: f.NewCounterVec(prometheus.CounterOpts{
+		notifications: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_api_change_notifications_total",
 			Help: "Changes of timers for the topic timers-changed, by result.",
 		}, []string{"result"}),
@@ -46,7 +46,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "carillon_api_redriven_total",
 			Help: "Failed fires that were made again because somebody asked for it.",
 		}),
-		letters: f.NewCounterVec(prometheus.CounterOpts{
+		deadLetters: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_api_dead_letters_total",
 			Help: "Dead letters looked at after redrives: acknowledged, or given back.",
 		}, []string{"result"}),

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func inputs(t *timer.Timer) schedule.Inputs {
+func scheduleInputs(t *timer.Timer) schedule.Inputs {
 	return schedule.Inputs{Timer: t.ID, Calendars: t.Calendars}
 }
 
@@ -19,7 +19,7 @@ func (s *Service) nextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 	if t.Status != timer.StatusActive {
 		return timer.NeverMS, nil
 	}
-	p, err := schedule.Parse(t.Definition.Schedule, inputs(t))
+	p, err := schedule.Parse(t.Definition.Schedule, scheduleInputs(t))
 	if err != nil {
 		return timer.NeverMS, nil //nolint:nilerr // the migrator tells why
 	}
@@ -27,7 +27,7 @@ func (s *Service) nextDue(ctx context.Context, t *timer.Timer) (int64, error) {
 	kind, most := t.Definition.Schedule.Kind, t.Definition.Schedule.MaxFires
 	switch {
 	case kind == timer.KindFixedDelay:
-		return s.nextLink(ctx, t, p, now)
+		return s.nextFixedDelay(ctx, t, p, now)
 	case kind.OneShot():
 		return nextOneShot(t, p, now), nil
 	case most > 0 && t.FiresCreated >= most:
@@ -51,9 +51,9 @@ func nextOneShot(t *timer.Timer, p *schedule.Parsed, now int64) int64 {
 	return due
 }
 
-// nextLink finds the open fire of a fixed delay: it follows the last outcome, or begins a chain at
+// nextFixedDelay finds the open fire of a fixed delay: it follows the last outcome, or begins a chain at
 // an activation or an edit. While one is being called nobody knows the next.
-func (s *Service) nextLink(
+func (s *Service) nextFixedDelay(
 	ctx context.Context,
 	t *timer.Timer,
 	p *schedule.Parsed,

@@ -8,14 +8,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// oneShotFire says what became of the fire of a one-shot that has come due, so that whoever wants
+// describeOneShotFire says what became of the fire of a one-shot that has come due, so that whoever wants
 // to move it knows whether it was called. waits tells that it is not called before its timer is
 // active: until then it can be moved. dueMS is when the schedule was due.
-func (s *Service) oneShotFire(
+func (s *Service) describeOneShotFire(
 	ctx context.Context,
 	t *timer.Timer,
 	dueMS int64,
-) (what string, waits bool, err error) {
+) (text string, movable bool, err error) {
 	f, err := s.opts.Store.Fire(ctx, t.App, timer.FireID{Timer: t.ID, DueMS: dueMS})
 	if timer.CodeOf(err) == timer.CodeNotFound {
 		// An instant that passed while the timer was inactive was due at its activation.
@@ -25,10 +25,14 @@ func (s *Service) oneShotFire(
 	case err != nil:
 		return "", false, err
 	case f.Outcome != nil:
-		return finishedText(f.Outcome), false, nil
+		return describeOutcome(f.Outcome), false, nil
 	case f.Open != nil:
-		what, waits = openText(f.Open, t.Status == timer.StatusActive, s.opts.Now().UnixMilli())
-		return what, waits, nil
+		text, movable = describeOpenFire(
+			f.Open,
+			t.Status == timer.StatusActive,
+			s.opts.Now().UnixMilli(),
+		)
+		return text, movable, nil
 	default:
 		return "was due at " + instant(dueMS) + ", and no record of it is kept any more", false, nil
 	}
@@ -41,7 +45,11 @@ func (s *Service) latestFire(ctx context.Context, t *timer.Timer) (store.FireRec
 		ctx,
 		t.App,
 		t.ID,
-		store.OpenQuery{UntilMS: s.opts.Now().UnixMilli(), ScanLimit: openLook, Limit: latest},
+		store.OpenFiresQuery{
+			UntilMS:   s.opts.Now().UnixMilli(),
+			ScanLimit: openScanLimit,
+			Limit:     latest,
+		},
 	)
 	if err != nil {
 		return store.FireRecord{}, err //nolint:wrapcheck // the store says what it was doing
@@ -63,7 +71,7 @@ func (s *Service) latestFire(ctx context.Context, t *timer.Timer) (store.FireRec
 	return store.FireRecord{}, nil
 }
 
-func finishedText(o *timer.Outcome) string {
+func describeOutcome(o *timer.Outcome) string {
 	if o.Attempts == 0 {
 		return fmt.Sprintf(
 			"was due at %s and not called: %s (%s)",
@@ -75,8 +83,8 @@ func finishedText(o *timer.Outcome) string {
 	return fmt.Sprintf("was called at %s: %s", instant(o.FinishedMS-o.DurationMS), o.Kind)
 }
 
-// openText says what an open fire that is due does. active is whether its timer is.
-func openText(f *timer.Fire, active bool, nowMS int64) (what string, waits bool) {
+// describeOpenFire says what an open fire that is due does. active is whether its timer is.
+func describeOpenFire(f *timer.Fire, active bool, nowMS int64) (text string, movable bool) {
 	due := instant(f.DueMS)
 	switch {
 	case f.State == timer.FireAccepted:

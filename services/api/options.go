@@ -22,7 +22,7 @@ type Store interface { //nolint:interfacebloat // most of what users can ask for
 	store.Editor
 	store.Apps
 	store.Calendars
-	store.Keys
+	store.IdempotencyKeys
 	store.Completer
 	store.Redriver
 	PutSettings(
@@ -43,12 +43,16 @@ type Store interface { //nolint:interfacebloat // most of what users can ask for
 		ctx context.Context,
 		keys []store.VersionKey,
 	) (map[store.VersionKey]timer.Definition, error)
-	Create(ctx context.Context, items []store.NewTimer, plan store.Planner) ([]store.Created, error)
+	Create(
+		ctx context.Context,
+		items []store.NewTimer,
+		plan store.Planner,
+	) ([]store.CreateResult, error)
 	SetStatus(
 		ctx context.Context,
 		items []store.StatusChange,
 		plan store.Planner,
-	) ([]store.StatusChanged, error)
+	) ([]store.StatusResult, error)
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	List(ctx context.Context, q store.Query) ([]timer.Timer, error)
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
@@ -63,8 +67,8 @@ type Store interface { //nolint:interfacebloat // most of what users can ask for
 		ctx context.Context,
 		app string,
 		id timer.ID,
-		q store.OpenQuery,
-	) (store.OpenPage, error)
+		q store.OpenFiresQuery,
+	) (store.OpenFiresPage, error)
 	StartBackfill(ctx context.Context, b store.Backfill) (store.Backfill, error)
 	Backfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
 	CancelBackfill(ctx context.Context, app string, id timer.ID) (store.Backfill, error)
@@ -106,24 +110,24 @@ type Options struct {
 	Topics        *egress.Topics // where pulsar targets may publish; nil is nowhere
 	AllowInsecure bool           // whether targets may leave certificates unchecked
 	// Reserved: header that no target may send: a gateway is believed by it; empty: none.
-	Reserved string
-	Kinds    []timer.TargetKind // that executors call; nil: http, grpc and pulsar
+	ReservedHeader string
+	Kinds          []timer.TargetKind // that executors call; nil: http, grpc and pulsar
 	// OwnNamespace: "tenant/namespace" of the deployment's own Pulsar; empty: it has none.
 	OwnNamespace string
 
-	GroupWait  time.Duration // how long a create or change waits for others; default 2 ms
-	GroupMax   int           // items of one transaction; default 500
-	GroupsBusy int           // transactions at once; default 4
-	Timeout    time.Duration // of a request and of a transaction; default 10 s
+	GroupWait      time.Duration // how long a create or change waits for others; default 2 ms
+	GroupMax       int           // items of one transaction; default 500
+	GroupsInFlight int           // transactions at once; default 4
+	Timeout        time.Duration // of a request and of a transaction; default 10 s
 	// BodyTimeout: of a request's body, on every route; what needs no key has at most 2 s; default
 	// 10 s.
 	BodyTimeout time.Duration
 	// MaxInFlight: requests at once of those who were let in; one more is answered 503; default
 	// 4096.
 	MaxInFlight int
-	// MaxOpen: completions by a valid token at once in the store; others wait for their turn;
+	// MaxCompletions: completions by a valid token at once in the store; others wait for their turn;
 	// default 512.
-	MaxOpen int
+	MaxCompletions int
 	// MaxBodies: bodies read at once of those who need no key, an eighth of them of one address;
 	// one more cuts off the oldest; default 4096.
 	MaxBodies int
@@ -133,19 +137,19 @@ type Options struct {
 }
 
 const (
-	defaultGroupWait   = 2 * time.Millisecond
-	defaultGroupsBusy  = 4
-	defaultTimeout     = 10 * time.Second
-	defaultMaxInFlight = 4096
-	defaultMaxOpen     = 512
-	defaultBodyTimeout = 10 * time.Second
-	defaultMaxBodies   = 4096
-	bodiesOfAddress    = 8 // part of them
+	defaultGroupWait      = 2 * time.Millisecond
+	defaultGroupsInFlight = 4
+	defaultTimeout        = 10 * time.Second
+	defaultMaxInFlight    = 4096
+	defaultMaxCompletions = 512
+	defaultBodyTimeout    = 10 * time.Second
+	defaultMaxBodies      = 4096
+	bodyShareOfAddress    = 8 // part of them
 )
 
 func (o *Options) defaults() {
 	options.Default(&o.Zone, time.UTC.String())
-	options.Default(&o.Reserved, o.Auth.TrustHeader)
+	options.Default(&o.ReservedHeader, o.Auth.TrustHeader)
 	if o.Egress == nil {
 		o.Egress = egress.NewPolicy(egress.Options{})
 	}
@@ -157,11 +161,11 @@ func (o *Options) defaults() {
 	}
 	options.Default(&o.GroupWait, defaultGroupWait)
 	options.Default(&o.GroupMax, store.MaxBatch)
-	options.Default(&o.GroupsBusy, defaultGroupsBusy)
+	options.Default(&o.GroupsInFlight, defaultGroupsInFlight)
 	options.Default(&o.Timeout, defaultTimeout)
 	options.Default(&o.MaxInFlight, defaultMaxInFlight)
 	options.Default(&o.BodyTimeout, defaultBodyTimeout)
-	options.Default(&o.MaxOpen, defaultMaxOpen)
+	options.Default(&o.MaxCompletions, defaultMaxCompletions)
 	options.Default(&o.MaxBodies, defaultMaxBodies)
 }
 

@@ -26,13 +26,13 @@ const (
 
 func (s *Service) routes() (http.Handler, huma.API) {
 	r := chi.NewRouter()
-	r.Use(s.measure, s.recovering, s.awake, s.limit, s.notByTimers)
+	r.Use(s.measure, s.recoverPanics, s.rejectAfterStall, s.limitRequest, s.rejectCallbacks)
 	r.NotFound(notFound)
 	r.MethodNotAllowed(notAllowed(r))
 	var v2 huma.API
 	// What needs no key takes nothing that others need before its body is here and its token is
 	// found valid.
-	open := r.With(s.bodyFirst)
+	open := r.With(s.readBodyFirst)
 	r.Group(func(r chi.Router) {
 		r.Use(s.authenticate, bounded(s.inFlight))
 		s.routesV1(r)
@@ -135,8 +135,8 @@ func knownMethod(m string) string {
 	return "other"
 }
 
-// recovering answers 500 where a handler panicked.
-func (s *Service) recovering(next http.Handler) http.Handler {
+// recoverPanics answers 500 where a handler panicked.
+func (s *Service) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()
@@ -157,8 +157,8 @@ func (s *Service) recovering(next http.Handler) http.Handler {
 	})
 }
 
-// limit limits how long a request takes, and how much it sends.
-func (s *Service) limit(next http.Handler) http.Handler {
+// limitRequest limits how long a request takes, and how much it sends.
+func (s *Service) limitRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(
 			context.WithValue(r.Context(), remoteKey{}, r.RemoteAddr),

@@ -9,7 +9,7 @@ import (
 )
 
 // Nobody needs a key to ask for the description: it is made once.
-func TestDescriptionIsMadeOnce(t *testing.T) {
+func TestDescriptionIsRenderedOnce(t *testing.T) {
 	t.Parallel()
 	made := 0
 	h := new(

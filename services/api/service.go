@@ -18,22 +18,22 @@ import (
 
 // Service is the API.
 type Service struct {
-	opts     Options
-	ids      *timer.IDs // of series and backfills
-	metrics  *metrics
-	handler  http.Handler
-	v2       huma.API
-	inFlight slots   // of those who were let in
-	arriving slots   // of those whose key is looked at
-	bodies   *bodies // that are read of those who need no key
-	shares   *shares // of those who show a valid token
-	announce chan announcement
-	keys     *keyCache
-	tokens   *callback.CompletionTokens // nil where there is no key to make them with
-	denials  zerolog.Logger
-	away     zerolog.Logger // of servers
-	redrives chan struct{}  // somebody redrove: letters are to be acknowledged
-	pulse    *pulse
+	opts             Options
+	ids              *timer.IDs // of series and backfills
+	metrics          *metrics
+	handler          http.Handler
+	v2               huma.API
+	inFlight         slots              // of those who were let in
+	authenticating   slots              // of those whose key is looked at
+	bodies           *bodyLimiter       // that are read of those who need no key
+	completions      *completionLimiter // of those who show a valid token
+	notifications    chan changeNotification
+	keys             *keyCache
+	tokens           *callback.CompletionTokens // nil where there is no key to make them with
+	denials          zerolog.Logger
+	unavailable      zerolog.Logger // of servers
+	redriveRequested chan struct{}  // somebody redrove: letters are to be acknowledged
+	stall            *stallDetector
 
 	running chan struct{}          // closed once groups is set
 	groups  atomic.Pointer[groups] // nil before Run and after it
@@ -41,9 +41,9 @@ type Service struct {
 
 // groups gather concurrent writes.
 type groups struct {
-	create *batch.Group[store.NewTimer, store.Created]
-	status *batch.Group[store.StatusChange, store.StatusChanged]
-	edit   *batch.Group[store.Edit, store.Edited] // those that leave the instants as they are
+	create *batch.Group[store.NewTimer, store.CreateResult]
+	status *batch.Group[store.StatusChange, store.StatusResult]
+	edit   *batch.Group[store.Edit, store.EditResult] // those that leave the instants as they are
 }
 
 // New returns an API that serves nothing yet.
@@ -53,29 +53,29 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts:     opts,
-		ids:      timer.NewIDs(opts.Now),
-		metrics:  newMetrics(opts.Registerer),
-		inFlight: newSlots(opts.MaxInFlight),
-		arriving: newSlots(opts.MaxInFlight),
-		bodies: newBodies(
-			max(opts.MaxBodies/bodiesOfAddress, 1),
+		opts:           opts,
+		ids:            timer.NewIDs(opts.Now),
+		metrics:        newMetrics(opts.Registerer),
+		inFlight:       newSlots(opts.MaxInFlight),
+		authenticating: newSlots(opts.MaxInFlight),
+		bodies: newBodyLimiter(
+			max(opts.MaxBodies/bodyShareOfAddress, 1),
 			opts.MaxBodies,
 			opts.BodyTimeout,
 		),
-		shares: newShares(opts.MaxOpen),
-		announce: make(
-			chan announcement,
-			maxAnnouncements,
+		completions: newCompletionLimiter(opts.MaxCompletions),
+		notifications: make(
+			chan changeNotification,
+			maxNotifications,
 		),
-		running:  make(chan struct{}),
-		redrives: make(chan struct{}, 1),
+		running:          make(chan struct{}),
+		redriveRequested: make(chan struct{}, 1),
 		keys: newKeyCache(
 			opts.Store.APIKey,
 		),
-		denials: fewLines(opts.Logger),
-		away:    fewLines(opts.Logger),
-		pulse:   newPulse(),
+		denials:     rateLimited(opts.Logger),
+		unavailable: rateLimited(opts.Logger),
+		stall:       newStallDetector(),
 	}
 	if opts.Secrets != nil {
 		var err error
@@ -95,10 +95,10 @@ func (s *Service) Handler() http.Handler { return s.handler }
 // the listener first.
 func (s *Service) Run(ctx context.Context) error {
 	o := batch.Options{
-		Max:     s.opts.GroupMax,
-		Wait:    s.opts.GroupWait,
-		AtOnce:  s.opts.GroupsBusy,
-		Timeout: s.opts.Timeout,
+		Max:         s.opts.GroupMax,
+		Wait:        s.opts.GroupWait,
+		Concurrency: s.opts.GroupsInFlight,
+		Timeout:     s.opts.Timeout,
 	}
 	g := &groups{
 		create: batch.New(o, s.create),
@@ -108,25 +108,25 @@ func (s *Service) Run(ctx context.Context) error {
 	s.groups.Store(g)
 	close(s.running)
 
-	announced := make(chan struct{})
+	notified := make(chan struct{})
 	stop := make(chan struct{})
 	go func() {
-		defer close(announced)
-		s.announceAll(stop)
+		defer close(notified)
+		s.publishNotifications(stop)
 	}()
 	acked := make(chan struct{})
 	go func() {
 		defer close(acked)
-		s.ackRedriven(ctx)
+		s.ackAfterRedrives(ctx)
 	}()
-	s.pulse.run(ctx)
+	s.stall.run(ctx)
 	<-acked
 	s.groups.Store(nil)
 	g.create.Close()
 	g.status.Close()
 	g.edit.Close()
 	close(stop)
-	<-announced
+	<-notified
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (s *slowCreates) Create(
 	ctx context.Context,
 	items []store.NewTimer,
 	plan store.Planner,
-) ([]store.Created, error) {
+) ([]store.CreateResult, error) {
 	s.mu.Lock()
 	s.calls = append(s.calls, len(items))
 	s.mu.Unlock()
@@ -58,7 +58,7 @@ func TestConcurrentCreatesShareTransactions(t *testing.T) {
 	counted := &slowCreates{}
 	f := setup(t, func(o *api.Options) {
 		counted.Store = o.Store
-		o.Store, o.GroupWait, o.GroupsBusy = counted, 50*time.Millisecond, 1
+		o.Store, o.GroupWait, o.GroupsInFlight = counted, 50*time.Millisecond, 1
 	})
 	var wg sync.WaitGroup
 	for i := range 50 {
@@ -88,7 +88,7 @@ func TestConcurrentCreatesShareTransactions(t *testing.T) {
 	require.Less(t, len(counted.calls), 25, "transactions for 50 requests: %v", counted.calls)
 }
 
-func TestChangesAreAnnounced(t *testing.T) {
+func TestChangeNotificationsArePublished(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	heard := make(chan *carillonv1.TimerChanged, 10)
@@ -129,7 +129,7 @@ func quick(t *testing.T, within time.Duration, why string, do func()) {
 	require.Fail(t, "too slow each time", why)
 }
 
-func TestBrokerAwayIsNoError(t *testing.T) {
+func TestUnavailableBrokerIsNoError(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.broker.Pause()
@@ -248,7 +248,7 @@ func (d doubtful) Create(
 	ctx context.Context,
 	items []store.NewTimer,
 	plan store.Planner,
-) ([]store.Created, error) {
+) ([]store.CreateResult, error) {
 	out, err := d.Store.Create(ctx, items, plan)
 	if err == nil {
 		err = timer.Unavailable("creating timers", errors.New("the answer is lost"))

@@ -80,7 +80,7 @@ func (f *faults) Create(
 	ctx context.Context,
 	items []store.NewTimer,
 	plan store.Planner,
-) ([]store.Created, error) {
+) ([]store.CreateResult, error) {
 	if err := f.get(); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func setup(t *testing.T, change ...func(*api.Options)) *fixture {
 		Now:         time.Now,
 		DeadLetters: client,
 		Auth:        api.Auth{Off: true},
-		Secrets:     testRing(t),
+		Secrets:     testKeyring(t),
 		Logger:      zerolog.Nop(),
 		Registerer:  prometheus.NewRegistry(),
 	}
@@ -139,7 +139,7 @@ func setup(t *testing.T, change ...func(*api.Options)) *fixture {
 	return f
 }
 
-func testRing(t *testing.T) *encryption.Keyring {
+func testKeyring(t *testing.T) *encryption.Keyring {
 	t.Helper()
 	r, err := encryption.ParseKeyring(encryption.NewKey("test"))
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ type slots chan struct{}
 
 func newSlots(n int) slots { return make(slots, n) }
 
-func (s slots) take() bool {
+func (s slots) tryAcquire() bool {
 	select {
 	case s <- struct{}{}:
 		return true
@@ -17,17 +17,17 @@ func (s slots) take() bool {
 	}
 }
 
-func (s slots) free() { <-s }
+func (s slots) release() { <-s }
 
 // bounded answers 503 where all slots are taken.
 func bounded(s slots) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !s.take() {
+			if !s.tryAcquire() {
 				tooMany(w, r)
 				return
 			}
-			defer s.free()
+			defer s.release()
 			next.ServeHTTP(w, r)
 		})
 	}

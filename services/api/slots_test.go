@@ -65,7 +65,7 @@ func (h *hanging) APIKey(context.Context, string) (store.APIKey, error) {
 	return store.APIKey{}, timer.Unavailable("reading a key", nil)
 }
 
-func TestWhoIsAskedAboutHoldsNoSlotOfOthers(t *testing.T) {
+func TestKeyLookupsHoldNoRequestSlots(t *testing.T) {
 	t.Parallel()
 	h := &hanging{asked: make(chan struct{}), until: make(chan struct{})}
 	f, admin := guarded(t, func(o *api.Options) {

@@ -15,7 +15,7 @@ import (
 
 // On no route can a body that does not come hold its connection longer than the time for bodies,
 // whether the route reads bodies or not.
-func TestEveryRouteGivesUpSlowBodies(t *testing.T) {
+func TestEveryRouteTimesOutSlowBodies(t *testing.T) {
 	t.Parallel()
 	f, admin := guarded(t, func(o *api.Options) { o.BodyTimeout = 50 * time.Millisecond })
 	mux := http.NewServeMux()

@@ -18,7 +18,7 @@ func (s *Service) upcoming(
 	asOfMS int64,
 	limit int,
 ) ([]int64, error) {
-	p, err := schedule.Parse(t.Definition.Schedule, inputs(t))
+	p, err := schedule.Parse(t.Definition.Schedule, scheduleInputs(t))
 	if err != nil {
 		return nil, nil //nolint:nilerr // the migrator tells why
 	}
@@ -32,7 +32,7 @@ func (s *Service) upcoming(
 	def := &t.Definition.Schedule
 	switch {
 	case def.Kind == timer.KindFixedDelay:
-		return s.upcomingLink(ctx, t, p, asOfMS)
+		return s.upcomingFixedDelay(ctx, t, p, asOfMS)
 	case def.Kind.OneShot():
 		if due := nextOneShot(t, p, asOfMS); due > asOfMS && due != timer.NeverMS {
 			return []int64{due}, nil
@@ -51,14 +51,14 @@ func (s *Service) upcoming(
 		dues = append(dues, at)
 	}
 	if def.MaxFires > 0 && t.FiresCreated >= def.MaxFires && t.NextDueMS == timer.NeverMS {
-		return s.whileOpen(ctx, t, dues)
+		return s.limitToOpen(ctx, t, dues)
 	}
 	return dues, nil
 }
 
-// upcomingLink returns the next fire of a fixed delay, if it is made and not due yet. What follows
+// upcomingFixedDelay returns the next fire of a fixed delay, if it is made and not due yet. What follows
 // it depends on when it ends.
-func (s *Service) upcomingLink(
+func (s *Service) upcomingFixedDelay(
 	ctx context.Context,
 	t *timer.Timer,
 	p *schedule.Parsed,
@@ -67,17 +67,17 @@ func (s *Service) upcomingLink(
 	if t.Status != timer.StatusActive {
 		return nil, nil
 	}
-	due, err := s.nextLink(ctx, t, p, asOfMS)
+	due, err := s.nextFixedDelay(ctx, t, p, asOfMS)
 	if err != nil || due == timer.NeverMS {
 		return nil, err
 	}
 	return []int64{due}, nil
 }
 
-// whileOpen returns the first instants, up to one that has no open fire. All fires that max_fires
+// limitToOpen returns the first instants, up to one that has no open fire. All fires that max_fires
 // allows are made, and the schedule alone does not tell which is the last. They are made in order,
 // so a few looks by halves find it.
-func (s *Service) whileOpen(ctx context.Context, t *timer.Timer, dues []int64) ([]int64, error) {
+func (s *Service) limitToOpen(ctx context.Context, t *timer.Timer, dues []int64) ([]int64, error) {
 	var failed error
 	n := sort.Search(len(dues), func(i int) bool {
 		if failed != nil {

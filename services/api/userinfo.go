@@ -22,13 +22,13 @@ func (in *targetReader) userinfo(field string, t *timer.Target) {
 	case !ok || t.Kind != timer.KindHTTP && t.Kind != "":
 		return // of the other kinds the checks refuse it
 	case header == "":
-		in.r.wrong(
+		in.r.invalid(
 			field+".url",
 			"has a user or a password that cannot be read, or has a variable: give secret_headers with Authorization",
 		)
 		return
 	case hasAuthorization(t):
-		in.r.wrong(
+		in.r.invalid(
 			field+".url",
 			"has a user and a password, and Authorization is given besides: leave one of the two out",
 		)
@@ -61,13 +61,13 @@ func withAuthorization(t timer.Target, plain string, sealed timer.Sealed) timer.
 	return t
 }
 
-// lifted returns a definition with the userinfo of its URLs as secret headers: one of v1, or one
+// moveUserinfo returns a definition with the userinfo of its URLs as secret headers: one of v1, or one
 // that was stored before. Without keys it stays as it is.
-func (s *Service) lifted(app string, d timer.Definition) timer.Definition {
+func (s *Service) moveUserinfo(app string, d timer.Definition) timer.Definition {
 	if s.opts.Secrets == nil {
 		return d
 	}
-	lift := func(t timer.Target) timer.Target {
+	move := func(t timer.Target) timer.Target {
 		plain, header, ok := callback.Userinfo(t.URL)
 		switch {
 		case !ok || header == "" || t.Kind != timer.KindHTTP:
@@ -82,10 +82,10 @@ func (s *Service) lifted(app string, d timer.Definition) timer.Definition {
 			s.opts.Secrets.Seal(encryption.NewSecret(header), callback.SecretBinding(app)),
 		)
 	}
-	d.Target = lift(d.Target)
+	d.Target = move(d.Target)
 	d.Targets = slices.Clone(d.Targets)
 	for i := range d.Targets {
-		d.Targets[i] = lift(d.Targets[i])
+		d.Targets[i] = move(d.Targets[i])
 	}
 	return d
 }
@@ -100,7 +100,7 @@ func withoutUserinfo(t *timer.Target) *timer.Target {
 	if hasAuthorization(t) {
 		shown.URL = plain
 	} else {
-		shown = withAuthorization(shown, plain, unsealed)
+		shown = withAuthorization(shown, plain, placeholderSecret)
 	}
 	return &shown
 }

@@ -29,7 +29,7 @@ func (f *fixture) stored(
 	name string,
 ) (text, authorization string) {
 	t.Helper()
-	had, err := f.store.TimerNamed(t.Context(), "shop", name)
+	had, err := f.store.TimerByName(t.Context(), "shop", name)
 	require.NoError(t, err)
 	b, err := json.Marshal(had.Definition)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ const meHunter2 = "Basic bWU6aHVudGVyMg=="
 
 func TestAPasswordInAURLIsASecret(t *testing.T) {
 	t.Parallel()
-	ring := testRing(t)
+	ring := testKeyring(t)
 	f := setup(t, func(o *api.Options) { o.Secrets = ring })
 	body := withPassword(t, v2Body)
 	made := f.call(t, http.MethodPost, "/api/v2/timers", body, nil)
@@ -105,7 +105,7 @@ func TestAPasswordInAURLIsASecret(t *testing.T) {
 func TestV1KeepsAPasswordInAURL(t *testing.T) {
 	t.Parallel()
 	const v1 = `{"app":"shop","name":"NAME","cron":"0 0 9 * * *","notifyHTTPParam":{"url":"https://me:hunter2@example.com/x","method":"POST"}}`
-	ring := testRing(t)
+	ring := testKeyring(t)
 	f := setup(t, func(o *api.Options) { o.Secrets = ring })
 	var made, again v1Reply
 	f.call(t, http.MethodPost, "/api/timer/v1/def", strings.Replace(v1, "NAME", "new", 1), nil).
@@ -118,7 +118,7 @@ func TestV1KeepsAPasswordInAURL(t *testing.T) {
 	require.Equal(t, made.ID, again.ID)
 
 	// One that was stored before passwords were secrets.
-	had, err := f.store.TimerNamed(t.Context(), "shop", "new")
+	had, err := f.store.TimerByName(t.Context(), "shop", "new")
 	require.NoError(t, err)
 	d := had.Definition
 	d.Target.URL, d.Target.SecretHeaders = "https://me:hunter2@example.com/x", nil

@@ -83,7 +83,7 @@ func (s *Service) routesV1(r chi.Router) {
 // v1 writes what a handler returns.
 func (s *Service) v1(h func(*http.Request) (v1Answer, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		a, err := v1Answer{}, s.needs(r.Context(), scopeOf("", r.Method))
+		a, err := v1Answer{}, s.requireScope(r.Context(), scopeOf("", r.Method))
 		if err == nil {
 			a, err = h(r)
 		}
@@ -94,7 +94,7 @@ func (s *Service) v1(h func(*http.Request) (v1Answer, error)) http.HandlerFunc {
 		}
 		var f fault
 		if unread, ok := errors.AsType[*unreadError](err); ok {
-			f = badBody(unread.err, maxRequestBytes)
+			f = bodyFault(unread.err, maxRequestBytes)
 		} else {
 			f = s.faultOf(err, http.StatusBadRequest)
 		}
@@ -115,7 +115,7 @@ func (s *Service) v1Create(r *http.Request) (v1Answer, error) {
 	if err := readV1(r, &b); err != nil {
 		return v1Answer{}, err
 	}
-	if err := s.mayUse(r.Context(), b.App); err != nil {
+	if err := s.authorizeApp(r.Context(), b.App); err != nil {
 		return v1Answer{}, err
 	}
 	d := timer.Definition{
@@ -137,15 +137,15 @@ func (s *Service) v1Create(r *http.Request) (v1Answer, error) {
 		checkNames(b.App, b.Name),
 		collect(
 			schedule.Check(&d.Schedule),
-			(&callback.Checks{Reserved: s.opts.Reserved}).Target("target", &d.Target),
+			(&callback.Checks{ReservedHeader: s.opts.ReservedHeader}).Target("target", &d.Target),
 		)...)
 	if len(bad) > 0 {
 		return v1Answer{}, bad[0]
 	}
-	plain(&d)
+	dropDefaults(&d)
 	c, err := s.createOne(
 		r.Context(),
-		store.NewTimer{App: b.App, Name: b.Name, Definition: s.lifted(b.App, d)},
+		store.NewTimer{App: b.App, Name: b.Name, Definition: s.moveUserinfo(b.App, d)},
 	)
 	if _, _, has := callback.Userinfo(
 		d.Target.URL,
@@ -153,9 +153,12 @@ func (s *Service) v1Create(r *http.Request) (v1Answer, error) {
 		timer.CodeOf(err) == timer.CodeConflict {
 		// The same timer may have been stored before its password was a secret: then it is that
 		// one.
-		had, e := s.opts.Store.TimerNamed(r.Context(), b.App, b.Name)
+		had, e := s.opts.Store.TimerByName(r.Context(), b.App, b.Name)
 		if e == nil &&
-			bytes.Equal(hash(s.lifted(b.App, had.Definition)), hash(s.lifted(b.App, d))) {
+			bytes.Equal(
+				hash(s.moveUserinfo(b.App, had.Definition)),
+				hash(s.moveUserinfo(b.App, d)),
+			) {
 			c.Timer, err = had, nil
 		}
 	}
@@ -171,7 +174,7 @@ func (s *Service) v1SetStatus(to timer.Status) func(*http.Request) (v1Answer, er
 		if err := s.checkRef(r, ref); err != nil {
 			return v1Answer{}, err
 		}
-		if err := checkOwn("app", ref.App); err != nil {
+		if err := checkNotSystemApp("app", ref.App); err != nil {
 			return v1Answer{}, err
 		}
 		_, err := s.setStatusOne(
@@ -222,7 +225,7 @@ func (s *Service) checkRef(r *http.Request, ref v1Ref) error {
 	if err := checkText("app", ref.App, timer.MaxAppLen); err != nil {
 		return err
 	}
-	return s.mayUse(r.Context(), ref.App)
+	return s.authorizeApp(r.Context(), ref.App)
 }
 
 // readV1 reads a JSON object and ignores fields that it does not know.

@@ -69,7 +69,7 @@ func TestV1AsCallersUseIt(t *testing.T) {
 	require.NotEqual(t, id, again, "a deleted timer's name is free")
 }
 
-func TestV1SameAgain(t *testing.T) {
+func TestV1RepeatedCreate(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	id := f.v1(t, 200, http.MethodPost, "/api/timer/v1/def", v1Body).ID

@@ -53,14 +53,14 @@ type DeploymentKeyParam struct {
 }
 
 func (s *Service) listKeys(ctx context.Context, in *PathAppParam) (*keysOutput, error) {
-	if err := s.mayUse(ctx, in.App); err != nil {
+	if err := s.authorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
-	return s.keysOf(ctx, in.App)
+	return s.keysOutputOf(ctx, in.App)
 }
 
 func (s *Service) createKey(ctx context.Context, in *newKeyInput) (*madeKeyOutput, error) {
-	if err := s.mayUse(ctx, in.App); err != nil {
+	if err := s.authorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
 	if err := checkText("path.app", in.App, timer.MaxAppLen); err != nil {
@@ -70,24 +70,24 @@ func (s *Service) createKey(ctx context.Context, in *newKeyInput) (*madeKeyOutpu
 }
 
 func (s *Service) revokeKey(ctx context.Context, in *keyParam) (*struct{}, error) {
-	if err := s.mayUse(ctx, in.App); err != nil {
+	if err := s.authorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
-	return s.endKey(ctx, in.App, in.ID)
+	return s.revoke(ctx, in.App, in.ID)
 }
 
 func (s *Service) listDeploymentKeys(ctx context.Context, _ *struct{}) (*keysOutput, error) {
-	if err := s.deploymentOnly(ctx); err != nil {
+	if err := s.requireDeploymentKey(ctx); err != nil {
 		return nil, err
 	}
-	return s.keysOf(ctx, "")
+	return s.keysOutputOf(ctx, "")
 }
 
 func (s *Service) createDeploymentKey(
 	ctx context.Context,
 	in *newDeploymentKeyInput,
 ) (*madeKeyOutput, error) {
-	if err := s.deploymentOnly(ctx); err != nil {
+	if err := s.requireDeploymentKey(ctx); err != nil {
 		return nil, err
 	}
 	return s.makeKey(ctx, "", &in.Body)
@@ -97,23 +97,23 @@ func (s *Service) revokeDeploymentKey(
 	ctx context.Context,
 	in *DeploymentKeyParam,
 ) (*struct{}, error) {
-	if err := s.deploymentOnly(ctx); err != nil {
+	if err := s.requireDeploymentKey(ctx); err != nil {
 		return nil, err
 	}
-	return s.endKey(ctx, "", in.ID)
+	return s.revoke(ctx, "", in.ID)
 }
 
-// deploymentOnly refuses who has the key of one app: the deployment's keys are not there for him.
-func (s *Service) deploymentOnly(ctx context.Context) error {
+// requireDeploymentKey refuses who has the key of one app: the deployment's keys are not there for him.
+func (s *Service) requireDeploymentKey(ctx context.Context) error {
 	c := callerOf(ctx)
 	if c.deployment {
 		return nil
 	}
-	s.countDenied(ctx, deniedApp, c.keyID)
+	s.recordDenied(ctx, deniedApp, c.keyID)
 	return &timer.Error{Code: timer.CodeNotFound, Msg: "no keys of the deployment for this key"}
 }
 
-func (s *Service) keysOf(ctx context.Context, app string) (*keysOutput, error) {
+func (s *Service) keysOutputOf(ctx context.Context, app string) (*keysOutput, error) {
 	keys, err := s.opts.Store.APIKeys(ctx, app)
 	if err != nil {
 		return nil, err
@@ -148,15 +148,15 @@ func (s *Service) makeKey(ctx context.Context, app string, b *newKeyBody) (*made
 	if err := s.opts.Store.AddAPIKey(ctx, k); err != nil {
 		return nil, err
 	}
-	s.keys.forget(k.ID)
+	s.keys.invalidate(k.ID)
 	return &madeKeyOutput{madeKeyBody{APIKeyBody: showKey(&k), Key: key.Reveal()}}, nil
 }
 
-func (s *Service) endKey(ctx context.Context, app, id string) (*struct{}, error) {
+func (s *Service) revoke(ctx context.Context, app, id string) (*struct{}, error) {
 	if err := s.opts.Store.RevokeAPIKey(ctx, app, id); err != nil {
 		return nil, err
 	}
-	s.keys.forget(id)
+	s.keys.invalidate(id)
 	return nil, nil //nolint:nilnil // 204
 }
 

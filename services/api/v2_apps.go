@@ -31,7 +31,7 @@ type appBody struct {
 type appOutput struct{ Body appBody }
 
 func (s *Service) getApp(ctx context.Context, in *PathAppParam) (*appOutput, error) {
-	if err := s.mayUse(ctx, in.App); err != nil {
+	if err := s.authorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
 	a, err := s.opts.Store.App(ctx, in.App)
@@ -44,7 +44,7 @@ func (s *Service) getApp(ctx context.Context, in *PathAppParam) (*appOutput, err
 // freezeApp reaches executors by the change log, which they poll twice a second. An app that no
 // timer was made for yet can be frozen, too: whoever stops an incident need not know who was first.
 func (s *Service) freezeApp(ctx context.Context, in *freezeInput) (*appOutput, error) {
-	reason := given(in.Body).Reason
+	reason := orZero(in.Body).Reason
 	if reason != "" {
 		if err := checkText("reason", reason, timer.MaxReasonLen); err != nil {
 			return nil, err

@@ -14,9 +14,9 @@ import (
 
 // Limits of a backfill.
 const (
-	maxBackfillRange = 366 * 24 * time.Hour
-	maxBackfillFires = 100_000
-	countStep        = 1000 // instants between two looks at the clock
+	maxBackfillRange      = 366 * 24 * time.Hour
+	maxBackfillFires      = 100_000
+	deadlineCheckInterval = 1000 // instants between two looks at the clock
 )
 
 type startBackfillInput struct {
@@ -110,10 +110,10 @@ func (s *Service) startBackfill(
 }
 
 func (s *Service) pastRange(from, to string) (fromMS, toMS int64, err error) {
-	var r reading
+	var r bodyReader
 	first, last := r.instant("from", from), r.instant("to", to)
-	if len(r.bad) > 0 {
-		return 0, 0, s.problems(r.bad)
+	if len(r.errs) > 0 {
+		return 0, 0, s.problems(r.errs)
 	}
 	switch {
 	case first == nil:
@@ -165,7 +165,7 @@ func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) erro
 			"a fixed delay has no past: each of its instants follows from the end of a call",
 		)
 	}
-	p, err := schedule.Parse(t.Definition.Schedule, inputs(t))
+	p, err := schedule.Parse(t.Definition.Schedule, scheduleInputs(t))
 	if err != nil {
 		return err //nolint:wrapcheck // it names the field
 	}
@@ -180,7 +180,7 @@ func checkBackfill(ctx context.Context, t *timer.Timer, fromMS, toMS int64) erro
 				),
 			)
 		}
-		if n%countStep == 0 && ctx.Err() != nil {
+		if n%deadlineCheckInterval == 0 && ctx.Err() != nil {
 			//nolint:wrapcheck // the caller is told that there was no answer in time
 			return ctx.Err()
 		}
@@ -195,7 +195,7 @@ type BackfillParam struct {
 }
 
 func (s *Service) backfillID(ctx context.Context, p *BackfillParam) (timer.ID, error) {
-	if err := s.mayUse(ctx, p.App); err != nil {
+	if err := s.authorizeApp(ctx, p.App); err != nil {
 		return 0, err
 	}
 	id, err := timer.ParseID(p.ID)
@@ -222,7 +222,7 @@ func (s *Service) cancelBackfill(ctx context.Context, in *BackfillParam) (*backf
 	if err != nil {
 		return nil, err
 	}
-	if err := checkOwn("query.app", in.App); err != nil {
+	if err := checkNotSystemApp("query.app", in.App); err != nil {
 		return nil, err
 	}
 	b, err := s.opts.Store.CancelBackfill(ctx, in.App, id)
@@ -239,7 +239,7 @@ func showBackfill(b *store.Backfill) backfillBody {
 		From:         instant(b.FromMS),
 		To:           instant(b.ToMS),
 		Next:         instant(b.NextMS),
-		FiresCreated: b.Created,
+		FiresCreated: b.FiresCreated,
 		Status:       string(b.Status),
 		CreatedAt:    instant(b.CreatedMS),
 	}

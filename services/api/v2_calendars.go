@@ -130,7 +130,7 @@ func (s *Service) keepCalendar(
 }
 
 func (s *Service) getCalendar(ctx context.Context, in *CalendarParam) (*calendarOutput, error) {
-	if err := s.mayUse(ctx, in.App); err != nil {
+	if err := s.authorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
 	c, err := s.opts.Store.Calendar(ctx, in.App, in.Name)
@@ -156,7 +156,7 @@ func (s *Service) listCalendars(
 	ctx context.Context,
 	in *listCalendarsInput,
 ) (*calendarsOutput, error) {
-	if err := s.mayUse(ctx, in.App); err != nil {
+	if err := s.authorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
 	var after string

@@ -30,7 +30,7 @@ func (f *fixture) calendar(t *testing.T, status int, method, path, body string) 
 	return c
 }
 
-func TestV2LifeOfACalendar(t *testing.T) {
+func TestV2CalendarLifecycle(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	const work = "work%20days?app=shop"

@@ -19,8 +19,8 @@ const completeFireOperation = "complete-fire"
 // A receiver may complete a fire before the executor has recorded that it was accepted. So long,
 // and so often, the call asks again.
 const (
-	completeEarlyFor   = 3 * time.Second
-	completeEarlyEvery = 100 * time.Millisecond
+	earlyCompletionWait = 3 * time.Second
+	earlyCompletionPoll = 100 * time.Millisecond
 )
 
 type completeInput struct {
@@ -51,12 +51,12 @@ func (s *Service) completeFire(ctx context.Context, in *completeInput) (*complet
 	attempt := s.attemptOf(id, in.Body.Token)
 	if attempt == 0 {
 		// nobody shows a key here, and a token has no public part.
-		s.countDenied(ctx, deniedToken, "")
+		s.recordDenied(ctx, deniedToken, "")
 		return nil, problem(
 			fault{status: http.StatusForbidden, msg: "the token is not one of this fire"},
 		)
 	}
-	turn, ok := s.shares.enter(id, addressOf(ctx))
+	permit, ok := s.completions.admit(id, clientAddress(ctx))
 	if !ok {
 		busy := problem(
 			fault{
@@ -66,7 +66,7 @@ func (s *Service) completeFire(ctx context.Context, in *completeInput) (*complet
 		)
 		return nil, huma.ErrorWithHeaders(busy, http.Header{"Retry-After": {retryAfter}})
 	}
-	defer turn.leave()
+	defer permit.release()
 	var app string
 	c := store.Completion{FireID: id, Attempt: attempt, FinishedMS: s.opts.Now().UnixMilli()}
 	if in.Body.Status == string(timer.Failed) {
@@ -77,16 +77,16 @@ func (s *Service) completeFire(ctx context.Context, in *completeInput) (*complet
 			Error:   strings.TrimSpace("completed as failed: " + oneLine(in.Body.Message)),
 		}
 	}
-	err = turn.turn(ctx, func() (err error) {
+	err = permit.withSlot(ctx, func() (err error) {
 		if app, err = s.appOf(ctx, id); err == nil && c.Failed == nil {
-			c.Next, err = s.followerOf(ctx, app, id, c.FinishedMS)
+			c.Next, err = s.successorOf(ctx, app, id, c.FinishedMS)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.complete(ctx, turn, app, c)
+	done, err := s.complete(ctx, permit, app, c)
 	if err != nil {
 		return nil, err
 	}
@@ -111,17 +111,17 @@ func (s *Service) appOf(ctx context.Context, id timer.FireID) (string, error) {
 // only while it asks the store.
 func (s *Service) complete(
 	ctx context.Context,
-	turn *completing,
+	permit *completionPermit,
 	app string,
 	c store.Completion,
 ) (repeated bool, err error) {
-	last := time.NewTimer(completeEarlyFor)
+	last := time.NewTimer(earlyCompletionWait)
 	defer last.Stop()
-	again := time.NewTicker(completeEarlyEvery)
+	again := time.NewTicker(earlyCompletionPoll)
 	defer again.Stop()
 	for {
-		var out store.Completed
-		err := turn.turn(ctx, func() (err error) {
+		var out store.CompletionResult
+		err := permit.withSlot(ctx, func() (err error) {
 			out, err = s.opts.Store.Complete(ctx, app, c)
 			return err
 		})
@@ -130,10 +130,10 @@ func (s *Service) complete(
 			return false, fmt.Errorf("completing a fire: %w", err)
 		}
 		switch out.State {
-		case store.CompletedNow, store.CompletedThen:
-			return out.State == store.CompletedThen, nil
-		case store.CompletedEarly:
-		case store.CompletedLate:
+		case store.CompletionAccepted, store.CompletionRepeated:
+			return out.State == store.CompletionRepeated, nil
+		case store.CompletionTooEarly:
+		case store.CompletionTooLate:
 			fallthrough
 		default:
 			return false, timer.Conflict(
@@ -171,9 +171,9 @@ func (s *Service) attemptOf(id timer.FireID, token string) int32 {
 	return 0
 }
 
-// followerOf plans what follows a fire of a fixed delay when it is completed now; nil for other
+// successorOf plans what follows a fire of a fixed delay when it is completed now; nil for other
 // timers.
-func (s *Service) followerOf(
+func (s *Service) successorOf(
 	ctx context.Context,
 	app string,
 	id timer.FireID,

@@ -26,7 +26,7 @@ type executor struct {
 
 func newExecutor(t *testing.T, change ...func(*api.Options)) *executor {
 	t.Helper()
-	ring := testRing(t)
+	ring := testKeyring(t)
 	tokens, err := callback.NewCompletionTokens(ring.Derive("completion")...)
 	require.NoError(t, err)
 	e := &executor{session: 7, tokens: tokens}
@@ -133,7 +133,12 @@ func TestV2Complete(t *testing.T) {
 	require.Greater(t, len(e.dispatched.all()), before)
 	got, err = e.store.Fire(t.Context(), "shop", fires[1].FireID)
 	require.NoError(t, err)
-	require.Equal(t, timer.FireReturned, got.Open.State, "its retry policy says what becomes of it")
+	require.Equal(
+		t,
+		timer.FireAsyncFailed,
+		got.Open.State,
+		"its retry policy says what becomes of it",
+	)
 	var shown struct {
 		WaitsFor string `json:"waits_for"`
 	}
@@ -235,12 +240,12 @@ func TestV2WaitsFor(t *testing.T) {
 	e.call(t, http.MethodGet, "/api/v2/openapi.json", "", nil).into(t, 200, &doc)
 	enum := doc.Components.Schemas["FireBody"].Properties["waits_for"].Enum
 	states := map[timer.FireState]string{
-		timer.FireReady:    "run",
-		timer.FireRetrying: "retry",
-		timer.FireWaiting:  "turn",
-		timer.FireAccepted: "completion",
-		timer.FireDeferred: "limits",
-		timer.FireReturned: "retry",
+		timer.FireReady:       "run",
+		timer.FireRetrying:    "retry",
+		timer.FireWaiting:     "turn",
+		timer.FireAccepted:    "completion",
+		timer.FireDeferred:    "limits",
+		timer.FireAsyncFailed: "retry",
 	}
 	fires := e.held(t, "shop", "bill", len(states))
 	for state, want := range states {

@@ -27,22 +27,22 @@ func (s *Service) pauseTimer(ctx context.Context, in *pauseInput) (*timerOutput,
 	if err != nil {
 		return nil, err
 	}
-	b := given(in.Body)
+	b := orZero(in.Body)
 	c := store.StatusChange{App: in.App, ID: id, Status: timer.StatusPaused, Reason: b.Reason}
 	if c.Reason != "" {
 		if err := checkText("reason", c.Reason, timer.MaxReasonLen); err != nil {
 			return nil, err
 		}
 	}
-	if c.UntilMS, err = s.future("until", b.Until); err != nil {
+	if c.UntilMS, err = s.parseFuture("until", b.Until); err != nil {
 		return nil, err
 	}
 	c.From = []timer.Status{timer.StatusActive, timer.StatusPaused}
 	return s.changeStatus(ctx, c)
 }
 
-// given returns a body that may be left out.
-func given[T any](b *T) T {
+// orZero returns a body that may be left out.
+func orZero[T any](b *T) T {
 	if b == nil {
 		b = new(T)
 	}
@@ -70,13 +70,13 @@ func (s *Service) changeStatus(ctx context.Context, c store.StatusChange) (*time
 	return s.show(ctx, &t)
 }
 
-// future reads an instant that is still to come; 0 where there is none.
-func (s *Service) future(field, text string) (int64, error) {
-	var r reading
+// parseFuture reads an instant that is still to come; 0 where there is none.
+func (s *Service) parseFuture(field, text string) (int64, error) {
+	var r bodyReader
 	at := r.instant(field, text)
 	switch {
-	case len(r.bad) > 0:
-		return 0, r.bad[0]
+	case len(r.errs) > 0:
+		return 0, r.errs[0]
 	case at == nil:
 		return 0, nil
 	case !at.After(s.opts.Now()) || at.Year() > lastYear:
@@ -119,7 +119,7 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 	if err != nil {
 		return nil, err
 	}
-	at, err := s.newInstant(in.Body.At, in.Body.Delay)
+	at, err := s.parseNewInstant(in.Body.At, in.Body.Delay)
 	if err != nil {
 		return nil, err
 	}
@@ -135,10 +135,10 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 			fmt.Sprintf("a timer of kind %q recurs: edit its schedule", kind),
 		)
 	case in.Body.IfVersion != 0 && in.Body.IfVersion != t.Version:
-		return nil, otherVersion(t.Version)
+		return nil, versionConflict(t.Version)
 	}
 	if old := oneShotDue(&t); t.NextDueMS == timer.NeverMS && old <= s.opts.Now().UnixMilli() {
-		what, waits, err := s.oneShotFire(ctx, &t, old)
+		what, waits, err := s.describeOneShotFire(ctx, &t, old)
 		if err != nil {
 			return nil, err
 		}
@@ -179,7 +179,7 @@ func (s *Service) rescheduleTimer(ctx context.Context, in *rescheduleInput) (*ti
 			timer.CodeOf(err) != timer.CodeConflict {
 			return nil, err
 		}
-		what, _, err := s.oneShotFire(ctx, &t, wasMS)
+		what, _, err := s.describeOneShotFire(ctx, &t, wasMS)
 		if err != nil {
 			return nil, err
 		}
@@ -198,34 +198,34 @@ func oneShotDue(t *timer.Timer) int64 {
 	if t.AnchorMS == 0 {
 		return timer.NeverMS
 	}
-	p, err := schedule.Parse(t.Definition.Schedule, inputs(t))
+	p, err := schedule.Parse(t.Definition.Schedule, scheduleInputs(t))
 	if err != nil {
 		return timer.NeverMS
 	}
 	return p.Next(-1, t.AnchorMS)
 }
 
-func foundAtOrDelay(at string) string {
+func atOrDelayMessage(at string) string {
 	if at == "" {
 		return "expected at or delay, found neither: give one of the two"
 	}
 	return "expected at or delay, found both: leave one of the two out"
 }
 
-// newInstant reads where a one-shot is moved to.
-func (s *Service) newInstant(at, delay string) (time.Time, error) {
+// parseNewInstant reads where a one-shot is moved to.
+func (s *Service) parseNewInstant(at, delay string) (time.Time, error) {
 	switch {
 	case (at == "") == (delay == ""):
-		return time.Time{}, timer.Invalid("at", foundAtOrDelay(at))
+		return time.Time{}, timer.Invalid("at", atOrDelayMessage(at))
 	case at != "":
-		ms, err := s.future("at", at)
+		ms, err := s.parseFuture("at", at)
 		return time.UnixMilli(ms).UTC(), err
 	}
-	var r reading
+	var r bodyReader
 	d := r.duration("delay", delay, 0)
 	switch {
-	case len(r.bad) > 0:
-		return time.Time{}, r.bad[0]
+	case len(r.errs) > 0:
+		return time.Time{}, r.errs[0]
 	case d <= 0 || time.Duration(d) > schedule.MaxDelay:
 		return time.Time{}, timer.Invalid(
 			"delay",

@@ -250,7 +250,7 @@ func (s *slowEdits) Edit(
 	ctx context.Context,
 	items []store.Edit,
 	plan store.Planner,
-) ([]store.Edited, error) {
+) ([]store.EditResult, error) {
 	wait := time.NewTimer(time.Until(s.at))
 	defer wait.Stop()
 	<-wait.C

@@ -16,7 +16,7 @@ type fireParam struct {
 type fireOutput struct{ Body fireDetailBody }
 
 func (s *Service) getFire(ctx context.Context, in *fireParam) (*fireOutput, error) {
-	if err := s.mayUse(ctx, in.App); err != nil {
+	if err := s.authorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
 	id, err := timer.ParseFireID(in.ID)
@@ -88,12 +88,13 @@ func (s *Service) targetsOf(
 	d := defs[key]
 	var out []targetOutcomeBody
 	for _, t := range d.Outcomes(kind, rec.Attempts) {
-		if t.Kind == "" && rec.Open.Done>>t.Index&(timer.GivenUp|timer.Gone) != 0 {
+		if t.Kind == "" &&
+			rec.Open.TargetBits>>t.Index&(timer.TargetGivenUp|timer.TargetGone) != 0 {
 			t.Kind = timer.Failed // others are called again, it is not
 		}
 		out = append(out, targetOutcomeBody{
 			Index:      t.Index,
-			Target:     d.NameOf(t.Index),
+			Target:     d.TargetName(t.Index),
 			Kind:       string(d.Targets[t.Index].Kind),
 			Outcome:    cmp.Or(string(t.Kind), "pending"),
 			Attempts:   t.Attempts,

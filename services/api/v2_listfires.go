@@ -16,10 +16,10 @@ const (
 
 // One request reads so much at the most, however little of it is what was asked for.
 const (
-	openLook     = 50_000 // open fires of all timers, by one statement
-	openLooks    = 4
-	historyLook  = store.MaxBatch // outcomes, by one statement
-	historyLooks = 20
+	openScanLimit   = 50_000 // open fires of all timers, by one statement
+	maxOpenScans    = 4
+	historyPage     = store.MaxBatch // outcomes, by one statement
+	maxHistoryPages = 20
 )
 
 type listFiresInput struct {
@@ -60,15 +60,15 @@ func (s *Service) listFires(ctx context.Context, in *listFiresInput) (*firesOutp
 	if len(l.states) == 0 {
 		l.states = []string{string(timer.Delivered), string(timer.Failed), string(timer.Skipped)}
 	}
-	at, err := l.begin(in.Cursor)
+	at, err := l.start(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	for _, part := range []struct {
-		list firesPart
-		read func(context.Context, *firesPlace) error
-	}{{openPart, l.open}, {finishedPart, l.finished}, {upcomingPart, l.upcoming}} {
-		if part.list != at.part || l.next != "" {
+		list firesSection
+		read func(context.Context, *firesPosition) error
+	}{{openSection, l.open}, {finishedSection, l.finished}, {upcomingSection, l.upcoming}} {
+		if part.list != at.section || l.next != "" {
 			continue
 		}
 		if l.wants(part.list) {
@@ -80,19 +80,19 @@ func (s *Service) listFires(ctx context.Context, in *listFiresInput) (*firesOutp
 				return nil, err
 			}
 		}
-		at.part, at.fire = at.part+1, timer.FireID{}
+		at.section, at.fire = at.section+1, timer.FireID{}
 	}
 	return &firesOutput{firesBody{Items: l.items, NextCursor: l.next}}, nil
 }
 
-// begin returns where a page begins.
-func (l *fireList) begin(cursor string) (firesPlace, error) {
+// start returns where a page begins.
+func (l *fireList) start(cursor string) (firesPosition, error) {
 	nowMS := l.service.opts.Now().UnixMilli()
 	if cursor == "" {
-		return firesPlace{asOfMS: nowMS}, nil
+		return firesPosition{asOfMS: nowMS}, nil
 	}
 	at, err := decodeFiresCursor(l.id, cursor, nowMS)
-	if err == nil && !l.wants(at.part) {
+	if err == nil && !l.wants(at.section) {
 		err = timer.Invalid(
 			"query.cursor",
 			"expected a cursor of a list of the same states, found one of others: pass state as it was",
@@ -102,11 +102,11 @@ func (l *fireList) begin(cursor string) (firesPlace, error) {
 }
 
 // wants tells whether a part of the list was asked for.
-func (l *fireList) wants(p firesPart) bool {
+func (l *fireList) wants(p firesSection) bool {
 	switch p {
-	case openPart:
+	case openSection:
 		return slices.Contains(l.states, stateOpen)
-	case upcomingPart:
+	case upcomingSection:
 		return slices.Contains(l.states, stateUpcoming)
 	default:
 		return slices.ContainsFunc(
@@ -117,15 +117,15 @@ func (l *fireList) wants(p firesPart) bool {
 }
 
 // open lists fires that are due and have no outcome.
-func (l *fireList) open(ctx context.Context, at *firesPlace) error {
-	for range openLooks {
-		page, err := l.service.opts.Store.OpenFires(ctx, l.app, l.id, store.OpenQuery{
-			After: store.OpenPlace{
+func (l *fireList) open(ctx context.Context, at *firesPosition) error {
+	for range maxOpenScans {
+		page, err := l.service.opts.Store.OpenFires(ctx, l.app, l.id, store.OpenFiresQuery{
+			After: store.OpenFiresPosition{
 				DueMS:  at.fire.DueMS,
 				Series: at.fire.Series,
 			},
 			UntilMS:   at.asOfMS,
-			ScanLimit: openLook,
+			ScanLimit: openScanLimit,
 			Limit:     l.limit - len(l.items),
 		})
 		if err != nil {
@@ -134,7 +134,7 @@ func (l *fireList) open(ctx context.Context, at *firesPlace) error {
 		for i := range page.Fires {
 			l.items = append(l.items, showOpen(&page.Fires[i]))
 		}
-		if page.Next == (store.OpenPlace{}) {
+		if page.Next == (store.OpenFiresPosition{}) {
 			return nil
 		}
 		at.fire = timer.FireID{Timer: l.id, DueMS: page.Next.DueMS, Series: page.Next.Series}
@@ -147,19 +147,19 @@ func (l *fireList) open(ctx context.Context, at *firesPlace) error {
 }
 
 // finished lists outcomes. Where only some kinds are asked for, the others are passed over.
-func (l *fireList) finished(ctx context.Context, at *firesPlace) error {
+func (l *fireList) finished(ctx context.Context, at *firesPosition) error {
 	all := !slices.ContainsFunc(
 		[]timer.OutcomeKind{timer.Delivered, timer.Failed, timer.Skipped},
 		func(k timer.OutcomeKind) bool {
 			return !slices.Contains(l.states, string(k))
 		},
 	)
-	for range historyLooks {
-		look := historyLook
+	for range maxHistoryPages {
+		limit := historyPage
 		if all {
-			look = l.limit - len(l.items) + 1 // one more tells whether there is a next page
+			limit = l.limit - len(l.items) + 1 // one more tells whether there is a next page
 		}
-		found, err := l.service.opts.Store.History(ctx, l.app, l.id, at.fire, look)
+		found, err := l.service.opts.Store.History(ctx, l.app, l.id, at.fire, limit)
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what it was doing
 		}
@@ -170,30 +170,30 @@ func (l *fireList) finished(ctx context.Context, at *firesPlace) error {
 				continue
 			}
 			if len(l.items) == l.limit {
-				l.next = l.behind(at)
+				l.next = l.finishedNext(at)
 				return nil
 			}
 			l.items = append(l.items, showOutcome(o))
 			at.fire = o.FireID
 		}
-		if len(found) < look {
+		if len(found) < limit {
 			return nil
 		}
 	}
-	l.next = l.behind(at)
+	l.next = l.finishedNext(at)
 	return nil
 }
 
-// behind returns the cursor of a place among the finished fires.
-func (l *fireList) behind(at *firesPlace) string {
-	if l.wants(openPart) || l.wants(upcomingPart) {
+// finishedNext returns the cursor of a place among the finished fires.
+func (l *fireList) finishedNext(at *firesPosition) string {
+	if l.wants(openSection) || l.wants(upcomingSection) {
 		return at.cursor()
 	}
 	return at.finishedCursor()
 }
 
 // upcoming lists what the schedule has next. The list ends with it.
-func (l *fireList) upcoming(ctx context.Context, at *firesPlace) error {
+func (l *fireList) upcoming(ctx context.Context, at *firesPosition) error {
 	t, err := l.service.opts.Store.Timer(ctx, l.app, l.id)
 	if timer.CodeOf(err) == timer.CodeNotFound {
 		return nil // deleted: nothing is due any more

@@ -30,7 +30,7 @@ type concurrencyBody struct {
 	MaxQueue int    `json:"max_queue,omitempty" minimum:"0" doc:"For policy queue_all alone: how many fires may wait, at most 10000; 100 by default."`
 }
 
-func readRetry(b *retryBody, r *reading) timer.Retry {
+func readRetry(b *retryBody, r *bodyReader) timer.Retry {
 	out := timer.DefaultRetry()
 	if b == nil {
 		return out
@@ -41,7 +41,7 @@ func readRetry(b *retryBody, r *reading) timer.Retry {
 	out.Jitter, out.GiveUpAfter = b.Jitter, r.duration("retry.give_up_after", b.GiveUpAfter, 0)
 	var err error
 	if out.NoRetry, err = timer.ParseStatusesAndCodes(b.NoRetry); err != nil {
-		r.wrong("retry.no_retry", err.Error())
+		r.invalid("retry.no_retry", err.Error())
 	}
 	if b.Attempts != nil {
 		out.Attempts = *b.Attempts
@@ -52,13 +52,13 @@ func readRetry(b *retryBody, r *reading) timer.Retry {
 	return out
 }
 
-func readMisfire(b *misfireBody, r *reading) timer.Misfire {
+func readMisfire(b *misfireBody, r *bodyReader) timer.Misfire {
 	if b == nil {
 		return timer.Misfire{}
 	}
 	grace := r.duration("misfire.grace", b.Grace, 0)
 	if b.Grace != "" && grace == 0 {
-		r.wrong(
+		r.invalid(
 			"misfire.grace",
 			"expected more than 0s, as every call is late by something, found 0s: leave it out for 1m",
 		)

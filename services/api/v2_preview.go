@@ -51,23 +51,23 @@ type forecastBody struct {
 func (s *Service) previewSchedule(ctx context.Context, in *previewInput) (*previewOutput, error) {
 	b := &in.Body
 	if b.App != "" {
-		if err := s.mayUse(ctx, b.App); err != nil {
+		if err := s.authorizeApp(ctx, b.App); err != nil {
 			return nil, err
 		}
 	}
-	var r reading
+	var r bodyReader
 	d := s.readSchedule(&b.Schedule, &r)
 	from := r.instant("from", b.From)
 	if from == nil {
 		now := s.opts.Now()
 		from = &now
 	}
-	if !r.has("schedule") {
-		r.bad = append(r.bad, collect(schedule.Check(&d))...)
+	if !r.hasErrors("schedule") {
+		r.errs = append(r.errs, collect(schedule.Check(&d))...)
 	}
 	given := s.givenCalendars(b.Calendars, &r)
-	if len(r.bad) > 0 {
-		return nil, s.problems(r.bad)
+	if len(r.errs) > 0 {
+		return nil, s.problems(r.errs)
 	}
 	ins := schedule.Inputs{}
 	after, anchor := from.UnixMilli(), from.UnixMilli()
@@ -101,13 +101,16 @@ func (s *Service) previewSchedule(ctx context.Context, in *previewInput) (*previ
 }
 
 // givenCalendars reads the calendars that come with the request.
-func (s *Service) givenCalendars(bodies []namedCalendar, r *reading) map[string]timer.Calendar {
+func (s *Service) givenCalendars(bodies []namedCalendar, r *bodyReader) map[string]timer.Calendar {
 	given := make(map[string]timer.Calendar, len(bodies))
 	for i := range bodies {
 		c := bodies[i].read(bodies[i].Name)
 		var e *timer.Error
 		if err := calendar.Check(&c); errors.As(err, &e) {
-			r.bad = append(r.bad, timer.Invalid(fmt.Sprintf("calendars[%d].%s", i, e.Field), e.Msg))
+			r.errs = append(
+				r.errs,
+				timer.Invalid(fmt.Sprintf("calendars[%d].%s", i, e.Field), e.Msg),
+			)
 		}
 		given[c.Name] = c
 	}

@@ -65,7 +65,7 @@ func plainProblem(_ huma.Context, _ string, v any) (any, error) {
 		return v, nil
 	}
 	for _, e := range m.Errors {
-		reword(e)
+		rewriteMessage(e)
 		e.Value = shortValue(e)
 	}
 	if len(m.Errors) > 0 && !strings.Contains(m.Detail, ", found ") &&
@@ -79,7 +79,7 @@ func plainProblem(_ huma.Context, _ string, v any) (any, error) {
 // shortValue returns the value at fault where it may be shown.
 func shortValue(e *huma.ErrorDetail) any {
 	const most = 100
-	if secretPlace(e.Location) {
+	if isSecretLocation(e.Location) {
 		return nil
 	}
 	switch value := e.Value.(type) {
@@ -93,9 +93,9 @@ func shortValue(e *huma.ErrorDetail) any {
 	return nil
 }
 
-// secretPlace tells whether what stands at a place of a request is or may be a secret, or a part of
+// isSecretLocation tells whether what stands at a place of a request is or may be a secret, or a part of
 // one.
-func secretPlace(location string) bool {
+func isSecretLocation(location string) bool {
 	for _, part := range []string{"secret", "oauth2", ".tls", "token", "headers", "eader.Authorization", "url"} {
 		if strings.Contains(location, part) {
 			return true

@@ -42,14 +42,14 @@ type listTimersInput struct {
 type timersOutput struct{ Body timersBody }
 
 func (s *Service) listTimers(ctx context.Context, in *listTimersInput) (*timersOutput, error) {
-	if err := s.mayUse(ctx, in.App); err != nil {
+	if err := s.authorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
 	after, err := decodeTimersCursor(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.listed(ctx, in, after)
+	found, err := s.findTimers(ctx, in, after)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *Service) listTimers(ctx context.Context, in *listTimersInput) (*timersO
 	}
 	out.Body.Items = make([]timerBody, len(found))
 	eg, ctx := errgroup.WithContext(ctx)
-	eg.SetLimit(looksAtOnce)
+	eg.SetLimit(nextDueConcurrency)
 	for i := range found {
 		eg.Go(func() error {
 			one, err := s.show(ctx, &found[i])
@@ -73,13 +73,13 @@ func (s *Service) listTimers(ctx context.Context, in *listTimersInput) (*timersO
 	return out, eg.Wait() //nolint:wrapcheck // of show
 }
 
-// looksAtOnce is how many timers of a page one request looks at together: when some are next due
+// nextDueConcurrency is how many timers of a page one request looks at together: when some are next due
 // only their fires tell.
-const looksAtOnce = 8
+const nextDueConcurrency = 8
 
-// listed returns one timer more than was asked for, which tells whether there is a next page. There
+// findTimers returns one timer more than was asked for, which tells whether there is a next page. There
 // is at most one of a name.
-func (s *Service) listed(
+func (s *Service) findTimers(
 	ctx context.Context,
 	in *listTimersInput,
 	after timer.ID,
@@ -93,7 +93,7 @@ func (s *Service) listed(
 		}
 		return s.opts.Store.List(ctx, q) //nolint:wrapcheck // the store says what it was doing
 	}
-	t, err := s.opts.Store.TimerNamed(ctx, in.App, in.Name)
+	t, err := s.opts.Store.TimerByName(ctx, in.App, in.Name)
 	switch {
 	case timer.CodeOf(err) == timer.CodeNotFound:
 		return nil, nil

@@ -68,11 +68,11 @@ func (s *Service) redriveFires(ctx context.Context, in *redriveInput) (*redriveO
 	defer func() { // also where a later page met an error: the pages before are redriven
 		if !out.DryRun && out.Count > 0 {
 			s.metrics.redriven.Add(float64(out.Count))
-			s.ackLater()
+			s.requestAck()
 		}
 	}()
 	for first, left := true, in.Body.Limit; left > 0; first = false {
-		if !first && nearEnd(ctx) {
+		if !first && deadlineNear(ctx) {
 			out.More = true
 			break
 		}
@@ -93,13 +93,13 @@ func (s *Service) redriveFires(ctx context.Context, in *redriveInput) (*redriveO
 		if out.More = page.More; !page.More || n == 0 {
 			break
 		}
-		q.After, q.AfterEnd = page.Outcomes[n-1].FireID, page.Outcomes[n-1].FinishedMS
+		q.After, q.AfterFinishedMS = page.Outcomes[n-1].FireID, page.Outcomes[n-1].FinishedMS
 	}
 	return &redriveOutput{out}, nil
 }
 
-// nearEnd tells whether there is too little time left for another page.
-func nearEnd(ctx context.Context) bool {
+// deadlineNear tells whether there is too little time left for another page.
+func deadlineNear(ctx context.Context) bool {
 	const page = 3 * time.Second
 	end, ok := ctx.Deadline()
 	return ok && time.Until(end) < page
@@ -107,8 +107,12 @@ func nearEnd(ctx context.Context) bool {
 
 func (s *Service) readRedrive(in *redriveInput) (store.RedriveQuery, error) {
 	b := &in.Body
-	q := store.RedriveQuery{App: in.App, Again: b.Again, Failure: timer.Failure(b.Failure)}
-	var r reading
+	q := store.RedriveQuery{
+		App:             in.App,
+		IncludeRedriven: b.Again,
+		Failure:         timer.Failure(b.Failure),
+	}
+	var r bodyReader
 	if b.Timer != "" {
 		id, err := timer.ParseID(b.Timer)
 		if err != nil {
@@ -119,7 +123,7 @@ func (s *Service) readRedrive(in *redriveInput) (store.RedriveQuery, error) {
 	for i, text := range b.Fires {
 		id, err := timer.ParseFireID(text)
 		if err != nil {
-			r.wrong(fmt.Sprintf("fires[%d]", i), badFireIDText(text))
+			r.invalid(fmt.Sprintf("fires[%d]", i), badFireIDText(text))
 		}
 		q.Fires = append(q.Fires, id)
 	}
@@ -128,20 +132,20 @@ func (s *Service) readRedrive(in *redriveInput) (store.RedriveQuery, error) {
 	}
 	if at := r.instant("to", b.To); at != nil {
 		if q.ToMS = ceilMS(*at); q.ToMS <= q.FromMS {
-			r.wrong(
+			r.invalid(
 				"to",
 				fmt.Sprintf("expected an instant later than from (%q), found %q", b.From, b.To),
 			)
 		}
 	}
 	if b.Failure != "" && !slices.Contains(timer.Failures(), q.Failure) {
-		r.wrong(
+		r.invalid(
 			"failure",
 			fmt.Sprintf("expected one of %s, found %q", failureNames(), clip(b.Failure)),
 		)
 	}
-	if len(r.bad) > 0 {
-		return q, s.problems(r.bad)
+	if len(r.errs) > 0 {
+		return q, s.problems(r.errs)
 	}
 	return q, nil
 }

@@ -190,9 +190,9 @@ func (b *breaking) Redrive(
 	q store.RedriveQuery,
 	series timer.ID,
 	dryRun bool,
-) (store.Redriven, error) {
+) (store.RedriveResult, error) {
 	if b.calls++; b.calls > 1 {
-		return store.Redriven{}, timer.Unavailable("redriving", nil)
+		return store.RedriveResult{}, timer.Unavailable("redriving", nil)
 	}
 	return b.Store.Redrive(ctx, q, series, dryRun)
 }
@@ -214,7 +214,7 @@ func TestV2RedriveThatBreaksOff(t *testing.T) {
 }
 
 // The bus that is away keeps nobody from redriving.
-func TestV2RedriveWithoutTheBus(t *testing.T) {
+func TestV2RedriveWhileTheBusIsUnavailable(t *testing.T) {
 	t.Parallel()
 	e := newExecutor(t)
 	n := 0

@@ -43,7 +43,7 @@ type PageParam struct {
 
 // id checks that the caller may use the app, and reads the id.
 func (s *Service) id(ctx context.Context, p *TimerParam) (timer.ID, error) {
-	if err := s.mayUse(ctx, p.App); err != nil {
+	if err := s.authorizeApp(ctx, p.App); err != nil {
 		return 0, err
 	}
 	id, err := timer.ParseID(p.ID)
@@ -59,16 +59,16 @@ func (s *Service) ownID(ctx context.Context, p *TimerParam) (timer.ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	return id, checkOwn("query.app", p.App)
+	return id, checkNotSystemApp("query.app", p.App)
 }
 
 // mayChange checks that the caller may use the app, and that it is one that can be changed. field
 // is where the caller named it.
 func (s *Service) mayChange(ctx context.Context, field, app string) error {
-	if err := s.mayUse(ctx, app); err != nil {
+	if err := s.authorizeApp(ctx, app); err != nil {
 		return err
 	}
-	return checkOwn(field, app)
+	return checkNotSystemApp(field, app)
 }
 
 // routesV2 adds v2's routes to r, whose callers are known, and those that need no key to open.
@@ -466,7 +466,7 @@ func (s *Service) routesV2(r, open chi.Router) huma.API {
 		http.StatusOK,
 		s.previewSchedule,
 	)
-	describe(api.OpenAPI()) // before bounds of types are put in, which nobody has to know
+	documentSchemas(api.OpenAPI()) // before bounds of types are put in, which nobody has to know
 	boundIntegers(api.OpenAPI())
 	documentBodies(api.OpenAPI())
 	return api
@@ -526,13 +526,13 @@ func add[I, O any](
 		op.Description = "Needs a key of scope " + string(scope) + "."
 		op.Security = []map[string][]string{{keyScheme: {}}}
 	} else {
-		op.MaxBodyBytes, op.BodyReadTimeout = openBodyBytes, -1 // bodyFirst has read it
+		op.MaxBodyBytes, op.BodyReadTimeout = openBodyBytes, -1 // readBodyFirst has read it
 	}
 	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
 		var out *O
 		var err error
 		if scope != "" {
-			err = s.needs(ctx, scope)
+			err = s.requireScope(ctx, scope)
 		}
 		if err == nil {
 			out, err = h(ctx, in)

@@ -30,7 +30,7 @@ type scheduleBody struct {
 
 // readSchedule turns a body into a schedule. The API's default zone is put in where it matters and
 // none is named: a later change of that setting shall not move timers that exist.
-func (s *Service) readSchedule(b *scheduleBody, r *reading) timer.Schedule {
+func (s *Service) readSchedule(b *scheduleBody, r *bodyReader) timer.Schedule {
 	out := timer.Schedule{
 		Kind: timer.ScheduleKind(
 			b.Kind,
@@ -73,34 +73,34 @@ func (s *Service) defaultZone(d *timer.Schedule) {
 	}
 }
 
-// plain drops what says only what goes without saying, so that whoever writes a default out has the
+// dropDefaults drops what says only what goes without saying, so that whoever writes a default out has the
 // same definition as who does not. It comes after all checks: a field of another kind is an error
 // even where it holds a default.
-func plain(d *timer.Definition) {
-	drop(&d.Schedule.Gap, timer.GapShift)
-	drop(&d.Schedule.Overlap, timer.OverlapFirst)
-	drop(&d.Schedule.Excluded, timer.ExcludedSkip)
-	drop(&d.Schedule.Zone, time.UTC.String())
+func dropDefaults(d *timer.Definition) {
+	clearDefault(&d.Schedule.Gap, timer.GapShift)
+	clearDefault(&d.Schedule.Overlap, timer.OverlapFirst)
+	clearDefault(&d.Schedule.Excluded, timer.ExcludedSkip)
+	clearDefault(&d.Schedule.Zone, time.UTC.String())
 	if len(d.Schedule.Calendars) == 0 {
 		d.Schedule.Calendars = nil
 	}
-	drop(&d.Misfire.Grace, timer.DefaultGrace)
-	drop(&d.Misfire.MaxFires, timer.DefaultMisfireFires)
+	clearDefault(&d.Misfire.Grace, timer.DefaultGrace)
+	clearDefault(&d.Misfire.MaxFires, timer.DefaultMisfireFires)
 	if d.Misfire.MaxFires == 0 { // which goes with a policy that is written out
-		drop(&d.Misfire.Policy, timer.Misfire{}.For(d.Schedule.Kind).Policy)
+		clearDefault(&d.Misfire.Policy, timer.Misfire{}.For(d.Schedule.Kind).Policy)
 	}
-	drop(&d.Concurrency.Policy, timer.ConcurrencyAllow)
-	drop(&d.Concurrency.MaxQueue, timer.DefaultMaxQueue)
-	drop(&d.Priority, timer.PriorityNormal)
+	clearDefault(&d.Concurrency.Policy, timer.ConcurrencyAllow)
+	clearDefault(&d.Concurrency.MaxQueue, timer.DefaultMaxQueue)
+	clearDefault(&d.Priority, timer.PriorityNormal)
 	if len(d.Labels) == 0 {
 		d.Labels = nil
 	}
 }
 
-func drop[T comparable](v *T, def T) {
+func clearDefault[T comparable](v *T, def T) {
 	if *v == def {
-		var none T
-		*v = none
+		var zero T
+		*v = zero
 	}
 }
 

@@ -10,14 +10,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-const noSealingKeys = "expected nothing, as this deployment has no sealing keys, found a value that needs them: leave it out, or let the operator give it keys"
+const noEncryptionKeys = "expected nothing, as this deployment has no sealing keys, found a value that needs them: leave it out, or let the operator give it keys"
 
 // redacted is what every secret is shown as.
 var redacted = encryption.NewSecret(encryption.Redacted)
 
-// unsealed stands for a secret that was refused, so that it does not count as missing, too. Nothing
+// placeholderSecret stands for a secret that was refused, so that it does not count as missing, too. Nothing
 // of it is written: there is a problem.
-const unsealed timer.Sealed = "-"
+const placeholderSecret timer.Sealed = "-"
 
 // secrets checks and seals the secrets of a target. old is the target that REDACTED ones are taken
 // from; it may be nil.
@@ -29,7 +29,7 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 		at := field + ".secret_headers." + name
 		t.SecretHeaders[name] = in.seal(at, value, func() (timer.Sealed, bool) {
 			had, is := storedHeader(old, name)
-			return had, is && in.samePlace(at, old, t)
+			return had, is && in.sameDestination(at, old, t)
 		}, func() error { return callback.CheckSecretHeader(at, t.Kind, value.Reveal()) })
 	}
 	if o := b.TLS; o != nil {
@@ -40,7 +40,7 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 					return "", false
 				}
 				if old.TLS.Cert != o.Cert {
-					in.r.wrong(
+					in.r.invalid(
 						field+".tls.key",
 						"expected the key, as cert is another one, found REDACTED: give it anew",
 					)
@@ -56,7 +56,7 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 	}
 	if o := b.OAuth2; o != nil {
 		if _, _, has := callback.Userinfo(o.TokenURL); has {
-			in.r.wrong(
+			in.r.invalid(
 				field+".oauth2.token_url",
 				"has a user and a password: give client_id and secret",
 			)
@@ -75,7 +75,7 @@ func (in *targetReader) secrets(field string, b *targetBody, t, old *timer.Targe
 			}
 			// The token that the secret brings goes to the target.
 			return old.OAuth2.Secret, in.sameHost(at, old.OAuth2.TokenURL, o.TokenURL) &&
-				in.samePlace(at, old, t)
+				in.sameDestination(at, old, t)
 		}, func() error {
 			if len(o.Secret.Reveal()) > timer.MaxSecretLen {
 				return timer.Invalid(
@@ -100,41 +100,41 @@ func (in *targetReader) seal(
 	check func() error,
 ) timer.Sealed {
 	if value.IsZero() {
-		in.r.wrong(field, "expected a secret, found nothing")
-		return unsealed
+		in.r.invalid(field, "expected a secret, found nothing")
+		return placeholderSecret
 	}
 	if value.Reveal() == encryption.Redacted {
 		had, ok := stored()
 		if !ok {
-			in.r.wrong(
+			in.r.invalid(
 				field,
 				"expected the secret, as none is stored that could be kept, found REDACTED: give it",
 			)
-			return unsealed
+			return placeholderSecret
 		}
 		return had
 	}
 	if err := check(); err != nil {
-		in.r.note(collect(err)...)
-		return unsealed
+		in.r.add(collect(err)...)
+		return placeholderSecret
 	}
 	if in.service.opts.Secrets == nil {
-		in.r.wrong(field, noSealingKeys)
-		return unsealed
+		in.r.invalid(field, noEncryptionKeys)
+		return placeholderSecret
 	}
 	return in.service.opts.Secrets.Seal(value, callback.SecretBinding(in.app))
 }
 
-const goesElsewhere = "expected the secret, as it would go elsewhere than before, found REDACTED: give it anew"
+const otherDestination = "expected the secret, as it would go elsewhere than before, found REDACTED: give it anew"
 
-// samePlace refuses to keep a secret that would go elsewhere than before: who may change a timer
+// sameDestination refuses to keep a secret that would go elsewhere than before: who may change a timer
 // shall not have its secrets sent to himself.
-func (in *targetReader) samePlace(field string, old, now *timer.Target) bool {
+func (in *targetReader) sameDestination(field string, old, now *timer.Target) bool {
 	if old.Pulsar != nil && now.Pulsar != nil && old.Pulsar.Topic != now.Pulsar.Topic {
-		in.r.wrong(field, goesElsewhere)
+		in.r.invalid(field, otherDestination)
 	}
 	if !strings.EqualFold(virtualHost(old), virtualHost(now)) {
-		in.r.wrong(field, goesElsewhere)
+		in.r.invalid(field, otherDestination)
 	}
 	return in.sameHost(field, old.URL, now.URL)
 }
@@ -154,7 +154,7 @@ func (in *targetReader) sameHost(field, old, now string) bool {
 	a, err1 := url.Parse(old)
 	b, err2 := url.Parse(now)
 	if err1 != nil || err2 != nil || a.Scheme != b.Scheme || !strings.EqualFold(a.Host, b.Host) {
-		in.r.wrong(field, goesElsewhere)
+		in.r.invalid(field, otherDestination)
 	}
 	return true
 }
@@ -171,8 +171,8 @@ func storedHeader(t *timer.Target, name string) (timer.Sealed, bool) {
 	return "", false
 }
 
-// keepsSecrets tells whether a body has secrets that are to be taken from what is stored.
-func keepsSecrets(bodies ...targetBody) bool {
+// hasRedactedSecrets tells whether a body has secrets that are to be taken from what is stored.
+func hasRedactedSecrets(bodies ...targetBody) bool {
 	for i := range bodies {
 		b := &bodies[i]
 		for _, v := range b.SecretHeaders {

@@ -79,7 +79,7 @@ func TestV2RedactedKeepsTheSecret(t *testing.T) {
 }
 
 // No answer, no log line and no file of the database has a secret in it.
-func TestSecretsAreNowhere(t *testing.T) {
+func TestSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	f := setup(t, func(o *api.Options) { o.Logger = zerolog.New(&log).Level(zerolog.TraceLevel) })
@@ -120,7 +120,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	require.NotContains(t, log.String(), secret)
 }
 
-func TestNoSealingKeys(t *testing.T) {
+func TestNoEncryptionKeys(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *api.Options) { o.Secrets = nil })
 	f.create(t, 201, v2Body)
@@ -176,7 +176,7 @@ func TestV2AddressesAreChecked(t *testing.T) {
 
 // A request repeated under its idempotency key is the same request, whichever key of the ring is
 // the first by then.
-func TestIdempotencyKeysOutliveARotation(t *testing.T) {
+func TestIdempotencyKeysSurviveAKeyRotation(t *testing.T) {
 	t.Parallel()
 	k1, k2 := encryption.NewKey("k1").Reveal(), encryption.NewKey("k2").Reveal()
 	ring := func(text string) func(*api.Options) {
@@ -218,7 +218,7 @@ func TestIdempotencyKeysOutliveARotation(t *testing.T) {
 	require.Equal(t, made.ID, again.ID, "while both are about")
 }
 
-func TestSealedUnderTheRingsFirstKey(t *testing.T) {
+func TestSecretsAreEncryptedUnderTheFirstKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "ring")
 	require.NoError(

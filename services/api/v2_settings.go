@@ -45,7 +45,7 @@ type shownSettings struct {
 type settingsOutput struct{ Body shownSettings }
 
 func (s *Service) getSettings(ctx context.Context, in *PathAppParam) (*settingsOutput, error) {
-	if err := s.mayUse(ctx, in.App); err != nil {
+	if err := s.authorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
 	a, err := s.opts.Store.App(ctx, in.App)

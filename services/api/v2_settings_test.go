@@ -109,7 +109,7 @@ func (r *racing) PutSettings(
 }
 
 // An app that guesses the version to come does not get a rule back that is being taken away.
-func TestV2SettingsRaceTheOperator(t *testing.T) {
+func TestV2ConcurrentSettingsChanges(t *testing.T) {
 	t.Parallel()
 	r := &racing{}
 	f, admin := guarded(t, func(o *api.Options) { r.Store, o.Store = o.Store, r })
@@ -142,7 +142,7 @@ func TestV2SettingsRaceTheOperator(t *testing.T) {
 
 func TestV2SigningKeys(t *testing.T) {
 	t.Parallel()
-	ring := testRing(t)
+	ring := testKeyring(t)
 	f := setup(t, func(o *api.Options) { o.Secrets = ring })
 	const path = "/api/v2/apps/shop/signing-keys"
 	var hmac, ed struct{ ID, Kind, Secret, Public string }

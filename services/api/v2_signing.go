@@ -52,7 +52,7 @@ func (s *Service) listSigningKeys(
 	ctx context.Context,
 	in *PathAppParam,
 ) (*signingKeysOutput, error) {
-	if err := s.mayUse(ctx, in.App); err != nil {
+	if err := s.authorizeApp(ctx, in.App); err != nil {
 		return nil, err
 	}
 	keys, err := s.opts.Store.SigningKeys(ctx, in.App)
@@ -80,7 +80,7 @@ func (s *Service) createSigningKey(
 		return nil, err
 	}
 	if s.opts.Secrets == nil {
-		return nil, timer.Invalid("kind", noSealingKeys)
+		return nil, timer.Invalid("kind", noEncryptionKeys)
 	}
 	key, err := signing.NewKey(signingKinds[in.Body.Kind])
 	if err != nil {

@@ -19,10 +19,10 @@ func (s *Service) checkTargets(
 	ctx context.Context,
 	app string,
 	d *timer.Definition,
-	r *reading,
+	r *bodyReader,
 ) error {
-	if !d.Several() && d.Target.Kind == "" && d.Target.URL == "" && !r.has("target") {
-		r.wrong("target", "expected target or targets, found neither: give one of the two")
+	if !d.Several() && d.Target.Kind == "" && d.Target.URL == "" && !r.hasErrors("target") {
+		r.invalid("target", "expected target or targets, found neither: give one of the two")
 		return nil
 	}
 	all := d.Targets
@@ -41,7 +41,7 @@ func (s *Service) checkTargets(
 	if !d.Several() {
 		d.Target = all[0]
 	}
-	bad := s.wrongTargets(s.checks(s.opts.Egress, d.Labels), d)
+	bad := s.targetErrors(s.checks(s.opts.Egress, d.Labels), d)
 	if len(bad) > 0 {
 		// The app's own rules may open what the deployment's policy does not. Nobody else pays for
 		// reading them.
@@ -50,22 +50,22 @@ func (s *Service) checkTargets(
 			return err
 		}
 		if policy != s.opts.Egress {
-			bad = s.wrongTargets(s.checks(policy, d.Labels), d)
+			bad = s.targetErrors(s.checks(policy, d.Labels), d)
 		}
 	}
-	r.note(bad...)
+	r.add(bad...)
 	return nil
 }
 
 func (s *Service) checks(policy *egress.Policy, labels map[string]string) *callback.Checks {
 	return &callback.Checks{
-		Kinds:         s.opts.Kinds,
-		AllowInsecure: s.opts.AllowInsecure,
-		Labels:        labels,
-		OwnNamespace:  s.opts.OwnNamespace,
-		Egress:        policy,
-		Topics:        s.opts.Topics,
-		Reserved:      s.opts.Reserved,
+		Kinds:          s.opts.Kinds,
+		AllowInsecure:  s.opts.AllowInsecure,
+		Labels:         labels,
+		OwnNamespace:   s.opts.OwnNamespace,
+		Egress:         policy,
+		Topics:         s.opts.Topics,
+		ReservedHeader: s.opts.ReservedHeader,
 	}
 }
 
@@ -88,38 +88,38 @@ func (s *Service) policyOf(ctx context.Context, app string) (*egress.Policy, err
 	return s.opts.Egress.With(rules...), nil
 }
 
-// wrongTargets returns everything that is wrong with the targets of a definition.
-func (s *Service) wrongTargets(c *callback.Checks, d *timer.Definition) []*timer.Error {
+// targetErrors returns everything that is wrong with the targets of a definition.
+func (s *Service) targetErrors(c *callback.Checks, d *timer.Definition) []*timer.Error {
 	rest := *c
 	rest.Topics = nil // of each target it was asked already, and what was mended is no listed topic
 	if !d.Several() {
-		bad, good := s.everyWrong(c, "target", d.Target)
+		bad, good := s.errorsOfTarget(c, "target", d.Target)
 		return append(bad, collect(rest.Definition(&good, &d.Fanout))...)
 	}
 	var bad []*timer.Error
 	f := timer.Fanout{Mode: d.Mode, Targets: slices.Clone(d.Targets)}
 	for i := range f.Targets {
 		var more []*timer.Error
-		more, f.Targets[i] = s.everyWrong(c, fmt.Sprintf("targets[%d]", i), f.Targets[i])
+		more, f.Targets[i] = s.errorsOfTarget(c, fmt.Sprintf("targets[%d]", i), f.Targets[i])
 		bad = append(bad, more...)
 	}
 	return append(bad, collect(rest.Definition(&d.Target, &f))...)
 }
 
-// mendings is how many fields of one target are named at the most.
-const mendings = 32
+// maxTargetErrors is how many fields of one target are named at the most.
+const maxTargetErrors = 32
 
-// everyWrong finds everything that is wrong with a target: a check stops at what it finds first, so
+// errorsOfTarget finds everything that is wrong with a target: a check stops at what it finds first, so
 // that is mended in a copy, and the copy checked again. It returns the mended copy as well.
-func (s *Service) everyWrong(
+func (s *Service) errorsOfTarget(
 	c *callback.Checks,
 	field string,
 	t timer.Target,
 ) ([]*timer.Error, timer.Target) {
 	var bad []*timer.Error
-	mended := *c
+	repaired := *c
 	if t.Kind == timer.KindPulsar && t.URL == "" && s.opts.OwnNamespace == "" {
-		mended.Topics = nil
+		repaired.Topics = nil
 		bad = append(
 			bad,
 			timer.Invalid(
@@ -128,31 +128,31 @@ func (s *Service) everyWrong(
 			),
 		)
 	}
-	for range mendings {
-		found := collect(mended.Target(field, &t))
+	for range maxTargetErrors {
+		found := collect(repaired.Target(field, &t))
 		if len(found) == 0 {
 			break
 		}
 		bad = append(bad, found...)
 		wrong := strings.TrimPrefix(found[0].Field, field+".")
-		if !mend(&t, wrong) {
+		if !repair(&t, wrong) {
 			break
 		}
 		if wrong == "url" || strings.HasPrefix(wrong, "pulsar") {
-			mended.Topics = nil // where it would publish now is not what somebody asked for
+			repaired.Topics = nil // where it would publish now is not what somebody asked for
 		}
 	}
 	return bad, t
 }
 
-// mend puts something that is right in the place of what is wrong.
-func mend(t *timer.Target, field string) bool {
+// repair puts something that is right in the place of what is wrong.
+func repair(t *timer.Target, field string) bool {
 	part, name, _ := strings.Cut(field, ".")
 	switch part {
 	case "name":
 		t.Name = ""
 	case "url":
-		return mendURL(t)
+		return repairURL(t)
 	case "method":
 		t.Method = ""
 	case "headers":
@@ -188,8 +188,8 @@ func mend(t *timer.Target, field string) bool {
 	return true
 }
 
-// mendURL leaves a URL that was secure secure: what else the target has may depend on it.
-func mendURL(t *timer.Target) bool {
+// repairURL leaves a URL that was secure secure: what else the target has may depend on it.
+func repairURL(t *timer.Target) bool {
 	url := "https://example.com/"
 	switch t.Kind {
 	case timer.KindGRPC:

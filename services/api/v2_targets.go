@@ -82,10 +82,10 @@ func (s *Service) readTargets(
 	several []targetBody,
 	mode string,
 	stored *timer.Definition,
-	r *reading,
+	r *bodyReader,
 ) (timer.Target, timer.Fanout) {
 	if stored != nil {
-		d := s.lifted(app, *stored)
+		d := s.moveUserinfo(app, *stored)
 		stored = &d
 	}
 	in := targetReader{service: s, app: app, r: r, stored: stored}
@@ -107,7 +107,7 @@ type targetReader struct {
 	service *Service
 	app     string
 	stored  *timer.Definition
-	r       *reading
+	r       *bodyReader
 }
 
 func (in *targetReader) read(field string, b *targetBody, at, of int) timer.Target {
@@ -133,7 +133,7 @@ func (in *targetReader) read(field string, b *targetBody, at, of int) timer.Targ
 	if b.Success != nil && *b.Success != (successBody{}) {
 		set, err := timer.ParseStatuses(b.Success.Statuses)
 		if err != nil {
-			in.r.wrong(field+".success.statuses", err.Error())
+			in.r.invalid(field+".success.statuses", err.Error())
 		}
 		t.Success = &timer.Success{Statuses: set, Body: b.Success.Body}
 	}
@@ -141,7 +141,7 @@ func (in *targetReader) read(field string, b *targetBody, at, of int) timer.Targ
 		t.Pulsar = &timer.PulsarTopic{Topic: b.Pulsar.Topic, Key: b.Pulsar.Key}
 	}
 	if t.Async > 0 && in.service.tokens == nil {
-		in.r.wrong(field+".async", noSealingKeys)
+		in.r.invalid(field+".async", noEncryptionKeys)
 	}
 	in.secrets(field, b, &t, in.storedTarget(b, at, of))
 	in.userinfo(field, &t)
@@ -155,7 +155,7 @@ func (in *targetReader) body(field string, b *targetBody, t *timer.Target) (stri
 	varies := t.Templates && bytes.Contains(raw, []byte("{{"))
 	switch {
 	case err != nil:
-		in.r.wrong(
+		in.r.invalid(
 			field+".body_base64",
 			"expected base64 (RFC 4648, with padding), found another text",
 		)

@@ -219,7 +219,7 @@ func TestV2SeveralTargets(t *testing.T) {
 }
 
 // All that is wrong is told at once.
-func TestV2EveryWrongFieldIsNamed(t *testing.T) {
+func TestV2EveryInvalidFieldIsNamed(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	target := `"target":{"url":"ftp://x","method":"FETCH","headers":{"Carillon-X":["1"],"Connection":["x"],"X-Y":["a\nb"]},"body":"{{nope}}","templates":true,` +
@@ -381,9 +381,9 @@ func TestV2OutcomesOfTargets(t *testing.T) {
 				},
 			}},
 		}, got)
-		for _, bit := range []uint32{timer.GivenUp, timer.Gone} {
+		for _, bit := range []uint32{timer.TargetGivenUp, timer.TargetGone} {
 			open := won[3]
-			open.Attempt, open.Done = 1, bit<<1
+			open.Attempt, open.TargetBits = 1, bit<<1
 			lost, err := e.store.RecordAttempts(t.Context(), e.session, []timer.Fire{open}, nil)
 			require.NoError(t, err)
 			require.Empty(t, lost)

@@ -53,7 +53,7 @@ func (f *fixture) problem(t *testing.T, status int, method, path, body string) v
 	return p
 }
 
-func TestV2LifeOfATimer(t *testing.T) {
+func TestV2TimerLifecycle(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	a := f.call(t, http.MethodPost, "/api/v2/timers", v2Body, nil)
@@ -262,7 +262,7 @@ func TestV2IdempotencyKey(t *testing.T) {
 	)
 }
 
-func TestV2SameNameAgain(t *testing.T) {
+func TestV2RepeatedName(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	first := f.create(t, 201, v2Body)

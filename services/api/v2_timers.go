@@ -12,20 +12,20 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// reading gathers what is wrong with the texts of a body.
-type reading struct {
-	bad []*timer.Error
+// bodyReader gathers what is wrong with the texts of a body.
+type bodyReader struct {
+	errs []*timer.Error
 }
 
 // duration reads a duration such as "90s" or "1d12h", of which a day has 24 hours; def where there
 // is none.
-func (r *reading) duration(field, text string, def timer.Duration) timer.Duration {
+func (r *bodyReader) duration(field, text string, def timer.Duration) timer.Duration {
 	if text == "" {
 		return def
 	}
 	d, err := timer.ParseDuration(text)
 	if err != nil {
-		r.bad = append(r.bad, timer.Invalid(field, err.Error()))
+		r.errs = append(r.errs, timer.Invalid(field, err.Error()))
 		return def
 	}
 	return d
@@ -33,14 +33,14 @@ func (r *reading) duration(field, text string, def timer.Duration) timer.Duratio
 
 // instant reads an instant; nil where there is none. The same instant written in another zone is
 // the same definition.
-func (r *reading) instant(field, text string) *time.Time {
+func (r *bodyReader) instant(field, text string) *time.Time {
 	if text == "" {
 		return nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		r.bad = append(
-			r.bad,
+		r.errs = append(
+			r.errs,
 			timer.Invalid(
 				field,
 				fmt.Sprintf(
@@ -55,25 +55,25 @@ func (r *reading) instant(field, text string) *time.Time {
 	return &at
 }
 
-// wrong notes what is wrong with a field.
-func (r *reading) wrong(field, msg string) { r.note(timer.Invalid(field, msg)) }
+// invalid notes what is wrong with a field.
+func (r *bodyReader) invalid(field, msg string) { r.add(timer.Invalid(field, msg)) }
 
-// note notes what is wrong, once of each field.
-func (r *reading) note(errs ...*timer.Error) {
+// add notes what is wrong, once of each field.
+func (r *bodyReader) add(errs ...*timer.Error) {
 	for _, e := range errs {
 		if e.Field == "" ||
 			!slices.ContainsFunc(
-				r.bad,
+				r.errs,
 				func(had *timer.Error) bool { return had.Field == e.Field },
 			) {
-			r.bad = append(r.bad, e)
+			r.errs = append(r.errs, e)
 		}
 	}
 }
 
-// has tells whether something is wrong with a part of a body ("schedule").
-func (r *reading) has(part string) bool {
-	for _, e := range r.bad {
+// hasErrors tells whether something is wrong with a part of a body ("schedule").
+func (r *bodyReader) hasErrors(part string) bool {
+	for _, e := range r.errs {
 		if len(e.Field) > len(part) && e.Field[:len(part)+1] == part+"." {
 			return true
 		}
@@ -89,7 +89,7 @@ func (s *Service) newTimer(
 	key string,
 	stored *timer.Definition,
 ) (store.NewTimer, error) {
-	var r reading
+	var r bodyReader
 	d := timer.Definition{
 		Schedule: s.readSchedule(&b.Schedule, &r),
 		Retry:    readRetry(b.Retry, &r),
@@ -108,7 +108,7 @@ func (s *Service) newTimer(
 		Activate:       b.Status == string(timer.StatusActive),
 		IdempotencyKey: key,
 	}
-	r.bad = append(r.bad, checkNames(b.App, b.Name)...)
+	r.errs = append(r.errs, checkNames(b.App, b.Name)...)
 	if err := s.checkDefinition(ctx, b.App, &d, &r); err != nil {
 		return n, err
 	}
@@ -124,14 +124,14 @@ func (s *Service) changed(
 	app string,
 	b *changeBody,
 	d timer.Definition,
-	r *reading,
+	r *bodyReader,
 ) timer.Definition {
 	stored := d
 	if b.Schedule != nil {
 		d.Schedule = s.readSchedule(b.Schedule, r)
 	}
 	if b.Target != nil || b.Targets != nil {
-		d.Target, d.Fanout = s.readTargets(app, b.Target, given(b.Targets), b.Mode, &stored, r)
+		d.Target, d.Fanout = s.readTargets(app, b.Target, orZero(b.Targets), b.Mode, &stored, r)
 		if b.Mode == "" && d.Several() {
 			d.Mode = stored.Mode
 		}

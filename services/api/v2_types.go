@@ -181,12 +181,12 @@ func showTimer(t *timer.Timer, next int64) timerBody {
 }
 
 var waitsFor = map[timer.FireState]string{
-	timer.FireReady:    "run",
-	timer.FireRetrying: "retry",
-	timer.FireReturned: "retry",
-	timer.FireWaiting:  "turn",
-	timer.FireAccepted: "completion",
-	timer.FireDeferred: "limits",
+	timer.FireReady:       "run",
+	timer.FireRetrying:    "retry",
+	timer.FireAsyncFailed: "retry",
+	timer.FireWaiting:     "turn",
+	timer.FireAccepted:    "completion",
+	timer.FireDeferred:    "limits",
 }
 
 func showOpen(f *timer.Fire) FireBody {
@@ -199,7 +199,7 @@ func showOpen(f *timer.Fire) FireBody {
 		Version:    f.Version,
 		Attempts:   f.Attempt,
 		WaitsFor:   waitsFor[f.State],
-		LatenessMS: f.LateMS,
+		LatenessMS: f.FirstLatenessMS,
 		Count:      1,
 	}
 	if f.RunAtMS == timer.DeferredMS {

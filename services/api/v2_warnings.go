@@ -28,7 +28,7 @@ func (s *Service) showChanged(ctx context.Context, t *timer.Timer) (*timerOutput
 // warnings tells of a timer that never fires again, and of one that fires at once. next is when it
 // is next due. It reads nothing.
 func (s *Service) warnings(t *timer.Timer, next int64) []warningBody {
-	p, err := schedule.Parse(t.Definition.Schedule, inputs(t))
+	p, err := schedule.Parse(t.Definition.Schedule, scheduleInputs(t))
 	if err != nil {
 		return nil // the migrator tells why
 	}

@@ -16,7 +16,7 @@ type warned struct {
 }
 
 // A timer that never fires, or fires at once, is made, and the answer says so.
-func TestV2WarnsOfWhatNeverFires(t *testing.T) {
+func TestV2WarnsOfTimersThatNeverFire(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.call(t, http.MethodPut, "/api/v2/calendars/weekend?app=shop", `{"excluded_weekdays":["sat","sun"]}`, nil).

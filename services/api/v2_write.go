@@ -27,39 +27,39 @@ type createOutput struct {
 }
 
 func (s *Service) createTimer(ctx context.Context, in *createInput) (*createOutput, error) {
-	if err := s.mayUse(ctx, in.Body.App); err != nil {
+	if err := s.authorizeApp(ctx, in.Body.App); err != nil {
 		return nil, err
 	}
 	n, err := s.newTimer(ctx, &in.Body, in.Key, nil)
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.createKeyed(ctx, n)
+	c, err := s.createWithKey(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	return s.made(ctx, &c.Timer, !c.Existing)
+	return s.timerResponse(ctx, &c.Timer, !c.Existing)
 }
 
-// createKeyed creates the timer of a request that may have an idempotency key. A request is known
+// createWithKey creates the timer of a request that may have an idempotency key. A request is known
 // by its sealed text, which gives no secret away, and which is another one where another key of the
 // ring sealed it: so before a repeated request is taken for another one, it is compared in the form
 // that each other key gives it. That costs a transaction for each of them, and only where there is
 // a conflict. The key that has left the ring cannot be compared with: it stays a day longer, as the
 // idempotency keys do.
-func (s *Service) createKeyed(ctx context.Context, n store.NewTimer) (store.Created, error) {
+func (s *Service) createWithKey(ctx context.Context, n store.NewTimer) (store.CreateResult, error) {
 	c, err := s.createOne(ctx, n)
 	if n.IdempotencyKey == "" || s.opts.Secrets == nil {
 		return c, err
 	}
-	for _, ring := range s.opts.Secrets.Others() {
+	for _, keyring := range s.opts.Secrets.Others() {
 		if e, ok := errors.AsType[*timer.Error](
 			err,
 		); !ok || e.Code != timer.CodeConflict ||
 			e.Field != "idempotency_key" {
 			break
 		}
-		d, changed, bad := ring.ResealDefinition(n.Definition, n.App)
+		d, changed, bad := keyring.ReencryptDefinition(n.Definition, n.App)
 		if bad != nil || !changed {
 			break // it has no secrets
 		}
@@ -73,8 +73,12 @@ func (s *Service) createKeyed(ctx context.Context, n store.NewTimer) (store.Crea
 	return c, err
 }
 
-// made answers with a timer and its path.
-func (s *Service) made(ctx context.Context, t *timer.Timer, fresh bool) (*createOutput, error) {
+// timerResponse answers with a timer and its path.
+func (s *Service) timerResponse(
+	ctx context.Context,
+	t *timer.Timer,
+	created bool,
+) (*createOutput, error) {
 	shown, err := s.showChanged(ctx, t)
 	if err != nil {
 		return nil, err
@@ -84,7 +88,7 @@ func (s *Service) made(ctx context.Context, t *timer.Timer, fresh bool) (*create
 		Location: v2Prefix + "/timers/" + t.ID.String() + "?app=" + url.QueryEscape(t.App),
 		Body:     shown.Body,
 	}
-	if fresh {
+	if created {
 		out.Status = http.StatusCreated
 	}
 	return out, nil
@@ -96,10 +100,10 @@ type putInput struct{ Body newTimerBody }
 // a create that meets a timer edits it, and an edit that meets none creates it, until one of them
 // holds. Of two callers at once the later wins, as a whole.
 func (s *Service) putTimer(ctx context.Context, in *putInput) (*createOutput, error) {
-	if err := s.mayUse(ctx, in.Body.App); err != nil {
+	if err := s.authorizeApp(ctx, in.Body.App); err != nil {
 		return nil, err
 	}
-	stored, err := s.storedFor(ctx, &in.Body)
+	stored, err := s.storedDefinition(ctx, &in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +114,7 @@ func (s *Service) putTimer(ctx context.Context, in *putInput) (*createOutput, er
 	for range editTries {
 		c, err := s.createOne(ctx, n)
 		if err == nil && !c.Existing {
-			return s.made(ctx, &c.Timer, true)
+			return s.timerResponse(ctx, &c.Timer, true)
 		}
 		t := c.Timer
 		if timer.CodeOf(err) == timer.CodeConflict {
@@ -125,18 +129,21 @@ func (s *Service) putTimer(ctx context.Context, in *putInput) (*createOutput, er
 		if err != nil {
 			return nil, err
 		}
-		return s.made(ctx, &t, false)
+		return s.timerResponse(ctx, &t, false)
 	}
 	return nil, timer.Unavailable("the name changes hands too fast", nil)
 }
 
-// storedFor returns the definition that the REDACTED secrets of a body are taken from, nil where it
+// storedDefinition returns the definition that the REDACTED secrets of a body are taken from, nil where it
 // has none.
-func (s *Service) storedFor(ctx context.Context, b *newTimerBody) (*timer.Definition, error) {
-	if !keepsSecrets(given(b.Target)) && !keepsSecrets(b.Targets...) {
+func (s *Service) storedDefinition(
+	ctx context.Context,
+	b *newTimerBody,
+) (*timer.Definition, error) {
+	if !hasRedactedSecrets(orZero(b.Target)) && !hasRedactedSecrets(b.Targets...) {
 		return nil, nil //nolint:nilnil // nothing is wanted
 	}
-	t, err := s.opts.Store.TimerNamed(ctx, b.App, b.Name)
+	t, err := s.opts.Store.TimerByName(ctx, b.App, b.Name)
 	if timer.CodeOf(err) == timer.CodeNotFound {
 		return nil, nil //nolint:nilnil // whoever reads the secrets says that there is none
 	}
@@ -147,11 +154,15 @@ func (s *Service) storedFor(ctx context.Context, b *newTimerBody) (*timer.Defini
 }
 
 func (s *Service) editNamed(ctx context.Context, n store.NewTimer) (timer.Timer, error) {
-	t, err := s.opts.Store.TimerNamed(ctx, n.App, n.Name)
+	t, err := s.opts.Store.TimerByName(ctx, n.App, n.Name)
 	if err != nil {
 		return t, err //nolint:wrapcheck // the store says what it was doing
 	}
-	return s.change(ctx, store.Edit{App: n.App, ID: t.ID, Definition: n.Definition}, &t.Definition)
+	return s.applyEdit(
+		ctx,
+		store.Edit{App: n.App, ID: t.ID, Definition: n.Definition},
+		&t.Definition,
+	)
 }
 
 // putStatus sets the status that a body names. A pause is somebody's doing: who puts the definition
@@ -223,14 +234,14 @@ func (s *Service) editFrom(
 			return t, err //nolint:wrapcheck // the store says what it was doing
 		}
 		if b.IfVersion != 0 && t.Version != b.IfVersion {
-			return t, otherVersion(t.Version)
+			return t, versionConflict(t.Version)
 		}
-		var r reading
+		var r bodyReader
 		d := s.changed(app, b, t.Definition, &r)
 		if err := s.checkDefinition(ctx, app, &d, &r); err != nil {
 			return t, err
 		}
-		done, err := s.change(
+		done, err := s.applyEdit(
 			ctx,
 			store.Edit{App: app, ID: id, IfVersion: t.Version, Definition: d},
 			&t.Definition,
@@ -243,7 +254,7 @@ func (s *Service) editFrom(
 	return timer.Timer{}, timer.Unavailable("the timer is edited too often", nil)
 }
 
-func otherVersion(version int32) error {
+func versionConflict(version int32) error {
 	return timer.Conflict(
 		"if_version",
 		fmt.Sprintf(
@@ -274,7 +285,7 @@ func (s *Service) deleteNamed(ctx context.Context, in *namedInput) (*struct{}, e
 	if err := s.mayChange(ctx, "query.app", in.App); err != nil {
 		return nil, err
 	}
-	t, err := s.opts.Store.TimerNamed(ctx, in.App, in.Name)
+	t, err := s.opts.Store.TimerByName(ctx, in.App, in.Name)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the store says what it was doing
 	}

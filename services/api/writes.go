@@ -13,7 +13,10 @@ import (
 
 // create is one transaction for all items, and what follows the commit. Of a commit in doubt the
 // fires are brought on their way too (see [store.Timers]).
-func (s *Service) create(ctx context.Context, items []store.NewTimer) ([]store.Created, error) {
+func (s *Service) create(
+	ctx context.Context,
+	items []store.NewTimer,
+) ([]store.CreateResult, error) {
 	s.metrics.batch.WithLabelValues("create").Observe(float64(len(items)))
 	created, err := s.opts.Store.Create(ctx, items, s.opts.Plan)
 	var fires []timer.Fire
@@ -31,14 +34,14 @@ func (s *Service) create(ctx context.Context, items []store.NewTimer) ([]store.C
 func (s *Service) setStatus(
 	ctx context.Context,
 	items []store.StatusChange,
-) ([]store.StatusChanged, error) {
+) ([]store.StatusResult, error) {
 	s.metrics.batch.WithLabelValues("status").Observe(float64(len(items)))
 	changed, err := s.opts.Store.SetStatus(ctx, items, s.opts.Plan)
 	var fires []timer.Fire
 	for i := range changed {
 		c := &changed[i]
 		if c.Err == nil && c.Seq != 0 && err == nil {
-			s.announceLater(c.Timer.ID, c.Seq)
+			s.enqueueNotification(c.Timer.ID, c.Seq)
 		}
 		fires = append(fires, c.Fires...)
 	}
@@ -56,10 +59,10 @@ func (s *Service) dispatch(ctx context.Context, fires []timer.Fire) {
 }
 
 // createOne puts one create into a group.
-func (s *Service) createOne(ctx context.Context, n store.NewTimer) (store.Created, error) {
+func (s *Service) createOne(ctx context.Context, n store.NewTimer) (store.CreateResult, error) {
 	g, err := s.waitRunning(ctx)
 	if err != nil {
-		return store.Created{}, err
+		return store.CreateResult{}, err
 	}
 	c, err := g.create.Do(ctx, n)
 	if err != nil {
@@ -105,11 +108,11 @@ func groupError(err error) error {
 	return err
 }
 
-// change gives a timer a new definition in place of the one that was read. Edits that leave its
+// applyEdit gives a timer a new definition in place of the one that was read. Edits that leave its
 // instants as they are cost a few rows each, and share transactions; others may rewrite an hour of
 // fires, and make nobody wait. Which it is only the store knows for sure: the timer may have been
 // edited since.
-func (s *Service) change(
+func (s *Service) applyEdit(
 	ctx context.Context,
 	e store.Edit,
 	was *timer.Definition,
@@ -143,7 +146,7 @@ func (s *Service) edit(ctx context.Context, e store.Edit, plan store.Planner) (t
 }
 
 // editGroup edits what needs no plan but the usual one.
-func (s *Service) editGroup(ctx context.Context, items []store.Edit) ([]store.Edited, error) {
+func (s *Service) editGroup(ctx context.Context, items []store.Edit) ([]store.EditResult, error) {
 	return s.editAll(ctx, items, s.opts.Plan)
 }
 
@@ -152,13 +155,13 @@ func (s *Service) editAll(
 	ctx context.Context,
 	items []store.Edit,
 	plan store.Planner,
-) ([]store.Edited, error) {
+) ([]store.EditResult, error) {
 	s.metrics.batch.WithLabelValues("edit").Observe(float64(len(items)))
 	edited, err := s.opts.Store.Edit(ctx, items, plan)
 	var fires []timer.Fire
 	for i := range edited {
 		if edited[i].Err == nil && edited[i].Seq != 0 && err == nil {
-			s.announceLater(edited[i].Timer.ID, edited[i].Seq)
+			s.enqueueNotification(edited[i].Timer.ID, edited[i].Seq)
 		}
 		fires = append(fires, edited[i].Fires...)
 	}

@@ -21,8 +21,8 @@ type appMetrics struct {
 	fires    *prometheus.CounterVec
 	lateness *prometheus.SummaryVec
 
-	mu    sync.Mutex
-	known map[string]bool
+	mu       sync.Mutex
+	labelled map[string]bool
 }
 
 func newAppMetrics(reg prometheus.Registerer) *appMetrics {
@@ -36,7 +36,7 @@ func newAppMetrics(reg prometheus.Registerer) *appMetrics {
 			Name: "carillon_app_lateness_seconds",
 			Help: "Sum and number of the lateness of fires that were called, by app. Beyond 200 apps the app is (others).",
 		}, []string{"app"}),
-		known: make(map[string]bool),
+		labelled: make(map[string]bool),
 	}
 }
 
@@ -54,9 +54,9 @@ func (m *appMetrics) recorded(app string, o *timer.Outcome) {
 func (m *appMetrics) label(app string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if app == "" || !m.known[app] && len(m.known) >= maxApps {
+	if app == "" || !m.labelled[app] && len(m.labelled) >= maxApps {
 		return otherApps
 	}
-	m.known[app] = true
+	m.labelled[app] = true
 	return app
 }

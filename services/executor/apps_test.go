@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func TestSeriesOfAppsAreBounded(t *testing.T) {
+func TestAppSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	m := newAppMetrics(prometheus.NewRegistry())
 	for i := range maxApps + 50 {

@@ -12,45 +12,45 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// backfillsKept is how many backfills are remembered.
-const backfillsKept = 1000
+// backfillCacheSize is how many backfills are remembered.
+const backfillCacheSize = 1000
 
 // backfills knows which backfills were cancelled, a second late at the most, as of timers.
 // Cancelling ends the fires that nobody holds; those in hands are ended by who holds them.
 type backfills struct {
 	store Store
-	known *lru.Cache[timer.ID, knownBackfill]
-	asked singleflight.Group
+	cache *lru.Cache[timer.ID, cachedBackfill]
+	reads singleflight.Group
 }
 
-type knownBackfill struct {
+type cachedBackfill struct {
 	cancelled bool
 	read      time.Time
 }
 
 func newBackfills(st Store) (*backfills, error) {
-	known, err := lru.New[timer.ID, knownBackfill](backfillsKept)
+	cache, err := lru.New[timer.ID, cachedBackfill](backfillCacheSize)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of backfills: %w", err)
 	}
-	return &backfills{store: st, known: known}, nil
+	return &backfills{store: st, cache: cache}, nil
 }
 
 // cancelled asks the store once a second for each backfill whose fires come up, for all who want to
 // know at that moment.
 func (b *backfills) cancelled(ctx context.Context, app string, id timer.ID) (bool, error) {
-	k, ok := b.known.Get(id)
-	if ok && (k.cancelled || time.Since(k.read) < freshFor) {
+	k, ok := b.cache.Get(id)
+	if ok && (k.cancelled || time.Since(k.read) < maxStateAgeAtDecision) {
 		return k.cancelled, nil
 	}
-	got, err, _ := b.asked.Do(id.String(), func() (any, error) {
+	got, err, _ := b.reads.Do(id.String(), func() (any, error) {
 		sent := time.Now()
 		now, err := b.store.Backfill(ctx, app, id)
 		if err != nil && timer.CodeOf(err) != timer.CodeNotFound {
 			return false, fmt.Errorf("reading a backfill: %w", err)
 		}
 		cancelled := now.Status == store.BackfillCancelled
-		b.known.Add(id, knownBackfill{cancelled, sent})
+		b.cache.Add(id, cachedBackfill{cancelled, sent})
 		return cancelled, nil
 	})
 	if err != nil {

@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	calendarsKept = 1000
+	calendarCacheSize = 1000
 	// how old a calendar may be that a fixed delay's next fire is planned by.
-	calendarsFor = 10 * time.Second
+	calendarMaxAge = 10 * time.Second
 )
 
 // calendars are those that fixed delays name: only they are planned here.
 type calendars struct {
 	store Store
-	known *lru.Cache[[2]string, knownCalendar]
+	cache *lru.Cache[[2]string, cachedCalendar]
 }
 
-type knownCalendar struct {
+type cachedCalendar struct {
 	calendar timer.Calendar
 	read     time.Time
 }
 
 func newCalendars(st Store) (*calendars, error) {
-	known, err := lru.New[[2]string, knownCalendar](calendarsKept)
+	cache, err := lru.New[[2]string, cachedCalendar](calendarCacheSize)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of calendars: %w", err)
 	}
-	return &calendars{store: st, known: known}, nil
+	return &calendars{store: st, cache: cache}, nil
 }
 
 // of returns the calendars that a definition names.
@@ -44,14 +44,14 @@ func (c *calendars) of(
 	var out []timer.Calendar
 	for _, name := range d.Schedule.Calendars {
 		key := [2]string{app, name}
-		k, ok := c.known.Get(key)
-		if !ok || time.Since(k.read) > calendarsFor {
+		k, ok := c.cache.Get(key)
+		if !ok || time.Since(k.read) > calendarMaxAge {
 			v, err := c.store.Calendar(ctx, app, name)
 			if err != nil {
 				return nil, fmt.Errorf("reading calendar %q: %w", name, err)
 			}
-			k = knownCalendar{v.Calendar, time.Now()}
-			c.known.Add(key, k)
+			k = cachedCalendar{v.Calendar, time.Now()}
+			c.cache.Add(key, k)
 		}
 		out = append(out, k.calendar)
 	}

@@ -151,7 +151,7 @@ func (s *slowAnswers) AcquireSlots(
 
 // What is asked about a fire after its timer's state was read does not make that state any older;
 // and a fire whose timer did not change is called all the same.
-func TestP5HoldsWhileTheAppOrATurnIsRead(t *testing.T) {
+func TestP5HoldsWhileAppOrSlotIsRead(t *testing.T) {
 	t.Parallel()
 	for name, slow := range map[string]slowAnswers{"app": {app: 2 * time.Second}, "turn": {turn: 2 * time.Second}} {
 		for _, status := range []timer.Status{timer.StatusInactive, timer.StatusActive} {
@@ -256,7 +256,7 @@ func (g *slowGate) Start(a limit.Ask) limit.Decision {
 }
 
 // A process that stands still between the decision and the request decides anew.
-func TestP5HoldsForWhoStandsStillBeforeTheRequest(t *testing.T) {
+func TestP5HoldsForProcessStalledBeforeTheRequest(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[timer.Status]timer.OutcomeKind{timer.StatusInactive: "open", timer.StatusActive: timer.Delivered} {
 		t.Run(string(status), func(t *testing.T) {

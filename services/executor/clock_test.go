@@ -17,7 +17,7 @@ import (
 // Whatever happens to an executor's clock while fires are due ten times a second: none is early by
 // the true clock, and none later than the executor takes to look at its clock (100 ms) and to
 // measure it.
-func TestP1ClockThatIsPutWrong(t *testing.T) {
+func TestP1SkewedClock(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string][]time.Duration{
 		"ahead":   {2 * time.Second},

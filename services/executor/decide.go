@@ -12,33 +12,41 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// made is an attempt that was made, and what came of it.
-type made struct {
+// attemptResult is an attempt that was made, and what came of it.
+type attemptResult struct {
 	callback.Result
 
-	n        int32
+	number   int32
 	start    time.Time
 	took     time.Duration
 	recorded bool // its record is written already
 }
 
 // attempts are the records of it: one, or one for each of several targets.
-func (m *made) attempts(id timer.FireID) []timer.Attempt {
+func (m *attemptResult) attempts(id timer.FireID) []timer.Attempt {
 	if m.recorded {
 		return nil
 	}
 	if len(m.Targets) == 0 {
-		return []timer.Attempt{{
-			FireID: id, N: m.n, StartMS: m.start.UnixMilli(), DurationMS: m.took.Milliseconds(),
-			StatusCode: m.StatusCode, Error: m.Error, Excerpt: m.Excerpt, Failure: m.Failure,
-		}}
+		return []timer.Attempt{
+			{
+				FireID:     id,
+				N:          m.number,
+				StartMS:    m.start.UnixMilli(),
+				DurationMS: m.took.Milliseconds(),
+				StatusCode: m.StatusCode,
+				Error:      m.Error,
+				Excerpt:    m.Excerpt,
+				Failure:    m.Failure,
+			},
+		}
 	}
 	all := make([]timer.Attempt, len(m.Targets))
 	for i := range m.Targets {
 		t := &m.Targets[i]
 		all[i] = timer.Attempt{
 			FireID:     id,
-			N:          m.n,
+			N:          m.number,
 			StartMS:    t.Start.UnixMilli(),
 			DurationMS: t.Duration.Milliseconds(),
 			Target:     t.Name,
@@ -53,8 +61,8 @@ func (m *made) attempts(id timer.FireID) []timer.Attempt {
 
 // decide turns the result of an attempt into an outcome, a retry, or a wait for the receiver to
 // complete it.
-func (s *Service) decide(e *held, m *made) {
-	e.fire.Attempt, e.fire.Done = m.n, e.fire.Done|m.Done
+func (s *Service) decide(e *claimedFire, m *attemptResult) {
+	e.fire.Attempt, e.fire.TargetBits = m.number, e.fire.TargetBits|m.Done
 	// where one of several targets is gone and another may still take the fire, the fire is not
 	// over.
 	if m.Pause && m.Class == callback.Reject {
@@ -65,7 +73,7 @@ func (s *Service) decide(e *held, m *made) {
 	case callback.Success:
 		o := s.outcome(e, timer.Delivered, timer.ReasonNone)
 		o.StatusCode, o.DurationMS = m.StatusCode, m.took.Milliseconds()
-		if m.n == 1 && len(m.Targets) == 0 {
+		if m.number == 1 && len(m.Targets) == 0 {
 			s.recorder.end(o, e) // the outcome tells all of a single attempt that succeeded
 			return
 		}
@@ -82,13 +90,13 @@ func (s *Service) decide(e *held, m *made) {
 }
 
 // retry puts off the next attempt, or ends the fire as failed.
-func (s *Service) retry(e *held, m *made) {
+func (s *Service) retry(e *claimedFire, m *attemptResult) {
 	status := m.StatusCode
 	if e.def.Several() {
 		status = 0 // it is one target's
 	}
 	wait, end := e.def.Retry.Next(timer.FailedAttempt{
-		Attempt: int(m.n), Status: status, NotRetried: m.NotRetried, RetryAfter: m.RetryAfter,
+		Attempt: int(m.number), Status: status, NotRetried: m.NotRetried, RetryAfter: m.RetryAfter,
 		Since: s.opts.Clock.Now().Sub(time.UnixMilli(plannedMS(e))), Random: rand.Float64(),
 	})
 	if end != timer.ReasonNone {
@@ -97,7 +105,7 @@ func (s *Service) retry(e *held, m *made) {
 	}
 	e.fire.State = timer.FireRetrying
 	s.moveTo(e, s.opts.Clock.Now().Add(wait))
-	if wait < heldWait {
+	if wait < maxInflightWait {
 		s.recorder.hold(e, m.attempts(e.fire.FireID)...)
 		return
 	}
@@ -106,69 +114,69 @@ func (s *Service) retry(e *held, m *made) {
 
 // moveTo gives a fire another run. Its bucket belongs to its minute, also where it stays in hand,
 // for a stop may give it back.
-func (s *Service) moveTo(e *held, at time.Time) {
+func (s *Service) moveTo(e *claimedFire, at time.Time) {
 	e.fire.RunAtMS = at.UnixMilli()
 	e.fire.Bucket = s.opts.Counts.Bucket(e.fire.FireID, e.fire.RunAtMinute())
 }
 
 // finish ends a fire as failed that no attempt follows. Where a receiver said that it is gone for
 // good, the timer is paused for it.
-func (s *Service) finish(e *held, m *made, why timer.Reason) {
-	if m.Pause || e.fire.Done >= timer.Gone {
+func (s *Service) finish(e *claimedFire, m *attemptResult, why timer.Reason) {
+	if m.Pause || e.fire.TargetBits >= timer.TargetGone {
 		s.pauseTimer(e)
 		why = timer.ReasonGone
 	}
 	s.fail(e, m, why)
 }
 
-func (s *Service) fail(e *held, m *made, why timer.Reason) {
+func (s *Service) fail(e *claimedFire, m *attemptResult, why timer.Reason) {
 	o := s.outcome(e, timer.Failed, why)
 	o.StatusCode, o.DurationMS, o.Failure = m.StatusCode, m.took.Milliseconds(), m.Failure
-	e.error = m.Error
+	e.lastError = m.Error
 	s.recorder.end(o, e, m.attempts(e.fire.FireID)...)
 }
 
 // reject ends a fire that can never be called, without a call.
-func (s *Service) reject(e *held, why string) {
+func (s *Service) reject(e *claimedFire, why string) {
 	e.fire.Attempt++
-	m := made{
+	m := attemptResult{
 		Result: callback.Result{Class: callback.Reject, Error: why, Failure: timer.FailureInvalid},
-		n:      e.fire.Attempt,
+		number: e.fire.Attempt,
 		start:  s.opts.Clock.Now(),
 	}
 	s.fail(e, &m, timer.ReasonRejected)
 }
 
-// unfinished counts the attempt that a receiver accepted, and did not complete in time or completed
+// asyncFailed counts the attempt that a receiver accepted, and did not complete in time or completed
 // as failed, as one that failed.
-func (s *Service) unfinished(e *held) {
-	m := made{
+func (s *Service) asyncFailed(e *claimedFire) {
+	m := attemptResult{
 		Result: callback.Result{
 			Class:   callback.Retry,
 			Error:   "accepted, and not completed in time",
 			Failure: timer.FailureAsync,
 		},
-		n:     e.fire.Attempt,
-		start: s.opts.Clock.Now(),
+		number: e.fire.Attempt,
+		start:  s.opts.Clock.Now(),
 	}
-	if e.fire.State == timer.FireReturned {
+	if e.fire.State == timer.FireAsyncFailed {
 		m.Result, m.recorded = s.lastResult(e, timer.FailureAsync, "completed as failed"), true
 	}
 	s.retry(e, &m)
 }
 
-// gaveUp ends a fire that failed before and waited so long for a limit or a breaker since that no
+// giveUpLate ends a fire that failed before and waited so long for a limit or a breaker since that no
 // attempt may start any more.
-func (s *Service) gaveUp(e *held) bool {
+func (s *Service) giveUpLate(e *claimedFire) bool {
 	now, within := s.opts.Clock.Now(), time.Duration(e.def.Retry.GiveUpAfter)
 	if within <= 0 || e.fire.Attempt == 0 || now.Sub(time.UnixMilli(plannedMS(e))) <= within {
 		return false
 	}
 	s.finish(
 		e,
-		&made{
+		&attemptResult{
 			Result:   s.lastResult(e, timer.FailureNone, "given up"),
-			n:        e.fire.Attempt,
+			number:   e.fire.Attempt,
 			start:    now,
 			recorded: true,
 		},
@@ -179,9 +187,9 @@ func (s *Service) gaveUp(e *held) bool {
 
 // lastResult reads what the attempt came to that was recorded last, perhaps by somebody else: an
 // outcome and a dead letter tell it. Where it cannot be read, they have what is given here.
-func (s *Service) lastResult(e *held, failure timer.Failure, text string) callback.Result {
+func (s *Service) lastResult(e *claimedFire, failure timer.Failure, text string) callback.Result {
 	r := callback.Result{Class: callback.Retry, Failure: failure, Error: text}
-	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
 	defer cancel()
 	rec, err := s.opts.Store.Fire(ctx, e.app, e.fire.FireID)
 	if err != nil {
@@ -203,8 +211,8 @@ func (s *Service) lastResult(e *held, failure timer.Failure, text string) callba
 
 // pauseTimer pauses a timer whose receiver said that it is gone for good. Should it fail, the next
 // fire's receiver will say it again.
-func (s *Service) pauseTimer(e *held) {
-	ctx, cancel := context.WithTimeout(e.term.Context(), claimTimeout)
+func (s *Service) pauseTimer(e *claimedFire) {
+	ctx, cancel := context.WithTimeout(e.epoch.Context(), claimTimeout)
 	defer cancel()
 	changed, err := s.opts.Store.SetStatus(ctx, []store.StatusChange{{
 		App: e.app, ID: e.fire.Timer, Status: timer.StatusPaused, Reason: string(timer.ReasonGone),
@@ -228,17 +236,17 @@ func (s *Service) pauseTimer(e *held) {
 }
 
 // token returns what a receiver may complete an attempt by, where it may.
-func (s *Service) token(e *held, n int32) string {
+func (s *Service) token(e *claimedFire, number int32) string {
 	if s.opts.Tokens == nil {
 		return ""
 	}
 	for i := range e.def.Targets {
 		if e.def.Targets[i].Async > 0 {
-			return s.opts.Tokens.Token(e.fire.FireID, n)
+			return s.opts.Tokens.Token(e.fire.FireID, number)
 		}
 	}
 	if e.def.Target.Async > 0 {
-		return s.opts.Tokens.Token(e.fire.FireID, n)
+		return s.opts.Tokens.Token(e.fire.FireID, number)
 	}
 	return ""
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// gone is the result of a 410.
-func gone(*callback.Request) callback.Result {
+// targetGone is the result of a 410.
+func targetGone(*callback.Request) callback.Result {
 	return callback.Result{
 		Class:      callback.Reject,
 		Pause:      true,
@@ -34,11 +34,11 @@ func gone(*callback.Request) callback.Result {
 	}
 }
 
-func TestAReceiverThatIsGonePausesItsTimer(t *testing.T) {
+func TestGoneReceiverPausesItsTimer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		r := &receiver{answer: gone}
+		r := &receiver{answer: targetGone}
 		start(t, parts, "one", r, nil)
 		fires := everySecond(parts, 10, nil)
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
@@ -58,7 +58,7 @@ func TestAReceiverThatIsGonePausesItsTimer(t *testing.T) {
 
 // One of several targets that is gone leaves the fire to the retry policy while another may still
 // take it.
-func TestATargetAmongOthersThatIsGoneDoesNotPauseTheTimer(t *testing.T) {
+func TestOneGoneTargetOfSeveralDoesNotPauseTimer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
@@ -148,7 +148,7 @@ func TestAChangeOfTheAppDuringACall(t *testing.T) {
 		letters := deadLetters(t, parts)
 		r := &receiver{takes: 3 * time.Second, answer: func(q *callback.Request) callback.Result {
 			if q.App == "a" {
-				return gone(q)
+				return targetGone(q)
 			}
 			return callback.Result{Class: callback.Success, StatusCode: 200}
 		}}
@@ -214,7 +214,7 @@ func TestAChangeOfTheAppDuringACallOfAFixedDelay(t *testing.T) {
 }
 
 // Limits that are raised hold for those that wait, too: in hand and parked, in every executor.
-func TestRaisedLimitsReachWhatWaits(t *testing.T) {
+func TestRaisedLimitsReadmitDeferredFires(t *testing.T) {
 	t.Parallel()
 	for _, raised := range []store.AppSettings{{}, {Rate: 1000}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -261,7 +261,7 @@ func failing(*callback.Request) callback.Result {
 	}
 }
 
-func TestFiresOfADeadEndpointComeToAnEnd(t *testing.T) {
+func TestFiresOfDeadEndpointFinish(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
@@ -325,7 +325,7 @@ func TestFiresOfAnEndpointThatRecoversAreDelivered(t *testing.T) {
 	})
 }
 
-func TestNoAttemptIsMadeLaterThanGiveUpAfter(t *testing.T) {
+func TestNoAttemptAfterGiveUpAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
@@ -364,7 +364,7 @@ func TestNoAttemptIsMadeLaterThanGiveUpAfter(t *testing.T) {
 }
 
 // An app whose key cannot be opened harms no other, and its fires come to an end.
-func TestAnAppThatCannotSignFails(t *testing.T) {
+func TestAppThatCannotSignFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
@@ -409,8 +409,8 @@ func TestAnAppThatCannotSignFails(t *testing.T) {
 	})
 }
 
-// gate are limits that refuse until a time.
-type gate struct {
+// recordingAdmission are limits that refuse until a time.
+type recordingAdmission struct {
 	limit.Admission
 	mu    sync.Mutex
 	until time.Time
@@ -418,7 +418,7 @@ type gate struct {
 	asks  []limit.Ask
 }
 
-func (g *gate) Start(a limit.Ask) limit.Decision {
+func (g *recordingAdmission) Start(a limit.Ask) limit.Decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asks = append(g.asks, limit.Ask{App: a.App, Returned: a.Returned, Priority: a.Priority})
@@ -428,7 +428,7 @@ func (g *gate) Start(a limit.Ask) limit.Decision {
 	return g.Admission.Start(a)
 }
 
-func (g *gate) asked() []limit.Ask {
+func (g *recordingAdmission) requests() []limit.Ask {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.asks)
@@ -461,7 +461,7 @@ func TestWaitsForALimit(t *testing.T) {
 			}
 			return callback.Result{Class: callback.Success, StatusCode: 200}
 		}}
-		g := &gate{Admission: limits(t, "one")}
+		g := &recordingAdmission{Admission: limits(t, "one")}
 		back := &releases{Store: parts.Store}
 		start(
 			t,
@@ -479,7 +479,7 @@ func TestWaitsForALimit(t *testing.T) {
 				{App: "a", Priority: limit.Normal},
 				{App: "a", Returned: true, Priority: limit.Normal},
 			},
-			g.asked(),
+			g.requests(),
 			"a retry goes before whoever is new",
 		)
 

@@ -18,7 +18,7 @@ import (
 // by the version that was in force when it was due, within the second that a change takes: claimed
 // before the edits and called on time, or called late after all of them, and also behind an edit of
 // the schedule.
-func TestAFireIsCalledByTheVersionThatWasInForce(t *testing.T) {
+func TestFireIsCalledByVersionInForce(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprint("late ", late), func(t *testing.T) {

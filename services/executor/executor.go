@@ -22,35 +22,35 @@ import (
 
 // Service is an executor.
 type Service struct {
-	opts      Options
-	log       zerolog.Logger
-	keeper    *session.Heartbeater
-	hands     *hands
-	wheel     *wheel
-	queue     *queue
-	book      *book
-	recorder  *recorder
-	events    *announcer
-	ask       *batch.Group[timer.ID, timer.State]
-	turns     *batch.Group[turnAsk, store.SlotResult]
-	catchUps  *batch.Group[store.Late, bool]
-	deferrals *batch.Group[deferral, bool]
-	past      inactivities
-	calls     *calls
-	dates     *calendars
-	fills     *backfills
-	tenants   *tenants
-	nudges    chan timer.ID
-	met       *metrics
+	opts          Options
+	log           zerolog.Logger
+	heartbeater   *session.Heartbeater
+	inflight      *inflight
+	wheel         *wheel
+	queue         *queue
+	stateCache    *stateCache
+	recorder      *recorder
+	events        *eventPublisher
+	stateReads    *batch.Group[timer.ID, timer.State]
+	slots         *batch.Group[slotRequest, store.SlotResult]
+	catchUps      *batch.Group[store.CatchUpRequest, bool]
+	deferrals     *batch.Group[deferral, bool]
+	inactivities  inactivities
+	activeCalls   *activeCalls
+	calendars     *calendars
+	backfills     *backfills
+	tenants       *tenants
+	changedTimers chan timer.ID
+	met           *metrics
 
-	workers  sync.WaitGroup
-	nWorkers atomic.Int64
-	ages     [2]taskAge // of the task received last by the low-priority topic, and by another
-	joined   atomic.Bool
+	workers     sync.WaitGroup
+	workerCount atomic.Int64
+	taskAges    [2]taskAge // of the task received last by the low-priority topic, and by another
+	subscribed  atomic.Bool
 
-	doubts doubts
-	pace   pace
-	bypass bypass
+	unconfirmedClaims unconfirmedClaims
+	catchUpThrottle   catchUpThrottle
+	storePoller       storePoller
 }
 
 // New returns an executor that does nothing until Run.
@@ -59,28 +59,35 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	b, err := newBook(opts.Store)
+	b, err := newStateCache(opts.Store)
 	if err != nil {
 		return nil, err
 	}
 	s := &Service{
-		opts: opts, log: opts.Logger, hands: newHands(opts.MaxInflight), wheel: newWheel(), book: b,
-		nudges: make(chan timer.ID, nudgesMax), calls: newCalls(),
+		opts:          opts,
+		log:           opts.Logger,
+		inflight:      newInflight(opts.MaxInflight),
+		wheel:         newWheel(),
+		stateCache:    b,
+		changedTimers: make(chan timer.ID, maxChangedTimers),
+		activeCalls:   newActiveCalls(),
 	}
-	if s.dates, err = newCalendars(opts.Store); err != nil {
+	if s.calendars, err = newCalendars(opts.Store); err != nil {
 		return nil, err
 	}
-	if s.fills, err = newBackfills(opts.Store); err != nil {
+	if s.backfills, err = newBackfills(opts.Store); err != nil {
 		return nil, err
 	}
-	if s.past.kept, err = lru.New[pastKey, []timer.Inactivity](pastKept); err != nil {
+	if s.inactivities.cache, err = lru.New[inactivityKey, []timer.Inactivity](
+		inactivityCacheSize,
+	); err != nil {
 		return nil, fmt.Errorf("making the cache of inactivities: %w", err)
 	}
 	s.tenants = newTenants(&opts)
-	s.recorder, s.events = newRecorder(s), newAnnouncer(s)
+	s.recorder, s.events = newRecorder(s), newEventPublisher(s)
 	s.queue = newQueue(s.recorder.full)
 	s.met = newMetrics(s, opts.Registerer)
-	s.keeper, err = session.NewHeartbeater(session.Options{
+	s.heartbeater, err = session.NewHeartbeater(session.Options{
 		Store:  opts.Store,
 		IDs:    opts.IDs,
 		Kind:   store.ExecutorSession,
@@ -96,10 +103,10 @@ func New(opts Options) (*Service, error) {
 
 // Ready tells whether fires that come are called.
 func (s *Service) Ready() error {
-	if !s.joined.Load() {
+	if !s.subscribed.Load() {
 		return errors.New("not subscribed to the tasks topics")
 	}
-	return s.keeper.Ready()
+	return s.heartbeater.Ready()
 }
 
 // Run calls fires until ctx ends. Then it takes no more, lets calls in flight end (DrainTimeout at
@@ -107,72 +114,92 @@ func (s *Service) Ready() error {
 func (s *Service) Run(ctx context.Context) error {
 	// Three lives: ctx is the intake's; recording goes on until the drain is over; the session
 	// outlives both.
-	hard, endHard := context.WithCancel(context.WithoutCancel(ctx))
-	defer endHard()
-	write, endWrite := context.WithCancel(hard)
+	drainCtx, endDrain := context.WithCancel(context.WithoutCancel(ctx))
+	defer endDrain()
+	writeCtx, endWrite := context.WithCancel(drainCtx)
 	defer endWrite()
-	s.ask = batch.New(
+	s.stateReads = batch.New(
 		batch.Options{
-			Max:     store.MaxBatch,
-			Wait:    time.Millisecond,
-			AtOnce:  2,
-			Timeout: changesTimeout,
+			Max:         store.MaxBatch,
+			Wait:        time.Millisecond,
+			Concurrency: 2,
+			Timeout:     changesTimeout,
 		},
-		s.book.read,
+		s.stateCache.read,
 	)
-	defer s.ask.Close()
-	s.turns = batch.New(
-		batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 2, Timeout: gateTimeout},
-		s.enter,
+	defer s.stateReads.Close()
+	s.slots = batch.New(
+		batch.Options{
+			Max:         store.MaxBatch,
+			Wait:        storeBatchWait,
+			Concurrency: 2,
+			Timeout:     storeBatchTimeout,
+		},
+		s.acquireSlots,
 	)
-	defer s.turns.Close()
+	defer s.slots.Close()
 	s.catchUps = batch.New(
-		batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout},
+		batch.Options{
+			Max:         store.MaxBatch,
+			Wait:        storeBatchWait,
+			Concurrency: 1,
+			Timeout:     storeBatchTimeout,
+		},
 		s.opts.Store.CatchUp,
 	)
 	defer s.catchUps.Close()
 	s.deferrals = batch.New(
-		batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout},
+		batch.Options{
+			Max:         store.MaxBatch,
+			Wait:        storeBatchWait,
+			Concurrency: 1,
+			Timeout:     storeBatchTimeout,
+		},
 		s.deferAll,
 	)
 	defer s.deferrals.Close()
-	s.past.ask = batch.New(
-		batch.Options{Max: store.MaxBatch, Wait: gateWait, AtOnce: 1, Timeout: gateTimeout},
+	s.inactivities.reads = batch.New(
+		batch.Options{
+			Max:         store.MaxBatch,
+			Wait:        storeBatchWait,
+			Concurrency: 1,
+			Timeout:     storeBatchTimeout,
+		},
 		s.readInactivities,
 	)
-	defer s.past.ask.Close()
+	defer s.inactivities.reads.Close()
 
-	var keep, written sync.WaitGroup
-	keepCtx, endKeep := context.WithCancel(hard)
-	defer endKeep()
-	keep.Go(func() { _ = s.keeper.Run(keepCtx) })
-	keep.Go(func() { s.mourn(keepCtx) })
-	written.Go(func() { s.recorder.run(write) })
-	written.Go(func() { s.events.run(write) })
+	var sessionLoops, writers sync.WaitGroup
+	sessionCtx, endSession := context.WithCancel(drainCtx)
+	defer endSession()
+	sessionLoops.Go(func() { _ = s.heartbeater.Run(sessionCtx) })
+	sessionLoops.Go(func() { s.dropClaims(sessionCtx) })
+	writers.Go(func() { s.recorder.run(writeCtx) })
+	writers.Go(func() { s.events.run(writeCtx) })
 
-	g, run := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.readChanges(run) })
-	g.Go(func() error { return s.readNudged(run) })
-	keep.Go(func() { _ = s.opts.Limits.Run(keepCtx) })
-	g.Go(func() error { return s.watch(run) })
-	g.Go(func() error { return s.reclaim(run) })
-	g.Go(func() error { return s.goAround(run) })
-	g.Go(func() error { return s.liftLimits(run) })
+	g, runCtx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.pollChangeLog(runCtx) })
+	g.Go(func() error { return s.readChangedTimers(runCtx) })
+	sessionLoops.Go(func() { _ = s.opts.Limits.Run(sessionCtx) })
+	g.Go(func() error { return s.monitorSessions(runCtx) })
+	g.Go(func() error { return s.confirmClaims(runCtx) })
+	g.Go(func() error { return s.pollStore(runCtx) })
+	g.Go(func() error { return s.readmitOnLimitChange(runCtx) })
 	// What is in hand is called on time until no more comes: to leave the topics may take a busy
 	// broker seconds, and only then is the rest given back.
-	turning, endTurning := context.WithCancel(hard)
-	defer endTurning()
-	g.Go(func() error { s.wheel.run(turning, s.opts.Clock.Look, s.due); return nil })
-	g.Go(func() error { defer endTurning(); return s.intake(run) })
+	wheelCtx, endWheel := context.WithCancel(drainCtx)
+	defer endWheel()
+	g.Go(func() error { s.wheel.run(wheelCtx, s.opts.Clock.Read, s.due); return nil })
+	g.Go(func() error { defer endWheel(); return s.intake(runCtx) })
 	err := g.Wait()
 
-	s.drain(hard)
+	s.drain(drainCtx)
 	endWrite()
-	written.Wait()
-	last := s.keeper.Epoch()
-	endKeep()
-	keep.Wait()
-	s.bequeath(hard, last)
+	writers.Wait()
+	last := s.heartbeater.Epoch()
+	endSession()
+	sessionLoops.Wait()
+	s.recoverOwnOrphans(drainCtx, last)
 	return err //nolint:wrapcheck // each part says what it was doing
 }
 
@@ -180,17 +207,17 @@ func (s *Service) Run(ctx context.Context) error {
 // the store but not from the bus would else keep tasks that others could claim.
 func (s *Service) intake(ctx context.Context) error {
 	for ctx.Err() == nil {
-		term, err := s.trusted(ctx)
+		epoch, err := s.validEpoch(ctx)
 		if err != nil {
 			return nil //nolint:nilerr // stopped before there was a session
 		}
 		consumers, err := s.subscribe(ctx)
 		if err == nil {
-			s.joined.Store(true)
-			term.AwaitExpiry(ctx)
+			s.subscribed.Store(true)
+			epoch.AwaitExpiry(ctx)
 		}
-		s.joined.Store(false)
-		err = errors.Join(err, leave(consumers))
+		s.subscribed.Store(false)
+		err = errors.Join(err, closeAll(consumers))
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -198,8 +225,8 @@ func (s *Service) intake(ctx context.Context) error {
 	return nil
 }
 
-// leave closes consumers, all at once: each may wait for a broker that does not answer.
-func leave(consumers []bus.Consumer) error {
+// closeAll closes consumers, all at once: each may wait for a broker that does not answer.
+func closeAll(consumers []bus.Consumer) error {
 	var g errgroup.Group
 	for _, c := range consumers {
 		g.Go(func() error {
@@ -212,15 +239,15 @@ func leave(consumers []bus.Consumer) error {
 	return g.Wait() //nolint:wrapcheck // wrapped above
 }
 
-// bequeath dispatches what the closed session still owned: nobody else is told of its end. Most
+// recoverOwnOrphans dispatches what the closed session still owned: nobody else is told of its end. Most
 // often that is nothing.
-func (s *Service) bequeath(ctx context.Context, last *session.Epoch) {
+func (s *Service) recoverOwnOrphans(ctx context.Context, last *session.Epoch) {
 	if last == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	if err := s.inherit(
+	if err := s.recoverOrphans(
 		ctx,
 		[]store.Session{{ID: last.ID, Kind: store.ExecutorSession}},
 	); err != nil {
@@ -228,26 +255,26 @@ func (s *Service) bequeath(ctx context.Context, last *session.Epoch) {
 	}
 }
 
-// mourn empties the hands of each term that ends.
-func (s *Service) mourn(ctx context.Context) {
+// dropClaims empties the hands of each term that ends.
+func (s *Service) dropClaims(ctx context.Context) {
 	for {
-		term, err := s.keeper.Wait(ctx)
+		epoch, err := s.heartbeater.Wait(ctx)
 		if err != nil {
 			return
 		}
 		select {
-		case <-term.Done():
+		case <-epoch.Done():
 		case <-ctx.Done():
 			return
 		}
-		if n := s.hands.dropTerm(term); n > 0 {
+		if n := s.inflight.removeEpoch(epoch); n > 0 {
 			s.log.Warn().
-				Int64("session", int64(term.ID)).
+				Int64("session", int64(epoch.ID)).
 				Int("fires", n).
 				Msg("hands emptied after the session's end")
 		}
-		for s.keeper.Epoch() == term && ctx.Err() == nil { // it was cut, and is still to be closed
-			clock.Pause(ctx, trustEvery)
+		for s.heartbeater.Epoch() == epoch && ctx.Err() == nil { // it was cut, and is still to be closed
+			clock.Pause(ctx, validityPollEvery)
 		}
 	}
 }
@@ -268,13 +295,13 @@ func (s *Service) drain(ctx context.Context) {
 		s.workers.Wait()
 	}()
 	for _, e := range idle {
-		s.giveBack(e)
+		s.release(e)
 	}
 	select {
 	case <-done:
 	case <-ctx.Done():
 		s.log.Warn().Msg("calls in flight cut off by the drain timeout")
-		if t := s.keeper.Epoch(); t != nil {
+		if t := s.heartbeater.Epoch(); t != nil {
 			t.Fence()
 		}
 		<-done
@@ -287,7 +314,7 @@ func (s *Service) drain(ctx context.Context) {
 		busy := s.recorder.waiting() > 0
 		left := s.wheel.clear()
 		for _, e := range left {
-			s.giveBack(e)
+			s.release(e)
 		}
 		if !busy && len(left) == 0 {
 			return
@@ -296,11 +323,11 @@ func (s *Service) drain(ctx context.Context) {
 	}
 }
 
-// giveBack releases a fire that was not begun. Whoever gets it shall know where it waited for a
+// release releases a fire that was not begun. Whoever gets it shall know where it waited for a
 // limit or a breaker, and is late for that.
-func (s *Service) giveBack(e *held) {
-	e.granted.unused()
-	if now := s.opts.Clock.Now(); e.fire.State == timer.FireReady && e.putOff() &&
+func (s *Service) release(e *claimedFire) {
+	e.permit.release()
+	if now := s.opts.Clock.Now(); e.fire.State == timer.FireReady && e.wasLimited() &&
 		now.UnixMilli() > e.fire.RunAtMS {
 		e.fire.State = timer.FireDeferred
 		s.moveTo(e, now)
@@ -310,9 +337,9 @@ func (s *Service) giveBack(e *held) {
 
 // load is what the session's renewal reports.
 func (s *Service) load() store.Load {
-	l := store.Load{InflightFull: s.hands.full()}
-	for i := range s.ages {
-		if a := &s.ages[i]; a.at.Within(behindFor) {
+	l := store.Load{InflightFull: s.inflight.full()}
+	for i := range s.taskAges {
+		if a := &s.taskAges[i]; a.at.Within(taskAgeValidFor) {
 			l.OldestTaskMS = max(l.OldestTaskMS, a.ms.Load())
 		}
 	}

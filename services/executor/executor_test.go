@@ -352,7 +352,7 @@ func TestUnreadableTaskIsADeadLetter(t *testing.T) {
 	})
 }
 
-func TestHandsAreBounded(t *testing.T) {
+func TestInflightFiresAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})

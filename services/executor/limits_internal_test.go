@@ -13,7 +13,7 @@ import (
 
 // A probe that never reached the endpoint neither closes its breaker nor keeps it open longer: the
 // next call is the probe.
-func TestAProbeThatSaysNothingLetsTheNextOneTry(t *testing.T) {
+func TestInconclusiveProbeAllowsTheNext(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	breakers, err := limit.NewBreakers(

@@ -6,23 +6,23 @@ import (
 )
 
 type metrics struct {
-	lateness     prometheus.Histogram
-	callSeconds  prometheus.Histogram
-	calling      prometheus.Gauge
-	outcomes     *prometheus.CounterVec
-	outcomesLost prometheus.Counter
-	eventsLate   prometheus.Counter
-	claimsLost   prometheus.Counter
-	inherited    prometheus.Counter
-	bypassed     prometheus.Counter
-	recordErrors prometheus.Counter
-	taskBatch    prometheus.Histogram
-	recordBatch  prometheus.Histogram
-	taskAge      prometheus.Gauge
-	tasksWaiting prometheus.Gauge
-	parked       prometheus.Counter
-	deferred     prometheus.Counter
-	apps         *appMetrics
+	lateness         prometheus.Histogram
+	callSeconds      prometheus.Histogram
+	activeAttempts   prometheus.Gauge
+	outcomes         *prometheus.CounterVec
+	outcomesFenced   prometheus.Counter
+	eventsDelayed    prometheus.Counter
+	claimsLost       prometheus.Counter
+	orphansRecovered prometheus.Counter
+	polled           prometheus.Counter
+	recordErrors     prometheus.Counter
+	taskBatch        prometheus.Histogram
+	recordBatch      prometheus.Histogram
+	taskAge          prometheus.Gauge
+	tasksWaiting     prometheus.Gauge
+	limitDeferred    prometheus.Counter
+	inactiveDeferred prometheus.Counter
+	apps             *appMetrics
 }
 
 var (
@@ -74,7 +74,7 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 	gauge(
 		"carillon_executor_inflight_fires",
 		"Fires in hand.",
-		func() float64 { return float64(s.hands.len()) },
+		func() float64 { return float64(s.inflight.len()) },
 	)
 	gauge(
 		"carillon_executor_waiting",
@@ -93,11 +93,11 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 	)
 	return &metrics{
 		apps: newAppMetrics(reg),
-		parked: f.NewCounter(prometheus.CounterOpts{
+		limitDeferred: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_executor_limit_deferred_total",
 			Help: "Fires given back until an instant, for the limits of their app or the breaker of their endpoint.",
 		}),
-		deferred: f.NewCounter(prometheus.CounterOpts{
+		inactiveDeferred: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_executor_inactive_deferred_total",
 			Help: "Fires given back until their timer is active again.",
 		}),
@@ -111,7 +111,7 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 			Help:    "Duration of one attempt, but for the canary's.",
 			Buckets: callBuckets,
 		}),
-		calling: f.NewGauge(
+		activeAttempts: f.NewGauge(
 			prometheus.GaugeOpts{
 				Name: "carillon_executor_active_attempts",
 				Help: "Attempts in flight.",
@@ -121,11 +121,11 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 			Name: "carillon_fires_total",
 			Help: "Fires recorded, by outcome and reason, but for the canary's.",
 		}, []string{"outcome", "reason"}),
-		outcomesLost: f.NewCounter(prometheus.CounterOpts{
+		outcomesFenced: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_results_fenced_total",
 			Help: "Results that did not count because another session had taken the fire over.",
 		}),
-		eventsLate: f.NewCounter(prometheus.CounterOpts{
+		eventsDelayed: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_outcome_events_delayed_total",
 			Help: "Recorded outcomes that did not fit into memory and are announced from the store.",
 		}),
@@ -133,11 +133,11 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 			Name: "carillon_claims_lost_total",
 			Help: "Tasks whose fire was claimed by another session, finished, or of another revision.",
 		}),
-		inherited: f.NewCounter(prometheus.CounterOpts{
+		orphansRecovered: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_fires_inherited_total",
 			Help: "Open fires of ended sessions that were dispatched again.",
 		}),
-		bypassed: f.NewCounter(prometheus.CounterOpts{
+		polled: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_fires_polled_total",
 			Help: "Fires that executors took from the store because no task had brought them.",
 		}),

@@ -28,7 +28,7 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 		outcomes []timer.Outcome,
 		attempts []timer.Attempt,
 	) (
-		lost []timer.FireID, made []timer.Fire, err error)
+		lost []timer.FireID, created []timer.Fire, err error)
 	Fire(ctx context.Context, app string, id timer.FireID) (store.FireRecord, error)
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
 	Definitions(
@@ -48,7 +48,7 @@ type Store interface { //nolint:interfacebloat // what a service needs of the su
 		ctx context.Context,
 		items []store.StatusChange,
 		plan store.Planner,
-	) ([]store.StatusChanged, error)
+	) ([]store.StatusResult, error)
 	AppsByID(ctx context.Context, ids []int64) ([]store.App, error)
 	SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error)
 	PendingEvents(
@@ -125,18 +125,18 @@ type Options struct {
 }
 
 const (
-	defaultMaxHands = 250_000
-	defaultMaxCalls = 512
-	defaultPrefetch = 200
-	defaultStep2    = 500 * time.Millisecond
-	defaultDrain    = 10 * time.Second
+	defaultMaxInflight        = 250_000
+	defaultMaxCalls           = 512
+	defaultPrefetch           = 200
+	defaultChangePollInterval = 500 * time.Millisecond
+	defaultDrain              = 10 * time.Second
 )
 
 func (o *Options) defaults() {
-	options.Default(&o.MaxInflight, defaultMaxHands)
+	options.Default(&o.MaxInflight, defaultMaxInflight)
 	options.Default(&o.MaxCalls, defaultMaxCalls)
 	options.Default(&o.Prefetch, defaultPrefetch)
-	options.Default(&o.ChangePollInterval, defaultStep2)
+	options.Default(&o.ChangePollInterval, defaultChangePollInterval)
 	options.Default(&o.DrainTimeout, defaultDrain)
 }
 

@@ -44,7 +44,7 @@ func everySecond(parts *servicetest.Parts, n int, change func(*timer.Definition)
 	return parts.Create("a", d)[:n]
 }
 
-func TestLateFiresAreTreatedAsThePolicySays(t *testing.T) {
+func TestLateFiresFollowTheMisfirePolicy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		misfire timer.Misfire
@@ -107,7 +107,7 @@ func TestOneShotsAreCalledHoweverLate(t *testing.T) {
 	})
 }
 
-func TestTurnsAreTakenAsThePolicySays(t *testing.T) {
+func TestSlotsFollowTheConcurrencyPolicy(t *testing.T) {
 	t.Parallel()
 	// Ten fires a second apart, each call takes 3.5 s.
 	for name, c := range map[string]struct {
@@ -156,7 +156,7 @@ func TestTurnsAreTakenAsThePolicySays(t *testing.T) {
 	}
 }
 
-func TestRetriesKeepTheTurn(t *testing.T) {
+func TestRetriesKeepTheSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
@@ -225,7 +225,7 @@ func TestFixedDelayCountsFromTheEndOfTheLast(t *testing.T) {
 	})
 }
 
-func TestWhatIsInHandOfACancelledBackfillIsNotCalled(t *testing.T) {
+func TestInflightFiresOfCancelledBackfillAreNotCalled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const fills = 40
@@ -270,9 +270,9 @@ func TestWhatIsInHandOfACancelledBackfillIsNotCalled(t *testing.T) {
 	})
 }
 
-// TestAFixedDelayIsOneChain: what ends a chain and begins another leaves no two of its fires to be
+// TestFixedDelayRunsOneFireAtATime: what ends a chain and begins another leaves no two of its fires to be
 // called at once, and one chain goes on.
-func TestAFixedDelayIsOneChain(t *testing.T) {
+func TestFixedDelayRunsOneFireAtATime(t *testing.T) {
 	t.Parallel()
 	delay := func(every time.Duration) timer.Definition {
 		d := servicetest.Cron("", "http://127.0.0.1/")
@@ -355,17 +355,17 @@ func TestAFixedDelayIsOneChain(t *testing.T) {
 					}
 				}
 				most := int64(0)
-				watch := func(d time.Duration) {
+				monitorSessions := func(d time.Duration) {
 					for until := time.Now().Add(d); time.Now().Before(until); {
 						time.Sleep(10 * time.Millisecond)
 						most = max(most, r.running.Load())
 					}
 				}
 				for i, after := range c.after {
-					watch(after)
+					monitorSessions(after)
 					c.change[i](t, parts, id)
 				}
-				watch(time.Minute)
+				monitorSessions(time.Minute)
 				require.EqualValues(t, 1, most, "calls at once")
 				_, at := r.seen()
 				require.GreaterOrEqual(t, len(at), 8)
@@ -396,7 +396,7 @@ func TestAFixedDelayIsOneChain(t *testing.T) {
 	}
 }
 
-func TestAnEditSupersedesWhatItDoesNotHave(t *testing.T) {
+func TestEditSupersedesInstantsItLacks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
@@ -423,7 +423,7 @@ func TestAnEditSupersedesWhatItDoesNotHave(t *testing.T) {
 		require.Equal(
 			t,
 			map[string]int{"delivered": 11 + 6, "skipped:superseded": 23},
-			roundedTo(reasons(t, parts, fires), 11+6, 23),
+			roundedCounts(reasons(t, parts, fires), 11+6, 23),
 		)
 		calls, _ := r.seen()
 		seen := map[timer.FireID]bool{}
@@ -442,9 +442,9 @@ func TestAnEditSupersedesWhatItDoesNotHave(t *testing.T) {
 	})
 }
 
-// roundedTo takes a split that is off by one, because of where in the minute the test began, for
+// roundedCounts takes a split that is off by one, because of where in the minute the test began, for
 // the one expected.
-func roundedTo(got map[string]int, delivered, superseded int) map[string]int {
+func roundedCounts(got map[string]int, delivered, superseded int) map[string]int {
 	if d := got["delivered"] - delivered; d >= -1 && d <= 1 &&
 		got["skipped:superseded"]+d == superseded {
 		return map[string]int{"delivered": delivered, "skipped:superseded": superseded}

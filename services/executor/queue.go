@@ -7,7 +7,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-const lanes = 3
+const priorities = 3
 
 // queue holds due fires until a worker is free. Priorities take turns by weight, so that low still
 // moves, and catching up hardly delays the present, for it is low; in each the apps are served in
@@ -15,14 +15,14 @@ const lanes = 3
 // what waits for the limits of its app is ordered there, and comes here with its permit: it goes
 // first, in the order of the permits, of which no app has more than its share of the workers.
 type queue struct {
-	mu      sync.Mutex
-	ready   sync.Cond
-	granted turns[*held]        // those with a permit, all as of one app
-	lanes   [lanes]turns[*held] // by limit.Priority
-	picker  *limit.Picker
-	idle    int
-	closed  bool
-	full    func() bool // no entry is given away while it is
+	mu         sync.Mutex
+	ready      sync.Cond
+	permitted  fairQueue[*claimedFire]             // those with a permit, all as of one app
+	priorities [priorities]fairQueue[*claimedFire] // by limit.Priority
+	picker     *limit.Picker
+	idle       int
+	closed     bool
+	full       func() bool // no entry is given away while it is
 }
 
 func newQueue(full func() bool) *queue {
@@ -31,9 +31,9 @@ func newQueue(full func() bool) *queue {
 	return q
 }
 
-// laneOf returns the priority of an entry: what came by the low-priority topic gives way here as
+// effectivePriority returns the priority of an entry: what came by the low-priority topic gives way here as
 // well, until it has been called once.
-func laneOf(e *held) limit.Priority {
+func effectivePriority(e *claimedFire) limit.Priority {
 	if e.late.Load() || e.low && e.fire.Attempt == 0 {
 		return limit.Low
 	}
@@ -41,7 +41,7 @@ func laneOf(e *held) limit.Priority {
 }
 
 // priorityOf returns which fires of its app one goes before.
-func priorityOf(e *held) limit.Priority {
+func priorityOf(e *claimedFire) limit.Priority {
 	switch e.fire.PriorityLevel {
 	case timer.LevelLow:
 		return limit.Low
@@ -53,25 +53,25 @@ func priorityOf(e *held) limit.Priority {
 }
 
 // push adds entries and returns how many of them have no idle worker to take them.
-func (q *queue) push(es []*held) (short int) {
+func (q *queue) push(es []*claimedFire) (short int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range es {
-		q.lanes[laneOf(e)].push(e.fire.AppID, e)
+		q.priorities[effectivePriority(e)].push(e.fire.AppID, e)
 	}
-	return q.pushed(len(es))
+	return q.wakeWorkers(len(es))
 }
 
-// pushGranted adds an entry with its permit, and returns as push does.
-func (q *queue) pushGranted(e *held) (short int) {
+// pushPermitted adds an entry with its permit, and returns as push does.
+func (q *queue) pushPermitted(e *claimedFire) (short int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.granted.push(0, e)
-	return q.pushed(1)
+	q.permitted.push(0, e)
+	return q.wakeWorkers(1)
 }
 
-// pushed wakes workers for so many. The lock is held.
-func (q *queue) pushed(n int) (short int) {
+// wakeWorkers wakes workers for so many. The lock is held.
+func (q *queue) wakeWorkers(n int) (short int) {
 	for range min(n, q.idle) {
 		q.ready.Signal()
 	}
@@ -89,7 +89,7 @@ func (q *queue) wake() {
 
 // pop waits for an entry, and until there is room for its result; ok is false once the queue is
 // closed.
-func (q *queue) pop() (e *held, ok bool) {
+func (q *queue) pop() (e *claimedFire, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for (q.count() == 0 || q.full()) && !q.closed {
@@ -100,26 +100,26 @@ func (q *queue) pop() (e *held, ok bool) {
 	if q.closed {
 		return nil, false
 	}
-	if q.granted.n > 0 {
-		return q.granted.pop(), true
+	if q.permitted.n > 0 {
+		return q.permitted.pop(), true
 	}
-	var waiting [lanes]bool
-	for i := range q.lanes {
-		waiting[i] = q.lanes[i].n > 0
+	var waiting [priorities]bool
+	for i := range q.priorities {
+		waiting[i] = q.priorities[i].n > 0
 	}
 	p, _ := q.picker.Next(waiting)
-	return q.lanes[p].pop(), true
+	return q.priorities[p].pop(), true
 }
 
 // close ends every pop and returns what was left.
-func (q *queue) close() []*held {
+func (q *queue) close() []*claimedFire {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	left := q.granted.rest()
-	q.granted = turns[*held]{}
-	for i := range q.lanes {
-		left = append(left, q.lanes[i].rest()...)
-		q.lanes[i] = turns[*held]{}
+	left := q.permitted.rest()
+	q.permitted = fairQueue[*claimedFire]{}
+	for i := range q.priorities {
+		left = append(left, q.priorities[i].rest()...)
+		q.priorities[i] = fairQueue[*claimedFire]{}
 	}
 	q.closed = true
 	q.ready.Broadcast()
@@ -133,9 +133,9 @@ func (q *queue) len() int {
 }
 
 func (q *queue) count() (n int) {
-	n = q.granted.n
-	for i := range q.lanes {
-		n += q.lanes[i].n
+	n = q.permitted.n
+	for i := range q.priorities {
+		n += q.priorities[i].n
 	}
 	return n
 }

@@ -15,7 +15,7 @@ import (
 func TestQueueServesAppsInTurn(t *testing.T) {
 	t.Parallel()
 	q := newQueue(never)
-	var es []*held
+	var es []*claimedFire
 	for i := range 1000 {
 		es = append(es, entry(1, timer.ID(i+1), time.UnixMilli(0)))
 	}
@@ -53,7 +53,7 @@ func TestQueueGivesEachEntryOnce(t *testing.T) {
 		})
 	}
 	for i := range n {
-		q.push([]*held{entry(int64(i%7), timer.ID(i+1), time.UnixMilli(0))})
+		q.push([]*claimedFire{entry(int64(i%7), timer.ID(i+1), time.UnixMilli(0))})
 	}
 	require.Eventually(t, func() bool { return q.len() == 0 }, 30*time.Second, time.Millisecond)
 	left := q.close()
@@ -72,7 +72,7 @@ func TestQueueSaysHowManyWorkersAreShort(t *testing.T) {
 		t,
 		3,
 		q.push(
-			[]*held{
+			[]*claimedFire{
 				entry(1, 1, time.UnixMilli(0)),
 				entry(1, 2, time.UnixMilli(0)),
 				entry(1, 3, time.UnixMilli(0)),
@@ -93,8 +93,8 @@ func TestQueueWaitsForRecords(t *testing.T) {
 	var full atomic.Bool
 	full.Store(true)
 	q := newQueue(full.Load)
-	q.push([]*held{{fire: timer.Fire{AppID: 1}}})
-	got := make(chan *held, 1)
+	q.push([]*claimedFire{{fire: timer.Fire{AppID: 1}}})
+	got := make(chan *claimedFire, 1)
 	go func() {
 		e, _ := q.pop()
 		got <- e
@@ -104,15 +104,15 @@ func TestQueueWaitsForRecords(t *testing.T) {
 	q.wake()
 	require.NotNil(t, <-got)
 	full.Store(true)
-	q.push([]*held{{fire: timer.Fire{AppID: 1}}})
+	q.push([]*claimedFire{{fire: timer.Fire{AppID: 1}}})
 	require.Len(t, q.close(), 1, "a stop waits for no record")
 }
 
-func TestThePresentIsServedBeforeWhatIsLate(t *testing.T) {
+func TestOnTimeFiresAreServedBeforeLateOnes(t *testing.T) {
 	t.Parallel()
 	q := newQueue(func() bool { return false })
-	entry := func(app int64, due int64, late bool, l timer.PriorityLevel) *held {
-		e := &held{
+	entry := func(app int64, due int64, late bool, l timer.PriorityLevel) *claimedFire {
+		e := &claimedFire{
 			fire: timer.Fire{
 				FireID:        timer.FireID{Timer: 1, DueMS: due},
 				AppID:         app,
@@ -122,7 +122,7 @@ func TestThePresentIsServedBeforeWhatIsLate(t *testing.T) {
 		e.late.Store(late)
 		return e
 	}
-	var es []*held
+	var es []*claimedFire
 	const n = 210
 	for i := range int64(n) {
 		es = append(
@@ -154,8 +154,8 @@ func TestThePresentIsServedBeforeWhatIsLate(t *testing.T) {
 	)
 	require.Equal(t, 2*n, q.len())
 
-	flood := &held{low: true}
-	require.Equal(t, limit.Low, laneOf(flood))
+	flood := &claimedFire{low: true}
+	require.Equal(t, limit.Low, effectivePriority(flood))
 	flood.fire.Attempt = 1
-	require.Equal(t, limit.Normal, laneOf(flood), "a retry is what its fire is")
+	require.Equal(t, limit.Normal, effectivePriority(flood), "a retry is what its fire is")
 }

@@ -16,34 +16,34 @@ import (
 )
 
 const (
-	// receiveAtOnce is how many batches of a topic's tasks wait for their claim here, where the
+	// receiveConcurrency is how many batches of a topic's tasks wait for their claim here, where the
 	// apps take turns. What there is no room for stays on the topic and stands before whatever
 	// comes behind it: 50,000 at one instant were 30,000 too many for 32 batches of two executors.
-	receiveAtOnce = 128
-	receiveLow    = 16 // of the low-priority topic, where one claim is made at a time
-	claimAtOnce   = 2  // claims per topic
-	receiveWait   = 5 * time.Millisecond
-	claimTimeout  = 5 * time.Second
-	trustEvery    = 100 * time.Millisecond // between looks whether the session is trusted
+	receiveConcurrency = 128
+	receiveLow         = 16 // of the low-priority topic, where one claim is made at a time
+	claimConcurrency   = 2  // claims per topic
+	receiveWait        = 5 * time.Millisecond
+	claimTimeout       = 5 * time.Second
+	validityPollEvery  = 100 * time.Millisecond // between looks whether the session is trusted
 	// catch-up is claimed in smaller batches, so that it can give way,.
-	lowMost  = store.MaxBatch / 2
-	lowLeast = 100 // and while the present is pressed in very small ones
+	maxLowBatch = store.MaxBatch / 2
+	minLowBatch = 100 // and while the present is pressed in very small ones
 	// catch-up is received while less than 1/lowShare of the hands is taken,.
 	lowShare = 2
 	maxLate  = 1000 // and while fewer late fires wait for their call
 	// after which a lane that brings nothing is not behind any more.
-	behindFor = 2 * paceMost
+	taskAgeValidFor = 2 * maxCatchUpDelay
 )
 
 var (
-	errNotClaimed = errors.New("the claim was broken off")
-	errInDoubt    = errors.New(
+	errNotClaimed  = errors.New("the claim was broken off")
+	errUnconfirmed = errors.New(
 		"an earlier revision of the fire is in hand, or its claim is in doubt",
 	)
-	// errSessionOver lets the tasks of a claim come again: a session that was ended wins nothing,
+	// errSessionExpired lets the tasks of a claim come again: a session that was ended wins nothing,
 	// which says nothing of the fires. Who ended it looked for what it had claimed before this, and
 	// others for what was handed to it later still.
-	errSessionOver = errors.New(
+	errSessionExpired = errors.New(
 		"the session may have been ended, and the claim won nothing for that",
 	)
 )
@@ -55,11 +55,11 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 	var consumers []bus.Consumer
 	for _, topic := range []bus.Topic{bus.TasksHigh, bus.TasksNormal, bus.TasksLow} {
 		low := topic == bus.TasksLow
-		atOnce, slots := receiveAtOnce, claimAtOnce
+		atOnce, slots := receiveConcurrency, claimConcurrency
 		if low {
 			atOnce, slots = receiveLow, 1
 		}
-		waiting := newClaims(slots, s.met.tasksWaiting)
+		waiting := newClaimQueue(slots, s.met.tasksWaiting)
 		c, err := s.opts.Bus.Subscribe(ctx, bus.Subscription{
 			Topic:       topic,
 			Name:        bus.SubExecutors,
@@ -76,7 +76,7 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 		}
 		consumers = append(consumers, c)
 	}
-	c, err := s.opts.Bus.Broadcast(ctx, bus.TimersChanged, s.nudged)
+	c, err := s.opts.Bus.Broadcast(ctx, bus.TimersChanged, s.onTimerChanged)
 	if err != nil {
 		return consumers, fmt.Errorf("listening to %s: %w", bus.TimersChanged, err)
 	}
@@ -87,14 +87,14 @@ func (s *Service) subscribe(ctx context.Context) ([]bus.Consumer, error) {
 // closes, those that nobody has taken come again.
 func (s *Service) receive(
 	ctx context.Context,
-	waiting *claims,
+	waiting *claimQueue,
 	batch []bus.Message,
 	low bool,
 ) []error {
-	defer s.bypass.receiving(low)()
+	defer s.storePoller.receiving(low)()
 	d := decode(batch)
 	waiting.add(d)
-	for waiting.wait(d) {
+	for waiting.hasWaiting(d) {
 		select {
 		case waiting.slots <- struct{}{}:
 			s.claimWithSlot(ctx, waiting, d, low)
@@ -118,73 +118,73 @@ func decode(batch []bus.Message) *delivery {
 			d.errs[i] = bus.Permanent(err)
 			continue
 		}
-		d.tasks = append(d.tasks, task{fire: f, published: m.Published, place: i})
+		d.tasks = append(d.tasks, task{fire: f, published: m.Published, index: i})
 	}
 	return d
 }
 
 // claimWithSlot gives the slot back whatever happens, a panic included, which the bus survives.
-func (s *Service) claimWithSlot(ctx context.Context, waiting *claims, d *delivery, low bool) {
+func (s *Service) claimWithSlot(ctx context.Context, waiting *claimQueue, d *delivery, low bool) {
 	defer func() { <-waiting.slots }()
-	if waiting.wait(d) { // nobody has taken them meanwhile
+	if waiting.hasWaiting(d) { // nobody has taken them meanwhile
 		s.claimNext(ctx, waiting, low)
 	}
 }
 
 // claimNext claims the next batch of those that wait.
-func (s *Service) claimNext(ctx context.Context, waiting *claims, low bool) {
-	most := store.MaxBatch
+func (s *Service) claimNext(ctx context.Context, waiting *claimQueue, low bool) {
+	limit := store.MaxBatch
 	if low {
-		pause := s.pace.next()
-		if most = lowMost; pause > 0 {
-			most = lowLeast
+		pause := s.catchUpThrottle.delay()
+		if limit = maxLowBatch; pause > 0 {
+			limit = minLowBatch
 		}
 		clock.Pause(ctx, pause)
 	}
-	term, err := s.trusted(ctx)
+	epoch, err := s.validEpoch(ctx)
 	if err != nil {
 		return // closing
 	}
-	tasks := waiting.take(most)
+	tasks := waiting.take(limit)
 	if len(tasks) == 0 {
 		return // others have claimed them
 	}
-	fires, errs := make([]timer.Fire, len(tasks)), bus.All(len(tasks), errNotClaimed)
+	fires, errs := make([]timer.Fire, len(tasks)), bus.SameError(len(tasks), errNotClaimed)
 	// also of a claim that panics: others wait for it.
 	defer func() { waiting.answer(tasks, errs) }()
 	for i, t := range tasks {
 		fires[i] = t.fire
 	}
-	s.heard(tasks, low)
+	s.noteTaskAge(tasks, low)
 	s.met.taskBatch.Observe(float64(len(tasks)))
-	by := byTask
+	source := sourceTask
 	if low {
-		by = byLowTask
+		source = sourceLowTask
 	}
-	again, err := s.claim(ctx, term, fires, by)
+	again, err := s.claim(ctx, epoch, fires, source)
 	clear(errs)
 	if err != nil {
 		s.log.Debug().Err(err).Int("tasks", len(fires)).Msg("tasks not claimed, to be redelivered")
-		errs = bus.All(len(tasks), err)
+		errs = bus.SameError(len(tasks), err)
 	}
 	for _, i := range again {
-		errs[i] = errInDoubt
+		errs[i] = errUnconfirmed
 	}
 }
 
-// trusted waits for a session that is trusted. While there is none nothing is taken, not even the
+// validEpoch waits for a session that is trusted. While there is none nothing is taken, not even the
 // task of a fire that is in hand: the session may be dead, and the task the one by which others
 // shall take the fire over. The intake leaves the topics then, and what waits here goes to others.
-func (s *Service) trusted(ctx context.Context) (*session.Epoch, error) {
+func (s *Service) validEpoch(ctx context.Context) (*session.Epoch, error) {
 	for {
-		term, err := s.keeper.Wait(ctx)
+		epoch, err := s.heartbeater.Wait(ctx)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // only that the consumer closes
 		}
-		if term.Valid() {
-			return term, nil
+		if epoch.Valid() {
+			return epoch, nil
 		}
-		clock.Pause(ctx, trustEvery)
+		clock.Pause(ctx, validityPollEvery)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -199,11 +199,11 @@ func (s *Service) trusted(ctx context.Context) (*session.Epoch, error) {
 // It returns the places of fires whose task has to come again.
 func (s *Service) claim(
 	ctx context.Context,
-	term *session.Epoch,
+	epoch *session.Epoch,
 	fires []timer.Fire,
-	by origin,
+	source claimSource,
 ) (again []int, err error) {
-	es, again, err := s.hands.take(ctx, term, fires, by, s.opts.Clock.Now().UnixMilli())
+	es, again, err := s.inflight.reserve(ctx, epoch, fires, source, s.opts.Clock.Now().UnixMilli())
 	if err != nil || len(es) == 0 {
 		return again, err
 	}
@@ -220,41 +220,41 @@ func (s *Service) claim(
 		// by a panic, which the bus survives: left in hand, they would be acknowledged when they
 		// come again, and called by nobody.
 		if !kept {
-			s.hands.drop(es...)
+			s.inflight.remove(es...)
 		}
 	}()
-	won, err := s.opts.Store.Claim(call, term.ID, ask)
+	won, err := s.opts.Store.Claim(call, epoch.ID, ask)
 	if err != nil {
-		s.hands.drop(es...)
-		s.doubts.add(ask) // or it was done, and only its answer lost
-		return again, err //nolint:wrapcheck // the store says what it was doing
+		s.inflight.remove(es...)
+		s.unconfirmedClaims.add(ask) // or it was done, and only its answer lost
+		return again, err            //nolint:wrapcheck // the store says what it was doing
 	}
-	mine := s.keepWon(es, won)
-	if by == byLift {
+	mine := s.keepClaimed(es, won)
+	if source == sourceReadmit {
 		for now, i := s.opts.Clock.Now(), 0; i < len(mine); i++ {
 			s.moveTo(mine[i], now)
 		}
 	}
 	s.met.claimsLost.Add(float64(len(es) - len(mine)))
-	if err := s.book.learn(call, mine); err != nil {
+	if err := s.stateCache.load(call, mine); err != nil {
 		// Not fatal: each call asks again for what is missing.
 		s.log.Debug().Err(err).Msg("timers of claimed fires not read ahead")
 	}
 	kept = true
 	s.wheel.add(mine...)
-	if len(mine) < len(es) && !term.Valid() {
-		return again, errSessionOver
+	if len(mine) < len(es) && !epoch.Valid() {
+		return again, errSessionExpired
 	}
 	return again, nil
 }
 
-// keepWon gives entries what the store says of their fires, and drops those that were not won.
-func (s *Service) keepWon(es []*held, won []timer.Fire) []*held {
+// keepClaimed gives entries what the store says of their fires, and drops those that were not won.
+func (s *Service) keepClaimed(es []*claimedFire, won []timer.Fire) []*claimedFire {
 	byID := make(map[timer.FireID]*timer.Fire, len(won))
 	for i := range won {
 		byID[won[i].FireID] = &won[i]
 	}
-	var mine, lost []*held
+	var mine, lost []*claimedFire
 	for _, e := range es {
 		if f := byID[e.fire.FireID]; f != nil {
 			e.fire = *f
@@ -263,8 +263,8 @@ func (s *Service) keepWon(es []*held, won []timer.Fire) []*held {
 			lost = append(lost, e)
 		}
 	}
-	s.hands.won(mine)
-	s.hands.drop(lost...)
+	s.inflight.confirmed(mine)
+	s.inflight.remove(lost...)
 	return mine
 }
 
@@ -274,9 +274,9 @@ type taskAge struct {
 	at clock.Stamp // its claim
 }
 
-// heard notes how old the oldest task of a claim is, for the session's report of load. The
+// noteTaskAge notes how old the oldest task of a claim is, for the session's report of load. The
 // low-priority topic's is noted apart: while it is far behind, the others are not.
-func (s *Service) heard(tasks []*task, low bool) {
+func (s *Service) noteTaskAge(tasks []*task, low bool) {
 	oldest := tasks[0].published
 	for _, t := range tasks {
 		if t.published.Before(oldest) {
@@ -287,9 +287,9 @@ func (s *Service) heard(tasks []*task, low bool) {
 		return
 	}
 	age := max(0, s.opts.Clock.Now().Sub(oldest))
-	a := &s.ages[0]
+	a := &s.taskAges[0]
 	if !low {
-		a = &s.ages[1]
+		a = &s.taskAges[1]
 		s.met.taskAge.Set(age.Seconds())
 	}
 	a.ms.Store(age.Milliseconds())

@@ -21,14 +21,14 @@ const (
 	recorders      = 2                    // one prepares while the other waits for its commit
 	recordWait     = 4 * time.Millisecond // for a batch to fill
 	recordTimeout  = 10 * time.Second
-	recordAgain    = 200 * time.Millisecond // after an error; doubles up to recordAgainMax
-	recordAgainMax = 5 * time.Second
+	minRecordRetry = 200 * time.Millisecond // after an error; doubles up to maxRecordRetry
+	maxRecordRetry = 5 * time.Second
 )
 
 type resultKind uint8
 
 const (
-	resultEnd     resultKind = iota // an outcome
+	resultOutcome resultKind = iota // an outcome
 	resultHold                      // a retry that stays in hand
 	resultRelease                   // given back, for a later retry or because this process stops
 )
@@ -36,8 +36,8 @@ const (
 // result is what is to be written of an entry. It stays in hand until it is written.
 type result struct {
 	kind     resultKind
-	entry    *held
-	outcome  timer.Outcome // resultEnd
+	entry    *claimedFire
+	outcome  timer.Outcome // resultOutcome
 	attempts []timer.Attempt
 }
 
@@ -46,51 +46,51 @@ type result struct {
 // shall wait with them.
 type recorder struct {
 	svc     *Service
-	results pile
-	linked  pile // outcomes that hand a turn on, or set off the next of a chain
-	failed  pile
+	results batchQueue
+	serial  batchQueue // outcomes that hand a turn on, or set off the next of a chain
+	failed  batchQueue
 	writing atomic.Int64
 	// results that wait, less the failed ones, which may wait for a broker that is away.
-	behind atomic.Int64
+	unrecorded atomic.Int64
 }
 
 func newRecorder(s *Service) *recorder {
-	pileOf := func() pile { return pile{wake: make(chan struct{}, 1)} }
-	return &recorder{svc: s, results: pileOf(), linked: pileOf(), failed: pileOf()}
+	newQueue := func() batchQueue { return batchQueue{wake: make(chan struct{}, 1)} }
+	return &recorder{svc: s, results: newQueue(), serial: newQueue(), failed: newQueue()}
 }
 
-func (r *recorder) end(o timer.Outcome, e *held, as ...timer.Attempt) {
+func (r *recorder) end(o timer.Outcome, e *claimedFire, as ...timer.Attempt) {
 	if !e.canary() {
-		r.svc.events.expect(e.term, &o)
+		r.svc.events.expect(e.epoch, &o)
 	}
 	p := &r.results
 	if o.Serial || o.Next != nil {
-		p = &r.linked
+		p = &r.serial
 	}
 	if o.Kind == timer.Failed {
 		p = &r.failed
 	} else {
-		r.behind.Add(1)
+		r.unrecorded.Add(1)
 	}
-	p.put(result{kind: resultEnd, entry: e, outcome: o, attempts: as})
+	p.put(result{kind: resultOutcome, entry: e, outcome: o, attempts: as})
 }
 
-func (r *recorder) hold(e *held, as ...timer.Attempt) {
-	r.behind.Add(1)
+func (r *recorder) hold(e *claimedFire, as ...timer.Attempt) {
+	r.unrecorded.Add(1)
 	r.results.put(result{kind: resultHold, entry: e, attempts: as})
 }
 
-func (r *recorder) release(e *held, as ...timer.Attempt) {
-	r.behind.Add(1)
+func (r *recorder) release(e *claimedFire, as ...timer.Attempt) {
+	r.unrecorded.Add(1)
 	r.results.put(result{kind: resultRelease, entry: e, attempts: as})
 }
 
 // full tells whether too much waits for its record for another call.
-func (r *recorder) full() bool { return r.behind.Load() >= maxUnrecorded }
+func (r *recorder) full() bool { return r.unrecorded.Load() >= maxUnrecorded }
 
 // waiting returns how many results are not written yet.
 func (r *recorder) waiting() int {
-	return r.results.len() + r.linked.len() + r.failed.len() + int(r.writing.Load())
+	return r.results.len() + r.serial.len() + r.failed.len() + int(r.writing.Load())
 }
 
 // run writes until ctx ends. A result that could not be written by then is lost with the process,
@@ -100,52 +100,58 @@ func (r *recorder) run(ctx context.Context) {
 	for range recorders {
 		wg.Go(func() { r.loop(ctx, &r.results) })
 	}
-	wg.Go(func() { r.loop(ctx, &r.linked) })
+	wg.Go(func() { r.loop(ctx, &r.serial) })
 	wg.Go(func() { r.loop(ctx, &r.failed) })
 	wg.Wait()
 }
 
-func (r *recorder) loop(ctx context.Context, p *pile) {
+func (r *recorder) loop(ctx context.Context, p *batchQueue) {
 	for {
 		batch := p.next(ctx, &r.writing)
 		if batch == nil {
 			return
 		}
-		for term, kinds := range byTerm(batch) {
+		for epoch, kinds := range byEpoch(batch) {
 			for kind, rs := range kinds {
 				if len(rs) > 0 {
-					r.insist(ctx, term, resultKind(kind), rs)
+					r.retryUntilWritten(ctx, epoch, resultKind(kind), rs)
 				}
 			}
 		}
 		r.writing.Add(-int64(len(batch)))
-		if p != &r.failed && r.behind.Add(-int64(len(batch))) >= maxUnrecorded-int64(len(batch)) {
+		if p != &r.failed &&
+			r.unrecorded.Add(-int64(len(batch))) >= maxUnrecorded-int64(len(batch)) {
 			r.svc.queue.wake()
 		}
 	}
 }
 
-func byTerm(batch []result) map[*session.Epoch]*[3][]result {
+func byEpoch(batch []result) map[*session.Epoch]*[3][]result {
 	groups := make(map[*session.Epoch]*[3][]result, 1)
 	for _, x := range batch {
-		g := groups[x.entry.term]
+		g := groups[x.entry.epoch]
 		if g == nil {
 			g = new([3][]result)
-			groups[x.entry.term] = g
+			groups[x.entry.epoch] = g
 		}
 		g[x.kind] = append(g[x.kind], x)
 	}
 	return groups
 }
 
-// insist writes one group, again and again until it is written: a result in hand stays in hand.
+// retryUntilWritten writes one group, again and again until it is written: a result in hand stays in hand.
 // Each write may be repeated after an unknown result; the store says what was no longer ours. The
 // session may be dead by now: what it did counts where nobody took over.
-func (r *recorder) insist(ctx context.Context, term *session.Epoch, kind resultKind, rs []result) {
-	wait := recordAgain
+func (r *recorder) retryUntilWritten(
+	ctx context.Context,
+	epoch *session.Epoch,
+	kind resultKind,
+	rs []result,
+) {
+	wait := minRecordRetry
 	for {
 		call, cancel := context.WithTimeout(ctx, recordTimeout)
-		err := r.write(call, term, kind, rs)
+		err := r.write(call, epoch, kind, rs)
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			return
@@ -153,13 +159,13 @@ func (r *recorder) insist(ctx context.Context, term *session.Epoch, kind resultK
 		r.svc.met.recordErrors.Inc()
 		r.svc.log.Warn().Err(err).Int("results", len(rs)).Msg("results not recorded, trying again")
 		clock.Pause(ctx, wait)
-		wait = min(2*wait, recordAgainMax) //nolint:mnd // doubles
+		wait = min(2*wait, maxRecordRetry) //nolint:mnd // doubles
 	}
 }
 
 func (r *recorder) write(
 	ctx context.Context,
-	term *session.Epoch,
+	epoch *session.Epoch,
 	kind resultKind,
 	rs []result,
 ) error {
@@ -167,70 +173,70 @@ func (r *recorder) write(
 	fires := make([]timer.Fire, len(rs))
 	outcomes := make([]timer.Outcome, 0, len(rs))
 	var attempts []timer.Attempt
-	entries := make([]*held, len(rs))
+	entries := make([]*claimedFire, len(rs))
 	for i, x := range rs {
 		fires[i], entries[i] = x.entry.fire, x.entry
 		attempts = append(attempts, x.attempts...)
-		if kind == resultEnd {
+		if kind == resultOutcome {
 			outcomes = append(outcomes, x.outcome)
 		}
 	}
 	s.met.recordBatch.Observe(float64(len(rs)))
 	switch kind {
 	case resultHold:
-		lost, err := s.opts.Store.RecordAttempts(ctx, term.ID, fires, attempts)
+		lost, err := s.opts.Store.RecordAttempts(ctx, epoch.ID, fires, attempts)
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what it was doing
 		}
 		kept, gone := split(entries, lost)
-		s.hands.drop(gone...)
+		s.inflight.remove(gone...)
 		s.wheel.add(kept...)
 	case resultRelease:
-		released, err := s.opts.Store.Release(ctx, term.ID, fires, attempts)
+		released, err := s.opts.Store.Release(ctx, epoch.ID, fires, attempts)
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what it was doing
 		}
 		// Out of the hands first: its task may come back to this very process.
-		s.hands.drop(entries...)
+		s.inflight.remove(entries...)
 		s.opts.Dispatch.Committed(ctx, released)
 	default:
-		if err := s.bury(ctx, rs); err != nil {
+		if err := s.sendToDLQ(ctx, rs); err != nil {
 			return err
 		}
-		lost, made, err := s.opts.Store.Record(ctx, term.ID, outcomes, attempts)
+		lost, created, err := s.opts.Store.Record(ctx, epoch.ID, outcomes, attempts)
 		if err != nil {
 			return err //nolint:wrapcheck // the store says what it was doing
 		}
-		s.hands.drop(entries...)
-		if len(made) > 0 {
-			s.opts.Dispatch.Committed(ctx, made)
+		s.inflight.remove(entries...)
+		if len(created) > 0 {
+			s.opts.Dispatch.Committed(ctx, created)
 		}
-		s.ended(rs, lost)
+		s.countRecorded(rs, lost)
 	}
 	return nil
 }
 
-// ended counts and announces outcomes that were recorded.
-func (s *Service) ended(rs []result, lost []timer.FireID) {
+// countRecorded counts and announces outcomes that were recorded.
+func (s *Service) countRecorded(rs []result, lost []timer.FireID) {
 	gone := idSet(lost)
-	s.met.outcomesLost.Add(float64(len(lost)))
+	s.met.outcomesFenced.Add(float64(len(lost)))
 	for i := range rs {
 		o := &rs[i].outcome
 		if rs[i].entry.canary() {
 			continue
 		}
-		told := event{*o, rs[i].entry.app, rs[i].entry.term.ID, rs[i].entry.toEach()}
+		recorded := event{*o, rs[i].entry.app, rs[i].entry.epoch.ID, rs[i].entry.toAllTargets()}
 		if gone[o.FireID] {
-			s.events.settle(told)
+			s.events.settle(recorded)
 			continue
 		}
 		s.met.outcomes.WithLabelValues(string(o.Kind), string(o.Reason)).Inc()
 		s.met.apps.recorded(rs[i].entry.app, o)
-		s.events.put(told)
+		s.events.put(recorded)
 	}
 }
 
-func split(es []*held, lost []timer.FireID) (kept, gone []*held) {
+func split(es []*claimedFire, lost []timer.FireID) (kept, gone []*claimedFire) {
 	set := idSet(lost)
 	for _, e := range es {
 		if set[e.fire.FireID] {
@@ -253,28 +259,28 @@ func idSet(ids []timer.FireID) map[timer.FireID]bool {
 	return set
 }
 
-// pile is a queue of results; the hands bound what can be in it.
-type pile struct {
+// batchQueue is a queue of results; the hands bound what can be in it.
+type batchQueue struct {
 	mu    sync.Mutex
 	items []result
 	wake  chan struct{} // has room for one
 }
 
-func (p *pile) put(r result) {
+func (p *batchQueue) put(r result) {
 	p.mu.Lock()
 	p.items = append(p.items, r)
 	p.mu.Unlock()
-	p.ring()
+	p.signal()
 }
 
-func (p *pile) ring() {
+func (p *batchQueue) signal() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (p *pile) len() int {
+func (p *batchQueue) len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.items)
@@ -282,7 +288,7 @@ func (p *pile) len() int {
 
 // next waits for results, gives a batch a moment to fill, and takes it, counting it in taken. It
 // returns nil when ctx has ended.
-func (p *pile) next(ctx context.Context, taken *atomic.Int64) []result {
+func (p *batchQueue) next(ctx context.Context, taken *atomic.Int64) []result {
 	for {
 		select {
 		case <-p.wake:
@@ -304,7 +310,7 @@ func (p *pile) next(ctx context.Context, taken *atomic.Int64) []result {
 		left := len(p.items)
 		p.mu.Unlock()
 		if left > 0 {
-			p.ring() // for the other recorder, or for this one's next turn
+			p.signal() // for the other recorder, or for this one's next turn
 		}
 		if n > 0 {
 			return batch

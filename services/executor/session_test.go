@@ -88,7 +88,7 @@ func TestWaitOutlivesWhoWaited(t *testing.T) {
 	})
 }
 
-func TestStopGivesBackWhatHasNotStarted(t *testing.T) {
+func TestStopReleasesFiresNotStarted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
@@ -210,7 +210,7 @@ func TestStopWhileClaimingLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestClaimWithoutAnswerIsTakenUpSoon(t *testing.T) {
+func TestUnansweredClaimIsConfirmedSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
@@ -235,7 +235,7 @@ func TestClaimWithoutAnswerIsTakenUpSoon(t *testing.T) {
 
 // A claim that arrives when its session has been ended wins nothing. Its tasks are not
 // acknowledged: they come again, and the next session claims the fires at once.
-func TestClaimOfAnEndedSessionGivesTheTasksBack(t *testing.T) {
+func TestClaimOfExpiredSessionReturnsTasks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})

@@ -34,7 +34,7 @@ func (s *statuses) Call(_ context.Context, r *callback.Request) callback.Result 
 	case 200:
 		return callback.Result{StatusCode: status}
 	case 410:
-		return gone(r)
+		return targetGone(r)
 	default:
 		return callback.Result{
 			Class:      callback.Retry,
@@ -231,7 +231,7 @@ func TestRetriesOfSeveralTargets(t *testing.T) {
 }
 
 // A 410 pauses the timer, too, where the fire ends while it waits for a limit of its app.
-func TestATargetThatIsGoneWhereTheFireIsGivenUp(t *testing.T) {
+func TestGoneTargetWhenFireIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})

@@ -38,9 +38,9 @@ func (c slowConsumer) Close() error {
 	return c.Consumer.Close()
 }
 
-// TestStopCallsOnTimeWhileItLeaves: what is due while a stopping executor waits for the broker is
+// TestStopCallsOnTimeWhileUnsubscribing: what is due while a stopping executor waits for the broker is
 // called, and by nobody else.
-func TestStopCallsOnTimeWhileItLeaves(t *testing.T) {
+func TestStopCallsOnTimeWhileUnsubscribing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})

@@ -20,19 +20,19 @@ import (
 
 // tenant is what an app's calls obey.
 type tenant struct {
-	id     int64
-	name   string
-	signer *signing.Signer // nil: no signing keys
-	egress *egress.Policy
-	limits limit.Settings
-	unfit  error // why nothing can be called for the app as its keys are
+	id            int64
+	name          string
+	signer        *signing.Signer // nil: no signing keys
+	egress        *egress.Policy
+	limits        limit.Settings
+	misconfigured error // why nothing can be called for the app as its keys are
 }
 
-// signersKept is how many signing keys of a kind sign at once: those that rotate in, and out.
-const signersKept = 2
+// maxSigners is how many signing keys of a kind sign at once: those that rotate in, and out.
+const maxSigners = 2
 
-// changedApps is how many apps whose settings changed may wait to be read again.
-const changedApps = 1024
+// maxChangedApps is how many apps whose settings changed may wait to be read again.
+const maxChangedApps = 1024
 
 // Opener opens what is sealed; *encryption.Ring is one.
 type Opener interface {
@@ -43,37 +43,37 @@ type Opener interface {
 // forgotten, and read again before its next call: with it the limits change, and whoever waits for
 // them asks anew.
 type tenants struct {
-	store  Store
-	opener Opener
-	policy *egress.Policy
-	gate   limit.Admission
-	log    zerolog.Logger
-	reads  singleflight.Group // by app: many fires ask at once
+	store     Store
+	opener    Opener
+	policy    *egress.Policy
+	admission limit.Admission
+	log       zerolog.Logger
+	reads     singleflight.Group // by app: many fires ask at once
 	// changed gets apps with limits that were forgotten, as they were. Of so many at once that
 	// there is no room, each waits for its next fire.
 	changed chan *tenant
 
-	mu  sync.Mutex
-	by  map[int64]*tenant
-	era int // counts how often any was forgotten
+	mu         sync.Mutex
+	byID       map[int64]*tenant
+	generation int // counts how often any was forgotten
 }
 
 func newTenants(o *Options) *tenants {
 	return &tenants{
-		store:   o.Store,
-		opener:  o.Opener,
-		policy:  o.Egress,
-		gate:    o.Limits,
-		log:     o.Logger,
-		by:      make(map[int64]*tenant),
-		changed: make(chan *tenant, changedApps),
+		store:     o.Store,
+		opener:    o.Opener,
+		policy:    o.Egress,
+		admission: o.Limits,
+		log:       o.Logger,
+		byID:      make(map[int64]*tenant),
+		changed:   make(chan *tenant, maxChangedApps),
 	}
 }
 
 // of returns a tenant, read from the store the first time.
 func (t *tenants) of(ctx context.Context, id int64, name string) (*tenant, error) {
 	t.mu.Lock()
-	known := t.by[id]
+	known := t.byID[id]
 	t.mu.Unlock()
 	if known != nil {
 		return known, nil
@@ -96,15 +96,15 @@ func (t *tenants) forget(ids ...int64) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.era++
+	t.generation++
 	for _, id := range ids {
-		if known := t.by[id]; known != nil && known.limits != (limit.Settings{}) {
+		if known := t.byID[id]; known != nil && known.limits != (limit.Settings{}) {
 			select {
 			case t.changed <- known:
 			default:
 			}
 		}
-		delete(t.by, id)
+		delete(t.byID, id)
 	}
 }
 
@@ -112,8 +112,8 @@ func (t *tenants) forget(ids ...int64) {
 func (t *tenants) forgetAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.era++
-	clear(t.by)
+	t.generation++
+	clear(t.byID)
 }
 
 // read reads until nothing was forgotten meanwhile: what was read may be older than the change for
@@ -121,16 +121,16 @@ func (t *tenants) forgetAll() {
 func (t *tenants) read(ctx context.Context, id int64, name string) (*tenant, error) {
 	for {
 		t.mu.Lock()
-		era := t.era
+		generation := t.generation
 		t.mu.Unlock()
 		fresh, err := t.fetch(ctx, id, name)
 		if err != nil {
 			return nil, err
 		}
 		t.mu.Lock()
-		if t.era == era {
-			t.gate.Set(name, fresh.limits)
-			t.by[id] = fresh
+		if t.generation == generation {
+			t.admission.Set(name, fresh.limits)
+			t.byID[id] = fresh
 			t.mu.Unlock()
 			return fresh, nil
 		}
@@ -151,9 +151,9 @@ func (t *tenants) fetch(ctx context.Context, id int64, name string) (*tenant, er
 	if err != nil {
 		return nil, fmt.Errorf("reading the signing keys of the app %q: %w", name, err)
 	}
-	if fresh.signer, fresh.unfit = t.signer(name, stored); fresh.unfit != nil {
+	if fresh.signer, fresh.misconfigured = t.signer(name, stored); fresh.misconfigured != nil {
 		t.log.Error().
-			Err(fresh.unfit).
+			Err(fresh.misconfigured).
 			Str("app", name).
 			Msg("nothing is called for an app: its callbacks cannot be signed")
 	}
@@ -192,7 +192,7 @@ func (t *tenants) signer(app string, stored []store.SigningKey) (*signing.Signer
 	kinds := make(map[string]int, 1)
 	keys := make([]signing.Key, 0, len(stored))
 	for i := range stored {
-		if kinds[stored[i].Kind]++; kinds[stored[i].Kind] > signersKept ||
+		if kinds[stored[i].Kind]++; kinds[stored[i].Kind] > maxSigners ||
 			len(keys) == signing.MaxKeys {
 			continue
 		}

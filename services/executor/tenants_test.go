@@ -19,10 +19,10 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// plain opens what is not sealed.
-type plain struct{ opened int }
+// plaintextOpener opens what is not sealed.
+type plaintextOpener struct{ opened int }
 
-func (p *plain) Open(s timer.Sealed, _ encryption.Binding) (encryption.Secret, error) {
+func (p *plaintextOpener) Open(s timer.Sealed, _ encryption.Binding) (encryption.Secret, error) {
 	p.opened++
 	return encryption.NewSecret(string(s)), nil
 }
@@ -40,11 +40,11 @@ func TestTheNewestKeysOfEachKindSign(t *testing.T) {
 			)
 		}
 	}
-	o := new(plain)
+	o := new(plaintextOpener)
 	s, err := (&tenants{opener: o}).signer("a", stored)
 	require.NoError(t, err)
 	require.NotNil(t, s)
-	require.Equal(t, min(2*signersKept, signing.MaxKeys), o.opened)
+	require.Equal(t, min(2*maxSigners, signing.MaxKeys), o.opened)
 }
 
 // oldApps answers with what it had read before a change.
@@ -60,7 +60,7 @@ func (s *oldApps) AppsByID(ctx context.Context, ids []int64) ([]store.App, error
 	return apps, err
 }
 
-func TestSettingsThatWereReadBeforeAChangeAreNotKept(t *testing.T) {
+func TestSettingsReadBeforeAChangeAreDiscarded(t *testing.T) {
 	t.Parallel()
 	parts := servicetest.New(t, servicetest.Options{})
 	app, err := parts.Store.PutSettings(t.Context(), "a", store.AppSettings{Rate: 1}, 0)
@@ -107,9 +107,9 @@ func TestALimitedAppDoesNotSlowCatchingUp(t *testing.T) {
 			Clock:      parts.Clock,
 			Counts:     parts.Counts,
 			IDs:        parts.IDs,
-			Caller:     taker{},
-			Limits:     alone(t),
-			Breakers:   unbroken(t),
+			Caller:     deliveringCaller{},
+			Limits:     newLimiter(t),
+			Breakers:   newBreakers(t),
 			Logger:     parts.Log,
 			Registerer: prometheus.NewRegistry(),
 		})
@@ -126,16 +126,16 @@ func TestALimitedAppDoesNotSlowCatchingUp(t *testing.T) {
 		require.NoError(t, parts.Dispatch.Publish(t.Context(), fires))
 		for range 50 {
 			time.Sleep(100 * time.Millisecond)
-			require.Zero(t, s.pace.next())
+			require.Zero(t, s.catchUpThrottle.delay())
 		}
 		cancel()
 		require.NoError(t, <-ended)
 	})
 }
 
-// taker takes every fire.
-type taker struct{}
+// deliveringCaller takes every fire.
+type deliveringCaller struct{}
 
-func (taker) Call(context.Context, *callback.Request) callback.Result {
+func (deliveringCaller) Call(context.Context, *callback.Request) callback.Result {
 	return callback.Result{Class: callback.Success, StatusCode: 200}
 }

@@ -14,7 +14,7 @@ import (
 type wheel struct {
 	mu    sync.Mutex
 	order instants
-	slots map[int64][]*held
+	slots map[int64][]*claimedFire
 	n     int
 	wake  chan struct{} // has room for one: an earlier slot was added
 }
@@ -36,11 +36,11 @@ func (h *instants) Pop() any {
 }
 
 func newWheel() *wheel {
-	return &wheel{slots: make(map[int64][]*held), wake: make(chan struct{}, 1)}
+	return &wheel{slots: make(map[int64][]*claimedFire), wake: make(chan struct{}, 1)}
 }
 
 // add puts entries in, each at its fire's run.
-func (w *wheel) add(es ...*held) {
+func (w *wheel) add(es ...*claimedFire) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range es {
@@ -49,13 +49,13 @@ func (w *wheel) add(es ...*held) {
 }
 
 // addAt puts one entry in at another instant than its run.
-func (w *wheel) addAt(atMS int64, e *held) {
+func (w *wheel) addAt(atMS int64, e *claimedFire) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.put(atMS, e)
 }
 
-func (w *wheel) put(at int64, e *held) {
+func (w *wheel) put(at int64, e *claimedFire) {
 	if _, ok := w.slots[at]; !ok {
 		heap.Push(&w.order, at)
 		if w.order[0] == at { // earlier than what run sleeps for
@@ -70,7 +70,7 @@ func (w *wheel) put(at int64, e *held) {
 }
 
 // pop returns what is due at nowMS, and the next instant (0: none).
-func (w *wheel) pop(nowMS int64) (due []*held, next int64) {
+func (w *wheel) pop(nowMS int64) (due []*claimedFire, next int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.order) > 0 && w.order[0] <= nowMS {
@@ -89,16 +89,16 @@ func (w *wheel) pop(nowMS int64) (due []*held, next int64) {
 	return due, next
 }
 
-// hasten makes those due at nowMS that are chosen.
-func (w *wheel) hasten(nowMS int64, chosen func(e *held) bool) {
+// advance makes those due at nowMS that are chosen.
+func (w *wheel) advance(nowMS int64, chosen func(e *claimedFire) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var sooner []*held
+	var sooner []*claimedFire
 	for at, es := range w.slots {
 		if at <= nowMS {
 			continue
 		}
-		kept := slices.DeleteFunc(es, func(e *held) bool {
+		kept := slices.DeleteFunc(es, func(e *claimedFire) bool {
 			if chosen(e) {
 				sooner = append(sooner, e)
 				return true
@@ -114,14 +114,14 @@ func (w *wheel) hasten(nowMS int64, chosen func(e *held) bool) {
 }
 
 // clear empties the wheel and returns what was in it.
-func (w *wheel) clear() []*held {
+func (w *wheel) clear() []*claimedFire {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := make([]*held, 0, w.n)
+	all := make([]*claimedFire, 0, w.n)
 	for _, s := range w.slots {
 		all = append(all, s...)
 	}
-	w.slots, w.order, w.n = make(map[int64][]*held), nil, 0
+	w.slots, w.order, w.n = make(map[int64][]*claimedFire), nil, 0
 	return all
 }
 
@@ -132,20 +132,24 @@ func (w *wheel) len() int {
 }
 
 const (
-	// longestWait bounds how long the wheel sleeps with something in it, so that a clock that is
+	// maxWheelSleep bounds how long the wheel sleeps with something in it, so that a clock that is
 	// put right is noticed.
-	longestWait = 100 * time.Millisecond
-	emptyWait   = 10 * time.Second // whatever comes wakes it
+	maxWheelSleep   = 100 * time.Millisecond
+	emptyWheelSleep = 10 * time.Second // whatever comes wakes it
 )
 
 // run hands entries to due when their run has come by look, until ctx ends. While the clock is not
 // steady nothing comes due.
-func (w *wheel) run(ctx context.Context, look func() (time.Time, bool), due func([]*held)) {
-	timer := time.NewTimer(longestWait)
+func (w *wheel) run(
+	ctx context.Context,
+	readClock func() (time.Time, bool),
+	due func([]*claimedFire),
+) {
+	timer := time.NewTimer(maxWheelSleep)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		wait := longestWait
-		if now, steady := look(); steady {
+		wait := maxWheelSleep
+		if now, steady := readClock(); steady {
 			// UnixMilli rounds down, so a fire comes due in its millisecond or after it, never
 			// before.
 			es, next := w.pop(now.UnixMilli())
@@ -153,8 +157,8 @@ func (w *wheel) run(ctx context.Context, look func() (time.Time, bool), due func
 				due(es)
 				continue
 			}
-			if wait = emptyWait; next > 0 {
-				wait = min(longestWait, time.UnixMilli(next).Sub(now))
+			if wait = emptyWheelSleep; next > 0 {
+				wait = min(maxWheelSleep, time.UnixMilli(next).Sub(now))
 			}
 		}
 		timer.Reset(wait)

@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func entry(app int64, id timer.ID, run time.Time) *held {
-	return &held{fire: timer.Fire{
+func entry(app int64, id timer.ID, run time.Time) *claimedFire {
+	return &claimedFire{fire: timer.Fire{
 		FireID: timer.FireID{
 			Timer: id,
 			DueMS: run.UnixMilli(),
@@ -38,7 +38,7 @@ func TestP1WheelIsNeverEarlyAndOnTime(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			w.run(ctx, steadyNow, func(es []*held) {
+			w.run(ctx, steadyNow, func(es []*claimedFire) {
 				for _, e := range es {
 					late := time.Since(time.UnixMilli(e.fire.RunAtMS))
 					if late < 0 || late > time.Millisecond {
@@ -66,7 +66,7 @@ func TestWheelWakesForAnEarlierEntry(t *testing.T) {
 		begin := time.Now()
 		go func() {
 			defer close(ended)
-			w.run(ctx, steadyNow, func([]*held) { at = append(at, time.Since(begin)) })
+			w.run(ctx, steadyNow, func([]*claimedFire) { at = append(at, time.Since(begin)) })
 		}()
 		w.add(entry(1, 1, begin.Add(90*time.Millisecond)))
 		synctest.Wait()
@@ -78,7 +78,7 @@ func TestWheelWakesForAnEarlierEntry(t *testing.T) {
 	})
 }
 
-func TestWheelStandsStillWhileTheClockIsNotSteady(t *testing.T) {
+func TestWheelStopsWhileClockIsUnsteady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWheel()
@@ -92,7 +92,7 @@ func TestWheelStandsStillWhileTheClockIsNotSteady(t *testing.T) {
 			w.run(
 				ctx,
 				func() (time.Time, bool) { return time.Now(), steady.Load() },
-				func(es []*held) { n.Add(int64(len(es))) },
+				func(es []*claimedFire) { n.Add(int64(len(es))) },
 			)
 		}()
 		time.Sleep(time.Second)
@@ -105,7 +105,7 @@ func TestWheelStandsStillWhileTheClockIsNotSteady(t *testing.T) {
 	})
 }
 
-func TestHerdIsOneSlot(t *testing.T) {
+func TestBurstIsOneSlot(t *testing.T) {
 	t.Parallel()
 	w := newWheel()
 	at := time.UnixMilli(1_000_000)
@@ -123,7 +123,7 @@ func TestHerdIsOneSlot(t *testing.T) {
 
 func BenchmarkWheelAddPop(b *testing.B) {
 	w := newWheel()
-	es := make([]*held, 10_000)
+	es := make([]*claimedFire, 10_000)
 	for i := range es {
 		es[i] = entry(1, timer.ID(i+1), time.UnixMilli(int64(i%2000)))
 	}

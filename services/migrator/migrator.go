@@ -16,19 +16,19 @@ import (
 
 const (
 	expandTimeout = 30 * time.Second
-	keepTimeout   = 5 * time.Minute
+	purgeTimeout  = 5 * time.Minute
 	gaugeEvery    = 5 * time.Second
 	gaugeTimeout  = 5 * time.Second
 	gaugeLimit    = 10_000
-	againAfter    = time.Second // after an error
+	retryAfter    = time.Second // after an error
 )
 
 // Service is a migrator.
 type Service struct {
-	opts   Options
-	log    zerolog.Logger
-	met    *metrics
-	lastOK clock.Stamp // the last look that the store answered
+	opts        Options
+	log         zerolog.Logger
+	met         *metrics
+	lastSuccess clock.Stamp // the last look that the store answered
 }
 
 // New returns a migrator that does nothing until Run.
@@ -42,7 +42,7 @@ func New(opts Options) (*Service, error) {
 
 // Ready tells whether timers are being expanded.
 func (s *Service) Ready() error {
-	if !s.lastOK.Within(expandTimeout) {
+	if !s.lastSuccess.Within(expandTimeout) {
 		return errors.New("the store has not answered for 30 s")
 	}
 	return nil
@@ -65,7 +65,7 @@ func (s *Service) Run(ctx context.Context) error {
 			s.log,
 		)
 	})
-	g.Go(func() error { return s.keep(ctx) })
+	g.Go(func() error { return s.purge(ctx) })
 	g.Go(func() error { return s.gauge(ctx) })
 	return g.Wait() //nolint:wrapcheck // each part says what it was doing
 }
@@ -88,9 +88,9 @@ func (s *Service) expand(ctx context.Context) error {
 		case err != nil:
 			s.met.errors.Inc()
 			s.log.Debug().Err(err).Msg("timers not expanded")
-			wait = againAfter
+			wait = retryAfter
 		default:
-			s.lastOK.Set()
+			s.lastSuccess.Set()
 			s.met.timers.Add(float64(timers))
 			s.met.fires.Add(float64(len(fires)))
 			s.opts.Dispatch.Committed(ctx, fires)
@@ -129,10 +129,10 @@ func (s *Service) backfill(ctx context.Context) error {
 	return nil
 }
 
-// keep keeps the tables small.
-func (s *Service) keep(ctx context.Context) error {
+// purge keeps the tables small.
+func (s *Service) purge(ctx context.Context) error {
 	for ctx.Err() == nil {
-		call, cancel := context.WithTimeout(ctx, keepTimeout)
+		call, cancel := context.WithTimeout(ctx, purgeTimeout)
 		err := s.opts.Store.PurgeExpired(call, s.opts.Retention)
 		cancel()
 		wait := s.opts.PurgeEvery

@@ -125,7 +125,7 @@ func TestOutageOfAllMigratorsLosesNothing(t *testing.T) {
 	})
 }
 
-func TestStoreThatFailsNowAndThen(t *testing.T) {
+func TestIntermittentStoreErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})

@@ -61,11 +61,11 @@ type Options struct {
 }
 
 const (
-	defaultWorkers   = 2
-	defaultBatch     = 100
-	defaultEvery     = 500 * time.Millisecond
-	defaultRetention = 7 * 24 * time.Hour
-	defaultKeepEvery = 10 * time.Minute
+	defaultWorkers    = 2
+	defaultBatch      = 100
+	defaultEvery      = 500 * time.Millisecond
+	defaultRetention  = 7 * 24 * time.Hour
+	defaultPurgeEvery = 10 * time.Minute
 )
 
 func (o *Options) defaults() {
@@ -74,7 +74,7 @@ func (o *Options) defaults() {
 	options.Default(&o.ExpandAhead, expansion.DefaultExpandAhead)
 	options.Default(&o.Every, defaultEvery)
 	options.Default(&o.Retention, defaultRetention)
-	options.Default(&o.PurgeEvery, defaultKeepEvery)
+	options.Default(&o.PurgeEvery, defaultPurgeEvery)
 }
 
 func (o *Options) validate() error {

@@ -97,10 +97,10 @@ func openFires(
 	return present, older
 }
 
-// TestChangedZonesArePlannedAnew rolls migrators over from one version of the time zones to
+// TestChangedZonesAreReplanned rolls migrators over from one version of the time zones to
 // another, in which Berlin has India's offset, and back. Hourly timers of Berlin then are due at
 // half past, and what was open at the full hour is left to the executors to skip.
-func TestChangedZonesArePlannedAnew(t *testing.T) {
+func TestChangedZonesAreReplanned(t *testing.T) {
 	t.Parallel()
 	doctored := zonetest.Database(t, "2031a", map[string]string{"Europe/Berlin": "Asia/Kolkata"})
 	synctest.Test(t, func(t *testing.T) {

@@ -26,21 +26,21 @@ const (
 
 // Service is a scheduler.
 type Service struct {
-	opts   Options
-	log    zerolog.Logger
-	keeper *session.Heartbeater
-	met    *metrics
-	ticked clock.Stamp      // the last tick that succeeded
-	frozen map[int64]frozen // minutes handed out; this and the next are the tick's alone
-	cursor int64            // as it was last seen: it never goes back
-	swept  time.Time        // of the last sweep; the sweep's alone
+	opts          Options
+	log           zerolog.Logger
+	heartbeater   *session.Heartbeater
+	met           *metrics
+	lastTick      clock.Stamp            // the last tick that succeeded
+	frozenMinutes map[int64]frozenMinute // minutes handed out; this and the next are the tick's alone
+	cursor        int64                  // as it was last seen: it never goes back
+	swept         time.Time              // of the last sweep; the sweep's alone
 
-	strays strays
+	unclaimed unclaimedFires
 
 	// swept, but not confirmed by the bus; this and the next two are the sweep's alone.
-	unpublished []timer.Fire
-	away        bool        // the bus did not take what was swept last
-	back        clock.Stamp // it did again, after it was away
+	unpublished    []timer.Fire
+	busUnavailable bool        // the bus did not take what was swept last
+	busRecovered   clock.Stamp // it did again, after it was away
 
 	mu     sync.Mutex
 	live   []store.Session
@@ -64,17 +64,17 @@ func New(opts Options) (*Service, error) {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
 	return &Service{
-		opts:   opts,
-		log:    opts.Logger,
-		keeper: k,
-		met:    newMetrics(opts.Registerer),
-		frozen: make(map[int64]frozen),
+		opts:          opts,
+		log:           opts.Logger,
+		heartbeater:   k,
+		met:           newMetrics(opts.Registerer),
+		frozenMinutes: make(map[int64]frozenMinute),
 	}, nil
 }
 
 // Ready tells whether minutes are being handed out.
 func (s *Service) Ready() error {
-	if !s.ticked.Within(readyFor) {
+	if !s.lastTick.Within(readyFor) {
 		return errors.New("no minute handed out within 10 s")
 	}
 	return nil
@@ -83,33 +83,33 @@ func (s *Service) Ready() error {
 // Run schedules until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.keeper.Run(ctx) })
-	g.Go(func() error { return s.watch(ctx) })
+	g.Go(func() error { return s.heartbeater.Run(ctx) })
+	g.Go(func() error { return s.monitorSessions(ctx) })
 	g.Go(func() error {
 		return every(ctx, s.opts.Tick, func() {
 			if err := s.tick(ctx); err != nil {
-				s.complain(ctx, err, "minutes not handed out")
+				s.reportError(ctx, err, "minutes not handed out")
 				return
 			}
-			s.ticked.Set()
+			s.lastTick.Set()
 		})
 	})
 	g.Go(func() error {
 		return every(ctx, s.opts.SweepEvery, func() {
 			if err := s.sweep(ctx); err != nil {
-				s.complain(ctx, err, "overdue fires not swept")
+				s.reportError(ctx, err, "overdue fires not swept")
 			}
-			if err := s.lookForStrays(ctx); err != nil {
-				s.complain(ctx, err, "strays not looked for")
+			if err := s.recoverUnclaimed(ctx); err != nil {
+				s.reportError(ctx, err, "strays not looked for")
 			}
 		})
 	})
-	g.Go(func() error { return s.announcing(ctx) })
+	g.Go(func() error { return s.publishEvents(ctx) })
 	g.Go(func() error { return every(ctx, gaugeEvery, func() { s.gauge(ctx) }) })
 	return g.Wait() //nolint:wrapcheck // each part says what it was doing
 }
 
-func (s *Service) complain(ctx context.Context, err error, msg string) {
+func (s *Service) reportError(ctx context.Context, err error, msg string) {
 	if ctx.Err() == nil {
 		s.met.errors.Inc()
 		s.log.Warn().Err(err).Msg(msg)
@@ -140,9 +140,9 @@ func every(ctx context.Context, d time.Duration, do func()) error {
 }
 
 type metrics struct {
-	slices, again, swept, stoodBack, inherited, strays, errors prometheus.Counter
-	cursorLag, backlog                                         prometheus.Gauge
-	sessions                                                   *prometheus.GaugeVec
+	slices, reassigned, swept, throttled, orphansRecovered, unclaimed, errors prometheus.Counter
+	cursorLag, backlog                                                        prometheus.Gauge
+	sessions                                                                  *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -155,7 +155,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	return &metrics{
 		slices: counter("carillon_scheduler_slices_total", "Slices handed out."),
-		again: counter(
+		reassigned: counter(
 			"carillon_scheduler_slices_reassigned_total",
 			"Slices handed out again because their lease ran out.",
 		),
@@ -163,15 +163,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"carillon_scheduler_swept_total",
 			"Overdue open fires that were published again.",
 		),
-		stoodBack: counter(
+		throttled: counter(
 			"carillon_scheduler_sweeps_throttled_total",
 			"Sweeps left out because executors had more than they could do.",
 		),
-		inherited: counter(
+		orphansRecovered: counter(
 			"carillon_scheduler_inherited_total",
 			"Open fires of ended sessions that were dispatched again.",
 		),
-		strays: counter(
+		unclaimed: counter(
 			"carillon_scheduler_strays_total",
 			"Unclaimed fires that were published again after an executor's end.",
 		),

@@ -23,14 +23,14 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// away is a dispatcher whose bus can be away.
-type away struct {
+// unavailableBus is a dispatcher whose bus can be away.
+type unavailableBus struct {
 	scheduler.Dispatcher
 
 	gone atomic.Bool
 }
 
-func (a *away) Publish(ctx context.Context, fires []timer.Fire) error {
+func (a *unavailableBus) Publish(ctx context.Context, fires []timer.Fire) error {
 	if a.gone.Load() {
 		return errors.New("the bus is away")
 	}
@@ -78,27 +78,27 @@ func startWith(
 	return svc, stop
 }
 
-// heard collects what arrives on a topic.
-type heard[T any] struct {
+// collector collects what arrives on a topic.
+type collector[T any] struct {
 	mu  sync.Mutex
 	all []T
 	at  []time.Time
 }
 
-func (h *heard[T]) add(v T) {
+func (h *collector[T]) add(v T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all, h.at = append(h.all, v), append(h.at, time.Now())
 }
 
-func (h *heard[T]) list() []T {
+func (h *collector[T]) list() []T {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.all)
 }
 
 // first returns when the first one came.
-func (h *heard[T]) first() time.Time {
+func (h *collector[T]) first() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.at[0]
@@ -121,10 +121,14 @@ func listen(
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 }
 
-// hearSlices collects slice messages, and finishes them at once if told to.
-func hearSlices(t *testing.T, parts *servicetest.Parts, finish bool) *heard[store.SliceClaim] {
+// collectSlices collects slice messages, and finishes them at once if told to.
+func collectSlices(
+	t *testing.T,
+	parts *servicetest.Parts,
+	finish bool,
+) *collector[store.SliceClaim] {
 	t.Helper()
-	h := new(heard[store.SliceClaim])
+	h := new(collector[store.SliceClaim])
 	listen(t, parts.Bus("slices"), bus.Slices, bus.SubTriggers, func(m bus.Message) error {
 		var s carillonv1.Slice
 		require.NoError(t, proto.Unmarshal(m.Payload, &s))
@@ -139,9 +143,9 @@ func hearSlices(t *testing.T, parts *servicetest.Parts, finish bool) *heard[stor
 	return h
 }
 
-func hearTasks(t *testing.T, parts *servicetest.Parts) *heard[timer.Fire] {
+func collectTasks(t *testing.T, parts *servicetest.Parts) *collector[timer.Fire] {
 	t.Helper()
-	h := new(heard[timer.Fire])
+	h := new(collector[timer.Fire])
 	for _, topic := range []bus.Topic{bus.TasksNormal, bus.TasksLow} {
 		listen(t, parts.Bus(string(topic)), topic, bus.SubExecutors, func(m bus.Message) error {
 			f, err := taskwire.Decode(m.Payload)
@@ -155,11 +159,11 @@ func hearTasks(t *testing.T, parts *servicetest.Parts) *heard[timer.Fire] {
 
 func minuteNow() int64 { return timer.MinuteOf(time.Now().UnixMilli()) }
 
-func TestMinutesGoOutOnceEachFromTwoSchedulers(t *testing.T) {
+func TestTwoSchedulersDispatchEachMinuteOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		h := hearSlices(t, parts, true)
+		h := collectSlices(t, parts, true)
 		first := minuteNow()
 		start(t, parts, "one")
 		start(t, parts, "two")
@@ -178,11 +182,11 @@ func TestMinutesGoOutOnceEachFromTwoSchedulers(t *testing.T) {
 	})
 }
 
-func TestSliceWithoutTriggerIsHandedOutAgain(t *testing.T) {
+func TestSliceWithoutTriggerIsReassigned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		h := hearSlices(t, parts, false)
+		h := collectSlices(t, parts, false)
 		start(t, parts, "one")
 		time.Sleep(20 * time.Second)
 		var tokens []int64
@@ -202,7 +206,7 @@ func TestOutageOfAllSchedulersIsCaughtUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		h := hearSlices(t, parts, true)
+		h := collectSlices(t, parts, true)
 		_, stop := start(t, parts, "one")
 		time.Sleep(2 * time.Minute)
 		stop()
@@ -220,12 +224,12 @@ func TestOutageOfAllSchedulersIsCaughtUp(t *testing.T) {
 	})
 }
 
-func TestP2OverdueFireIsSweptHoweverOldAndSeldomer(t *testing.T) {
+func TestP2OverdueFireIsSweptHoweverOldWithBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		hearSlices(t, parts, true)
-		h := hearTasks(t, parts)
+		collectSlices(t, parts, true)
+		h := collectTasks(t, parts)
 		start(t, parts, "one")
 		fires := parts.Create(
 			"a",
@@ -247,9 +251,9 @@ func TestSweepGoesOnSoonAfterTheBusIsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		hearSlices(t, parts, true)
-		h := hearTasks(t, parts)
-		a := &away{Dispatcher: parts.Dispatch}
+		collectSlices(t, parts, true)
+		h := collectTasks(t, parts)
+		a := &unavailableBus{Dispatcher: parts.Dispatch}
 		a.gone.Store(true)
 		startWith(t, parts, "one", func(o *scheduler.Options) { o.Dispatch = a })
 		defs := make([]timer.Definition, 20)
@@ -272,12 +276,12 @@ func TestSweepGoesOnSoonAfterTheBusIsBack(t *testing.T) {
 	})
 }
 
-func TestSweepIsSharedAndLeavesWhatALivingSessionOwns(t *testing.T) {
+func TestSweepIsShardedAndSkipsFiresOfAliveSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		hearSlices(t, parts, true)
-		h := hearTasks(t, parts)
+		collectSlices(t, parts, true)
+		h := collectTasks(t, parts)
 		start(t, parts, "one")
 		start(t, parts, "two")
 		fires := parts.Create(
@@ -302,12 +306,12 @@ func TestSweepIsSharedAndLeavesWhatALivingSessionOwns(t *testing.T) {
 	})
 }
 
-func TestSilentExecutorIsEndedAndItsFiresDispatched(t *testing.T) {
+func TestExpiredExecutorsFiresAreDispatched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		hearSlices(t, parts, true)
-		h := hearTasks(t, parts)
+		collectSlices(t, parts, true)
+		h := collectTasks(t, parts)
 		start(t, parts, "one")
 		start(t, parts, "two")
 		time.Sleep(10 * time.Second)
@@ -335,12 +339,12 @@ func TestSilentExecutorIsEndedAndItsFiresDispatched(t *testing.T) {
 	})
 }
 
-func TestClaimsOfSessionsThatEndedBeforeAreDispatchedAtTheStart(t *testing.T) {
+func TestOrphansAreDispatchedAtStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		hearSlices(t, parts, true)
-		h := hearTasks(t, parts)
+		collectSlices(t, parts, true)
+		h := collectTasks(t, parts)
 		fires := parts.Create(
 			"a",
 			servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/"),
@@ -359,12 +363,12 @@ func TestClaimsOfSessionsThatEndedBeforeAreDispatchedAtTheStart(t *testing.T) {
 
 // The task of a fire may be with an executor that is frozen: nobody claimed the fire, so the end of
 // the session does not dispatch it.
-func TestStraysOfAGoneExecutorDoNotWaitForTheSweep(t *testing.T) {
+func TestUnclaimedFiresOfLostExecutorDoNotWaitForTheSweep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		hearSlices(t, parts, true)
-		h := hearTasks(t, parts)
+		collectSlices(t, parts, true)
+		h := collectTasks(t, parts)
 		me := parts.IDs.Next()
 		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
 		start(t, parts, "one")
@@ -383,14 +387,14 @@ func TestStraysOfAGoneExecutorDoNotWaitForTheSweep(t *testing.T) {
 	})
 }
 
-// TestClaimsOfAGoneExecutorAreDispatchedAgain: the task by which a claim is dispatched at the end
+// TestClaimsOfLostExecutorAreDispatchedAgain: the task by which a claim is dispatched at the end
 // of its session may go to the executor that is gone.
-func TestClaimsOfAGoneExecutorAreDispatchedAgain(t *testing.T) {
+func TestClaimsOfLostExecutorAreDispatchedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		hearSlices(t, parts, true)
-		h := hearTasks(t, parts)
+		collectSlices(t, parts, true)
+		h := collectTasks(t, parts)
 		me := parts.IDs.Next()
 		require.NoError(t, parts.Store.OpenSession(t.Context(), me, store.ExecutorSession, "me"))
 		fires := parts.Create(
@@ -407,12 +411,12 @@ func TestClaimsOfAGoneExecutorAreDispatchedAgain(t *testing.T) {
 	})
 }
 
-func TestSweepStandsBackWhileExecutorsAreFull(t *testing.T) {
+func TestSweepIsThrottledWhileExecutorsAreFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		hearSlices(t, parts, true)
-		h := hearTasks(t, parts)
+		collectSlices(t, parts, true)
+		h := collectTasks(t, parts)
 		start(t, parts, "one")
 		parts.Create("a", servicetest.Once(time.Now().Add(time.Second), "http://127.0.0.1/"))
 		me := parts.IDs.Next()
@@ -428,30 +432,30 @@ func TestSweepStandsBackWhileExecutorsAreFull(t *testing.T) {
 	})
 }
 
-// asked counts what a scheduler asks the store for.
-type asked struct {
+// countingStore counts what a scheduler asks the store for.
+type countingStore struct {
 	scheduler.Store
 	freezes, cursors atomic.Int64
 }
 
-func (a *asked) FreezeMinute(ctx context.Context, minute int64) (int32, error) {
+func (a *countingStore) FreezeMinute(ctx context.Context, minute int64) (int32, error) {
 	a.freezes.Add(1)
 	return a.Store.FreezeMinute(ctx, minute) //nolint:wrapcheck // as the store does
 }
 
-func (a *asked) Cursor(ctx context.Context, present int64) (int64, error) {
+func (a *countingStore) Cursor(ctx context.Context, present int64) (int64, error) {
 	a.cursors.Add(1)
 	return a.Store.Cursor(ctx, present) //nolint:wrapcheck // as the store does
 }
 
 // What does not change is not asked for at each tick: the buckets of a minute, and the cursor once
 // it has come to the present.
-func TestTicksAskForWhatMayHaveChanged(t *testing.T) {
+func TestTicksReadOnlyWhatMayHaveChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
-		hearSlices(t, parts, true)
-		a := &asked{Store: parts.Store}
+		collectSlices(t, parts, true)
+		a := &countingStore{Store: parts.Store}
 		_, stop := startWith(t, parts, "one", func(o *scheduler.Options) { o.Store = a })
 		time.Sleep(10*time.Minute + time.Millisecond) // 600 ticks
 		stop()

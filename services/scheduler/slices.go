@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	handTimeout    = 5 * time.Second
-	publishTimeout = 3 * time.Second
+	dispatchTimeout = 5 * time.Second
+	publishTimeout  = 3 * time.Second
 	// frozenFor is how long the number of a minute's buckets is remembered. It never changes once
 	// it is frozen, but in a store that went back to an earlier state.
 	frozenFor = 10 * time.Second
 )
 
-// frozen is how many buckets a minute has.
-type frozen struct {
+// frozenMinute is how many buckets a minute has.
+type frozenMinute struct {
 	buckets int32
 	at      time.Time // when the store said so
 }
 
 // freeze ends the growth of a minute and returns how many buckets it has.
 func (s *Service) freeze(ctx context.Context, minute int64) (int32, error) {
-	if f, ok := s.frozen[minute]; ok && time.Since(f.at) < frozenFor {
+	if f, ok := s.frozenMinutes[minute]; ok && time.Since(f.at) < frozenFor {
 		return f.buckets, nil
 	}
 	at := time.Now()
@@ -40,8 +40,11 @@ func (s *Service) freeze(ctx context.Context, minute int64) (int32, error) {
 	if err != nil {
 		return 0, fmt.Errorf("freezing minute %d: %w", minute, err)
 	}
-	maps.DeleteFunc(s.frozen, func(_ int64, f frozen) bool { return at.Sub(f.at) >= frozenFor })
-	s.frozen[minute] = frozen{buckets: buckets, at: at}
+	maps.DeleteFunc(
+		s.frozenMinutes,
+		func(_ int64, f frozenMinute) bool { return at.Sub(f.at) >= frozenFor },
+	)
+	s.frozenMinutes[minute] = frozenMinute{buckets: buckets, at: at}
 	return buckets, nil
 }
 
@@ -49,52 +52,52 @@ func (s *Service) freeze(ctx context.Context, minute int64) (int32, error) {
 // cursor has not passed, oldest first and bounded, so that catching up never delays the present.
 func (s *Service) tick(ctx context.Context) error {
 	now := s.opts.Now()
-	present := timer.MinuteOf(now.UnixMilli())
-	err := s.hand(ctx, present)
-	if coming := timer.MinuteOf(now.Add(s.opts.Ahead).UnixMilli()); coming != present {
-		err = firstOf(err, s.hand(ctx, coming))
+	current := timer.MinuteOf(now.UnixMilli())
+	err := s.dispatchMinute(ctx, current)
+	if coming := timer.MinuteOf(now.Add(s.opts.Ahead).UnixMilli()); coming != current {
+		err = firstOf(err, s.dispatchMinute(ctx, coming))
 	}
 	if err != nil {
 		return err
 	}
-	return s.catchUp(ctx, present)
+	return s.catchUp(ctx, current)
 }
 
-func (s *Service) catchUp(ctx context.Context, present int64) error {
-	if s.cursor >= present {
+func (s *Service) catchUp(ctx context.Context, current int64) error {
+	if s.cursor >= current {
 		return nil
 	}
 	began := time.Now()
-	call, cancel := context.WithTimeout(ctx, handTimeout)
-	cursor, err := s.opts.Store.Cursor(call, present)
+	call, cancel := context.WithTimeout(ctx, dispatchTimeout)
+	cursor, err := s.opts.Store.Cursor(call, current)
 	cancel()
 	if err != nil {
 		return fmt.Errorf("reading the cursor: %w", err)
 	}
 	// A slow store gets less to do per tick, not ticks that last longer: the present is handed out
 	// by the next one.
-	for m := cursor; m < min(present, cursor+int64(s.opts.CatchUp)) && time.Since(began) < s.opts.Tick; m++ {
-		if err := s.hand(ctx, m); err != nil {
+	for m := cursor; m < min(current, cursor+int64(s.opts.CatchUp)) && time.Since(began) < s.opts.Tick; m++ {
+		if err := s.dispatchMinute(ctx, m); err != nil {
 			return err
 		}
 	}
-	if cursor < present {
-		call, cancel := context.WithTimeout(ctx, handTimeout)
+	if cursor < current {
+		call, cancel := context.WithTimeout(ctx, dispatchTimeout)
 		defer cancel()
-		if cursor, err = s.opts.Store.AdvanceCursor(call, present); err != nil {
+		if cursor, err = s.opts.Store.AdvanceCursor(call, current); err != nil {
 			return fmt.Errorf("moving the cursor: %w", err)
 		}
 	}
 	s.cursor = cursor
-	s.met.cursorLag.Set(float64((present - cursor) * int64(time.Minute/time.Second)))
+	s.met.cursorLag.Set(float64((current - cursor) * int64(time.Minute/time.Second)))
 	return nil
 }
 
-// hand claims the slices of a minute that nobody works on and publishes them. Two schedulers at
+// dispatchMinute claims the slices of a minute that nobody works on and publishes them. Two schedulers at
 // once: a slice's row goes to one. Dying between claim and publication, or a message that is lost:
 // the lease runs out, and the next tick claims it with the next token.
-func (s *Service) hand(ctx context.Context, minute int64) error {
-	call, cancel := context.WithTimeout(ctx, handTimeout)
+func (s *Service) dispatchMinute(ctx context.Context, minute int64) error {
+	call, cancel := context.WithTimeout(ctx, dispatchTimeout)
 	defer cancel()
 	buckets, err := s.freeze(call, minute)
 	if err != nil {
@@ -117,14 +120,14 @@ func (s *Service) hand(ctx context.Context, minute int64) error {
 	if err := s.publish(ctx, messages(claims)); err != nil {
 		return err
 	}
-	again := messages(
+	reassigned := messages(
 		slices.DeleteFunc(claims, func(c store.SliceClaim) bool { return c.Token == 1 }),
 	)
-	for i := range again {
-		again[i].Properties[bus.PropCopy] = "1"
+	for i := range reassigned {
+		reassigned[i].Properties[bus.PropCopy] = "1"
 	}
-	s.met.again.Add(float64(len(again)))
-	return s.publish(ctx, again)
+	s.met.reassigned.Add(float64(len(reassigned)))
+	return s.publish(ctx, reassigned)
 }
 
 // publish sends slices to the triggers. One that ran out once is sent twice, the copy when the

@@ -13,14 +13,14 @@ import (
 
 const (
 	sweepTimeout = 10 * time.Second
-	// standBackFor is how long sweeping stands back at the most while executors have more than they
+	// maxSweepThrottle is how long sweeping stands back at the most while executors have more than they
 	// can do: what they have is what would be swept, and publishing it again would only add to it.
-	standBackFor = 5 * time.Minute
-	oldTaskMS    = 2000
-	// backFor is how long sweeping stands back when the bus is back after it was away: what is
+	maxSweepThrottle = 5 * time.Minute
+	oldTaskMS        = 2000
+	// busRecoveryPause is how long sweeping stands back when the bus is back after it was away: what is
 	// overdue then is with those who could not publish it, and they do so now. Swept as well, every
 	// second claim would be in vain, while there is most to do.
-	backFor = 5 * time.Second
+	busRecoveryPause = 5 * time.Second
 )
 
 // sweep publishes open fires that are past their run and nobody's: the proof that none is lost
@@ -33,12 +33,13 @@ func (s *Service) sweep(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	if s.away {
+	if s.busUnavailable {
 		// one asks whether the bus is back.
 		return s.publishSwept(ctx, s.unpublished[:1], s.unpublished[1:])
 	}
-	if s.back.Within(backFor) || busy(live) && time.Since(s.swept) < standBackFor {
-		s.met.stoodBack.Inc()
+	if s.busRecovered.Within(busRecoveryPause) ||
+		overloaded(live) && time.Since(s.swept) < maxSweepThrottle {
+		s.met.throttled.Inc()
 		return nil
 	}
 	shard, of := s.shard(live)
@@ -47,7 +48,7 @@ func (s *Service) sweep(ctx context.Context) error {
 	if err := s.publishSwept(ctx, s.unpublished, nil); err != nil {
 		return err
 	}
-	q := store.OverdueQuery{Shard: shard, Of: of, Limit: s.opts.SweepLimit}
+	q := store.OverdueQuery{Shard: shard, Shards: of, Limit: s.opts.SweepLimit}
 	for _, l := range live {
 		if l.Kind == store.ExecutorSession {
 			q.Live = append(q.Live, l.ID)
@@ -72,18 +73,18 @@ func (s *Service) publishSwept(ctx context.Context, fires, others []timer.Fire) 
 		return nil
 	}
 	if err := s.opts.Dispatch.Publish(ctx, fires); err != nil {
-		s.unpublished, s.away = slices.Concat(fires, others), true
+		s.unpublished, s.busUnavailable = slices.Concat(fires, others), true
 		return fmt.Errorf("publishing %d overdue fires: %w", len(fires), err)
 	}
 	s.unpublished = others
-	if s.away {
-		s.away = false
-		s.back.Set()
+	if s.busUnavailable {
+		s.busUnavailable = false
+		s.busRecovered.Set()
 	}
 	return nil
 }
 
-func busy(live []store.Session) bool {
+func overloaded(live []store.Session) bool {
 	for _, l := range live {
 		if l.Kind == store.ExecutorSession &&
 			(l.Load.InflightFull || l.Load.OldestTaskMS > oldTaskMS) {
@@ -95,9 +96,9 @@ func busy(live []store.Session) bool {
 
 // shard returns this scheduler's place among the living ones.
 func (s *Service) shard(live []store.Session) (place, of int32) {
-	term := s.keeper.Epoch()
-	if term == nil {
+	epoch := s.heartbeater.Epoch()
+	if epoch == nil {
 		return 0, 1
 	}
-	return session.Shard(live, store.SchedulerSession, term.ID)
+	return session.Shard(live, store.SchedulerSession, epoch.ID)
 }

@@ -17,7 +17,7 @@ import (
 
 // Store is what a trigger needs of the store.
 type Store interface {
-	HoldSlice(
+	AcquireSlice(
 		ctx context.Context,
 		c store.SliceClaim,
 		holder timer.ID,

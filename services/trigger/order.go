@@ -10,9 +10,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// inTurn sorts fires by run, and within one instant lets the apps take turns, so that one app's
+// interleave sorts fires by run, and within one instant lets the apps take turns, so that one app's
 // herd is not published before another app's fire of the same instant.
-func inTurn(fires []timer.Fire) {
+func interleave(fires []timer.Fire) {
 	slices.SortStableFunc(
 		fires,
 		func(a, b timer.Fire) int { return cmp.Compare(a.RunAtMS, b.RunAtMS) },
@@ -24,70 +24,70 @@ func inTurn(fires []timer.Fire) {
 			mixed = mixed || fires[j].AppID != fires[i].AppID
 		}
 		if mixed {
-			takeTurns(fires[i:j])
+			roundRobin(fires[i:j])
 		}
 		i = j
 	}
 }
 
-func takeTurns(fires []timer.Fire) {
+func roundRobin(fires []timer.Fire) {
 	type ranked struct {
 		fire timer.Fire
-		turn int
+		rank int
 	}
-	turns := make(map[int64]int)
+	ranks := make(map[int64]int)
 	rs := make([]ranked, len(fires))
 	for i, f := range fires {
-		rs[i] = ranked{f, turns[f.AppID]}
-		turns[f.AppID]++
+		rs[i] = ranked{f, ranks[f.AppID]}
+		ranks[f.AppID]++
 	}
-	slices.SortStableFunc(rs, func(a, b ranked) int { return cmp.Compare(a.turn, b.turn) })
+	slices.SortStableFunc(rs, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
 	for i := range rs {
 		fires[i] = rs[i].fire
 	}
 }
 
-// atOnce is how many fires of an app that come up within a lead a trigger publishes by the
+// burstLimit is how many fires of an app that come up within a lead a trigger publishes by the
 // priorities of what is due now, and as many more of high priority: about what is claimed
 // meanwhile. Those beyond are a flood, which is late in any case; on those priorities so would be
 // what came behind it, for a topic gives what it has in order.
-const atOnce = 10_000
+const burstLimit = 10_000
 
-// shares counts what the apps' fires took of the priorities of what is due now, in all slices of a
+// appShares counts what the apps' fires took of the priorities of what is due now, in all slices of a
 // trigger together: an app's may all be in one bucket.
-type shares struct {
-	most   int
-	within int64 // ms
-	mu     sync.Mutex
-	since  int64
-	taken  map[share]int
+type appShares struct {
+	limit    int
+	windowMS int64 // ms
+	mu       sync.Mutex
+	sinceMS  int64
+	taken    map[shareKey]int
 }
 
-type share struct {
+type shareKey struct {
 	app  int64
 	high bool
 }
 
-func newShares(most int, within time.Duration) *shares {
-	return &shares{most: most, within: within.Milliseconds()}
+func newAppShares(limit int, windowMS time.Duration) *appShares {
+	return &appShares{limit: limit, windowMS: windowMS.Milliseconds()}
 }
 
 // split tells what goes by the low-priority topic from all else, each in its order: what is late,
 // of low priority, or of an app that has too much at once. Of that, what is due next goes first,
 // and of what is past the latest.
-func (s *shares) split(fires []timer.Fire, nowMS int64) (present, behind []timer.Fire) {
+func (s *appShares) split(fires []timer.Fire, nowMS int64) (onTime, low []timer.Fire) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// a clock may have been set back.
-	if s.taken == nil || nowMS < s.since || nowMS >= s.since+s.within {
-		s.since, s.taken = nowMS, make(map[share]int)
+	if s.taken == nil || nowMS < s.sinceMS || nowMS >= s.sinceMS+s.windowMS {
+		s.sinceMS, s.taken = nowMS, make(map[shareKey]int)
 	}
 	bound := nowMS - dispatch.LateAfter.Milliseconds()
 	now := make([]bool, len(fires))
 	take := func(i int) {
 		f := &fires[i]
-		of := share{f.AppID, f.PriorityLevel == timer.LevelHigh}
-		if !f.Low() && s.taken[of] < s.most {
+		of := shareKey{f.AppID, f.PriorityLevel == timer.LevelHigh}
+		if !f.UsesLowPriorityTopic() && s.taken[of] < s.limit {
 			s.taken[of]++
 			now[i] = true
 		}
@@ -102,13 +102,13 @@ func (s *shares) split(fires []timer.Fire, nowMS int64) (present, behind []timer
 			take(i)
 		}
 	}
-	present = make([]timer.Fire, 0, len(fires))
+	onTime = make([]timer.Fire, 0, len(fires))
 	for i, f := range fires {
 		if now[i] {
-			present = append(present, f)
+			onTime = append(onTime, f)
 		} else {
-			behind = append(behind, f)
+			low = append(low, f)
 		}
 	}
-	return present, behind
+	return onTime, low
 }

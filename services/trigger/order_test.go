@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func TestPresentGoesFirst(t *testing.T) {
+func TestOnTimeFiresGoFirst(t *testing.T) {
 	t.Parallel()
 	const now = 1_000_000
 	after := dispatch.LateAfter.Milliseconds()
@@ -21,14 +21,14 @@ func TestPresentGoesFirst(t *testing.T) {
 			timer.Fire{FireID: timer.FireID{Timer: timer.ID(i + 1)}, RunAtMS: run},
 		)
 	}
-	present, behind := newShares(10, time.Second).split(fires, now)
+	present, behind := newAppShares(10, time.Second).split(fires, now)
 	require.Equal(t, fires[2:], present)
 	require.Equal(t, fires[:2], behind)
 }
 
-// TestAFloodGoesBehind: what an app has too much of at once goes by the low-priority topic,
+// TestBurstGoesToTheLowTopic: what an app has too much of at once goes by the low-priority topic,
 // whichever slices it is in; other apps' fires do not, nor what comes up later.
-func TestAFloodGoesBehind(t *testing.T) {
+func TestBurstGoesToTheLowTopic(t *testing.T) {
 	t.Parallel()
 	const now, most, flood = 1_000_000, 100, 3 * 100
 	fires := make([]timer.Fire, flood+1)
@@ -40,7 +40,7 @@ func TestAFloodGoesBehind(t *testing.T) {
 		}
 	}
 	fires[flood].AppID = 2
-	s := newShares(most, time.Second)
+	s := newAppShares(most, time.Second)
 	present, behind := s.split(fires[:most/2], now)
 	require.Equal(t, fires[:most/2], present)
 	require.Empty(t, behind)
@@ -54,8 +54,8 @@ func TestAFloodGoesBehind(t *testing.T) {
 	}
 }
 
-// TestAFloodLeavesRoomForHighPriority of the same app.
-func TestAFloodLeavesRoomForHighPriority(t *testing.T) {
+// TestBurstLeavesRoomForHighPriority of the same app.
+func TestBurstLeavesRoomForHighPriority(t *testing.T) {
 	t.Parallel()
 	const now, most = 1_000_000, 100
 	fires := make([]timer.Fire, 2*most+1)
@@ -67,13 +67,13 @@ func TestAFloodLeavesRoomForHighPriority(t *testing.T) {
 		}
 	}
 	fires[2*most].PriorityLevel = timer.LevelHigh
-	present, behind := newShares(most, time.Second).split(fires, now)
+	present, behind := newAppShares(most, time.Second).split(fires, now)
 	require.Equal(t, append(fires[:most:most], fires[2*most]), present)
 	require.Equal(t, fires[most:2*most], behind)
 }
 
-// TestOfAFloodTheNextGoFirst: after an outage what comes up is not late for what is past.
-func TestOfAFloodTheNextGoFirst(t *testing.T) {
+// TestOfABurstTheNextFiresGoFirst: after an outage what comes up is not late for what is past.
+func TestOfABurstTheNextFiresGoFirst(t *testing.T) {
 	t.Parallel()
 	const now, most = 1_000_000, 100
 	fires := make([]timer.Fire, 3*most) // a millisecond apart, two thirds past
@@ -84,11 +84,11 @@ func TestOfAFloodTheNextGoFirst(t *testing.T) {
 			AppID:   1,
 		}
 	}
-	present, behind := newShares(most, time.Second).split(fires[:2*most+most/2], now)
+	present, behind := newAppShares(most, time.Second).split(fires[:2*most+most/2], now)
 	from := 2*most - most/2
 	require.Equal(t, fires[from:from+most], present)
 	require.Equal(t, fires[:from], behind)
-	present, behind = newShares(most, time.Second).split(fires[2*most-1:], now)
+	present, behind = newAppShares(most, time.Second).split(fires[2*most-1:], now)
 	require.Equal(t, fires[2*most:], present)
 	require.Equal(t, fires[2*most-1:2*most], behind)
 }

@@ -39,7 +39,7 @@ func (s *Service) receive(ctx context.Context, m bus.Message) error {
 	}
 	asked := time.Now()
 	call, cancel := context.WithTimeout(ctx, holdTimeout)
-	held, err := s.opts.Store.HoldSlice(
+	held, err := s.opts.Store.AcquireSlice(
 		call,
 		claim,
 		s.opts.Holder,

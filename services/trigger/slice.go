@@ -13,7 +13,7 @@ import (
 const (
 	publishChunk   = 2000
 	publishTimeout = 5 * time.Second
-	againAfter     = 200 * time.Millisecond
+	retryAfter     = 200 * time.Millisecond
 )
 
 // slice is one slice in work.
@@ -22,7 +22,7 @@ type slice struct {
 	lease  *lease
 	source *source
 	unsent []timer.Fire // by the priorities of what is due now, published but not confirmed
-	behind []timer.Fire // by the low-priority topic, not published yet, or not confirmed
+	low    []timer.Fire // by the low-priority topic, not published yet, or not confirmed
 	failed bool         // the last publish was not confirmed
 }
 
@@ -40,14 +40,14 @@ func newSlice(s *Service, l *lease) *slice {
 // it goes on with the next renewal that succeeds. To let it go would strand the slice, for a
 // renewal that is still on its way may extend the lease of whoever gave it up.
 func (s *slice) run(ctx context.Context) error {
-	if err := s.insist(ctx, s.source.load); err != nil {
+	if err := s.retryUntil(ctx, s.source.load); err != nil {
 		return err
 	}
 	tick := time.NewTicker(s.svc.opts.Poll)
 	defer tick.Stop()
 	for {
 		if !s.lease.valid() {
-			if err := s.renewed(ctx, tick.C); err != nil {
+			if err := s.waitForRenewal(ctx, tick.C); err != nil {
 				return err
 			}
 		}
@@ -56,9 +56,9 @@ func (s *slice) run(ctx context.Context) error {
 			s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice held up")
 		}
 		switch {
-		case s.left() && err == nil && ctx.Err() == nil:
+		case s.pending() && err == nil && ctx.Err() == nil:
 			continue // with what is late, behind what has come up meanwhile
-		case s.source.given >= s.source.endMS && !s.left():
+		case s.source.givenMS >= s.source.endMS && !s.pending():
 			return s.finish(ctx)
 		}
 		select {
@@ -69,9 +69,9 @@ func (s *slice) run(ctx context.Context) error {
 	}
 }
 
-// renewed waits until the lease is valid again. It returns an error once it is lost, or the trigger
+// waitForRenewal waits until the lease is valid again. It returns an error once it is lost, or the trigger
 // stops.
-func (s *slice) renewed(ctx context.Context, tick <-chan time.Time) error {
+func (s *slice) waitForRenewal(ctx context.Context, tick <-chan time.Time) error {
 	s.svc.log.Warn().
 		Int64("minute", s.lease.claim.Minute).
 		Int32("bucket", s.lease.claim.Bucket).
@@ -92,26 +92,32 @@ func (s *slice) renewed(ctx context.Context, tick <-chan time.Time) error {
 // tasks come, executors take fires from the store by themselves.
 func (s *slice) step(ctx context.Context) error {
 	if s.failed {
-		s.unsent, s.behind = s.source.still(ctx, s.unsent), s.source.still(ctx, s.behind)
+		s.unsent, s.low = s.source.stillUnclaimed(
+			ctx,
+			s.unsent,
+		), s.source.stillUnclaimed(
+			ctx,
+			s.low,
+		)
 	}
 	now := s.svc.opts.Now().UnixMilli()
 	fires, err := s.source.next(ctx, now)
-	present, behind := s.svc.shares.split(slices.Concat(s.unsent, fires), now)
-	s.unsent, s.behind = present, append(s.behind, behind...)
+	onTime, low := s.svc.appShares.split(slices.Concat(s.unsent, fires), now)
+	s.unsent, s.low = onTime, append(s.low, low...)
 	for len(s.unsent) > 0 && s.lease.valid() {
 		perr := s.publish(ctx, &s.unsent, s.svc.opts.Dispatch.Publish)
 		if perr != nil {
 			return errors.Join(err, perr)
 		}
 	}
-	if len(s.behind) > 0 && s.lease.valid() {
-		err = errors.Join(err, s.publish(ctx, &s.behind, s.svc.opts.Dispatch.PublishLow))
+	if len(s.low) > 0 && s.lease.valid() {
+		err = errors.Join(err, s.publish(ctx, &s.low, s.svc.opts.Dispatch.PublishLow))
 	}
 	return err
 }
 
-// left tells whether anything is left to be published.
-func (s *slice) left() bool { return len(s.unsent)+len(s.behind) > 0 }
+// pending tells whether anything is left to be published.
+func (s *slice) pending() bool { return len(s.unsent)+len(s.low) > 0 }
 
 // publish publishes a chunk of fires, which leaves them once it is confirmed.
 func (s *slice) publish(
@@ -132,7 +138,7 @@ func (s *slice) publish(
 }
 
 func (s *slice) finish(ctx context.Context) error {
-	return s.insist(ctx, func(ctx context.Context) error {
+	return s.retryUntil(ctx, func(ctx context.Context) error {
 		call, cancel := context.WithTimeout(ctx, holdTimeout)
 		defer cancel()
 		done, err := s.svc.opts.Store.FinishSlice(call, s.lease.claim)
@@ -144,8 +150,8 @@ func (s *slice) finish(ctx context.Context) error {
 	})
 }
 
-// insist repeats do until it succeeds or the lease is lost.
-func (s *slice) insist(ctx context.Context, do func(context.Context) error) error {
+// retryUntil repeats do until it succeeds or the lease is lost.
+func (s *slice) retryUntil(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)
 		if err == nil {
@@ -155,7 +161,7 @@ func (s *slice) insist(ctx context.Context, do func(context.Context) error) erro
 			return context.Cause(ctx)
 		}
 		s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice held up")
-		wait := time.NewTimer(againAfter)
+		wait := time.NewTimer(retryAfter)
 		select {
 		case <-wait.C:
 		case <-ctx.Done():

@@ -16,12 +16,12 @@ const (
 	rangePage   = 5000
 	loadTimeout = 10 * time.Second
 	pollTimeout = time.Second
-	askEvery    = 2 * time.Second // the window that is away
+	reopenEvery = 2 * time.Second // the window that is away
 
 	// A herd is more fires of one stretch than the tasks topic moves within the lead; what was
 	// loaded of it is published earlier.
-	herdRate = 15_000 // tasks a second, at least, through one trigger
-	herdLead = 10 * time.Second
+	burstRate = 15_000 // tasks a second, at least, through one trigger
+	burstLead = 10 * time.Second
 )
 
 // source gives the fires of a slice in order of run, each stretch of time once. It reads the store
@@ -29,23 +29,23 @@ const (
 // since. A fire whose mark comes after its stretch was read is the direct dispatch's, or the
 // sweep's.
 type source struct {
-	svc    *Service
-	slice  window.Slice
-	endMS  int64                  // last ms of the minute
-	gen    string                 // the window's, as of the load; empty: the window is away
-	asked  time.Time              // when the window was last asked for it
-	loaded []timer.Fire           // not given yet, in order of run
-	given  int64                  // every run up to here was given
-	early  map[timer.FireID]int32 // given ahead of the others, by revision
+	svc        *Service
+	slice      window.Slice
+	endMS      int64                  // last ms of the minute
+	generation string                 // the window's, as of the load; empty: the window is away
+	openedAt   time.Time              // when the window was last asked for it
+	loaded     []timer.Fire           // not given yet, in order of run
+	givenMS    int64                  // every run up to here was given
+	early      map[timer.FireID]int32 // given ahead of the others, by revision
 }
 
 func newSource(s *Service, w window.Slice) *source {
 	return &source{
-		svc:   s,
-		slice: w,
-		endMS: (w.Minute+1)*timer.MinuteMS - 1,
-		given: -1,
-		early: make(map[timer.FireID]int32),
+		svc:     s,
+		slice:   w,
+		endMS:   (w.Minute+1)*timer.MinuteMS - 1,
+		givenMS: -1,
+		early:   make(map[timer.FireID]int32),
 	}
 }
 
@@ -53,13 +53,13 @@ func newSource(s *Service, w window.Slice) *source {
 // lost after that show as another one.
 func (s *source) load(ctx context.Context) error {
 	s.open(ctx)
-	fires, err := s.stretch(ctx, s.given, s.endMS)
+	fires, err := s.readStore(ctx, s.givenMS, s.endMS)
 	if err != nil {
-		s.gen = ""
+		s.generation = ""
 		return err
 	}
 	s.svc.met.loads.Inc()
-	s.loaded = s.without(fires)
+	s.loaded = s.withoutEarly(fires)
 	return nil
 }
 
@@ -67,16 +67,16 @@ func (s *source) load(ctx context.Context) error {
 func (s *source) open(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	s.gen, s.asked = "", time.Now()
-	if gen, err := s.svc.opts.Window.Open(ctx, s.slice); err == nil {
-		s.gen = gen
+	s.generation, s.openedAt = "", time.Now()
+	if generation, err := s.svc.opts.Window.Open(ctx, s.slice); err == nil {
+		s.generation = generation
 	} else {
-		s.svc.met.away.Inc()
+		s.svc.met.windowUnavailable.Inc()
 	}
 }
 
-// stretch reads the store for from < run <= to.
-func (s *source) stretch(ctx context.Context, from, to int64) ([]timer.Fire, error) {
+// readStore reads the store for from < run <= to.
+func (s *source) readStore(ctx context.Context, from, to int64) ([]timer.Fire, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	var all []timer.Fire
@@ -102,8 +102,8 @@ func (s *source) stretch(ctx context.Context, from, to int64) ([]timer.Fire, err
 	}
 }
 
-// still returns those of the fires that nobody has claimed; all, while the store does not say.
-func (s *source) still(ctx context.Context, fires []timer.Fire) []timer.Fire {
+// stillUnclaimed returns those of the fires that nobody has claimed; all, while the store does not say.
+func (s *source) stillUnclaimed(ctx context.Context, fires []timer.Fire) []timer.Fire {
 	if len(fires) == 0 {
 		return fires
 	}
@@ -111,7 +111,7 @@ func (s *source) still(ctx context.Context, fires []timer.Fire) []timer.Fire {
 	for i := range fires {
 		from, to = min(from, fires[i].RunAtMS), max(to, fires[i].RunAtMS)
 	}
-	free, err := s.stretch(ctx, from-1, to)
+	free, err := s.readStore(ctx, from-1, to)
 	if err != nil {
 		return fires
 	}
@@ -133,8 +133,8 @@ func (s *source) still(ctx context.Context, fires []timer.Fire) []timer.Fire {
 // what it could not publish.
 func (s *source) next(ctx context.Context, nowMS int64) ([]timer.Fire, error) {
 	upper := min(nowMS+s.svc.opts.DispatchLead.Milliseconds(), s.endMS)
-	if upper <= s.given {
-		return s.herd(nowMS), nil
+	if upper <= s.givenMS {
+		return s.burst(nowMS), nil
 	}
 	added, err := s.added(ctx, upper)
 	if err != nil {
@@ -152,23 +152,23 @@ func (s *source) next(ctx context.Context, nowMS int64) ([]timer.Fire, error) {
 			out = append(out, added[i])
 		}
 	}
-	s.given = upper
-	out = s.without(out)
+	s.givenMS = upper
+	out = s.withoutEarly(out)
 	for i := range out {
 		delete(s.early, out[i].FireID)
 	}
-	inTurn(out)
-	return append(out, s.herd(nowMS)...), nil
+	interleave(out)
+	return append(out, s.burst(nowMS)...), nil
 }
 
-// herd gives loaded fires early when there are more within the next 10 s than could be moved in the
+// burst gives loaded fires early when there are more within the next 10 s than could be moved in the
 // lead.
-func (s *source) herd(nowMS int64) []timer.Fire {
+func (s *source) burst(nowMS int64) []timer.Fire {
 	n := sort.Search(
 		len(s.loaded),
-		func(i int) bool { return s.loaded[i].RunAtMS > nowMS+herdLead.Milliseconds() },
+		func(i int) bool { return s.loaded[i].RunAtMS > nowMS+burstLead.Milliseconds() },
 	)
-	if float64(n) < herdRate*s.svc.opts.DispatchLead.Seconds() {
+	if float64(n) < burstRate*s.svc.opts.DispatchLead.Seconds() {
 		return nil
 	}
 	out := append([]timer.Fire(nil), s.loaded[:n]...)
@@ -176,7 +176,7 @@ func (s *source) herd(nowMS int64) []timer.Fire {
 	for i := range out {
 		s.early[out[i].FireID] = out[i].Rev
 	}
-	inTurn(out)
+	interleave(out)
 	return out
 }
 
@@ -184,48 +184,48 @@ func (s *source) herd(nowMS int64) []timer.Fire {
 // window, or from the store while the window is away. A window that was wiped, or is back, is
 // trusted again after another load.
 func (s *source) added(ctx context.Context, upper int64) ([]timer.Fire, error) {
-	if s.gen != "" {
-		fires, gen, err := s.marks(ctx, upper)
-		if err == nil && gen == s.gen {
+	if s.generation != "" {
+		fires, generation, err := s.readWindow(ctx, upper)
+		if err == nil && generation == s.generation {
 			return fires, nil
 		}
 		if err == nil {
-			s.svc.met.wiped.Inc()
+			s.svc.met.windowResets.Inc()
 			return nil, s.load(ctx)
 		}
-		s.svc.met.away.Inc()
-		s.gen, s.asked = "", time.Now()
+		s.svc.met.windowUnavailable.Inc()
+		s.generation, s.openedAt = "", time.Now()
 	}
-	if time.Since(s.asked) >= askEvery {
-		if s.open(ctx); s.gen != "" {
+	if time.Since(s.openedAt) >= reopenEvery {
+		if s.open(ctx); s.generation != "" {
 			return nil, s.load(ctx)
 		}
 	}
-	return s.stretch(ctx, s.given, upper)
+	return s.readStore(ctx, s.givenMS, upper)
 }
 
-func (s *source) marks(
+func (s *source) readWindow(
 	ctx context.Context,
 	upper int64,
-) (fires []timer.Fire, gen string, err error) {
+) (fires []timer.Fire, generation string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	from := s.given
+	from := s.givenMS
 	for {
 		page, err := s.svc.opts.Window.Range(ctx, s.slice, from, upper, rangePage)
 		if err != nil {
 			return nil, "", err //nolint:wrapcheck // only counted
 		}
-		fires, gen = append(fires, page.Fires...), page.Generation
+		fires, generation = append(fires, page.Fires...), page.Generation
 		if !page.More || len(page.Fires) == 0 {
-			return fires, gen, nil
+			return fires, generation, nil
 		}
 		from = page.Fires[len(page.Fires)-1].RunAtMS
 	}
 }
 
-// without leaves out what was given early.
-func (s *source) without(fires []timer.Fire) []timer.Fire {
+// withoutEarly leaves out what was given early.
+func (s *source) withoutEarly(fires []timer.Fire) []timer.Fire {
 	if len(s.early) == 0 {
 		return fires
 	}

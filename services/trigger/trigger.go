@@ -16,12 +16,12 @@ import (
 
 // Service is a trigger.
 type Service struct {
-	opts   Options
-	log    zerolog.Logger
-	leases *leases
-	shares *shares
-	met    *metrics
-	joined atomic.Bool
+	opts       Options
+	log        zerolog.Logger
+	leases     *leases
+	appShares  *appShares
+	met        *metrics
+	subscribed atomic.Bool
 }
 
 // New returns a trigger that does nothing until Run.
@@ -31,17 +31,17 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	return &Service{
-		opts:   opts,
-		log:    opts.Logger,
-		leases: newLeases(opts.Lease),
-		shares: newShares(atOnce, opts.DispatchLead),
-		met:    newMetrics(opts.Registerer),
+		opts:      opts,
+		log:       opts.Logger,
+		leases:    newLeases(opts.Lease),
+		appShares: newAppShares(burstLimit, opts.DispatchLead),
+		met:       newMetrics(opts.Registerer),
 	}, nil
 }
 
 // Ready tells whether slices that are handed out are taken.
 func (s *Service) Ready() error {
-	if !s.joined.Load() {
+	if !s.subscribed.Load() {
 		return errors.New("not subscribed to the slices topic")
 	}
 	return nil
@@ -71,9 +71,9 @@ func (s *Service) intake(ctx context.Context) error {
 		}
 		return fmt.Errorf("subscribing to %s: %w", bus.Slices, err)
 	}
-	s.joined.Store(true)
+	s.subscribed.Store(true)
 	<-ctx.Done()
-	s.joined.Store(false)
+	s.subscribed.Store(false)
 	if err := c.Close(); err != nil {
 		return fmt.Errorf("leaving %s: %w", bus.Slices, err)
 	}
@@ -81,12 +81,12 @@ func (s *Service) intake(ctx context.Context) error {
 }
 
 type metrics struct {
-	slices  *prometheus.CounterVec
-	holding prometheus.Gauge
-	loads   prometheus.Counter
-	wiped   prometheus.Counter
-	away    prometheus.Counter
-	batch   prometheus.Histogram
+	slices            *prometheus.CounterVec
+	holding           prometheus.Gauge
+	loads             prometheus.Counter
+	windowResets      prometheus.Counter
+	windowUnavailable prometheus.Counter
+	batch             prometheus.Histogram
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -104,11 +104,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 				Help: "Loads of a slice from the store.",
 			},
 		),
-		wiped: f.NewCounter(prometheus.CounterOpts{
+		windowResets: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_trigger_window_resets_total",
 			Help: "Polls that found the window wiped and led to a load.",
 		}),
-		away: f.NewCounter(prometheus.CounterOpts{
+		windowUnavailable: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_trigger_window_unavailable_total",
 			Help: "Polls that found the window away and went to the store.",
 		}),

@@ -69,7 +69,7 @@ type process struct {
 	stop     func()
 }
 
-func (p *process) HoldSlice(
+func (p *process) AcquireSlice(
 	ctx context.Context,
 	c store.SliceClaim,
 	h timer.ID,
@@ -77,7 +77,7 @@ func (p *process) HoldSlice(
 	free bool,
 ) (bool, error) {
 	p.pass()
-	return p.Store.HoldSlice(ctx, c, h, l, free)
+	return p.Store.AcquireSlice(ctx, c, h, l, free)
 }
 
 func (p *process) RenewSlices(
@@ -220,7 +220,7 @@ func onceEach(t *testing.T, minute int64, n int) []timer.Definition {
 	return defs
 }
 
-func TestSliceIsPublishedALeadAhead(t *testing.T) {
+func TestSliceIsPublishedDispatchLeadAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
@@ -238,7 +238,7 @@ func TestSliceIsPublishedALeadAhead(t *testing.T) {
 	})
 }
 
-func TestAdditionsCloserThanTheLoadComeFromTheWindow(t *testing.T) {
+func TestAdditionsAfterTheLoadComeFromTheWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
@@ -258,7 +258,7 @@ func TestAdditionsCloserThanTheLoadComeFromTheWindow(t *testing.T) {
 	})
 }
 
-func TestWipedWindowIsLoadedAgain(t *testing.T) {
+func TestFlushedWindowIsLoadedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
@@ -271,7 +271,7 @@ func TestWipedWindowIsLoadedAgain(t *testing.T) {
 			servicetest.Once(time.Now().Add(20*time.Second), "http://127.0.0.1/"),
 		)
 		parts.Dispatch.Committed(t.Context(), fires)
-		parts.Window.Wipe()
+		parts.Window.Flush()
 		time.Sleep(25 * time.Second)
 		tasks, late, _ := p.seen()
 		require.Equal(t, 1, tasks[fires[0].FireID])
@@ -325,7 +325,7 @@ func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
 
 // What the bus did not take is published when it is back, but for what executors have claimed by
 // themselves meanwhile.
-func TestWhatWasTakenWhileTheBusWasAwayIsNotPublished(t *testing.T) {
+func TestFiresClaimedDuringBusOutageAreNotPublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})

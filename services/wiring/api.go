@@ -30,24 +30,24 @@ func addAPI(ctx context.Context, k *Kit) error {
 		namespace = k.Settings.Pulsar.Tenant + "/" + k.Settings.Pulsar.Namespace
 	}
 	s, err := api.New(api.Options{
-		Store:         k.Store,
-		Bus:           k.Bus,
-		DeadLetters:   k.Bus,
-		Dispatch:      k.Dispatch,
-		Plan:          k.Planner.Plan,
-		Successor:     k.Planner,
-		Counts:        k.Counts,
-		Auth:          auth,
-		Secrets:       k.Keyring,
-		Egress:        k.Egress,
-		Topics:        k.Topics,
-		AllowInsecure: k.Settings.Callback.AllowInsecure,
-		Reserved:      k.Settings.Gateway.TrustHeader,
-		OwnNamespace:  namespace,
-		Zone:          k.Settings.API.Zone,
-		Now:           k.Clock.Now,
-		Logger:        log,
-		Registerer:    k.Registry,
+		Store:          k.Store,
+		Bus:            k.Bus,
+		DeadLetters:    k.Bus,
+		Dispatch:       k.Dispatch,
+		Plan:           k.Planner.Plan,
+		Successor:      k.Planner,
+		Counts:         k.Counts,
+		Auth:           auth,
+		Secrets:        k.Keyring,
+		Egress:         k.Egress,
+		Topics:         k.Topics,
+		AllowInsecure:  k.Settings.Callback.AllowInsecure,
+		ReservedHeader: k.Settings.Gateway.TrustHeader,
+		OwnNamespace:   namespace,
+		Zone:           k.Settings.API.Zone,
+		Now:            k.Clock.Now,
+		Logger:         log,
+		Registerer:     k.Registry,
 	})
 	if err != nil {
 		return err
@@ -59,10 +59,10 @@ func addAPI(ctx context.Context, k *Kit) error {
 	k.HTTPAddr, k.Keyless = ln.Addr().String(), auth.Off
 	mux := http.NewServeMux()
 	mux.Handle("/", s.Handler())
-	k.Own.Add(ln.Addr(), k.echo(mux, s))
+	k.OwnListeners.Add(ln.Addr(), k.echo(mux, s))
 	handler := http.Handler(mux)
 	if auth.Off {
-		handler = openHandler(mux, k.HTTPAddr)
+		handler = protectKeyless(mux, k.HTTPAddr)
 	}
 	k.flushCounts()
 	k.run("api", s)

@@ -31,7 +31,7 @@ func (d *Database) Validate() error {
 	if d.MySQL.DSN != "" {
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(d.Data.Dir, ringFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(d.Data.Dir, keyringFile)); err != nil {
 		return fmt.Errorf("mysql-dsn: missing, and data-dir is none of carillon dev: %w", err)
 	}
 	return nil

@@ -26,7 +26,7 @@ func OpenEmbedded(ctx context.Context, k *Kit) error {
 	}
 	k.Health.Set("sqlite", st.Ping)
 	if k.Keyring == nil {
-		if k.Keyring, err = ownRing(k.Settings.Data.Dir); err != nil {
+		if k.Keyring, err = loadOrCreateKeyring(k.Settings.Data.Dir); err != nil {
 			return err
 		}
 	}

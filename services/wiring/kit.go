@@ -36,23 +36,23 @@ type Kit struct {
 	Log      zerolog.Logger
 	Registry *prometheus.Registry
 
-	Store    store.Store
-	Bus      bus.Bus
-	Window   window.Window
-	Host     *clock.Host // the host's clock where tests may put it wrong, else nil
-	Clock    *clock.Clock
-	Counts   *slicing.Counts
-	Zones    *zone.Database // the process's
-	zones    *zonewatch.Watch
-	expands  bool // a migrator is among the roles
-	Planner  *expansion.Planner
-	Dispatch *dispatch.Dispatcher
-	IDs      *timer.IDs
-	Name     string              // of the process, for people
-	Keyring  *encryption.Keyring // of the deployment's secrets; nil: there are no keys
-	Egress   *egress.Policy      // what the deployment lets timers call
-	Own      egress.Own          // the listeners of this process, which no timer calls
-	Topics   *egress.Topics      // and where they may publish
+	Store        store.Store
+	Bus          bus.Bus
+	Window       window.Window
+	HostClock    *clock.Host // the host's clock where tests may put it wrong, else nil
+	Clock        *clock.Clock
+	Counts       *slicing.Counts
+	Zones        *zone.Database // the process's
+	zones        *zonewatch.Watch
+	expands      bool // a migrator is among the roles
+	Planner      *expansion.Planner
+	Dispatch     *dispatch.Dispatcher
+	IDs          *timer.IDs
+	Name         string              // of the process, for people
+	Keyring      *encryption.Keyring // of the deployment's secrets; nil: there are no keys
+	Egress       *egress.Policy      // what the deployment lets timers call
+	OwnListeners egress.OwnListeners // the listeners of this process, which no timer calls
+	Topics       *egress.Topics      // and where they may publish
 
 	// Echo is an endpoint that timers may call at the API's address; nil: there is none. Other
 	// callers need a key, where the API asks for one.
@@ -68,11 +68,11 @@ type Kit struct {
 // close stack.
 type Open func(ctx context.Context, k *Kit) error
 
-// complete makes the parts that are the same over any servers.
-func (k *Kit) complete(ctx context.Context) (err error) {
+// addCommonParts makes the parts that are the same over any servers.
+func (k *Kit) addCommonParts(ctx context.Context) (err error) {
 	wall := time.Now
-	if k.Host != nil {
-		wall = k.Host.Now
+	if k.HostClock != nil {
+		wall = k.HostClock.Now
 	}
 	k.Clock = clock.New(wall, k.Store.Now)
 	k.Clock.Register(k.Registry)
@@ -81,7 +81,7 @@ func (k *Kit) complete(ctx context.Context) (err error) {
 	}
 	k.Process.Work("clock", k.Clock.Run)
 	k.Health.Set("clock", func(context.Context) error {
-		if _, steady := k.Clock.Look(); !steady {
+		if _, steady := k.Clock.Read(); !steady {
 			return errors.New(
 				"the host's clock is not measured against the store's: it never was, or jumped since",
 			)
@@ -112,7 +112,7 @@ func (k *Kit) complete(ctx context.Context) (err error) {
 	}
 	k.Process.Work("unsent tasks", k.Dispatch.Run)
 	k.IDs = timer.NewIDs(k.Clock.Now)
-	if err := k.watchItself(); err != nil {
+	if err := k.addSelfChecks(); err != nil {
 		return err
 	}
 	host, err := os.Hostname()
@@ -123,8 +123,8 @@ func (k *Kit) complete(ctx context.Context) (err error) {
 	return k.watchZones(ctx)
 }
 
-// watchItself adds the canary and its like.
-func (k *Kit) watchItself() error {
+// addSelfChecks adds the canary and its like.
+func (k *Kit) addSelfChecks() error {
 	w, err := selfcheck.New(selfcheck.Options{
 		Store:      k.Store,
 		Dispatch:   k.Dispatch,

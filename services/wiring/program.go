@@ -119,22 +119,22 @@ func newKit(p Program, stderr io.Writer) (*Kit, error) {
 		Health:    h,
 		Drain:     s.Shutdown.Drain,
 		Grace:     s.Shutdown.Grace,
-		Listening: func(a net.Addr) { k.Own.Add(a, nil) },
+		Listening: func(a net.Addr) { k.OwnListeners.Add(a, nil) },
 	})
 	if s.Testing.Clock {
-		k.Host = new(clock.Host)
+		k.HostClock = new(clock.Host)
 	}
 	return k, nil
 }
 
 func (k *Kit) build(ctx context.Context, p Program) error {
-	if err := k.readDelivery(); err != nil {
+	if err := k.readCallbackSettings(); err != nil {
 		return err
 	}
 	if err := p.Open(ctx, k); err != nil {
 		return err
 	}
-	if err := k.complete(ctx); err != nil {
+	if err := k.addCommonParts(ctx); err != nil {
 		return err
 	}
 	if p.Prepare != nil {

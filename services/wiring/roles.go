@@ -50,7 +50,7 @@ func addMigrator(_ context.Context, k *Kit) error {
 }
 
 // Scheduler hands out slices and sweeps.
-func Scheduler() Role { return Role{"scheduler", nothing, addScheduler} }
+func Scheduler() Role { return Role{"scheduler", noSettings, addScheduler} }
 
 func addScheduler(_ context.Context, k *Kit) error {
 	s, err := scheduler.New(scheduler.Options{
@@ -71,7 +71,7 @@ func addScheduler(_ context.Context, k *Kit) error {
 }
 
 // Trigger turns slices into tasks.
-func Trigger() Role { return Role{"trigger", nothing, addTrigger} }
+func Trigger() Role { return Role{"trigger", noSettings, addTrigger} }
 
 func addTrigger(_ context.Context, k *Kit) error {
 	s, err := trigger.New(trigger.Options{
@@ -111,7 +111,7 @@ func addExecutor(_ context.Context, k *Kit) error {
 		PollAhead: k.Settings.Timing.DispatchLead / 2,
 		Logger:    k.logger("executor"), Registerer: k.Registry,
 	}
-	if err := k.delivery(&o); err != nil {
+	if err := k.addCallers(&o); err != nil {
 		return err
 	}
 	s, err := executor.New(o)
@@ -123,4 +123,4 @@ func addExecutor(_ context.Context, k *Kit) error {
 	return nil
 }
 
-func nothing(*Settings) []config.Part { return nil }
+func noSettings(*Settings) []config.Part { return nil }

@@ -20,13 +20,13 @@ import (
 
 // Waiting for servers.
 const (
-	firstWait = 200 * time.Millisecond
-	lastWait  = 5 * time.Second
-	tryFor    = 15 * time.Second // one attempt to prepare a server
-	// redisPatience is how long a new process counts as not ready because of Redis. A wrong address
+	minWait        = 200 * time.Millisecond
+	maxWait        = 5 * time.Second
+	attemptTimeout = 15 * time.Second // one attempt to prepare a server
+	// redisReadyGrace is how long a new process counts as not ready because of Redis. A wrong address
 	// shall stop a deployment, but an outage of Redis shall not keep the services down that work
 	// without it.
-	redisPatience = time.Minute
+	redisReadyGrace = time.Minute
 )
 
 var errWaiting = errors.New("waiting for it")
@@ -93,10 +93,10 @@ func (k *Kit) prepare(
 ) error {
 	k.Health.SetError(server, errWaiting)
 	log := k.Log.With().Str(logging.Server, server).Logger()
-	for wait := firstWait; ; wait = min(2*wait, lastWait) { //nolint:mnd // doubled
-		try, cancel := context.WithTimeout(ctx, tryFor)
+	for wait := minWait; ; wait = min(2*wait, maxWait) { //nolint:mnd // doubled
+		try, cancel := context.WithTimeout(ctx, attemptTimeout)
 		err := do(try)
-		mayPass := timer.CodeOf(err) == timer.CodeUnavailable || try.Err() != nil
+		temporary := timer.CodeOf(err) == timer.CodeUnavailable || try.Err() != nil
 		cancel()
 		switch {
 		case err == nil:
@@ -105,7 +105,7 @@ func (k *Kit) prepare(
 			return nil
 		case ctx.Err() != nil:
 			return fmt.Errorf("waiting for %s: %w", server, context.Cause(ctx))
-		case !mayPass:
+		case !temporary:
 			return fmt.Errorf("preparing %s: %w", server, err)
 		}
 		k.Health.SetError(server, fmt.Errorf("%w: %w", errWaiting, err))
@@ -117,16 +117,16 @@ func (k *Kit) prepare(
 // watchRedis checks Redis: it is needed to become ready, for a while, and not to stay so.
 func (k *Kit) watchRedis() {
 	since := time.Now()
-	var seen atomic.Bool
+	var reached atomic.Bool
 	k.Health.Set("redis at start", func(ctx context.Context) error {
-		if seen.Load() || time.Since(since) > redisPatience {
+		if reached.Load() || time.Since(since) > redisReadyGrace {
 			return nil
 		}
 		err := k.Window.Ping(ctx)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errWaiting, err)
 		}
-		seen.Store(true)
+		reached.Store(true)
 		return nil
 	})
 	k.Health.SetOptional("redis", k.Window.Ping)

@@ -22,7 +22,7 @@ type Settings struct {
 	Testing    config.Testing
 	Zones      config.Zones
 
-	OpenOnLoopback bool // auth=auto lets in whoever reaches a loopback address: carillon dev
+	KeylessOnLoopback bool // auth=auto lets in whoever reaches a loopback address: carillon dev
 }
 
 // common are the settings of every program that runs services.
@@ -38,5 +38,5 @@ func (s *Settings) servers() []config.Part {
 // keyless tells whether only this machine reaches the API, and needs no key: what timers may call
 // there, any caller could call itself.
 func (s *Settings) keyless() bool {
-	return s.OpenOnLoopback && s.API.Auth != config.AuthOn && loopback(s.HTTP.Addr)
+	return s.KeylessOnLoopback && s.API.Auth != config.AuthOn && loopback(s.HTTP.Addr)
 }

@@ -16,9 +16,9 @@ import (
 const (
 	testClockPath = "/test/clock"
 	testClockBody = 1 << 10
-	// farthest is how far the clock may be put wrong: beyond what a broken NTP does, and within
+	// maxOffset is how far the clock may be put wrong: beyond what a broken NTP does, and within
 	// what the arithmetic of instants takes.
-	farthest = 24 * time.Hour
+	maxOffset = 24 * time.Hour
 )
 
 // testRoutes returns what the admin listener serves for tests: nothing at all, unless the process
@@ -27,12 +27,14 @@ const (
 // pauses) is not moved, as it would not be by a real host's clock; nor are log lines and the
 // embedded store, which stands for a database on a host of its own.
 func (k *Kit) testRoutes() []process.Route {
-	if k.Host == nil {
+	if k.HostClock == nil {
 		return nil
 	}
 	k.Log.Warn().
 		Msg("TEST CLOCK: whoever reaches the admin port can put the clock of this process wrong; never run with -test-clock outside of tests")
-	return []process.Route{{Pattern: "POST " + testClockPath, Handler: setClock(k.Host, k.Log)}}
+	return []process.Route{
+		{Pattern: "POST " + testClockPath, Handler: setClock(k.HostClock, k.Log)},
+	}
 }
 
 // setClock takes {"offset_ms": n}: the clock is n ms ahead of the host's from now on, behind it
@@ -53,9 +55,9 @@ func setClock(h *clock.Host, log zerolog.Logger) http.Handler {
 		case (ask.OffsetMS == nil) == (ask.JumpMS == nil):
 			err = errors.New("one of offset_ms and jump_ms is wanted")
 		case ask.OffsetMS != nil:
-			by, err = within(*ask.OffsetMS)
+			by, err = offset(*ask.OffsetMS)
 		default:
-			by, err = within(*ask.JumpMS)
+			by, err = offset(*ask.JumpMS)
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -71,9 +73,9 @@ func setClock(h *clock.Host, log zerolog.Logger) http.Handler {
 	})
 }
 
-func within(ms int64) (time.Duration, error) {
-	if most := farthest.Milliseconds(); ms > most || ms < -most {
-		return 0, fmt.Errorf("%d ms is more than %s", ms, farthest)
+func offset(ms int64) (time.Duration, error) {
+	if most := maxOffset.Milliseconds(); ms > most || ms < -most {
+		return 0, fmt.Errorf("%d ms is more than %s", ms, maxOffset)
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }

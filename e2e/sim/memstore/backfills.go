@@ -39,7 +39,7 @@ func (s *Store) StartBackfill(_ context.Context, b store.Backfill) (store.Backfi
 			return x.Backfill, nil
 		}
 	}
-	b.NextMS, b.Created, b.Status, b.CreatedMS = b.FromMS, 0, store.BackfillRunning, s.nowMS()
+	b.NextMS, b.FiresCreated, b.Status, b.CreatedMS = b.FromMS, 0, store.BackfillRunning, s.nowMS()
 	s.backfills = append(s.backfills, &backfill{Backfill: b, expandAtMS: b.CreatedMS})
 	return b, nil
 }
@@ -86,11 +86,11 @@ func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (stor
 			UntilMS:    f.DueMS,
 			Count:      1,
 			Attempts:   f.Attempt,
-			LatenessMS: f.LateMS,
+			LatenessMS: f.FirstLatenessMS,
 		}, store.SystemSession)
 		delete(s.timers[b.Timer].queue, f.FireID)
 	}
-	s.passTurn(s.timers[b.Timer])
+	s.promoteNext(s.timers[b.Timer])
 	return b.Backfill, nil
 }
 
@@ -114,15 +114,15 @@ func (s *Store) ExpandBackfills(
 		}
 		made, nextMS, err := plan(&t.Timer, &b.Backfill, nowMS)
 		if err != nil || !fits(&b.Backfill, made, nextMS) {
-			b.expandAtMS = nowMS + postpone.Milliseconds()
+			b.expandAtMS = nowMS + planRetryDelay.Milliseconds()
 			continue
 		}
 		for _, f := range made {
-			f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.Done = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
+			f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
 			s.insert(&f)
 			fires = append(fires, f)
 		}
-		b.NextMS, b.Created = nextMS, b.Created+int64(len(made))
+		b.NextMS, b.FiresCreated = nextMS, b.FiresCreated+int64(len(made))
 		if nextMS >= b.ToMS {
 			b.Status = store.BackfillDone
 		}

@@ -50,13 +50,13 @@ func (s *Store) PutCalendar(
 	s.calendars[nameKey{app, c.Name}] = next
 	for _, t := range s.using(app, c.Name) {
 		s.fill(t)
-		s.askAnew(t, next.UpdatedMS)
+		s.requestReplan(t, next.UpdatedMS)
 	}
 	return next.Version, nil
 }
 
-// askAnew sets Replan of a timer.
-func (s *Store) askAnew(t *row, nowMS int64) {
+// requestReplan sets Replan of a timer.
+func (s *Store) requestReplan(t *row, nowMS int64) {
 	if t.Replan, t.calendar = true, true; t.Status == timer.StatusActive {
 		t.ExpandAtMS = nowMS
 		s.expandMS = min(s.expandMS, t.ExpandAtMS)

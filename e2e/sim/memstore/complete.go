@@ -13,52 +13,52 @@ func (s *Store) Complete(
 	_ context.Context,
 	app string,
 	c store.Completion,
-) (store.Completed, error) {
+) (store.CompletionResult, error) {
 	defer s.lock()()
 	t := s.timers[c.Timer]
 	if t == nil || t.App != app {
-		return store.Completed{}, timer.NotFound("timer", c.Timer)
+		return store.CompletionResult{}, timer.NotFound("timer", c.Timer)
 	}
 	f := s.fires[c.FireID]
 	switch {
 	case f == nil:
 		return s.completeEnded(t, &c)
 	case f.Attempt < c.Attempt:
-		return store.Completed{State: store.CompletedEarly}, nil
+		return store.CompletionResult{State: store.CompletionTooEarly}, nil
 	case f.Attempt == c.Attempt && f.State == timer.FireAccepted:
 		if c.Failed != nil {
 			return s.completeFailed(f, &c), nil
 		}
 		return s.complete(t, f, &c), nil
 	case s.failedBefore(&c):
-		out := store.Completed{State: store.CompletedThen}
-		if f.Owner == 0 && f.State == timer.FireReturned && f.Attempt == c.Attempt {
+		out := store.CompletionResult{State: store.CompletionRepeated}
+		if f.Owner == 0 && f.State == timer.FireAsyncFailed && f.Attempt == c.Attempt {
 			out.Fires = []timer.Fire{*f}
 		}
 		return out, nil
 	}
-	return store.Completed{State: store.CompletedLate}, nil
+	return store.CompletionResult{State: store.CompletionTooLate}, nil
 }
 
-func (s *Store) completeEnded(t *row, c *store.Completion) (store.Completed, error) {
+func (s *Store) completeEnded(t *row, c *store.Completion) (store.CompletionResult, error) {
 	i := slices.IndexFunc(
 		s.outcomes[c.Timer],
 		func(o timer.Outcome) bool { return o.FireID == c.FireID },
 	)
 	if i < 0 {
-		return store.Completed{}, timer.NotFound("fire", c.FireID)
+		return store.CompletionResult{}, timer.NotFound("fire", c.FireID)
 	}
 	o := &s.outcomes[c.Timer][i]
-	out := store.Completed{State: store.CompletedLate}
+	out := store.CompletionResult{State: store.CompletionTooLate}
 	switch {
 	case c.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.SystemSession && o.Attempts == c.Attempt:
-		out.State = store.CompletedThen
+		out.State = store.CompletionRepeated
 		if c.Next != nil {
 			out.Fires = s.again(c.Next.FireID)
 		}
 		out.Fires = distinct(append(out.Fires, s.again(t.running)...))
 	case s.failedBefore(c):
-		out.State = store.CompletedThen
+		out.State = store.CompletionRepeated
 	}
 	return out, nil
 }
@@ -72,7 +72,7 @@ func (s *Store) failedBefore(c *store.Completion) bool {
 	})
 }
 
-func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.Completed {
+func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.CompletionResult {
 	o := timer.Outcome{
 		Fire:       *f,
 		Kind:       timer.Delivered,
@@ -80,7 +80,7 @@ func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.Compl
 		UntilMS:    f.DueMS,
 		Count:      1,
 		Attempts:   f.Attempt,
-		LatenessMS: f.LateMS,
+		LatenessMS: f.FirstLatenessMS,
 		Next:       c.Next,
 	}
 	if skew := c.FinishedMS - o.FinishedMS; max(
@@ -95,12 +95,12 @@ func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.Compl
 		}
 	}
 	s.end(f, &o, store.SystemSession)
-	made := s.follow(&o)
+	made := s.successor(&o)
 	delete(t.queue, o.FireID)
-	return store.Completed{Fires: distinct(append(made, s.passTurn(t)...))}
+	return store.CompletionResult{Fires: distinct(append(made, s.promoteNext(t)...))}
 }
 
-func (s *Store) completeFailed(f *timer.Fire, c *store.Completion) store.Completed {
+func (s *Store) completeFailed(f *timer.Fire, c *store.Completion) store.CompletionResult {
 	nowMS := s.nowMS()
 	a := *c.Failed
 	a.FireID, a.N = f.FireID, c.Attempt
@@ -113,7 +113,7 @@ func (s *Store) completeFailed(f *timer.Fire, c *store.Completion) store.Complet
 	}) {
 		a.DurationMS++
 	}
-	s.giveBack(f, nowMS, 0, timer.FireReturned)
+	s.giveBack(f, nowMS, 0, timer.FireAsyncFailed)
 	s.try(f.FireID, []timer.Attempt{a})
-	return store.Completed{Fires: []timer.Fire{*f}}
+	return store.CompletionResult{Fires: []timer.Fire{*f}}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TimerNamed returns an app's live timer by its name.
-func (s *Store) TimerNamed(_ context.Context, app, name string) (timer.Timer, error) {
+// TimerByName returns an app's live timer by its name.
+func (s *Store) TimerByName(_ context.Context, app, name string) (timer.Timer, error) {
 	defer s.lock()()
 	t := s.names[nameKey{app, name}]
 	if t == nil {
@@ -26,7 +26,7 @@ func (s *Store) Edit(
 	_ context.Context,
 	items []store.Edit,
 	plan store.Planner,
-) ([]store.Edited, error) {
+) ([]store.EditResult, error) {
 	fresh := make([]row, len(items))
 	for i := range items {
 		var err error
@@ -35,7 +35,7 @@ func (s *Store) Edit(
 		}
 	}
 	defer s.lock()()
-	out := make([]store.Edited, len(items))
+	out := make([]store.EditResult, len(items))
 	for i := range items {
 		it := &items[i]
 		t := s.timers[it.ID]
@@ -172,7 +172,7 @@ func (s *Store) AddFires(
 		if s.app(app).Frozen {
 			return nil, timer.Conflict("", "the app "+app+" is frozen: unfreeze it first")
 		}
-		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.Done = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
+		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
 		f.PriorityLevel = t.Definition.Priority.PriorityLevel()
 		s.insert(&f)
 		inserted = append(inserted, f)

@@ -11,9 +11,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// postpone is how much later a timer is looked at again whose plan failed and named no later
+// planRetryDelay is how much later a timer is looked at again whose plan failed and named no later
 // instant.
-const postpone = time.Minute
+const planRetryDelay = time.Minute
 
 var errBadPlan = errors.New("the plan goes back, repeats itself, or is another timer's")
 
@@ -101,7 +101,7 @@ func (s *Store) expand(t *row, plan store.Planner, nowMS int64) (fires []timer.F
 	if p.Err != nil {
 		t.ExpandAtMS = p.ExpandAtMS
 		if t.ExpandAtMS <= nowMS {
-			t.ExpandAtMS = nowMS + postpone.Milliseconds()
+			t.ExpandAtMS = nowMS + planRetryDelay.Milliseconds()
 		}
 		s.expandMS = min(s.expandMS, t.ExpandAtMS)
 		return nil, false
@@ -193,7 +193,7 @@ func checkPlan(t *timer.Timer, p *store.Plan) error {
 		if f.Timer != t.ID || f.Series != 0 {
 			return errBadPlan
 		}
-		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.Done = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
+		f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps, f.TargetBits = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0, 0
 		all = append(all, stretch{f.DueMS, f.DueMS})
 	}
 	for i := range p.Skips {

@@ -98,7 +98,7 @@ func (s *Store) owned(session timer.ID, given *timer.Fire) *timer.Fire {
 // moveTo gives a fire the run of its next attempt, and what its last one came to.
 func (s *Store) moveTo(f, given *timer.Fire) {
 	s.remove(f)
-	f.RunAtMS, f.Bucket, f.State, f.Attempt, f.LateMS, f.Done = given.RunAtMS, given.Bucket, given.State, given.Attempt, given.LateMS, given.Done
+	f.RunAtMS, f.Bucket, f.State, f.Attempt, f.FirstLatenessMS, f.TargetBits = given.RunAtMS, given.Bucket, given.State, given.Attempt, given.FirstLatenessMS, given.TargetBits
 	f.Sweeps = 0
 	s.insert(f)
 }
@@ -151,7 +151,7 @@ func (s *Store) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, 
 	out := s.open(nowMS-store.SweepAfter.Milliseconds(), q.Limit, func(f *timer.Fire) bool {
 		if f.Owner != 0 && slices.Contains(q.Live, f.Owner) ||
 			f.Sweeps >= dueSweeps(nowMS-f.RunAtMS) ||
-			q.Of > 1 && f.Bucket%q.Of != q.Shard {
+			q.Shards > 1 && f.Bucket%q.Shards != q.Shard {
 			return false
 		}
 		return f.RunAtMinute() < s.cursor || int(f.Bucket) < len(s.slices[f.RunAtMinute()])

@@ -83,11 +83,11 @@ func (s *Store) Defer(
 		}
 		delete(t.queue, f.FireID)
 		s.moveTo(f, &timer.Fire{
-			RunAtMS: d.RunAtMS,
-			State:   d.Fire.State,
-			Attempt: d.Fire.Attempt,
-			LateMS:  d.Fire.LateMS,
-			Done:    d.Fire.Done,
+			RunAtMS:         d.RunAtMS,
+			State:           d.Fire.State,
+			Attempt:         d.Fire.Attempt,
+			FirstLatenessMS: d.Fire.FirstLatenessMS,
+			TargetBits:      d.Fire.TargetBits,
 		})
 		f.Rev, f.Owner = f.Rev+1, 0
 	}

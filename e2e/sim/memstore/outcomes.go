@@ -31,7 +31,7 @@ func (s *Store) Record(
 			if o.Uncounted {
 				s.uncount(t)
 			}
-			made = append(made, s.follow(o)...)
+			made = append(made, s.successor(o)...)
 			if o.Serial {
 				delete(t.queue, o.FireID)
 				turns = append(turns, t)
@@ -48,7 +48,7 @@ func (s *Store) Record(
 		}
 	}
 	for _, t := range turns {
-		made = append(made, s.passTurn(t)...)
+		made = append(made, s.promoteNext(t)...)
 	}
 	slices.SortFunc(lost, timer.CompareFireIDs)
 	return slices.Compact(lost), distinct(made), nil
@@ -77,9 +77,9 @@ func (s *Store) add(o timer.Outcome) {
 
 // kept leaves of an outcome what the databases keep.
 func kept(o timer.Outcome, by timer.ID) timer.Outcome {
-	o.Owner, o.Attempt, o.LateMS = by, o.Attempts, o.LatenessMS
+	o.Owner, o.Attempt, o.FirstLatenessMS = by, o.Attempts, o.LatenessMS
 	o.Bucket, o.State, o.Sweeps, o.Serial, o.Next, o.Uncounted = 0, 0, 0, false, nil, false
-	o.PriorityLevel, o.Done, o.Redriven = 0, 0, 0
+	o.PriorityLevel, o.TargetBits, o.Redriven = 0, 0, 0
 	return o
 }
 
@@ -188,8 +188,8 @@ func (s *Store) OpenFires(
 	_ context.Context,
 	app string,
 	id timer.ID,
-	q store.OpenQuery,
-) (page store.OpenPage, err error) {
+	q store.OpenFiresQuery,
+) (page store.OpenFiresPage, err error) {
 	defer s.lock()()
 	if t := s.timers[id]; t == nil || t.App != app {
 		return page, timer.NotFound("timer", id)
@@ -201,7 +201,7 @@ func (s *Store) OpenFires(
 			continue
 		}
 		dues = append(dues, f.DueMS)
-		if f.Timer == id && q.After.Behind(f.FireID) {
+		if f.Timer == id && q.After.Before(f.FireID) {
 			own = append(own, *f)
 		}
 	}
@@ -210,14 +210,14 @@ func (s *Store) OpenFires(
 	untilMS := q.UntilMS
 	if len(dues) >= q.ScanLimit {
 		untilMS = dues[q.ScanLimit-1]
-		page.Next = store.OpenPlace{DueMS: untilMS + 1, Series: store.AllSeries}
+		page.Next = store.OpenFiresPosition{DueMS: untilMS + 1, Series: store.BeforeAllSeries}
 	}
 	for _, f := range own {
 		if f.DueMS > untilMS {
 			break
 		}
 		if page.Fires = append(page.Fires, f); len(page.Fires) == q.Limit {
-			page.Next = store.OpenPlace{DueMS: f.DueMS, Series: f.Series}
+			page.Next = store.OpenFiresPosition{DueMS: f.DueMS, Series: f.Series}
 			break
 		}
 	}
@@ -226,15 +226,15 @@ func (s *Store) OpenFires(
 
 // How long what is no longer needed is kept, as in the databases.
 const (
-	keepChanges = time.Hour
-	keepEnded   = 24 * time.Hour
+	changeRetention = time.Hour
+	endedRetention  = 24 * time.Hour
 )
 
 // PurgeExpired removes what is old.
 func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 	defer s.lock()()
 	nowMS := s.nowMS()
-	bound, dayAgo := nowMS-retention.Milliseconds(), nowMS-keepEnded.Milliseconds()
+	bound, dayAgo := nowMS-retention.Milliseconds(), nowMS-endedRetention.Milliseconds()
 	for id, all := range s.outcomes {
 		s.outcomes[id] = slices.DeleteFunc(all, func(o timer.Outcome) bool {
 			if o.FinishedMS < bound {
@@ -246,7 +246,7 @@ func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 	for id, all := range s.bySession {
 		all = slices.DeleteFunc(
 			all,
-			func(o timer.Outcome) bool { return o.FinishedMS < nowMS-announceWithin.Milliseconds() },
+			func(o timer.Outcome) bool { return o.FinishedMS < nowMS-maxEventAge.Milliseconds() },
 		)
 		if s.bySession[id] = all; len(all) == 0 {
 			delete(s.bySession, id)
@@ -262,13 +262,13 @@ func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 		}
 	}
 	// The last entry stays, so that the log never seems to have begun anew.
-	for len(s.changes) > 1 && s.changes[0].atMS < nowMS-keepChanges.Milliseconds() {
+	for len(s.changes) > 1 && s.changes[0].atMS < nowMS-changeRetention.Milliseconds() {
 		s.changes = s.changes[1:]
 	}
 	for id, x := range s.sessions {
 		if x.endedMS > 0 && x.endedMS < dayAgo {
 			delete(s.sessions, id)
-			delete(s.announced, id)
+			delete(s.eventPosition, id)
 		}
 	}
 	for m := range s.minutes {

@@ -23,9 +23,9 @@ func (s *Store) Redrive(
 	_ context.Context,
 	q store.RedriveQuery,
 	series timer.ID,
-	dry bool,
-) (out store.Redriven, err error) {
-	if series == 0 && !dry {
+	dryRun bool,
+) (out store.RedriveResult, err error) {
+	if series == 0 && !dryRun {
 		return out, timer.Invalid("series", "a redrive has a series of its own")
 	}
 	defer s.lock()()
@@ -41,7 +41,7 @@ func (s *Store) Redrive(
 	}
 	nowMS := s.nowMS()
 	for _, o := range found {
-		if !dry {
+		if !dryRun {
 			t := s.timers[o.Timer]
 			id := timer.FireID{Timer: o.Timer, DueMS: o.DueMS, Series: int64(series)}
 			if _, done := s.ended[id]; !done && s.fires[id] == nil {
@@ -80,7 +80,7 @@ func (s *Store) checkRedrive(q *store.RedriveQuery) error {
 
 // failed selects outcomes, the oldest finish first.
 func (s *Store) failed(q *store.RedriveQuery, series int64) (found []*timer.Outcome) {
-	after := timer.Outcome{Fire: timer.Fire{FireID: q.After}, FinishedMS: q.AfterEnd}
+	after := timer.Outcome{Fire: timer.Fire{FireID: q.After}, FinishedMS: q.AfterFinishedMS}
 	for id, all := range s.outcomes {
 		t := s.timers[id]
 		if t.App != q.App || t.Status == timer.StatusDeleted || q.Timer != 0 && id != q.Timer {
@@ -93,9 +93,9 @@ func (s *Store) failed(q *store.RedriveQuery, series int64) (found []*timer.Outc
 				o.DueMS < q.FromMS,
 				q.ToMS != 0 && o.DueMS >= q.ToMS,
 				q.Failure != timer.FailureNone && o.Failure != q.Failure,
-				!q.Again && o.Redriven != 0 &&
+				!q.IncludeRedriven && o.Redriven != 0 &&
 					o.Redriven != series,
-				q.AfterEnd != 0 && byFinish(*o, after) <= 0,
+				q.AfterFinishedMS != 0 && byFinish(*o, after) <= 0,
 				len(q.Fires) > 0 && !slices.Contains(q.Fires, o.FireID):
 			default:
 				found = append(found, o)

@@ -77,9 +77,9 @@ func (s *Store) ExpiredSessions(_ context.Context, within time.Duration) ([]stor
 }
 
 // ExpireSession ends a session whose renewal number is still seen.
-func (s *Store) ExpireSession(_ context.Context, id timer.ID, seen int64) (bool, error) {
+func (s *Store) ExpireSession(_ context.Context, id timer.ID, renewals int64) (bool, error) {
 	defer s.lock()()
-	if !s.alive(id) || s.sessions[id].Renewals != seen {
+	if !s.alive(id) || s.sessions[id].Renewals != renewals {
 		return false, nil
 	}
 	s.sessions[id].endedMS = s.nowMS()

@@ -107,8 +107,8 @@ func (s *Store) of(c store.SliceClaim) *slice {
 	return all[c.Bucket]
 }
 
-// HoldSlice makes holder the slice's holder.
-func (s *Store) HoldSlice(
+// AcquireSlice makes holder the slice's holder.
+func (s *Store) AcquireSlice(
 	_ context.Context,
 	c store.SliceClaim,
 	holder timer.ID,
@@ -126,10 +126,10 @@ func (s *Store) HoldSlice(
 
 // RenewSlices renews leases.
 func (s *Store) RenewSlices(
-	_ context.Context, holder timer.ID, held []store.SliceClaim, lease time.Duration,
+	_ context.Context, holder timer.ID, claims []store.SliceClaim, lease time.Duration,
 ) (lost []store.SliceClaim, err error) {
 	defer s.lock()()
-	for _, c := range held {
+	for _, c := range claims {
 		if sl := s.of(c); sl != nil && !sl.done && sl.holder == holder {
 			sl.untilMS = s.nowMS() + lease.Milliseconds()
 		} else {

@@ -21,7 +21,7 @@ type Store struct {
 	rows     []*row // all timers, in the order of their making
 	names    map[nameKey]*row
 	keys     map[nameKey]*key
-	once     map[onceKey]int64
+	once     map[absentKey]int64
 	changes  []change // in order of seq
 	lastSeq  int64
 	expandMS int64 // no timer is to be expanded, or resumed, before it
@@ -42,10 +42,10 @@ type Store struct {
 	ended    map[timer.FireID]timer.ID    // fires that have an outcome, and who recorded it
 	attempts map[timer.FireID][]timer.Attempt
 
-	bySession map[timer.ID][]timer.Outcome // the same outcomes, as long as they are announced
-	announced map[timer.ID]*announced
-	signing   map[timer.ID]*store.SigningKey
-	keysByID  map[string]*store.APIKey
+	bySession     map[timer.ID][]timer.Outcome // the same outcomes, as long as they are announced
+	eventPosition map[timer.ID]*eventPosition
+	signing       map[timer.ID]*store.SigningKey
+	keysByID      map[string]*store.APIKey
 }
 
 var _ store.Store = (*Store)(nil)
@@ -78,9 +78,9 @@ func New(now func() time.Time) *Store {
 		bySession: make(
 			map[timer.ID][]timer.Outcome,
 		),
-		announced: make(map[timer.ID]*announced),
-		signing:   make(map[timer.ID]*store.SigningKey),
-		keysByID:  make(map[string]*store.APIKey),
+		eventPosition: make(map[timer.ID]*eventPosition),
+		signing:       make(map[timer.ID]*store.SigningKey),
+		keysByID:      make(map[string]*store.APIKey),
 		zones: zones{
 			rules:   make(map[string]map[string]string),
 			holders: make(map[timer.ID]*holder),

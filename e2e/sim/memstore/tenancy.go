@@ -145,7 +145,7 @@ func (s *Store) SealedVersions(
 	var keys []store.VersionKey
 	for _, t := range s.rows {
 		for v, d := range t.versions {
-			if _, n := store.Unsealed(
+			if _, n := store.MaskSealed(
 				d,
 			); n > 0 &&
 				(t.ID > after.Timer || t.ID == after.Timer && v > after.Version) {
@@ -177,8 +177,8 @@ func (s *Store) Reseal(_ context.Context, k store.VersionKey, d timer.Definition
 	if t == nil || t.versions[k.Version].Schedule.Kind == "" {
 		return timer.NotFound("version", k.Version)
 	}
-	had, _ := store.Unsealed(t.versions[k.Version])
-	if want, _ := store.Unsealed(d); !reflect.DeepEqual(had, want) {
+	had, _ := store.MaskSealed(t.versions[k.Version])
+	if want, _ := store.MaskSealed(d); !reflect.DeepEqual(had, want) {
 		return timer.Invalid("definition", "it differs in more than sealed text")
 	}
 	t.versions[k.Version] = d

@@ -80,7 +80,7 @@ func (s *Store) Create(
 	ctx context.Context,
 	items []store.NewTimer,
 	plan store.Planner,
-) ([]store.Created, error) {
+) ([]store.CreateResult, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, timer.Unavailable("creating timers", err)
 	}
@@ -92,27 +92,27 @@ func (s *Store) Create(
 		}
 	}
 	defer s.lock()()
-	var out []store.Created
+	var out []store.CreateResult
 	for i := range items {
 		out = append(out, s.create(&items[i], &fresh[i], plan))
 	}
 	return out, nil
 }
 
-func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store.Created {
+func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store.CreateResult {
 	idem := nameKey{it.App, it.IdempotencyKey}
 	if k := s.keys[idem]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
-			return store.Created{
+			return store.CreateResult{
 				Err: timer.Conflict("idempotency_key", "it was used for another request"),
 			}
 		}
-		return store.Created{Timer: k.row.Timer, Existing: true}
+		return store.CreateResult{Timer: k.row.Timer, Existing: true}
 	}
 	nowMS := s.nowMS()
 	t, existing := s.names[nameKey{it.App, it.Name}]
 	if existing && !bytes.Equal(t.text, fresh.text) {
-		return store.Created{
+		return store.CreateResult{
 			Err: timer.Conflict("name", "a timer of this name exists, with another definition"),
 		}
 	}
@@ -138,7 +138,7 @@ func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store
 	if it.IdempotencyKey != "" {
 		s.keys[idem] = &key{hash: bytes.Clone(it.RequestHash), row: t, atMS: nowMS}
 	}
-	return store.Created{Timer: t.Timer, Existing: existing, Fires: fires}
+	return store.CreateResult{Timer: t.Timer, Existing: existing, Fires: fires}
 }
 
 func (s *Store) app(name string) *store.App {
@@ -179,9 +179,9 @@ func (s *Store) SetStatus(
 	_ context.Context,
 	items []store.StatusChange,
 	plan store.Planner,
-) ([]store.StatusChanged, error) {
+) ([]store.StatusResult, error) {
 	defer s.lock()()
-	out := make([]store.StatusChanged, len(items))
+	out := make([]store.StatusResult, len(items))
 	for i, it := range items {
 		t := s.timers[it.ID]
 		if t == nil || t.App != it.App ||

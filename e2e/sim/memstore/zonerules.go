@@ -139,7 +139,7 @@ func (s *Store) replanPage(mine string, limit int) (marked int, last bool) {
 			t.Zones(),
 			func(name string) bool { return s.zoneChanged(cmp.Or(name, "UTC"), mine) },
 		) {
-			s.askAnew(t, s.nowMS())
+			s.requestReplan(t, s.nowMS())
 			marked++
 		}
 	}

@@ -212,6 +212,6 @@ func stuck(r *record) bus.Handler {
 	return func(ctx context.Context, batch []bus.Message) []error {
 		r.note(batch)
 		<-ctx.Done()
-		return bus.All(len(batch), ctx.Err())
+		return bus.SameError(len(batch), ctx.Err())
 	}
 }

@@ -145,7 +145,7 @@ func (k *consumer) next() *worker {
 
 // Close implements bus.Consumer. A handler must not call it: it would wait for itself.
 func (k *consumer) Close() error {
-	k.leave(false)
+	k.detach(false)
 	k.cancel()
 	k.wg.Wait()
 	k.owner.mu.Lock()
@@ -155,13 +155,13 @@ func (k *consumer) Close() error {
 }
 
 func (k *consumer) kill() {
-	k.leave(true)
+	k.detach(true)
 	k.cancel()
 }
 
-// leave takes the consumer out of its subscription and gives back what its workers wait with and,
+// detach takes the consumer out of its subscription and gives back what its workers wait with and,
 // when it is killed, what they handle.
-func (k *consumer) leave(killed bool) {
+func (k *consumer) detach(killed bool) {
 	t := k.sub.topic
 	t.mu.Lock()
 	from := k.idle
@@ -176,8 +176,8 @@ func (k *consumer) leave(killed bool) {
 	k.sub.consumers = slices.DeleteFunc(k.sub.consumers, func(o *consumer) bool { return o == k })
 	k.sub.dispatch()
 	t.mu.Unlock()
-	if k.sub.passing {
-		t.forget(k.sub)
+	if k.sub.temporary {
+		t.remove(k.sub)
 	}
 }
 
@@ -185,7 +185,7 @@ func (w *worker) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for w.fill(timer); ; w.receive(timer) { // it is made idle
-		batch := w.taken()
+		batch := w.takeBatch()
 		if len(batch) == 0 {
 			return
 		}
@@ -193,7 +193,7 @@ func (w *worker) run() {
 		for i, d := range batch {
 			msgs[i] = *d.msg
 		}
-		errs := w.c.bury(batch, w.c.handle.Call(w.c.ctx, msgs))
+		errs := w.c.sendToDLQ(batch, w.c.handle.Call(w.c.ctx, msgs))
 		w.settle(errs)
 	}
 }
@@ -217,9 +217,9 @@ func (w *worker) receive(timer *time.Timer) {
 	w.fill(timer)
 }
 
-// taken returns the batch that the worker waited for; an empty one means that the consumer is
+// takeBatch returns the batch that the worker waited for; an empty one means that the consumer is
 // closing.
-func (w *worker) taken() []delivery {
+func (w *worker) takeBatch() []delivery {
 	k, t := w.c, w.c.sub.topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -275,10 +275,10 @@ func (w *worker) settle(errs []error) {
 	w.batch = w.batch[:0]
 }
 
-// bury publishes the messages that are refused for ever as dead letters (B4) and returns the
+// sendToDLQ publishes the messages that are refused for ever as dead letters (B4) and returns the
 // answers with those it settled set to nil. When publishing fails, they are redelivered: a message
 // is a dead letter twice rather than lost.
-func (k *consumer) bury(batch []delivery, errs []error) []error {
+func (k *consumer) sendToDLQ(batch []delivery, errs []error) []error {
 	var dead []bus.Message
 	var which []int
 	bus.LogRedeliveries(k.log, errs)

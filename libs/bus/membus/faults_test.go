@@ -270,7 +270,7 @@ func TestPurge(t *testing.T) {
 		refuse := func(ctx context.Context, batch []bus.Message) []error {
 			_ = got.handle(ctx, batch)
 			time.Sleep(time.Second)
-			return bus.All(len(batch), errors.New("not now"))
+			return bus.SameError(len(batch), errors.New("not now"))
 		}
 		one := sub
 		one.MaxBatch = 1

@@ -146,7 +146,7 @@ func (b *Broker) topic(name bus.Topic) *topic {
 		rng: rand.New(rand.NewPCG(b.opts.Faults.Seed, h.Sum64())),
 	}
 	if name == bus.TasksDead {
-		t.newest, t.limit = true, b.opts.MaxDead
+		t.keepNewest, t.limit = true, b.opts.MaxDead
 	}
 	b.topics[name] = t
 	return t
@@ -205,7 +205,7 @@ func (c *Bus) Ping(ctx context.Context) error {
 		return err
 	}
 	if c.broker.paused.Load() {
-		return errAway
+		return errUnavailable
 	}
 	return nil
 }
@@ -256,4 +256,4 @@ func (c *Bus) usable(ctx context.Context) error {
 	}
 }
 
-var errAway = errors.New("the broker is away")
+var errUnavailable = errors.New("the broker is away")

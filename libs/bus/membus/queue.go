@@ -8,9 +8,9 @@ import (
 
 // delivery is a message on its way through one subscription.
 type delivery struct {
-	msg      *bus.Message
-	failures int // how often a handler gave it back
-	life     int // of its subscription, when it was accepted
+	msg        *bus.Message
+	failures   int // how often a handler gave it back
+	generation int // of its subscription, when it was accepted
 }
 
 // queue is a ring of deliveries that grows as needed and shrinks when it is empty.
@@ -20,7 +20,7 @@ type queue struct {
 	count int
 }
 
-const keptRing = 1024 // a ring no longer than this is kept when the queue empties
+const maxKeptRing = 1024 // a ring no longer than this is kept when the queue empties
 
 func (q *queue) at(i int) *delivery { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
 
@@ -42,7 +42,7 @@ func (q *queue) popFront() delivery {
 	*q.at(0) = delivery{}
 	q.head = (q.head + 1) & (len(q.ring) - 1)
 	q.count--
-	if q.count == 0 && len(q.ring) > keptRing {
+	if q.count == 0 && len(q.ring) > maxKeptRing {
 		q.ring, q.head = nil, 0
 	}
 	return d

@@ -12,15 +12,15 @@ import (
 // subscription holds the messages that its consumers divide. Everything is guarded by its topic's
 // lock.
 type subscription struct {
-	topic     *topic
-	name      string
-	passing   bool // of a broadcast: goes with its consumer
-	ready     queue
-	later     schedule
-	held      int // ready, later and in the hands of workers
-	consumers []*consumer
-	next      int // the consumer whose turn it is
-	life      int // counts purges: what an earlier life holds is not delivered again
+	topic      *topic
+	name       string
+	temporary  bool // of a broadcast: goes with its consumer
+	ready      queue
+	later      schedule
+	pending    int // ready, later and in the hands of workers
+	consumers  []*consumer
+	next       int // the consumer whose turn it is
+	generation int // counts purges: what an earlier life holds is not delivered again
 
 	timer  *time.Timer // for the head of later; nil when none is set
 	wakeAt time.Time   // when it fires
@@ -31,13 +31,13 @@ type subscription struct {
 func (s *subscription) accept(m *bus.Message, f *Faults) {
 	rng := s.topic.rng
 	for range f.copies(rng) {
-		if s.topic.newest && s.held >= s.topic.limit && s.ready.count > 0 {
+		if s.topic.keepNewest && s.pending >= s.topic.limit && s.ready.count > 0 {
 			s.ready.popFront()
-			s.held--
-			s.topic.letGo()
+			s.pending--
+			s.topic.dropOldest()
 		}
-		s.held++
-		d := delivery{msg: m, life: s.life}
+		s.pending++
+		d := delivery{msg: m, generation: s.generation}
 		if wait := f.delay(rng); wait > 0 {
 			heap.Push(&s.later, waiting{at: time.Now().Add(wait), delivery: d})
 			continue
@@ -67,7 +67,7 @@ func (s *subscription) dispatch() {
 	}
 	share := (s.ready.count + free - 1) / free
 	for s.ready.count > 0 {
-		c := s.turn()
+		c := s.nextConsumer()
 		if c == nil {
 			return
 		}
@@ -89,8 +89,8 @@ func (s *subscription) dispatch() {
 	}
 }
 
-// turn returns the next consumer that has room, nil when there is none.
-func (s *subscription) turn() *consumer {
+// nextConsumer returns the next consumer that has room, nil when there is none.
+func (s *subscription) nextConsumer() *consumer {
 	for range s.consumers {
 		c := s.consumers[s.next%len(s.consumers)]
 		s.next = (s.next + 1) % len(s.consumers)
@@ -101,13 +101,13 @@ func (s *subscription) turn() *consumer {
 	return nil
 }
 
-// giveBack makes messages that nobody handled ready again, before all others, unless they were
+// release makes messages that nobody handled ready again, before all others, unless they were
 // purged meanwhile.
 func (s *subscription) giveBack(batch []delivery) {
 	for _, d := range slices.Backward(batch) {
-		if d.life != s.life {
-			s.held--
-			s.topic.wake()
+		if d.generation != s.generation {
+			s.pending--
+			s.topic.wakePublishers()
 			continue
 		}
 		s.ready.pushFront(d)
@@ -116,8 +116,8 @@ func (s *subscription) giveBack(batch []delivery) {
 
 // purge forgets all messages. Those in the hands of workers are forgotten when they come back.
 func (s *subscription) purge() {
-	s.life++
-	s.held -= s.ready.count + len(s.later)
+	s.generation++
+	s.pending -= s.ready.count + len(s.later)
 	s.disarm()
 	s.ready, s.later = queue{}, nil
 }
@@ -127,7 +127,7 @@ func (s *subscription) purge() {
 func (s *subscription) settle(batch []delivery, errs []error, closing bool) {
 	freed := len(batch)
 	for i, err := range errs {
-		if err == nil || batch[i].life != s.life {
+		if err == nil || batch[i].generation != s.generation {
 			continue
 		}
 		freed--
@@ -139,9 +139,9 @@ func (s *subscription) settle(batch []delivery, errs []error, closing bool) {
 		}
 		heap.Push(&s.later, waiting{at: time.Now().Add(bus.Backoff(d.failures)), delivery: d})
 	}
-	s.held -= freed
+	s.pending -= freed
 	if freed > 0 {
-		s.topic.wake()
+		s.topic.wakePublishers()
 	}
 	s.arm()
 }
@@ -154,7 +154,7 @@ func (s *subscription) arm() {
 	s.disarm()
 	s.wakeAt = s.later[0].at
 	s.timers.Add(1)
-	s.timer = time.AfterFunc(time.Until(s.wakeAt), s.ripen)
+	s.timer = time.AfterFunc(time.Until(s.wakeAt), s.moveDue)
 }
 
 func (s *subscription) disarm() {
@@ -164,9 +164,9 @@ func (s *subscription) disarm() {
 	s.timer = nil
 }
 
-// ripen makes ready what has waited long enough. Two may run at once when the timer was set anew
+// moveDue makes ready what has waited long enough. Two may run at once when the timer was set anew
 // while the first waited for the lock: the second finds nothing and sets the timer once more.
-func (s *subscription) ripen() {
+func (s *subscription) moveDue() {
 	defer s.timers.Done()
 	s.topic.mu.Lock()
 	defer s.topic.mu.Unlock()

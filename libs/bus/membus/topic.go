@@ -21,15 +21,15 @@ type topic struct {
 	name   bus.Topic
 	limit  int // messages that a subscription holds
 	// a full subscription lets go of its oldest message, instead of making publishers wait.
-	newest bool
+	keepNewest bool
 
 	mu      sync.Mutex
 	durable map[string]*subscription
 	subs    []*subscription // the durable ones and one for each broadcast consumer
 	// closed when publishers that wait shall look again; nil when none waits.
-	room chan struct{}
-	rng  *rand.Rand // of the faults
-	lost int        // messages let go of
+	room         chan struct{}
+	rng          *rand.Rand // of the faults
+	droppedCount int        // messages let go of
 }
 
 // publish stores the messages and returns when all are stored (B1).
@@ -102,9 +102,9 @@ func (t *topic) store(from *Bus, msgs []bus.Message) (n int, room <-chan struct{
 	n = len(msgs)
 	if t.broker.paused.Load() {
 		n = 0
-	} else if !t.newest {
+	} else if !t.keepNewest {
 		for _, s := range t.subs {
-			n = min(n, max(0, t.limit-s.held))
+			n = min(n, max(0, t.limit-s.pending))
 		}
 	}
 	faults := t.broker.faults.Load()
@@ -124,8 +124,8 @@ func (t *topic) store(from *Bus, msgs []bus.Message) (n int, room <-chan struct{
 	return n, t.room, nil
 }
 
-// wake lets publishers that wait look again.
-func (t *topic) wake() {
+// wakePublishers lets publishers that wait look again.
+func (t *topic) wakePublishers() {
 	if t.room != nil {
 		close(t.room)
 		t.room = nil
@@ -149,17 +149,17 @@ func (t *topic) subscription(name string) *subscription {
 func (t *topic) broadcast() *subscription {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := &subscription{topic: t, name: "broadcast", passing: true}
+	s := &subscription{topic: t, name: "broadcast", temporary: true}
 	t.subs = append(t.subs, s)
 	return s
 }
 
-// forget drops a broadcast subscription with all it holds.
-func (t *topic) forget(s *subscription) {
+// remove drops a broadcast subscription with all it holds.
+func (t *topic) remove(s *subscription) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.subs = slices.DeleteFunc(t.subs, func(o *subscription) bool { return o == s })
-	t.wake()
+	t.wakePublishers()
 }
 
 func (t *topic) backlog(name string) (int64, error) {
@@ -169,7 +169,7 @@ func (t *topic) backlog(name string) (int64, error) {
 	if !ok {
 		return 0, fmt.Errorf("topic %s has no subscription %s", t.name, name)
 	}
-	return int64(s.held), nil
+	return int64(s.pending), nil
 }
 
 func (t *topic) resume() {
@@ -178,7 +178,7 @@ func (t *topic) resume() {
 	for _, s := range t.subs {
 		s.dispatch()
 	}
-	t.wake()
+	t.wakePublishers()
 }
 
 func (t *topic) purge() {
@@ -187,7 +187,7 @@ func (t *topic) purge() {
 	for _, s := range t.subs {
 		s.purge()
 	}
-	t.wake()
+	t.wakePublishers()
 }
 
 // stop forgets everything and waits for the timers that run.
@@ -197,23 +197,23 @@ func (t *topic) stop() {
 	t.subs, t.durable = nil, make(map[string]*subscription)
 	for _, s := range subs {
 		s.disarm()
-		s.ready, s.later, s.held = queue{}, nil, 0
+		s.ready, s.later, s.pending = queue{}, nil, 0
 	}
-	t.wake()
+	t.wakePublishers()
 	t.mu.Unlock()
 	for _, s := range subs {
 		s.timers.Wait()
 	}
 }
 
-// letGo tells that a full topic lost its oldest message: the first one, and then each thousandth.
-func (t *topic) letGo() {
-	if t.lost%1000 == 0 {
+// dropOldest tells that a full topic lost its oldest message: the first one, and then each thousandth.
+func (t *topic) dropOldest() {
+	if t.droppedCount%1000 == 0 {
 		t.broker.opts.Log.Warn().
 			Str(logging.Topic, string(t.name)).
 			Int("limit", t.limit).
-			Int("lost", t.lost+1).
+			Int("lost", t.droppedCount+1).
 			Msg("topic is full, its oldest messages go")
 	}
-	t.lost++
+	t.droppedCount++
 }

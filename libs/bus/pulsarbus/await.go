@@ -10,8 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// made is what await's attempts gave.
-type made[T any] struct {
+// creation is what await's attempts gave.
+type creation[T any] struct {
 	value T
 	err   error
 }
@@ -27,14 +27,14 @@ func await[T any](
 	drop func(T),
 ) (T, error) {
 	var none T
-	result := make(chan made[T]) // without a buffer: what nobody takes is dropped
+	result := make(chan creation[T]) // without a buffer: what nobody takes is dropped
 	err := b.start(func() {
 		wait := minRetry
 		for {
 			v, err := create()
 			if err == nil {
 				select {
-				case result <- made[T]{value: v}:
+				case result <- creation[T]{value: v}:
 				case <-ctx.Done():
 					drop(v)
 				case <-b.ctx.Done():
@@ -42,9 +42,9 @@ func await[T any](
 				}
 				return
 			}
-			if refused(err) {
+			if isRefused(err) {
 				select {
-				case result <- made[T]{err: fmt.Errorf("%s: %w", what, err)}:
+				case result <- creation[T]{err: fmt.Errorf("%s: %w", what, err)}:
 				case <-ctx.Done():
 				case <-b.ctx.Done():
 				}
@@ -84,30 +84,30 @@ func pause(ctx, other context.Context, d time.Duration) error {
 	}
 }
 
-// reconnect is the client's back-off for reconnecting, with a bound that keeps a broker's return
+// reconnectBackoff is the client's back-off for reconnecting, with a bound that keeps a broker's return
 // from going unnoticed for a minute.
-type reconnect struct{ wait time.Duration }
+type reconnectBackoff struct{ wait time.Duration }
 
-func newReconnect() backoff.Policy { return &reconnect{} }
+func newReconnectBackoff() backoff.Policy { return &reconnectBackoff{} }
 
-// alarm is rung when the client begins to reconnect, which it may give up without a word.
-type alarm chan struct{}
+// reconnectSignal is rung when the client begins to reconnect, which it may give up without a word.
+type reconnectSignal chan struct{}
 
-func newAlarm() alarm { return make(alarm, 1) }
+func newReconnectSignal() reconnectSignal { return make(reconnectSignal, 1) }
 
-// reconnect is newReconnect for a consumer that has an alarm.
-func (a alarm) reconnect() backoff.Policy {
+// reconnectBackoff is newReconnectBackoff for a consumer that has an alarm.
+func (a reconnectSignal) reconnectBackoff() backoff.Policy {
 	select {
 	case a <- struct{}{}:
 	default:
 	}
-	return newReconnect()
+	return newReconnectBackoff()
 }
 
-func (r *reconnect) Next() time.Duration {
+func (r *reconnectBackoff) Next() time.Duration {
 	r.wait = min(max(2*r.wait, minRetry), maxRetry)
 	return r.wait
 }
 
-func (r *reconnect) IsMaxBackoffReached() bool { return r.wait >= maxRetry }
-func (r *reconnect) Reset()                    { r.wait = 0 }
+func (r *reconnectBackoff) IsMaxBackoffReached() bool { return r.wait >= maxRetry }
+func (r *reconnectBackoff) Reset()                    { r.wait = 0 }

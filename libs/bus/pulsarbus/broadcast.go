@@ -18,12 +18,12 @@ const broadcastQueue = 1000 // messages that wait for a broadcast handler
 
 // broadcast reads a topic from its end, without a subscription that would outlive it.
 type broadcast struct {
-	bus    *Bus
-	topic  bus.Topic
-	handle func(context.Context, bus.Message)
-	log    zerolog.Logger
-	name   string // by which the broker knows it
-	alarm  alarm
+	bus             *Bus
+	topic           bus.Topic
+	handle          func(context.Context, bus.Message)
+	log             zerolog.Logger
+	name            string // by which the broker knows it
+	reconnectSignal reconnectSignal
 
 	ctx    context.Context // of the handler
 	cancel context.CancelFunc
@@ -43,12 +43,12 @@ func (b *Bus) Broadcast(
 	h func(context.Context, bus.Message),
 ) (bus.Consumer, error) {
 	r := &broadcast{
-		bus:     b,
-		topic:   topic,
-		handle:  h,
-		name:    identity(),
-		alarm:   newAlarm(),
-		changed: make(chan struct{}),
+		bus:             b,
+		topic:           topic,
+		handle:          h,
+		name:            identity(),
+		reconnectSignal: newReconnectSignal(),
+		changed:         make(chan struct{}),
 		log: b.log.With().
 			Str(logging.Topic, string(topic)).
 			Str("subscription", "broadcast").
@@ -68,7 +68,7 @@ func (b *Bus) Broadcast(
 		return nil, err
 	}
 	r.wg.Go(r.read)
-	r.wg.Go(func() { b.watch(r.ctx, topic, r.name, r.alarm, r.again) })
+	r.wg.Go(func() { b.watch(r.ctx, topic, r.name, r.reconnectSignal, r.recreate) })
 	return r, nil
 }
 
@@ -96,7 +96,7 @@ func (r *broadcast) open(ctx context.Context, from pulsar.MessageID) (pulsar.Rea
 		),
 		StartMessageID:    from,
 		ReceiverQueueSize: broadcastQueue,
-		BackoffPolicyFunc: r.alarm.reconnect,
+		BackoffPolicyFunc: r.reconnectSignal.reconnectBackoff,
 		Name:              r.name,
 	}
 	create := func() (pulsar.Reader, error) {
@@ -109,13 +109,13 @@ func (r *broadcast) open(ctx context.Context, from pulsar.MessageID) (pulsar.Rea
 	return await(ctx, r.bus, fmt.Sprintf("reading %s", r.topic), create, pulsar.Reader.Close)
 }
 
-// again replaces a reader that the client gave up. Of a topic that is another one now, all is
+// recreate replaces a reader that the client gave up. Of a topic that is another one now, all is
 // unread.
-func (r *broadcast) again(anew bool) {
+func (r *broadcast) recreate(topicRecreated bool) {
 	r.mu.Lock()
 	from := r.last
 	r.mu.Unlock()
-	if anew {
+	if topicRecreated {
 		from = pulsar.EarliestMessageID()
 	}
 	fresh, err := r.open(r.ctx, from)

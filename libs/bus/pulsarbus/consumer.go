@@ -27,14 +27,14 @@ const (
 // consumer is a running subscription. Its workers take turns at collecting a batch from the queue,
 // and handle what they collected side by side.
 type consumer struct {
-	bus    *Bus
-	spec   bus.Subscription
-	handle bus.Handler
-	log    zerolog.Logger
-	name   string // by which the broker knows it
-	alarm  alarm
-	queue  chan pulsar.ConsumerMessage
-	turn   chan struct{} // held by the worker that collects
+	bus             *Bus
+	spec            bus.Subscription
+	handle          bus.Handler
+	log             zerolog.Logger
+	name            string // by which the broker knows it
+	reconnectSignal reconnectSignal
+	queue           chan pulsar.ConsumerMessage
+	collecting      chan struct{} // held by the worker that collects
 
 	ctx    context.Context // of the handlers
 	cancel context.CancelFunc
@@ -60,13 +60,13 @@ func (b *Bus) Subscribe(
 	}
 	// The client keeps up to its receiver queue besides the channel, so they share what may wait.
 	c := &consumer{
-		bus:    b,
-		spec:   s,
-		handle: h,
-		name:   identity(),
-		alarm:  newAlarm(),
-		queue:  make(chan pulsar.ConsumerMessage, s.Prefetch/2),
-		turn:   make(chan struct{}, 1),
+		bus:             b,
+		spec:            s,
+		handle:          h,
+		name:            identity(),
+		reconnectSignal: newReconnectSignal(),
+		queue:           make(chan pulsar.ConsumerMessage, s.Prefetch/2),
+		collecting:      make(chan struct{}, 1),
 		log: b.log.With().
 			Str(logging.Topic, string(s.Topic)).
 			Str("subscription", s.Name).
@@ -86,7 +86,7 @@ func (b *Bus) Subscribe(
 	for range s.Concurrency {
 		c.wg.Go(c.work)
 	}
-	c.wg.Go(func() { b.watch(c.ctx, s.Topic, c.name, c.alarm, c.again) })
+	c.wg.Go(func() { b.watch(c.ctx, s.Topic, c.name, c.reconnectSignal, c.recreate) })
 	return c, nil
 }
 
@@ -105,7 +105,7 @@ func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
 		MessageChannel:                 c.queue,
 		NackBackoffPolicy:              nackBackoff{},
 		NackPrecisionBit:               &precision,
-		BackOffPolicyFunc:              c.alarm.reconnect,
+		BackOffPolicyFunc:              c.reconnectSignal.reconnectBackoff,
 		EnableBatchIndexAcknowledgment: true,
 		AckGroupingOptions: &pulsar.AckGroupingOptions{
 			MaxSize: ackGroup,
@@ -129,9 +129,9 @@ func (nackBackoff) Next(redeliveries uint32) time.Duration {
 	return bus.Backoff(int(redeliveries) + 1)
 }
 
-// again replaces the client's consumer. Both feed the same queue; what the old one gave is answered
+// recreate replaces the client's consumer. Both feed the same queue; what the old one gave is answered
 // to the old one.
-func (c *consumer) again(bool) {
+func (c *consumer) recreate(bool) {
 	fresh, err := c.open(c.ctx)
 	if err != nil {
 		return // closing
@@ -174,7 +174,7 @@ func (c *consumer) work() {
 				Published:  m.PublishTime(),
 			}
 		}
-		c.settle(batch, c.bury(msgs, c.handle.Call(c.ctx, msgs)))
+		c.settle(batch, c.sendToDLQ(msgs, c.handle.Call(c.ctx, msgs)))
 	}
 }
 
@@ -183,11 +183,11 @@ func (c *consumer) work() {
 // itself.
 func (c *consumer) collect(timer *time.Timer) []pulsar.ConsumerMessage {
 	select {
-	case c.turn <- struct{}{}:
+	case c.collecting <- struct{}{}:
 	case <-c.ctx.Done():
 		return nil
 	}
-	defer func() { <-c.turn }()
+	defer func() { <-c.collecting }()
 	var batch []pulsar.ConsumerMessage
 	select {
 	case m := <-c.queue:
@@ -228,10 +228,10 @@ func (c *consumer) settle(batch []pulsar.ConsumerMessage, errs []error) {
 	}
 }
 
-// bury publishes the messages that are refused for ever as dead letters (B4) and returns the
+// sendToDLQ publishes the messages that are refused for ever as dead letters (B4) and returns the
 // answers with those it settled set to nil. When publishing fails, they are redelivered: a message
 // is a dead letter twice rather than lost.
-func (c *consumer) bury(msgs []bus.Message, errs []error) []error {
+func (c *consumer) sendToDLQ(msgs []bus.Message, errs []error) []error {
 	var dead []bus.Message
 	var which []int
 	if c.ctx.Err() == nil {

@@ -23,8 +23,8 @@ func isGone(err error) bool {
 		errors.Is(err, pulsar.ErrTopicTerminated)
 }
 
-// refused tells that no repetition helps.
-func refused(err error) bool {
+// isRefused tells that no repetition helps.
+func isRefused(err error) bool {
 	s := err.Error()
 	return strings.Contains(s, "AuthorizationError") ||
 		strings.Contains(s, "AuthenticationError") ||

@@ -18,13 +18,13 @@ import (
 
 // Limits of what is kept: one more closes the one that was not used for the longest time.
 const (
-	foreignKept    = 1000 // producers of users' topics
-	foreignClients = 32   // clients, one for each service URL
+	maxExternalProducers = 1000 // producers of users' topics
+	maxExternalClients   = 32   // clients, one for each service URL
 )
 
-// foreignTimeout is how long the client itself tries to send a message. Its attempt has failed long
+// externalSendTimeout is how long the client itself tries to send a message. Its attempt has failed long
 // before, and is made again: what is sent much later would come behind the fires that follow it.
-const foreignTimeout = 30 * time.Second
+const externalSendTimeout = 30 * time.Second
 
 // ExternalPublisher publishes to topics that are not Carillon's own, on any Pulsar that is trusted
 // (see egress.Topics). It is safe for concurrent use.
@@ -35,16 +35,16 @@ type ExternalPublisher struct {
 	making singleflight.Group // of producers: two calls at once wait for the same one
 
 	mu        sync.Mutex
-	clients   *lru.Cache[string, foreignClient] // by service URL; empty is the deployment's own
+	clients   *lru.Cache[string, externalClient] // by service URL; empty is the deployment's own
 	producers *lru.Cache[[2]string, pulsar.Producer]
 	closed    bool
 }
 
-// foreignClient is a client, and why it has no connection.
-type foreignClient struct {
+// externalClient is a client, and why it has no connection.
+type externalClient struct {
 	pulsar.Client
 
-	unreached *unreached
+	connectFailure *connectFailure
 }
 
 // ExternalMessage is a message for such a topic.
@@ -60,10 +60,10 @@ type ExternalMessage struct {
 // NewExternalPublisher returns a publisher. config says where the deployment's own Pulsar is, and
 // its token, which no other Pulsar is shown.
 func NewExternalPublisher(config Config, log zerolog.Logger) (*ExternalPublisher, error) {
-	return newForeign(config, log, pulsar.NewClient)
+	return newExternalPublisher(config, log, pulsar.NewClient)
 }
 
-func newForeign(
+func newExternalPublisher(
 	config Config,
 	log zerolog.Logger,
 	dial func(pulsar.ClientOptions) (pulsar.Client, error),
@@ -71,15 +71,15 @@ func newForeign(
 	f := &ExternalPublisher{config: config, log: log, dial: dial}
 	var err error
 	f.producers, err = lru.NewWithEvict(
-		foreignKept,
-		func(_ [2]string, p pulsar.Producer) { go f.guard(p.Close) },
+		maxExternalProducers,
+		func(_ [2]string, p pulsar.Producer) { go f.recoverPanic(p.Close) },
 	)
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of producers: %w", err)
 	}
-	f.clients, err = lru.NewWithEvict(foreignClients, func(url string, c foreignClient) {
-		f.forget(url)
-		go f.guard(c.Close)
+	f.clients, err = lru.NewWithEvict(maxExternalClients, func(url string, c externalClient) {
+		f.closeProducers(url)
+		go f.recoverPanic(c.Close)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the cache of clients: %w", err)
@@ -87,9 +87,9 @@ func newForeign(
 	return f, nil
 }
 
-// guard keeps a panic of the client library from ending the process. (One in a goroutine of its own
+// recoverPanic keeps a panic of the client library from ending the process. (One in a goroutine of its own
 // nobody can catch.)
-func (f *ExternalPublisher) guard(do func()) {
+func (f *ExternalPublisher) recoverPanic(do func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			f.log.Error().Interface("panic", r).Msg("the Pulsar client panicked")
@@ -98,8 +98,8 @@ func (f *ExternalPublisher) guard(do func()) {
 	do()
 }
 
-// forget closes the producers of a service URL.
-func (f *ExternalPublisher) forget(url string) {
+// closeProducers closes the producers of a service URL.
+func (f *ExternalPublisher) closeProducers(url string) {
 	for _, k := range f.producers.Keys() {
 		if k[0] == url {
 			f.producers.Remove(k)
@@ -112,10 +112,14 @@ func (f *ExternalPublisher) forget(url string) {
 func (f *ExternalPublisher) Publish(ctx context.Context, m ExternalMessage) error {
 	p, err := f.producer(ctx, m.ServiceURL, m.Topic)
 	if err != nil {
-		if refused(err) || isNotFound(err) {
+		if isRefused(err) || isNotFound(err) {
 			err = bus.Permanent(err)
 		}
-		return fmt.Errorf("making a producer for %s: %w", m.Topic, f.why(m.ServiceURL, err))
+		return fmt.Errorf(
+			"making a producer for %s: %w",
+			m.Topic,
+			f.connectError(m.ServiceURL, err),
+		)
 	}
 	msg := &pulsar.ProducerMessage{
 		Payload:    m.Payload,
@@ -131,18 +135,18 @@ func (f *ExternalPublisher) Publish(ctx context.Context, m ExternalMessage) erro
 			f.producers.Remove(key)
 		}
 	}
-	return fmt.Errorf("publishing to %s: %w", m.Topic, f.why(m.ServiceURL, err))
+	return fmt.Errorf("publishing to %s: %w", m.Topic, f.connectError(m.ServiceURL, err))
 }
 
-// why returns what an error that only says that nobody answered in time is for.
-func (f *ExternalPublisher) why(url string, err error) error {
+// connectError returns what an error that only says that nobody answered in time is for.
+func (f *ExternalPublisher) connectError(url string, err error) error {
 	f.mu.Lock()
 	c, ok := f.clients.Peek(url)
 	f.mu.Unlock()
 	if !ok || bus.IsPermanent(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return c.unreached.instead(err)
+	return c.connectFailure.orCause(err)
 }
 
 // send waits for the broker's confirmation. The client panics when its producer closes while a
@@ -207,9 +211,9 @@ func (f *ExternalPublisher) create(key [2]string) (p pulsar.Producer, err error)
 	}
 	p, err = client.CreateProducer(pulsar.ProducerOptions{
 		Topic:                   key[1],
-		SendTimeout:             foreignTimeout,
+		SendTimeout:             externalSendTimeout,
 		BatchingMaxPublishDelay: batchDelay,
-		BackOffPolicyFunc:       newReconnect,
+		BackOffPolicyFunc:       newReconnectBackoff,
 	})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller says what it was doing
@@ -217,7 +221,7 @@ func (f *ExternalPublisher) create(key [2]string) (p pulsar.Producer, err error)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		go f.guard(p.Close)
+		go f.recoverPanic(p.Close)
 		return nil, bus.ErrClosed
 	}
 	f.producers.Add(key, p)
@@ -233,12 +237,12 @@ func (f *ExternalPublisher) client(url string) (pulsar.Client, error) {
 	if c, ok := f.clients.Get(url); ok {
 		return c, nil
 	}
-	why := new(unreached)
+	connectError := new(connectFailure)
 	o := pulsar.ClientOptions{
 		URL:               url,
 		ConnectionTimeout: connectTimeout,
 		OperationTimeout:  operationTimeout,
-		Logger:            why.listen(newLogger(f.log)),
+		Logger:            connectError.listen(newLogger(f.log)),
 		// Users choose tenants and namespaces: as labels they would be series without end. The
 		// client's default registry is the package-wide one.
 		MetricsRegisterer:  prometheus.NewRegistry(),
@@ -261,7 +265,7 @@ func (f *ExternalPublisher) client(url string) (pulsar.Client, error) {
 	if err != nil {
 		return nil, bus.Permanent(fmt.Errorf("making a Pulsar client: %w", err))
 	}
-	f.clients.Add(url, foreignClient{c, why})
+	f.clients.Add(url, externalClient{c, connectError})
 	return c, nil
 }
 
@@ -272,9 +276,9 @@ func (f *ExternalPublisher) Close() {
 	defer f.mu.Unlock()
 	f.closed = true
 	for _, p := range f.producers.Values() {
-		f.guard(p.Close)
+		f.recoverPanic(p.Close)
 	}
 	for _, c := range f.clients.Values() {
-		f.guard(c.Close)
+		f.recoverPanic(c.Close)
 	}
 }

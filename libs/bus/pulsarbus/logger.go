@@ -22,22 +22,22 @@ func (l logger) WithField(k string, v any) pulsarlog.Entry {
 }
 
 func (l logger) WithError(err error) pulsarlog.Entry {
-	if l.silent() {
+	if l.discards() {
 		return l
 	}
 	return logger{log: l.log.With().Err(err).Logger()}
 }
 
 func (l logger) with(fields pulsarlog.Fields) logger {
-	if l.silent() {
+	if l.discards() {
 		return l
 	}
 	return logger{log: l.log.With().Fields(map[string]any(fields)).Logger()}
 }
 
-// silent tells that nothing will be written. The client adds fields for each message that it sends:
+// discards tells that nothing will be written. The client adds fields for each message that it sends:
 // that must cost nothing.
-func (l logger) silent() bool { return l.log.GetLevel() > zerolog.DebugLevel }
+func (l logger) discards() bool { return l.log.GetLevel() > zerolog.DebugLevel }
 
 func (l logger) Debug(args ...any)                 { write(l.log.Trace(), args) }
 func (l logger) Info(args ...any)                  { write(l.log.Trace(), args) }

@@ -200,7 +200,7 @@ func TestSlicesComeAlone(t *testing.T) {
 			Subscribe(t.Context(), s, func(ctx context.Context, batch []bus.Message) []error {
 				held[i].handle(ctx, batch)
 				<-ctx.Done()
-				return bus.All(len(batch), ctx.Err())
+				return bus.SameError(len(batch), ctx.Err())
 			})
 		require.NoError(t, err)
 	}
@@ -281,7 +281,7 @@ func TestSetupGoesOn(t *testing.T) {
 	require.Equal(t, []string{bus.SubOperators}, subs)
 }
 
-func admin(t *testing.T, place testenv.PulsarPlace, method, path string) []byte {
+func admin(t *testing.T, place testenv.PulsarNamespace, method, path string) []byte {
 	t.Helper()
 	url := place.AdminURL + "/admin/v2" + fmt.Sprintf(path, place.Tenant, place.Namespace)
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -296,7 +296,7 @@ func admin(t *testing.T, place testenv.PulsarPlace, method, path string) []byte 
 	return body
 }
 
-func get(t *testing.T, place testenv.PulsarPlace, path string, out any) {
+func get(t *testing.T, place testenv.PulsarNamespace, path string, out any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal(admin(t, place, http.MethodGet, path), out))
 }

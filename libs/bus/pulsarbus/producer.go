@@ -24,11 +24,11 @@ const (
 type producer struct {
 	topic bus.Topic
 
-	mu      sync.Mutex
-	ready   chan struct{} // closed when making has ended; nil when nobody makes one
-	current pulsar.Producer
-	err     error         // why making ended without one
-	stuck   *confirmation // of messages whose publisher gave up, and which the client still holds
+	mu        sync.Mutex
+	ready     chan struct{} // closed when making has ended; nil when nobody makes one
+	current   pulsar.Producer
+	err       error         // why making ended without one
+	abandoned *confirmation // of messages whose publisher gave up, and which the client still holds
 }
 
 // Publish implements bus.Publisher. When ctx ends first, what was handed to the client may still be
@@ -61,7 +61,7 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 		if err != nil {
 			return err
 		}
-		if err := b.unstuck(ctx, p); err != nil {
+		if err := b.awaitAbandoned(ctx, p); err != nil {
 			return err
 		}
 		msgs, err = b.send(ctx, p, current, msgs)
@@ -75,7 +75,7 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 			Err(err).
 			Str("topic", string(p.topic)).
 			Msg("producer is gone, making a new one")
-		p.lose(current)
+		p.discard(current)
 		if err := pause(ctx, b.ctx, minRetry); err != nil {
 			return err
 		}
@@ -83,18 +83,18 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 	return ctx.Err()
 }
 
-// unstuck waits until the broker has answered for what the client holds of publishers that gave up.
+// awaitAbandoned waits until the broker has answered for what the client holds of publishers that gave up.
 // They publish the same again, and again: while the broker is away, copies would pile up that hold
 // up everything else when it is back.
-func (b *Bus) unstuck(ctx context.Context, p *producer) error {
+func (b *Bus) awaitAbandoned(ctx context.Context, p *producer) error {
 	p.mu.Lock()
-	stuck := p.stuck
+	abandoned := p.abandoned
 	p.mu.Unlock()
-	if stuck == nil {
+	if abandoned == nil {
 		return nil
 	}
 	select {
-	case <-stuck.done:
+	case <-abandoned.done:
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for the broker: %w", ctx.Err())
 	case <-b.ctx.Done():
@@ -102,8 +102,8 @@ func (b *Bus) unstuck(ctx context.Context, p *producer) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stuck == stuck {
-		p.stuck = nil
+	if p.abandoned == abandoned {
+		p.abandoned = nil
 	}
 	return nil
 }
@@ -143,10 +143,15 @@ func (b *Bus) producer(ctx context.Context, p *producer) (pulsar.Producer, error
 // come.
 func (b *Bus) makeProducer(p *producer) {
 	options := pulsar.ProducerOptions{
-		Topic: b.full(p.topic), MaxPendingMessages: maxPending, BackOffPolicyFunc: newReconnect,
+		Topic: b.full(
+			p.topic,
+		),
+		MaxPendingMessages: maxPending,
+		BackOffPolicyFunc:  newReconnectBackoff,
 		// the context of Publish is the limit, and what waits is bounded.
 		SendTimeout:             -1,
-		BatchingMaxPublishDelay: batchDelay, BatchingMaxMessages: batchMessages,
+		BatchingMaxPublishDelay: batchDelay,
+		BatchingMaxMessages:     batchMessages,
 	}
 	if p.topic == bus.Slices {
 		// Each slice goes to a trigger of its own: a batch goes to one consumer. Batches of one,
@@ -169,12 +174,12 @@ func (b *Bus) makeProducer(p *producer) {
 	p.ready = nil
 }
 
-// lose forgets a producer that is gone.
-func (p *producer) lose(gone pulsar.Producer) {
+// discard forgets a producer that is gone.
+func (p *producer) discard(gone pulsar.Producer) {
 	p.mu.Lock()
 	lost := p.current == gone
 	if lost {
-		p.current, p.stuck = nil, nil
+		p.current, p.abandoned = nil, nil
 	}
 	p.mu.Unlock()
 	if lost {
@@ -188,7 +193,7 @@ type confirmation struct {
 	answered []bool // by message: the first answer counts
 	left     int
 	err      error
-	bad      []int // the messages that were not confirmed
+	failed   []int // the messages that were not confirmed
 	done     chan struct{}
 }
 
@@ -200,7 +205,7 @@ func (c *confirmation) answer(i int, err error) {
 	}
 	c.answered[i] = true
 	if err != nil {
-		c.bad = append(c.bad, i)
+		c.failed = append(c.failed, i)
 		if c.err == nil || isGone(c.err) {
 			c.err = err
 		}
@@ -232,7 +237,7 @@ func (b *Bus) send(
 	case <-ctx.Done():
 		p.mu.Lock()
 		if p.current == to { // one that was lost holds up nobody
-			p.stuck = c
+			p.abandoned = c
 		}
 		p.mu.Unlock()
 		return nil, fmt.Errorf("waiting for confirmation: %w", ctx.Err())
@@ -241,11 +246,11 @@ func (b *Bus) send(
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	bad := make([]bus.Message, 0, len(c.bad))
-	for _, i := range c.bad {
-		bad = append(bad, msgs[i])
+	failed := make([]bus.Message, 0, len(c.failed))
+	for _, i := range c.failed {
+		failed = append(failed, msgs[i])
 	}
-	return bad, c.err
+	return failed, c.err
 }
 
 // send sends one message. The client panics when its producer closes (because the topic is gone)

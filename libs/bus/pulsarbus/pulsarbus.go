@@ -66,13 +66,13 @@ type Bus struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // everything that the bus started
 
-	mu        sync.Mutex
-	closed    bool
-	inFlight  sync.WaitGroup // calls of Publish
-	producers map[bus.Topic]*producer
-	consumers map[bus.Consumer]struct{}
-	specs     map[bus.Topic]bus.TopicSpec // of Setup, to make a lost topic again
-	begun     map[bus.Topic]bool          // made by a Setup that has not come to its end
+	mu              sync.Mutex
+	closed          bool
+	inFlight        sync.WaitGroup // calls of Publish
+	producers       map[bus.Topic]*producer
+	consumers       map[bus.Consumer]struct{}
+	specs           map[bus.Topic]bus.TopicSpec // of Setup, to make a lost topic again
+	incompleteSetup map[bus.Topic]bool          // made by a Setup that has not come to its end
 	// closed when the ping that runs is over; nil when none runs.
 	pinging chan struct{}
 	pingErr error // of the last ping
@@ -117,7 +117,7 @@ func New(o Options) (*Bus, error) {
 	b := &Bus{
 		client: client, rest: admin, config: o.Config, log: o.Log,
 		producers: make(map[bus.Topic]*producer), consumers: make(map[bus.Consumer]struct{}),
-		specs: make(map[bus.Topic]bus.TopicSpec), begun: make(map[bus.Topic]bool),
+		specs: make(map[bus.Topic]bus.TopicSpec), incompleteSetup: make(map[bus.Topic]bool),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b, nil

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 // broker is a namespace whose buses reach the broker through a proxy each.
 type broker struct {
-	place testenv.PulsarPlace
+	place testenv.PulsarNamespace
 
 	mu      sync.Mutex
 	proxies map[bus.Bus]*proxy
@@ -56,7 +56,7 @@ func (b *broker) proxy(k bus.Bus) *proxy {
 	return b.proxies[k]
 }
 
-func open(t *testing.T, place testenv.PulsarPlace, url string) *pulsarbus.Bus {
+func open(t *testing.T, place testenv.PulsarNamespace, url string) *pulsarbus.Bus {
 	log := zerolog.Nop()
 	if testing.Verbose() {
 		log = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, NoColor: true}).

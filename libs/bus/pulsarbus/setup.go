@@ -52,7 +52,7 @@ func (b *Bus) Setup(ctx context.Context, specs []bus.TopicSpec) error {
 	for _, s := range specs {
 		b.specs[s.Topic] = s
 	}
-	clear(b.begun)
+	clear(b.incompleteSetup)
 	return nil
 }
 
@@ -79,7 +79,7 @@ func (b *Bus) setup(ctx context.Context, specs []bus.TopicSpec) error {
 	}
 	for _, s := range specs {
 		b.mu.Lock()
-		made := b.begun[s.Topic]
+		made := b.incompleteSetup[s.Topic]
 		b.mu.Unlock()
 		if made {
 			continue
@@ -88,7 +88,7 @@ func (b *Bus) setup(ctx context.Context, specs []bus.TopicSpec) error {
 			return fmt.Errorf("topic %s: %w", s.Topic, err)
 		}
 		b.mu.Lock()
-		b.begun[s.Topic] = true
+		b.incompleteSetup[s.Topic] = true
 		b.mu.Unlock()
 	}
 	return nil

@@ -14,8 +14,8 @@ const (
 	// looks in a row after which a consumer that the broker does not know is made anew.
 	watchMisses = 3
 	// After an alarm the looks are nearer, and so many in a row, before it is back to the usual.
-	alarmEvery = time.Second
-	alarmLooks = 15
+	reconnectCheckEvery = time.Second
+	reconnectChecks     = 15
 )
 
 // identity names a consumer, so that it can be found among the broker's.
@@ -30,26 +30,26 @@ func (b *Bus) watch(
 	ctx context.Context,
 	topic bus.Topic,
 	name string,
-	a alarm,
-	again func(anew bool),
+	a reconnectSignal,
+	recreate func(topicRecreated bool),
 ) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	misses, gone, hurried := 0, false, 0
+	misses, gone, reconnectChecksLeft := 0, false, 0
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-a:
-			hurried = alarmLooks
-			ticker.Reset(alarmEvery)
+			reconnectChecksLeft = reconnectChecks
+			ticker.Reset(reconnectCheckEvery)
 			continue
 		case <-ticker.C:
-			if hurried--; hurried == 0 {
+			if reconnectChecksLeft--; reconnectChecksLeft == 0 {
 				ticker.Reset(watchEvery)
 			}
 		}
-		known, err := b.knows(ctx, topic, name)
+		known, err := b.isConnected(ctx, topic, name)
 		switch {
 		case status(err) == http.StatusNotFound:
 			misses, gone = misses+1, true
@@ -63,7 +63,7 @@ func (b *Bus) watch(
 			misses++
 		}
 		if gone || misses >= watchMisses {
-			again(gone)
+			recreate(gone)
 			misses, gone = 0, false
 		}
 	}
@@ -88,8 +88,8 @@ func (s topicStats) has(name string) bool {
 	return false
 }
 
-// knows tells whether a consumer is connected to every partition of a topic.
-func (b *Bus) knows(ctx context.Context, topic bus.Topic, name string) (bool, error) {
+// isConnected tells whether a consumer is connected to every partition of a topic.
+func (b *Bus) isConnected(ctx context.Context, topic bus.Topic, name string) (bool, error) {
 	n, err := b.partitions(ctx, topic)
 	if err != nil {
 		return false, err

@@ -28,10 +28,10 @@ type Message struct {
 	Err       error  // why it could not be decoded
 }
 
-// Waiting returns up to n messages that a subscription has not acknowledged, the oldest of each
+// PeekBacklog returns up to n messages that a subscription has not acknowledged, the oldest of each
 // partition first, in the order of their publication. What it returns may be gone by then:
 // consumers go on.
-func (t *Topics) Waiting(
+func (t *Topics) PeekBacklog(
 	ctx context.Context,
 	topic bus.Topic,
 	subscription string,
@@ -80,10 +80,10 @@ func (t *Topics) peek(
 	return best, nil
 }
 
-// Latest returns up to n messages that were published last, the oldest of them first, whoever has
+// PeekLatest returns up to n messages that were published last, the oldest of them first, whoever has
 // read them. Topics without retention keep what all subscriptions have acknowledged for as long as
 // its ledger is open.
-func (t *Topics) Latest(ctx context.Context, topic bus.Topic, n int) ([]Message, error) {
+func (t *Topics) PeekLatest(ctx context.Context, topic bus.Topic, n int) ([]Message, error) {
 	spec, name, err := t.find(topic)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ type DeadLetter struct {
 
 // DeadLetters returns up to n dead letters that wait for the operators, the oldest first.
 func (t *Topics) DeadLetters(ctx context.Context, n int) ([]DeadLetter, error) {
-	msgs, err := t.Waiting(ctx, bus.TasksDead, bus.SubOperators, n)
+	msgs, err := t.PeekBacklog(ctx, bus.TasksDead, bus.SubOperators, n)
 	if err != nil {
 		return nil, err
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// Place is where a cursor is set: at one of the ends, or at the first message published at an
+// Position is where a cursor is set: at one of the ends, or at the first message published at an
 // instant or later.
-type Place struct {
+type Position struct {
 	Earliest, Latest bool
 	At               time.Time
 }
@@ -22,7 +22,12 @@ type Place struct {
 // acknowledged and is still kept; going forward gives up what waits. Consumers are cut off and come
 // back by themselves. It is not one step for all partitions: when it fails halfway, the rest stays
 // where it was, and doing it again is safe.
-func (t *Topics) Reset(ctx context.Context, topic bus.Topic, subscription string, to Place) error {
+func (t *Topics) Reset(
+	ctx context.Context,
+	topic bus.Topic,
+	subscription string,
+	to Position,
+) error {
 	_, name, err := t.find(topic)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 
 // deployment is a namespace with all topics.
 type deployment struct {
-	place  testenv.PulsarPlace
+	place  testenv.PulsarNamespace
 	bus    *pulsarbus.Bus
 	topics *pulsartopics.Topics
 }
@@ -115,7 +115,7 @@ func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one depl
 	})
 
 	t.Run("waiting", func(t *testing.T) {
-		none, err := d.topics.Waiting(t.Context(), bus.TasksNormal, bus.SubExecutors, 10)
+		none, err := d.topics.PeekBacklog(t.Context(), bus.TasksNormal, bus.SubExecutors, 10)
 		require.NoError(t, err)
 		require.Empty(t, none)
 		const sent = 23
@@ -123,7 +123,7 @@ func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one depl
 			d.publish(t, bus.TasksNormal, m)
 		}
 		for _, n := range []int{1, 7, sent, 100} {
-			got, err := d.topics.Waiting(t.Context(), bus.TasksNormal, bus.SubExecutors, n)
+			got, err := d.topics.PeekBacklog(t.Context(), bus.TasksNormal, bus.SubExecutors, n)
 			require.NoError(t, err)
 			require.Len(t, got, min(n, sent))
 			require.NoError(t, got[0].Err)
@@ -131,7 +131,7 @@ func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one depl
 			require.WithinDuration(t, time.Now(), got[0].Published, time.Minute)
 		}
 		seen := make(map[string]bool)
-		all, err := d.topics.Waiting(t.Context(), bus.TasksNormal, bus.SubExecutors, 100)
+		all, err := d.topics.PeekBacklog(t.Context(), bus.TasksNormal, bus.SubExecutors, 100)
 		require.NoError(t, err)
 		for _, m := range all {
 			seen[string(m.Raw)] = true
@@ -140,7 +140,7 @@ func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one depl
 		topic, err := d.topics.Describe(t.Context(), bus.TasksNormal)
 		require.NoError(t, err)
 		require.Positive(t, topic.Subscriptions[0].Backlog, "looking takes nothing away")
-		_, err = d.topics.Waiting(t.Context(), bus.TasksNormal, "nobody", 1)
+		_, err = d.topics.PeekBacklog(t.Context(), bus.TasksNormal, "nobody", 1)
 		require.NoError(
 			t,
 			err,
@@ -153,7 +153,7 @@ func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one depl
 		for i := range sent {
 			d.publish(t, bus.Outcomes, &carillonv1.Outcome{TimerId: int64(i), Kind: "delivered"})
 		}
-		got, err := d.topics.Latest(t.Context(), bus.Outcomes, 5)
+		got, err := d.topics.PeekLatest(t.Context(), bus.Outcomes, 5)
 		require.NoError(t, err)
 		require.Len(t, got, 5)
 		for i, m := range got {
@@ -161,7 +161,7 @@ func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one depl
 			require.NoError(t, proto.Unmarshal(m.Raw, &o))
 			require.EqualValues(t, sent-5+i, o.GetTimerId())
 		}
-		none, err := d.topics.Latest(t.Context(), bus.TimersChanged, 5)
+		none, err := d.topics.PeekLatest(t.Context(), bus.TimersChanged, 5)
 		require.NoError(t, err)
 		require.Empty(t, none)
 	})
@@ -207,7 +207,7 @@ func TestReset(t *testing.T) {
 			t.Context(),
 			bus.TasksLow,
 			bus.SubExecutors,
-			pulsartopics.Place{Latest: true},
+			pulsartopics.Position{Latest: true},
 		),
 	)
 	require.Zero(t, backlog())
@@ -217,7 +217,7 @@ func TestReset(t *testing.T) {
 			t.Context(),
 			bus.TasksLow,
 			bus.SubExecutors,
-			pulsartopics.Place{Earliest: true},
+			pulsartopics.Position{Earliest: true},
 		),
 	)
 	require.Positive(t, backlog())
@@ -227,7 +227,7 @@ func TestReset(t *testing.T) {
 			t.Context(),
 			bus.TasksLow,
 			bus.SubExecutors,
-			pulsartopics.Place{At: time.Now().Add(time.Minute)},
+			pulsartopics.Position{At: time.Now().Add(time.Minute)},
 		),
 	)
 	require.NoError(
@@ -236,7 +236,7 @@ func TestReset(t *testing.T) {
 			t.Context(),
 			bus.TasksLow,
 			bus.SubExecutors,
-			pulsartopics.Place{At: time.Now().Add(-time.Hour)},
+			pulsartopics.Position{At: time.Now().Add(-time.Hour)},
 		),
 	)
 	done := make(chan bus.Message, 10*sent)
@@ -251,7 +251,7 @@ func TestReset(t *testing.T) {
 	}
 	require.ErrorContains(
 		t,
-		d.topics.Reset(t.Context(), bus.TasksLow, "nobody", pulsartopics.Place{Latest: true}),
+		d.topics.Reset(t.Context(), bus.TasksLow, "nobody", pulsartopics.Position{Latest: true}),
 		"nobody",
 	)
 }

@@ -17,7 +17,7 @@ import (
 // Run runs the suite. empty returns a ledger that is empty.
 func Run(t *testing.T, empty func(t *testing.T) limit.SharedState) {
 	t.Helper()
-	for name, test := range map[string]func(t *try, l limit.SharedState){
+	for name, test := range map[string]func(t *attempt, l limit.SharedState){
 		"L1 a rate holds over all executors":          rate,
 		"L1 a bucket is full after a pause, not more": burst,
 		"L1 tokens say when there is the next":        nextToken,
@@ -25,32 +25,37 @@ func Run(t *testing.T, empty func(t *testing.T) limit.SharedState) {
 		"L2 slots of the dead come back":              dead,
 		"L2 what runs keeps its slots":                inUse,
 		"L3 what is scarce is shared evenly":          shared,
-		"L3 fewer slots than executors go round":      turns,
-		"L4 turns go by weight over all executors":    weighed,
+		"L3 fewer slots than executors go round":      rotation,
+		"L4 turns go by weight over all executors":    weightedShares,
 		"L4 turns of one that is gone pass":           passed,
-		"L5 new settings hold at once":                live,
+		"L5 new settings hold at once":                newSettings,
 		"leaving gives slots back at once":            leaving,
 		"apps do not mix":                             apart,
 		"no wish is no answer":                        nothing,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			unhurried(t, func(t *try) { test(t, empty(t.T)) })
+			retryIfStalled(t, func(t *attempt) { test(t, empty(t.T)) })
 		})
 	}
 }
 
-func exchange(t *try, l limit.SharedState, executor string, wishes ...limit.Demand) []limit.Grant {
+func singleSync(
+	t *attempt,
+	l limit.SharedState,
+	executor string,
+	demands ...limit.Demand,
+) []limit.Grant {
 	t.Helper()
 	began := time.Now()
-	grants, err := l.Sync(t.Context(), executor, wishes)
-	t.took(time.Since(began))
+	grants, err := l.Sync(t.Context(), executor, demands)
+	t.noteStall(time.Since(began))
 	require.NoError(t, err)
-	require.Len(t, grants, len(wishes))
+	require.Len(t, grants, len(demands))
 	return grants
 }
 
-func rate(t *try, l limit.SharedState) {
+func rate(t *attempt, l limit.SharedState) {
 	const enough = 800 // a second and a half of it, on a machine that does nothing else
 	settings := limit.Settings{Rate: 500, Burst: 50}
 	var sum atomic.Int64
@@ -78,26 +83,26 @@ func rate(t *try, l limit.SharedState) {
 	require.GreaterOrEqual(t, sum.Load(), int64(enough), "and it is used")
 }
 
-func burst(t *try, l limit.SharedState) {
+func burst(t *attempt, l limit.SharedState) {
 	w := limit.Demand{App: "a", Settings: limit.Settings{Rate: 10, Burst: 5}, Tokens: 100}
-	require.Equal(t, 5, exchange(t, l, "e", w)[0].Tokens, "full at first")
-	require.LessOrEqual(t, exchange(t, l, "e", w)[0].Tokens, 1)
+	require.Equal(t, 5, singleSync(t, l, "e", w)[0].Tokens, "full at first")
+	require.LessOrEqual(t, singleSync(t, l, "e", w)[0].Tokens, 1)
 	pause(t, 1100*time.Millisecond)
-	require.LessOrEqual(t, exchange(t, l, "e", w)[0].Tokens, 5)
+	require.LessOrEqual(t, singleSync(t, l, "e", w)[0].Tokens, 5)
 	w.Tokens = 0
-	require.Zero(t, exchange(t, l, "e", w)[0].Tokens, "none unasked")
+	require.Zero(t, singleSync(t, l, "e", w)[0].Tokens, "none unasked")
 }
 
-func nextToken(t *try, l limit.SharedState) {
+func nextToken(t *attempt, l limit.SharedState) {
 	w := limit.Demand{App: "a", Settings: limit.Settings{Rate: 2, Burst: 1}, Tokens: 2}
-	g := exchange(t, l, "e", w)[0]
+	g := singleSync(t, l, "e", w)[0]
 	require.Equal(t, 1, g.Tokens)
 	require.InDelta(t, 500*time.Millisecond, g.NextToken, float64(150*time.Millisecond))
 	pause(t, g.NextToken+20*time.Millisecond)
-	require.Equal(t, 1, exchange(t, l, "e", w)[0].Tokens)
+	require.Equal(t, 1, singleSync(t, l, "e", w)[0].Tokens)
 }
 
-func concurrent(t *try, l limit.SharedState) {
+func concurrent(t *attempt, l limit.SharedState) {
 	const most, executors = 12, 5
 	settings := limit.Settings{Concurrent: most}
 	held := make([]int, executors)
@@ -110,7 +115,7 @@ func concurrent(t *try, l limit.SharedState) {
 			Slots:    rand.IntN(2 * most),
 		}
 		w.Slots = max(w.Slots, w.InUse)
-		g := exchange(t, l, fmt.Sprint("e", i), w)[0]
+		g := singleSync(t, l, fmt.Sprint("e", i), w)[0]
 		held[i] = max(g.Slots, w.InUse)
 		sum := 0
 		for _, n := range held {
@@ -120,35 +125,45 @@ func concurrent(t *try, l limit.SharedState) {
 	}
 }
 
-func dead(t *try, l limit.SharedState) {
+func dead(t *attempt, l limit.SharedState) {
 	settings := limit.Settings{Concurrent: 10}
-	g := exchange(t, l, "dies", limit.Demand{App: "a", Settings: settings, InUse: 0, Slots: 10})[0]
+	g := singleSync(t, l, "dies", limit.Demand{App: "a", Settings: settings, InUse: 0, Slots: 10})[0]
 	require.Equal(t, 10, g.Slots)
 	other := limit.Demand{App: "a", Settings: settings, Slots: 10}
-	g = exchange(t, l, "lives", other)[0]
+	g = singleSync(t, l, "lives", other)[0]
 	require.Zero(t, g.Slots)
 	require.Equal(t, 2, g.Executors)
 	require.Eventually(t, func() bool {
-		return exchange(t, l, "lives", other)[0].Slots == 10
+		return singleSync(t, l, "lives", other)[0].Slots == 10
 	}, limit.SlotTTL+2*time.Second, 100*time.Millisecond)
-	require.Equal(t, 1, exchange(t, l, "lives", other)[0].Executors)
+	require.Equal(t, 1, singleSync(t, l, "lives", other)[0].Executors)
 }
 
-func inUse(t *try, l limit.SharedState) {
-	exchange(t, l, "a", limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})
-	exchange(t, l, "b", limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})
-	g := exchange(t, l, "a", limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, InUse: 8, Slots: 10})[0]
+func inUse(t *attempt, l limit.SharedState) {
+	singleSync(
+		t,
+		l,
+		"a",
+		limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10},
+	)
+	singleSync(
+		t,
+		l,
+		"b",
+		limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10},
+	)
+	g := singleSync(t, l, "a", limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, InUse: 8, Slots: 10})[0]
 	require.Equal(t, 5, g.Slots, "its part, though eight run: none is started until they are fewer")
-	g = exchange(t, l, "b", limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})[0]
+	g = singleSync(t, l, "b", limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 10}, Slots: 10})[0]
 	require.Equal(t, 2, g.Slots, "of those that run each keeps its slot")
 }
 
 // Of two executors that always want the only slot each has it at times, and never both.
-func turns(t *try, l limit.SharedState) {
+func rotation(t *attempt, l limit.SharedState) {
 	held, had := map[string]int{}, map[string]int{}
 	for began := time.Now(); time.Since(began) < 2*limit.SlotRotation+time.Second; {
 		for _, e := range []string{"a", "b"} {
-			held[e] = exchange(t, l, e, limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 1}, InUse: 0, Slots: 3})[0].Slots
+			held[e] = singleSync(t, l, e, limit.Demand{App: "a", Settings: limit.Settings{Concurrent: 1}, InUse: 0, Slots: 3})[0].Slots
 			had[e] += held[e]
 			require.LessOrEqual(t, held["a"]+held["b"], 1)
 		}
@@ -158,10 +173,10 @@ func turns(t *try, l limit.SharedState) {
 	require.Positive(t, had["b"])
 }
 
-func shared(t *try, l limit.SharedState) {
+func shared(t *attempt, l limit.SharedState) {
 	settings := limit.Settings{Concurrent: 12}
 	ask := func(executor string, want int) int {
-		return exchange(t, l, executor, limit.Demand{App: "a", Settings: settings, Slots: want})[0].Slots
+		return singleSync(t, l, executor, limit.Demand{App: "a", Settings: settings, Slots: want})[0].Slots
 	}
 	require.Equal(t, 12, ask("a", 12))
 	require.Equal(t, 0, ask("b", 12))
@@ -175,7 +190,7 @@ func shared(t *try, l limit.SharedState) {
 
 // Executors that have something of every priority waiting get the turns of one picker, however they
 // ask; who has nothing of the priority whose turn it is leaves the permit to the others.
-func weighed(t *try, l limit.SharedState) {
+func weightedShares(t *attempt, l limit.SharedState) {
 	settings := limit.Settings{Rate: 2000, Burst: 2000}
 	var all []limit.Priority
 	left := map[string]*[limit.Priorities]int{
@@ -184,12 +199,12 @@ func weighed(t *try, l limit.SharedState) {
 		"c": {0, 0, 40},
 	}
 	for _, e := range []string{"a", "b", "c"} { // the first makes known what waits
-		g := exchange(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e]})[0]
+		g := singleSync(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e]})[0]
 		require.Empty(t, g.Order, "none could start")
 	}
 	for range 420 {
 		e := []string{"a", "b", "c"}[rand.IntN(3)]
-		g := exchange(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e], Starts: 1 + rand.IntN(9), Tokens: 5})[0]
+		g := singleSync(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e], Starts: 1 + rand.IntN(9), Tokens: 5})[0]
 		require.Zero(t, g.Tokens, "nothing is fetched ahead while others wait")
 		for _, turn := range g.Order {
 			require.Positive(t, left[e][turn], "a turn of what does not wait here")
@@ -201,7 +216,7 @@ func weighed(t *try, l limit.SharedState) {
 		}
 		// so that what waits counts, however slow the ledger is.
 		for _, e := range []string{"a", "b", "c"} {
-			exchange(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e]})
+			singleSync(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e]})
 		}
 	}
 	require.Greater(t, len(all), 210)
@@ -217,9 +232,9 @@ func weighed(t *try, l limit.SharedState) {
 	}
 }
 
-func passed(t *try, l limit.SharedState) {
+func passed(t *attempt, l limit.SharedState) {
 	settings := limit.Settings{Rate: 1000, Burst: 100}
-	exchange(
+	singleSync(
 		t,
 		l,
 		"gone",
@@ -233,19 +248,19 @@ func passed(t *try, l limit.SharedState) {
 	}
 	require.LessOrEqual(
 		t,
-		len(exchange(t, l, "stays", w)[0].Order),
+		len(singleSync(t, l, "stays", w)[0].Order),
 		1,
 		"the turns of high are another's",
 	)
 	pause(t, limit.WaitTTL+50*time.Millisecond)
-	require.Len(t, exchange(t, l, "stays", w)[0].Order, 50)
+	require.Len(t, singleSync(t, l, "stays", w)[0].Order, 50)
 	w.Waiting, w.Starts, w.Tokens = [limit.Priorities]int{}, 0, 5
-	require.Equal(t, 5, exchange(t, l, "stays", w)[0].Tokens, "and then what is still to come")
+	require.Equal(t, 5, singleSync(t, l, "stays", w)[0].Tokens, "and then what is still to come")
 }
 
-func live(t *try, l limit.SharedState) {
+func newSettings(t *attempt, l limit.SharedState) {
 	ask := func(s limit.Settings) limit.Grant {
-		return exchange(t, l, "e", limit.Demand{App: "a", Settings: s, Tokens: 50, Slots: 50})[0]
+		return singleSync(t, l, "e", limit.Demand{App: "a", Settings: s, Tokens: 50, Slots: 50})[0]
 	}
 	g := ask(limit.Settings{Rate: 1, Burst: 1, Concurrent: 1})
 	require.Equal(t, 1, g.Tokens)
@@ -259,18 +274,18 @@ func live(t *try, l limit.SharedState) {
 	require.Equal(t, 3, g.Slots)
 }
 
-func leaving(t *try, l limit.SharedState) {
+func leaving(t *attempt, l limit.SharedState) {
 	settings := limit.Settings{Concurrent: 10}
-	exchange(t, l, "a", limit.Demand{App: "a", Settings: settings, Slots: 10})
-	exchange(t, l, "a", limit.Demand{App: "a", Settings: settings})
-	g := exchange(t, l, "b", limit.Demand{App: "a", Settings: settings, Slots: 10})[0]
+	singleSync(t, l, "a", limit.Demand{App: "a", Settings: settings, Slots: 10})
+	singleSync(t, l, "a", limit.Demand{App: "a", Settings: settings})
+	g := singleSync(t, l, "b", limit.Demand{App: "a", Settings: settings, Slots: 10})[0]
 	require.Equal(t, 10, g.Slots)
 	require.Equal(t, 1, g.Executors)
 }
 
-func apart(t *try, l limit.SharedState) {
+func apart(t *attempt, l limit.SharedState) {
 	settings := limit.Settings{Rate: 1, Burst: 1, Concurrent: 1}
-	grants := exchange(
+	grants := singleSync(
 		t,
 		l,
 		"e",
@@ -290,11 +305,11 @@ func apart(t *try, l limit.SharedState) {
 	require.Zero(t, grants[2].Tokens, "without a limit there is nothing to give")
 }
 
-func nothing(t *try, l limit.SharedState) {
-	require.Empty(t, exchange(t, l, "e"))
+func nothing(t *attempt, l limit.SharedState) {
+	require.Empty(t, singleSync(t, l, "e"))
 }
 
-func pause(t *try, d time.Duration) {
+func pause(t *attempt, d time.Duration) {
 	t.Helper()
 	select {
 	case <-time.After(d):

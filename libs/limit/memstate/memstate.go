@@ -31,9 +31,9 @@ type entry struct {
 // share is one executor's.
 type share struct {
 	slots, want int
-	till        time.Time
+	until       time.Time
 	waiting     [limit.Priorities]bool
-	waitsTill   time.Time
+	waitsUntil  time.Time
 }
 
 // New returns a ledger that reads the time from now; nil is time.Now.
@@ -48,7 +48,7 @@ func New(now func() time.Time) *SharedState {
 func (l *SharedState) Sync(
 	ctx context.Context,
 	executor string,
-	wishes []limit.Demand,
+	demands []limit.Demand,
 ) ([]limit.Grant, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -56,9 +56,9 @@ func (l *SharedState) Sync(
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	grants := make([]limit.Grant, len(wishes))
-	for i := range wishes {
-		grants[i] = l.grant(now, executor, &wishes[i])
+	grants := make([]limit.Grant, len(demands))
+	for i := range demands {
+		grants[i] = l.grant(now, executor, &demands[i])
 	}
 	return grants, nil
 }
@@ -76,7 +76,7 @@ func (l *SharedState) grant(now time.Time, executor string, w *limit.Demand) lim
 	}
 	g.Slots, g.Executors = e.slots(now, executor, w)
 	if s := e.executors[executor]; s != nil {
-		s.waiting, s.waitsTill = some(left), now.Add(limit.WaitTTL)
+		s.waiting, s.waitsUntil = some(left), now.Add(limit.WaitTTL)
 	}
 	if len(e.executors) == 0 && now.Sub(e.used) > time.Duration(float64(w.Settings.Burst)*step(w)) {
 		delete(l.apps, w.App) // a new one begins with a full bucket as well
@@ -136,7 +136,7 @@ func (e *entry) take(
 // waitElsewhere tells which priorities have something waiting at other executors.
 func (e *entry) waitElsewhere(now time.Time, executor string) (waiting [limit.Priorities]bool) {
 	for name, s := range e.executors {
-		if name == executor || now.After(s.waitsTill) {
+		if name == executor || now.After(s.waitsUntil) {
 			continue
 		}
 		for i := range waiting {
@@ -160,14 +160,14 @@ func (e *entry) slots(now time.Time, executor string, w *limit.Demand) (slots, e
 	for name, s := range e.executors {
 		switch {
 		case name == executor:
-		case now.After(s.till):
+		case now.After(s.until):
 			delete(e.executors, name)
 		default:
 			taken += s.slots
 			others = append(others, limit.Claim{Executor: name, Want: s.want})
 		}
 	}
-	if w.Leaves() {
+	if w.IsEmpty() {
 		delete(e.executors, executor)
 		return 0, len(others)
 	}
@@ -181,7 +181,7 @@ func (e *entry) slots(now time.Time, executor string, w *limit.Demand) (slots, e
 	e.executors[executor] = &share{
 		slots: max(slots, w.InUse),
 		want:  max(w.Slots, w.InUse),
-		till:  now.Add(limit.SlotTTL),
+		until: now.Add(limit.SlotTTL),
 	}
 	return slots, len(others) + 1
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/testenv"
 )
 
-// counted counts the exchanges of a ledger.
-type counted struct {
+// countingState counts the exchanges of a ledger.
+type countingState struct {
 	limit.SharedState
 	n atomic.Int64
 }
 
-func (c *counted) Sync(
+func (c *countingState) Sync(
 	ctx context.Context,
 	executor string,
-	wishes []limit.Demand,
+	demands []limit.Demand,
 ) ([]limit.Grant, error) {
 	c.n.Add(1)
-	return c.SharedState.Sync(ctx, executor, wishes)
+	return c.SharedState.Sync(ctx, executor, demands)
 }
 
 // Three executors over one Redis hold an app's rate and its calls at once together, far cheaper
@@ -40,8 +40,8 @@ func TestExecutorsShareLimits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var runs, callers sync.WaitGroup
 	var starts, running, most atomic.Int64
-	ledger := &counted{
-		SharedState: newLedger(
+	ledger := &countingState{
+		SharedState: newState(
 			t,
 			redisstate.Options{Addrs: addrs, Prefix: prefix, Timeout: 2 * time.Second},
 		),

@@ -85,16 +85,16 @@ func New(o Options) (*SharedState, error) {
 func (l *SharedState) Sync(
 	ctx context.Context,
 	executor string,
-	wishes []limit.Demand,
+	demands []limit.Demand,
 ) ([]limit.Grant, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	grants := make([]limit.Grant, len(wishes))
-	again, err := l.send(ctx, executor, wishes, grants, nil)
+	grants := make([]limit.Grant, len(demands))
+	again, err := l.send(ctx, executor, demands, grants, nil)
 	if err == nil && len(again) > 0 {
 		// A server that was restarted, or is new, does not know the script: those that it did not
 		// run are sent with its text.
-		_, err = l.send(ctx, executor, wishes, grants, again)
+		_, err = l.send(ctx, executor, demands, grants, again)
 	}
 	if err != nil {
 		return nil, timer.Unavailable("sharing limits through Redis", err)
@@ -107,20 +107,20 @@ func (l *SharedState) Sync(
 func (l *SharedState) send(
 	ctx context.Context,
 	executor string,
-	wishes []limit.Demand,
+	demands []limit.Demand,
 	grants []limit.Grant,
 	of []int,
 ) (unknown []int, err error) {
 	withText := of != nil
 	if !withText {
-		for i := range wishes {
+		for i := range demands {
 			of = append(of, i)
 		}
 	}
 	pipe := l.client.Pipeline()
 	cmds := make([]*redis.Cmd, len(of))
 	for n, i := range of {
-		w := &wishes[i]
+		w := &demands[i]
 		keys := []string{l.key(w.App)}
 		args := []any{
 			executor,
@@ -141,9 +141,9 @@ func (l *SharedState) send(
 		}
 		args = append(args, limit.WaitTTL.Microseconds(), w.Starts)
 		if withText {
-			cmds[n] = exchange.Eval(ctx, pipe, keys, args...)
+			cmds[n] = syncScript.Eval(ctx, pipe, keys, args...)
 		} else {
-			cmds[n] = exchange.EvalSha(ctx, pipe, keys, args...)
+			cmds[n] = syncScript.EvalSha(ctx, pipe, keys, args...)
 		}
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newLedger(t *testing.T, o redisstate.Options) *redisstate.SharedState {
+func newState(t *testing.T, o redisstate.Options) *redisstate.SharedState {
 	t.Helper()
 	l, err := redisstate.New(o)
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	addrs, prefix := testenv.Redis(t)
 	limittest.Run(t, func(t *testing.T) limit.SharedState {
-		return newLedger(
+		return newState(
 			t,
 			redisstate.Options{Addrs: addrs, Prefix: prefix + t.Name(), Timeout: 5 * time.Second},
 		)
@@ -41,7 +41,7 @@ func TestContractOnACluster(t *testing.T) {
 	t.Parallel()
 	addrs, prefix := testenv.RedisCluster(t)
 	limittest.Run(t, func(t *testing.T) limit.SharedState {
-		return newLedger(
+		return newState(
 			t,
 			redisstate.Options{Addrs: addrs, Prefix: prefix + t.Name(), Timeout: 5 * time.Second},
 		)
@@ -51,7 +51,7 @@ func TestContractOnACluster(t *testing.T) {
 func TestAServerThatForgotTheScriptAndEverything(t *testing.T) {
 	t.Parallel()
 	addrs, prefix := testenv.Redis(t)
-	l := newLedger(t, redisstate.Options{Addrs: addrs, Prefix: prefix, Timeout: 5 * time.Second})
+	l := newState(t, redisstate.Options{Addrs: addrs, Prefix: prefix, Timeout: 5 * time.Second})
 	client := redis.NewClient(&redis.Options{Addr: addrs[0]})
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	w := []limit.Demand{
@@ -76,7 +76,7 @@ func TestRedisAway(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, gone.Close())
-	l := newLedger(t, redisstate.Options{Addrs: []string{gone.Addr().String()}})
+	l := newState(t, redisstate.Options{Addrs: []string{gone.Addr().String()}})
 	_, err = l.Sync(
 		t.Context(),
 		"e",

@@ -2,7 +2,7 @@ package redisstate
 
 import "github.com/redis/go-redis/v9"
 
-// exchange is one wish of one executor for one app, in one step: of two that run at once each sees
+// syncScript is one wish of one executor for one app, in one step: of two that run at once each sees
 // what the other took. The key is a hash:
 //
 //	used       µs of Redis's clock, until when the tokens that were given reach at the rate; never in the future
@@ -21,7 +21,7 @@ import "github.com/redis/go-redis/v9"
 // Dividing the slots is limit.Share, and the turns are limit.Picker's, in Lua.
 //
 //nolint:dupword // an end follows an end
-var exchange = redis.NewScript(`
+var syncScript = redis.NewScript(`
 local key, me = KEYS[1], 'e:' .. ARGV[1]
 local rate, burst, wanted = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local most, inuse, want, ttl = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])

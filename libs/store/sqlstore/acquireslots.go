@@ -17,18 +17,18 @@ import (
 func (s *Store) AcquireSlots(
 	ctx context.Context,
 	session timer.ID,
-	asks []store.SlotRequest,
+	requests []store.SlotRequest,
 ) (out []store.SlotResult, err error) {
-	if len(asks) == 0 {
+	if len(requests) == 0 {
 		return nil, nil
 	}
 	err = s.write(ctx, "asking for turns", func(ctx context.Context, c runner) error {
-		e := &entrance{
-			store:   s,
-			c:       c,
-			session: session,
-			asks:    asks,
-			out:     make([]store.SlotResult, len(asks)),
+		e := &slotBatch{
+			store:    s,
+			c:        c,
+			session:  session,
+			requests: requests,
+			out:      make([]store.SlotResult, len(requests)),
 		}
 		out = nil
 		if err := e.run(ctx); err != nil {
@@ -40,32 +40,32 @@ func (s *Store) AcquireSlots(
 	return out, err
 }
 
-// entrance is one transaction of Enter.
-type entrance struct {
-	store   *Store
-	c       runner
-	session timer.ID
-	asks    []store.SlotRequest
-	out     []store.SlotResult
+// slotBatch is one transaction of Enter.
+type slotBatch struct {
+	store    *Store
+	c        runner
+	session  timer.ID
+	requests []store.SlotRequest
+	out      []store.SlotResult
 
-	turns  map[timer.ID]*turnRow
-	owned  map[timer.FireID]timer.Fire
-	open   map[timer.FireID]timer.Fire // those that have a turn, and are open
-	queues map[timer.ID]map[timer.FireID]bool
-	joined []timer.FireID // to be added to the queues
-	left   []timer.FireID // to be removed
-	waits  []timer.Fire   // to be released
-	logged []timer.ID
+	slots    map[timer.ID]*slotRow
+	owned    map[timer.FireID]timer.Fire
+	open     map[timer.FireID]timer.Fire // those that have a turn, and are open
+	queues   map[timer.ID]map[timer.FireID]bool
+	queued   []timer.FireID // to be added to the queues
+	dequeued []timer.FireID // to be removed
+	waits    []timer.Fire   // to be released
+	logged   []timer.ID
 }
 
-func (e *entrance) run(ctx context.Context) error {
-	ids := make([]timer.ID, len(e.asks))
-	fires := make([]timer.Fire, len(e.asks))
-	for i := range e.asks {
-		ids[i], fires[i] = e.asks[i].Fire.Timer, e.asks[i].Fire
+func (e *slotBatch) run(ctx context.Context) error {
+	ids := make([]timer.ID, len(e.requests))
+	fires := make([]timer.Fire, len(e.requests))
+	for i := range e.requests {
+		ids[i], fires[i] = e.requests[i].Fire.Timer, e.requests[i].Fire
 	}
 	var err error
-	if e.turns, err = e.store.lockTurns(ctx, e.c, ids); err != nil {
+	if e.slots, err = e.store.lockSlots(ctx, e.c, ids); err != nil {
 		return err
 	}
 	owned, _, err := e.store.ownedOf(ctx, e.c, e.session, fires)
@@ -76,22 +76,22 @@ func (e *entrance) run(ctx context.Context) error {
 	for _, f := range owned {
 		e.owned[f.FireID] = f
 	}
-	if err := e.look(ctx); err != nil {
+	if err := e.load(ctx); err != nil {
 		return err
 	}
-	for i := range e.asks {
-		if err := e.settle(ctx, i); err != nil {
+	for i := range e.requests {
+		if err := e.decide(ctx, i); err != nil {
 			return err
 		}
 	}
 	return e.write(ctx)
 }
 
-// look reads whether the fires that have the turns are open, and the queues of those timers whose
+// load reads whether the fires that have the turns are open, and the queues of those timers whose
 // fires may have to wait.
-func (e *entrance) look(ctx context.Context) (err error) {
+func (e *slotBatch) load(ctx context.Context) (err error) {
 	var running []timer.FireID
-	for _, r := range e.turns {
+	for _, r := range e.slots {
 		if id := r.running(); id.Timer != 0 {
 			running = append(running, id)
 		}
@@ -102,7 +102,7 @@ func (e *entrance) look(ctx context.Context) (err error) {
 }
 
 // queue returns which fires of a timer wait.
-func (e *entrance) queue(ctx context.Context, id timer.ID) (map[timer.FireID]bool, error) {
+func (e *slotBatch) queue(ctx context.Context, id timer.ID) (map[timer.FireID]bool, error) {
 	if q, known := e.queues[id]; known {
 		return q, nil
 	}
@@ -118,10 +118,10 @@ func (e *entrance) queue(ctx context.Context, id timer.ID) (map[timer.FireID]boo
 	return q, nil
 }
 
-func (e *entrance) settle(ctx context.Context, i int) error {
-	ask, out := &e.asks[i], &e.out[i]
-	id := ask.Fire.FireID
-	r := e.turns[id.Timer]
+func (e *slotBatch) decide(ctx context.Context, i int) error {
+	request, out := &e.requests[i], &e.out[i]
+	id := request.Fire.FireID
+	r := e.slots[id.Timer]
 	mine, is := e.owned[id]
 	if !is || r == nil {
 		out.SlotVerdict = store.SlotNotOwned
@@ -129,9 +129,9 @@ func (e *entrance) settle(ctx context.Context, i int) error {
 	}
 	running := r.running()
 	_, taken := e.open[running]
-	policy := ask.Concurrency.Resolved()
+	policy := request.Concurrency.Resolved()
 	free := !taken || running == id
-	if at := ask.NotBeforeMS(r.EndedMS); free && at > ask.NowMS {
+	if at := request.NotBeforeMS(r.EndedMS); free && at > request.NowMS {
 		e.putOff(r, mine, out, at)
 		return nil
 	}
@@ -162,24 +162,24 @@ func (e *entrance) settle(ctx context.Context, i int) error {
 }
 
 // take gives a fire the turn.
-func (e *entrance) take(r *turnRow, f timer.Fire) {
+func (e *slotBatch) take(r *slotRow, f timer.Fire) {
 	r.give(f.FireID)
 	e.open[f.FireID] = f
 	if f.State == timer.FireWaiting || e.queues[f.Timer][f.FireID] {
-		e.left = append(e.left, f.FireID)
+		e.dequeued = append(e.dequeued, f.FireID)
 		delete(e.queues[f.Timer], f.FireID)
 	}
 }
 
 // putOff gives a fire back that came before its delay after the last one is over: it asks anew
 // then, and holds no turn until that.
-func (e *entrance) putOff(r *turnRow, f timer.Fire, out *store.SlotResult, runMS int64) {
+func (e *slotBatch) putOff(r *slotRow, f timer.Fire, out *store.SlotResult, runMS int64) {
 	if r.running() == f.FireID {
 		r.give(timer.FireID{})
 		delete(e.open, f.FireID)
 	}
 	if f.State == timer.FireWaiting || e.queues[f.Timer][f.FireID] {
-		e.left = append(e.left, f.FireID)
+		e.dequeued = append(e.dequeued, f.FireID)
 		delete(e.queues[f.Timer], f.FireID)
 	}
 	f.RunAtMS, f.Bucket, f.State, f.Owner, f.Sweeps = runMS, 0, timer.FireReady, 0, 0
@@ -191,7 +191,7 @@ func (e *entrance) putOff(r *turnRow, f timer.Fire, out *store.SlotResult, runMS
 
 // wait lets a fire wait, or join those that do, if there is room. The queue forgets what is not
 // open any more when it seems full.
-func (e *entrance) wait(ctx context.Context, f timer.Fire, out *store.SlotResult, most int) error {
+func (e *slotBatch) wait(ctx context.Context, f timer.Fire, out *store.SlotResult, most int) error {
 	q, err := e.queue(ctx, f.Timer)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (e *entrance) wait(ctx context.Context, f timer.Fire, out *store.SlotResult
 		return nil
 	default:
 		q[f.FireID] = true
-		e.joined = append(e.joined, f.FireID)
+		e.queued = append(e.queued, f.FireID)
 	}
 	f.State, f.Owner, f.Sweeps = timer.FireWaiting, 0, 0
 	f.Rev++
@@ -218,10 +218,10 @@ func (e *entrance) wait(ctx context.Context, f timer.Fire, out *store.SlotResult
 	return nil
 }
 
-func (e *entrance) prune(ctx context.Context, q map[timer.FireID]bool) error {
+func (e *slotBatch) prune(ctx context.Context, q map[timer.FireID]bool) error {
 	var ids []timer.FireID
 	for id := range q {
-		if !slices.Contains(e.joined, id) {
+		if !slices.Contains(e.queued, id) {
 			ids = append(ids, id)
 		}
 	}
@@ -229,21 +229,21 @@ func (e *entrance) prune(ctx context.Context, q map[timer.FireID]bool) error {
 	for _, id := range ids {
 		if _, is := open[id]; err == nil && !is {
 			delete(q, id)
-			e.left = append(e.left, id)
+			e.dequeued = append(e.dequeued, id)
 		}
 	}
 	return err
 }
 
-func (e *entrance) write(ctx context.Context) error {
+func (e *slotBatch) write(ctx context.Context) error {
 	s := e.store
-	if err := s.saveTurns(ctx, e.c, e.turns); err != nil {
+	if err := s.saveSlots(ctx, e.c, e.slots); err != nil {
 		return err
 	}
-	if err := s.leaveQueues(ctx, e.c, e.left); err != nil {
+	if err := s.dequeue(ctx, e.c, e.dequeued); err != nil {
 		return err
 	}
-	if err := s.joinQueues(ctx, e.c, e.joined); err != nil {
+	if err := s.enqueue(ctx, e.c, e.queued); err != nil {
 		return err
 	}
 	slices.SortFunc(e.waits, timer.CompareFires)

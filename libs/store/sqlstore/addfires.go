@@ -52,7 +52,7 @@ func (s *Store) AddFires(
 		for _, f := range fires {
 			if !there[f.FireID] && !done[f.FireID] {
 				f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
-				f.PriorityLevel, f.Done = t.Definition.Priority.PriorityLevel(), 0
+				f.PriorityLevel, f.TargetBits = t.Definition.Priority.PriorityLevel(), 0
 				fresh = append(fresh, f)
 			}
 		}

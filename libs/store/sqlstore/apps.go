@@ -26,7 +26,7 @@ type appRow struct {
 	Name string `db:"name"`
 }
 
-func (a *apps) learn(rows []appRow) {
+func (a *apps) add(rows []appRow) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.ids) > maxApps {
@@ -38,8 +38,8 @@ func (a *apps) learn(rows []appRow) {
 	}
 }
 
-// known splits names into those that are remembered and the rest, sorted.
-func (a *apps) known(names []string) (ids map[string]int64, rest []string) {
+// lookup splits names into those that are remembered and the rest, sorted.
+func (a *apps) lookup(names []string) (ids map[string]int64, rest []string) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	ids = make(map[string]int64, len(names))
@@ -56,7 +56,7 @@ func (a *apps) known(names []string) (ids map[string]int64, rest []string) {
 
 // appID returns the row of an app, 0 where no timer was ever made for it.
 func (s *Store) appID(ctx context.Context, name string) (int64, error) {
-	ids, rest := s.apps.known([]string{name})
+	ids, rest := s.apps.lookup([]string{name})
 	if len(rest) == 0 {
 		return ids[name], nil
 	}
@@ -72,7 +72,7 @@ func (s *Store) appID(ctx context.Context, name string) (int64, error) {
 // other's timers. An app whose timers are then refused stays behind as an empty row, which harms
 // nobody.
 func (s *Store) makeApps(ctx context.Context, names []string) (map[string]int64, error) {
-	ids, rest := s.apps.known(names)
+	ids, rest := s.apps.lookup(names)
 	if len(rest) == 0 {
 		return ids, nil
 	}
@@ -128,7 +128,7 @@ func (s *Store) readApps(ctx context.Context, names []string) (all []appRow, err
 		}
 		return nil
 	})
-	s.apps.learn(all)
+	s.apps.add(all)
 	return all, err
 }
 
@@ -163,7 +163,7 @@ func (s *Store) appNames(
 		for _, r := range rows {
 			names[r.ID] = r.Name
 		}
-		s.apps.learn(rows)
+		s.apps.add(rows)
 	}
 	return names, nil
 }

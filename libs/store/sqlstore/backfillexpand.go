@@ -82,7 +82,7 @@ func (s *Store) planBackfill(
 	}
 	if err != nil {
 		s.log.Warn().Err(err).Int64("backfill", row.ID).Msg("backfill cannot be expanded")
-		return nil, nowMS + postpone.Milliseconds()
+		return nil, nowMS + planRetryDelay.Milliseconds()
 	}
 	if row.NextMS, row.Created = nextMS, row.Created+int64(len(fires)); nextMS >= row.ToMS {
 		row.Status = rowBackfillDone
@@ -100,7 +100,7 @@ func checkBackfill(t *timer.Timer, row *backfillRow, fires []timer.Fire, nextMS 
 		}
 		last = f.DueMS
 		f.AppID, f.Version, f.Epoch = t.AppID, t.Version, t.ActiveEpoch
-		f.Rev, f.Owner, f.Sweeps, f.Done = 0, 0, 0, 0
+		f.Rev, f.Owner, f.Sweeps, f.TargetBits = 0, 0, 0, 0
 	}
 	if last >= nextMS {
 		return errBadBackfill // not forward, or behind its own fires

@@ -45,14 +45,14 @@ func (r backfillRow) backfill(app string) store.Backfill {
 		ID: timer.ID(
 			r.ID,
 		),
-		App:       app,
-		Timer:     timer.ID(r.Timer),
-		FromMS:    r.FromMS,
-		ToMS:      r.ToMS,
-		NextMS:    r.NextMS,
-		Created:   r.Created,
-		Status:    status,
-		CreatedMS: r.CreatedMS,
+		App:          app,
+		Timer:        timer.ID(r.Timer),
+		FromMS:       r.FromMS,
+		ToMS:         r.ToMS,
+		NextMS:       r.NextMS,
+		FiresCreated: r.Created,
+		Status:       status,
+		CreatedMS:    r.CreatedMS,
 	}
 }
 
@@ -241,7 +241,7 @@ func (s *Store) backfillFires(
 // that gets the turn: the sweep finds it.
 func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
 	return s.write(ctx, "cancelling fires", func(ctx context.Context, c runner) error {
-		r := &linkedRecord{store: s, c: c, session: 0} // of nobody
+		r := &linkedBatch{store: s, c: c, session: 0} // of nobody
 		for _, id := range ids {
 			r.outcomes = append(
 				r.outcomes,
@@ -266,7 +266,7 @@ func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
 				UntilMS:    f.DueMS,
 				Count:      1,
 				Attempts:   f.Attempt,
-				LatenessMS: f.LateMS,
+				LatenessMS: f.FirstLatenessMS,
 				Serial:     true,
 			})
 		}

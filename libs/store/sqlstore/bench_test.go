@@ -116,8 +116,8 @@ func BenchmarkEdit(b *testing.B) {
 				}
 			}
 			group := batch.New(
-				batch.Options{Max: store.MaxBatch, Wait: 2 * time.Millisecond, AtOnce: 4},
-				func(ctx context.Context, items []store.Edit) ([]store.Edited, error) {
+				batch.Options{Max: store.MaxBatch, Wait: 2 * time.Millisecond, Concurrency: 4},
+				func(ctx context.Context, items []store.Edit) ([]store.EditResult, error) {
 					return s.Edit(ctx, items, hourly)
 				},
 			)

@@ -49,7 +49,7 @@ func (s *Store) PutCalendar(
 		if err := s.writeCalendar(ctx, c, key, version, content, nowMS); err != nil {
 			return err
 		}
-		return s.askAnew(ctx, c, key, nowMS)
+		return s.requestReplan(ctx, c, key, nowMS)
 	})
 	return version, err
 }
@@ -111,10 +111,10 @@ func (s *Store) writeCalendar(
 	return err
 }
 
-// askAnew sets Replan of the timers that name a calendar, and brings the active ones up for
+// requestReplan sets Replan of the timers that name a calendar, and brings the active ones up for
 // expansion. What a timer made before this names it or not was settled by whoever has the
 // calendar's row locked; one that was made before the calendar was is found too.
-func (s *Store) askAnew(ctx context.Context, c runner, key nameKey, nowMS int64) error {
+func (s *Store) requestReplan(ctx context.Context, c runner, key nameKey, nowMS int64) error {
 	var ids []timer.ID
 	err := s.selectAll(
 		ctx,
@@ -126,12 +126,17 @@ func (s *Store) askAnew(ctx context.Context, c runner, key nameKey, nowMS int64)
 	if err != nil {
 		return err
 	}
-	return s.askTimersAnew(ctx, c, ids, nowMS)
+	return s.requestTimerReplans(ctx, c, ids, nowMS)
 }
 
-// askTimersAnew sets Replan of timers, given in order of id, and brings the active ones up for
+// requestTimerReplans sets Replan of timers, given in order of id, and brings the active ones up for
 // expansion.
-func (s *Store) askTimersAnew(ctx context.Context, c runner, ids []timer.ID, nowMS int64) error {
+func (s *Store) requestTimerReplans(
+	ctx context.Context,
+	c runner,
+	ids []timer.ID,
+	nowMS int64,
+) error {
 	for part := range batches(ids) {
 		q := stmt(
 			"UPDATE timers" + s.dialect.byPrimary + " SET replan=",

@@ -63,15 +63,15 @@ func (s *Store) claimBatch(
 		for i := range fires {
 			fires[i].Owner = session
 		}
-		return s.withDone(ctx, session, fires)
+		return s.refreshDone(ctx, session, fires)
 	}
 	return s.claimSlowly(ctx, session, fires[0].Rev, ids)
 }
 
-// withDone reads those of the fires won that had an attempt before: which of its targets have taken
+// refreshDone reads those of the fires won that had an attempt before: which of its targets have taken
 // a fire is in its row alone. First attempts, nearly all, cost no read. One that was completed
 // since the claim is the session's no more, and is not won.
-func (s *Store) withDone(
+func (s *Store) refreshDone(
 	ctx context.Context,
 	session timer.ID,
 	won []timer.Fire,
@@ -147,7 +147,7 @@ func (s *Store) claimSlowly(
 	if len(others) == 0 {
 		return won, nil
 	}
-	dead, err := s.deadAmong(ctx, others)
+	dead, err := s.expiredAmong(ctx, others)
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +183,9 @@ func (s *Store) readFires(ctx context.Context, ids []timer.FireID) (fires []time
 	return fires, err
 }
 
-// deadAmong returns those owners that have ended, or whose row is gone since: dead is for ever.
+// expiredAmong returns those owners that have ended, or whose row is gone since: dead is for ever.
 // They come sorted, so that two calls take over in the same order.
-func (s *Store) deadAmong(
+func (s *Store) expiredAmong(
 	ctx context.Context,
 	owners map[timer.ID][]timer.FireID,
 ) (dead []timer.ID, err error) {

@@ -25,16 +25,16 @@ func (s *Store) Complete(
 	ctx context.Context,
 	app string,
 	c store.Completion,
-) (out store.Completed, err error) {
+) (out store.CompletionResult, err error) {
 	if err := s.ownTimer(ctx, app, c.Timer); err != nil {
-		return store.Completed{}, err
+		return store.CompletionResult{}, err
 	}
 	err = s.write(ctx, "completing a fire", func(ctx context.Context, tx runner) error {
-		k := &completing{
-			ask:    &c,
-			record: linkedRecord{store: s, c: tx, session: store.SystemSession, whoever: true},
+		k := &completionBatch{
+			request: &c,
+			record:  linkedBatch{store: s, c: tx, session: store.SystemSession, anyOwner: true},
 		}
-		out = store.Completed{}
+		out = store.CompletionResult{}
 		if err := k.run(ctx); err != nil {
 			return err
 		}
@@ -45,18 +45,18 @@ func (s *Store) Complete(
 	return out, err
 }
 
-// completing is one transaction of Complete.
-type completing struct {
-	ask    *store.Completion
-	record linkedRecord
-	out    store.Completed
+// completionBatch is one transaction of Complete.
+type completionBatch struct {
+	request *store.Completion
+	record  linkedBatch
+	out     store.CompletionResult
 }
 
-func (k *completing) run(ctx context.Context) error {
-	id := k.ask.FireID
+func (k *completionBatch) run(ctx context.Context) error {
+	id := k.request.FireID
 	o := timer.Outcome{Fire: timer.Fire{FireID: id}}
-	if k.ask.Failed == nil {
-		o.Serial, o.Next = true, k.ask.Next
+	if k.request.Failed == nil {
+		o.Serial, o.Next = true, k.request.Next
 	}
 	k.record.outcomes = []timer.Outcome{o}
 	if err := k.record.lock(ctx); err != nil {
@@ -70,26 +70,27 @@ func (k *completing) run(ctx context.Context) error {
 	switch {
 	case !open:
 		return k.over(ctx, attempts)
-	case row.Attempt < k.ask.Attempt:
-		k.out.State = store.CompletedEarly
-	case row.Attempt == k.ask.Attempt && row.State == timer.FireAccepted:
-		if k.ask.Failed != nil {
+	case row.Attempt < k.request.Attempt:
+		k.out.State = store.CompletionTooEarly
+	case row.Attempt == k.request.Attempt && row.State == timer.FireAccepted:
+		if k.request.Failed != nil {
 			return k.giveBack(ctx, row, attempts)
 		}
 		return k.deliver(ctx, row, attempts)
 	case k.failedBefore(attempts):
-		k.out.State = store.CompletedThen
-		if row.Owner == 0 && row.State == timer.FireReturned && row.Attempt == k.ask.Attempt {
+		k.out.State = store.CompletionRepeated
+		if row.Owner == 0 && row.State == timer.FireAsyncFailed &&
+			row.Attempt == k.request.Attempt {
 			k.out.Fires = []timer.Fire{row}
 		}
 	default:
-		k.out.State = store.CompletedLate
+		k.out.State = store.CompletionTooLate
 	}
 	return nil
 }
 
 // over answers for a fire that is not open.
-func (k *completing) over(ctx context.Context, attempts []timer.Attempt) error {
+func (k *completionBatch) over(ctx context.Context, attempts []timer.Attempt) error {
 	r := &k.record
 	var done []outcomeRow
 	err := r.store.selectAll(
@@ -98,39 +99,39 @@ func (k *completing) over(ctx context.Context, attempts []timer.Attempt) error {
 		&done,
 		stmt(
 			"SELECT "+outcomeColumns+" FROM outcomes"+r.store.dialect.byTimer+" WHERE ",
-		).ofFire(k.ask.FireID),
+		).ofFire(k.request.FireID),
 	)
 	if err != nil {
 		return err
 	}
 	if len(done) == 0 {
-		return timer.NotFound("fire", k.ask.FireID)
+		return timer.NotFound("fire", k.request.FireID)
 	}
 	o := done[0].outcome()
 	switch {
-	case k.ask.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.SystemSession && o.Attempts == k.ask.Attempt:
-		k.out.State = store.CompletedThen
+	case k.request.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.SystemSession && o.Attempts == k.request.Attempt:
+		k.out.State = store.CompletionRepeated
 		if err := r.finish(ctx, nil); err != nil { // which ends nothing, and finds what was set off
 			return err
 		}
-		k.out.Fires = r.made
+		k.out.Fires = r.started
 	case k.failedBefore(attempts):
-		k.out.State = store.CompletedThen
+		k.out.State = store.CompletionRepeated
 	default:
-		k.out.State = store.CompletedLate
+		k.out.State = store.CompletionTooLate
 	}
 	return nil
 }
 
 // failedBefore tells whether this failure of this attempt is recorded already.
-func (k *completing) failedBefore(attempts []timer.Attempt) bool {
-	f := k.ask.Failed
+func (k *completionBatch) failedBefore(attempts []timer.Attempt) bool {
+	f := k.request.Failed
 	if f == nil {
 		return false
 	}
 	for i := range attempts {
 		a := &attempts[i]
-		if a.N == k.ask.Attempt && a.Failure == f.Failure && a.StatusCode == f.StatusCode &&
+		if a.N == k.request.Attempt && a.Failure == f.Failure && a.StatusCode == f.StatusCode &&
 			a.Error == clip(f.Error, timer.MaxExcerpt) &&
 			a.Excerpt == clip(f.Excerpt, timer.MaxExcerpt) {
 			return true
@@ -140,42 +141,50 @@ func (k *completing) failedBefore(attempts []timer.Attempt) bool {
 }
 
 // deliver records the fire. Status and duration are those of the attempt that was accepted.
-func (k *completing) deliver(ctx context.Context, row timer.Fire, attempts []timer.Attempt) error {
+func (k *completionBatch) deliver(
+	ctx context.Context,
+	row timer.Fire,
+	attempts []timer.Attempt,
+) error {
 	r := &k.record
 	o := &r.outcomes[0]
 	o.Fire = row
 	o.Owner = store.SystemSession
 	o.Kind, o.UntilMS, o.Count = timer.Delivered, row.DueMS, 1
-	o.Attempts, o.LatenessMS = row.Attempt, row.LateMS
+	o.Attempts, o.LatenessMS = row.Attempt, row.FirstLatenessMS
 	if o.FinishedMS = r.nowMS; max(
-		k.ask.FinishedMS-r.nowMS,
-		r.nowMS-k.ask.FinishedMS,
+		k.request.FinishedMS-r.nowMS,
+		r.nowMS-k.request.FinishedMS,
 	) <= finishSkew.Milliseconds() {
-		o.FinishedMS = k.ask.FinishedMS
+		o.FinishedMS = k.request.FinishedMS
 	}
 	for i := range attempts {
-		if attempts[i].N == k.ask.Attempt {
+		if attempts[i].N == k.request.Attempt {
 			o.StatusCode, o.DurationMS = attempts[i].StatusCode, attempts[i].DurationMS
 		}
 	}
 	if err := r.finish(ctx, nil); err != nil {
 		return err
 	}
-	k.out = store.Completed{State: store.CompletedNow, Fires: r.made}
+	k.out = store.CompletionResult{State: store.CompletionAccepted, Fires: r.started}
 	return nil
 }
 
-// giveBack gives the fire back for dispatch, for its retry policy to say what becomes of it, at
+// release gives the fire back for dispatch, for its retry policy to say what becomes of it, at
 // once, in bucket 0, which every minute has. It keeps its turn.
-func (k *completing) giveBack(ctx context.Context, row timer.Fire, attempts []timer.Attempt) error {
+func (k *completionBatch) giveBack(
+	ctx context.Context,
+	row timer.Fire,
+	attempts []timer.Attempt,
+) error {
 	r := &k.record
-	row.State, row.RunAtMS, row.Bucket, row.Owner, row.Sweeps = timer.FireReturned, r.nowMS, 0, 0, 0
+	row.State, row.RunAtMS, row.Bucket, row.Owner, row.Sweeps = timer.FireAsyncFailed, r.nowMS, 0, 0, 0
 	row.Rev++
 	if err := r.store.saveFires(ctx, r.c, []timer.Fire{row}, releaseColumns...); err != nil {
 		return err
 	}
-	a := *k.ask.Failed
-	a.FireID, a.N = row.FireID, k.ask.Attempt
+	a := *k.request.Failed
+	a.FireID, a.N = row.FireID, k.request.Attempt
 	if a.StartMS == 0 {
 		a.StartMS = r.nowMS - a.DurationMS
 	}
@@ -185,6 +194,6 @@ func (k *completing) giveBack(ctx context.Context, row timer.Fire, attempts []ti
 	}) {
 		a.DurationMS++
 	}
-	k.out = store.Completed{State: store.CompletedNow, Fires: []timer.Fire{row}}
+	k.out = store.CompletionResult{State: store.CompletionAccepted, Fires: []timer.Fire{row}}
 	return r.store.insertAttempts(ctx, r.c, []timer.Attempt{a})
 }

@@ -20,7 +20,7 @@ func (s *Store) Create(
 	ctx context.Context,
 	items []store.NewTimer,
 	plan store.Planner,
-) ([]store.Created, error) {
+) ([]store.CreateResult, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -37,9 +37,9 @@ func (s *Store) Create(
 	if err != nil {
 		return nil, err
 	}
-	var out []store.Created
+	var out []store.CreateResult
 	err = s.write(ctx, "creating timers", func(ctx context.Context, c runner) error {
-		b := &creation{
+		b := &createBatch{
 			// a mark.
 			store:   s,
 			c:       c,
@@ -87,8 +87,8 @@ type knownKey struct {
 	timer *known
 }
 
-// creation is one transaction of Create.
-type creation struct {
+// createBatch is one transaction of Create.
+type createBatch struct {
 	store   *Store
 	c       runner
 	items   []store.NewTimer
@@ -101,12 +101,12 @@ type creation struct {
 
 	names   map[nameKey]*known
 	keys    map[nameKey]*knownKey
-	fresh   []*known
+	created []*known
 	newKeys []*knownKey
 }
 
-func (b *creation) run(ctx context.Context) ([]store.Created, error) {
-	if err := b.look(ctx); err != nil {
+func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
+	if err := b.lookup(ctx); err != nil {
 		return nil, err
 	}
 	nowMS, err := b.store.nowMS(ctx, b.c)
@@ -114,7 +114,7 @@ func (b *creation) run(ctx context.Context) ([]store.Created, error) {
 		return nil, err
 	}
 	b.x = b.store.newExpansion(b.c, b.plan, nowMS)
-	out := make([]store.Created, len(b.items))
+	out := make([]store.CreateResult, len(b.items))
 	for i := range b.items {
 		out[i] = b.decide(i)
 	}
@@ -125,22 +125,22 @@ func (b *creation) run(ctx context.Context) ([]store.Created, error) {
 }
 
 // decide settles one item by what is there and what the items before it will add.
-func (b *creation) decide(i int) store.Created {
+func (b *createBatch) decide(i int) store.CreateResult {
 	it := b.items[i]
 	app := b.appIDs[it.App]
 	key := nameKey{app, it.IdempotencyKey}
 	if k := b.keys[key]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
-			return store.Created{
+			return store.CreateResult{
 				Err: timer.Conflict("idempotency_key", "it was used for another request"),
 			}
 		}
-		return store.Created{Timer: k.timer.timer, Existing: true}
+		return store.CreateResult{Timer: k.timer.timer, Existing: true}
 	}
 	name := nameKey{app, it.Name}
 	t, existing := b.names[name]
 	if existing && !bytes.Equal(t.hash, b.encoded[i].hash) {
-		return store.Created{
+		return store.CreateResult{
 			Err: timer.Conflict("name", "a timer of this name exists, with another definition"),
 		}
 	}
@@ -154,13 +154,13 @@ func (b *creation) decide(i int) store.Created {
 		b.newKeys = append(b.newKeys, k)
 	}
 	if existing {
-		return store.Created{Timer: t.timer, Existing: true}
+		return store.CreateResult{Timer: t.timer, Existing: true}
 	}
-	return store.Created{Timer: t.timer, Fires: t.fires}
+	return store.CreateResult{Timer: t.timer, Fires: t.fires}
 }
 
 // add makes a new timer, and its first fires where it shall be active.
-func (b *creation) add(i int, app int64) *known {
+func (b *createBatch) add(i int, app int64) *known {
 	it := b.items[i]
 	t := &known{
 		hash: b.encoded[i].hash, text: b.encoded[i].text,
@@ -182,14 +182,14 @@ func (b *creation) add(i int, app int64) *known {
 		b.x.begin(&t.timer)
 		t.fires, _ = b.x.expand(&t.timer)
 	}
-	b.fresh = append(b.fresh, t)
+	b.created = append(b.created, t)
 	return t
 }
 
 // insert writes what is new, in the order of the keys, so that two calls with the same names do not
 // wait in a circle.
-func (b *creation) insert(ctx context.Context) error {
-	if len(b.fresh) > 0 {
+func (b *createBatch) insert(ctx context.Context) error {
+	if len(b.created) > 0 {
 		if err := b.insertTimers(ctx); err != nil {
 			return err
 		}
@@ -202,12 +202,12 @@ func (b *creation) insert(ctx context.Context) error {
 	return b.x.flush(ctx)
 }
 
-func (b *creation) insertTimers(ctx context.Context) error {
+func (b *createBatch) insertTimers(ctx context.Context) error {
 	s := b.store
-	slices.SortFunc(b.fresh, func(x, y *known) int {
+	slices.SortFunc(b.created, func(x, y *known) int {
 		return nameKey{x.timer.AppID, x.timer.Name}.compare(nameKey{y.timer.AppID, y.timer.Name})
 	})
-	for part := range batches(b.fresh) {
+	for part := range batches(b.created) {
 		q := stmt("INSERT INTO timers (" + timerColumns + ",live_name,maker) VALUES ")
 		ids := make([]timer.ID, len(part))
 		for i, t := range part {
@@ -232,22 +232,22 @@ func (b *creation) insertTimers(ctx context.Context) error {
 			return err
 		}
 	}
-	versions := make([]newVersion, len(b.fresh))
-	for i, t := range b.fresh {
+	versions := make([]newVersion, len(b.created))
+	for i, t := range b.created {
 		versions[i] = newVersion{
 			VersionKey: store.VersionKey{Timer: t.timer.ID, Version: t.timer.Version},
 			hash:       t.hash,
 			text:       t.text,
 		}
 	}
-	if err := s.insertVersions(ctx, b.c, versions, b.fresh[0].timer.CreatedMS); err != nil {
+	if err := s.insertVersions(ctx, b.c, versions, b.created[0].timer.CreatedMS); err != nil {
 		return err
 	}
-	return s.insertUses(ctx, b.c, usesOf(b.fresh))
+	return s.insertUses(ctx, b.c, usesOf(b.created))
 }
 
 // allMine fails with errRepeat where fewer rows than n have this call's mark.
-func (b *creation) allMine(ctx context.Context, n int, q *statement) error {
+func (b *createBatch) allMine(ctx context.Context, n int, q *statement) error {
 	var mine int
 	if err := b.store.selectOne(ctx, b.c, &mine, q.add(" AND maker=").int(b.maker)); err != nil {
 		return err

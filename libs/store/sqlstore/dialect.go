@@ -56,7 +56,7 @@ type class int
 const (
 	classOther class = iota
 	// the server is away, slow, full or refuses writes: the same may succeed later.
-	classAway
+	classUnavailable
 	classRepeat    // the transaction was rolled back for another's sake: repeat it at once
 	classData      // the statement was refused for a value in it
 	classDuplicate // a key is taken

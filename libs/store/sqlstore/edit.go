@@ -14,8 +14,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TimerNamed returns an app's live timer by its name.
-func (s *Store) TimerNamed(ctx context.Context, app, name string) (t timer.Timer, err error) {
+// TimerByName returns an app's live timer by its name.
+func (s *Store) TimerByName(ctx context.Context, app, name string) (t timer.Timer, err error) {
 	appID, err := s.appID(ctx, app)
 	if err != nil {
 		return timer.Timer{}, err
@@ -54,11 +54,16 @@ func (s *Store) Edit(
 	ctx context.Context,
 	items []store.Edit,
 	plan store.Planner,
-) (out []store.Edited, err error) {
+) (out []store.EditResult, err error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
-	e := &edition{store: s, plan: plan, items: items, texts: make([]encodedDefinition, len(items))}
+	e := &editBatch{
+		store: s,
+		plan:  plan,
+		items: items,
+		texts: make([]encodedDefinition, len(items)),
+	}
 	for i := range items {
 		if e.texts[i].text, e.texts[i].hash, err = encode(items[i].Definition); err != nil {
 			return nil, err
@@ -72,7 +77,7 @@ func (s *Store) Edit(
 		}
 	}
 	err = s.write(ctx, "editing timers", func(ctx context.Context, c runner) error {
-		e.c, e.out = c, make([]store.Edited, len(items))
+		e.c, e.out = c, make([]store.EditResult, len(items))
 		out = nil
 		if err := e.run(ctx); err != nil {
 			return err
@@ -84,8 +89,8 @@ func (s *Store) Edit(
 	return out, err
 }
 
-// edition is one transaction of Edit.
-type edition struct {
+// editBatch is one transaction of Edit.
+type editBatch struct {
 	store *Store
 	plan  store.Planner
 	items []store.Edit
@@ -93,13 +98,13 @@ type edition struct {
 	named []nameKey // calendars
 
 	c      runner
-	out    []store.Edited
+	out    []store.EditResult
 	shared calendars
 	byID   map[timer.ID]*timer.Timer
 	hashes map[timer.ID][]byte
 }
 
-func (e *edition) run(ctx context.Context) (err error) {
+func (e *editBatch) run(ctx context.Context) (err error) {
 	if e.shared, err = e.store.shareCalendars(ctx, e.c, e.named); err != nil {
 		return err
 	}
@@ -154,7 +159,7 @@ func indexes(n int) []int {
 	return all
 }
 
-func (e *edition) round(ctx context.Context, x *expansion, round []int) error {
+func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error {
 	var changed []timer.ID
 	var versions []newVersion
 	var uses, before []calendarUse
@@ -223,7 +228,7 @@ func (e *edition) round(ctx context.Context, x *expansion, round []int) error {
 
 // wanted returns the timer of an item, or why it cannot be edited. An item that brings the present
 // definition is one that was applied before: its IfVersion is not asked for.
-func (e *edition) wanted(i int) (*timer.Timer, error) {
+func (e *editBatch) wanted(i int) (*timer.Timer, error) {
 	it := &e.items[i]
 	t := e.byID[it.ID]
 	switch {
@@ -243,7 +248,7 @@ func (e *edition) wanted(i int) (*timer.Timer, error) {
 //
 // A claim locks rows of fires only, and reads no version: it comes before or after as it may. An
 // executor that has claimed a fire by then sees the edit in the change log, as it does any.
-func (e *edition) apply(
+func (e *editBatch) apply(
 	ctx context.Context,
 	x *expansion,
 	t *timer.Timer,
@@ -293,7 +298,7 @@ func (e *edition) apply(
 // Its open fire is locked: an executor that has it may be about to call, by what it knew a moment
 // before, and the edit is refused. One that nobody has is ended by flush, so that a task which is
 // under way leads to nothing. A claim comes before all of this, or finds the fire gone.
-func (e *edition) replaceOneShot(ctx context.Context, x *expansion, t *timer.Timer) error {
+func (e *editBatch) replaceOneShot(ctx context.Context, x *expansion, t *timer.Timer) error {
 	ahead, err := x.aheadOfEdit(ctx, t)
 	if err != nil || len(ahead) == 0 {
 		return err

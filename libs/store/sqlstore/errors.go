@@ -21,10 +21,10 @@ import (
 // seen now.
 var errRepeat = errors.New("another call came first")
 
-// errCut repeats a transaction whose connection ended before its commit was asked for: the server
+// errConnectionLost repeats a transaction whose connection ended before its commit was asked for: the server
 // rolled it back. A connection that was silent for too long ends like that, as when this process
 // stood still for a moment. Whether the server is there at all, the next try finds out.
-var errCut = errors.New("the connection ended in mid-transaction")
+var errConnectionLost = errors.New("the connection ended in mid-transaction")
 
 // errClosed is what calls get once the store is closed.
 var errClosed = errors.New("the store is closed")
@@ -38,7 +38,7 @@ func (d *dialect) translate(what string, err error) error {
 		return err
 	}
 	switch d.classOf(err) {
-	case classAway, classRepeat:
+	case classUnavailable, classRepeat:
 		if isFull(err) {
 			return timer.Unavailable(fullDisk, err)
 		}
@@ -74,18 +74,18 @@ func isFull(err error) bool {
 
 var noSpace = regexp.MustCompile(`\b(error|errno:?|OS errno) 28\b|No space left on device`)
 
-// classOf classifies what is common to all drivers, then asks the dialect.
+// failureOf classifies what is common to all drivers, then asks the dialect.
 func (d *dialect) classOf(err error) class {
 	var network net.Error
 	switch {
 	case err == nil:
 		return classOther
-	case errors.Is(err, errRepeat), errors.Is(err, errCut):
+	case errors.Is(err, errRepeat), errors.Is(err, errConnectionLost):
 		return classRepeat
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), errors.Is(err, io.EOF),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.As(err, &network), isFull(err):
-		return classAway
+		return classUnavailable
 	}
 	return d.classify(err)
 }
@@ -94,7 +94,7 @@ func (d *dialect) classOf(err error) class {
 func classifyMySQL(err error) class {
 	if errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, mysql.ErrMalformPkt) ||
 		errors.Is(err, mysql.ErrPktSync) {
-		return classAway
+		return classUnavailable
 	}
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {
@@ -142,7 +142,7 @@ func classifyMySQL(err error) class {
 		// disk full, engine, memory, too many connections, shutdown, table full, host blocked, no
 		// such table (migration to come), connection aborted or lost, user limits, read-only,
 		// interrupted, killed, time limit, replication
-		return classAway
+		return classUnavailable
 	}
 	return classOther
 }
@@ -174,7 +174,7 @@ func classifySQLite(err error) class {
 		sqlite3.SQLITE_READONLY,
 		sqlite3.SQLITE_INTERRUPT,
 		sqlite3.SQLITE_PROTOCOL:
-		return classAway
+		return classUnavailable
 	}
 	return classOther
 }

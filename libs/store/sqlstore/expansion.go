@@ -188,7 +188,7 @@ func (x *expansion) expand(t *timer.Timer) (fires []timer.Fire, ok bool) {
 	if p.Err != nil {
 		t.ExpandAtMS = p.ExpandAtMS
 		if t.ExpandAtMS <= x.nowMS {
-			t.ExpandAtMS = x.nowMS + postpone.Milliseconds()
+			t.ExpandAtMS = x.nowMS + planRetryDelay.Milliseconds()
 		}
 		x.store.log.Warn().
 			Err(p.Err).
@@ -236,7 +236,7 @@ func (x *expansion) catchUp(t *timer.Timer) (fires []timer.Fire) {
 		cutPlan(&p, x.nowMS)
 		x.take(t, &p)
 		fires = append(fires, p.Fires...)
-		if made(&p) == 0 {
+		if plannedFires(&p) == 0 {
 			break
 		}
 	}

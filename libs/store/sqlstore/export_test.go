@@ -13,7 +13,7 @@ import (
 
 // Watch calls f with the text of every statement from now on. It is to be called before the store
 // is used.
-func (s *Store) Watch(f func(text string)) { s.watcher = f }
+func (s *Store) Watch(f func(text string)) { s.onStatement = f }
 
 // SetIDs makes the store take its timer ids from now: two stores with a clock that stands make the
 // same ids.
@@ -21,7 +21,7 @@ func (s *Store) SetIDs(now func() time.Time) { s.ids = timer.NewIDs(now) }
 
 // Trim is what Keep does to outcomes and attempts, at an instant of the test's.
 func (s *Store) Trim(ctx context.Context, nowMS, boundMS int64) error {
-	return s.trim(ctx, nowMS, boundMS)
+	return s.purgePartitions(ctx, nowMS, boundMS)
 }
 
 // SchemaVersion is the latest migration.

@@ -52,12 +52,12 @@ func (q *statement) fireRow(first bool, f *timer.Fire) {
 		),
 		int64(f.State),
 		int64(f.Attempt),
-		f.LateMS,
+		f.FirstLatenessMS,
 		int64(f.Rev),
 		int64(f.Owner),
 		int64(f.Sweeps),
 		int64(f.PriorityLevel),
-		int64(f.Done),
+		int64(f.TargetBits),
 		f.RunAtMinute(),
 	)
 }
@@ -127,16 +127,16 @@ func (s *Store) selectFires(
 			Cause: timer.Cause(
 				n[8],
 			),
-			State:   timer.FireState(n[9]),
-			Attempt: int32(n[10]),
-			LateMS:  n[11],
+			State:           timer.FireState(n[9]),
+			Attempt:         int32(n[10]),
+			FirstLatenessMS: n[11],
 			Rev: int32(
 				n[12],
 			),
 			Owner:         timer.ID(n[13]),
 			Sweeps:        int32(n[14]),
 			PriorityLevel: timer.PriorityLevel(n[15]),
-			Done:          uint32(n[16]),
+			TargetBits:    uint32(n[16]),
 		})
 	}
 	return fires, rows.Err() //nolint:wrapcheck // as exec

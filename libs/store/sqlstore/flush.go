@@ -10,9 +10,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// aheadOfTime is how far an executor's clock may be ahead of the database's: no fire that is due
+// maxClockSkew is how far an executor's clock may be ahead of the database's: no fire that is due
 // later has an outcome.
-const aheadOfTime = time.Minute
+const maxClockSkew = time.Minute
 
 // flush writes what was gathered. The rows that may be there are locked in the order of their keys
 // and told apart: open ones of an older version, or epoch, are moved, those that have an outcome
@@ -26,7 +26,7 @@ func (x *expansion) flush(ctx context.Context) error {
 	if err := x.findDeferred(ctx); err != nil {
 		return err
 	}
-	there, err := x.lockThere(ctx)
+	there, err := x.lockExisting(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (x *expansion) move(row timer.Fire, planned *timer.Fire) (timer.Fire, bool)
 	return row, true
 }
 
-func (x *expansion) lockThere(ctx context.Context) (map[timer.FireID]timer.Fire, error) {
+func (x *expansion) lockExisting(ctx context.Context) (map[timer.FireID]timer.Fire, error) {
 	ids := append(idsOf(x.merged), idsOf(x.moved)...)
 	for id := range x.deferred {
 		ids = append(ids, id)
@@ -168,7 +168,7 @@ func (x *expansion) finished(
 	var ids []timer.FireID
 	for i := range x.merged {
 		f := &x.merged[i]
-		if _, open := there[f.FireID]; !open && f.DueMS <= x.nowMS+aheadOfTime.Milliseconds() {
+		if _, open := there[f.FireID]; !open && f.DueMS <= x.nowMS+maxClockSkew.Milliseconds() {
 			ids = append(ids, f.FireID)
 		}
 	}

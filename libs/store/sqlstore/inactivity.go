@@ -133,7 +133,7 @@ func (s *Store) Defer(
 	}
 	err = s.write(ctx, "deferring fires", func(ctx context.Context, c runner) error {
 		active = nil
-		turns, err := s.lockTurns(ctx, c, ids)
+		slots, err := s.lockSlots(ctx, c, ids)
 		if err != nil {
 			return err
 		}
@@ -145,19 +145,19 @@ func (s *Store) Defer(
 		runs := make(map[timer.FireID]int64, len(fires))
 		for i := range fires {
 			d := &fires[i]
-			if r := turns[d.Fire.Timer]; r != nil && r.activeAt(nowMS) {
+			if r := slots[d.Fire.Timer]; r != nil && r.activeAt(nowMS) {
 				active = append(active, d.Fire.FireID)
 				continue
 			}
 			waiting, runs[d.Fire.FireID] = append(waiting, d.Fire), d.RunAtMS
 		}
-		return s.deferOwned(ctx, c, session, waiting, runs, turns)
+		return s.deferOwned(ctx, c, session, waiting, runs, slots)
 	})
 	return active, err
 }
 
 // activeAt tells whether the timer is active by the store's clock: see timer.State.
-func (r *turnRow) activeAt(nowMS int64) bool {
+func (r *slotRow) activeAt(nowMS int64) bool {
 	return r.Status == rowActive ||
 		r.Status == rowPaused && r.PausedUntilMS > 0 && r.PausedUntilMS <= nowMS
 }
@@ -168,7 +168,7 @@ func (s *Store) deferOwned(
 	session timer.ID,
 	fires []timer.Fire,
 	runs map[timer.FireID]int64,
-	turns map[timer.ID]*turnRow,
+	slots map[timer.ID]*slotRow,
 ) error {
 	owned, _, err := s.ownedOf(ctx, c, session, fires)
 	if err != nil || len(owned) == 0 {
@@ -199,17 +199,17 @@ func (s *Store) deferOwned(
 	}
 	for i := range owned {
 		f := &owned[i]
-		if r := turns[f.Timer]; r != nil && r.running() == f.FireID && f.Attempt == 0 {
+		if r := slots[f.Timer]; r != nil && r.running() == f.FireID && f.Attempt == 0 {
 			r.give(timer.FireID{})
 		}
 		f.RunAtMS, f.Bucket, f.Owner, f.Sweeps = runs[f.FireID], 0, 0, 0
 		f.Rev++
 	}
 	slices.SortFunc(owned, timer.CompareFires)
-	if err := s.leaveQueues(ctx, c, idsOf(owned)); err != nil {
+	if err := s.dequeue(ctx, c, idsOf(owned)); err != nil {
 		return err
 	}
-	if err := s.saveTurns(ctx, c, turns); err != nil {
+	if err := s.saveSlots(ctx, c, slots); err != nil {
 		return err
 	}
 	return s.saveFires(ctx, c, owned, releaseColumns...)

@@ -18,11 +18,11 @@ type namedLock string
 // The locks.
 const (
 	migrateLock namedLock = "migrate"
-	keepLock    namedLock = "keep"
+	purgeLock   namedLock = "keep"
 )
 
-// errHeld says that another connection has the lock.
-var errHeld = errors.New("another process has the lock")
+// errLockTaken says that another connection has the lock.
+var errLockTaken = errors.New("another process has the lock")
 
 // migrateWaitS is how many seconds a process waits for another one's migrations.
 const migrateWaitS = 300
@@ -38,7 +38,7 @@ func (l namedLock) take(ctx context.Context, conn *sql.Conn, seconds int) error 
 		return fmt.Errorf("taking the lock %s: %w", string(l), err)
 	}
 	if got.Int64 != 1 {
-		return fmt.Errorf("taking the lock %s: %w", string(l), errHeld)
+		return fmt.Errorf("taking the lock %s: %w", string(l), errLockTaken)
 	}
 	return nil
 }

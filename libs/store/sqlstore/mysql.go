@@ -74,7 +74,7 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 			return migrateUp(ctx, db, goose.DialectMySQL, s.dialect.name)
 		})
 	}
-	s.trim = func(ctx context.Context, nowMS, boundMS int64) error {
+	s.purgePartitions = func(ctx context.Context, nowMS, boundMS int64) error {
 		return s.trimPartitions(ctx, e.db, nowMS, boundMS)
 	}
 	return s, nil
@@ -161,7 +161,7 @@ func (e *mysqlEngine) transact(ctx context.Context, fn func(context.Context, run
 		_ = tx.Rollback() // whatever it says, the server rolls back
 		if ctx.Err() == nil &&
 			(errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)) {
-			return fmt.Errorf("%w: %w", errCut, err)
+			return fmt.Errorf("%w: %w", errConnectionLost, err)
 		}
 		return err
 	}

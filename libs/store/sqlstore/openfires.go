@@ -14,16 +14,16 @@ import (
 // which the walk ends, the second the timer's fires up to there. A fire that is inserted or ended
 // between the two is returned or not, as if it had happened before or after both.
 func (s *Store) OpenFires(
-	ctx context.Context, app string, id timer.ID, q store.OpenQuery,
-) (page store.OpenPage, err error) {
+	ctx context.Context, app string, id timer.ID, q store.OpenFiresQuery,
+) (page store.OpenFiresPage, err error) {
 	if err := s.ownTimer(ctx, app, id); err != nil {
-		return store.OpenPage{}, err
+		return store.OpenFiresPage{}, err
 	}
 	err = s.read(
 		ctx,
 		"reading a timer's open fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
-			page = store.OpenPage{}
+			page = store.OpenFiresPage{}
 			var ends []int64
 			if err := s.selectAll(
 				ctx,
@@ -38,7 +38,10 @@ func (s *Store) OpenFires(
 			untilMS := q.UntilMS
 			if len(ends) > 0 {
 				untilMS = ends[0]
-				page.Next = store.OpenPlace{DueMS: untilMS + 1, Series: store.AllSeries}
+				page.Next = store.OpenFiresPosition{
+					DueMS:  untilMS + 1,
+					Series: store.BeforeAllSeries,
+				}
 			}
 			page.Fires, err = s.selectFires(
 				ctx,
@@ -46,7 +49,7 @@ func (s *Store) OpenFires(
 				s.walkOpenOf(id, q, untilMS).add(" LIMIT ").int(int64(q.Limit)),
 			)
 			if n := len(page.Fires); n == q.Limit {
-				page.Next = store.OpenPlace{
+				page.Next = store.OpenFiresPosition{
 					DueMS:  page.Fires[n-1].DueMS,
 					Series: page.Fires[n-1].Series,
 				}
@@ -60,12 +63,12 @@ func (s *Store) OpenFires(
 const openOrder = " ORDER BY due_ms,timer_id,series"
 
 // walkOpen reads open fires of all timers in the order of their keys.
-func (s *Store) walkOpen(columns string, q store.OpenQuery, untilMS int64) *statement {
+func (s *Store) walkOpen(columns string, q store.OpenFiresQuery, untilMS int64) *statement {
 	return s.fromOpen(columns, q, untilMS).add(openOrder)
 }
 
 // walkOpenOf is walkOpen of one timer, behind the place.
-func (s *Store) walkOpenOf(id timer.ID, q store.OpenQuery, untilMS int64) *statement {
+func (s *Store) walkOpenOf(id timer.ID, q store.OpenFiresQuery, untilMS int64) *statement {
 	walk := s.fromOpen(fireColumns, q, untilMS).add(" AND timer_id=").int(int64(id))
 	if q.After.Series >= 0 {
 		walk.add(" AND (due_ms>").int(q.After.DueMS).add(" OR series>").int(q.After.Series).add(")")
@@ -73,7 +76,7 @@ func (s *Store) walkOpenOf(id timer.ID, q store.OpenQuery, untilMS int64) *state
 	return walk.add(openOrder)
 }
 
-func (s *Store) fromOpen(columns string, q store.OpenQuery, untilMS int64) *statement {
+func (s *Store) fromOpen(columns string, q store.OpenFiresQuery, untilMS int64) *statement {
 	return stmt(
 		"SELECT " + columns + " FROM fires" + s.dialect.byPrimary + " WHERE due_ms>=",
 	).int(q.After.DueMS).

@@ -17,7 +17,7 @@ type MySQLOptions struct {
 	// DSN in the form of go-sql-driver: "user:password@tcp(host:3306)/database". Session settings
 	// that the store depends on are added to it.
 	DSN string
-	// MaxOpen is how many connections the store opens at the most, besides two for leases and
+	// MaxCompletions is how many connections the store opens at the most, besides two for leases and
 	// sessions; 0 is DefaultMaxOpen.
 	MaxOpen int
 	// Timeout bounds every call whose context has no earlier deadline; 0 is DefaultTimeout.

@@ -40,16 +40,20 @@ type outcomeRow struct {
 func (r outcomeRow) outcome() timer.Outcome {
 	return timer.Outcome{
 		Fire: timer.Fire{
-			FireID:  timer.FireID{Timer: timer.ID(r.Timer), DueMS: r.DueMS, Series: r.Series},
-			RunAtMS: r.RunAtMS,
-			AppID:   r.AppID,
-			Version: r.Version,
-			Epoch:   r.Epoch,
-			Cause:   timer.Cause(r.Cause),
-			Rev:     r.Rev,
-			Owner:   timer.ID(r.Owner),
-			Attempt: r.Attempts,
-			LateMS:  r.LatenessMS,
+			FireID: timer.FireID{
+				Timer:  timer.ID(r.Timer),
+				DueMS:  r.DueMS,
+				Series: r.Series,
+			},
+			RunAtMS:         r.RunAtMS,
+			AppID:           r.AppID,
+			Version:         r.Version,
+			Epoch:           r.Epoch,
+			Cause:           timer.Cause(r.Cause),
+			Rev:             r.Rev,
+			Owner:           timer.ID(r.Owner),
+			Attempt:         r.Attempts,
+			FirstLatenessMS: r.LatenessMS,
 		},
 		Kind: timer.OutcomeKind(
 			r.Kind,

@@ -40,7 +40,7 @@ func (s *Store) trimPartitions(ctx context.Context, db *sqlx.DB, nowMS, boundMS 
 		return s.dialect.translate("keeping partitions", err)
 	}
 	defer conn.Close() // gives it back to the pool
-	if err := keepLock.take(ctx, conn.Conn, 0); errors.Is(err, errHeld) {
+	if err := purgeLock.take(ctx, conn.Conn, 0); errors.Is(err, errLockTaken) {
 		return nil
 	} else if err != nil {
 		return s.dialect.translate("keeping partitions", err)
@@ -48,7 +48,7 @@ func (s *Store) trimPartitions(ctx context.Context, db *sqlx.DB, nowMS, boundMS 
 	err = s.trimUnderLock(ctx, conn, nowMS, boundMS)
 	return s.dialect.translate(
 		"keeping partitions",
-		errors.Join(err, keepLock.release(ctx, conn.Conn)),
+		errors.Join(err, purgeLock.release(ctx, conn.Conn)),
 	)
 }
 

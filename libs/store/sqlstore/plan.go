@@ -10,9 +10,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// postpone is how much later a timer is looked at again whose plan failed and named no later
+// planRetryDelay is how much later a timer is looked at again whose plan failed and named no later
 // instant: it must not come up at once and for ever.
-const postpone = time.Minute
+const planRetryDelay = time.Minute
 
 // errBadPlan says that a planner broke the promises that keep a fire from being inserted twice.
 var errBadPlan = errors.New("the plan goes back, repeats itself, overlaps, or is another timer's")
@@ -39,7 +39,7 @@ func checkPlan(t *timer.Timer, p *store.Plan, nowMS int64) error {
 		}
 		last = f.DueMS
 		f.AppID, f.Version, f.Epoch = t.AppID, t.Version, t.ActiveEpoch
-		f.Rev, f.Owner, f.Sweeps, f.Done = 0, 0, 0, 0
+		f.Rev, f.Owner, f.Sweeps, f.TargetBits = 0, 0, 0, 0
 	}
 	for i := range skips {
 		if err := checkSkip(t, &skips[i], last, nowMS); err != nil {
@@ -85,8 +85,8 @@ func cutPlan(p *store.Plan, untilMS int64) {
 	p.Skips = p.Skips[:n]
 }
 
-// made is how many fires of a timer a plan stands for.
-func made(p *store.Plan) (n int64) {
+// plannedFires is how many fires of a timer a plan stands for.
+func plannedFires(p *store.Plan) (n int64) {
 	for i := range p.Skips {
 		n += p.Skips[i].Count
 	}

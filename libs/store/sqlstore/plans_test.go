@@ -213,7 +213,7 @@ func work(t *testing.T, s *sqlstore.Store) {
 		require.NoError(t, err)
 	}
 	for range 3 {
-		_, err = s.Overdue(ctx, store.OverdueQuery{Live: []timer.ID{2}, Of: 2, Limit: 50})
+		_, err = s.Overdue(ctx, store.OverdueQuery{Live: []timer.ID{2}, Shards: 2, Limit: 50})
 		require.NoError(t, err)
 	}
 	_, err = s.Owned(ctx, []timer.ID{2}, now, 10)
@@ -225,8 +225,8 @@ func work(t *testing.T, s *sqlstore.Store) {
 		ctx,
 		"app",
 		f.Timer,
-		store.OpenQuery{
-			After:     store.OpenPlace{DueMS: won[20].DueMS, Series: 0},
+		store.OpenFiresQuery{
+			After:     store.OpenFiresPosition{DueMS: won[20].DueMS, Series: 0},
 			UntilMS:   now,
 			ScanLimit: 500,
 			Limit:     10,
@@ -287,7 +287,7 @@ func workSingly(
 		false,
 	)
 	require.NoError(t, err)
-	_, err = s.Overdue(ctx, store.OverdueQuery{Of: 1, Limit: 1})
+	_, err = s.Overdue(ctx, store.OverdueQuery{Shards: 1, Limit: 1})
 	require.NoError(t, err)
 	// nobody holds it, which is found as one that is held would be.
 	_, err = s.RenewSlices(ctx, 11, claims, time.Minute)
@@ -301,18 +301,18 @@ func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64
 	won, err := s.Claim(ctx, 2, fires[:200])
 	require.NoError(t, err)
 	require.Len(t, won, 200)
-	asks := make([]store.SlotRequest, len(won))
+	requests := make([]store.SlotRequest, len(won))
 	for i, f := range won {
-		asks[i] = store.SlotRequest{
+		requests[i] = store.SlotRequest{
 			Fire:        f,
 			Concurrency: timer.Concurrency{Policy: timer.ConcurrencyQueueAll},
 		}
 	}
-	turns, err := s.AcquireSlots(ctx, 2, asks)
+	slots, err := s.AcquireSlots(ctx, 2, requests)
 	require.NoError(t, err)
 	var outcomes []timer.Outcome
 	for i, f := range won {
-		if turns[i].SlotVerdict == store.SlotGranted {
+		if slots[i].SlotVerdict == store.SlotGranted {
 			outcomes = append(outcomes, timer.Outcome{
 				Fire:       f,
 				Kind:       timer.Delivered,
@@ -409,7 +409,7 @@ func workDelivery(t *testing.T, s *sqlstore.Store, now int64, delivered []timer.
 	require.Empty(t, lost)
 	ids := []timer.FireID{failed[0].FireID, failed[1].FireID}
 	for _, q := range []store.RedriveQuery{
-		{App: "app", FromMS: 5, AfterEnd: now, After: delivered[0].FireID},
+		{App: "app", FromMS: 5, AfterFinishedMS: now, After: delivered[0].FireID},
 		{App: "app"},
 		{App: "app", Timer: failed[0].Timer, FromMS: 5, ToMS: now},
 		{App: "app", Fires: ids},

@@ -13,10 +13,10 @@ import (
 
 // How long what is no longer needed is kept.
 const (
-	keepChanges = time.Hour
-	keepEnded   = 24 * time.Hour // sessions, slices, minutes, idempotency keys
-	keepChunk   = 1000           // rows of one DELETE: short transactions, short locks
-	keepChunks  = 1000           // of one table in one call
+	changeRetention = time.Hour
+	endedRetention  = 24 * time.Hour // sessions, slices, minutes, idempotency keys
+	purgeChunk      = 1000           // rows of one DELETE: short transactions, short locks
+	purgeChunks     = 1000           // of one table in one call
 )
 
 // PurgeExpired removes by short statements, each committed by itself, so it may be called by many
@@ -31,14 +31,14 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 	if err != nil {
 		return err
 	}
-	dayAgo := nowMS - keepEnded.Milliseconds()
+	dayAgo := nowMS - endedRetention.Milliseconds()
 	minute := min(cursor, dayAgo/time.Minute.Milliseconds())
-	changes, err := s.oldChanges(ctx, nowMS-keepChanges.Milliseconds())
+	changes, err := s.oldChanges(ctx, nowMS-changeRetention.Milliseconds())
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		s.trim(ctx, nowMS, nowMS-retention.Milliseconds()),
+		s.purgePartitions(ctx, nowMS, nowMS-retention.Milliseconds()),
 		s.deleteAll(
 			ctx,
 			"failures",
@@ -122,11 +122,11 @@ func (s *Store) deleteHistory(ctx context.Context, _, boundMS int64) error {
 
 // deleteAll deletes what matches in chunks. What is left after so many is the next call's.
 func (s *Store) deleteAll(ctx context.Context, table, key, order string, where *statement) error {
-	for range keepChunks {
+	for range purgeChunks {
 		n, err := s.alone(ctx, "trimming "+table, func() *statement {
-			return s.dialect.deleteSome(table, key, order, string(where.text), keepChunk)
+			return s.dialect.deleteSome(table, key, order, string(where.text), purgeChunk)
 		})
-		if err != nil || n < keepChunk {
+		if err != nil || n < purgeChunk {
 			return err
 		}
 	}

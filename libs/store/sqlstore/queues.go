@@ -31,7 +31,7 @@ func (s *Store) queueOf(
 	return ids, err
 }
 
-func (s *Store) joinQueues(ctx context.Context, c runner, ids []timer.FireID) error {
+func (s *Store) enqueue(ctx context.Context, c runner, ids []timer.FireID) error {
 	for part := range batches(byTimer(ids)) {
 		q := stmt("INSERT INTO waiting (timer_id,due_ms,series) VALUES ")
 		for i, id := range part {
@@ -44,7 +44,7 @@ func (s *Store) joinQueues(ctx context.Context, c runner, ids []timer.FireID) er
 	return nil
 }
 
-func (s *Store) leaveQueues(ctx context.Context, c runner, ids []timer.FireID) error {
+func (s *Store) dequeue(ctx context.Context, c runner, ids []timer.FireID) error {
 	for part := range batches(byTimer(ids)) {
 		q := stmt(
 			s.dialect.deleteFrom(

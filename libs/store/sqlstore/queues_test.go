@@ -42,9 +42,9 @@ func TestQueuesAreLeftOnce(t *testing.T) {
 	require.NoError(t, err)
 	enter := func(fires []timer.Fire) (waits []timer.Fire) {
 		t.Helper()
-		asks := make([]store.SlotRequest, len(fires))
+		requests := make([]store.SlotRequest, len(fires))
 		for i := range fires {
-			asks[i] = store.SlotRequest{
+			requests[i] = store.SlotRequest{
 				Fire: fires[i],
 				Concurrency: timer.Concurrency{
 					Policy:   timer.ConcurrencyQueueAll,
@@ -52,7 +52,7 @@ func TestQueuesAreLeftOnce(t *testing.T) {
 				},
 			}
 		}
-		out, err := s.AcquireSlots(ctx, 11, asks)
+		out, err := s.AcquireSlots(ctx, 11, requests)
 		require.NoError(t, err)
 		for i := range out {
 			if out[i].SlotVerdict == store.SlotQueued {
@@ -87,17 +87,17 @@ func TestQueuesAreLeftOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, lost)
 
-	statements, left := 0, 0
+	statements, dequeued := 0, 0
 	s.Watch(func(text string) {
 		if statements++; strings.HasPrefix(text, "DELETE FROM waiting") {
-			left += strings.Count(text, "(") - 2
+			dequeued += strings.Count(text, "(") - 2
 		}
 	})
 	_, next, err := s.Record(ctx, 11, []timer.Outcome{outcome(won[0], true)}, nil)
 	require.NoError(t, err)
 	require.Len(t, next, 1)
 	require.Equal(t, waits[waiting].FireID, next[0].FireID)
-	require.Less(t, left, waiting+10)
+	require.Less(t, dequeued, waiting+10)
 	require.Less(t, statements, 40)
 	s.Watch(nil)
 	n, err := s.Exec(ctx, "DELETE FROM waiting")

@@ -31,7 +31,7 @@ var errNotAll = errors.New("not all fires are the session's")
 // transaction, of their own: recordLinked.
 func (s *Store) Record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
-) (lost []timer.FireID, made []timer.Fire, err error) {
+) (lost []timer.FireID, started []timer.Fire, err error) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortStableFunc(
 		outcomes,
@@ -60,11 +60,11 @@ func (s *Store) Record(
 		len(links) == 0 {
 		return lost, nil, err
 	}
-	more, made, err := s.recordBisecting(ctx, session, links, attempts, s.recordLinked)
+	more, started, err := s.recordBisecting(ctx, session, links, attempts, s.recordLinked)
 	if err != nil {
-		return nil, made, err
+		return nil, started, err
 	}
-	return append(lost, more...), made, nil
+	return append(lost, more...), started, nil
 }
 
 func linked(o *timer.Outcome) bool {
@@ -73,7 +73,7 @@ func linked(o *timer.Outcome) bool {
 
 // recordFunc records outcomes of one session, sorted, each once.
 type recordFunc func(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) (
-	lost []timer.FireID, made []timer.Fire, err error)
+	lost []timer.FireID, started []timer.Fire, err error)
 
 func (s *Store) recordBisecting(
 	ctx context.Context,
@@ -85,9 +85,9 @@ func (s *Store) recordBisecting(
 	if len(outcomes) == 0 {
 		return nil, nil, nil
 	}
-	lost, made, err := record(ctx, session, outcomes, attempts)
+	lost, started, err := record(ctx, session, outcomes, attempts)
 	if s.dialect.classOf(err) != classData {
-		return lost, made, err
+		return lost, started, err
 	}
 	if len(outcomes) == 1 {
 		o := outcomes[0]
@@ -95,12 +95,12 @@ func (s *Store) recordBisecting(
 		return record(ctx, session, []timer.Outcome{bare(o)}, nil)
 	}
 	half := len(outcomes) / 2
-	lost, made, err = s.recordBisecting(ctx, session, outcomes[:half], attempts, record)
+	lost, started, err = s.recordBisecting(ctx, session, outcomes[:half], attempts, record)
 	if err != nil {
-		return nil, made, err
+		return nil, started, err
 	}
 	more, others, err := s.recordBisecting(ctx, session, outcomes[half:], attempts, record)
-	return append(lost, more...), append(made, others...), err
+	return append(lost, more...), append(started, others...), err
 }
 
 // bare keeps of an outcome what cannot be refused.
@@ -131,7 +131,7 @@ func bare(o timer.Outcome) timer.Outcome {
 // record is one transaction, or two where the fast one was rolled back.
 func (s *Store) record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
-) (lost []timer.FireID, made []timer.Fire, err error) {
+) (lost []timer.FireID, started []timer.Fire, err error) {
 	attempts = attemptsOf(attempts, firesOf(outcomes))
 	err = s.write(ctx, "recording outcomes", func(ctx context.Context, c runner) error {
 		n, err := s.deleteOwned(ctx, c, session, outcomes)

@@ -15,42 +15,42 @@ import (
 // nobody has claimed them: claimed once, whoever dispatched them.
 func (s *Store) recordLinked(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
-) (lost []timer.FireID, made []timer.Fire, err error) {
+) (lost []timer.FireID, started []timer.Fire, err error) {
 	err = s.write(ctx, "recording outcomes", func(ctx context.Context, c runner) error {
-		r := &linkedRecord{store: s, c: c, session: session, outcomes: outcomes}
-		lost, made = nil, nil
+		r := &linkedBatch{store: s, c: c, session: session, outcomes: outcomes}
+		lost, started = nil, nil
 		if err := r.run(ctx, attempts); err != nil {
 			return err
 		}
-		lost, made = r.lost, r.made
+		lost, started = r.lost, r.started
 		return nil
 	})
 	// with an error: what the last commit would have made, of which nobody knows whether it did.
-	return lost, made, err
+	return lost, started, err
 }
 
-// linkedRecord is one transaction of recordLinked.
-type linkedRecord struct {
+// linkedBatch is one transaction of recordLinked.
+type linkedBatch struct {
 	store    *Store
 	c        runner
 	session  timer.ID
-	whoever  bool // owns the fires: they are ended all the same
+	anyOwner bool // owns the fires: they are ended all the same
 	outcomes []timer.Outcome
 
-	nowMS    int64
-	turns    map[timer.ID]*turnRow
-	heads    map[timer.ID][]timer.FireID // of the queues
-	rows     map[timer.FireID]timer.Fire // open, locked
-	mine     []timer.Outcome             // recorded now
-	before   []timer.Outcome             // recorded by this session before
-	ended    map[timer.FireID]bool       // mine
-	promoted []timer.Fire
-	left     []timer.FireID // to leave their queues
-	lost     []timer.FireID
-	made     []timer.Fire
+	nowMS      int64
+	slots      map[timer.ID]*slotRow
+	queueHeads map[timer.ID][]timer.FireID // of the queues
+	rows       map[timer.FireID]timer.Fire // open, locked
+	mine       []timer.Outcome             // recorded now
+	before     []timer.Outcome             // recorded by this session before
+	ended      map[timer.FireID]bool       // mine
+	promoted   []timer.Fire
+	dequeued   []timer.FireID // to leave their queues
+	lost       []timer.FireID
+	started    []timer.Fire
 }
 
-func (r *linkedRecord) run(ctx context.Context, attempts []timer.Attempt) error {
+func (r *linkedBatch) run(ctx context.Context, attempts []timer.Attempt) error {
 	if err := r.lock(ctx); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (r *linkedRecord) run(ctx context.Context, attempts []timer.Attempt) error 
 }
 
 // finish ends what is the session's, behind lock.
-func (r *linkedRecord) finish(ctx context.Context, attempts []timer.Attempt) error {
+func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) error {
 	s := r.store
 	if err := r.sort(ctx); err != nil {
 		return err
@@ -68,17 +68,17 @@ func (r *linkedRecord) finish(ctx context.Context, attempts []timer.Attempt) err
 	}
 	r.noteEnds()
 	r.uncount()
-	next, err := r.nexts(ctx)
+	next, err := r.successors(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.passTurns(ctx); err != nil {
+	if err := r.promoteNext(ctx); err != nil {
 		return err
 	}
-	if err := s.leaveQueues(ctx, r.c, r.left); err != nil {
+	if err := s.dequeue(ctx, r.c, r.dequeued); err != nil {
 		return err
 	}
-	if err := s.saveTurns(ctx, r.c, r.turns); err != nil {
+	if err := s.saveSlots(ctx, r.c, r.slots); err != nil {
 		return err
 	}
 	if err := s.saveFires(ctx, r.c, r.promoted, releaseColumns...); err != nil {
@@ -87,43 +87,43 @@ func (r *linkedRecord) finish(ctx context.Context, attempts []timer.Attempt) err
 	if err := s.insertFires(ctx, r.c, next); err != nil {
 		return err
 	}
-	r.made = append(r.made, append(r.promoted, next...)...)
+	r.started = append(r.started, append(r.promoted, next...)...)
 	return s.insertOutcomes(ctx, r.c, r.mine, attemptsOf(attempts, firesOf(r.mine)))
 }
 
 // uncount gives back what skipped fires took of max_fires, and has their timers expanded again.
-func (r *linkedRecord) uncount() {
+func (r *linkedBatch) uncount() {
 	for i := range r.mine {
-		turn := r.turns[r.mine[i].Timer]
-		if !r.mine[i].Uncounted || turn == nil {
+		slot := r.slots[r.mine[i].Timer]
+		if !r.mine[i].Uncounted || slot == nil {
 			continue
 		}
-		turn.FiresCreated, turn.changed = max(0, turn.FiresCreated-1), true
-		if turn.Status == rowActive {
-			turn.ExpandAtMS = min(turn.ExpandAtMS, r.nowMS)
+		slot.FiresCreated, slot.changed = max(0, slot.FiresCreated-1), true
+		if slot.Status == rowActive {
+			slot.ExpandAtMS = min(slot.ExpandAtMS, r.nowMS)
 		}
 	}
 }
 
 // noteEnds notes when calls of schedules ended: a delay counts from that, also over an edit or an
 // activation.
-func (r *linkedRecord) noteEnds() {
+func (r *linkedBatch) noteEnds() {
 	for i := range r.mine {
 		o := &r.mine[i]
-		if turn := r.turns[o.Timer]; turn != nil && o.Series == 0 && o.Attempts > 0 &&
-			o.FinishedMS > turn.EndedMS {
-			turn.EndedMS, turn.changed = o.FinishedMS, true
+		if slot := r.slots[o.Timer]; slot != nil && o.Series == 0 && o.Attempts > 0 &&
+			o.FinishedMS > slot.EndedMS {
+			slot.EndedMS, slot.changed = o.FinishedMS, true
 		}
 	}
 }
 
-// headsAtOnce is how many fires that wait are looked at first. But for those that ended without a
+// headsPerPage is how many fires that wait are looked at first. But for those that ended without a
 // turn, the first of them is the one.
-const headsAtOnce = 4
+const headsPerPage = 4
 
 // lock locks the timers and then, all in order of their keys, the fires: those of the outcomes,
 // those that have a turn, those that may get it, and those that are to be inserted.
-func (r *linkedRecord) lock(ctx context.Context) (err error) {
+func (r *linkedBatch) lock(ctx context.Context) (err error) {
 	s := r.store
 	var ids []timer.ID
 	for i := range r.outcomes {
@@ -131,28 +131,28 @@ func (r *linkedRecord) lock(ctx context.Context) (err error) {
 			ids = append(ids, r.outcomes[i].Timer)
 		}
 	}
-	if r.turns, err = s.lockTurns(ctx, r.c, ids); err != nil {
+	if r.slots, err = s.lockSlots(ctx, r.c, ids); err != nil {
 		return err
 	}
 	if r.nowMS, err = s.nowMS(ctx, r.c); err != nil {
 		return err
 	}
 	fires := idsOf(firesOf(r.outcomes))
-	r.heads = map[timer.ID][]timer.FireID{}
+	r.queueHeads = map[timer.ID][]timer.FireID{}
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
 		if o.Next != nil {
 			fires = append(fires, o.Next.FireID)
 		}
-		turn := r.turns[o.Timer]
-		if _, known := r.heads[o.Timer]; !o.Serial || known || turn == nil {
+		slot := r.slots[o.Timer]
+		if _, known := r.queueHeads[o.Timer]; !o.Serial || known || slot == nil {
 			continue
 		}
-		if r.heads[o.Timer], err = s.queueOf(ctx, r.c, o.Timer, headsAtOnce); err != nil {
+		if r.queueHeads[o.Timer], err = s.queueOf(ctx, r.c, o.Timer, headsPerPage); err != nil {
 			return err
 		}
-		fires = append(fires, r.heads[o.Timer]...)
-		if id := turn.running(); id.Timer != 0 {
+		fires = append(fires, r.queueHeads[o.Timer]...)
+		if id := slot.running(); id.Timer != 0 {
 			fires = append(fires, id)
 		}
 	}
@@ -160,7 +160,7 @@ func (r *linkedRecord) lock(ctx context.Context) (err error) {
 	return r.lockFires(ctx, fires)
 }
 
-func (r *linkedRecord) lockFires(ctx context.Context, ids []timer.FireID) error {
+func (r *linkedBatch) lockFires(ctx context.Context, ids []timer.FireID) error {
 	for part := range batches(sortedIDs(ids)) {
 		rows, err := r.store.openFires(ctx, r.c, part, r.store.dialect.forUpdate)
 		if err != nil {
@@ -174,13 +174,13 @@ func (r *linkedRecord) lockFires(ctx context.Context, ids []timer.FireID) error 
 }
 
 // sort tells apart what is the session's to record, what it has recorded before, and the rest.
-func (r *linkedRecord) sort(ctx context.Context) error {
+func (r *linkedBatch) sort(ctx context.Context) error {
 	r.ended = map[timer.FireID]bool{}
 	var rest []timer.FireID
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
 		row, open := r.rows[o.FireID]
-		if open && (r.whoever || row.Owner == r.session) && !movedOn(o, &row) {
+		if open && (r.anyOwner || row.Owner == r.session) && !movedOn(o, &row) {
 			r.mine = append(r.mine, *o)
 			r.ended[o.FireID] = true
 		} else {
@@ -209,10 +209,10 @@ func movedOn(o *timer.Outcome, row *timer.Fire) bool {
 	return o.Reason == timer.ReasonSuperseded && (row.Version != o.Version || row.Epoch != o.Epoch)
 }
 
-// nexts returns the fires of fixed delays that follow: S24. An edit that left the schedule as it
+// successors returns the fires of fixed delays that follow: S24. An edit that left the schedule as it
 // was left the chain as it was too: it goes on in the present version. One that did not has begun a
 // chain of its own.
-func (r *linkedRecord) nexts(ctx context.Context) (next []timer.Fire, err error) {
+func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err error) {
 	var keys []store.VersionKey
 	for i := range r.mine {
 		if n := r.mine[i].Next; n != nil {
@@ -229,19 +229,19 @@ func (r *linkedRecord) nexts(ctx context.Context) (next []timer.Fire, err error)
 		if n == nil || n.Timer != r.mine[i].Timer || seen[n.FireID] {
 			continue
 		}
-		turn := r.turns[n.Timer]
-		if turn == nil || turn.Status != rowActive || turn.ActiveEpoch != n.Epoch ||
-			n.Version < turn.PlanVersion {
+		slot := r.slots[n.Timer]
+		if slot == nil || slot.Status != rowActive || slot.ActiveEpoch != n.Epoch ||
+			n.Version < slot.PlanVersion {
 			continue
 		}
 		limit := versions[store.VersionKey{Timer: n.Timer, Version: n.Version}].definition.Schedule.MaxFires
-		if _, open := r.rows[n.FireID]; open || limit > 0 && turn.FiresCreated >= limit {
+		if _, open := r.rows[n.FireID]; open || limit > 0 && slot.FiresCreated >= limit {
 			continue
 		}
 		f := *n
-		f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps, f.Done = r.mine[i].AppID, turn.Version, 0, 0, 0, 0
-		turn.FiresCreated, turn.LastSerialDueMS = turn.FiresCreated+1, f.DueMS
-		turn.changed, seen[f.FireID] = true, true
+		f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps, f.TargetBits = r.mine[i].AppID, slot.Version, 0, 0, 0, 0
+		slot.FiresCreated, slot.LastSerialDueMS = slot.FiresCreated+1, f.DueMS
+		slot.changed, seen[f.FireID] = true, true
 		next = append(next, f)
 	}
 	for i := range r.before {
@@ -253,10 +253,10 @@ func (r *linkedRecord) nexts(ctx context.Context) (next []timer.Fire, err error)
 }
 
 // again tells of a fire that an earlier try of this call may have set off.
-func (r *linkedRecord) again(id timer.FireID) {
+func (r *linkedBatch) again(id timer.FireID) {
 	if f, open := r.rows[id]; open && !r.ended[id] && f.Owner == 0 && f.Attempt == 0 &&
 		f.State == timer.FireReady {
-		r.made = append(r.made, f)
+		r.started = append(r.started, f)
 	}
 }
 

@@ -19,9 +19,9 @@ func (s *Store) Redrive(
 	ctx context.Context,
 	q store.RedriveQuery,
 	series timer.ID,
-	dry bool,
-) (out store.Redriven, err error) {
-	if series == 0 && !dry {
+	dryRun bool,
+) (out store.RedriveResult, err error) {
+	if series == 0 && !dryRun {
 		return out, timer.Invalid("series", "a redrive has a series of its own")
 	}
 	if q.Limit <= 0 || q.Limit > store.MaxBatch {
@@ -31,7 +31,7 @@ func (s *Store) Redrive(
 	if err != nil {
 		return out, err
 	}
-	if dry {
+	if dryRun {
 		err = s.read(
 			ctx,
 			"looking for failed fires",
@@ -46,7 +46,7 @@ func (s *Store) Redrive(
 	}
 	err = s.write(ctx, "redriving fires", func(ctx context.Context, c runner) error {
 		r := &redrive{store: s, c: c, q: &q, appID: appID, series: int64(series)}
-		out = store.Redriven{}
+		out = store.RedriveResult{}
 		if err := r.run(ctx); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ type redrive struct {
 	q      *store.RedriveQuery
 	appID  int64
 	series int64
-	out    store.Redriven
+	out    store.RedriveResult
 }
 
 func (r *redrive) run(ctx context.Context) error {
@@ -106,7 +106,7 @@ func (r *redrive) lock(
 		if t := timers[o.Timer]; t == nil || t.Status == timer.StatusDeleted {
 			continue
 		}
-		if r.q.Again || o.Redriven == 0 || o.Redriven == r.series {
+		if r.q.IncludeRedriven || o.Redriven == 0 || o.Redriven == r.series {
 			r.out.Outcomes = append(r.out.Outcomes, o)
 		}
 	}

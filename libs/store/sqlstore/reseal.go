@@ -42,7 +42,7 @@ func (s *Store) SealedVersions(
 					err,
 				)
 			}
-			if _, n := store.Unsealed(d); n == 0 {
+			if _, n := store.MaskSealed(d); n == 0 {
 				continue
 			}
 			found[at], last = d, at
@@ -149,7 +149,7 @@ func (s *Store) Reseal(ctx context.Context, k store.VersionKey, d timer.Definiti
 
 // blankText is the canonical text of a definition with every sealed text blanked.
 func blankText(d timer.Definition) ([]byte, error) {
-	d, _ = store.Unsealed(d)
+	d, _ = store.MaskSealed(d)
 	text, _, err := encode(d)
 	return text, err
 }

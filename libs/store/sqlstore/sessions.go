@@ -102,10 +102,10 @@ func (s *Store) sessions(
 
 // ExpireSession is conditional on the renewal number: of several that saw the session silent one
 // ends it, and a renewal that came in between saves it.
-func (s *Store) ExpireSession(ctx context.Context, id timer.ID, seen int64) (bool, error) {
+func (s *Store) ExpireSession(ctx context.Context, id timer.ID, renewals int64) (bool, error) {
 	n, err := s.urgent(ctx, "ending a session", func() *statement {
 		return stmt("UPDATE sessions SET ended_ms=").nowMS(s.dialect).
-			add(" WHERE id=").int(int64(id)).add(" AND ended_ms=0 AND renewals=").int(seen)
+			add(" WHERE id=").int(int64(id)).add(" AND ended_ms=0 AND renewals=").int(renewals)
 	})
 	return n == 1, err
 }

@@ -97,9 +97,9 @@ func (s *Store) makeSlices(ctx context.Context, c runner, minute int64, buckets 
 	return err
 }
 
-// HoldSlice takes the slice over from another holder of the same token: its message was delivered
+// AcquireSlice takes the slice over from another holder of the same token: its message was delivered
 // twice, and the later one works.
-func (s *Store) HoldSlice(
+func (s *Store) AcquireSlice(
 	ctx context.Context,
 	sc store.SliceClaim,
 	holder timer.ID,
@@ -137,11 +137,11 @@ func (q *statement) slice(c store.SliceClaim) *statement {
 
 // RenewSlices renews by one statement; only where fewer rows matched does it look which.
 func (s *Store) RenewSlices(
-	ctx context.Context, holder timer.ID, held []store.SliceClaim, lease time.Duration,
+	ctx context.Context, holder timer.ID, claims []store.SliceClaim, lease time.Duration,
 ) (lost []store.SliceClaim, err error) {
-	held = slices.Clone(held)
-	slices.SortFunc(held, compareClaims)
-	for part := range batches(slices.Compact(held)) {
+	claims = slices.Clone(claims)
+	slices.SortFunc(claims, compareClaims)
+	for part := range batches(slices.Compact(claims)) {
 		mine := func(q *statement) *statement {
 			q.add(" WHERE holder=").int(int64(holder)).add(" AND done=0 AND ")
 			if len(part) == 1 {

@@ -52,7 +52,7 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	s.migrate = func(ctx context.Context) error {
 		return migrateUp(ctx, e.writes.DB, goose.DialectSQLite3, d.name)
 	}
-	s.trim = s.deleteHistory
+	s.purgePartitions = s.deleteHistory
 	if err := s.checkLater(ctx, e.reads); err != nil { // before anything is written
 		return nil, errors.Join(err, e.close())
 	}

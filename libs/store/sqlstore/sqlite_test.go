@@ -231,7 +231,7 @@ func TestSQLiteInABubble(t *testing.T) {
 		var sweeps []time.Duration
 		for range 30 * 6 {
 			time.Sleep(10 * time.Second)
-			found, err := s.Overdue(ctx, store.OverdueQuery{Of: 1, Limit: 10})
+			found, err := s.Overdue(ctx, store.OverdueQuery{Shards: 1, Limit: 10})
 			require.NoError(t, err)
 			for range found {
 				sweeps = append(sweeps, time.Since(start))

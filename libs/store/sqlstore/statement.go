@@ -124,8 +124,8 @@ func (s *Store) selectOne(
 }
 
 func (s *Store) watch(q *statement) {
-	if s.watcher != nil {
-		s.watcher(string(q.text))
+	if s.onStatement != nil {
+		s.onStatement(string(q.text))
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 // changes nothing more.
 func (s *Store) SetStatus(
 	ctx context.Context, items []store.StatusChange, plan store.Planner,
-) (out []store.StatusChanged, err error) {
+) (out []store.StatusResult, err error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
 	err = s.write(ctx, "setting the status of timers", func(ctx context.Context, c runner) error {
 		out = nil
-		now := make([]store.StatusChanged, len(items))
+		now := make([]store.StatusResult, len(items))
 		if err := s.setStatus(ctx, c, items, plan, now); err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func (s *Store) setStatus(
 	c runner,
 	items []store.StatusChange,
 	plan store.Planner,
-	out []store.StatusChanged,
+	out []store.StatusResult,
 ) error {
 	ids := make([]timer.ID, len(items))
 	for i, it := range items {

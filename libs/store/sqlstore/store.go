@@ -23,15 +23,15 @@ type Store struct {
 	// settings of the server, for Ping.
 	check func(ctx context.Context) error
 	// of outcomes and attempts, for Keep.
-	trim    func(ctx context.Context, nowMS, boundMS int64) error
-	ids     *timer.IDs
-	apps    *apps
-	sweeps  *sweepPositions
-	faults  *faults
-	timeout time.Duration
-	log     zerolog.Logger
-	once    sync.Once         // of the warning about durability
-	watcher func(text string) // sees every statement; tests only
+	purgePartitions func(ctx context.Context, nowMS, boundMS int64) error
+	ids             *timer.IDs
+	apps            *apps
+	sweeps          *sweepPositions
+	faults          *faults
+	timeout         time.Duration
+	log             zerolog.Logger
+	once            sync.Once         // of the warning about durability
+	onStatement     func(text string) // sees every statement; tests only
 }
 
 var _ store.Store = (*Store)(nil)

@@ -39,13 +39,13 @@ func newSweepPositions() *sweepPositions {
 func (p *sweepPositions) get(q store.OverdueQuery) sweepPosition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.at[[2]int32{q.Shard, q.Of}]
+	return p.at[[2]int32{q.Shard, q.Shards}]
 }
 
 func (p *sweepPositions) set(q store.OverdueQuery, at sweepPosition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at[[2]int32{q.Shard, q.Of}] = at
+	p.at[[2]int32{q.Shard, q.Shards}] = at
 }
 
 // sweepWalk is one call of Overdue.
@@ -186,7 +186,7 @@ func (w *sweepWalk) lastMinute(
 	).int(last).
 		add(" AND bucket IN (-1")
 	for b := max(at.bucket, 0); b < buckets; b++ {
-		if w.q.Of <= 1 || b%w.q.Of == w.q.Shard {
+		if w.q.Shards <= 1 || b%w.q.Shards == w.q.Shard {
 			q.add(",").int(int64(b))
 		}
 	}
@@ -197,10 +197,10 @@ func (w *sweepWalk) lastMinute(
 }
 
 func (w *sweepWalk) shard(q *statement) *statement {
-	if w.q.Of <= 1 {
+	if w.q.Shards <= 1 {
 		return q
 	}
-	return q.add(" AND bucket%").int(int64(w.q.Of)).add("=").int(int64(w.q.Shard))
+	return q.add(" AND bucket%").int(int64(w.q.Shards)).add("=").int(int64(w.q.Shard))
 }
 
 func distinctFires(fires []timer.Fire) []timer.Fire {

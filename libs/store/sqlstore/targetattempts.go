@@ -48,7 +48,7 @@ func (s *Store) targetAttempts(
 	q := stmt(
 		"SELECT finished_ms,timer_id,due_ms,series,n,start_ms,status_code,failure,target FROM attempts" + s.dialect.byTimer,
 	)
-	q.add(" WHERE finished_ms>=").int(first - aheadOfTime.Milliseconds())
+	q.add(" WHERE finished_ms>=").int(first - maxClockSkew.Milliseconds())
 	q.add(" AND (timer_id,due_ms,series) IN (" + s.dialect.tuples)
 	for i, f := range fires {
 		q.row(i == 0, int64(f.Timer), f.DueMS, f.Series)

@@ -230,7 +230,7 @@ func (s *Store) replanPage(
 		}
 	}
 	step.Marked = len(ids)
-	return w.Done, s.askTimersAnew(ctx, c, ids, nowMS)
+	return w.Done, s.requestTimerReplans(ctx, c, ids, nowMS)
 }
 
 // endZoneReplan forgets all other rules, if nobody had them during the walk, nor has now. Holders

@@ -73,7 +73,7 @@ func backfillsEnd(t *testing.T, s *setup) {
 		StartBackfill(ctx, store.Backfill{ID: b.ID, App: "app", Timer: tm.ID, FromMS: b.FromMS, ToMS: b.ToMS})
 	require.NoError(t, err)
 	require.Equal(t, b.FromMS+4*timer.MinuteMS, again.NextMS, "repeated, it changes nothing")
-	require.EqualValues(t, 4, again.Created)
+	require.EqualValues(t, 4, again.FiresCreated)
 	fires = append(fires, s.expandBackfills(everyMinute(4))...)
 	require.Len(t, fires, 10)
 	for i, f := range fires {
@@ -88,7 +88,7 @@ func backfillsEnd(t *testing.T, s *setup) {
 	got, err := s.st().Backfill(ctx, "app", b.ID)
 	require.NoError(t, err)
 	require.Equal(t, store.BackfillDone, got.Status)
-	require.EqualValues(t, 10, got.Created)
+	require.EqualValues(t, 10, got.FiresCreated)
 	session := s.session()
 	for _, f := range s.claim(session, fires) {
 		_, _, err := s.st().Record(ctx, session, []timer.Outcome{delivered(f, s.nowMS())}, nil)
@@ -205,7 +205,7 @@ func doneBackfillsAreCancelled(t *testing.T, s *setup) {
 		got, err := s.st().CancelBackfill(ctx, "app", b.ID)
 		require.NoError(t, err)
 		require.Equal(t, store.BackfillCancelled, got.Status)
-		require.EqualValues(t, 5, got.Created)
+		require.EqualValues(t, 5, got.FiresCreated)
 	}
 	for i, f := range fires[int64(b.ID)] {
 		rec, err := s.st().Fire(ctx, "app", f.FireID)
@@ -234,12 +234,12 @@ func (s *setup) enterAll(
 	c timer.Concurrency,
 ) (turns []store.SlotVerdict) {
 	s.t.Helper()
-	asks := make([]store.SlotRequest, len(fires))
+	requests := make([]store.SlotRequest, len(fires))
 	for i, f := range fires {
 		f.RunAtMS, f.Bucket = s.nowMS()+5*timer.MinuteMS, 0
-		asks[i] = store.SlotRequest{Fire: f, Concurrency: c}
+		requests[i] = store.SlotRequest{Fire: f, Concurrency: c}
 	}
-	out, err := s.st().AcquireSlots(s.t.Context(), session, asks)
+	out, err := s.st().AcquireSlots(s.t.Context(), session, requests)
 	require.NoError(s.t, err)
 	for _, e := range out {
 		turns = append(turns, e.SlotVerdict)

@@ -253,7 +253,7 @@ func overOneShotsStayOver(t *testing.T, s *setup) {
 		}
 		return p
 	}
-	once := func(after time.Duration) store.Created {
+	once := func(after time.Duration) store.CreateResult {
 		at := time.UnixMilli(s.nowMS()).Add(after)
 		d := definition("http://a")
 		d.Schedule = timer.Schedule{Kind: timer.KindAt, At: &at, Calendars: []string{"work"}}

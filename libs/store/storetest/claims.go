@@ -22,8 +22,8 @@ func oneClaimWins(t *testing.T, s *setup) {
 	owner := map[timer.FireID]timer.ID{}
 	s.together(claimers, func(ctx context.Context, i int, st store.Store) error {
 		// Each asks for three quarters of them, another three each time, some twice.
-		ask := append(append([]timer.Fire(nil), all[i:i+fires*3/4]...), all[i], all[i+1])
-		won, err := st.Claim(ctx, sessions[i], ask)
+		request := append(append([]timer.Fire(nil), all[i:i+fires*3/4]...), all[i], all[i+1])
+		won, err := st.Claim(ctx, sessions[i], request)
 		mu.Lock()
 		defer mu.Unlock()
 		for _, f := range won {
@@ -78,19 +78,19 @@ func repeatedAndStaleClaims(t *testing.T, s *setup) {
 	require.Empty(t, s.claim(b, nil))
 }
 
-func deadOwnersAreSucceeded(t *testing.T, s *setup) {
+func claimsOfExpiredSessionsAreTaken(t *testing.T, s *setup) {
 	const heirs = 8
 	dead, alive := s.session(), s.session()
 	fires := s.fires(20, s.nowMS())
 	require.Len(t, s.claim(dead, fires[:15]), 15)
 	require.Len(t, s.claim(alive, fires[15:18]), 3)
 	late := fires[0]
-	late.Attempt, late.State, late.LateMS, late.RunAtMS = 1, timer.FireRetrying, 7, late.RunAtMS+4000
+	late.Attempt, late.State, late.FirstLatenessMS, late.RunAtMS = 1, timer.FireRetrying, 7, late.RunAtMS+4000
 	lost, err := s.st().RecordAttempts(t.Context(), dead, []timer.Fire{late}, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
 	require.Empty(t, s.claim(alive, fires[:15]), "its owner lives")
-	s.kill(dead)
+	s.expireSession(dead)
 	require.Empty(t, s.claim(dead, fires[18:]), "the dead win nothing")
 	require.Len(t, s.claim(dead, fires), 15, "but what they own they own")
 
@@ -115,7 +115,7 @@ func deadOwnersAreSucceeded(t *testing.T, s *setup) {
 	require.Len(t, won, 17)
 	require.EqualValues(t, 1, won[late.FireID].Attempt, "as the store has it, not as the task says")
 	require.Equal(t, timer.FireRetrying, won[late.FireID].State)
-	require.EqualValues(t, 7, won[late.FireID].LateMS)
+	require.EqualValues(t, 7, won[late.FireID].FirstLatenessMS)
 	require.Equal(
 		t,
 		late.RunAtMS,
@@ -131,7 +131,7 @@ func concurrentReleases(t *testing.T, s *setup) {
 		dead := s.session()
 		fires := s.claim(dead, s.fires(60, s.nowMS()))
 		require.Len(t, fires, 60)
-		s.kill(dead)
+		s.expireSession(dead)
 		heirs := make([]timer.ID, 10)
 		for i := range heirs {
 			heirs[i] = s.session()
@@ -206,7 +206,7 @@ func onlyTheOwnerActs(t *testing.T, s *setup) {
 	}
 
 	tried := fires[0]
-	tried.Attempt, tried.State, tried.LateMS, tried.RunAtMS, tried.Bucket = 1, timer.FireRetrying, 9, now+70_000, 2
+	tried.Attempt, tried.State, tried.FirstLatenessMS, tried.RunAtMS, tried.Bucket = 1, timer.FireRetrying, 9, now+70_000, 2
 	for range 2 {
 		lost, err = s.st().RecordAttempts(ctx, owner, []timer.Fire{tried, free}, attempts)
 		require.NoError(t, err)
@@ -227,7 +227,7 @@ func release(t *testing.T, s *setup) {
 	now := s.nowMS()
 	fires := s.claim(session, s.fires(3, now))
 	back := append([]timer.Fire(nil), fires[:2]...)
-	back[0].RunAtMS, back[0].Bucket, back[0].State, back[0].Attempt, back[0].LateMS = now+120_000, 3, timer.FireRetrying, 1, 12
+	back[0].RunAtMS, back[0].Bucket, back[0].State, back[0].Attempt, back[0].FirstLatenessMS = now+120_000, 3, timer.FireRetrying, 1, 12
 	released, err := s.st().Release(ctx, session, back, []timer.Attempt{attempt(back[0], 1, now)})
 	require.NoError(t, err)
 	want := append([]timer.Fire(nil), back...)

@@ -18,7 +18,7 @@ import (
 func (s *setup) accepted(session timer.ID, f timer.Fire) timer.Fire {
 	s.t.Helper()
 	now := s.nowMS()
-	f.State, f.RunAtMS, f.LateMS, f.Done = timer.FireAccepted, now+time.Hour.Milliseconds(), 7, 5
+	f.State, f.RunAtMS, f.FirstLatenessMS, f.TargetBits = timer.FireAccepted, now+time.Hour.Milliseconds(), 7, 5
 	f.Attempt++
 	a := attempt(f, f.Attempt, now-12)
 	a.StatusCode, a.Error = 202, ""
@@ -28,7 +28,7 @@ func (s *setup) accepted(session timer.ID, f timer.Fire) timer.Fire {
 	return released[0]
 }
 
-func (s *setup) complete(c store.Completion) store.Completed {
+func (s *setup) complete(c store.Completion) store.CompletionResult {
 	s.t.Helper()
 	out, err := s.st().Complete(s.t.Context(), "app", c)
 	require.NoError(s.t, err)
@@ -48,36 +48,41 @@ func completeDelivers(t *testing.T, s *setup) {
 	early.Attempt = 2
 	require.Equal(
 		t,
-		store.Completed{State: store.CompletedEarly},
+		store.CompletionResult{State: store.CompletionTooEarly},
 		s.complete(early),
 		"that attempt is not made yet",
 	)
 	late := completed(f)
 	late.Attempt = 0
-	require.Equal(t, store.Completed{State: store.CompletedLate}, s.complete(late))
-	ask := completed(f)
-	ask.FinishedMS = s.nowMS() - 20
-	require.Equal(t, store.Completed{State: store.CompletedNow}, s.complete(ask))
+	require.Equal(t, store.CompletionResult{State: store.CompletionTooLate}, s.complete(late))
+	request := completed(f)
+	request.FinishedMS = s.nowMS() - 20
+	require.Equal(t, store.CompletionResult{State: store.CompletionAccepted}, s.complete(request))
 	rec, err := s.st().Fire(ctx, "app", f.FireID)
 	require.NoError(t, err)
 	require.Nil(t, rec.Open)
 	o := rec.Outcome
-	require.Equal(t, ask.FinishedMS, o.FinishedMS)
-	want := delivered(f, ask.FinishedMS)
+	require.Equal(t, request.FinishedMS, o.FinishedMS)
+	want := delivered(f, request.FinishedMS)
 	want.LatenessMS, want.StatusCode = 7, 202
 	require.Equal(t, plain(want), plain(*o))
 	require.Equal(t, store.SystemSession, o.Owner)
 	require.Len(t, rec.Attempts, 1)
-	require.Equal(t, store.Completed{State: store.CompletedThen}, s.complete(ask))
+	require.Equal(t, store.CompletionResult{State: store.CompletionRepeated}, s.complete(request))
 	fail := completed(f)
 	fail.Failed = &timer.Attempt{Error: "no", Failure: timer.FailureStatus}
-	require.Equal(t, store.Completed{State: store.CompletedLate}, s.complete(fail), "it is over")
-	require.Equal(t, store.Completed{State: store.CompletedLate}, s.complete(early))
+	require.Equal(
+		t,
+		store.CompletionResult{State: store.CompletionTooLate},
+		s.complete(fail),
+		"it is over",
+	)
+	require.Equal(t, store.CompletionResult{State: store.CompletionTooLate}, s.complete(early))
 
 	// In hand, and not recorded as accepted.
 	wait := completed(fires[1])
 	wait.Attempt = 1
-	require.Equal(t, store.Completed{State: store.CompletedEarly}, s.complete(wait))
+	require.Equal(t, store.CompletionResult{State: store.CompletionTooEarly}, s.complete(wait))
 	retried := fires[1]
 	retried.State, retried.Attempt = timer.FireRetrying, 1
 	lost, err := s.st().
@@ -86,7 +91,7 @@ func completeDelivers(t *testing.T, s *setup) {
 	require.Empty(t, lost)
 	require.Equal(
 		t,
-		store.Completed{State: store.CompletedLate},
+		store.CompletionResult{State: store.CompletionTooLate},
 		s.complete(wait),
 		"that attempt failed",
 	)
@@ -96,10 +101,10 @@ func completeDelivers(t *testing.T, s *setup) {
 	f = s.accepted(session, fires[2])
 	won := s.claim(session, []timer.Fire{f})
 	require.Len(t, won, 1)
-	require.EqualValues(t, 5, won[0].Done, "read back")
-	ask = completed(f)
-	ask.FinishedMS = s.nowMS() - time.Hour.Milliseconds()
-	require.Equal(t, store.CompletedNow, s.complete(ask).State)
+	require.EqualValues(t, 5, won[0].TargetBits, "read back")
+	request = completed(f)
+	request.FinishedMS = s.nowMS() - time.Hour.Milliseconds()
+	require.Equal(t, store.CompletionAccepted, s.complete(request).State)
 	rec, err = s.st().Fire(ctx, "app", f.FireID)
 	require.NoError(t, err)
 	require.InDelta(
@@ -116,10 +121,10 @@ func completeDelivers(t *testing.T, s *setup) {
 	lost, _ = s.record(session, delivered(won[0], s.nowMS()))
 	require.Len(t, lost, 1)
 
-	_, err = s.st().Complete(ctx, "other", ask)
+	_, err = s.st().Complete(ctx, "other", request)
 	requireCode(t, timer.CodeNotFound, err)
-	ask.DueMS = 1
-	_, err = s.st().Complete(ctx, "app", ask)
+	request.DueMS = 1
+	_, err = s.st().Complete(ctx, "app", request)
 	requireCode(t, timer.CodeNotFound, err)
 }
 
@@ -127,46 +132,50 @@ func completeGivesBack(t *testing.T, s *setup) {
 	ctx := t.Context()
 	session := s.session()
 	f := s.accepted(session, s.claim(session, s.fires(1, s.nowMS()))[0])
-	ask := completed(f)
-	ask.Failed = &timer.Attempt{
+	request := completed(f)
+	request.Failed = &timer.Attempt{
 		StartMS:    s.nowMS() - 30,
 		DurationMS: 30,
 		Error:      "the till is closed",
 		Failure:    timer.FailureAsync,
 		StatusCode: 409,
 	}
-	got := s.complete(ask)
-	require.Equal(t, store.CompletedNow, got.State)
+	got := s.complete(request)
+	require.Equal(t, store.CompletionAccepted, got.State)
 	require.Len(t, got.Fires, 1)
 	rec, err := s.st().Fire(ctx, "app", f.FireID)
 	require.NoError(t, err)
 	back := *rec.Open
 	require.Equal(t, back, got.Fires[0])
 	require.InDelta(t, s.nowMS(), back.RunAtMS, 10_000)
-	require.Equal(t, timer.FireReturned, back.State)
+	require.Equal(t, timer.FireAsyncFailed, back.State)
 	require.Equal(t, f.Attempt, back.Attempt)
 	require.Equal(t, f.Rev+1, back.Rev)
-	require.EqualValues(t, 7, back.LateMS)
-	require.EqualValues(t, 5, back.Done)
+	require.EqualValues(t, 7, back.FirstLatenessMS)
+	require.EqualValues(t, 5, back.TargetBits)
 	require.Zero(t, back.Owner)
 	require.Len(t, rec.Attempts, 2)
-	want := *ask.Failed
+	want := *request.Failed
 	want.FireID, want.N = f.FireID, f.Attempt
 	for i := range rec.Attempts {
 		// a millisecond more where the acceptance ended with it.
 		rec.Attempts[i].DurationMS = want.DurationMS
 	}
 	require.Contains(t, rec.Attempts, want)
-	again := s.complete(ask)
-	require.Equal(t, store.CompletedThen, again.State)
+	again := s.complete(request)
+	require.Equal(t, store.CompletionRepeated, again.State)
 	require.Equal(t, got.Fires, again.Fires, "as long as nobody has claimed it")
 	require.Empty(t, s.claim(session, []timer.Fire{f}), "the timeout's mark is stale")
 	won := s.claim(session, got.Fires)
-	require.Equal(t, store.Completed{State: store.CompletedThen}, s.complete(ask))
-	require.Equal(t, store.Completed{State: store.CompletedLate}, s.complete(completed(f)))
+	require.Equal(t, store.CompletionResult{State: store.CompletionRepeated}, s.complete(request))
+	require.Equal(
+		t,
+		store.CompletionResult{State: store.CompletionTooLate},
+		s.complete(completed(f)),
+	)
 	lost, _ := s.record(session, delivered(won[0], s.nowMS()))
 	require.Empty(t, lost)
-	require.Equal(t, store.Completed{State: store.CompletedThen}, s.complete(ask))
+	require.Equal(t, store.CompletionResult{State: store.CompletionRepeated}, s.complete(request))
 }
 
 // completeGoesOn completes fires on which more depends.
@@ -178,27 +187,35 @@ func completeGoesOn(t *testing.T, s *setup) {
 	require.Equal(t, store.SlotQueued, s.enter(session, fires[1], queue).SlotVerdict)
 	f := s.accepted(session, fires[0])
 	require.Equal(t, f.FireID, s.running(tm.ID), "what is accepted keeps its turn")
-	ask := completed(f)
-	got := s.complete(ask)
-	require.Equal(t, store.CompletedNow, got.State)
+	request := completed(f)
+	got := s.complete(request)
+	require.Equal(t, store.CompletionAccepted, got.State)
 	require.Equal(t, ids(fires[1:]), ids(got.Fires))
 	require.Equal(t, fires[1].FireID, s.running(tm.ID))
-	again := s.complete(ask)
-	require.Equal(t, store.Completed{State: store.CompletedThen, Fires: got.Fires}, again)
+	again := s.complete(request)
+	require.Equal(
+		t,
+		store.CompletionResult{State: store.CompletionRepeated, Fires: got.Fires},
+		again,
+	)
 
 	tm, first := s.delayed(session, 2)
 	f = s.accepted(session, first)
 	next := s.followed(f)
-	ask = completed(f)
-	ask.Next, ask.FinishedMS = next.Next, next.FinishedMS
-	got = s.complete(ask)
+	request = completed(f)
+	request.Next, request.FinishedMS = next.Next, next.FinishedMS
+	got = s.complete(request)
 	require.Len(t, got.Fires, 1)
 	require.Equal(t, next.Next.FireID, got.Fires[0].FireID)
 	after, err := s.st().Timer(t.Context(), "app", tm.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, after.FiresCreated)
-	again = s.complete(ask)
-	require.Equal(t, store.Completed{State: store.CompletedThen, Fires: got.Fires}, again)
+	again = s.complete(request)
+	require.Equal(
+		t,
+		store.CompletionResult{State: store.CompletionRepeated, Fires: got.Fires},
+		again,
+	)
 }
 
 func concurrentCompletions(t *testing.T, s *setup) {
@@ -236,7 +253,7 @@ func concurrentCompletions(t *testing.T, s *setup) {
 			if err != nil {
 				return err
 			}
-			if got.State == store.CompletedNow {
+			if got.State == store.CompletionAccepted {
 				done[n].Add(1)
 			}
 		}

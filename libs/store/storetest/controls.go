@@ -18,7 +18,7 @@ func (s *setup) pause(
 	reason string,
 	untilMS int64,
 	plan store.Planner,
-) store.StatusChanged {
+) store.StatusResult {
 	s.t.Helper()
 	out, err := s.st().SetStatus(s.t.Context(), []store.StatusChange{
 		{App: tm.App, ID: tm.ID, Status: timer.StatusPaused, Reason: reason, UntilMS: untilMS},
@@ -83,7 +83,7 @@ func pausesEnd(t *testing.T, s *setup) {
 func statusConditions(t *testing.T, s *setup) {
 	ctx := t.Context()
 	made := s.create(s.newTimer(), noFires).Timer
-	change := func(c store.StatusChange) store.StatusChanged {
+	change := func(c store.StatusChange) store.StatusResult {
 		t.Helper()
 		c.App, c.ID = made.App, made.ID
 		out, err := s.st().SetStatus(ctx, []store.StatusChange{c}, noFires)

@@ -14,7 +14,7 @@ import (
 
 func oneOfManyCreatesWins(t *testing.T, s *setup) {
 	const calls, names = 16, 20
-	results := make([][]store.Created, calls)
+	results := make([][]store.CreateResult, calls)
 	s.together(calls, func(ctx context.Context, i int, st store.Store) error {
 		items := make([]store.NewTimer, names)
 		for n := range items {
@@ -150,7 +150,7 @@ func idempotencyKeys(t *testing.T, s *setup) {
 
 func concurrentIdempotencyKeys(t *testing.T, s *setup) {
 	const calls = 12
-	results := make([]store.Created, calls)
+	results := make([]store.CreateResult, calls)
 	s.together(calls, func(ctx context.Context, i int, st store.Store) error {
 		// The names differ, so that the key alone can tell that it is one request.
 		n := store.NewTimer{
@@ -178,5 +178,5 @@ func concurrentIdempotencyKeys(t *testing.T, s *setup) {
 	all, err := s.st().List(t.Context(), store.Query{App: "app", Limit: 100})
 	require.NoError(t, err)
 	require.Len(t, all, 1)
-	onceKeepsTheFirst(t, s)
+	putIfAbsentKeepsTheFirst(t, s)
 }

@@ -62,7 +62,7 @@ func comparePositions(a, b timer.Fire) int {
 func (s *setup) overdue(live timer.ID) []timer.Fire {
 	s.t.Helper()
 	found, err := s.st().
-		Overdue(s.t.Context(), store.OverdueQuery{Live: []timer.ID{live}, Of: 1, Limit: 100})
+		Overdue(s.t.Context(), store.OverdueQuery{Live: []timer.ID{live}, Shards: 1, Limit: 100})
 	require.NoError(s.t, err)
 	return found
 }
@@ -80,7 +80,7 @@ func overdue(t *testing.T, s *setup) {
 	future := s.fires(1, now+timer.MinuteMS)
 	require.Len(t, s.claim(live, ancient[:1]), 1)
 	require.Len(t, s.claim(dead, ancient[1:2]), 1)
-	s.kill(dead)
+	s.expireSession(dead)
 
 	found := s.overdue(live)
 	require.Equal(t, ids([]timer.Fire{ancient[1], ancient[2], hour[0]}), ids(found),
@@ -131,7 +131,8 @@ func overdueWalksABacklog(t *testing.T, s *setup) {
 	}
 	for _, shard := range []int32{0, 1, 2} {
 		for {
-			found, err := s.st().Overdue(ctx, store.OverdueQuery{Shard: shard, Of: 3, Limit: 20})
+			found, err := s.st().
+				Overdue(ctx, store.OverdueQuery{Shard: shard, Shards: 3, Limit: 20})
 			require.NoError(t, err)
 			if len(found) == 0 {
 				break

@@ -73,7 +73,7 @@ func excluded(t *timer.Timer, due int64) bool {
 }
 
 // gridTimer makes an active timer.
-func (s *setup) gridTimer(d timer.Definition, plan store.Planner) store.Created {
+func (s *setup) gridTimer(d timer.Definition, plan store.Planner) store.CreateResult {
 	s.t.Helper()
 	n := s.newTimer()
 	n.Definition, n.Activate = d, true
@@ -81,7 +81,7 @@ func (s *setup) gridTimer(d timer.Definition, plan store.Planner) store.Created 
 }
 
 // edit edits one timer, which must succeed.
-func (s *setup) edit(tm timer.Timer, d timer.Definition, plan store.Planner) store.Edited {
+func (s *setup) edit(tm timer.Timer, d timer.Definition, plan store.Planner) store.EditResult {
 	s.t.Helper()
 	out, err := s.st().
 		Edit(s.t.Context(), []store.Edit{{App: tm.App, ID: tm.ID, Definition: d}}, plan)

@@ -66,7 +66,7 @@ func oneOutcome(t *testing.T, s *setup) {
 	require.Equal(t, now+5, rec.Outcome.FinishedMS)
 
 	// Taken over: the first owner's result does not count.
-	s.kill(session)
+	s.expireSession(session)
 	require.Len(t, s.claim(other, fires[4:]), 1)
 	lost, _, err = s.st().Record(ctx, session, []timer.Outcome{delivered(fires[4], now)}, nil)
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func oneOutcome(t *testing.T, s *setup) {
 
 // plain leaves of an outcome what every store keeps.
 func plain(o timer.Outcome) timer.Outcome {
-	o.Owner, o.Bucket, o.State, o.Attempt, o.LateMS, o.Sweeps, o.PriorityLevel, o.Done = 0, 0, 0, 0, 0, 0, 0, 0
+	o.Owner, o.Bucket, o.State, o.Attempt, o.FirstLatenessMS, o.Sweeps, o.PriorityLevel, o.TargetBits = 0, 0, 0, 0, 0, 0, 0, 0
 	return o
 }
 
@@ -94,7 +94,7 @@ func concurrentRecords(t *testing.T, s *setup) {
 	for i := range sessions {
 		sessions[i] = s.session()
 	}
-	s.kill(dead)
+	s.expireSession(dead)
 	var mu sync.Mutex
 	recorded := map[timer.FireID]int{}
 	s.together(recorders, func(ctx context.Context, i int, st store.Store) error {

@@ -172,7 +172,7 @@ func oneShotsAreMovedOnce(t *testing.T, s *setup) {
 		made := s.gridTimer(oneShot(due), planOneShot)
 		require.Len(t, made.Fires, 1)
 		var won []timer.Fire
-		var edited store.Edited
+		var edited store.EditResult
 		s.together(2, func(ctx context.Context, n int, st store.Store) (err error) {
 			if n == 0 {
 				won, err = st.Claim(ctx, session, made.Fires)

@@ -17,7 +17,7 @@ func (s *setup) walkOpen(
 	look, limit int,
 ) (ids []timer.FireID, pages int) {
 	s.t.Helper()
-	for q := (store.OpenQuery{UntilMS: untilMS, ScanLimit: look, Limit: limit}); ; {
+	for q := (store.OpenFiresQuery{UntilMS: untilMS, ScanLimit: look, Limit: limit}); ; {
 		page, err := s.st().OpenFires(s.t.Context(), "app", id, q)
 		require.NoError(s.t, err)
 		require.LessOrEqual(s.t, len(page.Fires), limit)
@@ -25,7 +25,7 @@ func (s *setup) walkOpen(
 		for _, f := range page.Fires {
 			ids = append(ids, f.FireID)
 		}
-		if page.Next == (store.OpenPlace{}) {
+		if page.Next == (store.OpenFiresPosition{}) {
 			return ids, pages
 		}
 		goesOn := page.Next.DueMS > q.After.DueMS ||
@@ -78,14 +78,15 @@ func openFires(t *testing.T, s *setup) {
 		require.GreaterOrEqual(t, pages, 7/c.look, "no page looks at much more")
 	}
 	page, err := s.st().
-		OpenFires(ctx, "app", made.Timer.ID, store.OpenQuery{UntilMS: dues[1], ScanLimit: 100, Limit: 1})
+		OpenFires(ctx, "app", made.Timer.ID, store.OpenFiresQuery{UntilMS: dues[1], ScanLimit: 100, Limit: 1})
 	require.NoError(t, err)
 	require.Equal(t, timer.FireRetrying, page.Fires[0].State, "as it is now")
 	require.EqualValues(t, 1, page.Fires[0].Attempt)
 	_, err = s.st().
-		OpenFires(ctx, "other", made.Timer.ID, store.OpenQuery{UntilMS: base, ScanLimit: 1, Limit: 1})
+		OpenFires(ctx, "other", made.Timer.ID, store.OpenFiresQuery{UntilMS: base, ScanLimit: 1, Limit: 1})
 	requireCode(t, timer.CodeNotFound, err)
-	_, err = s.st().OpenFires(ctx, "app", 1, store.OpenQuery{UntilMS: base, ScanLimit: 1, Limit: 1})
+	_, err = s.st().
+		OpenFires(ctx, "app", 1, store.OpenFiresQuery{UntilMS: base, ScanLimit: 1, Limit: 1})
 	requireCode(t, timer.CodeNotFound, err)
 }
 

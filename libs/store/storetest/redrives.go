@@ -26,10 +26,10 @@ func (s *setup) failed(session timer.ID, fires []timer.Fire, finishedMS int64) [
 	return outcomes
 }
 
-func (s *setup) redrive(q store.RedriveQuery, series timer.ID, dry bool) store.Redriven {
+func (s *setup) redrive(q store.RedriveQuery, series timer.ID, dryRun bool) store.RedriveResult {
 	s.t.Helper()
 	q.App = "app"
-	out, err := s.st().Redrive(s.t.Context(), q, series, dry)
+	out, err := s.st().Redrive(s.t.Context(), q, series, dryRun)
 	require.NoError(s.t, err)
 	return out
 }
@@ -59,9 +59,9 @@ func redriveMakesFires(t *testing.T, s *setup) {
 	require.Equal(t, finished(failed), finished(s.redrive(store.RedriveQuery{}, 0, true).Outcomes))
 	series := s.ids.Next()
 	one := store.RedriveQuery{Fires: ids(fires[:1])}
-	dry := s.redrive(one, series, true)
-	require.Equal(t, plain(failed[0]), plain(dry.Outcomes[0]))
-	require.Empty(t, dry.Fires)
+	dryRun := s.redrive(one, series, true)
+	require.Equal(t, plain(failed[0]), plain(dryRun.Outcomes[0]))
+	require.Empty(t, dryRun.Fires)
 	_, err = s.st().
 		Fire(ctx, "app", timer.FireID{Timer: tm, DueMS: fires[0].DueMS, Series: int64(series)})
 	requireCode(t, timer.CodeNotFound, err)
@@ -93,7 +93,7 @@ func redriveMakesFires(t *testing.T, s *setup) {
 	won := s.claim(session, out.Fires)
 	require.Empty(t, s.redrive(one, series, false).Fires, "it is on its way")
 	again := one
-	again.Again = true
+	again.IncludeRedriven = true
 	require.Len(t, s.redrive(again, s.ids.Next(), false).Fires, 1)
 
 	gone := timer.FireID{Timer: tm, DueMS: 5}
@@ -113,8 +113,8 @@ func redriveMakesFires(t *testing.T, s *setup) {
 	for _, q := range []store.RedriveQuery{
 		{App: "other", Timer: tm}, {App: "other", Fires: ids(fires[:1])}, {App: "app", Timer: s.ids.Next()}, {App: "app", Fires: []timer.FireID{gone}},
 	} {
-		for _, dry := range []bool{true, false} {
-			_, err = s.st().Redrive(ctx, q, s.ids.Next(), dry)
+		for _, dryRun := range []bool{true, false} {
+			_, err = s.st().Redrive(ctx, q, s.ids.Next(), dryRun)
 			requireCode(t, timer.CodeNotFound, err)
 		}
 	}
@@ -150,7 +150,7 @@ func redriveSelects(t *testing.T, s *setup) {
 	}
 
 	// Page by page, by app and by timer, each page twice.
-	for _, q := range []store.RedriveQuery{{Limit: 3}, {Timer: tm.ID, Limit: 3, Again: true}} {
+	for _, q := range []store.RedriveQuery{{Limit: 3}, {Timer: tm.ID, Limit: 3, IncludeRedriven: true}} {
 		series := s.ids.Next()
 		var all []timer.FireID
 		made := map[timer.FireID]bool{}
@@ -167,7 +167,7 @@ func redriveSelects(t *testing.T, s *setup) {
 				break
 			}
 			last := out.Outcomes[len(out.Outcomes)-1]
-			q.After, q.AfterEnd = last.FireID, last.FinishedMS
+			q.After, q.AfterFinishedMS = last.FireID, last.FinishedMS
 		}
 		want := finished(failed)
 		if q.Timer == 0 {
@@ -180,7 +180,7 @@ func redriveSelects(t *testing.T, s *setup) {
 	require.Equal(
 		t,
 		finished(more),
-		finished(s.redrive(store.RedriveQuery{Again: true}, 0, true).Outcomes),
+		finished(s.redrive(store.RedriveQuery{IncludeRedriven: true}, 0, true).Outcomes),
 		"those of deleted timers are left out",
 	)
 }
@@ -209,7 +209,7 @@ func concurrentRedrives(t *testing.T, s *setup) {
 			// What another has redriven since it was selected is not among them: then the page
 			// begins at its end again.
 			if n := len(out.Outcomes); n > 0 {
-				q.After, q.AfterEnd = out.Outcomes[n-1].FireID, out.Outcomes[n-1].FinishedMS
+				q.After, q.AfterFinishedMS = out.Outcomes[n-1].FireID, out.Outcomes[n-1].FinishedMS
 			}
 		}
 	})

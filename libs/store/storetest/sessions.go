@@ -23,7 +23,7 @@ func (s *setup) live() map[timer.ID]store.Session {
 	return out
 }
 
-func deadForEver(t *testing.T, s *setup) {
+func expiredStaysExpired(t *testing.T, s *setup) {
 	ctx := t.Context()
 	id := s.ids.Next()
 	require.NoError(t, s.st().OpenSession(ctx, id, store.SchedulerSession, "host-1"))
@@ -61,7 +61,7 @@ func deadForEver(t *testing.T, s *setup) {
 	require.NoError(t, s.st().CloseSession(ctx, s.ids.Next()))
 }
 
-func endOnlyWhatWasSeen(t *testing.T, s *setup) {
+func expiryNeedsTheLatestRenewal(t *testing.T, s *setup) {
 	ctx := t.Context()
 	id := s.session()
 	_, err := s.st().RenewSession(ctx, id, store.Load{})

@@ -75,7 +75,7 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 	ctx := t.Context()
 	holder, other := s.session(), s.session()
 	old := s.claimSlices(100, 1, time.Millisecond, 1)[0]
-	ok, err := s.st().HoldSlice(ctx, old, holder, time.Millisecond, false)
+	ok, err := s.st().AcquireSlice(ctx, old, holder, time.Millisecond, false)
 	require.NoError(t, err)
 	require.True(t, ok)
 	var cur store.SliceClaim
@@ -87,7 +87,7 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 		return len(got) == 1
 	}, 5*time.Second, 5*time.Millisecond)
 
-	ok, err = s.st().HoldSlice(ctx, old, holder, time.Minute, false)
+	ok, err = s.st().AcquireSlice(ctx, old, holder, time.Minute, false)
 	require.NoError(t, err)
 	require.False(t, ok)
 	lost, err := s.st().RenewSlices(ctx, holder, []store.SliceClaim{old}, time.Minute)
@@ -100,17 +100,17 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 	// The latest token with another holder: a message delivered twice. The later holder has it,
 	// unless he asked for one that is free.
 	for range 2 {
-		ok, err = s.st().HoldSlice(ctx, cur, holder, time.Minute, true)
+		ok, err = s.st().AcquireSlice(ctx, cur, holder, time.Minute, true)
 		require.NoError(t, err)
 		require.True(t, ok, "repeating it answers true")
 	}
-	ok, err = s.st().HoldSlice(ctx, cur, other, time.Minute, true)
+	ok, err = s.st().AcquireSlice(ctx, cur, other, time.Minute, true)
 	require.NoError(t, err)
 	require.False(t, ok, "it is held by somebody")
 	lost, err = s.st().RenewSlices(ctx, holder, []store.SliceClaim{cur, old, cur}, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, []store.SliceClaim{old}, lost)
-	ok, err = s.st().HoldSlice(ctx, cur, other, time.Minute, false)
+	ok, err = s.st().AcquireSlice(ctx, cur, other, time.Minute, false)
 	require.NoError(t, err)
 	require.True(t, ok)
 	lost, err = s.st().RenewSlices(ctx, holder, []store.SliceClaim{cur}, time.Minute)
@@ -122,7 +122,7 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 		require.NoError(t, err)
 		require.True(t, ok, "repeating it answers true")
 	}
-	ok, err = s.st().HoldSlice(ctx, cur, other, time.Minute, false)
+	ok, err = s.st().AcquireSlice(ctx, cur, other, time.Minute, false)
 	require.NoError(t, err)
 	require.False(t, ok, "a finished slice is held by nobody")
 	lost, err = s.st().RenewSlices(ctx, other, []store.SliceClaim{cur}, time.Minute)

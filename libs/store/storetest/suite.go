@@ -60,7 +60,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S11_CursorWaitsForSlices", cursorWaitsForSlices},
 		{"S12_OneClaimWins", oneClaimWins},
 		{"S12_RepeatedAndStaleClaims", repeatedAndStaleClaims},
-		{"S12_DeadOwnersAreSucceeded", deadOwnersAreSucceeded},
+		{"S12_DeadOwnersAreSucceeded", claimsOfExpiredSessionsAreTaken},
 		{"S13_OnlyTheOwnerActs", onlyTheOwnerActs},
 		{"S13_Release", release},
 		{"S13_ConcurrentReleases", concurrentReleases},
@@ -71,8 +71,8 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S15_Overdue", overdue},
 		{"S15_OverdueWalksABacklog", overdueWalksABacklog},
 		{"S15_OwnedAndOldest", ownedAndOldest},
-		{"S16_DeadForEver", deadForEver},
-		{"S17_EndOnlyWhatWasSeen", endOnlyWhatWasSeen},
+		{"S16_DeadForEver", expiredStaysExpired},
+		{"S17_EndOnlyWhatWasSeen", expiryNeedsTheLatestRenewal},
 		{"S18_Retention", retention},
 		{"S19_EditMakesAVersion", editMakesAVersion},
 		{"S20_EditPlansAnew", editPlansAnew},
@@ -87,23 +87,23 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S6_SkipsAreOutcomes", skipsAreOutcomes},
 		{"S21_FreezesAreLogged", freezesAreLogged},
 		{"S21_FrozenAppsTakeNoFires", frozenAppsTakeNoFires},
-		{"S22_TurnsAreSkipped", turnsAreSkipped},
-		{"S22_TurnsAreQueued", turnsAreQueued},
-		{"S22_TurnsAreTakenOver", turnsAreTakenOver},
-		{"S22_ConcurrentTurns", concurrentTurns},
+		{"S22_TurnsAreSkipped", fullSlotsSkip},
+		{"S22_TurnsAreQueued", fullSlotsQueue},
+		{"S22_TurnsAreTakenOver", fullSlotsAreReplaced},
+		{"S22_ConcurrentTurns", concurrentSlots},
 		{"S23_OneCatchUp", oneCatchUp},
 		{"S24_DelaysGoOn", delaysGoOn},
 		{"S24_DelaysBeginAnew", delaysBeginAnew},
 		{"S24_DelaysCountFromTheLastEnd", delaysCountFromTheLastEnd},
 		{"S24_SkipsDoNotCount", skipsDoNotCount},
 		{"S24_SupersededOnlyInItsVersion", supersededOnlyInItsVersion},
-		{"S24_ConcurrentFollowers", concurrentFollowers},
+		{"S24_ConcurrentFollowers", concurrentSuccessors},
 		{"S25_CompleteDelivers", completeDelivers},
 		{"S25_CompleteGivesBack", completeGivesBack},
 		{"S25_CompleteGoesOn", completeGoesOn},
 		{"S25_ConcurrentCompletions", concurrentCompletions},
-		{"S26_AnnouncedByPosition", announcedByPosition},
-		{"S26_AnnouncedByTheHouse", announcedByTheHouse},
+		{"S26_AnnouncedByPosition", eventsByPosition},
+		{"S26_AnnouncedByTheHouse", eventsOfTheSystemSession},
 		{"S26_AttemptsOfTargets", attemptsOfTargets},
 		{"S27_SealedTextIsRewritten", sealedTextIsRewritten},
 		{"S28_SettingsAreReplaced", settingsAreReplaced},
@@ -120,7 +120,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S31_EditsMeanwhile", editsMeanwhile},
 		{"S31_ConcurrentZones", concurrentZones},
 		{"S31_RandomRollouts", randomRollouts},
-		{"LanesAndTargets", lanesAndTargets},
+		{"LanesAndTargets", prioritiesAndTargets},
 		{"Redrives_MakeFires", redriveMakesFires},
 		{"Redrives_Select", redriveSelects},
 		{"Redrives_Concurrent", concurrentRedrives},
@@ -205,8 +205,8 @@ func (s *setup) session() timer.ID {
 	return id
 }
 
-// kill ends a session.
-func (s *setup) kill(id timer.ID) {
+// expireSession ends a session.
+func (s *setup) expireSession(id timer.ID) {
 	s.t.Helper()
 	require.NoError(s.t, s.st().CloseSession(s.t.Context(), id))
 }
@@ -265,7 +265,7 @@ func (s *setup) newTimer() store.NewTimer {
 }
 
 // create makes one timer, which must succeed.
-func (s *setup) create(n store.NewTimer, plan store.Planner) store.Created {
+func (s *setup) create(n store.NewTimer, plan store.Planner) store.CreateResult {
 	s.t.Helper()
 	out, err := s.st().Create(s.t.Context(), []store.NewTimer{n}, plan)
 	require.NoError(s.t, err)

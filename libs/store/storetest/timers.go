@@ -126,7 +126,7 @@ func (s *setup) setStatus(
 	tm timer.Timer,
 	status timer.Status,
 	plan store.Planner,
-) store.StatusChanged {
+) store.StatusResult {
 	s.t.Helper()
 	out, err := s.st().
 		SetStatus(s.t.Context(), []store.StatusChange{{App: tm.App, ID: tm.ID, Status: status}}, plan)

@@ -65,11 +65,11 @@ func editMakesAVersion(t *testing.T, s *setup) {
 	require.NoError(t, out[5].Err, "it was applied before, by an answer that was lost")
 	require.Zero(t, out[5].Seq)
 
-	named, err := s.st().TimerNamed(ctx, "app", made.Name)
+	named, err := s.st().TimerByName(ctx, "app", made.Name)
 	require.NoError(t, err)
 	require.Equal(t, out[4].Timer, named)
 	s.setStatus(made, timer.StatusDeleted, noFires)
-	_, err = s.st().TimerNamed(ctx, "app", made.Name)
+	_, err = s.st().TimerByName(ctx, "app", made.Name)
 	requireCode(t, timer.CodeNotFound, err)
 	gone, err := s.st().Edit(ctx, []store.Edit{{App: "app", ID: made.ID, Definition: b}}, noFires)
 	require.NoError(t, err)
@@ -212,7 +212,7 @@ func editsBetweenPlans(t *testing.T, s *setup) {
 	end := s.nowMS() + 10*timer.MinuteMS
 	plan := gridUntil(end)
 	made := s.gridTimer(gridDefinition(10*time.Second), plan)
-	edit := func(every time.Duration, url string) store.Edited {
+	edit := func(every time.Duration, url string) store.EditResult {
 		d := gridDefinition(every)
 		d.Target.URL = url
 		return s.edit(made.Timer, d, plan)
@@ -271,7 +271,7 @@ func (s *setup) replan(tm timer.Timer, plan store.Planner) {
 func concurrentEdits(t *testing.T, s *setup) {
 	const callers, rounds = 6, 4
 	plan := grid(3*time.Minute, 50)
-	made := []store.Created{
+	made := []store.CreateResult{
 		s.gridTimer(gridDefinition(10*time.Second), plan),
 		s.gridTimer(gridDefinition(15*time.Second), plan),
 	}

@@ -17,16 +17,16 @@ type Faults struct {
 	// Lose: per mark: Put drops it silently, with its generation in place: breaks W3 and W7 on
 	// purpose.
 	Lose      float64
-	Wipe      float64       // per call: everything is lost before it
+	Flush     float64       // per call: everything is lost before it
 	Fail      float64       // per call: an error, nothing is done
 	FailAfter float64       // per call: it is done, then an error
 	MaxDelay  time.Duration // per call: up to so long
 }
 
 var (
-	errAway      = errors.New("the window is away")
-	errFailed    = errors.New("injected fault: nothing is done")
-	errFailAfter = errors.New("injected fault: done, but not confirmed")
+	errUnavailable = errors.New("the window is away")
+	errFailed      = errors.New("injected fault: nothing is done")
+	errFailAfter   = errors.New("injected fault: done, but not confirmed")
 )
 
 // faults draws from Faults, under the window's lock. A nil one never fails.
@@ -45,20 +45,20 @@ func newFaults(f *Faults) *faults {
 
 func (f *faults) lose() bool { return f != nil && f.rnd.Float64() < f.Lose }
 
-// fate is what shall befall one call.
-type fate struct {
-	delay             time.Duration
-	wipe, fail, after bool
+// callFaults is what shall befall one call.
+type callFaults struct {
+	delay              time.Duration
+	flush, fail, after bool
 }
 
 // draw says what shall befall a call. It draws the same number of times whatever comes of it.
-func (f *faults) draw() fate {
+func (f *faults) draw() callFaults {
 	if f == nil {
-		return fate{}
+		return callFaults{}
 	}
-	return fate{
+	return callFaults{
 		delay: time.Duration(f.rnd.Float64() * float64(f.MaxDelay)),
-		wipe:  f.rnd.Float64() < f.Wipe,
+		flush: f.rnd.Float64() < f.Flush,
 		fail:  f.rnd.Float64() < f.Fail,
 		after: f.rnd.Float64() < f.FailAfter,
 	}
@@ -71,26 +71,26 @@ func (w *Window) call(ctx context.Context, do func()) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fate := w.faults.draw()
-	if fate.delay > 0 {
+	callFaults := w.faults.draw()
+	if callFaults.delay > 0 {
 		w.mu.Unlock()
-		err := pause(ctx, fate.delay)
+		err := pause(ctx, callFaults.delay)
 		w.mu.Lock()
 		if err != nil {
 			return timer.Unavailable("asking the window", err)
 		}
 	}
-	if w.away {
-		return timer.Unavailable("asking the window", errAway)
+	if w.unavailable {
+		return timer.Unavailable("asking the window", errUnavailable)
 	}
-	if fate.wipe {
-		w.wipe()
+	if callFaults.flush {
+		w.flush()
 	}
-	if fate.fail {
+	if callFaults.fail {
 		return timer.Unavailable("asking the window", errFailed)
 	}
 	do()
-	if fate.after {
+	if callFaults.after {
 		return timer.Unavailable("asking the window", errFailAfter)
 	}
 	return nil

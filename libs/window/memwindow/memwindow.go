@@ -31,15 +31,15 @@ type Options struct {
 
 // Window is an embedded window. It is safe for concurrent use.
 type Window struct {
-	now      func() time.Time
-	maxMarks int
-	faults   *faults
+	now        func() time.Time
+	maxEntries int
+	faults     *faults
 
-	mu     sync.Mutex
-	slices map[window.Slice]*marks
-	count  int   // marks in all slices
-	swept  int64 // the minute of the last sweep
-	away   bool
+	mu          sync.Mutex
+	slices      map[window.Slice]*entries
+	count       int   // marks in all slices
+	lastSweep   int64 // the minute of the last sweep
+	unavailable bool
 }
 
 var _ window.Window = (*Window)(nil)
@@ -53,10 +53,10 @@ func New(o Options) *Window {
 		o.MaxEntries = DefaultMaxEntries
 	}
 	return &Window{
-		now:      o.Now,
-		maxMarks: o.MaxEntries,
-		faults:   newFaults(o.Faults),
-		slices:   make(map[window.Slice]*marks),
+		now:        o.Now,
+		maxEntries: o.MaxEntries,
+		faults:     newFaults(o.Faults),
+		slices:     make(map[window.Slice]*entries),
 	}
 }
 
@@ -131,29 +131,29 @@ func (w *Window) Ping(ctx context.Context) error { return w.call(ctx, func() {})
 // Close implements window.Window.
 func (w *Window) Close() error { return nil }
 
-// Wipe loses everything, as a restarted Redis without disk does.
-func (w *Window) Wipe() {
+// Flush loses everything, as a restarted Redis without disk does.
+func (w *Window) Flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.wipe()
+	w.flush()
 }
 
-// SetAway makes every call fail, or ends that. Marks are kept meanwhile.
-func (w *Window) SetAway(away bool) {
+// SetUnavailable makes every call fail, or ends that. Marks are kept meanwhile.
+func (w *Window) SetUnavailable(unavailable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.away = away
+	w.unavailable = unavailable
 }
 
-func (w *Window) wipe() {
+func (w *Window) flush() {
 	clear(w.slices)
 	w.count = 0
 }
 
-func (w *Window) at(s window.Slice) *marks {
+func (w *Window) at(s window.Slice) *entries {
 	m := w.slices[s]
 	if m == nil {
-		m = new(marks)
+		m = new(entries)
 		w.slices[s] = m
 	}
 	return m
@@ -173,10 +173,10 @@ func (w *Window) expired(s window.Slice) bool {
 // sweep drops what expired, once a minute.
 func (w *Window) sweep() {
 	minute := timer.MinuteOf(w.now().UnixMilli())
-	if minute == w.swept {
+	if minute == w.lastSweep {
 		return
 	}
-	w.swept = minute
+	w.lastSweep = minute
 	for s := range w.slices {
 		if w.expired(s) {
 			w.drop(s)
@@ -186,14 +186,14 @@ func (w *Window) sweep() {
 
 // makeRoom forgets slices until so many more marks fit.
 func (w *Window) makeRoom(more int) {
-	if w.count+more <= w.maxMarks {
+	if w.count+more <= w.maxEntries {
 		return
 	}
-	victims := make([]window.Slice, 0, len(w.slices))
+	candidates := make([]window.Slice, 0, len(w.slices))
 	for s := range w.slices {
-		victims = append(victims, s)
+		candidates = append(candidates, s)
 	}
-	slices.SortFunc(victims, func(a, b window.Slice) int {
+	slices.SortFunc(candidates, func(a, b window.Slice) int {
 		if aOpen, bOpen := w.slices[a].generation != "", w.slices[b].generation != ""; aOpen != bOpen {
 			if bOpen {
 				return -1
@@ -203,8 +203,8 @@ func (w *Window) makeRoom(more int) {
 		return int(b.Minute - a.Minute)
 	})
 	// A tenth more than needed, so that a full window does not sort its slices at every Put.
-	for _, s := range victims {
-		if w.count+more <= w.maxMarks-w.maxMarks/10 {
+	for _, s := range candidates {
+		if w.count+more <= w.maxEntries-w.maxEntries/10 {
 			return
 		}
 		w.drop(s)

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	windowtest.Run(t, func(t *testing.T) windowtest.Part {
+	windowtest.Run(t, func(t *testing.T) windowtest.Instance {
 		t.Helper()
 		var ahead atomic.Int64
 		w := memwindow.New(
@@ -30,11 +30,11 @@ func TestContract(t *testing.T) {
 				Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 			},
 		)
-		return windowtest.Part{
+		return windowtest.Instance{
 			Window: w,
-			Wipe:   func(*testing.T) { w.Wipe() },
+			Flush:  func(*testing.T) { w.Flush() },
 			// Left tries when it is gone, by moving the clock.
-			Left: func(t *testing.T, s window.Slice) time.Duration {
+			Remaining: func(t *testing.T, s window.Slice) time.Duration {
 				t.Helper()
 				defer ahead.Store(0)
 				there := func(d time.Duration) bool {
@@ -138,15 +138,15 @@ func TestBadDays(t *testing.T) {
 	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(put(with(memwindow.Faults{Fail: 1}))))
 	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(put(with(memwindow.Faults{FailAfter: 1}))))
 
-	w = with(memwindow.Faults{Wipe: 1})
+	w = with(memwindow.Faults{Flush: 1})
 	require.NoError(t, put(w))
 	require.Zero(t, held(t, w, now))
 
 	w = memwindow.New(memwindow.Options{})
 	require.NoError(t, put(w))
-	w.SetAway(true)
+	w.SetUnavailable(true)
 	require.Error(t, w.Ping(t.Context()))
-	w.SetAway(false)
+	w.SetUnavailable(false)
 	require.Equal(t, 1000, held(t, w, now))
 }
 

@@ -26,9 +26,9 @@ func (w *Window) Range(
 	defer cancel()
 	limit = max(limit, 1)
 	key := w.key(s)
-	var marks, generation *redis.StringSliceCmd
+	var entries, generation *redis.StringSliceCmd
 	_, err := w.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		marks = p.ZRangeByScore(
+		entries = p.ZRangeByScore(
 			ctx,
 			key,
 			&redis.ZRangeBy{Min: after(fromMS), Max: at(toMS), Count: int64(limit) + 1},
@@ -43,9 +43,9 @@ func (w *Window) Range(
 	if err != nil {
 		return window.Page{}, timer.Unavailable("reading a slice in Redis", err)
 	}
-	fires := w.decode(key, marks.Val())
+	fires := w.decode(key, entries.Val())
 	page := window.Page{Generation: first(generation.Val()), Fires: dedupe(fires)}
-	if len(marks.Val()) <= limit || len(fires) == 0 {
+	if len(entries.Val()) <= limit || len(fires) == 0 {
 		return page, nil
 	}
 	last := fires[len(fires)-1].RunAtMS
@@ -65,10 +65,10 @@ func (w *Window) complete(
 	page window.Page,
 	lastMS, toMS int64,
 ) (window.Page, error) {
-	var marks, generation *redis.StringSliceCmd
+	var entries, generation *redis.StringSliceCmd
 	var rest *redis.IntCmd
 	_, err := w.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		marks = p.ZRangeByScore(ctx, key, &redis.ZRangeBy{Min: at(lastMS), Max: at(lastMS)})
+		entries = p.ZRangeByScore(ctx, key, &redis.ZRangeBy{Min: at(lastMS), Max: at(lastMS)})
 		rest = p.ZCount(ctx, key, after(lastMS), at(toMS))
 		generation = p.ZRangeByScore(
 			ctx,
@@ -87,20 +87,20 @@ func (w *Window) complete(
 	return window.Page{
 		// The later reading: a slice that was lost between the two must not pass for a whole one.
 		Generation: first(generation.Val()),
-		Fires:      append(page.Fires[:n], dedupe(w.decode(key, marks.Val()))...),
+		Fires:      append(page.Fires[:n], dedupe(w.decode(key, entries.Val()))...),
 		More:       rest.Val() > 0,
 	}, nil
 }
 
 // decode reads marks. One that nobody can read is left out: its fire's row is in the store, and the
 // sweep finds it.
-func (w *Window) decode(key string, marks []string) []timer.Fire {
-	if len(marks) == 0 {
+func (w *Window) decode(key string, entries []string) []timer.Fire {
+	if len(entries) == 0 {
 		return nil
 	}
-	fires := make([]timer.Fire, 0, len(marks))
+	fires := make([]timer.Fire, 0, len(entries))
 	var buf [taskwire.MaxLen]byte
-	for _, m := range marks {
+	for _, m := range entries {
 		f, err := taskwire.Decode(append(buf[:0], m...))
 		if err != nil {
 			w.log.Error().

@@ -51,9 +51,9 @@ const (
 	DefaultTimeout = 2 * time.Second
 )
 
-// marksPerCommand is how many marks one ZADD carries: Redis serves nobody else meanwhile, some 1
+// entriesPerCommand is how many marks one ZADD carries: Redis serves nobody else meanwhile, some 1
 // ms.
-const marksPerCommand = 500
+const entriesPerCommand = 500
 
 // Options of a window.
 type Options struct {
@@ -134,9 +134,9 @@ func (w *Window) Put(ctx context.Context, fires []timer.Fire) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	pipe := w.client.Pipeline()
-	for s, marks := range bySlice(fires) {
+	for s, entries := range bySlice(fires) {
 		key := w.key(s)
-		for chunk := range slices.Chunk(marks, marksPerCommand) {
+		for chunk := range slices.Chunk(entries, entriesPerCommand) {
 			pipe.ZAdd(ctx, key, chunk...)
 		}
 		pipe.PExpireAt(ctx, key, expiry(s))

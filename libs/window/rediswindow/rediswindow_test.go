@@ -25,13 +25,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestContract(t *testing.T) {
 	t.Parallel()
 	addrs, prefix := testenv.Redis(t)
-	windowtest.Run(t, func(t *testing.T) windowtest.Part { return part(t, addrs, prefix+t.Name()) })
+	windowtest.Run(
+		t,
+		func(t *testing.T) windowtest.Instance { return part(t, addrs, prefix+t.Name()) },
+	)
 }
 
 func TestContractOnACluster(t *testing.T) {
 	t.Parallel()
 	addrs, prefix := testenv.RedisCluster(t)
-	windowtest.Run(t, func(t *testing.T) windowtest.Part { return part(t, addrs, prefix+t.Name()) })
+	windowtest.Run(
+		t,
+		func(t *testing.T) windowtest.Instance { return part(t, addrs, prefix+t.Name()) },
+	)
 }
 
 func newWindow(t *testing.T, o rediswindow.Options) *rediswindow.Window {
@@ -43,7 +49,7 @@ func newWindow(t *testing.T, o rediswindow.Options) *rediswindow.Window {
 }
 
 // part makes a window with keys of its own, which Wipe and the end of the test remove.
-func part(t *testing.T, addrs []string, prefix string) windowtest.Part {
+func part(t *testing.T, addrs []string, prefix string) windowtest.Instance {
 	t.Helper()
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addrs})
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
@@ -63,10 +69,10 @@ func part(t *testing.T, addrs []string, prefix string) windowtest.Part {
 		return wipe(ctx, client.(*redis.Client))
 	}
 	t.Cleanup(func() { require.NoError(t, wipeAll(context.Background())) })
-	return windowtest.Part{
+	return windowtest.Instance{
 		Window: newWindow(t, rediswindow.Options{Addrs: addrs, Prefix: prefix}),
-		Wipe:   func(t *testing.T) { t.Helper(); require.NoError(t, wipeAll(t.Context())) },
-		Left: func(t *testing.T, s window.Slice) time.Duration {
+		Flush:  func(t *testing.T) { t.Helper(); require.NoError(t, wipeAll(t.Context())) },
+		Remaining: func(t *testing.T, s window.Slice) time.Duration {
 			t.Helper()
 			left, err := client.PTTL(t.Context(), key(prefix, s)).Result()
 			require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-func w1(t *testing.T, p Part) {
+func w1(t *testing.T, p Instance) {
 	s := minute(0)
 	f := fire(s, 10, 1)
 	put(t, p, f, f)
@@ -22,12 +22,12 @@ func w1(t *testing.T, p Part) {
 	require.Equal(t, []timer.Fire{f}, all(t, p, s).Fires)
 
 	claimed := f
-	claimed.Owner, claimed.Sweeps, claimed.Done = 9, 9, 9
+	claimed.Owner, claimed.Sweeps, claimed.TargetBits = 9, 9, 9
 	put(t, p, claimed)
 	require.Equal(t, []timer.Fire{f}, all(t, p, s).Fires, "owner and sweeps are not kept")
 
 	later := f
-	later.Rev, later.Attempt, later.State, later.LateMS = 1, 1, timer.FireRetrying, 5
+	later.Rev, later.Attempt, later.State, later.FirstLatenessMS = 1, 1, timer.FireRetrying, 5
 	series := f
 	series.Series = 3
 	put(t, p, later, series)
@@ -44,12 +44,12 @@ func w1(t *testing.T, p Part) {
 	)
 }
 
-func w2(t *testing.T, p Part) {
+func w2(t *testing.T, p Instance) {
 	s := minute(0)
 	var want []timer.Fire
 	for i := range int64(60) {
 		f := fire(s, i*1000, timer.ID(100-i))
-		f.Series, f.Attempt, f.Rev, f.LateMS, f.State = i%3, int32(
+		f.Series, f.Attempt, f.Rev, f.FirstLatenessMS, f.State = i%3, int32(
 			i,
 		), int32(
 			i,
@@ -95,7 +95,7 @@ func w2(t *testing.T, p Part) {
 	require.Equal(t, window.Page{}, none, "a slice that nobody made")
 }
 
-func w3(t *testing.T, p Part) {
+func w3(t *testing.T, p Instance) {
 	s := minute(0)
 	put(t, p, fire(s, 1, 1))
 	require.Empty(t, all(t, p, s).Generation, "nobody opened it")
@@ -106,7 +106,7 @@ func w3(t *testing.T, p Part) {
 	require.Equal(t, first, page.Generation)
 	require.Len(t, page.Fires, 2, "opening loses nothing")
 
-	p.Wipe(t)
+	p.Flush(t)
 	require.Equal(t, window.Page{}, all(t, p, s))
 	put(t, p, fire(s, 3, 3))
 	page = all(t, p, s)
@@ -120,7 +120,7 @@ func w3(t *testing.T, p Part) {
 	require.Len(t, page.Fires, 1)
 }
 
-func w3AtOnce(t *testing.T, p Part) {
+func w3AtOnce(t *testing.T, p Instance) {
 	s := minute(0)
 	var wg sync.WaitGroup
 	got := make([]string, 16)
@@ -135,7 +135,7 @@ func w3AtOnce(t *testing.T, p Part) {
 	require.Equal(t, got[0], all(t, p, s).Generation)
 }
 
-func w4(t *testing.T, p Part) {
+func w4(t *testing.T, p Instance) {
 	s := minute(0)
 	var want []timer.Fire
 	for ms := range int64(40) {
@@ -177,7 +177,7 @@ func w4(t *testing.T, p Part) {
 	}
 }
 
-func w5(t *testing.T, p Part) {
+func w5(t *testing.T, p Instance) {
 	a, b := minute(0), minute(1)
 	put(t, p, fire(a, 1, 1), fire(b, 1, 1))
 	first := open(t, p, a)
@@ -189,7 +189,7 @@ func w5(t *testing.T, p Part) {
 	require.NotEqual(t, first, open(t, p, a))
 }
 
-func w6(t *testing.T, p Part) {
+func w6(t *testing.T, p Instance) {
 	end := func(s window.Slice) time.Duration {
 		return time.Until(time.UnixMilli(start(s) + timer.MinuteMS).Add(window.TTL))
 	}
@@ -199,18 +199,18 @@ func w6(t *testing.T, p Part) {
 	open(t, p, both)
 	put(t, p, fire(both, 2, 1))
 	for _, s := range []window.Slice{marked, opened, both} {
-		require.InDelta(t, end(s).Seconds(), p.Left(t, s).Seconds(), 2)
+		require.InDelta(t, end(s).Seconds(), p.Remaining(t, s).Seconds(), 2)
 	}
 	late, over := minute(-12), minute(-20)
 	put(t, p, fire(late, 1, 1), fire(over, 1, 1))
-	require.Positive(t, p.Left(t, late), "a minute that is over is kept for a while")
+	require.Positive(t, p.Remaining(t, late), "a minute that is over is kept for a while")
 	require.Len(t, all(t, p, late).Fires, 1)
 	open(t, p, over)
 	require.Equal(t, window.Page{}, all(t, p, over), "its time is up")
-	require.LessOrEqual(t, p.Left(t, over), time.Duration(0))
+	require.LessOrEqual(t, p.Remaining(t, over), time.Duration(0))
 }
 
-func w7(t *testing.T, p Part) {
+func w7(t *testing.T, p Instance) {
 	var fires []timer.Fire
 	for m := range int64(10) {
 		for b := range int32(4) {
@@ -240,7 +240,7 @@ func w7(t *testing.T, p Part) {
 	}
 }
 
-func w7Reports(t *testing.T, p Part) {
+func w7Reports(t *testing.T, p Instance) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := minute(0)
@@ -258,7 +258,7 @@ func w7Reports(t *testing.T, p Part) {
 	require.NoError(t, p.Window.Ping(t.Context()))
 }
 
-func w8(t *testing.T, p Part) {
+func w8(t *testing.T, p Instance) {
 	slice := func(m int64, b int32) window.Slice {
 		s := minute(m)
 		s.Bucket = b

@@ -12,22 +12,22 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-// Part is an implementation under test, empty at first and shared with nobody.
-type Part struct {
+// Instance is an implementation under test, empty at first and shared with nobody.
+type Instance struct {
 	Window window.Window
-	// Wipe loses everything at once, as a server that restarts without its data does.
-	Wipe func(t *testing.T)
-	// Left returns how long it is until a slice goes away by itself, 0 or less for one that is not
+	// Flush loses everything at once, as a server that restarts without its data does.
+	Flush func(t *testing.T)
+	// Remaining returns how long it is until a slice goes away by itself, 0 or less for one that is not
 	// there.
-	Left func(t *testing.T, s window.Slice) time.Duration
+	Remaining func(t *testing.T, s window.Slice) time.Duration
 }
 
 // Run runs the suite. setup makes a Part for each test.
-func Run(t *testing.T, setup func(t *testing.T) Part) {
+func Run(t *testing.T, setup func(t *testing.T) Instance) {
 	t.Helper()
 	for _, p := range []struct {
 		name string
-		test func(*testing.T, Part)
+		test func(*testing.T, Instance)
 	}{
 		{"W1 Put is idempotent", w1},
 		{"W2 Range is ordered and exact", w2},
@@ -70,12 +70,12 @@ func fire(s window.Slice, ms int64, id timer.ID) timer.Fire {
 
 func start(s window.Slice) int64 { return s.Minute * timer.MinuteMS }
 
-func put(t *testing.T, p Part, fires ...timer.Fire) {
+func put(t *testing.T, p Instance, fires ...timer.Fire) {
 	t.Helper()
 	require.NoError(t, p.Window.Put(t.Context(), fires))
 }
 
-func open(t *testing.T, p Part, s window.Slice) string {
+func open(t *testing.T, p Instance, s window.Slice) string {
 	t.Helper()
 	g, err := p.Window.Open(t.Context(), s)
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func open(t *testing.T, p Part, s window.Slice) string {
 }
 
 // all returns everything in a slice.
-func all(t *testing.T, p Part, s window.Slice) window.Page {
+func all(t *testing.T, p Instance, s window.Slice) window.Page {
 	t.Helper()
 	page, err := p.Window.Range(t.Context(), s, start(s)-1, start(s)+timer.MinuteMS, 1_000_000)
 	require.NoError(t, err)

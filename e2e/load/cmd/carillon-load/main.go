@@ -136,7 +136,7 @@ func measure(
 	defer rcv.Close()
 	b := load.NewBench(c, rcv, o.conns, log)
 	// fills caches, and shows how fast timers are made.
-	if _, err := b.Run(ctx, load.Phase{Kind: load.Herd, Rate: 2000}); err != nil {
+	if _, err := b.Run(ctx, load.Phase{Kind: load.Burst, Rate: 2000}); err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was doing
 	}
 	var rs []load.Result

@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, env process.Env, stdout, stderr io.
 	case "ring":
 		return allinone.EchoServer(ctx, rest, env, stdout, stderr)
 	case "reseal":
-		return allinone.Reseal(ctx, rest, env, stdout, stderr)
+		return allinone.Reencrypt(ctx, rest, env, stdout, stderr)
 	case "admin-key":
 		return allinone.AdminKey(ctx, rest, env, stdout, stderr)
 	case "encryption-key":

@@ -1,9 +1,0 @@
-package cluster
-
-import "os"
-
-// Elsewhere returns a replica that somebody else runs, such as a pod: it can be asked for its
-// addresses and its metrics, and neither started nor stopped. Its log is kept elsewhere, too.
-func Elsewhere(name, http, admin string) *Process {
-	return &Process{Name: name, http: http, admin: admin, hasHTTP: http != "", log: os.DevNull}
-}

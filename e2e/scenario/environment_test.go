@@ -1,0 +1,437 @@
+package scenario
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/carillon-timer/carillon/e2e/client"
+	"github.com/carillon-timer/carillon/e2e/cluster"
+	"github.com/carillon-timer/carillon/e2e/ledger"
+	"github.com/carillon-timer/carillon/e2e/receiver"
+	"github.com/carillon-timer/carillon/libs/clock"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	// patience is how long a story waits for what must come. Nothing is judged by it but "never".
+	patience = 90 * time.Second
+	// clockTolerance is how far apart the clocks of one machine may seem: those that decide are aligned to
+	// the database's.
+	clockTolerance = 100 * time.Millisecond
+	// recordTimeout is how long an executor may take to record an answer, on a machine that does much
+	// else. What was recorded before it came again has no excuse at all.
+	recordTimeout = 30 * time.Second
+	callers       = 16
+)
+
+// scenario is one test body.
+type scenario func(t *testing.T, env *environment)
+
+// environment is what a story works in: a deployment, an endpoint and an app of its own, and a ledger of
+// what is to happen.
+type environment struct {
+	cluster.Cluster
+	rcv *receiver.Receiver
+	api *client.Client
+	app string
+	led *ledger.Ledger
+
+	mu            sync.Mutex
+	interruptions []ledger.Interruption
+}
+
+// runOnAll runs a story that disturbs nobody on the clusters that all such stories share.
+func runOnAll(t *testing.T, s scenario) {
+	t.Helper()
+	for _, r := range runners {
+		t.Run(r.name, func(t *testing.T) { t.Parallel(); runOnShared(t, r, s) })
+	}
+}
+
+func runOnShared(t *testing.T, r *runner, s scenario) {
+	t.Helper()
+	sh := r.share(false)
+	s(t, newEnvironment(t, r, sh.c, sh.err))
+}
+
+// runFaulty runs stories that break things, where a test can. They share a cluster and take turns.
+func runFaulty(t *testing.T, s scenario) {
+	t.Helper()
+	for _, r := range runners {
+		if r.indivisible {
+			continue
+		}
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			sh := r.share(true)
+			sh.fault.Lock()
+			defer sh.fault.Unlock()
+			if sh.err == nil {
+				ctx, cancel := context.WithTimeout(t.Context(), cluster.ReadyTimeout)
+				defer cancel()
+				require.NoError(t, startMissing(ctx, sh.c), "after the story before")
+			}
+			s(t, newEnvironment(t, r, sh.c, sh.err))
+		})
+	}
+}
+
+// runOnOwn runs a story on a cluster that it has for itself.
+func runOnOwn(t *testing.T, r *runner, o cluster.Options, s scenario) {
+	t.Helper()
+	c, end, err := r.run(strings.ReplaceAll(t.Name(), "/", "_"), o)
+	if err == nil {
+		t.Cleanup(end)
+	}
+	s(t, newEnvironment(t, r, c, err))
+}
+
+func runnerNamed(name string) *runner {
+	for _, r := range runners {
+		if r.name == name {
+			return r
+		}
+	}
+	panic("no runner " + name)
+}
+
+// absentError says that a runner cannot run here, and why.
+type absentError string
+
+func (e absentError) Error() string { return string(e) }
+
+func newEnvironment(t *testing.T, r *runner, c cluster.Cluster, err error) *environment {
+	t.Helper()
+	if absent, ok := errors.AsType[absentError](err); ok {
+		t.Skipf("UNTESTED on real servers: %s", absent)
+	}
+	require.NoError(t, err, "starting the cluster")
+	rcv, err := receiver.Start(t.Context(), net.JoinHostPort(cmp.Or(r.host, "127.0.0.1"), "0"))
+	require.NoError(t, err)
+	env := &environment{Cluster: c, rcv: rcv, api: client.New(c.API), led: ledger.New()}
+	env.app = strings.ToLower(
+		strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test")),
+	)
+	env.app = fmt.Sprintf("%.48s-%d", env.app, time.Now().UnixMilli()%1_000_000)
+	t.Cleanup(func() {
+		env.deleteEndless()
+		env.api.Close()
+		require.Empty(t, rcv.Unrecognized(), "requests that are no callbacks")
+		require.NoError(t, rcv.Close())
+		if t.Failed() {
+			env.logTails(t)
+		}
+	})
+	return env
+}
+
+// deleteEndless deletes the story's timers that would ring on when their endpoint is gone. Where
+// the API is away they do that.
+func (env *environment) deleteEndless() {
+	const page = 100
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for cursor := ""; ; {
+		timers, next, err := env.api.List(ctx, env.app, "", page, cursor)
+		if err != nil {
+			return
+		}
+		for i := range timers {
+			if kind := timers[i].Schedule.Kind; kind != "at" && kind != "delay" {
+				_ = env.api.Delete(ctx, env.app, timers[i].TimerID())
+			}
+		}
+		if cursor = next; cursor == "" {
+			return
+		}
+	}
+}
+
+func (env *environment) logTails(t *testing.T) {
+	t.Helper()
+	const lines = 12
+	for _, p := range env.Processes() {
+		t.Logf(
+			"end of %s (running: %v):\n%s",
+			filepath.Join(filepath.Base(filepath.Dir(p.Log())), p.Name),
+			p.Running(),
+			p.Tail(lines),
+		)
+	}
+}
+
+// startMissing starts what does not run.
+func startMissing(ctx context.Context, c cluster.Cluster) error {
+	var down []*cluster.Process
+	for _, p := range c.Processes() {
+		if !p.Running() {
+			down = append(down, p)
+		}
+	}
+	return cluster.StartAll(ctx, down...) //nolint:wrapcheck // it says what it was doing
+}
+
+// active creates a timer that is active at once.
+func (env *environment) active(t *testing.T, name string, s client.Schedule, path string) timer.ID {
+	t.Helper()
+	tm, _, err := env.api.Create(t.Context(), client.NewTimer{
+		App:      env.app,
+		Name:     name,
+		Schedule: s,
+		Target:   client.Post(env.rcv.URL(path)),
+		Status:   "active",
+	})
+	require.NoError(t, err)
+	require.NotZero(t, tm.TimerID())
+	return tm.TimerID()
+}
+
+// oneShots creates a timer for each instant, several at a time, and enters them as due.
+func (env *environment) oneShots(t *testing.T, name, path string, at ...time.Time) []timer.ID {
+	t.Helper()
+	ids := make([]timer.ID, len(at))
+	eg, ctx := errgroup.WithContext(t.Context())
+	eg.SetLimit(callers)
+	for i := range at {
+		eg.Go(func() error {
+			tm, _, err := env.api.Create(ctx, client.NewTimer{
+				App:      env.app,
+				Name:     fmt.Sprintf("%s-%d", name, i),
+				Schedule: client.At(at[i]),
+				Target:   client.Post(env.rcv.URL(path)),
+				Status:   "active",
+			})
+			if err != nil {
+				return fmt.Errorf("creating %s-%d: %w", name, i, err)
+			}
+			if time.Now().After(at[i]) {
+				return fmt.Errorf(
+					"%s-%d was made after %s, when it was due: this machine is too slow for the story",
+					name,
+					i,
+					at[i],
+				)
+			}
+			ids[i] = tm.TimerID()
+			env.led.Add(ids[i], at[i], ledger.Must)
+			return nil
+		})
+	}
+	require.NoError(t, eg.Wait())
+	return ids
+}
+
+// kill kills processes at once and enters the cuts. Each is frozen for the moment that it takes to
+// see which connections are its own: only calls on those have an excuse to come again.
+func (env *environment) kill(t *testing.T, procs ...*cluster.Process) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for _, p := range procs {
+		wg.Go(func() {
+			var ports map[uint16]bool
+			if p.Pause() == nil {
+				ports, _ = p.Ports()
+			}
+			at := p.Kill()
+			env.mu.Lock()
+			defer env.mu.Unlock()
+			env.interruptions = append(
+				env.interruptions,
+				ledger.Interruption{At: at, Recording: recordTimeout, Ports: ports},
+			)
+		})
+	}
+	wg.Wait()
+}
+
+// start starts processes again and waits until they are ready.
+func (env *environment) start(t *testing.T, procs ...*cluster.Process) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), cluster.ReadyTimeout)
+	defer cancel()
+	require.NoError(t, cluster.StartAll(ctx, procs...))
+}
+
+// settle waits until every fire of the ledger was called and has its outcome, compares, and fails
+// for each promise that did not hold. The verdict is for further questions.
+func (env *environment) settle(t *testing.T) ledger.Verdict {
+	t.Helper()
+	last := time.Now().Add(patience)
+	for env.missing() > 0 && time.Now().Before(last) {
+		pause(t, 50*time.Millisecond)
+	}
+	var v ledger.Verdict
+	for {
+		v = env.check(t)
+		if len(v.NoOutcome) == 0 || time.Now().After(last) {
+			break
+		}
+		pause(t, 200*time.Millisecond)
+	}
+	t.Logf("verdict\n%s\n%s", ledger.Heading, v.Row(env.Name()))
+	require.Empty(t, v.Faults())
+	return v
+}
+
+func (env *environment) missing() int { return env.led.CountMissing(env.arrived()) }
+
+func (env *environment) arrived() map[timer.FireID]bool {
+	seen := make(map[timer.FireID]bool)
+	for _, a := range env.rcv.Arrivals() {
+		seen[a.Fire] = true
+	}
+	return seen
+}
+
+// awaitCalled waits until the timers' fires of each second since then have been called, and returns up to
+// when that is so. What has not begun when its timer changes is skipped, and rightly: on a busy
+// machine that may be what was due just before.
+func (env *environment) awaitCalled(t *testing.T, since time.Time, ids ...timer.ID) time.Time {
+	t.Helper()
+	now, due := time.Now(), ledger.New()
+	for _, id := range ids {
+		due.AddEvery(id, time.Second, since, now, ledger.Must)
+	}
+	require.Eventually(
+		t,
+		func() bool { return due.CountMissing(env.arrived()) == 0 },
+		patience,
+		20*time.Millisecond,
+	)
+	return now
+}
+
+func (env *environment) check(t *testing.T) ledger.Verdict {
+	t.Helper()
+	env.mu.Lock()
+	interruptions := append([]ledger.Interruption(nil), env.interruptions...)
+	env.mu.Unlock()
+	outcomes := env.outcomes(t) // before the arrivals: each of them came before its outcome
+	return env.led.Check(
+		ledger.Evidence{
+			Arrivals:      env.rcv.Arrivals(),
+			Outcomes:      outcomes,
+			Interruptions: interruptions,
+			Clocks:        clockTolerance,
+		},
+	)
+}
+
+// outcomes returns the histories of all timers in the ledger.
+func (env *environment) outcomes(t *testing.T) []ledger.Outcome {
+	t.Helper()
+	return env.outcomesOf(t, env.led.Timers()...)
+}
+
+// outcomesOf returns the histories of timers. A deleted timer has none to show.
+func (env *environment) outcomesOf(t *testing.T, ids ...timer.ID) []ledger.Outcome {
+	t.Helper()
+	var mu sync.Mutex
+	all := make([]ledger.Outcome, 0, env.led.Len())
+	eg, ctx := errgroup.WithContext(t.Context())
+	eg.SetLimit(callers)
+	for _, id := range ids {
+		eg.Go(func() error {
+			fires, err := env.api.History(ctx, env.app, id)
+			var e *client.Error
+			for last := time.Now().Add(patience); errors.As(err, &e) && e.Status == http.StatusServiceUnavailable && time.Now().Before(last); {
+				clock.Pause(ctx, time.Second) // on a busy machine a server may be too slow for once
+				fires, err = env.api.History(ctx, env.app, id)
+			}
+			if errors.As(err, &e) && e.Status == http.StatusNotFound {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("history of %s: %w", id, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, f := range fires {
+				o, err := f.LedgerOutcome()
+				if err != nil {
+					return err //nolint:wrapcheck // it says what it was doing
+				}
+				all = append(all, o)
+			}
+			return nil
+		})
+	}
+	require.NoError(t, eg.Wait())
+	return all
+}
+
+// pause waits, or fails when the test ends.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	tm := time.NewTimer(d)
+	defer tm.Stop()
+	select {
+	case <-tm.C:
+	case <-t.Context().Done():
+		require.NoError(t, t.Context().Err())
+	}
+}
+
+// pauseUntil waits for an instant.
+func pauseUntil(t *testing.T, at time.Time) {
+	t.Helper()
+	if d := time.Until(at); d > 0 {
+		pause(t, d)
+	}
+}
+
+// soon returns a whole second at least d away, and farther on a machine that is out of breath: what
+// is due then is made first.
+func soon(d time.Duration) time.Time {
+	return time.Now().
+		Add(time.Duration(float64(d) * machine.slowdown())).
+		Truncate(time.Second).
+		Add(time.Second)
+}
+
+// machine knows how many times slower this machine is than one that does little else: by how long
+// its clusters take to start.
+var machine machineSpeed
+
+type machineSpeed struct {
+	mu sync.Mutex
+	by float64
+}
+
+// observeStart tells of a start that would ordinarily take so long at most.
+func (s *machineSpeed) observeStart(d, ordinary time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.by = max(s.by, d.Seconds()/ordinary.Seconds())
+}
+
+func (s *machineSpeed) slowdown() float64 {
+	const most = 6
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(max(s.by, 1), most)
+}
+
+// spread returns n instants evenly over d from at on.
+func spread(at time.Time, d time.Duration, n int) []time.Time {
+	out := make([]time.Time, n)
+	for i := range out {
+		out[i] = at.Add(d * time.Duration(i) / time.Duration(n)).Truncate(time.Millisecond)
+	}
+	return out
+}
+
+// repeat returns n times the same instant.
+func repeat(at time.Time, n int) []time.Time { return spread(at, 0, n) }

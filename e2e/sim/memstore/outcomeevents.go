@@ -1,0 +1,96 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+const (
+	maxEventAge  = time.Hour
+	maxClockSkew = time.Minute // of the database's clock, that of a session
+)
+
+// eventPosition is how far a session's outcomes are published.
+type eventPosition struct {
+	at  store.OutcomePosition
+	all bool
+}
+
+func place(p store.OutcomePosition) timer.Outcome {
+	return timer.Outcome{Fire: timer.Fire{FireID: p.FireID}, FinishedMS: p.FinishedMS}
+}
+
+// PendingEvents returns what a session recorded behind a position.
+func (s *Store) PendingEvents(
+	_ context.Context,
+	session timer.ID,
+	after store.OutcomePosition,
+	untilMS int64,
+	limit int,
+) (out []timer.Outcome, err error) {
+	defer s.lock()()
+	nowMS := s.nowMS()
+	if session == store.SystemSession {
+		untilMS = min(untilMS, nowMS-store.VisibilityDelay.Milliseconds()+1)
+	}
+	for _, o := range s.bySession[session] {
+		if o.FinishedMS >= nowMS-maxEventAge.Milliseconds() && o.FinishedMS < untilMS &&
+			byFinish(o, place(after)) > 0 {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, byFinish)
+	return out[:min(len(out), limit)], nil
+}
+
+func (s *Store) announcedOf(session timer.ID) *eventPosition {
+	a := s.eventPosition[session]
+	if a == nil {
+		a = &eventPosition{}
+		s.eventPosition[session] = a
+	}
+	return a
+}
+
+// AckEvents moves a position forward.
+func (s *Store) AckEvents(_ context.Context, session timer.ID, p store.OutcomePosition) error {
+	defer s.lock()()
+	if a := s.announcedOf(session); byFinish(place(p), place(a.at)) > 0 {
+		a.at = p
+	}
+	return nil
+}
+
+// SessionsWithPendingEvents returns the sessions that ended lately.
+func (s *Store) SessionsWithPendingEvents(
+	context.Context,
+) (map[timer.ID]store.OutcomePosition, error) {
+	defer s.lock()()
+	since := s.nowMS() - maxEventAge.Milliseconds()
+	out := map[timer.ID]store.OutcomePosition{
+		store.SystemSession: s.announcedOf(store.SystemSession).at,
+	}
+	for id, x := range s.sessions {
+		if x.Kind != store.ExecutorSession || x.endedMS <= since || s.announcedOf(id).all {
+			continue
+		}
+		out[id] = s.announcedOf(id).at
+		if begin := x.openedMS - maxClockSkew.Milliseconds(); out[id].FinishedMS < begin {
+			out[id] = store.OutcomePosition{FinishedMS: begin}
+		}
+	}
+	return out, nil
+}
+
+// FinishEvents takes a session off the list.
+func (s *Store) FinishEvents(_ context.Context, session timer.ID) error {
+	defer s.lock()()
+	if x := s.sessions[session]; x != nil && x.endedMS > 0 {
+		s.announcedOf(session).all = true
+	}
+	return nil
+}

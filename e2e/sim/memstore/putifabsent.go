@@ -1,0 +1,19 @@
+package memstore
+
+import "context"
+
+// PutIfAbsent keeps the first value under a key.
+func (s *Store) PutIfAbsent(_ context.Context, app, k string, value int64) (int64, error) {
+	defer s.lock()()
+	id := absentKey{app, k}
+	if kept, ok := s.once[id]; ok {
+		return kept, nil
+	}
+	if s.once == nil {
+		s.once = make(map[absentKey]int64)
+	}
+	s.once[id] = value
+	return value, nil
+}
+
+type absentKey struct{ app, key string }

@@ -1,0 +1,172 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// AcquireSlots settles the asks one after the other.
+func (s *Store) AcquireSlots(
+	_ context.Context,
+	session timer.ID,
+	requests []store.SlotRequest,
+) ([]store.SlotResult, error) {
+	defer s.lock()()
+	out := make([]store.SlotResult, len(requests))
+	for i := range requests {
+		f := s.owned(session, &requests[i].Fire)
+		t := s.timers[requests[i].Fire.Timer]
+		if f == nil || t == nil {
+			out[i].SlotVerdict = store.SlotNotOwned
+			continue
+		}
+		out[i] = s.enter(t, f, &requests[i])
+	}
+	return out, nil
+}
+
+func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.SlotResult {
+	policy := request.Concurrency.Resolved()
+	taken := s.fires[t.running] != nil
+	if at := request.NotBeforeMS(
+		t.endedMS,
+	); (!taken || t.running == f.FireID) &&
+		at > request.NowMS {
+		if t.running == f.FireID {
+			t.running = timer.FireID{}
+		}
+		delete(t.queue, f.FireID)
+		s.giveBack(f, at, 0, timer.FireReady)
+		return store.SlotResult{SlotVerdict: store.SlotQueued, Fire: *f}
+	}
+	switch {
+	case policy.Policy == timer.ConcurrencyAllow, taken && t.running == f.FireID:
+		return store.SlotResult{SlotVerdict: store.SlotGranted}
+	case !taken:
+		t.running = f.FireID
+		delete(t.queue, f.FireID)
+		return store.SlotResult{SlotVerdict: store.SlotGranted}
+	}
+	switch policy.Policy {
+	case timer.ConcurrencyQueueOne:
+		return s.wait(t, f, request, 1)
+	case timer.ConcurrencyQueueAll:
+		return s.wait(t, f, request, policy.MaxQueue)
+	case timer.ConcurrencyCancelPrevious:
+		if timer.CompareFireIDs(f.FireID, t.running) < 0 {
+			return store.SlotResult{SlotVerdict: store.SlotReplaced}
+		}
+		t.running = f.FireID
+		s.log(s.nowMS(), t, nil)
+		return store.SlotResult{SlotVerdict: store.SlotGranted}
+	default:
+		return store.SlotResult{SlotVerdict: store.SlotSkipped}
+	}
+}
+
+func (s *Store) wait(t *row, f *timer.Fire, request *store.SlotRequest, most int) store.SlotResult {
+	for id := range t.queue {
+		if s.fires[id] == nil {
+			delete(t.queue, id)
+		}
+	}
+	if !t.queue[f.FireID] && len(t.queue) >= most {
+		return store.SlotResult{SlotVerdict: store.SlotQueueFull}
+	}
+	t.queue[f.FireID] = true
+	g := &request.Fire
+	s.giveBack(f, g.RunAtMS, g.Bucket, timer.FireWaiting)
+	f.Attempt, f.FirstLatenessMS = g.Attempt, g.FirstLatenessMS
+	return store.SlotResult{SlotVerdict: store.SlotQueued, Fire: *f}
+}
+
+// release gives an open fire back for dispatch.
+func (s *Store) giveBack(f *timer.Fire, runMS int64, bucket int32, state timer.FireState) {
+	s.remove(f)
+	f.RunAtMS, f.Bucket, f.State, f.Owner, f.Sweeps = runMS, bucket, state, 0, 0
+	f.Rev++
+	s.insert(f)
+}
+
+// promoteNext hands a turn that has become free to the first fire that waits. One that an executor
+// holds is left to it.
+func (s *Store) promoteNext(t *row) (made []timer.Fire) {
+	if s.fires[t.running] != nil {
+		return nil
+	}
+	t.running = timer.FireID{}
+	var first *timer.Fire
+	for id := range t.queue {
+		f := s.fires[id]
+		if f == nil {
+			delete(t.queue, id)
+		} else if first == nil || timer.CompareFires(*f, *first) < 0 {
+			first = f
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	t.running = first.FireID
+	delete(t.queue, first.FireID)
+	if first.Owner != 0 {
+		return nil
+	}
+	s.giveBack(first, s.nowMS(), 0, timer.FireReady)
+	return []timer.Fire{*first}
+}
+
+// successor inserts the next fire of a fixed delay, if its timer still wants it.
+func (s *Store) successor(o *timer.Outcome) (made []timer.Fire) {
+	t := s.timers[o.Timer]
+	n := o.Next
+	if n == nil || n.Timer != o.Timer || t.Status != timer.StatusActive ||
+		n.Epoch != t.ActiveEpoch ||
+		n.Version < t.planVersion ||
+		s.fires[n.FireID] != nil {
+		return nil
+	}
+	if limit := t.versions[n.Version].Schedule.MaxFires; limit > 0 && t.FiresCreated >= limit {
+		return nil
+	}
+	f := *n
+	f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps, f.TargetBits = t.AppID, t.Version, 0, 0, 0, 0
+	t.FiresCreated++
+	s.insert(&f)
+	return []timer.Fire{f}
+}
+
+// CatchUp settles the asks one after the other.
+func (s *Store) CatchUp(_ context.Context, requests []store.CatchUpRequest) ([]bool, error) {
+	defer s.lock()()
+	run := make([]bool, len(requests))
+	for i := range requests {
+		a := &requests[i]
+		t := s.timers[a.Timer]
+		switch {
+		case a.Series != 0 || t == nil || t.caughtToMS != 0 && t.caughtByMS == a.DueMS:
+			run[i] = true
+		case a.DueMS > t.caughtToMS:
+			t.caughtByMS, t.caughtToMS = a.DueMS, a.CoversTo(s.nowMS())
+			run[i] = true
+		}
+	}
+	return run, nil
+}
+
+// again returns a fire that an earlier Record set off, if nobody has claimed it since.
+func (s *Store) again(id timer.FireID) []timer.Fire {
+	if f := s.fires[id]; f != nil && f.Owner == 0 && f.Attempt == 0 && f.State == timer.FireReady {
+		return []timer.Fire{*f}
+	}
+	return nil
+}
+
+// distinct leaves one of each fire.
+func distinct(fires []timer.Fire) []timer.Fire {
+	slices.SortFunc(fires, timer.CompareFires)
+	return slices.CompactFunc(fires, func(a, b timer.Fire) bool { return a.FireID == b.FireID })
+}

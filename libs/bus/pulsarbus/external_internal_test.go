@@ -1,0 +1,175 @@
+package pulsarbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+)
+
+// fakes are clients and producers that are counted.
+type fakes struct {
+	mu      sync.Mutex
+	options []pulsar.ClientOptions
+	made    []pulsar.ProducerOptions
+	open    atomic.Int64 // producers
+	clients atomic.Int64 // that are open
+	slow    chan struct{}
+	panics  atomic.Bool
+}
+
+func (f *fakes) dial(o pulsar.ClientOptions) (pulsar.Client, error) {
+	f.mu.Lock()
+	f.options = append(f.options, o)
+	f.mu.Unlock()
+	f.clients.Add(1)
+	return &fakeClient{fakes: f}, nil
+}
+
+type fakeClient struct {
+	pulsar.Client
+	*fakes
+}
+
+func (c *fakeClient) CreateProducer(o pulsar.ProducerOptions) (pulsar.Producer, error) {
+	<-c.slow
+	if c.panics.Load() {
+		panic("creating")
+	}
+	c.mu.Lock()
+	c.made = append(c.made, o)
+	c.mu.Unlock()
+	c.open.Add(1)
+	return &fakeProducer{fakes: c.fakes}, nil
+}
+
+func (c *fakeClient) Close() { c.clients.Add(-1) }
+
+type fakeProducer struct {
+	pulsar.Producer
+	*fakes
+}
+
+func (p *fakeProducer) SendAsync(
+	_ context.Context,
+	m *pulsar.ProducerMessage,
+	done func(pulsar.MessageID, *pulsar.ProducerMessage, error),
+) {
+	if p.panics.Load() {
+		panic("sending")
+	}
+	done(nil, m, nil)
+}
+
+func (p *fakeProducer) Close() {
+	p.open.Add(-1)
+	if p.panics.Load() {
+		panic("closing")
+	}
+}
+
+func newFakes(t *testing.T) (*fakes, *ExternalPublisher) {
+	t.Helper()
+	f := &fakes{slow: make(chan struct{})}
+	foreign, err := newExternalPublisher(
+		Config{URL: "pulsar://own:6650", Token: "hunter2"},
+		zerolog.Nop(),
+		f.dial,
+	)
+	require.NoError(t, err)
+	return f, foreign
+}
+
+func TestFirstCallsAtOnceMakeOneProducer(t *testing.T) {
+	t.Parallel()
+	f, foreign := newFakes(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	require.ErrorIs(t, foreign.Publish(ctx, ExternalMessage{Topic: "a"}), context.DeadlineExceeded)
+	cancel()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if err := foreign.Publish(t.Context(), ExternalMessage{Topic: "a"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(f.slow)
+	all.Wait()
+	require.Len(t, f.made, 1, "one that came too late for its call is kept for the next")
+	require.Equal(
+		t,
+		externalSendTimeout,
+		f.made[0].SendTimeout,
+		"a message that timed out is not published hours later",
+	)
+	require.Equal(t, pulsar.MetricsCardinalityNone, f.options[0].MetricsCardinality)
+	require.NotNil(t, f.options[0].Authentication)
+	require.NoError(
+		t,
+		foreign.Publish(
+			t.Context(),
+			ExternalMessage{ServiceURL: "pulsar://other:6650", Topic: "a"},
+		),
+	)
+	require.Nil(t, f.options[1].Authentication, "no other Pulsar is shown the token")
+	foreign.Close()
+	require.Zero(t, f.open.Load())
+	require.Zero(t, f.clients.Load())
+	require.ErrorIs(t, foreign.Publish(t.Context(), ExternalMessage{Topic: "b"}), bus.ErrClosed)
+}
+
+func TestClientsAreBounded(t *testing.T) {
+	t.Parallel()
+	f, foreign := newFakes(t)
+	close(f.slow)
+	for i := range 2 * maxExternalClients {
+		for _, topic := range []string{"a", "b"} {
+			require.NoError(
+				t,
+				foreign.Publish(
+					t.Context(),
+					ExternalMessage{ServiceURL: fmt.Sprintf("pulsar://h%d:6650", i), Topic: topic},
+				),
+			)
+		}
+	}
+	require.Eventually(
+		t,
+		func() bool { return f.clients.Load() == maxExternalClients && f.open.Load() == 2*maxExternalClients },
+		30*time.Second,
+		time.Millisecond,
+	)
+	foreign.Close()
+	require.Zero(t, f.open.Load())
+	require.Zero(t, f.clients.Load())
+}
+
+func TestAPanicOfTheClientIsAnError(t *testing.T) {
+	t.Parallel()
+	f, foreign := newFakes(t)
+	close(f.slow)
+	require.NoError(t, foreign.Publish(t.Context(), ExternalMessage{Topic: "a"}))
+	f.panics.Store(true)
+	err := foreign.Publish(t.Context(), ExternalMessage{Topic: "a"})
+	require.ErrorContains(t, err, "sending")
+	require.True(t, isGone(errors.Unwrap(err)))
+	require.ErrorContains(t, foreign.Publish(t.Context(), ExternalMessage{Topic: "b"}), "creating")
+	f.panics.Store(false)
+	require.NoError(
+		t,
+		foreign.Publish(t.Context(), ExternalMessage{Topic: "a"}),
+		"with a new producer",
+	)
+	require.Len(t, f.made, 2)
+	foreign.Close()
+}

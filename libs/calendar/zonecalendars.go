@@ -1,0 +1,231 @@
+package calendar
+
+import (
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/zone"
+)
+
+// zoneCalendars is calendars of one zone, made ready to search its wall clock for what all of them
+// allow.
+type zoneCalendars struct {
+	zone         *zone.Table
+	rules        []*Rules
+	onWeekday    [daysPerWeek][]span // what is allowed of dates that no calendar names
+	allowsSome   bool                // something is allowed on some weekday,
+	excludesSome bool                // and something is not
+	named        []int32             // dates that calendars name, ascending
+	included     []int32             // those that calendars include
+}
+
+func newZoneCalendars(z *zone.Table, rules []*Rules) *zoneCalendars {
+	t := &zoneCalendars{zone: z, rules: rules}
+	for _, r := range rules {
+		t.included = union(t.included, r.included)
+		t.named = union(union(t.named, r.excluded), r.included)
+	}
+	for w := range t.onWeekday {
+		t.onWeekday[w] = rules[0].weekly(w)
+		for _, r := range rules[1:] {
+			t.onWeekday[w] = common(t.onWeekday[w], r.weekly(w))
+		}
+		t.allowsSome = t.allowsSome || len(t.onWeekday[w]) > 0
+		t.excludesSome = t.excludesSome || !whole(t.onWeekday[w])
+	}
+	return t
+}
+
+// weekly returns what is allowed on a weekday, whatever the date.
+func (r *Rules) weekly(weekday int) []span {
+	if r.excludedDays>>weekday&1 != 0 {
+		return nil
+	}
+	return r.onWeekday[weekday]
+}
+
+// union returns the days of two ascending lists, each once. It may be one of them.
+func union(a, b []int32) []int32 {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	out := make([]int32, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		day := min(a[0], b[0])
+		out = append(out, day)
+		if a[0] == day {
+			a = a[1:]
+		}
+		if b[0] == day {
+			b = b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}
+
+// common returns what two ascending lists of spans have in common.
+func common(a, b []span) []span {
+	var out []span
+	for len(a) > 0 && len(b) > 0 {
+		if both := (span{max(a[0].from, b[0].from), min(a[0].to, b[0].to)}); both.from < both.to {
+			out = append(out, both)
+		}
+		if a[0].to < b[0].to {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+	return out
+}
+
+// whole tells whether spans are the whole day: those that meet are one.
+func whole(spans []span) bool { return len(spans) == 1 && spans[0] == span{0, secondsPerDay} }
+
+// spans returns what all calendars allow of a day.
+func (t *zoneCalendars) spans(day int64) []span {
+	//nolint:gosec // callers stay between firstDay and lastDay, or a day off
+	if !has(t.named, int32(day)) {
+		return t.onWeekday[weekdayOf(day)]
+	}
+	out := t.rules[0].spans(day)
+	for _, r := range t.rules[1:] {
+		out = common(out, r.spans(day))
+	}
+	return out
+}
+
+func (t *zoneCalendars) nextAllowed(unix int64, steps *int) int64 {
+	return t.forward(unix, func(local int64) int64 { return t.nextAllowedLocal(local, steps) })
+}
+
+func (t *zoneCalendars) nextExcluded(unix int64, steps *int) int64 {
+	return t.forward(unix, func(local int64) int64 { return t.nextExcludedLocal(local, steps) })
+}
+
+// forward searches the wall clock, stretch by stretch of the zone. What was found from one local
+// time on holds for those up to it.
+func (t *zoneCalendars) forward(unix int64, search func(local int64) int64) int64 {
+	z := t.zone
+	begun, found := Never, -Never
+	for i := z.At(unix); i < z.Len(); i++ {
+		offset, end := z.Offset(i), z.End(i)
+		if from := max(unix, z.Start(i)) + offset; from < begun || from > found {
+			begun, found = from, search(from)
+		}
+		if found < end+offset {
+			return found - offset
+		}
+	}
+	return Never
+}
+
+func (t *zoneCalendars) prevAllowed(unix int64, steps *int) int64 {
+	z := t.zone
+	begun, found := -Never, Never
+	for i := z.At(unix); i >= 0; i-- {
+		offset := z.Offset(i)
+		if from := min(unix, z.End(i)-1) + offset; from > begun || from < found {
+			begun, found = from, t.prevAllowedLocal(from, steps)
+		}
+		if found >= z.Start(i)+offset {
+			return found - offset
+		}
+	}
+	return -Never
+}
+
+func (t *zoneCalendars) nextAllowedLocal(local int64, steps *int) int64 {
+	day := max(floorDay(local), firstDay)
+	//nolint:gosec // seconds of a day
+	for second := int32(max(0, local-day*secondsPerDay)); day < lastDay; second = 0 {
+		*steps++
+		for _, s := range t.spans(day) {
+			if second < s.to {
+				return day*secondsPerDay + int64(max(second, s.from))
+			}
+		}
+		if day++; !t.allowsSome {
+			day = nextOf(t.included, day)
+		}
+	}
+	return Never // behind the end of every stretch
+}
+
+func (t *zoneCalendars) nextExcludedLocal(local int64, steps *int) int64 {
+	day := max(floorDay(local), firstDay)
+	//nolint:gosec // seconds of a day
+	for second := int32(max(0, local-day*secondsPerDay)); day < lastDay; second = 0 {
+		*steps++
+		for _, s := range t.spans(day) {
+			if second >= s.from && second < s.to {
+				second = s.to
+			}
+		}
+		if second < secondsPerDay {
+			return day*secondsPerDay + int64(second)
+		}
+		if day++; !t.excludesSome {
+			day = nextOf(t.named, day)
+		}
+	}
+	return Never
+}
+
+func (t *zoneCalendars) prevAllowedLocal(local int64, steps *int) int64 {
+	day := min(floorDay(local), lastDay-1)
+	//nolint:gosec // seconds of a day
+	for second := int32(min(secondsPerDay-1, local-day*secondsPerDay)); day >= firstDay; second = secondsPerDay - 1 {
+		*steps++
+		for _, s := range slices.Backward(t.spans(day)) {
+			if second >= s.from {
+				return day*secondsPerDay + int64(min(second, s.to-1))
+			}
+		}
+		if day--; !t.allowsSome {
+			day = prevOf(t.included, day)
+		}
+	}
+	return -Never
+}
+
+// nextOf returns the first of ascending days that is a given one or later, lastDay if there is
+// none.
+func nextOf(days []int32, day int64) int64 {
+	if i, _ := slices.BinarySearch(days, int32(day)); i < len(days) { //nolint:gosec // as in spans
+		return int64(days[i])
+	}
+	return lastDay
+}
+
+// prevOf returns the last of ascending days that is a given one or earlier, one before firstDay if
+// there is none.
+func prevOf(days []int32, day int64) int64 {
+	if i, _ := slices.BinarySearch(days, int32(day+1)); i > 0 { //nolint:gosec // as in spans
+		return int64(days[i-1])
+	}
+	return firstDay - 1
+}
+
+// maxIncluded is of how many included dates meets looks at the times. Of more it says that they may
+// be met.
+const maxIncluded = 500
+
+func (t *zoneCalendars) mayAllow(weekdays uint64, next func(second int) int) bool {
+	for w, spans := range t.onWeekday {
+		if weekdays>>w&1 != 0 && meet(spans, next) {
+			return true
+		}
+	}
+	if len(t.included) > maxIncluded {
+		return true
+	}
+	for _, day := range t.included {
+		if weekdays>>weekdayOf(int64(day))&1 != 0 && meet(t.spans(int64(day)), next) {
+			return true
+		}
+	}
+	return false
+}

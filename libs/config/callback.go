@@ -1,0 +1,143 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/carillon-timer/carillon/libs/egress"
+	"github.com/carillon-timer/carillon/libs/encryption"
+)
+
+// Callback is what may be called. API and executors have the same.
+type Callback struct {
+	AllowPrivate  Tri // unset: what the program says by LoopbackByDefault
+	Allow         []string
+	AllowInsecure bool
+	Topics        []string
+	PulsarURLs    []string
+	// LoopbackByDefault opens this machine, any port, while AllowPrivate is unset. It is no setting:
+	// carillon dev has it where it asks for no keys.
+	LoopbackByDefault bool
+	// OwnListeners are the listeners that no timer calls.
+	OwnListeners *egress.OwnListeners
+}
+
+// Register names the settings.
+func (c *Callback) Register(s *Set) {
+	s.Tri(&c.AllowPrivate, "callback-allow-private",
+		"true: timers may call loopback and private addresses, and any port; false: neither; "+
+			"auto: neither, but loopback for carillon dev on a loopback address without keys")
+	s.Rules(
+		&c.Allow,
+		"callback-allow",
+		"",
+		"rules that open addresses besides public ones on ports 80 and 443, with commas between: "+
+			"10.20.0.0/16:8080, hooks.internal:443,8443, *.example.com:8000-8100",
+	)
+	s.Bool(
+		&c.AllowInsecure,
+		"callback-allow-insecure",
+		false,
+		"let timers leave certificates unchecked (tls.insecure)",
+	)
+	s.List(
+		&c.Topics,
+		"callback-topics",
+		"",
+		"topics of the deployment's own Pulsar that pulsar targets may publish to, with its token, whoever makes them: "+
+			"tenant/namespace or persistent://tenant/namespace/start-of-name, with commas between; none unless they are listed",
+	)
+	s.List(
+		&c.PulsarURLs,
+		"callback-pulsar-urls",
+		"",
+		"service URLs of other Pulsar servers that pulsar targets may name, with commas between: servers to trust, for "+
+			"they say where executors connect to; callback-allow opens their addresses",
+	)
+}
+
+// Validate checks them.
+func (c *Callback) Validate() error {
+	if _, err := egress.ParseRules(c.Allow); err != nil {
+		return fmt.Errorf("callback-allow: %w", err)
+	}
+	_, err := c.AllowedTopics()
+	return err
+}
+
+// AllowedTopics returns where pulsar targets may publish.
+func (c *Callback) AllowedTopics() (*egress.Topics, error) {
+	if _, err := egress.NewTopics(c.PulsarURLs, nil); err != nil {
+		return nil, fmt.Errorf("callback-pulsar-urls: %w", err)
+	}
+	t, err := egress.NewTopics(c.PulsarURLs, c.Topics)
+	if err != nil {
+		return nil, fmt.Errorf("callback-topics: %w", err)
+	}
+	return t, nil
+}
+
+// Policy returns what may be called.
+func (c *Callback) Policy() (*egress.Policy, error) {
+	rules, err := egress.ParseRules(c.Allow)
+	if err != nil {
+		return nil, fmt.Errorf("callback-allow: %w", err)
+	}
+	return egress.NewPolicy(egress.Options{
+		Allow:         rules,
+		AllowLoopback: c.AllowsLoopback(),
+		AllowPrivate:  c.AllowPrivate == Yes,
+		OwnListeners:  c.OwnListeners,
+	}), nil
+}
+
+// AllowsLoopback tells whether timers may call this machine without a rule.
+func (c *Callback) AllowsLoopback() bool {
+	return c.AllowPrivate == Yes || c.AllowPrivate == Unset && c.LoopbackByDefault
+}
+
+// Encryption is by which keys secrets are encrypted at rest. API and executors have the same.
+type Encryption struct {
+	Keys Secret
+	File string
+}
+
+// Register names the settings.
+func (c *Encryption) Register(s *Set) {
+	s.Secret(
+		&c.Keys,
+		"encryption-keys",
+		"keys that secrets are encrypted under, <id>:<base64 of 32 bytes>, with commas between: the first encrypts, all decrypt; carillon encryption-key prints one",
+	)
+	s.String(&c.File, "encryption-keys-file", "", "file with them, one a line")
+}
+
+// Validate checks them.
+func (c *Encryption) Validate() error {
+	if c.Keys != "" && c.File != "" {
+		return errors.New(
+			"encryption-keys: given together with encryption-keys-file: give one of the two",
+		)
+	}
+	_, err := c.Keyring()
+	return err
+}
+
+// Keyring returns the keys, nil where there are none. The file is read each time.
+func (c *Encryption) Keyring() (*encryption.Keyring, error) {
+	switch {
+	case c.File != "":
+		r, err := encryption.LoadKeyring(c.File)
+		if err != nil {
+			return nil, fmt.Errorf("encryption-keys-file: %w", err)
+		}
+		return r, nil
+	case c.Keys != "":
+		r, err := encryption.ParseKeyring(encryption.NewSecret(c.Keys.Reveal()))
+		if err != nil {
+			return nil, fmt.Errorf("encryption-keys: %w", err)
+		}
+		return r, nil
+	}
+	return nil, nil //nolint:nilnil // there are none
+}

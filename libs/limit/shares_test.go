@@ -1,0 +1,270 @@
+package limit_test
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/limit"
+)
+
+// TestALowRateIsUsed: who comes back in turn finds his permit, or waits for the very next, however
+// few there are.
+func TestALowRateIsUsed(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{0.5, 1, 2, 5} {
+		requireUsed(t, rate, 1.1, "a")
+		// each takes half of it for its own while the other may have nothing left.
+		requireUsed(t, rate, 1.6, "a", "b")
+	}
+}
+
+func requireUsed(t *testing.T, rate, most float64, executors ...string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, executors...)
+		for _, l := range ls {
+			l.Set("x", limit.Settings{Rate: rate})
+		}
+		took := runBurst(ls, make([]limit.Priority, 40))[39].Seconds()
+		require.Less(t, took, most*40/rate, "at %v/s by %d", rate, len(ls))
+		require.Greater(t, took, 0.9*38/rate-1/rate, "at %v/s by %d", rate, len(ls))
+	})
+}
+
+// runBurst lets fires of an app that are due at once insist, each somewhat late as it takes to come
+// back from the store, and returns when they started: those of one priority in their order, one
+// priority after the other.
+func runBurst(ls []*limit.Limiter, of []limit.Priority) (starts []time.Duration) {
+	h := &burst{began: time.Now(), by: map[limit.Priority][]time.Duration{}}
+	h.run(ls, of)
+	for _, p := range []limit.Priority{limit.High, limit.Normal, limit.Low} {
+		starts = append(starts, h.by[p]...)
+	}
+	return starts
+}
+
+// burst is many fires of one app that are due at once, and how they started.
+type burst struct {
+	began time.Time
+	hold  time.Duration // 0: as executors do
+
+	mu    sync.Mutex
+	by    map[limit.Priority][]time.Duration
+	left  [3]int
+	order []limit.Priority // of all starts
+	at    []time.Duration  // when each was
+	due   [][3]bool        // what was due at each
+	here  int              // wait in memory
+	most  int
+}
+
+// fire is one of a burst.
+type fire struct {
+	*burst
+
+	p     limit.Priority
+	ready chan struct{}
+}
+
+// Ready notes the start.
+func (f *fire) Ready() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.here--
+	f.started(f.p)
+	close(f.ready)
+	return true
+}
+
+func (b *burst) started(p limit.Priority) {
+	now := time.Since(b.began)
+	b.by[p] = append(b.by[p], now)
+	b.order, b.at = append(b.order, p), append(b.at, now)
+	b.due = append(b.due, [3]bool{b.left[0] > 0, b.left[1] > 0, b.left[2] > 0})
+	b.left[p]--
+}
+
+func (b *burst) wait() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.here++
+	b.most = max(b.most, b.here)
+}
+
+func (b *burst) run(ls []*limit.Limiter, of []limit.Priority) {
+	var all sync.WaitGroup
+	for _, p := range of {
+		b.left[p]++
+	}
+	for i, p := range of {
+		all.Go(func() {
+			l, late := ls[i%len(ls)], time.Duration(7*i%50)*time.Millisecond
+			f := &fire{burst: b, p: p, ready: make(chan struct{})}
+			for a := (limit.Ask{App: "x", Priority: p, Waiter: f, Hold: cmp.Or(b.hold, holdTime)}); ; a.Returned = true {
+				d := l.Start(a)
+				if d.OK {
+					f.Ready()
+				}
+				if d.OK || d.Waits {
+					b.wait()
+					<-f.ready
+					break
+				}
+				time.Sleep(time.Until(d.At) + late)
+				l = ls[rand.IntN(len(ls))] // from the store, to whatever executor
+			}
+			time.Sleep(20 * time.Millisecond)
+			l.Done("x")
+		})
+	}
+	all.Wait()
+}
+
+// Of a burst of all priorities each has its share of any 42 starts in a row, while it has something
+// due: whether that waits in memory or in the store, and over however many executors, in whatever
+// order the fires come.
+func TestSharesHoldOfABurst(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rate float64
+		hold time.Duration
+		size int
+	}{{20, holdTime, 1}, {25, holdTime, 1}, {200, holdTime, 1}, {100, holdTime, 20}} {
+		for _, executors := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
+			for _, order := range []string{"mixed", "low first", "high first"} {
+				requireShares(t, c.rate, c.hold, c.size, order, executors)
+			}
+		}
+	}
+}
+
+func requireShares(
+	t *testing.T,
+	rate float64,
+	hold time.Duration,
+	size int,
+	order string,
+	executors []string,
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, executors...)
+		for _, l := range ls {
+			l.Set("x", limit.Settings{Rate: rate})
+		}
+		of := slices.Concat(
+			slices.Repeat([]limit.Priority{limit.High}, 300*size),
+			slices.Repeat([]limit.Priority{limit.Normal}, 100*size),
+			slices.Repeat([]limit.Priority{limit.Low}, 40*size),
+		)
+		switch order {
+		case "mixed":
+			rand.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
+		case "low first":
+			slices.Reverse(of)
+		}
+		b := &burst{began: time.Now(), hold: hold, by: map[limit.Priority][]time.Duration{}}
+		b.run(ls, of)
+		took, n := time.Since(b.began).Seconds(), float64(len(of))
+		t.Logf(
+			"%v/s, %s by %d, held %s: %.2f s, at most %d wait here",
+			rate,
+			order,
+			len(ls),
+			hold,
+			took,
+			b.most,
+		)
+		require.Len(t, b.order, len(of))
+		sharesHold(t, b.order, b.due, b.at)
+		require.Less(t, took, 1.05*(n-rate)/rate+0.5, "the rate is used")
+		require.Greater(t, took, (n-rate-1)/rate-limit.TokenTTL.Seconds(), "and holds")
+		require.LessOrEqual(
+			t,
+			b.most,
+			len(ls)*(int(3*hold.Seconds()*rate+rate)+10),
+			"the rest waits in the store",
+		)
+	})
+}
+
+// TestWhoGoesFirst: of the fires of an app that wait for its limits, those of a higher priority
+// start before, and low still moves.
+func TestWhoGoesFirst(t *testing.T) {
+	t.Parallel()
+	for _, set := range []limit.Settings{{Rate: 5}, {Rate: 100, Burst: 1}, {Concurrent: 2}} {
+		for _, executors := range [][]string{{"a"}, {"a", "b"}} {
+			synctest.Test(t, func(t *testing.T) {
+				_, ls := run(t, executors...)
+				for _, l := range ls {
+					l.Set("x", set)
+				}
+				of := make([]limit.Priority, 120)
+				for i := range of {
+					if of[i] = limit.Low; i > 80 {
+						of[i] = limit.High
+					}
+				}
+				starts := runBurst(ls, of)
+				high, low, all := starts[:39], starts[39:], slices.Max(starts)
+				mean := func(of []time.Duration) (m float64) {
+					for _, s := range of {
+						m += s.Seconds() / float64(len(of))
+					}
+					return m
+				}
+				t.Logf(
+					"%+v by %d: high after %.3f s, low after %.3f s, all after %v",
+					set,
+					len(ls),
+					mean(high),
+					mean(low),
+					all,
+				)
+				require.Less(t, mean(high), 0.8*mean(low), "%+v by %d", set, len(ls))
+				require.Less(t, low[1], high[38], "low moves: %+v by %d", set, len(ls))
+				if set.Rate > 0 {
+					require.Less(
+						t,
+						all.Seconds(),
+						1.5*120/set.Rate+0.5,
+						"nothing is left unused: %+v by %d",
+						set,
+						len(ls),
+					)
+				}
+			})
+		}
+	}
+}
+
+// Instants that were given in trouble lie far ahead of calls that are free by now: nobody stands
+// behind them, whatever his priority.
+func TestALowPriorityStartsWhenTroubleIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, ls := run(t, "a")
+		l := ls[0]
+		for range 1000 { // an endpoint that hangs takes its share
+			require.True(t, l.Start(limit.Ask{App: "x", Priority: limit.Normal}).OK)
+		}
+		time.Sleep(20 * time.Second)
+		for range 500 {
+			require.False(t, l.Start(limit.Ask{App: "x", Priority: limit.Normal}).OK)
+		}
+		for range 1000 {
+			l.Done("x")
+		}
+		time.Sleep(2 * time.Second)
+		for range 100 {
+			require.True(t, l.Start(limit.Ask{App: "x", Priority: limit.Low}).OK)
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// lookup reads the calendars, the names and the idempotency keys that exist of those that the items
+// bring.
+func (b *createBatch) lookup(ctx context.Context) error {
+	var names, keys, used []nameKey
+	for i := range b.items {
+		it := &b.items[i]
+		app := b.appIDs[it.App]
+		for _, name := range it.Definition.Schedule.Calendars {
+			used = append(used, nameKey{app, name})
+		}
+		names = append(names, nameKey{app, it.Name})
+		if it.IdempotencyKey != "" {
+			keys = append(keys, nameKey{app, it.IdempotencyKey})
+		}
+	}
+	var err error
+	if b.shared, err = b.store.shareCalendars(ctx, b.c, used); err != nil {
+		return err
+	}
+	rows, err := b.lookupNames(ctx, names)
+	if err != nil {
+		return err
+	}
+	ts, err := b.load(ctx, rows)
+	if err != nil {
+		return err
+	}
+	for _, t := range ts {
+		b.names[nameKey{t.timer.AppID, t.timer.Name}] = t
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return b.lookupKeys(ctx, keys)
+}
+
+// lookupKeys reads the idempotency keys and the timers behind them, the deleted ones too: the first
+// answer stands.
+func (b *createBatch) lookupKeys(ctx context.Context, keys []nameKey) error {
+	type keyRow struct {
+		App   int64  `db:"app_id"`
+		Key   string `db:"idem_key"`
+		Hash  []byte `db:"hash"`
+		Timer int64  `db:"timer_id"`
+	}
+	var found []keyRow
+	var ids []timer.ID
+	for part := range batches(distinct(keys)) {
+		var rows []keyRow
+		q := stmt(
+			"SELECT app_id,idem_key,hash,timer_id FROM idempotency WHERE ",
+		).nameKeys(b.store.dialect, "idem_key", part)
+		if err := b.store.selectAll(ctx, b.c, &rows, q); err != nil {
+			return err
+		}
+		for _, r := range rows {
+			found = append(found, r)
+			ids = append(ids, timer.ID(r.Timer))
+		}
+	}
+	byID := map[timer.ID]*known{}
+	for part := range batches(ids) {
+		var rows []timerRow
+		q := stmt("SELECT " + timerColumns + " FROM timers WHERE id").idList(part)
+		if err := b.store.selectAll(ctx, b.c, &rows, q); err != nil {
+			return err
+		}
+		ts, err := b.load(ctx, rows)
+		if err != nil {
+			return err
+		}
+		for _, t := range ts {
+			byID[t.timer.ID] = t
+		}
+	}
+	for _, r := range found {
+		t := byID[timer.ID(r.Timer)]
+		if t == nil {
+			return fmt.Errorf("the timer %d of an idempotency key is gone", r.Timer)
+		}
+		k := nameKey{r.App, r.Key}
+		b.keys[k] = &knownKey{nameKey: k, hash: r.Hash, timer: t}
+	}
+	return nil
+}
+
+func (b *createBatch) lookupNames(ctx context.Context, keys []nameKey) ([]timerRow, error) {
+	var all []timerRow
+	for part := range batches(distinct(keys)) {
+		var rows []timerRow
+		q := stmt(
+			"SELECT "+timerColumns+" FROM timers WHERE ",
+		).nameKeys(b.store.dialect, "live_name", part)
+		if err := b.store.selectAll(ctx, b.c, &rows, q); err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+	}
+	return all, nil
+}
+
+func (b *createBatch) load(ctx context.Context, rows []timerRow) ([]*known, error) {
+	hashes := make(map[timer.ID][]byte, len(rows))
+	ts, err := b.store.timers(ctx, b.c, rows, hashes)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*known, len(ts))
+	for i, t := range ts {
+		out[i] = &known{timer: t, hash: hashes[t.ID]}
+	}
+	return out, nil
+}
+
+// insertKeys writes the idempotency keys and looks whether they are its own, as insertTimers does.
+func (b *createBatch) insertKeys(ctx context.Context) error {
+	s := b.store
+	slices.SortFunc(b.newKeys, func(x, y *knownKey) int { return x.compare(y.nameKey) })
+	for part := range batches(b.newKeys) {
+		q := stmt("INSERT INTO idempotency (app_id,idem_key,hash,timer_id,maker,at_ms) VALUES ")
+		keys := make([]nameKey, len(part))
+		for i, k := range part {
+			hash := k.hash
+			if hash == nil {
+				hash = []byte{}
+			}
+			q.open(i == 0).int(k.app).add(",").bind(k.name).add(",").bind(hash).add(",").
+				ints(int64(k.timer.timer.ID), b.maker, b.x.nowMS).add(")")
+			keys[i] = k.nameKey
+		}
+		if _, err := s.exec(ctx, b.c, q.add(s.dialect.nothing("app_id"))); err != nil {
+			return err
+		}
+		mine := stmt(
+			"SELECT COUNT(*) FROM idempotency WHERE ",
+		).nameKeys(s.dialect, "idem_key", keys)
+		if err := b.allMine(ctx, len(part), mine); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func distinct(keys []nameKey) []nameKey {
+	slices.SortFunc(keys, nameKey.compare)
+	return slices.Compact(keys)
+}
+
+// nameKeys adds "(app_id,column) IN (…)".
+func (q *statement) nameKeys(d *dialect, column string, keys []nameKey) *statement {
+	q.add("(app_id," + column + ") IN (" + d.tuples)
+	for i, k := range keys {
+		q.open(i == 0).int(k.app).add(",").bind(k.name).add(")")
+	}
+	return q.add(")")
+}

@@ -1,0 +1,80 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+)
+
+// checkLater refuses a database whose schema is later than this program's, unless each of the later
+// migrations says in schema_readers that programs of this schema run on it. Two adjacent releases
+// therefore share a schema, and a program that cannot know what it meets does not write. Of a
+// database without migrations nothing is refused, nor of one that cannot be asked: what comes next
+// finds that out.
+func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
+	var latest int64
+	err := s.selectOne(
+		ctx,
+		c,
+		&latest,
+		stmt("SELECT COALESCE(MAX(version_id),0) FROM goose_db_version WHERE is_applied=1"),
+	)
+	if err != nil || latest <= schemaVersion {
+		return nil //nolint:nilerr // as it says above
+	}
+	var readers []struct {
+		Version   int64 `db:"version"`
+		MinReader int64 `db:"min_reader"`
+	}
+	err = s.selectAll(
+		ctx,
+		c,
+		&readers,
+		stmt("SELECT version,min_reader FROM schema_readers WHERE version>").int(schemaVersion),
+	)
+	if err != nil && s.dialect.classOf(err) != classOther && !isNoTable(err) {
+		return nil
+	}
+	least := make(map[int64]int64, len(readers)) // none where the table is missing: nobody vouches
+	for _, v := range readers {
+		least[v.Version] = v.MinReader
+	}
+	var later []int64
+	if err := s.selectAll(
+		ctx,
+		c,
+		&later,
+		stmt(
+			"SELECT DISTINCT version_id FROM goose_db_version WHERE is_applied=1 AND version_id>",
+		).int(schemaVersion),
+	); err != nil {
+		return nil //nolint:nilerr // as it says above
+	}
+	for _, v := range later {
+		if reader, ok := least[v]; !ok || reader > schemaVersion {
+			return &LaterSchemaError{Have: latest, Knows: schemaVersion}
+		}
+	}
+	return nil
+}
+
+// isNoTable tells whether MySQL has no such table, which else counts as one that is still to come.
+func isNoTable(err error) bool {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && e.Number == 1146 //nolint:mnd // ER_NO_SUCH_TABLE
+}
+
+// LaterSchemaError is about a database that only later programs may use. It never passes by itself.
+type LaterSchemaError struct{ Have, Knows int64 }
+
+func (e *LaterSchemaError) Error() string {
+	return fmt.Sprintf(
+		"the database's schema: expected version %d, or a later one that this program may use, found version %d: "+
+			"run the release that made it or a later one, or restore the database from before the upgrade",
+		e.Knows,
+		e.Have,
+	)
+}

@@ -1,0 +1,182 @@
+package sqlstore
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// check fails with not_found where a timer or a fire that is named is none of the app's.
+func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
+	var ids []timer.ID
+	if r.q.Timer != 0 {
+		ids = append(ids, r.q.Timer)
+	}
+	for _, f := range r.q.Fires {
+		ids = append(ids, f.Timer)
+	}
+	live := map[timer.ID]bool{} // also of deleted ones: false
+	for part := range batches(ids) {
+		var rows []struct {
+			ID     int64 `db:"id"`
+			Status int64 `db:"status"`
+		}
+		q := stmt(
+			"SELECT id,status FROM timers WHERE id",
+		).idList(part).
+			add(" AND app_id=").
+			int(r.appID)
+		if err := r.store.selectAll(ctx, c, &rows, q); err != nil {
+			return err
+		}
+		for _, row := range rows {
+			live[timer.ID(row.ID)] = row.Status != rowDeleted
+		}
+	}
+	if r.q.Timer != 0 && !live[r.q.Timer] {
+		return timer.NotFound("timer", r.q.Timer)
+	}
+	// The open ones first: one that is recorded in between is found among the outcomes.
+	open, err := r.store.stillOpen(ctx, c, append([]timer.FireID(nil), r.q.Fires...))
+	if err != nil {
+		return err
+	}
+	done, err := r.store.finished(ctx, c, r.q.Fires)
+	if err != nil {
+		return err
+	}
+	for _, f := range r.q.Fires {
+		_, isOpen := open[f]
+		if _, is := live[f.Timer]; !is || !isOpen && !done[f] {
+			return timer.NotFound("fire", f)
+		}
+	}
+	return nil
+}
+
+// look selects failed outcomes, and tells whether there are more than the limit: along the app's
+// failures, or, where timers are named, along their histories.
+func (r *redrive) look(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+) (out []timer.Outcome, err error) {
+	if err := r.check(ctx, c); err != nil {
+		return nil, err
+	}
+	d := r.store.dialect
+	q := stmt("SELECT o." + strings.ReplaceAll(outcomeColumns, ",", ",o."))
+	key := "o"
+	switch {
+	case len(r.q.Fires) > 0:
+		q.add(
+			" FROM outcomes o" + d.byTimer + " WHERE (o.timer_id,o.due_ms,o.series) IN (" + d.tuples,
+		)
+		for i, f := range r.q.Fires {
+			q.row(i == 0, int64(f.Timer), f.DueMS, f.Series)
+		}
+		q.add(") AND o.app_id=").int(r.appID)
+	case r.q.Timer != 0:
+		q.add(" FROM outcomes o" + d.byTimer + " WHERE o.timer_id=").int(int64(r.q.Timer))
+	default:
+		key = "f"
+		q.add(" FROM failures f" + d.joined + "outcomes o" + d.byPrimary + " ON o.finished_ms=f.finished_ms AND o.timer_id=f.timer_id AND " +
+			"o.due_ms=f.due_ms AND o.series=f.series WHERE f.app_id=").
+			int(r.appID)
+		// Nothing ends before it is due, but by a clock that is ahead.
+		q.add(" AND f.finished_ms>=").int(r.q.FromMS - maxClockSkew.Milliseconds())
+	}
+	if r.q.Timer != 0 {
+		q.add(" AND o.timer_id=").int(int64(r.q.Timer))
+	}
+	r.filter(q)
+	order := []string{key + ".finished_ms", key + ".timer_id", key + ".due_ms", key + ".series"}
+	if r.q.AfterFinishedMS != 0 {
+		q.add(" AND ")
+		d.later(
+			q,
+			order,
+			[]int64{r.q.AfterFinishedMS, int64(r.q.After.Timer), r.q.After.DueMS, r.q.After.Series},
+		)
+	}
+	var rows []outcomeRow
+	q.add(" ORDER BY " + strings.Join(order, ",") + " LIMIT ").int(int64(r.q.Limit + 1))
+	if err := r.store.selectAll(ctx, c, &rows, q); err != nil {
+		return nil, err
+	}
+	if r.out.More = len(rows) > r.q.Limit; r.out.More {
+		rows = rows[:r.q.Limit]
+	}
+	for i := range rows {
+		out = append(out, rows[i].outcome())
+	}
+	return out, nil
+}
+
+// filter adds what is asked of an outcome.
+func (r *redrive) filter(q *statement) {
+	q.add(" AND o.kind='failed'")
+	if r.q.FromMS != 0 {
+		q.add(" AND o.due_ms>=").int(r.q.FromMS)
+	}
+	if r.q.ToMS != 0 {
+		q.add(" AND o.due_ms<").int(r.q.ToMS)
+	}
+	if r.q.Failure != timer.FailureNone {
+		q.add(" AND o.failure=").bind(string(r.q.Failure))
+	}
+	if !r.q.IncludeRedriven {
+		q.add(" AND o.redriven IN (0,").int(r.series).add(")")
+	}
+	q.add(" AND EXISTS (SELECT 1 FROM timers t WHERE t.id=o.timer_id AND t.status<>").
+		int(rowDeleted).
+		add(")")
+}
+
+// RedrivenAmong reads the open fires first and the outcomes after them: one that is recorded in
+// between counts as open, and is asked for again.
+func (s *Store) RedrivenAmong(
+	ctx context.Context,
+	ids []timer.FireID,
+) (redriven []timer.FireID, err error) {
+	err = s.read(
+		ctx,
+		"reading what is redriven",
+		func(ctx context.Context, c sqlx.QueryerContext) error {
+			open, err := s.stillOpen(ctx, c, append([]timer.FireID(nil), ids...))
+			if err != nil {
+				return err
+			}
+			waits := map[timer.FireID]bool{} // failed, and not redriven
+			for part := range batches(ids) {
+				q := stmt(
+					"SELECT " + fireKey + " FROM outcomes" + s.dialect.byTimer + " WHERE (timer_id,due_ms) IN (" + s.dialect.tuples,
+				)
+				for i, id := range part {
+					q.row(i == 0, int64(id.Timer), id.DueMS)
+				}
+				var rows []fireIDRow
+				if err := s.selectAll(
+					ctx,
+					c,
+					&rows,
+					q.add(") AND kind='failed' AND redriven=0"),
+				); err != nil {
+					return err
+				}
+				for _, r := range rows {
+					waits[r.id()] = true
+				}
+			}
+			for _, id := range ids {
+				if _, is := open[id]; !is && !waits[id] {
+					redriven = append(redriven, id)
+				}
+			}
+			return nil
+		},
+	)
+	return redriven, err
+}

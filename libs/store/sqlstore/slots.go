@@ -1,0 +1,157 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// slotRow is what a timer's row says of its turn. Who changes it, or the timer's fires that wait,
+// has the row locked.
+type slotRow struct {
+	ID              int64 `db:"id"`
+	Status          int64 `db:"status"`
+	PausedUntilMS   int64 `db:"paused_until_ms"`
+	Version         int32 `db:"version"`
+	ActiveEpoch     int64 `db:"active_epoch"`
+	FiresCreated    int64 `db:"fires_created"`
+	ExpandAtMS      int64 `db:"expand_at_ms"`
+	RunningDueMS    int64 `db:"running_due_ms"`
+	RunningSeries   int64 `db:"running_series"`
+	CaughtByMS      int64 `db:"caught_by_ms"`
+	CaughtToMS      int64 `db:"caught_to_ms"`
+	PlanVersion     int32 `db:"plan_version"`
+	LastSerialDueMS int64 `db:"last_serial_due_ms"`
+	EndedMS         int64 `db:"ended_ms"`
+
+	changed bool
+}
+
+// running returns the fire that has the turn; zero: none.
+func (r *slotRow) running() timer.FireID {
+	if r.RunningDueMS == 0 {
+		return timer.FireID{}
+	}
+	return timer.FireID{Timer: timer.ID(r.ID), DueMS: r.RunningDueMS, Series: r.RunningSeries}
+}
+
+func (r *slotRow) give(to timer.FireID) {
+	r.RunningDueMS, r.RunningSeries, r.changed = to.DueMS, to.Series, true
+}
+
+// lockSlots locks timers' rows in order of id.
+func (s *Store) lockSlots(
+	ctx context.Context,
+	c runner,
+	ids []timer.ID,
+) (map[timer.ID]*slotRow, error) {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	slots := make(map[timer.ID]*slotRow, len(ids))
+	for part := range batches(slices.Compact(ids)) {
+		var rows []slotRow
+		q := stmt(
+			"SELECT id,status,paused_until_ms,version,active_epoch,fires_created,expand_at_ms,running_due_ms,running_series,caught_by_ms,caught_to_ms," +
+				"plan_version,last_serial_due_ms,ended_ms FROM timers" + s.dialect.byPrimary + " WHERE id",
+		).
+			idList(part).
+			add(" ORDER BY id" + s.dialect.forUpdate)
+		if err := s.selectAll(ctx, c, &rows, q); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			slots[timer.ID(rows[i].ID)] = &rows[i]
+		}
+	}
+	return slots, nil
+}
+
+// saveSlots writes what changed of turns.
+func (s *Store) saveSlots(ctx context.Context, c runner, slots map[timer.ID]*slotRow) error {
+	var ids []timer.ID
+	for id, r := range slots {
+		if r.changed {
+			ids = append(ids, id)
+		}
+	}
+	columns := []string{
+		"running_due_ms",
+		"running_series",
+		"caught_by_ms",
+		"caught_to_ms",
+		"fires_created",
+		"last_serial_due_ms",
+		"ended_ms",
+		"expand_at_ms",
+	}
+	return s.setEach(ctx, c, ids, columns, func(id timer.ID, column int) int64 {
+		r := slots[id]
+		return []int64{r.RunningDueMS, r.RunningSeries, r.CaughtByMS, r.CaughtToMS, r.FiresCreated, r.LastSerialDueMS, r.EndedMS, r.ExpandAtMS}[column]
+	})
+}
+
+// stillOpen returns which fires are open, without locks: a fire that has a turn is recorded by who
+// has its timer's row locked, as we have, or by one who does not know of turns; then the turn is
+// free for the next that asks.
+func (s *Store) stillOpen(
+	ctx context.Context,
+	c sqlx.QueryerContext,
+	ids []timer.FireID,
+) (map[timer.FireID]timer.Fire, error) {
+	open := map[timer.FireID]timer.Fire{}
+	for part := range batches(sortedIDs(ids)) {
+		rows, err := s.openFires(ctx, c, part, "")
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range rows {
+			open[f.FireID] = f
+		}
+	}
+	return open, nil
+}
+
+// CatchUp locks the timers' rows in order of id: of two late fires of one timer the one that asks
+// first covers the other. What it answered it answers again, for the answer is in the row, until
+// another fire, which it does not cover, has become the catch-up; that one is to come and covers
+// all before it. A fire of another series than 0 was asked for, and is not late for a schedule: it
+// always runs.
+func (s *Store) CatchUp(
+	ctx context.Context,
+	requests []store.CatchUpRequest,
+) (run []bool, err error) {
+	ids := make([]timer.ID, len(requests))
+	for i := range requests {
+		ids[i] = requests[i].Timer
+	}
+	err = s.write(ctx, "catching up", func(ctx context.Context, c runner) error {
+		run = make([]bool, len(requests))
+		slots, err := s.lockSlots(ctx, c, ids)
+		if err != nil {
+			return err
+		}
+		nowMS, err := s.nowMS(ctx, c)
+		if err != nil {
+			return err
+		}
+		for i := range requests {
+			a, r := &requests[i], slots[requests[i].Timer]
+			switch {
+			case a.Series != 0 || r == nil || r.CaughtToMS != 0 && r.CaughtByMS == a.DueMS:
+				run[i] = true
+			case a.DueMS > r.CaughtToMS:
+				r.CaughtByMS, r.CaughtToMS, r.changed = a.DueMS, a.CoversTo(nowMS), true
+				run[i] = true
+			}
+		}
+		return s.saveSlots(ctx, c, slots)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return run, nil
+}

@@ -1,0 +1,54 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// putIfAbsentKeepsTheFirst is about the keys of other calls than Create.
+func putIfAbsentKeepsTheFirst(t *testing.T, s *setup) {
+	t.Helper()
+	const calls = 12
+	var mu sync.Mutex
+	kept := map[int64]bool{}
+	s.together(calls, func(ctx context.Context, i int, st store.Store) error {
+		v, err := st.PutIfAbsent(ctx, "shop", "\x01key", int64(100+i))
+		mu.Lock()
+		defer mu.Unlock()
+		kept[v] = true
+		return err //nolint:wrapcheck // the test tells it
+	})
+	require.Len(t, kept, 1, "all learn the same value")
+	for _, other := range [][2]string{{"shop", "\x01other"}, {"desk", "\x01key"}} {
+		v, err := s.st().PutIfAbsent(t.Context(), other[0], other[1], 7)
+		require.NoError(t, err)
+		require.EqualValues(t, 7, v)
+	}
+
+	// Creates have nothing to do with it.
+	made, err := s.st().Create(t.Context(), []store.NewTimer{
+		{
+			App:            "shop",
+			Name:           "keyed",
+			IdempotencyKey: "key",
+			RequestHash:    []byte{1},
+			Definition: timer.Definition{
+				Schedule: timer.Schedule{
+					Kind:  timer.KindDelay,
+					Delay: timer.Duration(time.Hour),
+				},
+				Retry: timer.DefaultRetry(),
+			},
+		},
+	}, nil)
+	require.NoError(t, err)
+	require.NoError(t, made[0].Err)
+	require.False(t, made[0].Existing)
+}

@@ -1,0 +1,268 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// owned makes n past fires of one timer, ten seconds apart, and claims them.
+func (s *setup) owned(session timer.ID, n int) (timer.Timer, []timer.Fire) {
+	s.t.Helper()
+	base := s.nowMS() - time.Hour.Milliseconds()
+	var dues []int64
+	for i := range int64(n) {
+		dues = append(dues, base+i*10_000)
+	}
+	item := s.newTimer()
+	item.Activate = true
+	made := s.create(item, planAt(0, dues...))
+	fires := s.claim(session, made.Fires)
+	require.Len(s.t, fires, n)
+	return made.Timer, fires
+}
+
+// enter asks for the turn of one fire, to look again in five minutes.
+func (s *setup) enter(session timer.ID, f timer.Fire, c timer.Concurrency) store.SlotResult {
+	s.t.Helper()
+	f.RunAtMS, f.Bucket = s.nowMS()+5*timer.MinuteMS, 0
+	out, err := s.st().
+		AcquireSlots(s.t.Context(), session, []store.SlotRequest{{Fire: f, Concurrency: c}})
+	require.NoError(s.t, err)
+	require.Len(s.t, out, 1)
+	return out[0]
+}
+
+// finish records a delivery that hands the turn on.
+func (s *setup) finish(session timer.ID, f timer.Fire) (lost []timer.FireID, made []timer.Fire) {
+	s.t.Helper()
+	o := delivered(f, s.nowMS())
+	o.Serial = true
+	lost, made, err := s.st().Record(s.t.Context(), session, []timer.Outcome{o}, nil)
+	require.NoError(s.t, err)
+	return lost, made
+}
+
+func (s *setup) running(id timer.ID) timer.FireID {
+	s.t.Helper()
+	states, err := s.st().States(s.t.Context(), []timer.ID{id})
+	require.NoError(s.t, err)
+	return states[0].Running
+}
+
+func fullSlotsSkip(t *testing.T, s *setup) {
+	session, other := s.session(), s.session()
+	tm, fires := s.owned(session, 3)
+	skip := timer.Concurrency{Policy: timer.ConcurrencySkip}
+	require.Equal(t, store.SlotGranted, s.enter(session, fires[0], skip).SlotVerdict)
+	require.Equal(t, fires[0].FireID, s.running(tm.ID))
+	require.Equal(
+		t,
+		store.SlotGranted,
+		s.enter(session, fires[0], skip).SlotVerdict,
+		"as often as it asks",
+	)
+	require.Equal(t, store.SlotNotOwned, s.enter(other, fires[1], skip).SlotVerdict)
+	require.Equal(t, store.SlotSkipped, s.enter(session, fires[1], skip).SlotVerdict)
+	require.Equal(
+		t,
+		store.SlotGranted,
+		s.enter(session, fires[1], timer.Concurrency{}).SlotVerdict,
+		"allow asks nobody",
+	)
+	lost, made := s.finish(session, fires[0])
+	require.Empty(t, lost)
+	require.Empty(t, made)
+	require.Zero(t, s.running(tm.ID))
+	require.Equal(t, store.SlotGranted, s.enter(session, fires[2], skip).SlotVerdict)
+
+	// A turn whose fire is gone without having handed it on is free.
+	lost, _, err := s.st().
+		Record(t.Context(), session, []timer.Outcome{delivered(fires[2], s.nowMS())}, nil)
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	require.Equal(t, store.SlotGranted, s.enter(session, fires[1], skip).SlotVerdict)
+}
+
+func fullSlotsQueue(t *testing.T, s *setup) {
+	session, other := s.session(), s.session()
+	tm, fires := s.owned(session, 6)
+	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll, MaxQueue: 3}
+	require.Equal(t, store.SlotGranted, s.enter(session, fires[1], queue).SlotVerdict)
+	waits := map[int]timer.Fire{}
+	for _, i := range []int{3, 2, 4} {
+		got := s.enter(session, fires[i], queue)
+		require.Equal(t, store.SlotQueued, got.SlotVerdict)
+		rec, err := s.st().Fire(t.Context(), "app", fires[i].FireID)
+		require.NoError(t, err)
+		require.Equal(t, *rec.Open, got.Fire)
+		require.Equal(t, timer.FireWaiting, got.Fire.State)
+		require.Zero(t, got.Fire.Owner)
+		require.EqualValues(t, 1, got.Fire.Rev)
+		require.Greater(t, got.Fire.RunAtMS, s.nowMS())
+		waits[i] = got.Fire
+		require.Equal(
+			t,
+			store.SlotNotOwned,
+			s.enter(session, fires[i], queue).SlotVerdict,
+			"it is not the session's any more",
+		)
+	}
+	require.Equal(t, store.SlotQueueFull, s.enter(session, fires[5], queue).SlotVerdict)
+	// One looks again, and goes on waiting: it has its place.
+	again := s.claim(other, []timer.Fire{waits[2]})
+	require.Len(t, again, 1)
+	got := s.enter(other, again[0], queue)
+	require.Equal(t, store.SlotQueued, got.SlotVerdict)
+	require.EqualValues(t, 2, got.Fire.Rev)
+
+	_, made := s.finish(session, fires[1])
+	require.Equal(t, ids(fires[2:3]), ids(made), "the first in order of due")
+	require.EqualValues(t, 3, made[0].Rev)
+	require.Equal(t, timer.FireReady, made[0].State)
+	require.InDelta(t, s.nowMS(), made[0].RunAtMS, 10_000)
+	require.Equal(t, fires[2].FireID, s.running(tm.ID))
+	lost, repeated := s.finish(session, fires[1])
+	require.Empty(t, lost)
+	require.Equal(t, made, repeated, "as long as nobody has claimed it")
+	won := s.claim(other, made)
+	require.Len(t, won, 1)
+	_, repeated = s.finish(session, fires[1])
+	require.Empty(t, repeated)
+	require.Equal(t, store.SlotGranted, s.enter(other, won[0], queue).SlotVerdict)
+	// One that waits is recorded without a turn: it leaves the queue, and the turn where it is.
+	held := s.claim(session, []timer.Fire{waits[3]})
+	_, made = s.finish(session, held[0])
+	require.Empty(t, made)
+	// The first that waits is in hand, about to ask: the turn is its own, and nobody else is told.
+	held = s.claim(session, []timer.Fire{waits[4]})
+	require.Len(t, held, 1)
+	_, made = s.finish(other, won[0])
+	require.Empty(t, made)
+	require.Equal(t, fires[4].FireID, s.running(tm.ID))
+	require.Equal(t, store.SlotGranted, s.enter(session, held[0], queue).SlotVerdict)
+	_, made = s.finish(session, held[0])
+	require.Empty(t, made)
+	require.Zero(t, s.running(tm.ID))
+
+	one := timer.Concurrency{Policy: timer.ConcurrencyQueueOne, MaxQueue: 9}
+	require.Equal(t, store.SlotGranted, s.enter(session, fires[0], one).SlotVerdict)
+	require.Equal(t, store.SlotQueued, s.enter(session, fires[5], one).SlotVerdict)
+	_, more := s.owned(session, 1)
+	require.Equal(
+		t,
+		store.SlotGranted,
+		s.enter(session, more[0], one).SlotVerdict,
+		"another timer's turn is another",
+	)
+}
+
+func fullSlotsAreReplaced(t *testing.T, s *setup) {
+	session := s.session()
+	tm, fires := s.owned(session, 4)
+	cancel := timer.Concurrency{Policy: timer.ConcurrencyCancelPrevious}
+	require.Equal(t, store.SlotGranted, s.enter(session, fires[1], cancel).SlotVerdict)
+	before, err := s.st().LastChange(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, store.SlotGranted, s.enter(session, fires[2], cancel).SlotVerdict)
+	changes, err := s.st().Changes(t.Context(), before, 10)
+	require.NoError(t, err)
+	require.Len(t, changes, 1)
+	require.Equal(t, fires[2].FireID, changes[0].State.Running)
+	require.Equal(t, store.SlotReplaced, s.enter(session, fires[1], cancel).SlotVerdict)
+	require.Equal(t, store.SlotReplaced, s.enter(session, fires[0], cancel).SlotVerdict)
+	s.finish(session, fires[1])
+	require.Equal(
+		t,
+		fires[2].FireID,
+		s.running(tm.ID),
+		"the one that lost the turn does not hand it on",
+	)
+	s.finish(session, fires[2])
+	require.Equal(t, store.SlotGranted, s.enter(session, fires[3], cancel).SlotVerdict)
+}
+
+func oneCatchUp(t *testing.T, s *setup) {
+	tm, other := s.create(s.newTimer(), noFires).Timer, s.create(s.newTimer(), noFires).Timer
+	request := func(requests ...store.CatchUpRequest) []bool {
+		t.Helper()
+		run, err := s.st().CatchUp(t.Context(), requests)
+		require.NoError(t, err)
+		return run
+	}
+	late := func(due, to int64) store.CatchUpRequest {
+		return store.CatchUpRequest{FireID: timer.FireID{Timer: tm.ID, DueMS: due}, ToMS: to}
+	}
+	require.Equal(t, []bool{false, true, true}, func() []bool {
+		first := request(late(1000, 5000))
+		require.Equal(t, []bool{true}, first)
+		return request(
+			late(2000, 6000),
+			late(1000, 7000),
+			store.CatchUpRequest{FireID: timer.FireID{Timer: other.ID, DueMS: 1500}, ToMS: 5000},
+		)
+	}())
+	require.Equal(
+		t,
+		[]bool{false},
+		request(late(5000, 9000)),
+		"up to where it was covered, included",
+	)
+	require.Equal(t, []bool{false}, request(late(500, 9000)))
+	require.Equal(
+		t,
+		[]bool{true, false},
+		request(late(5001, 9000), late(6000, 9000)),
+		"not covered: it is the next",
+	)
+	require.Equal(t, []bool{true}, request(late(5001, 9000)))
+	run, err := s.st().
+		CatchUp(t.Context(), []store.CatchUpRequest{{FireID: timer.FireID{Timer: tm.ID, DueMS: 5500, Series: 7}, ToMS: 9000}})
+	require.NoError(t, err)
+	require.Equal(t, []bool{true}, run, "a fire that was asked for is not one of the schedule's")
+
+	slow := s.create(s.newTimer(), noFires).Timer
+	asked := func(due int64) store.CatchUpRequest {
+		return store.CatchUpRequest{
+			FireID:  timer.FireID{Timer: slow.ID, DueMS: due},
+			ToMS:    2000,
+			GraceMS: 60_000,
+		}
+	}
+	require.Equal(t, []bool{true}, request(asked(1000)))
+	require.Equal(
+		t,
+		[]bool{false},
+		request(asked(s.nowMS()-65_000)),
+		"it covers what was late when the store answered",
+	)
+	require.Equal(t, []bool{true}, request(asked(s.nowMS()-55_000)))
+
+	third := s.create(s.newTimer(), noFires).Timer
+	won := make([]bool, 10)
+	s.together(len(won), func(ctx context.Context, i int, st store.Store) error {
+		requests := []store.CatchUpRequest{
+			{FireID: timer.FireID{Timer: third.ID, DueMS: int64(1000 + i)}, ToMS: 5000},
+		}
+		for range 3 {
+			run, err := st.CatchUp(ctx, requests)
+			if err != nil {
+				return err
+			}
+			won[i] = run[0]
+		}
+		return nil
+	})
+	n := 0
+	for _, is := range won {
+		if is {
+			n++
+		}
+	}
+	require.Equal(t, 1, n)
+}

@@ -1,0 +1,391 @@
+package storetest
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// delayed makes an active timer of a fixed delay, with its first fire in the past and claimed.
+func (s *setup) delayed(session timer.ID, maxFires int64) (timer.Timer, timer.Fire) {
+	s.t.Helper()
+	item := s.newTimer()
+	item.Activate = true
+	item.Definition.Schedule = timer.Schedule{
+		Kind:     timer.KindFixedDelay,
+		Every:    timer.Duration(time.Minute),
+		MaxFires: maxFires,
+	}
+	made := s.create(item, planAt(0, s.nowMS()-time.Minute.Milliseconds()))
+	won := s.claim(session, made.Fires)
+	require.Len(s.t, won, 1)
+	return made.Timer, won[0]
+}
+
+// followed is the delivery of a fire that another follows a minute from now.
+func (s *setup) followed(f timer.Fire) timer.Outcome {
+	s.t.Helper()
+	now := s.nowMS()
+	o := delivered(f, now)
+	o.Next = &timer.Fire{
+		FireID: timer.FireID{
+			Timer: f.Timer,
+			DueMS: now + timer.MinuteMS,
+		},
+		RunAtMS: now + timer.MinuteMS,
+		AppID:   f.AppID,
+		Version: f.Version,
+		Epoch:   f.Epoch,
+	}
+	return o
+}
+
+func (s *setup) record(session timer.ID, o timer.Outcome) (lost []timer.FireID, made []timer.Fire) {
+	s.t.Helper()
+	lost, made, err := s.st().Record(s.t.Context(), session, []timer.Outcome{o}, nil)
+	require.NoError(s.t, err)
+	return lost, made
+}
+
+func delaysGoOn(t *testing.T, s *setup) {
+	ctx := t.Context()
+	session := s.session()
+	tm, first := s.delayed(session, 2)
+	o := s.followed(first)
+	lost, made := s.record(session, o)
+	require.Empty(t, lost)
+	require.Len(t, made, 1)
+	require.Equal(t, o.Next.FireID, made[0].FireID)
+	rec, err := s.st().Fire(ctx, "app", made[0].FireID)
+	require.NoError(t, err)
+	require.Equal(t, made[0], *rec.Open)
+	got, err := s.st().Timer(ctx, "app", tm.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, got.FiresCreated)
+	_, again := s.record(session, o)
+	require.Equal(t, made, again, "told again, and not made again")
+	got, err = s.st().Timer(ctx, "app", tm.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, got.FiresCreated)
+
+	// A change of what is not the schedule leaves the open fire, and the chain goes on in the new
+	// version.
+	d := tm.Definition
+	d.Target.URL = "http://b"
+	s.edit(tm, d, noFires)
+	rec, err = s.st().Fire(ctx, "app", made[0].FireID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, s.asCalled([]timer.Fire{*rec.Open})[0].Version)
+	won := s.claim(session, []timer.Fire{*rec.Open})
+	_, none := s.record(session, s.followed(won[0]))
+	require.Empty(t, none, "max_fires is reached")
+
+	// So with the first fire, which the planner does not plan a second time.
+	item := s.newTimer()
+	item.Activate = true
+	item.Definition.Schedule = timer.Schedule{
+		Kind:  timer.KindFixedDelay,
+		Every: timer.Duration(time.Minute),
+	}
+	fresh := s.create(item, planAt(0, s.nowMS()+timer.MinuteMS))
+	d = fresh.Timer.Definition
+	d.Target.URL = "http://b"
+	s.edit(fresh.Timer, d, noFires)
+	rec, err = s.st().Fire(ctx, "app", fresh.Fires[0].FireID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, s.asCalled([]timer.Fire{*rec.Open})[0].Version)
+
+	for name, change := range map[string]func(tm timer.Timer){
+		"inactive": func(tm timer.Timer) { s.setStatus(tm, timer.StatusInactive, noFires) },
+		"epoch":    func(tm timer.Timer) { s.replan(tm, noFires) },
+		"schedule": func(tm timer.Timer) {
+			d := tm.Definition
+			d.Schedule.Every = timer.Duration(time.Hour)
+			s.edit(tm, d, noFires)
+		},
+	} {
+		tm, first := s.delayed(session, 0)
+		o := s.followed(first)
+		change(tm)
+		lost, made := s.record(session, o)
+		require.Empty(t, lost, name)
+		require.Empty(t, made, name)
+		got, err := s.st().Timer(ctx, "app", tm.ID)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, got.FiresCreated, name)
+	}
+
+	// Edited but for its schedule while it is called: the next one is made all the same.
+	tm, first = s.delayed(session, 0)
+	o = s.followed(first)
+	d = tm.Definition
+	d.Target.URL = "http://b"
+	s.edit(tm, d, noFires)
+	_, made = s.record(session, o)
+	require.Len(t, made, 1)
+	require.EqualValues(t, 2, made[0].Version)
+}
+
+// delaysCountFromTheLastEnd: the first fire of a new chain comes a delay after the end of the last
+// call of the one before, whether it waits for that, comes up after it, or was told that it is its
+// turn.
+func delaysCountFromTheLastEnd(t *testing.T, s *setup) {
+	const delay = 10 * time.Second
+	session := s.session()
+	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll}
+	request := func(f timer.Fire, nowMS int64) store.SlotResult {
+		t.Helper()
+		out, err := s.st().
+			AcquireSlots(t.Context(), session, []store.SlotRequest{{Fire: f, Concurrency: queue, DelayAfterEnd: delay, NowMS: nowMS}})
+		require.NoError(t, err)
+		return out[0]
+	}
+	for _, waits := range []bool{false, true} {
+		tm, first := s.delayed(session, 0)
+		now := s.nowMS()
+		require.Equal(
+			t,
+			store.SlotGranted,
+			request(first, now).SlotVerdict,
+			"no call has ended yet",
+		)
+		s.setStatus(tm, timer.StatusInactive, noFires)
+		next := s.setStatus(tm, timer.StatusActive, planAt(0, now+1000)).Fires
+		require.Len(t, next, 1)
+		second := s.claim(session, next)[0]
+		if waits {
+			entered := request(second, now+1000)
+			require.Equal(t, store.SlotQueued, entered.SlotVerdict)
+			second = entered.Fire
+		}
+		o := delivered(first, now+3000)
+		o.Serial = true
+		_, made := s.record(session, o)
+		if waits {
+			require.Equal(t, ids([]timer.Fire{second}), ids(made))
+			second = s.claim(session, made)[0]
+		}
+		entered := request(second, now+3001)
+		require.Equal(t, store.SlotQueued, entered.SlotVerdict)
+		require.Equal(t, now+3000+delay.Milliseconds(), entered.Fire.RunAtMS)
+		require.Zero(t, s.running(tm.ID), "it keeps nobody from running meanwhile")
+		second = s.claim(session, []timer.Fire{entered.Fire})[0]
+		require.Equal(t, store.SlotGranted, request(second, entered.Fire.RunAtMS).SlotVerdict)
+	}
+}
+
+// skipsDoNotCount: of a timer with max_fires a skipped fire lets another be made, once, and at once
+// if the timer is active.
+func skipsDoNotCount(t *testing.T, s *setup) {
+	plan := grid(10*time.Minute, 1000)
+	d := gridDefinition(time.Second)
+	d.Schedule.MaxFires = 3
+	session := s.session()
+	made := s.gridTimer(d, plan)
+	require.Len(t, made.Fires, 3)
+	require.Empty(t, s.expandDue(plan))
+	won := s.claim(session, made.Fires)
+	skip := func(f timer.Fire) timer.Outcome {
+		return timer.Outcome{
+			Fire:       f,
+			Kind:       timer.Skipped,
+			Reason:     timer.ReasonOverlap,
+			FinishedMS: s.nowMS(),
+			UntilMS:    f.DueMS,
+			Count:      1,
+			Uncounted:  true,
+		}
+	}
+	s.record(session, skip(won[0]))
+	require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresCreated)
+	lost, _ := s.record(session, skip(won[0]))
+	require.Empty(t, lost)
+	require.EqualValues(
+		t,
+		2,
+		s.timer(made.Timer.ID).FiresCreated,
+		"recorded again, and not counted again",
+	)
+	more := s.expandDue(plan)
+	require.Len(t, more, 1)
+	require.Equal(t, made.Fires[2].DueMS+1000, more[0].DueMS)
+
+	s.pause(made.Timer, "", 0, plan)
+	s.record(session, skip(won[1]))
+	require.Empty(t, s.expandDue(plan))
+	require.EqualValues(t, 2, s.timer(made.Timer.ID).FiresCreated)
+	require.Len(t, s.setStatus(made.Timer, timer.StatusActive, plan).Fires, 1)
+}
+
+func supersededOnlyInItsVersion(t *testing.T, s *setup) {
+	plan := grid(10*time.Minute, 1000)
+	made := s.gridTimer(gridDefinition(20*time.Second), plan)
+	session := s.session()
+	held := s.claim(session, made.Fires[5:9])
+	require.Len(t, held, 4)
+	edited := s.edit(made.Timer, gridDefinition(40*time.Second), plan)
+	kept, gone := 0, 0
+	for _, f := range held {
+		o := timer.Outcome{
+			Fire:       f,
+			Kind:       timer.Skipped,
+			Reason:     timer.ReasonSuperseded,
+			FinishedMS: s.nowMS(),
+			UntilMS:    f.DueMS,
+			Count:      1,
+		}
+		lost, _ := s.record(session, o)
+		rec, err := s.st().Fire(t.Context(), "app", f.FireID)
+		require.NoError(t, err)
+		if f.DueMS%40_000 == 0 {
+			kept++
+			require.Equal(t, []timer.FireID{f.FireID}, lost, "the row has another version by now")
+			require.Equal(t, edited.Timer.Version, rec.Open.Version)
+			require.Equal(t, session, rec.Open.Owner)
+			o.Version = rec.Open.Version
+			lost, _ = s.record(session, o)
+			require.Empty(t, lost)
+		} else {
+			gone++
+			require.Empty(t, lost)
+			require.Equal(t, timer.ReasonSuperseded, rec.Outcome.Reason)
+		}
+	}
+	require.Equal(t, []int{2, 2}, []int{kept, gone})
+}
+
+// delaysBeginAnew activates a fixed delay anew whose first fire is due when the open one of the
+// chain before is, as where a calendar lets none before it.
+func delaysBeginAnew(t *testing.T, s *setup) {
+	session := s.session()
+	item := s.newTimer()
+	item.Activate = true
+	item.Definition.Schedule = timer.Schedule{
+		Kind:  timer.KindFixedDelay,
+		Every: timer.Duration(time.Minute),
+	}
+	due := s.nowMS() + timer.MinuteMS
+	made := s.create(item, planAt(0, due))
+	held := s.claim(session, made.Fires)
+	require.Len(t, held, 1)
+	require.EqualValues(t, 1, held[0].Epoch)
+	s.setStatus(made.Timer, timer.StatusPaused, noFires)
+	s.setStatus(made.Timer, timer.StatusActive, planAt(0, due))
+	rec, err := s.st().Fire(t.Context(), "app", held[0].FireID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, rec.Open.Epoch, "it is the new chain's")
+	require.Equal(t, session, rec.Open.Owner)
+	lost, _ := s.record(session, timer.Outcome{
+		Fire:       held[0],
+		Kind:       timer.Skipped,
+		Reason:     timer.ReasonSuperseded,
+		FinishedMS: s.nowMS(),
+		UntilMS:    due,
+		Count:      1,
+		Serial:     true,
+	})
+	require.Equal(t, []timer.FireID{held[0].FireID}, lost, "the row has another epoch by now")
+	lost, next := s.record(session, s.followed(*rec.Open))
+	require.Empty(t, lost)
+	require.Len(t, next, 1, "the chain goes on")
+
+	// What is left of a chain before is superseded, and hands its turn on.
+	s.setStatus(made.Timer, timer.StatusPaused, noFires)
+	// Half a minute apart from what the chain before has: that is due a minute after its record.
+	head := s.setStatus(made.Timer, timer.StatusActive, planAt(0, due+timer.MinuteMS/2)).Fires
+	require.Len(t, head, 1)
+	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll}
+	old, head := s.claim(session, next), s.claim(session, head)
+	require.Equal(t, store.SlotGranted, s.enter(session, old[0], queue).SlotVerdict)
+	require.Equal(t, store.SlotQueued, s.enter(session, head[0], queue).SlotVerdict)
+	o := s.followed(old[0])
+	o.Serial = true
+	lost, next = s.record(session, o)
+	require.Empty(t, lost)
+	require.Equal(t, ids(head), ids(next), "one chain is alive")
+}
+
+func concurrentSuccessors(t *testing.T, s *setup) {
+	session := s.session()
+	tm, first := s.delayed(session, 0)
+	o := s.followed(first)
+	o.Serial = true
+	var told atomic.Int64
+	s.together(8, func(ctx context.Context, i int, st store.Store) error {
+		if i%4 == 3 {
+			_, err := st.SetStatus(
+				ctx,
+				[]store.StatusChange{{App: "app", ID: tm.ID, Status: timer.StatusActive}},
+				noFires,
+			)
+			return err
+		}
+		lost, made, err := st.Record(ctx, session, []timer.Outcome{o}, nil)
+		told.Add(int64(len(made)))
+		if len(lost) > 0 {
+			t.Errorf("lost %v", lost)
+		}
+		return err
+	})
+	require.Positive(t, told.Load())
+	got, err := s.st().Timer(t.Context(), "app", tm.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, got.FiresCreated)
+	require.Len(t, s.openOf(tm.ID), 1)
+}
+
+func addedFires(t *testing.T, s *setup) {
+	ctx := t.Context()
+	tm := s.create(s.newTimer(), noFires).Timer
+	now := s.nowMS()
+	fire := func(series int64) timer.Fire {
+		return timer.Fire{
+			FireID:  timer.FireID{Timer: tm.ID, DueMS: now, Series: series},
+			RunAtMS: now,
+			Cause:   timer.CauseRunNow,
+		}
+	}
+	b := definition("http://b")
+	s.edit(tm, b, noFires)
+	added, err := s.st().AddFires(ctx, "app", tm.ID, []timer.Fire{fire(1), fire(2), fire(1)})
+	require.NoError(t, err)
+	require.Len(t, added, 2)
+	for _, f := range added {
+		require.EqualValues(t, 2, f.Version)
+		require.Equal(t, tm.AppID, f.AppID)
+		rec, err := s.st().Fire(ctx, "app", f.FireID)
+		require.NoError(t, err)
+		require.Equal(t, f, *rec.Open)
+	}
+	session := s.session()
+	s.record(session, delivered(s.claim(session, added[:1])[0], now))
+	added, err = s.st().AddFires(ctx, "app", tm.ID, []timer.Fire{fire(1), fire(2), fire(3)})
+	require.NoError(t, err)
+	require.Len(t, added, 1, "neither what is open nor what has ended")
+	require.EqualValues(t, 3, added[0].Series)
+	got, err := s.st().Timer(ctx, "app", tm.ID)
+	require.NoError(t, err)
+	require.Zero(t, got.FiresCreated)
+
+	var n atomic.Int64
+	s.together(8, func(ctx context.Context, _ int, st store.Store) error {
+		added, err := st.AddFires(ctx, "app", tm.ID, []timer.Fire{fire(8), fire(9)})
+		n.Add(int64(len(added)))
+		return err
+	})
+	require.EqualValues(t, 2, n.Load())
+
+	_, err = s.st().AddFires(ctx, "other", tm.ID, []timer.Fire{fire(4)})
+	requireCode(t, timer.CodeNotFound, err)
+	_, err = s.st().AddFires(ctx, "app", tm.ID, []timer.Fire{fire(0)})
+	requireCode(t, timer.CodeInvalid, err)
+	s.setStatus(tm, timer.StatusDeleted, noFires)
+	_, err = s.st().AddFires(ctx, "app", tm.ID, []timer.Fire{fire(4)})
+	requireCode(t, timer.CodeNotFound, err)
+}

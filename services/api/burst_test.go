@@ -1,0 +1,232 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/api"
+)
+
+// dribbleFrom is dribble from another address of the loopback network.
+func dribbleFrom(ctx context.Context, from, to, path string) (net.Conn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.DialContext(ctx, "tcp", to)
+	if err != nil {
+		return nil, err
+	}
+	_, err = fmt.Fprintf(
+		c,
+		"POST %s HTTP/1.1\r\nHost: api\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+		path,
+	)
+	return c, err
+}
+
+// post sends a request by a real connection.
+func post(t *testing.T, client *http.Client, url, body string) answer {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	require.NoError(t, err)
+	q.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(q)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return answer{resp.StatusCode, resp.Header, string(b)}
+}
+
+// Whoever shows no valid token cannot keep those out who do: not by bodies that never come, from
+// one address or many, and not by wrong tokens.
+func TestCompletionsAreServedDuringABurst(t *testing.T) {
+	t.Parallel()
+	const fires, honest = 10, 3
+	e := newExecutor(
+		t,
+		func(o *api.Options) { o.MaxCompletions, o.MaxBodies, o.MaxInFlight = 2, 16, 1 },
+	)
+	server := httptest.NewServer(e.api.Handler())
+	defer server.Close()
+	at := server.Listener.Addr().String()
+	held := e.held(t, "shop", "bill", fires)
+	for _, f := range held {
+		e.accept(t, f)
+	}
+	path := func(f timer.FireID) string { return "/api/v2/fires/" + f.String() + "/complete" }
+
+	ctx, stop := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	var slow, wrong atomic.Int64
+	for _, from := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.9"} {
+		flood.Go(func() { // bodies that never come: a new one whenever an old one was cut off
+			var open []net.Conn
+			for n := 0; ctx.Err() == nil; n++ {
+				if from == "127.0.0.9" {
+					from = fmt.Sprintf("127.0.%d.9", n%200+1)
+				}
+				c, err := dribbleFrom(ctx, from, at, path(held[n%fires].FireID))
+				if err != nil {
+					break
+				}
+				slow.Add(1)
+				if open = append(open, c); len(open) > 50 {
+					_ = open[0].Close()
+					open = open[1:]
+				}
+			}
+			for _, c := range open {
+				_ = c.Close()
+			}
+		})
+	}
+	for range 2 {
+		flood.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for n := 0; ctx.Err() == nil; n++ {
+				q, err := http.NewRequestWithContext(
+					ctx,
+					http.MethodPost,
+					server.URL+path(held[n%fires].FireID),
+					strings.NewReader(`{"token":"x","status":"failed"}`),
+				)
+				if err != nil {
+					return
+				}
+				q.Header.Set("Content-Type", "application/json")
+				if resp, err := client.Do(q); err == nil {
+					_ = resp.Body.Close()
+					wrong.Add(1)
+				}
+			}
+		})
+	}
+	defer flood.Wait()
+	defer stop()
+	require.Eventually(
+		t,
+		func() bool { return slow.Load() > 200 && wrong.Load() > 200 },
+		time.Minute,
+		5*time.Millisecond,
+		"the flood is there",
+	)
+
+	client := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
+	defer client.CloseIdleConnections()
+	for _, f := range held {
+		for n := range honest {
+			a := post(
+				t,
+				client,
+				server.URL+path(f.FireID),
+				`{"token":"`+e.tokens.Token(f.FireID, 1)+`","status":"delivered"}`,
+			)
+			require.Equal(t, 200, a.status, a.body)
+			require.Contains(t, a.body, fmt.Sprintf(`"repeated":%t`, n > 0))
+		}
+	}
+}
+
+// The body that is cut off is the one that came first, of the same address where that has many.
+func TestTheOldestBodyIsAborted(t *testing.T) {
+	t.Parallel()
+	e := newExecutor(t, func(o *api.Options) { o.MaxBodies = 16 }) // two of an address
+	server := httptest.NewServer(e.api.Handler())
+	defer server.Close()
+	const path = "/api/v2/fires/1-1/complete"
+	other, err := dribbleFrom(t.Context(), "127.0.0.2", server.Listener.Addr().String(), path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	var conns []net.Conn
+	for range 10 {
+		conns = append(conns, dribble(t, server.Listener.Addr().String(), "POST", path, ""))
+	}
+	for _, c := range conns {
+		got, err := io.ReadAll(c)
+		require.NoError(t, err)
+		require.Contains(t, string(got), "HTTP/1.1 408 ")
+		require.Contains(t, string(got), "send it at once")
+	}
+	require.Equal(
+		t,
+		413,
+		e.call(
+			t,
+			http.MethodPost,
+			path,
+			`{"token":"x","status":"delivered","message":"`+strings.Repeat("x", 9<<10)+`"}`,
+			nil,
+		).status,
+	)
+}
+
+// completing notes that a completion is asked for.
+type completingStore struct {
+	api.Store
+
+	asked chan timer.FireID
+}
+
+func (s *completingStore) Complete(
+	ctx context.Context,
+	app string,
+	c store.Completion,
+) (store.CompletionResult, error) {
+	select {
+	case s.asked <- c.FireID:
+	default:
+	}
+	return s.Store.Complete(ctx, app, c)
+}
+
+// A completion that came before its attempt is recorded waits, in nobody's way, and longer than a
+// body may take.
+func TestAnEarlyCompletionBlocksNoOther(t *testing.T) {
+	t.Parallel()
+	noted := &completingStore{asked: make(chan timer.FireID, 1)}
+	e := newExecutor(t, func(o *api.Options) {
+		noted.Store, o.Store = o.Store, noted
+		o.MaxCompletions, o.BodyTimeout = 1, 200*time.Millisecond
+	})
+	server := httptest.NewServer(e.api.Handler())
+	defer server.Close()
+	client := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
+	defer client.CloseIdleConnections()
+	held := e.held(t, "shop", "bill", 2)
+	e.accept(t, held[1])
+	complete := func(f timer.Fire) answer {
+		return post(
+			t,
+			client,
+			server.URL+"/api/v2/fires/"+f.FireID.String()+"/complete",
+			`{"token":"`+e.tokens.Token(f.FireID, 1)+`","status":"delivered"}`,
+		)
+	}
+	early := make(chan answer, 1)
+	go func() { early <- complete(held[0]) }()
+	require.Equal(t, held[0].FireID, <-noted.asked)
+	a := complete(held[1])
+	require.Equal(t, 200, a.status, a.body)
+	a = <-early
+	require.Equal(
+		t,
+		409,
+		a.status,
+		"its connection is not given up when a body's time is over: %s",
+		a.body,
+	)
+	require.Equal(t, "1", a.header.Get("Retry-After"))
+}

@@ -1,0 +1,66 @@
+package api_test
+
+import (
+	"net/http"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/services/api"
+)
+
+// Whatever key or header it shows, and from whatever process and host it comes: what a timer calls
+// is not answered.
+func TestTheAPIRefusesCallbacks(t *testing.T) {
+	t.Parallel()
+	f, admin := guarded(t, func(o *api.Options) {
+		o.Auth.TrustHeader, o.Auth.TrustFrom = "X-App", []netip.Prefix{
+			netip.MustParsePrefix("0.0.0.0/0"),
+		}
+	})
+	for path, method := range map[string]string{
+		"/api/v2/timers?app=shop": http.MethodGet, "/api/v2/apps/shop/keys": http.MethodPost, "/api/timer/v1/def?app=shop&id=1": http.MethodGet,
+		"/api/v2/openapi.json": http.MethodGet, "/nowhere": http.MethodGet, "/api/v2/fires/1-2/complete": http.MethodPost,
+	} {
+		for name, header := range map[string]map[string]string{
+			"a key": {"Authorization": "Bearer " + admin, "Carillon-Fire-Id": "1-2"}, "a gateway's word": {"X-App": "admin:shop", "Carillon-Fire-Id": ""},
+			"a token": {"Authorization": "Bearer " + admin, "Carillon-Token-Request": "1"},
+		} {
+			a := f.call(t, method, path, `{"name":"x","scope":"admin"}`, header)
+			require.Equal(t, http.StatusForbidden, a.status, name+path)
+			require.Contains(t, a.body, "may not call Carillon itself")
+		}
+	}
+	var keys struct{ Items []any }
+	f.call(t, http.MethodGet, "/api/v2/apps/shop/keys", "", bearer(admin)).into(t, 200, &keys)
+	require.Empty(t, keys.Items)
+}
+
+// v1 has checks of its own.
+func TestTheReservedHeaderIsRefusedByBothVersions(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *api.Options) { o.ReservedHeader = "X-App" })
+	a := f.call(
+		t,
+		http.MethodPost,
+		"/api/timer/v1/def",
+		`{"app":"shop","name":"a","cron":"0 0 9 * * *","notifyHTTPParam":{"url":"http://example.com/","method":"POST","header":{"x-app":["admin:desk"]}}}`,
+		nil,
+	)
+	require.Equal(t, http.StatusBadRequest, a.status)
+	require.Contains(
+		t,
+		a.body,
+		"notifyHTTPParam.header.x-app: expected another header, found the one by which a gateway says who calls",
+	)
+	a = f.call(
+		t,
+		http.MethodPost,
+		"/api/v2/timers",
+		`{"app":"shop","name":"b","schedule":{"kind":"delay","delay":"1h"},"target":{"url":"http://example.com/","secret_headers":{"x_app":"admin:desk"}}}`,
+		nil,
+	)
+	require.Equal(t, http.StatusUnprocessableEntity, a.status)
+	require.Contains(t, a.body, "by which a gateway says who calls")
+}

@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// One address has half of what there is, one fire four completions; and what ends leaves nothing
+// behind.
+func TestCompletionsAreLimitedPerFireAndAddress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newCompletionLimiter(4)
+		here, there := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+		var busy atomic.Int64
+		free := make(chan struct{})
+		begin := func(fire int64, a netip.Addr) *completionPermit {
+			c, ok := s.admit(timer.FireID{Timer: timer.ID(fire)}, a)
+			require.True(t, ok)
+			return c
+		}
+		work := func(c *completionPermit) {
+			require.NoError(t, c.withSlot(t.Context(), func() error {
+				busy.Add(1)
+				<-free
+				busy.Add(-1)
+				return nil
+			}))
+			c.release()
+		}
+		for fire := range int64(6) {
+			go work(begin(fire, here))
+		}
+		synctest.Wait()
+		require.EqualValues(t, 2, busy.Load(), "half of four")
+		go work(begin(7, there))
+		synctest.Wait()
+		require.EqualValues(t, 3, busy.Load(), "another address has its turn at once")
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		late := begin(8, here)
+		err := late.withSlot(ctx, func() error { return errors.New("not now") })
+		cancel()
+		require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err))
+		late.release()
+
+		same := timer.FireID{Timer: 9}
+		var of []*completionPermit
+		for range maxCompletionsPerFire {
+			c, ok := s.admit(same, there)
+			require.True(t, ok)
+			of = append(of, c)
+		}
+		_, ok := s.admit(same, here)
+		require.False(t, ok)
+		of[0].release()
+		c, ok := s.admit(same, here)
+		require.True(t, ok)
+		of[0] = c
+		for _, c := range of {
+			c.release()
+		}
+		for range maxCompletionsPerAddress {
+			if c, ok = s.admit(timer.FireID{Timer: timer.ID(100 + len(of))}, there); ok {
+				of = append(of, c)
+			}
+		}
+		require.Len(
+			t,
+			of,
+			maxCompletionsPerFire+maxCompletionsPerAddress-1,
+			"the one at work counts",
+		)
+		for _, c := range of[maxCompletionsPerFire:] {
+			c.release()
+		}
+		close(free)
+		synctest.Wait()
+		require.Zero(t, busy.Load())
+		require.Empty(t, s.addresses)
+		require.Empty(t, s.fires)
+	})
+}
+
+// However they come, leave and are cut off: there are never more bodies than may be, and a body
+// that was read is not cut off behind its end.
+func TestBodiesAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBodyLimiter(2, 5, time.Second)
+	var in []*bodyRead
+	cut := make([]int, 40)
+	for i := range 40 {
+		a := netip.AddrFrom4([4]byte{10, 0, 0, byte(i * i % 7)})
+		x := b.begin(a, func(at time.Time) error {
+			if at.Equal(time.Unix(1, 0)) {
+				cut[i]++
+			}
+			return nil
+		})
+		in = append(in, x)
+		require.LessOrEqual(t, b.oldestFirst.Len(), 5)
+		require.LessOrEqual(t, b.byAddress[a].Len(), 2)
+		require.Same(t, x, b.oldestFirst.Back().Value, "a new one is let in")
+		if i%3 == 0 {
+			b.end(in[i/2])
+			in[i/2].abort()
+		}
+	}
+	gone := 0
+	for i := range cut {
+		require.LessOrEqual(t, cut[i], 1)
+		gone += cut[i]
+		b.end(in[i])
+	}
+	require.Positive(t, gone)
+	require.Zero(t, b.oldestFirst.Len())
+	require.Empty(t, b.byAddress)
+}

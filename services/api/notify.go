@@ -1,0 +1,92 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/logging"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+)
+
+const (
+	// waiting; more are dropped, for the change log tells executors as well.
+	maxNotifications = 10_000
+	notifyBatch      = 500
+	notifyTimeout    = 2 * time.Second
+)
+
+// changeNotification is a change of a timer that executors shall hear of at once.
+type changeNotification struct {
+	id  timer.ID
+	seq int64
+}
+
+// enqueueNotification never blocks: a request does not wait for a broker that is away.
+func (s *Service) enqueueNotification(id timer.ID, seq int64) {
+	select {
+	case s.notifications <- changeNotification{id, seq}:
+	default:
+		s.metrics.notifications.WithLabelValues("dropped").Inc()
+	}
+}
+
+// publishNotifications publishes what waits, in batches, until stop is closed and nothing waits any more. A
+// broker that is away makes it drop batches after their time instead of repeating them: executors
+// have read them in the change log by then.
+func (s *Service) publishNotifications(stop <-chan struct{}) {
+	for {
+		select {
+		case a := <-s.notifications:
+			s.publishBatch(s.nextBatch(a))
+		case <-stop:
+			select {
+			case a := <-s.notifications:
+				if !s.publishBatch(s.nextBatch(a)) {
+					return // the stop shall not wait for a broker that is away
+				}
+			default:
+				return
+			}
+		}
+	}
+}
+
+func (s *Service) nextBatch(first changeNotification) []bus.Message {
+	msgs := []bus.Message{encodeNotification(first)}
+	for len(msgs) < notifyBatch {
+		select {
+		case a := <-s.notifications:
+			msgs = append(msgs, encodeNotification(a))
+		default:
+			return msgs
+		}
+	}
+	return msgs
+}
+
+func encodeNotification(a changeNotification) bus.Message {
+	payload, err := proto.Marshal(&carillonv1.TimerChanged{TimerId: int64(a.id), Seq: a.seq})
+	if err != nil {
+		panic(err) // two numbers can always be encoded
+	}
+	return bus.Message{Key: a.id.String(), Payload: payload}
+}
+
+func (s *Service) publishBatch(msgs []bus.Message) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
+	defer cancel()
+	if err := s.opts.Bus.Publish(ctx, bus.TimersChanged, msgs...); err != nil {
+		s.metrics.notifications.WithLabelValues("lost").Add(float64(len(msgs)))
+		s.opts.Logger.Debug().
+			Err(err).
+			Int(logging.Count, len(msgs)).
+			Msg("changes not announced, executors read them in the change log")
+		return false
+	}
+	s.metrics.notifications.WithLabelValues("ok").Add(float64(len(msgs)))
+	return true
+}

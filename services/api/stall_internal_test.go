@@ -1,0 +1,55 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An API that stood still carries out no write that it may have been sent before; it answers reads,
+// and writes again soon after.
+func TestWritesAreRefusedAfterAStall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Service{stall: newStallDetector()}
+		h := s.rejectAfterStall(
+			http.HandlerFunc(
+				func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+			),
+		)
+		ask := func(method string) int {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(
+				w,
+				httptest.NewRequestWithContext(t.Context(), method, v2Prefix+"/timers", nil),
+			)
+			return w.Code
+		}
+		require.Equal(t, http.StatusNoContent, ask(http.MethodPost), "it does not beat yet")
+		s.stall.tick()
+		time.Sleep(stallThreshold)
+		require.Equal(t, http.StatusNoContent, ask(http.MethodPost))
+		s.stall.tick()
+		require.Equal(t, http.StatusNoContent, ask(http.MethodPost), "so long is no pause")
+		time.Sleep(time.Minute)
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			require.Equal(
+				t,
+				http.StatusServiceUnavailable,
+				ask(method),
+				"read before the first beat",
+			)
+		}
+		require.Equal(t, http.StatusNoContent, ask(http.MethodGet))
+		s.stall.tick()
+		time.Sleep(rejectPeriod - time.Millisecond)
+		require.Equal(t, http.StatusServiceUnavailable, ask(http.MethodPost), "read soon after it")
+		s.stall.tick()
+		time.Sleep(time.Millisecond)
+		require.Equal(t, http.StatusNoContent, ask(http.MethodPost))
+	})
+}

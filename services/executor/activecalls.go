@@ -1,0 +1,63 @@
+package executor
+
+import (
+	"context"
+	"sync"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// activeCalls are the calls in flight that a later fire of their timer may cancel.
+type activeCalls struct {
+	mu      sync.Mutex
+	byTimer map[timer.ID]map[timer.FireID]*activeCall
+}
+
+type activeCall struct {
+	cancel    context.CancelFunc
+	cancelled bool
+}
+
+func newActiveCalls() *activeCalls {
+	return &activeCalls{byTimer: make(map[timer.ID]map[timer.FireID]*activeCall)}
+}
+
+// begin returns the context of a call, and what ends it, which tells whether it was cancelled.
+func (c *activeCalls) begin(e *claimedFire) (ctx context.Context, done func() (cancelled bool)) {
+	if e.def.Concurrency.Policy != timer.ConcurrencyCancelPrevious {
+		return e.epoch.Context(), func() bool { return false }
+	}
+	ctx, cancel := context.WithCancel(e.epoch.Context())
+	f, id := &activeCall{cancel: cancel}, e.fire.FireID
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byTimer[id.Timer] == nil {
+		c.byTimer[id.Timer] = make(map[timer.FireID]*activeCall, 1)
+	}
+	c.byTimer[id.Timer][id] = f
+	return ctx, func() bool {
+		cancel()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if delete(c.byTimer[id.Timer], id); len(c.byTimer[id.Timer]) == 0 {
+			delete(c.byTimer, id.Timer)
+		}
+		return f.cancelled
+	}
+}
+
+// cancelSuperseded cancels the calls of a timer whose turn a later fire has. States that were read before
+// that say nothing: only a later fire takes a turn away.
+func (c *activeCalls) cancelSuperseded(s *timer.State) {
+	if s.Running.Timer == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, f := range c.byTimer[s.ID] {
+		if timer.CompareFireIDs(s.Running, id) > 0 {
+			f.cancelled = true
+			f.cancel()
+		}
+	}
+}

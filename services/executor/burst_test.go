@@ -1,0 +1,123 @@
+package executor_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/taskwire"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// slowClaims wraps a store whose claims wait, and then win nothing.
+type slowClaims struct {
+	executor.Store
+	let    chan struct{} // one goes on for each value
+	mu     sync.Mutex
+	claims [][]timer.Fire
+}
+
+func (s *slowClaims) Claim(
+	_ context.Context,
+	_ timer.ID,
+	fires []timer.Fire,
+) ([]timer.Fire, error) {
+	s.mu.Lock()
+	s.claims = append(s.claims, fires)
+	s.mu.Unlock()
+	<-s.let
+	return nil, nil
+}
+
+func (s *slowClaims) seen() [][]timer.Fire {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([][]timer.Fire(nil), s.claims...)
+}
+
+// TestBurstIsClaimedInTurnWithOtherApps: the task of another app that comes behind tens of thousands
+// of one app's on the topic is in the next claim, not behind them.
+func TestBurstIsClaimedInTurnWithOtherApps(t *testing.T) {
+	t.Parallel()
+	parts := servicetest.New(t, servicetest.Options{})
+	slow := &slowClaims{Store: parts.Store, let: make(chan struct{})}
+	reg := prometheus.NewRegistry()
+	start(
+		t,
+		parts,
+		"one",
+		&receiver{},
+		func(o *executor.Options) { o.Store, o.Registerer = slow, reg },
+	)
+	due := time.Now().Add(time.Hour).UnixMilli()
+	publish := func(app int64, from, n int) {
+		msgs := make([]bus.Message, n)
+		for i := range msgs {
+			f := timer.Fire{
+				FireID:  timer.FireID{Timer: timer.ID(app*1_000_000 + int64(from+i)), DueMS: due},
+				RunAtMS: due,
+				AppID:   app,
+			}
+			msgs[i] = bus.Message{Payload: taskwire.Encode(&f)}
+		}
+		require.NoError(t, parts.Bus("load").Publish(t.Context(), bus.TasksNormal, msgs...))
+	}
+	const flood, others = 30_000, 10
+	publish(1, 0, flood)
+	require.Eventually(
+		t,
+		func() bool { return len(slow.seen()) == 2 },
+		time.Minute,
+		5*time.Millisecond,
+		"two claims are made at once",
+	)
+	publish(2, 0, others)
+	claimedFire := len(slow.seen()[0]) + len(slow.seen()[1])
+	require.Eventually(
+		t,
+		func() bool { return gauge(t, reg, "carillon_tasks_waiting") == float64(flood+others-claimedFire) },
+		time.Minute,
+		5*time.Millisecond,
+		"all wait here, not on the topic",
+	)
+	slow.let <- struct{}{}
+	slow.let <- struct{}{}
+	require.Eventually(
+		t,
+		func() bool { return len(slow.seen()) == 4 },
+		time.Minute,
+		5*time.Millisecond,
+	)
+	next := slices.Concat(slow.seen()[2:]...)
+	close(slow.let)
+	require.LessOrEqual(t, len(next), 2*store.MaxBatch)
+	n := 0
+	for _, f := range next {
+		if f.AppID == 2 {
+			n++
+		}
+	}
+	require.Equal(t, others, n)
+}
+
+func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	require.Fail(t, "there is no metric of that name", name)
+	return 0
+}

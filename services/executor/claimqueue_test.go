@@ -1,0 +1,94 @@
+package executor
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// newDelivery is a delivery of n tasks of one app.
+func newDelivery(app int64, n int) *delivery {
+	d := &delivery{tasks: make([]task, n), errs: make([]error, n), done: make(chan struct{})}
+	for i := range d.tasks {
+		d.tasks[i] = task{
+			fire: timer.Fire{
+				AppID:  app,
+				FireID: timer.FireID{Timer: timer.ID(app), DueMS: int64(i)},
+			},
+			index: i,
+		}
+	}
+	return d
+}
+
+func isDone(d *delivery) bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestClaimsServeAppsInTurn(t *testing.T) {
+	t.Parallel()
+	gauge := prometheus.NewGauge(prometheus.GaugeOpts{})
+	c := newClaimQueue(1, gauge)
+	flood, other := newDelivery(1, 1000), newDelivery(2, 2)
+	c.add(flood)
+	c.add(other)
+	require.InDelta(t, 1002, testutil.ToFloat64(gauge), 0)
+	got := c.take(10)
+	require.Len(t, got, 10)
+	for i, want := range []int64{1, 2, 1, 2, 1, 1} {
+		require.Equal(t, want, got[i].fire.AppID, "place %d", i)
+	}
+	refused := errors.New("refused")
+	errs := make([]error, 10)
+	errs[3] = refused
+	c.answer(got, errs)
+	require.True(t, isDone(other))
+	require.False(t, c.hasWaiting(other))
+	require.True(t, c.hasWaiting(flood))
+	require.Equal(t, []error{nil, refused}, other.errs)
+	require.False(t, isDone(flood))
+	require.InDelta(t, 992, testutil.ToFloat64(gauge), 0)
+	for !isDone(flood) {
+		got = c.take(500)
+		require.NotEmpty(t, got)
+		c.answer(got, make([]error, len(got)))
+	}
+	require.Empty(t, c.take(1))
+	require.Zero(t, testutil.ToFloat64(gauge))
+}
+
+// TestWithdrawnTasksAreNotClaimed: what nobody has taken is answered at once, the rest by who took it.
+func TestWithdrawnTasksAreNotClaimed(t *testing.T) {
+	t.Parallel()
+	gauge := prometheus.NewGauge(prometheus.GaugeOpts{})
+	c := newClaimQueue(1, gauge)
+	d, stays := newDelivery(1, 5), newDelivery(1, 1)
+	c.add(d)
+	c.add(stays)
+	taken := c.take(2)
+	closing := errors.New("closing")
+	c.withdraw(d, closing)
+	c.withdraw(d, closing) // nothing is answered twice
+	require.False(t, isDone(d), "two are being claimed")
+	require.False(t, c.hasWaiting(d))
+	c.answer(taken, make([]error, 2))
+	require.True(t, isDone(d))
+	require.Equal(t, []error{nil, nil, closing, closing, closing}, d.errs)
+	got := c.take(10)
+	require.Len(t, got, 1)
+	require.Same(t, stays, got[0].delivery)
+	require.Zero(t, testutil.ToFloat64(gauge))
+	none := newDelivery(1, 0)
+	c.add(none)
+	require.True(t, isDone(none), "of a batch without a readable task")
+}

@@ -1,0 +1,81 @@
+package executor
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+)
+
+const (
+	dlqTimeout = 5 * time.Second
+)
+
+// sendToDLQ publishes the dead letters of failed fires. It comes before the record: dying between the
+// two repeats the last attempt and the letter, with the same fire id; the other way round a letter
+// would be lost.
+func (s *Service) sendToDLQ(ctx context.Context, rs []result) error {
+	var msgs []bus.Message
+	for i := range rs {
+		o := &rs[i].outcome
+		if o.Kind != timer.Failed {
+			continue
+		}
+		app := rs[i].entry.app
+		d := &carillonv1.DeadTask{
+			Task: taskOf(&o.Fire), App: app, Reason: string(o.Reason),
+			Attempts: o.Attempts, StatusCode: o.StatusCode, LastError: rs[i].entry.lastError,
+		}
+		payload, err := proto.Marshal(d)
+		if err != nil {
+			//nolint:wrapcheck // cannot happen: no field is text that came from outside unchecked
+			return err
+		}
+		msgs = append(
+			msgs,
+			bus.Message{Key: app, Payload: payload, Properties: map[string]string{
+				bus.PropReason: string(
+					o.Reason,
+				),
+				bus.PropFire:  o.FireID.String(),
+				bus.PropTimer: o.Timer.String(),
+				bus.PropApp:   app,
+			}},
+		)
+	}
+	if len(msgs) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, dlqTimeout)
+	defer cancel()
+	//nolint:wrapcheck // the bus says which topic
+	return s.opts.Bus.Publish(ctx, bus.TasksDead, msgs...)
+}
+
+// taskOf returns a fire as the message that package taskwire writes.
+func taskOf(f *timer.Fire) *carillonv1.Task {
+	return &carillonv1.Task{
+		TimerId: int64(
+			f.Timer,
+		),
+		DueMs:   f.DueMS,
+		Series:  f.Series,
+		RunAtMs: f.RunAtMS,
+		Bucket:  f.Bucket,
+		AppId:   f.AppID,
+		Version: f.Version,
+		Epoch:   f.Epoch,
+		Cause: uint32(
+			f.Cause,
+		),
+		State:    uint32(f.State),
+		Attempt:  f.Attempt,
+		Rev:      f.Rev,
+		LateMs:   f.FirstLatenessMS,
+		Priority: uint32(f.PriorityLevel),
+	}
+}

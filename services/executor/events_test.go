@@ -1,0 +1,229 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/session"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// outcomesStore has the outcomes that a test put there.
+type outcomesStore struct {
+	Store
+	mu       sync.Mutex
+	recorded []timer.Outcome
+	noted    int64
+	reading  func() // before each page
+}
+
+func (s *outcomesStore) PendingEvents(
+	_ context.Context,
+	id timer.ID,
+	after store.OutcomePosition,
+	_ int64,
+	limit int,
+) (out []timer.Outcome, _ error) {
+	if s.reading != nil {
+		s.reading()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.recorded {
+		if o.Owner == id &&
+			(o.FinishedMS > after.FinishedMS || o.FinishedMS == after.FinishedMS && timer.CompareFireIDs(o.FireID, after.FireID) > 0) {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, func(a, b timer.Outcome) int { return int(a.FinishedMS - b.FinishedMS) })
+	return out[:min(len(out), limit)], nil
+}
+
+func (s *outcomesStore) AckEvents(_ context.Context, _ timer.ID, p store.OutcomePosition) error {
+	s.noted = max(s.noted, p.FinishedMS)
+	return nil
+}
+
+func (s *outcomesStore) AppsByID(context.Context, []int64) ([]store.App, error) {
+	return []store.App{{ID: 1, Name: "a"}, {ID: 2, Name: timer.ReservedApp}}, nil
+}
+
+func (s *outcomesStore) record(o timer.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recorded = append(s.recorded, o)
+}
+
+// eventsBus is a topic of outcomes that can be away.
+type eventsBus struct {
+	Bus
+	away atomic.Bool
+	told map[int64]string // app by timer
+}
+
+func (b *eventsBus) Publish(_ context.Context, _ bus.Topic, msgs ...bus.Message) error {
+	if b.away.Load() {
+		return errors.New("away")
+	}
+	for _, m := range msgs {
+		o := new(carillonv1.Outcome)
+		if err := proto.Unmarshal(m.Payload, o); err != nil {
+			return err
+		}
+		b.told[o.GetTimerId()] = o.GetApp()
+	}
+	return nil
+}
+
+// newTestPublisher returns an announcer that keeps three events, and its surroundings.
+func newTestPublisher(t *testing.T) (*eventPublisher, *outcomesStore, *eventsBus) {
+	t.Helper()
+	parts := servicetest.New(t, servicetest.Options{})
+	st, b := &outcomesStore{
+		Store: parts.Store,
+	}, &eventsBus{
+		Bus:  parts.Bus("one"),
+		told: make(map[int64]string),
+	}
+	s, err := New(Options{
+		Store:      st,
+		Bus:        b,
+		Dispatch:   parts.Dispatch,
+		Planner:    parts.Planner,
+		Clock:      parts.Clock,
+		Counts:     parts.Counts,
+		IDs:        parts.IDs,
+		Caller:     callback.Callers{},
+		Limits:     newLimiter(t),
+		Breakers:   newBreakers(t),
+		Logger:     parts.Log,
+		Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	s.events.max = 3
+	return s.events, st, b
+}
+
+func outcomeOf(epoch *session.Epoch, id timer.ID, app int64) event {
+	o := timer.Outcome{
+		Fire: timer.Fire{
+			FireID: timer.FireID{Timer: id, DueMS: 1},
+			AppID:  app,
+			Owner:  epoch.ID,
+		},
+		FinishedMS: time.Now().UnixMilli(),
+	}
+	return event{Outcome: o, app: "a", session: epoch.ID}
+}
+
+// Results that are recorded while what did not fit is read again, and ended before what is read,
+// are announced too, and not noted before.
+func TestEveryOutcomeIsPublishedAfterAnOverflow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, st, b := newTestPublisher(t)
+		epoch := &session.Epoch{ID: 7}
+		b.away.Store(true)
+		// the record of both takes long.
+		slow, last := outcomeOf(epoch, 100, 1), outcomeOf(epoch, 101, 1)
+		a.expect(epoch, &slow.Outcome)
+		a.expect(epoch, &last.Outcome)
+		for i := range timer.ID(10) {
+			time.Sleep(time.Second)
+			e := outcomeOf(epoch, i+1, 1)
+			a.expect(epoch, &e.Outcome)
+			st.record(e.Outcome)
+			a.put(e)
+		}
+		canary := outcomeOf(epoch, 50, 2)
+		st.record(canary.Outcome)
+		var once sync.Once
+		st.reading = func() {
+			once.Do(func() {
+				defer func() { st.record(slow.Outcome); a.put(slow) }()
+				e := outcomeOf(epoch, 200, 1) // which others follow at once
+				a.expect(epoch, &e.Outcome)
+			})
+		}
+		b.away.Store(false)
+		a.flush(t.Context())
+		for i := range int64(10) {
+			require.Contains(t, b.told, i+1)
+		}
+		require.Contains(t, b.told, int64(100), "recorded while the others were read")
+		require.NotContains(t, b.told, int64(50), "nobody asked for the canary's")
+		time.Sleep(time.Minute)
+		a.ack(t.Context())
+		require.Less(t, st.noted, last.FinishedMS, "that one is not recorded yet")
+		st.record(last.Outcome)
+		a.put(last)
+		a.flush(t.Context())
+		require.Contains(t, b.told, int64(101))
+		require.False(t, a.overflowed)
+		a.ack(t.Context())
+		require.Greater(t, st.noted, last.FinishedMS)
+	})
+}
+
+func TestResultOfExpiredSessionChangesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, st, b := newTestPublisher(t)
+		old, present := &session.Epoch{ID: 7}, &session.Epoch{ID: 8}
+		late, mine := outcomeOf(old, 1, 1), outcomeOf(present, 2, 1)
+		a.expect(old, &late.Outcome)
+		a.expect(present, &mine.Outcome)
+		again := outcomeOf(old, 3, 1)
+		a.expect(old, &again.Outcome)
+		a.put(late)
+		a.put(again)
+		a.flush(t.Context())
+		require.Len(t, b.told, 2)
+		time.Sleep(time.Minute)
+		a.ack(t.Context())
+		require.Less(t, st.noted, mine.FinishedMS, "the count of the present session is as it was")
+	})
+}
+
+// What took long from its end to its record is not behind what was noted meanwhile.
+func TestResultIsNeverBeforeTheAckedPosition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, st, _ := newTestPublisher(t)
+		epoch := &session.Epoch{ID: 7}
+		first := outcomeOf(epoch, 1, 1)
+		a.expect(epoch, &first.Outcome)
+		a.settle(first)
+		slow := outcomeOf(epoch, 2, 1)
+		time.Sleep(time.Minute)
+		a.ack(t.Context())
+		require.Greater(t, st.noted, slow.FinishedMS)
+		a.expect(epoch, &slow.Outcome)
+		require.Greater(t, slow.FinishedMS, st.noted)
+	})
+}
+
+func TestUnknownAppIsReadBeforePublishing(t *testing.T) {
+	t.Parallel()
+	a, _, b := newTestPublisher(t)
+	e := outcomeOf(&session.Epoch{ID: 7}, 1, 1)
+	e.app = ""
+	a.put(e)
+	a.flush(t.Context())
+	require.Equal(t, map[int64]string{1: "a"}, b.told)
+}

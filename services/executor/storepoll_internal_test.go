@@ -1,0 +1,37 @@
+package executor
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// While the low-priority topic is behind, an app's flood is left to it up to the last fire that was
+// found of it: not what is due later, not other apps' fires, and nothing where no trigger can have
+// handed it out.
+func TestBurstIsLeftToTheLowTopic(t *testing.T) {
+	t.Parallel()
+	const at = 1000
+	fires := make([]timer.Fire, burstSize+2)
+	for i := range fires {
+		fires[i] = timer.Fire{
+			FireID:  timer.FireID{Timer: timer.ID(i + 1)},
+			AppID:   1,
+			RunAtMS: at + int64(i%7),
+		}
+	}
+	other, low := &fires[burstSize], &fires[burstSize+1]
+	other.AppID, low.AppID, low.PriorityLevel = 2, 2, timer.LevelLow
+	var b storePoller
+	require.Equal(t, fires[:burstSize+1], b.excludeLow(slices.Clone(fires), false))
+	require.Equal(t, []timer.Fire{*other}, b.excludeLow(slices.Clone(fires), true))
+	few := []timer.Fire{
+		{FireID: timer.FireID{Timer: 1}, AppID: 1, RunAtMS: at + 6},
+		{FireID: timer.FireID{Timer: 2}, AppID: 1, RunAtMS: at + 7},
+	}
+	require.Equal(t, few[1:], b.excludeLow(slices.Clone(few), true))
+	require.Equal(t, few[1:], b.excludeLow(slices.Clone(few), false), "it is there all the same")
+}

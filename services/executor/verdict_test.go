@@ -1,0 +1,398 @@
+package executor_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/carillon-timer/carillon/libs/expansion"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// outage is a stretch of time, since the start, in which all processes are down.
+type outage struct{ from, to time.Duration }
+
+// deployment is an executor and what a migrator does, for one timer.
+type deployment struct {
+	*servicetest.Parts
+	t     *testing.T
+	rcv   *receiver
+	began time.Time
+	id    timer.ID
+	plan  store.Planner
+	late  atomic.Bool // the migrator does nothing
+	stop  func()
+}
+
+// ahead is how far a deployment expands: what is due later has no row at first.
+const ahead = 20 * time.Second
+
+func (d *deployment) up() {
+	end := start(
+		d.t,
+		d.Parts,
+		"one",
+		d.rcv,
+		func(o *executor.Options) { o.PollAhead = time.Second },
+	)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if !d.late.Load() {
+				if fires, _, err := d.Store.Expand(ctx, 10, d.plan); err == nil {
+					d.Dispatch.Committed(ctx, fires)
+				}
+			}
+			select {
+			case <-time.After(500 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	d.stop = func() {
+		cancel()
+		<-done
+		end()
+	}
+}
+
+func (d *deployment) at(after time.Duration) { time.Sleep(time.Until(d.began.Add(after))) }
+
+func (d *deployment) set(status timer.Status, until time.Duration) {
+	c := store.StatusChange{App: "a", ID: d.id, Status: status}
+	if until > 0 {
+		c.UntilMS = d.began.Add(until).UnixMilli()
+	}
+	out, err := d.Store.SetStatus(d.t.Context(), []store.StatusChange{c}, d.plan)
+	require.NoError(d.t, err)
+	require.NoError(d.t, out[0].Err)
+	d.Dispatch.Committed(d.t.Context(), out[0].Fires)
+}
+
+// called returns when the calls began, in ms since the start, in order of what they were due for.
+func (d *deployment) called() (after []int64) {
+	calls, at := d.rcv.seen()
+	for i := range calls {
+		after = append(after, at[i].Sub(d.began).Milliseconds())
+	}
+	return after
+}
+
+// dues returns the due instants that were called, in ms since the start.
+func (d *deployment) dues() (dues []int64) {
+	calls, _ := d.rcv.seen()
+	for i := range calls {
+		dues = append(dues, calls[i].Fire.DueMS-d.began.UnixMilli())
+	}
+	slices.Sort(dues)
+	return dues
+}
+
+// deployed runs one timer that is active from the start on, in a bubble.
+func deployed(
+	t *testing.T,
+	schedule func(began time.Time) timer.Schedule,
+	down []outage,
+	story func(d *deployment),
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		d := &deployment{Parts: parts, t: t, rcv: new(receiver), began: time.Now()}
+		planner, err := expansion.New(expansion.Options{ExpandAhead: ahead, Counts: parts.Counts})
+		require.NoError(t, err)
+		d.plan = planner.Plan
+		def := servicetest.Cron("* * * * * *", "http://127.0.0.1/")
+		def.Schedule = schedule(d.began)
+		if !def.Schedule.Kind.OneShot() {
+			def.Misfire = timer.Misfire{
+				Policy: timer.MisfireFireAll,
+				Grace:  timer.Duration(time.Second),
+			}
+		}
+		made, err := parts.Store.Create(
+			t.Context(),
+			[]store.NewTimer{{App: "a", Name: "timer", Definition: def, Activate: true}},
+			d.plan,
+		)
+		require.NoError(t, err)
+		require.NoError(t, made[0].Err)
+		d.id = made[0].Timer.ID
+		d.up()
+		defer func() { d.stop() }()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for _, o := range down {
+				d.at(o.from)
+				d.stop()
+				d.at(o.to)
+				d.up()
+			}
+		}()
+		story(d)
+		<-done
+	})
+}
+
+// ends is when an interval is due no more.
+func ends(step time.Duration) time.Duration { return max(12*time.Second, 80*step) }
+
+func every(step time.Duration) func(time.Time) timer.Schedule {
+	return func(began time.Time) timer.Schedule {
+		end := began.Add(ends(step))
+		return timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(step), EndAt: &end}
+	}
+}
+
+func once(after time.Duration) func(time.Time) timer.Schedule {
+	return func(began time.Time) timer.Schedule {
+		at := began.Add(after)
+		return timer.Schedule{Kind: timer.KindAt, At: &at}
+	}
+}
+
+// A one-shot that comes due while its timer is not active is called once, when it is active again:
+// whether its row was made before or not, and whoever was down meanwhile.
+func TestOneShotsSurviveDelays(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		due  time.Duration
+		down []outage
+		off  func(d *deployment)
+		want time.Duration
+	}{
+		"paused, resumed": {due: 10 * time.Second, off: func(d *deployment) {
+			d.set(timer.StatusPaused, 0)
+			d.at(30 * time.Second)
+			d.set(timer.StatusActive, 0)
+		}, want: 30 * time.Second},
+		"inactive, active": {due: 10 * time.Second, off: func(d *deployment) {
+			d.set(timer.StatusInactive, 0)
+			d.at(30 * time.Second)
+			d.set(timer.StatusActive, 0)
+		}, want: 30 * time.Second},
+		"paused until later":        {due: 10 * time.Second, off: func(d *deployment) { d.set(timer.StatusPaused, 30*time.Second) }, want: 30 * time.Second},
+		"paused until the instant":  {due: 10 * time.Second, off: func(d *deployment) { d.set(timer.StatusPaused, 10*time.Second) }, want: 10 * time.Second},
+		"paused until just before":  {due: 10 * time.Second, off: func(d *deployment) { d.set(timer.StatusPaused, 9900*time.Millisecond) }, want: 10 * time.Second},
+		"all down during the pause": {due: 10 * time.Second, down: []outage{{7 * time.Second, 40 * time.Second}}, off: func(d *deployment) { d.set(timer.StatusPaused, 30*time.Second) }, want: 40 * time.Second},
+		"paused for longer meanwhile": {due: 10 * time.Second, off: func(d *deployment) {
+			d.set(timer.StatusPaused, 20*time.Second)
+			d.at(15 * time.Second)
+			d.set(timer.StatusPaused, 30*time.Second)
+		}, want: 30 * time.Second},
+		"resumed before the pause end": {due: 10 * time.Second, off: func(d *deployment) {
+			d.set(timer.StatusPaused, time.Hour)
+			d.at(20 * time.Second)
+			d.set(timer.StatusActive, 0)
+		}, want: 20 * time.Second},
+		"no row, paused, resumed": {due: 40 * time.Second, off: func(d *deployment) {
+			d.set(timer.StatusPaused, 0)
+			d.at(60 * time.Second)
+			d.set(timer.StatusActive, 0)
+		}, want: 60 * time.Second},
+		"no row, paused until later":       {due: 40 * time.Second, off: func(d *deployment) { d.set(timer.StatusPaused, 60*time.Second) }, want: 60 * time.Second},
+		"no row, paused until the instant": {due: 40 * time.Second, off: func(d *deployment) { d.set(timer.StatusPaused, 40*time.Second) }, want: 40 * time.Second},
+		"down when due, and then paused": {due: 10 * time.Second, down: []outage{{9 * time.Second, 15 * time.Second}}, off: func(d *deployment) {
+			d.at(12 * time.Second)
+			d.set(timer.StatusPaused, 30*time.Second)
+		}, want: 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			deployed(t, once(tt.due), tt.down, func(d *deployment) {
+				d.at(5 * time.Second)
+				tt.off(d)
+				d.at(90 * time.Second)
+				called := d.called()
+				require.Len(d.t, called, 1)
+				require.GreaterOrEqual(d.t, called[0], tt.want.Milliseconds())
+				require.Less(d.t, called[0], (tt.want + 4*time.Second).Milliseconds())
+			})
+		})
+	}
+}
+
+// One that waits for its timer is called as it is defined when that is active again, and not at all
+// if it was moved meanwhile.
+func TestWaitingOneShotsMayBeEdited(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		edit func(d *timer.Definition, began time.Time)
+		want time.Duration
+	}{
+		"target": {edit: func(d *timer.Definition, _ time.Time) { d.Target.URL = "http://127.0.0.2/" }, want: 30 * time.Second},
+		"instant": {edit: func(d *timer.Definition, began time.Time) {
+			at := began.Add(45 * time.Second)
+			d.Schedule.At, d.Target.URL = &at, "http://127.0.0.2/"
+		}, want: 45 * time.Second},
+		"instant that is past as well": {edit: func(d *timer.Definition, began time.Time) {
+			at := began.Add(20 * time.Second)
+			d.Schedule.At, d.Target.URL = &at, "http://127.0.0.2/"
+		}, want: 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			deployed(t, once(10*time.Second), nil, func(d *deployment) {
+				d.at(5 * time.Second)
+				d.set(timer.StatusPaused, 0)
+				d.at(15 * time.Second)
+				tm, err := d.Store.Timer(d.t.Context(), "a", d.id)
+				require.NoError(d.t, err)
+				def := tm.Definition
+				tt.edit(&def, d.began)
+				out, err := d.Store.Edit(
+					d.t.Context(),
+					[]store.Edit{{App: "a", ID: d.id, Definition: def}},
+					d.plan,
+				)
+				require.NoError(d.t, err)
+				require.NoError(d.t, out[0].Err)
+				d.at(30 * time.Second)
+				d.set(timer.StatusActive, 0)
+				d.at(90 * time.Second)
+				calls, _ := d.rcv.seen()
+				require.Len(d.t, calls, 1)
+				require.Equal(d.t, "http://127.0.0.2/", calls[0].Target.URL)
+				require.GreaterOrEqual(d.t, d.called()[0], tt.want.Milliseconds())
+				require.Less(d.t, d.called()[0], (tt.want + 2*time.Second).Milliseconds())
+			})
+		})
+	}
+}
+
+// What was edited during a pause is planned anew when somebody notices its end: an instant that
+// both versions have is called, however late that is.
+func TestAnEditDuringAPauseLosesNoInstant(t *testing.T) {
+	t.Parallel()
+	deployed(t, every(time.Second), nil, func(d *deployment) {
+		d.at(3050 * time.Millisecond)
+		d.set(timer.StatusPaused, 8*time.Second)
+		d.at(5500 * time.Millisecond)
+		tm, err := d.Store.Timer(d.t.Context(), "a", d.id)
+		require.NoError(d.t, err)
+		def := tm.Definition
+		def.Misfire.Grace = timer.Duration(time.Minute)
+		out, err := d.Store.Edit(
+			d.t.Context(),
+			[]store.Edit{{App: "a", ID: d.id, Definition: def}},
+			d.plan,
+		)
+		require.NoError(d.t, err)
+		require.NoError(d.t, out[0].Err)
+		d.late.Store(true)
+		d.at(11 * time.Second)
+		d.late.Store(false)
+		d.at(100 * time.Second)
+		var want []int64
+		for due := time.Second; due < ends(time.Second); due += time.Second {
+			if due < 3050*time.Millisecond || due >= 8*time.Second {
+				want = append(want, due.Milliseconds())
+			}
+		}
+		require.Equal(d.t, want, d.dues())
+	})
+}
+
+// What is due within [from, until) is skipped for the reason that it was kept back by, and nothing
+// else is: with the rows there and without, on time and after an outage.
+func TestVerdictDependsOnDueInstantOnly(t *testing.T) {
+	t.Parallel()
+	const step = time.Second
+	for name, tt := range map[string]struct {
+		step        time.Duration
+		from, until time.Duration
+		status      timer.Status
+		resume      bool // by hand, at until
+		down        []outage
+	}{
+		"paused until":               {step: step, from: 5050 * time.Millisecond, until: 8 * time.Second, status: timer.StatusPaused},
+		"paused, resumed":            {step: step, from: 5050 * time.Millisecond, until: 8050 * time.Millisecond, status: timer.StatusPaused, resume: true},
+		"inactive, active":           {step: step, from: 5050 * time.Millisecond, until: 8050 * time.Millisecond, status: timer.StatusInactive, resume: true},
+		"until within an outage":     {step: time.Second, from: 5050 * time.Millisecond, until: 30 * time.Second, status: timer.StatusPaused, down: []outage{{10 * time.Second, 39 * time.Second}}},
+		"until at an outage's end":   {step: time.Second, from: 5050 * time.Millisecond, until: 39 * time.Second, status: timer.StatusPaused, down: []outage{{10 * time.Second, 39 * time.Second}}},
+		"from within an outage":      {step: time.Second, from: 10050 * time.Millisecond, until: 30 * time.Second, status: timer.StatusPaused, down: []outage{{5 * time.Second, 20 * time.Second}}},
+		"from within, resumed":       {step: time.Second, from: 10050 * time.Millisecond, until: 30050 * time.Millisecond, status: timer.StatusInactive, resume: true, down: []outage{{5 * time.Second, 20 * time.Second}}},
+		"all of it within an outage": {step: time.Second, from: 10050 * time.Millisecond, until: 30 * time.Second, status: timer.StatusPaused, down: []outage{{5 * time.Second, 50 * time.Second}}},
+		"beyond what is expanded":    {step: time.Second, from: 5050 * time.Millisecond, until: 50 * time.Second, status: timer.StatusPaused, down: []outage{{7 * time.Second, 59500 * time.Millisecond}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			deployed(t, every(tt.step), tt.down, func(d *deployment) {
+				d.at(tt.from)
+				until := tt.until
+				if tt.resume {
+					until = 0
+				}
+				d.set(tt.status, until)
+				d.at(tt.until)
+				if tt.resume {
+					d.set(timer.StatusActive, 0)
+				}
+				d.at(100 * time.Second)
+				var want []int64
+				for due := tt.step; due < ends(tt.step); due += tt.step {
+					if due < tt.from || due >= tt.until {
+						want = append(want, due.Milliseconds())
+					}
+				}
+				require.Equal(d.t, want, d.dues())
+				for before := (timer.FireID{}); ; {
+					page, err := d.Store.History(d.t.Context(), "a", d.id, before, 500)
+					require.NoError(d.t, err)
+					if len(page) == 0 {
+						break
+					}
+					for _, o := range page {
+						before = o.FireID
+						if o.Kind == timer.Skipped {
+							require.Equal(d.t, map[timer.Status]timer.Reason{
+								timer.StatusPaused: timer.ReasonPaused, timer.StatusInactive: timer.ReasonInactive,
+							}[tt.status], o.Reason)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// max_fires counts what is called: a timer whose fires are skipped meanwhile still calls so often.
+func TestMaxFiresCountsCalls(t *testing.T) {
+	t.Parallel()
+	const most = 10
+	schedule := func(time.Time) timer.Schedule {
+		return timer.Schedule{
+			Kind:     timer.KindInterval,
+			Every:    timer.Duration(time.Second),
+			MaxFires: most,
+		}
+	}
+	for name, down := range map[string][]outage{"up": nil, "down": {{3500 * time.Millisecond, 20 * time.Second}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			deployed(t, schedule, down, func(d *deployment) {
+				d.at(3500 * time.Millisecond)
+				d.set(timer.StatusPaused, 0)
+				d.at(30 * time.Second)
+				d.set(timer.StatusActive, 0)
+				d.at(90 * time.Second)
+				require.Equal(d.t, []int64{1000, 2000, 3000}, d.dues()[:3])
+				require.Len(d.t, d.dues(), most)
+				tm, err := d.Store.Timer(d.t.Context(), "a", d.id)
+				require.NoError(d.t, err)
+				require.EqualValues(d.t, most, tm.FiresCreated)
+			})
+		})
+	}
+}

@@ -1,0 +1,133 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/carillon-timer/carillon/libs/bus"
+	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/timer"
+	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
+	"github.com/carillon-timer/carillon/services/scheduler"
+	"github.com/carillon-timer/carillon/services/servicetest"
+)
+
+// outcomesStore cannot read the outcomes of one session, and notes what is asked of the others.
+type outcomesStore struct {
+	scheduler.Store
+	sick timer.ID
+
+	mu    sync.Mutex
+	asked map[timer.ID]int
+	most  int64 // ms that one statement went through
+}
+
+func (s *outcomesStore) PendingEvents(
+	ctx context.Context, id timer.ID, after store.OutcomePosition, untilMS int64, limit int,
+) ([]timer.Outcome, error) {
+	s.mu.Lock()
+	s.asked[id]++
+	s.most = max(s.most, untilMS-after.FinishedMS)
+	s.mu.Unlock()
+	if id == s.sick {
+		return nil, errors.New("cannot be read")
+	}
+	return s.Store.PendingEvents(ctx, id, after, untilMS, limit)
+}
+
+func TestPendingEventsOfExpiredSessionsArePublished(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		told := new(collector[int64])
+		listen(t, parts.Bus("listener"), bus.Outcomes, "listener", func(m bus.Message) error {
+			o := new(carillonv1.Outcome)
+			require.NoError(t, proto.Unmarshal(m.Payload, o))
+			told.add(o.GetTimerId())
+			return nil
+		})
+		open := func(kind store.SessionKind) timer.ID {
+			id := parts.IDs.Next()
+			require.NoError(t, parts.Store.OpenSession(t.Context(), id, kind, "gone"))
+			return id
+		}
+		session, sick, idle := open(
+			store.ExecutorSession,
+		), open(
+			store.ExecutorSession,
+		), open(
+			store.SchedulerSession,
+		)
+		fires := parts.Create("a", servicetest.Every(time.Now(), 0, 3, "http://127.0.0.1/")...)
+		record := func(f timer.Fire, finished time.Time) {
+			lost, _, err := parts.Store.Record(t.Context(), session, []timer.Outcome{
+				{
+					Fire:       f,
+					Kind:       timer.Delivered,
+					FinishedMS: finished.UnixMilli(),
+					UntilMS:    f.DueMS,
+					Count:      1,
+				},
+			}, nil)
+			require.NoError(t, err)
+			require.Empty(t, lost)
+		}
+		fires, err := parts.Store.Claim(t.Context(), session, fires)
+		require.NoError(t, err)
+		time.Sleep(5 * time.Minute)
+		record(fires[0], time.Now())
+		for _, id := range []timer.ID{session, sick, idle} {
+			require.NoError(t, parts.Store.CloseSession(t.Context(), id))
+		}
+		st := &outcomesStore{Store: parts.Store, sick: sick, asked: make(map[timer.ID]int)}
+		svc, err := scheduler.New(scheduler.Options{
+			Store:      st,
+			Bus:        parts.Bus("one"),
+			Dispatch:   parts.Dispatch,
+			IDs:        parts.IDs,
+			Name:       "one",
+			Now:        time.Now,
+			Logger:     zerolog.Nop(),
+			Registerer: prometheus.NewRegistry(),
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- svc.Run(ctx) }()
+		time.Sleep(10 * time.Second)
+		require.Contains(t, told.list(), int64(fires[0].Timer), "at once")
+		record(fires[1], time.Now().Add(-time.Minute)) // it was under way when its session ended
+		time.Sleep(time.Minute)
+		require.Contains(
+			t,
+			told.list(),
+			int64(fires[1].Timer),
+			"though another that finished later was announced before",
+		)
+		require.NotContains(t, told.list(), int64(fires[2].Timer))
+		silent, err := parts.Store.SessionsWithPendingEvents(t.Context())
+		require.NoError(t, err)
+		require.NotContains(t, silent, session, "done")
+		require.Contains(t, silent, sick, "to be tried again")
+		cancel()
+		require.NoError(t, <-ended)
+		require.Zero(t, st.asked[idle], "only executors record")
+		require.LessOrEqual(
+			t,
+			st.asked[session],
+			2*8,
+			"five minutes and what lies around them, twice",
+		)
+		require.LessOrEqual(t, st.most, time.Minute.Milliseconds())
+	})
+}

@@ -1,0 +1,130 @@
+package wiring
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
+	"github.com/carillon-timer/carillon/libs/callback"
+	"github.com/carillon-timer/carillon/libs/limit"
+	"github.com/carillon-timer/carillon/libs/limit/memstate"
+	"github.com/carillon-timer/carillon/libs/limit/redisstate"
+	"github.com/carillon-timer/carillon/libs/selfcheck"
+	"github.com/carillon-timer/carillon/libs/timer"
+	"github.com/carillon-timer/carillon/services/executor"
+)
+
+// How many calls an executor makes at once, and how many of them are one app's at the most.
+const (
+	maxCalls       = 512
+	maxCallsPerApp = 256
+)
+
+// topicPublisher lets callbacks publish by a Pulsar client.
+type topicPublisher struct{ *pulsarbus.ExternalPublisher }
+
+func (t topicPublisher) PublishTo(ctx context.Context, m callback.TopicMessage) error {
+	return t.Publish(ctx, pulsarbus.ExternalMessage(m)) //nolint:wrapcheck // it says which topic
+}
+
+// addCallers makes what an executor calls with.
+func (k *Kit) addCallers(o *executor.Options) error {
+	net := callback.NetOptions{
+		Egress:         k.Egress,
+		AllowInsecure:  k.Settings.Callback.AllowInsecure,
+		ReservedHeader: k.Settings.Gateway.TrustHeader,
+	}
+	if k.Keyring != nil {
+		net.Secrets, o.Opener = k.Keyring, k.Keyring
+		tokens, err := callback.NewCompletionTokens(k.Keyring.Derive("completion")...)
+		if err != nil {
+			return fmt.Errorf("making completion tokens: %w", err)
+		}
+		o.Tokens = tokens
+	}
+	http, err := callback.NewHTTP(callback.HTTPOptions{NetOptions: net})
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it is about
+	}
+	k.Process.OnClose("callbacks", func(context.Context) error { http.Close(); return nil })
+	grpc, err := callback.NewGRPC(callback.GRPCOptions{NetOptions: net, Tokens: http})
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it is about
+	}
+	k.Process.OnClose("grpc callbacks", func(context.Context) error { grpc.Close(); return nil })
+	external, err := pulsarbus.NewExternalPublisher(
+		pulsarbus.Config{
+			URL:   k.Settings.Pulsar.URL.Reveal(),
+			Token: k.Settings.Pulsar.Token.Reveal(),
+		},
+		k.logger("callbacks"),
+	)
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it is about
+	}
+	k.Process.OnClose(
+		"pulsar callbacks",
+		func(context.Context) error { external.Close(); return nil },
+	)
+	pulsar, err := callback.NewPulsar(callback.PulsarOptions{
+		Publisher: topicPublisher{
+			external,
+		},
+		Topics:         k.Topics,
+		Egress:         k.Egress,
+		Secrets:        net.Secrets,
+		ReservedHeader: net.ReservedHeader,
+		OwnNamespace:   k.Settings.Pulsar.Tenant + "/" + k.Settings.Pulsar.Namespace,
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it is about
+	}
+	o.Egress = k.Egress
+	o.Caller = callback.Callers{
+		timer.KindHTTP:   http,
+		timer.KindGRPC:   grpc,
+		timer.KindPulsar: pulsar,
+		timer.KindCanary: selfcheck.NewCaller(k.Registry),
+	}
+	return k.limits(o)
+}
+
+// limits makes the limits of apps, shared through Redis where there is one, and the breakers of
+// endpoints.
+func (k *Kit) limits(o *executor.Options) (err error) {
+	var state limit.SharedState = memstate.New(k.Clock.Now)
+	if r := &k.Settings.Redis; len(r.Addrs) > 0 {
+		shared, err := redisstate.New(
+			redisstate.Options{
+				Addrs:    r.Addrs,
+				Username: r.Username,
+				Password: r.Password.Reveal(),
+				Prefix:   r.Prefix,
+			},
+		)
+		if err != nil {
+			return fmt.Errorf("redis-addrs: %w", err)
+		}
+		k.Process.OnClose("limits", func(context.Context) error { return shared.Close() })
+		state = shared
+	}
+	o.MaxCalls = maxCalls
+	o.Limits, err = limit.New(limit.Options{
+		SharedState: state,
+		Executor:    k.IDs.Next().String(),
+		Share:       maxCallsPerApp,
+		Calls:       maxCalls,
+		Now:         k.Clock.Now,
+		Logger:      k.logger("limits"),
+		Registerer:  k.Registry,
+	})
+	if err != nil {
+		return fmt.Errorf("making the limits: %w", err)
+	}
+	if o.Breakers, err = limit.NewBreakers(
+		limit.BreakerOptions{Now: k.Clock.Now, Registerer: k.Registry},
+	); err != nil {
+		return fmt.Errorf("making the breakers: %w", err)
+	}
+	return nil
+}
