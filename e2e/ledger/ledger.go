@@ -25,13 +25,19 @@ type Ledger struct {
 	// from the first to the last instant that a timer's fires are judged in; others of its fires
 	// are not looked at.
 	spans map[timer.ID]span
+	// how late the fires of a timer are that begin in order of due.
+	inOrder map[timer.ID]time.Duration
 }
 
 type span struct{ from, to int64 } // unix ms, inclusive
 
 // New returns an empty ledger.
 func New() *Ledger {
-	return &Ledger{fires: make(map[timer.FireID]Duty), spans: make(map[timer.ID]span)}
+	return &Ledger{
+		fires:   make(map[timer.FireID]Duty),
+		spans:   make(map[timer.ID]span),
+		inOrder: make(map[timer.ID]time.Duration),
+	}
 }
 
 // Add enters one fire. An instant entered twice owes what was said last.
@@ -52,6 +58,13 @@ func (l *Ledger) AddEvery(id timer.ID, step time.Duration, from, to time.Time, d
 		n++
 	}
 	return n
+}
+
+// InOrder enters that the fires of a timer which begin later than that begin in order of due.
+func (l *Ledger) InOrder(id timer.ID, late time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inOrder[id] = late
 }
 
 func (l *Ledger) add(id timer.ID, due int64, d Duty) {

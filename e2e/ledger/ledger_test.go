@@ -222,3 +222,40 @@ func TestMayAndUnknown(t *testing.T) {
 	}))
 	require.Equal(t, 5, l.CountMissing(nil))
 }
+
+// TestOrder: late fires begin in order of due, whenever their calls arrive; those on time begin as they like.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	check := func(change func(l *ledger.Ledger, e *ledger.Evidence)) []string {
+		l, e := healthy()
+		l.InOrder(1, 10*time.Second)
+		for i := range e.Arrivals {
+			e.Arrivals[i] = call(fire(1, i), 1, 20*time.Second)
+		}
+		change(l, &e)
+		e.Arrivals.Sort()
+		v := l.Check(e)
+		return v.Faults()
+	}
+	require.Empty(t, check(func(*ledger.Ledger, *ledger.Evidence) {}))
+	swap := func(_ *ledger.Ledger, e *ledger.Evidence) { e.Arrivals[3] = call(fire(1, 3), 1, 17*time.Second) }
+	faults := check(swap)
+	require.Len(t, faults, 1)
+	require.Contains(t, faults[0], "1 begun out of order")
+	require.Empty(t, check(func(l *ledger.Ledger, e *ledger.Evidence) {
+		swap(l, e)
+		e.Begun = map[timer.FireID]time.Time{
+			fire(1, 0): start,
+			fire(1, 1): start.Add(15 * time.Second),
+			fire(1, 2): start.Add(16 * time.Second),
+		}
+	}), "they began before, and their executor died")
+	require.Empty(t, check(func(l *ledger.Ledger, e *ledger.Evidence) {
+		for i := range e.Arrivals {
+			e.Arrivals[i] = call(fire(1, i), 1, time.Duration(9-2*i)*time.Second)
+		}
+	}), "on time")
+	require.Empty(t, check(func(l *ledger.Ledger, e *ledger.Evidence) {
+		e.Arrivals = append(e.Arrivals, call(fire(1, 0), 2, time.Minute))
+	})[1:], "a further attempt")
+}

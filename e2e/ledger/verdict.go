@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,7 +67,9 @@ type Evidence struct {
 	Arrivals      receiver.Arrivals // sorted
 	Outcomes      []Outcome         // nil: not looked at
 	Interruptions []Interruption
-	Clocks        time.Duration // how far the executors' and the receiver's clocks may be apart
+	// Begun tells when executors set out to call fires first; of others it is their first arrival.
+	Begun  map[timer.FireID]time.Time
+	Clocks time.Duration // how far the executors' and the receiver's clocks may be apart
 }
 
 // Verdict is the comparison.
@@ -83,6 +86,7 @@ type Verdict struct {
 	Excused    int               // repeated, the first call being in flight at a cut
 	// called though the ledger says that they are not, or does not know them in its span.
 	Unexpected  []timer.FireID
+	Disordered  []string       // late fires that began before one that is due earlier
 	NoOutcome   []timer.FireID // called or must be, without a record
 	TwoOutcomes []timer.FireID // with more than one record
 	Wrong       []string       // outcomes that are not what the fire owed
@@ -107,6 +111,7 @@ func (l *Ledger) Check(e Evidence) Verdict {
 	v.Lateness = mine.Lateness()
 	v.classifyDuplicates(mine, byFire, e)
 	l.calls(&v, byFire)
+	l.order(&v, byFire, e)
 	if e.Outcomes != nil {
 		l.outcomes(&v, byFire, e)
 	}
@@ -133,6 +138,49 @@ func (l *Ledger) calls(v *Verdict, byFire map[timer.FireID]receiver.Arrivals) {
 			v.Unexpected = append(v.Unexpected, f)
 		}
 	}
+}
+
+// order looks whether late fires began in order of due, where they are to.
+func (l *Ledger) order(v *Verdict, byFire map[timer.FireID]receiver.Arrivals, e Evidence) {
+	type beginning struct {
+		fire timer.FireID
+		at   time.Time
+	}
+	byTimer := make(map[timer.ID][]beginning)
+	for f, as := range byFire {
+		late, ordered := l.inOrder[f.Timer]
+		if !ordered {
+			continue
+		}
+		b := beginning{f, as[0].Arrived()}
+		if at, ok := e.Begun[f]; ok {
+			b.at = at
+		}
+		if b.at.Sub(time.UnixMilli(f.DueMS)) > late {
+			byTimer[f.Timer] = append(byTimer[f.Timer], b)
+		}
+	}
+	for _, all := range byTimer {
+		slices.SortFunc(
+			all,
+			func(a, b beginning) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.fire.DueMS, b.fire.DueMS)) },
+		)
+		for i := 1; i < len(all); i++ {
+			if a, b := all[i-1], all[i]; a.fire.DueMS > b.fire.DueMS {
+				v.Disordered = append(
+					v.Disordered,
+					fmt.Sprintf(
+						"%s at %s, %s at %s",
+						a.fire,
+						a.at.UTC().Format(time.StampMilli),
+						b.fire,
+						b.at.UTC().Format(time.StampMilli),
+					),
+				)
+			}
+		}
+	}
+	slices.Sort(v.Disordered)
 }
 
 // classifyDuplicates sorts duplicates into those with an excuse (any earlier call of the fire was in flight
@@ -279,6 +327,7 @@ func (v *Verdict) Faults() []string {
 		)
 	})
 	add("called though not ordered", len(v.Unexpected), ids(v.Unexpected))
+	add("begun out of order", len(v.Disordered), func(i int) string { return v.Disordered[i] })
 	add("without outcome", len(v.NoOutcome), ids(v.NoOutcome))
 	add("with two outcomes", len(v.TwoOutcomes), ids(v.TwoOutcomes))
 	add("with a wrong outcome", len(v.Wrong), func(i int) string { return v.Wrong[i] })

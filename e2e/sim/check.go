@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -78,6 +79,7 @@ func (env *Environment) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) 
 		Arrivals: append(env.recorder.arrivals[:0:0], env.recorder.arrivals...),
 		Clocks:   clockTolerance,
 		Outcomes: []ledger.Outcome{},
+		Begun:    maps.Clone(env.recorder.begun),
 	}
 	env.recorder.mu.Unlock()
 	e.Arrivals.Sort()
@@ -105,6 +107,9 @@ func (env *Environment) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) 
 			continue
 		}
 		env.addDuties(led, o, &h, outcomes.byFire)
+		if o.lockEffects() {
+			led.InOrder(h.id, o.lateAfter()+2*clockTolerance) // by the clocks of two executors
+		}
 	}
 	return led, e
 }

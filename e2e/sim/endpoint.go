@@ -51,7 +51,8 @@ func endpointOf(url string) (e endpoint, err error) {
 type recorder struct {
 	mu       sync.Mutex
 	arrivals receiver.Arrivals
-	open     map[callKey][]int // arrivals that are not settled
+	begun    map[timer.FireID]time.Time // when a process first set out to call
+	open     map[callKey][]int          // arrivals that are not settled
 }
 
 type callKey struct {
@@ -60,7 +61,18 @@ type callKey struct {
 	n       uint16
 }
 
-func newRecorder() *recorder { return &recorder{open: make(map[callKey][]int)} }
+func newRecorder() *recorder {
+	return &recorder{begun: make(map[timer.FireID]time.Time), open: make(map[callKey][]int)}
+}
+
+// begins notes that a process sets out to call: it may die or freeze before the call arrives.
+func (r *recorder) begins(fire timer.FireID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, again := r.begun[fire]; !again {
+		r.begun[fire] = time.Now()
+	}
+}
 
 func (r *recorder) arrive(p *process, q *callback.Request) int {
 	r.mu.Lock()
@@ -103,6 +115,7 @@ type caller struct{ p *process }
 func (c caller) Call(ctx context.Context, q *callback.Request) callback.Result {
 	gone := callback.Result{Class: callback.Retry, Error: "no answer"}
 	env := c.p.env
+	env.recorder.begins(q.Fire)
 	if !env.gateRequest(ctx, c.p) {
 		return gone
 	}

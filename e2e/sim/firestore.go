@@ -119,6 +119,23 @@ func (s *gatedStore) Record(
 	return lost, successors, nil
 }
 
+func (s *gatedStore) Begin(ctx context.Context, session timer.ID, fires []timer.Fire) error {
+	_, err := gatedCall(s, ctx, "Begin", true, func(ctx context.Context) (noResult, error) {
+		return noResult{}, s.Store.Begin(ctx, session, fires)
+	})
+	return err
+}
+
+func (s *gatedStore) OpenAmong(ctx context.Context, ids []timer.FireID) ([]timer.Fire, error) {
+	return gatedCall(
+		s,
+		ctx,
+		"OpenAmong",
+		false,
+		func(ctx context.Context) ([]timer.Fire, error) { return s.Store.OpenAmong(ctx, ids) },
+	)
+}
+
 func (s *gatedStore) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error) {
 	return gatedCall(s, ctx, "Overdue", true, func(ctx context.Context) ([]timer.Fire, error) {
 		out, err := s.Store.Overdue(ctx, q)

@@ -124,14 +124,16 @@ func draftPauses(r *rand.Rand, all []timerPlan) {
 // everything.
 func (o *timerPlan) draftPolicies(r *rand.Rand, i int, end time.Duration) {
 	o.misfire = string(timer.MisfireFireAll)
-	o.interval = i%2 == 0
+	if o.interval = i%2 == 0; i%3 > 0 {
+		o.grace = 2 * time.Second
+	}
 	kinds := 12
 	if o.endpoint.completeAfter > 0 {
 		kinds = 3 // what waits for its turn must not be kept by another's wish for time
 	}
 	switch r.IntN(kinds) {
 	case 0:
-		o.misfire = "" // fire_once
+		o.misfire, o.grace = "", 0 // fire_once
 	case 1:
 		o.misfire, o.grace = string(
 			timer.MisfireFireOnce,

@@ -64,6 +64,7 @@ var Mutants = []Mutant{
 		func(k *components) { k.store = &lostSuccessors{Store: k.store} },
 	},
 	{"completions are forgotten", true, func(k *components) { k.store = lostCompletions{k.store} }},
+	{"late fires wait for none", false, func(k *components) { k.store = unordered{k.store} }},
 	{
 		"edits leave what was expanded",
 		false,
@@ -286,4 +287,14 @@ func (lostCompletions) Complete(
 	store.Completion,
 ) (store.CompletionResult, error) {
 	return store.CompletionResult{State: store.CompletionAccepted}, nil
+}
+
+// unordered has no late fire find an earlier one.
+type unordered struct{ store.Store }
+
+func (unordered) OpenAmong(
+	context.Context,
+	[]timer.FireID,
+) ([]timer.Fire, error) {
+	return nil, nil
 }

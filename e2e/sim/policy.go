@@ -177,6 +177,12 @@ func (o *timerPlan) lateAfter() time.Duration {
 	return time.Duration(timer.DefaultGrace)
 }
 
+// lockEffects tells whether late fires of the order's timer begin in order of due. Where it is edited, that holds within each version.
+func (o *timerPlan) lockEffects() bool {
+	return o.step > 0 && o.misfire == string(timer.MisfireFireAll) && o.concurrency == "" &&
+		len(o.edits) == 0
+}
+
 // checkCatchUp looks whether no late call is made for an instant that the one before it caught up with.
 func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 	slack := clockTolerance + maxClockJump

@@ -145,4 +145,10 @@
 //     share a walk, and one that dies leaves it to the others. So whoever expands a timer
 //     meanwhile, in the end it is planned by the rules that are left, and no two processes mark a
 //     timer back and forth.
+//
+// Order of late fires:
+//   - S32 OpenAmong returns those of the fires that are open. A fire of a timer's schedule comes
+//     into being after those that are due before it, but where an edit, a changed calendar or time
+//     zone plans anew what is still to come. Begin writes FirstLatenessMS of fires that the session owns and
+//     nobody has attempted, and nothing else.
 package store

@@ -104,6 +104,15 @@ type Fires interface {
 	OldestOpen(ctx context.Context) (int64, error)
 }
 
+// LateFires are what executors keep the late fires of a timer in order by: S32.
+type LateFires interface {
+	// Begin notes that the first attempts of owned fires begin: it writes their FirstLatenessMS, which is
+	// more than 0, where no attempt has been recorded. Repeating it is harmless.
+	Begin(ctx context.Context, session timer.ID, fires []timer.Fire) error
+	// OpenAmong returns those of the fires that are open, as the store has them, in no order.
+	OpenAmong(ctx context.Context, ids []timer.FireID) ([]timer.Fire, error)
+}
+
 // Position is a place in a slice.
 type Position struct {
 	RunAtMS int64

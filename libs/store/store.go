@@ -30,6 +30,7 @@ type Store interface {
 	Minutes
 	Slices
 	Fires
+	LateFires
 	Sessions
 	Outcomes
 	Completer

@@ -156,6 +156,7 @@ type State struct {
 	Version       int32
 	ActiveSinceMS int64
 	ActiveEpoch   int64
+	AnchorMS      int64 // see Timer
 	VersionMS     int64 // see Timer
 	// PlanVersion: since which version the instants are the same: fires of it, and of those after
 	// it, are the present version's.

@@ -151,12 +151,12 @@ func (s *Service) adoptNewVersion(e *claimedFire, state *timer.State) bool {
 
 // passesMisfirePolicy tells whether a fire's first attempt is to be made, late as it may be. One whose run was
 // moved, or that was put off here, has waited for its turn or for a limit, which is not for the
-// misfire policy to punish.
+// misfire policy to punish. So has one that waited for earlier ones.
 func (s *Service) passesMisfirePolicy(e *claimedFire, state *timer.State) bool {
 	m := e.def.Misfire.For(e.def.Schedule.Kind)
 	planned, now := plannedMS(e), s.opts.Clock.Now().UnixMilli()
 	late := time.Duration(now-planned) * time.Millisecond
-	if e.wasLimited() || e.fire.RunAtMS != planned || late <= m.MisfiredAfter() {
+	if e.ordered || e.wasLimited() || e.fire.RunAtMS != planned || late <= m.MisfiredAfter() {
 		return true
 	}
 	switch {
@@ -165,7 +165,7 @@ func (s *Service) passesMisfirePolicy(e *claimedFire, state *timer.State) bool {
 		s.skip(e, timer.ReasonMisfired)
 		return false
 	case m.Policy == timer.MisfireFireAll:
-		return s.amongLatest(e, state, &m, now)
+		return s.amongLatest(e, state, &m, now) && s.inOrder(e, state, &m, now)
 	}
 	run, err := s.catchUps.Do(e.epoch.Context(), store.CatchUpRequest{
 		FireID:  e.fire.FireID,
@@ -254,6 +254,7 @@ func (s *Service) acquireSlot(e *claimedFire) bool {
 	case store.SlotGranted:
 		return true
 	case store.SlotQueued:
+		s.passed(e)
 		s.inflight.remove(e) // first: its task may come back to this very process
 		s.opts.Dispatch.Committed(e.epoch.Context(), []timer.Fire{answer.Fire})
 	case store.SlotSkipped:

@@ -166,6 +166,10 @@ func (s *Service) call(e *claimedFire, owner *tenant, view *timerView, p *permit
 		s.observeLateness(e, n, late)
 	}
 	p.called = true
+	e.began.Store(true)
+	if e.ordered && n == 1 {
+		s.order.called(e)
+	}
 	s.met.activeAttempts.Inc()
 	began := time.Now()
 	ctx, done := s.activeCalls.begin(e)
@@ -236,6 +240,13 @@ func (s *Service) skip(e *claimedFire, reason timer.Reason) {
 		reason != timer.ReasonSuperseded &&
 		reason != timer.ReasonDeleted
 	s.recorder.end(o, e)
+}
+
+// passed tells that a fire waits for something else than its turn among late ones, or ends.
+func (s *Service) passed(e *claimedFire) {
+	if e.ordered {
+		s.order.passed(e.fire.FireID)
+	}
 }
 
 // dueMS returns when a fire is due: a one-shot that came due while its timer was not active is due

@@ -7,6 +7,7 @@
 //	hands.go     what this process holds, bounded
 //	wheel.go     waits for the run of each
 //	queue.go     due fires wait for a worker, apps in turn
+//	order.go     late fires wait for earlier ones of their timer
 //	call.go      checks (book.go, changes.go), calls, and decides what the result means
 //	record.go    outcomes, retries and releases, in batches
 //	bypass.go    fires taken from the store that no task brings

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,7 @@ type Service struct {
 	calendars     *calendars
 	backfills     *backfills
 	tenants       *tenants
+	order         *sequencer
 	changedTimers chan timer.ID
 	met           *metrics
 
@@ -85,7 +87,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s.tenants = newTenants(&opts)
 	s.recorder, s.events = newRecorder(s), newEventPublisher(s)
-	s.queue = newQueue(s.recorder.full)
+	s.queue, s.order = newQueue(s.recorder.full), newSequencer(s)
 	s.met = newMetrics(s, opts.Registerer)
 	s.heartbeater, err = session.NewHeartbeater(session.Options{
 		Store:  opts.Store,
@@ -190,6 +192,7 @@ func (s *Service) Run(ctx context.Context) error {
 	wheelCtx, endWheel := context.WithCancel(drainCtx)
 	defer endWheel()
 	g.Go(func() error { s.wheel.run(wheelCtx, s.opts.Clock.Read, s.due); return nil })
+	g.Go(func() error { s.order.run(wheelCtx); return nil })
 	g.Go(func() error { defer endWheel(); return s.intake(runCtx) })
 	err := g.Wait()
 
@@ -285,7 +288,7 @@ func (s *Service) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
 	defer cancel()
 	waiting := s.opts.Limits.Close() // first: what waits there comes to the queue no more
-	idle := append(s.wheel.clear(), s.queue.close()...)
+	idle := slices.Concat(s.order.close(), s.wheel.clear(), s.queue.close())
 	for _, w := range waiting {
 		idle = append(idle, w.(*waiter).entry) //nolint:forcetypeassert // only allow has any wait
 	}

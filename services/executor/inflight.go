@@ -21,7 +21,9 @@ type claimedFire struct {
 	app string
 	// it came by the low-priority topic after its run, and its call has not begun.
 	late atomic.Bool
-	low  bool // it came by the low-priority topic
+	// its first attempt has begun.
+	began atomic.Bool
+	low   bool // it came by the low-priority topic
 	// its claim is in doubt, and no task stands behind it; guarded by hands.mu.
 	unconfirmed bool
 
@@ -33,7 +35,9 @@ type claimedFire struct {
 	dueFromMS int64
 
 	// the limits have put it off already; this and the next are its worker's alone.
-	waitedForLimit   bool
+	waitedForLimit bool
+	// it was let begin in the order of its timer's late fires: see sequencer.
+	ordered          bool
 	waitedForBreaker bool // its endpoint's breaker has, too
 	// the version of the timer's state by which the fire's version was found out; its worker's.
 	stateVersion   int32
@@ -62,16 +66,15 @@ const (
 	sourceUnconfirmed             // its claim was made before, and the answer was lost
 	sourcePoll                    // it was found in the store, without a task
 	sourceLatePoll                // and was late
+	byOrder                       // later ones wait for it
 	sourceReadmit                 // it waited for limits of its app that were raised
 )
 
 // low tells whether what has been late for long may come by it, which waits for the present.
-func (o claimSource) low() bool { return o == sourceLowTask || o == sourceLatePoll }
+func (o claimSource) low() bool { return o == sourceLowTask || o == sourceLatePoll || o == byOrder }
 
 // withoutTask tells that no task stands behind the claim.
-func (o claimSource) withoutTask() bool {
-	return o == sourceUnconfirmed || o == sourcePoll || o == sourceLatePoll || o == sourceReadmit
-}
+func (o claimSource) withoutTask() bool { return o != sourceTask && o != sourceLowTask }
 
 // inflight is the bounded set of fires that this process holds, from just before the claim until the
 // outcome is recorded or the fire given back. It is why no fire is in hand twice: who cannot put a
@@ -104,7 +107,9 @@ func (h *inflight) reserve(
 	source claimSource,
 	nowMS int64,
 ) (fresh []*claimedFire, again []int, err error) {
-	if err := h.waitForRoom(ctx, source.low()); err != nil {
+	if source == byOrder { // few, and what fills the hands may wait for them
+		h.mu.Lock()
+	} else if err := h.waitForRoom(ctx, source.low()); err != nil {
 		return nil, nil, err
 	}
 	defer h.mu.Unlock()
@@ -230,6 +235,19 @@ func (h *inflight) callStarted(e *claimedFire) {
 		close(h.room)
 		h.room = make(chan struct{})
 	}
+}
+
+// began returns those of the fires that are in hand and whose first attempts have begun.
+func (h *inflight) began(ids []timer.FireID) map[timer.FireID]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	uncountLate := make(map[timer.FireID]bool)
+	for _, id := range ids {
+		if e := h.fires[id]; e != nil && e.began.Load() {
+			uncountLate[id] = true
+		}
+	}
+	return uncountLate
 }
 
 func (h *inflight) len() int {

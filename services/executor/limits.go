@@ -82,7 +82,7 @@ func (s *Service) acquirePermit(e *claimedFire, owner *tenant, granted *permit) 
 		return p
 	}
 	// Who comes back goes before whoever is new; a retry, too, has had its turn.
-	waited := e.waitedForLimit
+	waited, ordered, id := e.waitedForLimit, e.ordered, e.fire.FireID
 	ask := limit.Ask{
 		App:      owner.name,
 		Priority: p.priority,
@@ -99,6 +99,9 @@ func (s *Service) acquirePermit(e *claimedFire, owner *tenant, granted *permit) 
 	}
 	if p.endpoint != "" {
 		s.opts.Breakers.Cancel(p.endpoint, p.probe)
+	}
+	if ordered {
+		s.order.passed(id)
 	}
 	if !d.Waits {
 		s.deferUntil(e, d.At)
@@ -140,6 +143,7 @@ func (s *Service) refused(e *claimedFire, at time.Time, endpoints ...string) {
 		)
 		return
 	}
+	s.passed(e)
 	e.waitedForBreaker = true
 	if e.refusedSinceMS == 0 {
 		e.refusedSinceMS = s.opts.Clock.Now().UnixMilli()

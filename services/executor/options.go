@@ -21,6 +21,7 @@ import (
 // Store is what an executor needs of the store.
 type Store interface { //nolint:interfacebloat // what a service needs of the sum of the small ones
 	store.Fires
+	store.LateFires
 	store.Sessions
 	Record(
 		ctx context.Context,
@@ -72,6 +73,7 @@ type Planner interface {
 		calendars []timer.Calendar,
 		endMS int64,
 	) (*timer.Fire, error)
+	Before(t *timer.Timer, dueMS, fromMS, untilMS int64, n int) ([]int64, error)
 	AmongLatest(
 		f *timer.Fire,
 		d *timer.Definition,

@@ -60,6 +60,7 @@ func newRecorder(s *Service) *recorder {
 }
 
 func (r *recorder) end(o timer.Outcome, e *claimedFire, as ...timer.Attempt) {
+	r.svc.passed(e)
 	if !e.canary() {
 		r.svc.events.expect(e.epoch, &o)
 	}

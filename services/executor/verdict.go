@@ -131,7 +131,7 @@ type deferral struct {
 
 // deferFire lets a fire wait in the store until its timer is active. Where it is active by now, the
 // fire is decided anew at once. Dying after the answer: the fire is nobody's, and an activation
-// finds it.
+// finds it. Where the answer is lost, nobody here knows whose the fire is: it is claimed again.
 func (s *Service) deferFire(e *claimedFire, state *timer.State) {
 	d := store.Deferral{Fire: e.fire, RunAtMS: timer.DeferredMS}
 	if from := state.ActiveFromMS(); e.def.Schedule.Kind.OneShot() && from < timer.DeferredMS {
@@ -141,8 +141,9 @@ func (s *Service) deferFire(e *claimedFire, state *timer.State) {
 	active, err := s.deferrals.Do(e.epoch.Context(), deferral{e.epoch.ID, d})
 	switch {
 	case err != nil:
-		s.log.Debug().Err(err).Msg("fire of a timer that is not active not deferred, it waits here")
-		s.recheckLater(e)
+		s.log.Debug().Err(err).Msg("deferral of a fire not confirmed, it is claimed again")
+		s.inflight.remove(e)
+		s.unconfirmedClaims.add([]timer.Fire{e.fire})
 	case active:
 		s.wheel.addAt(s.opts.Clock.Now().Add(redecideAfter).UnixMilli(), e)
 	default:

@@ -29,6 +29,7 @@ type deployment struct {
 	id    timer.ID
 	plan  store.Planner
 	late  atomic.Bool // the migrator does nothing
+	deaf  atomic.Bool // executors that start do not poll the store
 	stop  func()
 }
 
@@ -41,7 +42,11 @@ func (d *deployment) up() {
 		d.Parts,
 		"one",
 		d.rcv,
-		func(o *executor.Options) { o.PollAhead = time.Second },
+		func(o *executor.Options) {
+			if o.PollAhead = time.Second; d.deaf.Load() {
+				o.PollAhead = 0
+			}
+		},
 	)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -395,4 +400,60 @@ func TestMaxFiresCountsCalls(t *testing.T) {
 			})
 		})
 	}
+}
+
+// lostDeferral is a store whose answer to a deferral is lost after the commit.
+type lostDeferral struct {
+	executor.Store
+
+	lost atomic.Int32
+}
+
+func (s *lostDeferral) Defer(
+	ctx context.Context,
+	session timer.ID,
+	fires []store.Deferral,
+) ([]timer.FireID, error) {
+	active, err := s.Store.Defer(ctx, session, fires)
+	if err == nil {
+		s.lost.Add(1)
+		err = errCut
+	}
+	return active, err
+}
+
+// A fire whose deferral was committed, and the answer lost, is nobody's: by the time that the executor
+// looks at it again its timer may be active, and the fire another executor's.
+func TestALostDeferralIsNoClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parts := servicetest.New(t, servicetest.Options{})
+		r, st := new(receiver), &lostDeferral{Store: parts.Store}
+		start(t, parts, "one", r, func(o *executor.Options) { o.Store = st })
+		fires := parts.Create("a", soon(1, time.Second)...)
+		parts.Dispatch.Committed(t.Context(), fires)
+		set := func(status timer.Status) []timer.Fire {
+			out, err := parts.Store.SetStatus(t.Context(), []store.StatusChange{
+				{App: "a", ID: fires[0].Timer, Status: status},
+			}, parts.Planner.Plan)
+			require.NoError(t, err)
+			require.NoError(t, out[0].Err)
+			return out[0].Fires
+		}
+		time.Sleep(500 * time.Millisecond)
+		set(timer.StatusPaused)
+		time.Sleep(time.Second)
+		require.Positive(t, st.lost.Load())
+		const other = 42
+		require.NoError(
+			t,
+			parts.Store.OpenSession(t.Context(), other, store.ExecutorSession, "other"),
+		)
+		won, err := parts.Store.Claim(t.Context(), other, set(timer.StatusActive))
+		require.NoError(t, err)
+		require.Len(t, won, 1)
+		time.Sleep(2 * time.Second)
+		calls, _ := r.seen()
+		require.Empty(t, calls, "it is the other's")
+	})
 }

@@ -144,6 +144,28 @@ func (s *Store) RecordAttempts(
 	return slices.Compact(lost), nil
 }
 
+// Begin notes that first attempts begin.
+func (s *Store) Begin(_ context.Context, session timer.ID, fires []timer.Fire) error {
+	defer s.lock()()
+	for i := range fires {
+		if f := s.owned(session, &fires[i]); f != nil && f.Attempt == 0 {
+			f.FirstLatenessMS = fires[i].FirstLatenessMS
+		}
+	}
+	return nil
+}
+
+// OpenAmong returns those that are open.
+func (s *Store) OpenAmong(_ context.Context, ids []timer.FireID) (open []timer.Fire, err error) {
+	defer s.lock()()
+	for _, id := range ids {
+		if f := s.fires[id]; f != nil {
+			open = append(open, *f)
+		}
+	}
+	return open, nil
+}
+
 // Overdue sweeps.
 func (s *Store) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, error) {
 	defer s.lock()()

@@ -18,6 +18,7 @@ func (s *Store) state(t *row) timer.State {
 		Version:         t.Version,
 		ActiveSinceMS:   t.ActiveSinceMS,
 		ActiveEpoch:     t.ActiveEpoch,
+		AnchorMS:        t.AnchorMS,
 		VersionMS:       t.VersionMS,
 		PlanVersion:     t.planVersion,
 		InactiveSinceMS: t.InactiveSinceMS,

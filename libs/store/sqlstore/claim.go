@@ -174,6 +174,23 @@ func (s *Store) claimSlowly(
 	return won, nil
 }
 
+// OpenAmong reads by primary key, without locks.
+func (s *Store) OpenAmong(ctx context.Context, ids []timer.FireID) (open []timer.Fire, err error) {
+	ids = sortedIDs(slices.Clone(ids))
+	err = s.read(ctx, "reading open fires", func(ctx context.Context, c sqlx.QueryerContext) error {
+		open = nil
+		for part := range batches(ids) {
+			rows, err := s.openFires(ctx, c, part, "")
+			if err != nil {
+				return err
+			}
+			open = append(open, rows...)
+		}
+		return nil
+	})
+	return open, err
+}
+
 // readFires reads open fires by id, in any order.
 func (s *Store) readFires(ctx context.Context, ids []timer.FireID) (fires []timer.Fire, err error) {
 	err = s.read(ctx, "reading fires", func(ctx context.Context, c sqlx.QueryerContext) error {

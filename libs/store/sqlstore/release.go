@@ -90,6 +90,39 @@ func (s *Store) RecordAttempts(
 	return lost, nil
 }
 
+// Begin locks the rows that are still the session's at the revision given. The record of an attempt
+// comes before all of this, and then the row stays as it is, or after all of it. Repeated, it writes
+// the same again.
+func (s *Store) Begin(ctx context.Context, session timer.ID, fires []timer.Fire) error {
+	sorted := slices.Clone(fires)
+	slices.SortStableFunc(sorted, timer.CompareFires)
+	sorted = slices.CompactFunc(sorted, sameFire)
+	given := make(map[timer.FireID]*timer.Fire, len(sorted))
+	for i := range sorted {
+		given[sorted[i].FireID] = &sorted[i]
+	}
+	return s.write(ctx, "noting attempts that begin", func(ctx context.Context, c runner) error {
+		for part := range batches(sorted) {
+			rows, err := s.lockOwned(ctx, c, session, idsOf(part))
+			if err != nil {
+				return err
+			}
+			var begun []timer.Fire
+			for _, r := range rows {
+				if f := given[r.FireID]; f.Rev == r.Rev && r.Attempt == 0 {
+					r.FirstLatenessMS = f.FirstLatenessMS
+					begun = append(begun, r)
+				}
+			}
+			slices.SortFunc(begun, timer.CompareFires)
+			if err := s.saveFires(ctx, c, begun, "late_ms"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // ownedOf locks the given fires' rows and splits the fires into those that the session owns at the
 // revision given, sorted, and the ids of the rest.
 func (s *Store) ownedOf(

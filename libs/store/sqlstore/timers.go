@@ -84,6 +84,7 @@ type stateRow struct {
 	Version       sql.NullInt32  `db:"version"`
 	ActiveSinceMS sql.NullInt64  `db:"active_since_ms"`
 	ActiveEpoch   sql.NullInt64  `db:"active_epoch"`
+	AnchorMS      sql.NullInt64  `db:"anchor_ms"`
 	VersionMS     sql.NullInt64  `db:"version_ms"`
 	PlanVersion   sql.NullInt32  `db:"plan_version"`
 	CreatedMS     sql.NullInt64  `db:"created_ms"`
@@ -94,13 +95,16 @@ type stateRow struct {
 	RunningSeries sql.NullInt64  `db:"running_series"`
 }
 
-const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.status,t.version,t.active_since_ms,t.active_epoch,t.version_ms,t.plan_version,t.created_ms," +
+const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.status,t.version,t.active_since_ms,t.active_epoch,t.anchor_ms,t.version_ms,t.plan_version,t.created_ms," +
 	"a.frozen,t.inactive_since_ms,t.paused_until_ms,t.running_due_ms,t.running_series"
 
 func (r stateRow) state() timer.State {
-	versionMS := r.VersionMS.Int64
+	versionMS, anchorMS := r.VersionMS.Int64, r.AnchorMS.Int64
 	if versionMS == 0 {
 		versionMS = r.CreatedMS.Int64 // as timerRow.timer
+	}
+	if anchorMS == 0 && r.ActiveEpoch.Int64 > 0 {
+		anchorMS = r.CreatedMS.Int64 // as there
 	}
 	var running timer.FireID
 	if r.RunningDueMS.Int64 != 0 {
@@ -121,6 +125,7 @@ func (r stateRow) state() timer.State {
 		Version:         r.Version.Int32,
 		ActiveSinceMS:   r.ActiveSinceMS.Int64,
 		ActiveEpoch:     r.ActiveEpoch.Int64,
+		AnchorMS:        anchorMS,
 		VersionMS:       versionMS,
 		PlanVersion:     r.PlanVersion.Int32,
 		InactiveSinceMS: r.InactiveSince.Int64,

@@ -64,6 +64,7 @@ func upgrade(t *testing.T, s *sqlstore.Store, onDuplicate string) {
 			Version:       1,
 			ActiveSinceMS: 2000,
 			ActiveEpoch:   1,
+			AnchorMS:      1000,
 			VersionMS:     1000,
 		}, states[0])
 	}

@@ -1,5 +1,5 @@
 // Package storetest is the suite that every store passes: one test for each promise of package
-// store, S1 to S31, by its number. Concurrency is tested for real, with many goroutines and, where
+// store, S1 to S32, by its number. Concurrency is tested for real, with many goroutines and, where
 // the database allows it, two stores on it.
 package storetest
 
@@ -120,6 +120,8 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S31_EditsMeanwhile", editsMeanwhile},
 		{"S31_ConcurrentZones", concurrentZones},
 		{"S31_RandomRollouts", randomRollouts},
+		{"S32_OpenAmong", openAmong},
+		{"S32_Begin", beginNotes},
 		{"LanesAndTargets", prioritiesAndTargets},
 		{"Redrives_MakeFires", redriveMakesFires},
 		{"Redrives_Select", redriveSelects},

@@ -322,6 +322,7 @@ func readTimers(t *testing.T, s *setup) {
 			Version:       1,
 			ActiveEpoch:   1,
 			ActiveSinceMS: made[1].ActiveSinceMS,
+			AnchorMS:      made[1].AnchorMS,
 			VersionMS:     made[1].CreatedMS,
 		},
 		{
@@ -331,6 +332,7 @@ func readTimers(t *testing.T, s *setup) {
 			Name:            made[4].Name,
 			Status:          timer.StatusDeleted,
 			Version:         1,
+			AnchorMS:        made[4].AnchorMS,
 			VersionMS:       made[4].CreatedMS,
 			InactiveSinceMS: gone.InactiveSinceMS,
 		},

@@ -1,0 +1,38 @@
+package expansion
+
+import (
+	"slices"
+
+	"github.com/carillon-timer/carillon/libs/schedule"
+	"github.com/carillon-timer/carillon/libs/timer"
+)
+
+// Before returns the due instants of a cron or an interval before one of them, from fromMS on, in
+// order. Only those count whose run was planned before untilMS, and of them only the latest n. It
+// goes by the version given alone: an earlier one may have had other instants.
+func (p *Planner) Before(t *timer.Timer, dueMS, fromMS, untilMS int64, n int) ([]int64, error) {
+	kind, jitter := t.Definition.Schedule.Kind, t.Definition.Schedule.Jitter
+	if kind != timer.KindCron && kind != timer.KindInterval || fromMS >= dueMS {
+		return nil, nil
+	}
+	s, err := p.schedule(t)
+	if err != nil {
+		return nil, err
+	}
+	anchor := Anchor(t)
+	var spans [][]int64
+	count, to := 0, dueMS
+	for span := latestSpan.Milliseconds(); count < n && to > fromMS; span *= latestWiden {
+		start := max(fromMS, to-span)
+		var dues []int64
+		for due := s.Next(start-1, anchor); due < to; due = s.Next(due, anchor) {
+			if due+schedule.Jitter(t.ID, due, jitter) < untilMS {
+				dues = append(dues, due)
+			}
+		}
+		spans, count, to = append(spans, dues), count+len(dues), start
+	}
+	slices.Reverse(spans)
+	all := slices.Concat(spans...)
+	return all[max(0, len(all)-n):], nil
+}
