@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -163,6 +164,22 @@ func TestMisfirePolicies(t *testing.T) {
 	}
 }
 
+// lateDues returns what was due of a timer's fires that began later than that, in the order of their
+// first attempts.
+func (env *environment) lateDues(id timer.ID, late time.Duration) (dues []int64) {
+	all := slices.Clone(env.rcv.Of(id))
+	slices.SortFunc(
+		all,
+		func(a, b receiver.Arrival) int { return cmp.Compare(a.StartNS, b.StartNS) },
+	)
+	for i := range all {
+		if all[i].Attempt == 1 && all[i].Lateness() > late {
+			dues = append(dues, all[i].Fire.DueMS)
+		}
+	}
+	return slices.Compact(dues) // a call that is repeated for a lost answer
+}
+
 func misfires(t *testing.T, env *environment) {
 	t.Helper()
 	const grace = 3 * time.Second
@@ -247,6 +264,11 @@ func misfires(t *testing.T, env *environment) {
 	require.True(t, late("fire_once", grace), "there is a catch-up")
 	require.False(t, late("skip", grace+10*time.Second), "there is none")
 	require.Equal(t, len(missed), called("fire_all"))
+	require.IsIncreasing(
+		t,
+		env.lateDues(ids["fire_all"], grace+clockTolerance),
+		"in the order in which they began",
+	)
 	require.LessOrEqual(t, called("fire_once"), 1)
 	require.Zero(t, called("skip"))
 	require.NotZero(t, reasons(t, env, ids["skip"])["misfired"])

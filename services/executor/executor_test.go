@@ -44,10 +44,11 @@ func (r *receiver) Call(ctx context.Context, q *callback.Request) callback.Resul
 	defer r.running.Add(-1)
 	r.mu.Lock()
 	r.calls, r.at = append(r.calls, *q), append(r.at, time.Now())
+	takes := r.takes
 	r.mu.Unlock()
-	if r.takes > 0 {
+	if takes > 0 {
 		select {
-		case <-time.After(r.takes):
+		case <-time.After(takes):
 		case <-ctx.Done():
 			return callback.Result{Class: callback.Retry, Error: "cut off"}
 		}

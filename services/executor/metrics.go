@@ -82,11 +82,8 @@ func newMetrics(s *Service, reg prometheus.Registerer) *metrics {
 		"Fires in hand that wait for their run.",
 		func() float64 { return float64(s.wheel.len()) },
 	)
-	gauge(
-		"carillon_executor_queued",
-		"Due fires that wait for a worker.",
-		func() float64 { return float64(s.queue.len()) },
-	)
+	queued := func() float64 { return float64(s.queue.len()) }
+	gauge("carillon_executor_queued", "Due fires that wait for a worker.", queued)
 	gauge(
 		"carillon_executor_unrecorded",
 		"Results in hand that are not recorded yet.",

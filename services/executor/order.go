@@ -68,6 +68,7 @@ type sequence struct {
 type lateFire struct {
 	*claimedFire
 
+	id                 timer.FireID // the fire is a worker's again once it begins
 	timer              *timer.Timer // as far as the planner needs it
 	untilMS, catchUpMS int64        // fires count whose run was planned before the first, and not before the second
 	most               int          // and so many of the latest
@@ -106,6 +107,7 @@ func (s *Service) inOrder(e *claimedFire, state *timer.State, m *timer.Misfire, 
 	}
 	w := &lateFire{
 		claimedFire: e,
+		id:          e.fire.FireID,
 		timer:       t,
 		untilMS:     nowMS - m.MisfiredAfter().Milliseconds(),
 		most:        m.MaxFires,
@@ -137,7 +139,7 @@ func (q *sequencer) join(w *lateFire, epoch int64) bool {
 	if len(seq.waiting) == 0 {
 		seq.moved = time.Now()
 	}
-	i := seq.place(w.fire.DueMS)
+	i := seq.place(w.id.DueMS)
 	seq.waiting = slices.Insert(seq.waiting, i, w)
 	if !seq.ready() {
 		q.ring()
@@ -165,8 +167,8 @@ func (q *sequencer) ring() {
 
 // ready tells whether the first that waits may begin.
 func (seq *sequence) ready() bool {
-	return len(seq.waiting) > 0 && seq.waiting[0].fire.DueMS <= seq.knownMS &&
-		(len(seq.open) == 0 || seq.open[0].DueMS >= seq.waiting[0].fire.DueMS)
+	return len(seq.waiting) > 0 && seq.waiting[0].id.DueMS <= seq.knownMS &&
+		(len(seq.open) == 0 || seq.open[0].DueMS >= seq.waiting[0].id.DueMS)
 }
 
 // begin takes out the first that waits. The others go on waiting for it.
@@ -366,7 +368,7 @@ func (seq *sequence) place(dueMS int64) int {
 	i, _ := slices.BinarySearchFunc(
 		seq.waiting,
 		dueMS,
-		func(w *lateFire, due int64) int { return cmp.Compare(w.fire.DueMS, due) },
+		func(w *lateFire, due int64) int { return cmp.Compare(w.id.DueMS, due) },
 	)
 	return i
 }
@@ -376,7 +378,7 @@ func (seq *sequence) front() []*timer.Fire {
 	if len(seq.waiting) == 0 {
 		return nil
 	}
-	i, _ := seq.find(seq.waiting[0].fire.DueMS)
+	i, _ := seq.find(seq.waiting[0].id.DueMS)
 	return seq.open[:min(i, orderFront)]
 }
 
@@ -427,18 +429,18 @@ func (l *orderLook) addFresh(ctx context.Context) error {
 				)-time.Duration(w.timer.Definition.Schedule.Jitter).
 					Milliseconds(),
 			)
-			dues, err := l.q.svc.opts.Planner.Before(w.timer, w.fire.DueMS, from, w.untilMS, w.most)
+			dues, err := l.q.svc.opts.Planner.Before(w.timer, w.id.DueMS, from, w.untilMS, w.most)
 			if err != nil {
 				l.q.svc.log.Warn().
 					Err(err).
-					Stringer("fire", w.fire.FireID).
+					Stringer("fire", w.id).
 					Msg("a late fire is called: the schedule of those before it cannot be read")
 			}
 			for _, due := range dues {
 				l.ids = append(l.ids, timer.FireID{Timer: id, DueMS: due})
 			}
-			l.ids = append(l.ids, w.fire.FireID)
-			l.known[id] = w.fire.DueMS
+			l.ids = append(l.ids, w.id)
+			l.known[id] = w.id.DueMS
 		}
 	}
 	return nil
@@ -541,7 +543,7 @@ func (q *sequencer) release(now time.Time) (after time.Duration) {
 			stall = orderBlind
 		}
 		if !seq.ready() && now.Sub(seq.moved) >= stall {
-			due := seq.waiting[0].fire.DueMS
+			due := seq.waiting[0].id.DueMS
 			i, _ := seq.find(due)
 			seq.open, seq.knownMS = slices.Delete(seq.open, 0, i), max(seq.knownMS, due)
 			q.svc.met.unordered.Inc()

@@ -34,7 +34,9 @@ func TestCatchUpsGoInOrder(t *testing.T) {
 			t.Run(name+", "+endpoint, func(t *testing.T) {
 				t.Parallel()
 				deployed(t, every(time.Second), down, func(d *deployment) {
+					d.rcv.mu.Lock()
 					d.rcv.takes = takes
+					d.rcv.mu.Unlock()
 					d.at(100 * time.Second)
 					late := d.lateCalls(5 * time.Second)
 					require.IsIncreasing(d.t, late)
