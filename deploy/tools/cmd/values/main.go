@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -78,12 +79,35 @@ func table(values []byte) (string, error) {
 		}
 		fmt.Fprintf(&sections, "\n### %s\n\n", key.Value)
 		if said := comment(key); said != "" {
-			fmt.Fprintf(&sections, "%s\n\n", said)
+			fmt.Fprintf(&sections, "%s\n\n", wrap(said))
 		}
 		sections.WriteString(heading)
 		rows(&sections, key.Value, value)
 	}
 	return "\n" + heading + plain.String() + sections.String(), nil
+}
+
+const maxColumns = 100 // of prose; command docs checks it
+
+// wrap breaks a text into lines at its blanks.
+func wrap(text string) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		width := utf8.RuneCountInString(word)
+		switch {
+		case column == 0:
+		case column+1+width > maxColumns:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += width
+	}
+	return b.String()
 }
 
 const heading = "| value | default | what |\n|---|---|---|\n"

@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestTable(t *testing.T) {
 	t.Parallel()
@@ -28,6 +31,15 @@ group:
 		"| `group.flow` | `{a: 1, b: [x, \"y\"]}` |  |\n" +
 		"| `group.deep` | | Deeper. |\n" +
 		"| `group.deep.list` | `[]` |  |\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	fits, long := strings.Repeat("ä", maxColumns-2), strings.Repeat("b", maxColumns+1)
+	got, want := wrap("x "+fits+" y  z "+long), "x "+fits+"\ny z\n"+long
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
