@@ -47,8 +47,8 @@ sim-mutants: ## whether the simulation catches bugs that are put in on purpose, 
 
 CHAOS ?=
 
-chaos: build ## faults on real servers under load, about 50 minutes, table into the README (CHAOS='kill|redis': some of them)
-	go run ./e2e/chaos/cmd/carillon-chaos -bin bin -run '$(CHAOS)' -json e2e/chaos/results.json -doc README.md
+chaos: build ## faults on real servers under load, about 50 minutes, table into docs/fault-tolerance.md (CHAOS='kill|redis': some of them)
+	go run ./e2e/chaos/cmd/carillon-chaos -bin bin -run '$(CHAOS)' -json e2e/chaos/results.json -doc docs/fault-tolerance.md
 
 isolation: build ## the stories of apps that press others, in full size on both ways to run, lateness judged (about 10 minutes, of a machine that does nothing else)
 	@CARILLON_ISOLATION=full CARILLON_BIN=$(CURDIR)/bin CARILLON_TEST_REQUIRE=mysql,redis,pulsar exec scripts/with-servers.sh mysql redis pulsar -- \

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks that deploy/ and helm/ speak of what the code has: check.sh. It needs no server and changes nothing.
+# Checks that deploy/, helm/ and the documents speak of what the code has: check.sh. It needs no server and changes nothing.
 #
-# Metrics in alerts and dashboard, and settings in chart and compose file, must be in the Go sources; every alert must be in the
-# runbook, and none besides; what is generated must be current. With helm and promtool in bin/ or PATH the chart is linted and rendered, and the
+# Metrics in alerts, dashboard and documents, and settings in chart, compose file and documents, must be in the Go sources; every
+# setting and every alert must be documented, and none besides; what is generated must be current; the documents' links must lead
+# somewhere. With helm and promtool in bin/ or PATH the chart is linted and rendered, and the
 # alerts are checked and tested; without them that is left out, loudly, or fails where CARILLON_CHECK_REQUIRE names them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -40,21 +41,25 @@ sources=$(find libs services -name '*.go' ! -name '*_test.go' -exec cat {} + | t
 have=$(grep -oE '"carillon_[a-z0-9_]+"' <<<"$sources" | tr -d '"'
   grep -oE 'Namespace: *Namespace, Name: *"[a-z0-9_]+"' <<<"$sources" | sed -E 's/.*"(.*)"/carillon_\1/')
 [ "$(wc -l <<<"$have")" -gt 20 ] || complain "hardly a metric found in the Go sources: is the search out of date?"
-want=$(cat deploy/prometheus/*.yml deploy/grafana/*.json | grep -oE '\bcarillon_[a-z0-9_]+' | sed -E 's/_(bucket|sum|count)$//')
+want=$(cat deploy/prometheus/*.yml deploy/grafana/*.json README.md docs/*.md | grep -oE '\bcarillon_[a-z0-9_]+' | sed -E 's/_(bucket|sum|count)$//')
 absent "metric that no Go source registers" "$have" "$want"
 
 # Settings: the names that libs/config registers, as environment variables.
 have=$(grep -oE '\bs\.(String|Secret|DSN|List|Rules|Bool|Tri|Int|Duration)\( *&[A-Za-z0-9.]+, "[a-z0-9-]+"' <<<"$sources" |
   sed -E 's/.*"(.*)"/CARILLON_\1/' | tr 'a-z-' 'A-Z_')
-# Of compose's own: the port of the API on this machine.
-want=$(grep -rhoE '\bCARILLON_[A-Z0-9_]*[A-Z0-9]\b' deploy/Dockerfile deploy/compose.yaml helm/carillon | grep -vx CARILLON_PORT)
+# Besides: of compose, the port of the API on this machine; in the documents, variables of tests and commands.
+want=$(grep -rhoE '\bCARILLON_[A-Z0-9_]*[A-Z0-9]\b' deploy/Dockerfile deploy/compose.yaml helm/carillon docs |
+  grep -vxE 'CARILLON_(PORT|API_KEY|BIN|GRAFANA|ISOLATION|(TEST|E2E)_[A-Z_]+)')
 absent "setting that no Go source registers" "$have" "$want"
+documented=$(grep -oE '^\| `[^|]*\|' docs/settings.md | grep -oE '`[a-z0-9-]+`' | tr -d '`' | sed 's/^/CARILLON_/' | tr 'a-z-' 'A-Z_')
+absent "setting without a row in docs/settings.md" "$documented" "$have"
+absent "row in docs/settings.md without a setting" "$have" "$documented"
 
-# Alerts and their places in the runbook.
+# Alerts and their sections in the documents.
 alerts=$(sed -nE 's/^ *- alert: *(\w+)$/\1/p' deploy/prometheus/alerts.yml)
-places=$(sed -nE 's/^#+ (Carillon\w+)$/\1/p' deploy/README.md)
-absent "alert without a place in deploy/README.md" "$places" "$alerts"
-absent "place in deploy/README.md without an alert" "$alerts" "$places"
+places=$(sed -nE 's/^#+ (Carillon\w+)$/\1/p' docs/monitoring.md)
+absent "alert without a section in docs/monitoring.md" "$places" "$alerts"
+absent "section in docs/monitoring.md without an alert" "$alerts" "$places"
 
 tested=$(grep -oE 'alertname: \w+' deploy/prometheus/tests/alerts.yml | sed 's/.* //')
 absent "alert without a test in deploy/prometheus/tests" "$tested" "$alerts"
@@ -64,6 +69,7 @@ for copy in prometheus/alerts.yml grafana/carillon.json; do
   cmp -s "deploy/$copy" "helm/carillon/files/$(basename "$copy")" || complain "helm/carillon/files/$(basename "$copy") is no copy of deploy/$copy: make generate"
 done
 if tool go; then
+  (cd deploy/tools && GOWORK=off go run ./cmd/docs ../..) || complain "the documents have faults"
   (cd deploy/tools && GOWORK=off go run ./cmd/values -check ../../helm/carillon && GOWORK=off go test ./... >/dev/null) || complain "the tools of deploy find fault"
 fi
 
