@@ -93,7 +93,7 @@ const maxColumns = 100 // of prose; command docs checks it
 func wrap(text string) string {
 	var b strings.Builder
 	column := 0
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		width := utf8.RuneCountInString(word)
 		switch {
 		case column == 0:
