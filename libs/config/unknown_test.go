@@ -72,7 +72,10 @@ func TestVariablesOfTheRepositoryAreKnown(t *testing.T) {
 		"libs/config",
 	}
 	seen := 0
-	for _, dir := range []string{"scripts", "deploy", "helm", "e2e", "services", "libs", ".ci", "Makefile", "README.md", "CONTRIBUTING.md"} {
+	for _, dir := range []string{
+		"scripts", "deploy", "docs", "helm", "e2e", "services", "libs", ".ci",
+		"Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md",
+	} {
 		require.NoError(
 			t,
 			filepath.WalkDir(
