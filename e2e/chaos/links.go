@@ -83,7 +83,7 @@ func linksCut(d time.Duration) func(*Environment) error {
 				if p == nil {
 					target = endpointTarget
 				}
-				err := env.inject("no way between "+name, target, func(f *Fault) (string, error) {
+				err := env.inject("no connection between "+name, target, func(f *Fault) (string, error) {
 					before, err := connections(proxies)
 					if err != nil {
 						return "", err
@@ -148,7 +148,7 @@ func linksSlow(d, by time.Duration) func(*Environment) error {
 		return env.eachLink(
 			func(name string, _ *cluster.Process, _ cluster.Dependency, proxies []*cluster.Proxy) error {
 				err := env.inject(
-					fmt.Sprintf("%s more between %s", by, name),
+					fmt.Sprintf("%s added between %s", by, name),
 					noTarget,
 					func(f *Fault) (string, error) {
 						n, err := connections(proxies)

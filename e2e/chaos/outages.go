@@ -49,7 +49,7 @@ func redisOutage(d time.Duration) func(*Environment) error {
 func (env *Environment) injectOutage(name, called string, d time.Duration, t Target) error {
 	what := "restart of " + called
 	if d > 0 {
-		what = fmt.Sprintf("%s away for %s", called, d)
+		what = fmt.Sprintf("%s down for %s", called, d)
 	}
 	err := env.inject(what, t, func(f *Fault) (string, error) {
 		before, err := env.srv.pid(name)

@@ -22,7 +22,7 @@ func overload(env *Environment) error {
 	}
 	clock.Pause(env.ctx, time.Until(from))
 	return env.inject(
-		fmt.Sprintf("%d fires/s, three times what can run", rate),
+		fmt.Sprintf("%d fires/s, three times the capacity", rate),
 		noTarget,
 		func(f *Fault) (string, error) {
 			var behind []int

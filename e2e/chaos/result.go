@@ -78,7 +78,7 @@ func Table(results []*Result) string {
 		)
 	}
 	b.WriteString(
-		"\n| fault | lasted | new fires on time after | target | all late ones called after | target | latest |\n|---|---|---|---|---|---|---|\n",
+		"\n| fault | lasted | new fires on time after | target | all late fires called after | target | latest |\n|---|---|---|---|---|---|---|\n",
 	)
 	for _, r := range results {
 		for _, f := range r.Faults {

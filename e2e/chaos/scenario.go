@@ -56,7 +56,7 @@ func Scenarios() []*Scenario {
 		},
 		{
 			Name:  "migrators",
-			About: "all migrators down for 60 s, past a step1 of 15 s",
+			About: "all migrators down for 60 s, longer than -expand-ahead (15 s)",
 			Do:    downFor(cluster.Migrator, time.Minute),
 			Env:   map[string]string{"CARILLON_EXPAND_AHEAD": "15s"},
 		},
@@ -116,7 +116,7 @@ func Scenarios() []*Scenario {
 		},
 		{
 			Name:       "overload",
-			About:      "three times what can run, for 2 min",
+			About:      "three times the capacity for 2 min",
 			Do:         overload,
 			NoRepeats:  true,
 			SettleTime: 15 * time.Minute,
