@@ -38,12 +38,18 @@ func Example() {
 
 // Several calendars rule together.
 func ExampleSet_NextAllowed() {
-	weekdays, err := calendar.New(&timer.Calendar{Name: "weekdays", ExcludedWeekdays: []string{"sat", "sun"}}, nil)
+	weekdays, err := calendar.New(
+		&timer.Calendar{Name: "weekdays", ExcludedWeekdays: []string{"sat", "sun"}},
+		nil,
+	)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	holidays, err := calendar.New(&timer.Calendar{Name: "holidays", ExcludedDates: []string{"2026-12-28"}}, nil)
+	holidays, err := calendar.New(
+		&timer.Calendar{Name: "holidays", ExcludedDates: []string{"2026-12-28"}},
+		nil,
+	)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -11,7 +11,7 @@ import (
 func ExampleExpand() {
 	values := &payload.Values{
 		Fire: timer.FireID{Timer: 42, DueMS: 1_767_225_600_000}, Attempt: 1,
-		App: "shop", Name: "bill", Labels: map[string]string{"customer": `Bell & "Sons"`},
+		App: "shop", Name: "bill", Labels: map[string]string{"customer": `Hall & "Sons"`},
 	}
 	for _, t := range []struct {
 		text  string
@@ -29,14 +29,14 @@ func ExampleExpand() {
 		fmt.Println(text)
 	}
 	// Output:
-	// {"to": "Bell & \"Sons\"", "due": "2026-01-01T00:00:00.000Z"}
-	// https://example.com/bills?to=Bell%20%26%20%22Sons%22
-	// <to>Bell &amp; &#34;Sons&#34;</to>
+	// {"to": "Hall & \"Sons\"", "due": "2026-01-01T00:00:00.000Z"}
+	// https://example.com/bills?to=Hall%20%26%20%22Sons%22
+	// <to>Hall &amp; &#34;Sons&#34;</to>
 }
 
 // A text variable in JSON may stand only inside a string.
 func ExampleCheck() {
-	labels := map[string]string{"customer": "Bell"}
+	labels := map[string]string{"customer": "Hall"}
 	err := payload.Check("target.body", `{"to": {{label.customer}}}`, payload.JSON, labels)
 	fmt.Println(timer.CodeOf(err))
 	// Output: invalid

@@ -78,7 +78,15 @@ func ExampleCheck() {
 // Jitter is the same in every process.
 func ExampleJitter() {
 	limit := timer.Duration(time.Minute)
-	a, b := schedule.Jitter(42, 1_767_225_600_000, limit), schedule.Jitter(42, 1_767_225_600_000, limit)
+	a, b := schedule.Jitter(
+		42,
+		1_767_225_600_000,
+		limit,
+	), schedule.Jitter(
+		42,
+		1_767_225_600_000,
+		limit,
+	)
 	fmt.Println(a == b, 0 <= a, a <= time.Duration(limit).Milliseconds())
 	// Output: true true true
 }

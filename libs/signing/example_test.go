@@ -47,7 +47,10 @@ func ExampleKey() {
 		return
 	}
 	fmt.Println(strings.Contains(fmt.Sprintf("%v %+v %s", key, key, key), signing.PrefixPrivate))
-	fmt.Println(strings.HasPrefix(key.Reveal(), signing.PrefixPrivate), strings.HasPrefix(key.Public(), signing.PrefixPublic))
+	fmt.Println(
+		strings.HasPrefix(key.Reveal(), signing.PrefixPrivate),
+		strings.HasPrefix(key.Public(), signing.PrefixPublic),
+	)
 	// Output:
 	// false
 	// true true

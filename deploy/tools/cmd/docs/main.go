@@ -72,12 +72,18 @@ func check(root fs.FS) (complaints []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(docs)) {
 		d := docs[name]
 		if limit := maxBytes[name]; limit > 0 && len(d.text) > limit {
-			complaints = append(complaints, fmt.Sprintf("%s has %d bytes, more than %d", name, len(d.text), limit))
+			complaints = append(
+				complaints,
+				fmt.Sprintf("%s has %d bytes, more than %d", name, len(d.text), limit),
+			)
 		}
 		for n, line := range prose(d.text) {
 			at := fmt.Sprintf("%s:%d", name, n)
 			if columns := width(line); columns > maxColumns {
-				complaints = append(complaints, fmt.Sprintf("%s has %d columns, more than %d", at, columns, maxColumns))
+				complaints = append(
+					complaints,
+					fmt.Sprintf("%s has %d columns, more than %d", at, columns, maxColumns),
+				)
 			}
 			for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(line, ""), -1) {
 				if why := follow(root, docs, name, m[1]); why != "" {
@@ -188,7 +194,7 @@ func slugs(text string) map[string]bool {
 			switch {
 			case r == ' ':
 				return '-'
-			case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_':
+			case unicode.In(r, unicode.L, unicode.Nd) || r == '-' || r == '_':
 				return unicode.ToLower(r)
 			default:
 				return -1

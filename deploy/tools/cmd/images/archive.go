@@ -39,7 +39,8 @@ func writeOCI(o *options, program string, images map[string]v1.Image, file strin
 	index := mutate.IndexMediaType(empty.Index, "application/vnd.oci.image.index.v1+json")
 	for _, arch := range o.arches {
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
-			Add: images[arch], Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
+			Add:        images[arch],
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
 		})
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(file), ".oci-")
@@ -52,7 +53,10 @@ func writeOCI(o *options, program string, images map[string]v1.Image, file strin
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
 	// What containerd and skopeo look for: the whole name, and the tag.
-	names := map[string]string{"io.containerd.image.name": reference(o, program), "org.opencontainers.image.ref.name": o.version}
+	names := map[string]string{
+		"io.containerd.image.name":          reference(o, program),
+		"org.opencontainers.image.ref.name": o.version,
+	}
 	if err := path.AppendIndex(index, layout.WithAnnotations(names)); err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
@@ -78,7 +82,9 @@ func pack(dir, file string) error {
 		if err != nil {
 			return err
 		}
-		if err := w.WriteHeader(&tar.Header{Name: path, Mode: 0o644, Size: int64(len(body)), Format: tar.FormatUSTAR}); err != nil {
+		if err := w.WriteHeader(
+			&tar.Header{Name: path, Mode: 0o644, Size: int64(len(body)), Format: tar.FormatUSTAR},
+		); err != nil {
 			return err
 		}
 		_, err = w.Write(body)

@@ -25,7 +25,14 @@ const (
 // compile builds the programs for an architecture into dir, as the Dockerfile does: static, without
 // paths of this machine.
 func compile(ctx context.Context, o *options, arch, dir string) error {
-	args := []string{"build", "-trimpath", "-ldflags", "-s -w -X " + versionVariable + "=" + o.version, "-o", dir + string(filepath.Separator)}
+	args := []string{
+		"build",
+		"-trimpath",
+		"-ldflags",
+		"-s -w -X " + versionVariable + "=" + o.version,
+		"-o",
+		dir + string(filepath.Separator),
+	}
 	for _, p := range o.only {
 		args = append(args, source(p))
 	}
@@ -56,12 +63,19 @@ func image(o *options, program, arch, file string, roots []byte) (v1.Image, erro
 	if err != nil {
 		return nil, err
 	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+	l, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
+	)
 	if err != nil {
 		return nil, err
 	}
 	img, err := mutate.Append(empty.Image, mutate.Addendum{
-		Layer: l, History: v1.History{Created: v1.Time{Time: o.created}, CreatedBy: "deploy/tools/cmd/images", Comment: program},
+		Layer: l,
+		History: v1.History{
+			Created:   v1.Time{Time: o.created},
+			CreatedBy: "deploy/tools/cmd/images",
+			Comment:   program,
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -80,14 +94,24 @@ func configuration(o *options) v1.Config {
 	return v1.Config{
 		Entrypoint: []string{"/carillon"},
 		Env: []string{
-			"CARILLON_HTTP_ADDR=:8080", "CARILLON_ADMIN_ADDR=:8081", "CARILLON_DATA_DIR=/data", "CARILLON_LOG_FORMAT=json",
+			"CARILLON_HTTP_ADDR=:8080",
+			"CARILLON_ADMIN_ADDR=:8081",
+			"CARILLON_DATA_DIR=/data",
+			"CARILLON_LOG_FORMAT=json",
 		},
 		User:         fmt.Sprintf("%d:%d", nobody, nobody),
 		WorkingDir:   "/data",
 		ExposedPorts: map[string]struct{}{"8080/tcp": {}, "8081/tcp": {}},
 		Healthcheck: &v1.HealthConfig{
-			Test: []string{"CMD", "/carillon", "probe"}, Interval: 5 * time.Second, Timeout: 4 * time.Second,
-			StartPeriod: 60 * time.Second, Retries: 3,
+			Test: []string{
+				"CMD",
+				"/carillon",
+				"probe",
+			},
+			Interval:    5 * time.Second,
+			Timeout:     4 * time.Second,
+			StartPeriod: 60 * time.Second,
+			Retries:     3,
 		},
 		Labels: map[string]string{
 			"org.opencontainers.image.version":  o.version,
@@ -115,7 +139,15 @@ func layer(binary, roots []byte, at time.Time) ([]byte, error) {
 		{name: "data/", mode: 0o755, owner: nobody},
 		{name: "carillon", mode: 0o755, body: binary},
 	} {
-		h := &tar.Header{Name: f.name, Mode: f.mode, Uid: f.owner, Gid: f.owner, ModTime: at, Size: int64(len(f.body)), Format: tar.FormatPAX}
+		h := &tar.Header{
+			Name:    f.name,
+			Mode:    f.mode,
+			Uid:     f.owner,
+			Gid:     f.owner,
+			ModTime: at,
+			Size:    int64(len(f.body)),
+			Format:  tar.FormatPAX,
+		}
 		h.Typeflag = tar.TypeReg
 		if f.body == nil {
 			h.Typeflag = tar.TypeDir

@@ -15,7 +15,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-var sample = options{version: "v1", registry: "registry.example.com/team/", created: time.Unix(1_700_000_000, 0).UTC(), arches: []string{"amd64", "arm64"}}
+var sample = options{
+	version:  "v1",
+	registry: "registry.example.com/team/",
+	created:  time.Unix(1_700_000_000, 0).UTC(),
+	arches:   []string{"amd64", "arm64"},
+}
 
 func sampleImage(t *testing.T, arch string) v1.Image {
 	t.Helper()
@@ -58,7 +63,8 @@ func TestLayer(t *testing.T) {
 			t.Errorf("/data belongs to %d", h.Uid)
 		}
 	}
-	if have["carillon"] != "program of arm64" || have["etc/ssl/certs/ca-certificates.crt"] != "roots" {
+	if have["carillon"] != "program of arm64" ||
+		have["etc/ssl/certs/ca-certificates.crt"] != "roots" {
 		t.Errorf("%v", have)
 	}
 }
@@ -83,9 +89,21 @@ func TestDockerfileSaysTheSame(t *testing.T) {
 	text := string(b)
 	c := configuration(&sample)
 	want := []string{
-		"ENV " + strings.Join(c.Env, " ") + "\n", "USER " + c.User + "\n", "WORKDIR " + c.WorkingDir + "\n", "EXPOSE 8080 8081\n",
-		`ENTRYPOINT ["` + strings.Join(c.Entrypoint, `", "`) + `"]`, `CMD ["` + strings.Join(c.Healthcheck.Test[1:], `", "`) + `"]`,
-		"--interval=" + c.Healthcheck.Interval.String(), "--timeout=" + c.Healthcheck.Timeout.String(), "--retries=3",
+		"ENV " + strings.Join(
+			c.Env,
+			" ",
+		) + "\n",
+		"USER " + c.User + "\n",
+		"WORKDIR " + c.WorkingDir + "\n",
+		"EXPOSE 8080 8081\n",
+		`ENTRYPOINT ["` + strings.Join(
+			c.Entrypoint,
+			`", "`,
+		) + `"]`,
+		`CMD ["` + strings.Join(c.Healthcheck.Test[1:], `", "`) + `"]`,
+		"--interval=" + c.Healthcheck.Interval.String(),
+		"--timeout=" + c.Healthcheck.Timeout.String(),
+		"--retries=3",
 		"-X " + versionVariable + "=",
 	}
 	for name, value := range c.Labels {
@@ -115,7 +133,12 @@ func TestArchives(t *testing.T) {
 	}
 
 	file = filepath.Join(dir, "o.tar")
-	if err := writeOCI(&sample, "carillon-api", map[string]v1.Image{"amd64": amd, "arm64": arm}, file); err != nil {
+	if err := writeOCI(
+		&sample,
+		"carillon-api",
+		map[string]v1.Image{"amd64": amd, "arm64": arm},
+		file,
+	); err != nil {
 		t.Fatal(err)
 	}
 	unpacked := filepath.Join(dir, "oci")
@@ -125,7 +148,8 @@ func TestArchives(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := top.IndexManifest()
-	if err != nil || len(list.Manifests) != 1 || list.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "v1" {
+	if err != nil || len(list.Manifests) != 1 ||
+		list.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "v1" {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	index, err := top.ImageIndex(list.Manifests[0].Digest)

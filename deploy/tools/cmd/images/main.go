@@ -25,7 +25,14 @@ import (
 )
 
 // programs are those that have an image: the command line tool and the five services.
-var programs = []string{"carillon", "carillon-api", "carillon-migrator", "carillon-scheduler", "carillon-trigger", "carillon-executor"}
+var programs = []string{
+	"carillon",
+	"carillon-api",
+	"carillon-migrator",
+	"carillon-scheduler",
+	"carillon-trigger",
+	"carillon-executor",
+}
 
 type options struct {
 	root, out, registry, version, roots string
@@ -49,9 +56,24 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("images", flag.ContinueOnError)
 	fs.StringVar(&o.root, "root", "../..", "root of the repository")
 	fs.StringVar(&o.out, "out", "../../dist/images", "directory for the archives")
-	fs.StringVar(&o.registry, "registry", "", "before each image's name, such as registry.example.com/team")
-	fs.StringVar(&o.version, "version", "dev", "tag of the images, and what the programs say of themselves")
-	fs.StringVar(&o.roots, "roots", "/etc/ssl/certs/ca-certificates.crt", "bundle of certificate authorities")
+	fs.StringVar(
+		&o.registry,
+		"registry",
+		"",
+		"before each image's name, such as registry.example.com/team",
+	)
+	fs.StringVar(
+		&o.version,
+		"version",
+		"dev",
+		"tag of the images, and what the programs say of themselves",
+	)
+	fs.StringVar(
+		&o.roots,
+		"roots",
+		"/etc/ssl/certs/ca-certificates.crt",
+		"bundle of certificate authorities",
+	)
 	fs.BoolVar(&o.archives, "oci", true, "also write an OCI archive with all architectures")
 	arches := fs.String("arch", "amd64,arm64", "architectures")
 	only := fs.String("only", strings.Join(programs, ","), "programs")
@@ -59,7 +81,14 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("reading flags: %w", err)
 	}
-	o.arches, o.only, o.created = strings.Split(*arches, ","), strings.Split(*only, ","), time.Unix(*epoch, 0).UTC()
+	o.arches, o.only, o.created = strings.Split(
+		*arches,
+		",",
+	), strings.Split(
+		*only,
+		",",
+	), time.Unix(*epoch, 0).
+		UTC()
 	for _, p := range o.only {
 		if !slices.Contains(programs, p) {
 			return fmt.Errorf("there is no program %q: %s", p, strings.Join(programs, ", "))
@@ -74,7 +103,10 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 func build(ctx context.Context, o *options, stdout io.Writer) error {
 	roots, err := os.ReadFile(o.roots)
 	if err != nil {
-		return fmt.Errorf("reading the certificate authorities (Debian's package ca-certificates): %w", err)
+		return fmt.Errorf(
+			"reading the certificate authorities (Debian's package ca-certificates): %w",
+			err,
+		)
 	}
 	work, err := os.MkdirTemp("", "carillon-images-")
 	if err != nil {
@@ -109,7 +141,10 @@ func build(ctx context.Context, o *options, stdout io.Writer) error {
 	}
 	var errs []error
 	for _, program := range o.only {
-		errs = append(errs, writeOCI(o, program, made[program], filepath.Join(o.out, program+".oci.tar")))
+		errs = append(
+			errs,
+			writeOCI(o, program, made[program], filepath.Join(o.out, program+".oci.tar")),
+		)
 	}
 	return errors.Join(errs...)
 }

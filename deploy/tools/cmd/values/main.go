@@ -164,5 +164,6 @@ func comment(key *yaml.Node) string {
 	for i := range lines {
 		lines[i] = strings.TrimSpace(strings.TrimPrefix(lines[i], "#"))
 	}
-	return strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(strings.TrimSpace(strings.Join(lines, " ")))
+	return strings.NewReplacer("|", "\\|", "<", "&lt;").
+		Replace(strings.TrimSpace(strings.Join(lines, " ")))
 }
