@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon-timer/carillon/e2e/sim/memstore"
+	"github.com/carillon-timer/carillon/libs/store/memstore"
 	"github.com/carillon-timer/carillon/libs/store"
 	"github.com/carillon-timer/carillon/libs/store/storetest"
 )
