@@ -9,11 +9,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// AcquireSlots locks the timers' rows in order of id, then those of the fires, and settles the asks
-// one after the other: of two fires of one timer that ask at once, one sees that the other has the
-// turn. A call that dies halfway has given nothing. Repeated after an unknown result, it says now
-// again to the one that has the turn; one that was made to wait is no longer the session's, and
-// lost to it.
+// AcquireSlots locks the timers' rows in order of id, then those of the fires, and decides the
+// requests one by one. Of two fires of one timer that request the slot at once, one therefore sees
+// that the other has it.
+//
+// A call that dies halfway has changed nothing. Repeated after an unknown result, it grants the
+// slot again to the fire that has it. A fire that was queued is no longer owned by the session, so
+// its answer is SlotNotOwned.
 func (s *Store) AcquireSlots(
 	ctx context.Context,
 	session timer.ID,
@@ -22,7 +24,7 @@ func (s *Store) AcquireSlots(
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	err = s.write(ctx, "asking for turns", func(ctx context.Context, c runner) error {
+	err = s.write(ctx, "acquiring slots", func(ctx context.Context, c runner) error {
 		e := &slotBatch{
 			store:    s,
 			c:        c,
@@ -40,7 +42,7 @@ func (s *Store) AcquireSlots(
 	return out, err
 }
 
-// slotBatch is one transaction of Enter.
+// slotBatch is one transaction of AcquireSlots.
 type slotBatch struct {
 	store    *Store
 	c        runner
@@ -50,11 +52,11 @@ type slotBatch struct {
 
 	slots    map[timer.ID]*slotRow
 	owned    map[timer.FireID]timer.Fire
-	open     map[timer.FireID]timer.Fire // those that have a turn, and are open
+	open     map[timer.FireID]timer.Fire // open fires that have a slot
 	queues   map[timer.ID]map[timer.FireID]bool
-	queued   []timer.FireID // to be added to the queues
-	dequeued []timer.FireID // to be removed
-	waits    []timer.Fire   // to be released
+	queued   []timer.FireID // to add to the queues
+	dequeued []timer.FireID // to remove from the queues
+	waits    []timer.Fire   // to release
 	logged   []timer.ID
 }
 
@@ -87,8 +89,7 @@ func (e *slotBatch) run(ctx context.Context) error {
 	return e.write(ctx)
 }
 
-// load reads whether the fires that have the turns are open, and the queues of those timers whose
-// fires may have to wait.
+// load reads which of the fires that have slots are open.
 func (e *slotBatch) load(ctx context.Context) (err error) {
 	var running []timer.FireID
 	for _, r := range e.slots {
@@ -101,7 +102,7 @@ func (e *slotBatch) load(ctx context.Context) (err error) {
 	return err
 }
 
-// queue returns which fires of a timer wait.
+// queue returns the fires of a timer that wait for its slot. It reads them once.
 func (e *slotBatch) queue(ctx context.Context, id timer.ID) (map[timer.FireID]bool, error) {
 	if q, known := e.queues[id]; known {
 		return q, nil
@@ -132,27 +133,27 @@ func (e *slotBatch) decide(ctx context.Context, i int) error {
 	policy := request.Concurrency.Resolved()
 	free := !taken || running == id
 	if at := request.NotBeforeMS(r.EndedMS); free && at > request.NowMS {
-		e.putOff(r, mine, out, at)
+		e.deferUntil(r, mine, out, at)
 		return nil
 	}
 	switch {
 	case policy.Policy == timer.ConcurrencyAllow, taken && running == id:
 		return nil
 	case !taken:
-		e.take(r, mine)
+		e.assign(r, mine)
 		return nil
 	}
 	switch policy.Policy {
 	case timer.ConcurrencyQueueOne, timer.ConcurrencyQueueAll:
-		most := policy.MaxQueue
+		limit := policy.MaxQueue
 		if policy.Policy == timer.ConcurrencyQueueOne {
-			most = 1
+			limit = 1
 		}
-		return e.wait(ctx, mine, out, most)
+		return e.wait(ctx, mine, out, limit)
 	case timer.ConcurrencyCancelPrevious:
 		if out.SlotVerdict = store.SlotReplaced; timer.CompareFireIDs(id, running) > 0 {
 			out.SlotVerdict = store.SlotGranted
-			e.take(r, mine)
+			e.assign(r, mine)
 			e.logged = append(e.logged, id.Timer)
 		}
 	default:
@@ -161,8 +162,8 @@ func (e *slotBatch) decide(ctx context.Context, i int) error {
 	return nil
 }
 
-// take gives a fire the turn.
-func (e *slotBatch) take(r *slotRow, f timer.Fire) {
+// assign gives a fire the slot.
+func (e *slotBatch) assign(r *slotRow, f timer.Fire) {
 	r.give(f.FireID)
 	e.open[f.FireID] = f
 	if f.State == timer.FireWaiting || e.queues[f.Timer][f.FireID] {
@@ -171,9 +172,9 @@ func (e *slotBatch) take(r *slotRow, f timer.Fire) {
 	}
 }
 
-// putOff gives a fire back that came before its delay after the last one is over: it asks anew
-// then, and holds no turn until that.
-func (e *slotBatch) putOff(r *slotRow, f timer.Fire, out *store.SlotResult, runMS int64) {
+// deferUntil releases a fire that came too early after the last one. It requests the slot again at
+// runMS, and has no slot until then.
+func (e *slotBatch) deferUntil(r *slotRow, f timer.Fire, out *store.SlotResult, runMS int64) {
 	if r.running() == f.FireID {
 		r.give(timer.FireID{})
 		delete(e.open, f.FireID)
@@ -189,21 +190,21 @@ func (e *slotBatch) putOff(r *slotRow, f timer.Fire, out *store.SlotResult, runM
 	out.SlotVerdict, out.Fire = store.SlotQueued, f
 }
 
-// wait lets a fire wait, or join those that do, if there is room. The queue forgets what is not
-// open any more when it seems full.
-func (e *slotBatch) wait(ctx context.Context, f timer.Fire, out *store.SlotResult, most int) error {
+// wait releases a fire into the queue, if there is room. If the queue seems full, it first removes
+// fires that are no longer open.
+func (e *slotBatch) wait(ctx context.Context, f timer.Fire, out *store.SlotResult, limit int) error {
 	q, err := e.queue(ctx, f.Timer)
 	if err != nil {
 		return err
 	}
-	if !q[f.FireID] && len(q) >= most {
+	if !q[f.FireID] && len(q) >= limit {
 		if err := e.prune(ctx, q); err != nil {
 			return err
 		}
 	}
 	switch {
 	case q[f.FireID]:
-	case len(q) >= most:
+	case len(q) >= limit:
 		out.SlotVerdict = store.SlotQueueFull
 		return nil
 	default:

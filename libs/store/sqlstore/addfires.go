@@ -7,9 +7,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// AddFires locks the timer's row, so that the fires get the version and epoch that are the present
-// ones when they are committed, and so that of two calls that bring the same fires one comes after
-// the other and finds them: among the open ones, or, looked for after those, among the outcomes.
+// AddFires locks the timer's row. The fires therefore get the version and epoch that are present at
+// the commit. Of two calls with the same fires, the second finds those of the first: among the open
+// fires, which it reads first, or among the outcomes.
 func (s *Store) AddFires(
 	ctx context.Context, app string, id timer.ID, fires []timer.Fire,
 ) (inserted []timer.Fire, err error) {
@@ -68,9 +68,8 @@ func (s *Store) AddFires(
 	return inserted, err
 }
 
-// refuseFrozen keeps fires from being added to a timer whose app is frozen. It shares the app's row
-// until the commit, so a freeze comes before all of this, and then nothing is added, or after it:
-// what was added then was asked for before.
+// refuseFrozen returns a conflict if the app is frozen. It locks the app's row for sharing until
+// the commit, so a freeze comes before, and nothing is added, or it comes after.
 func (s *Store) refuseFrozen(ctx context.Context, c runner, t *timer.Timer, fires int) error {
 	if fires == 0 {
 		return nil

@@ -8,17 +8,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// byScan tells whether a replan has to know a timer's open fires for certain. Calendars and time
-// zones changed since they were planned, so the schedule as it is now does not lead to them. Only
-// what counts its fires, and a one-shot, depend on how many there are: a scan costs more than a
-// plan.
+// byScan reports whether a replan must find a timer's open fires by a scan. Calendars or time zones
+// have changed since the fires were planned, so the present schedule does not lead to them. A scan
+// costs more than a plan. Only timers that count their fires, and one-shots, depend on the number
+// of open fires.
 func byScan(t *timer.Timer) bool {
 	return t.Definition.Schedule.Kind.OneShot() ||
 		t.Definition.Schedule.MaxFires > 0 && t.Definition.Schedule.Kind != timer.KindFixedDelay
 }
 
-// aheadOfReplan returns the open fires of a timer that are due later than now, where calendars or
-// time zones changed.
+// aheadOfReplan returns the open fires of a timer that are due later than now, after a change of
+// calendars or time zones.
 func (x *expansion) aheadOfReplan(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
 	if !byScan(t) {
 		return x.ahead(ctx, t)
@@ -31,8 +31,8 @@ func (x *expansion) aheadOfReplan(ctx context.Context, t *timer.Timer) ([]timer.
 	return x.openAhead[t.ID], nil
 }
 
-// aheadOfEdit is ahead, but for certain where a plan may not lead to what is open: the timer is to
-// be planned anew, or depends on a zone for which processes have different rules, and another one
+// aheadOfEdit is like ahead, but scans if a plan may not lead to all open fires. This is so if the
+// timer is to be replanned, or if processes have different rules for its zone and another process
 // may have planned it.
 func (x *expansion) aheadOfEdit(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
 	if x.mixedZones == nil {
@@ -57,7 +57,7 @@ func (x *expansion) aheadOfEdit(ctx context.Context, t *timer.Timer) ([]timer.Fi
 	return x.openAhead[t.ID], nil
 }
 
-// findAllAhead looks for the open fires of all timers that need that, by one scan for a batch.
+// findAllAhead finds the open fires of all timers that need a scan, with one scan for a batch.
 func (x *expansion) findAllAhead(ctx context.Context, ts []timer.Timer) error {
 	var ids []timer.ID
 	for i := range ts {
@@ -68,9 +68,8 @@ func (x *expansion) findAllAhead(ctx context.Context, ts []timer.Timer) error {
 	return x.findAhead(ctx, ids)
 }
 
-// findAhead reads the open fires to come of timers, but for those that an edit left behind. It goes
-// through the fires of the coming hour by their primary key. No lock is needed, for the reason that
-// ahead tells.
+// findAhead reads the future open fires of timers, without those that an edit left behind. It scans
+// the fires of the coming hour by primary key. It needs no lock, for the reason given at ahead.
 func (x *expansion) findAhead(ctx context.Context, ids []timer.ID) error {
 	slices.Sort(ids)
 	for part := range slices.Chunk(ids, store.MaxBatch) {

@@ -54,8 +54,8 @@ func (s *Store) APIKey(ctx context.Context, id string) (store.APIKey, error) {
 	return keys[0], nil
 }
 
-// APIKeys returns the keys of an app, the newest first. The deployment's own belong to an app of
-// the empty name, which no API lets anyone name.
+// APIKeys returns the keys of an app, newest first. Keys for all apps belong to the app with the
+// empty name, which no API request can name.
 func (s *Store) APIKeys(ctx context.Context, app string) ([]store.APIKey, error) {
 	appID, err := s.appID(ctx, app)
 	if err != nil || appID == 0 {
@@ -70,8 +70,8 @@ func (s *Store) APIKeys(ctx context.Context, app string) ([]store.APIKey, error)
 	)
 }
 
-// AddAPIKey locks the app's row: of two calls at once the second counts the first one's key.
-// Repeated, it finds its key there.
+// AddAPIKey locks the app's row, so the second of two calls at once counts the key of the first. A
+// repeated call finds its key there.
 func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
 	switch {
 	case k.ID == "" || len(k.ID) > maxKeyID:
@@ -132,7 +132,7 @@ func (s *Store) AddAPIKey(ctx context.Context, k store.APIKey) error {
 	)
 }
 
-// RevokeAPIKey ends one. The first call's instant stays.
+// RevokeAPIKey revokes a key. If it is repeated, the instant of the first call stays.
 func (s *Store) RevokeAPIKey(ctx context.Context, app, id string) error {
 	return s.changeApp(
 		ctx,

@@ -8,11 +8,11 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// maxApps is how many apps are remembered; then the memory starts anew.
+// maxApps is the size at which the cache of apps is cleared.
 const maxApps = 100_000
 
-// apps remembers which row is which app. A name and its row never part, so what is remembered is
-// never stale.
+// apps caches the ids and names of apps. An app never changes its id or name, so the cache is never
+// stale.
 type apps struct {
 	mu   sync.RWMutex
 	ids  map[string]int64
@@ -38,7 +38,7 @@ func (a *apps) add(rows []appRow) {
 	}
 }
 
-// lookup splits names into those that are remembered and the rest, sorted.
+// lookup returns the ids of the cached names and the rest of the names, sorted.
 func (a *apps) lookup(names []string) (ids map[string]int64, rest []string) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -54,7 +54,7 @@ func (a *apps) lookup(names []string) (ids map[string]int64, rest []string) {
 	return ids, slices.Compact(rest)
 }
 
-// appID returns the row of an app, 0 where no timer was ever made for it.
+// appID returns the id of an app, 0 if the app does not exist.
 func (s *Store) appID(ctx context.Context, name string) (int64, error) {
 	ids, rest := s.apps.lookup([]string{name})
 	if len(rest) == 0 {
@@ -67,10 +67,9 @@ func (s *Store) appID(ctx context.Context, name string) (int64, error) {
 	return rows[0].ID, nil
 }
 
-// makeApps returns the rows of apps and makes those that are missing, each by a statement of its
-// own outside the caller's transaction: two calls that bring the same new app do not wait for each
-// other's timers. An app whose timers are then refused stays behind as an empty row, which harms
-// nobody.
+// makeApps returns the ids of apps and inserts missing ones, each outside the caller's transaction.
+// Two calls with the same new app therefore do not wait for each other's timers. If the caller then
+// fails, an app without timers remains, which does no harm.
 func (s *Store) makeApps(ctx context.Context, names []string) (map[string]int64, error) {
 	ids, rest := s.apps.lookup(names)
 	if len(rest) == 0 {
@@ -84,14 +83,14 @@ func (s *Store) makeApps(ctx context.Context, names []string) (map[string]int64,
 		rest = slices.DeleteFunc(rest, func(n string) bool { return n == r.Name })
 	}
 	for _, n := range rest {
-		_, err := s.alone(ctx, "making an app", func() *statement {
+		_, err := s.autocommit(ctx, "inserting an app", func() *statement {
 			return stmt(
 				"INSERT INTO apps (name,created_ms) VALUES (",
 			).bind(n).
 				add(",").
 				nowMS(s.dialect).
 				add(")").
-				add(s.dialect.nothing("name"))
+				add(s.dialect.onConflictNothing("name"))
 		})
 		if err != nil {
 			return nil, err
@@ -132,7 +131,7 @@ func (s *Store) readApps(ctx context.Context, names []string) (all []appRow, err
 	return all, err
 }
 
-// appNames returns the names of apps, inside the caller's transaction.
+// appNames returns the names of apps, in the caller's transaction.
 func (s *Store) appNames(
 	ctx context.Context,
 	c sqlx.QueryerContext,

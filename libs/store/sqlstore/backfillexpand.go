@@ -9,16 +9,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// errBadBackfill says that a planner broke the promises that keep a fire of a backfill from being
+// errBadBackfill means that a planner broke the rules that keep a fire of a backfill from being
 // inserted twice.
 var errBadBackfill = errors.New(
 	"the plan of the backfill goes back, repeats itself, or is another's",
 )
 
-// ExpandBackfills takes backfills by row locks that pass by locked rows, and then their timers'
-// rows, in order of id. Two calls at once share the work; one that dies gives it back with its
-// connection. next_ms never moves back, so no fire is inserted twice. One whose plan fails is
-// postponed, and stops no other; one whose timer is deleted is cancelled.
+// ExpandBackfills locks backfills and skips those that others have locked, then locks their timers
+// in order of id. Two calls at once share the work, and the locks of a call that dies end with its
+// connection. next_ms never moves back, so no fire is inserted twice. A backfill whose plan fails
+// is postponed and stops no other. A backfill whose timer is deleted is cancelled.
 func (s *Store) ExpandBackfills(
 	ctx context.Context, limit int, plan store.BackfillPlanner,
 ) (fires []timer.Fire, n int, err error) {
@@ -63,11 +63,11 @@ func (s *Store) ExpandBackfills(
 		fires, n = made, len(rows)
 		return nil
 	})
-	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	// With an error, fires is what the last commit would have created: nobody knows whether it did.
 	return fires, n, err
 }
 
-// planBackfill moves a backfill forward and returns its fires, and when it is to be expanded next.
+// planBackfill advances a backfill and returns its fires, and when it is due for expansion next.
 func (s *Store) planBackfill(
 	row *backfillRow, t *timer.Timer, plan store.BackfillPlanner, nowMS int64,
 ) (fires []timer.Fire, againMS int64) {
@@ -103,7 +103,7 @@ func checkBackfill(t *timer.Timer, row *backfillRow, fires []timer.Fire, nextMS 
 		f.Rev, f.Owner, f.Sweeps, f.TargetBits = 0, 0, 0, 0
 	}
 	if last >= nextMS {
-		return errBadBackfill // not forward, or behind its own fires
+		return errBadBackfill // it did not advance, or not past its own fires
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (s *Store) saveBackfill(ctx context.Context, c runner, row *backfillRow, ag
 		stmt(
 			"UPDATE backfills SET next_ms=",
 		).int(row.NextMS).
-			add(",made=").
+			add(",fires_created=").
 			int(row.Created).
 			add(",status=").
 			int(row.Status).

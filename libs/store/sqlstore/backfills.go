@@ -11,14 +11,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// The statuses of a backfill as they are stored.
+// The stored statuses of a backfill.
 const (
 	rowBackfillRunning   = 0
 	rowBackfillDone      = 1
 	rowBackfillCancelled = 2
 )
 
-const backfillColumns = "id,app_id,timer_id,from_ms,to_ms,next_ms,made,status,created_ms"
+const backfillColumns = "id,app_id,timer_id,from_ms,to_ms,next_ms,fires_created,status,created_ms"
 
 // backfillRow is a row of backfills.
 type backfillRow struct {
@@ -28,7 +28,7 @@ type backfillRow struct {
 	FromMS    int64 `db:"from_ms"`
 	ToMS      int64 `db:"to_ms"`
 	NextMS    int64 `db:"next_ms"`
-	Created   int64 `db:"made"`
+	Created   int64 `db:"fires_created"`
 	Status    int64 `db:"status"`
 	CreatedMS int64 `db:"created_ms"`
 }
@@ -74,8 +74,8 @@ func (s *Store) selectBackfill(
 	return row, err
 }
 
-// StartBackfill inserts the row or leaves the one that is there, and reads it back: a repeated call
-// answers with what has become of the backfill by now.
+// StartBackfill inserts the row or keeps the existing one, and reads it back. A repeated call
+// returns the present state of the backfill.
 func (s *Store) StartBackfill(
 	ctx context.Context,
 	b store.Backfill,
@@ -112,7 +112,7 @@ func (s *Store) StartBackfill(
 			"INSERT INTO backfills ("+backfillColumns+",expand_at_ms) VALUES ",
 		).row(true, int64(b.ID), appID, int64(b.Timer),
 			b.FromMS, b.ToMS, b.FromMS, 0, rowBackfillRunning, nowMS, nowMS)
-		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("id"))); err != nil {
+		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("id"))); err != nil {
 			return err
 		}
 		row, err := s.selectBackfill(ctx, c, b.ID, "")
@@ -125,7 +125,7 @@ func (s *Store) StartBackfill(
 	return out, err
 }
 
-// Backfill returns one.
+// Backfill returns a backfill.
 func (s *Store) Backfill(
 	ctx context.Context,
 	app string,
@@ -146,13 +146,15 @@ func (s *Store) Backfill(
 	return b, err
 }
 
-// CancelBackfill ends it by one statement, which waits for an expansion of it that is under way,
-// and from then on there is none. One that has made all its fires is cancelled as long as one of
-// them is open. What fires it had is then ended in short transactions, each of which locks those
-// that nobody owns: a claim comes before, and its fire is left alone, or after, and finds the fire
-// gone. Dying halfway it leaves fires open, which the repeated call ends. Two calls at once end
-// each fire once. What others write meanwhile is none of its series; should the last fire end
-// between the look and the statement, it is cancelled and lacks nothing.
+// CancelBackfill first ends the backfill with one statement, which waits for a running expansion of
+// it. After that there is no further expansion. A backfill that has created all its fires is
+// cancelled only if one of them is open.
+//
+// It then finishes the unowned fires in short transactions. A claim comes before, and its fire is
+// left alone, or it comes after and finds no fire. A call that dies halfway leaves fires open,
+// which a repeated call finishes. Two calls at once finish each fire once. Other transactions write
+// no fires of this series. If the last fire is finished between the read and the statement, the
+// backfill is cancelled although it is complete.
 func (s *Store) CancelBackfill(
 	ctx context.Context,
 	app string,
@@ -169,7 +171,7 @@ func (s *Store) CancelBackfill(
 				return b, err
 			}
 		}
-		_, err = s.alone(ctx, "cancelling a backfill", func() *statement {
+		_, err = s.autocommit(ctx, "cancelling a backfill", func() *statement {
 			return stmt(
 				"UPDATE backfills SET status=",
 			).int(rowBackfillCancelled).
@@ -200,8 +202,8 @@ func (s *Store) CancelBackfill(
 	}
 }
 
-// backfillFires returns open fires of a backfill behind a position, of which more may be asked. It
-// walks the primary key over the backfill's range: of instants long past, few are open.
+// backfillFires returns open fires of a backfill after a position, and whether there may be more.
+// It scans the primary key over the backfill's range: few fires of past instants are open.
 func (s *Store) backfillFires(
 	ctx context.Context, b *store.Backfill, after timer.FireID, and string, limit int,
 ) (ids []timer.FireID, err error) {
@@ -211,7 +213,7 @@ func (s *Store) backfillFires(
 		"reading the fires of a backfill",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			q := stmt("SELECT " + fireKey + " FROM fires" + s.dialect.byPrimary + " WHERE ")
-			s.dialect.later(
+			s.dialect.keyAfter(
 				q,
 				[]string{"due_ms", "timer_id", "series"},
 				[]int64{after.DueMS, int64(after.Timer), after.Series},
@@ -233,15 +235,14 @@ func (s *Store) backfillFires(
 	return ids, err
 }
 
-// cancelFires ends those of the given fires that are open and that nobody owns, with all that hangs
-// on them: they leave the queue of their timer, and a turn that one of them has goes on to the
-// first that waits. It locks as recordLinked does, the timer's row first: who enters one of them
-// comes before, and it is ended as one that waits, or after, and does not own it. It is one
-// transaction, for one batch of fires; repeated, it finds none of them. Nobody is told of a fire
-// that gets the turn: the sweep finds it.
+// cancelFires finishes those of the given fires that are open and unowned, in one transaction. It
+// removes them from the queue of their timer, and a slot that one of them has goes to the next. It
+// locks like recordLinked, with the timer's row first: a slot request of one of them comes before,
+// and finds it queued, or comes after and does not own it. A repeated call finds none of them.
+// Nobody is told about a fire that gets the slot: the overdue sweep finds it.
 func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
 	return s.write(ctx, "cancelling fires", func(ctx context.Context, c runner) error {
-		r := &linkedBatch{store: s, c: c, session: 0} // of nobody
+		r := &linkedBatch{store: s, c: c, session: 0} // nobody owns the fires
 		for _, id := range ids {
 			r.outcomes = append(
 				r.outcomes,
@@ -257,7 +258,7 @@ func (s *Store) cancelFires(ctx context.Context, ids []timer.FireID) error {
 			if !open || f.Owner != 0 {
 				continue
 			}
-			f.Owner = store.SystemSession // who records it
+			f.Owner = store.SystemSession // the session that records them
 			r.outcomes = append(r.outcomes, timer.Outcome{
 				Fire:       f,
 				Kind:       timer.Skipped,

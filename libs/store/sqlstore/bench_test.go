@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// The benchmarks count in batches of 500 rows, from two goroutines: op is one batch.
+// The benchmarks count batches of 500 rows from two goroutines: one op is one batch.
 func BenchmarkSQLite(b *testing.B) {
 	benchmark(b, func(b *testing.B) *sqlstore.Store {
 		b.Helper()
@@ -32,9 +32,8 @@ func BenchmarkMySQL(b *testing.B) {
 	})
 }
 
-// BenchmarkEdit edits the target and the labels of timers that are due each second and have an hour
-// of open fires, as so many callers of an API do at once: each one timer, and transactions are
-// shared as there.
+// BenchmarkEdit edits the target and labels of timers that are due each second and have an hour of
+// open fires. As in the API, many callers edit one timer each and share transactions.
 func BenchmarkEdit(b *testing.B) {
 	for name, open := range map[string]func(b *testing.B) *sqlstore.Store{
 		"SQLite": func(b *testing.B) *sqlstore.Store {
@@ -149,7 +148,7 @@ func BenchmarkEdit(b *testing.B) {
 
 const batchRows = store.MaxBatch
 
-// prepared is a store with an active timer whose expansion makes fires, and a session.
+// prepared is a store with a session and an active timer whose expansion creates fires.
 type prepared struct {
 	*sqlstore.Store
 	due atomic.Int64
@@ -177,14 +176,13 @@ func prepare(b *testing.B, s *sqlstore.Store) *prepared {
 	return p
 }
 
-// insert expands one timer by a batch of fires, which fall due together with those of many others.
+// insert expands one timer by a batch of fires, which are due together with those of many others.
 func (p *prepared) insert(b *testing.B) []timer.Fire {
 	fires, n, err := p.Expand(b.Context(), 1, func(t *timer.Timer, nowMS int64) store.Plan {
 		from := max(t.NextDueMS, p.due.Load())
 		plan := store.Plan{NextDueMS: from + batchRows, ExpandAtMS: nowMS}
 		for i := range int64(batchRows) {
 			plan.Fires = append(plan.Fires, timer.Fire{
-				// small.
 				FireID: timer.FireID{
 					Timer: t.ID,
 					DueMS: from + i,

@@ -13,11 +13,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// PutCalendar locks the calendar's row, or makes it: of two calls at once the second sees what the
-// first left. In the same transaction it asks for a new plan of the timers that name it, whose rows
-// it locks in order of id: an expansion that read the old content is finished first, and what it
-// expanded is planned anew. Repeating a call makes one more version, with the same content; with
-// ifVersion it is refused.
+// PutCalendar locks the calendar's row, or inserts it, so of two calls at once the second sees the
+// result of the first. In the same transaction it requests a replan of the timers that name the
+// calendar, and locks them in order of id. An expansion that read the old content finishes first,
+// and its fires are replanned. Repeating a call creates one more version with the same content, or
+// is refused by ifVersion.
 func (s *Store) PutCalendar(
 	ctx context.Context,
 	app string,
@@ -54,7 +54,7 @@ func (s *Store) PutCalendar(
 	return version, err
 }
 
-// calendarVersion locks a calendar's row and returns its version; 0: there is none.
+// calendarVersion locks a calendar's row and returns its version, 0 if there is none.
 func (s *Store) calendarVersion(
 	ctx context.Context,
 	c runner,
@@ -106,14 +106,14 @@ func (s *Store) writeCalendar(
 			add(")"),
 	)
 	if s.dialect.classOf(err) == classDuplicate {
-		return errRepeat // another call made it first
+		return errRepeat // another call inserted it first
 	}
 	return err
 }
 
-// requestReplan sets Replan of the timers that name a calendar, and brings the active ones up for
-// expansion. What a timer made before this names it or not was settled by whoever has the
-// calendar's row locked; one that was made before the calendar was is found too.
+// requestReplan sets Replan of the timers that name a calendar, and makes active ones due for
+// expansion. The caller has the calendar's row locked, so no other transaction adds or removes a
+// use of it meanwhile. A timer that was created before the calendar is found, too.
 func (s *Store) requestReplan(ctx context.Context, c runner, key nameKey, nowMS int64) error {
 	var ids []timer.ID
 	err := s.selectAll(
@@ -129,7 +129,7 @@ func (s *Store) requestReplan(ctx context.Context, c runner, key nameKey, nowMS 
 	return s.requestTimerReplans(ctx, c, ids, nowMS)
 }
 
-// requestTimerReplans sets Replan of timers, given in order of id, and brings the active ones up for
+// requestTimerReplans sets Replan of timers, given in order of id, and makes active ones due for
 // expansion.
 func (s *Store) requestTimerReplans(
 	ctx context.Context,
@@ -230,9 +230,9 @@ func (s *Store) Calendars(
 	return all, err
 }
 
-// DeleteCalendar locks the calendar's row, which whoever makes a timer that names it has shared:
-// such a timer is committed, and seen, or it comes later and finds no calendar. Repeated after an
-// unknown result it may not find it.
+// DeleteCalendar locks the calendar's row, which a call that creates a timer with it locks for
+// sharing. Such a timer is committed before and is seen, or comes later and finds no calendar.
+// Repeated after an unknown result, the call may return not_found.
 func (s *Store) DeleteCalendar(ctx context.Context, app, name string) error {
 	appID, err := s.appID(ctx, app)
 	if err != nil {

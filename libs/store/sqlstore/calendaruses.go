@@ -12,14 +12,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// calendarUse says that a live timer names a calendar.
+// calendarUse is the use of a calendar by a timer that is not deleted.
 type calendarUse struct {
 	nameKey
 
 	timer timer.ID
 }
 
-// usesOf returns what new timers name.
+// usesOf returns the calendars that new timers name.
 func usesOf(fresh []*known) (uses []calendarUse) {
 	for _, t := range fresh {
 		uses = append(uses, timerUses(&t.timer)...)
@@ -34,23 +34,23 @@ func timerUses(t *timer.Timer) (uses []calendarUse) {
 	return uses
 }
 
-// insertUses writes which calendars timers name. Who replaces a calendar finds its timers by this:
-// whoever inserts has its calendars locked for sharing, so that the replacement comes before, and
-// is read, or after, and finds the timer.
+// insertUses writes which calendars timers name, for PutCalendar to find its timers. The caller has
+// the calendars locked for sharing. A replacement therefore comes before and is read, or comes
+// after and finds the timer.
 func (s *Store) insertUses(ctx context.Context, c runner, uses []calendarUse) error {
 	for part := range batches(sortedUses(uses)) {
 		q := stmt("INSERT INTO timer_calendars (app_id,name,timer_id) VALUES ")
 		for i, u := range part {
 			q.use(i == 0, u)
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("app_id"))); err != nil {
+		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("app_id"))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// deleteUses forgets what timers named.
+// deleteUses deletes uses of calendars.
 func (s *Store) deleteUses(ctx context.Context, c runner, uses []calendarUse) error {
 	for part := range batches(sortedUses(uses)) {
 		q := stmt(
@@ -81,11 +81,11 @@ func (q *statement) use(first bool, u calendarUse) {
 	q.open(first).int(u.app).add(",").bind(u.name).add(",").int(int64(u.timer)).add(")")
 }
 
-// calendars are contents by name.
+// calendars has contents by name.
 type calendars map[nameKey]timer.Calendar
 
-// of returns the contents of those calendars that a timer names, in that order. One that is missing
-// is left out: to the planner, fewer than there are names is an error.
+// of returns the calendars that a timer names, in that order. It leaves out missing ones: the
+// planner returns an error if there are fewer calendars than names.
 func (m calendars) of(t *timer.Timer) (out []timer.Calendar) {
 	for _, name := range t.Definition.Schedule.Calendars {
 		if c, ok := m[nameKey{t.AppID, name}]; ok {
@@ -95,8 +95,8 @@ func (m calendars) of(t *timer.Timer) (out []timer.Calendar) {
 	return out
 }
 
-// shareCalendars reads calendars and keeps others from changing or deleting them until the end of
-// the transaction: what is planned with them here is planned anew should they change later.
+// shareCalendars reads calendars and locks them for sharing until the end of the transaction. A
+// later change of one replans what is planned with it here.
 func (s *Store) shareCalendars(
 	ctx context.Context,
 	c sqlx.QueryerContext,
@@ -138,9 +138,9 @@ func (s *Store) readCalendars(
 	return found, nil
 }
 
-// fillCalendars gives timers the contents of their calendars, all by one statement. Where a timer's
-// row is locked no more is needed: who replaces a calendar has to wait for the row then, to ask for
-// a new plan.
+// fillCalendars adds the contents of their calendars to timers, with one statement. It needs no
+// locks if the caller has the timers' rows locked: PutCalendar has to wait for these rows to
+// request a replan.
 func (s *Store) fillCalendars(ctx context.Context, c sqlx.QueryerContext, ts []timer.Timer) error {
 	var keys []nameKey
 	for i := range ts {

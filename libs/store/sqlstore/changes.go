@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// addChanges adds to the change log, as the last step before the commit: a sequence is taken here
-// and seen by others from the commit on, and the time between is what readers overlap by.
+// addChanges adds to the change log, as the last step before the commit. Others see the entries
+// after the commit, so readers overlap by the time between the two.
 func (s *Store) addChanges(ctx context.Context, c runner, ids []timer.ID) error {
 	if len(ids) == 0 {
 		return nil
@@ -22,7 +22,7 @@ func (s *Store) addChanges(ctx context.Context, c runner, ids []timer.ID) error 
 		return err
 	}
 	for part := range batches(ids) {
-		q := stmt("INSERT INTO timer_changes (timer_id,at_ms) VALUES ")
+		q := stmt("INSERT INTO timer_changes (timer_id,changed_ms) VALUES ")
 		for n, id := range part {
 			q.row(n == 0, int64(id), nowMS)
 		}
@@ -33,11 +33,10 @@ func (s *Store) addChanges(ctx context.Context, c runner, ids []timer.ID) error 
 	return nil
 }
 
-// logChanges adds to the change log, and returns the sequences of the entries.
+// logChanges adds to the change log and returns the sequences of the entries.
 //
-// Which sequences the rows got is read back: behind the latest one before, with the timers whose
-// locks are held, there is nothing but this call's. That holds whatever way the database hands out
-// numbers.
+// It reads the sequences back. The timers are locked, so after the latest earlier sequence only
+// this call has entries about them. This does not depend on how the database assigns sequences.
 func (s *Store) logChanges(ctx context.Context, c runner, changed []timer.ID) ([]int64, error) {
 	var before int64
 	if err := s.selectOne(
@@ -80,9 +79,9 @@ func (s *Store) logChanges(ctx context.Context, c runner, changed []timer.ID) ([
 	return out, nil
 }
 
-// Changes returns the change log behind a sequence. A transaction that took its sequence early and
-// commits late appears behind the back of a reader who has gone on: this is what the overlap is
-// for.
+// Changes returns the entries of the change log after a sequence. A transaction that takes its
+// sequence early and commits late appears behind the position of its readers, who therefore overlap
+// their reads.
 func (s *Store) Changes(
 	ctx context.Context,
 	after int64,
@@ -90,7 +89,7 @@ func (s *Store) Changes(
 ) (changes []store.Change, err error) {
 	var rows []struct {
 		Seq       int64         `db:"seq"`
-		AtMS      int64         `db:"at_ms"`
+		AtMS      int64         `db:"changed_ms"`
 		Timer     int64         `db:"timer_id"`
 		AppID     int64         `db:"app_id"`
 		AppFrozen sql.NullInt64 `db:"app_frozen"`
@@ -105,7 +104,7 @@ func (s *Store) Changes(
 				c,
 				&rows,
 				stmt(
-					"SELECT c.seq,c.at_ms,c.timer_id,c.app_id,f.frozen AS app_frozen,"+stateColumns+
+					"SELECT c.seq,c.changed_ms,c.timer_id,c.app_id,f.frozen AS app_frozen,"+stateColumns+
 						" FROM timer_changes c LEFT JOIN timers t ON t.id=c.timer_id LEFT JOIN apps a ON a.id=t.app_id "+
 						"LEFT JOIN apps f ON f.id=c.app_id WHERE c.seq>",
 				).int(after).
@@ -145,7 +144,7 @@ func (s *Store) logApp(ctx context.Context, c runner, app, nowMS int64) error {
 	_, err := s.exec(
 		ctx,
 		c,
-		stmt("INSERT INTO timer_changes (timer_id,at_ms,app_id) VALUES ").row(true, 0, nowMS, app),
+		stmt("INSERT INTO timer_changes (timer_id,changed_ms,app_id) VALUES ").row(true, 0, nowMS, app),
 	)
 	return err
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Claim is the hot path: for each revision in the batch (nearly always one) a single autocommitted
-// UPDATE by primary key. All rows matched: all won, and as owner was none and the revision the
-// same, the rows are as given, but for what tasks do not carry of those that had an attempt before.
-// Only these, and where fewer matched all, are read back.
+// Claim is on the hot path. It sends one autocommitted UPDATE by primary key for each revision in
+// the batch, nearly always one. If all rows matched, the session won all fires: they had no owner
+// and the given revision, so the rows are as given. Only fires with an earlier attempt are read
+// again, for what tasks do not carry. If fewer rows matched, all of them are read again.
 //
-// Two claims at once: both update row by row in order of the key; whoever comes to a row second
-// finds an owner and does not match it. A lost answer: the repeated call does not match its own
-// rows, reads them back and finds its session there.
+// Two claims at once update row by row in order of the key. The second to reach a row finds an
+// owner and does not match it. After a lost answer, the repeated call does not match its own rows,
+// reads them and finds its session there.
 func (s *Store) Claim(
 	ctx context.Context,
 	session timer.ID,
@@ -46,14 +46,14 @@ func (s *Store) Claim(
 
 func sameFire(a, b timer.Fire) bool { return a.FireID == b.FireID }
 
-// claimBatch claims fires of one revision, sorted, each once.
+// claimBatch claims fires of one revision. They are sorted and distinct.
 func (s *Store) claimBatch(
 	ctx context.Context,
 	session timer.ID,
 	fires []timer.Fire,
 ) ([]timer.Fire, error) {
 	ids := idsOf(fires)
-	n, err := s.alone(ctx, "claiming fires", func() *statement {
+	n, err := s.autocommit(ctx, "claiming fires", func() *statement {
 		return s.takeOver(session, 0, fires[0].Rev, ids)
 	})
 	if err != nil {
@@ -63,15 +63,15 @@ func (s *Store) claimBatch(
 		for i := range fires {
 			fires[i].Owner = session
 		}
-		return s.refreshDone(ctx, session, fires)
+		return s.refreshTargetBits(ctx, session, fires)
 	}
 	return s.claimSlowly(ctx, session, fires[0].Rev, ids)
 }
 
-// refreshDone reads those of the fires won that had an attempt before: which of its targets have taken
-// a fire is in its row alone. First attempts, nearly all, cost no read. One that was completed
-// since the claim is the session's no more, and is not won.
-func (s *Store) refreshDone(
+// refreshTargetBits reads those of the won fires that had an attempt before, since only the row
+// tells which targets have taken a fire. First attempts, which are nearly all, cost no read. A fire
+// that was completed after the claim is no longer the session's, and is left out.
+func (s *Store) refreshTargetBits(
 	ctx context.Context,
 	session timer.ID,
 	won []timer.Fire,
@@ -87,7 +87,7 @@ func (s *Store) refreshDone(
 	}
 	rows, err := s.readFires(ctx, ids)
 	if err != nil {
-		return nil, err // the claim stands, and a repeated one finds it
+		return nil, err // the claim stands, and a repeated call finds it
 	}
 	now := make(map[timer.FireID]timer.Fire, len(rows))
 	for _, f := range rows {
@@ -105,7 +105,7 @@ func (s *Store) refreshDone(
 	return out, nil
 }
 
-// takeOver is the claim of fires that have the given owner, 0 for none.
+// takeOver claims fires that have the given owner; 0 is no owner.
 func (s *Store) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) *statement {
 	return stmt(
 		"UPDATE fires"+s.dialect.byPrimary+" SET owner=",
@@ -114,15 +114,15 @@ func (s *Store) takeOver(session, from timer.ID, rev int32, ids []timer.FireID) 
 		fires(s.dialect, ids).
 		add(" AND owner=").
 		int(int64(from)).
-		add(" AND rev=").
+		add(" AND revision=").
 		int(int64(rev)).
 		add(" AND ").
 		live(session)
 }
 
-// claimSlowly finds out what became of a batch of which not all were free: some are finished, some
-// another's, some its own already, some a dead session's, which it takes over under the condition
-// that they still are that session's.
+// claimSlowly handles a batch in which some fires were not free. They may be finished, owned by
+// others, or owned by this session already. It takes over fires of expired sessions, on the
+// condition that they still have that owner.
 func (s *Store) claimSlowly(
 	ctx context.Context,
 	session timer.ID,
@@ -152,7 +152,7 @@ func (s *Store) claimSlowly(
 		return nil, err
 	}
 	for _, owner := range dead {
-		n, err := s.alone(ctx, "taking over fires", func() *statement {
+		n, err := s.autocommit(ctx, "taking over fires", func() *statement {
 			return s.takeOver(session, owner, rev, others[owner])
 		})
 		if err != nil {
@@ -191,7 +191,7 @@ func (s *Store) OpenAmong(ctx context.Context, ids []timer.FireID) (open []timer
 	return open, err
 }
 
-// readFires reads open fires by id, in any order.
+// readFires returns those of the fires that are open, in any order.
 func (s *Store) readFires(ctx context.Context, ids []timer.FireID) (fires []timer.Fire, err error) {
 	err = s.read(ctx, "reading fires", func(ctx context.Context, c sqlx.QueryerContext) error {
 		fires, err = s.openFires(ctx, c, ids, "")
@@ -200,8 +200,8 @@ func (s *Store) readFires(ctx context.Context, ids []timer.FireID) (fires []time
 	return fires, err
 }
 
-// expiredAmong returns those owners that have ended, or whose row is gone since: dead is for ever.
-// They come sorted, so that two calls take over in the same order.
+// expiredAmong returns the owners that have ended or have no row, for an expired session stays
+// expired. The result is sorted, so that two calls take over in the same order.
 func (s *Store) expiredAmong(
 	ctx context.Context,
 	owners map[timer.ID][]timer.FireID,

@@ -8,19 +8,21 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// finishSkew is how far from the database's clock a caller may say that a fire was completed. It
-// leaves most of Settled to the commit.
+// finishSkew is how far from the database's clock the end of a completion may be. It leaves most of
+// VisibilityDelay to the commit.
 const finishSkew = store.VisibilityDelay / 3
 
-// Complete locks as recordLinked does: the timer's row, then those of all fires that it may touch,
-// in order of their keys. Of two completions at once the second sees what the first left, and so of
-// a completion and whoever records the fire. The timeout's claim is a write of the row: it comes
-// after, and finds none, or another revision; or it comes before, and loses the fire, for what it
-// does next asks for its owner. A call that dies halfway has done nothing. Repeated, it finds the
-// outcome, or the attempt, that it wrote.
+// Complete locks like recordLinked: the timer's row, then all fires that it may change, in order of
+// their keys. The second of two completions at once sees the result of the first. The same holds
+// for a completion and a Record of the fire.
 //
-// Whether the timer lets one fire run at a time need not be read from the definition, which may
-// have been another one when the fire entered: the turn and the queue say it.
+// The claim after the timeout writes the row. If it comes after the completion, it finds no row or
+// another revision. If it comes before, it loses the fire, since its next step requires ownership.
+// A call that dies halfway has changed nothing. A repeated call finds the outcome or the attempt
+// that it wrote.
+//
+// Complete need not read whether the timer runs one fire at a time. The definition may have changed
+// since the fire got its slot, but the slot and the queue are in the rows.
 func (s *Store) Complete(
 	ctx context.Context,
 	app string,
@@ -41,7 +43,7 @@ func (s *Store) Complete(
 		out = k.out
 		return nil
 	})
-	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	// With an error, out is what the last commit would have done: nobody knows whether it did.
 	return out, err
 }
 
@@ -69,14 +71,14 @@ func (k *completionBatch) run(ctx context.Context) error {
 	row, open := k.record.rows[id]
 	switch {
 	case !open:
-		return k.over(ctx, attempts)
+		return k.finished(ctx, attempts)
 	case row.Attempt < k.request.Attempt:
 		k.out.State = store.CompletionTooEarly
 	case row.Attempt == k.request.Attempt && row.State == timer.FireAccepted:
 		if k.request.Failed != nil {
-			return k.giveBack(ctx, row, attempts)
+			return k.releaseFailed(ctx, row, attempts)
 		}
-		return k.deliver(ctx, row, attempts)
+		return k.recordDelivered(ctx, row, attempts)
 	case k.failedBefore(attempts):
 		k.out.State = store.CompletionRepeated
 		if row.Owner == 0 && row.State == timer.FireAsyncFailed &&
@@ -89,8 +91,8 @@ func (k *completionBatch) run(ctx context.Context) error {
 	return nil
 }
 
-// over answers for a fire that is not open.
-func (k *completionBatch) over(ctx context.Context, attempts []timer.Attempt) error {
+// finished answers for a fire that is not open.
+func (k *completionBatch) finished(ctx context.Context, attempts []timer.Attempt) error {
 	r := &k.record
 	var done []outcomeRow
 	err := r.store.selectAll(
@@ -111,7 +113,7 @@ func (k *completionBatch) over(ctx context.Context, attempts []timer.Attempt) er
 	switch {
 	case k.request.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.SystemSession && o.Attempts == k.request.Attempt:
 		k.out.State = store.CompletionRepeated
-		if err := r.finish(ctx, nil); err != nil { // which ends nothing, and finds what was set off
+		if err := r.finish(ctx, nil); err != nil { // records nothing, but finds the started fires
 			return err
 		}
 		k.out.Fires = r.started
@@ -123,7 +125,7 @@ func (k *completionBatch) over(ctx context.Context, attempts []timer.Attempt) er
 	return nil
 }
 
-// failedBefore tells whether this failure of this attempt is recorded already.
+// failedBefore reports whether this failure of this attempt is recorded already.
 func (k *completionBatch) failedBefore(attempts []timer.Attempt) bool {
 	f := k.request.Failed
 	if f == nil {
@@ -140,8 +142,8 @@ func (k *completionBatch) failedBefore(attempts []timer.Attempt) bool {
 	return false
 }
 
-// deliver records the fire. Status and duration are those of the attempt that was accepted.
-func (k *completionBatch) deliver(
+// recordDelivered records the fire, with status and duration of the attempt that was accepted.
+func (k *completionBatch) recordDelivered(
 	ctx context.Context,
 	row timer.Fire,
 	attempts []timer.Attempt,
@@ -170,9 +172,9 @@ func (k *completionBatch) deliver(
 	return nil
 }
 
-// release gives the fire back for dispatch, for its retry policy to say what becomes of it, at
-// once, in bucket 0, which every minute has. It keeps its turn.
-func (k *completionBatch) giveBack(
+// releaseFailed releases the fire to run now, in bucket 0, which every minute has. Its retry policy
+// then decides. The fire keeps its slot.
+func (k *completionBatch) releaseFailed(
 	ctx context.Context,
 	row timer.Fire,
 	attempts []timer.Attempt,
@@ -188,7 +190,8 @@ func (k *completionBatch) giveBack(
 	if a.StartMS == 0 {
 		a.StartMS = r.nowMS - a.DurationMS
 	}
-	// The acceptance is recorded as the same attempt: the two are told apart by their ends.
+	// The acceptance is recorded under the same attempt number. The ends tell the two records
+	// apart.
 	for slices.ContainsFunc(attempts, func(b timer.Attempt) bool {
 		return b.N == a.N && b.Target == a.Target && b.StartMS+b.DurationMS == a.StartMS+a.DurationMS
 	}) {

@@ -11,11 +11,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Create looks at what is there, decides item by item in memory, inserts what is new without
-// overwriting anything, and looks whether the rows are its own. Where another call came first, or
-// another process made the same id, the whole transaction is rolled back and repeated with new ids:
-// now it sees the other's rows. So of any number of calls at once one wins, and the items of one
-// call are decided as if they had come one after the other.
+// Create reads which names and keys exist, decides item by item in memory, inserts new rows, and
+// checks that the inserted rows are its own. It overwrites nothing.
+//
+// If another call was first, or another process chose the same id, the whole transaction is rolled
+// back and repeated with new ids. It then sees the other call's rows. So of any number of calls at
+// once, one wins. The items of one call are decided as if they had come one after the other.
 func (s *Store) Create(
 	ctx context.Context,
 	items []store.NewTimer,
@@ -40,7 +41,6 @@ func (s *Store) Create(
 	var out []store.CreateResult
 	err = s.write(ctx, "creating timers", func(ctx context.Context, c runner) error {
 		b := &createBatch{
-			// a mark.
 			store:   s,
 			c:       c,
 			items:   items,
@@ -55,13 +55,13 @@ func (s *Store) Create(
 		out, err = b.run(ctx)
 		return err
 	})
-	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	// With an error, out is what the last commit would have created: nobody knows whether it did.
 	return out, err
 }
 
 type encodedDefinition struct{ text, hash []byte }
 
-// nameKey is a timer's name, or an idempotency key, of an app.
+// nameKey is the name of a timer, or an idempotency key, in an app.
 type nameKey struct {
 	app  int64
 	name string
@@ -71,15 +71,15 @@ func (k nameKey) compare(o nameKey) int {
 	return cmp.Or(cmp.Compare(k.app, o.app), cmp.Compare(k.name, o.name))
 }
 
-// known is a timer that is there, or is about to be.
+// known is a timer that exists or is about to be inserted.
 type known struct {
 	timer timer.Timer
 	hash  []byte
-	text  []byte // of a new one: its encoded definition
+	text  []byte // definition of a new timer
 	fires []timer.Fire
 }
 
-// knownKey is an idempotency key that is there, or is about to be.
+// knownKey is an idempotency key that exists or is about to be inserted.
 type knownKey struct {
 	nameKey
 
@@ -124,7 +124,7 @@ func (b *createBatch) run(ctx context.Context) ([]store.CreateResult, error) {
 	return out, nil
 }
 
-// decide settles one item by what is there and what the items before it will add.
+// decide returns the result of one item, from what exists and what the items before it add.
 func (b *createBatch) decide(i int) store.CreateResult {
 	it := b.items[i]
 	app := b.appIDs[it.App]
@@ -132,7 +132,7 @@ func (b *createBatch) decide(i int) store.CreateResult {
 	if k := b.keys[key]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
 			return store.CreateResult{
-				Err: timer.Conflict("idempotency_key", "it was used for another request"),
+				Err: timer.Conflict("idempotency_key", "the key was used for another request"),
 			}
 		}
 		return store.CreateResult{Timer: k.timer.timer, Existing: true}
@@ -159,7 +159,7 @@ func (b *createBatch) decide(i int) store.CreateResult {
 	return store.CreateResult{Timer: t.timer, Fires: t.fires}
 }
 
-// add makes a new timer, and its first fires where it shall be active.
+// add creates a new timer, with its first fires if it is to be active.
 func (b *createBatch) add(i int, app int64) *known {
 	it := b.items[i]
 	t := &known{
@@ -186,8 +186,8 @@ func (b *createBatch) add(i int, app int64) *known {
 	return t
 }
 
-// insert writes what is new, in the order of the keys, so that two calls with the same names do not
-// wait in a circle.
+// insert writes the new rows in the order of their keys, so that two calls with the same names do
+// not deadlock.
 func (b *createBatch) insert(ctx context.Context) error {
 	if len(b.created) > 0 {
 		if err := b.insertTimers(ctx); err != nil {
@@ -208,7 +208,7 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 		return nameKey{x.timer.AppID, x.timer.Name}.compare(nameKey{y.timer.AppID, y.timer.Name})
 	})
 	for part := range batches(b.created) {
-		q := stmt("INSERT INTO timers (" + timerColumns + ",live_name,maker) VALUES ")
+		q := stmt("INSERT INTO timers (" + timerColumns + ",live_name,creation_token) VALUES ")
 		ids := make([]timer.ID, len(part))
 		for i, t := range part {
 			q.timerRow(i == 0, &t.timer, replanNothing).
@@ -219,11 +219,11 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 				add(")")
 			ids[i] = t.timer.ID
 		}
-		if _, err := s.exec(ctx, b.c, q.add(s.dialect.nothing("id"))); err != nil {
+		if _, err := s.exec(ctx, b.c, q.add(s.dialect.onConflictNothing("id"))); err != nil {
 			return err
 		}
-		// The row with my id is mine if it has my mark; else the id was taken, or the name was, and
-		// there is none.
+		// A row is this call's if it has its creation token. Otherwise the id or the name was
+		// taken.
 		if err := b.allMine(
 			ctx,
 			len(part),
@@ -246,10 +246,10 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 	return s.insertUses(ctx, b.c, usesOf(b.created))
 }
 
-// allMine fails with errRepeat where fewer rows than n have this call's mark.
+// allMine returns errRepeat if fewer than n rows have this call's creation token.
 func (b *createBatch) allMine(ctx context.Context, n int, q *statement) error {
 	var mine int
-	if err := b.store.selectOne(ctx, b.c, &mine, q.add(" AND maker=").int(b.maker)); err != nil {
+	if err := b.store.selectOne(ctx, b.c, &mine, q.add(" AND creation_token=").int(b.maker)); err != nil {
 		return err
 	}
 	if mine != n {

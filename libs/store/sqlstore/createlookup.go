@@ -8,8 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// lookup reads the calendars, the names and the idempotency keys that exist of those that the items
-// bring.
+// lookup reads the calendars, names and idempotency keys of the items that exist.
 func (b *createBatch) lookup(ctx context.Context) error {
 	var names, keys, used []nameKey
 	for i := range b.items {
@@ -44,22 +43,22 @@ func (b *createBatch) lookup(ctx context.Context) error {
 	return b.lookupKeys(ctx, keys)
 }
 
-// lookupKeys reads the idempotency keys and the timers behind them, the deleted ones too: the first
-// answer stands.
+// lookupKeys reads the idempotency keys and their timers, deleted ones too: the first answer
+// stands.
 func (b *createBatch) lookupKeys(ctx context.Context, keys []nameKey) error {
 	type keyRow struct {
 		App   int64  `db:"app_id"`
-		Key   string `db:"idem_key"`
-		Hash  []byte `db:"hash"`
-		Timer int64  `db:"timer_id"`
+		Key   string `db:"idempotency_key"`
+		Hash  []byte `db:"request_hash"`
+		Timer int64  `db:"value"`
 	}
 	var found []keyRow
 	var ids []timer.ID
 	for part := range batches(distinct(keys)) {
 		var rows []keyRow
 		q := stmt(
-			"SELECT app_id,idem_key,hash,timer_id FROM idempotency WHERE ",
-		).nameKeys(b.store.dialect, "idem_key", part)
+			"SELECT app_id,idempotency_key,request_hash,value FROM idempotency_keys WHERE ",
+		).nameKeys(b.store.dialect, "idempotency_key", part)
 		if err := b.store.selectAll(ctx, b.c, &rows, q); err != nil {
 			return err
 		}
@@ -122,12 +121,12 @@ func (b *createBatch) load(ctx context.Context, rows []timerRow) ([]*known, erro
 	return out, nil
 }
 
-// insertKeys writes the idempotency keys and looks whether they are its own, as insertTimers does.
+// insertKeys writes the idempotency keys and checks that they are its own, like insertTimers.
 func (b *createBatch) insertKeys(ctx context.Context) error {
 	s := b.store
 	slices.SortFunc(b.newKeys, func(x, y *knownKey) int { return x.compare(y.nameKey) })
 	for part := range batches(b.newKeys) {
-		q := stmt("INSERT INTO idempotency (app_id,idem_key,hash,timer_id,maker,at_ms) VALUES ")
+		q := stmt("INSERT INTO idempotency_keys (app_id,idempotency_key,request_hash,value,creation_token,created_ms) VALUES ")
 		keys := make([]nameKey, len(part))
 		for i, k := range part {
 			hash := k.hash
@@ -138,12 +137,12 @@ func (b *createBatch) insertKeys(ctx context.Context) error {
 				ints(int64(k.timer.timer.ID), b.maker, b.x.nowMS).add(")")
 			keys[i] = k.nameKey
 		}
-		if _, err := s.exec(ctx, b.c, q.add(s.dialect.nothing("app_id"))); err != nil {
+		if _, err := s.exec(ctx, b.c, q.add(s.dialect.onConflictNothing("app_id"))); err != nil {
 			return err
 		}
 		mine := stmt(
-			"SELECT COUNT(*) FROM idempotency WHERE ",
-		).nameKeys(s.dialect, "idem_key", keys)
+			"SELECT COUNT(*) FROM idempotency_keys WHERE ",
+		).nameKeys(s.dialect, "idempotency_key", keys)
 		if err := b.allMine(ctx, len(part), mine); err != nil {
 			return err
 		}

@@ -8,26 +8,26 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// cursorName is the one cursor that there is.
+// cursorName is the name of the only cursor.
 const cursorName = "slices"
 
-// maxAdvance is how many minutes one call of AdvanceCursor looks at: a day and some.
+// maxAdvance is how many minutes one call of AdvanceCursor reads: a little more than a day.
 const maxAdvance = 1500
 
-// Cursor returns where the cursor stands; the first call ever puts it.
+// Cursor returns the position of the cursor. The very first call sets it.
 func (s *Store) Cursor(ctx context.Context, minute int64) (int64, error) {
 	at, found, err := s.readCursor(ctx)
 	if err != nil || found {
 		return at, err
 	}
-	_, err = s.alone(ctx, "setting the cursor", func() *statement {
+	_, err = s.autocommit(ctx, "setting the cursor", func() *statement {
 		return stmt(
 			"INSERT INTO cursors (name,minute) VALUES (",
 		).bind(cursorName).
 			add(",").
 			int(minute).
 			add(")").
-			add(s.dialect.nothing("name"))
+			add(s.dialect.onConflictNothing("name"))
 	})
 	if err != nil {
 		return 0, err
@@ -53,9 +53,8 @@ func (s *Store) readCursor(ctx context.Context) (at int64, found bool, err error
 	return at, found, err
 }
 
-// AdvanceCursor needs no lock: that a minute is frozen and its slices are done is never undone, so
-// what was seen still holds when the cursor is written, and the write is conditional on moving
-// forward.
+// AdvanceCursor needs no lock. A minute that is frozen and whose slices are done stays so, and the
+// write only moves the cursor forward.
 func (s *Store) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
 	at, found, err := s.readCursor(ctx)
 	if err != nil || !found {
@@ -94,7 +93,7 @@ func (s *Store) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
 	if err != nil || to == at {
 		return at, err
 	}
-	_, err = s.alone(ctx, "advancing the cursor", func() *statement {
+	_, err = s.autocommit(ctx, "advancing the cursor", func() *statement {
 		return stmt(
 			"UPDATE cursors SET minute=",
 		).int(to).
@@ -111,7 +110,7 @@ func (s *Store) AdvanceCursor(ctx context.Context, limit int64) (int64, error) {
 	return at, err
 }
 
-// SliceBacklog counts from the cursor on: behind it all slices are done.
+// SliceBacklog counts from the cursor on: all slices before it are done.
 func (s *Store) SliceBacklog(ctx context.Context) (n int64, err error) {
 	at, _, err := s.readCursor(ctx)
 	if err != nil {

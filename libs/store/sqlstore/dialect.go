@@ -6,48 +6,46 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// dialect is all in which the two databases differ, as far as statements go.
+// dialect is everything in which the statements for the two databases differ.
 type dialect struct {
-	name string // of the folder of its migrations
-	// now adds the store's clock in ms to a statement.
+	name string // folder of its migrations
+	// now adds the store's clock, in ms, to a statement.
 	now func(q *statement)
-	// forUpdate locks the rows that a SELECT reads; skipLocked passes by those that another has
-	// locked. SQLite has one writer, which needs no row locks.
+	// forUpdate locks the rows that a SELECT reads. skipLocked also skips rows that others have
+	// locked. SQLite has one writer, so it needs no row locks.
 	forUpdate, skipLocked string
 	// forShare keeps others from writing the rows that a SELECT reads.
 	forShare string
-	// tuples opens the right side of "(a,b) IN (…)".
+	// tuples begins the right side of "(a,b) IN (…)".
 	tuples string
-	// nothing makes an INSERT leave a row alone whose key is taken: never IGNORE, which also
-	// swallows bad data.
-	nothing func(column string) string
-	// conflict opens what an INSERT does about a row that is there already; value names a column of
-	// the row that was to be inserted; greatest is the larger of two.
-	conflict func(key string) string
-	value    func(column string) string
-	greatest string
-	// later adds "(a,b,…) > (1,2,…)" in the form for which the database walks an index.
-	later func(q *statement, columns []string, values []int64)
-	// byPrimary and byRun pin the plan of the statements on fires: on a fresh table without
-	// statistics MariaDB once chose another index than the primary key, and fell behind.
+	// onConflictNothing makes an INSERT keep an existing row with the same key. The store never
+	// uses IGNORE, which also accepts bad data.
+	onConflictNothing func(column string) string
+	// onConflictUpdate begins the update of an existing row in an INSERT. value is a column of the
+	// row that was to be inserted. greatest is the larger of two values.
+	onConflictUpdate func(key string) string
+	value            func(column string) string
+	greatest         string
+	// keyAfter adds "(a,b,…) > (1,2,…)" in a form for which the database uses an index.
+	keyAfter func(q *statement, columns []string, values []int64)
+	// byPrimary and byRun pin the index of statements on fires. On a fresh table without
+	// statistics, MariaDB once chose another index and fell behind.
 	byPrimary, byRun string
-	// byExpand pins the expansion: without it a scan would lock every timer on its way. byApp and
-	// byTimer pin lists, which an optimizer that hopes for a short scan reads along the primary
-	// key.
+	// byExpand pins the index of expansions: a scan would lock every timer that it reads. byApp and
+	// byTimer pin the index of lists, for which an optimizer may otherwise scan the primary key.
 	byExpand, byApp, byTimer string
-	// joined joins a table to the one before it, in that order.
-	joined string
-	// oneWriter says that transactions never wait for each other's rows, while each commit costs a
-	// turn of the one writer.
-	oneWriter bool
-	// deleteFrom opens a DELETE that is pinned to an index: one that scans would wait for rows of
-	// others. Only the form for many tables takes a hint.
+	// joinOrdered joins a table to the one before it, in this order.
+	joinOrdered string
+	// singleWriter is true if only one transaction runs at a time. Transactions then never wait for
+	// row locks, but each commit occupies the writer.
+	singleWriter bool
+	// deleteFrom begins a DELETE that is pinned to an index: a scan would wait for rows of others.
+	// MySQL takes an index hint only in the form for several tables.
 	deleteFrom func(table, index string) string
-	// classify says what an error of the driver means.
+	// classify returns the class of a driver's error.
 	classify func(error) class
-	// deleteSome deletes at most limit rows that match, the first ones in an order that an index
-	// has.
-	deleteSome func(table, key, order, where string, limit int) *statement
+	// deleteUpTo deletes the first limit rows that match, in an order that an index has.
+	deleteUpTo func(table, key, order, where string, limit int) *statement
 }
 
 // class is what an error of a driver means to the store.
@@ -55,37 +53,38 @@ type class int
 
 const (
 	classOther class = iota
-	// the server is away, slow, full or refuses writes: the same may succeed later.
+	// classUnavailable means that the server is unreachable, slow, full or read-only: a retry may
+	// succeed later.
 	classUnavailable
-	classRepeat    // the transaction was rolled back for another's sake: repeat it at once
-	classData      // the statement was refused for a value in it
-	classDuplicate // a key is taken
+	classRepeat    // rolled back because of another transaction: repeat it at once
+	classData      // a value in the statement was refused
+	classDuplicate // a key exists already
 )
 
 func mysqlDialect() *dialect {
 	return &dialect{
-		name:       "mysql",
-		now:        func(q *statement) { q.add("CAST(UNIX_TIMESTAMP(NOW(3))*1000 AS SIGNED)") },
-		forUpdate:  " FOR UPDATE",
-		skipLocked: " FOR UPDATE SKIP LOCKED",
-		forShare:   " LOCK IN SHARE MODE",
-		nothing:    func(column string) string { return " ON DUPLICATE KEY UPDATE " + column + "=" + column },
-		conflict:   func(string) string { return " ON DUPLICATE KEY UPDATE " },
-		value:      func(column string) string { return "VALUES(" + column + ")" },
-		greatest:   "GREATEST",
-		joined:     " STRAIGHT_JOIN ",
+		name:              "mysql",
+		now:               func(q *statement) { q.add("CAST(UNIX_TIMESTAMP(NOW(3))*1000 AS SIGNED)") },
+		forUpdate:         " FOR UPDATE",
+		skipLocked:        " FOR UPDATE SKIP LOCKED",
+		forShare:          " LOCK IN SHARE MODE",
+		onConflictNothing: func(column string) string { return " ON DUPLICATE KEY UPDATE " + column + "=" + column },
+		onConflictUpdate:  func(string) string { return " ON DUPLICATE KEY UPDATE " },
+		value:             func(column string) string { return "VALUES(" + column + ")" },
+		greatest:          "GREATEST",
+		joinOrdered:       " STRAIGHT_JOIN ",
 
 		byPrimary: " FORCE INDEX (PRIMARY)",
 		byRun:     " FORCE INDEX (by_run)",
 		byExpand:  " FORCE INDEX (by_expand)",
 		byApp:     " FORCE INDEX (by_app)",
 		byTimer:   " FORCE INDEX (by_timer)",
-		later:     laterByRanges,
+		keyAfter:  keyAfterByRanges,
 		deleteFrom: func(table, index string) string {
 			return "DELETE " + table + " FROM " + table + " FORCE INDEX (" + index + ")"
 		},
 		classify: classifyMySQL,
-		deleteSome: func(table, _, order, where string, limit int) *statement {
+		deleteUpTo: func(table, _, order, where string, limit int) *statement {
 			return stmt(
 				"DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ",
 			).int(int64(limit))
@@ -95,22 +94,22 @@ func mysqlDialect() *dialect {
 
 func sqliteDialect(nowMS func() int64) *dialect {
 	return &dialect{
-		name:     "sqlite",
-		now:      func(q *statement) { q.int(nowMS()) },
-		tuples:   "VALUES ",
-		nothing:  func(string) string { return " ON CONFLICT DO NOTHING" },
-		conflict: func(key string) string { return " ON CONFLICT (" + key + ") DO UPDATE SET " },
-		value:    func(column string) string { return "excluded." + column },
-		greatest: "MAX",
-		joined:   " CROSS JOIN ",
+		name:              "sqlite",
+		now:               func(q *statement) { q.int(nowMS()) },
+		tuples:            "VALUES ",
+		onConflictNothing: func(string) string { return " ON CONFLICT DO NOTHING" },
+		onConflictUpdate:  func(key string) string { return " ON CONFLICT (" + key + ") DO UPDATE SET " },
+		value:             func(column string) string { return "excluded." + column },
+		greatest:          "MAX",
+		joinOrdered:       " CROSS JOIN ",
 
-		byRun:      " INDEXED BY fires_by_run",
-		later:      laterByRow,
-		oneWriter:  true,
-		deleteFrom: func(table, _ string) string { return "DELETE FROM " + table },
-		classify:   classifySQLite,
+		byRun:        " INDEXED BY fires_by_run",
+		keyAfter:     keyAfterByRow,
+		singleWriter: true,
+		deleteFrom:   func(table, _ string) string { return "DELETE FROM " + table },
+		classify:     classifySQLite,
 		// SQLite is built without DELETE … LIMIT.
-		deleteSome: func(table, key, order, where string, limit int) *statement {
+		deleteUpTo: func(table, key, order, where string, limit int) *statement {
 			return stmt(
 				"DELETE FROM " + table + " WHERE (" + key + ") IN (SELECT " + key + " FROM " + table + " WHERE " + where +
 					" ORDER BY " + order + " LIMIT ",
@@ -120,20 +119,20 @@ func sqliteDialect(nowMS func() int64) *dialect {
 	}
 }
 
-// set makes an INSERT update columns of a row that is there already.
+// set makes an INSERT update columns of an existing row.
 func (d *dialect) set(key string, columns ...string) string {
 	assignments := make([]string, len(columns))
 	for i, c := range columns {
 		assignments[i] = c + "=" + d.value(c)
 	}
-	return d.conflict(key) + strings.Join(assignments, ",")
+	return d.onConflictUpdate(key) + strings.Join(assignments, ",")
 }
 
 const fireKey = "due_ms,timer_id,series"
 
-// same adds "(a=1 AND b=2 …)". It stands for "(a,b) IN ((1,2))", for which an UPDATE on MariaDB
-// uses no index: it reads the whole table.
-func (q *statement) same(columns string, values ...int64) *statement {
+// equalTo adds "(a=1 AND b=2 …)". MariaDB scans the whole table for an UPDATE with "(a,b) IN
+// ((1,2))".
+func (q *statement) equalTo(columns string, values ...int64) *statement {
 	and := "("
 	for i, column := range strings.Split(columns, ",") {
 		q.add(and).add(column).add("=").int(values[i])
@@ -142,10 +141,11 @@ func (q *statement) same(columns string, values ...int64) *statement {
 	return q.add(")")
 }
 
-// fires adds "(due_ms,timer_id,series) IN (…)" for a list that is not empty, sorted by primary key.
+// fires adds "(due_ms,timer_id,series) IN (…)". ids must not be empty and must be sorted by primary
+// key.
 func (q *statement) fires(d *dialect, ids []timer.FireID) *statement {
 	if len(ids) == 1 {
-		return q.same(fireKey, ids[0].DueMS, int64(ids[0].Timer), ids[0].Series)
+		return q.equalTo(fireKey, ids[0].DueMS, int64(ids[0].Timer), ids[0].Series)
 	}
 	q.add("(" + fireKey + ") IN (" + d.tuples)
 	for i, id := range ids {
@@ -160,14 +160,14 @@ func (q *statement) nowMS(d *dialect) *statement {
 	return q
 }
 
-// laterByRow compares rows, which SQLite does along an index.
-func laterByRow(q *statement, columns []string, values []int64) {
+// keyAfterByRow compares rows, for which SQLite uses an index.
+func keyAfterByRow(q *statement, columns []string, values []int64) {
 	q.add("(" + strings.Join(columns, ",") + ")>(").ints(values...).add(")")
 }
 
-// laterByRanges writes the comparison out as ranges of an index, (a>1 OR a=1 AND b>2 OR …), for
-// MySQL uses none for a row.
-func laterByRanges(q *statement, columns []string, values []int64) {
+// keyAfterByRanges writes the comparison as ranges, (a>1 OR a=1 AND b>2 OR …). MySQL uses no index
+// for a comparison of rows.
+func keyAfterByRanges(q *statement, columns []string, values []int64) {
 	q.add("(")
 	for i := range columns {
 		if i > 0 {

@@ -2,8 +2,8 @@
 
 package sqlstore
 
-// dirLock is nothing here: on systems without flock the operator sees to it that one process uses a
-// data directory.
+// dirLock does nothing. On systems without flock, the operator has to make sure that one process
+// uses a data directory.
 type dirLock struct{}
 
 func lockDir(string) (*dirLock, error) { return &dirLock{}, nil }

@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// dirLock is the sole right to a data directory. The kernel drops it when the process ends, however
-// it ends.
+// dirLock is the exclusive lock on a data directory. The kernel releases it when the process ends,
+// for any reason.
 type dirLock struct{ file *os.File }
 
-// lockDir takes the lock, or says who has it.
+// lockDir takes the lock, or returns an error with the process that has it.
 func lockDir(dir string) (*dirLock, error) {
 	//nolint:gosec // the operator's directory
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE, 0o640)
@@ -29,7 +29,7 @@ func lockDir(dir string) (*dirLock, error) {
 			return nil, fmt.Errorf("locking the data directory: %w", err)
 		}
 		holder := make([]byte, 16)
-		n, _ := f.Read(holder) // the number only helps the reader
+		n, _ := f.Read(holder) // the process id only helps the reader
 		return nil, fmt.Errorf(
 			"the data directory %s is in use by another process (pid %s): stop it, or use another directory",
 			dir,
@@ -48,5 +48,5 @@ func writeAt(f *os.File, text string) error {
 	return err //nolint:wrapcheck // wrapped above
 }
 
-// release leaves the file: removing it would let two processes each lock a file of that name.
+// release keeps the file: if it were removed, two processes could each lock a file of that name.
 func (l *dirLock) release() error { return l.file.Close() } //nolint:wrapcheck // it names the file

@@ -1,30 +1,34 @@
 // Package sqlstore is the store on a database: MySQL 8 or MariaDB 10.11 for a cluster, SQLite for
-// one process. One body of code with a small dialect beats two stores that drift.
+// one process. Both share one body of code with a small dialect, so they cannot drift apart.
 //
-// # How to get one
+// # How to open a store
 //
 //	s, err := sqlstore.OpenMySQL(ctx, sqlstore.MySQLOptions{DSN: dsn, Logger: log})
 //	s, err := sqlstore.OpenSQLite(ctx, sqlstore.SQLiteOptions{Dir: "./data", Now: time.Now, Logger: log})
 //	err = s.Migrate(ctx) // once per program; any number of processes may do so at once
 //	defer s.Close()
 //
-// Both return *Store, which is a store.Store. OpenMySQL connects to nothing: it fails only for a
-// DSN that can never work, and a server that is away shows in Ping (unavailable) and in every call.
+// Both return a *Store, which is a store.Store.
+//
+// OpenMySQL does not connect, and fails only for a DSN that can never work. If the server is
+// unavailable, Ping and every call return unavailable.
+//
 // OpenSQLite takes an exclusive lock on the data directory and ends every session that an earlier
-// process left; an empty Dir means a temporary one, gone with Close, for tests. Both take Faults,
-// which make the store misbehave by a seed; SetFaults changes them later.
+// process left. An empty Dir is a temporary directory for tests, which Close removes.
 //
-// # Rules that hold all over the package
+// Both take Faults, which make the store misbehave by a seed. SetFaults changes them later.
 //
-//   - All times are BIGINT unix milliseconds. "Now" on MySQL is the server's clock, read inside the
-//     statement; on SQLite it is the option's, so that a test can move it.
-//   - Connections are READ COMMITTED, strict, and UTC. Statements take at most store.MaxBatch rows,
-//     sorted by primary key, and a transaction touches timers, then fires, then outcomes: so two of
-//     them rarely wait in a circle, and when they do one is rolled back and repeated whole.
-//   - Nothing is inserted with IGNORE, which drops bad rows in silence: an upsert that changes
-//     nothing, then a look at what is there.
-//   - On MySQL single statements are autocommitted: a transaction around one would cost two round
-//     trips more.
-//   - On SQLite one goroutine writes. Calls that wait for it share one transaction, each in a
-//     savepoint of its own, and return after its commit: one fsync for all of them.
+// # Rules of the package
+//
+//   - All times are BIGINT unix milliseconds. On MySQL, "now" is the server's clock, read in the
+//     statement. On SQLite it is the clock of the options, so that a test can move it.
+//   - Connections are READ COMMITTED, strict and in UTC.
+//   - Statements take at most store.MaxBatch rows, sorted by primary key. A transaction touches
+//     timers first, then fires, then outcomes. Deadlocks are therefore rare. If one occurs, a
+//     transaction is rolled back and repeated as a whole.
+//   - No statement uses INSERT IGNORE, which accepts bad rows silently. An upsert that changes
+//     nothing is followed by a read of the row.
+//   - On MySQL, single statements are autocommitted: a transaction would cost two more round trips.
+//   - On SQLite, one goroutine writes. Waiting calls share one transaction, each in a savepoint of
+//     its own, and return after its commit: one fsync serves all of them.
 package sqlstore

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TimerByName returns an app's live timer by its name.
+// TimerByName returns a timer of an app that is not deleted.
 func (s *Store) TimerByName(ctx context.Context, app, name string) (t timer.Timer, err error) {
 	appID, err := s.appID(ctx, app)
 	if err != nil {
@@ -45,11 +45,10 @@ func (s *Store) TimerByName(ctx context.Context, app, name string) (t timer.Time
 	return t, err
 }
 
-// Edit locks the timers' rows in order of id, and before them, for sharing, the calendars that the
-// new definitions name, as Create does. Two edits of one timer come one after the other: the second
-// makes its version of what the first left, or is refused for its IfVersion. An expansion comes
-// before or after the whole of an edit. A repeated call finds its definition there and changes
-// nothing.
+// Edit first locks the calendars of the new definitions for sharing, as Create does, then the
+// timers' rows in order of id. Of two edits of one timer, the second works on the result of the
+// first, or is refused by its IfVersion. An expansion runs before or after a whole edit. A repeated
+// call finds its definition there and changes nothing.
 func (s *Store) Edit(
 	ctx context.Context,
 	items []store.Edit,
@@ -85,7 +84,7 @@ func (s *Store) Edit(
 		out = e.out
 		return nil
 	})
-	// with an error: what the last commit would have done, of which nobody knows whether it did.
+	// With an error, out is what the last commit would have done: nobody knows whether it did.
 	return out, err
 }
 
@@ -95,7 +94,7 @@ type editBatch struct {
 	plan  store.Planner
 	items []store.Edit
 	texts []encodedDefinition
-	named []nameKey // calendars
+	named []nameKey // calendars of the new definitions
 
 	c      runner
 	out    []store.EditResult
@@ -128,7 +127,7 @@ func (e *editBatch) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// Items about one timer come one after the other: the second needs what the first has written.
+	// Items about one timer go to separate rounds: the second needs what the first has written.
 	for rest := indexes(len(ids)); len(rest) > 0; {
 		var round, later []int
 		seen := map[timer.ID]bool{}
@@ -191,7 +190,7 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 			hash:     e.texts[i].hash,
 			text:     e.texts[i].text,
 		})
-		if x.begun[t.ID] { // else the calendars are the same
+		if x.begun[t.ID] { // otherwise the calendars are the same
 			before, uses = append(before, was...), append(uses, timerUses(t)...)
 		}
 		changed, done = append(changed, t.ID), append(done, i)
@@ -226,8 +225,8 @@ func (e *editBatch) round(ctx context.Context, x *expansion, round []int) error 
 	return nil
 }
 
-// wanted returns the timer of an item, or why it cannot be edited. An item that brings the present
-// definition is one that was applied before: its IfVersion is not asked for.
+// wanted returns the timer of an item, or the reason why it cannot be edited. If the timer has the
+// item's definition already, the item was applied before, and its IfVersion is ignored.
 func (e *editBatch) wanted(i int) (*timer.Timer, error) {
 	it := &e.items[i]
 	t := e.byID[it.ID]
@@ -240,14 +239,15 @@ func (e *editBatch) wanted(i int) (*timer.Timer, error) {
 	return t, nil
 }
 
-// apply makes the next version of a timer. Where the instants stay, its open fires stay as they
-// are: executors find out by plan_version that those due later than now are the new version's. Only
-// a change of the priority, which is in their rows, moves those. Where the instants do not stay,
-// what came due until now is the old version's, and from then on the new one plans, at once if the
-// timer is active.
+// apply creates the next version of a timer.
 //
-// A claim locks rows of fires only, and reads no version: it comes before or after as it may. An
-// executor that has claimed a fire by then sees the edit in the change log, as it does any.
+// If the due instants stay, open fires stay as they are. plan_version tells executors that the new
+// version calls those due later than now. Only a change of priority moves them, since the priority
+// is in their rows. If the due instants change, the old version plans what came due until now. The
+// new version plans from then on, at once if the timer is active.
+//
+// A claim locks only rows of fires and reads no version, so it may come before or after. An
+// executor that has claimed a fire sees the edit in the change log, like any change.
 func (e *editBatch) apply(
 	ctx context.Context,
 	x *expansion,
@@ -267,7 +267,7 @@ func (e *editBatch) apply(
 	}
 	var fires, ahead []timer.Fire
 	if active && !same {
-		fires = x.catchUp(t)
+		fires = x.expandPast(t)
 	}
 	if !same || t.Definition.Priority.PriorityLevel() != it.Definition.Priority.PriorityLevel() {
 		if ahead, err = x.aheadOfEdit(ctx, t); err != nil {
@@ -294,10 +294,10 @@ func (e *editBatch) apply(
 	return slices.Concat(fires, more), err
 }
 
-// replaceOneShot sees to it that of a one-shot's old instant and its new one only one is called.
-// Its open fire is locked: an executor that has it may be about to call, by what it knew a moment
-// before, and the edit is refused. One that nobody has is ended by flush, so that a task which is
-// under way leads to nothing. A claim comes before all of this, or finds the fire gone.
+// replaceOneShot makes sure that of the old and the new instant of a one-shot only one is called.
+// It locks the open fire. If an executor owns it, that executor may be about to call, so the edit
+// is refused. If nobody owns it, flush finishes it, and a task that is under way has no effect. A
+// claim comes before all of this, or finds the fire gone.
 func (e *editBatch) replaceOneShot(ctx context.Context, x *expansion, t *timer.Timer) error {
 	ahead, err := x.aheadOfEdit(ctx, t)
 	if err != nil || len(ahead) == 0 {
@@ -309,11 +309,11 @@ func (e *editBatch) replaceOneShot(ctx context.Context, x *expansion, t *timer.T
 	}
 	for i := range open {
 		if open[i].Owner != 0 {
-			return timer.Conflict("", "its fire is with an executor, and is called at "+
+			return timer.Conflict("", "an executor has claimed its fire and calls it at "+
 				time.UnixMilli(open[i].RunAtMS).
 					UTC().
 					Format(time.RFC3339Nano)+
-				" as it was defined: make another timer")
+				" by the old definition: create another timer instead")
 		}
 	}
 	x.replaced = append(x.replaced, open...)

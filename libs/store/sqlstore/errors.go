@@ -17,19 +17,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// errRepeat rolls a transaction back and repeats it: another call came first, and its row is to be
-// seen now.
-var errRepeat = errors.New("another call came first")
+// errRepeat rolls a transaction back and repeats it, because another call inserted a row first. The
+// next try sees that row.
+var errRepeat = errors.New("another call inserted the row first")
 
-// errConnectionLost repeats a transaction whose connection ended before its commit was asked for: the server
-// rolled it back. A connection that was silent for too long ends like that, as when this process
-// stood still for a moment. Whether the server is there at all, the next try finds out.
-var errConnectionLost = errors.New("the connection ended in mid-transaction")
+// errConnectionLost repeats a transaction whose connection ended before the commit. The server has
+// rolled it back: it closes idle connections, for example after this process has stalled. The next
+// try finds out whether the server is available.
+var errConnectionLost = errors.New("the connection was lost during the transaction")
 
-// errClosed is what calls get once the store is closed.
+// errClosed is the error of calls after Close.
 var errClosed = errors.New("the store is closed")
 
-// translate gives an error of a driver its code. what says what was being done.
+// translate gives a driver's error its code. what names the operation.
 func (d *dialect) translate(what string, err error) error {
 	if err == nil {
 		return nil
@@ -48,11 +48,11 @@ func (d *dialect) translate(what string, err error) error {
 	}
 }
 
-// fullDisk is what callers are told whose write found no room: it passes when somebody makes some,
-// and not by waiting.
+// fullDisk is the message for a write that found no room. Somebody has to make room: waiting does
+// not help.
 const fullDisk = "the database has no room left: its disk, or a limit of its size, is full"
 
-// isFull tells whether there was no room for a write.
+// isFull reports whether a write found no room.
 func isFull(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code()&0xff == sqlite3.SQLITE_FULL
@@ -62,11 +62,11 @@ func isFull(err error) bool {
 		return false
 	}
 	switch e.Number {
-	case 20, 1021, 1114: // disk full, by the server's file layer and by its own; table full
+	case 20, 1021, 1114: // disk full, as the file layer and the server report it; table full
 		return true
 	case 3,
 		1026,
-		1030: // error on writing, of the storage engine: 28 is the operating system's ENOSPC
+		1030: // write error of the storage engine: 28 is ENOSPC of the operating system
 		return noSpace.MatchString(e.Message)
 	}
 	return false
@@ -74,7 +74,7 @@ func isFull(err error) bool {
 
 var noSpace = regexp.MustCompile(`\b(error|errno:?|OS errno) 28\b|No space left on device`)
 
-// failureOf classifies what is common to all drivers, then asks the dialect.
+// classOf classifies errors that all drivers share, and asks the dialect about the others.
 func (d *dialect) classOf(err error) class {
 	var network net.Error
 	switch {
@@ -90,7 +90,7 @@ func (d *dialect) classOf(err error) class {
 	return d.classify(err)
 }
 
-// classifyMySQL goes by the numbers that MySQL and MariaDB share.
+// classifyMySQL goes by the error numbers that MySQL and MariaDB share.
 func classifyMySQL(err error) class {
 	if errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, mysql.ErrMalformPkt) ||
 		errors.Is(err, mysql.ErrPktSync) {
@@ -106,7 +106,7 @@ func classifyMySQL(err error) class {
 	case 1062, 1586: // duplicate key
 		return classDuplicate
 	case 1264, 1265, 1366, 1406, 1292, 1300, 1048, 3140, 1153, 1301, 4025, 3819:
-		// out of range, truncated, wrong value, too long, wrong text, wrong bytes, null, json, too
+		// out of range, truncated, wrong value, too long, wrong text, wrong bytes, null, JSON, too
 		// large, check
 		return classData
 	case 1021,
@@ -140,14 +140,14 @@ func classifyMySQL(err error) class {
 		3032,
 		3100:
 		// disk full, engine, memory, too many connections, shutdown, table full, host blocked, no
-		// such table (migration to come), connection aborted or lost, user limits, read-only,
+		// such table (not migrated yet), connection aborted or lost, user limits, read-only,
 		// interrupted, killed, time limit, replication
 		return classUnavailable
 	}
 	return classOther
 }
 
-// classifySQLite goes by primary result codes, the low byte of the extended ones.
+// classifySQLite goes by primary result codes, which are the low byte of the extended ones.
 func classifySQLite(err error) class {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {

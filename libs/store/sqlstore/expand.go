@@ -11,10 +11,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Expand takes timers by row locks that pass by locked rows: two calls at once share the work, and
-// a call that dies gives its timers back with its connection. What it did is committed whole or not
-// at all, so a repeated call finds next_due and the fires in step. A paused timer whose pause ends
-// is activated on the way.
+// Expand locks timers and skips those that others have locked, so two calls at once share the work.
+// The locks of a call that dies end with its connection. A call is committed whole or not at all,
+// so a repeated one finds next_due and the fires consistent. It also activates paused timers whose
+// pause ends.
 func (s *Store) Expand(
 	ctx context.Context,
 	limit int,
@@ -38,12 +38,12 @@ func (s *Store) Expand(
 		fires, n = made, len(paused)+len(active)
 		return nil
 	})
-	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	// With an error, fires is what the last commit would have created: nobody knows whether it did.
 	return fires, n, err
 }
 
-// expandAll moves timers forward. Those of which more changes than how far they are expanded are
-// written with all of it, and logged.
+// expandAll expands timers. It writes all columns of those that change in more than their
+// expansion, and logs them.
 func (x *expansion) expandAll(
 	ctx context.Context,
 	paused, active []timer.Timer,
@@ -74,7 +74,7 @@ func (x *expansion) expandAll(
 	var plain, more []timer.Timer
 	var logged []timer.ID
 	for i := range all {
-		all[i].FiresCreated -= x.refused[all[i].ID]
+		all[i].FiresCreated -= x.alreadyFinished[all[i].ID]
 		if changed[i] {
 			more = append(more, all[i])
 			logged = append(logged, all[i].ID)
@@ -91,7 +91,7 @@ func (x *expansion) expandAll(
 	return x.marked(planned), x.store.addChanges(ctx, x.c, logged)
 }
 
-// takeTimers locks timers of a status whose time has come, and takes over the clock.
+// takeTimers locks timers of a status that are due for expansion, and reads the clock.
 func (x *expansion) takeTimers(
 	ctx context.Context,
 	status int64,
@@ -126,8 +126,8 @@ func (x *expansion) takeTimers(
 	return s.timers(ctx, x.c, plain, nil)
 }
 
-// ExpandBacklog counts the timers that Expand would take, and returns the instant since when the
-// first of them waits.
+// ExpandBacklog counts the timers that Expand would take, and returns since when the first of them
+// is due.
 func (s *Store) ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error) {
 	err = s.read(
 		ctx,

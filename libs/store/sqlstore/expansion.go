@@ -8,64 +8,70 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// expansion is what one transaction makes of the schedules of timers whose rows it has locked, or
-// just made. It is gathered first, by pure computation and plain reads, and written by flush, which
-// locks the rows of fires in the order of their keys, whatever the order of the timers was.
+// expansion is the expansion of timers in one transaction, which has locked or inserted their rows.
+// It first collects all changes, by computation and reads without locks. flush then writes them,
+// and locks the rows of fires in the order of their keys, whatever the order of the timers was.
 type expansion struct {
 	store *Store
 	c     runner
 	plan  store.Planner
 	nowMS int64
 
-	calendar map[timer.ID]bool // those whose Replan is for a calendar's sake
+	calendar map[timer.ID]bool // timers whose Replan is for a calendar or time zone
 
-	openAhead map[timer.ID][]timer.Fire // by findAhead; an entry for each that was looked for
-	// by aheadOfEdit: those for which processes have different rules; nil: not asked for yet.
+	// set by findAhead, with an entry for each timer that it searched
+	openAhead map[timer.ID][]timer.Fire
+	// mixedZones has the zones for which processes have different rules. aheadOfEdit sets it; nil:
+	// not read yet.
 	mixedZones map[string]bool
 
-	chains map[timer.ID]int64 // the latest fire that was planned, of those with a fixed delay
-	// those whose chain of a fixed delay, if they have one, begins anew with their present version.
+	lastSerialDue map[timer.ID]int64 // due instant of the latest planned fire of each fixed delay
+	// begun has the timers whose plan begins anew with their present version, and with it the chain
+	// of a fixed delay.
 	begun map[timer.ID]bool
 
-	// to be inserted, of timers that never had another version: no row can be there.
-	plain []timer.Fire
-	// to be inserted or moved: an edit, or an activation of a fixed delay, may have left a row.
-	merged []timer.Fire
-	// of one-shots, locked and unowned: to be ended as superseded, unless they are among merged.
-	replaced []timer.Fire
-	moved    []timer.Fire       // to be moved if they are open, with their new version
-	skips    []timer.Outcome    // to be inserted
-	repeated []store.VersionKey // versions that get a next one with the same definition
+	// newFires are to be inserted. Their timers never had another version, so no row can exist.
+	newFires []timer.Fire
+	// mergeFires are to be inserted or moved: an edit, or an activation of a fixed delay, may have
+	// left a row.
+	mergeFires []timer.Fire
+	// replaced are fires of one-shots, locked and unowned. They end as superseded, unless they are
+	// in mergeFires.
+	replaced       []timer.Fire
+	moved          []timer.Fire       // to move to their new version if they are open
+	skips          []timer.Outcome    // to insert
+	copiedVersions []store.VersionKey // versions to copy to the next one
 
-	stretches []inactivityRow              // that began or ended, to be written
-	resumed   []timer.ID                   // timers whose deferred fires are to be released
-	deferred  map[timer.FireID]deferredRow // by flush: those fires
-	released  map[timer.ID][]timer.Fire    // by flush: to be marked
+	stretches   []inactivityRow              // that began or ended, to write
+	reactivated []timer.ID                   // timers whose deferred fires are to be released
+	deferred    map[timer.FireID]deferredRow // set by flush: the deferred fires of these timers
+	released    map[timer.ID][]timer.Fire    // set by flush: released fires, for the window
 
-	// by flush: what became of merged and moved ones; nil: nothing that is to be marked.
-	settled map[timer.FireID]*timer.Fire
-	refused map[timer.ID]int64 // by flush: how many of merged have an outcome already
+	// resolved is set by flush. It has the fires of mergeFires and moved that had a row, as they
+	// are now; nil: the window needs no new entry.
+	resolved        map[timer.FireID]*timer.Fire
+	alreadyFinished map[timer.ID]int64 // set by flush: how many of mergeFires have an outcome
 }
 
 func (s *Store) newExpansion(c runner, plan store.Planner, nowMS int64) *expansion {
 	return &expansion{
-		store:     s,
-		c:         c,
-		plan:      plan,
-		nowMS:     nowMS,
-		calendar:  map[timer.ID]bool{},
-		openAhead: map[timer.ID][]timer.Fire{},
-		chains:    map[timer.ID]int64{},
-		begun:     map[timer.ID]bool{},
-		released:  map[timer.ID][]timer.Fire{},
-		settled:   map[timer.FireID]*timer.Fire{},
-		refused:   map[timer.ID]int64{},
+		store:           s,
+		c:               c,
+		plan:            plan,
+		nowMS:           nowMS,
+		calendar:        map[timer.ID]bool{},
+		openAhead:       map[timer.ID][]timer.Fire{},
+		lastSerialDue:   map[timer.ID]int64{},
+		begun:           map[timer.ID]bool{},
+		released:        map[timer.ID][]timer.Fire{},
+		resolved:        map[timer.FireID]*timer.Fire{},
+		alreadyFinished: map[timer.ID]int64{},
 	}
 }
 
-// begin makes a timer active from now on, or from the end of its pause on where that has passed: it
-// counts when the pause was to end, not when somebody noticed. One epoch more. The first activation
-// is what its schedule counts from.
+// begin activates a timer from now on. If its pause has an end that has passed, the activation
+// counts from that end, not from when somebody noticed. It adds 1 to the epoch. The schedule counts
+// from the first activation.
 func (x *expansion) begin(t *timer.Timer) {
 	sinceMS := x.nowMS
 	if pauseIsOver(t, x.nowMS) {
@@ -73,7 +79,7 @@ func (x *expansion) begin(t *timer.Timer) {
 	}
 	x.endStretch(t, sinceMS)
 	if t.ActiveEpoch > 0 {
-		x.resumed = append(x.resumed, t.ID)
+		x.reactivated = append(x.reactivated, t.ID)
 	}
 	t.Status, t.InactiveSinceMS = timer.StatusActive, 0
 	t.ActiveSinceMS = sinceMS
@@ -85,18 +91,19 @@ func (x *expansion) begin(t *timer.Timer) {
 	}
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay && t.NextDueMS != 0 &&
 		(t.NextDueMS == timer.NeverMS || t.NextDueMS <= sinceMS) {
-		// each activation begins a chain, behind all that the one before it had.
+		// Each activation begins a new chain, after all fires of the one before.
 		t.NextDueMS = sinceMS + 1
 	}
 }
 
-// pauseIsOver tells whether the end of a timer's pause has passed, and nobody has activated it yet.
+// pauseIsOver reports whether the end of a timer's pause has passed and nobody has activated the
+// timer yet.
 func pauseIsOver(t *timer.Timer, nowMS int64) bool {
 	return t.Status == timer.StatusPaused && t.PausedUntilMS > 0 && t.PausedUntilMS <= nowMS
 }
 
-// endPauses activates those of the timers whose pause is over and that no migrator has taken yet,
-// so that what is about to change them finds them as they are by the clock.
+// endPauses activates the timers whose pause is over and that no migrator has taken yet. The
+// caller's change then finds them in the state that they have by the clock.
 func (x *expansion) endPauses(
 	ctx context.Context,
 	byID map[timer.ID]*timer.Timer,
@@ -127,21 +134,21 @@ func (x *expansion) endPauses(
 	return x.marked(fires), x.store.addChanges(ctx, x.c, over)
 }
 
-// activate begins and plans the first stretch.
+// activate begins an activation and plans its first part.
 func (x *expansion) activate(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
 	x.begin(t)
 	return x.proceed(ctx, t)
 }
 
-// proceed plans the next stretch of an active timer, anew where that was asked for: see S20. Where
-// the plan fails, that remains to be done.
+// proceed plans the next part of an active timer, and replans it if Replan is set: see S20. If the
+// plan fails, Replan stays set.
 //
-// A calendar changed under a version that stays would leave executors no way to tell the fires that
-// the new plan does not have: it makes a new version, with the same definition, if anything is
-// expanded beyond now. After an edit there is one already, and what the old one had beyond now was
-// taken back by the edit.
+// A calendar may change without an edit. Executors then could not tell which fires the new plan
+// does not have. proceed therefore creates a new version with the same definition, if anything is
+// expanded beyond now. After an edit this is not needed: there is a new version, and the edit has
+// taken back what was expanded.
 func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
-	was, repeated := *t, len(x.repeated)
+	was, copiedVersions := *t, len(x.copiedVersions)
 	t.Replan = false
 	calendar := x.calendar[t.ID]
 	if was.Replan && calendar && t.NextDueMS > x.nowMS+1 {
@@ -150,26 +157,26 @@ func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, 
 			return nil, err
 		}
 		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() && len(ahead) == 0 {
-			t.ExpandAtMS = timer.NeverMS // it was due, and is not due again
+			t.ExpandAtMS = timer.NeverMS // it was due before, and is not due again
 			return nil, nil
 		}
 		x.takeBack(t, ahead)
-		x.repeated = append(x.repeated, store.VersionKey{Timer: t.ID, Version: t.Version})
+		x.copiedVersions = append(x.copiedVersions, store.VersionKey{Timer: t.ID, Version: t.Version})
 		t.Version, t.VersionMS, t.UpdatedMS = t.Version+1, x.nowMS, x.nowMS
 	}
 	fires, ok := x.expand(t)
 	if !ok && was.Replan {
 		was.ExpandAtMS = t.ExpandAtMS
-		if *t, x.repeated = was, x.repeated[:repeated]; calendar {
+		if *t, x.copiedVersions = was, x.copiedVersions[:copiedVersions]; calendar {
 			delete(x.begun, t.ID)
 		}
 	}
 	return fires, nil
 }
 
-// takeBack forgets what is expanded beyond now: open are those fires. They stay where they are;
-// those that the plan to come does not have are skipped by the executors, for their version is not
-// the present one.
+// takeBack sets the expansion back to now. open are the fires beyond now. They keep their rows.
+// Executors skip those that the next plan does not have, because their version is not the present
+// one.
 func (x *expansion) takeBack(t *timer.Timer, open []timer.Fire) {
 	x.begun[t.ID] = true
 	if t.NextDueMS > x.nowMS+1 {
@@ -178,8 +185,8 @@ func (x *expansion) takeBack(t *timer.Timer, open []timer.Fire) {
 	}
 }
 
-// expand plans a stretch of a timer, moves it forward and returns its fires. Where the plan fails
-// it only postpones.
+// expand plans the next part of a timer and returns its fires. If the plan fails, it only postpones
+// the timer.
 func (x *expansion) expand(t *timer.Timer) (fires []timer.Fire, ok bool) {
 	p := x.plan(t, x.nowMS)
 	if p.Err == nil {
@@ -197,34 +204,34 @@ func (x *expansion) expand(t *timer.Timer) (fires []timer.Fire, ok bool) {
 			Msg("timer cannot be expanded")
 		return nil, false
 	}
-	x.take(t, &p)
+	x.addPlan(t, &p)
 	return p.Fires, true
 }
 
-// take moves a timer forward over a plan and gathers what the plan has.
-func (x *expansion) take(t *timer.Timer, p *store.Plan) {
+// addPlan advances a timer past a plan and collects the plan's fires and skips.
+func (x *expansion) addPlan(t *timer.Timer, p *store.Plan) {
 	t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
 	t.FiresCreated += int64(len(p.Fires))
 	if n := len(p.Fires); n > 0 && t.Definition.Schedule.Kind == timer.KindFixedDelay {
-		x.chains[t.ID] = p.Fires[n-1].DueMS
+		x.lastSerialDue[t.ID] = p.Fires[n-1].DueMS
 	}
 	x.skips = append(x.skips, p.Skips...)
-	// The chain of an activation before may have left a fire at the very instant: where a calendar
-	// lets none before it.
+	// The chain of an earlier activation may have left a fire at this instant, if a calendar
+	// excludes all instants before it.
 	if t.Version > 1 || t.ActiveEpoch > 1 && t.Definition.Schedule.Kind == timer.KindFixedDelay {
-		x.merged = append(x.merged, p.Fires...)
+		x.mergeFires = append(x.mergeFires, p.Fires...)
 	} else {
-		x.plain = append(x.plain, p.Fires...)
+		x.newFires = append(x.newFires, p.Fires...)
 	}
 }
 
-// rounds bounds what one change expands: 30,000 fires of a planner that plans 300 at once.
+// rounds bounds the expansion in one change: 30,000 fires if the planner plans 300 at once.
 const rounds = 100
 
-// catchUp expands what came due while the timer was active and no migrator expanded it: a timer
-// that is switched off is expanded no more, and each of those instants has to have an outcome, if
-// only that it was skipped. What is still to come is left for the next activation.
-func (x *expansion) catchUp(t *timer.Timer) (fires []timer.Fire) {
+// expandPast expands what came due while the timer was active and was not expanded yet. The timer
+// stops being active, so no migrator expands it, and each of those instants must have an outcome,
+// if only a skip. Later instants are left for the next activation.
+func (x *expansion) expandPast(t *timer.Timer) (fires []timer.Fire) {
 	for range rounds {
 		if t.NextDueMS > x.nowMS {
 			break
@@ -234,7 +241,7 @@ func (x *expansion) catchUp(t *timer.Timer) (fires []timer.Fire) {
 			break // it would not have been expanded in time either
 		}
 		cutPlan(&p, x.nowMS)
-		x.take(t, &p)
+		x.addPlan(t, &p)
 		fires = append(fires, p.Fires...)
 		if plannedFires(&p) == 0 {
 			break
@@ -243,12 +250,12 @@ func (x *expansion) catchUp(t *timer.Timer) (fires []timer.Fire) {
 	return fires
 }
 
-// unlimited is a count of fires made with which no max_fires is reached.
+// unlimited is a number of created fires with which no max_fires is reached.
 const unlimited = -1 << 40
 
 // ahead returns the open fires of a timer that are due later than now. No index leads from a timer
-// to its fires: its schedule does, planned once more over what is expanded already. No lock is
-// needed: only who has the timer's row adds fires, and those to come are not recorded yet.
+// to its fires, so it plans the schedule again over what is expanded. It needs no lock: only the
+// owner of the lock on the timer's row adds fires, and future ones are not recorded yet.
 func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, error) {
 	probe := *t
 	probe.NextDueMS, probe.FiresCreated = x.nowMS+1, unlimited
@@ -269,7 +276,7 @@ func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, er
 		probe.NextDueMS = p.NextDueMS
 	}
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
-		// Its fires follow from each other's ends: what is open is the latest.
+		// Each fire follows from the end of the one before, so the latest is the open one.
 		var chainMS int64
 		if err := x.store.selectOne(
 			ctx,
@@ -284,13 +291,13 @@ func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, er
 		}
 	}
 	if t.Definition.Schedule.Kind.OneShot() && t.Status != timer.StatusActive {
-		// One that came due meanwhile waits for the next activation, and is due then.
+		// A one-shot that came due meanwhile waits for the next activation, and is due then.
 		var rows []fireIDRow
 		if err := x.store.selectAll(
 			ctx,
 			x.c,
 			&rows,
-			stmt("SELECT timer_id,due_ms,series FROM deferred WHERE timer_id=").int(int64(t.ID)).
+			stmt("SELECT timer_id,due_ms,series FROM deferred_fires WHERE timer_id=").int(int64(t.ID)).
 				add(" AND series=0"),
 		); err != nil {
 			return nil, err

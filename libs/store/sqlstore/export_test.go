@@ -6,71 +6,40 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/pressly/goose/v3"
-
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Watch calls f with the text of every statement from now on. It is to be called before the store
-// is used.
-func (s *Store) Watch(f func(text string)) { s.onStatement = f }
+// OnStatement calls f with the text of every later statement. Call it before the store is used.
+func (s *Store) OnStatement(f func(text string)) { s.onStatement = f }
 
-// SetIDs makes the store take its timer ids from now: two stores with a clock that stands make the
-// same ids.
+// SetIDs takes timer ids from the clock now: two stores with a stopped clock create the same ids.
 func (s *Store) SetIDs(now func() time.Time) { s.ids = timer.NewIDs(now) }
 
-// Trim is what Keep does to outcomes and attempts, at an instant of the test's.
-func (s *Store) Trim(ctx context.Context, nowMS, boundMS int64) error {
+// PurgePartitions is what PurgeExpired does to outcomes and attempts, at a given instant.
+func (s *Store) PurgePartitions(ctx context.Context, nowMS, boundMS int64) error {
 	return s.purgePartitions(ctx, nowMS, boundMS)
 }
 
-// SchemaVersion is the latest migration.
+// SchemaVersion is the number of the latest migration.
 const SchemaVersion int64 = schemaVersion
 
-// Migrations are the files of the migrations.
+// Migrations returns the files of the migrations.
 func Migrations() fs.FS { return migrations }
 
-// DueSweeps is how many sweeps have come for a fire so far past its run.
+// DueSweeps returns how many sweeps are due for a fire that is past its run_at.
 func DueSweeps(past time.Duration) int32 { return dueSweeps(past.Milliseconds()) }
 
-// OtherStatements are those that no watcher sees: they are sent below the store.
+// OtherStatements returns the statements that OnStatement does not see.
 func OtherStatements() []string {
 	return []string{takeLock, releaseLock, databaseName, setIsolation}
 }
 
-// MigrateLock is the name of the lock of migrations in a database.
+// MigrateLock returns the name of the migrations' lock in a database.
 func MigrateLock(database string) string { return migrateLock.of(database) }
 
-// MigrateTo brings the schema up to a version: that of a release before.
-func (s *Store) MigrateTo(ctx context.Context, version int64) error {
-	files, err := fs.Sub(migrations, "migrations/"+s.dialect.name)
-	if err != nil {
-		return err
-	}
-	kind, db := goose.DialectSQLite3, (*sql.DB)(nil)
-	switch e := s.engine.(type) {
-	case *mysqlEngine:
-		kind, db = goose.DialectMySQL, e.db.DB
-	case *sqliteEngine:
-		db = e.writes.DB
-	}
-	p, err := goose.NewProvider(
-		kind,
-		db,
-		files,
-		goose.WithDisableGlobalRegistry(true),
-		goose.WithLogger(goose.NopLogger()),
-	)
-	if err != nil {
-		return err
-	}
-	_, err = p.UpTo(ctx, version)
-	return err
-}
-
-// Exec runs a statement of a release before, and returns how many rows it matched.
+// Exec runs a statement and returns how many rows it matched.
 func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	return s.alone(
+	return s.autocommit(
 		ctx,
 		"testing",
 		func() *statement { return &statement{text: []byte(text), args: args} },
@@ -86,5 +55,5 @@ func MigrationPool(dsn string) (*sql.DB, error) {
 	return migrationPool(cfg)
 }
 
-// TranslateMySQL gives an error of MySQL's its code.
+// TranslateMySQL gives an error of MySQL its code.
 func TranslateMySQL(what string, err error) error { return mysqlDialect().translate(what, err) }

@@ -6,8 +6,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// insertFailures notes which of the outcomes that are inserted in this transaction are failed. Most
-// batches have none, and cost nothing here.
+// insertFailures adds the failed outcomes of this transaction to failed_outcomes. Most batches have
+// none and cost nothing here.
 func (s *Store) insertFailures(ctx context.Context, c runner, outcomes []timer.Outcome) error {
 	var q *statement
 	for i := range outcomes {
@@ -17,14 +17,14 @@ func (s *Store) insertFailures(ctx context.Context, c runner, outcomes []timer.O
 		}
 		first := q == nil
 		if first {
-			q = stmt("INSERT INTO failures (app_id,finished_ms,timer_id,due_ms,series) VALUES ")
+			q = stmt("INSERT INTO failed_outcomes (app_id,finished_ms,timer_id,due_ms,series) VALUES ")
 		}
 		q.row(first, o.AppID, o.FinishedMS, int64(o.Timer), o.DueMS, o.Series)
 	}
 	if q == nil {
 		return nil
 	}
-	_, err := s.exec(ctx, c, q.add(s.dialect.nothing("series")))
+	_, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("series")))
 	return err
 }
 
@@ -36,11 +36,11 @@ type outcomeKey struct {
 
 func keyOf(o *timer.Outcome) outcomeKey { return outcomeKey{o.FinishedMS, o.FireID} }
 
-// outcomes adds "(finished_ms,timer_id,due_ms,series) IN (…)" for a list that is not empty.
+// outcomes adds "(finished_ms,timer_id,due_ms,series) IN (…)". keys must not be empty.
 func (q *statement) outcomes(d *dialect, keys []outcomeKey) *statement {
 	const key = "finished_ms,timer_id,due_ms,series"
 	if len(keys) == 1 {
-		return q.same(key, keys[0].finishedMS, int64(keys[0].Timer), keys[0].DueMS, keys[0].Series)
+		return q.equalTo(key, keys[0].finishedMS, int64(keys[0].Timer), keys[0].DueMS, keys[0].Series)
 	}
 	q.add("(" + key + ") IN (" + d.tuples)
 	for i, k := range keys {

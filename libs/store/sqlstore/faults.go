@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// errInjected is the cause of every failure that Faults made.
+// errInjected is the cause of every injected failure.
 var errInjected = errors.New("injected fault")
 
-// faults draws from Faults.
+// faults draws random faults.
 type faults struct {
 	set Faults
 	mu  sync.Mutex
@@ -22,15 +22,15 @@ func newFaults(set *Faults) *faults {
 	if set == nil {
 		set = new(Faults)
 	}
-	// faults are to be repeatable.
+	// Faults must be repeatable, so the generator is seeded.
 	return &faults{set: *set, rnd: rand.New(rand.NewPCG(set.Seed, 1))}
 }
 
-// plan is what shall befall one call.
+// faultPlan has the faults of one call.
 type faultPlan struct{ read, before, after bool }
 
-// wait delays the call and says what shall befall it. A call draws the same number of times
-// whatever comes of it, so that one seed gives one story.
+// wait delays the call and returns its faults. A call draws the same number of random values
+// whatever the result, so that a seed always gives the same faults.
 func (f *faults) wait(ctx context.Context) faultPlan {
 	f.mu.Lock()
 	if f.set == (Faults{}) {
@@ -50,8 +50,8 @@ func (f *faults) wait(ctx context.Context) faultPlan {
 	return p
 }
 
-// SetFaults makes the store misbehave from now on, or behave again (the zero value). The seed it
-// was opened with goes on.
+// SetFaults changes the faults from now on; the zero value ends them. The random sequence of the
+// first seed continues.
 func (s *Store) SetFaults(set Faults) {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()

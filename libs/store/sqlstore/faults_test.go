@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func badDays(seed uint64) *sqlstore.Faults {
+func frequentFaults(seed uint64) *sqlstore.Faults {
 	return &sqlstore.Faults{
 		Seed:       seed,
 		FailRead:   0.05,
@@ -26,7 +26,7 @@ func badDays(seed uint64) *sqlstore.Faults {
 func TestSQLiteStorm(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
-		s := openSQLite(t, sqlstore.SQLiteOptions{Faults: badDays(seed)})
+		s := openSQLite(t, sqlstore.SQLiteOptions{Faults: frequentFaults(seed)})
 		storetest.Storm(t, []store.Store{s}, seed)
 	}
 }
@@ -36,13 +36,13 @@ func TestMySQLStorm(t *testing.T) {
 	for seed := range uint64(2) {
 		dsn := testenv.MySQL(t)
 		storetest.Storm(t, []store.Store{
-			openMySQL(t, sqlstore.MySQLOptions{DSN: dsn, Faults: badDays(seed)}),
-			openMySQL(t, sqlstore.MySQLOptions{DSN: dsn, Faults: badDays(seed + 100)}),
+			openMySQL(t, sqlstore.MySQLOptions{DSN: dsn, Faults: frequentFaults(seed)}),
+			openMySQL(t, sqlstore.MySQLOptions{DSN: dsn, Faults: frequentFaults(seed + 100)}),
 		}, seed)
 	}
 }
 
-// TestFaults tells the kinds apart by what is left behind.
+// TestFaults checks what each kind of fault leaves behind.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

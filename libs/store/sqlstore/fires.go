@@ -12,15 +12,13 @@ import (
 )
 
 const (
-	fireColumns = "due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,late_ms,rev,owner,sweeps,lane,done"
-	// fireOrder is the order of the index by_run, to which the primary key is added by both
-	// databases.
+	fireColumns = "due_ms,timer_id,series,run_at_ms,bucket,app_id,version,epoch,cause,state,attempt,first_lateness_ms,revision,owner,sweeps,priority,target_bits"
+	// fireOrder is the order of the index by_run. Both databases append the primary key to it.
 	fireOrder = " ORDER BY run_at_minute,bucket,run_at_ms,due_ms,timer_id,series"
 )
 
-// insertFires inserts fires, sorted by primary key as in every statement about fires. None of them
-// was there before: next_due never moves back but where a timer is planned anew, and then flush has
-// looked.
+// insertFires inserts fires, sorted by primary key like every statement about fires. No row with
+// the same key exists: next_due never moves back, except in a replan, where flush has looked.
 func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) error {
 	fires = slices.Clone(fires)
 	slices.SortFunc(fires, timer.CompareFires)
@@ -29,7 +27,7 @@ func (s *Store) insertFires(ctx context.Context, c runner, fires []timer.Fire) e
 		for i := range part {
 			q.fireRow(i == 0, &part[i])
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("due_ms"))); err != nil {
+		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("due_ms"))); err != nil {
 			return err
 		}
 	}
@@ -62,7 +60,7 @@ func (q *statement) fireRow(first bool, f *timer.Fire) {
 	)
 }
 
-// openFires reads those of the given fires, sorted by key, that are open.
+// openFires returns those of the fires that are open. ids are sorted by key.
 func (s *Store) openFires(
 	ctx context.Context,
 	c sqlx.QueryerContext,
@@ -79,8 +77,7 @@ func (s *Store) openFires(
 	)
 }
 
-// selectFires reads fires. It scans by hand: a slice has thousands of rows, and reflection would
-// cost more than they do.
+// selectFires reads fires. It scans rows without reflection: a slice has thousands of them.
 func (s *Store) selectFires(
 	ctx context.Context,
 	c sqlx.QueryerContext,
@@ -91,7 +88,7 @@ func (s *Store) selectFires(
 	if err != nil {
 		return nil, err //nolint:wrapcheck // as exec
 	}
-	defer rows.Close() // Err below tells
+	defer rows.Close() // rows.Err reports errors
 	var n [17]int64
 	for rows.Next() {
 		err := rows.Scan(
@@ -164,10 +161,10 @@ func (s *Store) LoadSlice(
 	return fires, err
 }
 
-// behind adds "behind the position", by all that the index by_run has in one slice.
+// behind adds the condition that a fire of one slice comes after the position.
 func (q *statement) behind(d *dialect, p store.Position) *statement {
 	q.add(" AND ")
-	d.later(
+	d.keyAfter(
 		q,
 		[]string{"run_at_ms", "due_ms", "timer_id", "series"},
 		[]int64{p.RunAtMS, p.DueMS, int64(p.Timer), p.Series},

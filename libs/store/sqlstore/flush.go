@@ -10,17 +10,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxClockSkew is how far an executor's clock may be ahead of the database's: no fire that is due
-// later has an outcome.
+// maxClockSkew is how far an executor's clock may be ahead of the database's. No fire that is due
+// later than this has an outcome.
 const maxClockSkew = time.Minute
 
-// flush writes what was gathered. The rows that may be there are locked in the order of their keys
-// and told apart: open ones of an older version, or epoch, are moved, those that have an outcome
-// are left out, the others are inserted. A fire is looked for among the open ones first and among
-// the outcomes after that: one that is recorded in between is found.
+// flush writes the collected changes. It locks existing rows in the order of their keys. Open fires
+// of an older version or epoch are moved, fires with an outcome are left out, and the others are
+// inserted. It reads open fires first and outcomes second, so it finds a fire that is recorded in
+// between.
 func (x *expansion) flush(ctx context.Context) error {
 	s := x.store
-	if err := s.repeatVersions(ctx, x.c, x.repeated, x.nowMS); err != nil {
+	if err := s.copyVersions(ctx, x.c, x.copiedVersions, x.nowMS); err != nil {
 		return err
 	}
 	if err := x.findDeferred(ctx); err != nil {
@@ -34,10 +34,10 @@ func (x *expansion) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh := slices.Clone(x.plain)
+	fresh := slices.Clone(x.newFires)
 	var changed []timer.Fire
-	for i := range x.merged {
-		f := &x.merged[i]
+	for i := range x.mergeFires {
+		f := &x.mergeFires[i]
 		row, open := there[f.FireID]
 		switch {
 		case open:
@@ -45,8 +45,8 @@ func (x *expansion) flush(ctx context.Context) error {
 				changed = append(changed, next)
 			}
 		case done[f.FireID]:
-			x.settled[f.FireID] = nil
-			x.refused[f.Timer]++
+			x.resolved[f.FireID] = nil
+			x.alreadyFinished[f.Timer]++
 		default:
 			fresh = append(fresh, *f)
 		}
@@ -72,9 +72,9 @@ func (x *expansion) flush(ctx context.Context) error {
 		"bucket",
 		"version",
 		"epoch",
-		"rev",
+		"revision",
 		"sweeps",
-		"lane",
+		"priority",
 	)
 	if err != nil {
 		return err
@@ -94,19 +94,19 @@ func (x *expansion) flush(ctx context.Context) error {
 	return s.setEach(
 		ctx,
 		x.c,
-		slices.Collect(maps.Keys(x.chains)),
+		slices.Collect(maps.Keys(x.lastSerialDue)),
 		[]string{"last_serial_due_ms"},
 		func(id timer.ID, _ int) int64 {
-			return x.chains[id]
+			return x.lastSerialDue[id]
 		},
 	)
 }
 
-// endReplaced ends the fires of one-shots that the new plan does not have.
+// endReplaced finishes the fires of one-shots that the new plan does not have.
 func (x *expansion) endReplaced(ctx context.Context) error {
-	planned := make(map[timer.FireID]bool, len(x.merged))
-	for i := range x.merged {
-		planned[x.merged[i].FireID] = true
+	planned := make(map[timer.FireID]bool, len(x.mergeFires))
+	for i := range x.mergeFires {
+		planned[x.mergeFires[i].FireID] = true
 	}
 	var ended []timer.Outcome
 	for _, f := range x.replaced {
@@ -126,10 +126,10 @@ func (x *expansion) endReplaced(ctx context.Context) error {
 	return x.store.deleteLocked(ctx, x.c, ended)
 }
 
-// move returns an open row as the plan wants it, and whether that changes it. Who owns it keeps its
-// run; so does one that waits for its turn or for another attempt.
+// move returns an open row as the plan wants it, and whether this changes the row. A fire keeps its
+// run_at if it has an owner, waits for a slot or waits for another attempt.
 func (x *expansion) move(row timer.Fire, planned *timer.Fire) (timer.Fire, bool) {
-	x.settled[row.FireID] = nil
+	x.resolved[row.FireID] = nil
 	if row.Version >= planned.Version && row.Epoch >= planned.Epoch {
 		return row, false
 	}
@@ -137,13 +137,13 @@ func (x *expansion) move(row timer.Fire, planned *timer.Fire) (timer.Fire, bool)
 	if row.Owner == 0 && row.State == timer.FireReady && row.RunAtMS != planned.RunAtMS {
 		row.RunAtMS, row.Bucket, row.Sweeps = planned.RunAtMS, planned.Bucket, 0
 		row.Rev++
-		x.settled[row.FireID] = &row
+		x.resolved[row.FireID] = &row
 	}
 	return row, true
 }
 
 func (x *expansion) lockExisting(ctx context.Context) (map[timer.FireID]timer.Fire, error) {
-	ids := append(idsOf(x.merged), idsOf(x.moved)...)
+	ids := append(idsOf(x.mergeFires), idsOf(x.moved)...)
 	for id := range x.deferred {
 		ids = append(ids, id)
 	}
@@ -160,14 +160,14 @@ func (x *expansion) lockExisting(ctx context.Context) (map[timer.FireID]timer.Fi
 	return there, nil
 }
 
-// finished returns those of the merged fires that have an outcome.
+// finished returns which of mergeFires have an outcome.
 func (x *expansion) finished(
 	ctx context.Context,
 	there map[timer.FireID]timer.Fire,
 ) (map[timer.FireID]bool, error) {
 	var ids []timer.FireID
-	for i := range x.merged {
-		f := &x.merged[i]
+	for i := range x.mergeFires {
+		f := &x.mergeFires[i]
 		if _, open := there[f.FireID]; !open && f.DueMS <= x.nowMS+maxClockSkew.Milliseconds() {
 			ids = append(ids, f.FireID)
 		}
@@ -175,15 +175,15 @@ func (x *expansion) finished(
 	return x.store.finished(ctx, x.c, ids)
 }
 
-// marked returns, of fires that were planned, those that are to be marked, as they are now, and
-// with them the deferred ones that were released.
+// marked returns, as they are now, those of the planned fires that need an entry in the window, and
+// the released deferred fires.
 func (x *expansion) marked(planned []timer.Fire) (out []timer.Fire) {
 	for _, fires := range x.released {
 		out = append(out, fires...)
 	}
 	x.released = map[timer.ID][]timer.Fire{}
 	for i := range planned {
-		f, settled := x.settled[planned[i].FireID]
+		f, settled := x.resolved[planned[i].FireID]
 		switch {
 		case !settled:
 			out = append(out, planned[i])
@@ -194,8 +194,8 @@ func (x *expansion) marked(planned []timer.Fire) (out []timer.Fire) {
 	return out
 }
 
-// The columns of timers that an expansion changes, and those that a change of status or of the
-// definition changes besides.
+// expandColumns are the columns of timers that an expansion changes. changeColumns are those that
+// also change with the status or the definition.
 var (
 	expandColumns = []string{"next_due_ms", "expand_at_ms", "fires_created"}
 	changeColumns = []string{
@@ -207,7 +207,7 @@ var (
 		"expand_at_ms",
 		"fires_created",
 		"anchor_ms",
-		"version_ms",
+		"version_since_ms",
 		"replan",
 		"inactive_since_ms",
 		"paused_until_ms",
@@ -216,7 +216,7 @@ var (
 	}
 )
 
-// save writes timers' rows, after flush.
+// save writes timers' rows. It is called after flush.
 func (x *expansion) save(ctx context.Context, ts []timer.Timer, columns []string) error {
 	versions := map[timer.ID]int64{}
 	var begun []timer.ID
@@ -243,7 +243,7 @@ func (x *expansion) save(ctx context.Context, ts []timer.Timer, columns []string
 		begun,
 		[]string{"plan_version", "last_serial_due_ms"},
 		func(id timer.ID, column int) int64 {
-			return []int64{versions[id], x.chains[id]}[column]
+			return []int64{versions[id], x.lastSerialDue[id]}[column]
 		},
 	)
 }

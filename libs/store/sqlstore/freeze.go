@@ -19,12 +19,12 @@ type fullApp struct {
 	Name     string `db:"name"`
 	Frozen   bool   `db:"frozen"`
 	Reason   string `db:"freeze_reason"`
-	FrozenMS int64  `db:"frozen_ms"`
+	FrozenMS int64  `db:"frozen_since_ms"`
 	Settings []byte `db:"settings"`
 	Version  int64  `db:"settings_version"`
 }
 
-const appColumns = "id,name,frozen,freeze_reason,frozen_ms,settings,settings_version"
+const appColumns = "id,name,frozen,freeze_reason,frozen_since_ms,settings,settings_version"
 
 func (r *fullApp) app() (store.App, error) {
 	a := store.App{
@@ -73,9 +73,9 @@ func (s *Store) App(ctx context.Context, name string) (app store.App, err error)
 	return app, err
 }
 
-// SetFrozen locks the app's row: of two calls at once the second sees what the first left. Its
-// entry in the change log comes with it, one for the whole app. Repeating a call changes nothing
-// more; another reason alone is written and not logged.
+// SetFrozen locks the app's row, so of two calls at once the second sees the result of the first.
+// It adds one entry about the app to the change log, in the same transaction. Repeating a call
+// changes nothing more. A change of the reason alone is written and not logged.
 func (s *Store) SetFrozen(
 	ctx context.Context,
 	name string,
@@ -106,7 +106,7 @@ func (s *Store) SetFrozen(
 			row.FrozenMS = nowMS * flag(frozen)
 		}
 		q := stmt("UPDATE apps SET frozen=").int(flag(frozen)).add(",freeze_reason=").bind(reason).
-			add(",frozen_ms=").int(row.FrozenMS).add(" WHERE id=").int(row.ID)
+			add(",frozen_since_ms=").int(row.FrozenMS).add(" WHERE id=").int(row.ID)
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err
 		}

@@ -13,11 +13,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A database without room says so: whoever asks again in a second will hear the same.
-func TestSQLiteThatIsFullSaysSo(t *testing.T) {
+// TestSQLiteReportsFullDisk checks the message of a database without room, since a retry will not
+// help.
+func TestSQLiteReportsFullDisk(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t, sqlstore.SQLiteOptions{})
-	_, err := s.Exec(t.Context(), "PRAGMA max_page_count=1") // SQLite takes what there is already
+	_, err := s.Exec(t.Context(), "PRAGMA max_page_count=1") // SQLite uses the present size
 	require.NoError(t, err)
 	for i := 0; ; i++ {
 		require.Less(t, i, 1000, "it is never full")
@@ -36,7 +37,7 @@ func TestSQLiteThatIsFullSaysSo(t *testing.T) {
 	require.NoError(t, err, "it can still be read")
 }
 
-func TestMySQLThatIsFullSaysSo(t *testing.T) {
+func TestMySQLReportsFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		number  uint16

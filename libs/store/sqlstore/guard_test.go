@@ -13,9 +13,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/store/sqlstore"
 )
 
-// collector keeps what a store sends. It is called within transactions, whose time is bounded: what
-// the statements have in common is found afterwards.
-type collector struct {
+// statements collects what a store sends. It is called in transactions, which must be quick, so
+// forms are computed later.
+type statements struct {
 	mu   sync.Mutex
 	sent map[string]bool
 }
@@ -26,7 +26,7 @@ var (
 	lists   = regexp.MustCompile(`#(,#)+`)
 )
 
-func (c *collector) watch(text string) {
+func (c *statements) watch(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sent == nil {
@@ -35,8 +35,9 @@ func (c *collector) watch(text string) {
 	c.sent[text] = true
 }
 
-// forms gives one statement of each form. Runs of numbers and of rows are the same form.
-func (c *collector) forms() map[string]string {
+// forms returns one statement of each form. Lists of numbers and rows of any length are the same
+// form.
+func (c *statements) forms() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	forms := map[string]string{}
@@ -46,9 +47,9 @@ func (c *collector) forms() map[string]string {
 	return forms
 }
 
-// requireMySQL8 parses every statement that was collected with a parser of MySQL 8's dialect: the
-// tests' server is MariaDB, which takes some that MySQL does not.
-func (c *collector) requireMySQL8(t *testing.T) {
+// requireMySQL8 parses every collected statement with a parser for MySQL 8. The server of the tests
+// is MariaDB, which also takes other statements.
+func (c *statements) requireMySQL8(t *testing.T) {
 	t.Helper()
 	forms := c.forms()
 	require.Greater(t, len(forms), 40, "the suite sends more than that")
@@ -80,7 +81,7 @@ func TestMigrationsAreMySQL8(t *testing.T) {
 	}
 }
 
-// TestGuardSeesDialects keeps the guard honest: what only MariaDB takes is refused.
+// TestGuardSeesDialects checks that the parser refuses statements for MariaDB only.
 func TestGuardSeesDialects(t *testing.T) {
 	t.Parallel()
 	p := parser.New()

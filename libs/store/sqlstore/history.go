@@ -9,8 +9,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Fire reads the open fire first and the outcome after it: one that is recorded in between is found
-// twice, never missed, and then the outcome is the truth.
+// Fire reads the open fire first and the outcome second. A fire that is recorded in between is
+// found twice and never missed. The outcome then counts.
 func (s *Store) Fire(
 	ctx context.Context,
 	app string,
@@ -71,8 +71,8 @@ func (s *Store) attempts(
 ) ([]timer.Attempt, error) {
 	var rows []struct {
 		FinishedMS int64  `db:"finished_ms"`
-		N          int32  `db:"n"`
-		StartMS    int64  `db:"start_ms"`
+		N          int32  `db:"attempt"`
+		StartMS    int64  `db:"started_ms"`
 		StatusCode int32  `db:"status_code"`
 		Error      string `db:"error"`
 		Excerpt    string `db:"excerpt"`
@@ -84,10 +84,10 @@ func (s *Store) attempts(
 		c,
 		&rows,
 		stmt(
-			"SELECT finished_ms,n,start_ms,status_code,error,excerpt,failure,target FROM attempts WHERE ",
+			"SELECT finished_ms,attempt,started_ms,status_code,error,excerpt,failure,target FROM attempts WHERE ",
 		).
 			ofFire(id).
-			add(" ORDER BY n,start_ms,target"),
+			add(" ORDER BY attempt,started_ms,target"),
 	)
 	var out []timer.Attempt
 	for _, r := range rows {
@@ -106,8 +106,7 @@ func (s *Store) attempts(
 	return out, err
 }
 
-// History pages backwards through a timer's outcomes, a deleted timer's too: it is what explains
-// them.
+// History pages backwards through a timer's outcomes, also those of a deleted timer.
 func (s *Store) History(
 	ctx context.Context, app string, id timer.ID, before timer.FireID, limit int,
 ) (out []timer.Outcome, err error) {
@@ -143,7 +142,7 @@ func (s *Store) History(
 	return out, err
 }
 
-// ownTimer fails with not_found where the app never had the timer.
+// ownTimer returns not_found if the app never had the timer.
 func (s *Store) ownTimer(ctx context.Context, app string, id timer.ID) error {
 	appID, err := s.appID(ctx, app)
 	if err != nil {

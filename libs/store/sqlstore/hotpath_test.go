@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestHotPath counts statements: a batch of first attempts is claimed by one, and recorded as
-// delivered by two. Only what is rare costs more: a retry is read back, and failures are noted.
+// TestHotPath counts statements. A batch of first attempts is claimed with one and recorded as
+// delivered with two. Only rare cases cost more: a retry is read back, and failures are noted.
 func TestHotPath(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: t.TempDir()})
@@ -38,7 +38,7 @@ func TestHotPath(t *testing.T) {
 	)
 	require.NoError(t, err)
 	var sent []string
-	s.Watch(func(text string) {
+	s.OnStatement(func(text string) {
 		verb, _, _ := strings.Cut(text, " (")
 		sent = append(sent, strings.Join(strings.Fields(verb)[:3], " "))
 	})
@@ -69,7 +69,7 @@ func TestHotPath(t *testing.T) {
 		nil,
 	)
 	require.NoError(t, err)
-	expect("DELETE FROM fires", "INSERT INTO outcomes", "INSERT INTO failures")
+	expect("DELETE FROM fires", "INSERT INTO outcomes", "INSERT INTO failed_outcomes")
 	won[4].State, won[4].Attempt = timer.FireRetrying, 1
 	retry, err := s.Release(ctx, 11, won[4:5], nil)
 	require.NoError(t, err)

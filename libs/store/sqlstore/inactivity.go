@@ -26,7 +26,7 @@ func (s *Store) Inactivities(
 ) (all map[timer.ID][]timer.Inactivity, err error) {
 	err = s.read(
 		ctx,
-		"reading when timers were not active",
+		"reading inactivities",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			all = make(map[timer.ID][]timer.Inactivity, len(ids))
 			for part := range batches(ids) {
@@ -60,12 +60,11 @@ func (s *Store) Inactivities(
 	return all, err
 }
 
-// stop begins a stretch in which a timer is not active, with its new status, and ends the one
-// before.
-func (x *expansion) stop(t *timer.Timer) {
+// beginInactivity begins a stretch with the timer's new status, and ends the one before.
+func (x *expansion) beginInactivity(t *timer.Timer) {
 	x.endStretch(t, x.nowMS)
 	if t.InactiveSinceMS = x.nowMS; t.Status == timer.StatusDeleted {
-		return // whatever it has left is skipped as deleted
+		return // its remaining fires are skipped as deleted
 	}
 	until := timer.NeverMS
 	if t.Status == timer.StatusPaused && t.PausedUntilMS > 0 {
@@ -77,8 +76,8 @@ func (x *expansion) stop(t *timer.Timer) {
 	)
 }
 
-// endStretch ends the stretch that a timer is in, if it is in one. The stretch keeps the status
-// that it began with: the timer may have its next one already.
+// endStretch ends the present stretch of a timer, if there is one. The stretch keeps its status:
+// the timer may have the next one already.
 func (x *expansion) endStretch(t *timer.Timer, atMS int64) {
 	if t.InactiveSinceMS > 0 {
 		x.stretches = append(
@@ -88,12 +87,12 @@ func (x *expansion) endStretch(t *timer.Timer, atMS int64) {
 	}
 }
 
-// keepStatus is the status of a row that is there already, and keeps it.
+// keepStatus makes saveStretches keep the status of an existing row.
 const keepStatus = -1
 
-// saveStretches writes the stretches that began or ended. The timers' rows are locked, so of two
-// calls the later one sees what the earlier one wrote. A stretch that began and ended within one
-// millisecond covers nothing, and may be overwritten by the next.
+// saveStretches writes the stretches that began or ended. The timers' rows are locked, so the later
+// of two calls sees what the earlier one wrote. A stretch of less than a millisecond covers
+// nothing, and the next one may overwrite it.
 func (x *expansion) saveStretches(ctx context.Context) error {
 	slices.SortStableFunc(x.stretches, func(a, b inactivityRow) int {
 		return cmp.Or(cmp.Compare(a.Timer, b.Timer), cmp.Compare(a.FromMS, b.FromMS))
@@ -115,13 +114,13 @@ func (x *expansion) saveStretches(ctx context.Context) error {
 	return nil
 }
 
-// Defer locks the timers' rows, then those of the fires. An activation comes before all of this,
-// and then the fire stays with the session, or after all of it, and then it finds the fire among
-// the deferred ones. A call that dies halfway has changed nothing; a repeated one owns nothing any
-// more.
+// Defer locks the timers' rows, then those of the fires. An activation comes before, and the fire
+// stays with the session, or it comes after and finds the fire deferred. A call that dies halfway
+// has changed nothing. A repeated call owns none of the fires any more.
 //
-// A deferred fire waits for no turn, and holds none before its first attempt: others of its timer
-// may be asked for meanwhile. One between two attempts keeps its turn, for it has not finished.
+// A deferred fire does not wait for a slot, and gives up its slot if it had no attempt yet: other
+// fires of its timer may run meanwhile. A fire between two attempts keeps its slot, because it has
+// not finished.
 func (s *Store) Defer(
 	ctx context.Context,
 	session timer.ID,
@@ -156,7 +155,7 @@ func (s *Store) Defer(
 	return active, err
 }
 
-// activeAt tells whether the timer is active by the store's clock: see timer.State.
+// activeAt reports whether the timer is active by the store's clock: see timer.State.
 func (r *slotRow) activeAt(nowMS int64) bool {
 	return r.Status == rowActive ||
 		r.Status == rowPaused && r.PausedUntilMS > 0 && r.PausedUntilMS <= nowMS
@@ -178,7 +177,7 @@ func (s *Store) deferOwned(
 		return cmp.Or(cmp.Compare(a.Timer, b.Timer), timer.CompareFires(a, b))
 	})
 	for part := range batches(owned) {
-		q := stmt("INSERT INTO deferred (timer_id,due_ms,series,run_at_ms,rev) VALUES ")
+		q := stmt("INSERT INTO deferred_fires (timer_id,due_ms,series,run_at_ms,revision) VALUES ")
 		for i := range part {
 			q.row(
 				i == 0,
@@ -192,7 +191,7 @@ func (s *Store) deferOwned(
 		if _, err := s.exec(
 			ctx,
 			c,
-			q.add(s.dialect.set("timer_id,due_ms,series", "run_at_ms", "rev")),
+			q.add(s.dialect.set("timer_id,due_ms,series", "run_at_ms", "revision")),
 		); err != nil {
 			return err
 		}
@@ -215,21 +214,21 @@ func (s *Store) deferOwned(
 	return s.saveFires(ctx, c, owned, releaseColumns...)
 }
 
-// deferredRow is a row of deferred.
+// deferredRow is a row of deferred_fires.
 type deferredRow struct {
 	fireIDRow
 	RunAtMS int64 `db:"run_at_ms"`
-	Rev     int32 `db:"rev"`
+	Rev     int32 `db:"revision"`
 }
 
-// findDeferred reads which fires wait for the timers that are active again, or deleted: flush
-// releases them.
+// findDeferred reads the deferred fires of timers that are active again or deleted, for flush to
+// release.
 func (x *expansion) findDeferred(ctx context.Context) error {
 	x.deferred = map[timer.FireID]deferredRow{}
-	for part := range batches(x.resumed) {
+	for part := range batches(x.reactivated) {
 		var rows []deferredRow
 		q := stmt(
-			"SELECT timer_id,due_ms,series,run_at_ms,rev FROM deferred WHERE timer_id",
+			"SELECT timer_id,due_ms,series,run_at_ms,revision FROM deferred_fires WHERE timer_id",
 		).idList(part)
 		if err := x.store.selectAll(ctx, x.c, &rows, q); err != nil {
 			return err
@@ -241,9 +240,9 @@ func (x *expansion) findDeferred(ctx context.Context) error {
 	return nil
 }
 
-// releaseDeferred gives the deferred fires that nobody has claimed their run back, in bucket 0,
-// which every minute has. One that was claimed at the end of the pause is its owner's, or was given
-// back since with another revision, or was ended.
+// releaseDeferred restores the run_at of unclaimed deferred fires, in bucket 0, which every minute
+// has. A fire that was claimed at the end of the pause belongs to its owner, was released since
+// with another revision, or is finished.
 func (x *expansion) releaseDeferred(
 	ctx context.Context,
 	there map[timer.FireID]timer.Fire,
@@ -254,7 +253,7 @@ func (x *expansion) releaseDeferred(
 	var released []timer.Fire
 	for id, row := range x.deferred {
 		f, open := there[id]
-		if _, planned := x.settled[id]; planned || !open || f.Owner != 0 || f.Rev != row.Rev {
+		if _, planned := x.resolved[id]; planned || !open || f.Owner != 0 || f.Rev != row.Rev {
 			continue
 		}
 		f.RunAtMS, f.Bucket, f.Sweeps = min(f.RunAtMS, row.RunAtMS), 0, 0
@@ -265,9 +264,9 @@ func (x *expansion) releaseDeferred(
 	for i := range released {
 		x.released[released[i].Timer] = append(x.released[released[i].Timer], released[i])
 	}
-	for part := range batches(x.resumed) {
+	for part := range batches(x.reactivated) {
 		q := stmt(
-			x.store.dialect.deleteFrom("deferred", "PRIMARY") + " WHERE timer_id",
+			x.store.dialect.deleteFrom("deferred_fires", "PRIMARY") + " WHERE timer_id",
 		).idList(part)
 		if _, err := x.store.exec(ctx, x.c, q); err != nil {
 			return nil, err

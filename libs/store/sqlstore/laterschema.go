@@ -9,11 +9,11 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// checkLater refuses a database whose schema is later than this program's, unless each of the later
-// migrations says in schema_readers that programs of this schema run on it. Two adjacent releases
-// therefore share a schema, and a program that cannot know what it meets does not write. Of a
-// database without migrations nothing is refused, nor of one that cannot be asked: what comes next
-// finds that out.
+// checkLater refuses a database whose schema is later than this program's. It accepts later
+// migrations that all say in schema_readers that programs of this schema may use them. Two adjacent
+// releases can therefore share a schema, and a program never writes to a schema that it does not
+// understand. It does not refuse a database without migrations, or one that does not answer: the
+// next call finds that out.
 func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
 	var latest int64
 	err := s.selectOne(
@@ -25,21 +25,22 @@ func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
 	if err != nil || latest <= schemaVersion {
 		return nil //nolint:nilerr // as it says above
 	}
-	var readers []struct {
+	var readerRows []struct {
 		Version   int64 `db:"version"`
 		MinReader int64 `db:"min_reader"`
 	}
 	err = s.selectAll(
 		ctx,
 		c,
-		&readers,
+		&readerRows,
 		stmt("SELECT version,min_reader FROM schema_readers WHERE version>").int(schemaVersion),
 	)
 	if err != nil && s.dialect.classOf(err) != classOther && !isNoTable(err) {
 		return nil
 	}
-	least := make(map[int64]int64, len(readers)) // none where the table is missing: nobody vouches
-	for _, v := range readers {
+	// empty if the table is missing: no migration allows us
+	least := make(map[int64]int64, len(readerRows))
+	for _, v := range readerRows {
 		least[v.Version] = v.MinReader
 	}
 	var later []int64
@@ -61,13 +62,14 @@ func (s *Store) checkLater(ctx context.Context, c sqlx.QueryerContext) error {
 	return nil
 }
 
-// isNoTable tells whether MySQL has no such table, which else counts as one that is still to come.
+// isNoTable reports MySQL's error for a missing table. Elsewhere it counts as a table that is not
+// migrated yet.
 func isNoTable(err error) bool {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && e.Number == 1146 //nolint:mnd // ER_NO_SUCH_TABLE
 }
 
-// LaterSchemaError is about a database that only later programs may use. It never passes by itself.
+// LaterSchemaError means that only later programs may use the database. It never passes by itself.
 type LaterSchemaError struct{ Have, Knows int64 }
 
 func (e *LaterSchemaError) Error() string {

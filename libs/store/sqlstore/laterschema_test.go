@@ -14,9 +14,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// later applies migrations that this program does not know, and asks whether it runs on what they
-// left.
-func later(t *testing.T, s *sqlstore.Store) {
+// requireLaterSchemas applies unknown migrations and checks whether this program accepts the
+// result.
+func requireLaterSchemas(t *testing.T, s *sqlstore.Store) {
 	t.Helper()
 	ctx := t.Context()
 	exec := func(text string) {
@@ -45,44 +45,45 @@ func later(t *testing.T, s *sqlstore.Store) {
 	refused(false)
 	own := strconv.FormatInt(sqlstore.SchemaVersion, 10)
 	apply("901")
-	refused(true) // nobody said that this program may
+	refused(true) // no row says that this program may use it
 	exec("INSERT INTO schema_readers (version,min_reader) VALUES (901," + own + ")")
-	refused(false) // the adjacent release's
+	refused(false) // the schema of the next release
 	apply("902")
 	exec("INSERT INTO schema_readers (version,min_reader) VALUES (902,901)")
-	refused(true) // it took something away
+	refused(true) // it removed something
 	exec("UPDATE schema_readers SET min_reader=1 WHERE version=902")
 	refused(false)
 	exec("DELETE FROM schema_readers WHERE version=901")
-	refused(true) // one that is later still does not vouch for it
+	refused(true) // the row of a later migration is not enough
 	exec("DROP TABLE schema_readers")
 	refused(true)
 }
 
-func TestMySQLOfALaterSchemaIsRefused(t *testing.T) {
+func TestMySQLRefusesLaterSchemas(t *testing.T) {
 	t.Parallel()
 	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: testenv.MySQL(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	later(t, s)
+	requireLaterSchemas(t, s)
 }
 
-func TestSQLiteOfALaterSchemaIsRefused(t *testing.T) {
+func TestSQLiteRefusesLaterSchemas(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Dir: dir})
 	require.NoError(t, err)
-	later(t, s)
+	requireLaterSchemas(t, s)
 	require.NoError(t, s.Close())
 	_, err = sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Dir: dir})
 	var e *sqlstore.LaterSchemaError
 	require.ErrorAs(t, err, &e, "sessions are not even ended")
 }
 
-// Every migration behind the table that they say it in says which programs run on it.
-func TestEveryMigrationSaysWhoMayUseIt(t *testing.T) {
+// TestMigrationsNameTheirReaders checks that every migration after the first adds its row to
+// schema_readers.
+func TestMigrationsNameTheirReaders(t *testing.T) {
 	t.Parallel()
-	const since = 7
+	const since = 1
 	name := regexp.MustCompile(`^0*(\d+)_`)
 	require.NoError(
 		t,

@@ -10,24 +10,24 @@ import (
 	"fmt"
 )
 
-// namedLock is MySQL's GET_LOCK: it belongs to a connection, and dies with it, so that a killed
-// process leaves none behind. Its name is the server's, not the database's: the database's name is
-// made part of it, shortened to what fits.
+// namedLock is a lock by MySQL's GET_LOCK. It belongs to a connection and ends with it, so a killed
+// process leaves no lock behind. Names are shared by all databases of a server. The name therefore
+// contains a hash of the database's name, which is short enough to fit.
 type namedLock string
 
-// The locks.
+// The named locks.
 const (
 	migrateLock namedLock = "migrate"
 	purgeLock   namedLock = "keep"
 )
 
-// errLockTaken says that another connection has the lock.
+// errLockTaken means that another connection has the lock.
 var errLockTaken = errors.New("another process has the lock")
 
-// migrateWaitS is how many seconds a process waits for another one's migrations.
+// migrateWaitS is how many seconds a process waits for the migrations of another.
 const migrateWaitS = 300
 
-// take waits up to so many seconds for the lock.
+// take waits for up to the given seconds for the lock.
 func (l namedLock) take(ctx context.Context, conn *sql.Conn, seconds int) error {
 	name, err := l.name(ctx, conn)
 	if err != nil {
@@ -43,8 +43,8 @@ func (l namedLock) take(ctx context.Context, conn *sql.Conn, seconds int) error 
 	return nil
 }
 
-// release gives it back. It uses a context of its own: one that has ended must not leave the lock
-// on a pooled connection.
+// release releases the lock. It uses a context of its own: a pooled connection must not keep the
+// lock after the caller's context has ended.
 func (l namedLock) release(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultTimeout)
 	defer cancel()
@@ -65,8 +65,7 @@ const (
 	databaseName = "SELECT DATABASE()"
 )
 
-// name is that of the lock in the connection's database: locks are the server's, whatever the
-// database.
+// name returns the lock's name in the connection's database.
 func (l namedLock) name(ctx context.Context, conn *sql.Conn) (string, error) {
 	var database string
 	if err := conn.QueryRowContext(ctx, databaseName).Scan(&database); err != nil {
@@ -75,8 +74,8 @@ func (l namedLock) name(ctx context.Context, conn *sql.Conn) (string, error) {
 	return l.of(database), nil
 }
 
-// of is made here, as MySQL 9.6 and later have no MD5() any more. It never changes: in a rolling
-// upgrade, releases before make the same of the server's.
+// of computes the name here, since MySQL 9.6 and later have no MD5(). The result must never change:
+// two releases that run at once have to take the same lock.
 func (l namedLock) of(database string) string {
 	short := md5.Sum([]byte(database)) //nolint:gosec // as above
 	return "carillon-" + string(l) + "-" + hex.EncodeToString(short[:])
@@ -88,8 +87,8 @@ func (l namedLock) around(ctx context.Context, db *sql.DB, waitS int, fn func() 
 	if err != nil {
 		return fmt.Errorf("connecting for the lock %s: %w", string(l), err)
 	}
-	// While fn works on others, this connection is silent, for which others shall not take it: it
-	// does not go back to the pool.
+	// The connection is idle while fn works on others, with a longer timeout than theirs. It
+	// therefore does not go back to the pool.
 	defer func() {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		_ = conn.Close()

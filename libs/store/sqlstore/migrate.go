@@ -14,11 +14,11 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// schemaVersion is the latest migration, which Ping asks for.
-const schemaVersion = 7
+// schemaVersion is the number of the latest migration, which Ping requires.
+const schemaVersion = 1
 
-// migrateUp runs the migrations of a dialect that are missing. Nothing of goose's package state is
-// touched, so that two stores in one process do not meet.
+// migrateUp runs the missing migrations of a dialect. It uses no package state of goose, so two
+// stores in one process do not affect each other.
 func migrateUp(ctx context.Context, db *sql.DB, kind goose.Dialect, folder string) error {
 	files, err := fs.Sub(migrations, "migrations/"+folder)
 	if err != nil {

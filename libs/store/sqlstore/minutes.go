@@ -8,10 +8,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/slicing"
 )
 
-// GrowMinutes writes each minute by a statement of its own, so that no row lock is held longer than
-// that and no two processes wait in a circle. Repeating it counts an estimate twice, which costs a
-// bucket at the most. A count that is returned is committed: whoever uses a bucket below it uses
-// one that will be handed out.
+// GrowMinutes writes each minute in a statement of its own, so no row lock lasts longer and no two
+// processes deadlock. A repeated call counts an estimate twice, which costs a bucket at most. A
+// returned count is committed: a bucket below it belongs to a slice that will be claimed.
 func (s *Store) GrowMinutes(
 	ctx context.Context,
 	grow []slicing.Growth,
@@ -44,10 +43,10 @@ func (s *Store) GrowMinutes(
 	return out, err
 }
 
-// grow writes each minute alone, or all in one transaction where there is one writer anyway.
+// grow writes each minute by itself, or all in one transaction if the database has one writer.
 func (s *Store) grow(ctx context.Context, grow []slicing.Growth) error {
-	if s.dialect.oneWriter {
-		return s.write(ctx, "growing minutes", func(ctx context.Context, c runner) error {
+	if s.dialect.singleWriter {
+		return s.write(ctx, "raising bucket counts", func(ctx context.Context, c runner) error {
 			for _, g := range grow {
 				if _, err := s.exec(ctx, c, s.growth(g)); err != nil {
 					return err
@@ -57,9 +56,9 @@ func (s *Store) grow(ctx context.Context, grow []slicing.Growth) error {
 		})
 	}
 	for _, g := range grow {
-		if _, err := s.alone(
+		if _, err := s.autocommit(
 			ctx,
-			"growing a minute",
+			"raising a bucket count",
 			func() *statement { return s.growth(g) },
 		); err != nil {
 			return err
@@ -70,13 +69,13 @@ func (s *Store) grow(ctx context.Context, grow []slicing.Growth) error {
 
 func (s *Store) growth(g slicing.Growth) *statement {
 	d := s.dialect
-	return stmt("INSERT INTO minutes (minute,buckets,estimate,frozen) VALUES ").
-		row(true, g.Minute, max(int64(g.Buckets), 1), g.Added, 0).add(d.conflict("minute") +
-		"estimate=minutes.estimate+" + d.value("estimate") + ",buckets=CASE WHEN minutes.frozen=0 THEN " +
+	return stmt("INSERT INTO minutes (minute,buckets,estimated_fires,frozen) VALUES ").
+		row(true, g.Minute, max(int64(g.Buckets), 1), g.Added, 0).add(d.onConflictUpdate("minute") +
+		"estimated_fires=minutes.estimated_fires+" + d.value("estimated_fires") + ",buckets=CASE WHEN minutes.frozen=0 THEN " +
 		d.greatest + "(minutes.buckets," + d.value("buckets") + ") ELSE minutes.buckets END")
 }
 
-// MinuteCounts returns the counts of minutes that have a row; the others have one bucket.
+// MinuteCounts returns the counts of minutes that have a row. The others have one bucket.
 func (s *Store) MinuteCounts(
 	ctx context.Context,
 	from, to int64,
@@ -100,11 +99,11 @@ func (s *Store) minutes(
 	var rows []struct {
 		Minute   int64 `db:"minute"`
 		Buckets  int32 `db:"buckets"`
-		Estimate int64 `db:"estimate"`
+		Estimate int64 `db:"estimated_fires"`
 		Frozen   bool  `db:"frozen"`
 	}
 	q := stmt(
-		"SELECT minute,buckets,estimate,frozen FROM minutes WHERE ",
+		"SELECT minute,buckets,estimated_fires,frozen FROM minutes WHERE ",
 	).add(string(where.text)).
 		add(" ORDER BY minute")
 	if err := s.selectAll(ctx, c, &rows, q); err != nil {
@@ -117,14 +116,14 @@ func (s *Store) minutes(
 	return out, nil
 }
 
-// FreezeMinute freezes by one statement and reads the count by the next: once frozen, it is the
-// same for every reader.
+// FreezeMinute freezes with one statement and reads the count with the next. Once frozen, the count
+// is the same for every reader.
 func (s *Store) FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error) {
-	_, err = s.alone(ctx, "freezing a minute", func() *statement {
+	_, err = s.autocommit(ctx, "freezing a minute", func() *statement {
 		return stmt(
-			"INSERT INTO minutes (minute,buckets,estimate,frozen) VALUES ",
+			"INSERT INTO minutes (minute,buckets,estimated_fires,frozen) VALUES ",
 		).row(true, minute, 1, 0, 1).
-			add(s.dialect.conflict("minute") + "frozen=1")
+			add(s.dialect.onConflictUpdate("minute") + "frozen=1")
 	})
 	if err != nil {
 		return 0, err

@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	// urgentConns are kept apart from the pool: a lease that waits behind batches would run out.
+	// urgentConns are separate from the pool: a lease renewal that waits behind batches would be
+	// late.
 	urgentConns = 2
-	// silenceS is after how many seconds the server closes a connection that sends nothing, and
-	// rolls its transaction back: a process that is frozen in the middle of one keeps its rows
-	// locked no longer than that.
-	silenceS = "2"
-	// idleTime closes connections that are not needed, before the server does.
-	idleTime = 1500 * time.Millisecond
-	// lockWaitS is how many seconds a statement waits for a row: then its transaction is rolled
-	// back and repeated.
+	// waitTimeoutS is how many seconds a connection may be idle before the server closes it and
+	// rolls back its transaction. A stalled process keeps its rows locked no longer than this.
+	waitTimeoutS = "2"
+	// maxIdleTime closes idle connections before the server does.
+	maxIdleTime = 1500 * time.Millisecond
+	// lockWaitS is how many seconds a statement waits for a row lock. After that its transaction is
+	// rolled back and repeated.
 	lockWaitS = "5"
 	dialTime  = 5 * time.Second
-	// ioTime ends a read or write on a connection whose server went away without a word.
+	// ioTime bounds a read or write on a connection whose server has vanished.
 	ioTime = 30 * time.Second
 )
 
-// mysqlEngine is two pools: one for the work, one for what must not wait.
+// mysqlEngine has two pools: one for most calls, one for urgent ones.
 type mysqlEngine struct {
 	db   *sqlx.DB
 	fast *sqlx.DB
 }
 
-// OpenMySQL makes a store on MySQL 8 or MariaDB 10.11. It connects to nothing yet, and fails only
+// OpenMySQL returns a store on MySQL 8 or MariaDB 10.11. It does not connect yet, and fails only
 // for a DSN that can never work.
 func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	cfg, err := mysqlConfig(o.DSN)
@@ -62,9 +62,9 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 	}
 	s.check = s.checkServer
 	s.migrate = func(ctx context.Context) error {
-		// The lock is around all of goose, which looks at its table before it would take a lock of
-		// its own: another process may have made that table and not yet filled it, since MySQL
-		// commits every DDL by itself.
+		// The lock is around all of goose. Goose reads its table before it takes a lock of its own,
+		// and MySQL commits every DDL statement by itself: the table of another process may exist
+		// and still be empty.
 		return migrateLock.around(ctx, e.db.DB, migrateWaitS, func() (err error) {
 			db, err := migrationPool(cfg)
 			if err != nil {
@@ -75,14 +75,14 @@ func OpenMySQL(_ context.Context, o MySQLOptions) (*Store, error) {
 		})
 	}
 	s.purgePartitions = func(ctx context.Context, nowMS, boundMS int64) error {
-		return s.trimPartitions(ctx, e.db, nowMS, boundMS)
+		return s.maintainPartitions(ctx, e.db, nowMS, boundMS)
 	}
 	return s, nil
 }
 
-// mysqlConfig reads a DSN and sets what the store depends on: matched rows are counted, not changed
-// ones; parameters are put in by the driver, which saves the round trip of preparing; statements
-// are strict; times are UTC.
+// mysqlConfig parses a DSN and sets what the store depends on. Matched rows are counted, not
+// changed ones. The driver interpolates parameters, which saves a round trip. Statements are
+// strict. Times are UTC.
 func mysqlConfig(dsn string) (*mysql.Config, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -113,8 +113,8 @@ func mysqlConfig(dsn string) (*mysql.Config, error) {
 	cfg.Params["sql_mode"] = "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"
 	cfg.Params["time_zone"] = "'+00:00'"
 	cfg.Params["innodb_lock_wait_timeout"] = lockWaitS
-	cfg.Params["wait_timeout"] = silenceS
-	// what it would say of connections that were closed, the error says too.
+	cfg.Params["wait_timeout"] = waitTimeoutS
+	// What the driver would log about closed connections is in the error, too.
 	cfg.Logger = &mysql.NopLogger{}
 	return cfg, nil
 }
@@ -127,14 +127,14 @@ func mysqlPool(cfg *mysql.Config, conns int) (*sqlx.DB, error) {
 	db := sqlx.NewDb(sql.OpenDB(readCommitted{c}), "mysql")
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
-	db.SetConnMaxIdleTime(idleTime)
+	db.SetConnMaxIdleTime(maxIdleTime)
 	return db, nil
 }
 
 const setIsolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
-// readCommitted sets the isolation of every new connection. It is a statement of its own, for the
-// two servers name the variable differently.
+// readCommitted sets the isolation level of every new connection. It is a separate statement
+// because the two servers have different names for the variable.
 type readCommitted struct{ driver.Connector }
 
 func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
@@ -144,7 +144,7 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	ex, ok := conn.(driver.ExecerContext)
 	if !ok {
-		return nil, errors.Join(errors.New("the driver cannot execute"), conn.Close())
+		return nil, errors.Join(errors.New("the driver connection cannot execute statements"), conn.Close())
 	}
 	if _, err := ex.ExecContext(ctx, setIsolation, nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("setting the isolation level: %w", err), conn.Close())
@@ -158,7 +158,7 @@ func (e *mysqlEngine) transact(ctx context.Context, fn func(context.Context, run
 		return err //nolint:wrapcheck // translated by attempt
 	}
 	if err := fn(ctx, tx); err != nil {
-		_ = tx.Rollback() // whatever it says, the server rolls back
+		_ = tx.Rollback() // the server rolls back, whatever the error is
 		if ctx.Err() == nil &&
 			(errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)) {
 			return fmt.Errorf("%w: %w", errConnectionLost, err)
@@ -168,7 +168,7 @@ func (e *mysqlEngine) transact(ctx context.Context, fn func(context.Context, run
 	return tx.Commit() //nolint:wrapcheck // as above
 }
 
-func (e *mysqlEngine) alone(ctx context.Context, fn func(context.Context, runner) error) error {
+func (e *mysqlEngine) autocommit(ctx context.Context, fn func(context.Context, runner) error) error {
 	return fn(ctx, e.db)
 }
 
@@ -178,8 +178,7 @@ func (e *mysqlEngine) urgent(ctx context.Context, fn func(context.Context, runne
 
 func (e *mysqlEngine) reader() sqlx.QueryerContext { return e.db }
 
-// close ends all connections. An error could only say of one that the server ended it before, for
-// its silence.
+// close ends all connections. Their errors only tell that the server closed idle ones before.
 func (e *mysqlEngine) close() error {
 	_, _ = e.db.Close(), e.fast.Close()
 	return nil

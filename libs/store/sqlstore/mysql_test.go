@@ -34,12 +34,12 @@ func openMySQL(t testing.TB, o sqlstore.MySQLOptions) *sqlstore.Store {
 }
 
 // TestMySQL runs the suite with two stores on each database, as two processes have. Every statement
-// that it sends is one that MySQL 8 takes too.
+// must also be valid on MySQL 8.
 //
 //nolint:tparallel // what the suite sent is looked at when it has ended
 func TestMySQL(t *testing.T) {
 	t.Parallel()
-	var sent collector
+	var sent statements
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) storetest.Env {
 			t.Helper()
@@ -47,7 +47,7 @@ func TestMySQL(t *testing.T) {
 			env := storetest.Env{CoarseRetention: true}
 			for range 2 {
 				s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
-				s.Watch(sent.watch)
+				s.OnStatement(sent.watch)
 				env.Stores = append(env.Stores, s)
 			}
 			return env
@@ -67,8 +67,8 @@ func TestMySQLDSN(t *testing.T) {
 	}
 }
 
-// TestMySQLMigrationsMayPause: a process that stands still between two statements of a migration
-// for a while goes on with it.
+// TestMySQLMigrationsMayPause checks that a process may stall between two statements of a
+// migration.
 func TestMySQLMigrationsMayPause(t *testing.T) {
 	t.Parallel()
 	db, err := sqlstore.MigrationPool(testenv.MySQL(t))
@@ -82,8 +82,9 @@ func TestMySQLMigrationsMayPause(t *testing.T) {
 	require.GreaterOrEqual(t, silence, 60)
 }
 
-// TestMySQLAway opens a store whose server is not there: that is no error, and every call says so.
-func TestMySQLAway(t *testing.T) {
+// TestMySQLUnavailable opens a store whose server is not there. This is no error, but every call
+// returns one.
+func TestMySQLUnavailable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -138,8 +139,8 @@ func TestMySQLMigrateTogether(t *testing.T) {
 	wait.Wait()
 }
 
-// TestMySQLLockOfReleasesBefore: they let the server make the name, of MD5('carillon').
-func TestMySQLLockOfReleasesBefore(t *testing.T) {
+// TestMySQLLockNameNeverChanges: two releases that migrate at once must take the same lock.
+func TestMySQLLockNameNeverChanges(t *testing.T) {
 	t.Parallel()
 	require.Equal(
 		t,
@@ -148,7 +149,7 @@ func TestMySQLLockOfReleasesBefore(t *testing.T) {
 	)
 }
 
-// TestMySQLPingBeforeMigrations says that the schema is missing, as something that may pass.
+// TestMySQLPingBeforeMigrations checks that a missing schema is reported as unavailable.
 func TestMySQLPingBeforeMigrations(t *testing.T) {
 	t.Parallel()
 	s, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: testenv.MySQL(t)})
@@ -159,7 +160,7 @@ func TestMySQLPingBeforeMigrations(t *testing.T) {
 	require.Equal(t, timer.CodeUnavailable, timer.CodeOf(err))
 }
 
-// TestMySQLSameIDs lets two processes make the same ids: each notices, and takes others.
+// TestMySQLSameIDs lets two processes create the same ids. Each detects this and takes others.
 func TestMySQLSameIDs(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQL(t)
@@ -167,8 +168,8 @@ func TestMySQLSameIDs(t *testing.T) {
 	var made atomic.Int64
 	for range 4 {
 		s := openMySQL(t, sqlstore.MySQLOptions{DSN: dsn})
-		// A clock that moves by a few ids with each reading, the same in each store: the low bits
-		// alone differ at random.
+		// The clock moves by a few ids with each reading, in the same way in each store. Only the
+		// low bits are random.
 		var tick atomic.Int64
 		s.SetIDs(func() time.Time { return time.UnixMilli(1_800_000_000_000 + tick.Add(1)/2000) })
 		stores = append(stores, s)
@@ -181,7 +182,7 @@ func TestMySQLSameIDs(t *testing.T) {
 			for round := range 4 {
 				var items []store.NewTimer
 				for i := range 500 {
-					// Half of the names are everybody's.
+					// Half of the names are shared.
 					name := fmt.Sprint("shared", round, "-", i)
 					if i%2 == 0 {
 						name = fmt.Sprint(n, "-", round, "-", i)
@@ -212,8 +213,8 @@ func TestMySQLSameIDs(t *testing.T) {
 	require.Len(t, byID, int(made.Load()))
 }
 
-// TestMySQLPartitions plays weeks of Keep: days get partitions ahead of time, and the old ones are
-// dropped whole.
+// TestMySQLPartitions runs weeks of PurgeExpired: days get partitions ahead of time, and old ones
+// are dropped.
 func TestMySQLPartitions(t *testing.T) {
 	t.Parallel()
 	const day = 24 * 60 * 60 * 1000
@@ -237,7 +238,7 @@ func TestMySQLPartitions(t *testing.T) {
 	today := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMilli()
 	require.Equal(t, []string{"pmax"}, partitions())
 	for range 2 {
-		require.NoError(t, s.Trim(t.Context(), today, today-7*day))
+		require.NoError(t, s.PurgePartitions(t.Context(), today, today-7*day))
 		require.Equal(
 			t,
 			[]string{"p20260301", "p20260302", "p20260303", "p20260304", "pmax"},
@@ -269,10 +270,10 @@ func TestMySQLPartitions(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, lost)
 
-	// Nobody called Keep for ten days: the days in pmax get their partitions late. What is wholly
-	// older than the bound goes.
+	// PurgeExpired did not run for ten days, so the days in pmax get their partitions late.
+	// Partitions wholly before the bound are dropped.
 	later := today + 10*day
-	require.NoError(t, s.Trim(t.Context(), later, later-7*day))
+	require.NoError(t, s.PurgePartitions(t.Context(), later, later-7*day))
 	names := partitions()
 	require.Equal(t, "p20260304", names[0])
 	require.Equal(t, "p20260314", names[len(names)-2])
@@ -289,7 +290,7 @@ func TestMySQLPartitions(t *testing.T) {
 	}
 }
 
-// TestMySQLServerSettings sees that Ping looks at the connections it would work with.
+// TestMySQLServerSettings checks that Ping reads the settings of the connections that it would use.
 func TestMySQLServerSettings(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQL(t)
@@ -305,8 +306,8 @@ func TestMySQLServerSettings(t *testing.T) {
 	require.WithinDuration(t, time.Now(), at, time.Minute)
 }
 
-// TestMySQLLockWait holds a timer's row locked for longer than a statement waits: the transaction
-// is repeated, not failed.
+// TestMySQLLockWait locks a timer's row for longer than a statement waits. The transaction is
+// repeated and does not fail.
 func TestMySQLLockWait(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQL(t)
@@ -340,9 +341,9 @@ func TestMySQLLockWait(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestMySQLFrozenTransactionLosesItsLocks: a process that stands still in the middle of a
-// transaction holds up nobody for long.
-func TestMySQLFrozenTransactionLosesItsLocks(t *testing.T) {
+// TestMySQLStalledTransactionLosesItsLocks checks that a process that stalls in a transaction
+// blocks nobody for long.
+func TestMySQLStalledTransactionLosesItsLocks(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQL(t)
 	frozen, other := openMySQL(
@@ -363,7 +364,7 @@ func TestMySQLFrozenTransactionLosesItsLocks(t *testing.T) {
 	var once sync.Once
 	go func() {
 		defer close(done)
-		// with the row locked.
+		// The row is locked.
 		_, _ = frozen.SetStatus(
 			t.Context(),
 			[]store.StatusChange{change},

@@ -9,10 +9,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// OpenFires walks the primary key of the open fires: an index by timer would cost every insert and
-// every delete, and what is due and still open is little. The first statement finds the instant at
-// which the walk ends, the second the timer's fires up to there. A fire that is inserted or ended
-// between the two is returned or not, as if it had happened before or after both.
+// OpenFires scans the primary key of fires. An index by timer would slow down every insert and
+// delete, and few past fires are open. The first statement finds the instant at which the scan
+// ends, the second the timer's fires up to it. A fire that is inserted or finished in between may
+// be returned or not.
 func (s *Store) OpenFires(
 	ctx context.Context, app string, id timer.ID, q store.OpenFiresQuery,
 ) (page store.OpenFiresPage, err error) {
@@ -67,7 +67,7 @@ func (s *Store) walkOpen(columns string, q store.OpenFiresQuery, untilMS int64) 
 	return s.fromOpen(columns, q, untilMS).add(openOrder)
 }
 
-// walkOpenOf is walkOpen of one timer, behind the place.
+// walkOpenOf reads the open fires of one timer after the position.
 func (s *Store) walkOpenOf(id timer.ID, q store.OpenFiresQuery, untilMS int64) *statement {
 	walk := s.fromOpen(fireColumns, q, untilMS).add(" AND timer_id=").int(int64(id))
 	if q.After.Series >= 0 {

@@ -14,36 +14,36 @@ const (
 
 // MySQLOptions are the settings of a store on MySQL or MariaDB.
 type MySQLOptions struct {
-	// DSN in the form of go-sql-driver: "user:password@tcp(host:3306)/database". Session settings
-	// that the store depends on are added to it.
+	// DSN has the form of go-sql-driver: "user:password@tcp(host:3306)/database". The store adds
+	// the session settings that it depends on.
 	DSN string
-	// MaxCompletions is how many connections the store opens at the most, besides two for leases and
-	// sessions; 0 is DefaultMaxOpen.
+	// MaxOpen is the largest number of connections, besides two for leases and sessions; 0 is
+	// DefaultMaxOpen.
 	MaxOpen int
 	// Timeout bounds every call whose context has no earlier deadline; 0 is DefaultTimeout.
 	Timeout time.Duration
 	Logger  zerolog.Logger
-	Faults  *Faults // nil: none
+	Faults  *Faults // nil: no faults
 }
 
 // SQLiteOptions are the settings of a store in a file.
 type SQLiteOptions struct {
-	// Dir is the data directory, made where it is missing; empty: a temporary one without fsync,
-	// removed by Close.
+	// Dir is the data directory, which is created if missing. Empty stands for a temporary
+	// directory without fsync, which Close removes.
 	Dir string
 	// Now is the store's clock; nil is time.Now.
 	Now    func() time.Time
 	Logger zerolog.Logger
-	Faults *Faults // nil: none
+	Faults *Faults // nil: no faults
 }
 
-// Faults make a store misbehave, the same way for the same seed and order of calls. Probabilities
-// go from 0 to 1.
+// Faults makes a store misbehave, in the same way for the same seed and order of calls.
+// Probabilities go from 0 to 1.
 type Faults struct {
 	Seed     uint64
-	FailRead float64 // a read fails
-	// FailBefore: a transaction is rolled back instead of committed, and the call fails.
+	FailRead float64 // probability that a read fails
+	// FailBefore is the probability that a transaction is rolled back and its call fails.
 	FailBefore float64
-	FailAfter  float64       // a transaction is committed, and the call says that it failed
-	Delay      time.Duration // each call waits up to so long first
+	FailAfter  float64       // probability that a transaction is committed and its call fails
+	Delay      time.Duration // each call waits for up to this long first
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxEventAge is how far back outcomes are announced.
+// maxEventAge is the age up to which outcomes are published.
 const maxEventAge = time.Hour
 
 // outcomeOrder is the primary key of outcomes.
 var outcomeOrder = []string{"finished_ms", "timer_id", "due_ms", "series"}
 
-// PendingEvents walks the primary key of outcomes from the position on, and no further back than an
-// hour or the session's begin. It passes by the rows of other sessions: an index by session would
-// cost every outcome more than the walk over a second of them costs.
+// PendingEvents scans the primary key of outcomes from the position on, at most an hour back and
+// not before the session began. It skips rows of other sessions: an index by session would cost
+// every outcome more than this scan costs.
 func (s *Store) PendingEvents(
 	ctx context.Context, session timer.ID, after store.OutcomePosition, untilMS int64, limit int,
 ) (out []timer.Outcome, err error) {
 	err = s.read(
 		ctx,
-		"reading outcomes to announce",
+		"reading pending events",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			var at struct {
 				NowMS    int64 `db:"now_ms"`
@@ -50,7 +50,7 @@ func (s *Store) PendingEvents(
 				"SELECT " + outcomeColumns + " FROM outcomes" + s.dialect.byPrimary + " WHERE finished_ms>=",
 			).int(after.FinishedMS).
 				add(" AND ")
-			s.dialect.later(
+			s.dialect.keyAfter(
 				q,
 				outcomeOrder,
 				[]int64{after.FinishedMS, int64(after.Timer), after.DueMS, after.Series},
@@ -76,31 +76,29 @@ func (s *Store) PendingEvents(
 	return out, err
 }
 
-// AckEvents is one statement, conditional on moving forward: of two at once the farther one stays.
-// A position whose answer was lost is set again, or not: then something is announced twice.
+// AckEvents is one statement that only moves forward, so the farther of two positions stays. If its
+// answer was lost, the position is set again, or some events are published twice.
 func (s *Store) AckEvents(ctx context.Context, session timer.ID, p store.OutcomePosition) error {
 	if session == store.SystemSession {
-		// Its row is made here, dead since ever. Keep leaves it; that of the release before does
-		// not, and then an hour is announced again.
-		_, err := s.alone(ctx, "making a position", func() *statement {
+		// The row of SystemSession is inserted here, as ended. PurgeExpired keeps it.
+		_, err := s.autocommit(ctx, "inserting the acked position", func() *statement {
 			return stmt(
-				"INSERT INTO sessions (id,kind,name,renewals,inflight_full,oldest_task_ms,opened_ms,renewed_ms,ended_ms) VALUES (",
+				"INSERT INTO sessions (id,kind,name,renewals,inflight_full,oldest_task_age_ms,opened_ms,renewed_ms,ended_ms) VALUES (",
 			).int(int64(session)).
 				add(",'','',0,0,0,0,0,1)").
-				add(s.dialect.nothing("id"))
+				add(s.dialect.onConflictNothing("id"))
 		})
 		if err != nil {
 			return err
 		}
 	}
-	_, err := s.alone(ctx, "noting what is announced", func() *statement {
+	_, err := s.autocommit(ctx, "acknowledging outcome events", func() *statement {
 		at, t, due := p.FinishedMS, int64(p.Timer), p.DueMS
-		// MySQL sets the columns one after the other: the condition comes first, of the row as it
-		// was.
+		// The condition comes first, because MySQL assigns columns one by one.
 		return stmt(
-			"UPDATE sessions SET acked_ms=",
+			"UPDATE sessions SET acked_finished_ms=",
 		).int(at).
-			add(",acked_timer=").
+			add(",acked_timer_id=").
 			int(t).
 			add(",acked_due_ms=").
 			int(due).
@@ -108,13 +106,13 @@ func (s *Store) AckEvents(ctx context.Context, session timer.ID, p store.Outcome
 			int(p.Series).
 			add(" WHERE id=").
 			int(int64(session)).
-			add(" AND (acked_ms<").
+			add(" AND (acked_finished_ms<").
 			int(at).
-			add(" OR acked_ms=").
+			add(" OR acked_finished_ms=").
 			int(at).
-			add(" AND (acked_timer<").
+			add(" AND (acked_timer_id<").
 			int(t).
-			add(" OR acked_timer=").
+			add(" OR acked_timer_id=").
 			int(t).
 			add(" AND (acked_due_ms<").
 			int(due).
@@ -127,29 +125,29 @@ func (s *Store) AckEvents(ctx context.Context, session timer.ID, p store.Outcome
 	return err
 }
 
-// SessionsWithPendingEvents reads the few sessions that ended lately.
+// SessionsWithPendingEvents reads the few sessions that ended recently.
 func (s *Store) SessionsWithPendingEvents(
 	ctx context.Context,
 ) (silent map[timer.ID]store.OutcomePosition, err error) {
 	silent = map[timer.ID]store.OutcomePosition{store.SystemSession: {}}
 	err = s.read(
 		ctx,
-		"reading the silent sessions",
+		"reading sessions with pending events",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			var rows []struct {
 				ID     int64 `db:"id"`
-				AtMS   int64 `db:"acked_ms"`
-				Timer  int64 `db:"acked_timer"`
+				AtMS   int64 `db:"acked_finished_ms"`
+				Timer  int64 `db:"acked_timer_id"`
 				DueMS  int64 `db:"acked_due_ms"`
 				Series int64 `db:"acked_series"`
 				Opened int64 `db:"opened_ms"`
 			}
 			q := stmt(
-				"SELECT id,acked_ms,acked_timer,acked_due_ms,acked_series,opened_ms FROM sessions WHERE ended_ms>",
+				"SELECT id,acked_finished_ms,acked_timer_id,acked_due_ms,acked_series,opened_ms FROM sessions WHERE ended_ms>",
 			).nowMS(s.dialect).
 				add("-").
 				int(maxEventAge.Milliseconds()).
-				add(" AND announced=0 AND kind=").
+				add(" AND events_acked=0 AND kind=").
 				bind(string(store.ExecutorSession)).
 				add(" OR id=").
 				int(int64(store.SystemSession))
@@ -165,7 +163,7 @@ func (s *Store) SessionsWithPendingEvents(
 						Series: r.Series,
 					},
 				}
-				// it never noted one.
+				// The session never acked a position.
 				if begin := r.Opened - maxClockSkew.Milliseconds(); r.AtMS < begin {
 					at = store.OutcomePosition{FinishedMS: begin}
 				}
@@ -177,10 +175,10 @@ func (s *Store) SessionsWithPendingEvents(
 	return silent, err
 }
 
-// FinishEvents takes a session off the list, for ever. Repeating it is harmless.
+// FinishEvents takes a session off the list for ever. It may be repeated.
 func (s *Store) FinishEvents(ctx context.Context, session timer.ID) error {
-	_, err := s.alone(ctx, "noting that all is announced", func() *statement {
-		return stmt("UPDATE sessions SET announced=1 WHERE ended_ms>0 AND id=").int(int64(session))
+	_, err := s.autocommit(ctx, "finishing outcome events", func() *statement {
+		return stmt("UPDATE sessions SET events_acked=1 WHERE ended_ms>0 AND id=").int(int64(session))
 	})
 	return err
 }

@@ -9,23 +9,23 @@ const (
 	maxFailure = 16
 )
 
-const outcomeColumns = "finished_ms,timer_id,due_ms,series,until_ms,fires,run_at_ms,app_id,version,epoch,cause,rev,owner,kind,reason," +
-	"attempts,lateness_ms,status_code,duration_ms,redriven,failure"
+const outcomeColumns = "finished_ms,timer_id,due_ms,series,until_ms,fire_count,run_at_ms,app_id,version,epoch,cause,revision,owner,kind,reason," +
+	"attempts,lateness_ms,status_code,duration_ms,redrive_series,failure"
 
-// outcomeRow is a row of outcomes. Of the fire it keeps what is worth telling later.
+// outcomeRow is a row of outcomes.
 type outcomeRow struct {
 	FinishedMS int64  `db:"finished_ms"`
 	Timer      int64  `db:"timer_id"`
 	DueMS      int64  `db:"due_ms"`
 	Series     int64  `db:"series"`
 	UntilMS    int64  `db:"until_ms"`
-	Fires      int64  `db:"fires"`
+	Fires      int64  `db:"fire_count"`
 	RunAtMS    int64  `db:"run_at_ms"`
 	AppID      int64  `db:"app_id"`
 	Version    int32  `db:"version"`
 	Epoch      int64  `db:"epoch"`
 	Cause      uint8  `db:"cause"`
-	Rev        int32  `db:"rev"`
+	Rev        int32  `db:"revision"`
 	Owner      int64  `db:"owner"`
 	Kind       string `db:"kind"`
 	Reason     string `db:"reason"`
@@ -33,7 +33,7 @@ type outcomeRow struct {
 	LatenessMS int64  `db:"lateness_ms"`
 	StatusCode int32  `db:"status_code"`
 	DurationMS int64  `db:"duration_ms"`
-	Redriven   int64  `db:"redriven"`
+	Redriven   int64  `db:"redrive_series"`
 	Failure    string `db:"failure"`
 }
 
@@ -76,19 +76,19 @@ func (q *statement) outcomeRow(first bool, o *timer.Outcome) *statement {
 		ints(o.FinishedMS, int64(o.Timer), o.DueMS, o.Series, o.UntilMS, o.Count, o.RunAtMS, o.AppID,
 			int64(o.Version), o.Epoch, int64(o.Cause), int64(o.Rev), int64(o.Owner)).
 		add(",").
-		word(string(o.Kind)).
+		literal(string(o.Kind)).
 		add(",").
-		word(string(o.Reason)).
+		literal(string(o.Reason)).
 		add(",").
 		ints(int64(o.Attempts), o.LatenessMS, int64(o.StatusCode), o.DurationMS, 0).
 		add(",").
-		word(string(o.Failure)).
+		literal(string(o.Failure)).
 		add(")")
 }
 
-// word adds a text: as a literal where it is made of the letters that the program's own words are
-// made of, else bound.
-func (q *statement) word(text string) *statement {
+// literal adds a text as a literal if it has only the characters of the program's own words, and
+// binds it otherwise.
+func (q *statement) literal(text string) *statement {
 	for _, c := range []byte(text) {
 		if (c < 'a' || c > 'z') && c != '_' {
 			return q.bind(text)
@@ -97,7 +97,7 @@ func (q *statement) word(text string) *statement {
 	return q.add("'").add(text).add("'")
 }
 
-// ascii makes a text fit a column of plain letters.
+// ascii makes a text fit a column of printable ASCII.
 func ascii(text string, limit int) string {
 	b := []byte(text)
 	for i := range b {

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// bucketsOf returns how many buckets the fires of a minute can be in.
+// bucketsOf returns how many buckets the fires of a minute are spread over.
 func (s *Store) bucketsOf(
 	ctx context.Context,
 	c sqlx.QueryerContext,
@@ -25,8 +25,8 @@ func (s *Store) bucketsOf(
 	return n, err
 }
 
-// Owned walks the open fires along the index by_run up to untilMS. It reads what is open and past,
-// which is little but in a backlog: owner is in no index, for a claim shall write none.
+// Owned scans the index by_run up to untilMS. It reads all past open fires, which are few except in
+// a backlog. owner is in no index, so that a claim writes none.
 func (s *Store) Owned(
 	ctx context.Context,
 	sessions []timer.ID,
@@ -69,16 +69,16 @@ func (s *Store) Owned(
 			return err
 		},
 	)
-	// Sorted here: the server would sort all that there is before it cuts off, and do so at the
-	// worst time, when there is much.
+	// The sort is here, because the server would sort all matching rows before it applies the
+	// limit. That is slowest in a backlog.
 	slices.SortFunc(fires, func(a, b timer.Fire) int {
 		return cmp.Or(cmp.Compare(a.RunAtMS, b.RunAtMS), timer.CompareFireIDs(a.FireID, b.FireID))
 	})
 	return fires, err
 }
 
-// OldestOpen finds the first minute that has an open fire by the edge of the index, and in it the
-// first fire of each bucket.
+// OldestOpen finds the first minute with an open fire at the edge of the index, and the first fire
+// of each bucket in it.
 func (s *Store) OldestOpen(ctx context.Context) (runMS int64, err error) {
 	err = s.read(
 		ctx,

@@ -13,46 +13,46 @@ import (
 
 const (
 	dayMS = 24 * 60 * 60 * 1000
-	// daysAhead is how many days have partitions before they begin; a Keep that fails for so long
-	// does no harm.
+	// daysAhead is how many coming days have partitions. PurgeExpired may fail for that long
+	// without harm.
 	daysAhead = 3
-	// daysBehind is how far back days are cut off pmax where Keep was not called for long.
+	// daysBehind is how many past days get partitions if PurgeExpired did not run for long.
 	daysBehind = 30
 	// ddlWaitS is how many seconds a change of partitions waits for transactions that use the
-	// table. While it waits, others wait behind it.
+	// table. Later transactions wait behind it.
 	ddlWaitS = 2
 )
 
-// partition is one of a table's. belowMS is 0 for pmax.
+// partition is a partition of a table. belowMS is 0 for pmax.
 type partition struct {
 	name    string
 	belowMS int64
 }
 
-// trimPartitions makes the partitions of the coming days and drops those wholly before the bound.
-// Several at once: one works under a lock of the server's, the others leave it to that one. A
-// change that cannot have the table in time is left to the next call.
-func (s *Store) trimPartitions(ctx context.Context, db *sqlx.DB, nowMS, boundMS int64) error {
+// maintainPartitions creates the partitions of the coming days and drops those that lie wholly
+// before the bound. Of several calls at once, one works under a named lock and the others return. A
+// change that waits too long for the table is left to the next call.
+func (s *Store) maintainPartitions(ctx context.Context, db *sqlx.DB, nowMS, boundMS int64) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	conn, err := db.Connx(ctx)
 	if err != nil {
-		return s.dialect.translate("keeping partitions", err)
+		return s.dialect.translate("maintaining partitions", err)
 	}
-	defer conn.Close() // gives it back to the pool
+	defer conn.Close() // returns it to the pool
 	if err := purgeLock.take(ctx, conn.Conn, 0); errors.Is(err, errLockTaken) {
 		return nil
 	} else if err != nil {
-		return s.dialect.translate("keeping partitions", err)
+		return s.dialect.translate("maintaining partitions", err)
 	}
-	err = s.trimUnderLock(ctx, conn, nowMS, boundMS)
+	err = s.maintainLocked(ctx, conn, nowMS, boundMS)
 	return s.dialect.translate(
-		"keeping partitions",
+		"maintaining partitions",
 		errors.Join(err, purgeLock.release(ctx, conn.Conn)),
 	)
 }
 
-func (s *Store) trimUnderLock(ctx context.Context, conn *sqlx.Conn, nowMS, boundMS int64) error {
+func (s *Store) maintainLocked(ctx context.Context, conn *sqlx.Conn, nowMS, boundMS int64) error {
 	if _, err := s.exec(
 		ctx,
 		conn,
@@ -60,7 +60,7 @@ func (s *Store) trimUnderLock(ctx context.Context, conn *sqlx.Conn, nowMS, bound
 	); err != nil {
 		return err
 	}
-	// The connection goes back to the pool as it was.
+	// The connection returns to the pool with its old settings.
 	//nolint:errcheck // best effort
 	defer s.exec(context.WithoutCancel(ctx), conn, stmt("SET SESSION lock_wait_timeout=DEFAULT"))
 	for _, table := range []string{"outcomes", "attempts"} {
@@ -111,8 +111,8 @@ func (s *Store) partitions(
 	return out, nil
 }
 
-// addDays cuts the days off pmax that have no partition yet, up to daysAhead. What pmax has of them
-// moves; most often it is empty.
+// addDays creates partitions for days without one, up to daysAhead, by splitting pmax. Rows in pmax
+// of these days move, but most often there are none.
 func (s *Store) addDays(
 	ctx context.Context,
 	conn *sqlx.Conn,
@@ -121,12 +121,12 @@ func (s *Store) addDays(
 	nowMS int64,
 ) error {
 	today := nowMS / dayMS
-	next := today - daysBehind // the first day that has none
+	next := today - daysBehind // first day without a partition
 	for _, p := range parts {
 		next = max(next, p.belowMS/dayMS)
 	}
 	if len(parts) == 1 {
-		next = today // in a new table: all that is older goes with today's
+		next = today // in a new table, older rows go to today's partition
 	}
 	if next > today+daysAhead {
 		return nil
@@ -138,10 +138,11 @@ func (s *Store) addDays(
 			add("),")
 	}
 	_, err := s.exec(ctx, conn, q.add("PARTITION pmax VALUES LESS THAN MAXVALUE)"))
-	return s.patiently(err)
+	return s.ignoreLockWait(err)
 }
 
-// dropDays drops what lies wholly before the bound: an outcome goes at the latest a day after it.
+// dropDays drops partitions that lie wholly before the bound. An outcome is thus dropped at most a
+// day late.
 func (s *Store) dropDays(
 	ctx context.Context,
 	conn *sqlx.Conn,
@@ -154,18 +155,17 @@ func (s *Store) dropDays(
 			continue
 		}
 		_, err := s.exec(ctx, conn, stmt("ALTER TABLE "+table+" DROP PARTITION "+p.name))
-		if err := s.patiently(err); err != nil {
+		if err := s.ignoreLockWait(err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// patiently passes by a change that did not get the table in time: nothing is lost by doing it
-// later.
-func (s *Store) patiently(err error) error {
+// ignoreLockWait ignores a change that waited too long for the table: the next call makes it.
+func (s *Store) ignoreLockWait(err error) error {
 	if s.dialect.classOf(err) == classRepeat {
-		s.log.Info().Err(err).Msg("partitions left to the next call")
+		s.log.Info().Err(err).Msg("partition change postponed")
 		return nil
 	}
 	return err

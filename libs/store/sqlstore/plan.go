@@ -10,15 +10,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// planRetryDelay is how much later a timer is looked at again whose plan failed and named no later
-// instant: it must not come up at once and for ever.
+// planRetryDelay postpones a timer whose plan failed without naming a later instant. It must not be
+// due again at once.
 const planRetryDelay = time.Minute
 
-// errBadPlan says that a planner broke the promises that keep a fire from being inserted twice.
-var errBadPlan = errors.New("the plan goes back, repeats itself, overlaps, or is another timer's")
+// errBadPlan means that a planner broke the rules that keep a fire from being inserted twice.
+var errBadPlan = errors.New("the plan moves back, repeats a fire, overlaps, or is for another timer")
 
-// checkPlan sees to it that no due instant of a timer comes up twice: fires and skips lie between
-// the old next_due and the new one, each once. What it refuses would be a fault of the program's.
+// checkPlan verifies that no due instant of a timer is planned twice. Fires and skips must lie
+// between the old next_due and the new one, each once. A violation is a bug in the planner.
 func checkPlan(t *timer.Timer, p *store.Plan, nowMS int64) error {
 	if p.NextDueMS < t.NextDueMS {
 		return errBadPlan
@@ -53,7 +53,7 @@ func checkPlan(t *timer.Timer, p *store.Plan, nowMS int64) error {
 	return nil
 }
 
-// checkSkip checks a stretch that begins behind last, and completes it.
+// checkSkip verifies a stretch that must begin after last, and completes its fields.
 func checkSkip(t *timer.Timer, o *timer.Outcome, last, nowMS int64) error {
 	if o.Timer != t.ID || o.Series != 0 || o.DueMS <= last || o.UntilMS < o.DueMS || o.Count < 1 {
 		return errBadPlan
@@ -64,8 +64,8 @@ func checkSkip(t *timer.Timer, o *timer.Outcome, last, nowMS int64) error {
 	return nil
 }
 
-// cutPlan takes of a plan what lies up to an instant, and moves its next_due back to the first that
-// does not.
+// cutPlan keeps the part of a plan up to an instant, and moves next_due back to the first instant
+// after it.
 func cutPlan(p *store.Plan, untilMS int64) {
 	n := 0
 	for n < len(p.Fires) && p.Fires[n].DueMS <= untilMS {
@@ -85,7 +85,7 @@ func cutPlan(p *store.Plan, untilMS int64) {
 	p.Skips = p.Skips[:n]
 }
 
-// plannedFires is how many fires of a timer a plan stands for.
+// plannedFires returns how many fires a plan stands for.
 func plannedFires(p *store.Plan) (n int64) {
 	for i := range p.Skips {
 		n += p.Skips[i].Count

@@ -21,12 +21,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// wantPlans says how a statement that contains a text must reach a table, or what else it may say,
-// behind bars: of one row that is not there, or MySQL where MariaDB has other words. The first part
-// that fits counts.
+// wantPlans has the plan of each statement that contains part. Alternatives follow bars: for a
+// single row that does not exist, or for MySQL if MariaDB words it differently. The first matching
+// part counts.
 var wantPlans = []struct{ part, mysql, sqlite string }{
 	{
-		"SET redriven",
+		"SET redrive_series",
 		"outcomes range PRIMARY",
 		"SEARCH outcomes USING PRIMARY KEY (finished_ms=? AND timer_id=? AND due_ms=? AND series=?)",
 	},
@@ -56,7 +56,7 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"SEARCH outcomes USING PRIMARY KEY (finished_ms>? AND finished_ms<?)",
 	},
 	{
-		"FROM failures",
+		"FROM failed_outcomes",
 		"PRIMARY Using where; Using index\no eq_ref PRIMARY|PRIMARY Using where; Using index\nt eq_ref PRIMARY",
 		"SEARCH f USING PRIMARY KEY (app_id=? AND finished_ms>?)",
 	},
@@ -76,8 +76,8 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 		"outcomes range by_timer|outcomes ref by_timer",
 		"INDEX outcomes_by_timer (timer_id=? AND due_ms=?)",
 	},
-	{"waiting WHERE", "waiting", "SEARCH waiting USING PRIMARY KEY (timer_id=?"},
-	{"FROM waiting FORCE", "waiting range PRIMARY", ""},
+	{"slot_queue WHERE", "slot_queue", "SEARCH slot_queue USING PRIMARY KEY (timer_id=?"},
+	{"FROM slot_queue FORCE", "slot_queue range PRIMARY", ""},
 	{
 		"(app_id,name,timer_id) IN",
 		"timer_calendars",
@@ -143,7 +143,7 @@ var wantPlans = []struct{ part, mysql, sqlite string }{
 	},
 }
 
-// work does everything to a store that happens often, with enough rows that a scan would be seen.
+// work makes all frequent calls to a store, with enough rows that a scan would be seen.
 func work(t *testing.T, s *sqlstore.Store) {
 	t.Helper()
 	ctx := t.Context()
@@ -252,8 +252,7 @@ func work(t *testing.T, s *sqlstore.Store) {
 	workSingly(t, s, fires[1990:1992], claims[:1], now)
 }
 
-// workSingly does with one row what is else done with many: a statement of a list of one must find
-// its row as well.
+// workSingly makes the same calls for one row each: a list of one must use the index, too.
 func workSingly(
 	t *testing.T,
 	s *sqlstore.Store,
@@ -266,7 +265,7 @@ func workSingly(
 	won, err := s.Claim(ctx, 2, fires[:1])
 	require.NoError(t, err)
 	require.Len(t, won, 1)
-	_, err = s.Claim(ctx, 11, fires[:1]) // another's
+	_, err = s.Claim(ctx, 11, fires[:1]) // of another session
 	require.NoError(t, err)
 	_, err = s.Release(ctx, 2, won, nil)
 	require.NoError(t, err)
@@ -289,12 +288,12 @@ func workSingly(
 	require.NoError(t, err)
 	_, err = s.Overdue(ctx, store.OverdueQuery{Shards: 1, Limit: 1})
 	require.NoError(t, err)
-	// nobody holds it, which is found as one that is held would be.
+	// It has no holder, and is found in the same way.
 	_, err = s.RenewSlices(ctx, 11, claims, time.Minute)
 	require.NoError(t, err)
 }
 
-// workPolicies does what concerns turns, calendars and backfills.
+// workPolicies makes the calls about slots, calendars and backfills.
 func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64) {
 	t.Helper()
 	ctx := t.Context()
@@ -386,7 +385,7 @@ func workPolicies(t *testing.T, s *sqlstore.Store, fires []timer.Fire, now int64
 	}
 }
 
-// workDelivery does what looks at outcomes.
+// workDelivery makes the calls that read outcomes.
 func workDelivery(t *testing.T, s *sqlstore.Store, now int64, delivered []timer.Fire) {
 	t.Helper()
 	ctx := t.Context()
@@ -421,7 +420,7 @@ func workDelivery(t *testing.T, s *sqlstore.Store, now int64, delivered []timer.
 	require.NoError(t, err)
 }
 
-// replanZones replans a timer that counts its fires.
+// replanZones replans a timer with max_fires.
 func replanZones(t *testing.T, s *sqlstore.Store) {
 	t.Helper()
 	ctx := t.Context()
@@ -461,7 +460,7 @@ func mustOwned(t *testing.T, s *sqlstore.Store, now int64) []timer.Fire {
 	return fires
 }
 
-// requirePlans does the work, and then asks for the plan of every statement that it sent.
+// requirePlans does the work, then asks for the plan of every statement that was sent.
 func requirePlans(
 	t *testing.T,
 	s *sqlstore.Store,
@@ -469,8 +468,8 @@ func requirePlans(
 	want func(i int) string,
 ) {
 	t.Helper()
-	var sent collector
-	s.Watch(sent.watch)
+	var sent statements
+	s.OnStatement(sent.watch)
 	work(t, s)
 	verbs := regexp.MustCompile("^(SELECT|UPDATE|DELETE)")
 	seen := make([]bool, len(wantPlans))
@@ -498,8 +497,8 @@ func requirePlans(
 	}
 }
 
-// TestMySQLPlans asks the server how it runs the statements that matter: by the index that they are
-// pinned to, without scans.
+// TestMySQLPlans checks that the frequent statements use the index that they are pinned to, without
+// scans.
 func TestMySQLPlans(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQL(t)
@@ -539,7 +538,7 @@ func TestMySQLPlans(t *testing.T) {
 	)
 }
 
-// TestSQLitePlans asks SQLite the same.
+// TestSQLitePlans checks the same on SQLite.
 func TestSQLitePlans(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

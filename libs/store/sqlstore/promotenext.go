@@ -7,13 +7,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// promoteNext hands the turns on that have become free, each to the first fire that waits: it is
-// given back for dispatch at once, in bucket 0, which every minute has. One that an executor holds,
-// which is about to ask, is left to it.
+// promoteNext gives each free slot to the first fire in the queue, and releases that fire at once,
+// in bucket 0, which every minute has. It does not change a fire that a session owns and that is
+// about to request the slot.
 func (r *linkedBatch) promoteNext(ctx context.Context) error {
 	serial := map[timer.ID]bool{}
-	for i := range r.mine {
-		o := &r.mine[i]
+	for i := range r.recorded {
+		o := &r.recorded[i]
 		if slot := r.slots[o.Timer]; !o.Serial || slot == nil {
 			continue
 		}
@@ -38,29 +38,29 @@ func (r *linkedBatch) promoteNext(ctx context.Context) error {
 			r.promoted = append(r.promoted, f)
 		}
 	}
-	for i := range r.before {
-		if slot := r.slots[r.before[i].Timer]; r.before[i].Serial && slot != nil &&
-			!serial[r.before[i].Timer] {
-			r.again(slot.running())
+	for i := range r.recordedBefore {
+		if slot := r.slots[r.recordedBefore[i].Timer]; r.recordedBefore[i].Serial && slot != nil &&
+			!serial[r.recordedBefore[i].Timer] {
+			r.addIfUnclaimed(slot.running())
 		}
 	}
 	return nil
 }
 
-// open tells whether a fire is open still when this is done.
+// open reports whether a fire stays open after this transaction.
 func (r *linkedBatch) open(id timer.FireID) bool {
 	_, open := r.rows[id]
 	return open && !r.ended[id]
 }
 
-// maxHeads bounds how many ended fires one transaction takes off a queue: as many as may wait.
-// Beyond that the turn is free, and who waits looks again by itself.
+// maxHeads bounds how many finished fires one transaction removes from a queue: as many as may
+// wait. Beyond that the slot stays free, and waiting fires request it again by themselves.
 const maxHeads = timer.MaxMaxQueue
 
-// head takes the first fire of a timer that waits, in order of due, and is open, off its queue, and
-// those before it; zero: there is none. Who ends a fire that waits takes it off the queue, so there
-// are few before it, but what a timer leaves behind whose fires no longer wait for each other. Each
-// is looked at and taken off once.
+// head returns the first open fire of a timer's queue, in order of due, or zero. It removes that
+// fire and those before it from the queue. A transaction that finishes a waiting fire also removes
+// it, so there are few before it. More remain only if the timer stopped running one fire at a time.
+// Each is read and removed once.
 func (r *linkedBatch) head(ctx context.Context, id timer.ID) (timer.FireID, error) {
 	queueHeads, step := r.queueHeads[id], headsPerPage
 	for looked := 0; ; {
@@ -74,7 +74,7 @@ func (r *linkedBatch) head(ctx context.Context, id timer.ID) (timer.FireID, erro
 		if looked += len(queueHeads); len(queueHeads) < step || looked >= maxHeads {
 			return timer.FireID{}, nil
 		}
-		// None of them is open: the next ones, behind those that have left by then.
+		// None of them is open. Read the next ones, after those have been removed.
 		err := r.store.dequeue(ctx, r.c, r.dequeued)
 		if r.dequeued, step = nil, store.MaxBatch; err == nil {
 			queueHeads, err = r.store.queueOf(ctx, r.c, id, step)

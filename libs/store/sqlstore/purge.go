@@ -11,16 +11,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 )
 
-// How long what is no longer needed is kept.
+// How long data is kept that is no longer needed.
 const (
 	changeRetention = time.Hour
 	endedRetention  = 24 * time.Hour // sessions, slices, minutes, idempotency keys
-	purgeChunk      = 1000           // rows of one DELETE: short transactions, short locks
-	purgeChunks     = 1000           // of one table in one call
+	purgeChunk      = 1000           // rows of one DELETE: keeps transactions and locks short
+	purgeChunks     = 1000           // for one table in one call
 )
 
-// PurgeExpired removes by short statements, each committed by itself, so it may be called by many
-// at once, and dies without harm: the next call goes on.
+// PurgeExpired deletes with short statements that each commit. Any number of calls may run at once,
+// and a call may die halfway: the next one continues.
 func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error {
 	now, err := s.Now(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 		s.purgePartitions(ctx, nowMS, nowMS-retention.Milliseconds()),
 		s.deleteAll(
 			ctx,
-			"failures",
+			"failed_outcomes",
 			"app_id,finished_ms,timer_id,due_ms,series",
 			"finished_ms",
 			stmt("finished_ms<").int(nowMS-retention.Milliseconds()),
@@ -67,13 +67,13 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 		),
 		s.deleteAll(ctx, "slices", "minute,bucket", "minute,bucket", stmt("minute<").int(minute)),
 		s.deleteAll(ctx, "minutes", "minute", "minute", stmt("minute<").int(minute)),
-		s.deleteAll(ctx, "zone_holders", "id", "id", stmt("seen_ms<").int(dayAgo)),
-		s.deleteAll(ctx, "idempotency", "app_id,idem_key", "at_ms", stmt("at_ms<").int(dayAgo)),
+		s.deleteAll(ctx, "zone_holders", "id", "id", stmt("renewed_ms<").int(dayAgo)),
+		s.deleteAll(ctx, "idempotency_keys", "app_id,idempotency_key", "created_ms", stmt("created_ms<").int(dayAgo)),
 	)
 }
 
-// oldChanges returns the first sequence to be kept of the change log: of an entry young enough, or
-// of the last one, so that the log never seems to have begun anew.
+// oldChanges returns the first sequence of the change log to keep: the first recent entry, or the
+// last one. The log therefore never looks new.
 func (s *Store) oldChanges(ctx context.Context, boundMS int64) (seq int64, err error) {
 	err = s.read(
 		ctx,
@@ -83,7 +83,7 @@ func (s *Store) oldChanges(ctx context.Context, boundMS int64) (seq int64, err e
 				ctx,
 				c,
 				&seq,
-				stmt("SELECT seq FROM timer_changes WHERE at_ms>=").int(boundMS).
+				stmt("SELECT seq FROM timer_changes WHERE changed_ms>=").int(boundMS).
 					add(" ORDER BY seq LIMIT 1"),
 			)
 			if errors.Is(err, sql.ErrNoRows) {
@@ -100,7 +100,7 @@ func (s *Store) oldChanges(ctx context.Context, boundMS int64) (seq int64, err e
 	return seq, err
 }
 
-// deleteHistory trims outcomes and attempts row by row, from the front of their primary keys.
+// deleteHistory deletes expired outcomes and attempts from the front of their primary keys.
 func (s *Store) deleteHistory(ctx context.Context, _, boundMS int64) error {
 	return errors.Join(
 		s.deleteAll(
@@ -113,18 +113,18 @@ func (s *Store) deleteHistory(ctx context.Context, _, boundMS int64) error {
 		s.deleteAll(
 			ctx,
 			"attempts",
-			"finished_ms,timer_id,due_ms,series,n,target",
+			"finished_ms,timer_id,due_ms,series,attempt,target",
 			"finished_ms",
 			stmt("finished_ms<").int(boundMS),
 		),
 	)
 }
 
-// deleteAll deletes what matches in chunks. What is left after so many is the next call's.
+// deleteAll deletes matching rows in chunks, up to purgeChunks. The next call continues.
 func (s *Store) deleteAll(ctx context.Context, table, key, order string, where *statement) error {
 	for range purgeChunks {
-		n, err := s.alone(ctx, "trimming "+table, func() *statement {
-			return s.dialect.deleteSome(table, key, order, string(where.text), purgeChunk)
+		n, err := s.autocommit(ctx, "trimming "+table, func() *statement {
+			return s.dialect.deleteUpTo(table, key, order, string(where.text), purgeChunk)
 		})
 		if err != nil || n < purgeChunk {
 			return err

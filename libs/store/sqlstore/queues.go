@@ -9,8 +9,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// queueOf returns the first fires of a timer that wait, in order of due. Its row is locked by the
-// caller, as for all that is done to queues.
+// queueOf returns the first fires of a timer's queue, in order of due. The caller has the timer's
+// row locked, as for all access to queues.
 func (s *Store) queueOf(
 	ctx context.Context,
 	c sqlx.QueryerContext,
@@ -22,7 +22,7 @@ func (s *Store) queueOf(
 		ctx,
 		c,
 		&rows,
-		stmt("SELECT timer_id,due_ms,series FROM waiting WHERE timer_id=").int(int64(id)).
+		stmt("SELECT timer_id,due_ms,series FROM slot_queue WHERE timer_id=").int(int64(id)).
 			add(" ORDER BY timer_id,due_ms,series LIMIT ").int(int64(limit)),
 	)
 	for _, r := range rows {
@@ -33,11 +33,11 @@ func (s *Store) queueOf(
 
 func (s *Store) enqueue(ctx context.Context, c runner, ids []timer.FireID) error {
 	for part := range batches(byTimer(ids)) {
-		q := stmt("INSERT INTO waiting (timer_id,due_ms,series) VALUES ")
+		q := stmt("INSERT INTO slot_queue (timer_id,due_ms,series) VALUES ")
 		for i, id := range part {
 			q.row(i == 0, int64(id.Timer), id.DueMS, id.Series)
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("series"))); err != nil {
+		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("series"))); err != nil {
 			return err
 		}
 	}
@@ -48,7 +48,7 @@ func (s *Store) dequeue(ctx context.Context, c runner, ids []timer.FireID) error
 	for part := range batches(byTimer(ids)) {
 		q := stmt(
 			s.dialect.deleteFrom(
-				"waiting",
+				"slot_queue",
 				"PRIMARY",
 			) + " WHERE (timer_id,due_ms,series) IN (" + s.dialect.tuples,
 		)
@@ -62,7 +62,7 @@ func (s *Store) dequeue(ctx context.Context, c runner, ids []timer.FireID) error
 	return nil
 }
 
-// byTimer sorts as the table of queues is.
+// byTimer sorts ids in the order of slot_queue.
 func byTimer(ids []timer.FireID) []timer.FireID {
 	slices.SortFunc(ids, func(a, b timer.FireID) int {
 		if a.Timer != b.Timer {
@@ -73,7 +73,7 @@ func byTimer(ids []timer.FireID) []timer.FireID {
 	return slices.Compact(ids)
 }
 
-// sortedIDs sorts as the table of fires is.
+// sortedIDs sorts ids in the order of fires.
 func sortedIDs(ids []timer.FireID) []timer.FireID {
 	slices.SortFunc(ids, timer.CompareFireIDs)
 	return slices.Compact(ids)

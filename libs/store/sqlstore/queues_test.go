@@ -11,9 +11,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestQueuesAreLeftOnce counts how many rows one outcome takes off a queue of ended fires: each
-// once. It holds SQLite's only writer, or the timer's row, meanwhile.
-func TestQueuesAreLeftOnce(t *testing.T) {
+// TestQueueIsCleanedOnce counts how many rows one outcome removes from a queue of finished fires:
+// each once. Meanwhile it occupies SQLite's only writer, or locks the timer's row.
+func TestQueueIsCleanedOnce(t *testing.T) {
 	t.Parallel()
 	const waiting = 1500
 	s := openSQLite(t, sqlstore.SQLiteOptions{})
@@ -76,7 +76,7 @@ func TestQueuesAreLeftOnce(t *testing.T) {
 	waits := enter(won)
 	require.Len(t, waits, waiting+1)
 
-	// Of a version by now that lets its fires run together, they end without leaving the queue.
+	// A later version lets its fires run together, so they finish without leaving the queue.
 	ends, err := s.Claim(ctx, 11, waits[:waiting])
 	require.NoError(t, err)
 	var outcomes []timer.Outcome
@@ -88,8 +88,8 @@ func TestQueuesAreLeftOnce(t *testing.T) {
 	require.Empty(t, lost)
 
 	statements, dequeued := 0, 0
-	s.Watch(func(text string) {
-		if statements++; strings.HasPrefix(text, "DELETE FROM waiting") {
+	s.OnStatement(func(text string) {
+		if statements++; strings.HasPrefix(text, "DELETE FROM slot_queue") {
 			dequeued += strings.Count(text, "(") - 2
 		}
 	})
@@ -99,8 +99,8 @@ func TestQueuesAreLeftOnce(t *testing.T) {
 	require.Equal(t, waits[waiting].FireID, next[0].FireID)
 	require.Less(t, dequeued, waiting+10)
 	require.Less(t, statements, 40)
-	s.Watch(nil)
-	n, err := s.Exec(ctx, "DELETE FROM waiting")
+	s.OnStatement(nil)
+	n, err := s.Exec(ctx, "DELETE FROM slot_queue")
 	require.NoError(t, err)
 	require.Zero(t, n)
 }

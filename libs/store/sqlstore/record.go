@@ -11,24 +11,23 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// errNotAll rolls the fast path of Record back: some of the fires were not the session's.
-var errNotAll = errors.New("not all fires are the session's")
+// errNotAllOwned rolls back the fast path of Record: the session did not own some of the fires.
+var errNotAllOwned = errors.New("the session does not own all fires")
 
-// Record moves fires from the open ones to the outcomes in one transaction. On the hot path it is
-// one DELETE by primary key with the owner as its condition, and when as many rows matched as were
-// asked for, one INSERT. Else it is rolled back and the rows that are the session's are locked and
-// told apart.
+// Record moves fires to the outcomes in one transaction. The hot path is one DELETE by primary key
+// and owner and, if all rows matched, one INSERT. Otherwise it rolls back, locks the rows that the
+// session owns, and records those.
 //
-// Two sessions about one fire: the row is one's; the other's DELETE matches nothing, and its result
-// does not count. A lost answer: the repeated call matches nothing, finds the outcome under its own
-// session and reports nothing lost.
+// Two sessions about one fire: one owns the row. The DELETE of the other matches nothing, and its
+// result does not count. After a lost answer, the repeated call matches nothing, finds the outcomes
+// under its own session and reports nothing lost.
 //
-// A batch that the database refuses for a value in it is cut in halves, each a transaction of its
-// own, down to the bad one, which is recorded bare: a fire without outcome would be called again
-// and again.
+// A batch that the database refuses for a value in it is cut in halves, each in a transaction of
+// its own, until the bad outcome is found. That one is recorded without details: a fire without an
+// outcome would be called again and again.
 //
-// Outcomes that hand a turn on, bring a next fire or count only for one version take another
-// transaction, of their own: recordLinked.
+// recordLinked handles outcomes that free a slot, have a successor or count for one version only,
+// in a transaction of their own.
 func (s *Store) Record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, started []timer.Fire, err error) {
@@ -71,7 +70,7 @@ func linked(o *timer.Outcome) bool {
 	return o.Serial || o.Next != nil || o.Uncounted || o.Reason == timer.ReasonSuperseded
 }
 
-// recordFunc records outcomes of one session, sorted, each once.
+// recordFunc records outcomes of one session. They are sorted and distinct.
 type recordFunc func(ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt) (
 	lost []timer.FireID, started []timer.Fire, err error)
 
@@ -91,8 +90,8 @@ func (s *Store) recordBisecting(
 	}
 	if len(outcomes) == 1 {
 		o := outcomes[0]
-		s.log.Error().Err(err).Stringer("fire", o.FireID).Msg("outcome refused, recorded bare")
-		return record(ctx, session, []timer.Outcome{bare(o)}, nil)
+		s.log.Error().Err(err).Stringer("fire", o.FireID).Msg("outcome refused, recorded without details")
+		return record(ctx, session, []timer.Outcome{withoutDetails(o)}, nil)
 	}
 	half := len(outcomes) / 2
 	lost, started, err = s.recordBisecting(ctx, session, outcomes[:half], attempts, record)
@@ -103,8 +102,8 @@ func (s *Store) recordBisecting(
 	return append(lost, more...), append(started, others...), err
 }
 
-// bare keeps of an outcome what cannot be refused.
-func bare(o timer.Outcome) timer.Outcome {
+// withoutDetails returns the parts of an outcome that the database cannot refuse.
+func withoutDetails(o timer.Outcome) timer.Outcome {
 	return timer.Outcome{
 		Fire: timer.Fire{
 			FireID:  o.FireID,
@@ -128,7 +127,7 @@ func bare(o timer.Outcome) timer.Outcome {
 	}
 }
 
-// record is one transaction, or two where the fast one was rolled back.
+// record is one transaction, or two if the fast one was rolled back.
 func (s *Store) record(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, started []timer.Fire, err error) {
@@ -139,11 +138,11 @@ func (s *Store) record(
 			return err
 		}
 		if n != len(outcomes) {
-			return errNotAll
+			return errNotAllOwned
 		}
 		return s.insertOutcomes(ctx, c, outcomes, attempts)
 	})
-	if errors.Is(err, errNotAll) {
+	if errors.Is(err, errNotAllOwned) {
 		lost, err = s.recordSlowly(ctx, session, outcomes, attempts)
 	}
 	return lost, nil, err
@@ -222,7 +221,7 @@ func (s *Store) insertOutcomes(
 		for i := range part {
 			q.outcomeRow(i == 0, &part[i])
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("series"))); err != nil {
+		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("series"))); err != nil {
 			return err
 		}
 		if err := s.insertFailures(ctx, c, part); err != nil {
@@ -232,8 +231,7 @@ func (s *Store) insertOutcomes(
 	return s.insertAttempts(ctx, c, attempts)
 }
 
-// notRecordedBy returns those fires of which no outcome of this session is known: their results do
-// not count.
+// notRecordedBy returns the fires without an outcome of this session. Their results do not count.
 func (s *Store) notRecordedBy(
 	ctx context.Context,
 	session timer.ID,
@@ -263,7 +261,8 @@ func (s *Store) finished(
 	return s.finishedBy(ctx, c, ids, 0)
 }
 
-// finishedBy returns which of the fires have an outcome that the session recorded; 0 is any.
+// finishedBy returns which of the fires have an outcome that the session recorded; 0 is any
+// session.
 func (s *Store) finishedBy(
 	ctx context.Context, c sqlx.QueryerContext, ids []timer.FireID, session timer.ID,
 ) (map[timer.FireID]bool, error) {

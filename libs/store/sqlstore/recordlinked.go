@@ -7,12 +7,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// recordLinked records outcomes on which more depends, in one transaction: it locks the rows of the
-// timers whose turn may pass on, in order of id, and then those of all fires that it may touch, in
-// order of their keys. So of two outcomes of one timer at once the second sees to whom the first
-// handed the turn, and Enter sees either. Repeated after an unknown result it finds the outcomes
-// under its own session, records nothing again, and tells again of the fires that it set off, if
-// nobody has claimed them: claimed once, whoever dispatched them.
+// recordLinked records outcomes that start other fires, in one transaction. It locks the timers
+// whose slot may become free, in order of id, then all fires that it may change, in order of their
+// keys. Of two outcomes of one timer at once, the second sees to which fire the first gave the
+// slot. AcquireSlots sees one of these states.
+//
+// Repeated after an unknown result, it finds the outcomes under its own session and records nothing
+// again. It returns the started fires again if nobody has claimed them: a fire is claimed once,
+// however often it is dispatched.
 func (s *Store) recordLinked(
 	ctx context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, started []timer.Fire, err error) {
@@ -25,7 +27,8 @@ func (s *Store) recordLinked(
 		lost, started = r.lost, r.started
 		return nil
 	})
-	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	// With an error, started is what the last commit would have created: nobody knows whether it
+	// did.
 	return lost, started, err
 }
 
@@ -34,20 +37,20 @@ type linkedBatch struct {
 	store    *Store
 	c        runner
 	session  timer.ID
-	anyOwner bool // owns the fires: they are ended all the same
+	anyOwner bool // finish the fires whoever owns them
 	outcomes []timer.Outcome
 
-	nowMS      int64
-	slots      map[timer.ID]*slotRow
-	queueHeads map[timer.ID][]timer.FireID // of the queues
-	rows       map[timer.FireID]timer.Fire // open, locked
-	mine       []timer.Outcome             // recorded now
-	before     []timer.Outcome             // recorded by this session before
-	ended      map[timer.FireID]bool       // mine
-	promoted   []timer.Fire
-	dequeued   []timer.FireID // to leave their queues
-	lost       []timer.FireID
-	started    []timer.Fire
+	nowMS          int64
+	slots          map[timer.ID]*slotRow
+	queueHeads     map[timer.ID][]timer.FireID // first fires of the queues
+	rows           map[timer.FireID]timer.Fire // open fires, locked
+	recorded       []timer.Outcome             // recorded by this transaction
+	recordedBefore []timer.Outcome             // recorded by this session earlier
+	ended          map[timer.FireID]bool       // fires of recorded
+	promoted       []timer.Fire
+	dequeued       []timer.FireID // to remove from their queues
+	lost           []timer.FireID
+	started        []timer.Fire
 }
 
 func (r *linkedBatch) run(ctx context.Context, attempts []timer.Attempt) error {
@@ -57,13 +60,13 @@ func (r *linkedBatch) run(ctx context.Context, attempts []timer.Attempt) error {
 	return r.finish(ctx, attempts)
 }
 
-// finish ends what is the session's, behind lock.
+// finish records the session's outcomes. It is called after lock.
 func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) error {
 	s := r.store
 	if err := r.sort(ctx); err != nil {
 		return err
 	}
-	if err := s.deleteLocked(ctx, r.c, r.mine); err != nil {
+	if err := s.deleteLocked(ctx, r.c, r.recorded); err != nil {
 		return err
 	}
 	r.noteEnds()
@@ -88,14 +91,14 @@ func (r *linkedBatch) finish(ctx context.Context, attempts []timer.Attempt) erro
 		return err
 	}
 	r.started = append(r.started, append(r.promoted, next...)...)
-	return s.insertOutcomes(ctx, r.c, r.mine, attemptsOf(attempts, firesOf(r.mine)))
+	return s.insertOutcomes(ctx, r.c, r.recorded, attemptsOf(attempts, firesOf(r.recorded)))
 }
 
-// uncount gives back what skipped fires took of max_fires, and has their timers expanded again.
+// uncount takes uncounted fires off fires_created, and makes their timers due for expansion.
 func (r *linkedBatch) uncount() {
-	for i := range r.mine {
-		slot := r.slots[r.mine[i].Timer]
-		if !r.mine[i].Uncounted || slot == nil {
+	for i := range r.recorded {
+		slot := r.slots[r.recorded[i].Timer]
+		if !r.recorded[i].Uncounted || slot == nil {
 			continue
 		}
 		slot.FiresCreated, slot.changed = max(0, slot.FiresCreated-1), true
@@ -105,11 +108,11 @@ func (r *linkedBatch) uncount() {
 	}
 }
 
-// noteEnds notes when calls of schedules ended: a delay counts from that, also over an edit or an
-// activation.
+// noteEnds stores when calls of schedules ended. A fixed delay counts from that, also across an
+// edit or an activation.
 func (r *linkedBatch) noteEnds() {
-	for i := range r.mine {
-		o := &r.mine[i]
+	for i := range r.recorded {
+		o := &r.recorded[i]
 		if slot := r.slots[o.Timer]; slot != nil && o.Series == 0 && o.Attempts > 0 &&
 			o.FinishedMS > slot.EndedMS {
 			slot.EndedMS, slot.changed = o.FinishedMS, true
@@ -117,12 +120,12 @@ func (r *linkedBatch) noteEnds() {
 	}
 }
 
-// headsPerPage is how many fires that wait are looked at first. But for those that ended without a
-// turn, the first of them is the one.
+// headsPerPage is how many fires of a queue are read first. The first one is the next to run,
+// unless fires finished without a slot.
 const headsPerPage = 4
 
-// lock locks the timers and then, all in order of their keys, the fires: those of the outcomes,
-// those that have a turn, those that may get it, and those that are to be inserted.
+// lock locks the timers, then all fires in order of their keys: those of the outcomes, those that
+// have a slot, those that may get it, and those to insert.
 func (r *linkedBatch) lock(ctx context.Context) (err error) {
 	s := r.store
 	var ids []timer.ID
@@ -173,15 +176,16 @@ func (r *linkedBatch) lockFires(ctx context.Context, ids []timer.FireID) error {
 	return nil
 }
 
-// sort tells apart what is the session's to record, what it has recorded before, and the rest.
+// sort separates the outcomes to record now, those that this session recorded before, and the lost
+// ones.
 func (r *linkedBatch) sort(ctx context.Context) error {
 	r.ended = map[timer.FireID]bool{}
 	var rest []timer.FireID
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
 		row, open := r.rows[o.FireID]
-		if open && (r.anyOwner || row.Owner == r.session) && !movedOn(o, &row) {
-			r.mine = append(r.mine, *o)
+		if open && (r.anyOwner || row.Owner == r.session) && !replanned(o, &row) {
+			r.recorded = append(r.recorded, *o)
 			r.ended[o.FireID] = true
 		} else {
 			rest = append(rest, o.FireID)
@@ -195,7 +199,7 @@ func (r *linkedBatch) sort(ctx context.Context) error {
 		switch o := &r.outcomes[i]; {
 		case r.ended[o.FireID]:
 		case done[o.FireID]:
-			r.before = append(r.before, *o)
+			r.recordedBefore = append(r.recordedBefore, *o)
 		default:
 			r.lost = append(r.lost, o.FireID)
 		}
@@ -203,19 +207,19 @@ func (r *linkedBatch) sort(ctx context.Context) error {
 	return nil
 }
 
-// movedOn tells whether a fire that is to be superseded was moved to another version, or
-// activation, before: S20.
-func movedOn(o *timer.Outcome, row *timer.Fire) bool {
+// replanned reports whether a fire to be superseded was moved to another version or activation
+// before: S20.
+func replanned(o *timer.Outcome, row *timer.Fire) bool {
 	return o.Reason == timer.ReasonSuperseded && (row.Version != o.Version || row.Epoch != o.Epoch)
 }
 
-// successors returns the fires of fixed delays that follow: S24. An edit that left the schedule as it
-// was left the chain as it was too: it goes on in the present version. One that did not has begun a
-// chain of its own.
+// successors returns the next fires of fixed delays: S24. After an edit that kept the schedule, the
+// chain continues in the present version. An edit that changed the schedule has begun a chain of
+// its own.
 func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err error) {
 	var keys []store.VersionKey
-	for i := range r.mine {
-		if n := r.mine[i].Next; n != nil {
+	for i := range r.recorded {
+		if n := r.recorded[i].Next; n != nil {
 			keys = append(keys, store.VersionKey{Timer: n.Timer, Version: n.Version})
 		}
 	}
@@ -224,9 +228,9 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 		return nil, err
 	}
 	seen := map[timer.FireID]bool{}
-	for i := range r.mine {
-		n := r.mine[i].Next
-		if n == nil || n.Timer != r.mine[i].Timer || seen[n.FireID] {
+	for i := range r.recorded {
+		n := r.recorded[i].Next
+		if n == nil || n.Timer != r.recorded[i].Timer || seen[n.FireID] {
 			continue
 		}
 		slot := r.slots[n.Timer]
@@ -239,21 +243,21 @@ func (r *linkedBatch) successors(ctx context.Context) (next []timer.Fire, err er
 			continue
 		}
 		f := *n
-		f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps, f.TargetBits = r.mine[i].AppID, slot.Version, 0, 0, 0, 0
+		f.AppID, f.Version, f.Rev, f.Owner, f.Sweeps, f.TargetBits = r.recorded[i].AppID, slot.Version, 0, 0, 0, 0
 		slot.FiresCreated, slot.LastSerialDueMS = slot.FiresCreated+1, f.DueMS
 		slot.changed, seen[f.FireID] = true, true
 		next = append(next, f)
 	}
-	for i := range r.before {
-		if n := r.before[i].Next; n != nil {
-			r.again(n.FireID)
+	for i := range r.recordedBefore {
+		if n := r.recordedBefore[i].Next; n != nil {
+			r.addIfUnclaimed(n.FireID)
 		}
 	}
 	return next, nil
 }
 
-// again tells of a fire that an earlier try of this call may have set off.
-func (r *linkedBatch) again(id timer.FireID) {
+// addIfUnclaimed adds a fire that an earlier try of this call may have started.
+func (r *linkedBatch) addIfUnclaimed(id timer.FireID) {
 	if f, open := r.rows[id]; open && !r.ended[id] && f.Owner == 0 && f.Attempt == 0 &&
 		f.State == timer.FireReady {
 		r.started = append(r.started, f)

@@ -10,11 +10,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Redrive looks for outcomes without locks, locks their timers' rows in order of id and then the
-// outcomes, and looks again at what others have redriven since: of two calls at once about one
-// outcome the second leaves it out. It selects what it has redriven itself, by the series, so a
-// call that is repeated after an unknown result selects the same, inserts nothing again, and names
-// those fires that nobody has claimed.
+// Redrive first finds outcomes without locks. It then locks their timers' rows in order of id and
+// the outcomes, and reads again which ones others have redriven. So of two calls at once about one
+// outcome, the second leaves it out. A repeated call finds the outcomes of its series, inserts
+// nothing again, and returns those fires that nobody has claimed.
 func (s *Store) Redrive(
 	ctx context.Context,
 	q store.RedriveQuery,
@@ -34,7 +33,7 @@ func (s *Store) Redrive(
 	if dryRun {
 		err = s.read(
 			ctx,
-			"looking for failed fires",
+			"selecting failed fires",
 			func(ctx context.Context, c sqlx.QueryerContext) error {
 				r := &redrive{store: s, q: &q, appID: appID, series: int64(series)}
 				r.out.Outcomes, err = r.look(ctx, c)
@@ -53,7 +52,7 @@ func (s *Store) Redrive(
 		out = r.out
 		return nil
 	})
-	// with an error: what the last commit would have made, of which nobody knows whether it did.
+	// With an error, out is what the last commit would have created: nobody knows whether it did.
 	return out, err
 }
 
@@ -79,7 +78,7 @@ func (r *redrive) run(ctx context.Context) error {
 	return r.make(ctx, timers)
 }
 
-// lock locks the timers and then the outcomes, and keeps those that are to be redriven still.
+// lock locks the timers, then the outcomes, and keeps those that are still to be redriven.
 func (r *redrive) lock(
 	ctx context.Context,
 	found []timer.Outcome,
@@ -113,8 +112,8 @@ func (r *redrive) lock(
 	return timers, nil
 }
 
-// make inserts a fire for each outcome, and notes it there. Two outcomes of one due instant, one of
-// them a redrive's, get one fire.
+// make inserts a fire for each outcome and writes the series to the outcome. Two outcomes of one
+// due instant, one of them a redrive's, get one fire.
 func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) error {
 	s := r.store
 	nowMS, err := s.nowMS(ctx, r.c)
@@ -171,7 +170,7 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 	}
 	for part := range batches(marked) {
 		q := stmt(
-			"UPDATE outcomes"+s.dialect.byPrimary+" SET redriven=",
+			"UPDATE outcomes"+s.dialect.byPrimary+" SET redrive_series=",
 		).int(r.series).
 			add(" WHERE ").
 			outcomes(s.dialect, part)

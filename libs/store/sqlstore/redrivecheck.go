@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// check fails with not_found where a timer or a fire that is named is none of the app's.
+// check returns not_found if a named timer or fire does not belong to the app.
 func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
 	var ids []timer.ID
 	if r.q.Timer != 0 {
@@ -18,7 +18,7 @@ func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
 	for _, f := range r.q.Fires {
 		ids = append(ids, f.Timer)
 	}
-	live := map[timer.ID]bool{} // also of deleted ones: false
+	live := map[timer.ID]bool{} // false: the timer is deleted
 	for part := range batches(ids) {
 		var rows []struct {
 			ID     int64 `db:"id"`
@@ -39,7 +39,7 @@ func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
 	if r.q.Timer != 0 && !live[r.q.Timer] {
 		return timer.NotFound("timer", r.q.Timer)
 	}
-	// The open ones first: one that is recorded in between is found among the outcomes.
+	// Open fires come first: a fire that is recorded in between is found among the outcomes.
 	open, err := r.store.stillOpen(ctx, c, append([]timer.FireID(nil), r.q.Fires...))
 	if err != nil {
 		return err
@@ -57,8 +57,8 @@ func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
 	return nil
 }
 
-// look selects failed outcomes, and tells whether there are more than the limit: along the app's
-// failures, or, where timers are named, along their histories.
+// look selects failed outcomes, and finds out whether there are more than the limit. It reads
+// failed_outcomes of the app or, if timers are named, their histories.
 func (r *redrive) look(
 	ctx context.Context,
 	c sqlx.QueryerContext,
@@ -82,10 +82,10 @@ func (r *redrive) look(
 		q.add(" FROM outcomes o" + d.byTimer + " WHERE o.timer_id=").int(int64(r.q.Timer))
 	default:
 		key = "f"
-		q.add(" FROM failures f" + d.joined + "outcomes o" + d.byPrimary + " ON o.finished_ms=f.finished_ms AND o.timer_id=f.timer_id AND " +
+		q.add(" FROM failed_outcomes f" + d.joinOrdered + "outcomes o" + d.byPrimary + " ON o.finished_ms=f.finished_ms AND o.timer_id=f.timer_id AND " +
 			"o.due_ms=f.due_ms AND o.series=f.series WHERE f.app_id=").
 			int(r.appID)
-		// Nothing ends before it is due, but by a clock that is ahead.
+		// No fire finishes before it is due, except by a clock that is ahead.
 		q.add(" AND f.finished_ms>=").int(r.q.FromMS - maxClockSkew.Milliseconds())
 	}
 	if r.q.Timer != 0 {
@@ -95,7 +95,7 @@ func (r *redrive) look(
 	order := []string{key + ".finished_ms", key + ".timer_id", key + ".due_ms", key + ".series"}
 	if r.q.AfterFinishedMS != 0 {
 		q.add(" AND ")
-		d.later(
+		d.keyAfter(
 			q,
 			order,
 			[]int64{r.q.AfterFinishedMS, int64(r.q.After.Timer), r.q.After.DueMS, r.q.After.Series},
@@ -115,7 +115,7 @@ func (r *redrive) look(
 	return out, nil
 }
 
-// filter adds what is asked of an outcome.
+// filter adds the conditions of the query.
 func (r *redrive) filter(q *statement) {
 	q.add(" AND o.kind='failed'")
 	if r.q.FromMS != 0 {
@@ -128,28 +128,28 @@ func (r *redrive) filter(q *statement) {
 		q.add(" AND o.failure=").bind(string(r.q.Failure))
 	}
 	if !r.q.IncludeRedriven {
-		q.add(" AND o.redriven IN (0,").int(r.series).add(")")
+		q.add(" AND o.redrive_series IN (0,").int(r.series).add(")")
 	}
 	q.add(" AND EXISTS (SELECT 1 FROM timers t WHERE t.id=o.timer_id AND t.status<>").
 		int(rowDeleted).
 		add(")")
 }
 
-// RedrivenAmong reads the open fires first and the outcomes after them: one that is recorded in
-// between counts as open, and is asked for again.
+// RedrivenAmong reads open fires first and outcomes second. A fire that is recorded in between
+// counts as open, and the caller asks again later.
 func (s *Store) RedrivenAmong(
 	ctx context.Context,
 	ids []timer.FireID,
 ) (redriven []timer.FireID, err error) {
 	err = s.read(
 		ctx,
-		"reading what is redriven",
+		"reading redriven fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			open, err := s.stillOpen(ctx, c, append([]timer.FireID(nil), ids...))
 			if err != nil {
 				return err
 			}
-			waits := map[timer.FireID]bool{} // failed, and not redriven
+			waits := map[timer.FireID]bool{} // failed and not redriven
 			for part := range batches(ids) {
 				q := stmt(
 					"SELECT " + fireKey + " FROM outcomes" + s.dialect.byTimer + " WHERE (timer_id,due_ms) IN (" + s.dialect.tuples,
@@ -162,7 +162,7 @@ func (s *Store) RedrivenAmong(
 					ctx,
 					c,
 					&rows,
-					q.add(") AND kind='failed' AND redriven=0"),
+					q.add(") AND kind='failed' AND redrive_series=0"),
 				); err != nil {
 					return err
 				}

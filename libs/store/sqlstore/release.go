@@ -8,29 +8,28 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// releaseColumns are the columns of a fire that change when it is given back for dispatch.
-var releaseColumns = append([]string{"rev", "owner"}, heldColumns...)
+// releaseColumns are the columns of a fire that a release writes.
+var releaseColumns = append([]string{"revision", "owner"}, retryColumns...)
 
-// heldColumns are those that change when it is to be tried again.
-var heldColumns = []string{
+// retryColumns are the columns of a fire that a retry under the same claim writes.
+var retryColumns = []string{
 	"run_at_ms",
 	"run_at_minute",
 	"bucket",
 	"state",
 	"attempt",
-	"late_ms",
+	"first_lateness_ms",
 	"sweeps",
-	"done",
+	"target_bits",
 }
 
-// calledColumns are those that an executor's call may change besides: its fire may be called by a
-// later version than its row has. A row that an edit has moved on meanwhile keeps its version.
-var calledColumns = []string{"version"}
+// versionColumns are also written by an executor's call, which may call a fire by a later version
+// than its row has. A row that an edit has moved on meanwhile keeps its version.
+var versionColumns = []string{"version"}
 
-// Release locks the rows that are still the session's at the revision given, writes them and
-// commits: another session's claim comes before all of this, and then the fire is not released, or
-// after all of it, and then it sees the new revision. A repeated call finds the revision gone on
-// and releases nothing.
+// Release locks the rows that the session owns at the given revision and writes them. The claim of
+// another session comes before, and the fire is not released, or it comes after and sees the new
+// revision. A repeated call finds a later revision and releases nothing.
 func (s *Store) Release(
 	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
 ) (released []timer.Fire, err error) {
@@ -48,7 +47,7 @@ func (s *Store) Release(
 			ctx,
 			c,
 			released,
-			slices.Concat(releaseColumns, calledColumns)...); err != nil {
+			slices.Concat(releaseColumns, versionColumns)...); err != nil {
 			return err
 		}
 		return s.insertAttempts(ctx, c, attemptsOf(attempts, released))
@@ -59,10 +58,10 @@ func (s *Store) Release(
 	return released, nil
 }
 
-// RecordAttempts writes what happened to fires that stay in hand, and when their next attempt is
-// due: whoever takes over a dead session's claims waits as long as that one would have. No revision
-// is counted up: a task that names the run before leads to the claim, which gives the row's.
-// Repeated, it writes the same again.
+// RecordAttempts writes the attempts of fires that stay claimed, and when their next attempt is
+// due. A session that takes over the claims of an expired one waits as long as that would have. The
+// revision stays: a claim by an older task returns the row's values. A repeated call writes the
+// same again.
 func (s *Store) RecordAttempts(
 	ctx context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
 ) (lost []timer.FireID, err error) {
@@ -73,13 +72,13 @@ func (s *Store) RecordAttempts(
 			return err
 		}
 		for i := range owned {
-			owned[i].Sweeps = 0 // they count from the run
+			owned[i].Sweeps = 0 // sweeps count from run_at
 		}
 		if err := s.saveFires(
 			ctx,
 			c,
 			owned,
-			slices.Concat(heldColumns, calledColumns)...); err != nil {
+			slices.Concat(retryColumns, versionColumns)...); err != nil {
 			return err
 		}
 		return s.insertAttempts(ctx, c, attemptsOf(attempts, owned))
@@ -90,9 +89,8 @@ func (s *Store) RecordAttempts(
 	return lost, nil
 }
 
-// Begin locks the rows that are still the session's at the revision given. The record of an attempt
-// comes before all of this, and then the row stays as it is, or after all of it. Repeated, it writes
-// the same again.
+// Begin locks the rows that the session owns at the given revision. The record of an attempt comes
+// before, and the row stays as it is, or it comes after. A repeated call writes the same again.
 func (s *Store) Begin(ctx context.Context, session timer.ID, fires []timer.Fire) error {
 	sorted := slices.Clone(fires)
 	slices.SortStableFunc(sorted, timer.CompareFires)
@@ -101,7 +99,7 @@ func (s *Store) Begin(ctx context.Context, session timer.ID, fires []timer.Fire)
 	for i := range sorted {
 		given[sorted[i].FireID] = &sorted[i]
 	}
-	return s.write(ctx, "noting attempts that begin", func(ctx context.Context, c runner) error {
+	return s.write(ctx, "recording begun attempts", func(ctx context.Context, c runner) error {
 		for part := range batches(sorted) {
 			rows, err := s.lockOwned(ctx, c, session, idsOf(part))
 			if err != nil {
@@ -115,7 +113,7 @@ func (s *Store) Begin(ctx context.Context, session timer.ID, fires []timer.Fire)
 				}
 			}
 			slices.SortFunc(begun, timer.CompareFires)
-			if err := s.saveFires(ctx, c, begun, "late_ms"); err != nil {
+			if err := s.saveFires(ctx, c, begun, "first_lateness_ms"); err != nil {
 				return err
 			}
 		}
@@ -123,8 +121,8 @@ func (s *Store) Begin(ctx context.Context, session timer.ID, fires []timer.Fire)
 	})
 }
 
-// ownedOf locks the given fires' rows and splits the fires into those that the session owns at the
-// revision given, sorted, and the ids of the rest.
+// ownedOf locks the given fires' rows. It returns the fires that the session owns at the given
+// revision, sorted, and the ids of the rest.
 func (s *Store) ownedOf(
 	ctx context.Context, c runner, session timer.ID, fires []timer.Fire,
 ) (owned []timer.Fire, lost []timer.FireID, err error) {
@@ -151,7 +149,7 @@ func (s *Store) ownedOf(
 	return owned, lost, nil
 }
 
-// lockOwned locks and returns those rows that the session owns.
+// lockOwned locks and returns the rows that the session owns.
 func (s *Store) lockOwned(
 	ctx context.Context,
 	c runner,
@@ -166,7 +164,7 @@ func (s *Store) lockOwned(
 	)
 }
 
-// saveFires writes columns of fires whose rows the caller has locked, in one statement: see
+// saveFires writes columns of fires in one statement. The caller has their rows locked: see
 // saveTimers.
 func (s *Store) saveFires(
 	ctx context.Context,
@@ -201,8 +199,8 @@ func attemptsOf(attempts []timer.Attempt, fires []timer.Fire) []timer.Attempt {
 	)
 }
 
-// insertAttempts inserts attempts; one that is there already stays. Texts are cut to their limits
-// and to valid UTF-8 first, so that no receiver's answer can make a statement fail.
+// insertAttempts inserts attempts and keeps existing ones. It first cuts texts to their limits and
+// to valid UTF-8, so that no receiver's answer makes a statement fail.
 func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.Attempt) error {
 	slices.SortFunc(attempts, func(a, b timer.Attempt) int {
 		if a.FireID != b.FireID {
@@ -212,7 +210,7 @@ func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.A
 	})
 	for part := range batches(attempts) {
 		q := stmt(
-			"INSERT INTO attempts (finished_ms,timer_id,due_ms,series,n,start_ms,status_code,failure,error,excerpt,target) VALUES ",
+			"INSERT INTO attempts (finished_ms,timer_id,due_ms,series,attempt,started_ms,status_code,failure,error,excerpt,target) VALUES ",
 		)
 		for i, a := range part {
 			q.open(i == 0).
@@ -221,16 +219,16 @@ func (s *Store) insertAttempts(ctx context.Context, c runner, attempts []timer.A
 						a.StatusCode,
 					)).
 				add(",").
-				word(ascii(string(a.Failure), maxFailure)).
+				literal(ascii(string(a.Failure), maxFailure)).
 				add(",").
 				bind(clip(a.Error, timer.MaxExcerpt)).
 				add(",").
 				bind(clip(a.Excerpt, timer.MaxExcerpt)).
 				add(",").
-				word(clip(a.Target, timer.MaxTargetNameLen)).
+				literal(clip(a.Target, timer.MaxTargetNameLen)).
 				add(")")
 		}
-		if _, err := s.exec(ctx, c, q.add(s.dialect.nothing("n"))); err != nil {
+		if _, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("attempt"))); err != nil {
 			return err
 		}
 	}

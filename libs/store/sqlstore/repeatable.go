@@ -11,10 +11,10 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// MySQL commits every statement of a migration by itself, so that one which was cut off halfway
-// begins again with what is done already. What a statement would add and is there, counts as added:
-// each of ours adds one thing, or several in one statement, which the server does as a whole or not
-// at all.
+// MySQL commits every statement of a migration by itself. A migration that was cut off therefore
+// starts again with some of its changes already made. A statement whose change exists already
+// counts as successful. Each of our statements makes one change, or several that the server applies
+// as a whole.
 const (
 	tableExists     = 1050
 	duplicateColumn = 1060
@@ -22,19 +22,19 @@ const (
 )
 
 const (
-	// migrationTime bounds one statement, as long as the lock lasts: changing a table of many rows
-	// takes its time, and giving up would not end it.
+	// migrationTime bounds one statement, and is as long as the lock lasts. A change of a large
+	// table takes time, and giving up would not stop the server.
 	migrationTime = time.Hour
-	// migrationSilenceS is longer than a process stands still on a machine that is out of breath: a
-	// connection that the server closes between two statements is a migration that failed.
-	migrationSilenceS = "120"
+	// migrationWaitTimeoutS is longer than a process stalls on an overloaded machine. The migration
+	// fails if the server closes its connection between two statements.
+	migrationWaitTimeoutS = "120"
 )
 
-// migrationPool opens connections on which migrations can be repeated, and which are not given up.
+// migrationPool opens connections that can repeat migrations and that wait long enough for them.
 func migrationPool(cfg *mysql.Config) (*sql.DB, error) {
 	cfg = cfg.Clone()
 	cfg.ReadTimeout = max(cfg.ReadTimeout, migrationTime)
-	cfg.Params["wait_timeout"] = migrationSilenceS
+	cfg.Params["wait_timeout"] = migrationWaitTimeoutS
 	c, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("opening connections for migrations: %w", err)
@@ -44,7 +44,7 @@ func migrationPool(cfg *mysql.Config) (*sql.DB, error) {
 
 type repeatable struct{ driver.Connector }
 
-// mysqlConn is what the driver's connections can do, and what database/sql looks for.
+// mysqlConn is the set of driver interfaces that database/sql looks for.
 type mysqlConn interface { //nolint:interfacebloat // the driver's, not ours
 	driver.Conn
 	driver.ConnBeginTx
@@ -65,7 +65,7 @@ func (r repeatable) Connect(ctx context.Context) (driver.Conn, error) {
 	whole, ok := conn.(mysqlConn)
 	if !ok {
 		return nil, errors.Join(
-			errors.New("the driver's connection is not what it was"),
+			errors.New("unexpected driver connection type"),
 			conn.Close(),
 		)
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// sealedChunk is how many versions one statement looks through.
+// sealedChunk is how many versions one statement reads.
 const sealedChunk = 500
 
-// SealedVersions walks the primary key by short statements: in a large table few versions may hold
-// anything sealed.
+// SealedVersions scans the primary key with short statements: in a large table, few versions may
+// have encrypted text.
 func (s *Store) SealedVersions(
 	ctx context.Context, after store.VersionKey, limit int,
 ) (found map[store.VersionKey]timer.Definition, last store.VersionKey, err error) {
@@ -62,15 +62,15 @@ type versionRow struct {
 	Definition []byte `db:"definition"`
 }
 
-// sealedRows reads a chunk of versions behind a position. The definition is left out of those that
-// hold nothing that looks like sealed text.
+// sealedRows reads a chunk of versions after a position, without the definitions that contain
+// nothing like encrypted text.
 func (s *Store) sealedRows(
 	ctx context.Context,
 	after store.VersionKey,
 ) (rows []versionRow, err error) {
 	err = s.read(
 		ctx,
-		"looking for sealed text",
+		"reading encrypted text",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			q := stmt(
 				"SELECT timer_id,version,CASE WHEN INSTR(definition,",
@@ -78,7 +78,7 @@ func (s *Store) sealedRows(
 				add(")>0 THEN definition ELSE ").
 				bind([]byte{}).
 				add(" END AS definition FROM timer_versions" + s.dialect.byPrimary + " WHERE ")
-			s.dialect.later(
+			s.dialect.keyAfter(
 				q,
 				[]string{"timer_id", "version"},
 				[]int64{int64(after.Timer), int64(after.Version)},
@@ -94,9 +94,9 @@ func (s *Store) sealedRows(
 	return rows, err
 }
 
-// Reseal locks the version's row, compares all that is not sealed, and writes text and hash: S27.
-// Two at once write the same, for sealing is deterministic; repeated, it writes the same again. A
-// create or an edit that compares the hash at the same time sees the old or the new one.
+// Reseal locks the version's row, compares everything except encrypted text, and writes definition
+// and hash: S27. Encryption is deterministic, so two calls at once and a repeated call write the
+// same. A create or an edit that compares the hash meanwhile sees the old or the new one.
 func (s *Store) Reseal(ctx context.Context, k store.VersionKey, d timer.Definition) error {
 	text, hash, err := encode(d)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Store) Reseal(ctx context.Context, k store.VersionKey, d timer.Definiti
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, "resealing a definition", func(ctx context.Context, c runner) error {
+	return s.write(ctx, "re-encrypting a definition", func(ctx context.Context, c runner) error {
 		at := func(q *statement) *statement {
 			return q.add(" WHERE timer_id=").
 				int(int64(k.Timer)).
@@ -135,7 +135,7 @@ func (s *Store) Reseal(ctx context.Context, k store.VersionKey, d timer.Definiti
 		if have, err := blankText(had); err != nil || !bytes.Equal(have, want) {
 			return errors.Join(
 				err,
-				timer.Invalid("definition", "it differs in more than sealed text"),
+				timer.Invalid("definition", "it differs in more than encrypted text"),
 			)
 		}
 		_, err = s.exec(
@@ -147,7 +147,7 @@ func (s *Store) Reseal(ctx context.Context, k store.VersionKey, d timer.Definiti
 	})
 }
 
-// blankText is the canonical text of a definition with every sealed text blanked.
+// blankText returns the canonical text of a definition with all encrypted texts blanked.
 func blankText(d timer.Definition) ([]byte, error) {
 	d, _ = store.MaskSealed(d)
 	text, _, err := encode(d)

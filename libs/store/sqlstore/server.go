@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// settings are variables of the server, as a connection of the pool sees them. The two servers name
-// the isolation level differently.
+// settings are server variables, as a connection of the pool sees them. The two servers have
+// different names for the isolation level.
 type settings struct {
 	Name  string `db:"Variable_name"`
 	Value string `db:"Value"`
 }
 
-// checkServer looks whether a connection is as the store needs it: another isolation level or a
-// lenient mode would break promises in silence. What costs only durability or speed is logged.
+// checkServer verifies the settings of a connection. With another isolation level or a lenient
+// mode, promises would break silently. It only logs settings that cost durability or speed.
 func (s *Store) checkServer(ctx context.Context) error {
 	var rows []settings
 	err := s.selectAll(
@@ -43,7 +43,7 @@ func (s *Store) checkServer(ctx context.Context) error {
 		return errors.New("the SQL mode is not strict")
 	}
 	if v := have["innodb_flush_log_at_trx_commit"]; v != "1" {
-		s.once.Do(func() {
+		s.warnOnce.Do(func() {
 			s.log.Warn().Str("innodb_flush_log_at_trx_commit", v).
 				Msg("the server does not flush each commit: it can lose accepted timers when its machine fails")
 		})

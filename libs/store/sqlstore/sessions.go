@@ -19,7 +19,7 @@ func (s *Store) OpenSession(
 ) error {
 	return s.write(ctx, "opening a session", func(ctx context.Context, c runner) error {
 		q := stmt(
-			"INSERT INTO sessions (id,kind,name,renewals,inflight_full,oldest_task_ms,opened_ms,renewed_ms,ended_ms) VALUES (",
+			"INSERT INTO sessions (id,kind,name,renewals,inflight_full,oldest_task_age_ms,opened_ms,renewed_ms,ended_ms) VALUES (",
 		).
 			int(int64(id)).
 			add(",").
@@ -41,14 +41,13 @@ func (s *Store) OpenSession(
 
 const maxSessionName = 255
 
-// RenewSession is one conditional update: no clocks are compared, and a session that has ended is
-// matched by none.
+// RenewSession is one conditional update. It compares no clocks, and matches no ended session.
 func (s *Store) RenewSession(ctx context.Context, id timer.ID, load store.Load) (bool, error) {
 	n, err := s.urgent(ctx, "renewing a session", func() *statement {
 		return stmt(
 			"UPDATE sessions SET renewals=renewals+1,inflight_full=",
 		).int(flag(load.InflightFull)).
-			add(",oldest_task_ms=").
+			add(",oldest_task_age_ms=").
 			int(load.OldestTaskMS).
 			add(",renewed_ms=").
 			nowMS(s.dialect).
@@ -59,21 +58,21 @@ func (s *Store) RenewSession(ctx context.Context, id timer.ID, load store.Load) 
 	return n == 1, err
 }
 
-// LiveSessions returns the live ones of all kinds.
+// LiveSessions returns the alive sessions of all kinds.
 func (s *Store) LiveSessions(ctx context.Context) ([]store.Session, error) {
-	return s.sessions(ctx, "reading the live sessions", stmt(selectSessions+"ended_ms=0"))
+	return s.sessions(ctx, "reading alive sessions", stmt(selectSessions+"ended_ms=0"))
 }
 
-// ExpiredSessions returns those that ended lately.
+// ExpiredSessions returns the sessions that ended recently.
 func (s *Store) ExpiredSessions(
 	ctx context.Context,
 	within time.Duration,
 ) ([]store.Session, error) {
-	return s.sessions(ctx, "reading the ended sessions",
+	return s.sessions(ctx, "reading expired sessions",
 		stmt(selectSessions+"ended_ms>").nowMS(s.dialect).add("-").int(within.Milliseconds()))
 }
 
-const selectSessions = "SELECT id,kind,name,renewals,inflight_full,oldest_task_ms FROM sessions WHERE "
+const selectSessions = "SELECT id,kind,name,renewals,inflight_full,oldest_task_age_ms FROM sessions WHERE "
 
 func (s *Store) sessions(
 	ctx context.Context,
@@ -86,7 +85,7 @@ func (s *Store) sessions(
 		Name         string `db:"name"`
 		Renewals     int64  `db:"renewals"`
 		InflightFull bool   `db:"inflight_full"`
-		OldestTaskMS int64  `db:"oldest_task_ms"`
+		OldestTaskMS int64  `db:"oldest_task_age_ms"`
 	}
 	err = s.read(ctx, what, func(ctx context.Context, c sqlx.QueryerContext) error {
 		return s.selectAll(ctx, c, &rows, q.add(" ORDER BY id"))
@@ -100,17 +99,17 @@ func (s *Store) sessions(
 	return all, err
 }
 
-// ExpireSession is conditional on the renewal number: of several that saw the session silent one
-// ends it, and a renewal that came in between saves it.
+// ExpireSession is conditional on the number of renewals. Of several callers that saw no renewal,
+// one ends the session. A renewal in between keeps it alive.
 func (s *Store) ExpireSession(ctx context.Context, id timer.ID, renewals int64) (bool, error) {
-	n, err := s.urgent(ctx, "ending a session", func() *statement {
+	n, err := s.urgent(ctx, "expiring a session", func() *statement {
 		return stmt("UPDATE sessions SET ended_ms=").nowMS(s.dialect).
 			add(" WHERE id=").int(int64(id)).add(" AND ended_ms=0 AND renewals=").int(renewals)
 	})
 	return n == 1, err
 }
 
-// CloseSession ends the caller's own. Repeating it is harmless.
+// CloseSession ends the caller's session. It may be repeated.
 func (s *Store) CloseSession(ctx context.Context, id timer.ID) error {
 	_, err := s.urgent(ctx, "closing a session", func() *statement {
 		return stmt("UPDATE sessions SET ended_ms=").nowMS(s.dialect).
@@ -119,8 +118,8 @@ func (s *Store) CloseSession(ctx context.Context, id timer.ID) error {
 	return err
 }
 
-// endAllSessions ends whatever an earlier process left open. There is no table yet where the
-// directory is new.
+// endAllSessions ends the sessions of an earlier process. A new directory has no table of sessions
+// yet.
 func (s *Store) endAllSessions(ctx context.Context) error {
 	return s.write(
 		ctx,
@@ -146,9 +145,10 @@ func (s *Store) endAllSessions(ctx context.Context) error {
 	)
 }
 
-// live adds a condition that holds while the session lives. It is evaluated once per statement,
-// from a snapshot without locks: a claim never waits for a renewal. A session that ends while the
-// statement runs may still win: the sweep finds those fires without a living owner.
+// live adds the condition that the session is alive. It is evaluated once per statement from a
+// snapshot without locks, so a claim never waits for a renewal. A session that ends while the
+// statement runs may still win. The overdue sweep then finds the fires, because their owner is not
+// alive.
 func (q *statement) live(session timer.ID) *statement {
 	return q.add("EXISTS (SELECT 1 FROM sessions WHERE id=").
 		int(int64(session)).

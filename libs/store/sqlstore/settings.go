@@ -13,9 +13,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// PutSettings locks the app's row: of two calls at once the second sees what the first left, and is
-// refused for its version, or replaces it. The entry in the change log comes with it. Repeated, it
-// finds its settings there and changes nothing.
+// PutSettings locks the app's row. Of two calls at once, the second sees the result of the first,
+// and is refused by its version or replaces it. The entry in the change log is in the same
+// transaction. A repeated call finds its settings there and changes nothing.
 func (s *Store) PutSettings(
 	ctx context.Context,
 	name string,
@@ -68,7 +68,7 @@ func (s *Store) PutSettings(
 	return app, err
 }
 
-// AppsByID returns apps as they are now.
+// AppsByID returns the present apps.
 func (s *Store) AppsByID(ctx context.Context, ids []int64) (apps []store.App, err error) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxLiveKeys is how many keys of a kind, or of a scope, an app has at once: the one in use, and
-// the one that comes after it.
+// maxLiveKeys is how many keys of a kind or scope an app may have: the one in use and its
+// replacement.
 const maxLiveKeys = 2
 
 type signingKeyRow struct {
@@ -54,7 +54,7 @@ func (s *Store) selectSigningKeys(
 	return keys, err
 }
 
-// SigningKeys returns an app's keys, the newest first.
+// SigningKeys returns an app's keys, newest first.
 func (s *Store) SigningKeys(ctx context.Context, app string) ([]store.SigningKey, error) {
 	appID, err := s.appID(ctx, app)
 	if err != nil || appID == 0 {
@@ -66,7 +66,7 @@ func (s *Store) SigningKeys(ctx context.Context, app string) ([]store.SigningKey
 	)
 }
 
-// AllSigningKeys walks the keys of all apps along the primary key.
+// AllSigningKeys scans the keys of all apps along the primary key.
 func (s *Store) AllSigningKeys(
 	ctx context.Context,
 	after timer.ID,
@@ -82,8 +82,8 @@ func (s *Store) AllSigningKeys(
 	)
 }
 
-// AddSigningKey locks the app's row: of two calls at once the second counts the first one's key.
-// Repeated, it finds its key there.
+// AddSigningKey locks the app's row, so the second of two calls at once counts the key of the
+// first. A repeated call finds its key there.
 func (s *Store) AddSigningKey(ctx context.Context, app string, k store.SigningKey) error {
 	return s.changeApp(
 		ctx,
@@ -128,8 +128,8 @@ func (s *Store) AddSigningKey(ctx context.Context, app string, k store.SigningKe
 	)
 }
 
-// RetireSigningKey deletes the row. Of two calls at once one finds it; repeated after an unknown
-// result it may not find it.
+// RetireSigningKey deletes the row. Of two calls at once, one finds it. Repeated after an unknown
+// result, the call may return not_found.
 func (s *Store) RetireSigningKey(ctx context.Context, app string, id timer.ID) error {
 	return s.changeApp(
 		ctx,
@@ -153,10 +153,10 @@ func (s *Store) RetireSigningKey(ctx context.Context, app string, id timer.ID) e
 	)
 }
 
-// ResealSigningKey is one statement; two at once write what means the same. Nobody has to be told:
-// the text that they have opens as long as its key is in the ring.
+// ResealSigningKey is one statement. Two calls at once write secrets with the same meaning. No
+// process has to be told: the old text can be decrypted as long as its key is in the keyring.
 func (s *Store) ResealSigningKey(ctx context.Context, k store.SigningKey) error {
-	n, err := s.alone(ctx, "resealing a signing key", func() *statement {
+	n, err := s.autocommit(ctx, "re-encrypting a signing key", func() *statement {
 		return stmt(
 			"UPDATE signing_keys SET secret=",
 		).bind(string(k.Secret)).
@@ -169,8 +169,8 @@ func (s *Store) ResealSigningKey(ctx context.Context, k store.SigningKey) error 
 	return err
 }
 
-// changeApp runs fn with the app's row locked, and logs the change where fn says that there is one.
-// The app is made if it is not there.
+// changeApp runs fn with the app's row locked, and logs a change if fn returns true. It inserts the
+// app if it is missing.
 func (s *Store) changeApp(
 	ctx context.Context,
 	what, app string,
@@ -196,7 +196,7 @@ func (s *Store) changeApp(
 	})
 }
 
-// keyThere tells whether a key is there already; another app's is a conflict.
+// keyThere reports whether a key exists already. A key of another app is a conflict.
 func (s *Store) keyThere(ctx context.Context, c runner, q *statement, appID int64) (bool, error) {
 	var owner int64
 	err := s.selectOne(ctx, c, &owner, q)
@@ -209,12 +209,12 @@ func (s *Store) keyThere(ctx context.Context, c runner, q *statement, appID int6
 	return true, err
 }
 
-// room fails with conflict where the count is at its limit.
+// room returns a conflict if the count has reached its limit.
 func (s *Store) room(ctx context.Context, c runner, field string, count *statement) error {
 	var n int
 	err := s.selectOne(ctx, c, &n, count)
 	if err == nil && n >= maxLiveKeys {
-		return timer.Conflict(field, "two of them live already: retire one first")
+		return timer.Conflict(field, "two of them exist already: retire one first")
 	}
 	return err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// ClaimSlices takes slices under row locks that pass by locked rows, so two callers at once get
-// different ones. A caller that dies before it published has a lease that runs out.
+// ClaimSlices locks slices and skips those that others have locked, so two callers at once get
+// different ones. If a caller dies before it publishes, its leases expire.
 func (s *Store) ClaimSlices(
 	ctx context.Context, minute int64, buckets int32, lease time.Duration, limit int,
 ) (claims []store.SliceClaim, err error) {
@@ -29,7 +29,7 @@ func (s *Store) ClaimSlices(
 		q := stmt(
 			"SELECT bucket,token FROM slices WHERE minute=",
 		).int(minute).
-			add(" AND done=0 AND until_ms<=").
+			add(" AND done=0 AND lease_until_ms<=").
 			nowMS(s.dialect).
 			add(" ORDER BY bucket LIMIT ").
 			int(int64(limit)).
@@ -49,7 +49,7 @@ func (s *Store) ClaimSlices(
 			ctx,
 			c,
 			stmt(
-				"UPDATE slices"+s.dialect.byPrimary+" SET token=token+1,holder=0,until_ms=",
+				"UPDATE slices"+s.dialect.byPrimary+" SET token=token+1,lease_holder=0,lease_until_ms=",
 			).nowMS(s.dialect).
 				add("+").
 				int(lease.Milliseconds()).
@@ -67,8 +67,8 @@ func (s *Store) ClaimSlices(
 	return claims, nil
 }
 
-// makeSlices inserts the rows that are missing, most often none. Two at once may both insert: the
-// second changes nothing.
+// makeSlices inserts missing rows, most often none. Of two calls at once, the second changes
+// nothing.
 func (s *Store) makeSlices(ctx context.Context, c runner, minute int64, buckets int32) error {
 	var have []int32
 	if err := s.selectAll(
@@ -82,7 +82,7 @@ func (s *Store) makeSlices(ctx context.Context, c runner, minute int64, buckets 
 	if len(have) >= int(buckets) {
 		return nil
 	}
-	q := stmt("INSERT INTO slices (minute,bucket,token,until_ms,holder,done) VALUES ")
+	q := stmt("INSERT INTO slices (minute,bucket,token,lease_until_ms,lease_holder,done) VALUES ")
 	first := true
 	for b := range buckets {
 		if !slices.Contains(have, b) {
@@ -93,12 +93,12 @@ func (s *Store) makeSlices(ctx context.Context, c runner, minute int64, buckets 
 	if first {
 		return nil
 	}
-	_, err := s.exec(ctx, c, q.add(s.dialect.nothing("minute")))
+	_, err := s.exec(ctx, c, q.add(s.dialect.onConflictNothing("minute")))
 	return err
 }
 
-// AcquireSlice takes the slice over from another holder of the same token: its message was delivered
-// twice, and the later one works.
+// AcquireSlice takes the slice over from another holder of the same token. The message was then
+// delivered twice, and the later delivery works.
 func (s *Store) AcquireSlice(
 	ctx context.Context,
 	sc store.SliceClaim,
@@ -106,26 +106,26 @@ func (s *Store) AcquireSlice(
 	lease time.Duration,
 	free bool,
 ) (bool, error) {
-	n, err := s.urgent(ctx, "holding a slice", func() *statement {
+	n, err := s.urgent(ctx, "acquiring a slice", func() *statement {
 		q := stmt(
-			"UPDATE slices" + s.dialect.byPrimary + " SET holder=",
+			"UPDATE slices" + s.dialect.byPrimary + " SET lease_holder=",
 		).int(int64(holder)).
-			add(",until_ms=").
+			add(",lease_until_ms=").
 			nowMS(s.dialect).
 			add("+").
 			int(lease.Milliseconds()).
 			slice(sc).
 			add(" AND done=0")
 		if free {
-			// its own: the answer to the first try was lost.
-			q.add(" AND holder IN (0,").int(int64(holder)).add(")")
+			// The holder itself is allowed: the answer to its first try may be lost.
+			q.add(" AND lease_holder IN (0,").int(int64(holder)).add(")")
 		}
 		return q
 	})
 	return n == 1, err
 }
 
-// slice adds the condition that a claim is the latest on its slice.
+// slice adds the condition that the claim is the latest one of its slice.
 func (q *statement) slice(c store.SliceClaim) *statement {
 	return q.add(" WHERE minute=").
 		int(c.Minute).
@@ -135,7 +135,7 @@ func (q *statement) slice(c store.SliceClaim) *statement {
 		int(c.Token)
 }
 
-// RenewSlices renews by one statement; only where fewer rows matched does it look which.
+// RenewSlices renews with one statement. It reads the rows only if fewer of them matched.
 func (s *Store) RenewSlices(
 	ctx context.Context, holder timer.ID, claims []store.SliceClaim, lease time.Duration,
 ) (lost []store.SliceClaim, err error) {
@@ -143,9 +143,9 @@ func (s *Store) RenewSlices(
 	slices.SortFunc(claims, compareClaims)
 	for part := range batches(slices.Compact(claims)) {
 		mine := func(q *statement) *statement {
-			q.add(" WHERE holder=").int(int64(holder)).add(" AND done=0 AND ")
+			q.add(" WHERE lease_holder=").int(int64(holder)).add(" AND done=0 AND ")
 			if len(part) == 1 {
-				return q.same(
+				return q.equalTo(
 					"minute,bucket,token",
 					part[0].Minute,
 					int64(part[0].Bucket),
@@ -161,7 +161,7 @@ func (s *Store) RenewSlices(
 		n, err := s.urgent(ctx, "renewing slices", func() *statement {
 			return mine(
 				stmt(
-					"UPDATE slices" + s.dialect.byPrimary + " SET until_ms=",
+					"UPDATE slices" + s.dialect.byPrimary + " SET lease_until_ms=",
 				).nowMS(s.dialect).
 					add("+").
 					int(lease.Milliseconds()),
@@ -208,7 +208,7 @@ func compareClaims(a, b store.SliceClaim) int {
 	)
 }
 
-// FinishSlice is conditional on the token: the holder of an old one changes no row.
+// FinishSlice is conditional on the token: the holder of an older one changes no row.
 func (s *Store) FinishSlice(ctx context.Context, sc store.SliceClaim) (bool, error) {
 	n, err := s.urgent(ctx, "finishing a slice", func() *statement {
 		return stmt("UPDATE slices" + s.dialect.byPrimary + " SET done=1").slice(sc)

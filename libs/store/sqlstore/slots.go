@@ -10,8 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// slotRow is what a timer's row says of its turn. Who changes it, or the timer's fires that wait,
-// has the row locked.
+// slotRow has the columns of timers about the concurrency slot. A transaction that changes them, or
+// the timer's queue, has the row locked.
 type slotRow struct {
 	ID              int64 `db:"id"`
 	Status          int64 `db:"status"`
@@ -20,18 +20,18 @@ type slotRow struct {
 	ActiveEpoch     int64 `db:"active_epoch"`
 	FiresCreated    int64 `db:"fires_created"`
 	ExpandAtMS      int64 `db:"expand_at_ms"`
-	RunningDueMS    int64 `db:"running_due_ms"`
-	RunningSeries   int64 `db:"running_series"`
-	CaughtByMS      int64 `db:"caught_by_ms"`
-	CaughtToMS      int64 `db:"caught_to_ms"`
+	RunningDueMS    int64 `db:"slot_due_ms"`
+	RunningSeries   int64 `db:"slot_series"`
+	CaughtByMS      int64 `db:"catch_up_due_ms"`
+	CaughtToMS      int64 `db:"catch_up_to_ms"`
 	PlanVersion     int32 `db:"plan_version"`
 	LastSerialDueMS int64 `db:"last_serial_due_ms"`
-	EndedMS         int64 `db:"ended_ms"`
+	EndedMS         int64 `db:"last_call_ended_ms"`
 
 	changed bool
 }
 
-// running returns the fire that has the turn; zero: none.
+// running returns the fire that has the slot, zero if it is free.
 func (r *slotRow) running() timer.FireID {
 	if r.RunningDueMS == 0 {
 		return timer.FireID{}
@@ -55,8 +55,8 @@ func (s *Store) lockSlots(
 	for part := range batches(slices.Compact(ids)) {
 		var rows []slotRow
 		q := stmt(
-			"SELECT id,status,paused_until_ms,version,active_epoch,fires_created,expand_at_ms,running_due_ms,running_series,caught_by_ms,caught_to_ms," +
-				"plan_version,last_serial_due_ms,ended_ms FROM timers" + s.dialect.byPrimary + " WHERE id",
+			"SELECT id,status,paused_until_ms,version,active_epoch,fires_created,expand_at_ms,slot_due_ms,slot_series,catch_up_due_ms,catch_up_to_ms," +
+				"plan_version,last_serial_due_ms,last_call_ended_ms FROM timers" + s.dialect.byPrimary + " WHERE id",
 		).
 			idList(part).
 			add(" ORDER BY id" + s.dialect.forUpdate)
@@ -70,7 +70,7 @@ func (s *Store) lockSlots(
 	return slots, nil
 }
 
-// saveSlots writes what changed of turns.
+// saveSlots writes the changed rows.
 func (s *Store) saveSlots(ctx context.Context, c runner, slots map[timer.ID]*slotRow) error {
 	var ids []timer.ID
 	for id, r := range slots {
@@ -79,13 +79,13 @@ func (s *Store) saveSlots(ctx context.Context, c runner, slots map[timer.ID]*slo
 		}
 	}
 	columns := []string{
-		"running_due_ms",
-		"running_series",
-		"caught_by_ms",
-		"caught_to_ms",
+		"slot_due_ms",
+		"slot_series",
+		"catch_up_due_ms",
+		"catch_up_to_ms",
 		"fires_created",
 		"last_serial_due_ms",
-		"ended_ms",
+		"last_call_ended_ms",
 		"expand_at_ms",
 	}
 	return s.setEach(ctx, c, ids, columns, func(id timer.ID, column int) int64 {
@@ -94,9 +94,9 @@ func (s *Store) saveSlots(ctx context.Context, c runner, slots map[timer.ID]*slo
 	})
 }
 
-// stillOpen returns which fires are open, without locks: a fire that has a turn is recorded by who
-// has its timer's row locked, as we have, or by one who does not know of turns; then the turn is
-// free for the next that asks.
+// stillOpen returns those of the fires that are open, without locks. A fire with a slot is recorded
+// under the lock on its timer's row, which the caller has, or by a transaction that does not know
+// of slots. The slot is then free for the next request.
 func (s *Store) stillOpen(
 	ctx context.Context,
 	c sqlx.QueryerContext,
@@ -115,11 +115,10 @@ func (s *Store) stillOpen(
 	return open, nil
 }
 
-// CatchUp locks the timers' rows in order of id: of two late fires of one timer the one that asks
-// first covers the other. What it answered it answers again, for the answer is in the row, until
-// another fire, which it does not cover, has become the catch-up; that one is to come and covers
-// all before it. A fire of another series than 0 was asked for, and is not late for a schedule: it
-// always runs.
+// CatchUp locks the timers' rows in order of id. Of two misfired fires of one timer, the one that
+// asks first stands for the other. A repeated request gets the same answer, which is in the row,
+// until a later fire becomes the catch-up. That one then stands for all before it. A fire of a
+// series other than 0 was requested and always runs.
 func (s *Store) CatchUp(
 	ctx context.Context,
 	requests []store.CatchUpRequest,

@@ -19,18 +19,18 @@ const (
 	sqliteReads = 4 // connections
 )
 
-// sqliteEngine is one writing connection behind a queue, and a few that only read: with WAL they do
-// not wait for each other.
+// sqliteEngine has one connection that writes, behind a queue, and a few that only read. With WAL
+// they do not wait for each other.
 type sqliteEngine struct {
 	writes *sqlx.DB
 	reads  *sqlx.DB
 	writer *writer
 	lock   *dirLock
-	remove string // directory to remove with Close
+	remove string // directory that Close removes
 }
 
-// OpenSQLite opens, or makes, the database in a data directory. It fails where another process has
-// the directory. Every session that was open ends: whoever had it is gone, for it had the lock.
+// OpenSQLite opens or creates the database in a data directory. It fails if another process has the
+// directory locked. It ends every open session: their process has ended, since it had the lock.
 func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 	e := &sqliteEngine{}
 	if o.Now == nil {
@@ -53,13 +53,13 @@ func OpenSQLite(ctx context.Context, o SQLiteOptions) (*Store, error) {
 		return migrateUp(ctx, e.writes.DB, goose.DialectSQLite3, d.name)
 	}
 	s.purgePartitions = s.deleteHistory
-	if err := s.checkLater(ctx, e.reads); err != nil { // before anything is written
+	if err := s.checkLater(ctx, e.reads); err != nil { // before any write
 		return nil, errors.Join(err, e.close())
 	}
 	if err := s.endAllSessions(ctx); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
-	s.faults = newFaults(o.Faults) // not before it is open
+	s.faults = newFaults(o.Faults) // after opening, which must not fail
 	return s, nil
 }
 
@@ -86,7 +86,7 @@ func (e *sqliteEngine) open(ctx context.Context, dir, sync string) error {
 	return nil
 }
 
-// openFile opens a pool whose connections stay open: each has its own page cache.
+// openFile opens a pool whose connections stay open, because each has its own page cache.
 func openFile(ctx context.Context, file, sync string, conns int, pragma string) (*sqlx.DB, error) {
 	dsn := url.URL{Scheme: "file", Path: file, OmitHost: true, RawQuery: url.Values{"_pragma": {
 		"busy_timeout(5000)",
@@ -113,7 +113,7 @@ func (e *sqliteEngine) transact(ctx context.Context, fn func(context.Context, ru
 	return e.writer.do(ctx, fn)
 }
 
-func (e *sqliteEngine) alone(ctx context.Context, fn func(context.Context, runner) error) error {
+func (e *sqliteEngine) autocommit(ctx context.Context, fn func(context.Context, runner) error) error {
 	return e.writer.do(ctx, fn)
 }
 
@@ -123,7 +123,7 @@ func (e *sqliteEngine) urgent(ctx context.Context, fn func(context.Context, runn
 
 func (e *sqliteEngine) reader() sqlx.QueryerContext { return e.reads }
 
-// close ends what was opened, in the reverse order. The lock goes last: until then no other process
+// close closes everything in reverse order. The directory lock is last: until then no other process
 // may write.
 func (e *sqliteEngine) close() error {
 	var errs []error

@@ -49,7 +49,7 @@ func oneFire(due int64) store.Planner {
 	}
 }
 
-// makeFires makes n timers with one fire each.
+// makeFires creates n timers with one fire each.
 func makeFires(t testing.TB, s store.Store, prefix string, n int, due int64) []timer.Fire {
 	t.Helper()
 	var fires []timer.Fire
@@ -69,7 +69,7 @@ func makeFires(t testing.TB, s store.Store, prefix string, n int, due int64) []t
 	return fires
 }
 
-func TestSQLiteKeepsItsDataAndEndsSessions(t *testing.T) {
+func TestSQLiteKeepsDataAndEndsSessions(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Dir: dir})
@@ -95,7 +95,7 @@ func TestSQLiteKeepsItsDataAndEndsSessions(t *testing.T) {
 	require.Len(t, won, 10)
 }
 
-func TestSQLiteDirectoryIsOneProcess(t *testing.T) {
+func TestSQLiteDirectoryIsLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Dir: dir})
@@ -109,7 +109,7 @@ func TestSQLiteDirectoryIsOneProcess(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestSQLiteOddDirectory has a path whose letters mean something in a URI.
+// TestSQLiteOddDirectory uses a path with characters that have a meaning in a URI.
 func TestSQLiteOddDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a b%41?c#d&e=f")
@@ -118,7 +118,7 @@ func TestSQLiteOddDirectory(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "carillon.db"))
 }
 
-func TestSQLitePingSaysThatMigrationsAreMissing(t *testing.T) {
+func TestSQLitePingBeforeMigrations(t *testing.T) {
 	t.Parallel()
 	s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{})
 	require.NoError(t, err)
@@ -132,8 +132,7 @@ func TestSQLitePingSaysThatMigrationsAreMissing(t *testing.T) {
 	require.NoError(t, s.Ping(t.Context()))
 }
 
-// TestSQLiteGroups runs calls of which some fail: each has its own success or failure, whatever
-// group it was in.
+// TestSQLiteGroups runs calls of which some fail. Each has its own result, whatever group it is in.
 func TestSQLiteGroups(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: t.TempDir()})
@@ -165,8 +164,8 @@ func TestSQLiteGroups(t *testing.T) {
 	require.Len(t, live, 101)
 }
 
-// TestSQLiteCallsThatGiveUp cancels calls while others write: none of them hangs, and what was said
-// to be done is done.
+// TestSQLiteCallsThatGiveUp cancels calls while others write. None of them hangs, and each reported
+// success is stored.
 func TestSQLiteCallsThatGiveUp(t *testing.T) {
 	t.Parallel()
 	s := openSQLite(t, sqlstore.SQLiteOptions{Dir: t.TempDir()})
@@ -214,8 +213,8 @@ func TestSQLiteAfterClose(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestSQLiteInABubble lives through two days in a bubble: leases run out, sweeps come by their
-// plan, and Keep cleans up.
+// TestSQLiteInABubble runs two days in a bubble: leases expire, sweeps come at their times, and
+// PurgeExpired cleans up.
 func TestSQLiteInABubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,15 +12,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// statement builds the text of one SQL statement. Whole numbers, of which a batch has thousands,
-// are written into the text: they can carry no SQL, and boxing each of them as an argument would
-// cost more than all the rest. Everything else is bound.
+// statement builds the text of one SQL statement. It writes whole numbers into the text: they
+// cannot contain SQL, and a batch has thousands, each of which would be boxed as an argument. All
+// other values are bound.
 type statement struct {
 	text []byte
 	args []any
 }
 
-// stmt begins a statement. The text is always the program's own.
+// stmt begins a statement. The text must come from the program, not from a caller.
 func stmt(text string) *statement { return &statement{text: append(make([]byte, 0, 256), text...)} }
 
 func (q *statement) add(text string) *statement {
@@ -40,12 +40,12 @@ func (q *statement) bind(v any) *statement {
 	return q
 }
 
-// row adds "(a,b,…)", with a comma before it where it is not the first row.
+// row adds "(a,b,…)", after a comma unless it is the first row.
 func (q *statement) row(first bool, ns ...int64) *statement {
 	return q.open(first).ints(ns...).add(")")
 }
 
-// open begins a row that is continued by hand.
+// open begins a row that the caller completes.
 func (q *statement) open(first bool) *statement {
 	if !first {
 		q.text = append(q.text, ',')
@@ -65,7 +65,7 @@ func (q *statement) ints(ns ...int64) *statement {
 	return q
 }
 
-// idList adds " IN (a,b,…)", for a list that is not empty.
+// idList adds " IN (a,b,…)". ids must not be empty.
 func (q *statement) idList(ids []timer.ID) *statement {
 	q.add(" IN (")
 	for i, id := range ids {
@@ -83,9 +83,9 @@ type runner interface {
 	sqlx.ExecerContext
 }
 
-// exec runs a statement and returns how many rows it matched. Rows that an UPDATE found as they
-// should be count too, on both dialects: this is what makes "all of them matched" mean "all of them
-// are so now".
+// exec runs a statement and returns the number of matched rows. On both dialects this includes rows
+// that an UPDATE left as they were. "All rows matched" therefore means that all have the new
+// values.
 func (s *Store) exec(ctx context.Context, c sqlx.ExecerContext, q *statement) (int64, error) {
 	s.watch(q)
 	res, err := c.ExecContext(ctx, string(q.text), q.args...)
@@ -112,7 +112,7 @@ func (s *Store) selectAll(
 	return sqlx.SelectContext(ctx, c, dest, string(q.text), q.args...) //nolint:wrapcheck // as exec
 }
 
-// selectOne reads one row into dest. It fails with sql.ErrNoRows where there is none.
+// selectOne reads one row into dest. It returns sql.ErrNoRows if there is none.
 func (s *Store) selectOne(
 	ctx context.Context,
 	c sqlx.QueryerContext,
@@ -129,7 +129,7 @@ func (s *Store) watch(q *statement) {
 	}
 }
 
-// batches cuts a list into pieces that one statement takes.
+// batches cuts a list into parts of at most store.MaxBatch.
 func batches[T any](all []T) func(yield func([]T) bool) {
 	return slices.Chunk(all, store.MaxBatch)
 }

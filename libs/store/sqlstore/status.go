@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// SetStatus locks the timers' rows in order of id, so two calls about one timer come one after the
-// other, each sees what the other left, and the epochs are counted exactly. Repeating a call
+// SetStatus locks the timers' rows in order of id. Two calls about one timer run one after the
+// other, so each sees the result of the other, and epochs are counted exactly. Repeating a call
 // changes nothing more.
 func (s *Store) SetStatus(
 	ctx context.Context, items []store.StatusChange, plan store.Planner,
@@ -26,7 +26,7 @@ func (s *Store) SetStatus(
 		out = now
 		return nil
 	})
-	// with an error: what the last commit would have done, of which nobody knows whether it did.
+	// With an error, out is what the last commit would have done: nobody knows whether it did.
 	return out, err
 }
 
@@ -45,8 +45,8 @@ func (s *Store) setStatus(
 	if err != nil {
 		return err
 	}
-	// The clock is read when the locks are held: an activation is not older than the change that it
-	// waited for.
+	// The clock is read after the locks are taken: an activation must not be earlier than the
+	// change that it waited for.
 	nowMS, err := s.nowMS(ctx, c)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *Store) setStatus(
 	for _, i := range changed {
 		id := items[i].ID
 		out[i].Fires = x.marked(out[i].Fires)
-		out[i].Timer.FiresCreated -= x.refused[id]
+		out[i].Timer.FiresCreated -= x.alreadyFinished[id]
 		moved = append(moved, id)
 		if items[i].Status == timer.StatusDeleted {
 			gone = append(gone, timerUses(byID[id])...)
@@ -118,7 +118,7 @@ func sameStatus(t *timer.Timer, it *store.StatusChange) bool {
 		(it.Status != timer.StatusPaused || t.PauseReason == it.Reason && t.PausedUntilMS == it.UntilMS)
 }
 
-// setStatus settles one item. A paused timer's time to be expanded is the end of its pause: then
+// setStatus applies one item. A paused timer is due for expansion at the end of its pause, when
 // Expand activates it.
 func (x *expansion) setStatus(
 	ctx context.Context,
@@ -129,7 +129,7 @@ func (x *expansion) setStatus(
 		return x.activate(ctx, t)
 	}
 	if t.Status == timer.StatusActive {
-		fires = x.catchUp(t)
+		fires = x.expandPast(t)
 	}
 	t.Status, t.UpdatedMS = it.Status, x.nowMS
 	t.PauseReason, t.PausedUntilMS = "", 0
@@ -143,15 +143,15 @@ func (x *expansion) setStatus(
 		}
 	}
 	if it.Status == timer.StatusDeleted {
-		// what waits for it is skipped as any fire of a deleted timer.
-		x.resumed = append(x.resumed, t.ID)
+		// Its deferred fires are released, for executors to skip.
+		x.reactivated = append(x.reactivated, t.ID)
 	}
-	x.stop(t)
+	x.beginInactivity(t)
 	return fires, nil
 }
 
-// lockTimers locks timers' rows in order of id. calendar are those that are to be planned anew for
-// a calendar's sake; hashes are filled where they are not nil.
+// lockTimers locks timers' rows in order of id. calendar has those to replan because of a calendar
+// or time zone. It fills hashes, unless that is nil.
 func (s *Store) lockTimers(
 	ctx context.Context, c runner, ids []timer.ID, hashes map[timer.ID][]byte,
 ) (byID map[timer.ID]*timer.Timer, calendar map[timer.ID]bool, err error) {
@@ -181,7 +181,7 @@ func (s *Store) lockTimers(
 	return byID, calendar, nil
 }
 
-// saveEach writes the rows that changed, each once, as the last item about it left it.
+// saveEach writes each changed row once, in the state that the last item left.
 func (x *expansion) saveEach(
 	ctx context.Context,
 	byID map[timer.ID]*timer.Timer,
@@ -191,7 +191,7 @@ func (x *expansion) saveEach(
 	slices.Sort(ids)
 	var ts []timer.Timer
 	for _, id := range slices.Compact(ids) {
-		byID[id].FiresCreated -= x.refused[id]
+		byID[id].FiresCreated -= x.alreadyFinished[id]
 		ts = append(ts, *byID[id])
 	}
 	return x.save(ctx, ts, changeColumns)

@@ -20,9 +20,9 @@ type Store struct {
 	dialect *dialect
 	engine  engine
 	migrate func(ctx context.Context) error
-	// settings of the server, for Ping.
+	// check verifies the server's settings, for Ping.
 	check func(ctx context.Context) error
-	// of outcomes and attempts, for Keep.
+	// purgePartitions removes expired outcomes and attempts, for PurgeExpired.
 	purgePartitions func(ctx context.Context, nowMS, boundMS int64) error
 	ids             *timer.IDs
 	apps            *apps
@@ -30,8 +30,8 @@ type Store struct {
 	faults          *faults
 	timeout         time.Duration
 	log             zerolog.Logger
-	once            sync.Once         // of the warning about durability
-	onStatement     func(text string) // sees every statement; tests only
+	warnOnce        sync.Once         // for the warning about durability
+	onStatement     func(text string) // called with every statement, for tests
 }
 
 var _ store.Store = (*Store)(nil)
@@ -53,15 +53,15 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
-// nowMS reads the clock inside a transaction.
+// nowMS reads the store's clock in a transaction.
 func (s *Store) nowMS(ctx context.Context, c sqlx.QueryerContext) (ms int64, err error) {
 	err = s.selectOne(ctx, c, &ms, stmt("SELECT ").nowMS(s.dialect))
 	return ms, err
 }
 
-// Ping asks whether the database answers, is set as the store needs it, and has at least the schema
-// of this program, or a later one that says that this program may use it: two adjacent releases run
-// on one schema.
+// Ping checks that the database answers, has the settings that the store needs, and has this
+// program's schema. A later schema is fine if it says that this program may use it: two adjacent
+// releases run on one schema.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -96,9 +96,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Migrate brings the schema up to this program's. Any number of processes may call it at once: one
-// works, the others wait and find it done. Without the right to change the schema it fails; then
-// someone else has to migrate. A later schema that this program may not use is a *LaterSchemaError.
+// Migrate brings the schema up to this program's version. Any number of processes may call it at
+// once: one works, the others wait. It fails without the right to change the schema. It returns a
+// *LaterSchemaError if the schema is later and this program may not use it.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.checkLater(ctx, s.engine.reader()); err != nil {
 		return err
@@ -109,5 +109,5 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// Close ends all connections. Calls in hand are finished or fail with unavailable.
+// Close ends all connections. Running calls finish or fail with unavailable.
 func (s *Store) Close() error { return s.engine.close() }

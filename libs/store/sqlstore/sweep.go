@@ -11,10 +11,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Sweeps 0 to doublings come at SweepAfter times 1, 2, 4, …; the later ones SweepEvery apart.
+// doublings is how often the time to the next sweep doubles. Later sweeps are SweepEvery apart.
 const doublings = 5
 
-// dueSweeps returns how many sweeps have come for a fire that is so far past its run.
+// dueSweeps returns how many sweeps are due for a fire that is pastMS after its run_at.
 func dueSweeps(pastMS int64) int32 {
 	after := store.SweepAfter.Milliseconds()
 	n := int32(0)
@@ -28,8 +28,8 @@ func dueSweeps(pastMS int64) int32 {
 	return n + int32((pastMS-after<<doublings)/store.SweepEvery.Milliseconds())
 }
 
-// Overdue reads without locks and then writes by key. Two calls at once may return the same fires:
-// whoever takes up such a fire claims it, and one of them wins.
+// Overdue reads without locks, then writes by key. Two calls at once may return the same fire: it
+// is claimed once.
 func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire, error) {
 	var found []timer.Fire
 	now, err := s.Now(ctx)
@@ -39,7 +39,7 @@ func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire
 	nowMS := now.UnixMilli()
 	err = s.read(
 		ctx,
-		"looking for overdue fires",
+		"reading overdue fires",
 		func(ctx context.Context, c sqlx.QueryerContext) error {
 			w := &sweepWalk{store: s, c: c, q: q, nowMS: nowMS, live: map[timer.ID]bool{}}
 			for _, id := range q.Live {
@@ -64,18 +64,18 @@ func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]timer.Fire
 	return found, nil
 }
 
-// countSweeps writes the sweep counts, each computed from the row's own run: a fire that was
-// released in between, to a later instant, is not touched.
+// countSweeps writes the number of sweeps, computed from the row's own run_at. It does not touch a
+// fire that was released meanwhile, to a later instant.
 func (s *Store) countSweeps(ctx context.Context, found []timer.Fire, nowMS int64) error {
 	slices.SortFunc(found, timer.CompareFires)
 	after, every := store.SweepAfter.Milliseconds(), store.SweepEvery.Milliseconds()
 	for part := range batches(found) {
-		_, err := s.alone(ctx, "counting sweeps", func() *statement {
+		_, err := s.autocommit(ctx, "counting sweeps", func() *statement {
 			q := stmt("UPDATE fires" + s.dialect.byPrimary + " SET sweeps=CASE")
 			for n := int64(1); n <= doublings; n++ {
 				q.add(" WHEN run_at_ms>").int(nowMS - after<<n).add(" THEN ").int(n)
 			}
-			// Whole division, written so that both databases read it the same way.
+			// This is integer division in a form that both databases compute in the same way.
 			past := stmt("(").int(nowMS - after<<doublings).add("-run_at_ms)")
 			q.add(" ELSE ").
 				int(doublings + 1).

@@ -11,16 +11,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// The sweep reads the open fires along the index by_run in pages, and at most sweepRows in one
-// call: a backlog of millions is walked through over several calls, each of which goes on where the
-// last one stopped, and none holds up the others.
+// The sweep reads open fires along the index by_run in pages, at most sweepRows in one call. A
+// backlog of millions takes several calls. Each continues where the last one stopped, and none
+// blocks the others.
 const (
 	sweepPage = 1000
 	sweepRows = 20_000
 )
 
-// sweepPositions remembers where the walk of each shard stopped. It is no truth: a new process
-// begins at the oldest fire.
+// sweepPositions remembers where the scan of each shard stopped. A new process begins at the oldest
+// fire.
 type sweepPositions struct {
 	mu sync.Mutex
 	at map[[2]int32]sweepPosition
@@ -57,7 +57,7 @@ type sweepWalk struct {
 	live  map[timer.ID]bool
 
 	cursor int64
-	slices map[sliceKey]bool // rows of the minutes from the cursor on, where asked for
+	slices map[sliceKey]bool // rows of the minutes in asked, from the cursor on
 	asked  map[int64]bool
 }
 
@@ -66,7 +66,7 @@ type sliceKey struct {
 	Bucket int32 `db:"bucket"`
 }
 
-// run walks from where the last call stopped to the present, then, where rows and limit allow, from
+// run scans from where the last call stopped to now. If rows and limit allow, it then scans from
 // the start to there.
 func (w *sweepWalk) run(ctx context.Context) ([]timer.Fire, error) {
 	var err error
@@ -114,7 +114,7 @@ func (w *sweepWalk) run(ctx context.Context) ([]timer.Fire, error) {
 	return distinctFires(found), nil
 }
 
-// wanted tells whether a fire past its run is to be dispatched again.
+// wanted reports whether an overdue fire is to be dispatched again.
 func (w *sweepWalk) wanted(ctx context.Context, f *timer.Fire) (bool, error) {
 	if f.Owner != 0 && w.live[f.Owner] || f.Sweeps >= dueSweeps(w.nowMS-f.RunAtMS) {
 		return false, nil
@@ -142,9 +142,8 @@ func (w *sweepWalk) wanted(ctx context.Context, f *timer.Fire) (bool, error) {
 	return w.slices[sliceKey{minute, f.Bucket}], nil
 }
 
-// page reads overdue fires of the shard behind a position, in order of minute, bucket and run. The
-// minute that is not yet wholly overdue is read bucket by bucket, so that nothing is looked at that
-// is still to come.
+// page reads overdue fires of the shard after a position, in order of minute, bucket and run_at. It
+// reads the minute that is only partly overdue bucket by bucket, so it reads no future fires.
 func (w *sweepWalk) page(ctx context.Context, at sweepPosition) ([]timer.Fire, error) {
 	untilMS := w.nowMS - store.SweepAfter.Milliseconds()
 	last := timer.MinuteOf(untilMS)
@@ -152,7 +151,7 @@ func (w *sweepWalk) page(ctx context.Context, at sweepPosition) ([]timer.Fire, e
 	if at.minute < last {
 		q := w.shard(stmt("SELECT " + fireColumns + " FROM fires" + w.store.dialect.byRun + " WHERE run_at_minute<").int(last)).
 			add(" AND ")
-		w.store.dialect.later(
+		w.store.dialect.keyAfter(
 			q,
 			[]string{"run_at_minute", "bucket", "run_at_ms", "due_ms", "timer_id", "series"},
 			[]int64{at.minute, int64(at.bucket), at.RunAtMS, at.DueMS, int64(at.Timer), at.Series},
@@ -191,7 +190,7 @@ func (w *sweepWalk) lastMinute(
 		}
 	}
 	q.add(") AND run_at_ms<=").int(untilMS).add(" AND ")
-	w.store.dialect.later(q, []string{"bucket", "run_at_ms", "due_ms", "timer_id", "series"},
+	w.store.dialect.keyAfter(q, []string{"bucket", "run_at_ms", "due_ms", "timer_id", "series"},
 		[]int64{int64(at.bucket), at.RunAtMS, at.DueMS, int64(at.Timer), at.Series})
 	return w.store.selectFires(ctx, w.c, q.add(fireOrder+" LIMIT ").int(int64(limit)))
 }

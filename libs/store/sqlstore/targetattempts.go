@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TargetAttempts reads along the index by timer, and from when the first of the fires was due on,
-// so that the days before it are left alone: nothing ends before it is due, but by a clock that is
+// TargetAttempts reads along the index by timer, from the first due instant on. It thus skips the
+// partitions of earlier days: no attempt ends before its fire is due, except by a clock that is
 // ahead.
 func (s *Store) TargetAttempts(
 	ctx context.Context,
@@ -46,7 +46,7 @@ func (s *Store) targetAttempts(
 		first = min(first, fires[i].DueMS)
 	}
 	q := stmt(
-		"SELECT finished_ms,timer_id,due_ms,series,n,start_ms,status_code,failure,target FROM attempts" + s.dialect.byTimer,
+		"SELECT finished_ms,timer_id,due_ms,series,attempt,started_ms,status_code,failure,target FROM attempts" + s.dialect.byTimer,
 	)
 	q.add(" WHERE finished_ms>=").int(first - maxClockSkew.Milliseconds())
 	q.add(" AND (timer_id,due_ms,series) IN (" + s.dialect.tuples)
@@ -58,8 +58,8 @@ func (s *Store) targetAttempts(
 		TimerID    int64  `db:"timer_id"`
 		DueMS      int64  `db:"due_ms"`
 		Series     int64  `db:"series"`
-		N          int32  `db:"n"`
-		StartMS    int64  `db:"start_ms"`
+		N          int32  `db:"attempt"`
+		StartMS    int64  `db:"started_ms"`
 		StatusCode int32  `db:"status_code"`
 		Failure    string `db:"failure"`
 		Target     string `db:"target"`
@@ -68,7 +68,7 @@ func (s *Store) targetAttempts(
 		ctx,
 		c,
 		&rows,
-		q.add(") AND target<>'' ORDER BY timer_id,due_ms,series,n,start_ms,target"),
+		q.add(") AND target<>'' ORDER BY timer_id,due_ms,series,attempt,started_ms,target"),
 	); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// clip makes a text fit a column of so many bytes: valid UTF-8, cut between characters.
+// clip shortens a text to at most limit bytes of valid UTF-8, between characters.
 func clip(text string, limit int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= limit {

@@ -11,21 +11,22 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// The statuses as they are stored. An active timer's is the only one that the expansion's index is
-// asked for.
+// The stored statuses. Expansion searches its index for rowActive only.
 const (
 	rowInactive = 0
 	rowActive   = 1
 	rowDeleted  = 2
-	rowPaused   = 3 // the release before takes it for inactive
+	rowPaused   = 3
 )
 
-// What a timer's column replan says.
+// The values of the column replan.
 const (
 	replanNothing = 0
-	// edited while it was not active: what is expanded has an older version already.
-	replanEdited   = 1
-	replanCalendar = 2 // a calendar or a time zone changed: what is expanded has this version
+	// replanEdited: the timer was edited while it was not active. What is expanded has an older
+	// version.
+	replanEdited = 1
+	// a calendar or a time zone changed: what is expanded has the present version
+	replanCalendar = 2
 )
 
 func statusToRow(s timer.Status) int64 {
@@ -55,7 +56,7 @@ func statusFromRow(n int64) timer.Status {
 }
 
 const timerColumns = "id,app_id,name,status,version,active_since_ms,active_epoch,next_due_ms,expand_at_ms,fires_created," +
-	"anchor_ms,version_ms,replan,inactive_since_ms,paused_until_ms,created_ms,updated_ms,pause_reason"
+	"anchor_ms,version_since_ms,replan,inactive_since_ms,paused_until_ms,created_ms,updated_ms,pause_reason"
 
 // timerRow is a row of timers.
 type timerRow struct {
@@ -70,7 +71,7 @@ type timerRow struct {
 	ExpandAtMS    int64  `db:"expand_at_ms"`
 	FiresCreated  int64  `db:"fires_created"`
 	AnchorMS      int64  `db:"anchor_ms"`
-	VersionMS     int64  `db:"version_ms"`
+	VersionMS     int64  `db:"version_since_ms"`
 	Replan        int64  `db:"replan"`
 	InactiveSince int64  `db:"inactive_since_ms"`
 	PausedUntilMS int64  `db:"paused_until_ms"`
@@ -79,15 +80,8 @@ type timerRow struct {
 	PauseReason   string `db:"pause_reason"`
 }
 
-// timer fills in what the release before left at 0: it counted from the creation, and knew one
-// version.
+// timer returns the row's timer, without its definition and its calendars.
 func (r timerRow) timer(app string) timer.Timer {
-	if r.AnchorMS == 0 && r.ActiveEpoch > 0 {
-		r.AnchorMS = r.CreatedMS
-	}
-	if r.VersionMS == 0 {
-		r.VersionMS = r.CreatedMS
-	}
 	return timer.Timer{
 		ID: timer.ID(
 			r.ID,
@@ -113,8 +107,8 @@ func (r timerRow) timer(app string) timer.Timer {
 	}
 }
 
-// timers makes whole timers of rows: with the names of their apps, their definitions and their
-// calendars. hashes may be nil.
+// timers completes rows with the names of their apps, their definitions and their calendars. It
+// fills hashes, unless that is nil.
 func (s *Store) timers(
 	ctx context.Context, c sqlx.QueryerContext, rows []timerRow, hashes map[timer.ID][]byte,
 ) ([]timer.Timer, error) {
@@ -147,10 +141,11 @@ func (s *Store) timers(
 	return out, s.fillCalendars(ctx, c, out)
 }
 
-// saveTimers writes columns of timers whose rows the caller has locked, all in one statement. The
-// INSERT inserts nothing, for every row is there: it is the one form of "update many rows, each
-// with its own values" that both databases take. live_name is NULL in what would be inserted, so
-// that it collides with nothing; only a deleted timer's becomes NULL.
+// saveTimers writes columns of timers in one statement. The caller has their rows locked.
+//
+// The INSERT inserts nothing, since every row exists. It is the only statement that both databases
+// take for "update many rows, each with its own values". live_name is NULL in the inserted values,
+// so it conflicts with nothing. Only the live_name of a deleted timer becomes NULL.
 func (s *Store) saveTimers(
 	ctx context.Context,
 	c runner,
@@ -160,7 +155,7 @@ func (s *Store) saveTimers(
 ) error {
 	slices.SortFunc(ts, func(a, b timer.Timer) int { return int(a.ID - b.ID) })
 	for part := range batches(ts) {
-		q := stmt("INSERT INTO timers (" + timerColumns + ",live_name,maker) VALUES ")
+		q := stmt("INSERT INTO timers (" + timerColumns + ",live_name,creation_token) VALUES ")
 		for i := range part {
 			q.timerRow(i == 0, &part[i], replan(&part[i])).add(",NULL,0)")
 		}
@@ -185,8 +180,8 @@ func (q *statement) timerRow(first bool, t *timer.Timer, replan int64) *statemen
 		add(",").bind(clip(t.PauseReason, timer.MaxReasonLen))
 }
 
-// setEach writes columns of rows of timers that the caller has locked, each row with its own
-// numbers.
+// setEach writes numeric columns of timers, each row with its own values. The caller has the rows
+// locked.
 func (s *Store) setEach(
 	ctx context.Context,
 	c runner,

@@ -74,7 +74,7 @@ func (s *Store) List(ctx context.Context, query store.Query) (ts []timer.Timer, 
 	return ts, err
 }
 
-// stateRow is what an executor must know of a timer.
+// stateRow has the columns that make a timer.State.
 type stateRow struct {
 	ID            sql.NullInt64  `db:"id"`
 	App           sql.NullString `db:"app"`
@@ -85,27 +85,19 @@ type stateRow struct {
 	ActiveSinceMS sql.NullInt64  `db:"active_since_ms"`
 	ActiveEpoch   sql.NullInt64  `db:"active_epoch"`
 	AnchorMS      sql.NullInt64  `db:"anchor_ms"`
-	VersionMS     sql.NullInt64  `db:"version_ms"`
+	VersionMS     sql.NullInt64  `db:"version_since_ms"`
 	PlanVersion   sql.NullInt32  `db:"plan_version"`
-	CreatedMS     sql.NullInt64  `db:"created_ms"`
 	Frozen        sql.NullInt64  `db:"frozen"`
 	InactiveSince sql.NullInt64  `db:"inactive_since_ms"`
 	PausedUntilMS sql.NullInt64  `db:"paused_until_ms"`
-	RunningDueMS  sql.NullInt64  `db:"running_due_ms"`
-	RunningSeries sql.NullInt64  `db:"running_series"`
+	RunningDueMS  sql.NullInt64  `db:"slot_due_ms"`
+	RunningSeries sql.NullInt64  `db:"slot_series"`
 }
 
-const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.status,t.version,t.active_since_ms,t.active_epoch,t.anchor_ms,t.version_ms,t.plan_version,t.created_ms," +
-	"a.frozen,t.inactive_since_ms,t.paused_until_ms,t.running_due_ms,t.running_series"
+const stateColumns = "t.id,a.name AS app,t.app_id AS timer_app_id,t.name,t.status,t.version,t.active_since_ms,t.active_epoch,t.anchor_ms,t.version_since_ms,t.plan_version," +
+	"a.frozen,t.inactive_since_ms,t.paused_until_ms,t.slot_due_ms,t.slot_series"
 
 func (r stateRow) state() timer.State {
-	versionMS, anchorMS := r.VersionMS.Int64, r.AnchorMS.Int64
-	if versionMS == 0 {
-		versionMS = r.CreatedMS.Int64 // as timerRow.timer
-	}
-	if anchorMS == 0 && r.ActiveEpoch.Int64 > 0 {
-		anchorMS = r.CreatedMS.Int64 // as there
-	}
 	var running timer.FireID
 	if r.RunningDueMS.Int64 != 0 {
 		running = timer.FireID{
@@ -125,8 +117,8 @@ func (r stateRow) state() timer.State {
 		Version:         r.Version.Int32,
 		ActiveSinceMS:   r.ActiveSinceMS.Int64,
 		ActiveEpoch:     r.ActiveEpoch.Int64,
-		AnchorMS:        anchorMS,
-		VersionMS:       versionMS,
+		AnchorMS:        r.AnchorMS.Int64,
+		VersionMS:       r.VersionMS.Int64,
 		PlanVersion:     r.PlanVersion.Int32,
 		InactiveSinceMS: r.InactiveSince.Int64,
 		PausedUntilMS:   r.PausedUntilMS.Int64,
@@ -135,7 +127,7 @@ func (r stateRow) state() timer.State {
 	}
 }
 
-// States returns what is known of the timers; a deleted one has StatusDeleted.
+// States returns the present states of timers. A deleted one has StatusDeleted.
 func (s *Store) States(ctx context.Context, ids []timer.ID) (states []timer.State, err error) {
 	err = s.read(ctx, "reading states", func(ctx context.Context, c sqlx.QueryerContext) error {
 		for part := range batches(ids) {

@@ -12,47 +12,47 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A transaction that was rolled back for another's sake is repeated so many times, after waits up
-// to maxBackoff.
+// A transaction that was rolled back because of another one is run up to maxTries times, with waits
+// of up to maxBackoff.
 const (
 	maxTries     = 20
 	firstBackoff = 2 * time.Millisecond
 	maxBackoff   = 100 * time.Millisecond
 )
 
-// engine is how a database runs what the store asks of it.
+// engine runs statements on a database.
 type engine interface {
-	// transact runs fn in one transaction and commits it. An error of fn rolls back.
+	// transact runs fn in one transaction and commits it. It rolls back if fn returns an error.
 	transact(ctx context.Context, fn func(ctx context.Context, tx runner) error) error
-	// alone runs fn, one statement, outside of any transaction of the store's: the database commits
-	// it by itself.
-	alone(ctx context.Context, fn func(ctx context.Context, c runner) error) error
-	// urgent is alone for leases and proofs of life, which shall not wait behind batches.
+	// autocommit runs fn, which is one statement, outside a transaction. The database commits it at
+	// once.
+	autocommit(ctx context.Context, fn func(ctx context.Context, c runner) error) error
+	// urgent is autocommit for leases and session renewals, which must not wait behind batches.
 	urgent(ctx context.Context, fn func(ctx context.Context, c runner) error) error
-	// reader is where to read what is committed.
+	// reader reads what is committed.
 	reader() sqlx.QueryerContext
 	close() error
 }
 
 type work = func(ctx context.Context, c runner) error
 
-// write runs fn in a transaction. fn may run several times, each time from the start: it sets all
-// that it hands out.
+// write runs fn in a transaction. fn may run several times, so it must set all of its results each
+// time.
 func (s *Store) write(ctx context.Context, what string, fn work) error {
 	return s.attempt(ctx, what, s.engine.transact, fn)
 }
 
-// alone runs a single statement that commits by itself, and returns how many rows it matched.
-func (s *Store) alone(ctx context.Context, what string, q func() *statement) (n int64, err error) {
-	return s.single(ctx, what, s.engine.alone, q)
+// autocommit runs one statement that commits by itself. It returns the number of matched rows.
+func (s *Store) autocommit(ctx context.Context, what string, q func() *statement) (n int64, err error) {
+	return s.runSingle(ctx, what, s.engine.autocommit, q)
 }
 
-// urgent is alone for leases and proofs of life.
+// urgent is autocommit for leases and session renewals.
 func (s *Store) urgent(ctx context.Context, what string, q func() *statement) (n int64, err error) {
-	return s.single(ctx, what, s.engine.urgent, q)
+	return s.runSingle(ctx, what, s.engine.urgent, q)
 }
 
-func (s *Store) single(
+func (s *Store) runSingle(
 	ctx context.Context,
 	what string,
 	run func(context.Context, func(context.Context, runner) error) error,
@@ -66,7 +66,7 @@ func (s *Store) single(
 	return n, err
 }
 
-// read runs reads, each of which sees what was committed when it began.
+// read runs reads. Each sees what was committed when it began.
 func (s *Store) read(
 	ctx context.Context,
 	what string,
@@ -80,8 +80,8 @@ func (s *Store) read(
 	return s.dialect.translate(what, fn(ctx, s.engine.reader()))
 }
 
-// attempt runs fn by run and repeats it where it was rolled back for another's sake. A commit whose
-// answer was lost is not repeated: only the caller knows what that would do.
+// attempt runs fn with run, and repeats it if it was rolled back because of another transaction. It
+// never repeats a commit whose answer was lost: only the caller knows the effect of a repetition.
 func (s *Store) attempt(
 	ctx context.Context,
 	what string,
@@ -90,7 +90,7 @@ func (s *Store) attempt(
 ) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	// a process that stood still may come here before its timers do.
+	// After a stall of the process, this may run before the context's timer does.
 	if at, _ := ctx.Deadline(); !time.Now().Before(at) {
 		return s.dialect.translate(what, context.DeadlineExceeded)
 	}
@@ -117,7 +117,7 @@ func (s *Store) attempt(
 	}
 }
 
-// bounded gives a context that has no nearer deadline the store's own.
+// bounded adds the store's timeout to a context without an earlier deadline.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if at, ok := ctx.Deadline(); ok && time.Until(at) <= s.timeout {
 		return ctx, func() {}

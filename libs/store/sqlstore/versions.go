@@ -19,7 +19,7 @@ type version struct {
 	hash       []byte
 }
 
-// readVersions returns the definitions that exist. They never change, so no lock is needed.
+// readVersions returns the definitions that exist. They never change, so it needs no lock.
 func (s *Store) readVersions(
 	ctx context.Context, c sqlx.QueryerContext, keys []store.VersionKey,
 ) (map[store.VersionKey]version, error) {
@@ -56,9 +56,9 @@ func (s *Store) readVersions(
 	return out, nil
 }
 
-// encode returns a definition's stored form and its hash. The form is canonical: struct fields come
-// in their order, map keys sorted, and the instants in UTC, so that definitions which mean the same
-// have the same hash.
+// encode returns the stored form of a definition and its hash. The form is canonical: struct fields
+// are in order, map keys are sorted, and instants are in UTC. Definitions with the same meaning
+// therefore have the same hash.
 func encode(d timer.Definition) (text, hash []byte, err error) {
 	for _, at := range []**time.Time{&d.Schedule.At, &d.Schedule.Anchor, &d.Schedule.StartAt, &d.Schedule.EndAt} {
 		if *at != nil {
@@ -76,19 +76,20 @@ func encode(d timer.Definition) (text, hash []byte, err error) {
 	return b.Bytes(), sum[:], nil
 }
 
-// newVersion is a version that is to be inserted.
+// newVersion is a version to insert.
 type newVersion struct {
 	store.VersionKey
 
-	samePlan   bool // as the timer's present version: its open fires are this one's, too
+	// the timer's present version has the same plan, so its open fires are this version's, too
+	samePlan   bool
 	hash, text []byte
 }
 
-// maxVersionBytes is how much of definitions one statement carries: a definition can be over a
-// megabyte, a server's default limit of a packet is 16.
+// maxVersionBytes is the largest size of definitions in one statement. A definition can be larger
+// than a megabyte, and servers accept packets of 16 MB by default.
 const maxVersionBytes = 4 << 20
 
-// insertVersions inserts versions of timers whose rows the caller has locked, or just made.
+// insertVersions inserts versions of timers that the caller has locked or inserted.
 func (s *Store) insertVersions(
 	ctx context.Context,
 	c runner,
@@ -97,7 +98,7 @@ func (s *Store) insertVersions(
 ) error {
 	for len(rest) > 0 {
 		q := stmt(
-			"INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms,plan_version) VALUES ",
+			"INSERT INTO timer_versions (timer_id,version,hash,definition,created_ms,plan_version) VALUES ",
 		)
 		n, size := 0, 0
 		for ; n < len(rest) && n < store.MaxBatch && (n == 0 || size+len(rest[n].text) <= maxVersionBytes); n++ {
@@ -125,8 +126,8 @@ func (s *Store) insertVersions(
 	return nil
 }
 
-// repeatVersions makes of each version the next one, with the same definition.
-func (s *Store) repeatVersions(
+// copyVersions inserts for each version the next one, with the same definition.
+func (s *Store) copyVersions(
 	ctx context.Context,
 	c runner,
 	keys []store.VersionKey,
@@ -134,7 +135,7 @@ func (s *Store) repeatVersions(
 ) error {
 	for part := range batches(keys) {
 		q := stmt(
-			"INSERT INTO timer_versions (timer_id,version,hash,definition,made_ms,plan_version) SELECT timer_id,version+1,hash,definition,",
+			"INSERT INTO timer_versions (timer_id,version,hash,definition,created_ms,plan_version) SELECT timer_id,version+1,hash,definition,",
 		).int(nowMS).
 			add(",version+1 FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples)
 		for i, k := range part {
@@ -147,7 +148,7 @@ func (s *Store) repeatVersions(
 	return nil
 }
 
-// VersionTimes returns when versions came into force. They never change, so no lock is needed.
+// VersionTimes returns when versions came into force. This never changes, so it needs no lock.
 func (s *Store) VersionTimes(
 	ctx context.Context,
 	keys []store.VersionKey,
@@ -156,7 +157,7 @@ func (s *Store) VersionTimes(
 	err = s.read(ctx, "reading versions", func(ctx context.Context, c sqlx.QueryerContext) error {
 		for part := range batches(keys) {
 			q := stmt(
-				"SELECT timer_id,version,made_ms FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples,
+				"SELECT timer_id,version,created_ms FROM timer_versions WHERE (timer_id,version) IN (" + s.dialect.tuples,
 			)
 			for i, k := range part {
 				q.row(i == 0, int64(k.Timer), int64(k.Version))
@@ -164,7 +165,7 @@ func (s *Store) VersionTimes(
 			var rows []struct {
 				Timer            int64 `db:"timer_id"`
 				Version          int32 `db:"version"`
-				VersionCreatedMS int64 `db:"made_ms"`
+				VersionCreatedMS int64 `db:"created_ms"`
 			}
 			if err := s.selectAll(ctx, c, &rows, q.add(")")); err != nil {
 				return err
@@ -178,7 +179,7 @@ func (s *Store) VersionTimes(
 	return times, err
 }
 
-// VersionAt reads what never changes, so no lock is needed.
+// VersionAt reads what never changes, so it needs no lock.
 func (s *Store) VersionAt(ctx context.Context, f timer.Fire) (version int32, err error) {
 	version = f.Version
 	err = s.read(ctx, "reading versions", func(ctx context.Context, c sqlx.QueryerContext) error {
@@ -187,11 +188,11 @@ func (s *Store) VersionAt(ctx context.Context, f timer.Fire) (version int32, err
 			Plan    int32 `db:"plan"`
 		}
 		q := stmt(
-			"SELECT version,COALESCE(plan_version,version) AS plan FROM timer_versions WHERE timer_id=",
+			"SELECT version,plan_version AS plan FROM timer_versions WHERE timer_id=",
 		).int(int64(f.Timer)).
 			add(" AND version>").
 			int(int64(f.Version)).
-			add(" AND made_ms<").
+			add(" AND created_ms<").
 			int(f.DueMS).
 			add(" ORDER BY version DESC LIMIT 1")
 		if err := s.selectAll(ctx, c, &rows, q); err != nil {
@@ -205,8 +206,8 @@ func (s *Store) VersionAt(ctx context.Context, f timer.Fire) (version int32, err
 	return version, err
 }
 
-// samePlan tells whether two definitions are due at the same instants, and make the same fires of
-// them: if so, a change from one to the other plans nothing anew.
+// samePlan reports whether two definitions have the same due instants and misfire policy. A change
+// from one to the other needs no replan.
 func samePlan(a, b timer.Definition) (bool, error) {
 	var texts [2][]byte
 	for i, d := range []timer.Definition{a, b} {

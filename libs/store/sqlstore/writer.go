@@ -9,12 +9,12 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// maxGroup is how many calls share one commit at the most. The first of them waits for all.
+// maxGroup is the largest number of calls that share one commit. The first of them waits for all.
 const maxGroup = 64
 
-// writer is the one goroutine that writes to a SQLite database. Calls that come while it commits
-// form the next group: one transaction, one fsync, and in it a savepoint for each call, so that one
-// which fails takes nothing of the others with it.
+// writer is the only goroutine that writes to a SQLite database. Calls that arrive during a commit
+// form the next group, which is one transaction with one fsync. Each call has a savepoint in it, so
+// a call that fails does not affect the others.
 type writer struct {
 	db   *sqlx.DB
 	jobs chan *job
@@ -27,7 +27,7 @@ type writer struct {
 type job struct {
 	ctx   context.Context
 	fn    func(ctx context.Context, c runner) error
-	taken atomic.Bool // by the writer, or by the caller who gave up before the writer came to it
+	taken atomic.Bool // set by the writer, or by a caller that gave up first
 	err   error
 	done  chan struct{}
 }
@@ -38,15 +38,14 @@ func startWriter(db *sqlx.DB) *writer {
 	return w
 }
 
-// stop ends the goroutine after the group in hand; calls that wait fail.
+// stop ends the goroutine after the current group. Waiting calls fail.
 func (w *writer) stop() {
 	w.once.Do(func() { close(w.quit) })
 	w.wait.Wait()
 }
 
-// do runs fn and returns after its commit. A call whose context ends before its turn comes is not
-// run; one that is running is waited for, for it is part of a group, and takes only as long as the
-// disk.
+// do runs fn and returns after its commit. It does not run fn if the context ends before. Once fn
+// runs, do waits for it: it is part of a group, and takes only as long as the disk.
 func (w *writer) do(ctx context.Context, fn func(context.Context, runner) error) error {
 	j := &job{ctx: ctx, fn: fn, done: make(chan struct{})}
 	select {
@@ -88,7 +87,8 @@ func (w *writer) loop() {
 	}
 }
 
-// group runs the first call and those that wait behind it, and answers them all after the commit.
+// group runs the first call and those that wait behind it, and answers all of them after the
+// commit.
 func (w *writer) group(first *job) {
 	var ran []*job
 	defer func() {
@@ -100,7 +100,7 @@ func (w *writer) group(first *job) {
 		return
 	}
 	ran = append(ran, first)
-	// No call's context reaches the database: its end would interrupt the connection, and with it
+	// No call's context reaches the database. Its end would interrupt the connection and with it
 	// the whole group.
 	ctx := context.WithoutCancel(first.ctx)
 	conn, err := w.db.Connx(ctx)
@@ -108,7 +108,7 @@ func (w *writer) group(first *job) {
 		first.err = err
 		return
 	}
-	defer conn.Close() // gives it back to the pool
+	defer conn.Close() // returns it to the pool
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		first.err = err
 		return
@@ -128,8 +128,7 @@ func (w *writer) group(first *job) {
 	if fatal == nil {
 		return
 	}
-	// The database may have rolled back by itself already: then this fails, and nothing is lost by
-	// it.
+	// This fails if the database has already rolled back by itself, which does no harm.
 	_, _ = conn.ExecContext(ctx, "ROLLBACK")
 	for _, j := range ran {
 		if j.err == nil {
@@ -138,7 +137,7 @@ func (w *writer) group(first *job) {
 	}
 }
 
-// next returns a call that waits, or nil.
+// next returns a waiting call, or nil.
 func (w *writer) next() *job {
 	for {
 		select {
@@ -152,8 +151,8 @@ func (w *writer) next() *job {
 	}
 }
 
-// runInSavepoint runs a call and keeps its error. It returns an error where the transaction itself
-// is spoilt: the disk is full, or fails.
+// runInSavepoint runs a call and stores its error. It returns an error if the whole transaction has
+// failed, for example because the disk is full.
 func runInSavepoint(conn *sqlx.Conn, j *job) error {
 	ctx := context.WithoutCancel(j.ctx)
 	if _, err := conn.ExecContext(ctx, "SAVEPOINT call"); err != nil {

@@ -13,51 +13,51 @@ import (
 
 // zoneReplan is the row of zone_replan: a walk through all timers in order of id.
 type zoneReplan struct {
-	Hash  string `db:"hash"`
-	UpTo  int64  `db:"up_to"`
-	Alone int64  `db:"alone"`
-	Done  bool   `db:"done"`
+	Hash        string `db:"hash"`
+	LastTimerID int64  `db:"last_timer_id"`
+	Exclusivity int64  `db:"exclusivity"`
+	Done        bool   `db:"done"`
 }
 
-// What zone_replan.alone says: which live processes have other rules than the walk's.
+// The values of exclusivity tell which alive processes have other rules than the walk.
 const (
-	besideMigrators = 0 // they plan timers that the walk has marked
-	besideOthers    = 1 // they plan what they make or change themselves
-	aloneInAll      = 2
+	sharedWithMigrator = 0 // they plan timers that the walk has marked
+	sharedWithOther    = 1 // they plan only timers that they create or change
+	exclusive          = 2
 )
 
-// aloneBeside is how alone a walk is while a process of other rules is live.
-func aloneBeside(h *store.ZoneHolder) int64 {
+// exclusivityBeside returns the exclusivity of a walk while a process with other rules is alive.
+func exclusivityBeside(h *store.ZoneHolder) int64 {
 	if h.Expands {
-		return besideMigrators
+		return sharedWithMigrator
 	}
-	return besideOthers
+	return sharedWithOther
 }
 
-// begin goes on with the walk for the rules mine, or begins one; false: there is nothing to do.
-// alone says who has other rules now. What was expanded during a walk that was not alone may have
-// been expanded by other rules: it is done once more when their last migrator is gone, and when
-// nobody has them.
-func (w *zoneReplan) begin(mine string, alone int64) bool {
+// begin continues the walk for the rules mine, or begins one. It returns false if there is nothing
+// to do. exclusivity tells who has other rules now. Timers may have been expanded by other rules
+// during a walk that was not exclusive. The walk is therefore repeated when the last migrator with
+// other rules is gone, and when nobody has other rules.
+func (w *zoneReplan) begin(mine string, exclusivity int64) bool {
 	switch {
 	case w.Hash != mine:
-		*w = zoneReplan{Hash: mine, Alone: alone}
+		*w = zoneReplan{Hash: mine, Exclusivity: exclusivity}
 	case !w.Done:
-		w.Alone = min(w.Alone, alone)
-	case alone > w.Alone,
-		alone == aloneInAll: // after a last walk nothing is left to do, and this is not asked
-		*w = zoneReplan{Hash: mine, Alone: alone}
+		w.Exclusivity = min(w.Exclusivity, exclusivity)
+	case exclusivity > w.Exclusivity,
+		// after an exclusive walk there is nothing left to do, and begin is not called
+		exclusivity == exclusive:
+		*w = zoneReplan{Hash: mine, Exclusivity: exclusivity}
 	default:
 		return false
 	}
 	return true
 }
 
-// ReplanZones does one page in one transaction, under the lock of the replan's row: processes that
-// do so at once take turns and share the walk. One that dies leaves its page undone; where only the
-// answer was lost, the page is done. Timers are locked in order of id, as an edited calendar locks
-// them: an expansion that read the old rules is finished first, and what it expanded is planned
-// anew.
+// ReplanZones does one page in one transaction, under the lock on the row of zone_replan. Processes
+// that run at once therefore share the walk. A process that dies leaves its page undone. If only
+// the answer was lost, the page is done. Timers are locked in order of id, as for a changed
+// calendar. An expansion that read the old rules finishes first, and its fires are replanned.
 func (s *Store) ReplanZones(
 	ctx context.Context,
 	id timer.ID,
@@ -79,7 +79,7 @@ func (s *Store) ReplanZones(
 		}
 		changed, rules, err := s.changedZones(ctx, c)
 		if err != nil || rules < 2 || !latest(holders, mine) ||
-			!walk.begin(mine.Hash, alone(holders, mine)) {
+			!walk.begin(mine.Hash, exclusivity(holders, mine)) {
 			return err
 		}
 		last, err := s.replanPage(ctx, c, &walk, changed, limit, &step)
@@ -95,9 +95,9 @@ func (s *Store) ReplanZones(
 		_, err = s.exec(
 			ctx,
 			c,
-			stmt("UPDATE zone_replan SET hash=").bind(walk.Hash).add(",up_to=").int(walk.UpTo).
-				add(",alone=").
-				int(walk.Alone).add(",done=").int(flag(walk.Done)).add(" WHERE id=1"),
+			stmt("UPDATE zone_replan SET hash=").bind(walk.Hash).add(",last_timer_id=").int(walk.LastTimerID).
+				add(",exclusivity=").
+				int(walk.Exclusivity).add(",done=").int(flag(walk.Done)).add(" WHERE id=1"),
 		)
 		return err
 	})
@@ -109,13 +109,13 @@ func (s *Store) lockZoneReplan(ctx context.Context, c runner) (w zoneReplan, err
 		ctx,
 		c,
 		&w,
-		stmt("SELECT hash,up_to,alone,done FROM zone_replan WHERE id=1"+s.dialect.forUpdate),
+		stmt("SELECT hash,last_timer_id,exclusivity,done FROM zone_replan WHERE id=1"+s.dialect.forUpdate),
 	)
 	return w, err
 }
 
-// latest tells whether a holder's rules are those to plan by. The order is total, so that all agree
-// on it: where versions do not say which is newer, it only matters that one of them is.
+// latest reports whether a holder's rules are the ones to plan by. The order is total, so all
+// processes agree. If versions do not tell which rules are newer, any order will do.
 func latest(holders []store.ZoneHolder, mine *store.ZoneHolder) bool {
 	top := mine
 	for i := range holders {
@@ -127,18 +127,18 @@ func latest(holders []store.ZoneHolder, mine *store.ZoneHolder) bool {
 	return top.Hash == mine.Hash
 }
 
-func alone(holders []store.ZoneHolder, mine *store.ZoneHolder) int64 {
-	least := int64(aloneInAll)
+func exclusivity(holders []store.ZoneHolder, mine *store.ZoneHolder) int64 {
+	least := int64(exclusive)
 	for i := range holders {
 		if holders[i].Hash != mine.Hash {
-			least = min(least, aloneBeside(&holders[i]))
+			least = min(least, exclusivityBeside(&holders[i]))
 		}
 	}
 	return least
 }
 
-// changedZones returns the zones in which any rules that are known differ, and how many rules are
-// known. A zone that some of them do not have differs.
+// changedZones returns the zones in which the known rules differ, and the number of known rules. A
+// zone that only some of them have differs.
 func (s *Store) changedZones(
 	ctx context.Context,
 	c runner,
@@ -163,7 +163,7 @@ func (s *Store) changedZones(
 		}
 	}
 	changed = map[string]bool{}
-	for _, zones := range all[1:] { // where two differ, one of them differs from the first
+	for _, zones := range all[1:] { // if two differ, one of them differs from the first
 		for name, rule := range zones {
 			if all[0][name] != rule {
 				changed[name] = true
@@ -178,7 +178,7 @@ func (s *Store) changedZones(
 	return changed, len(all), nil
 }
 
-// dependsOn tells whether a timer depends on one of some zones.
+// dependsOn reports whether a timer depends on one of the zones.
 func dependsOn(t *timer.Timer, zones map[string]bool) bool {
 	return slices.ContainsFunc(
 		t.Zones(),
@@ -186,9 +186,9 @@ func dependsOn(t *timer.Timer, zones map[string]bool) bool {
 	)
 }
 
-// replanPage marks the next timers of a walk that depend on changed zones. last: there are no more.
-// A timer that is edited between the read and the mark was edited by a live process: by these
-// rules, or the walk is not alone.
+// replanPage marks the next timers of a walk that depend on changed zones. last is true if there
+// are no more. A timer that is edited between the read and the mark was edited by an alive process:
+// by the same rules, or the walk is not exclusive.
 func (s *Store) replanPage(
 	ctx context.Context,
 	c runner,
@@ -206,7 +206,7 @@ func (s *Store) replanPage(
 		ctx,
 		c,
 		&rows,
-		stmt("SELECT "+timerColumns+" FROM timers"+s.dialect.byPrimary+" WHERE id>").int(w.UpTo).
+		stmt("SELECT "+timerColumns+" FROM timers"+s.dialect.byPrimary+" WHERE id>").int(w.LastTimerID).
 			add(" AND status<>").int(rowDeleted).add(" ORDER BY id LIMIT ").int(int64(limit)),
 	)
 	if err != nil {
@@ -218,7 +218,7 @@ func (s *Store) replanPage(
 	if len(rows) == 0 {
 		return true, nil
 	}
-	w.UpTo = rows[len(rows)-1].ID
+	w.LastTimerID = rows[len(rows)-1].ID
 	ts, err := s.timers(ctx, c, rows, nil)
 	if err != nil {
 		return false, err
@@ -233,10 +233,10 @@ func (s *Store) replanPage(
 	return w.Done, s.requestTimerReplans(ctx, c, ids, nowMS)
 }
 
-// endZoneReplan forgets all other rules, if nobody had them during the walk, nor has now. Holders
-// are locked: one that renews itself waits, and finds its rules forgotten.
+// endZoneReplan deletes all other rules if nobody had them during the walk or has them now. Holders
+// are locked: a holder that renews itself waits, and finds its rules deleted.
 func (s *Store) endZoneReplan(ctx context.Context, c runner, w *zoneReplan, id timer.ID) error {
-	if w.Alone < aloneInAll {
+	if w.Exclusivity < exclusive {
 		return nil
 	}
 	holders, err := s.zoneHolders(ctx, c, s.dialect.forUpdate)
@@ -247,7 +247,7 @@ func (s *Store) endZoneReplan(ctx context.Context, c runner, w *zoneReplan, id t
 	if err != nil {
 		return err
 	}
-	if w.Alone = alone(holders, mine); w.Alone < aloneInAll {
+	if w.Exclusivity = exclusivity(holders, mine); w.Exclusivity < exclusive {
 		return nil
 	}
 	_, err = s.exec(ctx, c, stmt("DELETE FROM zone_rules WHERE hash<>").bind(w.Hash))

@@ -19,10 +19,10 @@ const (
 	maxHolderName  = 255
 )
 
-// RegisterZones writes the rules and the holder under the lock of the replan's row, and tells a
-// walk that is for other rules that it is not alone. So a walk that began before knows of the
-// process when it ends, also if that is gone by then; and no rules are forgotten between the two
-// rows.
+// RegisterZones writes the rules and the holder under the lock on the row of zone_replan, and tells
+// a walk for other rules that it is not exclusive. A walk that began before thus knows of the
+// process when it ends, even if the process is gone by then. No rules are deleted between the two
+// writes.
 func (s *Store) RegisterZones(
 	ctx context.Context,
 	h store.ZoneHolder,
@@ -45,12 +45,12 @@ func (s *Store) RegisterZones(
 			bind(zones).
 			add(",").
 			nowMS(s.dialect).
-			add(")" + s.dialect.nothing("hash"))
+			add(")" + s.dialect.onConflictNothing("hash"))
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err
 		}
 		q = stmt(
-			"INSERT INTO zone_holders (id,name,version,hash,expands,seen_ms) VALUES (",
+			"INSERT INTO zone_holders (id,name,version,hash,is_migrator,renewed_ms) VALUES (",
 		).int(int64(h.ID)).
 			add(",").
 			bind(clip(h.Name, maxHolderName)).
@@ -63,18 +63,18 @@ func (s *Store) RegisterZones(
 			add(",").
 			nowMS(s.dialect).
 			add(")").
-			add(s.dialect.set("id", "version", "hash", "expands", "seen_ms"))
+			add(s.dialect.set("id", "version", "hash", "is_migrator", "renewed_ms"))
 		if _, err := s.exec(ctx, c, q); err != nil {
 			return err
 		}
-		most := aloneBeside(&h)
+		most := exclusivityBeside(&h)
 		_, err := s.exec(
 			ctx,
 			c,
 			stmt(
-				"UPDATE zone_replan SET alone=",
+				"UPDATE zone_replan SET exclusivity=",
 			).int(most).
-				add(" WHERE id=1 AND alone>").
+				add(" WHERE id=1 AND exclusivity>").
 				int(most).
 				add(" AND hash<>").
 				bind(h.Hash),
@@ -83,16 +83,17 @@ func (s *Store) RegisterZones(
 	})
 }
 
-// RenewZones writes first and reads then. A replan that ends before the write forgets the process's
-// rules, and the read finds them missing; one that ends after it has seen that the process is live.
+// RenewZones first writes, then reads. If a replan ends before the write, it has deleted the
+// process's rules, and the read finds them missing. If it ends after the write, it has seen that
+// the process is alive.
 func (s *Store) RenewZones(ctx context.Context, id timer.ID) (in store.ZonesInUse, err error) {
 	n, err := s.urgent(ctx, "renewing time zones", func() *statement {
 		return stmt(
-			"UPDATE zone_holders SET seen_ms=",
+			"UPDATE zone_holders SET renewed_ms=",
 		).nowMS(s.dialect).
 			add(" WHERE id=").
 			int(int64(id)).
-			add(" AND seen_ms>").
+			add(" AND renewed_ms>").
 			nowMS(s.dialect).
 			add("-").
 			int(store.ZoneHolderTTL.Milliseconds())
@@ -125,7 +126,7 @@ func (s *Store) RenewZones(ctx context.Context, id timer.ID) (in store.ZonesInUs
 	return in, err
 }
 
-// DropZones deletes the holder. Its rules stay until a replan has been through all timers.
+// DropZones deletes the holder. Its rules stay until a replan has visited all timers.
 func (s *Store) DropZones(ctx context.Context, id timer.ID) error {
 	_, err := s.urgent(ctx, "dropping time zones", func() *statement {
 		return stmt("DELETE FROM zone_holders WHERE id=").int(int64(id))
@@ -133,7 +134,7 @@ func (s *Store) DropZones(ctx context.Context, id timer.ID) error {
 	return err
 }
 
-// zoneHolders returns the live holders in order of id.
+// zoneHolders returns the alive holders in order of id.
 func (s *Store) zoneHolders(
 	ctx context.Context,
 	c sqlx.QueryerContext,
@@ -144,10 +145,10 @@ func (s *Store) zoneHolders(
 		Name    string `db:"name"`
 		Version string `db:"version"`
 		Hash    string `db:"hash"`
-		Expands bool   `db:"expands"`
+		Expands bool   `db:"is_migrator"`
 	}
 	q := stmt(
-		"SELECT id,name,version,hash,expands FROM zone_holders WHERE seen_ms>",
+		"SELECT id,name,version,hash,is_migrator FROM zone_holders WHERE renewed_ms>",
 	).nowMS(s.dialect).
 		add("-").
 		int(store.ZoneHolderTTL.Milliseconds()).

@@ -12,9 +12,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestZoneHoldersLapse has a process that was killed, and one that was stopped and goes on: after a
-// minute neither counts, and the second has to register again.
-func TestZoneHoldersLapse(t *testing.T) {
+// TestZoneHoldersExpire has a process that was killed and one that was stopped and continues. After
+// a minute neither counts, and the second has to register again.
+func TestZoneHoldersExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.SQLiteOptions{Now: time.Now})

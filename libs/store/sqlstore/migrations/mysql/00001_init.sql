@@ -1,164 +1,456 @@
--- Names are VARBINARY: compared byte by byte, with no collation to fold case or to ignore trailing spaces.
--- All times are unix milliseconds.
+-- The tables of the store on MySQL 8 and MariaDB 10.11.
+-- Names and texts are VARBINARY: they compare byte by byte, without folding case.
+-- Columns that end in _ms are unix milliseconds, or durations. The largest BIGINT means never.
 
 -- +goose Up
+-- apps has one row per tenant.
 CREATE TABLE apps (
-    id         BIGINT        NOT NULL AUTO_INCREMENT,
-    name       VARBINARY(64) NOT NULL,
-    frozen     TINYINT       NOT NULL DEFAULT 0,
-    created_ms BIGINT        NOT NULL,
+    id               BIGINT         NOT NULL AUTO_INCREMENT,
+    -- empty: the deployment itself, which owns the keys for all apps
+    name             VARBINARY(64)  NOT NULL,
+    -- 1: no fire of the app is called
+    frozen           TINYINT        NOT NULL DEFAULT 0,
+    freeze_reason    VARBINARY(256) NOT NULL DEFAULT '',
+    frozen_since_ms  BIGINT         NOT NULL DEFAULT 0,
+    -- JSON, NULL: none
+    settings         MEDIUMBLOB     NULL,
+    -- counts the changes of settings
+    settings_version BIGINT         NOT NULL DEFAULT 0,
+    created_ms       BIGINT         NOT NULL,
     PRIMARY KEY (id),
     UNIQUE KEY by_name (name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- live_name is the name while the timer lives, NULL once it is deleted: NULLs do not collide, so the name is free at once.
--- maker is a random mark of the call that made the row: it tells whose row it is when two processes made the same id.
+-- timers has the present state of each timer. Its definitions are in timer_versions. The lock on
+-- its row guards the timer's rows in slot_queue, inactivities and deferred_fires.
 CREATE TABLE timers (
-    id              BIGINT         NOT NULL,
-    app_id          BIGINT         NOT NULL,
-    name            VARBINARY(128) NOT NULL,
-    live_name       VARBINARY(128) NULL,
-    status          TINYINT        NOT NULL,
-    version         INT            NOT NULL,
-    active_since_ms BIGINT         NOT NULL,
-    active_epoch    BIGINT         NOT NULL,
-    next_due_ms     BIGINT         NOT NULL,
-    expand_at_ms    BIGINT         NOT NULL,
+    id                 BIGINT         NOT NULL,
+    app_id             BIGINT         NOT NULL,
+    name               VARBINARY(128) NOT NULL,
+    -- the name, NULL once the timer is deleted: its name is free at once
+    live_name          VARBINARY(128) NULL,
+    -- 0 inactive, 1 active, 2 deleted, 3 paused
+    status             TINYINT        NOT NULL,
+    -- the present version of the definition
+    version            INT            NOT NULL,
+    -- when that version came into force
+    version_since_ms   BIGINT         NOT NULL,
+    -- the oldest version that has the same plan as the present one, 0: the first
+    plan_version       INT            NOT NULL DEFAULT 0,
+    -- when the latest activation began
+    active_since_ms    BIGINT         NOT NULL,
+    -- counts the activations
+    active_epoch       BIGINT         NOT NULL,
+    -- the first activation, from which intervals count
+    anchor_ms          BIGINT         NOT NULL,
+    -- every due instant before it has its fire
+    next_due_ms        BIGINT         NOT NULL,
+    -- when a migrator expands the timer next
+    expand_at_ms       BIGINT         NOT NULL,
+    -- 0 nothing to do, 1 edited while inactive, 2 calendar or time zone changed
+    replan             TINYINT        NOT NULL,
+    -- counts towards max_fires
     fires_created      BIGINT         NOT NULL,
-    maker           BIGINT         NOT NULL,
-    created_ms      BIGINT         NOT NULL,
-    updated_ms      BIGINT         NOT NULL,
+    -- when the present status other than active began
+    inactive_since_ms  BIGINT         NOT NULL,
+    -- when the pause ends, 0: it has no end
+    paused_until_ms    BIGINT         NOT NULL,
+    pause_reason       VARBINARY(256) NOT NULL,
+    -- due instant of the fire that has the concurrency slot, 0: the slot is free
+    slot_due_ms        BIGINT         NOT NULL DEFAULT 0,
+    -- series of that fire
+    slot_series        BIGINT         NOT NULL DEFAULT 0,
+    -- due instant of the fire that runs for all misfired ones
+    catch_up_due_ms    BIGINT         NOT NULL DEFAULT 0,
+    -- the latest due instant that this fire stands for
+    catch_up_to_ms     BIGINT         NOT NULL DEFAULT 0,
+    -- due instant of the latest fire of a fixed delay
+    last_serial_due_ms BIGINT         NOT NULL DEFAULT 0,
+    -- when the last call of the schedule ended: a fixed delay counts from it
+    last_call_ended_ms BIGINT         NOT NULL DEFAULT 0,
+    -- random number of the call that inserted the row: detects two calls that chose one id
+    creation_token     BIGINT         NOT NULL,
+    created_ms         BIGINT         NOT NULL,
+    updated_ms         BIGINT         NOT NULL,
     PRIMARY KEY (id),
     UNIQUE KEY by_live_name (app_id, live_name),
     KEY by_expand (status, expand_at_ms),
     KEY by_app (app_id, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- timer_versions has every version of each definition. Only re-encryption changes a row.
 CREATE TABLE timer_versions (
-    timer_id   BIGINT     NOT NULL,
-    version    INT        NOT NULL,
-    hash       BINARY(32) NOT NULL,
-    definition MEDIUMBLOB NOT NULL,
+    timer_id     BIGINT     NOT NULL,
+    version      INT        NOT NULL,
+    -- the oldest version that has the same plan, 0: the first. Its open fires are called by this
+    -- version
+    plan_version INT        NOT NULL,
+    -- SHA-256 of definition
+    hash         BINARY(32) NOT NULL,
+    -- JSON in canonical form
+    definition   MEDIUMBLOB NOT NULL,
+    -- when the version came into force
+    created_ms   BIGINT     NOT NULL,
     PRIMARY KEY (timer_id, version)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- timer_changes is the change log that executors poll.
 CREATE TABLE timer_changes (
-    seq      BIGINT NOT NULL AUTO_INCREMENT,
-    timer_id BIGINT NOT NULL,
-    at_ms    BIGINT NOT NULL,
+    seq        BIGINT NOT NULL AUTO_INCREMENT,
+    -- 0: the change is about a whole app
+    timer_id   BIGINT NOT NULL,
+    -- 0: the change is about one timer
+    app_id     BIGINT NOT NULL DEFAULT 0,
+    changed_ms BIGINT NOT NULL,
     PRIMARY KEY (seq)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
-CREATE TABLE idempotency (
-    app_id   BIGINT         NOT NULL,
-    idem_key VARBINARY(255) NOT NULL,
-    hash     VARBINARY(64)  NOT NULL,
-    timer_id BIGINT         NOT NULL,
-    maker    BIGINT         NOT NULL,
-    at_ms    BIGINT         NOT NULL,
-    PRIMARY KEY (app_id, idem_key),
-    KEY by_at (at_ms)
+-- idempotency_keys has what a caller's key stood for, for a day.
+CREATE TABLE idempotency_keys (
+    app_id          BIGINT         NOT NULL,
+    idempotency_key VARBINARY(255) NOT NULL,
+    -- another request with the same key is a conflict
+    request_hash    VARBINARY(64)  NOT NULL,
+    -- the id of the timer that was created, or the value that PutIfAbsent kept
+    value           BIGINT         NOT NULL,
+    -- as in timers
+    creation_token  BIGINT         NOT NULL,
+    created_ms      BIGINT         NOT NULL,
+    PRIMARY KEY (app_id, idempotency_key),
+    KEY by_created (created_ms)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- Open fires only. Neighbours in time share pages, and a claim, which writes owner, changes no index.
+-- fires has the open fires only. By its primary key, neighbours in time share pages. A claim
+-- writes owner, which is in no index.
 CREATE TABLE fires (
-    due_ms   BIGINT   NOT NULL,
-    timer_id BIGINT   NOT NULL,
-    series   BIGINT   NOT NULL,
-    run_at_minute  INT      NOT NULL,
-    bucket   INT      NOT NULL,
-    run_at_ms   BIGINT   NOT NULL,
-    app_id   BIGINT   NOT NULL,
-    version  INT      NOT NULL,
-    epoch    BIGINT   NOT NULL,
-    cause    TINYINT UNSIGNED NOT NULL,
-    state    TINYINT UNSIGNED NOT NULL,
-    attempt  INT      NOT NULL,
-    late_ms  BIGINT   NOT NULL,
-    rev      INT      NOT NULL,
-    owner    BIGINT   NOT NULL DEFAULT 0,
-    sweeps   INT      NOT NULL DEFAULT 0,
+    -- the nominal instant, never changed
+    due_ms            BIGINT           NOT NULL,
+    timer_id          BIGINT           NOT NULL,
+    -- 0: of the schedule, else the id of a run-now, backfill or redrive
+    series            BIGINT           NOT NULL,
+    -- when the fire is to be dispatched next
+    run_at_ms         BIGINT           NOT NULL,
+    -- the minute of run_at_ms
+    run_at_minute     INT              NOT NULL,
+    -- minute and bucket are the slice
+    bucket            INT              NOT NULL,
+    app_id            BIGINT           NOT NULL,
+    -- the version of the definition by which it was planned
+    version           INT              NOT NULL,
+    -- active_epoch of the timer when it was planned
+    epoch             BIGINT           NOT NULL,
+    -- timer.Cause
+    cause             TINYINT UNSIGNED NOT NULL,
+    -- timer.FireState
+    state             TINYINT UNSIGNED NOT NULL,
+    -- timer.PriorityLevel
+    priority          TINYINT UNSIGNED NOT NULL,
+    -- how many attempts have begun
+    attempt           INT              NOT NULL,
+    -- bit i: target i has taken the fire
+    target_bits       INT UNSIGNED     NOT NULL,
+    -- lateness of the first attempt
+    first_lateness_ms BIGINT           NOT NULL,
+    -- counts the releases: a claim of an older revision wins nothing
+    revision          INT              NOT NULL,
+    -- the session that claimed the fire, 0: nobody
+    owner             BIGINT           NOT NULL,
+    -- how many overdue sweeps have returned the fire
+    sweeps            INT              NOT NULL,
     PRIMARY KEY (due_ms, timer_id, series),
     KEY by_run (run_at_minute, bucket, run_at_ms)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- Partitioned by the day of the finish. Keep cuts days off pmax ahead of time and drops the old ones; a row always finds a
--- partition, whoever forgets to.
+-- outcomes has the finished fires. A stretch of skipped fires of one timer is one row. It is
+-- partitioned by the day of finished_ms. PurgeExpired adds partitions for coming days and drops
+-- expired ones. A row for which no day has been added goes to pmax.
 CREATE TABLE outcomes (
-    finished_ms BIGINT NOT NULL,
-    timer_id    BIGINT NOT NULL,
-    due_ms      BIGINT NOT NULL,
-    series      BIGINT NOT NULL,
-    until_ms    BIGINT NOT NULL,
-    fires       BIGINT NOT NULL,
-    run_at_ms      BIGINT NOT NULL,
-    app_id      BIGINT NOT NULL,
-    version     INT    NOT NULL,
-    epoch       BIGINT NOT NULL,
-    cause       TINYINT UNSIGNED NOT NULL,
-    rev         INT    NOT NULL,
-    owner       BIGINT NOT NULL,
-    kind        VARCHAR(16) CHARACTER SET ascii NOT NULL,
-    reason      VARCHAR(32) CHARACTER SET ascii NOT NULL,
-    attempts    INT    NOT NULL,
-    lateness_ms BIGINT NOT NULL,
-    status_code INT    NOT NULL,
-    duration_ms BIGINT NOT NULL,
+    finished_ms    BIGINT                          NOT NULL,
+    timer_id       BIGINT                          NOT NULL,
+    -- of a stretch: the first due instant
+    due_ms         BIGINT                          NOT NULL,
+    series         BIGINT                          NOT NULL,
+    -- of a stretch: the last due instant
+    until_ms       BIGINT                          NOT NULL,
+    -- how many fires the row stands for
+    fire_count     BIGINT                          NOT NULL,
+    run_at_ms      BIGINT                          NOT NULL,
+    app_id         BIGINT                          NOT NULL,
+    version        INT                             NOT NULL,
+    epoch          BIGINT                          NOT NULL,
+    cause          TINYINT UNSIGNED                NOT NULL,
+    revision       INT                             NOT NULL,
+    -- the session that recorded the row, 1: the store itself
+    owner          BIGINT                          NOT NULL,
+    -- delivered, failed or skipped
+    kind           VARCHAR(16) CHARACTER SET ascii NOT NULL,
+    reason         VARCHAR(32) CHARACTER SET ascii NOT NULL,
+    -- class of the last attempt's failure
+    failure        VARCHAR(16) CHARACTER SET ascii NOT NULL,
+    attempts       INT                             NOT NULL,
+    -- of the first attempt
+    lateness_ms    BIGINT                          NOT NULL,
+    -- of the last attempt
+    status_code    INT                             NOT NULL,
+    -- of the last attempt
+    duration_ms    BIGINT                          NOT NULL,
+    -- series of the latest redrive, 0: none
+    redrive_series BIGINT                          NOT NULL,
     PRIMARY KEY (finished_ms, timer_id, due_ms, series),
     KEY by_timer (timer_id, due_ms, series)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin
 PARTITION BY RANGE (finished_ms) (PARTITION pmax VALUES LESS THAN MAXVALUE);
 
--- finished_ms is the end of the attempt. Texts are VARBINARY: what a receiver answered is kept as it is.
+-- attempts has the attempts of fires that had more than one to tell, and those of several targets.
+-- It is partitioned like outcomes.
 CREATE TABLE attempts (
-    finished_ms BIGINT NOT NULL,
-    timer_id    BIGINT NOT NULL,
-    due_ms      BIGINT NOT NULL,
-    series      BIGINT NOT NULL,
-    n           INT    NOT NULL,
-    start_ms    BIGINT NOT NULL,
-    status_code INT    NOT NULL,
-    error       VARBINARY(512) NOT NULL,
-    excerpt     VARBINARY(512) NOT NULL,
-    PRIMARY KEY (finished_ms, timer_id, due_ms, series, n),
+    -- the end of the attempt
+    finished_ms BIGINT                          NOT NULL,
+    timer_id    BIGINT                          NOT NULL,
+    due_ms      BIGINT                          NOT NULL,
+    series      BIGINT                          NOT NULL,
+    -- its number, from 1
+    attempt     INT                             NOT NULL,
+    -- name of one of several targets, else empty
+    target      VARBINARY(32)                   NOT NULL,
+    started_ms  BIGINT                          NOT NULL,
+    status_code INT                             NOT NULL,
+    -- class of the failure
+    failure     VARCHAR(16) CHARACTER SET ascii NOT NULL,
+    error       VARBINARY(512)                  NOT NULL,
+    -- the first bytes of the receiver's answer
+    excerpt     VARBINARY(512)                  NOT NULL,
+    PRIMARY KEY (finished_ms, timer_id, due_ms, series, attempt, target),
     KEY by_timer (timer_id, due_ms, series)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin
 PARTITION BY RANGE (finished_ms) (PARTITION pmax VALUES LESS THAN MAXVALUE);
 
+-- failed_outcomes lists the keys of failed outcomes, for searches by app. An index on outcomes
+-- would cost every outcome more, and few of them are failed.
+CREATE TABLE failed_outcomes (
+    app_id      BIGINT NOT NULL,
+    finished_ms BIGINT NOT NULL,
+    timer_id    BIGINT NOT NULL,
+    due_ms      BIGINT NOT NULL,
+    series      BIGINT NOT NULL,
+    PRIMARY KEY (app_id, finished_ms, timer_id, due_ms, series),
+    KEY by_finished (finished_ms)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- slot_queue has the fires that wait for the concurrency slot of their timer. Each has a row: a
+-- list in the timer's row would be rewritten whole with each fire that joins or leaves.
+CREATE TABLE slot_queue (
+    timer_id BIGINT NOT NULL,
+    due_ms   BIGINT NOT NULL,
+    series   BIGINT NOT NULL,
+    PRIMARY KEY (timer_id, due_ms, series)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- inactivities has the stretches [from_ms, until_ms) in which timers were not active.
+CREATE TABLE inactivities (
+    timer_id BIGINT  NOT NULL,
+    from_ms  BIGINT  NOT NULL,
+    -- never: the stretch has not ended
+    until_ms BIGINT  NOT NULL,
+    -- as in timers
+    status   TINYINT NOT NULL,
+    PRIMARY KEY (timer_id, from_ms),
+    KEY by_until (until_ms)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- deferred_fires has the open fires that wait until their timer is active again.
+CREATE TABLE deferred_fires (
+    timer_id  BIGINT NOT NULL,
+    due_ms    BIGINT NOT NULL,
+    series    BIGINT NOT NULL,
+    -- when the fire runs once the timer is active
+    run_at_ms BIGINT NOT NULL,
+    -- of the fire while it waits: one that was claimed since has another
+    revision  INT    NOT NULL,
+    PRIMARY KEY (timer_id, due_ms, series)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- calendars has the named calendars of apps.
+CREATE TABLE calendars (
+    app_id     BIGINT         NOT NULL,
+    name       VARBINARY(128) NOT NULL,
+    -- counts the changes, from 1
+    version    BIGINT         NOT NULL,
+    -- JSON
+    content    MEDIUMBLOB     NOT NULL,
+    updated_ms BIGINT         NOT NULL,
+    PRIMARY KEY (app_id, name)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- timer_calendars tells which timers name a calendar. Deleted timers have no rows.
+CREATE TABLE timer_calendars (
+    app_id   BIGINT         NOT NULL,
+    name     VARBINARY(128) NOT NULL,
+    timer_id BIGINT         NOT NULL,
+    PRIMARY KEY (app_id, name, timer_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- backfills has the requests for the fires of a past range.
+CREATE TABLE backfills (
+    -- the series of its fires, too
+    id            BIGINT  NOT NULL,
+    app_id        BIGINT  NOT NULL,
+    timer_id      BIGINT  NOT NULL,
+    -- included
+    from_ms       BIGINT  NOT NULL,
+    -- excluded
+    to_ms         BIGINT  NOT NULL,
+    -- every due instant before it has its fire
+    next_ms       BIGINT  NOT NULL,
+    fires_created BIGINT  NOT NULL,
+    -- 0 running, 1 done, 2 cancelled
+    status        TINYINT NOT NULL,
+    -- when a migrator expands the backfill next
+    expand_at_ms  BIGINT  NOT NULL,
+    created_ms    BIGINT  NOT NULL,
+    PRIMARY KEY (id),
+    KEY by_expand (status, expand_at_ms)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- minutes tells how many buckets the fires of a minute are spread over. A minute without a row has
+-- one.
 CREATE TABLE minutes (
-    minute   BIGINT  NOT NULL,
-    buckets  INT     NOT NULL,
-    estimate BIGINT  NOT NULL,
-    frozen   TINYINT NOT NULL DEFAULT 0,
+    -- minutes since 1970, of run_at_ms
+    minute          BIGINT  NOT NULL,
+    -- how many buckets, never fewer than before
+    buckets         INT     NOT NULL,
+    estimated_fires BIGINT  NOT NULL,
+    -- 1: the number of buckets is final
+    frozen          TINYINT NOT NULL,
     PRIMARY KEY (minute)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- slices has the slices that schedulers hand out: the fires of one minute in one bucket.
 CREATE TABLE slices (
-    minute   BIGINT  NOT NULL,
-    bucket   INT     NOT NULL,
-    token    BIGINT  NOT NULL,
-    until_ms BIGINT  NOT NULL,
-    holder   BIGINT  NOT NULL,
-    done     TINYINT NOT NULL,
+    minute         BIGINT  NOT NULL,
+    bucket         INT     NOT NULL,
+    -- grows with each claim: only the latest renews and finishes
+    token          BIGINT  NOT NULL,
+    -- a slice that is not done may be claimed again after it
+    lease_until_ms BIGINT  NOT NULL,
+    -- id of the trigger that renews the lease, 0: none yet
+    lease_holder   BIGINT  NOT NULL,
+    done           TINYINT NOT NULL,
     PRIMARY KEY (minute, bucket)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- cursors has one row: all slices of the minutes before the cursor are done.
 CREATE TABLE cursors (
     name   VARBINARY(32) NOT NULL,
     minute BIGINT        NOT NULL,
     PRIMARY KEY (name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
--- ended_ms is 0 while the session lives.
+-- sessions has the executors and schedulers. Each proves with renewals that it is alive.
 CREATE TABLE sessions (
-    id             BIGINT         NOT NULL,
-    kind           VARBINARY(16)  NOT NULL,
-    name           VARBINARY(255) NOT NULL,
-    renewals       BIGINT         NOT NULL,
-    inflight_full     TINYINT        NOT NULL,
-    oldest_task_ms BIGINT         NOT NULL,
-    opened_ms      BIGINT         NOT NULL,
-    renewed_ms     BIGINT         NOT NULL,
-    ended_ms       BIGINT         NOT NULL,
+    -- 1: stands for the store itself, and is never alive
+    id                 BIGINT         NOT NULL,
+    -- executor or scheduler
+    kind               VARBINARY(16)  NOT NULL,
+    name               VARBINARY(255) NOT NULL,
+    -- how many there were: a session that stops renewing expires
+    renewals           BIGINT         NOT NULL,
+    -- 1: the executor receives no more tasks
+    inflight_full      TINYINT        NOT NULL,
+    -- age of the task received last, of the topic that is furthest behind
+    oldest_task_age_ms BIGINT         NOT NULL,
+    opened_ms          BIGINT         NOT NULL,
+    renewed_ms         BIGINT         NOT NULL,
+    -- 0: the session is alive
+    ended_ms           BIGINT         NOT NULL,
+    -- acked_*: the position in outcomes up to which the events of the session are published
+    acked_finished_ms  BIGINT         NOT NULL DEFAULT 0,
+    acked_timer_id     BIGINT         NOT NULL DEFAULT 0,
+    acked_due_ms       BIGINT         NOT NULL DEFAULT 0,
+    acked_series       BIGINT         NOT NULL DEFAULT 0,
+    -- 1: the session has ended and all its events are published
+    events_acked       TINYINT        NOT NULL DEFAULT 0,
     PRIMARY KEY (id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- signing_keys has the keys that sign the callbacks of an app.
+CREATE TABLE signing_keys (
+    id         BIGINT         NOT NULL,
+    app_id     BIGINT         NOT NULL,
+    -- hmac or ed25519
+    kind       VARBINARY(16)  NOT NULL,
+    -- encrypted
+    secret     BLOB           NOT NULL,
+    -- public key of ed25519
+    public     VARBINARY(255) NOT NULL,
+    created_ms BIGINT         NOT NULL,
+    PRIMARY KEY (id),
+    KEY by_app (app_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- api_keys has the keys of the API. Those for all apps belong to the app with the empty name.
+CREATE TABLE api_keys (
+    -- public part of the key
+    id         VARBINARY(64)  NOT NULL,
+    app_id     BIGINT         NOT NULL,
+    name       VARBINARY(255) NOT NULL,
+    scope      VARBINARY(16)  NOT NULL,
+    -- of the secret part
+    hash       VARBINARY(64)  NOT NULL,
+    created_ms BIGINT         NOT NULL,
+    -- 0: the key is valid
+    revoked_ms BIGINT         NOT NULL,
+    PRIMARY KEY (id),
+    KEY by_app (app_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- zone_rules has the rules of time zones by which timers may have been planned.
+CREATE TABLE zone_rules (
+    -- SHA-256 of zones
+    hash     VARBINARY(64) NOT NULL,
+    -- JSON: the fingerprint of each zone by its name
+    zones    MEDIUMBLOB    NOT NULL,
+    added_ms BIGINT        NOT NULL,
+    PRIMARY KEY (hash)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- zone_holders has the processes that plan timers, and the rules they plan by.
+CREATE TABLE zone_holders (
+    id          BIGINT         NOT NULL,
+    name        VARBINARY(255) NOT NULL,
+    -- of the time zone data
+    version     VARBINARY(64)  NOT NULL,
+    -- of the rules, as in zone_rules
+    hash        VARBINARY(64)  NOT NULL,
+    -- 1: it expands the timers that others made
+    is_migrator TINYINT        NOT NULL,
+    renewed_ms  BIGINT         NOT NULL,
+    PRIMARY KEY (id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- zone_replan has one row: the walk through all timers that marks those to be replanned.
+CREATE TABLE zone_replan (
+    id            TINYINT       NOT NULL,
+    -- the rules that the walk is for
+    hash          VARBINARY(64) NOT NULL,
+    -- the walk has passed all timers up to this id
+    last_timer_id BIGINT        NOT NULL,
+    -- other rules in use since it began: 0 by a migrator, 1 by others, 2 by nobody
+    exclusivity   TINYINT       NOT NULL,
+    done          TINYINT       NOT NULL,
+    PRIMARY KEY (id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+INSERT INTO zone_replan (id, hash, last_timer_id, exclusivity, done) VALUES (1, '', 0, 0, 0)
+ON DUPLICATE KEY UPDATE id = zone_replan.id;
+
+-- schema_readers tells which programs may use a schema that is later than theirs. Each later
+-- migration adds its row. A program refuses a later migration that has no row, or whose min_reader
+-- is greater than the program's schema version.
+CREATE TABLE schema_readers (
+    -- of the migration
+    version    BIGINT NOT NULL,
+    -- the oldest schema version whose programs may use this schema
+    min_reader BIGINT NOT NULL,
+    PRIMARY KEY (version)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
