@@ -7,18 +7,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Editor changes timers that exist. Edit and Apply* are in doubt like Create (see [Timers]).
+// Editor changes existing timers. Fires that Edit returns with an error are in doubt (see
+// [Timers]).
 type Editor interface {
-	// TimerByName returns an app's live timer by its name. Error: not_found.
+	// TimerByName returns a timer of an app that is not deleted. Error: not_found.
 	TimerByName(ctx context.Context, app, name string) (timer.Timer, error)
-	// Edit gives timers new definitions, each with its own result, in one transaction, and logs the
-	// changes. An edit that changes nothing of the definition (same hash) does nothing. See S19 and
-	// S20.
+	// Edit gives timers new definitions in one transaction, each with its own result, and logs the
+	// changes. An edit whose definition has the same hash changes nothing. See S19 and S20.
 	Edit(ctx context.Context, items []Edit, plan Planner) ([]EditResult, error)
-	// AddFires inserts fires of other series than 0 for a timer that exists, active or not, with
-	// its present version, epoch and lane. One that is there already, open or finished, is left
-	// alone, so a call may be repeated. Errors: not_found; conflict while the app is frozen, for
-	// fires that are not there already.
+	// AddFires inserts fires of a series other than 0 for a timer, active or not, with its present
+	// version, epoch and priority. A fire that exists, open or finished, changes nothing, so the
+	// call may be repeated. Errors: not_found; conflict for new fires while the app is frozen.
 	AddFires(
 		ctx context.Context,
 		app string,
@@ -27,27 +26,28 @@ type Editor interface {
 	) (inserted []timer.Fire, err error)
 }
 
-// Edit asks for a new version.
+// Edit is a request for a new version.
 type Edit struct {
 	App        string
 	ID         timer.ID
-	IfVersion  int32 // only if this is the present version; 0: whatever it is
+	IfVersion  int32 // the version that must be present, 0: any
 	Definition timer.Definition
 }
 
-// EditResult is the result of an Edit.
+// EditResult is the result for an Edit.
 type EditResult struct {
-	Timer timer.Timer  // as it is in the store now
-	Seq   int64        // its entry in the change log; 0: nothing changed
-	Fires []timer.Fire // inserted, or moved to another run: to be marked
-	Err   error        // not_found; conflict: another version
+	Timer timer.Timer  // as stored now
+	Seq   int64        // sequence in the change log, 0: nothing changed
+	Fires []timer.Fire // inserted, or moved to another run_at: put them into the window
+	Err   error        // not_found, or conflict: another version
 }
 
 // Apps are the tenants.
 type Apps interface {
 	// App returns an app. Error: not_found.
 	App(ctx context.Context, name string) (App, error)
-	// SetFrozen freezes or unfreezes an app, makes it if it is not there, and logs the change: S21.
+	// SetFrozen freezes or unfreezes an app, creating it if it is missing, and logs the change:
+	// S21.
 	SetFrozen(ctx context.Context, name string, frozen bool, reason string) (App, error)
 }
 
@@ -57,7 +57,7 @@ type App struct {
 	Name     string
 	Frozen   bool
 	Reason   string // of the freeze
-	FrozenMS int64  // since when
+	FrozenMS int64  // when the freeze began
 
 	Settings AppSettings
 	Version  int64 // of Settings
@@ -66,11 +66,11 @@ type App struct {
 // IfAbsent is the version of a calendar that does not exist.
 const IfAbsent = -1
 
-// Calendars are the named calendars of apps.
+// Calendars has the named calendars of apps.
 type Calendars interface {
-	// PutCalendar makes or replaces a calendar and returns its version, from 1. Timers that name it
-	// are planned anew by the next calls of Expand (S20). IfVersion 0: whatever is there; IfAbsent:
-	// only where there is none. Error: conflict.
+	// PutCalendar creates or replaces a calendar and returns its version, from 1. The next calls of
+	// Expand replan the timers that name it (S20). It returns a conflict if ifVersion is not the
+	// present version; 0 stands for any version, IfAbsent for none.
 	PutCalendar(
 		ctx context.Context,
 		app string,
@@ -79,15 +79,14 @@ type Calendars interface {
 	) (version int64, err error)
 	// Calendar returns a calendar. Error: not_found.
 	Calendar(ctx context.Context, app, name string) (CalendarVersion, error)
-	// Calendars returns an app's calendars in order of name, behind a name (exclusive), at most
-	// limit.
+	// Calendars returns up to limit calendars of an app after a name, in order of name.
 	Calendars(ctx context.Context, app, after string, limit int) ([]CalendarVersion, error)
-	// DeleteCalendar deletes a calendar that no live timer names. Errors: not_found; conflict,
-	// which names a timer.
+	// DeleteCalendar deletes a calendar that no timer names; deleted timers do not count. Errors:
+	// not_found; conflict, which contains the name of a timer.
 	DeleteCalendar(ctx context.Context, app, name string) error
 }
 
-// CalendarVersion is a calendar as it is stored.
+// CalendarVersion is a stored calendar.
 type CalendarVersion struct {
 	timer.Calendar
 
@@ -95,20 +94,20 @@ type CalendarVersion struct {
 	UpdatedMS int64
 }
 
-// Backfills make fires of a past range, of a series of their own.
+// Backfills creates the fires of past ranges, each range in a series of its own.
 type Backfills interface {
-	// StartBackfill begins one; its id is the caller's (from timer.IDs) and the series of its
-	// fires. Repeating it changes nothing. Error: not_found.
+	// StartBackfill begins a backfill. The caller takes its id from timer.IDs. The id is the series
+	// of its fires, too. Repeating it changes nothing. Error: not_found.
 	StartBackfill(ctx context.Context, b Backfill) (Backfill, error)
-	// Backfill returns one. Error: not_found.
+	// Backfill returns a backfill. Error: not_found.
 	Backfill(ctx context.Context, app string, id timer.ID) (Backfill, error)
-	// CancelBackfill ends one: no more fires are made, and those that no executor holds are
-	// recorded as skipped (cancelled). Repeating it goes on with that. One that is done is
-	// cancelled while any of its fires is open, and else stays so. An executor ends those that it
-	// holds when it sees the status, before each call.
+	// CancelBackfill ends a backfill: it creates no more fires, and its unclaimed fires are
+	// recorded as skipped (cancelled). Executors end the claimed ones when they see the status,
+	// before each call. Repeating it continues. A backfill in status done becomes cancelled only if
+	// a fire of it is open.
 	CancelBackfill(ctx context.Context, app string, id timer.ID) (Backfill, error)
-	// ExpandBackfills takes up to limit unfinished backfills that no other call holds and inserts
-	// the next stretch of each. Fires with an error are in doubt (see [Timers]).
+	// ExpandBackfills takes up to limit running backfills that no other call has locked, and
+	// inserts the next fires of each. Fires with an error are in doubt (see [Timers]).
 	ExpandBackfills(
 		ctx context.Context,
 		limit int,
@@ -122,57 +121,57 @@ type Backfill struct {
 	App          string
 	Timer        timer.ID
 	FromMS       int64 // included
-	ToMS         int64 // not included
-	NextMS       int64 // every instant before it has its fire
+	ToMS         int64 // excluded
+	NextMS       int64 // every due instant before it has its fire
 	FiresCreated int64
 	Status       BackfillStatus
 	CreatedMS    int64
 }
 
-// BackfillStatus is where a backfill stands.
+// BackfillStatus is the status of a backfill.
 type BackfillStatus string
 
-// The statuses.
+// The statuses of backfills.
 const (
 	BackfillRunning   BackfillStatus = "running"
 	BackfillDone      BackfillStatus = "done"
 	BackfillCancelled BackfillStatus = "cancelled"
 )
 
-// BackfillPlanner plans a stretch of a backfill: fires of series b.ID with the due instants from
-// b.NextMS on, to run now, and the new NextMS; done when that reaches b.ToMS. It is called like a
-// [Planner].
+// BackfillPlanner plans the next fires of a backfill: series b.ID, due at b.NextMS or later, run_at
+// now. It returns them with the new NextMS. The backfill is done when that reaches b.ToMS. The
+// store calls it like a [Planner].
 type BackfillPlanner func(t *timer.Timer, b *Backfill, nowMS int64) (fires []timer.Fire, nextMS int64, err error)
 
-// Admissions decide, at the moment of a call, what the other fires of its timer allow. Both lock
-// the timers' rows, in order of id.
+// Admissions decides, at the moment of a call, whether the other fires of the timer allow it. Both
+// methods lock the timers' rows in order of id.
 type Admissions interface {
-	// AcquireSlots asks for the turn of fires that the session owns, of timers whose concurrency is
-	// not allow: S22.
+	// AcquireSlots requests the concurrency slot for fires that the session owns, of timers whose
+	// concurrency is not allow: S22.
 	AcquireSlots(
 		ctx context.Context,
 		session timer.ID,
 		requests []SlotRequest,
 	) ([]SlotResult, error)
-	// CatchUp asks which of several late fires of a timer is the one that runs: S23. The answers
-	// are in the order of asks.
+	// CatchUp decides which of several misfired fires of a timer runs: S23. The answers are in the
+	// order of the requests.
 	CatchUp(ctx context.Context, requests []CatchUpRequest) (run []bool, err error)
 }
 
-// SlotRequest asks for a fire's turn.
+// SlotRequest requests the concurrency slot for a fire.
 type SlotRequest struct {
-	// Fire: as the session holds it; RunAtMS, Bucket as they shall be while it waits.
+	// Fire is as the session has it, with the RunAtMS and Bucket for the case that it has to wait.
 	Fire        timer.Fire
 	Concurrency timer.Concurrency
 
-	// DelayAfterEnd is how long after the end of the timer's last called fire of the schedule it may run
-	// at the earliest; 0: whenever it is its turn. NowMS is the session's clock, by which such ends
-	// are recorded.
+	// DelayAfterEnd is the shortest time between the end of the last called fire of the schedule
+	// and this one; 0: none. NowMS is the session's clock, by which such ends are recorded.
 	DelayAfterEnd time.Duration
 	NowMS         int64
 }
 
-// NotBeforeMS returns when the fire may run at the earliest, by the end of the last one.
+// NotBeforeMS returns the earliest start of the fire if the last called one ended at lastCallEndedMS; 0:
+// any time.
 func (e *SlotRequest) NotBeforeMS(endedMS int64) int64 {
 	if e.DelayAfterEnd == 0 || endedMS == 0 {
 		return 0
@@ -180,39 +179,41 @@ func (e *SlotRequest) NotBeforeMS(endedMS int64) int64 {
 	return endedMS + e.DelayAfterEnd.Milliseconds()
 }
 
-// SlotVerdict is the answer to an Entry.
+// SlotVerdict is the answer to a SlotRequest.
 type SlotVerdict uint8
 
-// The turns.
+// The answers to slot requests.
 const (
-	SlotGranted SlotVerdict = iota // it runs
-	// SlotQueued: it was released: with the run given, and is promoted when its turn comes, or
-	// looks again at its run; or with AfterEnd's, without a turn.
+	SlotGranted SlotVerdict = iota // the fire may run
+	// SlotQueued means that the fire was released. It waits in the queue until it gets the slot,
+	// and asks again at the given run_at. A fire that is too early by DelayAfterEnd asks again
+	// then, and is not in the queue.
 	SlotQueued
-	SlotSkipped   // overlap: another runs
-	SlotQueueFull // as many wait as may
-	SlotNotOwned  // the session does not own it (any more)
-	SlotReplaced  // cancel_previous: a later fire took its place
+	SlotSkipped   // another fire has the slot, and the policy is skip
+	SlotQueueFull // the queue is full
+	SlotNotOwned  // the session does not own the fire
+	SlotReplaced  // cancel_previous: a later fire took the slot
 )
 
-// SlotResult is the result of an Entry.
+// SlotResult is the result for a SlotRequest.
 type SlotResult struct {
 	SlotVerdict SlotVerdict
-	Fire        timer.Fire // SlotQueued: as it is now, to be marked
+	Fire        timer.Fire // SlotQueued: as stored now, for the window
 }
 
-// CatchUpRequest asks whether a late fire of a fire_once timer runs.
+// CatchUpRequest asks whether a misfired fire of a fire_once timer runs.
 type CatchUpRequest struct {
 	timer.FireID
 
-	ToMS int64 // it would run for every instant up to here
-	// GraceMS, where it is not 0, moves ToMS to so long before the store answers: an ask may have
-	// been on its way for seconds, and what has come late meanwhile would have a catch-up of its
+	ToMS int64 // the fire would stand for all due instants up to this one
+	// GraceMS, unless it is 0, moves ToMS to that long before the store answers. A request may take
+	// seconds to arrive, and fires that misfire meanwhile would otherwise get a catch-up of their
 	// own.
 	GraceMS int64
 }
 
-// CoversTo returns up to where the fire would run, asked at nowMS.
+// CoversTo returns the last due instant that the fire would stand for, if the store answers at
+// nowMS.
 func (l *CatchUpRequest) CoversTo(nowMS int64) int64 {
 	if l.GraceMS == 0 {
 		return max(l.DueMS, l.ToMS)

@@ -7,10 +7,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Slices are the leases of minute × bucket, and the cursor.
+// Slices has the leases on slices, and the cursor. A slice is one minute of run times in one
+// bucket.
 type Slices interface {
-	// ClaimSlices makes the missing slice rows of a frozen minute and takes up to limit undone ones
-	// whose lease has run out, each with the next token and a lease from now on.
+	// ClaimSlices claims up to limit slices of a frozen minute that are not done and whose lease
+	// has expired. Each gets the next token and a lease from now on. It creates missing rows.
 	ClaimSlices(
 		ctx context.Context,
 		minute int64,
@@ -18,8 +19,9 @@ type Slices interface {
 		lease time.Duration,
 		limit int,
 	) ([]SliceClaim, error)
-	// AcquireSlice makes holder the slice's holder and renews its lease, if the token is the latest
-	// and it is not done; with free, only while nobody else holds it by this token.
+	// AcquireSlice makes holder the lease holder of a claimed slice and renews the lease. It
+	// returns false if the token is not the latest or the slice is done. With free, it also returns
+	// false if another holder acquired the slice by this token.
 	AcquireSlice(
 		ctx context.Context,
 		c SliceClaim,
@@ -27,7 +29,7 @@ type Slices interface {
 		lease time.Duration,
 		free bool,
 	) (bool, error)
-	// RenewSlices renews all leases in one statement and returns those that are lost: token, holder
+	// RenewSlices renews all leases in one statement. It returns the lost ones: their token, holder
 	// or done changed.
 	RenewSlices(
 		ctx context.Context,
@@ -35,15 +37,16 @@ type Slices interface {
 		claims []SliceClaim,
 		lease time.Duration,
 	) (lost []SliceClaim, err error)
-	// FinishSlice sets done, if the token is the latest. Repeating it answers true.
+	// FinishSlice marks a slice as done if the token is the latest. Repeated, it returns true
+	// again.
 	FinishSlice(ctx context.Context, c SliceClaim) (bool, error)
-	// Cursor returns the first minute whose slices are not all known to be done; the first call
-	// ever sets it to minute.
+	// Cursor returns the first minute whose slices may not all be done. The very first call sets it
+	// to minute.
 	Cursor(ctx context.Context, minute int64) (int64, error)
-	// AdvanceCursor moves the cursor over every minute before limit that is frozen and whose slices
-	// are all done, and returns where it stands. A minute without a row stops it.
+	// AdvanceCursor moves the cursor past every minute before limit that is frozen and whose slices
+	// are all done. It stops at a minute without a row, and returns the new position.
 	AdvanceCursor(ctx context.Context, limit int64) (int64, error)
-	// SliceBacklog returns how many slices are claimed and not done.
+	// SliceBacklog counts the slices that are claimed and not done.
 	SliceBacklog(ctx context.Context) (int64, error)
 }
 
@@ -54,10 +57,10 @@ type SliceClaim struct {
 	Token  int64
 }
 
-// Fires are the open fires and their claims.
+// Fires has the open fires and their claims.
 type Fires interface {
-	// LoadSlice returns unclaimed open fires of a slice with run_at_ms <= untilMS behind the
-	// position after (exclusive), in order of (run, due, timer, series), at most limit.
+	// LoadSlice returns up to limit unclaimed open fires of a slice after a position, with
+	// run_at_ms <= untilMS. They are in order of (run_at, due, timer, series).
 	LoadSlice(
 		ctx context.Context,
 		minute int64,
@@ -66,61 +69,62 @@ type Fires interface {
 		untilMS int64,
 		limit int,
 	) ([]timer.Fire, error)
-	// Claim makes the session the owner of fires that are as given (same Rev) and unclaimed, or
-	// whose owner is dead, or that the session owns already (an answer that was lost). It returns
-	// those that the session owns now, as the store has them. A caller holds no fire twice: it
-	// drops what it has in hand before the call. A session that is itself dead wins nothing that it
-	// did not own.
+	// Claim makes the session the owner of fires that have the given Rev and are unclaimed, or
+	// whose owner has expired. It also returns fires that the session owns already, since an
+	// earlier answer may have been lost. It returns all of the given fires that the session owns
+	// now, as stored.
+	//
+	// A caller must not claim a fire that it has in flight. An expired session wins nothing new.
 	Claim(ctx context.Context, session timer.ID, fires []timer.Fire) (won []timer.Fire, err error)
-	// Release gives owned fires back for dispatch, each with the RunAtMS, Bucket, State, Attempt,
-	// FirstLatenessMS and Done given and its Rev one up, and writes the attempts; it returns the fires as
-	// they are now, to be marked, without those that the session no longer owned. Repeating it
-	// after an unknown result releases nothing again.
+	// Release gives owned fires back for dispatch and writes the attempts. It writes RunAtMS,
+	// Bucket, State, Attempt, FirstLatenessMS and TargetBits as given, and adds 1 to Rev. It
+	// returns the released fires as stored, for the window, without those that the session no
+	// longer owned. Repeated after an unknown result, it releases nothing again.
 	Release(
 		ctx context.Context,
 		session timer.ID,
 		fires []timer.Fire,
 		attempts []timer.Attempt,
 	) (released []timer.Fire, err error)
-	// RecordAttempts writes RunAtMS, Bucket, State, Attempt, FirstLatenessMS and Done of owned fires that
-	// stay claimed, and the attempts. It returns the ids that the session no longer owned.
-	// Repeating it is harmless.
+	// RecordAttempts writes RunAtMS, Bucket, State, Attempt, FirstLatenessMS and TargetBits of
+	// owned fires that stay claimed, and the attempts. It returns the ids that the session no
+	// longer owned. It may be repeated.
 	RecordAttempts(
 		ctx context.Context,
 		session timer.ID,
 		fires []timer.Fire,
 		attempts []timer.Attempt,
 	) (lost []timer.FireID, err error)
-	// Overdue returns open fires with run_at_ms <= now - 10 s, of slices already handed out (minute
-	// before the cursor, or slice row present), whose owner is none or not among live and whose
-	// next sweep has come, in order of run. It writes their new sweep count, which puts the next
-	// sweep at twice the distance (at most 5 min on), before it returns them.
+	// Overdue returns open fires for dispatch again, in order of run_at: those with run_at_ms <=
+	// now - SweepAfter, of slices that were claimed before, without an alive owner, whose next
+	// sweep is due. A slice was claimed if its minute is before the cursor or it has a row. Overdue
+	// first writes the new number of sweeps, which doubles the time to the next sweep, up to
+	// SweepEvery.
 	Overdue(ctx context.Context, q OverdueQuery) ([]timer.Fire, error)
-	// Owned returns the open fires with run_at_ms <= untilMS that one of the sessions owns, in
-	// order of run, at most limit.
+	// Owned returns up to limit open fires with run_at_ms <= untilMS that one of the sessions owns,
+	// in order of run_at.
 	Owned(ctx context.Context, sessions []timer.ID, untilMS int64, limit int) ([]timer.Fire, error)
-	// OldestOpen returns the run_at_ms of the open fire that is most overdue, 0 where none is past
-	// its run.
+	// OldestOpen returns the run_at_ms of the most overdue open fire, 0 if none is overdue.
 	OldestOpen(ctx context.Context) (int64, error)
 }
 
-// LateFires are what executors keep the late fires of a timer in order by: S32.
+// LateFires is what keeps the late fires of a timer in order: S32.
 type LateFires interface {
-	// Begin notes that the first attempts of owned fires begin: it writes their FirstLatenessMS, which is
-	// more than 0, where no attempt has been recorded. Repeating it is harmless.
+	// Begin records that the first attempts of owned fires begin. It writes their FirstLatenessMS,
+	// which is more than 0, unless an attempt is recorded. It may be repeated.
 	Begin(ctx context.Context, session timer.ID, fires []timer.Fire) error
-	// OpenAmong returns those of the fires that are open, as the store has them, in no order.
+	// OpenAmong returns those of the fires that are open, as stored, in no order.
 	OpenAmong(ctx context.Context, ids []timer.FireID) ([]timer.Fire, error)
 }
 
-// Position is a place in a slice.
+// Position is a place in the order of a slice's fires.
 type Position struct {
 	RunAtMS int64
 	timer.FireID
 }
 
-// After returns the position behind every fire of the instant runMS: no due lies beyond the largest
-// number.
+// After returns the position behind every fire with the run_at of runMS. No due instant lies behind
+// timer.NeverMS.
 func After(runMS int64) Position {
 	return Position{
 		RunAtMS: runMS,
@@ -128,56 +132,58 @@ func After(runMS int64) Position {
 	}
 }
 
-// OverdueQuery selects what to sweep.
+// OverdueQuery selects fires for the overdue sweep.
 type OverdueQuery struct {
-	Live   []timer.ID // sessions that are alive
-	Shard  int32      // buckets with bucket % Of == Shard
+	Live   []timer.ID // alive sessions: their fires are left out
+	Shard  int32      // selects buckets with bucket % Shards == Shard
 	Shards int32      // at least 1
 	Limit  int
 }
 
-// SweepAfter is how far past its run an open fire must be to be swept first; SweepEvery is the
-// longest distance of sweeps.
+// SweepAfter is how long after its run_at an open fire is swept first. SweepEvery is the longest
+// time between two sweeps of a fire.
 const (
 	SweepAfter = 10 * time.Second
 	SweepEvery = 5 * time.Minute
 )
 
-// SessionKind says what lives.
+// SessionKind is the kind of process that a session belongs to.
 type SessionKind string
 
-// The kinds.
+// The kinds of sessions.
 const (
 	ExecutorSession  SessionKind = "executor"
 	SchedulerSession SessionKind = "scheduler"
 )
 
-// Sessions are proofs of life.
+// Sessions tells which processes are alive.
 type Sessions interface {
-	// OpenSession begins a session. id is the caller's (from timer.IDs); an id that is taken is a
+	// OpenSession begins a session. The caller takes id from timer.IDs. An id that is taken is a
 	// conflict.
 	OpenSession(ctx context.Context, id timer.ID, kind SessionKind, name string) error
-	// RenewSession writes the next renewal and reports load; false: the session is dead, for ever.
+	// RenewSession adds 1 to the renewals and reports the load. It returns false if the session has
+	// expired: it stays so for ever.
 	RenewSession(ctx context.Context, id timer.ID, load Load) (alive bool, err error)
-	// LiveSessions returns the live ones of all kinds.
+	// LiveSessions returns the alive sessions of all kinds.
 	LiveSessions(ctx context.Context) ([]Session, error)
-	// ExpiredSessions returns those of all kinds that ended less than within ago.
+	// ExpiredSessions returns the sessions of all kinds that ended less than within ago.
 	ExpiredSessions(ctx context.Context, within time.Duration) ([]Session, error)
-	// ExpireSession ends a session whose renewal number is still seen; true: this call ended it.
+	// ExpireSession ends a session if it still has this number of renewals. It returns true if this
+	// call ended it.
 	ExpireSession(ctx context.Context, id timer.ID, renewals int64) (bool, error)
-	// CloseSession ends the caller's own session, whatever its renewal number.
+	// CloseSession ends the caller's own session, whatever its number of renewals.
 	CloseSession(ctx context.Context, id timer.ID) error
 }
 
-// Load is what an executor says of itself with each renewal.
+// Load is what an executor reports with each renewal.
 type Load struct {
-	InflightFull bool // it receives no more
-	// OldestTaskMS: age of the task received last, of the priority that is furthest behind: now
-	// minus published, in ms.
+	InflightFull bool // the executor receives no more tasks
+	// OldestTaskMS is the age of the task received last, on the topic that is furthest behind: now
+	// minus its publication, in ms.
 	OldestTaskMS int64
 }
 
-// Session is a live session.
+// Session is an alive or expired session.
 type Session struct {
 	ID       timer.ID
 	Kind     SessionKind
@@ -186,13 +192,15 @@ type Session struct {
 	Load     Load
 }
 
-// Outcomes are the finished fires and their history.
+// Outcomes has the finished fires and their history.
 type Outcomes interface {
-	// Record ends fires that the session owns. It returns the ids of those that it did not own (any
-	// more), whose results do not count; one that this session recorded before is not among them.
-	// Attempts are written for the recorded ones only. made are the fires that the outcomes set
-	// off, to be dispatched: those that got the turn (S22), and the next of fixed delays (S24);
-	// repeated after an unknown result, it names those again that nobody has claimed since.
+	// Record finishes fires that the session owns, and writes their outcomes and attempts. lost has
+	// the fires that the session did not own, whose outcomes and attempts are not written. A fire
+	// that this session recorded before is not lost.
+	//
+	// started has the fires to dispatch because of the outcomes: those that got the concurrency
+	// slot (S22), and the successors of fixed delays (S24). Repeated after an unknown result,
+	// Record returns those again that nobody has claimed since.
 	Record(
 		ctx context.Context,
 		session timer.ID,
@@ -200,10 +208,10 @@ type Outcomes interface {
 		attempts []timer.Attempt,
 	) (
 		lost []timer.FireID, started []timer.Fire, err error)
-	// Fire returns a fire of an app: open or finished. Error: not_found.
+	// Fire returns an open or finished fire of an app. Error: not_found.
 	Fire(ctx context.Context, app string, id timer.FireID) (FireRecord, error)
-	// History returns a timer's finished fires, latest due first, behind before (exclusive; zero:
-	// from the latest on), at most limit. Error: not_found.
+	// History returns up to limit finished fires of a timer before a fire, latest due first. The
+	// zero before starts at the latest. Error: not_found.
 	History(
 		ctx context.Context,
 		app string,
@@ -211,52 +219,52 @@ type Outcomes interface {
 		before timer.FireID,
 		limit int,
 	) ([]timer.Outcome, error)
-	// OpenFires returns a timer's open fires in order of (due, series): a page of them. No index
-	// leads from a timer to its fires. It therefore walks the open fires of all timers by due, up
-	// to q.Look of them and the rest of the instant at which that ends, and says where it stopped.
-	// Error: not_found.
+	// OpenFires returns a page of a timer's open fires, in order of (due, series). No index leads
+	// from a timer to its fires, so it scans the open fires of all timers by due. It scans up to
+	// q.ScanLimit of them and the rest of the last instant, and returns where it stopped. Error:
+	// not_found.
 	OpenFires(ctx context.Context, app string, id timer.ID, q OpenFiresQuery) (OpenFiresPage, error)
 }
 
 // OpenFiresQuery selects open fires of one timer.
 type OpenFiresQuery struct {
-	After     OpenFiresPosition // zero: from the first on
-	UntilMS   int64             // due no later
-	ScanLimit int               // looks at so many open fires of all timers; at least 1
-	Limit     int               // returns no more; at least 1
+	After     OpenFiresPosition // zero: start at the first
+	UntilMS   int64             // due no later than this
+	ScanLimit int               // at least 1: how many open fires of all timers to scan
+	Limit     int               // at least 1: how many fires to return
 }
 
-// OpenFiresPosition is a place among a timer's open fires: behind a series of the instant DueMS, or before
-// all of that instant where Series is BeforeAllSeries.
+// OpenFiresPosition is a place in the order of a timer's open fires: after the fire (DueMS,
+// Series), or before all fires of DueMS if Series is BeforeAllSeries.
 type OpenFiresPosition struct{ DueMS, Series int64 }
 
-// BeforeAllSeries stands before every series.
+// BeforeAllSeries comes before every series.
 const BeforeAllSeries = -1
 
-// Before tells whether a fire comes after the place.
+// Before reports whether the position comes before a fire.
 func (p OpenFiresPosition) Before(f timer.FireID) bool {
 	return f.DueMS > p.DueMS || f.DueMS == p.DueMS && f.Series > p.Series
 }
 
-// OpenFiresPage is a page of open fires. A fire that is open before the first page is read and after the
-// last is on one of them.
+// OpenFiresPage is a page of open fires. A fire that stays open while all pages are read is on one
+// of them.
 type OpenFiresPage struct {
 	Fires []timer.Fire
-	Next  OpenFiresPosition // After of the next page; zero: there is none
+	Next  OpenFiresPosition // After for the next page, zero: this is the last page
 }
 
-// FireRecord is all that is known of a fire.
+// FireRecord is an open or a finished fire with its attempts.
 type FireRecord struct {
-	Open     *timer.Fire    // it has no outcome yet
-	Outcome  *timer.Outcome // it has
+	Open     *timer.Fire    // nil: it has an outcome
+	Outcome  *timer.Outcome // nil: it is open
 	Attempts []timer.Attempt
 }
 
 // Housekeeping keeps the tables small.
 type Housekeeping interface {
-	// PurgeExpired makes the partitions of the coming days and removes outcomes and attempts older
-	// than retention, old entries of the change log (1 h), of ended sessions (1 day), of done
-	// slices and minutes (1 day, behind the cursor), and idempotency keys (1 day). Any number of
-	// processes may call it at once.
+	// PurgeExpired creates the partitions of the coming days and removes what has expired: outcomes
+	// and attempts after retention, changes after 1 hour, ended sessions and idempotency keys after
+	// 1 day, and done slices and minutes before the cursor after 1 day. Any number of processes may
+	// call it at once.
 	PurgeExpired(ctx context.Context, retention time.Duration) error
 }

@@ -2,8 +2,8 @@ package store
 
 import "github.com/carillon-timer/carillon/libs/timer"
 
-// MaskSealed returns a definition with the same mark in place of every sealed text, and how many
-// there are. Two definitions whose unsealed forms are the same differ in sealed text alone.
+// MaskSealed returns a definition with one placeholder for every encrypted text, and how many there
+// are. Two definitions with equal masked forms differ in encrypted text alone.
 func MaskSealed(d timer.Definition) (timer.Definition, int) {
 	n := 0
 	mark := func(s timer.Sealed) timer.Sealed {

@@ -10,11 +10,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// MaxBatch is how many rows one statement takes at the most; longer arguments are cut into
-// statements by the store.
+// MaxBatch is the largest number of rows in one statement. The store splits longer arguments.
 const MaxBatch = 500
 
-// Store is all of it.
+// Store is the whole contract.
 //
 //nolint:interfacebloat // the sum of the small ones, for who opens and closes it
 type Store interface {
@@ -41,85 +40,85 @@ type Store interface {
 	Housekeeping
 	// Now returns the store's clock.
 	Now(ctx context.Context) (time.Time, error)
-	// Ping asks whether the store answers, with the schema this program needs.
+	// Ping checks that the store answers and has the schema that this program needs.
 	Ping(ctx context.Context) error
 	Close() error
 }
 
-// Timers are the definitions.
+// Timers reads and writes timers and their definitions.
 //
-// Create, SetStatus, Edit and Expand are in doubt where the answer to their commit was lost: they
-// return an error together with what the commit would have made. Such fires are brought on their
-// way like committed ones: only a fire that has its row can be claimed, and who would mark it later
-// does not know of it.
+// Create, SetStatus, Edit and Expand may lose the answer to their commit. They then return an error
+// together with the fires that the commit would have created. Such fires are in doubt: the caller
+// puts them into the window and dispatches them like committed ones. A fire without a row cannot be
+// claimed, and nobody else knows that the fires need an entry in the window.
 type Timers interface { //nolint:interfacebloat // all that there is to ask of definitions
-	// Create registers timers, each with its own result, in one transaction. Items with Activate
-	// are expanded by plan. The items of one call may share names: the first wins.
+	// Create registers timers in one transaction, each with its own result. It expands items with
+	// Activate by plan. Items of one call may share a name: the first one wins.
 	Create(ctx context.Context, items []NewTimer, plan Planner) ([]CreateResult, error)
-	// Timer returns one timer. Error: not_found, also for another app's and for a deleted one.
+	// Timer returns one timer. It returns not_found for unknown timers, deleted timers and timers
+	// of other apps.
 	Timer(ctx context.Context, app string, id timer.ID) (timer.Timer, error)
 	// List returns an app's timers in order of id.
 	List(ctx context.Context, q Query) ([]timer.Timer, error)
-	// SetStatus activates, deactivates and deletes timers, each with its own result, in one
-	// transaction. One that is not active any more is expanded up to now: what came due while it
-	// was active and was not expanded yet gets its fires, to be skipped.
+	// SetStatus activates, pauses, deactivates and deletes timers in one transaction, each with its
+	// own result. It expands a timer that it stops up to now: instants that came due while the
+	// timer was active get their fires, which executors then skip.
 	SetStatus(ctx context.Context, items []StatusChange, plan Planner) ([]StatusResult, error)
-	// States returns what is known of the timers, in no order; one that does not exist is left out.
+	// States returns the present states of timers, in no order. It leaves out unknown timers.
 	States(ctx context.Context, ids []timer.ID) ([]timer.State, error)
-	// Definitions returns versions of definitions, in no order; one that does not exist is left
-	// out.
+	// Definitions returns versions of definitions, in no order. It leaves out unknown versions.
 	Definitions(ctx context.Context, keys []VersionKey) (map[VersionKey]timer.Definition, error)
-	// VersionTimes returns when versions came into force, in no order; one that does not exist is
-	// left out. A fire of a version belongs to it if it is due no later than the next version came
-	// into force: what is due later and was not moved to that is superseded, whatever was edited
+	// VersionTimes returns when versions came into force, in no order. It leaves out unknown
+	// versions. A fire belongs to its version if it is due no later than the next version came into
+	// force. A later fire that was not moved to the next version is superseded, whatever was edited
 	// since.
 	VersionTimes(ctx context.Context, keys []VersionKey) (map[VersionKey]int64, error)
-	// VersionAt returns the version by which a fire of its timer's schedule is called: the latest
-	// that came into force before its due instant, where that has the plan of the fire's version
-	// (S20); else the fire's version.
+	// VersionAt returns the version of the definition by which to call a fire of the schedule. This
+	// is the latest version that came into force before the due instant, if it has the same plan as
+	// the fire's version (S20). Otherwise it is the fire's version.
 	VersionAt(ctx context.Context, f timer.Fire) (int32, error)
-	// Changes returns the change log behind a sequence, in order, at most limit entries, each with
-	// the timer's state as it is now; Exists is false for a timer whose row is gone.
+	// Changes returns up to limit entries of the change log after a sequence, in order. Each has
+	// the present state of its timer. State.Exists is false if the timer has no row.
 	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
-	// LastChange returns the latest sequence of the change log, 0 for an empty one.
+	// LastChange returns the latest sequence of the change log, 0 if the log is empty.
 	LastChange(ctx context.Context) (int64, error)
 }
 
-// NewTimer asks for a timer.
+// NewTimer is a request for a timer.
 type NewTimer struct {
 	App, Name      string
 	Definition     timer.Definition
 	Activate       bool
-	IdempotencyKey string // empty: none
-	RequestHash    []byte // of the request behind the key
+	IdempotencyKey string // empty: no key
+	RequestHash    []byte // hash of the request that used the key
 }
 
-// CreateResult is the result of a NewTimer.
+// CreateResult is the result for a NewTimer.
 type CreateResult struct {
-	Timer timer.Timer // as it is in the store now
-	// Existing: an identical one (same definition), or the same idempotency key, was there before.
+	Timer timer.Timer // as stored now
+	// Existing is true if an identical timer or the same idempotency key existed before.
 	Existing bool
-	Fires    []timer.Fire // inserted, to be marked
-	// Err: conflict: the name is taken by another definition, or the key was used for another
+	Fires    []timer.Fire // inserted: put them into the window
+	// Err is a conflict if the name has another definition, or if the key was used for another
 	// request.
 	Err error
 }
 
-// StatusChange asks for a status.
+// StatusChange is a request for a new status.
 type StatusChange struct {
 	App    string
 	ID     timer.ID
-	Status timer.Status // StatusActive, StatusInactive, StatusPaused or StatusDeleted
+	Status timer.Status // active, inactive, paused or deleted
 
-	Reason  string // of StatusPaused
-	UntilMS int64  // of StatusPaused: when it is activated again; 0 is never
+	Reason  string // for StatusPaused
+	UntilMS int64  // for StatusPaused: when the pause ends, 0: never
 
-	From      []timer.Status // refused where the timer's status is none of these; empty: any
-	IfVersion int32          // refused where the timer's version is another; 0: any
+	From      []timer.Status // statuses that allow the change, empty: any
+	IfVersion int32          // version that allows the change, 0: any
 }
 
-// Refused says why the change must not be made to a timer, as it is with its row locked; nil: it
-// may.
+// Refused returns why the change is not allowed for the timer, or nil. The caller has the timer's
+// row locked.
 func (c *StatusChange) Refused(t *timer.Timer) error {
 	if c.IfVersion != 0 && c.IfVersion != t.Version {
 		return timer.Conflict(
@@ -139,23 +138,23 @@ func (c *StatusChange) Refused(t *timer.Timer) error {
 	return nil
 }
 
-// StatusResult is the result of a StatusChange.
+// StatusResult is the result for a StatusChange.
 type StatusResult struct {
-	Timer timer.Timer // as it is in the store now
-	Seq   int64       // its entry in the change log; 0: nothing changed
+	Timer timer.Timer // as stored now
+	Seq   int64       // sequence in the change log, 0: nothing changed
 	Fires []timer.Fire
-	Err   error // not_found; conflict: refused by From or IfVersion
+	Err   error // not_found, or conflict: From or IfVersion did not match
 }
 
 // Query selects timers of an app.
 type Query struct {
 	App    string
-	Status timer.Status // empty: inactive and active ones
-	After  timer.ID     // exclusive
+	Status timer.Status // empty: all but deleted ones
+	After  timer.ID     // excluded
 	Limit  int
 }
 
-// VersionKey names a version of a definition.
+// VersionKey is the key of a version of a definition.
 type VersionKey struct {
 	Timer   timer.ID
 	Version int32
@@ -167,50 +166,52 @@ type Change struct {
 	AtMS  int64
 	State timer.State
 
-	AppID  int64 // not 0: the change is one of a whole app, and State is empty
-	Frozen bool  // of the app
+	AppID  int64 // not 0: the app changed as a whole, and State is empty
+	Frozen bool  // whether the app is frozen
 }
 
-// Planner turns a timer's schedule into fires. It is called inside a transaction with the timer's
-// row locked: it must be quick, and call nothing outside. t is as it will be written (status,
-// epoch, active_since, anchor set); nowMS is the store's clock. t.NextDueMS need not be a due
-// instant: everything before it is expanded. It may be asked again for what is expanded already,
-// with FiresCreated so low that no limit is reached, to find the fires that an edit moves or takes
-// back (S20): what it answers then is not written.
+// Planner turns a timer's schedule into fires. The store calls it in a transaction that has the
+// timer's row locked, so it must be quick and call nothing outside.
+//
+// t is the timer as it will be written, with its status, epoch, active_since and anchor. nowMS is
+// the store's clock. t.NextDueMS need not be a due instant: everything before it is expanded.
+//
+// The store also plans instants again that are already expanded, to find fires that an edit moves
+// or takes back (S20). FiresCreated is then so low that no limit applies. Such a plan is not
+// written.
 type Planner func(t *timer.Timer, nowMS int64) Plan
 
-// Plan is a stretch of a timer's expansion.
+// Plan is a part of a timer's expansion.
 type Plan struct {
-	Fires []timer.Fire // series 0, due from t.NextDueMS on, bucket chosen
-	// misfires that get no fire: each a stretch from DueMS to UntilMS with its Count, within the
-	// stretch planned.
+	Fires []timer.Fire // series 0, due at t.NextDueMS or later, with their buckets
+	// Skips are misfires that get no fire. Each is a stretch from DueMS to UntilMS with its Count,
+	// within the part that was planned.
 	Skips      []timer.Outcome
-	NextDueMS  int64 // not before t.NextDueMS
+	NextDueMS  int64 // t.NextDueMS or later
 	ExpandAtMS int64
-	Err        error // the definition cannot be expanded: nothing is written but ExpandAtMS
+	Err        error // the definition cannot be expanded: only ExpandAtMS is written
 }
 
-// Expander expands.
+// Expander turns schedules into fires.
 type Expander interface {
-	// Expand takes up to limit active timers whose time to be expanded has come and that no other
-	// call holds, plans them, and inserts their fires; and activates paused ones whose pause has
-	// ended, which counts and is logged as any activation. It returns the fires, to be marked, and
-	// how many timers it took. Fires with an error are in doubt (see [Timers]).
+	// Expand takes up to limit active timers that are due for expansion and that no other call has
+	// locked. It plans them and inserts their fires. It also activates timers whose pause has
+	// ended, which counts and is logged like any activation. It returns the fires, for the window,
+	// and the number of timers. Fires with an error are in doubt (see [Timers]).
 	Expand(ctx context.Context, limit int, plan Planner) (fires []timer.Fire, timers int, err error)
-	// ExpandBacklog returns how many active timers wait for expansion, counting at most limit of
-	// them, and the earliest expand_at (0: none).
+	// ExpandBacklog counts the active timers that are due for expansion, up to limit. It also
+	// returns the earliest expand_at, 0 if there is none.
 	ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error)
 }
 
-// Minutes are the bucket counts.
+// Minutes counts the buckets of each minute.
 type Minutes interface {
-	// GrowMinutes adds to the estimates of minutes and raises their bucket counts to Buckets where
-	// they are not frozen, each minute in an autocommit statement of its own; it returns the counts
-	// committed now.
+	// GrowMinutes adds to the estimates of minutes and raises the bucket counts of those that are
+	// not frozen. It commits each minute by itself, and returns the counts that are committed now.
 	GrowMinutes(ctx context.Context, grow []slicing.Growth) ([]slicing.MinuteCount, error)
-	// MinuteCounts returns the known counts of minutes from..to (inclusive); a minute without row
-	// has 1 bucket.
+	// MinuteCounts returns the counts of the minutes from..to, both included. A minute without a
+	// row has one bucket and is left out.
 	MinuteCounts(ctx context.Context, from, to int64) ([]slicing.MinuteCount, error)
-	// FreezeMinute stops a minute's count and returns it (at least 1).
+	// FreezeMinute makes a minute's bucket count final and returns it. It is at least 1.
 	FreezeMinute(ctx context.Context, minute int64) (buckets int32, err error)
 }
