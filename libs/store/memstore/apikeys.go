@@ -19,7 +19,7 @@ func (s *Store) APIKey(_ context.Context, id string) (store.APIKey, error) {
 	return store.APIKey{}, timer.NotFound("API key", id)
 }
 
-// APIKeys returns the keys of an app.
+// APIKeys returns the keys of an app, newest first.
 func (s *Store) APIKeys(_ context.Context, app string) ([]store.APIKey, error) {
 	defer s.lock()()
 	return s.liveKeys(func(k *store.APIKey) bool { return k.App == app }), nil
@@ -40,7 +40,7 @@ func (s *Store) liveKeys(wanted func(k *store.APIKey) bool) (keys []store.APIKey
 	return keys
 }
 
-// AddAPIKey adds one.
+// AddAPIKey adds a key and logs the change.
 func (s *Store) AddAPIKey(_ context.Context, k store.APIKey) error {
 	if k.ID == "" || len(k.Hash) == 0 {
 		return timer.Invalid("id", "a key has an id and a hash")
@@ -65,7 +65,7 @@ func (s *Store) AddAPIKey(_ context.Context, k store.APIKey) error {
 	return nil
 }
 
-// RevokeAPIKey ends one.
+// RevokeAPIKey revokes a key.
 func (s *Store) RevokeAPIKey(_ context.Context, app, id string) error {
 	defer s.lock()()
 	k := s.keysByID[id]

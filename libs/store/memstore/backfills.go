@@ -23,7 +23,7 @@ func (s *Store) backfill(app string, id timer.ID) (*backfill, error) {
 	return nil, timer.NotFound("backfill", id)
 }
 
-// StartBackfill begins one.
+// StartBackfill begins a backfill.
 func (s *Store) StartBackfill(_ context.Context, b store.Backfill) (store.Backfill, error) {
 	defer s.lock()()
 	t := s.timers[b.Timer]
@@ -44,7 +44,7 @@ func (s *Store) StartBackfill(_ context.Context, b store.Backfill) (store.Backfi
 	return b, nil
 }
 
-// Backfill returns one.
+// Backfill returns a backfill.
 func (s *Store) Backfill(_ context.Context, app string, id timer.ID) (store.Backfill, error) {
 	defer s.lock()()
 	b, err := s.backfill(app, id)
@@ -54,7 +54,7 @@ func (s *Store) Backfill(_ context.Context, app string, id timer.ID) (store.Back
 	return b.Backfill, nil
 }
 
-// CancelBackfill ends one, and its fires that nobody owns.
+// CancelBackfill ends a backfill and finishes its unowned fires.
 func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (store.Backfill, error) {
 	defer s.lock()()
 	b, err := s.backfill(app, id)
@@ -62,7 +62,7 @@ func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (stor
 		return store.Backfill{}, err
 	}
 	var open []*timer.Fire
-	some := false // is open
+	some := false // whether any fire is open
 	for fid, f := range s.fires {
 		if fid.Timer != b.Timer || fid.Series != int64(id) {
 			continue
@@ -78,7 +78,7 @@ func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (stor
 	nowMS := s.nowMS()
 	slices.SortFunc(open, func(x, y *timer.Fire) int { return timer.CompareFires(*x, *y) })
 	for _, f := range open {
-		s.end(f, &timer.Outcome{
+		s.finish(f, &timer.Outcome{
 			Fire:       *f,
 			Kind:       timer.Skipped,
 			Reason:     timer.ReasonCancelled,
@@ -94,7 +94,7 @@ func (s *Store) CancelBackfill(_ context.Context, app string, id timer.ID) (stor
 	return b.Backfill, nil
 }
 
-// ExpandBackfills plans backfills one after the other.
+// ExpandBackfills plans backfills one by one.
 func (s *Store) ExpandBackfills(
 	_ context.Context,
 	limit int,
@@ -113,7 +113,7 @@ func (s *Store) ExpandBackfills(
 			continue
 		}
 		made, nextMS, err := plan(&t.Timer, &b.Backfill, nowMS)
-		if err != nil || !fits(&b.Backfill, made, nextMS) {
+		if err != nil || !validPlan(&b.Backfill, made, nextMS) {
 			b.expandAtMS = nowMS + planRetryDelay.Milliseconds()
 			continue
 		}
@@ -130,8 +130,8 @@ func (s *Store) ExpandBackfills(
 	return fires, n, nil
 }
 
-// fits tells whether a plan goes forward, and has each due instant of its stretch once.
-func fits(b *store.Backfill, fires []timer.Fire, nextMS int64) bool {
+// validPlan reports whether a plan advances and has each due instant of its part once.
+func validPlan(b *store.Backfill, fires []timer.Fire, nextMS int64) bool {
 	slices.SortFunc(fires, timer.CompareFires)
 	last := b.NextMS - 1
 	for i := range fires {

@@ -10,8 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// fill gives a timer the contents of its calendars.
-func (s *Store) fill(t *row) {
+// fillCalendars adds the contents of its calendars to a timer.
+func (s *Store) fillCalendars(t *row) {
 	t.Calendars = nil
 	for _, name := range t.Definition.Schedule.Calendars {
 		if c := s.calendars[nameKey{t.App, name}]; c != nil {
@@ -20,8 +20,8 @@ func (s *Store) fill(t *row) {
 	}
 }
 
-// using returns the live timers that name a calendar.
-func (s *Store) using(app, name string) (ts []*row) {
+// timersUsing returns the timers that name a calendar, without deleted ones.
+func (s *Store) timersUsing(app, name string) (ts []*row) {
 	for _, t := range s.rows {
 		if t.App == app && t.Status != timer.StatusDeleted &&
 			slices.Contains(t.Definition.Schedule.Calendars, name) {
@@ -31,7 +31,7 @@ func (s *Store) using(app, name string) (ts []*row) {
 	return ts
 }
 
-// PutCalendar makes or replaces a calendar and asks for a new plan of the timers that name it.
+// PutCalendar creates or replaces a calendar and requests a replan of the timers that name it.
 func (s *Store) PutCalendar(
 	_ context.Context,
 	app string,
@@ -48,8 +48,8 @@ func (s *Store) PutCalendar(
 		return 0, timer.Conflict("version", "the calendar has another version by now")
 	}
 	s.calendars[nameKey{app, c.Name}] = next
-	for _, t := range s.using(app, c.Name) {
-		s.fill(t)
+	for _, t := range s.timersUsing(app, c.Name) {
+		s.fillCalendars(t)
 		s.requestReplan(t, next.UpdatedMS)
 	}
 	return next.Version, nil
@@ -57,7 +57,7 @@ func (s *Store) PutCalendar(
 
 // requestReplan sets Replan of a timer.
 func (s *Store) requestReplan(t *row, nowMS int64) {
-	if t.Replan, t.calendar = true, true; t.Status == timer.StatusActive {
+	if t.Replan, t.replanCalendar = true, true; t.Status == timer.StatusActive {
 		t.ExpandAtMS = nowMS
 		s.expandMS = min(s.expandMS, t.ExpandAtMS)
 	}
@@ -92,13 +92,13 @@ func (s *Store) Calendars(
 	return all[:min(len(all), limit)], nil
 }
 
-// DeleteCalendar deletes a calendar that no live timer names.
+// DeleteCalendar deletes a calendar that no timer names.
 func (s *Store) DeleteCalendar(_ context.Context, app, name string) error {
 	defer s.lock()()
 	if s.calendars[nameKey{app, name}] == nil {
 		return timer.NotFound("calendar", name)
 	}
-	if ts := s.using(app, name); len(ts) > 0 {
+	if ts := s.timersUsing(app, name); len(ts) > 0 {
 		return timer.Conflict(
 			"calendar",
 			fmt.Sprintf("the timer %d (%q) names it", ts[0].ID, ts[0].Name),

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Complete ends a fire that was accepted, or gives it back.
+// Complete finishes a fire that was accepted, or releases it.
 func (s *Store) Complete(
 	_ context.Context,
 	app string,
@@ -54,9 +54,9 @@ func (s *Store) completeEnded(t *row, c *store.Completion) (store.CompletionResu
 	case c.Failed == nil && o.Kind == timer.Delivered && o.Owner == store.SystemSession && o.Attempts == c.Attempt:
 		out.State = store.CompletionRepeated
 		if c.Next != nil {
-			out.Fires = s.again(c.Next.FireID)
+			out.Fires = s.unclaimed(c.Next.FireID)
 		}
-		out.Fires = distinct(append(out.Fires, s.again(t.running)...))
+		out.Fires = distinct(append(out.Fires, s.unclaimed(t.slot)...))
 	case s.failedBefore(c):
 		out.State = store.CompletionRepeated
 	}
@@ -94,7 +94,7 @@ func (s *Store) complete(t *row, f *timer.Fire, c *store.Completion) store.Compl
 			o.StatusCode, o.DurationMS = a.StatusCode, a.DurationMS
 		}
 	}
-	s.end(f, &o, store.SystemSession)
+	s.finish(f, &o, store.SystemSession)
 	made := s.successor(&o)
 	delete(t.queue, o.FireID)
 	return store.CompletionResult{Fires: distinct(append(made, s.promoteNext(t)...))}
@@ -107,13 +107,14 @@ func (s *Store) completeFailed(f *timer.Fire, c *store.Completion) store.Complet
 	if a.StartMS == 0 {
 		a.StartMS = nowMS - a.DurationMS
 	}
-	// The acceptance is recorded as the same attempt: the two are told apart by their ends.
+	// The acceptance is recorded under the same attempt number. The ends tell the two records
+	// apart.
 	for slices.ContainsFunc(s.attempts[f.FireID], func(b timer.Attempt) bool {
 		return b.N == a.N && b.Target == a.Target && b.StartMS+b.DurationMS == a.StartMS+a.DurationMS
 	}) {
 		a.DurationMS++
 	}
-	s.giveBack(f, nowMS, 0, timer.FireAsyncFailed)
-	s.try(f.FireID, []timer.Attempt{a})
+	s.release(f, nowMS, 0, timer.FireAsyncFailed)
+	s.addAttempts(f.FireID, []timer.Attempt{a})
 	return store.CompletionResult{Fires: []timer.Fire{*f}}
 }

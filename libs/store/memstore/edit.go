@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TimerByName returns an app's live timer by its name.
+// TimerByName returns a timer of an app that is not deleted.
 func (s *Store) TimerByName(_ context.Context, app, name string) (timer.Timer, error) {
 	defer s.lock()()
 	t := s.names[nameKey{app, name}]
@@ -21,7 +21,7 @@ func (s *Store) TimerByName(_ context.Context, app, name string) (timer.Timer, e
 	return t.Timer, nil
 }
 
-// Edit settles the items one after the other.
+// Edit applies the items one by one.
 func (s *Store) Edit(
 	_ context.Context,
 	items []store.Edit,
@@ -82,14 +82,14 @@ func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fi
 		if slices.ContainsFunc(replaced, func(f *timer.Fire) bool { return f.Owner != 0 }) {
 			return nil, timer.Conflict(
 				"",
-				"its fire is with an executor, and is called as it was defined: make another timer",
+				"an executor has claimed its fire and calls it by the old definition: create another timer instead",
 			)
 		}
 	}
 	active := t.Status == timer.StatusActive
 	var fires []timer.Fire
 	if active && !same {
-		fires = s.catchUp(t, plan, nowMS)
+		fires = s.expandPast(t, plan, nowMS)
 	}
 	if same && t.Definition.Priority.PriorityLevel() != fresh.Definition.Priority.PriorityLevel() {
 		for _, f := range s.ahead(t, nowMS) {
@@ -102,20 +102,20 @@ func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fi
 	t.Version++
 	t.Definition, t.text, t.VersionMS, t.UpdatedMS = fresh.Definition, fresh.text, nowMS, nowMS
 	t.versions[t.Version] = t.Definition
-	t.times[t.Version] = t.VersionMS
-	s.fill(t)
+	t.versionSinceMS[t.Version] = t.VersionMS
+	s.fillCalendars(t)
 	if same {
-		t.plans[t.Version] = t.planVersion
+		t.planVersions[t.Version] = t.planVersion
 		return nil, nil
 	}
-	t.Replan, t.calendar, t.planVersion = true, false, t.Version
-	t.plans[t.Version] = t.planVersion
+	t.Replan, t.replanCalendar, t.planVersion = true, false, t.Version
+	t.planVersions[t.Version] = t.planVersion
 	if active {
 		fires = append(fires, s.proceed(t, plan, nowMS)...)
 	}
 	for _, f := range replaced {
 		if f.Version < t.Version {
-			s.end(
+			s.finish(
 				f,
 				&timer.Outcome{
 					Fire:       *f,
@@ -144,7 +144,7 @@ func samePlan(a, b timer.Definition) (bool, error) {
 	return bytes.Equal(x, y), nil
 }
 
-// AddFires inserts fires that were asked for.
+// AddFires inserts fires of a series other than 0.
 func (s *Store) AddFires(
 	_ context.Context,
 	app string,

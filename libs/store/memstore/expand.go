@@ -11,14 +11,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// planRetryDelay is how much later a timer is looked at again whose plan failed and named no later
-// instant.
+// planRetryDelay postpones a timer whose plan failed without naming a later instant.
 const planRetryDelay = time.Minute
 
-var errBadPlan = errors.New("the plan goes back, repeats itself, or is another timer's")
+var errBadPlan = errors.New("the plan moves back, repeats a fire, or is for another timer")
 
-// activate makes a timer active from now on, or from the end of its pause on, and plans the first
-// stretch of its fires.
+// activate activates a timer from now on, or from the end of its pause, and plans its first fires.
 func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	sinceMS := nowMS
 	if t.pauseIsOver(nowMS) {
@@ -33,34 +31,35 @@ func (s *Store) activate(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	}
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay && t.NextDueMS != 0 &&
 		(t.NextDueMS == timer.NeverMS || t.NextDueMS <= sinceMS) {
-		// each activation begins a chain, behind all that the one before it had.
+		// Each activation begins a new chain, after all fires of the one before.
 		t.NextDueMS = sinceMS + 1
 	}
 	released := s.releaseDeferred(t)
 	return append(s.proceed(t, plan, nowMS), released...)
 }
 
-// proceed plans the next stretch, anew where that was asked for.
+// proceed plans the next part of an active timer, and replans it if Replan is set.
 func (s *Store) proceed(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	was, wasPlan := t.Timer, t.planVersion
 	t.Replan = false
-	if was.Replan && t.calendar && t.NextDueMS > nowMS+1 {
+	if was.Replan && t.replanCalendar && t.NextDueMS > nowMS+1 {
 		if t.NextDueMS == timer.NeverMS && t.Definition.Schedule.Kind.OneShot() &&
 			len(s.ahead(t, nowMS)) == 0 {
-			t.calendar, t.ExpandAtMS = false, timer.NeverMS // it was due, and is not due again
+			// it was due before, and is not due again
+			t.replanCalendar, t.ExpandAtMS = false, timer.NeverMS
 			return nil
 		}
 		s.takeBack(t, nowMS)
 		t.versions[t.Version+1] = t.Definition
-		t.times[t.Version+1] = nowMS
+		t.versionSinceMS[t.Version+1] = nowMS
 		t.Version++
 		t.VersionMS, t.UpdatedMS, t.planVersion = nowMS, nowMS, t.Version
-		t.plans[t.Version] = t.planVersion
+		t.planVersions[t.Version] = t.planVersion
 	}
 	fires, ok := s.expand(t, plan, nowMS)
 	switch {
 	case ok:
-		t.calendar = false
+		t.replanCalendar = false
 	case was.Replan:
 		delete(t.versions, was.Version+1)
 		was.ExpandAtMS = t.ExpandAtMS
@@ -84,7 +83,7 @@ func (s *Store) ahead(t *row, nowMS int64) (open []*timer.Fire) {
 	return open
 }
 
-// takeBack forgets what is expanded beyond now.
+// takeBack sets the expansion back to now.
 func (s *Store) takeBack(t *row, nowMS int64) {
 	if t.NextDueMS > nowMS+1 {
 		t.FiresCreated = max(0, t.FiresCreated-int64(len(s.ahead(t, nowMS))))
@@ -92,7 +91,7 @@ func (s *Store) takeBack(t *row, nowMS int64) {
 	}
 }
 
-// expand plans a stretch of a timer, moves it forward and inserts its fires.
+// expand plans the next part of a timer and inserts its fires.
 func (s *Store) expand(t *row, plan store.Planner, nowMS int64) (fires []timer.Fire, ok bool) {
 	p := plan(&t.Timer, nowMS)
 	if p.Err == nil {
@@ -106,19 +105,18 @@ func (s *Store) expand(t *row, plan store.Planner, nowMS int64) (fires []timer.F
 		s.expandMS = min(s.expandMS, t.ExpandAtMS)
 		return nil, false
 	}
-	fires = s.take(t, &p, nowMS)
+	fires = s.addPlan(t, &p, nowMS)
 	s.expandMS = min(s.expandMS, t.ExpandAtMS)
 	return fires, true
 }
 
-// take moves a timer forward over a plan and writes what the plan has. It returns what is to be
-// marked.
-func (s *Store) take(t *row, p *store.Plan, nowMS int64) (marked []timer.Fire) {
+// addPlan advances a timer past a plan and writes the plan. It returns the fires for the window.
+func (s *Store) addPlan(t *row, p *store.Plan, nowMS int64) (marked []timer.Fire) {
 	t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
 	for i := range p.Skips {
 		o := &p.Skips[i]
 		o.AppID, o.Version, o.Epoch, o.Kind, o.FinishedMS = t.AppID, t.Version, t.ActiveEpoch, timer.Skipped, nowMS
-		s.add(kept(*o, store.SystemSession))
+		s.add(asStored(*o, store.SystemSession))
 	}
 	for i := range p.Fires {
 		f := &p.Fires[i]
@@ -137,8 +135,8 @@ func (s *Store) take(t *row, p *store.Plan, nowMS int64) (marked []timer.Fire) {
 	return marked
 }
 
-// move gives an open fire of an older version, or epoch, the planned one, and tells whether it is
-// to be marked again. Who owns it keeps its run.
+// move gives an open fire of an older version or epoch the planned one. It reports whether the fire
+// needs a new entry in the window. A fire with an owner keeps its run_at.
 func (s *Store) move(row, planned *timer.Fire) bool {
 	if row.Version >= planned.Version && row.Epoch >= planned.Epoch {
 		return false
@@ -154,8 +152,8 @@ func (s *Store) move(row, planned *timer.Fire) bool {
 	return true
 }
 
-// catchUp expands what came due while the timer was active and nobody expanded it.
-func (s *Store) catchUp(t *row, plan store.Planner, nowMS int64) (fires []timer.Fire) {
+// expandPast expands what came due while the timer was active and was not expanded yet.
+func (s *Store) expandPast(t *row, plan store.Planner, nowMS int64) (fires []timer.Fire) {
 	for t.NextDueMS <= nowMS {
 		p := plan(&t.Timer, nowMS)
 		if p.Err != nil || checkPlan(&t.Timer, &p) != nil {
@@ -174,7 +172,7 @@ func (s *Store) catchUp(t *row, plan store.Planner, nowMS int64) (fires []timer.
 			p.NextDueMS = min(p.NextDueMS, p.Skips[m].DueMS)
 		}
 		p.Fires, p.Skips = p.Fires[:n], p.Skips[:m]
-		fires = append(fires, s.take(t, &p, nowMS)...)
+		fires = append(fires, s.addPlan(t, &p, nowMS)...)
 		if n+m == 0 {
 			break
 		}
@@ -182,7 +180,7 @@ func (s *Store) catchUp(t *row, plan store.Planner, nowMS int64) (fires []timer.
 	return fires
 }
 
-// checkPlan sees to it that no due instant of a timer comes up twice.
+// checkPlan verifies that no due instant of a timer is planned twice.
 func checkPlan(t *timer.Timer, p *store.Plan) error {
 	slices.SortFunc(p.Fires, timer.CompareFires)
 	slices.SortFunc(p.Skips, func(a, b timer.Outcome) int { return cmp.Compare(a.DueMS, b.DueMS) })
@@ -217,9 +215,9 @@ func checkPlan(t *timer.Timer, p *store.Plan) error {
 	return nil
 }
 
-// waiting returns the timers whose time to be expanded, or resumed, has come, in the order in which
-// it came.
-func (s *Store) waiting(nowMS int64) (ts []*row) {
+// dueForExpansion returns the timers that are due for expansion, or whose pause has ended, earliest
+// first.
+func (s *Store) dueForExpansion(nowMS int64) (ts []*row) {
 	if nowMS < s.expandMS {
 		return nil
 	}
@@ -240,7 +238,7 @@ func (s *Store) waiting(nowMS int64) (ts []*row) {
 	return ts
 }
 
-// Expand plans timers one after the other.
+// Expand plans timers one by one.
 func (s *Store) Expand(
 	_ context.Context,
 	limit int,
@@ -248,7 +246,7 @@ func (s *Store) Expand(
 ) (fires []timer.Fire, n int, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
-	ts := s.waiting(nowMS)
+	ts := s.dueForExpansion(nowMS)
 	n = min(len(ts), limit)
 	for _, t := range ts[:n] {
 		was := t.Timer
@@ -268,7 +266,7 @@ func (s *Store) Expand(
 func (s *Store) ExpandBacklog(_ context.Context, limit int) (n int, oldestMS int64, err error) {
 	defer s.lock()()
 	ts := slices.DeleteFunc(
-		s.waiting(s.nowMS()),
+		s.dueForExpansion(s.nowMS()),
 		func(t *row) bool { return t.Status != timer.StatusActive },
 	)
 	if len(ts) == 0 {

@@ -27,13 +27,12 @@ func (s *Store) remove(f *timer.Fire) {
 	}
 }
 
-// byRun orders fires as they come up.
+// byRun orders fires by run_at.
 func byRun(a, b timer.Fire) int {
 	return cmp.Or(cmp.Compare(a.RunAtMS, b.RunAtMS), timer.CompareFires(a, b))
 }
 
-// open returns the open fires that run until an instant and are wanted, in order of run, at most
-// limit.
+// open returns up to limit wanted open fires up to an instant, in order of run_at.
 func (s *Store) open(untilMS int64, limit int, wanted func(f *timer.Fire) bool) (out []timer.Fire) {
 	for minute, fires := range s.byMinute {
 		if minute > untilMS/timer.MinuteMS {
@@ -64,7 +63,7 @@ func (s *Store) LoadSlice(
 	return out[:min(len(out), limit)], nil
 }
 
-// Claim takes what is free, or a dead session's.
+// Claim claims fires that are free or belong to expired sessions.
 func (s *Store) Claim(
 	_ context.Context,
 	session timer.ID,
@@ -87,7 +86,7 @@ func (s *Store) Claim(
 	return won, nil
 }
 
-// owned returns the row of a fire that the session owns at the revision given.
+// owned returns the row of a fire that the session owns at the given revision.
 func (s *Store) owned(session timer.ID, given *timer.Fire) *timer.Fire {
 	if f := s.fires[given.FireID]; f != nil && f.Owner == session && f.Rev == given.Rev {
 		return f
@@ -95,7 +94,7 @@ func (s *Store) owned(session timer.ID, given *timer.Fire) *timer.Fire {
 	return nil
 }
 
-// moveTo gives a fire the run of its next attempt, and what its last one came to.
+// moveTo copies the fields that a release or a retry writes.
 func (s *Store) moveTo(f, given *timer.Fire) {
 	s.remove(f)
 	f.RunAtMS, f.Bucket, f.State, f.Attempt, f.FirstLatenessMS, f.TargetBits = given.RunAtMS, given.Bucket, given.State, given.Attempt, given.FirstLatenessMS, given.TargetBits
@@ -103,7 +102,7 @@ func (s *Store) moveTo(f, given *timer.Fire) {
 	s.insert(f)
 }
 
-// Release gives fires back.
+// Release releases fires for dispatch.
 func (s *Store) Release(
 	_ context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
 ) (released []timer.Fire, err error) {
@@ -117,14 +116,14 @@ func (s *Store) Release(
 		s.moveTo(f, g)
 		f.Version = max(f.Version, g.Version)
 		f.Rev, f.Owner = f.Rev+1, 0
-		s.try(f.FireID, attempts)
+		s.addAttempts(f.FireID, attempts)
 		released = append(released, *f)
 	}
 	slices.SortFunc(released, timer.CompareFires)
 	return released, nil
 }
 
-// RecordAttempts writes what happened to fires that stay in hand.
+// RecordAttempts writes the attempts of fires that stay claimed.
 func (s *Store) RecordAttempts(
 	_ context.Context, session timer.ID, fires []timer.Fire, attempts []timer.Attempt,
 ) (lost []timer.FireID, err error) {
@@ -138,13 +137,13 @@ func (s *Store) RecordAttempts(
 		}
 		s.moveTo(f, g)
 		f.Version = max(f.Version, g.Version)
-		s.try(f.FireID, attempts)
+		s.addAttempts(f.FireID, attempts)
 	}
 	slices.SortFunc(lost, timer.CompareFireIDs)
 	return slices.Compact(lost), nil
 }
 
-// Begin notes that first attempts begin.
+// Begin records that first attempts begin.
 func (s *Store) Begin(_ context.Context, session timer.ID, fires []timer.Fire) error {
 	defer s.lock()()
 	for i := range fires {
@@ -155,7 +154,7 @@ func (s *Store) Begin(_ context.Context, session timer.ID, fires []timer.Fire) e
 	return nil
 }
 
-// OpenAmong returns those that are open.
+// OpenAmong returns those of the fires that are open.
 func (s *Store) OpenAmong(_ context.Context, ids []timer.FireID) (open []timer.Fire, err error) {
 	defer s.lock()()
 	for _, id := range ids {
@@ -166,7 +165,7 @@ func (s *Store) OpenAmong(_ context.Context, ids []timer.FireID) (open []timer.F
 	return open, nil
 }
 
-// Overdue sweeps.
+// Overdue returns overdue fires whose next sweep is due.
 func (s *Store) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, error) {
 	defer s.lock()()
 	nowMS := s.nowMS()
@@ -185,8 +184,8 @@ func (s *Store) Overdue(_ context.Context, q store.OverdueQuery) ([]timer.Fire, 
 	return out, nil
 }
 
-// dueSweeps returns how many sweeps have come for a fire that is so far past its run: after 10, 20,
-// 40, 80, 160 and 320 s, then every 5 min.
+// dueSweeps returns how many sweeps are due for a fire that is pastMS after its run_at: after 10,
+// 20, 40, 80, 160 and 320 s, then every 5 min.
 func dueSweeps(pastMS int64) (n int32) {
 	const doublings = 5
 	after, every := store.SweepAfter.Milliseconds(), store.SweepEvery.Milliseconds()
@@ -199,7 +198,7 @@ func dueSweeps(pastMS int64) (n int32) {
 	return n
 }
 
-// Owned returns what sessions own.
+// Owned returns the fires that sessions own.
 func (s *Store) Owned(
 	_ context.Context,
 	sessions []timer.ID,
@@ -217,7 +216,7 @@ func (s *Store) Owned(
 	), nil
 }
 
-// OldestOpen returns the run of the open fire that is most overdue.
+// OldestOpen returns the run_at_ms of the most overdue open fire.
 func (s *Store) OldestOpen(context.Context) (oldest int64, err error) {
 	defer s.lock()()
 	nowMS := s.nowMS()

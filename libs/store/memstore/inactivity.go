@@ -8,20 +8,20 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// wait is what a deferred fire gets when its timer is active: its run, if it still has the
+// deferredRun is the run_at that a deferred fire gets when its timer is active, if it still has the
 // revision.
-type wait struct {
+type deferredRun struct {
 	runMS int64
 	rev   int32
 }
 
-// pauseIsOver tells whether the end of the timer's pause has passed, and nobody has activated it
+// pauseIsOver reports whether the end of the pause has passed and nobody has activated the timer
 // yet.
 func (t *row) pauseIsOver(nowMS int64) bool {
 	return t.Status == timer.StatusPaused && t.PausedUntilMS > 0 && t.PausedUntilMS <= nowMS
 }
 
-// endStretch ends the stretch that the timer is in, if it is in one.
+// endStretch ends the present stretch of the timer, if there is one.
 func (t *row) endStretch(atMS int64) {
 	if n := len(t.inactive); n > 0 && t.InactiveSinceMS > 0 && t.Status != timer.StatusDeleted {
 		last := &t.inactive[n-1]
@@ -29,8 +29,8 @@ func (t *row) endStretch(atMS int64) {
 	}
 }
 
-// endPause activates a timer whose pause is over, so that what is about to change it finds it as it
-// is by the clock.
+// endPause activates a timer whose pause is over. The caller's change then finds it in the state
+// that it has by the clock.
 func (s *Store) endPause(t *row, plan store.Planner, nowMS int64) []timer.Fire {
 	if !t.pauseIsOver(nowMS) {
 		return nil
@@ -55,7 +55,7 @@ func (s *Store) Inactivities(
 	return all, nil
 }
 
-// Defer lets fires wait for their timers.
+// Defer defers fires until their timers are active.
 func (s *Store) Defer(
 	_ context.Context,
 	session timer.ID,
@@ -75,11 +75,11 @@ func (s *Store) Defer(
 			continue
 		}
 		if t.deferred == nil {
-			t.deferred = make(map[timer.FireID]wait)
+			t.deferred = make(map[timer.FireID]deferredRun)
 		}
-		t.deferred[f.FireID] = wait{d.Fire.RunAtMS, f.Rev + 1}
-		if t.running == f.FireID && d.Fire.Attempt == 0 {
-			t.running = timer.FireID{}
+		t.deferred[f.FireID] = deferredRun{d.Fire.RunAtMS, f.Rev + 1}
+		if t.slot == f.FireID && d.Fire.Attempt == 0 {
+			t.slot = timer.FireID{}
 		}
 		delete(t.queue, f.FireID)
 		s.moveTo(f, &timer.Fire{
@@ -94,7 +94,7 @@ func (s *Store) Defer(
 	return active, nil
 }
 
-// releaseDeferred gives the fires that wait for a timer their run back.
+// releaseDeferred restores the run_at of a timer's deferred fires.
 func (s *Store) releaseDeferred(t *row) (released []timer.Fire) {
 	for id, w := range t.deferred {
 		f := s.fires[id]

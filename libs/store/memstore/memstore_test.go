@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carillon-timer/carillon/libs/store/memstore"
 	"github.com/carillon-timer/carillon/libs/store"
+	"github.com/carillon-timer/carillon/libs/store/memstore"
 	"github.com/carillon-timer/carillon/libs/store/storetest"
 )
 

@@ -11,10 +11,10 @@ import (
 
 const (
 	maxEventAge  = time.Hour
-	maxClockSkew = time.Minute // of the database's clock, that of a session
+	maxClockSkew = time.Minute // between a session's clock and the store's
 )
 
-// eventPosition is how far a session's outcomes are published.
+// eventPosition is the position up to which a session's outcomes are published.
 type eventPosition struct {
 	at  store.OutcomePosition
 	all bool
@@ -24,7 +24,7 @@ func place(p store.OutcomePosition) timer.Outcome {
 	return timer.Outcome{Fire: timer.Fire{FireID: p.FireID}, FinishedMS: p.FinishedMS}
 }
 
-// PendingEvents returns what a session recorded behind a position.
+// PendingEvents returns the outcomes of a session after a position.
 func (s *Store) PendingEvents(
 	_ context.Context,
 	session timer.ID,
@@ -65,7 +65,7 @@ func (s *Store) AckEvents(_ context.Context, session timer.ID, p store.OutcomePo
 	return nil
 }
 
-// SessionsWithPendingEvents returns the sessions that ended lately.
+// SessionsWithPendingEvents returns the sessions that ended recently.
 func (s *Store) SessionsWithPendingEvents(
 	context.Context,
 ) (map[timer.ID]store.OutcomePosition, error) {

@@ -12,21 +12,21 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Record ends fires.
+// Record finishes fires.
 func (s *Store) Record(
 	_ context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, made []timer.Fire, err error) {
 	defer s.lock()()
-	var turns []*row // that may be free now
+	var turns []*row // timers whose slot may be free now
 	for i := range outcomes {
 		o := &outcomes[i]
 		f, t := s.fires[o.FireID], s.timers[o.Timer]
 		switch {
 		case f != nil && f.Owner == session && (o.Reason != timer.ReasonSuperseded || f.Version == o.Version && f.Epoch == o.Epoch):
-			s.end(f, o, session)
-			s.try(o.FireID, attempts)
+			s.finish(f, o, session)
+			s.addAttempts(o.FireID, attempts)
 			if (o.Serial || o.Next != nil) && o.Series == 0 && o.Attempts > 0 {
-				t.endedMS = max(t.endedMS, o.FinishedMS)
+				t.lastCallEndedMS = max(t.lastCallEndedMS, o.FinishedMS)
 			}
 			if o.Uncounted {
 				s.uncount(t)
@@ -40,10 +40,10 @@ func (s *Store) Record(
 			lost = append(lost, o.FireID)
 		default:
 			if o.Next != nil {
-				made = append(made, s.again(o.Next.FireID)...)
+				made = append(made, s.unclaimed(o.Next.FireID)...)
 			}
 			if o.Serial {
-				made = append(made, s.again(t.running)...)
+				made = append(made, s.unclaimed(t.slot)...)
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func (s *Store) Record(
 	return slices.Compact(lost), distinct(made), nil
 }
 
-// uncount gives back what a skipped fire took of max_fires.
+// uncount takes a skipped fire off fires_created.
 func (s *Store) uncount(t *row) {
 	if t.FiresCreated = max(0, t.FiresCreated-1); t.Status == timer.StatusActive {
 		t.ExpandAtMS = min(t.ExpandAtMS, s.nowMS())
@@ -62,29 +62,29 @@ func (s *Store) uncount(t *row) {
 	}
 }
 
-// end moves a fire from the open ones to the outcomes.
-func (s *Store) end(f *timer.Fire, o *timer.Outcome, session timer.ID) {
+// finish moves a fire from the open fires to the outcomes.
+func (s *Store) finish(f *timer.Fire, o *timer.Outcome, session timer.ID) {
 	s.remove(f)
-	s.add(kept(*o, session))
+	s.add(asStored(*o, session))
 	s.ended[o.FireID] = session
 }
 
-// add adds an outcome, as it is kept.
+// add adds an outcome in its stored form.
 func (s *Store) add(o timer.Outcome) {
 	s.outcomes[o.Timer] = append(s.outcomes[o.Timer], o)
 	s.bySession[o.Owner] = append(s.bySession[o.Owner], o)
 }
 
-// kept leaves of an outcome what the databases keep.
-func kept(o timer.Outcome, by timer.ID) timer.Outcome {
+// asStored returns the parts of an outcome that databases keep.
+func asStored(o timer.Outcome, by timer.ID) timer.Outcome {
 	o.Owner, o.Attempt, o.FirstLatenessMS = by, o.Attempts, o.LatenessMS
 	o.Bucket, o.State, o.Sweeps, o.Serial, o.Next, o.Uncounted = 0, 0, 0, false, nil, false
 	o.PriorityLevel, o.TargetBits, o.Redriven = 0, 0, 0
 	return o
 }
 
-// try adds those attempts that are the fire's and not yet known.
-func (s *Store) try(id timer.FireID, attempts []timer.Attempt) {
+// addAttempts adds those attempts of the fire that are not stored yet.
+func (s *Store) addAttempts(id timer.FireID, attempts []timer.Attempt) {
 	for _, a := range attempts {
 		known := func(b timer.Attempt) bool {
 			return a.N == b.N && a.Target == b.Target &&
@@ -97,7 +97,7 @@ func (s *Store) try(id timer.FireID, attempts []timer.Attempt) {
 	}
 }
 
-// clip makes a text valid UTF-8 of at most so many bytes as are kept.
+// clip shortens a text to valid UTF-8 of the stored length.
 func clip(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	for n := timer.MaxExcerpt; n < len(text); n-- {
@@ -108,7 +108,7 @@ func clip(text string) string {
 	return text
 }
 
-// Fire returns all that is known of a fire.
+// Fire returns a fire with its attempts.
 func (s *Store) Fire(
 	_ context.Context,
 	app string,
@@ -135,7 +135,7 @@ func (s *Store) Fire(
 	return rec, nil
 }
 
-// TargetAttempts returns attempts that name one of several targets.
+// TargetAttempts returns the attempts of fires with several targets.
 func (s *Store) TargetAttempts(
 	_ context.Context,
 	fires []timer.FireID,
@@ -183,7 +183,7 @@ func (s *Store) History(
 	return out[:min(len(out), limit)], nil
 }
 
-// OpenFires walks the open fires of all timers in order of their keys.
+// OpenFires scans the open fires of all timers in the order of their keys.
 func (s *Store) OpenFires(
 	_ context.Context,
 	app string,
@@ -224,13 +224,13 @@ func (s *Store) OpenFires(
 	return page, nil
 }
 
-// How long what is no longer needed is kept, as in the databases.
+// How long data is kept that is no longer needed, as in the databases.
 const (
 	changeRetention = time.Hour
 	endedRetention  = 24 * time.Hour
 )
 
-// PurgeExpired removes what is old.
+// PurgeExpired removes what has expired.
 func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 	defer s.lock()()
 	nowMS := s.nowMS()
@@ -261,7 +261,7 @@ func (s *Store) PurgeExpired(_ context.Context, retention time.Duration) error {
 			delete(s.attempts, id)
 		}
 	}
-	// The last entry stays, so that the log never seems to have begun anew.
+	// The last entry stays, so that the log never looks new.
 	for len(s.changes) > 1 && s.changes[0].atMS < nowMS-changeRetention.Milliseconds() {
 		s.changes = s.changes[1:]
 	}

@@ -2,7 +2,7 @@ package memstore
 
 import "context"
 
-// PutIfAbsent keeps the first value under a key.
+// PutIfAbsent keeps the first value of a key.
 func (s *Store) PutIfAbsent(_ context.Context, app, k string, value int64) (int64, error) {
 	defer s.lock()()
 	id := absentKey{app, k}

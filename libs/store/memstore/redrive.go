@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// byFinish orders outcomes as they are announced and redriven.
+// byFinish orders outcomes by position.
 func byFinish(a, b timer.Outcome) int {
 	return cmp.Or(
 		cmp.Compare(a.FinishedMS, b.FinishedMS),
@@ -18,7 +18,7 @@ func byFinish(a, b timer.Outcome) int {
 	)
 }
 
-// Redrive makes failed fires again.
+// Redrive creates failed fires anew.
 func (s *Store) Redrive(
 	_ context.Context,
 	q store.RedriveQuery,
@@ -55,7 +55,7 @@ func (s *Store) Redrive(
 					PriorityLevel: t.Definition.Priority.PriorityLevel(),
 				})
 			}
-			out.Fires = append(out.Fires, s.again(id)...)
+			out.Fires = append(out.Fires, s.unclaimed(id)...)
 			o.Redriven = int64(series)
 		}
 		out.Outcomes = append(out.Outcomes, *o)
@@ -78,7 +78,7 @@ func (s *Store) checkRedrive(q *store.RedriveQuery) error {
 	return nil
 }
 
-// failed selects outcomes, the oldest finish first.
+// failed selects outcomes, earliest finish first.
 func (s *Store) failed(q *store.RedriveQuery, series int64) (found []*timer.Outcome) {
 	after := timer.Outcome{Fire: timer.Fire{FireID: q.After}, FinishedMS: q.AfterFinishedMS}
 	for id, all := range s.outcomes {
@@ -106,7 +106,7 @@ func (s *Store) failed(q *store.RedriveQuery, series int64) (found []*timer.Outc
 	return found
 }
 
-// RedrivenAmong returns those whose dead letters can be acknowledged.
+// RedrivenAmong returns the fires whose dead letters can be acknowledged.
 func (s *Store) RedrivenAmong(
 	_ context.Context,
 	ids []timer.FireID,

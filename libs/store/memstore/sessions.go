@@ -13,10 +13,10 @@ type session struct {
 	store.Session
 
 	openedMS int64
-	endedMS  int64 // 0: it lives
+	endedMS  int64 // 0: alive
 }
 
-// alive tells whether a session lives. No session, 0, does not.
+// alive reports whether a session is alive. Session 0 is not.
 func (s *Store) alive(id timer.ID) bool {
 	x := s.sessions[id]
 	return x != nil && x.endedMS == 0
@@ -40,7 +40,7 @@ func (s *Store) OpenSession(
 	return nil
 }
 
-// RenewSession counts a renewal, while the session lives.
+// RenewSession counts a renewal if the session is alive.
 func (s *Store) RenewSession(_ context.Context, id timer.ID, load store.Load) (bool, error) {
 	defer s.lock()()
 	if !s.alive(id) {
@@ -51,7 +51,7 @@ func (s *Store) RenewSession(_ context.Context, id timer.ID, load store.Load) (b
 	return true, nil
 }
 
-// LiveSessions returns the live ones of all kinds.
+// LiveSessions returns the alive sessions of all kinds.
 func (s *Store) LiveSessions(context.Context) ([]store.Session, error) {
 	defer s.lock()()
 	s.live = slices.DeleteFunc(s.live, func(x *session) bool { return x.endedMS != 0 })
@@ -62,7 +62,7 @@ func (s *Store) LiveSessions(context.Context) ([]store.Session, error) {
 	return out, nil
 }
 
-// ExpiredSessions returns those that ended lately.
+// ExpiredSessions returns the sessions that ended recently.
 func (s *Store) ExpiredSessions(_ context.Context, within time.Duration) ([]store.Session, error) {
 	defer s.lock()()
 	since := s.nowMS() - within.Milliseconds()
@@ -76,7 +76,7 @@ func (s *Store) ExpiredSessions(_ context.Context, within time.Duration) ([]stor
 	return out, nil
 }
 
-// ExpireSession ends a session whose renewal number is still seen.
+// ExpireSession ends a session if it still has this number of renewals.
 func (s *Store) ExpireSession(_ context.Context, id timer.ID, renewals int64) (bool, error) {
 	defer s.lock()()
 	if !s.alive(id) || s.sessions[id].Renewals != renewals {
@@ -86,7 +86,7 @@ func (s *Store) ExpireSession(_ context.Context, id timer.ID, renewals int64) (b
 	return true, nil
 }
 
-// CloseSession ends the caller's own.
+// CloseSession ends the caller's session.
 func (s *Store) CloseSession(_ context.Context, id timer.ID) error {
 	defer s.lock()()
 	if s.alive(id) {

@@ -26,7 +26,7 @@ func (s *Store) minute(m int64) *slicing.MinuteCount {
 	return c
 }
 
-// GrowMinutes adds to estimates, and raises counts that are not frozen.
+// GrowMinutes adds to estimates and raises counts that are not frozen.
 func (s *Store) GrowMinutes(
 	_ context.Context,
 	grow []slicing.Growth,
@@ -67,7 +67,7 @@ func (s *Store) MinuteCounts(
 	return out, nil
 }
 
-// FreezeMinute stops a minute's count and returns it.
+// FreezeMinute makes a minute's count final and returns it.
 func (s *Store) FreezeMinute(_ context.Context, minute int64) (int32, error) {
 	defer s.lock()()
 	c := s.minute(minute)
@@ -75,7 +75,7 @@ func (s *Store) FreezeMinute(_ context.Context, minute int64) (int32, error) {
 	return c.Buckets, nil
 }
 
-// ClaimSlices takes undone slices whose lease has run out.
+// ClaimSlices claims slices that are not done and whose lease has expired.
 func (s *Store) ClaimSlices(
 	_ context.Context,
 	minute int64,
@@ -98,8 +98,8 @@ func (s *Store) ClaimSlices(
 	return claims, nil
 }
 
-// of returns the slice of a claim, if the claim is the latest on it.
-func (s *Store) of(c store.SliceClaim) *slice {
+// latestClaim returns the slice of a claim, or nil if the claim is not the latest.
+func (s *Store) latestClaim(c store.SliceClaim) *slice {
 	all := s.slices[c.Minute]
 	if int(c.Bucket) >= len(all) || all[c.Bucket].token != c.Token {
 		return nil
@@ -107,7 +107,7 @@ func (s *Store) of(c store.SliceClaim) *slice {
 	return all[c.Bucket]
 }
 
-// AcquireSlice makes holder the slice's holder.
+// AcquireSlice makes holder the lease holder.
 func (s *Store) AcquireSlice(
 	_ context.Context,
 	c store.SliceClaim,
@@ -116,7 +116,7 @@ func (s *Store) AcquireSlice(
 	free bool,
 ) (bool, error) {
 	defer s.lock()()
-	sl := s.of(c)
+	sl := s.latestClaim(c)
 	if sl == nil || sl.done || free && sl.holder != 0 && sl.holder != holder {
 		return false, nil
 	}
@@ -130,7 +130,7 @@ func (s *Store) RenewSlices(
 ) (lost []store.SliceClaim, err error) {
 	defer s.lock()()
 	for _, c := range claims {
-		if sl := s.of(c); sl != nil && !sl.done && sl.holder == holder {
+		if sl := s.latestClaim(c); sl != nil && !sl.done && sl.holder == holder {
 			sl.untilMS = s.nowMS() + lease.Milliseconds()
 		} else {
 			lost = append(lost, c)
@@ -139,10 +139,10 @@ func (s *Store) RenewSlices(
 	return lost, nil
 }
 
-// FinishSlice sets done.
+// FinishSlice marks a slice as done.
 func (s *Store) FinishSlice(_ context.Context, c store.SliceClaim) (bool, error) {
 	defer s.lock()()
-	sl := s.of(c)
+	sl := s.latestClaim(c)
 	if sl == nil {
 		return false, nil
 	}
@@ -150,7 +150,7 @@ func (s *Store) FinishSlice(_ context.Context, c store.SliceClaim) (bool, error)
 	return true, nil
 }
 
-// Cursor returns where the cursor stands; the first call ever puts it.
+// Cursor returns the position of the cursor. The very first call sets it.
 func (s *Store) Cursor(_ context.Context, minute int64) (int64, error) {
 	defer s.lock()()
 	if s.cursor == 0 {
@@ -159,7 +159,7 @@ func (s *Store) Cursor(_ context.Context, minute int64) (int64, error) {
 	return s.cursor, nil
 }
 
-// AdvanceCursor moves the cursor over finished minutes.
+// AdvanceCursor moves the cursor past finished minutes.
 func (s *Store) AdvanceCursor(_ context.Context, limit int64) (int64, error) {
 	defer s.lock()()
 	for s.cursor != 0 && s.cursor < limit && s.finished(s.cursor) {

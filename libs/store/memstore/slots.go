@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// AcquireSlots settles the asks one after the other.
+// AcquireSlots decides the requests one by one.
 func (s *Store) AcquireSlots(
 	_ context.Context,
 	session timer.ID,
@@ -30,23 +30,23 @@ func (s *Store) AcquireSlots(
 
 func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.SlotResult {
 	policy := request.Concurrency.Resolved()
-	taken := s.fires[t.running] != nil
+	taken := s.fires[t.slot] != nil
 	if at := request.NotBeforeMS(
-		t.endedMS,
-	); (!taken || t.running == f.FireID) &&
+		t.lastCallEndedMS,
+	); (!taken || t.slot == f.FireID) &&
 		at > request.NowMS {
-		if t.running == f.FireID {
-			t.running = timer.FireID{}
+		if t.slot == f.FireID {
+			t.slot = timer.FireID{}
 		}
 		delete(t.queue, f.FireID)
-		s.giveBack(f, at, 0, timer.FireReady)
+		s.release(f, at, 0, timer.FireReady)
 		return store.SlotResult{SlotVerdict: store.SlotQueued, Fire: *f}
 	}
 	switch {
-	case policy.Policy == timer.ConcurrencyAllow, taken && t.running == f.FireID:
+	case policy.Policy == timer.ConcurrencyAllow, taken && t.slot == f.FireID:
 		return store.SlotResult{SlotVerdict: store.SlotGranted}
 	case !taken:
-		t.running = f.FireID
+		t.slot = f.FireID
 		delete(t.queue, f.FireID)
 		return store.SlotResult{SlotVerdict: store.SlotGranted}
 	}
@@ -56,10 +56,10 @@ func (s *Store) enter(t *row, f *timer.Fire, request *store.SlotRequest) store.S
 	case timer.ConcurrencyQueueAll:
 		return s.wait(t, f, request, policy.MaxQueue)
 	case timer.ConcurrencyCancelPrevious:
-		if timer.CompareFireIDs(f.FireID, t.running) < 0 {
+		if timer.CompareFireIDs(f.FireID, t.slot) < 0 {
 			return store.SlotResult{SlotVerdict: store.SlotReplaced}
 		}
-		t.running = f.FireID
+		t.slot = f.FireID
 		s.log(s.nowMS(), t, nil)
 		return store.SlotResult{SlotVerdict: store.SlotGranted}
 	default:
@@ -78,26 +78,26 @@ func (s *Store) wait(t *row, f *timer.Fire, request *store.SlotRequest, most int
 	}
 	t.queue[f.FireID] = true
 	g := &request.Fire
-	s.giveBack(f, g.RunAtMS, g.Bucket, timer.FireWaiting)
+	s.release(f, g.RunAtMS, g.Bucket, timer.FireWaiting)
 	f.Attempt, f.FirstLatenessMS = g.Attempt, g.FirstLatenessMS
 	return store.SlotResult{SlotVerdict: store.SlotQueued, Fire: *f}
 }
 
-// release gives an open fire back for dispatch.
-func (s *Store) giveBack(f *timer.Fire, runMS int64, bucket int32, state timer.FireState) {
+// release releases an open fire for dispatch.
+func (s *Store) release(f *timer.Fire, runMS int64, bucket int32, state timer.FireState) {
 	s.remove(f)
 	f.RunAtMS, f.Bucket, f.State, f.Owner, f.Sweeps = runMS, bucket, state, 0, 0
 	f.Rev++
 	s.insert(f)
 }
 
-// promoteNext hands a turn that has become free to the first fire that waits. One that an executor
-// holds is left to it.
+// promoteNext gives a free slot to the first fire in the queue. It does not change a fire that a
+// session owns.
 func (s *Store) promoteNext(t *row) (made []timer.Fire) {
-	if s.fires[t.running] != nil {
+	if s.fires[t.slot] != nil {
 		return nil
 	}
-	t.running = timer.FireID{}
+	t.slot = timer.FireID{}
 	var first *timer.Fire
 	for id := range t.queue {
 		f := s.fires[id]
@@ -110,16 +110,16 @@ func (s *Store) promoteNext(t *row) (made []timer.Fire) {
 	if first == nil {
 		return nil
 	}
-	t.running = first.FireID
+	t.slot = first.FireID
 	delete(t.queue, first.FireID)
 	if first.Owner != 0 {
 		return nil
 	}
-	s.giveBack(first, s.nowMS(), 0, timer.FireReady)
+	s.release(first, s.nowMS(), 0, timer.FireReady)
 	return []timer.Fire{*first}
 }
 
-// successor inserts the next fire of a fixed delay, if its timer still wants it.
+// successor inserts the next fire of a fixed delay, if its timer still allows it.
 func (s *Store) successor(o *timer.Outcome) (made []timer.Fire) {
 	t := s.timers[o.Timer]
 	n := o.Next
@@ -139,7 +139,7 @@ func (s *Store) successor(o *timer.Outcome) (made []timer.Fire) {
 	return []timer.Fire{f}
 }
 
-// CatchUp settles the asks one after the other.
+// CatchUp decides the requests one by one.
 func (s *Store) CatchUp(_ context.Context, requests []store.CatchUpRequest) ([]bool, error) {
 	defer s.lock()()
 	run := make([]bool, len(requests))
@@ -147,25 +147,25 @@ func (s *Store) CatchUp(_ context.Context, requests []store.CatchUpRequest) ([]b
 		a := &requests[i]
 		t := s.timers[a.Timer]
 		switch {
-		case a.Series != 0 || t == nil || t.caughtToMS != 0 && t.caughtByMS == a.DueMS:
+		case a.Series != 0 || t == nil || t.catchUpToMS != 0 && t.catchUpDueMS == a.DueMS:
 			run[i] = true
-		case a.DueMS > t.caughtToMS:
-			t.caughtByMS, t.caughtToMS = a.DueMS, a.CoversTo(s.nowMS())
+		case a.DueMS > t.catchUpToMS:
+			t.catchUpDueMS, t.catchUpToMS = a.DueMS, a.CoversTo(s.nowMS())
 			run[i] = true
 		}
 	}
 	return run, nil
 }
 
-// again returns a fire that an earlier Record set off, if nobody has claimed it since.
-func (s *Store) again(id timer.FireID) []timer.Fire {
+// unclaimed returns a fire that an earlier Record started, if nobody has claimed it since.
+func (s *Store) unclaimed(id timer.FireID) []timer.Fire {
 	if f := s.fires[id]; f != nil && f.Owner == 0 && f.Attempt == 0 && f.State == timer.FireReady {
 		return []timer.Fire{*f}
 	}
 	return nil
 }
 
-// distinct leaves one of each fire.
+// distinct removes repeated fires.
 func distinct(fires []timer.Fire) []timer.Fire {
 	slices.SortFunc(fires, timer.CompareFires)
 	return slices.CompactFunc(fires, func(a, b timer.Fire) bool { return a.FireID == b.FireID })

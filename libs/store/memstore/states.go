@@ -24,11 +24,11 @@ func (s *Store) state(t *row) timer.State {
 		InactiveSinceMS: t.InactiveSinceMS,
 		PausedUntilMS:   t.PausedUntilMS,
 		Frozen:          s.app(t.App).Frozen,
-		Running:         t.running,
+		Running:         t.slot,
 	}
 }
 
-// States returns what is known of the timers.
+// States returns the present states of timers.
 func (s *Store) States(_ context.Context, ids []timer.ID) (states []timer.State, err error) {
 	defer s.lock()()
 	for _, id := range ids {
@@ -65,7 +65,7 @@ func (s *Store) VersionTimes(
 	times := make(map[store.VersionKey]int64, len(keys))
 	for _, k := range keys {
 		if t := s.timers[k.Timer]; t != nil {
-			if at, ok := t.times[k.Version]; ok {
+			if at, ok := t.versionSinceMS[k.Version]; ok {
 				times[k] = at
 			}
 		}
@@ -81,8 +81,8 @@ func (s *Store) VersionAt(_ context.Context, f timer.Fire) (int32, error) {
 		return f.Version, nil
 	}
 	for v := t.Version; v > f.Version; v-- {
-		if t.times[v] < f.DueMS {
-			if t.plans[v] <= f.Version {
+		if t.versionSinceMS[v] < f.DueMS {
+			if t.planVersions[v] <= f.Version {
 				return v, nil
 			}
 			break
@@ -91,7 +91,7 @@ func (s *Store) VersionAt(_ context.Context, f timer.Fire) (int32, error) {
 	return f.Version, nil
 }
 
-// Changes returns the change log behind a sequence.
+// Changes returns the entries of the change log after a sequence.
 func (s *Store) Changes(_ context.Context, after int64, limit int) (out []store.Change, err error) {
 	defer s.lock()()
 	from := sort.Search(len(s.changes), func(i int) bool { return s.changes[i].seq > after })

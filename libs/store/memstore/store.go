@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Store is the store. It is safe for concurrent use.
+// Store is a store in memory. It is safe for concurrent use.
 type Store struct {
 	now func() time.Time
 	ids *timer.IDs
@@ -18,16 +18,16 @@ type Store struct {
 	mu       sync.Mutex
 	apps     map[string]*store.App
 	timers   map[timer.ID]*row
-	rows     []*row // all timers, in the order of their making
+	rows     []*row // all timers, in order of creation
 	names    map[nameKey]*row
 	keys     map[nameKey]*key
 	once     map[absentKey]int64
 	changes  []change // in order of seq
 	lastSeq  int64
-	expandMS int64 // no timer is to be expanded, or resumed, before it
+	expandMS int64 // no timer is due for expansion before it
 
 	calendars map[nameKey]*store.CalendarVersion
-	backfills []*backfill // in the order of their making
+	backfills []*backfill // in order of creation
 	zones     zones
 
 	minutes  map[int64]*slicing.MinuteCount
@@ -36,13 +36,13 @@ type Store struct {
 	fires    map[timer.FireID]*timer.Fire
 	byMinute map[int64]map[timer.FireID]*timer.Fire
 	sessions map[timer.ID]*session
-	// those that live, and some that ended since they were read, by id.
+	// live has the alive sessions, and some that have ended since the last read, by id.
 	live     []*session
-	outcomes map[timer.ID][]timer.Outcome // by timer, in the order of their recording
-	ended    map[timer.FireID]timer.ID    // fires that have an outcome, and who recorded it
+	outcomes map[timer.ID][]timer.Outcome // by timer, in order of recording
+	ended    map[timer.FireID]timer.ID    // finished fires, with the session that recorded each
 	attempts map[timer.FireID][]timer.Attempt
 
-	bySession     map[timer.ID][]timer.Outcome // the same outcomes, as long as they are announced
+	bySession     map[timer.ID][]timer.Outcome // the same outcomes, until they are published
 	eventPosition map[timer.ID]*eventPosition
 	signing       map[timer.ID]*store.SigningKey
 	keysByID      map[string]*store.APIKey
@@ -88,7 +88,7 @@ func New(now func() time.Time) *Store {
 	}
 }
 
-// lock begins a call; the returned function ends it.
+// lock begins a call. The caller runs unlock at its end.
 func (s *Store) lock() (unlock func()) {
 	s.mu.Lock()
 	return s.mu.Unlock

@@ -54,7 +54,7 @@ const maxLiveKeys = 2
 
 func room(field string, live int) error {
 	if live >= maxLiveKeys {
-		return timer.Conflict(field, "two of them live already: retire one first")
+		return timer.Conflict(field, "two of them exist already: retire one first")
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (s *Store) signingKeys(wanted func(k *store.SigningKey) bool) (keys []store
 	return keys
 }
 
-// SigningKeys returns an app's keys.
+// SigningKeys returns an app's keys, newest first.
 func (s *Store) SigningKeys(_ context.Context, app string) ([]store.SigningKey, error) {
 	defer s.lock()()
 	keys := s.signingKeys(func(k *store.SigningKey) bool { return k.App == app })
@@ -81,7 +81,7 @@ func (s *Store) SigningKeys(_ context.Context, app string) ([]store.SigningKey, 
 	return keys, nil
 }
 
-// AllSigningKeys walks the keys of all apps.
+// AllSigningKeys returns keys of all apps.
 func (s *Store) AllSigningKeys(
 	_ context.Context,
 	after timer.ID,
@@ -92,7 +92,7 @@ func (s *Store) AllSigningKeys(
 	return keys[:min(len(keys), limit)], nil
 }
 
-// AddSigningKey adds one.
+// AddSigningKey adds a key and logs the change.
 func (s *Store) AddSigningKey(_ context.Context, app string, k store.SigningKey) error {
 	defer s.lock()()
 	k.App = app
@@ -116,7 +116,7 @@ func (s *Store) AddSigningKey(_ context.Context, app string, k store.SigningKey)
 	return nil
 }
 
-// RetireSigningKey removes one.
+// RetireSigningKey removes a key.
 func (s *Store) RetireSigningKey(_ context.Context, app string, id timer.ID) error {
 	defer s.lock()()
 	if k := s.signing[id]; k == nil || k.App != app {
@@ -127,7 +127,7 @@ func (s *Store) RetireSigningKey(_ context.Context, app string, id timer.ID) err
 	return nil
 }
 
-// ResealSigningKey writes a secret.
+// ResealSigningKey writes a re-encrypted secret.
 func (s *Store) ResealSigningKey(_ context.Context, k store.SigningKey) error {
 	defer s.lock()()
 	if s.signing[k.ID] == nil {
@@ -137,7 +137,7 @@ func (s *Store) ResealSigningKey(_ context.Context, k store.SigningKey) error {
 	return nil
 }
 
-// SealedVersions walks what is sealed.
+// SealedVersions returns definitions with encrypted text.
 func (s *Store) SealedVersions(
 	_ context.Context, after store.VersionKey, limit int,
 ) (map[store.VersionKey]timer.Definition, store.VersionKey, error) {
@@ -166,7 +166,7 @@ func (s *Store) SealedVersions(
 	return found, after, nil
 }
 
-// Reseal writes a version's sealed text.
+// Reseal writes a re-encrypted definition.
 func (s *Store) Reseal(_ context.Context, k store.VersionKey, d timer.Definition) error {
 	d, text, err := canonical(d)
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *Store) Reseal(_ context.Context, k store.VersionKey, d timer.Definition
 	}
 	had, _ := store.MaskSealed(t.versions[k.Version])
 	if want, _ := store.MaskSealed(d); !reflect.DeepEqual(had, want) {
-		return timer.Invalid("definition", "it differs in more than sealed text")
+		return timer.Invalid("definition", "it differs in more than encrypted text")
 	}
 	t.versions[k.Version] = d
 	if k.Version == t.Version {

@@ -16,26 +16,26 @@ import (
 type row struct {
 	timer.Timer
 
-	text     []byte                     // the definition, in a form in which equal ones are equal
-	versions map[int32]timer.Definition // from 1
-	times    map[int32]int64            // when each came into force
-	plans    map[int32]int32            // since which version the instants are as each has them
+	text           []byte                     // the definition in canonical form
+	versions       map[int32]timer.Definition // from 1
+	versionSinceMS map[int32]int64            // when each version came into force
+	planVersions   map[int32]int32            // the oldest version with the same plan as each
 
-	calendar    bool  // Replan is for a calendar's sake
-	planVersion int32 // since which version the chain of a fixed delay goes on
+	replanCalendar bool  // Replan is set for a calendar or time zone
+	planVersion    int32 // the oldest version with the same plan as the present one
 
-	inactive []timer.Inactivity    // the stretches in which it was not active, in order
-	deferred map[timer.FireID]wait // fires that wait for it to be active
+	inactive []timer.Inactivity           // when it was not active, in order
+	deferred map[timer.FireID]deferredRun // fires that wait until it is active
 
-	// when the last call of the schedule ended, where fires take turns.
-	endedMS    int64
-	running    timer.FireID          // has the turn
-	queue      map[timer.FireID]bool // wait for it
-	caughtByMS int64                 // the catch-up
-	caughtToMS int64                 // and up to where it covers
+	// lastCallEndedMS is when the last call of the schedule ended, for a fixed delay.
+	lastCallEndedMS int64
+	slot            timer.FireID          // the fire that has the slot
+	queue           map[timer.FireID]bool // fires that wait for the slot
+	catchUpDueMS    int64                 // due instant of the fire that runs for all misfired ones
+	catchUpToMS     int64                 // the latest due instant that it stands for
 }
 
-// nameKey is a timer's name, or an idempotency key, of an app.
+// nameKey is the name of a timer, or an idempotency key, in an app.
 type nameKey struct{ app, name string }
 
 type key struct {
@@ -47,7 +47,7 @@ type key struct {
 type change struct {
 	seq, atMS int64
 	row       *row
-	app       *store.App // of a change of a whole app, which has no row
+	app       *store.App // set if the change is about a whole app
 }
 
 func (s *Store) log(nowMS int64, t *row, app *store.App) int64 {
@@ -56,7 +56,7 @@ func (s *Store) log(nowMS int64, t *row, app *store.App) int64 {
 	return s.lastSeq
 }
 
-// canonical returns a definition as a database gives it back, and its text.
+// canonical returns a definition as a database would return it, and its text.
 func canonical(d timer.Definition) (timer.Definition, []byte, error) {
 	for _, at := range []**time.Time{&d.Schedule.At, &d.Schedule.Anchor, &d.Schedule.StartAt, &d.Schedule.EndAt} {
 		if *at != nil {
@@ -75,7 +75,7 @@ func canonical(d timer.Definition) (timer.Definition, []byte, error) {
 	return back, text, nil
 }
 
-// Create decides the items one after the other.
+// Create decides the items one by one.
 func (s *Store) Create(
 	ctx context.Context,
 	items []store.NewTimer,
@@ -104,7 +104,7 @@ func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store
 	if k := s.keys[idem]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
 			return store.CreateResult{
-				Err: timer.Conflict("idempotency_key", "it was used for another request"),
+				Err: timer.Conflict("idempotency_key", "the key was used for another request"),
 			}
 		}
 		return store.CreateResult{Timer: k.row.Timer, Existing: true}
@@ -122,10 +122,10 @@ func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store
 		t.Name, t.Status, t.Version = it.Name, timer.StatusInactive, 1
 		t.App, t.AppID = it.App, s.app(it.App).ID
 		t.CreatedMS, t.UpdatedMS, t.VersionMS = nowMS, nowMS, nowMS
-		t.versions, t.times = map[int32]timer.Definition{1: t.Definition}, map[int32]int64{1: nowMS}
-		t.plans = map[int32]int32{1: 1}
+		t.versions, t.versionSinceMS = map[int32]timer.Definition{1: t.Definition}, map[int32]int64{1: nowMS}
+		t.planVersions = map[int32]int32{1: 1}
 		t.queue = make(map[timer.FireID]bool)
-		s.fill(t)
+		s.fillCalendars(t)
 		for t.ID == 0 || s.timers[t.ID] != nil {
 			t.ID = s.ids.Next()
 		}
@@ -174,7 +174,7 @@ func (s *Store) List(_ context.Context, q store.Query) ([]timer.Timer, error) {
 	return out[:min(len(out), q.Limit)], nil
 }
 
-// SetStatus settles the items one after the other.
+// SetStatus applies the items one by one.
 func (s *Store) SetStatus(
 	_ context.Context,
 	items []store.StatusChange,
@@ -216,7 +216,7 @@ func (s *Store) setStatus(
 		return s.activate(t, plan, nowMS)
 	}
 	if t.Status == timer.StatusActive {
-		fires = s.catchUp(t, plan, nowMS)
+		fires = s.expandPast(t, plan, nowMS)
 	}
 	t.endStretch(nowMS)
 	t.Status, t.UpdatedMS, t.InactiveSinceMS = it.Status, nowMS, nowMS

@@ -11,24 +11,24 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// zones is what is known of the rules of time zones, and how far a replan is.
+// zones has the known rules of time zones and the progress of a replan.
 type zones struct {
 	rules   map[string]map[string]string // by hash
 	holders map[timer.ID]*holder
 
-	hash  string // of the walk
-	upTo  timer.ID
-	alone int // 0 beside migrators of other rules, 1 beside others, 2 alone
-	done  bool
+	hash        string // of the walk
+	lastTimerID timer.ID
+	exclusivity int // 0: a migrator has other rules than the walk, 1: another process, 2: nobody
+	done        bool
 }
 
 type holder struct {
 	store.ZoneHolder
 
-	seenMS int64
+	renewedMS int64
 }
 
-// RegisterZones notes by which rules a process plans.
+// RegisterZones registers the rules by which a process plans.
 func (s *Store) RegisterZones(
 	_ context.Context,
 	h store.ZoneHolder,
@@ -42,12 +42,12 @@ func (s *Store) RegisterZones(
 	h.Hash = string(text)
 	s.zones.rules[h.Hash] = maps.Clone(rules)
 	s.zones.holders[h.ID] = &holder{h, s.nowMS()}
-	s.zones.alone = min(s.zones.alone, beside(&h, s.zones.hash))
+	s.zones.exclusivity = min(s.zones.exclusivity, exclusivityBeside(&h, s.zones.hash))
 	return nil
 }
 
-// beside is how alone a walk for some rules is while a process is live.
-func beside(h *store.ZoneHolder, hash string) int {
+// exclusivityBeside returns the exclusivity of a walk while a process is alive.
+func exclusivityBeside(h *store.ZoneHolder, hash string) int {
 	switch {
 	case h.Hash == hash:
 		return 2
@@ -57,11 +57,11 @@ func beside(h *store.ZoneHolder, hash string) int {
 	return 1
 }
 
-// liveHolders returns the live holders, and whether a process is one of them.
+// liveHolders returns the alive holders, and whether a process is one of them.
 func (s *Store) liveHolders(id timer.ID) ([]store.ZoneHolder, *store.ZoneHolder) {
 	var all []store.ZoneHolder
 	for _, h := range s.zones.holders {
-		if h.seenMS > s.nowMS()-store.ZoneHolderTTL.Milliseconds() {
+		if h.renewedMS > s.nowMS()-store.ZoneHolderTTL.Milliseconds() {
 			all = append(all, h.ZoneHolder)
 		}
 	}
@@ -79,11 +79,11 @@ func (s *Store) RenewZones(_ context.Context, id timer.ID) (store.ZonesInUse, er
 	if mine == nil || s.zones.rules[mine.Hash] == nil {
 		return store.ZonesInUse{}, timer.NotFound("holder of time zones", id.String())
 	}
-	s.zones.holders[id].seenMS = s.nowMS()
+	s.zones.holders[id].renewedMS = s.nowMS()
 	return store.ZonesInUse{Holders: all, Rules: len(s.zones.rules)}, nil
 }
 
-// DropZones takes a process out.
+// DropZones removes a process.
 func (s *Store) DropZones(_ context.Context, id timer.ID) error {
 	defer s.lock()()
 	delete(s.zones.holders, id)
@@ -104,21 +104,21 @@ func (s *Store) ReplanZones(
 	latest := slices.MaxFunc(all, func(a, b store.ZoneHolder) int {
 		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Hash, b.Hash))
 	})
-	alone := 2
+	exclusivity := 2
 	for i := range all {
-		alone = min(alone, beside(&all[i], mine.Hash))
+		exclusivity = min(exclusivity, exclusivityBeside(&all[i], mine.Hash))
 	}
 	z := &s.zones
 	switch {
-	case len(z.rules) < 2 || latest.Hash != mine.Hash || z.hash == mine.Hash && z.done && alone <= z.alone && alone < 2:
+	case len(z.rules) < 2 || latest.Hash != mine.Hash || z.hash == mine.Hash && z.done && exclusivity <= z.exclusivity && exclusivity < 2:
 		return step, nil
 	case z.hash != mine.Hash || z.done:
-		z.hash, z.upTo, z.alone, z.done = mine.Hash, 0, alone, false
+		z.hash, z.lastTimerID, z.exclusivity, z.done = mine.Hash, 0, exclusivity, false
 	default:
-		z.alone = min(z.alone, alone)
+		z.exclusivity = min(z.exclusivity, exclusivity)
 	}
 	step.Marked, z.done = s.replanPage(mine.Hash, limit)
-	if z.done && z.alone == 2 {
+	if z.done && z.exclusivity == 2 {
 		z.rules = map[string]map[string]string{mine.Hash: z.rules[mine.Hash]}
 	}
 	step.More = !z.done
@@ -128,13 +128,13 @@ func (s *Store) ReplanZones(
 func (s *Store) replanPage(mine string, limit int) (marked int, last bool) {
 	page := slices.DeleteFunc(
 		slices.Clone(s.rows),
-		func(t *row) bool { return t.ID <= s.zones.upTo || t.Status == timer.StatusDeleted },
+		func(t *row) bool { return t.ID <= s.zones.lastTimerID || t.Status == timer.StatusDeleted },
 	)
 	slices.SortFunc(page, func(a, b *row) int { return cmp.Compare(a.ID, b.ID) })
 	last = len(page) < limit
 	for _, t := range page[:min(len(page), limit)] {
-		s.zones.upTo = t.ID
-		s.fill(t)
+		s.zones.lastTimerID = t.ID
+		s.fillCalendars(t)
 		if slices.ContainsFunc(
 			t.Zones(),
 			func(name string) bool { return s.zoneChanged(cmp.Or(name, "UTC"), mine) },

@@ -45,7 +45,7 @@ func (s *setup) backfill(tm timer.Timer, minutes int64) store.Backfill {
 	return b
 }
 
-// expandBackfills expands until no backfill is due to be.
+// expandBackfills expands until no backfill is due for expansion.
 func (s *setup) expandBackfills(plan store.BackfillPlanner) (fires []timer.Fire) {
 	s.t.Helper()
 	for {
@@ -108,7 +108,7 @@ func backfillsEnd(t *testing.T, s *setup) {
 		requireCode(t, timer.CodeNotFound, err)
 	}
 
-	// One whose plan fails stops no other; one whose timer is deleted ends.
+	// A backfill whose plan fails stops no other. One whose timer is deleted ends.
 	bad, good := s.backfill(tm, 3), s.backfill(tm, 3)
 	gone := s.create(s.newTimer(), noFires).Timer
 	orphan := s.backfill(gone, 3)
@@ -175,7 +175,7 @@ func backfillsAreCancelled(t *testing.T, s *setup) {
 			require.EqualValues(t, 1, rec.Outcome.Count)
 		}
 	}
-	// Given back, they are ended by the repeated call.
+	// After their release, a repeated call finishes them.
 	released, err := s.st().Release(ctx, session, held, nil)
 	require.NoError(t, err)
 	require.Len(t, released, 3)
@@ -189,7 +189,7 @@ func backfillsAreCancelled(t *testing.T, s *setup) {
 	require.Empty(t, s.expandBackfills(everyMinute(10)))
 }
 
-// doneBackfillsAreCancelled cancels backfills that have made all their fires.
+// doneBackfillsAreCancelled cancels backfills that have created all their fires.
 func doneBackfillsAreCancelled(t *testing.T, s *setup) {
 	ctx := t.Context()
 	tm := s.create(s.newTimer(), noFires).Timer
@@ -214,21 +214,21 @@ func doneBackfillsAreCancelled(t *testing.T, s *setup) {
 		case 0:
 			require.Equal(t, timer.Delivered, rec.Outcome.Kind)
 		case 1:
-			require.NotNil(t, rec.Open, "the session holds it")
+			require.NotNil(t, rec.Open, "the session owns it")
 		default:
 			require.Equal(t, timer.ReasonCancelled, rec.Outcome.Reason)
 		}
 	}
 
-	// One of which all that is open is held is cancelled as well.
+	// A backfill whose open fires are all claimed is cancelled, too.
 	s.claim(session, fires[int64(held.ID)])
 	got, err := s.st().CancelBackfill(ctx, "app", held.ID)
 	require.NoError(t, err)
 	require.Equal(t, store.BackfillCancelled, got.Status)
 }
 
-// enterAll asks for the turns of fires that the session owns, in their order.
-func (s *setup) enterAll(
+// acquireSlots requests the slot for fires that the session owns, in their order.
+func (s *setup) acquireSlots(
 	session timer.ID,
 	fires []timer.Fire,
 	c timer.Concurrency,
@@ -278,7 +278,7 @@ func backfillsAreCancelledInQueues(t *testing.T, s *setup) {
 	}
 	b, fires := begin(store.MaxBatch + 100)
 	other := added(7)
-	turns := s.enterAll(session, append(fires, other), queue)
+	turns := s.acquireSlots(session, append(fires, other), queue)
 	require.Equal(t, store.SlotGranted, turns[0])
 	for _, turn := range turns[1:] {
 		require.Equal(t, store.SlotQueued, turn)
@@ -295,8 +295,8 @@ func backfillsAreCancelledInQueues(t *testing.T, s *setup) {
 	require.Equal(t, []timer.FireID{other.FireID}, ids(made), "the first that is open")
 	s.finish(session, s.claim(session, made)[0])
 
-	// One that has the turn and that nobody holds is ended too, and hands it on, though not to one
-	// of its own.
+	// An unowned fire with the slot is finished, too. The slot goes on, but not to a fire of this
+	// backfill.
 	b, fires = begin(3)
 	other = added(8)
 	require.Equal(
@@ -307,7 +307,7 @@ func backfillsAreCancelledInQueues(t *testing.T, s *setup) {
 			store.SlotQueued,
 			store.SlotQueued,
 		},
-		s.enterAll(session, append(fires, other), queue),
+		s.acquireSlots(session, append(fires, other), queue),
 	)
 	retry := fires[0]
 	retry.State, retry.Attempt = timer.FireRetrying, 1

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// put writes a calendar whose one exclusion is a weekday; none for "".
+// put writes a calendar that excludes a weekday, or nothing for "".
 func (s *setup) put(name, weekday string, ifVersion int64) (int64, error) {
 	s.t.Helper()
 	c := timer.Calendar{Name: name, Zone: "Europe/Berlin", IncludedDates: []string{"2026-12-25"}}
@@ -105,7 +105,7 @@ func calendarsComeWithTimers(t *testing.T, s *setup) {
 	require.Equal(t, made.Timer, got)
 	require.Len(t, got.Calendars, 2)
 
-	// One that is missing is left out, and no plan.
+	// A missing calendar is left out, and the plan fails.
 	d.Schedule.Calendars = []string{"b", "c"}
 	edited := s.edit(made.Timer, d, plan)
 	require.Len(t, edited.Timer.Calendars, 1)
@@ -116,10 +116,10 @@ func calendarsComeWithTimers(t *testing.T, s *setup) {
 	fires := s.expandDue(plan)
 	present, _ := byVersion(s.openOf(made.Timer.ID), 2)
 	requireGrid(t, present, time.Minute, edited.Timer.VersionMS+1, end+1)
-	require.Empty(t, fires, "all had their marks")
+	require.Empty(t, fires, "no fire needs a new entry in the window")
 }
 
-func calendarsPlanAnew(t *testing.T, s *setup) {
+func calendarsReplan(t *testing.T, s *setup) {
 	ctx := t.Context()
 	plan := gridUntil(s.nowMS() + 10*timer.MinuteMS)
 	_, err := s.put("work", "", 0)
@@ -170,7 +170,7 @@ func calendarsPlanAnew(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.False(t, got.Replan)
 
-	// Allowed again: what was taken back and has no outcome is moved back.
+	// The day is allowed again. Fires that were taken back and have no outcome are moved back.
 	_, err = s.put("work", "", 0)
 	require.NoError(t, err)
 	require.Empty(t, s.expandDue(plan))
@@ -180,7 +180,7 @@ func calendarsPlanAnew(t *testing.T, s *setup) {
 	requireGrid(t, present, 30*time.Second, got.VersionMS+1, got.VersionMS+9*timer.MinuteMS)
 }
 
-// concurrentCalendars changes a calendar while timers that name it are made and expanded: in the
+// concurrentCalendars changes a calendar while timers that name it are created and expanded. In the
 // end all of them follow the last content.
 func concurrentCalendars(t *testing.T, s *setup) {
 	const callers, rounds = 8, 6
@@ -240,9 +240,8 @@ func concurrentCalendars(t *testing.T, s *setup) {
 	}
 }
 
-// overOneShotsStayOver: a one-shot that was due is not due again when its plan is asked anew; one
-// that is still to come is.
-func overOneShotsStayOver(t *testing.T, s *setup) {
+// pastOneShotsStayPast replans one-shots. One that was due is not due again, one in the future is.
+func pastOneShotsStayPast(t *testing.T, s *setup) {
 	_, err := s.put("work", "", 0)
 	require.NoError(t, err)
 	plan := func(t *timer.Timer, _ int64) store.Plan {
@@ -282,7 +281,8 @@ func overOneShotsStayOver(t *testing.T, s *setup) {
 	}
 }
 
-// calendarsCountMaxFires: what a calendar takes out of a plan does not count towards max_fires.
+// calendarsCountMaxFires checks that fires which a calendar takes out of a plan do not count
+// towards max_fires.
 func calendarsCountMaxFires(t *testing.T, s *setup) {
 	plan := gridUntil(s.nowMS() + 20*timer.MinuteMS)
 	_, err := s.put("work", "", 0)

@@ -21,7 +21,7 @@ func oneClaimWins(t *testing.T, s *setup) {
 	var mu sync.Mutex
 	owner := map[timer.FireID]timer.ID{}
 	s.together(claimers, func(ctx context.Context, i int, st store.Store) error {
-		// Each asks for three quarters of them, another three each time, some twice.
+		// Each claims three quarters of them, a different part each time, and some of them twice.
 		request := append(append([]timer.Fire(nil), all[i:i+fires*3/4]...), all[i], all[i+1])
 		won, err := st.Claim(ctx, sessions[i], request)
 		mu.Lock()
@@ -66,7 +66,7 @@ func repeatedAndStaleClaims(t *testing.T, s *setup) {
 	require.Len(t, released, 1)
 	require.Empty(t, s.claim(b, won[:1]), "an older revision")
 	require.Len(t, s.claim(b, released), 1)
-	require.Empty(t, s.claim(b, won[:1]), "an older revision of what it owns")
+	require.Empty(t, s.claim(b, won[:1]), "an older revision of an owned fire")
 	mixed := append(append([]timer.Fire(nil), released...), won[0])
 	require.Len(t, s.claim(b, mixed), 1)
 
@@ -79,7 +79,7 @@ func repeatedAndStaleClaims(t *testing.T, s *setup) {
 }
 
 func claimsOfExpiredSessionsAreTaken(t *testing.T, s *setup) {
-	const heirs = 8
+	const recoverers = 8
 	dead, alive := s.session(), s.session()
 	fires := s.fires(20, s.nowMS())
 	require.Len(t, s.claim(dead, fires[:15]), 15)
@@ -89,18 +89,18 @@ func claimsOfExpiredSessionsAreTaken(t *testing.T, s *setup) {
 	lost, err := s.st().RecordAttempts(t.Context(), dead, []timer.Fire{late}, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
-	require.Empty(t, s.claim(alive, fires[:15]), "its owner lives")
+	require.Empty(t, s.claim(alive, fires[:15]), "its owner is alive")
 	s.expireSession(dead)
-	require.Empty(t, s.claim(dead, fires[18:]), "the dead win nothing")
-	require.Len(t, s.claim(dead, fires), 15, "but what they own they own")
+	require.Empty(t, s.claim(dead, fires[18:]), "an expired session wins nothing")
+	require.Len(t, s.claim(dead, fires), 15, "an expired session keeps what it owns")
 
-	sessions := make([]timer.ID, heirs)
+	sessions := make([]timer.ID, recoverers)
 	for i := range sessions {
 		sessions[i] = s.session()
 	}
 	var mu sync.Mutex
 	won := map[timer.FireID]timer.Fire{}
-	s.together(heirs, func(ctx context.Context, i int, st store.Store) error {
+	s.together(recoverers, func(ctx context.Context, i int, st store.Store) error {
 		mine, err := st.Claim(ctx, sessions[i], fires)
 		mu.Lock()
 		defer mu.Unlock()
@@ -124,21 +124,21 @@ func claimsOfExpiredSessionsAreTaken(t *testing.T, s *setup) {
 	)
 }
 
-// concurrentReleases lets calls of a dead session, one of them repeated by several, race with heirs
-// who take its fires over.
+// concurrentReleases lets calls of an expired session, one of them repeated by several, race with
+// sessions that take over its fires.
 func concurrentReleases(t *testing.T, s *setup) {
 	for range 5 {
 		dead := s.session()
 		fires := s.claim(dead, s.fires(60, s.nowMS()))
 		require.Len(t, fires, 60)
 		s.expireSession(dead)
-		heirs := make([]timer.ID, 10)
-		for i := range heirs {
-			heirs[i] = s.session()
+		recoverers := make([]timer.ID, 10)
+		for i := range recoverers {
+			recoverers[i] = s.session()
 		}
 		var mu sync.Mutex
-		released, heir := map[timer.FireID]int{}, map[timer.FireID]timer.ID{}
-		s.together(len(heirs), func(ctx context.Context, i int, st store.Store) error {
+		released, recoverer := map[timer.FireID]int{}, map[timer.FireID]timer.ID{}
+		s.together(len(recoverers), func(ctx context.Context, i int, st store.Store) error {
 			if i/2%2 == 0 {
 				got, err := st.Release(ctx, dead, fires, nil)
 				mu.Lock()
@@ -148,11 +148,11 @@ func concurrentReleases(t *testing.T, s *setup) {
 				}
 				return err
 			}
-			won, err := st.Claim(ctx, heirs[i], fires[i*5:])
+			won, err := st.Claim(ctx, recoverers[i], fires[i*5:])
 			mu.Lock()
 			defer mu.Unlock()
 			for _, f := range won {
-				heir[f.FireID] = heirs[i]
+				recoverer[f.FireID] = recoverers[i]
 			}
 			return err
 		})
@@ -160,7 +160,7 @@ func concurrentReleases(t *testing.T, s *setup) {
 			rec, err := s.st().Fire(t.Context(), "app", f.FireID)
 			require.NoError(t, err)
 			require.NotNil(t, rec.Open)
-			if owner, ok := heir[f.FireID]; ok {
+			if owner, ok := recoverer[f.FireID]; ok {
 				require.Zero(t, released[f.FireID], "taken over and released")
 				require.Equal(t, owner, rec.Open.Owner)
 				require.Zero(t, rec.Open.Rev)
@@ -246,7 +246,7 @@ func release(t *testing.T, s *setup) {
 	loaded, err := s.st().
 		LoadSlice(ctx, timer.MinuteOf(now+120_000), 3, store.Position{}, now+120_000, 10)
 	require.NoError(t, err)
-	require.Equal(t, want[:1], loaded, "it is in the slice of its new run")
+	require.Equal(t, want[:1], loaded, "it is in the slice of its new run_at")
 
 	again, err := s.st().Release(ctx, session, back, nil)
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// accepted releases a fire that its receiver accepted at its next attempt, to time out in an hour,
-// and returns it as it is now.
+// accepted releases a fire that its receiver accepted at its next attempt, with a timeout of an
+// hour, and returns its present row.
 func (s *setup) accepted(session timer.ID, f timer.Fire) timer.Fire {
 	s.t.Helper()
 	now := s.nowMS()
@@ -79,7 +79,7 @@ func completeDelivers(t *testing.T, s *setup) {
 	)
 	require.Equal(t, store.CompletionResult{State: store.CompletionTooLate}, s.complete(early))
 
-	// In hand, and not recorded as accepted.
+	// It is in flight, and not recorded as accepted.
 	wait := completed(fires[1])
 	wait.Attempt = 1
 	require.Equal(t, store.CompletionResult{State: store.CompletionTooEarly}, s.complete(wait))
@@ -96,8 +96,8 @@ func completeDelivers(t *testing.T, s *setup) {
 		"that attempt failed",
 	)
 
-	// One whose timeout was claimed, but whose end is not written, is completed, and lost to its
-	// owner.
+	// The timeout of this fire was claimed and no outcome is written. It can be completed, and its
+	// owner loses it.
 	f = s.accepted(session, fires[2])
 	won := s.claim(session, []timer.Fire{f})
 	require.Len(t, won, 1)
@@ -128,7 +128,7 @@ func completeDelivers(t *testing.T, s *setup) {
 	requireCode(t, timer.CodeNotFound, err)
 }
 
-func completeGivesBack(t *testing.T, s *setup) {
+func failedCompletionReleases(t *testing.T, s *setup) {
 	ctx := t.Context()
 	session := s.session()
 	f := s.accepted(session, s.claim(session, s.fires(1, s.nowMS()))[0])
@@ -158,14 +158,14 @@ func completeGivesBack(t *testing.T, s *setup) {
 	want := *request.Failed
 	want.FireID, want.N = f.FireID, f.Attempt
 	for i := range rec.Attempts {
-		// a millisecond more where the acceptance ended with it.
+		// It is a millisecond longer if the acceptance ended at the same time.
 		rec.Attempts[i].DurationMS = want.DurationMS
 	}
 	require.Contains(t, rec.Attempts, want)
 	again := s.complete(request)
 	require.Equal(t, store.CompletionRepeated, again.State)
-	require.Equal(t, got.Fires, again.Fires, "as long as nobody has claimed it")
-	require.Empty(t, s.claim(session, []timer.Fire{f}), "the timeout's mark is stale")
+	require.Equal(t, got.Fires, again.Fires, "nobody has claimed it yet")
+	require.Empty(t, s.claim(session, []timer.Fire{f}), "the timeout's window entry is out of date")
 	won := s.claim(session, got.Fires)
 	require.Equal(t, store.CompletionResult{State: store.CompletionRepeated}, s.complete(request))
 	require.Equal(
@@ -178,15 +178,15 @@ func completeGivesBack(t *testing.T, s *setup) {
 	require.Equal(t, store.CompletionResult{State: store.CompletionRepeated}, s.complete(request))
 }
 
-// completeGoesOn completes fires on which more depends.
-func completeGoesOn(t *testing.T, s *setup) {
+// completeStartsOthers completes fires whose outcomes start other fires.
+func completeStartsOthers(t *testing.T, s *setup) {
 	session := s.session()
 	tm, fires := s.owned(session, 2)
 	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueOne}
-	require.Equal(t, store.SlotGranted, s.enter(session, fires[0], queue).SlotVerdict)
-	require.Equal(t, store.SlotQueued, s.enter(session, fires[1], queue).SlotVerdict)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[0], queue).SlotVerdict)
+	require.Equal(t, store.SlotQueued, s.acquireSlot(session, fires[1], queue).SlotVerdict)
 	f := s.accepted(session, fires[0])
-	require.Equal(t, f.FireID, s.running(tm.ID), "what is accepted keeps its turn")
+	require.Equal(t, f.FireID, s.running(tm.ID), "an accepted fire keeps its slot")
 	request := completed(f)
 	got := s.complete(request)
 	require.Equal(t, store.CompletionAccepted, got.State)
@@ -201,7 +201,7 @@ func completeGoesOn(t *testing.T, s *setup) {
 
 	tm, first := s.delayed(session, 2)
 	f = s.accepted(session, first)
-	next := s.followed(f)
+	next := s.withSuccessor(f)
 	request = completed(f)
 	request.Next, request.FinishedMS = next.Next, next.FinishedMS
 	got = s.complete(request)
@@ -230,7 +230,7 @@ func concurrentCompletions(t *testing.T, s *setup) {
 	ended := map[timer.FireID]bool{} // by the timeout
 	s.together(calls, func(ctx context.Context, i int, st store.Store) error {
 		if i == 0 {
-			// The timeout claims them all, and records them as failed.
+			// The timeout claims all of them and records them as failed.
 			won, err := st.Claim(ctx, other, all)
 			if err != nil {
 				return err

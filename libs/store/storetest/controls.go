@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// pause pauses one timer, which must succeed.
+// pause pauses a timer, which must succeed.
 func (s *setup) pause(
 	tm timer.Timer,
 	reason string,
@@ -78,8 +78,7 @@ func pausesEnd(t *testing.T, s *setup) {
 	require.Zero(t, off.Timer.PausedUntilMS)
 }
 
-// statusConditions judges by what the timer is with its row locked: a pause never takes the place
-// of a deactivation.
+// statusConditions checks conditions against the locked row: a pause never replaces a deactivation.
 func statusConditions(t *testing.T, s *setup) {
 	ctx := t.Context()
 	made := s.create(s.newTimer(), noFires).Timer
@@ -207,7 +206,7 @@ func freezesAreLogged(t *testing.T, s *setup) {
 	require.False(t, state().Frozen)
 	require.False(t, changes()[2].Frozen)
 
-	// An app that nobody has heard of is made.
+	// An unknown app is created.
 	made, err := s.st().SetFrozen(ctx, "new", true, "")
 	require.NoError(t, err)
 	require.NotZero(t, made.ID)
@@ -215,11 +214,10 @@ func freezesAreLogged(t *testing.T, s *setup) {
 		_, err := st.SetFrozen(ctx, "app", true, "")
 		return err
 	})
-	require.Len(t, changes(), 5, "one for all that ask for the same")
+	require.Len(t, changes(), 5, "one timer for equal requests")
 }
 
-// frozenAppsTakeNoFires: what was asked for before a freeze is there, what is asked for after it is
-// not.
+// frozenAppsTakeNoFires adds fires before and after a freeze.
 func frozenAppsTakeNoFires(t *testing.T, s *setup) {
 	ctx := t.Context()
 	tm := s.create(s.newTimer(), noFires).Timer
@@ -242,7 +240,7 @@ func frozenAppsTakeNoFires(t *testing.T, s *setup) {
 	require.NoError(t, err, "the call from before, repeated")
 	require.Empty(t, again)
 
-	// Of a freeze and a request at once one comes first.
+	// Of a freeze and a request at once, one comes first.
 	for i := range int64(20) {
 		_, err := s.st().SetFrozen(ctx, "app", false, "")
 		require.NoError(t, err)
@@ -332,9 +330,9 @@ func skipsAreOutcomes(t *testing.T, s *setup) {
 	}
 	history, err = s.st().History(ctx, "app", made.ID, timer.FireID{}, 10)
 	require.NoError(t, err)
-	require.Len(t, history, 2, "what is refused writes nothing")
+	require.Len(t, history, 2, "a refused item writes nothing")
 
-	// Switched off, it takes what lies up to now.
+	// A timer that is deactivated takes what is due up to now.
 	off := s.setStatus(made, timer.StatusInactive, func(t *timer.Timer, nowMS int64) store.Plan {
 		if t.NextDueMS > base+5001 {
 			return store.Plan{NextDueMS: t.NextDueMS}

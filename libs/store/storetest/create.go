@@ -18,8 +18,7 @@ func oneOfManyCreatesWins(t *testing.T, s *setup) {
 	s.together(calls, func(ctx context.Context, i int, st store.Store) error {
 		items := make([]store.NewTimer, names)
 		for n := range items {
-			// Half of the callers name them the other way round, and one in four has another
-			// definition.
+			// Half of the callers name them in reverse order, and a quarter has another definition.
 			name := n
 			if i%2 == 1 {
 				name = names - 1 - n
@@ -87,7 +86,7 @@ func deletedNameIsFree(t *testing.T, s *setup) {
 	made := s.create(n, noFires)
 	require.False(t, made.Existing)
 	require.NotEqual(t, old.ID, made.Timer.ID)
-	// The name can be given up again and again.
+	// The name can be freed again and again.
 	s.setStatus(made.Timer, timer.StatusDeleted, noFires)
 	require.False(t, s.create(n, noFires).Existing)
 }
@@ -119,7 +118,7 @@ func idempotencyKeys(t *testing.T, s *setup) {
 	require.True(t, again.Existing)
 	require.Equal(t, first.Timer, again.Timer)
 
-	// The key decides before the name does, and another app has keys of its own.
+	// The key is checked before the name. Another app has keys of its own.
 	renamed := n
 	renamed.Name = "renamed"
 	require.Equal(t, first.Timer.ID, s.create(renamed, noFires).Timer.ID)
@@ -152,7 +151,7 @@ func concurrentIdempotencyKeys(t *testing.T, s *setup) {
 	const calls = 12
 	results := make([]store.CreateResult, calls)
 	s.together(calls, func(ctx context.Context, i int, st store.Store) error {
-		// The names differ, so that the key alone can tell that it is one request.
+		// The names differ, so only the key can show that it is one request.
 		n := store.NewTimer{
 			App:            "app",
 			Name:           fmt.Sprint("by", i),

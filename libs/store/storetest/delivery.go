@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// prioritiesAndTargets keeps what fires, attempts and outcomes say of their delivery.
+// prioritiesAndTargets checks what fires, attempts and outcomes keep about their delivery.
 func prioritiesAndTargets(t *testing.T, s *setup) {
 	ctx := t.Context()
 	session, other := s.session(), s.session()
@@ -59,7 +59,7 @@ func prioritiesAndTargets(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.EqualValues(t, 6, released[0].TargetBits)
 
-	// A task says nothing of it: a claim does.
+	// A task does not contain it, a claim returns it.
 	task := released[0]
 	task.TargetBits = 0
 	again := s.claim(other, []timer.Fire{task})

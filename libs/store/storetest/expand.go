@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// everySecond plans the next n seconds of a timer, and asks to be called again at once.
+// everySecond plans the next n seconds of a timer, and is due for expansion again at once.
 func everySecond(n int) store.Planner {
 	return func(t *timer.Timer, nowMS int64) store.Plan {
 		from := max(t.NextDueMS, (nowMS/1000+1)*1000)
@@ -32,7 +32,7 @@ func everySecond(n int) store.Planner {
 	}
 }
 
-// toExpand makes n active timers that wait to be expanded.
+// toExpand creates n active timers that are due for expansion.
 func (s *setup) toExpand(n int) []timer.Timer {
 	s.t.Helper()
 	var out []timer.Timer
@@ -78,7 +78,7 @@ func expandOnceEach(t *testing.T, s *setup) {
 			}
 			mu.Unlock()
 			if n == 0 {
-				// Others may still hold some; whoever holds them finishes them.
+				// Other calls may still have some locked, and will finish them.
 				return nil
 			}
 		}
@@ -144,11 +144,11 @@ func failingPlanStopsNoOther(t *testing.T, s *setup) {
 		p := everySecond(2)(tm, nowMS)
 		p.ExpandAtMS = nowMS + time.Hour.Milliseconds()
 		switch tm.ID {
-		case made[0].ID: // fails, and says when to try again
+		case made[0].ID: // fails and names a later instant
 			p.Err = errors.New("no such zone")
-		case made[1].ID: // fails without a word
+		case made[1].ID: // fails without naming one
 			p = store.Plan{Err: errors.New("no such zone")}
-		case made[2].ID: // repeats itself: that must not reach the table
+		case made[2].ID: // repeats a fire, which must not be inserted
 			p.Fires = append(p.Fires, p.Fires[1])
 		}
 		return p
@@ -224,7 +224,7 @@ func concurrentGrowth(t *testing.T, s *setup) {
 	final, err := s.st().FreezeMinute(t.Context(), 5)
 	require.NoError(t, err)
 	for i := range callers {
-		require.LessOrEqual(t, seen[i], final, "a count that was returned was handed out")
+		require.LessOrEqual(t, seen[i], final, "a returned count is committed")
 		if i%4 == 3 {
 			require.Equal(t, final, frozen[i])
 		}

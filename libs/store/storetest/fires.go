@@ -88,18 +88,18 @@ func overdue(t *testing.T, s *setup) {
 	require.Equal(t, dead, found[0].Owner)
 	require.Empty(t, s.overdue(live), "not twice at once, however late they are")
 
-	// The slice's row hands it out.
+	// The row of the slice makes them due for a sweep.
 	for _, f := range append(recent, fresh...) {
 		s.claimSlices(f.RunAtMinute(), 1, time.Minute, 1)
 	}
 	require.Equal(t, ids(recent), ids(s.overdue(live)))
 	require.Empty(t, s.overdue(live))
 
-	// Released, it is swept as if for the first time.
-	heir := s.session()
-	won := s.claim(heir, ancient[1:2])
+	// After its release, it is swept as if for the first time.
+	recoverer := s.session()
+	won := s.claim(recoverer, ancient[1:2])
 	require.Len(t, won, 1)
-	released, err := s.st().Release(ctx, heir, won, nil)
+	released, err := s.st().Release(ctx, recoverer, won, nil)
 	require.NoError(t, err)
 	require.Equal(t, ids(released), ids(s.overdue(live)))
 	_ = future

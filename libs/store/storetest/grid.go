@@ -12,25 +12,23 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// gridDefinition is due at every multiple of a duration. A schedule with a phase is due so much
-// later.
+// gridDefinition is due at every multiple of a duration, plus the schedule's phase.
 func gridDefinition(every time.Duration) timer.Definition {
 	d := definition("http://a")
 	d.Schedule = timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(every)}
 	return d
 }
 
-// grid plans what gridDefinition says, in bucket 0, up to ahead from now and at most so many fires.
-// A fire runs by the schedule's jitter after its due. Of a timer with a calendar, instants in odd
-// minutes are excluded if the calendar excludes Mondays, whatever day it is.
+// grid plans what gridDefinition says, in bucket 0, for the given time ahead and up to a number of
+// fires. A fire runs after its due instant by the schedule's jitter. If the timer has a calendar
+// that excludes Mondays, odd minutes are excluded, whatever day it is.
 func grid(ahead time.Duration, most int) store.Planner {
 	return func(t *timer.Timer, nowMS int64) store.Plan {
 		return planGrid(t, nowMS, nowMS+ahead.Milliseconds(), most)
 	}
 }
 
-// gridUntil is grid up to one instant, whenever it is asked: a second look finds nothing that the
-// first did not.
+// gridUntil is grid up to one instant, whenever it is called: a second call finds nothing new.
 func gridUntil(endMS int64) store.Planner {
 	const most = 1000 // fires
 	return func(t *timer.Timer, nowMS int64) store.Plan { return planGrid(t, nowMS, endMS, most) }
@@ -72,7 +70,7 @@ func excluded(t *timer.Timer, due int64) bool {
 		)
 }
 
-// gridTimer makes an active timer.
+// gridTimer creates an active timer.
 func (s *setup) gridTimer(d timer.Definition, plan store.Planner) store.CreateResult {
 	s.t.Helper()
 	n := s.newTimer()
@@ -80,7 +78,7 @@ func (s *setup) gridTimer(d timer.Definition, plan store.Planner) store.CreateRe
 	return s.create(n, plan)
 }
 
-// edit edits one timer, which must succeed.
+// edit edits a timer, which must succeed.
 func (s *setup) edit(tm timer.Timer, d timer.Definition, plan store.Planner) store.EditResult {
 	s.t.Helper()
 	out, err := s.st().
@@ -94,8 +92,8 @@ func (s *setup) edit(tm timer.Timer, d timer.Definition, plan store.Planner) sto
 	return out[0]
 }
 
-// openOf returns those of the timer's fires with runs in the next half hour, or in the last minute,
-// that are open and that nobody owns, in order of due.
+// openOf returns the timer's fires that are open and unowned and run in the next half hour or the
+// last minute, in order of due.
 func (s *setup) openOf(id timer.ID) (fires []timer.Fire) {
 	s.t.Helper()
 	now := timer.MinuteOf(s.nowMS())
@@ -110,7 +108,7 @@ func (s *setup) openOf(id timer.ID) (fires []timer.Fire) {
 	return fires
 }
 
-// byVersion tells apart fires of a version and of those before it.
+// byVersion separates the fires of a version from those of earlier versions.
 func byVersion(fires []timer.Fire, version int32) (present, older []timer.Fire) {
 	for _, f := range fires {
 		if f.Version == version {
@@ -134,7 +132,7 @@ func (s *setup) asCalled(fires []timer.Fire) []timer.Fire {
 	return out
 }
 
-// expandDue expands until nothing is due to be.
+// expandDue expands until nothing is due for expansion.
 func (s *setup) expandDue(plan store.Planner) (fires []timer.Fire) {
 	s.t.Helper()
 	for {
@@ -147,7 +145,7 @@ func (s *setup) expandDue(plan store.Planner) (fires []timer.Fire) {
 	}
 }
 
-// requireGrid checks that fires are due at each instant of a grid in a range, once.
+// requireGrid checks that one fire is due at each instant of a grid in a range.
 func requireGrid(t *testing.T, fires []timer.Fire, every time.Duration, fromMS, toMS int64) {
 	t.Helper()
 	var want, have []int64

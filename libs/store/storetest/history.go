@@ -48,7 +48,7 @@ func oneOutcome(t *testing.T, s *setup) {
 		}
 	}
 
-	// Another session's result for one of them, one of its own, one that is nobody's.
+	// This is another session's result for one of them, one of its own, and one that nobody owns.
 	lost, _, err := s.st().Record(ctx, other, []timer.Outcome{delivered(fires[0], now+9)}, nil)
 	require.NoError(t, err)
 	require.Equal(t, ids(fires[:1]), lost)
@@ -65,7 +65,7 @@ func oneOutcome(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Equal(t, now+5, rec.Outcome.FinishedMS)
 
-	// Taken over: the first owner's result does not count.
+	// It was taken over, so the first owner's result does not count.
 	s.expireSession(session)
 	require.Len(t, s.claim(other, fires[4:]), 1)
 	lost, _, err = s.st().Record(ctx, session, []timer.Outcome{delivered(fires[4], now)}, nil)
@@ -79,7 +79,7 @@ func oneOutcome(t *testing.T, s *setup) {
 	require.Empty(t, lost)
 }
 
-// plain leaves of an outcome what every store keeps.
+// plain returns the parts of an outcome that every store keeps.
 func plain(o timer.Outcome) timer.Outcome {
 	o.Owner, o.Bucket, o.State, o.Attempt, o.FirstLatenessMS, o.Sweeps, o.PriorityLevel, o.TargetBits = 0, 0, 0, 0, 0, 0, 0, 0
 	return o
@@ -102,7 +102,8 @@ func concurrentRecords(t *testing.T, s *setup) {
 		if err != nil {
 			return err
 		}
-		// Each records all, whether it won them or not, and some twice; the dead one tries too.
+		// Each session records all of them, whether it claimed them or not, and some twice. The
+		// expired one tries, too.
 		session := sessions[i]
 		if i == 0 {
 			session = dead
@@ -147,7 +148,7 @@ func concurrentRecords(t *testing.T, s *setup) {
 	}
 }
 
-func badRowIsRecordedBare(t *testing.T, s *setup) {
+func refusedOutcomeLosesItsDetails(t *testing.T, s *setup) {
 	ctx := t.Context()
 	session := s.session()
 	now := s.nowMS()
@@ -254,8 +255,7 @@ func retention(t *testing.T, s *setup) {
 		rec, err := s.st().Fire(ctx, "app", f.FireID)
 		switch {
 		case i < 2 && s.CoarseRetention:
-			// By the day, and only days that had a partition of their own: tested beside the
-			// implementation.
+			// Retention by the day is tested beside the implementation.
 		case i < 2:
 			requireCode(t, timer.CodeNotFound, err)
 		case i < 4:

@@ -22,7 +22,7 @@ func (s *setup) stretches(id timer.ID) []timer.Inactivity {
 	return all[id]
 }
 
-// timer reads one timer.
+// timer reads a timer.
 func (s *setup) timer(id timer.ID) timer.Timer {
 	s.t.Helper()
 	tm, err := s.st().Timer(s.t.Context(), "app", id)
@@ -41,7 +41,7 @@ func (s *setup) until(ms int64) {
 	)
 }
 
-// stretchesAreRecorded follows a timer through each status.
+// stretchesAreRecorded sets each status of a timer in turn.
 func stretchesAreRecorded(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 1000)
 	tm := s.gridTimer(gridDefinition(time.Minute), plan).Timer
@@ -68,7 +68,7 @@ func stretchesAreRecorded(t *testing.T, s *setup) {
 	}
 	require.Equal(t, []timer.Inactivity{first}, s.stretches(tm.ID))
 
-	// Each change of what keeps it from being active begins a stretch where the one before ends.
+	// Each change of status begins a stretch where the one before ends.
 	s.until(on.ActiveSinceMS + 1)
 	until := s.nowMS() + time.Hour.Milliseconds()
 	paused := s.pause(tm, "a", until, plan).Timer
@@ -88,8 +88,8 @@ func stretchesAreRecorded(t *testing.T, s *setup) {
 	}, s.stretches(tm.ID))
 }
 
-// pausesEndAtTheirInstant: whoever notices the end of a pause first, and however late, the timer
-// was active from that instant on.
+// pausesEndAtTheirInstant checks that a timer was active from the end of its pause on, whoever
+// notices the end first, and however late.
 func pausesEndAtTheirInstant(t *testing.T, s *setup) {
 	const step = 10 * time.Millisecond
 	plan := grid(time.Second, 1000)
@@ -162,7 +162,7 @@ func planOneShot(t *timer.Timer, _ int64) store.Plan {
 	return p
 }
 
-// oneShotsAreMovedOnce moves one-shots while executors claim them: a claimed one stays, and one
+// oneShotsAreMovedOnce moves one-shots while executors claim them. A claimed one stays, and one
 // that was moved cannot be claimed at its old instant.
 func oneShotsAreMovedOnce(t *testing.T, s *setup) {
 	const rounds = 20
@@ -208,7 +208,7 @@ func oneShotsAreMovedOnce(t *testing.T, s *setup) {
 		require.Equal(t, due+1000, edited.Fires[0].DueMS)
 		require.Len(t, s.claim(session, edited.Fires), 1)
 	}
-	// One that keeps its instant keeps its fire.
+	// A one-shot that keeps its instant keeps its fire.
 	due := s.nowMS() + time.Hour.Milliseconds()
 	made := s.gridTimer(oneShot(due), planOneShot)
 	d := oneShot(due)
@@ -220,7 +220,7 @@ func oneShotsAreMovedOnce(t *testing.T, s *setup) {
 	require.EqualValues(t, 2, rec.Open.Version)
 }
 
-// deferral lets a claimed fire wait for its timer.
+// deferral defers a claimed fire until its timer is active.
 func deferral(f timer.Fire) store.Deferral {
 	return store.Deferral{Fire: f, RunAtMS: timer.DeferredMS}
 }
@@ -257,9 +257,9 @@ func deferredFiresWait(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Equal(t, timer.DeferredMS, rec.Open.RunAtMS)
 	require.Equal(t, won[0].Rev+1, rec.Open.Rev)
-	require.Empty(t, s.claim(session, won[:1]), "a task from before leads to nothing")
+	require.Empty(t, s.claim(session, won[:1]), "an older task has no effect")
 
-	// It comes back with its run when the timer is active, once.
+	// It gets its run_at back when the timer is active, once.
 	on := s.setStatus(tms[0], timer.StatusActive, noFires)
 	require.Len(t, on.Fires, 1)
 	require.Equal(t, won[0].FireID, on.Fires[0].FireID)
@@ -268,7 +268,8 @@ func deferredFiresWait(t *testing.T, s *setup) {
 	s.setStatus(tms[0], timer.StatusInactive, noFires)
 	require.Empty(t, s.setStatus(tms[0], timer.StatusActive, noFires).Fires)
 
-	// One that ran before anybody activated its timer is left alone, claimed or given back since.
+	// A fire that ran before its timer was activated stays as it is, whether claimed or released
+	// since.
 	until := deferral(won[1])
 	until.RunAtMS = due + 1
 	_, err = s.st().Defer(ctx, session, []store.Deferral{until, deferral(won[2])})
@@ -287,12 +288,12 @@ func deferredFiresWait(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Equal(t, retry.RunAtMS, rec.Open.RunAtMS)
 
-	// What waits for a timer that is deleted comes back to be skipped.
+	// The deferred fires of a deleted timer are released, to be skipped.
 	gone := s.setStatus(tms[2], timer.StatusDeleted, noFires)
 	require.Equal(t, ids(won[2:3]), ids(gone.Fires))
 }
 
-// concurrentDeferrals defers fires while their timers are switched on and off: none is lost,
+// concurrentDeferrals defers fires while their timers are activated and deactivated. None is lost,
 // whichever comes first.
 func concurrentDeferrals(t *testing.T, s *setup) {
 	session := s.session()
@@ -313,7 +314,7 @@ func concurrentDeferrals(t *testing.T, s *setup) {
 				}
 				mu.Lock()
 				for _, id := range active {
-					back[id] = true // it is still the session's
+					back[id] = true // the session still owns it
 				}
 				mu.Unlock()
 				continue

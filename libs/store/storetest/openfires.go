@@ -35,7 +35,7 @@ func (s *setup) walkOpen(
 	}
 }
 
-// openFires pages through what is open of one timer among several, whatever became of it so far.
+// openFires pages through the open fires of one timer among several, in all states.
 func openFires(t *testing.T, s *setup) {
 	ctx := t.Context()
 	base := s.nowMS() - time.Hour.Milliseconds()
@@ -54,7 +54,7 @@ func openFires(t *testing.T, s *setup) {
 	lost, _, err := s.st().Record(ctx, session, []timer.Outcome{delivered(claimed[0], base)}, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
-	again := claimed[1] // a further attempt, due later than all others
+	again := claimed[1] // another attempt, due later than all others
 	again.State, again.Attempt, again.RunAtMS = timer.FireRetrying, 1, base+2*time.Hour.Milliseconds()
 	_, err = s.st().Release(ctx, session, []timer.Fire{again}, nil)
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func openFires(t *testing.T, s *setup) {
 	for _, c := range []struct{ look, limit int }{{1000, 1000}, {1000, 1}, {1000, 3}, {1, 1000}, {2, 2}, {5, 3}, {18, 8}} {
 		got, pages := s.walkOpen(made.Timer.ID, dues[7], c.look, c.limit)
 		require.Equal(t, want, got, "look at %d, return %d", c.look, c.limit)
-		require.GreaterOrEqual(t, pages, 7/c.look, "no page looks at much more")
+		require.GreaterOrEqual(t, pages, 7/c.look, "no page scans much more")
 	}
 	page, err := s.st().
 		OpenFires(ctx, "app", made.Timer.ID, store.OpenFiresQuery{UntilMS: dues[1], ScanLimit: 100, Limit: 1})
@@ -90,8 +90,8 @@ func openFires(t *testing.T, s *setup) {
 	requireCode(t, timer.CodeNotFound, err)
 }
 
-// openFiresAtOneInstant has the place where a page ends within an instant of many timers: before,
-// at and behind the timer that is asked about.
+// openFiresAtOneInstant ends pages within an instant of many timers: before, at and after the timer
+// in question.
 func openFiresAtOneInstant(t *testing.T, s *setup) {
 	due := s.nowMS() - time.Hour.Milliseconds()
 	const n = 7

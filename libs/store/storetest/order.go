@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// openAmong asks for more fires than one statement takes, of two timers, some of them open.
+// openAmong reads more fires than one statement takes, of two timers, some of them open.
 func openAmong(t *testing.T, s *setup) {
 	base := s.nowMS() - time.Hour.Milliseconds()
 	const n = store.MaxBatch
@@ -25,7 +25,7 @@ func openAmong(t *testing.T, s *setup) {
 		active := s.newTimer()
 		active.Activate = true
 		made := s.create(active, planAt(0, dues...))
-		for i := range int64(2 * n) { // every other was never made
+		for i := range int64(2 * n) { // every other one does not exist
 			asked = append(asked, timer.FireID{Timer: made.Timer.ID, DueMS: base + i})
 		}
 		won := s.claim(session, made.Fires[:2])
@@ -44,15 +44,15 @@ func openAmong(t *testing.T, s *setup) {
 	require.Empty(t, got)
 }
 
-// beginNotes has Begin come before, at and after everything else that may become of a fire.
-func beginNotes(t *testing.T, s *setup) {
+// beginWritesLateness calls Begin for fires in every state.
+func beginWritesLateness(t *testing.T, s *setup) {
 	ctx := t.Context()
 	a, b := s.session(), s.session()
 	fires := s.fires(6, s.nowMS()-time.Hour.Milliseconds())
 	won := s.claim(a, fires[:5])
 	begun := append([]timer.Fire(nil), fires...)
 	for i := range begun {
-		begun[i].FirstLatenessMS, begun[i].Attempt, begun[i].RunAtMS = 77, 5, 1 // of which only the first is written
+		begun[i].FirstLatenessMS, begun[i].Attempt, begun[i].RunAtMS = 77, 5, 1 // only the first is written
 	}
 	held := won[0]
 	held.Attempt, held.State, held.FirstLatenessMS = 1, timer.FireRetrying, 5
@@ -75,5 +75,5 @@ func beginNotes(t *testing.T, s *setup) {
 	require.NoError(t, s.st().Begin(ctx, a, nil))
 	s.expireSession(a)
 	won = s.claim(b, fires[4:5])
-	require.Equal(t, int64(77), won[0].FirstLatenessMS, "whoever takes over sees it")
+	require.Equal(t, int64(77), won[0].FirstLatenessMS, "the next owner sees it")
 }

@@ -43,7 +43,7 @@ func eventsByPosition(t *testing.T, s *setup) {
 		require.NoError(t, err)
 		require.Empty(t, lost)
 	}
-	// Too long ago to be announced.
+	// It is too old to be published.
 	old := delivered(mine[4], now-2*time.Hour.Milliseconds())
 	lost, _ := s.record(session, old)
 	require.Empty(t, lost)
@@ -82,7 +82,7 @@ func eventsByPosition(t *testing.T, s *setup) {
 		require.Contains(t, out, store.SystemSession)
 		return out
 	}
-	require.NotContains(t, silent(), session, "it announces by itself")
+	require.NotContains(t, silent(), session, "an alive session publishes its own events")
 	require.NoError(t, s.st().FinishEvents(ctx, session))
 	s.together(3, func(ctx context.Context, i int, st store.Store) error {
 		return st.AckEvents(ctx, session, positionOf(all[[]int{1, 2, 0}[i]]))
@@ -111,7 +111,7 @@ func eventsByPosition(t *testing.T, s *setup) {
 	require.Contains(t, silent(), other)
 }
 
-// eventsOfTheSystemSession looks at outcomes that no session recorded.
+// eventsOfTheSystemSession reads outcomes that the store recorded itself.
 func eventsOfTheSystemSession(t *testing.T, s *setup) {
 	ctx := t.Context()
 	session := s.session()
@@ -143,7 +143,7 @@ func eventsOfTheSystemSession(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.Empty(t, ended)
 
-	// The other two of its kind.
+	// These are the other two kinds.
 	now := s.nowMS()
 	made := s.gridTimer(
 		gridDefinition(time.Minute),

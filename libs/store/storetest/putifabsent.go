@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// putIfAbsentKeepsTheFirst is about the keys of other calls than Create.
+// putIfAbsentKeepsTheFirst tests the keys of calls other than Create.
 func putIfAbsentKeepsTheFirst(t *testing.T, s *setup) {
 	t.Helper()
 	const calls = 12
@@ -25,14 +25,14 @@ func putIfAbsentKeepsTheFirst(t *testing.T, s *setup) {
 		kept[v] = true
 		return err //nolint:wrapcheck // the test tells it
 	})
-	require.Len(t, kept, 1, "all learn the same value")
+	require.Len(t, kept, 1, "all calls return the same value")
 	for _, other := range [][2]string{{"shop", "\x01other"}, {"desk", "\x01key"}} {
 		v, err := s.st().PutIfAbsent(t.Context(), other[0], other[1], 7)
 		require.NoError(t, err)
 		require.EqualValues(t, 7, v)
 	}
 
-	// Creates have nothing to do with it.
+	// Keys of Create are separate.
 	made, err := s.st().Create(t.Context(), []store.NewTimer{
 		{
 			App:            "shop",

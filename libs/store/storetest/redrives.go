@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// failed records fires as failed, one millisecond after the other from finishedMS on.
+// failed records fires as failed, one millisecond apart from finishedMS on.
 func (s *setup) failed(session timer.ID, fires []timer.Fire, finishedMS int64) []timer.Outcome {
 	s.t.Helper()
 	var outcomes []timer.Outcome
@@ -91,7 +91,7 @@ func redriveMakesFires(t *testing.T, s *setup) {
 	require.Equal(t, out, s.redrive(one, series, false), "repeated, it is the same")
 	require.Empty(t, s.redrive(one, s.ids.Next(), false).Outcomes, "it was redriven before")
 	won := s.claim(session, out.Fires)
-	require.Empty(t, s.redrive(one, series, false).Fires, "it is on its way")
+	require.Empty(t, s.redrive(one, series, false).Fires, "it is started already")
 	again := one
 	again.IncludeRedriven = true
 	require.Len(t, s.redrive(again, s.ids.Next(), false).Fires, 1)
@@ -149,7 +149,7 @@ func redriveSelects(t *testing.T, s *setup) {
 		require.Equal(t, c.want, finished(s.redrive(c.q, 0, true).Outcomes), name)
 	}
 
-	// Page by page, by app and by timer, each page twice.
+	// It pages by app and by timer, and reads each page twice.
 	for _, q := range []store.RedriveQuery{{Limit: 3}, {Timer: tm.ID, Limit: 3, IncludeRedriven: true}} {
 		series := s.ids.Next()
 		var all []timer.FireID
@@ -206,8 +206,8 @@ func concurrentRedrives(t *testing.T, s *setup) {
 			if !out.More {
 				return nil
 			}
-			// What another has redriven since it was selected is not among them: then the page
-			// begins at its end again.
+			// Another call may have redriven what was selected. The next page then begins at the
+			// end of this one.
 			if n := len(out.Outcomes); n > 0 {
 				q.After, q.AfterFinishedMS = out.Outcomes[n-1].FireID, out.Outcomes[n-1].FinishedMS
 			}

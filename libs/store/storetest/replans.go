@@ -34,7 +34,7 @@ func editCountsMaxFires(t *testing.T, s *setup) {
 	require.EqualValues(t, 20, edited.Timer.FiresCreated)
 }
 
-// editExpandsThePast edits a timer that no migrator has expanded for a while.
+// editExpandsThePast edits a timer that was not expanded for a while.
 func editExpandsThePast(t *testing.T, s *setup) {
 	now := s.nowMS()
 	made := s.gridTimer(gridDefinition(10*time.Second), func(*timer.Timer, int64) store.Plan {
@@ -77,7 +77,7 @@ func editWhileInactive(t *testing.T, s *setup) {
 	require.Equal(t, timer.StatusInactive, edited.Timer.Status)
 	on := s.setStatus(made.Timer, timer.StatusActive, plan)
 	require.False(t, on.Timer.Replan)
-	require.EqualValues(t, 2, on.Timer.Version, "the edit made one already")
+	require.EqualValues(t, 2, on.Timer.Version, "the edit has created a version")
 	present, _ := byVersion(s.openOf(made.Timer.ID), 2)
 	since := on.Timer.ActiveSinceMS
 	requireGrid(t, present, 30*time.Second, since+1, end+1)
@@ -85,13 +85,13 @@ func editWhileInactive(t *testing.T, s *setup) {
 		require.EqualValues(t, 2, f.Epoch)
 	}
 	for _, f := range on.Fires {
-		require.NotZero(t, f.DueMS%20_000, "what is moved with the same run has its mark")
+		require.NotZero(t, f.DueMS%20_000, "a fire moved with the same run_at is in the window")
 	}
 	require.Equal(t, made.Timer.AnchorMS, on.Timer.AnchorMS, "the first activation")
 	require.Positive(t, on.Timer.AnchorMS)
 }
 
-// laterExpansionsMove plans less at once than the version before had planned.
+// laterExpansionsMove plans fewer fires at once than the version before.
 func laterExpansionsMove(t *testing.T, s *setup) {
 	made := s.gridTimer(gridDefinition(10*time.Second), grid(10*time.Minute, 1000))
 	n := len(made.Fires)
@@ -106,7 +106,7 @@ func laterExpansionsMove(t *testing.T, s *setup) {
 	d.Schedule.Jitter = timer.Duration(3 * time.Second)
 	edited := s.edit(made.Timer, d, few)
 	require.Len(t, edited.Fires, 3)
-	// One of those that are left is skipped for its version before the expansion comes to it.
+	// One of the remaining fires is skipped for its version before the expansion reaches it.
 	session := s.session()
 	_, older := byVersion(s.openOf(made.Timer.ID), 2)
 	next := slices.IndexFunc(

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// rollout is a deployment whose processes come and go with three versions of the time zones.
+// rollout is a deployment whose processes start and stop with three versions of the time zones.
 type rollout struct {
 	*setup
 
@@ -24,9 +24,9 @@ type rollout struct {
 
 var rolloutRules = []map[string]string{zonesV1, zonesV2, zonesV3}
 
-// randomRollouts starts, stops, and crosses processes of three versions, which make, edit, pause
-// and expand timers and replan. Once one version is left, every timer is planned by it, and no
-// instant to come is without its fire.
+// randomRollouts starts and stops processes of three versions, which create, edit, pause and expand
+// timers and replan. When one version is left, every timer is planned by it, and every future
+// instant has its fire.
 func randomRollouts(t *testing.T, s *setup) {
 	const seeds, steps = 12, 50
 	end := s.nowMS() + 10*timer.MinuteMS
@@ -57,7 +57,7 @@ func randomRollouts(t *testing.T, s *setup) {
 			if tm := r.read(i); tm.Status != timer.StatusActive {
 				r.setStatus(tm, timer.StatusActive, r.plans[last])
 			}
-			r.requireBerlin(r.timers[i].ID, time.Duration(last)*berlinMoves, end)
+			r.requireBerlinShift(r.timers[i].ID, time.Duration(last)*berlinMoves, end)
 		}
 		for _, other := range r.live[last] {
 			r.dropZones(other)
@@ -79,7 +79,7 @@ func (r *rollout) read(i int) timer.Timer {
 	return tm
 }
 
-// step does one thing by one of the live processes.
+// step lets one of the alive processes do one thing.
 func (r *rollout) step() {
 	r.t.Helper()
 	version := r.rng.IntN(len(rolloutRules))

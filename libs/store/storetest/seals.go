@@ -19,8 +19,8 @@ func sealed(under string) timer.Definition {
 	return d
 }
 
-// sealedTextIsRewritten rotates the encryption key.
-func sealedTextIsRewritten(t *testing.T, s *setup) {
+// encryptedTextIsRewritten rotates the encryption key.
+func encryptedTextIsRewritten(t *testing.T, s *setup) {
 	ctx := t.Context()
 	item := s.newTimer()
 	item.Definition = sealed("old")
@@ -98,7 +98,7 @@ func sealedTextIsRewritten(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got.Version)
 	require.Equal(t, sealed("new"), got.Definition)
-	require.True(t, s.create(rotated, noFires).Existing, "resealed, the two are the same again")
+	require.True(t, s.create(rotated, noFires).Existing, "after re-encryption both are equal again")
 	same := s.edit(got, sealed("new"), noFires)
 	require.Zero(t, same.Seq)
 }

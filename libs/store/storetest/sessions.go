@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-func (s *setup) live() map[timer.ID]store.Session {
+func (s *setup) openSession() map[timer.ID]store.Session {
 	s.t.Helper()
 	all, err := s.st().LiveSessions(s.t.Context())
 	require.NoError(s.t, err)
@@ -40,13 +40,13 @@ func expiredStaysExpired(t *testing.T, s *setup) {
 		Name:     "host-1",
 		Renewals: 2,
 		Load:     store.Load{InflightFull: true, OldestTaskMS: 17},
-	}, s.live()[id])
-	require.Len(t, s.live(), 2)
+	}, s.openSession()[id])
+	require.Len(t, s.openSession(), 2)
 	for range 2 {
 		require.NoError(t, s.st().CloseSession(ctx, id))
 	}
-	require.NotContains(t, s.live(), id)
-	require.Contains(t, s.live(), other)
+	require.NotContains(t, s.openSession(), id)
+	require.Contains(t, s.openSession(), other)
 	ended, err := s.st().ExpiredSessions(ctx, time.Hour)
 	require.NoError(t, err)
 	require.Len(t, ended, 1)
@@ -78,7 +78,7 @@ func expiryNeedsTheLatestRenewal(t *testing.T, s *setup) {
 		return err
 	})
 	require.EqualValues(t, 1, wins.Load())
-	require.NotContains(t, s.live(), id)
+	require.NotContains(t, s.openSession(), id)
 	ended, err = s.st().ExpireSession(ctx, s.ids.Next(), 0)
 	require.NoError(t, err)
 	require.False(t, ended)

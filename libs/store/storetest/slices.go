@@ -97,8 +97,8 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.False(t, ok)
 
-	// The latest token with another holder: a message delivered twice. The later holder has it,
-	// unless he asked for one that is free.
+	// The message was delivered twice: the latest token, with another holder. The later holder gets
+	// the slice, unless it asks for a free one.
 	for range 2 {
 		ok, err = s.st().AcquireSlice(ctx, cur, holder, time.Minute, true)
 		require.NoError(t, err)
@@ -106,7 +106,7 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 	}
 	ok, err = s.st().AcquireSlice(ctx, cur, other, time.Minute, true)
 	require.NoError(t, err)
-	require.False(t, ok, "it is held by somebody")
+	require.False(t, ok, "another holder has it")
 	lost, err = s.st().RenewSlices(ctx, holder, []store.SliceClaim{cur, old, cur}, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, []store.SliceClaim{old}, lost)
@@ -124,7 +124,7 @@ func staleTokensChangeNothing(t *testing.T, s *setup) {
 	}
 	ok, err = s.st().AcquireSlice(ctx, cur, other, time.Minute, false)
 	require.NoError(t, err)
-	require.False(t, ok, "a finished slice is held by nobody")
+	require.False(t, ok, "a finished slice cannot be acquired")
 	lost, err = s.st().RenewSlices(ctx, other, []store.SliceClaim{cur}, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, []store.SliceClaim{cur}, lost)
@@ -151,7 +151,7 @@ func cursorWaitsForSlices(t *testing.T, s *setup) {
 		require.NoError(t, err)
 		return at
 	}
-	require.Equal(t, from, advance(from+10), "a minute without a row stops it")
+	require.Equal(t, from, advance(from+10), "a minute without a row stops the cursor")
 	_, err := s.st().GrowMinutes(ctx, []slicing.Growth{{Minute: from, Added: 1, Buckets: 2}})
 	require.NoError(t, err)
 	for m := from; m < from+4; m++ {
@@ -174,7 +174,7 @@ func cursorWaitsForSlices(t *testing.T, s *setup) {
 	require.Equal(t, from+1, advance(from+1), "not past the limit")
 	require.Equal(t, from+2, advance(from+10))
 	finish(from+3, 1)
-	require.Equal(t, from+2, advance(from+10), "over no gap")
+	require.Equal(t, from+2, advance(from+10), "there is no gap")
 	finish(from+2, 1)
 	require.Equal(t, from+4, advance(from+10))
 	_, err = s.st().FreezeMinute(ctx, from+5)

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// owned makes n past fires of one timer, ten seconds apart, and claims them.
+// owned creates n past fires of one timer, ten seconds apart, and claims them.
 func (s *setup) owned(session timer.ID, n int) (timer.Timer, []timer.Fire) {
 	s.t.Helper()
 	base := s.nowMS() - time.Hour.Milliseconds()
@@ -27,8 +27,8 @@ func (s *setup) owned(session timer.ID, n int) (timer.Timer, []timer.Fire) {
 	return made.Timer, fires
 }
 
-// enter asks for the turn of one fire, to look again in five minutes.
-func (s *setup) enter(session timer.ID, f timer.Fire, c timer.Concurrency) store.SlotResult {
+// acquireSlot requests the slot for one fire, which asks again in five minutes.
+func (s *setup) acquireSlot(session timer.ID, f timer.Fire, c timer.Concurrency) store.SlotResult {
 	s.t.Helper()
 	f.RunAtMS, f.Bucket = s.nowMS()+5*timer.MinuteMS, 0
 	out, err := s.st().
@@ -38,7 +38,7 @@ func (s *setup) enter(session timer.ID, f timer.Fire, c timer.Concurrency) store
 	return out[0]
 }
 
-// finish records a delivery that hands the turn on.
+// finish records a delivery that passes the slot on.
 func (s *setup) finish(session timer.ID, f timer.Fire) (lost []timer.FireID, made []timer.Fire) {
 	s.t.Helper()
 	o := delivered(f, s.nowMS())
@@ -59,44 +59,44 @@ func fullSlotsSkip(t *testing.T, s *setup) {
 	session, other := s.session(), s.session()
 	tm, fires := s.owned(session, 3)
 	skip := timer.Concurrency{Policy: timer.ConcurrencySkip}
-	require.Equal(t, store.SlotGranted, s.enter(session, fires[0], skip).SlotVerdict)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[0], skip).SlotVerdict)
 	require.Equal(t, fires[0].FireID, s.running(tm.ID))
 	require.Equal(
 		t,
 		store.SlotGranted,
-		s.enter(session, fires[0], skip).SlotVerdict,
+		s.acquireSlot(session, fires[0], skip).SlotVerdict,
 		"as often as it asks",
 	)
-	require.Equal(t, store.SlotNotOwned, s.enter(other, fires[1], skip).SlotVerdict)
-	require.Equal(t, store.SlotSkipped, s.enter(session, fires[1], skip).SlotVerdict)
+	require.Equal(t, store.SlotNotOwned, s.acquireSlot(other, fires[1], skip).SlotVerdict)
+	require.Equal(t, store.SlotSkipped, s.acquireSlot(session, fires[1], skip).SlotVerdict)
 	require.Equal(
 		t,
 		store.SlotGranted,
-		s.enter(session, fires[1], timer.Concurrency{}).SlotVerdict,
+		s.acquireSlot(session, fires[1], timer.Concurrency{}).SlotVerdict,
 		"allow asks nobody",
 	)
 	lost, made := s.finish(session, fires[0])
 	require.Empty(t, lost)
 	require.Empty(t, made)
 	require.Zero(t, s.running(tm.ID))
-	require.Equal(t, store.SlotGranted, s.enter(session, fires[2], skip).SlotVerdict)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[2], skip).SlotVerdict)
 
-	// A turn whose fire is gone without having handed it on is free.
+	// A slot is free if its fire is gone without passing it on.
 	lost, _, err := s.st().
 		Record(t.Context(), session, []timer.Outcome{delivered(fires[2], s.nowMS())}, nil)
 	require.NoError(t, err)
 	require.Empty(t, lost)
-	require.Equal(t, store.SlotGranted, s.enter(session, fires[1], skip).SlotVerdict)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[1], skip).SlotVerdict)
 }
 
 func fullSlotsQueue(t *testing.T, s *setup) {
 	session, other := s.session(), s.session()
 	tm, fires := s.owned(session, 6)
 	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll, MaxQueue: 3}
-	require.Equal(t, store.SlotGranted, s.enter(session, fires[1], queue).SlotVerdict)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[1], queue).SlotVerdict)
 	waits := map[int]timer.Fire{}
 	for _, i := range []int{3, 2, 4} {
-		got := s.enter(session, fires[i], queue)
+		got := s.acquireSlot(session, fires[i], queue)
 		require.Equal(t, store.SlotQueued, got.SlotVerdict)
 		rec, err := s.st().Fire(t.Context(), "app", fires[i].FireID)
 		require.NoError(t, err)
@@ -109,15 +109,15 @@ func fullSlotsQueue(t *testing.T, s *setup) {
 		require.Equal(
 			t,
 			store.SlotNotOwned,
-			s.enter(session, fires[i], queue).SlotVerdict,
+			s.acquireSlot(session, fires[i], queue).SlotVerdict,
 			"it is not the session's any more",
 		)
 	}
-	require.Equal(t, store.SlotQueueFull, s.enter(session, fires[5], queue).SlotVerdict)
-	// One looks again, and goes on waiting: it has its place.
+	require.Equal(t, store.SlotQueueFull, s.acquireSlot(session, fires[5], queue).SlotVerdict)
+	// One asks again, and keeps its place in the queue.
 	again := s.claim(other, []timer.Fire{waits[2]})
 	require.Len(t, again, 1)
-	got := s.enter(other, again[0], queue)
+	got := s.acquireSlot(other, again[0], queue)
 	require.Equal(t, store.SlotQueued, got.SlotVerdict)
 	require.EqualValues(t, 2, got.Fire.Rev)
 
@@ -129,35 +129,37 @@ func fullSlotsQueue(t *testing.T, s *setup) {
 	require.Equal(t, fires[2].FireID, s.running(tm.ID))
 	lost, repeated := s.finish(session, fires[1])
 	require.Empty(t, lost)
-	require.Equal(t, made, repeated, "as long as nobody has claimed it")
+	require.Equal(t, made, repeated, "nobody has claimed it yet")
 	won := s.claim(other, made)
 	require.Len(t, won, 1)
 	_, repeated = s.finish(session, fires[1])
 	require.Empty(t, repeated)
-	require.Equal(t, store.SlotGranted, s.enter(other, won[0], queue).SlotVerdict)
-	// One that waits is recorded without a turn: it leaves the queue, and the turn where it is.
+	require.Equal(t, store.SlotGranted, s.acquireSlot(other, won[0], queue).SlotVerdict)
+	// A fire in the queue is recorded without having the slot. It leaves the queue, and the slot
+	// stays where it is.
 	held := s.claim(session, []timer.Fire{waits[3]})
 	_, made = s.finish(session, held[0])
 	require.Empty(t, made)
-	// The first that waits is in hand, about to ask: the turn is its own, and nobody else is told.
+	// The first fire in the queue is claimed and about to ask. It gets the slot, and no other fire
+	// is released.
 	held = s.claim(session, []timer.Fire{waits[4]})
 	require.Len(t, held, 1)
 	_, made = s.finish(other, won[0])
 	require.Empty(t, made)
 	require.Equal(t, fires[4].FireID, s.running(tm.ID))
-	require.Equal(t, store.SlotGranted, s.enter(session, held[0], queue).SlotVerdict)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, held[0], queue).SlotVerdict)
 	_, made = s.finish(session, held[0])
 	require.Empty(t, made)
 	require.Zero(t, s.running(tm.ID))
 
 	one := timer.Concurrency{Policy: timer.ConcurrencyQueueOne, MaxQueue: 9}
-	require.Equal(t, store.SlotGranted, s.enter(session, fires[0], one).SlotVerdict)
-	require.Equal(t, store.SlotQueued, s.enter(session, fires[5], one).SlotVerdict)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[0], one).SlotVerdict)
+	require.Equal(t, store.SlotQueued, s.acquireSlot(session, fires[5], one).SlotVerdict)
 	_, more := s.owned(session, 1)
 	require.Equal(
 		t,
 		store.SlotGranted,
-		s.enter(session, more[0], one).SlotVerdict,
+		s.acquireSlot(session, more[0], one).SlotVerdict,
 		"another timer's turn is another",
 	)
 }
@@ -166,16 +168,16 @@ func fullSlotsAreReplaced(t *testing.T, s *setup) {
 	session := s.session()
 	tm, fires := s.owned(session, 4)
 	cancel := timer.Concurrency{Policy: timer.ConcurrencyCancelPrevious}
-	require.Equal(t, store.SlotGranted, s.enter(session, fires[1], cancel).SlotVerdict)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[1], cancel).SlotVerdict)
 	before, err := s.st().LastChange(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, store.SlotGranted, s.enter(session, fires[2], cancel).SlotVerdict)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[2], cancel).SlotVerdict)
 	changes, err := s.st().Changes(t.Context(), before, 10)
 	require.NoError(t, err)
 	require.Len(t, changes, 1)
 	require.Equal(t, fires[2].FireID, changes[0].State.Running)
-	require.Equal(t, store.SlotReplaced, s.enter(session, fires[1], cancel).SlotVerdict)
-	require.Equal(t, store.SlotReplaced, s.enter(session, fires[0], cancel).SlotVerdict)
+	require.Equal(t, store.SlotReplaced, s.acquireSlot(session, fires[1], cancel).SlotVerdict)
+	require.Equal(t, store.SlotReplaced, s.acquireSlot(session, fires[0], cancel).SlotVerdict)
 	s.finish(session, fires[1])
 	require.Equal(
 		t,
@@ -184,7 +186,7 @@ func fullSlotsAreReplaced(t *testing.T, s *setup) {
 		"the one that lost the turn does not hand it on",
 	)
 	s.finish(session, fires[2])
-	require.Equal(t, store.SlotGranted, s.enter(session, fires[3], cancel).SlotVerdict)
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, fires[3], cancel).SlotVerdict)
 }
 
 func oneCatchUp(t *testing.T, s *setup) {
@@ -224,7 +226,7 @@ func oneCatchUp(t *testing.T, s *setup) {
 	run, err := s.st().
 		CatchUp(t.Context(), []store.CatchUpRequest{{FireID: timer.FireID{Timer: tm.ID, DueMS: 5500, Series: 7}, ToMS: 9000}})
 	require.NoError(t, err)
-	require.Equal(t, []bool{true}, run, "a fire that was asked for is not one of the schedule's")
+	require.Equal(t, []bool{true}, run, "a requested fire does not belong to the schedule")
 
 	slow := s.create(s.newTimer(), noFires).Timer
 	asked := func(due int64) store.CatchUpRequest {

@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// concurrentSlots lets many sessions work off queues: never two fires of a timer at once, each fire
-// once, in spite of sessions that die with a turn.
+// concurrentSlots lets many sessions work through queues. Two fires of a timer never run at once,
+// and each runs once, although sessions expire with a slot.
 func concurrentSlots(t *testing.T, s *setup) {
 	const timers, each, workers = 3, 12, 6
 	w := &slotStorm{
@@ -40,7 +40,7 @@ func concurrentSlots(t *testing.T, s *setup) {
 			if err := st.OpenSession(ctx, session, store.ExecutorSession, "turns"); err != nil {
 				return err
 			}
-			done, err := w.live(ctx, st, session, life < 3, i%2 == 0)
+			done, err := w.runExecutor(ctx, st, session, life < 3, i%2 == 0)
 			if err != nil || done {
 				return err
 			}
@@ -62,15 +62,15 @@ type slotStorm struct {
 	calling map[timer.ID]timer.FireID
 }
 
-// live works until nothing is left, which it tells, or, if it is mortal, for three rounds. The
-// careless die in the last with what they hold.
-func (w *slotStorm) live(
+// runExecutor works until nothing is open, and then returns true. If expires is set, it stops after
+// three rounds, and with abandons it keeps its last claims.
+func (w *slotStorm) runExecutor(
 	ctx context.Context,
 	st store.Store,
 	session timer.ID,
-	mortal, careless bool,
+	expires, abandons bool,
 ) (done bool, err error) {
-	for round := 0; !mortal || round < 3; round++ {
+	for round := 0; !expires || round < 3; round++ {
 		open, left, err := w.open(ctx, st)
 		if err != nil || !left {
 			return true, err
@@ -85,7 +85,7 @@ func (w *slotStorm) live(
 			requests[i] = store.SlotRequest{Fire: f, Concurrency: w.policy}
 		}
 		turns, err := st.AcquireSlots(ctx, session, requests)
-		if err != nil || mortal && careless && round == 2 {
+		if err != nil || expires && abandons && round == 2 {
 			return false, err
 		}
 		if err := w.call(ctx, st, session, requests, turns); err != nil {
@@ -95,7 +95,7 @@ func (w *slotStorm) live(
 	return false, nil
 }
 
-// open returns some fires that have no outcome, and whether any are left.
+// open returns some fires without an outcome, and whether there are any.
 func (w *slotStorm) open(
 	ctx context.Context,
 	st store.Store,
@@ -120,7 +120,7 @@ func (w *slotStorm) open(
 	return open, len(ids) > 0, nil
 }
 
-// call records those that have the turn.
+// call records the fires that have the slot.
 func (w *slotStorm) call(
 	ctx context.Context,
 	st store.Store,

@@ -14,10 +14,10 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Storm works on stores that misbehave: they fail before the commit, or after it, and are slow.
-// Executors come and die, and repeat every call until it succeeds. In the end every timer was made
-// once, every fire has one outcome, and each was recorded by an executor that believed it owned the
-// fire.
+// Storm works on stores that misbehave: they fail before or after the commit, and are slow.
+// Executors start and expire, and repeat every call until it succeeds. In the end every timer
+// exists once and every fire has one outcome, recorded by an executor that owned the fire as far as
+// it knew.
 func Storm(t *testing.T, stores []store.Store, seed uint64) {
 	t.Helper()
 	const timers, workers = 40, 6
@@ -43,11 +43,11 @@ type storm struct {
 
 	fires    []timer.Fire
 	mu       sync.Mutex
-	recorded map[timer.FireID]timer.ID // by whom
+	recorded map[timer.FireID]timer.ID // the session that recorded each fire
 }
 
-// again repeats a call until it succeeds. Only unavailable is to be repeated.
-func again(ctx context.Context, t *testing.T, call func() error) bool {
+// untilSuccess repeats a call until it succeeds. Only unavailable may be repeated.
+func untilSuccess(ctx context.Context, t *testing.T, call func() error) bool {
 	for ctx.Err() == nil {
 		err := call()
 		if err == nil {
@@ -61,7 +61,7 @@ func again(ctx context.Context, t *testing.T, call func() error) bool {
 	return false
 }
 
-// make creates timers, each call repeated with its idempotency keys.
+// make creates timers and repeats each call with its idempotency keys.
 func (w *storm) make(n int) {
 	w.t.Helper()
 	var items []store.NewTimer
@@ -75,7 +75,7 @@ func (w *storm) make(n int) {
 		})
 	}
 	var changes []store.StatusChange
-	require.True(w.t, again(w.t.Context(), w.t, func() error {
+	require.True(w.t, untilSuccess(w.t.Context(), w.t, func() error {
 		out, err := w.st().Create(w.t.Context(), items, noFires)
 		changes = nil
 		for _, c := range out {
@@ -90,19 +90,20 @@ func (w *storm) make(n int) {
 	plan := func(t *timer.Timer, nowMS int64) store.Plan {
 		return store.Plan{NextDueMS: t.NextDueMS, ExpandAtMS: nowMS}
 	}
-	require.True(w.t, again(w.t.Context(), w.t, func() error {
+	require.True(w.t, untilSuccess(w.t.Context(), w.t, func() error {
 		_, err := w.st().SetStatus(w.t.Context(), changes, plan)
 		return err
 	}))
 }
 
-// expand expands until nothing is left. What a failed call committed is read back from the slice.
+// expand expands until nothing is left. It reads back from the slice what a failed call has
+// committed.
 func (w *storm) expand() []timer.Fire {
 	w.t.Helper()
 	due := w.nowMSAgain()
 	for {
 		n := 0
-		if !again(w.t.Context(), w.t, func() error {
+		if !untilSuccess(w.t.Context(), w.t, func() error {
 			var err error
 			_, n, err = w.st().Expand(w.t.Context(), 9, planAt(0, due, due+1))
 			return err
@@ -113,7 +114,7 @@ func (w *storm) expand() []timer.Fire {
 			break
 		}
 	}
-	require.True(w.t, again(w.t.Context(), w.t, func() error {
+	require.True(w.t, untilSuccess(w.t.Context(), w.t, func() error {
 		var err error
 		w.fires, err = w.st().
 			LoadSlice(w.t.Context(), timer.MinuteOf(due), 0, store.Position{}, timer.NeverMS, 1000)
@@ -123,43 +124,43 @@ func (w *storm) expand() []timer.Fire {
 }
 
 func (w *storm) nowMSAgain() (ms int64) {
-	again(w.t.Context(), w.t, func() error {
+	untilSuccess(w.t.Context(), w.t, func() error {
 		at, err := w.st().Now(w.t.Context())
-		// The start of a minute, so that two instants lie in one slice.
+		// This is the start of a minute, so that two instants lie in one slice.
 		ms = timer.MinuteOf(at.UnixMilli()) * timer.MinuteMS
 		return err
 	})
 	return ms
 }
 
-// work is one executor, reborn with a new session whenever it dies.
+// work is one executor, which opens a new session whenever the last one has expired.
 func (w *storm) work(ctx context.Context, st store.Store, rnd *rand.Rand) {
 	for life := 0; ctx.Err() == nil; life++ {
 		session := w.ids.Next()
-		if !again(ctx, w.t, func() error {
+		if !untilSuccess(ctx, w.t, func() error {
 			err := st.OpenSession(ctx, session, store.ExecutorSession, "storm")
 			if timer.CodeOf(err) == timer.CodeConflict {
-				return nil // its own, of a call whose answer was lost
+				return nil // its own: the answer of an earlier call was lost
 			}
 			return err
 		}) {
 			return
 		}
-		if w.live(ctx, st, session, rnd, life < 3) {
+		if w.runExecutor(ctx, st, session, rnd, life < 3) {
 			return
 		}
-		again(ctx, w.t, func() error { return st.CloseSession(ctx, session) })
+		untilSuccess(ctx, w.t, func() error { return st.CloseSession(ctx, session) })
 	}
 }
 
-// live claims and records until nothing is open, or until it dies with fires in hand. It returns
-// true where nothing is open.
-func (w *storm) live(
+// runExecutor claims and records until nothing is open, and then returns true, or until it expires
+// with fires in flight.
+func (w *storm) runExecutor(
 	ctx context.Context,
 	st store.Store,
 	session timer.ID,
 	rnd *rand.Rand,
-	mortal bool,
+	expires bool,
 ) bool {
 	for ctx.Err() == nil {
 		pending := w.pending()
@@ -172,13 +173,13 @@ func (w *storm) live(
 		)
 		open := w.open(ctx, st, pending[:min(len(pending), 8)])
 		var won []timer.Fire
-		if !again(ctx, w.t, func() (err error) {
+		if !untilSuccess(ctx, w.t, func() (err error) {
 			won, err = st.Claim(ctx, session, open)
 			return err
 		}) {
 			return false
 		}
-		if mortal && rnd.IntN(4) == 0 {
+		if expires && rnd.IntN(4) == 0 {
 			return false
 		}
 		w.finish(ctx, st, session, won, rnd)
@@ -186,7 +187,8 @@ func (w *storm) live(
 	return false
 }
 
-// pending returns what nobody has recorded yet, claimed or not: a task may come for any of them.
+// pending returns the fires that nobody has recorded yet, claimed or not: a task may come for any
+// of them.
 func (w *storm) pending() []timer.FireID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,11 +201,11 @@ func (w *storm) pending() []timer.FireID {
 	return ids
 }
 
-// open reads those fires that have no outcome.
+// open returns those fires that have no outcome.
 func (w *storm) open(ctx context.Context, st store.Store, ids []timer.FireID) []timer.Fire {
 	var open []timer.Fire
 	for _, id := range ids {
-		again(ctx, w.t, func() error {
+		untilSuccess(ctx, w.t, func() error {
 			rec, err := st.Fire(ctx, "app", id)
 			if err == nil && rec.Open != nil {
 				open = append(open, *rec.Open)
@@ -214,7 +216,7 @@ func (w *storm) open(ctx context.Context, st store.Store, ids []timer.FireID) []
 	return open
 }
 
-// finish records some fires and gives the others back.
+// finish records some fires and releases the others.
 func (w *storm) finish(
 	ctx context.Context,
 	st store.Store,
@@ -226,17 +228,17 @@ func (w *storm) finish(
 	var outcomes []timer.Outcome
 	for _, f := range won[:cut] {
 		o := delivered(f, f.DueMS+1)
-		o.Serial = f.Timer%2 == 0 // by the other of the two ways
+		o.Serial = f.Timer%2 == 0 // use both ways of recording
 		outcomes = append(outcomes, o)
 	}
 	var lost []timer.FireID
-	if !again(ctx, w.t, func() (err error) {
+	if !untilSuccess(ctx, w.t, func() (err error) {
 		lost, _, err = st.Record(ctx, session, outcomes, nil)
 		return err
 	}) {
 		return
 	}
-	again(ctx, w.t, func() error {
+	untilSuccess(ctx, w.t, func() error {
 		_, err := st.Release(ctx, session, won[cut:], nil)
 		return err
 	})
@@ -264,11 +266,11 @@ func (w *storm) check(timers int) {
 		seen[f.Timer] = true
 		var rec store.FireRecord
 		var history []timer.Outcome
-		require.True(w.t, again(w.t.Context(), w.t, func() (err error) {
+		require.True(w.t, untilSuccess(w.t.Context(), w.t, func() (err error) {
 			rec, err = w.st().Fire(w.t.Context(), "app", f.FireID)
 			return err
 		}))
-		require.True(w.t, again(w.t.Context(), w.t, func() (err error) {
+		require.True(w.t, untilSuccess(w.t.Context(), w.t, func() (err error) {
 			history, err = w.st().History(w.t.Context(), "app", f.Timer, timer.FireID{}, 10)
 			return err
 		}))

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// delayed makes an active timer of a fixed delay, with its first fire in the past and claimed.
+// delayed creates an active timer with a fixed delay. Its first fire is past and claimed.
 func (s *setup) delayed(session timer.ID, maxFires int64) (timer.Timer, timer.Fire) {
 	s.t.Helper()
 	item := s.newTimer()
@@ -28,8 +28,8 @@ func (s *setup) delayed(session timer.ID, maxFires int64) (timer.Timer, timer.Fi
 	return made.Timer, won[0]
 }
 
-// followed is the delivery of a fire that another follows a minute from now.
-func (s *setup) followed(f timer.Fire) timer.Outcome {
+// withSuccessor is the delivery of a fire whose successor is due in a minute.
+func (s *setup) withSuccessor(f timer.Fire) timer.Outcome {
 	s.t.Helper()
 	now := s.nowMS()
 	o := delivered(f, now)
@@ -53,11 +53,11 @@ func (s *setup) record(session timer.ID, o timer.Outcome) (lost []timer.FireID, 
 	return lost, made
 }
 
-func delaysGoOn(t *testing.T, s *setup) {
+func delaysContinue(t *testing.T, s *setup) {
 	ctx := t.Context()
 	session := s.session()
 	tm, first := s.delayed(session, 2)
-	o := s.followed(first)
+	o := s.withSuccessor(first)
 	lost, made := s.record(session, o)
 	require.Empty(t, lost)
 	require.Len(t, made, 1)
@@ -69,13 +69,12 @@ func delaysGoOn(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, got.FiresCreated)
 	_, again := s.record(session, o)
-	require.Equal(t, made, again, "told again, and not made again")
+	require.Equal(t, made, again, "returned again, and not created again")
 	got, err = s.st().Timer(ctx, "app", tm.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, got.FiresCreated)
 
-	// A change of what is not the schedule leaves the open fire, and the chain goes on in the new
-	// version.
+	// An edit that keeps the schedule leaves the open fire. The chain continues in the new version.
 	d := tm.Definition
 	d.Target.URL = "http://b"
 	s.edit(tm, d, noFires)
@@ -83,10 +82,10 @@ func delaysGoOn(t *testing.T, s *setup) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, s.asCalled([]timer.Fire{*rec.Open})[0].Version)
 	won := s.claim(session, []timer.Fire{*rec.Open})
-	_, none := s.record(session, s.followed(won[0]))
+	_, none := s.record(session, s.withSuccessor(won[0]))
 	require.Empty(t, none, "max_fires is reached")
 
-	// So with the first fire, which the planner does not plan a second time.
+	// The same holds for the first fire, which the planner does not plan again.
 	item := s.newTimer()
 	item.Activate = true
 	item.Definition.Schedule = timer.Schedule{
@@ -111,7 +110,7 @@ func delaysGoOn(t *testing.T, s *setup) {
 		},
 	} {
 		tm, first := s.delayed(session, 0)
-		o := s.followed(first)
+		o := s.withSuccessor(first)
 		change(tm)
 		lost, made := s.record(session, o)
 		require.Empty(t, lost, name)
@@ -121,9 +120,10 @@ func delaysGoOn(t *testing.T, s *setup) {
 		require.EqualValues(t, 1, got.FiresCreated, name)
 	}
 
-	// Edited but for its schedule while it is called: the next one is made all the same.
+	// The timer is edited during the call, except for its schedule. The successor is created all
+	// the same.
 	tm, first = s.delayed(session, 0)
-	o = s.followed(first)
+	o = s.withSuccessor(first)
 	d = tm.Definition
 	d.Target.URL = "http://b"
 	s.edit(tm, d, noFires)
@@ -132,9 +132,9 @@ func delaysGoOn(t *testing.T, s *setup) {
 	require.EqualValues(t, 2, made[0].Version)
 }
 
-// delaysCountFromTheLastEnd: the first fire of a new chain comes a delay after the end of the last
-// call of the one before, whether it waits for that, comes up after it, or was told that it is its
-// turn.
+// delaysCountFromTheLastEnd checks that the first fire of a new chain runs one delay after the end
+// of the last call of the chain before: whether it waits for that, is due after it, or has the slot
+// already.
 func delaysCountFromTheLastEnd(t *testing.T, s *setup) {
 	const delay = 10 * time.Second
 	session := s.session()
@@ -174,14 +174,14 @@ func delaysCountFromTheLastEnd(t *testing.T, s *setup) {
 		entered := request(second, now+3001)
 		require.Equal(t, store.SlotQueued, entered.SlotVerdict)
 		require.Equal(t, now+3000+delay.Milliseconds(), entered.Fire.RunAtMS)
-		require.Zero(t, s.running(tm.ID), "it keeps nobody from running meanwhile")
+		require.Zero(t, s.running(tm.ID), "other fires may run meanwhile")
 		second = s.claim(session, []timer.Fire{entered.Fire})[0]
 		require.Equal(t, store.SlotGranted, request(second, entered.Fire.RunAtMS).SlotVerdict)
 	}
 }
 
-// skipsDoNotCount: of a timer with max_fires a skipped fire lets another be made, once, and at once
-// if the timer is active.
+// skipsDoNotCount checks that a skipped fire of a timer with max_fires allows one more, once, and
+// at once if the timer is active.
 func skipsDoNotCount(t *testing.T, s *setup) {
 	plan := grid(10*time.Minute, 1000)
 	d := gridDefinition(time.Second)
@@ -245,7 +245,7 @@ func supersededOnlyInItsVersion(t *testing.T, s *setup) {
 		require.NoError(t, err)
 		if f.DueMS%40_000 == 0 {
 			kept++
-			require.Equal(t, []timer.FireID{f.FireID}, lost, "the row has another version by now")
+			require.Equal(t, []timer.FireID{f.FireID}, lost, "the row has another version")
 			require.Equal(t, edited.Timer.Version, rec.Open.Version)
 			require.Equal(t, session, rec.Open.Owner)
 			o.Version = rec.Open.Version
@@ -260,9 +260,9 @@ func supersededOnlyInItsVersion(t *testing.T, s *setup) {
 	require.Equal(t, []int{2, 2}, []int{kept, gone})
 }
 
-// delaysBeginAnew activates a fixed delay anew whose first fire is due when the open one of the
-// chain before is, as where a calendar lets none before it.
-func delaysBeginAnew(t *testing.T, s *setup) {
+// activationBeginsAChain activates a fixed delay again. Its first fire is due when the open one of
+// the earlier chain is, which happens if a calendar excludes all instants before.
+func activationBeginsAChain(t *testing.T, s *setup) {
 	session := s.session()
 	item := s.newTimer()
 	item.Activate = true
@@ -290,31 +290,31 @@ func delaysBeginAnew(t *testing.T, s *setup) {
 		Count:      1,
 		Serial:     true,
 	})
-	require.Equal(t, []timer.FireID{held[0].FireID}, lost, "the row has another epoch by now")
-	lost, next := s.record(session, s.followed(*rec.Open))
+	require.Equal(t, []timer.FireID{held[0].FireID}, lost, "the row has another epoch")
+	lost, next := s.record(session, s.withSuccessor(*rec.Open))
 	require.Empty(t, lost)
-	require.Len(t, next, 1, "the chain goes on")
+	require.Len(t, next, 1, "the chain continues")
 
-	// What is left of a chain before is superseded, and hands its turn on.
+	// The rest of an earlier chain is superseded and passes its slot on.
 	s.setStatus(made.Timer, timer.StatusPaused, noFires)
-	// Half a minute apart from what the chain before has: that is due a minute after its record.
+	// It is half a minute apart from the earlier chain, which is due a minute after its record.
 	head := s.setStatus(made.Timer, timer.StatusActive, planAt(0, due+timer.MinuteMS/2)).Fires
 	require.Len(t, head, 1)
 	queue := timer.Concurrency{Policy: timer.ConcurrencyQueueAll}
 	old, head := s.claim(session, next), s.claim(session, head)
-	require.Equal(t, store.SlotGranted, s.enter(session, old[0], queue).SlotVerdict)
-	require.Equal(t, store.SlotQueued, s.enter(session, head[0], queue).SlotVerdict)
-	o := s.followed(old[0])
+	require.Equal(t, store.SlotGranted, s.acquireSlot(session, old[0], queue).SlotVerdict)
+	require.Equal(t, store.SlotQueued, s.acquireSlot(session, head[0], queue).SlotVerdict)
+	o := s.withSuccessor(old[0])
 	o.Serial = true
 	lost, next = s.record(session, o)
 	require.Empty(t, lost)
-	require.Equal(t, ids(head), ids(next), "one chain is alive")
+	require.Equal(t, ids(head), ids(next), "one chain continues")
 }
 
 func concurrentSuccessors(t *testing.T, s *setup) {
 	session := s.session()
 	tm, first := s.delayed(session, 0)
-	o := s.followed(first)
+	o := s.withSuccessor(first)
 	o.Serial = true
 	var told atomic.Int64
 	s.together(8, func(ctx context.Context, i int, st store.Store) error {
@@ -367,7 +367,7 @@ func addedFires(t *testing.T, s *setup) {
 	s.record(session, delivered(s.claim(session, added[:1])[0], now))
 	added, err = s.st().AddFires(ctx, "app", tm.ID, []timer.Fire{fire(1), fire(2), fire(3)})
 	require.NoError(t, err)
-	require.Len(t, added, 1, "neither what is open nor what has ended")
+	require.Len(t, added, 1, "neither an open nor a finished fire")
 	require.EqualValues(t, 3, added[0].Series)
 	got, err := s.st().Timer(ctx, "app", tm.ID)
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
-// Package storetest is the suite that every store passes: one test for each promise of package
-// store, S1 to S32, by its number. Concurrency is tested for real, with many goroutines and, where
-// the database allows it, two stores on it.
+// Package storetest is the suite that every store passes. It has one test for each promise S1 to
+// S32 of package store, by its number. Concurrency is tested with many goroutines and, if the
+// database allows it, two stores.
 package storetest
 
 import (
@@ -19,14 +19,14 @@ import (
 
 // Env is a database for one test.
 type Env struct {
-	// Stores are open on one fresh, migrated database. Where there are two, half of the calls of a
+	// Stores are open on one fresh, migrated database. With two of them, half of the calls of a
 	// concurrent test go to each.
 	Stores []store.Store
-	// CoarseRetention says that outcomes are removed by the day, up to a day late.
+	// CoarseRetention is set if outcomes are removed by the day, up to a day late.
 	CoarseRetention bool
 }
 
-// Open makes an Env and sees to it that it is gone after the test.
+// Open creates an Env that is removed after the test.
 type Open func(t *testing.T) Env
 
 // Run runs the suite.
@@ -60,22 +60,22 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S11_CursorWaitsForSlices", cursorWaitsForSlices},
 		{"S12_OneClaimWins", oneClaimWins},
 		{"S12_RepeatedAndStaleClaims", repeatedAndStaleClaims},
-		{"S12_DeadOwnersAreSucceeded", claimsOfExpiredSessionsAreTaken},
+		{"S12_ClaimsOfExpiredSessionsAreTaken", claimsOfExpiredSessionsAreTaken},
 		{"S13_OnlyTheOwnerActs", onlyTheOwnerActs},
 		{"S13_Release", release},
 		{"S13_ConcurrentReleases", concurrentReleases},
 		{"S14_OneOutcome", oneOutcome},
 		{"S14_ConcurrentRecords", concurrentRecords},
-		{"S14_BadRowIsRecordedBare", badRowIsRecordedBare},
+		{"S14_RefusedOutcomeLosesItsDetails", refusedOutcomeLosesItsDetails},
 		{"S15_LoadSlice", loadSlice},
 		{"S15_Overdue", overdue},
 		{"S15_OverdueWalksABacklog", overdueWalksABacklog},
 		{"S15_OwnedAndOldest", ownedAndOldest},
-		{"S16_DeadForEver", expiredStaysExpired},
-		{"S17_EndOnlyWhatWasSeen", expiryNeedsTheLatestRenewal},
+		{"S16_ExpiredStaysExpired", expiredStaysExpired},
+		{"S17_ExpiryNeedsTheLatestRenewal", expiryNeedsTheLatestRenewal},
 		{"S18_Retention", retention},
 		{"S19_EditMakesAVersion", editMakesAVersion},
-		{"S20_EditPlansAnew", editPlansAnew},
+		{"S20_EditReplans", editReplans},
 		{"S20_EditLeavesOpenFires", editLeavesOpenFires},
 		{"S20_EditsBetweenPlans", editsBetweenPlans},
 		{"S20_EditCountsMaxFires", editCountsMaxFires},
@@ -87,25 +87,25 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S6_SkipsAreOutcomes", skipsAreOutcomes},
 		{"S21_FreezesAreLogged", freezesAreLogged},
 		{"S21_FrozenAppsTakeNoFires", frozenAppsTakeNoFires},
-		{"S22_TurnsAreSkipped", fullSlotsSkip},
-		{"S22_TurnsAreQueued", fullSlotsQueue},
-		{"S22_TurnsAreTakenOver", fullSlotsAreReplaced},
-		{"S22_ConcurrentTurns", concurrentSlots},
+		{"S22_FullSlotsSkip", fullSlotsSkip},
+		{"S22_FullSlotsQueue", fullSlotsQueue},
+		{"S22_FullSlotsAreReplaced", fullSlotsAreReplaced},
+		{"S22_ConcurrentSlots", concurrentSlots},
 		{"S23_OneCatchUp", oneCatchUp},
-		{"S24_DelaysGoOn", delaysGoOn},
-		{"S24_DelaysBeginAnew", delaysBeginAnew},
+		{"S24_DelaysContinue", delaysContinue},
+		{"S24_ActivationBeginsAChain", activationBeginsAChain},
 		{"S24_DelaysCountFromTheLastEnd", delaysCountFromTheLastEnd},
 		{"S24_SkipsDoNotCount", skipsDoNotCount},
 		{"S24_SupersededOnlyInItsVersion", supersededOnlyInItsVersion},
-		{"S24_ConcurrentFollowers", concurrentSuccessors},
+		{"S24_ConcurrentSuccessors", concurrentSuccessors},
 		{"S25_CompleteDelivers", completeDelivers},
-		{"S25_CompleteGivesBack", completeGivesBack},
-		{"S25_CompleteGoesOn", completeGoesOn},
+		{"S25_FailedCompletionReleases", failedCompletionReleases},
+		{"S25_CompleteStartsOthers", completeStartsOthers},
 		{"S25_ConcurrentCompletions", concurrentCompletions},
-		{"S26_AnnouncedByPosition", eventsByPosition},
-		{"S26_AnnouncedByTheHouse", eventsOfTheSystemSession},
+		{"S26_EventsByPosition", eventsByPosition},
+		{"S26_EventsOfTheSystemSession", eventsOfTheSystemSession},
 		{"S26_AttemptsOfTargets", attemptsOfTargets},
-		{"S27_SealedTextIsRewritten", sealedTextIsRewritten},
+		{"S27_EncryptedTextIsRewritten", encryptedTextIsRewritten},
 		{"S28_SettingsAreReplaced", settingsAreReplaced},
 		{"S28_SigningKeys", signingKeys},
 		{"S28_APIKeys", apiKeys},
@@ -115,22 +115,22 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 		{"S30_ConcurrentDeferrals", concurrentDeferrals},
 		{"S31_ChangedZonesAreReplanned", changedZonesAreReplanned},
 		{"S31_ZonesRollOver", zonesRollOver},
-		{"S31_ZonesAreWalkedAgain", zonesAreWalkedAgain},
+		{"S31_WalksAreRepeated", walksAreRepeated},
 		{"S31_ReplansCountMaxFires", replansCountMaxFires},
 		{"S31_EditsMeanwhile", editsMeanwhile},
 		{"S31_ConcurrentZones", concurrentZones},
 		{"S31_RandomRollouts", randomRollouts},
 		{"S32_OpenAmong", openAmong},
-		{"S32_Begin", beginNotes},
-		{"LanesAndTargets", prioritiesAndTargets},
+		{"S32_Begin", beginWritesLateness},
+		{"PrioritiesAndTargets", prioritiesAndTargets},
 		{"Redrives_MakeFires", redriveMakesFires},
 		{"Redrives_Select", redriveSelects},
 		{"Redrives_Concurrent", concurrentRedrives},
 		{"AddedFires", addedFires},
 		{"Calendars_HaveVersions", calendarsHaveVersions},
 		{"Calendars_ComeWithTimers", calendarsComeWithTimers},
-		{"Calendars_PlanAnew", calendarsPlanAnew},
-		{"Calendars_OverOneShotsStayOver", overOneShotsStayOver},
+		{"Calendars_Replan", calendarsReplan},
+		{"Calendars_PastOneShotsStayPast", pastOneShotsStayPast},
 		{"Calendars_CountMaxFires", calendarsCountMaxFires},
 		{"Calendars_Concurrent", concurrentCalendars},
 		{"Backfills_End", backfillsEnd},
@@ -154,7 +154,7 @@ func Run(t *testing.T, open Open) { //nolint:funlen // a list
 	}
 }
 
-// setup is what a test works with.
+// setup is the environment of one test.
 type setup struct {
 	Env
 
@@ -169,10 +169,10 @@ func newSetup(t *testing.T, env Env) *setup {
 	return &setup{Env: env, t: t, ids: timer.NewIDs(time.Now)}
 }
 
-// st is the first store.
+// st returns the first store.
 func (s *setup) st() store.Store { return s.Stores[0] }
 
-// nowMS is the store's clock.
+// nowMS returns the store's clock.
 func (s *setup) nowMS() int64 {
 	s.t.Helper()
 	at, err := s.st().Now(s.t.Context())
@@ -213,7 +213,7 @@ func (s *setup) expireSession(id timer.ID) {
 	require.NoError(s.t, s.st().CloseSession(s.t.Context(), id))
 }
 
-// definition is a definition that differs by url.
+// definition returns a definition that differs by url.
 func definition(url string) timer.Definition {
 	return timer.Definition{
 		Schedule: timer.Schedule{Kind: timer.KindCron, Specs: []string{"* * * * *"}},
@@ -236,7 +236,7 @@ func noFires(t *timer.Timer, nowMS int64) store.Plan {
 	}
 }
 
-// planAt plans fires at the given instants, in the given bucket, and then no more.
+// planAt plans fires at the given instants in the given bucket, and then no more.
 func planAt(bucket int32, dues ...int64) store.Planner {
 	return func(t *timer.Timer, _ int64) store.Plan {
 		p := store.Plan{NextDueMS: timer.NeverMS, ExpandAtMS: timer.NeverMS}
@@ -257,7 +257,7 @@ func planAt(bucket int32, dues ...int64) store.Planner {
 	}
 }
 
-// newTimer asks for a timer with a name of its own.
+// newTimer returns a request for a timer with a name of its own.
 func (s *setup) newTimer() store.NewTimer {
 	return store.NewTimer{
 		App:        "app",
@@ -266,7 +266,7 @@ func (s *setup) newTimer() store.NewTimer {
 	}
 }
 
-// create makes one timer, which must succeed.
+// create creates a timer, which must succeed.
 func (s *setup) create(n store.NewTimer, plan store.Planner) store.CreateResult {
 	s.t.Helper()
 	out, err := s.st().Create(s.t.Context(), []store.NewTimer{n}, plan)
@@ -276,7 +276,7 @@ func (s *setup) create(n store.NewTimer, plan store.Planner) store.CreateResult 
 	return out[0]
 }
 
-// fires makes n open fires, each a timer's own, at one instant in bucket 0.
+// fires creates n open fires of different timers, at one instant in bucket 0.
 func (s *setup) fires(n int, due int64) []timer.Fire {
 	s.t.Helper()
 	var fires []timer.Fire
@@ -299,7 +299,7 @@ func (s *setup) fires(n int, due int64) []timer.Fire {
 	return fires
 }
 
-// claim claims for a session, on the first store.
+// claim claims fires for a session, on the first store.
 func (s *setup) claim(session timer.ID, fires []timer.Fire) []timer.Fire {
 	s.t.Helper()
 	won, err := s.st().Claim(s.t.Context(), session, fires)

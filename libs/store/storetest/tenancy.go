@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// appLog returns a function that counts the entries of the change log about an app since the last
+// appLog returns a function that counts the entries of the change log about an app since its last
 // call.
 func (s *setup) appLog(app int64) func() int {
 	last, err := s.st().LastChange(s.t.Context())
@@ -49,7 +49,7 @@ func settingsAreReplaced(t *testing.T, s *setup) {
 	for _, version := range []int64{0, 1, 77} {
 		again, err := s.st().PutSettings(ctx, "app", first, version)
 		require.NoError(t, err)
-		require.Equal(t, app, again, "they are there already")
+		require.Equal(t, app, again, "the fires exist already")
 	}
 	require.Zero(t, logged())
 	second := store.AppSettings{Rate: 1}
@@ -86,7 +86,7 @@ func settingsAreReplaced(t *testing.T, s *setup) {
 		won.Add(1)
 		return err
 	})
-	require.EqualValues(t, 1, won.Load(), "of those who saw one version one wins")
+	require.EqualValues(t, 1, won.Load(), "one of the calls with the same version wins")
 	require.Equal(t, 1, logged())
 }
 
@@ -209,7 +209,7 @@ func apiKeys(t *testing.T, s *setup) {
 	got, err = s.st().APIKey(ctx, "a")
 	require.NoError(t, err)
 	require.InDelta(t, s.nowMS(), got.RevokedMS, 10_000)
-	require.NoError(t, s.st().AddAPIKey(ctx, a), "what is revoked stays so")
+	require.NoError(t, s.st().AddAPIKey(ctx, a), "a revoked key stays revoked")
 	require.Len(t, list("app"), 2)
 	require.NoError(t, s.st().AddAPIKey(ctx, key("app", "d", "read", 0)))
 	got, err = s.st().APIKey(ctx, "d")

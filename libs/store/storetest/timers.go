@@ -38,13 +38,13 @@ func firesComeWithTheTimer(t *testing.T, s *setup) {
 	require.Equal(t, changed.Timer, got)
 }
 
-// deactivationExpandsUpToNow switches timers off that no migrator has expanded for a while.
+// deactivationExpandsUpToNow deactivates timers that were not expanded for a while.
 func deactivationExpandsUpToNow(t *testing.T, s *setup) {
 	const second = 1000
 	for _, to := range []timer.Status{timer.StatusInactive, timer.StatusDeleted} {
 		now := s.nowMS()
 		next := now - 60*second
-		// each plans four fires, ten seconds apart
+		// Each has four fires, ten seconds apart.
 		plan := func(t *timer.Timer, _ int64) store.Plan {
 			if t.NextDueMS == 0 {
 				return store.Plan{NextDueMS: next, ExpandAtMS: now + timer.MinuteMS}
@@ -66,7 +66,7 @@ func deactivationExpandsUpToNow(t *testing.T, s *setup) {
 		made := s.create(n, plan)
 		require.Empty(t, made.Fires)
 		off := s.setStatus(made.Timer, to, plan)
-		require.InDelta(t, 7, len(off.Fires), 1, "from a minute ago until now")
+		require.InDelta(t, 7, len(off.Fires), 1, "due from a minute ago until now")
 		for i, f := range off.Fires {
 			require.Equal(t, next+int64(i)*10*second, f.DueMS)
 			rec, err := s.st().Fire(t.Context(), "app", f.FireID)
@@ -104,7 +104,7 @@ func refusedItemWritesNothing(t *testing.T, s *setup) {
 	requireCode(t, timer.CodeConflict, out[0].Err)
 	require.NoError(t, out[1].Err)
 	require.Equal(t, out[1].Fires, s.slice(due))
-	// The key of a refused request is not used up.
+	// The key of a refused request can be used again.
 	again := s.newTimer()
 	again.IdempotencyKey = "key"
 	require.False(t, s.create(again, noFires).Existing)
@@ -151,7 +151,7 @@ func activationsCount(t *testing.T, s *setup) {
 	require.Zero(t, s.setStatus(tm, timer.StatusInactive, noFires).Seq)
 	require.EqualValues(t, 2, s.setStatus(tm, timer.StatusActive, noFires).Timer.ActiveEpoch)
 
-	// Items about one timer in one call come one after the other.
+	// Items about one timer in one call are applied one by one.
 	out, err := s.st().SetStatus(t.Context(), []store.StatusChange{
 		{App: "app", ID: tm.ID, Status: timer.StatusInactive},
 		{App: "app", ID: tm.ID, Status: timer.StatusActive},

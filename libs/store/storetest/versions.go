@@ -76,14 +76,14 @@ func editMakesAVersion(t *testing.T, s *setup) {
 	requireCode(t, timer.CodeNotFound, gone[0].Err)
 }
 
-func editPlansAnew(t *testing.T, s *setup) {
+func editReplans(t *testing.T, s *setup) {
 	end := s.nowMS() + 10*timer.MinuteMS
 	plan := gridUntil(end)
 	made := s.gridTimer(gridDefinition(20*time.Second), plan)
 	count := len(made.Fires)
 	require.InDelta(t, 30, count, 1)
 
-	// Every other instant stays; half as many are new; one of them runs later.
+	// Every other instant stays, half as many are new, and one of them runs later.
 	d := gridDefinition(30 * time.Second)
 	edited := s.edit(made.Timer, d, plan)
 	now := edited.Timer.VersionMS
@@ -94,10 +94,10 @@ func editPlansAnew(t *testing.T, s *setup) {
 		require.Zero(t, f.Rev)
 	}
 	for _, f := range older {
-		require.True(t, f.DueMS <= now || f.DueMS%30_000 != 0, "a due instant of both was moved")
+		require.True(t, f.DueMS <= now || f.DueMS%30_000 != 0, "a due instant of both plans was moved")
 	}
 	for _, f := range edited.Fires {
-		require.NotZero(t, f.DueMS%20_000, "only what is new is to be marked")
+		require.NotZero(t, f.DueMS%20_000, "only new fires go to the window")
 	}
 	var past int64
 	for _, f := range made.Fires {
@@ -107,7 +107,7 @@ func editPlansAnew(t *testing.T, s *setup) {
 	}
 	require.Equal(t, past+int64(len(present)), edited.Timer.FiresCreated)
 
-	// With another run, what nobody owns moves, and is to be marked again.
+	// Unowned fires with another run_at are moved, and need a new entry in the window.
 	session := s.session()
 	mine := s.claim(session, present[1:2])
 	require.Len(t, mine, 1)
@@ -127,7 +127,7 @@ func editPlansAnew(t *testing.T, s *setup) {
 		open := rec.Open
 		require.EqualValues(t, 3, open.Version)
 		if i == 1 {
-			require.Equal(t, f.RunAtMS, open.RunAtMS, "who owns it keeps its run")
+			require.Equal(t, f.RunAtMS, open.RunAtMS, "an owned fire keeps its run_at")
 			require.Zero(t, open.Rev)
 			continue
 		}
@@ -137,9 +137,9 @@ func editPlansAnew(t *testing.T, s *setup) {
 	}
 }
 
-// editLeavesOpenFires edits what does not concern the schedule.
+// editLeavesOpenFires edits everything except the schedule.
 func editLeavesOpenFires(t *testing.T, s *setup) {
-	plan := grid(10*time.Minute, 20) // more was expanded than one plan has
+	plan := grid(10*time.Minute, 20) // one plan has fewer fires than were expanded
 	made := s.gridTimer(gridDefinition(10*time.Second), plan)
 	for range 2 {
 		s.replan(made.Timer, plan)
@@ -170,12 +170,12 @@ func editLeavesOpenFires(t *testing.T, s *setup) {
 				"what is due until then is of the version before",
 			)
 		}
-		// So too while it is not active.
+		// The same holds while the timer is not active.
 		s.setStatus(made.Timer, timer.StatusInactive, plan)
 	}
 
-	// What an executor called by a later version than the row has keeps that when it is given back;
-	// one that was moved on meanwhile stays so.
+	// A fire that was called by a later version than its row has keeps that version when it is
+	// released. A fire that was moved on meanwhile keeps its row's version.
 	session := s.session()
 	won := s.claim(session, rows[len(rows)-2:])
 	require.Len(t, won, 2)
@@ -195,7 +195,7 @@ func editLeavesOpenFires(t *testing.T, s *setup) {
 		require.EqualValues(t, 3, rec.Open.Version)
 	}
 
-	// A priority is in the rows of the fires, and goes there.
+	// The priority is in the rows of the fires, so it is written there.
 	d.Priority = timer.PriorityHigh
 	edited := s.edit(made.Timer, d, plan)
 	for _, f := range s.openOf(made.Timer.ID) {
@@ -206,8 +206,8 @@ func editLeavesOpenFires(t *testing.T, s *setup) {
 	}
 }
 
-// editsBetweenPlans edits the schedule between edits of what does not concern it: each fire is
-// called by the latest version before its instant, as far as the plan of its row reaches.
+// editsBetweenPlans edits the schedule between edits of other fields. Each fire is called by the
+// latest version before its instant that has the plan of its row.
 func editsBetweenPlans(t *testing.T, s *setup) {
 	end := s.nowMS() + 10*timer.MinuteMS
 	plan := gridUntil(end)
@@ -252,7 +252,7 @@ func editsBetweenPlans(t *testing.T, s *setup) {
 	require.Equal(t, f.Version, version, "of a timer that does not exist")
 }
 
-// state returns what executors know of a timer.
+// state returns the state of a timer that executors read.
 func (s *setup) state(id timer.ID) timer.State {
 	s.t.Helper()
 	states, err := s.st().States(s.t.Context(), []timer.ID{id})
@@ -261,7 +261,7 @@ func (s *setup) state(id timer.ID) timer.State {
 	return states[0]
 }
 
-// replan makes a timer expand once more by a change of status.
+// replan makes a timer expand again by a change of status.
 func (s *setup) replan(tm timer.Timer, plan store.Planner) {
 	s.t.Helper()
 	s.setStatus(tm, timer.StatusInactive, noFires)

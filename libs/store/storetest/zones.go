@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Two versions of the time zones, and a third. They differ in Berlin, which is 5 s later in v2.
+// Three versions of the time zones. They differ in Berlin, which is 5 s later in v2.
 var (
 	zonesV1 = map[string]string{"UTC": "0", "Europe/Berlin": "1", "Asia/Tokyo": "1"}
 	zonesV2 = map[string]string{"UTC": "0", "Europe/Berlin": "2", "Asia/Tokyo": "1"}
@@ -27,7 +27,7 @@ var (
 
 const berlinMoves = 5 * time.Second
 
-// zoned is gridUntil, where instants that depend on Berlin come so much later.
+// zoned is gridUntil, but instants that depend on Berlin are later by the given time.
 func zoned(berlin time.Duration, endMS int64) store.Planner {
 	plan := gridUntil(endMS)
 	return func(t *timer.Timer, nowMS int64) store.Plan {
@@ -88,9 +88,9 @@ func (s *setup) dropZones(id timer.ID) {
 	}
 }
 
-// requireBerlin checks that all fires of a timer's present version are 5 s behind the grid, or on
-// it, and that each instant to come has its fire.
-func (s *setup) requireBerlin(id timer.ID, later time.Duration, endMS int64) {
+// requireBerlinShift checks that all fires of a timer's present version are later than the grid by
+// the given time, and that each future instant has its fire.
+func (s *setup) requireBerlinShift(id timer.ID, later time.Duration, endMS int64) {
 	s.t.Helper()
 	tm, err := s.st().Timer(s.t.Context(), "app", id)
 	require.NoError(s.t, err)
@@ -103,7 +103,7 @@ func (s *setup) requireBerlin(id timer.ID, later time.Duration, endMS int64) {
 	}
 	by := later.Milliseconds()
 	requireGrid(s.t, moved, 30*time.Second, max(tm.VersionMS, tm.ActiveSinceMS)+1-by, endMS-by)
-	// executors skip them, as superseded, but for those due before the version.
+	// Executors skip them as superseded, except those due before the version.
 	for _, f := range older {
 		require.True(
 			s.t,
@@ -112,7 +112,7 @@ func (s *setup) requireBerlin(id timer.ID, later time.Duration, endMS int64) {
 	}
 }
 
-// changedZonesAreReplanned has one process after the other, as where there is but one.
+// changedZonesAreReplanned replaces the only process by another.
 func changedZonesAreReplanned(t *testing.T, s *setup) {
 	ctx := t.Context()
 	end := s.nowMS() + 10*timer.MinuteMS
@@ -154,14 +154,14 @@ func changedZonesAreReplanned(t *testing.T, s *setup) {
 	}
 	s.expandDue(is)
 	for _, id := range changed {
-		s.requireBerlin(id, berlinMoves, end)
+		s.requireBerlinShift(id, berlinMoves, end)
 	}
 	s.setStatus(idle, timer.StatusActive, is)
-	s.requireBerlin(idle.ID, berlinMoves, end)
+	s.requireBerlinShift(idle.ID, berlinMoves, end)
 }
 
 // zonesRollOver has processes of two versions at once. What the older ones expand meanwhile is
-// planned anew when they are gone.
+// replanned when they are gone.
 func zonesRollOver(t *testing.T, s *setup) {
 	end := s.nowMS() + 10*timer.MinuteMS
 	was, is := zoned(0, end), zoned(berlinMoves, end)
@@ -172,9 +172,9 @@ func zonesRollOver(t *testing.T, s *setup) {
 	require.Zero(t, s.replanZones(older, 10), "the latest rules win")
 	require.Equal(t, 1, s.replanZones(newer, 10))
 	s.expandDue(is)
-	s.requireBerlin(id, berlinMoves, end)
-	require.Zero(t, s.replanZones(newer, 10), "once, as long as it cannot last")
-	require.Zero(t, s.replanZones(older, 10), "nor does it go back")
+	s.requireBerlinShift(id, berlinMoves, end)
+	require.Zero(t, s.replanZones(newer, 10), "one walk while a migrator has other rules")
+	require.Zero(t, s.replanZones(older, 10), "the position does not move back")
 	require.Equal(t, 2, s.zoneRules(newer))
 	in, err := s.st().RenewZones(t.Context(), older)
 	require.NoError(t, err)
@@ -192,31 +192,31 @@ func zonesRollOver(t *testing.T, s *setup) {
 	s.dropZones(older)
 	require.Equal(t, 1, s.replanZones(newer, 10))
 	s.expandDue(is)
-	s.requireBerlin(id, berlinMoves, end)
-	require.Zero(t, s.replanZones(newer, 10), "once, as long as others are left")
+	s.requireBerlinShift(id, berlinMoves, end)
+	require.Zero(t, s.replanZones(newer, 10), "one walk while other rules are left")
 
-	// by an API that was not replaced yet.
+	// It is created by an API that was not replaced yet.
 	late := s.gridTimer(zonedDefinition("Europe/Berlin"), was).Timer.ID
 	s.dropZones(api)
 	require.Equal(t, 2, s.replanZones(newer, 10))
 	require.Equal(t, 1, s.zoneRules(newer))
 	s.expandDue(is)
-	s.requireBerlin(id, berlinMoves, end)
-	s.requireBerlin(late, berlinMoves, end)
+	s.requireBerlinShift(id, berlinMoves, end)
+	s.requireBerlinShift(late, berlinMoves, end)
 
-	// Going back is the same, once nobody has the later rules.
+	// Going back works in the same way, once nobody has the later rules.
 	back := s.zoneHolder("2030a", zonesV1)
 	require.Zero(t, s.replanZones(back, 10))
 	s.dropZones(newer)
 	require.Equal(t, 2, s.replanZones(back, 10))
 	s.expandDue(was)
-	s.requireBerlin(id, 0, end)
-	s.requireBerlin(late, 0, end)
+	s.requireBerlinShift(id, 0, end)
+	s.requireBerlinShift(late, 0, end)
 	require.Equal(t, 1, s.zoneRules(back))
 }
 
-// zonesAreWalkedAgain has a process of other rules come and go while a walk is under way.
-func zonesAreWalkedAgain(t *testing.T, s *setup) {
+// walksAreRepeated starts and stops a process of other rules during a walk.
+func walksAreRepeated(t *testing.T, s *setup) {
 	ctx := t.Context()
 	older := s.zoneHolder("2030a", zonesV1)
 	for range 3 {
@@ -235,12 +235,12 @@ func zonesAreWalkedAgain(t *testing.T, s *setup) {
 	require.Equal(t, 3, s.replanZones(newer, 1))
 	require.Equal(t, 1, s.zoneRules(newer))
 
-	// A process of the same rules changes nothing, whatever its version.
+	// A process with the same rules changes nothing, whatever its version.
 	same := s.zoneHolder("2030c", zonesV2)
 	require.Equal(t, 1, s.zoneRules(same))
 	require.Zero(t, s.replanZones(same, 1))
 
-	// Each version takes over a walk from those before it.
+	// Each version takes over a walk from earlier ones.
 	third := s.zoneHolder("2030d", zonesV3)
 	step, err = s.st().ReplanZones(ctx, third, 1)
 	require.NoError(t, err)
@@ -256,8 +256,8 @@ func zonesAreWalkedAgain(t *testing.T, s *setup) {
 	requireCode(t, timer.CodeNotFound, err)
 }
 
-// concurrentZones replans while timers are made and expanded by both rules: in the end all are
-// planned by those that are left.
+// concurrentZones replans while timers are created and expanded by both rules. In the end all are
+// planned by the remaining rules.
 func concurrentZones(t *testing.T, s *setup) {
 	const callers, rounds = 9, 6
 	end := s.nowMS() + 10*timer.MinuteMS
@@ -305,19 +305,19 @@ func concurrentZones(t *testing.T, s *setup) {
 			}
 		}
 	})
-	// one that was under way before the others went is followed by a last one.
+	// A walk that was under way before the others stopped is followed by a last one.
 	s.replanZones(newer, 2)
 	require.Equal(t, 1, s.zoneRules(newer))
 	s.expandDue(is)
 	for _, ids := range made {
 		for _, id := range ids {
-			s.requireBerlin(id, berlinMoves, end)
+			s.requireBerlinShift(id, berlinMoves, end)
 		}
 	}
 }
 
-// replansCountMaxFires: what an old plan had beyond now does not count towards max_fires, though
-// the new plan has other instants.
+// replansCountMaxFires checks that fires which the old plan had beyond now do not count towards
+// max_fires, although the new plan has other instants.
 func replansCountMaxFires(t *testing.T, s *setup) {
 	end := s.nowMS() + 10*timer.MinuteMS
 	older := s.zoneHolder("2030a", zonesV1)
@@ -343,8 +343,8 @@ func replansCountMaxFires(t *testing.T, s *setup) {
 	require.EqualValues(t, 3, got.FiresCreated)
 }
 
-// editsMeanwhile edits timers while there are two rules and before any replan: by either, the fires
-// that the other has planned are found.
+// editsMeanwhile edits timers while there are two rules and before any replan. Each side finds the
+// fires that the other has planned.
 func editsMeanwhile(t *testing.T, s *setup) {
 	end := s.nowMS() + 10*timer.MinuteMS
 	was, is := zoned(0, end), zoned(berlinMoves, end)
@@ -359,11 +359,11 @@ func editsMeanwhile(t *testing.T, s *setup) {
 	requireGrid(t, present, 30*time.Second, edited.Timer.VersionMS+1, end)
 	require.Equal(t, 1, s.replanZones(newer, 10))
 	s.expandDue(is)
-	s.requireBerlin(made.Timer.ID, berlinMoves, end)
+	s.requireBerlinShift(made.Timer.ID, berlinMoves, end)
 
 	d.Labels = nil
 	edited = s.edit(edited.Timer, d, was)
 	present, _ = byVersion(s.asCalled(s.openOf(made.Timer.ID)), edited.Timer.Version)
 	require.NotEmpty(t, present)
-	s.requireBerlin(made.Timer.ID, berlinMoves, end)
+	s.requireBerlinShift(made.Timer.ID, berlinMoves, end)
 }
