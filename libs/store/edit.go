@@ -170,8 +170,8 @@ type SlotRequest struct {
 	NowMS         int64
 }
 
-// NotBeforeMS returns the earliest start of the fire if the last called one ended at lastCallEndedMS; 0:
-// any time.
+// NotBeforeMS returns the earliest start of the fire if the last called one ended at
+// lastCallEndedMS; 0: any time.
 func (e *SlotRequest) NotBeforeMS(endedMS int64) int64 {
 	if e.DelayAfterEnd == 0 || endedMS == 0 {
 		return 0

@@ -6,13 +6,13 @@ import "github.com/carillon-timer/carillon/libs/timer"
 // are. Two definitions with equal masked forms differ in encrypted text alone.
 func MaskSealed(d timer.Definition) (timer.Definition, int) {
 	n := 0
-	mark := func(s timer.Sealed) timer.Sealed {
+	mask := func(s timer.Sealed) timer.Sealed {
 		if s == "" {
 			return ""
 		}
 		n++
 		return "sealed"
 	}
-	d = d.MapSealed(mark)
+	d = d.MapSealed(mask)
 	return d, n
 }

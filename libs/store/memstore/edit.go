@@ -27,10 +27,10 @@ func (s *Store) Edit(
 	items []store.Edit,
 	plan store.Planner,
 ) ([]store.EditResult, error) {
-	fresh := make([]row, len(items))
+	edited := make([]row, len(items))
 	for i := range items {
 		var err error
-		if fresh[i].Definition, fresh[i].text, err = canonical(items[i].Definition); err != nil {
+		if edited[i].Definition, edited[i].text, err = canonical(items[i].Definition); err != nil {
 			return nil, err
 		}
 	}
@@ -44,7 +44,7 @@ func (s *Store) Edit(
 			continue
 		}
 		ended := s.endPause(t, plan, s.nowMS())
-		same := bytes.Equal(t.text, fresh[i].text)
+		same := bytes.Equal(t.text, edited[i].text)
 		if !same && it.IfVersion != 0 && it.IfVersion != t.Version {
 			out[i].Err, out[i].Fires = timer.Conflict(
 				"version",
@@ -54,7 +54,7 @@ func (s *Store) Edit(
 		}
 		if !same {
 			nowMS := s.nowMS()
-			fires, err := s.edit(t, &fresh[i], plan, nowMS)
+			fires, err := s.edit(t, &edited[i], plan, nowMS)
 			if timer.CodeOf(err) == timer.CodeConflict {
 				out[i].Err, out[i].Fires = err, ended
 				continue
@@ -70,8 +70,8 @@ func (s *Store) Edit(
 	return out, nil
 }
 
-func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fire, error) {
-	same, err := samePlan(t.Definition, fresh.Definition)
+func (s *Store) edit(t, edited *row, plan store.Planner, nowMS int64) ([]timer.Fire, error) {
+	same, err := samePlan(t.Definition, edited.Definition)
 	if err != nil {
 		return nil, err
 	}
@@ -91,16 +91,16 @@ func (s *Store) edit(t, fresh *row, plan store.Planner, nowMS int64) ([]timer.Fi
 	if active && !same {
 		fires = s.expandPast(t, plan, nowMS)
 	}
-	if same && t.Definition.Priority.PriorityLevel() != fresh.Definition.Priority.PriorityLevel() {
+	if same && t.Definition.Priority.PriorityLevel() != edited.Definition.Priority.PriorityLevel() {
 		for _, f := range s.ahead(t, nowMS) {
-			f.Version, f.PriorityLevel = t.Version+1, fresh.Definition.Priority.PriorityLevel()
+			f.Version, f.PriorityLevel = t.Version+1, edited.Definition.Priority.PriorityLevel()
 		}
 	}
 	if !same {
 		s.takeBack(t, nowMS)
 	}
 	t.Version++
-	t.Definition, t.text, t.VersionMS, t.UpdatedMS = fresh.Definition, fresh.text, nowMS, nowMS
+	t.Definition, t.text, t.VersionMS, t.UpdatedMS = edited.Definition, edited.text, nowMS, nowMS
 	t.versions[t.Version] = t.Definition
 	t.versionSinceMS[t.Version] = t.VersionMS
 	s.fillCalendars(t)

@@ -111,7 +111,7 @@ func (s *Store) expand(t *row, plan store.Planner, nowMS int64) (fires []timer.F
 }
 
 // addPlan advances a timer past a plan and writes the plan. It returns the fires for the window.
-func (s *Store) addPlan(t *row, p *store.Plan, nowMS int64) (marked []timer.Fire) {
+func (s *Store) addPlan(t *row, p *store.Plan, nowMS int64) (forWindow []timer.Fire) {
 	t.NextDueMS, t.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
 	for i := range p.Skips {
 		o := &p.Skips[i]
@@ -126,13 +126,13 @@ func (s *Store) addPlan(t *row, p *store.Plan, nowMS int64) (marked []timer.Fire
 			continue
 		case row == nil:
 			s.insert(f)
-			marked = append(marked, *f)
+			forWindow = append(forWindow, *f)
 		case s.move(row, f):
-			marked = append(marked, *row)
+			forWindow = append(forWindow, *row)
 		}
 		t.FiresCreated++
 	}
-	return marked
+	return forWindow
 }
 
 // move gives an open fire of an older version or epoch the planned one. It reports whether the fire

@@ -17,7 +17,7 @@ func (s *Store) Record(
 	_ context.Context, session timer.ID, outcomes []timer.Outcome, attempts []timer.Attempt,
 ) (lost []timer.FireID, made []timer.Fire, err error) {
 	defer s.lock()()
-	var turns []*row // timers whose slot may be free now
+	var slots []*row // timers whose slot may be free now
 	for i := range outcomes {
 		o := &outcomes[i]
 		f, t := s.fires[o.FireID], s.timers[o.Timer]
@@ -34,7 +34,7 @@ func (s *Store) Record(
 			made = append(made, s.successor(o)...)
 			if o.Serial {
 				delete(t.queue, o.FireID)
-				turns = append(turns, t)
+				slots = append(slots, t)
 			}
 		case f != nil || s.ended[o.FireID] != session:
 			lost = append(lost, o.FireID)
@@ -47,7 +47,7 @@ func (s *Store) Record(
 			}
 		}
 	}
-	for _, t := range turns {
+	for _, t := range slots {
 		made = append(made, s.promoteNext(t)...)
 	}
 	slices.SortFunc(lost, timer.CompareFireIDs)

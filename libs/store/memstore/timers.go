@@ -84,22 +84,22 @@ func (s *Store) Create(
 	if err := ctx.Err(); err != nil {
 		return nil, timer.Unavailable("creating timers", err)
 	}
-	fresh := make([]row, len(items))
+	created := make([]row, len(items))
 	for i, it := range items {
 		var err error
-		if fresh[i].Definition, fresh[i].text, err = canonical(it.Definition); err != nil {
+		if created[i].Definition, created[i].text, err = canonical(it.Definition); err != nil {
 			return nil, err
 		}
 	}
 	defer s.lock()()
 	var out []store.CreateResult
 	for i := range items {
-		out = append(out, s.create(&items[i], &fresh[i], plan))
+		out = append(out, s.create(&items[i], &created[i], plan))
 	}
 	return out, nil
 }
 
-func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store.CreateResult {
+func (s *Store) create(it *store.NewTimer, created *row, plan store.Planner) store.CreateResult {
 	idem := nameKey{it.App, it.IdempotencyKey}
 	if k := s.keys[idem]; it.IdempotencyKey != "" && k != nil {
 		if !bytes.Equal(k.hash, it.RequestHash) {
@@ -111,18 +111,22 @@ func (s *Store) create(it *store.NewTimer, fresh *row, plan store.Planner) store
 	}
 	nowMS := s.nowMS()
 	t, existing := s.names[nameKey{it.App, it.Name}]
-	if existing && !bytes.Equal(t.text, fresh.text) {
+	if existing && !bytes.Equal(t.text, created.text) {
 		return store.CreateResult{
 			Err: timer.Conflict("name", "a timer of this name exists, with another definition"),
 		}
 	}
 	var fires []timer.Fire
 	if !existing {
-		t = fresh
+		t = created
 		t.Name, t.Status, t.Version = it.Name, timer.StatusInactive, 1
 		t.App, t.AppID = it.App, s.app(it.App).ID
 		t.CreatedMS, t.UpdatedMS, t.VersionMS = nowMS, nowMS, nowMS
-		t.versions, t.versionSinceMS = map[int32]timer.Definition{1: t.Definition}, map[int32]int64{1: nowMS}
+		t.versions, t.versionSinceMS = map[int32]timer.Definition{
+			1: t.Definition,
+		}, map[int32]int64{
+			1: nowMS,
+		}
 		t.planVersions = map[int32]int32{1: 1}
 		t.queue = make(map[timer.FireID]bool)
 		s.fillCalendars(t)

@@ -192,7 +192,12 @@ func (e *slotBatch) deferUntil(r *slotRow, f timer.Fire, out *store.SlotResult, 
 
 // wait releases a fire into the queue, if there is room. If the queue seems full, it first removes
 // fires that are no longer open.
-func (e *slotBatch) wait(ctx context.Context, f timer.Fire, out *store.SlotResult, limit int) error {
+func (e *slotBatch) wait(
+	ctx context.Context,
+	f timer.Fire,
+	out *store.SlotResult,
+	limit int,
+) error {
 	q, err := e.queue(ctx, f.Timer)
 	if err != nil {
 		return err

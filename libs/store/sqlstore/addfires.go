@@ -48,21 +48,21 @@ func (s *Store) AddFires(
 		if err != nil {
 			return err
 		}
-		var fresh []timer.Fire
+		var created []timer.Fire
 		for _, f := range fires {
 			if !there[f.FireID] && !done[f.FireID] {
 				f.AppID, f.Version, f.Epoch, f.Rev, f.Owner, f.Sweeps = t.AppID, t.Version, t.ActiveEpoch, 0, 0, 0
 				f.PriorityLevel, f.TargetBits = t.Definition.Priority.PriorityLevel(), 0
-				fresh = append(fresh, f)
+				created = append(created, f)
 			}
 		}
-		if err := s.refuseFrozen(ctx, c, t, len(fresh)); err != nil {
+		if err := s.refuseFrozen(ctx, c, t, len(created)); err != nil {
 			return err
 		}
-		if err := s.insertFires(ctx, c, fresh); err != nil {
+		if err := s.insertFires(ctx, c, created); err != nil {
 			return err
 		}
-		inserted = fresh
+		inserted = created
 		return nil
 	})
 	return inserted, err

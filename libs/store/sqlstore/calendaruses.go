@@ -20,8 +20,8 @@ type calendarUse struct {
 }
 
 // usesOf returns the calendars that new timers name.
-func usesOf(fresh []*known) (uses []calendarUse) {
-	for _, t := range fresh {
+func usesOf(created []*known) (uses []calendarUse) {
+	for _, t := range created {
 		uses = append(uses, timerUses(&t.timer)...)
 	}
 	return uses

@@ -144,7 +144,9 @@ func (s *Store) logApp(ctx context.Context, c runner, app, nowMS int64) error {
 	_, err := s.exec(
 		ctx,
 		c,
-		stmt("INSERT INTO timer_changes (timer_id,changed_ms,app_id) VALUES ").row(true, 0, nowMS, app),
+		stmt(
+			"INSERT INTO timer_changes (timer_id,changed_ms,app_id) VALUES ",
+		).row(true, 0, nowMS, app),
 	)
 	return err
 }

@@ -147,11 +147,11 @@ func (s *Store) claimSlowly(
 	if len(others) == 0 {
 		return won, nil
 	}
-	dead, err := s.expiredAmong(ctx, others)
+	expired, err := s.expiredAmong(ctx, others)
 	if err != nil {
 		return nil, err
 	}
-	for _, owner := range dead {
+	for _, owner := range expired {
 		n, err := s.autocommit(ctx, "taking over fires", func() *statement {
 			return s.takeOver(session, owner, rev, others[owner])
 		})
@@ -205,21 +205,24 @@ func (s *Store) readFires(ctx context.Context, ids []timer.FireID) (fires []time
 func (s *Store) expiredAmong(
 	ctx context.Context,
 	owners map[timer.ID][]timer.FireID,
-) (dead []timer.ID, err error) {
+) (expired []timer.ID, err error) {
 	for id := range owners {
-		dead = append(dead, id)
+		expired = append(expired, id)
 	}
-	slices.Sort(dead)
+	slices.Sort(expired)
 	var live []timer.ID
 	err = s.read(ctx, "reading sessions", func(ctx context.Context, c sqlx.QueryerContext) error {
 		return s.selectAll(
 			ctx,
 			c,
 			&live,
-			stmt("SELECT id FROM sessions WHERE ended_ms=0 AND id").idList(dead),
+			stmt("SELECT id FROM sessions WHERE ended_ms=0 AND id").idList(expired),
 		)
 	})
-	return slices.DeleteFunc(dead, func(id timer.ID) bool { return slices.Contains(live, id) }), err
+	return slices.DeleteFunc(
+		expired,
+		func(id timer.ID) bool { return slices.Contains(live, id) },
+	), err
 }
 
 func idsOf(fires []timer.Fire) []timer.FireID {

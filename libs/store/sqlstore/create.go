@@ -41,15 +41,15 @@ func (s *Store) Create(
 	var out []store.CreateResult
 	err = s.write(ctx, "creating timers", func(ctx context.Context, c runner) error {
 		b := &createBatch{
-			store:   s,
-			c:       c,
-			items:   items,
-			encoded: encoded,
-			appIDs:  appIDs,
-			plan:    plan,
-			maker:   rand.Int64(),
-			names:   map[nameKey]*known{},
-			keys:    map[nameKey]*knownKey{},
+			store:         s,
+			c:             c,
+			items:         items,
+			encoded:       encoded,
+			appIDs:        appIDs,
+			plan:          plan,
+			creationToken: rand.Int64(),
+			names:         map[nameKey]*known{},
+			keys:          map[nameKey]*knownKey{},
 		}
 		var err error
 		out, err = b.run(ctx)
@@ -89,15 +89,15 @@ type knownKey struct {
 
 // createBatch is one transaction of Create.
 type createBatch struct {
-	store   *Store
-	c       runner
-	items   []store.NewTimer
-	encoded []encodedDefinition
-	appIDs  map[string]int64
-	plan    store.Planner
-	maker   int64
-	x       *expansion
-	shared  calendars
+	store         *Store
+	c             runner
+	items         []store.NewTimer
+	encoded       []encodedDefinition
+	appIDs        map[string]int64
+	plan          store.Planner
+	creationToken int64
+	x             *expansion
+	shared        calendars
 
 	names   map[nameKey]*known
 	keys    map[nameKey]*knownKey
@@ -215,7 +215,7 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 				add(",").
 				bind(t.timer.Name).
 				add(",").
-				int(b.maker).
+				int(b.creationToken).
 				add(")")
 			ids[i] = t.timer.ID
 		}
@@ -249,7 +249,12 @@ func (b *createBatch) insertTimers(ctx context.Context) error {
 // allMine returns errRepeat if fewer than n rows have this call's creation token.
 func (b *createBatch) allMine(ctx context.Context, n int, q *statement) error {
 	var mine int
-	if err := b.store.selectOne(ctx, b.c, &mine, q.add(" AND creation_token=").int(b.maker)); err != nil {
+	if err := b.store.selectOne(
+		ctx,
+		b.c,
+		&mine,
+		q.add(" AND creation_token=").int(b.creationToken),
+	); err != nil {
 		return err
 	}
 	if mine != n {

@@ -126,7 +126,9 @@ func (b *createBatch) insertKeys(ctx context.Context) error {
 	s := b.store
 	slices.SortFunc(b.newKeys, func(x, y *knownKey) int { return x.compare(y.nameKey) })
 	for part := range batches(b.newKeys) {
-		q := stmt("INSERT INTO idempotency_keys (app_id,idempotency_key,request_hash,value,creation_token,created_ms) VALUES ")
+		q := stmt(
+			"INSERT INTO idempotency_keys (app_id,idempotency_key,request_hash,value,creation_token,created_ms) VALUES ",
+		)
 		keys := make([]nameKey, len(part))
 		for i, k := range part {
 			hash := k.hash
@@ -134,7 +136,7 @@ func (b *createBatch) insertKeys(ctx context.Context) error {
 				hash = []byte{}
 			}
 			q.open(i == 0).int(k.app).add(",").bind(k.name).add(",").bind(hash).add(",").
-				ints(int64(k.timer.timer.ID), b.maker, b.x.nowMS).add(")")
+				ints(int64(k.timer.timer.ID), b.creationToken, b.x.nowMS).add(")")
 			keys[i] = k.nameKey
 		}
 		if _, err := s.exec(ctx, b.c, q.add(s.dialect.onConflictNothing("app_id"))); err != nil {

@@ -161,7 +161,10 @@ func (x *expansion) proceed(ctx context.Context, t *timer.Timer) ([]timer.Fire, 
 			return nil, nil
 		}
 		x.takeBack(t, ahead)
-		x.copiedVersions = append(x.copiedVersions, store.VersionKey{Timer: t.ID, Version: t.Version})
+		x.copiedVersions = append(
+			x.copiedVersions,
+			store.VersionKey{Timer: t.ID, Version: t.Version},
+		)
 		t.Version, t.VersionMS, t.UpdatedMS = t.Version+1, x.nowMS, x.nowMS
 	}
 	fires, ok := x.expand(t)
@@ -297,7 +300,9 @@ func (x *expansion) ahead(ctx context.Context, t *timer.Timer) ([]timer.Fire, er
 			ctx,
 			x.c,
 			&rows,
-			stmt("SELECT timer_id,due_ms,series FROM deferred_fires WHERE timer_id=").int(int64(t.ID)).
+			stmt(
+				"SELECT timer_id,due_ms,series FROM deferred_fires WHERE timer_id=",
+			).int(int64(t.ID)).
 				add(" AND series=0"),
 		); err != nil {
 			return nil, err

@@ -17,7 +17,9 @@ func (s *Store) insertFailures(ctx context.Context, c runner, outcomes []timer.O
 		}
 		first := q == nil
 		if first {
-			q = stmt("INSERT INTO failed_outcomes (app_id,finished_ms,timer_id,due_ms,series) VALUES ")
+			q = stmt(
+				"INSERT INTO failed_outcomes (app_id,finished_ms,timer_id,due_ms,series) VALUES ",
+			)
 		}
 		q.row(first, o.AppID, o.FinishedMS, int64(o.Timer), o.DueMS, o.Series)
 	}
@@ -40,7 +42,13 @@ func keyOf(o *timer.Outcome) outcomeKey { return outcomeKey{o.FinishedMS, o.Fire
 func (q *statement) outcomes(d *dialect, keys []outcomeKey) *statement {
 	const key = "finished_ms,timer_id,due_ms,series"
 	if len(keys) == 1 {
-		return q.equalTo(key, keys[0].finishedMS, int64(keys[0].Timer), keys[0].DueMS, keys[0].Series)
+		return q.equalTo(
+			key,
+			keys[0].finishedMS,
+			int64(keys[0].Timer),
+			keys[0].DueMS,
+			keys[0].Series,
+		)
 	}
 	q.add("(" + key + ") IN (" + d.tuples)
 	for i, k := range keys {

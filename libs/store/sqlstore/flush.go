@@ -34,7 +34,7 @@ func (x *expansion) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fresh := slices.Clone(x.newFires)
+	created := slices.Clone(x.newFires)
 	var changed []timer.Fire
 	for i := range x.mergeFires {
 		f := &x.mergeFires[i]
@@ -48,7 +48,7 @@ func (x *expansion) flush(ctx context.Context) error {
 			x.resolved[f.FireID] = nil
 			x.alreadyFinished[f.Timer]++
 		default:
-			fresh = append(fresh, *f)
+			created = append(created, *f)
 		}
 	}
 	for i := range x.moved {
@@ -82,7 +82,7 @@ func (x *expansion) flush(ctx context.Context) error {
 	if err := x.endReplaced(ctx); err != nil {
 		return err
 	}
-	if err := s.insertFires(ctx, x.c, fresh); err != nil {
+	if err := s.insertFires(ctx, x.c, created); err != nil {
 		return err
 	}
 	if err := s.insertOutcomes(ctx, x.c, x.skips, nil); err != nil {

@@ -144,7 +144,10 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	ex, ok := conn.(driver.ExecerContext)
 	if !ok {
-		return nil, errors.Join(errors.New("the driver connection cannot execute statements"), conn.Close())
+		return nil, errors.Join(
+			errors.New("the driver connection cannot execute statements"),
+			conn.Close(),
+		)
 	}
 	if _, err := ex.ExecContext(ctx, setIsolation, nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("setting the isolation level: %w", err), conn.Close())
@@ -168,7 +171,10 @@ func (e *mysqlEngine) transact(ctx context.Context, fn func(context.Context, run
 	return tx.Commit() //nolint:wrapcheck // as above
 }
 
-func (e *mysqlEngine) autocommit(ctx context.Context, fn func(context.Context, runner) error) error {
+func (e *mysqlEngine) autocommit(
+	ctx context.Context,
+	fn func(context.Context, runner) error,
+) error {
 	return fn(ctx, e.db)
 }
 

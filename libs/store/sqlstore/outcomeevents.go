@@ -128,8 +128,8 @@ func (s *Store) AckEvents(ctx context.Context, session timer.ID, p store.Outcome
 // SessionsWithPendingEvents reads the few sessions that ended recently.
 func (s *Store) SessionsWithPendingEvents(
 	ctx context.Context,
-) (silent map[timer.ID]store.OutcomePosition, err error) {
-	silent = map[timer.ID]store.OutcomePosition{store.SystemSession: {}}
+) (positions map[timer.ID]store.OutcomePosition, err error) {
+	positions = map[timer.ID]store.OutcomePosition{store.SystemSession: {}}
 	err = s.read(
 		ctx,
 		"reading sessions with pending events",
@@ -167,18 +167,20 @@ func (s *Store) SessionsWithPendingEvents(
 				if begin := r.Opened - maxClockSkew.Milliseconds(); r.AtMS < begin {
 					at = store.OutcomePosition{FinishedMS: begin}
 				}
-				silent[timer.ID(r.ID)] = at
+				positions[timer.ID(r.ID)] = at
 			}
 			return nil
 		},
 	)
-	return silent, err
+	return positions, err
 }
 
 // FinishEvents takes a session off the list for ever. It may be repeated.
 func (s *Store) FinishEvents(ctx context.Context, session timer.ID) error {
 	_, err := s.autocommit(ctx, "finishing outcome events", func() *statement {
-		return stmt("UPDATE sessions SET events_acked=1 WHERE ended_ms>0 AND id=").int(int64(session))
+		return stmt(
+			"UPDATE sessions SET events_acked=1 WHERE ended_ms>0 AND id=",
+		).int(int64(session))
 	})
 	return err
 }

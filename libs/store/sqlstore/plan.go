@@ -15,7 +15,9 @@ import (
 const planRetryDelay = time.Minute
 
 // errBadPlan means that a planner broke the rules that keep a fire from being inserted twice.
-var errBadPlan = errors.New("the plan moves back, repeats a fire, overlaps, or is for another timer")
+var errBadPlan = errors.New(
+	"the plan moves back, repeats a fire, overlaps, or is for another timer",
+)
 
 // checkPlan verifies that no due instant of a timer is planned twice. Fires and skips must lie
 // between the old next_due and the new one, each once. A violation is a bug in the planner.

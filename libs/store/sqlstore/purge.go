@@ -68,7 +68,13 @@ func (s *Store) PurgeExpired(ctx context.Context, retention time.Duration) error
 		s.deleteAll(ctx, "slices", "minute,bucket", "minute,bucket", stmt("minute<").int(minute)),
 		s.deleteAll(ctx, "minutes", "minute", "minute", stmt("minute<").int(minute)),
 		s.deleteAll(ctx, "zone_holders", "id", "id", stmt("renewed_ms<").int(dayAgo)),
-		s.deleteAll(ctx, "idempotency_keys", "app_id,idempotency_key", "created_ms", stmt("created_ms<").int(dayAgo)),
+		s.deleteAll(
+			ctx,
+			"idempotency_keys",
+			"app_id,idempotency_key",
+			"created_ms",
+			stmt("created_ms<").int(dayAgo),
+		),
 	)
 }
 

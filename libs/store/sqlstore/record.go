@@ -90,7 +90,10 @@ func (s *Store) recordBisecting(
 	}
 	if len(outcomes) == 1 {
 		o := outcomes[0]
-		s.log.Error().Err(err).Stringer("fire", o.FireID).Msg("outcome refused, recorded without details")
+		s.log.Error().
+			Err(err).
+			Stringer("fire", o.FireID).
+			Msg("outcome refused, recorded without details")
 		return record(ctx, session, []timer.Outcome{withoutDetails(o)}, nil)
 	}
 	half := len(outcomes) / 2

@@ -37,7 +37,7 @@ type linkedBatch struct {
 	store    *Store
 	c        runner
 	session  timer.ID
-	anyOwner bool // finish the fires whoever owns them
+	anyOwner bool // finish fires of any owner
 	outcomes []timer.Outcome
 
 	nowMS          int64
@@ -264,7 +264,7 @@ func (r *linkedBatch) addIfUnclaimed(id timer.FireID) {
 	}
 }
 
-// deleteLocked deletes fires whose rows the caller has locked, whoever owns them.
+// deleteLocked deletes fires whose rows the caller has locked, with any owner.
 func (s *Store) deleteLocked(ctx context.Context, c runner, outcomes []timer.Outcome) error {
 	for part := range batches(outcomes) {
 		if _, err := s.exec(

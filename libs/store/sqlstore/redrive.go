@@ -36,7 +36,7 @@ func (s *Store) Redrive(
 			"selecting failed fires",
 			func(ctx context.Context, c sqlx.QueryerContext) error {
 				r := &redrive{store: s, q: &q, appID: appID, series: int64(series)}
-				r.out.Outcomes, err = r.look(ctx, c)
+				r.out.Outcomes, err = r.selectFailed(ctx, c)
 				out = r.out
 				return err
 			},
@@ -67,7 +67,7 @@ type redrive struct {
 }
 
 func (r *redrive) run(ctx context.Context) error {
-	found, err := r.look(ctx, r.c)
+	found, err := r.selectFailed(ctx, r.c)
 	if err != nil || len(found) == 0 {
 		return err
 	}
@@ -121,12 +121,12 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 		return err
 	}
 	var fires []timer.Fire
-	var marked []outcomeKey
+	var noted []outcomeKey
 	for i := range r.out.Outcomes {
 		o := &r.out.Outcomes[i]
 		t := timers[o.Timer]
 		if o.Redriven != r.series {
-			marked = append(marked, keyOf(o))
+			noted = append(noted, keyOf(o))
 		}
 		o.Redriven = r.series
 		fires = append(fires, timer.Fire{
@@ -154,21 +154,21 @@ func (r *redrive) make(ctx context.Context, timers map[timer.ID]*timer.Timer) er
 	if err != nil {
 		return err
 	}
-	var fresh []timer.Fire
+	var created []timer.Fire
 	for _, f := range fires {
 		row, open := there[f.FireID]
 		switch {
 		case !open && !done[f.FireID]:
-			fresh = append(fresh, f)
+			created = append(created, f)
 			r.out.Fires = append(r.out.Fires, f)
 		case open && row.Owner == 0 && row.State == timer.FireReady && row.Attempt == 0:
 			r.out.Fires = append(r.out.Fires, row)
 		}
 	}
-	if err := s.insertFires(ctx, r.c, fresh); err != nil {
+	if err := s.insertFires(ctx, r.c, created); err != nil {
 		return err
 	}
-	for part := range batches(marked) {
+	for part := range batches(noted) {
 		q := stmt(
 			"UPDATE outcomes"+s.dialect.byPrimary+" SET redrive_series=",
 		).int(r.series).

@@ -57,9 +57,9 @@ func (r *redrive) check(ctx context.Context, c sqlx.QueryerContext) error {
 	return nil
 }
 
-// look selects failed outcomes, and finds out whether there are more than the limit. It reads
-// failed_outcomes of the app or, if timers are named, their histories.
-func (r *redrive) look(
+// selectFailed selects failed outcomes, and finds out whether there are more than the limit. It
+// reads failed_outcomes of the app or, if timers are named, their histories.
+func (r *redrive) selectFailed(
 	ctx context.Context,
 	c sqlx.QueryerContext,
 ) (out []timer.Outcome, err error) {

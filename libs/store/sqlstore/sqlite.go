@@ -113,7 +113,10 @@ func (e *sqliteEngine) transact(ctx context.Context, fn func(context.Context, ru
 	return e.writer.do(ctx, fn)
 }
 
-func (e *sqliteEngine) autocommit(ctx context.Context, fn func(context.Context, runner) error) error {
+func (e *sqliteEngine) autocommit(
+	ctx context.Context,
+	fn func(context.Context, runner) error,
+) error {
 	return e.writer.do(ctx, fn)
 }
 

@@ -89,7 +89,7 @@ func TestSQLiteKeepsDataAndEndsSessions(t *testing.T) {
 	alive, err := second.RenewSession(t.Context(), 7, store.Load{})
 	require.NoError(t, err)
 	require.False(t, alive)
-	require.NoError(t, second.OpenSession(t.Context(), 8, store.ExecutorSession, "heir"))
+	require.NoError(t, second.OpenSession(t.Context(), 8, store.ExecutorSession, "successor"))
 	won, err = second.Claim(t.Context(), 8, fires)
 	require.NoError(t, err)
 	require.Len(t, won, 10)

@@ -25,7 +25,7 @@ const (
 	// replanEdited: the timer was edited while it was not active. What is expanded has an older
 	// version.
 	replanEdited = 1
-	// a calendar or a time zone changed: what is expanded has the present version
+	// replanCalendar: a calendar or a time zone changed. What is expanded has the present version.
 	replanCalendar = 2
 )
 

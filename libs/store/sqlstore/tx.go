@@ -43,7 +43,11 @@ func (s *Store) write(ctx context.Context, what string, fn work) error {
 }
 
 // autocommit runs one statement that commits by itself. It returns the number of matched rows.
-func (s *Store) autocommit(ctx context.Context, what string, q func() *statement) (n int64, err error) {
+func (s *Store) autocommit(
+	ctx context.Context,
+	what string,
+	q func() *statement,
+) (n int64, err error) {
 	return s.runSingle(ctx, what, s.engine.autocommit, q)
 }
 

@@ -95,9 +95,16 @@ func (s *Store) ReplanZones(
 		_, err = s.exec(
 			ctx,
 			c,
-			stmt("UPDATE zone_replan SET hash=").bind(walk.Hash).add(",last_timer_id=").int(walk.LastTimerID).
+			stmt(
+				"UPDATE zone_replan SET hash=",
+			).bind(walk.Hash).
+				add(",last_timer_id=").
+				int(walk.LastTimerID).
 				add(",exclusivity=").
-				int(walk.Exclusivity).add(",done=").int(flag(walk.Done)).add(" WHERE id=1"),
+				int(walk.Exclusivity).
+				add(",done=").
+				int(flag(walk.Done)).
+				add(" WHERE id=1"),
 		)
 		return err
 	})
@@ -109,7 +116,9 @@ func (s *Store) lockZoneReplan(ctx context.Context, c runner) (w zoneReplan, err
 		ctx,
 		c,
 		&w,
-		stmt("SELECT hash,last_timer_id,exclusivity,done FROM zone_replan WHERE id=1"+s.dialect.forUpdate),
+		stmt(
+			"SELECT hash,last_timer_id,exclusivity,done FROM zone_replan WHERE id=1"+s.dialect.forUpdate,
+		),
 	)
 	return w, err
 }
@@ -206,8 +215,13 @@ func (s *Store) replanPage(
 		ctx,
 		c,
 		&rows,
-		stmt("SELECT "+timerColumns+" FROM timers"+s.dialect.byPrimary+" WHERE id>").int(w.LastTimerID).
-			add(" AND status<>").int(rowDeleted).add(" ORDER BY id LIMIT ").int(int64(limit)),
+		stmt(
+			"SELECT "+timerColumns+" FROM timers"+s.dialect.byPrimary+" WHERE id>",
+		).int(w.LastTimerID).
+			add(" AND status<>").
+			int(rowDeleted).
+			add(" ORDER BY id LIMIT ").
+			int(int64(limit)),
 	)
 	if err != nil {
 		return false, err

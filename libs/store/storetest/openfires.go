@@ -14,10 +14,10 @@ import (
 func (s *setup) walkOpen(
 	id timer.ID,
 	untilMS int64,
-	look, limit int,
+	scan, limit int,
 ) (ids []timer.FireID, pages int) {
 	s.t.Helper()
-	for q := (store.OpenFiresQuery{UntilMS: untilMS, ScanLimit: look, Limit: limit}); ; {
+	for q := (store.OpenFiresQuery{UntilMS: untilMS, ScanLimit: scan, Limit: limit}); ; {
 		page, err := s.st().OpenFires(s.t.Context(), "app", id, q)
 		require.NoError(s.t, err)
 		require.LessOrEqual(s.t, len(page.Fires), limit)
@@ -72,10 +72,10 @@ func openFires(t *testing.T, s *setup) {
 			want = append(want, added.FireID)
 		}
 	}
-	for _, c := range []struct{ look, limit int }{{1000, 1000}, {1000, 1}, {1000, 3}, {1, 1000}, {2, 2}, {5, 3}, {18, 8}} {
-		got, pages := s.walkOpen(made.Timer.ID, dues[7], c.look, c.limit)
-		require.Equal(t, want, got, "look at %d, return %d", c.look, c.limit)
-		require.GreaterOrEqual(t, pages, 7/c.look, "no page scans much more")
+	for _, c := range []struct{ scan, limit int }{{1000, 1000}, {1000, 1}, {1000, 3}, {1, 1000}, {2, 2}, {5, 3}, {18, 8}} {
+		got, pages := s.walkOpen(made.Timer.ID, dues[7], c.scan, c.limit)
+		require.Equal(t, want, got, "scan at %d, return %d", c.scan, c.limit)
+		require.GreaterOrEqual(t, pages, 7/c.scan, "no page scans much more")
 	}
 	page, err := s.st().
 		OpenFires(ctx, "app", made.Timer.ID, store.OpenFiresQuery{UntilMS: dues[1], ScanLimit: 100, Limit: 1})
@@ -104,17 +104,17 @@ func openFiresAtOneInstant(t *testing.T, s *setup) {
 	for i := range all {
 		id := all[i].ID
 		want := []timer.FireID{{Timer: id, DueMS: due}, {Timer: id, DueMS: due + 1}}
-		for look := 1; look <= 2*n+1; look++ {
+		for scan := 1; scan <= 2*n+1; scan++ {
 			for limit := 1; limit <= 3; limit++ {
-				got, _ := s.walkOpen(id, due+1, look, limit)
+				got, _ := s.walkOpen(id, due+1, scan, limit)
 				require.Equal(
 					t,
 					want,
 					got,
-					"timer %d of %d, look at %d, return %d",
+					"timer %d of %d, scan at %d, return %d",
 					i,
 					n,
-					look,
+					scan,
 					limit,
 				)
 			}

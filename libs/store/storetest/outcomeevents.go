@@ -75,14 +75,14 @@ func eventsByPosition(t *testing.T, s *setup) {
 	}
 	require.Len(t, s.pendingEvents(other, store.OutcomePosition{}, 100), 2)
 
-	silent := func() map[timer.ID]store.OutcomePosition {
+	pending := func() map[timer.ID]store.OutcomePosition {
 		t.Helper()
 		out, err := s.st().SessionsWithPendingEvents(ctx)
 		require.NoError(t, err)
 		require.Contains(t, out, store.SystemSession)
 		return out
 	}
-	require.NotContains(t, silent(), session, "an alive session publishes its own events")
+	require.NotContains(t, pending(), session, "an alive session publishes its own events")
 	require.NoError(t, s.st().FinishEvents(ctx, session))
 	s.together(3, func(ctx context.Context, i int, st store.Store) error {
 		return st.AckEvents(ctx, session, positionOf(all[[]int{1, 2, 0}[i]]))
@@ -91,24 +91,24 @@ func eventsByPosition(t *testing.T, s *setup) {
 	require.Equal(
 		t,
 		positionOf(all[2]),
-		silent()[session],
-		"it never goes back, and nobody finishes a session that lives",
+		pending()[session],
+		"it never moves back, and an alive session is not finished",
 	)
-	require.Equal(t, all[3:], s.pendingEvents(session, silent()[session], 100))
+	require.Equal(t, all[3:], s.pendingEvents(session, pending()[session], 100))
 	s.expireSession(other)
-	require.Positive(t, silent()[other].FinishedMS, "nothing is older than the session")
-	require.Len(t, s.pendingEvents(other, silent()[other], 100), 2)
+	require.Positive(t, pending()[other].FinishedMS, "nothing is older than the session")
+	require.Len(t, s.pendingEvents(other, pending()[other], 100), 2)
 	watching := s.ids.Next()
 	require.NoError(t, s.st().OpenSession(ctx, watching, store.SchedulerSession, "test"))
 	s.expireSession(watching)
-	require.NotContains(t, silent(), watching, "it records nothing")
+	require.NotContains(t, pending(), watching, "it records nothing")
 	for range 2 {
 		require.NoError(t, s.st().FinishEvents(ctx, session))
 	}
-	require.NotContains(t, silent(), session)
-	require.Contains(t, silent(), other)
+	require.NotContains(t, pending(), session)
+	require.Contains(t, pending(), other)
 	require.NoError(t, s.st().PurgeExpired(ctx, 7*24*time.Hour))
-	require.Contains(t, silent(), other)
+	require.Contains(t, pending(), other)
 }
 
 // eventsOfTheSystemSession reads outcomes that the store recorded itself.
@@ -132,9 +132,9 @@ func eventsOfTheSystemSession(t *testing.T, s *setup) {
 		)
 		require.NoError(t, s.st().FinishEvents(ctx, store.SystemSession))
 		require.NoError(t, s.st().PurgeExpired(ctx, 7*24*time.Hour))
-		silent, err := s.st().SessionsWithPendingEvents(ctx)
+		pending, err := s.st().SessionsWithPendingEvents(ctx)
 		require.NoError(t, err)
-		require.Equal(t, map[timer.ID]store.OutcomePosition{store.SystemSession: at}, silent)
+		require.Equal(t, map[timer.ID]store.OutcomePosition{store.SystemSession: at}, pending)
 	}
 	live, err := s.st().LiveSessions(ctx)
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ func concurrentSlots(t *testing.T, s *setup) {
 	s.together(workers, func(ctx context.Context, i int, st store.Store) error {
 		for life := 0; ; life++ {
 			session := s.ids.Next()
-			if err := st.OpenSession(ctx, session, store.ExecutorSession, "turns"); err != nil {
+			if err := st.OpenSession(ctx, session, store.ExecutorSession, "results"); err != nil {
 				return err
 			}
 			done, err := w.runExecutor(ctx, st, session, life < 3, i%2 == 0)
@@ -84,11 +84,11 @@ func (w *slotStorm) runExecutor(
 			f.RunAtMS = w.baseMS
 			requests[i] = store.SlotRequest{Fire: f, Concurrency: w.policy}
 		}
-		turns, err := st.AcquireSlots(ctx, session, requests)
+		results, err := st.AcquireSlots(ctx, session, requests)
 		if err != nil || expires && abandons && round == 2 {
 			return false, err
 		}
-		if err := w.call(ctx, st, session, requests, turns); err != nil {
+		if err := w.call(ctx, st, session, requests, results); err != nil {
 			return false, err
 		}
 	}
@@ -126,13 +126,13 @@ func (w *slotStorm) call(
 	st store.Store,
 	session timer.ID,
 	requests []store.SlotRequest,
-	turns []store.SlotResult,
+	results []store.SlotResult,
 ) error {
 	var outcomes []timer.Outcome
 	w.mu.Lock()
-	for i, turn := range turns {
+	for i, result := range results {
 		id := requests[i].Fire.FireID
-		if turn.SlotVerdict != store.SlotGranted {
+		if result.SlotVerdict != store.SlotGranted {
 			continue
 		}
 		if by, taken := w.calling[id.Timer]; taken {

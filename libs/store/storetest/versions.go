@@ -94,7 +94,11 @@ func editReplans(t *testing.T, s *setup) {
 		require.Zero(t, f.Rev)
 	}
 	for _, f := range older {
-		require.True(t, f.DueMS <= now || f.DueMS%30_000 != 0, "a due instant of both plans was moved")
+		require.True(
+			t,
+			f.DueMS <= now || f.DueMS%30_000 != 0,
+			"a due instant of both plans was moved",
+		)
 	}
 	for _, f := range edited.Fires {
 		require.NotZero(t, f.DueMS%20_000, "only new fires go to the window")
