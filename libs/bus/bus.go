@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Topic is the short name of a topic; an implementation makes the full one from it.
+// Topic is the short name of a topic. Each implementation derives the full name from it.
 type Topic string
 
-// The topics. proto/README.md says what each carries.
+// The topics. proto/README.md describes the messages of each.
 const (
 	Slices        Topic = "slices"
 	TasksHigh     Topic = "tasks-high"
@@ -20,7 +20,7 @@ const (
 	Outcomes      Topic = "outcomes"
 )
 
-// Properties of dead letters and of messages that people look at.
+// Message properties of dead letters and of messages that operators inspect.
 const (
 	PropReason = "carillon-reason" // why a message is a dead letter
 	PropTopic  = "carillon-topic"  // the topic that a dead letter came from
@@ -28,75 +28,76 @@ const (
 	PropTimer  = "carillon-timer"  // a timer id
 	PropApp    = "carillon-app"    // an app's name
 	PropSlice  = "carillon-slice"  // minute:bucket:token
-	// PropCopy: not empty: the second of two messages about one slice and token, for a slice that
-	// nobody holds yet.
+	// PropCopy, if not empty, marks the second message about one slice and token. It is sent for a
+	// slice that no trigger holds yet.
 	PropCopy = "carillon-copy"
 )
 
-// Message is what is published and consumed.
+// Message is a published or received message.
 type Message struct {
-	Key        string // routes on partitioned topics; empty goes round robin
+	Key        string // routes on partitioned topics; empty means round robin
 	Payload    []byte
 	Properties map[string]string
 	Published  time.Time // by the bus's clock; set on receipt
 }
 
-// Publisher publishes. It is safe for concurrent use.
+// Publisher publishes messages. It is safe for concurrent use.
 type Publisher interface {
-	// Publish sends the messages, pipelined, and returns when the bus confirmed them all, or with
-	// the first error (B1, B2). The bus bounds what is in flight: Publish waits for room until ctx
-	// ends.
+	// Publish sends the messages, pipelined. It returns when the bus has confirmed all of them, or
+	// with the first error (B1, B2). The bus limits the unconfirmed messages: Publish waits for
+	// capacity until ctx ends.
 	Publish(ctx context.Context, topic Topic, msgs ...Message) error
 }
 
-// Handler handles a batch. It returns nil when all are done, or one error (or nil) per message.
+// Handler processes a batch. It returns nil if all messages succeeded, or one error (or nil) per
+// message.
 type Handler func(ctx context.Context, batch []Message) []error
 
-// Subscription says how a consumer receives.
+// Subscription configures a consumer.
 type Subscription struct {
 	Topic       Topic
-	Name        string // the shared subscription's name
-	Concurrency int    // handler calls at once; at least 1
+	Name        string // name of the shared subscription
+	Concurrency int    // concurrent handler calls; at least 1
 	MaxBatch    int    // messages per handler call; at least 1
-	// MaxWait: how long a batch waits to fill once it has its first message; 0: not at all.
+	// MaxWait limits how long a batch waits to fill after its first message. 0 means no wait.
 	MaxWait    time.Duration
-	Prefetch   int   // messages that wait in the consumer per partition; at least 1
-	DeadLetter Topic // where permanent errors go; empty: dropped, with an error in the log
+	Prefetch   int   // messages buffered in the consumer per partition; at least 1
+	DeadLetter Topic // destination of permanent errors; empty means log and drop
 }
 
 // Consumer is a running subscription or broadcast.
 type Consumer interface {
-	// Close stops receiving, waits for the handlers that run, and gives back what was not
-	// acknowledged.
+	// Close stops receiving, waits for the running handlers, and returns unacknowledged messages to
+	// the bus.
 	Close() error
 }
 
-// Subscriber consumes.
+// Subscriber receives messages.
 type Subscriber interface {
-	// Subscribe joins a shared subscription and calls h until the consumer is closed. Handlers get
-	// a context that ends when Close is called. It waits for a bus that is away, until ctx ends;
-	// afterwards the consumer reconnects by itself.
+	// Subscribe joins a shared subscription and calls h until the consumer is closed. The context
+	// of the handlers ends when Close is called. If the bus is unavailable, Subscribe waits until
+	// ctx ends. Later the consumer reconnects by itself.
 	Subscribe(ctx context.Context, s Subscription, h Handler) (Consumer, error)
-	// Broadcast delivers every message published from now on to h, one by one (B8).
+	// Broadcast delivers every message published from now on to h, one at a time (B8).
 	Broadcast(ctx context.Context, topic Topic, h func(context.Context, Message)) (Consumer, error)
 }
 
-// Admin prepares and observes the bus.
+// Admin sets up and observes the bus.
 type Admin interface {
-	// Setup makes topics, partitions, subscriptions, retention and schemas (B9).
+	// Setup creates topics, partitions, subscriptions, retention and schemas (B9).
 	Setup(ctx context.Context, specs []TopicSpec) error
-	// Backlog returns how many messages of a subscription are not acknowledged.
+	// Backlog returns the number of unacknowledged messages of a subscription.
 	Backlog(ctx context.Context, topic Topic, subscription string) (int64, error)
-	// Ping asks whether the bus answers.
+	// Ping checks whether the bus responds.
 	Ping(ctx context.Context) error
 }
 
-// Bus is all of it.
+// Bus is the complete contract.
 type Bus interface {
 	Publisher
 	Subscriber
 	Admin
-	// Close closes every consumer and producer, flushing what is in flight.
+	// Close flushes pending messages and closes every consumer and producer.
 	Close() error
 }
 
@@ -105,17 +106,17 @@ type permanentError struct{ err error }
 func (p *permanentError) Error() string { return p.err.Error() }
 func (p *permanentError) Unwrap() error { return p.err }
 
-// Permanent marks an error that no redelivery can mend: the message becomes a dead letter with
-// err's text as its reason.
+// Permanent marks an error that redelivery cannot fix. The message becomes a dead letter with the
+// text of err as its reason.
 func Permanent(err error) error { return &permanentError{err} }
 
-// IsPermanent tells whether err was marked by Permanent.
+// IsPermanent reports whether err was marked by Permanent.
 func IsPermanent(err error) bool {
 	var p *permanentError
 	return errors.As(err, &p)
 }
 
-// SameError returns the answer of a handler for which the whole batch met one error.
+// SameError returns the handler result in which all n messages failed with err.
 func SameError(n int, err error) []error {
 	if err == nil {
 		return nil
@@ -127,9 +128,9 @@ func SameError(n int, err error) []error {
 	return errs
 }
 
-// ErrPostponed is what a handler answers of a message that it leaves where it is on purpose: it comes
-// again as after any error, and nobody is warned.
-var ErrPostponed = errors.New("message is left where it is")
+// ErrPostponed is returned by a handler that deliberately leaves a message for later. The message
+// is redelivered as after any error, but without a warning in the log.
+var ErrPostponed = errors.New("message postponed")
 
-// ErrClosed is what a closed bus answers.
+// ErrClosed is returned by every call on a closed bus.
 var ErrClosed = errors.New("bus is closed")

@@ -15,14 +15,14 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// The back-off of a message that a handler could not handle (B4).
+// Limits of the back-off between redeliveries of a message (B4).
 const (
 	MinBackoff = 200 * time.Millisecond
 	MaxBackoff = 10 * time.Second
 )
 
-// Backoff returns how long a message waits for its next delivery after its failures-th failed one,
-// counted from 1.
+// Backoff returns the delay before the next delivery of a message after the given number of
+// failures, counted from 1.
 func Backoff(failures int) time.Duration {
 	d := MinBackoff
 	for i := 1; i < failures && d < MaxBackoff; i++ {
@@ -31,8 +31,8 @@ func Backoff(failures int) time.Duration {
 	return min(d, MaxBackoff)
 }
 
-// Call calls h for an implementation: it returns nil when the whole batch is done, else one answer
-// per message. A panic (B5) and a wrong number of answers are errors of every message.
+// Call calls h on behalf of an implementation. It returns nil if the whole batch succeeded, else
+// one result per message. A panic (B5) or a wrong number of results fails every message.
 func (h Handler) Call(ctx context.Context, batch []Message) (errs []error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -43,15 +43,15 @@ func (h Handler) Call(ctx context.Context, batch []Message) (errs []error) {
 	if errs != nil && len(errs) != len(batch) {
 		return SameError(
 			len(batch),
-			fmt.Errorf("handler gave %d answers to %d messages", len(errs), len(batch)),
+			fmt.Errorf("handler returned %d results for %d messages", len(errs), len(batch)),
 		)
 	}
 	return errs
 }
 
-// LogRedeliveries logs for an implementation what of a batch is given back: a line for each reason,
-// with the number of its messages. What a handler keeps on purpose is no warning, and what is
-// refused for ever is not given back.
+// LogRedeliveries logs the messages of a batch that will be redelivered: one line per reason, with
+// the number of messages. ErrPostponed is logged as debug. Permanent errors are not logged, because
+// they are not redelivered.
 func LogRedeliveries(log zerolog.Logger, errs []error) {
 	messages := make(map[string]int)
 	for _, err := range errs {
@@ -70,16 +70,16 @@ func LogRedeliveries(log zerolog.Logger, errs []error) {
 		log.WithLevel(level).
 			Err(err).
 			Int("messages", messages[err.Error()]).
-			Msg("to be redelivered")
+			Msg("handler failed, message nacked")
 		delete(messages, err.Error())
 	}
 }
 
-// DeadLetter returns the message that an implementation publishes in place of m, which a handler
-// refused for ever: key and properties of m with PropReason and PropTopic, and a DeadTask that
-// holds m's payload unread.
+// DeadLetter returns the message that an implementation publishes instead of m after a permanent
+// error. It has the key and the properties of m, PropReason and PropTopic. Its payload is a
+// DeadTask with the raw payload of m.
 func DeadLetter(from Topic, m Message, cause error) (Message, error) {
-	reason := strings.ToValidUTF8(cause.Error(), "�") // it may quote the unreadable payload
+	reason := strings.ToValidUTF8(cause.Error(), "�") // the error may quote the unreadable payload
 	payload, err := proto.Marshal(&carillonv1.DeadTask{Reason: reason, Raw: m.Payload})
 	if err != nil {
 		return Message{}, fmt.Errorf("encoding a dead letter: %w", err)

@@ -47,7 +47,7 @@ func TestHandlerCall(t *testing.T) {
 			1,
 		},
 		{
-			"too few answers",
+			"too few results",
 			func(context.Context, []bus.Message) []error { return []error{nil} },
 			3,
 		},
@@ -81,7 +81,7 @@ func TestDeadLetter(t *testing.T) {
 	require.Equal(t, map[string]string{
 		bus.PropApp: "shop", bus.PropReason: "unknown field in �", bus.PropTopic: "tasks-high",
 	}, out.Properties)
-	require.Len(t, in.Properties, 1, "the message itself stays as it was")
+	require.Len(t, in.Properties, 1, "the original message is unchanged")
 	var task carillonv1.DeadTask
 	require.NoError(t, proto.Unmarshal(out.Payload, &task))
 	require.Equal(t, []byte{0xff}, task.GetRaw())

@@ -13,19 +13,18 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// A batch that is given back is a line for each reason, however many messages it has. What a
-// handler leaves on purpose is no warning.
+// Redeliveries are logged once per reason. Postponed messages are not warnings.
 func TestLogRedeliveries(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	kept, late := fmt.Errorf("it stays: %w", bus.ErrPostponed), errors.New("the store is away")
+	postponed, failed := fmt.Errorf("not yet: %w", bus.ErrPostponed), errors.New("store unavailable")
 	bus.LogRedeliveries(
 		zerolog.New(&out),
-		[]error{nil, late, kept, bus.Permanent(errors.New("unreadable")), late, late, nil, kept},
+		[]error{nil, failed, postponed, bus.Permanent(errors.New("unreadable")), failed, failed, nil, postponed},
 	)
 	require.Equal(t, []string{
-		`{"level":"warn","error":"the store is away","messages":3,"message":"to be redelivered"}`,
-		`{"level":"debug","error":"` + kept.Error() + `","messages":2,"message":"to be redelivered"}`,
+		`{"level":"warn","error":"store unavailable","messages":3,"message":"handler failed, message nacked"}`,
+		`{"level":"debug","error":"` + postponed.Error() + `","messages":2,"message":"handler failed, message nacked"}`,
 	}, strings.Split(strings.TrimSpace(out.String()), "\n"))
 	require.False(t, bus.IsPermanent(bus.ErrPostponed))
 	out.Reset()

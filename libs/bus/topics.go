@@ -8,27 +8,29 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// TopicSpec says how a topic shall be.
+// TopicSpec is the desired configuration of a topic.
 type TopicSpec struct {
 	Topic      Topic
-	Partitions int // 0: not partitioned
-	// made before the first publish, from the earliest message on.
+	Partitions int // 0 means not partitioned
+	// Subscriptions are created before the first publish, at the earliest message.
 	Subscriptions []string
 	Schema        protoreflect.MessageDescriptor // registered as a proto-native schema
-	Retention     time.Duration                  // how long acknowledged messages are kept; 0: not
+	// Retention: how long acknowledged messages are kept; 0 means not at all.
+	Retention     time.Duration
 }
 
-// The subscriptions.
+// The subscription names.
 const (
 	SubTriggers  = "triggers"  // of Slices
 	SubExecutors = "executors" // of the tasks topics
-	SubOperators = "operators" // of TasksDead; nobody of ours consumes it
+	SubOperators = "operators" // of TasksDead; no service consumes it
 )
 
-// DefaultTaskPartitions is how many partitions each tasks topic gets.
+// DefaultTaskPartitions is the number of partitions of each task topic.
 const DefaultTaskPartitions = 4
 
-// Topics returns the topics of a deployment.
+// Topics returns the topics of a deployment. taskPartitions is the number of partitions of each
+// task topic.
 func Topics(taskPartitions int) []TopicSpec {
 	task := (&carillonv1.Task{}).ProtoReflect().Descriptor()
 	tasks := func(t Topic) TopicSpec {

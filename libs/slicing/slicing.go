@@ -1,10 +1,10 @@
-// Package slicing divides time: an instant belongs to a minute, a fire to one of the minute's
-// buckets. A minute's count of buckets follows the number of fires that are expected in it, so that
-// a busy minute is many slices, each one trigger's work.
+// Package slicing divides time into slices: an instant belongs to a minute, and a fire to one of
+// the minute's buckets. The number of buckets follows the number of fires expected in the minute.
+// So a busy minute has many slices, and each is the work of one trigger.
 //
-// Nothing here talks to a server. A process remembers in Counts which counts were committed; counts
-// only grow, so a stale one is low, and low is safe: a fire never gets a bucket that no row of the
-// minute has handed out.
+// The package calls no server. Counts remembers which bucket counts were committed. Counts only
+// grow, so a stale count is too low, and that is safe: no fire gets a bucket above the committed
+// count of its minute.
 package slicing
 
 import (
@@ -17,48 +17,48 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Defaults: one trigger moves some 20,000 tasks a second, so a slice of 10,000 is half a second of
-// its time.
+// Defaults. One trigger moves about 20,000 tasks a second, so a slice of 10,000 takes it half a
+// second.
 const (
 	DefaultPerBucket       = 10_000
 	MaxBuckets       int32 = 256
 )
 
-// Growth adds to a minute.
+// Growth is what a process added to a minute.
 type Growth struct {
 	Minute  int64 // since 1970
 	Added   int64 // fires since the last flush
-	Buckets int32 // wanted
+	Buckets int32 // wanted number of buckets
 }
 
-// MinuteCount is what is committed of a minute.
+// MinuteCount is the committed state of a minute.
 type MinuteCount struct {
 	Minute   int64
 	Buckets  int32
-	Estimate int64 // fires inserted so far, by all processes, a flush behind
-	Frozen   bool  // the count grows no more
+	Estimate int64 // fires inserted so far by all processes, one flush behind
+	Frozen   bool  // the count cannot grow any more
 }
 
-// Counts is the minute → count map of one process. It is safe for concurrent use.
+// Counts holds the bucket counts of minutes for one process. It is safe for concurrent use.
 type Counts struct {
 	perBucket int64
 	mu        sync.Mutex
 	minutes   map[int64]*minute
-	changed   []int64 // those with something added, in any order
+	changed   []int64 // minutes with added fires, in any order
 }
 
 type minute struct {
 	buckets  int32 // committed
 	estimate int64 // committed
-	added    int64 // since the last Take
+	added    int64 // fires since the last Take
 }
 
-// NewCounts returns an empty map that wants one bucket for every perBucket fires of a minute.
+// NewCounts returns empty counts that want one bucket for every perBucket fires of a minute.
 func NewCounts(perBucket int) *Counts {
 	return &Counts{perBucket: int64(max(perBucket, 1)), minutes: make(map[int64]*minute)}
 }
 
-// Bucket chooses the bucket of a fire that runs in the given minute, and counts the fire in.
+// Bucket chooses the bucket of a fire that runs in the given minute, and counts the fire.
 func (c *Counts) Bucket(f timer.FireID, runMinute int64) int32 {
 	c.mu.Lock()
 	n := c.add(runMinute, 1).buckets
@@ -73,8 +73,8 @@ func (c *Counts) Bucket(f timer.FireID, runMinute int64) int32 {
 	return int32(xxhash.Sum64(b[:]) % uint64(n))            //nolint:gosec // below n, an int32
 }
 
-// Take returns what was counted since the last Take, with the number of buckets wanted, and sets
-// the tallies back. Whoever cannot flush it gives it back by Return.
+// Take returns the fires counted since the last Take, with the number of buckets wanted, and resets
+// the tallies. If the flush fails, pass the result to Return.
 func (c *Counts) Take() []Growth {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *Counts) Take() []Growth {
 	return out
 }
 
-// Return counts in again what Take gave and no flush took.
+// Return adds the result of a Take that was not flushed back to the tallies.
 func (c *Counts) Return(gs []Growth) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *Counts) Return(gs []Growth) {
 	}
 }
 
-// Refresh takes over committed counts.
+// Refresh merges committed counts. It never lowers a count.
 func (c *Counts) Refresh(ms []MinuteCount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ func (c *Counts) Refresh(ms []MinuteCount) {
 	}
 }
 
-// Drop drops minutes before the given one, but for tallies that are not flushed.
+// Drop removes the minutes before the given one, except those with unflushed tallies.
 func (c *Counts) Drop(before int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,15 +14,15 @@ func fireID(n int) timer.FireID { return timer.FireID{Timer: timer.ID(n + 1), Du
 
 const minute = 10
 
-func TestABusyMinuteGrowsOnlyByWhatIsCommitted(t *testing.T) {
+func TestBucketUsesOnlyCommittedCounts(t *testing.T) {
 	t.Parallel()
 	c := slicing.NewCounts(100)
 	for i := range 250 {
-		require.Zero(t, c.Bucket(fireID(i), minute), "nothing but one bucket is committed")
+		require.Zero(t, c.Bucket(fireID(i), minute), "only one bucket is committed")
 	}
 	require.Equal(t, []slicing.Growth{{Minute: minute, Added: 250, Buckets: 3}}, c.Take())
-	require.Empty(t, c.Take(), "taken once")
-	require.Zero(t, c.Bucket(fireID(0), minute), "what is wanted is not committed")
+	require.Empty(t, c.Take(), "tallies are reset")
+	require.Zero(t, c.Bucket(fireID(0), minute), "the wanted count is not committed yet")
 
 	c.Refresh([]slicing.MinuteCount{{Minute: minute, Buckets: 3, Estimate: 250}})
 	seen := map[int32]int{}
@@ -32,19 +32,19 @@ func TestABusyMinuteGrowsOnlyByWhatIsCommitted(t *testing.T) {
 			t,
 			b,
 			c.Bucket(fireID(i), minute),
-			"a fire keeps its bucket while the count stands",
+			"a fire keeps its bucket while the count is unchanged",
 		)
 		seen[b]++
 	}
 	require.Len(t, seen, 3)
 	for b, n := range seen {
 		require.Less(t, b, int32(3))
-		require.InDelta(t, 1000, n, 150, "they are even")
+		require.InDelta(t, 1000, n, 150, "buckets are even")
 	}
 	require.Equal(t, []slicing.Growth{{Minute: minute, Added: 6001, Buckets: 63}}, c.Take())
 }
 
-func TestFiresOfOneTimerSpreadByTheirInstant(t *testing.T) {
+func TestFiresOfOneTimerSpreadOverBuckets(t *testing.T) {
 	t.Parallel()
 	c := slicing.NewCounts(1)
 	c.Refresh([]slicing.MinuteCount{{Minute: minute, Buckets: 8}})
@@ -56,7 +56,7 @@ func TestFiresOfOneTimerSpreadByTheirInstant(t *testing.T) {
 	require.Len(t, seen, 8)
 }
 
-func TestAStaleCountDoesNotLower(t *testing.T) {
+func TestRefreshNeverLowersCounts(t *testing.T) {
 	t.Parallel()
 	c := slicing.NewCounts(100)
 	c.Refresh([]slicing.MinuteCount{{Minute: minute, Buckets: 4, Estimate: 400}})
@@ -65,9 +65,9 @@ func TestAStaleCountDoesNotLower(t *testing.T) {
 	require.Equal(t, []slicing.Growth{{Minute: minute, Added: 1, Buckets: 5}}, c.Take())
 }
 
-func TestTheCountHasALimit(t *testing.T) {
+func TestBucketCountIsBounded(t *testing.T) {
 	t.Parallel()
-	c := slicing.NewCounts(0) // as if 1
+	c := slicing.NewCounts(0) // treated as 1
 	for i := range 1000 {
 		c.Bucket(fireID(i), minute)
 	}
@@ -83,7 +83,7 @@ func TestTheCountHasALimit(t *testing.T) {
 	require.Equal(t, slicing.MaxBuckets, c.Take()[0].Buckets)
 }
 
-func TestWhatCannotBeFlushedIsCountedInAgain(t *testing.T) {
+func TestReturnCountsAgain(t *testing.T) {
 	t.Parallel()
 	c := slicing.NewCounts(100)
 	c.Bucket(fireID(1), minute+1)
@@ -109,7 +109,7 @@ func TestWhatCannotBeFlushedIsCountedInAgain(t *testing.T) {
 	)
 }
 
-func TestForgetKeepsTallies(t *testing.T) {
+func TestDropKeepsUnflushedTallies(t *testing.T) {
 	t.Parallel()
 	c := slicing.NewCounts(100)
 	c.Refresh(
@@ -131,7 +131,7 @@ func TestForgetKeepsTallies(t *testing.T) {
 	require.Equal(t, int32(4), growth[len(growth)-1].Buckets, "a minute that is not over is kept")
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	c := slicing.NewCounts(100)
 	var wg sync.WaitGroup

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration that JSON shows as text ("1m30s").
+// Duration is a time.Duration whose JSON form is text ("1m30s").
 type Duration time.Duration
 
 // MarshalJSON writes the text form.
@@ -18,7 +18,7 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Duration(d).String())
 }
 
-// UnmarshalJSON reads the text form. As everywhere in JSON, null changes nothing.
+// UnmarshalJSON reads the text form. As usual in JSON, null changes nothing.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -35,13 +35,13 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// hoursPerDay: a day of a duration is always 24 hours, also where the clock of a zone is changed.
+// hoursPerDay is fixed: a day in a duration has 24 hours, even when a zone changes its clocks.
 const hoursPerDay = 24
 
 var errDuration = errors.New("expected a duration such as \"90s\", \"1h30m\" or \"1d12h\"")
 
-// ParseDuration reads what time.ParseDuration reads, and days before the other units: "1d",
-// "1d12h", "1.5d". A day has 24 hours. It refuses what is longer than 292 years.
+// ParseDuration reads the format of time.ParseDuration, plus days before the other units: "1d",
+// "1d12h", "1.5d". A day has 24 hours. It rejects durations longer than 292 years.
 func ParseDuration(text string) (Duration, error) {
 	number, rest, inDays := strings.Cut(text, "d")
 	if !inDays {
@@ -52,7 +52,7 @@ func ParseDuration(text string) (Duration, error) {
 		return Duration(d), nil
 	}
 	unsigned := strings.TrimLeft(number, "+-")
-	hours, err := time.ParseDuration(unsigned + "h") // as many hours as there are days
+	hours, err := time.ParseDuration(unsigned + "h") // the number of days, parsed as hours
 	var more time.Duration
 	if err == nil && rest != "" {
 		more, err = time.ParseDuration(rest)

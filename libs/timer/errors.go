@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// Code says what kind of error it is, for the edge that turns it into a status.
+// Code is the category of an error. The API maps it to a status.
 type Code string
 
-// The codes. Everything without one is CodeInternal.
+// The codes. An error without a code is CodeInternal.
 const (
 	CodeInvalid  Code = "invalid"
 	CodeNotFound Code = "not_found"
 	CodeConflict Code = "conflict"
-	// CodeUnavailable: a server is away or slow: the same call may succeed later.
+	// CodeUnavailable means that a server is unreachable or slow. The same call may succeed later.
 	CodeUnavailable Code = "unavailable"
 	CodeInternal    Code = "internal"
 )
@@ -21,7 +21,7 @@ const (
 // Error is an error that a user can act on.
 type Error struct {
 	Code  Code
-	Field string // the field at fault, dotted ("schedule.specs[0]"); empty where none is
+	Field string // the field at fault, dotted ("schedule.specs[0]"); may be empty
 	Msg   string
 	Err   error // the cause, for logs; may be nil
 }
@@ -52,13 +52,13 @@ func Conflict(field, msg string) *Error {
 	return &Error{Code: CodeConflict, Field: field, Msg: msg}
 }
 
-// Unavailable wraps an error that may pass.
+// Unavailable wraps an error that may be temporary.
 func Unavailable(what string, err error) *Error {
 	return &Error{Code: CodeUnavailable, Msg: what, Err: err}
 }
 
-// CodeOf returns the code of the first *Error in err's chain, CodeInternal where there is none, ""
-// for nil.
+// CodeOf returns the code of the first *Error in err's chain. It returns CodeInternal if there is
+// none, and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

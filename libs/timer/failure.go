@@ -1,32 +1,33 @@
 package timer
 
-// Failure is the class of what went wrong in an attempt. Attempts are recorded and filtered by it.
+// Failure is the category of error of an attempt. Attempts are recorded and filtered by it.
 type Failure string
 
-// The classes.
+// The failure categories.
 const (
 	FailureNone     Failure = ""
-	FailureDNS      Failure = "dns"       // the name has no address
-	FailureConnect  Failure = "connect"   // nobody answered there
-	FailureTLS      Failure = "tls"       // no handshake, or a certificate that is not believed
-	FailureTimeout  Failure = "timeout"   // no whole answer in time
-	FailureStatus   Failure = "status"    // an answer that is no success
-	FailureRule     Failure = "rule"      // a body that the success rule does not match
+	FailureDNS      Failure = "dns"       // the name did not resolve
+	FailureConnect  Failure = "connect"   // the connection failed
+	// FailureTLS: the handshake failed, or the certificate was not trusted.
+	FailureTLS      Failure = "tls"
+	FailureTimeout  Failure = "timeout"   // no complete response in time
+	FailureStatus   Failure = "status"    // a response status that is not a success
+	FailureRule     Failure = "rule"      // a body that does not match the success rule
 	FailureRefused  Failure = "refused"   // the egress policy forbids the address
-	FailureReset    Failure = "reset"     // the connection broke off
-	FailureTooLarge Failure = "too_large" // headers beyond every bound
-	FailureProtocol Failure = "protocol"  // an answer that is not of the protocol
+	FailureReset    Failure = "reset"     // the connection was reset
+	FailureTooLarge Failure = "too_large" // the response headers are too large
+	FailureProtocol Failure = "protocol"  // the response violates the protocol
 	FailureRedirect Failure = "redirect"  // a redirect that is not followed
-	FailureAuth     Failure = "auth"      // no OAuth2 token could be had
-	// FailureInvalid: the request cannot be built: a template, a secret, a target of an unknown
-	// kind.
+	FailureAuth     Failure = "auth"      // no OAuth2 token could be obtained
+	// FailureInvalid means that the request cannot be built because of a template, a secret or an
+	// unknown kind of target.
 	FailureInvalid  Failure = "invalid"
-	FailureCanceled Failure = "cancelled" // the executor gave the call up
-	FailureAsync    Failure = "async"     // accepted, and not completed in time
+	FailureCanceled Failure = "cancelled" // the executor cancelled the call
+	FailureAsync    Failure = "async"     // accepted, but not completed in time
 	FailureCircuit  Failure = "circuit"   // not sent: the endpoint's breaker is open
 )
 
-// Failures are all classes, for the check of a filter.
+// Failures returns all categories. The API validates its filter with them.
 func Failures() []Failure {
 	return []Failure{
 		FailureDNS,
@@ -48,11 +49,11 @@ func Failures() []Failure {
 	}
 }
 
-// Reasons of failed fires besides ReasonExhausted and ReasonRejected.
+// Reasons of failed fires, in addition to ReasonExhausted and ReasonRejected.
 const (
-	ReasonNotRetried Reason = "not_retried" // the status is one that the timer does not retry
-	// ReasonGaveUp: the next attempt would have started later than give_up_after allows.
+	ReasonNotRetried Reason = "not_retried" // the timer does not retry this status
+	// ReasonGaveUp means that the next attempt would start later than give_up_after allows.
 	ReasonGaveUp Reason = "gave_up"
-	// ReasonGone: the receiver answered 410; the timer was paused with the same reason.
+	// ReasonGone means that the receiver answered 410. The timer was paused for the same reason.
 	ReasonGone Reason = "gone"
 )

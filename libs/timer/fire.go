@@ -1,20 +1,20 @@
 package timer
 
-// MinuteMS is the length of a slice's minute.
+// MinuteMS is the length of a minute in milliseconds. A slice covers one minute.
 const MinuteMS int64 = 60_000
 
-// Cause says why a fire exists.
+// Cause is why a fire exists.
 type Cause uint8
 
 // The causes.
 const (
-	CauseSchedule Cause = 0 // the timer's schedule asked for it
-	CauseRunNow   Cause = 1 // somebody asked for it
-	CauseBackfill Cause = 2 // somebody asked for a past range
-	CauseRedrive  Cause = 3 // it failed, and somebody asked for it again
+	CauseSchedule Cause = 0 // the timer's schedule
+	CauseRunNow   Cause = 1 // a user requested one fire now
+	CauseBackfill Cause = 2 // a user requested the fires of a past range
+	CauseRedrive  Cause = 3 // a user requested a failed fire again
 )
 
-// String returns the cause's name, as history shows it.
+// String returns the cause's name, as the history shows it.
 func (c Cause) String() string {
 	switch c {
 	case CauseRunNow:
@@ -28,68 +28,72 @@ func (c Cause) String() string {
 	}
 }
 
-// FireState says what an open fire waits for.
+// FireState is what an open fire waits for.
 type FireState uint8
 
 // The states.
 const (
-	FireReady    FireState = 0 // for its first attempt
-	FireRetrying FireState = 1 // for a further attempt
-	FireWaiting  FireState = 2 // for the fire before it to finish; its run is when it looks again
-	FireAccepted FireState = 3 // for its receiver to complete it; its run is when that times out
-	FireDeferred FireState = 4 // for the limits of its app, or its endpoint's breaker
-	// FireAsyncFailed: for the retry policy: its receiver completed the attempt as failed, which is
-	// recorded.
+	FireReady    FireState = 0 // waits for its first attempt
+	FireRetrying FireState = 1 // waits for a further attempt
+	// waits for the previous fire to finish; checks again at its run time
+	FireWaiting  FireState = 2
+	FireAccepted FireState = 3 // waits for its receiver to complete it; times out at its run time
+	FireDeferred FireState = 4 // waits for the limits of its app or the breaker of its endpoint
+	// FireAsyncFailed waits for the retry policy: its receiver completed the attempt as failed, and
+	// that is recorded.
 	FireAsyncFailed FireState = 5
 )
 
-// Fire is one due instant of one timer, still without outcome.
+// Fire is one due instant of one timer that has no outcome yet.
 type Fire struct {
 	FireID
 
-	RunAtMS         int64 // when it is next to be dispatched
-	Bucket          int32 // with RunAtMS it names the slice
+	RunAtMS         int64 // when the fire is next dispatched
+	Bucket          int32 // together with RunAtMinute it names the slice
 	AppID           int64
 	Version         int32 // of the timer's definition
-	Epoch           int64 // the timer's ActiveEpoch when the fire was made
+	Epoch           int64 // the timer's ActiveEpoch when the fire was created
 	Cause           Cause
 	State           FireState
-	Attempt         int32         // attempts already made
+	Attempt         int32         // attempts made so far
 	FirstLatenessMS int64         // lateness of the first attempt; 0 before it
-	Rev             int32         // revision: bumped whenever the fire is given back for dispatch
-	PriorityLevel   PriorityLevel // its timer's priority
-	// Done: of several targets: bit i says that Targets[i] took it (ModeAll), TargetGivenUp<<i and
-	// Gone<<i that Targets[i] is not called again. Not in tasks and marks.
+	// Rev: revision: incremented whenever the fire is released for dispatch.
+	Rev             int32
+	PriorityLevel   PriorityLevel // the priority of its timer
+	// TargetBits records the results of several targets. Bit i is set if Targets[i] accepted the
+	// fire (ModeAll). TargetGivenUp<<i and TargetGone<<i are set if Targets[i] must not be called
+	// again. Tasks and window entries do not carry it.
 	TargetBits uint32
 
-	Owner  ID    // the session that claimed it; 0 is none. Not in tasks and marks
-	Sweeps int32 // how often it was swept since RunAtMS was set. Not in tasks and marks
+	Owner  ID    // the session that claimed the fire; 0 means none. Not in tasks or window entries
+	Sweeps int32 // sweeps since RunAtMS was set. Not in tasks or window entries
 }
 
-// Bits of Fire.Done about the first of several targets; those of the others follow them.
+// Bits of Fire.TargetBits for the first target. Shift them by i for Targets[i].
 const (
-	TargetGivenUp uint32 = 1 << 16 // it answered a status that is not retried
-	// Gone: ModeAll: it answered 410, for which the timer is paused when the fire ends.
+	TargetGivenUp uint32 = 1 << 16 // the target answered a status that is not retried
+	// TargetGone means that the target answered 410 (ModeAll). The timer is paused when the fire
+	// ends.
 	TargetGone uint32 = 1 << 24
 )
 
-// RunAtMinute returns the slice's minute: minutes since 1970.
+// RunAtMinute returns the minute of the fire's slice, in minutes since 1970.
 func (f *Fire) RunAtMinute() int64 { return MinuteOf(f.RunAtMS) }
 
-// UsesLowPriorityTopic tells whether its tasks go by the low-priority topic from the start: it is of low priority,
-// or a backfill's. What is late goes there too.
+// UsesLowPriorityTopic reports whether the tasks of the fire always use the low-priority topic.
+// That holds for low priority and for backfills. Late fires use that topic too.
 func (f *Fire) UsesLowPriorityTopic() bool {
 	return f.Cause == CauseBackfill || f.PriorityLevel == LevelLow
 }
 
-// MinuteOf returns the minute since 1970 that an instant (unix ms, not negative) lies in.
+// MinuteOf returns the minute since 1970 that contains an instant (Unix ms, not negative).
 func MinuteOf(ms int64) int64 { return ms / MinuteMS }
 
-// CompareFires orders fires by primary key (due, timer, series): the order in which every batch of
-// statements takes row locks, so that two batches never wait for each other in a circle.
+// CompareFires orders fires by primary key (due, timer, series). Every batch of statements locks
+// rows in this order, so two batches cannot deadlock.
 func CompareFires(a, b Fire) int { return CompareFireIDs(a.FireID, b.FireID) }
 
-// CompareFireIDs orders fire ids as CompareFires orders fires.
+// CompareFireIDs orders fire ids in the order of CompareFires.
 func CompareFireIDs(a, b FireID) int {
 	switch {
 	case a.DueMS != b.DueMS:

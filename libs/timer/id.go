@@ -9,13 +9,15 @@ import (
 	"time"
 )
 
-// ID names a timer or a session: 41 bits of milliseconds since 2025-01-01 UTC, then 12 bits that
-// tell the ids of one millisecond apart. It is below 2^53, so that no JSON client corrupts it, and
-// time-ordered, so that rows made together lie together. Two generators can make the same id; who
-// stores one checks, and asks for another.
+// ID identifies a timer or a session. It is 41 bits of milliseconds since 2025-01-01 UTC and 12
+// bits that distinguish the ids of one millisecond.
+//
+// It is below 2^53, so JSON clients keep it exact. It is ordered by time, so rows created together
+// are stored together. Two generators can produce the same id: the code that stores an id checks
+// for that and takes another.
 type ID int64
 
-// MaxID is the largest id there can be.
+// MaxID is the largest possible id.
 const MaxID ID = 1<<53 - 1
 
 const (
@@ -29,7 +31,7 @@ const (
 // String returns the id in decimal.
 func (id ID) String() string { return strconv.FormatInt(int64(id), decimalBase) }
 
-// TimeMS returns when the id was made: unix ms, true to a few milliseconds.
+// TimeMS returns when the id was generated, in Unix ms, accurate to a few milliseconds.
 func (id ID) TimeMS() int64 { return int64(id)>>idLowBits + idEpochMS }
 
 // ParseID reads a decimal id between 1 and MaxID.
@@ -44,7 +46,7 @@ func ParseID(s string) (ID, error) {
 	return ID(n), nil
 }
 
-// IDs makes ids. It is safe for concurrent use.
+// IDs generates ids. It is safe for concurrent use.
 type IDs struct {
 	now  func() time.Time
 	mu   sync.Mutex
@@ -56,14 +58,13 @@ type IDs struct {
 // NewIDs returns a generator that reads the time from now.
 func NewIDs(now func() time.Time) *IDs { return &IDs{now: now} }
 
-// Next returns an id that this generator never returned before. Within a millisecond it starts at a
-// random place, so that generators in other processes rarely meet it; when a millisecond is used up
-// it borrows from the next.
+// Next returns an id that this generator has not returned before. Within a millisecond it starts at
+// a random position, so that it rarely collides with other processes. When a millisecond is used
+// up, it continues with the next.
 func (g *IDs) Next() ID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// A clock before 2025 (a simulated one, or one that is wrong) makes ids as if of the years
-	// before 2094. None is 0.
+	// A clock before 2025 (simulated or wrong) yields ids as if it were before 2094. No id is 0.
 	ms := max((g.now().UnixMilli()-idEpochMS)&idMSMask, 1)
 	switch {
 	case ms > g.ms:
@@ -77,15 +78,15 @@ func (g *IDs) Next() ID {
 	return ID(g.ms<<idLowBits | g.low)
 }
 
-// FireID is the identity of a fire. It is the same on every attempt, and receivers deduplicate by
-// it.
+// FireID is the identity of a fire. It is the same on every attempt, so receivers can deduplicate
+// by it.
 type FireID struct {
 	Timer  ID
 	DueMS  int64
 	Series int64
 }
 
-// String returns "<timer>-<due_ms>", with "-<series>" behind it where the series is not 0.
+// String returns "<timer>-<due_ms>", followed by "-<series>" if the series is not 0.
 func (f FireID) String() string {
 	b := make([]byte, 0, 40) //nolint:mnd // three decimal numbers fit
 	b = strconv.AppendInt(b, int64(f.Timer), decimalBase)
@@ -98,7 +99,7 @@ func (f FireID) String() string {
 	return string(b)
 }
 
-// ParseFireID reads what FireID.String wrote.
+// ParseFireID reads the format of FireID.String.
 func ParseFireID(s string) (FireID, error) {
 	bad := Invalid(
 		"id",

@@ -1,17 +1,17 @@
 package timer
 
-// Inactivity is a stretch of time in which a timer was not active: from its first instant until
-// just before its end. What is due within it is not called, whenever somebody looks at it.
+// Inactivity is a period in which a timer was not active: from FromMS inclusive to UntilMS
+// exclusive. Fires due within it are never called, whenever they are processed.
 type Inactivity struct {
-	FromMS  int64  // unix ms, within
-	UntilMS int64  // unix ms, not within; NeverMS while the end is not known
+	FromMS  int64  // unix ms, inclusive
+	UntilMS int64  // unix ms, exclusive; NeverMS while the end is unknown
 	Status  Status // StatusPaused or StatusInactive
 }
 
-// Covers tells whether an instant (unix ms) lies within the stretch.
+// Covers reports whether an instant (Unix ms) lies within the period.
 func (i Inactivity) Covers(dueMS int64) bool { return i.FromMS <= dueMS && dueMS < i.UntilMS }
 
-// Reason returns why a fire that is due within the stretch is skipped.
+// Reason returns why a fire due within the period is skipped.
 func (i Inactivity) Reason() Reason {
 	if i.Status == StatusPaused {
 		return ReasonPaused
@@ -19,19 +19,20 @@ func (i Inactivity) Reason() Reason {
 	return ReasonInactive
 }
 
-// DeferredMS is the run of a fire that waits for its timer to be active again, unless the end of
-// the pause is known. It is the last minute that a slice can have, and no slice is ever made of it.
+// DeferredMS is the run time of a fire that waits for its timer to become active, if the end of the
+// pause is unknown. It is the last minute that a slice can have, and no slice of it is ever
+// dispatched.
 const DeferredMS int64 = (1<<31 - 1) * MinuteMS
 
-// ActiveAt tells whether the timer is active at an instant (unix ms), which is not before the
-// state was read. A pause with an end is over at that instant, before anybody has noticed it.
+// ActiveAt reports whether the timer is active at an instant (Unix ms) not before the state was
+// read. A pause with an end ends at that instant, even before the store records it.
 func (s *State) ActiveAt(nowMS int64) bool {
 	return s.Status == StatusActive ||
 		s.Status == StatusPaused && s.PausedUntilMS > 0 && s.PausedUntilMS <= nowMS
 }
 
-// ActiveFromMS returns since when the timer is active, or will be as far as is known (unix ms).
-// NeverMS means that it is not active and has no known end of that.
+// ActiveFromMS returns since when the timer is active, or from when it will be (Unix ms). NeverMS
+// means that it is inactive and the end is unknown.
 func (s *State) ActiveFromMS() int64 {
 	if s.Status == StatusActive {
 		return s.ActiveSinceMS
@@ -39,7 +40,8 @@ func (s *State) ActiveFromMS() int64 {
 	return s.currentInactivity().UntilMS
 }
 
-// currentInactivity returns the stretch in which the timer is not active; only for one that is not.
+// currentInactivity returns the period in which the timer is inactive now. Call it only for an
+// inactive timer.
 func (s *State) currentInactivity() Inactivity {
 	i := Inactivity{FromMS: s.InactiveSinceMS, UntilMS: NeverMS, Status: s.Status}
 	if s.Status == StatusPaused && s.PausedUntilMS > 0 {
@@ -48,8 +50,8 @@ func (s *State) currentInactivity() Inactivity {
 	return i
 }
 
-// SkipReasonAt returns the reason for which an instant of the schedule is not due, ReasonNone if it is.
-// known is false where only earlier stretches, which the state does not have, can tell.
+// SkipReasonAt returns why an instant of the schedule is not due, or ReasonNone if it is due. known
+// is false if that depends on earlier periods, which the state does not have.
 func (s *State) SkipReasonAt(dueMS int64) (reason Reason, known bool) {
 	if s.Status == StatusActive {
 		return ReasonNone, dueMS >= s.ActiveSinceMS
@@ -62,8 +64,7 @@ func (s *State) SkipReasonAt(dueMS int64) (reason Reason, known bool) {
 	return ReasonNone, true
 }
 
-// SkipReasonIn returns the reason for which one of the stretches covers an instant, ReasonNone if
-// none does.
+// SkipReasonIn returns the reason of the first period that covers an instant, or ReasonNone.
 func SkipReasonIn(all []Inactivity, dueMS int64) Reason {
 	for _, i := range all {
 		if i.Covers(dueMS) {

@@ -6,12 +6,13 @@ type OutcomeKind string
 // The outcomes.
 const (
 	Delivered OutcomeKind = "delivered" // an attempt succeeded
-	// Failed: attempts are exhausted, or it can never succeed; dead-lettered.
+	// Failed means that the attempts are exhausted, or that no attempt can ever succeed. The fire
+	// is dead-lettered.
 	Failed  OutcomeKind = "failed"
-	Skipped OutcomeKind = "skipped" // not called, for Reason
+	Skipped OutcomeKind = "skipped" // not called; Reason says why
 )
 
-// Reason says why a fire was skipped or failed.
+// Reason is why a fire was skipped or failed.
 type Reason string
 
 // The reasons.
@@ -20,59 +21,61 @@ const (
 	ReasonInactive Reason = "inactive" // the timer was not active when it was due
 	ReasonDeleted  Reason = "deleted"  // the timer was deleted
 	ReasonPaused   Reason = "paused"   // the timer was paused when it was due
-	ReasonFrozen   Reason = "frozen"   // the app was frozen at the fire
-	// ReasonMisfired: it was late, and the misfire policy wants no call for it.
-	ReasonMisfired   Reason = "misfired"
-	ReasonSuperseded Reason = "superseded" // a newer version of the timer is not due then
-	ReasonOverlap    Reason = "overlap"    // the fire before it had not finished
-	ReasonQueueFull  Reason = "queue_full" // as many fires as may waited for their turn
-	// ReasonCancelled: a later fire took its place, or its backfill was cancelled.
+	ReasonFrozen   Reason = "frozen"   // the app was frozen at the time of the fire
+	// ReasonMisfired means that the fire was late and the misfire policy skips it.
+	ReasonMisfired Reason = "misfired"
+	// a newer version of the timer does not have this instant
+	ReasonSuperseded Reason = "superseded"
+	ReasonOverlap    Reason = "overlap"    // the previous fire had not finished
+	ReasonQueueFull  Reason = "queue_full" // the maximum number of fires was already waiting
+	// ReasonCancelled means that a later fire replaced it, or that its backfill was cancelled.
 	ReasonCancelled Reason = "cancelled"
 	ReasonExhausted Reason = "exhausted" // the last attempt failed
-	ReasonRejected  Reason = "rejected"  // the target can never be called as defined
+	ReasonRejected  Reason = "rejected"  // the target can never be called as it is defined
 )
 
-// Attempt is one callback try.
+// Attempt is one callback call.
 type Attempt struct {
 	FireID
 
 	N          int32 // from 1
 	StartMS    int64
 	DurationMS int64
-	StatusCode int32  // the protocol's; 0 where no answer came
+	StatusCode int32  // protocol status; 0 if there was no response
 	Error      string // one line; empty on success; at most MaxExcerpt bytes
 	Failure    Failure
-	Target     string // which of several: its name, or its place from 1; empty where there is one
-	Excerpt    string // start of the answer's body, valid UTF-8; at most MaxExcerpt bytes
+	Target     string // name or position (from 1) of one of several targets; else empty
+	Excerpt    string // start of the response body, valid UTF-8; at most MaxExcerpt bytes
 }
 
-// MaxExcerpt is how many bytes of an error or an answer are kept.
+// MaxExcerpt is how many bytes of an error or a response are kept.
 const MaxExcerpt = 512
 
 // Outcome is the recorded result of a fire.
 type Outcome struct {
-	Fire // as it was when it ended; Owner is the session that recorded it
+	Fire // its final state; Owner is the session that recorded it
 
 	Kind       OutcomeKind
 	Reason     Reason
 	FinishedMS int64
-	UntilMS    int64 // a skip record of a stretch: the last due instant it covers; else DueMS
-	Count      int64 // fires it stands for; 1 but for a skip record of a stretch
-	Attempts   int32 // made in all
-	LatenessMS int64 // first start minus planned instant; 0 where nothing started
+	UntilMS    int64 // the last due instant of a skip record for a period; else DueMS
+	Count      int64 // number of fires; 1 except in a skip record for a period
+	Attempts   int32 // attempts in total
+	LatenessMS int64 // first start minus planned instant; 0 if nothing was started
 	StatusCode int32 // of the last attempt
 	DurationMS int64 // of the last attempt
 
 	Failure  Failure // of the last attempt
-	Redriven int64   // the series of the latest redrive of it; 0: none. Written by Redrive alone
+	Redriven int64   // series of its latest redrive; 0 means none. Only Redrive writes it
 
-	// Uncounted: it was skipped without a call, and its timer's max_fires counts calls: recording
-	// it lets another be made. Not stored.
+	// Uncounted means that the fire was skipped without a call while max_fires counts calls.
+	// Recording it permits another fire. Not stored.
 	Uncounted bool
 
-	// Serial: the timer lets one fire run at a time: recording it hands the turn on. Not stored.
+	// Serial means that the timer runs one fire at a time. Recording the outcome frees the slot for
+	// the next fire. Not stored.
 	Serial bool
-	// the fire of a fixed delay that follows it: inserted with it while the timer is active in
-	// Epoch and Version. Not stored.
+	// Next is the next fire of a fixed delay. It is inserted with this outcome if the timer is
+	// still active in Epoch and Version. Not stored.
 	Next *Fire
 }

@@ -2,29 +2,30 @@ package timer
 
 import "time"
 
-// MisfirePolicy says what becomes of fires that come late because nobody could run them in time.
-// Empty is the default of the schedule's kind: see Misfire.For.
+// MisfirePolicy decides what happens to fires that could not run in time. Empty is the default of
+// the kind of schedule: see Misfire.For.
 type MisfirePolicy string
 
 // The policies.
 const (
-	MisfireFireAll  MisfirePolicy = "fire_all"  // each of them runs, up to MaxFires of the latest
-	MisfireFireOnce MisfirePolicy = "fire_once" // one catch-up for all of them
-	MisfireSkip     MisfirePolicy = "skip"      // none of them
+	MisfireFireAll  MisfirePolicy = "fire_all"  // all of them run, up to the latest MaxFires
+	MisfireFireOnce MisfirePolicy = "fire_once" // one fire runs and covers all of them
+	MisfireSkip     MisfirePolicy = "skip"      // none of them runs
 )
 
-// Misfire is what becomes of late fires.
+// Misfire configures what happens to late fires.
 type Misfire struct {
 	Policy MisfirePolicy `json:"policy,omitempty"`
-	// what is later than this is late; 0 is DefaultGrace.
+	// Grace is the lateness from which a fire is misfired; 0 means DefaultGrace.
 	Grace Duration `json:"grace,omitempty"`
-	// what is later than this never runs, within the grace too; 0 is no bound.
+	// CatchUpWindow is the lateness from which a fire never runs, even within the grace. 0 means no
+	// limit.
 	CatchUpWindow Duration `json:"catch_up_window,omitempty"`
-	// of fire_all; 0 is DefaultMisfireFires.
+	// MaxFires is the limit of fire_all; 0 means DefaultMisfireFires.
 	MaxFires int `json:"max_fires,omitempty"`
 }
 
-// ConcurrencyPolicy says what becomes of a fire whose predecessor has not finished. Empty is
+// ConcurrencyPolicy decides what happens to a fire whose predecessor has not finished. Empty is
 // ConcurrencyAllow.
 type ConcurrencyPolicy string
 
@@ -37,10 +38,11 @@ const (
 	ConcurrencyCancelPrevious ConcurrencyPolicy = "cancel_previous"
 )
 
-// Concurrency is what becomes of a fire whose predecessor, with all its retries, has not finished.
+// Concurrency configures what happens to a fire while its predecessor, including its retries, has
+// not finished.
 type Concurrency struct {
 	Policy ConcurrencyPolicy `json:"policy,omitempty"`
-	// of queue_all: fires that wait; 0 is DefaultMaxQueue.
+	// MaxQueue is how many fires of queue_all may wait; 0 means DefaultMaxQueue.
 	MaxQueue int `json:"max_queue,omitempty"`
 }
 
@@ -56,8 +58,8 @@ const (
 	MaxMaxQueue      = 10_000
 )
 
-// For returns the policy with every default filled in for a schedule of the given kind: one-shots
-// run at once however late, which is fire_all; what recurs catches up once.
+// For returns the policy with all defaults for a kind of schedule. One-shots always run, however
+// late (fire_all). Recurring schedules catch up once (fire_once).
 func (m Misfire) For(kind ScheduleKind) Misfire {
 	if m.Policy == "" {
 		m.Policy = MisfireFireOnce
@@ -74,8 +76,8 @@ func (m Misfire) For(kind ScheduleKind) Misfire {
 	return m
 }
 
-// MisfiredAfter returns how late a fire must be to be late, of a policy whose defaults are filled in:
-// nothing is on time that is later than what never runs.
+// MisfiredAfter returns the lateness from which a fire is misfired: the grace, or the catch-up
+// window if that is shorter. All defaults must be filled in.
 func (m Misfire) MisfiredAfter() time.Duration {
 	if m.CatchUpWindow > 0 {
 		return time.Duration(min(m.Grace, m.CatchUpWindow))
@@ -83,7 +85,7 @@ func (m Misfire) MisfiredAfter() time.Duration {
 	return time.Duration(m.Grace)
 }
 
-// Resolved returns the policy with every default filled in.
+// Resolved returns the policy with all defaults filled in.
 func (c Concurrency) Resolved() Concurrency {
 	if c.Policy == "" {
 		c.Policy = ConcurrencyAllow

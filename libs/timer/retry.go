@@ -5,30 +5,31 @@ import (
 	"time"
 )
 
-// Retry is how often and when a failed attempt is tried again. The zero values of what came later
-// (Jitter and below) mean what was before them.
+// Retry configures how often and when a failed attempt is repeated. Jitter and the fields after it
+// were added later. Their zero value keeps the behaviour of older rows.
 type Retry struct {
-	Attempts int      `json:"attempts"` // in all, the first included
+	Attempts int      `json:"attempts"` // in total, including the first
 	Wait     Duration `json:"wait"`     // before the second attempt
-	Factor   float64  `json:"factor"`   // each further wait is so many times longer
-	// no wait is longer, unless the receiver asks for it by Retry-After.
+	Factor   float64  `json:"factor"`   // multiplies each further wait
+	// MaxWait limits every wait, except a longer Retry-After of the receiver.
 	MaxWait Duration `json:"max_wait"`
-	Timeout Duration `json:"timeout"` // of one attempt, of each target
+	Timeout Duration `json:"timeout"` // of one attempt, per target
 
-	// 0 to 1: up to this share of a wait is taken off it, at random.
+	// Jitter, from 0 to 1, is the largest random share by which a wait is shortened.
 	Jitter float64 `json:"jitter,omitempty"`
-	// no retry starts later than this after the planned instant; 0 is no bound.
+	// GiveUpAfter limits how long after the planned instant a retry may start; 0 means no limit.
 	GiveUpAfter Duration `json:"give_up_after,omitempty"`
-	// statuses, and codes of gRPC, that no further attempt can mend, of each target by itself; 410
-	// pauses the timer all the same.
+	// NoRetry lists the statuses and gRPC codes that are not retried, per target. 410 pauses the
+	// timer in any case.
 	NoRetry Statuses `json:"no_retry,omitempty"`
 }
 
-// MaxRetryAfter is the longest wait that a receiver can ask for by Retry-After; a longer one is
-// taken for this.
+// MaxRetryAfter limits the wait that a receiver can request by Retry-After. Longer requests are
+// reduced to it.
 const MaxRetryAfter = 24 * time.Hour
 
-// DefaultRetry is what a timer gets that asks for nothing: 3 attempts, 1 s × 2, 5 s each.
+// DefaultRetry returns the retry policy of a timer that defines none: 3 attempts, waits of 1 s × 2,
+// 5 s per attempt.
 func DefaultRetry() Retry {
 	return Retry{
 		Attempts: 3, Wait: Duration(time.Second), Factor: 2,
@@ -48,14 +49,14 @@ func (r Retry) WaitAfter(attempt int) time.Duration {
 	return time.Duration(w)
 }
 
-// FailedAttempt is what Next must know of an attempt that failed.
+// FailedAttempt is the input of Next.
 type FailedAttempt struct {
 	Attempt int // from 1
-	// Status: 0 where no answer came, and of several targets, whose statuses NoRetry is asked about
-	// one by one.
+	// Status is 0 if there was no response. It is also 0 for several targets, each of which is
+	// checked against NoRetry by itself.
 	Status     int32
-	NotRetried bool          // of several targets: none is left that NoRetry lets call again
-	RetryAfter time.Duration // what the receiver asked for; 0 is nothing
+	NotRetried bool          // several targets: NoRetry forbids a retry of all that remain
+	RetryAfter time.Duration // requested by the receiver; 0 means none
 	Since      time.Duration // now minus the planned instant of the fire
 	Random     float64       // from [0, 1)
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// MapSealed returns the definition with each of its sealed texts, of every target, replaced by what
-// to makes of it. It changes nothing that d shares.
+// MapSealed returns a copy of the definition in which to has replaced every encrypted text of every
+// target. It modifies nothing that d shares.
 func (d Definition) MapSealed(to func(Sealed) Sealed) Definition {
 	d.Target = d.Target.mapSealed(to)
 	d.Targets = slices.Clone(d.Targets)

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// StatusRange is the statuses from First to Last, both included.
+// StatusRange is the range of statuses from First to Last, both inclusive.
 type StatusRange struct{ First, Last int32 }
 
-// Statuses is a set of HTTP statuses, and of codes of gRPC, which are less than the least of them.
-// JSON shows it as text: "200-299,404". The empty set is nil.
+// Statuses is a set of HTTP statuses and gRPC codes. gRPC codes are smaller than any HTTP status.
+// Its JSON form is text: "200-299,404". The empty set is nil.
 type Statuses []StatusRange
 
 // Limits of a set of statuses.
@@ -19,16 +19,16 @@ const (
 	maxStatusRanges = 32
 	firstStatus     = 100
 	lastStatus      = 999
-	lastCode        = 16 // of gRPC; 0 is OK
+	lastCode        = 16 // highest gRPC code; 0 is OK
 )
 
-// ParseStatuses reads "200-299,404", statuses of HTTP. The empty text is the empty set.
+// ParseStatuses reads HTTP statuses, such as "200-299,404". Empty text is the empty set.
 func ParseStatuses(text string) (Statuses, error) {
 	return parseSet(text, "a status or a range of statuses such as 200-299", isStatus)
 }
 
-// ParseStatusesAndCodes reads "404,5", statuses of HTTP and codes of gRPC; a range has one kind of
-// both. The empty text is the empty set.
+// ParseStatusesAndCodes reads HTTP statuses and gRPC codes, such as "404,5". A range must not mix
+// the two. Empty text is the empty set.
 func ParseStatusesAndCodes(text string) (Statuses, error) {
 	return parseSet(
 		text,
@@ -74,12 +74,12 @@ func parseStatus(s string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// HasGRPCCodes tells whether a code of gRPC is in the set.
+// HasGRPCCodes reports whether the set contains a gRPC code.
 func (s Statuses) HasGRPCCodes() bool {
 	return slices.ContainsFunc(s, func(r StatusRange) bool { return r.First <= lastCode })
 }
 
-// Contains tells whether a status is in the set.
+// Contains reports whether the set contains a status.
 func (s Statuses) Contains(status int32) bool {
 	for _, r := range s {
 		if r.First <= status && status <= r.Last {
@@ -89,7 +89,7 @@ func (s Statuses) Contains(status int32) bool {
 	return false
 }
 
-// String returns the text that ParseStatusesAndCodes reads.
+// String returns the text form that ParseStatusesAndCodes reads.
 func (s Statuses) String() string {
 	var b []byte
 	for i, r := range s {

@@ -2,18 +2,19 @@ package timer
 
 import "strconv"
 
-// TargetOutcome is what became of one of several targets that all shall take a fire.
+// TargetOutcome is the result of one of several targets that must all accept a fire.
 type TargetOutcome struct {
 	Index int // in Targets
-	// Kind: Delivered where it took the fire, else as the fire: empty while that is open.
+	// Kind is Delivered if the target accepted the fire. Otherwise it is the kind of the fire,
+	// empty while the fire is open.
 	Kind       OutcomeKind
-	Attempts   int32   // calls of it
-	StatusCode int32   // of its last call; 0 where no answer came
-	Failure    Failure // of its last call
+	Attempts   int32   // calls of this target
+	StatusCode int32   // of the last call; 0 if there was no response
+	Failure    Failure // of the last call
 }
 
-// TargetName returns what tells target i apart from the others of its timer: its name, or its place
-// from 1. Attempts carry it.
+// TargetName returns the name of target i: its Name, or its position from 1. Attempts carry this
+// name.
 func (f *Fanout) TargetName(i int) string {
 	if name := f.Targets[i].Name; name != "" {
 		return name
@@ -21,9 +22,9 @@ func (f *Fanout) TargetName(i int) string {
 	return strconv.Itoa(i + 1)
 }
 
-// Outcomes tells by the attempts of a fire, in their order, what became of each target; kind is the
-// outcome of the fire, empty while it is open. It is nothing where not all shall take it: then
-// whichever took it is the outcome.
+// Outcomes derives the result of each target from the attempts of a fire, in order. kind is the
+// outcome of the fire, empty while it is open. It returns nil unless all targets must accept the
+// fire.
 func (f *Fanout) Outcomes(kind OutcomeKind, attempts []Attempt) []TargetOutcome {
 	if f.Mode != ModeAll {
 		return nil

@@ -2,91 +2,92 @@ package timer
 
 import "math"
 
-// Status of a timer.
+// Status is the status of a timer.
 type Status string
 
-// The statuses. Only an active timer is expanded, and only an active timer's fires are called.
+// The statuses. Only active timers are expanded, and only fires of active timers are called.
 const (
 	StatusInactive Status = "inactive"
 	StatusActive   Status = "active"
-	// StatusPaused: inactive for a reason, and perhaps until an instant, at which it is activated
-	// again.
+	// StatusPaused is inactive for a recorded reason. The pause may have an end, at which the timer
+	// becomes active again.
 	StatusPaused  Status = "paused"
 	StatusDeleted Status = "deleted"
 )
 
-// NeverMS is the next due instant of a timer that has no more fires. It sorts behind every instant.
+// NeverMS is the next due instant of a timer that has no more fires. It sorts after every instant.
 const NeverMS int64 = math.MaxInt64
 
-// ReservedApp owns the timers that Carillon registers for itself. The API shows them like any
-// app's, and refuses to change them.
+// ReservedApp owns the timers that Carillon registers for itself. The API shows them and rejects
+// changes to them.
 const ReservedApp = "carillon"
 
-// Limits of what a user may register.
+// Limits of user input.
 const (
 	MaxAppLen    = 64        // bytes
 	MaxNameLen   = 128       // bytes
 	MaxURLLen    = 2048      // bytes
-	MaxHeaders   = 64        // names
-	MaxHeaderLen = 8 << 10   // bytes of all names and values
+	MaxHeaders   = 64        // header names
+	MaxHeaderLen = 8 << 10   // bytes of all names and values together
 	MaxBodyLen   = 256 << 10 // bytes
-	MaxSpecs     = 16        // cron expressions of one timer
+	MaxSpecs     = 16        // cron expressions per timer
 	MaxSpecLen   = 256       // bytes
-	MaxLabels    = 32        // of a timer
-	MaxLabelLen  = 256       // bytes of a name or value
-	MaxReasonLen = 256       // bytes, of a pause or a freeze
+	MaxLabels    = 32        // labels per timer
+	MaxLabelLen  = 256       // bytes per name or value
+	MaxReasonLen = 256       // bytes; reasons of pauses and freezes
 )
 
-// Timer is a definition that an app registered, and where its expansion stands.
+// Timer is a definition that an app registered, and the progress of its expansion.
 type Timer struct {
 	ID         ID
 	App        string
-	AppID      int64 // the app's row; what fires and tasks carry in place of the name
+	AppID      int64 // id of the app's row; fires and tasks carry it instead of the name
 	Name       string
 	Status     Status
-	Version    int32 // of Definition; from 1
+	Version    int32 // version of Definition; from 1
 	Definition Definition
 
-	ActiveSinceMS int64 // when it was last activated; 0 before the first time
+	ActiveSinceMS int64 // last activation; 0 before the first
 	ActiveEpoch   int64 // counts activations
-	// NextDueMS: the first due instant not yet expanded; 0 before the first activation; NeverMS
-	// when there is none.
+	// NextDueMS is the first due instant not yet expanded. It is 0 before the first activation, and
+	// NeverMS if there is none.
 	NextDueMS  int64
-	ExpandAtMS int64 // when a migrator shall expand it next
-	// FiresCreated: fires of series 0 inserted so far; those that a new version took back, or that
-	// were skipped while max_fires counts, are not counted.
+	ExpandAtMS int64 // when a migrator expands the timer next
+	// FiresCreated counts the fires of series 0 inserted so far. It does not count fires that a new
+	// version removed, or that were skipped while max_fires applies.
 	FiresCreated int64
-	// AnchorMS: the first activation: what interval, @every and delay count from; 0 before it.
+	// AnchorMS is the first activation, from which interval, @every and delay count. It is 0 before
+	// the first activation.
 	AnchorMS int64
-	// VersionMS: when Version came into force: a fire due later belongs to it, one due until then
-	// to the version that it has.
+	// VersionMS is when Version took effect. Fires due later belong to Version; fires due until
+	// then keep their own version.
 	VersionMS int64
-	// Replan: what is expanded may be wrong (a calendar or a time zone changed, or the definition
-	// while it was not active): see package store, S20.
+	// Replan means that expanded fires may be wrong: a calendar or a time zone changed, or the
+	// definition changed while inactive. See package store, S20.
 	Replan bool
 
-	// InactiveSinceMS is when the present status other than active began; 0: it is active, or never
-	// was.
+	// InactiveSinceMS is when the current inactive status began. It is 0 while the timer is active,
+	// and if it was never active.
 	InactiveSinceMS int64
 
-	PauseReason   string // of StatusPaused
-	PausedUntilMS int64  // of StatusPaused: when it is activated again; 0 is never
+	PauseReason   string // only of StatusPaused
+	PausedUntilMS int64  // only of StatusPaused: when the timer becomes active again; 0 means never
 
-	// contents of Definition.Schedule.Calendars, in that order, as the store has them now.
+	// Calendars are the current contents of Definition.Schedule.Calendars, in the same order.
 	Calendars []Calendar
 
 	CreatedMS int64
 	UpdatedMS int64
 }
 
-// Zones returns the names of the time zones that move the due instants of t: "" is UTC. A zone may
-// be named twice. Calendars must be filled in.
+// Zones returns the names of the time zones that influence the due instants of t. "" is UTC. A name
+// may occur twice. Calendars must be filled in.
 func (t *Timer) Zones() []string {
 	s := &t.Definition.Schedule
 	var names []string
 	switch s.Kind {
 	case KindAt, KindDelay, KindInterval, KindFixedDelay:
-		if len(t.Calendars) > 0 { // one without a zone of its own goes by the schedule's
+		if len(t.Calendars) > 0 { // a calendar without a zone uses the schedule's
 			names = append(names, s.Zone)
 		}
 	default:
@@ -111,10 +112,10 @@ type Definition struct {
 	Fanout
 
 	Priority Priority          `json:"priority,omitempty"`
-	Labels   map[string]string `json:"labels,omitempty"` // for people, filters and templates
+	Labels   map[string]string `json:"labels,omitempty"` // for users, filters and templates
 }
 
-// Priority says which fires go first where not all can run. Empty is PriorityNormal.
+// Priority decides which fires go first if not all can run. Empty is PriorityNormal.
 type Priority string
 
 // The priorities.
@@ -124,17 +125,17 @@ const (
 	PriorityLow    Priority = "low"
 )
 
-// PriorityLevel is a priority as fires and tasks carry it.
+// PriorityLevel is the encoding of a Priority in fires and tasks.
 type PriorityLevel uint8
 
-// The priorities.
+// The priority levels.
 const (
 	LevelNormal PriorityLevel = 0
 	LevelHigh   PriorityLevel = 1
 	LevelLow    PriorityLevel = 2
 )
 
-// PriorityLevel returns the priority of a priority.
+// PriorityLevel returns the level that encodes p.
 func (p Priority) PriorityLevel() PriorityLevel {
 	switch p {
 	case PriorityHigh:
@@ -146,7 +147,7 @@ func (p Priority) PriorityLevel() PriorityLevel {
 	}
 }
 
-// State is what an executor must know of a timer besides its definition.
+// State is the part of a timer, besides its definition, that an executor needs.
 type State struct {
 	ID            ID
 	App           string
@@ -158,18 +159,18 @@ type State struct {
 	ActiveEpoch   int64
 	AnchorMS      int64 // see Timer
 	VersionMS     int64 // see Timer
-	// PlanVersion: since which version the instants are the same: fires of it, and of those after
-	// it, are the present version's.
+	// PlanVersion is the first version with the current instants. Fires of PlanVersion or later
+	// belong to the current version.
 	PlanVersion int32
 
 	InactiveSinceMS int64 // see Timer
 	PausedUntilMS   int64 // see Timer
 
-	Frozen bool // the whole app is
-	// Running: the fire that others wait for, or that took the place of another; zero: none. See
+	Frozen bool // the whole app is frozen
+	// Running is the fire that other fires wait for, or that replaced another. Zero means none. See
 	// Concurrency.
 	Running FireID
 }
 
-// Exists tells whether the state was found at all: a deleted timer's row may be gone.
+// Exists reports whether the state was found. The row of a deleted timer may be gone.
 func (s State) Exists() bool { return s.Status != "" }

@@ -16,8 +16,8 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// failing returns a handler that notes, and answers the message with the payload bad by err for the
-// first times.
+// failing returns a handler that records its messages. It fails the message with payload bad with
+// err, the given number of times.
 func failing(r *record, bad []byte, times int, err error) bus.Handler {
 	return func(_ context.Context, batch []bus.Message) []error {
 		r.note(batch)
@@ -37,7 +37,7 @@ func errorIsRedelivered(t *testing.T, b Broker) {
 	var got record
 	subscribe(t, b.Open(t), onSlices(), failing(&got, id(0), failures, errors.New("not now")))
 	publish(t, p, bus.Slices, 0, 1, 1)
-	eventually(t, "handled at last", func() bool { return len(got.times(id(0))) > failures })
+	eventually(t, "the message is handled in the end", func() bool { return len(got.times(id(0))) > failures })
 	at := got.times(id(0))
 	for i := 1; i <= failures; i++ {
 		want, gap := bus.Backoff(i), at[i].Sub(at[i-1])
@@ -47,7 +47,7 @@ func errorIsRedelivered(t *testing.T, b Broker) {
 	drained(t, p, bus.Slices, bus.SubTriggers)
 	n, err := p.Backlog(t.Context(), bus.TasksDead, bus.SubOperators)
 	require.NoError(t, err)
-	require.Zero(t, n, "no count of deliveries makes a dead letter")
+	require.Zero(t, n, "redeliveries never make a dead letter")
 }
 
 func partOfBatchIsRedelivered(t *testing.T, b Broker) {
@@ -63,10 +63,10 @@ func partOfBatchIsRedelivered(t *testing.T, b Broker) {
 		func() bool { return len(got.times(id(3))) == 3 },
 	)
 	drained(t, p, work, bus.SubExecutors)
-	require.Equal(t, 12, got.deliveries(), "the nine others came once")
+	require.Equal(t, 12, got.deliveries(), "the nine others are delivered once")
 }
 
-// deadLetters collects what arrives as a dead letter.
+// deadLetters collects the dead letters.
 func deadLetters(t *testing.T, p bus.Bus) func() []bus.Message {
 	var mu sync.Mutex
 	var dead []bus.Message
@@ -107,7 +107,7 @@ func permanentIsDeadLetter(t *testing.T, b Broker) {
 	require.NoError(t, proto.Unmarshal(m.Payload, &task))
 	require.Equal(t, id(1), task.GetRaw())
 	require.Equal(t, "cannot be read", task.GetReason())
-	require.Len(t, got.times(id(1)), 1, "never again")
+	require.Len(t, got.times(id(1)), 1, "never redelivered")
 }
 
 func permanentIsDropped(t *testing.T, b Broker) {
@@ -138,7 +138,7 @@ func panicIsRedelivered(t *testing.T, b Broker) {
 		return nil
 	})
 	publish(t, p, work, 0, 1, 1)
-	eventually(t, "handled at last", func() bool { return len(got.times(id(0))) == 3 })
+	eventually(t, "the message is handled in the end", func() bool { return len(got.times(id(0))) == 3 })
 	drained(t, p, work, bus.SubExecutors)
 }
 
@@ -155,7 +155,7 @@ func bounded(t *testing.T, b Broker) {
 		return stuck(&held)(ctx, batch)
 	})
 	publish(t, p, bus.Slices, 0, total, 1)
-	eventually(t, "all hands are full", func() bool { return running.Load() == 2 })
+	eventually(t, "all handlers are busy", func() bool { return running.Load() == 2 })
 
 	subscribe(t, b.Open(t), s, got.handle)
 	got.reaches(t, total-2*3-4)
@@ -174,6 +174,6 @@ func batchesFill(t *testing.T, b Broker) {
 	start := time.Now()
 	publish(t, p, work, 0, 25, 1)
 	got.reaches(t, 25)
-	require.Equal(t, 10, got.largest(), "the first two batches fill, the third waits in vain")
+	require.Equal(t, 10, got.largest(), "the first two batches fill, the third does not")
 	require.GreaterOrEqual(t, time.Since(start), s.MaxWait)
 }

@@ -13,7 +13,7 @@ import (
 func broadcastReachesAll(t *testing.T, b Broker) {
 	p := b.Open(t)
 	require.NoError(t, p.Setup(t.Context(), []bus.TopicSpec{{Topic: bus.TimersChanged}}))
-	publish(t, p, bus.TimersChanged, 0, 10, 1) // before anybody listens
+	publish(t, p, bus.TimersChanged, 0, 10, 1) // before there is a consumer
 	var got [3]record
 	var panicked sync.Once
 	join := func(r *record) {
@@ -52,7 +52,7 @@ func setupIsIdempotent(t *testing.T, b Broker) {
 		})
 	}
 	require.NoError(t, p.Setup(t.Context(), bus.Topics(2)))
-	publish(t, p, work, 0, 100, 5) // while the others still set up
+	publish(t, p, work, 0, 100, 5) // while the others still run Setup
 	wg.Wait()
 	publish(t, p, work, 100, 100, 5)
 	require.NoError(t, p.Setup(t.Context(), bus.Topics(2)))

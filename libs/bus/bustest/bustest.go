@@ -1,4 +1,4 @@
-// Package bustest is the suite of the contract in package bus: one test for each promise. Every
+// Package bustest is the suite of the contract in package bus: one test per promise. Every
 // implementation runs it.
 package bustest
 
@@ -14,33 +14,33 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// Broker is what one test talks to; no other test sees its messages.
+// Broker is the broker of one test. No other test sees its messages.
 type Broker interface {
-	// Open returns the bus of one more process. It is closed when the test ends.
+	// Open returns a bus for one more process. It is closed when the test ends.
 	Open(t *testing.T) bus.Bus
-	// Kill ends a bus of Open as SIGKILL or a cut cable would: nothing it does afterwards reaches
-	// the broker, and the broker learns of it at once. It does not wait for handlers.
+	// Kill ends a bus of Open as SIGKILL or a cut connection would. Nothing that it does afterwards
+	// reaches the broker, and the broker notices at once. Kill does not wait for handlers.
 	Kill(b bus.Bus)
 }
 
 const (
-	patience = 30 * time.Second // for what must happen
+	patience = 30 * time.Second // limit for what must happen
 	tick     = 10 * time.Millisecond
-	quiet    = 700 * time.Millisecond // how long we look that something does not happen
+	quiet    = 700 * time.Millisecond // observation time for what must not happen
 )
 
-// Run runs the suite; open returns a fresh broker for each test.
+// Run runs the suite. open returns a fresh broker for each test.
 func Run(t *testing.T, open func(t *testing.T) Broker) {
 	tests := []struct {
 		name string
 		run  func(t *testing.T, b Broker)
 	}{
-		{"B1 before the consumer", keptBeforeConsumer},
-		{"B1 each subscription", keptForEachSubscription},
-		{"B1 consumers die", keptWhenConsumersDie},
-		{"B1 handlers fail at random", keptWhenHandlersFail},
-		{"B2 not confirmed", notConfirmedIsTold},
-		{"B3 one of many", oneOfMany},
+		{"B1 before the consumer", storedBeforeConsumer},
+		{"B1 each subscription", deliveredToEachSubscription},
+		{"B1 consumers die", redeliveredWhenConsumersDie},
+		{"B1 handlers fail at random", redeliveredWhenHandlersFail},
+		{"B2 not confirmed", unconfirmedIsReported},
+		{"B3 one of many", sharedIsDivided},
 		{"B4 redelivered", errorIsRedelivered},
 		{"B4 part of a batch", partOfBatchIsRedelivered},
 		{"B4 dead letter", permanentIsDeadLetter},
@@ -48,12 +48,12 @@ func Run(t *testing.T, open func(t *testing.T) Broker) {
 		{"B5 panic", panicIsRedelivered},
 		{"B6 bounded", bounded},
 		{"B6 batches fill", batchesFill},
-		{"B7 close", closeGivesBack},
-		{"B7 kill", killGivesBack},
+		{"B7 close", closeReturnsMessages},
+		{"B7 kill", killReturnsMessages},
 		{"B8 broadcast", broadcastReachesAll},
 		{"B9 set-up", setupIsIdempotent},
-		{"B10 content", contentArrives},
-		{"closed", closedSaysSo},
+		{"B10 content", contentIsUnchanged},
+		{"closed", closedReturnsErrClosed},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) Broker) {
 	}
 }
 
-// the partitioned topic of the suite; bus.Slices is the one without partitions.
+// work is the partitioned topic of the suite; bus.Slices is not partitioned.
 const work = bus.TasksNormal
 
 func specs() []bus.TopicSpec {
@@ -74,7 +74,7 @@ func specs() []bus.TopicSpec {
 	}
 }
 
-// process opens a bus on which set-up is done.
+// process opens a bus and runs Setup on it.
 func process(t *testing.T, b Broker) bus.Bus {
 	t.Helper()
 	p := b.Open(t)
@@ -115,7 +115,8 @@ func subscribe(t *testing.T, p bus.Bus, s bus.Subscription, h bus.Handler) bus.C
 	return c
 }
 
-// publish publishes n messages whose payloads count from first, in calls of up to each messages.
+// publish publishes n messages whose payloads count up from first, with up to each messages per
+// call.
 func publish(t *testing.T, p bus.Bus, topic bus.Topic, first, n, each int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -131,11 +132,11 @@ func publish(t *testing.T, p bus.Bus, topic bus.Topic, first, n, each int) {
 
 func id(i int) []byte { return fmt.Appendf(nil, "message %06d", i) }
 
-// record counts what handlers saw.
+// record counts the messages that handlers received.
 type record struct {
 	mu   sync.Mutex
-	seen map[string][]time.Time // by payload: when it came
-	most int                    // the largest batch
+	seen map[string][]time.Time // arrival times by payload
+	most int                    // largest batch
 }
 
 func (r *record) note(batch []bus.Message) {
@@ -150,7 +151,7 @@ func (r *record) note(batch []bus.Message) {
 	r.most = max(r.most, len(batch))
 }
 
-// handle notes and acknowledges.
+// handle records and acknowledges messages.
 func (r *record) handle(_ context.Context, batch []bus.Message) []error {
 	r.note(batch)
 	return nil
@@ -168,7 +169,7 @@ func (r *record) largest() int {
 	return r.most
 }
 
-// deliveries returns how often anything came.
+// deliveries returns the total number of deliveries.
 func (r *record) deliveries() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,13 +191,13 @@ func eventually(t *testing.T, what string, f func() bool) {
 	require.Eventually(t, f, patience, tick, what)
 }
 
-// reaches waits until r has seen n different messages.
+// reaches waits until r has received n different messages.
 func (r *record) reaches(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d different messages", n), func() bool { return r.distinct() >= n })
 }
 
-// drained waits until a subscription has nothing that is not acknowledged.
+// drained waits until a subscription has no unacknowledged messages.
 func drained(t *testing.T, p bus.Bus, topic bus.Topic, name string) {
 	t.Helper()
 	eventually(t, "a backlog of 0 of "+string(topic), func() bool {
@@ -207,7 +208,7 @@ func drained(t *testing.T, p bus.Bus, topic bus.Topic, name string) {
 	})
 }
 
-// stuck is a handler that notes, and then keeps its messages until its context ends.
+// stuck returns a handler that records its messages, and then holds them until its context ends.
 func stuck(r *record) bus.Handler {
 	return func(ctx context.Context, batch []bus.Message) []error {
 		r.note(batch)

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-func keptBeforeConsumer(t *testing.T, b Broker) {
+func storedBeforeConsumer(t *testing.T, b Broker) {
 	p := process(t, b)
 	publish(t, p, work, 0, 200, 50)
 	var got record
@@ -22,7 +22,7 @@ func keptBeforeConsumer(t *testing.T, b Broker) {
 	drained(t, p, work, bus.SubExecutors)
 }
 
-func keptForEachSubscription(t *testing.T, b Broker) {
+func deliveredToEachSubscription(t *testing.T, b Broker) {
 	p := b.Open(t)
 	require.NoError(
 		t,
@@ -41,16 +41,16 @@ func keptForEachSubscription(t *testing.T, b Broker) {
 	}
 }
 
-func keptWhenConsumersDie(t *testing.T, b Broker) {
+func redeliveredWhenConsumersDie(t *testing.T, b Broker) {
 	p := process(t, b)
 	var all record
 	live := b.Open(t)
-	for i := range 4 { // each of them dies with messages in hand
+	for i := range 4 { // each consumer dies while it handles messages
 		var held record
 		victim := b.Open(t)
 		subscribe(t, victim, onWork(), stuck(&held))
 		publish(t, p, work, 100*i, 100, 10)
-		eventually(t, "the victim holds some", func() bool { return held.distinct() > 0 })
+		eventually(t, "the consumer to be killed has messages", func() bool { return held.distinct() > 0 })
 		b.Kill(victim)
 	}
 	subscribe(t, live, onWork(), all.handle)
@@ -58,7 +58,7 @@ func keptWhenConsumersDie(t *testing.T, b Broker) {
 	drained(t, p, work, bus.SubExecutors)
 }
 
-func keptWhenHandlersFail(t *testing.T, b Broker) {
+func redeliveredWhenHandlersFail(t *testing.T, b Broker) {
 	const publishers, each = 4, 1000
 	p := process(t, b)
 	var done record
@@ -87,7 +87,7 @@ func keptWhenHandlersFail(t *testing.T, b Broker) {
 	drained(t, p, work, bus.SubExecutors)
 }
 
-func notConfirmedIsTold(t *testing.T, b Broker) {
+func unconfirmedIsReported(t *testing.T, b Broker) {
 	p := process(t, b)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -101,7 +101,7 @@ func notConfirmedIsTold(t *testing.T, b Broker) {
 	require.Error(t, p.Publish(ctx, work, bus.Message{Payload: id(3)}))
 }
 
-func oneOfMany(t *testing.T, b Broker) {
+func sharedIsDivided(t *testing.T, b Broker) {
 	p := process(t, b)
 	s := onWork()
 	s.Concurrency, s.MaxBatch = 1, 1
@@ -109,14 +109,14 @@ func oneOfMany(t *testing.T, b Broker) {
 	for _, r := range []*record{&first, &second} {
 		subscribe(t, b.Open(t), s, func(ctx context.Context, batch []bus.Message) []error {
 			all.note(batch)
-			// long enough for the other one to have its turn on a busy machine.
+			// gives the other consumer time to run on a busy machine.
 			<-time.After(2 * time.Millisecond)
 			return r.handle(ctx, batch)
 		})
 	}
 	publish(t, p, work, 0, 200, 1)
 	all.reaches(t, 200)
-	require.Equal(t, 200, all.deliveries(), "nobody failed or died, so nothing comes twice")
+	require.Equal(t, 200, all.deliveries(), "without failures nothing is delivered twice")
 	require.GreaterOrEqual(
 		t,
 		min(first.distinct(), second.distinct()),
@@ -130,12 +130,12 @@ func oneOfMany(t *testing.T, b Broker) {
 	require.Never(t, func() bool { return late.distinct() > 0 }, quiet, tick)
 }
 
-func closeGivesBack(t *testing.T, b Broker) {
+func closeReturnsMessages(t *testing.T, b Broker) {
 	p := process(t, b)
 	var held, got record
 	c := subscribe(t, b.Open(t), onWork(), stuck(&held))
 	publish(t, p, work, 0, 100, 10)
-	eventually(t, "the first one holds some", func() bool { return held.distinct() > 0 })
+	eventually(t, "the first consumer has messages", func() bool { return held.distinct() > 0 })
 	subscribe(t, b.Open(t), onWork(), got.handle)
 	require.NoError(t, c.Close())
 	require.NoError(t, c.Close(), "closed twice")
@@ -145,7 +145,7 @@ func closeGivesBack(t *testing.T, b Broker) {
 	drained(t, p, work, bus.SubExecutors)
 }
 
-func killGivesBack(t *testing.T, b Broker) {
+func killReturnsMessages(t *testing.T, b Broker) {
 	p := process(t, b)
 	var held, got record
 	release := make(chan struct{})
@@ -166,7 +166,7 @@ func killGivesBack(t *testing.T, b Broker) {
 	drained(t, p, bus.Slices, bus.SubTriggers)
 }
 
-func contentArrives(t *testing.T, b Broker) {
+func contentIsUnchanged(t *testing.T, b Broker) {
 	p := process(t, b)
 	sent := []bus.Message{
 		{
@@ -195,7 +195,7 @@ func contentArrives(t *testing.T, b Broker) {
 		before := time.Now()
 		own := append([]byte(nil), sent[0].Payload...)
 		require.NoError(t, p.Publish(t.Context(), topic, sent...))
-		sent[0].Payload[2] = 7 // what the publisher does to its memory afterwards is its own affair
+		sent[0].Payload[2] = 7 // the publisher may change its memory after Publish
 		eventually(t, "all messages", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
@@ -218,7 +218,7 @@ func contentArrives(t *testing.T, b Broker) {
 	}
 }
 
-func closedSaysSo(t *testing.T, b Broker) {
+func closedReturnsErrClosed(t *testing.T, b Broker) {
 	p := process(t, b)
 	require.NoError(t, p.Ping(t.Context()))
 	var got record

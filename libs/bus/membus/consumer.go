@@ -16,36 +16,38 @@ import (
 )
 
 const (
-	broadcastBatch = 256 // messages that a broadcast consumer takes at once
-	// for publishing dead letters; then their messages are redelivered.
+	broadcastBatch = 256 // messages per batch of a broadcast consumer
+	// deadLetterTimeout limits the publishing of dead letters. After it, their messages are
+	// redelivered.
 	deadLetterTimeout = 10 * time.Second
 )
 
-// consumer is a running subscription or broadcast: up to one worker for each handler call that may
-// run at once, each made when there is first something for it to do. Nothing waits in it beside
-// what its workers have in hand (B6).
+// consumer is a running subscription or broadcast. It has up to Concurrency workers, and creates
+// each when there is first work for it. It buffers no messages besides the batches of its workers
+// (B6).
 type consumer struct {
 	owner  *Bus
 	sub    *subscription
 	spec   bus.Subscription
 	handle bus.Handler
 	log    zerolog.Logger
-	ctx    context.Context // of the handlers
+	ctx    context.Context // context of the handlers
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the workers
 
-	// Guarded by the topic's lock.
-	idle    []*worker // wait for messages or for their batch to fill; the first is filled first
+	// The topic's lock guards the fields below.
+	idle    []*worker // waiting for messages or for a full batch; the first is filled first
 	workers []*worker
 	closing bool
 	killed  bool
 }
 
-// worker calls the handler, one batch after the other.
+// worker calls the handler for one batch after the other.
 type worker struct {
 	c     *consumer
-	batch []delivery // in hand; guarded by the topic's lock
-	// the batch has its first message, or is full; filled only while the worker is idle.
+	batch []delivery // current batch; guarded by the topic's lock
+	// wake signals the first message of the batch, or that it is full. Batches are filled only
+	// while the worker is idle.
 	wake chan struct{}
 }
 
@@ -130,10 +132,11 @@ func (c *Bus) consume(s *subscription, spec bus.Subscription, h bus.Handler) (*c
 	return k, nil
 }
 
-// room tells whether a worker waits or can be made. The topic's lock is held.
+// room reports whether a worker is idle or can be created. The caller holds the topic's lock.
 func (k *consumer) room() bool { return len(k.idle) > 0 || len(k.workers) < k.spec.Concurrency }
 
-// next returns the worker whose batch is filled next; there is room. The topic's lock is held.
+// next returns the worker whose batch is filled next. The caller holds the topic's lock and has
+// checked room.
 func (k *consumer) next() *worker {
 	if len(k.idle) == 0 {
 		w := &worker{c: k, wake: make(chan struct{}, 1)}
@@ -159,8 +162,8 @@ func (k *consumer) kill() {
 	k.cancel()
 }
 
-// detach takes the consumer out of its subscription and gives back what its workers wait with and,
-// when it is killed, what they handle.
+// detach removes the consumer from its subscription. It requeues the messages that idle workers
+// hold. If killed, it also requeues those being handled.
 func (k *consumer) detach(killed bool) {
 	t := k.sub.topic
 	t.mu.Lock()
@@ -170,7 +173,7 @@ func (k *consumer) detach(killed bool) {
 	}
 	k.closing, k.killed, k.idle = true, k.killed || killed, nil
 	for _, w := range from {
-		k.sub.giveBack(w.batch)
+		k.sub.requeue(w.batch)
 		w.batch = nil
 	}
 	k.sub.consumers = slices.DeleteFunc(k.sub.consumers, func(o *consumer) bool { return o == k })
@@ -184,12 +187,12 @@ func (k *consumer) detach(killed bool) {
 func (w *worker) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for w.fill(timer); ; w.receive(timer) { // it is made idle
+	for w.fill(timer); ; w.receive(timer) { // back to idle
 		batch := w.takeBatch()
 		if len(batch) == 0 {
 			return
 		}
-		msgs := make([]bus.Message, len(batch)) // the handler may keep it
+		msgs := make([]bus.Message, len(batch)) // a copy, because the handler may keep it
 		for i, d := range batch {
 			msgs[i] = *d.msg
 		}
@@ -198,7 +201,7 @@ func (w *worker) run() {
 	}
 }
 
-// receive waits for a batch.
+// receive waits for the next batch.
 func (w *worker) receive(timer *time.Timer) {
 	k, t := w.c, w.c.sub.topic
 	t.mu.Lock()
@@ -207,7 +210,7 @@ func (w *worker) receive(timer *time.Timer) {
 		return
 	}
 	select {
-	case <-w.wake: // a wake-up that the last batch did not need
+	case <-w.wake: // a signal that the last batch did not need
 	default:
 	}
 	k.idle = append(k.idle, w)
@@ -217,8 +220,7 @@ func (w *worker) receive(timer *time.Timer) {
 	w.fill(timer)
 }
 
-// takeBatch returns the batch that the worker waited for; an empty one means that the consumer is
-// closing.
+// takeBatch returns the batch of the worker. An empty batch means that the consumer is closing.
 func (w *worker) takeBatch() []delivery {
 	k, t := w.c, w.c.sub.topic
 	t.mu.Lock()
@@ -227,14 +229,14 @@ func (w *worker) takeBatch() []delivery {
 		k.idle = slices.DeleteFunc(k.idle, func(o *worker) bool { return o == w })
 		return w.batch
 	}
-	k.sub.giveBack(w.batch) // a batch that was full when Close came, and not begun
+	k.sub.requeue(w.batch) // the batch was full when Close was called, but not started
 	w.batch = nil
 	k.sub.dispatch()
 	return nil
 }
 
-// fill waits until the batch has a message, and then until it is full or MaxWait is over; or until
-// the consumer closes.
+// fill waits for the first message of the batch, and then until it is full or MaxWait has passed.
+// It stops when the consumer closes.
 func (w *worker) fill(timer *time.Timer) {
 	select {
 	case <-w.wake:
@@ -262,7 +264,7 @@ func (w *worker) full() bool {
 	return len(w.batch) == w.c.spec.MaxBatch
 }
 
-// settle tells the subscription how the batch went; after Kill it tells nothing.
+// settle reports the result of the batch to the subscription. After Kill it reports nothing.
 func (w *worker) settle(errs []error) {
 	t := w.c.sub.topic
 	t.mu.Lock()
@@ -271,13 +273,13 @@ func (w *worker) settle(errs []error) {
 		w.c.sub.settle(w.batch, errs, w.c.closing)
 		w.c.sub.dispatch()
 	}
-	clear(w.batch) // the messages can go
+	clear(w.batch) // release the messages
 	w.batch = w.batch[:0]
 }
 
-// sendToDLQ publishes the messages that are refused for ever as dead letters (B4) and returns the
-// answers with those it settled set to nil. When publishing fails, they are redelivered: a message
-// is a dead letter twice rather than lost.
+// sendToDLQ publishes messages with permanent errors as dead letters (B4), and sets their errors to
+// nil. If publishing fails, the messages are redelivered: a duplicate dead letter is better than a
+// lost one.
 func (k *consumer) sendToDLQ(batch []delivery, errs []error) []error {
 	var dead []bus.Message
 	var which []int
@@ -286,14 +288,14 @@ func (k *consumer) sendToDLQ(batch []delivery, errs []error) []error {
 		if err == nil || !bus.IsPermanent(err) {
 			continue
 		}
-		k.log.Error().Err(err).Str("to", string(k.spec.DeadLetter)).Msg("message is refused")
+		k.log.Error().Err(err).Str("to", string(k.spec.DeadLetter)).Msg("message rejected")
 		if k.spec.DeadLetter == "" {
 			errs[i] = nil
 			continue
 		}
 		m, err := bus.DeadLetter(k.spec.Topic, *batch[i].msg, err)
 		if err != nil {
-			k.log.Error().Err(err).Msg("message cannot become a dead letter")
+			k.log.Error().Err(err).Msg("dead letter not encoded")
 			continue
 		}
 		dead, which = append(dead, m), append(which, i)
@@ -305,7 +307,7 @@ func (k *consumer) sendToDLQ(batch []delivery, errs []error) []error {
 	defer cancel()
 	if err := k.owner.broker.topic(k.spec.DeadLetter).publish(ctx, k.owner, dead); err != nil {
 		if !errors.Is(err, bus.ErrClosed) {
-			k.log.Error().Err(err).Msg("dead letters are not published")
+			k.log.Error().Err(err).Msg("dead letters not published")
 		}
 		return errs
 	}

@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// Faults are a broker's bad days. Each chance is a probability from 0 to 1; the zero value is a
-// good day. The seed fixes what each draw gives, not the order of the goroutines that draw.
+// Faults are injected errors of the broker. Each field but Seed and MaxDelay is a probability from
+// 0 to 1. The zero value injects none. The seed fixes the sequence of draws, but not the order of
+// the goroutines that draw.
 type Faults struct {
 	Seed uint64
 
-	// Per message and subscription.
-	Duplicate float64       // it is delivered twice
-	Reorder   float64       // it changes places with another one that waits
-	Delay     float64       // it is held back for up to MaxDelay
+	// The faults of one message and subscription.
+	Duplicate float64       // delivered twice
+	Reorder   float64       // swapped with another waiting message
+	Delay     float64       // delayed by up to MaxDelay
 	MaxDelay  time.Duration //
-	Drop      float64       // it is lost although confirmed: breaks B1 on purpose
+	Drop      float64       // lost although confirmed: deliberately breaks B1
 
-	// Per call of Publish.
-	FailPublish      float64 // an error, nothing is stored
+	// The faults of one call of Publish.
+	FailPublish      float64 // an error, and nothing is stored
 	FailAfterPublish float64 // everything is stored, then an error
 }
 
@@ -42,7 +43,7 @@ func (f *Faults) copies(r *rand.Rand) int {
 	}
 }
 
-// delay returns how long a message is held back.
+// delay returns by how much a message is delayed.
 func (f *Faults) delay(r *rand.Rand) time.Duration {
 	if f.MaxDelay <= 0 || !chance(r, f.Delay) {
 		return 0

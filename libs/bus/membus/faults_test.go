@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus/membus"
 )
 
-// seen collects payloads in the order of their arrival.
+// seen collects payloads in the order of arrival.
 type seen struct {
 	mu  sync.Mutex
 	all []string
@@ -58,8 +58,8 @@ func messages(n int) []bus.Message {
 	return msgs
 }
 
-// run publishes n messages to a broker with these faults in a bubble and returns what came within
-// an hour.
+// run publishes n messages to a broker with the given faults, in a bubble. It returns the messages
+// received within an hour.
 func run(t *testing.T, f membus.Faults, n int) (got *seen, took time.Duration, err error) {
 	got = new(seen)
 	synctest.Test(t, func(t *testing.T) {
@@ -258,8 +258,8 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// Purge loses what waits, what is to be redelivered, and what a handler gives back afterwards; what
-// comes later is delivered.
+// TestPurge checks that Purge drops waiting messages, messages awaiting redelivery, and messages
+// that a handler returns later. Messages published afterwards are delivered.
 func TestPurge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestPurge(t *testing.T) {
 		c, err := p.Subscribe(t.Context(), one, refuse)
 		require.NoError(t, err)
 		require.NoError(t, p.Publish(t.Context(), bus.TasksNormal, messages(10)...))
-		time.Sleep(1500 * time.Millisecond) // one was refused, one is in hand
+		time.Sleep(1500 * time.Millisecond) // one message failed, one is being handled
 		b.Purge(bus.TasksNormal)
 		left, err := p.Backlog(t.Context(), bus.TasksNormal, bus.SubExecutors)
 		require.NoError(t, err)

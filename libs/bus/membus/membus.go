@@ -1,10 +1,10 @@
 // Package membus is the embedded message bus: a broker in the memory of one process, shared by any
-// number of clients. It keeps the promises of package bus for the life of the process, and can be
-// told to be worse (Faults), to be away (Pause), and to lose a client as SIGKILL would (Bus.Kill).
+// number of clients. It keeps the promises of package bus while the process lives. Tests can inject
+// faults (Faults), make it unavailable (Pause), and kill a client as SIGKILL would (Bus.Kill).
 //
-// Nobody in an embedded process consumes bus.TasksDead, and a topic that fills up blocks its
-// publishers: so of that topic only the newest messages are kept (Options.MaxDead). The store has
-// the outcomes that they tell of.
+// In an embedded process nobody consumes bus.TasksDead, and a full topic blocks its publishers. So
+// that topic keeps only its newest messages (Options.MaxDead). The store has the outcomes of the
+// same fires.
 package membus
 
 import (
@@ -21,32 +21,31 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// The limits of a broker that names none.
+// The default limits of a broker.
 const (
 	DefaultMaxMessages = 1 << 17
 	DefaultMaxDead     = 10_000
 )
 
-// Options of a broker. The zero value is a well-behaved broker with the default limits that logs
-// nothing.
+// Options configure a broker. The zero value has the default limits, no faults and no log.
 type Options struct {
-	// MaxMessages: per subscription: messages not acknowledged; Publish waits for room. 0:
-	// DefaultMaxMessages.
+	// MaxMessages limits the unacknowledged messages per subscription; Publish waits for capacity.
+	// 0 means DefaultMaxMessages.
 	MaxMessages int
-	// MaxDead: per subscription of bus.TasksDead: the newest are kept, no Publish waits. 0:
-	// DefaultMaxDead.
+	// MaxDead limits the messages per subscription of bus.TasksDead. The newest are kept, and
+	// Publish never waits. 0 means DefaultMaxDead.
 	MaxDead int
-	Faults  Faults         // how it shall misbehave
+	Faults  Faults         // injected errors
 	Log     zerolog.Logger // the zero value writes nothing
 }
 
-// Broker holds the topics. It starts no goroutine of its own: consumers have theirs, and end them.
+// Broker holds the topics. It starts no goroutines; each consumer starts and stops its own.
 type Broker struct {
 	opts   Options
 	faults atomic.Pointer[Faults]
 	paused atomic.Bool
 
-	mu     sync.Mutex // guards the maps and closed; taken before any topic's lock
+	mu     sync.Mutex // guards the maps and closed; acquired before any topic's lock
 	topics map[bus.Topic]*topic
 	buses  map[*Bus]struct{}
 	closed bool
@@ -65,7 +64,7 @@ func NewBroker(o Options) *Broker {
 	return b
 }
 
-// Bus returns the bus of one more client. The name appears in the log.
+// Bus returns the bus of one more client. name appears in the log.
 func (b *Broker) Bus(name string) *Bus {
 	c := &Bus{
 		broker: b, log: b.opts.Log.With().Str("client", name).Logger(),
@@ -82,11 +81,11 @@ func (b *Broker) Bus(name string) *Bus {
 	return c
 }
 
-// SetFaults changes how the broker misbehaves from now on; the seed stays that of the options.
+// SetFaults replaces the injected faults. The seed remains that of the options.
 func (b *Broker) SetFaults(f Faults) { b.faults.Store(&f) }
 
-// Pause makes the broker be away: no message is delivered, Publish and Ping wait until ctx ends or
-// Resume is called. Handlers that run go on, and their answers count.
+// Pause makes the broker unavailable. It delivers nothing, and Publish and Ping block until ctx
+// ends or Resume is called. Running handlers continue, and their results count.
 func (b *Broker) Pause() { b.paused.Store(true) }
 
 // Resume ends a Pause.
@@ -97,11 +96,11 @@ func (b *Broker) Resume() {
 	}
 }
 
-// Purge does to a topic what deleting it and making it anew does: its subscriptions lose every
-// message that waits, and what handlers have in hand is not delivered again, whatever they answer.
+// Purge has the effect of deleting and recreating a topic: its subscriptions lose all waiting
+// messages. Messages being handled are not redelivered, whatever the result.
 func (b *Broker) Purge(name bus.Topic) { b.topic(name).purge() }
 
-// Close closes every client and forgets every message.
+// Close closes every client and drops all messages.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -130,8 +129,8 @@ func (b *Broker) all() []*topic {
 	return ts
 }
 
-// topic returns a topic, made where it is missing: an embedded broker needs no set-up for a topic
-// without subscriptions.
+// topic returns a topic, and creates it if it is missing. An embedded broker needs no Setup for
+// topics without subscriptions.
 func (b *Broker) topic(name bus.Topic) *topic {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,13 +151,13 @@ func (b *Broker) topic(name bus.Topic) *topic {
 	return t
 }
 
-// Bus is what one client has of a broker. It keeps the contract bus.Bus.
+// Bus is one client's connection to a broker. It implements bus.Bus.
 type Bus struct {
 	broker *Broker
 	log    zerolog.Logger
 	done   chan struct{} // closed by Close and Kill
 
-	mu        sync.Mutex // guards consumers and closed; never taken under a topic's lock
+	mu        sync.Mutex // guards consumers and closed; never acquired under a topic's lock
 	consumers map[*consumer]struct{}
 	closed    bool
 	killed    atomic.Bool
@@ -177,7 +176,7 @@ func (c *Bus) Publish(ctx context.Context, name bus.Topic, msgs ...bus.Message) 
 	return nil
 }
 
-// Setup implements bus.Admin. Partitions, schemas and retention mean nothing here.
+// Setup implements bus.Admin. It ignores partitions, schemas and retention.
 func (c *Bus) Setup(ctx context.Context, specs []bus.TopicSpec) error {
 	if err := c.usable(ctx); err != nil {
 		return err
@@ -221,9 +220,9 @@ func (c *Bus) Close() error {
 	return nil
 }
 
-// Kill ends the client as SIGKILL would: what it had not acknowledged is at once delivered to
-// others, and nothing that its handlers do from now on reaches the broker. It does not wait for
-// these; Close, called afterwards, does.
+// Kill ends the client as SIGKILL would. Its unacknowledged messages are delivered to others at
+// once, and later results of its handlers never reach the broker. Kill does not wait for the
+// handlers; a later Close does.
 func (c *Bus) Kill() {
 	c.killed.Store(true)
 	for _, k := range c.end() {
@@ -231,8 +230,8 @@ func (c *Bus) Kill() {
 	}
 }
 
-// end refuses further work and returns the consumers there are. They stay in the map, for a Close
-// after a Kill.
+// end rejects further calls and returns the consumers. They stay in the map for a Close after a
+// Kill.
 func (c *Bus) end() []*consumer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,4 +255,4 @@ func (c *Bus) usable(ctx context.Context) error {
 	}
 }
 
-var errUnavailable = errors.New("the broker is away")
+var errUnavailable = errors.New("the broker is unavailable")

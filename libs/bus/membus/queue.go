@@ -6,21 +6,21 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// delivery is a message on its way through one subscription.
+// delivery is one message of one subscription.
 type delivery struct {
 	msg        *bus.Message
-	failures   int // how often a handler gave it back
-	generation int // of its subscription, when it was accepted
+	failures   int // failed deliveries so far
+	generation int // generation of the subscription at acceptance
 }
 
-// queue is a ring of deliveries that grows as needed and shrinks when it is empty.
+// queue is a ring buffer of deliveries. It grows as needed and shrinks when it is empty.
 type queue struct {
 	ring  []delivery // its length is a power of two
 	head  int
 	count int
 }
 
-const maxKeptRing = 1024 // a ring no longer than this is kept when the queue empties
+const maxKeptRing = 1024 // largest buffer kept when the queue becomes empty
 
 func (q *queue) at(i int) *delivery { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
 
@@ -59,13 +59,13 @@ func (q *queue) grow() {
 	q.ring, q.head = ring, 0
 }
 
-// waiting is a delivery for later.
+// waiting is a delivery scheduled for later.
 type waiting struct {
 	at time.Time
 	delivery
 }
 
-// schedule is a heap of what waits, the earliest first. It implements container/heap's interface.
+// schedule is a heap of waiting deliveries, earliest first. It implements container/heap.Interface.
 type schedule []waiting
 
 func (s schedule) Len() int           { return len(s) }

@@ -9,25 +9,25 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// subscription holds the messages that its consumers divide. Everything is guarded by its topic's
-// lock.
+// subscription holds the messages that its consumers divide. The lock of its topic guards
+// everything.
 type subscription struct {
 	topic      *topic
 	name       string
-	temporary  bool // of a broadcast: goes with its consumer
+	temporary  bool // belongs to a broadcast; removed with its consumer
 	ready      queue
 	later      schedule
-	pending    int // ready, later and in the hands of workers
+	pending    int // ready, scheduled, and being handled
 	consumers  []*consumer
-	next       int // the consumer whose turn it is
-	generation int // counts purges: what an earlier life holds is not delivered again
+	next       int // index of the next consumer to serve
+	generation int // number of purges: deliveries of earlier generations are dropped
 
-	timer  *time.Timer // for the head of later; nil when none is set
+	timer  *time.Timer // fires for the head of later; nil if not set
 	wakeAt time.Time   // when it fires
 	timers sync.WaitGroup
 }
 
-// accept takes a published message, as the faults would have it.
+// accept adds a published message, subject to the faults.
 func (s *subscription) accept(m *bus.Message, f *Faults) {
 	rng := s.topic.rng
 	for range f.copies(rng) {
@@ -50,8 +50,8 @@ func (s *subscription) accept(m *bus.Message, f *Faults) {
 	}
 }
 
-// dispatch hands what is ready to workers that wait. The consumers with room take turns and share
-// evenly; within a consumer one worker's batch is filled before the next one's.
+// dispatch assigns ready messages to idle workers. Consumers with room are served in turn and get
+// even shares. Within a consumer, the batch of one worker is filled before that of the next.
 func (s *subscription) dispatch() {
 	if s.topic.broker.paused.Load() {
 		return
@@ -83,13 +83,13 @@ func (s *subscription) dispatch() {
 		if first || full {
 			select {
 			case w.wake <- struct{}{}:
-			default: // it has been told already
+			default: // already signalled
 			}
 		}
 	}
 }
 
-// nextConsumer returns the next consumer that has room, nil when there is none.
+// nextConsumer returns the next consumer that has room, or nil.
 func (s *subscription) nextConsumer() *consumer {
 	for range s.consumers {
 		c := s.consumers[s.next%len(s.consumers)]
@@ -101,9 +101,9 @@ func (s *subscription) nextConsumer() *consumer {
 	return nil
 }
 
-// release makes messages that nobody handled ready again, before all others, unless they were
-// purged meanwhile.
-func (s *subscription) giveBack(batch []delivery) {
+// requeue puts unhandled messages back in front of the ready queue, unless they were purged
+// meanwhile.
+func (s *subscription) requeue(batch []delivery) {
 	for _, d := range slices.Backward(batch) {
 		if d.generation != s.generation {
 			s.pending--
@@ -114,7 +114,7 @@ func (s *subscription) giveBack(batch []delivery) {
 	}
 }
 
-// purge forgets all messages. Those in the hands of workers are forgotten when they come back.
+// purge drops all messages. Messages being handled are dropped when their result arrives.
 func (s *subscription) purge() {
 	s.generation++
 	s.pending -= s.ready.count + len(s.later)
@@ -122,8 +122,8 @@ func (s *subscription) purge() {
 	s.ready, s.later = queue{}, nil
 }
 
-// settle takes the answers to a batch: done, or again after a back-off (at once when the consumer
-// is closing).
+// settle applies the results of a batch. Failed messages are redelivered after a back-off, or at
+// once if the consumer is closing.
 func (s *subscription) settle(batch []delivery, errs []error, closing bool) {
 	freed := len(batch)
 	for i, err := range errs {
@@ -146,7 +146,7 @@ func (s *subscription) settle(batch []delivery, errs []error, closing bool) {
 	s.arm()
 }
 
-// arm sets the timer for the earliest message that waits.
+// arm sets the timer for the earliest scheduled message.
 func (s *subscription) arm() {
 	if len(s.later) == 0 || s.timer != nil && !s.later[0].at.Before(s.wakeAt) {
 		return
@@ -164,8 +164,9 @@ func (s *subscription) disarm() {
 	s.timer = nil
 }
 
-// moveDue makes ready what has waited long enough. Two may run at once when the timer was set anew
-// while the first waited for the lock: the second finds nothing and sets the timer once more.
+// moveDue makes scheduled messages ready whose time has come. Two calls can run concurrently if the
+// timer was reset while the first waited for the lock. Then the second finds nothing and sets the
+// timer again.
 func (s *subscription) moveDue() {
 	defer s.timers.Done()
 	s.topic.mu.Lock()

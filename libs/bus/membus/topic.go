@@ -14,22 +14,22 @@ import (
 	"github.com/carillon-timer/carillon/libs/logging"
 )
 
-// topic is a topic with its subscriptions. Its lock guards these too, with their consumers and
-// workers.
+// topic is a topic with its subscriptions. Its lock also guards the subscriptions, their consumers
+// and their workers.
 type topic struct {
 	broker *Broker
 	name   bus.Topic
-	limit  int // messages that a subscription holds
-	// a full subscription lets go of its oldest message, instead of making publishers wait.
+	limit  int // messages per subscription
+	// keepNewest makes a full subscription drop its oldest message instead of blocking publishers.
 	keepNewest bool
 
 	mu      sync.Mutex
 	durable map[string]*subscription
-	subs    []*subscription // the durable ones and one for each broadcast consumer
-	// closed when publishers that wait shall look again; nil when none waits.
+	subs    []*subscription // durable subscriptions, and one per broadcast consumer
+	// room is closed when waiting publishers should retry; nil if none waits.
 	room         chan struct{}
-	rng          *rand.Rand // of the faults
-	droppedCount int        // messages let go of
+	rng          *rand.Rand // for the faults
+	droppedCount int        // messages dropped because the topic was full
 }
 
 // publish stores the messages and returns when all are stored (B1).
@@ -71,7 +71,8 @@ func (t *topic) draw(p float64) bool {
 	return chance(t.rng, p)
 }
 
-// clone copies what a publisher may change afterwards. The payloads share one piece of memory.
+// clone copies everything that a publisher may change afterwards. The payloads share one
+// allocation.
 func clone(msgs []bus.Message) []bus.Message {
 	now := time.Now()
 	size := 0
@@ -90,13 +91,13 @@ func clone(msgs []bus.Message) []bus.Message {
 	return out
 }
 
-// store hands as many messages as there is room for to the subscriptions, and tells how many that
-// were. If some remain, it returns what to wait for.
+// store adds as many messages as fit to the subscriptions, and returns their number. If some do not
+// fit, it also returns a channel to wait for.
 func (t *topic) store(from *Bus, msgs []bus.Message) (n int, room <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if from.killed.Load() {
-		// looked up under the lock: after Kill has taken it, nothing more comes in.
+		// Checked under the lock: Kill takes the same lock, so nothing is stored after it.
 		return 0, nil, bus.ErrClosed
 	}
 	n = len(msgs)
@@ -124,7 +125,7 @@ func (t *topic) store(from *Bus, msgs []bus.Message) (n int, room <-chan struct{
 	return n, t.room, nil
 }
 
-// wakePublishers lets publishers that wait look again.
+// wakePublishers makes waiting publishers retry.
 func (t *topic) wakePublishers() {
 	if t.room != nil {
 		close(t.room)
@@ -132,7 +133,7 @@ func (t *topic) wakePublishers() {
 	}
 }
 
-// subscription returns a durable subscription, made where it is missing.
+// subscription returns a durable subscription, and creates it if it is missing.
 func (t *topic) subscription(name string) *subscription {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,7 +146,7 @@ func (t *topic) subscription(name string) *subscription {
 	return s
 }
 
-// broadcast returns a subscription that lives as long as its one consumer.
+// broadcast returns a new subscription for one broadcast consumer.
 func (t *topic) broadcast() *subscription {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,7 +155,7 @@ func (t *topic) broadcast() *subscription {
 	return s
 }
 
-// remove drops a broadcast subscription with all it holds.
+// remove drops a broadcast subscription with its messages.
 func (t *topic) remove(s *subscription) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,7 +191,7 @@ func (t *topic) purge() {
 	t.wakePublishers()
 }
 
-// stop forgets everything and waits for the timers that run.
+// stop drops everything and waits for running timers.
 func (t *topic) stop() {
 	t.mu.Lock()
 	subs := t.subs
@@ -206,14 +207,15 @@ func (t *topic) stop() {
 	}
 }
 
-// dropOldest tells that a full topic lost its oldest message: the first one, and then each thousandth.
+// dropOldest counts a message that a full topic dropped. It logs the first, and then every
+// thousandth.
 func (t *topic) dropOldest() {
 	if t.droppedCount%1000 == 0 {
 		t.broker.opts.Log.Warn().
 			Str(logging.Topic, string(t.name)).
 			Int("limit", t.limit).
-			Int("lost", t.droppedCount+1).
-			Msg("topic is full, its oldest messages go")
+			Int("dropped", t.droppedCount+1).
+			Msg("topic full, oldest messages dropped")
 	}
 	t.droppedCount++
 }

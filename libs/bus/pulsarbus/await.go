@@ -10,15 +10,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// creation is what await's attempts gave.
+// creation is the result of await.
 type creation[T any] struct {
 	value T
 	err   error
 }
 
-// await calls create again and again until it succeeds or ctx ends. create cannot be interrupted
-// (the client's calls take no context): one that succeeds too late is undone by drop. permanent
-// errors end it at once.
+// await calls create repeatedly until it succeeds or ctx ends. Permanent errors end it at once.
+// create cannot be interrupted, because the client's calls take no context. If it succeeds too
+// late, drop undoes it.
 func await[T any](
 	ctx context.Context,
 	b *Bus,
@@ -27,7 +27,7 @@ func await[T any](
 	drop func(T),
 ) (T, error) {
 	var none T
-	result := make(chan creation[T]) // without a buffer: what nobody takes is dropped
+	result := make(chan creation[T]) // unbuffered: a result that nobody receives is dropped
 	err := b.start(func() {
 		wait := minRetry
 		for {
@@ -84,18 +84,19 @@ func pause(ctx, other context.Context, d time.Duration) error {
 	}
 }
 
-// reconnectBackoff is the client's back-off for reconnecting, with a bound that keeps a broker's return
-// from going unnoticed for a minute.
+// reconnectBackoff is the client's back-off for reconnecting. Its upper bound is far below the
+// client's minute, so a broker's recovery is noticed soon.
 type reconnectBackoff struct{ wait time.Duration }
 
 func newReconnectBackoff() backoff.Policy { return &reconnectBackoff{} }
 
-// reconnectSignal is rung when the client begins to reconnect, which it may give up without a word.
+// reconnectSignal is signalled when the client begins to reconnect. The client may give up without
+// reporting it.
 type reconnectSignal chan struct{}
 
 func newReconnectSignal() reconnectSignal { return make(reconnectSignal, 1) }
 
-// reconnectBackoff is newReconnectBackoff for a consumer that has an alarm.
+// reconnectBackoff returns a back-off, and signals that the client begins to reconnect.
 func (a reconnectSignal) reconnectBackoff() backoff.Policy {
 	select {
 	case a <- struct{}{}:

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/testenv"
 )
 
-// BenchmarkBus publishes and consumes tasks of 100 bytes, 200 to a call.
+// BenchmarkBus publishes and consumes tasks of 100 bytes, 200 per call.
 func BenchmarkBus(b *testing.B) {
 	place := testenv.Pulsar(b)
 	p, err := pulsarbus.New(pulsarbus.Options{Config: pulsarbus.Config{

@@ -14,25 +14,25 @@ import (
 	"github.com/carillon-timer/carillon/libs/logging"
 )
 
-const broadcastQueue = 1000 // messages that wait for a broadcast handler
+const broadcastQueue = 1000 // messages buffered for a broadcast handler
 
-// broadcast reads a topic from its end, without a subscription that would outlive it.
+// broadcast reads a topic from its end. It creates no durable subscription.
 type broadcast struct {
 	bus             *Bus
 	topic           bus.Topic
 	handle          func(context.Context, bus.Message)
 	log             zerolog.Logger
-	name            string // by which the broker knows it
+	name            string // name of the consumer at the broker
 	reconnectSignal reconnectSignal
 
-	ctx    context.Context // of the handler
+	ctx    context.Context // context of the handler
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
 	current pulsar.Reader
-	changed chan struct{}    // closed when current is another one
-	last    pulsar.MessageID // after which it reads on
+	changed chan struct{}    // closed when current is replaced
+	last    pulsar.MessageID // position of the last message read
 	once    sync.Once
 }
 
@@ -72,9 +72,9 @@ func (b *Bus) Broadcast(
 	return r, nil
 }
 
-// end returns the position of the last message now. A reader that starts at an explicit position
-// and loses its connection before its first message starts there again; one that starts at "latest"
-// would skip what was published meanwhile.
+// end returns the position of the last message. A reader that starts at an explicit position
+// resumes there after a lost connection. A reader that starts at "latest" would skip messages
+// published meanwhile.
 func (r *broadcast) end(ctx context.Context) (pulsar.MessageID, error) {
 	latest, err := r.open(ctx, pulsar.LatestMessageID())
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *broadcast) end(ctx context.Context) (pulsar.MessageID, error) {
 	}
 	defer latest.Close()
 	id, err := latest.GetLastMessageID()
-	if err != nil { // a partitioned topic has no one position
+	if err != nil { // a partitioned topic has no single position
 		r.log.Debug().Err(err).Msg("broadcast starts at the latest message")
 		return pulsar.LatestMessageID(), nil
 	}
@@ -109,8 +109,7 @@ func (r *broadcast) open(ctx context.Context, from pulsar.MessageID) (pulsar.Rea
 	return await(ctx, r.bus, fmt.Sprintf("reading %s", r.topic), create, pulsar.Reader.Close)
 }
 
-// recreate replaces a reader that the client gave up. Of a topic that is another one now, all is
-// unread.
+// recreate replaces a reader that the client gave up. In a recreated topic every message is unread.
 func (r *broadcast) recreate(topicRecreated bool) {
 	r.mu.Lock()
 	from := r.last
@@ -122,7 +121,7 @@ func (r *broadcast) recreate(topicRecreated bool) {
 	if err != nil {
 		return // closing
 	}
-	r.log.Warn().Msg("broadcast was lost and is made anew")
+	r.log.Warn().Msg("broadcast reader lost and recreated")
 	r.mu.Lock()
 	old := r.current
 	r.current = fresh
@@ -156,7 +155,7 @@ func (r *broadcast) read() {
 			)
 			continue
 		}
-		// Closed, by Close or for its successor.
+		// The reader was closed, by Close or because it was replaced.
 		select {
 		case <-changed:
 		case <-r.ctx.Done():

@@ -7,35 +7,35 @@ import (
 	pulsarlog "github.com/apache/pulsar-client-go/pulsar/log"
 )
 
-// What the client says of its connections, and to nobody but its log: to whoever waits for a
-// producer it is silent until the operation's timeout, which an attempt's own is seldom longer
-// than.
+// The client reports connection failures only in its log. A caller that waits for a producer learns
+// nothing until the operation timeout, which is often longer than an attempt. These are the log
+// messages that matter.
 const (
 	logConnectFailed = "Failed to connect to broker."
 	logConnected     = "TCP connection established"
 )
 
-// connectFailure knows why a client has no connection, if that is why it does not answer.
+// connectFailure holds the error why a client has no connection, or nil if it is connected.
 type connectFailure struct{ err atomic.Pointer[error] }
 
-// orCause returns what stands in the way of a connection in place of an error that says only that
-// the time is over.
-func (u *connectFailure) orCause(of error) error {
+// orCause returns the connection error, if there is one, instead of err, which only reports a
+// timeout.
+func (u *connectFailure) orCause(err error) error {
 	if p := u.err.Load(); p != nil {
 		return *p
 	}
-	return of
+	return err
 }
 
-// listen returns a log that tells it.
+// listen returns a log that updates u.
 func (u *connectFailure) listen(
 	to pulsarlog.Logger,
 ) pulsarlog.Logger {
 	return connectLogger{to, u}
 }
 
-// connectLogger is a log that hears what is said of connections. What is said of messages costs nothing
-// more.
+// connectLogger is a log that watches for messages about connections. It adds no cost to messages
+// about publishing.
 type connectLogger struct {
 	pulsarlog.Logger
 
@@ -57,7 +57,7 @@ func (l connectLogger) Info(args ...any) {
 	l.Logger.Info(args...)
 }
 
-// connectLogEntry is an entry of the log about an error.
+// connectLogEntry is a log entry with an error.
 type connectLogEntry struct {
 	pulsarlog.Entry
 

@@ -14,8 +14,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus/pulsarbus"
 )
 
-// The client retries what it cannot connect to, and says nothing of it before the attempt is over.
-func TestABrokerThatRefusesConnectionsIsNoTimeout(t *testing.T) {
+// TestRefusedConnectionIsReported: the client retries a refused connection, and reports nothing
+// before the attempt ends.
+func TestRefusedConnectionIsReported(t *testing.T) {
 	t.Parallel()
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// how long acknowledgements are grouped; far below bus.MinBackoff.
+	// ackDelay is how long acknowledgements are grouped. It is far below bus.MinBackoff.
 	ackDelay = 20 * time.Millisecond
 	ackGroup = 1000
-	// the client rounds the time of a redelivery down to 16 ms; its default of 256 ms would undo
+	// The client rounds the time of a redelivery down to 16 ms. Its default of 256 ms would defeat
 	// the back-off.
 	nackPrecisionBits = 4
 	deadLetterTimeout = 10 * time.Second
 )
 
-// consumer is a running subscription. Its workers take turns at collecting a batch from the queue,
-// and handle what they collected side by side.
+// consumer is a running subscription. Its workers collect batches from the queue one at a time, and
+// handle them concurrently.
 type consumer struct {
 	bus             *Bus
 	spec            bus.Subscription
 	handle          bus.Handler
 	log             zerolog.Logger
-	name            string // by which the broker knows it
+	name            string // name of the consumer at the broker
 	reconnectSignal reconnectSignal
 	queue           chan pulsar.ConsumerMessage
 	collecting      chan struct{} // held by the worker that collects
 
-	ctx    context.Context // of the handlers
+	ctx    context.Context // context of the handlers
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // workers and the watch
+	wg     sync.WaitGroup // workers and watch
 
 	mu      sync.Mutex
 	current pulsar.Consumer
@@ -58,7 +58,7 @@ func (b *Bus) Subscribe(
 			s,
 		)
 	}
-	// The client keeps up to its receiver queue besides the channel, so they share what may wait.
+	// The client buffers its receiver queue in addition to the channel, so the two share Prefetch.
 	c := &consumer{
 		bus:             b,
 		spec:            s,
@@ -90,7 +90,7 @@ func (b *Bus) Subscribe(
 	return c, nil
 }
 
-// open makes the client's consumer, and the topic if that is lost.
+// open creates the client's consumer. It also recreates the topic if that is lost.
 func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
 	precision := int64(nackPrecisionBits)
 	options := pulsar.ConsumerOptions{
@@ -122,21 +122,21 @@ func (c *consumer) open(ctx context.Context) (pulsar.Consumer, error) {
 	return await(ctx, c.bus, "subscribing to "+string(c.spec.Topic), create, pulsar.Consumer.Close)
 }
 
-// nackBackoff is the back-off of package bus. The broker counts a message's redeliveries from 0.
+// nackBackoff applies bus.Backoff. The broker counts the redeliveries of a message from 0.
 type nackBackoff struct{}
 
 func (nackBackoff) Next(redeliveries uint32) time.Duration {
 	return bus.Backoff(int(redeliveries) + 1)
 }
 
-// recreate replaces the client's consumer. Both feed the same queue; what the old one gave is answered
-// to the old one.
+// recreate replaces the client's consumer. Both feed the same queue. Messages of the old consumer
+// are acknowledged there.
 func (c *consumer) recreate(bool) {
 	fresh, err := c.open(c.ctx)
 	if err != nil {
 		return // closing
 	}
-	c.log.Warn().Msg("consumer was lost and is made anew")
+	c.log.Warn().Msg("consumer lost and recreated")
 	c.mu.Lock()
 	old := c.current
 	c.current = fresh
@@ -151,7 +151,7 @@ func (c *consumer) Close() error {
 		c.wg.Wait()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.current.Close() // sends the acknowledgements, and the broker redelivers the rest
+		c.current.Close() // flushes the acknowledgements; the broker redelivers the rest
 		c.bus.detach(c)
 	})
 	return nil
@@ -178,9 +178,9 @@ func (c *consumer) work() {
 	}
 }
 
-// collect waits for this worker's turn, for a first message, and then for at most MaxWait until the
-// batch is full. It returns nothing when the consumer closes; what it had then comes back by
-// itself.
+// collect waits until no other worker collects, then for a first message. Then it waits at most
+// MaxWait until the batch is full. It returns nothing when the consumer closes; the broker
+// redelivers what it had collected.
 func (c *consumer) collect(timer *time.Timer) []pulsar.ConsumerMessage {
 	select {
 	case c.collecting <- struct{}{}:
@@ -197,7 +197,7 @@ func (c *consumer) collect(timer *time.Timer) []pulsar.ConsumerMessage {
 	}
 	timer.Reset(c.spec.MaxWait)
 	for len(batch) < c.spec.MaxBatch {
-		select { // what is there already does not wait, also when MaxWait is 0
+		select { // take available messages without waiting, even if MaxWait is 0
 		case m := <-c.queue:
 			batch = append(batch, m)
 			continue
@@ -215,7 +215,7 @@ func (c *consumer) collect(timer *time.Timer) []pulsar.ConsumerMessage {
 	return batch
 }
 
-// settle acknowledges what is done and gives back the rest.
+// settle acknowledges successful messages and nacks the others.
 func (c *consumer) settle(batch []pulsar.ConsumerMessage, errs []error) {
 	for i, m := range batch {
 		if errs != nil && errs[i] != nil {
@@ -223,14 +223,14 @@ func (c *consumer) settle(batch []pulsar.ConsumerMessage, errs []error) {
 			continue
 		}
 		if err := m.Ack(m.Message); err != nil {
-			c.log.Debug().Err(err).Msg("message is not acknowledged, it will come again")
+			c.log.Debug().Err(err).Msg("message not acknowledged, it will be redelivered")
 		}
 	}
 }
 
-// sendToDLQ publishes the messages that are refused for ever as dead letters (B4) and returns the
-// answers with those it settled set to nil. When publishing fails, they are redelivered: a message
-// is a dead letter twice rather than lost.
+// sendToDLQ publishes messages with permanent errors as dead letters (B4), and sets their errors to
+// nil. If publishing fails, the messages are redelivered: a duplicate dead letter is better than a
+// lost one.
 func (c *consumer) sendToDLQ(msgs []bus.Message, errs []error) []error {
 	var dead []bus.Message
 	var which []int
@@ -241,13 +241,13 @@ func (c *consumer) sendToDLQ(msgs []bus.Message, errs []error) []error {
 		switch {
 		case err == nil || !bus.IsPermanent(err):
 		case c.spec.DeadLetter == "":
-			c.log.Error().Err(err).Msg("message is refused and dropped")
+			c.log.Error().Err(err).Msg("message rejected and dropped")
 			errs[i] = nil
 		default:
-			c.log.Error().Err(err).Str("to", string(c.spec.DeadLetter)).Msg("message is refused")
+			c.log.Error().Err(err).Str("to", string(c.spec.DeadLetter)).Msg("message rejected")
 			m, err := bus.DeadLetter(c.spec.Topic, msgs[i], err)
 			if err != nil {
-				c.log.Error().Err(err).Msg("message cannot become a dead letter")
+				c.log.Error().Err(err).Msg("dead letter not encoded")
 				continue
 			}
 			dead, which = append(dead, m), append(which, i)
@@ -259,7 +259,7 @@ func (c *consumer) sendToDLQ(msgs []bus.Message, errs []error) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), deadLetterTimeout)
 	defer cancel()
 	if err := c.bus.Publish(ctx, c.spec.DeadLetter, dead...); err != nil {
-		c.log.Error().Err(err).Msg("dead letters are not published")
+		c.log.Error().Err(err).Msg("dead letters not published")
 		return errs
 	}
 	for _, i := range which {

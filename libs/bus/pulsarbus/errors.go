@@ -7,23 +7,23 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 )
 
-// isNotFound tells that a topic, namespace or tenant does not exist. The client has no type for
-// most of these.
+// isNotFound reports whether a topic, namespace or tenant does not exist. The client has no error
+// type for most of these.
 func isNotFound(err error) bool {
 	return err != nil &&
 		(errors.Is(err, pulsar.ErrTopicNotfound) || strings.Contains(err.Error(), "TopicNotFound") ||
 			strings.Contains(err.Error(), "NotFound"))
 }
 
-// isGone tells that a producer will never send again, because it was closed or its topic is gone; a
-// new one may.
+// isGone reports whether a producer can never send again, because it was closed or its topic is
+// gone. A new producer may succeed.
 func isGone(err error) bool {
 	return errors.Is(err, pulsar.ErrProducerClosed) || errors.Is(err, pulsar.ErrTopicNotfound) ||
 		errors.Is(err, pulsar.ErrProducerFenced) ||
 		errors.Is(err, pulsar.ErrTopicTerminated)
 }
 
-// isRefused tells that no repetition helps.
+// isRefused reports whether repeating the call cannot help.
 func isRefused(err error) bool {
 	s := err.Error()
 	return strings.Contains(s, "AuthorizationError") ||

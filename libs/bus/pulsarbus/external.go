@@ -16,40 +16,40 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// Limits of what is kept: one more closes the one that was not used for the longest time.
+// Sizes of the caches. A new entry closes the least recently used one.
 const (
-	maxExternalProducers = 1000 // producers of users' topics
-	maxExternalClients   = 32   // clients, one for each service URL
+	maxExternalProducers = 1000 // producers of external topics
+	maxExternalClients   = 32   // clients, one per service URL
 )
 
-// externalSendTimeout is how long the client itself tries to send a message. Its attempt has failed long
-// before, and is made again: what is sent much later would come behind the fires that follow it.
+// externalSendTimeout is how long the client library tries to send a message. The attempt fails
+// long before and is repeated. A message sent much later would arrive after newer fires.
 const externalSendTimeout = 30 * time.Second
 
-// ExternalPublisher publishes to topics that are not Carillon's own, on any Pulsar that is trusted
-// (see egress.Topics). It is safe for concurrent use.
+// ExternalPublisher publishes to topics outside Carillon, on any trusted Pulsar (see
+// egress.Topics). It is safe for concurrent use.
 type ExternalPublisher struct {
 	config Config
 	log    zerolog.Logger
 	dial   func(pulsar.ClientOptions) (pulsar.Client, error)
-	making singleflight.Group // of producers: two calls at once wait for the same one
+	making singleflight.Group // concurrent calls share the creation of one producer
 
 	mu        sync.Mutex
-	clients   *lru.Cache[string, externalClient] // by service URL; empty is the deployment's own
+	clients   *lru.Cache[string, externalClient] // by service URL; "" is the deployment's own
 	producers *lru.Cache[[2]string, pulsar.Producer]
 	closed    bool
 }
 
-// externalClient is a client, and why it has no connection.
+// externalClient is a client and the reason why it is not connected.
 type externalClient struct {
 	pulsar.Client
 
 	connectFailure *connectFailure
 }
 
-// ExternalMessage is a message for such a topic.
+// ExternalMessage is a message for an external topic.
 type ExternalMessage struct {
-	ServiceURL string // pulsar(+ssl)://host:port; empty is the deployment's own
+	ServiceURL string // pulsar(+ssl)://host:port; empty means the deployment's own
 	Topic      string // persistent://tenant/namespace/topic
 	Key        string
 	Payload    []byte
@@ -57,8 +57,8 @@ type ExternalMessage struct {
 	EventTime  time.Time
 }
 
-// NewExternalPublisher returns a publisher. config says where the deployment's own Pulsar is, and
-// its token, which no other Pulsar is shown.
+// NewExternalPublisher returns a publisher. config is the deployment's own Pulsar; its token is
+// never sent to another.
 func NewExternalPublisher(config Config, log zerolog.Logger) (*ExternalPublisher, error) {
 	return newExternalPublisher(config, log, pulsar.NewClient)
 }
@@ -75,24 +75,24 @@ func newExternalPublisher(
 		func(_ [2]string, p pulsar.Producer) { go f.recoverPanic(p.Close) },
 	)
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of producers: %w", err)
+		return nil, fmt.Errorf("creating the cache of producers: %w", err)
 	}
 	f.clients, err = lru.NewWithEvict(maxExternalClients, func(url string, c externalClient) {
 		f.closeProducers(url)
 		go f.recoverPanic(c.Close)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of clients: %w", err)
+		return nil, fmt.Errorf("creating the cache of clients: %w", err)
 	}
 	return f, nil
 }
 
-// recoverPanic keeps a panic of the client library from ending the process. (One in a goroutine of its own
-// nobody can catch.)
+// recoverPanic runs do and logs a panic of the client library. It cannot catch panics in goroutines
+// of the library.
 func (f *ExternalPublisher) recoverPanic(do func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			f.log.Error().Interface("panic", r).Msg("the Pulsar client panicked")
+			f.log.Error().Interface("panic", r).Msg("pulsar client panicked")
 		}
 	}()
 	do()
@@ -107,8 +107,8 @@ func (f *ExternalPublisher) closeProducers(url string) {
 	}
 }
 
-// Publish returns when the broker confirmed the message, or ctx ends. An error that can never pass
-// is marked by bus.Permanent.
+// Publish returns when the broker has confirmed the message, or when ctx ends. Permanent errors are
+// marked by bus.Permanent.
 func (f *ExternalPublisher) Publish(ctx context.Context, m ExternalMessage) error {
 	p, err := f.producer(ctx, m.ServiceURL, m.Topic)
 	if err != nil {
@@ -116,7 +116,7 @@ func (f *ExternalPublisher) Publish(ctx context.Context, m ExternalMessage) erro
 			err = bus.Permanent(err)
 		}
 		return fmt.Errorf(
-			"making a producer for %s: %w",
+			"creating a producer for %s: %w",
 			m.Topic,
 			f.connectError(m.ServiceURL, err),
 		)
@@ -138,7 +138,7 @@ func (f *ExternalPublisher) Publish(ctx context.Context, m ExternalMessage) erro
 	return fmt.Errorf("publishing to %s: %w", m.Topic, f.connectError(m.ServiceURL, err))
 }
 
-// connectError returns what an error that only says that nobody answered in time is for.
+// connectError replaces a timeout by the connection error that caused it, if there is one.
 func (f *ExternalPublisher) connectError(url string, err error) error {
 	f.mu.Lock()
 	c, ok := f.clients.Peek(url)
@@ -149,8 +149,8 @@ func (f *ExternalPublisher) connectError(url string, err error) error {
 	return c.connectFailure.orCause(err)
 }
 
-// send waits for the broker's confirmation. The client panics when its producer closes while a
-// message is handed to it: that is an answer too.
+// send waits for the confirmation of the broker. The client panics if its producer closes during
+// the call; that is returned as an error.
 func send(ctx context.Context, p pulsar.Producer, msg *pulsar.ProducerMessage) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -161,7 +161,7 @@ func send(ctx context.Context, p pulsar.Producer, msg *pulsar.ProducerMessage) (
 	p.SendAsync(ctx, msg, func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
 		select {
 		case done <- err:
-		default: // it was answered before
+		default: // already answered
 		}
 	})
 	select {
@@ -172,8 +172,8 @@ func send(ctx context.Context, p pulsar.Producer, msg *pulsar.ProducerMessage) (
 	}
 }
 
-// producer returns the producer of a topic. The client's call takes no context: one that comes too
-// late is kept for the next message.
+// producer returns the producer of a topic. The client's call takes no context, so a producer
+// created too late is kept for the next message.
 func (f *ExternalPublisher) producer(
 	ctx context.Context,
 	url, topic string,
@@ -194,15 +194,15 @@ func (f *ExternalPublisher) producer(
 	}
 }
 
-// create makes a producer and keeps it. Of one key only one create runs: what is kept replaces
-// nothing, which would never be closed.
+// create creates a producer and caches it. Only one create runs per key, so it never replaces a
+// cached producer, which would then never be closed.
 func (f *ExternalPublisher) create(key [2]string) (p pulsar.Producer, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the Pulsar client panicked: %v", r)
+			err = fmt.Errorf("pulsar client panicked: %v", r)
 		}
 	}()
-	if p, ok := f.producers.Get(key); ok { // the one before this made it
+	if p, ok := f.producers.Get(key); ok { // an earlier call created it
 		return p, nil
 	}
 	client, err := f.client(key[0])
@@ -243,8 +243,8 @@ func (f *ExternalPublisher) client(url string) (pulsar.Client, error) {
 		ConnectionTimeout: connectTimeout,
 		OperationTimeout:  operationTimeout,
 		Logger:            connectError.listen(newLogger(f.log)),
-		// Users choose tenants and namespaces: as labels they would be series without end. The
-		// client's default registry is the package-wide one.
+		// Users choose tenants and namespaces, so as labels they would be unbounded. The default
+		// registry of the client is global.
 		MetricsRegisterer:  prometheus.NewRegistry(),
 		MetricsCardinality: pulsar.MetricsCardinalityNone,
 	}
@@ -263,14 +263,13 @@ func (f *ExternalPublisher) client(url string) (pulsar.Client, error) {
 	}
 	c, err := f.dial(o)
 	if err != nil {
-		return nil, bus.Permanent(fmt.Errorf("making a Pulsar client: %w", err))
+		return nil, bus.Permanent(fmt.Errorf("creating a Pulsar client: %w", err))
 	}
 	f.clients.Add(url, externalClient{c, connectError})
 	return c, nil
 }
 
-// Close closes every producer and client. One that is being made just now is closed when it is
-// there.
+// Close closes every producer and client. A producer being created is closed when it is ready.
 func (f *ExternalPublisher) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,13 +16,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// fakes are clients and producers that are counted.
+// fakes creates and counts fake clients and producers.
 type fakes struct {
 	mu      sync.Mutex
 	options []pulsar.ClientOptions
 	made    []pulsar.ProducerOptions
-	open    atomic.Int64 // producers
-	clients atomic.Int64 // that are open
+	open    atomic.Int64 // open producers
+	clients atomic.Int64 // open clients
 	slow    chan struct{}
 	panics  atomic.Bool
 }
@@ -89,7 +89,7 @@ func newFakes(t *testing.T) (*fakes, *ExternalPublisher) {
 	return f, foreign
 }
 
-func TestFirstCallsAtOnceMakeOneProducer(t *testing.T) {
+func TestConcurrentFirstCallsCreateOneProducer(t *testing.T) {
 	t.Parallel()
 	f, foreign := newFakes(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -154,7 +154,7 @@ func TestClientsAreBounded(t *testing.T) {
 	require.Zero(t, f.clients.Load())
 }
 
-func TestAPanicOfTheClientIsAnError(t *testing.T) {
+func TestClientPanicIsAnError(t *testing.T) {
 	t.Parallel()
 	f, foreign := newFakes(t)
 	close(f.slow)

@@ -7,8 +7,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// logger hands the client's log to ours, quietly: the client calls every reconnect an error, and
-// the bus itself says what matters. Its errors and warnings become debug, the rest trace.
+// logger forwards the client's log to ours at lower levels: errors and warnings become debug, the
+// rest trace. The client logs every reconnect as an error, and the bus logs what matters itself.
 type logger struct{ log zerolog.Logger }
 
 func newLogger(l zerolog.Logger) pulsarlog.Logger {
@@ -35,8 +35,8 @@ func (l logger) with(fields pulsarlog.Fields) logger {
 	return logger{log: l.log.With().Fields(map[string]any(fields)).Logger()}
 }
 
-// discards tells that nothing will be written. The client adds fields for each message that it sends:
-// that must cost nothing.
+// discards reports whether nothing would be written. The client adds fields for every message it
+// sends, and that must cost nothing.
 func (l logger) discards() bool { return l.log.GetLevel() > zerolog.DebugLevel }
 
 func (l logger) Debug(args ...any)                 { write(l.log.Trace(), args) }

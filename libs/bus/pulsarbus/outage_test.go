@@ -22,7 +22,7 @@ import (
 
 const patience = 60 * time.Second
 
-// inbox keeps what came, by payload.
+// inbox keeps the received messages by payload.
 type inbox struct {
 	mu   sync.Mutex
 	seen map[string]int
@@ -76,7 +76,7 @@ var executors = bus.Subscription{
 	DeadLetter:  bus.TasksDead,
 }
 
-func TestBrokerIsAwayAtFirst(t *testing.T) {
+func TestBrokerUnavailableAtStart(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	require.NoError(t, b.Open(t).Setup(t.Context(), bus.Topics(2)))
@@ -93,7 +93,7 @@ func TestBrokerIsAwayAtFirst(t *testing.T) {
 
 	published := make(chan error, 1)
 	go func() { published <- late.Publish(t.Context(), bus.TasksNormal, text("kept")) }()
-	time.AfterFunc(time.Second, b.proxy(late).Mend)
+	time.AfterFunc(time.Second, b.proxy(late).Restore)
 	_, err = late.Subscribe(t.Context(), executors, got.handle)
 	require.NoError(t, err)
 	require.NoError(t, <-published)
@@ -106,7 +106,7 @@ func TestBrokerIsAwayAtFirst(t *testing.T) {
 	)
 }
 
-func TestConnectionIsLost(t *testing.T) {
+func TestConnectionLost(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	p, victim := b.Open(t), b.Open(t)
@@ -124,15 +124,15 @@ func TestConnectionIsLost(t *testing.T) {
 	go func() { published <- victim.Publish(t.Context(), bus.TasksNormal, text("during, by the victim")) }()
 	require.NoError(t, p.Publish(t.Context(), bus.TasksNormal, text("during")))
 	require.NoError(t, p.Publish(t.Context(), bus.TimersChanged, text("the first change")))
-	b.proxy(victim).Mend()
+	b.proxy(victim).Restore()
 	require.NoError(t, <-published)
 	tasks.awaits(t, "during")
 	tasks.awaits(t, "during, by the victim")
 	changes.awaits(t, "the first change")
 }
 
-// TestCopiesDoNotPileUp: who publishes again and again while the broker is away leaves one copy
-// behind, not one for each try.
+// TestCopiesDoNotPileUp: a publisher that repeats its messages while the broker is unavailable
+// leaves one copy, not one per attempt.
 func TestCopiesDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
@@ -152,7 +152,7 @@ func TestCopiesDoNotPileUp(t *testing.T) {
 		)
 		cancel()
 	}
-	b.proxy(far).Mend()
+	b.proxy(far).Restore()
 	require.NoError(t, far.Publish(t.Context(), bus.TasksNormal, text("again"), text("after")))
 	got.awaits(t, "after")
 	got.mu.Lock()
@@ -160,7 +160,7 @@ func TestCopiesDoNotPileUp(t *testing.T) {
 	require.Equal(t, 2, got.seen["again"])
 }
 
-func TestTopicsAreLost(t *testing.T) {
+func TestTopicsLost(t *testing.T) {
 	t.Parallel()
 	place := testenv.Pulsar(t)
 	p := open(t, place, place.URL)
@@ -187,7 +187,7 @@ func TestTopicsAreLost(t *testing.T) {
 	changes.awaits(t, "after")
 }
 
-func TestSlicesComeAlone(t *testing.T) {
+func TestSlicesAreNotBatched(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
 	p := b.Open(t)
@@ -205,7 +205,7 @@ func TestSlicesComeAlone(t *testing.T) {
 		require.NoError(t, err)
 	}
 	var msgs []bus.Message
-	for i := range 8 { // one in hand and one in the queue of each
+	for i := range 8 { // one being handled and one queued per consumer
 		msgs = append(msgs, text(fmt.Sprint(i)))
 	}
 	require.NoError(t, p.Publish(t.Context(), bus.Slices, msgs...))
@@ -252,9 +252,9 @@ func TestSetup(t *testing.T) {
 	)
 }
 
-// TestSetupGoesOn: a broker answers a dozen questions and is then too slow for one. Beginning anew
-// each time would never come to the end.
-func TestSetupGoesOn(t *testing.T) {
+// TestSetupResumes: the broker answers a dozen requests and then times out once. Starting over each
+// time would never finish.
+func TestSetupResumes(t *testing.T) {
 	t.Parallel()
 	place := testenv.Pulsar(t)
 	target, err := url.Parse(place.AdminURL)

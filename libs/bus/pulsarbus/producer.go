@@ -16,22 +16,22 @@ import (
 const (
 	batchDelay    = 2 * time.Millisecond // how long a batch waits to fill
 	batchMessages = 1000
-	maxPending    = 10_000 // messages per partition that are not confirmed
+	maxPending    = 10_000 // unconfirmed messages per partition
 )
 
-// producer sends to one topic. The client's producer is made by the first Publish, and made anew
+// producer sends to one topic. The first Publish creates the client's producer. It is recreated
 // when it is gone.
 type producer struct {
 	topic bus.Topic
 
 	mu        sync.Mutex
-	ready     chan struct{} // closed when making has ended; nil when nobody makes one
+	ready     chan struct{} // closed when the creation has ended; nil if none runs
 	current   pulsar.Producer
-	err       error         // why making ended without one
-	abandoned *confirmation // of messages whose publisher gave up, and which the client still holds
+	err       error         // why the last creation failed
+	abandoned *confirmation // messages whose publisher gave up, but which the client still holds
 }
 
-// Publish implements bus.Publisher. When ctx ends first, what was handed to the client may still be
+// Publish implements bus.Publisher. If ctx ends first, messages that the client holds may still be
 // sent.
 func (b *Bus) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Message) error {
 	b.mu.Lock()
@@ -54,7 +54,8 @@ func (b *Bus) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Message)
 	return nil
 }
 
-// publish repeats with a new producer what an old one that is gone did not confirm.
+// publish sends the messages. If the producer is gone, it repeats the unconfirmed ones with a new
+// producer.
 func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) error {
 	for len(msgs) > 0 {
 		current, err := b.producer(ctx, p)
@@ -74,7 +75,7 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 		b.log.Warn().
 			Err(err).
 			Str("topic", string(p.topic)).
-			Msg("producer is gone, making a new one")
+			Msg("producer closed, creating a new one")
 		p.discard(current)
 		if err := pause(ctx, b.ctx, minRetry); err != nil {
 			return err
@@ -83,9 +84,9 @@ func (b *Bus) publish(ctx context.Context, p *producer, msgs []bus.Message) erro
 	return ctx.Err()
 }
 
-// awaitAbandoned waits until the broker has answered for what the client holds of publishers that gave up.
-// They publish the same again, and again: while the broker is away, copies would pile up that hold
-// up everything else when it is back.
+// awaitAbandoned waits until the broker has answered for messages whose publishers gave up. Those
+// publishers repeat the same messages. Without this wait, copies would accumulate during an outage
+// and delay everything after it.
 func (b *Bus) awaitAbandoned(ctx context.Context, p *producer) error {
 	p.mu.Lock()
 	abandoned := p.abandoned
@@ -108,7 +109,7 @@ func (b *Bus) awaitAbandoned(ctx context.Context, p *producer) error {
 	return nil
 }
 
-// producer waits for the client's producer.
+// producer returns the client's producer, and waits while it is being created.
 func (b *Bus) producer(ctx context.Context, p *producer) (pulsar.Producer, error) {
 	p.mu.Lock()
 	if p.current != nil {
@@ -139,8 +140,8 @@ func (b *Bus) producer(ctx context.Context, p *producer) (pulsar.Producer, error
 	}
 }
 
-// makeProducer makes the client's producer, whether or not those who wait give up: others will
-// come.
+// makeProducer creates the client's producer. It continues even if all callers give up, because
+// others will need it.
 func (b *Bus) makeProducer(p *producer) {
 	options := pulsar.ProducerOptions{
 		Topic: b.full(
@@ -148,15 +149,15 @@ func (b *Bus) makeProducer(p *producer) {
 		),
 		MaxPendingMessages: maxPending,
 		BackOffPolicyFunc:  newReconnectBackoff,
-		// the context of Publish is the limit, and what waits is bounded.
+		// The context of Publish is the limit, and pending messages are bounded.
 		SendTimeout:             -1,
 		BatchingMaxPublishDelay: batchDelay,
 		BatchingMaxMessages:     batchMessages,
 	}
 	if p.topic == bus.Slices {
-		// Each slice goes to a trigger of its own: a batch goes to one consumer. Batches of one,
-		// because without batching the client takes a message with an empty payload for a corrupt
-		// one and discards it.
+		// Each slice goes to its own trigger, but a batch goes to one consumer. So batches have one
+		// message. Batching stays on, because without it the client discards messages with empty
+		// payloads as corrupt.
 		options.BatchingMaxMessages = 1
 	}
 	create := func() (pulsar.Producer, error) {
@@ -166,7 +167,7 @@ func (b *Bus) makeProducer(p *producer) {
 		}
 		return made, err
 	}
-	made, err := await(b.ctx, b, "making a producer", create, pulsar.Producer.Close)
+	made, err := await(b.ctx, b, "creating a producer", create, pulsar.Producer.Close)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current, p.err = made, err
@@ -174,7 +175,7 @@ func (b *Bus) makeProducer(p *producer) {
 	p.ready = nil
 }
 
-// discard forgets a producer that is gone.
+// discard closes a producer that is gone, and forgets it.
 func (p *producer) discard(gone pulsar.Producer) {
 	p.mu.Lock()
 	lost := p.current == gone
@@ -187,13 +188,13 @@ func (p *producer) discard(gone pulsar.Producer) {
 	}
 }
 
-// confirmation collects the broker's answers to one call of Publish.
+// confirmation collects the broker's answers for one call of Publish.
 type confirmation struct {
 	mu       sync.Mutex
-	answered []bool // by message: the first answer counts
+	answered []bool // by message; only the first answer counts
 	left     int
 	err      error
-	failed   []int // the messages that were not confirmed
+	failed   []int // messages that were not confirmed
 	done     chan struct{}
 }
 
@@ -215,7 +216,8 @@ func (c *confirmation) answer(i int, err error) {
 	}
 }
 
-// send sends, pipelined, and waits until all are confirmed. It returns those that were not.
+// send sends the messages, pipelined, and waits for all confirmations. It returns the unconfirmed
+// messages.
 func (b *Bus) send(
 	ctx context.Context,
 	p *producer,
@@ -236,7 +238,7 @@ func (b *Bus) send(
 	case <-c.done:
 	case <-ctx.Done():
 		p.mu.Lock()
-		if p.current == to { // one that was lost holds up nobody
+		if p.current == to { // a discarded producer blocks nobody
 			p.abandoned = c
 		}
 		p.mu.Unlock()
@@ -253,8 +255,8 @@ func (b *Bus) send(
 	return failed, c.err
 }
 
-// send sends one message. The client panics when its producer closes (because the topic is gone)
-// while a message is handed to it: that is an answer too.
+// send sends one message. The client panics if its producer closes during the call (because the
+// topic is gone). That counts as an answer.
 func (c *confirmation) send(
 	ctx context.Context,
 	p pulsar.Producer,

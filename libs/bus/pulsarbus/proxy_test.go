@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy stands between one process and the broker, and can cut the cable.
+// proxy forwards between one process and the broker, and can cut the connections.
 type proxy struct {
 	listener net.Listener
 	target   string
@@ -76,8 +76,8 @@ func (p *proxy) Cut() {
 	p.conns = nil
 }
 
-// Mend ends a Cut.
-func (p *proxy) Mend() {
+// Restore ends a Cut.
+func (p *proxy) Restore() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut = false

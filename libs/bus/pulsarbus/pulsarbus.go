@@ -1,13 +1,13 @@
 // Package pulsarbus is the message bus on Apache Pulsar. It keeps the promises of package bus.
 //
-// A topic is persistent://<tenant>/<namespace>/<name>. Consumers are Shared; acknowledgements go to
-// the broker within 20 ms, per message also inside a batch. A message that fails is given back with
-// the back-off of package bus; as Pulsar redelivers whole batches, messages of the same batch that
-// are still in a queue may then come twice.
+// A topic is persistent://<tenant>/<namespace>/<name>. Subscriptions are Shared. Acknowledgements
+// reach the broker within 20 ms, per message even inside a batch. A failed message is nacked with
+// the back-off of package bus. Pulsar redelivers whole batches, so queued messages of the same
+// batch may then arrive twice.
 //
-// The broker may be away at any time: New does not connect, everything else waits for it until its
-// context ends, and producers and consumers reconnect by themselves. A topic that was deleted is
-// made again as the last Setup on this bus said, and its producers and consumers with it.
+// The broker may be unavailable at any time. New does not connect; every other call waits for the
+// broker until its context ends. Producers and consumers reconnect by themselves. A deleted topic
+// is recreated according to the last Setup on this bus, with its producers and consumers.
 package pulsarbus
 
 import (
@@ -24,38 +24,38 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// Where a bus lives that is not told.
+// Defaults of Config.
 const (
 	DefaultTenant    = "carillon"
 	DefaultNamespace = "main"
 )
 
-// Limits of talking to the broker.
+// Timeouts and intervals of requests to the broker.
 const (
 	connectTimeout   = 5 * time.Second
 	operationTimeout = 5 * time.Second        // of one request on a connection
-	closeTimeout     = 10 * time.Second       // for what is in flight when the bus closes
+	closeTimeout     = 10 * time.Second       // for unconfirmed messages when the bus closes
 	minRetry         = 100 * time.Millisecond // between attempts to reach the broker
 	maxRetry         = 2 * time.Second
 )
 
-// Config says where Pulsar is.
+// Config locates Pulsar.
 type Config struct {
 	URL       string // pulsar://host:port or pulsar+ssl://host:port
 	AdminURL  string // http://host:port; for Setup and Backlog
 	Tenant    string // default DefaultTenant
 	Namespace string // default DefaultNamespace
-	Token     string // JWT for both; empty: none
+	Token     string // JWT for both URLs; empty means none
 }
 
-// Options of a bus.
+// Options configure a bus.
 type Options struct {
 	Config
 	Log        zerolog.Logger
-	Registerer prometheus.Registerer // for the client's own metrics; nil: they are not exposed
+	Registerer prometheus.Registerer // for the client's own metrics; nil means not exposed
 }
 
-// Bus is one process's access to Pulsar.
+// Bus is one process's connection to Pulsar. It is safe for concurrent use.
 type Bus struct {
 	client pulsar.Client
 	rest   *rest
@@ -64,23 +64,23 @@ type Bus struct {
 
 	ctx    context.Context // ends when the bus closes
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // everything that the bus started
+	wg     sync.WaitGroup // all goroutines of the bus
 
 	mu              sync.Mutex
 	closed          bool
-	inFlight        sync.WaitGroup // calls of Publish
+	inFlight        sync.WaitGroup // running calls of Publish
 	producers       map[bus.Topic]*producer
 	consumers       map[bus.Consumer]struct{}
-	specs           map[bus.Topic]bus.TopicSpec // of Setup, to make a lost topic again
-	incompleteSetup map[bus.Topic]bool          // made by a Setup that has not come to its end
-	// closed when the ping that runs is over; nil when none runs.
+	specs           map[bus.Topic]bus.TopicSpec // specs of Setup, to recreate lost topics
+	incompleteSetup map[bus.Topic]bool          // topics created by a Setup that has not finished
+	// pinging is closed when the running ping ends; nil if none runs.
 	pinging chan struct{}
 	pingErr error // of the last ping
 }
 
 var _ bus.Bus = (*Bus)(nil)
 
-// New returns a bus. It fails only for options that can never work, not for a broker that is away.
+// New returns a bus. It fails only for invalid options, not if the broker is unavailable.
 func New(o Options) (*Bus, error) {
 	if o.URL == "" || o.AdminURL == "" {
 		return nil, errors.New("pulsarbus needs a URL and an admin URL")
@@ -92,7 +92,7 @@ func New(o Options) (*Bus, error) {
 		o.Namespace = DefaultNamespace
 	}
 	if o.Registerer == nil {
-		// the client's default would be the package-wide one.
+		// The default of the client is a global registry.
 		o.Registerer = prometheus.NewRegistry()
 	}
 	admin, err := newREST(o.AdminURL, o.Token)
@@ -112,7 +112,7 @@ func New(o Options) (*Bus, error) {
 	}
 	client, err := pulsar.NewClient(options)
 	if err != nil {
-		return nil, fmt.Errorf("making a Pulsar client for %s: %w", o.URL, err)
+		return nil, fmt.Errorf("creating a Pulsar client for %s: %w", o.URL, err)
 	}
 	b := &Bus{
 		client: client, rest: admin, config: o.Config, log: o.Log,
@@ -123,8 +123,7 @@ func New(o Options) (*Bus, error) {
 	return b, nil
 }
 
-// Ping implements bus.Admin: it asks a broker where a topic is. Pings at the same time share one
-// question.
+// Ping implements bus.Admin: it looks up a topic at a broker. Concurrent pings share one request.
 func (b *Bus) Ping(ctx context.Context) error {
 	b.mu.Lock()
 	if b.closed {
@@ -143,27 +142,27 @@ func (b *Bus) Ping(ctx context.Context) error {
 		defer b.mu.Unlock()
 		return b.pingErr
 	case <-ctx.Done():
-		return fmt.Errorf("asking the broker: %w", ctx.Err())
+		return fmt.Errorf("pinging the broker: %w", ctx.Err())
 	}
 }
 
 func (b *Bus) ping() {
 	_, err := b.client.TopicPartitions(b.full(bus.Slices))
 	if isNotFound(err) {
-		err = nil // it answered
+		err = nil // the broker answered
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
-		err = fmt.Errorf("asking the broker: %w", err)
+		err = fmt.Errorf("pinging the broker: %w", err)
 	}
 	b.pingErr = err
 	close(b.pinging)
 	b.pinging = nil
 }
 
-// Close implements bus.Bus: consumers give back what they have, then calls of Publish get
-// closeTimeout to be confirmed.
+// Close implements bus.Bus. Consumers return unacknowledged messages. Then running calls of Publish
+// get closeTimeout for their confirmations.
 func (b *Bus) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -186,7 +185,7 @@ func (b *Bus) Close() error {
 	case <-time.After(closeTimeout):
 	}
 	b.cancel()
-	<-flushed // every Publish has heard it
+	<-flushed // every Publish has returned
 	b.wg.Wait()
 	b.client.Close()
 	b.rest.client.CloseIdleConnections()
@@ -198,7 +197,7 @@ func (b *Bus) full(t bus.Topic) string {
 	return fmt.Sprintf("persistent://%s/%s/%s", b.config.Tenant, b.config.Namespace, t)
 }
 
-// attach adds a consumer to what Close closes.
+// attach registers a consumer, so that Close closes it.
 func (b *Bus) attach(c bus.Consumer) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

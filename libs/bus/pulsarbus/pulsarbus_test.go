@@ -16,9 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A producer whose topic was deleted leaves the goroutine that reconnects it behind. Of one
-	// that nobody closes, the loop that starts this goroutine would be left too. It may be in the
-	// middle of a try when the tests end.
+	// A producer whose topic was deleted leaks the goroutine that reconnects it. If nobody closes
+	// the producer, the loop that starts this goroutine leaks too. It may be in the middle of an
+	// attempt when the tests end.
 	goleak.VerifyTestMain(
 		m,
 		goleak.IgnoreAnyFunction(
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	)
 }
 
-// broker is a namespace whose buses reach the broker through a proxy each.
+// broker is a namespace. Each of its buses connects through a proxy of its own.
 type broker struct {
 	place testenv.PulsarNamespace
 

@@ -15,11 +15,11 @@ import (
 
 const (
 	restTimeout = 10 * time.Second // of one request
-	restMaxBody = 1 << 20          // bytes of an answer that are read
+	restMaxBody = 1 << 20          // largest response read, in bytes
 )
 
-// rest speaks the admin REST API. The client library's own admin package takes no context in most
-// calls.
+// rest is a client of the admin REST API. Most calls of the library's admin package take no
+// context.
 type rest struct {
 	base   string
 	token  string
@@ -42,7 +42,7 @@ func newREST(base, token string) (*rest, error) {
 	}, nil
 }
 
-// statusError is an answer that is not a success.
+// statusError is an unsuccessful response.
 type statusError struct {
 	code   int
 	reason string
@@ -50,7 +50,7 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.code, e.reason) }
 
-// status returns the status code behind an error, 0 where there is none.
+// status returns the status code of an error, or 0.
 func status(err error) int {
 	if s, ok := errors.AsType[*statusError](err); ok {
 		return s.code
@@ -58,7 +58,8 @@ func status(err error) int {
 	return 0
 }
 
-// create puts something that may be there already: of two that create it at once, one gets 409.
+// create creates a resource that may already exist. If two create it concurrently, one gets 409,
+// which is no error.
 func (r *rest) create(ctx context.Context, path string, in any) error {
 	err := r.do(ctx, http.MethodPut, path, in, nil)
 	if status(err) == http.StatusConflict {
@@ -67,7 +68,7 @@ func (r *rest) create(ctx context.Context, path string, in any) error {
 	return err
 }
 
-// do sends in as JSON, if it is not nil, and reads the answer into out, if that is not nil.
+// do sends in as JSON unless it is nil, and decodes the response into out unless it is nil.
 func (r *rest) do(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -88,7 +89,7 @@ func (r *rest) do(ctx context.Context, method, path string, in, out any) error {
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return err // it names method and URL
+		return err // err names the method and the URL
 	}
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, restMaxBody))
@@ -111,7 +112,7 @@ func (r *rest) do(ctx context.Context, method, path string, in, out any) error {
 	return nil
 }
 
-// reason digs the message out of an error's body.
+// reason extracts the message from an error response.
 func reason(body []byte) string {
 	var answer struct{ Reason string }
 	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {

@@ -16,14 +16,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/logging"
 )
 
-// Setup implements bus.Admin: tenant, namespace, topics with their partitions, subscriptions,
-// retention and schemas. Every step may run twice or at once with another's. It waits for a broker
-// that is away, until ctx ends. The next Setup goes on where one ended that did not get through: a
-// broker that is slow, as when a whole deployment starts at once, is not asked for the same from
-// the beginning, over and over.
+// Setup implements bus.Admin. It creates tenant, namespace, topics with partitions, subscriptions,
+// retention and schemas. Every step may run twice or concurrently with another process.
 //
-// In the namespace topics are neither made by whoever names them (a topic that came by itself would
-// have no subscriptions, and lose what is published) nor deleted when nobody uses them.
+// If the broker is unavailable, Setup waits until ctx ends. A Setup that did not finish is resumed
+// by the next: a slow broker does not get the same requests again. That matters when a whole
+// deployment starts at once.
+//
+// The namespace neither creates topics on use nor deletes unused ones. A topic created on use would
+// have no subscriptions and lose its messages.
 func (b *Bus) Setup(ctx context.Context, specs []bus.TopicSpec) error {
 	if b.isClosed() {
 		return bus.ErrClosed
@@ -39,7 +40,7 @@ func (b *Bus) Setup(ctx context.Context, specs []bus.TopicSpec) error {
 		); code >= 400 && code < 500 && code != http.StatusNotFound &&
 			code != http.StatusTooManyRequests &&
 			code != http.StatusPreconditionFailed {
-			return fmt.Errorf("setting up the bus: %w", err) // repeating it would not help
+			return fmt.Errorf("setting up the bus: %w", err) // repeating cannot help
 		}
 		b.log.Warn().Err(err).Msg("bus is not set up yet")
 		if pause(ctx, b.ctx, wait) != nil {
@@ -56,7 +57,7 @@ func (b *Bus) Setup(ctx context.Context, specs []bus.TopicSpec) error {
 	return nil
 }
 
-// restore makes a topic again that was lost. Without a Setup on this bus it does nothing.
+// restore recreates a lost topic. It does nothing if this bus had no Setup.
 func (b *Bus) restore(topic bus.Topic) error {
 	b.mu.Lock()
 	spec, ok := b.specs[topic]
@@ -101,7 +102,8 @@ func (b *Bus) setupNamespace(ctx context.Context) error {
 	) + "/" + url.PathEscape(
 		b.config.Namespace,
 	)
-	// Most brokers let only a superuser see tenants: where the namespace is there, nobody asks.
+	// Most brokers show tenants only to a superuser. If the namespace exists, the tenant is not
+	// requested.
 	var policies struct{}
 	if err := b.rest.do(ctx, http.MethodGet, ns, nil, &policies); err != nil {
 		if status(err) != http.StatusNotFound {
@@ -145,7 +147,7 @@ func (b *Bus) path(topic bus.Topic) string {
 	)
 }
 
-// setupTopic makes a topic. A partitioned one may grow, but never shrinks.
+// setupTopic creates a topic. It adds partitions if some are missing, and never removes any.
 func (b *Bus) setupTopic(ctx context.Context, s bus.TopicSpec) error {
 	path := b.path(s.Topic)
 	if s.Partitions == 0 {
@@ -162,7 +164,8 @@ func (b *Bus) setupTopic(ctx context.Context, s bus.TopicSpec) error {
 		}
 		if have < s.Partitions {
 			err := b.rest.do(ctx, http.MethodPost, path+"/partitions", s.Partitions, nil)
-			if err != nil && status(err) != http.StatusConflict { // another one made it grow
+			// another process added the partitions
+			if err != nil && status(err) != http.StatusConflict {
 				return err
 			}
 		}
@@ -183,14 +186,14 @@ func (b *Bus) setupTopic(ctx context.Context, s bus.TopicSpec) error {
 	return b.setupSchema(ctx, s)
 }
 
-// busyTries and busyWait bound how long a subscription is waited for that another process is just
-// making: services that start together meet here, and each would else begin its whole set-up anew.
+// busyTries and busyWait limit the wait for a subscription that another process is creating.
+// Services that start together meet here, and without the wait each would restart its whole set-up.
 const (
 	busyTries = 30
 	busyWait  = 100 * time.Millisecond
 )
 
-// setupSubscription makes a subscription from the earliest message on.
+// setupSubscription creates a subscription at the earliest message.
 func (b *Bus) setupSubscription(ctx context.Context, path string) error {
 	earliest := map[string]any{"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
 	for try := 1; ; try++ {
@@ -204,8 +207,8 @@ func (b *Bus) setupSubscription(ctx context.Context, path string) error {
 	}
 }
 
-// setupSchema registers the topic's schema. The wire is guarded by the check for breaking changes
-// in the build; a broker that finds a schema incompatible is told of in the log, and nothing stops.
+// setupSchema registers the schema of the topic. If the broker finds it incompatible, that is only
+// logged: the build checks for breaking changes.
 func (b *Bus) setupSchema(ctx context.Context, s bus.TopicSpec) error {
 	if s.Schema == nil {
 		return nil
@@ -234,8 +237,8 @@ func (b *Bus) partitions(ctx context.Context, topic bus.Topic) (int, error) {
 	return meta.Partitions, err
 }
 
-// Backlog implements bus.Admin. Pulsar counts a batch as one message, and a batch of which a part
-// is acknowledged too: the number is a lower bound, and exact at 0.
+// Backlog implements bus.Admin. Pulsar counts a batch as one message, even if a part is
+// acknowledged. So the number is a lower bound, but 0 is exact.
 func (b *Bus) Backlog(ctx context.Context, topic bus.Topic, subscription string) (int64, error) {
 	if b.isClosed() {
 		return 0, bus.ErrClosed

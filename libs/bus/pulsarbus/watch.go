@@ -11,21 +11,24 @@ import (
 
 const (
 	watchEvery = 5 * time.Second
-	// looks in a row after which a consumer that the broker does not know is made anew.
+	// watchMisses is the number of consecutive checks without the consumer after which it is
+	// recreated.
 	watchMisses = 3
-	// After an alarm the looks are nearer, and so many in a row, before it is back to the usual.
+	// After a reconnect signal, the next reconnectChecks checks run every reconnectCheckEvery.
 	reconnectCheckEvery = time.Second
 	reconnectChecks     = 15
 )
 
-// identity names a consumer, so that it can be found among the broker's.
+// identity returns a unique name for a consumer, to find it at the broker.
 func identity() string { return "carillon-" + rand.Text() }
 
-// watch looks from time to time, until ctx ends, whether the broker still knows a consumer on every
-// partition of its topic, and calls again when it does not. It is needed because the client gives
-// up without a word when a topic is deleted. anew tells that the topic was gone as a whole, and is
-// another one now. Asking on the client's own connection would hang while it reconnects, so the
-// admin API is asked; while that is away, nothing is known and nothing happens.
+// watch checks periodically, until ctx ends, that the broker knows a consumer on every partition of
+// its topic. If not, it calls recreate. This is needed because the client silently gives up when a
+// topic is deleted.
+//
+// topicRecreated reports that the whole topic was gone and is a new one. The check uses the admin
+// API, because a request on the client's connection would block while it reconnects. While the
+// admin API is unavailable, watch does nothing.
 func (b *Bus) watch(
 	ctx context.Context,
 	topic bus.Topic,
@@ -69,7 +72,7 @@ func (b *Bus) watch(
 	}
 }
 
-// topicStats is what the broker tells of a topic or partition.
+// topicStats are the statistics of a topic or partition.
 type topicStats struct {
 	Subscriptions map[string]struct {
 		MsgBacklog int64
@@ -88,7 +91,7 @@ func (s topicStats) has(name string) bool {
 	return false
 }
 
-// isConnected tells whether a consumer is connected to every partition of a topic.
+// isConnected reports whether a consumer is connected to every partition of a topic.
 func (b *Bus) isConnected(ctx context.Context, topic bus.Topic, name string) (bool, error) {
 	n, err := b.partitions(ctx, topic)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package pulsartopics shows the topics of a deployment as an operator wants to see them: what
-// there is, what waits, who reads, and what the messages say. It talks to Pulsar's admin API only,
-// and reading disturbs nobody: nothing is acknowledged, no cursor moves and no consumer appears.
-// The one thing that changes something is Reset.
+// Package pulsartopics shows operators the topics of a deployment: their state, backlog, consumers
+// and messages. It uses only Pulsar's admin API. Reading has no side effects: it acknowledges
+// nothing, moves no cursor and adds no consumer. Only Reset changes something.
 package pulsartopics

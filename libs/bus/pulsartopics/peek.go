@@ -15,22 +15,22 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// MaxPeek is how many messages a call may ask for: each costs a request or more.
+// MaxPeek is the largest number of messages per call. Each message costs at least one request.
 const MaxPeek = 1000
 
-// Message is one that somebody looks at. Properties are not shown: the admin client mixes up those
-// of a batch, and what they say stands in the payload too.
+// Message is a message for display. It has no properties: the admin client mixes up those of a
+// batch, and the payload has the same information.
 type Message struct {
-	ID        string    // ledger:entry:partition, and the place in the batch
-	Published time.Time // by the producer's clock; zero where the broker does not say
+	ID        string    // ledger:entry:partition, and the position in the batch
+	Published time.Time // by the clock of the producer; zero if unknown
 	Decoded   proto.Message
-	Raw       []byte // as it was sent
-	Err       error  // why it could not be decoded
+	Raw       []byte // payload as it was sent
+	Err       error  // why decoding failed
 }
 
-// PeekBacklog returns up to n messages that a subscription has not acknowledged, the oldest of each
-// partition first, in the order of their publication. What it returns may be gone by then:
-// consumers go on.
+// PeekBacklog returns up to n unacknowledged messages of a subscription: the oldest of each
+// partition, in order of publication. Consumers continue meanwhile, so the messages may already be
+// acknowledged.
 func (t *Topics) PeekBacklog(
 	ctx context.Context,
 	topic bus.Topic,
@@ -57,8 +57,8 @@ func (t *Topics) PeekBacklog(
 	return out[:min(n, len(out))], nil
 }
 
-// peek asks for n messages. The admin client answers with an error alone when there are fewer: then
-// it is asked for fewer, by halves.
+// peek returns up to n messages. If there are fewer, the admin client returns only an error, so
+// peek searches for the largest number that succeeds.
 func (t *Topics) peek(
 	ctx context.Context,
 	part utils.TopicName,
@@ -80,9 +80,8 @@ func (t *Topics) peek(
 	return best, nil
 }
 
-// PeekLatest returns up to n messages that were published last, the oldest of them first, whoever has
-// read them. Topics without retention keep what all subscriptions have acknowledged for as long as
-// its ledger is open.
+// PeekLatest returns the last n published messages, oldest first, whether or not they were read. A
+// topic without retention keeps acknowledged messages only while their ledger is open.
 func (t *Topics) PeekLatest(ctx context.Context, topic bus.Topic, n int) ([]Message, error) {
 	spec, name, err := t.find(topic)
 	if err != nil {
@@ -104,7 +103,7 @@ func (t *Topics) PeekLatest(ctx context.Context, topic bus.Topic, n int) ([]Mess
 	return out[max(0, len(out)-n):], nil
 }
 
-// tail walks back from the last entry of a topic, ledger by ledger.
+// tail reads backwards from the last entry of a topic, ledger by ledger.
 func (t *Topics) tail(ctx context.Context, part utils.TopicName, n int) ([]*utils.Message, error) {
 	st, err := t.admin.Topics().GetInternalStatsWithContext(ctx, part)
 	if err != nil {
@@ -114,13 +113,13 @@ func (t *Topics) tail(ctx context.Context, part utils.TopicName, n int) ([]*util
 	for i, l := range slices.Backward(st.Ledgers) {
 		entries := l.Entries
 		if i == len(st.Ledgers)-1 {
-			entries = max(entries, st.CurrentLedgerEntries) // of the open one the list says 0
+			entries = max(entries, st.CurrentLedgerEntries) // the list shows 0 for the open ledger
 		}
 		for entry := entries - 1; entry >= 0 && len(out) < n; entry-- {
 			found, err := t.admin.Subscriptions().
 				GetMessagesByIDWithContext(ctx, part, l.LedgerID, entry)
 			if isNotFound(err) {
-				return out, nil // trimmed meanwhile, and so is all before it
+				return out, nil // trimmed meanwhile, with everything before it
 			}
 			if err != nil {
 				return nil, err
@@ -131,14 +130,14 @@ func (t *Topics) tail(ctx context.Context, part utils.TopicName, n int) ([]*util
 	return out, nil
 }
 
-// DeadLetter is a fire that was given up, or a message that nobody could read.
+// DeadLetter is a fire that was given up, or a message that could not be decoded.
 type DeadLetter struct {
 	Message
 
-	Task *carillonv1.DeadTask // nil where even the letter could not be read
+	Task *carillonv1.DeadTask // nil if the dead letter itself could not be decoded
 }
 
-// DeadLetters returns up to n dead letters that wait for the operators, the oldest first.
+// DeadLetters returns up to n dead letters that wait for operators, oldest first.
 func (t *Topics) DeadLetters(ctx context.Context, n int) ([]DeadLetter, error) {
 	msgs, err := t.PeekBacklog(ctx, bus.TasksDead, bus.SubOperators, n)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// Position is where a cursor is set: at one of the ends, or at the first message published at an
-// instant or later.
+// Position is a position of a cursor: one of the ends, or the first message published at or after
+// an instant.
 type Position struct {
 	Earliest, Latest bool
 	At               time.Time
 }
 
-// Reset sets the cursor of a subscription on every partition. Going back delivers again what was
-// acknowledged and is still kept; going forward gives up what waits. Consumers are cut off and come
-// back by themselves. It is not one step for all partitions: when it fails halfway, the rest stays
-// where it was, and doing it again is safe.
+// Reset sets the cursor of a subscription on every partition. Moving it back redelivers
+// acknowledged messages that are still kept. Moving it forward skips waiting messages. Consumers
+// are disconnected and reconnect by themselves. Reset is not atomic: if it fails, some partitions
+// are unchanged, and it is safe to repeat.
 func (t *Topics) Reset(
 	ctx context.Context,
 	topic bus.Topic,

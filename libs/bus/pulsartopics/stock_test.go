@@ -17,8 +17,8 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// TestStockClientReadsTheSame: the Python client, which has none of our files, reads each kind of
-// message by the schema that its topic registered.
+// TestStockClientReadsTheSame: the Python client, which has none of our files, decodes each kind of
+// message with the schema registered for its topic.
 func TestStockClientReadsTheSame(t *testing.T) {
 	t.Parallel()
 	python := testenv.PulsarClient(t)

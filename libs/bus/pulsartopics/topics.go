@@ -19,15 +19,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// Config says where the topics are.
+// Config locates the topics.
 type Config struct {
 	AdminURL  string // http://host:port
 	Tenant    string
 	Namespace string
-	Token     string // empty: none
+	Token     string // empty means none
 }
 
-// Topics is access to the topics of one deployment. It is safe for concurrent use.
+// Topics gives access to the topics of one deployment. It is safe for concurrent use.
 type Topics struct {
 	admin     admin.Client
 	transport *http.Transport
@@ -35,8 +35,8 @@ type Topics struct {
 	specs     []bus.TopicSpec
 }
 
-// answerTimeout is how long the broker may think about one question; a caller's context bounds the
-// whole.
+// answerTimeout limits the wait for one response of the broker. The context of the caller limits
+// the whole call.
 const answerTimeout = 20 * time.Second
 
 // New returns access to the topics. It does not connect.
@@ -47,7 +47,7 @@ func New(c Config) (*Topics, error) {
 	if c.Token != "" {
 		var err error
 		if login, err = auth.NewAuthenticationToken(c.Token, transport); err != nil {
-			return nil, fmt.Errorf("taking the token: %w", err)
+			return nil, fmt.Errorf("using the token: %w", err)
 		}
 	}
 	a, err := admin.NewPulsarClientWithAuthProvider(
@@ -55,7 +55,7 @@ func New(c Config) (*Topics, error) {
 		login,
 	)
 	if err != nil {
-		return nil, fmt.Errorf("taking the admin URL: %w", err)
+		return nil, fmt.Errorf("using the admin URL: %w", err)
 	}
 	return &Topics{
 		admin:     a,
@@ -68,16 +68,16 @@ func New(c Config) (*Topics, error) {
 // Close closes idle connections.
 func (t *Topics) Close() { t.transport.CloseIdleConnections() }
 
-// ErrNoTopic says that the deployment has no topic of that name.
+// ErrNoTopic means that the deployment has no topic of that name.
 var ErrNoTopic = errors.New("no such topic")
 
-// Topic is what there is of one.
+// Topic describes one topic.
 type Topic struct {
 	Name          bus.Topic
-	Message       string // the full name of its message type
-	Schema        string // the schema's kind as registered; empty: none is
-	Missing       bool   // the set-up makes it, and it is not there
-	Partitions    int    // 0: not partitioned
+	Message       string // full name of its message type
+	Schema        string // kind of the registered schema; empty means none
+	Missing       bool   // Setup creates it, but it does not exist
+	Partitions    int    // 0 means not partitioned
 	InPerSecond   float64
 	OutPerSecond  float64
 	Bytes         int64
@@ -85,21 +85,21 @@ type Topic struct {
 	Subscriptions []Subscription
 }
 
-// Subscription is what there is of one. Pulsar counts a batch as one message where not all of it is
-// known: Backlog is a lower bound, and exact at 0.
+// Subscription describes one subscription. Pulsar counts a partly acknowledged batch as one
+// message. So Backlog is a lower bound, but 0 is exact.
 type Subscription struct {
 	Name      string
-	Type      string // Shared, …; empty while nobody ever consumed
-	Backlog   int64  // messages that are not acknowledged
-	Unacked   int64  // of them, those that consumers have
+	Type      string // Shared, …; empty before the first consumer
+	Backlog   int64  // unacknowledged messages
+	Unacked   int64  // unacknowledged messages that consumers hold
 	Consumers int
-	// Redeliveries per second; more than a few say that handlers fail.
+	// RedeliverPerSecond above a few means that handlers fail.
 	RedeliverPerSecond float64
 	OutPerSecond       float64
-	LastAck            time.Time // zero: never
+	LastAck            time.Time // zero means never
 }
 
-// List describes every topic that the set-up makes.
+// List describes every topic that Setup creates.
 func (t *Topics) List(ctx context.Context) ([]Topic, error) {
 	out := make([]Topic, 0, len(t.specs))
 	for _, s := range t.specs {
@@ -112,7 +112,7 @@ func (t *Topics) List(ctx context.Context) ([]Topic, error) {
 	return out, nil
 }
 
-// Describe describes one topic. One that is missing is no error: Missing says so.
+// Describe describes one topic. A missing topic is not an error: Missing is set.
 func (t *Topics) Describe(ctx context.Context, topic bus.Topic) (*Topic, error) {
 	spec, name, err := t.find(topic)
 	if err != nil {
@@ -121,7 +121,7 @@ func (t *Topics) Describe(ctx context.Context, topic bus.Topic) (*Topic, error) 
 	d := &Topic{Name: topic, Message: string(spec.Schema.FullName())}
 	meta, err := t.admin.Topics().GetMetadataWithContext(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("asking for topic %s: %w", topic, err)
+		return nil, fmt.Errorf("reading topic %s: %w", topic, err)
 	}
 	d.Partitions = meta.Partitions
 	var subs map[string]utils.SubscriptionStats
@@ -129,7 +129,7 @@ func (t *Topics) Describe(ctx context.Context, topic bus.Topic) (*Topic, error) 
 		s, err := t.admin.Topics().
 			GetPartitionedStatsWithOptionWithContext(ctx, name, false, precise)
 		if err != nil {
-			return nil, fmt.Errorf("asking for the state of topic %s: %w", topic, err)
+			return nil, fmt.Errorf("reading the statistics of topic %s: %w", topic, err)
 		}
 		d.InPerSecond, d.OutPerSecond, d.Bytes, d.Publishers = s.MsgRateIn, s.MsgRateOut, s.StorageSize, len(
 			s.Publishers,
@@ -142,7 +142,7 @@ func (t *Topics) Describe(ctx context.Context, topic bus.Topic) (*Topic, error) 
 			d.Missing = true
 			return d, nil
 		case err != nil:
-			return nil, fmt.Errorf("asking for the state of topic %s: %w", topic, err)
+			return nil, fmt.Errorf("reading the statistics of topic %s: %w", topic, err)
 		}
 		d.InPerSecond, d.OutPerSecond, d.Bytes, d.Publishers = s.MsgRateIn, s.MsgRateOut, s.StorageSize, len(
 			s.Publishers,
@@ -166,19 +166,19 @@ func (t *Topics) Describe(ctx context.Context, topic bus.Topic) (*Topic, error) 
 	switch {
 	case isNotFound(err):
 	case err != nil:
-		return nil, fmt.Errorf("asking for the schema of topic %s: %w", topic, err)
+		return nil, fmt.Errorf("reading the schema of topic %s: %w", topic, err)
 	default:
 		d.Schema = info.Type
 	}
 	return d, nil
 }
 
-// schemas is what the client's answer can do beyond the interface that it is declared as.
+// schemas has a method of the client's type that its declared interface lacks.
 type schemas interface {
 	GetSchemaInfoWithContext(ctx context.Context, topic string) (*utils.SchemaInfo, error)
 }
 
-// precise asks for backlogs that are counted instead of estimated.
+// precise requests exact backlogs instead of estimates.
 var precise = utils.GetStatsOptions{GetPreciseBacklog: true}
 
 // find returns a topic's spec and full name.
@@ -201,7 +201,7 @@ func (t *Topics) find(topic bus.Topic) (bus.TopicSpec, utils.TopicName, error) {
 	return t.specs[i], *name, nil
 }
 
-// Names returns the names of all topics that the set-up makes.
+// Names returns the names of all topics that Setup creates.
 func (t *Topics) Names() []bus.Topic {
 	names := make([]bus.Topic, len(t.specs))
 	for i, s := range t.specs {
@@ -210,7 +210,7 @@ func (t *Topics) Names() []bus.Topic {
 	return names
 }
 
-// parts returns the topics that messages are in: the partitions, or the topic itself.
+// parts returns the topics that hold messages: the partitions, or the topic itself.
 func (t *Topics) parts(
 	ctx context.Context,
 	topic bus.Topic,
@@ -218,7 +218,7 @@ func (t *Topics) parts(
 ) ([]utils.TopicName, error) {
 	meta, err := t.admin.Topics().GetMetadataWithContext(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("asking for topic %s: %w", topic, err)
+		return nil, fmt.Errorf("reading topic %s: %w", topic, err)
 	}
 	if meta.Partitions == 0 {
 		return []utils.TopicName{name}, nil
@@ -246,7 +246,7 @@ func instant(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// byTime orders messages by their publication.
+// byTime orders messages by publication.
 func byTime(a, b Message) int {
 	return cmp.Or(a.Published.Compare(b.Published), cmp.Compare(a.ID, b.ID))
 }

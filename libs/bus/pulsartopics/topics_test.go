@@ -64,7 +64,8 @@ func tasks(n int) []proto.Message {
 	return out
 }
 
-// consume acknowledges everything of a subscription until the test's part ends.
+// consume acknowledges all messages of a subscription until the returned function is called or the
+// test ends.
 func (d *deployment) consume(
 	t *testing.T,
 	topic bus.Topic,

@@ -9,17 +9,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-// entries are those of one slice: a sorted part and what came since it was sorted. Putting appends;
-// reading sorts what is fresh and merges it in, so that neither many puts nor many reads of a large
-// slice cost its size each time.
+// entries are the entries of one slice: a sorted part, and the entries put since it was sorted. Put
+// appends, and reads sort and merge. So neither many puts nor many reads of a large slice cost its
+// whole size each time.
 type entries struct {
 	generation string
 	sorted     []timer.Fire
 	unsorted   []timer.Fire
 }
 
-// minMerge is how many fresh marks are worth a merge without a reader: it rids the slice of marks
-// put twice.
+// minMerge is how many unsorted entries trigger a merge without a read. The merge removes entries
+// that were put twice.
 const minMerge = 1024
 
 func (m *entries) len() int { return len(m.sorted) + len(m.unsorted) }
@@ -32,7 +32,7 @@ func (m *entries) put(f timer.Fire) {
 	}
 }
 
-// compare orders marks by run, then by identity: fire and revision.
+// compare orders entries by run time, then by identity (fire and revision).
 func compare(a, b timer.Fire) int {
 	if c := cmp.Compare(a.RunAtMS, b.RunAtMS); c != 0 {
 		return c
@@ -43,7 +43,8 @@ func compare(a, b timer.Fire) int {
 	return cmp.Compare(a.Rev, b.Rev)
 }
 
-// merge sorts the fresh marks in. Of marks with one identity the one put last stays.
+// merge sorts the unsorted entries into the sorted part. Of entries with the same identity it keeps
+// the one put last.
 func (m *entries) merge() {
 	if len(m.unsorted) == 0 {
 		return
@@ -68,7 +69,7 @@ func (m *entries) merge() {
 	m.sorted, m.unsorted = append(out, m.sorted[i:]...), m.unsorted[:0]
 }
 
-// page returns marks with from < run <= to, whole instants only.
+// page returns entries with from < run time <= to. It never splits the entries of one instant.
 func (m *entries) page(fromMS, toMS int64, limit int) window.Page {
 	after := func(ms int64) int {
 		return sort.Search(len(m.sorted), func(i int) bool { return m.sorted[i].RunAtMS > ms })

@@ -9,27 +9,27 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Faults are a window's bad days. Each chance is a probability from 0 to 1. The seed fixes what
-// each draw gives, not the order of the goroutines that draw.
+// Faults are injected errors. Each field but MaxDelay is a probability from 0 to 1. The seed fixes
+// the sequence of draws, but not the order of the goroutines that draw.
 type Faults struct {
 	Seed uint64
 
-	// Lose: per mark: Put drops it silently, with its generation in place: breaks W3 and W7 on
-	// purpose.
+	// Lose is per entry: Put drops it silently and keeps the generation. This deliberately breaks
+	// W3 and W7.
 	Lose      float64
-	Flush     float64       // per call: everything is lost before it
-	Fail      float64       // per call: an error, nothing is done
-	FailAfter float64       // per call: it is done, then an error
-	MaxDelay  time.Duration // per call: up to so long
+	Flush     float64       // per call: all entries are lost before it
+	Fail      float64       // per call: an error, and nothing is done
+	FailAfter float64       // per call: it is done, then returns an error
+	MaxDelay  time.Duration // per call: maximum delay
 }
 
 var (
-	errUnavailable = errors.New("the window is away")
-	errFailed      = errors.New("injected fault: nothing is done")
-	errFailAfter   = errors.New("injected fault: done, but not confirmed")
+	errUnavailable = errors.New("the window is unavailable")
+	errFailed      = errors.New("injected fault: call not executed")
+	errFailAfter   = errors.New("injected fault: call executed, but not confirmed")
 )
 
-// faults draws from Faults, under the window's lock. A nil one never fails.
+// faults draws from Faults under the lock of the window. A nil *faults never fails.
 type faults struct {
 	Faults
 
@@ -45,13 +45,14 @@ func newFaults(f *Faults) *faults {
 
 func (f *faults) lose() bool { return f != nil && f.rnd.Float64() < f.Lose }
 
-// callFaults is what shall befall one call.
+// callFaults are the faults of one call.
 type callFaults struct {
 	delay              time.Duration
 	flush, fail, after bool
 }
 
-// draw says what shall befall a call. It draws the same number of times whatever comes of it.
+// draw decides the faults of a call. It always draws the same number of values, whatever the
+// results.
 func (f *faults) draw() callFaults {
 	if f == nil {
 		return callFaults{}
@@ -64,10 +65,10 @@ func (f *faults) draw() callFaults {
 	}
 }
 
-// call does one call's work under the lock, on good days and bad.
+// call runs do under the lock, with the injected faults.
 func (w *Window) call(ctx context.Context, do func()) error {
 	if err := ctx.Err(); err != nil {
-		return timer.Unavailable("asking the window", err)
+		return timer.Unavailable("calling the window", err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,21 +78,21 @@ func (w *Window) call(ctx context.Context, do func()) error {
 		err := pause(ctx, callFaults.delay)
 		w.mu.Lock()
 		if err != nil {
-			return timer.Unavailable("asking the window", err)
+			return timer.Unavailable("calling the window", err)
 		}
 	}
 	if w.unavailable {
-		return timer.Unavailable("asking the window", errUnavailable)
+		return timer.Unavailable("calling the window", errUnavailable)
 	}
 	if callFaults.flush {
 		w.flush()
 	}
 	if callFaults.fail {
-		return timer.Unavailable("asking the window", errFailed)
+		return timer.Unavailable("calling the window", errFailed)
 	}
 	do()
 	if callFaults.after {
-		return timer.Unavailable("asking the window", errFailAfter)
+		return timer.Unavailable("calling the window", errFailAfter)
 	}
 	return nil
 }

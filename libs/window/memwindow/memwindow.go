@@ -1,9 +1,9 @@
-// Package memwindow is the window of one process: maps under a lock. It starts no goroutine; what
-// expired goes away when something is put or opened.
+// Package memwindow is the window of one process: maps under a lock. It starts no goroutine; Put
+// and Open remove expired slices.
 //
-// It is bounded. When it is full it forgets whole slices, those of the farthest minutes first, and
-// among slices that nobody opened before others: whoever opens a slice reads the store afterwards
-// and misses nothing, and whoever had it open sees the generation gone and reads the store again.
+// Its size is bounded. When it is full it drops whole slices, first those that were never opened,
+// and of these the farthest minutes first. Readers miss nothing: they read the store after Open,
+// and when a generation vanished they read it again.
 package memwindow
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-// DefaultMaxEntries is some 60 MB.
+// DefaultMaxEntries takes about 60 MB.
 const DefaultMaxEntries = 500_000
 
-// Options of a window.
+// Options configure a window.
 type Options struct {
 	Now func() time.Time // default time.Now
-	// MaxEntries: kept before slices are forgotten; one Put may overshoot it; default
-	// DefaultMaxEntries.
+	// MaxEntries is how many entries are kept before slices are dropped. One Put may exceed it. The
+	// default is DefaultMaxEntries.
 	MaxEntries int
-	Faults     *Faults // nil: good days
+	Faults     *Faults // nil means none
 }
 
 // Window is an embedded window. It is safe for concurrent use.
@@ -37,7 +37,7 @@ type Window struct {
 
 	mu          sync.Mutex
 	slices      map[window.Slice]*entries
-	count       int   // marks in all slices
+	count       int   // entries in all slices
 	lastSweep   int64 // the minute of the last sweep
 	unavailable bool
 }
@@ -87,7 +87,7 @@ func (w *Window) Open(ctx context.Context, s window.Slice) (string, error) {
 	err := w.call(ctx, func() {
 		w.sweep()
 		if w.expired(s) {
-			generation = rand.Text() // gone as soon as it is made
+			generation = rand.Text() // expired as soon as it is created
 			return
 		}
 		m := w.at(s)
@@ -131,14 +131,14 @@ func (w *Window) Ping(ctx context.Context) error { return w.call(ctx, func() {})
 // Close implements window.Window.
 func (w *Window) Close() error { return nil }
 
-// Flush loses everything, as a restarted Redis without disk does.
+// Flush removes all entries, like a restart of Redis without persistence.
 func (w *Window) Flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flush()
 }
 
-// SetUnavailable makes every call fail, or ends that. Marks are kept meanwhile.
+// SetUnavailable makes every call fail until it is called with false. Entries are kept.
 func (w *Window) SetUnavailable(unavailable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,7 +170,7 @@ func (w *Window) expired(s window.Slice) bool {
 	return w.now().UnixMilli() >= (s.Minute+1)*timer.MinuteMS+window.TTL.Milliseconds()
 }
 
-// sweep drops what expired, once a minute.
+// sweep drops expired slices, at most once a minute.
 func (w *Window) sweep() {
 	minute := timer.MinuteOf(w.now().UnixMilli())
 	if minute == w.lastSweep {
@@ -184,7 +184,7 @@ func (w *Window) sweep() {
 	}
 }
 
-// makeRoom forgets slices until so many more marks fit.
+// makeRoom drops slices until the given number of new entries fits.
 func (w *Window) makeRoom(more int) {
 	if w.count+more <= w.maxEntries {
 		return
@@ -202,7 +202,7 @@ func (w *Window) makeRoom(more int) {
 		}
 		return int(b.Minute - a.Minute)
 	})
-	// A tenth more than needed, so that a full window does not sort its slices at every Put.
+	// Free a tenth more than needed, so that a full window does not sort its slices at every Put.
 	for _, s := range candidates {
 		if w.count+more <= w.maxEntries-w.maxEntries/10 {
 			return

@@ -33,7 +33,7 @@ func TestContract(t *testing.T) {
 		return windowtest.Instance{
 			Window: w,
 			Flush:  func(*testing.T) { w.Flush() },
-			// Left tries when it is gone, by moving the clock.
+			// Remaining finds the expiry by moving the clock.
 			Remaining: func(t *testing.T, s window.Slice) time.Duration {
 				t.Helper()
 				defer ahead.Store(0)
@@ -72,7 +72,7 @@ func held(t *testing.T, w *memwindow.Window, minute int64) int {
 	return len(p.Fires)
 }
 
-func TestAFullWindowForgetsTheFarthestThatNobodyOpened(t *testing.T) {
+func TestFullWindowDropsUnopenedFarSlicesFirst(t *testing.T) {
 	t.Parallel()
 	now := timer.MinuteOf(time.Now().UnixMilli())
 	w := memwindow.New(memwindow.Options{MaxEntries: 100})
@@ -101,7 +101,7 @@ func TestAFullWindowForgetsTheFarthestThatNobodyOpened(t *testing.T) {
 	require.NotEqual(t, generation, page.Generation, "whoever had it open is told")
 }
 
-func TestWhatExpiredMakesRoomWithoutAReader(t *testing.T) {
+func TestExpiredSlicesAreDroppedWithoutReads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := memwindow.New(memwindow.Options{MaxEntries: 1000})
@@ -116,7 +116,7 @@ func TestWhatExpiredMakesRoomWithoutAReader(t *testing.T) {
 	})
 }
 
-func TestBadDays(t *testing.T) {
+func TestFaults(t *testing.T) {
 	t.Parallel()
 	now := timer.MinuteOf(time.Now().UnixMilli())
 	put := func(w *memwindow.Window) error {
@@ -165,8 +165,8 @@ func TestDelays(t *testing.T) {
 	})
 }
 
-// TestPutsAndRangesAgreeWithASet puts at random, twice and in any order, reads in between, and
-// compares with a plain map.
+// TestPutsAndRangesAgreeWithASet puts entries at random, twice and in any order, reads in between,
+// and compares with a plain map.
 func TestPutsAndRangesAgreeWithASet(t *testing.T) {
 	t.Parallel()
 	now := timer.MinuteOf(time.Now().UnixMilli())

@@ -13,9 +13,9 @@ import (
 
 const generationScore = "-inf"
 
-// Range implements window.Window: one round trip, two where the limit cuts through an instant.
-// Marks and generation are read in one transaction: a slice that is lost in between cannot show old
-// marks missing beside a generation that is still there.
+// Range implements window.Window. It takes one round trip, or two if the limit splits an instant.
+// One transaction reads entries and generation. So if the slice is lost in between, a reader cannot
+// see the old generation without its entries.
 func (w *Window) Range(
 	ctx context.Context,
 	s window.Slice,
@@ -50,15 +50,15 @@ func (w *Window) Range(
 	}
 	last := fires[len(fires)-1].RunAtMS
 	if n := len(page.Fires); n > 1 && page.Fires[n-2].RunAtMS < last {
-		// The last one begins a new instant: it shows that the others are whole, and goes to the
-		// next page.
+		// The last entry begins a new instant. It proves that the earlier instants are complete,
+		// and moves to the next page.
 		page.Fires, page.More = page.Fires[:n-1], true
 		return page, nil
 	}
 	return w.complete(ctx, key, page, last, toMS)
 }
 
-// complete reads all of the last instant, and whether anything follows it.
+// complete reads all entries of the last instant, and whether more follow.
 func (w *Window) complete(
 	ctx context.Context,
 	key string,
@@ -85,15 +85,16 @@ func (w *Window) complete(
 		n--
 	}
 	return window.Page{
-		// The later reading: a slice that was lost between the two must not pass for a whole one.
+		// the generation of the later read: a slice that was lost between the reads must not look
+		// complete
 		Generation: first(generation.Val()),
 		Fires:      append(page.Fires[:n], dedupe(w.decode(key, entries.Val()))...),
 		More:       rest.Val() > 0,
 	}, nil
 }
 
-// decode reads marks. One that nobody can read is left out: its fire's row is in the store, and the
-// sweep finds it.
+// decode decodes entries. It leaves out unreadable ones: their fires are in the store, and the
+// overdue sweep dispatches them.
 func (w *Window) decode(key string, entries []string) []timer.Fire {
 	if len(entries) == 0 {
 		return nil
@@ -106,8 +107,8 @@ func (w *Window) decode(key string, entries []string) []timer.Fire {
 			w.log.Error().
 				Err(err).
 				Str("key", key).
-				Hex("mark", []byte(m)).
-				Msg("unreadable mark left out")
+				Hex("entry", []byte(m)).
+				Msg("unreadable window entry ignored")
 			continue
 		}
 		fires = append(fires, f)
@@ -115,9 +116,9 @@ func (w *Window) decode(key string, entries []string) []timer.Fire {
 	return fires
 }
 
-// dedupe leaves one mark of each fire and revision, in place. Marks of one instant come in the
-// order of their bytes, and those begin with the fire's id: equal ones are neighbours, but for
-// other revisions in between.
+// dedupe keeps one entry per fire and revision, in place. Entries of one instant are sorted by
+// their bytes, which begin with the fire id. So duplicates are adjacent, except for other revisions
+// in between.
 func dedupe(fires []timer.Fire) []timer.Fire {
 	out := fires[:0]
 next:

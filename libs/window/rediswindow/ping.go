@@ -9,15 +9,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Ping implements window.Window. In a cluster every master must answer: each keeps a part of the
-// slices. The first Ping that succeeds looks at the servers' settings, and warns of those that lose
-// marks unseen.
+// Ping implements window.Window. In a cluster every master must respond, because each holds a part
+// of the slices. The first successful Ping also checks the servers' settings, and warns of those
+// that lose entries silently.
 func (w *Window) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	ping := func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }
 	if err := w.each(ctx, ping); err != nil {
-		return timer.Unavailable("asking Redis", err)
+		return timer.Unavailable("pinging Redis", err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -27,7 +27,7 @@ func (w *Window) Ping(ctx context.Context) error {
 	return nil
 }
 
-// each calls f for every server that keeps slices.
+// each calls f for every server that holds slices.
 func (w *Window) each(ctx context.Context, f func(context.Context, *redis.Client) error) error {
 	switch c := w.client.(type) {
 	case *redis.ClusterClient:
@@ -38,8 +38,8 @@ func (w *Window) each(ctx context.Context, f func(context.Context, *redis.Client
 	return nil
 }
 
-// checkSettings warns, and never fails but for a server that went away: who may not read the
-// settings may still use the server.
+// checkSettings logs a warning for unsuitable settings. It fails only if the server is unavailable.
+// A client that may not read the settings may still use the server.
 func (w *Window) checkSettings(ctx context.Context, c *redis.Client) error {
 	log := w.log.With().Str(logging.Server, "redis").Str(logging.Addr, c.Options().Addr).Logger()
 	for setting, wanted := range map[string]string{"maxmemory-policy": "noeviction", "save": ""} {
@@ -51,10 +51,10 @@ func (w *Window) checkSettings(ctx context.Context, c *redis.Client) error {
 			log.Warn().
 				Err(err).
 				Str("setting", setting).
-				Msg("setting of Redis cannot be read: see that it is as it should be")
+				Msg("redis setting not readable, check it by hand")
 		case got[setting] != wanted:
 			log.Warn().Str("setting", setting).Str("value", got[setting]).Str("wanted", wanted).
-				Msg("setting of Redis lets marks get lost: their fires would be late")
+				Msg("redis setting can lose window entries, their fires would be late")
 		}
 	}
 	return nil

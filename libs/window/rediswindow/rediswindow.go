@@ -1,27 +1,28 @@
-// Package rediswindow is the window in Redis, one server or a cluster.
+// Package rediswindow is the window in Redis, on one server or a cluster.
 //
 // # Keys
 //
-// A slice is one key, a sorted set:
+// Each slice is one key, a sorted set:
 //
 //	<prefix>:{w:<minute>:<bucket>}
-//	    -inf    the generation, "g" and a random text; made by Open only
-//	    run_at_ms  a mark: the bytes of a carillon.v1.Task
+//	    -inf       the generation: "g" and a random text; created only by Open
+//	    run_at_ms  an entry: the bytes of a carillon.v1.Task
 //
-// The generation lives in the same key as the marks, so that whatever loses the marks (a restart
-// without disk, an eviction, FLUSHALL, a slot without node) loses it too: there is no order of
-// events in which one survives the other. The braces keep a slice on one node of a cluster, and
-// slices spread over all. The key expires window.TTL after its minute; nothing else cleans up.
+// The generation is in the same key as the entries. So any loss of the entries (a restart without
+// persistence, an eviction, FLUSHALL, a slot without node) also loses the generation, and no order
+// of events keeps only one of them. The braces keep a slice on one node of a cluster and spread the
+// slices over all nodes. The key expires window.TTL after its minute; nothing else removes it.
 //
-// A mark's bytes are the same for the same fire and revision, so putting it twice adds nothing.
-// Should a fire's row have changed without a new revision, two marks of it lie there, and Range
-// returns the one of the higher version.
+// Entries of the same fire and revision have the same bytes, so putting one twice adds nothing. If
+// the row of a fire changes without a new revision, two entries exist, and Range returns the one of
+// the higher version.
 //
-// # What Redis must be
+// # Requirements
 //
-// Without snapshots and without eviction: a server that comes back from an old snapshot, and a
-// replica that took over before it had everything, show the generation and yet miss marks. Nothing
-// is lost then, but what is missing waits for the scheduler's sweep. Ping looks once and warns.
+// Redis must run without snapshots and without eviction. After a restart from an old snapshot, or a
+// failover to a replica that lags behind, the generation can exist while entries are missing. No
+// fire is lost then, but the missing ones wait for the overdue sweep. Ping checks the settings once
+// and logs warnings.
 package rediswindow
 
 import (
@@ -51,30 +52,30 @@ const (
 	DefaultTimeout = 2 * time.Second
 )
 
-// entriesPerCommand is how many marks one ZADD carries: Redis serves nobody else meanwhile, some 1
-// ms.
+// entriesPerCommand is how many entries one ZADD carries. Redis serves no other client meanwhile,
+// for about 1 ms.
 const entriesPerCommand = 500
 
-// Options of a window.
+// Options configure a window.
 type Options struct {
-	Addrs    []string // host:port; several are the nodes of one cluster, of which some suffice
-	Cluster  bool     // a single address is that of a cluster, too
+	Addrs    []string // host:port; several are nodes of one cluster, not necessarily all
+	Cluster  bool     // treat a single address as a cluster
 	Username string
 	Password string
 	TLS      *tls.Config   // nil: none
 	Prefix   string        // first part of every key, without braces; default DefaultPrefix
-	Timeout  time.Duration // of every call, its retries included; default DefaultTimeout
-	PoolSize int           // connections to each server; default go-redis's, ten per core
+	Timeout  time.Duration // of every call, including retries; default DefaultTimeout
+	PoolSize int           // connections per server; default of go-redis: ten per core
 	Logger   zerolog.Logger
 }
 
 func (o *Options) validate() error {
 	if len(o.Addrs) == 0 {
-		return errors.New("options of the Redis window: no address")
+		return errors.New("redis window: no address")
 	}
 	if strings.ContainsAny(o.Prefix, "{}") {
 		return errors.New(
-			"options of the Redis window: braces in the prefix would change which cluster node keeps a key",
+			"redis window: braces in the prefix would change the cluster node of a key",
 		)
 	}
 	if o.Prefix == "" {
@@ -94,13 +95,13 @@ type Window struct {
 	log     zerolog.Logger
 
 	mu      sync.Mutex
-	checked bool // the servers' settings were looked at
+	checked bool // the settings of the servers were checked
 }
 
 var _ window.Window = (*Window)(nil)
 
-// New returns a window. It does not connect: that Redis is away shows in the calls, and passes. Its
-// error means bad options.
+// New returns a window. It does not connect: while Redis is unavailable, the calls return errors.
+// New itself fails only for invalid options.
 func New(o Options) (*Window, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func New(o Options) (*Window, error) {
 		ReadTimeout:           o.Timeout,
 		WriteTimeout:          o.Timeout,
 		ContextTimeoutEnabled: true,
-		// whoever calls has the store to fall back to, and soon calls again.
+		// callers fall back to the store, and call again soon.
 		MaxRetries:               1,
 		PoolSize:                 o.PoolSize,
 		DisableIdentity:          true,
@@ -124,9 +125,9 @@ func New(o Options) (*Window, error) {
 	return &Window{client: client, prefix: o.Prefix, timeout: o.Timeout, log: o.Logger}, nil
 }
 
-// Put implements window.Window: one pipeline, cut by node in a cluster. Should it break off between
-// a slice's marks and its expiry, the next Put or Open of the slice sets that, and a trigger opens
-// every slice.
+// Put implements window.Window. It sends one pipeline, split by node in a cluster. If the pipeline
+// fails between the entries of a slice and their expiry, the next Put or Open of the slice sets the
+// expiry. A trigger opens every slice.
 func (w *Window) Put(ctx context.Context, fires []timer.Fire) error {
 	if len(fires) == 0 {
 		return nil
@@ -142,12 +143,12 @@ func (w *Window) Put(ctx context.Context, fires []timer.Fire) error {
 		pipe.PExpireAt(ctx, key, expiry(s))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return timer.Unavailable("marking in Redis", err)
+		return timer.Unavailable("putting entries into Redis", err)
 	}
 	return nil
 }
 
-// bySlice encodes fires, in one allocation for most of them.
+// bySlice encodes fires by slice, in one allocation for most of them.
 func bySlice(fires []timer.Fire) map[window.Slice][]redis.Z {
 	const usualLen = 48
 	buf := make([]byte, 0, len(fires)*usualLen)
@@ -164,8 +165,8 @@ func bySlice(fires []timer.Fire) map[window.Slice][]redis.Z {
 	return out
 }
 
-// open returns the slice's generation, or makes the one it is offered, in one step: of two that
-// open at once both get one.
+// open returns the generation of the slice, or stores the given one, in one step. Two concurrent
+// calls get the same generation.
 var open = redis.NewScript(`
 local g = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '-inf', 'LIMIT', 0, 1)[1]
 if not g then

@@ -48,7 +48,7 @@ func newWindow(t *testing.T, o rediswindow.Options) *rediswindow.Window {
 	return w
 }
 
-// part makes a window with keys of its own, which Wipe and the end of the test remove.
+// part creates a window with its own keys. Flush and the end of the test remove them.
 func part(t *testing.T, addrs []string, prefix string) windowtest.Instance {
 	t.Helper()
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addrs})
@@ -118,9 +118,9 @@ func TestOptions(t *testing.T) {
 	require.ErrorContains(t, err, "braces")
 }
 
-func TestRedisAway(t *testing.T) {
+func TestRedisUnavailable(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0") // answers connects, and nothing else
+	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and never responds
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
@@ -151,8 +151,9 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// A server without disk that is killed and comes back is the wipe of W3 as it happens.
-func TestAServerThatRestarts(t *testing.T) {
+// TestServerRestartLosesGenerations runs the loss of W3 for real: a server without persistence is
+// killed and restarted.
+func TestServerRestartLosesGenerations(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
 	w := newWindow(t, rediswindow.Options{Addrs: []string{server.addr}, Timeout: 5 * time.Second})
@@ -187,8 +188,8 @@ func TestAServerThatRestarts(t *testing.T) {
 	require.NotEqual(t, first, second)
 }
 
-// A server that may not take more says so, and Put passes it on.
-func TestAFullServer(t *testing.T) {
+// TestFullServerIsReported checks that Put returns the error of a server that is out of memory.
+func TestFullServerIsReported(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
 	server.start(t, "--maxmemory", "1500kb", "--maxmemory-policy", "noeviction")
@@ -214,7 +215,7 @@ func TestAFullServer(t *testing.T) {
 	require.ErrorContains(t, err, "OOM")
 }
 
-func TestPingWarnsOfSettingsThatLoseMarks(t *testing.T) {
+func TestPingWarnsOfLossySettings(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
 	server.start(t, "--maxmemory-policy", "allkeys-lru", "--save", "60 1")
@@ -230,14 +231,14 @@ func TestPingWarnsOfSettingsThatLoseMarks(t *testing.T) {
 	require.Equal(
 		t,
 		2,
-		bytes.Count(log.Bytes(), []byte("marks get lost")),
+		bytes.Count(log.Bytes(), []byte("lose window entries")),
 		"each once: %s",
 		log.String(),
 	)
 	require.Contains(t, log.String(), "allkeys-lru")
 }
 
-func TestUnreadableMarksAreLeftOut(t *testing.T) {
+func TestUnreadableEntriesAreIgnored(t *testing.T) {
 	t.Parallel()
 	addrs, prefix := testenv.Redis(t)
 	prefix += t.Name()
@@ -259,7 +260,7 @@ func TestUnreadableMarksAreLeftOut(t *testing.T) {
 	var log bytes.Buffer
 	w := newWindow(t, rediswindow.Options{Addrs: addrs, Prefix: prefix, Logger: zerolog.New(&log)})
 	require.Equal(t, []timer.Fire{good}, readAll(t, w, s).Fires)
-	require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("unreadable mark")))
+	require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("unreadable window entry")))
 }
 
 func BenchmarkPut500(b *testing.B) {

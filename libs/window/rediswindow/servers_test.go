@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server is a Redis server of this test alone, without disk, which it may kill.
+// server is a Redis server of one test, without persistence. The test may kill it.
 type server struct {
 	path, addr, port string
 	cmd              *exec.Cmd
@@ -59,6 +59,6 @@ func (s *server) kill(t *testing.T) {
 		return
 	}
 	require.NoError(t, s.cmd.Process.Kill())
-	_ = s.cmd.Wait() // it was killed, and says so
+	_ = s.cmd.Wait() // returns an error, because it was killed
 	s.cmd = nil
 }

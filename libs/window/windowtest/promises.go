@@ -24,7 +24,7 @@ func w1(t *testing.T, p Instance) {
 	claimed := f
 	claimed.Owner, claimed.Sweeps, claimed.TargetBits = 9, 9, 9
 	put(t, p, claimed)
-	require.Equal(t, []timer.Fire{f}, all(t, p, s).Fires, "owner and sweeps are not kept")
+	require.Equal(t, []timer.Fire{f}, all(t, p, s).Fires, "Owner and Sweeps are not kept")
 
 	later := f
 	later.Rev, later.Attempt, later.State, later.FirstLatenessMS = 1, 1, timer.FireRetrying, 5
@@ -40,7 +40,7 @@ func w1(t *testing.T, p Instance) {
 		t,
 		[]timer.Fire{moved, later, series},
 		all(t, p, s).Fires,
-		"the same fire and revision, told anew",
+		"the same fire and revision, put again",
 	)
 }
 
@@ -92,25 +92,25 @@ func w2(t *testing.T, p Instance) {
 	}
 	none, err := p.Window.Range(t.Context(), minute(9), 0, math.MaxInt64, 100)
 	require.NoError(t, err)
-	require.Equal(t, window.Page{}, none, "a slice that nobody made")
+	require.Equal(t, window.Page{}, none, "a slice that does not exist")
 }
 
 func w3(t *testing.T, p Instance) {
 	s := minute(0)
 	put(t, p, fire(s, 1, 1))
-	require.Empty(t, all(t, p, s).Generation, "nobody opened it")
+	require.Empty(t, all(t, p, s).Generation, "the slice was never opened")
 	first := open(t, p, s)
 	require.Equal(t, first, open(t, p, s))
 	put(t, p, fire(s, 2, 2))
 	page := all(t, p, s)
 	require.Equal(t, first, page.Generation)
-	require.Len(t, page.Fires, 2, "opening loses nothing")
+	require.Len(t, page.Fires, 2, "Open removes no entries")
 
 	p.Flush(t)
 	require.Equal(t, window.Page{}, all(t, p, s))
 	put(t, p, fire(s, 3, 3))
 	page = all(t, p, s)
-	require.NotEqual(t, first, page.Generation, "a put after the loss does not hide it")
+	require.NotEqual(t, first, page.Generation, "a Put after the loss does not hide it")
 	require.Len(t, page.Fires, 1)
 
 	second := open(t, p, s)
@@ -157,7 +157,7 @@ func w4(t *testing.T, p Instance) {
 			require.NoError(t, err)
 			require.NotEmpty(t, page.Fires)
 			require.Equal(t, g, page.Generation)
-			require.Greater(t, page.Fires[0].RunAtMS, from, "an instant in two pages")
+			require.Greater(t, page.Fires[0].RunAtMS, from, "an instant is split over two pages")
 			require.True(
 				t,
 				slices.IsSortedFunc(
@@ -185,7 +185,7 @@ func w5(t *testing.T, p Instance) {
 	require.NoError(t, p.Window.Drop(t.Context(), a))
 	require.Equal(t, window.Page{}, all(t, p, a))
 	require.Len(t, all(t, p, b).Fires, 1)
-	require.NoError(t, p.Window.Drop(t.Context(), a), "twice")
+	require.NoError(t, p.Window.Drop(t.Context(), a), "a second Drop")
 	require.NotEqual(t, first, open(t, p, a))
 }
 
@@ -203,10 +203,10 @@ func w6(t *testing.T, p Instance) {
 	}
 	late, over := minute(-12), minute(-20)
 	put(t, p, fire(late, 1, 1), fire(over, 1, 1))
-	require.Positive(t, p.Remaining(t, late), "a minute that is over is kept for a while")
+	require.Positive(t, p.Remaining(t, late), "a slice is kept after its minute")
 	require.Len(t, all(t, p, late).Fires, 1)
 	open(t, p, over)
-	require.Equal(t, window.Page{}, all(t, p, over), "its time is up")
+	require.Equal(t, window.Page{}, all(t, p, over), "the slice has expired")
 	require.LessOrEqual(t, p.Remaining(t, over), time.Duration(0))
 }
 

@@ -1,5 +1,5 @@
-// Package windowtest is the suite of the window contract: one test per promise, which every
-// implementation passes.
+// Package windowtest is the suite of the window contract: one test per promise. Every
+// implementation passes it.
 package windowtest
 
 import (
@@ -12,17 +12,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-// Instance is an implementation under test, empty at first and shared with nobody.
+// Instance is an implementation under test. It is empty at first and not shared.
 type Instance struct {
 	Window window.Window
-	// Flush loses everything at once, as a server that restarts without its data does.
+	// Flush removes everything at once, like a restart of a server without persistence.
 	Flush func(t *testing.T)
-	// Remaining returns how long it is until a slice goes away by itself, 0 or less for one that is not
-	// there.
+	// Remaining returns the time until a slice expires. It is 0 or less if there is no slice.
 	Remaining func(t *testing.T, s window.Slice) time.Duration
 }
 
-// Run runs the suite. setup makes a Part for each test.
+// Run runs the suite. setup creates an Instance for each test.
 func Run(t *testing.T, setup func(t *testing.T) Instance) {
 	t.Helper()
 	for _, p := range []struct {
@@ -47,12 +46,12 @@ func Run(t *testing.T, setup func(t *testing.T) Instance) {
 	}
 }
 
-// minute returns a slice of the near future; they differ by n.
+// minute returns a slice in the near future; a different n gives a different slice.
 func minute(n int64) window.Slice {
 	return window.Slice{Minute: timer.MinuteOf(time.Now().UnixMilli()) + 5 + n}
 }
 
-// fire returns a fire that runs so many ms into its slice; id tells fires of one instant apart.
+// fire returns a fire that runs ms into its slice. id distinguishes fires of one instant.
 func fire(s window.Slice, ms int64, id timer.ID) timer.Fire {
 	run := s.Minute*timer.MinuteMS + ms
 	return timer.Fire{
@@ -83,7 +82,7 @@ func open(t *testing.T, p Instance, s window.Slice) string {
 	return g
 }
 
-// all returns everything in a slice.
+// all returns all entries of a slice.
 func all(t *testing.T, p Instance, s window.Slice) window.Page {
 	t.Helper()
 	page, err := p.Window.Range(t.Context(), s, start(s)-1, start(s)+timer.MinuteMS, 1_000_000)
