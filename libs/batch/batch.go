@@ -1,5 +1,5 @@
-// Package batch lets concurrent calls share one: what waits while a call runs, and what comes
-// within Wait, goes into the next.
+// Package batch groups concurrent calls into one. A batch contains the items that arrive while a
+// call runs, and those that arrive within Wait.
 package batch
 
 import (
@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// ErrClosed is the answer to a call on a closed group.
+// ErrClosed is returned by calls on a closed group.
 var ErrClosed = errors.New("batch group is closed")
 
-// Options of a group.
+// Options configure a Group.
 type Options struct {
 	Max         int           // items per call; at least 1
 	Wait        time.Duration // how long the first item of a batch waits for others
-	Concurrency int           // calls at once; at least 1
-	Timeout     time.Duration // of one call; 0: none
+	Concurrency int           // concurrent calls; at least 1
+	Timeout     time.Duration // of one call; 0 means none
 }
 
-// Group gathers the items of concurrent callers. A caller may stop waiting: an item that is in a
-// call by then is carried out all the same, another never.
+// Group gathers the items of concurrent callers. A caller may stop waiting. If its item is already
+// part of a call, the item is still processed; otherwise it is dropped.
 type Group[In, Out any] struct {
 	opts  Options
 	do    func(context.Context, []In) ([]Out, error)
@@ -34,13 +34,13 @@ type Group[In, Out any] struct {
 }
 
 type item[In, Out any] struct {
-	ctx context.Context //nolint:containedctx // of the caller: whether he still waits
+	ctx context.Context //nolint:containedctx // of the caller, to see whether it still waits
 	in  In
 	out chan answer[Out]
 }
 
-// abandoned tells whether nobody waits any more. It goes by the clock: a process that stood still may
-// come here before its timers do.
+// abandoned reports whether nobody waits for the item any more. It compares with the clock, because
+// after a stall of the process the timers of contexts may fire late.
 func (it item[In, Out]) abandoned() bool {
 	at, ok := it.ctx.Deadline()
 	return it.ctx.Err() != nil || ok && !time.Now().Before(at)
@@ -51,8 +51,8 @@ type answer[Out any] struct {
 	err error
 }
 
-// New starts a group. do gets between 1 and Max items and returns one result for each, in order, or
-// an error for all.
+// New starts a group. do gets between 1 and Max items, and returns one result per item in order, or
+// one error for all.
 func New[In, Out any](opts Options, do func(context.Context, []In) ([]Out, error)) *Group[In, Out] {
 	opts.Max, opts.Concurrency = max(opts.Max, 1), max(opts.Concurrency, 1)
 	g := &Group[In, Out]{
@@ -86,7 +86,7 @@ func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	}
 }
 
-// Close refuses new items and waits for those that were taken.
+// Close rejects new items and waits for the accepted ones.
 func (g *Group[In, Out]) Close() {
 	g.once.Do(func() { close(g.done) })
 	g.wg.Wait()
@@ -147,7 +147,7 @@ func (g *Group[In, Out]) run(batch []item[In, Out]) {
 	}
 	outs, err := g.do(ctx, ins)
 	if err == nil && len(outs) != len(batch) {
-		err = fmt.Errorf("batch of %d answered with %d results", len(batch), len(outs))
+		err = fmt.Errorf("batch of %d items returned %d results", len(batch), len(outs))
 	}
 	for i, it := range batch {
 		a := answer[Out]{err: err}

@@ -21,7 +21,7 @@ func double(_ context.Context, in []int) ([]int, error) {
 	return out, nil
 }
 
-func TestConcurrentCallsShareOne(t *testing.T) {
+func TestConcurrentCallsShareABatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -87,7 +87,7 @@ func TestErrorReachesEveryCaller(t *testing.T) {
 	})
 }
 
-func TestTooFewResultsIsAnError(t *testing.T) {
+func TestTooFewResultsAreAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := batch.New(
@@ -120,9 +120,9 @@ func TestCallerMayStopWaiting(t *testing.T) {
 	})
 }
 
-// What was asked for is not begun when nobody waits for it any more: its caller may have asked
-// elsewhere since.
-func TestAnItemThatNobodyWaitsForIsNotBegun(t *testing.T) {
+// TestAbandonedItemsAreNotProcessed: an item whose caller has stopped waiting is not started,
+// because the caller may have repeated it elsewhere.
+func TestAbandonedItemsAreNotProcessed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var got []int

@@ -1,6 +1,6 @@
-// Package clock reads the time by which fires are called: the host's clock, put right by the
-// measured offset to the store's clock where that offset is more than measuring can err. After the
-// host's clock jumped nothing is called until it is measured again.
+// Package clock provides the time by which fires are called. It is the host's clock, corrected by
+// the measured offset to the store's clock if that exceeds the error of measurement. After a jump
+// of the host's clock nothing is called until the offset is measured again.
 package clock
 
 import (
@@ -11,41 +11,41 @@ import (
 )
 
 const (
-	// tolerance is the offset that is taken for none. Hosts that keep their time by NTP differ by
-	// less, and measuring through a busy database is no better: correcting by noise would make a
-	// right clock wrong, and fires early.
+	// tolerance is the largest offset that is not corrected. Hosts synchronized by NTP differ by
+	// less, and a measurement through a busy database is no more precise. Correcting noise would
+	// make an exact clock wrong, and fires early.
 	tolerance = 100 * time.Millisecond
-	// maxJump is how far the host's clock may leave the monotonic one between two looks.
+	// maxJump is how far the host's clock may drift from the monotonic clock between two readings.
 	maxJump = 250 * time.Millisecond
-	// measureEvery is how often Run measures; a jump it measures at once.
+	// measureEvery is how often Run measures. After a jump it measures at once.
 	measureEvery = 2 * time.Second
-	// retryEvery is how soon it measures again where it has no measurement yet, or none since a jump.
+	// retryEvery is how often Run measures while there is no valid measurement.
 	retryEvery = time.Second
 )
 
-// Source returns the time that all processes agree on: the store's.
+// Source returns the time that all processes agree on: the clock of the store.
 type Source func(ctx context.Context) (time.Time, error)
 
-// Clock is safe for concurrent use. It makes no call that blocks but in Measure and Run.
+// Clock is a corrected clock. It is safe for concurrent use. Only Measure and Run block.
 type Clock struct {
 	wall   func() time.Time // the host's clock
 	source Source
 
 	mu     sync.Mutex
-	mono   time.Time // when Look was last called, with its monotonic reading
-	host   time.Time // what wall said then
+	mono   time.Time // time of the last reading, with its monotonic part
+	host   time.Time // host's clock at that reading
 	offset time.Duration
-	// what jumps of the host's clock since the measurement have to be put right by.
+	// correction for jumps of the host's clock since the measurement
 	jumpCorrection time.Duration
 	steady         bool
-	measuredAt     time.Time // of the last measurement
+	measuredAt     time.Time // time of the last measurement
 
 	createdAt time.Time
-	jumped    chan struct{} // has room for one: Run shall measure now
+	jumped    chan struct{} // capacity 1; tells Run to measure now
 }
 
-// New returns a clock that is not steady until the first measurement: a host's clock may be seconds
-// ahead, and what it called would be early.
+// New returns a clock that is not steady until its first measurement. The host's clock may be
+// seconds ahead, and then fires would be early.
 func New(wall func() time.Time, source Source) *Clock {
 	c := &Clock{wall: wall, source: source, jumped: make(chan struct{}, 1)}
 	c.mono, c.host = time.Now(), wall()
@@ -53,16 +53,15 @@ func New(wall func() time.Time, source Source) *Clock {
 	return c
 }
 
-// Now returns the corrected time. From a jump of the host's clock until the next measurement it
-// goes on from before the jump, by the monotonic clock: a better guess than either reading of the
-// host's, and still one that nothing is called by.
+// Now returns the corrected time. Between a jump of the host's clock and the next measurement it
+// continues from before the jump, by the monotonic clock. No fire is called by that estimate.
 func (c *Clock) Now() time.Time {
 	now, _ := c.Read()
 	return now
 }
 
-// Read returns the corrected time, and whether it can be relied on: false before the first
-// measurement, and from a jump of the host's clock until the next one.
+// Read returns the corrected time and whether it is reliable. It is unreliable before the first
+// measurement, and from a jump of the host's clock until the next measurement.
 func (c *Clock) Read() (now time.Time, steady bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +69,7 @@ func (c *Clock) Read() (now time.Time, steady bool) {
 	return host.Add(c.correction()), c.steady
 }
 
-// readHost reads both clocks and notices a jump of the host's.
+// readHost reads both clocks and detects jumps of the host's clock.
 func (c *Clock) readHost() (mono, host time.Time) {
 	mono, host = time.Now(), c.wall()
 	if d := drift(c.mono, c.host, mono, host); d > maxJump || d < -maxJump {
@@ -85,33 +84,31 @@ func (c *Clock) readHost() (mono, host time.Time) {
 	return mono, host
 }
 
-// drift returns how much further the host's clock went than the monotonic one. Round(0) drops the
-// monotonic reading, so that the difference is that of what the host's clock showed.
+// drift returns how much further the host's clock advanced than the monotonic clock. Round(0) drops
+// the monotonic reading, so that the wall clock readings are compared.
 func drift(mono0, host0, mono, host time.Time) time.Duration {
 	return host.Round(0).Sub(host0.Round(0)) - mono.Sub(mono0)
 }
 
-// Offset returns the measured offset of the store's clock to the host's, and when it was measured
-// (zero: never).
+// Offset returns the measured offset of the store's clock to the host's, and the time of the
+// measurement. A zero time means never.
 func (c *Clock) Offset() (time.Duration, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.offset, c.measuredAt
 }
 
-// errJumped says that the host's clock jumped while it was measured.
-var errJumped = errors.New("the host's clock jumped while it was measured")
+// errJumped means that the host's clock jumped during a measurement.
+var errJumped = errors.New("host clock jumped during the measurement")
 
-// Measure asks the source once. An answer that took longer than the tolerance says too little and
-// changes nothing, unless the clock is not steady.
+// Measure asks the source once. A response slower than the tolerance is too imprecise, and is
+// ignored unless the clock is not steady.
 //
-// An answer proves only that the offset lies between what it would be if the source had been read
-// as the answer came and as the question went. Where none at all is possible, none it is: a busy
-// store must not put a right clock wrong. Else it is the least that it can be, for a clock that is
-// behind makes no fire early.
+// A response proves only a range of offsets: the source read its clock at some time between request
+// and response. If the range includes 0, the offset is 0, because a slow store must not make an
+// exact clock wrong. Otherwise it is the lowest of the range: a slow clock makes no fire early.
 func (c *Clock) Measure(ctx context.Context) error {
-	// first: whatever time this process is not given between the two makes the answer say less, and
-	// not another thing.
+	// Read before wall: a pause of this process in between then only widens the range.
 	began := time.Now()
 	sent := c.wall()
 	theirs, err := c.source(ctx)
@@ -144,7 +141,7 @@ func (c *Clock) Run(ctx context.Context) error {
 	defer next.Stop()
 	for {
 		call, cancel := context.WithTimeout(ctx, retryEvery)
-		// a store that is away leaves the last offset in force; /readyz tells of the store.
+		// If the store is unavailable, the last offset stays valid; /readyz reports the store.
 		_ = c.Measure(call)
 		cancel()
 		wait := measureEvery

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// host is a host's clock that can be set, and store one that is right.
+// host is a host's clock that tests can shift. store is an exact clock.
 type host struct{ off time.Duration }
 
 func (h *host) now() time.Time                           { return time.Now().Add(h.off) }
@@ -41,7 +41,7 @@ func TestOffsetOfAnotherHostIsCorrected(t *testing.T) {
 	}
 }
 
-func TestOffsetWithinTheErrorOfMeasuringIsNone(t *testing.T) {
+func TestOffsetWithinTheToleranceIsIgnored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{off: 50 * time.Millisecond}
@@ -51,7 +51,7 @@ func TestOffsetWithinTheErrorOfMeasuringIsNone(t *testing.T) {
 	})
 }
 
-func TestJumpStopsTheClockUntilMeasured(t *testing.T) {
+func TestClockIsUnsteadyFromAJumpUntilMeasured(t *testing.T) {
 	t.Parallel()
 	for name, jump := range map[string]time.Duration{"forward": 3 * time.Second, "back": -3 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestJumpStopsTheClockUntilMeasured(t *testing.T) {
 	}
 }
 
-func TestSlowAnswerDoesNotMoveASteadyClock(t *testing.T) {
+func TestSlowResponseDoesNotMoveASteadyClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{}
@@ -130,9 +130,9 @@ func TestP1NotSteadyBeforeTheFirstMeasurement(t *testing.T) {
 	})
 }
 
-// However slow the store answers, and whenever in that time it reads its clock, a clock that is
-// right stays right.
-func TestP1SlowStoreDoesNotPutARightClockAhead(t *testing.T) {
+// TestP1SlowStoreDoesNotMoveAnExactClock: a correct clock stays correct, however slow the store is
+// and whenever it reads its clock.
+func TestP1SlowStoreDoesNotMoveAnExactClock(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]time.Duration{"read as asked": 0, "read half way": 200 * time.Millisecond, "read at the end": 400 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestP1JumpDuringAMeasurementIsNoticed(t *testing.T) {
 	})
 }
 
-func TestStoreAwayLeavesTheOffset(t *testing.T) {
+func TestUnavailableStoreKeepsTheOffset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{off: time.Second}

@@ -25,7 +25,8 @@ func TestHostIsShifted(t *testing.T) {
 	})
 }
 
-// A jump is measured as soon as it is seen, not at the next second: fires wait for it meanwhile.
+// TestJumpIsMeasuredAtOnce: a jump is measured as soon as it is detected, because fires wait for
+// it.
 func TestJumpIsMeasuredAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestJumpIsMeasuredAtOnce(t *testing.T) {
 	})
 }
 
-func TestMark(t *testing.T) {
+func TestStamp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var m clock.Stamp

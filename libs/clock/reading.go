@@ -7,15 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Reading is what is known of a clock, for people.
+// Reading is the state of a clock, for operators.
 type Reading struct {
-	OffsetMS   int64     `json:"offset_ms"` // the store's clock minus the host's, as measured last
+	OffsetMS   int64     `json:"offset_ms"` // the store's clock minus the host's, as last measured
 	MeasuredAt time.Time `json:"measured_at,omitzero"`
-	AgeMS      int64     `json:"age_ms"` // of that measurement; of the clock, before the first one
-	Steady     bool      `json:"steady"` // measured, and the host's clock has not jumped since
+	AgeMS      int64     `json:"age_ms"` // of that measurement; of the clock before the first one
+	Steady     bool      `json:"steady"` // measured, with no jump of the host's clock since
 }
 
-// Reading returns what is known.
+// Reading returns the state of the clock.
 func (c *Clock) Reading() Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *Clock) sinceMeasured() time.Duration {
 	return time.Since(c.measuredAt)
 }
 
-// Register makes the clock's metrics: one clock per registry.
+// Register registers the clock's metrics. Each registry can have one clock.
 func (c *Clock) Register(reg prometheus.Registerer) {
 	f := promauto.With(reg)
 	gauge := func(name, help string, read func(r Reading) float64) {
@@ -57,12 +57,12 @@ func (c *Clock) Register(reg prometheus.Registerer) {
 	)
 	gauge(
 		"carillon_clock_measured_age_seconds",
-		"How long ago that offset was measured; before the first time, how long the process runs.",
+		"Time since the offset was measured; before the first measurement, since the process started.",
 		func(r Reading) float64 { return float64(r.AgeMS) / ms },
 	)
 	gauge(
 		"carillon_clock_steady",
-		"1: the offset was measured, and this host's clock has not jumped since; 0: nothing is called by this clock.",
+		"1 if the offset was measured and this host's clock has not jumped since; 0 while nothing is called by this clock.",
 		func(r Reading) float64 {
 			if r.Steady {
 				return 1

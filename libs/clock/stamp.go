@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Stamp remembers when something happened last, by the monotonic clock: a host's clock that is set
-// makes nothing older or younger. The zero value says never. It is safe for concurrent use.
+// Stamp records when an event last happened, by the monotonic clock. So changes of the host's clock
+// do not affect it. The zero value means never. It is safe for concurrent use.
 type Stamp struct{ at atomic.Pointer[time.Time] }
 
-// Set says that it happens now.
+// Set records that the event happens now.
 func (m *Stamp) Set() {
 	now := time.Now()
 	m.at.Store(&now)
 }
 
-// Within tells whether it happened less than d ago.
+// Within reports whether the event happened less than d ago.
 func (m *Stamp) Within(d time.Duration) bool {
 	at := m.at.Load()
 	return at != nil && time.Since(*at) < d

@@ -5,40 +5,41 @@ import (
 	"time"
 )
 
-// app is what the limiter knows of one app.
+// app is the limiter's state of one app.
 type app struct {
 	settings Settings
 	inUse    int
 
-	tokens      int        // permits to start, for whoever comes
-	order       []Priority // and those for what waits, whose turn each is
+	tokens      int        // tokens for any fire
+	order       []Priority // tokens for waiting fires, by priority, in order of use
 	tokensUntil time.Time
-	slots       int // up to so many calls at once may be started
+	slots       int // limit of concurrent calls, as granted
 	slotsUntil  time.Time
-	tokensShort bool // the ledger gave fewer permits to start than were wanted
-	slotsShort  bool // and fewer slots
+	tokensShort bool // the last grant had fewer tokens than demanded
+	slotsShort  bool // the last grant had fewer slots than demanded
 	nextToken   time.Time
-	executors   int // that share the limits; at least 1
+	executors   int // executors that share the limits; at least 1
 
-	syncing          bool      // an exchange is under way
-	inUseAtSync      int       // calls that ran when it began
-	lastSlotShortage time.Time // when there was a refusal for want of slots last
+	syncing          bool      // a Sync is running
+	inUseAtSync      int       // running calls when that Sync began
+	lastSlotShortage time.Time // last refusal for lack of slots
 
-	// refusals for want of them since the last exchange, of those that do not wait here.
+	// Refusals since the last Sync, for lack of tokens or slots, of fires that do not wait here.
 	missedTokens, missedSlots int
-	peak                      int // most calls at once lately
+	peak                      int // most concurrent calls lately
 	used                      meter
 	ended                     meter
-	lastProgress              time.Time // when a call ended last, or began while none ran
+	lastProgress              time.Time // when a call last ended, or began while none ran
 	lastSync                  time.Time // last time
-	registered                bool      // the ledger knows us
+	registered                bool      // the shared state knows this executor for the app
 
-	localTokens   float64 // permits of our own while the ledger is away
+	localTokens   float64 // own tokens while the shared state is unavailable
 	localTokensAt time.Time
 
 	list         waitList
-	waitingSince time.Time // when the first of those that wait came
-	// whose turn it is, where the ledger does not say: without a rate, or while it is away.
+	waitingSince time.Time // arrival of the first waiting fire
+	// picker chooses the priority if the shared state does not: without a rate, or while it is
+	// unavailable.
 	picker Picker
 }
 
@@ -54,8 +55,7 @@ func newApp(s Settings, now time.Time) *app {
 
 func (a *app) limited() bool { return a.settings != (Settings{}) }
 
-// set gives new settings: permits of the old ones are void, and so are the retry-after times that
-// were given by them.
+// set applies new settings. It discards the permits and retry-after times of the old ones.
 func (a *app) set(s Settings, now time.Time) {
 	a.settings = s
 	a.tokens, a.order, a.slots, a.tokensShort, a.slotsShort = 0, nil, min(
@@ -67,11 +67,11 @@ func (a *app) set(s Settings, now time.Time) {
 	a.lastSync = time.Time{}
 }
 
-// refusal says why a call cannot start.
+// refusal is why a call cannot start.
 type refusal struct {
 	label string
-	fetch bool // the ledger shall be asked
-	known bool // it was asked, and there is nothing at present
+	fetch bool // ask the shared state
+	known bool // the shared state was asked, and has nothing now
 }
 
 var (
@@ -81,10 +81,10 @@ var (
 	byTokens       = &refusal{label: "rate", known: true, fetch: true}
 	unknownYet     = &refusal{label: "fetch", fetch: true}
 	syncInProgress = &refusal{label: "fetch"}
-	byUnavailable  = &refusal{label: "away", known: true}
+	byUnavailable  = &refusal{label: "unavailable", known: true}
 )
 
-// refuse tells why a call cannot start now; nil: it can.
+// refuse returns why a call cannot start now, or nil if it can.
 func (a *app) refuse(now time.Time, l *Limiter) *refusal {
 	if a.inUse >= l.share() {
 		return byShare
@@ -101,7 +101,7 @@ func (a *app) refuse(now time.Time, l *Limiter) *refusal {
 	return a.refuseToken(now)
 }
 
-// share is how many calls any app may have here at present.
+// share returns how many concurrent calls any app may have in this executor now.
 func (l *Limiter) share() int {
 	most := math.MaxInt
 	if l.opts.Share > 0 {
@@ -125,8 +125,8 @@ func (a *app) refuseSlot(now time.Time) *refusal {
 	switch {
 	case a.inUse < min(have, most):
 		if a.syncing && a.inUse >= a.inUseAtSync {
-			// the ledger may just be giving what is over to another: it leaves us no more than
-			// those that ran when we asked.
+			// The running Sync may give spare slots to another executor. It leaves at least the
+			// calls that ran when it began.
 			return syncInProgress
 		}
 		return nil
@@ -154,7 +154,7 @@ func (a *app) refuseToken(now time.Time) *refusal {
 	return unknownYet
 }
 
-// missed notes what a fire wanted that does not wait here.
+// missed counts the demand of a fire that does not wait here.
 func (a *app) missed(now time.Time) {
 	a.dropExpired(now)
 	if a.settings.Rate > 0 && a.tokens == 0 && len(a.order) == 0 {
@@ -165,7 +165,7 @@ func (a *app) missed(now time.Time) {
 	}
 }
 
-// freeSlots returns how many more calls at once may be started by what the ledger gave.
+// freeSlots returns how many more calls may start with the granted slots.
 func (a *app) freeSlots(now time.Time) int {
 	if now.After(a.slotsUntil) {
 		return 0
@@ -173,14 +173,14 @@ func (a *app) freeSlots(now time.Time) int {
 	return max(min(a.slots, a.settings.Concurrent)-a.inUse, 0)
 }
 
-// dropExpired forgets permits that were not used in time.
+// dropExpired discards tokens that were not used in time.
 func (a *app) dropExpired(now time.Time) {
 	if now.After(a.tokensUntil) {
 		a.tokens, a.order = 0, nil
 	}
 }
 
-// refuseUnavailable decides by our own part of the limits.
+// refuseUnavailable decides by this executor's part of the limits.
 func (a *app) refuseUnavailable(now time.Time) *refusal {
 	if c := a.settings.Concurrent; c > 0 && a.inUse >= max(1, c/a.executors) {
 		return byUnavailable
@@ -199,7 +199,7 @@ func (a *app) refuseUnavailable(now time.Time) *refusal {
 	return nil
 }
 
-// started counts a call in.
+// started counts a started call and takes its token.
 func (a *app) started(now time.Time, unavailable bool) {
 	if a.inUse == 0 {
 		a.lastProgress = now
@@ -219,8 +219,8 @@ func (a *app) started(now time.Time, unavailable bool) {
 	}
 }
 
-// wantSlots is how many calls at once are wanted: those that run, those that were refused, and some
-// to start without waiting.
+// wantSlots returns how many slots are wanted: the running calls, the refused ones, and some to
+// start without waiting.
 func (a *app) wantSlots(now time.Time, share int) int {
 	if a.settings.Concurrent == 0 {
 		return 0
@@ -235,7 +235,7 @@ func (a *app) wantSlots(now time.Time, share int) int {
 	return max(min(want, a.settings.Concurrent), a.inUse)
 }
 
-// waits returns how many wait here.
+// waits returns the number of waiting fires.
 func (a *app) waits() (n int) {
 	for p := range Priorities {
 		n += a.list.len(p)

@@ -11,56 +11,58 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// BreakerOptions of the breakers.
+// BreakerOptions configure Breakers.
 type BreakerOptions struct {
-	Failures int // in a row that open a breaker; 0: 10, Lasting a second
-	// Lasting: from the first of them to the last, at least: thousands of calls a second fail ten
-	// in a row by chance, or by their order.
+	// consecutive failures that open a breaker; 0 means 10, within MinFailing of a second
+	Failures int
+	// MinFailing is the minimum time from the first of these failures to the last. At thousands of
+	// calls a second, ten consecutive failures happen by chance.
 	MinFailing time.Duration
-	// Open: how long it stays open at first; doubles with each round of probes that fails; default
-	// 5 s.
+	// Open is how long a breaker first stays open. It doubles with each failed round of probes. The
+	// default is 5 s.
 	Open    time.Duration
-	MaxOpen time.Duration // at most; default 1 min
-	// Probes: of a round: what one path or one caller is refused says nothing of an endpoint, so
-	// all of them must fail; default 3.
+	MaxOpen time.Duration // maximum of Open; default 1 min
+	// Probes is the number of probes per round. A refusal of one path or one caller proves nothing
+	// about the endpoint, so all probes must fail. The default is 3.
 	Probes int
-	// Probe: a round whose last probe did not report within it is taken for lost; default 5 min.
+	// Probe is the timeout of a round. If its last probe does not report in time, it counts as
+	// lost. The default is 5 min.
 	Probe      time.Duration
-	Endpoints  int              // kept, those that had trouble lately; default 10,000
+	Endpoints  int              // number of failing endpoints remembered; default 10,000
 	Now        func() time.Time // default time.Now
 	Registerer prometheus.Registerer
 }
 
-// Breakers keep calls away from endpoints that fail, each executor by what it saw itself. An open
-// breaker lets a few probes through when its time is over: if one succeeds all may call again. They
-// are safe for concurrent use. Endpoints that never failed cost nothing.
+// Breakers keep calls away from failing endpoints. Each executor decides by its own calls. After
+// its open time a breaker lets a few probes through, and one success closes it. Breakers are safe
+// for concurrent use. Endpoints that never failed cost no memory.
 type Breakers struct {
 	opts   BreakerOptions
 	opened prometheus.Counter
 
 	mu         sync.Mutex
 	byEndpoint *lru.Cache[string, *breaker]
-	lastProbe  Probe // begun
+	lastProbe  Probe // last round of probes that was started
 }
 
 type breaker struct {
-	failures     int           // in a row
-	firstFailure time.Time     // the first of them
-	openFor      time.Duration // how long it was opened for; 0: it is closed
-	openUntil    time.Time     // open: no call before
-	probe        Probe         // open: the round of probes that is under way; zero: none is
-	probesSent   int           // probes of the round that were let through
-	probesFailed int           // of them
-	lastProbeAt  time.Time     // when the last was let through
+	failures     int           // consecutive failures
+	firstFailure time.Time     // time of the first of them
+	openFor      time.Duration // duration of the open state; 0 means closed
+	openUntil    time.Time     // if open: no calls before
+	probe        Probe         // if open: the running round of probes; zero means none
+	probesSent   int           // probes of the round let through
+	probesFailed int           // probes of the round that failed
+	lastProbeAt  time.Time     // when the last probe was let through
 }
 
-// NewBreakers returns breakers, all closed.
+// NewBreakers returns breakers that are all closed.
 func NewBreakers(opts BreakerOptions) (*Breakers, error) {
 	if opts.Failures < 0 || opts.MinFailing < 0 || opts.Open < 0 || opts.MaxOpen < 0 ||
 		opts.Probes < 0 ||
 		opts.Probe < 0 ||
 		opts.Endpoints < 0 {
-		return nil, errors.New("options of the breakers: nothing must be negative")
+		return nil, errors.New("breaker options must not be negative")
 	}
 	opts.setDefaults()
 	b := &Breakers{opts: opts, opened: prometheus.NewCounter(prometheus.CounterOpts{
@@ -72,7 +74,7 @@ func NewBreakers(opts BreakerOptions) (*Breakers, error) {
 	}
 	var err error
 	if b.byEndpoint, err = lru.New[string, *breaker](opts.Endpoints); err != nil {
-		return nil, fmt.Errorf("making the cache of breakers: %w", err)
+		return nil, fmt.Errorf("creating the cache of breakers: %w", err)
 	}
 	return b, nil
 }
@@ -101,13 +103,12 @@ func (opts *BreakerOptions) setDefaults() {
 	}
 }
 
-// Probe tells the calls that an open breaker let through, a round of them, from all others. The
-// zero value is none.
+// Probe identifies a round of probes of an open breaker. The zero value means an ordinary call.
 type Probe int64
 
-// Allow asks whether an endpoint may be called. After an OK the caller must call Report, once, or
-// Cancel, with the probe that it got. Otherwise At lies somewhere behind the end of the open time,
-// so that those who wait do not all come back at once.
+// Allow decides whether an endpoint may be called. If OK, the caller must call Report or Cancel
+// once, with the returned probe. Otherwise At is a random time after the end of the open time, so
+// that waiting calls do not all return at once.
 func (b *Breakers) Allow(endpoint string) (Decision, Probe) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,9 +132,9 @@ func (b *Breakers) Allow(endpoint string) (Decision, Probe) {
 	return Decision{At: now.Add(b.opts.Open/5 + spread(b.opts.Open))}, 0
 }
 
-// OpenSince returns when the call failed for which the breaker of an endpoint is open, and how much
-// later than it would have let a call through those come back at most who were told to wait. The
-// zero time: it is closed.
+// OpenSince returns when the failure happened that opened the breaker of an endpoint. spread is the
+// maximum random delay that Allow added for waiting calls. The zero time means that the breaker is
+// closed.
 func (b *Breakers) OpenSince(endpoint string) (at time.Time, spread time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,10 +147,10 @@ func (b *Breakers) OpenSince(endpoint string) (at time.Time, spread time.Duratio
 
 func spread(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d) + 1)) }
 
-// Report says how a call went that was allowed, and told something of the endpoint. well means that
-// the endpoint works, whatever it answered to this call (see callback.Telling, callback.Unwell). An
-// open breaker hears its probes only: every other call was sent before it opened, and says nothing
-// of now.
+// Report reports the result of an allowed call that says something about the endpoint. healthy
+// means that the endpoint works, whatever it answered to this call (see callback.Telling,
+// callback.Unwell). An open breaker ignores all calls but its probes, because they were sent before
+// it opened.
 func (b *Breakers) Report(endpoint string, probe Probe, healthy bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,21 +170,21 @@ func (b *Breakers) Report(endpoint string, probe Probe, healthy bool) {
 	switch {
 	case x.openFor > 0:
 		if x.probesFailed++; x.probesFailed < b.opts.Probes {
-			return // the others of the round may know better
+			return // the other probes of the round may succeed
 		}
 		x.openFor = min(2*x.openFor, b.opts.MaxOpen)
 	case x.failures >= b.opts.Failures && now.Sub(x.firstFailure) >= b.opts.MinFailing:
 		x.openFor = b.opts.Open
 	default:
-		return // closed still
+		return // still closed
 	}
 	x.probe = 0
 	x.openUntil = now.Add(x.openFor)
 	b.opened.Inc()
 }
 
-// Cancel says that an allowed call was not made, or told nothing of the endpoint: of a probe, that
-// another may be let through.
+// Cancel reports that an allowed call was not made, or that its result says nothing about the
+// endpoint. A cancelled probe may be replaced by another.
 func (b *Breakers) Cancel(endpoint string, probe Probe) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,7 +19,7 @@ func newBreakers(t *testing.T, o limit.BreakerOptions) *limit.Breakers {
 	return b
 }
 
-// allowed asks, and insists that the answer is yes.
+// allowed requires that the endpoint may be called.
 func allowed(t *testing.T, b *limit.Breakers, endpoint string) limit.Probe {
 	t.Helper()
 	d, probe := b.Allow(endpoint)
@@ -34,7 +34,7 @@ func refused(t *testing.T, b *limit.Breakers, endpoint string) time.Time {
 	return d.At
 }
 
-func TestABreakerOpensProbesAndCloses(t *testing.T) {
+func TestBreakerOpensProbesAndCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreakers(
@@ -59,7 +59,7 @@ func TestABreakerOpensProbesAndCloses(t *testing.T) {
 		require.LessOrEqual(t, wait, 1500*time.Millisecond)
 		allowed(t, b, "b")
 		b.Report("a", 0, true)
-		refused(t, b, "a") // a call from before it opened says nothing of now
+		refused(t, b, "a") // a call from before it opened says nothing about now
 
 		time.Sleep(time.Second)
 		probe := allowed(t, b, "a")
@@ -74,27 +74,27 @@ func TestABreakerOpensProbesAndCloses(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		b.Cancel("a", allowed(t, b, "a"))
-		b.Report("a", allowed(t, b, "a"), true) // a probe that was not made does not count
+		b.Report("a", allowed(t, b, "a"), true) // a cancelled probe does not count
 		fail(2)
 		require.Zero(t, allowed(t, b, "a"), "closed, and it counts anew")
 	})
 }
 
-// TestOneThatIsRefusedByItselfKeepsNobodyAway: among the callers of an endpoint that is well again
-// some are refused whatever they do.
-func TestOneThatIsRefusedByItselfKeepsNobodyAway(t *testing.T) {
+// TestRefusalsOfOneCallerKeepTheBreakerClosed: some callers of a healthy endpoint are refused
+// whatever they do.
+func TestRefusalsOfOneCallerKeepTheBreakerClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreakers(t, limit.BreakerOptions{Failures: 1, Open: time.Second})
 		b.Report("a", 0, false)
 		time.Sleep(time.Second)
 		first, second, third := allowed(t, b, "a"), allowed(t, b, "a"), allowed(t, b, "a")
-		refused(t, b, "a") // three at once are enough
+		refused(t, b, "a") // three failures in a row suffice
 		b.Report("a", first, false)
 		b.Report("a", second, false)
 		b.Cancel("a", third)
 		b.Report("a", allowed(t, b, "a"), true)
-		b.Report("a", allowed(t, b, "a"), false) // closed: opened by the first failure here
+		b.Report("a", allowed(t, b, "a"), false) // closed: the first failure opens it here
 		for range 2 {
 			refused(t, b, "a")
 			time.Sleep(time.Second)
@@ -112,9 +112,9 @@ func TestOneThatIsRefusedByItselfKeepsNobodyAway(t *testing.T) {
 	})
 }
 
-// TestABusyEndpointIsNotCondemnedByAMoment: of thousands of calls a second ten in a row fail
-// easily, as when those of one path come together.
-func TestABusyEndpointIsNotCondemnedByAMoment(t *testing.T) {
+// TestAMomentOfFailuresDoesNotOpenABreaker: at thousands of calls a second, ten consecutive
+// failures happen easily, for example of one path.
+func TestAMomentOfFailuresDoesNotOpenABreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreakers(t, limit.BreakerOptions{})
@@ -129,12 +129,13 @@ func TestABusyEndpointIsNotCondemnedByAMoment(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		b.Report("a", allowed(t, b, "a"), false)
-		refused(t, b, "a") // nothing but failures for a second
+		refused(t, b, "a") // only failures for a second
 	})
 }
 
-// Calls that were sent before a breaker opened end while its probe is under way.
-func TestOnlyItsProbeSpeaksToAnOpenBreaker(t *testing.T) {
+// TestOnlyProbesAffectAnOpenBreaker: calls sent before a breaker opened end while its probe is
+// running.
+func TestOnlyProbesAffectAnOpenBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreakers(t, limit.BreakerOptions{Failures: 1, Probes: 1, Open: time.Second})
@@ -142,10 +143,10 @@ func TestOnlyItsProbeSpeaksToAnOpenBreaker(t *testing.T) {
 		time.Sleep(time.Second)
 		probe := allowed(t, b, "a")
 		b.Report("a", 0, true)
-		refused(t, b, "a") // not closed by an old call that went well
+		refused(t, b, "a") // an old success does not close it
 		b.Report("a", 0, false)
 		b.Cancel("a", 0)
-		refused(t, b, "a") // nor is the probe forgotten
+		refused(t, b, "a") // the probe is still running
 		b.Report("a", probe, true)
 		require.Zero(
 			t,
@@ -155,7 +156,7 @@ func TestOnlyItsProbeSpeaksToAnOpenBreaker(t *testing.T) {
 	})
 }
 
-func TestAProbeThatIsLostDoesNotKeepABreakerOpen(t *testing.T) {
+func TestLostProbeDoesNotKeepABreakerOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreakers(
@@ -172,7 +173,7 @@ func TestAProbeThatIsLostDoesNotKeepABreakerOpen(t *testing.T) {
 		require.NotEqual(t, lost, probe)
 		b.Cancel("a", lost)
 		b.Report("a", lost, true)
-		refused(t, b, "a") // the one that was lost speaks for the present one no more
+		refused(t, b, "a") // the lost probe no longer counts
 		b.Report("a", probe, true)
 		allowed(t, b, "a")
 	})
@@ -180,13 +181,13 @@ func TestAProbeThatIsLostDoesNotKeepABreakerOpen(t *testing.T) {
 	require.ErrorContains(t, err, "negative")
 }
 
-func TestMoreEndpointsThanAreKept(t *testing.T) {
+func TestBreakersAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBreakers(t, limit.BreakerOptions{Failures: 1, Endpoints: 2})
 	for _, e := range []string{"a", "b", "c"} {
 		b.Report(e, 0, false)
 	}
-	allowed(t, b, "a") // the one that had trouble the longest time ago is forgotten
+	allowed(t, b, "a") // the endpoint whose trouble is oldest is forgotten
 	refused(t, b, "c")
 }
 

@@ -1,33 +1,37 @@
-// Package limit bounds what each app may start: a rate and a number of calls at once, over all
-// executors together. Beside it lie a breaker for each endpoint and a picker among priorities.
+// Package limit enforces the limits of each app: a rate of calls and a number of concurrent calls,
+// across all executors. It also has a circuit breaker per endpoint and a weighted picker among
+// priorities.
 //
 // # How it works
 //
-// Limiter is each executor's part of it, in memory: Start answers at once, from permits that were
-// fetched before. Ledger is what all executors share (memory or Redis): Exchange carries the wishes
-// for all apps in one round trip, at most every 10 ms, and brings permits for the next tenth of a
-// second. There is never a round trip for a fire, and none for an app without limits.
+// Each executor has a Limiter in memory. Start answers at once, from permits fetched before. All
+// executors share a SharedState (memory or Redis). Sync sends the demands of all apps in one round
+// trip, at most every 10 ms, and returns permits for the next tenth of a second. No fire needs a
+// round trip of its own, and apps without limits need none at all.
+//
+// A permit is either a token (one start under the rate) or a slot (one concurrent call).
 //
 // # Promises (the suite is limittest)
 //
-//   - L1 In any stretch of time an app starts at most rate × (time + TokenTTL) + burst calls, over
-//     all executors, while the ledger answers.
-//   - L2 At most so many calls of an app run at once, over all executors, while the ledger answers.
-//     What an executor held that died comes back after SlotTTL.
-//   - L3 What is scarce is shared: each executor that wishes gets an even part of the calls at
-//     once, as far as it wishes. Where there are fewer than executors that wish, each has its turn.
-//   - L4 What cannot start now waits in the wait list of its app, or, where that is expected to
-//     take longer than its Hold, gets a retry-after time (Decision.At), spread so that as many come
-//     back as can start. That is an estimate and no permit: who comes back asks again, as Returned,
-//     and goes before what is new of its priority. The wait list is the only place that orders what
-//     waits, when permits come: one Picker says whose turn it is. Of an app with a rate it is in
-//     the ledger, for all executors together; else, and while the ledger is away, each executor has
-//     its own. Of any 42 starts of an app with a rate in a row each priority has its share by
-//     weight, one more or less, while it has something waiting; each comes back early enough for
-//     that while Hold is a few seconds.
-//   - L5 New settings hold as soon as they are set, for the wait list, too; what has a retry-after
-//     time asks when that comes, or sooner where its executor hastens it, as it does when they were
+//   - L1 Rate. In any period of time an app starts at most rate × (period + TokenTTL) + burst
+//     calls, across all executors, while the shared state is available.
+//   - L2 Concurrency. An app never has more concurrent calls than its limit, across all executors,
+//     while the shared state is available. Slots of a dead executor are free again after SlotTTL.
+//   - L3 Fairness among executors. Each executor with demand gets an even part of the slots, up to
+//     its demand. If there are fewer slots than executors with demand, the slots rotate among them.
+//   - L4 Waiting. A fire that cannot start now waits in the wait list of its app. If that is
+//     expected to take longer than its Hold, it gets a retry-after time instead (Decision.At).
+//     Retry-after times are spread over the capacity. They are estimates, not permits: the fire
+//     asks again, as Returned, and then goes before new fires of its priority.
+//   - L4 Order. Only the wait list orders waiting fires. When permits arrive, one Picker chooses
+//     the priority. For an app with a rate the Picker is in the shared state, for all executors
+//     together. Otherwise, and while the shared state is unavailable, each executor has its own. In
+//     any 42 consecutive starts of an app with a rate, each priority has its weighted share, plus
+//     or minus one, while it has waiting fires. Deferred fires return early enough for that if Hold
+//     is a few seconds.
+//   - L5 New settings apply at once, also to the wait list. A deferred fire asks again at its
+//     retry-after time, or earlier if its executor advances it. Executors do that after limits were
 //     raised.
-//   - L6 While the ledger is away each executor takes the limits divided by the executors that were
-//     last seen, and one call at least.
+//   - L6 Unavailability. While the shared state is unavailable, each executor uses the limits
+//     divided by the number of executors last known, but at least one call.
 package limit

@@ -7,13 +7,14 @@ import (
 
 // Settings are the limits of one app. The zero value is no limit.
 type Settings struct {
-	Rate float64 // calls started per second, over all executors; 0: no limit
-	// Burst: what may be started at once after a pause; 0 is a second's worth, at least 1.
+	Rate float64 // calls started per second, across all executors; 0 means no limit
+	// Burst is how many calls may start at once after a pause. 0 means one second's worth, at least
+	// 1.
 	Burst      int
-	Concurrent int // calls at once, over all executors; 0: no limit
+	Concurrent int // concurrent calls, across all executors; 0 means no limit
 }
 
-// Resolved returns the settings with the default filled in.
+// Resolved returns the settings with defaults filled in.
 func (s Settings) Resolved() Settings {
 	if s.Rate > 0 && s.Burst <= 0 {
 		s.Burst = max(1, int(s.Rate))
@@ -21,81 +22,80 @@ func (s Settings) Resolved() Settings {
 	return s
 }
 
-// Decision says whether a call may start.
+// Decision is the answer to a request to start a call.
 type Decision struct {
 	OK    bool
-	Waits bool // not OK: the Waiter is in the wait list, and is told when it may start
-	// At: neither: ask again then, and not sooner. Who does not want to hold the fire so long parks
-	// it.
+	Waits bool // not OK: the Waiter is in the wait list and is notified
+	// At is set if neither OK nor Waits: the earliest time to ask again. An executor may defer the
+	// fire until then.
 	At time.Time
 }
 
-// Limits in time.
+// Time limits.
 const (
-	TokenTTL = 200 * time.Millisecond // a permit to start that was not used within it is void
-	// WaitTTL: what waits at an executor takes its turns for so long after an exchange.
+	TokenTTL = 200 * time.Millisecond // lifetime of an unused token
+	// WaitTTL is how long after a Sync an executor's waiting fires count.
 	WaitTTL = 250 * time.Millisecond
-	// SlotTTL: slots of an executor that does not ask again are free after it.
+	// SlotTTL is how long slots are kept for an executor that does not call Sync again.
 	SlotTTL = 3 * time.Second
-	// SlotRotation: for how long an executor has its slot where there are more executors than
-	// slots.
+	// SlotRotation is how long an executor keeps its slot if there are more executors than slots.
 	SlotRotation = 2 * time.Second
-	MaxWait      = 5 * time.Minute // no instant lies further away
+	MaxWait      = 5 * time.Minute // maximum retry-after delay
 )
 
 // Demand is what one executor wants for one app.
 type Demand struct {
 	App      string
 	Settings Settings // resolved
-	// Waiting is how many fires of each priority wait here for a permit to start. It counts for
+	// Waiting is the number of fires of each priority that wait here for a token. It counts for
 	// WaitTTL.
 	Waiting [Priorities]int
-	Starts  int // how many of them can start now, at most
-	Tokens  int // starts wanted ahead, for fires that are still to come
-	InUse   int // calls that run
-	// Slots: calls at once wanted, those that run included; with 0 of everything the executor
-	// leaves the app.
+	Starts  int // how many of them could start now, at most
+	Tokens  int // tokens wanted in advance, for fires still to come
+	InUse   int // running calls
+	// Slots is the wanted number of concurrent calls, including the running ones. If every field is
+	// 0, the executor releases the app.
 	Slots int
 }
 
-// IsEmpty tells whether the executor wants nothing any more.
+// IsEmpty reports whether the executor wants nothing.
 func (w *Demand) IsEmpty() bool {
 	return w.Waiting == [Priorities]int{} && w.Tokens == 0 && w.InUse == 0 && w.Slots == 0
 }
 
-// Grant is what it got. Permits to start are to be used within TokenTTL.
+// Grant is the answer to a Demand. Tokens must be used within TokenTTL.
 type Grant struct {
-	// Order are the permits for what waits, in the order in which they are to be used: the next
-	// picks of the one Picker that the executors share for the app, over all that waits at any of
-	// them. A turn of a priority that waits at another executor only is left to that one, with the
-	// permit.
+	// Order holds the tokens for waiting fires, in order of use. It is the next picks of the Picker
+	// that all executors share for the app, over the waiting fires of all executors. If the picked
+	// priority waits only at another executor, that executor gets the token.
 	Order []Priority
-	// Tokens: permits for what is still to come; none while anything waits at any executor.
+	// Tokens are for fires still to come. There are none while anything waits at any executor.
 	Tokens    int
-	NextToken time.Duration // fewer than wanted: when there is the next
-	// Slots: up to so many calls at once may be started until SlotTTL is over; more may run, and
-	// keep their slots until they end.
+	NextToken time.Duration // time until the next token, if fewer than demanded
+	// Slots is how many concurrent calls may be started until SlotTTL has passed. More calls may be
+	// running; they keep their slots until they end.
 	Slots     int
-	Executors int // that asked for this app within SlotTTL, this one included
+	Executors int // executors that called Sync for this app within SlotTTL, including this one
 }
 
-// SharedState is what the executors of a deployment share. It is safe for concurrent use.
+// SharedState is the limit state that all executors of a deployment share. It is safe for
+// concurrent use.
 type SharedState interface {
-	// Sync carries the wishes of one executor, at most one per app, and returns a grant for each,
-	// in their order. After an error none of them holds; tokens may be spent then, and slots taken
-	// until SlotTTL is over.
+	// Sync sends the demands of one executor, at most one per app, and returns a grant for each, in
+	// order. After an error no grant is valid, but tokens may be spent, and slots taken until
+	// SlotTTL has passed.
 	Sync(ctx context.Context, executor string, demands []Demand) ([]Grant, error)
 }
 
-// Claim is what one of several executors wants of a scarce number of slots.
+// Claim is the demand of one executor for scarce slots.
 type Claim struct {
 	Executor string
 	Want     int
 }
 
-// Share returns the part of a scarce number of slots that falls to one of several who want some: an
-// even part for each, and what one does not want goes to the others. Where there are fewer slots
-// than claims each has its turn. It is how every ledger divides.
+// Share divides scarce slots and returns the part of me: an even part for each claim, and what one
+// does not want goes to the others. If there are fewer slots than claims, they rotate. Every
+// SharedState divides like this.
 func Share(limit int, me Claim, others []Claim, now time.Time) int {
 	sum, open := me.Want, min(me.Want, 1)
 	for _, o := range others {
@@ -108,13 +108,13 @@ func Share(limit int, me Claim, others []Claim, now time.Time) int {
 	if limit < open {
 		return rotatedSlots(limit, me, others, now)
 	}
-	// Raise the level until the limit is used up; whoever wants less than the level drops out.
+	// Raise the level until the limit is used up. Claims below the level are satisfied.
 	left := limit
 	for level := 0; ; {
 		step := left / open
 		if step == 0 {
-			// Fewer are left than there are who want one more: whoever asks first gets it. What is
-			// granted already bounds it.
+			// Fewer slots are left than claims that want one more. The first to ask gets them; the
+			// slots already granted are the limit.
 			return min(me.Want, level+1)
 		}
 		level += step
@@ -132,9 +132,9 @@ func Share(limit int, me Claim, others []Claim, now time.Time) int {
 	}
 }
 
-// rotatedSlots gives each slot to one executor for a while and then to the next, in the order of their
-// names. Who asked first would else keep it for good, and the fires in the hands of the others
-// would never be called.
+// rotatedSlots assigns each slot to one executor for a while and then to the next, in order of
+// names. Without rotation the first to ask would keep it, and the fires of the others would never
+// be called.
 func rotatedSlots(limit int, me Claim, others []Claim, now time.Time) int {
 	if me.Want == 0 {
 		return 0

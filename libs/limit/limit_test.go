@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/limit"
 )
 
-// claims gives every want a name, in order.
+// claims names every want, in order.
 func claims(from byte, wants []int) []limit.Claim {
 	out := make([]limit.Claim, len(wants))
 	for i, w := range wants {
@@ -74,9 +74,9 @@ func TestShare(t *testing.T) {
 	}
 }
 
-func TestFewerSlotsThanExecutorsGoRound(t *testing.T) {
+func TestScarceSlotsRotate(t *testing.T) {
 	t.Parallel()
-	all := claims('a', []int{3, 0, 1, 9, 2}) // four of them want some
+	all := claims('a', []int{3, 0, 1, 9, 2}) // four of them want slots
 	for most := 1; most < 4; most++ {
 		had := make([]int, len(all))
 		began := time.Unix(1_800_000_000, 0)

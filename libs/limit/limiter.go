@@ -10,77 +10,78 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Options of a limiter.
+// Options configure a Limiter.
 type Options struct {
 	SharedState SharedState
-	Executor    string // this executor's name in the ledger, different from every other's
-	// Share is how many calls of one app may run in this executor at once, whatever the app's own
-	// limit is; 0: no bound. It keeps one app from taking all hands.
+	Executor    string // unique name of this executor in the shared state
+	// Share limits the concurrent calls of one app in this executor, whatever the app's own limit.
+	// It keeps one app from using all capacity. 0 means no limit.
 	Share int
-	// Calls is how many calls this executor makes at once in all; 0: no bound. No app may have more
-	// than are left free, so that a few apps whose endpoints hang leave something for the others:
+	// Calls is how many calls this executor makes concurrently in all; 0 means no limit. No app may
+	// have more calls than are left free. So apps with hanging endpoints leave capacity for others:
 	// one alone has its Share, two have a third of Calls each, n of them 1/(n+1).
-	Calls      int
-	Timeout    time.Duration    // of an exchange; default 250 ms: then the ledger counts as away
+	Calls int
+	// of a Sync, after which the shared state counts as unavailable; default 250 ms
+	Timeout    time.Duration
 	Now        func() time.Time // default time.Now
 	Logger     zerolog.Logger
-	Registerer prometheus.Registerer // nil: no metrics
+	Registerer prometheus.Registerer // nil means no metrics
 }
 
-// Ask is a question to the limiter.
+// Ask is a request to start a call.
 type Ask struct {
 	App string
-	// Returned: the fire was given a retry-after time before, whether it was held or parked until
-	// then.
+	// Returned means that the fire had a retry-after time before, whether it was held or deferred
+	// until then.
 	Returned bool
-	Priority Priority // whose turn comes by weight, where calls of several cannot all start
-	// Waiter is told when it may start, where it cannot now and is expected to within Hold; nil: it
-	// is always given a retry-after time.
+	Priority Priority // decides by weight which waiting call starts first
+	// Waiter is notified when the call may start, if that is expected within Hold. With nil the
+	// limiter always returns a retry-after time.
 	Waiter Waiter
 	Hold   time.Duration
 }
 
-// Admission is what executors use of a limiter.
+// Admission is what executors use of a Limiter.
 type Admission interface {
-	// Start asks whether a call of an app may start now. It never blocks. After an OK the caller
-	// must call Done, or Cancel, once; and so after the Waiter was Ready.
+	// Start asks whether a call of an app may start now. It never blocks. After an OK, or after
+	// Waiter.Ready returned true, the caller must call Done or Cancel once.
 	Start(a Ask) Decision
-	// Done says that a call that was let start has ended.
+	// Done reports that a started call has ended.
 	Done(app string)
-	// Cancel says that a call that was let start is not made. Another takes its permit, if it is
-	// still of use.
+	// Cancel reports that an admitted call is not made. Another call gets its permit if that is
+	// still valid.
 	Cancel(app string, p Priority)
-	// Set gives an app's limits; they hold from now on. The zero Settings take them away.
+	// Set sets an app's limits, which apply at once. The zero Settings remove them.
 	Set(app string, s Settings)
-	// Close returns all that wait. From then on nothing does: who cannot start gets a retry-after
-	// time.
+	// Close returns all waiting fires. After Close nothing waits: calls that cannot start get a
+	// retry-after time.
 	Close() []Waiter
-	// Run fetches permits until ctx ends, and then gives back what it holds.
+	// Run fetches permits until ctx ends. Then it returns its permits to the shared state.
 	Run(ctx context.Context) error
 }
 
-// Limiter is an executor's part of the limits. It is safe for concurrent use.
+// Limiter enforces the limits in one executor. It is safe for concurrent use.
 type Limiter struct {
 	opts    Options
 	metrics *metrics
-	// has room for one: something waits, or is active, for which Run has to look anew.
+	// wake, with capacity 1, tells Run that something waits or became active.
 	wake chan struct{}
 
 	mu          sync.Mutex
 	apps        map[string]*app
-	active      map[string]*app // those of them that may want something of the ledger
-	unavailable bool            // the ledger: since the last exchange
+	active      map[string]*app // apps that may want something from the shared state
+	unavailable bool            // result of the last Sync
 	closed      bool
 	inUse       int // calls of all apps
 }
 
 var _ Admission = (*Limiter)(nil)
 
-// New returns a limiter. It starts nothing.
+// New returns a limiter. It starts no goroutine.
 func New(opts Options) (*Limiter, error) {
 	if opts.SharedState == nil || opts.Executor == "" || opts.Share < 0 || opts.Calls < 0 {
 		return nil, errors.New(
-			"options of the limiter: Ledger and Executor are needed, and Share and Calls must not be negative",
+			"limiter options: SharedState and Executor are required, Share and Calls must not be negative",
 		)
 	}
 	if opts.Now == nil {
@@ -98,7 +99,7 @@ func New(opts Options) (*Limiter, error) {
 	}, nil
 }
 
-// Start implements Gate.
+// Start implements Admission.
 func (l *Limiter) Start(a Ask) Decision {
 	now := l.opts.Now()
 	l.mu.Lock()
@@ -106,7 +107,7 @@ func (l *Limiter) Start(a Ask) Decision {
 	st := l.activate(a.App, now)
 	why := st.refuse(now, l)
 	if why == nil && !st.list.empty() {
-		why = byQueue // who comes while others wait goes the way of all: its turn may come at once
+		why = byQueue // queue behind the waiting fires; it may still be picked at once
 	}
 	if why == nil {
 		st.started(now, l.unavailable)
@@ -133,7 +134,7 @@ func (l *Limiter) Start(a Ask) Decision {
 	return Decision{Waits: true}
 }
 
-// activate returns an app that wants something.
+// activate returns the state of an app, and marks it as active.
 func (l *Limiter) activate(name string, now time.Time) *app {
 	st := l.apps[name]
 	if st == nil {
@@ -149,14 +150,13 @@ func (l *Limiter) activate(name string, now time.Time) *app {
 	return st
 }
 
-// Done implements Gate.
+// Done implements Admission.
 func (l *Limiter) Done(app string) { l.end(app, nil) }
 
-// Cancel implements Gate.
+// Cancel implements Admission.
 func (l *Limiter) Cancel(app string, p Priority) { l.end(app, &p) }
 
-// end counts a call out, and lets the next start that waits for its place, or for its unused
-// permit.
+// end counts a call as ended. The next waiting fire gets its slot, and its unused token.
 func (l *Limiter) end(name string, unused *Priority) {
 	now := l.opts.Now()
 	l.mu.Lock()
@@ -176,7 +176,7 @@ func (l *Limiter) end(name string, unused *Priority) {
 	l.pump(st, now)
 }
 
-// Close implements Gate.
+// Close implements Admission.
 func (l *Limiter) Close() (all []Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,7 +187,7 @@ func (l *Limiter) Close() (all []Waiter) {
 	return all
 }
 
-// Set implements Gate.
+// Set implements Admission.
 func (l *Limiter) Set(app string, s Settings) {
 	now := l.opts.Now()
 	s = s.Resolved()
@@ -206,7 +206,7 @@ func (l *Limiter) Set(app string, s Settings) {
 	l.forget(app, st)
 }
 
-// forget drops what is known of an app that has no limits and runs nothing.
+// forget drops the state of an app that has no limits, no calls and no waiting fires.
 func (l *Limiter) forget(name string, st *app) {
 	if !st.limited() && st.inUse == 0 && st.list.empty() {
 		delete(l.apps, name)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// countingState is a ledger that counts, and can be away.
+// countingState is a shared state that counts calls and can be unavailable.
 type countingState struct {
 	limit.SharedState
 	syncs       atomic.Int64
@@ -34,22 +34,22 @@ func (c *countingState) Sync(
 ) ([]limit.Grant, error) {
 	c.syncs.Add(1)
 	if c.unavailable.Load() {
-		return nil, errors.New("away")
+		return nil, errors.New("unavailable")
 	}
 	return c.SharedState.Sync(ctx, executor, demands)
 }
 
-// run starts limiters over one ledger, in a bubble, and stops them at its end.
+// run starts limiters over one shared state, in a bubble, and stops them at its end.
 func run(t *testing.T, names ...string) (*countingState, []*limit.Limiter) {
 	t.Helper()
-	ledger := &countingState{SharedState: memstate.New(nil)}
+	state := &countingState{SharedState: memstate.New(nil)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	var out []*limit.Limiter
 	for _, name := range names {
 		l, err := limit.New(
 			limit.Options{
-				SharedState: ledger,
+				SharedState: state,
 				Executor:    name,
 				Logger:      zerolog.Nop(),
 				Registerer:  prometheus.NewRegistry(),
@@ -61,10 +61,10 @@ func run(t *testing.T, names ...string) (*countingState, []*limit.Limiter) {
 		all.Go(func() { _ = l.Run(ctx) })
 	}
 	t.Cleanup(func() { cancel(); all.Wait() })
-	return ledger, out
+	return state, out
 }
 
-// ready is a fire that waits, closed when it may start.
+// ready is a waiting fire. It is closed when the fire may start.
 type ready chan struct{}
 
 func (r ready) Ready() bool { close(r); return true }
@@ -72,8 +72,8 @@ func (r ready) Ready() bool { close(r); return true }
 // holdTime is how long executors let a fire wait in memory.
 const holdTime = 5 * time.Second
 
-// startRetrying asks until a call may start, as an executor does, and returns how often it was put off,
-// and how often for so long that an executor parks the fire.
+// startRetrying asks until a call may start, as an executor does. It returns how often the call
+// waited, and how often an executor would have deferred the fire.
 func startRetrying(l *limit.Limiter, app string) (waits, deferrals int) {
 	w := make(ready)
 	for a := (limit.Ask{App: app, Waiter: w, Hold: holdTime}); ; a.Returned = true {
@@ -90,10 +90,10 @@ func startRetrying(l *limit.Limiter, app string) (waits, deferrals int) {
 	}
 }
 
-func TestWithoutLimitsNothingIsAsked(t *testing.T) {
+func TestAppsWithoutLimitsNeedNoSync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ledger, ls := run(t, "a")
+		state, ls := run(t, "a")
 		for range 500 {
 			require.True(t, ls[0].Start(limit.Ask{App: "x"}).OK)
 		}
@@ -101,30 +101,30 @@ func TestWithoutLimitsNothingIsAsked(t *testing.T) {
 		for range 500 {
 			ls[0].Done("x")
 		}
-		require.Zero(t, ledger.syncs.Load())
+		require.Zero(t, state.syncs.Load())
 	})
 }
 
-// An app that had no limits is slept for: when it gets some, what it has under way is told to the
-// others within an exchange all the same.
-func TestTheFirstLimitsOfAnAppThatCallsAreSharedAtOnce(t *testing.T) {
+// TestFirstLimitsAreSharedAtOnce: an app without limits is not synchronized. When it gets limits,
+// its running calls are announced with the next Sync.
+func TestFirstLimitsAreSharedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ledger, ls := run(t, "a")
+		state, ls := run(t, "a")
 		require.True(t, ls[0].Start(limit.Ask{App: "x"}).OK)
-		time.Sleep(10*time.Second + 200*time.Millisecond) // not just before a look
-		require.Zero(t, ledger.syncs.Load())
+		time.Sleep(10*time.Second + 200*time.Millisecond) // not just before a pass
+		require.Zero(t, state.syncs.Load())
 		ls[0].Set("x", limit.Settings{Concurrent: 5})
 		time.Sleep(100 * time.Millisecond)
-		require.NotZero(t, ledger.syncs.Load())
+		require.NotZero(t, state.syncs.Load())
 		ls[0].Done("x")
 	})
 }
 
-func TestARateHoldsAndNobodyWaitsForLong(t *testing.T) {
+func TestRateHoldsWithoutLongWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ledger, ls := run(t, "a", "b", "c")
+		state, ls := run(t, "a", "b", "c")
 		for _, l := range ls {
 			l.Set("x", limit.Settings{Rate: 100, Burst: 10})
 		}
@@ -133,7 +133,7 @@ func TestARateHoldsAndNobodyWaitsForLong(t *testing.T) {
 		var mu sync.Mutex
 		var starts []time.Duration
 		waits, deferrals := 0, 0
-		for i := range 900 { // at once, on three executors: 9 s worth
+		for i := range 900 { // simultaneously, on three executors: 9 s worth
 			all.Go(func() {
 				l := ls[i%3]
 				n, deferrals := startRetrying(l, "x")
@@ -159,20 +159,20 @@ func TestARateHoldsAndNobodyWaitsForLong(t *testing.T) {
 				require.LessOrEqual(t, float64(n), 10+100*(stretch+limit.TokenTTL).Seconds()+1)
 			}
 		}
-		require.Less(t, deferrals, 1350, "most are parked once")
+		require.Less(t, deferrals, 1350, "most are deferred once")
 		require.Less(t, waits, 6*900)
-		require.Less(t, ledger.syncs.Load(), int64(100*3*took.Seconds()))
+		require.Less(t, state.syncs.Load(), int64(100*3*took.Seconds()))
 	})
 }
 
-func TestAnAppWithinItsRateIsNotHeldUp(t *testing.T) {
+func TestAppWithinItsRateIsNotDelayed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ledger, ls := run(t, "a")
+		state, ls := run(t, "a")
 		ls[0].Set("x", limit.Settings{Rate: 1000, Concurrent: 100})
 		var worst time.Duration
 		began := time.Now()
-		for range 2000 { // 200 a second
+		for range 2000 { // 200 per second
 			at := time.Now()
 			startRetrying(ls[0], "x")
 			worst = max(worst, time.Since(at))
@@ -182,14 +182,14 @@ func TestAnAppWithinItsRateIsNotHeldUp(t *testing.T) {
 		require.LessOrEqual(t, worst, 20*time.Millisecond)
 		require.Less(
 			t,
-			float64(ledger.syncs.Load()),
+			float64(state.syncs.Load()),
 			30*time.Since(began).Seconds(),
-			"far fewer exchanges than calls",
+			"far fewer syncs than calls",
 		)
 	})
 }
 
-func TestCallsAtOnceHold(t *testing.T) {
+func TestConcurrencyHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a", "b")
@@ -216,13 +216,13 @@ func TestCallsAtOnceHold(t *testing.T) {
 		}
 		all.Wait()
 		require.LessOrEqual(t, peak.Load(), int64(6))
-		require.GreaterOrEqual(t, most[0].Load(), int64(2), "both got some")
+		require.GreaterOrEqual(t, most[0].Load(), int64(2), "both got slots")
 		require.GreaterOrEqual(t, most[1].Load(), int64(2))
 		require.Less(t, time.Since(began), 20*time.Second, "400 of 100 ms, six at once, take 6.7 s")
 	})
 }
 
-// scriptedState is a ledger that grants slots as a test says, and takes its time to answer.
+// scriptedState is a shared state that grants slots as a test says, after a delay.
 type scriptedState struct{ slots, slow atomic.Int64 }
 
 func (d *scriptedState) Sync(
@@ -238,14 +238,14 @@ func (d *scriptedState) Sync(
 	return grants, nil
 }
 
-// What the ledger decided holds from then on, and not from when its answer is here: what it took
-// from us another has already.
-func TestCallsAtOnceHoldDuringAnExchange(t *testing.T) {
+// TestConcurrencyHoldsDuringASync: a decision of the shared state holds from its time on, not from
+// its arrival. Another executor already has the slots that it took from us.
+func TestConcurrencyHoldsDuringASync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &scriptedState{}
-		ledger.slots.Store(10)
-		l, err := limit.New(limit.Options{SharedState: ledger, Executor: "e"})
+		state := &scriptedState{}
+		state.slots.Store(10)
+		l, err := limit.New(limit.Options{SharedState: state, Executor: "e"})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -255,9 +255,9 @@ func TestCallsAtOnceHoldDuringAnExchange(t *testing.T) {
 			startRetrying(l, "x")
 		}
 		time.Sleep(20 * time.Millisecond)
-		ledger.slots.Store(3)
-		ledger.slow.Store(int64(100 * time.Millisecond))
-		time.Sleep(60 * time.Millisecond) // the next exchange is under way
+		state.slots.Store(3)
+		state.slow.Store(int64(100 * time.Millisecond))
+		time.Sleep(60 * time.Millisecond) // the next Sync is running
 		for range 10 {
 			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
 		}
@@ -265,20 +265,20 @@ func TestCallsAtOnceHoldDuringAnExchange(t *testing.T) {
 		require.True(
 			t,
 			l.Start(limit.Ask{App: "x"}).OK,
-			"in the place of one that ended: the ledger counts it",
+			"it replaces an ended call, which the shared state counts",
 		)
 		time.Sleep(100 * time.Millisecond)
 		for range 3 {
 			require.False(t, l.Start(limit.Ask{App: "x"}).OK)
 			l.Done("x")
 		}
-		require.True(t, l.Start(limit.Ask{App: "x"}).OK, "two run, and three may")
+		require.True(t, l.Start(limit.Ask{App: "x"}).OK, "two of three slots are used")
 		cancel()
 		all.Wait()
 	})
 }
 
-func TestOneCallAtOnceGoesRoundAmongExecutors(t *testing.T) {
+func TestOnlySlotRotatesAmongExecutors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a", "b")
@@ -288,7 +288,7 @@ func TestOneCallAtOnceGoesRoundAmongExecutors(t *testing.T) {
 		began := time.Now()
 		for e, l := range ls {
 			l.Set("x", limit.Settings{Concurrent: 1})
-			for range 3 { // one after the other, always
+			for range 3 { // always one after the other
 				all.Go(func() {
 					for time.Since(began) < 40*time.Second {
 						startRetrying(l, "x")
@@ -317,7 +317,7 @@ func TestOneCallAtOnceGoesRoundAmongExecutors(t *testing.T) {
 	})
 }
 
-func TestAnEndpointThatHangsTakesItsShareAndNoMore(t *testing.T) {
+func TestHangingEndpointIsLimitedToItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a")
@@ -345,7 +345,7 @@ func TestAnEndpointThatHangsTakesItsShareAndNoMore(t *testing.T) {
 	})
 }
 
-func TestSeveralAppsThatHangLeaveRoomForOthers(t *testing.T) {
+func TestHangingAppsLeaveCapacityForOthers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ hang, each int }{{1, 256}, {2, 171}, {3, 128}, {7, 64}} {
 		l, err := limit.New(
@@ -381,9 +381,9 @@ func TestSeveralAppsThatHangLeaveRoomForOthers(t *testing.T) {
 	}
 }
 
-// What waits for its instant since an endpoint hung does not hold up what is new, once the endpoint
-// is well.
-func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
+// TestNewFiresStartSoonAfterRecovery: fires deferred while an endpoint hung do not delay new fires
+// after it recovered.
+func TestNewFiresStartSoonAfterRecovery(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]limit.Settings{"no limits": {}, "calls at once": {Concurrent: 500}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -391,7 +391,7 @@ func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
 			l := ls[0]
 			l.Set("x", settings)
 			running := 0
-			// it hangs.
+			// the endpoint hangs.
 			for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
 				if l.Start(
 					limit.Ask{App: "x", Returned: running > 100 && time.Now().UnixMilli()%2 == 0},
@@ -410,14 +410,14 @@ func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
 			)
 			l.Done("x")
 			<-w
-			require.False(t, l.Start(limit.Ask{App: "x"}).OK, "those that wait come first")
+			require.False(t, l.Start(limit.Ask{App: "x"}).OK, "waiting fires go first")
 			for range running {
 				l.Done("x")
 			}
 			for range 50 {
 				began := time.Now()
 				startRetrying(l, "x")
-				// of limits, until the ledger answers.
+				// Limited apps wait for the next Sync.
 				require.LessOrEqual(t, time.Since(began), 20*time.Millisecond, name)
 				l.Done("x")
 			}
@@ -425,7 +425,7 @@ func TestNewFiresStartAtOnceWhenTroubleIsOver(t *testing.T) {
 	}
 }
 
-func TestInstantsAreSpreadAsTheRateLets(t *testing.T) {
+func TestRetryAfterTimesAreSpread(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a")
@@ -450,7 +450,7 @@ func TestInstantsAreSpreadAsTheRateLets(t *testing.T) {
 	})
 }
 
-func TestNewSettingsHoldAtOnce(t *testing.T) {
+func TestNewSettingsApplyAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a")
@@ -480,10 +480,10 @@ func TestNewSettingsHoldAtOnce(t *testing.T) {
 	})
 }
 
-func TestTheLedgerAway(t *testing.T) {
+func TestSharedStateUnavailable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ledger, ls := run(t, "a", "b")
+		state, ls := run(t, "a", "b")
 		for _, l := range ls {
 			l.Set("x", limit.Settings{Rate: 100, Burst: 10, Concurrent: 40})
 			startRetrying(l, "x")
@@ -492,7 +492,7 @@ func TestTheLedgerAway(t *testing.T) {
 			l.Done("x")
 		}
 		time.Sleep(500 * time.Millisecond)
-		ledger.unavailable.Store(true)
+		state.unavailable.Store(true)
 		count := func(d time.Duration) int {
 			n := 0
 			for began := time.Now(); time.Since(began) < d; time.Sleep(time.Millisecond) {
@@ -503,20 +503,20 @@ func TestTheLedgerAway(t *testing.T) {
 			}
 			return n
 		}
-		count(time.Second) // it is noticed
+		count(time.Second) // the change is noticed
 		require.InDelta(t, 250, count(5*time.Second), 25, "half of the rate for each of two")
-		ledger.unavailable.Store(false)
+		state.unavailable.Store(false)
 		count(time.Second)
 		require.InDelta(t, 500, count(5*time.Second), 100, "all of it, for the other is idle")
 	})
 }
 
-func TestSlotsOfAnExecutorThatStopsComeBackAtOnce(t *testing.T) {
+func TestStoppedExecutorReleasesItsSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ledger, ls := run(t, "stays")
+		state, ls := run(t, "stays")
 		ctx, cancel := context.WithCancel(t.Context())
-		stops, err := limit.New(limit.Options{SharedState: ledger, Executor: "stops"})
+		stops, err := limit.New(limit.Options{SharedState: state, Executor: "stops"})
 		require.NoError(t, err)
 		var all sync.WaitGroup
 		all.Go(func() { _ = stops.Run(ctx) })
@@ -539,7 +539,7 @@ func TestSlotsOfAnExecutorThatStopsComeBackAtOnce(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	_, err := limit.New(limit.Options{})
-	require.ErrorContains(t, err, "Ledger")
+	require.ErrorContains(t, err, "SharedState")
 }
 
 func BenchmarkStart(b *testing.B) {

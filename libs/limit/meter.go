@@ -2,9 +2,9 @@ package limit
 
 import "time"
 
-// meter measures how often something happens, over the last second or two.
+// meter measures the rate of an event over the last one to two seconds.
 type meter struct {
-	from     time.Time // of the present second
+	from     time.Time // start of the current second
 	now, old int
 }
 
@@ -21,7 +21,8 @@ func (m *meter) count(now time.Time) {
 	m.now++
 }
 
-// rate returns events per second: what the present second has so far, and the rest of the last one.
+// rate returns events per second: those of the current second, plus the matching part of the
+// previous one.
 func (m *meter) rate(now time.Time) float64 {
 	m.roll(now)
 	part := now.Sub(m.from).Seconds()

@@ -2,7 +2,7 @@ package limit
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics of a limiter.
+// metrics are the metrics of a limiter.
 type metrics struct {
 	refusals *prometheus.CounterVec
 	errors   prometheus.Counter
@@ -12,11 +12,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_rate_limited_total",
-			Help: "Starts that were refused: for want of a rate token, a concurrency slot, the executor's share, behind those that wait, until the ledger answers, or while it is away.",
-		}, []string{"why"}),
+			Help: "Refused starts, by reason: no rate token, no concurrency slot, the executor's share, behind waiting fires, before the shared state answered, or while it is unavailable.",
+		}, []string{"reason"}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_limit_sync_errors_total",
-			Help: "Exchanges with the shared ledger that failed.",
+			Help: "Failed synchronizations with the shared limit state.",
 		}),
 	}
 	if reg != nil {
@@ -25,4 +25,4 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) refused(why string) { m.refusals.WithLabelValues(why).Inc() }
+func (m *metrics) refused(reason string) { m.refusals.WithLabelValues(reason).Inc() }

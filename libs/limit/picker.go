@@ -1,41 +1,43 @@
 package limit
 
-// Priority of a timer's fires.
+// Priority is the priority of a timer's fires.
 type Priority uint8
 
-// The priorities. Normal is the zero value's meaning in definitions; here they are places in
+// The priorities. In definitions the zero value means normal; here the values are indexes into
 // Weights.
 const (
 	High Priority = iota
 	Normal
 	Low
-	Priorities // how many there are
+	Priorities // number of priorities
 )
 
-// Weights say how often each priority is picked while all have something waiting.
+// Weights are how often each priority is picked while all have waiting fires.
 type Weights [Priorities]int
 
-// DefaultWeights give low 1 of 21 starts: it moves.
+// DefaultWeights give low 1 of 21 starts, so that it never starves.
 func DefaultWeights() Weights { return Weights{High: 16, Normal: 4, Low: 1} }
 
 // Picker picks among priorities by weight, evenly mixed: not sixteen of one and then four of the
-// next. The zero value has the default weights. It is a value: a copy picks on by itself. It is not
-// safe for concurrent use.
+// next. The zero value has the default weights. A copy continues independently. It is not safe for
+// concurrent use.
 //
-// It is worst-case fair weighted fair queueing (WF²Q) of jobs of equal size. Beside the picks it
-// follows a server that works for all that wait at the same time, each by its weight. No priority
-// is ever a whole pick behind that server, nor ahead of it. So in any run of picks a priority that
-// waits throughout has less than two picks fewer than its share, whoever comes and goes meanwhile;
-// where all wait throughout, each has less than two picks more or fewer. Where the share is a whole
-// number, as in 42 picks by the default weights, that is one pick.
+// The algorithm is worst-case fair weighted fair queueing (WF²Q) with jobs of equal size. It
+// simulates a server that works for all waiting priorities at once, by weight. No priority is ever
+// a whole pick behind or ahead of that server.
+//
+// So in any sequence of picks, a priority that waits throughout gets less than two picks fewer than
+// its share, whatever the others do. If all wait throughout, each gets less than two picks more or
+// fewer. If the share is a whole number, as in 42 picks by the default weights, the difference is
+// at most one.
 type Picker struct {
 	weights Weights
-	// Credit is by how much the picks of each are behind that server: above -1, at most 1, together
-	// 0. A ledger keeps it between exchanges.
+	// Credit is by how much the picks of each priority are behind that server: above -1, at most 1,
+	// with sum 0. The shared state stores it between calls of Sync.
 	Credit [Priorities]float64
 }
 
-// NewPicker returns a picker. A weight below 1 is 1: everything moves.
+// NewPicker returns a picker. Weights below 1 become 1, so that no priority starves.
 func NewPicker(w Weights) *Picker {
 	for i := range w {
 		w[i] = max(w[i], 1)
@@ -43,10 +45,10 @@ func NewPicker(w Weights) *Picker {
 	return &Picker{weights: w}
 }
 
-// rounding is what sums of credits may be off by.
+// rounding is the tolerance for sums of credits.
 const rounding = 1e-9
 
-// Next returns whose turn it is among those that have something waiting; false: none has.
+// Next picks one of the priorities that have something waiting. It returns false if none has.
 func (p *Picker) Next(waiting [Priorities]bool) (Priority, bool) {
 	if p.weights == (Weights{}) {
 		p.weights = DefaultWeights()
@@ -55,8 +57,8 @@ func (p *Picker) Next(waiting [Priorities]bool) (Priority, bool) {
 		return 0, false
 	}
 	p.serve(waiting)
-	// Of those whose next job the server has begun, that which it ends first. There is one, for the
-	// credits add up to 1 now, and who does not wait has none.
+	// Of the jobs that the server has begun, pick the one that it ends first. There is one, because
+	// the credits add up to 1 now and priorities without jobs have none.
 	best, soonest := Priorities, 0.0
 	for i := range p.weights {
 		if !waiting[i] || p.Credit[i] <= rounding {
@@ -69,7 +71,7 @@ func (p *Picker) Next(waiting [Priorities]bool) (Priority, bool) {
 			best, soonest = Priority(i), end
 		}
 	}
-	if best == Priorities { // the credits came from elsewhere, and do not add up
+	if best == Priorities { // the credits were loaded from outside and do not add up
 		p.Credit = [Priorities]float64{}
 		return p.Next(waiting)
 	}
@@ -77,8 +79,8 @@ func (p *Picker) Next(waiting [Priorities]bool) (Priority, bool) {
 	return best, true
 }
 
-// serve divides the work of one pick by weight: among those that wait, and those that do not and
-// have been picked ahead of the server, which has their jobs still to end.
+// serve divides the work of one pick by weight. It goes to the priorities that wait, and to those
+// that were picked ahead of the server, which must still finish their jobs.
 func (p *Picker) serve(waiting [Priorities]bool) {
 	left := 1.0
 	active := waiting

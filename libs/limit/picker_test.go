@@ -31,7 +31,7 @@ func TestPicker(t *testing.T) {
 		who, _ := p.Next([3]bool{false, true, true})
 		got[who]++
 	}
-	require.Equal(t, [3]int{0, 400, 100}, got, "who has nothing takes no turn")
+	require.Equal(t, [3]int{0, 400, 100}, got, "a priority without fires is not picked")
 
 	for range 1000 {
 		who, _ := p.Next([3]bool{true, false, false})
@@ -56,10 +56,9 @@ func TestPicker(t *testing.T) {
 	require.Equal(t, [3]int{10, 10, 10}, got)
 }
 
-// sharesHold requires of starts, of what was due at each, and of when each was, that every priority
-// has its share of any 42 starts in a row throughout which it had something due, one more or less.
-// Starts of one instant have no order: several executors make them. So a stretch of starts begins
-// and ends with an instant.
+// sharesHold requires that every priority has its share, plus or minus one, of any 42 consecutive
+// starts throughout which it had something due. Simultaneous starts have no order, because several
+// executors make them. So each tested range begins and ends between two instants.
 func sharesHold(t *testing.T, starts []limit.Priority, due [][3]bool, at []time.Duration) {
 	t.Helper()
 	share := [3]int{32, 8, 2}
@@ -110,7 +109,8 @@ func sharesHold(t *testing.T, starts []limit.Priority, due [][3]bool, at []time.
 	}
 }
 
-// Whoever comes and goes, each has its share of any 42 picks in a row while it has something.
+// TestSharesHoldInAnyWindow: in any 42 consecutive picks each priority has its share while it
+// waits, whatever the others do.
 func TestSharesHoldInAnyWindow(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(400) {
@@ -123,7 +123,7 @@ func TestSharesHoldInAnyWindow(t *testing.T) {
 		for i := range often {
 			often[i] = r.IntN(2) == 0
 		}
-		var left [3]int // jobs that wait: they come in bursts, and end by being picked
+		var left [3]int // waiting jobs; they arrive in bursts and leave when picked
 		for range 2000 {
 			for c := range waiting {
 				if r.IntN(change) == 0 && (often[c] || r.IntN(4) == 0) {

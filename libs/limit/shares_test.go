@@ -14,13 +14,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/limit"
 )
 
-// TestALowRateIsUsed: who comes back in turn finds his permit, or waits for the very next, however
-// few there are.
-func TestALowRateIsUsed(t *testing.T) {
+// TestLowRateIsUsedFully: fires that return at their retry-after time find a token or wait for the
+// next, however low the rate.
+func TestLowRateIsUsedFully(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []float64{0.5, 1, 2, 5} {
 		requireUsed(t, rate, 1.1, "a")
-		// each takes half of it for its own while the other may have nothing left.
+		// Each executor reserves half of it, while the other may have no fires left.
 		requireUsed(t, rate, 1.6, "a", "b")
 	}
 }
@@ -38,9 +38,8 @@ func requireUsed(t *testing.T, rate, most float64, executors ...string) {
 	})
 }
 
-// runBurst lets fires of an app that are due at once insist, each somewhat late as it takes to come
-// back from the store, and returns when they started: those of one priority in their order, one
-// priority after the other.
+// runBurst runs fires of an app that are due at once. Each retries, a little late, as after a
+// return from the store. It returns when each started; within a priority fires start in order.
 func runBurst(ls []*limit.Limiter, of []limit.Priority) (starts []time.Duration) {
 	h := &burst{began: time.Now(), by: map[limit.Priority][]time.Duration{}}
 	h.run(ls, of)
@@ -50,22 +49,22 @@ func runBurst(ls []*limit.Limiter, of []limit.Priority) (starts []time.Duration)
 	return starts
 }
 
-// burst is many fires of one app that are due at once, and how they started.
+// burst is a set of fires of one app that are due at once, and a record of how they started.
 type burst struct {
 	began time.Time
-	hold  time.Duration // 0: as executors do
+	hold  time.Duration // 0 means the default of executors
 
 	mu    sync.Mutex
 	by    map[limit.Priority][]time.Duration
 	left  [3]int
-	order []limit.Priority // of all starts
-	at    []time.Duration  // when each was
-	due   [][3]bool        // what was due at each
-	here  int              // wait in memory
+	order []limit.Priority // priorities of all starts
+	at    []time.Duration  // time of each start
+	due   [][3]bool        // priorities that were due at each start
+	here  int              // fires waiting in memory
 	most  int
 }
 
-// fire is one of a burst.
+// fire is one fire of a burst.
 type fire struct {
 	*burst
 
@@ -73,7 +72,7 @@ type fire struct {
 	ready chan struct{}
 }
 
-// Ready notes the start.
+// Ready records the start.
 func (f *fire) Ready() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,7 +117,7 @@ func (b *burst) run(ls []*limit.Limiter, of []limit.Priority) {
 					break
 				}
 				time.Sleep(time.Until(d.At) + late)
-				l = ls[rand.IntN(len(ls))] // from the store, to whatever executor
+				l = ls[rand.IntN(len(ls))] // from the store, to any executor
 			}
 			time.Sleep(20 * time.Millisecond)
 			l.Done("x")
@@ -127,9 +126,9 @@ func (b *burst) run(ls []*limit.Limiter, of []limit.Priority) {
 	all.Wait()
 }
 
-// Of a burst of all priorities each has its share of any 42 starts in a row, while it has something
-// due: whether that waits in memory or in the store, and over however many executors, in whatever
-// order the fires come.
+// TestSharesHoldOfABurst: in a burst of all priorities each has its share of any 42 consecutive
+// starts while it has due fires. That holds for fires in memory and in the store, for several
+// executors, and for any order of arrival.
 func TestSharesHoldOfABurst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -195,9 +194,9 @@ func requireShares(
 	})
 }
 
-// TestWhoGoesFirst: of the fires of an app that wait for its limits, those of a higher priority
-// start before, and low still moves.
-func TestWhoGoesFirst(t *testing.T) {
+// TestHigherPrioritiesGoFirst: among the waiting fires of an app, higher priorities start first,
+// and low still progresses.
+func TestHigherPrioritiesGoFirst(t *testing.T) {
 	t.Parallel()
 	for _, set := range []limit.Settings{{Rate: 5}, {Rate: 100, Burst: 1}, {Concurrent: 2}} {
 		for _, executors := range [][]string{{"a"}, {"a", "b"}} {
@@ -245,14 +244,14 @@ func TestWhoGoesFirst(t *testing.T) {
 	}
 }
 
-// Instants that were given in trouble lie far ahead of calls that are free by now: nobody stands
-// behind them, whatever his priority.
-func TestALowPriorityStartsWhenTroubleIsOver(t *testing.T) {
+// TestLowPriorityStartsAfterRecovery: retry-after times given during an outage may lie far after
+// free capacity. They delay nobody, whatever the priority.
+func TestLowPriorityStartsAfterRecovery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, ls := run(t, "a")
 		l := ls[0]
-		for range 1000 { // an endpoint that hangs takes its share
+		for range 1000 { // a hanging endpoint uses its share
 			require.True(t, l.Start(limit.Ask{App: "x", Priority: limit.Normal}).OK)
 		}
 		time.Sleep(20 * time.Second)

@@ -10,30 +10,33 @@ import (
 )
 
 const (
-	minPumpInterval = time.Millisecond      // between two looks at what is active, at least
-	minSyncInterval = 10 * time.Millisecond // between two exchanges, at least
-	syncEvery       = 50 * time.Millisecond // of an app that is active and has limits
-	// while no app that is active has any: nothing is asked then, only forgotten.
+	minPumpInterval = time.Millisecond      // minimum between two passes over the active apps
+	minSyncInterval = 10 * time.Millisecond // minimum between two calls of Sync
+	syncEvery       = 50 * time.Millisecond // for an active app with limits
+	// tidyEvery applies while no active app has limits. Nothing is synchronized then; inactive apps
+	// are only removed.
 	tidyEvery  = time.Second
-	slotsEvery = 20 * time.Millisecond // of one that waits for slots that others have
-	// of one that waits for permits: others leave it its turns for WaitTTL.
-	waitEvery        = 100 * time.Millisecond
-	renewEvery       = SlotTTL / 4            // of one that only holds slots
-	prefetchAhead    = 100 * time.Millisecond // for how long tokens are fetched ahead
-	unavailablePause = 250 * time.Millisecond // between tries while the ledger is away
-	firstStarts      = 21                     // a round of the default weights
+	slotsEvery = 20 * time.Millisecond // for an app that waits for slots of other executors
+	// waitEvery is for an app that waits for tokens. Others reserve its share for WaitTTL.
+	waitEvery     = 100 * time.Millisecond
+	renewEvery    = SlotTTL / 4            // for an app that only holds slots
+	prefetchAhead = 100 * time.Millisecond // period for which tokens are fetched ahead
+	// between attempts while the shared state is unavailable
+	unavailablePause = 250 * time.Millisecond
+	firstStarts      = 21 // one round of the default weights
 	peakWindow       = time.Second
-	// after a refusal the ledger remembers what was wanted: whoever waits for a slot asks more
-	// often.
+	// shortageMemory is how long the demand of a refusal is remembered, because a fire that waits
+	// for a slot asks again.
 	shortageMemory = time.Second
 )
 
-// Run implements Gate. While no app is active it sleeps, and nearly while none of those has limits.
+// Run implements Admission. It sleeps while no app is active, and wakes only rarely while no active
+// app has limits.
 func (l *Limiter) Run(ctx context.Context) error {
 	defer l.releaseAll(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var from time.Time // no exchange before
+	var from time.Time // earliest time of the next Sync
 	var lastPump time.Time
 	for {
 		select {
@@ -68,8 +71,8 @@ func (l *Limiter) Run(ctx context.Context) error {
 	}
 }
 
-// pumpAll lets start what may without an exchange, and returns when Run shall look again, the zero
-// time while no app is active; from is when the next exchange may be.
+// pumpAll starts the waiting fires that need no Sync. It returns when Run must continue, or the
+// zero time while no app is active. from is the earliest time of the next Sync.
 func (l *Limiter) pumpAll(now, from time.Time) (next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +82,7 @@ func (l *Limiter) pumpAll(now, from time.Time) (next time.Time) {
 		if ask := a.nextSyncAt(now, l); !ask.IsZero() {
 			at = later(ask, from)
 		}
-		// for what others end, or what our own part of the rate lets.
+		// Calls that end, or the local rate, may permit a start.
 		if !a.list.empty() && (l.unavailable || a.inUse >= l.share()) {
 			at = earlier(at, now.Add(minSyncInterval))
 		}
@@ -104,7 +107,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// syncShared carries what is wanted now.
+// syncShared sends the demands and applies the grants.
 func (l *Limiter) syncShared(
 	ctx context.Context,
 	demands []Demand,
@@ -122,7 +125,8 @@ func (l *Limiter) syncShared(
 	for i, a := range of {
 		a.syncing = false
 		if err != nil || l.apps[demands[i].App] != a || a.settings != demands[i].Settings {
-			a.slots = min(a.slots, a.inUseAtSync) // whatever the answer was, so many are ours
+			// whatever the shared state decided, these slots are ours
+			a.slots = min(a.slots, a.inUseAtSync)
 		}
 	}
 	if err != nil {
@@ -130,13 +134,13 @@ func (l *Limiter) syncShared(
 		if !l.unavailable {
 			l.opts.Logger.Warn().
 				Err(err).
-				Msg("limits cannot be shared, each executor takes its part")
+				Msg("shared limit state unavailable, each executor uses its part of the limits")
 		}
 		l.unavailable = true
 		return err
 	}
 	if l.unavailable {
-		l.opts.Logger.Info().Msg("limits are shared again")
+		l.opts.Logger.Info().Msg("shared limit state recovered")
 		l.unavailable = false
 	}
 	now := l.opts.Now()
@@ -149,7 +153,7 @@ func (l *Limiter) syncShared(
 	return nil
 }
 
-// demands collects what is wanted of the ledger now, and begins to count anew.
+// demands collects the demands that are due, and resets their counters.
 func (l *Limiter) demands(now time.Time) (demands []Demand, of []*app) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +170,8 @@ func (l *Limiter) demands(now time.Time) (demands []Demand, of []*app) {
 	return demands, of
 }
 
-// nextSyncAt returns when the ledger is to be asked for an app, the zero time: not as things stand.
+// nextSyncAt returns when the app needs the next Sync, or the zero time if it needs none as things
+// are.
 func (a *app) nextSyncAt(now time.Time, l *Limiter) time.Time {
 	switch {
 	case !a.limited():
@@ -175,7 +180,7 @@ func (a *app) nextSyncAt(now time.Time, l *Limiter) time.Time {
 		return now
 	case !a.list.empty() && a.canUse(l):
 		switch {
-		case a.lastSync.Before(a.waitingSince): // what comes at the same instant is asked for together
+		case a.lastSync.Before(a.waitingSince): // simultaneous arrivals share one Sync
 			return a.waitingSince.Add(gatherDelay)
 		case a.tokensShort:
 			return earlier(a.nextToken, a.lastSync.Add(waitEvery))
@@ -188,19 +193,19 @@ func (a *app) nextSyncAt(now time.Time, l *Limiter) time.Time {
 		return a.lastSync.Add(syncEvery)
 	case a.inUse > 0 || !a.list.empty():
 		return a.lastSync.Add(renewEvery)
-	case a.registered: // to leave
+	case a.registered: // to release the app
 		return later(a.lastSlotShortage.Add(shortageMemory), now)
 	default:
 		return time.Time{}
 	}
 }
 
-// canUse tells whether what waits could start, had it permits.
+// canUse reports whether a waiting fire could start if it had a token.
 func (a *app) canUse(l *Limiter) bool {
 	return a.inUse < l.share() && (a.settings.Concurrent == 0 || a.inUse < a.settings.Concurrent)
 }
 
-// demand says what an app wants.
+// demand returns the demand of an app, and resets its counters.
 func (a *app) demand(now time.Time, l *Limiter) Demand {
 	rate := a.used.rate(now)
 	missed := a.missedTokens > 0 || a.missedSlots > 0
@@ -215,7 +220,7 @@ func (a *app) demand(now time.Time, l *Limiter) Demand {
 		w.Waiting, w.Starts = a.wantStarts(now, l, most)
 		fetched := int(math.Ceil(rate * prefetchAhead.Seconds()))
 		if a.settings.Rate < 1/prefetchAhead.Seconds() {
-			fetched = 0 // what is fetched and not used is lost, and of so few none shall be
+			fetched = 0 // Unused tokens are lost, and with so low a rate none must be.
 		}
 		w.Tokens = min(max(a.missedTokens+fetched-a.tokens-len(a.order), 0), most)
 	}
@@ -228,8 +233,8 @@ func (a *app) demand(now time.Time, l *Limiter) Demand {
 	return w
 }
 
-// wantStarts returns how many of each priority wait for a permit, and how many in all could use one
-// now.
+// wantStarts returns how many fires of each priority wait for a token, and how many of them could
+// use one now.
 func (a *app) wantStarts(
 	now time.Time,
 	l *Limiter,
@@ -242,7 +247,7 @@ func (a *app) wantStarts(
 	if a.settings.Concurrent > 0 && a.slotsShort {
 		starts = min(starts, a.freeSlots(now)+1+int(a.ended.rate(now)*prefetchAhead.Seconds()))
 	}
-	// first the others shall know what waits here, and we what waits there.
+	// First, each executor must learn what waits at the others.
 	if a.lastSync.Before(a.waitingSince) {
 		starts = min(starts, firstStarts)
 	}
@@ -253,8 +258,7 @@ func (a *app) wantStarts(
 	return waiting, min(starts, a.waits())
 }
 
-// granted enters what the ledger gave. Its times count from when it was asked: that is on the safe
-// side.
+// granted applies a grant. Its times count from when the demand was sent, which is the safe side.
 func (a *app) granted(w *Demand, g Grant, sent, now time.Time) {
 	if w.IsEmpty() {
 		a.registered, a.slots = false, 0
@@ -269,7 +273,7 @@ func (a *app) granted(w *Demand, g Grant, sent, now time.Time) {
 	}
 	a.tokensShort = len(g.Order) < w.Starts || g.Tokens < w.Tokens
 	a.nextToken = now.Add(g.NextToken)
-	// who asks first gets the next: that shall not always be the same.
+	// The first to ask gets the next token, which must not always be the same executor.
 	if a.tokensShort && a.executors > 1 {
 		//nolint:mnd // little of what is between two
 		most := min(gatherDelay, time.Duration(float64(time.Second)/a.settings.Rate)/4)
@@ -278,7 +282,7 @@ func (a *app) granted(w *Demand, g Grant, sent, now time.Time) {
 	a.slots, a.slotsUntil, a.slotsShort = g.Slots, sent.Add(SlotTTL), g.Slots < w.Slots
 }
 
-// releaseAll gives back what is held. ctx has ended.
+// releaseAll returns all permits to the shared state. ctx has ended.
 func (l *Limiter) releaseAll(ctx context.Context) {
 	l.mu.Lock()
 	var demands []Demand
@@ -295,6 +299,6 @@ func (l *Limiter) releaseAll(ctx context.Context) {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.opts.Timeout)
 	defer cancel()
 	if _, err := l.opts.SharedState.Sync(call, l.opts.Executor, demands); err != nil {
-		l.opts.Logger.Debug().Err(err).Msg("slots not given back, they lapse")
+		l.opts.Logger.Debug().Err(err).Msg("slots not released, they will expire")
 	}
 }

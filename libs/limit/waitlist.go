@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Waiter is a fire that waits in memory for a permit to start.
+// Waiter is a fire that waits in memory until it may start.
 type Waiter interface {
-	// Ready says that it may start now; Done or Cancel must follow. It returns false where nobody
-	// wants it any more: then the permit goes to the next, and nothing follows. The limiter's lock
-	// is held: it must not block, nor call the limiter.
+	// Ready reports that the fire may start now. The executor must call Done or Cancel afterwards.
+	// If the fire is no longer wanted, Ready returns false, and the permit goes to the next. Ready
+	// is called under the limiter's lock: it must not block or call the limiter.
 	Ready() bool
 }
 
-// gatherDelay is how long the limiter gathers what comes at the same instant before it asks the
-// ledger, and the nearest retry-after time.
+// gatherDelay is how long the limiter gathers simultaneous arrivals before a Sync. It is also the
+// minimum retry-after delay.
 const gatherDelay = 5 * time.Millisecond
 
-// waitList is what waits for the limits of one app in one executor, and the only place that orders
-// it: a Picker, here or in the ledger, says whose turn it is, and each priority has what came back
-// before what is new, each in the order in which it came.
+// waitList holds the fires of one app that wait in one executor. Only it orders them. A Picker,
+// here or in the shared state, chooses the priority. Within a priority, returned fires go before
+// new ones, each in order of arrival.
 type waitList struct {
 	returned, firstTime [Priorities]fifo
 	deferred            [Priorities]deferred
@@ -52,7 +52,7 @@ func (w *waitList) pop(p Priority) Waiter {
 	return w.firstTime[p].pop()
 }
 
-// drain empties the list.
+// drain removes and returns all fires.
 func (w *waitList) drain() (all []Waiter) {
 	for p := range Priorities {
 		for w.len(p) > 0 {
@@ -62,9 +62,10 @@ func (w *waitList) drain() (all []Waiter) {
 	return all
 }
 
-// startsBefore estimates how many calls of the app start before one that comes now: what is known to wait
-// of its own priority, here and in the store, and of the others what their weights let start
-// meanwhile. One that came back goes before those of its priority that are still in the store.
+// startsBefore estimates how many calls of the app start before a new one. It counts the known
+// waiting fires of its own priority, in memory and in the store. It adds as many fires of other
+// priorities as their weights admit meanwhile. A returned fire goes before those of its priority
+// that are still in the store.
 func (w *waitList) startsBefore(ask *Ask, now time.Time) float64 {
 	weights, all := DefaultWeights(), 0.0
 	own := w.returned[ask.Priority].len()
@@ -100,11 +101,11 @@ func (f *fifo) pop() Waiter {
 	return w
 }
 
-// deferred counts the fires that were given a retry-after time which is still to come.
+// deferred counts the fires with a retry-after time in the future.
 type deferred struct {
 	n    int
-	by   map[int64]int // how many, by the tenth of a second
-	past int64         // what is counted lies behind it
+	by   map[int64]int // number by tenth of a second
+	past int64         // all counts lie after it
 }
 
 const deferredStep = int64(100 * time.Millisecond)
@@ -139,7 +140,7 @@ func (a *app) expectedWait(ask *Ask, why *refusal, now time.Time) time.Duration 
 		first = max(a.nextToken.Sub(now), 0)
 	case why.known:
 		ahead++
-	case a.list.empty() || !a.tokensShort: // the ledger may have all of a burst
+	case a.list.empty() || !a.tokensShort: // the shared state may have a whole burst
 		ahead -= float64(max(a.settings.Burst, a.settings.Concurrent))
 	}
 	return first + time.Duration(
@@ -147,9 +148,9 @@ func (a *app) expectedWait(ask *Ask, why *refusal, now time.Time) time.Duration 
 	)
 }
 
-// retryAfter returns when a fire shall ask again that does not wait here. It comes before its turn
-// is expected, to wait the rest of the time in the list: so each priority has something there while
-// any of it waits, and the order is decided when permits come, not when the time was given.
+// retryAfter returns when a deferred fire must ask again. It is before the expected start, and the
+// fire waits the rest in the list. So each priority has fires in the list while any are due, and
+// the order is decided when permits arrive.
 func (a *app) retryAfter(ask *Ask, expectedWait time.Duration, now time.Time) time.Time {
 	if expectedWait > MaxWait {
 		expectedWait = MaxWait - time.Duration(rand.Int64N(int64(MaxWait)/4))
@@ -162,7 +163,7 @@ func (a *app) retryAfter(ask *Ask, expectedWait time.Duration, now time.Time) ti
 	return at
 }
 
-// pump lets start what waits of an app, as far as there are permits.
+// pump starts waiting fires of an app while there are permits.
 func (l *Limiter) pump(a *app, now time.Time) {
 	for !a.list.empty() && a.refuse(now, l) == nil {
 		p := a.next()
@@ -174,7 +175,7 @@ func (l *Limiter) pump(a *app, now time.Time) {
 	}
 }
 
-// next returns whose turn it is. Something waits.
+// next returns the priority to serve next. At least one fire waits.
 func (a *app) next() Priority {
 	if len(a.order) > 0 && a.list.len(a.order[0]) > 0 {
 		return a.order[0]
@@ -183,13 +184,13 @@ func (a *app) next() Priority {
 	return p
 }
 
-// startRate estimates how many calls per second can start here: our part of the rate, and as many as
-// ended lately.
+// startRate estimates how many calls per second can start here, from this executor's part of the
+// rate and from the calls that ended lately.
 func (a *app) startRate(now time.Time, why *refusal) float64 {
 	const (
-		// one in 5 s: an endpoint that hangs says nothing of when it will not.
+		// One in 5 s: nobody knows when a hanging endpoint recovers.
 		slowest = 0.2
-		// what runs is thought to take, until it shows that it takes longer.
+		// The assumed duration of a call, until it lasts longer.
 		soonest = 100 * time.Millisecond
 	)
 	startRate := math.Inf(1)

@@ -10,11 +10,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/callback"
 )
 
-// Caller is the canary's target: a call does nothing but note how late it starts. Every executor
-// has it, also where CARILLON_CANARY is 0: another process may have made the timer.
+// Caller is the target of canary fires: a call only records its lateness. Every executor has one,
+// even if CARILLON_CANARY is 0 there, because another process may have created the timer.
 type Caller struct{ lateness prometheus.Histogram }
 
-// NewCaller returns a caller, one per registry.
+// NewCaller returns a caller. Each registry can have one.
 func NewCaller(reg prometheus.Registerer) *Caller {
 	return &Caller{promauto.With(reg).NewHistogram(prometheus.HistogramOpts{
 		Name: "carillon_canary_call_lateness_seconds",
@@ -42,7 +42,7 @@ func NewCaller(reg prometheus.Registerer) *Caller {
 	})}
 }
 
-// Call notes the lateness. It always succeeds.
+// Call records the lateness. It always succeeds.
 func (c *Caller) Call(_ context.Context, r *callback.Request) callback.Result {
 	c.lateness.Observe(r.Start.Sub(time.UnixMilli(r.PlannedMS)).Seconds())
 	return callback.Result{Class: callback.Success}

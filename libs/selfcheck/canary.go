@@ -11,23 +11,23 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// CanaryName is the canary's, in timer.ReservedApp.
+// CanaryName is the name of the canary timer in timer.ReservedApp.
 const CanaryName = "canary"
 
 const (
 	everyPrefix = "@every "
-	// staleAfter is how far behind now the canary's expansion may be, before it is taken for one of a
-	// deployment that was off: then its phase starts anew, for nobody wants a week's canaries
-	// called.
+	// staleAfter is how far the canary's expansion may be behind before the deployment counts as
+	// having been off. Then its phase starts anew, because nobody needs the canaries of the past
+	// week.
 	staleAfter = 10 * time.Minute
-	// maxTries is how often one begins anew whose canary another replaced meanwhile. Each that does so
-	// has what it wants and stops: more than there are processes that start at once are not needed.
+	// maxTries limits how often ensure starts over because another process replaced the canary. It
+	// exceeds the number of processes that start concurrently, since each stops when it succeeds.
 	maxTries = 20
 )
 
-var errContended = errors.New("others replace it all the time")
+var errContended = errors.New("other processes keep replacing it")
 
-// definition returns what the canary with an interval is.
+// definition returns the definition of a canary with an interval.
 func definition(interval time.Duration) timer.Definition {
 	return timer.Definition{
 		Schedule: timer.Schedule{
@@ -39,7 +39,7 @@ func definition(interval time.Duration) timer.Definition {
 	}
 }
 
-// intervalOf reads the interval from a definition; 0 where it has none.
+// intervalOf returns the interval of a definition, or 0 if it has none.
 func intervalOf(d *timer.Definition) time.Duration {
 	if len(d.Schedule.Specs) != 1 {
 		return 0
@@ -51,18 +51,19 @@ func intervalOf(d *timer.Definition) time.Duration {
 	return 0
 }
 
-// ensure makes the canary be there, active and with this process's interval; at the start of the
-// process, and never later: were it to insist, processes whose settings differ would replace it for
-// ever, and switching it off one process after the other would not last.
+// ensure creates or activates the canary with this process's interval. It runs only at the start of
+// the process. If it ran later, processes with different settings would replace the canary for
+// ever, and it could not be disabled process by process.
 //
-// Any number of processes do so at once: of those that create it one wins and the others find it,
-// and deleting or activating it twice is doing it once. One that dies halfway leaves it deleted or
-// inactive; the next to start goes on, and whoever misses a deleted one makes it.
+// Any number of processes may run it concurrently. One creates the canary and the others find it.
+// Deleting or activating twice has no further effect. If a process dies halfway, the canary is
+// deleted or inactive; the next process to start continues, and every running one recreates a
+// deleted canary.
 func (w *Watch) ensure(ctx context.Context) (timer.Timer, error) {
 	for range maxTries {
 		t, err := w.create(ctx)
 		if timer.CodeOf(err) == timer.CodeConflict {
-			// It has another interval. A definition cannot be changed: the old one goes.
+			// It has another interval. Definitions are immutable, so the old timer is deleted.
 			if err := w.remove(ctx); err != nil {
 				return t, err
 			}
@@ -73,7 +74,7 @@ func (w *Watch) ensure(ctx context.Context) (timer.Timer, error) {
 		}
 		asleep := t.NextDueMS != 0 && t.NextDueMS < w.opts.Now().Add(-staleAfter).UnixMilli()
 		if t.Status == timer.StatusActive && asleep {
-			// What it missed is skipped by the epoch of the activation that follows.
+			// The epoch of the following activation skips the missed fires.
 			if t, err = w.set(ctx, t.ID, timer.StatusInactive); err != nil {
 				return t, err
 			}
@@ -82,15 +83,15 @@ func (w *Watch) ensure(ctx context.Context) (timer.Timer, error) {
 			t, err = w.set(ctx, t.ID, timer.StatusActive)
 		}
 		if timer.CodeOf(err) == timer.CodeNotFound {
-			continue // another replaced it meanwhile
+			continue // another process replaced it meanwhile
 		}
 		return t, err
 	}
-	return timer.Timer{}, fmt.Errorf("making the canary: %w", errContended)
+	return timer.Timer{}, fmt.Errorf("creating the canary: %w", errContended)
 }
 
-// findOrCreate finds the canary that the deployment has, whatever its interval, and makes one where there
-// is none: somebody deleted it.
+// findOrCreate returns the deployment's canary, whatever its interval. It creates one if it was
+// deleted.
 func (w *Watch) findOrCreate(ctx context.Context) (timer.Timer, error) {
 	t, ok, err := w.find(ctx)
 	if err != nil || ok {
@@ -103,7 +104,7 @@ func (w *Watch) findOrCreate(ctx context.Context) (timer.Timer, error) {
 	return t, err
 }
 
-// disable switches the canary off, if there is one.
+// disable deactivates the canary, if there is one.
 func (w *Watch) disable(ctx context.Context) error {
 	t, ok, err := w.find(ctx)
 	if err != nil || !ok || t.Status != timer.StatusActive {
@@ -126,10 +127,10 @@ func (w *Watch) create(ctx context.Context) (timer.Timer, error) {
 		err = made[0].Err
 	}
 	if err != nil {
-		return timer.Timer{}, fmt.Errorf("making the canary: %w", err)
+		return timer.Timer{}, fmt.Errorf("creating the canary: %w", err)
 	}
 	if !made[0].Existing {
-		w.opts.Logger.Info().Str("interval", w.opts.Interval.String()).Msg("canary made")
+		w.opts.Logger.Info().Str("interval", w.opts.Interval.String()).Msg("canary created")
 	}
 	w.opts.Dispatch.Committed(ctx, made[0].Fires)
 	return made[0].Timer, nil
@@ -156,7 +157,7 @@ func (w *Watch) set(ctx context.Context, id timer.ID, to timer.Status) (timer.Ti
 		err = out[0].Err
 	}
 	if err != nil {
-		return timer.Timer{}, fmt.Errorf("making the canary %s: %w", to, err)
+		return timer.Timer{}, fmt.Errorf("setting the canary to %s: %w", to, err)
 	}
 	if out[0].Seq != 0 {
 		w.opts.Logger.Info().Str("status", string(to)).Msg("canary changed")
@@ -165,13 +166,13 @@ func (w *Watch) set(ctx context.Context, id timer.ID, to timer.Status) (timer.Ti
 	return out[0].Timer, nil
 }
 
-// find looks for the canary among the timers of the reserved app: it is the only one, unless users
+// find searches the reserved app for the canary. Usually the canary is its only timer, unless users
 // had an app of that name before it was reserved.
 func (w *Watch) find(ctx context.Context) (t timer.Timer, ok bool, err error) {
 	for q := (store.Query{App: timer.ReservedApp, Limit: store.MaxBatch}); ; {
 		found, err := w.opts.Store.List(ctx, q)
 		if err != nil {
-			return t, false, fmt.Errorf("looking for the canary: %w", err)
+			return t, false, fmt.Errorf("finding the canary: %w", err)
 		}
 		for i := range found {
 			if found[i].Name == CanaryName {

@@ -1,17 +1,15 @@
-// Package selfcheck lets a deployment watch itself: by a canary, and by the oldest open fire.
+// Package selfcheck lets a deployment monitor itself by a canary and by the oldest open fire.
 //
-// The canary is a timer of the reserved app that goes the whole way of any other: its row is
-// expanded, its fires are marked, handed out with their slice, published, claimed, held, called and
-// recorded. Only the call ends in the executor itself, so that no endpoint has to be there for it.
-// How late it starts is how late the system is; that it stops coming tells that something on the
-// way stands still, whatever that is.
+// The canary is a timer of the reserved app that passes every stage of an ordinary timer. It is
+// expanded, and its fires are put into the window, dispatched with their slice, published, claimed,
+// called and recorded. Only the call ends in the executor itself, so it needs no endpoint. The
+// lateness of the canary is the lateness of the system. If its calls stop, some stage is blocked.
 //
-// Every process watches: it reads the outcome of the latest canary and the oldest open fire from
-// the store, so that all of them say the same of the deployment, and what one says does not depend
-// on others being there.
+// Every process watches: it reads the latest outcome of the canary and the oldest open fire from
+// the store. So all processes report the same, and none depends on another.
 //
-//	canary.go  the timer: made once, replaced where its interval changes, switched off
+//	canary.go  the timer: created once, replaced if its interval changes, disabled
 //	caller.go  its call, in executors
-//	watch.go   what is read every few seconds
-//	report.go  what is said of it: metrics and readiness
+//	watch.go   what is polled every few seconds
+//	report.go  metrics and readiness
 package selfcheck

@@ -2,7 +2,7 @@ package selfcheck
 
 import "context"
 
-// Ensure does what Run does first.
+// Ensure runs the first step of Run.
 func (w *Watch) Ensure(ctx context.Context) error {
 	_, err := w.ensure(ctx)
 	return err

@@ -9,22 +9,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// maxLateness is how late a canary may be before readiness shows it: the service level that users are
-// given.
+// maxLateness is the lateness of a canary from which Check fails. It is the service level promised
+// to users.
 const maxLateness = time.Second
 
-// Report is what is known of the canary, for people.
+// Report is the state of the canary, for operators.
 type Report struct {
 	Interval   string    `json:"interval"`
-	Due        time.Time `json:"due,omitzero"` // of the latest that was called and recorded
-	LatenessMS int64     `json:"lateness_ms"`  // of that one
-	// since it was due; since this process watches, before the first.
+	Due        time.Time `json:"due,omitzero"` // of the latest recorded canary call
+	LatenessMS int64     `json:"lateness_ms"`  // of the same call
+	// AgeMS is the time since Due. Before the first call it is the time since this process started
+	// watching.
 	AgeMS int64 `json:"age_ms"`
-	// of the latest that has one: delivered, or skipped where it was switched off or replaced.
+	// Outcome is the latest outcome: delivered, or skipped if the canary was disabled or replaced.
 	Outcome string `json:"outcome,omitempty"`
 }
 
-// Report returns what is known.
+// Report returns the state of the canary.
 func (w *Watch) Report() Report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,27 +40,27 @@ func (w *Watch) Report() Report {
 	return r
 }
 
-// Check returns an error while the canary is late or silent. It must not decide whether a process
-// is ready: the canary speaks of the deployment, and an API that takes no timers because the
-// executors are away would make a whole outage of a part.
+// Check returns an error while the canary is late or overdue. It must not decide the readiness of a
+// process, because it describes the deployment. An API that rejected timers while executors are
+// unavailable would turn a partial outage into a full one.
 func (w *Watch) Check(context.Context) error {
 	r := w.Report()
 	switch was := time.Duration(r.LatenessMS) * time.Millisecond; {
 	case w.overdue():
 		return fmt.Errorf(
-			"none for %s, and there should be one every %s",
+			"no canary call for %s, expected one every %s",
 			(time.Duration(r.AgeMS) * time.Millisecond).Round(time.Second),
 			r.Interval,
 		)
 	case was > maxLateness:
-		return fmt.Errorf("the latest was %s late", was)
+		return fmt.Errorf("the latest canary call was %s late", was)
 	}
 	return nil
 }
 
-// OldestOverdue returns how far the most overdue open fire is past its run; 0 where none is. Where the
-// store has not answered for a while, nothing that came due since can have been recorded: then that
-// time counts too, and what is returned is the most that it can be.
+// OldestOverdue returns how long ago the most overdue open fire was to run, or 0 if none is
+// overdue. If the store has not answered for a while, fires may have become due unnoticed. Then
+// that time is added, and the result is an upper bound.
 func (w *Watch) OldestOverdue() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,8 +70,8 @@ func (w *Watch) OldestOverdue() time.Duration {
 	return w.oldestOverdue
 }
 
-// overdue tells whether a canary is overdue by more than two, and by more than it can take to be
-// seen.
+// overdue reports whether a canary call is overdue by more than two intervals, and by more than
+// polling can delay it.
 func (w *Watch) overdue() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +94,7 @@ func (w *Watch) register(reg prometheus.Registerer) {
 	const ms = 1000
 	gauge(
 		"carillon_oldest_open_fire_seconds",
-		"How far the most overdue open fire is past its run, as this process knows; while the store does not answer, the most that it can be.",
+		"Age of the most overdue open fire, as this process knows; an upper bound while the store does not answer.",
 		func() float64 { return w.OldestOverdue().Seconds() },
 	)
 	if w.opts.Interval == 0 {
@@ -101,14 +102,14 @@ func (w *Watch) register(reg prometheus.Registerer) {
 	}
 	gauge(
 		"carillon_canary_lateness_seconds",
-		"Lateness of the latest canary fire that was called and recorded.",
+		"Lateness of the latest recorded canary call.",
 		func() float64 {
 			return float64(w.Report().LatenessMS) / ms
 		},
 	)
 	gauge(
 		"carillon_canary_age_seconds",
-		"How long ago the latest canary fire that was called and recorded was due; before the first, how long this process watches.",
+		"Time since the latest recorded canary call was due; before the first, since this process started watching.",
 		func() float64 { return float64(w.Report().AgeMS) / ms },
 	)
 	gauge("carillon_canary_interval_seconds", "How often a canary is due.", func() float64 {

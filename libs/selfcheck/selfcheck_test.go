@@ -28,14 +28,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deployment is a store that processes watch.
+// deployment is a store shared by several processes.
 type deployment struct {
 	*sqlstore.Store
 
 	t    *testing.T
 	plan store.Planner
-	away atomic.Bool
-	n    atomic.Int64 // fires that were dispatched
+	unavailable atomic.Bool
+	n    atomic.Int64 // dispatched fires
 }
 
 func setup(t *testing.T) *deployment {
@@ -49,11 +49,11 @@ func setup(t *testing.T) *deployment {
 	return &deployment{Store: st, t: t, plan: p.Plan}
 }
 
-var errAway = timer.Unavailable("the store is away", errors.New("cut"))
+var errUnavailable = timer.Unavailable("store unavailable", errors.New("cut"))
 
 func (d *deployment) OldestOpen(ctx context.Context) (int64, error) {
-	if d.away.Load() {
-		return 0, errAway
+	if d.unavailable.Load() {
+		return 0, errUnavailable
 	}
 	return d.Store.OldestOpen(ctx)
 }
@@ -65,8 +65,8 @@ func (d *deployment) History(
 	before timer.FireID,
 	limit int,
 ) ([]timer.Outcome, error) {
-	if d.away.Load() {
-		return nil, errAway
+	if d.unavailable.Load() {
+		return nil, errUnavailable
 	}
 	return d.Store.History(ctx, app, id, before, limit)
 }
@@ -88,7 +88,7 @@ func (d *deployment) watch(interval time.Duration, reg *prometheus.Registry) *se
 	return w
 }
 
-// start runs a process's watch until stop, or the end of the test.
+// start runs a process's Watch until stop is called or the test ends.
 func (d *deployment) start(
 	interval time.Duration,
 ) (w *selfcheck.Watch, reg *prometheus.Registry, stop func()) {
@@ -106,7 +106,7 @@ func (d *deployment) start(
 	return w, reg, stop
 }
 
-// timers returns what is in the reserved app.
+// timers returns the timers of the reserved app.
 func (d *deployment) timers() []timer.Timer {
 	d.t.Helper()
 	ts, err := d.List(d.t.Context(), store.Query{App: timer.ReservedApp, Limit: 10})
@@ -114,7 +114,7 @@ func (d *deployment) timers() []timer.Timer {
 	return ts
 }
 
-// one returns the canary, and that it is the only one.
+// one returns the canary, and requires that it is the only timer.
 func (d *deployment) one() timer.Timer {
 	d.t.Helper()
 	ts := d.timers()
@@ -123,7 +123,7 @@ func (d *deployment) one() timer.Timer {
 	return ts[0]
 }
 
-// callDue calls what the canary has open up to now, so late, as executors would.
+// callDue calls the open canary fires that are due, with the given lateness, as executors would.
 func (d *deployment) callDue(late time.Duration) {
 	d.t.Helper()
 	const me = 7
@@ -158,7 +158,7 @@ func (d *deployment) callDue(late time.Duration) {
 	require.NoError(d.t, err)
 }
 
-// pass lets time pass while canaries are called.
+// pass advances time while canaries are called.
 func (d *deployment) pass(t time.Duration, late time.Duration) {
 	for end := time.Now().Add(t); time.Now().Before(end); {
 		time.Sleep(5 * time.Second)
@@ -177,7 +177,7 @@ func gauges(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	return out
 }
 
-func TestCanaryIsMadeOnceByAnyNumber(t *testing.T) {
+func TestCanaryIsCreatedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := setup(t)
@@ -196,9 +196,9 @@ func TestCanaryIsMadeOnceByAnyNumber(t *testing.T) {
 	})
 }
 
-// The same over MySQL, in real time: statements that wait for each other there, and processes whose
-// settings differ.
-func TestMySQLCanaryIsMadeOnce(t *testing.T) {
+// TestMySQLCanaryIsCreatedOnce runs on MySQL in real time, with lock waits and processes of
+// different settings.
+func TestMySQLCanaryIsCreatedOnce(t *testing.T) {
 	t.Parallel()
 	st, err := sqlstore.OpenMySQL(t.Context(), sqlstore.MySQLOptions{DSN: testenv.MySQL(t)})
 	require.NoError(t, err)
@@ -238,17 +238,17 @@ func TestCanaryIsReported(t *testing.T) {
 		require.InDelta(t, 10, g["carillon_canary_interval_seconds"], 0)
 
 		d.pass(20*time.Second, 1500*time.Millisecond)
-		require.ErrorContains(t, w.Check(t.Context()), "the latest was 1.5s late")
-		time.Sleep(50 * time.Second) // nobody calls
-		require.ErrorContains(t, w.Check(t.Context()), "none for")
+		require.ErrorContains(t, w.Check(t.Context()), "the latest canary call was 1.5s late")
+		time.Sleep(50 * time.Second) // no canary is called
+		require.ErrorContains(t, w.Check(t.Context()), "no canary call for")
 		require.Greater(t, gauges(t, reg)["carillon_canary_age_seconds"], 40.)
 		d.pass(20*time.Second, 0)
 		require.NoError(t, w.Check(t.Context()), "and it is well again")
 	})
 }
 
-// Processes with another interval replace it when they start, and those that run on go along:
-// nobody replaces it back.
+// TestCanaryIntervalChanges: starting processes with another interval replace the canary. Running
+// ones accept it and do not replace it back.
 func TestCanaryIntervalChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestCanaryIntervalChanges(t *testing.T) {
 	})
 }
 
-func TestCanaryIsSwitchedOff(t *testing.T) {
+func TestCanaryIsDisabled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := setup(t)
@@ -297,7 +297,7 @@ func TestCanaryIsSwitchedOff(t *testing.T) {
 	})
 }
 
-func TestCanaryThatWasDeletedComesBack(t *testing.T) {
+func TestDeletedCanaryIsRecreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := setup(t)
@@ -321,9 +321,9 @@ func TestCanaryThatWasDeletedComesBack(t *testing.T) {
 	})
 }
 
-// A deployment that was off for a week starts with a canary of now, not with sixty thousand of the
-// week.
-func TestCanaryOfADeploymentThatWasOff(t *testing.T) {
+// TestCanaryAfterAWeekOff: a deployment that was off for a week starts with a current canary, not
+// with sixty thousand missed ones.
+func TestCanaryAfterAWeekOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := setup(t)
@@ -373,7 +373,7 @@ func TestOldestOpenFire(t *testing.T) {
 		time.Sleep(21 * time.Second)
 		require.InDelta(t, 20, w.OldestOverdue().Seconds(), 6, "as of the latest look")
 
-		d.away.Store(true)
+		d.unavailable.Store(true)
 		time.Sleep(time.Minute)
 		require.InDelta(
 			t,
@@ -382,13 +382,13 @@ func TestOldestOpenFire(t *testing.T) {
 			.01,
 			"nothing can have been recorded meanwhile",
 		)
-		d.away.Store(false)
+		d.unavailable.Store(false)
 		time.Sleep(10 * time.Second)
 		d.callDue(0)
 		time.Sleep(10 * time.Second)
 		require.Zero(t, w.OldestOverdue())
 
-		d.away.Store(true)
+		d.unavailable.Store(true)
 		time.Sleep(time.Minute)
 		require.InDelta(
 			t,

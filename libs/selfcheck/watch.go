@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// pollEvery is how often a process looks, give or take a fifth: processes that started together
-	// shall not go on looking together.
+	// pollEvery is how often a process polls the store, plus or minus a fifth, so that processes
+	// started together do not stay in step.
 	pollEvery   = 5 * time.Second
 	pollTimeout = 3 * time.Second
-	// unvouchedAfter is without a look for how long a process no longer vouches for what it saw last.
+	// unvouchedAfter is how long after its last poll a process relies on the result.
 	unvouchedAfter = 3 * pollEvery
 )
 
-// Store is what a watch needs of the store.
+// Store is the part of the store that a Watch needs.
 type Store interface {
 	Create(
 		ctx context.Context,
@@ -47,18 +47,18 @@ type Store interface {
 	OldestOpen(ctx context.Context) (int64, error)
 }
 
-// Dispatcher brings committed fires on their way.
+// Dispatcher dispatches committed fires.
 type Dispatcher interface {
 	Committed(ctx context.Context, fires []timer.Fire)
 }
 
-// Options of a watch.
+// Options configure a Watch.
 type Options struct {
 	Store    Store
 	Dispatch Dispatcher
 	Plan     store.Planner
 	Now      func() time.Time // the store's clock
-	Interval time.Duration    // of the canary, whole seconds; 0: there shall be none
+	Interval time.Duration    // interval of the canary, whole seconds; 0 disables it
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -75,24 +75,25 @@ func (o *Options) validate() error {
 	return c.Err()
 }
 
-// Watch looks after one process's view of the deployment. It is safe for concurrent use.
+// Watch is one process's view of the deployment. It is safe for concurrent use.
 type Watch struct {
 	opts Options
 
 	mu            sync.Mutex
 	began         time.Time
-	interval      time.Duration     // of the canary that there is
-	last          *timer.Outcome    // the latest canary that was called
-	kind          timer.OutcomeKind // of the latest canary, called or not
-	oldestOverdue time.Duration     // how far the oldest open fire was past its run, when looked last
-	// when that was, by the monotonic clock; at first when the watch began.
+	interval      time.Duration     // interval of the existing canary
+	last          *timer.Outcome    // latest canary that was called
+	kind          timer.OutcomeKind // outcome of the latest canary, called or not
+	oldestOverdue time.Duration     // overdue time of the oldest open fire at the last poll
+	// polledAt is the time of that poll by the monotonic clock. Before the first poll it is when
+	// the watch began.
 	polledAt time.Time
 
-	id      timer.ID // the canary's; 0: to be found. Run's alone
-	ensured bool     // it was established. Run's alone
+	id      timer.ID // id of the canary; 0 means unknown. Used only by Run
+	ensured bool     // ensure has succeeded. Used only by Run
 }
 
-// New returns a watch that does nothing until Run.
+// New returns a watch. It starts no goroutine.
 func New(opts Options) (*Watch, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
@@ -103,8 +104,7 @@ func New(opts Options) (*Watch, error) {
 	return w, nil
 }
 
-// Run makes the canary and looks, until ctx ends. The store may be away: what cannot be done now is
-// done later.
+// Run creates the canary and polls until ctx ends. While the store is unavailable, it retries.
 func (w *Watch) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		w.poll(ctx)
@@ -121,7 +121,7 @@ func (w *Watch) poll(ctx context.Context) {
 		w.opts.Logger.Debug().Err(err).Msg("oldest open fire not read")
 	}
 	if err := w.pollCanary(ctx); err != nil {
-		w.opts.Logger.Debug().Err(err).Msg("canary not looked after")
+		w.opts.Logger.Debug().Err(err).Msg("canary not checked")
 	}
 }
 
@@ -156,7 +156,7 @@ func (w *Watch) pollCanary(ctx context.Context) error {
 	case len(found) > 0:
 		w.mu.Lock()
 		if w.kind = found[0].Kind; w.kind == timer.Delivered {
-			// those of a canary that was deleted or switched off are skipped, and do not count.
+			// Fires of a deleted or disabled canary are skipped and do not count.
 			w.last = &found[0]
 		}
 		w.mu.Unlock()
@@ -164,8 +164,8 @@ func (w *Watch) pollCanary(ctx context.Context) error {
 	return nil
 }
 
-// resolveCanary finds out which timer the canary is: at first by making it, and again whenever it is silent,
-// for it may have been replaced or deleted.
+// resolveCanary finds the id of the canary. The first time it creates the canary. It searches again
+// while the canary is overdue, because another process may have replaced or deleted it.
 func (w *Watch) resolveCanary(ctx context.Context) error {
 	findOrCreate := w.findOrCreate
 	switch {
@@ -187,7 +187,7 @@ func (w *Watch) resolveCanary(ctx context.Context) error {
 	return nil
 }
 
-// disableOnce switches the canary off, once.
+// disableOnce disables the canary once.
 func (w *Watch) disableOnce(ctx context.Context) error {
 	if w.ensured {
 		return nil

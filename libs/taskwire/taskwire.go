@@ -1,7 +1,6 @@
-// Package taskwire is the wire form of fires: the carillon.v1 message Task, as it travels on the
-// bus and lies in the window. It writes and reads the same bytes as package proto would, without
-// its reflection: every fire passes here several times. The same fire at the same revision always
-// has the same bytes.
+// Package taskwire encodes fires as carillon.v1.Task messages, for the bus and the window. It
+// produces and reads the same bytes as package proto, but without reflection, because every fire is
+// encoded several times. A fire at one revision always has the same bytes.
 package taskwire
 
 import (
@@ -32,16 +31,16 @@ const (
 	taskPriorityLevel
 )
 
-// MaxLen is how many bytes a task has at most: 14 fields of one byte of tag and ten of number.
+// MaxLen is the maximum size of a task in bytes: 14 fields with one byte of tag and ten of number.
 const MaxLen = 14 * 11
 
-// typicalLen is what a task of the schedule takes: some 40 bytes.
+// typicalLen is enough for a typical task of about 40 bytes.
 const typicalLen = 64
 
-// Encode returns a fire as a Task message. Owner, Sweeps and Done are not carried.
+// Encode returns a fire as a Task message, without Owner, Sweeps and TargetBits.
 func Encode(f *timer.Fire) []byte { return Append(make([]byte, 0, typicalLen), f) }
 
-// Append appends to dst what Encode returns.
+// Append appends the encoding of f to dst.
 func Append(dst []byte, f *timer.Fire) []byte {
 	dst = appendInt(dst, taskTimer, int64(f.Timer))
 	dst = appendInt(dst, taskDue, f.DueMS)
@@ -68,8 +67,8 @@ func appendInt(dst []byte, n protowire.Number, v int64) []byte {
 	return protowire.AppendVarint(dst, uint64(v))
 }
 
-// Decode reads a Task message. Its error means that the bytes are no task, and that trying again is
-// of no use. Fields of a newer program are skipped.
+// Decode reads a Task message. Its error is permanent: the bytes are not a task. It skips fields of
+// newer releases.
 func Decode(b []byte) (timer.Fire, error) {
 	var f timer.Fire
 	err := eachInt(b, func(n protowire.Number, v int64) {
@@ -105,16 +104,16 @@ func Decode(b []byte) (timer.Fire, error) {
 		}
 	})
 	if err != nil {
-		return timer.Fire{}, fmt.Errorf("reading a task: %w", err)
+		return timer.Fire{}, fmt.Errorf("decoding a task: %w", err)
 	}
 	if f.Timer <= 0 || f.Timer > timer.MaxID || f.DueMS < 0 || f.RunAtMS < 0 || f.Series < 0 ||
 		f.Bucket < 0 {
-		return timer.Fire{}, errors.New("reading a task: it names no fire")
+		return timer.Fire{}, errors.New("decoding a task: it identifies no fire")
 	}
 	return f, nil
 }
 
-// clampByte keeps a number of a newer program from looking like one that we know.
+// clampByte maps numbers of newer releases to 255, so that they do not look like a known value.
 func clampByte(v int64) uint8 {
 	if v < 0 || v > math.MaxUint8 {
 		return math.MaxUint8
@@ -122,7 +121,7 @@ func clampByte(v int64) uint8 {
 	return uint8(v)
 }
 
-// eachInt calls f for every whole number in a message.
+// eachInt calls f for every integer field of a message.
 func eachInt(b []byte, f func(protowire.Number, int64)) error {
 	for len(b) > 0 {
 		n, kind, size := protowire.ConsumeTag(b)

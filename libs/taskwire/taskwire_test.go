@@ -130,13 +130,13 @@ func TestDecodeRefusesWhatNamesNoFire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := taskwire.Decode(taskwire.Encode(&f))
-			require.ErrorContains(t, err, "names no fire")
+			require.ErrorContains(t, err, "identifies no fire")
 		})
 	}
 	f := fires["usual"]
 	b := taskwire.Encode(&f)
 	_, err := taskwire.Decode(b[:len(b)-1])
-	require.ErrorContains(t, err, "reading a task")
+	require.ErrorContains(t, err, "decoding a task")
 	_, err = taskwire.Decode(nil)
 	require.Error(t, err)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// MySQL returns the DSN (of go-sql-driver) of a new, empty database.
+// MySQL returns the DSN (of go-sql-driver) of a new, empty database. It is removed when the test
+// ends.
 func MySQL(t testing.TB) (dsn string) {
 	t.Helper()
 	config, err := mysql.ParseDSN(require(t, "mysql", "CARILLON_TEST_MYSQL_DSN"))
@@ -30,7 +31,7 @@ func execute(t testing.TB, dsn, statement string) {
 		t.Fatalf("opening the database server: %v", err)
 	}
 	defer func() { _ = db.Close() }()
-	// Not the test's context, which has ended when it cleans up.
+	// The test's own context has already ended during the cleanup.
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if _, err := db.ExecContext(ctx, statement); err != nil {

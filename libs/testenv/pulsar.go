@@ -25,7 +25,7 @@ const (
 	retryEvery = 50 * time.Millisecond
 )
 
-// Pulsar returns a new, empty namespace.
+// Pulsar returns a new, empty namespace. It is removed when the test ends.
 func Pulsar(t testing.TB) PulsarNamespace {
 	t.Helper()
 	p := PulsarNamespace{
@@ -46,8 +46,8 @@ func Pulsar(t testing.TB) PulsarNamespace {
 	}
 	ns := "/namespaces/" + p.Tenant + "/" + p.Namespace
 	allowed := map[string]any{"allowedClusters": clusters, "adminRoles": []string{}}
-	// Tests of other packages make the tenant at the same moment: Pulsar answers some of them with
-	// a failed write.
+	// Tests of other packages may create the tenant concurrently. Pulsar then fails some of the
+	// writes.
 	for {
 		err := p.admin(ctx, http.MethodPut, "/tenants/"+p.Tenant, allowed, nil)
 		if err == nil {
@@ -56,16 +56,16 @@ func Pulsar(t testing.TB) PulsarNamespace {
 		select {
 		case <-time.After(retryEvery):
 		case <-ctx.Done():
-			t.Fatalf("making the tenant: %v", err)
+			t.Fatalf("creating the tenant: %v", err)
 		}
 	}
 	if err := p.admin(ctx, http.MethodPut, ns, map[string]any{}, nil); err != nil {
-		t.Fatalf("making the namespace: %v", err)
+		t.Fatalf("creating the namespace: %v", err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
-		// A topic that is being closed or loaded makes the broker refuse: then again.
+		// The broker refuses while a topic is being closed or loaded, so retry.
 		var err error
 		for {
 			if err = p.admin(ctx, http.MethodDelete, ns+"?force=true", nil, nil); err == nil {
@@ -73,7 +73,7 @@ func Pulsar(t testing.TB) PulsarNamespace {
 			}
 			select {
 			case <-ctx.Done():
-				t.Logf("the namespace %s stays behind: %v", p.Namespace, err)
+				t.Logf("namespace %s not removed: %v", p.Namespace, err)
 				return
 			case <-time.After(200 * time.Millisecond):
 			}
@@ -82,7 +82,7 @@ func Pulsar(t testing.TB) PulsarNamespace {
 	return p
 }
 
-// admin calls the admin API; that something is there already, or no more, is no error.
+// admin calls the admin API. It is no error if a created resource exists, or a deleted one is gone.
 func (p PulsarNamespace) admin(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -94,10 +94,10 @@ func (p PulsarNamespace) admin(ctx context.Context, method, path string, in, out
 	}
 	req, err := http.NewRequestWithContext(ctx, method, p.AdminURL+"/admin/v2"+path, body)
 	if err != nil {
-		return fmt.Errorf("making the request: %w", err)
+		return fmt.Errorf("creating the request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	// nothing stays behind.
+	// No connection must outlive the call.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -107,7 +107,7 @@ func (p PulsarNamespace) admin(ctx context.Context, method, path string, in, out
 	data, err := io.ReadAll(resp.Body)
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading the answer: %w", err)
+		return fmt.Errorf("reading the response: %w", err)
 	case resp.StatusCode == http.StatusConflict && method == http.MethodPut,
 		resp.StatusCode == http.StatusNotFound && method == http.MethodDelete:
 		return nil
@@ -117,7 +117,7 @@ func (p PulsarNamespace) admin(ctx context.Context, method, path string, in, out
 		return nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return fmt.Errorf("decoding the answer: %w", err)
+		return fmt.Errorf("decoding the response: %w", err)
 	}
 	return nil
 }

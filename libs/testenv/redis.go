@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis returns the addresses of a Redis server and a prefix for the test's keys, which are removed
-// when it ends.
+// Redis returns the addresses of a Redis server and a key prefix for the test. The keys are removed
+// when the test ends.
 func Redis(t testing.TB) (addrs []string, prefix string) {
 	t.Helper()
 	return redisPrefix(
@@ -23,7 +23,7 @@ func Redis(t testing.TB) (addrs []string, prefix string) {
 	)
 }
 
-// RedisCluster returns the same of a Redis Cluster of several nodes.
+// RedisCluster is like Redis for a cluster of several nodes.
 func RedisCluster(t testing.TB) (addrs []string, prefix string) {
 	t.Helper()
 	return redisPrefix(
@@ -54,7 +54,7 @@ func redisPrefix(
 	return addrs, prefix
 }
 
-// remove removes the keys with a prefix, on every node.
+// remove deletes the keys with a prefix on every node.
 func remove(ctx context.Context, client redis.UniversalClient, prefix string) error {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
@@ -69,7 +69,7 @@ func removeOn(ctx context.Context, node redis.UniversalClient, prefix string) er
 	keys := node.Scan(ctx, 0, prefix+"*", 1000).Iterator()
 	var errs []error
 	for keys.Next(ctx) {
-		// one by one: keys of a cluster's node differ in their slots.
+		// One by one: the keys of a cluster node are in different slots.
 		errs = append(errs, node.Unlink(ctx, keys.Val()).Err())
 	}
 	return errors.Join(append(errs, keys.Err())...)

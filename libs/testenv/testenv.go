@@ -1,11 +1,12 @@
-// Package testenv gives tests real servers: MySQL, Redis, Redis Cluster and Pulsar, and in them a
-// place of their own that is removed when the test ends. The servers are those that
-// scripts/servers.sh started; the file that it wrote sets the environment by which they are found
+// Package testenv gives tests real servers: MySQL, Redis, Redis Cluster and Pulsar. Each test gets
+// its own database, prefix or namespace, which is removed when the test ends. scripts/servers.sh
+// starts the servers. The file that it writes sets the environment variables that locate them
 // (CARILLON_TEST_MYSQL_DSN, CARILLON_TEST_REDIS_ADDRS, …).
 //
-// Without a server a test is skipped, and says what went untested. Where CARILLON_TEST_REQUIRE
-// names the server (a comma list of mysql, redis, redis-cluster, pulsar, python; set in CI; redis
-// covers redis-cluster), it fails. python is one with the stock Pulsar client.
+// If a server is missing, the test is skipped with a message about what was not tested. If
+// CARILLON_TEST_REQUIRE names the server, the test fails instead. CARILLON_TEST_REQUIRE is a
+// comma-separated list of mysql, redis, redis-cluster, pulsar and python; redis includes
+// redis-cluster. CI sets it. python is an interpreter with the stock Pulsar client.
 package testenv
 
 import (
@@ -18,9 +19,9 @@ import (
 	"time"
 )
 
-const timeout = 30 * time.Second // of making or removing a place
+const timeout = 30 * time.Second // for creating or removing a database, namespace or set of keys
 
-// require returns the value of an environment variable that says where a server is.
+// require returns the value of the environment variable that locates a server.
 func require(t testing.TB, server, variable string) string {
 	t.Helper()
 	if v := os.Getenv(variable); v != "" {

@@ -25,7 +25,7 @@ var (
 	embeddedVersion string
 )
 
-// Limits of a file, in bytes. IANA's whole database has 0.4 MB, its longest zone 4 kB.
+// Size limits of a file, in bytes. The whole IANA database has 0.4 MB, and its longest zone 4 kB.
 const (
 	maxFile = 16 << 20
 	maxZone = 64 << 10
@@ -33,8 +33,8 @@ const (
 
 const utc = "UTC"
 
-// Database is one version of the IANA time zones. It is immutable but for what it remembers, and
-// safe for concurrent use.
+// Database is one version of the IANA time zones. It is immutable except for its caches, and safe
+// for concurrent use.
 type Database struct {
 	version string
 	source  string
@@ -44,22 +44,22 @@ type Database struct {
 	rules   func() Rules
 }
 
-// Embedded returns the database that is compiled in. It is always the same one.
+// Embedded returns the compiled-in database. It always returns the same one.
 var Embedded = sync.OnceValue(func() *Database {
 	d, err := read(embeddedZip, strings.TrimSpace(embeddedVersion), "embedded")
 	if err != nil {
-		panic("zone: the compiled-in database: " + err.Error()) // a test opens it: it cannot happen
+		panic("zone: the compiled-in database: " + err.Error()) // impossible: a test opens it
 	}
 	return d
 })
 
 var inUse atomic.Pointer[Database]
 
-// Use makes d the database of the process. Call it before anything loads a zone: what was loaded
-// from another database before stays as it is.
+// Use makes d the database of the process. Call it before any zone is loaded: tables loaded from
+// another database do not change.
 func Use(d *Database) { inUse.Store(d) }
 
-// Default returns the database of the process: that of Use, else Embedded.
+// Default returns the database of the process: the one set by Use, else Embedded.
 func Default() *Database {
 	if d := inUse.Load(); d != nil {
 		return d
@@ -67,17 +67,18 @@ func Default() *Database {
 	return Embedded()
 }
 
-// Open reads a database from a file: a zip of TZif files by name, as Go's lib/time/zoneinfo.zip.
+// Open reads a database from a file: a zip of TZif files by name, like Go's lib/time/zoneinfo.zip.
 //
-// Its version is the first line of the entry +VERSION, else that of tzdata.zi ("# version 2025c"),
-// else that of the compiled-in database if the content is the same, else a hash of the content.
-// Entries that are no zones, or whose name is not IANA's, are left out. UTC has to be among them.
+// Its version is the first line of the entry +VERSION. Without that entry it is the version of
+// tzdata.zi ("# version 2025c"). Otherwise it is the version of the compiled-in database if the
+// content is the same, or a hash of the content. Open ignores entries that are not zones or have no
+// IANA name. UTC must be among them.
 func Open(path string) (*Database, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the file
 	}
-	defer f.Close() // it was only read
+	defer f.Close() // read only
 	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the file
@@ -100,7 +101,7 @@ func Open(path string) (*Database, error) {
 	return d, nil
 }
 
-// read reads a zip. version is empty where the content has to tell it.
+// read reads a zip. If version is empty, it is derived from the content.
 func read(content []byte, version, source string) (*Database, error) {
 	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
@@ -113,7 +114,7 @@ func read(content []byte, version, source string) (*Database, error) {
 		folded:  map[string]string{},
 	}
 	d.rules = sync.OnceValue(d.fingerprints)
-	found := "" // what the content says of its version
+	found := "" // version found in the content
 	for _, f := range archive.File {
 		name := strings.TrimPrefix(f.Name, "./")
 		if foreign(name) != "" || strings.HasSuffix(name, "/") {
@@ -160,13 +161,14 @@ func (d *Database) setVersion(found string, content []byte) error {
 	return nil
 }
 
-// readEntry reads one file of a zip. tzdata.zi, the longest that is no zone, is read in part.
+// readEntry reads one file of a zip. It reads only the start of tzdata.zi, the longest file that is
+// not a zone.
 func readEntry(f *zip.File) ([]byte, error) {
 	r, err := f.Open()
 	if err != nil {
 		return nil, err //nolint:wrapcheck // read names it
 	}
-	defer r.Close()                               // it was only read
+	defer r.Close()                               // read only
 	return io.ReadAll(io.LimitReader(r, maxZone)) //nolint:wrapcheck // read names it
 }
 
@@ -184,13 +186,13 @@ func (d *Database) Source() string { return d.source }
 // Names returns the names of all zones, sorted.
 func (d *Database) Names() []string { return slices.Sorted(maps.Keys(d.zones)) }
 
-// Has tells whether there is a zone of that name; "" is UTC.
+// Has reports whether a zone exists; "" is UTC.
 func (d *Database) Has(name string) bool {
 	return name == "" || d.zones[name] != nil
 }
 
 // Load returns the table of a zone; "" is UTC. Its error says what was expected, what was found,
-// and what to write instead; the caller adds the field.
+// and what to use instead. The caller adds the field.
 func (d *Database) Load(name string) (*Table, error) {
 	if name == "" {
 		name = utc
@@ -209,10 +211,10 @@ func (d *Database) Load(name string) (*Table, error) {
 			return nil, fmt.Errorf("reading the time zone %s: %w", name, err)
 		}
 	}
-	// two that load it at once make equal tables.
+	// Concurrent loads create equal tables.
 	t, _ := d.tables.LoadOrStore(name, d.tabulate(loc))
 	return t.(*Table), nil
 }
 
-// Data returns the TZif data of a zone, nil where there is none. Do not write to it.
+// Data returns the TZif data of a zone, or nil if it does not exist. Callers must not modify it.
 func (d *Database) Data(name string) []byte { return d.zones[name] }

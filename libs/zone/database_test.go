@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone/zonetest"
 )
 
-// winter is an instant at which Berlin is an hour ahead of UTC and London is not.
+// winter is an instant at which Berlin is one hour ahead of UTC and London is not.
 var winter = time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC)
 
 func offset(t *testing.T, d *zone.Database, name string) int64 {
@@ -29,7 +29,8 @@ func offset(t *testing.T, d *zone.Database, name string) int64 {
 
 const hostHelper = "CARILLON_TEST_HOST_ZONES"
 
-// TestHostsFilesDoNotMatter runs this test once more in a process whose host has another Berlin.
+// TestHostsFilesDoNotMatter runs this test again in a process whose host has different rules for
+// Berlin.
 func TestHostsFilesDoNotMatter(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(hostHelper) != "" {
@@ -81,7 +82,8 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// TestEmbeddedIsGos compares the copy with the Go installation's where both have the same version.
+// TestEmbeddedIsGos compares the copy with that of the Go installation if both have the same
+// version.
 func TestEmbeddedIsGos(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
@@ -168,10 +170,10 @@ func TestNamesThatAreRefused(t *testing.T) {
 	for name, remedy := range map[string]string{
 		"right/Europe/Berlin":   `use "Europe/Berlin"`,
 		"posix/Europe/Berlin":   `use "Europe/Berlin"`,
-		"posixrules":            "name the one that is meant",
-		"localtime":             "name the one that is meant",
-		"Local":                 "name the one that is meant",
-		"Factory":               "name the zone that is meant",
+		"posixrules":            "name a fixed zone",
+		"localtime":             "name a fixed zone",
+		"Local":                 "name a fixed zone",
+		"Factory":               "name a real zone",
 		"europe/berlin":         `names are matched by case, use "Europe/Berlin"`,
 		"utc":                   `use "UTC"`,
 		"Mars/Base":             "tzdata " + zone.Embedded().Version() + " has no such zone",
@@ -198,7 +200,7 @@ func TestRulesTellWhichZonesChanged(t *testing.T) {
 	require.Len(t, was, len(zone.Embedded().Names()))
 	require.Equal(t, was["Asia/Calcutta"], was["Asia/Kolkata"])
 	require.NotEqual(t, was["Europe/Berlin"], was["Europe/London"])
-	// What differs in the past only is the same: Stockholm's rules were others before 1980.
+	// Differences in the past do not count: Stockholm's rules were different before 1980.
 	require.Equal(t, was["Europe/Berlin"], was["Europe/Stockholm"])
 	require.Equal(t, was, zonetest.Database(t, "2031a", nil).Rules(), "whatever the version")
 

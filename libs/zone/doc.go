@@ -1,22 +1,23 @@
-// Package zone knows the IANA time zones and their offsets from 1970 to 2199.
+// Package zone provides the IANA time zones and their offsets from 1970 to 2199.
 //
-// # Where zones come from
+// # Sources
 //
-// Zones come from a Database: the one that is compiled in, or one file that a setting names. The
-// host's files, $ZONEINFO and $TZ never matter, so that all processes of one build plan the same
-// instants. Programs call Use once, before anything is loaded; without it Default is Embedded.
+// Zones come from a Database: the compiled-in one, or a file that a setting names. The host's
+// files, $ZONEINFO and $TZ are never used, so that all processes of one build plan the same
+// instants. Programs call Use once, before any zone is loaded. Without it, Default is Embedded.
 //
 // The compiled-in database is a copy of Go's lib/time/zoneinfo.zip in the folder tzdata, with its
-// version. scripts/tzdata.sh renews it as a part of make generate, which CI repeats.
+// version. make generate renews it with scripts/tzdata.sh, and CI repeats that.
 //
 // # Names
 //
-// A name is matched exactly, case included. IANA's links (US/Eastern, Asia/Calcutta) are names too.
-// Names that depend on the host or that are not IANA's are refused: Local, localtime, posixrules,
-// Factory, and everything below right/ and posix/. Zones below right/ count leap seconds.
+// Names are matched exactly and case-sensitively. IANA's links (US/Eastern, Asia/Calcutta) are
+// valid names. Names that depend on the host or are not IANA's are rejected: Local, localtime,
+// posixrules, Factory, and everything below right/ and posix/. Zones below right/ count leap
+// seconds.
 //
 // # Tables
 //
-// Package time answers one instant at a time. From the last listed change of a zone on, it works
-// out the rule of the year on every call. A Table is searched instead, in nanoseconds.
+// Package time answers for one instant at a time. After the last listed change of a zone it derives
+// the rule of the year on every call. A search in a Table takes only nanoseconds.
 package zone

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// foreign returns why a name is no IANA zone's, whatever files there are; "" where it may be one.
+// foreign returns why a name cannot be an IANA zone in any database, or "" if it may be one.
 func foreign(name string) string {
 	first, rest, below := strings.Cut(name, "/")
 	switch {
@@ -16,9 +16,9 @@ func foreign(name string) string {
 	case strings.EqualFold(name, "Local"),
 		strings.EqualFold(name, "localtime"),
 		strings.EqualFold(name, "posixrules"):
-		return "that is another zone on each host, name the one that is meant"
+		return "it depends on the host, name a fixed zone"
 	case name == "Factory":
-		return "that stands for a clock that was never set, name the zone that is meant"
+		return "it stands for a clock that was never set, name a real zone"
 	}
 	return ""
 }
@@ -30,7 +30,7 @@ func instead(name string) string {
 	return fmt.Sprintf(", use %q", clip(name))
 }
 
-// unknown is the error of a name that the database does not have.
+// unknown returns the error for a name that is not in the database.
 func (d *Database) unknown(name string) error {
 	why := "tzdata " + d.version + " has no such zone"
 	if exact, ok := d.folded[strings.ToLower(name)]; ok {

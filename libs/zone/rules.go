@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// rulesFrom is the instant from which on changes of a zone count as its rules: what was before can
-// move no fire that is to come. It never changes: another value would be another fingerprint of
-// every zone, and replan every timer once.
+// rulesFrom is the instant from which changes of a zone count as its rules. Earlier changes cannot
+// affect future fires. It must never change: that would change every fingerprint and replan every
+// timer once.
 var rulesFrom = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// Rules are the fingerprints of zones by name. Two databases have the same fingerprint for a zone
-// if and only if it has the same offsets at every instant from 2026 to 2199.
+// Rules maps zone names to fingerprints. Two databases have the same fingerprint for a zone if and
+// only if it has the same offsets at every instant from 2026 to 2199.
 type Rules map[string]string
 
-// Rules returns the fingerprints of all zones. The map is shared: do not write to it.
+// Rules returns the fingerprints of all zones. The map is shared: callers must not modify it.
 func (d *Database) Rules() Rules { return d.rules() }
 
 func (d *Database) fingerprints() Rules {
 	out := make(Rules, len(d.zones))
 	for name := range d.zones {
-		if t, err := d.Load(name); err == nil { // it was read already: there is no error
+		if t, err := d.Load(name); err == nil { // cannot fail: the zone was read before
 			out[name] = t.fingerprint()
 		}
 	}

@@ -42,7 +42,7 @@ func TestTablesAgreeWithPackageTime(t *testing.T) {
 	}
 }
 
-// What searches by local time rely on.
+// TestStretchesAreLongerThanShifts checks what searches by local time rely on.
 func TestStretchesAreLongerThanShifts(t *testing.T) {
 	t.Parallel()
 	for _, name := range names() {

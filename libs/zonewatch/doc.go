@@ -1,7 +1,7 @@
 // Package zonewatch keeps the processes of a deployment on one version of the time zones.
 //
-// Every process registers, before it plans anything, by which rules it plans, and renews that every
-// ten seconds. So each sees which versions the others have, and says so where they differ: in the
-// log, in readiness and in a metric. Migrators besides replan the timers of zones that changed. How
-// that holds with any number of processes, see S31 of package store.
+// Before it plans anything, every process registers its version and rules. It renews the
+// registration every ten seconds. So each process knows the versions of the others, and reports
+// differences in the log, in readiness and in a metric. Migrators also replan the timers of changed
+// zones. S31 of package store states why that is correct with any number of processes.
 package zonewatch

@@ -10,14 +10,14 @@ import (
 const (
 	replanEvery = 5 * time.Second
 	replanPage  = 200 // timers
-	// replanBacklog is how many timers may wait to be expanded before more are marked: what fires
-	// each second is expanded minutes ahead, and must not wait behind all timers of a zone.
+	// replanBacklog is how many timers may wait for expansion before no more are marked. Frequent
+	// timers are expanded only minutes ahead, and must not wait behind all timers of a zone.
 	replanBacklog = 2000
 	backlogWait   = 500 * time.Millisecond
 )
 
-// Replan replans the timers of zones that changed, until ctx ends. It is for migrators. Any number
-// do so at once: the store has them share the work, and decides whose time zones count.
+// Replan replans the timers of changed zones until ctx ends. Only migrators run it. Any number may
+// run it concurrently: the store divides the work, and decides which time zones apply.
 func (w *Watch) Replan(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if w.Report().Replanning {
@@ -26,7 +26,7 @@ func (w *Watch) Replan(ctx context.Context) error {
 				w.log.Info().
 					Int("count", marked).
 					Str("tzdata", w.opts.Zones.Version()).
-					Msg("timers to be planned anew, for their time zone changed")
+					Msg("timers of changed time zones marked for replanning")
 			}
 			if err != nil && ctx.Err() == nil {
 				w.log.Debug().Err(err).Msg("time zones not replanned")
@@ -37,7 +37,7 @@ func (w *Watch) Replan(ctx context.Context) error {
 	return nil
 }
 
-// replanAll does steps until there are no more.
+// replanAll runs steps until none is left.
 func (w *Watch) replanAll(ctx context.Context) (marked int, err error) {
 	for ctx.Err() == nil {
 		waiting, err := w.backlog(ctx)

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Report is what is known of the time zones, for people.
+// Report is the state of the time zones, for operators.
 type Report struct {
 	Version string `json:"version"`
-	Source  string `json:"source"` // "embedded", or a file
-	// Versions are those of all live processes, with the names of the processes.
+	Source  string `json:"source"` // "embedded", or the path of a file
+	// Versions maps the versions of all alive processes to the names of the processes.
 	Versions map[string][]string `json:"versions,omitempty"`
-	// Replanning says that timers may still be planned by rules of another version.
+	// Replanning means that some timers may still be planned by rules of another version.
 	Replanning bool `json:"replanning,omitempty"`
 }
 
-// Report returns what was known at the last renewal.
+// Report returns the state as of the last renewal.
 func (w *Watch) Report() Report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -27,10 +27,10 @@ func (w *Watch) Report() Report {
 		Source:     w.opts.Zones.Source(),
 		Replanning: w.known.Rules > 1,
 	}
-	hashes := map[string]string{} // of a version
+	hashes := map[string]string{} // by version
 	for _, h := range w.known.Holders {
 		version := h.Version
-		// two files that call themselves the same.
+		// Two files can claim the same version.
 		if had, ok := hashes[version]; ok && had != h.Hash {
 			const short = 8
 			version += " (" + h.Hash[:min(short, len(h.Hash))] + ")"
@@ -45,8 +45,8 @@ func (w *Watch) Report() Report {
 	return r
 }
 
-// Check returns an error while processes plan by different versions. It must not decide whether a
-// process is ready: during a rolling upgrade there are two.
+// Check returns an error while processes plan by different versions. It must not decide the
+// readiness of a process: during a rolling upgrade there are two versions.
 func (w *Watch) Check(context.Context) error {
 	r := w.Report()
 	if len(r.Versions) < 2 { //nolint:mnd // they differ
@@ -57,12 +57,12 @@ func (w *Watch) Check(context.Context) error {
 		parts = append(parts, version+" ("+strings.Join(r.Versions[version], ", ")+")")
 	}
 	return fmt.Errorf(
-		"expected one version of the time zones in all processes, found %s: give all the same release or the same tzdata file",
+		"expected one version of the time zones in all processes, found %s: run the same release or the same tzdata file everywhere",
 		strings.Join(parts, " and "),
 	)
 }
 
-// logMismatch writes to the log that processes differ, or differ no more: once each.
+// logMismatch logs once when processes begin to differ, and once when they no longer do.
 func (w *Watch) logMismatch() {
 	err := w.Check(context.Background())
 	w.mu.Lock()

@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	// renewEvery is how often a process renews itself, give or take a fifth: several times within
-	// store.ZoneHolderTTL.
+	// renewEvery is how often a process renews its registration, plus or minus a fifth. It is
+	// several times shorter than store.ZoneHolderTTL.
 	renewEvery  = 10 * time.Second
 	callTimeout = 10 * time.Second
 	retryAfter  = time.Second // after an error
 )
 
-// Store is what a watch needs of the store.
+// Store is the part of the store that a Watch needs.
 type Store interface {
 	store.ZoneRules
 	ExpandBacklog(ctx context.Context, limit int) (n int, oldestMS int64, err error)
 }
 
-// Options of a watch.
+// Options configure a Watch.
 type Options struct {
 	Store Store
-	Zones *zone.Database // that the process plans by
-	ID    timer.ID       // of the process: another one after each start
-	Name  string         // of the process, for people
+	Zones *zone.Database // database by which the process plans
+	ID    timer.ID       // id of the process; new after each start
+	Name  string         // name of the process, for operators
 
-	Expands bool // the process is a migrator; it replans, too
+	Expands bool // the process is a migrator, which also replans
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -53,7 +53,8 @@ func (o *Options) validate() error {
 	return c.Err()
 }
 
-// Watch is the time zones of one process among those of the others. It is safe for concurrent use.
+// Watch registers the time zones of one process and compares them with those of the others. It is
+// safe for concurrent use.
 type Watch struct {
 	opts   Options
 	log    zerolog.Logger
@@ -61,10 +62,10 @@ type Watch struct {
 
 	mu       sync.Mutex
 	known    store.ZonesInUse // as of the last renewal
-	mismatch bool             // that was said in the log
+	mismatch bool             // already logged
 }
 
-// New returns a watch that does nothing until it is asked to.
+// New returns a watch. It starts no goroutine.
 func New(opts Options) (*Watch, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func New(opts Options) (*Watch, error) {
 	return w, nil
 }
 
-// register makes the metrics.
+// register creates the metrics.
 func (w *Watch) register(reg prometheus.Registerer) {
 	f := promauto.With(reg)
 	source := w.opts.Zones.Source()
@@ -83,27 +84,27 @@ func (w *Watch) register(reg prometheus.Registerer) {
 	}
 	f.NewGauge(prometheus.GaugeOpts{
 		Name:        "carillon_tzdata_info",
-		Help:        "Always 1; its labels say by which time zones this process plans.",
+		Help:        "Always 1; the labels are the time zone database by which this process plans.",
 		ConstLabels: prometheus.Labels{"version": w.opts.Zones.Version(), "source": source},
 	}).Set(1)
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "carillon_tzdata_versions",
-		Help: "How many versions of the time zones the processes on this database plan by.",
+		Help: "Number of different time zone versions among the processes on this database.",
 	}, func() float64 { return float64(len(w.Report().Versions)) })
 	w.marked = f.NewCounter(prometheus.CounterOpts{
 		Name: "carillon_tzdata_replanned_timers_total",
-		Help: "Timers that this process marked to be planned anew, for their time zone changed.",
+		Help: "Timers that this process marked for replanning because their time zone changed.",
 	})
 }
 
-// Register registers the process. It waits for a store that does not answer, until ctx ends.
+// Register registers the process. If the store is unavailable, it retries until ctx ends.
 func (w *Watch) Register(ctx context.Context) error {
 	for {
 		err := w.registerOnce(ctx)
 		if err == nil || ctx.Err() != nil || timer.CodeOf(err) != timer.CodeUnavailable {
 			return err
 		}
-		w.log.Warn().Err(err).Msg("time zones not registered yet")
+		w.log.Warn().Err(err).Msg("time zones not registered, retrying")
 		clock.Pause(ctx, retryAfter)
 	}
 }
@@ -119,8 +120,8 @@ func (w *Watch) registerOnce(ctx context.Context) error {
 	)
 }
 
-// Run renews the process until ctx ends. One that was stopped for so long that the others no longer
-// counted it registers again: what it planned meanwhile is then found by the next replan.
+// Run renews the registration until ctx ends. A process that was stopped longer than the
+// registration is valid registers again. The next replan then corrects what it planned meanwhile.
 func (w *Watch) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := time.Duration(float64(renewEvery) * (0.8 + 0.4*rand.Float64()))
@@ -152,8 +153,8 @@ func (w *Watch) renew(ctx context.Context) error {
 	return nil
 }
 
-// Close takes the process out, so that the others need not wait until it lapses. The process must
-// not plan any more.
+// Close removes the registration, so that the others need not wait until it expires. The process
+// must not plan any more.
 func (w *Watch) Close(ctx context.Context) error {
 	return w.opts.Store.DropZones(ctx, w.opts.ID)
 }

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deployment is a store and the processes on it.
+// deployment is a store with its processes.
 type deployment struct {
 	*sqlstore.Store
 
@@ -45,10 +45,10 @@ type process struct {
 
 	reg  *prometheus.Registry
 	log  bytes.Buffer
-	kill func() // as by SIGKILL
+	kill func() // ends the process as SIGKILL would
 }
 
-// start runs a process, a migrator among others, until the end of the test.
+// start runs a process, possibly a migrator, until the end of the test.
 func (d *deployment) start(name string, zones *zone.Database) *process {
 	d.t.Helper()
 	d.ids++
@@ -75,7 +75,7 @@ func (d *deployment) start(name string, zones *zone.Database) *process {
 	return p
 }
 
-// metrics returns values by name and labels' values.
+// metrics returns the values of metrics by name and label values.
 func (p *process) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := p.reg.Gather()
@@ -124,7 +124,7 @@ func TestProcessesThatDiffer(t *testing.T) {
 			first.Check(ctx),
 			"found "+zone.Embedded().
 				Version()+
-				" (one/1) and 2031a (two/2): give all the same release",
+				" (one/1) and 2031a (two/2): run the same release",
 		)
 		require.False(t, first.Report().Replanning, "their rules are the same")
 		require.Equal(t, 1, strings.Count(first.log.String(), "time zones differ"))
@@ -149,8 +149,8 @@ func TestProcessesThatDiffer(t *testing.T) {
 	})
 }
 
-// TestStoppedProcess stops a process for longer than others count it. When it goes on it registers
-// again.
+// TestStoppedProcess stops a process until its registration has expired. When it resumes, it
+// registers again.
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	other := zonetest.Database(t, "2031b", map[string]string{"Europe/Berlin": "Europe/London"})

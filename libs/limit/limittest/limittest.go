@@ -1,4 +1,5 @@
-// Package limittest is the suite that every limit.Ledger passes. It takes real time, some seconds.
+// Package limittest is the suite that every limit.SharedState passes. It takes some seconds of real
+// time.
 package limittest
 
 import (
@@ -14,24 +15,24 @@ import (
 	"github.com/carillon-timer/carillon/libs/limit"
 )
 
-// Run runs the suite. empty returns a ledger that is empty.
+// Run runs the suite. empty returns an empty SharedState.
 func Run(t *testing.T, empty func(t *testing.T) limit.SharedState) {
 	t.Helper()
 	for name, test := range map[string]func(t *attempt, l limit.SharedState){
-		"L1 a rate holds over all executors":          rate,
-		"L1 a bucket is full after a pause, not more": burst,
-		"L1 tokens say when there is the next":        nextToken,
-		"L2 calls at once hold over all executors":    concurrent,
-		"L2 slots of the dead come back":              dead,
-		"L2 what runs keeps its slots":                inUse,
-		"L3 what is scarce is shared evenly":          shared,
-		"L3 fewer slots than executors go round":      rotation,
-		"L4 turns go by weight over all executors":    weightedShares,
-		"L4 turns of one that is gone pass":           passed,
-		"L5 new settings hold at once":                newSettings,
-		"leaving gives slots back at once":            leaving,
-		"apps do not mix":                             apart,
-		"no wish is no answer":                        nothing,
+		"L1 a rate holds across all executors":      rate,
+		"L1 a bucket holds at most one burst":       burst,
+		"L1 the time of the next token is known":    nextToken,
+		"L2 concurrency holds across all executors": concurrent,
+		"L2 slots of a dead executor are freed":     dead,
+		"L2 running calls keep their slots":         inUse,
+		"L3 scarce slots are shared evenly":         shared,
+		"L3 fewer slots than executors rotate":      rotation,
+		"L4 weights hold across all executors":      weightedShares,
+		"L4 fires of a gone executor do not block":  passed,
+		"L5 new settings apply at once":             newSettings,
+		"an empty demand frees the slots at once":   leaving,
+		"apps are separate":                         apart,
+		"no demands return no grants":               nothing,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,7 +57,7 @@ func singleSync(
 }
 
 func rate(t *attempt, l limit.SharedState) {
-	const enough = 800 // a second and a half of it, on a machine that does nothing else
+	const enough = 800 // 1.5 s of the rate, on an idle machine
 	settings := limit.Settings{Rate: 500, Burst: 50}
 	var sum atomic.Int64
 	started := time.Now()
@@ -158,7 +159,8 @@ func inUse(t *attempt, l limit.SharedState) {
 	require.Equal(t, 2, g.Slots, "of those that run each keeps its slot")
 }
 
-// Of two executors that always want the only slot each has it at times, and never both.
+// rotation: of two executors that always want the only slot, each gets it at times, and never both
+// at once.
 func rotation(t *attempt, l limit.SharedState) {
 	held, had := map[string]int{}, map[string]int{}
 	for began := time.Now(); time.Since(began) < 2*limit.SlotRotation+time.Second; {
@@ -188,8 +190,9 @@ func shared(t *attempt, l limit.SharedState) {
 	require.Equal(t, 2, ask("c", 2), "who wants less than an even part gets it")
 }
 
-// Executors that have something of every priority waiting get the turns of one picker, however they
-// ask; who has nothing of the priority whose turn it is leaves the permit to the others.
+// weightedShares: executors with waiting fires of every priority get the picks of one picker,
+// however they ask. An executor without fires of the picked priority leaves the token to the
+// others.
 func weightedShares(t *attempt, l limit.SharedState) {
 	settings := limit.Settings{Rate: 2000, Burst: 2000}
 	var all []limit.Priority
@@ -198,7 +201,7 @@ func weightedShares(t *attempt, l limit.SharedState) {
 		"b": {300, 100, 40},
 		"c": {0, 0, 40},
 	}
-	for _, e := range []string{"a", "b", "c"} { // the first makes known what waits
+	for _, e := range []string{"a", "b", "c"} { // the first Sync announces what waits
 		g := singleSync(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e]})[0]
 		require.Empty(t, g.Order, "none could start")
 	}
@@ -207,14 +210,14 @@ func weightedShares(t *attempt, l limit.SharedState) {
 		g := singleSync(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e], Starts: 1 + rand.IntN(9), Tokens: 5})[0]
 		require.Zero(t, g.Tokens, "nothing is fetched ahead while others wait")
 		for _, turn := range g.Order {
-			require.Positive(t, left[e][turn], "a turn of what does not wait here")
+			require.Positive(t, left[e][turn], "a token for a priority that does not wait here")
 			left[e][turn]--
 		}
 		all = append(all, g.Order...)
 		if len(all) >= 420 {
 			break
 		}
-		// so that what waits counts, however slow the ledger is.
+		// So that waiting fires count, however slow the shared state is.
 		for _, e := range []string{"a", "b", "c"} {
 			singleSync(t, l, e, limit.Demand{App: "a", Settings: settings, Waiting: *left[e]})
 		}
@@ -227,7 +230,7 @@ func weightedShares(t *attempt, l limit.SharedState) {
 			got[p]++
 		}
 		for p, n := range share {
-			require.InDelta(t, n, got[p], 1, "turns %d to %d: %v", from, from+41, got)
+			require.InDelta(t, n, got[p], 1, "picks %d to %d: %v", from, from+41, got)
 		}
 	}
 }
@@ -250,7 +253,7 @@ func passed(t *attempt, l limit.SharedState) {
 		t,
 		len(singleSync(t, l, "stays", w)[0].Order),
 		1,
-		"the turns of high are another's",
+		"the tokens of high belong to another executor",
 	)
 	pause(t, limit.WaitTTL+50*time.Millisecond)
 	require.Len(t, singleSync(t, l, "stays", w)[0].Order, 50)

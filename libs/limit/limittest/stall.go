@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// attempt is one go at a test. What it finds is not yet the test's.
+// attempt is one run of a test. It collects the failures instead of reporting them.
 type attempt struct {
 	*testing.T
 
 	mu           sync.Mutex
 	failures     []string
-	longestStall time.Duration // the longest time in which this process, or the ledger, did nothing
+	longestStall time.Duration // longest time in which this process or the shared state was stalled
 }
 
 func (t *attempt) noteStall(d time.Duration) {
@@ -35,21 +35,20 @@ func (t *attempt) Errorf(format string, args ...any) {
 
 func (t *attempt) Error(args ...any) { t.Errorf("%s", fmt.Sprint(args...)) }
 
-// FailNow ends the try, from the goroutine that it runs in.
+// FailNow ends the attempt. It must run in the goroutine of the test.
 func (t *attempt) FailNow() {
-	t.Errorf("the try ends here")
+	t.Errorf("the attempt ends here")
 	runtime.Goexit()
 }
 
-// retryIfStalled runs a test again that failed while this process or the ledger stood still: what is
-// promised is bound to times, which no machine keeps that gives them nothing for so long. A try
-// without that counts.
+// retryIfStalled repeats a test that failed while this process or the shared state was stalled. The
+// promises depend on times, which a stalled machine cannot keep. A failure without a stall counts.
 func retryIfStalled(t *testing.T, test func(*attempt)) {
 	t.Helper()
 	const (
 		tries      = 20
 		checkEvery = 5 * time.Millisecond
-		minStall   = 50 * time.Millisecond // the least that a test bears
+		minStall   = 50 * time.Millisecond // stalls that a test must tolerate
 	)
 	for n := 1; ; n++ {
 		g := &attempt{T: t}
@@ -77,11 +76,11 @@ func retryIfStalled(t *testing.T, test func(*attempt)) {
 			require.Fail(
 				t,
 				strings.Join(failures, "\n"),
-				"try %d, in which nothing stood still for more than %s",
+				"attempt %d, with no stall longer than %s",
 				n,
 				longestStall,
 			)
 		}
-		t.Logf("once more, for something stood still for %s: %s", longestStall, failures[0])
+		t.Logf("repeating after a stall of %s: %s", longestStall, failures[0])
 	}
 }

@@ -1,4 +1,4 @@
-// Package memstate is the ledger of limits in memory, for one process that runs everything.
+// Package memstate is the shared limit state in memory, for one process that runs every service.
 package memstate
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/limit"
 )
 
-// SharedState is a ledger in memory. It is safe for concurrent use.
+// SharedState is a shared limit state in memory. It is safe for concurrent use.
 type SharedState struct {
 	now func() time.Time
 
@@ -20,15 +20,15 @@ type SharedState struct {
 
 var _ limit.SharedState = (*SharedState)(nil)
 
-// entry is what is known of an app.
+// entry is the state of one app.
 type entry struct {
-	// until when the tokens that were given reach at the rate; never in the future.
+	// used is the time up to which all tokens are spent, at the rate. It is never in the future.
 	used      time.Time
 	picker    limit.Picker
 	executors map[string]*share
 }
 
-// share is one executor's.
+// share is the part of one executor.
 type share struct {
 	slots, want int
 	until       time.Time
@@ -36,7 +36,7 @@ type share struct {
 	waitsUntil  time.Time
 }
 
-// New returns a ledger that reads the time from now; nil is time.Now.
+// New returns an empty state that reads the time from now; nil means time.Now.
 func New(now func() time.Time) *SharedState {
 	if now == nil {
 		now = time.Now
@@ -44,7 +44,7 @@ func New(now func() time.Time) *SharedState {
 	return &SharedState{now: now, apps: map[string]*entry{}}
 }
 
-// Sync implements limit.Ledger.
+// Sync implements limit.SharedState.
 func (l *SharedState) Sync(
 	ctx context.Context,
 	executor string,
@@ -79,7 +79,7 @@ func (l *SharedState) grant(now time.Time, executor string, w *limit.Demand) lim
 		s.waiting, s.waitsUntil = some(left), now.Add(limit.WaitTTL)
 	}
 	if len(e.executors) == 0 && now.Sub(e.used) > time.Duration(float64(w.Settings.Burst)*step(w)) {
-		delete(l.apps, w.App) // a new one begins with a full bucket as well
+		delete(l.apps, w.App) // a new entry has a full bucket, too
 	}
 	return g
 }
@@ -87,8 +87,8 @@ func (l *SharedState) grant(now time.Time, executor string, w *limit.Demand) lim
 // step is the time from one token to the next, in nanoseconds.
 func step(w *limit.Demand) float64 { return float64(time.Second) / w.Settings.Rate }
 
-// take gives tokens: a bucket that is full after a pause of burst / rate. It counts down what is
-// left waiting.
+// take grants tokens from a bucket that is full after a pause of burst / rate. It counts down left,
+// the fires that still wait.
 func (e *entry) take(
 	now time.Time,
 	executor string,
@@ -115,7 +115,7 @@ func (e *entry) take(
 		next := e.picker
 		turn, ok := next.Next(waiting)
 		if !ok || left[turn] == 0 {
-			// nobody's, or another's: it asks for it within WaitTTL, or does not wait any more.
+			// It belongs to another executor, which asks within WaitTTL or waits no longer.
 			break
 		}
 		e.picker = next
@@ -133,7 +133,7 @@ func (e *entry) take(
 	}
 }
 
-// waitElsewhere tells which priorities have something waiting at other executors.
+// waitElsewhere returns the priorities with waiting fires at other executors.
 func (e *entry) waitElsewhere(now time.Time, executor string) (waiting [limit.Priorities]bool) {
 	for name, s := range e.executors {
 		if name == executor || now.After(s.waitsUntil) {
@@ -153,7 +153,7 @@ func some(waiting [limit.Priorities]int) (set [limit.Priorities]bool) {
 	return set
 }
 
-// slots gives an executor its part of the calls at once.
+// slots grants an executor its part of the slots.
 func (e *entry) slots(now time.Time, executor string, w *limit.Demand) (slots, executors int) {
 	taken := 0
 	var others []limit.Claim

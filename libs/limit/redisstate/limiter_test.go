@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/testenv"
 )
 
-// countingState counts the exchanges of a ledger.
+// countingState counts the calls of Sync.
 type countingState struct {
 	limit.SharedState
 	n atomic.Int64
@@ -31,8 +31,8 @@ func (c *countingState) Sync(
 	return c.SharedState.Sync(ctx, executor, demands)
 }
 
-// Three executors over one Redis hold an app's rate and its calls at once together, far cheaper
-// than a round trip for each call.
+// TestExecutorsShareLimits: three executors over one Redis keep an app's rate and concurrency
+// together, with far fewer round trips than calls.
 func TestExecutorsShareLimits(t *testing.T) {
 	t.Parallel()
 	addrs, prefix := testenv.Redis(t)
@@ -40,19 +40,19 @@ func TestExecutorsShareLimits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var runs, callers sync.WaitGroup
 	var starts, running, most atomic.Int64
-	ledger := &countingState{
+	state := &countingState{
 		SharedState: newState(
 			t,
 			redisstate.Options{Addrs: addrs, Prefix: prefix, Timeout: 2 * time.Second},
 		),
 	}
 	began := time.Now()
-	// two seconds of their rate, on a machine that does nothing else.
+	// Two seconds at the rate, on an idle machine.
 	const patience = 2 * time.Minute
 	for i := range 3 {
 		l, err := limit.New(
 			limit.Options{
-				SharedState: ledger,
+				SharedState: state,
 				Executor:    fmt.Sprint("e", i),
 				Logger:      zerolog.Nop(),
 				Timeout:     2 * time.Second,
@@ -61,7 +61,7 @@ func TestExecutorsShareLimits(t *testing.T) {
 		require.NoError(t, err)
 		l.Set("shop", limit.Settings{Rate: rate, Burst: burst, Concurrent: atOnce})
 		runs.Go(func() { _ = l.Run(ctx) })
-		for range 40 { // more than may run, each as fast as it is let
+		for range 40 { // more than may run, each as fast as permitted
 			callers.Go(func() {
 				for a := (limit.Ask{App: "shop"}); starts.Load() < calls && time.Since(began) < patience; {
 					d := l.Start(a)
@@ -87,18 +87,17 @@ func TestExecutorsShareLimits(t *testing.T) {
 	cancel()
 	runs.Wait()
 	t.Logf(
-		"%d calls in %s, at most %d at once, %d exchanges",
+		"%d calls in %s, at most %d concurrent, %d syncs",
 		starts.Load(),
 		took,
 		most.Load(),
-		ledger.n.Load(),
+		state.n.Load(),
 	)
 	require.LessOrEqual(t, float64(starts.Load()), burst+rate*(took+limit.TokenTTL).Seconds())
 	require.GreaterOrEqual(t, starts.Load(), int64(calls), "the rate is not given")
 	require.LessOrEqual(t, most.Load(), int64(atOnce))
-	// Never a round trip for each call: they come 10 ms apart at least, however many calls there
-	// are.
-	require.LessOrEqual(t, float64(ledger.n.Load()), 3*(took.Seconds()/0.010+1))
+	// Calls of Sync are at least 10 ms apart, however many fires there are.
+	require.LessOrEqual(t, float64(state.n.Load()), 3*(took.Seconds()/0.010+1))
 }
 
 func pause(ctx context.Context, d time.Duration) {

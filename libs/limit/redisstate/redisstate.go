@@ -1,6 +1,6 @@
-// Package redisstate is the ledger of limits in Redis, one server or a cluster: a hash for each app
-// that is limited and active, "<prefix>:{l:<app>}", which Redis drops when the app is idle. Losing
-// it all costs each app one full bucket, and slots that come back with the next exchange.
+// Package redisstate is the shared limit state in Redis, on one server or a cluster. Each active
+// app with limits has a hash "<prefix>:{l:<app>}", which expires when the app is idle. Losing all
+// data costs each app at most one extra full bucket; the next Sync restores the slots.
 package redisstate
 
 import (
@@ -25,18 +25,18 @@ const (
 	DefaultTimeout = 250 * time.Millisecond
 )
 
-// Options of a ledger.
+// Options configure a SharedState.
 type Options struct {
-	Addrs    []string // host:port; several are the nodes of one cluster, of which some suffice
-	Cluster  bool     // a single address is that of a cluster, too
+	Addrs    []string // host:port; several are nodes of one cluster, not necessarily all
+	Cluster  bool     // treat a single address as a cluster
 	Username string
 	Password string
-	TLS      *tls.Config   // nil: none
+	TLS      *tls.Config   // nil means no TLS
 	Prefix   string        // first part of every key, without braces; default DefaultPrefix
-	Timeout  time.Duration // of every exchange; default DefaultTimeout
+	Timeout  time.Duration // of every Sync; default DefaultTimeout
 }
 
-// SharedState is a ledger in Redis. It is safe for concurrent use.
+// SharedState is a shared limit state in Redis. It is safe for concurrent use.
 type SharedState struct {
 	client  redis.UniversalClient
 	prefix  string
@@ -45,15 +45,15 @@ type SharedState struct {
 
 var _ limit.SharedState = (*SharedState)(nil)
 
-// New returns a ledger. It does not connect: that Redis is away shows in the exchanges, and passes.
-// Its error means bad options.
+// New returns a shared state. It does not connect: while Redis is unavailable, Sync returns errors.
+// New itself fails only for invalid options.
 func New(o Options) (*SharedState, error) {
 	if len(o.Addrs) == 0 {
-		return nil, errors.New("options of the Redis ledger: no address")
+		return nil, errors.New("redis limit state: no address")
 	}
 	if strings.ContainsAny(o.Prefix, "{}") {
 		return nil, errors.New(
-			"options of the Redis ledger: braces in the prefix would change which cluster node keeps a key",
+			"redis limit state: braces in the prefix would change the cluster node of a key",
 		)
 	}
 	if o.Prefix == "" {
@@ -72,7 +72,7 @@ func New(o Options) (*SharedState, error) {
 		ReadTimeout:           o.Timeout,
 		WriteTimeout:          o.Timeout,
 		ContextTimeoutEnabled: true,
-		// one exchange at a time; an exchange that is repeated takes tokens twice.
+		// No retries: there is one Sync at a time, and a repeated one takes tokens twice.
 		MaxRetries:               -1,
 		PoolSize:                 2,
 		DisableIdentity:          true,
@@ -81,7 +81,7 @@ func New(o Options) (*SharedState, error) {
 	return &SharedState{client: client, prefix: o.Prefix, timeout: o.Timeout}, nil
 }
 
-// Sync implements limit.Ledger: one pipeline, cut by node in a cluster.
+// Sync implements limit.SharedState with one pipeline, split by node in a cluster.
 func (l *SharedState) Sync(
 	ctx context.Context,
 	executor string,
@@ -92,8 +92,8 @@ func (l *SharedState) Sync(
 	grants := make([]limit.Grant, len(demands))
 	again, err := l.send(ctx, executor, demands, grants, nil)
 	if err == nil && len(again) > 0 {
-		// A server that was restarted, or is new, does not know the script: those that it did not
-		// run are sent with its text.
+		// A restarted or new server does not know the script. Demands that it did not run are sent
+		// again with the text of the script.
 		_, err = l.send(ctx, executor, demands, grants, again)
 	}
 	if err != nil {
@@ -102,8 +102,9 @@ func (l *SharedState) Sync(
 	return grants, nil
 }
 
-// send sends the wishes of the given indexes with the script's text, or all with its hash where
-// there are none. It returns the indexes of those that were not run because the script is unknown.
+// send sends demands. If of is nil it sends all, with the hash of the script. Otherwise it sends
+// those with the given indexes, with the text of the script. It returns the indexes of demands that
+// were not run because the script is unknown.
 func (l *SharedState) send(
 	ctx context.Context,
 	executor string,
@@ -156,7 +157,7 @@ func (l *SharedState) send(
 		case err != nil:
 			return nil, err
 		case len(reply) < 4:
-			return nil, fmt.Errorf("the script answered %v", reply)
+			return nil, fmt.Errorf("unexpected reply of the limit script: %v", reply)
 		}
 		grants[i] = limit.Grant{
 			Tokens: int(
@@ -168,7 +169,7 @@ func (l *SharedState) send(
 		}
 		for _, turn := range reply[4:] {
 			if turn < 0 || turn >= int64(limit.Priorities) {
-				return nil, fmt.Errorf("the script answered %v", reply)
+				return nil, fmt.Errorf("unexpected reply of the limit script: %v", reply)
 			}
 			grants[i].Order = append(grants[i].Order, limit.Priority(turn))
 		}
@@ -178,12 +179,12 @@ func (l *SharedState) send(
 
 func (l *SharedState) key(app string) string { return l.prefix + ":{l:" + app + "}" }
 
-// Ping asks whether Redis answers.
+// Ping checks whether Redis responds.
 func (l *SharedState) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	if err := l.client.Ping(ctx).Err(); err != nil {
-		return timer.Unavailable("asking Redis", err)
+		return timer.Unavailable("pinging Redis", err)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func TestContractOnACluster(t *testing.T) {
 	})
 }
 
-func TestAServerThatForgotTheScriptAndEverything(t *testing.T) {
+func TestServerRestartLosesTheScript(t *testing.T) {
 	t.Parallel()
 	addrs, prefix := testenv.Redis(t)
 	l := newState(t, redisstate.Options{Addrs: addrs, Prefix: prefix, Timeout: 5 * time.Second})
@@ -67,11 +67,11 @@ func TestAServerThatForgotTheScriptAndEverything(t *testing.T) {
 		require.Equal(t, 2, grants[1].Slots)
 		left, err := client.PTTL(t.Context(), prefix+":{l:a}").Result()
 		require.NoError(t, err)
-		require.Positive(t, left, "a key that never goes away")
+		require.Positive(t, left, "a key without expiry")
 	}
 }
 
-func TestRedisAway(t *testing.T) {
+func TestRedisUnavailable(t *testing.T) {
 	t.Parallel()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

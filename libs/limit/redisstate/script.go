@@ -2,23 +2,25 @@ package redisstate
 
 import "github.com/redis/go-redis/v9"
 
-// syncScript is one wish of one executor for one app, in one step: of two that run at once each sees
-// what the other took. The key is a hash:
+// syncScript processes one demand of one executor for one app atomically: of two concurrent calls,
+// each sees what the other took. The key is a hash:
 //
-//	used       µs of Redis's clock, until when the tokens that were given reach at the rate; never in the future
-//	e:<name>   an executor: "<slots, those of calls that run included> <wanted> <till in µs>"
-//	w:<name>   what waits there, a 0 or 1 for high, normal and low, till when that counts: "<high> <normal> <low> <till in µs>"
+//	used       time until which all tokens are spent, at the rate; never in the future
+//	e:<name>   an executor: "<slots, including running calls> <wanted> <expiry>"
+//	w:<name>   its waiting fires, 0 or 1 per priority: "<high> <normal> <low> <expiry>"
 //	c          credits of the picker: "<high> <normal> <low>"
 //
-// All times are Redis's: executors' clocks do not matter, and a failover to a server whose clock is
-// behind costs at most a full bucket.
+// All times are in µs of Redis's clock. So the clocks of executors do not matter, and a failover to
+// a server with a slow clock costs at most one full bucket.
 //
-//	ARGV: 1 executor, 2 rate, 3 burst, 4 tokens wanted ahead, 5 limit of calls at once, 6 in use, 7 slots wanted, 8 slot TTL in µs, 9 turn in µs,
-//	10 to 12 how many of high, normal and low wait, 13 to 15 their weights, 16 for how long what waits counts, in µs,
-//	17 how many of what waits can start
-//	returns tokens, µs until the next, slots, executors, and after them the turns: 0 high, 1 normal, 2 low
+//	ARGV: 1 executor, 2 rate, 3 burst, 4 tokens wanted in advance, 5 limit of concurrent
+//	calls, 6 calls in use, 7 slots wanted, 8 slot TTL in µs, 9 slot rotation in µs,
+//	10 to 12 waiting fires (high, normal, low), 13 to 15 weights of the priorities,
+//	16 TTL of waiting fires in µs, 17 how many waiting fires can start now
+//	returns tokens, µs until the next token, slots, executors, and then the order of
+//	the tokens for waiting fires: 0 high, 1 normal, 2 low
 //
-// Dividing the slots is limit.Share, and the turns are limit.Picker's, in Lua.
+// The division of slots is limit.Share in Lua, and the order is limit.Picker.
 //
 //nolint:dupword // an end follows an end
 var syncScript = redis.NewScript(`
@@ -28,7 +30,7 @@ local most, inuse, want, ttl = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(AR
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 
-local function numbers(text) -- those of a field, which may not be there
+local function numbers(text) -- the numbers of a field, which may be missing
 	local all = {}
 	for n in string.gmatch(text or '', '%S+') do all[#all + 1] = tonumber(n) end
 	return all
@@ -52,7 +54,7 @@ for i = 1, #all, 2 do
 	end
 end
 
--- pick returns whose turn it is, and the credits after it.
+-- pick returns the next priority, and the credits after it.
 local function pick(credit)
 	local waiting, active, some = {}, {}, false
 	for c = 1, 3 do
@@ -94,34 +96,34 @@ local function pick(credit)
 	return best, credit
 end
 
-local tokens, nextin, full, turns = 0, 0, 0, {}
+local tokens, nextin, full, order = 0, 0, 0, {}
 if rate > 0 then
 	local step = 1000000 / rate
 	full = burst * step
-	if wanted > 0 or waits then -- a bucket that is full after a pause of burst / rate
+	if wanted > 0 or waits then -- the bucket is full after a pause of burst / rate
 		local used = tonumber(redis.call('HGET', key, 'used')) or 0
 		used = math.min(math.max(used, now - full), now)
 		local have = math.max(math.floor((now - used) / step + 0.000001), 0)
 		local credit = numbers(redis.call('HGET', key, 'c'))
-		while #turns < math.min(have, starts) do
-			local turn, after = pick({credit[1], credit[2], credit[3]})
-			if not turn or left[turn] == 0 then break end -- nobody's, or another's
+		while #order < math.min(have, starts) do
+			local picked, after = pick({credit[1], credit[2], credit[3]})
+			if not picked or left[picked] == 0 then break end -- nothing waits, or only at another executor
 			credit = after
-			left[turn] = left[turn] - 1
-			turns[#turns + 1] = turn - 1
+			left[picked] = left[picked] - 1
+			order[#order + 1] = picked - 1
 		end
-		if #turns > 0 then
+		if #order > 0 then
 			redis.call('HSET', key, 'c', string.format('%.12f %.12f %.12f', credit[1], credit[2], credit[3]))
 		end
 		waits = left[1] + left[2] + left[3] > 0
 		if not waits and not (elsewhere[1] or elsewhere[2] or elsewhere[3]) then
-			tokens = math.max(math.min(wanted, have - #turns), 0)
+			tokens = math.max(math.min(wanted, have - #order), 0)
 		end
-		used = used + (#turns + tokens) * step
-		if #turns + tokens > 0 then
+		used = used + (#order + tokens) * step
+		if #order + tokens > 0 then
 			redis.call('HSET', key, 'used', string.format('%.3f', used))
 		end
-		if tokens < wanted or waits and #turns < starts then
+		if tokens < wanted or waits and #order < starts then
 			nextin = math.max(math.ceil(used + step - now), 0)
 		end
 	end
@@ -149,7 +151,7 @@ for i = 1, #all, 2 do
 	end
 end
 
-if wanted == 0 and want == 0 and inuse == 0 and #turns == 0 and not waits then
+if wanted == 0 and want == 0 and inuse == 0 and #order == 0 and not waits then
 	redis.call('HDEL', key, me)
 	return {tokens, nextin, 0, #others}
 end
@@ -193,6 +195,6 @@ end
 redis.call('HSET', key, me, string.format('%d %d %d', math.max(slots, inuse), math.max(want, inuse), now + ttl))
 redis.call('PEXPIRE', key, math.ceil(math.max(ttl, full) / 1000) + 1000)
 local reply = {tokens, nextin, slots, #others + 1}
-for i = 1, #turns do reply[#reply + 1] = turns[i] end
+for i = 1, #order do reply[#reply + 1] = order[i] end
 return reply
 `)

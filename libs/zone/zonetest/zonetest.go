@@ -1,4 +1,4 @@
-// Package zonetest makes time zone databases that differ from the compiled-in one, for tests.
+// Package zonetest creates time zone databases for tests that differ from the compiled-in one.
 package zonetest
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// File writes the compiled-in database to a file, with changes: each name gets the rules of the
-// zone that changes names, and is left out for "". version goes into +VERSION; empty writes none.
+// File writes the compiled-in database to a file, with changes. Each name gets the rules of the
+// zone that changes maps it to; "" removes it. version is written to +VERSION unless it is empty.
 func File(t testing.TB, version string, changes map[string]string) string {
 	t.Helper()
 	entries := map[string][]byte{}
@@ -50,7 +50,7 @@ func Write(t testing.TB, entries map[string][]byte) string {
 	return path
 }
 
-// Database is the database that File writes.
+// Database returns the database that File writes.
 func Database(t testing.TB, version string, changes map[string]string) *zone.Database {
 	t.Helper()
 	d, err := zone.Open(File(t, version, changes))
