@@ -21,15 +21,16 @@ const (
 
 var weekdayNames = [daysPerWeek]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// Check tells whether a calendar can be used. Its error is a *timer.Error (invalid) that names the
-// field ("excluded_dates[3]").
+// Check validates a calendar. Its error is a *timer.Error (invalid) that names the field
+// ("excluded_dates[3]").
 func Check(c *timer.Calendar) error {
 	_, err := New(c, nil)
 	return err
 }
 
-// New makes a calendar ready. schedules is the zone of a calendar that names none, and says by its
-// database where the calendar's zone is from; nil is UTC and zone.Default. Its error is Check's.
+// New prepares a calendar. schedules is the zone of the schedule. It applies if the calendar has no
+// zone, and its database provides the calendar's zone. nil means UTC and zone.Default. Errors are
+// those of Check.
 func New(c *timer.Calendar, schedules *zone.Table) (*Rules, error) {
 	if err := checkName(c.Name); err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// readDates returns days since 1970-01-01, ascending, each once.
+// readDates returns days since 1970-01-01, ascending, without duplicates.
 func readDates(field string, dates []string) ([]int32, error) {
 	if len(dates) > timer.MaxCalendarDates {
 		return nil, timer.Invalid(
@@ -119,7 +120,7 @@ func readWeekdays(field string, names []string) (uint8, error) {
 	return set, nil
 }
 
-// setTimes works out what is allowed on each weekday and on included dates.
+// setTimes computes the allowed times of each weekday and of included dates.
 func (r *Rules) setTimes(excludedDays uint8, ranges []timer.TimeRange) error {
 	if len(ranges) > timer.MaxCalendarRanges {
 		return timer.Invalid(
@@ -206,8 +207,8 @@ func readTime(field, text string) (int32, error) {
 	return total, nil
 }
 
-// merged returns spans in ascending order, with a gap between any two. It leaves its argument
-// alone, which onWeekday may share.
+// merged returns spans in ascending order, with a gap between any two. It does not modify its
+// argument, which onWeekday may share.
 func merged(spans []span) []span {
 	spans = slices.Clone(spans)
 	slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
@@ -222,7 +223,7 @@ func merged(spans []span) []span {
 	return out
 }
 
-// clip keeps what a user wrote short enough for an error.
+// clip shortens user input for an error.
 func clip(s string) string {
 	const most = 40
 	if len(s) <= most {

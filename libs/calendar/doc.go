@@ -1,17 +1,16 @@
-// Package calendar checks calendars, reads dates from iCalendar files, and tells in nanoseconds
-// whether calendars allow an instant and where the next stretch begins that they allow. It is pure.
+// Package calendar validates calendars and reads dates from iCalendar files. It decides in
+// nanoseconds whether calendars allow an instant, and where the next allowed stretch begins. It is
+// pure.
 //
-// A calendar rules by the wall clock of its zone; one that names none rules by that of the schedule
-// that uses it. A day is allowed unless its weekday or its date is excluded; an included date is
-// allowed in any case. On an allowed day the ranges of allowed times hold, if there are any: those
-// without weekdays, and those of that weekday. On an included date all of them hold: the Saturday
-// on which people make up for a bridge day has the hours of the week, though the ranges may name
-// Monday to Friday only.
+// A calendar applies to the wall clock of its zone, or of the schedule's zone if it has none. A day
+// is allowed unless its weekday or its date is excluded. An included date is always allowed. On an
+// allowed day the ranges of allowed times apply, if there are any: those without weekdays, and
+// those of that weekday. On an included date all ranges apply. So a make-up Saturday has the usual
+// hours, even if the ranges name only Monday to Friday.
 //
-// So a day whose weekday no range names is not allowed, unless it is an included date. Ranges that
-// overlap are one. Times that the wall clock shows twice are allowed twice.
+// So a day that no range covers is not allowed, unless it is an included date. Overlapping ranges
+// are merged. Times that occur twice on the wall clock are allowed twice.
 //
-// Several calendars rule together as a Set. That they have no time in common, in one zone or in
-// several, is found out exactly and in less than a millisecond, though it is a statement about
-// every day up to 2199.
+// A Set combines several calendars. Whether they have any time in common, in one zone or in
+// several, is decided exactly and in less than a millisecond, for every day up to 2199.
 package calendar

@@ -9,58 +9,59 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Limits of what ParseICS reads.
+// Limits of ParseICS.
 const (
 	MaxICSBytes = 1 << 20
-	// EndlessUntil is the year with which a rule without an end ends. A file that is read again
-	// meanwhile goes on.
+	// EndlessUntil is the last year of rules without an end. Reading the file again later extends
+	// them.
 	EndlessUntil = 2099
 
-	// rules that never match: each costs up to a tenth of a second to find out.
+	// Rules that never match: each costs up to a tenth of a second to detect.
 	maxNeverMatching = 3
-	maxWork          = 1_000_000 // occurrences of all events, and days that they cover
+	maxWork          = 1_000_000 // occurrences of all events, plus the days that they cover
 )
 
-// ICS is how an iCalendar file is read.
+// ICS configures ParseICS.
 type ICS struct {
-	Zone string    // of the calendar that the dates are for; empty where it has none of its own
+	Zone string    // zone of the calendar for which the dates are; empty if it has none
 	Now  time.Time // see ICSDates
 }
 
-// ICSDates is what ParseICS read: dates, "2026-12-25" each, ascending, without doubles; at most
+// ICSDates is the result of ParseICS: dates ("2026-12-25"), ascending, without duplicates, at most
 // timer.MaxCalendarDates.
 //
-// Rules without an end go on up to EndlessUntil. Where there would be too many dates, those rules
-// begin with the year before Now's, and if that does not do, they end with the last year for which
-// all dates find a place. The first and the last day of their years are then given.
+// Rules without an end continue up to EndlessUntil. If that yields too many dates, these rules
+// begin with the year before Now's. If there are still too many, they end with the last year whose
+// dates all fit. EndlessFrom and EndlessUntil are then the first and the last day of these years.
 type ICSDates struct {
 	Dates []string
-	// empty where no rule is without an end; EndlessFrom also where such rules begin as they say.
+	// Both are empty if no rule is endless. EndlessFrom is also empty if those rules keep their own
+	// start.
 	EndlessFrom, EndlessUntil string
 }
 
 // ParseICS reads the dates that the events of an iCalendar file (RFC 5545) cover. Its error is a
-// *timer.Error (invalid) of the field "body" that names the line, the property, and what was
+// *timer.Error (invalid) of the field "body". It names the line, the property, and what was
 // expected.
 //
-// An event covers every date that it touches: by the wall clock of the calendar's own zone, where
-// it has one. Dates, and times without a zone that is known, are what they are anywhere. Where the
-// calendar has no zone, the dates are those that the file writes, whatever their TZID, and times in
-// UTC are dates of X-WR-TIMEZONE, if the file has it.
+// An event covers every date that it touches, on the wall clock of the calendar's zone if there is
+// one. Dates, and times without a known zone, apply to every wall clock. If the calendar has no
+// zone, dates and times count as written, whatever their TZID. Times in UTC are then converted to
+// X-WR-TIMEZONE, if the file has it.
 //
-// Rules of DAILY to YEARLY, RDATE, EXDATE, DURATION and changed occurrences (RECURRENCE-ID, also
-// with RANGE=THISANDFUTURE) count. Cancelled events and occurrences do not. A rule is expanded on
-// the event's own wall clock, be that UTC or a zone, and its occurrences become instants then. A
-// TZID is the IANA zone of that name; where there is none, the file's own VTIMEZONE rules. A day of
-// an event is a day of its wall clock, also where it has 23 hours.
+// Supported are rules from DAILY to YEARLY, RDATE, EXDATE, DURATION and changed occurrences
+// (RECURRENCE-ID, also with RANGE=THISANDFUTURE). Cancelled events and occurrences are ignored. A
+// rule is expanded on the event's own wall clock, in UTC or a zone, and the occurrences are then
+// converted to instants. A TZID is the IANA zone of that name; if there is none, the file's
+// VTIMEZONE applies. A day of an event is a day of its wall clock, even if it has 23 hours.
 //
-// Rules that break RFC 5545 are refused, so that no slip excludes decades: numbers out of bounds,
-// such as COUNT=0; parts that are there twice or do not go together; an UNTIL before DTSTART. Of
-// that last one the RFC does not say whether DTSTART itself occurs, and readers differ. An UNTIL
-// that is a date includes that day.
+// Rules that violate RFC 5545 are rejected, so that no mistake excludes decades. Examples are
+// numbers out of bounds (COUNT=0), duplicate or conflicting parts, and an UNTIL before DTSTART. For
+// that UNTIL the RFC does not say whether DTSTART occurs, and implementations differ. An UNTIL that
+// is a date includes that day.
 //
-// Occurrences outside the years 1970 to 2199, and everything but events and their zones, are passed
-// over.
+// Occurrences outside the years 1970 to 2199, and all components but events and their zones, are
+// ignored.
 func ParseICS(r io.Reader, how ICS) (*ICSDates, error) {
 	body, err := io.ReadAll(io.LimitReader(r, MaxICSBytes+1))
 	if err != nil {
@@ -92,16 +93,16 @@ func icsError(format string, args ...any) error {
 	return timer.Invalid("body", fmt.Sprintf(format, args...))
 }
 
-// icsFile is what was read of a file so far.
+// icsFile is the state of reading a file.
 type icsFile struct {
-	own    *clock            // the calendar's; nil where it has none
-	zone   *clock            // whose dates times in UTC are
-	zones  []icsZone         // of the object that is read
-	clocks map[string]*clock // those that its TZIDs name
+	own    *clock            // the calendar's clock; nil if it has no zone
+	zone   *clock            // for the dates of times in UTC
+	zones  []icsZone         // zones of the current object
+	clocks map[string]*clock // clocks by TZID
 
-	listed    dayset // covered by what has an end
+	listed    dayset // covered by events with an end
 	endless   dayset // covered by rules without an end
-	isEndless bool   // there is such a rule
+	isEndless bool   // an endless rule exists
 
 	neverMatching int
 	work          int
@@ -111,7 +112,7 @@ func (c *icsFile) read(o *icsObject) error {
 	c.zones, c.clocks, c.zone = o.zones, map[string]*clock{}, utc
 	for _, p := range o.properties {
 		if p.name == "X-WR-TIMEZONE" {
-			if z := clockOf(p.value); z != nil { // what is no zone is somebody's free text
+			if z := clockOf(p.value); z != nil { // an unknown zone is free text
 				c.zone = z
 			}
 		}

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// moments is a set of occurrences, as EXDATE and RECURRENCE-ID name them.
+// moments is a set of occurrences, as given by EXDATE or RECURRENCE-ID.
 type moments struct {
-	instants map[int64]bool // of times with a zone
-	locals   map[int64]bool // of times without, which are of the zone of the event
-	dates    map[int64]bool // of an event with times, all its occurrences of that date
+	instants map[int64]bool // times with a zone
+	locals   map[int64]bool // times without a zone, in the zone of the event
+	dates    map[int64]bool // dates; for events with times, all occurrences of the date
 	timed    map[int64]bool // dates of times, for events with dates
 }
 
@@ -31,14 +31,14 @@ func (s *moments) add(m moment) {
 	}
 }
 
-// has tells whether an occurrence is in the set. Files that name dates by times, or times by dates,
-// mean the day.
+// has reports whether an occurrence is in the set. A date that refers to times, or a time that
+// refers to dates, means the whole day.
 func (s *moments) has(m moment) bool {
 	day := floorDay(m.local)
 	return s.dates[day] || m.date && s.timed[day] || s.names(m)
 }
 
-// names is has of what is named as what it is.
+// names reports whether the set contains an occurrence in its own form.
 func (s *moments) names(m moment) bool {
 	if m.date {
 		return s.dates[floorDay(m.local)]
@@ -46,29 +46,29 @@ func (s *moments) names(m moment) bool {
 	return s.locals[m.local] || s.instants[m.unix()]
 }
 
-// changes is what the events with a RECURRENCE-ID make of the event of their UID.
+// changes are the modifications of an event by the events with a RECURRENCE-ID and the same UID.
 type changes struct {
-	// what EXDATE takes away; of several events with one UID, each has its own besides.
+	// excluded are the EXDATEs. If several events share a UID, each has its own in addition.
 	excluded  moments
 	replaced  moments
 	later     []laterChange // ascending
 	events    map[moment]*icsEvent
-	effective map[*icsEvent]bool // the events that hold
+	effective map[*icsEvent]bool // the events that count
 }
 
-// laterChange is a RANGE=THISANDFUTURE: so are all occurrences from one on, but for those that have
-// an event of their own.
+// laterChange is a RANGE=THISANDFUTURE. It changes all occurrences from one on, except those with
+// their own event.
 type laterChange struct {
 	from      moment
 	to        occurrence
 	cancelled bool
 }
 
-// maxLater bounds what an occurrence costs, which looks at all of them.
+// maxLater limits the cost of an occurrence, which checks all laterChanges.
 const maxLater = 100
 
-// apply returns what became of an occurrence: it moves as far as the one did that was changed last
-// before it, and lasts as long.
+// apply returns the changed occurrence: the latest laterChange before it gives the shift and the
+// length.
 func (ch *changes) apply(one occurrence) (changed occurrence, cancelled bool) {
 	for _, l := range slices.Backward(ch.later) {
 		if l.from.by(one.at.in) <= one.at.local {
@@ -80,7 +80,7 @@ func (ch *changes) apply(one occurrence) (changed occurrence, cancelled bool) {
 	return one, false
 }
 
-// pollChangeLog sorts the events with a RECURRENCE-ID by UID.
+// readChanges groups the events with a RECURRENCE-ID by UID.
 func (c *icsFile) readChanges(events []icsEvent) (map[string]*changes, error) {
 	out := map[string]*changes{}
 	for i := range events {
@@ -109,7 +109,7 @@ func (c *icsFile) readChanges(events []icsEvent) (map[string]*changes, error) {
 	return out, nil
 }
 
-// readChange notes the EXDATEs of an event, or that it changes one occurrence.
+// readChange reads the EXDATEs of an event, or that it changes one occurrence.
 func (c *icsFile) readChange(ch *changes, e *icsEvent) error {
 	p := e.first("RECURRENCE-ID")
 	if p != nil {
@@ -122,7 +122,7 @@ func (c *icsFile) readChange(ch *changes, e *icsEvent) error {
 	return c.leaveOut(e, &ch.excluded)
 }
 
-// leaveOut notes the occurrences that EXDATE takes away.
+// leaveOut adds the EXDATEs of an event to a set.
 func (c *icsFile) leaveOut(e *icsEvent, from *moments) error {
 	for _, p := range e.all("EXDATE") {
 		dates, err := c.occurrences(p, 0)
@@ -136,8 +136,8 @@ func (c *icsFile) leaveOut(e *icsEvent, from *moments) error {
 	return nil
 }
 
-// add notes an event. Of several for one occurrence, the one with the highest SEQUENCE holds, and
-// the last of equals.
+// add adds an event. If several change the same occurrence, the one with the highest SEQUENCE
+// counts, and the last of equal ones.
 func (ch *changes) add(at moment, e *icsEvent) {
 	ch.replaced.add(at)
 	if at.in != nil {
@@ -151,7 +151,7 @@ func (ch *changes) add(at moment, e *icsEvent) {
 	ch.events[at], ch.effective[e] = e, true
 }
 
-// readLater notes what an event says of the occurrences after its own.
+// readLater reads how an event changes the occurrences after its own.
 func (c *icsFile) readLater(ch *changes, e *icsEvent) error {
 	p := e.first("RECURRENCE-ID")
 	at, err := c.moment(p, p.value)
@@ -179,7 +179,7 @@ func (c *icsFile) readLater(ch *changes, e *icsEvent) error {
 
 func (e *icsEvent) cancelled() bool { return strings.EqualFold(e.text("STATUS"), "CANCELLED") }
 
-// sequence returns how often the event was revised.
+// sequence returns the revision of the event.
 func (e *icsEvent) sequence() int {
 	n, err := strconv.Atoi(strings.TrimSpace(e.text("SEQUENCE")))
 	if err != nil {

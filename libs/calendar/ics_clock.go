@@ -11,16 +11,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// clock is the wall clock of a zone: stretches of one offset, ascending. The first begins before
-// everything. It is immutable.
+// clock is the wall clock of a zone: stretches of constant offset, ascending. The first begins
+// before every instant. It is immutable.
 type clock struct {
 	starts  []int64 // unix seconds
-	offsets []int64 // seconds east of UTC, from the same place in starts on
+	offsets []int64 // seconds east of UTC; offsets[i] applies from starts[i]
 }
 
 var utc = &clock{starts: []int64{-1 << 60}, offsets: []int64{0}}
 
-// clockOf returns the clock of an IANA name, nil where there is no such zone.
+// clockOf returns the clock of an IANA name, or nil if there is no such zone.
 func clockOf(name string) *clock {
 	if name == "" {
 		return nil
@@ -36,9 +36,9 @@ func clockOf(name string) *clock {
 	return c
 }
 
-// unix returns the instant of a local time: the first of two where it exists twice. One that does
-// not exist is read by the offset before the gap, as RFC 5545 has it (3.3.5), so that midnight of a
-// day without one is one o'clock of that day.
+// unix returns the instant of a local time. If it occurs twice, that is the first. A missing local
+// time uses the offset before the gap (RFC 5545, 3.3.5). So the midnight of a day without one is
+// one o'clock.
 func (c *clock) unix(local int64) int64 {
 	i := sort.Search(
 		len(c.starts)-1,
@@ -51,7 +51,7 @@ func (c *clock) unix(local int64) int64 {
 	return at
 }
 
-// local returns what the clock shows at an instant.
+// local returns the local time at an instant.
 func (c *clock) local(unix int64) int64 {
 	i, found := slices.BinarySearch(c.starts, unix)
 	if !found {
@@ -67,9 +67,8 @@ type icsZone struct {
 	changes []icsEvent // STANDARD and DAYLIGHT
 }
 
-// clock returns the clock that TZID names: of the IANA zone of that name, else of the file's own
-// VTIMEZONE. It returns nil for a name that neither knows, and an error for a VTIMEZONE that cannot
-// be read.
+// clock returns the clock of a TZID: that of the IANA zone of that name, else of the file's
+// VTIMEZONE. It returns nil for an unknown name, and an error for an invalid VTIMEZONE.
 func (c *icsFile) clock(name string) (*clock, error) {
 	if known, ok := c.clocks[name]; ok {
 		return known, nil
@@ -87,7 +86,7 @@ func (c *icsFile) clock(name string) (*clock, error) {
 	return found, nil
 }
 
-// onset is when a VTIMEZONE changes the clock.
+// onset is a change of the offset in a VTIMEZONE.
 type onset struct{ at, from, to int64 }
 
 func (c *icsFile) ownClock(z *icsZone) (*clock, error) {
@@ -109,7 +108,7 @@ func (c *icsFile) ownClock(z *icsZone) (*clock, error) {
 	own := &clock{starts: []int64{utc.starts[0]}, offsets: []int64{all[0].from}}
 	for _, o := range all {
 		if n := len(own.starts) - 1; own.starts[n] == o.at {
-			own.offsets[n] = o.to // the last of two at once
+			own.offsets[n] = o.to // the last of two simultaneous changes
 		} else {
 			own.starts, own.offsets = append(own.starts, o.at), append(own.offsets, o.to)
 		}
@@ -117,8 +116,8 @@ func (c *icsFile) ownClock(z *icsZone) (*clock, error) {
 	return own, nil
 }
 
-// onsets returns when a STANDARD or DAYLIGHT begins: its DTSTART, RDATEs and rule are local times
-// by the offset before.
+// onsets returns when a STANDARD or DAYLIGHT begins. Its DTSTART, RDATEs and rule are local times
+// in the offset before the change.
 func (c *icsFile) onsets(e *icsEvent) ([]onset, error) {
 	p := e.first("DTSTART")
 	if p == nil {

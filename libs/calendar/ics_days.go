@@ -20,8 +20,8 @@ func (s *dayset) add(day int64) {
 	}
 }
 
-// cover notes the dates from the one that an occurrence begins on to the one that it ends on. Its
-// length is seconds of the wall clock: a day is a day, also where it has 23 hours.
+// cover adds the dates from the start to the end of an occurrence. Its length is seconds of the
+// wall clock, so a day is a day even if it has 23 hours.
 func (c *icsFile) cover(to *dayset, start moment, length int64) error {
 	end := start
 	end.local += max(length-1, 0)
@@ -30,7 +30,7 @@ func (c *icsFile) cover(to *dayset, start moment, length int64) error {
 		shown = c.zone
 	}
 	first, last := start.local, end.local
-	// also of its own clock: a time that does not exist is one that does.
+	// Also on its own clock: a missing local time becomes an existing one.
 	if shown != nil && start.in != nil {
 		first, last = shown.local(start.unix()), shown.local(end.unix())
 	}
@@ -46,7 +46,7 @@ func (c *icsFile) cover(to *dayset, start moment, length int64) error {
 	return nil
 }
 
-// addWork counts occurrences, and days that they cover.
+// addWork counts occurrences and covered days.
 func (c *icsFile) addWork(n int) error {
 	if c.work += n; c.work > maxWork {
 		return fmt.Errorf("it is one of more than %d occurrences and days", maxWork)
@@ -54,7 +54,7 @@ func (c *icsFile) addWork(n int) error {
 	return nil
 }
 
-// dates chooses as ICSDates says.
+// dates selects the dates as described at ICSDates.
 func (c *icsFile) dates(now time.Time) (*ICSDates, error) {
 	out := &ICSDates{}
 	from, until := int64(firstDay), dayOf(EndlessUntil+1)-1
@@ -82,7 +82,7 @@ func (c *icsFile) dates(now time.Time) (*ICSDates, error) {
 	return out, nil
 }
 
-// count returns how many dates there are, if of rules without an end those of some days count.
+// count returns the number of dates if endless rules are limited to the given days.
 func (c *icsFile) count(from, until int64) int {
 	n := c.listed.count
 	for day := from; day <= until; day++ {
@@ -93,7 +93,7 @@ func (c *icsFile) count(from, until int64) int {
 	return n
 }
 
-// dayOf returns the first of January.
+// dayOf returns January 1 of a year.
 func dayOf(year int) int64 {
 	return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC).Unix() / secondsPerDay
 }

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// event notes what one event covers. changed is what other events of the same UID make of its
-// occurrences.
+// event adds the dates of one event. changed are the modifications by other events of the same UID.
 func (c *icsFile) event(e *icsEvent, changed *changes) error {
 	one, err := c.occurrence(e)
 	if err != nil {
@@ -30,7 +29,7 @@ func (c *icsFile) event(e *icsEvent, changed *changes) error {
 		c.isEndless = c.isEndless || to == &c.endless
 		return c.cover(to, one.at, one.length)
 	}
-	// the first occurrence is one, whatever the rule says.
+	// DTSTART always occurs, whatever the rule says.
 	if err := take(&c.listed, one); err != nil {
 		return e.first("DTSTART").wrong("%w", err)
 	}
@@ -63,9 +62,9 @@ func (c *icsFile) event(e *icsEvent, changed *changes) error {
 	return nil
 }
 
-// changedEvent notes what one changed occurrence covers. One that EXDATE takes away, too, does not
-// count, as nothing is there that could be changed. An EXDATE of a whole day means the occurrences
-// that were not changed. One that the rule does not give counts.
+// changedEvent adds the dates of one changed occurrence. If an EXDATE removes the occurrence
+// itself, the change does not count. An EXDATE of a whole day removes only unchanged occurrences. A
+// change of an occurrence that the rule does not generate counts.
 func (c *icsFile) changedEvent(p *icsProperty, one occurrence, changed *changes) error {
 	at, err := c.moment(p, p.value)
 	if err != nil {
@@ -77,13 +76,13 @@ func (c *icsFile) changedEvent(p *icsProperty, one occurrence, changed *changes)
 	return c.cover(&c.listed, one.at, one.length)
 }
 
-// occurrence is when something begins, and how many seconds of the wall clock it lasts.
+// occurrence is the start of an event and its length in seconds of the wall clock.
 type occurrence struct {
 	at     moment
 	length int64
 }
 
-// occurrence returns the one that an event itself says.
+// occurrence returns the occurrence given by the event itself.
 func (c *icsFile) occurrence(e *icsEvent) (occurrence, error) {
 	p := e.first("DTSTART")
 	if p == nil {
@@ -101,8 +100,8 @@ func missing(e *icsEvent, name, example string) error {
 	return fmt.Errorf("line %d: it has no %s: expected one such as %s", e.line, name, example)
 }
 
-// length returns how many seconds an event lasts: up to DTEND, or DURATION, or else the day that it
-// is given as.
+// length returns the length of an event in seconds: up to DTEND, or DURATION, or else one day for a
+// date.
 func (c *icsFile) length(e *icsEvent, start moment) (int64, error) {
 	if p := e.first("DTEND"); p != nil {
 		end, err := c.moment(p, p.value)
@@ -120,8 +119,8 @@ func (c *icsFile) length(e *icsEvent, start moment) (int64, error) {
 	return 0, nil
 }
 
-// lengthTo is by the wall clock of the beginning. A time that is of no zone ends what is of one by
-// that one's.
+// lengthTo returns the length on the wall clock of the start. An end without a zone is in the zone
+// of the start.
 func lengthTo(p *icsProperty, start, end moment) (int64, error) {
 	length := end.by(start.in) - start.local
 	if length < 0 {
@@ -134,7 +133,7 @@ func lengthTo(p *icsProperty, start, end moment) (int64, error) {
 	return length, nil
 }
 
-// occurrences returns all that a property lists. A period has a length of its own.
+// occurrences returns the values of a property. A period has its own length.
 func (c *icsFile) occurrences(p *icsProperty, length int64) ([]occurrence, error) {
 	var out []occurrence
 	for part := range strings.SplitSeq(p.value, ",") {
@@ -154,7 +153,7 @@ func (c *icsFile) occurrences(p *icsProperty, length int64) ([]occurrence, error
 	return out, nil
 }
 
-// periodLength reads the second part of a period, which is its end or how long it lasts.
+// periodLength parses the second part of a period, which is an end or a duration.
 func (c *icsFile) periodLength(p *icsProperty, start moment, text string) (int64, error) {
 	if strings.HasPrefix(strings.ToUpper(strings.TrimSpace(text)), "P") ||
 		strings.HasPrefix(text, "+") {

@@ -5,28 +5,27 @@ import (
 	"strings"
 )
 
-// icsProperty is a content line of an iCalendar file: NAME;PARAMETER=value:value. Names are in
-// upper case, however the file writes them.
+// icsProperty is a content line of an iCalendar file: NAME;PARAMETER=value:value. Names are
+// converted to upper case.
 type icsProperty struct {
 	name   string
 	params map[string]string // the first value of each
 	value  string
-	line   int // of the file, from 1, on which it begins
+	line   int // first line in the file, from 1
 }
 
 func (p *icsProperty) wrong(format string, args ...any) error {
 	return fmt.Errorf("line %d: %s: %w", p.line, p.name, fmt.Errorf(format, args...))
 }
 
-// icsObject is what counts of a VCALENDAR, of which a file may hold several.
+// icsObject is the relevant part of a VCALENDAR. A file may have several.
 type icsObject struct {
 	properties []icsProperty
 	events     []icsEvent
 	zones      []icsZone
 }
 
-// icsEvent is a VEVENT, without the components within it, or another component that is made like
-// one.
+// icsEvent is a VEVENT without nested components, or a similar component.
 type icsEvent struct {
 	line       int
 	properties []icsProperty
@@ -42,7 +41,7 @@ func (e *icsEvent) all(name string) []*icsProperty {
 	return out
 }
 
-// first returns nil where there is none.
+// first returns the first property of a name, or nil.
 func (e *icsEvent) first(name string) *icsProperty {
 	if found := e.all(name); len(found) > 0 {
 		return found[0]
@@ -58,11 +57,11 @@ func (e *icsEvent) text(name string) string {
 	return ""
 }
 
-// readObjects reads the components of a file. What stands between the components is against the
-// standard, common, and a property of the calendar.
+// readObjects reads the components of a file. Text between components violates the standard but is
+// common. It is treated as properties of the calendar.
 func readObjects(file string) ([]icsObject, error) {
 	var out []icsObject
-	var within []string // the components that are open
+	var within []string // the open components
 	line := 1
 	for rest := strings.TrimPrefix(file, "\ufeff"); rest != ""; {
 		text, lines, after := unfold(rest)
@@ -113,7 +112,7 @@ func readObjects(file string) ([]icsObject, error) {
 	return out, nil
 }
 
-// begin notes that a component begins, if it is one that counts.
+// begin handles the start of a component, if it is relevant.
 func (o *icsObject) begin(within []string, line int) {
 	switch strings.Join(within[1:], " ") {
 	case "VEVENT":
@@ -126,8 +125,7 @@ func (o *icsObject) begin(within []string, line int) {
 	}
 }
 
-// add notes a property of the calendar or of a component that counts, and passes over those of
-// others.
+// add adds a property to the calendar or to a relevant component, and ignores others.
 func (o *icsObject) add(within []string, p icsProperty) {
 	var e *icsEvent
 	switch strings.Join(within[1:], " ") {
@@ -147,8 +145,8 @@ func (o *icsObject) add(within []string, p icsProperty) {
 	e.properties = append(e.properties, p)
 }
 
-// unfold returns a content line, how many lines of the file it is, and what comes after it: a line
-// that begins with a space or a tab goes on with the one before.
+// unfold returns a content line, its number of lines in the file, and the rest. A line that begins
+// with a space or a tab continues the previous one.
 func unfold(rest string) (text string, lines int, after string) {
 	var whole strings.Builder
 	for {
@@ -162,7 +160,7 @@ func unfold(rest string) (text string, lines int, after string) {
 	}
 }
 
-// readProperty reads a content line. Its error names the offset of the byte at fault.
+// readProperty parses a content line. Its error has the byte offset.
 func readProperty(text string) (icsProperty, error) {
 	at := nameEnd(text, 0)
 	if at == 0 {
@@ -191,7 +189,7 @@ func readProperty(text string) (icsProperty, error) {
 	return p, nil
 }
 
-// paramValues reads the values of a parameter, with or without quotes, and returns the first.
+// paramValues parses the values of a parameter, with or without quotes, and returns the first.
 func paramValues(text string, at int) (first string, after int, err error) {
 	for n := 0; ; n++ {
 		from, end := at, at

@@ -4,9 +4,9 @@ import (
 	"github.com/teambition/rrule-go"
 )
 
-// recur takes the occurrences of a rule, ascending, on the wall clock of the event: there every day
-// has a midnight, and weekdays are those of the event's zone. endless tells that the rule goes on
-// behind lastYear. What take returns is an error of the rule.
+// recur calls take for the occurrences of a rule, ascending, on the wall clock of the event. There
+// every day has a midnight, and weekdays are those of the event's zone. endless means that the rule
+// continues after lastYear. An error of take is returned as an error of the rule.
 func (c *icsFile) recur(
 	p *icsProperty,
 	start moment,
@@ -21,11 +21,12 @@ func (c *icsFile) recur(
 	if err != nil {
 		return err
 	}
-	if wall(start.local).IsZero() { // for rrule-go that is no DTSTART, and it takes the time of day
+	// rrule-go treats the zero time as no DTSTART, and uses the current time of day
+	if wall(start.local).IsZero() {
 		return p.wrong("expected a DTSTART after 00010101T000000, found %q", start)
 	}
-	// rrule-go goes on for a day more than can count, as UNTIL may be an instant: each occurrence
-	// is compared with it.
+	// rrule-go runs one day longer than needed, because UNTIL may be an instant. Each occurrence is
+	// compared with it.
 	last := dayOf(lastYear+1)*secondsPerDay - 1
 	endless := rule.opts.Count == 0
 	if !until.none {
@@ -65,17 +66,17 @@ func (c *icsFile) recur(
 	return nil
 }
 
-// ruleEnd is what UNTIL says.
+// ruleEnd is a parsed UNTIL.
 type ruleEnd struct {
-	local int64 // by the wall clock of the event
-	// unix is the instant, where UNTIL is one and the event is of a zone: a local time may exist
+	local int64 // on the wall clock of the event
+	// unix is set if UNTIL is an instant and the event has a zone, because a local time may occur
 	// twice.
 	unix    int64
 	instant bool
 	none    bool // there is no UNTIL
 }
 
-// before tells whether an occurrence is behind the end.
+// before reports whether an occurrence is after the end.
 func (r *ruleEnd) before(at moment) bool {
 	switch {
 	case r.none:
@@ -86,8 +87,8 @@ func (r *ruleEnd) before(at moment) bool {
 	return r.local < at.local
 }
 
-// end returns where the rule of an event ends. A date is the whole of that day. Of an event with
-// dates only the date counts, and a time without a zone is one of the event's zone.
+// end returns the end of a rule. A date includes the whole day. For an event of dates only the date
+// counts. A time without a zone is in the event's zone.
 func (r *icsRule) end(p *icsProperty, start moment) (ruleEnd, error) {
 	if r.until == nil {
 		return ruleEnd{none: true}, nil

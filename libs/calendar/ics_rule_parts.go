@@ -13,11 +13,11 @@ import (
 // icsRule is an RRULE.
 type icsRule struct {
 	opts  rrule.ROption // all but DTSTART and UNTIL
-	until *moment       // nil: there is no UNTIL
+	until *moment       // nil means no UNTIL
 }
 
-// numbers is which numbers a part of a rule takes. Those of a signed one count from the end, too,
-// and are not 0.
+// numbers are the valid numbers of a part of a rule. Signed numbers also count from the end, and
+// are not 0.
 type numbers struct {
 	min, max int
 	signed   bool
@@ -54,9 +54,9 @@ var (
 	byDayForm = regexp.MustCompile(`^([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$`)
 )
 
-const maxWeeks = 5 // that a month has of one weekday
+const maxWeeks = 5 // occurrences of one weekday in a month
 
-// readRule reads a rule, and names the part that cannot be read.
+// readRule parses a rule. Its error names the invalid part.
 func readRule(p *icsProperty) (*icsRule, error) {
 	text := strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(p.value)), ";")
 	r := &icsRule{}
@@ -85,7 +85,7 @@ func readRule(p *icsProperty) (*icsRule, error) {
 	return r, nil
 }
 
-// part reads one part of a rule. It returns what was expected in its place.
+// part parses one part of a rule. If it is invalid, it returns what was expected.
 func (r *icsRule) part(name, value string) (expected string) {
 	if n, ok := numberParts[name]; ok {
 		return r.numbers(name, value, n)
@@ -106,8 +106,7 @@ func (r *icsRule) part(name, value string) (expected string) {
 	case "BYDAY":
 		return r.byDay(value)
 	case "BYHOUR", "BYMINUTE", "BYSECOND":
-		// Of a rule by the hour, or by hours, nothing but the date would count, and a thousand
-		// occurrences would be one.
+		// Only the dates count, so a rule by hours would generate many useless occurrences.
 		return "a rule without hours, minutes and seconds"
 	default:
 		return "parts such as FREQ=YEARLY and BYMONTH=12"
@@ -115,7 +114,7 @@ func (r *icsRule) part(name, value string) (expected string) {
 	return ""
 }
 
-// numbers reads a list of numbers, or the one of COUNT and INTERVAL.
+// numbers parses a list of numbers, or the number of COUNT and INTERVAL.
 func (r *icsRule) numbers(name, value string, n numbers) (expected string) {
 	list := name != "COUNT" && name != "INTERVAL"
 	expected = fmt.Sprintf("%s= and a number from %d to %d", name, n.min, n.max)
@@ -147,7 +146,7 @@ func (r *icsRule) numbers(name, value string, n numbers) (expected string) {
 }
 
 func (r *icsRule) byDay(value string) (expected string) {
-	const most = 53 // weeks of a year
+	const most = 53 // weeks in a year
 	expected = "BYDAY= and weekdays such as SA,SU or 4TH or -1MO"
 	for text := range strings.SplitSeq(value, ",") {
 		m := byDayForm.FindStringSubmatch(text)
@@ -167,8 +166,8 @@ func (r *icsRule) byDay(value string) (expected string) {
 	return ""
 }
 
-// together checks what RFC 5545 says of parts that do not go together (3.3.10). It returns what was
-// expected.
+// together checks the combinations of parts (RFC 5545, 3.3.10). If they are invalid, it returns
+// what was expected.
 func (r *icsRule) together(parts map[string]string) (expected string) {
 	has := func(name string) bool { _, ok := parts[name]; return ok }
 	freq := r.opts.Freq
@@ -197,7 +196,8 @@ func (r *icsRule) together(parts map[string]string) (expected string) {
 		return "a number before a weekday with FREQ=YEARLY or MONTHLY only"
 	case counted && has("BYWEEKNO"):
 		return "a weekday without a number, as BYWEEKNO is there"
-	case many && (freq == rrule.MONTHLY || has("BYMONTH")): // rrule-go would look behind the year for it
+	// rrule-go would search beyond the year for it
+	case many && (freq == rrule.MONTHLY || has("BYMONTH")):
 		return "numbers from 1 to 5 or -5 to -1 before weekdays, as a month has no more"
 	case has("BYSETPOS") && !by:
 		return "BYSETPOS with another part such as BYDAY"

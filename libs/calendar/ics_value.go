@@ -10,13 +10,13 @@ import (
 
 // moment is a DATE or a DATE-TIME.
 type moment struct {
-	local int64 // what its wall clock shows, in seconds since it showed 1970-01-01 00:00
-	// nil: dates, and times of which nobody knows the zone, are the same on every wall clock.
+	local int64 // wall clock time, in seconds since it showed 1970-01-01 00:00
+	// in is nil for dates and for times of unknown zone. They are the same on every wall clock.
 	in   *clock
 	date bool
 }
 
-// unix returns the instant, and for what is the same on every wall clock that of UTC.
+// unix returns the instant. A moment without a clock counts as UTC.
 func (m moment) unix() int64 {
 	if m.in == nil {
 		return m.local
@@ -24,8 +24,8 @@ func (m moment) unix() int64 {
 	return m.in.unix(m.local)
 }
 
-// by returns what the clock of another moment shows. What is the same on every clock is so on that
-// one.
+// by returns the local time of the moment on another clock. A moment without a clock is the same on
+// each.
 func (m moment) by(other *clock) int64 {
 	if m.in == nil || other == nil || m.in == other {
 		return m.local
@@ -41,12 +41,12 @@ func (m moment) String() string {
 	return wall(m.local).Format(layout)
 }
 
-// wall returns a local time as if it were one of UTC, to reckon with.
+// wall returns a local time as a time.Time in UTC, for calculations.
 func wall(local int64) time.Time { return time.Unix(local, 0).UTC() }
 
 func isDate(value string) bool { return len(strings.TrimSpace(value)) == len("20060102") }
 
-// moment reads a DATE or a DATE-TIME of a property.
+// moment parses a DATE or DATE-TIME of a property.
 func (c *icsFile) moment(p *icsProperty, value string) (moment, error) {
 	m, err := readMoment(value)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *icsFile) moment(p *icsProperty, value string) (moment, error) {
 	return m, nil
 }
 
-// readMoment reads a DATE or a DATE-TIME. What is not in UTC has no clock.
+// readMoment parses a DATE or DATE-TIME. Without UTC it has no clock.
 func readMoment(value string) (moment, error) {
 	text := strings.ToUpper(strings.TrimSpace(value))
 	layout, m := "20060102T150405", moment{}
@@ -85,7 +85,7 @@ var durationForm = regexp.MustCompile(
 	`^\+?P(?:(\d{1,4})W)?(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,7})M)?(?:(\d{1,8})S)?)?$`,
 )
 
-// readDuration returns seconds.
+// readDuration parses a duration and returns seconds.
 func readDuration(p *icsProperty, value string) (int64, error) {
 	text := strings.ToUpper(strings.TrimSpace(value))
 	m := durationForm.FindStringSubmatch(text)

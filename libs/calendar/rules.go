@@ -8,22 +8,21 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Rules is a calendar made ready. It is immutable and safe for concurrent use.
+// Rules is a calendar that is ready for use. It is immutable and safe for concurrent use.
 type Rules struct {
 	name               string
 	zone               *zone.Table
 	excluded, included []int32 // days since 1970-01-01, ascending
-	excludedDays       uint8   // weekdays
-	ranged             bool    // there are ranges of allowed times
+	excludedDays       uint8   // set of weekdays
+	ranged             bool    // the calendar has ranges of allowed times
 	onWeekday          [daysPerWeek][]span
 	onIncluded         []span
 }
 
-// span is a stretch of a day: seconds since midnight, to is not in it.
+// span is a range of seconds since midnight; to is exclusive.
 type span struct{ from, to int32 }
 
-// Never is the answer that no such instant is there. None lies outside 1970 to 2199, as far as
-// calendars are concerned.
+// Never means that there is no instant. Calendars cover only 1970 to 2199.
 const Never int64 = 1 << 62
 
 const (
@@ -31,7 +30,7 @@ const (
 	lastDay  = 84_006 // 2200-01-01
 )
 
-// spans returns what is allowed of a day.
+// spans returns the allowed spans of a day.
 func (r *Rules) spans(day int64) []span {
 	d := int32(day) //nolint:gosec // callers stay between firstDay and lastDay, or a day off
 	if has(r.included, d) {
@@ -54,7 +53,7 @@ func weekdayOf(day int64) int {
 	return int(((day+epochWeekday)%daysPerWeek + daysPerWeek) % daysPerWeek)
 }
 
-// Allows tells whether the calendar allows an instant (unix seconds).
+// Allows reports whether the calendar allows an instant (Unix seconds).
 func (r *Rules) Allows(unix int64) bool {
 	local := unix + r.zone.OffsetAt(unix)
 	day := floorDay(local)
@@ -70,7 +69,7 @@ func contains(spans []span, second int32) bool {
 	return false
 }
 
-// Why says which rule excludes an instant; empty if none does.
+// Why returns the rule that excludes an instant, or "" if none does.
 func (r *Rules) Why(unix int64) string {
 	local := unix + r.zone.OffsetAt(unix)
 	day := floorDay(local)

@@ -6,31 +6,30 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Set is calendars that rule together: an instant must be allowed by all of them. It gives the same
-// answers for ever, and is safe for concurrent use.
+// Set combines calendars: an instant must be allowed by all of them. Its results never change, and
+// it is safe for concurrent use.
 //
-// A search takes steps from day to day where the next allowed one is near, and from change to
-// change of a wall clock, or from included date to included date, where the weekly rules have no
-// time in common: that there is none up to 2199 takes thousands of steps, not a hundred thousand
-// days of every calendar. What took many steps is remembered, as whoever asks for one instant of a
-// stretch asks for others of it.
+// A search steps by days if the next allowed day is near. If the weekly rules have no time in
+// common, it steps by clock changes or included dates. So it proves in thousands of steps that
+// nothing is allowed up to 2199, without visiting a hundred thousand days of every calendar. The
+// result of a long search is cached, because callers often ask for several instants of one stretch.
 type Set struct {
-	rules []*Rules         // in the order in which reasons are looked for
-	zones []*zoneCalendars // the same by zone
+	rules []*Rules         // in the order in which Why checks them
+	zones []*zoneCalendars // the same rules by zone
 
-	excludedCache atomic.Pointer[stretch] // [from, to) is excluded, and what borders on it is not
+	excludedCache atomic.Pointer[stretch] // [from, to) is excluded, and its neighbours are not
 	allowedCache  atomic.Pointer[stretch] // [from, to) is allowed, and to is not
 }
 
-// stretch is the instants [from, to).
+// stretch is the range of instants [from, to).
 type stretch struct{ from, to int64 }
 
 func (s *stretch) has(unix int64) bool { return s != nil && s.from <= unix && unix < s.to }
 
-// longSearch is how many steps a search takes whose answer is remembered.
+// longSearch is the number of steps from which a result is cached.
 const longSearch = 16
 
-// NewSet returns the set of some calendars. One of none allows everything.
+// NewSet returns the set of the given calendars. An empty set allows everything.
 func NewSet(rules ...*Rules) *Set {
 	s := &Set{rules: rules}
 	for i, r := range rules {
@@ -57,7 +56,7 @@ func (s *Set) ofZone(z *zone.Table) *zoneCalendars {
 	return nil
 }
 
-// Allows tells whether every calendar allows an instant (unix seconds).
+// Allows reports whether every calendar allows an instant (Unix seconds).
 func (s *Set) Allows(unix int64) bool {
 	for _, r := range s.rules {
 		if !r.Allows(unix) {
@@ -67,8 +66,8 @@ func (s *Set) Allows(unix int64) bool {
 	return true
 }
 
-// NextAllowed returns the first instant at or after another that every calendar allows, Never if
-// there is none.
+// NextAllowed returns the first instant at or after the given one that every calendar allows, or
+// Never.
 func (s *Set) NextAllowed(unix int64) int64 {
 	if known := s.excludedCache.Load(); known.has(unix) {
 		return known.to
@@ -81,8 +80,8 @@ func (s *Set) NextAllowed(unix int64) int64 {
 	return at
 }
 
-// PrevAllowed returns the last second at or before an instant that every calendar allows, -Never if
-// there is none.
+// PrevAllowed returns the last second at or before the given instant that every calendar allows, or
+// -Never.
 func (s *Set) PrevAllowed(unix int64) int64 {
 	if known := s.excludedCache.Load(); known.has(unix) {
 		return known.from - 1
@@ -95,8 +94,8 @@ func (s *Set) PrevAllowed(unix int64) int64 {
 	return at
 }
 
-// NextExcluded returns the first instant at or after another that a calendar does not allow, Never
-// if there is none.
+// NextExcluded returns the first instant at or after the given one that some calendar excludes, or
+// Never.
 func (s *Set) NextExcluded(unix int64) int64 {
 	if known := s.allowedCache.Load(); known.has(unix) {
 		return known.to
@@ -111,9 +110,9 @@ func (s *Set) NextExcluded(unix int64) int64 {
 	return first
 }
 
-// MayAllow tells whether the calendars can allow any time of day, by the wall clock of a zone, on any
-// of some weekdays (bit n: n days after Sunday). next lists the times: it returns the first at or
-// after a second of the day, -1 if there is none. False is certain.
+// MayAllow reports whether the calendars may allow a time of day, on the wall clock of a zone, on
+// any of the weekdays (bit n: n days after Sunday). next returns the first time at or after a
+// second of the day, or -1. False is certain, true is not.
 func (s *Set) MayAllow(z *zone.Table, weekdays uint64, next func(second int) int) bool {
 	t := s.ofZone(z)
 	if t != nil && !t.mayAllow(weekdays, next) {
@@ -122,7 +121,7 @@ func (s *Set) MayAllow(z *zone.Table, weekdays uint64, next func(second int) int
 	return t != nil && len(s.zones) == 1 || s.mayAllowAcross(z, weekdays, next)
 }
 
-// Why says which calendar and which rule of it exclude an instant; empty if none does.
+// Why returns the calendar and the rule that exclude an instant, or "" if none does.
 func (s *Set) Why(unix int64) string {
 	for _, r := range s.rules {
 		if why := r.Why(unix); why != "" {

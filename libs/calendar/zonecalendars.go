@@ -6,16 +6,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// zoneCalendars is calendars of one zone, made ready to search its wall clock for what all of them
-// allow.
+// zoneCalendars are the calendars of one zone, prepared to search its wall clock for times that all
+// of them allow.
 type zoneCalendars struct {
 	zone         *zone.Table
 	rules        []*Rules
-	onWeekday    [daysPerWeek][]span // what is allowed of dates that no calendar names
-	allowsSome   bool                // something is allowed on some weekday,
-	excludesSome bool                // and something is not
-	named        []int32             // dates that calendars name, ascending
-	included     []int32             // those that calendars include
+	onWeekday    [daysPerWeek][]span // allowed spans of dates that no calendar names
+	allowsSome   bool                // some weekday has allowed times
+	excludesSome bool                // some weekday has excluded times
+	named        []int32             // dates named by any calendar, ascending
+	included     []int32             // dates included by any calendar
 }
 
 func newZoneCalendars(z *zone.Table, rules []*Rules) *zoneCalendars {
@@ -35,7 +35,7 @@ func newZoneCalendars(z *zone.Table, rules []*Rules) *zoneCalendars {
 	return t
 }
 
-// weekly returns what is allowed on a weekday, whatever the date.
+// weekly returns the allowed spans of a weekday, regardless of dates.
 func (r *Rules) weekly(weekday int) []span {
 	if r.excludedDays>>weekday&1 != 0 {
 		return nil
@@ -43,7 +43,8 @@ func (r *Rules) weekly(weekday int) []span {
 	return r.onWeekday[weekday]
 }
 
-// union returns the days of two ascending lists, each once. It may be one of them.
+// union returns the days of two ascending lists without duplicates. It may return one of its
+// arguments.
 func union(a, b []int32) []int32 {
 	switch {
 	case len(a) == 0:
@@ -65,7 +66,7 @@ func union(a, b []int32) []int32 {
 	return append(append(out, a...), b...)
 }
 
-// common returns what two ascending lists of spans have in common.
+// common returns the intersection of two ascending lists of spans.
 func common(a, b []span) []span {
 	var out []span
 	for len(a) > 0 && len(b) > 0 {
@@ -81,10 +82,10 @@ func common(a, b []span) []span {
 	return out
 }
 
-// whole tells whether spans are the whole day: those that meet are one.
+// whole reports whether spans are the whole day. Adjacent spans are already merged.
 func whole(spans []span) bool { return len(spans) == 1 && spans[0] == span{0, secondsPerDay} }
 
-// spans returns what all calendars allow of a day.
+// spans returns the spans of a day that all calendars allow.
 func (t *zoneCalendars) spans(day int64) []span {
 	//nolint:gosec // callers stay between firstDay and lastDay, or a day off
 	if !has(t.named, int32(day)) {
@@ -105,8 +106,8 @@ func (t *zoneCalendars) nextExcluded(unix int64, steps *int) int64 {
 	return t.forward(unix, func(local int64) int64 { return t.nextExcludedLocal(local, steps) })
 }
 
-// forward searches the wall clock, stretch by stretch of the zone. What was found from one local
-// time on holds for those up to it.
+// forward searches the wall clock, one stretch of the zone after the other. A result for one local
+// time also holds for all later ones up to the result.
 func (t *zoneCalendars) forward(unix int64, search func(local int64) int64) int64 {
 	z := t.zone
 	begun, found := Never, -Never
@@ -151,7 +152,7 @@ func (t *zoneCalendars) nextAllowedLocal(local int64, steps *int) int64 {
 			day = nextOf(t.included, day)
 		}
 	}
-	return Never // behind the end of every stretch
+	return Never // after the end of every stretch
 }
 
 func (t *zoneCalendars) nextExcludedLocal(local int64, steps *int) int64 {
@@ -191,8 +192,7 @@ func (t *zoneCalendars) prevAllowedLocal(local int64, steps *int) int64 {
 	return -Never
 }
 
-// nextOf returns the first of ascending days that is a given one or later, lastDay if there is
-// none.
+// nextOf returns the first of ascending days at or after a day, or lastDay.
 func nextOf(days []int32, day int64) int64 {
 	if i, _ := slices.BinarySearch(days, int32(day)); i < len(days) { //nolint:gosec // as in spans
 		return int64(days[i])
@@ -200,8 +200,7 @@ func nextOf(days []int32, day int64) int64 {
 	return lastDay
 }
 
-// prevOf returns the last of ascending days that is a given one or earlier, one before firstDay if
-// there is none.
+// prevOf returns the last of ascending days at or before a day, or firstDay - 1.
 func prevOf(days []int32, day int64) int64 {
 	if i, _ := slices.BinarySearch(days, int32(day+1)); i > 0 { //nolint:gosec // as in spans
 		return int64(days[i-1])
@@ -209,8 +208,7 @@ func prevOf(days []int32, day int64) int64 {
 	return firstDay - 1
 }
 
-// maxIncluded is of how many included dates meets looks at the times. Of more it says that they may
-// be met.
+// maxIncluded is how many included dates mayAllow checks. With more it returns true.
 const maxIncluded = 500
 
 func (t *zoneCalendars) mayAllow(weekdays uint64, next func(second int) int) bool {

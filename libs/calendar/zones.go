@@ -6,19 +6,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Where searches through several zones end: outside the days of every zone.
+// Bounds of searches through several zones: outside the days of every zone.
 const (
 	searchFrom = (firstDay - 2) * secondsPerDay
 	searchTo   = (lastDay + 2) * secondsPerDay
 )
 
-// quickRounds is how many turns zones take before a search asks what they can have in common at all:
-// a week or two of them.
+// quickRounds is how many steps a search tries before it checks whether the zones have any time in
+// common. They cover one or two weeks.
 const quickRounds = 32
 
-// nextAllowed goes from change to change of a wall clock. Between two of them all zones run evenly,
-// so that what they have in common is the same every week, but for dates that are named. Where that
-// is nothing, only included dates are looked at.
+// nextAllowed steps from clock change to clock change. Between two changes the offsets of all zones
+// are constant. So their common allowed times are the same every week, except for named dates. If
+// the zones have none in common, only included dates are checked.
 func (s *Set) nextAllowed(unix int64, steps *int) int64 {
 	if len(s.zones) < 2 {
 		for _, t := range s.zones {
@@ -74,8 +74,9 @@ func (s *Set) prevAllowed(unix int64, steps *int) int64 {
 	return unix
 }
 
-// forward lets one zone after the other go on to what it allows, until all agree on an instant, or
-// none before the end can be, or they had so many turns. All instants that are passed are excluded.
+// forward lets the zones advance in turn to their next allowed instant. It stops when all agree on
+// an instant, when end is reached, or after the given number of turns. All skipped instants are
+// excluded.
 func (s *Set) forward(unix, end int64, turns int, steps *int) (int64, bool) {
 	for i, agreed := 0, 0; agreed < len(s.zones); i++ {
 		if unix >= end || i == turns {
@@ -91,7 +92,7 @@ func (s *Set) forward(unix, end int64, turns int, steps *int) (int64, bool) {
 	return unix, true
 }
 
-// backward is forward the other way; begin is the first instant that counts.
+// backward is forward in the other direction; begin is the first valid instant.
 func (s *Set) backward(unix, begin int64, turns int, steps *int) (int64, bool) {
 	for i, agreed := 0, 0; agreed < len(s.zones); i++ {
 		if unix < begin || i == turns {
@@ -107,16 +108,17 @@ func (s *Set) backward(unix, begin int64, turns int, steps *int) (int64, bool) {
 	return unix, true
 }
 
-// weeklyOverlaps is what one search found out of how the weekly rules of several zones meet. It depends
-// on how far their wall clocks are apart, for which there are few ways.
+// weeklyOverlaps caches, for one search, whether the weekly rules of several zones overlap. The
+// answer depends only on the distances between their wall clocks, of which there are few
+// combinations.
 type weeklyOverlaps struct {
-	offsets   []int64 // of the stretch that around returned, by zone
-	distances []int64 // distances from the first zone, so many for each answer
+	offsets   []int64 // by zone, in the stretch that evenStretch returned
+	distances []int64 // distances from the first zone, one group per answer
 	answers   []bool
-	counts    func(week []span) bool // whether what they have in common is something
+	counts    func(week []span) bool // whether a common week counts as an overlap
 }
 
-// mayAllowAcross is Meets where zones differ.
+// mayAllowAcross is MayAllow for several zones.
 func (s *Set) mayAllowAcross(z *zone.Table, weekdays uint64, next func(second int) int) bool {
 	times := &zoneCalendars{zone: z}
 	for w := range times.onWeekday {
@@ -127,7 +129,7 @@ func (s *Set) mayAllowAcross(z *zone.Table, weekdays uint64, next func(second in
 	zones := []*zoneCalendars{times}
 	for _, t := range s.zones {
 		if len(t.included) > 0 {
-			return true // who knows
+			return true // unknown
 		}
 		zones = append(zones, t)
 	}
@@ -151,7 +153,7 @@ func (s *Set) mayAllowAcross(z *zone.Table, weekdays uint64, next func(second in
 	return false
 }
 
-// evenStretch returns the stretch around an instant within which no wall clock is changed.
+// evenStretch returns the stretch around an instant without a clock change in any zone.
 func (m *weeklyOverlaps) evenStretch(zones []*zoneCalendars, unix int64) stretch {
 	m.offsets = m.offsets[:0]
 	even := stretch{-Never, Never}
@@ -163,7 +165,7 @@ func (m *weeklyOverlaps) evenStretch(zones []*zoneCalendars, unix int64) stretch
 	return even
 }
 
-// overlap tells whether the weekly rules have any time in common within that stretch.
+// overlap reports whether the weekly rules have any time in common in that stretch.
 func (m *weeklyOverlaps) overlap(zones []*zoneCalendars) bool {
 	n := len(zones)
 	for k, answer := range slices.Backward(m.answers) {
@@ -190,8 +192,8 @@ func same(distances, offsets []int64) bool {
 	return true
 }
 
-// week returns what the weekly rules allow of a week whose wall clock is ahead of another one, in
-// seconds since that one showed Sunday.
+// week returns the allowed spans of a week, in seconds since a reference clock showed Sunday. The
+// wall clock of the calendars is ahead of the reference.
 func (t *zoneCalendars) week(ahead int64) []span {
 	const length = daysPerWeek * secondsPerDay
 	var out []span
@@ -209,7 +211,7 @@ func (t *zoneCalendars) week(ahead int64) []span {
 	return merged(out)
 }
 
-// nextIncluded returns the first included date of any zone that ends behind an instant, by the
+// nextIncluded returns the first included date of any zone that ends after an instant, by the
 // offsets of its stretch.
 func (m *weeklyOverlaps) nextIncluded(zones []*zoneCalendars, unix int64) stretch {
 	first := stretch{Never, Never}

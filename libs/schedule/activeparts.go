@@ -2,9 +2,9 @@ package schedule
 
 import "github.com/carillon-timer/carillon/libs/calendar"
 
-// setActiveParts leaves out, under the policy that skips what is excluded, crons that the calendars
-// exclude at all times: of a time of day out of its hours, or of a weekday that it excludes, every
-// instant of 230 years would be looked at in vain, whenever somebody asks.
+// setActiveParts drops the crons that the calendars always exclude, under the policy "skip".
+// Without it a search would check every instant of 230 years in vain, for example for a time of day
+// outside the allowed hours.
 func (p *Parsed) setActiveParts() {
 	p.activeParts = p.parts[:0:0]
 	for _, part := range p.parts {
@@ -14,7 +14,7 @@ func (p *Parsed) setActiveParts() {
 	}
 }
 
-// meets tells whether the calendars may allow any instant. False is certain.
+// meets reports whether the calendars may allow any instant. False is certain, true is not.
 func (w *wall) meets(calendars *calendar.Set) bool {
 	return calendars.MayAllow(w.zone, w.weekdays(), w.nextOfDay) || w.shifts()
 }
@@ -34,8 +34,8 @@ func (w *wall) weekdays() uint64 {
 
 const allDates = 1<<32 - 2
 
-// shifts tells whether a gap of the zone can swallow a time of day of the spec, so that it is due
-// at a time that is not its own.
+// shifts reports whether a gap of the zone can contain a time of day of the spec. Then the spec can
+// be due at a different time of day.
 func (w *wall) shifts() bool {
 	if !w.shift {
 		return false
@@ -49,7 +49,7 @@ func (w *wall) shifts() bool {
 		second := int(from - floorDiv(from, secondsPerDay)*secondsPerDay)
 		length := int(to - from)
 		at := w.nextOfDay(second)
-		if at < 0 { // the gap may go on behind midnight
+		if at < 0 { // the gap may extend past midnight
 			at = w.nextOfDay(0) + secondsPerDay
 		}
 		if at < second+length {

@@ -8,12 +8,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// MaxDelay is the longest delay and the longest interval: ten years. A longer one is a slip of the
-// keyboard.
+// MaxDelay is the longest delay and the longest interval: ten years. Longer ones are probably
+// typing errors.
 const MaxDelay = 10 * 365 * 24 * time.Hour
 
-// Check tells whether a schedule can be kept. Its error is a *timer.Error (invalid) that names the
-// field. Whether the calendars that it names exist is for the caller to find out.
+// Check validates a schedule. Its error is a *timer.Error (invalid) that names the field. The
+// caller must check that the named calendars exist.
 func Check(s *timer.Schedule) error {
 	p, err := parse(s, Inputs{})
 	if err != nil {
@@ -35,7 +35,7 @@ func Check(s *timer.Schedule) error {
 	return nil
 }
 
-// checkFields checks everything but what the specs and the zone say.
+// checkFields checks everything except the specs and the zone.
 func checkFields(s *timer.Schedule) error {
 	if err := checkKind(s); err != nil {
 		return err
@@ -75,8 +75,8 @@ var kinds = []timer.ScheduleKind{
 	timer.KindDelay,
 }
 
-// checkKind refuses fields that do not belong to the schedule's kind: whoever sets them expects
-// something that would not happen.
+// checkKind rejects fields that do not belong to the schedule's kind, because they would have no
+// effect.
 func checkKind(s *timer.Schedule) error {
 	const list = `"cron", "interval", "fixed_delay", "at" or "delay"`
 	switch {

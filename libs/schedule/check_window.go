@@ -119,7 +119,7 @@ func checkCalendars(s *timer.Schedule) error {
 	)
 }
 
-// oneOf refuses a value that is neither empty nor in a list.
+// oneOf rejects a value that is neither empty nor in the list.
 func oneOf[T ~string](field string, got T, known ...T) error {
 	if got == "" || slices.Contains(known, got) {
 		return nil
@@ -127,7 +127,7 @@ func oneOf[T ~string](field string, got T, known ...T) error {
 	return timer.Invalid(field, fmt.Sprintf("expected %s, found %q", quoted(known), got))
 }
 
-// quoted lists values: "a", "b" or "c".
+// quoted formats values as "a", "b" or "c".
 func quoted[T ~string](list []T) string {
 	words := make([]string, len(list))
 	for i, v := range list {

@@ -9,39 +9,38 @@ const (
 	monthsPerYear    = 12
 	daysPerWeek      = 7
 	weekMask         = 1<<daysPerWeek - 1
-	maxWeeks         = 5 // that a month has of one weekday
+	maxWeeks         = 5 // occurrences of one weekday in a month
 	epochWeekday     = 4 // 1970-01-01 was a Thursday
 	saturday         = 6
 
 	none = -1 << 62 // no local time
 )
 
-// The years that schedules know.
+// The range of years of schedules.
 const (
 	minYear = 1970
 	maxYear = 2199
 )
 
-// maxMS is the end of maxYear in UTC: no instant of a schedule lies behind it.
+// maxMS is the end of maxYear in UTC. All instants of schedules are before it.
 var maxMS = daysBefore(maxYear+1, 1) * secondsPerDay * 1000
 
-// cron is what a spec asks of the wall clock. It knows no zone.
+// cron is a parsed spec: conditions on the wall clock, without a zone.
 type cron struct {
-	second, minute, hour, month uint64 // bit n: the value n is allowed
+	second, minute, hour, month uint64 // bit n is set if the value n is allowed
 	years                       yearSet
 	days                        dayRules
-	everyHour                   bool // the hour field is * or */n: see wall
+	everyHour                   bool // the hour field is * or */n; see wall
 }
 
-// yearSet is which years are allowed: bit n is the year minYear + n.
+// yearSet is the set of allowed years: bit n is the year minYear + n.
 type yearSet [4]uint64
 
 func (s *yearSet) add(y int)      { s[(y-minYear)/64] |= 1 << ((y - minYear) % 64) }
 func (s *yearSet) has(y int) bool { return s[(y-minYear)/64]>>((y-minYear)%64)&1 != 0 }
 
 // next returns the first match at or after a local time, or none. Local times are seconds since the
-// wall clock showed 1970-01-01 00:00. It steps from month to month: to the last of 230 years takes
-// some microseconds.
+// wall clock showed 1970-01-01 00:00. It steps by months, so even 230 years take only microseconds.
 func (c *cron) next(from int64) int64 {
 	day := floorDiv(from, secondsPerDay)
 	y, m, d := civil(day)
@@ -63,8 +62,8 @@ func (c *cron) matches(y, m, d int, day int64) bool {
 	return c.days.of(weekdayOf(day-int64(d-1)), daysIn(y, m))>>d&1 != 0
 }
 
-// nextDay returns the first matching day at or after a date, which may be one day behind the end of
-// its month.
+// nextDay returns the first matching day at or after a date. The date may be one day past the end
+// of its month.
 func (c *cron) nextDay(y, m, d int) int64 {
 	if y < minYear {
 		y, m, d = minYear, 1, 1
@@ -88,8 +87,7 @@ func (c *cron) nextDay(y, m, d int) int64 {
 	return none
 }
 
-// nextOfDay returns the first matching second of a day at or after the given one, -1 where the day
-// has no more.
+// nextOfDay returns the first matching second of a day at or after the given one, or -1.
 func (c *cron) nextOfDay(from int) int {
 	h0, m0, s0 := from/secondsPerHour, from/secondsPerMinute%60, from%60
 	h := nextBit(c.hour, h0)
@@ -116,7 +114,7 @@ func (c *cron) nextOfDay(from int) int {
 	)
 }
 
-// nextBit returns the lowest bit that is set at or above from, -1 where there is none.
+// nextBit returns the lowest set bit at or above from, or -1.
 func nextBit(set uint64, from int) int {
 	if rest := set >> from << from; rest != 0 {
 		return bits.TrailingZeros64(rest)

@@ -2,23 +2,24 @@ package schedule
 
 import "math/bits"
 
-// dayRules is which days of a month are allowed. Bit n of a mask of dates is the n-th, bit n of one
-// of weekdays is n days after Sunday.
+// dayRules are the allowed days of a month. In masks of dates bit n is the n-th; in masks of
+// weekdays bit n is n days after Sunday.
 type dayRules struct {
 	dates    uint64 // n
 	fromLast uint64 // L-n: n days before the last
-	// nW: the weekday (Monday to Friday) nearest to the n-th, of the same month.
+	// nW: the workday (Monday to Friday) nearest to the n-th, in the same month.
 	nearest uint64
-	// L-nW, LW for 0: the weekday nearest to n days before the last, of the same month.
+	// L-nW, or LW for n = 0: the workday nearest to n days before the last, in the same month.
 	nearestToLast uint64
-	weekdays      uint64               // every such day
+	weekdays      uint64               // every such weekday
 	nth           [maxWeeks + 1]uint64 // n#k: the k-th of the month
 	last          uint64               // nL: the last of the month
-	both          bool                 // one of the fields is *: a day must match both, else either
+	// one of the fields is *: a day must match both, otherwise either.
+	both          bool
 }
 
-// of returns the allowed days of a month, bit n for the n-th. first is the weekday of its first
-// day, length its days.
+// of returns the allowed days of a month; bit n is the n-th. first is the weekday of its first day,
+// and length its number of days.
 func (r *dayRules) of(first, length int) uint64 {
 	dates, weekdays := r.datesOf(first, length), r.weekdaysOf(first, length)
 	if r.both {
@@ -46,8 +47,8 @@ func (r *dayRules) datesOf(first, length int) uint64 {
 	return m
 }
 
-// nearestWorkday returns the weekday nearest to a date. It does not leave the month: the first, if
-// a Saturday, gives the third.
+// nearestWorkday returns the workday nearest to a date in the same month. If the first is a
+// Saturday, the result is the third.
 func nearestWorkday(d, first, length int) int {
 	switch (first + d - 1) % daysPerWeek {
 	case saturday:
@@ -78,7 +79,7 @@ func (r *dayRules) weekdaysOf(first, length int) uint64 {
 	return m & all
 }
 
-// weeks repeats a set of weekdays over five weeks, bit 1 being the weekday called first.
+// weeks repeats a set of weekdays over five weeks. Bit 1 is the weekday first.
 func weeks(set uint64, first int) uint64 {
 	const fiveTimes = 1 | 1<<7 | 1<<14 | 1<<21 | 1<<28
 	return (set>>first | set<<(daysPerWeek-first)&weekMask) * fiveTimes << 1

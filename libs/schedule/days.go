@@ -1,25 +1,25 @@
 package schedule
 
-// The proleptic Gregorian calendar in whole numbers: package time does the same, but from an
-// instant and at several times the cost.
+// The proleptic Gregorian calendar in integers. Package time does the same from an instant, at
+// several times the cost.
 
 const (
-	daysPerEra   = 146_097 // 400 years
+	daysPerEra   = 146_097 // days in 400 years
 	yearsPerEra  = 400
 	epochInEra   = 719_468 // days from 0000-03-01 to 1970-01-01
-	daysPerCycle = 1_461   // 4 years
-	daysPerAge   = 36_524  // 100 years
+	daysPerCycle = 1_461   // days in 4 years
+	daysPerAge   = 36_524  // days in 100 years
 )
 
-// civil returns the date of a day, counted from 1970-01-01. Years begin in March meanwhile, so that
-// the leap day comes last.
+// civil returns the date of a day, counted from 1970-01-01. Internally years begin in March, so
+// that the leap day comes last.
 func civil(day int64) (y, m, d int) {
 	day += epochInEra
 	era := floorDiv(day, daysPerEra)
 	doe := day - era*daysPerEra
 	yoe := (doe - doe/(daysPerCycle-1) + doe/daysPerAge - doe/(daysPerEra-1)) / 365
 	doy := doe - (365*yoe + yoe/4 - yoe/100)
-	mp := (5*doy + 2) / 153 // months have 153 days per five, from March on
+	mp := (5*doy + 2) / 153 // five months from March on have 153 days
 	y = int(yoe + era*yearsPerEra)
 	d = int(doy - (153*mp+2)/5 + 1)
 	m = int(mp) + 3
@@ -30,7 +30,7 @@ func civil(day int64) (y, m, d int) {
 	return y, m, d
 }
 
-// daysBefore returns the days from 1970-01-01 to the first of a month.
+// daysBefore returns the days from 1970-01-01 to the first day of a month.
 func daysBefore(y, m int) int64 {
 	if m <= 2 {
 		y--
@@ -63,7 +63,7 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// weekdayOf returns the weekday of a day, counted from 1970-01-01: 0 is Sunday.
+// weekdayOf returns the weekday of a day, counted from 1970-01-01. 0 is Sunday.
 func weekdayOf(day int64) int {
 	w := int((day + epochWeekday) % daysPerWeek)
 	if w < 0 {

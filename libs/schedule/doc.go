@@ -1,72 +1,76 @@
-// Package schedule checks schedules, turns them into instants, and tells in advance what they will
-// give. It is pure: it asks no clock and no server, and the same schedule gives the same instants
-// in every process, for ever. The zone database is compiled in for that reason.
+// Package schedule validates schedules, computes their instants, and previews them. It is pure: it
+// reads no clock and calls no server, so the same schedule yields the same instants in every
+// process. For that reason the zone database is compiled in.
 //
-// Instants lie in the years 1970 to 2199 and are whole milliseconds. There is no horizon: what is
-// due next in 150 years is found as fast as what is due in the next minute.
+// Instants lie in the years 1970 to 2199 and are whole milliseconds. There is no horizon: an
+// instant in 150 years is found as fast as one in the next minute.
 //
 // # Kinds
 //
 //   - cron: when the wall clock of the zone matches one of the specs. Instants that several specs
-//     have in common are one.
-//   - interval: anchor + phase + k × every, k from 0, in elapsed time. Without an anchor of its own
-//     it counts from the timer's first activation, which itself is not due (so k is from 1 where
-//     there is no phase).
-//   - fixed_delay: every after the end of the last fire, once: the caller hands in that end as the
+//     share are one.
+//   - interval: anchor + phase + k × every, k from 0, in elapsed time. Without its own anchor it
+//     counts from the timer's first activation. That activation is not due itself, so without a
+//     phase k starts at 1.
+//   - fixed_delay: every after the end of the last fire, once. The caller passes that end as the
 //     anchor.
-//   - at: an instant. One that is past at the first activation is due at that moment.
-//   - delay: so long after the first activation.
+//   - at: an instant. If it is past at the first activation, it is due at that moment.
+//   - delay: a duration after the first activation.
 //
 // # Specs
 //
-// A spec has 5 fields (minute, hour, day of the month, the month, weekday), 6 (second first) or 7
-// (year last, 1970 to 2199), or is one of @yearly, @annually, @monthly, @weekly, @daily, @midnight,
-// @hourly and "@every <duration>", an interval in whole seconds. A field is a list of items,
-// separated by commas:
+// A spec has 5 fields (minute, hour, day of month, month, weekday), 6 (second first) or 7 (year
+// last, 1970 to 2199). It may also be one of @yearly, @annually, @monthly, @weekly, @daily,
+// @midnight, @hourly and "@every <duration>", an interval in whole seconds. A field is a
+// comma-separated list of items:
 //
-//   - ? every value; in a day field: not restricted 5 1-5 8/3 a value, a range, every third from 8
-//     on; also mon-fri, jan-mar; */15 and 1-30/7 are every so many of a range 22-2 a range that
-//     wraps: 22, 23, 0, 1 and 2; also fri-mon, nov-feb, 28-3, 21-4/2; not of years L L-3 LW of the
-//     day of the month: the last, three days before the last, the last from Monday to Friday 15W of
-//     the day of the month: the day from Monday to Friday nearest to the 15th, within the month;
-//     31W is of long months only L-1W the same for the day before the last 5L 5#3 of the weekday:
-//     the last Friday of the month, the third; also friL and fri#3 H H/15 one value, and every
-//     fifteenth from one on, that the timer's id chooses: the same always, spread over all timers;
-//     H(8-17) within a range. Of days of the month H is one of 1 to 28; years have none
+//	item         values
+//	*  ?         every value; in a day field: not restricted
+//	5  1-5  8/3  a value, a range, every third value from 8; also mon-fri, jan-mar;
+//	             */15 and 1-30/7 are steps in a range
+//	22-2         a range that wraps: 22, 23, 0, 1 and 2; also fri-mon, nov-feb, 28-3 and
+//	             21-4/2; not for years
+//	L  L-3  LW   day of month: the last, three days before the last, the last workday
+//	             (Monday to Friday)
+//	15W          day of month: the workday nearest to the 15th, within the month; 31W
+//	             matches only in months of 31 days
+//	L-1W         the workday nearest to the day before the last
+//	5L  5#3      weekday: the last Friday of the month, the third; also friL and fri#3
+//	H  H/15      a value, or every fifteenth from a value, chosen by the timer's id: stable,
+//	             and spread over all timers
+//	H(8-17)      a value within a range; for days of month H is 1 to 28; not for years
 //
-// A step is smaller than the number of values of its field. So */60 and 5/75 are refused for
-// minutes: they never get to a second one. The duration of an @every may have days, "1d12h", which
-// are always 24 hours.
+// A step must be smaller than the number of values of its field. So */60 and 5/75 are rejected for
+// minutes, because they never reach a second value. The duration of an @every may have days, as in
+// "1d12h". A day always has 24 hours.
 //
-// Package github.com/robfig/cron/v3 reads the names with an @, and all fields without L, W, #, H,
-// 7, ranges that wrap and years. The search for the next instant is this package's own: that one's
-// ends after five years, and has one rule for gaps and overlaps.
+// Package github.com/robfig/cron/v3 parses the names with an @, and all fields without L, W, #, H,
+// 7, wrapping ranges and years. This package has its own search for the next instant: that of
+// robfig/cron gives up after five years, and has a single rule for gaps and overlaps.
 //
-// Sunday is 0 and 7 in every form: 5-7, 5-0 and fri-sun are Friday to Sunday, 7-2 and 0-2 Sunday to
-// Tuesday. Where one of the day fields is
-//   - or ? (also by ones, */1, or within a list), a day must match both; where neither is, either.
-//     */2 restricts.
+// Sunday is 0 and 7 in every form: 5-7, 5-0 and fri-sun are Friday to Sunday; 7-2 and 0-2 are
+// Sunday to Tuesday. If one of the two day fields is unrestricted (* or ?, also with the step 1 or
+// in a list), a day must match both fields. If both are restricted, it must match either. */2 is a
+// restriction.
 //
-// A spec that can be read and never matches, such as "0 0 30 2 *", is refused by Check. Parse
-// accepts it, and it has no instants. One that matched in the past only is accepted: it is over.
-// Warnings tells of such specs, and of schedules that are never due for other reasons. Errors of
-// specs read "at <byte>: expected <what>, found <what>".
+// Check rejects specs that never match, such as "0 0 30 2 *". Parse accepts them, with no instants.
+// Specs that match only in the past are valid. Warnings reports these, and schedules that are never
+// due for other reasons. Errors of specs have the form "at <byte>: expected <what>, found <what>".
 //
 // # Zones
 //
-// Local times of a day can be missing (a gap: the clock goes forward) and there twice (an overlap:
-// it goes back). What a cron makes of that depends on its hour field:
+// Local times can be missing on a day (a gap: the clock goes forward) or occur twice (an overlap:
+// it goes back). The effect on a cron depends on its hour field:
 //
-//   - If it is * or */n (or ? or ?/n), the spec asks for a rhythm. It is due at every instant whose
-//     local time matches: in both passes of an overlap, and not in a gap.
-//   - Every other spec, a list or range of all hours too, asks for times of day, and the timer's
-//     policies hold. gap "shift": local times that do not exist are due at the first instant after
-//     the gap, however many it swallowed, and together with what is due then anyway it is one fire;
-//     "skip": they are not due that day. overlap "first", "second", "both": in which pass they are
-//     due. Where nothing is said: shift and first.
+//   - With * or */n (or ? or ?/n) the spec means a rhythm. It is due at every instant whose local
+//     time matches: in both passes of an overlap, and never in a gap.
+//   - Every other hour field, even a list or range of all hours, means times of day, and the
+//     policies of the timer apply. With gap "shift", missing local times are due at the first
+//     instant after the gap. They form one fire, also with an instant that is due then anyway.
+//     With "skip" they are not due on that day. The policies overlap "first", "second" and "both"
+//     select the passes of an overlap. The defaults are shift and first.
 //
-// Nothing of this looks at how long a gap is or what it is for: a lost day across the date line is
-// a gap like any other.
+// The length and the reason of a gap do not matter: a day lost at the date line is an ordinary gap.
 //
 //	spec            zone                 day          policies   due (local)
 //	30 2 * * *      Europe/Berlin        2026-03-29   shift      03:00, as 02:00 to 03:00 is missing
@@ -86,35 +90,36 @@
 //
 // # Windows, limits and jitter
 //
-// What is due lies in [start_at, end_at): an instant at start_at is due, one at end_at is not. For
-// what calendars move, that holds of where it was and of where it goes. A fixed delay that ends
-// before start_at is due then. max_fires is for whoever counts fires. Jitter tells how long after
-// its due instant a fire runs; due instants, and with them the identity of fires, do not move.
+// Due instants lie in [start_at, end_at): an instant at start_at is due, one at end_at is not. If a
+// calendar moves an instant, both the original and the moved instant must lie in the window. A
+// fixed delay that would end before start_at is due at start_at. The caller enforces max_fires.
+// Jitter returns how long after its due instant a fire runs. Due instants, and so the identity of
+// fires, do not move.
 //
 // # Calendars
 //
-// An instant is allowed if all the calendars of the schedule allow it; their rules are in package
-// calendar. Of one that is excluded becomes:
+// An instant is allowed if all calendars of the schedule allow it; package calendar has their
+// rules. The policy decides what happens to an excluded instant:
 //
-//   - "skip", the default: nothing. A fixed delay goes on as if it had run in no time: the first
-//     instant of anchor + k × every that is allowed.
-//   - "next_allowed": it moves to the day on which the next allowed stretch begins, and keeps its
-//     local time of day if that is another day and allows it; else it moves to the beginning of
-//     that stretch.
-//   - "previous_allowed": the same backwards, to the day on which the allowed stretch before ends;
-//     else to its last second. A one-shot moves back to its activation at most, and a fixed delay
-//     knows no such policy.
+//   - "skip", the default: it is not due. A fixed delay continues as if the fire had taken no time:
+//     its instant is the first allowed one of anchor + k × every.
+//   - "next_allowed": it moves to the day on which the next allowed stretch begins. It keeps its
+//     local time of day if that is a different day and allows it. Otherwise it moves to the start
+//     of that stretch.
+//   - "previous_allowed": it moves back in the same way, to the day on which the previous allowed
+//     stretch ends, or to the last second of that stretch. A one-shot never moves before its
+//     activation. Fixed delays do not have this policy.
 //
-// A kept time of day that the other day misses is the end of the gap, and of one that it has twice
-// the first pass. What moves onto another due instant is one with it. Of one excluded stretch the
-// first 500 instants move (MaxMoved), and the rest are skipped.
+// If the kept time of day is missing on the other day, the end of the gap counts; if it occurs
+// twice, the first pass. An instant that moves onto another due instant merges with it. Only the
+// first 500 instants of an excluded stretch move (MaxMoved); the rest are skipped.
 //
-// # What callers may rely on
+// # Guarantees
 //
-//   - S1: due instants are a set that depends on the schedule, its inputs and the anchor only. So
-//     for a ≤ b ≤ c, what is due in (a, c] is what is due in (a, b] and what is due in (b, c], also
-//     where instants move back: Next looks ahead for those, through the excluded stretches that
-//     begin on the day of the first allowed instant that it finds.
-//   - S2: Next gives them in ascending order, each once.
-//   - S3: Preview is made of Next.
+//   - S1: the due instants are a set that depends only on the schedule, its inputs and the anchor.
+//     So for a ≤ b ≤ c, the instants in (a, c] are those in (a, b] plus those in (b, c]. This
+//     includes instants that move back: Next looks ahead for them, through the excluded stretches
+//     that begin on the day of the first allowed instant.
+//   - S2: Next returns them in ascending order, each once.
+//   - S3: Preview is computed by Next.
 package schedule

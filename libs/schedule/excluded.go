@@ -7,9 +7,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// MaxMoved is how many instants of one excluded stretch are moved to where they are allowed. Those
-// of more are skipped. It bounds what a dense schedule costs: an every-second cron has 172,800
-// instants in a weekend, which move to Monday's own.
+// MaxMoved is how many instants of one excluded stretch are moved; the rest are skipped. It limits
+// the cost of dense schedules: an every-second cron has 172,800 instants in a weekend, which would
+// all move to Monday.
 const MaxMoved = 500
 
 // allowed returns the first due instant after afterMS under the calendars.
@@ -24,8 +24,7 @@ func (p *Parsed) allowed(afterMS, anchorMS int64) int64 {
 	}
 }
 
-// onlyAllowed skips from excluded instants to where the next allowed stretch begins: what lies
-// between need not be looked at.
+// onlyAllowed skips from an excluded instant to the start of the next allowed stretch.
 func (p *Parsed) onlyAllowed(afterMS, anchorMS int64) int64 {
 	for {
 		due := p.firstOf(p.activeParts, afterMS, anchorMS)
@@ -44,9 +43,9 @@ func (p *Parsed) onlyAllowed(afterMS, anchorMS int64) int64 {
 	}
 }
 
-// allowedOrLater is the search where excluded instants move forward: to the day on which the next
-// allowed stretch begins. So what comes after an instant may come from any excluded stretch that
-// ends on that instant's day or later; those after the first allowed instant move behind it.
+// allowedOrLater searches when excluded instants move forward, to the day on which the next allowed
+// stretch begins. So the next instant may come from any excluded stretch that ends on its day or
+// later. Instants of stretches after the first allowed instant move behind it.
 func (p *Parsed) allowedOrLater(afterMS, anchorMS int64) int64 {
 	best := timer.NeverMS
 	for cursor := p.stretchOfDay(floorDiv(afterMS, 1000))*1000 - 1; ; {
@@ -70,12 +69,11 @@ func (p *Parsed) allowedOrLater(afterMS, anchorMS int64) int64 {
 	}
 }
 
-// stretchOfDay returns where the day of an instant begins, or the excluded stretch that the day
-// begins in or that ends with it.
+// stretchOfDay returns the start of the day of an instant. If an excluded stretch contains or ends
+// at that start, it returns the start of the stretch.
 func (p *Parsed) stretchOfDay(at int64) int64 { return p.stretchStart(p.dayStart(at) - 1) }
 
-// stretchStart returns where the excluded stretch of an instant begins, 0 where it has no
-// beginning.
+// stretchStart returns the start of the excluded stretch of an instant, or 0 if it has none.
 func (p *Parsed) stretchStart(at int64) int64 {
 	return max(p.calendars.PrevAllowed(at), -1) + 1
 }
@@ -86,10 +84,9 @@ func (p *Parsed) dayStart(at int64) int64 {
 	return p.zone.Resolve(floorDiv(local, secondsPerDay) * secondsPerDay)
 }
 
-// allowedOrEarlier is the search where excluded instants move back: to the day on which the allowed
-// stretch before ends. So the first allowed instant after afterMS may be preceded by what moves to
-// its day from the excluded stretches that begin on it; no later stretch counts, which bounds how
-// far the search looks ahead.
+// allowedOrEarlier searches when excluded instants move back, to the day on which the previous
+// allowed stretch ends. So instants may move before the first allowed instant after afterMS, from
+// excluded stretches that begin on its day. Later stretches do not matter, which limits the search.
 func (p *Parsed) allowedOrEarlier(afterMS, anchorMS int64) int64 {
 	best := timer.NeverMS
 	for cursor := afterMS; ; {
@@ -121,7 +118,7 @@ func (p *Parsed) allowedOrEarlier(afterMS, anchorMS int64) int64 {
 	}
 }
 
-// millis turns seconds that may be calendar.Never into milliseconds.
+// millis converts seconds, which may be calendar.Never, to milliseconds.
 func millis(unix int64) int64 {
 	if unix == calendar.Never {
 		return timer.NeverMS

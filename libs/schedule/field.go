@@ -6,19 +6,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// fieldKind is one of the fields of a spec.
+// fieldKind describes one field of a spec.
 type fieldKind struct {
-	place    uint64 // tells the fields apart in the hash of H
-	want     string // what a value of it is
+	place    uint64 // distinguishes the fields in the hash of H
+	want     string // description of its values
 	min, max int
-	starMax  int // the largest value that * and open steps reach: 6 where 7 is another name of 0
-	hashMax  int // the largest value of H: 28 where some months have no more; 0: there is no H
+	starMax  int // largest value of * and open steps: 6 if 7 is an alias of 0
+	hashMax  int // largest value of H: 28 for days of month; 0 means no H
 	option   robfig.ParseOption
 	of       func(s *robfig.SpecSchedule) uint64
 	store    func(c *cron, f *fieldValue)
 }
 
-// cronFields are the fields of a spec with seven. robfig/cron knows all but the year.
+// cronFields are the fields of a spec with seven fields. robfig/cron has all of them but the year.
 var cronFields = [maxFields]fieldKind{
 	{
 		place:   1,
@@ -88,18 +88,19 @@ var cronFields = [maxFields]fieldKind{
 	},
 }
 
-// isDate, isWeekday and isYear tell which fields know L, W and #, and which knows no wrap ranges.
+// isDate, isWeekday and isYear identify the fields that allow L, W and #, and the one without
+// wrapping ranges.
 func (k *fieldKind) isDate() bool    { return k.place == 4 }
 func (k *fieldKind) isWeekday() bool { return k.place == 6 }
 func (k *fieldKind) isYear() bool    { return k.place == 7 }
 
-// fieldValue is what a field was read to be.
+// fieldValue is the parsed value of a field.
 type fieldValue struct {
-	bits   uint64   // of all fields but the year
-	years  yearSet  // of the year
-	days   dayRules // of the day fields: all but plain values
-	star   bool     // * or ?, with no step or one of 1, is among the items
-	rhythm bool     // the field is * or ?, with whatever step, and no list
+	bits   uint64   // all fields but the year
+	years  yearSet  // the year
+	days   dayRules // day fields: everything but plain values
+	star   bool     // one item is * or ? with no step or the step 1
+	rhythm bool     // the whole field is * or ?, with any step
 }
 
 func storeDates(c *cron, f *fieldValue) {
@@ -113,8 +114,7 @@ func storeWeekdays(c *cron, f *fieldValue) {
 	c.days.both = c.days.both || f.star
 }
 
-// add adds every so many values of a range. Those behind the field's last begin again with its
-// first.
+// add adds every step-th value of a range. Values beyond the end of the field wrap to its start.
 func (f *fieldValue) add(k *fieldKind, low, high, step int) {
 	for v := low; v <= high; v += step {
 		if k.isYear() {
@@ -125,10 +125,10 @@ func (f *fieldValue) add(k *fieldKind, low, high, step int) {
 	}
 }
 
-// size returns how many values the field has.
+// size returns the number of values of the field.
 func (k *fieldKind) size() int { return k.starMax - k.min + 1 }
 
-// field reads a field up to its end: by robfig/cron where that knows it, else item by item.
+// field parses a whole field: with robfig/cron if it can, otherwise item by item.
 func (s *scanner) field(k *fieldKind, c *cron, seed timer.ID) error {
 	text := s.text[s.pos:s.end]
 	if bits, ok := k.standard(text); ok {

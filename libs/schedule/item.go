@@ -7,8 +7,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// item reads one item of a list that robfig/cron does not know whole: a range that wraps, a weekday
-// 7, a year, or an L, W, # or H. follow is what else could have come behind it.
+// item parses one item that robfig/cron does not support: a wrapping range, a weekday 7, a year, L,
+// W, # or H. follow describes what else could have followed it.
 func (s *scanner) item(k *fieldKind, f *fieldValue, seed timer.ID) (follow string, err error) {
 	switch {
 	case s.accept('*') || s.accept('?'):
@@ -55,7 +55,7 @@ func (s *scanner) valueOrRange(k *fieldKind, f *fieldValue, low int) (follow str
 		if low, high, err = s.rangeEnd(k, low); err != nil {
 			return "", err
 		}
-	case '/': // 5/15 is from 5 on
+	case '/': // 5/15 starts at 5
 		high = max(low, k.starMax)
 	default:
 		f.add(k, low, low, 1)
@@ -69,9 +69,9 @@ func (s *scanner) valueOrRange(k *fieldKind, f *fieldValue, low int) (follow str
 	return follow, nil
 }
 
-// rangeEnd reads the second value of a range. One below the first is of the next hour, day, week,
-// month or year: 22-2 is 22 to 26, of which 24 is 0. Only years do not come again. Sunday is below
-// Monday as the first, above Saturday as the second.
+// rangeEnd parses the end of a range. An end below the start belongs to the next hour, day, week,
+// month or year: 22-2 is 22 to 26, of which 24 is 0. Only years do not wrap. Sunday is below Monday
+// as a start, and above Saturday as an end.
 func (s *scanner) rangeEnd(k *fieldKind, low int) (from, to int, err error) {
 	at := s.pos
 	high, err := s.value(k)
@@ -90,7 +90,7 @@ func (s *scanner) rangeEnd(k *fieldKind, low int) (from, to int, err error) {
 	return low, high, nil
 }
 
-// value reads a number or a name, of which robfig/cron has the list.
+// value parses a number or a name. robfig/cron has the list of names.
 func (s *scanner) value(k *fieldKind) (int, error) {
 	const nameLen = 3
 	at := s.pos
@@ -110,8 +110,8 @@ func (s *scanner) value(k *fieldKind) (int, error) {
 	return 0, s.failAt(at, k.want)
 }
 
-// step reads "/n" if it is there; else the step is 1. One that never gets to a second value of the
-// field is a mistake: minutes of */60 are those of 0, and those of */90, too.
+// step parses an optional "/n"; the default is 1. A step that never reaches a second value is an
+// error: minutes */60 and */90 are both only 0.
 func (s *scanner) step(k *fieldKind) (n int, follow string, err error) {
 	if !s.accept('/') {
 		return 1, `"/", `, nil
@@ -132,9 +132,9 @@ func (s *scanner) step(k *fieldKind) (n int, follow string, err error) {
 	return n, "", nil
 }
 
-// lastDate reads what follows L in the day of the month: nothing, "-n", and then nothing or "W".
+// lastDate parses what follows L in the day of month: nothing or "-n", then nothing or "W".
 func (s *scanner) lastDate(f *fieldValue) (follow string, err error) {
-	const most = 30 // the first of the longest months
+	const most = 30 // L-30 is the first day of a month of 31 days
 	before, follow := 0, `"W", "-", `
 	if s.accept('-') {
 		at := s.pos
@@ -151,8 +151,8 @@ func (s *scanner) lastDate(f *fieldValue) (follow string, err error) {
 	return follow, nil
 }
 
-// hash reads what follows H: a range in brackets, a step, both or nothing. It stands for one value,
-// or for one first value of a stepped range, which the timer's id chooses.
+// hash parses what follows H: an optional range in brackets and an optional step. The timer's id
+// chooses the value, or the first value of the steps.
 func (s *scanner) hash(k *fieldKind, f *fieldValue, seed timer.ID) (follow string, err error) {
 	low, high := k.min, k.hashMax
 	if s.accept('(') {

@@ -7,9 +7,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Jitter returns how long after its due instant a fire runs, in milliseconds: uniform in [0,
-// limit], and always the same for the same timer and due instant, so that every replica and every
-// retry agree on it.
+// Jitter returns how long after its due instant a fire runs, in milliseconds. It is uniform in [0,
+// limit] and always the same for a timer and due instant. So all replicas and retries agree.
 func Jitter(id timer.ID, dueMS int64, limit timer.Duration) int64 {
 	span := ceilDurationMS(time.Duration(limit))
 	if span <= 0 {
@@ -21,7 +20,7 @@ func Jitter(id timer.ID, dueMS int64, limit timer.Duration) int64 {
 	return int64(hi)
 }
 
-// mix is the finalizer of SplitMix64: every bit of the input changes half of the output's.
+// mix is the finalizer of SplitMix64. Every input bit changes half of the output bits.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

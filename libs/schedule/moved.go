@@ -8,16 +8,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// stretch is what the instants of one excluded stretch were moved to.
+// stretch caches where the instants of one excluded stretch were moved.
 type stretch struct {
 	begin, anchorMS int64
-	due             []int64 // ascending, each once
+	due             []int64 // ascending, without duplicates
 }
 
-// stretches remembers some stretches: a search that looks back from every instant of a day would
-// work out the same ones each time. Its places are overwritten at will; what two searches put there
-// at once is equally right. Four are what is asked for in turn within a day, and 16 kB in the worst
-// case.
+// stretches is a small cache. Without it a backward search would recompute the same stretches for
+// every instant of a day. Entries are overwritten freely: concurrent searches store equal values. A
+// day needs four entries at most, which is 16 kB in the worst case.
 type stretches struct {
 	places    [4]atomic.Pointer[stretch]
 	nextPlace atomic.Uint32
@@ -37,8 +36,8 @@ func (s *stretches) put(known *stretch) {
 	s.places[s.nextPlace.Add(1)%uint32(len(s.places))].Store(known)
 }
 
-// moved returns the instants that those of an excluded stretch move to; at lies in it, and is one
-// of them, and it ends at open.
+// moved returns the target instants of an excluded stretch. at is an instant of the schedule in
+// that stretch, which ends at open.
 func (p *Parsed) moved(at, open, anchorMS int64) []int64 {
 	begin := p.stretchStart(at)
 	if known := p.movedCache.get(begin, anchorMS); known != nil {
@@ -60,8 +59,7 @@ func (p *Parsed) moved(at, open, anchorMS int64) []int64 {
 	return s.due
 }
 
-// move returns where an instant of the excluded stretch [begin, open) goes, timer.NeverMS if there
-// is no such place.
+// move returns where an instant of the excluded stretch [begin, open) moves, or timer.NeverMS.
 func (p *Parsed) move(dueMS, begin, open, anchorMS int64) int64 {
 	if p.excluded == timer.ExcludedNext {
 		return p.moveTo(dueMS, open)
@@ -71,14 +69,14 @@ func (p *Parsed) move(dueMS, begin, open, anchorMS int64) int64 {
 	}
 	to := p.moveTo(dueMS, begin-1)
 	if p.kind.OneShot() {
-		to = max(to, anchorMS) // before the timer was there is no time to fire
+		to = max(to, anchorMS) // no fire before the timer's activation
 	}
 	return to
 }
 
-// moveTo moves an instant to the day of the nearest allowed one: to its own time of that day, where
-// that is allowed, and else to the nearest allowed instant itself. On its own day there is nothing
-// to keep: its time is what is excluded.
+// moveTo moves an instant to the day of the nearest allowed instant. It keeps its time of day if
+// that is allowed there; otherwise it moves to the nearest allowed instant. On its own day its time
+// is excluded, so there is nothing to keep.
 func (p *Parsed) moveTo(dueMS, nearest int64) int64 {
 	at := floorDiv(dueMS, 1000)
 	if nearest == calendar.Never {
@@ -96,8 +94,8 @@ func (p *Parsed) moveTo(dueMS, nearest int64) int64 {
 	return nearest * 1000
 }
 
-// afterDelay returns the one instant of a fixed delay. Under the policy "skip" an excluded one is
-// as if it had run in no time: the next comes one delay later, so that the chain does not end.
+// afterDelay returns the only instant of a fixed delay. Under the policy "skip" an excluded instant
+// counts as a fire that took no time. The next one is a delay later, so the chain continues.
 func (p *Parsed) afterDelay(anchorMS int64) int64 {
 	due := max(anchorMS+p.everyMS, p.startMS)
 	for due < p.endMS && p.calendars != nil {

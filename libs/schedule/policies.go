@@ -7,9 +7,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// CheckPolicies tells whether the misfire and concurrency policies of a definition make sense. Its
-// error is a *timer.Error (invalid) that names the field ("misfire.policy",
-// "concurrency.max_queue", …).
+// CheckPolicies validates the misfire and concurrency policies of a definition. Its error is a
+// *timer.Error (invalid) that names the field ("misfire.policy", "concurrency.max_queue", …).
 func CheckPolicies(d *timer.Definition) error {
 	if err := checkMisfire(&d.Misfire); err != nil {
 		return err

@@ -10,14 +10,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// MaxPreview is the largest count that Preview takes, and MaxPreviewExcluded how many excluded
-// candidates it lists.
+// MaxPreview is the largest count of Preview. MaxPreviewExcluded is how many excluded instants it
+// lists.
 const (
 	MaxPreview         = 1000
 	MaxPreviewExcluded = 1000
 )
 
-// Forecast is what Preview tells. Its JSON is the API's.
+// Forecast is the result of Preview. Its JSON is part of the API.
 type Forecast struct {
 	Fires    []ForecastFire      `json:"fires"`
 	Excluded []ForecastExclusion `json:"excluded"`
@@ -26,24 +26,25 @@ type Forecast struct {
 // ForecastFire is one due instant.
 type ForecastFire struct {
 	Due time.Time `json:"due"` // UTC
-	// the same instant on the wall clock of the schedule's zone, RFC 3339; see localText.
+	// Local is the same instant on the wall clock of the schedule's zone, in RFC 3339; see
+	// localText.
 	Local string `json:"local"`
 }
 
-// ForecastExclusion is an instant that the schedule names and that is not due.
+// ForecastExclusion is an instant of the schedule that is not due.
 type ForecastExclusion struct {
-	// of a local time that does not exist: by the offset before the gap.
+	// Due of a missing local time uses the offset before the gap.
 	Due    time.Time `json:"due"`
 	Local  string    `json:"local"`
 	Reason string    `json:"reason"`
 }
 
-// Preview returns the first count due instants after fromMS, computed by Next, and what was
-// excluded up to the last of them: by a calendar (with what became of it), by a gap or by an
-// overlap. What lies outside the window is no candidate, and is not listed. Where there are fewer
-// instants than asked for, it lists what is excluded up to a year after the last. The list ends at
-// MaxPreviewExcluded. A schedule that counts fires ends where MaxFires says, as if none had been
-// made. The end of ctx ends the work.
+// Preview returns the first count due instants after fromMS, computed by Next. It also returns the
+// instants up to the last of these that a calendar, a gap or an overlap excluded.
+//
+// Instants outside the window are not listed. If there are fewer than count instants, exclusions
+// are listed up to a year after the last. At most MaxPreviewExcluded are listed. MaxFires applies
+// as if no fire had been created yet. Preview stops when ctx ends.
 func Preview(
 	ctx context.Context,
 	s timer.Schedule,
@@ -71,7 +72,7 @@ func Preview(
 	last := fromMS
 	for at := fromMS; len(out.Fires) < count; {
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("looking ahead: %w", err)
+			return nil, fmt.Errorf("previewing the schedule: %w", err)
 		}
 		if at = p.Next(at, anchorMS); at == timer.NeverMS {
 			last = min(max(last, p.startMS)+yearMS, maxMS)
@@ -87,20 +88,20 @@ func Preview(
 
 const yearMS = 366 * secondsPerDay * 1000
 
-// local shows an instant on the schedule's wall clock.
+// local formats an instant on the schedule's wall clock.
 func (p *Parsed) local(at time.Time) string {
 	return localText(at, p.zone.OffsetAt(at.Unix()))
 }
 
-// localText shows an instant by an offset. RFC 3339 has no seconds of offsets, which some zones had
-// up to 1972: they are left out of the offset, and so of the time, that the text be the same
+// localText formats an instant with an offset. Some zones had offsets with seconds until 1972,
+// which RFC 3339 cannot show. They are removed from offset and time, so that the text is the same
 // instant.
 func localText(at time.Time, offset int64) string {
 	return at.In(time.FixedZone("", int(offset-offset%secondsPerMinute))).
 		Format("2006-01-02T15:04:05.999Z07:00")
 }
 
-// exclusions lists what is excluded in (fromMS, toMS], ascending.
+// exclusions lists the excluded instants in (fromMS, toMS], ascending.
 func (p *Parsed) exclusions(
 	ctx context.Context,
 	fromMS, toMS, anchorMS int64,
@@ -118,7 +119,7 @@ func (p *Parsed) exclusions(
 	slices.SortStableFunc(out, func(a, b ForecastExclusion) int {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Reason, b.Reason))
 	})
-	out = slices.Compact(out) // several specs may name the same instant
+	out = slices.Compact(out) // several specs may have the same instant
 	return out[:min(len(out), MaxPreviewExcluded)], nil
 }
 
@@ -127,7 +128,7 @@ func (p *Parsed) exclusion(dueMS int64, reason string) ForecastExclusion {
 	return ForecastExclusion{Due: due, Local: p.local(due), Reason: reason}
 }
 
-// excludedByCalendars walks the candidates, excluded or not: a fixed delay has one.
+// excludedByCalendars lists the instants that calendars exclude. A fixed delay has at most one.
 func (p *Parsed) excludedByCalendars(
 	ctx context.Context,
 	fromMS, toMS, anchorMS int64,
@@ -142,14 +143,14 @@ func (p *Parsed) excludedByCalendars(
 	}
 	for at := fromMS; len(out) < MaxPreviewExcluded; {
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("looking for what is excluded: %w", err)
+			return nil, fmt.Errorf("listing excluded instants: %w", err)
 		}
 		if at = next(at); at > toMS {
 			return out, nil
 		}
 		second := floorDiv(at, 1000)
 		open := p.calendars.NextAllowed(second)
-		if open == second { // to just before the next excluded instant
+		if open == second { // continue just before the next excluded instant
 			at = max(at, millis(p.calendars.NextExcluded(second))-1)
 			continue
 		}
@@ -161,7 +162,7 @@ func (p *Parsed) excludedByCalendars(
 	return out, nil
 }
 
-// exclusionResult says what became of an instant that a calendar excludes.
+// exclusionResult describes what happened to an instant that a calendar excludes.
 func (p *Parsed) exclusionResult(dueMS, second, open, anchorMS int64) string {
 	var to int64
 	switch {

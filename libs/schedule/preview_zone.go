@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// overlaps lists what the overlap policy leaves out in (fromMS, toMS]: what the same spec has in
-// both passes and the policy in one.
+// overlaps lists the instants in (fromMS, toMS] that the overlap policy drops. The spec has them in
+// both passes, and the policy keeps one.
 func (p *Parsed) overlaps(w *wall, fromMS, toMS int64) []ForecastExclusion {
 	if !w.first && !w.second {
 		return nil
@@ -36,8 +36,8 @@ func (p *Parsed) overlaps(w *wall, fromMS, toMS int64) []ForecastExclusion {
 	return out
 }
 
-// droppedByOverlap lists the instants in (after, before) and in (fromMS, toMS] that one wall has and the
-// other has not.
+// droppedByOverlap lists the instants in (after, before) and in (fromMS, toMS] that both has and w
+// has not.
 func (p *Parsed) droppedByOverlap(
 	w, both *wall,
 	after, before, fromMS, toMS int64,
@@ -55,8 +55,8 @@ func (p *Parsed) droppedByOverlap(
 	return out
 }
 
-// droppedByGap lists the local times in (fromMS, toMS] that do not exist, under the policy that skips
-// them. Under "shift" none is left out.
+// droppedByGap lists the missing local times in (fromMS, toMS] under the policy "skip". Under
+// "shift" none is dropped.
 func (p *Parsed) droppedByGap(w *wall, fromMS, toMS int64) []ForecastExclusion {
 	if w.everyHour || w.shift {
 		return nil

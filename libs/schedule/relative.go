@@ -11,16 +11,16 @@ type once struct{ atMS int64 }
 
 func (o once) next(afterMS, anchorMS int64) int64 { return ifAfter(max(o.atMS, anchorMS), afterMS) }
 
-// delay is due so long after the anchor.
+// delay is due a fixed time after the anchor.
 type delay struct{ ms int64 }
 
 func (d delay) next(afterMS, anchorMS int64) int64 { return ifAfter(anchorMS+d.ms, afterMS) }
 
-// every is due at first + k × ms, k from 0; first is the anchor plus an offset.
+// every is due at anchor + offset + k × ms, k from 0.
 type every struct {
 	ms     int64
 	offset int64
-	anchor int64 // in place of the caller's, where fixed is set
+	anchor int64 // replaces the caller's anchor if fixed is set
 	fixed  bool
 }
 
@@ -48,7 +48,7 @@ func ifAfter(ms, afterMS int64) int64 {
 	return timer.NeverMS
 }
 
-// ceilMS rounds up: a fire is never early, not even by a part of a millisecond.
+// ceilMS rounds up: a fire must never be early, not even by part of a millisecond.
 func ceilMS(t time.Time) int64 {
 	ms := t.UnixMilli()
 	if t.After(time.UnixMilli(ms)) {

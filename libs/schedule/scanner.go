@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads a spec byte by byte. What it reads ends at end: a field never sees the next one.
+// scanner reads a spec byte by byte up to end, so that a field never reads the next.
 type scanner struct {
 	text     string
 	pos, end int
 }
 
-// word is a place in the text without white space.
+// word is a range of the text without white space.
 type word struct{ from, to int }
 
 func (s *scanner) words() []word {
@@ -38,7 +38,7 @@ func isBlank(b byte) bool { return b == ' ' || b >= '\t' && b <= '\r' }
 
 func (s *scanner) done() bool { return s.pos >= s.end }
 
-// peek returns the next byte in upper case, 0 at the end of the field.
+// peek returns the next byte in upper case, or 0 at the end of the field.
 func (s *scanner) peek() byte {
 	if s.done() {
 		return 0
@@ -50,7 +50,7 @@ func (s *scanner) peek() byte {
 	return b
 }
 
-// accept passes over a byte if it is the next.
+// accept skips the next byte if it is b.
 func (s *scanner) accept(b byte) bool {
 	if s.peek() != b {
 		return false
@@ -59,7 +59,7 @@ func (s *scanner) accept(b byte) bool {
 	return true
 }
 
-// number reads digits. A number too large for any field comes back as one that is.
+// number reads digits. A number too large for any field is returned as a too large value.
 func (s *scanner) number() (n int, ok bool) {
 	const large = 1_000_000
 	for ; s.peek() >= '0' && s.peek() <= '9'; s.pos++ {
@@ -69,7 +69,7 @@ func (s *scanner) number() (n int, ok bool) {
 	return n, ok
 }
 
-// letters returns the letters that follow, without passing over them.
+// letters returns the following letters without skipping them.
 func (s *scanner) letters() string {
 	i := s.pos
 	for i < s.end && (s.text[i]|0x20 >= 'a' && s.text[i]|0x20 <= 'z') {

@@ -8,20 +8,20 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Parsed is a schedule made ready to compute instants. It gives the same answers for ever, and is
-// safe for concurrent use.
+// Parsed is a schedule that is ready to compute instants. Its results never change. It is safe for
+// concurrent use.
 type Parsed struct {
 	kind        timer.ScheduleKind
-	parts       []instants // one for each spec of a cron, else one
-	activeParts []instants // those of them that calendars may allow; see setActiveParts
+	parts       []instants // one per spec of a cron, otherwise one
+	activeParts []instants // the parts that calendars may allow; see setActiveParts
 	zone        *zone.Table
 
-	startMS, endMS int64 // due instants lie in [startMS, endMS)
+	startMS, endMS int64 // due instants are in [startMS, endMS)
 	everyMS        int64 // of a fixed delay
 
-	calendars  *calendar.Set // nil where there are none
+	calendars  *calendar.Set // nil means none
 	excluded   timer.ExcludedPolicy
-	movedCache *stretches // where excluded instants move
+	movedCache *stretches // cache of the targets of moved instants
 }
 
 // instants is one source of due instants.
@@ -30,16 +30,15 @@ type instants interface {
 	next(afterMS, anchorMS int64) int64
 }
 
-// Inputs are what a schedule needs besides itself.
+// Inputs are what a schedule needs in addition to itself.
 type Inputs struct {
-	Timer     timer.ID         // the seed of H; 0 where there is no timer yet
-	Calendars []timer.Calendar // the contents of Schedule.Calendars, in its order
-	Zones     *zone.Database   // where time zones come from; nil is zone.Default
+	Timer     timer.ID         // seed of H; 0 if there is no timer yet
+	Calendars []timer.Calendar // contents of Schedule.Calendars, in the same order
+	Zones     *zone.Database   // source of time zones; nil means zone.Default
 }
 
-// Parse makes a schedule ready. It refuses what Check refuses, but for cron expressions that can be
-// read and never match; those have no instants. Its error is a *timer.Error (invalid) that names
-// the field.
+// Parse prepares a schedule. It rejects what Check rejects, except specs that never match; these
+// have no instants. Its error is a *timer.Error (invalid) that names the field.
 func Parse(s timer.Schedule, in Inputs) (*Parsed, error) {
 	p, err := parse(&s, in)
 	if err != nil {
@@ -70,7 +69,7 @@ func Parse(s timer.Schedule, in Inputs) (*Parsed, error) {
 	return p, nil
 }
 
-// parse is Parse without the calendars' contents.
+// parse is Parse without the contents of calendars.
 func parse(s *timer.Schedule, in Inputs) (*Parsed, error) {
 	if err := checkFields(s); err != nil {
 		return nil, err
@@ -122,9 +121,8 @@ func (p *Parsed) addSpecs(s *timer.Schedule, seed timer.ID) error {
 	return nil
 }
 
-// newInterval returns the instants of a fixed rate. An anchor that the schedule names is due
-// itself, if there is no phase; the first activation is not: whoever asks for every 10 minutes gets
-// the first after 10 minutes.
+// newInterval returns the instants of a fixed rate. An explicit anchor is due itself if there is no
+// phase. The first activation is not: an interval of 10 minutes is first due after 10 minutes.
 func newInterval(s *timer.Schedule) every {
 	e := every{
 		ms:     time.Duration(s.Every).Milliseconds(),
@@ -139,14 +137,13 @@ func newInterval(s *timer.Schedule) every {
 	return e
 }
 
-// Next returns the first due instant (unix ms) strictly after afterMS, timer.NeverMS when there is
-// none. anchorMS is where relative schedules count from, the timer's first activation: a delay ends
-// so long after it, @every and an interval without an anchor of its own are due in steps from it,
-// and an instant before it is due at the anchor itself. For a fixed delay it is the end of the last
-// fire, and there is one instant only. Instants that several specs have in common come once.
+// Next returns the first due instant (Unix ms) strictly after afterMS, or timer.NeverMS. anchorMS
+// is the origin of relative schedules: the timer's first activation. A delay ends that long after
+// it. @every, and an interval without its own anchor, step from it. An "at" before it is due at the
+// anchor. For a fixed delay it is the end of the last fire, and there is only one instant.
 //
-// The due instants are a set that does not depend on afterMS: whoever asks in steps gets what one
-// who asks at once gets.
+// The due instants are a set that does not depend on afterMS, and instants that several specs share
+// occur once.
 func (p *Parsed) Next(afterMS, anchorMS int64) int64 {
 	var due int64
 	switch {
@@ -163,8 +160,7 @@ func (p *Parsed) Next(afterMS, anchorMS int64) int64 {
 	return due
 }
 
-// candidate returns the first instant after afterMS that lies in the window, whatever calendars say
-// of it.
+// candidate returns the first instant after afterMS in the window, ignoring calendars.
 func (p *Parsed) candidate(afterMS, anchorMS int64) int64 {
 	return p.firstOf(p.parts, afterMS, anchorMS)
 }
@@ -181,5 +177,5 @@ func (p *Parsed) firstOf(parts []instants, afterMS, anchorMS int64) int64 {
 	return first
 }
 
-// Location returns the zone that the schedule's local times are of.
+// Location returns the zone of the schedule's local times.
 func (p *Parsed) Location() *time.Location { return p.zone.Location() }

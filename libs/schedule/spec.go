@@ -16,13 +16,13 @@ const (
 	maxFields = 7 // second first, year last
 )
 
-// parsedSpec is what a spec asks for: one of the two.
+// parsedSpec is a parsed spec: a cron or an interval.
 type parsedSpec struct {
 	cron  *cron
-	every time.Duration // of an @every; 0 else
+	every time.Duration // duration of an @every; otherwise 0
 }
 
-// syntaxError says where a spec cannot be read, and what would have been right there.
+// syntaxError is where a spec is invalid, and what was expected there.
 type syntaxError struct {
 	at              int // byte offset into the spec
 	expected, found string
@@ -32,7 +32,7 @@ func (e *syntaxError) Error() string {
 	return fmt.Sprintf("at %d: expected %s, found %s", e.at, e.expected, e.found)
 }
 
-// parseSpec reads one spec. Its error is a *syntaxError. seed spreads H.
+// parseSpec parses one spec. Its error is a *syntaxError. seed spreads H.
 func parseSpec(text string, seed timer.ID) (parsedSpec, error) {
 	s := scanner{text: text}
 	words := s.words()
@@ -68,7 +68,7 @@ func parseFields(s *scanner, words []word, seed timer.ID) (parsedSpec, error) {
 	}
 	fields := make([]string, 0, maxFields)
 	if len(words) == minFields {
-		fields = append(fields, "0") // at the full minute
+		fields = append(fields, "0") // at second 0
 	}
 	for _, w := range words {
 		fields = append(fields, s.text[w.from:w.to])
@@ -89,7 +89,7 @@ func parseFields(s *scanner, words []word, seed timer.ID) (parsedSpec, error) {
 	return parsedSpec{cron: c}, nil
 }
 
-// descriptors reads the names of common specs, and @every.
+// descriptors parses the names of common specs, and @every.
 var descriptors = robfig.NewParser(robfig.Descriptor)
 
 func parseDescriptor(s *scanner, words []word) (parsedSpec, error) {
@@ -113,8 +113,8 @@ func parseDescriptor(s *scanner, words []word) (parsedSpec, error) {
 	return parsedSpec{cron: fromStandard(spec)}, nil
 }
 
-// parseEvery reads the duration of an @every. Seconds are the finest step that a cron has:
-// robfig/cron makes a second of less, and drops parts of one, which is refused here.
+// parseEvery parses the duration of an @every. It rejects fractions of a second, which robfig/cron
+// would round to whole seconds.
 func parseEvery(s *scanner, words []word) (parsedSpec, error) {
 	const duration = "a duration such as \"90s\", \"1h30m\" or \"1d\""
 	switch len(words) {

@@ -7,14 +7,14 @@ import (
 	robfig "github.com/robfig/cron/v3"
 )
 
-// starBit is what robfig/cron sets in a field of * or ?, with no step or one of 1.
+// starBit is set by robfig/cron for * or ? without a step or with the step 1.
 const starBit = 1 << 63
 
 const allFields = robfig.Second | robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow
 
-// standardSpec reads a spec of six fields by robfig/cron. It returns false for specs that only the
-// extensions of this package explain, and for wrong ones: then each field is read by itself, and
-// what is wrong is found where it stands.
+// standardSpec parses a spec of six fields with robfig/cron. It returns false for invalid specs,
+// and for specs that need the extensions of this package. Then each field is parsed by itself,
+// which locates the error.
 func standardSpec(fields []string) (*cron, bool) {
 	for i, text := range fields {
 		if !cronFields[i].isStandard(text) {
@@ -30,7 +30,7 @@ func standardSpec(fields []string) (*cron, bool) {
 	return c, true
 }
 
-// standard is standardSpec of one field, and returns its bits.
+// standard is standardSpec for one field. It returns the bits of the field.
 func (k *fieldKind) standard(text string) (bits uint64, ok bool) {
 	if k.option == 0 || !k.isStandard(text) {
 		return 0, false
@@ -48,9 +48,9 @@ func parseStandard(text string, fields robfig.ParseOption) (*robfig.SpecSchedule
 	return spec, ok && err == nil
 }
 
-// isStandard tells whether a field has a shape that robfig/cron and this package read the same way.
-// By itself that package also takes empty items, signs before numbers, whatever follows a star, and
-// steps of any length.
+// isStandard reports whether robfig/cron and this package parse a field in the same way.
+// robfig/cron also accepts empty items, signs before numbers, anything after a star, and steps of
+// any size.
 func (k *fieldKind) isStandard(text string) bool {
 	for item := range strings.SplitSeq(text, ",") {
 		values, step, stepped := strings.Cut(item, "/")
@@ -71,7 +71,7 @@ func (k *fieldKind) isStandard(text string) bool {
 	return true
 }
 
-// isWord tells whether a text is a number or a name.
+// isWord reports whether a text is a number or a name.
 func isWord(text string) bool {
 	for i := range len(text) {
 		if c := text[i] | 0x20; (c < 'a' || c > 'z') && (text[i] < '0' || text[i] > '9') {
@@ -81,16 +81,16 @@ func isWord(text string) bool {
 	return text != ""
 }
 
-// maxStep returns the largest step that gets from one value of the field to another.
+// maxStep returns the largest step that reaches a second value of the field.
 func (k *fieldKind) maxStep() int { return k.starMax - k.min }
 
-// isRhythm tells whether a field is * or */n and no list, which asks for a rhythm and not for times
-// of day.
+// isRhythm reports whether a field is * or */n, and not a list. Such an hour field means a rhythm
+// instead of times of day.
 func isRhythm(text string) bool {
 	return (text[0] == '*' || text[0] == '?') && !strings.Contains(text, ",")
 }
 
-// fromStandard returns what robfig/cron read. Only a star without a step is known for one.
+// fromStandard converts the result of robfig/cron. It recognizes only a star without a step.
 func fromStandard(s *robfig.SpecSchedule) *cron {
 	c := &cron{years: everyYear}
 	for i := range cronFields {

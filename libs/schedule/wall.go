@@ -5,21 +5,21 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// wall is due when the wall clock of a zone shows what a cron asks for, under the policies for what
-// it skips and repeats.
+// wall is due when the wall clock of a zone matches a cron, subject to the gap and overlap
+// policies.
 type wall struct {
 	*cron
 
 	zone   *zone.Table
-	shift  bool // a gap that swallows matches is due once, when it ends
-	first  bool // repeated matches are due in the first pass,
-	second bool // in the second; in both where neither is set
+	shift  bool // a gap that contains matches is due once, at its end
+	first  bool // repeated matches are due in the first pass
+	second bool // or in the second; in both if neither is set
 }
 
 func newWall(c *cron, z *zone.Table, s *timer.Schedule) *wall {
 	w := &wall{cron: c, zone: z}
 	if c.everyHour {
-		return w // it asks for every instant whose local time matches, in a pass of its own or not
+		return w // every instant with a matching local time is due, in any pass
 	}
 	w.shift = s.Gap != timer.GapSkip
 	w.first = s.Overlap == "" || s.Overlap == timer.OverlapFirst
@@ -27,9 +27,8 @@ func newWall(c *cron, z *zone.Table, s *timer.Schedule) *wall {
 	return w
 }
 
-// next looks for the match on the wall clock first, as if it had no changes, and then goes to the
-// stretch between two changes of the zone that shows it. So it costs the same in the next hour and
-// in a hundred years.
+// next first searches the wall clock as if the zone never changed. Then it goes to the stretch of
+// the zone that shows the match. So its cost does not depend on the distance.
 func (w *wall) next(afterMS, _ int64) int64 {
 	if afterMS >= maxMS {
 		return timer.NeverMS
@@ -39,7 +38,7 @@ func (w *wall) next(afterMS, _ int64) int64 {
 	for i := z.At(at); ; {
 		begin, end, offset := z.Start(i), z.End(i), z.Offset(i)
 		from, to := at+offset, end+offset
-		behind := to // local times from here on come in later stretches
+		behind := to // local times from here on belong to later stretches
 		if i > 0 {
 			was := z.Offset(i - 1)
 			if at == begin && w.shift && w.anyBetween(begin+was, begin+offset) {
@@ -65,7 +64,7 @@ func (w *wall) next(afterMS, _ int64) int64 {
 			return timer.NeverMS
 		}
 		switch i++; {
-		case from > behind: // the next stretch begins with local times that were not searched
+		case from > behind: // the next stretch begins with local times not searched yet
 		case match == none:
 			return timer.NeverMS
 		default:
@@ -75,7 +74,7 @@ func (w *wall) next(afterMS, _ int64) int64 {
 	}
 }
 
-// anyBetween tells whether there is a match among the local times [from, to).
+// anyBetween reports whether a local time in [from, to) matches.
 func (w *wall) anyBetween(from, to int64) bool {
 	if from >= to {
 		return false
@@ -84,8 +83,7 @@ func (w *wall) anyBetween(from, to int64) bool {
 	return match != none && match < to
 }
 
-// inTime returns an instant in milliseconds if it lies before the end of the years that schedules
-// know.
+// inTime converts seconds to milliseconds, or returns timer.NeverMS after the end of maxYear.
 func inTime(unix int64) int64 {
 	if unix*1000 >= maxMS {
 		return timer.NeverMS

@@ -7,17 +7,18 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Warning is about a schedule that can be kept and that nobody can have meant.
+// Warning describes a valid schedule that cannot be what the user meant.
 type Warning struct {
-	Field   string // as in errors: "schedule.end_at"
+	Field   string // as in errors, for example "schedule.end_at"
 	Message string
 }
 
-// Warnings tells whether a schedule, or one of several cron expressions of it, is never due after
-// an instant, and why. afterMS and anchorMS are those of Next. With the millisecond before the
-// timer's activation and with the activation itself, a warning says that the timer will never fire.
-// It returns nil where everything is due at some time. MaxFires does not count. It costs a few
-// calls of Next for each cron expression, and is safe for concurrent use.
+// Warnings reports whether a schedule, or one of several cron expressions, is never due after an
+// instant, and why. afterMS and anchorMS are those of Next. To test whether a timer never fires,
+// pass the millisecond before its activation, and the activation.
+//
+// It returns nil if everything is due at some time, and ignores MaxFires. It costs a few calls of
+// Next per expression, and is safe for concurrent use.
 func (p *Parsed) Warnings(afterMS, anchorMS int64) []Warning {
 	if p.Next(afterMS, anchorMS) == timer.NeverMS {
 		field, why := p.whyNever(afterMS, anchorMS)
@@ -31,7 +32,7 @@ func (p *Parsed) Warnings(afterMS, anchorMS int64) []Warning {
 		one := *p
 		one.parts = p.parts[i : i+1]
 		if one.excluded == timer.ExcludedNext || one.excluded == timer.ExcludedPrevious {
-			one.movedCache = new(stretches) // p remembers where the instants of all parts move
+			one.movedCache = new(stretches) // the cache of p is for the instants of all parts
 		} else if one.calendars != nil {
 			one.setActiveParts()
 		}
@@ -43,8 +44,8 @@ func (p *Parsed) Warnings(afterMS, anchorMS int64) []Warning {
 	return out
 }
 
-// whyNever takes away the limits of a schedule that is never due, one after the other. The first
-// without which it is due is why.
+// whyNever removes the limits of a schedule that is never due, one after the other. The first limit
+// without which it is due is the reason.
 func (p *Parsed) whyNever(afterMS, anchorMS int64) (field, why string) {
 	if p.calendars != nil {
 		open := *p
