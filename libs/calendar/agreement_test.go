@@ -18,14 +18,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/calendar"
 )
 
-// icsQuestion is what recurring-ical-events is asked.
+// icsQuestion is a question to recurring-ical-events.
 type icsQuestion struct {
 	File string `json:"ics"`
 	Zone string `json:"zone"`
-	From string `json:"from"` // the first day,
-	To   string `json:"to"`   // and the one after the last
+	From string `json:"from"` // first day
+	To   string `json:"to"`   // the day after the last
 
-	want []string // what this package says
+	want []string // this package's answer
 }
 
 // TestICSAgreesWithPython compares the days of random files with recurring-ical-events: events by
@@ -87,9 +87,9 @@ func TestICSAgreesWithPython(t *testing.T) {
 	t.Logf("%d files, %d days", len(questions), days)
 }
 
-// compared leaves out days on which Python is wrong: a time that does not exist in a zone of the
-// file's own, which dateutil reads there, is one by the offset behind the gap, where RFC 5545
-// (3.3.5) and Python's own zones take the one before it.
+// compared removes days on which Python is wrong. For a missing local time in a zone defined by the
+// file, dateutil uses the offset after the gap. RFC 5545 (3.3.5) and Python's own zones use the
+// offset before it.
 func (q icsQuestion) compared(days []string) []string {
 	if !strings.Contains(q.File, "TZID=Home") {
 		return days
@@ -102,8 +102,8 @@ func (q icsQuestion) compared(days []string) []string {
 	})
 }
 
-// randomQuestion makes a file of one event with its changes, and asks for the days that this
-// package is sure of.
+// randomQuestion creates a file of one event with changes, and asks for days that this package must
+// know.
 func randomQuestion(t *testing.T, r *rand.Rand) icsQuestion {
 	t.Helper()
 	kind := []string{";VALUE=DATE", "", "Z", ";TZID=Home", ";TZID=" + icsZones[r.IntN(len(icsZones))], ";TZID=" + icsZones[r.IntN(len(icsZones))]}[r.IntN(6)]

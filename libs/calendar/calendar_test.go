@@ -27,8 +27,7 @@ func show(unix int64) string {
 	return time.Unix(unix, 0).UTC().Format(time.RFC3339)
 }
 
-// office is weekdays from nine to five in Berlin, and on the Saturday that makes up for a bridge
-// day.
+// office is nine to five on weekdays in Berlin, and on a make-up Saturday.
 func office() timer.Calendar {
 	return timer.Calendar{
 		Name: "office",
@@ -140,9 +139,9 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesAgreeWithAWalk compares the searches with one that tries minute after minute, through
-// changes of the zone.
-func TestRulesAgreeWithAWalk(t *testing.T) {
+// TestRulesMatchAModel compares the searches with a search minute by minute, through changes of the
+// zone.
+func TestRulesMatchAModel(t *testing.T) {
 	t.Parallel()
 	berlin := office()
 	night := timer.Calendar{

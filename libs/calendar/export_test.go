@@ -1,7 +1,7 @@
 package calendar
 
-// Steps returns how many days and stretches a search for the next allowed instant looks at, 0 where
-// the answer is remembered.
+// Steps returns how many days and stretches a search for the next allowed instant visits. It is 0
+// if the answer is cached.
 func (s *Set) Steps(unix int64) int {
 	steps := 0
 	if !s.excludedCache.Load().has(unix) {
@@ -10,7 +10,7 @@ func (s *Set) Steps(unix int64) int {
 	return steps
 }
 
-// StepsBack is Steps of the last allowed instant before.
+// StepsBack is like Steps for the previous allowed instant.
 func (s *Set) StepsBack(unix int64) int {
 	steps := 0
 	if !s.excludedCache.Load().has(unix) {

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// file makes an iCalendar file of events, each given by its lines without BEGIN and END.
+// file returns an iCalendar file of events, each given by its lines without BEGIN and END.
 func file(events ...string) string {
 	out := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//test//EN\r\n"
 	for i, e := range events {
@@ -26,14 +26,14 @@ func file(events ...string) string {
 	return out + "END:VCALENDAR\r\n"
 }
 
-// homeZone is a zone of the file's own, which changes its clock unlike any other.
+// homeZone is a zone defined in the file, with unusual clock changes.
 const homeZone = "BEGIN:VTIMEZONE\nTZID:Home\n" +
 	"BEGIN:STANDARD\nDTSTART:19701025T000000\nTZOFFSETFROM:+0430\nTZOFFSETTO:+0300\nRRULE:FREQ=YEARLY;BYMONTH=10;BYDAY=-1SU\nEND:STANDARD\n" +
 	"BEGIN:DAYLIGHT\nDTSTART:19700329T000000\nTZOFFSETFROM:+0300\nTZOFFSETTO:+0430\nRRULE:FREQ=YEARLY;BYMONTH=3;BYDAY=-1SU\nEND:DAYLIGHT\n" +
 	"END:VTIMEZONE\n"
 
-// own makes a file with zones of its own: Home changes its clock by an hour and a half, Fixed
-// never, and Some did five times up to March 2025.
+// own returns a file with its own zones: Home changes its clock by an hour and a half, Fixed never,
+// and Some changed five times up to March 2025.
 func own(events ...string) string {
 	zones := homeZone + "BEGIN:VTIMEZONE\nTZID:Fixed\nBEGIN:STANDARD\nDTSTART:19700101T000000\nTZOFFSETFROM:+0500\nTZOFFSETTO:+0500\nEND:STANDARD\nEND:VTIMEZONE\n" +
 		"BEGIN:VTIMEZONE\nTZID:Some\nBEGIN:STANDARD\nDTSTART:19700101T000000\nTZOFFSETFROM:+0500\nTZOFFSETTO:+0500\nEND:STANDARD\n" +
@@ -48,7 +48,7 @@ func own(events ...string) string {
 	)
 }
 
-// parse reads a file in November 2026.
+// parse reads a file as if in November 2026.
 func parse(t *testing.T, text, zone string) *calendar.ICSDates {
 	t.Helper()
 	got, err := calendar.ParseICS(strings.NewReader(text), in(zone))
@@ -428,7 +428,7 @@ func TestEndlessRulesEnd(t *testing.T) {
 	}
 }
 
-// TestDatesAreThoseOfTheCalendarsZone: what the file says of zones is for calendars that have none.
+// TestDatesAreThoseOfTheCalendarsZone: zones in the file apply only to calendars without a zone.
 func TestDatesAreThoseOfTheCalendarsZone(t *testing.T) {
 	t.Parallel()
 	utc := file("DTSTART:20261224T230000Z\nDTEND:20261225T230000Z")

@@ -24,10 +24,10 @@ var icsZones = []string{
 	"UTC",
 }
 
-// TestRulesAreOfTheirOwnWallClock: as the file writes them, the days of an event do not depend on
-// the zone that it names, however odd its midnights are. So files that differ in the zone only have
-// the same days, and in UTC they are those of a calendar in UTC.
-func TestRulesAreOfTheirOwnWallClock(t *testing.T) {
+// TestRulesUseTheirOwnWallClock: as written in the file, the days of an event do not depend on its
+// zone, even with unusual midnights. So files that differ only in the zone have the same days. In
+// UTC they are those of a calendar in UTC.
+func TestRulesUseTheirOwnWallClock(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		days := func(kind, zone string) string {
@@ -44,19 +44,19 @@ func TestRulesAreOfTheirOwnWallClock(t *testing.T) {
 	}
 }
 
-// randomEvent is an event that recurs. Its times are those of its wall clock.
+// randomEvent is a recurring event. Its times are on its own wall clock.
 type randomEvent struct {
 	r     *rand.Rand
-	kind  string // what follows the name of a property with a time
+	kind  string // text after the name of a property with a time
 	date  bool
-	local bool   // UNTIL is a local time, also of a zone
-	z     string // what follows a time
+	local bool   // UNTIL is a local time, even with a zone
+	z     string // suffix of a time
 	start time.Time
-	lines []string // of the event
-	more  []string // other events
+	lines []string // lines of the event
+	more  []string // further events
 }
 
-// newRandomEvent returns an event of a kind of times: what follows the name of a property, or Z.
+// newRandomEvent returns an event. kind is the text after the name of a property, or Z.
 func newRandomEvent(r *rand.Rand, kind string, local bool) *randomEvent {
 	e := &randomEvent{r: r, kind: kind, date: kind == ";VALUE=DATE", local: local}
 	if kind == "Z" {
@@ -72,7 +72,7 @@ func newRandomEvent(r *rand.Rand, kind string, local bool) *randomEvent {
 		0,
 		time.UTC,
 	)
-	if r.IntN(4) == 0 { // a day around which clocks change
+	if r.IntN(4) == 0 { // a day near clock changes
 		e.start = time.Date(
 			2025,
 			[]time.Month{time.March, time.September, time.October, time.November}[r.IntN(4)],
@@ -97,7 +97,7 @@ func newRandomEvent(r *rand.Rand, kind string, local bool) *randomEvent {
 	return e
 }
 
-// at writes a time of the event, from the parameters on.
+// at formats a time of the event, including parameters.
 func (e *randomEvent) at(t time.Time) string { return e.kind + ":" + e.text(t) }
 
 func (e *randomEvent) text(t time.Time) string {
@@ -131,8 +131,8 @@ func (e *randomEvent) recur() {
 	for range r.IntN(3) {
 		e.lines = append(e.lines, "EXDATE"+e.at(some()))
 	}
-	// Of times, a date stands for the whole day, and leaves a changed occurrence alone. For Python,
-	// one at midnight is named by it, too.
+	// For events with times, an EXDATE of a date removes the whole day, but no changed occurrences.
+	// Python also takes it for an occurrence at midnight.
 	if e.start.Hour() > 0 && r.IntN(8) == 0 {
 		e.lines = append(e.lines, "EXDATE;VALUE=DATE:"+some().Format("20060102"))
 	}
@@ -157,8 +157,8 @@ func (e *randomEvent) recur() {
 	}
 }
 
-// rule returns a random rule that the event's start is in, and a distance in days at which it may
-// well recur.
+// rule returns a random rule that includes the event's start, and a distance in days of likely
+// recurrences.
 func (e *randomEvent) rule() (rule string, step int) {
 	r := e.r
 	day := strings.ToUpper(e.start.Weekday().String()[:2])
@@ -208,7 +208,7 @@ func (e *randomEvent) rule() (rule string, step int) {
 		parts = append(parts, fmt.Sprintf("COUNT=%d", 1+r.IntN(60)))
 	case 1, 2:
 		switch {
-		case e.date, e.kind == "" && e.z == "", e.local: // as DTSTART is
+		case e.date, e.kind == "" && e.z == "", e.local: // like DTSTART
 			parts = append(parts, "UNTIL="+e.text(until))
 		default:
 			parts = append(parts, "UNTIL="+until.Format("20060102T150405Z"))
@@ -227,7 +227,7 @@ func (e *randomEvent) ofMonth(day string) []string {
 	case 2:
 		return []string{"BYDAY=" + day, fmt.Sprintf("BYSETPOS=%d", nth)}
 	case 3:
-		return []string{"BYDAY=MO,TU,WE,TH,FR", "BYSETPOS=-1"} // DTSTART may be none of it
+		return []string{"BYDAY=MO,TU,WE,TH,FR", "BYSETPOS=-1"} // DTSTART need not match it
 	}
 	return nil
 }

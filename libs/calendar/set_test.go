@@ -31,8 +31,7 @@ func hoursOf(zone, from, to string) timer.Calendar {
 
 func week() []string { return []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"} }
 
-// TestNothingInCommonIsFoundInFewSteps counts steps: every day of 174 years is 63,000 of each
-// calendar.
+// TestNothingInCommonIsFoundInFewSteps counts steps: 174 years have 63,000 days per calendar.
 func TestNothingInCommonIsFoundInFewSteps(t *testing.T) {
 	t.Parallel()
 	at := unix(t, "2026-01-01T00:00:00Z")
@@ -169,7 +168,7 @@ func TestTimesOfAnotherZoneMeet(t *testing.T) {
 	}
 }
 
-func TestLongStretchesAreRemembered(t *testing.T) {
+func TestLongStretchesAreCached(t *testing.T) {
 	t.Parallel()
 	var dates []string
 	for d := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); len(dates) < timer.MaxCalendarDates; d = d.AddDate(0, 0, 1) {
@@ -206,10 +205,9 @@ func TestLongStretchesAreRemembered(t *testing.T) {
 	require.Equal(t, "2025-01-01T00:00:00Z", show(s.NextExcluded(unix(t, "2025-01-01T00:00:00Z"))))
 }
 
-// TestSetsAgreeWithAWalk compares sets of random calendars of several zones with a search that
-// tries minute after minute. The calendars have nearly nothing in common, so that every way of
-// searching is taken.
-func TestSetsAgreeWithAWalk(t *testing.T) {
+// TestSetsMatchAModel compares sets of random calendars in several zones with a search minute by
+// minute. The calendars have hardly any time in common, so that every kind of search is used.
+func TestSetsMatchAModel(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(11, 12))
 	zones := []string{
@@ -303,8 +301,8 @@ func TestSetsAgreeWithAWalk(t *testing.T) {
 	}
 }
 
-// BenchmarkNothingInCommon is what it costs to find out that calendars of three zones have no time
-// in common up to 2199.
+// BenchmarkNothingInCommon is the cost of finding that calendars of three zones have no time in
+// common up to 2199.
 func BenchmarkNothingInCommon(b *testing.B) {
 	s := setOf(
 		b,

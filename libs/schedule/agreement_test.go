@@ -40,7 +40,7 @@ func TestAgreesWithQuartz(t *testing.T) {
 			hour = wrapped(r, 0, 23)
 		}
 		kind := r.IntN(11)
-		// Quartz keeps the time of day that it had reached when such a day takes it to another one.
+		// Quartz keeps the time of day it had reached if such a day moves it to another one.
 		if kind < 7 {
 			second, minute, hour = strconv.Itoa(
 				r.IntN(60),
@@ -57,11 +57,11 @@ func TestAgreesWithQuartz(t *testing.T) {
 			date = fmt.Sprintf("L-%d", 1+r.IntN(27))
 		case 2:
 			date = "LW"
-		case 3: // from between a Sunday and its Monday, Quartz misses the Monday
+		case 3: // starting between a Sunday and its Monday, Quartz misses the Monday
 			date = fmt.Sprintf("%dW", 1+r.IntN(28))
 			from := time.UnixMilli(q.fromMS).UTC()
 			q.fromMS = time.Date(from.Year(), from.Month(), 0, 0, 0, 0, 0, time.UTC).UnixMilli()
-		case 4: // the same here, where the Monday may be the last of the month
+		case 4: // likewise where the Monday may be the last of the month
 			date = fmt.Sprintf("L-%dW", 1+r.IntN(27))
 			from := time.UnixMilli(q.fromMS).UTC()
 			q.fromMS = time.Date(from.Year(), from.Month(), 1, 0, 0, 0, 0, time.UTC).UnixMilli()
@@ -121,8 +121,7 @@ func TestAgreesWithPython(t *testing.T) {
 		"Asia/Tehran",
 		"Asia/Amman",
 	}
-	// of the others, which change at midnight or by half an hour, cronsim loses its way within a
-	// starred hour.
+	// In zones that change at midnight or by half an hour, cronsim is wrong within a starred hour.
 	const whole = 8
 	questions := make([]question, 3000)
 	for i := range questions {
@@ -133,7 +132,7 @@ func TestAgreesWithPython(t *testing.T) {
 			count:   5,
 		}
 		table := changes(t, q.zone)
-		if len(table) > 0 && r.IntN(2) == 0 { // from a day before the clock changes
+		if len(table) > 0 && r.IntN(2) == 0 { // from one day before a clock change
 			q.fromMS = table[r.IntN(len(table))] - r.Int64N(36*3_600_000)/60_000*60_000
 		}
 		dates := []string{"*", "*", "*", "L", "LW", list(r, 1, 31)}[r.IntN(6)]
@@ -183,7 +182,7 @@ func TestAgreesWithPython(t *testing.T) {
 	}, filepath.Join(dir, "python", "bin", "python"), filepath.Join("oracle", "oracle.py"))
 }
 
-// changes returns when a zone's clock changed between oracleFrom and oracleTo.
+// changes returns the clock changes of a zone between oracleFrom and oracleTo.
 func changes(t *testing.T, name string) (out []int64) {
 	t.Helper()
 	loc, err := time.LoadLocation(name)
@@ -198,7 +197,7 @@ func changes(t *testing.T, name string) (out []int64) {
 		case end.After(at):
 			out = append(out, end.UnixMilli())
 			at = end
-		default: // a mistake of ZoneBounds: see package zone
+		default: // an error of ZoneBounds: see package zone
 			at = at.Add(time.Hour)
 		}
 	}

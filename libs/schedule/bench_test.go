@@ -11,11 +11,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// start is where benchmarks ask from: 2026-01-01.
+// start is where benchmarks start: 2026-01-01.
 const start = int64(1_767_225_600_000)
 
-// BenchmarkNext asks again and again from the same instant, the farther the search the better: any
-// spec must be below 20 µs.
+// BenchmarkNext repeats a search from the same instant. Every spec must take less than 20 µs,
+// however far the search goes.
 func BenchmarkNext(b *testing.B) {
 	const berlin = "Europe/Berlin"
 	for _, bb := range []struct {
@@ -58,7 +58,7 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// BenchmarkNextUnderCalendars is Next where a weekend lies between.
+// BenchmarkNextUnderCalendars is Next across a weekend.
 func BenchmarkNextUnderCalendars(b *testing.B) {
 	saturday := time.Date(2026, 5, 16, 0, 0, 0, 0, time.UTC).UnixMilli() - 1
 	for _, spec := range []string{"0 10 * * *", "*/5 * * * *", "* * * * * *", "0 10 1 * *"} {
@@ -76,8 +76,8 @@ func BenchmarkNextUnderCalendars(b *testing.B) {
 	}
 }
 
-// BenchmarkNoCommonTime is what it costs, without anything remembered, to find out that calendars
-// never allow any time of a schedule. It is below a millisecond, in one zone or in several.
+// BenchmarkNoCommonTime is the cost, without a cache, of finding that calendars never allow any
+// time of a schedule. It is below a millisecond, in one zone or several.
 func BenchmarkNoCommonTime(b *testing.B) {
 	at := func(zone, from, to string) timer.Calendar {
 		return timer.Calendar{
@@ -97,7 +97,7 @@ func BenchmarkNoCommonTime(b *testing.B) {
 	} {
 		for _, policy := range []timer.ExcludedPolicy{timer.ExcludedSkip, timer.ExcludedNext, timer.ExcludedPrevious} {
 			if policy != timer.ExcludedSkip && strings.HasPrefix(bb.name, "spec") {
-				continue // there is an instant to move it to
+				continue // a moved instant exists
 			}
 			b.Run(bb.name+" "+string(policy), func(b *testing.B) {
 				s, in := under(cronOf("Europe/Berlin", bb.spec), policy, bb.calendars...)
@@ -112,7 +112,8 @@ func BenchmarkNoCommonTime(b *testing.B) {
 	}
 }
 
-// BenchmarkExpandHour makes the 3600 instants of an hour of an every-second cron: below 1 ms.
+// BenchmarkExpandHour computes the 3600 instants of an hour of an every-second cron in less than 1
+// ms.
 func BenchmarkExpandHour(b *testing.B) {
 	for _, zone := range []string{"", "Europe/Berlin"} {
 		b.Run(zone, func(b *testing.B) {
@@ -132,7 +133,7 @@ func BenchmarkExpandHour(b *testing.B) {
 	}
 }
 
-// BenchmarkCheck is what it costs to find out that a spec never matches: below 1 ms.
+// BenchmarkCheck is the cost of finding that a spec never matches: below 1 ms.
 func BenchmarkCheck(b *testing.B) {
 	for _, spec := range []string{"0 0 30 2 *", "0 0 0 ? 2 6#5 2026-2030", "0 0 31 4,6,9,11 *"} {
 		b.Run(spec, func(b *testing.B) {
@@ -157,7 +158,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// BenchmarkPreviewOfNoCommonTime is a preview of which nothing is due: well below 50 ms.
+// BenchmarkPreviewOfNoCommonTime previews a schedule that is never due: well below 50 ms.
 func BenchmarkPreviewOfNoCommonTime(b *testing.B) {
 	nine := timer.Calendar{
 		Name:         "nine",

@@ -21,7 +21,7 @@ func TestCheck(t *testing.T) {
 	tests := []struct {
 		name       string
 		s          timer.Schedule
-		field, msg string // empty: it passes
+		field, msg string // empty means valid
 	}{
 		{"cron", cronOf("Europe/Berlin", "*/5 * * * *", "@every 1h30m"), "", ""},
 		{"at", timer.Schedule{Kind: timer.KindAt, At: &at}, "", ""},

@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// under returns a schedule under calendars, and the inputs with them.
+// under returns a schedule under calendars, and the matching inputs.
 func under(
 	s timer.Schedule,
 	policy timer.ExcludedPolicy,
@@ -324,9 +324,9 @@ func TestExcludedInstants(t *testing.T) {
 	}
 }
 
-// TestTimesOfOtherZones compares with a walk through all candidates of some years: what is said
-// never to be allowed is not. Shifts of clocks bring times together that are apart for most of the
-// year.
+// TestTimesOfOtherZones compares with all candidates of some years: times that are reported as
+// never allowed must not be allowed. Clock changes can bring times together that are apart for most
+// of the year.
 func TestTimesOfOtherZones(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 8))
@@ -399,8 +399,8 @@ func TestTimesOfOtherZones(t *testing.T) {
 	require.Greater(t, never, 20)
 }
 
-// moves is a model of the policies: it walks minute by minute from each candidate on its own, and
-// sorts what it found.
+// moves is a model of the policies. It searches minute by minute from each candidate and sorts the
+// results.
 func moves(
 	t *testing.T,
 	s timer.Schedule,
@@ -443,7 +443,7 @@ func moves(
 		for !allows(near) {
 			near += step
 			if step == -1 && near%60 != 59 {
-				near -= (near + 1) % 60 // to the last second of the minute before
+				near -= (near + 1) % 60 // to the last second of the previous minute
 			}
 		}
 		here, there := time.Unix(c, 0).In(loc), time.Unix(near, 0).In(loc)
@@ -464,9 +464,9 @@ func moves(
 	return out
 }
 
-// TestExcludedInstantsAreWhatAModelSays also asks in steps of random width: the due instants do not
-// depend on where one asks from.
-func TestExcludedInstantsAreWhatAModelSays(t *testing.T) {
+// TestExcludedInstantsMatchAModel also asks in steps of random width: the due instants do not
+// depend on the start of a search.
+func TestExcludedInstantsMatchAModel(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
 	all := []timer.Calendar{
@@ -506,7 +506,7 @@ func TestExcludedInstantsAreWhatAModelSays(t *testing.T) {
 		policy := []timer.ExcludedPolicy{timer.ExcludedSkip, timer.ExcludedNext, timer.ExcludedPrevious}[n%3]
 		first, second := r.IntN(len(all)), r.IntN(len(all))
 		calendars := []timer.Calendar{all[first]}
-		if second != first && first+second != 3 { // hours and nights have nothing in common
+		if second != first && first+second != 3 { // hours and nights have no common time
 			calendars = append(calendars, all[second])
 		}
 		s, in := under(cronOf("Europe/Berlin", spec, "0 */7 1-20 * ?"), policy, calendars...)

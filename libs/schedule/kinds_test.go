@@ -167,7 +167,7 @@ func TestWindowsOfCrons(t *testing.T) {
 	require.Equal(t, timer.NeverMS, p.Next(0, 0), "Sunday's moves before the window")
 }
 
-// One-shots have no end, and what they move back to is not before the timer was there.
+// TestOneShotsUnderCalendars: one-shots have no end, and never move before the timer's activation.
 func TestOneShotsUnderCalendars(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 16, 8, 0, 0, 0, time.UTC)

@@ -20,9 +20,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// question is what an independent implementation is asked, and what this package answers.
+// question is a question to an independent implementation, with this package's answer.
 type question struct {
-	library, spec, zone string // library: of the Python program
+	library, spec, zone string // library is that of the Python program
 	fromMS              int64
 	count               int
 	want                string
@@ -47,7 +47,7 @@ func oracles(t *testing.T) string {
 	return ""
 }
 
-// ask hands the questions to a program, a line each, and requires this package's answers of it.
+// ask passes the questions to a program, one per line, and requires the same answers.
 func ask(
 	t *testing.T,
 	questions []question,
@@ -96,15 +96,15 @@ func ours(t *testing.T, q question) string {
 	return strings.Join(out, " ")
 }
 
-// known returns the instants of an answer before 2060, readable. Behind it, the others give up,
-// each after years of its own.
+// known returns the readable instants of an answer before 2060. Later, the other implementations
+// give up at different years.
 func known(answer string) (out []string) {
 	end := time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC)
 	for w := range strings.FieldsSeq(answer) {
 		ms, err := strconv.ParseInt(w, 10, 64)
 		switch at := time.UnixMilli(ms).UTC(); {
 		case err != nil:
-			return []string{answer} // an error, or something that is no answer
+			return []string{answer} // an error or an invalid answer
 		case at.Before(end):
 			out = append(out, at.Format(time.RFC3339))
 		}
@@ -112,7 +112,7 @@ func known(answer string) (out []string) {
 	return out
 }
 
-// list writes a random field of values from low to high: a value, a list, a range or a stepped
+// list returns a random field of values from low to high: a value, a list, a range or a stepped
 // range.
 func list(r *rand.Rand, low, high int) string {
 	value := func() string { return strconv.Itoa(low + r.IntN(high-low+1)) }
@@ -125,7 +125,8 @@ func list(r *rand.Rand, low, high int) string {
 		return value() + "," + value() + "," + value()
 	}
 	switch {
-	case from == to: // as a range, some take it for the whole, or by steps for a value to begin at
+	// as a range, some libraries take it for the whole field, or with a step for a start
+	case from == to:
 		return strconv.Itoa(from)
 	case r.IntN(2) == 0:
 		return fmt.Sprintf("%d-%d", from, to)
@@ -133,7 +134,8 @@ func list(r *rand.Rand, low, high int) string {
 	return fmt.Sprintf("%d-%d/%d", from, to, 1+r.IntN(min(9, high-low)))
 }
 
-// wrapped writes a random range that goes on with the field's first value, with or without a step.
+// wrapped returns a random range that continues with the field's first value, with or without a
+// step.
 func wrapped(r *rand.Rand, low, high int) string {
 	to := low + r.IntN(high-low)
 	from := to + 1 + r.IntN(high-to)
@@ -143,7 +145,7 @@ func wrapped(r *rand.Rand, low, high int) string {
 	return fmt.Sprintf("%d-%d/%d", from, to, 1+r.IntN(9))
 }
 
-// starred writes * or */n at some odds, else a list.
+// starred returns * or */n with the given odds, otherwise a list.
 func starred(r *rand.Rand, low, high int, odds float64) string {
 	switch f := r.Float64(); {
 	case f < odds/2:
@@ -155,7 +157,7 @@ func starred(r *rand.Rand, low, high int, odds float64) string {
 	}
 }
 
-// Both ends of the years that the zone databases of Go, Java and Python agree on.
+// The range of years on which the zone databases of Go, Java and Python agree.
 var (
 	oracleFrom = time.Date(1996, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	oracleTo   = time.Date(2022, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()

@@ -25,7 +25,7 @@ func preview(
 	return f
 }
 
-func TestPreviewIsWhatTheAPIPromises(t *testing.T) {
+func TestPreviewMatchesTheAPI(t *testing.T) {
 	t.Parallel()
 	s := cronOf("Europe/Berlin", "0 9 * * 1-5")
 	s.Gap, s.Overlap = timer.GapShift, timer.OverlapFirst
@@ -35,7 +35,7 @@ func TestPreviewIsWhatTheAPIPromises(t *testing.T) {
 		{"due":"2026-03-31T07:00:00Z","local":"2026-03-31T09:00:00+02:00"}],"excluded":[]}`, string(b))
 }
 
-func TestPreviewTellsWhatIsExcluded(t *testing.T) {
+func TestPreviewListsExclusions(t *testing.T) {
 	t.Parallel()
 	const berlin = "Europe/Berlin"
 	policy := func(s timer.Schedule, gap timer.GapPolicy, overlap timer.OverlapPolicy) timer.Schedule {
@@ -206,8 +206,8 @@ func TestPreviewTellsWhatIsExcluded(t *testing.T) {
 	}
 }
 
-// TestPreviewShowsTheSameInstantTwice in zones whose offsets had seconds, which RFC 3339 cannot
-// write.
+// TestPreviewShowsTheSameInstantTwice tests zones whose offsets had seconds, which RFC 3339 cannot
+// show.
 func TestPreviewShowsTheSameInstantTwice(t *testing.T) {
 	t.Parallel()
 	for zone, want := range map[string][]string{
@@ -222,7 +222,7 @@ func TestPreviewShowsTheSameInstantTwice(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, local.Equal(fire.Due), zone)
 	}
-	// at the midnight of 1972-01-07 the clock was set forward by 44 minutes and a half.
+	// at midnight of 1972-01-07 the clock was set forward by 44.5 minutes.
 	s := cronOf("Africa/Monrovia", "0 0 * * *")
 	s.Gap = timer.GapSkip
 	f := preview(t, s, schedule.Inputs{}, "1972-01-06T22:00:00Z", 1)
@@ -246,8 +246,7 @@ func TestPreviewIsBounded(t *testing.T) {
 	require.ErrorContains(t, err, "never matches")
 }
 
-// TestPreviewWhereNothingIsEverAllowed lists what the calendars exclude, for calendars that have no
-// time in common.
+// TestPreviewWhereNothingIsEverAllowed lists exclusions of calendars that have no time in common.
 func TestPreviewWhereNothingIsEverAllowed(t *testing.T) {
 	t.Parallel()
 	nine, ten := hours(), hours()

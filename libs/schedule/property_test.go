@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// field is a random cron field and the set it means, made together, so that the test has an answer
-// of its own.
+// field is a random cron field and its set of values, generated together, so that the test has its
+// own answer.
 type field struct {
 	text string
 	star bool
@@ -73,14 +73,14 @@ func (f fields) matches(at time.Time) bool {
 		f.month.set[int(at.Month())]
 }
 
-// everyHour tells what the rules do: whether the hour field is * or */n.
+// everyHour reports whether the hour field is * or */n.
 func (f fields) everyHour() bool {
 	return f.hour.text == "*" ||
 		strings.HasPrefix(f.hour.text, "*/") && !strings.Contains(f.hour.text, ",")
 }
 
-// model works out what is due in [from, to) by walking second after second, with nothing but
-// package time and the rules of doc.go.
+// model computes the due instants in [from, to) second by second, using only package time and the
+// rules of doc.go.
 func (f fields) model(
 	loc *time.Location,
 	gap timer.GapPolicy,
@@ -90,7 +90,7 @@ func (f fields) model(
 	const margin = 30 * 3600 // longer than any shift
 	wall := func(s int64) time.Time {
 		_, offset := time.Unix(s, 0).In(loc).Zone()
-		return time.Unix(s+int64(offset), 0).UTC() // shows the local time
+		return time.Unix(s+int64(offset), 0).UTC() // the local time
 	}
 	passes := map[int64][]int64{}
 	due := map[int64]bool{}
@@ -129,9 +129,9 @@ func (f fields) model(
 	return out
 }
 
-// TestNextIsWhatTheRulesSay walks second by second through stretches that hold the odd nights of
-// odd zones, and asks for the same instants.
-func TestNextIsWhatTheRulesSay(t *testing.T) {
+// TestNextMatchesAModel compares Next with a search second by second, through unusual nights of
+// unusual zones.
+func TestNextMatchesAModel(t *testing.T) {
 	t.Parallel()
 	const length = 6 * 3600
 	nights := []struct {
@@ -145,7 +145,7 @@ func TestNextIsWhatTheRulesSay(t *testing.T) {
 		{"Australia/Lord_Howe", time.Date(2026, 10, 3, 13, 0, 0, 0, time.UTC)},
 		{"Africa/Cairo", time.Date(2026, 4, 23, 19, 0, 0, 0, time.UTC)},
 		{"America/St_Johns", time.Date(2006, 10, 29, 0, 0, 0, 0, time.UTC)},
-		// a day that does not exist.
+		// a missing day.
 		{"Pacific/Apia", time.Date(2011, 12, 30, 7, 0, 0, 0, time.UTC)},
 		{"Asia/Kathmandu", time.Date(1985, 12, 31, 16, 0, 0, 0, time.UTC)},
 		{"Antarctica/Troll", time.Date(2026, 3, 28, 23, 0, 0, 0, time.UTC)}, // two hours

@@ -1,6 +1,6 @@
 package schedule_test
 
-// edgeCases is what lies at the edges of gaps and overlaps, and what they meet.
+// edgeCases are instants at the edges of gaps and overlaps.
 var edgeCases = []ruleCase{
 	{
 		"the last time before a gap",

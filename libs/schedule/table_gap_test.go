@@ -1,7 +1,7 @@
 package schedule_test
 
-// gapCases is every kind of gap that the zones of the world have had since 1970, and what becomes
-// of times within it and at its edges.
+// gapCases are all kinds of gaps that zones have had since 1970, with times within them and at
+// their edges.
 var gapCases = []ruleCase{
 	{
 		"gap of an hour, at two: shifted",

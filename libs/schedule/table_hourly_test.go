@@ -1,7 +1,7 @@
 package schedule_test
 
-// hourlyCases is specs whose hour field is * or */n, which are due whenever the wall clock shows
-// what they ask for, and such as only look like it.
+// hourlyCases are specs whose hour field is * or */n, and some that only look like it. The former
+// are due at every matching local time.
 var hourlyCases = []ruleCase{
 	{
 		"every hour through a gap",

@@ -1,7 +1,7 @@
 package schedule_test
 
-// overlapCases is every kind of overlap that the zones of the world have had since 1970, and in
-// which pass times of it are due.
+// overlapCases are all kinds of overlaps that zones have had since 1970, and the passes in which
+// times are due.
 var overlapCases = []ruleCase{
 	{
 		"overlap of an hour, from three: first",

@@ -1,6 +1,6 @@
 package schedule_test
 
-// specCases is what specs mean, away from changes of the clock.
+// specCases are the meanings of specs, away from clock changes.
 var specCases = []ruleCase{
 	{
 		"five fields",

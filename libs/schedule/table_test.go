@@ -12,15 +12,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// ruleCase is a rule of doc.go in one instance: the first instants after another. The instants were
-// worked out by other means than this package: day by day, with Python's zoneinfo. Those to come
-// hold as long as no government changes its mind, and the zone database with it.
+// ruleCase is an example of a rule of doc.go: the first instants after another. They were computed
+// independently of this package, day by day with Python's zoneinfo. Future ones hold as long as the
+// zone database does not change.
 type ruleCase struct {
 	name, zone, spec string
 	gap              timer.GapPolicy
 	overlap          timer.OverlapPolicy
 	after            string
-	want             string // instants in UTC, separated by blanks; empty: none at all
+	want             string // instants in UTC, separated by blanks; empty means none
 }
 
 func TestRuleTables(t *testing.T) {

@@ -40,7 +40,7 @@ func TestWarnings(t *testing.T) {
 		name  string
 		s     timer.Schedule
 		c     *timer.Calendar
-		field string // empty: there is nothing to warn of
+		field string // empty means no warning
 		msg   string
 	}{
 		{"a cron", cronOf("", "* * * * *"), nil, "", ""},
