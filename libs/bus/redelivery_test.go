@@ -13,14 +13,29 @@ import (
 	"github.com/carillon-timer/carillon/libs/bus"
 )
 
-// Redeliveries are logged once per reason. Postponed messages are not warnings.
+// TestLogRedeliveries: redeliveries are logged once per reason, and postponed messages are no
+// warnings.
 func TestLogRedeliveries(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	postponed, failed := fmt.Errorf("not yet: %w", bus.ErrPostponed), errors.New("store unavailable")
+	postponed, failed := fmt.Errorf(
+		"not yet: %w",
+		bus.ErrPostponed,
+	), errors.New(
+		"store unavailable",
+	)
 	bus.LogRedeliveries(
 		zerolog.New(&out),
-		[]error{nil, failed, postponed, bus.Permanent(errors.New("unreadable")), failed, failed, nil, postponed},
+		[]error{
+			nil,
+			failed,
+			postponed,
+			bus.Permanent(errors.New("unreadable")),
+			failed,
+			failed,
+			nil,
+			postponed,
+		},
 	)
 	require.Equal(t, []string{
 		`{"level":"warn","error":"store unavailable","messages":3,"message":"handler failed, message nacked"}`,

@@ -16,7 +16,7 @@ type TopicSpec struct {
 	Subscriptions []string
 	Schema        protoreflect.MessageDescriptor // registered as a proto-native schema
 	// Retention: how long acknowledged messages are kept; 0 means not at all.
-	Retention     time.Duration
+	Retention time.Duration
 }
 
 // The subscription names.

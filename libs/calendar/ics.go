@@ -16,7 +16,7 @@ const (
 	// them.
 	EndlessUntil = 2099
 
-	// Rules that never match: each costs up to a tenth of a second to detect.
+	// maxNeverMatching limits rules without matches. Each costs up to a tenth of a second.
 	maxNeverMatching = 3
 	maxWork          = 1_000_000 // occurrences of all events, plus the days that they cover
 )
@@ -35,8 +35,8 @@ type ICS struct {
 // dates all fit. EndlessFrom and EndlessUntil are then the first and the last day of these years.
 type ICSDates struct {
 	Dates []string
-	// Both are empty if no rule is endless. EndlessFrom is also empty if those rules keep their own
-	// start.
+	// EndlessFrom and EndlessUntil are empty if no rule is endless. EndlessFrom is also empty if
+	// those rules keep their own start.
 	EndlessFrom, EndlessUntil string
 }
 

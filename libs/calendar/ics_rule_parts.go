@@ -24,7 +24,8 @@ type numbers struct {
 	store    func(o *rrule.ROption, n []int)
 }
 
-// The bounds are those of RFC 5545. It has none for COUNT and INTERVAL: 99999 days are 273 years.
+// numberParts has the bounds of RFC 5545. It has none for COUNT and INTERVAL: 99999 days are 273
+// years.
 var numberParts = map[string]numbers{
 	"COUNT":      {1, 999_999_999, false, func(o *rrule.ROption, n []int) { o.Count = n[0] }},
 	"INTERVAL":   {1, 99_999, false, func(o *rrule.ROption, n []int) { o.Interval = n[0] }},

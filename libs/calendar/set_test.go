@@ -143,7 +143,7 @@ func TestTimesOfAnotherZoneMeet(t *testing.T) {
 		{"half past nine", 1 << 1, 9*3600 + 1800, []timer.Calendar{tokyo}, true},
 		{"on Tuesday", 1 << 2, 9*3600 + 1800, []timer.Calendar{tokyo}, false},
 		{"at noon", 127, 12 * 3600, []timer.Calendar{tokyo}, false},
-		{"at noon, and who knows", 127, 12 * 3600, []timer.Calendar{included}, true},
+		{"at noon, unknown", 127, 12 * 3600, []timer.Calendar{included}, true},
 		{"on Sunday night", 1, 1800, []timer.Calendar{tokyo}, false},
 		{"on Monday night", 1 << 1, 3600 + 1800, []timer.Calendar{tokyo}, true},
 		{

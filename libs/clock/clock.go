@@ -35,7 +35,7 @@ type Clock struct {
 	mono   time.Time // time of the last reading, with its monotonic part
 	host   time.Time // host's clock at that reading
 	offset time.Duration
-	// correction for jumps of the host's clock since the measurement
+	// jumpCorrection corrects jumps of the host's clock since the measurement.
 	jumpCorrection time.Duration
 	steady         bool
 	measuredAt     time.Time // time of the last measurement

@@ -67,7 +67,7 @@ func TestClockIsUnsteadyFromAJumpUntilMeasured(t *testing.T) {
 				_, steady = c.Read()
 				require.False(t, steady)
 				now, steady := c.Read()
-				require.False(t, steady, "looking twice does not mend it")
+				require.False(t, steady, "a second reading does not make it steady")
 				require.WithinDuration(
 					t,
 					time.Now(),
@@ -111,19 +111,19 @@ func TestP1NotSteadyBeforeTheFirstMeasurement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{off: 2 * time.Second}
-		away := errors.New("away")
+		unavailable := errors.New("unavailable")
 		c := clock.New(h.now, func(ctx context.Context) (time.Time, error) {
-			if away != nil {
-				return time.Time{}, away
+			if unavailable != nil {
+				return time.Time{}, unavailable
 			}
 			return h.store(ctx)
 		})
 		_, steady := c.Read()
 		require.False(t, steady)
-		require.ErrorIs(t, c.Measure(t.Context()), away)
+		require.ErrorIs(t, c.Measure(t.Context()), unavailable)
 		_, steady = c.Read()
 		require.False(t, steady)
-		away = nil
+		unavailable = nil
 		require.NoError(t, c.Measure(t.Context()))
 		_, steady = c.Read()
 		require.True(t, steady)
@@ -170,10 +170,10 @@ func TestUnavailableStoreKeepsTheOffset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{off: time.Second}
-		var away atomic.Bool
+		var unavailable atomic.Bool
 		c := clock.New(h.now, func(ctx context.Context) (time.Time, error) {
-			if away.Load() {
-				return time.Time{}, errors.New("away")
+			if unavailable.Load() {
+				return time.Time{}, errors.New("unavailable")
 			}
 			return h.store(ctx)
 		})
@@ -181,7 +181,7 @@ func TestUnavailableStoreKeepsTheOffset(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = c.Run(ctx) }()
 		time.Sleep(1500 * time.Millisecond)
-		away.Store(true)
+		unavailable.Store(true)
 		time.Sleep(10 * time.Second)
 		require.WithinDuration(t, time.Now(), c.Now(), time.Millisecond)
 		cancel()

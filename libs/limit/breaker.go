@@ -13,7 +13,7 @@ import (
 
 // BreakerOptions configure Breakers.
 type BreakerOptions struct {
-	// consecutive failures that open a breaker; 0 means 10, within MinFailing of a second
+	// Failures is how many consecutive failures open a breaker. 0 means 10, over at least a second.
 	Failures int
 	// MinFailing is the minimum time from the first of these failures to the last. At thousands of
 	// calls a second, ten consecutive failures happen by chance.

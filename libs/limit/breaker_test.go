@@ -76,7 +76,7 @@ func TestBreakerOpensProbesAndCloses(t *testing.T) {
 		b.Cancel("a", allowed(t, b, "a"))
 		b.Report("a", allowed(t, b, "a"), true) // a cancelled probe does not count
 		fail(2)
-		require.Zero(t, allowed(t, b, "a"), "closed, and it counts anew")
+		require.Zero(t, allowed(t, b, "a"), "closed, and the count starts at 0")
 	})
 }
 

@@ -21,7 +21,8 @@ type Options struct {
 	// have more calls than are left free. So apps with hanging endpoints leave capacity for others:
 	// one alone has its Share, two have a third of Calls each, n of them 1/(n+1).
 	Calls int
-	// of a Sync, after which the shared state counts as unavailable; default 250 ms
+	// Timeout limits a Sync. After it the shared state counts as unavailable. The default is 250
+	// ms.
 	Timeout    time.Duration
 	Now        func() time.Time // default time.Now
 	Logger     zerolog.Logger

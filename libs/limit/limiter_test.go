@@ -136,10 +136,10 @@ func TestRateHoldsWithoutLongWaits(t *testing.T) {
 		for i := range 900 { // simultaneously, on three executors: 9 s worth
 			all.Go(func() {
 				l := ls[i%3]
-				n, deferrals := startRetrying(l, "x")
+				n, deferred := startRetrying(l, "x")
 				mu.Lock()
 				starts = append(starts, time.Since(began))
-				waits, deferrals = waits+n, deferrals+deferrals
+				waits, deferrals = waits+n, deferrals+deferred
 				mu.Unlock()
 				l.Done("x")
 			})

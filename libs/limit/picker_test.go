@@ -43,7 +43,7 @@ func TestPicker(t *testing.T) {
 			low++
 		}
 	}
-	require.Equal(t, 1, low, "who had nothing gathered no credit")
+	require.Equal(t, 1, low, "a priority without fires gains no credit")
 
 	_, ok := p.Next([3]bool{})
 	require.False(t, ok)

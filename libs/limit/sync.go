@@ -21,7 +21,7 @@ const (
 	waitEvery     = 100 * time.Millisecond
 	renewEvery    = SlotTTL / 4            // for an app that only holds slots
 	prefetchAhead = 100 * time.Millisecond // period for which tokens are fetched ahead
-	// between attempts while the shared state is unavailable
+	// unavailablePause is between attempts while the shared state is unavailable.
 	unavailablePause = 250 * time.Millisecond
 	firstStarts      = 21 // one round of the default weights
 	peakWindow       = time.Second

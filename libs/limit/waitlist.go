@@ -188,9 +188,9 @@ func (a *app) next() Priority {
 // rate and from the calls that ended lately.
 func (a *app) startRate(now time.Time, why *refusal) float64 {
 	const (
-		// One in 5 s: nobody knows when a hanging endpoint recovers.
+		// slowest is one in 5 s: nobody knows when a hanging endpoint recovers.
 		slowest = 0.2
-		// The assumed duration of a call, until it lasts longer.
+		// soonest is the assumed duration of a call, until it lasts longer.
 		soonest = 100 * time.Millisecond
 	)
 	startRate := math.Inf(1)

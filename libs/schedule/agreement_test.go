@@ -17,7 +17,7 @@ import (
 // TestAgreesWithQuartz compares L, W, #, ranges that wrap and the rest of Quartz's language. Quartz
 // wants a ? in one of the day fields. Its numbers of weekdays begin with 1, so days have names; it
 // passes over steps behind ranges of names. In zones, only times of day that no change of the clock
-// touches: what Quartz makes of those has no rule to compare with.
+// touches, because Quartz has no comparable rule for the others.
 func TestAgreesWithQuartz(t *testing.T) {
 	t.Parallel()
 	dir := oracles(t)
@@ -121,7 +121,8 @@ func TestAgreesWithPython(t *testing.T) {
 		"Asia/Tehran",
 		"Asia/Amman",
 	}
-	// In zones that change at midnight or by half an hour, cronsim is wrong within a starred hour.
+	// whole is for zones that change at midnight or by half an hour: cronsim is wrong there within
+	// a starred hour.
 	const whole = 8
 	questions := make([]question, 3000)
 	for i := range questions {

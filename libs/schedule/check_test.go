@@ -205,13 +205,13 @@ func TestCheck(t *testing.T) {
 		},
 		{"a bad step of years", cronOf("", "0 0 0 1 1 * */0"), "schedule.specs[0]", "step"},
 		{
-			"a day that never comes",
+			"a day that never exists",
 			cronOf("", "@daily", "0 0 30 2 *"),
 			"schedule.specs[1]",
 			"never matches",
 		},
 		{
-			"a leap day that never comes",
+			"a leap day that never exists",
 			cronOf("Asia/Tehran", "0 0 0 29 2 * 2100"),
 			"schedule.specs[0]",
 			"never matches",
@@ -527,7 +527,7 @@ func TestCheck(t *testing.T) {
 			"at most 8",
 		},
 		{
-			"excluded by nobody",
+			"excluded without calendars",
 			timer.Schedule{Kind: timer.KindInterval, Every: hour, Excluded: "skip"},
 			"schedule.excluded",
 			"expected nothing without calendars",

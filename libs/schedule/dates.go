@@ -7,15 +7,16 @@ import "math/bits"
 type dayRules struct {
 	dates    uint64 // n
 	fromLast uint64 // L-n: n days before the last
-	// nW: the workday (Monday to Friday) nearest to the n-th, in the same month.
+	// nearest is nW: the workday (Monday to Friday) nearest to the n-th, in the same month.
 	nearest uint64
-	// L-nW, or LW for n = 0: the workday nearest to n days before the last, in the same month.
+	// nearestToLast is L-nW, or LW for n = 0: the workday nearest to n days before the last, in the
+	// same month.
 	nearestToLast uint64
 	weekdays      uint64               // every such weekday
 	nth           [maxWeeks + 1]uint64 // n#k: the k-th of the month
 	last          uint64               // nL: the last of the month
-	// one of the fields is *: a day must match both, otherwise either.
-	both          bool
+	// both means that one of the fields is *: a day must match both, otherwise either.
+	both bool
 }
 
 // of returns the allowed days of a month; bit n is the n-th. first is the weekday of its first day,

@@ -19,10 +19,10 @@
 //
 // # Specs
 //
-// A spec has 5 fields (minute, hour, day of month, month, weekday), 6 (second first) or 7 (year
-// last, 1970 to 2199). It may also be one of @yearly, @annually, @monthly, @weekly, @daily,
-// @midnight, @hourly and "@every <duration>", an interval in whole seconds. A field is a
-// comma-separated list of items:
+// A spec has 5 fields: minute, hour, day of the month, the month, and weekday. It may have 6
+// (second first) or 7 (year last, 1970 to 2199). It may also be one of @yearly, @annually,
+// @monthly, @weekly, @daily, @midnight, @hourly and "@every <duration>", an interval in whole
+// seconds. A field is a comma-separated list of items:
 //
 //	item         values
 //	*  ?         every value; in a day field: not restricted

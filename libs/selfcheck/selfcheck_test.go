@@ -32,10 +32,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type deployment struct {
 	*sqlstore.Store
 
-	t    *testing.T
-	plan store.Planner
+	t           *testing.T
+	plan        store.Planner
 	unavailable atomic.Bool
-	n    atomic.Int64 // dispatched fires
+	n           atomic.Int64 // dispatched fires
 }
 
 func setup(t *testing.T) *deployment {
@@ -395,7 +395,7 @@ func TestOldestOpenFire(t *testing.T) {
 			63,
 			w.OldestOverdue().Seconds(),
 			3.01,
-			"whatever came due since it was seen may be open",
+			"fires that became due since the last poll may be open",
 		)
 	})
 }

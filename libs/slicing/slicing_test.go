@@ -124,7 +124,7 @@ func TestDropKeepsUnflushedTallies(t *testing.T) {
 	require.Equal(t, []slicing.Growth{{Minute: 2, Added: 1, Buckets: 4}}, c.Take())
 	c.Drop(3)
 	for i := range 100 {
-		require.Zero(t, c.Bucket(fireID(i), 1), "forgotten: one bucket, which is always safe")
+		require.Zero(t, c.Bucket(fireID(i), 1), "dropped: one bucket, which is always safe")
 	}
 	c.Bucket(fireID(0), 3)
 	growth := c.Take()

@@ -67,7 +67,7 @@ func message(f timer.Fire) *carillonv1.Task {
 	}
 }
 
-func TestTasksAreWhatProtoWrites(t *testing.T) {
+func TestTasksEqualProtoEncoding(t *testing.T) {
 	t.Parallel()
 	for name, f := range fires {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestTasksAreWhatProtoWrites(t *testing.T) {
 	}
 }
 
-func TestTasksDoNotCarryOwnerSweepsAndDone(t *testing.T) {
+func TestTasksOmitOwnerSweepsAndTargetBits(t *testing.T) {
 	t.Parallel()
 	f := fires["usual"]
 	plain := taskwire.Encode(&f)
@@ -93,7 +93,7 @@ func TestTasksDoNotCarryOwnerSweepsAndDone(t *testing.T) {
 	require.Equal(t, plain, taskwire.Encode(&f))
 }
 
-func TestDecodeSkipsFieldsOfANewerProgram(t *testing.T) {
+func TestDecodeSkipsUnknownFields(t *testing.T) {
 	t.Parallel()
 	f := fires["usual"]
 	b := protowire.AppendTag(taskwire.Encode(&f), 99, protowire.BytesType)
@@ -115,7 +115,7 @@ func TestDecodeSkipsFieldsOfANewerProgram(t *testing.T) {
 	)
 }
 
-func TestDecodeRefusesWhatNamesNoFire(t *testing.T) {
+func TestDecodeRejectsTasksWithoutAFire(t *testing.T) {
 	t.Parallel()
 	bad := map[string]timer.Fire{
 		"no timer":        {RunAtMS: 5},

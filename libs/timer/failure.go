@@ -5,9 +5,9 @@ type Failure string
 
 // The failure categories.
 const (
-	FailureNone     Failure = ""
-	FailureDNS      Failure = "dns"       // the name did not resolve
-	FailureConnect  Failure = "connect"   // the connection failed
+	FailureNone    Failure = ""
+	FailureDNS     Failure = "dns"     // the name did not resolve
+	FailureConnect Failure = "connect" // the connection failed
 	// FailureTLS: the handshake failed, or the certificate was not trusted.
 	FailureTLS      Failure = "tls"
 	FailureTimeout  Failure = "timeout"   // no complete response in time

@@ -35,7 +35,7 @@ type FireState uint8
 const (
 	FireReady    FireState = 0 // waits for its first attempt
 	FireRetrying FireState = 1 // waits for a further attempt
-	// waits for the previous fire to finish; checks again at its run time
+	// FireWaiting waits for the previous fire to finish. It checks again at its run time.
 	FireWaiting  FireState = 2
 	FireAccepted FireState = 3 // waits for its receiver to complete it; times out at its run time
 	FireDeferred FireState = 4 // waits for the limits of its app or the breaker of its endpoint
@@ -55,11 +55,11 @@ type Fire struct {
 	Epoch           int64 // the timer's ActiveEpoch when the fire was created
 	Cause           Cause
 	State           FireState
-	Attempt         int32         // attempts made so far
-	FirstLatenessMS int64         // lateness of the first attempt; 0 before it
+	Attempt         int32 // attempts made so far
+	FirstLatenessMS int64 // lateness of the first attempt; 0 before it
 	// Rev: revision: incremented whenever the fire is released for dispatch.
-	Rev             int32
-	PriorityLevel   PriorityLevel // the priority of its timer
+	Rev           int32
+	PriorityLevel PriorityLevel // the priority of its timer
 	// TargetBits records the results of several targets. Bit i is set if Targets[i] accepted the
 	// fire (ModeAll). TargetGivenUp<<i and TargetGone<<i are set if Targets[i] must not be called
 	// again. Tasks and window entries do not carry it.

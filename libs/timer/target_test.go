@@ -10,7 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Rows of earlier releases mean what they meant, and what is plain is stored as it was.
+// TestStoredTargetsOfEarlierReleases: rows of earlier releases keep their meaning, and plain
+// targets are stored as before.
 func TestStoredTargetsOfEarlierReleases(t *testing.T) {
 	t.Parallel()
 	const row = `{"kind":"http","url":"https://a.example/","method":"POST","headers":{"X-A":["1"]},"body":"{{fire.id}}"}`

@@ -58,9 +58,9 @@ func TestIDsAreUniqueOrderedAndSmall(t *testing.T) {
 	}
 }
 
-func TestGeneratorsOfOneMillisecondRarelyMeet(t *testing.T) {
+func TestGeneratorsRarelyCollide(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // its clock stands still in the year 2000
+	synctest.Test(t, func(t *testing.T) { // the clock of the bubble is fixed in the year 2000
 		seen := map[timer.ID]bool{}
 		meetings := 0
 		for range 20 {

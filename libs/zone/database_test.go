@@ -127,7 +127,7 @@ func TestVersionsOfFiles(t *testing.T) {
 		"+VERSION":        {"+VERSION", "2031a\n", "2031a", ""},
 		"tzdata.zi":       {"tzdata.zi", "# version 2031b\n# more\n", "2031b", ""},
 		"none":            {"iso3166.tab", "", "sha256:", ""},
-		"what is no name": {"+VERSION", "2031 a; x", "", `a version "2031 a; x"`},
+		"an invalid name": {"+VERSION", "2031 a; x", "", `a version "2031 a; x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +147,7 @@ func TestVersionsOfFiles(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNone(t *testing.T) {
+func TestInvalidFiles(t *testing.T) {
 	t.Parallel()
 	text := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(text, []byte("no zip"), 0o600))
@@ -165,7 +165,7 @@ func TestFilesThatAreNone(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreRefused(t *testing.T) {
+func TestInvalidNames(t *testing.T) {
 	t.Parallel()
 	for name, remedy := range map[string]string{
 		"right/Europe/Berlin":   `use "Europe/Berlin"`,
@@ -194,7 +194,7 @@ func TestNamesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestRulesTellWhichZonesChanged(t *testing.T) {
+func TestRulesDetectChangedZones(t *testing.T) {
 	t.Parallel()
 	was := zone.Embedded().Rules()
 	require.Len(t, was, len(zone.Embedded().Names()))

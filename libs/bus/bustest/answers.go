@@ -37,7 +37,11 @@ func errorIsRedelivered(t *testing.T, b Broker) {
 	var got record
 	subscribe(t, b.Open(t), onSlices(), failing(&got, id(0), failures, errors.New("not now")))
 	publish(t, p, bus.Slices, 0, 1, 1)
-	eventually(t, "the message is handled in the end", func() bool { return len(got.times(id(0))) > failures })
+	eventually(
+		t,
+		"the message is handled in the end",
+		func() bool { return len(got.times(id(0))) > failures },
+	)
 	at := got.times(id(0))
 	for i := 1; i <= failures; i++ {
 		want, gap := bus.Backoff(i), at[i].Sub(at[i-1])
@@ -138,7 +142,11 @@ func panicIsRedelivered(t *testing.T, b Broker) {
 		return nil
 	})
 	publish(t, p, work, 0, 1, 1)
-	eventually(t, "the message is handled in the end", func() bool { return len(got.times(id(0))) == 3 })
+	eventually(
+		t,
+		"the message is handled in the end",
+		func() bool { return len(got.times(id(0))) == 3 },
+	)
 	drained(t, p, work, bus.SubExecutors)
 }
 

@@ -50,7 +50,11 @@ func redeliveredWhenConsumersDie(t *testing.T, b Broker) {
 		victim := b.Open(t)
 		subscribe(t, victim, onWork(), stuck(&held))
 		publish(t, p, work, 100*i, 100, 10)
-		eventually(t, "the consumer to be killed has messages", func() bool { return held.distinct() > 0 })
+		eventually(
+			t,
+			"the consumer to be killed has messages",
+			func() bool { return held.distinct() > 0 },
+		)
 		b.Kill(victim)
 	}
 	subscribe(t, live, onWork(), all.handle)

@@ -18,8 +18,8 @@ const (
 	// ackDelay is how long acknowledgements are grouped. It is far below bus.MinBackoff.
 	ackDelay = 20 * time.Millisecond
 	ackGroup = 1000
-	// The client rounds the time of a redelivery down to 16 ms. Its default of 256 ms would defeat
-	// the back-off.
+	// nackPrecisionBits rounds the time of a redelivery down to 16 ms. The default of 256 ms would
+	// defeat the back-off.
 	nackPrecisionBits = 4
 	deadLetterTimeout = 10 * time.Second
 )

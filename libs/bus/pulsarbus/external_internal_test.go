@@ -105,7 +105,7 @@ func TestConcurrentFirstCallsCreateOneProducer(t *testing.T) {
 	}
 	close(f.slow)
 	all.Wait()
-	require.Len(t, f.made, 1, "one that came too late for its call is kept for the next")
+	require.Len(t, f.made, 1, "a producer created too late is kept for the next call")
 	require.Equal(
 		t,
 		externalSendTimeout,

@@ -248,7 +248,7 @@ func TestSetup(t *testing.T) {
 	require.Error(
 		t,
 		p.Publish(ctx, "no-such-topic", text("x")),
-		"topics are not made by whoever names them",
+		"topics are not created on use",
 	)
 }
 

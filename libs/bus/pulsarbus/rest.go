@@ -80,7 +80,7 @@ func (r *rest) do(ctx context.Context, method, path string, in, out any) error {
 	}
 	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
 	if err != nil {
-		return fmt.Errorf("making the request: %w", err)
+		return fmt.Errorf("creating the request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")

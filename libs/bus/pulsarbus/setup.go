@@ -65,7 +65,7 @@ func (b *Bus) restore(topic bus.Topic) error {
 	if !ok {
 		return nil
 	}
-	b.log.Warn().Str(logging.Topic, string(topic)).Msg("topic is lost and is made again")
+	b.log.Warn().Str(logging.Topic, string(topic)).Msg("topic lost, recreating it")
 	ctx, cancel := context.WithTimeout(b.ctx, restTimeout)
 	defer cancel()
 	if err := b.setupNamespace(ctx); err != nil {

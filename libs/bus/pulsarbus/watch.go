@@ -14,7 +14,8 @@ const (
 	// watchMisses is the number of consecutive checks without the consumer after which it is
 	// recreated.
 	watchMisses = 3
-	// After a reconnect signal, the next reconnectChecks checks run every reconnectCheckEvery.
+	// reconnectCheckEvery is the interval of the next reconnectChecks checks after a reconnect
+	// signal.
 	reconnectCheckEvery = time.Second
 	reconnectChecks     = 15
 )

@@ -140,12 +140,12 @@ func TestTopics(t *testing.T) { //nolint:tparallel // the parts look at one depl
 		require.Len(t, seen, sent, "each once")
 		topic, err := d.topics.Describe(t.Context(), bus.TasksNormal)
 		require.NoError(t, err)
-		require.Positive(t, topic.Subscriptions[0].Backlog, "looking takes nothing away")
+		require.Positive(t, topic.Subscriptions[0].Backlog, "peeking acknowledges nothing")
 		_, err = d.topics.PeekBacklog(t.Context(), bus.TasksNormal, "nobody", 1)
 		require.NoError(
 			t,
 			err,
-			"the broker says not found for both, nothing there and nobody there",
+			"the broker answers not found for both: no messages and no subscription",
 		)
 	})
 

@@ -131,13 +131,13 @@ func dead(t *attempt, l limit.SharedState) {
 	g := singleSync(t, l, "dies", limit.Demand{App: "a", Settings: settings, InUse: 0, Slots: 10})[0]
 	require.Equal(t, 10, g.Slots)
 	other := limit.Demand{App: "a", Settings: settings, Slots: 10}
-	g = singleSync(t, l, "lives", other)[0]
+	g = singleSync(t, l, "alive", other)[0]
 	require.Zero(t, g.Slots)
 	require.Equal(t, 2, g.Executors)
 	require.Eventually(t, func() bool {
-		return singleSync(t, l, "lives", other)[0].Slots == 10
+		return singleSync(t, l, "alive", other)[0].Slots == 10
 	}, limit.SlotTTL+2*time.Second, 100*time.Millisecond)
-	require.Equal(t, 1, singleSync(t, l, "lives", other)[0].Executors)
+	require.Equal(t, 1, singleSync(t, l, "alive", other)[0].Executors)
 }
 
 func inUse(t *attempt, l limit.SharedState) {
@@ -187,7 +187,7 @@ func shared(t *attempt, l limit.SharedState) {
 	require.Equal(t, 0, ask("c", 2))
 	require.Equal(t, 5, ask("a", 12))
 	require.Equal(t, 5, ask("b", 12))
-	require.Equal(t, 2, ask("c", 2), "who wants less than an even part gets it")
+	require.Equal(t, 2, ask("c", 2), "a claim below the even part is satisfied")
 }
 
 // weightedShares: executors with waiting fires of every priority get the picks of one picker,
@@ -258,7 +258,12 @@ func passed(t *attempt, l limit.SharedState) {
 	pause(t, limit.WaitTTL+50*time.Millisecond)
 	require.Len(t, singleSync(t, l, "stays", w)[0].Order, 50)
 	w.Waiting, w.Starts, w.Tokens = [limit.Priorities]int{}, 0, 5
-	require.Equal(t, 5, singleSync(t, l, "stays", w)[0].Tokens, "and then what is still to come")
+	require.Equal(
+		t,
+		5,
+		singleSync(t, l, "stays", w)[0].Tokens,
+		"then tokens for fires still to come",
+	)
 }
 
 func newSettings(t *attempt, l limit.SharedState) {

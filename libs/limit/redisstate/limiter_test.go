@@ -47,7 +47,7 @@ func TestExecutorsShareLimits(t *testing.T) {
 		),
 	}
 	began := time.Now()
-	// Two seconds at the rate, on an idle machine.
+	// patience is ample: the calls take two seconds at the rate, on an idle machine.
 	const patience = 2 * time.Minute
 	for i := range 3 {
 		l, err := limit.New(

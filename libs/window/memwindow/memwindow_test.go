@@ -98,7 +98,7 @@ func TestFullWindowDropsUnopenedFarSlicesFirst(t *testing.T) {
 	require.Equal(t, 100, held(t, w, now+1))
 	page, err := w.Range(t.Context(), far, 0, 1<<60, 10)
 	require.NoError(t, err)
-	require.NotEqual(t, generation, page.Generation, "whoever had it open is told")
+	require.NotEqual(t, generation, page.Generation, "its readers see that the generation changed")
 }
 
 func TestExpiredSlicesAreDroppedWithoutReads(t *testing.T) {

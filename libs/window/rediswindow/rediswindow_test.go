@@ -76,7 +76,7 @@ func part(t *testing.T, addrs []string, prefix string) windowtest.Instance {
 			t.Helper()
 			left, err := client.PTTL(t.Context(), key(prefix, s)).Result()
 			require.NoError(t, err)
-			require.NotEqual(t, time.Duration(-1), left, "a key that never goes away")
+			require.NotEqual(t, time.Duration(-1), left, "a key without expiry")
 			return left
 		},
 	}
