@@ -28,9 +28,9 @@ type icsQuestion struct {
 	want []string // this package's answer
 }
 
-// TestICSAgreesWithPython compares the days of random files with recurring-ical-events: events by
-// date, without a zone, in UTC, in zones with odd changes of the clock and in one of the file's
-// own; rules of every frequency with BY parts; RDATE, EXDATE, changed and cancelled occurrences.
+// TestICSAgreesWithPython compares the days of random files with recurring-ical-events. Events are
+// by date, without a zone, in UTC, in zones with unusual clock changes, or in a zone of the file.
+// They have rules of every frequency with BY parts, RDATE, EXDATE, and changed occurrences.
 func TestICSAgreesWithPython(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("CARILLON_TEST_ORACLES")

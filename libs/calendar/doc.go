@@ -11,6 +11,6 @@
 // So a day that no range covers is not allowed, unless it is an included date. Overlapping ranges
 // are merged. Times that occur twice on the wall clock are allowed twice.
 //
-// A Set combines several calendars. Whether they have any time in common, in one zone or in
-// several, is decided exactly and in less than a millisecond, for every day up to 2199.
+// A Set combines several calendars, in one zone or in several. It decides exactly whether they have
+// any time in common up to 2199. That takes less than a millisecond.
 package calendar

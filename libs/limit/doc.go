@@ -13,7 +13,7 @@
 //
 // # Promises (the suite is limittest)
 //
-//   - L1 Rate. In any period of time an app starts at most rate × (period + TokenTTL) + burst
+//   - L1 Rate. In any period an app starts at most rate × (period + TokenTTL) + burst
 //     calls, across all executors, while the shared state is available.
 //   - L2 Concurrency. An app never has more concurrent calls than its limit, across all executors,
 //     while the shared state is available. Slots of a dead executor are free again after SlotTTL.

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAgreesWithQuartz compares L, W, #, ranges that wrap and the rest of Quartz's language. Quartz
-// wants a ? in one of the day fields. Its numbers of weekdays begin with 1, so days have names; it
-// passes over steps behind ranges of names. In zones, only times of day that no change of the clock
-// touches, because Quartz has no comparable rule for the others.
+// TestAgreesWithQuartz compares L, W, #, wrapping ranges and the rest of Quartz's language. Quartz
+// requires a ? in one of the day fields. It numbers weekdays from 1, so the test uses names. It
+// ignores steps after ranges of names. In zones, only times of day without clock changes are
+// compared, because Quartz has no comparable rule for the others.
 func TestAgreesWithQuartz(t *testing.T) {
 	t.Parallel()
 	dir := oracles(t)
@@ -94,12 +94,12 @@ func TestAgreesWithQuartz(t *testing.T) {
 	}, "java", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(java, "classes")+string(os.PathListSeparator)+filepath.Join(java, "lib", "*"), "Oracle")
 }
 
-// TestAgreesWithPython compares with cronsim, which has our rules for gaps and overlaps (shift and
-// first, and every match where the hour is starred), in zones, and with croniter, for days of which
-// either matches, seconds and years, in UTC.
+// TestAgreesWithPython compares with cronsim and croniter. cronsim has our rules for gaps and
+// overlaps: shift and first, and every match if the hour is starred. It is compared in zones.
+// croniter is compared in UTC, for seconds, years, and days that match either day field.
 //
-// Left out is what they define otherwise: cronsim takes a starred minute for a rhythm, too, and a
-// stepped star in a day field for a star.
+// The test avoids known differences: cronsim also takes a starred minute for a rhythm, and a
+// stepped star in a day field for a plain star.
 func TestAgreesWithPython(t *testing.T) {
 	t.Parallel()
 	dir := oracles(t)

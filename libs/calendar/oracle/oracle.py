@@ -1,6 +1,9 @@
-"""Asks recurring-ical-events: each line of the input is a JSON object with a file ("ics"), a zone ("zone", empty for none), and the first day
-("from") and the day after the last ("to") that are asked for. Each line of the output is the days that events of the file touch by the
-wall clock of that zone, separated by blanks, or "error" and why. Without a zone, days are as the file writes them."""
+"""Answers questions with recurring-ical-events.
+
+Each line of the input is a JSON object: a file ("ics"), a zone ("zone", empty for none), the first
+day ("from") and the day after the last ("to"). Each line of the output lists the days that events
+of the file touch on the wall clock of that zone, separated by blanks, or "error" and the reason.
+Without a zone, days are as written in the file."""
 
 import json
 import sys

@@ -7,8 +7,9 @@ import java.util.TimeZone;
 import org.quartz.CronExpression;
 
 /**
- * Asks Quartz: each line of the input is a spec, a zone, an instant (unix ms) and a count, separated by tabs; each line of the
- * output the instants after it, separated by blanks, or "error" and why.
+ * Answers questions with Quartz. Each line of the input is a spec, a zone, an instant (Unix ms) and
+ * a count, separated by tabs. Each line of the output lists the following instants, separated by
+ * blanks, or "error" and the reason.
  */
 public final class Oracle {
   private Oracle() {}

@@ -1,5 +1,8 @@
-"""Asks cronsim or croniter: each line of the input is a library, a spec, a zone, an instant (unix ms) and a count, separated by tabs;
-each line of the output the instants after it, separated by blanks, or "error" and why. Instants that come twice are one."""
+"""Answers questions with cronsim or croniter.
+
+Each line of the input is a library, a spec, a zone, an instant (Unix ms) and a count, separated by
+tabs. Each line of the output lists the following instants without duplicates, separated by blanks,
+or "error" and the reason."""
 
 import sys
 from datetime import datetime
@@ -33,8 +36,8 @@ def answer(line):
             if at not in out:
                 out.append(at)
     except (CroniterBadDateError, CronSimError):
-        pass  # there are no more, or none at all
-    except Exception as e:  # what a library says of a spec is an answer
+        pass  # no further instants
+    except Exception as e:  # an error of the library is an answer
         if not out:
             return f"error {type(e).__name__} {e}"
     return " ".join(map(str, out))

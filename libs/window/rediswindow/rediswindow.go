@@ -8,9 +8,9 @@
 //	    -inf       the generation: "g" and a random text; created only by Open
 //	    run_at_ms  an entry: the bytes of a carillon.v1.Task
 //
-// The generation is in the same key as the entries. So any loss of the entries (a restart without
-// persistence, an eviction, FLUSHALL, a slot without node) also loses the generation, and no order
-// of events keeps only one of them. The braces keep a slice on one node of a cluster and spread the
+// The generation is in the same key as the entries, so any loss of the entries also loses it.
+// Examples are a restart without persistence, an eviction, FLUSHALL, and a slot without node. No
+// order of events keeps only one of them. The braces keep a slice on one node of a cluster and spread the
 // slices over all nodes. The key expires window.TTL after its minute; nothing else removes it.
 //
 // Entries of the same fire and revision have the same bytes, so putting one twice adds nothing. If

@@ -1,6 +1,8 @@
-"""Reads messages as anybody would who has none of Carillon's files: with the stock client and the schema that the topic registered.
+"""Reads messages without any of Carillon's files: with the stock client and the schema registered
+for the topic.
 
-read.py SERVICE_URL ADMIN_URL TENANT NAMESPACE TOPIC SUBSCRIPTION COUNT prints each message as a line of JSON.
+read.py SERVICE_URL ADMIN_URL TENANT NAMESPACE TOPIC SUBSCRIPTION COUNT prints each message as a
+line of JSON.
 """
 
 import base64
