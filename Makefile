@@ -12,23 +12,23 @@ SERVERS  := mysql redis redis-cluster pulsar
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: ## everything in one process: SQLite in ./data, embedded bus and window; needs only Go
+run: ## run everything in one process: SQLite in ./data, embedded bus and window; needs only Go
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./services/allinone/cmd/carillon
 	@exec bin/carillon dev
 
-run-real: build ## five services as processes over MariaDB, Redis and Pulsar (REPLICAS=2: two of each); Ctrl-C ends all of it
+run-real: build ## five services as processes over MariaDB, Redis and Pulsar (REPLICAS=2: two of each); Ctrl-C stops everything
 	@exec scripts/run-real.sh
 
-build: ## the programs, into bin/
+build: ## build the programs into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)
 
-test: build ## unit tests, suites, 15 simulated seeds, scenarios and short faults, on real servers where they can be had
+test: build ## unit tests, suites, 15 simulated seeds, scenarios and short faults, on real servers where available
 	@exec scripts/with-servers.sh $(SERVERS) -- scripts/test.sh
 
-test-all: build ## what CI runs: the same with the race detector, 100 seeds and the oracles
+test-all: build ## the tests that CI runs: the same with the race detector, 100 seeds and the oracles
 	@exec scripts/with-servers.sh $(SERVERS) -- scripts/test.sh -all
 
-cover: ## how much of libs and services their unit tests run, without real servers
+cover: ## unit test coverage of libs and services, without real servers
 	go test -short -coverprofile=coverage.out -coverpkg=github.com/carillon-timer/carillon/libs/...,github.com/carillon-timer/carillon/services/... \
 	  github.com/carillon-timer/carillon/libs/... github.com/carillon-timer/carillon/services/...
 	@go tool cover -func=coverage.out | tail -1
@@ -39,57 +39,57 @@ RUNS   ?= 1
 LENGTH ?= 24h
 ARGS   ?=
 
-sim: ## simulate the whole system, faults by seed: SEEDS=100 of LENGTH=24h each; SEED=7 RUNS=20 repeats one seed
+sim: ## simulate the whole system, with faults by seed: SEEDS=100 of LENGTH=24h each; SEED=7 RUNS=20 repeats one seed
 	go test -count=1 -timeout 0 ./e2e/sim -run 'TestSeeds$$' -args -seed $(or $(SEED),1) -seeds $(SEEDS) -runs $(RUNS) -length $(LENGTH) $(ARGS)
 
-sim-mutants: ## whether the simulation catches bugs that are put in on purpose, each within 100 seeds of 2 h
+sim-mutants: ## check that the simulation catches deliberate bugs, each within 100 seeds of 2 h
 	go test -v -count=1 -timeout 0 ./e2e/sim -run TestMutants -args -mutants
 
 CHAOS ?=
 
-chaos: build ## faults on real servers under load, about 50 minutes, table into docs/fault-tolerance.md (CHAOS='kill|redis': some of them)
+chaos: build ## inject faults into real servers under load, about 50 minutes; writes the table of docs/fault-tolerance.md (CHAOS='kill|redis': only some)
 	go run ./e2e/chaos/cmd/carillon-chaos -bin bin -run '$(CHAOS)' -json e2e/chaos/results.json -doc docs/fault-tolerance.md
 
-isolation: build ## the stories of apps that press others, in full size on both ways to run, lateness judged (about 10 minutes, of a machine that does nothing else)
+isolation: build ## noisy-neighbour scenarios in full size, in one process and on real servers, with checks of lateness (10 minutes on an idle machine)
 	@CARILLON_ISOLATION=full CARILLON_BIN=$(CURDIR)/bin CARILLON_TEST_REQUIRE=mysql,redis,pulsar exec scripts/with-servers.sh mysql redis pulsar -- \
 	  go test -v -count=1 -timeout 30m ./e2e/scenario -run '^(TestHangingAppDelaysNoOther|TestBurstDelaysNoOtherApp|TestRateLimitedBurstTakesNoMemory)$$'
 
-bench-smoke: build ## the speed of both ways to run, printed
+bench-smoke: build ## print the speed in one process and on real servers
 	@exec scripts/with-servers.sh mysql redis pulsar -- go run ./e2e/load/cmd/carillon-load -bin bin
 
 ARCH     ?= amd64,arm64
 REGISTRY ?=
 TAG      ?= $(VERSION)
 
-images: ## the six images as archives in dist/images, without a daemon (ARCH=amd64, REGISTRY=registry.example.com/team, TAG=v0.1.0)
+images: ## build the six images as archives in dist/images, without a daemon (ARCH=amd64, REGISTRY=registry.example.com/team, TAG=v0.1.0)
 	@scripts/images.sh dist/images -arch $(ARCH) -registry '$(REGISTRY)' -version $(TAG)
 
-e2e-kube: ## the chart on a real Kubernetes, booted here (root) or named by KUBECONFIG: install, test, lost pods, upgrade, roll-back, the stories
+e2e-kube: ## the chart on a real Kubernetes, booted here (root) or named by KUBECONFIG: install, test, lost pods, upgrade, rollback, scenarios
 	@exec scripts/kube/e2e.sh
 
-e2e-compose: ## Dockerfile and compose file on a Docker engine, booted here (root) where none answers: images, ring, Prometheus, scale, kills, down
+e2e-compose: ## Dockerfile and compose file on a Docker engine, booted here (root) if none answers: images, callbacks, Prometheus, scale, kills, down
 	@exec scripts/compose/e2e.sh
 
-test-mysql: ## the store's tests on the MySQL that compose names, where make test has MariaDB (Docker, or inside scripts/compose/in.sh)
+test-mysql: ## the store's tests on compose's MySQL version; make test uses MariaDB (Docker, or inside scripts/compose/in.sh)
 	@exec scripts/compose/mysql.sh
 
-lint: ## golangci-lint over all modules, and the style of the protos
+lint: ## golangci-lint over all modules, and buf lint
 	bin/golangci-lint run $$(go list -m -f '{{.Dir}}/...')
 	cd deploy/tools && GOWORK=off ../../bin/golangci-lint run ./...
 	cd proto && ../bin/buf lint
 
-generate: ## what is generated and committed: Go from the protos, the OpenAPI description from the API, the chart's copies and README, time zones
+generate: ## regenerate committed files: Go from protos, OpenAPI description, the chart's copies and README, time zones
 	scripts/tzdata.sh
 	cd proto && ../bin/buf generate
 	go test ./services/api -run TestOpenAPIIsCurrent -update
 	cp deploy/prometheus/alerts.yml deploy/grafana/carillon.json helm/carillon/files/
 	cd deploy/tools && GOWORK=off go run ./cmd/values ../../helm/carillon
 
-modules: ## build each module without the workspace, which hides missing requirements
+modules: ## vet each module without the workspace, which hides missing requirements
 	@for m in $(MODULES); do echo "GOWORK=off go vet: $$m"; (cd $$m && GOWORK=off go vet ./...) || exit 1; done
 
 tools: ## golangci-lint, buf and protoc-gen-go in their pinned versions, into bin/
 	@scripts/tools.sh
 
-clean: ## remove what was built (not ./data)
+clean: ## remove build results (not ./data)
 	rm -rf bin dist coverage.out

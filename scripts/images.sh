@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Builds the images without a daemon, as archives: images.sh DIR [FLAG…]. The flags are those of deploy/tools/cmd/images.
+# Builds the images as archives, without a Docker daemon: images.sh DIR [FLAG…]
+#
+# The flags are those of deploy/tools/cmd/images.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { sed -n 2p "$0" >&2 && exit 2; }

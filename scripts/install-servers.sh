@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Installs what is missing of MariaDB, Redis and Pulsar on a Debian 12 host: install-servers.sh [mysql] [redis] [pulsar] [oracles] [promtool].
+# Installs missing servers on Debian 12: install-servers.sh [mysql] [redis] [pulsar] [oracles]
+# [promtool]
 #
-# oracles is what scripts/oracles.sh builds with. MariaDB, Redis, Java, Maven, Python and Prometheus (for its promtool) are Debian's packages (that
-# part needs root, and only when one is missing); Pulsar's jars come by Maven into $CARILLON_CACHE (default ~/.cache/carillon). Running it
-# again does nothing; dying halfway leaves nothing that a later run would take for whole.
+# oracles are the packages that scripts/oracles.sh needs. MariaDB, Redis, Java, Maven, Python and
+# Prometheus (for promtool) are Debian packages. Installing one needs root. Maven downloads Pulsar's
+# jars into $CARILLON_CACHE (default ~/.cache/carillon). A second run does nothing. A run that dies
+# halfway leaves nothing that a later run would take for complete.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
@@ -30,13 +32,13 @@ for server in "${wanted[@]}"; do
       python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=(python3 python3-venv)
       ;;
     promtool) has promtool || missing+=(prometheus) ;;
-    *) echo "install-servers: no server called $server (mysql, redis, redis-cluster, pulsar, oracles, promtool)" >&2 && exit 2 ;;
+    *) echo "install-servers: unknown server $server (mysql, redis, redis-cluster, pulsar, oracles, promtool)" >&2 && exit 2 ;;
   esac
 done
 
 if [ ${#missing[@]} -gt 0 ]; then
   if ! has apt-get; then
-    echo "install-servers: missing ${missing[*]}, and this is no Debian host: install them in your system's way" >&2
+    echo "install-servers: missing ${missing[*]}, and this host is not Debian: install them yourself" >&2
     exit 1
   fi
   if [ "$(id -u)" -ne 0 ]; then
@@ -44,18 +46,19 @@ if [ ${#missing[@]} -gt 0 ]; then
     exit 1
   fi
   install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}")
-  # Installing a package starts its service, unless a policy forbids it: ours run on ports of their own, and only while they are wanted.
+  # Installing a package starts its service unless a policy forbids it. Our servers use other ports
+  # and run only while they are needed.
   if [ ! -e /usr/sbin/policy-rc.d ]; then
     printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
     chmod +x /usr/sbin/policy-rc.d
     policy=/usr/sbin/policy-rc.d
     trap 'rm -f "$policy"' EXIT
   fi
-  # The package lists of a bare host are absent or stale: then fetch them and try again.
+  # A bare host has no package lists, or stale ones. Then fetch them and try again.
   "${install[@]}" || { apt-get update -q && "${install[@]}"; }
 fi
 
-# Only an exclusive holder downloads; who waited finds the work done.
+# Only the holder of the exclusive lock downloads. A process that waited finds the download done.
 if [[ " ${wanted[*]} " == *" pulsar "* && ! -d $cache/lib ]]; then
   mkdir -p "$cache"
   exec 9>"$cache/lock"
@@ -66,7 +69,7 @@ if [[ " ${wanted[*]} " == *" pulsar "* && ! -d $cache/lib ]]; then
     trap 'rm -rf "$work"; [ -z "${policy:-}" ] || rm -f "$policy"' EXIT
     cp "$here/pulsar/pom.xml" "$work/"
     mvn -q -B -f "$work/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$work/lib"
-    [ -f "$work/lib/pulsar-broker-$version.jar" ] || { echo "install-servers: Maven brought no broker" >&2 && exit 1; }
+    [ -f "$work/lib/pulsar-broker-$version.jar" ] || { echo "install-servers: Maven did not download the broker" >&2 && exit 1; }
     mv "$work/lib" "$cache/lib"
   fi
 fi

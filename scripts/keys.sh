@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Makes the keys of a deployment on this machine: keys.sh FILE
+# Creates the keys of a deployment on this machine: keys.sh FILE
 #
-# It adds CARILLON_ADMIN_KEY and CARILLON_ENCRYPTION_KEYS to FILE, one NAME=value a line, where they are missing, and lets nobody but its owner read it. What is
-# there stays as it is: without its encryption key a deployment cannot read the secrets that it has stored. Keys are made by bin/carillon where that
-# was built, else by Go, else by an image that Docker builds.
+# It adds CARILLON_ADMIN_KEY and CARILLON_ENCRYPTION_KEYS to FILE where they are missing, one
+# NAME=value per line. Only the owner of FILE can read it. Existing keys stay as they are: a
+# deployment cannot read its stored secrets without its encryption key. bin/carillon creates the
+# keys, or Go if it is not built, or an image that Docker builds.
 set -euo pipefail
 [ $# -eq 1 ] || { sed -n 2p "$0" >&2 && exit 2; }
 file=$(realpath -m "$1")
@@ -20,7 +21,7 @@ carillon() {
   fi
 }
 
-# add NAME COMMAND: a line is written at once, or not at all.
+# add NAME COMMAND: writes the whole line or nothing.
 add() {
   local key
   grep -q "^$1=." "$file" && return

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# A private MariaDB with the durability of production: mysql.sh up|down DIR. It keeps its data in DIR/mysql.
+# Starts or stops a private MariaDB with production durability: mysql.sh up|down DIR
+#
+# Its data is in DIR/mysql.
 set -euo pipefail
 . "$(dirname "$0")/process.sh"
 arguments "$0" "$@"
@@ -13,13 +15,13 @@ start() {
       --auth-root-authentication-method=normal >>"$DIR/mysql.log" 2>&1
     mv "$data.new" "$data"
   fi
-  # The user may make databases: each test has its own.
+  # The user may create databases: each test has its own.
   cat >"$DIR/mysql.init" <<-SQL
 	CREATE DATABASE IF NOT EXISTS carillon CHARACTER SET utf8mb4;
 	CREATE USER IF NOT EXISTS carillon@'%' IDENTIFIED BY 'carillon';
 	GRANT ALL ON *.* TO carillon@'%';
 	SQL
-  # The socket's path is relative to the data directory: it stays short enough wherever DIR is.
+  # The socket's path is relative to the data directory, so that it is short enough for any DIR.
   spawn mysql mariadbd --no-defaults --user="$(id -un)" --datadir="$data" --init-file="$DIR/mysql.init" \
     --socket=mysql.sock --pid-file="$DIR/mysql.own-pid" --bind-address="$ADDR" --port="$port" --skip-name-resolve \
     --innodb-flush-log-at-trx-commit=1 --innodb-buffer-pool-size=512M --innodb-log-file-size=256M \

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Builds what libs/schedule and libs/calendar are compared with, and prints the directory that it is in: oracles.sh
+# Builds the reference implementations that the tests of libs/schedule and libs/calendar use, and
+# prints their directory: oracles.sh
 #
-# Quartz comes by Maven; croniter, cronsim and recurring-ical-events by pip into an environment of their own. All of it lies in
-# $CARILLON_CACHE (default ~/.cache/carillon), under a name that changes with what is asked for. Running it again does nothing; dying
-# halfway leaves nothing that a later run would take for whole.
+# Maven downloads Quartz. pip installs croniter, cronsim and recurring-ical-events into their own
+# environment. Everything is in $CARILLON_CACHE (default ~/.cache/carillon), under a name that
+# depends on the requested versions. A second run does nothing. A run that dies halfway leaves
+# nothing that a later run would take for complete.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source=$root/libs/schedule/oracle
@@ -19,7 +21,7 @@ fi
 mkdir -p "$dir"
 exec 9>"$dir/lock"
 flock 9
-if [ ! -f "$dir/ready" ]; then # who waited finds the work done
+if [ ! -f "$dir/ready" ]; then # a process that waited finds the work done
   echo "oracles: building them into $dir" >&2
   rm -rf "$dir/java" "$dir/python"
   mkdir "$dir/java"

@@ -1,27 +1,31 @@
-# Sourced by the server scripts: starts, finds and ends the processes of one state directory. A pid file holds the process id and its
-# start time (in ticks since boot), so that a number that the kernel gave to somebody else is never taken for ours.
+# Sourced by the server scripts: starts, finds and stops the processes of one state directory.
+#
+# A pid file holds the pid and the start time, in ticks since boot. So a process that has reused the
+# pid is never taken for ours.
 
 PATH=$PATH:/usr/sbin:/sbin
-# Where servers listen: this machine only, unless a test's processes live elsewhere (pods reach the node's address).
+# Servers listen on this machine only, unless a test's processes run elsewhere (pods reach the
+# node's address).
 ADDR=${CARILLON_SERVERS_ADDR:-127.0.0.1}
 
-# started PID: prints the start time of a living process, nothing for one that is gone or a zombie.
+# started PID: prints the start time of a running process, and nothing for an ended one or a zombie.
 started() {
   local stat
   stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
-  stat=${stat##*) } # the name before it may hold spaces
+  stat=${stat##*) } # the name before it may contain spaces
   set -- $stat
   [ "$1" = Z ] || echo "${20}"
 }
 
-# alive NAME: succeeds when DIR/NAME.pid names a process that we started.
+# alive NAME: succeeds if DIR/NAME.pid names a process that we started.
 alive() {
   local pid start
   read -r pid start 2>/dev/null <"$DIR/$1.pid" || return 1
   [ -n "$start" ] && [ "$(started "$pid")" = "$start" ]
 }
 
-# spawn NAME COMMAND…: starts a detached process that logs to DIR/NAME.log. It keeps no lock of ours.
+# spawn NAME COMMAND…: starts a detached process that logs to DIR/NAME.log. It inherits none of our
+# locks.
 spawn() {
   local name=$1
   shift
@@ -29,7 +33,7 @@ spawn() {
   echo "$! $(started $!)" >"$DIR/$name.pid"
 }
 
-# stop NAME: ends it gracefully, after 20 s by force, and removes its pid file.
+# stop NAME: stops the process, by force after 20 s, and removes its pid file.
 stop() {
   local pid start i
   if alive "$1"; then
@@ -44,11 +48,12 @@ stop() {
   rm -f "$DIR/$1.pid"
 }
 
-# listening PORT: succeeds when somebody listens there.
+# listening PORT: succeeds if a process listens on the port.
 listening() { (exec 3<>"/dev/tcp/$ADDR/$1") 2>/dev/null; }
 
-# port NAME: prints the port that NAME had before, if that is free, else a free one below the ephemeral range, and
-# remembers it. Between this and the start somebody may take it; then the start fails and is tried again.
+# port NAME: prints a port for NAME and remembers it: its previous one if that is free, else a free
+# one below the ephemeral range. If another process takes the port before the start, the start fails
+# and is repeated.
 port() {
   local p
   p=$(cat "$DIR/$1.port" 2>/dev/null || true)
@@ -58,7 +63,8 @@ port() {
   echo "$p" | tee "$DIR/$1.port"
 }
 
-# healthy NAME SECONDS COMMAND…: waits until COMMAND succeeds; fails at once when NAME's process has ended.
+# healthy NAME SECONDS COMMAND…: waits until COMMAND succeeds. It fails at once if NAME's process
+# has ended.
 healthy() {
   local name=$1 end=$((SECONDS + $2))
   shift 2
@@ -69,7 +75,8 @@ healthy() {
   done
 }
 
-# attempt NAME FUNCTION PORT…: calls FUNCTION up to three times, with other ports, and shows the log when all fail.
+# attempt NAME FUNCTION PORT…: calls FUNCTION up to three times, each time with other ports. It
+# shows the log if all fail.
 attempt() {
   local p
   for _ in 1 2 3; do
@@ -92,10 +99,10 @@ export_env() {
   mv "$file.new" "$file"
 }
 
-# arguments USAGE COMMAND DIR: checks them, and sets DIR to an absolute path.
+# arguments USAGE COMMAND DIR: checks the arguments, and sets DIR to an absolute path.
 arguments() {
   if [ $# -lt 3 ] || [[ ! $2 =~ ^(up|down)$ ]]; then echo "usage: $1 up|down DIR" >&2 && exit 2; fi
   [ "$2" = down ] || mkdir -p "$3"
-  [ -d "$3" ] || exit 0 # nothing was ever started there
+  [ -d "$3" ] || exit 0 # no server was ever started there
   DIR=$(cd "$3" && pwd)
 }

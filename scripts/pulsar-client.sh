@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Prints the path of a Python with the stock Pulsar client, made in $CARILLON_CACHE (default ~/.cache/carillon) where it is missing:
-# pulsar-client.sh. It needs Python 3 with venv (Debian's package python3-venv, installed where root runs this) and the way to PyPI.
+# Prints the path of a Python that has the stock Pulsar client: pulsar-client.sh.
+#
+# It creates the environment in $CARILLON_CACHE (default ~/.cache/carillon) if it is missing. It
+# needs access to PyPI, and Python 3 with venv (Debian's package python3-venv, which it installs as
+# root).
 set -euo pipefail
 version=3.13.0
 protobuf=7.36.2
 dir=${CARILLON_CACHE:-$HOME/.cache/carillon}/pulsar-client-$version
 mkdir -p "$(dirname "$dir")"
-exec 9>"$dir.lock" # only an exclusive holder makes it; who waited finds it made
+exec 9>"$dir.lock" # only one process creates it; another waits and finds the result
 flock 9
 if [ ! -x "$dir/bin/python" ]; then
   rm -rf "$dir.new"
@@ -17,6 +20,6 @@ if [ ! -x "$dir/bin/python" ]; then
   python3 -m venv "$dir.new" >&2
   "$dir.new/bin/python" -m pip install -q --disable-pip-version-check --only-binary :all: "pulsar-client==$version" "protobuf==$protobuf" >&2
   "$dir.new/bin/python" -c 'import pulsar, google.protobuf' >&2
-  mv "$dir.new" "$dir" # its scripts name the old path; python itself does not
+  mv "$dir.new" "$dir" # its scripts contain the old path; python itself does not
 fi
 echo "$dir/bin/python"

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# A private Pulsar standalone with the durability of production: pulsar.sh up|down DIR. It keeps its data in DIR/pulsar.
+# Starts or stops a private Pulsar standalone with production durability: pulsar.sh up|down DIR
+#
+# Its data is in DIR/pulsar.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/process.sh"
 arguments "$0" "$@"
 lib=${CARILLON_CACHE:-$HOME/.cache/carillon}/pulsar-4.0.7/lib
 
-# The packages that Netty, BookKeeper and RocksDB reach into.
+# Packages that Netty, BookKeeper and RocksDB access by reflection.
 opens=()
 for package in java.nio jdk.internal.misc java.lang java.util.zip java.io sun.net jdk.internal.platform; do
   opens+=(--add-opens "java.base/$package=ALL-UNNAMED")
@@ -23,7 +25,7 @@ start() {
     cat "$here/pulsar/standalone.conf"
     printf '\nbrokerServicePort=%s\nwebServicePort=%s\nbindAddress=%s\nadvertisedAddress=%s\n' "$broker" "$web" "$ADDR" "$ADDR"
   } >"$data/standalone.conf"
-  # It writes a few files into its working directory.
+  # Pulsar writes a few files into its working directory.
   cd "$data"
   spawn pulsar java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms256m -Xmx512m -XX:MaxDirectMemorySize=512m -XX:+ExitOnOutOfMemoryError "${opens[@]}" \
     -Dlog4j2.configurationFile="$here/pulsar/log4j2.properties" -Dpulsar.allocator.exit_on_oom=true \

@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# A private Redis Cluster of three nodes without replicas: redis-cluster.sh up|down DIR. It keeps nothing on disk.
+# Starts or stops a private Redis Cluster of three nodes without replicas: redis-cluster.sh up|down
+# DIR
+#
+# It keeps nothing on disk.
 set -euo pipefail
 . "$(dirname "$0")/process.sh"
 arguments "$0" "$@"
@@ -9,7 +12,7 @@ node() {
   local port
   port=$(port "$1")
   mkdir -p "$DIR/$1"
-  rm -f "$DIR/$1/nodes.conf" # a cluster that was down has lost its data; it is made anew
+  rm -f "$DIR/$1/nodes.conf" # a stopped cluster has lost its data, so it is created again
   spawn "$1" redis-server --port "$port" --bind 127.0.0.1 --dir "$DIR/$1" --save '' --appendonly no \
     --maxmemory 256mb --maxmemory-policy noeviction --cluster-enabled yes --cluster-config-file nodes.conf \
     --cluster-port "$(port "$1-bus")"

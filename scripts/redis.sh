@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# A private Redis that never evicts: redis.sh up|down DIR. It keeps nothing on disk: the window can be rebuilt.
+# Starts or stops a private Redis that never evicts: redis.sh up|down DIR
+#
+# It keeps nothing on disk, because the window can be rebuilt.
 set -euo pipefail
 . "$(dirname "$0")/process.sh"
 arguments "$0" "$@"

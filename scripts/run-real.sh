@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# Runs the five services as processes over private MariaDB, Redis and Pulsar: run-real.sh. bin/ must be built.
+# Runs the five services as processes over private MariaDB, Redis and Pulsar: run-real.sh. bin/ must
+# be built.
 #
-# REPLICAS=2 runs two of each. Data, logs and keys are in data/real (CARILLON_REAL_DIR). Ctrl-C, or the end of a service, ends everything that it
-# started and nothing else; the data stays for the next time. Callers need the admin key, which it makes; with CARILLON_AUTH=off they need none.
+# REPLICAS=2 runs two of each. Data, logs and keys are in data/real (CARILLON_REAL_DIR). Ctrl-C, or
+# the end of a service, stops every process that the script started. The data stays for the next
+# run. The script creates the admin key that callers need. With CARILLON_AUTH=off they need none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=${CARILLON_REAL_DIR:-data/real}
 replicas=${REPLICAS:-1}
-[[ $replicas =~ ^[1-9]$ ]] || { echo "run-real: REPLICAS is a number from 1 to 9" >&2 && exit 2; }
+[[ $replicas =~ ^[1-9]$ ]] || { echo "run-real: REPLICAS must be a number from 1 to 9" >&2 && exit 2; }
 mkdir -p "$dir/logs"
 dir=$(cd "$dir" && pwd)
 exec 8>"$dir/lock"
-flock -n 8 || { echo "run-real: another one runs in $dir" >&2 && exit 1; }
+flock -n 8 || { echo "run-real: another run uses $dir" >&2 && exit 1; }
 
 pids=()
 finish() {
@@ -31,23 +33,23 @@ scripts/servers.sh up "$dir/servers" 8>&- </dev/null
 set -a
 . "$dir/servers/env"
 set +a
-# What the environment names comes before the keys of our own.
+# Keys from the environment take precedence over the generated ones.
 scripts/keys.sh "$dir/keys" 8>&- </dev/null
 who='Callers need keys.' first=''
 while IFS= read -r line; do
   name=${line%%=*} file=${line%%=*}_FILE
   [ -z "${!name:-}${!file:-}" ] || continue
   export "$line"
-  [ "$name" != CARILLON_ADMIN_KEY ] || who="Callers need keys; CARILLON_ADMIN_KEY in $dir/keys is one that opens everything." first=". '$dir/keys'; "
+  [ "$name" != CARILLON_ADMIN_KEY ] || who="Callers need keys; CARILLON_ADMIN_KEY in $dir/keys has full access." first=". '$dir/keys'; "
 done <"$dir/keys"
 key='-H "Authorization: Bearer $CARILLON_ADMIN_KEY" '
-[ "${CARILLON_AUTH:-}" != off ] || who='CARILLON_AUTH is off: whoever reaches the API may do everything.' first= key=
+[ "${CARILLON_AUTH:-}" != off ] || who='CARILLON_AUTH is off: everybody who reaches the API has full access.' first= key=
 export CARILLON_CALLBACK_ALLOW_PRIVATE=${CARILLON_CALLBACK_ALLOW_PRIVATE:-true} CARILLON_LOG_FORMAT=pretty
 unset CARILLON_ADMIN_ADDR
 http=${CARILLON_HTTP_ADDR:-127.0.0.1:8080}
 
-# start NAME HTTP_ADDR COMMAND…: in a session of its own, so that the terminal's Ctrl-C reaches only this script, which then
-# ends each in good order: a second signal would end it at once.
+# start NAME HTTP_ADDR COMMAND…: starts the command in its own session. So Ctrl-C in the terminal
+# reaches only this script, which then stops each process in order. A second signal would kill them.
 start() {
   local name=$1 addr=$2
   shift 2
@@ -57,7 +59,8 @@ start() {
   pids+=($!)
 }
 
-# address NAME PHRASE: waits for the line in which a program says where it listens.
+# address NAME PHRASE: waits for the log line in which a program names its listening address, and
+# prints that.
 address() {
   local addr
   for _ in $(seq 600); do
@@ -65,11 +68,11 @@ address() {
     [ -z "$addr" ] || { echo "$addr" && return; }
     sleep 0.1
   done
-  echo "run-real: $1 does not say \"$2\": see $dir/logs/$1.log" >&2
+  echo "run-real: $1 did not log \"$2\": see $dir/logs/$1.log" >&2
   return 1
 }
 
-start bell 127.0.0.1:0 bin/carillon ring
+start echo 127.0.0.1:0 bin/carillon ring
 names=()
 for service in migrator scheduler trigger executor api; do
   for ((i = 1; i <= replicas; i++)); do
@@ -83,26 +86,26 @@ for name in "${names[@]}"; do
   admin=$(address "$name" 'admin listening')
   until curl -fsS -o /dev/null "http://$admin/readyz" 2>/dev/null; do
     for pid in "${pids[@]}"; do
-      kill -0 "$pid" 2>/dev/null || { echo "run-real: a process ended by itself: see $dir/logs" >&2 && exit 1; }
+      kill -0 "$pid" 2>/dev/null || { echo "run-real: a process exited: see $dir/logs" >&2 && exit 1; }
     done
     sleep 0.2
   done
 done
 
-bell=$(address bell 'http listening')
+echo_addr=$(address echo 'http listening')
 for name in "${names[@]}"; do
   [[ $name != api* ]] || echo "Carillon's $name is at http://$(address "$name" 'http listening')"
 done
 api=$(address "$([ "$replicas" -eq 1 ] && echo api || echo api-1)" 'http listening')
 cat <<TEXT
 
-All is ready; data and logs are in $dir. $who
-In another terminal, this makes a timer ring here in 3 seconds:
+Everything is ready. Data and logs are in $dir. $who
+In another terminal, create a timer that is called here in 3 seconds:
 
-${first}curl -s http://$api/api/v2/timers $key-H 'Content-Type: application/json' -d '{"app":"demo","name":"hello-'\$(date +%s)'","status":"active","schedule":{"kind":"delay","delay":"3s"},"target":{"kind":"http","url":"http://$bell/dev/ring","method":"POST","body":"hello"}}'
+${first}curl -s http://$api/api/v2/timers $key-H 'Content-Type: application/json' -d '{"app":"demo","name":"hello-'\$(date +%s)'","status":"active","schedule":{"kind":"delay","delay":"3s"},"target":{"kind":"http","url":"http://$echo_addr/dev/echo","method":"POST","body":"hello"}}'
 
 TEXT
 code=0
 wait -n "${pids[@]}" || code=$?
-echo "run-real: a process ended by itself (code $code): see $dir/logs" >&2
+echo "run-real: a process exited (code $code): see $dir/logs" >&2
 exit 1

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Installs schemathesis, by which the API is held against its description, and prints the program: schemathesis-oracle.sh
+# Installs schemathesis, which compares the API with its OpenAPI description, and prints its path:
+# schemathesis-oracle.sh
 #
-# It lies in $CARILLON_CACHE (default ~/.cache/carillon), under a name that changes with what is asked for. Running it again does nothing;
-# dying halfway leaves nothing that a later run would take for whole.
+# It is in $CARILLON_CACHE (default ~/.cache/carillon), under a name that depends on the requested
+# versions. A second run does nothing. A run that dies halfway leaves nothing that a later run would
+# take for complete.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 wanted=$root/services/allinone/oracle/requirements.txt
@@ -11,7 +13,7 @@ if [ ! -f "$dir/ready" ]; then
   mkdir -p "$dir"
   exec 9>"$dir/lock"
   flock 9
-  if [ ! -f "$dir/ready" ]; then # who waited finds the work done
+  if [ ! -f "$dir/ready" ]; then # a process that waited finds the work done
     echo "schemathesis-oracle: installing into $dir" >&2
     rm -rf "$dir/python"
     python3 -m venv "$dir/python" >&2

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Private MariaDB, Redis and Pulsar for a run or a test: servers.sh up|down|wipe DIR [mysql] [redis] [redis-cluster] [pulsar].
+# Manages private servers: servers.sh up|down|wipe DIR [mysql] [redis] [redis-cluster] [pulsar]
 #
-# up starts what does not run yet of the named servers (default: mysql redis pulsar), in parallel, on free ports of
-# 127.0.0.1 (CARILLON_SERVERS_ADDR), waits until they are healthy and writes DIR/env, to be sourced: CARILLON_MYSQL_DSN, CARILLON_REDIS_ADDRS,
-# CARILLON_REDIS_CLUSTER_ADDRS, CARILLON_PULSAR_URL, CARILLON_PULSAR_ADMIN_URL and the same as CARILLON_TEST_…. down ends
-# what up started, and nothing else, and keeps the data and the ports for the next up; wipe removes these too.
+# up starts the named servers in parallel (default: mysql redis pulsar), unless they run, on free
+# ports of 127.0.0.1 (CARILLON_SERVERS_ADDR). It waits until they are healthy and writes DIR/env for
+# sourcing: CARILLON_MYSQL_DSN, CARILLON_REDIS_ADDRS, CARILLON_REDIS_CLUSTER_ADDRS,
+# CARILLON_PULSAR_URL, CARILLON_PULSAR_ADMIN_URL, and the same values as CARILLON_TEST_….
+#
+# down stops what up started, and keeps data and ports for the next up. wipe deletes these too.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 usage() { sed -n 2p "$0" >&2 && exit 2; }
@@ -23,7 +25,7 @@ done
 
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
-exec 9>"$dir/lock" # two that run at once take turns; the second finds the servers up
+exec 9>"$dir/lock" # concurrent runs take turns; the second finds the servers up
 flock 9
 
 pids=()

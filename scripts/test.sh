@@ -1,56 +1,58 @@
 #!/usr/bin/env bash
-# Runs the tests, and says loudly what was skipped: test.sh [-all | PACKAGE…]. It uses the servers
-# that the environment names.
+# Runs the tests and lists the skipped ones: test.sh [-all | PACKAGE…]. It uses the servers that the
+# environment names.
 #
-# Without arguments it runs what fits into some minutes: unit tests and suites without the race
-# detector, 15 seeds of the simulation, the scenarios, and the short fault run. -all is what CI
-# runs: unit tests and suites with the race detector, 100 seeds, the oracles, and the rest alike.
+# Without arguments it runs for some minutes: unit tests and suites without the race detector, 15
+# seeds of the simulation, the scenarios, and the short fault run. -all is what CI runs: unit tests
+# and suites with the race detector, 100 seeds, the oracles, and the rest as without arguments.
 #
-# Three kinds run without the race detector, which would make them many times slower: schedules and
-# calendars, which start no goroutine; the simulation; and what starts programs of its own. The
-# scenarios mostly wait, so the simulation runs beside them. Of go test's output it shows the line
-# of each package, everything about a failure, each skip, and a line of progress every 20 seconds.
+# Three kinds always run without the race detector, which would make them many times slower:
+# schedules and calendars, which start no goroutine; the simulation; and tests that start their own
+# programs. The scenarios mostly wait, so the simulation runs beside them. The output has a line per
+# package, everything about a failure, each skip, and a line of progress every 20 seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 module=github.com/carillon-timer/carillon
 tmp=$(mktemp -d)
 log=$tmp/log
-simulation= # its session, while it runs
+simulation= # session of the running simulation
 trap '[ -z "$simulation" ] || { kill -- "-$simulation" && wait "$simulation"; } || true; rm -rf "$tmp"' EXIT
 export CARILLON_BIN=${CARILLON_BIN:-$PWD/bin}
 scope=quick
 [ "${1:-}" != -all ] || { scope=all && shift; }
-# One that cannot be had is said by the test that skips, or fails where CARILLON_TEST_REQUIRE names python.
+# If the client cannot be installed, its test skips, or fails where CARILLON_TEST_REQUIRE names
+# python.
 CARILLON_TEST_PULSAR_CLIENT=${CARILLON_TEST_PULSAR_CLIENT:-$(scripts/pulsar-client.sh || true)}
 export CARILLON_TEST_PULSAR_CLIENT
 
-# Other implementations to agree with. Without them their tests skip, or fail where
+# Reference implementations to compare with. Without them their tests skip, or fail where
 # CARILLON_TEST_REQUIRE names oracles.
 if [ $scope = all ]; then
   if oracles=$(scripts/oracles.sh </dev/null); then
     export CARILLON_TEST_ORACLES=$oracles
   else
-    printf '\n!!! NO ORACLES: agreement of schedules and calendars with other implementations is NOT TESTED !!!\n\n' >&2
+    printf '\n!!! NO ORACLES: schedules and calendars are NOT COMPARED with other implementations !!!\n\n' >&2
   fi
   if webhooks=${CARILLON_TEST_WEBHOOKS:-$(scripts/webhooks-oracle.sh </dev/null)}; then
     export CARILLON_TEST_WEBHOOKS=$webhooks
   else
-    printf '\n!!! NO ORACLE OF WEBHOOKS: that others verify our signatures is NOT TESTED !!!\n\n' >&2
+    printf '\n!!! NO WEBHOOKS ORACLE: signatures are NOT VERIFIED by another implementation !!!\n\n' >&2
   fi
   if described=${CARILLON_TEST_SCHEMATHESIS:-$(scripts/schemathesis-oracle.sh </dev/null)}; then
     export CARILLON_TEST_SCHEMATHESIS=$described
   else
-    printf '\n!!! NO SCHEMATHESIS: that the API is as described is NOT TESTED !!!\n\n' >&2
+    printf '\n!!! NO SCHEMATHESIS: the API is NOT COMPARED with its description !!!\n\n' >&2
   fi
 fi
 
-# brief: the output of a package is held until its last line tells whether it is wanted; then that of the tests that passed is left out, but for
-# races: the detector reports under the name of whatever test ran last. What was asserted and is not so comes once more at the end, without the logs around it.
+# brief filters the output of go test -v. It holds a package's output until the last line tells the
+# result, and then leaves out the passed tests. It keeps data races: the detector reports them under
+# the test that ran last. At the end it repeats the failed assertions without the logs around them.
 brief() {
   awk '
     function show(  i) {
       for (i = 1; i <= n; i++) if (order[i] in held) printf "%s%s", order[i] == "" ? "" : "=== " order[i] "\n", held[order[i]]
-      if (asserted != "") printf "=== in short\n%s", asserted
+      if (asserted != "") printf "=== failed assertions\n%s", asserted
     }
     function forget() { delete held; delete known; n = 0; of = asserted = ""; asserting = 0 }
     /^=== (RUN|PAUSE|CONT|NAME) / { of = $3; next }
@@ -71,10 +73,11 @@ brief() {
     END { show() }'
 }
 
-# ticks: how much processor time there was since the machine started, and how much of it its host took.
+# ticks prints the CPU time since boot, and how much of it was CPU steal.
 ticks() { awk '/^cpu / { for (i = 2; i <= 9; i++) all += $i; print all, $9 }' /proc/stat 2>/dev/null || echo 0 0; }
 
-# progress FILE: says now and then how far the tests are whose output is in FILE, until it is killed.
+# progress FILE: prints every 20 s how many tests have passed, according to FILE, until it is
+# killed.
 progress() {
   local began=$SECONDS
   while sleep 20; do
@@ -82,7 +85,7 @@ progress() {
   done
 }
 
-# run ARGUMENTS…: go test, whatever it finds.
+# run ARGUMENTS…: runs go test and continues after a failure.
 failed=0
 again=
 run() {
@@ -105,31 +108,33 @@ run() {
   once_more $(((took2 - took) * 100 / (all2 - all + 1))) "$out" "${flags[@]}" || failed=1
 }
 
-# once_more PERCENT OUTPUT FLAGS…: runs the tests that failed a second time, if the host of this machine took so much of its processors that what looks at
-# times says nothing. It says so, loudly, and what failed then. On a machine that has its processors nothing is tried twice, and nowhere is what
-# slowness does not explain: a race, a panic, a test that ran out of time, a fire that is early or has two outcomes.
+# once_more PERCENT OUTPUT FLAGS…: repeats the failed tests once if CPU steal was so high that
+# checks of times mean nothing. It reports the repetition and the first failures. Without CPU steal
+# it repeats nothing. It never repeats what slowness does not explain: a race, a panic, a timeout,
+# an early fire, or a fire with two outcomes.
 once_more() {
   local percent=$1 out=$2 pkg names
   shift 2
   [ "$percent" -ge 5 ] && ! grep -qE '^(WARNING: DATA RACE|panic: |fatal error: )|\[(build|setup) failed\]|[0-9]+ (early|with two outcomes): ' "$out" || return 1
   while IFS=$'\t' read -r pkg names; do
     [ -n "$names" ] || return 1
-    again+=$(printf '\n%s %s, while the host took %d %% of the machine' "$pkg" "$names" "$percent")
-    printf '\n!!! THE HOST TOOK %d %% OF THIS MACHINE. ONCE MORE: %s %s !!!\n' "$percent" "$pkg" "$names"
+    again+=$(printf '\n%s %s, with %d %% CPU steal' "$pkg" "$names" "$percent")
+    printf '\n!!! CPU STEAL IS %d %%. REPEATING: %s %s !!!\n' "$percent" "$pkg" "$names"
     go test -v "$@" -count=1 -run "^($names)\$" "$pkg" </dev/null 2>&1 | tee -a "$log" | brief || return 1
   done < <(awk -F '[\t ]+' '
     /^--- FAIL: / { names = names (names == "" ? "" : "|") $3 }
     /^(ok|FAIL|\?) *\t/ { if ($1 == "FAIL") print $2 "\t" names; names = "" }' "$out")
 }
 
-# simulate SEEDS begins the simulation, beside the scenarios: of a lower priority than theirs, and in a session of its own that has it, too, for many kernels share
-# the processors out by session first. Its lives go to processes of one processor each, which take an eighth less time for them than one process with all:
-# within a life nothing goes on at once, and nothing is handed to and fro there. What the package tests besides is one process more.
+# simulate SEEDS starts the simulation beside the scenarios, with lower priority. It runs in its own
+# session, because many kernels share CPU time by session first. Each process uses one CPU: that
+# takes an eighth less time than one process with all CPUs, because nothing within a simulation runs
+# in parallel. The package's other tests run in one more process.
 sim=$tmp/sim
 simulate() {
   local seeds=$1 each=5 from
   mkdir "$sim"
-  printf '\n== %s, %d processes at once, beside what follows\n' "$module/e2e/sim" "$(nproc)"
+  printf '\n== %s, %d processes at once, beside the next tests\n' "$module/e2e/sim" "$(nproc)"
   go test -c -o "$sim/sim.test" "$module/e2e/sim" || { failed=1 && return; }
   {
     for ((from = 1; from <= seeds; from += each)); do
@@ -140,25 +145,26 @@ simulate() {
     { echo 5 >/proc/self/autogroup; } 2>/dev/null || true
     cd e2e/sim && exec xargs -P "$(nproc)" -d "\n" -I{} bash -c "$2" "$0" {} "$1" "$EPOCHSECONDS"' "$sim" "$module/e2e/sim" '
     dir=$0 what=${1%%:*} verdict=ok began=$SECONDS
-    # The flags are words of their own.
+    # The flags are separate words.
     GOMAXPROCS=1 "$dir/sim.test" -test.v -test.timeout 15m -test.shuffle on ${1#*: } >"$dir/$what.out" 2>&1 || verdict=FAIL
     printf "%s\t%s\t%ds, %s: done %ds after the first began\n" "$verdict" "$2" $((SECONDS - began)) "$what" $((EPOCHSECONDS - $3)) | tee -a "$dir/$what.out"
     [ $verdict = ok ] || touch "$dir/failed"' &
   simulation=$!
 }
 
-# simulated waits for its end, and says what failed.
+# simulated waits for the simulation's end and shows its failures.
 simulated() {
   [ -n "$simulation" ] || return 0
-  printf '\n== %s, what is left of it\n' "$module/e2e/sim"
+  printf '\n== %s, waiting for the rest\n' "$module/e2e/sim"
   wait "$simulation" || failed=1
   simulation=
   cat "$sim"/*.out >>"$log"
   [ ! -e "$sim/failed" ] || { failed=1 && grep -l '^FAIL' "$sim"/*.out | while read -r out; do brief <"$out"; done; }
 }
 
-# SQLite is C translated to Go: watched by the race detector it takes five times as long, and whatever is found in it is none of ours. It stays
-# unwatched; the last -race wins. The happens-before of our own code comes from our locks and those of database/sql, which are watched.
+# SQLite is C translated to Go: the race detector makes it five times slower, and finds no bugs of
+# ours there. So it is built without; the last -race wins. Our own happens-before edges come from
+# our locks and those of database/sql, which are checked.
 race=(-race '-gcflags=modernc.org/...=-race=false')
 
 packages=$(go list "$module/proto/..." "$module/libs/..." "$module/services/..." "$module/e2e/..." |
@@ -186,7 +192,7 @@ if [ -n "$skips" ]; then
 else
   printf '\nno test was skipped\n'
 fi
-[ -z "$again" ] || printf '\n!!! FAILED AT FIRST, AND WANT A LOOK:%s !!!\n' "$again"
+[ -z "$again" ] || printf '\n!!! PASSED ONLY WHEN REPEATED:%s !!!\n' "$again"
 if [ $failed -ne 0 ]; then
   printf '\nFAILED:\n'
   grep -E $'^(FAIL\t| *--- FAIL)' "$log" | sort | uniq || true

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds the tools of development in their pinned versions into bin/: tools.sh. What is there in the right version stays.
+# Builds the development tools in their pinned versions into bin/, unless they are there: tools.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p bin
 
-# tool NAME PACKAGE VERSION: the version that bin/ has stands beside it, in a file that is written last.
+# tool NAME PACKAGE VERSION: builds the tool into bin/. A file beside it, written last, names its
+# version.
 tool() {
   local stamp=bin/.$1.version wanted="$3 $(go env GOVERSION)"
   if [ -x "bin/$1" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then

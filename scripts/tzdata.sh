@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Copies the time zone database of the Go installation into libs/zone/tzdata, where the programs
-# embed it, with its version. It only goes forward: an older Go leaves a newer copy alone, so that
-# everybody who generates gets the same files.
+# Copies the time zone database of the Go installation, with its version, into libs/zone/tzdata,
+# where the programs embed it: tzdata.sh
+#
+# It never goes back: an older Go leaves a newer copy unchanged, so that everybody generates the
+# same files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 from=$(go env GOROOT)/lib/time

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs a command between real servers of its own: with-servers.sh [mysql] [redis] [redis-cluster] [pulsar] -- COMMAND…
+# Runs COMMAND with servers: with-servers.sh [mysql] [redis] [redis-cluster] [pulsar] -- COMMAND…
 #
-# The servers are installed where they are missing, live in a directory of this run, and are ended and wiped when the command ends,
-# however it does. A server that cannot be had is left out, loudly: its tests skip, or fail where CARILLON_TEST_REQUIRE names
-# it. A server that the environment names already (CARILLON_TEST_MYSQL_DSN and the like) is used and left alone.
+# It installs missing servers, runs them in a directory of this run, and stops and deletes them when
+# the command ends in any way. If a server cannot be installed, a warning says so: its tests skip,
+# or fail where CARILLON_TEST_REQUIRE names it. Servers that the environment already names
+# (CARILLON_TEST_MYSQL_DSN and the like) are used and left alone.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
@@ -16,7 +17,7 @@ servers=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
   variable=${named[$1]:?no server called $1}
   if [ -n "${!variable:-}" ]; then
-    echo "with-servers: $1 is the one of \$$variable"
+    echo "with-servers: using $1 from \$$variable"
   else
     servers+=("$1")
   fi
@@ -31,7 +32,7 @@ child=
 finish() {
   local code=$?
   trap '' INT TERM
-  "$here/servers.sh" wipe "$dir" >/dev/null 2>&1 || echo "with-servers: could not end everything in $dir" >&2
+  "$here/servers.sh" wipe "$dir" >/dev/null 2>&1 || echo "with-servers: cannot stop everything in $dir" >&2
   rm -rf "$dir"
   exit "$code"
 }
@@ -39,12 +40,13 @@ trap finish EXIT
 trap '[ -z "$child" ] || kill -INT -- "-$child" 2>/dev/null; [ -n "$child" ] || exit 130' INT
 trap '[ -z "$child" ] || kill -TERM -- "-$child" 2>/dev/null; [ -n "$child" ] || exit 143' TERM
 
-# One by one where all at once does not work: one that cannot be had shall not take the others away.
+# If they do not start together, start them one by one, so that one failure does not remove the
+# others.
 began=$SECONDS
 up() { "$here/install-servers.sh" "$@" && "$here/servers.sh" up "$dir" "$@"; }
 if [ ${#servers[@]} -gt 0 ] && ! up "${servers[@]}" </dev/null; then
   for server in "${servers[@]}"; do
-    up "$server" </dev/null || printf '\n!!! NO %s: what needs it is NOT TESTED !!!\n\n' "$server" >&2
+    up "$server" </dev/null || printf '\n!!! NO %s: tests that need it are SKIPPED !!!\n\n' "$server" >&2
   done
 fi
 if [ -f "$dir/env" ]; then
@@ -54,7 +56,7 @@ if [ -f "$dir/env" ]; then
 fi
 echo "with-servers: up after $((SECONDS - began)) s: ${servers[*]:-none}"
 
-# In a process group of its own, so that a signal reaches all of the command and none of the servers.
+# In its own process group, so that a signal reaches the whole command and none of the servers.
 set -m
 "$@" </dev/null &
 child=$!

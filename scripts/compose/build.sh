@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# Gets a Docker engine from Debian's packages, and makes stand-ins for the images that compose and the Dockerfile name: build.sh. No registry of
-# images is asked, nothing is installed on the host. It needs root, and 5 to 10 minutes from cold; 8 GB, builds included, in $CARILLON_CACHE/compose.
+# Installs a Docker engine from Debian packages, and builds stand-ins for the images that compose
+# and the Dockerfile name: build.sh.
 #
-# The engine is that of Debian 13, whose programs run on Debian 12, too, but for runc. The stand-ins are made of Debian 12; MySQL and a Prometheus of
-# compose's version are in unstable only: MySQL's version is then whatever that has. No Debian has Grafana: see CARILLON_GRAFANA in paths.sh.
+# It asks no image registry and installs nothing on the host. It needs root. A cold build takes 5 to
+# 10 minutes, and 8 GB in $CARILLON_CACHE/compose, builds included.
+#
+# The engine is Debian 13's. Its programs run on Debian 12, except runc. The stand-ins are built
+# from Debian 12. MySQL, and a Prometheus of compose's version, exist in unstable only, so the MySQL
+# version varies. Debian has no Grafana: see CARILLON_GRAFANA in paths.sh.
 set -euo pipefail
 . "$(dirname "$0")/paths.sh"
 [ "$(id -u)" = 0 ] || { echo "compose/build: not root" >&2 && exit 1; }
@@ -11,7 +15,7 @@ began=$SECONDS
 say() { echo "compose/build: $* after $((SECONDS - began)) s"; }
 mirror=http://deb.debian.org/debian
 mkdir -p "$CACHE"
-exec 9>"$CACHE/lock" # only one builds; who waited finds it built
+exec 9>"$CACHE/lock" # only one process builds; another waits and finds the result
 flock 9
 built && echo "compose/build: ready in $CACHE" && exit
 [ ! -e "$STATE/pid" ] || { echo "compose/build: an engine is up: run scripts/compose/down.sh" >&2 && exit 1; }
@@ -20,7 +24,7 @@ rm -rf "$work"
 trap '"$HERE/down.sh"; rm -rf "$work"' EXIT
 mkdir -p "$work"
 
-# packages SUITE DIR PACKAGE…: what is in the packages, unpacked into DIR, with lists of its own.
+# packages SUITE DIR PACKAGE…: unpacks the packages into DIR, with its own package lists.
 packages() {
   local suite=$1 dir=$2 own=$work/apt-$1 file
   shift 2
@@ -49,14 +53,14 @@ engine() {
   say "engine unpacked"
 }
 
-# debian SUITE PACKAGE…: an image of a small Debian.
+# debian SUITE PACKAGE…: builds an image of a minimal Debian with the packages.
 debian() {
   local suite=$1 packages name
   shift
   packages=$(IFS=, && echo "$*")
   name=carillon.local/$suite:$(echo "$packages" | sha256sum | cut -c1-12)
   if ! docker image inspect "$name" >/dev/null 2>&1; then
-    # In namespaces of its own: what it mounts, and what a package starts, goes with it.
+    # In its own namespaces, so that its mounts and the services that packages start end with it.
     DEBOOTSTRAP_DIR=$ENGINE/debootstrap nice unshare --mount --pid --fork --kill-child \
       debootstrap --variant=minbase --include="$packages" "$suite" "$work/$suite" "$mirror" >"$work/$suite.log" || { tail -5 "$work/$suite.log" >&2 && return 1; }
     tar -C "$work/$suite" --exclude='./var/cache/apt/archives/*.deb' --exclude='./var/lib/apt/lists/*' --exclude='./proc/*' --exclude='./sys/*' -c . |
@@ -67,7 +71,7 @@ debian() {
   docker tag "$name" "carillon.local/$suite"
 }
 
-# images makes the stand-ins in the engine's own store.
+# images builds the stand-ins in the engine's own image store.
 images() {
   local context=$work/context target name
   mkdir -p "$context"/{go,pulsar/conf,grafana}

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Ends the engine: down.sh. Ending the first process of its pid namespace ends every process in it, containers included, and frees network and
-# mounts. Running it again does nothing. Images stay in $CARILLON_CACHE/compose.
+# Stops the engine: down.sh.
+#
+# The first process of its pid namespace ends, and with it every process there, containers included.
+# That frees network and mounts. A second run does nothing. Images stay in $CARILLON_CACHE/compose.
 set -uo pipefail
 . "$(dirname "$0")/paths.sh"
 if [ -s "$STATE/pid" ]; then
   pid=$(cat "$STATE/pid")
-  # A number that the kernel gave to somebody else is left alone. The engine may write its store down first.
+  # Do not kill a process that has reused the pid. First let the engine write its state to disk.
   if tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q 'scripts/compose/node.sh'; then
     kill -TERM "$pid" 2>/dev/null
     for i in $(seq 300); do

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Proves deploy/Dockerfile and deploy/compose.yaml on a Docker engine: e2e.sh. With the engine that docker finds, where one answers; else it boots one
-# in namespaces of its own (up.sh; root, and 10 minutes once), with STAND-INS for the images that would be pulled, and ends it. It builds and compares the
-# images, and lives the life of a project: up, timers that ring, Prometheus, scale, restart, killed processes, down. What it starts has names and ports
-# of its own.
+# Tests deploy/Dockerfile and deploy/compose.yaml on a Docker engine: e2e.sh.
 #
-# CARILLON_E2E_RUN limits the tests by a pattern; CARILLON_COMPOSE_ENGINE=own boots an engine though another answers.
+# It uses the engine that docker finds. If none answers, it boots one in its own namespaces (up.sh;
+# root, once 10 minutes), with STAND-INS for the images to pull, and stops it at the end. It builds
+# and compares the images. Then it exercises a project: up, timers that are called, Prometheus,
+# scale, restart, killed processes, down. Everything that it starts has its own names and ports.
+#
+# CARILLON_E2E_RUN limits the tests by a pattern. CARILLON_COMPOSE_ENGINE=own boots an engine even
+# if another answers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -35,7 +38,7 @@ cd "$root"
 go test -c -o "$work/compose.test" ./e2e/compose
 run=(env)
 if [ "${CARILLON_COMPOSE_ENGINE:-}" = own ] || ! docker version >/dev/null 2>&1; then
-  echo "compose/e2e: no Docker engine answers: one is booted here"
+  echo "compose/e2e: no Docker engine answers: booting one"
   . "$here/paths.sh"
   "$here/build.sh"
   ours=1

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Runs the store's tests on the MySQL that compose names, where all else is tested on MariaDB: mysql.sh. It wants a Docker engine: the one that
-# answers, or that of up.sh, through in.sh. The server is a container of its own, with its data in memory.
+# Runs the store's tests on the MySQL version that compose names; all other tests use MariaDB:
+# mysql.sh
+#
+# It needs a Docker engine: one that answers, or the one of up.sh, by in.sh. The server runs in its
+# own container, with its data in memory.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 image=$(sed -n 's/^ *image: \(mysql:.*\)/\1/p' deploy/compose.yaml)
@@ -9,7 +12,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/carillon-mysql.XXXXXX")
 name=carillon-test-$(basename "$work")
 trap 'docker rm --force --volumes "$name" >/dev/null 2>&1; rm -rf "$work"' EXIT
 chmod 755 "$work"
-# The tests make a database each.
+# Each test creates its own database.
 echo "CREATE USER 'test'@'%' IDENTIFIED BY '$password'; GRANT ALL ON *.* TO 'test'@'%';" >"$work/init.sql"
 docker run --detach --name "$name" --publish 127.0.0.1::3306 --volume "$work:/init:ro" --tmpfs /var/lib/mysql:size=4g \
   --env MYSQL_DATABASE=carillon --env MYSQL_USER=carillon --env "MYSQL_PASSWORD=$password" --env MYSQL_RANDOM_ROOT_PASSWORD=yes \

@@ -1,11 +1,11 @@
-# Sourced by the engine's scripts: where what they share is.
+# Sourced by the engine's scripts: shared paths.
 #
-#   CACHE   the engine's programs, the two Debians that the stand-ins start from, and the engine's images: outside the tree, a new checkout need not
-#           fetch them again
-#   STATE   the running engine; one at a time per host, as its networks have fixed addresses
+#   CACHE   the engine's programs, the base images of the stand-ins, and the engine's images; outside
+#           the tree, so that new checkouts share them
+#   STATE   the running engine; one per host at a time, because its networks have fixed addresses
 #
-# CARILLON_GRAFANA may name a Grafana (bin/grafana, conf, public: what its release's archive has): it stands in for Grafana's image, where nothing
-# else can.
+# CARILLON_GRAFANA may name the directory of a Grafana release (bin/grafana, conf, public). It
+# replaces Grafana's image, which has no other stand-in.
 export CARILLON_CACHE=${CARILLON_CACHE:-$HOME/.cache/carillon}
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd "$HERE/../.." && pwd)
@@ -15,7 +15,7 @@ STATE=$CACHE/state
 PATH=$ENGINE/bin:$PATH:/usr/sbin:/sbin
 export DOCKER_HOST=unix://$STATE/docker.sock DOCKER_CONFIG=$ENGINE/config
 
-# standins prints what the stand-ins are made of: others have to be made when it changes.
+# standins prints a hash of the stand-ins' inputs. They are rebuilt when it changes.
 standins() {
   {
     cat "$HERE"/standins/* "$HERE"/files/main.go "$HERE/build.sh" "$ROOT/scripts/pulsar/pom.xml" && go version
@@ -23,5 +23,5 @@ standins() {
   } | sha256sum | cut -c1-12
 }
 
-# built: succeeds when the programs and the images are there.
+# built: succeeds if the programs and the images exist.
 built() { [ -x "$ENGINE/bin/docker" ] && [ -e "$CACHE/images-$(standins)" ]; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Says what stands in for what on the engine that runs: standins.sh.
+# Lists which stand-in replaces which image on the running engine: standins.sh.
 set -euo pipefail
 said() { printf '!!!   %-28s %s\n' "$1" "$(docker run --rm --network none --entrypoint sh "$1" -c "$2" 2>/dev/null | head -1)"; }
 said golang:1.26-bookworm 'go version'

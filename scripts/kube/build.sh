@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Builds Kubernetes, etcd, CoreDNS and helm from their Go modules, where they are not built yet: build.sh. 10 minutes on two idle cores
-# from cold, 30 on busy ones; 6 GB of Go's caches.
+# Builds Kubernetes, etcd, CoreDNS and helm from their Go modules, unless they are built: build.sh.
+#
+# A cold build takes 10 minutes on two idle cores and 30 on busy ones. It adds 6 GB to Go's caches.
 set -euo pipefail
 . "$(dirname "$0")/paths.sh"
 mkdir -p "$BIN"
-exec 9>"$BIN/lock" # only one builds; who waited finds it built
+exec 9>"$BIN/lock" # only one process builds; another waits and finds the result
 flock 9
 cd "$HERE/src"
 export GOTOOLCHAIN=local CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false
 
-# build NAME LDFLAGS PACKAGE: whole or not at all.
+# build NAME LDFLAGS PACKAGE: builds the program completely or not at all.
 build() {
   [ -x "$BIN/$1" ] && return
   echo "kube/build: $1"
@@ -21,7 +22,8 @@ build pause '' ./cmd/pause
 version=k8s.io/component-base/version
 build kube "-X $version.gitVersion=v$KUBE_VERSION -X $version.gitMajor=1 -X $version.gitMinor=34" ./cmd/kube
 helm=helm.sh/helm/v3
-# The version of Kubernetes that it takes for granted where it asks no cluster; a build by itself thinks of a very old one.
+# The Kubernetes version that helm assumes when it asks no cluster. A plain build assumes a very old
+# one.
 assumed=
 for package in lint/rules.k8s chartutil.k8s; do
   assumed+=" -X $helm/pkg/${package}VersionMajor=1 -X $helm/pkg/${package}VersionMinor=34"

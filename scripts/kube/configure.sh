@@ -1,6 +1,8 @@
-# Sourced by up.sh: writes the cluster's keys and configuration into STATE. What looks odd was found by a failure without it.
+# Sourced by up.sh: writes the cluster's keys and configuration into STATE. Each unusual setting is
+# there because the cluster failed without it.
 
-# keys makes an authority, the API server's certificate, the one by which other API servers know it, the key of service accounts, and an administrator's token.
+# keys creates a certificate authority, the API server's certificate, the certificate by which other
+# API servers know it, the key of service accounts, and an administrator's token.
 keys() {
   local pki=$STATE/pki token names
   names=DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:localhost,IP:127.0.0.1,IP:10.96.0.1,IP:10.99.0.1
@@ -43,7 +45,7 @@ configuration() {
   : >"$STATE/resolv.conf"
 }
 
-# cgroups makes one of the cluster's own in each hierarchy.
+# cgroups creates a cgroup for the cluster in each hierarchy.
 cgroups() {
   local h
   for h in /sys/fs/cgroup/*/ /sys/fs/cgroup/; do
@@ -53,7 +55,8 @@ cgroups() {
       cat "$h/cpuset.cpus" >"$h/carillon-kube/cpuset.cpus"
       cat "$h/cpuset.mems" >"$h/carillon-kube/cpuset.mems"
     fi
-    # All pods together would weigh as much as one process of the host: as much as ten, which they are.
+    # By default all pods together weigh as much as one process of the host. This gives them the
+    # weight of ten.
     [ ! -e "$h/carillon-kube/cpu.shares" ] || echo 10240 >"$h/carillon-kube/cpu.shares"
     [ ! -e "$h/carillon-kube/cpu.weight" ] || echo 1000 >"$h/carillon-kube/cpu.weight"
   done

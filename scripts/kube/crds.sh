@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# The kinds that the chart's optional objects and examples are of, and Kubernetes does not have: crds.sh get|apply LIST|delete LIST.
+# Manages custom resource definitions of other projects: crds.sh get|apply LIST|delete LIST
 #
-#   get     puts their definitions (CRDs) into $CRDS, from the projects' Go modules; none of them is in this repository
-#   apply   gives the cluster those that it does not have, and writes their names to LIST; what is there already is another's and stays as it is
-#   delete  takes away what LIST names, with all objects of these kinds
+#   get     copies the definitions from the projects' Go modules into $CRDS; this repository has no copy
+#   apply   installs the definitions that the cluster lacks, and writes their names to LIST
+#   delete  deletes the definitions that LIST names, with all their objects
 #
-# The projects' controllers are not installed: the API server checks and keeps the objects, and nobody acts on them.
+# The chart's optional objects and examples need them. apply leaves existing definitions unchanged:
+# others own them. The projects' controllers are not installed. The API server validates and stores
+# the objects, and nothing acts on them.
 set -euo pipefail
 . "$(dirname "$0")/paths.sh"
 . "$HERE/modules.sh"
 
-# The module, its version and checksum, the directory in it, and the files.
+# Module, version, checksum, directory in the module, files.
 sources="${KEDA_MODULE[*]} config/crd/bases keda.sh_scaledobjects keda.sh_triggerauthentications
 sigs.k8s.io/gateway-api v1.6.3 h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc= config/crd/standard gateway.networking.k8s.io_gateways gateway.networking.k8s.io_httproutes
 github.com/envoyproxy/gateway v1.9.1 h1:vAVp6/AlBXJ1aOhp1mxL7fNEzVEfjADUguUhm2wzxQY= charts/gateway-helm/charts/crds/crds/generated gateway.envoyproxy.io_backendtrafficpolicies gateway.envoyproxy.io_clienttrafficpolicies gateway.envoyproxy.io_securitypolicies
@@ -27,7 +29,7 @@ get() {
   done <<<"$sources"
 }
 
-# name FILE: of the definition in it.
+# name FILE: prints the name of the definition in FILE.
 name() { sed -nE '/^metadata:/,/^spec:/s/^  name: (.*)$/\1/p' "$1"; }
 
 apply() {
@@ -38,7 +40,8 @@ apply() {
     there=$(kubectl get crd "$(name "$file")" --ignore-not-found -o name)
     [ -z "$there" ] || { echo "kube/crds: the cluster has its own $there" && continue; }
     name "$file" >>"$list"
-    # A client-side apply would keep a copy in an annotation, and some are too large for one.
+    # A client-side apply stores a copy in an annotation, and some definitions are too large for
+    # that.
     kubectl apply --server-side -f "$file" >/dev/null
   done
   [ ! -s "$list" ] || xargs kubectl wait --for=condition=Established --timeout=1m crd <"$list" >/dev/null
@@ -48,5 +51,5 @@ case ${1:-} in
   get) get ;;
   apply) apply "${2:?LIST}" ;;
   delete) [ ! -s "${2:?LIST}" ] || xargs kubectl delete crd --timeout=2m --ignore-not-found <"$2" >/dev/null ;;
-  *) sed -n 2,8p "$0" >&2 && exit 2 ;;
+  *) sed -n 2,6p "$0" >&2 && exit 2 ;;
 esac

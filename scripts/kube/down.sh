@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Ends the cluster: down.sh. Ending the first process of its pid namespace ends every process in it, pods included, and frees network and mounts.
-# Running it again does nothing.
+# Stops the cluster: down.sh.
+#
+# The first process of its pid namespace ends, and with it every process there, containers of pods
+# included. That frees network and mounts. A second run does nothing.
 set -uo pipefail
 . "$(dirname "$0")/paths.sh"
 if [ -s "$STATE/pid" ]; then
   pid=$(cat "$STATE/pid")
-  # A number that the kernel gave to somebody else is left alone.
+  # Do not kill a process that has reused the pid.
   if tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q 'scripts/kube/node.sh'; then
     kill -KILL "$pid" 2>/dev/null
     for _ in $(seq 50); do

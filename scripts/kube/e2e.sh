@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
-# Proves the chart on a real Kubernetes: e2e.sh. It boots a one-node cluster with MariaDB, Redis and Pulsar beside it, builds and imports the
-# images, runs e2e/kube and the stories of e2e/scenario on it, and ends it all. Root, and 15 minutes; 30 more where its programs are not built.
+# Tests the chart on a real Kubernetes: e2e.sh. It needs root and 15 minutes, and 30 more if the
+# cluster's programs are not built.
 #
-# With KUBECONFIG it uses that cluster instead and starts nothing: then CARILLON_E2E_REGISTRY, CARILLON_E2E_TAG and CARILLON_E2E_NEXT_TAG name images
-# that its nodes can pull, CARILLON_TEST_MYSQL_DSN, CARILLON_TEST_REDIS_ADDRS, CARILLON_TEST_PULSAR_URL and CARILLON_TEST_PULSAR_ADMIN_URL servers that
-# both its pods and this machine reach, and CARILLON_E2E_HOST this machine's address as pods reach it. Where pods and Services cannot be reached from here,
-# run it in a pod, or set CARILLON_E2E_API (then the stories that read pods' metrics fail). Kinds of others' that it does not have (crds.sh) are given to it, and taken
-# away at the end; those that it has are used.
+# It boots a one-node cluster with MariaDB, Redis and Pulsar beside it, and builds and imports the
+# images. It runs e2e/kube and the scenarios of e2e/scenario there, and stops everything.
 #
-# CARILLON_E2E_RUN limits the tests by a pattern; CARILLON_E2E_KEEP=1 leaves everything running.
+# With KUBECONFIG it uses that cluster and starts nothing. Then these variables are needed:
+#
+#   CARILLON_E2E_REGISTRY, CARILLON_E2E_TAG, CARILLON_E2E_NEXT_TAG  images that its nodes can pull
+#   CARILLON_TEST_MYSQL_DSN, CARILLON_TEST_REDIS_ADDRS,
+#   CARILLON_TEST_PULSAR_URL, CARILLON_TEST_PULSAR_ADMIN_URL        servers that pods and this machine reach
+#   CARILLON_E2E_HOST                                               this machine's address as pods reach it
+#
+# If this machine cannot reach pods and Services, run the script in a pod. Or set CARILLON_E2E_API;
+# then the scenarios that read pods' metrics fail. The script installs missing custom resource
+# definitions (crds.sh) and deletes them at the end. It uses existing ones.
+#
+# CARILLON_E2E_RUN limits the tests by a pattern. CARILLON_E2E_KEEP=1 leaves everything running.
 set -euo pipefail
 . "$(dirname "$0")/paths.sh"
 root=$(cd "$HERE/../.." && pwd)
@@ -16,7 +24,7 @@ export CARILLON_E2E_KUBE=1 CARILLON_BIN=/nowhere CARILLON_TEST_REQUIRE=mysql,red
 began=$SECONDS
 say() { echo "kube/e2e: $* after $((SECONDS - began)) s"; }
 
-# tests COMMAND…: runs the test programs by COMMAND; both, whatever the first found.
+# tests COMMAND…: runs both test programs by COMMAND, the second also if the first failed.
 tests() {
   local failed=0 timeout=30m
   (cd "$root/e2e/kube" && "$@" "$work/kube.test" -test.v -test.timeout $timeout -test.run "${CARILLON_E2E_RUN:-.}") || failed=1

@@ -1,6 +1,7 @@
 # Sourced by the cluster's scripts.
 
-# image NAME PROGRAM ARCHIVE: an image with one static program in its root, as a docker archive; no registry and no daemon.
+# image NAME PROGRAM ARCHIVE: writes a docker archive with one static program in its root, without
+# registry or daemon.
 image() {
   local work program
   work=$(mktemp -d)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Gives the node images: import.sh TAR… They are docker or OCI archives.
+# Imports images into the node: import.sh TAR… Archives may be docker or OCI.
 set -euo pipefail
 . "$(dirname "$0")/paths.sh"
 for archive in "$@"; do
-  # The node's containerd has its socket in the node's mounts.
+  # The socket of the node's containerd is in the node's mount namespace.
   nsenter --net --mount --target "$(cat "$STATE/pid")" -- ctr -n k8s.io images import - <"$archive" >/dev/null
 done

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# KEDA itself on the cluster of up.sh, which has no registry to pull it from: keda.sh build|built|install.
+# Builds and installs KEDA on the cluster of up.sh: keda.sh build|built|install
 #
-#   build    makes its programs from their module, as images, once per host: of its 80 scalers that of Pulsar alone, as the others bring along all clouds'
-#            libraries and treble the time. 20 minutes on two busy cores from cold, and 3 GB of Go's caches
-#   built    succeeds when that was done: then e2e.sh installs it
-#   install  gives the node the images and the cluster KEDA's own manifests, and waits until the metrics are served
+#   build    builds its programs from their module, as images, once per host
+#   built    succeeds if build has finished; then e2e.sh installs KEDA
+#   install  imports the images, applies KEDA's own manifests, and waits until its metrics are served
+#
+# The cluster has no registry to pull KEDA from. build includes only the Pulsar scaler of 80: the
+# others need the libraries of all clouds and treble the time. A cold build takes 20 minutes on two
+# busy cores, and 3 GB of Go's caches.
 set -euo pipefail
 . "$(dirname "$0")/paths.sh"
 . "$HERE/modules.sh"
@@ -16,7 +19,7 @@ build() {
   mkdir -p "$out"
   exec 9>"$out/lock"
   flock 9
-  work=$(mktemp -d) # the trap's too, so no local
+  work=$(mktemp -d) # not local: the trap uses it
   trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
   cp -r "$(module "${KEDA_MODULE[@]}")/." "$work/"
   chmod -R u+w "$work"
@@ -24,7 +27,7 @@ build() {
   find pkg/scalers -maxdepth 1 -name '*.go' ! -name scaler.go ! -name pulsar_scaler.go -delete
   awk '/^\tcase "/ { other = !/"pulsar"/ } /^\tdefault:/ { other = 0 } !other' pkg/scaling/scalers_builder.go >builder
   mv builder pkg/scaling/scalers_builder.go
-  # The names that its Dockerfiles give them.
+  # Image names as in KEDA's own Dockerfiles.
   for program in operator:keda adapter:keda-adapter webhooks:keda-admission-webhooks; do
     echo "kube/keda: ${program#*:}"
     GOTOOLCHAIN=local CGO_ENABLED=0 GOWORK=off GOFLAGS=-buildvcs=false nice -n 15 go build -trimpath -ldflags '-s -w' -o "built/${program#*:}" "./cmd/${program%:*}"
@@ -34,7 +37,7 @@ build() {
   image "carillon.local/keda-admission-webhooks:$KEDA_VERSION" built/keda-admission-webhooks "$out/keda-admission-webhooks.tar"
   kubectl kustomize config/default |
     sed -E "s|image: ghcr.io/kedacore/([a-z-]+):.*|image: carillon.local/\1:$KEDA_VERSION|; s|imagePullPolicy: Always|imagePullPolicy: Never|" >"$out/new"
-  mv "$out/new" "$out/keda.yaml" # last: so it is whole
+  mv "$out/new" "$out/keda.yaml" # last, so that an existing file is complete
 }
 
 install_it() {
@@ -48,5 +51,5 @@ case ${1:-} in
   build) build ;;
   built) [ -e "$out/keda.yaml" ] ;;
   install) install_it ;;
-  *) sed -n 2,7p "$0" >&2 && exit 2 ;;
+  *) sed -n 2,6p "$0" >&2 && exit 2 ;;
 esac

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The node's first process; started by up.sh only. What it starts ends with it.
+# Runs as the node's first process. Only up.sh starts it. Its child processes end with it.
 set -u
 export PATH=$BIN:/usr/sbin:/usr/bin:/sbin:/bin KUBECONFIG=$STATE/kubeconfig
 log=$STATE/log
@@ -17,12 +17,12 @@ ip link set lo up
 ip link add node0 type bridge
 ip addr add 10.99.0.1/24 dev node0
 ip link set node0 up
-ip route add default via 10.99.0.254 dev node0 # kubelet wants one; it leads nowhere
+ip route add default via 10.99.0.254 dev node0 # kubelet needs a default route; this one leads nowhere
 echo 1 >/proc/sys/net/ipv4/ip_forward
 echo 1 >/proc/sys/net/bridge/bridge-nf-call-iptables 2>/dev/null
 echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6
 
-# The cluster dies with the run: nothing of it needs to survive a power failure.
+# The cluster ends with the run, so nothing in it needs to survive a power failure.
 etcd --data-dir "$STATE/etcd" --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
   --listen-peer-urls http://127.0.0.1:2380 --logger zap --log-level warn --unsafe-no-fsync >"$log/etcd.log" 2>&1 &
 containerd --config "$STATE/containerd.toml" >"$log/containerd.log" 2>&1 &

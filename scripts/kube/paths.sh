@@ -1,9 +1,9 @@
-# Sourced by the cluster's scripts: where what they share is.
+# Sourced by the cluster's scripts: shared paths.
 #
-#   BIN    the programs, built once per host (build.sh), outside the tree: a new checkout need not build them again
-#   CRDS   definitions of others' kinds (crds.sh)
-#   KEDA   where it was built (keda.sh)
-#   STATE  the running cluster; one at a time per host, as its networks have fixed addresses
+#   BIN    the programs; built once per host (build.sh), outside the tree, so new checkouts share them
+#   CRDS   third-party custom resource definitions (crds.sh)
+#   KEDA   KEDA's programs (keda.sh)
+#   STATE  the running cluster; one per host at a time, because its networks have fixed addresses
 export CARILLON_CACHE=${CARILLON_CACHE:-$HOME/.cache/carillon}
 KUBE_VERSION=1.34.4
 HELM_VERSION=3.19.5
@@ -14,5 +14,5 @@ KEDA=$CARILLON_CACHE/kube/keda
 STATE=${CARILLON_KUBE_STATE:-$CARILLON_CACHE/kube/state}
 PATH=$BIN:$PATH:/usr/sbin:/sbin
 
-# built: succeeds when the programs are there.
+# built: succeeds if the programs exist.
 built() { [ -x "$BIN/kube" ] && [ -x "$BIN/helm" ] && [ -x "$BIN/pause" ]; }

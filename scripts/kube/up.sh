@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# Boots a one-node Kubernetes in namespaces of its own (network, mount, pid): up.sh. It needs root, a kernel with cgroup v1 or v2 hierarchies that
-# it may write to, and Debian's containerd; nothing is pulled from an image registry. 15 s where the programs are built (build.sh).
+# Boots a one-node Kubernetes in its own network, mount and pid namespaces: up.sh.
+#
+# It needs root, a kernel with writable cgroup v1 or v2 hierarchies, and Debian's containerd. It
+# pulls nothing from an image registry. It takes 15 s if the programs are built (build.sh).
 #
 #   in.sh CMD…      runs CMD where the cluster's addresses are reachable, with its kubeconfig
-#   import.sh TAR…  gives the node images
-#   down.sh         ends it, with everything that runs in it
+#   import.sh TAR…  imports images into the node
+#   down.sh         stops the cluster and everything in it
 #
-# The node is offline. It is 10.99.0.1 to pods, which are in 10.244.0.0/24; services are in 10.96.0.0/16.
+# The node is offline. Pods see it as 10.99.0.1. Pods are in 10.244.0.0/24, services in
+# 10.96.0.0/16.
 set -euo pipefail
 . "$(dirname "$0")/paths.sh"
 began=$SECONDS
 say() { echo "kube/up: $* after $((SECONDS - began)) s"; }
 [ "$(id -u)" = 0 ] || { echo "kube/up: not root" >&2 && exit 1; }
 built || { echo "kube/up: the programs are not built: run scripts/kube/build.sh" >&2 && exit 1; }
-[ ! -e "$STATE/pid" ] || { echo "kube/up: it is up already, or was not ended well: run scripts/kube/down.sh" >&2 && exit 1; }
+[ ! -e "$STATE/pid" ] || { echo "kube/up: a cluster is up, or was killed: run scripts/kube/down.sh" >&2 && exit 1; }
 
-# The packages; installing them must start no services.
+# Install the packages without starting their services.
 missing=()
 for package in containerd runc containernetworking-plugins nftables iptables conntrack iproute2 openssl curl ca-certificates; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
@@ -31,13 +34,14 @@ fi
 mkdir -p "$STATE"/{pki,log,etcd,containerd,kubelet,pods,cni,images}
 . "$HERE/configure.sh"
 . "$HERE/image.sh"
-image carillon.local/pause:1 "$BIN/pause" "$STATE/images/pause.tar" # of every pod's first process
+image carillon.local/pause:1 "$BIN/pause" "$STATE/images/pause.tar" # first process of every pod
 keys
 configuration
 cgroups
 say "configured"
 
-# The node's first process is pid 1 of its own pid namespace: when it ends, everything ends.
+# The node's first process is pid 1 of its own pid namespace. When it ends, every process there
+# ends.
 mkdir -p /run/containerd /var/lib/containerd /var/lib/kubelet /var/log/pods /var/log/containers
 STATE=$STATE BIN=$BIN setsid unshare --net --mount --uts --ipc --pid --fork --kill-child --mount-proc \
   bash "$HERE/node.sh" >"$STATE/log/node.log" 2>&1 </dev/null 9>&- &
@@ -47,7 +51,7 @@ for _ in $(seq 50); do
   sleep 0.1
 done
 
-# wait_for WHAT COMMAND…: two minutes at most.
+# wait_for WHAT COMMAND…: repeats the command until it succeeds, at most for two minutes.
 wait_for() {
   local what=$1 _
   shift

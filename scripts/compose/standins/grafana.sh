@@ -1,5 +1,6 @@
 #!/bin/bash
-# Starts Grafana as its image does. Where there is none, answers /api/health when Grafana's user may read what compose gives Grafana.
+# Starts Grafana as its image does. Without Grafana, answers /api/health if Grafana's user can read
+# the files that compose mounts.
 set -euo pipefail
 if [ -x bin/grafana ]; then
   exec bin/grafana server --homepath=/usr/share/grafana --packaging=docker cfg:default.log.mode=console cfg:default.paths.data=/var/lib/grafana \

@@ -1,5 +1,6 @@
 #!/bin/bash
-# What the official image's entrypoint does with the variables that compose sets: a data directory, a root whom nobody knows, a database and its user.
+# Does what the official image's entrypoint does with compose's variables: creates a data directory,
+# a root user with an unknown password, a database and its user.
 set -euo pipefail
 case ${1:-} in -*) set -- mysqld "$@" ;; esac
 datadir=/var/lib/mysql

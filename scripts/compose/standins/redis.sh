@@ -1,4 +1,4 @@
 #!/bin/bash
-# The official image lets others than the loopback in, too.
+# Like the official image, accepts connections from other hosts.
 [ "${1:-}" != redis-server ] || set -- "$@" --protected-mode no
 exec "$@"
