@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// TestShort breaks what is over soon, on servers of its own: others use theirs. `make chaos` breaks
-// the rest.
+// TestShort injects the faults that are over soon, on its own servers, because other tests use the
+// shared ones. `make chaos` runs the other scenarios.
 func TestShort(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -24,7 +24,7 @@ func TestShort(t *testing.T) {
 		if needed := os.Getenv("CARILLON_TEST_REQUIRE"); needed != "" {
 			require.Empty(t, missing, "CARILLON_TEST_REQUIRE=%s", needed)
 		}
-		t.Skipf("SKIPPED, UNTESTED: faults on real servers: there is no %s here", missing)
+		t.Skipf("SKIPPED, UNTESTED: faults on real servers: missing %s", missing)
 	}
 	root, err := cluster.Root()
 	require.NoError(t, err)
@@ -49,10 +49,10 @@ func TestShort(t *testing.T) {
 	require.NoError(t, os.RemoveAll(o.Dir))
 }
 
-// absent names what a run cannot do without, and what its scripts cannot install by themselves.
+// absent names the first missing program that a run needs and its scripts cannot install.
 func absent() string {
 	if os.Getuid() == 0 {
-		return "" // they install what is missing
+		return "" // the scripts install what is missing
 	}
 	for _, program := range []string{"mariadbd", "redis-server", "java"} {
 		_, err := exec.LookPath(program)
@@ -66,7 +66,7 @@ func absent() string {
 	return ""
 }
 
-// testLog writes a run's lines into the test's log.
+// testLog writes a run's lines to the test's log.
 type testLog struct{ t *testing.T }
 
 func (l testLog) Write(b []byte) (int, error) {

@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// changeDeadline is how soon a change of status has reached every executor (P5).
+	// changeDeadline is the time within which a status change reaches every executor (P5).
 	changeDeadline = time.Second
-	// clockTolerance is how far apart the clocks of one machine may seem: those that decide are aligned to
-	// the database's.
+	// clockTolerance is the greatest apparent difference of clocks on one machine. The deciding
+	// clocks are aligned to the database's.
 	clockTolerance = 100 * time.Millisecond
-	// settleTimeout is how long what is open may take to come to its end, beside the time that outages
-	// took.
+	// settleTimeout is how long open fires may take to end after the load, in addition to the
+	// outages.
 	settleTimeout = 2 * time.Minute
 )
 
-// settle waits until no fire is open that the load made, and compares.
+// settle waits until the load has no open fire, and compares the results.
 func (env *Environment) settle(s *Scenario, end time.Time) *Result {
 	wait := settleTimeout + s.SettleTime
 	for _, f := range env.faults {
 		wait += f.outageLength()
 	}
-	until := end.Add(maxAhead + 2*time.Second) // one-shots are due up to then
+	until := end.Add(maxAhead + 2*time.Second) // one-shots are due until then
 	last := until.Add(wait)
 	clock.Pause(env.ctx, time.Until(until))
 	for {
@@ -53,7 +53,7 @@ func (env *Environment) settle(s *Scenario, end time.Time) *Result {
 	return r
 }
 
-// openFires counts the fires that were due before an instant and are not done.
+// openFires counts the unfinished fires that were due before an instant.
 func (env *Environment) openFires(before time.Time) (n int, err error) {
 	ctx, cancel := context.WithTimeout(env.ctx, 20*time.Second)
 	defer cancel()
@@ -65,9 +65,10 @@ func (env *Environment) openFires(before time.Time) (n int, err error) {
 	return n, nil
 }
 
-// compare holds what happened against what must have happened.
+// compare checks the calls and outcomes against the ledger.
 func (env *Environment) compare(end time.Time) (*ledger.Verdict, error) {
-	outcomes, err := env.outcomes() // before the arrivals: each of them came before its outcome
+	// read before the arrivals, because each call precedes its outcome
+	outcomes, err := env.outcomes()
 	if err != nil {
 		return &ledger.Verdict{Skipped: make(map[timer.Reason]int)}, err
 	}
@@ -85,19 +86,19 @@ func (env *Environment) compare(end time.Time) (*ledger.Verdict, error) {
 	v := led.Check(e)
 	env.explainMissing(v.Missing, outcomes)
 	if len(bad) > 0 {
-		return &v, fmt.Errorf("%d times a policy was not kept, first: %s", len(bad), bad[0])
+		return &v, fmt.Errorf("%d faults of policies, first: %s", len(bad), bad[0])
 	}
 	return &v, nil
 }
 
-// explainMissing prints what became of fires that are missing: with what a search would begin.
+// explainMissing logs the outcome and the status changes of the first missing fires.
 func (env *Environment) explainMissing(missing []timer.FireID, outcomes []ledger.Outcome) {
 	const most = 10
 	for i, f := range missing[:min(most, len(missing))] {
 		if i == 0 {
-			env.printf("missing, the first of %d:", len(missing))
+			env.printf("missing fires, the first of %d:", len(missing))
 		}
-		became := "nothing is recorded"
+		became := "no outcome"
 		for _, o := range outcomes {
 			if o.Fire == f {
 				became = fmt.Sprintf(
@@ -119,7 +120,7 @@ func (env *Environment) explainMissing(missing []timer.FireID, outcomes []ledger
 	}
 }
 
-// outcomes reads all that was recorded, from the database itself.
+// outcomes reads every recorded outcome from the database.
 func (env *Environment) outcomes() ([]ledger.Outcome, error) {
 	rows, err := env.db.QueryContext(
 		env.ctx,
@@ -157,7 +158,7 @@ func (env *Environment) outcomes() ([]ledger.Outcome, error) {
 	return all, nil
 }
 
-// buildLedger enters what the load owes, by what the API confirmed.
+// buildLedger returns the duties of the load's fires, according to the API's confirmations.
 func (t *traffic) buildLedger(end time.Time, arrivals receiver.Arrivals) *ledger.Ledger {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,8 +176,8 @@ func (t *traffic) buildLedger(end time.Time, arrivals receiver.Arrivals) *ledger
 	}
 	for _, o := range t.oneShots {
 		due := o.at
-		// One that was activated after its instant is due at its activation, which lies before the
-		// confirmation.
+		// A one-shot that is activated after its instant is due at its activation, which precedes
+		// the confirmation.
 		if at, ok := called[o.id]; ok && o.done.After(o.at.Add(-clockTolerance)) &&
 			at.After(o.at) &&
 			at.Before(o.done.Add(clockTolerance)) {
@@ -195,15 +196,16 @@ func (t *traffic) buildLedger(end time.Time, arrivals receiver.Arrivals) *ledger
 
 func isActive(c statusChange) bool { return c.status == timer.StatusActive }
 
-// addDuties writes what a timer owes that was switched on and off. What was due when it was on is
-// called, whoever looks at it when; if it is never on again, only what was not late by then. What
-// was due at about the time of a change may be either.
+// addDuties adds the duties of a timer that is activated and deactivated. A fire that was due while
+// the timer was active must be called, even if it becomes inactive later. If the timer never
+// becomes active again, that holds only for fires that were not late by then. A fire that was due
+// close to a change may be called or skipped.
 func (f *toggledTimer) addDuties(led *ledger.Ledger, end time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for due := f.changes[0].done.Add(clockTolerance).Truncate(time.Second).Add(time.Second); due.Before(end); due = due.Add(time.Second) {
-		// The last change that may have been in effect by then, and the first that may have been
-		// after it.
+		// The last change that may have been in effect at the due instant, and the first that may
+		// have followed it.
 		i := sort.Search(
 			len(f.changes),
 			func(i int) bool { return f.changes[i].sent.Add(-clockTolerance).After(due) },
@@ -225,8 +227,8 @@ func (f *toggledTimer) addDuties(led *ledger.Ledger, end time.Time) {
 	}
 }
 
-// checkP5 looks for calls that started more than a second after the API had confirmed that their
-// timer is switched off.
+// checkP5 returns the calls that started more than a second after the API confirmed the timer's
+// deactivation.
 func (t *traffic) checkP5(first receiver.Arrivals) (bad []string) {
 	toggledTimers := make(map[timer.ID]*toggledTimer)
 	for _, f := range t.toggledTimers {
@@ -247,7 +249,7 @@ func (t *traffic) checkP5(first receiver.Arrivals) (bad []string) {
 				bad = append(
 					bad,
 					fmt.Sprintf(
-						"P5: %s is called %s after its timer was switched off",
+						"P5: %s is called %s after its timer became inactive",
 						a.Fire,
 						at.Sub(c.done),
 					),
@@ -258,8 +260,8 @@ func (t *traffic) checkP5(first receiver.Arrivals) (bad []string) {
 	return bad
 }
 
-// excludedFromLateness returns the timers whose lateness is not the system's: one-shots that the API
-// confirmed only when they were due, or nearly, and timers whose fires wait for each other.
+// excludedFromLateness returns the timers that may be late without a fault of the system: one-shots
+// confirmed just before they were due, or after, and timers whose fires wait for each other.
 func (t *traffic) excludedFromLateness() map[timer.ID]bool {
 	out := make(map[timer.ID]bool)
 	for _, p := range t.policyTimers {
@@ -273,7 +275,7 @@ func (t *traffic) excludedFromLateness() map[timer.ID]bool {
 	return out
 }
 
-// buildResult makes the result of the last comparison.
+// buildResult makes a scenario's result from the verdict.
 func (env *Environment) buildResult(s *Scenario, end time.Time, v *ledger.Verdict) *Result {
 	first := firstCalls(env.rcv.Arrivals(), env.traffic.excludedFromLateness())
 	bad := env.traffic.checkP5(first)
@@ -317,7 +319,7 @@ func (env *Environment) buildResult(s *Scenario, end time.Time, v *ledger.Verdic
 		r.Broken = append(
 			r.Broken,
 			fmt.Sprintf(
-				"%d fires were called twice, and nothing explains it in this scenario",
+				"%d fires were called twice, and no fault of this scenario explains it",
 				v.Excused,
 			),
 		)
@@ -328,9 +330,9 @@ func (env *Environment) buildResult(s *Scenario, end time.Time, v *ledger.Verdic
 	return r
 }
 
-// writeTimeline writes a line for each second of the run, for who looks for the reason of a lateness:
-// how many fires were due in it, how many of these were not on time, by how much at the most, and
-// how many were called in it.
+// writeTimeline writes timeline.csv, to find the reason of lateness. Each line has a second of the
+// run: the fires due in it, how many of them were not on time, the greatest lateness, and the calls
+// that started in it.
 func (env *Environment) writeTimeline(first receiver.Arrivals) error {
 	type line struct {
 		due, late, called int

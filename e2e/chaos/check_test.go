@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// switched is a timer that was on for ten seconds, off for ten, and on again; each change took 200
-// ms.
+// switched returns a timer that was active for ten seconds, inactive for ten, and active again.
+// Each change took 200 ms.
 func switched() *toggledTimer {
 	f := &toggledTimer{id: 1}
 	for i, s := range []timer.Status{timer.StatusActive, timer.StatusInactive, timer.StatusActive} {
@@ -32,7 +32,7 @@ func check(t *testing.T, arrivals receiver.Arrivals, outcomes []ledger.Outcome) 
 	return led.Check(ledger.Evidence{Arrivals: arrivals, Outcomes: outcomes})
 }
 
-// rightCalls are those of each second when the timer was on.
+// rightCalls returns a call for each second in which the timer was active.
 func rightCalls() (calls receiver.Arrivals, outcomes []ledger.Outcome) {
 	for s := 1.0; s < 30; s++ {
 		if s <= 10 || s >= 21 {
@@ -78,7 +78,7 @@ func TestSkipOfActiveTimerIsWrong(t *testing.T) {
 		t,
 		check(t, calls, outcomes).Missing,
 		1,
-		"the timer was on, whenever somebody looked at the fire",
+		"the timer was active when the fire was due",
 	)
 }
 
@@ -90,6 +90,6 @@ func TestCheckP5(t *testing.T) {
 		t,
 		tr.checkP5(receiver.Arrivals{call(1, 9, 6)}),
 		1,
-		"a late fire is called though its timer is off for seconds",
+		"a late fire is called although its timer has been inactive for seconds",
 	)
 }

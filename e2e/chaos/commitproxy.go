@@ -14,14 +14,14 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// commitProxy stands before MariaDB and steals answers: it passes a COMMIT on, and breaks the connection
-// instead of passing on what the server says. The transaction takes effect, and nobody is told. No
-// proxy that knows no protocol can do that.
+// commitProxy is a proxy before MariaDB that can drop the answers to COMMIT. It forwards the COMMIT
+// and closes the connection instead of forwarding the answer. So the transaction takes effect, and
+// the client does not learn of it. A proxy that does not know the protocol cannot do that.
 type commitProxy struct {
 	ln           net.Listener
 	target       string
 	wg           sync.WaitGroup
-	oneOf        atomic.Int64 // of so many; 0: none
+	oneOf        atomic.Int64 // drops one answer of so many; 0: none
 	commits      atomic.Int64
 	droppedCount atomic.Int64
 
@@ -30,7 +30,7 @@ type commitProxy struct {
 	closed bool
 }
 
-// startCommitProxy puts itself between everybody and the servers' MariaDB.
+// startCommitProxy starts a proxy before the servers' MariaDB and writes its address into the DSN.
 func startCommitProxy(ctx context.Context, s *cluster.Servers) (*commitProxy, error) {
 	user, rest, ok := strings.Cut(s.MySQLDSN, "@tcp(")
 	addr, database, ok2 := strings.Cut(rest, ")")
@@ -47,10 +47,10 @@ func startCommitProxy(ctx context.Context, s *cluster.Servers) (*commitProxy, er
 	return t, nil
 }
 
-// dropAnswers makes it steal the answer to one COMMIT of so many; 0 ends that.
+// dropAnswers makes the proxy drop the answer to one COMMIT of oneOf; 0 stops that.
 func (t *commitProxy) dropAnswers(oneOf int64) { t.oneOf.Store(oneOf) }
 
-// dropped returns how many answers it has stolen.
+// dropped returns the number of dropped answers.
 func (t *commitProxy) dropped() int64 { return t.droppedCount.Load() }
 
 func (t *commitProxy) close() {
@@ -87,7 +87,7 @@ func (t *commitProxy) serve(in net.Conn) {
 		return
 	}
 	defer t.untrack(in, out)
-	var dropping atomic.Bool // what the server says from now on is not passed on
+	var dropping atomic.Bool // the server's packets are no longer forwarded
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer in.Close()
@@ -98,7 +98,7 @@ func (t *commitProxy) serve(in net.Conn) {
 		if t.dropsAnswer(b) {
 			dropping.Store(
 				true,
-			) // before the server sees the COMMIT, so that no answer slips through
+			) // before the server sees the COMMIT, so that no answer gets through
 		}
 		return true
 	})
@@ -122,8 +122,8 @@ func (t *commitProxy) untrack(in, out net.Conn) {
 	delete(t.conns, out)
 }
 
-// dropsAnswer tells whether this packet's answer is to be stolen: a query COMMIT comes alone, since the
-// client waits for its answer.
+// dropsAnswer reports whether to drop the answer to this packet. A COMMIT query comes alone,
+// because the client waits for its answer.
 func (t *commitProxy) dropsAnswer(packet []byte) bool {
 	const header, query = 4, 0x03
 	oneOf := t.oneOf.Load()
@@ -138,7 +138,7 @@ func (t *commitProxy) dropsAnswer(packet []byte) bool {
 	return true
 }
 
-// forward copies until an end, or until what was read is not to go on.
+// forward copies until the end of from, or until forwards returns false.
 func (t *commitProxy) forward(to io.Writer, from io.Reader, forwards func([]byte) bool) error {
 	b := make([]byte, 32<<10)
 	for {

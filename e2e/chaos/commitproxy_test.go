@@ -11,14 +11,15 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// TestCommitProxyDropsAnswers: what it passes on is done, and the answer does not come.
+// TestCommitProxyDropsAnswers checks that a dropped COMMIT takes effect and its answer does not
+// arrive.
 func TestCommitProxyDropsAnswers(t *testing.T) {
 	t.Parallel()
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
 	done := make(chan string, 10)
-	go func() { // a server that does what it is told in packets of 4 bytes, a command and 6 letters
+	go func() { // a server that accepts packets of 4 bytes, a command and 6 characters
 		for {
 			c, err := ln.Accept()
 			if err != nil {
@@ -57,6 +58,6 @@ func TestCommitProxyDropsAnswers(t *testing.T) {
 	require.NoError(t, ask("SELECT"))
 	require.Equal(t, "SELECT", <-done)
 	require.Error(t, ask("COMMIT"))
-	require.Equal(t, "COMMIT", <-done, "the server did it")
+	require.Equal(t, "COMMIT", <-done, "the server executed it")
 	require.EqualValues(t, 1, th.dropped())
 }

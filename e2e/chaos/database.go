@@ -37,7 +37,7 @@ func killConnections(d time.Duration) func(*Environment) error {
 				}
 				f.markEnd()
 				if total == 0 {
-					return "", errors.New("there was no connection to kill")
+					return "", errors.New("no connection to kill")
 				}
 				return fmt.Sprintf("%d connections killed", total), nil
 			},
@@ -69,7 +69,7 @@ func (env *Environment) killAllConnections() (int, error) {
 	}
 	n := 0
 	for _, id := range ids {
-		// it may have ended meanwhile.
+		// The connection may have ended meanwhile.
 		if _, err := env.db.ExecContext(
 			env.ctx,
 			fmt.Sprintf("KILL CONNECTION %d", id),
@@ -80,15 +80,15 @@ func (env *Environment) killAllConnections() (int, error) {
 	return n, nil
 }
 
-// deadlocks locks open fires against the order in which the services do, in transactions too heavy
-// for the server to choose as its victim.
+// deadlocks causes deadlocks: it locks open fires in the reverse of the services' order. Its
+// transactions are too heavy for the server to choose them as victim.
 func deadlocks(d time.Duration) func(*Environment) error {
 	return func(env *Environment) error {
 		if _, err := env.db.ExecContext(
 			env.ctx,
 			"CREATE TABLE ballast (id INT PRIMARY KEY AUTO_INCREMENT, x INT) ENGINE=InnoDB",
 		); err != nil {
-			return fmt.Errorf("making a table: %w", err)
+			return fmt.Errorf("creating a table: %w", err)
 		}
 		err := env.inject("deadlocks in MariaDB", outageTarget, func(f *Fault) (string, error) {
 			before, err := env.statusVariable("Innodb_deadlocks")
@@ -96,7 +96,7 @@ func deadlocks(d time.Duration) func(*Environment) error {
 				return "", err
 			}
 			for began := time.Now(); time.Since(began) < d; clock.Pause(env.ctx, 50*time.Millisecond) {
-				_ = env.deadlockOnce() // it may be the victim itself
+				_ = env.deadlockOnce() // this transaction may be the victim
 			}
 			after, err := env.statusVariable("Innodb_deadlocks")
 			f.markEnd()
@@ -110,8 +110,9 @@ func deadlocks(d time.Duration) func(*Environment) error {
 	}
 }
 
-// deadlockOnce waits for a full second, when the fires of the second after next are claimed and those of
-// this one are recorded, and locks these against the order of their keys, one by one.
+// deadlockOnce locks fires one by one, against the order of their keys, at the start of a full
+// second. At that time executors claim the fires of two seconds later and record those of this
+// second.
 func (env *Environment) deadlockOnce() error {
 	ctx, cancel := context.WithTimeout(env.ctx, 3*time.Second)
 	defer cancel()
@@ -147,7 +148,7 @@ func (env *Environment) deadlockOnce() error {
 	return nil
 }
 
-// fireKeys returns the timers with an open fire at an instant, in descending order.
+// fireKeys returns the timers that have an open fire at an instant, in descending order.
 func fireKeys(ctx context.Context, tx *sql.Tx, due time.Time) ([]int64, error) {
 	rows, err := tx.QueryContext(
 		ctx,
@@ -182,8 +183,8 @@ func (env *Environment) statusVariable(name string) (int64, error) {
 	return n, nil
 }
 
-// lostCommits breaks connections to the database just after a COMMIT went over them: it takes
-// effect, and nobody is told.
+// lostCommits breaks connections to the database just after a COMMIT: it takes effect, and the
+// client does not learn of it.
 func lostCommits(d time.Duration) func(*Environment) error {
 	return func(env *Environment) error {
 		err := env.inject("answers to COMMIT lost", outageTarget, func(f *Fault) (string, error) {
@@ -194,7 +195,7 @@ func lostCommits(d time.Duration) func(*Environment) error {
 			f.markEnd()
 			n := env.commitProxy.dropped() - before
 			if n == 0 {
-				return "", errors.New("no commit came by")
+				return "", errors.New("no commit passed the proxy")
 			}
 			return fmt.Sprintf("%d commits took effect without an answer", n), nil
 		})

@@ -16,8 +16,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// fullDisk fills MariaDB's disk until it refuses inserts (error 1114), and lets the server abort on
-// it: by itself, as it does when it cannot write what it must, or by a signal.
+// fullDisk fills MariaDB's disk until the server refuses inserts (error 1114). Then it makes the
+// server abort: the server aborts if it cannot write, else a signal ends it.
 func fullDisk(env *Environment) error {
 	dir := env.srv.dirs[mysqlServer]
 	ballast := filepath.Join(dir, "ballast")
@@ -39,7 +39,7 @@ func fullDisk(env *Environment) error {
 			}
 			clock.Pause(env.ctx, 5*time.Second)
 			if err := os.Remove(ballast); err != nil {
-				return "", fmt.Errorf("making room: %w", err)
+				return "", fmt.Errorf("freeing the disk: %w", err)
 			}
 			if err := env.srv.up(env.ctx, mysqlServer); err != nil {
 				return "", err
@@ -47,7 +47,7 @@ func fullDisk(env *Environment) error {
 			f.markEnd()
 			told := env.inLogs("is full")
 			if told+refused == 0 {
-				return "", errors.New("nobody was told that a table is full")
+				return "", errors.New("no client got error 1114")
 			}
 			return fmt.Sprintf(
 				"error 1114 for the harness %d times, for services at least %d times; %s",
@@ -61,7 +61,7 @@ func fullDisk(env *Environment) error {
 	return err
 }
 
-// fill writes a file until its disk has no room.
+// fill writes a file until its disk is full.
 func fill(path string) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -79,8 +79,8 @@ func fill(path string) error {
 	return nil
 }
 
-// untilFull fills the disk and inserts until the server says error 1114, which is also what the
-// services then meet, or is gone. It returns how often it said so.
+// untilFull fills the disk and inserts rows until the server answers error 1114, or aborts. The
+// services then get the same error. It returns the number of errors.
 func (env *Environment) untilFull(ballast string) (refused int, err error) {
 	ctx, cancel := context.WithTimeout(env.ctx, 30*time.Second)
 	defer cancel()
@@ -88,7 +88,7 @@ func (env *Environment) untilFull(ballast string) (refused int, err error) {
 		ctx,
 		"CREATE TABLE filler (id INT PRIMARY KEY AUTO_INCREMENT, x LONGBLOB) ENGINE=InnoDB",
 	); err != nil {
-		return 0, fmt.Errorf("making a table: %w", err)
+		return 0, fmt.Errorf("creating a table: %w", err)
 	}
 	if err := fill(ballast); err != nil {
 		return 0, err
@@ -104,7 +104,7 @@ func (env *Environment) untilFull(ballast string) (refused int, err error) {
 				return 0, fmt.Errorf("filling a table: %w", err)
 			}
 			if gone != nil {
-				return 0, nil // it aborted at once
+				return 0, nil // the server aborted at once
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func isFull(err error) bool {
 	return errors.As(err, &e) && (e.Number == tableFull || e.Number == diskFull)
 }
 
-// inLogs counts the lines of the services' logs that have a text.
+// inLogs counts the lines with a text in the services' logs.
 func (env *Environment) inLogs(text string) int {
 	n := 0
 	for _, p := range env.c.Processes() {

@@ -1,7 +1,9 @@
-// Package chaos breaks real things under load and shows what became of the fires: services are
-// killed and frozen, servers are stopped, wiped and filled up, ways between them are cut or made
-// slow, clocks are set wrong. A scenario is a list of faults, each of which proves that it
-// happened; the traffic knows every fire that must happen, the receiver records every call, and the
-// ledger compares both with what was recorded. No time decides over success: recovery times are
-// measured and compared with their targets in a table.
+// Package chaos injects faults into real services and servers under load and checks every fire. It
+// kills and freezes services. It stops, flushes and fills servers. It cuts and slows connections,
+// and skews clocks.
+//
+// A scenario is a list of faults, and each fault proves that it happened. The traffic knows every
+// fire that must happen, the receiver records every call, and package ledger compares both with the
+// recorded outcomes. No timing decides over success: recovery times are measured, and a table
+// compares them with their targets.
 package chaos

@@ -23,37 +23,37 @@ import (
 
 const (
 	replicas = 2
-	// recordTimeout is how long an executor may take to record an answer, on a machine that does much
-	// else; in a test, where no timing may decide, it does more.
+	// recordTimeout is how long an executor on a busy machine may take to record an answer. A test
+	// allows more, because no timing may decide there.
 	recordTimeout      = 3 * time.Second
 	recordTimeoutShort = 30 * time.Second
-	// leaseValidity is how long an executor that is cut off goes on calling: until it no longer trusts
-	// its session.
+	// leaseValidity is how long an executor without database connection goes on calling: until its
+	// session's lease validity ends.
 	leaseValidity = 2500 * time.Millisecond
 	warmUp        = 5 * time.Second
 	minFires      = 10_000
 )
 
-// Environment is a deployment under load, for a scenario to break.
+// Environment is a deployment under load, into which a scenario injects faults.
 type Environment struct {
 	ctx           context.Context
 	opts          Options
 	srv           *servers
 	c             cluster.Cluster
-	links         map[string]cluster.Links // by process
+	links         map[string]cluster.Links // by process name
 	rcv           *receiver.Receiver
 	commitProxy   *commitProxy
 	endpointProxy *cluster.Proxy // before the endpoint, for every fourth timer
 	api           *client.Client
 	traffic       *traffic
-	directServers *cluster.Servers // as the harness reaches them: by no proxy
+	directServers *cluster.Servers // the servers without proxies, for the checks
 	db            *sql.DB
 	rdb           *redis.Client
 	log           io.Writer
 	logMu         sync.Mutex
 	began         time.Time
 	dir           string
-	short         bool // it waits less between faults
+	short         bool // shorter waits between faults
 
 	mu            sync.Mutex
 	faults        []*Fault
@@ -72,7 +72,7 @@ func (env *Environment) printf(format string, args ...any) {
 	)
 }
 
-// failf notes something that must not be.
+// failf records a broken promise, up to 50 of them.
 func (env *Environment) failf(format string, args ...any) {
 	env.mu.Lock()
 	defer env.mu.Unlock()
@@ -82,7 +82,8 @@ func (env *Environment) failf(format string, args ...any) {
 	}
 }
 
-// endpoint returns where the n-th timer of a kind calls: every fourth over a proxy that can be cut.
+// endpoint returns the base URL that the n-th timer of a kind calls. Every fourth goes over a proxy
+// that can be cut.
 func (env *Environment) endpoint(n int) string {
 	if n%4 == 3 {
 		return "http://" + env.endpointProxy.Addr()
@@ -90,7 +91,7 @@ func (env *Environment) endpoint(n int) string {
 	return "http://" + env.rcv.Addr()
 }
 
-// newEnvironment starts a deployment with everything between its parts that a scenario may disturb.
+// newEnvironment starts a deployment with proxies between its parts. cleanup stops everything.
 func newEnvironment(
 	ctx context.Context,
 	srv *servers,
@@ -130,11 +131,11 @@ func newEnvironment(
 	var free func()
 	env.directServers, free, err = cluster.RealServers()
 	if err != nil {
-		return nil, nil, fmt.Errorf("getting a place on the servers: %w", err)
+		return nil, nil, fmt.Errorf("reserving a database on the servers: %w", err)
 	}
 	undo = append(undo, free)
 	if env.db, err = sql.Open("mysql", env.directServers.MySQLDSN); err != nil {
-		return nil, nil, fmt.Errorf("reaching MariaDB: %w", err)
+		return nil, nil, fmt.Errorf("connecting to MariaDB: %w", err)
 	}
 	undo = append(undo, func() { _ = env.db.Close() })
 	env.rdb = redis.NewClient(&redis.Options{Addr: env.directServers.RedisAddrs[0]})
@@ -174,7 +175,7 @@ func newEnvironment(
 	return env, cleanup, nil
 }
 
-// replica returns one process of a role.
+// replica returns the i-th process of a role.
 func (env *Environment) replica(r cluster.Role, i int) *cluster.Process { return env.c.Role(r)[i] }
 
 func (env *Environment) recordTimeout() time.Duration {
@@ -184,18 +185,18 @@ func (env *Environment) recordTimeout() time.Duration {
 	return recordTimeout
 }
 
-// addInterruption keeps an instant from which an executor's calls in flight may come again.
+// addInterruption records an instant at which an executor's calls in flight may be repeated.
 func (env *Environment) addInterruption(c ledger.Interruption) {
 	env.mu.Lock()
 	defer env.mu.Unlock()
 	env.interruptions = append(env.interruptions, c)
 }
 
-// run enters a scenario, lets it happen under load, and judges.
+// run starts a deployment and its load, runs the scenario's faults, and checks the result.
 func run(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, error) {
 	dir := filepath.Join(o.Dir, s.Name)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("making a directory for logs: %w", err)
+		return nil, fmt.Errorf("creating the log directory: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -216,7 +217,7 @@ func run(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, er
 	began := time.Now()
 	clock.Pause(ctx, warmUp)
 	err = s.Do(env)
-	if err != nil { // what it left behind may never come to rest
+	if err != nil { // its open fires may never end
 		env.printf("FAILED: %v", err)
 		cancel()
 		env.traffic.end()
@@ -229,12 +230,12 @@ func run(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, er
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	env.printf("the load ends; waiting for what is open")
+	env.printf("the load has ended; waiting for open fires")
 	r := env.settle(s, end)
 	r.Seconds = end.Sub(began).Seconds()
 	for _, p := range env.c.Processes() {
 		if len(r.Broken) > 0 && !p.Running() {
-			r.Broken = append(r.Broken, p.Name+" does not run: "+p.Tail(3))
+			r.Broken = append(r.Broken, p.Name+" is not running: "+p.Tail(3))
 		}
 	}
 	return r, nil

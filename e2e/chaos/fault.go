@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// onTimeLimit is what counts as on time in a recovery.
+// onTimeLimit is the greatest lateness that counts as on time in a recovery.
 const onTimeLimit = 500 * time.Millisecond
 
-// Target is what a fault's recovery is compared with; 0 is none. No target decides over success.
+// Target is the recovery time to compare with; 0 is no target. A missed target is shown, and fails
+// nothing.
 type Target struct {
-	OnTimeAfter   time.Duration // until fires that come due are on time again, 99 of 100 in each second
+	OnTimeAfter   time.Duration // until new fires are on time again, 99 of 100 in each second
 	CaughtUpAfter time.Duration // until the last late fire is called
-	// Catch, for an outage of length T: All is T/5.
+	// ScaledToOutage sets CaughtUpAfter to a fifth of the outage's length.
 	ScaledToOutage bool
 }
 
-// Targets of the recoveries.
+// Recovery targets of the faults.
 var (
 	killTarget   = Target{OnTimeAfter: 3 * time.Second, CaughtUpAfter: 3 * time.Second}
 	freezeTarget = Target{OnTimeAfter: 6 * time.Second, CaughtUpAfter: 6 * time.Second}
@@ -24,40 +25,39 @@ var (
 	flushTarget  = Target{OnTimeAfter: 5 * time.Second, CaughtUpAfter: 5 * time.Second}
 	outageTarget = Target{OnTimeAfter: 5 * time.Second, ScaledToOutage: true}
 	linkTarget   = Target{OnTimeAfter: 5 * time.Second}
-	// An open breaker asks after 5 s, and 10 s later again: of an endpoint that was away for 10 s
-	// it finds out some 6 s after.
+	// An open breaker probes after 5 s, and again 10 s later. After an outage of 10 s it finds the
+	// endpoint some 6 s later.
 	endpointTarget = Target{OnTimeAfter: 10 * time.Second}
 	noTarget       = Target{}
 )
 
-// Fault is something that befell the system.
+// Fault is a fault that was injected.
 type Fault struct {
 	Name  string    `json:"name"`
-	Proof string    `json:"proof"` // that it happened
+	Proof string    `json:"proof"` // evidence that the fault happened
 	From  time.Time `json:"from"`
-	// Until is the end of an outage, from which its recovery counts; zero for what happens in a
-	// moment.
+	// Until is the end of an outage, at which its recovery starts; zero for an instantaneous fault.
 	Until  time.Time `json:"until,omitzero"`
 	Target Target    `json:"-"`
 
 	Recovery
 }
 
-// Recovery is what became of fires after a fault.
+// Recovery measures the fires after a fault.
 type Recovery struct {
-	Late int `json:"late"` // first calls after it that were not on time
-	// of them, by what the load calls their timers.
+	Late int `json:"late"` // first calls after the fault that were not on time
+	// late calls by the kind of their timer
 	Kinds   map[string]int `json:"kinds,omitempty"`
-	MaxLate time.Duration  `json:"max_late"` // the latest of them
-	// until fires that came due were on time again.
+	MaxLate time.Duration  `json:"max_late"` // the greatest lateness
+	// until new fires were on time again
 	OnTimeAfter    time.Duration `json:"present"`
-	CaughtUpAfter  time.Duration `json:"all"`        // until the last late one was called
+	CaughtUpAfter  time.Duration `json:"all"`        // until the last late fire was called
 	TargetCaughtUp time.Duration `json:"target_all"` // 0: none
 	TargetOnTime   time.Duration `json:"target_now"`
 	TargetsMet     bool          `json:"targets_met"`
 }
 
-// recoveryStart is the instant from which recovery counts.
+// recoveryStart returns the instant at which the recovery starts.
 func (f *Fault) recoveryStart() time.Time {
 	if f.Until.IsZero() {
 		return f.From
@@ -65,7 +65,7 @@ func (f *Fault) recoveryStart() time.Time {
 	return f.Until
 }
 
-// outageLength is how long it lasted; 0 for a moment.
+// outageLength returns the length of an outage, or 0 for an instantaneous fault.
 func (f *Fault) outageLength() time.Duration {
 	if f.Until.IsZero() {
 		return 0
@@ -73,8 +73,8 @@ func (f *Fault) outageLength() time.Duration {
 	return f.Until.Sub(f.From)
 }
 
-// inject makes a fault happen and keeps it. do returns the proof; without one the scenario has
-// failed. do of an outage ends with f.over.
+// inject runs do, which injects a fault and returns a proof that it happened, and records the
+// fault. It fails without a proof. For an outage, do calls f.markEnd at its end.
 func (env *Environment) inject(
 	name string,
 	t Target,
@@ -90,12 +90,12 @@ func (env *Environment) inject(
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if proof == "" {
-		return fmt.Errorf("%s: nothing proves that it happened", name)
+		return fmt.Errorf("%s: no proof that it happened", name)
 	}
 	f.Proof = proof
 	env.printf("  %s", proof)
 	return nil
 }
 
-// markEnd marks the end of an outage.
+// markEnd records the end of an outage.
 func (f *Fault) markEnd() { f.Until = time.Now() }

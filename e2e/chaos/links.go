@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// addProxyPorts adds, to the ports of a process, those by which the proxy before the endpoint passes
-// calls on: it does not tell whose.
+// addProxyPorts adds the ports by which the endpoint's proxy forwards calls to a process's ports.
+// The proxy does not tell which process made a call.
 func (env *Environment) addProxyPorts(ports map[uint16]bool) (map[uint16]bool, error) {
 	_, to, _ := net.SplitHostPort(env.rcv.Addr())
 	own, err := cluster.OwnPortsTo(to)
@@ -21,7 +21,7 @@ func (env *Environment) addProxyPorts(ports map[uint16]bool) (map[uint16]bool, e
 	return ports, err
 }
 
-// eachLink walks over every way from a service to a server, and to the endpoint.
+// eachLink runs do for each connection from a service to a server, and for that to the endpoint.
 func (env *Environment) eachLink(
 	do func(name string, p *cluster.Process, dependency cluster.Dependency, proxies []*cluster.Proxy) error,
 ) error {
@@ -73,8 +73,8 @@ func heal(proxies []*cluster.Proxy) error {
 	return err
 }
 
-// linksCut breaks each way for d. An executor without its database goes on calling until it no
-// longer trusts its session, and cannot record what was answered: those calls come again.
+// linksCut cuts each connection for d. An executor without database connection goes on calling
+// until its lease validity ends, and cannot record the answers. Those calls repeat.
 func linksCut(d time.Duration) func(*Environment) error {
 	return func(env *Environment) error {
 		return env.eachLink(
@@ -89,7 +89,7 @@ func linksCut(d time.Duration) func(*Environment) error {
 						return "", err
 					}
 					if before == 0 {
-						return "", errors.New("there was no connection to break")
+						return "", errors.New("no connection to cut")
 					}
 					at := time.Now()
 					for _, x := range proxies {
@@ -112,12 +112,12 @@ func linksCut(d time.Duration) func(*Environment) error {
 	}
 }
 
-// receiverBusy is how long after the cut of a way the receiver may still be busy with what had passed
-// before. Nothing else arrives there meanwhile.
+// receiverBusy is how long the receiver may still handle earlier calls after a cut. No other calls
+// arrive meanwhile.
 const receiverBusy = time.Second
 
-// addLinkInterruption enters what a cut that began at an instant explains: calls of an executor that has lost
-// its database, and answers that the way to the endpoint lost.
+// addLinkInterruption records the interruption by a cut that began at an instant. It covers calls
+// of an executor without database connection, and answers lost on the way from the endpoint.
 func (env *Environment) addLinkInterruption(
 	p *cluster.Process,
 	dependency cluster.Dependency,

@@ -11,17 +11,17 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// flush empties Redis; the proof is that there was something and that the server counts the call.
+// flush empties Redis. Its proof is that Redis had keys, and that the server counts the command.
 func (env *Environment) flush() (proof string, err error) {
 	before, err := env.rdb.DBSize(env.ctx).Result()
 	if err != nil {
-		return "", fmt.Errorf("looking into Redis: %w", err)
+		return "", fmt.Errorf("counting the keys in Redis: %w", err)
 	}
 	if err := env.rdb.FlushAll(env.ctx).Err(); err != nil {
-		return "", fmt.Errorf("emptying Redis: %w", err)
+		return "", fmt.Errorf("flushing Redis: %w", err)
 	}
 	if before == 0 {
-		return "", errors.New("there was nothing in Redis")
+		return "", errors.New("Redis has no keys")
 	}
 	return fmt.Sprintf("%d keys are gone", before), nil
 }
@@ -44,8 +44,8 @@ func redisOutage(d time.Duration) func(*Environment) error {
 	return func(env *Environment) error { return env.injectOutage(redisServer, "Redis", d, outageTarget) }
 }
 
-// injectOutage ends a server, by SIGTERM for a restart and by SIGKILL for an outage that lasts, and
-// starts it again.
+// injectOutage stops a server and starts it again. It uses SIGTERM for a restart and SIGKILL for a
+// longer outage.
 func (env *Environment) injectOutage(name, called string, d time.Duration, t Target) error {
 	what := "restart of " + called
 	if d > 0 {
@@ -84,7 +84,7 @@ func (env *Environment) injectOutage(name, called string, d time.Duration, t Tar
 	return err
 }
 
-// catchUpPause is how long a scenario waits after an outage, to see by when it is caught up.
+// catchUpPause returns how long a scenario waits after an outage for the fires to catch up.
 func (env *Environment) catchUpPause() time.Duration {
 	env.mu.Lock()
 	defer env.mu.Unlock()
@@ -127,7 +127,7 @@ func pulsarFaults(injectOutage time.Duration) func(*Environment) error {
 	}
 }
 
-// deleteTopic deletes a task topic, with its subscription and what nobody has read.
+// deleteTopic deletes a task topic with its subscription and unread messages.
 func deleteTopic(env *Environment) error {
 	err := env.inject("task topic deleted", brokerTarget, func(*Fault) (string, error) {
 		if err := env.directServers.DeleteTopic(bus.TasksNormal); err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// overload gives the deployment three times what it can run for two minutes: crons that are due in
-// each second of two given minutes.
+// overload gives the deployment three times its capacity for two minutes, by crons that are due in
+// each second of two minutes.
 func overload(env *Environment) error {
 	rate := 3 * env.opts.Capacity
-	// they have to be made before.
+	// the crons must exist before then
 	from := time.Now().
 		Add(time.Duration(rate/100) * time.Second).
 		Truncate(time.Minute).
@@ -39,7 +39,7 @@ func overload(env *Environment) error {
 			most := slices.Max(behind)
 			if most < env.opts.Capacity*10 {
 				return "", fmt.Errorf(
-					"never were more than %d fires past due: that was no overload",
+					"at most %d fires were past due: no overload",
 					most,
 				)
 			}

@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// policyGrace is what counts as late for the timers of this scenario.
+	// policyGrace is the misfire grace of this scenario's timers.
 	policyGrace = 5 * time.Second
-	// decisionTime is how long before its call begins an executor may have decided about a fire, on a
-	// machine that does much else.
+	// decisionTime is how long before its call an executor on a busy machine may have decided about
+	// a fire.
 	decisionTime = 500 * time.Millisecond
-	// slowAnswer is longer than the second between the fires of timers that let one run at a time.
+	// slowAnswer is longer than the second between fires that run one at a time.
 	slowAnswer      = 1500 * time.Millisecond
 	timersPerPolicy = 10 // timers of each kind
 	editEvery       = 5 * time.Second
 )
 
-// policyTimer is a timer of the scenario of policies: a cron of each second, but for the fixed delay.
+// policyTimer is a timer of the policies scenario: a cron of each second, or a fixed delay.
 type policyTimer struct {
 	kind  string // once, skip, serial, queue, chain, edited
 	id    timer.ID
 	since time.Time
 }
 
-// policies breaks schedulers, migrators, executors and the database under timers whose policies
-// skip, wait and change.
+// policies injects faults into schedulers, migrators, executors and the database. Its timers have
+// policies that skip or wait, and definitions that change.
 func policies(env *Environment) error {
 	eg, ctx := errgroup.WithContext(env.ctx)
 	for _, k := range []struct {
@@ -69,7 +69,7 @@ func policies(env *Environment) error {
 		}
 	}
 	if err := eg.Wait(); err != nil {
-		return fmt.Errorf("making timers with policies: %w", err)
+		return fmt.Errorf("creating timers with policies: %w", err)
 	}
 	editing, stop := context.WithCancel(env.ctx)
 	defer stop()
@@ -97,8 +97,8 @@ func policies(env *Environment) error {
 	return err
 }
 
-// editRepeatedly gives a timer the even seconds, and then all of them again, until ctx ends. Even seconds are
-// in both: none of them may be missing.
+// editRepeatedly alternates a timer's schedule between even seconds and all seconds until ctx ends.
+// Both have the even seconds, so none of them may be missing.
 func (env *Environment) editRepeatedly(ctx context.Context, id timer.ID) {
 	specs := []string{"*/2 * * * * *", "* * * * * *"}
 	for n := 0; ctx.Err() == nil; {
@@ -116,8 +116,8 @@ func (env *Environment) editRepeatedly(ctx context.Context, id timer.ID) {
 	}
 }
 
-// addPolicyDuties writes what timers with policies owe, and returns what they did wrong. What a
-// policy skipped owes nothing; whether it was right to, is looked at here.
+// addPolicyDuties adds the duties of timers with policies, and returns the policies' faults. A skip
+// by policy owes no call. This function checks that the skip was right.
 func (t *traffic) addPolicyDuties(
 	led *ledger.Ledger,
 	end time.Time,
@@ -156,11 +156,11 @@ func (t *traffic) addPolicyDuties(
 	return bad
 }
 
-// dutyOf returns what one instant of a timer owes, and what is wrong with its outcome.
+// dutyOf returns the duty of one instant of a timer, and the fault of its outcome.
 func (p *policyTimer) dutyOf(due time.Time, o *ledger.Outcome) (duty ledger.Duty, wrong string) {
 	if o == nil || o.Kind != timer.Skipped {
 		if p.kind == "edited" && due.Unix()%2 != 0 {
-			// by which version it would have been due, depends on when the edits came.
+			// it depends on the time of the edits which version has this instant
 			return ledger.May, ""
 		}
 		return ledger.Must, ""
@@ -183,14 +183,14 @@ func (p *policyTimer) dutyOf(due time.Time, o *ledger.Outcome) (duty ledger.Duty
 	)
 }
 
-// checkCalls looks at the calls of one timer.
+// checkCalls checks the calls of one timer.
 func (p *policyTimer) checkCalls(all receiver.Arrivals) (bad []string) {
 	all = slices.Clone(all)
 	slices.SortFunc(
 		all,
 		func(a, b receiver.Arrival) int { return a.Arrived().Compare(b.Arrived()) },
 	)
-	var covered time.Time // up to where the latest catch-up stands for all
+	var covered time.Time // the instants that the latest catch-up covers end here
 	busy := make(map[timer.FireID]time.Time)
 	for i := range all {
 		a := &all[i]
@@ -211,7 +211,7 @@ func (p *policyTimer) checkCalls(all receiver.Arrivals) (bad []string) {
 				bad = append(
 					bad,
 					fmt.Sprintf(
-						"policy fire_once: %s catches up, and all until %s were caught up with",
+						"policy fire_once: %s catches up, and an earlier call covered all until %s",
 						a.Fire,
 						covered,
 					),
@@ -224,7 +224,7 @@ func (p *policyTimer) checkCalls(all receiver.Arrivals) (bad []string) {
 					bad = append(
 						bad,
 						fmt.Sprintf(
-							"concurrency: %s is called while %s is under way",
+							"concurrency: %s is called while %s is in flight",
 							a.Fire,
 							fire,
 						),
@@ -237,8 +237,8 @@ func (p *policyTimer) checkCalls(all receiver.Arrivals) (bad []string) {
 	return bad
 }
 
-// checkFixedDelay looks whether each fire of a fixed delay is due its delay after the end of the one
-// before.
+// checkFixedDelay checks that each fire of a fixed delay is due its delay after the end of the
+// previous one.
 func checkFixedDelay(
 	led *ledger.Ledger,
 	p *policyTimer,
@@ -258,7 +258,7 @@ func checkFixedDelay(
 			bad = append(
 				bad,
 				fmt.Sprintf(
-					"fixed delay: %s is due %s after the end of the one before",
+					"fixed delay: %s is due %s after the end of the previous one",
 					o.Fire,
 					time.UnixMilli(due).Sub(last),
 				),

@@ -8,9 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// recoveries measures how each fault was recovered from: a late first call counts to the last fault
-// before it. What comes when the load has ended counts to none: the checking itself takes the
-// machine's time.
+// recoveries measures the recovery of each fault. A late first call counts for the last fault
+// before it. Calls after the end of the load count for none, because the checks use CPU time.
 func recoveries(
 	faults []*Fault,
 	first receiver.Arrivals,
@@ -26,8 +25,8 @@ func recoveries(
 	}
 }
 
-// recoveryOf looks at the calls between a fault and the next one. The fires of an outage are called
-// after its end, so that each is seen.
+// recoveryOf measures the calls between a fault and the next one. Fires of an outage are called
+// after its end, so each counts.
 func recoveryOf(
 	f *Fault,
 	end time.Time,
@@ -61,8 +60,7 @@ func recoveryOf(
 	return r
 }
 
-// lateSeconds returns the seconds of which more than one in a hundred fires that were due in them
-// were not on time.
+// lateSeconds returns the seconds in which more than one in a hundred due fires were not on time.
 func lateSeconds(first receiver.Arrivals) map[int64]bool {
 	due, late := make(map[int64]int), make(map[int64]int)
 	for i := range first {
@@ -86,7 +84,7 @@ func startTime(a *receiver.Arrival) time.Time {
 	return a.Arrived()
 }
 
-// firstCalls returns each fire's first call, of the timers that are not left out.
+// firstCalls returns the first call of each fire, except those of the timers in without.
 func firstCalls(all receiver.Arrivals, without map[timer.ID]bool) receiver.Arrivals {
 	seen := make(map[timer.FireID]bool, len(all))
 	var first receiver.Arrivals

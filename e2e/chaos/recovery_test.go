@@ -12,7 +12,7 @@ import (
 
 var zero = time.UnixMilli(1_800_000_000_000)
 
-// call is a first call of a fire that is due so many seconds after zero.
+// call returns the first call of a fire that is due so many seconds after zero.
 func call(id timer.ID, due, late float64) receiver.Arrival {
 	at := zero.Add(time.Duration(due * float64(time.Second)))
 	start := at.Add(time.Duration(late * float64(time.Second)))
@@ -40,7 +40,7 @@ func TestRecoveryOfAKill(t *testing.T) {
 		t,
 		2,
 		r.Late,
-		"what was on time, and what was late after the next fault, is not counted",
+		"fires on time, and fires late after the next fault, do not count",
 	)
 	require.Equal(t, map[string]int{"cron": 2}, r.Kinds)
 	require.Equal(t, 2600*time.Millisecond, r.MaxLate)

@@ -14,13 +14,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Result is what a scenario found.
+// Result is a scenario's result, as results.json stores it.
 type Result struct {
 	Scenario   string               `json:"scenario"`
 	About      string               `json:"about"`
 	Date       string               `json:"date"`
 	Commit     string               `json:"commit"`
-	Seconds    float64              `json:"seconds"` // of load
+	Seconds    float64              `json:"seconds"` // length of the load
 	Due        int                  `json:"due"`     // fires that must be called
 	Called     int                  `json:"called"`
 	Delivered  int                  `json:"delivered"`
@@ -28,20 +28,20 @@ type Result struct {
 	Skipped    map[timer.Reason]int `json:"skipped"`
 	Missing    int                  `json:"missing"`
 	Early      int                  `json:"early"`
-	Duplicates int                  `json:"duplicates"` // that nothing explains
-	// in flight when their executor was killed, frozen or cut off.
+	Duplicates int                  `json:"duplicates"` // repeated calls without excuse
+	// Repeated calls whose executor was killed, frozen or cut off during the first call.
 	Excused  int                `json:"excused"`
-	Refused  int                `json:"refused"` // API calls without success, each repeated
+	Refused  int                `json:"refused"` // failed API calls, each of which was repeated
 	Lateness receiver.Quantiles `json:"lateness"`
 	Faults   []*Fault           `json:"faults"`
-	Broken   []string           `json:"broken,omitempty"` // every promise that did not hold
+	Broken   []string           `json:"broken,omitempty"` // every broken promise
 }
 
-// OK tells whether every promise held.
+// OK reports whether every promise held.
 func (r *Result) OK() bool { return len(r.Broken) == 0 }
 
-// Table writes results as Markdown: a line for each scenario and, below it, the recovery of each
-// fault.
+// Table formats results as Markdown: a line for each scenario, and a second table of the recovery
+// from each fault.
 func Table(results []*Result) string {
 	var b strings.Builder
 	b.WriteString(
@@ -130,7 +130,7 @@ func target(want, got time.Duration) string {
 	}
 }
 
-// Load reads kept results; there may be none.
+// Load reads stored results. A missing file has none.
 func Load(path string) ([]*Result, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,8 +146,8 @@ func Load(path string) ([]*Result, error) {
 	return all, nil
 }
 
-// Save keeps results, in the order of the scenarios; those of scenarios that did not run this time
-// stay.
+// Save stores results in the order of the scenarios. It keeps the stored results of scenarios that
+// did not run.
 func Save(path string, fresh []*Result) ([]*Result, error) {
 	old, err := Load(path)
 	if err != nil {
@@ -174,7 +174,7 @@ func Save(path string, fresh []*Result) ([]*Result, error) {
 	return all, nil
 }
 
-// Insert puts a table into a document, between two comments that stand there.
+// Insert replaces the table between two marker comments in a document.
 func Insert(path, table string) error {
 	const begin, end = "<!-- chaos: begin -->\n", "<!-- chaos: end -->"
 	b, err := os.ReadFile(path)
@@ -184,7 +184,7 @@ func Insert(path, table string) error {
 	head, rest, ok := bytes.Cut(b, []byte(begin))
 	_, tail, ok2 := bytes.Cut(rest, []byte(end))
 	if !ok || !ok2 {
-		return fmt.Errorf("writing the table: %s has no place for it", path)
+		return fmt.Errorf("writing the table: %s has no markers for it", path)
 	}
 	out := string(head) + begin + table + end + string(tail)
 	//nolint:gosec // for everyone to read

@@ -19,7 +19,7 @@ func TestResultsAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Equal(t, names[0].Name, all[0].Scenario)
-	require.Equal(t, 2, all[1].Due, "the latest result of a scenario stays")
+	require.Equal(t, 2, all[1].Due, "the latest result of a scenario is kept")
 }
 
 func TestTableSaysWhatIsBroken(t *testing.T) {

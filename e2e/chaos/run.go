@@ -15,19 +15,19 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// Options of a run.
+// Options configures a run.
 type Options struct {
 	Root     string // of the workspace
 	Bin      string // directory of the programs
-	Previous string // directory of the programs to upgrade from; made where a scenario needs it
+	Previous string // directory of the programs to upgrade from; built if a scenario needs it
 	Dir      string // for logs and the servers' data
 	Rate     int    // fires per second; 500
-	Capacity int    // fires per second that can run here, for the overload
+	Capacity int    // fires per second that this machine can run, for the overload
 	Log      io.Writer
 }
 
-// Run runs scenarios one after the other on servers of their own, and returns a result for each
-// that came to its end. done is called with each.
+// Run runs scenarios one after the other on its own servers. It returns a result for each that
+// finished, and calls done with each.
 func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Result)) (err error) {
 	srv, err := startServers(ctx, o.Root, filepath.Join(o.Dir, "servers"))
 	if err != nil {
@@ -45,7 +45,7 @@ func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Resul
 		r, err := runOn(ctx, srv, o, s)
 		if err != nil && ctx.Err() == nil {
 			failed = errors.Join(failed, fmt.Errorf("scenario %s: %w", s.Name, err))
-			continue // the others are of use all the same
+			continue // run the other scenarios
 		}
 		if err != nil {
 			return err
@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Resul
 		for _, f := range r.Faults {
 			fmt.Fprintf(
 				o.Log,
-				"   %-45s lasted %5.1f s, %6d late %v; present after %5.1f s, all after %5.1f s; targets met: %v\n",
+				"   %-45s lasted %5.1f s, %6d late %v; on time after %5.1f s, caught up after %5.1f s; targets met: %v\n",
 				f.Name,
 				f.outageLength().Seconds(),
 				f.Late,
@@ -88,9 +88,9 @@ func Run(ctx context.Context, o Options, scenarios []*Scenario, done func(*Resul
 	return failed
 }
 
-// runOn runs one scenario, with what it needs of its own.
+// runOn runs one scenario, with its own disk or programs if it needs them.
 func runOn(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, error) {
-	for name := range srv.dirs { // the one before may have ended in the middle of an outage
+	for name := range srv.dirs { // the previous scenario may have ended during an outage
 		if err := srv.up(ctx, name); err != nil {
 			return nil, err
 		}
@@ -115,18 +115,18 @@ func runOn(ctx context.Context, srv *servers, o Options, s *Scenario) (*Result, 
 	return r, err
 }
 
-// smallDisk starts another MariaDB on a disk in memory that has room for little more than an empty
-// database. It needs the right to mount.
+// smallDisk starts another MariaDB on a memory disk with little more room than an empty database
+// needs. It needs the right to mount.
 func smallDisk(
 	ctx context.Context,
 	srv *servers,
 	dir string,
 ) (small *servers, free func() error, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, nil, fmt.Errorf("making a disk: %w", err)
+		return nil, nil, fmt.Errorf("creating a disk: %w", err)
 	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=480m"); err != nil {
-		return nil, nil, fmt.Errorf("making a small disk in memory (this takes root): %w", err)
+		return nil, nil, fmt.Errorf("mounting a memory disk (needs root): %w", err)
 	}
 	small = &servers{scripts: srv.scripts, dirs: map[string]string{
 		mysqlServer: dir, redisServer: srv.dirs[redisServer], pulsarServer: srv.dirs[pulsarServer],
@@ -147,7 +147,7 @@ func smallDisk(
 	return small, free, small.environment()
 }
 
-// buildPrevious compiles the programs of the commit before this one.
+// buildPrevious compiles the programs of the previous commit.
 func buildPrevious(ctx context.Context, o Options) (string, error) {
 	src, bin := filepath.Join(o.Dir, "previous-source"), filepath.Join(o.Dir, "previous")
 	fmt.Fprintln(o.Log, "   compiling the previous commit")
@@ -165,7 +165,7 @@ func buildPrevious(ctx context.Context, o Options) (string, error) {
 		src,
 	)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("reading the previous commit: %w\n%s", err, out)
+		return "", fmt.Errorf("unpacking the previous commit: %w\n%s", err, out)
 	}
 	if err := cluster.BuildAt(ctx, src, bin); err != nil {
 		return "", err
@@ -173,7 +173,7 @@ func buildPrevious(ctx context.Context, o Options) (string, error) {
 	return bin, nil
 }
 
-// output returns what a command says, "" where it fails.
+// output returns a command's output, or "" if it fails.
 func output(ctx context.Context, dir, name string, args ...string) string {
 	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the arguments are ours
 	cmd.Dir = dir

@@ -10,24 +10,24 @@ import (
 type Scenario struct {
 	Name  string
 	About string // a line of the table
-	// Do makes the faults happen, one after the other, and leaves time after each to recover.
+	// Do injects the faults one after the other and waits after each for the recovery.
 	Do func(env *Environment) error
-	// NoRepeats says that nothing in it explains a second call.
+	// NoRepeats means that no fault of the scenario excuses a second call.
 	NoRepeats bool
-	// NoTargets scenarios have no recovery targets: their load waits by itself, and the same faults
-	// are timed under one that does not.
+	// NoTargets removes the recovery targets: this load waits by design, and other scenarios
+	// measure the same faults.
 	NoTargets bool
 	Rate      int               // fires per second; 0 is the run's
-	Env       map[string]string // settings of the services, beside the run's
-	// Bin returns the directory of the programs to begin with; nil is the run's.
+	Env       map[string]string // settings of the services, in addition to the run's
+	// Bin returns the directory of the programs to start with; nil is the run's.
 	Bin func(o *Options) string
-	// Disk puts MariaDB onto a small disk of its own.
+	// Disk puts MariaDB on its own small disk.
 	Disk bool
-	// SettleTime is more time for what is open at the end.
+	// SettleTime is additional time for open fires at the end.
 	SettleTime time.Duration
 }
 
-// recoveryWait is how long a scenario waits after a fault before the next one, the short one less.
+// recoveryWait is how long a scenario waits after a fault before the next one.
 const (
 	recoveryWait      = 10 * time.Second
 	recoveryWaitShort = 6 * time.Second
@@ -40,7 +40,7 @@ func (env *Environment) recoveryWait() time.Duration {
 	return recoveryWait
 }
 
-// Scenarios are all of them, in the order of the table.
+// Scenarios returns all scenarios, in the order of the table.
 func Scenarios() []*Scenario {
 	return []*Scenario{
 		{Name: "kill", About: "SIGKILL of one of each service, then of all at once", Do: kills},
@@ -83,12 +83,12 @@ func Scenarios() []*Scenario {
 		},
 		{
 			Name:  "mysql-errors",
-			About: "MariaDB: killed connections, deadlocks, commits whose answer is lost",
+			About: "MariaDB: killed connections, deadlocks, lost answers to COMMIT",
 			Do:    mysqlErrors,
 		},
 		{
 			Name:  "disk",
-			About: "MariaDB's disk full, then the server aborting on it",
+			About: "MariaDB's disk full, then the server aborts",
 			Do:    fullDisk,
 			Disk:  true,
 		},
@@ -99,7 +99,7 @@ func Scenarios() []*Scenario {
 		},
 		{
 			Name:  "links-slow",
-			About: "300 ms more between each service and each server, and to the endpoint",
+			About: "300 ms more latency between each service and each server, and to the endpoint",
 			Do:    linksSlow(10*time.Second, 300*time.Millisecond),
 		},
 		{
@@ -137,11 +137,12 @@ func Scenarios() []*Scenario {
 	}
 }
 
-// Short is what runs with the tests: the faults that are over soon, in one deployment.
+// Short returns the scenario that runs with the tests: the faults that are over soon, in one
+// deployment.
 func Short() *Scenario {
 	return &Scenario{
 		Name:  "short",
-		About: "a minute and a half of everything that is over soon",
+		About: "all short faults, in a minute and a half",
 		Do: func(env *Environment) error {
 			env.short = true
 			return inSequence(
@@ -165,7 +166,7 @@ func Short() *Scenario {
 	}
 }
 
-// inSequence makes one thing happen after the other.
+// inSequence runs functions one after the other until one fails.
 func inSequence(env *Environment, all ...func(*Environment) error) error {
 	for _, do := range all {
 		if err := do(env); err != nil {

@@ -16,21 +16,20 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// The names by which scripts/servers.sh knows the servers.
+// Names of the servers in scripts/servers.sh.
 const (
 	mysqlServer  = "mysql"
 	redisServer  = "redis"
 	pulsarServer = "pulsar"
 )
 
-// servers are MariaDB, Redis and Pulsar of the run's own, for faults to befall.
+// servers are the run's own MariaDB, Redis and Pulsar, into which faults are injected.
 type servers struct {
 	scripts string
-	dirs    map[string]string // of each server
+	dirs    map[string]string // data directory of each server
 }
 
-// startServers installs and starts what is missing; it takes a minute on a fresh machine, and 15 s
-// later.
+// startServers installs and starts the servers. It takes a minute on a new machine, and 15 s later.
 func startServers(ctx context.Context, root, dir string) (*servers, error) {
 	s := &servers{scripts: filepath.Join(root, "scripts"), dirs: make(map[string]string)}
 	names := []string{mysqlServer, redisServer, pulsarServer}
@@ -46,12 +45,12 @@ func startServers(ctx context.Context, root, dir string) (*servers, error) {
 	return s, s.environment()
 }
 
-// environment tells this process where the servers are, as the tests of the parts are told.
+// environment sets the environment variables that name the servers, as for other tests.
 func (s *servers) environment() error {
 	for name, dir := range s.dirs {
 		b, err := os.ReadFile(filepath.Join(dir, name+".env"))
 		if err != nil {
-			return fmt.Errorf("reading where %s is: %w", name, err)
+			return fmt.Errorf("reading the addresses of %s: %w", name, err)
 		}
 		sc := bufio.NewScanner(bytes.NewReader(b))
 		for sc.Scan() {
@@ -60,14 +59,14 @@ func (s *servers) environment() error {
 				continue
 			}
 			if err := os.Setenv(k, strings.Trim(v, "'")); err != nil {
-				return fmt.Errorf("keeping where %s is: %w", name, err)
+				return fmt.Errorf("setting the addresses of %s: %w", name, err)
 			}
 		}
 	}
 	return nil
 }
 
-// close ends all of them and removes what they kept. Nothing of a run stays.
+// close stops all servers and deletes their data.
 func (s *servers) close() error {
 	done := make(map[string]bool)
 	for _, dir := range s.dirs {
@@ -86,12 +85,13 @@ func (s *servers) up(ctx context.Context, name string) error {
 	return s.script(ctx, "servers.sh", "up", s.dirs[name], name)
 }
 
-// down ends a server in good order.
+// down stops a server in order.
 func (s *servers) down(ctx context.Context, name string) error {
 	return s.script(ctx, "servers.sh", "down", s.dirs[name], name)
 }
 
-// signal sends a signal to a server and waits, for one that ends it, until it is gone.
+// signal sends a signal to a server. If the signal ends the server, it waits until the process is
+// gone.
 func (s *servers) signal(ctx context.Context, name string, sig syscall.Signal) error {
 	pid, err := s.pid(name)
 	if err != nil {
@@ -106,24 +106,24 @@ func (s *servers) signal(ctx context.Context, name string, sig syscall.Signal) e
 	return ctx.Err()
 }
 
-// pid returns the process that a server is, and an error where it does not run.
+// pid returns the server's process id, or an error if it does not run.
 func (s *servers) pid(name string) (int, error) {
 	b, err := os.ReadFile(filepath.Join(s.dirs[name], name+".pid"))
 	if err != nil {
-		return 0, fmt.Errorf("finding %s: %w", name, err)
+		return 0, fmt.Errorf("finding the process of %s: %w", name, err)
 	}
 	first, _, _ := strings.Cut(string(b), " ")
 	pid, err := strconv.Atoi(first)
 	if err != nil {
-		return 0, fmt.Errorf("finding %s: %w", name, err)
+		return 0, fmt.Errorf("finding the process of %s: %w", name, err)
 	}
 	if !running(pid) {
-		return 0, fmt.Errorf("%s does not run", name)
+		return 0, fmt.Errorf("%s is not running", name)
 	}
 	return pid, nil
 }
 
-// running tells whether a process lives; a zombie does not.
+// running reports whether a process is alive; a zombie is not.
 func running(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// kill kills processes at once. Each is frozen for the moment that it takes to see which
-// connections are its own: only calls on those have an excuse to come again.
+// kill kills processes at once. It first freezes each to see which connections it has: only calls
+// on those may be repeated.
 func (env *Environment) kill(procs ...*cluster.Process) (proof string, err error) {
 	var eg errgroup.Group
 	var mu sync.Mutex
@@ -35,7 +35,7 @@ func (env *Environment) kill(procs ...*cluster.Process) (proof string, err error
 			}
 			at := p.Kill()
 			if running(pid) {
-				return fmt.Errorf("%s lives", p.Name)
+				return fmt.Errorf("%s is still alive", p.Name)
 			}
 			if isExecutor(p) {
 				env.addInterruption(
@@ -56,7 +56,7 @@ func isExecutor(p *cluster.Process) bool {
 	return strings.HasPrefix(p.Name, string(cluster.Executor))
 }
 
-// ports freezes a process and returns the ports that its calls come from.
+// ports freezes a process and returns the source ports of its calls.
 func (env *Environment) ports(p *cluster.Process) (map[uint16]bool, error) {
 	if err := p.Pause(); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func kills(env *Environment) error {
 	return killAll(env)
 }
 
-// killOne kills a replica, and starts it again when the other one has had time to take over.
+// killOne kills a replica, and starts it again after the other one had time to take over.
 func killOne(r cluster.Role, wait time.Duration) func(*Environment) error {
 	return func(env *Environment) error {
 		p := env.replica(r, 0)
@@ -124,8 +124,8 @@ func killAll(env *Environment) error {
 	return err
 }
 
-// freezes has one of each service frozen, each 20 s after the one before, so that for a while one
-// of each stands still.
+// freezes freezes one replica of each service, each 20 s after the previous one. So for some time
+// one of each is frozen.
 func freezes(env *Environment) error {
 	var eg errgroup.Group
 	for i, r := range cluster.Roles() {
@@ -137,8 +137,8 @@ func freezes(env *Environment) error {
 	return eg.Wait()
 }
 
-// freezeOne stops a process for d and wakes it. A zombie must see before its next call that it has
-// lost its session.
+// freezeOne freezes a process for d and resumes it. Before its next call the process must notice
+// that it has lost its session.
 func freezeOne(r cluster.Role, d time.Duration) func(*Environment) error {
 	return func(env *Environment) error {
 		p := env.replica(r, 0)
@@ -152,7 +152,7 @@ func freezeOne(r cluster.Role, d time.Duration) func(*Environment) error {
 					return "", err
 				}
 				if r == cluster.Executor {
-					// It takes a moment until it stands still, and until then it calls.
+					// The process takes a moment to freeze, and calls until then.
 					env.addInterruption(
 						ledger.Interruption{
 							At:        at,
@@ -189,7 +189,7 @@ func freezeOne(r cluster.Role, d time.Duration) func(*Environment) error {
 	}
 }
 
-// isFrozen waits until the kernel says so, which it does within milliseconds.
+// isFrozen waits until the kernel reports the process as stopped, which takes milliseconds.
 func (env *Environment) isFrozen(p *cluster.Process) error {
 	s := ""
 	for range 100 {
@@ -201,7 +201,7 @@ func (env *Environment) isFrozen(p *cluster.Process) error {
 	return fmt.Errorf("%s is not frozen: state %q", p.Name, s)
 }
 
-// state returns the letter by which the kernel tells what a process does.
+// state returns the process state letter from /proc.
 func state(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -211,7 +211,7 @@ func state(pid int) string {
 	return string(bytes.TrimSpace(after)[:1])
 }
 
-// downFor has all of a service down for d.
+// downFor stops all replicas of a service for d.
 func downFor(r cluster.Role, d time.Duration) func(*Environment) error {
 	return func(env *Environment) error {
 		procs := env.c.Role(r)
@@ -246,7 +246,7 @@ func rollingRestart(env *Environment) error {
 
 func rollingUpgrade(env *Environment) error {
 	if env.opts.Previous == env.opts.Bin {
-		return errors.New("there are no programs of a previous commit")
+		return errors.New("no programs of a previous commit")
 	}
 	return env.inject(
 		"rolling upgrade",
@@ -255,7 +255,7 @@ func rollingUpgrade(env *Environment) error {
 	)
 }
 
-// roll stops and starts each process in good order, from another directory where one is given.
+// roll stops and starts each process in order, from the directory bin if that is not empty.
 func (env *Environment) roll(f *Fault, bin string) (proof string, err error) {
 	var from, to []string
 	for _, p := range env.c.Processes() {
@@ -283,11 +283,11 @@ func (env *Environment) roll(f *Fault, bin string) (proof string, err error) {
 	), nil
 }
 
-// setClock puts a process's clock off, by its admin port.
+// setClock skews a process's clock, by its admin port.
 func (env *Environment) setClock(p *cluster.Process, by time.Duration) error {
 	body, err := json.Marshal(map[string]int64{"offset_ms": by.Milliseconds()})
 	if err != nil {
-		return fmt.Errorf("setting a clock: %w", err)
+		return fmt.Errorf("setting the clock: %w", err)
 	}
 	q, err := http.NewRequestWithContext(
 		env.ctx,
@@ -296,12 +296,12 @@ func (env *Environment) setClock(p *cluster.Process, by time.Duration) error {
 		bytes.NewReader(body),
 	)
 	if err != nil {
-		return fmt.Errorf("setting a clock: %w", err)
+		return fmt.Errorf("setting the clock: %w", err)
 	}
 	q.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(q)
 	if err != nil {
-		return fmt.Errorf("setting a clock: %w", err)
+		return fmt.Errorf("setting the clock: %w", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
@@ -310,8 +310,8 @@ func (env *Environment) setClock(p *cluster.Process, by time.Duration) error {
 	return nil
 }
 
-// clockFaults puts the clocks of each service off, then lets all of them jump. The proof is the
-// offset that the services themselves measure.
+// clockFaults skews the clocks of each service, then makes all of them jump. The proof is the
+// offset that the services measure.
 func clockFaults(env *Environment) error {
 	for _, r := range cluster.Roles() {
 		for _, by := range []time.Duration{-2 * time.Second, 2 * time.Second} {
@@ -368,7 +368,7 @@ func signed(d time.Duration) string {
 	return fmt.Sprintf("%s ahead", d)
 }
 
-// clocksAt puts clocks off and waits until the process has measured it.
+// clocksAt skews clocks and waits until the process has measured the offset.
 func (env *Environment) clocksAt(by time.Duration, p *cluster.Process) (proof string, err error) {
 	if err := env.setClock(p, by); err != nil {
 		return "", err
@@ -386,5 +386,5 @@ func (env *Environment) clocksAt(by time.Duration, p *cluster.Process) (proof st
 		}
 		clock.Pause(env.ctx, 50*time.Millisecond)
 	}
-	return "", fmt.Errorf("%s does not measure that its clock is off", p.Name)
+	return "", fmt.Errorf("%s does not measure its clock's offset", p.Name)
 }

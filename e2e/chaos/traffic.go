@@ -22,33 +22,35 @@ import (
 
 const (
 	app = "chaos"
-	// callTimeout is how long a user waits for the API before trying again.
+	// callTimeout is how long a client waits for the API before it tries again.
 	callTimeout = 3 * time.Second
-	// giveUpBefore is how long before its instant a one-shot is given up that the API did not confirm.
+	// giveUpBefore is how long before its instant the load gives up an unconfirmed one-shot.
 	giveUpBefore = 200 * time.Millisecond
-	// maxAhead is how far ahead one-shots are.
+	// maxAhead is the greatest time from creation to due instant of one-shots.
 	maxAhead = 12 * time.Second
-	// toggleEvery is how long a timer stays as it is that is switched on and off.
+	// toggleEvery is the time between two status changes of a timer.
 	toggleEvery = 5 * time.Second
-	// maxPendingCreates bounds creates without an answer: while the API is away, more are not offered.
+	// maxPendingCreates bounds the creates without an answer. While the API is unavailable, the
+	// load starts no more.
 	maxPendingCreates = 300
 	setupConcurrency  = 16
 )
 
-// fireAll makes timers call every instant that an outage made late: whatever is skipped counts as
+// fireAll makes timers call every instant that an outage delayed: each skipped fire counts as
 // missing.
 //
 //nolint:gochecknoglobals // never written
 var fireAll = &client.Misfire{Policy: "fire_all", MaxFires: timer.MaxMisfireFires}
 
-// mix is a load in fires per second: every cron is due each second.
+// mix is a load in fires per second. Every cron is due each second.
 type mix struct {
-	crons       int // answered with 200
-	retries     int // the first attempt fails, the second comes after a second
-	longRetries int // the first attempt fails, the second is a new mark
+	crons   int // the endpoint answers 200
+	retries int // the first attempt fails, the second comes after a second
+	// the first attempt fails, and the second waits so long that the fire is released
+	longRetries int
 	failing     int // all attempts fail
-	toggled     int // timers that are on half of the time, so twice as many
-	once        int // made through the API while the load runs
+	toggled     int // timers that are active half of the time, so there are twice as many
+	once        int // created through the API during the load
 }
 
 func mixOf(rate int) mix {
@@ -63,13 +65,13 @@ func mixOf(rate int) mix {
 	return m
 }
 
-// traffic is the load of a scenario, with everything that it was told.
+// traffic is the load of a scenario, with the API's confirmations.
 type traffic struct {
 	env         *Environment
 	mix         mix
 	seq         atomic.Int64
-	createSlots chan struct{}  // a place for each create under way
-	work        sync.WaitGroup // creates and flips under way
+	createSlots chan struct{}  // a slot for each pending create
+	work        sync.WaitGroup // pending creates and status changes
 	stop        context.CancelFunc
 
 	mu            sync.Mutex
@@ -78,43 +80,43 @@ type traffic struct {
 	oneShots      []oneShot
 	bursts        []burstTimer
 	policyTimers  []policyTimer
-	refused       int // calls without success
+	refused       int // failed API calls
 }
 
-// steadyTimer is a cron that stays on.
+// steadyTimer is a cron that stays active.
 type steadyTimer struct {
 	kind  string
 	id    timer.ID
-	since time.Time // its creation was confirmed
+	since time.Time // confirmation of its creation
 	fails bool
 }
 
-// burstTimer is a cron that is due in each second of a stretch of minutes.
+// burstTimer is a cron that is due in each second of some minutes.
 type burstTimer struct {
 	id       timer.ID
 	from, to time.Time
 }
 
-// toggledTimer is a cron that is switched on and off.
+// toggledTimer is a cron that becomes inactive and active in turn.
 type toggledTimer struct {
 	id      timer.ID
 	mu      sync.Mutex
 	changes []statusChange
 }
 
-// statusChange is a status that was asked for: it took effect between sent and done.
+// statusChange is a requested status. It took effect between sent and done.
 type statusChange struct {
 	status     timer.Status
-	sent, done time.Time // done is zero while it is not confirmed
+	sent, done time.Time // done is zero until the API confirms
 }
 
-// oneShot is one that the API confirmed.
+// oneShot is a one-shot that the API confirmed.
 type oneShot struct {
 	id       timer.ID
 	at, done time.Time
 }
 
-// scriptEndpoint tells the endpoint how to answer on each path of the load.
+// scriptEndpoint sets the endpoint's answers for each path of the load.
 func scriptEndpoint(rcv *receiver.Receiver) {
 	rcv.Script("/ok", receiver.Script{})
 	rcv.Script(
@@ -129,13 +131,12 @@ func scriptEndpoint(rcv *receiver.Receiver) {
 	rcv.Script("/fail", receiver.Script{Statuses: []int{http.StatusInternalServerError}})
 }
 
-// startTraffic makes the crons and begins to make the rest.
+// startTraffic creates the crons and starts the other load.
 func startTraffic(ctx context.Context, env *Environment, m mix) (*traffic, error) {
 	t := &traffic{env: env, mix: m, createSlots: make(chan struct{}, maxPendingCreates)}
 	eg, egCtx := errgroup.WithContext(ctx)
 	eg.SetLimit(setupConcurrency)
-	// The path over the proxy before the endpoint is for a part: what is cut off there is tried
-	// again.
+	// Some timers call over the endpoint's proxy. Calls that are cut off there are repeated.
 	for _, k := range []struct {
 		name, path string
 		n          int
@@ -149,7 +150,7 @@ func startTraffic(ctx context.Context, env *Environment, m mix) (*traffic, error
 	} {
 		for i := range k.n {
 			over := i
-			if k.fails { // its few attempts have to arrive
+			if k.fails { // its few attempts must arrive
 				over = 0
 			}
 			eg.Go(func() error {
@@ -196,7 +197,7 @@ func startTraffic(ctx context.Context, env *Environment, m mix) (*traffic, error
 		})
 	}
 	if err := eg.Wait(); err != nil {
-		return nil, fmt.Errorf("making the load's timers: %w", err)
+		return nil, fmt.Errorf("creating the load's timers: %w", err)
 	}
 	ctx, t.stop = context.WithCancel(ctx)
 	for _, f := range t.toggledTimers {
@@ -206,15 +207,15 @@ func startTraffic(ctx context.Context, env *Environment, m mix) (*traffic, error
 	return t, nil
 }
 
-// end makes no more, waits until the API has confirmed what is under way, and returns up to which
-// instant the load is judged.
+// end stops the load and waits until the API has confirmed pending requests. It returns the instant
+// up to which the load is checked.
 func (t *traffic) end() time.Time {
 	t.stop()
 	t.work.Wait()
 	return time.Now().Truncate(time.Second)
 }
 
-// createOneShots makes one-shots at the mix's rate. A tick that comes late makes as many as are missing.
+// createOneShots creates one-shots at the mix's rate. A late tick creates the missing ones.
 func (t *traffic) createOneShots(ctx context.Context) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -232,14 +233,14 @@ func (t *traffic) createOneShots(ctx context.Context) {
 					defer func() { <-t.createSlots }()
 					t.createOneShot()
 				})
-			default: // the API is away: this one is never asked for
+			default: // the API is unavailable: leave this one out
 			}
 		}
 	}
 }
 
-// createOneShot makes a one-shot. It is asked for until it is confirmed, by its name the same one, or until
-// its instant is too near.
+// createOneShot creates a one-shot. It repeats the request, with the same name, until the API
+// confirms it or the due instant is too close.
 func (t *traffic) createOneShot() {
 	n := t.seq.Add(1)
 	at := time.Now().Add(time.Second + rand.N(maxAhead)).Truncate(time.Millisecond)
@@ -269,7 +270,7 @@ func (t *traffic) createOneShot() {
 	}
 }
 
-// toggle switches a timer off and on until ctx ends; what it has begun it brings to its end.
+// toggle changes a timer's status until ctx ends. It repeats each change until the API confirms it.
 func (t *traffic) toggle(ctx context.Context, f *toggledTimer) {
 	clock.Pause(ctx, rand.N(2*toggleEvery))
 	status := timer.StatusActive
@@ -311,8 +312,8 @@ func (f *toggledTimer) finish(i int) {
 	f.changes[i].done = time.Now()
 }
 
-// countRefusal counts a call without success. A refusal by the API is no fault of the world: it ends the
-// scenario.
+// countRefusal counts a failed API call. A 4xx answer is not the result of a fault, so it breaks
+// the scenario.
 func (t *traffic) countRefusal(err error) {
 	t.mu.Lock()
 	t.refused++
@@ -320,12 +321,12 @@ func (t *traffic) countRefusal(err error) {
 	var e *client.Error
 	if errors.As(err, &e) && e.Status < http.StatusInternalServerError &&
 		e.Status != http.StatusTooManyRequests {
-		t.env.failf("the API refused a call of the load: %v", err)
+		t.env.failf("the API refused a request of the load: %v", err)
 	}
 }
 
-// burst makes n crons that are due in each second of some minutes from an instant on, which must be
-// a full one.
+// burst creates n crons that are due in each second of some minutes from an instant on, which must
+// be a full minute.
 func (t *traffic) burst(ctx context.Context, n int, from time.Time, minutes int) error {
 	from = from.UTC()
 	var list []string
@@ -334,7 +335,7 @@ func (t *traffic) burst(ctx context.Context, n int, from time.Time, minutes int)
 	}
 	if from.Add(time.Duration(minutes-1)*time.Minute).Hour() != from.Hour() {
 		return fmt.Errorf(
-			"the stretch of %d minutes from %s on is not in one hour: try again",
+			"%d minutes from %s on are not in one hour: try again",
 			minutes,
 			from,
 		)
@@ -369,15 +370,15 @@ func (t *traffic) burst(ctx context.Context, n int, from time.Time, minutes int)
 		})
 	}
 	if err := eg.Wait(); err != nil {
-		return fmt.Errorf("making a burst: %w", err)
+		return fmt.Errorf("creating the burst: %w", err)
 	}
 	if time.Now().After(from) {
-		return fmt.Errorf("the burst was not made before it began at %s", from)
+		return fmt.Errorf("the burst was not created before its start at %s", from)
 	}
 	return nil
 }
 
-// kinds returns what each timer of the load is.
+// kinds returns the kind of each timer of the load.
 func (t *traffic) kinds() map[timer.ID]string {
 	m := make(map[timer.ID]string)
 	for _, s := range t.steady {
@@ -398,7 +399,7 @@ func (t *traffic) kinds() map[timer.ID]string {
 	return m
 }
 
-// history tells what was asked for a timer that is switched on and off, around a fire.
+// history describes the status changes of a toggled timer around a fire.
 func (t *traffic) history(id timer.FireID) string {
 	var out []string
 	for _, f := range t.toggledTimers {

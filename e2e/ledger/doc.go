@@ -1,7 +1,7 @@
-// Package ledger knows every fire that must happen and compares it with what the receiver saw and
-// with what the service recorded. Its verdict names what is missing, early, repeated without
-// excuse, or never ordered at all.
+// Package ledger checks fires. A Ledger lists every fire that must happen, and Check compares it
+// with the calls at the receiver and the recorded outcomes. The verdict names fires that are
+// missing, early, repeated without excuse, or not expected.
 //
-// It computes instants by itself, from plain steps of time, and shares no code with the schedules
+// It computes due instants itself, from plain time steps, and shares no code with the schedules
 // that it checks.
 package ledger

@@ -7,23 +7,22 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Duty says what a fire owes.
+// Duty says what must happen to a fire.
 type Duty uint8
 
-// The duties.
 const (
-	Must Duty = iota // it is called, and ends delivered
-	Fail             // it is called, and ends failed
-	May              // it may be called or skipped: it was due while its timer's status changed
-	Not              // it is not called: a skip, or nothing at all
+	Must Duty = iota // the fire is called, and ends delivered
+	Fail             // the fire is called, and ends failed
+	May              // both are right: the fire was due while its timer's status changed
+	Not              // the fire is not called: it is skipped, or does not exist
 )
 
-// Ledger is what is to happen. It is safe for concurrent use.
+// Ledger lists the fires that must happen, with their duties. It is safe for concurrent use.
 type Ledger struct {
 	mu    sync.Mutex
 	fires map[timer.FireID]Duty
-	// from the first to the last instant that a timer's fires are judged in; others of its fires
-	// are not looked at.
+	// The first and the last instant at which a timer's fires are checked. Check ignores its other
+	// fires.
 	spans map[timer.ID]span
 	// how late the fires of a timer are that begin in order of due.
 	inOrder map[timer.ID]time.Duration
@@ -40,15 +39,15 @@ func New() *Ledger {
 	}
 }
 
-// Add enters one fire. An instant entered twice owes what was said last.
+// Add adds one fire. The last duty counts for a fire that is added twice.
 func (l *Ledger) Add(id timer.ID, due time.Time, d Duty) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.add(id, due.UnixMilli(), d)
 }
 
-// AddEvery enters the fires of a timer at each multiple of step (since 1970, as cron counts seconds)
-// in [from, to), and judges the timer in that stretch.
+// AddEvery adds a timer's fires at each multiple of step since 1970 in [from, to), as cron counts
+// seconds. It returns their number. The timer's other fires in that range become unexpected.
 func (l *Ledger) AddEvery(id timer.ID, step time.Duration, from, to time.Time, d Duty) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +75,7 @@ func (l *Ledger) add(id timer.ID, due int64, d Duty) {
 	l.spans[id] = span{min(s.from, due), max(s.to, due)}
 }
 
-// Len returns how many fires must be called.
+// Len returns the number of fires that must be called.
 func (l *Ledger) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +88,7 @@ func (l *Ledger) Len() int {
 	return n
 }
 
-// Timers returns the timers entered.
+// Timers returns the ids of the timers in the ledger.
 func (l *Ledger) Timers() []timer.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,8 +99,7 @@ func (l *Ledger) Timers() []timer.ID {
 	return ids
 }
 
-// CountMissing tells whether every fire that must be called has arrived at least once; missing is how
-// many have not.
+// CountMissing returns how many fires that must be called are not in seen.
 func (l *Ledger) CountMissing(seen map[timer.FireID]bool) (missing int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +111,7 @@ func (l *Ledger) CountMissing(seen map[timer.FireID]bool) (missing int) {
 	return missing
 }
 
-// Remove takes back a fire that was entered.
+// Remove removes a fire.
 func (l *Ledger) Remove(id timer.FireID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,7 +18,7 @@ func fire(id timer.ID, sec int) timer.FireID {
 	return timer.FireID{Timer: id, DueMS: start.Add(time.Duration(sec) * time.Second).UnixMilli()}
 }
 
-// call is a callback that started late after it was due, took 10 ms and was answered 200.
+// call returns a callback that started late after its due instant, took 10 ms and got 200.
 func call(f timer.FireID, attempt int32, late time.Duration) receiver.Arrival {
 	at := f.DueMS*int64(time.Millisecond) + int64(late)
 	return receiver.Arrival{
@@ -35,7 +35,7 @@ func delivered(f timer.FireID) ledger.Outcome {
 	return ledger.Outcome{Fire: f, Kind: timer.Delivered, Attempts: 1}
 }
 
-// healthy is a timer's 5 seconds in which all went well.
+// healthy returns a timer with a fire in each of 5 seconds, and evidence without faults.
 func healthy() (*ledger.Ledger, ledger.Evidence) {
 	l := ledger.New()
 	l.AddEvery(1, time.Second, start, start.Add(5*time.Second), ledger.Must)

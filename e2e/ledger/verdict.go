@@ -11,34 +11,32 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxHandoff is how long a call may be under way from its claim to the endpoint while the fire's end
-// is recorded by another way: an endpoint that completes it by itself. The least silence after
-// which an executor's calls are made again is longer.
+// maxHandoff bounds the time of a call from its claim to the endpoint, while the endpoint itself
+// completes the fire. It is shorter than the session timeout, after which calls repeat.
 const maxHandoff = 2 * time.Second
 
-// Interruption is an instant at which an executor died, was frozen or was cut off: a call in flight then may
-// be made again.
+// Interruption is an instant at which an executor died, was frozen, or lost its connections. Calls
+// in flight at that instant may be repeated.
 type Interruption struct {
 	At time.Time
-	// Until is when it was over at the latest, for one that took a while; zero: At.
+	// Until is the latest end of an interruption that took some time. Zero is At.
 	Until time.Time
-	// Recording is how long before it an answer may have been given without having been recorded.
-	// Where the outcome says when it finished, one that was recorded before the repetition came
-	// excuses nothing.
+	// Recording is how long before the interruption an answer may have come without being recorded.
+	// If the outcome's finish time is before the repetition, nothing excuses that.
 	Recording time.Duration
-	// Ports are those that its unanswered calls came from; nil: not known, any.
+	// Ports are the source ports of the executor's unanswered calls; nil is any.
 	Ports map[uint16]bool
 }
 
-// excuses tells whether a repetition is one that the cut explains: the earlier call was in flight,
-// and of this executor. An answered call's connection may be closed by then, so that its port says
-// nothing.
+// excuses reports whether the interruption explains a repetition: the earlier call was in flight,
+// and this executor made it. The port of an answered call says nothing, because its connection may
+// be closed by then.
 func (c *Interruption) excuses(earlier, again *receiver.Arrival) bool {
 	return earlier.ArrivedNS < again.ArrivedNS && again.ArrivedNS >= c.At.UnixNano() &&
 		c.covers(earlier)
 }
 
-// covers tells whether a call was in flight at the cut, and of this executor.
+// covers reports whether this executor's call was in flight at the interruption.
 func (c *Interruption) covers(a *receiver.Arrival) bool {
 	until := c.Until
 	if until.IsZero() {
@@ -51,51 +49,52 @@ func (c *Interruption) covers(a *receiver.Arrival) bool {
 	return answered || c.Ports == nil || c.Ports[a.Port]
 }
 
-// Outcome is a recorded outcome, as the history tells it. One record may stand for a stretch of
-// skipped fires.
+// Outcome is a recorded outcome from a timer's history. One record may cover a range of skipped
+// fires.
 type Outcome struct {
 	Fire     timer.FireID
-	UntilMS  int64 // the last due instant that it covers; 0 is Fire's own
+	UntilMS  int64 // the last due instant that the record covers; 0 is Fire's own
 	Kind     timer.OutcomeKind
 	Reason   timer.Reason
 	Attempts int32
-	Finished time.Time // when the call ended that it tells of; zero: not known
+	Finished time.Time // end of the recorded call; zero if not known
 }
 
-// Evidence is what happened.
+// Evidence is what the receiver and the store saw.
 type Evidence struct {
 	Arrivals      receiver.Arrivals // sorted
-	Outcomes      []Outcome         // nil: not looked at
+	Outcomes      []Outcome         // nil: outcomes are not checked
 	Interruptions []Interruption
-	// Begun tells when executors set out to call fires first; of others it is their first arrival.
+	// Begun has the instants at which executors started the first calls of fires. For other fires
+	// the first arrival counts.
 	Begun  map[timer.FireID]time.Time
-	Clocks time.Duration // how far the executors' and the receiver's clocks may be apart
+	Clocks time.Duration // greatest difference of the executors' and the receiver's clocks
 }
 
-// Verdict is the comparison.
+// Verdict is the result of Check.
 type Verdict struct {
 	Due       int // fires that must be called
-	Called    int // of them, those that were
-	Delivered int // outcomes
+	Called    int // fires that must be called and were
+	Delivered int // outcomes by kind
 	Failed    int
 	Skipped   map[timer.Reason]int
 
-	Missing    []timer.FireID    // must be called, and were not
+	Missing    []timer.FireID    // not called although they must be
 	Early      receiver.Arrivals // called before they were due
-	Duplicates receiver.Arrivals // repeated without excuse
-	Excused    int               // repeated, the first call being in flight at a cut
-	// called though the ledger says that they are not, or does not know them in its span.
+	Duplicates receiver.Arrivals // repeated calls that no interruption explains
+	Excused    int               // repeated calls whose first call was in flight at an interruption
+	// Called although the ledger forbids it, or does not know the fire in the timer's span.
 	Unexpected  []timer.FireID
-	Disordered  []string       // late fires that began before one that is due earlier
-	NoOutcome   []timer.FireID // called or must be, without a record
+	Disordered  []string       // late fires that started before a fire with an earlier due instant
+	NoOutcome   []timer.FireID // without a record although they were called, or must be
 	TwoOutcomes []timer.FireID // with more than one record
-	Wrong       []string       // outcomes that are not what the fire owed
+	Wrong       []string       // outcomes that differ from the duty
 	Unrecorded  int            // fires of the ledger without a record, also those that need none
 
 	Lateness receiver.Quantiles
 }
 
-// Check compares. Fires of timers that the ledger does not know are not looked at.
+// Check compares the ledger with the evidence. It ignores timers that the ledger does not know.
 func (l *Ledger) Check(e Evidence) Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +139,7 @@ func (l *Ledger) calls(v *Verdict, byFire map[timer.FireID]receiver.Arrivals) {
 	}
 }
 
-// order looks whether late fires began in order of due, where they are to.
+// order checks that late fires of timers with an order started in the order of their due instants.
 func (l *Ledger) order(v *Verdict, byFire map[timer.FireID]receiver.Arrivals, e Evidence) {
 	type beginning struct {
 		fire timer.FireID
@@ -183,8 +182,8 @@ func (l *Ledger) order(v *Verdict, byFire map[timer.FireID]receiver.Arrivals, e 
 	slices.Sort(v.Disordered)
 }
 
-// classifyDuplicates sorts duplicates into those with an excuse (any earlier call of the fire was in flight
-// at a cut, and its answer is not what was recorded) and those without.
+// classifyDuplicates counts a repeated call as excused if any earlier call of the fire was in
+// flight at an interruption and its answer was not recorded. The others are duplicates.
 func (v *Verdict) classifyDuplicates(
 	mine receiver.Arrivals,
 	byFire map[timer.FireID]receiver.Arrivals,
@@ -240,8 +239,8 @@ func (l *Ledger) outcomes(v *Verdict, byFire map[timer.FireID]receiver.Arrivals,
 	}
 }
 
-// delivered tells whether a call succeeded whose answer no cut explains away. Attempts that failed
-// before a fire was skipped are no fault: its timer was switched off between two of them.
+// delivered reports whether a call succeeded that was not in flight at an interruption. Failed
+// attempts before a skip are no fault: the timer became inactive between two attempts.
 func delivered(calls receiver.Arrivals, interruptions []Interruption) bool {
 	return slices.ContainsFunc(calls, func(a receiver.Arrival) bool {
 		return a.Succeeded() &&
@@ -249,8 +248,8 @@ func delivered(calls receiver.Arrivals, interruptions []Interruption) bool {
 	})
 }
 
-// coveredFires returns the ledger's fires that an outcome stands for, and its own fire within a known
-// span.
+// coveredFires returns the fires of the ledger that an outcome covers. It includes the outcome's
+// own fire if that lies within the timer's span.
 func (l *Ledger) coveredFires(o Outcome) []timer.FireID {
 	s, ok := l.spans[o.Fire.Timer]
 	if !ok {
@@ -295,10 +294,10 @@ func (v *Verdict) count(o Outcome) {
 	}
 }
 
-// OK tells whether every promise held.
+// OK reports whether every promise held.
 func (v *Verdict) OK() bool { return len(v.Faults()) == 0 }
 
-// Faults lists what did not hold, a line each with a few examples.
+// Faults returns a line for each kind of fault, with up to five examples.
 func (v *Verdict) Faults() []string {
 	var out []string
 	add := func(what string, n int, example func(int) string) {
@@ -334,7 +333,7 @@ func (v *Verdict) Faults() []string {
 	return out
 }
 
-// Heading is the Markdown table's head for Row.
+// Heading is the head of the Markdown table that Row fills.
 const Heading = `| | due | called | delivered | failed | skipped | missing | early | duplicates (excused) | p50 | p99 | p99.9 | max |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|`
 

@@ -1,6 +1,6 @@
-// Command carillon-chaos breaks a deployment on real servers in every way that it knows, prints
-// what became of the fires, and keeps the results in a table. It ends what it started. The exit
-// code is 1 where a promise did not hold; no speed is judged.
+// Command carillon-chaos injects every known fault into a deployment on real servers, prints the
+// results for the fires, and stores them in a table. It stops everything that it started. The exit
+// code is 1 if a promise did not hold. It does not check speed.
 package main
 
 import (
@@ -37,24 +37,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	)
 	fs := flag.NewFlagSet("carillon-chaos", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.StringVar(&names, "run", "", "scenarios to run, a regular expression; none: all")
-	fs.StringVar(&o.Bin, "bin", "", "directory of the programs; none: build them")
+	fs.StringVar(&names, "run", "", "scenarios to run, a regular expression; empty: all")
+	fs.StringVar(&o.Bin, "bin", "", "directory of the programs; empty: build them")
 	fs.IntVar(&o.Rate, "rate", 500, "fires per second")
 	fs.IntVar(
 		&o.Capacity,
 		"capacity",
 		3000,
-		"fires per second that can run on this machine with everything else on it: the overload is three times that",
+		"capacity of this machine in fires per second; the overload is three times as much",
 	)
 	fs.StringVar(
 		&out,
 		"json",
 		"",
-		"file that keeps the results; those of scenarios that do not run stay in it",
+		"file for the results; it keeps those of scenarios that do not run",
 	)
-	fs.StringVar(&doc, "doc", "", "document whose table of results is written anew")
+	fs.StringVar(&doc, "doc", "", "document whose table of results is replaced")
 	fs.BoolVar(&list, "list", false, "list the scenarios")
-	fs.BoolVar(&keep, "keep", false, "keep the logs of runs that went well")
+	fs.BoolVar(&keep, "keep", false, "keep the logs of successful runs")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -75,17 +75,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case list:
 		return nil
 	case len(scenarios) == 0:
-		return fmt.Errorf("-run: no scenario is called %s (-list lists them)", names)
+		return fmt.Errorf("-run: no scenario matches %s (-list lists them)", names)
 	}
 	if o.Root, err = cluster.Root(); err != nil {
 		return err
 	}
 	cache := filepath.Join(o.Root, ".cache")
 	if err := os.MkdirAll(cache, 0o750); err != nil {
-		return fmt.Errorf("making a directory: %w", err)
+		return fmt.Errorf("creating a directory: %w", err)
 	}
 	if o.Dir, err = os.MkdirTemp(cache, "chaos-"); err != nil {
-		return fmt.Errorf("making a directory: %w", err)
+		return fmt.Errorf("creating a directory: %w", err)
 	}
 	if o.Bin == "" {
 		o.Bin = filepath.Join(o.Dir, "bin")
@@ -117,7 +117,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return err
 }
 
-// keepResults saves after each scenario: a run is long, and may be stopped.
+// keepResults saves after each scenario, because a run is long and may be stopped.
 func keepResults(out, doc string, r *chaos.Result) error {
 	if out == "" {
 		return nil
