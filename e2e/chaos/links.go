@@ -83,28 +83,32 @@ func linksCut(d time.Duration) func(*Environment) error {
 				if p == nil {
 					target = endpointTarget
 				}
-				err := env.inject("no connection between "+name, target, func(f *Fault) (string, error) {
-					before, err := connections(proxies)
-					if err != nil {
-						return "", err
-					}
-					if before == 0 {
-						return "", errors.New("no connection to cut")
-					}
-					at := time.Now()
-					for _, x := range proxies {
-						x.Cut()
-					}
-					env.addLinkInterruption(p, dependency, at)
-					clock.Pause(env.ctx, d)
-					after, err := connections(proxies)
-					if err == nil && after > 0 {
-						err = errors.New("connections survived")
-					}
-					err = errors.Join(err, heal(proxies))
-					f.markEnd()
-					return fmt.Sprintf("%d connections broke", before), err
-				})
+				err := env.inject(
+					"no connection between "+name,
+					target,
+					func(f *Fault) (string, error) {
+						before, err := connections(proxies)
+						if err != nil {
+							return "", err
+						}
+						if before == 0 {
+							return "", errors.New("no connection to cut")
+						}
+						at := time.Now()
+						for _, x := range proxies {
+							x.Cut()
+						}
+						env.addLinkInterruption(p, dependency, at)
+						clock.Pause(env.ctx, d)
+						after, err := connections(proxies)
+						if err == nil && after > 0 {
+							err = errors.New("connections survived")
+						}
+						err = errors.Join(err, heal(proxies))
+						f.markEnd()
+						return fmt.Sprintf("%d connections broke", before), err
+					},
+				)
 				clock.Pause(env.ctx, 8*time.Second)
 				return err
 			},

@@ -26,7 +26,7 @@ func (env *Environment) flush() (proof string, err error) {
 	return fmt.Sprintf("%d keys are gone", before), nil
 }
 
-func redisFaults(injectOutage time.Duration) func(*Environment) error {
+func redisFaults(outage time.Duration) func(*Environment) error {
 	return func(env *Environment) error {
 		if err := env.inject(
 			"Redis FLUSHALL",
@@ -36,7 +36,7 @@ func redisFaults(injectOutage time.Duration) func(*Environment) error {
 			return err
 		}
 		clock.Pause(env.ctx, env.recoveryWait())
-		return inSequence(env, redisOutage(0), redisOutage(injectOutage))
+		return inSequence(env, redisOutage(0), redisOutage(outage))
 	}
 }
 
@@ -115,12 +115,12 @@ func flushAndKill(env *Environment) error {
 	return err
 }
 
-func pulsarFaults(injectOutage time.Duration) func(*Environment) error {
+func pulsarFaults(outage time.Duration) func(*Environment) error {
 	return func(env *Environment) error {
 		if err := env.injectOutage(pulsarServer, "Pulsar", 0, brokerTarget); err != nil {
 			return err
 		}
-		if err := env.injectOutage(pulsarServer, "Pulsar", injectOutage, brokerTarget); err != nil {
+		if err := env.injectOutage(pulsarServer, "Pulsar", outage, brokerTarget); err != nil {
 			return err
 		}
 		return deleteTopic(env)
@@ -139,8 +139,8 @@ func deleteTopic(env *Environment) error {
 	return err
 }
 
-func mysqlOutages(injectOutage time.Duration) func(*Environment) error {
-	return func(env *Environment) error { return inSequence(env, mysqlOutage(0), mysqlOutage(injectOutage)) }
+func mysqlOutages(outage time.Duration) func(*Environment) error {
+	return func(env *Environment) error { return inSequence(env, mysqlOutage(0), mysqlOutage(outage)) }
 }
 
 func mysqlOutage(d time.Duration) func(*Environment) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Calendar is a calendar as v2 takes and shows it.
+// Calendar is a calendar in requests and responses of v2.
 type Calendar struct {
 	Name             string      `json:"name,omitempty"`
 	TimeZone         string      `json:"time_zone,omitempty"`
@@ -19,18 +19,18 @@ type Calendar struct {
 	IncludedDates    []string    `json:"included_dates,omitempty"`
 	ExcludedWeekdays []string    `json:"excluded_weekdays,omitempty"`
 	AllowedTimes     []TimeRange `json:"allowed_times,omitempty"`
-	IfVersion        int64       `json:"if_version,omitempty"` // of a change
-	Version          int64       `json:"version,omitempty"`    // of an answer
+	IfVersion        int64       `json:"if_version,omitempty"` // in requests that change it
+	Version          int64       `json:"version,omitempty"`    // in responses
 }
 
-// TimeRange is a stretch of the day.
+// TimeRange is a range of the day.
 type TimeRange struct {
 	From     string   `json:"from"`
 	To       string   `json:"to"`
 	Weekdays []string `json:"weekdays,omitempty"`
 }
 
-// PutCalendar makes or replaces a calendar.
+// PutCalendar creates or replaces a calendar.
 func (c *Client) PutCalendar(
 	ctx context.Context,
 	app, name string,
@@ -74,8 +74,8 @@ func (c *Client) DeleteCalendar(ctx context.Context, app, name string) error {
 	return err
 }
 
-// ImportCalendar takes the dates of an iCalendar file into a calendar, as "excluded" or "included"
-// dates.
+// ImportCalendar imports the dates of an iCalendar file into a calendar, as "excluded" or
+// "included" dates.
 func (c *Client) ImportCalendar(ctx context.Context, app, name, as, ics string) (Calendar, error) {
 	var out Calendar
 	_, err := c.Do(
@@ -120,14 +120,14 @@ type Forecast struct {
 	} `json:"excluded"`
 }
 
-// Preview returns the next fires of a schedule, and what it excludes.
+// Preview returns the next fires of a schedule, and its excluded instants.
 func (c *Client) Preview(ctx context.Context, p Preview) (Forecast, error) {
 	var f Forecast
 	_, err := c.Do(ctx, http.MethodPost, "/api/v2/schedules/preview", nil, p, &f)
 	return f, err
 }
 
-// FireID returns the fire's id as the receiver knows it; the zero one where it is none.
+// FireID returns the fire's id in the receiver's form, or the zero id if it is invalid.
 func (f *Fire) FireID() timer.FireID {
 	id, err := timer.ParseFireID(f.ID)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package client calls the HTTP API as tests and benchmarks need it: both versions, typed, one
-// connection pool. It is no SDK: it retries nothing, so that a test sees each answer.
+// Package client is a typed client of both API versions for tests and benchmarks. It is not an SDK:
+// it retries nothing, so that a test sees each answer.
 package client
 
 import (
@@ -26,8 +26,9 @@ type Client struct {
 	key  string
 }
 
-// New returns a client that asks base for the API's address before each call: a restarted server
-// may have another, and a deployment may have several. It shows AdminKey. Close it.
+// New returns a client that asks base for the API's address before each call, because restarted
+// servers have other addresses and deployments have several. It sends AdminKey. The caller closes
+// it.
 func New(base func() string) *Client {
 	tr := &http.Transport{
 		MaxIdleConns:        idleConns,
@@ -37,7 +38,8 @@ func New(base func() string) *Client {
 	return &Client{base: base, hc: &http.Client{Transport: tr, Timeout: callTimeout}, key: AdminKey}
 }
 
-// NewWithTransport returns a client whose requests go to a server in this process, by rt.
+// NewWithTransport returns a client that sends its requests by rt, for example to a server in this
+// process.
 func NewWithTransport(rt http.RoundTripper) *Client {
 	return &Client{
 		base: func() string { return "http://api" },
@@ -45,23 +47,23 @@ func NewWithTransport(rt http.RoundTripper) *Client {
 	}
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.hc.CloseIdleConnections() }
 
-// Error is an answer that is no success.
+// Error is a response with a status other than 2xx.
 type Error struct {
 	Status int
 	Body   string
-	// Of v2 (RFC 9457):
+	// In v2 (RFC 9457).
 	Title  string       `json:"title"`
 	Detail string       `json:"detail"`
 	Errors []FieldError `json:"errors"`
-	// Of v1:
+	// In v1.
 	Code int    `json:"code"`
 	Msg  string `json:"msg"`
 }
 
-// FieldError names a field at fault.
+// FieldError names an invalid field.
 type FieldError struct {
 	Message  string `json:"message"`
 	Location string `json:"location"`
@@ -69,20 +71,20 @@ type FieldError struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("answer %d: %s", e.Status, e.Body) }
 
-// Answer is a success's status and headers.
+// Answer is the status and headers of a successful response.
 type Answer struct {
 	Status int
 	Header http.Header
 }
 
-// Text is a body that is no JSON.
+// Text is a body that is not JSON.
 type Text struct {
-	Type string // its content type
+	Type string // content type
 	Body string
 }
 
-// Do sends a call with a JSON body (nil: none; a Text as it is) and reads the answer into out (nil:
-// ignored). An answer that is not 2xx is an *Error.
+// Do sends a request with a JSON body (nil: none; a Text: as it is) and decodes the response into
+// out (nil: ignored). It returns *Error for a status other than 2xx.
 func (c *Client) Do(
 	ctx context.Context,
 	method, path string,
@@ -98,13 +100,13 @@ func (c *Client) Do(
 	default:
 		b, err := json.Marshal(in)
 		if err != nil {
-			return Answer{}, fmt.Errorf("encoding a call: %w", err)
+			return Answer{}, fmt.Errorf("encoding a request: %w", err)
 		}
 		body = bytes.NewReader(b)
 	}
 	q, err := http.NewRequestWithContext(ctx, method, c.base()+path, body)
 	if err != nil {
-		return Answer{}, fmt.Errorf("making a call: %w", err)
+		return Answer{}, fmt.Errorf("creating a request: %w", err)
 	}
 	maps.Copy(q.Header, header)
 	c.authorize(q.Header)
@@ -122,7 +124,7 @@ func (c *Client) Do(
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		e := &Error{Status: resp.StatusCode, Body: string(b)}
-		_ = json.Unmarshal(b, e) // whatever it is: Body has it
+		_ = json.Unmarshal(b, e) // Body has the text if it is not JSON
 		return Answer{}, e
 	}
 	if out != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Change edits a timer; what is left out stays.
+// Change edits a timer. Empty fields stay as they are.
 type Change struct {
 	Status      string       `json:"status,omitempty"`
 	Schedule    *Schedule    `json:"schedule,omitempty"`
@@ -32,14 +32,14 @@ func (c *Client) Edit(ctx context.Context, app string, id timer.ID, change Chang
 	return t, err
 }
 
-// PutByName makes a timer, or gives the one of that name this definition.
+// PutByName creates a timer, or edits the one with that name.
 func (c *Client) PutByName(ctx context.Context, n NewTimer) (Timer, Answer, error) {
 	var t Timer
 	a, err := c.Do(ctx, http.MethodPut, "/api/v2/timers", nil, n, &t)
 	return t, a, err
 }
 
-// GetByName returns the timer of a name; false where there is none.
+// GetByName returns the timer with a name, and false if there is none.
 func (c *Client) GetByName(ctx context.Context, app, name string) (Timer, bool, error) {
 	var page struct {
 		Items []Timer `json:"items"`
@@ -51,7 +51,7 @@ func (c *Client) GetByName(ctx context.Context, app, name string) (Timer, bool, 
 	return page.Items[0], true, nil
 }
 
-// DeleteByName deletes the timer of a name.
+// DeleteByName deletes the timer with a name.
 func (c *Client) DeleteByName(ctx context.Context, app, name string) error {
 	_, err := c.Do(ctx, http.MethodDelete, "/api/v2/timers?"+named(app, name), nil, nil, nil)
 	return err
@@ -59,13 +59,13 @@ func (c *Client) DeleteByName(ctx context.Context, app, name string) error {
 
 func named(app, name string) string { return url.Values{"app": {app}, "name": {name}}.Encode() }
 
-// Pause is why a timer is paused, and until when.
+// Pause is the reason and the end of a pause.
 type Pause struct {
 	Reason string `json:"reason,omitempty"`
 	Until  string `json:"until,omitempty"`
 }
 
-// Pause pauses a timer; until may be zero.
+// Pause pauses a timer. A zero until means no end.
 func (c *Client) Pause(
 	ctx context.Context,
 	app string,
@@ -89,7 +89,7 @@ func (c *Client) Resume(ctx context.Context, app string, id timer.ID) (Timer, er
 	return t, err
 }
 
-// RunNow makes a fire that is due now, under an idempotency key (empty: none).
+// RunNow requests a fire that is due now, under an idempotency key (empty: none).
 func (c *Client) RunNow(ctx context.Context, app string, id timer.ID, key string) (Fire, error) {
 	h := make(http.Header)
 	if key != "" {
@@ -119,14 +119,14 @@ func (c *Client) Reschedule(
 	return t, err
 }
 
-// Backfill is a request for the fires of a past range.
+// Backfill is a backfill in responses.
 type Backfill struct {
 	ID           string `json:"id"`
 	FiresCreated int64  `json:"fires_created"`
 	Status       string `json:"status"` // running, done, cancelled
 }
 
-// Backfill makes the fires of a past range: from included, to not.
+// Backfill requests the fires of a past range [from, to).
 func (c *Client) Backfill(
 	ctx context.Context,
 	app string,
@@ -181,7 +181,7 @@ func (c *Client) Freeze(ctx context.Context, app, reason string) (App, error) {
 	return a, err
 }
 
-// Unfreeze lets an app's calls go on.
+// Unfreeze ends an app's freeze.
 func (c *Client) Unfreeze(ctx context.Context, app string) (App, error) {
 	var a App
 	_, err := c.Do(

@@ -8,8 +8,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Complete says what became of a fire that was accepted: status is delivered or failed. It needs no
-// key. repeated tells that it was said before.
+// Complete reports the outcome of an accepted fire: status is delivered or failed. It needs no key.
+// repeated means that the outcome was known.
 func (c *Client) Complete(
 	ctx context.Context,
 	id timer.FireID,
@@ -27,7 +27,7 @@ func (c *Client) Complete(
 	return out.Repeated, err
 }
 
-// Redrive selects failed fires of an app; what is left out selects all.
+// Redrive selects failed fires of an app. Empty fields select all.
 type Redrive struct {
 	Timer   string   `json:"timer,omitempty"`
 	Fires   []string `json:"fires,omitempty"`
@@ -39,7 +39,8 @@ type Redrive struct {
 	Limit   int      `json:"limit,omitempty"`
 }
 
-// RedriveResult is what a redrive selected, and made unless it was a dry run.
+// RedriveResult is the number of fires that a redrive selected, and created unless it was a dry
+// run.
 type RedriveResult struct {
 	DryRun bool   `json:"dry_run"`
 	Series string `json:"series"`
@@ -48,7 +49,7 @@ type RedriveResult struct {
 	Sample []Fire `json:"sample"`
 }
 
-// Redrive makes failed fires again.
+// Redrive fires failed fires again.
 func (c *Client) Redrive(ctx context.Context, app string, r Redrive) (RedriveResult, error) {
 	var out RedriveResult
 	_, err := c.Do(ctx, http.MethodPost, appPath(app, "/redrives"), nil, r, &out)
@@ -76,7 +77,7 @@ func (c *Client) GetSettings(ctx context.Context, app string) (Settings, error) 
 	return s, err
 }
 
-// SigningKey is a signing key as it is made; lists show no secret.
+// SigningKey is a new signing key. Lists show no secret.
 type SigningKey struct {
 	ID     string `json:"id"`
 	Kind   string `json:"kind"`
@@ -84,7 +85,7 @@ type SigningKey struct {
 	Public string `json:"public"`
 }
 
-// CreateSigningKey makes one of kind hmac or ed25519.
+// CreateSigningKey creates a key of kind hmac or ed25519.
 func (c *Client) CreateSigningKey(ctx context.Context, app, kind string) (SigningKey, error) {
 	var k SigningKey
 	_, err := c.Do(
@@ -98,13 +99,13 @@ func (c *Client) CreateSigningKey(ctx context.Context, app, kind string) (Signin
 	return k, err
 }
 
-// RetireSigningKey ends one.
+// RetireSigningKey retires a signing key.
 func (c *Client) RetireSigningKey(ctx context.Context, app, id string) error {
 	_, err := c.Do(ctx, http.MethodDelete, appPath(app, "/signing-keys/"+id), nil, nil, nil)
 	return err
 }
 
-// Key is an API key as it is made; lists do not show the key itself.
+// Key is a new API key. Lists do not show the key itself.
 type Key struct {
 	ID    string `json:"id"`
 	App   string `json:"app"`
@@ -113,7 +114,7 @@ type Key struct {
 	Key   string `json:"key"`
 }
 
-// CreateKey makes an API key of an app.
+// CreateKey creates an API key of an app.
 func (c *Client) CreateKey(ctx context.Context, app, name, scope string) (Key, error) {
 	var k Key
 	_, err := c.Do(
@@ -136,7 +137,7 @@ func (c *Client) Keys(ctx context.Context, app string) ([]Key, error) {
 	return page.Items, err
 }
 
-// RevokeKey ends an API key.
+// RevokeKey revokes an API key.
 func (c *Client) RevokeKey(ctx context.Context, app, id string) error {
 	_, err := c.Do(ctx, http.MethodDelete, appPath(app, "/keys/"+id), nil, nil, nil)
 	return err

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Fire is a fire as the history tells it.
+// Fire is a fire in a timer's history.
 type Fire struct {
 	ID         string    `json:"id"`
 	Due        string    `json:"due"`
@@ -23,18 +23,18 @@ type Fire struct {
 	Version    int32     `json:"version"`
 	Attempts   int32     `json:"attempts"`
 	FinishedAt string    `json:"finished_at"`
-	WaitsFor   string    `json:"waits_for"` // of an open one: run, retry, turn, completion
+	WaitsFor   string    `json:"waits_for"` // of an open fire: run, retry, turn, completion
 	NextRun    string    `json:"next_run"`
 	LatenessMS int64     `json:"lateness_ms"`
 	StatusCode int32     `json:"status_code"`
 	Failure    string    `json:"failure"`
 	RedrivenAs string    `json:"redriven_as"`
-	UntilDue   string    `json:"until_due"` // of a skipped stretch: the last instant that it covers
+	UntilDue   string    `json:"until_due"` // of a skipped range: the last instant that it covers
 	Count      int64     `json:"count"`
-	AttemptLog []Attempt `json:"attempt_log"` // of one fire only
+	AttemptLog []Attempt `json:"attempt_log"` // only in responses with one fire
 }
 
-// Attempt is a callback try as the history tells it.
+// Attempt is a callback attempt in a timer's history.
 type Attempt struct {
 	N          int32  `json:"n"`
 	StartedAt  string `json:"started_at"`
@@ -46,7 +46,7 @@ type Attempt struct {
 	Excerpt    string `json:"excerpt"`
 }
 
-// LedgerOutcome returns the fire as the ledger compares it.
+// LedgerOutcome converts the fire for the ledger.
 func (f *Fire) LedgerOutcome() (ledger.Outcome, error) {
 	id, err := timer.ParseFireID(f.ID)
 	if err != nil {
@@ -85,8 +85,8 @@ func (c *Client) Fires(
 	return c.FiresIn(ctx, app, id, nil, limit, cursor)
 }
 
-// FiresIn is Fires of some states: open, delivered, failed, skipped, upcoming; nil is all finished
-// ones. Open fires come first, then finished ones, then upcoming ones.
+// FiresIn is Fires for some states: open, delivered, failed, skipped, upcoming; nil is all finished
+// ones. Open fires come first, then finished and upcoming ones.
 func (c *Client) FiresIn(
 	ctx context.Context,
 	app string,

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// V1Def is a definition as v1 speaks of it.
+// V1Def is a timer definition of v1.
 type V1Def struct {
 	ID     int64    `json:"id,omitempty"`
 	App    string   `json:"app"`
@@ -35,25 +35,25 @@ type v1Answer struct {
 	Data V1Def  `json:"data"`
 }
 
-// V1Create makes an inactive timer and returns its id.
+// V1Create creates an inactive timer and returns its id.
 func (c *Client) V1Create(ctx context.Context, d V1Def) (timer.ID, error) {
 	a, err := c.v1(ctx, http.MethodPost, "/api/timer/v1/def", d)
 	return timer.ID(a.ID), err
 }
 
-// V1Enable activates.
+// V1Enable activates a timer.
 func (c *Client) V1Enable(ctx context.Context, app string, id timer.ID) error {
 	_, err := c.v1(ctx, http.MethodPost, "/api/timer/v1/enable", v1Ref(app, id))
 	return err
 }
 
-// V1Unable deactivates.
+// V1Unable deactivates a timer.
 func (c *Client) V1Unable(ctx context.Context, app string, id timer.ID) error {
 	_, err := c.v1(ctx, http.MethodPost, "/api/timer/v1/unable", v1Ref(app, id))
 	return err
 }
 
-// V1Delete deletes.
+// V1Delete deletes a timer.
 func (c *Client) V1Delete(ctx context.Context, app string, id timer.ID) error {
 	_, err := c.v1(ctx, http.MethodDelete, "/api/timer/v1/def", v1Ref(app, id))
 	return err

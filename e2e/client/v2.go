@@ -11,14 +11,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// NewTimer is what v2 creates.
+// NewTimer is the body of a create request.
 type NewTimer struct {
 	App         string       `json:"app"`
 	Name        string       `json:"name"`
 	Schedule    Schedule     `json:"schedule"`
 	Target      Target       `json:"target,omitzero"`
 	Targets     []Target     `json:"targets,omitempty"`
-	Mode        string       `json:"mode,omitempty"` // of several targets: any, all
+	Mode        string       `json:"mode,omitempty"` // with several targets: any, all
 	Retry       *Retry       `json:"retry,omitempty"`
 	Misfire     *Misfire     `json:"misfire,omitempty"`
 	Concurrency *Concurrency `json:"concurrency,omitempty"`
@@ -30,8 +30,8 @@ type NewTimer struct {
 // Labels are for people and templates.
 type Labels map[string]string
 
-// Retry is how often and when a failed attempt is tried again. What is left out has its default: 3
-// attempts, 1 s × 2, 5 s each.
+// Retry controls the retries of failed attempts. Empty fields have their defaults: 3 attempts, 1 s
+// × 2, 5 s each.
 type Retry struct {
 	Attempts int     `json:"attempts,omitempty"`
 	Wait     string  `json:"wait,omitempty"`
@@ -44,7 +44,7 @@ type Retry struct {
 	NoRetry     string  `json:"no_retry,omitempty"`
 }
 
-// Misfire is what becomes of late fires.
+// Misfire is the policy for late fires.
 type Misfire struct {
 	Policy        string `json:"policy,omitempty"`
 	Grace         string `json:"grace,omitempty"`
@@ -52,13 +52,13 @@ type Misfire struct {
 	MaxFires      int    `json:"max_fires,omitempty"`
 }
 
-// Concurrency is what becomes of a fire whose predecessor has not finished.
+// Concurrency is the policy for a fire whose predecessor has not finished.
 type Concurrency struct {
 	Policy   string `json:"policy,omitempty"`
 	MaxQueue int    `json:"max_queue,omitempty"`
 }
 
-// Schedule is when a timer is due; make one with Cron, Every, FixedDelay, At or Delay.
+// Schedule says when a timer is due. Cron, Every, FixedDelay, At and Delay return one.
 type Schedule struct {
 	Kind      string   `json:"kind"`
 	Specs     []string `json:"specs,omitempty"`
@@ -78,26 +78,26 @@ type Schedule struct {
 	Excluded  string   `json:"excluded,omitempty"`
 }
 
-// Cron is due whenever one of the expressions says so.
+// Cron is due at the instants of each expression.
 func Cron(specs ...string) Schedule { return Schedule{Kind: "cron", Specs: specs} }
 
-// Every is due at a fixed rate, counted from the first activation.
+// Every is due at a fixed rate from the first activation on.
 func Every(d time.Duration) Schedule { return Schedule{Kind: "interval", Every: d.String()} }
 
-// FixedDelay is due so long after the end of the last fire.
+// FixedDelay is due a delay after the end of the last fire.
 func FixedDelay(d time.Duration) Schedule {
 	return Schedule{Kind: "fixed_delay", Every: d.String()}
 }
 
-// At is due once, at t, whose parts below a millisecond are cut.
+// At is due once, at t, truncated to milliseconds.
 func At(t time.Time) Schedule {
 	return Schedule{Kind: "at", At: t.UTC().Format("2006-01-02T15:04:05.000Z")}
 }
 
-// Delay is due once, so long after the first activation.
+// Delay is due once, a delay after the first activation.
 func Delay(d time.Duration) Schedule { return Schedule{Kind: "delay", Delay: d.String()} }
 
-// Target is whom a timer calls.
+// Target is the destination of a timer's calls.
 type Target struct {
 	Kind    string              `json:"kind"`
 	URL     string              `json:"url,omitempty"`
@@ -119,13 +119,13 @@ type Target struct {
 	Pulsar        *PulsarTopic        `json:"pulsar,omitempty"`
 }
 
-// Success says which answers are success.
+// Success says which responses are success.
 type Success struct {
 	Statuses string `json:"statuses,omitempty"`
 	Body     string `json:"body,omitempty"`
 }
 
-// TLS is how a server is authenticated, and we before it.
+// TLS configures the authentication of server and client.
 type TLS struct {
 	ServerName string `json:"server_name,omitempty"`
 	CA         string `json:"ca,omitempty"`
@@ -134,7 +134,7 @@ type TLS struct {
 	Key        string `json:"key,omitempty"`
 }
 
-// OAuth2 is how a token is had.
+// OAuth2 configures the source of a token.
 type OAuth2 struct {
 	TokenURL string            `json:"token_url"`
 	ClientID string            `json:"client_id"`
@@ -144,16 +144,16 @@ type OAuth2 struct {
 	InBody   bool              `json:"in_body,omitempty"`
 }
 
-// PulsarTopic is where a pulsar target publishes.
+// PulsarTopic is the topic of a pulsar target.
 type PulsarTopic struct {
 	Topic string `json:"topic"`
 	Key   string `json:"key,omitempty"`
 }
 
-// Post is a target that gets a POST without body.
+// Post returns a target that gets a POST without body.
 func Post(url string) Target { return Target{Kind: "http", URL: url, Method: http.MethodPost} }
 
-// Timer is what v2 returns.
+// Timer is a timer in responses.
 type Timer struct {
 	ID           string      `json:"id"`
 	App          string      `json:"app"`
@@ -173,7 +173,7 @@ type Timer struct {
 	NextDue      string      `json:"next_due"`
 }
 
-// TimerID returns the id as a number; 0 where it is none.
+// TimerID returns the id as a number, or 0 if it is invalid.
 func (t Timer) TimerID() timer.ID {
 	id, err := timer.ParseID(t.ID)
 	if err != nil {
@@ -182,12 +182,12 @@ func (t Timer) TimerID() timer.ID {
 	return id
 }
 
-// Create makes a timer.
+// Create creates a timer.
 func (c *Client) Create(ctx context.Context, n NewTimer) (Timer, Answer, error) {
 	return c.CreateWithKey(ctx, n, "")
 }
 
-// CreateWithKey makes a timer under an idempotency key (empty: none).
+// CreateWithKey creates a timer under an idempotency key (empty: none).
 func (c *Client) CreateWithKey(ctx context.Context, n NewTimer, key string) (Timer, Answer, error) {
 	var t Timer
 	h := make(http.Header)
@@ -227,7 +227,7 @@ func (c *Client) List(
 	return page.Items, page.Next, err
 }
 
-// SetStatus activates or deactivates ("active", "inactive").
+// SetStatus activates or deactivates a timer ("active", "inactive").
 func (c *Client) SetStatus(
 	ctx context.Context,
 	app string,
@@ -246,7 +246,7 @@ func (c *Client) SetStatus(
 	return t, err
 }
 
-// Delete deletes.
+// Delete deletes a timer.
 func (c *Client) Delete(ctx context.Context, app string, id timer.ID) error {
 	_, err := c.Do(ctx, http.MethodDelete, timerPath(app, id, ""), nil, nil, nil)
 	return err

@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 )
 
-// raceEnv makes the programs watch for data races, which end them: the story that met one fails.
+// raceEnv builds the programs with the race detector. A data race ends the program, and its
+// scenario fails.
 const raceEnv = "CARILLON_E2E_RACE"
 
 // Build compiles the programs of this workspace into dir.

@@ -14,7 +14,6 @@ import (
 // Role is one of the five services.
 type Role string
 
-// The roles.
 const (
 	API       Role = "api"
 	Migrator  Role = "migrator"
@@ -23,43 +22,42 @@ const (
 	Executor  Role = "executor"
 )
 
-// Roles are all of them.
+// Roles returns all roles.
 func Roles() []Role { return []Role{API, Migrator, Scheduler, Trigger, Executor} }
 
 // Cluster is a running deployment.
 type Cluster interface {
-	// Name says which runner it is: "allinone" or "real".
+	// Name returns the runner's name, such as "allinone" or "real".
 	Name() string
-	// API returns the base URL of a running API replica, another one each time where there are
-	// several.
+	// API returns the base URL of a running API replica. With several replicas it rotates.
 	API() string
-	// Role returns the replicas that play a role. An all-in-one process plays each.
+	// Role returns the replicas of a role. An all-in-one process has every role.
 	Role(r Role) []*Process
 	// Processes returns all replicas.
 	Processes() []*Process
-	// Servers returns what the processes share, nil where they share nothing.
+	// Servers returns the servers that the processes share, or nil for an all-in-one.
 	Servers() *Servers
-	// Close ends every process at once.
+	// Close kills every process.
 	Close()
 }
 
-// Options say what to run.
+// Options configures a cluster.
 type Options struct {
 	Bin      string            // directory of the binaries
 	Dir      string            // for logs and data
 	Replicas int               // of each service; 0 is 1. An all-in-one has one
-	Env      map[string]string // settings, on top of what the runner sets
-	// ReplicaEnv returns settings of one replica of a role, on top of all others.
+	Env      map[string]string // settings, in addition to the runner's
+	// ReplicaEnv returns settings of one replica of a role. They override all others.
 	ReplicaEnv func(r Role, replica int) map[string]string
-	// Prepare, where there are real servers, may change the options when it is known which.
+	// Prepare may change the options once the real servers are known.
 	Prepare func(*Options, *Servers) error
 }
 
-// ReadyTimeout is how long a cluster may take to become ready: migrations and topics on servers
-// that are busy with other tests.
+// ReadyTimeout is how long a cluster may take to become ready. It includes migrations and topics on
+// servers that other tests use.
 const ReadyTimeout = 4 * time.Minute
 
-// group is what all runners have in common.
+// group implements Cluster for all runners.
 type group struct {
 	name    string
 	servers *Servers
@@ -76,8 +74,8 @@ func (g *group) Processes() []*Process { return g.procs }
 
 func (g *group) Servers() *Servers { return g.servers }
 
-// API goes round over the replicas that listen. With none it returns an address where nobody does:
-// the call fails as it would for a user.
+// API rotates over the replicas that listen. Without any it returns an address without listener, so
+// that the call fails as it would for a client.
 func (g *group) API() string {
 	apis := g.roles[API]
 	for range apis {
@@ -95,7 +93,7 @@ func (g *group) Close() {
 	}
 }
 
-// start starts all processes and waits until each is ready. On an error everything is ended.
+// start starts all processes and waits until each is ready. On an error it kills all.
 func (g *group) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ReadyTimeout)
 	defer cancel()
@@ -106,7 +104,7 @@ func (g *group) start(ctx context.Context) error {
 	return nil
 }
 
-// StartAll starts processes side by side and waits until each is ready.
+// StartAll starts processes in parallel and waits until each is ready.
 func StartAll(ctx context.Context, procs ...*Process) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	for _, p := range procs {
@@ -115,7 +113,7 @@ func StartAll(ctx context.Context, procs ...*Process) error {
 	return eg.Wait() //nolint:wrapcheck // it says what it was doing
 }
 
-// StopAll ends processes in good order, side by side.
+// StopAll stops processes in order, in parallel.
 func StopAll(ctx context.Context, procs ...*Process) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	for _, p := range procs {
@@ -124,14 +122,14 @@ func StopAll(ctx context.Context, procs ...*Process) error {
 	return eg.Wait() //nolint:wrapcheck // it says what it was doing
 }
 
-// get tells whether a URL answers 200.
+// get returns nil if the URL answers 200.
 func get(ctx context.Context, url string) error {
 	//nolint:mnd // a probe that takes longer has failed
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("making a probe: %w", err)
+		return fmt.Errorf("creating a probe: %w", err)
 	}
 	resp, err := probes.Do(q)
 	if err != nil {
@@ -148,6 +146,6 @@ func get(ctx context.Context, url string) error {
 	return nil
 }
 
-// probes keeps no connection: a process that is killed must not leave a broken one to the next
-// probe.
+// probes keeps no connection, so that the next probe does not get the broken one of a killed
+// process.
 var probes = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -1,7 +1,6 @@
-// Package cluster runs Carillon for tests: as one all-in-one process, or as five services in
-// several processes each over real servers. A story written against Cluster runs on either, and on
-// what comes later.
+// Package cluster runs Carillon for tests: as one all-in-one process, or as several processes of
+// each of the five services over real servers. A scenario that uses Cluster runs on each.
 //
-// A runner ends what it started and nothing else: every process has its own group and dies with the
-// test, even when that is killed.
+// A runner stops only what it started. Every process has its own group and ends with the test, even
+// if the test is killed.
 package cluster

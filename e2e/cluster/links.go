@@ -8,20 +8,19 @@ import (
 	"strings"
 )
 
-// Dependency is what a process reaches over the network.
+// Dependency is a server that a process reaches over the network.
 type Dependency string
 
-// The parts.
 const (
 	MySQL  Dependency = "MySQL"
 	Redis  Dependency = "Redis"
 	Pulsar Dependency = "Pulsar"
 )
 
-// Links are one process's ways to the servers, each of which can be cut or made slow.
+// Links are the proxies between one process and the servers. Each can be cut or slowed.
 type Links map[Dependency][]*Proxy
 
-// WithProxies returns the servers as reached over links of their own.
+// WithProxies returns the servers with addresses of new proxies, and these proxies.
 func (s *Servers) WithProxies(ctx context.Context) (*Servers, Links, error) {
 	links := make(Links)
 	var failed error
@@ -50,7 +49,7 @@ func (s *Servers) WithProxies(ctx context.Context) (*Servers, Links, error) {
 		return nil, nil, fmt.Errorf("the DSN %q has no TCP address", s.MySQLDSN)
 	}
 	to.MySQLDSN = user + "@tcp(" + through(MySQL, addr) + ")" + database
-	to.RedisAddrs = nil // a new list: what removes the keys in the end goes by the old one
+	to.RedisAddrs = nil // a new list, because the cleanup uses the old one
 	for _, a := range s.RedisAddrs {
 		to.RedisAddrs = append(to.RedisAddrs, through(Redis, a))
 	}
@@ -77,7 +76,7 @@ func (l Links) All() []*Proxy {
 	return all
 }
 
-// Close ends them.
+// Close closes all proxies.
 func (l Links) Close() {
 	for _, p := range l.All() {
 		p.Close()

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Metrics are the series of a /metrics page: name with labels to value.
+// Metrics are the series of a /metrics page, from name with labels to value.
 type Metrics map[string]float64
 
-// Sum adds the series of a name whose labels contain every one of the given parts, such as
+// Sum adds the series of a name whose labels contain each of the given parts, such as
 // `outcome="failed"`.
 func (m Metrics) Sum(name string, labels ...string) float64 {
 	var sum float64
@@ -43,11 +43,11 @@ func (p *Process) Metrics(ctx context.Context) (Metrics, error) {
 	}
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", nil)
 	if err != nil {
-		return nil, fmt.Errorf("asking for metrics: %w", err)
+		return nil, fmt.Errorf("reading metrics: %w", err)
 	}
 	resp, err := probes.Do(q)
 	if err != nil {
-		return nil, fmt.Errorf("asking for metrics: %w", err)
+		return nil, fmt.Errorf("reading metrics: %w", err)
 	}
 	defer resp.Body.Close()
 	m := make(Metrics)
@@ -68,7 +68,7 @@ func (p *Process) Metrics(ctx context.Context) (Metrics, error) {
 	return m, nil
 }
 
-// Sum adds a metric over processes; one that does not answer counts as nothing.
+// Sum adds a metric over processes. A process that does not answer counts as 0.
 func Sum(ctx context.Context, procs []*Process, name string, labels ...string) float64 {
 	var sum float64
 	for _, p := range procs {

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// Ports returns the local ports of the process's TCP connections: a callback that came from one of
-// them is this process's. Freeze the process first, if it must not change meanwhile.
+// Ports returns the local ports of the process's TCP connections: a callback from one of them comes
+// from this process. Freeze the process first if the ports must not change meanwhile.
 func (p *Process) Ports() (map[uint16]bool, error) {
 	pid := p.PID()
 	if pid == 0 {
-		return nil, fmt.Errorf("%s does not run", p.Name)
+		return nil, fmt.Errorf("%s is not running", p.Name)
 	}
 	return portsOfPID(pid, "")
 }
 
-// OwnPortsTo returns the local ports of this process's own connections to a port: what a proxy of
-// it has open there.
+// OwnPortsTo returns the local ports of this process's connections to a port, such as those of a
+// proxy in this process.
 func OwnPortsTo(port string) (map[uint16]bool, error) { return portsOfPID(os.Getpid(), port) }
 
 func portsOfPID(pid int, to string) (map[uint16]bool, error) {
@@ -46,8 +46,8 @@ func portsOfPID(pid int, to string) (map[uint16]bool, error) {
 	return ports, nil
 }
 
-// portsOf reads a table of /proc/net: the second field is the local address:port in hex, the third
-// the other end's, the tenth the socket's inode. Where to is given, only connections to that port
+// portsOf reads a table of /proc/net. Its second field is the local address:port in hex, the third
+// the remote one, the tenth the socket's inode. If to is not empty, only connections to that port
 // count.
 func portsOf(table []byte, inodes map[string]bool, to string, ports map[uint16]bool) {
 	const local, remote, inode = 1, 2, 9
@@ -66,7 +66,7 @@ func portsOf(table []byte, inodes map[string]bool, to string, ports map[uint16]b
 	}
 }
 
-// portOf reads address:port in hex; 0 for anything else.
+// portOf reads address:port in hex. It returns 0 for other text.
 func portOf(field string) uint16 {
 	_, hex, _ := strings.Cut(field, ":")
 	n, err := strconv.ParseUint(hex, 16, 16)
@@ -76,8 +76,8 @@ func portOf(field string) uint16 {
 	return uint16(n)
 }
 
-// established counts the connections of a table of /proc/net whose local end is a port: the fourth
-// field is the state, 01 an open one.
+// established counts the open connections of a /proc/net table whose local end is the port. The
+// fourth field is the state; 01 is established.
 func established(table []byte, port string) int {
 	const local, state = 1, 3
 	n := 0

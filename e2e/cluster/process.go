@@ -24,16 +24,16 @@ import (
 
 const pollEvery = 20 * time.Millisecond
 
-// Process is one replica: a program that can be started, stopped, killed and frozen, again and
-// again. It is safe for concurrent use, but two callers that start and stop the same one get in
-// each other's way.
+// Process is one replica: a program that can be started, stopped, killed and frozen repeatedly. It
+// is safe for concurrent use. Two callers must not start and stop the same process at the same
+// time.
 type Process struct {
 	Name    string
 	bin     string
 	args    []string
 	env     []string
 	log     string
-	hasHTTP bool // it serves the API
+	hasHTTP bool // the process serves the API
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -80,14 +80,14 @@ func newProcess(
 	return p
 }
 
-// SetBinary makes the next start run the program of another directory: an upgrade.
+// SetBinary sets the directory of the program for the next start, for example to upgrade.
 func (p *Process) SetBinary(bin string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bin = filepath.Join(bin, filepath.Base(p.bin))
 }
 
-// Start runs the program and waits until it says that it is ready. Stderr is appended to its log.
+// Start runs the program and waits until it is ready. It appends stderr to the log.
 func (p *Process) Start(ctx context.Context) error {
 	if err := p.Launch(ctx); err != nil {
 		return err
@@ -121,8 +121,9 @@ func (p *Process) run() (logSize int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// The child has its own group, so that a Ctrl-C reaches only us, and dies with us, whatever
-	// ends us. (The kernel means the thread that forked; the runtime keeps its threads.)
+	// The child has its own process group, so that Ctrl-C reaches only this process. The child is
+	// killed when this process ends. (The kernel means the thread that forked; the runtime keeps
+	// its threads.)
 	//nolint:gosec,noctx // a binary of ours; it outlives the call that started it
 	cmd := exec.Command(p.bin, p.args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, f, f
@@ -133,7 +134,7 @@ func (p *Process) run() (logSize int64, err error) {
 	exited := make(chan struct{})
 	p.cmd, p.exited, p.http, p.admin = cmd, exited, "", ""
 	go func() {
-		_ = cmd.Wait() // how it ended is seen by ExitCode
+		_ = cmd.Wait() // the exit code is checked by Stop
 		p.mu.Lock()
 		if p.cmd == cmd {
 			p.cmd, p.http, p.admin = nil, "", ""
@@ -144,7 +145,7 @@ func (p *Process) run() (logSize int64, err error) {
 	return st.Size(), nil
 }
 
-// findAddrs reads the log until it tells where the program listens.
+// findAddrs reads the log until it has the program's listening addresses.
 func (p *Process) findAddrs(ctx context.Context, from int64) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -164,13 +165,13 @@ func (p *Process) findAddrs(ctx context.Context, from int64) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf(
-				"%s does not say where it listens: %w\n%s",
+				"%s does not log its addresses: %w\n%s",
 				p.Name,
 				ctx.Err(),
 				p.Tail(10),
 			)
 		case <-p.ended():
-			return fmt.Errorf("%s ended at its start\n%s", p.Name, p.Tail(10))
+			return fmt.Errorf("%s exited at its start\n%s", p.Name, p.Tail(10))
 		case <-tick.C:
 		}
 	}
@@ -203,7 +204,7 @@ func (p *Process) WaitReady(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		admin := p.Admin()
-		err := errors.New("it does not listen")
+		err := errors.New("no listener")
 		if admin != "" {
 			if err = get(ctx, admin+"/readyz"); err == nil {
 				return nil
@@ -213,13 +214,13 @@ func (p *Process) WaitReady(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready: %w\n%s", p.Name, err, p.Tail(10))
 		case <-p.ended():
-			return fmt.Errorf("%s ended before it was ready\n%s", p.Name, p.Tail(10))
+			return fmt.Errorf("%s exited before it was ready\n%s", p.Name, p.Tail(10))
 		case <-tick.C:
 		}
 	}
 }
 
-// Unready returns what /readyz says while it is not ready, "" when it is.
+// Unready returns the body of /readyz while the process is not ready, and "" when it is.
 func (p *Process) Unready(ctx context.Context) string {
 	if err := get(ctx, p.Admin()+"/readyz"); err != nil {
 		return err.Error()
@@ -249,22 +250,22 @@ func (p *Process) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Kill sends SIGKILL and waits for the end. It returns the instant before the signal. A process
-// that does not run stays so.
+// Kill sends SIGKILL and waits for the end. It returns the instant before the signal. It does
+// nothing if the process is not running.
 func (p *Process) Kill() time.Time {
 	p.mu.Lock()
 	cmd, exited := p.cmd, p.exited
 	p.mu.Unlock()
 	at := time.Now()
 	if cmd != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // gone already: what was wanted
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended already
 		<-exited
 	}
 	return at
 }
 
-// Pause freezes the process (SIGSTOP), and returns when each of its threads stands still: until
-// then it goes on.
+// Pause freezes the process (SIGSTOP). It returns when each of its threads is stopped, because
+// threads run until then.
 func (p *Process) Pause() error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -275,10 +276,10 @@ func (p *Process) Pause() error {
 		}
 		clock.Pause(context.Background(), 5*time.Millisecond)
 	}
-	return fmt.Errorf("%s does not stand still", p.Name)
+	return fmt.Errorf("%s is not stopped after SIGSTOP", p.Name)
 }
 
-// stopped tells whether the kernel says of every thread that it is stopped.
+// stopped reports whether the kernel shows every thread as stopped.
 func stopped(pid int) bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(threads) == 0 {
@@ -293,7 +294,7 @@ func stopped(pid int) bool {
 	return true
 }
 
-// Resume wakes a frozen process (SIGCONT).
+// Resume resumes a frozen process (SIGCONT).
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }
 
 // Signal sends a signal.
@@ -301,7 +302,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
-		return fmt.Errorf("%s does not run", p.Name)
+		return fmt.Errorf("%s is not running", p.Name)
 	}
 	if err := syscall.Kill(p.cmd.Process.Pid, sig); err != nil {
 		return fmt.Errorf("sending %s to %s: %w", sig, p.Name, err)
@@ -309,10 +310,10 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Running tells whether it runs (a frozen one does).
+// Running reports whether the process is running. A frozen one is.
 func (p *Process) Running() bool { return p.PID() != 0 }
 
-// PID returns the process id, 0 where it does not run.
+// PID returns the process id, or 0 if the process is not running.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -322,24 +323,24 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// HTTP returns the API's base URL, "" where there is none.
+// HTTP returns the API's base URL, or "" if there is none.
 func (p *Process) HTTP() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.http
 }
 
-// Admin returns the base URL of the admin port, "" where it does not listen.
+// Admin returns the base URL of the admin port, or "" if no listener.
 func (p *Process) Admin() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.admin
 }
 
-// Log returns the path of its log.
+// Log returns the path of the log.
 func (p *Process) Log() string { return p.log }
 
-// Tail returns the last lines of its log.
+// Tail returns the last lines of the log.
 func (p *Process) Tail(lines int) string {
 	const most = 64 << 10
 	f, err := os.Open(p.log)
@@ -360,7 +361,7 @@ func (p *Process) Tail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// ended returns a channel that is closed when the program that runs, or ran last, has ended.
+// ended returns a channel that is closed when the latest run of the program has ended.
 func (p *Process) ended() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

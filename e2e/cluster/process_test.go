@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain plays a service where the test binary is run as one.
+// TestMain acts as a service if the test binary runs as one.
 func TestMain(m *testing.M) {
 	switch os.Getenv("CARILLON_FAKE") {
 	case "":
@@ -79,7 +79,7 @@ func TestProcessLifecycle(t *testing.T) {
 	require.NoError(t, p.Stop(t.Context()))
 	require.False(t, p.Running())
 	require.Empty(t, p.HTTP())
-	require.NoError(t, p.Start(t.Context()), "again, on another port")
+	require.NoError(t, p.Start(t.Context()), "a second start, on another port")
 	require.NotEqual(t, first, p.Admin())
 	require.Contains(t, p.Tail(1), p.Admin()[len("http://"):])
 
@@ -100,7 +100,7 @@ func TestProcessLifecycle(t *testing.T) {
 	require.NoError(t, p.Pause())
 	at := p.Kill()
 	require.WithinDuration(t, time.Now(), at, 10*time.Second)
-	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "killed though frozen, and reaped")
+	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "a frozen process is killed and reaped")
 	require.Error(t, p.Signal(syscall.SIGTERM))
 	p.Kill()
 }

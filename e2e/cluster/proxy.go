@@ -14,16 +14,16 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Proxy stands between processes and a server, so that a test can cut them off from it or make the
-// way to it slow. It forwards bytes and knows no protocol. One goroutine at a time may change it.
+// Proxy is a TCP proxy between processes and a server. Tests can cut or slow its connections. It
+// knows no protocol. Only one goroutine at a time may change it.
 type Proxy struct {
 	p    *toxiproxy.Proxy
 	slow bool
 	held bool
 }
 
-// Proxies listen below the ports that the kernel gives to connections by itself: while a way is
-// cut, some connection would take its port now and then.
+// Proxies listen below the ephemeral port range. Otherwise a new connection could take a proxy's
+// port while it is cut.
 const (
 	lowestPort = 10_000
 	ports      = 20_000
@@ -51,7 +51,7 @@ func StartProxy(_ context.Context, target string) (*Proxy, error) {
 // Addr returns host:port of the proxy.
 func (p *Proxy) Addr() string { return p.p.Listen }
 
-// URL returns a URL with the proxy in place of its host.
+// URL returns the URL with the proxy's address in place of its host.
 func (p *Proxy) URL(of string) (string, error) {
 	u, err := url.Parse(of)
 	if err != nil {
@@ -64,8 +64,8 @@ func (p *Proxy) URL(of string) (string, error) {
 // Cut breaks all connections and refuses new ones until Heal.
 func (p *Proxy) Cut() { p.p.Stop() }
 
-// Hold lets nothing more arrive, in either direction, and says nothing: what a network does that
-// loses packets. Heal breaks the connections that were held.
+// Hold drops all data in both directions without closing connections, like a network that loses
+// packets. Heal closes the held connections.
 func (p *Proxy) Hold() error {
 	for _, way := range []string{"upstream", "downstream"} {
 		if err := p.toxic("hold-"+way, "timeout", way, `{"timeout":0}`); err != nil {
@@ -76,7 +76,7 @@ func (p *Proxy) Hold() error {
 	return nil
 }
 
-// Slow makes each answer come so much later, until Heal.
+// Slow delays each answer by a duration, until Heal.
 func (p *Proxy) Slow(by time.Duration) error {
 	p.slow = true
 	return p.toxic(
@@ -96,12 +96,12 @@ func (p *Proxy) toxic(name, kind, way, attributes string) error {
 		attributes,
 	)
 	if _, err := p.p.Toxics.AddToxicJson(strings.NewReader(spec)); err != nil {
-		return fmt.Errorf("disturbing a connection: %w", err)
+		return fmt.Errorf("adding a fault to a connection: %w", err)
 	}
 	return nil
 }
 
-// Heal forwards again, as fast as it can.
+// Heal forwards again without delay.
 func (p *Proxy) Heal() error {
 	if p.slow || p.held {
 		p.p.Toxics.ResetToxics(context.Background())
@@ -113,7 +113,7 @@ func (p *Proxy) Heal() error {
 	return nil
 }
 
-// Connections returns how many connections lead through the proxy just now.
+// Connections returns the number of connections through the proxy.
 func (p *Proxy) Connections() (int, error) {
 	_, port, _ := strings.Cut(p.Addr(), ":")
 	b, err := os.ReadFile("/proc/net/tcp")
@@ -123,5 +123,5 @@ func (p *Proxy) Connections() (int, error) {
 	return established(b, port), nil
 }
 
-// Close stops forwarding.
+// Close stops the proxy.
 func (p *Proxy) Close() { p.p.Stop() }

@@ -2,8 +2,8 @@ package cluster
 
 import "os"
 
-// NewRemote returns a replica that somebody else runs, such as a pod: it can be asked for its
-// addresses and its metrics, and neither started nor stopped. Its log is kept elsewhere, too.
+// NewRemote returns a replica that another program runs, such as a pod. It has addresses and
+// metrics. It cannot be started or stopped, and has no log here.
 func NewRemote(name, http, admin string) *Process {
 	return &Process{Name: name, http: http, admin: admin, hasHTTP: http != "", log: os.DevNull}
 }

@@ -18,8 +18,8 @@ func StartAllInOne(ctx context.Context, o Options) (Cluster, error) {
 	return g, g.start(ctx)
 }
 
-// StartReal runs the five services in processes of their own over real servers and waits until all
-// are ready.
+// StartReal runs the five services in their own processes over real servers and waits until all are
+// ready.
 func StartReal(ctx context.Context, o Options, s Servers) (Cluster, error) {
 	g, err := prepareReal(o, s)
 	if err != nil {
@@ -28,7 +28,7 @@ func StartReal(ctx context.Context, o Options, s Servers) (Cluster, error) {
 	return g, g.start(ctx)
 }
 
-// PrepareReal is StartReal without the start: for stories about starting.
+// PrepareReal is StartReal without the start, for scenarios about starting.
 func PrepareReal(o Options, s Servers) (Cluster, error) {
 	return prepareReal(o, s)
 }

@@ -19,8 +19,7 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// Servers are the real servers that a cluster has for itself: a database, a key prefix, a
-// namespace.
+// Servers are a cluster's own share of the real servers: a database, a key prefix, a namespace.
 type Servers struct {
 	MySQLDSN        string
 	RedisAddrs      []string
@@ -44,7 +43,7 @@ func (s *Servers) Env() map[string]string {
 	}
 }
 
-// DeleteTopic deletes a topic by force, with its subscriptions and what they have not read.
+// DeleteTopic deletes a topic by force, with its subscriptions and unread messages.
 func (s *Servers) DeleteTopic(topic bus.Topic) error {
 	a, name, err := s.admin(topic)
 	if err != nil {
@@ -58,7 +57,7 @@ func (s *Servers) DeleteTopic(topic bus.Topic) error {
 	return fmt.Errorf("deleting topic %s: %w", topic, err)
 }
 
-// DeadLetters returns the fires that wait for the operators, by id, without taking them away.
+// DeadLetters returns the dead letters by fire id, without removing them.
 func (s *Servers) DeadLetters(ctx context.Context) (map[string]*carillonv1.DeadTask, error) {
 	a, name, err := s.admin(bus.TasksDead)
 	if err != nil {
@@ -67,8 +66,8 @@ func (s *Servers) DeadLetters(ctx context.Context) (map[string]*carillonv1.DeadT
 	const most = 500
 	dead := make(map[string]*carillonv1.DeadTask)
 	for n := 1; n <= most; n++ {
-		// One more each time: the admin client answers with an error alone when it is asked for
-		// more than there are.
+		// One more each time: the admin client returns only an error if it is asked for more
+		// messages than exist.
 		msgs, err := a.Subscriptions().PeekMessagesWithContext(ctx, name, bus.SubOperators, n)
 		var re rest.Error
 		if errors.As(err, &re) && re.Code == http.StatusNotFound {
@@ -89,23 +88,23 @@ func (s *Servers) DeadLetters(ctx context.Context) (map[string]*carillonv1.DeadT
 	return dead, nil
 }
 
-// Published is a message of a topic that is none of Carillon's.
+// Published is a message of a topic that is not Carillon's.
 type Published struct {
 	Payload    []byte
 	Properties map[string]string
 }
 
-// listener is the subscription of those who listen to topics of their own.
+// listener is the subscription of tests that read their own topics.
 const listener = "listener"
 
-// Listen makes a topic that keeps what is published to it.
+// Listen creates a topic that keeps its messages.
 func (s *Servers) Listen(ctx context.Context, topic string) error {
 	a, name, err := s.adminOf(topic)
 	if err != nil {
 		return err
 	}
 	if err := a.Topics().CreateWithContext(ctx, name, 0); err != nil {
-		return fmt.Errorf("making the topic %s: %w", topic, err)
+		return fmt.Errorf("creating the topic %s: %w", topic, err)
 	}
 	if err := a.Subscriptions().CreateWithContext(ctx, name, listener, utils.Earliest); err != nil {
 		return fmt.Errorf("subscribing to %s: %w", topic, err)
@@ -113,8 +112,7 @@ func (s *Servers) Listen(ctx context.Context, topic string) error {
 	return nil
 }
 
-// Received returns the first message that was published to a topic since Listen, nil while there is
-// none.
+// Received returns the first message on a topic since Listen, or nil if there is none.
 func (s *Servers) Received(ctx context.Context, topic string) (*Published, error) {
 	a, name, err := s.adminOf(topic)
 	if err != nil {
@@ -142,7 +140,7 @@ func (s *Servers) adminOf(topic string) (admin.Client, utils.TopicName, error) {
 	}
 	a, err := pulsaradmin.NewClient(&config.Config{WebServiceURL: s.PulsarAdminURL})
 	if err != nil {
-		return nil, utils.TopicName{}, fmt.Errorf("reaching Pulsar's admin: %w", err)
+		return nil, utils.TopicName{}, fmt.Errorf("creating Pulsar's admin client: %w", err)
 	}
 	return a, *name, nil
 }

@@ -10,12 +10,11 @@ import (
 	"github.com/carillon-timer/carillon/libs/testenv"
 )
 
-// ErrNoServers says that there are no real servers here and nobody requires them; the text says
-// which is missing.
+// ErrNoServers means that a real server is missing and not required. The text names it.
 var ErrNoServers = errors.New("no real servers")
 
 // RealServers returns a database, a key prefix and a namespace on the servers that the environment
-// names, for a life longer than a test's, and a function that removes them.
+// names, and a function that removes them. They may live longer than a test.
 func RealServers() (s *Servers, free func(), err error) {
 	l := new(testLifetime)
 	done := make(chan struct{})
@@ -35,7 +34,7 @@ func RealServers() (s *Servers, free func(), err error) {
 	return s, l.free, nil
 }
 
-// testLifetime is the part of testing.TB that testenv uses, for something that is no test.
+// testLifetime implements the part of testing.TB that testenv uses, outside a test.
 type testLifetime struct {
 	testing.TB // for its unexported method only
 
@@ -47,7 +46,7 @@ func (l *testLifetime) Helper()          {}
 func (l *testLifetime) Name() string     { return "a cluster over real servers" }
 func (l *testLifetime) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
 func (l *testLifetime) Logf(string, ...any) {
-	// Of no use: what testenv logs is that something stays behind on a server that is for tests.
+	// testenv logs only resources that stay behind on a test server.
 }
 
 func (l *testLifetime) Errorf(format string, args ...any) {

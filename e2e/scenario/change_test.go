@@ -18,13 +18,13 @@ import (
 
 const (
 	everySecond = "* * * * * *"
-	// reach is how long a change of status may take to every executor: the promise is a second.
+	// reach is the promised time within which a status change reaches every executor.
 	reach = time.Second
 )
 
-// TestP5DeactivationStopsTheNextFire: a timer that rings each second is deactivated and activated
-// again. No mark is removed, and still nothing is called meanwhile, and everything before and
-// after.
+// TestP5DeactivationStopsTheNextFire checks a timer that fires each second, and is deactivated and
+// activated again. No window entry is removed. Still no fire is called while it is inactive, and
+// every fire before and after is.
 func TestP5DeactivationStopsTheNextFire(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -49,21 +49,21 @@ func TestP5DeactivationStopsTheNextFire(t *testing.T) {
 		env.led.AddEvery(id, time.Second, asked, on, ledger.May)
 		env.led.AddEvery(id, time.Second, on, on.Add(6*time.Second), ledger.Must)
 		v := env.settle(t)
-		require.NotEmpty(t, v.Skipped, "the marks were still there")
+		require.NotEmpty(t, v.Skipped, "the window entries were still there")
 	})
 }
 
-// deactivateInFlight lets executors take fires in hand, deactivates all timers shortly before the
-// first is due, and wants none of them called from a second after its own answer on, and each
-// explained.
+// deactivateInFlight lets executors claim fires, and deactivates all timers shortly before the
+// first is due. From a second after the deactivation no fire may be called, and each must have an
+// outcome.
 func deactivateInFlight(t *testing.T, env *environment) {
 	t.Helper()
 	first := soon(8 * time.Second)
 	at := spread(first, 6*time.Second, 150)
 	ids := env.oneShots(t, "held", "/held", at...)
-	pauseUntil(t, first.Add(-1500*time.Millisecond)) // tasks go out 2 s ahead
+	pauseUntil(t, first.Add(-1500*time.Millisecond)) // tasks are dispatched 2 s ahead
 	var not atomic.Int32
-	off := make([]bool, len(ids)) // those that may not be called
+	off := make([]bool, len(ids)) // fires that may not be called
 	eg, ctx := errgroup.WithContext(t.Context())
 	eg.SetLimit(callers)
 	for i, id := range ids {
@@ -82,7 +82,7 @@ func deactivateInFlight(t *testing.T, env *environment) {
 	require.NotZero(
 		t,
 		not.Load(),
-		"the machine is too slow for this story: all was due before it could be deactivated",
+		"this machine is too slow: every timer was due before it could be deactivated",
 	)
 	pauseUntil(t, at[len(at)-1].Add(time.Second))
 	for i, id := range ids {
@@ -90,7 +90,7 @@ func deactivateInFlight(t *testing.T, env *environment) {
 			require.Empty(t, env.rcv.Of(id), "called while its timer was not active")
 		}
 	}
-	// None of them is lost: what was not called waits for its timer.
+	// No fire is lost: a fire that was not called waits for its timer.
 	eg, ctx = errgroup.WithContext(t.Context())
 	eg.SetLimit(callers)
 	for i, id := range ids {
@@ -106,14 +106,14 @@ func deactivateInFlight(t *testing.T, env *environment) {
 	env.settle(t)
 }
 
-// TestP5ReachesExecutorsWithinASecond: also for what they already hold.
+// TestP5ReachesExecutorsWithinASecond checks that a status change also affects claimed fires.
 func TestP5ReachesExecutorsWithinASecond(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, deactivateInFlight)
 }
 
-// TestP5ReachesExecutorsWithoutTheBroker: the same with every announcement of a change lost, the
-// api being cut off from Pulsar.
+// TestP5ReachesExecutorsWithoutTheBroker checks the same while every change notification is lost,
+// because the API is cut off from Pulsar.
 func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 	t.Parallel()
 	overServers := runnerNamed("real")
@@ -148,7 +148,11 @@ func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 				p.Cut()
 			}
 			deactivateInFlight(t, env)
-			require.Zero(t, announced("ok"), "the fault did not happen: changes were announced")
+			require.Zero(
+				t,
+				announced("ok"),
+				"the fault did not happen: change notifications were published",
+			)
 			require.Eventually(
 				t,
 				func() bool { return announced("lost")+announced("dropped") > 0 },
@@ -159,7 +163,8 @@ func TestP5ReachesExecutorsWithoutTheBroker(t *testing.T) {
 	})
 }
 
-// TestP5DeletedTimerIsNotCalled, and its name is free.
+// TestP5DeletedTimerIsNotCalled checks that a deleted timer is not called, and that its name is
+// free.
 func TestP5DeletedTimerIsNotCalled(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -191,8 +196,8 @@ func TestP5DeletedTimerIsNotCalled(t *testing.T) {
 	})
 }
 
-// TestEnabledInTheMiddleOfAMinute: what is due by the horizon is committed when enable returns;
-// nothing of the minute before is made up for.
+// TestEnabledInTheMiddleOfAMinute checks that fires due within the expansion horizon are committed
+// when enable returns. Fires from before the activation are not made up for.
 func TestEnabledInTheMiddleOfAMinute(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// reasons counts a timer's finished instants by why they were skipped; delivered ones count as "".
+// reasons counts a timer's finished fires by skip reason. Delivered fires count as "".
 func reasons(t *testing.T, env *environment, id timer.ID) map[string]int64 {
 	t.Helper()
 	fires, err := env.api.History(t.Context(), env.app, id)
@@ -25,8 +25,8 @@ func reasons(t *testing.T, env *environment, id timer.ID) map[string]int64 {
 	return n
 }
 
-// TestPauseEndsByItself: a pause with an end stops the calls, and they go on after it without
-// anybody's doing.
+// TestPauseEndsByItself checks that a pause with an end stops the calls, and that they continue
+// after its end without a request.
 func TestPauseEndsByItself(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -51,7 +51,7 @@ func TestPauseEndsByItself(t *testing.T) {
 		}, patience, 100*time.Millisecond)
 		back := time.Now()
 		require.False(t, back.Before(until.Add(-clockTolerance)))
-		// Whoever notices the end, and when: what is due from that instant on is called.
+		// Fires due from the pause's end on are called, whenever a process notices the end.
 		env.led.AddEvery(id, time.Second, until, back.Add(4*time.Second), ledger.Must)
 		pauseUntil(t, back.Add(4*time.Second))
 		v := env.settle(t)
@@ -59,8 +59,8 @@ func TestPauseEndsByItself(t *testing.T) {
 	})
 }
 
-// TestOneShotsSurvivePause: one that comes due during a pause is called when that ends, by itself
-// or by somebody.
+// TestOneShotsSurvivePause checks that a one-shot which falls due during a pause is called at the
+// pause's end, whether it ends by itself or by a request.
 func TestOneShotsSurvivePause(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -84,7 +84,7 @@ func TestOneShotsSurvivePause(t *testing.T) {
 	})
 }
 
-// TestResumeEndsAPause that nobody gave an end.
+// TestResumeEndsAPause checks that resume ends a pause without an end.
 func TestResumeEndsAPause(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -106,8 +106,8 @@ func TestResumeEndsAPause(t *testing.T) {
 	})
 }
 
-// TestRunNow: a fire that somebody asks for is called at once, also of a timer that is not active,
-// and once however often it is asked for under one key.
+// TestRunNow checks that a requested fire is called at once, also for an inactive timer. Repeated
+// requests under one key make one fire.
 func TestRunNow(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -147,8 +147,8 @@ func TestRunNow(t *testing.T) {
 	})
 }
 
-// TestBackfill: a past range is called, each instant once, under a series of its own; a cancelled
-// one ends.
+// TestBackfill checks that the fires of a past range are called once each, in their own series, and
+// that a cancelled backfill ends.
 func TestBackfill(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -213,7 +213,7 @@ func TestBackfill(t *testing.T) {
 				all += n
 			}
 			return all == b.FiresCreated
-		}, patience, 300*time.Millisecond, "each has its outcome")
+		}, patience, 300*time.Millisecond, "each fire has an outcome")
 		called := len(env.rcv.Of(id))
 		n := reasons(t, env, id)
 		require.EqualValues(t, called, n[""])
@@ -223,7 +223,7 @@ func TestBackfill(t *testing.T) {
 	})
 }
 
-// TestFreezeStopsAnApp: all timers of an app, and no other app's.
+// TestFreezeStopsAnApp checks that a freeze stops all timers of an app, and no other app's.
 func TestFreezeStopsAnApp(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -255,7 +255,7 @@ func TestFreezeStopsAnApp(t *testing.T) {
 		pauseUntil(t, back.Add(3*time.Second))
 		for _, id := range ids {
 			env.led.AddEvery(id, time.Second, on, before, ledger.Must)
-			// what is due just before the thaw may be decided after it.
+			// A fire that is due just before the thaw may be decided after it.
 			env.led.AddEvery(id, time.Second, before, back, ledger.May)
 			env.led.AddEvery(id, time.Second, back, back.Add(3*time.Second), ledger.Must)
 		}
@@ -279,8 +279,8 @@ func TestFreezeStopsAnApp(t *testing.T) {
 	})
 }
 
-// TestRescheduleMovesAOneShot: it is called at the new instant and not at the old, sooner or later;
-// one that has fired cannot be moved.
+// TestRescheduleMovesAOneShot checks that a one-shot is called at its new instant and not at the
+// old one, sooner or later. A one-shot that has fired cannot be moved.
 func TestRescheduleMovesAOneShot(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {

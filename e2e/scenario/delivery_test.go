@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// once makes a timer that is due once, with more to it than its name says, and enters it as due.
+// once creates a one-shot with further fields in n, and adds its fire to the ledger.
 func (env *environment) once(t *testing.T, n client.NewTimer, at time.Time) timer.FireID {
 	t.Helper()
 	n.App, n.Status, n.Schedule = env.app, "active", client.At(at)
@@ -24,7 +24,7 @@ func (env *environment) once(t *testing.T, n client.NewTimer, at time.Time) time
 	return timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
 }
 
-// waitFor polls the fire until it is as wanted.
+// waitFor polls the fire until is returns true.
 func (env *environment) waitFor(
 	t *testing.T,
 	id timer.FireID,
@@ -37,16 +37,16 @@ func (env *environment) waitFor(
 		if f, err = env.api.Fire(t.Context(), env.app, id); err == nil && is(&f) {
 			return f
 		}
-		require.True(t, time.Now().Before(last), "fire %s stays as it is: %+v, %v", id, f, err)
+		require.True(t, time.Now().Before(last), "fire %s does not change: %+v, %v", id, f, err)
 	}
 }
 
-// TestSecretsAreNeverShown: a secret header reaches the endpoint, and nobody else: no answer of the
-// API, and no log of any process.
+// TestSecretsAreNeverShown checks that a secret header reaches only the endpoint: no API response
+// and no log of a process has it.
 func TestSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
-		const secret = "hunter2-of-the-secrets-story"
+		const secret = "hunter2-of-the-secrets-scenario"
 		env.rcv.Script(
 			"/secret",
 			receiver.Script{Statuses: []int{500, 200}, Body: "you sent " + secret, Keep: true},
@@ -78,7 +78,7 @@ func TestSecretsAreNeverShown(t *testing.T) {
 		require.Len(t, fire.AttemptLog, 2)
 		shown, err := json.Marshal([]any{tm, list, fire})
 		require.NoError(t, err)
-		require.NotContains(t, string(shown), secret, "not even where the endpoint sends it back")
+		require.NotContains(t, string(shown), secret, "not even in the endpoint's response")
 		for _, p := range env.Processes() {
 			log, err := os.ReadFile(p.Log())
 			require.NoError(t, err)
@@ -88,8 +88,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	})
 }
 
-// TestReceiverCompletesLater: it answers 202 at once, and says what became of the fire by its
-// token; a failure goes into the retries.
+// TestReceiverCompletesLater checks asynchronous calls: the endpoint answers 202 and later reports
+// the outcome with its token. A failure leads to a retry.
 func TestReceiverCompletesLater(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -111,7 +111,7 @@ func TestReceiverCompletesLater(t *testing.T) {
 			Target:   target,
 			Retry:    &client.Retry{Attempts: 3, Wait: "100ms"},
 			Status:   "active",
-		}) // not in the ledger, to which an attempt after a 202 is one too many
+		}) // not in the ledger, because the ledger expects no attempt after a 202
 		require.NoError(t, err)
 		id := timer.FireID{Timer: tm.TimerID(), DueMS: at.UnixMilli()}
 		tokens := make([]string, 2)
@@ -137,7 +137,7 @@ func TestReceiverCompletesLater(t *testing.T) {
 			}
 		}
 		require.NotEqual(t, tokens[0], tokens[1])
-		// it may be early: the API waits.
+		// The completion may come before the 202 is recorded: the API waits.
 		repeated, err := env.api.Complete(t.Context(), id, tokens[1], "delivered", "")
 		require.NoError(t, err)
 		require.False(t, repeated)
@@ -155,8 +155,8 @@ func TestReceiverCompletesLater(t *testing.T) {
 	})
 }
 
-// TestFailedFiresAreRedriven: a dry run says what there is, a redrive makes it again, and the
-// letters go.
+// TestFailedFiresAreRedriven checks that a dry run lists the failed fires, a redrive fires them
+// again, and their dead letters disappear.
 func TestFailedFiresAreRedriven(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -202,7 +202,7 @@ func TestFailedFiresAreRedriven(t *testing.T) {
 		require.EqualValues(t, 1, one.Count)
 		rest, err := env.api.Redrive(t.Context(), env.app, client.Redrive{})
 		require.NoError(t, err)
-		require.EqualValues(t, 2, rest.Count, "the first is redriven already")
+		require.EqualValues(t, 2, rest.Count, "the first is already redriven")
 		for i, id := range ids {
 			old, err := env.api.Fire(t.Context(), env.app, id)
 			require.NoError(t, err)
@@ -214,7 +214,7 @@ func TestFailedFiresAreRedriven(t *testing.T) {
 		}
 		require.Len(t, env.rcv.Requests("/mended"), 3)
 		if env.Servers() == nil {
-			return // nobody outside can look at the embedded bus
+			return // tests cannot read the embedded bus
 		}
 		for last := time.Now().Add(patience); ; pause(t, time.Second) {
 			dead, err := env.Servers().DeadLetters(t.Context())
@@ -228,7 +228,7 @@ func TestFailedFiresAreRedriven(t *testing.T) {
 			if left == 0 {
 				return
 			}
-			require.True(t, time.Now().Before(last), "%d letters stay", left)
+			require.True(t, time.Now().Before(last), "%d dead letters are left", left)
 		}
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestEditSupersedes: of two versions each instant that both have is called once, what only the old
-// one has is skipped as superseded, and nothing falls between them.
+// TestEditSupersedes checks an edit of a schedule. Each instant that both versions have is called
+// once. The instants of the old version alone are skipped as superseded. No instant is lost.
 func TestEditSupersedes(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -37,7 +37,7 @@ func TestEditSupersedes(t *testing.T) {
 		env.led.AddEvery(id, time.Second, on, sure, ledger.Must)
 		env.led.AddEvery(id, time.Second, sure, done.Add(reach), ledger.May)
 		env.led.AddEvery(id, time.Second, done.Add(reach), end, ledger.Not)
-		env.led.AddEvery(id, 2*time.Second, asked, end, ledger.Must) // over those before
+		env.led.AddEvery(id, 2*time.Second, asked, end, ledger.Must) // replaces the duties above
 		pauseUntil(t, end)
 		v := env.settle(t)
 		require.NotZero(t, v.Skipped[timer.ReasonSuperseded])
@@ -52,8 +52,8 @@ func TestEditSupersedes(t *testing.T) {
 	})
 }
 
-// TestTargetEditAppliesToOpenFires: an edit that leaves the schedule as it is loses and doubles no
-// fire.
+// TestTargetEditAppliesToOpenFires checks that an edit which keeps the schedule loses and repeats
+// no fire.
 func TestTargetEditAppliesToOpenFires(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -75,8 +75,8 @@ func TestTargetEditAppliesToOpenFires(t *testing.T) {
 	})
 }
 
-// TestPutByName: whoever puts the same definition from several places at once has one timer;
-// another definition edits it; the name is free after a delete.
+// TestPutByName checks that concurrent puts of one definition make one timer. Another definition
+// edits it. The name is free after a delete.
 func TestPutByName(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -133,8 +133,8 @@ func TestPutByName(t *testing.T) {
 	})
 }
 
-// TestCalendarChangesTakeEffect: a timer follows its calendar, also when that changes under
-// it.
+// TestCalendarChangesTakeEffect checks that a timer follows its calendar, also after the calendar
+// changes.
 func TestCalendarChangesTakeEffect(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -156,7 +156,7 @@ func TestCalendarChangesTakeEffect(t *testing.T) {
 			func() bool { return len(env.rcv.Of(id)) >= 3 },
 			patience,
 			50*time.Millisecond,
-			"every day is",
+			"every day is allowed",
 		)
 		_, err = env.api.PutCalendar(t.Context(), env.app, "days", never)
 		require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestCalendarChangesTakeEffect(t *testing.T) {
 			calls := env.rcv.Of(id)
 			return time.Since(calls[len(calls)-1].Arrived()) > 4*time.Second
 		}
-		require.Eventually(t, quiet, patience, 100*time.Millisecond, "no day is again")
+		require.Eventually(t, quiet, patience, 100*time.Millisecond, "no day is allowed again")
 
 		err = env.api.DeleteCalendar(t.Context(), env.app, "days")
 		var e *client.Error

@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	// patience is how long a story waits for what must come. Nothing is judged by it but "never".
+	// patience is how long a scenario waits for an expected event. It decides only over "never".
 	patience = 90 * time.Second
-	// clockTolerance is how far apart the clocks of one machine may seem: those that decide are aligned to
-	// the database's.
+	// clockTolerance is the greatest apparent difference of clocks on one machine. The deciding
+	// clocks are aligned to the database's.
 	clockTolerance = 100 * time.Millisecond
-	// recordTimeout is how long an executor may take to record an answer, on a machine that does much
-	// else. What was recorded before it came again has no excuse at all.
+	// recordTimeout is how long an executor on a busy machine may take to record an answer. A call
+	// that was recorded before its repetition has no excuse.
 	recordTimeout = 30 * time.Second
 	callers       = 16
 )
@@ -39,8 +39,7 @@ const (
 // scenario is one test body.
 type scenario func(t *testing.T, env *environment)
 
-// environment is what a story works in: a deployment, an endpoint and an app of its own, and a ledger of
-// what is to happen.
+// environment has a scenario's deployment, its own endpoint and app, and the ledger of its fires.
 type environment struct {
 	cluster.Cluster
 	rcv *receiver.Receiver
@@ -52,7 +51,7 @@ type environment struct {
 	interruptions []ledger.Interruption
 }
 
-// runOnAll runs a story that disturbs nobody on the clusters that all such stories share.
+// runOnAll runs a scenario that disturbs no other, on clusters that these scenarios share.
 func runOnAll(t *testing.T, s scenario) {
 	t.Helper()
 	for _, r := range runners {
@@ -66,7 +65,8 @@ func runOnShared(t *testing.T, r *runner, s scenario) {
 	s(t, newEnvironment(t, r, sh.c, sh.err))
 }
 
-// runFaulty runs stories that break things, where a test can. They share a cluster and take turns.
+// runFaulty runs a scenario that injects faults, on runners that allow it. These scenarios share a
+// cluster and take turns.
 func runFaulty(t *testing.T, s scenario) {
 	t.Helper()
 	for _, r := range runners {
@@ -81,14 +81,14 @@ func runFaulty(t *testing.T, s scenario) {
 			if sh.err == nil {
 				ctx, cancel := context.WithTimeout(t.Context(), cluster.ReadyTimeout)
 				defer cancel()
-				require.NoError(t, startMissing(ctx, sh.c), "after the story before")
+				require.NoError(t, startMissing(ctx, sh.c), "after the previous scenario")
 			}
 			s(t, newEnvironment(t, r, sh.c, sh.err))
 		})
 	}
 }
 
-// runOnOwn runs a story on a cluster that it has for itself.
+// runOnOwn runs a scenario on its own cluster.
 func runOnOwn(t *testing.T, r *runner, o cluster.Options, s scenario) {
 	t.Helper()
 	c, end, err := r.run(strings.ReplaceAll(t.Name(), "/", "_"), o)
@@ -107,7 +107,7 @@ func runnerNamed(name string) *runner {
 	panic("no runner " + name)
 }
 
-// absentError says that a runner cannot run here, and why.
+// absentError is the reason why a runner cannot run on this machine.
 type absentError string
 
 func (e absentError) Error() string { return string(e) }
@@ -128,7 +128,7 @@ func newEnvironment(t *testing.T, r *runner, c cluster.Cluster, err error) *envi
 	t.Cleanup(func() {
 		env.deleteEndless()
 		env.api.Close()
-		require.Empty(t, rcv.Unrecognized(), "requests that are no callbacks")
+		require.Empty(t, rcv.Unrecognized(), "requests that are not callbacks")
 		require.NoError(t, rcv.Close())
 		if t.Failed() {
 			env.logTails(t)
@@ -137,8 +137,8 @@ func newEnvironment(t *testing.T, r *runner, c cluster.Cluster, err error) *envi
 	return env
 }
 
-// deleteEndless deletes the story's timers that would ring on when their endpoint is gone. Where
-// the API is away they do that.
+// deleteEndless deletes the scenario's timers without an end, because their endpoint closes. It
+// leaves them if the API is unavailable.
 func (env *environment) deleteEndless() {
 	const page = 100
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -172,7 +172,7 @@ func (env *environment) logTails(t *testing.T) {
 	}
 }
 
-// startMissing starts what does not run.
+// startMissing starts the processes that are not running.
 func startMissing(ctx context.Context, c cluster.Cluster) error {
 	var down []*cluster.Process
 	for _, p := range c.Processes() {
@@ -183,7 +183,7 @@ func startMissing(ctx context.Context, c cluster.Cluster) error {
 	return cluster.StartAll(ctx, down...) //nolint:wrapcheck // it says what it was doing
 }
 
-// active creates a timer that is active at once.
+// active creates an active timer.
 func (env *environment) active(t *testing.T, name string, s client.Schedule, path string) timer.ID {
 	t.Helper()
 	tm, _, err := env.api.Create(t.Context(), client.NewTimer{
@@ -198,7 +198,8 @@ func (env *environment) active(t *testing.T, name string, s client.Schedule, pat
 	return tm.TimerID()
 }
 
-// oneShots creates a timer for each instant, several at a time, and enters them as due.
+// oneShots creates a one-shot for each instant, several at a time, and adds their fires to the
+// ledger.
 func (env *environment) oneShots(t *testing.T, name, path string, at ...time.Time) []timer.ID {
 	t.Helper()
 	ids := make([]timer.ID, len(at))
@@ -218,7 +219,7 @@ func (env *environment) oneShots(t *testing.T, name, path string, at ...time.Tim
 			}
 			if time.Now().After(at[i]) {
 				return fmt.Errorf(
-					"%s-%d was made after %s, when it was due: this machine is too slow for the story",
+					"%s-%d was created after %s, when it was due: this machine is too slow",
 					name,
 					i,
 					at[i],
@@ -233,8 +234,8 @@ func (env *environment) oneShots(t *testing.T, name, path string, at ...time.Tim
 	return ids
 }
 
-// kill kills processes at once and enters the cuts. Each is frozen for the moment that it takes to
-// see which connections are its own: only calls on those have an excuse to come again.
+// kill kills processes at once and records the interruptions. It first freezes each process to see
+// which connections it has: only calls on those may be repeated.
 func (env *environment) kill(t *testing.T, procs ...*cluster.Process) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -264,8 +265,8 @@ func (env *environment) start(t *testing.T, procs ...*cluster.Process) {
 	require.NoError(t, cluster.StartAll(ctx, procs...))
 }
 
-// settle waits until every fire of the ledger was called and has its outcome, compares, and fails
-// for each promise that did not hold. The verdict is for further questions.
+// settle waits until every fire of the ledger was called and has an outcome. It fails the test for
+// each broken promise, and returns the verdict.
 func (env *environment) settle(t *testing.T) ledger.Verdict {
 	t.Helper()
 	last := time.Now().Add(patience)
@@ -295,9 +296,9 @@ func (env *environment) arrived() map[timer.FireID]bool {
 	return seen
 }
 
-// awaitCalled waits until the timers' fires of each second since then have been called, and returns up to
-// when that is so. What has not begun when its timer changes is skipped, and rightly: on a busy
-// machine that may be what was due just before.
+// awaitCalled waits until the timers' fires of each second since an instant were called, and
+// returns the instant up to which that holds. A fire that has not started when its timer changes is
+// rightly skipped. On a busy machine that affects fires due just before the change.
 func (env *environment) awaitCalled(t *testing.T, since time.Time, ids ...timer.ID) time.Time {
 	t.Helper()
 	now, due := time.Now(), ledger.New()
@@ -318,7 +319,7 @@ func (env *environment) check(t *testing.T) ledger.Verdict {
 	env.mu.Lock()
 	interruptions := append([]ledger.Interruption(nil), env.interruptions...)
 	env.mu.Unlock()
-	outcomes := env.outcomes(t) // before the arrivals: each of them came before its outcome
+	outcomes := env.outcomes(t) // read before the arrivals, because each call precedes its outcome
 	return env.led.Check(
 		ledger.Evidence{
 			Arrivals:      env.rcv.Arrivals(),
@@ -329,13 +330,13 @@ func (env *environment) check(t *testing.T) ledger.Verdict {
 	)
 }
 
-// outcomes returns the histories of all timers in the ledger.
+// outcomes returns the recorded outcomes of all timers in the ledger.
 func (env *environment) outcomes(t *testing.T) []ledger.Outcome {
 	t.Helper()
 	return env.outcomesOf(t, env.led.Timers()...)
 }
 
-// outcomesOf returns the histories of timers. A deleted timer has none to show.
+// outcomesOf returns the recorded outcomes of timers. A deleted timer has none.
 func (env *environment) outcomesOf(t *testing.T, ids ...timer.ID) []ledger.Outcome {
 	t.Helper()
 	var mu sync.Mutex
@@ -347,7 +348,7 @@ func (env *environment) outcomesOf(t *testing.T, ids ...timer.ID) []ledger.Outco
 			fires, err := env.api.History(ctx, env.app, id)
 			var e *client.Error
 			for last := time.Now().Add(patience); errors.As(err, &e) && e.Status == http.StatusServiceUnavailable && time.Now().Before(last); {
-				clock.Pause(ctx, time.Second) // on a busy machine a server may be too slow for once
+				clock.Pause(ctx, time.Second) // on a busy machine a server may be too slow once
 				fires, err = env.api.History(ctx, env.app, id)
 			}
 			if errors.As(err, &e) && e.Status == http.StatusNotFound {
@@ -372,7 +373,7 @@ func (env *environment) outcomesOf(t *testing.T, ids ...timer.ID) []ledger.Outco
 	return all
 }
 
-// pause waits, or fails when the test ends.
+// pause waits for d, or fails when the test ends.
 func pause(t *testing.T, d time.Duration) {
 	t.Helper()
 	tm := time.NewTimer(d)
@@ -384,7 +385,7 @@ func pause(t *testing.T, d time.Duration) {
 	}
 }
 
-// pauseUntil waits for an instant.
+// pauseUntil waits until an instant.
 func pauseUntil(t *testing.T, at time.Time) {
 	t.Helper()
 	if d := time.Until(at); d > 0 {
@@ -392,8 +393,8 @@ func pauseUntil(t *testing.T, at time.Time) {
 	}
 }
 
-// soon returns a whole second at least d away, and farther on a machine that is out of breath: what
-// is due then is made first.
+// soon returns a full second at least d away, and later on a slow machine, so that timers for it
+// can be created before.
 func soon(d time.Duration) time.Time {
 	return time.Now().
 		Add(time.Duration(float64(d) * machine.slowdown())).
@@ -401,8 +402,8 @@ func soon(d time.Duration) time.Time {
 		Add(time.Second)
 }
 
-// machine knows how many times slower this machine is than one that does little else: by how long
-// its clusters take to start.
+// machine measures how many times slower this machine is than an idle one, by the start times of
+// its clusters.
 var machine machineSpeed
 
 type machineSpeed struct {
@@ -410,7 +411,7 @@ type machineSpeed struct {
 	by float64
 }
 
-// observeStart tells of a start that would ordinarily take so long at most.
+// observeStart records the time of a start that ordinarily takes at most so long.
 func (s *machineSpeed) observeStart(d, ordinary time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -424,7 +425,7 @@ func (s *machineSpeed) slowdown() float64 {
 	return min(max(s.by, 1), most)
 }
 
-// spread returns n instants evenly over d from at on.
+// spread returns n instants, evenly spread over d from an instant on.
 func spread(at time.Time, d time.Duration, n int) []time.Time {
 	out := make([]time.Time, n)
 	for i := range out {
@@ -433,5 +434,5 @@ func spread(at time.Time, d time.Duration, n int) []time.Time {
 	return out
 }
 
-// repeat returns n times the same instant.
+// repeat returns the same instant n times.
 func repeat(at time.Time, n int) []time.Time { return spread(at, 0, n) }

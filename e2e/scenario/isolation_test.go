@@ -16,19 +16,20 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// isolation is how hard one app presses while another has 200 fires a second, which stay on time.
+// isolation is the load that one app causes while another app has 200 fires a second, which must
+// stay on time.
 type isolation struct {
 	hanging    int           // timers that fire each second at an endpoint that answers after 30 s
-	pressure   time.Duration // for how long
+	pressure   time.Duration // how long that lasts
 	burst      int           // fires at one instant
-	createTime time.Duration // how long their timers may take to be made
-	rate       float64       // of an app whose flood has to wait
-	wait       time.Duration // for how long it is looked at
-	p99        time.Duration // of the app that stays on time; 0: shown, and not judged
+	createTime time.Duration // how long it may take to create their timers
+	rate       float64       // of the app whose burst is rate limited
+	wait       time.Duration // how long that app is observed
+	p99        time.Duration // of the app that stays on time; 0: logged, and not checked
 }
 
-// With CARILLON_ISOLATION=full the sizes are those that are published, and lateness is judged: for
-// a machine that does nothing else.
+// isolationSizes returns small sizes. With CARILLON_ISOLATION=full it returns the published sizes,
+// and lateness is checked, which needs an idle machine.
 func isolationSizes() isolation {
 	if os.Getenv("CARILLON_ISOLATION") == "full" {
 		return isolation{
@@ -52,12 +53,12 @@ func isolationSizes() isolation {
 }
 
 const (
-	steadyRate = 200 // fires a second of the app that stays on time
+	steadyRate = 200 // fires per second of the app that stays on time
 	hangTime   = 30 * time.Second
 )
 
-// TestHangingAppDelaysNoOther: its endpoint holds every call for 30 s. It takes its share of
-// each executor's calls, and what cannot run waits elsewhere.
+// TestHangingAppDelaysNoOther checks an app whose endpoint holds every call for 30 s. The app uses
+// its share of each executor's calls, and its other fires wait outside the executors.
 func TestHangingAppDelaysNoOther(t *testing.T) { //nolint:tparallel // runIsolation decides
 	runIsolation(t, func(t *testing.T, env *environment, o isolation) {
 		noisy := env.withApp("hangs")
@@ -76,33 +77,33 @@ func TestHangingAppDelaysNoOther(t *testing.T) { //nolint:tparallel // runIsolat
 			require.NoError(t, err)
 		}
 		from := soon(10 * time.Second)
-		createSteady := env.createSteady(t, from, o.pressure)
+		steady := env.createSteady(t, from, o.pressure)
 		pauseUntil(t, from.Add(o.pressure))
 		require.NotEmpty(t, env.rcv.Script("/hang", receiver.Script{}))
-		_, err := noisy.api.Freeze(t.Context(), noisy.app, "the story is over")
+		_, err := noisy.api.Freeze(t.Context(), noisy.app, "the scenario is over")
 		require.NoError(t, err)
-		env.checkOnTime(t, o, "hangs", createSteady)
+		env.checkOnTime(t, o, "hangs", steady)
 	})
 }
 
-// TestBurstDelaysNoOtherApp: all its fires are due at one instant.
+// TestBurstDelaysNoOtherApp checks an app whose fires are all due at one instant.
 func TestBurstDelaysNoOtherApp(t *testing.T) { //nolint:tparallel // runIsolation decides
 	runIsolation(t, func(t *testing.T, env *environment, o isolation) {
-		noisy := env.withApp("floods")
+		noisy := env.withApp("bursts")
 		at := soon(o.createTime)
-		burst := noisy.oneShots(t, "flood", "/flood", repeat(at, o.burst)...)
+		burst := noisy.oneShots(t, "burst", "/burst", repeat(at, o.burst)...)
 		const pressure = 10 * time.Second
 		from := at.Add(-2 * time.Second)
-		createSteady := env.createSteady(t, from, pressure)
+		steady := env.createSteady(t, from, pressure)
 		pauseUntil(t, from.Add(pressure))
-		env.checkOnTime(t, o, "floods", createSteady)
+		env.checkOnTime(t, o, "bursts", steady)
 		noisy.awaitCalledOnce(t, burst)
 	})
 }
 
-// TestRateLimitedBurstTakesNoMemory: its app may start only so many calls a second. What waits is in
-// no executor's hands: the number of goroutines and the heap stay as they are. The limit is in
-// force within a second.
+// TestRateLimitedBurstTakesNoMemory checks an app with a rate limit. No executor holds its waiting
+// fires, so the number of goroutines and the heap stay the same. The limit takes effect within a
+// second.
 func TestRateLimitedBurstTakesNoMemory(t *testing.T) { //nolint:tparallel // runIsolation decides
 	runIsolation(t, func(t *testing.T, env *environment, o isolation) {
 		noisy := env.withApp("waits")
@@ -111,14 +112,14 @@ func TestRateLimitedBurstTakesNoMemory(t *testing.T) { //nolint:tparallel // run
 			env.api.PutSettings(t.Context(), noisy.app, client.Settings{Rate: o.rate}),
 		)
 		at := soon(o.createTime)
-		burst := noisy.oneShots(t, "flood", "/flood", repeat(at, o.burst)...)
-		settled := 3 * time.Second // to look at all and put off most
-		createSteady := env.createSteady(t, at, settled+o.wait)
+		burst := noisy.oneShots(t, "burst", "/burst", repeat(at, o.burst)...)
+		settled := 3 * time.Second // to claim all fires and defer most of them
+		steady := env.createSteady(t, at, settled+o.wait)
 		pauseUntil(t, at.Add(settled))
 		first := env.resources(t)
 		pauseUntil(t, at.Add(settled+o.wait))
 		last, waiting := env.resources(t), o.burst-len(env.rcv.Of(burst...))
-		// the look itself may take a while.
+		// Counting the calls may take a while.
 		most := o.rate * (time.Since(at) + 2*time.Second).Seconds()
 		t.Logf(
 			"%d of %d wait; goroutines %.0f, then %.0f; heap %.0f MB, then %.0f MB",
@@ -130,18 +131,24 @@ func TestRateLimitedBurstTakesNoMemory(t *testing.T) { //nolint:tparallel // run
 			last.heapMB,
 		)
 		require.Greater(t, waiting, o.burst/4, "the limit holds them back")
-		require.LessOrEqual(t, float64(o.burst-waiting), most, "no more start than the limit lets")
-		if o.p99 > 0 { // else other stories run beside it, with calls and timers of their own
+		require.LessOrEqual(
+			t,
+			float64(o.burst-waiting),
+			most,
+			"no more calls start than the limit allows",
+		)
+		if o.p99 > 0 { // otherwise other scenarios run beside it, with their own calls and timers
 			require.LessOrEqual(t, last.goroutines, first.goroutines+500)
 			require.LessOrEqual(t, last.heapMB, first.heapMB+64)
 		}
-		env.checkOnTime(t, o, "waits", createSteady)
+		env.checkOnTime(t, o, "waits", steady)
 		require.NoError(t, env.api.PutSettings(t.Context(), noisy.app, client.Settings{}))
 		noisy.awaitCalledOnce(t, burst)
 	})
 }
 
-// runIsolation runs a story on each kind of cluster, with nothing beside it where lateness is judged.
+// runIsolation runs a scenario on each kind of cluster. Nothing runs beside it if lateness is
+// checked.
 func runIsolation(t *testing.T, s func(t *testing.T, env *environment, o isolation)) {
 	t.Helper()
 	o := isolationSizes()
@@ -175,9 +182,9 @@ func (env *environment) withApp(app string) *environment {
 	}
 }
 
-// createSteady makes timers that have steadyRate fires a second, evenly, from an instant on for whole
-// seconds, and enters them as due. Each has one a second: few are made quickly also on a machine
-// that is busy.
+// createSteady creates timers with steadyRate fires a second, evenly spread from an instant on for
+// full seconds, and adds their fires to the ledger. Each timer fires once a second, so that a busy
+// machine has few to create.
 func (env *environment) createSteady(t *testing.T, from time.Time, d time.Duration) []timer.ID {
 	t.Helper()
 	ids := make([]timer.ID, steadyRate)
@@ -200,7 +207,7 @@ func (env *environment) createSteady(t *testing.T, from time.Time, d time.Durati
 			}
 			if time.Now().After(first) {
 				return fmt.Errorf(
-					"quiet-%d was made after %s, when it was due: this machine is too slow for the story",
+					"quiet-%d was created after %s, when it was due: this machine is too slow",
 					i,
 					first,
 				)
@@ -216,7 +223,7 @@ func (env *environment) createSteady(t *testing.T, from time.Time, d time.Durati
 	return ids
 }
 
-// checkOnTime waits for the app that others press, and judges it.
+// checkOnTime waits for the fires of the app under load from others, and checks their lateness.
 func (env *environment) checkOnTime(t *testing.T, o isolation, what string, ids []timer.ID) {
 	t.Helper()
 	env.settle(t)
@@ -235,10 +242,10 @@ func (env *environment) checkOnTime(t *testing.T, o isolation, what string, ids 
 	if o.p99 > 0 {
 		require.Less(t, q.P99, o.p99)
 	}
-	require.Less(t, q.Max, hangTime, "none waits for the calls of another app")
+	require.Less(t, q.Max, hangTime, "no fire waits for another app's calls")
 }
 
-// awaitCalledOnce waits until each of one-shots was called, and looks that none was twice.
+// awaitCalledOnce waits until each one-shot was called, and checks that none was called twice.
 func (env *environment) awaitCalledOnce(t *testing.T, ids []timer.ID) {
 	t.Helper()
 	for last := time.Now().Add(patience); env.missing() > 0; pause(t, 100*time.Millisecond) {
@@ -253,7 +260,7 @@ func (env *environment) awaitCalledOnce(t *testing.T, ids []timer.ID) {
 	require.Empty(t, env.rcv.Of(ids...).Duplicates())
 }
 
-// resources is what the executors of a deployment take.
+// resources is the memory use of a deployment's executors.
 type resources struct{ goroutines, heapMB float64 }
 
 func (env *environment) resources(t *testing.T) (sum resources) {

@@ -16,8 +16,8 @@ import (
 	"github.com/carillon-timer/carillon/e2e/receiver"
 )
 
-// TestKeysGrantOnlyTheirApp: each key does what its scope says, in its own app alone; another's is not
-// there; a revoked one opens nothing any more, at no replica.
+// TestKeysGrantOnlyTheirApp checks that each key allows what its scope says, in its own app only.
+// Resources of another app are not found. No replica accepts a revoked key.
 func TestKeysGrantOnlyTheirApp(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -60,8 +60,8 @@ func TestKeysGrantOnlyTheirApp(t *testing.T) {
 	})
 }
 
-// TestSignaturesVerify: the endpoint checks both signatures of a callback by what it was given when
-// the keys were made, and one after a key is retired.
+// TestSignaturesVerify checks that the endpoint can verify both signatures of a callback with the
+// keys' public data, and one signature after a key is retired.
 func TestSignaturesVerify(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -92,8 +92,8 @@ func TestSignaturesVerify(t *testing.T) {
 	})
 }
 
-// verified returns how many of a callback's signatures hold. It is written by the scheme's text,
-// not by the code that signs.
+// verified returns how many of a callback's signatures are valid. It implements the scheme's text
+// and shares no code with the signer.
 func verified(t *testing.T, r *receiver.Request, secret, public string) int {
 	t.Helper()
 	id, at := r.Header.Get("Webhook-Id"), r.Header.Get("Webhook-Timestamp")

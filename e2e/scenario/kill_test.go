@@ -17,9 +17,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestP2NeverLostWhenServicesAreKilled: under a light load of crons and one-shots one replica of
-// each service in turn is killed by SIGKILL and started again two seconds later, and then all at
-// once: each fire still has one outcome, and only calls in flight are made twice.
+// TestP2NeverLostWhenServicesAreKilled kills one replica of each service in turn by SIGKILL, under
+// a light load of crons and one-shots, and starts it again after two seconds. Then it kills all at
+// once. Each fire has one outcome, and only calls in flight are repeated.
 func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 	t.Parallel()
 	runFaulty(t, func(t *testing.T, env *environment) {
@@ -32,7 +32,7 @@ func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 			if i%4 == 0 {
 				path = "/slow"
 			}
-			// What a slow machine calls late is no misfire: each of them is owed.
+			// A slow machine's late fires are no misfires: each of them must be called.
 			crons = append(
 				crons,
 				env.createCron(
@@ -68,8 +68,8 @@ func TestP2NeverLostWhenServicesAreKilled(t *testing.T) {
 	})
 }
 
-// TestP3DuplicatesOnlyInFlightCalls: an executor is killed while calls are in flight and others wait
-// in its hands. Only the former may come again, and then with the same fire id and key.
+// TestP3DuplicatesOnlyInFlightCalls kills an executor that has calls in flight and other claimed
+// fires. Only the calls in flight may be repeated, with the same fire id and key.
 func TestP3DuplicatesOnlyInFlightCalls(t *testing.T) {
 	t.Parallel()
 	runFaulty(t, func(t *testing.T, env *environment) {
@@ -77,7 +77,7 @@ func TestP3DuplicatesOnlyInFlightCalls(t *testing.T) {
 		done := env.oneShots(t, "done", "/done", repeat(soon(10*time.Second), calls)...)
 		env.settle(t)
 
-		// They are in flight for as long as the story wants.
+		// The calls stay in flight until the script changes.
 		env.rcv.Script("/inflight", receiver.Script{Hang: true, Keep: true})
 		at := soon(10 * time.Second)
 		slow := env.oneShots(t, "slow", "/inflight", repeat(at, calls)...)
@@ -101,19 +101,19 @@ func TestP3DuplicatesOnlyInFlightCalls(t *testing.T) {
 		env.start(t, victim)
 		env.settle(t)
 
-		// The sweep looks for what is open 10 s after its time: what it wrongly repeats comes then.
+		// The sweep runs 10 s after the due instant: its wrong repetitions would come then.
 		pause(t, 16*time.Second)
 		v := env.check(t)
 		require.Empty(t, v.Faults())
-		require.Positive(t, v.Excused, "nothing was in flight at the executor that was killed")
+		require.Positive(t, v.Excused, "the killed executor had no calls in flight")
 		require.LessOrEqual(t, v.Excused, calls+len(begun))
-		require.Len(t, env.rcv.Of(done...), calls, "finished before: never again")
-		t.Logf("%d of %d that were to wait in hand had begun at the kill", len(begun), calls)
+		require.Len(t, env.rcv.Of(done...), calls, "finished calls are not repeated")
+		t.Logf("%d of %d held fires had started at the kill", len(begun), calls)
 		for f, as := range env.rcv.Of(held...).ByFire() {
 			require.True(
 				t,
 				len(as) == 1 || len(begun[f]) > 0,
-				"%s was not begun, and came %d times",
+				"%s had not started, and was called %d times",
 				f,
 				len(as),
 			)
@@ -123,12 +123,12 @@ func TestP3DuplicatesOnlyInFlightCalls(t *testing.T) {
 			require.Equal(t, r.Header.Get("Carillon-Fire-Id"), r.Header.Get("Idempotency-Key"))
 			keys[r.Header.Get("Idempotency-Key")]++
 		}
-		require.Len(t, keys, calls, "a repetition is recognised by its key")
+		require.Len(t, keys, calls, "a repetition has the same key")
 	})
 }
 
-// busiest returns the executor with most calls in flight: tasks of one instant are one batch, which
-// one executor may take whole.
+// busiest returns the executor with the most calls in flight. Tasks of one instant are one batch,
+// which one executor may claim completely.
 func busiest(t *testing.T, env *environment) *cluster.Process {
 	t.Helper()
 	var best *cluster.Process
@@ -143,8 +143,8 @@ func busiest(t *testing.T, env *environment) *cluster.Process {
 	return best
 }
 
-// TestP6AcceptedMeansDurable: an API replica is killed in the midst of creates. What was answered
-// with 2xx rings once; what rings is there to be read.
+// TestP6AcceptedMeansDurable kills an API replica during creates. Each timer that got a 2xx is
+// called once, and each timer that is called can be read.
 func TestP6AcceptedMeansDurable(t *testing.T) {
 	t.Parallel()
 	runFaulty(t, func(t *testing.T, env *environment) {
@@ -171,20 +171,20 @@ func TestP6AcceptedMeansDurable(t *testing.T) {
 					}
 					mu.Unlock()
 					if err != nil {
-						pause(t, 50*time.Millisecond) // nobody listens
+						pause(t, 50*time.Millisecond) // the replica does not listen
 					}
 				}
 			})
 		}
 		pause(t, time.Second)
 		victim := env.Role(cluster.API)[0]
-		env.kill(t, victim) // in a moment between two answers, with others under way
+		env.kill(t, victim) // between two responses, with other requests in flight
 		pause(t, 500*time.Millisecond)
 		cancel()
 		wg.Wait()
 		env.start(t, victim)
 		require.Greater(t, len(accepted), writers)
-		require.Positive(t, refused, "the kill met no call")
+		require.Positive(t, refused, "no request was in flight at the kill")
 		for id := range accepted {
 			env.led.Add(id, at, ledger.Must)
 		}
@@ -195,7 +195,7 @@ func TestP6AcceptedMeansDurable(t *testing.T) {
 				require.NoError(
 					t,
 					err,
-					"something rang that nobody can read: it was never committed",
+					"a timer was called that cannot be read: it was never committed",
 				)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestIntervalKeepsItsPhase: a fixed rate from an anchor rings at anchor + phase + k × every, and
-// keeps to it over a pause.
+// TestIntervalKeepsItsPhase checks that a fixed rate fires at anchor + phase + k × every, also
+// after a pause.
 func TestIntervalKeepsItsPhase(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -46,8 +46,8 @@ func TestIntervalKeepsItsPhase(t *testing.T) {
 	})
 }
 
-// TestFixedDelayWaitsForTheLast: the next fire is due so long after the last one ended, and the
-// chain never ends.
+// TestFixedDelayWaitsForTheLast checks that the next fire is due a delay after the end of the last
+// one, and that the chain does not end.
 func TestFixedDelayWaitsForTheLast(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -91,8 +91,8 @@ func TestFixedDelayWaitsForTheLast(t *testing.T) {
 	})
 }
 
-// TestWindowAndLimitOfFires: nothing is due before start_at or from end_at on, and max_fires is
-// exact though several replicas expand.
+// TestWindowAndLimitOfFires checks that no fire is due before start_at or from end_at on. max_fires
+// is exact although several replicas expand.
 func TestWindowAndLimitOfFires(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -105,7 +105,7 @@ func TestWindowAndLimitOfFires(t *testing.T) {
 		env.led.AddEvery(window, time.Second, from, until, ledger.Must)
 
 		s = client.Cron(everySecond)
-		const most = 25 // more than one expansion: step1 is short
+		const most = 25 // more than one expansion: expandAhead is short
 		s.MaxFires = most
 		limited := env.active(t, "limited", s, "/limited")
 		require.Eventually(
@@ -124,17 +124,17 @@ func TestWindowAndLimitOfFires(t *testing.T) {
 		require.EqualValues(t, most, tm.FiresCreated)
 		require.Empty(t, tm.NextDue)
 		dues := env.rcv.Of(limited).Dues()
-		require.EqualValues(t, (most-1)*1000, dues[most-1]-dues[0], "none was left out")
+		require.EqualValues(t, (most-1)*1000, dues[most-1]-dues[0], "no fire is missing")
 	})
 }
 
-// TestPreviewMatchesFires: what a preview says of a timer is what arrives, with several specs, a
-// zone and a calendar.
+// TestPreviewMatchesFires checks that the previewed fires arrive, with several specs, a zone and a
+// calendar.
 func TestPreviewMatchesFires(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
 		now := time.Now().UTC()
-		// A calendar by which some seconds of the coming minute are not allowed.
+		// A calendar that excludes some seconds of the next minute.
 		gap := soon(6 * time.Second).UTC()
 		_, err := env.api.PutCalendar(
 			t.Context(),
@@ -156,7 +156,7 @@ func TestPreviewMatchesFires(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Len(t, f.Fires, 12)
-		// not over midnight, where the calendar has two ranges.
+		// Not over midnight, where the calendar has two ranges.
 		if now.Day() == gap.Add(time.Minute).Day() {
 			require.NotEmpty(t, f.Excluded)
 		}
@@ -179,7 +179,7 @@ func TestPreviewMatchesFires(t *testing.T) {
 	})
 }
 
-// allowedBut is every time of the day but those from one to another.
+// allowedBut returns all times of the day except those between two instants.
 func allowedBut(from, to time.Time) []client.TimeRange {
 	const clock = "15:04:05"
 	if from.Day() != to.Day() {
@@ -191,7 +191,8 @@ func allowedBut(from, to time.Time) []client.TimeRange {
 	}
 }
 
-// TestJitterIsLateAndNeverEarly: fires run within the jitter after they are due, spread over it.
+// TestJitterIsLateAndNeverEarly checks that fires run within the jitter after their due instant,
+// spread over it.
 func TestJitterIsLateAndNeverEarly(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-timer/carillon/e2e/kube"
 )
 
-// startKube installs the chart. The stories that break things are not for it: package kube deletes
+// startKube installs the chart. Scenarios that inject faults do not run on it: package kube deletes
 // pods.
 func startKube(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error) {
 	s, err := kube.FromEnv()
@@ -29,7 +29,7 @@ func startKube(ctx context.Context, o cluster.Options) (cluster.Cluster, func(),
 	c, err := kube.StartCluster(
 		ctx,
 		s,
-		fmt.Sprintf("stories-%d", time.Now().UnixMilli()),
+		fmt.Sprintf("scenarios-%d", time.Now().UnixMilli()),
 		o,
 		servers,
 	)

@@ -13,17 +13,18 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// Stories mostly wait, so many run at once, whatever the number of processors.
+// parallelScenarios is high, because scenarios mostly wait. It does not depend on the number of
+// CPUs.
 const parallelScenarios = "10"
 
-// expandAhead of the shared clusters: short, so that the migrators expand while the stories run. Clusters
-// of a story's own have the default.
+// expandAhead of the shared clusters is short, so that the migrators expand during the scenarios. A
+// scenario's own cluster has the default.
 const expandAhead = 15 * time.Second
 
-// openNamespace is where timers of the shared clusters may publish.
+// openNamespace is a Pulsar namespace to which timers of the shared clusters may publish.
 const openNamespace = "public/default"
 
-// binDir has the programs under test.
+// binDir has the programs under test, runDir the logs and data of the run.
 var binDir, runDir string
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,7 @@ func run(m *testing.M) int {
 	}
 	var err error
 	if runDir, err = os.MkdirTemp(failures(), time.Now().UTC().Format("150405-")); err != nil {
-		fmt.Fprintln(os.Stderr, "making a directory for logs:", err)
+		fmt.Fprintln(os.Stderr, "creating the log directory:", err)
 		return 1
 	}
 	if binDir = os.Getenv("CARILLON_BIN"); binDir == "" {
@@ -57,7 +58,7 @@ func run(m *testing.M) int {
 		r.close()
 	}
 	if os.Getenv("CARILLON_BIN") == "" {
-		_ = os.RemoveAll(binDir) // large, and quickly built again
+		_ = os.RemoveAll(binDir) // large, and quick to build again
 	}
 	if code == 0 && os.Getenv("CARILLON_E2E_KEEP") == "" {
 		_ = os.RemoveAll(runDir)
@@ -67,7 +68,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// failures is where runs leave their logs; git ignores it.
+// failures returns the directory for logs, which git ignores.
 func failures() string {
 	dir, err := filepath.Abs("failures")
 	if err != nil {
@@ -85,16 +86,16 @@ type runner struct {
 	start       func(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error)
 
 	mu     sync.Mutex
-	shared map[bool]*sharedCluster // by whether stories may break it
+	shared map[bool]*sharedCluster // by whether scenarios may inject faults
 }
 
-// sharedCluster is a deployment that several stories use.
+// sharedCluster is a deployment that several scenarios use.
 type sharedCluster struct {
 	once  sync.Once
 	c     cluster.Cluster
 	end   func()
 	err   error
-	fault sync.Mutex // stories that break something take turns
+	fault sync.Mutex // scenarios that inject faults take turns
 }
 
 var runners = []*runner{
@@ -102,8 +103,8 @@ var runners = []*runner{
 	{name: "real", start: startReal},
 }
 
-// Kubernetes is there where somebody asked for it.
-func init() { //nolint:gochecknoinits // the list of runners is what every story goes through
+// Kubernetes runs only on request.
+func init() { //nolint:gochecknoinits // every scenario uses the list of runners
 	if os.Getenv("CARILLON_E2E_KUBE") != "" {
 		runners = append(
 			runners,
@@ -117,7 +118,7 @@ func init() { //nolint:gochecknoinits // the list of runners is what every story
 	}
 }
 
-// share returns the cluster that stories share, started by the first that asks.
+// share returns the cluster that scenarios share. The first caller starts it.
 func (r *runner) share(broken bool) *sharedCluster {
 	r.mu.Lock()
 	if r.shared == nil {
@@ -146,11 +147,11 @@ func (r *runner) share(broken bool) *sharedCluster {
 	return s
 }
 
-// run starts a cluster in a directory of its own below the run's.
+// run starts a cluster in its own directory below the run's.
 func (r *runner) run(name string, o cluster.Options) (cluster.Cluster, func(), error) {
 	o.Bin, o.Dir = binDir, filepath.Join(runDir, name)
 	if err := os.MkdirAll(o.Dir, 0o750); err != nil { //nolint:mnd // ours alone
-		return nil, nil, fmt.Errorf("making a directory for logs: %w", err)
+		return nil, nil, fmt.Errorf("creating the log directory: %w", err)
 	}
 	return r.start(context.Background(), o)
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestP1NeverEarlyEachSecondForAMinute: three timers ring each second or every other one for a
-// minute, over the border of a minute and over several expansions: none missing, early or repeated.
+// TestP1NeverEarlyEachSecondForAMinute checks three timers with a fire each second, or every other
+// second, for a minute. That spans a change of minute and several expansions. No fire is missing,
+// early or repeated.
 func TestP1NeverEarlyEachSecondForAMinute(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -44,23 +45,23 @@ func TestP1NeverEarlyEachSecondForAMinute(t *testing.T) {
 	})
 }
 
-// TestP1NeverEarlyAThousandAtOnce: 1,000 one-shots at the same second.
+// TestP1NeverEarlyAThousandAtOnce checks 1,000 one-shots in the same second.
 func TestP1NeverEarlyAThousandAtOnce(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
-		env.oneShots(t, "herd", "/herd", repeat(soon(30*time.Second), 1000)...)
+		env.oneShots(t, "burst", "/burst", repeat(soon(30*time.Second), 1000)...)
 		v := env.settle(t)
 		require.Equal(t, 1000, v.Delivered)
 	})
 }
 
-// TestP9ReplicasShareTheWork: with two replicas of every service each fire happens once, and no
-// service leaves all work to one of its replicas.
+// TestP9ReplicasShareTheWork checks, with two replicas of every service, that each fire happens
+// once and that no replica is idle.
 func TestP9ReplicasShareTheWork(t *testing.T) {
 	t.Parallel()
 	for _, r := range runners {
 		if r.name == "allinone" {
-			continue // it is one process
+			continue // one process has all roles
 		}
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -69,10 +70,10 @@ func TestP9ReplicasShareTheWork(t *testing.T) {
 				before := made(t, env)
 				at := soon(20 * time.Second)
 				env.oneShots(t, "spread", "/share", spread(at, 10*time.Second, 400)...)
-				env.oneShots(t, "herd", "/share", repeat(at.Add(3*time.Second), 200)...)
+				env.oneShots(t, "burst", "/share", repeat(at.Add(3*time.Second), 200)...)
 				env.settle(t)
 				for i, n := range made(t, env) {
-					require.Greater(t, n, before[i], "executor %d made no callback", i)
+					require.Greater(t, n, before[i], "executor %d made no call", i)
 				}
 			})
 		})
@@ -91,8 +92,7 @@ func made(t *testing.T, env *environment) []float64 {
 	return n
 }
 
-// TestP4LatenessIsMeasured: every fire that was called is in the histogram that alerts and people
-// read.
+// TestP4LatenessIsMeasured checks that the lateness histogram counts every called fire.
 func TestP4LatenessIsMeasured(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -114,19 +114,18 @@ func TestP4LatenessIsMeasured(t *testing.T) {
 			seen.Milliseconds(),
 			fires[0].LatenessMS,
 			2,
-			"the history says how late it was",
+			"the history has the lateness",
 		)
 	})
 }
 
-// TestP4DirectDispatchAndBeyondHorizon: a timer that is due before the next round of the machinery
-// is not found by the sweep only, and neither is one that lies beyond what is expanded when it is
-// made.
+// TestP4DirectDispatchAndBeyondHorizon checks a timer that is due before the next poll, and one
+// that is due beyond the expansion horizon. Neither may wait for the sweep.
 func TestP4DirectDispatchAndBeyondHorizon(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
 		now := time.Now().Truncate(time.Millisecond)
-		// These are due when they are made, whenever that is (or a moment later).
+		// These are due at their creation, or a moment later.
 		past := env.active(t, "past", client.At(now.Add(-time.Hour)), "/ahead")
 		soonest := env.active(
 			t,
@@ -151,7 +150,7 @@ func TestP4DirectDispatchAndBeyondHorizon(t *testing.T) {
 				20*time.Millisecond,
 			)
 			due := time.UnixMilli(env.rcv.Of(id)[0].Fire.DueMS)
-			require.False(t, due.Before(now), "one in the past is due at its activation")
+			require.False(t, due.Before(now), "a one-shot in the past is due at its activation")
 			require.False(t, due.After(made.Add(2*time.Second+clockTolerance)))
 			env.led.Add(id, due, ledger.Must)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// createCron makes a timer that rings each second by the given policies.
+// createCron creates a timer that fires each second, with the given policies.
 func (env *environment) createCron(
 	t *testing.T,
 	name, path string,
@@ -37,7 +37,7 @@ func (env *environment) createCron(
 	return tm.TimerID()
 }
 
-// checkSerial checks that no call began before the one before it was answered.
+// oneAtATime checks that no call starts before the previous one was answered.
 func oneAtATime(t *testing.T, calls receiver.Arrivals) {
 	t.Helper()
 	calls.Sort()
@@ -54,8 +54,8 @@ func oneAtATime(t *testing.T, calls receiver.Arrivals) {
 	}
 }
 
-// TestConcurrencyLetsOneRun: an endpoint takes longer than the distance of the fires; by every
-// policy but allow one call runs at a time, and the history says what became of the others.
+// TestConcurrencyLetsOneRun checks an endpoint that takes longer than the time between fires. Under
+// every policy except allow one call runs at a time, and the history explains the other fires.
 func TestConcurrencyLetsOneRun(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -86,16 +86,16 @@ func TestConcurrencyLetsOneRun(t *testing.T) {
 				)
 				calls := env.rcv.Of(id)
 				oneAtATime(t, calls[:len(calls)-1])
-				// Who waits goes in order of due. On a machine that is out of breath two that are
-				// due at nearly the same time may ask in another order.
+				// Waiting fires run in the order of their due instants. On a slow machine two that
+				// are due at nearly the same time may ask in another order.
 				latest := int64(0)
 				for _, c := range calls {
 					require.Greater(t, c.Fire.DueMS, latest-2500)
 					latest = max(latest, c.Fire.DueMS)
 				}
 
-				// What waits when the timer is deactivated is explained, and a quick endpoint needs
-				// no policy.
+				// Fires that wait when the timer is deactivated get an outcome. With a quick
+				// endpoint no policy applies.
 				env.rcv.Script("/slow", receiver.Script{})
 				before := len(env.rcv.Of(id))
 				require.Eventually(
@@ -110,7 +110,8 @@ func TestConcurrencyLetsOneRun(t *testing.T) {
 	}
 }
 
-// TestConcurrencyCancelsThePrevious: a fire that is still being retried gives way to the next.
+// TestConcurrencyCancelsThePrevious checks that the next fire cancels one that is still being
+// retried.
 func TestConcurrencyCancelsThePrevious(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -139,9 +140,9 @@ func TestConcurrencyCancelsThePrevious(t *testing.T) {
 	})
 }
 
-// TestMisfirePolicies: everything is down for a while. What was due meanwhile is called each, once
-// for all, or not at all, and everything is explained. Once with fires that had been expanded
-// before, once with instants that nobody had expanded.
+// TestMisfirePolicies stops the whole deployment for a while. The fires due meanwhile are called
+// each, once for all, or not at all, and each has an outcome. One run has expanded fires, another
+// has instants that no process had expanded.
 func TestMisfirePolicies(t *testing.T) {
 	t.Parallel()
 	for name, expandAhead := range map[string]string{"expanded": "60m", "not expanded": "10s"} {
@@ -208,7 +209,7 @@ func misfires(t *testing.T, env *environment) {
 	up := time.Now()
 	env.start(t, env.Processes()...)
 
-	// Every instant of the outage that was past its grace when the first process came back.
+	// Every instant of the outage whose grace was over when the first process came back.
 	from, to := down.UnixMilli(), up.Add(-grace-clockTolerance).UnixMilli()
 	var missed []int64
 	for due := (from + 999) / 1000 * 1000; due < to; due += 1000 {
@@ -251,7 +252,7 @@ func misfires(t *testing.T, env *environment) {
 			func() bool { return len(env.rcv.Of(id)) >= seen+3 },
 			patience,
 			50*time.Millisecond,
-			"%s rings on",
+			"%s is still called",
 			policy,
 		)
 	}
@@ -261,8 +262,8 @@ func misfires(t *testing.T, env *environment) {
 			func(a receiver.Arrival) bool { return a.Lateness() > than },
 		)
 	}
-	require.True(t, late("fire_once", grace), "there is a catch-up")
-	require.False(t, late("skip", grace+10*time.Second), "there is none")
+	require.True(t, late("fire_once", grace), "no call caught up")
+	require.False(t, late("skip", grace+10*time.Second), "a late fire was called")
 	require.Equal(t, len(missed), called("fire_all"))
 	require.IsIncreasing(
 		t,

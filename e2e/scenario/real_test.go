@@ -9,8 +9,8 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// starting lets one cluster start at a time: several at once ask one broker for hundreds of topics,
-// and on a busy machine none is ready in time.
+// starting lets one cluster start at a time. Several would ask one broker for hundreds of topics at
+// once, and on a busy machine none would be ready in time.
 var starting sync.Mutex
 
 func startReal(ctx context.Context, o cluster.Options) (cluster.Cluster, func(), error) {

@@ -15,9 +15,9 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestP10EmbeddedSurvivesItsRestart: the all-in-one is ended with calls in flight, stays down while
-// fires fall due, and starts again on its data. Nothing is lost; an orderly end repeats nothing, a
-// kill only what was in flight.
+// TestP10EmbeddedSurvivesItsRestart stops the all-in-one with calls in flight, keeps it down while
+// fires fall due, and starts it on its data. No fire is lost. An orderly stop repeats no call, a
+// kill only those in flight.
 func TestP10EmbeddedSurvivesItsRestart(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *environment){
@@ -76,7 +76,7 @@ func restart(t *testing.T, env *environment, end func(*testing.T, *environment))
 		5*time.Millisecond,
 	)
 	end(t, env)
-	require.False(t, env.Processes()[0].Running(), "it runs on")
+	require.False(t, env.Processes()[0].Running(), "the process is still running")
 	pauseUntil(t, at.Add(time.Second+down))
 	env.start(t, env.Processes()...)
 	pause(t, 5*time.Second)
@@ -88,7 +88,7 @@ func restart(t *testing.T, env *environment, end func(*testing.T, *environment))
 	}
 	env.led.AddEvery(inactive, time.Second, active, now, ledger.Not)
 	env.settle(t)
-	pauseUntil(t, at.Add(down+14*time.Second)) // what the sweep repeats comes 10 s late
+	pauseUntil(t, at.Add(down+14*time.Second)) // repetitions by the sweep come 10 s late
 	v := env.check(t)
 	require.Empty(t, v.Faults())
 	require.LessOrEqual(t, v.Excused, len(inflight)+2*len(crons))

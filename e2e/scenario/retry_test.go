@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// TestThirdAttemptSucceeds: an endpoint answers 500 twice, then 200: one fire, three attempts of
-// the same id.
+// TestThirdAttemptSucceeds checks an endpoint that answers 500 twice, then 200: one fire with three
+// attempts of the same id.
 func TestThirdAttemptSucceeds(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -52,8 +52,8 @@ func TestThirdAttemptSucceeds(t *testing.T) {
 	})
 }
 
-// TestLongRetryWaitReleasesFire: a wait of more than 5 s gives the fire back to the machinery, and its
-// later attempts come all the same.
+// TestLongRetryWaitReleasesFire checks that a wait of more than 5 s releases the fire, and that its
+// later attempts come.
 func TestLongRetryWaitReleasesFire(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -77,7 +77,7 @@ func TestLongRetryWaitReleasesFire(t *testing.T) {
 	})
 }
 
-// TestExhaustedAttemptsAreDeadLettered: outcome failed, and a message for the operators.
+// TestExhaustedAttemptsAreDeadLettered checks the outcome failed and the dead letter.
 func TestExhaustedAttemptsAreDeadLettered(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -112,10 +112,10 @@ func TestExhaustedAttemptsAreDeadLettered(t *testing.T) {
 		require.Equal(t, "out of order", f.AttemptLog[2].Excerpt)
 
 		if env.Servers() == nil {
-			return // nobody outside can look at the embedded bus
+			return // tests cannot read the embedded bus
 		}
-		// Others take theirs from the topic meanwhile, and a look that counts the messages misses
-		// one for each that is gone: look again.
+		// Other tests remove their dead letters meanwhile. Counting the messages misses one for
+		// each removed, so count again.
 		for _, id := range []timer.ID{broken, hangs.TimerID()} {
 			require.Eventually(t, func() bool {
 				dead, err := env.Servers().DeadLetters(t.Context())

@@ -17,8 +17,9 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// TestStartsBeforeItsServers: every service that is started while MySQL, Redis and Pulsar are away
-// waits, says in /readyz for which, and works when they are there.
+// TestStartsBeforeItsServers checks every service that starts while MySQL, Redis and Pulsar are
+// unavailable. It waits, names in /readyz the server that it waits for, and works once they are
+// available.
 func TestStartsBeforeItsServers(t *testing.T) {
 	t.Parallel()
 	overServers := runnerNamed("real")
@@ -42,7 +43,7 @@ func TestStartsBeforeItsServers(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(c.Close)
 
-		// The api opens its port when it can serve; the others are looked at while they wait.
+		// The api opens its port when it can serve. The other services are checked while they wait.
 		ctx, cancel := context.WithTimeout(t.Context(), cluster.ReadyTimeout)
 		defer cancel()
 		api := make(chan error, 1)
@@ -54,11 +55,11 @@ func TestStartsBeforeItsServers(t *testing.T) {
 				says := strings.ToLower(p.Unready(ctx))
 				return strings.Contains(says, "mysql") || strings.Contains(says, "pulsar") ||
 					strings.Contains(says, "redis")
-			}, patience, 50*time.Millisecond, "%s does not say for what it waits", r)
+			}, patience, 50*time.Millisecond, "%s does not name the server that it waits for", r)
 		}
 		pause(t, 2*time.Second)
 		for _, p := range c.Processes() {
-			require.True(t, p.Running(), "%s gave up\n%s", p.Name, p.Tail(5))
+			require.True(t, p.Running(), "%s exited\n%s", p.Name, p.Tail(5))
 		}
 		for _, p := range links.All() {
 			require.NoError(t, p.Heal())
@@ -76,8 +77,8 @@ func TestStartsBeforeItsServers(t *testing.T) {
 	})
 }
 
-// TestRejectsInvalidSettings: a wrong setting is one clear line that names it, and an exit code
-// that is not 0.
+// TestRejectsInvalidSettings checks that an invalid setting leads to one clear line that names it,
+// and to a non-zero exit code.
 func TestRejectsInvalidSettings(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{
@@ -93,16 +94,16 @@ func TestRejectsInvalidSettings(t *testing.T) {
 		args []string
 		says string
 	}{
-		"a DSN that is none":    {map[string]string{"CARILLON_MYSQL_DSN": "nonsense"}, nil, "mysql-dsn"},
-		"a broker that is none": {map[string]string{"CARILLON_PULSAR_URL": "ftp://x"}, nil, "pulsar-url"},
+		"an invalid DSN":        {map[string]string{"CARILLON_MYSQL_DSN": "nonsense"}, nil, "mysql-dsn"},
+		"an invalid broker URL": {map[string]string{"CARILLON_PULSAR_URL": "ftp://x"}, nil, "pulsar-url"},
 		"an unknown flag":       {nil, []string{"-no-such-flag"}, "no-such-flag"},
-		"a value of no use":     {nil, []string{"-expand-ahead", "soon"}, "expand-ahead"},
+		"an invalid value":      {nil, []string{"-expand-ahead", "soon"}, "expand-ahead"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range cluster.Roles() {
 				if tt.says == "expand-ahead" && r == cluster.Executor {
-					continue // it has no such setting
+					continue // the service has no such setting
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
@@ -119,7 +120,7 @@ func TestRejectsInvalidSettings(t *testing.T) {
 					cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%s", k, v))
 				}
 				err := cmd.Run()
-				require.NoError(t, ctx.Err(), "%s did not end: %s", r, &stderr)
+				require.NoError(t, ctx.Err(), "%s did not exit: %s", r, &stderr)
 				var exit *exec.ExitError
 				require.ErrorAs(t, err, &exit, "%s: %s", r, &stderr)
 				lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")

@@ -19,7 +19,7 @@ import (
 	carillonv1 "github.com/carillon-timer/carillon/proto/gen/carillon/v1"
 )
 
-// rpcReceiver implements the published service. Its first answer is that it is unavailable.
+// rpcReceiver implements the published gRPC service. Its first answer is that it is unavailable.
 type rpcReceiver struct {
 	carillonv1.UnimplementedCallbackServer
 
@@ -37,7 +37,7 @@ func (r *rpcReceiver) Deliver(
 	md, _ := metadata.FromIncomingContext(ctx)
 	r.got, r.metas = append(r.got, q), append(r.metas, md)
 	if len(r.got) == 1 {
-		return nil, status.Error(codes.Unavailable, "the shop is closed")
+		return nil, status.Error(codes.Unavailable, "unavailable at first")
 	}
 	return &carillonv1.DeliverResponse{Message: "thank you"}, nil
 }
@@ -57,8 +57,8 @@ func (r *rpcReceiver) start(t *testing.T, host string) (addr string) {
 	return ln.Addr().String()
 }
 
-// TestAllTargetsReceiveFire: one by HTTP and one by gRPC, which takes it on its second attempt only;
-// the other is called once.
+// TestAllTargetsReceiveFire checks one HTTP and one gRPC target. The gRPC one succeeds at the
+// second attempt, and the HTTP one is called once.
 func TestAllTargetsReceiveFire(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -115,7 +115,8 @@ func TestAllTargetsReceiveFire(t *testing.T) {
 	})
 }
 
-// TestAnyTargetReceivesFire: the first is not there, so the second is called, in the same attempt.
+// TestAnyTargetReceivesFire checks that the second target is called in the same attempt if the
+// first is unreachable.
 func TestAnyTargetReceivesFire(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -141,8 +142,8 @@ func TestAnyTargetReceivesFire(t *testing.T) {
 	})
 }
 
-// TestPulsarTopicTarget: on the deployment's own Pulsar, where the operator lets timers publish; in
-// other places the API refuses it.
+// TestPulsarTopicTarget publishes to the deployment's own Pulsar, in a namespace that the operator
+// allows. The API refuses other namespaces.
 func TestPulsarTopicTarget(t *testing.T) {
 	t.Parallel()
 	r := runnerNamed("real")

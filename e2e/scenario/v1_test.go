@@ -16,8 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// v1 sends a body to the letter, as a caller does that knows nothing of this repository, and
-// returns status and answer.
+// v1 sends a literal body, as an existing caller does, and returns the status and the answer.
 func v1(t *testing.T, env *environment, method, path, body string) (int, map[string]any) {
 	t.Helper()
 	q, err := http.NewRequestWithContext(
@@ -43,14 +42,14 @@ func v1(t *testing.T, env *environment, method, path, body string) (int, map[str
 		t,
 		resp.StatusCode/100 == 2,
 		code == 0,
-		"status %d and code say different things: %s",
+		"status %d and code differ: %s",
 		resp.StatusCode,
 		b,
 	)
 	return resp.StatusCode, a
 }
 
-// TestV1AsExistingCallersUseIt walks through every call of v1.
+// TestV1AsExistingCallersUseIt makes every call of v1.
 func TestV1AsExistingCallersUseIt(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
@@ -83,7 +82,7 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 		id := timer.ID(a["id"].(float64))
 		require.Less(t, int64(id), int64(1)<<53)
 		status, a = v1(t, env, "POST", "/def", def)
-		require.Equal(t, 200, status, "the same again: %v", a)
+		require.Equal(t, 200, status, "a repeated request: %v", a)
 		require.InDelta(t, float64(id), a["id"], 0)
 		status, _ = v1(t, env, "POST", "/def", strings.Replace(def, "PUT", "POST", 1))
 		require.Equal(t, 409, status, "the name with another definition")
@@ -144,7 +143,7 @@ func TestV1AsExistingCallersUseIt(t *testing.T) {
 	})
 }
 
-// TestV1RefusesBadInput: each with a message that names what is wrong.
+// TestV1RefusesBadInput checks that each message names the error.
 func TestV1RefusesBadInput(t *testing.T) {
 	t.Parallel()
 	runOnAll(t, func(t *testing.T, env *environment) {
