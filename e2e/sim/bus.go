@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// gatedBus is what one process has of the bus. What the broker does wrong, it does by itself.
+// gatedBus is one process's access to the bus. The broker injects its own faults.
 type gatedBus struct {
 	p *process
 }
@@ -58,8 +58,8 @@ func (b *gatedBus) Subscribe(
 	})
 }
 
-// trackTasks notes the fires whose tasks a handler gets, and returns what looks at those that it
-// acknowledges.
+// trackTasks records the fires whose tasks a handler gets. It returns a function that checks the
+// fires of the acknowledged tasks.
 func (p *process) trackTasks(
 	topic bus.Topic,
 	batch []bus.Message,
@@ -71,7 +71,7 @@ func (p *process) trackTasks(
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range batch {
-		tasks[i], _ = taskwire.Decode(batch[i].Payload) // one that cannot be read is of no fire
+		tasks[i], _ = taskwire.Decode(batch[i].Payload) // an undecodable task has no fire
 		p.tasks[tasks[i].FireID]++
 	}
 	return func(errs []error) {
@@ -93,19 +93,19 @@ func (p *process) trackTasks(
 	}
 }
 
-// redeliveredWithin is how long a task that was not acknowledged can be away, and longer.
+// redeliveredWithin is longer than the broker keeps an unacknowledged task before its redelivery.
 const redeliveredWithin = 15 * time.Second
 
-// noteNack notes that a task of a fire was not acknowledged: it comes again.
+// noteNack records that a task of a fire was not acknowledged, so that the broker redelivers it.
 func (env *Environment) noteNack(id timer.FireID) {
 	env.mu.Lock()
 	defer env.mu.Unlock()
 	env.nackedAt[id] = time.Now()
 }
 
-// checkAcked looks whether a task that is acknowledged, and so will not come again, has its fire in
-// somebody's hands: claimed, finished, or given back since for another dispatch. A copy of it may
-// be under way.
+// checkAcked checks the fire of an acknowledged task, which does not come again. A process must
+// have claimed or finished the fire, or released it for another dispatch. It skips fires with a
+// recent nack, because another copy of the task may be in transit.
 func (p *process) checkAcked(task *timer.Fire) {
 	p.env.mu.Lock()
 	nackedAt := p.env.nackedAt[task.FireID]
@@ -115,7 +115,7 @@ func (p *process) checkAcked(task *timer.Fire) {
 	}
 	rec, err := p.env.store.Fire(context.Background(), app, task.FireID)
 	if err == nil && rec.Open != nil && rec.Open.Owner == 0 && rec.Open.Rev == task.Rev {
-		p.env.failf("%s acknowledges the task of %s, and nobody has claimed it", p, task.FireID)
+		p.env.failf("%s acknowledges the task of %s, and no process has claimed it", p, task.FireID)
 	}
 }
 

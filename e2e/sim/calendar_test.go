@@ -34,9 +34,9 @@ import (
 	"github.com/carillon-timer/carillon/services/trigger"
 )
 
-// TestCalendarBoundaries lets a timer be created through the API some time before a change of summer time,
-// the end of a month or of a year, and looks at which instants the callbacks come: the whole
-// pipeline, in a bubble whose clock is put forward from the year 2000.
+// TestCalendarBoundaries creates a timer through the API shortly before a change of summer time,
+// the end of a month, or of a year, and checks the instants of its calls. It runs the whole
+// pipeline in a bubble whose clock is moved forward from the year 2000.
 func TestCalendarBoundaries(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -104,7 +104,7 @@ func TestCalendarBoundaries(t *testing.T) {
 	}
 }
 
-// callRecorder are the calls that came.
+// callRecorder records the instants of calls.
 type callRecorder struct {
 	mu  sync.Mutex
 	now func() time.Time
@@ -118,7 +118,7 @@ func (n *callRecorder) Call(context.Context, *callback.Request) callback.Result 
 	return callback.Result{Class: callback.Success, StatusCode: http.StatusOK}
 }
 
-// offsetBus is a bus whose clock is the deployment's.
+// offsetBus is a bus with the deployment's clock.
 type offsetBus struct {
 	*membus.Bus
 
@@ -138,7 +138,8 @@ func (d offsetBus) Subscribe(
 	})
 }
 
-// runPipeline runs all five services for a while from an instant on and returns when a timer was called.
+// runPipeline runs all five services for a duration from an instant on and returns the instants at
+// which a timer was called.
 func runPipeline(
 	t *testing.T,
 	from time.Time,
@@ -268,7 +269,7 @@ func runPipeline(
 	return slices.Clone(called.at)
 }
 
-// handlerTransport brings requests to a handler.
+// handlerTransport sends requests to a handler.
 type handlerTransport struct{ http.Handler }
 
 func (h handlerTransport) RoundTrip(q *http.Request) (*http.Response, error) {

@@ -15,29 +15,29 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Result is what a run found.
+// Result is the result of a run.
 type Result struct {
 	Verdict       ledger.Verdict
-	Broken        []string // every promise that did not hold
+	Broken        []string // every broken promise
 	Simulated     time.Duration
 	Log           []byte
 	Interruptions int
-	Deferred      int // how often a fire was put off by limits
+	Deferred      int // how often limits deferred a fire
 }
 
 const (
-	checkInterval = 30 * time.Second // between looks whether all is done
-	settleTimeout = 20 * time.Minute // after which what is not done is lost
-	// clockTolerance is how early, by true time, an executor's corrected clock may make a call.
+	checkInterval = 30 * time.Second // between checks for completion
+	settleTimeout = 20 * time.Minute // after which unfinished fires count as lost
+	// clockTolerance is how early, by true time, an executor's corrected clock may start a call.
 	clockTolerance = 600 * time.Millisecond
-	// pauseEndDelay is how much later a fire may be that is due just after the end of a pause: its row
-	// is made when a migrator notices that.
+	// pauseEndDelay is the additional lateness of a fire that is due just after the end of a pause:
+	// a migrator first has to notice the end and create the fire's row.
 	pauseEndDelay = time.Second
-	// changeDeadline is how long after a deactivation a call may start (P5).
+	// changeDeadline is how long after a deactivation calls may still start (P5).
 	changeDeadline = time.Second
 )
 
-// settle waits until every fire has come to its end, and compares.
+// settle waits until every fire has ended, and checks the results.
 func (env *Environment) settle(t *testing.T) *Result {
 	t.Helper()
 	res := &Result{}
@@ -71,7 +71,7 @@ func (r *Result) complete(env *Environment) {
 	r.Log = env.log.b.Bytes()
 }
 
-// compare holds what happened against what must have happened.
+// compare returns the ledger and the evidence, and checks the policies.
 func (env *Environment) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) {
 	t.Helper()
 	env.recorder.mu.Lock()
@@ -107,7 +107,7 @@ func (env *Environment) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) 
 			continue
 		}
 		env.addDuties(led, o, &h, outcomes.byFire)
-		if o.lockEffects() {
+		if o.ordered() {
 			led.InOrder(h.id, o.lateAfter()+2*clockTolerance) // by the clocks of two executors
 		}
 	}
@@ -116,7 +116,7 @@ func (env *Environment) compare(t *testing.T) (*ledger.Ledger, ledger.Evidence) 
 
 type outcomes struct {
 	list   []ledger.Outcome
-	byFire map[int64]timer.Outcome // by due
+	byFire map[int64]timer.Outcome // by due instant
 }
 
 func (env *Environment) outcomesOf(t *testing.T, o *timerPlan, h *history) outcomes {
@@ -149,7 +149,7 @@ func (env *Environment) outcomesOf(t *testing.T, o *timerPlan, h *history) outco
 	}
 }
 
-// addDuties writes into the ledger what one timer owes, by the exact history of its status.
+// addDuties adds one timer's duties to the ledger, by the exact history of its status.
 func (env *Environment) addDuties(
 	led *ledger.Ledger,
 	o *timerPlan,
@@ -192,7 +192,7 @@ func (env *Environment) addDuties(
 	}
 }
 
-// reasonOf returns why a fire is skipped that is due while its timer has a status.
+// reasonOf returns the skip reason of a fire that is due while its timer has a status.
 func reasonOf(s timer.Status) timer.Reason {
 	switch s {
 	case timer.StatusPaused:
@@ -204,9 +204,9 @@ func reasonOf(s timer.Status) timer.Reason {
 	return timer.ReasonInactive
 }
 
-// addOneShotDuty writes into the ledger what a one-shot owes: one call, at its instant, or when its
-// timer is active again after that. The fire has either instant then: the first where it was made
-// before the timer was switched off.
+// addOneShotDuty adds a one-shot's duty to the ledger: one call, at its instant, or at its timer's
+// next activation after that. In the second case the fire has either instant: the first if it was
+// created before the deactivation.
 func (env *Environment) addOneShotDuty(
 	led *ledger.Ledger,
 	o *timerPlan,
@@ -223,7 +223,7 @@ func (env *Environment) addOneShotDuty(
 		due = first + o.delay.Milliseconds()
 	}
 	if due >= env.startTime.Add(env.plan.Length).UnixMilli() {
-		return // created so late that it is due when nothing is watched any more
+		return // created so late that it is due after the end of the run
 	}
 	i := h.at(due)
 	if h.changes[i].status == timer.StatusActive {
@@ -243,8 +243,7 @@ func (env *Environment) addOneShotDuty(
 	led.Add(h.id, time.UnixMilli(due), env.notDue(due, h.changes[i].at))
 }
 
-// dueInstants returns the instants of a cron from one instant on and before another, by the version
-// that holds at each.
+// dueInstants returns a cron's instants in [from, to), by the version that holds at each.
 func dueInstants(o *timerPlan, h *history, from, to int64) (dues []int64) {
 	step, anchor := o.step.Milliseconds(), int64(0)
 	if o.every {
@@ -267,8 +266,9 @@ func dueInstants(o *timerPlan, h *history, from, to int64) (dues []int64) {
 	return dues
 }
 
-// softenDuty softens what a fire owes: one that was due while its timer was active is called, whatever
-// came of the timer afterwards, but where the timer was deleted, or its policies want no call.
+// softenDuty returns the duty of a fire that was due while its timer was active. It must be called,
+// whatever happens to the timer later. If the timer was deleted, or a policy skipped the fire, it
+// may be called.
 func (env *Environment) softenDuty(
 	d ledger.Duty,
 	due int64,
@@ -281,8 +281,8 @@ func (env *Environment) softenDuty(
 	return d
 }
 
-// notDue is what a fire owes that was due while its timer was not active: nothing, though one that
-// was due within a second of that may be called.
+// notDue returns the duty of a fire that was due while its timer was not active. It must not be
+// called, except within the change deadline.
 func (env *Environment) notDue(due, since int64) ledger.Duty {
 	if due <= since+changeDeadline.Milliseconds() {
 		return ledger.May
@@ -290,7 +290,7 @@ func (env *Environment) notDue(due, since int64) ledger.Duty {
 	return ledger.Not
 }
 
-// checkP5 looks whether each call was of a timer that was active within the last second.
+// checkP5 checks that each call's timer was active within the last second.
 func (env *Environment) checkP5(e ledger.Evidence) {
 	for _, a := range e.Arrivals {
 		h := env.observer.byID[a.Fire.Timer]
@@ -326,11 +326,11 @@ func (env *Environment) checkP5(e ledger.Evidence) {
 	}
 }
 
-// checkLateness looks whether first calls were as late as the plan's faults explain, and no later.
+// checkLateness checks that first calls were no later than the plan's faults explain.
 func (env *Environment) checkLateness(e ledger.Evidence) {
 	seen := make(map[timer.FireID]bool)
 	waits := make(map[timer.ID]bool)       // timers whose fires wait for each other
-	fixed := make(map[timer.ID]*timerPlan) // those with a fixed delay
+	fixed := make(map[timer.ID]*timerPlan) // timers with a fixed delay
 	for i := range env.plan.Timers {
 		o := &env.plan.Timers[i]
 		h, ok := env.observer.historyOf(o.name)
@@ -341,10 +341,11 @@ func (env *Environment) checkLateness(e ledger.Evidence) {
 			fixed[h.id] = o
 		}
 	}
-	ends := make(map[timer.ID]time.Time) // of the latest call of a fixed delay
+	ends := make(map[timer.ID]time.Time) // end of the latest call of a fixed delay
 	for _, a := range e.Arrivals {
 		due := time.UnixMilli(a.Fire.DueMS)
-		// a delay after the end of the last call, also where a chain has begun anew meanwhile.
+		// It is due a delay after the end of the last call, also if a new chain has started
+		// meanwhile.
 		if o := fixed[a.Fire.Timer]; o != nil {
 			if after := ends[a.Fire.Timer].Add(o.step); after.After(due) && !seen[a.Fire] {
 				due = after
@@ -358,19 +359,19 @@ func (env *Environment) checkLateness(e ledger.Evidence) {
 		seen[a.Fire] = true
 		h := env.observer.byID[a.Fire.Timer]
 		if h != nil && !h.activeThroughout(a.Fire.DueMS, a.Arrived().UnixMilli()) {
-			continue // it waited for its timer
+			continue // the fire waited for its timer
 		}
 		may, late := env.maxLateness(due), a.Lateness()-due.Sub(time.UnixMilli(a.Fire.DueMS))
 		if may > 0 && h != nil && h.pauseEnded(a.Fire.DueMS) {
 			may += pauseEndDelay
 		}
 		if may > 0 && late > may {
-			env.failf("%s is %s late, and may be %s", a.Fire, late, may)
+			env.failf("%s is %s late, allowed are %s", a.Fire, late, may)
 		}
 	}
 }
 
-// maxLateness returns how late a first call may be; 0 is no bound.
+// maxLateness returns how late a first call may be; 0 is no limit.
 func (env *Environment) maxLateness(due time.Time) time.Duration {
 	if env.maybeDeferred(due) {
 		return 0
@@ -387,11 +388,11 @@ func (env *Environment) maxLateness(due time.Time) time.Duration {
 	return may
 }
 
-// Summary is a line about a run.
+// Summary describes the result in a line.
 func (r *Result) Summary() string {
 	v := &r.Verdict
 	return fmt.Sprintf(
-		"%s simulated, due %d, called %d, delivered %d, failed %d, skipped %v, excused %d, cuts %d, parked %d, lateness p50 %s p99 %s max %s%s",
+		"%s simulated, due %d, called %d, delivered %d, failed %d, skipped %v, excused %d, interruptions %d, deferred %d, lateness p50 %s p99 %s max %s%s",
 		r.Simulated,
 		v.Due,
 		v.Called,

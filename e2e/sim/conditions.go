@@ -2,12 +2,12 @@ package sim
 
 import "time"
 
-// errorRates say how good or bad the store's days are: what may befall each call.
+// errorRates are the probabilities of faults in each call to the store.
 type errorRates struct {
 	read   float64 // a read fails
-	before float64 // a write fails, and nothing was done
-	after  float64 // a write is done, and its answer is lost
-	slow   float64 // share of calls that take up to slowest instead of a few ms
+	before float64 // a write fails without effect
+	after  float64 // a write takes effect, and its answer is lost
+	slow   float64 // share of calls that take up to slowestLatency instead of a few ms
 }
 
 var healthy = errorRates{slow: 0.002}
@@ -17,7 +17,8 @@ const (
 	slowestLatency = 400 * time.Millisecond
 )
 
-// latency divides the time of a call into the way there and the way back. d is drawn from 0 to 1.
+// latency splits a call's time into the delays of request and answer. draw is a random number from
+// 0 to 1.
 func (d errorRates) latency(draw float64) (sendDelay, replyDelay time.Duration) {
 	if draw < d.slow {
 		at := draw / d.slow
@@ -28,19 +29,18 @@ func (d errorRates) latency(draw float64) (sendDelay, replyDelay time.Duration) 
 				(1 - at) * float64(slowestLatency) / 4,
 			)
 	}
-	// Never a whole number of microseconds, so that what waits for different things does not wake
-	// at one instant.
+	// Never a full number of microseconds, so that unrelated goroutines do not wake at one instant.
 	return time.Duration(draw*float64(usualLatency)) | 1, 0
 }
 
-// conditions is what the parts that all share go through.
+// conditions are the faults of the shared parts.
 type conditions struct {
 	store  errorRates
-	outage chan struct{} // not nil: the store is away; closed when it is back
-	hangs  bool          // calls to the store that is away wait instead of failing
-	// share of calls to the window that fail, half of them though they are done.
+	outage chan struct{} // nil while the store is available; closed at the end of an outage
+	hangs  bool          // during an outage calls to the store wait instead of failing
+	// Share of calls to the window that fail, half of them after taking effect.
 	windowErrors float64
-	entriesLost  float64 // share of marks that the window loses without a trace
+	entriesLost  float64 // share of entries that the window loses silently
 }
 
 func (env *Environment) storeErrorRates() errorRates {

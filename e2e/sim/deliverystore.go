@@ -37,7 +37,7 @@ func (s *gatedStore) PendingEvents(
 	return gatedCall(
 		s,
 		ctx,
-		"Unannounced",
+		"PendingEvents",
 		false,
 		func(ctx context.Context) ([]timer.Outcome, error) {
 			return s.Store.PendingEvents(ctx, session, behind, untilMS, limit)
@@ -59,7 +59,7 @@ func (s *gatedStore) TargetAttempts(
 }
 
 func (s *gatedStore) Silent(ctx context.Context) (map[timer.ID]store.OutcomePosition, error) {
-	return gatedCall(s, ctx, "Silent", false, s.Store.SessionsWithPendingEvents)
+	return gatedCall(s, ctx, "SessionsWithPendingEvents", false, s.Store.SessionsWithPendingEvents)
 }
 
 func (s *gatedStore) FinishEvents(ctx context.Context, session timer.ID) error {
@@ -80,7 +80,7 @@ func (s *gatedStore) AckEvents(
 	session timer.ID,
 	p store.OutcomePosition,
 ) error {
-	_, err := gatedCall(s, ctx, "SetAnnounced", true, func(ctx context.Context) (noResult, error) {
+	_, err := gatedCall(s, ctx, "AckEvents", true, func(ctx context.Context) (noResult, error) {
 		return noResult{}, s.Store.AckEvents(ctx, session, p)
 	})
 	return err

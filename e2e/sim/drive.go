@@ -19,7 +19,7 @@ const (
 	apiRetryWait = 700 * time.Millisecond
 )
 
-// RoundTrip brings a request to one of the API's processes that live: the network's part.
+// RoundTrip sends a request to one of the API's processes, as the network would.
 func (env *Environment) RoundTrip(q *http.Request) (*http.Response, error) {
 	env.mu.Lock()
 	env.nextAPI++
@@ -54,8 +54,8 @@ func (env *Environment) pauseUntil(until time.Duration) {
 	clock.Pause(env.ctx, time.Until(env.startTime.Add(until)))
 }
 
-// runTimerPlan does what a plan orders with one timer, one after the other, each until the API has
-// confirmed it.
+// runTimerPlan makes a plan's requests for one timer, each after the API has confirmed the previous
+// one.
 func (env *Environment) runTimerPlan(o *timerPlan) {
 	env.pauseUntil(o.create)
 	var id timer.ID
@@ -109,10 +109,10 @@ func (env *Environment) runTimerPlan(o *timerPlan) {
 	rival.Wait()
 	env.pauseUntil(env.plan.Length)
 	if strings.HasPrefix(o.concurrency, "queue") {
-		env.removeTimer(o, id) // what waits in its queue may take longer than anybody waits here
+		env.removeTimer(o, id) // its waiting fires may take longer than the run
 		return
 	}
-	if status != timer.StatusActive || len(o.rivalFlips) > 0 { // what waits for it is called
+	if status != timer.StatusActive || len(o.rivalFlips) > 0 { // waiting fires are called now
 		o.rivalFlips = nil
 		set(timer.StatusActive)
 	}
@@ -124,15 +124,15 @@ func (env *Environment) removeTimer(o *timerPlan, id timer.ID) {
 		err := env.client.Delete(ctx, app, id)
 		var e *client.Error
 		if tried && errors.As(err, &e) && e.Status == http.StatusNotFound {
-			return nil // it was done, and the answer was lost
+			return nil // the timer was deleted, and the answer was lost
 		}
 		tried = true
 		return err
 	})
 }
 
-// pauseTimer pauses a timer at one of its flips. Where others switch it, too, and it is inactive,
-// there is nothing to pause.
+// pauseTimer pauses a timer at one of its flips. If a rival has deactivated the timer, there is
+// nothing to pause.
 func (env *Environment) pauseTimer(ctx context.Context, o *timerPlan, id timer.ID, flip int) error {
 	var until time.Time
 	if part := o.pauses[flip/2]; part > 0 { //nolint:mnd // every other flip
@@ -143,7 +143,7 @@ func (env *Environment) pauseTimer(ctx context.Context, o *timerPlan, id timer.I
 		until = env.startTime.Add(o.flips[flip] + time.Duration(part*float64(end-o.flips[flip]))).
 			Truncate(time.Millisecond)
 		if soon := time.Now().Add(2 * apiTimeout).Truncate(time.Millisecond); until.Before(soon) {
-			until = soon // it could not be asked for in time
+			until = soon // an earlier end could be past before the request is done
 		}
 	}
 	_, err := env.client.Pause(ctx, app, id, "simulated", until)
@@ -154,8 +154,8 @@ func (env *Environment) pauseTimer(ctx context.Context, o *timerPlan, id timer.I
 	return err
 }
 
-// edit gives the timer other steps while the others go on switching it. Should it be deleted
-// meanwhile, that is the end of it.
+// edit changes the timer's step while other clients change its status. It stops if the timer is
+// deleted.
 func (env *Environment) edit(o *timerPlan, id timer.ID) {
 	for _, e := range o.edits {
 		env.pauseUntil(e.at)
@@ -179,7 +179,7 @@ func (env *Environment) edit(o *timerPlan, id timer.ID) {
 	}
 }
 
-// flipAsRival is another client that switches the same timer on and off.
+// flipAsRival is another client that activates and deactivates the same timer.
 func (env *Environment) flipAsRival(o *timerPlan, id timer.ID) {
 	for i, at := range o.rivalFlips {
 		env.pauseUntil(at)
@@ -191,7 +191,7 @@ func (env *Environment) flipAsRival(o *timerPlan, id timer.ID) {
 	}
 }
 
-// retryUntilConfirmed repeats a call until it succeeds; then it must have had its effect.
+// retryUntilConfirmed repeats a request until it succeeds, and checks that it had its effect.
 func (env *Environment) retryUntilConfirmed(
 	o *timerPlan,
 	want timer.Status,
@@ -219,7 +219,7 @@ func (env *Environment) retryUntilConfirmed(
 	}
 }
 
-// applyLimits gives the app its limits, and takes them away again.
+// applyLimits sets the app's limits, and removes them again.
 func (env *Environment) applyLimits(l *limited) {
 	for _, to := range []struct {
 		at       time.Duration

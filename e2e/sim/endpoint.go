@@ -15,15 +15,15 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// endpoint says how a timer's receiver behaves.
+// endpoint is the behaviour of a timer's receiver.
 type endpoint struct {
-	fails int           // so many attempts are answered 500
-	takes time.Duration // until it answers
-	// it accepts, and completes the fire so long afterwards; 0: it answers when it is done.
+	fails int           // the first attempts, which get 500
+	takes time.Duration // time until the answer
+	// It accepts, and completes the fire after this time; 0: it answers when it is done.
 	completeAfter time.Duration
 }
 
-// acceptedFor is how long an accepted fire may take: longer than whatever befalls the world.
+// acceptedFor is the deadline of an accepted fire. It is longer than every injected fault.
 const acceptedFor = 30 * time.Minute
 
 func (e endpoint) url() string {
@@ -46,13 +46,12 @@ func endpointOf(url string) (e endpoint, err error) {
 	return e, err
 }
 
-// recorder is the receiver: it keeps each arrival, and for each when what came of it was recorded
-// in the store.
+// recorder is the receiver. It records each arrival, and when the store recorded its result.
 type recorder struct {
 	mu       sync.Mutex
 	arrivals receiver.Arrivals
-	begun    map[timer.FireID]time.Time // when a process first set out to call
-	open     map[callKey][]int          // arrivals that are not settled
+	begun    map[timer.FireID]time.Time // when a process first started a call
+	open     map[callKey][]int          // arrivals whose result is not recorded
 }
 
 type callKey struct {
@@ -96,8 +95,8 @@ func (r *recorder) answer(i int, status int) {
 	r.arrivals[i].Status = uint16(status) //nolint:gosec // three digits
 }
 
-// markRecorded notes that the store has what came of an attempt of a process: from now on nothing excuses
-// its repetition.
+// markRecorded notes that the store has recorded the result of a process's attempt. From now on
+// nothing excuses a repetition.
 func (r *recorder) markRecorded(p *process, fire timer.FireID, attempt int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +107,7 @@ func (r *recorder) markRecorded(p *process, fire timer.FireID, attempt int32) {
 	delete(r.open, c)
 }
 
-// caller is how one process calls back: over no network, to the recorder.
+// caller makes one process's callbacks to the recorder, without a network.
 type caller struct{ p *process }
 
 // Call implements callback.Caller.
@@ -166,9 +165,10 @@ func (c caller) Call(ctx context.Context, q *callback.Request) callback.Result {
 	return callback.Result{Class: callback.Success, StatusCode: int32(status)}
 }
 
-// complete is what a receiver does that has accepted a fire. It repeats itself until it has an
-// answer, for a while also where it is refused: the acceptance may not be recorded yet, or never
-// be, for the executor died; then another call comes, and another completion.
+// complete acts as a receiver that has accepted a fire. It repeats the completion until it
+// succeeds. It also repeats it after a conflict: the acceptance may not be recorded yet. If the
+// executor died, the acceptance is never recorded; then another call comes, with another
+// completion.
 func (env *Environment) complete(fire timer.FireID, token string, after time.Duration) {
 	const retryFor = acceptedFor - time.Minute
 	clock.Pause(env.ctx, after)
@@ -187,10 +187,10 @@ func (env *Environment) complete(fire timer.FireID, token string, after time.Dur
 	}
 }
 
-// gateRequest is the gate before a request. What the executor does just before it, the look at its
-// session, is no call to the outside, so a frozen process comes as far as here. It would have
-// stopped before that look, and taken it when it woke: so it goes on once it has proved its session
-// again, and gives up when it learns that the session is dead.
+// gateRequest is the gate before a callback. The executor checks its session just before, without
+// an outside call, so a frozen process gets this far. A real process would have stopped before that
+// check, and made it after the freeze. So this process goes on after its session was renewed again,
+// and gives up if its session has expired.
 func (env *Environment) gateRequest(ctx context.Context, p *process) bool {
 	p.hitTrigger("Call", before)
 	p.mu.Lock()

@@ -56,13 +56,13 @@ type Environment struct {
 	handlers     map[*process]http.Handler
 	conditions   conditions
 	busFaults    membus.Faults
-	broken       []string // promises that were seen broken while the world ran
-	suspected    []string // of the last look
+	broken       []string // promises that were found broken during the run
+	suspected    []string // faults of the latest comparison
 	nextAPI      int
 	nackedAt     map[timer.FireID]time.Time // when a task of the fire was last not acknowledged
 }
 
-// failf notes a broken promise.
+// failf records a broken promise.
 func (env *Environment) failf(format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	env.log.printf("BROKEN: %s", msg)
@@ -83,7 +83,7 @@ func (env *Environment) setHandler(p *process, h http.Handler) {
 	env.handlers[p] = h
 }
 
-// Run lives a plan through, inside a synctest bubble, and returns what it found.
+// Run runs a plan inside a synctest bubble and returns the result.
 func Run(t *testing.T, plan Plan, settings Settings) *Result {
 	t.Helper()
 	env := &Environment{
@@ -120,8 +120,8 @@ func Run(t *testing.T, plan Plan, settings Settings) *Result {
 
 	_, err = env.deadLetters.collect(t.Context(), env.broker.Bus("operators"))
 	require.NoError(t, err)
-	// Whoever asks first for the cursor sets it: that must not be who looks at the end whether it
-	// has moved.
+	// The first request for the cursor sets it. So it is made here, and not by the final check of
+	// its progress.
 	_, err = env.store.Cursor(t.Context(), timer.MinuteOf(env.startTime.UnixMilli()))
 	require.NoError(t, err)
 	for _, r := range roles {

@@ -19,20 +19,19 @@ import (
 )
 
 const (
-	// maxOverdue is how far past its run a fire may be open once all is calm, and how far behind
-	// the cursor may stand.
+	// maxOverdue is how far past its run a fire may be open after the faults have ended.
 	maxOverdue = 15 * time.Second
-	cursorLag  = 2 // minutes: the present one is not done, and the one before it perhaps not yet
+	cursorLag  = 2 // minutes: the current one is not done, and the previous one perhaps not yet
 )
 
-// unfinished tells what the deployment still has to do, though nothing is in its way any more.
+// unfinished returns the work that is left, although no fault is active.
 func (env *Environment) unfinished(t *testing.T) (what []string) {
 	t.Helper()
 	now := time.Now()
 	oldest, err := env.store.OldestOpen(t.Context())
 	require.NoError(t, err)
 	if late := now.Sub(time.UnixMilli(oldest)); oldest > 0 && late > maxOverdue {
-		what = append(what, fmt.Sprintf("a fire is open %s past its run", late))
+		what = append(what, fmt.Sprintf("a fire is open %s past its run time", late))
 	}
 	currentMinute := timer.MinuteOf(now.UnixMilli())
 	cursor, err := env.store.Cursor(t.Context(), currentMinute)
@@ -47,12 +46,12 @@ func (env *Environment) unfinished(t *testing.T) (what []string) {
 		kinds[l.Kind]++
 	}
 	if kinds[store.ExecutorSession] != replicas || kinds[store.SchedulerSession] != replicas {
-		what = append(what, fmt.Sprintf("sessions that live: %v", kinds))
+		what = append(what, fmt.Sprintf("live sessions: %v", kinds))
 	}
 	return what
 }
 
-// checkAttempts looks whether outcomes came after as many attempts as their endpoint asks for.
+// checkAttempts checks that outcomes have the number of attempts that their endpoint requires.
 func (env *Environment) checkAttempts(o *timerPlan, recorded map[int64]timer.Outcome) {
 	for _, out := range recorded {
 		want := int32(o.endpoint.fails + 1) //nolint:gosec // a handful
@@ -61,7 +60,7 @@ func (env *Environment) checkAttempts(o *timerPlan, recorded map[int64]timer.Out
 		}
 		if out.Kind != timer.Skipped && out.Attempts != want {
 			env.failf(
-				"%s is %s after %d attempts, and not %d",
+				"%s is %s after %d attempts, expected %d",
 				out.FireID,
 				out.Kind,
 				out.Attempts,
@@ -71,7 +70,8 @@ func (env *Environment) checkAttempts(o *timerPlan, recorded map[int64]timer.Out
 	}
 }
 
-// checkRetryWaits looks whether attempts came as long after the one before as their timer asks for.
+// checkRetryWaits checks that attempts came no sooner after the previous one than their timer
+// allows.
 func (env *Environment) checkRetryWaits(e ledger.Evidence) {
 	timerPlans := make(map[timer.ID]*timerPlan)
 	for i := range env.plan.Timers {
@@ -79,7 +79,7 @@ func (env *Environment) checkRetryWaits(e ledger.Evidence) {
 			timerPlans[h.id] = &env.plan.Timers[i]
 		}
 	}
-	// A wait that begins before a jump of the clock is measured is as much too short.
+	// If a wait begins before a clock jump is measured, it may be shorter by the jump.
 	off := clockTolerance
 	if slices.ContainsFunc(env.plan.Faults, func(f fault) bool { return f.kind == skewClock }) {
 		off += maxClockJump
@@ -102,7 +102,7 @@ func (env *Environment) checkRetryWaits(e ledger.Evidence) {
 		wait := timerPlans[a.Fire.Timer].wait << (a.Attempt - 2)
 		if !ok || a.Arrived().Sub(earlier) < wait-off {
 			env.failf(
-				"%s attempt %d comes %s after the one before, and not %s",
+				"%s attempt %d comes %s after the previous one, expected %s",
 				a.Fire,
 				a.Attempt,
 				a.Arrived().Sub(earlier),
@@ -135,7 +135,7 @@ func (l *deadLetters) collect(ctx context.Context, b bus.Bus) (bus.Consumer, err
 	})
 }
 
-// checkDeadLetters looks whether each failed fire has its dead letter, where the bus lost no message.
+// checkDeadLetters checks that each failed fire has a dead letter, unless the bus lost messages.
 func (env *Environment) checkDeadLetters(e ledger.Evidence) {
 	for _, f := range env.plan.Faults {
 		if f.kind == busBad || f.kind == busLost {
@@ -144,7 +144,7 @@ func (env *Environment) checkDeadLetters(e ledger.Evidence) {
 	}
 	for _, o := range e.Outcomes {
 		if o.Kind == timer.Failed && !env.deadLetters.received[o.Fire] {
-			env.failf("%s failed, and there is no dead letter of it", o.Fire)
+			env.failf("%s failed without a dead letter", o.Fire)
 		}
 	}
 }

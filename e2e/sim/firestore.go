@@ -103,7 +103,12 @@ func (s *gatedStore) Record(
 				for i := range outcomes {
 					o := &outcomes[i]
 					if gone[o.FireID] {
-						s.p.env.log.printf("%s records %s of %s in vain", s.p, o.Kind, o.FireID)
+						s.p.env.log.printf(
+							"%s records %s of %s without effect",
+							s.p,
+							o.Kind,
+							o.FireID,
+						)
 						continue
 					}
 					s.p.env.log.printf("%s records %s: %s %s", s.p, o.FireID, o.Kind, o.Reason)
@@ -221,14 +226,14 @@ func (s *gatedStore) ExpiredSessions(
 	return gatedCall(
 		s,
 		ctx,
-		"EndedSessions",
+		"ExpiredSessions",
 		false,
 		func(ctx context.Context) ([]store.Session, error) { return s.Store.ExpiredSessions(ctx, within) },
 	)
 }
 
 func (s *gatedStore) ExpireSession(ctx context.Context, id timer.ID, renewals int64) (bool, error) {
-	return gatedCall(s, ctx, "EndSession", true, func(ctx context.Context) (bool, error) {
+	return gatedCall(s, ctx, "ExpireSession", true, func(ctx context.Context) (bool, error) {
 		ended, err := s.Store.ExpireSession(ctx, id, renewals)
 		if err == nil && ended {
 			s.p.env.observer.ended(s.p, id)
@@ -252,14 +257,14 @@ func (s *gatedStore) PurgeExpired(ctx context.Context, retention time.Duration) 
 	_, err := gatedCall(
 		s,
 		ctx,
-		"Keep",
+		"PurgeExpired",
 		true,
 		func(ctx context.Context) (noResult, error) { return noResult{}, s.Store.PurgeExpired(ctx, retention) },
 	)
 	return err
 }
 
-// Now is the store's clock; it is not asked for, to save the time of it.
+// Now returns the simulated time. It skips the gates to save their time.
 func (s *gatedStore) Now(ctx context.Context) (time.Time, error) {
 	return gatedCall(
 		s,

@@ -7,13 +7,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/clock"
 )
 
-// maxClockJump is how far a host's clock jumps at the most.
+// maxClockJump is the greatest jump of a host's clock.
 const maxClockJump = 2 * time.Second
 
-// triggerWait is how long a trap waits for its call; then the fault comes without.
+// triggerWait is how long an armed fault waits for its call. Then the fault happens without it.
 const triggerWait = 30 * time.Second
 
-// inject lets a fault happen.
+// inject injects a fault.
 func (env *Environment) inject(f *fault) {
 	env.pauseUntil(f.at)
 	env.log.printf("FAULT: %s", f)
@@ -57,7 +57,7 @@ func (env *Environment) injectAll(r role, die bool, duration time.Duration) {
 	}
 }
 
-// injectInto does something to a process at once, or when it steps into a trap.
+// injectInto injects a fault into a process at once, or when the process reaches the trigger point.
 func (env *Environment) injectInto(f *fault, do func(p *process)) {
 	p := env.processAt(f.role, f.replica)
 	if f.triggerPoint == nil {
@@ -77,7 +77,7 @@ func (env *Environment) injectInto(f *fault, do func(p *process)) {
 	}
 }
 
-// crash kills a process and starts another in its place after a while.
+// crash kills a process and later starts another in its place.
 func (env *Environment) crash(p *process, down time.Duration) {
 	if !p.kill() {
 		return
@@ -91,8 +91,8 @@ func (env *Environment) crash(p *process, down time.Duration) {
 	})
 }
 
-// restart stops a process in order, and starts another beside it while it finishes what it has in
-// hand. One that is dead is replaced anyway.
+// restart stops a process in order and starts another at once, while the first finishes its calls
+// in flight. It does nothing if the process is dead: another replaces it anyway.
 func (env *Environment) restart(p *process) {
 	if !p.stop() {
 		return
@@ -109,26 +109,26 @@ func (env *Environment) freeze(p *process, d time.Duration) {
 	env.log.printf("%s is frozen", p)
 	env.running.Go(func() {
 		clock.Pause(env.ctx, d)
-		env.log.printf("%s wakes", p)
+		env.log.printf("%s is resumed", p)
 		wake()
 	})
 }
 
-// setCutOff cuts the process off from the store, or ends that.
+// setCutOff cuts the process off from the store, or reconnects it.
 func (p *process) setCutOff(cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cutOff, p.disturbedAt = cut, time.Now()
 }
 
-// shiftClock moves the host's clock.
+// shiftClock shifts the host's clock.
 func (p *process) shiftClock(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.skew += by
 }
 
-// setSharedFault makes a part that all share misbehave, or behave again.
+// setSharedFault starts or ends a fault of a shared part.
 func (env *Environment) setSharedFault(f *fault, active bool) {
 	env.mu.Lock()
 	defer env.mu.Unlock()
@@ -138,7 +138,7 @@ func (env *Environment) setSharedFault(f *fault, active bool) {
 		}
 		return most * f.severity
 	}
-	switch f.kind { //nolint:exhaustive // the others befall processes, elsewhere
+	switch f.kind { //nolint:exhaustive // inject handles the faults of processes
 	case windowUnavailable:
 		env.window.SetUnavailable(active)
 	case windowFails:
@@ -200,7 +200,7 @@ func (env *Environment) setSharedFault(f *fault, active bool) {
 	}
 }
 
-// setStoreOutage begins or ends the store's being away. Of two that overlap the first to end ends both.
+// setStoreOutage begins or ends an outage of the store. If two overlap, the first to end ends both.
 func (env *Environment) setStoreOutage(begin, hangs bool) {
 	switch {
 	case begin && env.conditions.outage == nil:

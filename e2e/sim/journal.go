@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// journal is the event log of a run: a line per event, with the simulated time since the start.
+// journal is the event log of a run. Each line has an event and the simulated time since the start.
 type journal struct {
 	mu    sync.Mutex
 	start time.Time
@@ -25,7 +25,7 @@ func (j *journal) printf(format string, args ...any) {
 	j.b.WriteByte('\n')
 }
 
-// Write takes a line of a service's log.
+// Write adds a line of a service's log.
 func (j *journal) Write(line []byte) (int, error) {
 	j.printf("%s", bytes.TrimSpace(line))
 	return len(line), nil

@@ -10,16 +10,16 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// app is the one that all timers belong to.
+// app is the app of all timers.
 const app = "app"
 
-// timerPlan is one timer of a run's load: what it is, and what is done with it when.
+// timerPlan is one timer of a run's load: its definition, and the requests for it.
 type timerPlan struct {
 	name     string
-	step     time.Duration // of a cron; 0: it is due once
+	step     time.Duration // of a cron; 0: a one-shot
 	every    bool          // the cron counts from its creation, not by the clock
-	at       time.Duration // when it is due, since the start
-	delay    time.Duration // after its activation, in place of at
+	at       time.Duration // due instant, since the start
+	delay    time.Duration // from activation to due instant, instead of at
 	endpoint endpoint
 	attempts int
 	wait     time.Duration // between attempts, doubled each time
@@ -29,21 +29,21 @@ type timerPlan struct {
 	misfire     string        // policy; empty is the kind's default
 	grace       time.Duration // of the misfire policy; 0 is the default
 	concurrency string        // policy; empty is allow
-	interval    bool          // every is by kind, and not by @every
+	interval    bool          // every is an interval schedule, not @every
 	fixed       bool          // a fixed delay of step
 	edits       []edit        // of a cron by the clock
 
 	create time.Duration   // since the start
 	flips  []time.Duration // deactivations and activations in turn
-	// for each deactivation: 0 makes the timer inactive, -1 pauses it without an end, else the part
-	// of the time to the next flip that it is paused for.
+	// One per deactivation: 0 makes the timer inactive, -1 pauses it without an end. Another number
+	// is the length of the pause as a share of the time to the next flip.
 	pauses     []float64
-	end        time.Duration   // nothing is due from then on
-	remove     time.Duration   // deletion; 0: it is never deleted
-	rivalFlips []time.Duration // when somebody else activates and deactivates it in turn
+	end        time.Duration   // no fire is due from then on
+	remove     time.Duration   // deletion; 0: never
+	rivalFlips []time.Duration // when another client activates and deactivates the timer in turn
 }
 
-// edit gives a cron another step.
+// edit changes a cron's step.
 type edit struct {
 	at   time.Duration
 	step time.Duration
@@ -82,7 +82,7 @@ func (o *timerPlan) request(start time.Time) client.NewTimer {
 	return n
 }
 
-// schedule returns the order's schedule with the step given.
+// schedule returns the plan's schedule with the given step.
 func (o *timerPlan) schedule(start time.Time, step time.Duration) client.Schedule {
 	var s client.Schedule
 	switch {
@@ -103,9 +103,9 @@ func (o *timerPlan) schedule(start time.Time, step time.Duration) client.Schedul
 	return s
 }
 
-// draftPauses makes some deactivations pauses, with and without an end, and pauses one-shots around
-// their instant. It draws from a source of its own: what a seed draws besides stays as it was
-// before there were pauses.
+// draftPauses turns some deactivations into pauses, with and without an end, and pauses one-shots
+// around their instant. It has its own random source, so that other draws of a seed stay the same
+// as without pauses.
 func draftPauses(r *rand.Rand, all []timerPlan) {
 	for i := range all {
 		o := &all[i]
@@ -120,8 +120,8 @@ func draftPauses(r *rand.Rand, all []timerPlan) {
 	}
 }
 
-// draftPolicies draws policies. The policies that skip on purpose are fewer than the one that must call
-// everything.
+// draftPolicies draws policies. Policies that skip are rarer than the one that must call every
+// fire.
 func (o *timerPlan) draftPolicies(r *rand.Rand, i int, end time.Duration) {
 	o.misfire = string(timer.MisfireFireAll)
 	if o.interval = i%2 == 0; i%3 > 0 {
@@ -129,7 +129,7 @@ func (o *timerPlan) draftPolicies(r *rand.Rand, i int, end time.Duration) {
 	}
 	kinds := 12
 	if o.endpoint.completeAfter > 0 {
-		kinds = 3 // what waits for its turn must not be kept by another's wish for time
+		kinds = 3 // a waiting fire must not depend on the slow completion of another
 	}
 	switch r.IntN(kinds) {
 	case 0:
@@ -173,8 +173,8 @@ func (o *timerPlan) draftPolicies(r *rand.Rand, i int, end time.Duration) {
 	}
 }
 
-// editSteps are what crons are edited to: some share instants with what was before, some hardly
-// any.
+// editSteps are the steps that crons are edited to. Some share many instants with the previous
+// step, some hardly any.
 var editSteps = []time.Duration{
 	time.Second,
 	2 * time.Second,
@@ -186,7 +186,7 @@ var editSteps = []time.Duration{
 	3 * time.Minute,
 }
 
-// cronOf writes a step that divides a minute or an hour.
+// cronOf returns the expression for a step that divides a minute or an hour.
 func cronOf(step time.Duration) string {
 	if step < time.Minute {
 		return fmt.Sprintf("*/%d * * * * *", int(step.Seconds()))
@@ -194,7 +194,7 @@ func cronOf(step time.Duration) string {
 	return fmt.Sprintf("0 */%d * * * *", int(step.Minutes()))
 }
 
-// draftLoad draws a load for a stretch of time. Its size depends on the length only.
+// draftLoad draws a load for a length of time, which alone decides its size.
 func draftLoad(r *rand.Rand, length time.Duration) []timerPlan {
 	return append(draftOnces(r, length), draftCrons(r, length)...)
 }
@@ -203,12 +203,12 @@ func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)))
 }
 
-// inMS draws whole milliseconds, which an endpoint's url can say.
+// inMS draws full milliseconds, which an endpoint's URL can express.
 func inMS(r *rand.Rand, from, to time.Duration) time.Duration {
 	return between(r, from, to).Truncate(time.Millisecond)
 }
 
-// draftEndpoint draws how an order's receiver behaves, and what its attempts are.
+// draftEndpoint draws the behaviour of a plan's receiver, and its retries.
 func (o *timerPlan) draftEndpoint(r *rand.Rand) {
 	o.attempts, o.wait, o.timeout = 3, time.Second, 2*time.Second
 	o.endpoint.takes = inMS(r, time.Millisecond, 60*time.Millisecond)
@@ -218,13 +218,13 @@ func (o *timerPlan) draftEndpoint(r *rand.Rand) {
 		o.endpoint.completeAfter = inMS(r, time.Second, 40*time.Second)
 	case n < 70:
 		o.endpoint.fails = 2
-	case n < 80: // retries that give the fire back
+	case n < 80: // retries that release the fire
 		o.endpoint.fails, o.wait = 2, between(r, 5*time.Second, 12*time.Second)
 	case n < 90:
 		o.endpoint.takes = inMS(r, 500*time.Millisecond, 1900*time.Millisecond)
 	case n < 95:
 		o.endpoint.fails, o.fails = 9, true
-	default: // never answered in time
+	default: // never answers in time
 		o.endpoint.takes, o.timeout, o.attempts, o.fails = 3*time.Second, 1500*time.Millisecond, 2, true
 	}
 }
@@ -261,7 +261,7 @@ func draftOnces(r *rand.Rand, length time.Duration) (all []timerPlan) {
 	return all
 }
 
-// steps are those of the crons.
+// steps are the steps of the crons.
 var steps = []time.Duration{
 	time.Second,
 	time.Second,
@@ -279,8 +279,8 @@ var steps = []time.Duration{
 	41 * time.Second,
 }
 
-// draftCrons draws some of each step in each stretch of two hours: frequent ones for a short while,
-// rare ones for long, each switched off and on again.
+// draftCrons draws one cron of each step per two hours. Frequent ones run for a short time, rare
+// ones for long, and each is deactivated and activated again.
 func draftCrons(r *rand.Rand, length time.Duration) (all []timerPlan) {
 	stretches := max(1, length/(2*time.Hour)) //nolint:mnd // as said
 	stretch := length / stretches

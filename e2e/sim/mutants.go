@@ -14,59 +14,64 @@ import (
 	"github.com/carillon-timer/carillon/services/executor"
 )
 
-// Mutant is a bug that a deployment can be given by wrapping its parts.
+// Mutant is a deliberate bug, made by wrapping a deployment's parts.
 type Mutant struct {
 	Name    string
-	Obvious bool // caught by one of the first seeds
+	Obvious bool // one of the first seeds catches it
 	Mutate  func(*components)
 }
 
-// Mutants are bugs that must be found: a simulation that finds none of them proves nothing.
+// Mutants are bugs that the simulation must find. If it found none of them, its success would prove
+// nothing.
 var Mutants = []Mutant{
 	{"no sweep", true, func(k *components) { k.store = noSweep{k.store} }},
 	{
-		"acknowledge before the claim",
+		"acknowledgement before the claim",
 		true,
 		func(k *components) { k.bus = &ackBeforeClaim{Bus: k.bus, k: k} },
 	},
 	{
-		"no look at the session before a call",
+		"no session check before a call",
 		true,
 		func(k *components) { k.store = alwaysAlive{k.store} },
 	},
-	{"mark without row", true, func(k *components) { k.store = noRows{k.store} }},
-	{"cursor that skips minutes", true, func(k *components) { k.store = skipMinutes{k.store} }},
-	{"sessions never end", true, func(k *components) { k.store = neverExpire{k.store} }},
+	{"window entry without row", true, func(k *components) { k.store = noRows{k.store} }},
+	{"cursor skips minutes", true, func(k *components) { k.store = skipMinutes{k.store} }},
+	{"sessions never expire", true, func(k *components) { k.store = neverExpire{k.store} }},
 	{
-		"sessions end at a look",
+		"sessions expire at once",
 		false,
 		func(k *components) { k.store = &expireAtOnce{Store: k.store} },
 	},
 	{
-		"deaf to changes",
+		"changes are ignored",
 		true,
 		func(k *components) { k.store, k.bus = noChanges{k.store}, noChangeNotifications{k.bus} },
 	},
-	{"clock not put right", false, func(k *components) {
+	{"clock is not corrected", false, func(k *components) {
 		k.clock = clock.New(
 			k.p.hostTime,
 			func(context.Context) (time.Time, error) { return k.p.hostTime(), nil },
 		)
 	}},
-	{"a claim is taken for granted", true, func(k *components) { k.store = claimsAll{k.store} }},
-	{"answers are not recorded", false, func(k *components) { k.store = lostRecords{k.store} }},
-	{"calls before the run", true, func(k *components) { k.caller = earlyCalls{k.caller} }},
-	{"everybody has the turn", false, func(k *components) { k.store = unlimitedSlots{k.store} }},
+	{"every claim succeeds", true, func(k *components) { k.store = claimsAll{k.store} }},
+	{"results are not recorded", false, func(k *components) { k.store = lostRecords{k.store} }},
+	{"calls start early", true, func(k *components) { k.caller = earlyCalls{k.caller} }},
+	{
+		"unlimited concurrency slots",
+		false,
+		func(k *components) { k.store = unlimitedSlots{k.store} },
+	},
 	{"every late fire catches up", false, func(k *components) { k.store = allCatchUp{k.store} }},
 	{
-		"a chain breaks now and then",
+		"fixed delays lose successors",
 		true,
 		func(k *components) { k.store = &lostSuccessors{Store: k.store} },
 	},
-	{"completions are forgotten", true, func(k *components) { k.store = lostCompletions{k.store} }},
-	{"late fires wait for none", false, func(k *components) { k.store = unordered{k.store} }},
+	{"completions are lost", true, func(k *components) { k.store = lostCompletions{k.store} }},
+	{"late fires start in any order", false, func(k *components) { k.store = unordered{k.store} }},
 	{
-		"edits leave what was expanded",
+		"edits keep expanded fires",
 		false,
 		func(k *components) { k.store = editWithoutReplan{k.store} },
 	},
@@ -78,7 +83,7 @@ func (noSweep) Overdue(context.Context, store.OverdueQuery) ([]timer.Fire, error
 	return nil, nil
 }
 
-// ackBeforeClaim acknowledges tasks and claims them afterwards.
+// ackBeforeClaim acknowledges tasks before it claims them.
 type ackBeforeClaim struct {
 	executor.Bus
 
@@ -106,7 +111,7 @@ func (s alwaysAlive) RenewSession(ctx context.Context, id timer.ID, load store.L
 	return true, nil
 }
 
-// noRows commits where a timer's expansion stands, and leaves out the fires that are marked.
+// noRows commits a timer's expansion without its fires, which are then only in the window.
 type noRows struct{ store.Store }
 
 func (s noRows) Expand(
@@ -140,7 +145,7 @@ func (neverExpire) ExpireSession(
 	return false, nil
 }
 
-// expireAtOnce has its watcher believe that nobody ever renews.
+// expireAtOnce makes the session monitor see no renewals.
 type expireAtOnce struct {
 	store.Store
 
@@ -169,7 +174,7 @@ func (s *expireAtOnce) ExpireSession(ctx context.Context, id timer.ID, _ int64) 
 	return s.Store.ExpireSession(ctx, id, n)
 }
 
-// noChanges reads no change log, and its bus tells of no change.
+// noChanges hides the change log; noChangeNotifications drops change notifications.
 type noChanges struct{ store.Store }
 
 func (noChanges) Changes(context.Context, int64, int) ([]store.Change, error) { return nil, nil }
@@ -184,7 +189,7 @@ func (b noChangeNotifications) Broadcast(
 	return b.Bus.Broadcast(ctx, t, func(context.Context, bus.Message) {})
 }
 
-// claimsAll takes every fire that it asked for as won.
+// claimsAll treats every requested fire as claimed.
 type claimsAll struct{ store.Store }
 
 func (s claimsAll) Claim(
@@ -210,7 +215,7 @@ func (s lostRecords) Record(
 	return s.Store.Record(ctx, session, os, as)
 }
 
-// earlyCalls says of its calls that they start a little before they do.
+// earlyCalls reports a start slightly before the actual one.
 type earlyCalls struct{ callback.Caller }
 
 func (c earlyCalls) Call(ctx context.Context, q *callback.Request) callback.Result {
@@ -218,7 +223,7 @@ func (c earlyCalls) Call(ctx context.Context, q *callback.Request) callback.Resu
 	return c.Caller.Call(ctx, q)
 }
 
-// unlimitedSlots gives the turn to everybody who asks.
+// unlimitedSlots grants every request for a concurrency slot.
 type unlimitedSlots struct{ store.Store }
 
 func (unlimitedSlots) AcquireSlots(
@@ -229,7 +234,7 @@ func (unlimitedSlots) AcquireSlots(
 	return make([]store.SlotResult, len(asks)), nil
 }
 
-// allCatchUp lets every late fire be the one that catches up.
+// allCatchUp lets every late fire catch up.
 type allCatchUp struct{ store.Store }
 
 func (allCatchUp) CatchUp(_ context.Context, asks []store.CatchUpRequest) ([]bool, error) {
@@ -240,7 +245,7 @@ func (allCatchUp) CatchUp(_ context.Context, asks []store.CatchUpRequest) ([]boo
 	return run, nil
 }
 
-// lostSuccessors forgets some of the fires that follow.
+// lostSuccessors drops some successors.
 type lostSuccessors struct {
 	store.Store
 
@@ -261,7 +266,8 @@ func (s *lostSuccessors) Record(
 	return s.Store.Record(ctx, session, os, as)
 }
 
-// editWithoutReplan plans nothing for the new version: it begins where the old one was expanded up to.
+// editWithoutReplan plans no fires for the new version, which starts where the expansion of the old
+// one ended.
 type editWithoutReplan struct{ store.Store }
 
 func (s editWithoutReplan) Edit(
@@ -278,7 +284,7 @@ func (s editWithoutReplan) Edit(
 	})
 }
 
-// lostCompletions thanks for completions.
+// lostCompletions confirms completions without recording them.
 type lostCompletions struct{ store.Store }
 
 func (lostCompletions) Complete(

@@ -10,12 +10,12 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// observer sees what takes effect in the store, at the instant at which it does: the exact history
-// of each timer's status, and the life of each session. What clients were told is another matter,
-// since answers get lost.
+// observer records what takes effect in the store, at that instant: the exact history of each
+// timer's status, and the renewals of each session. Answers to clients may differ, because they get
+// lost.
 type observer struct {
 	env           *Environment
-	effectMu      sync.Mutex // held from before an effect on timers until it is noted
+	effectMu      sync.Mutex // held from before a change of timers until the change is recorded
 	mu            sync.Mutex
 	timers        map[string]*history // by name
 	byID          map[timer.ID]*history
@@ -23,7 +23,7 @@ type observer struct {
 	interruptions []interruption
 }
 
-// history is a timer's.
+// history is what happened to one timer.
 type history struct {
 	id      timer.ID
 	app     string
@@ -31,7 +31,7 @@ type history struct {
 	edits   []edited // in order
 }
 
-// edited is a new version: which step it has, and the instant from behind which it holds.
+// edited is a new version: its step, and the instant after which it holds.
 type edited struct {
 	at   int64 // unix ms
 	step time.Duration
@@ -40,18 +40,19 @@ type edited struct {
 type change struct {
 	at     int64 // unix ms
 	status timer.Status
-	// unix ms, of a pause: when the timer is active again, whoever notices; 0: it has no end.
+	// Unix ms, of a pause: when the timer becomes active again, even if no process notices; 0: no
+	// end.
 	until int64
 }
 
-// endPause enters the end of a pause that has come.
+// endPause adds the end of a pause if it has passed.
 func (h *history) endPause(nowMS int64) {
 	if n := len(h.changes); n > 0 && h.changes[n-1].until > 0 && h.changes[n-1].until <= nowMS {
 		h.changes = append(h.changes, change{at: h.changes[n-1].until, status: timer.StatusActive})
 	}
 }
 
-// at returns which change was in force at an instant; -1: none.
+// at returns the index of the change that was in force at an instant, or -1.
 func (h *history) at(ms int64) int {
 	n := -1
 	for i, c := range h.changes {
@@ -62,14 +63,14 @@ func (h *history) at(ms int64) int {
 	return n
 }
 
-// pauseEnded tells whether a pause has ended just before an instant, by itself.
+// pauseEnded reports whether a pause ended by itself just before an instant.
 func (h *history) pauseEnded(ms int64) bool {
 	i := h.at(ms)
 	return i > 0 && h.changes[i-1].until == h.changes[i].at &&
 		ms-h.changes[i].at < pauseEndDelay.Milliseconds()
 }
 
-// activeThroughout tells whether the timer was active all the time from one instant to another.
+// activeThroughout reports whether the timer was active all the time between two instants.
 func (h *history) activeThroughout(fromMS, toMS int64) bool {
 	for i := max(0, h.at(fromMS)); i < len(h.changes) && h.changes[i].at <= toMS; i++ {
 		if h.changes[i].status != timer.StatusActive {
@@ -79,14 +80,14 @@ func (h *history) activeThroughout(fromMS, toMS int64) bool {
 	return true
 }
 
-// sessionState is a session's.
+// sessionState is what is known of one session.
 type sessionState struct {
 	p       *process
 	renewed time.Time
 	over    bool
 }
 
-// interruption is the end of an executor's session by others: what was in flight there is called again.
+// interruption is an executor's loss of its session. Its calls in flight may be repeated.
 type interruption struct {
 	at time.Time
 	n  uint16
@@ -101,7 +102,7 @@ func newObserver(env *Environment) *observer {
 	}
 }
 
-// lockEffects makes an effect and its being noted one, until the returned function is called.
+// lockEffects makes a change and its recording atomic, until the returned function is called.
 func (o *observer) lockEffects() (done func()) {
 	o.effectMu.Lock()
 	return o.effectMu.Unlock
@@ -166,7 +167,7 @@ func (o *observer) edited(out []store.EditResult) {
 	}
 }
 
-// historyOf returns what is known of a timer, by name.
+// historyOf returns a copy of a timer's history, by name.
 func (o *observer) historyOf(name string) (history, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -178,7 +179,7 @@ func (o *observer) historyOf(name string) (history, bool) {
 	return *h, true
 }
 
-// status returns what a timer's status was last set to.
+// status returns a timer's latest status.
 func (h *history) status() timer.Status {
 	if len(h.changes) == 0 {
 		return timer.StatusInactive
@@ -199,7 +200,8 @@ func (o *observer) renewed(id timer.ID) {
 	o.sessions[id].renewed = time.Now()
 }
 
-// ended judges the end of a session: it must have been silent, and something must have silenced it.
+// ended checks that an expired session was not renewed for the session timeout, and that a fault
+// explains that.
 func (o *observer) ended(by *process, id timer.ID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -207,19 +209,23 @@ func (o *observer) ended(by *process, id timer.ID) {
 	l.over = true
 	now := time.Now()
 	sinceRenewal := now.Sub(l.renewed)
-	o.env.log.printf("%s ends session %d of %s, silent for %s", by, id, l.p, sinceRenewal)
+	o.env.log.printf("%s expires session %d of %s, renewed %s ago", by, id, l.p, sinceRenewal)
 	if sinceRenewal < session.Timeout {
-		o.env.failf("session %d of %s is ended after %s of silence", id, l.p, sinceRenewal)
+		o.env.failf("session %d of %s is expired %s after its renewal", id, l.p, sinceRenewal)
 	}
 	if !l.p.disturbedSince(l.renewed) {
-		o.env.failf("%s was silent for %s, and nothing had befallen it", l.p, sinceRenewal)
+		o.env.failf(
+			"%s did not renew its session for %s, and no fault explains it",
+			l.p,
+			sinceRenewal,
+		)
 	}
 	if l.p.role == executorRole {
 		o.interruptions = append(o.interruptions, interruption{at: now, n: l.p.number})
 	}
 }
 
-// disturbedSince tells whether something befell the process at that time or since.
+// disturbedSince reports whether a fault has affected the process at that time or since.
 func (p *process) disturbedSince(at time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,15 +240,15 @@ func (o *observer) closed(id timer.ID) {
 		return
 	}
 	l.over = true
-	// A stop that is cut short leaves calls without a record, as a death does: their dead letters
-	// or records went nowhere for so long.
+	// A stop that times out leaves calls without a record, as a crash does: their dead letters or
+	// records did not arrive in time.
 	if l.p.role == executorRole && l.p.stoppedFor() >= drainTimeout {
-		o.env.log.printf("%s has not come to its end in time", l.p)
+		o.env.log.printf("%s did not stop in time", l.p)
 		o.interruptions = append(o.interruptions, interruption{at: time.Now(), n: l.p.number})
 	}
 }
 
-// renewedSince tells whether a session of the process is alive and was renewed since then.
+// renewedSince reports whether a live session of the process was renewed after an instant.
 func (o *observer) renewedSince(p *process, at time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -11,29 +11,29 @@ import (
 	"github.com/carillon-timer/carillon/e2e/client"
 )
 
-// Plan is all that a seed decides: the load, the faults, and when.
+// Plan is everything that a seed decides: the load, the faults, and their times.
 type Plan struct {
 	Seed   uint64
-	Length time.Duration // of load and faults; then all is calm
+	Length time.Duration // of load and faults
 	Timers []timerPlan
 	Faults []fault
 	Skews  map[role][replicas]time.Duration // of the hosts' clocks at the start
-	Late   time.Duration                    // how late a first call may be; 0: as late as it likes
-	// if there are any: a call is late in none but these, and not behind them.
+	Late   time.Duration                    // how late a first call may be; 0: no limit
+	// If there are any, a call may be late only within these.
 	Zones  []zone
 	Tune   Tuning
 	Limits []limited
 }
 
-// limited is a stretch of time since the start in which the app has limits.
+// limited is a time range in which the app has limits.
 type limited struct {
 	zone
 
 	settings client.Settings
 }
 
-// draftLimits draws limits that the load exceeds now and then, in one plan of three. They do not
-// last long, for executors whose calls wait ask for permits a hundred times a second.
+// draftLimits draws limits that the load sometimes exceeds, in one plan of three. They are short,
+// because executors with waiting calls ask for permits a hundred times a second.
 func draftLimits(r *rand.Rand, length time.Duration) (all []limited) {
 	if r.IntN(3) > 0 {
 		return nil
@@ -49,14 +49,14 @@ func draftLimits(r *rand.Rand, length time.Duration) (all []limited) {
 	return []limited{l}
 }
 
-// zone is a stretch of time since the start.
+// zone is a time range since the start.
 type zone struct{ from, to time.Duration }
 
-// Tuning is what a seed changes of the settings: a zero changes nothing.
+// Tuning is a seed's changes to the settings; a zero changes nothing.
 type Tuning struct {
 	ExpandAhead                      time.Duration
 	PerBucket, MaxInflight, MaxCalls int
-	MaxEntries, MaxMessages          int // that the window keeps, and each topic
+	MaxEntries, MaxMessages          int // capacity of the window, and of each topic
 	PollAhead                        time.Duration
 }
 
@@ -71,51 +71,52 @@ func draftTuning(r *rand.Rand) Tuning {
 		MaxCalls:    one(0, 0, 0, 4),
 		MaxEntries:  one(0, 0, 0, 40),
 		MaxMessages: one(0, 0, 0, 15),
-		// 0 leaves the pipeline alone to its bugs, which executors that help themselves would hide.
+		// 0 switches off the store poll, which would hide bugs of the pipeline.
 		PollAhead: time.Duration(one(0, 1)) * time.Second,
 	}
 }
 
-// faultKind says what befalls the world.
+// faultKind is the kind of an injected fault.
 type faultKind string
 
 const (
-	crash             faultKind = "crash"        // a process dies, and is replaced after a while
-	crashAll          faultKind = "crash-all"    // all of a role
-	power             faultKind = "power"        // all processes die
-	suspend           faultKind = "suspend"      // all processes freeze
-	restart           faultKind = "restart"      // a process is stopped in order, and replaced at once
-	freeze            faultKind = "freeze"       // a process stands still
-	freezeAll         faultKind = "freeze-all"   //
-	cutOff            faultKind = "cut-off"      // a process does not reach the store
-	skewClock         faultKind = "skew"         // a host's clock jumps
-	windowUnavailable faultKind = "window-away"  //
-	windowFails       faultKind = "window-fails" // calls fail, done and not done
-	windowFlushed     faultKind = "window-wiped" //
-	entriesLost       faultKind = "marks-lost"   // the window loses marks without a trace
-	busBad            faultKind = "bus-bad"      // it repeats, reorders, delays and drops messages
-	busFails          faultKind = "bus-fails"    // publishing fails, with and without effect
-	busUnavailable    faultKind = "bus-away"     //
-	busLost           faultKind = "bus-lost"     // it loses whatever is published, and confirms it
-	// a topic is deleted, with all that waits in it, and made anew.
-	topicLost        faultKind = "topic-lost"
-	storeFails       faultKind = "store-fails" // reads fail; commits fail before and after they applied
+	crash             faultKind = "crash"          // a process dies, and another replaces it later
+	crashAll          faultKind = "crash-all"      // all of a role
+	power             faultKind = "power"          // all processes die
+	suspend           faultKind = "suspend"        // all processes freeze
+	restart           faultKind = "restart"        // a process is stopped in order, and replaced at once
+	freeze            faultKind = "freeze"         // a process freezes
+	freezeAll         faultKind = "freeze-all"     //
+	cutOff            faultKind = "cut-off"        // a process cannot reach the store
+	skewClock         faultKind = "skew"           // a host's clock jumps
+	windowUnavailable faultKind = "window-away"    //
+	windowFails       faultKind = "window-fails"   // calls fail, with and without effect
+	windowFlushed     faultKind = "window-flushed" //
+	entriesLost       faultKind = "entries-lost"   // the window loses entries silently
+	busBad            faultKind = "bus-bad"        // the bus repeats, reorders, delays and drops messages
+	busFails          faultKind = "bus-fails"      // publishing fails, with and without effect
+	busUnavailable    faultKind = "bus-away"       //
+	busLost           faultKind = "bus-lost"       // the bus confirms messages and loses them
+	// A topic is deleted with its messages, and created again.
+	topicLost faultKind = "topic-lost"
+	// reads fail; commits fail before and after they applied
+	storeFails       faultKind = "store-fails"
 	storeSlow        faultKind = "store-slow"  //
-	storeUnavailable faultKind = "store-away"  // it refuses
-	storeHangs       faultKind = "store-hangs" // it does not answer
+	storeUnavailable faultKind = "store-away"  // the store refuses calls
+	storeHangs       faultKind = "store-hangs" // the store does not answer
 )
 
-// fault is something that befalls the world at a time, for a time.
+// fault is a fault that is injected at a time, for a duration.
 type fault struct {
 	kind         faultKind
 	at, duration time.Duration
 	role         role
 	replica      int
-	triggerPoint *triggerPoint // of a crash or freeze: it comes when the process makes this call
-	severity     float64       // how bad it is, from 0 to 1
+	triggerPoint *triggerPoint // of a crash or freeze: it happens when the process makes this call
+	severity     float64       // from 0 to 1
 }
 
-// triggerPoint is where a trap is set.
+// triggerPoint is the call at which a fault happens.
 type triggerPoint struct {
 	call string
 	when phase
@@ -141,24 +142,24 @@ func (f *fault) String() string {
 	return fmt.Sprintf("%s at %s for %s (%.2f)", s, f.at, f.duration, f.severity)
 }
 
-// Of so many seeds one has no fault at all, and one has only such as a single process can have, one
-// at a time: then fires are late by no more than it takes others to notice (the recovery targets).
+// One seed of calmSeeds has no fault. One of mildSeeds has only faults of single processes, one at
+// a time: then fires are late by no more than the recovery targets.
 const (
 	calmSeeds = 50
 	mildSeeds = 5
 
 	lateCalm   = 500 * time.Millisecond // a slow answer of the store
 	lateKilled = 3*time.Second + lateCalm
-	// What the bus goes on handing to a frozen process comes with the sweep, and half of that goes
-	// there as well.
+	// The bus goes on delivering tasks to a frozen process. Those fires wait for the sweep, and
+	// half of the swept ones go to that process again.
 	lateFrozen  = 11*time.Second + lateCalm
-	apart       = 15 * time.Second // mild faults, from the end of one to the next
+	apart       = 15 * time.Second // from the end of one mild fault to the next
 	mildAtMost  = 20 * time.Second
 	kindsAtMost = 8
 )
 
-// Draft draws a plan. Each seed has faults of some kinds only, so that combinations stand out that
-// a mixture of all would hide.
+// Draft draws a plan. Each seed has only some kinds of faults, because a mixture of all would hide
+// combinations.
 func Draft(seed uint64, length time.Duration) Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := Plan{
@@ -208,8 +209,8 @@ func (p *Plan) draftMild(r *rand.Rand) {
 	}
 }
 
-// recovery is how long after the end of a fault nothing is late any more: what was lost is found by
-// then, or swept.
+// recovery is how long after the end of a fault fires may be late. Lost fires are found or swept by
+// then.
 var recovery = map[faultKind]time.Duration{
 	restart:           0,
 	cutOff:            6 * time.Second,
@@ -226,12 +227,12 @@ var recovery = map[faultKind]time.Duration{
 
 const (
 	swept = 12 * time.Second // the first sweep has found what was lost
-	// and what ran out of a slice that was loaded already: a minute, and its head start.
+	// Entries lost from a loaded slice are swept after the slice: a minute, and its head start.
 	marked = swept + 75*time.Second
 )
 
-// draftSingle draws faults of one kind, far enough apart that each is over before the next: in
-// between all is on time.
+// draftSingle draws faults of one kind. Each is over before the next, and in between all fires are
+// on time.
 func (p *Plan) draftSingle(r *rand.Rand) {
 	kinds := slices.Sorted(maps.Keys(recovery))
 	kind := kinds[r.IntN(len(kinds))]
@@ -303,11 +304,11 @@ func (p *Plan) draftFaults(r *rand.Rand) {
 	}
 }
 
-// companyOf is the share of faults that do not come alone.
+// companyOf is such that one of so many faults comes with another.
 const companyOf = 6
 
-// draftCompany draws a fault that comes at the very instant of another: of one that loses what it
-// knows, often that of a process which knows it too.
+// draftCompany draws a fault at the same instant as another. If the other one loses data, it is
+// often a crash of a process that has the same data.
 func draftCompany(r *rand.Rand, f *fault, kinds []faultKind) fault {
 	kind := kinds[r.IntN(len(kinds))]
 	if f.kind == windowFlushed || f.kind == topicLost {
@@ -321,7 +322,7 @@ func draftCompany(r *rand.Rand, f *fault, kinds []faultKind) fault {
 	return c
 }
 
-// drawSkew draws how far a host's clock is off: mostly as little as NTP leaves it.
+// drawSkew draws a host's clock error, mostly as small as with NTP.
 func drawSkew(r *rand.Rand) time.Duration {
 	most := 50 * time.Millisecond
 	if r.IntN(3) == 0 {
@@ -338,7 +339,7 @@ func draftFault(r *rand.Rand, k faultKind) fault {
 		severity: r.Float64(),
 	}
 	if r.IntN(3) == 0 {
-		f.role = executorRole // it has the most to lose
+		f.role = executorRole // executors have the most state to lose
 	}
 	draw := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }
 	switch r.IntN(3) {
@@ -359,7 +360,7 @@ func draftFault(r *rand.Rand, k faultKind) fault {
 	case crashAll,
 		freezeAll,
 		power,
-		suspend: // sometimes past the end of a minute, and past what is expanded
+		suspend: // sometimes past the end of a minute, and past the expanded time
 		if r.IntN(4) == 0 {
 			f.duration = draw(time.Minute, 5*time.Minute)
 		}
@@ -370,11 +371,11 @@ func draftFault(r *rand.Rand, k faultKind) fault {
 // triggerPoints are the calls of each role that leave something half done.
 var triggerPoints = map[role]string{
 	apiRole:       "HTTP,Create,SetStatus,Put,Publish tasks-normal,Publish timers-changed",
-	migratorRole:  "Expand,Put,Publish tasks-normal,GrowMinutes,Keep",
-	schedulerRole: "FreezeMinute,ClaimSlices,Publish slices,Cursor,AdvanceCursor,Overdue,Publish tasks-normal,Publish tasks-low,LiveSessions,EndSession,Owned,RenewSession",
+	migratorRole:  "Expand,Put,Publish tasks-normal,GrowMinutes,PurgeExpired",
+	schedulerRole: "FreezeMinute,ClaimSlices,Publish slices,Cursor,AdvanceCursor,Overdue,Publish tasks-normal,Publish tasks-low,LiveSessions,ExpireSession,Owned,RenewSession",
 	triggerRole:   "Handle slices,HoldSlice,Open,LoadSlice,Range,Publish tasks-normal,RenewSlices,FinishSlice",
 	executorRole: "Handle tasks-normal,Claim,Claim,Definitions,States,Changes,Call,Answer,Call,Answer,Record,Record,RecordAttempts,Release,Put," +
-		"Publish outcomes,Publish tasks-normal,Publish tasks-dead,RenewSession,LiveSessions,EndSession,Owned",
+		"Publish outcomes,Publish tasks-normal,Publish tasks-dead,RenewSession,LiveSessions,ExpireSession,Owned",
 }
 
 func draftTriggerPoint(r *rand.Rand, of role, k faultKind) *triggerPoint {
@@ -383,9 +384,8 @@ func draftTriggerPoint(r *rand.Rand, of role, k faultKind) *triggerPoint {
 	s := &triggerPoint{call: calls[r.IntN(len(calls))], when: phase(r.IntN(2)), skip: r.IntN(3)}
 	switch {
 	case s.call == "Call" && k == freeze:
-		// A process that freezes between its last look at its session and its request calls twice,
-		// as it would in life; the instant is too short for life to hit, and traps would hit
-		// nothing else.
+		// If a process froze between its session check and its request, it would call twice, as in
+		// reality. That instant is too short to happen in reality, so no trigger point is there.
 		s.when = after
 	case s.call == "Answer":
 		s.when = after

@@ -11,13 +11,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// suspectf notes a fault that a later look may not find any more: what is still open is no fault yet.
+// suspectf records a fault of this comparison. A later comparison may not find it any more, because
+// open fires are no fault yet.
 func (env *Environment) suspectf(format string, args ...any) {
 	env.suspected = append(env.suspected, fmt.Sprintf(format, args...))
 }
 
-// policyReasons are the reasons of skips that a timer's policies ask for; judge looks whether they were
-// right.
+// policyReasons are the skip reasons of policies. checkSkips checks whether they were right.
 var policyReasons = map[timer.Reason]bool{ //nolint:gochecknoglobals // never written
 	timer.ReasonMisfired:  true,
 	timer.ReasonOverlap:   true,
@@ -25,8 +25,8 @@ var policyReasons = map[timer.Reason]bool{ //nolint:gochecknoglobals // never wr
 	timer.ReasonCancelled: true,
 }
 
-// coveredBy returns the due instants that a record stands for, and finds fault with one that does
-// not stand for as many as it says.
+// coveredBy returns the due instants that a record covers, and checks their number against the
+// record's.
 func (env *Environment) coveredBy(o *timerPlan, h *history, x *timer.Outcome) []int64 {
 	if x.Count <= 1 {
 		return []int64{x.DueMS}
@@ -34,7 +34,7 @@ func (env *Environment) coveredBy(o *timerPlan, h *history, x *timer.Outcome) []
 	dues := dueInstants(o, h, x.DueMS, x.UntilMS+1)
 	if int64(len(dues)) != x.Count {
 		env.suspectf(
-			"a record of %s from %s until %s stands for %d fires, and there are %d",
+			"a record of %s from %s until %s covers %d fires, expected %d",
 			o.name,
 			stamp(x.DueMS),
 			stamp(x.UntilMS),
@@ -45,8 +45,8 @@ func (env *Environment) coveredBy(o *timerPlan, h *history, x *timer.Outcome) []
 	return dues
 }
 
-// addLeftoverDuties enters what an older version had expanded and the newer one does not have: to be
-// skipped, but for what was called before an executor knew of the edit.
+// addLeftoverDuties adds the duties of fires that an older version had expanded and a newer one
+// does not have. They must be skipped, unless they were called before an executor knew of the edit.
 func (env *Environment) addLeftoverDuties(
 	led *ledger.Ledger,
 	o *timerPlan,
@@ -87,7 +87,7 @@ func (env *Environment) addLeftoverDuties(
 	}
 }
 
-// checkSkips looks whether skips were what the timer's policies ask for.
+// checkSkips checks that the timer's policies explain its skips.
 func (env *Environment) checkSkips(
 	o *timerPlan,
 	h *history,
@@ -130,29 +130,29 @@ func (env *Environment) skipFault(
 		}
 		switch {
 		case policy == timer.MisfireFireAll:
-			return "its timer calls each"
+			return "its timer calls every late fire"
 		case policy == timer.MisfireFireOnce && !env.caughtUp(h, x, mine, grace):
-			return "no call caught up for it"
+			return "no call caught up with it"
 		}
 	case timer.ReasonOverlap:
 		if o.concurrency != string(timer.ConcurrencySkip) {
-			return "its timer does not ask for that"
+			return "its timer has another policy"
 		}
 	case timer.ReasonQueueFull:
 		if o.concurrency != string(timer.ConcurrencyQueueOne) &&
 			o.concurrency != string(timer.ConcurrencyQueueAll) {
-			return "its timer does not ask for that"
+			return "its timer has another policy"
 		}
 	default:
 		if o.concurrency != string(timer.ConcurrencyCancelPrevious) {
-			return "its timer does not ask for that"
+			return "its timer has another policy"
 		}
 	}
 	return ""
 }
 
-// caughtUp tells whether a call stands for a misfire: one that began when the misfire was late. A
-// change of the timer after it may have come before the call.
+// caughtUp reports whether a call covers a misfire: one that began when the misfire was late. A
+// later change of the timer may have come before that call.
 func (env *Environment) caughtUp(
 	h *history,
 	x *timer.Outcome,
@@ -169,7 +169,7 @@ func (env *Environment) caughtUp(
 		slices.ContainsFunc(h.edits, func(e edited) bool { return e.at > x.DueMS })
 }
 
-// lateAfter returns what counts as late for the order's timer.
+// lateAfter returns the lateness that counts as a misfire.
 func (o *timerPlan) lateAfter() time.Duration {
 	if o.grace > 0 {
 		return o.grace
@@ -177,13 +177,14 @@ func (o *timerPlan) lateAfter() time.Duration {
 	return time.Duration(timer.DefaultGrace)
 }
 
-// lockEffects tells whether late fires of the order's timer begin in order of due. Where it is edited, that holds within each version.
-func (o *timerPlan) lockEffects() bool {
+// ordered reports whether late fires of the plan's timer start in the order of their due instants.
+// An edited timer keeps the order only within each version, which is not checked.
+func (o *timerPlan) ordered() bool {
 	return o.step > 0 && o.misfire == string(timer.MisfireFireAll) && o.concurrency == "" &&
 		len(o.edits) == 0
 }
 
-// checkCatchUp looks whether no late call is made for an instant that the one before it caught up with.
+// checkCatchUp checks that no late call is made for an instant that the previous one covered.
 func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 	slack := clockTolerance + maxClockJump
 	var last *receiver.Arrival
@@ -198,7 +199,7 @@ func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 		if last != nil && !env.maybeDeferred(last.Arrived()) &&
 			time.UnixMilli(a.Fire.DueMS).Before(last.Arrived().Add(-o.lateAfter()-slack)) {
 			env.suspectf(
-				"%s: %s is called %s late, and %s had caught up with it",
+				"%s: %s is called %s late, and %s had covered it",
 				o.name,
 				a.Fire,
 				a.Lateness(),
@@ -209,8 +210,8 @@ func (env *Environment) checkCatchUp(o *timerPlan, mine receiver.Arrivals) {
 	}
 }
 
-// maybeDeferred tells whether limits may have put a call off: what it caught up with was decided before
-// that.
+// maybeDeferred reports whether limits may have deferred a call: the decision what it covers was
+// made before that.
 func (env *Environment) maybeDeferred(at time.Time) bool {
 	for _, l := range env.plan.Limits {
 		if t := at.Sub(env.startTime); t >= l.from && t < l.to+limit.MaxWait+lateCalm {
@@ -220,8 +221,8 @@ func (env *Environment) maybeDeferred(at time.Time) bool {
 	return false
 }
 
-// checkSerial looks whether the fires of a timer, each from its first call to the answer to its
-// last, came one after the other.
+// checkSerial checks that the fires of a timer did not overlap, each from its first call to its
+// last answer.
 func (env *Environment) checkSerial(o *timerPlan, mine receiver.Arrivals) {
 	type execution struct {
 		fire     timer.FireID
@@ -245,7 +246,7 @@ func (env *Environment) checkSerial(o *timerPlan, mine receiver.Arrivals) {
 		if a, b := executions[i-1], executions[i]; o.fixed &&
 			b.from.Add(clockTolerance).Before(a.to.Add(o.step)) {
 			env.suspectf(
-				"%s: %s is called at %s, and the call before it, of %s, ended at %s",
+				"%s: %s is called at %s, and the previous call, of %s, ended at %s",
 				o.name,
 				b.fire,
 				b.from,
@@ -255,7 +256,7 @@ func (env *Environment) checkSerial(o *timerPlan, mine receiver.Arrivals) {
 		}
 		if a, b := executions[i-1], executions[i]; b.from.Before(a.to) {
 			env.suspectf(
-				"%s: %s is called at %s, while %s is under way from %s to %s",
+				"%s: %s is called at %s, while %s is in flight from %s to %s",
 				o.name,
 				b.fire,
 				b.from,
@@ -274,9 +275,10 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-// checkFixedDelay looks whether a fixed delay is a chain: in each activation its first fire comes a delay
-// after that, each other a delay after the end of the one before it, and none is missing at the
-// end. What the chain consists of, nobody can know beforehand.
+// checkFixedDelay checks the chain of a fixed delay. In each activation the first fire is due a
+// delay after the activation, and each other a delay after the end of the previous one. None may be
+// missing at the end. The ledger takes the recorded fires as duties, because they cannot be known
+// before.
 func (env *Environment) checkFixedDelay(
 	led *ledger.Ledger,
 	o *timerPlan,
@@ -316,7 +318,7 @@ func (env *Environment) checkFixedDelay(
 		for _, x := range chain {
 			if want := end + o.step.Milliseconds(); x.DueMS != want {
 				env.suspectf(
-					"%s of %s is due at %s, and the one before it ended at %s",
+					"%s of %s is due at %s, and the previous one ended at %s",
 					x.FireID,
 					o.name,
 					stamp(x.DueMS),
@@ -325,8 +327,8 @@ func (env *Environment) checkFixedDelay(
 			}
 			end = x.FinishedMS
 		}
-		// The last result may have been recorded, when the store was back, only after the timer was
-		// switched off: then nothing follows it.
+		// The last result may have been recorded, after an outage of the store, only after the
+		// timer's deactivation. Then it has no successor.
 		const away = 5 * time.Minute
 		if to > 0 && end+o.step.Milliseconds()+away.Milliseconds() < to &&
 			(len(chain) == 0 || end < to) {

@@ -12,26 +12,26 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// phase is a moment of a call to the outside.
+// phase is a point in time of an outside call.
 type phase uint8
 
 const (
-	before phase = iota // nothing of it has been done
-	after               // it is done, and the answer is on its way
+	before phase = iota // before any effect
+	after               // after the effect, before the answer
 )
 
 func (p phase) String() string { return [...]string{"before", "after"}[p] }
 
-var errDead = errors.New("this process is dead")
+var errDead = errors.New("the process is dead")
 
-// process is one running service with everything of the outside that it reaches: it reaches nothing
-// but through enter and leave, so that it can be killed and frozen between any two of its effects.
-// It runs one service; its place is taken by another when it dies.
+// process is one running service with its access to shared parts, which it reaches only through
+// beforeCall and afterCall. So it can be killed and frozen between any two of its effects. Another
+// process takes its place when it dies.
 type process struct {
 	env     *Environment
 	role    role
 	replica int
-	number  uint16 // tells processes apart; callbacks come from it as their port
+	number  uint16 // unique number; its callbacks have it as their port
 	bus     *membus.Bus
 	cancel  context.CancelFunc
 	died    chan struct{}
@@ -39,32 +39,32 @@ type process struct {
 	mu              sync.Mutex
 	rnd             *rand.Rand
 	dead            bool
-	ended           bool          // its service has ended
-	stopRequestedAt time.Time     // when it was told to stop in order; zero: it was not
+	ended           bool          // the service has ended
+	stopRequestedAt time.Time     // when it was told to stop in order; zero: not yet
 	thaw            chan struct{} // nil: not frozen; closed at the end of the freeze
 	armedTrigger    *armedTrigger
 	cutOff          bool          // from the store
 	skew            time.Duration // of the host's clock
 	frozen          []timeRange
-	tasks           map[timer.FireID]int // in the hands of its handlers, not acknowledged
-	// when something last befell it that may have kept it from renewing its session.
+	tasks           map[timer.FireID]int // unacknowledged tasks in its handlers
+	// When a fault last may have kept the process from renewing its session.
 	disturbedAt time.Time
 }
 
 type timeRange struct{ from, to time.Time }
 
-// armedTrigger is a fault that waits for a certain call.
+// armedTrigger is a fault that waits for a call.
 type armedTrigger struct {
-	call   string // the call; empty: any
+	call   string // empty: any call
 	when   phase
-	skip   int // so many of them pass
+	skip   int // number of calls to pass
 	action func()
 }
 
 func (p *process) String() string { return fmt.Sprintf("%s/%d#%d", p.role, p.replica, p.number) }
 
-// beforeCall is passed before anything of a call to the outside is done: it returns when the process may
-// go on.
+// beforeCall is the gate before an outside call has any effect. It returns when the process may go
+// on.
 func (p *process) beforeCall(ctx context.Context, call string) error {
 	if err := p.passGate(call, before); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (p *process) beforeCall(ctx context.Context, call string) error {
 	return ctx.Err() //nolint:wrapcheck // a freeze may have outlasted it
 }
 
-// passArrival is passed when a request arrives. Of a process that froze meanwhile it had been sent, or
-// had not.
+// passArrival is the gate at the arrival of a request. A process that froze meanwhile had sent the
+// request, or had not.
 func (p *process) passArrival(sent bool) error {
 	if !sent {
 		return p.passGate("", before)
@@ -84,7 +84,7 @@ func (p *process) passArrival(sent bool) error {
 	return nil
 }
 
-// afterCall is passed when a call is done and its answer comes back.
+// afterCall is the gate after a call's effect, before its answer.
 func (p *process) afterCall(call string) error { return p.passGate(call, after) }
 
 func (p *process) passGate(call string, when phase) error {
@@ -112,7 +112,7 @@ func (p *process) passGate(call string, when phase) error {
 	}
 }
 
-// hitTrigger lets the trap snap when its call comes by.
+// hitTrigger runs the armed fault if this is its call.
 func (p *process) hitTrigger(call string, when phase) {
 	p.mu.Lock()
 	t := p.takeTrigger(call, when)
@@ -122,7 +122,7 @@ func (p *process) hitTrigger(call string, when phase) {
 	}
 }
 
-// takeTrigger takes the trap that a call meets. The caller holds the lock.
+// takeTrigger removes and returns the armed fault if this is its call. The caller holds the lock.
 func (p *process) takeTrigger(call string, when phase) *armedTrigger {
 	t := p.armedTrigger
 	if t == nil || t.when != when || t.call != "" && t.call != call || call == "" {
@@ -137,18 +137,18 @@ func (p *process) takeTrigger(call string, when phase) *armedTrigger {
 }
 
 func (p *process) runTrigger(t *armedTrigger, call string) {
-	p.env.log.printf("%s meets its trap %s %s", p, t.when, call)
+	p.env.log.printf("%s reaches its trigger point %s %s", p, t.when, call)
 	t.action()
 }
 
-// arm sets a trap, in place of another.
+// arm arms a fault, and replaces an armed one.
 func (p *process) arm(t *armedTrigger) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.armedTrigger = t
 }
 
-// disarm removes a trap that has not snapped.
+// disarm removes an armed fault. It returns false if the fault has happened.
 func (p *process) disarm(t *armedTrigger) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,8 +159,8 @@ func (p *process) disarm(t *armedTrigger) bool {
 	return true
 }
 
-// kill ends the process as SIGKILL does. Its goroutines find out at their next call, and no call of
-// theirs has an effect from now on.
+// kill ends the process as SIGKILL does. Its goroutines find out at their next call, and none of
+// their calls has an effect from now on.
 func (p *process) kill() bool {
 	p.mu.Lock()
 	if p.dead {
@@ -194,8 +194,8 @@ func (p *process) freeze() (wake func()) {
 	}
 }
 
-// stop ends the process in order, if it lives and was not told to before: who gets true replaces
-// it.
+// stop ends the process in order. It returns true once, to the caller that replaces the process,
+// and false for a dead process.
 func (p *process) stop() bool {
 	p.mu.Lock()
 	first := !p.dead && p.stopRequestedAt.IsZero()
@@ -209,7 +209,7 @@ func (p *process) stop() bool {
 	return first
 }
 
-// stoppedFor returns how long ago the process was told to stop.
+// stoppedFor returns the time since the process was told to stop.
 func (p *process) stoppedFor() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,7 +232,7 @@ func (p *process) alive() bool {
 	return !p.dead
 }
 
-// wasFrozen tells whether the process was frozen at some time of a stretch.
+// wasFrozen reports whether the process was frozen at some time between two instants.
 func (p *process) wasFrozen(from, to time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,14 +244,14 @@ func (p *process) wasFrozen(from, to time.Time) bool {
 	return false
 }
 
-// hostTime is the host's clock.
+// hostTime returns the host clock's time.
 func (p *process) hostTime() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Now().Add(p.skew)
 }
 
-// draw gives so many numbers from 0 to 1.
+// draw fills out with random numbers from 0 to 1.
 func (p *process) draw(out []float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -39,7 +39,7 @@ const (
 
 var roles = []role{apiRole, migratorRole, schedulerRole, triggerRole, executorRole}
 
-// components is what a service is made of.
+// components are the dependencies of one service.
 type components struct {
 	p             *process
 	store         store.Store
@@ -63,7 +63,7 @@ type service interface {
 	Run(ctx context.Context) error
 }
 
-// start makes a new process in a place and runs its service there.
+// start starts a new process as a replica of a role.
 func (env *Environment) start(r role, replica int) {
 	env.mu.Lock()
 	env.processCount++
@@ -103,7 +103,7 @@ func (env *Environment) start(r role, replica int) {
 	}
 	env.running.Go(func() {
 		if err := s.Run(ctx); err != nil && p.alive() {
-			env.failf("%s ended by itself: %v", p, err)
+			env.failf("%s exited: %v", p, err)
 		}
 		cancel()
 		p.markEnded()
@@ -128,33 +128,33 @@ func (env *Environment) newComponents(p *process) (*components, error) {
 			Logger(),
 	}
 	k.clock = clock.New(p.hostTime, k.store.Now)
-	// a mutant may put another clock there, for all of the process: a limiter that lives by one of
-	// its own waits for ever.
+	// A mutant may replace the clock of the whole process. A limiter with another clock would wait
+	// for ever.
 	now := func() time.Time { return k.clock.Now() }
 	k.ids = timer.NewIDs(now)
 	planner, err := expansion.New(
 		expansion.Options{ExpandAhead: k.settings.ExpandAhead, Counts: k.counts},
 	)
 	if err != nil {
-		return nil, fmt.Errorf("making a planner: %w", err)
+		return nil, fmt.Errorf("creating a planner: %w", err)
 	}
 	k.planner = planner
 	k.limits, err = limit.New(
 		limit.Options{SharedState: env.limitState, Executor: p.String(), Now: now},
 	)
 	if err != nil {
-		return nil, fmt.Errorf("making the limits: %w", err)
+		return nil, fmt.Errorf("creating the limits: %w", err)
 	}
 	if k.breakers, err = limit.NewBreakers(
 		limit.BreakerOptions{Now: now, Failures: 1 << 30},
 	); err != nil {
-		return nil, fmt.Errorf("making the breakers: %w", err)
+		return nil, fmt.Errorf("creating the breakers: %w", err)
 	}
 	d, err := dispatch.New(
 		dispatch.Options{Window: k.window, Bus: k.bus, Now: now, Logger: k.log, Registerer: k.reg},
 	)
 	if err != nil {
-		return nil, fmt.Errorf("making a dispatcher: %w", err)
+		return nil, fmt.Errorf("creating a dispatcher: %w", err)
 	}
 	k.dispatch, k.runDispatcher = d, d.Run
 	if env.settings.Mutate != nil {
@@ -247,15 +247,15 @@ func (k *components) service() (s service, err error) {
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("making a %s: %w", k.p.role, err)
+		return nil, fmt.Errorf("creating the %s: %w", k.p.role, err)
 	}
 	return s, nil
 }
 
-// drainTimeout is how long an executor that stops waits for what it has in hand.
+// drainTimeout is how long a stopping executor waits for its calls in flight.
 const drainTimeout = 10 * time.Second
 
-// Settings of a run that no seed changes.
+// Settings are a run's settings, independent of the seed.
 type Settings struct {
 	ExpandAhead        time.Duration
 	ChangePollInterval time.Duration
@@ -269,7 +269,7 @@ type Settings struct {
 	PollAhead          time.Duration
 	LogLevel           zerolog.Level
 	Mutate             func(*components)
-	// SQLite: the store is a database, in place of a fake that passes the same suite at a tenth of
+	// SQLite uses a real database. The default is a fake that passes the same suite at a tenth of
 	// the cost.
 	SQLite bool
 }
@@ -286,8 +286,8 @@ func (s *Settings) tune(t Tuning) {
 	s.MaxInflight, s.MaxCalls = cmp.Or(t.MaxInflight, s.MaxInflight), cmp.Or(t.MaxCalls, s.MaxCalls)
 }
 
-// DefaultSettings are small where the product's are large, so that a small load reaches what a
-// large one would.
+// DefaultSettings returns limits that are small where the product's are large, so that a small load
+// reaches them.
 func DefaultSettings() Settings {
 	return Settings{
 		ExpandAhead:        20 * time.Minute,

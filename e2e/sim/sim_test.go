@@ -20,7 +20,7 @@ import (
 var (
 	firstSeed = flag.Uint64("seed", 1, "the first seed")
 	seeds     = flag.Int("seeds", 100, "how many seeds; 4 with -short")
-	runs      = flag.Int("runs", 1, "how often each seed is run")
+	runs      = flag.Int("runs", 1, "runs of each seed")
 	length    = flag.Duration(
 		"length",
 		2*time.Hour,
@@ -28,17 +28,17 @@ var (
 	)
 	logs     = flag.String("logs", "failures", "directory of the event logs of seeds that failed")
 	keepLogs = flag.Bool("keep", false, "keep the event logs of all seeds")
-	sqlite   = flag.Bool("sqlite", false, "keep the truth in SQLite, in place of maps")
+	sqlite   = flag.Bool("sqlite", false, "store in SQLite instead of maps")
 	mutants  = flag.Bool(
 		"mutants",
 		false,
-		"try all mutants, on up to 100 seeds each; otherwise a few, on the first seeds",
+		"try all mutants, each on up to 100 seeds; otherwise some, on the first seeds",
 	)
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	debug.SetGCPercent(1000) //nolint:mnd // worlds are small and short-lived: memory for time
+	debug.SetGCPercent(1000) //nolint:mnd // simulations are small and short: memory for time
 	if testing.Short() {
 		*seeds, *length = min(*seeds, 4), min(*length, 20*time.Minute)
 	}
@@ -56,8 +56,8 @@ func simulate(
 	return res
 }
 
-// checkSeed lives a seed and fails where a promise was broken. The event log is kept then, and the
-// command told that lives the seed again.
+// checkSeed simulates a seed and fails if a promise was broken. Then it writes the event log and
+// prints the command that repeats the seed.
 func checkSeed(t *testing.T, seed uint64, run int, length time.Duration, settings sim.Settings) {
 	t.Helper()
 	began := time.Now()
@@ -74,7 +74,7 @@ func checkSeed(t *testing.T, seed uint64, run int, length time.Duration, setting
 	if settings.SQLite {
 		again += " ARGS=-sqlite"
 	}
-	require.Empty(t, res.Broken, "the events are in %s; once more: %s", file, again)
+	require.Empty(t, res.Broken, "the events are in %s; repeat with: %s", file, again)
 }
 
 func TestSeeds(t *testing.T) {
@@ -92,8 +92,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// A few shorter lives with the truth in a database: what the store's suite does not ask for may be
-// relied on all the same.
+// TestSeedsOnSQLite runs a few shorter simulations on a database, because the services may rely on
+// behaviour that the store's suite does not test.
 func TestSeedsOnSQLite(t *testing.T) {
 	t.Parallel()
 	for seed := *firstSeed; seed < *firstSeed+4; seed++ {
@@ -106,7 +106,7 @@ func TestSeedsOnSQLite(t *testing.T) {
 	}
 }
 
-// Each mutant is caught by some seed.
+// TestMutants checks that a seed catches each mutant.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	for _, m := range sim.Mutants {
@@ -133,7 +133,7 @@ func TestMutants(t *testing.T) {
 					res.Broken[len(res.Broken)-1],
 				)
 				if *mutants ||
-					seed >= *firstSeed+uint64(*seeds) { // otherwise TestSeeds lives it too
+					seed >= *firstSeed+uint64(*seeds) { // otherwise TestSeeds runs the seed too
 					require.Empty(
 						t,
 						simulate(t, seed, *length, sim.DefaultSettings()).Broken,

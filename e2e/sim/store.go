@@ -12,12 +12,12 @@ import (
 )
 
 var (
-	errUnavailable = errors.New("the store is away")
+	errUnavailable = errors.New("the store is unavailable")
 	errAnswerLost  = errors.New("the store's answer is lost")
 )
 
-// frequentCalls are calls that services make all the time and that mostly tell them or change nothing: they
-// take no time but on the store's slow days, which halves what an idle world costs.
+// frequentCalls are the polls that services make all the time and that rarely change anything.
+// Without slow calls they take no time, which halves the cost of an idle simulation.
 var frequentCalls = map[string]bool{
 	"Now":             true,
 	"LiveSessions":    true,
@@ -30,16 +30,16 @@ var frequentCalls = map[string]bool{
 	"Cursor":          true,
 	"ExpandBackfills": true,
 	"RenewSlices":     true,
-	"SetAnnounced":    true,
+	"AckEvents":       true,
 	"Overdue":         true,
 }
 
-// On slow days so many of the slow calls take so many times as long: seconds, which what was read
-// before them may not outlive (P5).
+// While the store is slow, this share of slow calls takes this many times as long: seconds, within
+// which earlier reads must not be used any more (P5).
 const crawlShare, crawlFactor = 0.1, 8
 
-// deadlineContext is a context without end but with a deadline: what a call does in the store it does in no
-// time, and a context that can end costs a goroutine per statement.
+// deadlineContext has a deadline and never ends. A call takes no time in the store, and a
+// cancelable context costs a goroutine per statement.
 type deadlineContext struct {
 	context.Context //nolint:containedctx // it is one
 	at              time.Time
@@ -47,14 +47,14 @@ type deadlineContext struct {
 
 func (b deadlineContext) Deadline() (time.Time, bool) { return b.at, true }
 
-// gatedStore is what one process has of the store.
+// gatedStore is one process's access to the store.
 type gatedStore struct {
-	store.Store // what all share; every method that a service calls is overridden
+	store.Store // shared; every method that a service calls is overridden
 
 	p *process
 }
 
-// gatedCall makes one call: its way there, its effect, its way back, each of which may fail.
+// gatedCall makes one call. Its request, its effect and its answer can each fail.
 //
 //nolint:revive // a method, but for its type parameter
 func gatedCall[T any](

@@ -227,18 +227,24 @@ func (s *gatedStore) AcquireSlots(
 	session timer.ID,
 	asks []store.SlotRequest,
 ) ([]store.SlotResult, error) {
-	return gatedCall(s, ctx, "Enter", true, func(ctx context.Context) ([]store.SlotResult, error) {
-		out, err := s.Store.AcquireSlots(ctx, session, asks)
-		for i := range out {
-			s.p.env.log.printf(
-				"%s enters %s: turn %d",
-				s.p,
-				asks[i].Fire.FireID,
-				out[i].SlotVerdict,
-			)
-		}
-		return out, err
-	})
+	return gatedCall(
+		s,
+		ctx,
+		"AcquireSlots",
+		true,
+		func(ctx context.Context) ([]store.SlotResult, error) {
+			out, err := s.Store.AcquireSlots(ctx, session, asks)
+			for i := range out {
+				s.p.env.log.printf(
+					"%s acquires a slot for %s: %d",
+					s.p,
+					asks[i].Fire.FireID,
+					out[i].SlotVerdict,
+				)
+			}
+			return out, err
+		},
+	)
 }
 
 func (s *gatedStore) CatchUp(ctx context.Context, asks []store.CatchUpRequest) ([]bool, error) {
@@ -246,7 +252,7 @@ func (s *gatedStore) CatchUp(ctx context.Context, asks []store.CatchUpRequest) (
 		out, err := s.Store.CatchUp(ctx, asks)
 		for i := range out {
 			s.p.env.log.printf(
-				"%s asks whether %s catches up until %s: %t",
+				"%s lets %s catch up until %s: %t",
 				s.p,
 				asks[i].FireID,
 				stamp(asks[i].ToMS),

@@ -8,13 +8,13 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-// rangeCall is one of those that are made all the time (see looks): it takes no time but when it is
-// slow. Marks take theirs, so that either still comes before the other.
+// rangeCall is a frequent call (see frequentCalls): it takes no time unless it is slow. Puts take
+// time, so that either may be first.
 const rangeCall = "Range"
 
-// gatedWindow is what one process has of the window.
+// gatedWindow is one process's access to the window.
 type gatedWindow struct {
-	window.Window // what all share
+	window.Window // shared
 
 	p *process
 }
