@@ -201,7 +201,7 @@ func (env *Environment) isFrozen(p *cluster.Process) error {
 	return fmt.Errorf("%s is not frozen: state %q", p.Name, s)
 }
 
-// state returns the process state letter from /proc.
+// state returns the process state from /proc, such as "T" for stopped.
 func state(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

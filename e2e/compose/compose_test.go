@@ -23,13 +23,13 @@ import (
 	"github.com/carillon-timer/carillon/e2e/compose"
 )
 
-// patience is for what has no bound of its own: starting on a machine that has other things to do.
+// patience bounds steps without their own timeout, such as a start on a busy machine.
 const patience = 10 * time.Minute
 
-// services are those that have an image and run for good.
+// services are the services that have an image and run permanently.
 var services = []string{"api", "migrator", "scheduler", "trigger", "executor"}
 
-// onDocker skips loudly where nobody asked for Docker.
+// onDocker skips the test with a warning unless Docker is requested.
 func onDocker(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("CARILLON_E2E_COMPOSE") == "" {
@@ -43,8 +43,8 @@ func onDocker(t *testing.T) string {
 	return root
 }
 
-// TestImages builds each program's image by the Dockerfile and compares it with the one that make
-// images makes.
+// TestImages builds each program's image by the Dockerfile and compares it with the one of make
+// images.
 //
 //nolint:paralleltest // two builds at once would only be slower, and the project's come from the same cache
 func TestImages(t *testing.T) {
@@ -116,8 +116,8 @@ func TestImages(t *testing.T) {
 	})
 }
 
-// same compares what two ways of building say of an image. Docker adds a PATH where an image has
-// none.
+// same compares the configurations of two ways to build an image. Docker adds a PATH to an image
+// without one.
 func same(t *testing.T, want, have *compose.Config) {
 	t.Helper()
 	for _, c := range []*compose.Config{want, have} {
@@ -129,8 +129,8 @@ func same(t *testing.T, want, have *compose.Config) {
 	require.Equal(t, want, have)
 }
 
-// checkMinimalImage says that an image holds one static program, the authorities, and a directory for data of
-// nobody's.
+// checkMinimalImage checks that an image has only one static program, the certificate authorities,
+// and a data directory that belongs to nobody.
 func checkMinimalImage(t *testing.T, name string, machine elf.Machine) {
 	t.Helper()
 	files, err := compose.Files(t.Context(), name)
@@ -161,7 +161,7 @@ func checkMinimalImage(t *testing.T, name string, machine elf.Machine) {
 			program.Progs,
 			func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP },
 		),
-		"it wants a loader: not static",
+		"it needs a loader: not static",
 	)
 }
 
@@ -180,13 +180,13 @@ func remove(t *testing.T, image string) {
 	require.NoError(t, err, string(said))
 }
 
-// environment is a project that runs, and a client of its API.
+// environment is a running compose project, with a client of its API.
 type environment struct {
 	*compose.Project
 	api *client.Client
 }
 
-// TestCompose lives the life of a deployment on one machine.
+// TestCompose exercises a deployment on one machine.
 //
 //nolint:paralleltest // each part goes on where the one before ended
 func TestCompose(t *testing.T) {
@@ -209,10 +209,10 @@ func TestCompose(t *testing.T) {
 		name string
 		do   func(*testing.T, *environment)
 	}{
-		{"nothing without keys", func(t *testing.T, _ *environment) { checkKeysRequired(t, root) }},
+		{"no start without keys", func(t *testing.T, _ *environment) { checkKeysRequired(t, root) }},
 		{"up", up},
-		{"containers are as safe as the file says", checkHardening},
-		{"a timer rings", func(t *testing.T, env *environment) { env.checkDelivery(t, "first") }},
+		{"containers are hardened", checkHardening},
+		{"a timer is called", func(t *testing.T, env *environment) { env.checkDelivery(t, "first") }},
 		{"prometheus", prometheus},
 		{"grafana", grafana},
 		{"scale", scale},
@@ -229,7 +229,8 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// checkKeysRequired: a deployment with an API that anybody may use, by mistake, must not start.
+// checkKeysRequired checks that a deployment without keys does not start, so that none is open to
+// everybody by mistake.
 func checkKeysRequired(t *testing.T, root string) {
 	cmd := exec.CommandContext(
 		t.Context(),
@@ -253,7 +254,7 @@ func checkKeysRequired(t *testing.T, root string) {
 	require.Contains(t, string(said), "scripts/keys.sh deploy/.env makes one")
 }
 
-// up is the command of the quick start.
+// up runs the command of the quick start.
 func up(t *testing.T, env *environment) {
 	_, err := env.Compose(t.Context(), "up", "--build", "--detach", "--wait")
 	require.NoError(t, err)
@@ -262,15 +263,15 @@ func up(t *testing.T, env *environment) {
 	require.Len(t, set, 1)
 	require.Equal(t, "exited", set[0].State.Status)
 	require.Zero(t, set[0].State.ExitCode)
-	require.Zero(t, set[0].RestartCount, "the set-up began before its servers were there")
+	require.Zero(t, set[0].RestartCount, "the setup started before its servers were ready")
 	for _, service := range append([]string{"mysql", "redis", "pulsar", "prometheus", "grafana"}, services...) {
 		for _, c := range env.healthy(t, service, 1) {
-			require.Zero(t, c.RestartCount, "%s had to be started twice", c.Name)
+			require.Zero(t, c.RestartCount, "%s was restarted", c.Name)
 		}
 	}
 }
 
-// healthy waits until so many containers of a service are.
+// healthy waits until n containers of a service are healthy.
 func (env *environment) healthy(t *testing.T, service string, n int) []compose.Container {
 	t.Helper()
 	var have []compose.Container
@@ -288,7 +289,7 @@ func (env *environment) healthy(t *testing.T, service string, n int) []compose.C
 	return have
 }
 
-// checkHardening looks at what runs, not at what the file says.
+// checkHardening checks the running containers, not the compose file.
 func checkHardening(t *testing.T, env *environment) {
 	for _, service := range services {
 		c := env.healthy(t, service, 1)[0]
@@ -302,7 +303,7 @@ func checkHardening(t *testing.T, env *environment) {
 	}
 }
 
-// checkDelivery has a timer call a container of the project, and finds it in the history.
+// checkDelivery creates a timer that calls a container of the project, and checks the history.
 func (env *environment) checkDelivery(t *testing.T, name string) {
 	t.Helper()
 	before := env.received(t)
@@ -330,7 +331,7 @@ func (env *environment) checkDelivery(t *testing.T, name string) {
 	)
 }
 
-// received is what the endpoint says that it received; it says so each second.
+// received returns the endpoint's count of callbacks, which it logs each second.
 func (env *environment) received(t *testing.T) int {
 	t.Helper()
 	said, err := env.Compose(t.Context(), "logs", "--no-log-prefix", "--tail", "1", "receiver")
@@ -362,7 +363,7 @@ func get(t *testing.T, url string, into any) error {
 	return json.NewDecoder(res.Body).Decode(into)
 }
 
-// targets waits until Prometheus reaches so many of each, and no other.
+// targets waits until Prometheus reaches exactly the wanted number of each target.
 func (env *environment) targets(t *testing.T, want map[string]int) {
 	t.Helper()
 	var have map[string]int
@@ -416,7 +417,7 @@ func prometheus(t *testing.T, env *environment) {
 			for _, r := range g.Rules {
 				require.NotEqual(t, "err", r.Health, "%s: %s", r.Name, r.LastError)
 				if r.Health != "ok" {
-					return false // not looked at yet
+					return false // not evaluated yet
 				}
 				rules++
 			}
@@ -443,8 +444,8 @@ func restart(t *testing.T, env *environment) {
 	env.checkDelivery(t, "restarted")
 }
 
-// killed: what crashes is started again, and what depends on it goes on by itself. The servers one
-// after the other, then all that is ours at once.
+// killed checks that crashed containers are restarted and that the others recover. It kills the
+// servers one after the other, then all services at once.
 func killed(t *testing.T, env *environment) {
 	for _, together := range [][]string{{"redis"}, {"pulsar"}, {"mysql"}, services} {
 		before := make(map[string][]compose.Container)
@@ -463,13 +464,13 @@ func killed(t *testing.T, env *environment) {
 			}
 		}
 		healed := time.Since(began)
-		// Ready when they reach their servers.
+		// They are ready once they reach their servers.
 		for _, s := range services {
 			env.healthy(t, s, len(mustContainers(t, env, s)))
 		}
 		env.checkDelivery(t, "after-"+together[0])
 		t.Logf(
-			"%v killed: healthy after %s, all well after %s",
+			"%v killed: healthy after %s, delivering after %s",
 			together,
 			healed.Round(time.Second),
 			time.Since(began).Round(time.Second),
@@ -477,7 +478,7 @@ func killed(t *testing.T, env *environment) {
 	}
 }
 
-// restarted waits until docker has started a service's container once more than before, and it is
+// restarted waits until docker has restarted a service's container once more than before, and it is
 // healthy.
 func (env *environment) restarted(t *testing.T, service string, i, before int) {
 	t.Helper()
@@ -485,7 +486,7 @@ func (env *environment) restarted(t *testing.T, service string, i, before int) {
 		now := mustContainers(t, env, service)
 		return len(now) > i && now[i].RestartCount > before &&
 			now[i].State.Health.Status == "healthy"
-	}, patience, 500*time.Millisecond, "%s is started again", service)
+	}, patience, 500*time.Millisecond, "%s is restarted", service)
 }
 
 func mustContainers(t *testing.T, env *environment, service string) []compose.Container {

@@ -22,7 +22,7 @@ import (
 	"github.com/carillon-timer/carillon/e2e/compose"
 )
 
-// dashboard is what of a dashboard decides what it asks.
+// dashboard has the fields of a dashboard that affect its queries.
 type dashboard struct {
 	UID           string
 	Title         string
@@ -39,18 +39,18 @@ type panel struct {
 	Targets     []target
 }
 
-// target is a query of a panel, with all that the dashboard says of it.
+// target is a query of a panel, with all its fields.
 type target map[string]any
 
-// quiet are the queries that may have no numbers in a young deployment that does well, each with
-// the reason. The others must have some.
+// quiet are the queries that may return no numbers in a young, healthy deployment, each with the
+// reason. The others must return some.
 var quiet = map[string]string{
 	`count(carillon_clock_steady == 0)`: "no clock is unsteady",
 	`topk(10, sum by (app) (rate(carillon_app_fires_total{outcome="failed"}[$__rate_interval])) > 0)`:    "no fire fails",
 	`histogram_quantile(0.5, sum by (le) (rate(carillon_migrator_batch_size_bucket[$__rate_interval])))`: "the api expands a timer that it makes, migrators go on later",
 }
 
-// grafana: whoever opens it sees the dashboard, and its panels have numbers.
+// grafana checks that the dashboard opens without login, and that its panels have numbers.
 func grafana(t *testing.T, env *environment) {
 	var health struct{ Version string }
 	require.NoError(t, get(t, env.Grafana+"/api/health", &health))
@@ -85,16 +85,16 @@ func grafana(t *testing.T, env *environment) {
 		Dashboard dashboard
 	}
 	require.NoError(t, get(t, env.Grafana+"/api/dashboards/home", &home))
-	require.Equal(t, *file, home.Dashboard, "what is shown at once")
+	require.Equal(t, *file, home.Dashboard, "the home dashboard")
 	require.NoError(t, get(t, env.Grafana+"/api/dashboards/uid/"+file.UID, &shown))
 	require.True(t, shown.Meta.Provisioned)
-	require.False(t, shown.Meta.CanSave, "nobody has logged in")
+	require.False(t, shown.Meta.CanSave, "not logged in")
 	require.Equal(t, *file, shown.Dashboard)
 	t.Logf("Grafana %s", health.Version)
 	env.numbers(t, &shown.Dashboard)
 }
 
-// ours reads the dashboard as the repository has it.
+// ours reads the dashboard from the repository.
 func ours(t *testing.T) *dashboard {
 	t.Helper()
 	root, err := cluster.Root()
@@ -106,9 +106,8 @@ func ours(t *testing.T) *dashboard {
 	return &d
 }
 
-// numbers has every panel ask what it asks in a browser, until all that are not quiet have numbers.
-// Timers ring meanwhile: a rate wants two samples, and a counter with labels is there from its
-// first event on.
+// numbers runs every panel's queries until all that are not quiet return numbers. Timers are called
+// meanwhile: a rate needs two samples, and a counter with labels exists from its first event on.
 func (env *environment) numbers(t *testing.T, d *dashboard) {
 	t.Helper()
 	sources := env.sources(t, d)
@@ -136,7 +135,7 @@ func (env *environment) numbers(t *testing.T, d *dashboard) {
 	}
 }
 
-// pause is a change that executors are told of.
+// pause makes a change that executors are notified of.
 func (env *environment) pause(t *testing.T, name string) {
 	t.Helper()
 	made, _, err := env.api.Create(t.Context(), client.NewTimer{
@@ -151,8 +150,8 @@ func (env *environment) pause(t *testing.T, name string) {
 	require.NoError(t, err)
 }
 
-// sources says which source each variable of a dashboard stands for: the default one of its type,
-// which is what a browser takes where nobody has chosen.
+// sources returns the data source of each variable of a dashboard: the default one of its type, as
+// in a browser without a selection.
 func (env *environment) sources(t *testing.T, d *dashboard) *strings.Replacer {
 	t.Helper()
 	var settings struct {
@@ -176,12 +175,12 @@ func (env *environment) sources(t *testing.T, d *dashboard) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// ask sends a panel's queries as a browser does, which leaves $__rate_interval to Grafana, and
-// returns those without a number. None may fail.
+// ask runs a panel's queries as a browser does, with $__rate_interval for Grafana to fill in. It
+// returns the queries without a number. No query may fail.
 func (env *environment) ask(t *testing.T, p *panel, sources *strings.Replacer) map[string]string {
 	t.Helper()
 	if len(p.Targets) == 0 {
-		require.Equal(t, "row", p.Type, "panel %d asks nothing", p.ID)
+		require.Equal(t, "row", p.Type, "panel %d has no query", p.ID)
 		return nil
 	}
 	now := time.Now()
@@ -242,7 +241,7 @@ func (env *environment) ask(t *testing.T, p *panel, sources *strings.Replacer) m
 		)
 		has := false
 		for _, f := range result.Frames {
-			// the first are instants.
+			// The first values are instants.
 			for _, values := range f.Data.Values[min(1, len(f.Data.Values)):] {
 				has = has || slices.ContainsFunc(values, func(v *float64) bool { return v != nil })
 			}

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Image is what docker says of one.
+// Image is docker's description of an image.
 type Image struct {
 	ID           string
 	Architecture string
@@ -21,7 +21,7 @@ type Image struct {
 	Config       Config
 }
 
-// Config is what containers of an image begin with.
+// Config is an image's configuration of its containers.
 type Config struct {
 	User         string
 	Env          []string
@@ -33,13 +33,13 @@ type Config struct {
 	Healthcheck  map[string]any
 }
 
-// Inspect looks at an image of the engine.
+// Inspect returns the description of an image.
 func Inspect(ctx context.Context, name string) (Image, error) {
 	var i Image
 	return i, inspect(ctx, "image", name, &i)
 }
 
-// Build makes an image by the Dockerfile, as its header says.
+// Build builds an image by the Dockerfile, as its header says.
 func Build(ctx context.Context, root, service, version, arch, tag string) error {
 	_, err := docker(
 		ctx,
@@ -61,15 +61,15 @@ func Build(ctx context.Context, root, service, version, arch, tag string) error 
 	return err
 }
 
-// File is one of an image's file system; Program is set of an executable one.
+// File is a file of an image. Program has the content of an executable one.
 type File struct {
 	Header  *tar.Header
 	Program *elf.File
 }
 
-// Files lists what an image holds, without what docker itself puts into each container.
+// Files lists the files of an image, without those that docker adds to each container.
 func Files(ctx context.Context, image string) (files map[string]File, err error) {
-	// The command is never run: an image without one would not be taken.
+	// The command never runs. Docker refuses to create a container without one.
 	id, err := docker(ctx, nil, "create", image)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func unpack(r io.Reader) (map[string]File, error) {
 	}
 }
 
-// ofDocker says what is a mount point of every container.
+// ofDocker reports whether a name is a mount point of every container.
 func ofDocker(name string) bool {
 	switch name {
 	case ".dockerenv", "etc/", "etc/hostname", "etc/hosts", "etc/resolv.conf", "etc/mtab":

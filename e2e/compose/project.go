@@ -12,18 +12,18 @@ import (
 	"strings"
 )
 
-// Project is a run of deploy/compose.yaml under a name, on ports and with keys of its own: another
-// that runs on the engine is not disturbed.
+// Project is a run of deploy/compose.yaml with its own name, ports and keys, so that it does not
+// disturb another one on the engine.
 type Project struct {
 	name string
-	args []string // before each command of compose
+	args []string // before each compose command
 	env  []string
 
 	API, Prometheus, Grafana string // addresses on this machine
-	Key                      string // of the admin
+	Key                      string // admin key
 }
 
-// receiving adds the endpoint that timers call: it prints what it received each second.
+// receiving adds the endpoint that timers call. It prints each second what it received.
 const receiving = `
 services:
   receiver:
@@ -36,17 +36,17 @@ services:
         ENTRYPOINT ["/carillon-receiver", "-addr", "0.0.0.0:8090"]
 `
 
-// Receiver is the endpoint as timers call it.
+// Receiver is the endpoint's address for timers.
 const Receiver = "receiver:8090"
 
-// NewProject prepares one: keys as the quick start makes them, and an endpoint. It starts nothing.
+// NewProject creates keys as the quick start does, and an endpoint. It starts nothing.
 func NewProject(ctx context.Context, root, dir string) (*Project, error) {
 	keys := filepath.Join(dir, "keys.env")
 	//nolint:gosec // a script of our own
 	made := exec.CommandContext(ctx, root+"/scripts/keys.sh", keys)
 	made.Stderr = os.Stderr
 	if err := made.Run(); err != nil {
-		return nil, fmt.Errorf("making keys: %w", err)
+		return nil, fmt.Errorf("creating keys: %w", err)
 	}
 	//nolint:gosec // as above
 	built := exec.CommandContext(
@@ -68,7 +68,7 @@ func NewProject(ctx context.Context, root, dir string) (*Project, error) {
 	}
 	extra := filepath.Join(dir, "receiver.yaml")
 	if err := os.WriteFile(extra, fmt.Appendf(nil, receiving, dir), 0o600); err != nil {
-		return nil, fmt.Errorf("describing the endpoint: %w", err)
+		return nil, fmt.Errorf("writing the endpoint's compose file: %w", err)
 	}
 	text, err := os.ReadFile(keys)
 	if err != nil {
@@ -117,12 +117,12 @@ func freePort(ctx context.Context) (string, error) {
 	return port, err //nolint:wrapcheck // an address of the kernel's
 }
 
-// Compose runs a command of compose on the project.
+// Compose runs a compose command on the project.
 func (p *Project) Compose(ctx context.Context, args ...string) (string, error) {
 	return docker(ctx, p.env, append(slices.Clip(p.args), args...)...)
 }
 
-// Container is what docker says of one.
+// Container is docker's description of a container.
 type Container struct {
 	Name         string
 	Image        string
@@ -140,7 +140,7 @@ type Container struct {
 	}
 }
 
-// Containers returns those of a service.
+// Containers returns the containers of a service.
 func (p *Project) Containers(ctx context.Context, service string) ([]Container, error) {
 	ids, err := p.Compose(ctx, "ps", "--all", "--quiet", service)
 	if err != nil {
@@ -157,10 +157,10 @@ func (p *Project) Containers(ctx context.Context, service string) ([]Container, 
 	return all, nil
 }
 
-// Kill ends a container's process as a crash does. docker kill would not: to docker that is a wish,
-// after which nothing is restarted.
+// Kill kills a container's process as a crash does. docker kill would not: docker treats that as a
+// requested stop and does not restart the container.
 func (p *Project) Kill(ctx context.Context, c *Container) error {
-	// Any image with a shell: this one is there.
+	// Any image with a shell works; this one exists.
 	_, err := docker(
 		ctx,
 		nil,
@@ -182,7 +182,7 @@ func (p *Project) Kill(ctx context.Context, c *Container) error {
 	return err
 }
 
-// Down takes all away, with the images that compose built.
+// Down removes everything, with the images that compose built.
 func (p *Project) Down(ctx context.Context) error {
 	_, err := p.Compose(ctx, "down", "--volumes", "--rmi", "local")
 	return err
@@ -205,7 +205,7 @@ func (p *Project) Leftovers(ctx context.Context) ([]string, error) {
 			left = append(left, strings.Join(list, " ")+": "+id)
 		}
 	}
-	// Images that compose builds carry no label of it.
+	// Images that compose builds do not have its label.
 	out, err := docker(ctx, nil, "image", "ls", "--quiet", "--filter", "reference="+p.name+"-*")
 	if err != nil {
 		return nil, err

@@ -9,15 +9,15 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// Cluster shows a release to the stories: they call its API and read its pods' metrics. Its pods
-// cannot be killed as processes are; the tests of this package do that.
+// Cluster implements cluster.Cluster for a release, so that scenarios can call its API and read its
+// pods' metrics. Its pods cannot be killed like processes; the tests of this package delete pods.
 type Cluster struct {
 	*Release
 }
 
 var _ cluster.Cluster = (*Cluster)(nil)
 
-// StartCluster installs the chart in a namespace of its own.
+// StartCluster installs the chart in its own namespace.
 func StartCluster(
 	ctx context.Context,
 	s *Settings,
@@ -45,7 +45,7 @@ func StartCluster(
 // Name implements cluster.Cluster.
 func (c *Cluster) Name() string { return "kube" }
 
-// API implements cluster.Cluster: the Service spreads the connections.
+// API implements cluster.Cluster. The Service distributes the connections.
 func (c *Cluster) API() string { return c.api }
 
 // Role implements cluster.Cluster.
@@ -65,7 +65,7 @@ func (c *Cluster) Servers() *cluster.Servers { return c.o.Servers }
 
 const closeTimeout = 4 * time.Minute
 
-// Close implements cluster.Cluster. What it cannot take away stays in the cluster, and is told.
+// Close implements cluster.Cluster. It prints what it cannot remove.
 func (c *Cluster) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -73,9 +73,9 @@ func (c *Cluster) Close() {
 		return
 	}
 	if err := c.Uninstall(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "taking a release away:", err)
+		fmt.Fprintln(os.Stderr, "uninstalling a release:", err)
 	}
 	if err := c.Release.Close(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "taking a namespace away:", err)
+		fmt.Fprintln(os.Stderr, "deleting a namespace:", err)
 	}
 }

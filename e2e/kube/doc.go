@@ -1,8 +1,8 @@
-// Package kube installs Carillon's chart on a Kubernetes and does to it what operators and faults
-// do: upgrades, tests, deletes of pods. It uses helm and kubectl as an operator would, with
-// whatever cluster KUBECONFIG names.
+// Package kube installs Carillon's chart on a Kubernetes and acts like operators and faults: it
+// upgrades, tests, and deletes pods. It uses helm and kubectl with the cluster that KUBECONFIG
+// names.
 //
-// Its tests, and the stories of package scenario on this runner, run where CARILLON_E2E_KUBE is
-// set: scripts/kube/e2e.sh (make e2e-kube) boots a cluster of its own, and sets it and the rest.
-// They must run where pods' and Services' addresses are reachable.
+// Its tests, and the scenarios of package scenario on this runner, run if CARILLON_E2E_KUBE is set.
+// scripts/kube/e2e.sh (make e2e-kube) boots a cluster and sets the variables. The tests must reach
+// the addresses of pods and Services.
 package kube

@@ -18,9 +18,9 @@ import (
 	"github.com/carillon-timer/carillon/e2e/receiver"
 )
 
-// TestKEDAScalesExecutors lets KEDA itself act, where it runs (scripts/kube/keda.sh): executors are
-// gone, what they should have taken waits in Pulsar, and more of them are asked for. It runs by
-// itself, for the reason of TestOptionalObjects.
+// TestKEDAScalesExecutors lets KEDA act, if it runs (scripts/kube/keda.sh). The executors are
+// removed, their tasks wait in Pulsar, and KEDA must request more executors. It does not run in
+// parallel, for the reason given at TestOptionalObjects.
 func TestKEDAScalesExecutors(t *testing.T) {
 	s := onKube(t)
 	served, err := exec.CommandContext(t.Context(), "kubectl", "get", "apiservice", "v1beta1.external.metrics.k8s.io", "--ignore-not-found",
@@ -56,7 +56,7 @@ func TestKEDAScalesExecutors(t *testing.T) {
 		require.NoError(t, c.Release.Close(t.Context()))
 	}()
 
-	// As the example says, with a token that nobody looks at.
+	// As the example says, with a token that no server checks.
 	rest, values := example(t, filepath.Join(s.Chart, "examples", "keda.yaml"))
 	require.NoError(
 		t,
@@ -82,7 +82,7 @@ func TestKEDAScalesExecutors(t *testing.T) {
 		"--timeout=2m",
 	)
 	require.NoError(t, err)
-	// KEDA reads the topics, and Kubernetes KEDA.
+	// KEDA reads the topics, and Kubernetes reads KEDA's metrics.
 	for _, of := range []string{"executor", "trigger"} {
 		require.Eventually(t, func() bool {
 			said, err := c.Kubectl(
@@ -99,7 +99,7 @@ func TestKEDAScalesExecutors(t *testing.T) {
 	}
 	require.Equal(t, "1", executorsWanted(t, c))
 
-	// No node has room for executors that ask for this one; those that run go with their
+	// No node has the capacity for executors with this request. The running ones end with their
 	// ReplicaSet.
 	old, err := c.Kubectl(
 		t.Context(),
@@ -130,7 +130,7 @@ func TestKEDAScalesExecutors(t *testing.T) {
 	defer func() { require.NoError(t, rcv.Close()) }()
 	api := client.New(c.API)
 	defer api.Close()
-	require.Equal(t, "1", executorsWanted(t, c), "nothing waits yet")
+	require.Equal(t, "1", executorsWanted(t, c), "no task waits yet")
 	const timers = 100
 	due := time.Now().Add(5 * time.Second)
 	for i := range timers {
@@ -153,10 +153,10 @@ func TestKEDAScalesExecutors(t *testing.T) {
 	require.NoError(t, err)
 	t.Log(said)
 
-	// With a node for them they come, as many as were asked for, and make the calls.
+	// Once a node has the capacity, the requested executors start and make the calls.
 	require.NoError(t, c.UpgradeWith(t.Context(), upgradeTimeout, files...))
 	require.Equal(t, "3", executorsWanted(t, c), "an upgrade leaves the number to KEDA")
-	require.Eventually(t, func() bool { // the one that found no node goes a moment later
+	require.Eventually(t, func() bool { // the executor without a node is removed a moment later
 		pods, err := c.Pods(t.Context(), "executor")
 		return err == nil && len(pods) == 3
 	}, patience, time.Second)

@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-timer/carillon/e2e/kube"
 )
 
-// onKube skips loudly where nobody asked for Kubernetes.
+// onKube skips the test with a warning unless Kubernetes is requested.
 func onKube(t *testing.T) *kube.Settings {
 	t.Helper()
 	s, err := kube.FromEnv()
@@ -30,8 +30,8 @@ func onKube(t *testing.T) *kube.Settings {
 	return s
 }
 
-// TestRelease lives the life of a release: installed, tested, its pods lost, upgraded, spoilt, and
-// taken away.
+// TestRelease exercises install, test, upgrade, rollback and uninstall of a release, and the loss
+// of its pods.
 func TestRelease(t *testing.T) { //nolint:tparallel // each part goes on where the one before ended
 	t.Parallel()
 	s := onKube(t)
@@ -57,27 +57,27 @@ func TestRelease(t *testing.T) { //nolint:tparallel // each part goes on where t
 		do   func(*testing.T, *kube.Cluster, *kube.Settings)
 	}{
 		{"test of the chart", checkDeliveryInside},
-		{"pods are as safe as the chart says", checkHardening},
+		{"pods are hardened", checkHardening},
 		{"pods lost under load", checkPodLoss},
 		{"upgrade under load", upgradeUnderLoad},
 		{"bad image rolls back", badImage},
 		{"keys and policies", keysAndPolicies},
 		{"uninstall leaves nothing", uninstall},
 	} {
-		// The others are worth knowing, too: what one leaves behind does not spoil the next.
+		// The other parts run also after a failure, because no part depends on the previous one.
 		t.Run(part.name, func(t *testing.T) { part.do(t, c, s) })
 	}
 }
 
-// checkDeliveryInside runs the chart's test: its pod succeeds when the canary came through, and a timer
-// that it made rang there and was recorded.
+// checkDeliveryInside runs the chart's test. Its pod succeeds once the canary was called, and a
+// timer that it created was called and recorded.
 func checkDeliveryInside(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	said, err := c.Test(t.Context())
 	require.NoError(t, err)
 	require.Regexp(t, `Phase: +Succeeded`, said)
 }
 
-// checkHardening looks at what runs, not at what the chart says.
+// checkHardening checks the running pods, not the chart.
 func checkHardening(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	pods, err := c.Pods(t.Context(), "")
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func checkHardening(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	require.NoError(t, err, "an image's healthcheck")
 	require.Contains(t, said, `"status":"ok"`)
 	_, err = c.Kubectl(t.Context(), "exec", "deployment/carillon-executor", "--", "/bin/sh")
-	require.Error(t, err, "there is a shell")
+	require.Error(t, err, "the image has a shell")
 	said, err = c.Kubectl(t.Context(), "get", "pdb,deployment", "-o", "name")
 	require.NoError(t, err)
 	require.Len(t, strings.Fields(said), 2*len(cluster.Roles()))
@@ -117,7 +117,7 @@ func checkPodLoss(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		from := time.Now()
 		t.Logf("%s: deleting a pod at %s", role, from.UTC().Format(time.TimeOnly))
 		require.NoError(t, c.Delete(t.Context(), pods[0].Name))
-		// The object is gone at once; its processes are ended up to a few seconds later.
+		// The object disappears at once; its processes end up to a few seconds later.
 		l.addInterruption(from, time.Now().Add(5*time.Second))
 		require.NoError(t, c.WaitReady(t.Context(), string(role)))
 		ready := time.Since(from).Round(100 * time.Millisecond)
@@ -132,18 +132,18 @@ func checkPodLoss(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	onTime(t, l.finish(t).Lateness.P99)
 }
 
-// onTime wants the 99th percentile below a second. In CI, on a host with whatever else to do, it
-// only says loudly that it is not: no timing decides there.
+// onTime requires a 99th percentile below a second. In CI it only warns, because no timing decides
+// on a busy host.
 func onTime(t *testing.T, p99 time.Duration) {
 	t.Helper()
 	if os.Getenv("CI") == "" {
 		require.Less(t, p99, time.Second)
 	} else if p99 >= time.Second {
-		t.Logf("!!! LATE: the 99th percentile is %s, and shall be below a second !!!", p99)
+		t.Logf("!!! LATE: the 99th percentile is %s, expected below a second !!!", p99)
 	}
 }
 
-// upgradeUnderLoad rolls every service to the next version: nobody may notice.
+// upgradeUnderLoad rolls every service to the next version, without a failed call.
 func upgradeUnderLoad(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	l := startLoad(t, c, s, "upgrade")
 	pause(t, 10*time.Second)
@@ -151,12 +151,11 @@ func upgradeUnderLoad(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	require.NoError(t, c.Upgrade(t.Context(), 5*time.Minute, "image.tag="+s.NextTag))
 	t.Logf("the upgrade took %s", time.Since(from).Round(100*time.Millisecond))
 	pause(t, 10*time.Second)
-	t.Logf("since its begin, %s", l.lateBetween(from, time.Now().Add(-time.Second)))
+	t.Logf("since its start, %s", l.lateBetween(from, time.Now().Add(-time.Second)))
 	v := l.finish(t)
 	require.Zero(t, v.Excused)
 	onTime(t, v.Lateness.P99)
-	// helm is done when the new pods are ready; the old ones were on their way out when it
-	// returned.
+	// helm returns when the new pods are ready, while the old ones are still terminating.
 	require.Eventually(t, func() bool {
 		if c.Refresh(t.Context()) != nil || len(c.Processes()) != 2*len(cluster.Roles()) {
 			return false
@@ -193,12 +192,12 @@ func badImage(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		}
 		return true
 	}, patience, time.Second)
-	require.Subset(t, podNames(t, c), before, "what ran goes on running")
+	require.Subset(t, podNames(t, c), before, "the previous pods keep running")
 	checkDeliveryInside(t, c, s)
 }
 
-// keysAndPolicies gives the chart's test a key of its app alone, and closes the admin ports to all
-// but that test.
+// keysAndPolicies gives the chart's test a key of its own app, and closes the admin ports to all
+// other pods.
 func keysAndPolicies(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	const key = "a key for tests only"
 	require.NoError(t, c.Secret(t.Context(), "keys", "keys", "helm-test:"+key))
@@ -228,7 +227,7 @@ func keysAndPolicies(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		require.Equal(t, want, refused.Status)
 	}
 	_, _, err := api.List(t.Context(), "another", "", 1, "")
-	require.NoError(t, err, "the admin key opens every app")
+	require.NoError(t, err, "the admin key gives access to every app")
 	said, err := c.Kubectl(t.Context(), "get", "networkpolicy", "-o", "name")
 	require.NoError(t, err)
 	require.Len(t, strings.Fields(said), 2)
@@ -257,8 +256,8 @@ func uninstall(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	}, patience, 2*time.Second)
 }
 
-// TestServerAcceptsChart: whatever the values, the API server accepts every object, and knows
-// every field of it.
+// TestServerAcceptsChart checks that the API server accepts every object, and knows its fields, for
+// all example values.
 func TestServerAcceptsChart(t *testing.T) {
 	t.Parallel()
 	s := onKube(t)
@@ -291,8 +290,8 @@ func TestServerAcceptsChart(t *testing.T) {
 	}
 }
 
-// TestChartKeepsGeneratedKeys: an upgrade without keys of ours leaves those that are there, and
-// makes only what is missing.
+// TestChartKeepsGeneratedKeys checks that an upgrade without given keys keeps the existing ones,
+// and generates only missing ones.
 func TestChartKeepsGeneratedKeys(t *testing.T) {
 	t.Parallel()
 	s := onKube(t)
@@ -334,7 +333,7 @@ func TestChartKeepsGeneratedKeys(t *testing.T) {
 		t,
 		line("adminKey", first),
 		line("adminKey", secret()),
-		"what is not there is made at random",
+		"a missing key is generated",
 	)
 	do(first, "kubectl", "apply", "-f", "-")
 	require.Equal(t, first, secret())
@@ -354,6 +353,6 @@ func TestChartKeepsGeneratedKeys(t *testing.T) {
 		t,
 		line("adminKey", first),
 		line("adminKey", third),
-		"so an admin key is changed",
+		"a given admin key replaces the old one",
 	)
 }

@@ -23,23 +23,22 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// What a load is made of: crons of each second, and one-shots that are created while it runs.
+// Composition of the load: crons of each second, and one-shots that are created meanwhile.
 const (
 	crons    = 200
-	oneShots = 100 // a second, spread over it
-	// ahead is how long before its instant a one-shot's creation begins. The API may be between two
-	// pods just then.
+	oneShots = 100 // per second, evenly spread
+	// ahead is the time from the start of a one-shot's creation to its instant. The API may be
+	// moving between pods then.
 	ahead   = 15 * time.Second
 	callers = 48
-	// tryTimeout is how long one call may take: a connection to a pod that was deleted by force
-	// says nothing at all.
+	// tryTimeout bounds a request. A connection to a pod that was deleted by force does not answer.
 	tryTimeout     = 3 * time.Second
 	patience       = 90 * time.Second
 	clockTolerance = 100 * time.Millisecond
 	recordTimeout  = 3 * time.Second
 )
 
-// load is 300 fires a second and the ledger of them.
+// load makes 300 fires a second and has their ledger.
 type load struct {
 	api *client.Client
 	rcv *receiver.Receiver
@@ -49,15 +48,15 @@ type load struct {
 	cancel context.CancelFunc
 	done   chan error
 	crons  []timer.ID
-	asked  time.Time // when the first cron was asked for
+	asked  time.Time // first create request for a cron
 	active time.Time // when all crons were active
 
 	mu            sync.Mutex
-	late          int // one-shots that were made when they were due already: they are judged by nobody
+	late          int // one-shots that were created after their due instant; they are not checked
 	interruptions []ledger.Interruption
 }
 
-// startLoad begins it and returns when its one-shots have reached the present.
+// startLoad starts the load and returns once its first one-shots are due.
 func startLoad(t *testing.T, c *kube.Cluster, s *kube.Settings, app string) *load {
 	t.Helper()
 	rcv, err := receiver.Start(t.Context(), net.JoinHostPort(s.Host, "0"))
@@ -124,8 +123,7 @@ func (l *load) createOneShots(ctx context.Context, first time.Time) error {
 	return eg.Wait()
 }
 
-// create repeats a call without an answer until there is one, as a user would: the same timer twice
-// is one.
+// create repeats an unanswered request until there is an answer. The same timer twice is one timer.
 func (l *load) create(ctx context.Context, name string, s client.Schedule) (timer.ID, error) {
 	last := time.Now().Add(patience)
 	for {
@@ -157,7 +155,7 @@ func (l *load) create(ctx context.Context, name string, s client.Schedule) (time
 	}
 }
 
-// addInterruption notes that calls may have been cut off between two instants.
+// addInterruption records that calls may have been cut off between two instants.
 func (l *load) addInterruption(from, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +165,7 @@ func (l *load) addInterruption(from, until time.Time) {
 	)
 }
 
-// finish ends the load, waits until all of it has come and is recorded, and returns the verdict.
+// finish ends the load, waits until all fires are called and recorded, and returns the verdict.
 func (l *load) finish(t *testing.T) ledger.Verdict {
 	t.Helper()
 	l.cancel()
@@ -183,9 +181,8 @@ func (l *load) finish(t *testing.T) ledger.Verdict {
 			seen[a.Fire] = true
 		}
 		return l.led.CountMissing(seen) == 0
-	}, patience, 500*time.Millisecond, "some fires never came")
-	// Not before they came: what is late and not called yet when its timer is switched off is not
-	// called any more.
+	}, patience, 500*time.Millisecond, "fires are missing")
+	// Deactivate only then: a late fire of an inactive timer is not called any more.
 	for _, id := range l.crons {
 		_, err := l.api.SetStatus(t.Context(), l.app, id, "inactive")
 		require.NoError(t, err)
@@ -207,7 +204,7 @@ func (l *load) finish(t *testing.T) ledger.Verdict {
 		return len(v.NoOutcome) == 0
 	}, patience, time.Second)
 	t.Logf(
-		"%d one-shots were made too late to be judged\n%s\n%s\nthe latest:\n%s",
+		"%d one-shots were created too late to be checked\n%s\n%s\nthe latest:\n%s",
 		l.late,
 		ledger.Heading,
 		v.Row(t.Name()),
@@ -244,7 +241,7 @@ func (l *load) outcomes(ctx context.Context) ([]ledger.Outcome, error) {
 	return all, eg.Wait() //nolint:wrapcheck // it says what it was doing
 }
 
-// lateBetween describes the lateness of what was due between two instants.
+// lateBetween describes the lateness of fires due between two instants.
 func (l *load) lateBetween(from, until time.Time) string {
 	var late []time.Duration
 	slow := 0
@@ -264,7 +261,7 @@ func (l *load) lateBetween(from, until time.Time) string {
 		q.P50.Round(time.Millisecond), q.P99.Round(time.Millisecond), q.Max.Round(time.Millisecond))
 }
 
-// maxLateness lists the fires that were called latest.
+// maxLateness lists the fires with the greatest lateness.
 func (l *load) maxLateness() string {
 	const most = 8
 	as := l.rcv.Arrivals()

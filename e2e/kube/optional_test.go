@@ -19,14 +19,14 @@ import (
 const (
 	allOn          = "testdata/optional.yaml"
 	upgradeTimeout = 3 * time.Minute
-	// manyReplicas are more than every autoscaler's least.
+	// manyReplicas is more than every autoscaler's minimum.
 	manyReplicas = 3
 )
 
-// TestOptionalObjects gives a release everything that the chart leaves out by itself, much of it of
-// kinds that others define (scripts/kube/crds.sh), and takes it away again. Their controllers need
-// not be there: what is looked at is what the API server takes and keeps. It runs by itself, as on
-// few cores another release would make the load of TestRelease late.
+// TestOptionalObjects adds everything optional to a release, and removes it again. Many of the
+// objects are of third-party kinds (scripts/kube/crds.sh). Their controllers are not needed,
+// because the test checks what the API server accepts and stores. It does not run in parallel: on
+// few cores another release would delay the load of TestRelease.
 func TestOptionalObjects(t *testing.T) {
 	s := onKube(t)
 	servers, free, err := cluster.RealServers()
@@ -52,7 +52,7 @@ func TestOptionalObjects(t *testing.T) {
 		do   func(*testing.T, *kube.Cluster, *kube.Settings)
 	}{
 		{"on", switchedOn},
-		{"what is wrong is refused", checkInvalidRefused},
+		{"invalid objects are refused", checkInvalidRefused},
 		{"off", func(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 			t.Helper()
 			require.NoError(t, c.Upgrade(t.Context(), upgradeTimeout))
@@ -72,7 +72,7 @@ func TestOptionalObjects(t *testing.T) {
 	}
 }
 
-// switchedOn upgrades to all that is optional.
+// switchedOn upgrades to all optional objects.
 func switchedOn(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	require.NoError(t, c.UpgradeWith(t.Context(), upgradeTimeout, allOn))
 	want := []string{
@@ -93,7 +93,8 @@ func switchedOn(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	}
 	require.Subset(t, objects(t, c), want)
 	checkPolicies(t, c)
-	// An autoscaler takes over what runs: helm alone would set what it no longer names to one.
+	// An autoscaler takes over the running replicas. helm alone would reset a number that the chart
+	// no longer sets to one.
 	for _, role := range cluster.Roles() {
 		said, err := c.Kubectl(
 			t.Context(),
@@ -109,15 +110,16 @@ func switchedOn(t *testing.T, c *kube.Cluster, _ *kube.Settings) {
 	checkDeliveryInside(t, c, nil)
 }
 
-// checkPolicies: helm lets the server drop what it does not know. So every object of the release is
-// given to it once more, to be refused for that.
+// checkPolicies applies every object of the release again with strict validation, because helm lets
+// the server drop unknown fields.
 func checkPolicies(t *testing.T, c *kube.Cluster) {
 	t.Helper()
 	said, err := take(t, c, manifest(t, c), "--dry-run=server", "--force-conflicts")
 	require.NoError(t, err, said)
 }
 
-// checkInvalidRefused spoils one object of each optional kind, and is the test of the others here.
+// checkInvalidRefused breaks one object of each optional kind. It proves that the other checks here
+// can fail.
 func checkInvalidRefused(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	all := strings.Split(manifest(t, c), "\n---\n")
 	files, err := filepath.Glob(filepath.Join(s.Chart, "examples", "*.yaml"))
@@ -159,9 +161,9 @@ func checkInvalidRefused(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 				"--dry-run=server",
 				"--force-conflicts",
 			)
-			require.Error(t, err, "it is taken: %s", said)
+			require.Error(t, err, "the server accepts it: %s", said)
 			t.Log(err)
-			// It is the field, or its value, and not what this test made of the rest.
+			// The server must refuse the changed field or value, not another part of the object.
 			require.Regexp(
 				t,
 				`field not declared in schema|unknown field|Unsupported value|expected numeric|must be of type integer`,
@@ -170,7 +172,7 @@ func checkInvalidRefused(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 		})
 		spoilt[row.kind] = true
 	}
-	for _, o := range all { // nobody forgets a kind that comes to the chart or the examples
+	for _, o := range all { // so that new kinds in chart or examples are covered
 		if k := kindOf(
 			o,
 		); k != "" &&
@@ -189,7 +191,7 @@ func checkInvalidRefused(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	}
 }
 
-// examples does what each of them says in its first lines.
+// examples does what each example's first lines say.
 func examples(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	files, err := filepath.Glob(filepath.Join(s.Chart, "examples", "*.yaml"))
 	require.NoError(t, err)
@@ -235,11 +237,10 @@ func examples(t *testing.T, c *kube.Cluster, s *kube.Settings) {
 	require.NoError(t, err)
 }
 
-// commented finds what an example has as comments that are meant to be taken in: settings, unlike
-// sentences.
+// commented matches the settings in an example that are commented out, but not sentences.
 var commented = regexp.MustCompile(`(?m)^( *)# (( *)[a-z][A-Za-z./-]*:( |$))`)
 
-// example returns the objects of one and the values that it ends with.
+// example returns an example's objects, and the values at its end.
 func example(t *testing.T, file string) (rest []string, values string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -249,7 +250,7 @@ func example(t *testing.T, file string) (rest []string, values string) {
 	return docs[:last], commented.ReplaceAllString(docs[last], "$1$2")
 }
 
-// manifest is what helm says that the release is.
+// manifest returns the release's manifest.
 func manifest(t *testing.T, c *kube.Cluster) string {
 	t.Helper()
 	said, err := c.Helm(t.Context(), "get", "manifest", "carillon")
@@ -257,7 +258,7 @@ func manifest(t *testing.T, c *kube.Cluster) string {
 	return said
 }
 
-// take lets the server take objects as they are, or not at all.
+// take applies objects completely or not at all.
 func take(t *testing.T, c *kube.Cluster, objects string, more ...string) (string, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "objects.yaml")
@@ -276,12 +277,12 @@ func kindOf(object string) string {
 	return ""
 }
 
-// changing are objects that come and go with pods, and helm's record of each upgrade.
+// changing matches objects that come and go with pods, and helm's record of each upgrade.
 var changing = regexp.MustCompile(
 	`^(pod|podmetrics\.metrics\.k8s\.io|replicaset\.apps|endpoints|endpointslice\.discovery\.k8s\.io|lease\.coordination\.k8s\.io)/|^secret/sh\.helm\.`,
 )
 
-// objects lists what is in the release's namespace and stays the same while nobody upgrades.
+// objects lists the objects of the release's namespace that change only by an upgrade.
 func objects(t *testing.T, c *kube.Cluster) []string {
 	t.Helper()
 	all, err := c.Leftovers(t.Context())

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// Pod is one of a service.
+// Pod is a pod of a service.
 type Pod struct {
 	Name     string
 	Service  string // component: api, …; also setup and test
@@ -19,7 +19,7 @@ type Pod struct {
 	Restarts int
 }
 
-// Pods returns those of a service that are not being deleted; of all with "".
+// Pods returns the pods of a service, or of all services with "", except those being deleted.
 func (r *Release) Pods(ctx context.Context, service string) ([]Pod, error) {
 	selector := "app.kubernetes.io/instance=" + name
 	if service != "" {
@@ -68,7 +68,7 @@ func (r *Release) Pods(ctx context.Context, service string) ([]Pod, error) {
 	return pods, nil
 }
 
-// Delete takes a pod away by force, as if its node were lost, and returns when it is gone.
+// Delete deletes a pod by force, as if its node were lost, and returns when it is gone.
 func (r *Release) Delete(ctx context.Context, pod string) error {
 	_, err := r.Kubectl(ctx, "delete", "pod", pod, "--force", "--grace-period=0")
 	return err
@@ -80,7 +80,7 @@ func (r *Release) WaitReady(ctx context.Context, service string) error {
 	return err
 }
 
-// Refresh finds where the API and the pods are by now.
+// Refresh reads the current addresses of the API and the pods.
 func (r *Release) Refresh(ctx context.Context) error {
 	r.api = r.o.API
 	if r.api == "" {

@@ -16,21 +16,21 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// name of every release; a namespace has one.
+// name is the name of every release; a namespace has one.
 const name = "carillon"
 
-// Options say what a release shall be.
+// Options configures a release.
 type Options struct {
 	Settings
 
 	Namespace string
-	Dir       string // for the values
+	Dir       string // for the values file
 	Servers   *cluster.Servers
 	Replicas  int
 	Env       map[string]string // settings of the services
 }
 
-// Release is an installed chart. One goroutine at a time may change it.
+// Release is an installed chart. Only one goroutine at a time may change it.
 type Release struct {
 	o      Options
 	values map[string]any
@@ -51,7 +51,7 @@ func Install(ctx context.Context, o Options) (*Release, error) {
 			"namespace": o.Servers.PulsarNamespace,
 		},
 		"settings": map[string]any{"callbackAllowPrivate": true},
-		// A node of two cores has two releases at times, and the one more pod of an upgrade.
+		// A node of two cores sometimes has two releases, and the additional pod of an upgrade.
 		"defaults": map[string]any{"replicas": o.Replicas, "resources": small},
 		"executor": map[string]any{"resources": small},
 		"auth":     map[string]any{"adminKey": client.AdminKey},
@@ -75,7 +75,7 @@ func Install(ctx context.Context, o Options) (*Release, error) {
 	return r, r.Refresh(ctx)
 }
 
-// ownSecrets takes what is secret out of the values.
+// ownSecrets moves secrets from the values to Kubernetes Secrets.
 func (r *Release) ownSecrets(ctx context.Context) error {
 	for _, s := range []struct{ name, key, value string }{
 		{"servers", "CARILLON_MYSQL_DSN", r.o.Servers.MySQLDSN}, {"admin", "key", client.AdminKey}, {"sealing", "keys", client.EncryptionKeys},
@@ -103,8 +103,8 @@ var small = map[string]any{
 	"limits": map[string]string{"memory": "512Mi"},
 }
 
-// Upgrade changes values, given by their paths as in helm's --set, and waits until every pod is of
-// the new release and ready, or rolls back.
+// Upgrade changes values, given by path as in helm's --set, and waits until every pod is of the new
+// release and ready. If that fails, helm rolls back.
 func (r *Release) Upgrade(ctx context.Context, timeout time.Duration, set ...string) error {
 	args := []string{"--atomic", "--timeout", timeout.String()}
 	for _, s := range set {
@@ -117,7 +117,7 @@ func (r *Release) Upgrade(ctx context.Context, timeout time.Duration, set ...str
 }
 
 func (r *Release) upgrade(ctx context.Context, more ...string) error {
-	b, err := json.Marshal(r.values) // which is YAML
+	b, err := json.Marshal(r.values) // JSON is YAML
 	if err != nil {
 		return fmt.Errorf("writing the values: %w", err)
 	}
@@ -133,7 +133,7 @@ func (r *Release) upgrade(ctx context.Context, more ...string) error {
 	return err
 }
 
-// UpgradeWith upgrades to more values, those of files, as Upgrade does.
+// UpgradeWith upgrades as Upgrade does, with more values from files.
 func (r *Release) UpgradeWith(ctx context.Context, timeout time.Duration, files ...string) error {
 	args := []string{"--atomic", "--timeout", timeout.String()}
 	for _, f := range files {
@@ -145,30 +145,30 @@ func (r *Release) UpgradeWith(ctx context.Context, timeout time.Duration, files 
 	return r.Refresh(ctx)
 }
 
-// Secret makes one with one key, which is the caller's to delete.
+// Secret creates a Secret with one key. The caller deletes it.
 func (r *Release) Secret(ctx context.Context, name, key, value string) error {
 	_, err := r.Kubectl(ctx, "create", "secret", "generic", name, "--from-literal="+key+"="+value)
 	return err
 }
 
-// Test runs the chart's test and returns what it said.
+// Test runs the chart's test and returns its output.
 func (r *Release) Test(ctx context.Context) (string, error) {
 	said, err := r.Helm(ctx, "test", name, "--timeout", "3m")
 	if err != nil {
-		logs, _ := r.Kubectl(ctx, "logs", name+"-test") // the pod of a test that failed stays
+		logs, _ := r.Kubectl(ctx, "logs", name+"-test") // the pod of a failed test stays
 		return said, fmt.Errorf("%w\n%s", err, logs)
 	}
 	return said, nil
 }
 
-// Uninstall takes the release away and waits until its pods are gone.
+// Uninstall uninstalls the release and waits until its pods are gone.
 func (r *Release) Uninstall(ctx context.Context) error {
 	_, err := r.Helm(ctx, "uninstall", name, "--wait", "--timeout", "3m")
 	return err
 }
 
-// Leftovers lists everything in the namespace but events, and but what Kubernetes itself puts into
-// each.
+// Leftovers lists everything in the namespace except events and the objects that Kubernetes puts
+// into each namespace.
 func (r *Release) Leftovers(ctx context.Context) ([]string, error) {
 	kinds, err := run(ctx, "kubectl", "api-resources", "--namespaced", "--verbs=list", "-o", "name")
 	if err != nil {
@@ -187,13 +187,13 @@ func (r *Release) Leftovers(ctx context.Context) ([]string, error) {
 	}), nil
 }
 
-// Close deletes the namespace with all that is in it.
+// Close deletes the namespace and everything in it.
 func (r *Release) Close(ctx context.Context) error {
 	_, err := run(ctx, "kubectl", "delete", "namespace", r.o.Namespace, "--timeout", "3m")
 	return err
 }
 
-// Describe returns what an operator would look at first.
+// Describe returns the output of the commands that an operator would run first.
 func (r *Release) Describe(ctx context.Context) string {
 	var b strings.Builder
 	for _, args := range [][]string{
@@ -210,17 +210,17 @@ func (r *Release) Describe(ctx context.Context) string {
 	return b.String()
 }
 
-// Kubectl runs a command in the release's namespace.
+// Kubectl runs kubectl in the release's namespace.
 func (r *Release) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, "kubectl", append([]string{"-n", r.o.Namespace}, args...)...)
 }
 
-// Helm runs a command in the release's namespace.
+// Helm runs helm in the release's namespace.
 func (r *Release) Helm(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, "helm", append(args, "-n", r.o.Namespace)...)
 }
 
-// run returns what a command said. Its error has that too.
+// run returns a command's standard output. An error includes all its output.
 func run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // helm or kubectl
 	var out, errs bytes.Buffer

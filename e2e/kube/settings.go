@@ -10,20 +10,20 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// Settings say what is installed, and from where it reaches us.
+// Settings say what to install, and how this machine and the cluster reach each other.
 type Settings struct {
 	Chart    string // directory
 	Registry string // before the images' names
 	Tag      string // of the images
-	NextTag  string // of those that an upgrade brings
-	Host     string // this machine's address as pods reach it: endpoints of timers listen there
-	API      string // address of the API from here; empty: that of its Service inside the cluster
-	// OwnSecrets puts the way to MySQL and the keys into Secrets of ours, as production does, in
-	// place of values.
+	NextTag  string // of the images to upgrade to
+	Host     string // this machine's address as pods reach it; timers' endpoints listen there
+	API      string // address of the API from here; empty: its Service's address inside the cluster
+	// OwnSecrets puts the servers' addresses and the keys into Secrets, as in production, instead
+	// of values.
 	OwnSecrets bool
 }
 
-// ErrAbsent says that nobody asked for Kubernetes.
+// ErrAbsent means that Kubernetes is not requested.
 var ErrAbsent = errors.New("no Kubernetes: CARILLON_E2E_KUBE is not set (make e2e-kube)")
 
 // FromEnv reads the settings of a run, or returns ErrAbsent.
@@ -48,7 +48,7 @@ func FromEnv() (*Settings, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("CARILLON_E2E_KUBE wants %s too", strings.Join(missing, ", "))
+		return nil, fmt.Errorf("CARILLON_E2E_KUBE also needs %s", strings.Join(missing, ", "))
 	}
 	return s, nil
 }

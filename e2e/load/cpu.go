@@ -12,10 +12,10 @@ import (
 	"github.com/carillon-timer/carillon/e2e/cluster"
 )
 
-// tick is what /proc counts processor time in, on every Linux that Go runs on.
+// tick is the unit of CPU time in /proc, on every Linux that Go supports.
 const tick = 10 * time.Millisecond
 
-// neighbours are the programs besides ours whose processor time belongs to the figures.
+// neighbours are other programs whose CPU time belongs to the figures, such as the servers.
 //
 //nolint:gochecknoglobals // a constant
 var neighbours = map[string]string{
@@ -25,9 +25,8 @@ var neighbours = map[string]string{
 	"java":         "pulsar",
 }
 
-// cpuTimes returns the processor time used so far, by name: of the cluster's processes, of the
-// servers on this machine, of this program ("load and receiver"), and of everything ("machine", and
-// "idle").
+// cpuTimes returns the CPU time used so far, by name: of the cluster's processes, of the servers on
+// this machine, of this program ("load and receiver"), and in total ("machine", and "idle").
 func cpuTimes(c cluster.Cluster) map[string]time.Duration {
 	used := make(map[string]time.Duration)
 	known := map[int]string{os.Getpid(): "load and receiver"}
@@ -59,7 +58,7 @@ func cpuTimes(c cluster.Cluster) map[string]time.Duration {
 				1,
 				2,
 				5,
-				6: // user, nice, system, irq, softirq; what was stolen is nobody's here
+				6: // user, nice, system, irq, softirq; CPU steal does not count
 				used["machine"] += t
 			}
 		}
@@ -67,17 +66,18 @@ func cpuTimes(c cluster.Cluster) map[string]time.Duration {
 	return used
 }
 
-// procStat reads user and system time of a process from /proc/<pid>/stat.
+// procStat reads the user and system time of a process from /proc/<pid>/stat.
 func procStat(path string) (pid int, comm string, used time.Duration, ok bool) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return 0, "", 0, false
 	}
-	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')') // the name may hold anything
+	// the name may contain any character
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 1 || end < open {
 		return 0, "", 0, false
 	}
-	const utime, stime = 11, 12 // counted from the field behind the name
+	const utime, stime = 11, 12 // counted from the field after the name
 	f := strings.Fields(string(b[end+1:]))
 	if len(f) <= stime {
 		return 0, "", 0, false
@@ -91,10 +91,10 @@ func procStat(path string) (pid int, comm string, used time.Duration, ok bool) {
 	return pid, string(b[open+1 : end]), time.Duration(u+s) * tick, true
 }
 
-// CPU is what a program used in a phase.
+// CPU is a program's CPU use in a phase.
 type CPU struct {
 	Name    string  `json:"name"`
-	Percent float64 `json:"percent"` // of one processor
+	Percent float64 `json:"percent"` // of one CPU
 	PerFire float64 `json:"us_per_fire"`
 }
 

@@ -1,5 +1,5 @@
-// Package load measures a deployment: fires at a steady rate, crons that all ring each second, and
-// a herd that is due at one instant. It registers through the HTTP API like any caller, is called
-// back on the same machine, and tells lateness, what was early, twice or missing, and whether
-// outcomes kept up with callbacks.
+// Package load measures a deployment under load: fires at a steady rate, crons that are due each
+// second, and a burst of fires at one instant. It creates timers through the HTTP API and receives
+// their calls on the same machine. It measures lateness, and whether outcomes keep up with
+// callbacks. It reports early, repeated and missing fires.
 package load

@@ -22,7 +22,7 @@ import (
 
 func TestParsePhases(t *testing.T) {
 	t.Parallel()
-	got, err := load.ParsePhases("rate:6000:30s, cron:20:2s,herd:100000")
+	got, err := load.ParsePhases("rate:6000:30s, cron:20:2s,burst:100000")
 	require.NoError(t, err)
 	require.Equal(
 		t,
@@ -33,14 +33,14 @@ func TestParsePhases(t *testing.T) {
 		},
 		got,
 	)
-	for _, bad := range []string{"", "rate:1", "herd:0", "herd:1:1s", "cron:x:1s", "rate:1:1ms", "wave:1:1s"} {
+	for _, bad := range []string{"", "rate:1", "burst:0", "burst:1:1s", "cron:x:1s", "rate:1:1ms", "wave:1:1s"} {
 		_, err := load.ParsePhases(bad)
 		require.Error(t, err, bad)
 	}
 }
 
-// fakeCluster is a Carillon of one handler: it calls each one-shot at its instant, but for what
-// misdeed spoils.
+// fakeCluster is a fake API that calls each one-shot at its instant, with the defect that the test
+// sets.
 type fakeCluster struct {
 	cluster.Cluster
 	srv    *httptest.Server

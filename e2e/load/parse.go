@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// ParsePhases reads "rate:6000:30s,cron:2000:20s,herd:100000".
+// ParsePhases parses "rate:6000:30s,cron:2000:20s,burst:100000".
 func ParsePhases(text string) ([]Phase, error) {
 	var phases []Phase
 	for part := range strings.SplitSeq(text, ",") {
 		f := strings.Split(strings.TrimSpace(part), ":")
 		p := Phase{Kind: Kind(f[0])}
 		bad := fmt.Errorf(
-			"%q is no phase: want rate:<fires per second>:<duration>, cron:<timers>:<duration> or herd:<fires>",
+			"invalid phase %q: want rate:<fires per second>:<duration>, cron:<timers>:<duration> or burst:<fires>",
 			part,
 		)
 		switch {

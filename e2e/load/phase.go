@@ -19,23 +19,22 @@ import (
 
 const (
 	app = "load"
-	// settle is how long to wait for fires that are late, and again for their records, where an
-	// executor tells of them.
+	// settle is how long to wait for late fires, and then for their records, if an executor reports
+	// them.
 	settle = 90 * time.Second
-	// ahead is how long before the first instant all timers shall be there.
+	// ahead is the time between the creation of all timers and the first due instant.
 	ahead = 6 * time.Second
-	// clockTolerance is how far the executors' clocks may be from ours.
+	// clockTolerance is the greatest difference between the executors' clocks and this one.
 	clockTolerance = 100 * time.Millisecond
 )
 
-// Kind of a phase.
+// Kind is the kind of a phase.
 type Kind string
 
-// The kinds.
 const (
-	Steady Kind = "rate" // one-shots evenly spread: Rate a second for Length
-	Crons  Kind = "cron" // Rate crons that ring each second, for Length
-	Burst  Kind = "herd" // Rate one-shots at one instant
+	Steady Kind = "rate"  // one-shots, evenly spread: Rate per second for Length
+	Crons  Kind = "cron"  // Rate crons that are due each second, for Length
+	Burst  Kind = "burst" // Rate one-shots at one instant
 )
 
 // Phase is one measurement.
@@ -47,7 +46,7 @@ type Phase struct {
 
 func (p Phase) String() string {
 	if p.Kind == Burst {
-		return fmt.Sprintf("herd of %d", p.Rate)
+		return fmt.Sprintf("burst of %d", p.Rate)
 	}
 	return fmt.Sprintf("%s %d/s, %s", p.Kind, p.Rate, p.Length)
 }
@@ -56,16 +55,17 @@ func (p Phase) String() string {
 type Bench struct {
 	Cluster  cluster.Cluster
 	Receiver *receiver.Receiver
-	Log      io.Writer // progress
+	Log      io.Writer // for progress
 
 	reg     *registrar
-	creates float64 // a second, as measured last
+	creates float64 // timers per second, as measured last
 	run     int
 }
 
 // NewBench returns a bench that creates timers over conns connections.
 func NewBench(c cluster.Cluster, rcv *receiver.Receiver, conns int, log io.Writer) *Bench {
-	const guess = 300 // creates a second: a first phase waits too long rather than too short
+	// timers per second: low, so that a first phase waits too long rather than too short
+	const guess = 300
 	return &Bench{
 		Cluster:  c,
 		Receiver: rcv,
@@ -83,8 +83,8 @@ func (b *Bench) Run(ctx context.Context, p Phase) (Result, error) {
 	if p.Kind == Steady {
 		n = int(float64(p.Rate) * p.Length.Seconds())
 	}
-	// Slower than before by half is foreseen: tables grow, and the fires begin while the last
-	// timers are made.
+	// Creation may take half as long again as before: tables grow, and the first fires run while
+	// the last timers are created.
 	first := time.Now().
 		Add(ahead + time.Duration(float64(n)/b.creates*1.5*float64(time.Second))).
 		Truncate(time.Second)
@@ -122,7 +122,7 @@ func (b *Bench) Run(ctx context.Context, p Phase) (Result, error) {
 	return r, err
 }
 
-// at returns when the i-th one-shot is due.
+// at returns the due instant of the i-th one-shot.
 func (p Phase) at(first time.Time, i int) time.Time {
 	if p.Kind == Burst {
 		return first
@@ -167,7 +167,7 @@ func (b *Bench) register(
 		return nil, 0, err
 	}
 	b.creates = float64(n) / time.Since(start).Seconds()
-	fmt.Fprintf(b.Log, "%s: %s: %d timers made, %.0f/s\n", b.Cluster.Name(), p, n, b.creates)
+	fmt.Fprintf(b.Log, "%s: %s: %d timers created, %.0f/s\n", b.Cluster.Name(), p, n, b.creates)
 	return ids, b.creates, nil
 }
 
@@ -182,7 +182,7 @@ func (b *Bench) progress(ctx context.Context, p Phase, n int, done *atomic.Int64
 		case <-t.C:
 			fmt.Fprintf(
 				b.Log,
-				"%s: %s: %d of %d timers made\n",
+				"%s: %s: %d of %d timers created\n",
 				b.Cluster.Name(),
 				p,
 				done.Load(),
@@ -192,8 +192,8 @@ func (b *Bench) progress(ctx context.Context, p Phase, n int, done *atomic.Int64
 	}
 }
 
-// measure watches the fires from their first instant until each has come and is recorded, or until
-// none is to be expected any more; end is called when the last instant is past.
+// measure samples the fires from the first due instant until each is received and recorded, or the
+// settle time is over. It calls end once the last instant is past.
 func (b *Bench) measure(
 	ctx context.Context,
 	p Phase,
@@ -228,7 +228,7 @@ func (b *Bench) measure(
 		err = wait(ctx, time.Now().Add(500*time.Millisecond))
 	}
 	if err == nil {
-		// a sample that shows it recorded, and late repetitions.
+		// For a sample that shows the records, and for late repetitions.
 		err = wait(ctx, time.Now().Add(2*time.Second))
 	}
 	stop()
@@ -261,7 +261,7 @@ func (b *Bench) fill(r *Result, p Phase, led *ledger.Ledger, first time.Time, sa
 	}
 	if n := len(as); n > 0 {
 		end := as[n-1].Arrived()
-		if p.Kind == Crons { // they ring on
+		if p.Kind == Crons { // crons fire on after the phase
 			i, _ := slices.BinarySearchFunc(
 				as,
 				first.Add(p.Length),

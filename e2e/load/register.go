@@ -22,8 +22,8 @@ const (
 	retryWait     = 200 * time.Millisecond
 )
 
-// registrar creates timers over many kept-alive connections. It is leaner than package client: it
-// shares the processors with what is measured.
+// registrar creates timers over many keep-alive connections. It uses less CPU than package client,
+// because it shares the CPUs with the measured system.
 type registrar struct {
 	base  func() string
 	conns int
@@ -42,8 +42,8 @@ func newRegistrar(base func() string, conns int) *registrar {
 	}
 }
 
-// create makes the timers that at returns for 0 to n-1 and returns their ids. done counts while it
-// goes on.
+// create creates n timers and returns their ids. at returns the body of the i-th. done counts the
+// created ones.
 func (r *registrar) create(
 	ctx context.Context,
 	n int,
@@ -73,8 +73,8 @@ func (r *registrar) create(
 	return ids, eg.Wait() //nolint:wrapcheck // it says what it was doing
 }
 
-// createOne creates a timer. A create that met an error is repeated: the same definition under the same
-// name is the same timer.
+// createOne creates a timer and repeats the request after an error: the same definition under the
+// same name is the same timer.
 func (r *registrar) createOne(ctx context.Context, n client.NewTimer) (timer.ID, error) {
 	body, err := json.Marshal(n)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *registrar) post(body []byte) (timer.ID, error) {
 	return id, nil
 }
 
-// deleteTimers deletes timers; what cannot be deleted stays.
+// deleteTimers deletes timers, and ignores errors.
 func (r *registrar) deleteTimers(app string, ids []timer.ID) {
 	work := make(chan timer.ID)
 	var wg sync.WaitGroup

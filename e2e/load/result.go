@@ -10,17 +10,17 @@ import (
 	"github.com/carillon-timer/carillon/e2e/receiver"
 )
 
-// Result is what a phase showed.
+// Result is the result of a phase.
 type Result struct {
 	Runner     string  `json:"runner"`
 	Phase      string  `json:"phase"`
 	Fires      int     `json:"fires"`
 	CreateRate float64 `json:"creates_per_second"`
-	// timers were still being made when the first were due.
+	// Timers were still being created when the first were due.
 	Overlap     bool    `json:"creates_overlapped"`
-	RateAsked   float64 `json:"rate_asked"` // 0 for a herd
+	RateAsked   float64 `json:"rate_asked"` // 0 for a burst
 	RateReached float64 `json:"rate_reached"`
-	// from the first instant due to the last arrival.
+	// From the first due instant to the last arrival.
 	Drained    time.Duration      `json:"drained_ns"`
 	Lateness   receiver.Quantiles `json:"lateness"` // callback start by the executor's clock
 	AtReceiver receiver.Quantiles `json:"lateness_at_receiver"`
@@ -33,10 +33,10 @@ type Result struct {
 	Busy       float64            `json:"machine_busy_percent"`
 }
 
-// OK tells whether nothing was early, twice or missing.
+// OK reports whether no fire was early, repeated or missing.
 func (r *Result) OK() bool { return r.Early+r.Duplicates+r.Missing == 0 }
 
-// Backlog returns the most callbacks without record at a sample, and those at the last one.
+// Backlog returns the greatest and the last number of callbacks without record.
 func (r *Result) Backlog() (most, last int64) {
 	for _, s := range r.Samples {
 		most, last = max(most, s.Backlog()), s.Backlog()
@@ -67,7 +67,7 @@ func (r *Result) cpu(before, after map[string]time.Duration, wall time.Duration,
 	slices.SortFunc(r.CPUs, func(a, b CPU) int { return cmp.Compare(b.Percent, a.Percent) })
 }
 
-// Markdown returns the results as a table, and the processor time below it.
+// Markdown returns a table of the results, with the CPU time below it.
 func Markdown(rs []Result) string {
 	var b strings.Builder
 	b.WriteString(
@@ -107,7 +107,7 @@ func Markdown(rs []Result) string {
 			r.Busy,
 		)
 	}
-	b.WriteString("\nProcessor time (percent of one processor; per fire):\n\n")
+	b.WriteString("\nCPU time (percent of one CPU; per fire):\n\n")
 	for i := range rs {
 		texts := make([]string, len(rs[i].CPUs))
 		for j, c := range rs[i].CPUs {
@@ -123,7 +123,7 @@ func Markdown(rs []Result) string {
 	return b.String()
 }
 
-// ms shows a duration of the set. Callbacks carry their start in milliseconds.
+// ms formats a duration of the set. Callbacks carry their start in milliseconds.
 func ms(of receiver.Quantiles, d time.Duration) string {
 	switch {
 	case of.N == 0:

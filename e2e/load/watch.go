@@ -8,17 +8,17 @@ import (
 	"github.com/carillon-timer/carillon/e2e/receiver"
 )
 
-// Sample is how far callbacks and their records were at a moment of a phase.
+// Sample has the number of callbacks and records at an instant of a phase.
 type Sample struct {
-	Second   float64 `json:"second"` // since the first instant due
+	Second   float64 `json:"second"` // since the first due instant
 	Received int64   `json:"received"`
 	Recorded int64   `json:"recorded"`
 }
 
-// Backlog is how many callbacks had no record yet.
+// Backlog returns the number of callbacks without record.
 func (s Sample) Backlog() int64 { return s.Received - s.Recorded }
 
-// watch samples each second until ctx ends.
+// watch takes a sample each second until ctx ends.
 type watch struct {
 	c    cluster.Cluster
 	rcv  *receiver.Receiver
@@ -31,11 +31,11 @@ func newWatch(ctx context.Context, c cluster.Cluster, rcv *receiver.Receiver) *w
 	return w
 }
 
-// now reads what was recorded before what was received: what it says is never behind because of the
-// order of the questions.
+// now reads the records before the callbacks, so that the backlog is never negative by the order of
+// the reads.
 func (w *watch) now(ctx context.Context) Sample {
 	execs := w.c.Role(cluster.Executor)
-	if len(execs) == 0 { // nobody tells
+	if len(execs) == 0 { // no executor reports records
 		n := w.rcv.Count() - w.base.Received
 		return Sample{Received: n, Recorded: n}
 	}

@@ -9,28 +9,28 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Arrival is one callback as it came in. Instants are unix nanoseconds.
+// Arrival is one received callback. Instants are unix nanoseconds.
 type Arrival struct {
 	Fire timer.FireID
-	// StartNS: Carillon-Start: the executor's clock just before the call; 0 where the header was
-	// missing.
+	// StartNS is the Carillon-Start header: the executor's clock just before the call; 0 without
+	// the header.
 	StartNS   int64
-	ArrivedNS int64 // the receiver's clock when the request was read
-	DoneNS    int64 // the receiver's clock when it answered; 0 while it has not
+	ArrivedNS int64 // the receiver's clock when it had read the request
+	DoneNS    int64 // the receiver's clock when it answered; 0 before that
 	BodyHash  uint64
 	Attempt   int32
-	Status    uint16 // the answer; 0 while there is none
-	Port      uint16 // the caller's: it tells which process called
+	Status    uint16 // the answer's status; 0 before the answer
+	Port      uint16 // the caller's source port, which tells the calling process
 }
 
-// Arrived returns when the request was read.
+// Arrived returns the instant at which the request was read.
 func (a *Arrival) Arrived() time.Time { return time.Unix(0, a.ArrivedNS) }
 
-// Succeeded tells whether it was answered with success.
+// Succeeded reports whether the answer was a success.
 func (a *Arrival) Succeeded() bool { return isSuccess(a.Status) }
 
-// Lateness returns the callback's start minus the fire's due instant. Without a start it is counted
-// from the arrival.
+// Lateness returns the callback's start minus the fire's due instant. Without a start it uses the
+// arrival.
 func (a *Arrival) Lateness() time.Duration {
 	start := a.StartNS
 	if start == 0 {
@@ -39,18 +39,18 @@ func (a *Arrival) Lateness() time.Duration {
 	return time.Duration(start - a.Fire.DueMS*int64(time.Millisecond))
 }
 
-// InFlightAt tells whether the call had arrived by then and was not answered before then minus
-// recording: an answer counts as in flight for as long as the executor may still have been busy
-// recording it.
+// InFlightAt reports whether the call had arrived at an instant and was not answered before that
+// instant minus recording. An answered call stays in flight as long as the executor may need to
+// record the answer.
 func (a *Arrival) InFlightAt(at time.Time, recording time.Duration) bool {
 	return a.ArrivedNS <= at.UnixNano() &&
 		(a.DoneNS == 0 || a.DoneNS >= at.Add(-recording).UnixNano())
 }
 
-// Arrivals are callbacks in the order of their arrival.
+// Arrivals are callbacks, usually in the order of their arrival.
 type Arrivals []Arrival
 
-// Sort orders them by arrival.
+// Sort sorts the arrivals by time.
 func (as Arrivals) Sort() {
 	slices.SortStableFunc(
 		as,
@@ -58,7 +58,7 @@ func (as Arrivals) Sort() {
 	)
 }
 
-// ByFire groups them by fire.
+// ByFire groups the arrivals by fire.
 func (as Arrivals) ByFire() map[timer.FireID]Arrivals {
 	m := make(map[timer.FireID]Arrivals, len(as))
 	for _, a := range as {
@@ -67,7 +67,7 @@ func (as Arrivals) ByFire() map[timer.FireID]Arrivals {
 	return m
 }
 
-// Dues returns the due instants that came (unix ms), ascending, each once.
+// Dues returns the distinct due instants of the arrivals (unix ms), ascending.
 func (as Arrivals) Dues() []int64 {
 	dues := make([]int64, 0, len(as))
 	for _, a := range as {
@@ -77,12 +77,11 @@ func (as Arrivals) Dues() []int64 {
 	return slices.Compact(dues)
 }
 
-// Duplicates returns the arrivals that at-least-once allows and that exactly-once would not have:
-// those of a fire that was answered with success before, and those that repeat an attempt. They
-// must be sorted.
+// Duplicates returns the arrivals that at-least-once allows and exactly-once does not: calls of a
+// fire after a success, and repeated attempts. The arrivals must be sorted.
 func (as Arrivals) Duplicates() Arrivals {
 	type state struct {
-		attempts int32 // the highest seen
+		attempts int32 // highest attempt so far
 		answered bool
 	}
 	seen := make(map[timer.FireID]state, len(as))
@@ -99,9 +98,9 @@ func (as Arrivals) Duplicates() Arrivals {
 	return dup
 }
 
-// Early returns the arrivals that started before they were due by the executor's clock, and those
-// that arrived more than clocks before they were due by the receiver's. A call without
-// Carillon-Start is early: nothing proves that it is not.
+// Early returns the arrivals that started before their due instant by the executor's clock, and
+// those that arrived more than clocks before it by the receiver's. A call without Carillon-Start is
+// early, because nothing proves its start.
 func (as Arrivals) Early(clocks time.Duration) Arrivals {
 	var early Arrivals
 	for _, a := range as {
@@ -118,8 +117,8 @@ func (as Arrivals) Lateness() Quantiles {
 	return as.quantiles(func(a *Arrival) time.Duration { return a.Lateness() })
 }
 
-// ArrivalLateness returns the quantiles of the first attempts' arrival minus due instant: what a
-// user sees, with the connection and the receiver's own queue in it.
+// ArrivalLateness returns the quantiles of the first attempts' arrival minus due instant. They
+// include the connection and the receiver's own queue, as a user sees it.
 func (as Arrivals) ArrivalLateness() Quantiles {
 	return as.quantiles(func(a *Arrival) time.Duration {
 		return time.Duration(a.ArrivedNS - a.Fire.DueMS*int64(time.Millisecond))
@@ -136,7 +135,7 @@ func (as Arrivals) quantiles(of func(*Arrival) time.Duration) Quantiles {
 	return QuantilesOf(v)
 }
 
-// Quantiles of durations.
+// Quantiles has the quantiles of a set of durations.
 type Quantiles struct {
 	N    int           `json:"n"`
 	P50  time.Duration `json:"p50_ns"`
@@ -145,7 +144,7 @@ type Quantiles struct {
 	Max  time.Duration `json:"max_ns"`
 }
 
-// QuantilesOf sorts v and returns its quantiles (nearest rank); zero for none.
+// QuantilesOf sorts v and returns its quantiles (nearest rank), or the zero value if v is empty.
 func QuantilesOf(v []time.Duration) Quantiles {
 	if len(v) == 0 {
 		return Quantiles{}

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// BenchmarkArrivals shows what a callback costs on both ends of a kept-alive connection.
+// BenchmarkArrivals measures the cost of a callback at both ends of a keep-alive connection.
 func BenchmarkArrivals(b *testing.B) {
 	r, err := receiver.Start(b.Context(), "127.0.0.1:0")
 	require.NoError(b, err)

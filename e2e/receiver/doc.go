@@ -1,7 +1,7 @@
-// Package receiver is the endpoint that timers of tests and benchmarks call. It records every
-// arrival in 72 bytes, answers as it was told per path, and lets a test ask what came, how late,
-// and what came twice.
+// Package receiver is the HTTP endpoint that timers of tests and benchmarks call. It records every
+// arrival in 72 bytes and answers by a script per path. It returns the arrivals, their lateness,
+// and the duplicates.
 //
-// It is built on fasthttp because it shares the machine with what it measures: an ordinary net/http
-// handler costs more CPU per callback than all five services together.
+// It uses fasthttp because it shares the machine with the measured system: a net/http handler costs
+// more CPU per callback than all five services together.
 package receiver

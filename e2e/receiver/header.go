@@ -7,7 +7,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// parseFire reads "<timer>-<due_ms>" or "<timer>-<due_ms>-<series>" without allocating.
+// parseFire parses "<timer>-<due_ms>" or "<timer>-<due_ms>-<series>" without allocating.
 func parseFire(b []byte) (timer.FireID, bool) {
 	var n [3]int64
 	field, digits := 0, 0
@@ -28,7 +28,8 @@ func parseFire(b []byte) (timer.FireID, bool) {
 	return timer.FireID{Timer: timer.ID(n[0]), DueMS: n[1], Series: n[2]}, true
 }
 
-// parseInstant reads RFC 3339 or unix milliseconds into unix nanoseconds; 0 for anything else.
+// parseInstant parses RFC 3339 or unix milliseconds into unix nanoseconds. It returns 0 for other
+// text.
 func parseInstant(s string) int64 {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return t.UnixNano()

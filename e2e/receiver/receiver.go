@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	maxConns        = 1 << 16  // callbacks at once
+	maxConns        = 1 << 16  // concurrent callbacks
 	maxHead         = 32 << 10 // bytes of a request's line and headers: more than a timer may have
-	maxUnrecognized = 100      // requests kept that no Carillon sent
+	maxUnrecognized = 100      // unrecognized requests that are kept
 	stopTimeout     = time.Second
 )
 
-// Receiver records what timers call. It is safe for concurrent use.
+// Receiver records the calls of timers. It is safe for concurrent use.
 type Receiver struct {
 	server *fasthttp.Server
 	ln     net.Listener
 	served chan error
-	stop   chan struct{} // closed by Close: held answers are given
+	stop   chan struct{} // closed by Close, which releases held answers
 	seed   maphash.Seed
 	record record
 
@@ -61,7 +61,7 @@ func Start(ctx context.Context, addr string) (*Receiver, error) {
 	return r, nil
 }
 
-// Close answers what hangs and stops. It waits a second at most for connections.
+// Close answers held requests and stops. It waits at most a second for connections.
 func (r *Receiver) Close() error {
 	close(r.stop)
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
@@ -78,11 +78,11 @@ func (r *Receiver) Close() error {
 // Addr returns host:port.
 func (r *Receiver) Addr() string { return r.ln.Addr().String() }
 
-// URL returns the address of a path, which begins with "/".
+// URL returns the URL of a path, which begins with "/".
 func (r *Receiver) URL(path string) string { return "http://" + r.Addr() + path }
 
-// Script sets how a path answers from now on and returns its URL. Answers that hang under an
-// earlier script are given.
+// Script sets the answers of a path from now on and returns its URL. It releases answers that an
+// earlier script holds.
 func (r *Receiver) Script(path string, s Script) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *Receiver) Script(path string, s Script) string {
 	return r.URL(path)
 }
 
-// Count returns how many callbacks arrived.
+// Count returns the number of callbacks.
 func (r *Receiver) Count() int64 { return r.record.total.Load() }
 
 // Arrivals returns a copy of all arrivals, sorted.
@@ -103,7 +103,7 @@ func (r *Receiver) Arrivals() Arrivals {
 	return as
 }
 
-// Of returns a copy of the timers' arrivals, sorted. For more than a few timers take Arrivals once.
+// Of returns a copy of the timers' arrivals, sorted. For more than a few timers call Arrivals once.
 func (r *Receiver) Of(ids ...timer.ID) Arrivals {
 	var as Arrivals
 	for _, id := range ids {
@@ -113,7 +113,7 @@ func (r *Receiver) Of(ids ...timer.ID) Arrivals {
 	return as
 }
 
-// Requests returns the requests kept of a path.
+// Requests returns the kept requests of a path.
 func (r *Receiver) Requests(path string) []Request {
 	r.mu.RLock()
 	p := r.paths[path]
@@ -126,14 +126,15 @@ func (r *Receiver) Requests(path string) []Request {
 	return append([]Request(nil), p.kept...)
 }
 
-// Unrecognized returns requests that name no fire: Carillon never sends one. The first hundred are kept.
+// Unrecognized returns the first hundred requests without a fire id. Carillon sends no such
+// request.
 func (r *Receiver) Unrecognized() []Request {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return append([]Request(nil), r.unrecognized...)
 }
 
-// Reset forgets all arrivals, and no script.
+// Reset deletes all arrivals. Scripts stay.
 func (r *Receiver) Reset() { r.record.reset() }
 
 func (r *Receiver) handle(c *fasthttp.RequestCtx) {
@@ -166,8 +167,8 @@ func (r *Receiver) handle(c *fasthttp.RequestCtx) {
 	r.respond(c, p, a)
 }
 
-// respond answers by script. The arrival is recorded before the wait: a caller that dies meanwhile has
-// called all the same.
+// respond answers by the script. It records the arrival before any delay, because the call counts
+// even if the caller dies meanwhile.
 func (r *Receiver) respond(c *fasthttp.RequestCtx, p *path, a Arrival) {
 	if p.script.Keep {
 		kept := request(c, a.Arrived())
@@ -224,7 +225,7 @@ func request(c *fasthttp.RequestCtx, now time.Time) Request {
 	return q
 }
 
-// BodyHash returns what Arrival.BodyHash is for a body.
+// BodyHash returns the value of Arrival.BodyHash for a body.
 func (r *Receiver) BodyHash(body []byte) uint64 {
 	if len(body) == 0 {
 		return 0
@@ -232,8 +233,7 @@ func (r *Receiver) BodyHash(body []byte) uint64 {
 	return maphash.Bytes(r.seed, body)
 }
 
-// noLogger drops fasthttp's log: a caller that is killed in a test breaks connections, and that is no
-// news.
+// noLogger drops fasthttp's log, because callers killed by tests break connections.
 type noLogger struct{}
 
 func (noLogger) Printf(string, ...any) {}

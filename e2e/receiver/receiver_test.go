@@ -16,8 +16,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// fasthttp's cleaner of idle workers sees that its server stopped when it next wakes, up to ten
-	// seconds later. So do the cleaners of the client that the benchmark calls with.
+	// fasthttp's cleaner of idle workers ends up to ten seconds after its server. So do the
+	// cleaners of the benchmark's client.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
@@ -42,7 +42,7 @@ func start(t *testing.T) *setup {
 	return s
 }
 
-// call makes a callback as an executor does and returns the status, or 0 where ctx ended first.
+// call makes a callback as an executor does and returns the status, or 0 if ctx ended first.
 func (s *setup) call(
 	ctx context.Context,
 	path string,
@@ -101,7 +101,7 @@ func TestPlaysStatusesPerFire(t *testing.T) {
 		t,
 		500,
 		s.call(t.Context(), "/flaky", b, 1, now, ""),
-		"each fire has its own sequence",
+		"each fire has its own sequence of answers",
 	)
 	dup := s.Of(1).Duplicates()
 	require.Len(t, dup, 1, "attempts 1 to 3 are no duplicates; a call after success is")
@@ -181,7 +181,7 @@ func TestEarlyAndQuantiles(t *testing.T) {
 	require.Empty(
 		t,
 		receiver.Arrivals{at(10, 10, 9, 1)}.Early(2*time.Millisecond),
-		"within what clocks may differ",
+		"within the clock tolerance",
 	)
 	require.Len(t, receiver.Arrivals{at(10, 0, 11, 1)}.Early(0), 1, "nothing proves the start")
 
@@ -197,7 +197,7 @@ func TestEarlyAndQuantiles(t *testing.T) {
 		P99:  990 * time.Millisecond,
 		P999: 999 * time.Millisecond,
 		Max:  time.Second,
-	}, q, "second attempts are not late fires")
+	}, q, "second attempts do not count for lateness")
 	require.Zero(t, receiver.QuantilesOf(nil))
 	require.Equal(
 		t,

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	shardCount = 32   // arrivals of one timer lie in one shard
+	shardCount = 32   // all arrivals of a timer are in one shard
 	chunkLen   = 4096 // arrivals per chunk: growing copies nothing, and an arrival never moves
 )
 
-// record keeps arrivals. Appending allocates once per chunk.
+// record stores arrivals. Appending allocates once per chunk.
 type record struct {
 	total  atomic.Int64
 	shards [shardCount]shard
@@ -24,11 +24,11 @@ type shard struct {
 }
 
 func (r *record) shard(id timer.ID) *shard {
-	// Fibonacci hashing to the top 5 bits: ids of one millisecond differ in their low bits only.
+	// Fibonacci hashing to the top 5 bits: ids of one millisecond differ only in their low bits.
 	return &r.shards[uint64(id)*0x9E3779B97F4A7C15>>59] //nolint:gosec // an id is not negative
 }
 
-// add keeps an arrival and returns where it lies, for answered.
+// add stores an arrival and returns its address, for answered.
 func (r *record) add(a Arrival) *Arrival {
 	s := r.shard(a.Fire.Timer)
 	s.mu.Lock()
@@ -45,7 +45,7 @@ func (r *record) add(a Arrival) *Arrival {
 	return at
 }
 
-// answered completes an arrival that add kept without its answer.
+// answered adds the answer to a stored arrival.
 func (r *record) answered(a *Arrival, status uint16, doneNS int64) {
 	s := r.shard(a.Fire.Timer)
 	s.mu.Lock()

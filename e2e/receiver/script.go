@@ -8,23 +8,24 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Script says how a path answers.
+// Script defines the answers of a path.
 type Script struct {
-	// Statuses answer a fire's first, second, … arrival; the last one stays. Empty is 200.
+	// Statuses are the answers to a fire's first, second, … arrival. The last one repeats. Empty is
+	// 200.
 	Statuses []int
-	// Delay is how long each answer waits.
+	// Delay is the delay of each answer.
 	Delay time.Duration
 	// Hang holds every answer until the receiver closes or the path gets another script.
 	Hang bool
-	// Body is the answer's.
+	// Body is the body of each answer.
 	Body string
 	// Header is set on each answer.
 	Header map[string]string
-	// Keep keeps the requests whole, for Requests.
+	// Keep stores complete requests, for Requests.
 	Keep bool
 }
 
-// Request is a request as it came, of a path whose script says Keep.
+// Request is a complete request on a path whose script has Keep.
 type Request struct {
 	Method, URI string
 	Header      http.Header
@@ -33,10 +34,10 @@ type Request struct {
 	Arrived     time.Time
 }
 
-// path is a script at work.
+// path is the state of one path.
 type path struct {
 	script   Script
-	replaced chan struct{} // closed when another script took the path
+	replaced chan struct{} // closed when another script replaces this one
 
 	mu    sync.Mutex
 	count map[timer.FireID]int
@@ -47,7 +48,7 @@ func newPath(s Script) *path {
 	return &path{script: s, replaced: make(chan struct{}), count: make(map[timer.FireID]int)}
 }
 
-// status returns the answer for the fire's next arrival.
+// status returns the status for the fire's next arrival.
 func (p *path) status(f timer.FireID) int {
 	s := p.script.Statuses
 	switch len(s) {

@@ -1,5 +1,5 @@
-// Command files serves a directory by HTTP, as it is: files ADDRESS DIR. A module cache of Go is a
-// module proxy when it is served so.
+// Command files serves a directory by HTTP: files ADDRESS DIR. Serving a Go module cache makes it a
+// module proxy.
 package main
 
 import (

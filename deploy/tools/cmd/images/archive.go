@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// writeDocker writes a docker archive, whole or not at all, and returns its size in bytes.
+// writeDocker writes a docker archive, completely or not at all, and returns its size in bytes.
 func writeDocker(o *options, program string, img v1.Image, file string) (int64, error) {
 	tag, err := name.NewTag(reference(o, program))
 	if err != nil {
@@ -34,7 +34,7 @@ func writeDocker(o *options, program string, img v1.Image, file string) (int64, 
 	return st.Size(), nil
 }
 
-// writeOCI writes an OCI archive that holds the image for every architecture under one index.
+// writeOCI writes an OCI archive with the image for every architecture under one index.
 func writeOCI(o *options, program string, images map[string]v1.Image, file string) error {
 	index := mutate.IndexMediaType(empty.Index, "application/vnd.oci.image.index.v1+json")
 	for _, arch := range o.arches {
@@ -52,7 +52,7 @@ func writeOCI(o *options, program string, images map[string]v1.Image, file strin
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
-	// What containerd and skopeo look for: the whole name, and the tag.
+	// containerd and skopeo read these: the full name, and the tag.
 	names := map[string]string{
 		"io.containerd.image.name":          reference(o, program),
 		"org.opencontainers.image.ref.name": o.version,
@@ -66,7 +66,7 @@ func writeOCI(o *options, program string, images map[string]v1.Image, file strin
 	return os.Rename(file+".new", file)
 }
 
-// pack makes a tar of a directory, in the order of names.
+// pack writes a tar of a directory, in the order of names.
 func pack(dir, file string) error {
 	out, err := os.Create(file)
 	if err != nil {

@@ -53,7 +53,8 @@ func source(program string) string {
 	return "./" + program[len("carillon-"):] + "/cmd/" + program
 }
 
-// image has one layer and the configuration of the Dockerfile; a test compares the two.
+// image returns an image with one layer and the Dockerfile's configuration; a test compares the
+// two.
 func image(o *options, program, arch, file string, roots []byte) (v1.Image, error) {
 	binary, err := os.ReadFile(file)
 	if err != nil {
@@ -121,8 +122,8 @@ func configuration(o *options) v1.Config {
 	}
 }
 
-// layer is the file system: the program, the certificate authorities, an empty /data of nobody's.
-// All times are that of the commit.
+// layer returns the file system: the program, the certificate authorities, and an empty /data owned
+// by nobody. All times are the commit's.
 func layer(binary, roots []byte, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

@@ -69,7 +69,7 @@ func TestLayer(t *testing.T) {
 	}
 }
 
-// TestSameBytes: two images of the same program are one.
+// TestSameBytes checks that two builds of the same program are identical.
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
 	a, errA := sampleImage(t, "amd64").Digest()
@@ -79,7 +79,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestDockerfileSaysTheSame: what an image is, is written twice.
+// TestDockerfileSaysTheSame checks that the Dockerfile and this program configure an image alike.
 func TestDockerfileSaysTheSame(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../../../Dockerfile")

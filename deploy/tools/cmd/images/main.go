@@ -24,7 +24,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// programs are those that have an image: the command line tool and the five services.
+// programs are the programs that have an image: the command line tool and the five services.
 var programs = []string{
 	"carillon",
 	"carillon-api",
@@ -94,7 +94,10 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 			return fmt.Errorf("there is no program %q: %s", p, strings.Join(programs, ", "))
 		}
 	}
-	if err := os.MkdirAll(o.out, 0o755); err != nil { //nolint:gosec // for whoever loads them
+	if err := os.MkdirAll(
+		o.out,
+		0o755,
+	); err != nil { //nolint:gosec // for other users who load them
 		return fmt.Errorf("making the directory: %w", err)
 	}
 	return build(ctx, &o, stdout)
@@ -149,7 +152,7 @@ func build(ctx context.Context, o *options, stdout io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// reference is the image's name: it is what the chart makes of its values.
+// reference returns the image's name, as the chart forms it from its values.
 func reference(o *options, program string) string {
 	name := program + ":" + o.version
 	if o.registry != "" {

@@ -62,8 +62,7 @@ func run(chart string, check bool) error {
 	return os.WriteFile(file, now, 0o644) //nolint:gosec // part of the sources
 }
 
-// table has a section for each value at the top that has values below, and one for those that have
-// none.
+// table returns a section for each top-level value with values below it, and one for the others.
 func table(values []byte) (string, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(values, &doc); err != nil {
@@ -132,10 +131,10 @@ func row(b *strings.Builder, name string, key, value *yaml.Node) {
 	fmt.Fprintf(b, "| `%s` | `%s` | %s |\n", name, text, comment(key))
 }
 
-// isLeaf tells whether a value is shown as a whole: a scalar, a list, or a mapping on one line.
+// isLeaf reports whether a value is shown as a whole: a scalar, a list, or a mapping on one line.
 func isLeaf(n *yaml.Node) bool { return n.Kind != yaml.MappingNode || n.Style&yaml.FlowStyle != 0 }
 
-// flow writes a value on one line.
+// flow formats a value on one line.
 func flow(n *yaml.Node) string {
 	var parts []string
 	switch n.Kind {
@@ -157,7 +156,8 @@ func flow(n *yaml.Node) string {
 	}
 }
 
-// comment is what stands above a key, on one line. Of several paragraphs the last is about the key.
+// comment returns the comment above a key, on one line. Of several paragraphs only the last is
+// about the key.
 func comment(key *yaml.Node) string {
 	paragraphs := strings.Split(key.HeadComment, "\n\n")
 	lines := strings.Split(paragraphs[len(paragraphs)-1], "\n")

@@ -1,6 +1,6 @@
-// Command carillon-load starts Carillon, puts it under load and prints what it reached: a Markdown
-// table on stdout, JSON in a file. It ends what it started. The exit code is 1 where a fire was
-// early, called twice or missing; no speed is judged.
+// Command carillon-load starts Carillon, measures it under load, and prints the results: a Markdown
+// table on stdout, JSON in a file. It stops everything that it started. The exit code is 1 if a
+// fire was early, repeated or missing. It does not check speed.
 package main
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/carillon-timer/carillon/e2e/receiver"
 )
 
-// The phases of bench-smoke: the rates that a two-core machine is expected to hold. Crons come
-// last: what is expanded of them is skipped when they are deleted, which is work.
+// Phases of bench-smoke, at the rates that a two-core machine should reach. Crons come last,
+// because skipping their expanded fires after their deletion costs CPU time.
 const (
-	phasesAllInOne = "rate:1000:15s,rate:8000:20s,herd:100000,cron:500:15s"
-	phasesReal     = "rate:1000:15s,rate:6000:20s,herd:100000,cron:500:15s"
+	phasesAllInOne = "rate:1000:15s,rate:8000:20s,burst:100000,cron:500:15s"
+	phasesReal     = "rate:1000:15s,rate:6000:20s,burst:100000,cron:500:15s"
 )
 
 type options struct {
@@ -47,24 +47,24 @@ func main() {
 func run(ctx context.Context, args []string, out, log io.Writer) error {
 	var o options
 	fs := flag.NewFlagSet("carillon-load", flag.ContinueOnError)
-	fs.StringVar(&o.runners, "runners", "allinone,real", "what to run: allinone, real, or both")
+	fs.StringVar(&o.runners, "runners", "allinone,real", "runners: allinone, real, or both")
 	fs.StringVar(
 		&o.phases,
 		"phases",
 		"",
-		"what to do, such as rate:6000:30s,cron:2000:20s,herd:100000; default: that of bench-smoke",
+		"phases, such as rate:6000:30s,cron:2000:20s,burst:100000; default: those of bench-smoke",
 	)
-	fs.IntVar(&o.replicas, "replicas", 1, "of each service, with real")
+	fs.IntVar(&o.replicas, "replicas", 1, "replicas of each service, with real")
 	fs.IntVar(&o.conns, "conns", 64, "connections that create timers")
-	fs.StringVar(&o.bin, "bin", "", "directory of the programs; default: built now")
-	fs.StringVar(&o.json, "json", "", "file for the figures as JSON")
+	fs.StringVar(&o.bin, "bin", "", "directory of the programs; default: build them")
+	fs.StringVar(&o.json, "json", "", "file for the results as JSON")
 	fs.BoolVar(&o.keep, "keep", false, "keep logs and data")
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("reading flags: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "carillon-load-")
 	if err != nil {
-		return fmt.Errorf("making a directory for logs: %w", err)
+		return fmt.Errorf("creating the log directory: %w", err)
 	}
 	fmt.Fprintln(log, "logs and data:", dir)
 	if o.bin == "" {
@@ -93,11 +93,11 @@ func report(o *options, results []load.Result) error {
 	if o.json != "" {
 		b, err := json.MarshalIndent(results, "", "  ")
 		if err != nil {
-			return fmt.Errorf("writing figures: %w", err)
+			return fmt.Errorf("writing results: %w", err)
 		}
 		//nolint:gosec,mnd // no secret
 		if err := os.WriteFile(o.json, append(b, '\n'), 0o644); err != nil {
-			return fmt.Errorf("writing figures: %w", err)
+			return fmt.Errorf("writing results: %w", err)
 		}
 	}
 	for i := range results {
@@ -115,7 +115,7 @@ func measure(
 	log io.Writer,
 ) ([]load.Result, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil { //nolint:mnd // ours alone
-		return nil, fmt.Errorf("making a directory for logs: %w", err)
+		return nil, fmt.Errorf("creating the log directory: %w", err)
 	}
 	c, end, text, err := start(ctx, o, name, dir)
 	if err != nil {
@@ -135,7 +135,7 @@ func measure(
 	}
 	defer rcv.Close()
 	b := load.NewBench(c, rcv, o.conns, log)
-	// fills caches, and shows how fast timers are made.
+	// To fill caches and measure how fast timers are created.
 	if _, err := b.Run(ctx, load.Phase{Kind: load.Burst, Rate: 2000}); err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was doing
 	}

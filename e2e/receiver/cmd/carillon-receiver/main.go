@@ -1,5 +1,5 @@
-// Command carillon-receiver listens for callbacks and prints a line of JSON with what came each
-// interval. On SIGINT or SIGTERM it prints the sum of everything and ends.
+// Command carillon-receiver listens for callbacks and prints a JSON line about the arrivals of each
+// interval. On SIGINT or SIGTERM it prints the totals and exits.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// line is what is printed.
+// line is one printed line.
 type line struct {
 	Arrivals   int64              `json:"arrivals"`
 	PerSecond  float64            `json:"per_second,omitempty"`
@@ -37,7 +37,7 @@ type line struct {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	fs := flag.NewFlagSet("carillon-receiver", flag.ContinueOnError)
-	addr := fs.String("addr", "127.0.0.1:9090", "where to listen; port 0 picks a free one")
+	addr := fs.String("addr", "127.0.0.1:9090", "listening address; port 0 picks a free one")
 	every := fs.Duration("every", time.Second, "how often to print")
 	if err := fs.Parse(args); err != nil {
 		return fmt.Errorf("reading flags: %w", err)
