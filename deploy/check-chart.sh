@@ -1,18 +1,19 @@
-# Sourced by check.sh where helm is there: the chart renders whatever it should, and refuses what it should.
+# Sourced by check.sh if helm exists: checks that the chart renders valid values and refuses invalid
+# ones.
 
-# A version of Kubernetes that the chart allows: a helm made by `go install` thinks of an old one.
+# A Kubernetes version that the chart allows. helm from `go install` assumes an old one.
 render() { helm template carillon helm/carillon --kube-version 1.31.0 "$@"; }
 for values in helm/carillon/ci/*.yaml; do
   helm lint --strict --quiet helm/carillon -f "$values" >&2 || complain "helm lint with $values"
   render -f "$values" >/dev/null || complain "helm template with $values"
 done
-for example in helm/carillon/examples/*.yaml; do # of several documents the last holds the values
+for example in helm/carillon/examples/*.yaml; do # the last of several documents has the values
   awk '/^---$/ { text = ""; next } { text = text $0 "\n" } END { printf "%s", text }' "$example" |
     render -f helm/carillon/ci/least.yaml -f - >/dev/null || complain "helm template with $example"
 done
 least=(-f helm/carillon/ci/least.yaml)
 
-# Keys are files of the services that need them, and in nobody's environment.
+# Keys are files, in the services that need them, and not environment variables.
 have=$(render -f helm/carillon/ci/production.yaml | awk '
   /^---/ { name = "" }
   /^  name: / { name = name == "" ? $2 : name }
@@ -23,7 +24,7 @@ carillon-api CARILLON_ENCRYPTION_KEYS_FILE
 carillon-executor CARILLON_ENCRYPTION_KEYS_FILE'
 [ "$have" = "$want" ] || complain "the chart gives keys to: $have"
 
-# The keys that the chart makes are such as the programs take.
+# The programs must accept the keys that the chart generates.
 if tool go; then
   made=$(render "${least[@]}" -s templates/keys.yaml)
   key() { sed -nE "s/^  $1: (.+)$/\1/p" <<<"$made" | base64 -d; }
@@ -31,7 +32,7 @@ if tool go; then
     grep -c '^\(admin-key\|encryption-keys\): "REDACTED"' | grep -qx 2 || complain "the programs do not take the keys that the chart makes"
 fi
 
-# refused WANT ARGUMENT…: values that lack a server, names that no value has, and what cannot be, each in words that name it.
+# refused WANT ARGUMENT…: checks that the chart refuses the arguments with the message WANT.
 refused() {
   local want=$1 said
   shift
@@ -47,7 +48,7 @@ refused 'ingress.hosts' "${least[@]}" --set ingress.enabled=true
 refused 'gateway.parentRefs' "${least[@]}" --set gateway.enabled=true
 refused 'auth.adminKey: is not what' "${least[@]}" --set auth.adminKey=hunter2
 refused 'auth.adminKey: given together' "${least[@]}" --set "auth.adminKey=crl_$(printf '0%.0s' {1..12})_$(printf '0%.0s' {1..49}),auth.adminKeySecret.name=mine"
-refused 'sealing.keys: is not what' "${least[@]}" --set sealing.keys=hunter2
+refused 'encryption.keys: is not what' "${least[@]}" --set encryption.keys=hunter2
 refused 'auth.trustHeader: needs auth.trustFrom' "${least[@]}" --set auth.trustHeader=X-App
 refused '/auth/trustFrom' "${least[@]}" --set 'auth.trustFrom={everywhere}'
 refused 'auth.enabled: false lets everybody in' "${least[@]}" --set auth.enabled=false,apiKeysSecret=keys

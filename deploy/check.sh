@@ -7,7 +7,7 @@
 # alerts are checked and tested; without them that is left out, loudly, or fails where CARILLON_CHECK_REQUIRE names them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/kube/paths.sh # a helm that was built for the cluster is used
+. scripts/kube/paths.sh # uses the helm that was built for the cluster
 PATH=$PWD/bin:$PATH
 failed=0
 complain() {
@@ -23,7 +23,7 @@ absent() {
   done < <(comm -13 <(sort -u <<<"$2") <(sort -u <<<"$3"))
 }
 
-# tool NAME: succeeds when it is there.
+# tool NAME: succeeds if the program exists.
 tool() {
   command -v "$1" >/dev/null && return
   if [[ ,${CARILLON_CHECK_REQUIRE:-}, == *",$1,"* ]]; then
@@ -34,10 +34,10 @@ tool() {
   return 1
 }
 
-# On one line: a formatter may break a call anywhere.
+# The sources on one line, because a formatter may break a call anywhere.
 sources=$(find libs services -name '*.go' ! -name '*_test.go' -exec cat {} + | tr -s '\n\t' ' ')
 
-# Metrics: literal names, and those with their namespace apart. A histogram's series have a suffix.
+# Metrics: full names, and names with a separate namespace. The series of a histogram have a suffix.
 have=$(grep -oE '"carillon_[a-z0-9_]+"' <<<"$sources" | tr -d '"'
   grep -oE 'Namespace: *Namespace, Name: *"[a-z0-9_]+"' <<<"$sources" | sed -E 's/.*"(.*)"/carillon_\1/')
 [ "$(wc -l <<<"$have")" -gt 20 ] || complain "hardly a metric found in the Go sources: is the search out of date?"
@@ -64,7 +64,7 @@ absent "section in docs/monitoring.md without an alert" "$alerts" "$places"
 tested=$(grep -oE 'alertname: \w+' deploy/prometheus/tests/alerts.yml | sed 's/.* //')
 absent "alert without a test in deploy/prometheus/tests" "$tested" "$alerts"
 
-# What the chart has copies of, and its README.
+# The chart's copies, and its README.
 for copy in prometheus/alerts.yml grafana/carillon.json; do
   cmp -s "deploy/$copy" "helm/carillon/files/$(basename "$copy")" || complain "helm/carillon/files/$(basename "$copy") is no copy of deploy/$copy: make generate"
 done

@@ -52,10 +52,10 @@ func Install(ctx context.Context, o Options) (*Release, error) {
 		},
 		"settings": map[string]any{"callbackAllowPrivate": true},
 		// A node of two cores sometimes has two releases, and the additional pod of an upgrade.
-		"defaults": map[string]any{"replicas": o.Replicas, "resources": small},
-		"executor": map[string]any{"resources": small},
-		"auth":     map[string]any{"adminKey": client.AdminKey},
-		"sealing":  map[string]any{"keys": client.EncryptionKeys},
+		"defaults":   map[string]any{"replicas": o.Replicas, "resources": small},
+		"executor":   map[string]any{"resources": small},
+		"auth":       map[string]any{"adminKey": client.AdminKey},
+		"encryption": map[string]any{"keys": client.EncryptionKeys},
 	}}
 	if o.Env != nil {
 		r.values["extraEnv"] = o.Env
@@ -78,7 +78,7 @@ func Install(ctx context.Context, o Options) (*Release, error) {
 // ownSecrets moves secrets from the values to Kubernetes Secrets.
 func (r *Release) ownSecrets(ctx context.Context) error {
 	for _, s := range []struct{ name, key, value string }{
-		{"servers", "CARILLON_MYSQL_DSN", r.o.Servers.MySQLDSN}, {"admin", "key", client.AdminKey}, {"sealing", "keys", client.EncryptionKeys},
+		{"servers", "CARILLON_MYSQL_DSN", r.o.Servers.MySQLDSN}, {"admin", "key", client.AdminKey}, {"encryption", "keys", client.EncryptionKeys},
 	} {
 		if err := r.Secret(ctx, s.name, s.key, s.value); err != nil {
 			return err
@@ -89,8 +89,8 @@ func (r *Release) ownSecrets(ctx context.Context) error {
 	r.values["auth"] = map[string]any{
 		"adminKeySecret": map[string]string{"name": "admin", "key": "key"},
 	}
-	r.values["sealing"] = map[string]any{
-		"keysSecret": map[string]string{"name": "sealing", "key": "keys"},
+	r.values["encryption"] = map[string]any{
+		"keysSecret": map[string]string{"name": "encryption", "key": "keys"},
 	}
 	return nil
 }

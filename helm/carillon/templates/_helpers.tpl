@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* The first part of every object's name; it leaves room for "-scheduler-admin". */}}
+{{/* Prefix of every object's name. It leaves room for "-scheduler-admin". */}}
 {{- define "carillon.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
@@ -41,7 +41,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with $image.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $name }}:{{ $tag -}}
 {{- end -}}
 
-{{/* The servers: those that are given, or those for trying out. */}}
+{{/* The configured servers, or the development servers. */}}
 {{- define "carillon.servers" -}}
 {{- $name := include "carillon.fullname" . -}}
 {{- if .Values.developmentServers.enabled -}}
@@ -57,7 +57,7 @@ pulsarAdminUrl: {{ .Values.pulsar.adminUrl | quote }}
 {{- end -}}
 {{- end -}}
 
-{{/* The settings that are no secret. */}}
+{{/* The settings that are not secret. */}}
 {{- define "carillon.settings" -}}
 {{- $v := .Values -}}
 {{- $servers := include "carillon.servers" . | fromYaml -}}
@@ -90,7 +90,7 @@ CARILLON_CALLBACK_ALLOW_INSECURE: {{ $v.settings.callbackAllowInsecure | quote }
 CARILLON_SHUTDOWN_GRACE: {{ $v.settings.shutdownGrace | quote }}
 {{- end -}}
 
-{{/* The same with extraEnv, which has the last word. */}}
+{{/* The settings with extraEnv, which overrides them. */}}
 {{- define "carillon.env" -}}
 {{- $env := include "carillon.settings" . | fromYaml -}}
 {{- range $name, $value := .Values.extraEnv }}{{ $_ := set $env $name (toString $value) }}{{ end -}}
@@ -121,7 +121,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* The services, and what each has: defaults, overridden by its own. */}}
+{{/* The services, and the values of each: its own ones override the defaults. */}}
 {{- define "carillon.services" -}}
 [api, migrator, scheduler, trigger, executor]
 {{- end -}}

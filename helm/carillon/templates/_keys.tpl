@@ -1,32 +1,32 @@
-{{/* The Secret of the keys, which has what no Secret of yours has: the admin key, the encryption keys. */}}
+{{/* The chart's Secret of keys: the admin key and encryption keys, unless the user's Secrets have them. */}}
 {{- define "carillon.keysName" -}}
 {{ include "carillon.fullname" . }}-root-keys
 {{- end -}}
 
-{{/* What of auth and sealing cannot be meant. No complaint shows a key, as the schema's would. */}}
+{{/* Refuses contradictory values of auth and encryption. Unlike the schema's messages, these show no key. */}}
 {{- define "carillon.checkKeys" -}}
 {{- $auth := .Values.auth -}}
 {{- if and $auth.adminKey (not (regexMatch "^crl_[A-Za-z0-9]{12}_[A-Za-z0-9]{49}$" $auth.adminKey)) -}}
 {{- fail "auth.adminKey: is not what carillon admin-key prints" -}}
 {{- end -}}
-{{- if not (regexMatch "^([A-Za-z0-9_-]{1,32}:[A-Za-z0-9+/=_-]{43,44}([,\\s]+|$))*$" .Values.sealing.keys) -}}
-{{- fail "sealing.keys: is not what carillon encryption-key prints, with commas between" -}}
+{{- if not (regexMatch "^([A-Za-z0-9_-]{1,32}:[A-Za-z0-9+/=_-]{43,44}([,\\s]+|$))*$" .Values.encryption.keys) -}}
+{{- fail "encryption.keys: is not what carillon encryption-key prints, separated by commas" -}}
 {{- end -}}
 {{- if and $auth.adminKey $auth.adminKeySecret.name -}}
 {{- fail "auth.adminKey: given together with auth.adminKeySecret: give one of the two" -}}
 {{- end -}}
-{{- if and .Values.sealing.keys .Values.sealing.keysSecret.name -}}
-{{- fail "sealing.keys: given together with sealing.keysSecret: give one of the two" -}}
+{{- if and .Values.encryption.keys .Values.encryption.keysSecret.name -}}
+{{- fail "encryption.keys: given together with encryption.keysSecret: give one of the two" -}}
 {{- end -}}
 {{- if ne (empty $auth.trustHeader) (empty $auth.trustFrom) -}}
 {{- fail "auth.trustHeader: needs auth.trustFrom, and auth.trustFrom needs it" -}}
 {{- end -}}
 {{- if and (not $auth.enabled) (or $auth.adminKey $auth.adminKeySecret.name $auth.trustHeader .Values.apiKeysSecret) -}}
-{{- fail "auth.enabled: false lets everybody in, and there are keys or a trusted header: take one of the two away" -}}
+{{- fail "auth.enabled: false lets everybody in, and there are keys or a trusted header: remove one of the two" -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Where the admin key is: {name, key}. */}}
+{{/* The location of the admin key: {name, key}. */}}
 {{- define "carillon.adminKey" -}}
 {{- if .Values.auth.adminKeySecret.name -}}
 {{ toYaml .Values.auth.adminKeySecret }}
@@ -35,16 +35,16 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Where the encryption keys are. */}}
+{{/* The location of the encryption keys. */}}
 {{- define "carillon.encryptionKeys" -}}
-{{- if .Values.sealing.keysSecret.name -}}
-{{ toYaml .Values.sealing.keysSecret }}
+{{- if .Values.encryption.keysSecret.name -}}
+{{ toYaml .Values.encryption.keysSecret }}
 {{- else -}}
 {name: {{ include "carillon.keysName" . }}, key: encryptionKeys}
 {{- end -}}
 {{- end -}}
 
-{{/* The files of a service: (dict "root" $ "service" "api"), a list of {variable, path, secret: {name, key}}. The API and the executors have some, nobody else. */}}
+{{/* The files of a service: (dict "root" $ "service" "api"), a list of {variable, path, secret: {name, key}}. Only the API and the executors have files. */}}
 {{- define "carillon.files" -}}
 {{- $v := .root.Values -}}
 {{- if and (eq .service "api") $v.auth.enabled }}
@@ -54,11 +54,11 @@
 {{- end }}
 {{- end }}
 {{- if has .service (list "api" "executor") }}
-- {variable: CARILLON_ENCRYPTION_KEYS_FILE, path: sealing.keys, secret: {{ include "carillon.encryptionKeys" .root | fromYaml | toJson }}}
+- {variable: CARILLON_ENCRYPTION_KEYS_FILE, path: encryption.keys, secret: {{ include "carillon.encryptionKeys" .root | fromYaml | toJson }}}
 {{- end }}
 {{- end -}}
 
-{{/* A fresh admin key, as `carillon admin-key` makes them: its last six letters and digits are the CRC-32 of the rest. */}}
+{{/* A new admin key in the format of `carillon admin-key`: its last six characters are the CRC-32 of the rest. */}}
 {{- define "carillon.freshKey" -}}
 {{- $body := printf "crl_%s_%s" (randAlphaNum 12) (randAlphaNum 43) -}}
 {{- $crc := 4294967295 -}}
