@@ -24,7 +24,7 @@ alive() {
   [ -n "$start" ] && [ "$(started "$pid")" = "$start" ]
 }
 
-# spawn NAME COMMAND…: starts a detached process that logs to DIR/NAME.log. It inherits none of our
+# spawn NAME COMMAND…: starts a detached process that logs to DIR/NAME.log. It holds none of our
 # locks.
 spawn() {
   local name=$1

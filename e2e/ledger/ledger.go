@@ -24,7 +24,7 @@ type Ledger struct {
 	// The first and the last instant at which a timer's fires are checked. Check ignores its other
 	// fires.
 	spans map[timer.ID]span
-	// how late the fires of a timer are that begin in order of due.
+	// Lateness from which the fires of a timer start in the order of their due instants.
 	inOrder map[timer.ID]time.Duration
 }
 
@@ -59,7 +59,8 @@ func (l *Ledger) AddEvery(id timer.ID, step time.Duration, from, to time.Time, d
 	return n
 }
 
-// InOrder enters that the fires of a timer which begin later than that begin in order of due.
+// InOrder requires that the timer's fires which are later than late start in the order of their due
+// instants.
 func (l *Ledger) InOrder(id timer.ID, late time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

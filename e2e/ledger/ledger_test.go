@@ -223,7 +223,8 @@ func TestMayAndUnknown(t *testing.T) {
 	require.Equal(t, 5, l.CountMissing(nil))
 }
 
-// TestOrder: late fires begin in order of due, whenever their calls arrive; those on time begin as they like.
+// TestOrder checks that late fires start in the order of their due instants, whenever their calls
+// arrive. Fires on time may start in any order.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	check := func(change func(l *ledger.Ledger, e *ledger.Evidence)) []string {
@@ -241,7 +242,7 @@ func TestOrder(t *testing.T) {
 	swap := func(_ *ledger.Ledger, e *ledger.Evidence) { e.Arrivals[3] = call(fire(1, 3), 1, 17*time.Second) }
 	faults := check(swap)
 	require.Len(t, faults, 1)
-	require.Contains(t, faults[0], "1 begun out of order")
+	require.Contains(t, faults[0], "1 started out of order")
 	require.Empty(t, check(func(l *ledger.Ledger, e *ledger.Evidence) {
 		swap(l, e)
 		e.Begun = map[timer.FireID]time.Time{

@@ -326,7 +326,7 @@ func (v *Verdict) Faults() []string {
 		)
 	})
 	add("called though not ordered", len(v.Unexpected), ids(v.Unexpected))
-	add("begun out of order", len(v.Disordered), func(i int) string { return v.Disordered[i] })
+	add("started out of order", len(v.Disordered), func(i int) string { return v.Disordered[i] })
 	add("without outcome", len(v.NoOutcome), ids(v.NoOutcome))
 	add("with two outcomes", len(v.TwoOutcomes), ids(v.TwoOutcomes))
 	add("with a wrong outcome", len(v.Wrong), func(i int) string { return v.Wrong[i] })

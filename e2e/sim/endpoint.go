@@ -64,7 +64,7 @@ func newRecorder() *recorder {
 	return &recorder{begun: make(map[timer.FireID]time.Time), open: make(map[callKey][]int)}
 }
 
-// begins notes that a process sets out to call: it may die or freeze before the call arrives.
+// begins notes that a process starts a call. It may die or freeze before the call arrives.
 func (r *recorder) begins(fire timer.FireID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -295,7 +295,7 @@ func (lostCompletions) Complete(
 	return store.CompletionResult{State: store.CompletionAccepted}, nil
 }
 
-// unordered has no late fire find an earlier one.
+// unordered hides the open fires of earlier due instants, so that late fires do not wait for them.
 type unordered struct{ store.Store }
 
 func (unordered) OpenAmong(
