@@ -1,6 +1,6 @@
-// Package dispatch brings committed fires on their way: it marks them in the window and publishes
-// tasks. It is only ever called after the commit, and nothing depends on its success: what it
-// loses, the slice's load or the sweep finds.
+// Package dispatch dispatches committed fires: it puts them into the window and publishes tasks. It
+// is called only after the commit, and nothing depends on its success. The slice's load or the
+// sweep finds the fires it loses.
 package dispatch
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-// Timing of the priorities.
+// Timing of window entries and tasks.
 const (
-	// DefaultDispatchLead is how far ahead of their run triggers publish tasks.
+	// DefaultDispatchLead is how long before their run time triggers publish tasks.
 	DefaultDispatchLead = 2 * time.Second
-	// DirectDispatchSlack is the time that a mark has to arrive: a fire whose run is nearer than
-	// lead + slack is published by who committed it.
+	// DirectDispatchSlack is the time that a window entry needs to arrive. A fire due sooner than
+	// dispatch lead plus slack is published by the process that committed it.
 	DirectDispatchSlack = 3 * time.Second
-	// MisfiredAfter is how far past its run a fire is catch-up, which goes by the low-priority topic,
-	// like a backfill, and never delays the present.
+	// LateAfter is how far past its run time a fire is catch-up. Catch-up goes to the low-priority
+	// topic, like a backfill, and never delays on-time traffic.
 	LateAfter = 5 * time.Second
 
-	// windowAhead is how far ahead a fire is marked. What runs later is read from the store when its
-	// minute begins.
+	// windowAhead is how far ahead fires enter the window. Later ones are read from the store when
+	// their minute begins.
 	windowAhead = 2 * time.Hour
 
 	windowTimeout = 2 * time.Second
@@ -78,7 +78,7 @@ func New(opts Options) (*Dispatcher, error) {
 		opts: opts, unsent: unsent{wake: make(chan struct{}, 1)},
 		entriesTotal: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_window_entries_total",
-			Help: "Fires marked in the window after their commit, by result.",
+			Help: "Committed fires put into the window, by result.",
 		}, []string{"result"}),
 		published: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_tasks_published_total", Help: "Tasks published, by topic and result.",
@@ -86,15 +86,15 @@ func New(opts Options) (*Dispatcher, error) {
 	}, nil
 }
 
-// Committed marks fires, and publishes those whose run is so near that their mark might come too
-// late. It returns when both are done or given up (2 s): an error would help nobody, since the rows
-// are committed. What it could not publish Run does, and while there is such nobody waits.
+// Committed puts fires into the window, and publishes those due too soon for a window entry. It
+// returns when both are done or have timed out (2 s), without an error, because the rows are
+// committed. Run publishes what Committed could not. While Run has such fires, Committed leaves
+// more to it without waiting.
 func (d *Dispatcher) Committed(ctx context.Context, fires []timer.Fire) {
 	if len(fires) == 0 {
 		return
 	}
-	// The caller's request may be cancelled once it has its answer; the fires are committed all the
-	// same.
+	// The fires are committed even if the caller's request is cancelled after its answer.
 	ctx = context.WithoutCancel(ctx)
 	now := d.opts.Now().UnixMilli()
 	polled := now + d.opts.DispatchLead.Milliseconds()
@@ -126,14 +126,14 @@ func (d *Dispatcher) putEntries(ctx context.Context, fires []timer.Fire) {
 		d.opts.Logger.Debug().
 			Err(err).
 			Int("fires", len(fires)).
-			Msg("marks lost, the sweep will find them")
+			Msg("window entries lost, left to the sweep")
 		return
 	}
 	d.entriesTotal.WithLabelValues("ok").Add(float64(len(fires)))
 }
 
-// direct publishes, or leaves to Run what the bus does not take. While the bus is known to be away
-// nobody waits for it.
+// direct publishes fires, or leaves them to Run if the bus does not take them. While the bus is
+// known to be unavailable, it does not wait.
 func (d *Dispatcher) direct(ctx context.Context, fires []timer.Fire) {
 	var err error
 	if !d.unsent.notEmpty() {
@@ -148,11 +148,11 @@ func (d *Dispatcher) direct(ctx context.Context, fires []timer.Fire) {
 		Err(err).
 		Int("fires", len(fires)).
 		Int("dropped", dropped).
-		Msg("express tasks unsent, what is dropped the sweep will find")
+		Msg("tasks not published, queued for retry; dropped ones left to the sweep")
 }
 
-// Publish publishes the tasks of fires, in their order, and returns when the bus confirmed all, or
-// with an error after which any of them may be missing.
+// Publish publishes the tasks of fires in their order. It returns nil once the bus has confirmed
+// all of them. After an error any of them may be missing.
 func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
 	late := d.opts.Now().Add(-LateAfter).UnixMilli()
 	var high, normal, low []bus.Message
@@ -175,8 +175,8 @@ func (d *Dispatcher) Publish(ctx context.Context, fires []timer.Fire) error {
 	)
 }
 
-// PublishLow is Publish by the priority that gives way, whatever the fires' own is. The task alone
-// goes there: whoever claims its fire finds it as it was.
+// PublishLow publishes tasks on the low-priority topic, whatever the priority of their fires. The
+// fires themselves are unchanged.
 func (d *Dispatcher) PublishLow(ctx context.Context, fires []timer.Fire) error {
 	msgs := make([]bus.Message, len(fires))
 	for i := range fires {
@@ -195,5 +195,5 @@ func (d *Dispatcher) send(ctx context.Context, topic bus.Topic, msgs []bus.Messa
 		result = "unconfirmed"
 	}
 	d.published.WithLabelValues(string(topic), result).Add(float64(len(msgs)))
-	return err //nolint:wrapcheck // the bus says which topic
+	return err //nolint:wrapcheck // the bus names the topic
 }

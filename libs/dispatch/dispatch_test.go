@@ -21,7 +21,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/window/memwindow"
 )
 
-// topics records what is published.
+// topics is a publisher that records messages.
 type topics struct {
 	mu    sync.Mutex
 	tasks map[bus.Topic][]timer.Fire
@@ -55,7 +55,7 @@ func (p *topics) Publish(ctx context.Context, topic bus.Topic, msgs ...bus.Messa
 	return p.err
 }
 
-// published returns what was published so far.
+// published returns the published fires so far.
 func (p *topics) published() map[bus.Topic][]timer.Fire {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,11 +101,11 @@ func TestPriorityTopics(t *testing.T) {
 		topic  bus.Topic
 		mark   bool
 	}{
-		"long past":                  {-time.Minute, bus.TasksLow, false},
-		"just past":                  {-time.Second, bus.TasksNormal, false},
-		"within the lead":            {time.Second, bus.TasksNormal, false},
-		"a mark might come too late": {4 * time.Second, bus.TasksNormal, true},
-		"in good time":               {10 * time.Second, "", true},
+		"long past":                          {-time.Minute, bus.TasksLow, false},
+		"just past":                          {-time.Second, bus.TasksNormal, false},
+		"within the lead":                    {time.Second, bus.TasksNormal, false},
+		"a window entry might come too late": {4 * time.Second, bus.TasksNormal, true},
+		"in good time":                       {10 * time.Second, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +124,8 @@ func TestPriorityTopics(t *testing.T) {
 	}
 }
 
-// What is published by the low-priority topic is what it was to whoever claims it.
+// TestPublishLowChangesOnlyTheTopic checks that tasks on the low-priority topic have unchanged
+// fires.
 func TestPublishLowChangesOnlyTheTopic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +151,7 @@ func TestCommittedSurvivesTheRequestAndEndsWhenServersHang(t *testing.T) {
 		w.SetUnavailable(false)
 		f := at(time.Hour)
 		d.Committed(ctx, []timer.Fire{f})
-		require.True(t, inWindow(t, w, f), "a request that is over does not undo a commit")
+		require.True(t, inWindow(t, w, f), "a cancelled request does not undo a commit")
 	})
 }
 
@@ -163,7 +164,8 @@ func TestPublishReturnsTheError(t *testing.T) {
 	})
 }
 
-// TestUnsentTasksArePublishedOnceTheBusRecovers: in order, also when it goes away in between.
+// TestUnsentTasksArePublishedOnceTheBusRecovers checks that they are published in order, even if
+// the bus fails again in between.
 func TestUnsentTasksArePublishedOnceTheBusRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +178,7 @@ func TestUnsentTasksArePublishedOnceTheBusRecovers(t *testing.T) {
 		d.Committed(t.Context(), []timer.Fire{first})
 		begin := time.Now()
 		d.Committed(t.Context(), []timer.Fire{second})
-		require.Zero(t, time.Since(begin), "nobody waits for a bus that is known to be away")
+		require.Zero(t, time.Since(begin), "no wait for a bus known to be unavailable")
 		time.Sleep(time.Minute)
 		require.Empty(t, b.published())
 		b.setUnavailable(false)
@@ -193,7 +195,7 @@ func TestUnsentTasksArePublishedOnceTheBusRecovers(t *testing.T) {
 		third.RunAtMS = time.Now().UnixMilli()
 		d.Committed(t.Context(), []timer.Fire{third})
 		b.setUnavailable(false)
-		time.Sleep(3 * time.Second) // Run may have begun just before, and hang for 2 s
+		time.Sleep(3 * time.Second) // a publish by Run may have begun just before, and hang for 2 s
 		require.Equal(t, []timer.Fire{third}, b.published()[bus.TasksNormal])
 		time.Sleep(time.Minute)
 		require.Len(t, b.published()[bus.TasksNormal], 1, "once")
@@ -203,7 +205,7 @@ func TestUnsentTasksArePublishedOnceTheBusRecovers(t *testing.T) {
 	})
 }
 
-// TestUnsentTasksAreBounded: the rest is the sweep's.
+// TestUnsentTasksAreBounded checks that excess tasks are left to the sweep.
 func TestUnsentTasksAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

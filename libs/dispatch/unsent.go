@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	maxUnsent        = 50_000 // 6 MB; what is beyond is left to the sweep
+	maxUnsent        = 50_000 // 6 MB; the excess is left to the sweep
 	unsentChunk      = 1000
 	unsentRetryAfter = 100 * time.Millisecond
 )
 
-// unsent are express tasks that the bus did not confirm in time. Without them a fire that was
-// committed while the bus is away would be called only by the sweep, 10 s past its run, however
-// soon the bus is back.
+// unsent holds tasks that the bus did not confirm in time. Without it, a fire committed during a
+// bus outage would wait for the sweep, 10 s past its run time, however soon the bus recovers.
 type unsent struct {
 	mu    sync.Mutex
 	fires []timer.Fire
-	wake  chan struct{} // has room for one
+	wake  chan struct{} // capacity 1
 }
 
 func (u *unsent) add(fires []timer.Fire) (dropped int) {
@@ -36,21 +35,22 @@ func (u *unsent) add(fires []timer.Fire) (dropped int) {
 	return len(fires) - n
 }
 
-// notEmpty tells whether there are some: then the bus is away, or not yet done with what waited for it.
+// notEmpty reports whether fires are held: the bus is unavailable, or has not taken all of them
+// yet.
 func (u *unsent) notEmpty() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.fires) > 0
 }
 
-// next returns the oldest, at most so many, and leaves them there.
+// next returns at most limit of the oldest fires, without removing them.
 func (u *unsent) next(limit int) []timer.Fire {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.fires[:min(limit, len(u.fires)):min(limit, len(u.fires))]
 }
 
-// removeOldest takes away the oldest n.
+// removeOldest removes the n oldest fires.
 func (u *unsent) removeOldest(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -59,9 +59,8 @@ func (u *unsent) removeOldest(n int) {
 	}
 }
 
-// Run publishes what Committed could not, as soon as the bus takes it, until ctx ends. What the
-// process that dies still had is swept; what was confirmed after all, or swept meanwhile, is
-// claimed once.
+// Run publishes the fires that Committed could not, as soon as the bus takes them, until ctx ends.
+// After a crash the sweep finds them. A fire published twice is claimed once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	for {
 		select {

@@ -14,13 +14,13 @@ import (
 const (
 	flushEvery   = 2 * time.Second
 	flushTimeout = 5 * time.Second
-	refreshEvery = 5 // flushes
-	keepMinutes  = 5 // behind now
+	refreshEvery = 5 // flushes between refreshes
+	keepMinutes  = 5 // minutes kept before the current one
 )
 
-// FlushCounts writes the tallies of a process's counts every two seconds, and learns from the store
-// what other processes made of the coming minutes, until ctx ends. Dying between two flushes loses
-// at most two seconds of estimates: a minute gets fewer buckets.
+// FlushCounts writes a process's bucket counts every two seconds, until ctx ends. It also refreshes
+// them with what other processes committed for the coming minutes. A crash loses at most two
+// seconds of estimates, which means fewer buckets for a minute.
 func FlushCounts(
 	ctx context.Context,
 	counts *slicing.Counts,

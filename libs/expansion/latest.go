@@ -8,26 +8,27 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// A look for the latest instants goes back so far, and then each time so many times as far, until
-// it has found enough of them.
+// The search for the latest fires goes back latestSpan, then each time latestWiden times as far,
+// until it has found enough.
 const (
 	latestSpan  = time.Minute
 	latestWiden = 4
 )
 
-// latest is what was found out about the late instants of a version: up to untilMS, those that run
-// are due from fromMS on. Where there are fewer than may run, what is due before fromMS is still to
-// be counted.
+// latest is the result of a search over the late fires of a version. Of those planned up to
+// untilMS, the ones due from fromMS on run. While count is below the number that may run, earlier
+// ones are still to be counted.
 type latest struct {
 	fromMS, untilMS int64
 	count           int
 }
 
-// AmongLatest tells whether a late fire is among the latest n of those of its timer whose run was
-// planned before untilMS: what fire_all runs. Like a catch-up, an answer covers all that was late
-// when it was first asked for: who works through a backlog leaves out no more of it for the time
-// that this takes. It is exact but where nobody knows: where the timer counts its fires, all of
-// them run; of an interval whose instants a calendar has moved, the distances count.
+// AmongLatest reports whether a late fire is among the latest count fires of its timer that were
+// planned before untilMS, which misfire policy fire_all runs. The first answer covers the whole
+// backlog, so that working through it leaves out no more of it.
+//
+// Two cases are not exact. If the timer has max_fires, all of them run. If a calendar moved the due
+// times of an interval, only their distances count.
 func (p *Planner) AmongLatest(
 	f *timer.Fire,
 	d *timer.Definition,
@@ -60,7 +61,7 @@ func (p *Planner) AmongLatest(
 	if err != nil {
 		return false, err
 	}
-	// an interval has this instant, whatever it counts from.
+	// An interval has this due time, whatever its anchor.
 	anchor := f.DueMS - time.Duration(d.Schedule.Phase+d.Schedule.Every).Milliseconds()
 	for span := latestSpan.Milliseconds(); found.count < count && found.fromMS > f.DueMS; span *= latestWiden {
 		start := max(f.DueMS, found.fromMS-span)

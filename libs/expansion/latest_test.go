@@ -25,18 +25,18 @@ func TestAmongLatest(t *testing.T) {
 	for name, c := range map[string]struct {
 		schedule timer.Schedule
 		n        int
-		runs     int // of the sixty that are late
+		runs     int // of sixty late fires
 	}{
-		"one":                    {schedule: minutes(nil), n: 1, runs: 1},
-		"five":                   {schedule: minutes(nil), n: 5, runs: 5},
-		"as many as there are":   {schedule: minutes(nil), n: 60, runs: 60},
-		"more than there are":    {schedule: minutes(nil), n: 1000, runs: 60},
-		"who counts, runs all":   {schedule: minutes(func(s *timer.Schedule) { s.MaxFires = 100 }), n: 5, runs: 60},
-		"an interval":            {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute)}, n: 5, runs: 5},
-		"an interval's phase":    {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute), Phase: timer.Duration(9 * time.Second)}, n: 5, runs: 5},
-		"an interval's anchor":   {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute), Anchor: &anchor}, n: 5, runs: 5},
-		"a fixed delay":          {schedule: timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute)}, n: 1, runs: 60},
-		"by when they would run": {schedule: minutes(func(s *timer.Schedule) { s.Jitter, s.EndAt = timer.Duration(5*time.Minute), &end }), n: 5, runs: 5},
+		"one":                     {schedule: minutes(nil), n: 1, runs: 1},
+		"five":                    {schedule: minutes(nil), n: 5, runs: 5},
+		"as many as there are":    {schedule: minutes(nil), n: 60, runs: 60},
+		"more than there are":     {schedule: minutes(nil), n: 1000, runs: 60},
+		"with max_fires all run":  {schedule: minutes(func(s *timer.Schedule) { s.MaxFires = 100 }), n: 5, runs: 60},
+		"an interval":             {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute)}, n: 5, runs: 5},
+		"an interval's phase":     {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute), Phase: timer.Duration(9 * time.Second)}, n: 5, runs: 5},
+		"an interval's anchor":    {schedule: timer.Schedule{Kind: timer.KindInterval, Every: timer.Duration(time.Minute), Anchor: &anchor}, n: 5, runs: 5},
+		"a fixed delay":           {schedule: timer.Schedule{Kind: timer.KindFixedDelay, Every: timer.Duration(time.Minute)}, n: 1, runs: 60},
+		"ordered by planned time": {schedule: minutes(func(s *timer.Schedule) { s.Jitter, s.EndAt = timer.Duration(5*time.Minute), &end }), n: 5, runs: 5},
 	} {
 		for order, from := range map[string]func(i int) int{"from the first": func(i int) int { return i }, "from the last": func(i int) int { return 59 - i }} {
 			t.Run(name+", "+order, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestAmongLatest(t *testing.T) {
 						},
 						Version: 1,
 					}
-					until := last + 1 + int64(i) // the clock goes on meanwhile
+					until := last + 1 + int64(i) // the clock advances meanwhile
 					if c.schedule.Jitter > 0 {
 						until += time.Duration(c.schedule.Jitter).Milliseconds()
 					}
@@ -81,8 +81,8 @@ func TestAmongLatest(t *testing.T) {
 	}
 }
 
-// TestLatestAreCountedOverTheBacklog: who takes long to work through a backlog leaves out no more of
-// it for that; what comes late meanwhile is looked at anew.
+// TestLatestAreCountedOverTheBacklog checks that working slowly through a backlog leaves out no
+// more of it, and that fires that become late meanwhile are counted anew.
 func TestLatestAreCountedOverTheBacklog(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{})
@@ -109,8 +109,7 @@ func TestLatestAreCountedOverTheBacklog(t *testing.T) {
 	require.False(t, ask(32, 36))
 }
 
-// BenchmarkAmongLatest asks for the fires of an every-second timer, an hour's worth, the last
-// first.
+// BenchmarkAmongLatest checks one hour of fires of an every-second timer, the last first.
 func BenchmarkAmongLatest(b *testing.B) {
 	p, err := expansion.New(expansion.Options{Counts: slicing.NewCounts(1000)})
 	require.NoError(b, err)

@@ -5,19 +5,19 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// maxMissedScan bounds how many missed instants one plan looks at: some ten milliseconds' work, for it
-// is done with the timer's row locked.
+// maxMissedScan bounds the missed due times that one plan reads. It takes some ten milliseconds,
+// with the timer's row locked.
 const maxMissedScan = 50_000
 
-// planMissed decides about the instants that are late: nobody expanded them in time. The policy leaves
-// at most its catch-up fires, and one record of the others. more says that the scan was cut short,
-// and goes on with the next plan.
+// planMissed handles the due times that were not expanded in time. The misfire policy keeps at most
+// its catch-up fires; one record stands for the others. more reports that the scan was cut short
+// and the next plan continues.
 func (s *planBuilder) planMissed() (more bool) {
 	m := s.timer.Definition.Misfire.For(s.timer.Definition.Schedule.Kind)
 	grace := m.MisfiredAfter().Milliseconds()
 	if s.firesLeft <= 0 || s.timer.Definition.Schedule.Kind == timer.KindFixedDelay ||
 		!s.late(s.due, grace) {
-		return false // a chain goes on from its last outcome: its one fire is never left out
+		return false // its one open fire continues from the last outcome and is never left out
 	}
 	anchor := s.due
 	var dues []int64
@@ -43,7 +43,7 @@ func (s *planBuilder) planMissed() (more bool) {
 	}
 	keep = int(min(int64(keep), s.firesLeft))
 	skipped := len(dues) - keep
-	if more && keep > 0 { // which of them are the latest, the next plan will know
+	if more && keep > 0 { // the next plan decides which of them are the latest
 		s.due = dues[skipped]
 	}
 	if skipped > 0 {
@@ -63,7 +63,7 @@ func (s *planBuilder) planMissed() (more bool) {
 	return more
 }
 
-// late tells whether an instant is past by more than the grace.
+// late reports whether the planned time of a due time is past by more than the grace.
 func (s *planBuilder) late(due, graceMS int64) bool {
 	if due > s.nowMS-graceMS {
 		return false
@@ -71,12 +71,12 @@ func (s *planBuilder) late(due, graceMS int64) bool {
 	return s.planned(due) < s.nowMS-graceMS
 }
 
-// planned returns when the fire of an instant is to run.
+// planned returns the planned run time of a due time.
 func (s *planBuilder) planned(due int64) int64 {
 	return due + schedule.Jitter(s.timer.ID, due, s.timer.Definition.Schedule.Jitter)
 }
 
-// skip records a stretch of misfires.
+// skip returns one record for a range of misfires.
 func (s *planBuilder) skip(from, until, count int64) timer.Outcome {
 	t := s.timer
 	return timer.Outcome{

@@ -15,7 +15,7 @@ import (
 // minute returns the instant n minutes after base.
 func minute(n int64) int64 { return base + n*timer.MinuteMS }
 
-// run plans until nothing is left up to now, and returns all fires and skips.
+// run plans until now is reached, and returns all fires and skips.
 func run(
 	t *testing.T,
 	p *expansion.Planner,
@@ -34,7 +34,7 @@ func run(
 			return fires, skips
 		}
 	}
-	t.Fatal("a plan that never ends")
+	t.Fatal("planning does not end")
 	return nil, nil
 }
 
@@ -45,7 +45,7 @@ func TestMissedInstants(t *testing.T) {
 		misfire timer.Misfire
 		max     int64
 		window  time.Duration
-		fires   []int64 // minutes, those up to now
+		fires   []int64 // minutes of the fires up to now
 		skips   []planBuilder
 	}{
 		"the default: once": {fires: []int64{29, 30}, skips: []planBuilder{{1, 28, 28}}},
@@ -179,12 +179,12 @@ func TestYearOfMissedSecondsIsPlannedInParts(t *testing.T) {
 		t,
 		now-60_000-1000,
 		fires[0],
-		"the last that was missed, and then what is within the grace",
+		"the last one missed, and then those within the grace",
 	)
 	require.EqualValues(t, missed+2, made+count+int64(len(fires)), "each second once")
 }
 
-// TestCatchUpWindowCountsFromThePlannedRun: jitter is not lateness, here as where a fire is called.
+// TestCatchUpWindowCountsFromThePlannedRun checks that jitter does not count as lateness.
 func TestCatchUpWindowCountsFromThePlannedRun(t *testing.T) {
 	t.Parallel()
 	p := planner(t, expansion.Options{ExpandAhead: time.Second})
@@ -265,20 +265,20 @@ func TestFixedDelayPlansOneFireAtATime(t *testing.T) {
 	require.Equal(t, []int64{base + 3*3600_000}, dues(plan.Fires), "however far")
 	require.Equal(t, timer.NeverMS, plan.NextDueMS)
 	apply(tm, plan)
-	require.Empty(t, p.Plan(tm, base+5000).Fires, "the next comes with the outcome")
+	require.Empty(t, p.Plan(tm, base+5000).Fires, "the successor comes with the outcome")
 
 	next, err := p.Successor(&plan.Fires[0], &tm.Definition, nil, base+3*3600_000+777)
 	require.NoError(t, err)
 	require.Equal(t, base+6*3600_000+777, next.DueMS)
 	next, err = p.Successor(&plan.Fires[0], &tm.Definition, nil, base)
 	require.NoError(t, err)
-	require.Greater(t, next.DueMS, plan.Fires[0].DueMS, "also should the clock have gone back")
+	require.Greater(t, next.DueMS, plan.Fires[0].DueMS, "even if the clock was set back")
 
 	extra := plan.Fires[0]
 	extra.Series = 5
 	next, err = p.Successor(&extra, &tm.Definition, nil, base)
 	require.NoError(t, err)
-	require.Nil(t, next, "a run-now is no link of the chain")
+	require.Nil(t, next, "a run-now has no successor")
 
 	tm.ActiveSinceMS, tm.ActiveEpoch = base+9*3600_000, 2
 	tm.NextDueMS = tm.ActiveSinceMS + 1 // as a store does
@@ -286,7 +286,7 @@ func TestFixedDelayPlansOneFireAtATime(t *testing.T) {
 		t,
 		[]int64{base + 12*3600_000},
 		dues(p.Plan(tm, tm.ActiveSinceMS).Fires),
-		"an activation begins another",
+		"an activation starts a new serial",
 	)
 
 	end := time.UnixMilli(base + 4*3600_000).UTC()
@@ -295,7 +295,7 @@ func TestFixedDelayPlansOneFireAtATime(t *testing.T) {
 	last.Version = 2
 	next, err = p.Successor(&last, &tm.Definition, nil, base+3*3600_000)
 	require.NoError(t, err)
-	require.Nil(t, next, "beyond the end of its window")
+	require.Nil(t, next, "after the end of its window")
 }
 
 func TestEditPlansFromNow(t *testing.T) {
@@ -332,6 +332,6 @@ func TestBackfill(t *testing.T) {
 		t,
 		[]int64{-60, -50, -40, -30, -20, -10},
 		all,
-		"the range's end is not part of it",
+		"the end of the range is exclusive",
 	)
 }

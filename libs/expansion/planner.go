@@ -1,5 +1,5 @@
-// Package expansion turns schedules into fires for a stretch of time. The api expands at
-// activation, the migrators from then on.
+// Package expansion plans the fires of schedules for a range of time. The api expands a timer at
+// its activation, the migrators from then on.
 package expansion
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone"
 )
 
-// Defaults.
+// Defaults of Options, and cache sizes.
 const (
 	DefaultExpandAhead = 60 * time.Minute
 	DefaultMax         = 300
@@ -26,14 +26,14 @@ const (
 
 // Options of a planner.
 type Options struct {
-	ExpandAhead time.Duration   // the farthest it expands; 0: DefaultExpandAhead
-	Max         int             // fires of one timer in one expansion; 0: DefaultMax
+	ExpandAhead time.Duration   // how far ahead it expands; 0: DefaultExpandAhead
+	Max         int             // maximum fires of one timer per expansion; 0: DefaultMax
 	Counts      *slicing.Counts // chooses buckets
-	Zones       *zone.Database  // where time zones come from; nil: zone.Default
+	Zones       *zone.Database  // source of time zones; nil: zone.Default
 }
 
-// Planner plans expansions. It is safe for concurrent use, and pure but for the tallies of Counts
-// and what AmongLatest remembers.
+// Planner plans expansions. It is safe for concurrent use. Its results depend only on its
+// arguments, the bucket counts, and earlier answers of AmongLatest.
 type Planner struct {
 	expandAheadMS int64
 	max           int
@@ -46,7 +46,7 @@ type Planner struct {
 // New returns a planner.
 func New(opts Options) (*Planner, error) {
 	if opts.Counts == nil {
-		return nil, errors.New("expansion: Counts is missing")
+		return nil, errors.New("expansion: Counts is required")
 	}
 	if opts.ExpandAhead == 0 {
 		opts.ExpandAhead = DefaultExpandAhead
@@ -63,7 +63,7 @@ func New(opts Options) (*Planner, error) {
 	}
 	late, err := lru.New[store.VersionKey, latest](latestCache)
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of late instants: %w", err)
+		return nil, fmt.Errorf("making the cache of late fires: %w", err)
 	}
 	return &Planner{
 		expandAheadMS: opts.ExpandAhead.Milliseconds(),
@@ -75,9 +75,9 @@ func New(opts Options) (*Planner, error) {
 	}, nil
 }
 
-// Plan is a store.Planner: fires from t.NextDueMS up to step1 ahead, at most Max. Instants missed
-// while nobody expanded are treated as the misfire policy says; those missed while the timer was
-// inactive are not due.
+// Plan is a store.Planner: it plans fires from t.NextDueMS up to ExpandAhead, at most Max. The
+// misfire policy decides about due times missed while nobody expanded. Due times in inactive
+// periods have no fires.
 func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	s, err := p.schedule(t)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	st.due = st.first()
 	horizon := nowMS + p.expandAheadMS
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
-		horizon = timer.NeverMS - 1 // one fire at a time: it costs one row, however far
+		horizon = timer.NeverMS - 1 // one row at a time, however far ahead
 	}
 	more := st.planMissed()
 	for !more && st.firesLeft > 0 && st.due <= horizon && len(st.plan.Fires) < p.max {
@@ -103,16 +103,16 @@ func (p *Planner) Plan(t *timer.Timer, nowMS int64) store.Plan {
 	st.plan.NextDueMS = st.due
 	switch st.plan.ExpandAtMS = p.expandAt(st.due, nowMS); {
 	case st.firesLeft <= 0:
-		st.plan.ExpandAtMS = timer.NeverMS // until one of them is skipped, and does not count
+		st.plan.ExpandAtMS = timer.NeverMS // until a fire is skipped and does not count
 	case more:
 		st.plan.ExpandAtMS = nowMS
 	}
 	return st.plan
 }
 
-// retryAt returns when to plan a timer again whose schedule cannot be read: never, for it stays as it
-// is. But a zone that is missing here may be known to a process with newer time zones: 0, so that
-// the store postpones it.
+// retryAt returns when to plan a timer whose schedule cannot be read: never, because it does not
+// change. If only a zone is missing, it returns 0 and the store postpones the timer, because other
+// processes may have newer time zones.
 func (p *Planner) retryAt(t *timer.Timer) int64 {
 	for _, name := range t.Zones() {
 		if !p.zones.Has(name) {
@@ -122,25 +122,25 @@ func (p *Planner) retryAt(t *timer.Timer) int64 {
 	return timer.NeverMS
 }
 
-// planBuilder is a plan in the making.
+// planBuilder builds the plan of one timer.
 type planBuilder struct {
 	planner   *Planner
 	timer     *timer.Timer
 	schedule  *schedule.Parsed
 	nowMS     int64
 	anchor    int64
-	firesLeft int64 // fires that max_fires leaves
-	due       int64 // the next instant to be decided about
+	firesLeft int64 // remaining fires under max_fires
+	due       int64 // the next due time to decide about
 	plan      store.Plan
 }
 
-// Anchor returns where relative schedules count from: the first activation. Intervals keep their
-// phase over a pause, so that no fire of an earlier activation falls between those of the next.
+// Anchor returns the time that relative schedules count from: the first activation. Intervals keep
+// their phase over a pause, so no fire of an earlier activation falls between those of the next.
 func Anchor(t *timer.Timer) int64 {
 	if t.AnchorMS != 0 {
 		return t.AnchorMS
 	}
-	return t.CreatedMS // never activated: for who asks what it would do
+	return t.CreatedMS // never activated: for a preview
 }
 
 func firesLeft(t *timer.Timer) int64 {
@@ -150,7 +150,7 @@ func firesLeft(t *timer.Timer) int64 {
 	return timer.NeverMS
 }
 
-// first returns the first instant not yet expanded that lies within the latest activation.
+// first returns the first due time of the current activation that is not expanded yet.
 func (s *planBuilder) first() int64 {
 	t := s.timer
 	switch kind := t.Definition.Schedule.Kind; {
@@ -159,8 +159,8 @@ func (s *planBuilder) first() int64 {
 	case t.NextDueMS == timer.NeverMS:
 		return timer.NeverMS
 	case kind.OneShot():
-		// One that passed while the timer was not active, or before it was edited, is due now: it
-		// has not been called, and its user wants it to be.
+		// A one-shot that passed while the timer was inactive, or before an edit, is due now: it
+		// was not called, and its user wants the call.
 		due := s.schedule.Next(-1, s.anchor)
 		return max(due, t.NextDueMS, t.ActiveSinceMS)
 	default:
@@ -168,8 +168,8 @@ func (s *planBuilder) first() int64 {
 	}
 }
 
-// firstSerial returns the first fire of a fixed delay: each activation and each edit begins a chain,
-// whose further fires come with the outcomes.
+// firstSerial returns the due time of the first fire of a fixed delay. Each activation and each
+// edit starts a new serial, whose later fires come with the outcomes.
 func (s *planBuilder) firstSerial() int64 {
 	t := s.timer
 	switch from := t.NextDueMS - 1; t.NextDueMS {
@@ -182,7 +182,7 @@ func (s *planBuilder) firstSerial() int64 {
 	}
 }
 
-// next moves on to the next instant.
+// next advances to the next due time.
 func (s *planBuilder) next() {
 	kind := s.timer.Definition.Schedule.Kind
 	if kind == timer.KindFixedDelay || kind.OneShot() {
@@ -192,7 +192,7 @@ func (s *planBuilder) next() {
 	s.due = s.schedule.Next(s.due, s.anchor)
 }
 
-// add makes a fire of the instant.
+// add adds the fire of the current due time.
 func (s *planBuilder) add() {
 	f := s.planner.fire(s.timer, s.due)
 	s.plan.Fires = append(s.plan.Fires, f)
@@ -200,7 +200,7 @@ func (s *planBuilder) add() {
 	s.next()
 }
 
-// fire makes a fire of the schedule.
+// fire returns the fire of a due time.
 func (p *Planner) fire(t *timer.Timer, due int64) timer.Fire {
 	f := timer.Fire{
 		FireID: timer.FireID{
@@ -219,9 +219,9 @@ func (p *Planner) fire(t *timer.Timer, due int64) timer.Fire {
 	return f
 }
 
-// expandAt returns when to expand again: half a step before the next instant, so that a minute's
-// cron is expanded by thirties and not by ones; for a timer so dense that Max cut it short, when
-// half of what it has is used up.
+// expandAt returns when to expand again: half of ExpandAhead before the next due time, so that a
+// minutely cron is expanded 30 fires at a time. A timer cut short by Max is expanded when half of
+// its fires are used up.
 func (p *Planner) expandAt(nextDue, nowMS int64) int64 {
 	if nextDue == timer.NeverMS {
 		return timer.NeverMS
@@ -241,8 +241,8 @@ func (p *Planner) schedule(t *timer.Timer) (*schedule.Parsed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the schedule of timer %d: %w", t.ID, err)
 	}
-	// A one-shot is planned once: keeping it would only push out schedules that come again. What
-	// calendars say may change within a version.
+	// A one-shot is planned once, so caching it would only evict recurring schedules. Calendars may
+	// change within a version.
 	if !t.Definition.Schedule.Kind.OneShot() && len(t.Definition.Schedule.Calendars) == 0 {
 		p.parsed.Add(key, s)
 	}

@@ -37,7 +37,7 @@ func cron(spec string) *timer.Timer {
 	}
 }
 
-// apply does what a store does with a plan.
+// apply updates the timer by a plan, as a store does.
 func apply(tm *timer.Timer, p store.Plan) {
 	tm.NextDueMS, tm.ExpandAtMS = p.NextDueMS, p.ExpandAtMS
 	tm.FiresCreated += int64(len(p.Fires))
@@ -57,7 +57,7 @@ func TestPlanFillsUpToExpandAhead(t *testing.T) {
 	tm := cron("* * * * *")
 	plan := p.Plan(tm, base)
 	require.NoError(t, plan.Err)
-	require.Len(t, plan.Fires, 11, "the activation's own instant and ten minutes")
+	require.Len(t, plan.Fires, 11, "the time of the activation and ten minutes")
 	require.Equal(t, base, plan.Fires[0].DueMS)
 	require.Equal(t, base+11*timer.MinuteMS, plan.NextDueMS)
 	f := plan.Fires[3]
@@ -135,7 +135,7 @@ func TestReactivationSkipsWhatPassedWhileInactive(t *testing.T) {
 		t,
 		expanded,
 		plan.Fires[0].DueMS,
-		"marks of the earlier activation are still there",
+		"window entries of the earlier activation still exist",
 	)
 
 	tm.ActiveSinceMS, tm.ActiveEpoch = base+60*timer.MinuteMS+1, 3
@@ -192,7 +192,7 @@ func TestOneShots(t *testing.T) {
 			require.Equal(t, timer.NeverMS, plan.ExpandAtMS)
 			apply(tm, plan)
 			tm.ActiveSinceMS += 86_400_000
-			require.Empty(t, p.Plan(tm, tm.ActiveSinceMS).Fires, "a one-shot is made once")
+			require.Empty(t, p.Plan(tm, tm.ActiveSinceMS).Fires, "a one-shot is planned once")
 		})
 	}
 }

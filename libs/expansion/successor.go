@@ -7,9 +7,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Successor returns the fire of a fixed delay that comes after one which ended at endMS, nil where
-// there is none: the schedule's window is over. Only series 0 has successors: a run-now is not a
-// link of the chain.
+// Successor returns the next fire of a fixed delay after one that ended at endMS. It returns nil if
+// the schedule has ended, or if the fire is not of series 0, such as a run-now.
 func (p *Planner) Successor(
 	f *timer.Fire,
 	d *timer.Definition,
@@ -31,8 +30,7 @@ func (p *Planner) Successor(
 	if err != nil {
 		return nil, err
 	}
-	// Never the same instant again, even should the clock have gone back: due instants are
-	// identities.
+	// Never repeat a due time, even if the clock was set back: due times are identities.
 	due := s.Next(max(endMS, f.DueMS), max(endMS, f.DueMS))
 	if due == timer.NeverMS {
 		return nil, nil //nolint:nilnil // there is none
@@ -41,14 +39,18 @@ func (p *Planner) Successor(
 	return &next, nil
 }
 
-// PlanBackfill is a store.BackfillPlanner: at most Max fires of the range's next stretch.
+// PlanBackfill is a store.BackfillPlanner. It plans at most Max fires of the next part of the
+// range.
 func (p *Planner) PlanBackfill(
 	t *timer.Timer,
 	b *store.Backfill,
 	nowMS int64,
 ) (fires []timer.Fire, nextMS int64, err error) {
 	if t.Definition.Schedule.Kind == timer.KindFixedDelay {
-		return nil, b.NextMS, fmt.Errorf("timer %d has a fixed delay: no past instant is due", t.ID)
+		return nil, b.NextMS, fmt.Errorf(
+			"timer %d has a fixed delay: it has no past due times to backfill",
+			t.ID,
+		)
 	}
 	s, err := p.schedule(t)
 	if err != nil {

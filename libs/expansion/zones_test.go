@@ -10,8 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/zone/zonetest"
 )
 
-// TestZonesComeFromThePlanner plans by the time zones that the planner was given, in schedules and in
-// their calendars.
+// TestZonesComeFromThePlanner checks that schedules and their calendars use the time zones given to
+// the planner.
 func TestZonesComeFromThePlanner(t *testing.T) {
 	t.Parallel()
 	other := zonetest.Database(
@@ -62,8 +62,7 @@ func TestZonesComeFromThePlanner(t *testing.T) {
 		first(hourly, nine, expansion.Options{Zones: other}),
 	)
 
-	// A zone that this process does not know may come with the next tzdata: the timer is looked at
-	// again.
+	// An unknown zone may come with the next tzdata, so the timer is planned again.
 	daily.Zone = "Asia/Tokyo"
 	tm := &timer.Timer{
 		ID:            7,
