@@ -1,4 +1,4 @@
-// Package migrator moves timers' fires from their schedules into the store and the window: it
-// expands what is due to be expanded, marks what it committed, and keeps the tables small. Any
-// number of migrators work side by side: they skip each other's rows.
+// Package migrator expands timers into fires. It plans the timers whose expansion is due, inserts
+// their fires into the store, puts committed fires into the window, and purges expired rows. Any
+// number of migrators run side by side, because each skips the rows that another has locked.
 package migrator

@@ -28,7 +28,7 @@ type Service struct {
 	opts        Options
 	log         zerolog.Logger
 	met         *metrics
-	lastSuccess clock.Stamp // the last look that the store answered
+	lastSuccess clock.Stamp // the last expansion that the store answered
 }
 
 // New returns a migrator that does nothing until Run.
@@ -40,7 +40,7 @@ func New(opts Options) (*Service, error) {
 	return &Service{opts: opts, log: opts.Logger, met: newMetrics(opts.Registerer)}, nil
 }
 
-// Ready tells whether timers are being expanded.
+// Ready returns nil while timers are being expanded.
 func (s *Service) Ready() error {
 	if !s.lastSuccess.Within(expandTimeout) {
 		return errors.New("the store has not answered for 30 s")
@@ -67,12 +67,12 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return s.purge(ctx) })
 	g.Go(func() error { return s.gauge(ctx) })
-	return g.Wait() //nolint:wrapcheck // each part says what it was doing
+	return g.Wait() //nolint:wrapcheck // each component wraps its errors
 }
 
-// expand takes batch after batch while there is something to expand, and looks again after a while
-// when there is not. Dying after the commit and before the marks loses marks, which the slice's
-// load or the sweep finds; dying before the commit loses nothing.
+// expand expands batch after batch while there are timers to expand, and polls otherwise. A crash
+// after the commit loses window entries, which the slice's load or the sweep makes up for. A crash
+// before the commit loses nothing.
 func (s *Service) expand(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
@@ -80,7 +80,7 @@ func (s *Service) expand(ctx context.Context) error {
 		cancel()
 		wait := s.opts.Every
 		if err != nil {
-			s.opts.Dispatch.Committed(ctx, fires) // in doubt, see store.Timers
+			s.opts.Dispatch.Committed(ctx, fires) // the commit is unknown, see store.Timers
 		}
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -106,9 +106,9 @@ func (s *Service) expand(ctx context.Context) error {
 	return nil
 }
 
-// backfill makes the next stretch of each backfill that is asked for, one round per look: past
-// instants are in no hurry, and the next round comes when executors have had time for this one.
-// Dying between the commit and the dispatch leaves the stretch to the sweep.
+// backfill plans the next part of each open backfill, one round per poll. Past fires are not
+// urgent, and executors get time between rounds. After a crash between commit and dispatch the
+// sweep finds the part.
 func (s *Service) backfill(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, expandTimeout)
@@ -123,13 +123,14 @@ func (s *Service) backfill(ctx context.Context) error {
 			s.log.Debug().Err(err).Msg("backfills not expanded")
 		}
 		s.met.fires.Add(float64(len(fires)))
-		s.opts.Dispatch.Committed(ctx, fires) // also those in doubt, see store.Timers
+		// includes fires whose commit is unknown, see store.Timers
+		s.opts.Dispatch.Committed(ctx, fires)
 		clock.Pause(ctx, s.opts.Every)
 	}
 	return nil
 }
 
-// purge keeps the tables small.
+// purge removes expired rows until ctx ends.
 func (s *Service) purge(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, purgeTimeout)
@@ -137,7 +138,7 @@ func (s *Service) purge(ctx context.Context) error {
 		cancel()
 		wait := s.opts.PurgeEvery
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn().Err(err).Msg("tables not cleaned up")
+			s.log.Warn().Err(err).Msg("expired rows not purged")
 			wait = min(wait, time.Minute)
 		}
 		clock.Pause(ctx, wait)
@@ -145,7 +146,7 @@ func (s *Service) purge(ctx context.Context) error {
 	return nil
 }
 
-// gauge measures what waits.
+// gauge sets the gauges of the backlog until ctx ends.
 func (s *Service) gauge(ctx context.Context) error {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, gaugeTimeout)
@@ -176,7 +177,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		timers: f.NewCounter(
 			prometheus.CounterOpts{
 				Name: "carillon_migrator_timers_total",
-				Help: "Expansions of a timer.",
+				Help: "Timers expanded.",
 			},
 		),
 		fires: f.NewCounter(
@@ -188,7 +189,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		errors: f.NewCounter(
 			prometheus.CounterOpts{
 				Name: "carillon_migrator_errors_total",
-				Help: "Expansions that failed and are repeated.",
+				Help: "Expansions that failed and are retried.",
 			},
 		),
 		batch: f.NewHistogram(prometheus.HistogramOpts{
@@ -198,11 +199,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		backlog: f.NewGauge(prometheus.GaugeOpts{
 			Name: "carillon_migrator_backlog",
-			Help: "Timers whose time to be expanded has come (10,000 at most are counted).",
+			Help: "Timers whose expansion is due (counted up to 10,000).",
 		}),
 		lag: f.NewGauge(prometheus.GaugeOpts{
 			Name: "carillon_migrator_lag_seconds",
-			Help: "How long the oldest of them has been waiting.",
+			Help: "How long the oldest timer whose expansion is due has waited.",
 		}),
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// counter stands for the dispatcher and counts what was committed.
+// counter is a dispatcher that counts committed fires.
 type counter struct {
 	mu    sync.Mutex
 	fires map[timer.FireID]int
@@ -68,7 +68,7 @@ func start(
 	return svc, stop
 }
 
-// checkEverySecond finds each timer's instants complete, each once, to beyond until.
+// checkEverySecond requires each due time of the timers exactly once, until past until.
 func checkEverySecond(t *testing.T, got map[timer.FireID]int, timers int, until time.Time) {
 	t.Helper()
 	first, last, n := make(map[timer.ID]int64), make(map[timer.ID]int64), make(map[timer.ID]int64)
@@ -82,14 +82,14 @@ func checkEverySecond(t *testing.T, got map[timer.FireID]int, timers int, until 
 	}
 	require.Len(t, n, timers)
 	for id := range n {
-		require.Equal(t, (last[id]-first[id])/1000+1, n[id], "no instant is missing")
+		require.Equal(t, (last[id]-first[id])/1000+1, n[id], "no due time is missing")
 		require.Greater(t, last[id], until.UnixMilli())
 	}
 }
 
 func TestTwoMigratorsMakeEachFireOnce(t *testing.T) {
 	t.Parallel()
-	const timers = 15 // two batches, and a part of one
+	const timers = 15 // two full batches and a part of one
 	synctest.Test(t, func(t *testing.T) {
 		parts := servicetest.New(t, servicetest.Options{})
 		c := &counter{fires: make(map[timer.FireID]int)}
@@ -143,7 +143,7 @@ func TestIntermittentStoreErrors(t *testing.T) {
 		start(t, parts, c)
 		time.Sleep(20 * time.Minute)
 		parts.Store.SetFaults(sqlstore.Faults{})
-		// What a commit with a lost answer inserted was dispatched too.
+		// Fires of a commit with a lost answer were dispatched too.
 		open, seen := 0, c.seen()
 		minute := timer.MinuteOf(time.Now().UnixMilli())
 		for m := minute - 25; m < minute+10; m++ {
@@ -159,7 +159,7 @@ func TestIntermittentStoreErrors(t *testing.T) {
 			open += len(fires)
 			for _, f := range fires {
 				known := seen[f.FireID] == 1 || f.DueMS <= made[len(made)-1].DueMS
-				require.True(t, known, "fire %s is not on its way", f.FireID)
+				require.True(t, known, "fire %s was not dispatched", f.FireID)
 			}
 		}
 		require.Greater(t, open, 20*60)

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// Store is what a migrator needs of the store.
+// Store is the part of the store that a migrator uses.
 type Store interface {
 	store.Expander
 	store.Minutes
@@ -26,7 +26,7 @@ type Store interface {
 	) (fires []timer.Fire, n int, err error)
 }
 
-// Planner turns schedules into fires.
+// Planner plans the fires of schedules and backfills.
 type Planner interface {
 	Plan(t *timer.Timer, nowMS int64) store.Plan
 	PlanBackfill(
@@ -36,7 +36,7 @@ type Planner interface {
 	) (fires []timer.Fire, nextMS int64, err error)
 }
 
-// Dispatcher brings committed fires on their way.
+// Dispatcher dispatches committed fires.
 type Dispatcher interface {
 	Committed(ctx context.Context, fires []timer.Fire)
 }
@@ -46,15 +46,15 @@ type Options struct {
 	Store    Store
 	Dispatch Dispatcher
 	Planner  Planner
-	Counts   *slicing.Counts // those that Planner uses
+	Counts   *slicing.Counts // the counts that Planner uses
 	Now      func() time.Time
 
-	ExpandAhead time.Duration // the farthest that Planner expands; default 60 min
-	Workers     int           // expansions at once; default 2
+	ExpandAhead time.Duration // how far ahead Planner expands; default 60 min
+	Workers     int           // concurrent expansions; default 2
 	Batch       int           // timers per expansion; default 100, at most 300 fires each
-	Every       time.Duration // between looks when there is nothing to do; default 500 ms
+	Every       time.Duration // between polls when there is nothing to do; default 500 ms
 	Retention   time.Duration // of outcomes and attempts; default 7 days
-	PurgeEvery  time.Duration // between housekeepings; default 10 min
+	PurgeEvery  time.Duration // between purges; default 10 min
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer

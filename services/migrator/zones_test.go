@@ -20,7 +20,7 @@ import (
 	"github.com/carillon-timer/carillon/services/servicetest"
 )
 
-// startBy starts a migrator that plans by time zones of its own; stop ends it, and takes it out.
+// startBy starts a migrator with its own time zones. stop ends it and removes it from the store.
 func startBy(
 	t *testing.T,
 	parts *servicetest.Parts,
@@ -66,7 +66,7 @@ func startBy(
 	return p, stop
 }
 
-// openFires returns the open fires to come of a timer, by whether they have its present version.
+// openFires returns a timer's coming open fires, by whether they have its current version.
 func openFires(
 	t *testing.T,
 	parts *servicetest.Parts,
@@ -97,9 +97,9 @@ func openFires(
 	return present, older
 }
 
-// TestChangedZonesAreReplanned rolls migrators over from one version of the time zones to
-// another, in which Berlin has India's offset, and back. Hourly timers of Berlin then are due at
-// half past, and what was open at the full hour is left to the executors to skip.
+// TestChangedZonesAreReplanned replaces migrators by ones with another version of the time zones,
+// in which Berlin has India's offset, and back. Then hourly timers of Berlin are due at half past.
+// Open fires at the full hour are left for executors to skip.
 func TestChangedZonesAreReplanned(t *testing.T) {
 	t.Parallel()
 	doctored := zonetest.Database(t, "2031a", map[string]string{"Europe/Berlin": "Asia/Kolkata"})
@@ -132,7 +132,7 @@ func TestChangedZonesAreReplanned(t *testing.T) {
 				require.False(t, tm.Replan)
 				require.Equal(t, minute, time.UnixMilli(tm.NextDueMS).UTC().Minute())
 				present, older := openFires(t, parts, &tm)
-				// what is due within half an hour is expanded for sure.
+				// Fires due within half an hour are expanded for sure.
 				if (minute-time.Now().UTC().Minute()+60)%60 < 30 {
 					require.NotEmpty(t, present)
 				}
@@ -150,7 +150,7 @@ func TestChangedZonesAreReplanned(t *testing.T) {
 		_, stopNew := startBy(t, parts, doctored)
 		time.Sleep(time.Minute)
 		late := hourly("5", "Europe/Berlin")
-		time.Sleep(2 * time.Hour) // both expand what comes, either may be first
+		time.Sleep(2 * time.Hour) // both expand timers, in any order
 		stop()
 		time.Sleep(time.Minute)
 		requireAt(30, append(berlin, late)...)

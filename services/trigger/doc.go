@@ -1,13 +1,13 @@
-// Package trigger turns slices into tasks. A slice message gives one minute × bucket to one trigger
-// for as long as it renews the slice's lease; the trigger loads the slice's open fires from the
-// store, polls the window for those that come later, and publishes a task for each, a lead ahead of
-// its run.
+// Package trigger turns slices into tasks. A slice message assigns one minute and bucket to one
+// trigger, which renews the slice's lease. The trigger loads the slice's open fires from the store,
+// polls the window for later additions, and publishes a task for each, a dispatch lead before its
+// run time.
 //
 // A file per step:
 //
-//	receive.go   slice messages; a token that is not the latest is dropped
-//	lease.go     renews the leases of all slices in hand, in one statement a second
-//	slice.go     one slice from its load to its end
-//	source.go    what is to be published next: the load, the window's additions, the store where the window is away
-//	order.go     apps in turn within an instant, and what of an app goes by the low-priority topic
+//	receive.go  receives slice messages and drops those with an old token
+//	lease.go    renews the leases of all slices held, in one statement per second
+//	slice.go    runs one slice from its load to the end of its minute
+//	source.go   reads the next fires: from the load, the window, or the store without a window
+//	order.go    interleaves apps within one run time, and sends bursts to the low-priority topic
 package trigger

@@ -9,14 +9,14 @@ import (
 	"github.com/carillon-timer/carillon/libs/store"
 )
 
-// renewEvery is how often leases are renewed. A renewal may fail a few times in a row before a
-// lease of 5 s runs out.
+// renewEvery is the time between renewals of the leases. Several renewals in a row may fail before
+// a lease of 5 s expires.
 const renewEvery = time.Second
 
-var errLeaseLost = errors.New("another token or holder has the slice")
+var errLeaseLost = errors.New("slice lease lost: another token or holder has the slice")
 
-// lease is this process's right to publish a slice. It ends by this process's monotonic clock,
-// before the store's row says so: it counts from when the renewal was sent.
+// lease is this process's right to publish a slice. It counts from when the last renewal was sent,
+// by the monotonic clock, so it ends before the store's row says so.
 type lease struct {
 	claim  store.SliceClaim
 	length time.Duration
@@ -24,10 +24,10 @@ type lease struct {
 	cancel context.CancelCauseFunc
 
 	mu   sync.Mutex
-	sent time.Time // of the last renewal that succeeded
+	sent time.Time // when the last successful renewal was sent
 }
 
-// valid tells whether the slice may be published now.
+// valid reports whether the slice may be published now.
 func (l *lease) valid() bool {
 	if l.ctx.Err() != nil {
 		return false
@@ -37,7 +37,7 @@ func (l *lease) valid() bool {
 	return time.Since(l.sent) < l.length
 }
 
-// leases are all those in hand.
+// leases are the leases that this process holds.
 type leases struct {
 	length time.Duration
 	mu     sync.Mutex
@@ -48,7 +48,7 @@ func newLeases(length time.Duration) *leases {
 	return &leases{length: length, set: make(map[store.SliceClaim]*lease)}
 }
 
-// add returns nil for a claim that is in hand already.
+// add returns nil if the claim is held already.
 func (s *leases) add(ctx context.Context, c store.SliceClaim, sent time.Time) *lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +78,8 @@ func (s *leases) all() []*lease {
 	return out
 }
 
-// renew keeps the leases until ctx ends. It runs on a goroutine of its own, so that no publish that
-// blocks holds it up.
+// renew renews the leases until ctx ends. It has its own goroutine, so that no blocked publish
+// delays it.
 func (s *Service) renew(ctx context.Context) error {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()

@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-timer/carillon/libs/window"
 )
 
-// Store is what a trigger needs of the store.
+// Store is the part of the store that a trigger uses.
 type Store interface {
 	AcquireSlice(
 		ctx context.Context,
@@ -54,11 +54,11 @@ type Options struct {
 	Window   window.Window
 	Dispatch Dispatcher
 	Now      func() time.Time // the store's clock
-	Holder   timer.ID         // names this process in leases; from timer.IDs
+	Holder   timer.ID         // identifies this process in leases; from timer.IDs
 
-	MaxSlices    int           // slices at once; default 512
-	DispatchLead time.Duration // how far ahead tasks are published; default 2 s
-	Poll         time.Duration // of the window; default 200 ms
+	MaxSlices    int           // concurrent slices; default 512
+	DispatchLead time.Duration // how long before its run time a task is published; default 2 s
+	Poll         time.Duration // interval of window polls; default 200 ms
 	Lease        time.Duration // of a slice; default 5 s
 
 	Logger     zerolog.Logger

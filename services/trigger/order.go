@@ -10,8 +10,8 @@ import (
 	"github.com/carillon-timer/carillon/libs/timer"
 )
 
-// interleave sorts fires by run, and within one instant lets the apps take turns, so that one app's
-// herd is not published before another app's fire of the same instant.
+// interleave sorts fires by run time. Within one run time apps take turns, so that one app's burst
+// is not published before another app's fire.
 func interleave(fires []timer.Fire) {
 	slices.SortStableFunc(
 		fires,
@@ -47,17 +47,17 @@ func roundRobin(fires []timer.Fire) {
 	}
 }
 
-// burstLimit is how many fires of an app that come up within a lead a trigger publishes by the
-// priorities of what is due now, and as many more of high priority: about what is claimed
-// meanwhile. Those beyond are a flood, which is late in any case; on those priorities so would be
-// what came behind it, for a topic gives what it has in order.
+// burstLimit is how many fires per app and dispatch lead a trigger publishes on the high and normal
+// priority topics, separately for high priority. About that many are claimed in the time. The
+// excess is a burst, late in any case. On those topics it would delay everything behind it, because
+// a topic delivers in order.
 const burstLimit = 10_000
 
-// appShares counts what the apps' fires took of the priorities of what is due now, in all slices of a
-// trigger together: an app's may all be in one bucket.
+// appShares counts the fires that each app has published on the high and normal topics, over all
+// slices of a trigger. An app's fires may all be in one bucket.
 type appShares struct {
 	limit    int
-	windowMS int64 // ms
+	windowMS int64
 	mu       sync.Mutex
 	sinceMS  int64
 	taken    map[shareKey]int
@@ -68,17 +68,17 @@ type shareKey struct {
 	high bool
 }
 
-func newAppShares(limit int, windowMS time.Duration) *appShares {
-	return &appShares{limit: limit, windowMS: windowMS.Milliseconds()}
+func newAppShares(limit int, window time.Duration) *appShares {
+	return &appShares{limit: limit, windowMS: window.Milliseconds()}
 }
 
-// split tells what goes by the low-priority topic from all else, each in its order: what is late,
-// of low priority, or of an app that has too much at once. Of that, what is due next goes first,
-// and of what is past the latest.
+// split separates on-time fires from those for the low-priority topic: late ones, those of low
+// priority, and bursts. It keeps the order. Within burstLimit, fires not yet due come first,
+// earliest first; then those past, latest first.
 func (s *appShares) split(fires []timer.Fire, nowMS int64) (onTime, low []timer.Fire) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// a clock may have been set back.
+	// The clock may have been set back.
 	if s.taken == nil || nowMS < s.sinceMS || nowMS >= s.sinceMS+s.windowMS {
 		s.sinceMS, s.taken = nowMS, make(map[shareKey]int)
 	}

@@ -26,8 +26,8 @@ func TestOnTimeFiresGoFirst(t *testing.T) {
 	require.Equal(t, fires[:2], behind)
 }
 
-// TestBurstGoesToTheLowTopic: what an app has too much of at once goes by the low-priority topic,
-// whichever slices it is in; other apps' fires do not, nor what comes up later.
+// TestBurstGoesToTheLowTopic checks that an app's burst goes to the low-priority topic, whichever
+// slices it is in, and that other apps' fires and later ones do not.
 func TestBurstGoesToTheLowTopic(t *testing.T) {
 	t.Parallel()
 	const now, most, flood = 1_000_000, 100, 3 * 100
@@ -54,7 +54,7 @@ func TestBurstGoesToTheLowTopic(t *testing.T) {
 	}
 }
 
-// TestBurstLeavesRoomForHighPriority of the same app.
+// TestBurstLeavesRoomForHighPriority checks a burst with high-priority fires of the same app.
 func TestBurstLeavesRoomForHighPriority(t *testing.T) {
 	t.Parallel()
 	const now, most = 1_000_000, 100
@@ -72,11 +72,12 @@ func TestBurstLeavesRoomForHighPriority(t *testing.T) {
 	require.Equal(t, fires[most:2*most], behind)
 }
 
-// TestOfABurstTheNextFiresGoFirst: after an outage what comes up is not late for what is past.
+// TestOfABurstTheNextFiresGoFirst checks that after an outage fires due next are not delayed by
+// past ones.
 func TestOfABurstTheNextFiresGoFirst(t *testing.T) {
 	t.Parallel()
 	const now, most = 1_000_000, 100
-	fires := make([]timer.Fire, 3*most) // a millisecond apart, two thirds past
+	fires := make([]timer.Fire, 3*most) // one millisecond apart, two thirds in the past
 	for i := range fires {
 		fires[i] = timer.Fire{
 			FireID:  timer.FireID{Timer: timer.ID(i + 1)},

@@ -15,12 +15,12 @@ import (
 
 const holdTimeout = 2 * time.Second
 
-// errStopped gives a slice back to the broker: another trigger takes it with the same token.
-var errStopped = errors.New("this trigger stops")
+// errStopped returns a slice to the broker. Another trigger takes it with the same token.
+var errStopped = errors.New("trigger stops")
 
-// receive handles a slice message: it returns when the slice is done, or no longer this trigger's.
-// The message stays unacknowledged meanwhile, so that the broker gives it to another at once when
-// this process dies.
+// receive handles a slice message. It returns when the slice is done or belongs to another trigger.
+// The message stays unacknowledged meanwhile, so that the broker redelivers it as soon as this
+// process dies.
 func (s *Service) receive(ctx context.Context, m bus.Message) error {
 	var msg carillonv1.Slice
 	if err := proto.Unmarshal(m.Payload, &msg); err != nil {
@@ -28,7 +28,7 @@ func (s *Service) receive(ctx context.Context, m bus.Message) error {
 	}
 	if msg.GetMinute() <= 0 || msg.GetBucket() < 0 || msg.GetToken() <= 0 {
 		return bus.Permanent(
-			fmt.Errorf("slice message names no slice: minute %d, bucket %d, token %d",
+			fmt.Errorf("slice message is invalid: minute %d, bucket %d, token %d",
 				msg.GetMinute(), msg.GetBucket(), msg.GetToken()),
 		)
 	}
@@ -48,7 +48,7 @@ func (s *Service) receive(ctx context.Context, m bus.Message) error {
 	)
 	cancel()
 	if err != nil {
-		return err //nolint:wrapcheck // the store says what it was doing
+		return err //nolint:wrapcheck // the store says what failed
 	}
 	if !held {
 		s.met.slices.WithLabelValues("stale").Inc()
@@ -56,7 +56,7 @@ func (s *Service) receive(ctx context.Context, m bus.Message) error {
 	}
 	l := s.leases.add(ctx, claim, asked)
 	if l == nil {
-		return nil // in hand already: a redelivery
+		return nil // already held: a redelivery
 	}
 	defer s.leases.remove(l)
 	s.met.holding.Inc()
@@ -70,15 +70,14 @@ func (s *Service) receive(ctx context.Context, m bus.Message) error {
 		s.met.slices.WithLabelValues("given_back").Inc()
 		return errStopped
 	default:
-		// The lease is lost: a scheduler hands the slice out, or has handed it out, with the next
-		// token.
+		// The lease is lost: a scheduler reassigns the slice with the next token.
 		s.met.slices.WithLabelValues("lost").Inc()
 		s.log.Warn().
 			Err(err).
 			Int64("minute", claim.Minute).
 			Int32("bucket", claim.Bucket).
 			Int64("token", claim.Token).
-			Msg("slice lost")
+			Msg("slice lease lost")
 		return nil
 	}
 }

@@ -16,13 +16,13 @@ const (
 	retryAfter     = 200 * time.Millisecond
 )
 
-// slice is one slice in work.
+// slice is a slice that this trigger holds.
 type slice struct {
 	svc    *Service
 	lease  *lease
 	source *source
-	unsent []timer.Fire // by the priorities of what is due now, published but not confirmed
-	low    []timer.Fire // by the low-priority topic, not published yet, or not confirmed
+	unsent []timer.Fire // high and normal topics: not published, or not confirmed
+	low    []timer.Fire // low-priority topic: not published, or not confirmed
 	failed bool         // the last publish was not confirmed
 }
 
@@ -34,11 +34,13 @@ func newSlice(s *Service, l *lease) *slice {
 	}
 }
 
-// run publishes the slice to the end of its minute and marks it done. It ends early when the lease
-// is lost: the next holder loads what is open, and whatever both published is claimed once. A lease
-// that ran out because no renewal came through is not lost yet: nothing is published under it, and
-// it goes on with the next renewal that succeeds. To let it go would strand the slice, for a
-// renewal that is still on its way may extend the lease of whoever gave it up.
+// run publishes the slice until the end of its minute and marks it done. It ends early when the
+// lease is lost. The next holder loads the open fires, and a fire published by both is claimed
+// once.
+//
+// A lease that expired without a renewal is not lost yet. Nothing is published under it, and run
+// continues with the next successful renewal. Giving it up would strand the slice, because a
+// renewal still under way may extend the abandoned lease.
 func (s *slice) run(ctx context.Context) error {
 	if err := s.retryUntil(ctx, s.source.load); err != nil {
 		return err
@@ -53,11 +55,11 @@ func (s *slice) run(ctx context.Context) error {
 		}
 		err := s.step(ctx)
 		if err != nil {
-			s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice held up")
+			s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice delayed")
 		}
 		switch {
 		case s.pending() && err == nil && ctx.Err() == nil:
-			continue // with what is late, behind what has come up meanwhile
+			continue // with the late fires, after those that became due meanwhile
 		case s.source.givenMS >= s.source.endMS && !s.pending():
 			return s.finish(ctx)
 		}
@@ -69,13 +71,13 @@ func (s *slice) run(ctx context.Context) error {
 	}
 }
 
-// waitForRenewal waits until the lease is valid again. It returns an error once it is lost, or the trigger
-// stops.
+// waitForRenewal waits until the lease is valid again. It returns an error once the lease is lost
+// or the trigger stops.
 func (s *slice) waitForRenewal(ctx context.Context, tick <-chan time.Time) error {
 	s.svc.log.Warn().
 		Int64("minute", s.lease.claim.Minute).
 		Int32("bucket", s.lease.claim.Bucket).
-		Msg("slice stands still, its lease was not renewed in time")
+		Msg("slice paused: lease expired")
 	for !s.lease.valid() {
 		select {
 		case <-tick:
@@ -86,10 +88,10 @@ func (s *slice) waitForRenewal(ctx context.Context, tick <-chan time.Time) error
 	return nil
 }
 
-// step publishes what has come up, and one chunk of what is late, or too much at once: catching up
-// keeps nothing waiting that comes up meanwhile. What the bus did not confirm stays and goes first
-// in the next step: published twice it is claimed once. What is gone by then is left out: while no
-// tasks come, executors take fires from the store by themselves.
+// step publishes the on-time fires and one chunk of late ones and bursts, so that catch-up delays
+// no on-time fire. Unconfirmed fires stay and go first in the next step; published twice they are
+// claimed once. Those claimed meanwhile are left out, because executors poll the store while no
+// tasks come.
 func (s *slice) step(ctx context.Context) error {
 	if s.failed {
 		s.unsent, s.low = s.source.stillUnclaimed(
@@ -116,10 +118,10 @@ func (s *slice) step(ctx context.Context) error {
 	return err
 }
 
-// pending tells whether anything is left to be published.
+// pending reports whether fires remain to be published.
 func (s *slice) pending() bool { return len(s.unsent)+len(s.low) > 0 }
 
-// publish publishes a chunk of fires, which leaves them once it is confirmed.
+// publish publishes a chunk of fires and removes it once it is confirmed.
 func (s *slice) publish(
 	ctx context.Context,
 	fires *[]timer.Fire,
@@ -130,7 +132,7 @@ func (s *slice) publish(
 	n := min(len(*fires), publishChunk)
 	err := by(ctx, (*fires)[:n])
 	if s.failed = err != nil; s.failed {
-		return err //nolint:wrapcheck // the bus says what it was doing
+		return err //nolint:wrapcheck // the bus says what failed
 	}
 	*fires = (*fires)[n:]
 	s.svc.met.batch.Observe(float64(n))
@@ -146,7 +148,7 @@ func (s *slice) finish(ctx context.Context) error {
 			s.lease.cancel(errLeaseLost)
 			return errLeaseLost
 		}
-		return err //nolint:wrapcheck // the store says what it was doing
+		return err //nolint:wrapcheck // the store says what failed
 	})
 }
 
@@ -160,7 +162,7 @@ func (s *slice) retryUntil(ctx context.Context, do func(context.Context) error) 
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice held up")
+		s.svc.log.Debug().Err(err).Int64("minute", s.source.slice.Minute).Msg("slice delayed")
 		wait := time.NewTimer(retryAfter)
 		select {
 		case <-wait.C:

@@ -16,27 +16,26 @@ const (
 	rangePage   = 5000
 	loadTimeout = 10 * time.Second
 	pollTimeout = time.Second
-	reopenEvery = 2 * time.Second // the window that is away
+	reopenEvery = 2 * time.Second // between attempts to open an unavailable window
 
-	// A herd is more fires of one stretch than the tasks topic moves within the lead; what was
-	// loaded of it is published earlier.
-	burstRate = 15_000 // tasks a second, at least, through one trigger
+	// A burst is more fires in a time range than the task topics move within the dispatch lead.
+	// Loaded fires of a burst are published earlier.
+	burstRate = 15_000 // tasks per second through one trigger, at least
 	burstLead = 10 * time.Second
 )
 
-// source gives the fires of a slice in order of run, each stretch of time once. It reads the store
-// once, at the start and again whenever the window was wiped, and the window for what was added
-// since. A fire whose mark comes after its stretch was read is the direct dispatch's, or the
-// sweep's.
+// source reads the fires of a slice in order of run time, each time range once. It reads the store
+// at the start, and again whenever the window was flushed; later additions come from the window. A
+// fire that enters the window after its time range was read is dispatched directly, or swept.
 type source struct {
 	svc        *Service
 	slice      window.Slice
 	endMS      int64                  // last ms of the minute
-	generation string                 // the window's, as of the load; empty: the window is away
-	openedAt   time.Time              // when the window was last asked for it
-	loaded     []timer.Fire           // not given yet, in order of run
-	givenMS    int64                  // every run up to here was given
-	early      map[timer.FireID]int32 // given ahead of the others, by revision
+	generation string                 // of the window at the load; empty: the window is unavailable
+	openedAt   time.Time              // when the window was last opened
+	loaded     []timer.Fire           // in order of run time, from after givenMS
+	givenMS    int64                  // all run times up to here were returned
+	early      map[timer.FireID]int32 // returned ahead of their time, by revision
 }
 
 func newSource(s *Service, w window.Slice) *source {
@@ -49,8 +48,8 @@ func newSource(s *Service, w window.Slice) *source {
 	}
 }
 
-// load reads the slice's open fires behind what was given. The generation is opened first: marks
-// lost after that show as another one.
+// load reads the slice's open fires after givenMS. It opens the window first, so that entries lost
+// later show as another generation.
 func (s *source) load(ctx context.Context) error {
 	s.open(ctx)
 	fires, err := s.readStore(ctx, s.givenMS, s.endMS)
@@ -63,7 +62,7 @@ func (s *source) load(ctx context.Context) error {
 	return nil
 }
 
-// open asks the window for the slice's generation; without one every poll goes to the store.
+// open reads the slice's generation from the window. Without one every poll reads the store.
 func (s *source) open(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -75,7 +74,7 @@ func (s *source) open(ctx context.Context) {
 	}
 }
 
-// readStore reads the store for from < run <= to.
+// readStore reads fires with from < run time <= to from the store.
 func (s *source) readStore(ctx context.Context, from, to int64) ([]timer.Fire, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -102,7 +101,8 @@ func (s *source) readStore(ctx context.Context, from, to int64) ([]timer.Fire, e
 	}
 }
 
-// stillUnclaimed returns those of the fires that nobody has claimed; all, while the store does not say.
+// stillUnclaimed returns the fires that nobody has claimed, or all of them if the store does not
+// answer.
 func (s *source) stillUnclaimed(ctx context.Context, fires []timer.Fire) []timer.Fire {
 	if len(fires) == 0 {
 		return fires
@@ -128,9 +128,9 @@ func (s *source) stillUnclaimed(ctx context.Context, fires []timer.Fire) []timer
 	return out
 }
 
-// next returns what is to be published at nowMS: everything with a run up to now + lead that was
-// not given before, and of a herd what was loaded up to 10 s ahead. The caller gives back by retry
-// what it could not publish.
+// next returns the fires to publish at nowMS. These are all fires not returned before with a run
+// time up to now plus the dispatch lead, and the loaded part of a burst up to 10 s ahead. The
+// caller keeps what it cannot publish.
 func (s *source) next(ctx context.Context, nowMS int64) ([]timer.Fire, error) {
 	upper := min(nowMS+s.svc.opts.DispatchLead.Milliseconds(), s.endMS)
 	if upper <= s.givenMS {
@@ -161,8 +161,8 @@ func (s *source) next(ctx context.Context, nowMS int64) ([]timer.Fire, error) {
 	return append(out, s.burst(nowMS)...), nil
 }
 
-// burst gives loaded fires early when there are more within the next 10 s than could be moved in the
-// lead.
+// burst returns loaded fires early if the next 10 s have more than can be published within the
+// dispatch lead.
 func (s *source) burst(nowMS int64) []timer.Fire {
 	n := sort.Search(
 		len(s.loaded),
@@ -180,9 +180,9 @@ func (s *source) burst(nowMS int64) []timer.Fire {
 	return out
 }
 
-// added returns what came into the slice after the load, with given < run <= upper: from the
-// window, or from the store while the window is away. A window that was wiped, or is back, is
-// trusted again after another load.
+// added returns fires added after the load, with givenMS < run time <= upper: from the window, or
+// from the store while the window is unavailable. A window that was flushed or has recovered is
+// used again after another load.
 func (s *source) added(ctx context.Context, upper int64) ([]timer.Fire, error) {
 	if s.generation != "" {
 		fires, generation, err := s.readWindow(ctx, upper)
@@ -224,7 +224,7 @@ func (s *source) readWindow(
 	}
 }
 
-// withoutEarly leaves out what was given early.
+// withoutEarly removes the fires that were returned early.
 func (s *source) withoutEarly(fires []timer.Fire) []timer.Fire {
 	if len(s.early) == 0 {
 		return fires

@@ -39,7 +39,7 @@ func New(opts Options) (*Service, error) {
 	}, nil
 }
 
-// Ready tells whether slices that are handed out are taken.
+// Ready returns nil while slices are received.
 func (s *Service) Ready() error {
 	if !s.subscribed.Load() {
 		return errors.New("not subscribed to the slices topic")
@@ -47,13 +47,12 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Run takes slices until ctx ends; those in hand go back to the broker then, which gives them to
-// others.
+// Run takes slices until ctx ends. Then the broker gives the slices it holds to other triggers.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.renew(ctx) })
 	g.Go(func() error { return s.intake(ctx) })
-	return g.Wait() //nolint:wrapcheck // each part says what it was doing
+	return g.Wait() //nolint:wrapcheck // each component wraps its errors
 }
 
 func (s *Service) intake(ctx context.Context) error {
@@ -67,7 +66,7 @@ func (s *Service) intake(ctx context.Context) error {
 	}, func(ctx context.Context, batch []bus.Message) []error { return []error{s.receive(ctx, batch[0])} })
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // stopped before it came about
+			return nil //nolint:nilerr // stopped before it was subscribed
 		}
 		return fmt.Errorf("subscribing to %s: %w", bus.Slices, err)
 	}
@@ -75,7 +74,7 @@ func (s *Service) intake(ctx context.Context) error {
 	<-ctx.Done()
 	s.subscribed.Store(false)
 	if err := c.Close(); err != nil {
-		return fmt.Errorf("leaving %s: %w", bus.Slices, err)
+		return fmt.Errorf("closing the consumer of %s: %w", bus.Slices, err)
 	}
 	return nil
 }
@@ -93,10 +92,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
 	return &metrics{
 		slices: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_trigger_slices_total", Help: "Slices taken, by how they ended.",
+			Name: "carillon_trigger_slices_total", Help: "Slices taken, by result.",
 		}, []string{"result"}),
 		holding: f.NewGauge(
-			prometheus.GaugeOpts{Name: "carillon_trigger_slices", Help: "Slices in hand."},
+			prometheus.GaugeOpts{Name: "carillon_trigger_slices", Help: "Slices held."},
 		),
 		loads: f.NewCounter(
 			prometheus.CounterOpts{
@@ -106,11 +105,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		),
 		windowResets: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_trigger_window_resets_total",
-			Help: "Polls that found the window wiped and led to a load.",
+			Help: "Polls that found the window flushed and loaded the slice again.",
 		}),
 		windowUnavailable: f.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_trigger_window_unavailable_total",
-			Help: "Polls that found the window away and went to the store.",
+			Help: "Polls that found the window unavailable and read the store.",
 		}),
 		batch: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "carillon_trigger_batch_size",

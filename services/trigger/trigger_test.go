@@ -24,7 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// gate stands before everything that a process does outside. A closed gate freezes the process.
+// gate is passed before every outside action of a process. A closed gate freezes the process.
 type gate struct {
 	mu   sync.Mutex
 	open chan struct{}
@@ -55,7 +55,7 @@ func (g *gate) pass() {
 	<-open
 }
 
-// process is one trigger whose tasks are counted instead of published.
+// process is a trigger whose tasks are counted, not published.
 type process struct {
 	trigger.Store
 	*gate
@@ -88,7 +88,7 @@ func (p *process) RenewSlices(
 ) ([]store.SliceClaim, error) {
 	p.pass()
 	if p.cut.Load() {
-		return nil, errors.New("cut off")
+		return nil, errors.New("connection lost")
 	}
 	return p.Store.RenewSlices(ctx, h, cs, l)
 }
@@ -117,7 +117,7 @@ func (p *process) LoadSlice(
 func (p *process) Publish(_ context.Context, fires []timer.Fire) error {
 	p.pass()
 	if p.away.Load() {
-		return errors.New("the bus is away")
+		return errors.New("the bus is unavailable")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,8 +141,8 @@ func (p *process) count() int {
 	return len(p.tasks)
 }
 
-// seen returns what was published, how many tasks of it after their run, and how many slices this
-// trigger finished.
+// seen returns the published tasks, how many of them were late, and how many slices this trigger
+// finished.
 func (p *process) seen() (tasks map[timer.FireID]int, late, finished int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,7 +186,7 @@ func start(t *testing.T, parts *servicetest.Parts, name string) *process {
 	return p
 }
 
-// hand does what a scheduler does with one minute.
+// hand dispatches one minute, as a scheduler does.
 func hand(
 	t *testing.T,
 	parts *servicetest.Parts,
@@ -229,7 +229,7 @@ func TestSliceIsPublishedDispatchLeadAhead(t *testing.T) {
 		parts.Create("a", onceEach(t, minute, 60)...)
 		hand(t, parts, parts.Bus("s"), minute)
 		time.Sleep(time.Until(time.UnixMilli(minute * timer.MinuteMS)))
-		require.InDelta(t, 3, p.count(), 1, "a lead of 2 s")
+		require.InDelta(t, 3, p.count(), 1, "a dispatch lead of 2 s")
 		time.Sleep(time.Minute)
 		tasks, late, finished := p.seen()
 		require.Len(t, tasks, 60)
@@ -279,8 +279,8 @@ func TestFlushedWindowIsLoadedAgain(t *testing.T) {
 	})
 }
 
-// A trigger that is paused past its lease finds, when it goes on, that the slice is another's: its
-// done changes no row.
+// TestStaleTokenOfAPausedTriggerChangesNothing checks a trigger that is paused past its lease. When
+// it continues, another trigger has the slice, and its own FinishSlice changes no row.
 func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -294,20 +294,19 @@ func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
 		time.Sleep(time.Until(time.UnixMilli(minute*timer.MinuteMS + 20_000)))
 		before := paused.count()
 		require.Positive(t, before)
-		require.Empty(t, hand(t, parts, b, minute), "a lease that is renewed is not claimed")
+		require.Empty(t, hand(t, parts, b, minute), "a renewed lease is not claimed")
 
 		paused.freeze()
 		other := start(t, parts, "other")
-		// the frozen process may be given some of the messages, as by a broker that has not
-		// noticed.
+		// The broker has not noticed, and may deliver messages to the frozen process.
 		for range 20 {
 			time.Sleep(time.Second)
 			hand(t, parts, b, minute)
 		}
-		require.Positive(t, other.count(), "the slice went on with the other trigger")
+		require.Positive(t, other.count(), "the other trigger continued the slice")
 		done, err := parts.Store.FinishSlice(t.Context(), first[0])
 		require.NoError(t, err)
-		require.False(t, done, "a stale token's done")
+		require.False(t, done, "FinishSlice with a stale token")
 
 		paused.thaw()
 		time.Sleep(time.Minute)
@@ -323,8 +322,8 @@ func TestStaleTokenOfAPausedTriggerChangesNothing(t *testing.T) {
 	})
 }
 
-// What the bus did not take is published when it is back, but for what executors have claimed by
-// themselves meanwhile.
+// TestFiresClaimedDuringBusOutageAreNotPublished checks that unpublished fires are published once
+// the bus recovers, except those that executors claimed meanwhile.
 func TestFiresClaimedDuringBusOutageAreNotPublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -347,7 +346,7 @@ func TestFiresClaimedDuringBusOutageAreNotPublished(t *testing.T) {
 		won, err := parts.Store.Claim(t.Context(), executor, fires[12:30])
 		require.NoError(t, err)
 		require.Len(t, won, 18)
-		// it is of another revision now.
+		// It has another revision now.
 		given, err := parts.Store.Release(t.Context(), executor, won[17:], nil)
 		require.NoError(t, err)
 		require.Len(t, given, 1)
@@ -355,7 +354,7 @@ func TestFiresClaimedDuringBusOutageAreNotPublished(t *testing.T) {
 		p.away.Store(false)
 		time.Sleep(time.Second)
 		tasks, _, _ := p.seen()
-		require.Len(t, tasks, 12+4, "what comes up, and none of what is taken")
+		require.Len(t, tasks, 12+4, "the fires that became due, and none that were claimed")
 		time.Sleep(time.Minute)
 		tasks, _, finished := p.seen()
 		require.Len(t, tasks, 42)
@@ -363,9 +362,9 @@ func TestFiresClaimedDuringBusOutageAreNotPublished(t *testing.T) {
 	})
 }
 
-// A trigger whose renewals fail publishes nothing from the end of its lease on, and goes on with
-// its slice when they succeed again, if nobody took it over: without waiting for a scheduler to
-// find that the lease ran out.
+// TestSliceGoesOnWhenItsLeaseIsRenewedLate checks a trigger whose renewals fail. It publishes
+// nothing after the end of its lease. It continues with the next successful renewal, without
+// waiting for a scheduler, if nobody took over the slice.
 func TestSliceGoesOnWhenItsLeaseIsRenewedLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -381,7 +380,7 @@ func TestSliceGoesOnWhenItsLeaseIsRenewedLate(t *testing.T) {
 		before := p.count()
 		require.Less(t, before, 30)
 		time.Sleep(10 * time.Second)
-		require.Equal(t, before, p.count(), "published without a lease")
+		require.Equal(t, before, p.count(), "published without a valid lease")
 		p.cut.Store(false)
 		time.Sleep(1500 * time.Millisecond)
 		require.Greater(t, p.count(), 37)
@@ -392,7 +391,8 @@ func TestSliceGoesOnWhenItsLeaseIsRenewedLate(t *testing.T) {
 	})
 }
 
-// A minute of 50,000 fires gets several buckets, and two triggers each take some.
+// TestBusyMinuteIsSharedByTwoTriggers checks that a minute of 50,000 fires has several buckets, and
+// that two triggers share them.
 func TestBusyMinuteIsSharedByTwoTriggers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -425,7 +425,7 @@ func TestBusyMinuteIsSharedByTwoTriggers(t *testing.T) {
 		union := make(map[timer.FireID]bool)
 		for _, p := range two {
 			tasks, _, finished := p.seen()
-			require.Positive(t, finished, "each trigger takes some")
+			require.Positive(t, finished, "each trigger has some")
 			for id, times := range tasks {
 				require.Equal(t, 1, times)
 				union[id] = true
